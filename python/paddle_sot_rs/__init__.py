@@ -1,0 +1,1 @@
+"""PaddleSOT in Rust."""

@@ -1,0 +1,25 @@
+//! Errors a backend may answer with.
+
+/// Why a backend could not do what was asked. None of them reaches the user as an exception: the
+/// engine breaks the graph or runs the frame natively, and counts it.
+#[derive(Debug, thiserror::Error)]
+pub enum BackendError {
+    /// The call cannot be captured.
+    #[error("{0}")]
+    Refused(String),
+    /// The call raised while its metadata was inferred.
+    #[error("inference raised {0}")]
+    Raised(pyo3::PyErr),
+    /// The graph could not be compiled.
+    #[error("compilation failed: {0}")]
+    Compile(String),
+    /// A handle was used after roll-back.
+    #[error("symbol %{0} has no value in this trace")]
+    DeadSymbol(u32),
+}
+
+impl From<pyo3::PyErr> for BackendError {
+    fn from(err: pyo3::PyErr) -> Self {
+        Self::Raised(err)
+    }
+}

@@ -1,0 +1,13 @@
+//! What the engine asks of a backend, and the registry of backends.
+
+mod error;
+mod registry;
+mod traits;
+
+pub use error::BackendError;
+pub use registry::{
+    current, get, list, register, swap, unregister, BackendHandle, BackendRegistration, RegistryError,
+};
+pub use traits::{
+    Captured, CallResult, CompileRequest, CompiledGraph, GraphBackend, InferredOutput, TraceSession, ValueHandle,
+};

@@ -1,0 +1,165 @@
+//! [`GraphBackend`], [`TraceSession`] and [`CompiledGraph`].
+
+use std::any::Any;
+use std::sync::Arc;
+
+use dyn_clone::DynClone;
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use smallvec::SmallVec;
+
+use super::BackendError;
+use crate::graph::{Arg, Callee, StatementIr, SymbolId, TensorMeta};
+use crate::obj::Obj;
+use crate::reason::SourceLoc;
+
+/// An opaque index of a value inside one [`TraceSession`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ValueHandle(pub usize);
+
+/// What a call returns, as far as it can be known without running it.
+#[derive(Debug)]
+pub enum InferredOutput {
+    /// A tensor that this call makes.
+    Tensor(TensorMeta, ValueHandle),
+    /// The very tensor that already has this symbol (the call returned its argument).
+    Existing(SymbolId),
+    /// A Python value that does not depend on tensor data.
+    Const(Obj),
+    /// A list.
+    List(Vec<InferredOutput>),
+    /// A tuple.
+    Tuple(Vec<InferredOutput>),
+    /// A tuple subclass.
+    NamedTuple(Obj, Vec<InferredOutput>),
+    /// A dict with constant keys.
+    Dict(Vec<(Obj, InferredOutput)>),
+}
+
+/// A tensor that a callee used without being handed it: a parameter or buffer of a layer.
+#[derive(Debug)]
+pub struct Captured {
+    /// The eager tensor.
+    pub value: Obj,
+    /// Its metadata.
+    pub meta: TensorMeta,
+}
+
+/// The answer to [`TraceSession::call`].
+#[derive(Debug)]
+pub struct CallResult {
+    /// The result.
+    pub output: InferredOutput,
+    /// External tensors met for the first time in this session.
+    pub captured: Vec<Captured>,
+}
+
+/// The trace of one graph. Metadata inference and, for backends that build programs, building.
+///
+/// A session is used by one thread under the GIL and never runs user code.
+pub trait TraceSession: Send + Sync {
+    /// Declares an external tensor under `symbol`.
+    fn add_input(
+        &mut self,
+        py: Python<'_>,
+        symbol: SymbolId,
+        tensor: &Obj,
+        meta: &TensorMeta,
+    ) -> Result<(), BackendError>;
+
+    /// Traces one call. `sir` knows the layers among the symbols.
+    fn call(
+        &mut self,
+        py: Python<'_>,
+        sir: &StatementIr,
+        callee: &Callee,
+        args: &[Arg],
+        kwargs: &[(Arc<str>, Arg)],
+        loc: &SourceLoc,
+    ) -> Result<CallResult, BackendError>;
+
+    /// Gives a captured tensor its symbol.
+    fn bind_captured(&mut self, symbol: SymbolId, tensor: &Obj) -> Result<(), BackendError>;
+
+    /// Gives a result its symbol.
+    fn bind_output(&mut self, symbol: SymbolId, value: ValueHandle) -> Result<(), BackendError>;
+
+    /// The current position.
+    fn mark(&self) -> usize;
+
+    /// Removes everything traced since `mark`; symbols from `first_dead` on are gone.
+    fn rollback(&mut self, py: Python<'_>, mark: usize, first_dead: SymbolId);
+
+    /// For a backend to take its own session back in [`GraphBackend::compile`].
+    fn into_any(self: Box<Self>) -> Box<dyn Any>;
+}
+
+/// A graph to compile.
+pub struct CompileRequest {
+    /// The graph; its `inputs` hold tensors (and layers, which a program does not take).
+    pub sir: Arc<StatementIr>,
+    /// The trace it was captured with.
+    pub session: Box<dyn TraceSession>,
+    /// The tensors of `sir.inputs` (layers left out), as seen at translation time.
+    pub example_inputs: Vec<Obj>,
+    /// Whether gradients may be asked for: grad mode was on at the call.
+    pub grad_enabled: bool,
+}
+
+/// Something that runs a graph.
+pub trait CompiledGraph: Send + Sync {
+    /// Runs it. `inputs` are borrowed references to the tensors of `sir.inputs` (layers left out), in
+    /// order; the answer holds one owned tensor per entry of `sir.outputs`.
+    ///
+    /// # Errors
+    /// Whatever Python exception running the graph raises.
+    fn call(
+        &self,
+        py: Python<'_>,
+        inputs: &[*mut ffi::PyObject],
+    ) -> PyResult<SmallVec<[Py<PyAny>; 4]>>;
+
+    /// Readable text of the program, for `explain`.
+    fn program_text(&self, py: Python<'_>) -> PyResult<String>;
+
+    /// The name of the backend that made it.
+    fn backend_name(&self) -> &str;
+
+    /// Visits owned Python objects for the cycle collector.
+    fn traverse(&self, visit: &mut dyn FnMut(&Py<PyAny>));
+}
+
+/// A graph compiler. One value is one configuration: each translated function owns a clone.
+pub trait GraphBackend: DynClone + Send + Sync {
+    /// The name users pass as `backend=`.
+    fn name(&self) -> &str;
+
+    /// Takes the user's `options=`.
+    ///
+    /// # Errors
+    /// `ValueError` or `TypeError` that names an unknown or ill-typed option.
+    fn configure(&mut self, py: Python<'_>, options: &Bound<'_, PyDict>) -> PyResult<()>;
+
+    /// Whether this callee must not be captured (CDBL), and why.
+    fn refuses(&self, py: Python<'_>, callee: &Callee) -> Option<String>;
+
+    /// Opens a trace session.
+    ///
+    /// # Errors
+    /// When the backend cannot trace now; the frame then runs natively.
+    fn begin(&self, py: Python<'_>) -> Result<Box<dyn TraceSession>, BackendError>;
+
+    /// Compiles what was traced.
+    ///
+    /// # Errors
+    /// When the graph cannot be compiled; the frame then runs natively.
+    fn compile(&self, py: Python<'_>, request: CompileRequest) -> Result<Box<dyn CompiledGraph>, BackendError>;
+
+    /// Fewest statements for which compiling pays; smaller graphs run call by call.
+    fn min_graph_size(&self) -> usize {
+        0
+    }
+}
+
+dyn_clone::clone_trait_object!(GraphBackend);

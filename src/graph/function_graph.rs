@@ -1,0 +1,185 @@
+//! [`FunctionGraph`]: the graph under construction, with exact roll-back.
+
+use pyo3::prelude::*;
+use std::sync::Arc;
+
+use crate::backend::{BackendError, InferredOutput, TraceSession};
+use crate::obj::Obj;
+use crate::reason::SourceLoc;
+use crate::tracker::TrackerRef;
+
+use super::{Arg, Callee, Statement, StatementIr, SymbolId, SymbolKind, TensorMeta};
+
+/// Where an input symbol's real object comes from at run time.
+#[derive(Clone, Debug)]
+pub struct GraphInput {
+    /// The symbol.
+    pub symbol: SymbolId,
+    /// The tensor or layer seen at translation time.
+    pub value: Obj,
+    /// How to load it in a later call.
+    pub tracker: TrackerRef,
+}
+
+/// A position to roll back to.
+#[derive(Clone, Copy, Debug)]
+pub struct GraphMark {
+    statements: usize,
+    symbols: usize,
+    inputs: usize,
+    session: usize,
+}
+
+/// Statements recorded so far, together with the backend's trace of them.
+pub struct FunctionGraph {
+    /// The graph; `inputs` and `outputs` are filled in by the code generator.
+    pub sir: StatementIr,
+    /// External tensors and layers, in order of first use.
+    pub inputs: Vec<GraphInput>,
+    session: Box<dyn TraceSession>,
+}
+
+impl FunctionGraph {
+    /// An empty graph over a fresh trace session.
+    pub fn new(name: String, session: Box<dyn TraceSession>) -> Self {
+        Self { sir: StatementIr { name, ..StatementIr::default() }, inputs: Vec::new(), session }
+    }
+
+    fn new_symbol(&mut self, kind: SymbolKind) -> SymbolId {
+        let id = SymbolId(self.sir.symbols.len() as u32);
+        self.sir.symbols.push(kind);
+        id
+    }
+
+    /// The symbol of an external tensor: the known one, or a new input.
+    ///
+    /// `meta` is the metadata to trace with: dims of `-1` are dynamic.
+    pub fn tensor_input(
+        &mut self,
+        py: Python<'_>,
+        value: Obj,
+        meta: TensorMeta,
+        tracker: TrackerRef,
+    ) -> Result<SymbolId, BackendError> {
+        if let Some(known) = self.inputs.iter().find(|input| input.value.is(&value)) {
+            return Ok(known.symbol);
+        }
+        let symbol = self.new_symbol(SymbolKind::Tensor(meta.clone()));
+        if let Err(err) = self.session.add_input(py, symbol, &value, &meta) {
+            self.sir.symbols.pop();
+            return Err(err);
+        }
+        self.inputs.push(GraphInput { symbol, value, tracker });
+        Ok(symbol)
+    }
+
+    /// The symbol of an external layer.
+    pub fn layer_input(&mut self, value: Obj, tracker: TrackerRef) -> SymbolId {
+        if let Some(known) = self.inputs.iter().find(|input| input.value.is(&value)) {
+            return known.symbol;
+        }
+        let symbol = self.new_symbol(SymbolKind::Layer(value.clone()));
+        self.inputs.push(GraphInput { symbol, value, tracker });
+        symbol
+    }
+
+    /// Records a call. On error nothing is recorded.
+    ///
+    /// Tensors that the callee reached by itself (parameters and buffers of a layer) are handed to
+    /// `locate`, which answers with their tracker, or refuses the call by answering `None`.
+    pub fn call(
+        &mut self,
+        py: Python<'_>,
+        callee: Callee,
+        args: Vec<Arg>,
+        kwargs: Vec<(Arc<str>, Arg)>,
+        loc: SourceLoc,
+        locate: &mut dyn FnMut(&Obj) -> Option<TrackerRef>,
+    ) -> Result<Arg, BackendError> {
+        let mark = self.mark();
+        match self.try_call(py, callee, args, kwargs, loc, locate) {
+            Ok(output) => Ok(output),
+            Err(err) => {
+                self.rollback(py, mark);
+                Err(err)
+            }
+        }
+    }
+
+    fn try_call(
+        &mut self,
+        py: Python<'_>,
+        callee: Callee,
+        args: Vec<Arg>,
+        kwargs: Vec<(Arc<str>, Arg)>,
+        loc: SourceLoc,
+        locate: &mut dyn FnMut(&Obj) -> Option<TrackerRef>,
+    ) -> Result<Arg, BackendError> {
+        let inferred = self.session.call(py, &self.sir, &callee, &args, &kwargs, &loc)?;
+        for tensor in inferred.captured {
+            let Some(tracker) = locate(&tensor.value) else {
+                return Err(BackendError::Refused(
+                    "the call uses a tensor that is neither an argument nor a parameter of its layer".into(),
+                ));
+            };
+            let symbol = self.new_symbol(SymbolKind::Tensor(tensor.meta));
+            self.session.bind_captured(symbol, &tensor.value)?;
+            self.inputs.push(GraphInput { symbol, value: tensor.value, tracker });
+        }
+        let output = self.define(inferred.output)?;
+        self.sir.statements.push(Statement { callee, args, kwargs, output: output.clone(), loc });
+        Ok(output)
+    }
+
+    fn define(&mut self, output: InferredOutput) -> Result<Arg, BackendError> {
+        let many = |this: &mut Self, items: Vec<InferredOutput>| {
+            items.into_iter().map(|item| this.define(item)).collect::<Result<Vec<_>, _>>()
+        };
+        Ok(match output {
+            InferredOutput::Tensor(meta, handle) => {
+                let symbol = self.new_symbol(SymbolKind::Tensor(meta));
+                self.session.bind_output(symbol, handle)?;
+                Arg::Symbol(symbol)
+            }
+            InferredOutput::Existing(symbol) => Arg::Symbol(symbol),
+            InferredOutput::Const(value) => Arg::Const(value),
+            InferredOutput::List(items) => Arg::List(many(self, items)?),
+            InferredOutput::Tuple(items) => Arg::Tuple(many(self, items)?),
+            InferredOutput::NamedTuple(class, items) => Arg::NamedTuple(class, many(self, items)?),
+            InferredOutput::Dict(items) => Arg::Dict(
+                items
+                    .into_iter()
+                    .map(|(key, item)| Ok((key, self.define(item)?)))
+                    .collect::<Result<Vec<_>, BackendError>>()?,
+            ),
+        })
+    }
+
+    /// The metadata of a tensor symbol.
+    pub fn meta(&self, id: SymbolId) -> Option<&TensorMeta> {
+        self.sir.meta(id)
+    }
+
+    /// The current position.
+    pub fn mark(&self) -> GraphMark {
+        GraphMark {
+            statements: self.sir.statements.len(),
+            symbols: self.sir.symbols.len(),
+            inputs: self.inputs.len(),
+            session: self.session.mark(),
+        }
+    }
+
+    /// Forgets everything recorded since `mark`.
+    pub fn rollback(&mut self, py: Python<'_>, mark: GraphMark) {
+        self.session.rollback(py, mark.session, SymbolId(mark.symbols as u32));
+        self.sir.statements.truncate(mark.statements);
+        self.sir.symbols.truncate(mark.symbols);
+        self.inputs.truncate(mark.inputs);
+    }
+
+    /// Takes the graph apart for compilation.
+    pub fn into_parts(self) -> (StatementIr, Vec<GraphInput>, Box<dyn TraceSession>) {
+        (self.sir, self.inputs, self.session)
+    }
+}

@@ -1,0 +1,9 @@
+//! Graphs as plain data: symbols, metadata, [`StatementIr`] and its printer.
+
+mod function_graph;
+mod meta;
+mod sir;
+
+pub use function_graph::{FunctionGraph, GraphInput, GraphMark};
+pub use meta::{DType, TensorMeta};
+pub use sir::{Arg, Callee, Statement, StatementIr, SymbolId, SymbolKind};

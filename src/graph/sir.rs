@@ -1,0 +1,130 @@
+//! [`StatementIr`]: what was captured, as pure symbols.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::obj::Obj;
+use crate::reason::SourceLoc;
+
+use super::TensorMeta;
+
+/// Names one value of a graph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SymbolId(pub u32);
+
+/// What a symbol stands for.
+#[derive(Clone, Debug)]
+pub enum SymbolKind {
+    /// A tensor with this metadata; prints as `var_N`.
+    Tensor(TensorMeta),
+    /// A Paddle Layer; prints as `layer_N`. The object is the one seen at translation time.
+    Layer(Obj),
+}
+
+/// An argument or result tree.
+#[derive(Clone, Debug)]
+pub enum Arg {
+    /// A tensor or a layer of the graph.
+    Symbol(SymbolId),
+    /// A Python constant, passed as it is.
+    Const(Obj),
+    /// `[..]`
+    List(Vec<Arg>),
+    /// `(..)`
+    Tuple(Vec<Arg>),
+    /// `{..}`, keys are constants.
+    Dict(Vec<(Obj, Arg)>),
+    /// `slice(start, stop, step)`
+    Slice(Box<[Arg; 3]>),
+    /// A tuple subclass built by calling the class with these items (named tuples).
+    NamedTuple(Obj, Vec<Arg>),
+}
+
+impl Arg {
+    /// Calls `f` for every symbol, left to right.
+    pub fn for_each_symbol(&self, f: &mut impl FnMut(SymbolId)) {
+        match self {
+            Arg::Symbol(id) => f(*id),
+            Arg::Const(_) => {}
+            Arg::List(items) | Arg::Tuple(items) | Arg::NamedTuple(_, items) => {
+                items.iter().for_each(|item| item.for_each_symbol(f));
+            }
+            Arg::Dict(items) => items.iter().for_each(|(_, item)| item.for_each_symbol(f)),
+            Arg::Slice(parts) => parts.iter().for_each(|item| item.for_each_symbol(f)),
+        }
+    }
+}
+
+/// What a statement calls.
+#[derive(Clone, Debug)]
+pub enum Callee {
+    /// A function of Paddle's API (or one marked `allow_in_graph`).
+    Api(Obj),
+    /// A tensor method or operator dunder, called on the first argument.
+    Method(Arc<str>),
+    /// A read of a tensor attribute or property (`x.T`, `x.real`), on the first argument.
+    Attribute(Arc<str>),
+    /// A Layer; the first argument is its symbol.
+    Layer(SymbolId),
+    /// A nested graph.
+    Sir(Arc<StatementIr>),
+}
+
+/// One captured call.
+#[derive(Clone, Debug)]
+pub struct Statement {
+    /// What is called.
+    pub callee: Callee,
+    /// Positional arguments. For methods and layers the receiver is the first.
+    pub args: Vec<Arg>,
+    /// Keyword arguments, in call order.
+    pub kwargs: Vec<(Arc<str>, Arg)>,
+    /// The result tree. Symbols in it are defined by this statement.
+    pub output: Arg,
+    /// The user's line.
+    pub loc: SourceLoc,
+}
+
+/// A captured graph: inputs, outputs and statements, no values.
+#[derive(Clone, Debug, Default)]
+pub struct StatementIr {
+    /// `SIR_0`, ...
+    pub name: String,
+    /// Input symbols: layers first, then tensors, each in order of first use.
+    pub inputs: Vec<SymbolId>,
+    /// Output symbols.
+    pub outputs: Vec<SymbolId>,
+    /// The calls, in order.
+    pub statements: Vec<Statement>,
+    /// What each symbol is, indexed by `SymbolId`.
+    pub symbols: Vec<SymbolKind>,
+}
+
+impl StatementIr {
+    /// What `id` is.
+    pub fn kind(&self, id: SymbolId) -> &SymbolKind {
+        &self.symbols[id.0 as usize]
+    }
+
+    /// The metadata of `id`, when it is a tensor.
+    pub fn meta(&self, id: SymbolId) -> Option<&TensorMeta> {
+        match self.kind(id) {
+            SymbolKind::Tensor(meta) => Some(meta),
+            SymbolKind::Layer(_) => None,
+        }
+    }
+
+    /// `var_3`, `layer_0`: numbered per kind.
+    pub fn symbol_name(&self, id: SymbolId) -> String {
+        let is_layer = |kind: &SymbolKind| matches!(kind, SymbolKind::Layer(_));
+        let layer = is_layer(self.kind(id));
+        let number = self.symbols[..id.0 as usize].iter().filter(|kind| is_layer(kind) == layer).count();
+        format!("{}_{number}", if layer { "layer" } else { "var" })
+    }
+}
+
+impl fmt::Display for SymbolId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "%{}", self.0)
+    }
+}

@@ -1,0 +1,110 @@
+//! The kinds of guards, and the ordered set a translation collects.
+
+use indexmap::IndexSet;
+use smallvec::SmallVec;
+
+use crate::graph::DType;
+use crate::obj::Obj;
+use crate::tracker::TrackerRef;
+
+/// What is relied on about a tensor.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct TensorGuard {
+    /// Dims; `None` may be anything.
+    pub dims: SmallVec<[Option<i64>; 6]>,
+    /// Element type.
+    pub dtype: DType,
+    /// `stop_gradient`.
+    pub stop_gradient: bool,
+}
+
+/// What is checked about the value at the end of a tracker.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum GuardKind {
+    /// The value exists (a dict key is present, a cell is full).
+    Present,
+    /// The value does not exist.
+    Absent,
+    /// `type(x) is T`, exactly.
+    TypeIs(Obj),
+    /// `x is obj`. The guard holds `obj` weakly where its type allows.
+    Is(Obj),
+    /// Exactly this constant: same type, same value; tells `1`, `1.0`, `True`, `-0.0` and NaN apart, and
+    /// looks into tuples and frozensets.
+    ConstEq(Obj),
+    /// `len(x)` of a list, tuple, dict, set, deque or str.
+    Len(usize),
+    /// The keys of a dict, in order (strings by value, others by identity).
+    DictKeys(Vec<crate::tracker::DictKey>),
+    /// A `paddle.Tensor` (or Parameter) with this metadata.
+    Tensor(TensorGuard),
+    /// The same object as the one at another tracker.
+    SameAs(TrackerRef),
+    /// All state that an opaque Paddle layer's `forward` may read is as it was: `__dict__`,
+    /// parameters, buffers, sub-layers and hooks, recursively. The value is the layer itself.
+    LayerState(Obj),
+    /// Position and remaining content of an iterator cannot be guarded; this never holds twice.
+    Never,
+}
+
+/// One guard.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Guard {
+    /// What it looks at.
+    pub tracker: TrackerRef,
+    /// What must hold.
+    pub kind: GuardKind,
+}
+
+/// The guards of one translation: in order of discovery, without repetition.
+///
+/// Order matters: a guard on `x` comes before guards on what is read from `x`. Global state (grad
+/// mode, AMP state, default dtype, device, static mode) is always checked and is not listed.
+#[derive(Clone, Debug, Default)]
+pub struct GuardSet {
+    guards: IndexSet<Guard>,
+    distinct: IndexSet<TrackerRef>,
+}
+
+impl GuardSet {
+    /// Adds a guard unless it is there.
+    pub fn add(&mut self, tracker: &TrackerRef, kind: GuardKind) {
+        self.guards.insert(Guard { tracker: tracker.clone(), kind });
+    }
+
+    /// Declares that this value is a different object from every other value declared so.
+    pub fn add_distinct(&mut self, tracker: &TrackerRef) {
+        self.distinct.insert(tracker.clone());
+    }
+
+    /// The guards, in order.
+    pub fn iter(&self) -> impl Iterator<Item = &Guard> {
+        self.guards.iter()
+    }
+
+    /// Trackers whose values must all be different objects.
+    pub fn distinct(&self) -> impl Iterator<Item = &TrackerRef> {
+        self.distinct.iter()
+    }
+
+    /// The number of guards.
+    pub fn len(&self) -> usize {
+        self.guards.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.guards.is_empty()
+    }
+
+    /// A position to roll back to.
+    pub fn mark(&self) -> (usize, usize) {
+        (self.guards.len(), self.distinct.len())
+    }
+
+    /// Forgets what was added since `mark`.
+    pub fn rollback(&mut self, mark: (usize, usize)) {
+        self.guards.truncate(mark.0);
+        self.distinct.truncate(mark.1);
+    }
+}

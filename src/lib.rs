@@ -1,0 +1,16 @@
+//! The engine of paddle-sot-rs.
+//!
+//! A call enters through a [`frame::FrameSource`], its guards are looked up, and on a miss the byte
+//! code of the frame is simulated ([`simulator::Simulator`]) into a [`graph::StatementIr`], guards,
+//! side effects and a new code object. A [`backend::GraphBackend`] compiles the graph.
+//!
+//! Arrows go one way: `bytecode` <- `variables`/`tracker` <- `simulator` <- `codegen`; backends know
+//! `graph` only. Nothing in here names a backend or a Paddle `Program`.
+#![deny(missing_docs)]
+
+pub mod backend;
+pub mod graph;
+pub mod guard;
+pub mod obj;
+pub mod reason;
+pub mod tracker;

@@ -1,0 +1,155 @@
+//! Where a value came from.
+//!
+//! A [`Tracker`] is a path from the frame's inputs to a value, made of reads that run no user code.
+//! The guard program walks these paths natively, checks what was relied on, and leaves the values
+//! in slots: the same slots feed the compiled graph and the generated code, so what was checked is
+//! what is used.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::obj::Obj;
+
+/// A shared tracker.
+pub type TrackerRef = Arc<Tracker>;
+
+/// One step of a path.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Tracker {
+    /// The frame's fast local of this index (arguments bound, cells not made yet).
+    Local {
+        /// Index into the frame's locals.
+        index: usize,
+        /// Its name.
+        name: Arc<str>,
+    },
+    /// The cell object at this index of the running function's `__closure__`.
+    FreeCell {
+        /// Index into `co_freevars`.
+        index: usize,
+        /// Its name.
+        name: Arc<str>,
+    },
+    /// An object fixed at translation time (a module, a globals dict, a type).
+    Const(Obj),
+    /// The content of a cell.
+    CellContents(TrackerRef),
+    /// `type(x)`.
+    TypeOf(TrackerRef),
+    /// The instance dictionary of `x`, read without running `__getattribute__`.
+    InstanceDict(TrackerRef),
+    /// Value of a constant key in a `dict` (exact or subclass), read with `PyDict_GetItem`.
+    DictItem(TrackerRef, DictKey),
+    /// The n-th key of a dict, in order.
+    DictKeyAt(TrackerRef, usize),
+    /// Item of a `list` (or subclass), read from its storage.
+    ListItem(TrackerRef, usize),
+    /// Item of a `tuple` (or subclass), read from its storage.
+    TupleItem(TrackerRef, usize),
+    /// Item of a `collections.deque`.
+    DequeItem(TrackerRef, usize),
+    /// What `name` resolves to along the MRO of the type `x`, unbound (`_PyType_Lookup`).
+    TypeAttr(TrackerRef, Arc<str>),
+    /// A `__slots__` member of `x`, read through its member descriptor.
+    Member(TrackerRef, Arc<str>),
+    /// An attribute read with the generic lookup through a getset/member descriptor of a C type.
+    NativeAttr(TrackerRef, Arc<str>),
+    /// A field of a function object.
+    Function(TrackerRef, FunctionField),
+    /// `__self__` of a bound method.
+    MethodSelf(TrackerRef),
+    /// `__func__` of a bound method.
+    MethodFunc(TrackerRef),
+}
+
+/// A key that can be compared and hashed without running user code.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum DictKey {
+    /// An exact `str`.
+    Str(Arc<str>),
+    /// An exact `int` that fits.
+    Int(i64),
+    /// Any other object, compared by identity.
+    Identity(Obj),
+}
+
+/// Fields of a function object.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum FunctionField {
+    /// `__code__`
+    Code,
+    /// `__globals__`
+    Globals,
+    /// `__defaults__`
+    Defaults,
+    /// `__kwdefaults__`
+    KwDefaults,
+    /// `__closure__[i]`, a cell
+    ClosureCell(usize),
+}
+
+impl Tracker {
+    /// The tracker this one reads from.
+    pub fn base(&self) -> Option<&TrackerRef> {
+        match self {
+            Self::Local { .. } | Self::FreeCell { .. } | Self::Const(_) => None,
+            Self::CellContents(base)
+            | Self::TypeOf(base)
+            | Self::InstanceDict(base)
+            | Self::DictItem(base, _)
+            | Self::DictKeyAt(base, _)
+            | Self::ListItem(base, _)
+            | Self::TupleItem(base, _)
+            | Self::DequeItem(base, _)
+            | Self::TypeAttr(base, _)
+            | Self::Member(base, _)
+            | Self::NativeAttr(base, _)
+            | Self::Function(base, _)
+            | Self::MethodSelf(base)
+            | Self::MethodFunc(base) => Some(base),
+        }
+    }
+}
+
+impl fmt::Display for DictKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Str(text) => write!(f, "{text:?}"),
+            Self::Int(number) => write!(f, "{number}"),
+            Self::Identity(_) => f.write_str("<key>"),
+        }
+    }
+}
+
+/// Prints a tracker as the Python expression a user would write for it.
+impl fmt::Display for Tracker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Local { name, .. } | Self::FreeCell { name, .. } => f.write_str(name),
+            Self::Const(obj) => write!(f, "<const {:p}>", obj.as_ptr()),
+            Self::CellContents(base) => write!(f, "{base}"),
+            Self::TypeOf(base) => write!(f, "type({base})"),
+            Self::InstanceDict(base) => write!(f, "{base}.__dict__"),
+            Self::DictItem(base, key) => match (&**base, key) {
+                (Self::InstanceDict(owner), DictKey::Str(name)) => write!(f, "{owner}.{name}"),
+                _ => write!(f, "{base}[{key}]"),
+            },
+            Self::DictKeyAt(base, index) => write!(f, "list({base})[{index}]"),
+            Self::ListItem(base, index) | Self::TupleItem(base, index) | Self::DequeItem(base, index) => {
+                write!(f, "{base}[{index}]")
+            }
+            Self::TypeAttr(base, name) | Self::Member(base, name) | Self::NativeAttr(base, name) => {
+                write!(f, "{base}.{name}")
+            }
+            Self::Function(base, field) => match field {
+                FunctionField::Code => write!(f, "{base}.__code__"),
+                FunctionField::Globals => write!(f, "{base}.__globals__"),
+                FunctionField::Defaults => write!(f, "{base}.__defaults__"),
+                FunctionField::KwDefaults => write!(f, "{base}.__kwdefaults__"),
+                FunctionField::ClosureCell(index) => write!(f, "{base}.__closure__[{index}]"),
+            },
+            Self::MethodSelf(base) => write!(f, "{base}.__self__"),
+            Self::MethodFunc(base) => write!(f, "{base}.__func__"),
+        }
+    }
+}
