@@ -12,5 +12,8 @@ pub mod backend;
 pub mod graph;
 pub mod guard;
 pub mod obj;
+pub mod paddle;
 pub mod reason;
+pub mod simulator;
 pub mod tracker;
+pub mod variables;

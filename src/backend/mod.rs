@@ -6,8 +6,10 @@ mod traits;
 
 pub use error::BackendError;
 pub use registry::{
-    current, get, list, register, swap, unregister, BackendHandle, BackendRegistration, RegistryError,
+    current, get, list, register, swap, unregister, BackendHandle, BackendRegistration,
+    RegistryError,
 };
 pub use traits::{
-    Captured, CallResult, CompileRequest, CompiledGraph, GraphBackend, InferredOutput, TraceSession, ValueHandle,
+    CallResult, Captured, CompileRequest, CompiledGraph, GraphBackend, InferredOutput,
+    TraceSession, ValueHandle,
 };

@@ -56,18 +56,27 @@ static TABLE: LazyLock<ArcSwap<Table>> = LazyLock::new(|| {
 });
 
 fn handle(backend: Arc<dyn GraphBackend>) -> BackendHandle {
-    BackendHandle { backend, generation: GENERATION.fetch_add(1, Ordering::Relaxed) }
+    BackendHandle {
+        backend,
+        generation: GENERATION.fetch_add(1, Ordering::Relaxed),
+    }
 }
 
 fn unknown(name: &str, table: &Table) -> RegistryError {
     let known = table.keys().map(|key| format!("{key:?}")).join(", ");
-    RegistryError::Unknown { name: name.to_owned(), known }
+    RegistryError::Unknown {
+        name: name.to_owned(),
+        known,
+    }
 }
 
 /// The backend registered under `name`.
 pub fn get(name: &str) -> Result<BackendHandle, RegistryError> {
     let table = TABLE.load();
-    table.get(name).cloned().ok_or_else(|| unknown(name, &table))
+    table
+        .get(name)
+        .cloned()
+        .ok_or_else(|| unknown(name, &table))
 }
 
 /// The generation `name` is at, if it is registered. One atomic load and a map look-up.
@@ -113,11 +122,16 @@ pub fn unregister(name: &str) -> Result<Arc<dyn GraphBackend>, RegistryError> {
 }
 
 /// Replaces a backend; entries compiled by the old one recompile at their next call.
-pub fn swap(name: &str, backend: Arc<dyn GraphBackend>) -> Result<Arc<dyn GraphBackend>, RegistryError> {
+pub fn swap(
+    name: &str,
+    backend: Arc<dyn GraphBackend>,
+) -> Result<Arc<dyn GraphBackend>, RegistryError> {
     update(|table| {
         if !table.contains_key(name) {
             return Err(unknown(name, table));
         }
-        Ok(table.insert(name.to_owned(), handle(backend.clone())).map_or_else(|| backend.clone(), |old| old.backend))
+        Ok(table
+            .insert(name.to_owned(), handle(backend.clone()))
+            .map_or_else(|| backend.clone(), |old| old.backend))
     })
 }

@@ -154,7 +154,11 @@ pub trait GraphBackend: DynClone + Send + Sync {
     ///
     /// # Errors
     /// When the graph cannot be compiled; the frame then runs natively.
-    fn compile(&self, py: Python<'_>, request: CompileRequest) -> Result<Box<dyn CompiledGraph>, BackendError>;
+    fn compile(
+        &self,
+        py: Python<'_>,
+        request: CompileRequest,
+    ) -> Result<Box<dyn CompiledGraph>, BackendError>;
 
     /// Fewest statements for which compiling pays; smaller graphs run call by call.
     fn min_graph_size(&self) -> usize {

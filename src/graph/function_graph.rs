@@ -42,7 +42,14 @@ pub struct FunctionGraph {
 impl FunctionGraph {
     /// An empty graph over a fresh trace session.
     pub fn new(name: String, session: Box<dyn TraceSession>) -> Self {
-        Self { sir: StatementIr { name, ..StatementIr::default() }, inputs: Vec::new(), session }
+        Self {
+            sir: StatementIr {
+                name,
+                ..StatementIr::default()
+            },
+            inputs: Vec::new(),
+            session,
+        }
     }
 
     fn new_symbol(&mut self, kind: SymbolKind) -> SymbolId {
@@ -69,7 +76,11 @@ impl FunctionGraph {
             self.sir.symbols.pop();
             return Err(err);
         }
-        self.inputs.push(GraphInput { symbol, value, tracker });
+        self.inputs.push(GraphInput {
+            symbol,
+            value,
+            tracker,
+        });
         Ok(symbol)
     }
 
@@ -79,7 +90,11 @@ impl FunctionGraph {
             return known.symbol;
         }
         let symbol = self.new_symbol(SymbolKind::Layer(value.clone()));
-        self.inputs.push(GraphInput { symbol, value, tracker });
+        self.inputs.push(GraphInput {
+            symbol,
+            value,
+            tracker,
+        });
         symbol
     }
 
@@ -115,7 +130,9 @@ impl FunctionGraph {
         loc: SourceLoc,
         locate: &mut dyn FnMut(&Obj) -> Option<TrackerRef>,
     ) -> Result<Arg, BackendError> {
-        let inferred = self.session.call(py, &self.sir, &callee, &args, &kwargs, &loc)?;
+        let inferred = self
+            .session
+            .call(py, &self.sir, &callee, &args, &kwargs, &loc)?;
         for tensor in inferred.captured {
             let Some(tracker) = locate(&tensor.value) else {
                 return Err(BackendError::Refused(
@@ -124,16 +141,29 @@ impl FunctionGraph {
             };
             let symbol = self.new_symbol(SymbolKind::Tensor(tensor.meta));
             self.session.bind_captured(symbol, &tensor.value)?;
-            self.inputs.push(GraphInput { symbol, value: tensor.value, tracker });
+            self.inputs.push(GraphInput {
+                symbol,
+                value: tensor.value,
+                tracker,
+            });
         }
         let output = self.define(inferred.output)?;
-        self.sir.statements.push(Statement { callee, args, kwargs, output: output.clone(), loc });
+        self.sir.statements.push(Statement {
+            callee,
+            args,
+            kwargs,
+            output: output.clone(),
+            loc,
+        });
         Ok(output)
     }
 
     fn define(&mut self, output: InferredOutput) -> Result<Arg, BackendError> {
         let many = |this: &mut Self, items: Vec<InferredOutput>| {
-            items.into_iter().map(|item| this.define(item)).collect::<Result<Vec<_>, _>>()
+            items
+                .into_iter()
+                .map(|item| this.define(item))
+                .collect::<Result<Vec<_>, _>>()
         };
         Ok(match output {
             InferredOutput::Tensor(meta, handle) => {
@@ -172,7 +202,8 @@ impl FunctionGraph {
 
     /// Forgets everything recorded since `mark`.
     pub fn rollback(&mut self, py: Python<'_>, mark: GraphMark) {
-        self.session.rollback(py, mark.session, SymbolId(mark.symbols as u32));
+        self.session
+            .rollback(py, mark.session, SymbolId(mark.symbols as u32));
         self.sir.statements.truncate(mark.statements);
         self.sir.symbols.truncate(mark.symbols);
         self.inputs.truncate(mark.inputs);

@@ -52,7 +52,12 @@ impl DType {
     pub fn is_differentiable(self) -> bool {
         matches!(
             self,
-            Self::Float16 | Self::BFloat16 | Self::Float32 | Self::Float64 | Self::Complex64 | Self::Complex128
+            Self::Float16
+                | Self::BFloat16
+                | Self::Float32
+                | Self::Float64
+                | Self::Complex64
+                | Self::Complex128
         )
     }
 }

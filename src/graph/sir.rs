@@ -118,7 +118,10 @@ impl StatementIr {
     pub fn symbol_name(&self, id: SymbolId) -> String {
         let is_layer = |kind: &SymbolKind| matches!(kind, SymbolKind::Layer(_));
         let layer = is_layer(self.kind(id));
-        let number = self.symbols[..id.0 as usize].iter().filter(|kind| is_layer(kind) == layer).count();
+        let number = self.symbols[..id.0 as usize]
+            .iter()
+            .filter(|kind| is_layer(kind) == layer)
+            .count();
         format!("{}_{number}", if layer { "layer" } else { "var" })
     }
 }

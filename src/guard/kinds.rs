@@ -69,7 +69,10 @@ pub struct GuardSet {
 impl GuardSet {
     /// Adds a guard unless it is there.
     pub fn add(&mut self, tracker: &TrackerRef, kind: GuardKind) {
-        self.guards.insert(Guard { tracker: tracker.clone(), kind });
+        self.guards.insert(Guard {
+            tracker: tracker.clone(),
+            kind,
+        });
     }
 
     /// Declares that this value is a different object from every other value declared so.

@@ -130,7 +130,11 @@ pub struct Break {
 impl Break {
     /// A break of this kind, without a location yet.
     pub fn new(kind: BreakKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), loc: SourceLoc::default() }
+        Self {
+            kind,
+            message: message.into(),
+            loc: SourceLoc::default(),
+        }
     }
 
     /// Shorthand for an operation the simulator does not follow.

@@ -135,10 +135,14 @@ impl fmt::Display for Tracker {
                 _ => write!(f, "{base}[{key}]"),
             },
             Self::DictKeyAt(base, index) => write!(f, "list({base})[{index}]"),
-            Self::ListItem(base, index) | Self::TupleItem(base, index) | Self::DequeItem(base, index) => {
+            Self::ListItem(base, index)
+            | Self::TupleItem(base, index)
+            | Self::DequeItem(base, index) => {
                 write!(f, "{base}[{index}]")
             }
-            Self::TypeAttr(base, name) | Self::Member(base, name) | Self::NativeAttr(base, name) => {
+            Self::TypeAttr(base, name)
+            | Self::Member(base, name)
+            | Self::NativeAttr(base, name) => {
                 write!(f, "{base}.{name}")
             }
             Self::Function(base, field) => match field {

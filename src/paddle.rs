@@ -1,0 +1,80 @@
+//! The few Paddle objects the engine itself must recognise: types, never programs.
+
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyType;
+use smallvec::SmallVec;
+
+use crate::graph::{DType, TensorMeta};
+use crate::obj::Obj;
+
+/// Cached Paddle types.
+pub struct Paddle {
+    /// `paddle.Tensor`
+    pub tensor: Obj,
+    /// `paddle.base.framework.EagerParamBase`
+    pub parameter: Obj,
+    /// `paddle.nn.Layer`
+    pub layer: Obj,
+    /// The `paddle` module.
+    pub module: Obj,
+}
+
+static PADDLE: PyOnceLock<Paddle> = PyOnceLock::new();
+
+impl Paddle {
+    /// The cached types; imports Paddle at first use.
+    pub fn get(py: Python<'_>) -> PyResult<&'static Paddle> {
+        PADDLE.get_or_try_init(py, || {
+            let module = py.import("paddle")?;
+            let framework = py.import("paddle.base.framework")?;
+            Ok(Paddle {
+                tensor: Obj::from(module.getattr("Tensor")?),
+                parameter: Obj::from(framework.getattr("EagerParamBase")?),
+                layer: Obj::from(py.import("paddle.nn")?.getattr("Layer")?),
+                module: Obj::from(module.into_any()),
+            })
+        })
+    }
+
+    /// Whether `value` is a tensor (or parameter, or a user's subclass).
+    pub fn is_tensor(&self, value: &Bound<'_, PyAny>) -> bool {
+        is_instance(value, &self.tensor)
+    }
+
+    /// Whether `value` is a Layer.
+    pub fn is_layer(&self, value: &Bound<'_, PyAny>) -> bool {
+        is_instance(value, &self.layer)
+    }
+}
+
+/// `isinstance` without `__instancecheck__`: a walk of the MRO.
+fn is_instance(value: &Bound<'_, PyAny>, class: &Obj) -> bool {
+    let class = class.bind(value.py());
+    class.cast::<PyType>().is_ok_and(|class| {
+        let of = value.get_type();
+        of.is(class) || of.mro().iter().any(|base| base.is(class))
+    })
+}
+
+/// The metadata of an eager tensor; `None` when the engine does not support this tensor
+/// (sparse, distributed, uninitialised, unknown dtype).
+pub fn tensor_meta(value: &Bound<'_, PyAny>) -> Option<TensorMeta> {
+    let dense = value.call_method0("is_dense").ok()?.is_truthy().ok()?;
+    if !dense {
+        return None;
+    }
+    let shape: SmallVec<[i64; 6]> = value
+        .getattr("shape")
+        .ok()?
+        .extract::<Vec<i64>>()
+        .ok()?
+        .into();
+    let dtype = DType::from_name(&value.getattr("dtype").ok()?.str().ok()?.to_string())?;
+    let stop_gradient = value.getattr("stop_gradient").ok()?.is_truthy().ok()?;
+    Some(TensorMeta {
+        shape,
+        dtype,
+        stop_gradient,
+    })
+}

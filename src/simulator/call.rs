@@ -1,0 +1,132 @@
+//! Calling anything: the dispatch on what is called.
+
+use std::sync::Arc;
+
+use crate::reason::BreakKind;
+use crate::variables::{Kind, VarId};
+
+use super::{api, attributes, builtins, contexts, inline, layers, methods, objects, tensors};
+use super::{Kwargs, Step, Tracer};
+
+/// `callee(*args, **kwargs)`
+pub fn call(t: &mut Tracer<'_>, callee: VarId, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
+    refuse_listed(t, callee)?;
+    match t.kind(callee).clone() {
+        Kind::Function(_) | Kind::Callable | Kind::Class => call_known(t, callee, args, kwargs),
+        Kind::Method { receiver, function } => {
+            let mut all = Vec::with_capacity(args.len() + 1);
+            all.push(receiver);
+            all.extend_from_slice(args);
+            call(t, function, &all, kwargs)
+        }
+        Kind::BoundBuiltin { receiver, name } => match t.kind(receiver) {
+            Kind::Tensor(_) => tensors::method(t, receiver, &name, args, kwargs),
+            _ => methods::call(t, receiver, &name, args, kwargs),
+        },
+        Kind::Partial {
+            function,
+            args: first,
+            kwargs: given,
+        } => {
+            let mut all = first;
+            all.extend_from_slice(args);
+            let merged = merge_kwargs(&given, kwargs);
+            call(t, function, &all, &merged)
+        }
+        Kind::Layer(_) => layers::call(t, callee, args, kwargs),
+        Kind::Object(_) => {
+            let bound = attributes::get_special(t, callee, "__call__")?;
+            call(t, bound, args, kwargs)
+        }
+        Kind::ContextMethod { context, exit } => {
+            if exit {
+                contexts::exit(t, context)
+            } else {
+                contexts::enter(t, context)
+            }
+        }
+        other => {
+            let what = describe(t, callee, &other);
+            t.stop(BreakKind::UnsupportedCall, format!("call of {what}"))
+        }
+    }
+}
+
+fn call_known(t: &mut Tracer<'_>, callee: VarId, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
+    if let Some(context) = contexts::try_make(t, callee, args, kwargs)? {
+        return Ok(context);
+    }
+    if let Some(result) = builtins::try_call(t, callee, args, kwargs)? {
+        return Ok(result);
+    }
+    if let Some(result) = api::try_call(t, callee, args, kwargs)? {
+        return Ok(result);
+    }
+    match t.kind(callee).clone() {
+        Kind::Function(_) => inline::call_function(t, callee, args, kwargs),
+        Kind::Class => objects::instantiate(t, callee, args, kwargs),
+        other => {
+            let what = describe(t, callee, &other);
+            t.stop(BreakKind::UnsupportedCall, format!("call of {what}"))
+        }
+    }
+}
+
+/// Stops at callables that the user disabled or black-listed.
+fn refuse_listed(t: &mut Tracer<'_>, callee: VarId) -> Step<()> {
+    if t.options.black_list.is_empty() && t.options.disabled.is_empty() {
+        return Ok(());
+    }
+    t.realize(callee);
+    let Some(value) = t.value(callee) else {
+        return Ok(());
+    };
+    let address = value.as_ptr() as usize;
+    let name = || {
+        value
+            .repr()
+            .map_or_else(|_| "the callable".to_owned(), |text| text.to_string())
+    };
+    if t.options.disabled.contains(&address) {
+        return t.stop(BreakKind::Disabled, format!("{} is disabled", name()));
+    }
+    if t.options.black_list.contains(&address) {
+        return t.stop(
+            BreakKind::BlackListed,
+            format!("{} is on the black list", name()),
+        );
+    }
+    Ok(())
+}
+
+/// `{**first, **second}` on keyword lists.
+pub fn merge_kwargs(first: &[(Arc<str>, VarId)], second: &Kwargs) -> Vec<(Arc<str>, VarId)> {
+    let mut merged = first.to_vec();
+    for (name, value) in second {
+        match merged.iter_mut().find(|(known, _)| known == name) {
+            Some(slot) => slot.1 = *value,
+            None => merged.push((name.clone(), *value)),
+        }
+    }
+    merged
+}
+
+/// A readable name of what `id` is, for break messages.
+pub fn describe(t: &mut Tracer<'_>, id: VarId, kind: &Kind) -> String {
+    if let Some(value) = t.value(id) {
+        if let Ok(name) = value
+            .getattr("__qualname__")
+            .and_then(|name| name.extract::<String>())
+        {
+            return name;
+        }
+    }
+    match t.type_of(id).and_then(|class| class.name().ok()) {
+        Some(name) => format!("a {name}"),
+        None => format!("{kind:?}")
+            .split([' ', '(', '{'])
+            .next()
+            .unwrap_or("a value")
+            .to_owned(),
+    }
+}

@@ -1,0 +1,675 @@
+//! [`Tracer`]: everything one translation knows, and the roll-back over all of it.
+
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use pyo3::types::{
+    PyBool, PyBytes, PyCode, PyComplex, PyDict, PyFloat, PyFunction, PyInt, PyList, PyModule,
+    PyString, PyTuple, PyType,
+};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::backend::{BackendError, GraphBackend};
+use crate::graph::{FunctionGraph, GraphMark, TensorMeta};
+use crate::guard::{GuardKind, GuardSet, TensorGuard};
+use crate::obj::Obj;
+use crate::paddle::{tensor_meta, Paddle};
+use crate::reason::{Break, BreakKind, SourceLoc};
+use crate::tracker::{DictKey, Tracker, TrackerRef};
+use crate::variables::{
+    Arena, ArenaMark, CellVar, DictVar, FunctionVar, Key, Kind, ObjectVar, TensorVar, VarId,
+    Variable,
+};
+
+/// Keyword arguments of a simulated call, in call order.
+pub type Kwargs = [(Arc<str>, VarId)];
+
+/// Why a step did not complete.
+#[derive(Debug)]
+pub enum Stop {
+    /// The graph breaks here (or the frame cannot be simulated).
+    Break(Box<Break>),
+    /// The program raises this exception here; the executor looks for a handler.
+    Raise(VarId),
+}
+
+/// The answer of a simulation step.
+pub type Step<T> = Result<T, Stop>;
+
+impl From<Break> for Stop {
+    fn from(reason: Break) -> Self {
+        Self::Break(Box::new(reason))
+    }
+}
+
+impl From<PyErr> for Stop {
+    fn from(err: PyErr) -> Self {
+        Break::from(err).into()
+    }
+}
+
+impl From<BackendError> for Stop {
+    fn from(err: BackendError) -> Self {
+        Break::new(BreakKind::InferenceFailed, err.to_string()).into()
+    }
+}
+
+/// What the user asked for.
+#[derive(Clone, Default)]
+pub struct TraceOptions {
+    /// Callables that must not be captured (identity).
+    pub black_list: FxHashSet<usize>,
+    /// Callables marked with `allow_in_graph` (identity).
+    pub allow_list: FxHashSet<usize>,
+    /// Callables marked with `disable` (identity of the function and of its code).
+    pub disabled: FxHashSet<usize>,
+    /// Dims to trace as dynamic: tracker -> dim indices.
+    pub dynamic_dims: FxHashMap<TrackerRef, Vec<usize>>,
+    /// Deepest inlining.
+    pub max_depth: usize,
+}
+
+/// A position of the whole trace.
+#[derive(Clone, Copy, Debug)]
+pub struct TraceMark {
+    arena: ArenaMark,
+    graph: GraphMark,
+    guards: (usize, usize),
+}
+
+/// The state of one translation.
+pub struct Tracer<'py> {
+    /// The GIL.
+    pub py: Python<'py>,
+    /// Cached Paddle types.
+    pub paddle: &'static Paddle,
+    /// All variables.
+    pub vars: Arena,
+    /// The graph under construction.
+    pub graph: FunctionGraph,
+    /// What was relied on.
+    pub guards: GuardSet,
+    /// The backend (for CDBL).
+    pub backend: Box<dyn GraphBackend>,
+    /// What the user asked for.
+    pub options: Arc<TraceOptions>,
+    /// Grad mode as the simulated program sees it now.
+    pub grad_enabled: bool,
+    /// User locations of the frames being simulated, outermost first; the executor keeps them current.
+    pub locations: Vec<SourceLoc>,
+    known: FxHashMap<usize, VarId>,
+}
+
+impl<'py> Tracer<'py> {
+    /// A trace over an empty graph.
+    pub fn new(
+        py: Python<'py>,
+        graph: FunctionGraph,
+        backend: Box<dyn GraphBackend>,
+        options: Arc<TraceOptions>,
+        grad_enabled: bool,
+    ) -> PyResult<Self> {
+        Ok(Self {
+            py,
+            paddle: Paddle::get(py)?,
+            vars: Arena::default(),
+            graph,
+            guards: GuardSet::default(),
+            backend,
+            options,
+            grad_enabled,
+            locations: Vec::new(),
+            known: FxHashMap::default(),
+        })
+    }
+
+    /// The innermost user location.
+    pub fn loc(&self) -> SourceLoc {
+        self.locations.last().cloned().unwrap_or_default()
+    }
+
+    /// Stops with a break of this kind here.
+    pub fn stop<T>(&self, kind: BreakKind, message: impl Into<String>) -> Step<T> {
+        Err(Break {
+            kind,
+            message: message.into(),
+            loc: self.loc(),
+        }
+        .into())
+    }
+
+    /// Stops: this operation is not simulated.
+    pub fn unsupported<T>(&self, message: impl Into<String>) -> Step<T> {
+        self.stop(BreakKind::UnsupportedOperation, message)
+    }
+
+    /// The current position of everything.
+    pub fn mark(&self) -> TraceMark {
+        TraceMark {
+            arena: self.vars.mark(),
+            graph: self.graph.mark(),
+            guards: self.guards.mark(),
+        }
+    }
+
+    /// Forgets everything since `mark`.
+    pub fn rollback(&mut self, mark: TraceMark) {
+        self.vars.rollback(mark.arena);
+        self.graph.rollback(self.py, mark.graph);
+        self.guards.rollback(mark.guards);
+        let len = self.vars.len();
+        self.known.retain(|_, id| (id.0 as usize) < len);
+    }
+
+    // --- making variables -------------------------------------------------------------------
+
+    /// A value the frame makes.
+    pub fn add(&mut self, kind: Kind) -> VarId {
+        self.vars.add(Variable::new(kind))
+    }
+
+    /// The interpreter's NULL.
+    pub fn null(&mut self) -> VarId {
+        self.add(Kind::Null)
+    }
+
+    /// A value that is fixed at translation time and embedded by identity (code constants, results of
+    /// constant folding, objects whose identity is guarded elsewhere).
+    pub fn constant(&mut self, value: &Bound<'py, PyAny>) -> VarId {
+        let id = self.vars.add(Variable {
+            kind: Kind::Lazy,
+            value: Some(Obj::from(value)),
+            source: None,
+            mutated: false,
+        });
+        // Without a source no guard can fail, and unsupported tensors stay opaque.
+        self.classify(id);
+        id
+    }
+
+    /// `None`.
+    pub fn none(&mut self) -> VarId {
+        let none = self.py.None().into_bound(self.py);
+        self.constant(&none)
+    }
+
+    /// A Python bool.
+    pub fn bool(&mut self, value: bool) -> VarId {
+        let value = PyBool::new(self.py, value).to_owned().into_any();
+        self.constant(&value)
+    }
+
+    /// A Python int.
+    pub fn int(&mut self, value: i64) -> VarId {
+        let value = PyInt::new(self.py, value).into_any();
+        self.constant(&value)
+    }
+
+    /// A Python str.
+    pub fn str(&mut self, value: &str) -> VarId {
+        let value = PyString::new(self.py, value).into_any();
+        self.constant(&value)
+    }
+
+    /// A real object found at `tracker`. Looked at (and guarded) only when [`Tracer::realize`]d.
+    ///
+    /// An object that is already known keeps its variable: both trackers are then guarded to
+    /// lead to the same object.
+    pub fn wrap(&mut self, value: &Bound<'py, PyAny>, tracker: TrackerRef) -> VarId {
+        let address = value.as_ptr() as usize;
+        if let Some(&id) = self.known.get(&address) {
+            let known = self.vars.get(id).source.clone();
+            match known {
+                Some(source) if source == tracker => return id,
+                Some(source) => {
+                    self.guards.add(&tracker, GuardKind::SameAs(source));
+                    return id;
+                }
+                None => {}
+            }
+        }
+        let id = self.vars.add(Variable {
+            kind: Kind::Lazy,
+            value: Some(Obj::from(value)),
+            source: Some(tracker),
+            mutated: false,
+        });
+        if !is_plain_constant(value) {
+            self.known.insert(address, id);
+        }
+        id
+    }
+
+    // --- looking at variables ---------------------------------------------------------------
+
+    /// The kind of `id`, looked at: never [`Kind::Lazy`].
+    pub fn kind(&mut self, id: VarId) -> &Kind {
+        self.realize(id);
+        self.vars.kind(id)
+    }
+
+    /// Looks at a lazy variable: decides its kind and guards what was decided on.
+    pub fn realize(&mut self, id: VarId) {
+        if matches!(self.vars.kind(id), Kind::Lazy) {
+            self.classify(id);
+        }
+    }
+
+    /// The source of `id`, if it has one.
+    pub fn source(&self, id: VarId) -> Option<TrackerRef> {
+        self.vars.get(id).source.clone()
+    }
+
+    /// The real object of `id`, if it has one. For constants this is the value.
+    pub fn value(&self, id: VarId) -> Option<Bound<'py, PyAny>> {
+        self.vars
+            .get(id)
+            .value
+            .as_ref()
+            .map(|value| value.bind(self.py).clone())
+    }
+
+    /// The value of a constant (`Kind::Const`), `None` for any other kind.
+    pub fn const_value(&mut self, id: VarId) -> Option<Bound<'py, PyAny>> {
+        self.realize(id);
+        match self.vars.kind(id) {
+            Kind::Const => self.value(id),
+            _ => None,
+        }
+    }
+
+    /// A constant exact `str`.
+    pub fn const_str(&mut self, id: VarId) -> Option<Arc<str>> {
+        let value = self.const_value(id)?;
+        value
+            .cast_exact::<PyString>()
+            .ok()
+            .and_then(|text| text.to_str().ok().map(Arc::from))
+    }
+
+    /// A constant `int` or `bool` that fits.
+    pub fn const_int(&mut self, id: VarId) -> Option<i64> {
+        let value = self.const_value(id)?;
+        if value.is_instance_of::<PyInt>() {
+            value.extract().ok()
+        } else {
+            None
+        }
+    }
+
+    /// Whether `id` is `None`.
+    pub fn is_none(&mut self, id: VarId) -> bool {
+        self.const_value(id).is_some_and(|value| value.is_none())
+    }
+
+    /// Adds a guard on `id`, when it comes from outside.
+    pub fn guard(&mut self, id: VarId, kind: GuardKind) {
+        if let Some(source) = self.source(id) {
+            self.guards.add(&source, kind);
+        }
+    }
+
+    /// Guards that `id` is this very object.
+    pub fn guard_identity(&mut self, id: VarId) {
+        if let Some(value) = self.vars.get(id).value.clone() {
+            self.guard(id, GuardKind::Is(value));
+        }
+    }
+
+    /// The type of the value as user code would see it with `type(x)`, when it is known.
+    pub fn type_of(&mut self, id: VarId) -> Option<Bound<'py, PyType>> {
+        self.realize(id);
+        let py = self.py;
+        let builtin = |name: &str| {
+            py.import("builtins")
+                .ok()?
+                .getattr(name)
+                .ok()?
+                .cast_into::<PyType>()
+                .ok()
+        };
+        let var = self.vars.get(id).clone();
+        let class = |class: &Obj| class.bind(py).cast::<PyType>().ok().cloned();
+        match &var.kind {
+            Kind::Tensor(tensor) => class(tensor.class.as_ref().unwrap_or(&self.paddle.tensor)),
+            Kind::Object(object) | Kind::Layer(object) => class(&object.class),
+            Kind::Tuple(_, Some(named)) => class(named),
+            Kind::Dict(dict) => dict.class.as_ref().map_or_else(|| builtin("dict"), class),
+            Kind::List(_) => builtin("list"),
+            Kind::Tuple(_, None) => builtin("tuple"),
+            Kind::Set(set) => builtin(if set.frozen { "frozenset" } else { "set" }),
+            Kind::Slice(_) => builtin("slice"),
+            Kind::Range(..) => builtin("range"),
+            Kind::Function(_) => Some(py.get_type::<PyFunction>()),
+            Kind::Method { .. } => py
+                .import("types")
+                .ok()?
+                .getattr("MethodType")
+                .ok()?
+                .cast_into()
+                .ok(),
+            Kind::Const | Kind::Callable | Kind::Class | Kind::Module | Kind::Opaque => {
+                var.value.as_ref().map(|value| value.bind(py).get_type())
+            }
+            _ => None,
+        }
+    }
+
+    // --- classification ---------------------------------------------------------------------
+
+    fn set_kind(&mut self, id: VarId, kind: Kind) {
+        self.vars.update(id, |var| var.kind = kind);
+    }
+
+    fn guard_type(&mut self, id: VarId, value: &Bound<'py, PyAny>) {
+        self.guard(id, GuardKind::TypeIs(Obj::from(value.get_type())));
+    }
+
+    fn child(
+        &mut self,
+        source: Option<&TrackerRef>,
+        value: &Bound<'py, PyAny>,
+        step: impl FnOnce(TrackerRef) -> Tracker,
+    ) -> VarId {
+        match source {
+            Some(source) => self.wrap(value, Arc::new(step(source.clone()))),
+            None => self.constant(value),
+        }
+    }
+
+    fn classify(&mut self, id: VarId) {
+        let Some(value) = self.value(id) else { return };
+        let source = self.source(id);
+        let source = source.as_ref();
+        if is_plain_constant(&value) {
+            self.guard(id, GuardKind::ConstEq(Obj::from(&value)));
+            self.set_kind(id, Kind::Const);
+        } else if self.paddle.is_tensor(&value) {
+            self.classify_tensor(id, &value);
+        } else if let Ok(list) = value.cast_exact::<PyList>() {
+            self.guard_type(id, &value);
+            self.guard(id, GuardKind::Len(list.len()));
+            self.distinct(id);
+            let items = list
+                .iter()
+                .enumerate()
+                .map(|(index, item)| {
+                    self.child(source, &item, |base| Tracker::ListItem(base, index))
+                })
+                .collect();
+            self.set_kind(id, Kind::List(items));
+        } else if let Ok(tuple) = value.cast_exact::<PyTuple>() {
+            self.guard_type(id, &value);
+            self.guard(id, GuardKind::Len(tuple.len()));
+            let items = tuple
+                .iter()
+                .enumerate()
+                .map(|(index, item)| {
+                    self.child(source, &item, |base| Tracker::TupleItem(base, index))
+                })
+                .collect();
+            self.set_kind(id, Kind::Tuple(items, None));
+        } else if let Ok(dict) = value.cast_exact::<PyDict>() {
+            self.classify_dict(id, dict, source);
+        } else if value.is_exact_instance_of::<PyFunction>() {
+            self.guard_type(id, &value);
+            self.set_kind(id, Kind::Function(FunctionVar::Real));
+        } else if value.is_instance_of::<PyModule>() {
+            self.guard_identity(id);
+            self.set_kind(id, Kind::Module);
+        } else if value.is_instance_of::<PyType>() {
+            self.guard_identity(id);
+            self.set_kind(id, Kind::Class);
+        } else if self.paddle.is_layer(&value) {
+            self.guard_identity(id);
+            let class = Obj::from(value.get_type());
+            self.set_kind(
+                id,
+                Kind::Layer(ObjectVar {
+                    class,
+                    writes: Vec::new(),
+                    base: None,
+                }),
+            );
+        } else {
+            self.classify_by_type_name(id, &value, source);
+        }
+    }
+
+    fn classify_by_type_name(
+        &mut self,
+        id: VarId,
+        value: &Bound<'py, PyAny>,
+        source: Option<&TrackerRef>,
+    ) {
+        let class = value.get_type();
+        let name = class
+            .name()
+            .map(|name| name.to_string())
+            .unwrap_or_default();
+        match name.as_str() {
+            "method" if class.module().is_ok_and(|module| module == "builtins") => {
+                let (Ok(receiver), Ok(function)) =
+                    (value.getattr("__self__"), value.getattr("__func__"))
+                else {
+                    return self.set_kind(id, Kind::Opaque);
+                };
+                self.guard_type(id, value);
+                let receiver = self.child(source, &receiver, Tracker::MethodSelf);
+                let function = self.child(source, &function, Tracker::MethodFunc);
+                self.set_kind(id, Kind::Method { receiver, function });
+            }
+            "builtin_function_or_method"
+            | "method_descriptor"
+            | "wrapper_descriptor"
+            | "method-wrapper"
+            | "classmethod_descriptor"
+            | "getset_descriptor"
+            | "member_descriptor"
+            | "instancemethod"
+            | "ufunc"
+            | "_lru_cache_wrapper"
+            | "itemgetter"
+            | "attrgetter"
+            | "methodcaller"
+            | "pybind11_builtins.pybind11_static_property" => {
+                self.guard_identity(id);
+                self.set_kind(id, Kind::Callable);
+            }
+            "cell" => {
+                self.guard_type(id, value);
+                self.set_kind(id, Kind::Cell(CellVar::Unread));
+            }
+            "slice" | "range" => self.classify_const_object(id, value),
+            _ if is_enum_like(value) => {
+                self.guard_identity(id);
+                self.set_kind(id, Kind::Const);
+            }
+            _ if is_python_class(&class) => {
+                self.guard_type(id, value);
+                self.distinct(id);
+                self.set_kind(
+                    id,
+                    Kind::Object(ObjectVar {
+                        class: Obj::from(class),
+                        writes: Vec::new(),
+                        base: None,
+                    }),
+                );
+            }
+            _ => {
+                self.guard_type(id, value);
+                self.set_kind(id, Kind::Opaque);
+            }
+        }
+    }
+
+    fn classify_const_object(&mut self, id: VarId, value: &Bound<'py, PyAny>) {
+        let parts = ["start", "stop", "step"].map(|name| value.getattr(name));
+        let [Ok(start), Ok(stop), Ok(step)] = parts else {
+            return self.set_kind(id, Kind::Opaque);
+        };
+        let plain = [&start, &stop, &step]
+            .iter()
+            .all(|part| is_plain_constant(part));
+        if !plain {
+            self.guard_type(id, value);
+            return self.set_kind(id, Kind::Opaque);
+        }
+        self.guard(id, GuardKind::ConstEq(Obj::from(value)));
+        if value.get_type().name().is_ok_and(|name| name == "range") {
+            match (start.extract(), stop.extract(), step.extract()) {
+                (Ok(start), Ok(stop), Ok(step)) => {
+                    self.set_kind(id, Kind::Range(start, stop, step))
+                }
+                _ => self.set_kind(id, Kind::Opaque),
+            }
+        } else {
+            let parts = [start, stop, step].map(|part| self.constant(&part));
+            self.set_kind(id, Kind::Slice(parts));
+        }
+    }
+
+    fn classify_tensor(&mut self, id: VarId, value: &Bound<'py, PyAny>) {
+        let Some(meta) = tensor_meta(value) else {
+            self.guard_type(id, value);
+            return self.set_kind(id, Kind::Opaque);
+        };
+        let Some(source) = self.source(id) else {
+            // A tensor without a source cannot be an input of the graph.
+            return self.set_kind(id, Kind::Opaque);
+        };
+        let mut traced = meta.clone();
+        for &dim in self.options.dynamic_dims.get(&source).into_iter().flatten() {
+            if let Some(slot) = traced.shape.get_mut(dim) {
+                *slot = -1;
+            }
+        }
+        self.guard_type(id, value);
+        self.guard(id, GuardKind::Tensor(tensor_guard(&traced)));
+        let class = value.get_type();
+        let class = (!class.is(self.paddle.tensor.bind(self.py))).then(|| Obj::from(class));
+        match self
+            .graph
+            .tensor_input(self.py, Obj::from(value), traced, source)
+        {
+            Ok(symbol) => {
+                self.distinct(id);
+                self.set_kind(
+                    id,
+                    Kind::Tensor(TensorVar {
+                        symbol,
+                        view_of: None,
+                        viewed: false,
+                        class,
+                    }),
+                );
+            }
+            Err(_) => self.set_kind(id, Kind::Opaque),
+        }
+    }
+
+    fn classify_dict(&mut self, id: VarId, dict: &Bound<'py, PyDict>, source: Option<&TrackerRef>) {
+        self.guard_type(id, dict.as_any());
+        let mut keys = Vec::with_capacity(dict.len());
+        for (key, _) in dict.iter() {
+            match dict_key(&key) {
+                Some(key) => keys.push(key),
+                None => return self.set_kind(id, Kind::Opaque),
+            }
+        }
+        self.guard(id, GuardKind::DictKeys(keys.clone()));
+        self.distinct(id);
+        let mut items = DictVar::default();
+        for ((key, value), dict_key) in dict.iter().zip(keys) {
+            let simulated = match &dict_key {
+                DictKey::Str(text) => Key::Str(text.clone()),
+                DictKey::Int(number) => Key::Int(i128::from(*number)),
+                DictKey::Identity(object) => Key::Identity(object.as_ptr() as usize),
+            };
+            let key = self.constant(&key);
+            let value = self.child(source, &value, |base| Tracker::DictItem(base, dict_key));
+            items.items.insert(simulated, (key, value));
+        }
+        self.set_kind(id, Kind::Dict(items));
+    }
+
+    fn distinct(&mut self, id: VarId) {
+        if let Some(source) = self.source(id) {
+            self.guards.add_distinct(&source);
+        }
+    }
+}
+
+/// The guard that fixes what tracing with `meta` relied on.
+pub fn tensor_guard(meta: &TensorMeta) -> TensorGuard {
+    TensorGuard {
+        dims: meta
+            .shape
+            .iter()
+            .map(|dim| (*dim >= 0).then_some(*dim))
+            .collect(),
+        dtype: meta.dtype,
+        stop_gradient: meta.stop_gradient,
+    }
+}
+
+/// Immutable builtin values whose content is all there is to know.
+pub fn is_plain_constant(value: &Bound<'_, PyAny>) -> bool {
+    value.is_none()
+        || value.is_exact_instance_of::<PyBool>()
+        || value.is_exact_instance_of::<PyInt>()
+        || value.is_exact_instance_of::<PyFloat>()
+        || value.is_exact_instance_of::<PyString>()
+        || value.is_exact_instance_of::<PyBytes>()
+        || value.is_exact_instance_of::<PyComplex>()
+        || value.is_exact_instance_of::<PyCode>()
+        || value.is(value.py().Ellipsis())
+        || value.is(value.py().NotImplemented())
+}
+
+/// Objects that are constants by identity: enum members, dtypes, places.
+fn is_enum_like(value: &Bound<'_, PyAny>) -> bool {
+    let class = value.get_type();
+    let module = class
+        .module()
+        .map(|module| module.to_string())
+        .unwrap_or_default();
+    if module == "paddle.base.libpaddle" || module.starts_with("paddle.base.libpaddle.") {
+        let name = class
+            .name()
+            .map(|name| name.to_string())
+            .unwrap_or_default();
+        return name == "DataType" || name == "VarType" || name.ends_with("Place");
+    }
+    let meta = class.get_type();
+    meta.name()
+        .is_ok_and(|name| name == "EnumType" || name == "EnumMeta")
+}
+
+/// Whether the class was made by a `class` statement (a heap type with Python-level layout).
+fn is_python_class(class: &Bound<'_, PyType>) -> bool {
+    const HEAPTYPE: u64 = 1 << 9;
+    let flags = class
+        .getattr("__flags__")
+        .and_then(|flags| flags.extract::<u64>())
+        .unwrap_or(0);
+    flags & HEAPTYPE != 0
+        && class
+            .getattr("__module__")
+            .is_ok_and(|m| m.extract::<String>().is_ok_and(|m| m != "builtins"))
+        && class
+            .getattr("__dict__")
+            .is_ok_and(|dict| dict.contains("__module__").unwrap_or(false))
+}
+
+fn dict_key(key: &Bound<'_, PyAny>) -> Option<DictKey> {
+    if let Ok(text) = key.cast_exact::<PyString>() {
+        return Some(DictKey::Str(Arc::from(text.to_str().ok()?)));
+    }
+    if key.is_exact_instance_of::<PyInt>() {
+        return Some(DictKey::Int(key.extract().ok()?));
+    }
+    let identity = key.is_none() || key.is_instance_of::<PyType>() || is_enum_like(key);
+    identity.then(|| DictKey::Identity(Obj::from(key)))
+}

@@ -1,0 +1,82 @@
+//! Iterators the frame consumes.
+
+use super::VarId;
+
+/// The state of an iterator.
+#[derive(Clone, Debug)]
+pub enum IterVar {
+    /// Over a list or tuple variable: the next index; sees later changes of a list, as CPython does.
+    Sequence {
+        /// The list, tuple or str constant.
+        over: VarId,
+        /// Next index.
+        index: usize,
+    },
+    /// Over values fixed when the iterator was made (dict views, sets, enumerated constants).
+    Fixed {
+        /// The dict or set it was made from, when the real iterator must be rebuilt, with its length then.
+        over: Option<(VarId, usize)>,
+        /// What it yields.
+        items: Vec<VarId>,
+        /// Next index.
+        index: usize,
+    },
+    /// `range`: next value, stop, step.
+    Range {
+        /// Next value.
+        next: i64,
+        /// End, exclusive.
+        stop: i64,
+        /// Step, not zero.
+        step: i64,
+    },
+    /// `enumerate(inner, count)`.
+    Enumerate {
+        /// The inner iterator.
+        inner: VarId,
+        /// The next number.
+        count: i64,
+    },
+    /// `zip(*inner)`.
+    Zip {
+        /// The inner iterators.
+        inner: Vec<VarId>,
+        /// `strict=True`.
+        strict: bool,
+    },
+    /// `map(function, *inner)`.
+    Map {
+        /// What is called.
+        function: VarId,
+        /// The inner iterators.
+        inner: Vec<VarId>,
+    },
+    /// `filter(function, inner)`; `None` filters by truth.
+    Filter {
+        /// The predicate.
+        function: Option<VarId>,
+        /// The inner iterator.
+        inner: VarId,
+    },
+    /// `reversed(list or tuple)`: how many items are left.
+    Reversed {
+        /// The sequence.
+        over: VarId,
+        /// Items left.
+        left: usize,
+    },
+    /// Rows of a tensor with a static first dim.
+    Tensor {
+        /// The tensor.
+        over: VarId,
+        /// Next row.
+        index: usize,
+    },
+    /// A suspended generator frame; the number names it in the tracer's table of frames.
+    Generator {
+        /// The frame.
+        frame: usize,
+    },
+    /// Ended.
+    Done,
+}

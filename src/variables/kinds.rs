@@ -1,0 +1,260 @@
+//! The kinds of variables.
+
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+
+use crate::graph::SymbolId;
+use crate::obj::Obj;
+use crate::tracker::TrackerRef;
+
+use super::{IterVar, Key, VarId};
+
+/// A value of the simulated program.
+#[derive(Clone, Debug)]
+pub struct Variable {
+    /// What it is.
+    pub kind: Kind,
+    /// The real object, when it exists before the frame runs (or is a constant).
+    pub value: Option<Obj>,
+    /// Where the real object comes from in a later call. `None` for what the frame makes.
+    pub source: Option<TrackerRef>,
+    /// Whether the user's program changed it.
+    pub mutated: bool,
+}
+
+impl Variable {
+    /// A value the frame makes.
+    pub fn new(kind: Kind) -> Self {
+        Self {
+            kind,
+            value: None,
+            source: None,
+            mutated: false,
+        }
+    }
+}
+
+/// A tensor: a symbol of the graph under construction.
+#[derive(Clone, Debug)]
+pub struct TensorVar {
+    /// The symbol. In-place operations on fresh tensors rebind it.
+    pub symbol: SymbolId,
+    /// The variable whose storage this one may share (views), if any.
+    pub view_of: Option<VarId>,
+    /// Whether something else may share this one's storage.
+    pub viewed: bool,
+    /// The real class when it is a Parameter or a user's subclass.
+    pub class: Option<Obj>,
+}
+
+/// A dict with exact key equality.
+#[derive(Clone, Debug, Default)]
+pub struct DictVar {
+    /// Key -> (key variable, value variable), in insertion order.
+    pub items: IndexMap<Key, (VarId, VarId)>,
+    /// The class when it is `OrderedDict` or `defaultdict`.
+    pub class: Option<Obj>,
+    /// `default_factory`.
+    pub default_factory: Option<VarId>,
+}
+
+/// A set or frozenset.
+#[derive(Clone, Debug, Default)]
+pub struct SetVar {
+    /// Key -> element.
+    pub items: IndexMap<Key, VarId>,
+    /// Whether it is a frozenset.
+    pub frozen: bool,
+}
+
+/// A cell.
+#[derive(Clone, Debug)]
+pub enum CellVar {
+    /// A real cell nobody read yet.
+    Unread,
+    /// Empty.
+    Empty,
+    /// Full.
+    Full(VarId),
+}
+
+/// A function made by the frame.
+#[derive(Clone, Debug)]
+pub struct NewFunction {
+    /// The code object.
+    pub code: Obj,
+    /// The globals dict.
+    pub globals: Obj,
+    /// `__defaults__`, a tuple variable.
+    pub defaults: Option<VarId>,
+    /// `__kwdefaults__`, a dict variable.
+    pub kwdefaults: Option<VarId>,
+    /// `__annotations__` as built by the frame (tuple or dict variable).
+    pub annotations: Option<VarId>,
+    /// Cells.
+    pub closure: Vec<VarId>,
+    /// Attributes set on the function by the frame (`f.x = 1`, functools.wraps).
+    pub attrs: Vec<(Arc<str>, VarId)>,
+}
+
+/// A Python function.
+#[derive(Clone, Debug)]
+pub enum FunctionVar {
+    /// It exists: `Variable::value` is the function object.
+    Real,
+    /// The frame made it.
+    New(Box<NewFunction>),
+}
+
+/// One attribute write or delete, in program order.
+#[derive(Clone, Debug)]
+pub struct AttrOp {
+    /// The attribute.
+    pub name: Arc<str>,
+    /// The new value; `None` deletes.
+    pub value: Option<VarId>,
+}
+
+/// An instance of a Python class (also Layers: see [`Kind::Layer`]).
+#[derive(Clone, Debug)]
+pub struct ObjectVar {
+    /// Its class.
+    pub class: Obj,
+    /// Writes and deletes of instance attributes since the frame began, in order. For an object
+    /// the frame made this is its whole state.
+    pub writes: Vec<AttrOp>,
+    /// For new instances of `list`/`dict`/`tuple`/exception subclasses: the base value or `args`.
+    pub base: Option<VarId>,
+}
+
+impl ObjectVar {
+    /// What the frame last did to this attribute: `Some(None)` means it was deleted.
+    pub fn written(&self, name: &str) -> Option<Option<VarId>> {
+        self.writes
+            .iter()
+            .rev()
+            .find(|op| &*op.name == name)
+            .map(|op| op.value)
+    }
+}
+
+/// Context managers the simulator enters itself.
+#[derive(Clone, Debug)]
+pub enum ContextVar {
+    /// `paddle.no_grad()`, `enable_grad()`, `set_grad_enabled(flag)`: the flag it sets.
+    GradMode {
+        /// Grad mode inside.
+        enabled: bool,
+        /// Grad mode to restore, while entered.
+        restore: Option<bool>,
+        /// The callable and arguments that make the real object.
+        make: (Obj, Vec<VarId>),
+    },
+    /// `paddle.amp.auto_cast(...)`: the callable, positional and keyword arguments that make the real object.
+    AutoCast {
+        /// `paddle.amp.auto_cast` or `amp_guard`.
+        callable: Obj,
+        /// Positional arguments.
+        args: Vec<VarId>,
+        /// Keyword arguments.
+        kwargs: Vec<(Arc<str>, VarId)>,
+        /// The live guard entered for tracing: index in the tracer's table, while entered.
+        entered: Option<usize>,
+    },
+    /// `contextlib.nullcontext(x)` and others that do nothing.
+    Null {
+        /// What `__enter__` answers.
+        result: VarId,
+        /// The callable and arguments that make the real object.
+        make: (Obj, Vec<VarId>),
+    },
+}
+
+/// What a variable is. Matching is exhaustive: a new kind does not compile until every operation
+/// has decided about it.
+#[derive(Clone, Debug)]
+pub enum Kind {
+    /// The interpreter's NULL on the stack.
+    Null,
+    /// A real object nobody looked at: not guarded yet. See `Tracer::realize`.
+    Lazy,
+    /// An immutable constant whose value is known: `None`, numbers, `str`, `bytes`, `...`, dtypes, places,
+    /// enum members, code objects. `Variable::value` is it.
+    Const,
+    /// A tensor.
+    Tensor(TensorVar),
+    /// An `int`, `float` or `bool` that depends on dynamic dims: a 0-d tensor symbol that Python sees as a number.
+    SymNumber(SymbolId),
+    /// `list`
+    List(Vec<VarId>),
+    /// `tuple`; with a class: a named tuple.
+    Tuple(Vec<VarId>, Option<Obj>),
+    /// `dict`, `OrderedDict`, `defaultdict`
+    Dict(DictVar),
+    /// `dict.keys()`, `.values()`, `.items()` of a dict variable: 0, 1, 2.
+    DictView(VarId, u8),
+    /// `set`, `frozenset`
+    Set(SetVar),
+    /// `slice(start, stop, step)`
+    Slice([VarId; 3]),
+    /// `range(start, stop, step)`
+    Range(i64, i64, i64),
+    /// An iterator.
+    Iter(IterVar),
+    /// A cell.
+    Cell(CellVar),
+    /// A Python function.
+    Function(FunctionVar),
+    /// A bound method: receiver and function.
+    Method {
+        /// `__self__`
+        receiver: VarId,
+        /// `__func__`
+        function: VarId,
+    },
+    /// A method of a builtin kind bound to a variable: `[].append`, `x.reshape`.
+    BoundBuiltin {
+        /// The receiver.
+        receiver: VarId,
+        /// The method's name.
+        name: Arc<str>,
+    },
+    /// A callable of C or of Paddle, guarded by identity: builtin functions, API functions, ufuncs, descriptors.
+    Callable,
+    /// A class.
+    Class,
+    /// A module.
+    Module,
+    /// A `paddle.nn.Layer` instance, guarded by identity. Attribute writes are in the `ObjectVar`.
+    Layer(ObjectVar),
+    /// An instance of another Python class.
+    Object(ObjectVar),
+    /// `super()`: the class to start after, and the receiver (object or class).
+    Super {
+        /// The class after which the lookup starts.
+        class: Obj,
+        /// The receiver.
+        receiver: VarId,
+    },
+    /// `functools.partial`
+    Partial {
+        /// The callable.
+        function: VarId,
+        /// Positional arguments.
+        args: Vec<VarId>,
+        /// Keyword arguments.
+        kwargs: Vec<(Arc<str>, VarId)>,
+    },
+    /// A context manager the simulator enters itself.
+    Context(ContextVar),
+    /// The `__exit__` (or `__enter__` when false) of such a context manager, bound.
+    ContextMethod {
+        /// The context manager.
+        context: VarId,
+        /// `__exit__`, else `__enter__`.
+        exit: bool,
+    },
+    /// A real object that can be passed along, not operated on. Guarded by type when looked at.
+    Opaque,
+}

@@ -1,0 +1,18 @@
+//! What the simulator's stack and locals hold.
+//!
+//! Variables live in an [`Arena`] and are named by [`VarId`]: two names for one object are one id, so
+//! identity and aliasing are explicit. Every change goes through the arena's undo log, so a
+//! checkpoint is a position and roll-back is exact. One file per family of kinds.
+
+mod arena;
+mod iterators;
+mod key;
+mod kinds;
+
+pub use arena::{Arena, ArenaMark, VarId};
+pub use iterators::IterVar;
+pub use key::Key;
+pub use kinds::{
+    AttrOp, CellVar, ContextVar, DictVar, FunctionVar, Kind, NewFunction, ObjectVar, SetVar,
+    TensorVar, Variable,
+};
