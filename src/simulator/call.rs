@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use pyo3::prelude::*;
+
 use crate::reason::BreakKind;
 use crate::variables::{Kind, VarId};
 
