@@ -17,8 +17,8 @@ use crate::paddle::{tensor_meta, Paddle};
 use crate::reason::{Break, BreakKind, SourceLoc};
 use crate::tracker::{DictKey, Tracker, TrackerRef};
 use crate::variables::{
-    Arena, ArenaMark, CellVar, DictVar, FunctionVar, Key, Kind, ObjectVar, TensorVar, VarId,
-    Variable,
+    Arena, ArenaMark, AttrOp, CellVar, DictVar, FunctionVar, Key, Kind, ObjectVar, TensorVar,
+    VarId, Variable,
 };
 
 /// Keyword arguments of a simulated call, in call order.
@@ -75,6 +75,8 @@ pub struct TraceMark {
     arena: ArenaMark,
     graph: GraphMark,
     guards: (usize, usize),
+    global_writes: usize,
+    grad_enabled: bool,
 }
 
 /// The state of one translation.
@@ -97,6 +99,8 @@ pub struct Tracer<'py> {
     pub grad_enabled: bool,
     /// User locations of the frames being simulated, outermost first; the executor keeps them current.
     pub locations: Vec<SourceLoc>,
+    /// Writes and deletes of globals (dict, name, value), in program order.
+    pub global_writes: Vec<(Obj, AttrOp)>,
     known: FxHashMap<usize, VarId>,
 }
 
@@ -119,6 +123,7 @@ impl<'py> Tracer<'py> {
             options,
             grad_enabled,
             locations: Vec::new(),
+            global_writes: Vec::new(),
             known: FxHashMap::default(),
         })
     }
@@ -149,6 +154,8 @@ impl<'py> Tracer<'py> {
             arena: self.vars.mark(),
             graph: self.graph.mark(),
             guards: self.guards.mark(),
+            global_writes: self.global_writes.len(),
+            grad_enabled: self.grad_enabled,
         }
     }
 
@@ -157,6 +164,8 @@ impl<'py> Tracer<'py> {
         self.vars.rollback(mark.arena);
         self.graph.rollback(self.py, mark.graph);
         self.guards.rollback(mark.guards);
+        self.global_writes.truncate(mark.global_writes);
+        self.grad_enabled = mark.grad_enabled;
         let len = self.vars.len();
         self.known.retain(|_, id| (id.0 as usize) < len);
     }
