@@ -9,6 +9,7 @@
 #![deny(missing_docs)]
 
 pub mod backend;
+pub mod bytecode;
 pub mod graph;
 pub mod guard;
 pub mod obj;

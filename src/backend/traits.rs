@@ -68,6 +68,9 @@ pub trait TraceSession: Send + Sync {
         meta: &TensorMeta,
     ) -> Result<(), BackendError>;
 
+    /// Grad mode for the calls that follow: with it off, results stop gradients.
+    fn set_grad_enabled(&mut self, enabled: bool);
+
     /// Traces one call. `sir` knows the layers among the symbols.
     fn call(
         &mut self,

@@ -185,6 +185,11 @@ impl FunctionGraph {
         })
     }
 
+    /// Grad mode for the calls that follow.
+    pub fn set_grad_enabled(&mut self, enabled: bool) {
+        self.session.set_grad_enabled(enabled);
+    }
+
     /// The metadata of a tensor symbol.
     pub fn meta(&self, id: SymbolId) -> Option<&TensorMeta> {
         self.sir.meta(id)

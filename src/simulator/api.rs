@@ -1,17 +1,76 @@
 //! Capturing calls of Paddle's API.
 
-use crate::variables::VarId;
+use pyo3::prelude::*;
 
+use crate::graph::Callee;
+use crate::obj::Obj;
+use crate::reason::BreakKind;
+use crate::variables::{Kind, VarId};
+
+use super::tensors;
 use super::{Kwargs, Step, Tracer};
 
-/// Whether `function` is Paddle's (or marked `allow_in_graph`); if so the call becomes a statement. `None`: not ours, inline it.
-pub fn try_call(
-    t: &mut Tracer<'_>,
-    function: VarId,
-    args: &[VarId],
-    kwargs: &Kwargs,
-) -> Step<Option<VarId>> {
-    let _ = t;
-    let _ = (function, args, kwargs);
-    Ok(None)
+/// Modules whose functions are API: a call of one becomes a statement.
+const MODULES: &[&str] = &[
+    "paddle.tensor.", "paddle.nn.functional.", "paddle.linalg", "paddle.fft", "paddle.signal", "paddle.vision.ops",
+    "paddle.incubate.nn.functional", "paddle.geometric", "paddle._C_ops", "paddle.nn.utils.transform_parameters",
+    "paddle.audio.functional", "paddle.sparse", "paddle.text.viterbi_decode",
+];
+
+/// Functions of those modules that are not functions of tensors to tensors.
+const REFUSED: &[&str] = &[
+    "to_tensor", "save", "load", "seed", "set_printoptions", "create_parameter", "is_tensor", "tolist", "rank", "shape_",
+    "set_grad_enabled", "set_flags", "get_flags", "set_default_dtype", "set_device",
+];
+
+enum Verdict {
+    Capture,
+    Refuse(String),
+    NotOurs,
+}
+
+fn verdict(t: &Tracer<'_>, function: &Bound<'_, PyAny>) -> PyResult<Verdict> {
+    if t.options.allow_list.contains(&(function.as_ptr() as usize)) {
+        return Ok(Verdict::Capture);
+    }
+    let text = |name: &str| function.getattr(name).and_then(|value| value.extract::<String>()).unwrap_or_default();
+    let (module, name) = (text("__module__"), text("__name__"));
+    let ops = module.is_empty() && text("__qualname__").starts_with("PyCapsule") || module.starts_with("paddle.base.libpaddle");
+    let api = MODULES.iter().any(|prefix| module.starts_with(prefix)) || module == "paddle.nn.functional";
+    if !api && !ops {
+        return Ok(Verdict::NotOurs);
+    }
+    if REFUSED.contains(&name.as_str()) {
+        return Ok(Verdict::Refuse(format!("{module}.{name} is not a function of tensors")));
+    }
+    if name.ends_with('_') && !name.ends_with("__") {
+        return Ok(Verdict::Refuse(format!("{module}.{name} changes its argument in place")));
+    }
+    if name.starts_with('_') && !ops {
+        return Ok(Verdict::NotOurs);
+    }
+    Ok(Verdict::Capture)
+}
+
+/// Whether `function` is Paddle's (or marked `allow_in_graph`); if so the call becomes a statement.
+/// `None`: not ours, inline it.
+pub fn try_call(t: &mut Tracer<'_>, function: VarId, args: &[VarId], kwargs: &Kwargs) -> Step<Option<VarId>> {
+    let Some(object) = t.value(function) else { return Ok(None) };
+    if matches!(t.kind(function), Kind::Class) {
+        return Ok(None);
+    }
+    match verdict(t, &object)? {
+        Verdict::NotOurs => return Ok(None),
+        Verdict::Refuse(why) => return t.stop(BreakKind::UnsupportedCall, why),
+        Verdict::Capture => {}
+    }
+    t.guard_identity(function);
+    if kwargs.iter().any(|(name, value)| &**name == "out" && !t.vars.get(*value).value.as_ref().is_some_and(|value| value.bind(t.py).is_none())) {
+        return t.stop(BreakKind::InplaceTensor, "out= writes into a tensor");
+    }
+    if kwargs.iter().any(|(name, value)| &**name == "inplace" && t.const_value(*value).is_none_or(|value| value.is_truthy().unwrap_or(true))) {
+        return t.stop(BreakKind::InplaceTensor, "inplace=True changes the argument");
+    }
+    let callee = Callee::Api(Obj::from(object));
+    tensors::capture(t, callee, None, args, kwargs, &mut |_| None).map(Some)
 }

@@ -1,29 +1,558 @@
-//! Attribute access with the real lookup rules.
+//! Attribute access with the real lookup rules, running no user code except by simulation.
+//!
+//! What is found on a class is guarded through [`Tracker::TypeAttr`]; what is found on an instance
+//! through its dictionary. CPython: `_PyObject_GenericGetAttrWithDict`, `type_getattro`.
 
-use crate::variables::VarId;
+use std::sync::Arc;
 
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyFunction, PyType};
+
+use crate::guard::GuardKind;
+use crate::obj::Obj;
+use crate::reason::BreakKind;
+use crate::tracker::{DictKey, Tracker, TrackerRef};
+use crate::variables::{AttrOp, FunctionVar, Kind, ObjectVar, VarId};
+
+use super::call::{call, describe};
+use super::{exceptions, layers, methods, tensors};
 use super::{Step, Tracer};
 
 /// `obj.name`
 pub fn get(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<VarId> {
-    let _ = (obj, name);
-    t.unsupported("attributes::get is not simulated")
+    match try_get(t, obj, name)? {
+        Some(value) => Ok(value),
+        None => missing(t, obj, name),
+    }
 }
 
-/// `obj.name = value`
-pub fn set(t: &mut Tracer<'_>, obj: VarId, name: &str, value: VarId) -> Step<()> {
-    let _ = (obj, name, value);
-    t.unsupported("attributes::set is not simulated")
+fn missing<T>(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<T> {
+    let kind = t.kind(obj).clone();
+    let message = match t.type_of(obj).and_then(|class| class.name().ok()) {
+        Some(class) => format!("'{class}' object has no attribute '{name}'"),
+        None => format!("{} has no attribute '{name}'", describe(t, obj, &kind)),
+    };
+    match kind {
+        Kind::Object(_) | Kind::Layer(_) | Kind::List(_) | Kind::Tuple(..) | Kind::Dict(_) | Kind::Const => {
+            exceptions::throw(t, "AttributeError", &message)
+        }
+        _ => t.stop(BreakKind::RaisesException, message),
+    }
 }
 
-/// `del obj.name`
-pub fn delete(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<()> {
-    let _ = (obj, name);
-    t.unsupported("attributes::delete is not simulated")
+/// `obj.name`; `None` when there is no such attribute.
+pub fn try_get(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Option<VarId>> {
+    match t.kind(obj).clone() {
+        Kind::Tensor(_) => tensors::attribute(t, obj, name).map(Some),
+        Kind::Object(object) | Kind::Layer(object) => of_instance(t, obj, &object, name),
+        Kind::Module => of_module(t, obj, name),
+        Kind::Class => of_class(t, obj, name),
+        Kind::Super { class, receiver } => of_super(t, &class, receiver, name).map(Some),
+        Kind::Function(_) => of_function(t, obj, name),
+        Kind::Method { receiver, function } => match name {
+            "__self__" => Ok(Some(receiver)),
+            "__func__" => Ok(Some(function)),
+            _ => try_get(t, function, name),
+        },
+        Kind::Tuple(items, Some(class)) => of_named_tuple(t, obj, &items, &class, name),
+        Kind::Slice([start, stop, step]) => Ok(match name {
+            "start" => Some(start),
+            "stop" => Some(stop),
+            "step" => Some(step),
+            _ => None,
+        }),
+        Kind::Range(start, stop, step) => Ok(match name {
+            "start" => Some(t.int(start)),
+            "stop" => Some(t.int(stop)),
+            "step" => Some(t.int(step)),
+            _ => None,
+        }),
+        Kind::Const => of_constant(t, obj, name),
+        Kind::Callable if name == "__name__" || name == "__doc__" || name == "__qualname__" => {
+            let Some(value) = t.value(obj) else { return Ok(None) };
+            let value = value.getattr(name)?;
+            Ok(Some(t.constant(&value)))
+        }
+        kind => {
+            if methods::exists(t, obj, name)? {
+                return Ok(Some(t.add(Kind::BoundBuiltin { receiver: obj, name: Arc::from(name) })));
+            }
+            if name == "__class__" {
+                if let Some(class) = t.type_of(obj) {
+                    return Ok(Some(t.constant(class.as_any())));
+                }
+            }
+            let what = describe(t, obj, &kind);
+            t.stop(BreakKind::UnsupportedAttribute, format!("attribute {name} of {what}"))
+        }
+    }
+}
+
+fn of_constant(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Option<VarId>> {
+    if methods::exists(t, obj, name)? {
+        return Ok(Some(t.add(Kind::BoundBuiltin { receiver: obj, name: Arc::from(name) })));
+    }
+    let Some(value) = t.value(obj) else { return Ok(None) };
+    let is_data = matches!(name, "value" | "name" | "_value_" | "_name_" | "real" | "imag" | "numerator" | "denominator" | "__class__" | "__name__");
+    match value.getattr(name) {
+        Ok(found) if is_data => Ok(Some(t.constant(&found))),
+        Ok(found) if value.hasattr("_value_")? && super::tracer::is_plain_constant(&found) => Ok(Some(t.constant(&found))),
+        Ok(_) => t.stop(BreakKind::UnsupportedAttribute, format!("attribute {name} of a constant")),
+        Err(_) => Ok(None),
+    }
+}
+
+/// The first class of the MRO that defines `name`, and what it defines.
+pub fn lookup<'py>(class: &Bound<'py, PyType>, name: &str) -> Option<Bound<'py, PyAny>> {
+    lookup_after(class, None, name).map(|(_, value)| value)
+}
+
+fn lookup_after<'py>(
+    class: &Bound<'py, PyType>,
+    after: Option<&Bound<'py, PyAny>>,
+    name: &str,
+) -> Option<(Bound<'py, PyType>, Bound<'py, PyAny>)> {
+    let mut skipping = after.is_some();
+    for base in class.mro().iter() {
+        if skipping {
+            skipping = !after.is_some_and(|after| base.is(after));
+            continue;
+        }
+        let dict = base.getattr("__dict__").ok()?;
+        if let Ok(value) = dict.get_item(name) {
+            return Some((base.cast_into::<PyType>().ok()?, value));
+        }
+    }
+    None
+}
+
+fn class_of<'py>(t: &Tracer<'py>, class: &Obj) -> Step<Bound<'py, PyType>> {
+    match class.bind(t.py).cast::<PyType>() {
+        Ok(class) => Ok(class.clone()),
+        Err(_) => t.unsupported("a class that is not a type"),
+    }
+}
+
+/// Guards what `name` resolves to on the class of `obj`; the answer is its tracker.
+fn guard_type_attr(t: &mut Tracer<'_>, class: &Obj, name: &str, found: Option<&Bound<'_, PyAny>>) -> TrackerRef {
+    let root = Arc::new(Tracker::Const(class.clone()));
+    let tracker = Arc::new(Tracker::TypeAttr(root, Arc::from(name)));
+    match found {
+        Some(found) if super::tracer::is_plain_constant(found) => {}
+        Some(found) => t.guards.add(&tracker, GuardKind::Is(Obj::from(found))),
+        None => t.guards.add(&tracker, GuardKind::Absent),
+    }
+    tracker
+}
+
+enum Descriptor {
+    Data,
+    NonData,
+    Plain,
+}
+
+fn descriptor(found: &Bound<'_, PyAny>) -> Descriptor {
+    let class = found.get_type();
+    let has = |name: &str| lookup(&class, name).is_some();
+    if has("__set__") || has("__delete__") {
+        Descriptor::Data
+    } else if has("__get__") {
+        Descriptor::NonData
+    } else {
+        Descriptor::Plain
+    }
+}
+
+fn is_named(value: &Bound<'_, PyAny>, name: &str) -> bool {
+    value.get_type().name().is_ok_and(|found| found == name)
+}
+
+fn of_instance(t: &mut Tracer<'_>, obj: VarId, object: &ObjectVar, name: &str) -> Step<Option<VarId>> {
+    let class = class_of(t, &object.class)?;
+    if name == "__class__" {
+        return Ok(Some(t.constant(class.as_any())));
+    }
+    if name == "args" && object.base.is_some() {
+        return Ok(object.base);
+    }
+    custom_getattribute(t, &class)?;
+    let found = lookup(&class, name);
+    let tracker = guard_type_attr(t, &object.class, name, found.as_ref());
+    if let Some(found) = &found {
+        if matches!(descriptor(found), Descriptor::Data) {
+            return data_descriptor(t, obj, object, found, tracker, name).map(Some);
+        }
+    }
+    if let Some(written) = object.written(name) {
+        if let Some(value) = written {
+            return Ok(Some(value));
+        }
+    } else if let Some(value) = instance_value(t, obj, name)? {
+        return Ok(Some(value));
+    }
+    if let Some(found) = &found {
+        return bind(t, obj, &object.class, found, tracker, name).map(Some);
+    }
+    if matches!(t.kind(obj), Kind::Layer(_)) {
+        if let Some(value) = layers::registered(t, obj, name)? {
+            return Ok(Some(value));
+        }
+    }
+    let Some(fallback) = lookup(&class, "__getattr__") else { return Ok(None) };
+    let base = t.paddle.layer.bind(t.py).getattr("__getattr__")?;
+    if fallback.is(&base) {
+        return Ok(None);
+    }
+    let tracker = guard_type_attr(t, &object.class, "__getattr__", Some(&fallback));
+    let method = bind(t, obj, &object.class, &fallback, tracker, "__getattr__")?;
+    let name = t.str(name);
+    call(t, method, &[name], &[]).map(Some)
+}
+
+fn custom_getattribute(t: &mut Tracer<'_>, class: &Bound<'_, PyType>) -> Step<()> {
+    let own = lookup(class, "__getattribute__");
+    let default = t.py.get_type::<PyAny>().getattr("__getattribute__")?;
+    match own {
+        Some(own) if !own.is(&default) && !is_named(&own, "wrapper_descriptor") => {
+            t.stop(BreakKind::UnsupportedAttribute, "a class with its own __getattribute__")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The value in the instance dictionary, wrapped; absence is guarded.
+pub fn instance_value(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Option<VarId>> {
+    let (Some(value), Some(source)) = (t.value(obj), t.source(obj)) else { return Ok(None) };
+    let Ok(dict) = instance_dict(&value) else { return Ok(None) };
+    let tracker = Arc::new(Tracker::InstanceDict(source));
+    let tracker = Arc::new(Tracker::DictItem(tracker, DictKey::Str(Arc::from(name))));
+    match dict.get_item(name)? {
+        Some(found) => Ok(Some(t.wrap(&found, tracker))),
+        None => {
+            t.guards.add(&tracker, GuardKind::Absent);
+            Ok(None)
+        }
+    }
+}
+
+fn instance_dict<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
+    // Safe: `object.__getattribute__` looks `__dict__` up on the type and runs no user code.
+    let object = value.py().get_type::<PyAny>();
+    let dict = object.call_method1("__getattribute__", (value, "__dict__"))?;
+    Ok(dict.cast_into::<PyDict>()?)
+}
+
+fn data_descriptor(
+    t: &mut Tracer<'_>,
+    obj: VarId,
+    object: &ObjectVar,
+    found: &Bound<'_, PyAny>,
+    tracker: TrackerRef,
+    name: &str,
+) -> Step<VarId> {
+    if is_named(found, "property") {
+        let getter = found.getattr("fget")?;
+        if getter.is_none() {
+            return t.stop(BreakKind::RaisesException, format!("property {name} has no getter"));
+        }
+        // The property is guarded by identity, and its functions cannot be replaced.
+        let getter = t.constant(&getter);
+        return call(t, getter, &[obj], &[]);
+    }
+    if is_named(found, "member_descriptor") {
+        if let Some(Some(value)) = object.written(name) {
+            return Ok(value);
+        }
+        if let (Some(value), Some(source)) = (t.value(obj), t.source(obj)) {
+            let tracker = Arc::new(Tracker::Member(source, Arc::from(name)));
+            return match found.call_method1("__get__", (&value,)) {
+                Ok(value) => Ok(t.wrap(&value, tracker)),
+                Err(_) => t.stop(BreakKind::RaisesException, format!("slot {name} is empty")),
+            };
+        }
+        return missing(t, obj, name);
+    }
+    if is_named(found, "getset_descriptor") {
+        return t.stop(BreakKind::UnsupportedAttribute, format!("attribute {name} computed by C code"));
+    }
+    user_descriptor(t, obj, &object.class, found, tracker)
+}
+
+fn user_descriptor(t: &mut Tracer<'_>, obj: VarId, class: &Obj, found: &Bound<'_, PyAny>, tracker: TrackerRef) -> Step<VarId> {
+    let descriptor = t.wrap(found, tracker);
+    let method = get_special(t, descriptor, "__get__")?;
+    let class = t.constant(&class.bind(t.py).clone());
+    call(t, method, &[obj, class], &[])
+}
+
+/// What a class attribute gives when read through an instance.
+fn bind(t: &mut Tracer<'_>, obj: VarId, class: &Obj, found: &Bound<'_, PyAny>, tracker: TrackerRef, name: &str) -> Step<VarId> {
+    if found.is_exact_instance_of::<PyFunction>() {
+        let function = t.wrap(found, tracker);
+        return Ok(t.add(Kind::Method { receiver: obj, function }));
+    }
+    if is_named(found, "staticmethod") {
+        let function = found.getattr("__func__")?;
+        return Ok(t.constant(&function));
+    }
+    if is_named(found, "classmethod") {
+        let function = found.getattr("__func__")?;
+        let function = t.constant(&function);
+        let receiver = t.constant(&class.bind(t.py).clone());
+        return Ok(t.add(Kind::Method { receiver, function }));
+    }
+    if is_named(found, "cached_property") {
+        return t.stop(BreakKind::UnsupportedAttribute, format!("cached_property {name}"));
+    }
+    match descriptor(found) {
+        Descriptor::Plain => Ok(t.wrap(found, tracker)),
+        Descriptor::NonData if is_named(found, "method_descriptor") || is_named(found, "wrapper_descriptor") => {
+            let function = t.wrap(found, tracker);
+            Ok(t.add(Kind::Method { receiver: obj, function }))
+        }
+        Descriptor::NonData if t.paddle.is_layer(found) => Ok(t.wrap(found, tracker)),
+        // Classes and builtin functions stored on a class are not bound.
+        Descriptor::NonData if found.is_instance_of::<PyType>() => Ok(t.wrap(found, tracker)),
+        _ if found.get_type().getattr("__module__").is_ok_and(|m| m.eq("paddle_sot_rs._core").unwrap_or(false)) => {
+            let function = found.getattr("__wrapped__")?;
+            let function = t.constant(&function);
+            Ok(t.add(Kind::Method { receiver: obj, function }))
+        }
+        _ => user_descriptor(t, obj, class, found, tracker),
+    }
 }
 
 /// `type(obj).name` bound to `obj`, as the interpreter looks up dunders (the instance is not searched).
 pub fn get_special(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<VarId> {
-    let _ = (obj, name);
-    t.unsupported("attributes::get_special is not simulated")
+    match try_get_special(t, obj, name)? {
+        Some(method) => Ok(method),
+        None => t.stop(BreakKind::RaisesException, format!("the object has no {name}")),
+    }
+}
+
+/// Like [`get_special`]; `None` when the class does not define it.
+pub fn try_get_special(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Option<VarId>> {
+    let (Kind::Object(object) | Kind::Layer(object)) = t.kind(obj).clone() else {
+        if methods::exists(t, obj, name)? {
+            return Ok(Some(t.add(Kind::BoundBuiltin { receiver: obj, name: Arc::from(name) })));
+        }
+        if matches!(t.kind(obj), Kind::Opaque) {
+            return t.unsupported(format!("{name} of an opaque object"));
+        }
+        return Ok(None);
+    };
+    let class = class_of(t, &object.class)?;
+    let found = lookup(&class, name);
+    let tracker = guard_type_attr(t, &object.class, name, found.as_ref());
+    match found {
+        Some(found) if found.is_none() => Ok(None),
+        Some(found) => bind(t, obj, &object.class, &found, tracker, name).map(Some),
+        None => Ok(None),
+    }
+}
+
+fn of_module(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Option<VarId>> {
+    let (Some(module), Some(source)) = (t.value(obj), t.source(obj)) else {
+        return t.unsupported("a module without a source");
+    };
+    let dict = module.getattr("__dict__")?;
+    let Ok(found) = dict.get_item(name) else {
+        return match module.getattr(name) {
+            // A submodule or a module-level `__getattr__`.
+            Ok(_) => t.stop(BreakKind::UnsupportedAttribute, format!("{name} is computed by the module")),
+            Err(_) => Ok(None),
+        };
+    };
+    let tracker = Arc::new(Tracker::InstanceDict(source));
+    let tracker = Arc::new(Tracker::DictItem(tracker, DictKey::Str(Arc::from(name))));
+    Ok(Some(t.wrap(&found, tracker)))
+}
+
+fn of_class(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Option<VarId>> {
+    let Some(class) = t.value(obj).and_then(|class| class.cast_into::<PyType>().ok()) else {
+        return t.unsupported("a class without an object");
+    };
+    let as_obj = Obj::from(&class);
+    if matches!(name, "__name__" | "__qualname__" | "__module__" | "__doc__") {
+        let value = class.getattr(name)?;
+        return Ok(Some(t.constant(&value)));
+    }
+    if name == "__class__" {
+        return Ok(Some(t.constant(class.get_type().as_any())));
+    }
+    let Some(found) = lookup(&class, name) else {
+        return match class.getattr(name) {
+            Ok(_) => t.stop(BreakKind::UnsupportedAttribute, format!("{name} is found on the metaclass")),
+            Err(_) => {
+                guard_type_attr(t, &as_obj, name, None);
+                Ok(None)
+            }
+        };
+    };
+    let tracker = guard_type_attr(t, &as_obj, name, Some(&found));
+    if found.is_exact_instance_of::<PyFunction>() {
+        return Ok(Some(t.wrap(&found, tracker)));
+    }
+    if is_named(&found, "staticmethod") {
+        let function = found.getattr("__func__")?;
+        return Ok(Some(t.constant(&function)));
+    }
+    if is_named(&found, "classmethod") {
+        let function = found.getattr("__func__")?;
+        let function = t.constant(&function);
+        return Ok(Some(t.add(Kind::Method { receiver: obj, function })));
+    }
+    // Enum members of 3.11+ may sit behind `enum.property`; builtin descriptors give themselves.
+    let value = class.getattr(name)?;
+    if value.is(&found) {
+        return Ok(Some(t.wrap(&value, tracker)));
+    }
+    if is_named(&found, "classmethod_descriptor") || class.get_type().name()? == "EnumType" {
+        return Ok(Some(t.constant(&value)));
+    }
+    t.stop(BreakKind::UnsupportedAttribute, format!("{name} is a descriptor"))
+}
+
+fn of_super(t: &mut Tracer<'_>, class: &Obj, receiver: VarId, name: &str) -> Step<VarId> {
+    let (start, is_class) = match t.kind(receiver).clone() {
+        Kind::Object(object) | Kind::Layer(object) => (object.class, false),
+        Kind::Class => match t.value(receiver) {
+            Some(value) => (Obj::from(value), true),
+            None => return t.unsupported("super() of a class without an object"),
+        },
+        _ => return t.unsupported("super() of this kind of object"),
+    };
+    let of = class_of(t, &start)?;
+    let Some((_, found)) = lookup_after(&of, Some(class.bind(t.py)), name) else {
+        return t.stop(BreakKind::RaisesException, format!("super() has no attribute {name}"));
+    };
+    // The MRO is fixed by the class, which is guarded; the entry is guarded where it was found.
+    let Some((owner, _)) = lookup_after(&of, Some(class.bind(t.py)), name) else { return t.unsupported("super()") };
+    let tracker = guard_type_attr(t, &Obj::from(&owner), name, Some(&found));
+    if is_class && found.is_exact_instance_of::<PyFunction>() {
+        return Ok(t.wrap(&found, tracker));
+    }
+    if is_named(&found, "property") {
+        let getter = found.getattr("fget")?;
+        let getter = t.constant(&getter);
+        return call(t, getter, &[receiver], &[]);
+    }
+    bind(t, receiver, &start, &found, tracker, name)
+}
+
+fn of_function(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Option<VarId>> {
+    if let Kind::Function(FunctionVar::New(new)) = t.kind(obj).clone() {
+        if let Some((_, value)) = new.attrs.iter().rev().find(|(known, _)| &**known == name) {
+            return Ok(Some(*value));
+        }
+        let code = new.code.bind(t.py).clone();
+        return match name {
+            "__name__" => Ok(Some(t.constant(&code.getattr("co_name")?))),
+            "__qualname__" => Ok(Some(t.constant(&code.getattr("co_qualname")?))),
+            "__code__" => Ok(Some(t.constant(&code))),
+            _ => t.stop(BreakKind::UnsupportedAttribute, format!("attribute {name} of a new function")),
+        };
+    }
+    if let Some(found) = instance_value(t, obj, name)? {
+        return Ok(Some(found));
+    }
+    let Some(function) = t.value(obj) else { return Ok(None) };
+    match name {
+        "__name__" | "__qualname__" | "__doc__" | "__module__" => {
+            t.guard_identity(obj);
+            let value = function.getattr(name)?;
+            Ok(Some(t.constant(&value)))
+        }
+        _ if function.hasattr(name)? => t.stop(BreakKind::UnsupportedAttribute, format!("attribute {name} of a function")),
+        _ => Ok(None),
+    }
+}
+
+fn of_named_tuple(t: &mut Tracer<'_>, obj: VarId, items: &[VarId], class: &Obj, name: &str) -> Step<Option<VarId>> {
+    let class = class.bind(t.py).clone();
+    let fields: Vec<String> = class.getattr("_fields").and_then(|fields| fields.extract()).unwrap_or_default();
+    if let Some(at) = fields.iter().position(|field| field == name) {
+        return Ok(items.get(at).copied());
+    }
+    if methods::exists(t, obj, name)? {
+        return Ok(Some(t.add(Kind::BoundBuiltin { receiver: obj, name: Arc::from(name) })));
+    }
+    t.stop(BreakKind::UnsupportedAttribute, format!("attribute {name} of a named tuple"))
+}
+
+/// `obj.name = value`
+pub fn set(t: &mut Tracer<'_>, obj: VarId, name: &str, value: VarId) -> Step<()> {
+    let (Kind::Object(object) | Kind::Layer(object)) = t.kind(obj).clone() else {
+        if let Kind::Function(FunctionVar::New(_)) = t.kind(obj) {
+            t.vars.mutate(obj, |var| {
+                if let Kind::Function(FunctionVar::New(new)) = &mut var.kind {
+                    new.attrs.push((Arc::from(name), value));
+                }
+            });
+            return Ok(());
+        }
+        return t.unsupported(format!("assignment to attribute {name} of this kind of object"));
+    };
+    let class = class_of(t, &object.class)?;
+    let found = lookup(&class, name);
+    guard_type_attr(t, &object.class, name, found.as_ref());
+    if let Some(found) = &found {
+        if is_named(found, "property") {
+            let setter = found.getattr("fset")?;
+            if setter.is_none() {
+                return exceptions::throw(t, "AttributeError", &format!("property '{name}' has no setter"));
+            }
+            let setter = t.constant(&setter);
+            return call(t, setter, &[obj, value], &[]).map(drop);
+        }
+        if matches!(descriptor(found), Descriptor::Data) && !is_named(found, "member_descriptor") {
+            return t.unsupported(format!("assignment through the descriptor {name}"));
+        }
+    }
+    let setter = lookup(&class, "__setattr__");
+    guard_type_attr(t, &object.class, "__setattr__", setter.as_ref());
+    let default = t.py.get_type::<PyAny>().getattr("__setattr__")?;
+    match setter {
+        Some(setter) if setter.is(&default) || is_named(&setter, "wrapper_descriptor") => {}
+        Some(setter) if setter.is(&t.paddle.layer.bind(t.py).getattr("__setattr__")?) => {
+            layers::check_plain_write(t, obj, name, value)?;
+        }
+        Some(setter) => {
+            let setter = t.constant(&setter);
+            let name = t.str(name);
+            return call(t, setter, &[obj, name, value], &[]).map(drop);
+        }
+        None => {}
+    }
+    write(t, obj, name, Some(value));
+    Ok(())
+}
+
+/// Records a write or delete of an instance attribute.
+pub fn write(t: &mut Tracer<'_>, obj: VarId, name: &str, value: Option<VarId>) {
+    t.vars.mutate(obj, |var| {
+        if let Kind::Object(object) | Kind::Layer(object) = &mut var.kind {
+            object.writes.push(AttrOp { name: Arc::from(name), value });
+        }
+    });
+}
+
+/// `del obj.name`
+pub fn delete(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<()> {
+    let Kind::Object(object) = t.kind(obj).clone() else {
+        return t.unsupported(format!("deletion of attribute {name}"));
+    };
+    let class = class_of(t, &object.class)?;
+    if lookup(&class, name).is_some() || lookup(&class, "__delattr__").is_some_and(|found| !is_named(&found, "wrapper_descriptor")) {
+        return t.unsupported(format!("deletion of attribute {name}"));
+    }
+    let present = match object.written(name) {
+        Some(value) => value.is_some(),
+        None => instance_value(t, obj, name)?.is_some(),
+    };
+    if !present {
+        return t.stop(BreakKind::RaisesException, format!("no attribute {name} to delete"));
+    }
+    write(t, obj, name, None);
+    Ok(())
 }

@@ -1,17 +1,586 @@
 //! Builtin functions and classes, as a table.
 
-use crate::variables::VarId;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyType;
+use rustc_hash::FxHashMap;
 
-use super::{Kwargs, Step, Tracer};
+use crate::obj::Obj;
+use crate::reason::BreakKind;
+use crate::variables::{DictVar, IterVar, Kind, SetVar, VarId};
+
+use super::call::call;
+use super::{attributes, exceptions, fold, format, iterate, keys, methods, operators, tensors};
+use super::{Kwargs, Step, Stop, Tracer};
+
+type Handler = fn(&mut Tracer<'_>, &[VarId], &Kwargs) -> Step<VarId>;
+
+/// A row: module, name, what it does. Adding a builtin is adding a row.
+const TABLE: &[(&str, &str, Handler)] = &[
+    ("builtins", "len", |t, a, k| one(t, a, k, |t, x| { let len = operators::len(t, x)?; Ok(t.int(len)) })),
+    ("builtins", "isinstance", is_instance),
+    ("builtins", "issubclass", is_subclass),
+    ("builtins", "type", |t, a, k| one(t, a, k, type_of)),
+    ("builtins", "getattr", get_attr),
+    ("builtins", "hasattr", has_attr),
+    ("builtins", "setattr", set_attr),
+    ("builtins", "callable", |t, a, k| one(t, a, k, is_callable)),
+    ("builtins", "range", range),
+    ("builtins", "enumerate", enumerate),
+    ("builtins", "zip", zip),
+    ("builtins", "map", map),
+    ("builtins", "filter", filter),
+    ("builtins", "reversed", |t, a, k| one(t, a, k, reversed)),
+    ("builtins", "sorted", sorted),
+    ("builtins", "iter", |t, a, k| one(t, a, k, iterate::get_iter)),
+    ("builtins", "next", next),
+    ("builtins", "list", |t, a, k| sequence(t, a, k, Kind::List)),
+    ("builtins", "tuple", |t, a, k| sequence(t, a, k, |items| Kind::Tuple(items, None))),
+    ("builtins", "dict", dict),
+    ("builtins", "set", |t, a, k| set(t, a, k, false)),
+    ("builtins", "frozenset", |t, a, k| set(t, a, k, true)),
+    ("builtins", "sum", sum),
+    ("builtins", "any", |t, a, k| one(t, a, k, |t, x| quantify(t, x, true))),
+    ("builtins", "all", |t, a, k| one(t, a, k, |t, x| quantify(t, x, false))),
+    ("builtins", "min", |t, a, k| extreme(t, a, k, "min", crate::bytecode::CmpOp::Lt)),
+    ("builtins", "max", |t, a, k| extreme(t, a, k, "max", crate::bytecode::CmpOp::Gt)),
+    ("builtins", "bool", |t, a, k| one(t, a, k, |t, x| { let truth = operators::truth(t, x)?; Ok(t.bool(truth)) })),
+    ("builtins", "str", |t, a, k| convert(t, a, k, "str")),
+    ("builtins", "int", |t, a, k| convert(t, a, k, "int")),
+    ("builtins", "float", |t, a, k| convert(t, a, k, "float")),
+    ("builtins", "abs", |t, a, k| one(t, a, k, |t, x| dunder_or_fold(t, x, "__abs__", "abs"))),
+    ("builtins", "slice", slice),
+    ("builtins", "super", super_),
+    ("builtins", "object", |t, a, k| { let _ = (a, k); t.stop(BreakKind::UnsupportedCall, "object()") }),
+    ("builtins", "print", |t, a, k| { let _ = (a, k); t.stop(BreakKind::UnsupportedCall, "print()") }),
+    ("builtins", "format", |t, a, k| { let _ = k; match a { [x] => format::format_value(t, *x, 0, None), [x, s] => format::format_value(t, *x, 0, Some(*s)), _ => wrong(t, "format") } }),
+    ("functools", "partial", partial),
+    ("functools", "reduce", reduce),
+    ("collections", "OrderedDict", |t, a, k| { let made = dict(t, a, k)?; ordered(t, made) }),
+    ("typing", "cast", |t, a, k| { let _ = k; match a { [_, x] => Ok(*x), _ => wrong(t, "cast") } }),
+    ("paddle", "is_tensor", |t, a, k| one(t, a, k, |t, x| { let is = matches!(t.kind(x), Kind::Tensor(_)); Ok(t.bool(is)) })),
+    ("paddle", "is_grad_enabled", |t, a, k| { let _ = (a, k); let on = t.grad_enabled; Ok(t.bool(on)) }),
+    ("paddle", "in_dynamic_mode", |t, a, k| { let _ = (a, k); Ok(t.bool(true)) }),
+    ("paddle.base.framework", "in_dygraph_mode", |t, a, k| { let _ = (a, k); Ok(t.bool(true)) }),
+    ("paddle.base.framework", "in_dynamic_or_pir_mode", |t, a, k| { let _ = (a, k); Ok(t.bool(true)) }),
+    ("paddle.base.framework", "in_pir_mode", |t, a, k| { let _ = (a, k); Ok(t.bool(false)) }),
+    ("paddle.base.data_feeder", "check_variable_and_dtype", |t, a, k| { let _ = (a, k); Ok(t.none()) }),
+    ("paddle.base.data_feeder", "check_type", |t, a, k| { let _ = (a, k); Ok(t.none()) }),
+    ("paddle", "get_default_dtype", |t, a, k| { let _ = (a, k); let v = t.py.import("paddle")?.call_method0("get_default_dtype")?; Ok(t.constant(&v)) }),
+    ("paddle", "shape", |t, a, k| { let _ = k; match a { [_] => shape_statement(t, a[0]), _ => wrong(t, "shape") } }),
+    ("paddle_sot_rs", "graph_break", |t, a, k| { let _ = k; let text = a.first().and_then(|x| t.const_str(*x)); t.stop(BreakKind::UserBreak, text.map_or("graph_break()".to_owned(), |x| x.to_string())) }),
+    ("paddle_sot_rs", "is_compiling", |t, a, k| { let _ = (a, k); Ok(t.bool(true)) }),
+];
+
+/// Modules whose builtin functions are pure: they are folded when all arguments are constants.
+const PURE_MODULES: &[&str] = &["math", "operator", "_operator", "cmath"];
+
+/// Builtins that are pure on constants and need no row.
+const PURE_BUILTINS: &[&str] = &["round", "divmod", "pow", "chr", "ord", "hash", "repr", "ascii", "bin", "hex", "oct", "complex", "bytes"];
+
+static HANDLERS: PyOnceLock<FxHashMap<usize, (Obj, Handler)>> = PyOnceLock::new();
+
+fn handlers(py: Python<'_>) -> PyResult<&'static FxHashMap<usize, (Obj, Handler)>> {
+    HANDLERS.get_or_try_init(py, || {
+        let mut rows = FxHashMap::default();
+        for (module, name, handler) in TABLE {
+            if let Ok(found) = py.import(*module).and_then(|module| module.getattr(*name)) {
+                rows.insert(found.as_ptr() as usize, (Obj::from(found), *handler));
+            }
+        }
+        Ok(rows)
+    })
+}
 
 /// Calls a builtin function or class of the table; `None` when it is not there.
-pub fn try_call(
-    t: &mut Tracer<'_>,
-    callable: VarId,
-    args: &[VarId],
-    kwargs: &Kwargs,
-) -> Step<Option<VarId>> {
-    let _ = t;
-    let _ = (callable, args, kwargs);
+pub fn try_call(t: &mut Tracer<'_>, callable: VarId, args: &[VarId], kwargs: &Kwargs) -> Step<Option<VarId>> {
+    let Some(object) = t.value(callable) else { return Ok(None) };
+    if let Some((_, handler)) = handlers(t.py)?.get(&(object.as_ptr() as usize)) {
+        t.guard_identity(callable);
+        return handler(t, args, kwargs).map(Some);
+    }
+    if let Some(result) = unbound_method(t, &object, args, kwargs)? {
+        return Ok(Some(result));
+    }
+    let text = |name: &str| object.getattr(name).and_then(|value| value.extract::<String>()).unwrap_or_default();
+    let (module, name) = (text("__module__"), text("__name__"));
+    let native = matches!(t.kind(callable), Kind::Callable | Kind::Class);
+    let pure = PURE_MODULES.contains(&module.as_str()) || module == "builtins" && PURE_BUILTINS.contains(&name.as_str());
+    if !native || !pure {
+        return Ok(None);
+    }
+    t.guard_identity(callable);
+    if module.ends_with("operator") {
+        if let Some(result) = operator_function(t, &name, args)? {
+            return Ok(Some(result));
+        }
+    }
+    fold::call_object(t, &object, args, kwargs).map(Some)
+}
+
+/// `operator.add(x, y)` and its like on any kinds.
+fn operator_function(t: &mut Tracer<'_>, name: &str, args: &[VarId]) -> Step<Option<VarId>> {
+    use crate::bytecode::{BinOp, CmpOp};
+    let stem = name.trim_end_matches('_').trim_start_matches('_');
+    let binary = [
+        BinOp::Add, BinOp::Sub, BinOp::Mul, BinOp::TrueDiv, BinOp::FloorDiv, BinOp::Rem, BinOp::Pow, BinOp::MatMul,
+        BinOp::And, BinOp::Or, BinOp::Xor, BinOp::LShift, BinOp::RShift,
+    ];
+    let compare = [CmpOp::Lt, CmpOp::Le, CmpOp::Eq, CmpOp::Ne, CmpOp::Gt, CmpOp::Ge];
+    let [a, b] = args else { return Ok(None) };
+    if let Some(op) = binary.into_iter().find(|op| op.stem() == stem) {
+        return operators::binary(t, op, false, *a, *b).map(Some);
+    }
+    if let Some(op) = compare.into_iter().find(|op| op.dunder().trim_matches('_') == stem) {
+        return operators::compare(t, op, *a, *b).map(Some);
+    }
+    if stem == "getitem" {
+        return super::subscript::get(t, *a, *b).map(Some);
+    }
     Ok(None)
 }
+
+/// `list.append(x, 1)`, `Tensor.reshape(x, ...)`, `str.upper(s)`, `object.__init__(x)`.
+fn unbound_method(t: &mut Tracer<'_>, object: &Bound<'_, PyAny>, args: &[VarId], kwargs: &Kwargs) -> Step<Option<VarId>> {
+    let kind = object.get_type().name()?.to_string();
+    if !matches!(kind.as_str(), "method_descriptor" | "wrapper_descriptor" | "instancemethod") {
+        return Ok(None);
+    }
+    let name = object.getattr("__name__").and_then(|name| name.extract::<String>()).unwrap_or_default();
+    let Some((receiver, rest)) = args.split_first() else { return Ok(None) };
+    if matches!(t.kind(*receiver), Kind::Tensor(_)) {
+        return tensors::method(t, *receiver, &name, rest, kwargs).map(Some);
+    }
+    let object_type = t.py.get_type::<PyAny>();
+    if name == "__init__" && object.getattr("__objclass__").is_ok_and(|class| class.is(&object_type)) {
+        return Ok(Some(t.none()));
+    }
+    if name == "__setattr__" && object.getattr("__objclass__").is_ok_and(|class| class.is(&object_type)) {
+        if let ([name, value], Kind::Object(_)) = (rest, t.kind(*receiver).clone()) {
+            if let Some(name) = t.const_str(*name) {
+                attributes::write(t, *receiver, &name, Some(*value));
+                return Ok(Some(t.none()));
+            }
+        }
+    }
+    if methods::exists(t, *receiver, &name)? {
+        return methods::call(t, *receiver, &name, rest, kwargs).map(Some);
+    }
+    t.stop(BreakKind::UnsupportedCall, format!("the C method {name}"))
+}
+
+fn wrong<T>(t: &Tracer<'_>, name: &str) -> Step<T> {
+    t.stop(BreakKind::UnsupportedCall, format!("{name}() with these arguments"))
+}
+
+fn one(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs, body: fn(&mut Tracer<'_>, VarId) -> Step<VarId>) -> Step<VarId> {
+    match (args, kwargs) {
+        ([value], []) => body(t, *value),
+        _ => wrong(t, "a builtin"),
+    }
+}
+
+fn type_of(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
+    match t.type_of(value) {
+        Some(class) => Ok(t.constant(class.as_any())),
+        None => t.unsupported("type() of this value"),
+    }
+}
+
+fn is_instance(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
+    let ([value, class], []) = (args, kwargs) else { return wrong(t, "isinstance") };
+    let Some(of) = t.type_of(*value) else { return t.unsupported("isinstance() of this value") };
+    let answer = subclass(t, &of, *class)?;
+    Ok(t.bool(answer))
+}
+
+fn is_subclass(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
+    let ([value, class], []) = (args, kwargs) else { return wrong(t, "issubclass") };
+    let Some(of) = t.value(*value).and_then(|value| value.cast_into::<PyType>().ok()) else {
+        return wrong(t, "issubclass");
+    };
+    let answer = subclass(t, &of, *class)?;
+    Ok(t.bool(answer))
+}
+
+/// `issubclass` for classes whose metaclass does not decide itself.
+fn subclass(t: &mut Tracer<'_>, of: &Bound<'_, PyType>, class: VarId) -> Step<bool> {
+    if let Kind::Tuple(classes, None) = t.kind(class).clone() {
+        for class in classes {
+            if subclass(t, of, class)? {
+                return Ok(true);
+            }
+        }
+        return Ok(false);
+    }
+    let Some(class) = t.value(class) else { return t.unsupported("isinstance() with this class") };
+    if let Ok(class) = class.cast::<PyType>() {
+        if of.mro().iter().any(|base| base.is(class)) {
+            return Ok(true);
+        }
+        let meta = class.get_type();
+        let plain = meta.is(t.py.get_type::<PyType>());
+        if plain {
+            return Ok(false);
+        }
+        let abstract_ = meta.name()?.to_string();
+        let std = class.getattr("__module__")?.extract::<String>().unwrap_or_default();
+        if abstract_ == "ABCMeta" && (std.starts_with("collections") || std == "numbers") || abstract_ == "EnumType" {
+            return Ok(of.is_subclass(class)?);
+        }
+        if meta.getattr("__instancecheck__")?.is(&t.py.get_type::<PyType>().getattr("__instancecheck__")?) || std.starts_with("paddle") {
+            return Ok(of.is_subclass(class)?);
+        }
+        return t.unsupported("isinstance() with a class that decides itself");
+    }
+    if class.get_type().name()? == "UnionType" {
+        let args = class.getattr("__args__")?;
+        for class in args.try_iter()? {
+            let class = t.constant(&class?);
+            if subclass(t, of, class)? {
+                return Ok(true);
+            }
+        }
+        return Ok(false);
+    }
+    t.unsupported("isinstance() with something that is not a class")
+}
+
+fn get_attr(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
+    let ([object, name, rest @ ..], []) = (args, kwargs) else { return wrong(t, "getattr") };
+    let Some(name) = t.const_str(*name) else { return wrong(t, "getattr") };
+    match rest {
+        [] => attributes::get(t, *object, &name),
+        [default] => match caught(t, *object, &name)? {
+            Some(value) => Ok(value),
+            None => Ok(*default),
+        },
+        _ => wrong(t, "getattr"),
+    }
+}
+
+/// An attribute, with `AttributeError` turned into `None`.
+fn caught(t: &mut Tracer<'_>, object: VarId, name: &str) -> Step<Option<VarId>> {
+    if matches!(t.kind(object), Kind::Tensor(_)) {
+        let class = t.paddle.tensor.bind(t.py).clone();
+        let own = t.value(object).is_some_and(|value| value.getattr("__dict__").is_ok_and(|dict| dict.contains(name).unwrap_or(true)));
+        if !class.hasattr(name)? && !own {
+            return Ok(None);
+        }
+    }
+    match attributes::try_get(t, object, name) {
+        Err(Stop::Raise(exception)) => {
+            let class = t.py.import("builtins")?.getattr("AttributeError")?;
+            let class = t.constant(&class);
+            if exceptions::matches(t, exception, class)? { Ok(None) } else { Err(Stop::Raise(exception)) }
+        }
+        answer => answer,
+    }
+}
+
+fn has_attr(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
+    let ([object, name], []) = (args, kwargs) else { return wrong(t, "hasattr") };
+    let Some(name) = t.const_str(*name) else { return wrong(t, "hasattr") };
+    let found = caught(t, *object, &name)?.is_some();
+    Ok(t.bool(found))
+}
+
+fn set_attr(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
+    let ([object, name, value], []) = (args, kwargs) else { return wrong(t, "setattr") };
+    let Some(name) = t.const_str(*name) else { return wrong(t, "setattr") };
+    attributes::set(t, *object, &name, *value)?;
+    Ok(t.none())
+}
+
+fn is_callable(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
+    let answer = match t.kind(value).clone() {
+        Kind::Function(_) | Kind::Method { .. } | Kind::BoundBuiltin { .. } | Kind::Callable | Kind::Class
+        | Kind::Partial { .. } | Kind::Layer(_) => true,
+        Kind::Object(_) => attributes::try_get_special(t, value, "__call__")?.is_some(),
+        Kind::Opaque => return t.unsupported("callable() of an opaque object"),
+        _ => false,
+    };
+    Ok(t.bool(answer))
+}
+
+fn range(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
+    let mut numbers = Vec::new();
+    for arg in args {
+        match (t.const_int(*arg), t.kind(*arg)) {
+            (Some(number), _) => numbers.push(number),
+            (None, Kind::Tensor(_)) => return t.stop(BreakKind::TensorValue, "range() of a tensor"),
+            _ => return wrong(t, "range"),
+        }
+    }
+    let (start, stop, step) = match (numbers[..].as_ref(), kwargs) {
+        ([stop], []) => (0, *stop, 1),
+        ([start, stop], []) => (*start, *stop, 1),
+        ([start, stop, step], []) if *step != 0 => (*start, *stop, *step),
+        _ => return wrong(t, "range"),
+    };
+    Ok(t.add(Kind::Range(start, stop, step)))
+}
+
+fn iterators(t: &mut Tracer<'_>, values: &[VarId]) -> Step<Vec<VarId>> {
+    values.iter().map(|value| iterate::get_iter(t, *value)).collect()
+}
+
+fn enumerate(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
+    let (over, start) = match (args, kwargs) {
+        ([over], []) => (*over, None),
+        ([over, start], []) => (*over, Some(*start)),
+        ([over], [(name, start)]) if &**name == "start" => (*over, Some(*start)),
+        _ => return wrong(t, "enumerate"),
+    };
+    let count = match start {
+        Some(start) => t.const_int(start),
+        None => Some(0),
+    };
+    let Some(count) = count else { return wrong(t, "enumerate") };
+    let inner = iterate::get_iter(t, over)?;
+    Ok(t.add(Kind::Iter(IterVar::Enumerate { inner, count })))
+}
+
+fn zip(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
+    let strict = match kwargs {
+        [] => false,
+        [(name, value)] if &**name == "strict" => operators::truth(t, *value)?,
+        _ => return wrong(t, "zip"),
+    };
+    let inner = iterators(t, args)?;
+    Ok(t.add(Kind::Iter(IterVar::Zip { inner, strict })))
+}
+
+fn map(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
+    let ([function, rest @ ..], []) = (args, kwargs) else { return wrong(t, "map") };
+    if rest.is_empty() {
+        return wrong(t, "map");
+    }
+    let inner = iterators(t, rest)?;
+    Ok(t.add(Kind::Iter(IterVar::Map { function: *function, inner })))
+}
+
+fn filter(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
+    let ([function, over], []) = (args, kwargs) else { return wrong(t, "filter") };
+    let function = (!t.is_none(*function)).then_some(*function);
+    let inner = iterate::get_iter(t, *over)?;
+    Ok(t.add(Kind::Iter(IterVar::Filter { function, inner })))
+}
+
+fn reversed(t: &mut Tracer<'_>, over: VarId) -> Step<VarId> {
+    match t.kind(over).clone() {
+        Kind::List(items) | Kind::Tuple(items, _) => {
+            Ok(t.add(Kind::Iter(IterVar::Reversed { over, left: items.len() })))
+        }
+        Kind::Range(..) | Kind::Const => {
+            let mut items = iterate::collect(t, over)?;
+            items.reverse();
+            Ok(t.add(Kind::Iter(IterVar::Fixed { over: None, items, index: 0 })))
+        }
+        _ => wrong(t, "reversed"),
+    }
+}
+
+fn sorted(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
+    let [over] = args else { return wrong(t, "sorted") };
+    let items = iterate::collect(t, *over)?;
+    let items = methods::sort(t, items, kwargs)?;
+    Ok(t.add(Kind::List(items)))
+}
+
+fn next(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
+    let ([iterator, rest @ ..], []) = (args, kwargs) else { return wrong(t, "next") };
+    match (iterate::next(t, *iterator)?, rest) {
+        (Some(value), _) => Ok(value),
+        (None, [default]) => Ok(*default),
+        _ => {
+            let class = t.py.import("builtins")?.getattr("StopIteration")?;
+            Err(Stop::Raise(exceptions::new(t, &class, Vec::new())))
+        }
+    }
+}
+
+fn sequence(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs, make: fn(Vec<VarId>) -> Kind) -> Step<VarId> {
+    let items = match (args, kwargs) {
+        ([], []) => Vec::new(),
+        ([over], []) => {
+            let unchanged = matches!((t.kind(*over), make(Vec::new())), (Kind::Tuple(_, None), Kind::Tuple(..)));
+            if unchanged {
+                return Ok(*over);
+            }
+            iterate::collect(t, *over)?
+        }
+        _ => return wrong(t, "list or tuple"),
+    };
+    Ok(t.add(make(items)))
+}
+
+fn dict(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
+    let made = t.add(Kind::Dict(DictVar::default()));
+    methods::call(t, made, "update", args, kwargs)?;
+    Ok(made)
+}
+
+fn ordered(t: &mut Tracer<'_>, dict: VarId) -> Step<VarId> {
+    let class = Obj::from(t.py.import("collections")?.getattr("OrderedDict")?);
+    t.vars.update(dict, |var| {
+        if let Kind::Dict(dict) = &mut var.kind {
+            dict.class = Some(class);
+        }
+    });
+    Ok(dict)
+}
+
+fn set(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs, frozen: bool) -> Step<VarId> {
+    let mut made = SetVar { frozen, ..SetVar::default() };
+    match (args, kwargs) {
+        ([], []) => {}
+        ([over], []) => {
+            for item in iterate::collect(t, *over)? {
+                let key = keys::key_of(t, item)?;
+                made.items.entry(key).or_insert(item);
+            }
+        }
+        _ => return wrong(t, "set"),
+    }
+    Ok(t.add(Kind::Set(made)))
+}
+
+fn sum(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
+    let (over, start) = match (args, kwargs) {
+        ([over], []) => (*over, t.int(0)),
+        ([over, start], []) => (*over, *start),
+        ([over], [(name, start)]) if &**name == "start" => (*over, *start),
+        _ => return wrong(t, "sum"),
+    };
+    let mut total = start;
+    for item in iterate::collect(t, over)? {
+        total = operators::binary(t, crate::bytecode::BinOp::Add, false, total, item)?;
+    }
+    Ok(total)
+}
+
+fn quantify(t: &mut Tracer<'_>, over: VarId, wanted: bool) -> Step<VarId> {
+    let iterator = iterate::get_iter(t, over)?;
+    while let Some(item) = iterate::next(t, iterator)? {
+        if operators::truth(t, item)? == wanted {
+            return Ok(t.bool(wanted));
+        }
+    }
+    Ok(t.bool(!wanted))
+}
+
+fn extreme(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs, name: &str, op: crate::bytecode::CmpOp) -> Step<VarId> {
+    let mut key = None;
+    let mut default = None;
+    for (keyword, value) in kwargs {
+        match &**keyword {
+            "key" => key = (!t.is_none(*value)).then_some(*value),
+            "default" => default = Some(*value),
+            _ => return wrong(t, name),
+        }
+    }
+    let items = match args {
+        [over] => iterate::collect(t, *over)?,
+        _ => args.to_vec(),
+    };
+    let mut best: Option<(VarId, VarId)> = None;
+    for item in items {
+        let by = match key {
+            Some(key) => call(t, key, &[item], &[])?,
+            None => item,
+        };
+        let better = match best {
+            None => true,
+            Some((known, _)) => {
+                let verdict = operators::compare(t, op, by, known)?;
+                operators::truth(t, verdict)?
+            }
+        };
+        if better {
+            best = Some((by, item));
+        }
+    }
+    match (best, default) {
+        (Some((_, item)), _) => Ok(item),
+        (None, Some(default)) => Ok(default),
+        _ => exceptions::throw(t, "ValueError", &format!("{name}() iterable argument is empty")),
+    }
+}
+
+fn convert(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs, name: &str) -> Step<VarId> {
+    if let [value, ..] = args {
+        match t.kind(*value).clone() {
+            Kind::Tensor(_) => return t.stop(BreakKind::TensorValue, format!("{name}() of a tensor")),
+            Kind::Object(_) => {
+                let method = attributes::get_special(t, *value, &format!("__{name}__"))?;
+                return call(t, method, &[], &[]);
+            }
+            _ => {}
+        }
+    }
+    let class = t.py.import("builtins")?.getattr(name)?;
+    fold::call_object(t, &class, args, kwargs)
+}
+
+fn dunder_or_fold(t: &mut Tracer<'_>, value: VarId, dunder: &str, name: &str) -> Step<VarId> {
+    match t.kind(value).clone() {
+        Kind::Tensor(_) => tensors::method(t, value, name, &[], &[]),
+        Kind::Object(_) => {
+            let method = attributes::get_special(t, value, dunder)?;
+            call(t, method, &[], &[])
+        }
+        _ => {
+            let function = t.py.import("builtins")?.getattr(name)?;
+            fold::call_object(t, &function, &[value], &[])
+        }
+    }
+}
+
+fn slice(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
+    let none = t.none();
+    let parts = match (args, kwargs) {
+        ([stop], []) => [none, *stop, none],
+        ([start, stop], []) => [*start, *stop, none],
+        ([start, stop, step], []) => [*start, *stop, *step],
+        _ => return wrong(t, "slice"),
+    };
+    Ok(t.add(Kind::Slice(parts)))
+}
+
+fn super_(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
+    let ([class, receiver], []) = (args, kwargs) else { return wrong(t, "super") };
+    t.realize(*class);
+    match (t.kind(*class).clone(), t.value(*class)) {
+        (Kind::Class, Some(object)) => {
+            Ok(t.add(Kind::Super { class: Obj::from(object), receiver: *receiver }))
+        }
+        _ => wrong(t, "super"),
+    }
+}
+
+fn partial(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
+    let [function, rest @ ..] = args else { return wrong(t, "partial") };
+    Ok(t.add(Kind::Partial { function: *function, args: rest.to_vec(), kwargs: kwargs.to_vec() }))
+}
+
+fn reduce(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
+    let ([function, over, rest @ ..], []) = (args, kwargs) else { return wrong(t, "reduce") };
+    let mut items = iterate::collect(t, *over)?.into_iter();
+    let first = match rest {
+        [initial] => Some(*initial),
+        _ => items.next(),
+    };
+    let Some(mut total) = first else { return wrong(t, "reduce") };
+    for item in items {
+        total = call(t, *function, &[total, item], &[])?;
+    }
+    Ok(total)
+}
+
+fn shape_statement(t: &mut Tracer<'_>, tensor: VarId) -> Step<VarId> {
+    let function = t.py.import("paddle")?.getattr("shape")?;
+    let callee = crate::graph::Callee::Api(Obj::from(function));
+    tensors::capture(t, callee, None, &[tensor], &[], &mut |_| None)
+}
+

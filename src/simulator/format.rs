@@ -1,22 +1,40 @@
 //! String formatting.
 
-use crate::variables::VarId;
+use pyo3::prelude::*;
+use pyo3::types::PyString;
 
-use super::{Step, Tracer};
+use crate::reason::BreakKind;
+use crate::variables::{Kind, VarId};
+
+use super::{fold, Step, Tracer};
 
 /// `f'{value!conversion:spec}'`; conversion is 0 (none), 1 (str), 2 (repr), 3 (ascii).
-pub fn format_value(
-    t: &mut Tracer<'_>,
-    value: VarId,
-    conversion: u8,
-    spec: Option<VarId>,
-) -> Step<VarId> {
-    let _ = (value, conversion, spec);
-    t.unsupported("format::format_value is not simulated")
+pub fn format_value(t: &mut Tracer<'_>, value: VarId, conversion: u8, spec: Option<VarId>) -> Step<VarId> {
+    if matches!(t.kind(value), Kind::Tensor(_)) {
+        return t.stop(BreakKind::TensorValue, "a tensor is formatted");
+    }
+    let builtins = t.py.import("builtins")?;
+    let mut value = value;
+    if conversion != 0 {
+        let function = builtins.getattr(["str", "str", "repr", "ascii"][usize::from(conversion & 3)])?;
+        value = fold::call_object(t, &function, &[value], &[])?;
+    }
+    let format = builtins.getattr("format")?;
+    match spec {
+        Some(spec) => fold::call_object(t, &format, &[value, spec], &[]),
+        None => fold::call_object(t, &format, &[value], &[]),
+    }
 }
 
 /// Concatenates strings.
 pub fn build_string(t: &mut Tracer<'_>, parts: &[VarId]) -> Step<VarId> {
-    let _ = (parts,);
-    t.unsupported("format::build_string is not simulated")
+    let mut text = String::new();
+    for part in parts {
+        match t.const_str(*part) {
+            Some(part) => text.push_str(&part),
+            None => return t.unsupported("a part of an f-string that is not constant"),
+        }
+    }
+    let text = PyString::new(t.py, &text).into_any();
+    Ok(t.constant(&text))
 }

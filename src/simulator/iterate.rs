@@ -1,23 +1,231 @@
 //! Iteration and unpacking.
 
-use crate::variables::VarId;
+use pyo3::prelude::*;
 
-use super::{Step, Tracer};
+use crate::reason::BreakKind;
+use crate::variables::{IterVar, Kind, VarId};
+
+use super::call::{call, describe};
+use super::{attributes, exceptions, fold, inline, layers, operators, tensors};
+use super::{Step, Stop, Tracer};
 
 /// `iter(value)`
 pub fn get_iter(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
-    let _ = (value,);
-    t.unsupported("iterate::get_iter is not simulated")
+    let state = match t.kind(value).clone() {
+        Kind::Iter(_) => return Ok(value),
+        Kind::List(_) | Kind::Tuple(..) => IterVar::Sequence { over: value, index: 0 },
+        Kind::Range(next, stop, step) => IterVar::Range { next, stop, step },
+        Kind::Dict(dict) => {
+            let items: Vec<VarId> = dict.items.values().map(|(key, _)| *key).collect();
+            IterVar::Fixed { over: Some((value, items.len())), items, index: 0 }
+        }
+        Kind::DictView(dict, _) => {
+            let items = collect(t, value)?;
+            IterVar::Fixed { over: Some((dict, items.len())), items, index: 0 }
+        }
+        Kind::Set(_) | Kind::Const => {
+            let items = collect(t, value)?;
+            IterVar::Fixed { over: Some((value, items.len())), items, index: 0 }
+        }
+        Kind::Tensor(_) => {
+            operators::len(t, value)?;
+            IterVar::Tensor { over: value, index: 0 }
+        }
+        Kind::Layer(_) | Kind::Object(_) => {
+            if let Some(items) = layers::items(t, value)? {
+                IterVar::Fixed { over: None, items, index: 0 }
+            } else {
+                let method = attributes::get_special(t, value, "__iter__")?;
+                return call(t, method, &[], &[]);
+            }
+        }
+        kind => {
+            let what = describe(t, value, &kind);
+            return t.unsupported(format!("iteration over {what}"));
+        }
+    };
+    Ok(t.add(Kind::Iter(state)))
+}
+
+fn advance(t: &mut Tracer<'_>, iterator: VarId, state: IterVar) {
+    t.vars.mutate(iterator, |var| var.kind = Kind::Iter(state));
 }
 
 /// `next(iterator)`; `None` at the end.
 pub fn next(t: &mut Tracer<'_>, iterator: VarId) -> Step<Option<VarId>> {
-    let _ = (iterator,);
-    t.unsupported("iterate::next is not simulated")
+    let state = match t.kind(iterator).clone() {
+        Kind::Iter(state) => state,
+        Kind::Object(_) => return next_of_object(t, iterator),
+        _ => return t.unsupported("next() of something that is not an iterator"),
+    };
+    match state {
+        IterVar::Done => Ok(None),
+        IterVar::Sequence { over, index } => {
+            let item = match t.kind(over) {
+                Kind::List(items) | Kind::Tuple(items, _) => items.get(index).copied(),
+                _ => return t.unsupported("a sequence iterator over something else"),
+            };
+            let state = if item.is_some() { IterVar::Sequence { over, index: index + 1 } } else { IterVar::Done };
+            advance(t, iterator, state);
+            Ok(item)
+        }
+        IterVar::Fixed { over, items, index } => {
+            if let Some((container, len)) = over {
+                if !matches!(t.kind(container), Kind::Const) && operators::len(t, container)? != len as i64 {
+                    return t.stop(BreakKind::RaisesException, "the container changed during iteration");
+                }
+            }
+            let item = items.get(index).copied();
+            let state = if item.is_some() { IterVar::Fixed { over, items, index: index + 1 } } else { IterVar::Done };
+            advance(t, iterator, state);
+            Ok(item)
+        }
+        IterVar::Range { next, stop, step } => {
+            if (step > 0 && next >= stop) || (step < 0 && next <= stop) {
+                return Ok(None);
+            }
+            advance(t, iterator, IterVar::Range { next: next.saturating_add(step), stop, step });
+            Ok(Some(t.int(next)))
+        }
+        IterVar::Enumerate { inner, count } => {
+            let Some(item) = next(t, inner)? else { return Ok(None) };
+            advance(t, iterator, IterVar::Enumerate { inner, count: count + 1 });
+            let number = t.int(count);
+            Ok(Some(t.add(Kind::Tuple(vec![number, item], None))))
+        }
+        IterVar::Zip { inner, strict } => next_of_zip(t, &inner, strict),
+        IterVar::Map { function, inner } => {
+            let mut args = Vec::with_capacity(inner.len());
+            for iterator in inner {
+                match next(t, iterator)? {
+                    Some(item) => args.push(item),
+                    None => return Ok(None),
+                }
+            }
+            call(t, function, &args, &[]).map(Some)
+        }
+        IterVar::Filter { function, inner } => {
+            while let Some(item) = next(t, inner)? {
+                let verdict = match function {
+                    Some(function) => call(t, function, &[item], &[])?,
+                    None => item,
+                };
+                if operators::truth(t, verdict)? {
+                    return Ok(Some(item));
+                }
+            }
+            Ok(None)
+        }
+        IterVar::Reversed { over, left } => {
+            let item = match t.kind(over) {
+                Kind::List(items) | Kind::Tuple(items, _) => left.checked_sub(1).and_then(|at| items.get(at)).copied(),
+                _ => return t.unsupported("reversed() over something else"),
+            };
+            let state = if item.is_some() { IterVar::Reversed { over, left: left - 1 } } else { IterVar::Done };
+            advance(t, iterator, state);
+            Ok(item)
+        }
+        IterVar::Tensor { over, index } => {
+            if index as i64 >= operators::len(t, over)? {
+                return Ok(None);
+            }
+            let key = t.int(index as i64);
+            let row = tensors::method(t, over, "__getitem__", &[key], &[])?;
+            advance(t, iterator, IterVar::Tensor { over, index: index + 1 });
+            Ok(Some(row))
+        }
+        IterVar::Generator { .. } => inline::resume_generator(t, iterator),
+    }
+}
+
+fn next_of_zip(t: &mut Tracer<'_>, inner: &[VarId], strict: bool) -> Step<Option<VarId>> {
+    let mut row = Vec::with_capacity(inner.len());
+    for (at, iterator) in inner.iter().enumerate() {
+        match next(t, *iterator)? {
+            Some(item) => row.push(item),
+            None if strict && at > 0 => {
+                return t.stop(BreakKind::RaisesException, "zip(): arguments of different lengths");
+            }
+            None => {
+                if strict {
+                    for other in &inner[1..] {
+                        if next(t, *other)?.is_some() {
+                            return t.stop(BreakKind::RaisesException, "zip(): arguments of different lengths");
+                        }
+                    }
+                }
+                return Ok(None);
+            }
+        }
+    }
+    if row.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(t.add(Kind::Tuple(row, None))))
+}
+
+fn next_of_object(t: &mut Tracer<'_>, iterator: VarId) -> Step<Option<VarId>> {
+    let method = attributes::get_special(t, iterator, "__next__")?;
+    match call(t, method, &[], &[]) {
+        Ok(value) => Ok(Some(value)),
+        Err(Stop::Raise(exception)) => {
+            let class = t.py.import("builtins")?.getattr("StopIteration")?;
+            let class = t.constant(&class);
+            if exceptions::matches(t, exception, class)? {
+                Ok(None)
+            } else {
+                Err(Stop::Raise(exception))
+            }
+        }
+        Err(stop) => Err(stop),
+    }
 }
 
 /// All items of an iterable.
 pub fn collect(t: &mut Tracer<'_>, value: VarId) -> Step<Vec<VarId>> {
-    let _ = (value,);
-    t.unsupported("iterate::collect is not simulated")
+    match t.kind(value).clone() {
+        Kind::List(items) | Kind::Tuple(items, _) => Ok(items),
+        Kind::Dict(dict) => Ok(dict.items.values().map(|(key, _)| *key).collect()),
+        Kind::DictView(dict, which) => {
+            let Kind::Dict(dict) = t.kind(dict).clone() else { return t.unsupported("a view of something else") };
+            Ok(dict
+                .items
+                .values()
+                .map(|(key, value)| match which {
+                    0 => *key,
+                    1 => *value,
+                    _ => t.add(Kind::Tuple(vec![*key, *value], None)),
+                })
+                .collect())
+        }
+        // The order of a set is the order of the real set with these elements.
+        Kind::Set(set) => {
+            let Some(object) = fold::to_object(t, value) else { return t.unsupported("iteration over this set") };
+            let mut items = Vec::with_capacity(set.items.len());
+            for item in object.try_iter()? {
+                items.push(fold::from_object(t, &item?)?);
+            }
+            Ok(items)
+        }
+        Kind::Const => {
+            let Some(object) = t.value(value) else { return t.unsupported("iteration over nothing") };
+            let Ok(iterator) = object.try_iter() else {
+                return t.stop(BreakKind::RaisesException, "iteration over something that is not iterable");
+            };
+            let mut items = Vec::new();
+            for item in iterator {
+                items.push(fold::from_object(t, &item?)?);
+            }
+            Ok(items)
+        }
+        _ => {
+            let iterator = get_iter(t, value)?;
+            let mut items = Vec::new();
+            while let Some(item) = next(t, iterator)? {
+                items.push(item);
+            }
+            Ok(items)
+        }
+    }
 }
+

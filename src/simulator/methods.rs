@@ -1,24 +1,342 @@
 //! Methods of builtin kinds.
 
-use crate::variables::VarId;
+use pyo3::prelude::*;
 
+use crate::reason::BreakKind;
+use crate::variables::{Key, Kind, VarId};
+
+use super::{exceptions, fold, iterate, keys, operators, subscript};
 use super::{Kwargs, Step, Tracer};
+
+const LIST: &[&str] =
+    &["append", "extend", "insert", "pop", "remove", "clear", "reverse", "copy", "index", "count", "sort", "__len__", "__getitem__", "__contains__", "__iter__", "__setitem__"];
+const TUPLE: &[&str] = &["index", "count", "__len__", "__getitem__", "__contains__", "__iter__"];
+const DICT: &[&str] = &[
+    "get", "keys", "values", "items", "pop", "setdefault", "update", "copy", "clear", "popitem", "__len__",
+    "__getitem__", "__contains__", "__iter__", "__setitem__",
+];
+const SET: &[&str] = &["add", "update", "discard", "remove", "clear", "copy", "union", "intersection", "difference", "issubset", "issuperset", "__len__", "__contains__", "__iter__"];
 
 /// Whether values of this kind have a simulated method of this name (used by attribute lookup).
 pub fn exists(t: &mut Tracer<'_>, receiver: VarId, name: &str) -> Step<bool> {
-    let _ = t;
-    let _ = (receiver, name);
-    Ok(false)
+    Ok(match t.kind(receiver) {
+        Kind::List(_) => LIST.contains(&name),
+        Kind::Tuple(..) => TUPLE.contains(&name),
+        Kind::Dict(_) => DICT.contains(&name),
+        Kind::Set(_) => SET.contains(&name),
+        Kind::Const => t.value(receiver).is_some_and(|value| super::tracer::is_plain_constant(&value) && value.getattr(name).is_ok_and(|attr| attr.is_callable())),
+        Kind::Iter(_) => matches!(name, "__next__" | "__iter__"),
+        _ => false,
+    })
 }
 
 /// `receiver.name(*args, **kwargs)`
-pub fn call(
-    t: &mut Tracer<'_>,
-    receiver: VarId,
-    name: &str,
-    args: &[VarId],
-    kwargs: &Kwargs,
-) -> Step<VarId> {
-    let _ = (receiver, name, args, kwargs);
-    t.unsupported("methods::call is not simulated")
+pub fn call(t: &mut Tracer<'_>, receiver: VarId, name: &str, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
+    match (name, args) {
+        ("__len__", []) => {
+            let len = operators::len(t, receiver)?;
+            return Ok(t.int(len));
+        }
+        ("__getitem__", [key]) => return subscript::get(t, receiver, *key),
+        ("__setitem__", [key, value]) => {
+            subscript::set(t, receiver, *key, *value)?;
+            return Ok(t.none());
+        }
+        ("__contains__", [item]) => {
+            let found = operators::contains(t, receiver, *item)?;
+            return Ok(t.bool(found));
+        }
+        ("__iter__", []) => return iterate::get_iter(t, receiver),
+        ("__next__", []) => {
+            return match iterate::next(t, receiver)? {
+                Some(value) => Ok(value),
+                None => {
+                    let class = t.py.import("builtins")?.getattr("StopIteration")?;
+                    Err(super::Stop::Raise(exceptions::new(t, &class, Vec::new())))
+                }
+            };
+        }
+        _ => {}
+    }
+    match t.kind(receiver).clone() {
+        Kind::List(items) => list(t, receiver, items, name, args, kwargs),
+        Kind::Tuple(items, _) => sequence(t, &items, name, args),
+        Kind::Dict(_) => dict(t, receiver, name, args, kwargs),
+        Kind::Set(_) => set(t, receiver, name, args),
+        Kind::Const => constant(t, receiver, name, args, kwargs),
+        _ => t.stop(BreakKind::UnsupportedCall, format!("method {name}")),
+    }
 }
+
+/// Methods of `str`, `int`, ... are pure.
+fn constant(t: &mut Tracer<'_>, receiver: VarId, name: &str, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
+    let Some(value) = t.value(receiver) else { return t.unsupported("a method of nothing") };
+    let method = value.getattr(name)?;
+    if name == "join" && args.len() == 1 {
+        let items = iterate::collect(t, args[0])?;
+        let items = t.add(Kind::List(items));
+        return fold::call_object(t, &method, &[items], kwargs);
+    }
+    fold::call_object(t, &method, args, kwargs)
+}
+
+fn change_list(t: &mut Tracer<'_>, list: VarId, change: impl FnOnce(&mut Vec<VarId>)) -> VarId {
+    t.vars.mutate(list, |var| {
+        if let Kind::List(items) = &mut var.kind {
+            change(items);
+        }
+    });
+    t.none()
+}
+
+fn sequence(t: &mut Tracer<'_>, items: &[VarId], name: &str, args: &[VarId]) -> Step<VarId> {
+    match (name, args) {
+        ("index", [wanted]) => {
+            for (at, item) in items.iter().enumerate() {
+                if operators::equal_values(t, *item, *wanted)? {
+                    return Ok(t.int(at as i64));
+                }
+            }
+            t.stop(BreakKind::RaisesException, "the value is not in the sequence")
+        }
+        ("count", [wanted]) => {
+            let mut count = 0;
+            for item in items {
+                count += i64::from(operators::equal_values(t, *item, *wanted)?);
+            }
+            Ok(t.int(count))
+        }
+        _ => t.stop(BreakKind::UnsupportedCall, format!("sequence method {name}")),
+    }
+}
+
+fn list(t: &mut Tracer<'_>, list: VarId, items: Vec<VarId>, name: &str, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
+    match (name, args) {
+        ("append", [value]) => Ok(change_list(t, list, |items| items.push(*value))),
+        ("extend", [values]) => {
+            let values = iterate::collect(t, *values)?;
+            Ok(change_list(t, list, |items| items.extend(values)))
+        }
+        ("insert", [at, value]) => {
+            let Some(at) = t.const_int(*at) else { return t.unsupported("insert() at a position that is not constant") };
+            let len = items.len() as i64;
+            let at = if at < 0 { (at + len).max(0) } else { at.min(len) } as usize;
+            Ok(change_list(t, list, |items| items.insert(at, *value)))
+        }
+        ("pop", []) | ("pop", [_]) => {
+            let at = match args {
+                [at] => t.const_int(*at),
+                _ => Some(-1),
+            };
+            let Some(at) = at else { return t.unsupported("pop() at a position that is not constant") };
+            let at = if at < 0 { at + items.len() as i64 } else { at };
+            let Some(at) = usize::try_from(at).ok().filter(|at| *at < items.len()) else {
+                return exceptions::throw(t, "IndexError", if items.is_empty() { "pop from empty list" } else { "pop index out of range" });
+            };
+            change_list(t, list, |items| {
+                items.remove(at);
+            });
+            Ok(items[at])
+        }
+        ("remove", [value]) => {
+            for (at, item) in items.iter().enumerate() {
+                if operators::equal_values(t, *item, *value)? {
+                    return Ok(change_list(t, list, |items| {
+                        items.remove(at);
+                    }));
+                }
+            }
+            exceptions::throw(t, "ValueError", "list.remove(x): x not in list")
+        }
+        ("clear", []) => Ok(change_list(t, list, Vec::clear)),
+        ("reverse", []) => Ok(change_list(t, list, |items| items.reverse())),
+        ("copy", []) => Ok(t.add(Kind::List(items))),
+        ("sort", []) => {
+            let sorted = sort(t, items, kwargs)?;
+            Ok(change_list(t, list, |items| *items = sorted))
+        }
+        _ => sequence(t, &items, name, args),
+    }
+}
+
+/// A stable sort with `key=` and `reverse=`.
+pub fn sort(t: &mut Tracer<'_>, items: Vec<VarId>, kwargs: &Kwargs) -> Step<Vec<VarId>> {
+    let mut reverse = false;
+    let mut key = None;
+    for (name, value) in kwargs {
+        match &**name {
+            "key" if t.is_none(*value) => {}
+            "key" => key = Some(*value),
+            "reverse" => reverse = operators::truth(t, *value)?,
+            _ => return t.stop(BreakKind::RaisesException, "sort() got an unknown keyword"),
+        }
+    }
+    let mut pairs = Vec::with_capacity(items.len());
+    for item in items {
+        let by = match key {
+            Some(key) => super::call::call(t, key, &[item], &[])?,
+            None => item,
+        };
+        pairs.push((by, item));
+    }
+    if reverse {
+        pairs.reverse();
+    }
+    // Insertion sort: stable, and every comparison may be simulated code that stops.
+    for at in 1..pairs.len() {
+        let mut to = at;
+        while to > 0 {
+            let less = operators::compare(t, crate::bytecode::CmpOp::Lt, pairs[to].0, pairs[to - 1].0)?;
+            if !operators::truth(t, less)? {
+                break;
+            }
+            pairs.swap(to, to - 1);
+            to -= 1;
+        }
+    }
+    if reverse {
+        pairs.reverse();
+    }
+    Ok(pairs.into_iter().map(|(_, item)| item).collect())
+}
+
+fn dict(t: &mut Tracer<'_>, dict: VarId, name: &str, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
+    let Kind::Dict(state) = t.kind(dict).clone() else { return t.unsupported("a dict method") };
+    match (name, args) {
+        ("get", [key]) | ("get", [key, _]) => {
+            let simulated = keys::key_of(t, *key)?;
+            match (state.items.get(&simulated), args) {
+                (Some((_, value)), _) => Ok(*value),
+                (None, [_, default]) => Ok(*default),
+                (None, _) => Ok(t.none()),
+            }
+        }
+        ("keys", []) => Ok(t.add(Kind::DictView(dict, 0))),
+        ("values", []) => Ok(t.add(Kind::DictView(dict, 1))),
+        ("items", []) => Ok(t.add(Kind::DictView(dict, 2))),
+        ("copy", []) => Ok(t.add(Kind::Dict(state))),
+        ("clear", []) => {
+            change_dict(t, dict, |items| items.clear());
+            Ok(t.none())
+        }
+        ("pop", [key]) | ("pop", [key, _]) => {
+            let simulated = keys::key_of(t, *key)?;
+            match (state.items.get(&simulated), args) {
+                (Some((_, value)), _) => {
+                    change_dict(t, dict, |items| {
+                        items.shift_remove(&simulated);
+                    });
+                    Ok(*value)
+                }
+                (None, [_, default]) => Ok(*default),
+                (None, _) => {
+                    let class = t.py.import("builtins")?.getattr("KeyError")?;
+                    Err(super::Stop::Raise(exceptions::new(t, &class, vec![*key])))
+                }
+            }
+        }
+        ("setdefault", [key]) | ("setdefault", [key, _]) => {
+            let simulated = keys::key_of(t, *key)?;
+            if let Some((_, value)) = state.items.get(&simulated) {
+                return Ok(*value);
+            }
+            let value = match args {
+                [_, value] => *value,
+                _ => t.none(),
+            };
+            subscript::set(t, dict, *key, value)?;
+            Ok(value)
+        }
+        ("update", []) | ("update", [_]) => {
+            if let [other] = args {
+                match t.kind(*other).clone() {
+                    Kind::Dict(other) => {
+                        for (key, value) in other.items.into_values() {
+                            subscript::set(t, dict, key, value)?;
+                        }
+                    }
+                    _ => {
+                        for pair in iterate::collect(t, *other)? {
+                            let pair = iterate::collect(t, pair)?;
+                            let [key, value] = pair[..] else { return t.unsupported("update() with these items") };
+                            subscript::set(t, dict, key, value)?;
+                        }
+                    }
+                }
+            }
+            for (name, value) in kwargs {
+                let key = t.str(name);
+                subscript::set(t, dict, key, *value)?;
+            }
+            Ok(t.none())
+        }
+        ("popitem", []) => {
+            let Some((_, (key, value))) = state.items.last() else {
+                return t.stop(BreakKind::RaisesException, "popitem(): dictionary is empty");
+            };
+            let pair = vec![*key, *value];
+            change_dict(t, dict, |items| {
+                items.pop();
+            });
+            Ok(t.add(Kind::Tuple(pair, None)))
+        }
+        _ => t.stop(BreakKind::UnsupportedCall, format!("dict method {name}")),
+    }
+}
+
+fn change_dict(t: &mut Tracer<'_>, dict: VarId, change: impl FnOnce(&mut indexmap::IndexMap<Key, (VarId, VarId)>)) {
+    t.vars.mutate(dict, |var| {
+        if let Kind::Dict(dict) = &mut var.kind {
+            change(&mut dict.items);
+        }
+    });
+}
+
+fn set(t: &mut Tracer<'_>, set: VarId, name: &str, args: &[VarId]) -> Step<VarId> {
+    let Kind::Set(state) = t.kind(set).clone() else { return t.unsupported("a set method") };
+    let mut others = Vec::new();
+    for arg in args {
+        if matches!(name, "add" | "discard" | "remove") {
+            others.push((keys::key_of(t, *arg)?, *arg));
+            continue;
+        }
+        for item in iterate::collect(t, *arg)? {
+            others.push((keys::key_of(t, item)?, item));
+        }
+    }
+    let mut next = state.clone();
+    let has = |key: &Key| others.iter().any(|(known, _)| known == key);
+    match name {
+        "add" | "update" | "union" => {
+            for (key, item) in others {
+                next.items.entry(key).or_insert(item);
+            }
+        }
+        "discard" | "remove" => {
+            for (key, _) in others {
+                if next.items.shift_remove(&key).is_none() && name == "remove" {
+                    return t.stop(BreakKind::RaisesException, "KeyError");
+                }
+            }
+        }
+        "difference" => next.items.retain(|key, _| !has(key)),
+        "intersection" => next.items.retain(|key, _| has(key)),
+        "clear" => next.items.clear(),
+        "copy" => {}
+        "issubset" => {
+            let answer = state.items.keys().all(has);
+            return Ok(t.bool(answer));
+        }
+        "issuperset" => {
+            let answer = others.iter().all(|(key, _)| state.items.contains_key(key));
+            return Ok(t.bool(answer));
+        }
+        _ => return t.stop(BreakKind::UnsupportedCall, format!("set method {name}")),
+    }
+    if matches!(name, "union" | "difference" | "intersection" | "copy") {
+        return Ok(t.add(Kind::Set(next)));
+    }
+    t.vars.mutate(set, |var| var.kind = Kind::Set(next));
+    Ok(t.none())
+}
+

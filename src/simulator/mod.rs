@@ -8,15 +8,25 @@ pub mod attributes;
 pub mod builtins;
 pub mod call;
 pub mod contexts;
+mod dispatch;
+pub mod exceptions;
+pub mod executor;
+pub mod fold;
 pub mod format;
+pub mod frame;
 pub mod inline;
 pub mod iterate;
+pub mod keys;
 pub mod layers;
+pub mod matching;
 pub mod methods;
 pub mod objects;
 pub mod operators;
 pub mod subscript;
 pub mod tensors;
-mod tracer;
+pub(crate) mod tracer;
+
+pub use dispatch::{cell_get, cell_get_raw};
+pub use executor::{run_outermost, BreakPoint, Outcome};
 
 pub use tracer::{Kwargs, Step, Stop, TraceMark, TraceOptions, Tracer};

@@ -1,1 +1,424 @@
 //! Operators on any kinds.
+
+use pyo3::prelude::*;
+use pyo3::types::{PyInt, PyList, PyTuple};
+
+use crate::bytecode::{BinOp, CmpOp};
+use crate::reason::BreakKind;
+use crate::variables::{Kind, VarId};
+
+use super::call::{call, describe};
+use super::{attributes, exceptions, fold, keys, methods, tensors};
+use super::{Step, Tracer};
+
+/// Unary operators (`not` is [`truth`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnaryOp {
+    /// `+x`
+    Positive,
+    /// `-x`
+    Negative,
+    /// `~x`
+    Invert,
+}
+
+/// `a op b`, or `a op= b`.
+pub fn binary(t: &mut Tracer<'_>, op: BinOp, inplace: bool, a: VarId, b: VarId) -> Step<VarId> {
+    let (left, right) = (t.kind(a).clone(), t.kind(b).clone());
+    if matches!(left, Kind::Tensor(_)) || matches!(right, Kind::Tensor(_)) {
+        return tensor_binary(t, op, a, b);
+    }
+    match (&left, &right) {
+        (Kind::List(items), Kind::List(more)) if op == BinOp::Add && !inplace => {
+            let items = items.iter().chain(more).copied().collect();
+            return Ok(t.add(Kind::List(items)));
+        }
+        (Kind::List(_), _) if op == BinOp::Add && inplace => {
+            methods::call(t, a, "extend", &[b], &[])?;
+            return Ok(a);
+        }
+        (Kind::Tuple(items, _), Kind::Tuple(more, _)) if op == BinOp::Add => {
+            let items = items.iter().chain(more).copied().collect();
+            return Ok(t.add(Kind::Tuple(items, None)));
+        }
+        (Kind::List(items) | Kind::Tuple(items, None), Kind::Const) if op == BinOp::Mul && !inplace => {
+            return repeat(t, &left, items, b);
+        }
+        (Kind::Const, Kind::List(items) | Kind::Tuple(items, None)) if op == BinOp::Mul => {
+            return repeat(t, &right, items, a);
+        }
+        (Kind::Dict(_), Kind::Dict(_)) if op == BinOp::Or => {
+            let target = if inplace { a } else { t.add(left.clone()) };
+            methods::call(t, target, "update", &[b], &[])?;
+            return Ok(target);
+        }
+        _ => {}
+    }
+    if is_object(&left) || is_object(&right) {
+        return object_binary(t, op, inplace, a, b);
+    }
+    let name = if op == BinOp::And || op == BinOp::Or { format!("{}_", op.stem()) } else { op.stem().to_owned() };
+    fold::operator(t, &name, &[a, b])
+}
+
+fn repeat(t: &mut Tracer<'_>, like: &Kind, items: &[VarId], times: VarId) -> Step<VarId> {
+    let Some(times) = t.const_int(times) else { return t.unsupported("repetition by something that is not an int") };
+    let times = usize::try_from(times).unwrap_or(0);
+    if items.len().saturating_mul(times) > 100_000 {
+        return t.unsupported("repetition into a very long sequence");
+    }
+    let items = items.repeat(times);
+    Ok(t.add(match like {
+        Kind::List(_) => Kind::List(items),
+        _ => Kind::Tuple(items, None),
+    }))
+}
+
+fn is_object(kind: &Kind) -> bool {
+    matches!(kind, Kind::Object(_) | Kind::Layer(_))
+}
+
+fn tensor_binary(t: &mut Tracer<'_>, op: BinOp, a: VarId, b: VarId) -> Step<VarId> {
+    // Paddle tensors define no in-place dunders: `x += y` rebinds the name.
+    if matches!(t.kind(a), Kind::Tensor(_)) {
+        if is_object(&t.kind(b).clone()) {
+            return t.unsupported("an operator between a tensor and an object");
+        }
+        return tensors::method(t, a, &format!("__{}__", op.stem()), &[b], &[]);
+    }
+    match t.kind(a) {
+        Kind::Const | Kind::SymNumber(_) => tensors::method(t, b, &format!("__r{}__", op.stem()), &[a], &[]),
+        _ => t.unsupported("an operator between this and a tensor"),
+    }
+}
+
+fn object_binary(t: &mut Tracer<'_>, op: BinOp, inplace: bool, a: VarId, b: VarId) -> Step<VarId> {
+    let mut attempts = Vec::new();
+    if inplace {
+        attempts.push((a, b, format!("__i{}__", op.stem())));
+    }
+    let forward = (a, b, format!("__{}__", op.stem()));
+    let reflected = (b, a, format!("__r{}__", op.stem()));
+    // The reflected method goes first when the right operand's class is a proper subclass.
+    let right_first = match (t.type_of(a), t.type_of(b)) {
+        (Some(left), Some(right)) => !left.is(&right) && right.mro().iter().any(|base| base.is(&left)),
+        _ => false,
+    };
+    attempts.extend(if right_first { [reflected, forward] } else { [forward, reflected] });
+    for (receiver, argument, name) in attempts {
+        if let Some(method) = attributes::try_get_special(t, receiver, &name)? {
+            let result = call(t, method, &[argument], &[])?;
+            let not_implemented =
+                t.const_value(result).is_some_and(|value| value.is(t.py.NotImplemented()));
+            if !not_implemented {
+                return Ok(result);
+            }
+        }
+    }
+    t.stop(BreakKind::RaisesException, format!("unsupported operand types for {}", op.stem()))
+}
+
+/// `+x`, `-x`, `~x`
+pub fn unary(t: &mut Tracer<'_>, op: UnaryOp, value: VarId) -> Step<VarId> {
+    let (dunder, name) = match op {
+        UnaryOp::Positive => ("__pos__", "pos"),
+        UnaryOp::Negative => ("__neg__", "neg"),
+        UnaryOp::Invert => ("__invert__", "invert"),
+    };
+    match t.kind(value).clone() {
+        Kind::Tensor(_) => tensors::method(t, value, dunder, &[], &[]),
+        kind if is_object(&kind) => {
+            let method = attributes::get_special(t, value, dunder)?;
+            call(t, method, &[], &[])
+        }
+        _ => fold::operator(t, name, &[value]),
+    }
+}
+
+/// `a < b` and its like.
+pub fn compare(t: &mut Tracer<'_>, op: CmpOp, a: VarId, b: VarId) -> Step<VarId> {
+    let (left, right) = (t.kind(a).clone(), t.kind(b).clone());
+    if matches!(left, Kind::Tensor(_)) {
+        return tensors::method(t, a, op.dunder(), &[b], &[]);
+    }
+    if matches!(right, Kind::Tensor(_)) {
+        return match left {
+            Kind::Const => tensors::method(t, b, op.reflected().dunder(), &[a], &[]),
+            _ => t.unsupported("a comparison between this and a tensor"),
+        };
+    }
+    if is_object(&left) || is_object(&right) {
+        return object_compare(t, op, a, b);
+    }
+    match (&left, &right) {
+        (Kind::List(x), Kind::List(y)) | (Kind::Tuple(x, _), Kind::Tuple(y, _)) => {
+            return sequence_compare(t, op, &x.clone(), &y.clone());
+        }
+        (Kind::Dict(x), Kind::Dict(y)) if matches!(op, CmpOp::Eq | CmpOp::Ne) => {
+            let (x, y) = (x.clone(), y.clone());
+            let mut equal = x.items.len() == y.items.len();
+            for (key, (_, value)) in &x.items {
+                if !equal {
+                    break;
+                }
+                equal = match y.items.get(key) {
+                    Some((_, other)) => equal_values(t, *value, *other)?,
+                    None => false,
+                };
+            }
+            return Ok(t.bool(equal == (op == CmpOp::Eq)));
+        }
+        _ => {}
+    }
+    if let Some(result) = identity_compare(t, op, a, b, &left, &right) {
+        return Ok(result);
+    }
+    let name = ["lt", "le", "eq", "ne", "gt", "ge"][op as usize];
+    fold::operator(t, name, &[a, b])
+}
+
+/// Kinds that compare by identity, and kinds that are never equal to each other.
+fn identity_compare(t: &mut Tracer<'_>, op: CmpOp, a: VarId, b: VarId, left: &Kind, right: &Kind) -> Option<VarId> {
+    if !matches!(op, CmpOp::Eq | CmpOp::Ne) {
+        return None;
+    }
+    let by_identity = |kind: &Kind| {
+        matches!(kind, Kind::Function(_) | Kind::Class | Kind::Module | Kind::Callable | Kind::Method { .. })
+    };
+    let container = |kind: &Kind| matches!(kind, Kind::List(_) | Kind::Tuple(_, None) | Kind::Dict(_) | Kind::Set(_));
+    let equal = if by_identity(left) && by_identity(right) {
+        if matches!(left, Kind::Method { .. }) || matches!(right, Kind::Method { .. }) {
+            return None;
+        }
+        same_object(t, a, b)
+    } else if (by_identity(left) || container(left)) && matches!(right, Kind::Const)
+        || (by_identity(right) || container(right)) && matches!(left, Kind::Const)
+        || container(left) && container(right) && std::mem::discriminant(left) != std::mem::discriminant(right)
+    {
+        false
+    } else {
+        return None;
+    };
+    Some(t.bool(equal == (op == CmpOp::Eq)))
+}
+
+fn object_compare(t: &mut Tracer<'_>, op: CmpOp, a: VarId, b: VarId) -> Step<VarId> {
+    for (receiver, argument, name) in [(a, b, op.dunder()), (b, a, op.reflected().dunder())] {
+        let Some(method) = attributes::try_get_special(t, receiver, name)? else { continue };
+        if !matches!(t.kind(method), Kind::Method { .. }) {
+            continue;
+        }
+        let result = call(t, method, &[argument], &[])?;
+        if !t.const_value(result).is_some_and(|value| value.is(t.py.NotImplemented())) {
+            return Ok(result);
+        }
+    }
+    match op {
+        CmpOp::Eq | CmpOp::Ne => {
+            let same = is_same(t, a, b)?;
+            Ok(t.bool(same == (op == CmpOp::Eq)))
+        }
+        _ => t.stop(BreakKind::RaisesException, "these objects have no order"),
+    }
+}
+
+fn sequence_compare(t: &mut Tracer<'_>, op: CmpOp, x: &[VarId], y: &[VarId]) -> Step<VarId> {
+    if matches!(op, CmpOp::Eq | CmpOp::Ne) && x.len() != y.len() {
+        return Ok(t.bool(op == CmpOp::Ne));
+    }
+    for (a, b) in x.iter().zip(y) {
+        if !equal_values(t, *a, *b)? {
+            return match op {
+                CmpOp::Eq => Ok(t.bool(false)),
+                CmpOp::Ne => Ok(t.bool(true)),
+                _ => compare(t, op, *a, *b),
+            };
+        }
+    }
+    let (x, y) = (x.len(), y.len());
+    Ok(t.bool(match op {
+        CmpOp::Lt => x < y,
+        CmpOp::Le => x <= y,
+        CmpOp::Eq => x == y,
+        CmpOp::Ne => x != y,
+        CmpOp::Gt => x > y,
+        CmpOp::Ge => x >= y,
+    }))
+}
+
+/// `a is b or a == b`, as containers compare their items.
+pub fn equal_values(t: &mut Tracer<'_>, a: VarId, b: VarId) -> Step<bool> {
+    if a == b {
+        return Ok(true);
+    }
+    let equal = compare(t, CmpOp::Eq, a, b)?;
+    truth(t, equal)
+}
+
+fn same_object(t: &Tracer<'_>, a: VarId, b: VarId) -> bool {
+    a == b
+        || match (t.value(a), t.value(b)) {
+            (Some(x), Some(y)) => x.is(&y),
+            _ => false,
+        }
+}
+
+/// `a is b`
+pub fn is_same(t: &mut Tracer<'_>, a: VarId, b: VarId) -> Step<bool> {
+    let (left, right) = (t.kind(a).clone(), t.kind(b).clone());
+    if let (Kind::Const, Kind::Const) = (&left, &right) {
+        let (Some(x), Some(y)) = (t.value(a), t.value(b)) else { return t.unsupported("is on constants") };
+        let singleton = |value: &Bound<'_, PyAny>| {
+            !value.is_exact_instance_of::<PyInt>()
+                && (value.is_none()
+                    || value.is_exact_instance_of::<pyo3::types::PyBool>()
+                    || value.is(t.py.Ellipsis())
+                    || value.is(t.py.NotImplemented())
+                    || !super::tracer::is_plain_constant(value))
+        };
+        if a == b || singleton(&x) || singleton(&y) || !x.get_type().is(y.get_type()) {
+            return Ok(a == b || x.is(&y));
+        }
+        return t.unsupported("identity of numbers or strings");
+    }
+    if matches!(left, Kind::Null) || matches!(right, Kind::Null) {
+        return t.unsupported("identity of nothing");
+    }
+    // Bound methods are made anew by every attribute read.
+    if a != b && matches!((&left, &right), (Kind::Method { .. }, Kind::Method { .. })) {
+        return t.unsupported("identity of bound methods");
+    }
+    Ok(same_object(t, a, b))
+}
+
+/// `item in container`
+pub fn contains(t: &mut Tracer<'_>, container: VarId, item: VarId) -> Step<bool> {
+    match t.kind(container).clone() {
+        Kind::List(items) | Kind::Tuple(items, _) => {
+            for candidate in items {
+                if equal_values(t, candidate, item)? {
+                    return Ok(true);
+                }
+            }
+            Ok(false)
+        }
+        Kind::Dict(dict) => {
+            let key = keys::key_of(t, item)?;
+            Ok(dict.items.contains_key(&key))
+        }
+        Kind::Set(set) => {
+            let key = keys::key_of(t, item)?;
+            Ok(set.items.contains_key(&key))
+        }
+        Kind::DictView(dict, 0) => contains(t, dict, item),
+        Kind::Range(..) | Kind::Const => {
+            let result = fold::operator(t, "contains", &[container, item])?;
+            truth(t, result)
+        }
+        kind if is_object(&kind) => {
+            let Some(method) = attributes::try_get_special(t, container, "__contains__")? else {
+                return t.unsupported("in without __contains__");
+            };
+            let result = call(t, method, &[item], &[])?;
+            truth(t, result)
+        }
+        kind => {
+            let what = describe(t, container, &kind);
+            t.unsupported(format!("in on {what}"))
+        }
+    }
+}
+
+/// `bool(value)`
+pub fn truth(t: &mut Tracer<'_>, value: VarId) -> Step<bool> {
+    match t.kind(value).clone() {
+        Kind::Tensor(_) | Kind::SymNumber(_) => {
+            t.stop(BreakKind::TensorBranch, "the truth of a tensor decides what is executed next")
+        }
+        Kind::Const => match t.value(value) {
+            Some(object) if super::tracer::is_plain_constant(&object) => Ok(object.is_truthy()?),
+            Some(object) => enum_truth(t, &object),
+            None => t.unsupported("the truth of nothing"),
+        },
+        Kind::List(items) | Kind::Tuple(items, _) => Ok(!items.is_empty()),
+        Kind::Dict(dict) => Ok(!dict.items.is_empty()),
+        Kind::Set(set) => Ok(!set.items.is_empty()),
+        Kind::Range(..) | Kind::DictView(..) => Ok(len(t, value)? != 0),
+        Kind::Function(_)
+        | Kind::Method { .. }
+        | Kind::BoundBuiltin { .. }
+        | Kind::Module
+        | Kind::Slice(_)
+        | Kind::Cell(_)
+        | Kind::Partial { .. }
+        | Kind::Iter(_) => Ok(true),
+        Kind::Class | Kind::Callable => Ok(true),
+        Kind::Object(_) | Kind::Layer(_) => {
+            if let Some(method) = attributes::try_get_special(t, value, "__bool__")? {
+                let result = call(t, method, &[], &[])?;
+                return truth(t, result);
+            }
+            if let Some(method) = attributes::try_get_special(t, value, "__len__")? {
+                let result = call(t, method, &[], &[])?;
+                return truth(t, result);
+            }
+            Ok(true)
+        }
+        kind => {
+            let what = describe(t, value, &kind);
+            t.unsupported(format!("the truth of {what}"))
+        }
+    }
+}
+
+fn enum_truth(t: &Tracer<'_>, object: &Bound<'_, PyAny>) -> Step<bool> {
+    let class = object.get_type();
+    if class.hasattr("__bool__")? || class.hasattr("__len__")? {
+        return t.unsupported("the truth of this constant");
+    }
+    Ok(true)
+}
+
+/// `len(value)`
+pub fn len(t: &mut Tracer<'_>, value: VarId) -> Step<i64> {
+    match t.kind(value).clone() {
+        Kind::List(items) | Kind::Tuple(items, _) => Ok(items.len() as i64),
+        Kind::Dict(dict) => Ok(dict.items.len() as i64),
+        Kind::DictView(dict, _) => len(t, dict),
+        Kind::Set(set) => Ok(set.items.len() as i64),
+        Kind::Const => {
+            let object = t.value(value);
+            match object.and_then(|object| object.len().ok()) {
+                Some(len) => Ok(len as i64),
+                None => exceptions::throw(t, "TypeError", "object has no len()"),
+            }
+        }
+        Kind::Range(start, stop, step) => {
+            let span = if step > 0 { stop.saturating_sub(start) } else { start.saturating_sub(stop) };
+            let step = step.saturating_abs();
+            Ok(if span <= 0 { 0 } else { (span - 1) / step + 1 })
+        }
+        Kind::Tensor(tensor) => match t.graph.meta(tensor.symbol).and_then(|meta| meta.shape.first().copied()) {
+            Some(dim) if dim >= 0 => Ok(dim),
+            Some(_) => t.stop(BreakKind::TensorValue, "the length of a tensor with a dynamic first dim"),
+            None => t.stop(BreakKind::RaisesException, "the length of a 0-d tensor"),
+        },
+        kind if is_object(&kind) => {
+            let method = attributes::get_special(t, value, "__len__")?;
+            let result = call(t, method, &[], &[])?;
+            match t.const_int(result) {
+                Some(len) => Ok(len),
+                None => t.unsupported("__len__ that is not an int"),
+            }
+        }
+        kind => {
+            let what = describe(t, value, &kind);
+            t.unsupported(format!("len() of {what}"))
+        }
+    }
+}
+
+/// Whether a Python value is a list or tuple object (used by folding).
+pub fn is_sequence_object(value: &Bound<'_, PyAny>) -> bool {
+    value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>()
+}

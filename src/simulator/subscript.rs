@@ -1,23 +1,173 @@
 //! Subscription.
 
-use crate::variables::VarId;
+use pyo3::prelude::*;
 
+use crate::reason::BreakKind;
+use crate::variables::{Kind, VarId};
+
+use super::call::{call, describe};
+use super::{attributes, exceptions, fold, keys, layers, tensors};
 use super::{Step, Tracer};
 
 /// `container[key]`
 pub fn get(t: &mut Tracer<'_>, container: VarId, key: VarId) -> Step<VarId> {
-    let _ = (container, key);
-    t.unsupported("subscript::get is not simulated")
+    match t.kind(container).clone() {
+        Kind::Tensor(_) => tensors::method(t, container, "__getitem__", &[key], &[]),
+        Kind::List(items) => match picked(t, &items, key)? {
+            Picked::One(item) => Ok(item),
+            Picked::Many(items) => Ok(t.add(Kind::List(items))),
+        },
+        Kind::Tuple(items, _) => match picked(t, &items, key)? {
+            Picked::One(item) => Ok(item),
+            Picked::Many(items) => Ok(t.add(Kind::Tuple(items, None))),
+        },
+        Kind::Dict(dict) => {
+            let simulated = keys::key_of(t, key)?;
+            if let Some((_, value)) = dict.items.get(&simulated) {
+                return Ok(*value);
+            }
+            if let Some(factory) = dict.default_factory {
+                let value = call(t, factory, &[], &[])?;
+                set(t, container, key, value)?;
+                return Ok(value);
+            }
+            let class = t.py.import("builtins")?.getattr("KeyError")?;
+            Err(super::Stop::Raise(exceptions::new(t, &class, vec![key])))
+        }
+        Kind::Const | Kind::Range(..) => fold::operator(t, "getitem", &[container, key]),
+        Kind::Layer(_) | Kind::Object(_) => {
+            if let Some(value) = layers::get_item(t, container, key)? {
+                return Ok(value);
+            }
+            let method = attributes::get_special(t, container, "__getitem__")?;
+            call(t, method, &[key], &[])
+        }
+        kind => {
+            let what = describe(t, container, &kind);
+            t.unsupported(format!("subscription of {what}"))
+        }
+    }
+}
+
+enum Picked {
+    One(VarId),
+    Many(Vec<VarId>),
+}
+
+fn picked(t: &mut Tracer<'_>, items: &[VarId], key: VarId) -> Step<Picked> {
+    if let Kind::Slice(_) = t.kind(key) {
+        let indices = slice_indices(t, key, items.len())?;
+        return Ok(Picked::Many(indices.into_iter().map(|index| items[index]).collect()));
+    }
+    let index = position(t, items.len(), key)?;
+    Ok(Picked::One(items[index]))
+}
+
+fn position(t: &mut Tracer<'_>, len: usize, key: VarId) -> Step<usize> {
+    let Some(index) = t.const_int(key) else {
+        return match t.kind(key) {
+            Kind::Tensor(_) => t.stop(BreakKind::TensorValue, "a tensor is used as an index"),
+            _ => t.unsupported("an index that is not a constant"),
+        };
+    };
+    let from_start = if index < 0 { index + len as i64 } else { index };
+    match usize::try_from(from_start).ok().filter(|index| *index < len) {
+        Some(index) => Ok(index),
+        None => exceptions::throw(t, "IndexError", "list index out of range"),
+    }
+}
+
+fn slice_indices(t: &mut Tracer<'_>, key: VarId, len: usize) -> Step<Vec<usize>> {
+    let Some(slice) = fold::to_object(t, key) else { return t.unsupported("a slice that is not constant") };
+    let (start, stop, step): (i64, i64, i64) = slice.call_method1("indices", (len,))?.extract()?;
+    let mut indices = Vec::new();
+    let mut at = start;
+    while (step > 0 && at < stop) || (step < 0 && at > stop) {
+        indices.push(at as usize);
+        at += step;
+    }
+    Ok(indices)
 }
 
 /// `container[key] = value`
 pub fn set(t: &mut Tracer<'_>, container: VarId, key: VarId, value: VarId) -> Step<()> {
-    let _ = (container, key, value);
-    t.unsupported("subscript::set is not simulated")
+    match t.kind(container).clone() {
+        Kind::Tensor(_) => tensors::set_item(t, container, key, value),
+        Kind::List(items) => {
+            if let Kind::Slice([_, _, step]) = t.kind(key).clone() {
+                return set_slice(t, container, &items, key, step, value);
+            }
+            let index = position(t, items.len(), key)?;
+            t.vars.mutate(container, |var| {
+                if let Kind::List(items) = &mut var.kind {
+                    items[index] = value;
+                }
+            });
+            Ok(())
+        }
+        Kind::Dict(_) => {
+            let simulated = keys::key_of(t, key)?;
+            t.vars.mutate(container, |var| {
+                if let Kind::Dict(dict) = &mut var.kind {
+                    dict.items.entry(simulated).or_insert((key, value)).1 = value;
+                }
+            });
+            Ok(())
+        }
+        Kind::Layer(_) | Kind::Object(_) => {
+            let method = attributes::get_special(t, container, "__setitem__")?;
+            call(t, method, &[key, value], &[]).map(drop)
+        }
+        kind => {
+            let what = describe(t, container, &kind);
+            t.unsupported(format!("item assignment to {what}"))
+        }
+    }
+}
+
+fn set_slice(t: &mut Tracer<'_>, list: VarId, items: &[VarId], key: VarId, step: VarId, value: VarId) -> Step<()> {
+    if !t.is_none(step) && t.const_int(step) != Some(1) {
+        return t.unsupported("assignment to an extended slice");
+    }
+    let values = super::iterate::collect(t, value)?;
+    let Some(slice) = fold::to_object(t, key) else { return t.unsupported("a slice that is not constant") };
+    let (start, stop, _): (usize, usize, i64) = slice.call_method1("indices", (items.len(),))?.extract()?;
+    t.vars.mutate(list, |var| {
+        if let Kind::List(items) = &mut var.kind {
+            items.splice(start..stop.max(start), values);
+        }
+    });
+    Ok(())
 }
 
 /// `del container[key]`
 pub fn delete(t: &mut Tracer<'_>, container: VarId, key: VarId) -> Step<()> {
-    let _ = (container, key);
-    t.unsupported("subscript::delete is not simulated")
+    match t.kind(container).clone() {
+        Kind::List(items) => {
+            let gone = match t.kind(key) {
+                Kind::Slice(_) => slice_indices(t, key, items.len())?,
+                _ => vec![position(t, items.len(), key)?],
+            };
+            let kept = items.iter().enumerate().filter(|(at, _)| !gone.contains(at)).map(|(_, item)| *item).collect();
+            t.vars.mutate(container, |var| var.kind = Kind::List(kept));
+            Ok(())
+        }
+        Kind::Dict(dict) => {
+            let simulated = keys::key_of(t, key)?;
+            if !dict.items.contains_key(&simulated) {
+                return t.stop(BreakKind::RaisesException, "KeyError");
+            }
+            t.vars.mutate(container, |var| {
+                if let Kind::Dict(dict) = &mut var.kind {
+                    dict.items.shift_remove(&simulated);
+                }
+            });
+            Ok(())
+        }
+        Kind::Layer(_) | Kind::Object(_) => {
+            let method = attributes::get_special(t, container, "__delitem__")?;
+            call(t, method, &[key], &[]).map(drop)
+        }
+        _ => t.unsupported("deletion of an item"),
+    }
 }

@@ -1,35 +1,235 @@
 //! Tensors: operators, methods, attributes, and conversion between variables and graph arguments.
 
-use crate::variables::VarId;
+use std::sync::Arc;
 
-use super::{Kwargs, Step, Tracer};
+use pyo3::prelude::*;
+
+use crate::graph::{Arg, Callee, SymbolId};
+use crate::obj::Obj;
+use crate::reason::BreakKind;
+use crate::tracker::TrackerRef;
+use crate::variables::{DictVar, Kind, TensorVar, VarId};
+
+use super::{keys, Kwargs, Step, Tracer};
+
+/// Methods and attributes that need the tensor's data in Python.
+const VALUE_READERS: &[&str] = &[
+    "numpy", "item", "tolist", "__bool__", "__int__", "__float__", "__long__", "__index__", "__array__", "__complex__",
+    "__hash__", "__str__", "__repr__", "__format__", "__deepcopy__", "__copy__", "data_ptr", "__dlpack__", "cpu", "cuda",
+    "pin_memory", "to_dense", "to_sparse_coo", "view", "view_as", "as_strided", "to", "_to", "nonzero_static",
+];
+
+/// Methods about the autograd graph or the object itself.
+const OBJECT_METHODS: &[&str] = &[
+    "backward", "register_hook", "clear_grad", "clear_gradient", "zero_grad", "set_value", "copy_", "gradient",
+    "detach_", "get_tensor", "value", "register_grad_hook", "retain_grads", "_share_buffer_to", "_clear_data",
+    "apply", "apply_", "_grad_ivar", "_copy_to", "_clear", "register_backward_hook", "is_dense", "is_dist", "is_sparse",
+];
+
+/// Attributes that are tensors computed from this one.
+const TENSOR_ATTRIBUTES: &[&str] = &["T", "mT", "H", "mH", "real", "imag"];
 
 /// The graph argument for a variable.
-pub fn to_arg(t: &mut Tracer<'_>, value: VarId) -> Step<crate::graph::Arg> {
-    let _ = (value,);
-    t.unsupported("tensors::to_arg is not simulated")
+pub fn to_arg(t: &mut Tracer<'_>, value: VarId) -> Step<Arg> {
+    let many = |t: &mut Tracer<'_>, items: Vec<VarId>| items.into_iter().map(|item| to_arg(t, item)).collect::<Step<Vec<_>>>();
+    Ok(match t.kind(value).clone() {
+        Kind::Tensor(tensor) => Arg::Symbol(tensor.symbol),
+        Kind::SymNumber(symbol) => Arg::Symbol(symbol),
+        Kind::Const | Kind::Class | Kind::Callable | Kind::Module => match t.value(value) {
+            Some(value) => Arg::Const(Obj::from(value)),
+            None => return t.unsupported("a constant without a value"),
+        },
+        Kind::List(items) => Arg::List(many(t, items)?),
+        Kind::Tuple(items, None) => Arg::Tuple(many(t, items)?),
+        Kind::Tuple(items, Some(class)) => Arg::NamedTuple(class, many(t, items)?),
+        Kind::Dict(dict) if dict.class.is_none() => {
+            let mut items = Vec::with_capacity(dict.items.len());
+            for (key, item) in dict.items.into_values() {
+                let Some(key) = t.const_value(key) else { return t.unsupported("a dict argument with such keys") };
+                items.push((Obj::from(key), to_arg(t, item)?));
+            }
+            Arg::Dict(items)
+        }
+        Kind::Slice(parts) => {
+            let [start, stop, step] = parts;
+            Arg::Slice(Box::new([to_arg(t, start)?, to_arg(t, stop)?, to_arg(t, step)?]))
+        }
+        Kind::Range(..) => match super::fold::to_object(t, value) {
+            Some(range) => Arg::Const(Obj::from(range)),
+            None => return t.unsupported("a range argument"),
+        },
+        kind => {
+            let what = super::call::describe(t, value, &kind);
+            return t.stop(BreakKind::UnsupportedCall, format!("{what} is passed to a tensor operation"));
+        }
+    })
 }
 
 /// The variable for a statement's output.
-pub fn from_arg(t: &mut Tracer<'_>, value: &crate::graph::Arg) -> Step<VarId> {
-    let _ = (value,);
-    t.unsupported("tensors::from_arg is not simulated")
+pub fn from_arg(t: &mut Tracer<'_>, value: &Arg) -> Step<VarId> {
+    let many = |t: &mut Tracer<'_>, items: &[Arg]| items.iter().map(|item| from_arg(t, item)).collect::<Step<Vec<_>>>();
+    Ok(match value {
+        Arg::Symbol(symbol) => tensor(t, *symbol),
+        Arg::Const(value) => {
+            let value = value.bind(t.py).clone();
+            super::fold::from_object(t, &value)?
+        }
+        Arg::List(items) => {
+            let items = many(t, items)?;
+            t.add(Kind::List(items))
+        }
+        Arg::Tuple(items) => {
+            let items = many(t, items)?;
+            t.add(Kind::Tuple(items, None))
+        }
+        Arg::NamedTuple(class, items) => {
+            let items = many(t, items)?;
+            t.add(Kind::Tuple(items, Some(class.clone())))
+        }
+        Arg::Dict(items) => {
+            let mut dict = DictVar::default();
+            for (key, item) in items {
+                let key = key.bind(t.py).clone();
+                let key = t.constant(&key);
+                let item = from_arg(t, item)?;
+                dict.items.insert(keys::key_of(t, key)?, (key, item));
+            }
+            t.add(Kind::Dict(dict))
+        }
+        Arg::Slice(_) => return t.unsupported("an operation that returns a slice"),
+    })
+}
+
+fn tensor(t: &mut Tracer<'_>, symbol: SymbolId) -> VarId {
+    t.add(Kind::Tensor(TensorVar { symbol, view_of: None, viewed: false, class: None }))
+}
+
+/// Stops when the backend refuses this callee (CDBL).
+pub fn refuse_listed(t: &Tracer<'_>, callee: &Callee) -> Step<()> {
+    match t.backend.refuses(t.py, callee) {
+        Some(why) => t.stop(BreakKind::BlackListed, why),
+        None => Ok(()),
+    }
+}
+
+/// Sends a call to the graph; the answer is its result.
+pub fn capture(
+    t: &mut Tracer<'_>,
+    callee: Callee,
+    receiver: Option<SymbolId>,
+    args: &[VarId],
+    kwargs: &Kwargs,
+    locate: &mut dyn FnMut(&Obj) -> Option<TrackerRef>,
+) -> Step<VarId> {
+    refuse_listed(t, &callee)?;
+    let mut given: Vec<Arg> = receiver.into_iter().map(Arg::Symbol).collect();
+    for arg in args {
+        given.push(to_arg(t, *arg)?);
+    }
+    let mut named = Vec::with_capacity(kwargs.len());
+    for (name, value) in kwargs {
+        named.push((name.clone(), to_arg(t, *value)?));
+    }
+    let loc = t.loc();
+    t.graph.set_grad_enabled(t.grad_enabled);
+    let inputs: Vec<VarId> = args.iter().chain(kwargs.iter().map(|(_, value)| value)).copied().collect();
+    let output = t.graph.call(t.py, callee, given, named, loc, locate)?;
+    if let Arg::Symbol(symbol) = output {
+        // A function that returns its argument returns the same object.
+        for input in inputs {
+            if matches!(t.kind(input), Kind::Tensor(known) if known.symbol == symbol) {
+                return Ok(input);
+            }
+        }
+    }
+    from_arg(t, &output)
 }
 
 /// `x.name` for a tensor.
 pub fn attribute(t: &mut Tracer<'_>, tensor: VarId, name: &str) -> Step<VarId> {
-    let _ = (tensor, name);
-    t.unsupported("tensors::attribute is not simulated")
+    let Kind::Tensor(var) = t.kind(tensor).clone() else { return t.unsupported("not a tensor") };
+    let Some(meta) = t.graph.meta(var.symbol).cloned() else { return t.unsupported("a tensor without metadata") };
+    match name {
+        "shape" if meta.is_static() => {
+            let dims = meta.shape.iter().map(|dim| t.int(*dim)).collect();
+            return Ok(t.add(Kind::List(dims)));
+        }
+        "shape" => return t.stop(BreakKind::TensorValue, "the shape of a tensor with dynamic dims is read"),
+        "ndim" => return Ok(t.int(meta.shape.len() as i64)),
+        "size" if meta.is_static() => return Ok(t.int(meta.shape.iter().product())),
+        "stop_gradient" => return Ok(t.bool(meta.stop_gradient)),
+        "dtype" => {
+            let dtype = t.paddle.module.bind(t.py).getattr(meta.dtype.as_str())?;
+            return Ok(t.constant(&dtype));
+        }
+        "__class__" => {
+            if let Some(class) = t.type_of(tensor) {
+                return Ok(t.constant(class.as_any()));
+            }
+        }
+        _ if TENSOR_ATTRIBUTES.contains(&name) => {
+            return capture(t, Callee::Attribute(Arc::from(name)), Some(var.symbol), &[], &[], &mut |_| None);
+        }
+        _ => {}
+    }
+    let class = t.paddle.tensor.bind(t.py).clone();
+    if var.class.as_ref().is_some_and(|class| !class.is(&t.paddle.parameter)) {
+        return t.stop(BreakKind::UnsupportedAttribute, format!("attribute {name} of a tensor subclass"));
+    }
+    match class.getattr(name) {
+        Ok(found) if found.is_callable() => {
+            let user = found.getattr("__module__").and_then(|module| module.extract::<String>());
+            if user.is_ok_and(|module| !module.starts_with("paddle") && module != "builtins") {
+                let function = t.constant(&found);
+                return Ok(t.add(Kind::Method { receiver: tensor, function }));
+            }
+            Ok(t.add(Kind::BoundBuiltin { receiver: tensor, name: Arc::from(name) }))
+        }
+        _ => t.stop(BreakKind::UnsupportedAttribute, format!("attribute {name} of a tensor")),
+    }
 }
 
+fn is_inplace(name: &str) -> bool {
+    name.ends_with('_') && !name.ends_with("__") || (name.starts_with("__i") && INPLACE_DUNDERS.contains(&name))
+}
+
+const INPLACE_DUNDERS: &[&str] = &["__iadd__", "__isub__", "__imul__", "__itruediv__", "__ifloordiv__", "__imod__", "__ipow__"];
+
 /// `x.name(*args, **kwargs)` for a tensor.
-pub fn method(
-    t: &mut Tracer<'_>,
-    tensor: VarId,
-    name: &str,
-    args: &[VarId],
-    kwargs: &Kwargs,
-) -> Step<VarId> {
-    let _ = (tensor, name, args, kwargs);
-    t.unsupported("tensors::method is not simulated")
+pub fn method(t: &mut Tracer<'_>, tensor: VarId, name: &str, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
+    let Kind::Tensor(var) = t.kind(tensor).clone() else { return t.unsupported("not a tensor") };
+    let Some(meta) = t.graph.meta(var.symbol).cloned() else { return t.unsupported("a tensor without metadata") };
+    match (name, args) {
+        ("dim" | "ndimension", []) => return Ok(t.int(meta.shape.len() as i64)),
+        ("__len__", []) => {
+            let len = super::operators::len(t, tensor)?;
+            return Ok(t.int(len));
+        }
+        ("is_floating_point", []) => {
+            let floating = meta.dtype.is_differentiable() && !meta.dtype.as_str().starts_with("complex");
+            return Ok(t.bool(floating));
+        }
+        _ => {}
+    }
+    if VALUE_READERS.contains(&name) {
+        return t.stop(BreakKind::TensorValue, format!("Tensor.{name}() needs the value in Python"));
+    }
+    if OBJECT_METHODS.contains(&name) {
+        return t.stop(BreakKind::UnsupportedCall, format!("Tensor.{name}() acts on the tensor object"));
+    }
+    if is_inplace(name) || name == "__setitem__" {
+        return t.stop(BreakKind::InplaceTensor, format!("Tensor.{name}() changes the tensor in place"));
+    }
+    for arg in args.iter().chain(kwargs.iter().map(|(_, value)| value)) {
+        if matches!(t.kind(*arg), Kind::Opaque | Kind::Object(_)) {
+            return t.stop(BreakKind::UnsupportedCall, format!("Tensor.{name}() with an object as argument"));
+        }
+    }
+    capture(t, Callee::Method(Arc::from(name)), Some(var.symbol), args, kwargs, &mut |_| None)
+}
+
+/// `x[key] = value`
+pub fn set_item(t: &mut Tracer<'_>, tensor: VarId, key: VarId, value: VarId) -> Step<()> {
+    let _ = (tensor, key, value);
+    t.stop(BreakKind::InplaceTensor, "item assignment to a tensor")
 }

@@ -1,5 +1,6 @@
 //! [`Tracer`]: everything one translation knows, and the roll-back over all of it.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
 use pyo3::prelude::*;
@@ -10,6 +11,7 @@ use pyo3::types::{
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::backend::{BackendError, GraphBackend};
+use crate::bytecode::Code;
 use crate::graph::{FunctionGraph, GraphMark, TensorMeta};
 use crate::guard::{GuardKind, GuardSet, TensorGuard};
 use crate::obj::Obj;
@@ -20,6 +22,8 @@ use crate::variables::{
     Arena, ArenaMark, AttrOp, CellVar, DictVar, FunctionVar, Key, Kind, ObjectVar, TensorVar,
     VarId, Variable,
 };
+
+use super::frame::FrameState;
 
 /// Keyword arguments of a simulated call, in call order.
 pub type Kwargs = [(Arc<str>, VarId)];
@@ -101,6 +105,11 @@ pub struct Tracer<'py> {
     pub locations: Vec<SourceLoc>,
     /// Writes and deletes of globals (dict, name, value), in program order.
     pub global_writes: Vec<(Obj, AttrOp)>,
+    /// Decoded code objects.
+    pub decoded: FxHashMap<Obj, Arc<Code>>,
+    /// Simulated instructions so far.
+    pub steps: usize,
+    frames: Vec<Rc<FrameState>>,
     known: FxHashMap<usize, VarId>,
 }
 
@@ -124,6 +133,9 @@ impl<'py> Tracer<'py> {
             grad_enabled,
             locations: Vec::new(),
             global_writes: Vec::new(),
+            decoded: FxHashMap::default(),
+            steps: 0,
+            frames: Vec::new(),
             known: FxHashMap::default(),
         })
     }
@@ -170,6 +182,17 @@ impl<'py> Tracer<'py> {
         self.known.retain(|_, id| (id.0 as usize) < len);
     }
 
+    /// Keeps a suspended generator frame; the answer names it.
+    pub fn store_frame(&mut self, frame: FrameState) -> usize {
+        self.frames.push(Rc::new(frame));
+        self.frames.len() - 1
+    }
+
+    /// A suspended generator frame.
+    pub fn frame(&self, frame: usize) -> &FrameState {
+        &self.frames[frame]
+    }
+
     // --- making variables -------------------------------------------------------------------
 
     /// A value the frame makes.
@@ -184,15 +207,20 @@ impl<'py> Tracer<'py> {
 
     /// A value that is fixed at translation time and embedded by identity (code constants, results of
     /// constant folding, objects whose identity is guarded elsewhere).
-    pub fn constant(&mut self, value: &Bound<'py, PyAny>) -> VarId {
-        let id = self.vars.add(Variable {
-            kind: Kind::Lazy,
-            value: Some(Obj::from(value)),
-            source: None,
-            mutated: false,
-        });
-        // Without a source no guard can fail, and unsupported tensors stay opaque.
-        self.classify(id);
+    pub fn constant(&mut self, value: &Bound<'_, PyAny>) -> VarId {
+        if is_plain_constant(value) {
+            let value = Some(Obj::from(value));
+            return self.vars.add(Variable {
+                kind: Kind::Const,
+                value,
+                source: None,
+                mutated: false,
+            });
+        }
+        // The object is fixed, what it holds is not: reads from it are guarded below this root.
+        let object = Obj::from(value);
+        let id = self.wrap(value, Arc::new(Tracker::Const(object)));
+        self.realize(id);
         id
     }
 
@@ -224,7 +252,7 @@ impl<'py> Tracer<'py> {
     ///
     /// An object that is already known keeps its variable: both trackers are then guarded to
     /// lead to the same object.
-    pub fn wrap(&mut self, value: &Bound<'py, PyAny>, tracker: TrackerRef) -> VarId {
+    pub fn wrap(&mut self, value: &Bound<'_, PyAny>, tracker: TrackerRef) -> VarId {
         let address = value.as_ptr() as usize;
         if let Some(&id) = self.known.get(&address) {
             let known = self.vars.get(id).source.clone();
@@ -313,7 +341,16 @@ impl<'py> Tracer<'py> {
 
     /// Adds a guard on `id`, when it comes from outside.
     pub fn guard(&mut self, id: VarId, kind: GuardKind) {
-        if let Some(source) = self.source(id) {
+        let Some(source) = self.source(id) else {
+            return;
+        };
+        let fixed = matches!(*source, Tracker::Const(_));
+        if !(fixed
+            && matches!(
+                kind,
+                GuardKind::Is(_) | GuardKind::TypeIs(_) | GuardKind::ConstEq(_)
+            ))
+        {
             self.guards.add(&source, kind);
         }
     }
@@ -408,8 +445,12 @@ impl<'py> Tracer<'py> {
                 .collect();
             self.set_kind(id, Kind::List(items));
         } else if let Ok(tuple) = value.cast_exact::<PyTuple>() {
-            self.guard_type(id, &value);
-            self.guard(id, GuardKind::Len(tuple.len()));
+            let fixed = source.is_none_or(|source| matches!(**source, Tracker::Const(_)));
+            if !fixed {
+                self.guard_type(id, &value);
+                self.guard(id, GuardKind::Len(tuple.len()));
+            }
+            let source = source.filter(|_| !fixed);
             let items = tuple
                 .iter()
                 .enumerate()

@@ -1,0 +1,163 @@
+//! [`CodeBuilder`]: code objects made from instructions by name, version differences hidden.
+
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+
+use crate::obj::Obj;
+
+use super::code::{Instruction, Loc, LocalKind, LocalSlot};
+use super::instr::typed;
+use super::optable::{OpTable, Version};
+use super::{BytecodeError, Code};
+
+/// Appends instructions. Jumps are patched with [`CodeBuilder::jump_here`].
+pub struct CodeBuilder {
+    /// The code so far.
+    pub code: Code,
+    /// Location given to what is appended.
+    pub loc: Loc,
+    table: &'static OpTable,
+}
+
+impl CodeBuilder {
+    /// An empty function body with these parameters, named after `like`.
+    pub fn new(py: Python<'_>, like: &Code, parameters: Vec<Arc<str>>) -> Result<Self, BytecodeError> {
+        let table = OpTable::get(py)?;
+        let kind = LocalKind { local: true, cell: false, free: false };
+        let count = parameters.len() as u32;
+        let code = Code {
+            instructions: Vec::new(),
+            consts: Vec::new(),
+            names: Vec::new(),
+            localsplus: parameters.into_iter().map(|name| LocalSlot { name, kind }).collect(),
+            argcount: count,
+            posonly: 0,
+            kwonly: 0,
+            flags: 0x03,
+            stacksize: like.stacksize + 8,
+            exception_table: Vec::new(),
+            filename: like.filename.clone(),
+            name: like.name.clone(),
+            qualname: like.qualname.clone(),
+            firstlineno: like.firstlineno,
+        };
+        let mut this = Self { code, loc: Loc::line_only(i64::from(like.firstlineno)), table };
+        this.op("RESUME", 0)?;
+        Ok(this)
+    }
+
+    /// The interpreter's version, for the few callers that need it.
+    pub fn version(&self) -> Version {
+        self.table.version
+    }
+
+    /// The index the next instruction gets.
+    pub fn here(&self) -> usize {
+        self.code.instructions.len()
+    }
+
+    /// Appends an opcode by name.
+    pub fn op(&mut self, name: &str, arg: u32) -> Result<usize, BytecodeError> {
+        let missing = || BytecodeError::Malformed { name: name.to_owned(), what: "no such opcode in this Python" };
+        let op = self.table.number(name).ok_or_else(missing)?;
+        let instr = typed(self.table.version, name, arg, usize::MAX).ok_or_else(missing)?;
+        self.code.instructions.push(Instruction { instr, op, arg, loc: self.loc, offset: 0 });
+        Ok(self.here() - 1)
+    }
+
+    /// Appends a copy of an existing instruction (slots, names and constants already valid here).
+    pub fn raw(&mut self, instruction: Instruction) -> usize {
+        self.code.instructions.push(instruction);
+        self.here() - 1
+    }
+
+    /// Makes the jump at `index` go to `target`.
+    pub fn patch(&mut self, index: usize, target: usize) -> Result<(), BytecodeError> {
+        let instruction = &mut self.code.instructions[index];
+        let name = self.table.name(instruction.op);
+        let what = "not a jump";
+        instruction.instr = typed(self.table.version, name, 0, target)
+            .ok_or_else(|| BytecodeError::Malformed { name: name.to_owned(), what })?;
+        Ok(())
+    }
+
+    /// Makes the jump at `index` go to the next instruction appended.
+    pub fn jump_here(&mut self, index: usize) -> Result<(), BytecodeError> {
+        self.patch(index, self.here())
+    }
+
+    /// The index of a constant (by identity).
+    pub fn constant(&mut self, value: &Obj) -> u32 {
+        let found = self.code.consts.iter().position(|known| known.is(value));
+        found.unwrap_or_else(|| {
+            self.code.consts.push(value.clone());
+            self.code.consts.len() - 1
+        }) as u32
+    }
+
+    /// The index of a name.
+    pub fn name(&mut self, name: &str) -> u32 {
+        let found = self.code.names.iter().position(|known| **known == *name);
+        found.unwrap_or_else(|| {
+            self.code.names.push(Arc::from(name));
+            self.code.names.len() - 1
+        }) as u32
+    }
+
+    /// A new local slot.
+    pub fn local(&mut self, name: &str) -> u32 {
+        let kind = LocalKind { local: true, cell: false, free: false };
+        self.code.localsplus.push(LocalSlot { name: Arc::from(name), kind });
+        self.code.localsplus.len() as u32 - 1
+    }
+
+    /// `LOAD_CONST`
+    pub fn load_const(&mut self, value: &Obj) -> Result<(), BytecodeError> {
+        let index = self.constant(value);
+        self.op("LOAD_CONST", index).map(drop)
+    }
+
+    /// `LOAD_FAST`
+    pub fn load(&mut self, slot: u32) -> Result<(), BytecodeError> {
+        self.op("LOAD_FAST", slot).map(drop)
+    }
+
+    /// `STORE_FAST`
+    pub fn store(&mut self, slot: u32) -> Result<(), BytecodeError> {
+        self.op("STORE_FAST", slot).map(drop)
+    }
+
+    /// Pushes a constant callable the way a call wants it; the arguments follow, then [`CodeBuilder::call`].
+    pub fn begin_call(&mut self, callable: &Obj) -> Result<(), BytecodeError> {
+        if self.table.version < Version::V313 {
+            self.op("PUSH_NULL", 0)?;
+        }
+        self.load_const(callable)?;
+        if self.table.version == Version::V313 {
+            self.op("PUSH_NULL", 0)?;
+        }
+        Ok(())
+    }
+
+    /// Calls with `argc` positional arguments.
+    pub fn call(&mut self, argc: usize) -> Result<(), BytecodeError> {
+        self.code.stacksize = self.code.stacksize.max(argc as u32 + 16);
+        if self.table.version == Version::V311 {
+            self.op("PRECALL", argc as u32)?;
+        }
+        self.op("CALL", argc as u32).map(drop)
+    }
+
+    /// Load an attribute of the top of the stack.
+    pub fn load_attr(&mut self, name: &str) -> Result<(), BytecodeError> {
+        let index = self.name(name);
+        let arg = if self.table.version == Version::V311 { index } else { index << 1 };
+        self.op("LOAD_ATTR", arg).map(drop)
+    }
+
+    /// Grows the declared stack size.
+    pub fn need_stack(&mut self, size: usize) {
+        self.code.stacksize = self.code.stacksize.max(size as u32 + 8);
+    }
+}

@@ -1,0 +1,20 @@
+//! Code objects as typed instructions, and back.
+//!
+//! [`Code::from_py`] parses once; after that nothing tests opcode numbers or Python versions. Each
+//! [`Instruction`] keeps its raw opcode and argument beside the typed [`Instr`], so that assembling
+//! what was not edited gives back what was read.
+
+mod builder;
+mod code;
+mod instr;
+mod liveness;
+mod optable;
+mod resume;
+mod tables;
+
+pub use builder::CodeBuilder;
+pub use code::{BytecodeError, Code, ExceptionEntry, Instruction, Loc, LocalKind, LocalSlot};
+pub use instr::{BinOp, CmpOp, Instr};
+pub use liveness::live_locals;
+pub use optable::{OpTable, Version};
+pub use resume::{build_resume, ResumeSpec};

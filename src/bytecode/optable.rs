@@ -1,0 +1,126 @@
+//! Opcode numbers, names, caches and jump kinds of the running interpreter, read from its own
+//! `opcode` module: what differs per version as data. What differs in meaning is in `instr`.
+
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyDict;
+use rustc_hash::FxHashMap;
+
+/// A supported Python minor version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Version {
+    /// CPython 3.11
+    V311,
+    /// CPython 3.12
+    V312,
+    /// CPython 3.13
+    V313,
+}
+
+/// How an opcode uses its argument as a jump.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JumpKind {
+    /// It does not jump.
+    None,
+    /// Forward from the next instruction.
+    Forward,
+    /// Backward from the next instruction.
+    Backward,
+}
+
+/// The table of one interpreter.
+pub struct OpTable {
+    /// Its version.
+    pub version: Version,
+    names: Vec<String>,
+    caches: Vec<usize>,
+    jumps: Vec<JumpKind>,
+    numbers: FxHashMap<String, u8>,
+}
+
+static TABLE: PyOnceLock<OpTable> = PyOnceLock::new();
+
+impl OpTable {
+    /// The running interpreter's table.
+    ///
+    /// # Errors
+    /// `RuntimeError` when the interpreter's version is not supported.
+    pub fn get(py: Python<'_>) -> PyResult<&'static OpTable> {
+        TABLE.get_or_try_init(py, || Self::read(py))
+    }
+
+    fn read(py: Python<'_>) -> PyResult<Self> {
+        let info = py.version_info();
+        let version = match (info.major, info.minor) {
+            (3, 11) => Version::V311,
+            (3, 12) => Version::V312,
+            (3, 13) => Version::V313,
+            (major, minor) => {
+                return Err(PyRuntimeError::new_err(format!(
+                    "paddle_sot_rs supports CPython 3.11, 3.12 and 3.13; this is {major}.{minor}"
+                )));
+            }
+        };
+        let module = py.import("opcode")?;
+        let mut table = Self {
+            version,
+            names: vec![String::new(); 256],
+            caches: vec![0; 256],
+            jumps: vec![JumpKind::None; 256],
+            numbers: FxHashMap::default(),
+        };
+        for (name, number) in module.getattr("opmap")?.cast::<PyDict>().map_err(PyErr::from)? {
+            let (name, number): (String, usize) = (name.extract()?, number.extract()?);
+            if number < 256 {
+                table.numbers.insert(name.clone(), number as u8);
+                table.names[number] = name;
+            }
+        }
+        table.read_caches(&module.getattr("_inline_cache_entries")?)?;
+        for number in module.getattr("hasjrel")?.try_iter()? {
+            let number: usize = number?.extract()?;
+            if number < 256 {
+                let backward = table.names[number].contains("BACKWARD");
+                table.jumps[number] = if backward { JumpKind::Backward } else { JumpKind::Forward };
+            }
+        }
+        Ok(table)
+    }
+
+    /// A list by number up to 3.12, a dict by name from 3.13 on.
+    fn read_caches(&mut self, entries: &Bound<'_, PyAny>) -> PyResult<()> {
+        if let Ok(by_name) = entries.cast::<PyDict>() {
+            for (name, count) in by_name {
+                if let Some(&number) = self.numbers.get(&name.extract::<String>()?) {
+                    self.caches[usize::from(number)] = count.extract()?;
+                }
+            }
+            return Ok(());
+        }
+        for (number, count) in entries.try_iter()?.enumerate().take(256) {
+            self.caches[number] = count?.extract()?;
+        }
+        Ok(())
+    }
+
+    /// The name of an opcode; empty when unknown.
+    pub fn name(&self, op: u8) -> &str {
+        &self.names[usize::from(op)]
+    }
+
+    /// The number of an opcode.
+    pub fn number(&self, name: &str) -> Option<u8> {
+        self.numbers.get(name).copied()
+    }
+
+    /// How many CACHE entries follow it.
+    pub fn caches(&self, op: u8) -> usize {
+        self.caches[usize::from(op)]
+    }
+
+    /// How it jumps.
+    pub fn jump(&self, op: u8) -> JumpKind {
+        self.jumps[usize::from(op)]
+    }
+}

@@ -1,0 +1,190 @@
+//! Resume functions: the original code entered at an instruction, with its live locals, cells and
+//! stack as arguments.
+
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+
+use super::code::{Instruction, LocalKind, LocalSlot};
+use super::instr::{typed, Instr};
+use super::optable::{OpTable, Version};
+use super::{BytecodeError, Code, CodeBuilder, Loc};
+
+/// Where and with what a resume function starts.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ResumeSpec {
+    /// The instruction to go on with.
+    pub at: usize,
+    /// One entry per stack item, bottom first: true where it is a NULL, which is not passed.
+    pub nulls: Vec<bool>,
+    /// Local slots to pass, ascending: values of plain locals; the cell objects of cells and free variables.
+    pub live: Vec<usize>,
+}
+
+/// Builds the code of a resume function.
+///
+/// Its parameters are the live slots in order, then the stack items that are not NULL, bottom
+/// first. Cells arrive as cell objects and are put into their slots: `MAKE_CELL` and
+/// `COPY_FREE_VARS` have run in the frame before.
+///
+/// # Errors
+/// When an instruction cannot be renumbered.
+pub fn build_resume(py: Python<'_>, code: &Code, spec: &ResumeSpec) -> Result<Code, BytecodeError> {
+    let version = OpTable::get(py)?.version;
+    let stacked = spec.nulls.iter().filter(|null| !**null).count();
+    let plain = LocalKind { local: true, cell: false, free: false };
+    let is_plain = |slot: usize| code.localsplus[slot].kind == plain;
+    let cells: Vec<usize> = spec.live.iter().copied().filter(|&slot| !is_plain(slot)).collect();
+
+    // Parameters; then the other locals; then the slots that hold cells, kinds kept.
+    let mut parameters: Vec<Arc<str>> = Vec::new();
+    for &slot in &spec.live {
+        let name = &code.localsplus[slot].name;
+        parameters.push(if is_plain(slot) { name.clone() } else { Arc::from(format!(".cell_{name}")) });
+    }
+    parameters.extend((0..stacked).map(|index| Arc::from(format!(".stack_{index}"))));
+    let mut builder = CodeBuilder::new(py, code, parameters)?;
+    let mut slots = vec![0u32; code.localsplus.len()];
+    for (argument, &slot) in spec.live.iter().enumerate().filter(|(_, slot)| is_plain(**slot)) {
+        slots[slot] = argument as u32;
+    }
+    for (slot, old) in code.localsplus.iter().enumerate() {
+        if old.kind == plain && !spec.live.contains(&slot) {
+            slots[slot] = builder.local(&old.name);
+        }
+    }
+    // A local that is also a cell keeps only the cell: its plain half is never read again.
+    for free in [false, true] {
+        for (slot, old) in code.localsplus.iter().enumerate() {
+            if old.kind != plain && old.kind.free == free {
+                slots[slot] = builder.code.localsplus.len() as u32;
+                let kind = LocalKind { local: false, cell: !free, free };
+                builder.code.localsplus.push(LocalSlot { name: old.name.clone(), kind });
+            }
+        }
+    }
+    builder.code.consts = code.consts.clone();
+    builder.code.names = code.names.clone();
+    builder.code.flags = (code.flags & !0x0c & !0x20) | 0x03;
+    builder.loc = code.instructions.get(spec.at).map_or(Loc::default(), |i| Loc { col: None, end_col: None, ..i.loc });
+
+    for (argument, &slot) in spec.live.iter().enumerate().filter(|(_, slot)| cells.contains(slot)) {
+        builder.load(argument as u32)?;
+        builder.store(slots[slot])?;
+    }
+    let mut next = spec.live.len() as u32;
+    for &null in &spec.nulls {
+        if null {
+            builder.op("PUSH_NULL", 0)?;
+        } else {
+            builder.load(next)?;
+            next += 1;
+        }
+    }
+    builder.need_stack(code.stacksize as usize + spec.nulls.len());
+    let jump = builder.op("JUMP_FORWARD", 0)?;
+    let first = builder.here();
+    builder.patch(jump, first + spec.at)?;
+    append_body(&mut builder, code, &slots, version)?;
+    Ok(builder.code)
+}
+
+/// Appends all of `code`, local slots renumbered, and its exception table.
+pub fn append_body(builder: &mut CodeBuilder, code: &Code, slots: &[u32], version: Version) -> Result<(), BytecodeError> {
+    // Superinstructions of 3.13 have 4 bits per slot; when renumbering does not fit, they are split,
+    // which moves indices: first find where each instruction goes.
+    let first = builder.here();
+    let mut position = Vec::with_capacity(code.instructions.len() + 1);
+    let mut at = first;
+    for instruction in &code.instructions {
+        position.push(at);
+        at += if splits(&instruction.instr, slots) { 2 } else { 1 };
+    }
+    position.push(at);
+    for instruction in &code.instructions {
+        append_one(builder, instruction, slots, &position, version)?;
+    }
+    for entry in &code.exception_table {
+        builder.code.exception_table.push(super::ExceptionEntry {
+            start: position[entry.start],
+            end: position[entry.end],
+            target: position[entry.target],
+            ..*entry
+        });
+    }
+    Ok(())
+}
+
+fn pair(instr: &Instr) -> Option<(u32, u32)> {
+    match instr {
+        Instr::LoadFastLoadFast { first, second } | Instr::StoreFastStoreFast { first, second } => Some((*first, *second)),
+        Instr::StoreFastLoadFast { store, load } => Some((*store, *load)),
+        _ => None,
+    }
+}
+
+fn splits(instr: &Instr, slots: &[u32]) -> bool {
+    pair(instr).is_some_and(|(a, b)| slots[a as usize] > 15 || slots[b as usize] > 15)
+}
+
+fn append_one(
+    builder: &mut CodeBuilder,
+    instruction: &Instruction,
+    slots: &[u32],
+    position: &[usize],
+    version: Version,
+) -> Result<(), BytecodeError> {
+    let slot = |old: u32| slots[old as usize];
+    builder.loc = instruction.loc;
+    if let Some((a, b)) = pair(&instruction.instr) {
+        let (a, b) = (slot(a), slot(b));
+        if a <= 15 && b <= 15 {
+            let name = OpTableName::of(instruction);
+            builder.op(name, (a << 4) | b)?;
+            return Ok(());
+        }
+        let (one, two) = match instruction.instr {
+            Instr::LoadFastLoadFast { .. } => ("LOAD_FAST", "LOAD_FAST"),
+            Instr::StoreFastStoreFast { .. } => ("STORE_FAST", "STORE_FAST"),
+            _ => ("STORE_FAST", "LOAD_FAST"),
+        };
+        builder.op(one, a)?;
+        builder.op(two, b)?;
+        return Ok(());
+    }
+    let mut copy = instruction.clone();
+    match instruction.instr {
+        Instr::LoadFast { local, .. }
+        | Instr::StoreFast { local }
+        | Instr::DeleteFast { local }
+        | Instr::MakeCell { local }
+        | Instr::LoadClosure { local }
+        | Instr::LoadDeref { local }
+        | Instr::StoreDeref { local }
+        | Instr::DeleteDeref { local } => copy.arg = slot(local),
+        // These have run; a resumed body is never entered at its start.
+        Instr::CopyFreeVars { .. } | Instr::Resume => {}
+        _ => {}
+    }
+    if let Some(target) = instruction.instr.target() {
+        copy.arg = 0;
+        let index = builder.raw(copy);
+        return builder.patch(index, position[target]);
+    }
+    if copy.arg != instruction.arg {
+        let name = OpTableName::of(instruction);
+        let what = "a slot cannot be renumbered";
+        copy.instr = typed(version, name, copy.arg, 0)
+            .ok_or_else(|| BytecodeError::Malformed { name: name.to_owned(), what })?;
+    }
+    builder.raw(copy);
+    Ok(())
+}
+
+struct OpTableName;
+
+impl OpTableName {
+    fn of(instruction: &Instruction) -> &'static str {
+        Python::attach(|py| OpTable::get(py).map_or("", |table| table.name(instruction.op)))
+    }
+}

@@ -1,0 +1,164 @@
+//! Runs the instructions of a frame.
+//!
+//! [`run`] is the inlining executor (`OpcodeInlineExecutor` in the field's terms): whatever it
+//! cannot do stops the caller. [`run_outermost`] runs the frame that is being translated and
+//! turns a stop into a graph break at the instruction group it happened in.
+
+use crate::bytecode::Instr;
+use crate::reason::{Break, BreakCode, BreakKind, SourceLoc};
+use crate::variables::VarId;
+
+use super::dispatch::{self, Flow};
+use super::frame::{Exit, FrameState};
+use super::{Step, Stop, Tracer};
+
+/// How the simulation of the outermost frame ended.
+#[derive(Debug)]
+pub enum Outcome {
+    /// The frame returns this.
+    Return(VarId),
+    /// The graph breaks.
+    Break(BreakPoint),
+}
+
+/// The state in front of the instructions that broke the graph.
+#[derive(Debug)]
+pub struct BreakPoint {
+    /// First instruction of the native group.
+    pub start: usize,
+    /// One past its last instruction.
+    pub end: usize,
+    /// The stack in front of it.
+    pub stack: Vec<VarId>,
+    /// Locals, cells and free variables in front of it.
+    pub locals: Vec<Option<VarId>>,
+    /// Why.
+    pub reason: Break,
+}
+
+/// Most instructions one translation simulates: a bound on unrolled loops.
+const STEP_LIMIT: usize = 2_000_000;
+
+/// Simulates an inlined frame until it returns or yields.
+pub fn run(t: &mut Tracer<'_>, frame: &mut FrameState) -> Step<Exit> {
+    t.locations.push(location(frame));
+    let answer = run_located(t, frame);
+    t.locations.pop();
+    answer
+}
+
+fn run_located(t: &mut Tracer<'_>, frame: &mut FrameState) -> Step<Exit> {
+    loop {
+        if let Some(exit) = advance(t, frame)? {
+            return Ok(exit);
+        }
+    }
+}
+
+/// Simulates the frame that is being translated.
+///
+/// # Errors
+/// A [`Break`] when the frame must run natively as a whole.
+pub fn run_outermost(t: &mut Tracer<'_>, frame: &mut FrameState) -> Result<Outcome, Break> {
+    t.locations.push(location(frame));
+    let answer = run_breaking(t, frame);
+    t.locations.pop();
+    answer
+}
+
+fn run_breaking(t: &mut Tracer<'_>, frame: &mut FrameState) -> Result<Outcome, Break> {
+    loop {
+        let start = frame.pc;
+        let end = group_end(frame, start);
+        let mark = t.mark();
+        let (stack, locals) = (frame.stack.clone(), frame.locals.clone());
+        while frame.pc >= start && frame.pc < end {
+            let before = frame.pc;
+            let reason = match advance(t, frame) {
+                Ok(None) if frame.pc == before + 1 && frame.pc < end => continue,
+                Ok(None) => break,
+                Ok(Some(Exit::Return(value))) => return Ok(Outcome::Return(value)),
+                Ok(Some(Exit::Yield(_))) => Break::new(BreakKind::Opcode, "yield in a translated frame"),
+                Err(Stop::Break(reason)) => *reason,
+                Err(Stop::Raise(_)) => Break::new(BreakKind::RaisesException, "an exception leaves the function"),
+            };
+            t.rollback(mark);
+            let reason = located(t, frame, before, reason);
+            if reason.kind.code() == BreakCode::Unimp {
+                return Err(reason);
+            }
+            if !frame.handling.is_empty() {
+                let message = format!("{reason}, inside an exception handler");
+                return Err(Break { kind: BreakKind::Construct, message, loc: reason.loc });
+            }
+            return Ok(Outcome::Break(BreakPoint { start, end, stack, locals, reason }));
+        }
+    }
+}
+
+fn located(t: &Tracer<'_>, frame: &FrameState, at: usize, mut reason: Break) -> Break {
+    if reason.loc == SourceLoc::default() {
+        let mut loc = t.loc();
+        loc.line = frame.code.instructions[at].loc.line.unwrap_or(loc.line);
+        reason.loc = loc;
+    }
+    reason
+}
+
+/// KW_NAMES, PRECALL and CALL only make sense together: they break as one.
+fn group_end(frame: &FrameState, start: usize) -> usize {
+    let mut end = start;
+    while matches!(frame.code.instructions[end].instr, Instr::KwNames { .. } | Instr::Precall { .. }) {
+        end += 1;
+    }
+    end + 1
+}
+
+/// One instruction, with exception handling.
+fn advance(t: &mut Tracer<'_>, frame: &mut FrameState) -> Step<Option<Exit>> {
+    t.steps += 1;
+    if t.steps > STEP_LIMIT {
+        return t.stop(BreakKind::Construct, format!("more than {STEP_LIMIT} simulated instructions"));
+    }
+    let at = frame.pc;
+    if let (Some(line), Some(loc)) = (frame.code.instructions[at].loc.line, t.locations.last_mut()) {
+        loc.line = line;
+    }
+    frame.pc = at + 1;
+    match dispatch::step(t, frame, at) {
+        Ok(Flow::Next) => Ok(None),
+        Ok(Flow::Jump(target)) => {
+            frame.pc = target;
+            Ok(None)
+        }
+        Ok(Flow::Exit(exit)) => Ok(Some(exit)),
+        Err(Stop::Raise(exception)) if unwind(t, frame, at, exception) => Ok(None),
+        Err(stop) => Err(stop),
+    }
+}
+
+/// Enters the handler that covers `at`; false when there is none. See `exception_unwind` in
+/// CPython's `Python/ceval.c`.
+fn unwind(t: &mut Tracer<'_>, frame: &mut FrameState, at: usize, exception: VarId) -> bool {
+    let code = frame.code.clone();
+    let Some(entry) = code.exception_table.iter().find(|entry| entry.start <= at && at < entry.end) else {
+        return false;
+    };
+    frame.stack.truncate(entry.depth as usize);
+    if entry.lasti {
+        let lasti = t.int(i64::from(code.instructions[at].offset));
+        frame.stack.push(lasti);
+    }
+    frame.stack.push(exception);
+    frame.pc = entry.target;
+    true
+}
+
+fn location(frame: &FrameState) -> SourceLoc {
+    let line = frame.code.instructions.get(frame.pc).and_then(|instruction| instruction.loc.line);
+    SourceLoc {
+        file: frame.code.filename.clone(),
+        line: line.unwrap_or(frame.code.firstlineno),
+        function: frame.code.qualname.clone(),
+    }
+}

@@ -1,0 +1,149 @@
+//! Constant folding: running the real operation on immutable builtin values.
+
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyFrozenSet, PyInt, PyList, PyRange, PySet, PySlice, PyString, PyTuple};
+
+use crate::reason::BreakKind;
+use crate::variables::{DictVar, Kind, SetVar, VarId};
+
+use super::call::describe;
+use super::{exceptions, keys, Kwargs, Step, Stop, Tracer};
+
+/// A fresh real object equal to the variable, when it is made of constants only.
+pub fn to_object<'py>(t: &mut Tracer<'py>, id: VarId) -> Option<Bound<'py, PyAny>> {
+    let py = t.py;
+    let many = |t: &mut Tracer<'py>, items: &[VarId]| items.iter().map(|item| to_object(t, *item)).collect::<Option<Vec<_>>>();
+    match t.kind(id).clone() {
+        Kind::Const => t.value(id),
+        Kind::Class => t.value(id),
+        Kind::Tuple(items, None) => Some(PyTuple::new(py, many(t, &items)?).ok()?.into_any()),
+        Kind::List(items) => Some(PyList::new(py, many(t, &items)?).ok()?.into_any()),
+        Kind::Dict(dict) if dict.class.is_none() => {
+            let object = PyDict::new(py);
+            for (key, value) in dict.items.values() {
+                object.set_item(to_object(t, *key)?, to_object(t, *value)?).ok()?;
+            }
+            Some(object.into_any())
+        }
+        Kind::Set(set) => {
+            let items: Vec<VarId> = set.items.values().copied().collect();
+            let items = many(t, &items)?;
+            Some(if set.frozen { PyFrozenSet::new(py, items).ok()?.into_any() } else { PySet::new(py, items).ok()?.into_any() })
+        }
+        Kind::Range(start, stop, step) => {
+            Some(PyRange::new_with_step(py, start as isize, stop as isize, step as isize).ok()?.into_any())
+        }
+        Kind::Slice(parts) => {
+            let parts = many(t, &parts)?;
+            let slice = py.get_type::<PySlice>();
+            slice.call1((&parts[0], &parts[1], &parts[2])).ok()
+        }
+        _ => None,
+    }
+}
+
+/// The variable for a result of folding. Mutable results become values that the frame made.
+pub fn from_object<'py>(t: &mut Tracer<'py>, value: &Bound<'py, PyAny>) -> Step<VarId> {
+    let many = |t: &mut Tracer<'py>, items: Vec<Bound<'py, PyAny>>| {
+        items.iter().map(|item| from_object(t, item)).collect::<Step<Vec<_>>>()
+    };
+    if let Ok(list) = value.cast_exact::<PyList>() {
+        let items = many(t, list.iter().collect())?;
+        return Ok(t.add(Kind::List(items)));
+    }
+    if let Ok(tuple) = value.cast_exact::<PyTuple>() {
+        let items = many(t, tuple.iter().collect())?;
+        return Ok(t.add(Kind::Tuple(items, None)));
+    }
+    if let Ok(dict) = value.cast_exact::<PyDict>() {
+        let mut made = DictVar::default();
+        for (key, value) in dict.iter() {
+            let key = from_object(t, &key)?;
+            let value = from_object(t, &value)?;
+            made.items.insert(keys::key_of(t, key)?, (key, value));
+        }
+        return Ok(t.add(Kind::Dict(made)));
+    }
+    if value.is_exact_instance_of::<PySet>() || value.is_exact_instance_of::<PyFrozenSet>() {
+        let mut made = SetVar { frozen: value.is_exact_instance_of::<PyFrozenSet>(), ..SetVar::default() };
+        for item in value.try_iter()? {
+            let item = from_object(t, &item?)?;
+            made.items.insert(keys::key_of(t, item)?, item);
+        }
+        return Ok(t.add(Kind::Set(made)));
+    }
+    if value.is_exact_instance_of::<PyRange>() {
+        let part = |name: &str| value.getattr(name)?.extract::<i64>();
+        return Ok(t.add(Kind::Range(part("start")?, part("stop")?, part("step")?)));
+    }
+    if super::tracer::is_plain_constant(value) {
+        return Ok(t.constant(value));
+    }
+    let id = t.constant(value);
+    match t.vars.kind(id) {
+        Kind::Const | Kind::Class | Kind::Callable | Kind::Module => Ok(id),
+        _ => t.unsupported("the result of this call is not a constant"),
+    }
+}
+
+/// Calls a pure callable on constants.
+pub fn call_object<'py>(t: &mut Tracer<'py>, callable: &Bound<'py, PyAny>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
+    let mut objects = Vec::with_capacity(args.len());
+    for arg in args {
+        match to_object(t, *arg) {
+            Some(object) => objects.push(object),
+            None => {
+                let kind = t.kind(*arg).clone();
+                let what = describe(t, *arg, &kind);
+                let name = callable.getattr("__name__").and_then(|name| name.extract::<String>()).unwrap_or_default();
+                return t.stop(BreakKind::UnsupportedCall, format!("{name}() of {what}"));
+            }
+        }
+    }
+    refuse_huge(t, callable, &objects)?;
+    let named = PyDict::new(t.py);
+    for (name, value) in kwargs {
+        match to_object(t, *value) {
+            Some(object) => named.set_item(&**name, object)?,
+            None => return t.stop(BreakKind::UnsupportedCall, format!("{name}= is not a constant")),
+        }
+    }
+    match callable.call(PyTuple::new(t.py, objects)?, Some(&named)) {
+        Ok(value) => from_object(t, &value),
+        Err(err) => raise_error(t, &err),
+    }
+}
+
+/// Folding must not take for ever or fill the memory.
+fn refuse_huge(t: &Tracer<'_>, callable: &Bound<'_, PyAny>, args: &[Bound<'_, PyAny>]) -> Step<()> {
+    let name = callable.getattr("__name__").and_then(|name| name.extract::<String>()).unwrap_or_default();
+    let big = |value: &Bound<'_, PyAny>, limit: i64| {
+        value.is_instance_of::<PyInt>() && value.extract::<i64>().map_or(true, |number| number.abs() > limit)
+    };
+    let refuse = match name.as_str() {
+        "pow" | "lshift" => args.len() > 1 && big(&args[1], 4096) && args[0].is_instance_of::<PyInt>(),
+        "mul" => args.iter().any(|arg| arg.is_instance_of::<PyString>() || super::operators::is_sequence_object(arg))
+            && args.iter().any(|arg| big(arg, 100_000)),
+        _ => false,
+    };
+    if refuse {
+        return t.unsupported("a constant that is too large to compute while compiling");
+    }
+    Ok(())
+}
+
+/// The program raises what the real operation raised.
+pub fn raise_error<T>(t: &mut Tracer<'_>, err: &PyErr) -> Step<T> {
+    let value = err.value(t.py);
+    let class = value.get_type();
+    let args = value.getattr("args")?;
+    let args = from_object(t, &args)?;
+    let Kind::Tuple(args, _) = t.kind(args).clone() else { return t.unsupported("an exception without args") };
+    Err(Stop::Raise(exceptions::new(t, class.as_any(), args)))
+}
+
+/// `operator.<name>(*args)` on constants.
+pub fn operator(t: &mut Tracer<'_>, name: &str, args: &[VarId]) -> Step<VarId> {
+    let function = t.py.import("operator")?.getattr(name)?;
+    call_object(t, &function, args, &[])
+}

@@ -1,0 +1,75 @@
+//! Variables as dict and set keys.
+
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyFloat, PyInt, PyString};
+
+use crate::variables::{Key, Kind, VarId};
+
+use super::{Step, Tracer};
+
+/// The key a variable is. Keys whose hash or equality is user code stop.
+pub fn key_of(t: &mut Tracer<'_>, value: VarId) -> Step<Key> {
+    match t.kind(value).clone() {
+        Kind::Const => const_key(t, value),
+        Kind::Tuple(items, None) => Ok(Key::Tuple(items.into_iter().map(|item| key_of(t, item)).collect::<Step<_>>()?)),
+        Kind::Class | Kind::Module | Kind::Callable | Kind::Function(_) => identity(t, value),
+        Kind::Layer(_) | Kind::Object(_) => {
+            let own = t.type_of(value).is_some_and(|class| {
+                let object = t.py.get_type::<PyAny>();
+                ["__hash__", "__eq__"].iter().all(|name| match (class.getattr(*name), object.getattr(*name)) {
+                    (Ok(a), Ok(b)) => a.is(&b),
+                    _ => false,
+                })
+            });
+            if own {
+                t.guard_identity(value);
+                identity(t, value)
+            } else {
+                t.unsupported("a key with its own __hash__ or __eq__")
+            }
+        }
+        Kind::Tensor(_) => identity(t, value),
+        _ => t.unsupported("a key that is not a constant"),
+    }
+}
+
+fn identity(t: &Tracer<'_>, value: VarId) -> Step<Key> {
+    Ok(t.value(value).map_or(Key::Var(value), |object| Key::Identity(object.as_ptr() as usize)))
+}
+
+fn const_key(t: &Tracer<'_>, value: VarId) -> Step<Key> {
+    let Some(object) = t.value(value) else { return t.unsupported("a constant without a value") };
+    if let Ok(text) = object.cast_exact::<PyString>() {
+        return Ok(Key::Str(Arc::from(text.to_str()?)));
+    }
+    if let Ok(bytes) = object.cast_exact::<PyBytes>() {
+        return Ok(Key::Bytes(Arc::from(bytes.as_bytes())));
+    }
+    if object.is_instance_of::<PyInt>() && (object.is_exact_instance_of::<PyInt>() || object.cast::<pyo3::types::PyBool>().is_ok()) {
+        return match object.extract::<i128>() {
+            Ok(number) => Ok(Key::Int(number)),
+            Err(_) => t.unsupported("a huge integer as a key"),
+        };
+    }
+    if let Ok(number) = object.cast_exact::<PyFloat>() {
+        let number = number.value();
+        if number.is_nan() {
+            return t.unsupported("NaN as a key");
+        }
+        if number.fract() == 0.0 && number.abs() < 1e18 {
+            return Ok(Key::Int(number as i128));
+        }
+        return Ok(Key::Float(number.to_bits()));
+    }
+    if object.is_none() || object.is(t.py.Ellipsis()) {
+        return Ok(Key::Identity(object.as_ptr() as usize));
+    }
+    // Enum members and dtypes: fine when hash and equality are the defaults of their kind.
+    let plain = object.get_type().getattr("__module__").and_then(|m| m.extract::<String>()).unwrap_or_default();
+    if plain.starts_with("paddle.") || object.hasattr("_value_")? && !object.is_instance_of::<PyInt>() && !object.is_instance_of::<PyString>() {
+        return Ok(Key::Identity(object.as_ptr() as usize));
+    }
+    t.unsupported("a key of this type")
+}
