@@ -10,6 +10,7 @@
 
 pub mod backend;
 pub mod bytecode;
+pub mod codegen;
 pub mod graph;
 pub mod guard;
 pub mod obj;

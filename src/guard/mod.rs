@@ -1,5 +1,11 @@
 //! Guards: what must still hold for a translation to be reused.
 
+mod compile;
+mod expression;
 mod kinds;
+mod layer_state;
+pub mod native;
 
+pub use compile::{CompiledGuard, GuardCompiler, GuardInputs, NativeGuardCompiler, NativeGuards, Slots};
+pub use expression::ExpressionGuardCompiler;
 pub use kinds::{Guard, GuardKind, GuardSet, TensorGuard};

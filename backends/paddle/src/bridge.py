@@ -1,0 +1,245 @@
+"""Program building: the part of the backend that talks to Paddle's Python-only interfaces.
+
+Everything here runs while a frame is translated, never on the warm path.
+"""
+
+import itertools
+import sys
+
+import paddle
+from paddle import _C_ops
+from paddle.autograd.ir_backward import grad as ir_grad
+from paddle.base import core, framework
+from paddle.base.libpaddle import pir
+from paddle.nn.layer import layers as layers_module
+from paddle.jit.dy2static.utils import CUDAGraphState
+from paddle.pir import core as pir_core
+from paddle.pir import get_fake_value_name, is_fake_value
+
+Value = pir.Value
+_program_ids = itertools.count(1 << 40)
+
+
+class _NoStruct:
+    """Stands in for `name_struct`, which walks the whole program for every layer call."""
+
+    __slots__ = ()
+
+    def __call__(self, *args):
+        return self
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *args):
+        return False
+
+
+_no_struct = _NoStruct()
+_missing = object()
+
+
+class Window:
+    """Static mode, on and off. Nothing of the user's runs inside."""
+
+    __slots__ = ("saved",)
+
+    def __init__(self, program, startup, cast):
+        variables = framework.global_var
+        self.saved = saved = [variables._dygraph_tracer_, getattr(sys, "tracebacklimit", _missing), None, None, None]
+        saved[3] = (layers_module.name_struct, pir_core._convert_into_value, variables._in_to_static_mode_)
+        sys.tracebacklimit = 0
+        layers_module.name_struct = _no_struct
+        pir_core._convert_into_value = cast
+        saved[4] = pir_core.set_static_op_arg_pre_cast_hook(cast)
+        variables._dygraph_tracer_ = None
+        saved[2] = (pir_core.switch_main_program(program), pir_core.switch_startup_program(startup))
+
+    def close(self):
+        variables = framework.global_var
+        tracer, limit, programs, names, hook = self.saved
+        (main, point), startup = programs
+        pir_core.switch_main_program(main, point)
+        pir_core.switch_startup_program(startup)
+        variables._dygraph_tracer_ = tracer
+        pir_core.set_static_op_arg_pre_cast_hook(hook)
+        layers_module.name_struct, pir_core._convert_into_value, variables._in_to_static_mode_ = names
+        if limit is _missing:
+            del sys.tracebacklimit
+        else:
+            sys.tracebacklimit = limit
+
+
+class Trace:
+    """One program under construction."""
+
+    def __init__(self):
+        self.program = paddle.static.Program()
+        self.startup = paddle.static.Program()
+        self.block = self.program.global_block()
+        self.external = {}
+        self.fresh = []
+
+    def input(self, tensor, shape):
+        known = self.external.get(id(tensor))
+        if known is not None:
+            return known[1]
+        window = Window(self.program, self.startup, self.cast)
+        try:
+            value = self._data(tensor, shape)
+        finally:
+            window.close()
+        self.external[id(tensor)] = (tensor, value)
+        return value
+
+    def _data(self, tensor, shape):
+        value = _C_ops.data(f"sot_x{len(self.external)}", shape, tensor.dtype, core.Place())
+        value.stop_gradient = tensor.stop_gradient
+        return value
+
+    def cast(self, tensor):
+        if not isinstance(tensor, paddle.Tensor):
+            return tensor
+        known = self.external.get(id(tensor))
+        if known is None:
+            known = self.external[id(tensor)] = (tensor, self._data(tensor, list(tensor.shape)))
+            self.fresh.append(tensor)
+        return known[1]
+
+    def call(self, function, args, kwargs, is_layer, grad):
+        """Traces one call; the answer is (result, tensors met for the first time)."""
+        self.fresh = []
+        window = Window(self.program, self.startup, self.cast)
+        if is_layer:
+            framework.global_var._in_to_static_mode_ = True
+        start = len(self.block.ops)
+        try:
+            result = function(*args, **kwargs)
+            if not grad:
+                _stop_gradients(result)
+        except BaseException:
+            self.rollback(start)
+            for tensor in self.fresh:
+                self.external.pop(id(tensor), None)
+            raise
+        finally:
+            window.close()
+        return result, self.fresh
+
+    def size(self):
+        return len(self.block.ops)
+
+    def rollback(self, size):
+        for op in reversed(self.block.ops[size:]):
+            self.block.remove_op(op)
+
+    def forget(self, tensors):
+        for tensor in tensors:
+            self.external.pop(id(tensor), None)
+
+
+def _stop_gradients(result):
+    if isinstance(result, Value):
+        result.stop_gradient = True
+    elif isinstance(result, (list, tuple)):
+        for item in result:
+            _stop_gradients(item)
+    elif isinstance(result, dict):
+        for item in result.values():
+            _stop_gradients(item)
+
+
+def _all_values(program):
+    values = {}
+    for op in program.global_block().ops:
+        for value in itertools.chain(op.operands_source(), op.results()):
+            values.setdefault(value.id, value)
+    return values.values()
+
+
+def _unify_names(program, mapping):
+    mapping = dict(mapping)
+    for value in list(_all_values(program)):
+        if value.has_name:
+            name = mapping.get(value.name, value.name)
+            mapping.update(value._rename(name, program.global_block()))
+    return mapping
+
+
+def _name(value):
+    return get_fake_value_name() if is_fake_value(value) else value.name
+
+
+def compile_graph(trace, inputs, outputs, grad):
+    """The attribute map of `run_program`, the forward program and whether it trains.
+
+    `inputs` and `outputs` are Values; every input goes in as an `x` of the program.
+    """
+    program, block = trace.program, trace.block
+    window = Window(program, trace.startup, trace.cast)
+    try:
+        # A kernel may write its result into the storage it shares with another output or an input.
+        produced = []
+        for value in outputs:
+            copy = _C_ops.assign(value)
+            copy.stop_gradient = value.stop_gradient
+            produced.append(copy)
+        trains = grad and any(not value.stop_gradient for value in produced)
+        pir.append_shadow_outputs(program, produced, len(block.ops), "output_")
+        forward_end = len(block.ops)
+        x_grads, out_grads = [], []
+        between = 0
+        if trains:
+            for value in produced:
+                if value.stop_gradient:
+                    out_grads.append(pir.fake_value())
+                else:
+                    out_grads.append(_C_ops.full_like(value, 1.0, value.dtype, core.Place()))
+            pir.append_shadow_outputs(program, out_grads, len(block.ops), "grad_input_")
+            between = len(block.ops) - forward_end
+            last = block.ops[forward_end - 1]
+            targets = [value for value in produced if not value.stop_gradient]
+            seeds = [
+                gradient
+                for gradient, value in zip(out_grads, produced, strict=True)
+                if not value.stop_gradient
+            ]
+            x_grads = ir_grad(inputs=inputs, outputs=targets, grad_outputs=seeds)
+            for index, op in enumerate(block.ops):
+                if op == last:
+                    forward_end = index + 1
+                    break
+            x_grads = [pir.fake_value() if value is None else value for value in x_grads]
+            start = forward_end + between
+            pir.append_shadow_outputs(program, x_grads, len(block.ops), "grad_output_")
+        else:
+            start = forward_end
+        (forward, backward), attributes = pir.split_program(
+            program, inputs, [], produced, x_grads, [], out_grads, (0, forward_end), (start, len(block.ops))
+        )
+        by_name = {name: value for value in _all_values(forward) for name in value._names}
+        names = {key: [_name(value) for value in values] for key, values in attributes.items()}
+        mapping = _unify_names(backward, _unify_names(forward, {}))
+        # A value that is also known under another name must keep its buffer.
+        renamed = {name for pair in mapping.items() for name in pair}
+        names["no_need_buffers"] = [name for name in names["no_need_buffers"] if name not in renamed]
+        results = [by_name.get(name, pir.fake_value()) for name in names["fo"]]
+        for value, original in zip(results, produced, strict=True):
+            if not is_fake_value(value):
+                value.stop_gradient = original.stop_gradient
+        description = {
+            "forward_program": forward,
+            "backward_program": backward,
+            "is_test": not trains,
+            "program_id": next(_program_ids),
+            "in_sot_mode": True,
+            "fo_values": results,
+        }
+        for key, list_ in names.items():
+            description[key + "_names"] = [mapping.get(name, name) for name in list_]
+        return core.construct_program_attribute_map(description), forward, trains
+    finally:
+        window.close()
+
+
+CUDA_GRAPH = {"cuda_graph_state": CUDAGraphState.DISABLE, "cuda_graph_dispatch_key": 0}

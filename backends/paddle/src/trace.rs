@@ -1,0 +1,267 @@
+//! [`PaddleTrace`]: metadata inference by building the program.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use paddle_sot::backend::{BackendError, CallResult, Captured, InferredOutput, TraceSession, ValueHandle};
+use paddle_sot::graph::{Arg, Callee, DType, StatementIr, SymbolId, SymbolKind, TensorMeta};
+use paddle_sot::obj::Obj;
+use paddle_sot::reason::SourceLoc;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyTuple};
+
+use crate::bridge::bridge;
+
+/// A program under construction, and the value of every symbol.
+pub struct PaddleTrace {
+    /// The `Trace` of the bridge.
+    pub trace: Py<PyAny>,
+    /// Values by symbol; `None` for layers and for symbols that were rolled back.
+    pub values: Vec<Option<Py<PyAny>>>,
+    inputs: Vec<(SymbolId, Obj)>,
+    pending: Vec<Py<PyAny>>,
+    value_type: Py<PyAny>,
+    grad_enabled: bool,
+}
+
+impl PaddleTrace {
+    /// An empty program.
+    pub fn new(py: Python<'_>) -> Result<Self, BackendError> {
+        let bridge = bridge(py)?;
+        Ok(Self {
+            trace: bridge.getattr("Trace")?.call0()?.unbind(),
+            values: Vec::new(),
+            inputs: Vec::new(),
+            pending: Vec::new(),
+            value_type: bridge.getattr("Value")?.unbind(),
+            grad_enabled: true,
+        })
+    }
+
+    fn set(&mut self, symbol: SymbolId, value: Py<PyAny>) {
+        let index = symbol.0 as usize;
+        while self.values.len() <= index {
+            self.values.push(None);
+        }
+        self.values[index] = Some(value);
+    }
+
+    /// The value of a symbol.
+    pub fn value<'py>(&self, py: Python<'py>, symbol: SymbolId) -> Result<Bound<'py, PyAny>, BackendError> {
+        let value = self.values.get(symbol.0 as usize).and_then(Option::as_ref);
+        value.map(|value| value.bind(py).clone()).ok_or(BackendError::DeadSymbol(symbol.0))
+    }
+
+    fn object<'py>(&self, py: Python<'py>, sir: &StatementIr, arg: &Arg) -> Result<Bound<'py, PyAny>, BackendError> {
+        let many = |items: &[Arg]| items.iter().map(|item| self.object(py, sir, item)).collect::<Result<Vec<_>, _>>();
+        Ok(match arg {
+            Arg::Symbol(symbol) => match sir.kind(*symbol) {
+                SymbolKind::Tensor(_) => self.value(py, *symbol)?,
+                SymbolKind::Layer(layer) => layer.bind(py).clone(),
+            },
+            Arg::Const(value) => value.bind(py).clone(),
+            Arg::List(items) => PyList::new(py, many(items)?)?.into_any(),
+            Arg::Tuple(items) => PyTuple::new(py, many(items)?)?.into_any(),
+            Arg::NamedTuple(class, items) => class.bind(py).call1(PyTuple::new(py, many(items)?)?)?,
+            Arg::Dict(items) => {
+                let dict = PyDict::new(py);
+                for (key, item) in items {
+                    dict.set_item(key.bind(py), self.object(py, sir, item)?)?;
+                }
+                dict.into_any()
+            }
+            Arg::Slice(parts) => {
+                let parts = many(&parts[..])?;
+                py.get_type::<pyo3::types::PySlice>().call1((&parts[0], &parts[1], &parts[2]))?
+            }
+        })
+    }
+
+    fn inferred(
+        &mut self,
+        py: Python<'_>,
+        result: &Bound<'_, PyAny>,
+        args: &[(SymbolId, usize)],
+    ) -> Result<InferredOutput, BackendError> {
+        if result.is_instance(self.value_type.bind(py))? {
+            let address = result.getattr("id").and_then(|id| id.extract::<usize>()).unwrap_or(0);
+            if let Some((symbol, _)) = args.iter().find(|(_, id)| *id == address && address != 0) {
+                return Ok(InferredOutput::Existing(*symbol));
+            }
+            let meta = value_meta(result)?;
+            self.pending.push(result.clone().unbind());
+            return Ok(InferredOutput::Tensor(meta, ValueHandle(self.pending.len() - 1)));
+        }
+        let many = |this: &mut Self, items: Vec<Bound<'_, PyAny>>| {
+            items.iter().map(|item| this.inferred(py, item, args)).collect::<Result<Vec<_>, _>>()
+        };
+        if let Ok(list) = result.cast_exact::<PyList>() {
+            return Ok(InferredOutput::List(many(self, list.iter().collect())?));
+        }
+        if let Ok(tuple) = result.cast_exact::<PyTuple>() {
+            return Ok(InferredOutput::Tuple(many(self, tuple.iter().collect())?));
+        }
+        if let (Ok(tuple), true) = (result.cast::<PyTuple>(), result.hasattr("_fields")?) {
+            let class = Obj::from(result.get_type());
+            return Ok(InferredOutput::NamedTuple(class, many(self, tuple.iter().collect())?));
+        }
+        if let Ok(dict) = result.cast_exact::<PyDict>() {
+            let mut items = Vec::new();
+            for (key, value) in dict.iter() {
+                items.push((Obj::from(key), self.inferred(py, &value, args)?));
+            }
+            return Ok(InferredOutput::Dict(items));
+        }
+        let plain = result.is_none()
+            || ["bool", "int", "float", "str"].contains(&result.get_type().name()?.to_string().as_str());
+        if plain {
+            return Ok(InferredOutput::Const(Obj::from(result)));
+        }
+        Err(BackendError::Refused(format!("the call returns a {}", result.get_type().name()?)))
+    }
+}
+
+fn value_meta(value: &Bound<'_, PyAny>) -> Result<TensorMeta, BackendError> {
+    let shape: Vec<i64> = value.getattr("shape")?.extract()?;
+    let name = value.getattr("dtype")?.str()?.to_string();
+    let dtype = DType::from_name(&name).ok_or_else(|| BackendError::Refused(format!("a result of dtype {name}")))?;
+    let stop_gradient = value.getattr("stop_gradient")?.is_truthy()?;
+    Ok(TensorMeta { shape: shape.into(), dtype, stop_gradient })
+}
+
+/// Where static inference gives another dtype or shape than eager (found by probing): refused, so
+/// that eager's answer wins.
+fn differs_from_eager(name: &str, sir: &StatementIr, args: &[Arg]) -> bool {
+    let first = args.iter().find_map(|arg| match arg {
+        Arg::Symbol(symbol) => sir.meta(*symbol),
+        _ => None,
+    });
+    let integral = first.is_some_and(|meta| !meta.dtype.is_differentiable());
+    let floating = first.is_some_and(|meta| meta.dtype.is_differentiable());
+    match name {
+        "exp" | "expm1" | "log" | "log2" | "log10" | "log1p" => integral,
+        "all" | "any" => floating,
+        "equal_all" | "matrix_rank" | "lstsq" | "slogdet" | "svdvals" | "stft" => true,
+        // Odd arguments of these abort the process.
+        "count_nonzero" | "nansum" | "nanmean" | "box_coder" => true,
+        _ => false,
+    }
+}
+
+impl TraceSession for PaddleTrace {
+    fn add_input(&mut self, py: Python<'_>, symbol: SymbolId, tensor: &Obj, meta: &TensorMeta) -> Result<(), BackendError> {
+        let value = self.trace.bind(py).call_method1("input", (tensor.bind(py), meta.shape.to_vec()))?;
+        self.set(symbol, value.unbind());
+        self.inputs.push((symbol, tensor.clone()));
+        Ok(())
+    }
+
+    fn set_grad_enabled(&mut self, enabled: bool) {
+        self.grad_enabled = enabled;
+    }
+
+    fn call(
+        &mut self,
+        py: Python<'_>,
+        sir: &StatementIr,
+        callee: &Callee,
+        args: &[Arg],
+        kwargs: &[(Arc<str>, Arg)],
+        _loc: &SourceLoc,
+    ) -> Result<CallResult, BackendError> {
+        let objects = args.iter().map(|arg| self.object(py, sir, arg)).collect::<Result<Vec<_>, _>>()?;
+        let named = PyDict::new(py);
+        for (name, value) in kwargs {
+            named.set_item(&**name, self.object(py, sir, value)?)?;
+        }
+        let (function, rest, is_layer) = match callee {
+            Callee::Api(function) => {
+                let function = function.bind(py).clone();
+                let name = function.getattr("__name__").and_then(|name| name.extract::<String>()).unwrap_or_default();
+                if differs_from_eager(&name, sir, args) {
+                    return Err(BackendError::Refused(format!("{name}() has another result in static mode")));
+                }
+                (function, &objects[..], false)
+            }
+            Callee::Method(name) => {
+                if differs_from_eager(name, sir, args) {
+                    return Err(BackendError::Refused(format!("{name}() has another result in static mode")));
+                }
+                (objects[0].getattr(&**name)?, &objects[1..], false)
+            }
+            Callee::Attribute(name) => {
+                let getattr = py.import("builtins")?.getattr("getattr")?;
+                let name = pyo3::types::PyString::new(py, name).into_any();
+                let getter = py.import("functools")?.getattr("partial")?.call1((getattr, &objects[0], name))?;
+                (getter, &[][..], false)
+            }
+            Callee::Layer(_) => (objects[0].getattr("forward")?, &objects[1..], true),
+            Callee::Sir(_) => return Err(BackendError::Refused("nested graphs are not supported".into())),
+        };
+        let given = (function, PyTuple::new(py, rest)?, named, is_layer, self.grad_enabled);
+        let answer = self.trace.bind(py).call_method1("call", given)?;
+        let (result, fresh): (Bound<'_, PyAny>, Bound<'_, PyList>) = answer.extract()?;
+        self.pending.clear();
+        let mut known = Vec::new();
+        for arg in args.iter().chain(kwargs.iter().map(|(_, arg)| arg)) {
+            arg.for_each_symbol(&mut |symbol| {
+                if let Ok(id) = self.value(py, symbol).and_then(|value| Ok(value.getattr("id")?.extract::<usize>()?)) {
+                    known.push((symbol, id));
+                }
+            });
+        }
+        let output = self.inferred(py, &result, &known)?;
+        let mut captured = Vec::with_capacity(fresh.len());
+        for tensor in fresh.iter() {
+            let meta = paddle_sot::paddle::tensor_meta(&tensor)
+                .ok_or_else(|| BackendError::Refused("the layer holds a tensor of an unsupported kind".into()))?;
+            captured.push(Captured { value: Obj::from(tensor), meta });
+        }
+        Ok(CallResult { output, captured })
+    }
+
+    fn bind_captured(&mut self, symbol: SymbolId, tensor: &Obj) -> Result<(), BackendError> {
+        Python::attach(|py| {
+            let value = self.trace.bind(py).call_method1("cast", (tensor.bind(py),))?;
+            self.set(symbol, value.unbind());
+            self.inputs.push((symbol, tensor.clone()));
+            Ok(())
+        })
+    }
+
+    fn bind_output(&mut self, symbol: SymbolId, value: ValueHandle) -> Result<(), BackendError> {
+        let value = self.pending.get(value.0).ok_or(BackendError::DeadSymbol(symbol.0))?;
+        let value = Python::attach(|py| value.clone_ref(py));
+        self.set(symbol, value);
+        Ok(())
+    }
+
+    fn mark(&self) -> usize {
+        Python::attach(|py| {
+            self.trace.bind(py).call_method0("size").and_then(|size| size.extract()).unwrap_or(0)
+        })
+    }
+
+    fn rollback(&mut self, py: Python<'_>, mark: usize, first_dead: SymbolId) {
+        // Values of removed operations must be gone before the operations are.
+        self.values.truncate(first_dead.0 as usize);
+        self.pending.clear();
+        let dead: Vec<Obj> =
+            self.inputs.iter().filter(|(symbol, _)| *symbol >= first_dead).map(|(_, tensor)| tensor.clone()).collect();
+        self.inputs.retain(|(symbol, _)| *symbol < first_dead);
+        let trace = self.trace.bind(py);
+        let undo = || -> PyResult<()> {
+            let dead = PyList::new(py, dead.iter().map(|tensor| tensor.bind(py)))?;
+            trace.call_method1("forget", (dead,))?;
+            trace.call_method1("rollback", (mark,))?;
+            Ok(())
+        };
+        if let Err(err) = undo() {
+            log::error!(target: "paddle_sot_rs.backend", "roll-back of a program failed: {err}");
+        }
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+}

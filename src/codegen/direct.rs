@@ -1,0 +1,98 @@
+//! [`OutTree`]: results that Rust can build without byte code.
+
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyTuple};
+
+use crate::obj::Obj;
+use crate::simulator::Tracer;
+use crate::tracker::Tracker;
+use crate::variables::{Kind, VarId};
+
+use super::reconstruct::Demand;
+
+/// The shape of a result.
+#[derive(Clone, Debug)]
+pub enum OutTree {
+    /// An output of the graph.
+    Graph(usize),
+    /// A slot of the guard program.
+    Slot(usize),
+    /// A constant.
+    Const(Obj),
+    /// A fresh list.
+    List(Vec<OutTree>),
+    /// A fresh tuple.
+    Tuple(Vec<OutTree>),
+    /// A fresh dict.
+    Dict(Vec<(OutTree, OutTree)>),
+}
+
+impl OutTree {
+    /// Builds the result. `slots` are borrowed pointers that the caller keeps alive.
+    ///
+    /// # Errors
+    /// Only when memory runs out.
+    pub fn build(&self, py: Python<'_>, outputs: &[Py<PyAny>], slots: &[Bound<'_, PyAny>]) -> PyResult<Py<PyAny>> {
+        let many = |items: &[OutTree]| items.iter().map(|item| item.build(py, outputs, slots)).collect::<PyResult<Vec<_>>>();
+        Ok(match self {
+            Self::Graph(index) => outputs[*index].clone_ref(py),
+            Self::Slot(index) => slots[*index].clone().unbind(),
+            Self::Const(value) => value.py(py),
+            Self::List(items) => PyList::new(py, many(items)?)?.into_any().unbind(),
+            Self::Tuple(items) => PyTuple::new(py, many(items)?)?.into_any().unbind(),
+            Self::Dict(items) => {
+                let dict = PyDict::new(py);
+                for (key, value) in items {
+                    dict.set_item(key.build(py, outputs, slots)?, value.build(py, outputs, slots)?)?;
+                }
+                dict.into_any().unbind()
+            }
+        })
+    }
+}
+
+/// The tree for `id`; `None` when it needs generated code (shared or unusual containers).
+pub fn tree(t: &mut Tracer<'_>, demand: &mut Demand, id: VarId, seen: &mut Vec<VarId>) -> Option<OutTree> {
+    let var = t.vars.get(id).clone();
+    if let Some(source) = &var.source {
+        if let Tracker::Const(value) = &**source {
+            return Some(OutTree::Const(value.clone()));
+        }
+        if !matches!(var.kind, Kind::Const) {
+            return Some(OutTree::Slot(demand.slot(source)));
+        }
+        return Some(OutTree::Slot(demand.slot(source)));
+    }
+    if let (Kind::Const, Some(value)) = (&var.kind, &var.value) {
+        return Some(OutTree::Const(value.clone()));
+    }
+    let mut many = |t: &mut Tracer<'_>, items: &[VarId]| {
+        items.iter().map(|item| tree(t, demand, *item, seen)).collect::<Option<Vec<_>>>()
+    };
+    match &var.kind {
+        Kind::Tensor(tensor) => Some(OutTree::Graph(demand.output(tensor.symbol))),
+        Kind::Tuple(items, None) => Some(OutTree::Tuple(many(t, items)?)),
+        Kind::List(items) => {
+            let tree = OutTree::List(many(t, items)?);
+            once(seen, id)?;
+            Some(tree)
+        }
+        Kind::Dict(dict) if dict.class.is_none() && dict.default_factory.is_none() => {
+            let keys: Vec<VarId> = dict.items.values().map(|(key, _)| *key).collect();
+            let values: Vec<VarId> = dict.items.values().map(|(_, value)| *value).collect();
+            let (keys, values) = (many(t, &keys)?, many(t, &values)?);
+            once(seen, id)?;
+            Some(OutTree::Dict(keys.into_iter().zip(values).collect()))
+        }
+        _ => None,
+    }
+}
+
+fn once(seen: &mut Vec<VarId>, id: VarId) -> Option<()> {
+    if seen.contains(&id) {
+        return None;
+    }
+    seen.push(id);
+    Some(())
+}
+

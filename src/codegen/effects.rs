@@ -1,0 +1,73 @@
+//! Replaying side effects: all new values are built first, then everything is applied.
+
+use crate::reason::{Break, BreakKind};
+use crate::variables::{CellVar, Kind, VarId};
+
+use super::reconstruct::Emitter;
+
+/// Whether the simulation changed anything that existed before.
+pub fn any(t: &crate::simulator::Tracer<'_>) -> bool {
+    !t.global_writes.is_empty() || t.vars.mutated().iter().any(|id| t.vars.get(*id).source.is_some())
+}
+
+/// Emits the replay.
+pub fn emit(e: &mut Emitter<'_, '_>) -> Result<(), Break> {
+    let mutated: Vec<VarId> = e.t.vars.mutated().iter().copied().filter(|id| e.t.vars.get(*id).source.is_some()).collect();
+    let mut pending = Vec::new();
+    for id in mutated {
+        let kind = e.t.vars.kind(id).clone();
+        let fresh = match kind {
+            Kind::List(items) => Some(("set_list", e.t.add(Kind::List(items)))),
+            Kind::Dict(dict) => Some(("set_dict", e.t.add(Kind::Dict(dict)))),
+            Kind::Set(set) => Some(("set_set", e.t.add(Kind::Set(set)))),
+            Kind::Cell(CellVar::Full(value)) => Some(("set_cell", value)),
+            Kind::Cell(_) | Kind::Object(_) | Kind::Layer(_) => None,
+            _ => return Err(Break::new(BreakKind::Construct, "a change to an object of this kind cannot be replayed")),
+        };
+        if let Some((_, value)) = fresh {
+            e.prepare(value)?;
+        }
+        if let Kind::Object(object) | Kind::Layer(object) = e.t.vars.kind(id).clone() {
+            for value in object.writes.iter().filter_map(|write| write.value) {
+                e.prepare(value)?;
+            }
+        }
+        pending.push((id, fresh));
+    }
+    let globals = e.t.global_writes.clone();
+    for value in globals.iter().filter_map(|(_, write)| write.value) {
+        e.prepare(value)?;
+    }
+    for (id, fresh) in pending {
+        match (fresh, e.t.vars.kind(id).clone()) {
+            (Some((helper, value)), _) => {
+                e.call_helper(helper, 2, |e| {
+                    e.value(id)?;
+                    e.value(value)
+                })?;
+                e.code.op("POP_TOP", 0)?;
+            }
+            (None, Kind::Object(object) | Kind::Layer(object)) => e.writes(id, &object)?,
+            (None, _) => {
+                e.call_helper("clear_cell", 1, |e| e.value(id))?;
+                e.code.op("POP_TOP", 0)?;
+            }
+        }
+    }
+    for (namespace, write) in &globals {
+        let name = pyo3::types::PyString::intern(e.t.py, &write.name).into_any();
+        match write.value {
+            Some(value) => e.call_helper("set_global", 3, |e| {
+                e.code.load_const(namespace)?;
+                e.constant(&name)?;
+                e.value(value)
+            })?,
+            None => e.call_helper("delete_global", 2, |e| {
+                e.code.load_const(namespace)?;
+                e.constant(&name)
+            })?,
+        }
+        e.code.op("POP_TOP", 0)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,111 @@
+"""Constructors the generated code calls: one for each kind of value that no instruction builds."""
+
+import types
+
+_set = object.__setattr__
+_delete = object.__delattr__
+
+
+def sequence_iterator(over, index):
+    iterator = iter(over)
+    if index:
+        iterator.__setstate__(index)
+    return iterator
+
+
+def reversed_iterator(over, left):
+    iterator = reversed(over)
+    iterator.__setstate__(left - 1)
+    return iterator
+
+
+def range_iterator(start, stop, step):
+    return iter(range(start, stop, step))
+
+
+def tensor_iterator(over, index, stop):
+    return map(over.__getitem__, range(index, stop))
+
+
+def zip_iterator(strict, *inner):
+    return zip(*inner, strict=strict)
+
+
+def make_function(code, namespace, defaults, kwdefaults, annotations, closure, names, *values):
+    function = types.FunctionType(code, namespace, code.co_name, defaults, closure or None)
+    function.__qualname__ = code.co_qualname
+    function.__kwdefaults__ = kwdefaults
+    if isinstance(annotations, tuple):
+        annotations = dict(zip(annotations[::2], annotations[1::2], strict=True))
+    if annotations:
+        function.__annotations__ = annotations
+    for name, value in zip(names, values, strict=True):
+        setattr(function, name, value)
+    return function
+
+
+def make_partial(function, names, *values):
+    from functools import partial
+
+    split = len(values) - len(names)
+    return partial(function, *values[:split], **dict(zip(names, values[split:], strict=True)))
+
+
+def call_with(function, names, *values):
+    split = len(values) - len(names)
+    return function(*values[:split], **dict(zip(names, values[split:], strict=True)))
+
+
+def new_object(class_):
+    return object.__new__(class_)
+
+
+def new_exception(class_, args):
+    return class_(*args)
+
+
+def view(mapping, which):
+    return (mapping.keys, mapping.values, mapping.items)[which]()
+
+
+def set_attribute(target, name, value):
+    _set(target, name, value)
+
+
+def delete_attribute(target, name):
+    _delete(target, name)
+
+
+def set_list(target, items):
+    target[:] = items
+
+
+def set_dict(target, items):
+    target.clear()
+    target.update(items)
+
+
+def set_set(target, items):
+    target.clear()
+    target.update(items)
+
+
+def set_global(namespace, name, value):
+    namespace[name] = value
+
+
+def delete_global(namespace, name):
+    del namespace[name]
+
+
+def set_cell(cell, value):
+    cell.cell_contents = value
+
+
+def clear_cell(cell):
+    del cell.cell_contents
+
+
+def enter(manager):
+    manager.__enter__()
+    return manager

@@ -1,0 +1,15 @@
+//! From the end of a simulation to something that runs.
+//!
+//! The driver runs the graph and then calls the generated function with the guard's slots and the
+//! graph's outputs. The function rebuilds values, replays side effects, and either returns or runs
+//! the instruction that broke the graph and hands over to a resume function.
+
+mod direct;
+mod effects;
+mod native;
+mod reconstruct;
+mod reduce;
+
+pub use direct::OutTree;
+pub use reconstruct::Emitter;
+pub use reduce::{generate, Emission, Plan, ResumeFactory};

@@ -1,0 +1,437 @@
+//! Instructions that rebuild a variable. Each variable is rebuilt once and kept in a local, so that
+//! two names for one object stay two names for one object.
+
+use std::sync::Arc;
+
+use indexmap::IndexSet;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyTuple;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::bytecode::{BytecodeError, Code, CodeBuilder};
+use crate::graph::SymbolId;
+use crate::obj::Obj;
+use crate::reason::{Break, BreakKind};
+use crate::simulator::Tracer;
+use crate::tracker::{Tracker, TrackerRef};
+use crate::variables::{CellVar, ContextVar, FunctionVar, IterVar, Kind, NewFunction, ObjectVar, VarId};
+
+static HELPERS: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
+
+/// A helper function of the generated code.
+pub fn helper(py: Python<'_>, name: &str) -> Result<Obj, Break> {
+    let module = HELPERS.get_or_try_init(py, || {
+        let source = std::ffi::CString::new(include_str!("helpers.py"))?;
+        PyModule::from_code(py, &source, c"paddle_sot_rs/codegen/helpers.py", c"paddle_sot_rs._helpers").map(Bound::unbind)
+    })?;
+    Ok(Obj::from(module.bind(py).getattr(name)?))
+}
+
+/// What generated code asks of the guard program and of the graph.
+#[derive(Default)]
+pub struct Demand {
+    /// Trackers whose values are passed.
+    pub slots: IndexSet<TrackerRef>,
+    /// Symbols the graph must output.
+    pub outputs: IndexSet<SymbolId>,
+}
+
+impl Demand {
+    /// The position of a tracker among the slots.
+    pub fn slot(&mut self, tracker: &TrackerRef) -> usize {
+        self.slots.insert_full(tracker.clone()).0
+    }
+
+    /// The position of a symbol among the outputs.
+    pub fn output(&mut self, symbol: SymbolId) -> usize {
+        self.outputs.insert_full(symbol).0
+    }
+}
+
+impl From<BytecodeError> for Break {
+    fn from(err: BytecodeError) -> Self {
+        Break::internal(err.to_string())
+    }
+}
+
+/// Emits code against slots and outputs that are numbered as they are asked for: they are locals
+/// named in a prologue once all are known.
+pub struct Emitter<'a, 'py> {
+    /// The trace.
+    pub t: &'a mut Tracer<'py>,
+    /// What was asked for.
+    pub demand: Demand,
+    /// The code.
+    pub code: CodeBuilder,
+    slots: FxHashMap<usize, u32>,
+    outputs: FxHashMap<usize, u32>,
+    built: FxHashMap<VarId, u32>,
+    building: FxHashSet<VarId>,
+}
+
+type Emit = Result<(), Break>;
+
+impl<'a, 'py> Emitter<'a, 'py> {
+    /// An emitter for code that looks like `like` in tracebacks. Its parameters are two tuples: the
+    /// slots and the outputs.
+    pub fn new(t: &'a mut Tracer<'py>, like: &Code) -> Result<Self, Break> {
+        let code = CodeBuilder::new(t.py, like, vec![Arc::from(".slots"), Arc::from(".outputs")])?;
+        Ok(Self {
+            t,
+            demand: Demand::default(),
+            code,
+            slots: FxHashMap::default(),
+            outputs: FxHashMap::default(),
+            built: FxHashMap::default(),
+            building: FxHashSet::default(),
+        })
+    }
+
+    fn item_of(&mut self, tuple: u32, index: usize) -> Emit {
+        self.code.load(tuple)?;
+        let index = pyo3::types::PyInt::new(self.t.py, index).into_any();
+        self.code.load_const(&Obj::from(index))?;
+        self.code.op("BINARY_SUBSCR", 0)?;
+        Ok(())
+    }
+
+    fn cached(&mut self, tuple: u32, index: usize) -> Emit {
+        let table = if tuple == 0 { &self.slots } else { &self.outputs };
+        if let Some(local) = table.get(&index) {
+            return Ok(self.code.load(*local)?);
+        }
+        self.item_of(tuple, index)?;
+        Ok(())
+    }
+
+    /// Pushes the value at a tracker.
+    pub fn source(&mut self, source: &TrackerRef) -> Emit {
+        if let Tracker::Const(value) = &**source {
+            return Ok(self.code.load_const(value)?);
+        }
+        let index = self.demand.slot(source);
+        self.cached(0, index)
+    }
+
+    /// Pushes a constant object.
+    pub fn constant(&mut self, value: &Bound<'_, PyAny>) -> Emit {
+        Ok(self.code.load_const(&Obj::from(value))?)
+    }
+
+    /// Calls a helper with what `arguments` pushes.
+    pub fn call_helper(&mut self, name: &str, argc: usize, arguments: impl FnOnce(&mut Self) -> Emit) -> Emit {
+        let function = helper(self.t.py, name)?;
+        self.code.begin_call(&function)?;
+        arguments(self)?;
+        Ok(self.code.call(argc)?)
+    }
+
+    fn call_type(&mut self, module: &str, name: &str, argc: usize, arguments: impl FnOnce(&mut Self) -> Emit) -> Emit {
+        let class = Obj::from(self.t.py.import(module)?.getattr(name)?);
+        self.code.begin_call(&class)?;
+        arguments(self)?;
+        Ok(self.code.call(argc)?)
+    }
+
+    fn int(&mut self, value: i64) -> Emit {
+        let value = pyo3::types::PyInt::new(self.t.py, value).into_any();
+        self.constant(&value)
+    }
+
+    /// Pushes every variable.
+    pub fn values(&mut self, ids: &[VarId]) -> Emit {
+        self.code.need_stack(self.code.code.stacksize as usize + ids.len());
+        ids.iter().try_for_each(|id| self.value(*id))
+    }
+
+    /// Rebuilds a variable into its local, leaving nothing on the stack.
+    pub fn prepare(&mut self, id: VarId) -> Emit {
+        if matches!(self.t.vars.kind(id), Kind::Null) {
+            return Ok(());
+        }
+        self.value(id)?;
+        self.code.op("POP_TOP", 0)?;
+        Ok(())
+    }
+
+    /// Pushes a variable.
+    pub fn value(&mut self, id: VarId) -> Emit {
+        if let Some(local) = self.built.get(&id) {
+            return Ok(self.code.load(*local)?);
+        }
+        let var = self.t.vars.get(id).clone();
+        if let Some(source) = &var.source {
+            return self.source(source);
+        }
+        if let (Kind::Const, Some(value)) = (&var.kind, &var.value) {
+            return Ok(self.code.load_const(value)?);
+        }
+        if matches!(var.kind, Kind::Null) {
+            self.code.op("PUSH_NULL", 0)?;
+            return Ok(());
+        }
+        if !self.building.insert(id) {
+            return Err(Break::new(BreakKind::Construct, "a container that holds itself"));
+        }
+        let kept = self.build(id, &var.kind)?;
+        self.building.remove(&id);
+        if !kept {
+            self.keep(id)?;
+        }
+        Ok(())
+    }
+
+    /// Keeps the top of the stack as the value of `id`.
+    fn keep(&mut self, id: VarId) -> Emit {
+        let local = self.code.local(&format!(".value_{}", id.0));
+        self.code.op("COPY", 1)?;
+        self.code.store(local)?;
+        self.built.insert(id, local);
+        Ok(())
+    }
+
+    /// Pushes a freshly built value; true when it was kept already.
+    fn build(&mut self, id: VarId, kind: &Kind) -> Result<bool, Break> {
+        match kind {
+            Kind::Tensor(tensor) => {
+                let index = self.demand.output(tensor.symbol);
+                self.cached(1, index)?;
+            }
+            Kind::List(items) => {
+                self.values(items)?;
+                self.code.op("BUILD_LIST", items.len() as u32)?;
+            }
+            Kind::Tuple(items, None) => {
+                self.values(items)?;
+                self.code.op("BUILD_TUPLE", items.len() as u32)?;
+            }
+            Kind::Tuple(items, Some(class)) => {
+                self.code.begin_call(class)?;
+                self.values(items)?;
+                self.code.call(items.len())?;
+            }
+            Kind::Dict(dict) => {
+                if dict.default_factory.is_some() {
+                    return Err(Break::new(BreakKind::Construct, "a new defaultdict"));
+                }
+                if let Some(class) = &dict.class {
+                    self.code.begin_call(class)?;
+                }
+                let items: Vec<VarId> = dict.items.values().flat_map(|(key, value)| [*key, *value]).collect();
+                self.values(&items)?;
+                self.code.op("BUILD_MAP", dict.items.len() as u32)?;
+                if dict.class.is_some() {
+                    self.code.call(1)?;
+                }
+            }
+            Kind::Set(set) => {
+                let items: Vec<VarId> = set.items.values().copied().collect();
+                if set.frozen {
+                    self.call_type("builtins", "frozenset", 1, |this| {
+                        this.values(&items)?;
+                        this.code.op("BUILD_SET", items.len() as u32)?;
+                        Ok(())
+                    })?;
+                } else {
+                    self.values(&items)?;
+                    self.code.op("BUILD_SET", items.len() as u32)?;
+                }
+            }
+            Kind::Slice(parts) => {
+                self.values(parts)?;
+                self.code.op("BUILD_SLICE", 3)?;
+            }
+            Kind::Range(start, stop, step) => {
+                self.call_type("builtins", "range", 3, |this| [start, stop, step].into_iter().try_for_each(|part| this.int(*part)))?;
+            }
+            Kind::Iter(state) => self.iterator(state)?,
+            Kind::Cell(content) => return self.cell(id, content),
+            Kind::Function(FunctionVar::New(new)) => self.function(new)?,
+            Kind::Method { receiver, function } => {
+                self.call_type("types", "MethodType", 2, |this| this.values(&[*function, *receiver]))?;
+            }
+            Kind::BoundBuiltin { receiver, name } => {
+                self.value(*receiver)?;
+                self.code.load_attr(name)?;
+            }
+            Kind::Object(object) => return self.object(id, object),
+            Kind::Super { class, receiver } => {
+                self.call_type("builtins", "super", 2, |this| {
+                    this.code.load_const(class)?;
+                    this.value(*receiver)
+                })?;
+            }
+            Kind::Partial { function, args, kwargs } => self.with_names("make_partial", args, kwargs, |this| this.value(*function))?,
+            Kind::DictView(dict, which) => {
+                self.call_helper("view", 2, |this| {
+                    this.value(*dict)?;
+                    this.int(i64::from(*which))
+                })?;
+            }
+            Kind::Context(context) => self.context(context)?,
+            Kind::ContextMethod { context, exit } => {
+                self.value(*context)?;
+                self.code.load_attr(if *exit { "__exit__" } else { "__enter__" })?;
+            }
+            other => {
+                let kind = format!("{other:?}");
+                let kind = kind.split([' ', '(', '{']).next().unwrap_or_default().to_owned();
+                return Err(Break::new(BreakKind::Construct, format!("a value of kind {kind} is live at the break")));
+            }
+        }
+        Ok(false)
+    }
+
+    fn with_names(
+        &mut self,
+        name: &str,
+        args: &[VarId],
+        kwargs: &[(Arc<str>, VarId)],
+        function: impl FnOnce(&mut Self) -> Emit,
+    ) -> Emit {
+        let names = PyTuple::new(self.t.py, kwargs.iter().map(|(name, _)| &**name).collect::<Vec<_>>())?.into_any();
+        let values: Vec<VarId> = args.iter().copied().chain(kwargs.iter().map(|(_, value)| *value)).collect();
+        self.call_helper(name, 2 + values.len(), |this| {
+            function(this)?;
+            this.constant(&names)?;
+            this.values(&values)
+        })
+    }
+
+    fn iterator(&mut self, state: &IterVar) -> Emit {
+        match state {
+            IterVar::Sequence { over, index } => self.call_helper("sequence_iterator", 2, |this| {
+                this.value(*over)?;
+                this.int(*index as i64)
+            }),
+            IterVar::Reversed { over, left } => self.call_helper("reversed_iterator", 2, |this| {
+                this.value(*over)?;
+                this.int(*left as i64)
+            }),
+            IterVar::Fixed { items, index, .. } => self.call_type("builtins", "iter", 1, |this| {
+                let rest = &items[(*index).min(items.len())..];
+                this.values(rest)?;
+                this.code.op("BUILD_LIST", rest.len() as u32)?;
+                Ok(())
+            }),
+            IterVar::Range { next, stop, step } => self.call_helper("range_iterator", 3, |this| {
+                [next, stop, step].into_iter().try_for_each(|part| this.int(*part))
+            }),
+            IterVar::Enumerate { inner, count } => self.call_type("builtins", "enumerate", 2, |this| {
+                this.value(*inner)?;
+                this.int(*count)
+            }),
+            IterVar::Zip { inner, strict } => {
+                let strict = pyo3::types::PyBool::new(self.t.py, *strict).to_owned().into_any();
+                self.call_helper("zip_iterator", 1 + inner.len(), |this| {
+                    this.constant(&strict)?;
+                    this.values(inner)
+                })
+            }
+            IterVar::Map { function, inner } => self.call_type("builtins", "map", 1 + inner.len(), |this| {
+                this.value(*function)?;
+                this.values(inner)
+            }),
+            IterVar::Filter { function, inner } => self.call_type("builtins", "filter", 2, |this| {
+                match function {
+                    Some(function) => this.value(*function)?,
+                    None => this.constant(&this.t.py.None().into_bound(this.t.py))?,
+                }
+                this.value(*inner)
+            }),
+            IterVar::Tensor { over, index } => {
+                let len = crate::simulator::operators::len(self.t, *over).map_err(|_| Break::internal("a tensor without a length"))?;
+                self.call_helper("tensor_iterator", 3, |this| {
+                    this.value(*over)?;
+                    this.int(*index as i64)?;
+                    this.int(len)
+                })
+            }
+            IterVar::Done => self.call_type("builtins", "iter", 1, |this| {
+                this.code.op("BUILD_TUPLE", 0)?;
+                Ok(())
+            }),
+            IterVar::Generator { .. } => Err(Break::new(BreakKind::Construct, "a running generator is live at the break")),
+        }
+    }
+
+    fn cell(&mut self, id: VarId, content: &CellVar) -> Result<bool, Break> {
+        self.call_type("types", "CellType", 0, |_| Ok(()))?;
+        self.keep(id)?;
+        if let CellVar::Full(value) = content {
+            self.call_helper("set_cell", 2, |this| {
+                this.value(id)?;
+                this.value(*value)
+            })?;
+            self.code.op("POP_TOP", 0)?;
+        }
+        Ok(true)
+    }
+
+    fn function(&mut self, new: &NewFunction) -> Emit {
+        let names = PyTuple::new(self.t.py, new.attrs.iter().map(|(name, _)| &**name).collect::<Vec<_>>())?.into_any();
+        let none = self.t.py.None().into_bound(self.t.py);
+        self.call_helper("make_function", 7 + new.attrs.len(), |this| {
+            this.code.load_const(&new.code)?;
+            this.code.load_const(&new.globals)?;
+            for part in [new.defaults, new.kwdefaults, new.annotations] {
+                match part {
+                    Some(part) => this.value(part)?,
+                    None => this.constant(&none)?,
+                }
+            }
+            this.values(&new.closure)?;
+            this.code.op("BUILD_TUPLE", new.closure.len() as u32)?;
+            this.constant(&names)?;
+            let values: Vec<VarId> = new.attrs.iter().map(|(_, value)| *value).collect();
+            this.values(&values)
+        })
+    }
+
+    fn object(&mut self, id: VarId, object: &ObjectVar) -> Result<bool, Break> {
+        match object.base {
+            Some(args) => self.call_helper("new_exception", 2, |this| {
+                this.code.load_const(&object.class)?;
+                this.value(args)
+            })?,
+            None => self.call_helper("new_object", 1, |this| Ok(this.code.load_const(&object.class)?))?,
+        }
+        self.keep(id)?;
+        self.writes(id, object)?;
+        Ok(true)
+    }
+
+    /// Replays attribute writes on the object `id`.
+    pub fn writes(&mut self, id: VarId, object: &ObjectVar) -> Emit {
+        for write in &object.writes {
+            let name = pyo3::types::PyString::intern(self.t.py, &write.name).into_any();
+            match write.value {
+                Some(value) => self.call_helper("set_attribute", 3, |this| {
+                    this.value(id)?;
+                    this.constant(&name)?;
+                    this.value(value)
+                })?,
+                None => self.call_helper("delete_attribute", 2, |this| {
+                    this.value(id)?;
+                    this.constant(&name)
+                })?,
+            }
+            self.code.op("POP_TOP", 0)?;
+        }
+        Ok(())
+    }
+
+    fn context(&mut self, context: &ContextVar) -> Emit {
+        match context {
+            ContextVar::GradMode { make: (callable, args), .. } | ContextVar::Null { make: (callable, args), .. } => {
+                self.code.begin_call(callable)?;
+                self.values(args)?;
+                Ok(self.code.call(args.len())?)
+            }
+            ContextVar::AutoCast { callable, args, kwargs, .. } => {
+                self.with_names("call_with", args, kwargs, |this| Ok(this.code.load_const(callable)?))
+            }
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! The plan for one translation.
+
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+
+use crate::bytecode::{live_locals, Code, ExceptionEntry, Instr, ResumeSpec, Version};
+use crate::graph::SymbolId;
+use crate::obj::Obj;
+use crate::reason::{Break, BreakKind};
+use crate::simulator::{BreakPoint, Outcome, Tracer};
+use crate::tracker::TrackerRef;
+use crate::variables::{Kind, VarId};
+
+use super::direct::{self, OutTree};
+use super::reconstruct::{Demand, Emitter};
+use super::{effects, native};
+
+/// Makes (or finds) the callable of a resume function; with it the position, in code units, that
+/// the instruction of the given index has in its code.
+pub type ResumeFactory<'a> = dyn FnMut(ResumeSpec, usize) -> Result<(Obj, usize), Break> + 'a;
+
+/// How a hit runs.
+#[derive(Clone, Debug)]
+pub enum Plan {
+    /// Run the graph and build the result in Rust.
+    Direct(OutTree),
+    /// Run the graph, then call this function with (slots, outputs).
+    Code(Obj),
+}
+
+/// A plan, and what it needs.
+pub struct Emission {
+    /// The plan.
+    pub plan: Plan,
+    /// Trackers whose values it is given.
+    pub slots: Vec<TrackerRef>,
+    /// Symbols the graph must output.
+    pub outputs: Vec<SymbolId>,
+}
+
+/// Makes the plan for the outcome of a simulation.
+///
+/// # Errors
+/// A [`Break`] when some live value cannot be rebuilt: the frame then runs natively.
+pub fn generate(
+    t: &mut Tracer<'_>,
+    code: &Code,
+    globals: &Obj,
+    outcome: &Outcome,
+    resume: &mut ResumeFactory<'_>,
+) -> Result<Emission, Break> {
+    if let (Outcome::Return(value), false) = (outcome, effects::any(t)) {
+        let mut demand = Demand::default();
+        if let Some(tree) = direct::tree(t, &mut demand, *value, &mut Vec::new()) {
+            return Ok(finish(Plan::Direct(tree), demand));
+        }
+    }
+    let py = t.py;
+    let mut e = Emitter::new(t, code)?;
+    match outcome {
+        Outcome::Return(value) => {
+            e.prepare(*value)?;
+            effects::emit(&mut e)?;
+            e.value(*value)?;
+            e.code.op("RETURN_VALUE", 0)?;
+        }
+        Outcome::Break(at) => break_here(&mut e, code, at, resume)?,
+    }
+    let made = e.code.code.to_py(py)?;
+    let function = function(py, made.as_any(), globals)?;
+    Ok(finish(Plan::Code(function), e.demand))
+}
+
+fn finish(plan: Plan, demand: Demand) -> Emission {
+    Emission { plan, slots: demand.slots.into_iter().collect(), outputs: demand.outputs.into_iter().collect() }
+}
+
+/// A function object; cells for free variables are placeholders, which resume code overwrites.
+pub fn function(py: Python<'_>, code: &Bound<'_, PyAny>, globals: &Obj) -> PyResult<Obj> {
+    let types = py.import("types")?;
+    let cell = types.getattr("CellType")?;
+    let count = code.getattr("co_freevars")?.len()?;
+    let cells = (0..count).map(|_| cell.call0()).collect::<PyResult<Vec<_>>>()?;
+    let kwargs = PyDict::new(py);
+    if count > 0 {
+        kwargs.set_item("closure", PyTuple::new(py, cells)?)?;
+    }
+    Ok(Obj::from(types.getattr("FunctionType")?.call((code, globals.bind(py)), Some(&kwargs))?))
+}
+
+fn break_here(e: &mut Emitter<'_, '_>, code: &Code, at: &BreakPoint, resume: &mut ResumeFactory<'_>) -> Result<(), Break> {
+    let last = &code.instructions[at.end - 1];
+    let method_load = matches!(last.instr, Instr::LoadAttr { method: true, .. });
+    let (pops, pushes) = if method_load { (1, 1) } else { effect_of(&last.instr)? };
+    let Some(split) = at.stack.len().checked_sub(pops) else {
+        return Err(Break::internal("the stack is too short for the instruction that breaks"));
+    };
+    let (rest, operands) = at.stack.split_at(split);
+
+    let handler = code.exception_table.iter().find(|entry| entry.start <= at.start && at.start < entry.end).copied();
+    let mut arms = Vec::new();
+    if last.instr.falls_through() {
+        arms.push(Arm::new(code, at, rest, at.end));
+    }
+    let version = e.code.version();
+    if let Some(target) = last.instr.target() {
+        let skip = if matches!(last.instr, Instr::ForIter { .. }) { native::skipped_at_loop_end(version).len() } else { 0 };
+        arms.push(Arm::new(code, at, rest, target + skip));
+    }
+    let handler = handler.map(|entry| (entry, Arm::new(code, at, &rest[..(entry.depth as usize).min(rest.len())], entry.target)));
+    for arm in arms.iter().chain(handler.iter().map(|(_, arm)| arm)) {
+        for id in arm.rest.iter().chain(arm.live.iter().map(|(_, id)| id)) {
+            e.prepare(*id)?;
+        }
+    }
+    for id in operands {
+        e.prepare(*id)?;
+    }
+    effects::emit(e)?;
+    enter_contexts(e, &at.stack)?;
+
+    e.code.loc = last.loc;
+    e.values(operands)?;
+    let start = e.code.here();
+    if method_load {
+        let Instr::LoadAttr { name, .. } = last.instr else { return Err(Break::internal("not an attribute")) };
+        let name = code.names[name as usize].clone();
+        e.code.load_attr(&name)?;
+    } else {
+        copy_group(e, code, at)?;
+    }
+    let end = e.code.here();
+    let jump = last.instr.target().map(|_| end - 1);
+    let mut arms = arms.into_iter();
+    if last.instr.falls_through() {
+        if let Some(arm) = arms.next() {
+            let nulls: &[bool] = match (method_load, version) {
+                (false, _) => &[],
+                (true, Version::V313) => &[false, true],
+                (true, _) => &[true, false],
+            };
+            let made = if nulls.is_empty() { vec![false; pushes] } else { nulls.to_vec() };
+            arm.emit(e, &made, 0, resume)?;
+        }
+    }
+    if let (Some(jump), Some(arm)) = (jump, arms.next()) {
+        e.code.jump_here(jump)?;
+        if matches!(last.instr, Instr::ForIter { .. }) {
+            for name in native::skipped_at_loop_end(version) {
+                e.code.op(name, 0)?;
+            }
+        }
+        arm.emit(e, &vec![false; native::jump_pushes(&last.instr)], 0, resume)?;
+    }
+    if let Some((entry, arm)) = handler {
+        let target = e.code.here();
+        e.code.code.exception_table.push(ExceptionEntry { start, end, target, depth: 0, lasti: entry.lasti });
+        if entry.lasti {
+            // [lasti, exception]: the position is replaced by the one in the resume code.
+            e.code.op("SWAP", 2)?;
+            e.code.op("POP_TOP", 0)?;
+        }
+        arm.emit(e, if entry.lasti { &[false, false] } else { &[false] }, at.start + 1, resume)?;
+    }
+    Ok(())
+}
+
+fn effect_of(instr: &Instr) -> Result<(usize, usize), Break> {
+    native::effect(instr).ok_or_else(|| Break::new(BreakKind::Construct, format!("a break at {instr:?}")))
+}
+
+/// Really enters the context managers that the simulator had entered, outermost first.
+fn enter_contexts(e: &mut Emitter<'_, '_>, stack: &[VarId]) -> Result<(), Break> {
+    for id in stack {
+        if let Kind::ContextMethod { context, exit: true } = *e.t.vars.kind(*id) {
+            e.call_helper("enter", 1, |e| e.value(context))?;
+            e.code.op("POP_TOP", 0)?;
+        }
+    }
+    Ok(())
+}
+
+fn copy_group(e: &mut Emitter<'_, '_>, code: &Code, at: &BreakPoint) -> Result<(), Break> {
+    for index in at.start..at.end {
+        let mut copy = code.instructions[index].clone();
+        match &copy.instr {
+            Instr::KwNames { index } => copy.arg = e.code.constant(&code.consts[*index as usize]),
+            Instr::StoreAttr { name } | Instr::DeleteAttr { name } | Instr::ImportName { name } | Instr::ImportFrom { name } => {
+                copy.arg = e.code.name(&code.names[*name as usize]);
+            }
+            Instr::LoadAttr { name, .. } => {
+                let name = code.names[*name as usize].clone();
+                e.code.load_attr(&name)?;
+                continue;
+            }
+            _ => {}
+        }
+        e.code.raw(copy);
+    }
+    Ok(())
+}
+
+/// One way on after the native instruction.
+struct Arm {
+    at: usize,
+    rest: Vec<VarId>,
+    live: Vec<(usize, VarId)>,
+    nulls: Vec<bool>,
+}
+
+impl Arm {
+    fn new(code: &Code, point: &BreakPoint, rest: &[VarId], at: usize) -> Self {
+        let mut slots = live_locals(code, at);
+        // super() without arguments looks at the first argument and at `__class__`.
+        for (slot, known) in code.localsplus.iter().enumerate() {
+            let class = known.kind.free && &*known.name == "__class__";
+            if (class || slot == 0 && code.argcount > 0) && !slots.contains(&slot) {
+                slots.push(slot);
+            }
+        }
+        slots.sort_unstable();
+        let live = slots.into_iter().filter_map(|slot| Some((slot, point.locals.get(slot).copied().flatten()?))).collect();
+        Self { at, rest: rest.to_vec(), live, nulls: Vec::new() }
+    }
+
+    /// Emits the call of the resume function. On the stack are the results of the native
+    /// instruction; `made` says which of the items it pushed are NULL (those are not there).
+    fn emit(mut self, e: &mut Emitter<'_, '_>, made: &[bool], raised_at: usize, resume: &mut ResumeFactory<'_>) -> Result<(), Break> {
+        self.nulls = self.rest.iter().map(|id| matches!(e.t.vars.kind(*id), Kind::Null)).collect();
+        self.nulls.extend(made);
+        let live = self.live.iter().map(|(slot, _)| *slot).collect();
+        let spec = ResumeSpec { at: self.at, nulls: self.nulls, live };
+        let lasti = raised_at.checked_sub(1);
+        let (callable, position) = resume(spec, lasti.unwrap_or(0))?;
+        let mut results = Vec::new();
+        let on_stack = made.iter().filter(|null| !**null).count();
+        let replaced = usize::from(lasti.is_some() && made.len() == 2);
+        for index in 0..on_stack - replaced {
+            let local = e.code.local(&format!(".result_{index}_{}", e.code.here()));
+            e.code.store(local)?;
+            results.push(local);
+        }
+        results.reverse();
+        e.code.begin_call(&callable)?;
+        let live: Vec<VarId> = self.live.iter().map(|(_, id)| *id).collect();
+        e.values(&live)?;
+        let mut argc = live.len();
+        for id in &self.rest {
+            if !matches!(e.t.vars.kind(*id), Kind::Null) {
+                e.value(*id)?;
+                argc += 1;
+            }
+        }
+        if replaced == 1 {
+            let position = pyo3::types::PyInt::new(e.t.py, position).into_any();
+            e.constant(&position)?;
+            argc += 1;
+        }
+        for local in &results {
+            e.code.load(*local)?;
+            argc += 1;
+        }
+        e.code.call(argc)?;
+        e.code.op("RETURN_VALUE", 0)?;
+        Ok(())
+    }
+}

@@ -1,0 +1,273 @@
+//! [`GuardCompiler`] and its native implementation: a flat program over slots.
+
+use std::sync::Arc;
+
+use pyo3::ffi;
+use pyo3::prelude::*;
+use rustc_hash::FxHashMap;
+use smallvec::{smallvec, SmallVec};
+
+use crate::obj::Obj;
+use crate::tracker::{FunctionField, Tracker, TrackerRef};
+
+use super::layer_state::LayerSnapshot;
+use super::native::{self, GlobalState, WeakOrStrong};
+use super::{GuardKind, GuardSet, TensorGuard};
+
+type Ptr = *mut ffi::PyObject;
+
+/// What guards are evaluated on: borrowed references that live for the call.
+#[derive(Clone, Copy)]
+pub struct GuardInputs<'a> {
+    /// The frame's fast locals, arguments bound.
+    pub locals: &'a [Ptr],
+    /// The running function's closure: a tuple of cells, or null.
+    pub closure: Ptr,
+}
+
+/// Values of the requested trackers, borrowed.
+pub type Slots = SmallVec<[Ptr; 16]>;
+
+/// Guards, ready to be evaluated.
+pub trait CompiledGuard: Send + Sync {
+    /// The values of the requested trackers when all guards hold; else which guard failed (its
+    /// index; one past the last is the global state).
+    fn check(&self, py: Python<'_>, inputs: GuardInputs<'_>) -> Result<Slots, usize>;
+
+    /// The guards as readable text, in order.
+    fn describe(&self) -> Vec<String>;
+}
+
+/// Turns guards into something that can be evaluated.
+pub trait GuardCompiler {
+    /// Compiles `guards`; `slots` are the trackers whose values are wanted.
+    ///
+    /// # Errors
+    /// When an object cannot be recorded.
+    fn compile(
+        &self,
+        py: Python<'_>,
+        guards: &GuardSet,
+        slots: &[TrackerRef],
+        state: &GlobalState,
+    ) -> PyResult<Box<dyn CompiledGuard>>;
+}
+
+enum Load {
+    Local(usize),
+    FreeCell(usize),
+    Const(Obj),
+    CellContents(usize),
+    TypeOf(usize),
+    InstanceDict(usize),
+    DictItem(usize, Py<PyAny>),
+    Nothing,
+    ListItem(usize, usize),
+    TupleItem(usize, usize),
+    TypeAttr(usize, Py<PyAny>),
+    Member(usize, Py<PyAny>),
+    Function(usize, FunctionField),
+    MethodPart(usize, bool),
+}
+
+enum Check {
+    Present,
+    Absent,
+    TypeIs(Obj),
+    Is(WeakOrStrong),
+    ConstEq(Obj),
+    Len(usize),
+    DictKeys(Vec<Py<PyAny>>),
+    Tensor(TensorGuard),
+    SameAs(usize),
+    Layer(LayerSnapshot),
+    Never,
+}
+
+enum Step {
+    Load(Load),
+    Check { slot: usize, check: Check, guard: usize },
+}
+
+/// The native guard compiler.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NativeGuardCompiler;
+
+/// A guard program.
+pub struct NativeGuards {
+    state: GlobalState,
+    steps: Vec<Step>,
+    loads: usize,
+    distinct: Vec<usize>,
+    outputs: Vec<usize>,
+    texts: Vec<String>,
+}
+
+#[derive(Default)]
+struct Builder {
+    steps: Vec<Step>,
+    slots: FxHashMap<TrackerRef, usize>,
+}
+
+impl Builder {
+    fn slot(&mut self, py: Python<'_>, tracker: &TrackerRef) -> usize {
+        if let Some(slot) = self.slots.get(tracker) {
+            return *slot;
+        }
+        let base = tracker.base().map_or(0, |base| self.slot(py, base));
+        let text = |name: &Arc<str>| pyo3::types::PyString::intern(py, name).into_any().unbind();
+        let load = match &**tracker {
+            Tracker::Local { index, .. } => Load::Local(*index),
+            Tracker::FreeCell { index, .. } => Load::FreeCell(*index),
+            Tracker::Const(object) => Load::Const(object.clone()),
+            Tracker::CellContents(_) => Load::CellContents(base),
+            Tracker::TypeOf(_) => Load::TypeOf(base),
+            Tracker::InstanceDict(_) => Load::InstanceDict(base),
+            Tracker::DictItem(_, key) => Load::DictItem(base, native::key_object(py, key)),
+            Tracker::DictKeyAt(..) => Load::Nothing,
+            Tracker::ListItem(_, index) | Tracker::DequeItem(_, index) => Load::ListItem(base, *index),
+            Tracker::TupleItem(_, index) => Load::TupleItem(base, *index),
+            Tracker::TypeAttr(_, name) => Load::TypeAttr(base, text(name)),
+            Tracker::Member(_, name) | Tracker::NativeAttr(_, name) => Load::Member(base, text(name)),
+            Tracker::Function(_, field) => Load::Function(base, field.clone()),
+            Tracker::MethodSelf(_) => Load::MethodPart(base, true),
+            Tracker::MethodFunc(_) => Load::MethodPart(base, false),
+        };
+        let slot = self.slots.len();
+        self.slots.insert(tracker.clone(), slot);
+        self.steps.push(Step::Load(load));
+        slot
+    }
+}
+
+impl GuardCompiler for NativeGuardCompiler {
+    fn compile(
+        &self,
+        py: Python<'_>,
+        guards: &GuardSet,
+        slots: &[TrackerRef],
+        state: &GlobalState,
+    ) -> PyResult<Box<dyn CompiledGuard>> {
+        let mut builder = Builder::default();
+        let mut texts = Vec::with_capacity(guards.len());
+        for (index, guard) in guards.iter().enumerate() {
+            texts.push(super::expression::text(py, guard));
+            let slot = builder.slot(py, &guard.tracker);
+            let check = match &guard.kind {
+                GuardKind::Present => Check::Present,
+                GuardKind::Absent => Check::Absent,
+                GuardKind::TypeIs(class) => Check::TypeIs(class.clone()),
+                GuardKind::Is(object) => Check::Is(WeakOrStrong::new(py, object)),
+                GuardKind::ConstEq(object) => Check::ConstEq(object.clone()),
+                GuardKind::Len(len) => Check::Len(*len),
+                GuardKind::DictKeys(keys) => {
+                    Check::DictKeys(keys.iter().map(|key| native::key_object(py, key)).collect())
+                }
+                GuardKind::Tensor(tensor) => Check::Tensor(tensor.clone()),
+                GuardKind::SameAs(other) => Check::SameAs(builder.slot(py, other)),
+                GuardKind::LayerState(layer) => match LayerSnapshot::record(layer.bind(py))? {
+                    Some(snapshot) => Check::Layer(snapshot),
+                    None => Check::Never,
+                },
+                GuardKind::Never => Check::Never,
+            };
+            builder.steps.push(Step::Check { slot, check, guard: index });
+        }
+        let distinct: Vec<usize> = guards.distinct().map(|tracker| builder.slot(py, tracker)).collect();
+        let outputs = slots.iter().map(|tracker| builder.slot(py, tracker)).collect();
+        let loads = builder.slots.len();
+        Ok(Box::new(NativeGuards { state: state.clone(), steps: builder.steps, loads, distinct, outputs, texts }))
+    }
+}
+
+fn load(py: Python<'_>, load: &Load, inputs: GuardInputs<'_>, slots: &[Ptr]) -> Ptr {
+    let base = |slot: &usize| slots[*slot];
+    let from = |slot: &usize, read: &dyn Fn(Ptr) -> Ptr| {
+        let object = base(slot);
+        if object.is_null() { object } else { read(object) }
+    };
+    match load {
+        Load::Local(index) => inputs.locals.get(*index).copied().unwrap_or(std::ptr::null_mut()),
+        Load::FreeCell(index) if inputs.closure.is_null() => {
+            let _ = index;
+            std::ptr::null_mut()
+        }
+        Load::FreeCell(index) => native::tuple_item(inputs.closure, *index),
+        Load::Const(object) => object.as_ptr(),
+        Load::CellContents(slot) => from(slot, &native::cell_contents),
+        Load::TypeOf(slot) => from(slot, &native::type_of),
+        Load::InstanceDict(slot) => from(slot, &|object| native::instance_dict(py, object)),
+        Load::DictItem(slot, key) => from(slot, &|dict| native::dict_item(dict, key.as_ptr())),
+        Load::Nothing => std::ptr::null_mut(),
+        Load::ListItem(slot, index) => from(slot, &|list| native::list_item(list, *index)),
+        Load::TupleItem(slot, index) => from(slot, &|tuple| native::tuple_item(tuple, *index)),
+        Load::TypeAttr(slot, name) => from(slot, &|class| native::type_attr(class, name.as_ptr())),
+        Load::Member(slot, name) => from(slot, &|object| native::member(py, object, name.as_ptr())),
+        Load::Function(slot, field) => from(slot, &|function| native::function_field(function, field)),
+        Load::MethodPart(slot, receiver) => from(slot, &|method| native::method_part(method, *receiver)),
+    }
+}
+
+fn holds(py: Python<'_>, check: &Check, object: Ptr, slots: &[Ptr]) -> bool {
+    if object.is_null() {
+        return matches!(check, Check::Absent);
+    }
+    match check {
+        Check::Present => true,
+        Check::Absent | Check::Never => false,
+        Check::TypeIs(class) => native::type_of(object) == class.as_ptr(),
+        Check::Is(known) => known.is(object),
+        Check::ConstEq(constant) => native::const_equal(py, object, constant.as_ptr()),
+        Check::Len(len) => native::length(object) == Some(*len),
+        Check::DictKeys(keys) => native::dict_keys_are(object, keys),
+        Check::Tensor(guard) => native::tensor_matches(py, object, guard),
+        Check::SameAs(other) => object == slots[*other],
+        Check::Layer(snapshot) => snapshot.holds(py),
+    }
+}
+
+impl CompiledGuard for NativeGuards {
+    fn check(&self, py: Python<'_>, inputs: GuardInputs<'_>) -> Result<Slots, usize> {
+        if !self.state.matches(py) {
+            return Err(self.texts.len());
+        }
+        let mut slots: SmallVec<[Ptr; 128]> = SmallVec::with_capacity(self.loads);
+        for step in &self.steps {
+            match step {
+                Step::Load(what) => {
+                    let value = load(py, what, inputs, &slots);
+                    slots.push(value);
+                }
+                Step::Check { slot, check, guard } => {
+                    if !holds(py, check, slots[*slot], &slots) {
+                        return Err(*guard);
+                    }
+                }
+            }
+        }
+        if !all_distinct(&self.distinct, &slots) {
+            return Err(self.texts.len());
+        }
+        let mut outputs: Slots = smallvec![];
+        for slot in &self.outputs {
+            if slots[*slot].is_null() {
+                return Err(self.texts.len());
+            }
+            outputs.push(slots[*slot]);
+        }
+        Ok(outputs)
+    }
+
+    fn describe(&self) -> Vec<String> {
+        self.texts.clone()
+    }
+}
+
+fn all_distinct(which: &[usize], slots: &[Ptr]) -> bool {
+    if which.len() <= 8 {
+        return which.iter().enumerate().all(|(at, a)| which[..at].iter().all(|b| slots[*a] != slots[*b]));
+    }
+    let mut seen: Vec<Ptr> = which.iter().map(|slot| slots[*slot]).collect();
+    seen.sort_unstable();
+    seen.windows(2).all(|pair| pair[0] != pair[1])
+}

@@ -1,0 +1,86 @@
+//! Guards as Python expressions, for `explain` and for logs.
+
+use itertools::Itertools;
+use pyo3::prelude::*;
+
+use crate::tracker::{Tracker, TrackerRef};
+
+use super::native::GlobalState;
+use super::{CompiledGuard, Guard, GuardCompiler, GuardInputs, GuardKind, GuardSet, NativeGuardCompiler};
+
+/// Compiles guards to text; evaluating them is left to the native compiler.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ExpressionGuardCompiler;
+
+struct Expressions {
+    native: Box<dyn CompiledGuard>,
+    texts: Vec<String>,
+}
+
+impl GuardCompiler for ExpressionGuardCompiler {
+    fn compile(
+        &self,
+        py: Python<'_>,
+        guards: &GuardSet,
+        slots: &[TrackerRef],
+        state: &GlobalState,
+    ) -> PyResult<Box<dyn CompiledGuard>> {
+        let native = NativeGuardCompiler.compile(py, guards, slots, state)?;
+        let texts = guards.iter().map(|guard| text(py, guard)).collect();
+        Ok(Box::new(Expressions { native, texts }))
+    }
+}
+
+impl CompiledGuard for Expressions {
+    fn check(&self, py: Python<'_>, inputs: GuardInputs<'_>) -> Result<super::compile::Slots, usize> {
+        self.native.check(py, inputs)
+    }
+
+    fn describe(&self) -> Vec<String> {
+        self.texts.clone()
+    }
+}
+
+fn path(py: Python<'_>, tracker: &Tracker) -> String {
+    match tracker {
+        Tracker::Const(object) => {
+            let object = object.bind(py);
+            let name = object.getattr("__name__").or_else(|_| object.get_item("__name__"));
+            name.map_or_else(|_| tracker.to_string(), |name| name.to_string())
+        }
+        Tracker::DictItem(base, key) => match &**base {
+            Tracker::InstanceDict(owner) => format!("{}.{}", path(py, owner), key.to_string().trim_matches('"')),
+            _ => format!("{}[{key}]", path(py, base)),
+        },
+        Tracker::TypeAttr(base, name) => format!("{}.{name}", path(py, base)),
+        _ => tracker.to_string(),
+    }
+}
+
+/// One guard as text.
+pub fn text(py: Python<'_>, guard: &Guard) -> String {
+    let x = path(py, &guard.tracker);
+    let show = |object: &crate::obj::Obj| {
+        let object = object.bind(py);
+        object.getattr("__qualname__").and_then(|name| name.extract::<String>()).unwrap_or_else(|_| {
+            object.repr().map_or_else(|_| "?".to_owned(), |text| text.to_string().chars().take(60).collect())
+        })
+    };
+    match &guard.kind {
+        GuardKind::Present => format!("{x} exists"),
+        GuardKind::Absent => format!("{x} does not exist"),
+        GuardKind::TypeIs(class) => format!("type({x}) is {}", show(class)),
+        GuardKind::Is(object) => format!("{x} is {}", show(object)),
+        GuardKind::ConstEq(object) => format!("{x} == {}", show(object)),
+        GuardKind::Len(len) => format!("len({x}) == {len}"),
+        GuardKind::DictKeys(keys) => format!("list({x}) == [{}]", keys.iter().join(", ")),
+        GuardKind::Tensor(tensor) => {
+            let dims = tensor.dims.iter().map(|dim| dim.map_or("?".to_owned(), |dim| dim.to_string())).join(", ");
+            let (dtype, stop) = (tensor.dtype.as_str(), if tensor.stop_gradient { "True" } else { "False" });
+            format!("{x}.shape == [{dims}] and {x}.dtype == paddle.{dtype} and {x}.stop_gradient is {stop}")
+        }
+        GuardKind::SameAs(other) => format!("{x} is {}", path(py, other)),
+        GuardKind::LayerState(layer) => format!("{x}: state of {} unchanged", show(layer)),
+        GuardKind::Never => format!("{x} cannot be checked"),
+    }
+}

@@ -1,0 +1,186 @@
+//! [`LayerSnapshot`]: everything an opaque layer's `forward` may read, checked in one pass.
+//!
+//! Dictionaries carry a version that changes with every mutation (CPython 3.11 to 3.13). While a
+//! dictionary's version is the recorded one its content is the recorded content, so what hangs below
+//! it is alive and known, and the walk goes parents first without looking at values.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDict, PyList};
+
+use crate::graph::TensorMeta;
+use crate::obj::Obj;
+use crate::paddle::{tensor_meta, Paddle};
+
+use super::native::{self, WeakOrStrong};
+use super::TensorGuard;
+
+type Ptr = *mut ffi::PyObject;
+
+enum Expected {
+    Const(Obj),
+    Same(WeakOrStrong),
+}
+
+/// One dictionary of the tree.
+struct Namespace {
+    /// The layer whose `__dict__` it is; null for registries, which the parent's content pins.
+    owner: usize,
+    dict: usize,
+    version: AtomicU64,
+    items: Vec<(Obj, Expected)>,
+}
+
+/// The state of a layer and of everything below it.
+pub struct LayerSnapshot {
+    namespaces: Vec<Namespace>,
+    lists: Vec<(usize, Vec<usize>)>,
+    tensors: Vec<(usize, TensorGuard)>,
+}
+
+/// `ma_version_tag` of `PyDictObject`, after `ma_used`.
+fn version_of(dict: usize) -> u64 {
+    // SAFETY: the caller knows the dict to be alive; the field lies at this offset in 3.11, 3.12 and 3.13.
+    unsafe { (dict as *const u8).add(std::mem::size_of::<ffi::PyObject>() + 8).cast::<u64>().read() }
+}
+
+static VERSIONS_WORK: PyOnceLock<bool> = PyOnceLock::new();
+
+/// Whether every way of writing an attribute changes the version: tried on a class of our own.
+fn versions_work(py: Python<'_>) -> bool {
+    *VERSIONS_WORK.get_or_init(py, || {
+        let probe = || -> PyResult<bool> {
+            let source = c"
+class Probe:
+    def __init__(self):
+        self.x = 0
+        self.y = 0
+def write(probe, value):
+    probe.x = value
+probe = Probe()
+namespace = probe.__dict__
+";
+            let globals = PyDict::new(py);
+            py.run(source, Some(&globals), None)?;
+            let get = |name: &str| globals.get_item(name)?.ok_or_else(|| pyo3::exceptions::PyKeyError::new_err(name.to_owned()));
+            let (write, probe, namespace) = (get("write")?, get("probe")?, get("namespace")?);
+            let dict = namespace.as_ptr() as usize;
+            for round in 0..200 {
+                let before = version_of(dict);
+                write.call1((&probe, round))?;
+                let between = version_of(dict);
+                namespace.set_item("y", round)?;
+                if before == between || between == version_of(dict) {
+                    return Ok(false);
+                }
+            }
+            Ok(true)
+        };
+        probe().unwrap_or(false)
+    })
+}
+
+impl LayerSnapshot {
+    /// Records the state of `layer` now. `None` when it holds something that cannot be recorded.
+    pub fn record(layer: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
+        let mut this = Self { namespaces: Vec::new(), lists: Vec::new(), tensors: Vec::new() };
+        Ok(this.add_layer(layer)?.then_some(this))
+    }
+
+    fn add_layer(&mut self, layer: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let py = layer.py();
+        let Ok(dict) = layer.getattr("__dict__")?.cast_into::<PyDict>() else { return Ok(false) };
+        if !self.add_dict(layer.as_ptr() as usize, &dict)? {
+            return Ok(false);
+        }
+        for (_, value) in dict.iter() {
+            if let Ok(list) = value.cast::<PyList>() {
+                self.lists.push((list.as_ptr() as usize, list.iter().map(|item| item.as_ptr() as usize).collect()));
+            }
+        }
+        for which in ["_parameters", "_buffers", "_sub_layers", "_forward_pre_hooks", "_forward_post_hooks"] {
+            let Some(found) = dict.get_item(which)? else { return Ok(false) };
+            let Ok(registry) = found.cast_into::<PyDict>() else { return Ok(false) };
+            if !self.add_dict(0, &registry)? {
+                return Ok(false);
+            }
+            if which == "_sub_layers" {
+                for (_, child) in registry.iter() {
+                    if !child.is_none() && !(Paddle::get(py)?.is_layer(&child) && self.add_layer(&child)?) {
+                        return Ok(false);
+                    }
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    fn add_dict(&mut self, owner: usize, dict: &Bound<'_, PyDict>) -> PyResult<bool> {
+        let py = dict.py();
+        let mut items = Vec::with_capacity(dict.len());
+        for (key, value) in dict.iter() {
+            if Paddle::get(py)?.is_tensor(&value) {
+                let Some(meta) = tensor_meta(&value) else { return Ok(false) };
+                self.tensors.push((value.as_ptr() as usize, guard_of(&meta)));
+            }
+            let object = Obj::from(&value);
+            let plain = crate::simulator::tracer::is_plain_constant(&value);
+            let expected =
+                if plain { Expected::Const(object) } else { Expected::Same(WeakOrStrong::new(py, &object)) };
+            items.push((Obj::from(key), expected));
+        }
+        let address = dict.as_ptr() as usize;
+        self.namespaces.push(Namespace { owner, dict: address, version: AtomicU64::new(version_of(address)), items });
+        Ok(true)
+    }
+
+    /// Whether everything is as recorded.
+    pub fn holds(&self, py: Python<'_>) -> bool {
+        let gated = versions_work(py);
+        for namespace in &self.namespaces {
+            if namespace.owner != 0 && native::instance_dict(py, namespace.owner as Ptr) as usize != namespace.dict {
+                return false;
+            }
+            let version = version_of(namespace.dict);
+            if gated && version == namespace.version.load(Ordering::Relaxed) {
+                continue;
+            }
+            if !namespace.unchanged(py) {
+                return false;
+            }
+            namespace.version.store(version, Ordering::Relaxed);
+        }
+        let list_holds = |(list, items): &(usize, Vec<usize>)| {
+            native::length(*list as Ptr) == Some(items.len())
+                && items.iter().enumerate().all(|(at, item)| native::list_item(*list as Ptr, at) as usize == *item)
+        };
+        self.lists.iter().all(list_holds)
+            && self.tensors.iter().all(|(tensor, guard)| native::tensor_matches(py, *tensor as Ptr, guard))
+    }
+}
+
+impl Namespace {
+    fn unchanged(&self, py: Python<'_>) -> bool {
+        let dict = self.dict as Ptr;
+        native::length(dict) == Some(self.items.len())
+            && self.items.iter().all(|(key, expected)| {
+                let value = native::dict_item(dict, key.as_ptr());
+                !value.is_null()
+                    && match expected {
+                        Expected::Const(constant) => native::const_equal(py, value, constant.as_ptr()),
+                        Expected::Same(object) => object.is(value),
+                    }
+            })
+    }
+}
+
+fn guard_of(meta: &TensorMeta) -> TensorGuard {
+    TensorGuard {
+        dims: meta.shape.iter().map(|dim| Some(*dim)).collect(),
+        dtype: meta.dtype,
+        stop_gradient: meta.stop_gradient,
+    }
+}

@@ -1,0 +1,101 @@
+//! State outside of the frame that every translation relies on.
+
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+
+use crate::obj::Obj;
+
+/// Grad mode, AMP state, default dtype, device and static mode at entry.
+#[derive(Clone, Debug)]
+pub struct GlobalState {
+    dynamic: bool,
+    /// Whether gradients are recorded.
+    pub grad_enabled: bool,
+    amp_level: i64,
+    amp_dtype: String,
+    default_dtype: Obj,
+    place: Obj,
+}
+
+struct Sources {
+    variables: Obj,
+    framework: Obj,
+    helper: Obj,
+}
+
+static SOURCES: PyOnceLock<Sources> = PyOnceLock::new();
+
+fn sources(py: Python<'_>) -> PyResult<&'static Sources> {
+    SOURCES.get_or_try_init(py, || {
+        let framework = py.import("paddle.base.framework")?;
+        let helper = py.import("paddle.base.layer_helper_base")?.getattr("LayerHelperBase")?;
+        Ok(Sources {
+            variables: Obj::from(framework.getattr("global_var")?),
+            framework: Obj::from(framework.into_any()),
+            helper: Obj::from(helper),
+        })
+    })
+}
+
+impl GlobalState {
+    /// The state now.
+    ///
+    /// # Errors
+    /// When Paddle cannot be asked.
+    pub fn capture(py: Python<'_>) -> PyResult<Self> {
+        let sources = sources(py)?;
+        let tracer = sources.variables.bind(py).getattr(pyo3::intern!(py, "_dygraph_tracer_"))?;
+        let dynamic = !tracer.is_none();
+        let (mut grad_enabled, mut amp_level, mut amp_dtype) = (false, 0, String::new());
+        if dynamic {
+            grad_enabled = tracer.getattr(pyo3::intern!(py, "_has_grad"))?.is_truthy()?;
+            amp_level = tracer.getattr(pyo3::intern!(py, "_amp_level"))?.call_method0("__int__")?.extract()?;
+            if amp_level != 0 {
+                let lists = tracer.call_method0("_get_amp_op_list")?;
+                amp_dtype = format!("{} {lists}", tracer.getattr("_amp_dtype")?);
+            }
+        }
+        Ok(Self {
+            dynamic,
+            grad_enabled,
+            amp_level,
+            amp_dtype,
+            default_dtype: Obj::from(default_dtype(py, sources)?),
+            place: Obj::from(sources.framework.bind(py).getattr(pyo3::intern!(py, "_global_expected_place_"))?),
+        })
+    }
+
+    /// Whether programs may be built and run: not inside of static mode.
+    pub fn is_dynamic(&self) -> bool {
+        self.dynamic
+    }
+
+    /// Whether a translation made under this state may run now.
+    pub fn matches(&self, py: Python<'_>) -> bool {
+        Self::check(self, py).unwrap_or(false)
+    }
+
+    fn check(&self, py: Python<'_>) -> PyResult<bool> {
+        let sources = sources(py)?;
+        let tracer = sources.variables.bind(py).getattr(pyo3::intern!(py, "_dygraph_tracer_"))?;
+        if tracer.is_none() == self.dynamic {
+            return Ok(false);
+        }
+        if self.dynamic {
+            let level = tracer.getattr(pyo3::intern!(py, "_amp_level"))?;
+            let level: i64 = level.call_method0(pyo3::intern!(py, "__int__"))?.extract()?;
+            if level != self.amp_level || tracer.getattr(pyo3::intern!(py, "_has_grad"))?.is_truthy()? != self.grad_enabled {
+                return Ok(false);
+            }
+            if level != 0 && Self::capture(py)?.amp_dtype != self.amp_dtype {
+                return Ok(false);
+            }
+        }
+        let place = sources.framework.bind(py).getattr(pyo3::intern!(py, "_global_expected_place_"))?;
+        Ok(place.as_ptr() == self.place.as_ptr() && default_dtype(py, sources)?.eq(self.default_dtype.bind(py))?)
+    }
+}
+
+fn default_dtype<'py>(py: Python<'py>, sources: &Sources) -> PyResult<Bound<'py, PyAny>> {
+    sources.helper.bind(py).getattr(pyo3::intern!(py, "_LayerHelperBase__dtype"))
+}

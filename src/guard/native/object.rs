@@ -1,0 +1,303 @@
+//! Reads of Python objects that run no user code. Every function takes a live object and answers
+//! with a borrowed reference, or null when there is nothing to read.
+
+use pyo3::ffi;
+use pyo3::prelude::*;
+
+use crate::obj::Obj;
+use crate::tracker::{DictKey, FunctionField};
+
+type Ptr = *mut ffi::PyObject;
+
+/// `type(x)`
+pub fn type_of(object: Ptr) -> Ptr {
+    // SAFETY: the object is live.
+    unsafe { ffi::Py_TYPE(object).cast() }
+}
+
+/// The instance dictionary, made if it was not; null when the type has none.
+pub fn instance_dict(py: Python<'_>, object: Ptr) -> Ptr {
+    // SAFETY: the object is live; `PyObject_GenericGetDict` reads or makes its dictionary and runs no
+    // user code. The reference it returns is given back: the object keeps its dictionary.
+    unsafe {
+        if ffi::PyModule_Check(object) != 0 {
+            return ffi::PyModule_GetDict(object);
+        }
+        if ffi::PyType_Check(object) != 0 {
+            return std::ptr::null_mut();
+        }
+        let dict = ffi::PyObject_GenericGetDict(object, std::ptr::null_mut());
+        if dict.is_null() {
+            ffi::PyErr_Clear();
+            return dict;
+        }
+        let _ = py;
+        ffi::Py_DECREF(dict);
+        dict
+    }
+}
+
+/// `dict[key]` with `PyDict_GetItemWithError`; the key is an exact str, int, or hashed by identity.
+pub fn dict_item(dict: Ptr, key: Ptr) -> Ptr {
+    // SAFETY: both are live; the keys compared are never of a class with its own `__eq__`, except for
+    // other keys of the dict that collide, which dicts of this kind (namespaces) do not hold.
+    unsafe {
+        if ffi::PyDict_Check(dict) == 0 {
+            return std::ptr::null_mut();
+        }
+        let value = ffi::PyDict_GetItemWithError(dict, key);
+        if value.is_null() && !ffi::PyErr_Occurred().is_null() {
+            ffi::PyErr_Clear();
+        }
+        value
+    }
+}
+
+/// The key object for a [`DictKey`].
+pub fn key_object(py: Python<'_>, key: &DictKey) -> Py<PyAny> {
+    match key {
+        DictKey::Str(text) => pyo3::types::PyString::intern(py, text).into_any().unbind(),
+        DictKey::Int(number) => pyo3::types::PyInt::new(py, *number).into_any().unbind(),
+        DictKey::Identity(object) => object.py(py),
+    }
+}
+
+/// `list[index]` from its storage.
+pub fn list_item(list: Ptr, index: usize) -> Ptr {
+    // SAFETY: the index is checked against the live list's length.
+    unsafe {
+        if ffi::PyList_Check(list) == 0 || index >= ffi::PyList_GET_SIZE(list) as usize {
+            return std::ptr::null_mut();
+        }
+        ffi::PyList_GET_ITEM(list, index as isize)
+    }
+}
+
+/// `tuple[index]` from its storage.
+pub fn tuple_item(tuple: Ptr, index: usize) -> Ptr {
+    // SAFETY: as for lists.
+    unsafe {
+        if ffi::PyTuple_Check(tuple) == 0 || index >= ffi::PyTuple_GET_SIZE(tuple) as usize {
+            return std::ptr::null_mut();
+        }
+        ffi::PyTuple_GET_ITEM(tuple, index as isize)
+    }
+}
+
+/// The content of a cell.
+pub fn cell_contents(cell: Ptr) -> Ptr {
+    // SAFETY: the type is checked; the cell keeps its content while it is not changed, and nothing
+    // runs between this read and the use of the slot.
+    unsafe {
+        if ffi::PyCell_Check(cell) == 0 {
+            return std::ptr::null_mut();
+        }
+        let content = ffi::PyCell_Get(cell);
+        if !content.is_null() {
+            ffi::Py_DECREF(content);
+        }
+        content
+    }
+}
+
+extern "C" {
+    static mut PyMethod_Type: ffi::PyTypeObject;
+    fn _PyType_Lookup(class: *mut ffi::PyTypeObject, name: Ptr) -> Ptr;
+    fn PyFunction_GetCode(function: Ptr) -> Ptr;
+    fn PyFunction_GetGlobals(function: Ptr) -> Ptr;
+    fn PyFunction_GetDefaults(function: Ptr) -> Ptr;
+    fn PyFunction_GetKwDefaults(function: Ptr) -> Ptr;
+    fn PyFunction_GetClosure(function: Ptr) -> Ptr;
+    fn PyMethod_Self(method: Ptr) -> Ptr;
+    fn PyMethod_Function(method: Ptr) -> Ptr;
+}
+
+/// What `name` resolves to along the MRO, unbound.
+pub fn type_attr(class: Ptr, name: Ptr) -> Ptr {
+    // SAFETY: the type is checked; `_PyType_Lookup` answers with a borrowed reference and never raises
+    // for exact strings.
+    unsafe {
+        if ffi::PyType_Check(class) == 0 {
+            return std::ptr::null_mut();
+        }
+        _PyType_Lookup(class.cast(), name)
+    }
+}
+
+/// A field of a function object.
+pub fn function_field(function: Ptr, field: &FunctionField) -> Ptr {
+    // SAFETY: the type is checked; the accessors answer with borrowed references, null where the
+    // attribute reads `None`.
+    unsafe {
+        if ffi::PyFunction_Check(function) == 0 {
+            return std::ptr::null_mut();
+        }
+        let none_if_null = |value: Ptr| if value.is_null() { ffi::Py_None() } else { value };
+        match field {
+            FunctionField::Code => PyFunction_GetCode(function),
+            FunctionField::Globals => PyFunction_GetGlobals(function),
+            FunctionField::Defaults => none_if_null(PyFunction_GetDefaults(function)),
+            FunctionField::KwDefaults => none_if_null(PyFunction_GetKwDefaults(function)),
+            FunctionField::ClosureCell(index) => {
+                let cells = PyFunction_GetClosure(function);
+                if cells.is_null() { cells } else { tuple_item(cells, *index) }
+            }
+        }
+    }
+}
+
+/// `__self__` or `__func__` of a bound method.
+pub fn method_part(method: Ptr, receiver: bool) -> Ptr {
+    // SAFETY: the type is checked; the accessors borrow.
+    unsafe {
+        if ffi::Py_TYPE(method) != &raw mut PyMethod_Type {
+            return std::ptr::null_mut();
+        }
+        if receiver { PyMethod_Self(method) } else { PyMethod_Function(method) }
+    }
+}
+
+/// A `__slots__` member, read through its member descriptor.
+pub fn member(py: Python<'_>, object: Ptr, name: Ptr) -> Ptr {
+    let descriptor = type_attr(type_of(object), name);
+    if descriptor.is_null() {
+        return descriptor;
+    }
+    // SAFETY: member descriptors read a field; the object keeps the value, so the reference is given back.
+    unsafe {
+        if ffi::Py_TYPE(descriptor) != &raw mut ffi::PyMemberDescr_Type {
+            return std::ptr::null_mut();
+        }
+        let Some(get) = (*ffi::Py_TYPE(descriptor)).tp_descr_get else { return std::ptr::null_mut() };
+        let value = get(descriptor, object, type_of(object));
+        if value.is_null() {
+            ffi::PyErr_Clear();
+        } else {
+            ffi::Py_DECREF(value);
+        }
+        let _ = py;
+        value
+    }
+}
+
+/// `len(x)` of the builtin containers; `None` for other kinds.
+pub fn length(object: Ptr) -> Option<usize> {
+    // SAFETY: the object is live; sizes of builtin containers are read without user code.
+    unsafe {
+        let size = if ffi::PyList_Check(object) != 0 {
+            ffi::PyList_GET_SIZE(object)
+        } else if ffi::PyTuple_Check(object) != 0 {
+            ffi::PyTuple_GET_SIZE(object)
+        } else if ffi::PyDict_Check(object) != 0 {
+            ffi::PyDict_Size(object)
+        } else if ffi::PyAnySet_Check(object) != 0 {
+            ffi::PySet_Size(object)
+        } else {
+            return None;
+        };
+        usize::try_from(size).ok()
+    }
+}
+
+/// Whether both are the same constant: same exact type and value, floats by their bits.
+pub fn const_equal(py: Python<'_>, a: Ptr, b: Ptr) -> bool {
+    if a == b {
+        return true;
+    }
+    // SAFETY: both are live; only exact builtin immutable types are compared with `==`.
+    unsafe {
+        let class = ffi::Py_TYPE(a);
+        if class != ffi::Py_TYPE(b) {
+            return false;
+        }
+        if class == &raw mut ffi::PyFloat_Type {
+            return ffi::PyFloat_AS_DOUBLE(a).to_bits() == ffi::PyFloat_AS_DOUBLE(b).to_bits();
+        }
+        if class == &raw mut ffi::PyComplex_Type {
+            let (x, y) = (ffi::PyComplex_AsCComplex(a), ffi::PyComplex_AsCComplex(b));
+            return x.real.to_bits() == y.real.to_bits() && x.imag.to_bits() == y.imag.to_bits();
+        }
+        let plain = class == &raw mut ffi::PyLong_Type
+            || class == &raw mut ffi::PyUnicode_Type
+            || class == &raw mut ffi::PyBytes_Type;
+        if plain || class == &raw mut ffi::PyRange_Type || class == &raw mut ffi::PySlice_Type {
+            let answer = ffi::PyObject_RichCompareBool(a, b, ffi::Py_EQ);
+            if answer < 0 {
+                ffi::PyErr_Clear();
+            }
+            let _ = py;
+            return answer == 1;
+        }
+        false
+    }
+}
+
+/// Whether objects of this type can be referenced weakly.
+pub fn is_weakly_referenced(value: &Bound<'_, PyAny>) -> bool {
+    value.get_type().getattr("__weakrefoffset__").and_then(|at| at.extract::<isize>()).is_ok_and(|at| at != 0)
+}
+
+/// An object to compare identities with: held weakly where its type allows.
+#[derive(Debug)]
+pub enum WeakOrStrong {
+    /// A weak reference.
+    Weak(Py<PyAny>),
+    /// A strong reference.
+    Strong(Obj),
+}
+
+impl WeakOrStrong {
+    /// Refers to `object`.
+    pub fn new(py: Python<'_>, object: &Obj) -> Self {
+        let value = object.bind(py);
+        let fixed = value.is_instance_of::<pyo3::types::PyType>() || value.is_instance_of::<pyo3::types::PyModule>();
+        if !fixed && is_weakly_referenced(value) {
+            if let Ok(weak) = py.import("weakref").and_then(|module| module.getattr("ref")).and_then(|make| make.call1((value,))) {
+                return Self::Weak(weak.unbind());
+            }
+        }
+        Self::Strong(object.clone())
+    }
+
+    /// Whether `object` is the one referred to.
+    pub fn is(&self, object: Ptr) -> bool {
+        match self {
+            Self::Strong(known) => known.as_ptr() == object,
+            // SAFETY: the weak reference is live; it answers with a borrowed reference (`None` once dead).
+            #[allow(deprecated)]
+            Self::Weak(weak) => unsafe { ffi::PyWeakref_GetObject(weak.as_ptr()) == object },
+        }
+    }
+}
+
+/// Whether the keys of a dict are these, in order: strings and ints by value, others by identity.
+pub fn dict_keys_are(dict: Ptr, keys: &[Py<PyAny>]) -> bool {
+    // SAFETY: the type is checked; `PyDict_Next` borrows, and comparing exact strings and ints runs no
+    // user code.
+    unsafe {
+        if ffi::PyDict_Check(dict) == 0 || ffi::PyDict_Size(dict) as usize != keys.len() {
+            return false;
+        }
+        let (mut position, mut key, mut value) = (0, std::ptr::null_mut(), std::ptr::null_mut());
+        let mut wanted = keys.iter();
+        while ffi::PyDict_Next(dict, &raw mut position, &raw mut key, &raw mut value) != 0 {
+            let Some(wanted) = wanted.next() else { return false };
+            if key == wanted.as_ptr() {
+                continue;
+            }
+            let class = ffi::Py_TYPE(key);
+            let plain = class == &raw mut ffi::PyUnicode_Type || class == &raw mut ffi::PyLong_Type;
+            if !plain || class != ffi::Py_TYPE(wanted.as_ptr()) {
+                return false;
+            }
+            let answer = ffi::PyObject_RichCompareBool(key, wanted.as_ptr(), ffi::Py_EQ);
+            if answer != 1 {
+                if answer < 0 {
+                    ffi::PyErr_Clear();
+                }
+                return false;
+            }
+        }
+        true
+    }
+}
