@@ -18,4 +18,5 @@ pub mod paddle;
 pub mod reason;
 pub mod simulator;
 pub mod tracker;
+pub mod translate;
 pub mod variables;

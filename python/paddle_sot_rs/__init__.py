@@ -1,1 +1,42 @@
-"""PaddleSOT in Rust."""
+"""PaddleSOT in Rust: turns dynamic PaddlePaddle code into static graphs at run time."""
+
+from __future__ import annotations
+
+from ._checks import check_environment as _check_environment
+
+_check_environment()
+
+from ._core import __version__, list_backends, unregister_backend  # noqa: E402
+from .api import (  # noqa: E402
+    allow_in_graph,
+    black_list,
+    disable,
+    graph_break,
+    is_compiling,
+    register_backend,
+    swap_backend,
+    to_static,
+)
+from .errors import GraphBreakError  # noqa: E402
+from .report import Explanation, GraphBreak, Stats, explain, reset, stats  # noqa: E402
+
+__all__ = [
+    "Explanation",
+    "GraphBreak",
+    "GraphBreakError",
+    "Stats",
+    "__version__",
+    "allow_in_graph",
+    "black_list",
+    "disable",
+    "explain",
+    "graph_break",
+    "is_compiling",
+    "list_backends",
+    "register_backend",
+    "reset",
+    "stats",
+    "swap_backend",
+    "to_static",
+    "unregister_backend",
+]

@@ -1,8 +1,27 @@
 //! The extension module `paddle_sot_rs._core`.
 
+mod records;
+mod registry;
+mod static_function;
+
 use pyo3::prelude::*;
 
 #[pymodule]
-fn _core(_module: &Bound<'_, PyModule>) -> PyResult<()> {
+fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    paddle_sot_backend_paddle::link();
+    paddle_sot_backend_eager::link();
+    // A second import in the same process finds the logger installed: that is fine.
+    let _ = pyo3_log::try_init();
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_class::<static_function::StaticFunction>()?;
+    module.add_class::<records::BreakRecord>()?;
+    module.add_class::<records::StatsRecord>()?;
+    module.add_class::<records::GraphRecord>()?;
+    module.add_class::<paddle_sot::translate::ResumeFunction>()?;
+    module.add_function(wrap_pyfunction!(registry::list_backends, module)?)?;
+    module.add_function(wrap_pyfunction!(registry::unregister_backend, module)?)?;
+    module.add_function(wrap_pyfunction!(registry::register_python_backend, module)?)?;
+    module.add_function(wrap_pyfunction!(registry::swap_python_backend, module)?)?;
+    module.add_function(wrap_pyfunction!(registry::tensor_reader, module)?)?;
     Ok(())
 }

@@ -6,7 +6,7 @@ mod traits;
 
 pub use error::BackendError;
 pub use registry::{
-    current, get, list, register, swap, unregister, BackendHandle, BackendRegistration,
+    clone_backend, current, get, list, register, swap, unregister, BackendHandle, BackendRegistration,
     RegistryError,
 };
 pub use traits::{

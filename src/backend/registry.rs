@@ -135,3 +135,8 @@ pub fn swap(
             .map_or_else(|| backend.clone(), |old| old.backend))
     })
 }
+
+/// A configuration of its own for one translated function.
+pub fn clone_backend(backend: &(dyn GraphBackend + 'static)) -> Box<dyn GraphBackend> {
+    dyn_clone::clone_box(backend)
+}

@@ -12,4 +12,4 @@ mod reduce;
 
 pub use direct::OutTree;
 pub use reconstruct::Emitter;
-pub use reduce::{generate, Emission, Plan, ResumeFactory};
+pub use reduce::{function, generate, Emission, Plan, ResumeFactory};

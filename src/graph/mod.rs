@@ -2,6 +2,7 @@
 
 mod function_graph;
 mod meta;
+mod print;
 mod sir;
 
 pub use function_graph::{FunctionGraph, GraphInput, GraphMark};

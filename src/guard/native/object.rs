@@ -301,3 +301,9 @@ pub fn dict_keys_are(dict: Ptr, keys: &[Py<PyAny>]) -> bool {
         true
     }
 }
+
+/// A new reference to a slot's value.
+pub fn to_bound(py: Python<'_>, object: Ptr) -> Bound<'_, PyAny> {
+    // SAFETY: slots hold objects that the arguments of the running call keep alive.
+    unsafe { Bound::from_borrowed_ptr(py, object) }
+}

@@ -1,0 +1,52 @@
+"""What must be true before the engine is loaded, and how logging is switched on."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import sysconfig
+
+_CATEGORIES = {
+    "graph_breaks": "graph_breaks",
+    "guards": "guards",
+    "recompiles": "recompiles",
+    "bytecode": "bytecode",
+    "ir": "ir",
+}
+
+
+def check_environment() -> None:
+    """Raises `ImportError`, naming what is unsupported and what to do."""
+    if not (3, 11) <= sys.version_info[:2] <= (3, 13):
+        raise ImportError(
+            f"paddle_sot_rs supports CPython 3.11, 3.12 and 3.13; this is {sys.version.split()[0]}"
+        )
+    if sysconfig.get_config_var("Py_GIL_DISABLED"):
+        raise ImportError("paddle_sot_rs does not support free-threaded Python; use a build with the GIL")
+    try:
+        import paddle
+    except ImportError as error:
+        raise ImportError(
+            "paddle_sot_rs needs PaddlePaddle: pip install 'paddlepaddle>=3.2,<3.4'"
+        ) from error
+    version = tuple(int(part) for part in paddle.__version__.split(".")[:2])
+    if not (3, 2) <= version < (3, 4):
+        raise ImportError(f"paddle_sot_rs supports PaddlePaddle 3.2 and 3.3; this is {paddle.__version__}")
+    _configure_logs(os.environ.get("PADDLE_SOT_LOGS", ""))
+
+
+def _configure_logs(wanted: str) -> None:
+    names = [name.strip() for name in wanted.split(",") if name.strip()]
+    unknown = [name for name in names if name not in _CATEGORIES]
+    if unknown:
+        raise ImportError(f"PADDLE_SOT_LOGS: unknown category {unknown[0]!r}; known: {', '.join(_CATEGORIES)}")
+    if not names:
+        return
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("[%(name)s] %(message)s"))
+    for name in names:
+        logger = logging.getLogger(f"paddle_sot_rs.{_CATEGORIES[name]}")
+        logger.setLevel(logging.DEBUG)
+        logger.addHandler(handler)
+        logger.propagate = False

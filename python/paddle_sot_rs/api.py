@@ -1,0 +1,200 @@
+"""The functions users call."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+from collections.abc import Callable
+from typing import Any
+
+from paddle.nn import Layer
+
+from . import _core
+
+_black_list: list[Any] = []
+_allowed: list[Any] = []
+_disabled: list[Any] = []
+
+
+def _translatable(callable_: Any) -> bool:
+    return inspect.isfunction(callable_) or inspect.ismethod(callable_)
+
+
+def _options(
+    backend: str,
+    full_graph: bool,
+    dynamic: bool | None,
+    min_graph_size: int | None,
+    black: tuple[Any, ...],
+    options: dict[str, Any] | None,
+) -> dict[str, Any]:
+    if min_graph_size is None and (text := os.environ.get("PADDLE_SOT_MIN_GRAPH_SIZE")) is not None:
+        if not text.isdigit():
+            raise ValueError(f"PADDLE_SOT_MIN_GRAPH_SIZE: expected a number of statements, got {text!r}")
+        min_graph_size = int(text)
+    return {
+        "backend": backend,
+        "backend_options": dict(options or {}),
+        "full_graph": full_graph,
+        "dynamic": True if dynamic is None else dynamic,
+        "min_graph_size": min_graph_size,
+        "black_list": [*black, *_black_list],
+        "allow_list": list(_allowed),
+        "disabled": list(_disabled),
+    }
+
+
+def to_static(
+    fn_or_layer: Any = None,
+    *,
+    backend: str = "paddle",
+    full_graph: bool = False,
+    fallback: bool | None = None,
+    input_spec: Any = None,
+    dynamic: bool | None = None,
+    min_graph_size: int | None = None,
+    black_list: tuple[Any, ...] = (),
+    capture_control_flow: bool = False,
+    options: dict[str, Any] | None = None,
+) -> Any:
+    """Translates a function or a Layer into static graphs as it is called.
+
+    Works as a call and as a decorator, with and without arguments, on functions, methods, bound
+    methods, `functools.partial` objects and Layers. A Layer is returned itself, with its `forward`
+    translated.
+
+    Args:
+        fn_or_layer: what to translate.
+        backend: a name from `list_backends()`.
+        full_graph: raise `GraphBreakError` instead of breaking the graph.
+        fallback: `fallback=True` means `full_graph=False`, and the other way round.
+        input_spec: not available yet.
+        dynamic: let a dim that changed between two calls be dynamic from then on. Default: yes.
+        min_graph_size: fewest statements worth a program; smaller graphs run call by call.
+            Default: `PADDLE_SOT_MIN_GRAPH_SIZE`, else the backend's measured break-even.
+        black_list: callables that break the graph.
+        capture_control_flow: not available yet.
+        options: options of the backend.
+
+    Raises:
+        TypeError: an argument has the wrong type.
+        ValueError: an unknown backend, or arguments that contradict each other.
+        NotImplementedError: `input_spec` or `capture_control_flow` was given.
+    """
+    if input_spec is not None:
+        raise NotImplementedError("input_spec: input specifications are not supported yet; leave it out")
+    if capture_control_flow:
+        raise NotImplementedError("capture_control_flow: not supported yet; leave it out")
+    if fallback is not None:
+        if full_graph and fallback:
+            raise ValueError("fallback=True and full_graph=True contradict each other")
+        full_graph = not fallback
+    if not isinstance(backend, str):
+        raise TypeError(f"backend: expected a name from list_backends(), got {type(backend).__name__}")
+    if backend not in _core.list_backends():
+        raise ValueError(f"backend: unknown backend {backend!r}; known: {', '.join(_core.list_backends())}")
+    if min_graph_size is not None and (not isinstance(min_graph_size, int) or min_graph_size < 0):
+        raise ValueError(f"min_graph_size: expected a number of statements, 0 or more, got {min_graph_size!r}")
+    if options is not None and not isinstance(options, dict):
+        raise TypeError(f"options: expected a dict, got {type(options).__name__}")
+    for entry in black_list:
+        if not callable(entry):
+            raise TypeError(f"black_list: expected callables, got {entry!r}")
+
+    def translate(target: Any) -> Any:
+        settings = _options(backend, full_graph, dynamic, min_graph_size, tuple(black_list), options)
+        return _translate(target, settings)
+
+    return translate if fn_or_layer is None else translate(fn_or_layer)
+
+
+def _translate(target: Any, settings: dict[str, Any]) -> Any:
+    if isinstance(target, Layer):
+        forward = target.forward
+        if isinstance(forward, _core.StaticFunction):
+            forward = forward.__wrapped__
+        target.forward = _named(_core.StaticFunction(forward, settings), forward)
+        return target
+    if isinstance(target, _core.StaticFunction):
+        return _translate(target.__wrapped__, settings)
+    if isinstance(target, functools.partial):
+        inner = _translate(target.func, settings)
+        return functools.partial(inner, *target.args, **target.keywords)
+    if isinstance(target, staticmethod | classmethod):
+        return type(target)(_translate(target.__func__, settings))
+    if _translatable(target):
+        return _named(_core.StaticFunction(target, settings), target)
+    if callable(target) and inspect.ismethod(getattr(target, "__call__", None)):  # noqa: B004
+        bound = target.__call__
+        return _named(_core.StaticFunction(bound, settings), bound)
+    raise TypeError(
+        f"fn_or_layer: expected a Python function, a method or a paddle.nn.Layer, got {type(target).__name__}"
+    )
+
+
+def _named(static: Any, original: Callable[..., Any]) -> Any:
+    for name in ("__name__", "__qualname__", "__doc__", "__module__"):
+        if (value := getattr(original, name, None)) is not None:
+            setattr(static, name, value)
+    return static
+
+
+def disable(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """Marks a function: functions translated from now on call it in the interpreter. Returns it."""
+    if not callable(fn):
+        raise TypeError(f"disable: expected a callable, got {type(fn).__name__}")
+    _disabled.append(fn)
+    return fn
+
+
+def allow_in_graph(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """Marks a pure function of tensors: it becomes one statement instead of being followed. Returns it."""
+    if not callable(fn):
+        raise TypeError(f"allow_in_graph: expected a callable, got {type(fn).__name__}")
+    _allowed.append(fn)
+    return fn
+
+
+def black_list(*apis: Callable[..., Any]) -> None:
+    """Functions translated from now on break the graph at calls of these."""
+    for api in apis:
+        if not callable(api):
+            raise TypeError(f"black_list: expected callables, got {api!r}")
+    _black_list.extend(apis)
+
+
+def graph_break(msg: str = "") -> None:
+    """Breaks the graph here; does nothing in the interpreter."""
+
+
+def is_compiling() -> bool:
+    """True while a translated function is simulated, False in the interpreter."""
+    return False
+
+
+def register_backend(name: str, compiler: Callable[..., Any] | None = None) -> Any:
+    """Registers `compiler(ir, metas) -> callable` under `name`; also a decorator.
+
+    `ir` prints as the StatementIR and runs it call by call when called with the input tensors;
+    `metas` lists (shape, dtype, stop_gradient) of the inputs. The callable takes the input tensors
+    and returns the output tensors, in order.
+
+    Raises:
+        ValueError: the name is taken.
+    """
+
+    def register(compiler: Callable[..., Any]) -> Callable[..., Any]:
+        _core.register_python_backend(name, compiler)
+        return compiler
+
+    return register if compiler is None else register(compiler)
+
+
+def swap_backend(name: str, compiler: Callable[..., Any]) -> None:
+    """Replaces a registered backend; translated functions recompile at their next call.
+
+    Raises:
+        KeyError: no such backend.
+    """
+    _core.swap_python_backend(name, compiler)

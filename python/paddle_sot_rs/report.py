@@ -1,0 +1,126 @@
+"""`stats` and `explain`: what was captured, what was not, and why."""
+
+from __future__ import annotations
+
+import dis
+import io
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from . import _core
+from .api import to_static
+
+
+@dataclass(frozen=True)
+class GraphBreak:
+    """A place where the graph broke.
+
+    Attributes:
+        code: DDCF, UNSPS, CDBL or UNIMP.
+        message: what was met.
+        file: the user's file.
+        line: the line, 1-based.
+        hint: what to do about it.
+    """
+
+    code: str
+    message: str
+    file: str
+    line: int
+    hint: str
+
+
+@dataclass(frozen=True)
+class Stats:
+    """Counters of one translated function and its resume functions."""
+
+    graphs: int = 0
+    ops: int = 0
+    translations: int = 0
+    cache_hits: int = 0
+    cache_misses: int = 0
+    graph_breaks: list[GraphBreak] = field(default_factory=list)
+    recompiles: list[str] = field(default_factory=list)
+    fallbacks: list[GraphBreak] = field(default_factory=list)
+
+
+def _break(record: Any) -> GraphBreak:
+    return GraphBreak(record.code, record.message, record.file, record.line, record.hint)
+
+
+def static_function(fn: Any) -> Any:
+    """The `StaticFunction` behind a translated function, method or Layer.
+
+    Raises:
+        TypeError: `fn` was not translated.
+    """
+    for candidate in (fn, getattr(fn, "forward", None), getattr(fn, "func", None), getattr(fn, "__func__", None)):
+        if isinstance(candidate, _core.StaticFunction):
+            return candidate
+    raise TypeError(f"fn: expected something that to_static returned, got {type(fn).__name__}")
+
+
+def stats(fn: Any) -> Stats:
+    """Counters since the function was translated or `reset`."""
+    record = static_function(fn).stats()
+    return Stats(
+        record.graphs,
+        record.ops,
+        record.translations,
+        record.cache_hits,
+        record.cache_misses,
+        [_break(item) for item in record.graph_breaks],
+        list(record.recompiles),
+        [_break(item) for item in record.fallbacks],
+    )
+
+
+def reset(fn: Any) -> None:
+    """Forgets the translations and counters of a function."""
+    static_function(fn).reset()
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What one call was turned into. `print()` of it is a report."""
+
+    result: Any
+    graphs: list[Any]
+    graph_breaks: list[GraphBreak]
+    fallbacks: list[GraphBreak]
+    code: str
+
+    def __str__(self) -> str:
+        out = io.StringIO()
+        print(f"{len(self.graphs)} graphs, {len(self.graph_breaks)} graph breaks", file=out)
+        for reason in [*self.graph_breaks, *self.fallbacks]:
+            print(f"  {reason.code} {reason.file}:{reason.line}: {reason.message}", file=out)
+            print(f"      hint: {reason.hint}", file=out)
+        for number, graph in enumerate(self.graphs):
+            print(f"graph {number} ({graph.backend}), {len(graph.guards)} guards", file=out)
+            print("\n".join(f"  {line}" for line in graph.ir.splitlines()), file=out)
+            for guard in graph.guards:
+                print(f"  guard: {guard}", file=out)
+        return out.getvalue()
+
+
+def explain(fn: Any, **settings: Any) -> Callable[..., Explanation]:
+    """`explain(fn)(*args, **kwargs)` runs once, from an empty cache, and reports."""
+
+    def run(*args: Any, **kwargs: Any) -> Explanation:
+        try:
+            static = static_function(fn)
+        except TypeError:
+            static = static_function(to_static(fn.forward if hasattr(fn, "forward") else fn, **settings))
+        static.reset()
+        result = static(*args, **kwargs)
+        record = stats(static)
+        graphs = static.graphs()
+        code = io.StringIO()
+        for graph in graphs:
+            if graph.code is not None:
+                dis.dis(graph.code, file=code)
+        return Explanation(result, graphs, record.graph_breaks, record.fallbacks, code.getvalue())
+
+    return run

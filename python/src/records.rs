@@ -1,0 +1,70 @@
+//! Plain records handed to Python.
+
+use paddle_sot::reason::{Break, Stats};
+use pyo3::prelude::*;
+
+/// A graph break or a fallback.
+#[pyclass(frozen, get_all, module = "paddle_sot_rs._core")]
+#[derive(Clone)]
+pub struct BreakRecord {
+    code: String,
+    kind: String,
+    message: String,
+    file: String,
+    line: u32,
+    function: String,
+    hint: String,
+}
+
+impl From<&Break> for BreakRecord {
+    fn from(reason: &Break) -> Self {
+        Self {
+            code: reason.kind.code().to_string(),
+            kind: format!("{:?}", reason.kind),
+            message: reason.message.clone(),
+            file: reason.loc.file.to_string(),
+            line: reason.loc.line,
+            function: reason.loc.function.to_string(),
+            hint: reason.kind.hint().to_owned(),
+        }
+    }
+}
+
+/// Counters of one function.
+#[pyclass(frozen, get_all, module = "paddle_sot_rs._core")]
+#[derive(Clone)]
+pub struct StatsRecord {
+    graphs: u64,
+    ops: u64,
+    translations: u64,
+    cache_hits: u64,
+    cache_misses: u64,
+    graph_breaks: Vec<BreakRecord>,
+    recompiles: Vec<String>,
+    fallbacks: Vec<BreakRecord>,
+}
+
+impl From<&Stats> for StatsRecord {
+    fn from(stats: &Stats) -> Self {
+        Self {
+            graphs: stats.graphs,
+            ops: stats.ops,
+            translations: stats.translations,
+            cache_hits: stats.cache_hits,
+            cache_misses: stats.cache_misses,
+            graph_breaks: stats.graph_breaks.iter().map(|event| (&event.reason).into()).collect(),
+            recompiles: stats.recompiles.iter().map(|event| format!("{}: {}", event.function, event.guard)).collect(),
+            fallbacks: stats.fallbacks.iter().map(|event| (&event.reason).into()).collect(),
+        }
+    }
+}
+
+/// A compiled graph, for `explain`.
+#[pyclass(frozen, get_all, module = "paddle_sot_rs._core")]
+pub struct GraphRecord {
+    pub(crate) ir: String,
+    pub(crate) program: String,
+    pub(crate) guards: Vec<String>,
+    pub(crate) backend: String,
+    pub(crate) code: Option<Py<PyAny>>,
+}

@@ -1,0 +1,154 @@
+//! The registry of backends, for Python.
+
+use std::sync::Arc;
+
+use paddle_sot::backend::{
+    self, BackendError, CompileRequest, CompiledGraph, GraphBackend, RegistryError, TraceSession,
+};
+use paddle_sot::graph::Callee;
+use paddle_sot::obj::Obj;
+use pyo3::exceptions::{PyKeyError, PyTypeError, PyValueError};
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyTuple};
+use smallvec::SmallVec;
+
+fn to_py(err: RegistryError) -> PyErr {
+    match err {
+        RegistryError::Unknown { .. } => PyKeyError::new_err(err.to_string()),
+        RegistryError::Taken(_) => PyValueError::new_err(err.to_string()),
+    }
+}
+
+/// The names of the registered backends, sorted.
+#[pyfunction]
+pub fn list_backends() -> Vec<String> {
+    backend::list()
+}
+
+/// Removes a backend.
+#[pyfunction]
+pub fn unregister_backend(name: &str) -> PyResult<()> {
+    backend::unregister(name).map(drop).map_err(to_py)
+}
+
+/// How tensors are read by guards: `native` or `attributes`.
+#[pyfunction]
+pub fn tensor_reader(py: Python<'_>) -> &'static str {
+    paddle_sot::guard::native::reader_name(py)
+}
+
+/// Registers a callable `(ir, metas) -> callable` as a backend.
+#[pyfunction]
+pub fn register_python_backend(name: &str, compiler: &Bound<'_, PyAny>) -> PyResult<()> {
+    backend::register(name, make(name, compiler)?).map_err(to_py)
+}
+
+/// Replaces a registered backend.
+#[pyfunction]
+pub fn swap_python_backend(name: &str, compiler: &Bound<'_, PyAny>) -> PyResult<()> {
+    backend::swap(name, make(name, compiler)?).map(drop).map_err(to_py)
+}
+
+fn make(name: &str, compiler: &Bound<'_, PyAny>) -> PyResult<Arc<dyn GraphBackend>> {
+    if !compiler.is_callable() {
+        return Err(PyTypeError::new_err("backend: expected a callable (ir, metas) -> callable"));
+    }
+    Ok(Arc::new(PythonBackend { name: name.to_owned(), compiler: Obj::from(compiler) }))
+}
+
+/// A backend written in Python. It traces with the default backend's inference.
+#[derive(Clone)]
+struct PythonBackend {
+    name: String,
+    compiler: Obj,
+}
+
+impl GraphBackend for PythonBackend {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn configure(&mut self, _py: Python<'_>, options: &Bound<'_, PyDict>) -> PyResult<()> {
+        if options.is_empty() {
+            return Ok(());
+        }
+        Err(PyValueError::new_err(format!("options: the backend {:?} takes none", self.name)))
+    }
+
+    fn refuses(&self, _py: Python<'_>, _callee: &Callee) -> Option<String> {
+        None
+    }
+
+    fn begin(&self, py: Python<'_>) -> Result<Box<dyn TraceSession>, BackendError> {
+        backend::get("paddle").map_err(|err| BackendError::Compile(err.to_string()))?.backend.begin(py)
+    }
+
+    fn compile(&self, py: Python<'_>, request: CompileRequest) -> Result<Box<dyn CompiledGraph>, BackendError> {
+        let ir = request.sir.to_string();
+        let eager = backend::get("eager").map_err(|err| BackendError::Compile(err.to_string()))?;
+        let metas = PyList::empty(py);
+        for tensor in &request.example_inputs {
+            let tensor = tensor.bind(py);
+            metas.append((tensor.getattr("shape")?, tensor.getattr("dtype")?, tensor.getattr("stop_gradient")?))?;
+        }
+        let run = eager.backend.compile(py, request)?;
+        let run = Bound::new(py, PythonIr { ir, run })?;
+        let compiled = self.compiler.bind(py).call1((run, metas))?;
+        if !compiled.is_callable() {
+            return Err(BackendError::Compile(format!("the backend {:?} did not return a callable", self.name)));
+        }
+        Ok(Box::new(PythonGraph { name: self.name.clone(), call: compiled.unbind() }))
+    }
+}
+
+/// The graph as a Python backend sees it: text, and a callable that runs it call by call.
+#[pyclass(frozen, name = "StatementIR", module = "paddle_sot_rs._core")]
+struct PythonIr {
+    ir: String,
+    run: Box<dyn CompiledGraph>,
+}
+
+#[pymethods]
+impl PythonIr {
+    #[pyo3(signature = (*inputs))]
+    fn __call__<'py>(&self, py: Python<'py>, inputs: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyTuple>> {
+        let inputs: Vec<Bound<'_, PyAny>> = inputs.iter().collect();
+        let pointers: Vec<*mut ffi::PyObject> = inputs.iter().map(|input| input.as_ptr()).collect();
+        PyTuple::new(py, self.run.call(py, &pointers)?)
+    }
+
+    fn __str__(&self) -> &str {
+        &self.ir
+    }
+
+    fn __repr__(&self) -> &str {
+        &self.ir
+    }
+}
+
+struct PythonGraph {
+    name: String,
+    call: Py<PyAny>,
+}
+
+impl CompiledGraph for PythonGraph {
+    fn call(&self, py: Python<'_>, inputs: &[*mut ffi::PyObject]) -> PyResult<SmallVec<[Py<PyAny>; 4]>> {
+        let inputs = inputs.iter().map(|input| paddle_sot::guard::native::to_bound(py, *input)).collect::<Vec<_>>();
+        let outputs = self.call.bind(py).call1(PyTuple::new(py, inputs)?)?;
+        outputs.try_iter()?.map(|output| output.map(Bound::unbind)).collect()
+    }
+
+    fn program_text(&self, _py: Python<'_>) -> PyResult<String> {
+        Ok(String::new())
+    }
+
+    fn backend_name(&self) -> &str {
+        &self.name
+    }
+
+    fn traverse(&self, visit: &mut dyn FnMut(&Py<PyAny>)) {
+        visit(&self.call);
+    }
+}
+

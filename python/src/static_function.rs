@@ -1,0 +1,145 @@
+//! `StaticFunction`: the callable that `to_static` answers with.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use paddle_sot::backend;
+use paddle_sot::obj::Obj;
+use paddle_sot::simulator::TraceOptions;
+use paddle_sot::translate::{CompileOptions, Shared, Translated};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+
+use crate::records::{GraphRecord, StatsRecord};
+
+/// A function that is translated when it is called.
+#[pyclass(frozen, dict, weakref, module = "paddle_sot_rs._core")]
+pub struct StaticFunction {
+    inner: Arc<Translated>,
+    callable: Py<PyAny>,
+    make: Obj,
+}
+
+fn addresses(values: &Bound<'_, PyAny>) -> PyResult<HashSet<usize>> {
+    values.try_iter()?.map(|value| Ok(value?.as_ptr() as usize)).collect()
+}
+
+#[pymethods]
+impl StaticFunction {
+    /// `options` holds: backend, backend_options, full_graph, dynamic, min_graph_size, black_list,
+    /// allow_list, disabled. The Python layer has checked them.
+    #[new]
+    fn new(py: Python<'_>, callable: &Bound<'_, PyAny>, options: &Bound<'_, PyDict>) -> PyResult<Self> {
+        let get = |name: &str| options.as_any().get_item(name);
+        let backend_name: String = get("backend")?.extract()?;
+        let handle = backend::get(&backend_name).map_err(|err| PyValueError::new_err(format!("backend: {err}")))?;
+        let mut configured = paddle_sot::backend::clone_backend(&*handle.backend);
+        configured.configure(py, get("backend_options")?.cast::<PyDict>()?)?;
+        let min_graph_size = match get("min_graph_size")? {
+            value if value.is_none() => configured.min_graph_size(),
+            value => value.extract()?,
+        };
+        let trace = TraceOptions {
+            black_list: addresses(&get("black_list")?)?.into_iter().collect(),
+            allow_list: addresses(&get("allow_list")?)?.into_iter().collect(),
+            disabled: addresses(&get("disabled")?)?.into_iter().collect(),
+            max_depth: 60,
+            ..TraceOptions::default()
+        };
+        let shared = Arc::new(Shared {
+            options: CompileOptions {
+                backend_name,
+                backend: configured,
+                generation: handle.generation,
+                full_graph: get("full_graph")?.extract()?,
+                dynamic: get("dynamic")?.extract()?,
+                min_graph_size,
+                trace,
+            },
+            stats: Mutex::default(),
+            graphs: Mutex::default(),
+            resumes: Mutex::default(),
+        });
+        Ok(Self {
+            inner: Arc::new(Translated::new(callable, shared)?),
+            callable: callable.clone().unbind(),
+            make: Obj::from(options),
+        })
+    }
+
+    #[pyo3(signature = (*args, **kwargs))]
+    fn __call__(&self, py: Python<'_>, args: &Bound<'_, PyTuple>, kwargs: Option<&Bound<'_, PyDict>>) -> PyResult<Py<PyAny>> {
+        self.inner.call(py, args, kwargs)
+    }
+
+    /// Methods: binding to an instance gives a callable with `self` in front, and the same cache.
+    fn __get__(slf: &Bound<'_, Self>, instance: &Bound<'_, PyAny>, owner: Option<&Bound<'_, PyAny>>) -> PyResult<Py<PyAny>> {
+        let _ = owner;
+        if instance.is_none() {
+            return Ok(slf.clone().into_any().unbind());
+        }
+        let py = slf.py();
+        Ok(py.import("types")?.getattr("MethodType")?.call1((slf, instance))?.unbind())
+    }
+
+    /// The original callable.
+    #[getter]
+    fn __wrapped__(&self, py: Python<'_>) -> Py<PyAny> {
+        self.callable.clone_ref(py)
+    }
+
+    /// The original callable, by the name Paddle uses.
+    #[getter]
+    fn dygraph_function(&self, py: Python<'_>) -> Py<PyAny> {
+        self.callable.clone_ref(py)
+    }
+
+    /// Counters.
+    fn stats(&self) -> StatsRecord {
+        let stats = self.inner.shared.stats.lock().unwrap_or_else(PoisonError::into_inner);
+        (&*stats).into()
+    }
+
+    /// Forgets all translations and counters.
+    fn reset(&self) {
+        self.inner.reset();
+    }
+
+    /// The graphs compiled so far.
+    fn graphs(&self, py: Python<'_>) -> Vec<GraphRecord> {
+        let graphs = self.inner.shared.graphs.lock().unwrap_or_else(PoisonError::into_inner);
+        graphs
+            .iter()
+            .map(|graph| GraphRecord {
+                ir: graph.ir.clone(),
+                program: graph.program.clone(),
+                guards: graph.guards.clone(),
+                backend: graph.backend.clone(),
+                code: graph.code.as_ref().map(|code| code.py(py)),
+            })
+            .collect()
+    }
+
+    /// Seconds one evaluation of the newest entry's guards takes, averaged over `times`.
+    #[pyo3(signature = (times, *args, **kwargs))]
+    fn time_guards(&self, py: Python<'_>, times: usize, args: &Bound<'_, PyTuple>, kwargs: Option<&Bound<'_, PyDict>>) -> PyResult<f64> {
+        self.inner.time_guards(py, args, kwargs, times)
+    }
+
+    /// A copy translates anew: translations belong to the object they were made for.
+    fn __reduce__(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
+        let py = slf.py();
+        let this = slf.get();
+        let arguments = (this.callable.clone_ref(py), this.make.py(py));
+        Ok((slf.get_type(), arguments).into_pyobject(py)?.into_any().unbind())
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<StaticFunction of {}>", self.inner.location())
+    }
+
+    fn __traverse__(&self, visit: pyo3::PyVisit<'_>) -> Result<(), pyo3::PyTraverseError> {
+        visit.call(&self.callable)
+    }
+}

@@ -1,0 +1,362 @@
+//! [`Translated`]: one function (or resume function), its cache and its counters.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+use crate::backend::{self, CompiledGraph, GraphBackend};
+use crate::bytecode::ResumeSpec;
+use crate::codegen::Plan;
+use crate::guard::{CompiledGuard, GuardInputs};
+use crate::obj::Obj;
+use crate::reason::{Break, Fallback, Recompile, SourceLoc, Stats};
+use crate::simulator::TraceOptions;
+use crate::tracker::TrackerRef;
+
+use super::arguments::{addresses, Parameters};
+use super::pipeline;
+
+/// What `to_static` was asked for.
+pub struct CompileOptions {
+    /// The registered name.
+    pub backend_name: String,
+    /// The configured backend.
+    pub backend: Box<dyn GraphBackend>,
+    /// Its generation in the registry.
+    pub generation: u64,
+    /// One graph or an error.
+    pub full_graph: bool,
+    /// Learn dynamic dims from recompiles.
+    pub dynamic: bool,
+    /// Fewest statements worth compiling; smaller graphs run call by call.
+    pub min_graph_size: usize,
+    /// For the simulator.
+    pub trace: TraceOptions,
+}
+
+/// A graph as `explain` shows it.
+pub struct GraphInfo {
+    /// The statements.
+    pub ir: String,
+    /// The backend's program.
+    pub program: String,
+    /// The guards.
+    pub guards: Vec<String>,
+    /// The backend.
+    pub backend: String,
+    /// The generated code object, if there is one.
+    pub code: Option<Obj>,
+}
+
+/// What a function shares with its resume functions.
+pub struct Shared {
+    /// The options.
+    pub options: CompileOptions,
+    /// Counters and events.
+    pub stats: Mutex<Stats>,
+    /// Graphs, when `explain` asked for them.
+    pub graphs: Mutex<Vec<GraphInfo>>,
+    /// Resume functions by original code object and place.
+    pub resumes: Mutex<FxHashMap<(Obj, ResumeSpec), (Obj, usize)>>,
+}
+
+/// One translation.
+pub struct Entry {
+    /// When it may run.
+    pub guard: Box<dyn CompiledGuard>,
+    /// How.
+    pub plan: Plan,
+    /// The graph, if any statement is needed.
+    pub graph: Option<Box<dyn CompiledGraph>>,
+    /// The first slots are the inputs of the graph.
+    pub graph_inputs: usize,
+    /// The backend's generation at translation time.
+    pub generation: u64,
+}
+
+/// A function that is translated when it is called.
+pub struct Translated {
+    /// The Python function.
+    pub function: Obj,
+    /// Its `self`, when it was a bound method.
+    pub receiver: Option<Obj>,
+    /// Shared with resume functions.
+    pub shared: Arc<Shared>,
+    /// Dims seen and found to change, by tracker.
+    pub dims: Mutex<FxHashMap<TrackerRef, Vec<Option<i64>>>>,
+    parameters: Parameters,
+    closure: Option<Obj>,
+    location: SourceLoc,
+    entries: Mutex<Arc<Vec<Arc<Entry>>>>,
+    failures: AtomicUsize,
+    gave_up: AtomicBool,
+}
+
+thread_local! {
+    static TRANSLATING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Failed attempts on one function before it is left alone.
+const MAX_FAILURES: usize = 3;
+/// Entries of one function.
+const MAX_ENTRIES: usize = 32;
+
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing panics while it holds one of these locks half-way through an update.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Translated {
+    /// Prepares a Python function (or bound method).
+    ///
+    /// # Errors
+    /// `TypeError` when `callable` is neither.
+    pub fn new(callable: &Bound<'_, PyAny>, shared: Arc<Shared>) -> PyResult<Self> {
+        let receiver = callable.getattr("__self__").ok();
+        let function = if receiver.is_some() { callable.getattr("__func__")? } else { callable.clone() };
+        let code = function.getattr("__code__")?;
+        let closure = function.getattr("__closure__")?;
+        Ok(Self {
+            parameters: Parameters::of(&function)?,
+            location: SourceLoc {
+                file: Arc::from(code.getattr("co_filename")?.extract::<String>()?),
+                line: code.getattr("co_firstlineno")?.extract()?,
+                function: Arc::from(code.getattr("co_qualname")?.extract::<String>()?),
+            },
+            closure: (!closure.is_none()).then(|| Obj::from(closure)),
+            function: Obj::from(function),
+            receiver: receiver.map(Obj::from),
+            shared,
+            dims: Mutex::default(),
+            entries: Mutex::default(),
+            failures: AtomicUsize::new(0),
+            gave_up: AtomicBool::new(false),
+        })
+    }
+
+    fn entries(&self) -> Arc<Vec<Arc<Entry>>> {
+        lock(&self.entries).clone()
+    }
+
+    /// Forgets all translations.
+    pub fn reset(&self) {
+        *lock(&self.entries) = Arc::default();
+        lock(&self.shared.resumes).clear();
+        *lock(&self.shared.stats) = Stats::default();
+        lock(&self.shared.graphs).clear();
+        lock(&self.dims).clear();
+        self.failures.store(0, Ordering::Relaxed);
+        self.gave_up.store(false, Ordering::Relaxed);
+    }
+
+    /// Runs the original function.
+    ///
+    /// # Errors
+    /// What the function raises.
+    pub fn call_original(&self, py: Python<'_>, args: &Bound<'_, PyTuple>, kwargs: Option<&Bound<'_, PyDict>>) -> PyResult<Py<PyAny>> {
+        let function = self.function.bind(py);
+        match &self.receiver {
+            None => function.call(args, kwargs),
+            Some(receiver) => {
+                let all: Vec<_> = std::iter::once(receiver.bind(py).clone()).chain(args.iter()).collect();
+                function.call(PyTuple::new(py, all)?, kwargs)
+            }
+        }
+        .map(Bound::unbind)
+    }
+
+    /// Runs the function: from the cache, translated now, or as it is.
+    ///
+    /// # Errors
+    /// What the function raises.
+    pub fn call(&self, py: Python<'_>, args: &Bound<'_, PyTuple>, kwargs: Option<&Bound<'_, PyDict>>) -> PyResult<Py<PyAny>> {
+        if TRANSLATING.get() || user_is_tracing(py) {
+            return self.call_original(py, args, kwargs);
+        }
+        let receiver = self.receiver.as_ref().map(|receiver| receiver.bind(py));
+        let Some(bound) = self.parameters.bind(py, receiver, args, kwargs)? else {
+            return self.call_original(py, args, kwargs);
+        };
+        let locals = addresses(&bound);
+        let inputs = GuardInputs { locals: &locals, closure: self.closure.as_ref().map_or(std::ptr::null_mut(), Obj::as_ptr) };
+        let entries = self.entries();
+        let generation = backend::current(&self.shared.options.backend_name);
+        let mut failed = None;
+        for entry in entries.iter().rev() {
+            if generation.is_some_and(|generation| generation != entry.generation) {
+                continue;
+            }
+            match entry.guard.check(py, inputs) {
+                Ok(slots) => {
+                    lock(&self.shared.stats).cache_hits += 1;
+                    let slots: SmallVec<[Bound<'_, PyAny>; 8]> = slots.iter().map(|slot| borrowed(py, *slot)).collect();
+                    return self.run(py, entry, &slots, args, kwargs);
+                }
+                Err(index) => failed = failed.or_else(|| Some((entry.clone(), index))),
+            }
+        }
+        if self.gave_up.load(Ordering::Relaxed) {
+            return self.call_original(py, args, kwargs);
+        }
+        self.miss(py, &bound, failed, args, kwargs)
+    }
+
+    fn miss(
+        &self,
+        py: Python<'_>,
+        bound: &[Bound<'_, PyAny>],
+        failed: Option<(Arc<Entry>, usize)>,
+        args: &Bound<'_, PyTuple>,
+        kwargs: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Py<PyAny>> {
+        {
+            let mut stats = lock(&self.shared.stats);
+            stats.cache_misses += 1;
+            if let Some((entry, index)) = &failed {
+                let guards = entry.guard.describe();
+                let guard = guards.get(*index).cloned().unwrap_or_else(|| "global state, or objects that must differ".into());
+                log::info!(target: "paddle_sot_rs.recompiles", "{} is translated again: {guard}", self.location);
+                stats.recompiles.push(Recompile { function: self.location.clone(), guard });
+            }
+        }
+        if self.entries().len() >= MAX_ENTRIES {
+            self.gave_up.store(true, Ordering::Relaxed);
+            log::warn!(target: "paddle_sot_rs.recompiles", "{} has {MAX_ENTRIES} translations; from now on it runs as it is", self.location);
+            return self.call_original(py, args, kwargs);
+        }
+        TRANSLATING.set(true);
+        let translated = pipeline::translate(py, self, bound);
+        TRANSLATING.set(false);
+        match translated {
+            Ok(entry) => {
+                let entry = Arc::new(entry);
+                let mut entries = lock(&self.entries);
+                Arc::make_mut(&mut entries).push(entry.clone());
+                drop(entries);
+                let locals = addresses(bound);
+                let closure = self.closure.as_ref().map_or(std::ptr::null_mut(), Obj::as_ptr);
+                match entry.guard.check(py, GuardInputs { locals: &locals, closure }) {
+                    Ok(slots) => {
+                        let slots: SmallVec<[Bound<'_, PyAny>; 8]> = slots.iter().map(|slot| borrowed(py, *slot)).collect();
+                        self.run(py, &entry, &slots, args, kwargs)
+                    }
+                    Err(index) => {
+                        let guard = entry.guard.describe().get(index).cloned().unwrap_or_default();
+                        self.fall_back(Break::internal(format!("the guard {guard:?} fails right after the translation")));
+                        Arc::make_mut(&mut lock(&self.entries)).retain(|known| !Arc::ptr_eq(known, &entry));
+                        self.call_original(py, args, kwargs)
+                    }
+                }
+            }
+            Err(reason) => {
+                if self.shared.options.full_graph {
+                    return Err(graph_break_error(py, &[reason]));
+                }
+                self.fall_back(reason);
+                self.call_original(py, args, kwargs)
+            }
+        }
+    }
+
+    fn fall_back(&self, reason: Break) {
+        log::info!(target: "paddle_sot_rs.graph_breaks", "{} runs as it is: {reason}", self.location);
+        lock(&self.shared.stats).fallbacks.push(Fallback { function: self.location.clone(), reason });
+        if self.failures.fetch_add(1, Ordering::Relaxed) + 1 >= MAX_FAILURES {
+            self.gave_up.store(true, Ordering::Relaxed);
+            log::warn!(target: "paddle_sot_rs.graph_breaks", "{} could not be translated {MAX_FAILURES} times; it is left alone", self.location);
+        }
+    }
+
+    fn run(
+        &self,
+        py: Python<'_>,
+        entry: &Entry,
+        slots: &[Bound<'_, PyAny>],
+        args: &Bound<'_, PyTuple>,
+        kwargs: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Py<PyAny>> {
+        let outputs = match &entry.graph {
+            None => SmallVec::new(),
+            Some(graph) => {
+                let inputs: SmallVec<[*mut ffi::PyObject; 16]> =
+                    slots[..entry.graph_inputs].iter().map(|slot| slot.as_ptr()).collect();
+                match graph.call(py, &inputs) {
+                    Ok(outputs) => outputs,
+                    Err(err) => {
+                        // Nothing has happened yet: the original raises the user's exception itself.
+                        log::info!(target: "paddle_sot_rs.graph_breaks", "{}: the graph failed: {err}", self.location);
+                        return self.call_original(py, args, kwargs);
+                    }
+                }
+            }
+        };
+        let rest = &slots[entry.graph_inputs..];
+        match &entry.plan {
+            Plan::Direct(tree) => tree.build(py, &outputs, rest),
+            Plan::Code(function) => {
+                let slots = PyTuple::new(py, rest)?;
+                let outputs = PyTuple::new(py, outputs)?;
+                function.bind(py).call1((slots, outputs)).map(Bound::unbind)
+            }
+        }
+    }
+
+    /// Evaluates the guards of the newest entry `times` times: for benchmarks.
+    ///
+    /// # Errors
+    /// When there is no entry or its guards do not hold.
+    pub fn time_guards(
+        &self,
+        py: Python<'_>,
+        args: &Bound<'_, PyTuple>,
+        kwargs: Option<&Bound<'_, PyDict>>,
+        times: usize,
+    ) -> PyResult<f64> {
+        let receiver = self.receiver.as_ref().map(|receiver| receiver.bind(py));
+        let (Some(bound), Some(entry)) = (self.parameters.bind(py, receiver, args, kwargs)?, self.entries().last().cloned()) else {
+            return Err(PyRuntimeError::new_err("time_guards: call the function once with these arguments first"));
+        };
+        let locals = addresses(&bound);
+        let closure = self.closure.as_ref().map_or(std::ptr::null_mut(), Obj::as_ptr);
+        let start = std::time::Instant::now();
+        for _ in 0..times {
+            if entry.guard.check(py, GuardInputs { locals: &locals, closure }).is_err() {
+                return Err(PyRuntimeError::new_err("time_guards: the guards do not hold for these arguments"));
+            }
+        }
+        Ok(start.elapsed().as_secs_f64() / times.max(1) as f64)
+    }
+
+    /// Where the function is defined.
+    pub fn location(&self) -> &SourceLoc {
+        &self.location
+    }
+}
+
+/// A Python-level tracer or profiler must see the user's own code.
+fn user_is_tracing(py: Python<'_>) -> bool {
+    let sys = py.import(pyo3::intern!(py, "sys"));
+    sys.and_then(|sys| sys.call_method0(pyo3::intern!(py, "gettrace"))).is_ok_and(|tracer| !tracer.is_none())
+}
+
+/// `GraphBreakError` that lists the reasons.
+pub fn graph_break_error(py: Python<'_>, reasons: &[Break]) -> PyErr {
+    let lines: Vec<String> = reasons.iter().map(|reason| format!("  {reason}\n    hint: {}", reason.kind.hint())).collect();
+    let message = format!("full_graph=True, but the graph breaks:\n{}", lines.join("\n"));
+    let make = || -> PyResult<PyErr> {
+        let class = py.import("paddle_sot_rs.errors")?.getattr("GraphBreakError")?;
+        Ok(PyErr::from_value(class.call1((message.as_str(),))?))
+    };
+    make().unwrap_or_else(|_| PyRuntimeError::new_err(message.clone()))
+}
+
+fn borrowed(py: Python<'_>, object: *mut ffi::PyObject) -> Bound<'_, PyAny> {
+    crate::guard::native::to_bound(py, object)
+}

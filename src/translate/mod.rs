@@ -1,0 +1,9 @@
+//! The driver: from a call to a cached translation and its run.
+
+mod arguments;
+mod callable;
+mod function;
+mod pipeline;
+
+pub use callable::ResumeFunction;
+pub use function::{CompileOptions, Entry, GraphInfo, Shared, Translated};

@@ -1,0 +1,279 @@
+//! One translation: decode, simulate, generate, compile, guard.
+
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use pyo3::types::PyCode;
+use rustc_hash::FxHashMap;
+
+use crate::backend::{self, BackendError, CompileRequest, CompiledGraph};
+use crate::bytecode::{build_resume, Code, ResumeSpec};
+use crate::codegen::{self, Emission, Plan};
+use crate::graph::{FunctionGraph, GraphInput, StatementIr, SymbolId, SymbolKind};
+use crate::guard::native::GlobalState;
+use crate::guard::{CompiledGuard, GuardCompiler, GuardKind, GuardSet, NativeGuardCompiler};
+use crate::obj::Obj;
+use crate::reason::{Break, BreakKind, GraphBreakEvent};
+use crate::simulator::frame::FrameState;
+use crate::simulator::{run_outermost, Outcome, Stop, TraceOptions, Tracer};
+use crate::tracker::{Tracker, TrackerRef};
+
+use super::callable::ResumeFunction;
+use super::function::{lock, Entry, GraphInfo, Translated};
+
+/// Parts of a translation that succeeded.
+struct Traced {
+    emission: Emission,
+    sir: StatementIr,
+    inputs: Vec<GraphInput>,
+    session: Box<dyn crate::backend::TraceSession>,
+    guards: GuardSet,
+    reason: Option<Break>,
+}
+
+impl From<BackendError> for Break {
+    fn from(err: BackendError) -> Self {
+        Break::new(BreakKind::Internal, err.to_string())
+    }
+}
+
+/// Translates the frame of a call with these bound arguments.
+///
+/// # Errors
+/// A [`Break`] when the frame must run natively.
+pub fn translate(py: Python<'_>, of: &Translated, bound: &[Bound<'_, PyAny>]) -> Result<Entry, Break> {
+    lock(&of.shared.stats).translations += 1;
+    let state = GlobalState::capture(py)?;
+    if !state.is_dynamic() {
+        return Err(Break::new(BreakKind::UnsupportedOperation, "Paddle is in static mode"));
+    }
+    let mut traced = trace(py, of, bound, &state, &FxHashMap::default())?;
+    if of.shared.options.dynamic {
+        let dynamic = learn_dims(of, &traced.guards);
+        if !dynamic.is_empty() {
+            // A dynamic graph that breaks, or cannot be traced, is no better than another static one.
+            match trace(py, of, bound, &state, &dynamic) {
+                Ok(attempt) if attempt.reason.is_none() => traced = attempt,
+                _ => {}
+            }
+        }
+    }
+    if let Some(reason) = &traced.reason {
+        if of.shared.options.full_graph {
+            return Err(reason.clone());
+        }
+        log::info!(target: "paddle_sot_rs.graph_breaks", "{reason}\n    hint: {}", reason.kind.hint());
+        lock(&of.shared.stats).graph_breaks.push(GraphBreakEvent { reason: reason.clone() });
+    }
+    finish(py, of, traced, &state)
+}
+
+/// Dims that differ from those of earlier translations, by tracker.
+fn learn_dims(of: &Translated, guards: &GuardSet) -> FxHashMap<TrackerRef, Vec<usize>> {
+    let mut known = lock(&of.dims);
+    let mut dynamic = FxHashMap::default();
+    for guard in guards.iter() {
+        let GuardKind::Tensor(tensor) = &guard.kind else { continue };
+        let seen = known.entry(guard.tracker.clone()).or_insert_with(|| tensor.dims.to_vec());
+        if seen.len() != tensor.dims.len() {
+            *seen = tensor.dims.to_vec();
+            continue;
+        }
+        for (seen, now) in seen.iter_mut().zip(&tensor.dims) {
+            // 0 and 1 broadcast and are special everywhere: they stay static.
+            let special = matches!(now, Some(0 | 1));
+            if *seen != *now && !special {
+                *seen = None;
+            }
+        }
+        let dims: Vec<usize> = (0..seen.len()).filter(|at| seen[*at].is_none() && !matches!(tensor.dims[*at], Some(0 | 1))).collect();
+        if !dims.is_empty() {
+            dynamic.insert(guard.tracker.clone(), dims);
+        }
+    }
+    dynamic
+}
+
+fn trace(
+    py: Python<'_>,
+    of: &Translated,
+    bound: &[Bound<'_, PyAny>],
+    state: &GlobalState,
+    dynamic: &FxHashMap<TrackerRef, Vec<usize>>,
+) -> Result<Traced, Break> {
+    let options = &of.shared.options;
+    let function = of.function.bind(py);
+    let code_object = Obj::from(function.getattr("__code__")?);
+    let code = Code::from_py(py, code_object.bind(py).cast::<PyCode>().map_err(PyErr::from)?)
+        .map_err(|err| Break::new(BreakKind::Opcode, err.to_string()))?;
+    const GENERATORS: u32 = 0x20 | 0x80 | 0x100 | 0x200;
+    if code.flags & GENERATORS != 0 {
+        return Err(Break::new(BreakKind::Opcode, "a generator or coroutine function"));
+    }
+    let code = Arc::new(code);
+    let session = options.backend.begin(py)?;
+    let graph = FunctionGraph::new("SIR_0".into(), session);
+    let mut trace_options: TraceOptions = options.trace.clone();
+    trace_options.dynamic_dims = dynamic.clone();
+    let mut tracer = Tracer::new(py, graph, options.backend.clone(), Arc::new(trace_options), state.grad_enabled)?;
+    let globals = Obj::from(function.getattr("__globals__")?);
+    let mut frame = first_frame(&mut tracer, of, &code, &globals, bound).map_err(stop_to_break)?;
+    let outcome = run_outermost(&mut tracer, &mut frame)?;
+    let reason = match &outcome {
+        Outcome::Break(at) => Some(at.reason.clone()),
+        Outcome::Return(_) => None,
+    };
+    if let (Some(reason), true) = (&reason, options.full_graph) {
+        return Err(reason.clone());
+    }
+    let mut resume = |spec: ResumeSpec, raised_at: usize| resume_function(py, of, &code_object, &code, &globals, spec, raised_at);
+    let emission = codegen::generate(&mut tracer, &code, &globals, &outcome, &mut resume)?;
+    let (sir, inputs, session) = tracer.graph.into_parts();
+    Ok(Traced { emission, sir, inputs, session, guards: tracer.guards, reason })
+}
+
+fn stop_to_break(stop: Stop) -> Break {
+    match stop {
+        Stop::Break(reason) => *reason,
+        Stop::Raise(_) => Break::new(BreakKind::RaisesException, "an exception leaves the function"),
+    }
+}
+
+fn first_frame(
+    t: &mut Tracer<'_>,
+    of: &Translated,
+    code: &Arc<Code>,
+    globals: &Obj,
+    bound: &[Bound<'_, PyAny>],
+) -> Result<FrameState, Stop> {
+    let mut locals = vec![None; code.localsplus.len()];
+    for (index, value) in bound.iter().enumerate() {
+        let name = code.localsplus[index].name.clone();
+        locals[index] = Some(t.wrap(value, Arc::new(Tracker::Local { index, name })));
+    }
+    let mut closure = Vec::new();
+    if let Ok(cells) = of.function.bind(t.py).getattr("__closure__")?.cast_into::<pyo3::types::PyTuple>() {
+        let free = code.localsplus.iter().filter(|slot| slot.kind.free);
+        for ((index, cell), slot) in cells.iter().enumerate().zip(free) {
+            closure.push(t.wrap(&cell, Arc::new(Tracker::FreeCell { index, name: slot.name.clone() })));
+        }
+    }
+    let builtins = crate::simulator::inline::builtins_of(t, globals)?;
+    Ok(FrameState {
+        code: code.clone(),
+        globals: globals.clone(),
+        builtins,
+        locals,
+        stack: Vec::new(),
+        closure,
+        pc: 0,
+        kw_names: Vec::new(),
+        handling: Vec::new(),
+    })
+}
+
+fn resume_function(
+    py: Python<'_>,
+    of: &Translated,
+    code_object: &Obj,
+    code: &Code,
+    globals: &Obj,
+    spec: ResumeSpec,
+    raised_at: usize,
+) -> Result<(Obj, usize), Break> {
+    let key = (code_object.clone(), spec.clone());
+    if let Some(known) = lock(&of.shared.resumes).get(&key) {
+        return Ok(known.clone());
+    }
+    let built = build_resume(py, code, &spec)?;
+    let made = built.to_py(py)?;
+    // Where the raising instruction is in the new code, for `RERAISE` to find its line.
+    let body = built.instructions.len() - code.instructions.len();
+    let decoded = Code::from_py(py, &made)?;
+    let position = decoded.instructions.get(body + raised_at).map_or(0, |instruction| instruction.offset as usize / 2);
+    let function = codegen::function(py, made.as_any(), globals)?;
+    let translated = Translated::new(function.bind(py), of.shared.clone())?;
+    let callable = Obj::from(Bound::new(py, ResumeFunction::new(Arc::new(translated)))?);
+    lock(&of.shared.resumes).insert(key, (callable.clone(), position));
+    Ok((callable, position))
+}
+
+fn finish(py: Python<'_>, of: &Translated, traced: Traced, state: &GlobalState) -> Result<Entry, Break> {
+    let Traced { emission, mut sir, inputs, session, guards, .. } = traced;
+    let options = &of.shared.options;
+    sir.outputs = emission.outputs.clone();
+    let statements = sir.statements.len();
+    if sir.outputs.is_empty() {
+        // Statements with effects (running statistics, random state) must run all the same.
+        sir.outputs.extend(sir.statements.last().and_then(|last| first_symbol(&last.output)));
+    }
+    let layers = inputs.iter().filter(|input| is_layer(&sir, input.symbol));
+    let tensors: Vec<&GraphInput> = inputs.iter().filter(|input| !is_layer(&sir, input.symbol)).collect();
+    sir.inputs = layers.map(|input| input.symbol).chain(tensors.iter().map(|input| input.symbol)).collect();
+    let mut slots: Vec<TrackerRef> = Vec::new();
+    let mut graph = None;
+    let mut graph_inputs = 0;
+    let ir = sir.to_string();
+    if statements > 0 {
+        slots.extend(tensors.iter().map(|input| input.tracker.clone()));
+        graph_inputs = slots.len();
+        let example_inputs = tensors.iter().map(|input| input.value.clone()).collect();
+        let request = CompileRequest { sir: Arc::new(sir), session, example_inputs, grad_enabled: state.grad_enabled };
+        graph = Some(compile(py, of, request, statements)?);
+        let mut stats = lock(&of.shared.stats);
+        stats.graphs += 1;
+        stats.ops += statements as u64;
+    }
+    slots.extend(emission.slots);
+    let guard = NativeGuardCompiler.compile(py, &guards, &slots, state)?;
+    log::debug!(target: "paddle_sot_rs.ir", "{ir}");
+    log::debug!(target: "paddle_sot_rs.guards", "{}", guard.describe().join("\n"));
+    remember(py, of, &ir, graph.as_deref(), guard.as_ref(), &emission.plan)?;
+    Ok(Entry { guard, plan: emission.plan, graph, graph_inputs, generation: options.generation })
+}
+
+fn is_layer(sir: &StatementIr, symbol: SymbolId) -> bool {
+    matches!(sir.kind(symbol), SymbolKind::Layer(_))
+}
+
+fn first_symbol(arg: &crate::graph::Arg) -> Option<SymbolId> {
+    let mut first = None;
+    arg.for_each_symbol(&mut |symbol| first = first.or(Some(symbol)));
+    first
+}
+
+/// Small graphs run call by call: a program costs more than it saves.
+fn compile(py: Python<'_>, of: &Translated, request: CompileRequest, statements: usize) -> Result<Box<dyn CompiledGraph>, Break> {
+    let options = &of.shared.options;
+    if statements < options.min_graph_size && options.backend_name != "eager" {
+        if let Ok(eager) = backend::get("eager") {
+            return Ok(eager.backend.compile(py, request)?);
+        }
+    }
+    Ok(options.backend.compile(py, request)?)
+}
+
+fn remember(
+    py: Python<'_>,
+    of: &Translated,
+    ir: &str,
+    graph: Option<&dyn CompiledGraph>,
+    guard: &dyn CompiledGuard,
+    plan: &Plan,
+) -> Result<(), Break> {
+    let code = match plan {
+        Plan::Code(function) => Some(Obj::from(function.bind(py).getattr("__code__")?)),
+        Plan::Direct(_) => None,
+    };
+    if let Some(graph) = graph {
+        let info = GraphInfo {
+            ir: ir.to_owned(),
+            program: graph.program_text(py)?,
+            guards: guard.describe(),
+            backend: graph.backend_name().to_owned(),
+            code,
+        };
+        lock(&of.shared.graphs).push(info);
+    }
+    Ok(())
+}
