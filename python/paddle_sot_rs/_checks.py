@@ -37,6 +37,10 @@ def check_environment() -> None:
 
 
 def _configure_logs(wanted: str) -> None:
+    root = logging.getLogger("paddle_sot_rs")
+    if root.level == logging.NOTSET:
+        # Paddle sets the root logger to INFO; breaks are read with stats() unless asked for.
+        root.setLevel(logging.WARNING)
     names = [name.strip() for name in wanted.split(",") if name.strip()]
     unknown = [name for name in names if name not in _CATEGORIES]
     if unknown:

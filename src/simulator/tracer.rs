@@ -460,7 +460,10 @@ impl<'py> Tracer<'py> {
                 .collect();
             self.set_kind(id, Kind::Tuple(items, None));
         } else if let Ok(dict) = value.cast_exact::<PyDict>() {
-            self.classify_dict(id, dict, source);
+            self.classify_dict(id, dict, None, source);
+        } else if let Some(dict) = self.ordered_dict(&value) {
+            let class = Obj::from(value.get_type());
+            self.classify_dict(id, &dict, Some(class), source);
         } else if value.is_exact_instance_of::<PyFunction>() {
             self.guard_type(id, &value);
             self.set_kind(id, Kind::Function(FunctionVar::Real));
@@ -619,19 +622,30 @@ impl<'py> Tracer<'py> {
         }
     }
 
-    fn classify_dict(&mut self, id: VarId, dict: &Bound<'py, PyDict>, source: Option<&TrackerRef>) {
+    fn ordered_dict(&self, value: &Bound<'py, PyAny>) -> Option<Bound<'py, PyDict>> {
+        let class = self.py.import("collections").and_then(|module| module.getattr("OrderedDict")).ok()?;
+        if value.get_type().is(&class) { value.cast::<PyDict>().ok().cloned() } else { None }
+    }
+
+    fn classify_dict(&mut self, id: VarId, dict: &Bound<'py, PyDict>, class: Option<Obj>, source: Option<&TrackerRef>) {
         self.guard_type(id, dict.as_any());
+        // The order of an OrderedDict is its own, not that of the dict below.
+        let order: Vec<Bound<'py, PyAny>> = match dict.try_iter().and_then(|keys| keys.collect()) {
+            Ok(order) => order,
+            Err(_) => return self.set_kind(id, Kind::Opaque),
+        };
         let mut keys = Vec::with_capacity(dict.len());
-        for (key, _) in dict.iter() {
-            match dict_key(&key) {
+        for key in &order {
+            match dict_key(key) {
                 Some(key) => keys.push(key),
                 None => return self.set_kind(id, Kind::Opaque),
             }
         }
         self.guard(id, GuardKind::DictKeys(keys.clone()));
         self.distinct(id);
-        let mut items = DictVar::default();
-        for ((key, value), dict_key) in dict.iter().zip(keys) {
+        let mut items = DictVar { class, ..DictVar::default() };
+        for (key, dict_key) in order.into_iter().zip(keys) {
+            let Ok(Some(value)) = dict.get_item(&key) else { return self.set_kind(id, Kind::Opaque) };
             let simulated = match &dict_key {
                 DictKey::Str(text) => Key::Str(text.clone()),
                 DictKey::Int(number) => Key::Int(i128::from(*number)),

@@ -152,8 +152,10 @@ def _stop_gradients(result):
 def _all_values(program):
     values = {}
     for op in program.global_block().ops:
-        for value in itertools.chain(op.operands_source(), op.results()):
-            values.setdefault(value.id, value)
+        # Operands are results of earlier operations; optional results may be absent.
+        for value in op.results():
+            if value.initialized():
+                values.setdefault(value.id, value)
     return values.values()
 
 

@@ -102,6 +102,7 @@ pub fn cell_contents(cell: Ptr) -> Ptr {
 
 extern "C" {
     static mut PyMethod_Type: ffi::PyTypeObject;
+    static mut PyODict_Type: ffi::PyTypeObject;
     fn _PyType_Lookup(class: *mut ffi::PyTypeObject, name: Ptr) -> Ptr;
     fn PyFunction_GetCode(function: Ptr) -> Ptr;
     fn PyFunction_GetGlobals(function: Ptr) -> Ptr;
@@ -278,27 +279,65 @@ pub fn dict_keys_are(dict: Ptr, keys: &[Py<PyAny>]) -> bool {
         if ffi::PyDict_Check(dict) == 0 || ffi::PyDict_Size(dict) as usize != keys.len() {
             return false;
         }
+        if ffi::Py_TYPE(dict) == &raw mut PyODict_Type {
+            return ordered_keys_are(dict, keys);
+        }
         let (mut position, mut key, mut value) = (0, std::ptr::null_mut(), std::ptr::null_mut());
         let mut wanted = keys.iter();
         while ffi::PyDict_Next(dict, &raw mut position, &raw mut key, &raw mut value) != 0 {
             let Some(wanted) = wanted.next() else { return false };
-            if key == wanted.as_ptr() {
-                continue;
-            }
-            let class = ffi::Py_TYPE(key);
-            let plain = class == &raw mut ffi::PyUnicode_Type || class == &raw mut ffi::PyLong_Type;
-            if !plain || class != ffi::Py_TYPE(wanted.as_ptr()) {
-                return false;
-            }
-            let answer = ffi::PyObject_RichCompareBool(key, wanted.as_ptr(), ffi::Py_EQ);
-            if answer != 1 {
-                if answer < 0 {
-                    ffi::PyErr_Clear();
-                }
+            if !same_key(key, wanted.as_ptr()) {
                 return false;
             }
         }
         true
+    }
+}
+
+/// The order of an `OrderedDict` is kept beside the dict and read through its iterator.
+fn ordered_keys_are(dict: Ptr, keys: &[Py<PyAny>]) -> bool {
+    // SAFETY: iterating an exact OrderedDict runs no user code; every new reference is given back.
+    unsafe {
+        let iterator = ffi::PyObject_GetIter(dict);
+        if iterator.is_null() {
+            ffi::PyErr_Clear();
+            return false;
+        }
+        let mut same = true;
+        for wanted in keys {
+            let key = ffi::PyIter_Next(iterator);
+            if key.is_null() {
+                ffi::PyErr_Clear();
+                same = false;
+                break;
+            }
+            same = same_key(key, wanted.as_ptr());
+            ffi::Py_DECREF(key);
+            if !same {
+                break;
+            }
+        }
+        ffi::Py_DECREF(iterator);
+        same
+    }
+}
+
+fn same_key(key: Ptr, wanted: Ptr) -> bool {
+    if key == wanted {
+        return true;
+    }
+    // SAFETY: both are live; only exact strings and ints are compared by value.
+    unsafe {
+        let class = ffi::Py_TYPE(key);
+        let plain = class == &raw mut ffi::PyUnicode_Type || class == &raw mut ffi::PyLong_Type;
+        if !plain || class != ffi::Py_TYPE(wanted) {
+            return false;
+        }
+        let answer = ffi::PyObject_RichCompareBool(key, wanted, ffi::Py_EQ);
+        if answer < 0 {
+            ffi::PyErr_Clear();
+        }
+        answer == 1
     }
 }
 
