@@ -1,0 +1,81 @@
+"""Comparing a translated function with plain Python."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import io
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import paddle
+import paddle_sot_rs as sot
+
+
+def snapshot(value: Any) -> Any:
+    """A comparable picture of a value: types, tensor data and metadata, object state."""
+    if isinstance(value, paddle.Tensor):
+        return ("tensor", value.shape, str(value.dtype), value.stop_gradient, value.numpy())
+    if isinstance(value, np.ndarray):
+        return ("array", value.dtype.str, value)
+    if isinstance(value, list | tuple | set | frozenset):
+        items = sorted(value, key=repr) if isinstance(value, set | frozenset) else value
+        return (type(value), [snapshot(item) for item in items])
+    if isinstance(value, dict):
+        return (type(value), [(snapshot(key), snapshot(item)) for key, item in value.items()])
+    if isinstance(value, BaseException):
+        return (type(value), str(value))
+    if isinstance(value, bool | int | float | str | bytes | type(None) | type):
+        return (type(value), repr(value))
+    if callable(value) and hasattr(value, "__name__"):
+        return ("callable", value.__name__)
+    if hasattr(value, "__dict__"):
+        return (type(value), [(key, snapshot(item)) for key, item in vars(value).items()])
+    return (type(value),)
+
+
+def same(a: Any, b: Any) -> bool:
+    if isinstance(a, np.ndarray):
+        return isinstance(b, np.ndarray) and a.shape == b.shape and np.allclose(a, b, 1e-5, 1e-6, equal_nan=True)
+    if isinstance(a, list | tuple):
+        return type(a) is type(b) and len(a) == len(b) and all(map(same, a, b))
+    return type(a) is type(b) and a == b
+
+
+def outcome(function: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Result or exception, printed output, and the arguments after the call."""
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        paddle.seed(11)
+        try:
+            result: Any = ("returned", function(*args))
+        except Exception as error:  # noqa: BLE001 - the comparison is about which one it is
+            result = ("raised", error)
+    return snapshot(result), out.getvalue(), snapshot(args)
+
+
+def check(
+    function: Callable[..., Any],
+    *args: Any,
+    graphs: int | None = None,
+    breaks: int | None = None,
+    fallbacks: int = 0,
+    calls: int = 2,
+    again: tuple[Any, ...] | None = None,
+    **settings: Any,
+) -> Any:
+    """Calls `function` eager and translated on equal arguments, several times, and compares."""
+    settings.setdefault("min_graph_size", 0)
+    translated = sot.to_static(function, **settings)
+    for inputs in [args] * calls + ([again] if again is not None else []):
+        expected = outcome(function, copy.deepcopy(inputs))
+        actual = outcome(translated, copy.deepcopy(inputs))
+        assert same(expected, actual), f"\nexpected {expected}\nactual   {actual}"
+    record = sot.stats(translated)
+    if graphs is not None:
+        assert record.graphs == graphs, record
+    if breaks is not None:
+        assert len(record.graph_breaks) == breaks, record
+    assert len(record.fallbacks) == fallbacks, record
+    return record
