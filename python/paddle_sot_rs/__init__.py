@@ -6,8 +6,8 @@ from ._checks import check_environment as _check_environment
 
 _check_environment()
 
-from ._core import __version__, list_backends, unregister_backend  # noqa: E402
-from .api import (  # noqa: E402
+from ._core import __version__, list_backends, unregister_backend
+from .api import (
     allow_in_graph,
     black_list,
     disable,
@@ -17,8 +17,8 @@ from .api import (  # noqa: E402
     swap_backend,
     to_static,
 )
-from .errors import GraphBreakError  # noqa: E402
-from .report import Explanation, GraphBreak, Stats, explain, reset, stats  # noqa: E402
+from .errors import GraphBreakError
+from .report import Explanation, GraphBreak, Stats, explain, reset, stats
 
 __all__ = [
     "Explanation",

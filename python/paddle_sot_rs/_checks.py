@@ -19,17 +19,13 @@ _CATEGORIES = {
 def check_environment() -> None:
     """Raises `ImportError`, naming what is unsupported and what to do."""
     if not (3, 11) <= sys.version_info[:2] <= (3, 13):
-        raise ImportError(
-            f"paddle_sot_rs supports CPython 3.11, 3.12 and 3.13; this is {sys.version.split()[0]}"
-        )
+        raise ImportError(f"paddle_sot_rs supports CPython 3.11, 3.12 and 3.13; this is {sys.version.split()[0]}")
     if sysconfig.get_config_var("Py_GIL_DISABLED"):
         raise ImportError("paddle_sot_rs does not support free-threaded Python; use a build with the GIL")
     try:
         import paddle
     except ImportError as error:
-        raise ImportError(
-            "paddle_sot_rs needs PaddlePaddle: pip install 'paddlepaddle>=3.2,<3.4'"
-        ) from error
+        raise ImportError("paddle_sot_rs needs PaddlePaddle: pip install 'paddlepaddle>=3.2,<3.4'") from error
     version = tuple(int(part) for part in paddle.__version__.split(".")[:2])
     if not (3, 2) <= version < (3, 4):
         raise ImportError(f"paddle_sot_rs supports PaddlePaddle 3.2 and 3.3; this is {paddle.__version__}")

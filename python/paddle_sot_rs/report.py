@@ -55,7 +55,12 @@ def static_function(fn: Any) -> Any:
     Raises:
         TypeError: `fn` was not translated.
     """
-    for candidate in (fn, getattr(fn, "forward", None), getattr(fn, "func", None), getattr(fn, "__func__", None)):
+    for candidate in (
+        fn,
+        getattr(fn, "forward", None),
+        getattr(fn, "func", None),
+        getattr(fn, "__func__", None),
+    ):
         if isinstance(candidate, _core.StaticFunction):
             return candidate
     raise TypeError(f"fn: expected something that to_static returned, got {type(fn).__name__}")

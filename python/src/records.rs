@@ -52,9 +52,21 @@ impl From<&Stats> for StatsRecord {
             translations: stats.translations,
             cache_hits: stats.cache_hits,
             cache_misses: stats.cache_misses,
-            graph_breaks: stats.graph_breaks.iter().map(|event| (&event.reason).into()).collect(),
-            recompiles: stats.recompiles.iter().map(|event| format!("{}: {}", event.function, event.guard)).collect(),
-            fallbacks: stats.fallbacks.iter().map(|event| (&event.reason).into()).collect(),
+            graph_breaks: stats
+                .graph_breaks
+                .iter()
+                .map(|event| (&event.reason).into())
+                .collect(),
+            recompiles: stats
+                .recompiles
+                .iter()
+                .map(|event| format!("{}: {}", event.function, event.guard))
+                .collect(),
+            fallbacks: stats
+                .fallbacks
+                .iter()
+                .map(|event| (&event.reason).into())
+                .collect(),
         }
     }
 }

@@ -8,7 +8,6 @@ use paddle_sot::backend::{
 use paddle_sot::graph::Callee;
 use paddle_sot::obj::Obj;
 use pyo3::exceptions::{PyKeyError, PyTypeError, PyValueError};
-use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 use smallvec::SmallVec;
@@ -47,14 +46,21 @@ pub fn register_python_backend(name: &str, compiler: &Bound<'_, PyAny>) -> PyRes
 /// Replaces a registered backend.
 #[pyfunction]
 pub fn swap_python_backend(name: &str, compiler: &Bound<'_, PyAny>) -> PyResult<()> {
-    backend::swap(name, make(name, compiler)?).map(drop).map_err(to_py)
+    backend::swap(name, make(name, compiler)?)
+        .map(drop)
+        .map_err(to_py)
 }
 
 fn make(name: &str, compiler: &Bound<'_, PyAny>) -> PyResult<Arc<dyn GraphBackend>> {
     if !compiler.is_callable() {
-        return Err(PyTypeError::new_err("backend: expected a callable (ir, metas) -> callable"));
+        return Err(PyTypeError::new_err(
+            "backend: expected a callable (ir, metas) -> callable",
+        ));
     }
-    Ok(Arc::new(PythonBackend { name: name.to_owned(), compiler: Obj::from(compiler) }))
+    Ok(Arc::new(PythonBackend {
+        name: name.to_owned(),
+        compiler: Obj::from(compiler),
+    }))
 }
 
 /// A backend written in Python. It traces with the default backend's inference.
@@ -73,7 +79,10 @@ impl GraphBackend for PythonBackend {
         if options.is_empty() {
             return Ok(());
         }
-        Err(PyValueError::new_err(format!("options: the backend {:?} takes none", self.name)))
+        Err(PyValueError::new_err(format!(
+            "options: the backend {:?} takes none",
+            self.name
+        )))
     }
 
     fn refuses(&self, _py: Python<'_>, _callee: &Callee) -> Option<String> {
@@ -81,24 +90,41 @@ impl GraphBackend for PythonBackend {
     }
 
     fn begin(&self, py: Python<'_>) -> Result<Box<dyn TraceSession>, BackendError> {
-        backend::get("paddle").map_err(|err| BackendError::Compile(err.to_string()))?.backend.begin(py)
+        backend::get("paddle")
+            .map_err(|err| BackendError::Compile(err.to_string()))?
+            .backend
+            .begin(py)
     }
 
-    fn compile(&self, py: Python<'_>, request: CompileRequest) -> Result<Box<dyn CompiledGraph>, BackendError> {
+    fn compile(
+        &self,
+        py: Python<'_>,
+        request: CompileRequest,
+    ) -> Result<Box<dyn CompiledGraph>, BackendError> {
         let ir = request.sir.to_string();
         let eager = backend::get("eager").map_err(|err| BackendError::Compile(err.to_string()))?;
         let metas = PyList::empty(py);
         for tensor in &request.example_inputs {
             let tensor = tensor.bind(py);
-            metas.append((tensor.getattr("shape")?, tensor.getattr("dtype")?, tensor.getattr("stop_gradient")?))?;
+            metas.append((
+                tensor.getattr("shape")?,
+                tensor.getattr("dtype")?,
+                tensor.getattr("stop_gradient")?,
+            ))?;
         }
         let run = eager.backend.compile(py, request)?;
         let run = Bound::new(py, PythonIr { ir, run })?;
         let compiled = self.compiler.bind(py).call1((run, metas))?;
         if !compiled.is_callable() {
-            return Err(BackendError::Compile(format!("the backend {:?} did not return a callable", self.name)));
+            return Err(BackendError::Compile(format!(
+                "the backend {:?} did not return a callable",
+                self.name
+            )));
         }
-        Ok(Box::new(PythonGraph { name: self.name.clone(), call: compiled.unbind() }))
+        Ok(Box::new(PythonGraph {
+            name: self.name.clone(),
+            call: compiled.unbind(),
+        }))
     }
 }
 
@@ -112,10 +138,13 @@ struct PythonIr {
 #[pymethods]
 impl PythonIr {
     #[pyo3(signature = (*inputs))]
-    fn __call__<'py>(&self, py: Python<'py>, inputs: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyTuple>> {
+    fn __call__<'py>(
+        &self,
+        py: Python<'py>,
+        inputs: &Bound<'py, PyTuple>,
+    ) -> PyResult<Bound<'py, PyTuple>> {
         let inputs: Vec<Bound<'_, PyAny>> = inputs.iter().collect();
-        let pointers: Vec<*mut ffi::PyObject> = inputs.iter().map(|input| input.as_ptr()).collect();
-        PyTuple::new(py, self.run.call(py, &pointers)?)
+        PyTuple::new(py, self.run.call(py, &inputs)?)
     }
 
     fn __str__(&self) -> &str {
@@ -133,10 +162,16 @@ struct PythonGraph {
 }
 
 impl CompiledGraph for PythonGraph {
-    fn call(&self, py: Python<'_>, inputs: &[*mut ffi::PyObject]) -> PyResult<SmallVec<[Py<PyAny>; 4]>> {
-        let inputs = inputs.iter().map(|input| paddle_sot::guard::native::to_bound(py, *input)).collect::<Vec<_>>();
+    fn call(
+        &self,
+        py: Python<'_>,
+        inputs: &[Bound<'_, PyAny>],
+    ) -> PyResult<SmallVec<[Py<PyAny>; 4]>> {
         let outputs = self.call.bind(py).call1(PyTuple::new(py, inputs)?)?;
-        outputs.try_iter()?.map(|output| output.map(Bound::unbind)).collect()
+        outputs
+            .try_iter()?
+            .map(|output| output.map(Bound::unbind))
+            .collect()
     }
 
     fn program_text(&self, _py: Python<'_>) -> PyResult<String> {
@@ -151,4 +186,3 @@ impl CompiledGraph for PythonGraph {
         visit(&self.call);
     }
 }
-

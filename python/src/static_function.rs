@@ -22,7 +22,10 @@ pub struct StaticFunction {
 }
 
 fn addresses(values: &Bound<'_, PyAny>) -> PyResult<HashSet<usize>> {
-    values.try_iter()?.map(|value| Ok(value?.as_ptr() as usize)).collect()
+    values
+        .try_iter()?
+        .map(|value| Ok(value?.as_ptr() as usize))
+        .collect()
 }
 
 #[pymethods]
@@ -30,10 +33,15 @@ impl StaticFunction {
     /// `options` holds: backend, backend_options, full_graph, dynamic, min_graph_size, black_list,
     /// allow_list, disabled. The Python layer has checked them.
     #[new]
-    fn new(py: Python<'_>, callable: &Bound<'_, PyAny>, options: &Bound<'_, PyDict>) -> PyResult<Self> {
+    fn new(
+        py: Python<'_>,
+        callable: &Bound<'_, PyAny>,
+        options: &Bound<'_, PyDict>,
+    ) -> PyResult<Self> {
         let get = |name: &str| options.as_any().get_item(name);
         let backend_name: String = get("backend")?.extract()?;
-        let handle = backend::get(&backend_name).map_err(|err| PyValueError::new_err(format!("backend: {err}")))?;
+        let handle = backend::get(&backend_name)
+            .map_err(|err| PyValueError::new_err(format!("backend: {err}")))?;
         let mut configured = paddle_sot::backend::clone_backend(&*handle.backend);
         configured.configure(py, get("backend_options")?.cast::<PyDict>()?)?;
         let min_graph_size = match get("min_graph_size")? {
@@ -69,18 +77,31 @@ impl StaticFunction {
     }
 
     #[pyo3(signature = (*args, **kwargs))]
-    fn __call__(&self, py: Python<'_>, args: &Bound<'_, PyTuple>, kwargs: Option<&Bound<'_, PyDict>>) -> PyResult<Py<PyAny>> {
+    fn __call__(
+        &self,
+        py: Python<'_>,
+        args: &Bound<'_, PyTuple>,
+        kwargs: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Py<PyAny>> {
         self.inner.call(py, args, kwargs)
     }
 
     /// Methods: binding to an instance gives a callable with `self` in front, and the same cache.
-    fn __get__(slf: &Bound<'_, Self>, instance: &Bound<'_, PyAny>, owner: Option<&Bound<'_, PyAny>>) -> PyResult<Py<PyAny>> {
+    fn __get__(
+        slf: &Bound<'_, Self>,
+        instance: &Bound<'_, PyAny>,
+        owner: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Py<PyAny>> {
         let _ = owner;
         if instance.is_none() {
             return Ok(slf.clone().into_any().unbind());
         }
         let py = slf.py();
-        Ok(py.import("types")?.getattr("MethodType")?.call1((slf, instance))?.unbind())
+        Ok(py
+            .import("types")?
+            .getattr("MethodType")?
+            .call1((slf, instance))?
+            .unbind())
     }
 
     /// The original callable.
@@ -97,7 +118,12 @@ impl StaticFunction {
 
     /// Counters.
     fn stats(&self) -> StatsRecord {
-        let stats = self.inner.shared.stats.lock().unwrap_or_else(PoisonError::into_inner);
+        let stats = self
+            .inner
+            .shared
+            .stats
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         (&*stats).into()
     }
 
@@ -108,7 +134,12 @@ impl StaticFunction {
 
     /// The graphs compiled so far.
     fn graphs(&self, py: Python<'_>) -> Vec<GraphRecord> {
-        let graphs = self.inner.shared.graphs.lock().unwrap_or_else(PoisonError::into_inner);
+        let graphs = self
+            .inner
+            .shared
+            .graphs
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         graphs
             .iter()
             .map(|graph| GraphRecord {
@@ -123,7 +154,13 @@ impl StaticFunction {
 
     /// Seconds one evaluation of the newest entry's guards takes, averaged over `times`.
     #[pyo3(signature = (times, *args, **kwargs))]
-    fn time_guards(&self, py: Python<'_>, times: usize, args: &Bound<'_, PyTuple>, kwargs: Option<&Bound<'_, PyDict>>) -> PyResult<f64> {
+    fn time_guards(
+        &self,
+        py: Python<'_>,
+        times: usize,
+        args: &Bound<'_, PyTuple>,
+        kwargs: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<f64> {
         self.inner.time_guards(py, args, kwargs, times)
     }
 
@@ -132,7 +169,10 @@ impl StaticFunction {
         let py = slf.py();
         let this = slf.get();
         let arguments = (this.callable.clone_ref(py), this.make.py(py));
-        Ok((slf.get_type(), arguments).into_pyobject(py)?.into_any().unbind())
+        Ok((slf.get_type(), arguments)
+            .into_pyobject(py)?
+            .into_any()
+            .unbind())
     }
 
     fn __repr__(&self) -> String {

@@ -6,8 +6,8 @@ mod traits;
 
 pub use error::BackendError;
 pub use registry::{
-    clone_backend, current, get, list, register, swap, unregister, BackendHandle, BackendRegistration,
-    RegistryError,
+    clone_backend, current, get, list, register, swap, unregister, BackendHandle,
+    BackendRegistration, RegistryError,
 };
 pub use traits::{
     CallResult, Captured, CompileRequest, CompiledGraph, GraphBackend, InferredOutput,

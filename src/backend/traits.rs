@@ -4,7 +4,6 @@ use std::any::Any;
 use std::sync::Arc;
 
 use dyn_clone::DynClone;
-use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use smallvec::SmallVec;
@@ -112,7 +111,7 @@ pub struct CompileRequest {
 
 /// Something that runs a graph.
 pub trait CompiledGraph: Send + Sync {
-    /// Runs it. `inputs` are borrowed references to the tensors of `sir.inputs` (layers left out), in
+    /// Runs it. `inputs` are the tensors of `sir.inputs` (layers left out), in
     /// order; the answer holds one owned tensor per entry of `sir.outputs`.
     ///
     /// # Errors
@@ -120,7 +119,7 @@ pub trait CompiledGraph: Send + Sync {
     fn call(
         &self,
         py: Python<'_>,
-        inputs: &[*mut ffi::PyObject],
+        inputs: &[Bound<'_, PyAny>],
     ) -> PyResult<SmallVec<[Py<PyAny>; 4]>>;
 
     /// Readable text of the program, for `explain`.

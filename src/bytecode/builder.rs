@@ -22,15 +22,26 @@ pub struct CodeBuilder {
 
 impl CodeBuilder {
     /// An empty function body with these parameters, named after `like`.
-    pub fn new(py: Python<'_>, like: &Code, parameters: Vec<Arc<str>>) -> Result<Self, BytecodeError> {
+    pub fn new(
+        py: Python<'_>,
+        like: &Code,
+        parameters: Vec<Arc<str>>,
+    ) -> Result<Self, BytecodeError> {
         let table = OpTable::get(py)?;
-        let kind = LocalKind { local: true, cell: false, free: false };
+        let kind = LocalKind {
+            local: true,
+            cell: false,
+            free: false,
+        };
         let count = parameters.len() as u32;
         let code = Code {
             instructions: Vec::new(),
             consts: Vec::new(),
             names: Vec::new(),
-            localsplus: parameters.into_iter().map(|name| LocalSlot { name, kind }).collect(),
+            localsplus: parameters
+                .into_iter()
+                .map(|name| LocalSlot { name, kind })
+                .collect(),
             argcount: count,
             posonly: 0,
             kwonly: 0,
@@ -42,7 +53,11 @@ impl CodeBuilder {
             qualname: like.qualname.clone(),
             firstlineno: like.firstlineno,
         };
-        let mut this = Self { code, loc: Loc::line_only(i64::from(like.firstlineno)), table };
+        let mut this = Self {
+            code,
+            loc: Loc::line_only(i64::from(like.firstlineno)),
+            table,
+        };
         this.op("RESUME", 0)?;
         Ok(this)
     }
@@ -59,10 +74,19 @@ impl CodeBuilder {
 
     /// Appends an opcode by name.
     pub fn op(&mut self, name: &str, arg: u32) -> Result<usize, BytecodeError> {
-        let missing = || BytecodeError::Malformed { name: name.to_owned(), what: "no such opcode in this Python" };
+        let missing = || BytecodeError::Malformed {
+            name: name.to_owned(),
+            what: "no such opcode in this Python",
+        };
         let op = self.table.number(name).ok_or_else(missing)?;
         let instr = typed(self.table.version, name, arg, usize::MAX).ok_or_else(missing)?;
-        self.code.instructions.push(Instruction { instr, op, arg, loc: self.loc, offset: 0 });
+        self.code.instructions.push(Instruction {
+            instr,
+            op,
+            arg,
+            loc: self.loc,
+            offset: 0,
+        });
         Ok(self.here() - 1)
     }
 
@@ -77,8 +101,11 @@ impl CodeBuilder {
         let instruction = &mut self.code.instructions[index];
         let name = self.table.name(instruction.op);
         let what = "not a jump";
-        instruction.instr = typed(self.table.version, name, 0, target)
-            .ok_or_else(|| BytecodeError::Malformed { name: name.to_owned(), what })?;
+        instruction.instr =
+            typed(self.table.version, name, 0, target).ok_or_else(|| BytecodeError::Malformed {
+                name: name.to_owned(),
+                what,
+            })?;
         Ok(())
     }
 
@@ -107,8 +134,15 @@ impl CodeBuilder {
 
     /// A new local slot.
     pub fn local(&mut self, name: &str) -> u32 {
-        let kind = LocalKind { local: true, cell: false, free: false };
-        self.code.localsplus.push(LocalSlot { name: Arc::from(name), kind });
+        let kind = LocalKind {
+            local: true,
+            cell: false,
+            free: false,
+        };
+        self.code.localsplus.push(LocalSlot {
+            name: Arc::from(name),
+            kind,
+        });
         self.code.localsplus.len() as u32 - 1
     }
 
@@ -152,7 +186,11 @@ impl CodeBuilder {
     /// Load an attribute of the top of the stack.
     pub fn load_attr(&mut self, name: &str) -> Result<(), BytecodeError> {
         let index = self.name(name);
-        let arg = if self.table.version == Version::V311 { index } else { index << 1 };
+        let arg = if self.table.version == Version::V311 {
+            index
+        } else {
+            index << 1
+        };
         self.op("LOAD_ATTR", arg).map(drop)
     }
 

@@ -45,7 +45,12 @@ impl Loc {
     /// A line without columns.
     pub fn line_only(line: i64) -> Self {
         let line = u32::try_from(line).ok();
-        Self { line, end_line: line, col: None, end_col: None }
+        Self {
+            line,
+            end_line: line,
+            col: None,
+            end_col: None,
+        }
     }
 }
 
@@ -137,7 +142,12 @@ fn text(code: &Bound<'_, PyAny>, name: &str) -> PyResult<Arc<str>> {
 }
 
 fn names_of(code: &Bound<'_, PyAny>, name: &str) -> PyResult<Vec<Arc<str>>> {
-    Ok(code.getattr(name)?.extract::<Vec<String>>()?.into_iter().map(Arc::from).collect())
+    Ok(code
+        .getattr(name)?
+        .extract::<Vec<String>>()?
+        .into_iter()
+        .map(Arc::from)
+        .collect())
 }
 
 impl Code {
@@ -150,36 +160,71 @@ impl Code {
         let code = code.as_any();
         let number = |name: &str| -> PyResult<u32> { code.getattr(name)?.extract() };
         let qualname = text(code, "co_qualname")?;
-        let malformed = |what| BytecodeError::Malformed { name: qualname.to_string(), what };
+        let malformed = |what| BytecodeError::Malformed {
+            name: qualname.to_string(),
+            what,
+        };
         let firstlineno = number("co_firstlineno")?;
         let bytes = code.getattr("co_code")?;
         let bytes = bytes.cast::<PyBytes>().map_err(PyErr::from)?.as_bytes();
         let linetable = code.getattr("co_linetable")?;
         let linetable = linetable.cast::<PyBytes>().map_err(PyErr::from)?.as_bytes();
-        let locations = tables::decode_locations(linetable, firstlineno).ok_or_else(|| malformed("location table"))?;
-        let (mut instructions, index_of_unit) = decode(table, bytes, &locations).ok_or_else(|| malformed("opcodes"))?;
-        let at = |unit: usize| index_of_unit.get(unit).copied().filter(|&index| index != usize::MAX);
+        let locations = tables::decode_locations(linetable, firstlineno)
+            .ok_or_else(|| malformed("location table"))?;
+        let (mut instructions, index_of_unit) =
+            decode(table, bytes, &locations).ok_or_else(|| malformed("opcodes"))?;
+        let at = |unit: usize| {
+            index_of_unit
+                .get(unit)
+                .copied()
+                .filter(|&index| index != usize::MAX)
+        };
         for instruction in &mut instructions {
             if let Some(unit) = jump_unit(table, instruction) {
                 let target = at(unit).ok_or_else(|| malformed("jump target"))?;
-                instruction.instr = typed(table.version, table.name(instruction.op), instruction.arg, target)
-                    .ok_or_else(|| malformed("opcode"))?;
+                instruction.instr = typed(
+                    table.version,
+                    table.name(instruction.op),
+                    instruction.arg,
+                    target,
+                )
+                .ok_or_else(|| malformed("opcode"))?;
             }
         }
         let exceptions = code.getattr("co_exceptiontable")?;
-        let exceptions = exceptions.cast::<PyBytes>().map_err(PyErr::from)?.as_bytes();
-        let entries = tables::decode_exceptions(exceptions).ok_or_else(|| malformed("exception table"))?;
+        let exceptions = exceptions
+            .cast::<PyBytes>()
+            .map_err(PyErr::from)?
+            .as_bytes();
+        let entries =
+            tables::decode_exceptions(exceptions).ok_or_else(|| malformed("exception table"))?;
         let exception_table = entries
             .into_iter()
             .map(|(start, end, target, depth, lasti)| {
-                let end = if end == index_of_unit.len() { Some(instructions.len()) } else { at(end) };
-                Some(ExceptionEntry { start: at(start)?, end: end?, target: at(target)?, depth, lasti })
+                let end = if end == index_of_unit.len() {
+                    Some(instructions.len())
+                } else {
+                    at(end)
+                };
+                Some(ExceptionEntry {
+                    start: at(start)?,
+                    end: end?,
+                    target: at(target)?,
+                    depth,
+                    lasti,
+                })
             })
             .collect::<Option<Vec<_>>>()
             .ok_or_else(|| malformed("exception table"))?;
         Ok(Self {
             instructions,
-            consts: code.getattr("co_consts")?.cast::<PyTuple>().map_err(PyErr::from)?.iter().map(Obj::from).collect(),
+            consts: code
+                .getattr("co_consts")?
+                .cast::<PyTuple>()
+                .map_err(PyErr::from)?
+                .iter()
+                .map(Obj::from)
+                .collect(),
             names: names_of(code, "co_names")?,
             localsplus: localsplus(code)?,
             argcount: number("co_argcount")?,
@@ -207,21 +252,51 @@ impl Code {
         let entries: Vec<_> = self
             .exception_table
             .iter()
-            .map(|entry| (unit(entry.start), unit(entry.end), unit(entry.target), entry.depth, entry.lasti))
+            .map(|entry| {
+                (
+                    unit(entry.start),
+                    unit(entry.end),
+                    unit(entry.target),
+                    entry.depth,
+                    entry.lasti,
+                )
+            })
             .collect();
         let names = |keep: &dyn Fn(&LocalKind) -> bool| -> PyResult<Bound<'py, PyTuple>> {
-            PyTuple::new(py, self.localsplus.iter().filter(|slot| keep(&slot.kind)).map(|slot| &*slot.name).collect::<Vec<_>>())
+            PyTuple::new(
+                py,
+                self.localsplus
+                    .iter()
+                    .filter(|slot| keep(&slot.kind))
+                    .map(|slot| &*slot.name)
+                    .collect::<Vec<_>>(),
+            )
         };
         let fields = PyDict::new(py);
         fields.set_item("co_code", PyBytes::new(py, &layout.bytes(self, table)))?;
         fields.set_item("co_linetable", PyBytes::new(py, &layout.locations(self)))?;
-        fields.set_item("co_exceptiontable", PyBytes::new(py, &tables::encode_exceptions(&entries)))?;
-        fields.set_item("co_consts", PyTuple::new(py, self.consts.iter().map(|value| value.bind(py)))?)?;
-        fields.set_item("co_names", PyTuple::new(py, self.names.iter().map(|name| &**name))?)?;
+        fields.set_item(
+            "co_exceptiontable",
+            PyBytes::new(py, &tables::encode_exceptions(&entries)),
+        )?;
+        fields.set_item(
+            "co_consts",
+            PyTuple::new(py, self.consts.iter().map(|value| value.bind(py)))?,
+        )?;
+        fields.set_item(
+            "co_names",
+            PyTuple::new(py, self.names.iter().map(|name| &**name))?,
+        )?;
         fields.set_item("co_varnames", names(&|kind| kind.local)?)?;
         fields.set_item("co_cellvars", names(&|kind| kind.cell)?)?;
         fields.set_item("co_freevars", names(&|kind| kind.free)?)?;
-        fields.set_item("co_nlocals", self.localsplus.iter().filter(|slot| slot.kind.local).count())?;
+        fields.set_item(
+            "co_nlocals",
+            self.localsplus
+                .iter()
+                .filter(|slot| slot.kind.local)
+                .count(),
+        )?;
         fields.set_item("co_argcount", self.argcount)?;
         fields.set_item("co_posonlyargcount", self.posonly)?;
         fields.set_item("co_kwonlyargcount", self.kwonly)?;
@@ -251,28 +326,64 @@ impl Code {
 fn localsplus(code: &Bound<'_, PyAny>) -> PyResult<Vec<LocalSlot>> {
     let cells = names_of(code, "co_cellvars")?;
     let locals = names_of(code, "co_varnames")?;
-    let slot = |name: &Arc<str>, kind| LocalSlot { name: name.clone(), kind };
+    let slot = |name: &Arc<str>, kind| LocalSlot {
+        name: name.clone(),
+        kind,
+    };
     let mut slots: Vec<_> = locals
         .iter()
-        .map(|name| slot(name, LocalKind { local: true, cell: cells.contains(name), free: false }))
+        .map(|name| {
+            slot(
+                name,
+                LocalKind {
+                    local: true,
+                    cell: cells.contains(name),
+                    free: false,
+                },
+            )
+        })
         .collect();
-    let cell = LocalKind { local: false, cell: true, free: false };
-    slots.extend(cells.iter().filter(|name| !locals.contains(name)).map(|name| slot(name, cell)));
-    let free = LocalKind { local: false, cell: false, free: true };
-    slots.extend(names_of(code, "co_freevars")?.iter().map(|name| slot(name, free)));
+    let cell = LocalKind {
+        local: false,
+        cell: true,
+        free: false,
+    };
+    slots.extend(
+        cells
+            .iter()
+            .filter(|name| !locals.contains(name))
+            .map(|name| slot(name, cell)),
+    );
+    let free = LocalKind {
+        local: false,
+        cell: false,
+        free: true,
+    };
+    slots.extend(
+        names_of(code, "co_freevars")?
+            .iter()
+            .map(|name| slot(name, free)),
+    );
     Ok(slots)
 }
 
 /// The instructions, and for each code unit the index of the instruction that starts there
 /// (EXTENDED_ARG counts as the start).
-fn decode(table: &OpTable, bytes: &[u8], locations: &[Loc]) -> Option<(Vec<Instruction>, Vec<usize>)> {
+fn decode(
+    table: &OpTable,
+    bytes: &[u8],
+    locations: &[Loc],
+) -> Option<(Vec<Instruction>, Vec<usize>)> {
     let units = bytes.len() / 2;
     let mut instructions = Vec::with_capacity(units);
     let mut index_of_unit = vec![usize::MAX; units];
     let extended = table.number("EXTENDED_ARG")?;
     let (mut unit, mut start, mut prefix) = (0, 0, 0u32);
     while unit < units {
-        let (op, arg) = (bytes[2 * unit], (prefix << 8) | u32::from(bytes[2 * unit + 1]));
+        let (op, arg) = (
+            bytes[2 * unit],
+            (prefix << 8) | u32::from(bytes[2 * unit + 1]),
+        );
         if op == extended {
             prefix = arg;
             unit += 1;
@@ -298,7 +409,10 @@ fn jump_unit(table: &OpTable, instruction: &Instruction) -> Option<usize> {
     match table.jump(instruction.op) {
         JumpKind::None => None,
         JumpKind::Forward => Some(next + instruction.arg as usize),
-        JumpKind::Backward => Some(next.checked_sub(instruction.arg as usize).unwrap_or(usize::MAX)),
+        JumpKind::Backward => Some(
+            next.checked_sub(instruction.arg as usize)
+                .unwrap_or(usize::MAX),
+        ),
     }
 }
 
@@ -320,7 +434,11 @@ fn prefixes(arg: u32) -> usize {
 
 impl Layout {
     fn of(code: &Code, table: &OpTable) -> Self {
-        let mut args: Vec<u32> = code.instructions.iter().map(|i| if i.instr.target().is_some() { 0 } else { i.arg }).collect();
+        let mut args: Vec<u32> = code
+            .instructions
+            .iter()
+            .map(|i| if i.instr.target().is_some() { 0 } else { i.arg })
+            .collect();
         loop {
             let mut starts = Vec::with_capacity(args.len());
             let mut total = 0;
@@ -330,7 +448,9 @@ impl Layout {
             }
             let mut changed = false;
             for (index, instruction) in code.instructions.iter().enumerate() {
-                let Some(target) = instruction.instr.target() else { continue };
+                let Some(target) = instruction.instr.target() else {
+                    continue;
+                };
                 let next = starts.get(index + 1).copied().unwrap_or(total);
                 let to = starts.get(target).copied().unwrap_or(total);
                 let arg = to.abs_diff(next) as u32;
@@ -341,7 +461,11 @@ impl Layout {
                 }
             }
             if !changed {
-                return Self { starts, args, total };
+                return Self {
+                    starts,
+                    args,
+                    total,
+                };
             }
         }
     }
@@ -351,7 +475,8 @@ impl Layout {
         let mut out = Vec::with_capacity(2 * self.total);
         for (index, instruction) in code.instructions.iter().enumerate() {
             let arg = self.args[index];
-            let size = self.starts.get(index + 1).copied().unwrap_or(self.total) - self.starts[index];
+            let size =
+                self.starts.get(index + 1).copied().unwrap_or(self.total) - self.starts[index];
             let caches = table.caches(instruction.op);
             let bytes: SmallVec<[u8; 4]> = arg.to_be_bytes().into_iter().collect();
             for prefix in (1..size - caches).rev() {

@@ -5,25 +5,59 @@ use super::optable::Version;
 /// Binary operators.
 #[allow(missing_docs)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum BinOp { Add, And, FloorDiv, LShift, MatMul, Mul, Rem, Or, Pow, RShift, Sub, TrueDiv, Xor }
+pub enum BinOp {
+    Add,
+    And,
+    FloorDiv,
+    LShift,
+    MatMul,
+    Mul,
+    Rem,
+    Or,
+    Pow,
+    RShift,
+    Sub,
+    TrueDiv,
+    Xor,
+}
 
 impl BinOp {
     const ALL: [BinOp; 13] = [
-        Self::Add, Self::And, Self::FloorDiv, Self::LShift, Self::MatMul, Self::Mul, Self::Rem, Self::Or, Self::Pow,
-        Self::RShift, Self::Sub, Self::TrueDiv, Self::Xor,
+        Self::Add,
+        Self::And,
+        Self::FloorDiv,
+        Self::LShift,
+        Self::MatMul,
+        Self::Mul,
+        Self::Rem,
+        Self::Or,
+        Self::Pow,
+        Self::RShift,
+        Self::Sub,
+        Self::TrueDiv,
+        Self::Xor,
     ];
 
     /// The dunder without its underscores: `add` in `__add__`, `__radd__`, `__iadd__`.
     pub fn stem(self) -> &'static str {
-        ["add", "and", "floordiv", "lshift", "matmul", "mul", "mod", "or", "pow", "rshift", "sub", "truediv", "xor"]
-            [self as usize]
+        [
+            "add", "and", "floordiv", "lshift", "matmul", "mul", "mod", "or", "pow", "rshift",
+            "sub", "truediv", "xor",
+        ][self as usize]
     }
 }
 
 /// Comparisons.
 #[allow(missing_docs)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum CmpOp { Lt, Le, Eq, Ne, Gt, Ge }
+pub enum CmpOp {
+    Lt,
+    Le,
+    Eq,
+    Ne,
+    Gt,
+    Ge,
+}
 
 impl CmpOp {
     const ALL: [CmpOp; 6] = [Self::Lt, Self::Le, Self::Eq, Self::Ne, Self::Gt, Self::Ge];
@@ -93,10 +127,30 @@ instructions! {
 /// Names of opcodes that are decoded to [`Instr::Other`]: module and class bodies, `async`, and
 /// what the compiler emits only there. Each is UNIMP: the frame that runs one runs natively.
 pub const NOT_SIMULATED: &[&str] = &[
-    "CACHE", "EXTENDED_ARG", "GET_AITER", "GET_ANEXT", "BEFORE_ASYNC_WITH", "END_ASYNC_FOR", "CLEANUP_THROW",
-    "GET_AWAITABLE", "ASYNC_GEN_WRAP", "PRINT_EXPR", "LOAD_BUILD_CLASS", "IMPORT_STAR", "SETUP_ANNOTATIONS",
-    "STORE_NAME", "DELETE_NAME", "LOAD_NAME", "LOAD_LOCALS", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_GLOBALS",
-    "LOAD_FROM_DICT_OR_DEREF", "CALL_INTRINSIC_2", "INTERPRETER_EXIT", "RESERVED", "ENTER_EXECUTOR",
+    "CACHE",
+    "EXTENDED_ARG",
+    "GET_AITER",
+    "GET_ANEXT",
+    "BEFORE_ASYNC_WITH",
+    "END_ASYNC_FOR",
+    "CLEANUP_THROW",
+    "GET_AWAITABLE",
+    "ASYNC_GEN_WRAP",
+    "PRINT_EXPR",
+    "LOAD_BUILD_CLASS",
+    "IMPORT_STAR",
+    "SETUP_ANNOTATIONS",
+    "STORE_NAME",
+    "DELETE_NAME",
+    "LOAD_NAME",
+    "LOAD_LOCALS",
+    "LOAD_CLASSDEREF",
+    "LOAD_FROM_DICT_OR_GLOBALS",
+    "LOAD_FROM_DICT_OR_DEREF",
+    "CALL_INTRINSIC_2",
+    "INTERPRETER_EXIT",
+    "RESERVED",
+    "ENTER_EXECUTOR",
     "EXIT_INIT_CHECK",
 ];
 
@@ -117,20 +171,38 @@ pub fn typed(version: Version, name: &str, arg: u32, target: usize) -> Option<In
         "COPY" => Instr::Copy { depth: arg },
         "SWAP" => Instr::Swap { depth: arg },
         "LOAD_CONST" => Instr::LoadConst { index: arg },
-        "LOAD_FAST" | "LOAD_FAST_CHECK" => Instr::LoadFast { local: arg, clear: false },
-        "LOAD_FAST_AND_CLEAR" => Instr::LoadFast { local: arg, clear: true },
+        "LOAD_FAST" | "LOAD_FAST_CHECK" => Instr::LoadFast {
+            local: arg,
+            clear: false,
+        },
+        "LOAD_FAST_AND_CLEAR" => Instr::LoadFast {
+            local: arg,
+            clear: true,
+        },
         "STORE_FAST" => Instr::StoreFast { local: arg },
         "DELETE_FAST" => Instr::DeleteFast { local: arg },
-        "LOAD_FAST_LOAD_FAST" => Instr::LoadFastLoadFast { first: arg >> 4, second: arg & 15 },
-        "STORE_FAST_LOAD_FAST" => Instr::StoreFastLoadFast { store: arg >> 4, load: arg & 15 },
-        "STORE_FAST_STORE_FAST" => Instr::StoreFastStoreFast { first: arg >> 4, second: arg & 15 },
+        "LOAD_FAST_LOAD_FAST" => Instr::LoadFastLoadFast {
+            first: arg >> 4,
+            second: arg & 15,
+        },
+        "STORE_FAST_LOAD_FAST" => Instr::StoreFastLoadFast {
+            store: arg >> 4,
+            load: arg & 15,
+        },
+        "STORE_FAST_STORE_FAST" => Instr::StoreFastStoreFast {
+            first: arg >> 4,
+            second: arg & 15,
+        },
         "MAKE_CELL" => Instr::MakeCell { local: arg },
         "COPY_FREE_VARS" => Instr::CopyFreeVars { count: arg },
         "LOAD_CLOSURE" => Instr::LoadClosure { local: arg },
         "LOAD_DEREF" => Instr::LoadDeref { local: arg },
         "STORE_DEREF" => Instr::StoreDeref { local: arg },
         "DELETE_DEREF" => Instr::DeleteDeref { local: arg },
-        "LOAD_GLOBAL" => Instr::LoadGlobal { name: arg >> 1, push_null: flag },
+        "LOAD_GLOBAL" => Instr::LoadGlobal {
+            name: arg >> 1,
+            push_null: flag,
+        },
         "STORE_GLOBAL" => Instr::StoreGlobal { name: arg },
         "DELETE_GLOBAL" => Instr::DeleteGlobal { name: arg },
         "LOAD_ASSERTION_ERROR" => Instr::LoadAssertionError,
@@ -141,7 +213,10 @@ pub fn typed(version: Version, name: &str, arg: u32, target: usize) -> Option<In
         "TO_BOOL" => Instr::ToBool,
         "BINARY_OP" => {
             let op = *BinOp::ALL.get(arg as usize % 13)?;
-            Instr::BinaryOp { op, inplace: arg >= 13 }
+            Instr::BinaryOp {
+                op,
+                inplace: arg >= 13,
+            }
         }
         "COMPARE_OP" => compare(version, arg)?,
         "IS_OP" => Instr::IsOp { invert: flag },
@@ -151,10 +226,22 @@ pub fn typed(version: Version, name: &str, arg: u32, target: usize) -> Option<In
         "DELETE_SUBSCR" => Instr::DeleteSubscr,
         "BINARY_SLICE" => Instr::BinarySlice,
         "STORE_SLICE" => Instr::StoreSlice,
-        "LOAD_METHOD" => Instr::LoadAttr { name: arg, method: true },
-        "LOAD_ATTR" if version == Version::V311 => Instr::LoadAttr { name: arg, method: false },
-        "LOAD_ATTR" => Instr::LoadAttr { name: arg >> 1, method: flag },
-        "LOAD_SUPER_ATTR" => Instr::LoadSuperAttr { name: arg >> 2, method: flag },
+        "LOAD_METHOD" => Instr::LoadAttr {
+            name: arg,
+            method: true,
+        },
+        "LOAD_ATTR" if version == Version::V311 => Instr::LoadAttr {
+            name: arg,
+            method: false,
+        },
+        "LOAD_ATTR" => Instr::LoadAttr {
+            name: arg >> 1,
+            method: flag,
+        },
+        "LOAD_SUPER_ATTR" => Instr::LoadSuperAttr {
+            name: arg >> 2,
+            method: flag,
+        },
         "STORE_ATTR" => Instr::StoreAttr { name: arg },
         "DELETE_ATTR" => Instr::DeleteAttr { name: arg },
         "BUILD_TUPLE" => Instr::BuildTuple { count: arg },
@@ -172,12 +259,20 @@ pub fn typed(version: Version, name: &str, arg: u32, target: usize) -> Option<In
         "DICT_UPDATE" => Instr::DictUpdate { depth: arg },
         "DICT_MERGE" => Instr::DictMerge { depth: arg },
         "LIST_TO_TUPLE" => Instr::ListToTuple,
-        "FORMAT_VALUE" => Instr::FormatValue { conversion: (arg & 3) as u8, has_spec: arg & 4 != 0 },
-        "CONVERT_VALUE" => Instr::ConvertValue { conversion: arg as u8 },
+        "FORMAT_VALUE" => Instr::FormatValue {
+            conversion: (arg & 3) as u8,
+            has_spec: arg & 4 != 0,
+        },
+        "CONVERT_VALUE" => Instr::ConvertValue {
+            conversion: arg as u8,
+        },
         "FORMAT_SIMPLE" => Instr::FormatSimple,
         "FORMAT_WITH_SPEC" => Instr::FormatWithSpec,
         "UNPACK_SEQUENCE" => Instr::UnpackSequence { count: arg },
-        "UNPACK_EX" => Instr::UnpackEx { before: arg & 0xff, after: arg >> 8 },
+        "UNPACK_EX" => Instr::UnpackEx {
+            before: arg & 0xff,
+            after: arg >> 8,
+        },
         "GET_ITER" => Instr::GetIter,
         "GET_YIELD_FROM_ITER" => Instr::GetYieldFromIter,
         "GET_LEN" => Instr::GetLen,
@@ -202,9 +297,9 @@ pub fn typed(version: Version, name: &str, arg: u32, target: usize) -> Option<In
         "POP_JUMP_IF_NONE" | "POP_JUMP_FORWARD_IF_NONE" | "POP_JUMP_BACKWARD_IF_NONE" => {
             Instr::PopJumpIfNone { target }
         }
-        "POP_JUMP_IF_NOT_NONE" | "POP_JUMP_FORWARD_IF_NOT_NONE" | "POP_JUMP_BACKWARD_IF_NOT_NONE" => {
-            Instr::PopJumpIfNotNone { target }
-        }
+        "POP_JUMP_IF_NOT_NONE"
+        | "POP_JUMP_FORWARD_IF_NOT_NONE"
+        | "POP_JUMP_BACKWARD_IF_NOT_NONE" => Instr::PopJumpIfNotNone { target },
         "JUMP_IF_TRUE_OR_POP" => Instr::JumpIfTrueOrPop { target },
         "JUMP_IF_FALSE_OR_POP" => Instr::JumpIfFalseOrPop { target },
         "RETURN_VALUE" => Instr::ReturnValue,
@@ -222,7 +317,9 @@ pub fn typed(version: Version, name: &str, arg: u32, target: usize) -> Option<In
         "MATCH_SEQUENCE" => Instr::MatchSequence,
         "MATCH_KEYS" => Instr::MatchKeys,
         "MATCH_CLASS" => Instr::MatchClass { count: arg },
-        _ => Instr::Other { name: NOT_SIMULATED.iter().find(|known| **known == name)? },
+        _ => Instr::Other {
+            name: NOT_SIMULATED.iter().find(|known| **known == name)?,
+        },
     })
 }
 
@@ -233,7 +330,10 @@ fn compare(version: Version, arg: u32) -> Option<Instr> {
         Version::V312 => (arg >> 4, false),
         Version::V313 => (arg >> 5, arg & 16 != 0),
     };
-    Some(Instr::CompareOp { op: *CmpOp::ALL.get(op as usize)?, to_bool })
+    Some(Instr::CompareOp {
+        op: *CmpOp::ALL.get(op as usize)?,
+        to_bool,
+    })
 }
 
 impl Instr {
@@ -257,15 +357,25 @@ impl Instr {
     pub fn falls_through(&self) -> bool {
         !matches!(
             self,
-            Self::Jump { .. } | Self::ReturnValue | Self::ReturnConst { .. } | Self::Reraise | Self::RaiseVarargs { .. }
+            Self::Jump { .. }
+                | Self::ReturnValue
+                | Self::ReturnConst { .. }
+                | Self::Reraise
+                | Self::RaiseVarargs { .. }
         )
     }
 
     /// Local slots it reads, then those it writes (deleting is a read and a write).
     pub fn local_uses(&self) -> (Vec<u32>, Vec<u32>) {
         match self {
-            Self::LoadFast { local, clear: false } | Self::LoadClosure { local } | Self::LoadDeref { local }
-            | Self::StoreDeref { local } | Self::DeleteDeref { local } => (vec![*local], vec![]),
+            Self::LoadFast {
+                local,
+                clear: false,
+            }
+            | Self::LoadClosure { local }
+            | Self::LoadDeref { local }
+            | Self::StoreDeref { local }
+            | Self::DeleteDeref { local } => (vec![*local], vec![]),
             // Comprehensions save a slot that may be empty: the value must survive.
             Self::LoadFast { local, clear: true } => (vec![*local], vec![]),
             Self::StoreFast { local } => (vec![], vec![*local]),

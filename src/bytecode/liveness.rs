@@ -32,7 +32,11 @@ pub fn live_locals(code: &Code, at: usize) -> Vec<usize> {
                 next[slot as usize] = true;
             }
             // A handler sees the locals as they are when the instruction raises: before or after its writes.
-            for entry in code.exception_table.iter().filter(|entry| entry.start <= index && index < entry.end) {
+            for entry in code
+                .exception_table
+                .iter()
+                .filter(|entry| entry.start <= index && index < entry.end)
+            {
                 for (slot, live) in next.iter_mut().zip(&live[entry.target]) {
                     *slot |= live;
                 }
@@ -43,5 +47,7 @@ pub fn live_locals(code: &Code, at: usize) -> Vec<usize> {
             }
         }
     }
-    (0..slots).filter(|&slot| live[at.min(count)][slot]).collect()
+    (0..slots)
+        .filter(|&slot| live[at.min(count)][slot])
+        .collect()
 }

@@ -70,7 +70,11 @@ impl OpTable {
             jumps: vec![JumpKind::None; 256],
             numbers: FxHashMap::default(),
         };
-        for (name, number) in module.getattr("opmap")?.cast::<PyDict>().map_err(PyErr::from)? {
+        for (name, number) in module
+            .getattr("opmap")?
+            .cast::<PyDict>()
+            .map_err(PyErr::from)?
+        {
             let (name, number): (String, usize) = (name.extract()?, number.extract()?);
             if number < 256 {
                 table.numbers.insert(name.clone(), number as u8);
@@ -82,7 +86,11 @@ impl OpTable {
             let number: usize = number?.extract()?;
             if number < 256 {
                 let backward = table.names[number].contains("BACKWARD");
-                table.jumps[number] = if backward { JumpKind::Backward } else { JumpKind::Forward };
+                table.jumps[number] = if backward {
+                    JumpKind::Backward
+                } else {
+                    JumpKind::Forward
+                };
             }
         }
         Ok(table)

@@ -32,20 +32,38 @@ pub struct ResumeSpec {
 pub fn build_resume(py: Python<'_>, code: &Code, spec: &ResumeSpec) -> Result<Code, BytecodeError> {
     let version = OpTable::get(py)?.version;
     let stacked = spec.nulls.iter().filter(|null| !**null).count();
-    let plain = LocalKind { local: true, cell: false, free: false };
+    let plain = LocalKind {
+        local: true,
+        cell: false,
+        free: false,
+    };
     let is_plain = |slot: usize| code.localsplus[slot].kind == plain;
-    let cells: Vec<usize> = spec.live.iter().copied().filter(|&slot| !is_plain(slot)).collect();
+    let cells: Vec<usize> = spec
+        .live
+        .iter()
+        .copied()
+        .filter(|&slot| !is_plain(slot))
+        .collect();
 
     // Parameters; then the other locals; then the slots that hold cells, kinds kept.
     let mut parameters: Vec<Arc<str>> = Vec::new();
     for &slot in &spec.live {
         let name = &code.localsplus[slot].name;
-        parameters.push(if is_plain(slot) { name.clone() } else { Arc::from(format!(".cell_{name}")) });
+        parameters.push(if is_plain(slot) {
+            name.clone()
+        } else {
+            Arc::from(format!(".cell_{name}"))
+        });
     }
     parameters.extend((0..stacked).map(|index| Arc::from(format!(".stack_{index}"))));
     let mut builder = CodeBuilder::new(py, code, parameters)?;
     let mut slots = vec![0u32; code.localsplus.len()];
-    for (argument, &slot) in spec.live.iter().enumerate().filter(|(_, slot)| is_plain(**slot)) {
+    for (argument, &slot) in spec
+        .live
+        .iter()
+        .enumerate()
+        .filter(|(_, slot)| is_plain(**slot))
+    {
         slots[slot] = argument as u32;
     }
     for (slot, old) in code.localsplus.iter().enumerate() {
@@ -58,17 +76,36 @@ pub fn build_resume(py: Python<'_>, code: &Code, spec: &ResumeSpec) -> Result<Co
         for (slot, old) in code.localsplus.iter().enumerate() {
             if old.kind != plain && old.kind.free == free {
                 slots[slot] = builder.code.localsplus.len() as u32;
-                let kind = LocalKind { local: false, cell: !free, free };
-                builder.code.localsplus.push(LocalSlot { name: old.name.clone(), kind });
+                let kind = LocalKind {
+                    local: false,
+                    cell: !free,
+                    free,
+                };
+                builder.code.localsplus.push(LocalSlot {
+                    name: old.name.clone(),
+                    kind,
+                });
             }
         }
     }
     builder.code.consts = code.consts.clone();
     builder.code.names = code.names.clone();
     builder.code.flags = (code.flags & !0x0c & !0x20) | 0x03;
-    builder.loc = code.instructions.get(spec.at).map_or(Loc::default(), |i| Loc { col: None, end_col: None, ..i.loc });
+    builder.loc = code
+        .instructions
+        .get(spec.at)
+        .map_or(Loc::default(), |i| Loc {
+            col: None,
+            end_col: None,
+            ..i.loc
+        });
 
-    for (argument, &slot) in spec.live.iter().enumerate().filter(|(_, slot)| cells.contains(slot)) {
+    for (argument, &slot) in spec
+        .live
+        .iter()
+        .enumerate()
+        .filter(|(_, slot)| cells.contains(slot))
+    {
         builder.load(argument as u32)?;
         builder.store(slots[slot])?;
     }
@@ -90,7 +127,12 @@ pub fn build_resume(py: Python<'_>, code: &Code, spec: &ResumeSpec) -> Result<Co
 }
 
 /// Appends all of `code`, local slots renumbered, and its exception table.
-pub fn append_body(builder: &mut CodeBuilder, code: &Code, slots: &[u32], version: Version) -> Result<(), BytecodeError> {
+pub fn append_body(
+    builder: &mut CodeBuilder,
+    code: &Code,
+    slots: &[u32],
+    version: Version,
+) -> Result<(), BytecodeError> {
     // Superinstructions of 3.13 have 4 bits per slot; when renumbering does not fit, they are split,
     // which moves indices: first find where each instruction goes.
     let first = builder.here();
@@ -98,7 +140,11 @@ pub fn append_body(builder: &mut CodeBuilder, code: &Code, slots: &[u32], versio
     let mut at = first;
     for instruction in &code.instructions {
         position.push(at);
-        at += if splits(&instruction.instr, slots) { 2 } else { 1 };
+        at += if splits(&instruction.instr, slots) {
+            2
+        } else {
+            1
+        };
     }
     position.push(at);
     for instruction in &code.instructions {
@@ -117,7 +163,9 @@ pub fn append_body(builder: &mut CodeBuilder, code: &Code, slots: &[u32], versio
 
 fn pair(instr: &Instr) -> Option<(u32, u32)> {
     match instr {
-        Instr::LoadFastLoadFast { first, second } | Instr::StoreFastStoreFast { first, second } => Some((*first, *second)),
+        Instr::LoadFastLoadFast { first, second } | Instr::StoreFastStoreFast { first, second } => {
+            Some((*first, *second))
+        }
         Instr::StoreFastLoadFast { store, load } => Some((*store, *load)),
         _ => None,
     }
@@ -174,8 +222,10 @@ fn append_one(
     if copy.arg != instruction.arg {
         let name = OpTableName::of(instruction);
         let what = "a slot cannot be renumbered";
-        copy.instr = typed(version, name, copy.arg, 0)
-            .ok_or_else(|| BytecodeError::Malformed { name: name.to_owned(), what })?;
+        copy.instr = typed(version, name, copy.arg, 0).ok_or_else(|| BytecodeError::Malformed {
+            name: name.to_owned(),
+            what,
+        })?;
     }
     builder.raw(copy);
     Ok(())

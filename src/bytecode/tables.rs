@@ -19,7 +19,11 @@ fn read_varint(bytes: &mut impl Iterator<Item = u8>) -> Option<u32> {
 fn read_svarint(bytes: &mut impl Iterator<Item = u8>) -> Option<i64> {
     let value = read_varint(bytes)?;
     let magnitude = i64::from(value >> 1);
-    Some(if value & 1 == 1 { -magnitude } else { magnitude })
+    Some(if value & 1 == 1 {
+        -magnitude
+    } else {
+        magnitude
+    })
 }
 
 /// One location per code unit.
@@ -38,7 +42,12 @@ pub fn decode_locations(table: &[u8], firstlineno: u32) -> Option<Vec<Loc>> {
                 let end_line = line + i64::from(read_varint(&mut bytes)?);
                 let col = read_varint(&mut bytes)?.checked_sub(1);
                 let end_col = read_varint(&mut bytes)?.checked_sub(1);
-                Loc { line: u32::try_from(line).ok(), end_line: u32::try_from(end_line).ok(), col, end_col }
+                Loc {
+                    line: u32::try_from(line).ok(),
+                    end_line: u32::try_from(end_line).ok(),
+                    col,
+                    end_col,
+                }
             }
             13 => {
                 line += read_svarint(&mut bytes)?;
@@ -47,12 +56,20 @@ pub fn decode_locations(table: &[u8], firstlineno: u32) -> Option<Vec<Loc>> {
             10..=12 => {
                 line += i64::from(code - 10);
                 let (col, end_col) = (byte()?, byte()?);
-                Loc { col: Some(col), end_col: Some(end_col), ..Loc::line_only(line) }
+                Loc {
+                    col: Some(col),
+                    end_col: Some(end_col),
+                    ..Loc::line_only(line)
+                }
             }
             _ => {
                 let second = byte()?;
                 let col = u32::from(code) * 8 + ((second >> 4) & 7);
-                Loc { col: Some(col), end_col: Some(col + (second & 15)), ..Loc::line_only(line) }
+                Loc {
+                    col: Some(col),
+                    end_col: Some(col + (second & 15)),
+                    ..Loc::line_only(line)
+                }
             }
         };
         units.extend(std::iter::repeat_n(loc, length));
@@ -108,7 +125,10 @@ pub fn encode_locations(runs: &[(Loc, usize)], firstlineno: u32) -> Vec<u8> {
 }
 
 /// (start, end, target, depth, lasti), in code units.
-pub fn decode_exceptions(table: &[u8]) -> Option<Vec<(usize, usize, usize, u32, bool)>> {
+pub type RawException = (usize, usize, usize, u32, bool);
+
+/// Decodes the exception table.
+pub fn decode_exceptions(table: &[u8]) -> Option<Vec<RawException>> {
     let mut bytes = table.iter().copied().peekable();
     let mut entries = Vec::new();
     let varint = |first: u8, bytes: &mut dyn Iterator<Item = u8>| {
@@ -128,13 +148,19 @@ pub fn decode_exceptions(table: &[u8]) -> Option<Vec<(usize, usize, usize, u32, 
             varint(first, &mut bytes)
         };
         let (length, target, depth_lasti) = (field()?, field()?, field()?);
-        entries.push((start, start + length, target, (depth_lasti >> 1) as u32, depth_lasti & 1 == 1));
+        entries.push((
+            start,
+            start + length,
+            target,
+            (depth_lasti >> 1) as u32,
+            depth_lasti & 1 == 1,
+        ));
     }
     Some(entries)
 }
 
 /// The inverse of [`decode_exceptions`].
-pub fn encode_exceptions(entries: &[(usize, usize, usize, u32, bool)]) -> Vec<u8> {
+pub fn encode_exceptions(entries: &[RawException]) -> Vec<u8> {
     let mut out = Vec::new();
     let mut write = |value: usize, start: bool| {
         let mut groups = vec![(value & 63) as u8];

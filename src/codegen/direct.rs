@@ -21,6 +21,8 @@ pub enum OutTree {
     Const(Obj),
     /// A fresh list.
     List(Vec<OutTree>),
+    /// A call of a class with a fresh list.
+    Made(Obj, Vec<OutTree>),
     /// A fresh tuple.
     Tuple(Vec<OutTree>),
     /// A fresh dict.
@@ -32,18 +34,35 @@ impl OutTree {
     ///
     /// # Errors
     /// Only when memory runs out.
-    pub fn build(&self, py: Python<'_>, outputs: &[Py<PyAny>], slots: &[Bound<'_, PyAny>]) -> PyResult<Py<PyAny>> {
-        let many = |items: &[OutTree]| items.iter().map(|item| item.build(py, outputs, slots)).collect::<PyResult<Vec<_>>>();
+    pub fn build(
+        &self,
+        py: Python<'_>,
+        outputs: &[Py<PyAny>],
+        slots: &[Bound<'_, PyAny>],
+    ) -> PyResult<Py<PyAny>> {
+        let many = |items: &[OutTree]| {
+            items
+                .iter()
+                .map(|item| item.build(py, outputs, slots))
+                .collect::<PyResult<Vec<_>>>()
+        };
         Ok(match self {
             Self::Graph(index) => outputs[*index].clone_ref(py),
             Self::Slot(index) => slots[*index].clone().unbind(),
             Self::Const(value) => value.py(py),
             Self::List(items) => PyList::new(py, many(items)?)?.into_any().unbind(),
+            Self::Made(class, items) => class
+                .bind(py)
+                .call1((PyList::new(py, many(items)?)?,))?
+                .unbind(),
             Self::Tuple(items) => PyTuple::new(py, many(items)?)?.into_any().unbind(),
             Self::Dict(items) => {
                 let dict = PyDict::new(py);
                 for (key, value) in items {
-                    dict.set_item(key.build(py, outputs, slots)?, value.build(py, outputs, slots)?)?;
+                    dict.set_item(
+                        key.build(py, outputs, slots)?,
+                        value.build(py, outputs, slots)?,
+                    )?;
                 }
                 dict.into_any().unbind()
             }
@@ -52,7 +71,12 @@ impl OutTree {
 }
 
 /// The tree for `id`; `None` when it needs generated code (shared or unusual containers).
-pub fn tree(t: &mut Tracer<'_>, demand: &mut Demand, id: VarId, seen: &mut Vec<VarId>) -> Option<OutTree> {
+pub fn tree(
+    t: &mut Tracer<'_>,
+    demand: &mut Demand,
+    id: VarId,
+    seen: &mut Vec<VarId>,
+) -> Option<OutTree> {
     let var = t.vars.get(id).clone();
     if let Some(source) = &var.source {
         if let Tracker::Const(value) = &**source {
@@ -67,13 +91,20 @@ pub fn tree(t: &mut Tracer<'_>, demand: &mut Demand, id: VarId, seen: &mut Vec<V
         return Some(OutTree::Const(value.clone()));
     }
     let mut many = |t: &mut Tracer<'_>, items: &[VarId]| {
-        items.iter().map(|item| tree(t, demand, *item, seen)).collect::<Option<Vec<_>>>()
+        items
+            .iter()
+            .map(|item| tree(t, demand, *item, seen))
+            .collect::<Option<Vec<_>>>()
     };
     match &var.kind {
         Kind::Tensor(tensor) => Some(OutTree::Graph(demand.output(tensor.symbol))),
         Kind::Tuple(items, None) => Some(OutTree::Tuple(many(t, items)?)),
         Kind::List(items) => {
-            let tree = OutTree::List(many(t, items)?);
+            let items = many(t, items)?;
+            let tree = match &var.class {
+                Some(class) => OutTree::Made(class.clone(), items),
+                None => OutTree::List(items),
+            };
             once(seen, id)?;
             Some(tree)
         }
@@ -95,4 +126,3 @@ fn once(seen: &mut Vec<VarId>, id: VarId) -> Option<()> {
     seen.push(id);
     Some(())
 }
-

@@ -7,12 +7,22 @@ use super::reconstruct::Emitter;
 
 /// Whether the simulation changed anything that existed before.
 pub fn any(t: &crate::simulator::Tracer<'_>) -> bool {
-    !t.global_writes.is_empty() || t.vars.mutated().iter().any(|id| t.vars.get(*id).source.is_some())
+    !t.global_writes.is_empty()
+        || t.vars
+            .mutated()
+            .iter()
+            .any(|id| t.vars.get(*id).source.is_some())
 }
 
 /// Emits the replay.
 pub fn emit(e: &mut Emitter<'_, '_>) -> Result<(), Break> {
-    let mutated: Vec<VarId> = e.t.vars.mutated().iter().copied().filter(|id| e.t.vars.get(*id).source.is_some()).collect();
+    let mutated: Vec<VarId> =
+        e.t.vars
+            .mutated()
+            .iter()
+            .copied()
+            .filter(|id| e.t.vars.get(*id).source.is_some())
+            .collect();
     let mut pending = Vec::new();
     for id in mutated {
         let kind = e.t.vars.kind(id).clone();
@@ -22,7 +32,12 @@ pub fn emit(e: &mut Emitter<'_, '_>) -> Result<(), Break> {
             Kind::Set(set) => Some(("set_set", e.t.add(Kind::Set(set)))),
             Kind::Cell(CellVar::Full(value)) => Some(("set_cell", value)),
             Kind::Cell(_) | Kind::Object(_) | Kind::Layer(_) => None,
-            _ => return Err(Break::new(BreakKind::Construct, "a change to an object of this kind cannot be replayed")),
+            _ => {
+                return Err(Break::new(
+                    BreakKind::Construct,
+                    "a change to an object of this kind cannot be replayed",
+                ))
+            }
         };
         if let Some((_, value)) = fresh {
             e.prepare(value)?;

@@ -31,7 +31,10 @@ pub fn effect(instr: &Instr) -> Option<(usize, usize)> {
         Instr::StoreAttr { .. } | Instr::DeleteSubscr => (2, 0),
         Instr::DeleteAttr { .. } => (1, 0),
         Instr::FormatValue { has_spec, .. } => (1 + usize::from(*has_spec), 1),
-        Instr::BuildSet { count } | Instr::BuildString { count } | Instr::BuildList { count } | Instr::BuildTuple { count } => (n(count), 1),
+        Instr::BuildSet { count }
+        | Instr::BuildString { count }
+        | Instr::BuildList { count }
+        | Instr::BuildTuple { count } => (n(count), 1),
         Instr::BuildMap { count } => (2 * n(count), 1),
         Instr::BuildConstKeyMap { count } => (n(count) + 1, 1),
         Instr::UnpackSequence { count } => (1, n(count)),
@@ -47,9 +50,12 @@ pub fn effect(instr: &Instr) -> Option<(usize, usize)> {
         | Instr::JumpIfFalseOrPop { .. } => (1, 0),
         Instr::ForIter { .. } => (1, 2),
         // These write into a container below the operands, which keeps its identity.
-        Instr::ListAppend { depth } | Instr::SetAdd { depth } | Instr::ListExtend { depth } | Instr::SetUpdate { depth } | Instr::DictUpdate { depth } | Instr::DictMerge { depth } => {
-            (n(depth) + 1, n(depth))
-        }
+        Instr::ListAppend { depth }
+        | Instr::SetAdd { depth }
+        | Instr::ListExtend { depth }
+        | Instr::SetUpdate { depth }
+        | Instr::DictUpdate { depth }
+        | Instr::DictMerge { depth } => (n(depth) + 1, n(depth)),
         Instr::MapAdd { depth } => (n(depth) + 2, n(depth)),
         Instr::RaiseVarargs { argc } => (n(argc), 0),
         _ => return None,
@@ -58,7 +64,10 @@ pub fn effect(instr: &Instr) -> Option<(usize, usize)> {
 
 /// Items pushed when the instruction jumps, after the pops of [`effect`].
 pub fn jump_pushes(instr: &Instr) -> usize {
-    usize::from(matches!(instr, Instr::JumpIfTrueOrPop { .. } | Instr::JumpIfFalseOrPop { .. }))
+    usize::from(matches!(
+        instr,
+        Instr::JumpIfTrueOrPop { .. } | Instr::JumpIfFalseOrPop { .. }
+    ))
 }
 
 /// Clean-up instructions that FOR_ITER skips at its target.

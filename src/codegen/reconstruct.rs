@@ -15,7 +15,9 @@ use crate::obj::Obj;
 use crate::reason::{Break, BreakKind};
 use crate::simulator::Tracer;
 use crate::tracker::{Tracker, TrackerRef};
-use crate::variables::{CellVar, ContextVar, FunctionVar, IterVar, Kind, NewFunction, ObjectVar, VarId};
+use crate::variables::{
+    CellVar, ContextVar, FunctionVar, IterVar, Kind, NewFunction, ObjectVar, VarId,
+};
 
 static HELPERS: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
 
@@ -23,7 +25,13 @@ static HELPERS: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
 pub fn helper(py: Python<'_>, name: &str) -> Result<Obj, Break> {
     let module = HELPERS.get_or_try_init(py, || {
         let source = std::ffi::CString::new(include_str!("helpers.py"))?;
-        PyModule::from_code(py, &source, c"paddle_sot_rs/codegen/helpers.py", c"paddle_sot_rs._helpers").map(Bound::unbind)
+        PyModule::from_code(
+            py,
+            &source,
+            c"paddle_sot_rs/codegen/helpers.py",
+            c"paddle_sot_rs._helpers",
+        )
+        .map(Bound::unbind)
     })?;
     Ok(Obj::from(module.bind(py).getattr(name)?))
 }
@@ -97,7 +105,11 @@ impl<'a, 'py> Emitter<'a, 'py> {
     }
 
     fn cached(&mut self, tuple: u32, index: usize) -> Emit {
-        let table = if tuple == 0 { &self.slots } else { &self.outputs };
+        let table = if tuple == 0 {
+            &self.slots
+        } else {
+            &self.outputs
+        };
         if let Some(local) = table.get(&index) {
             return Ok(self.code.load(*local)?);
         }
@@ -120,14 +132,25 @@ impl<'a, 'py> Emitter<'a, 'py> {
     }
 
     /// Calls a helper with what `arguments` pushes.
-    pub fn call_helper(&mut self, name: &str, argc: usize, arguments: impl FnOnce(&mut Self) -> Emit) -> Emit {
+    pub fn call_helper(
+        &mut self,
+        name: &str,
+        argc: usize,
+        arguments: impl FnOnce(&mut Self) -> Emit,
+    ) -> Emit {
         let function = helper(self.t.py, name)?;
         self.code.begin_call(&function)?;
         arguments(self)?;
         Ok(self.code.call(argc)?)
     }
 
-    fn call_type(&mut self, module: &str, name: &str, argc: usize, arguments: impl FnOnce(&mut Self) -> Emit) -> Emit {
+    fn call_type(
+        &mut self,
+        module: &str,
+        name: &str,
+        argc: usize,
+        arguments: impl FnOnce(&mut Self) -> Emit,
+    ) -> Emit {
         let class = Obj::from(self.t.py.import(module)?.getattr(name)?);
         self.code.begin_call(&class)?;
         arguments(self)?;
@@ -141,7 +164,8 @@ impl<'a, 'py> Emitter<'a, 'py> {
 
     /// Pushes every variable.
     pub fn values(&mut self, ids: &[VarId]) -> Emit {
-        self.code.need_stack(self.code.code.stacksize as usize + ids.len());
+        self.code
+            .need_stack(self.code.code.stacksize as usize + ids.len());
         ids.iter().try_for_each(|id| self.value(*id))
     }
 
@@ -172,7 +196,10 @@ impl<'a, 'py> Emitter<'a, 'py> {
             return Ok(());
         }
         if !self.building.insert(id) {
-            return Err(Break::new(BreakKind::Construct, "a container that holds itself"));
+            return Err(Break::new(
+                BreakKind::Construct,
+                "a container that holds itself",
+            ));
         }
         let kept = self.build(id, &var.kind)?;
         self.building.remove(&id);
@@ -199,8 +226,15 @@ impl<'a, 'py> Emitter<'a, 'py> {
                 self.cached(1, index)?;
             }
             Kind::List(items) => {
+                let class = self.t.vars.get(id).class.clone();
+                if let Some(class) = &class {
+                    self.code.begin_call(class)?;
+                }
                 self.values(items)?;
                 self.code.op("BUILD_LIST", items.len() as u32)?;
+                if class.is_some() {
+                    self.code.call(1)?;
+                }
             }
             Kind::Tuple(items, None) => {
                 self.values(items)?;
@@ -218,7 +252,11 @@ impl<'a, 'py> Emitter<'a, 'py> {
                 if let Some(class) = &dict.class {
                     self.code.begin_call(class)?;
                 }
-                let items: Vec<VarId> = dict.items.values().flat_map(|(key, value)| [*key, *value]).collect();
+                let items: Vec<VarId> = dict
+                    .items
+                    .values()
+                    .flat_map(|(key, value)| [*key, *value])
+                    .collect();
                 self.values(&items)?;
                 self.code.op("BUILD_MAP", dict.items.len() as u32)?;
                 if dict.class.is_some() {
@@ -243,13 +281,19 @@ impl<'a, 'py> Emitter<'a, 'py> {
                 self.code.op("BUILD_SLICE", 3)?;
             }
             Kind::Range(start, stop, step) => {
-                self.call_type("builtins", "range", 3, |this| [start, stop, step].into_iter().try_for_each(|part| this.int(*part)))?;
+                self.call_type("builtins", "range", 3, |this| {
+                    [start, stop, step]
+                        .into_iter()
+                        .try_for_each(|part| this.int(*part))
+                })?;
             }
             Kind::Iter(state) => self.iterator(state)?,
             Kind::Cell(content) => return self.cell(id, content),
             Kind::Function(FunctionVar::New(new)) => self.function(new)?,
             Kind::Method { receiver, function } => {
-                self.call_type("types", "MethodType", 2, |this| this.values(&[*function, *receiver]))?;
+                self.call_type("types", "MethodType", 2, |this| {
+                    this.values(&[*function, *receiver])
+                })?;
             }
             Kind::BoundBuiltin { receiver, name } => {
                 self.value(*receiver)?;
@@ -262,7 +306,11 @@ impl<'a, 'py> Emitter<'a, 'py> {
                     this.value(*receiver)
                 })?;
             }
-            Kind::Partial { function, args, kwargs } => self.with_names("make_partial", args, kwargs, |this| this.value(*function))?,
+            Kind::Partial {
+                function,
+                args,
+                kwargs,
+            } => self.with_names("make_partial", args, kwargs, |this| this.value(*function))?,
             Kind::DictView(dict, which) => {
                 self.call_helper("view", 2, |this| {
                     this.value(*dict)?;
@@ -272,12 +320,20 @@ impl<'a, 'py> Emitter<'a, 'py> {
             Kind::Context(context) => self.context(context)?,
             Kind::ContextMethod { context, exit } => {
                 self.value(*context)?;
-                self.code.load_attr(if *exit { "__exit__" } else { "__enter__" })?;
+                self.code
+                    .load_attr(if *exit { "__exit__" } else { "__enter__" })?;
             }
             other => {
                 let kind = format!("{other:?}");
-                let kind = kind.split([' ', '(', '{']).next().unwrap_or_default().to_owned();
-                return Err(Break::new(BreakKind::Construct, format!("a value of kind {kind} is live at the break")));
+                let kind = kind
+                    .split([' ', '(', '{'])
+                    .next()
+                    .unwrap_or_default()
+                    .to_owned();
+                return Err(Break::new(
+                    BreakKind::Construct,
+                    format!("a value of kind {kind} is live at the break"),
+                ));
             }
         }
         Ok(false)
@@ -290,8 +346,16 @@ impl<'a, 'py> Emitter<'a, 'py> {
         kwargs: &[(Arc<str>, VarId)],
         function: impl FnOnce(&mut Self) -> Emit,
     ) -> Emit {
-        let names = PyTuple::new(self.t.py, kwargs.iter().map(|(name, _)| &**name).collect::<Vec<_>>())?.into_any();
-        let values: Vec<VarId> = args.iter().copied().chain(kwargs.iter().map(|(_, value)| *value)).collect();
+        let names = PyTuple::new(
+            self.t.py,
+            kwargs.iter().map(|(name, _)| &**name).collect::<Vec<_>>(),
+        )?
+        .into_any();
+        let values: Vec<VarId> = args
+            .iter()
+            .copied()
+            .chain(kwargs.iter().map(|(_, value)| *value))
+            .collect();
         self.call_helper(name, 2 + values.len(), |this| {
             function(this)?;
             this.constant(&names)?;
@@ -316,32 +380,43 @@ impl<'a, 'py> Emitter<'a, 'py> {
                 Ok(())
             }),
             IterVar::Range { next, stop, step } => self.call_helper("range_iterator", 3, |this| {
-                [next, stop, step].into_iter().try_for_each(|part| this.int(*part))
+                [next, stop, step]
+                    .into_iter()
+                    .try_for_each(|part| this.int(*part))
             }),
-            IterVar::Enumerate { inner, count } => self.call_type("builtins", "enumerate", 2, |this| {
-                this.value(*inner)?;
-                this.int(*count)
-            }),
+            IterVar::Enumerate { inner, count } => {
+                self.call_type("builtins", "enumerate", 2, |this| {
+                    this.value(*inner)?;
+                    this.int(*count)
+                })
+            }
             IterVar::Zip { inner, strict } => {
-                let strict = pyo3::types::PyBool::new(self.t.py, *strict).to_owned().into_any();
+                let strict = pyo3::types::PyBool::new(self.t.py, *strict)
+                    .to_owned()
+                    .into_any();
                 self.call_helper("zip_iterator", 1 + inner.len(), |this| {
                     this.constant(&strict)?;
                     this.values(inner)
                 })
             }
-            IterVar::Map { function, inner } => self.call_type("builtins", "map", 1 + inner.len(), |this| {
-                this.value(*function)?;
-                this.values(inner)
-            }),
-            IterVar::Filter { function, inner } => self.call_type("builtins", "filter", 2, |this| {
-                match function {
-                    Some(function) => this.value(*function)?,
-                    None => this.constant(&this.t.py.None().into_bound(this.t.py))?,
-                }
-                this.value(*inner)
-            }),
+            IterVar::Map { function, inner } => {
+                self.call_type("builtins", "map", 1 + inner.len(), |this| {
+                    this.value(*function)?;
+                    this.values(inner)
+                })
+            }
+            IterVar::Filter { function, inner } => {
+                self.call_type("builtins", "filter", 2, |this| {
+                    match function {
+                        Some(function) => this.value(*function)?,
+                        None => this.constant(&this.t.py.None().into_bound(this.t.py))?,
+                    }
+                    this.value(*inner)
+                })
+            }
             IterVar::Tensor { over, index } => {
-                let len = crate::simulator::operators::len(self.t, *over).map_err(|_| Break::internal("a tensor without a length"))?;
+                let len = crate::simulator::operators::len(self.t, *over)
+                    .map_err(|_| Break::internal("a tensor without a length"))?;
                 self.call_helper("tensor_iterator", 3, |this| {
                     this.value(*over)?;
                     this.int(*index as i64)?;
@@ -352,7 +427,10 @@ impl<'a, 'py> Emitter<'a, 'py> {
                 this.code.op("BUILD_TUPLE", 0)?;
                 Ok(())
             }),
-            IterVar::Generator { .. } => Err(Break::new(BreakKind::Construct, "a running generator is live at the break")),
+            IterVar::Generator { .. } => Err(Break::new(
+                BreakKind::Construct,
+                "a running generator is live at the break",
+            )),
         }
     }
 
@@ -370,7 +448,14 @@ impl<'a, 'py> Emitter<'a, 'py> {
     }
 
     fn function(&mut self, new: &NewFunction) -> Emit {
-        let names = PyTuple::new(self.t.py, new.attrs.iter().map(|(name, _)| &**name).collect::<Vec<_>>())?.into_any();
+        let names = PyTuple::new(
+            self.t.py,
+            new.attrs
+                .iter()
+                .map(|(name, _)| &**name)
+                .collect::<Vec<_>>(),
+        )?
+        .into_any();
         let none = self.t.py.None().into_bound(self.t.py);
         self.call_helper("make_function", 7 + new.attrs.len(), |this| {
             this.code.load_const(&new.code)?;
@@ -395,7 +480,9 @@ impl<'a, 'py> Emitter<'a, 'py> {
                 this.code.load_const(&object.class)?;
                 this.value(args)
             })?,
-            None => self.call_helper("new_object", 1, |this| Ok(this.code.load_const(&object.class)?))?,
+            None => self.call_helper("new_object", 1, |this| {
+                Ok(this.code.load_const(&object.class)?)
+            })?,
         }
         self.keep(id)?;
         self.writes(id, object)?;
@@ -424,14 +511,26 @@ impl<'a, 'py> Emitter<'a, 'py> {
 
     fn context(&mut self, context: &ContextVar) -> Emit {
         match context {
-            ContextVar::GradMode { make: (callable, args), .. } | ContextVar::Null { make: (callable, args), .. } => {
+            ContextVar::GradMode {
+                make: (callable, args),
+                ..
+            }
+            | ContextVar::Null {
+                make: (callable, args),
+                ..
+            } => {
                 self.code.begin_call(callable)?;
                 self.values(args)?;
                 Ok(self.code.call(args.len())?)
             }
-            ContextVar::AutoCast { callable, args, kwargs, .. } => {
-                self.with_names("call_with", args, kwargs, |this| Ok(this.code.load_const(callable)?))
-            }
+            ContextVar::AutoCast {
+                callable,
+                args,
+                kwargs,
+                ..
+            } => self.with_names("call_with", args, kwargs, |this| {
+                Ok(this.code.load_const(callable)?)
+            }),
         }
     }
 }

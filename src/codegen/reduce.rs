@@ -72,7 +72,11 @@ pub fn generate(
 }
 
 fn finish(plan: Plan, demand: Demand) -> Emission {
-    Emission { plan, slots: demand.slots.into_iter().collect(), outputs: demand.outputs.into_iter().collect() }
+    Emission {
+        plan,
+        slots: demand.slots.into_iter().collect(),
+        outputs: demand.outputs.into_iter().collect(),
+    }
 }
 
 /// A function object; cells for free variables are placeholders, which resume code overwrites.
@@ -80,34 +84,69 @@ pub fn function(py: Python<'_>, code: &Bound<'_, PyAny>, globals: &Obj) -> PyRes
     let types = py.import("types")?;
     let cell = types.getattr("CellType")?;
     let count = code.getattr("co_freevars")?.len()?;
-    let cells = (0..count).map(|_| cell.call0()).collect::<PyResult<Vec<_>>>()?;
+    let cells = (0..count)
+        .map(|_| cell.call0())
+        .collect::<PyResult<Vec<_>>>()?;
     let kwargs = PyDict::new(py);
     if count > 0 {
         kwargs.set_item("closure", PyTuple::new(py, cells)?)?;
     }
-    Ok(Obj::from(types.getattr("FunctionType")?.call((code, globals.bind(py)), Some(&kwargs))?))
+    Ok(Obj::from(
+        types
+            .getattr("FunctionType")?
+            .call((code, globals.bind(py)), Some(&kwargs))?,
+    ))
 }
 
-fn break_here(e: &mut Emitter<'_, '_>, code: &Code, at: &BreakPoint, resume: &mut ResumeFactory<'_>) -> Result<(), Break> {
+fn break_here(
+    e: &mut Emitter<'_, '_>,
+    code: &Code,
+    at: &BreakPoint,
+    resume: &mut ResumeFactory<'_>,
+) -> Result<(), Break> {
     let last = &code.instructions[at.end - 1];
     let method_load = matches!(last.instr, Instr::LoadAttr { method: true, .. });
-    let (pops, pushes) = if method_load { (1, 1) } else { effect_of(&last.instr)? };
+    let (pops, pushes) = if method_load {
+        (1, 1)
+    } else {
+        effect_of(&last.instr)?
+    };
     let Some(split) = at.stack.len().checked_sub(pops) else {
-        return Err(Break::internal("the stack is too short for the instruction that breaks"));
+        return Err(Break::internal(
+            "the stack is too short for the instruction that breaks",
+        ));
     };
     let (rest, operands) = at.stack.split_at(split);
 
-    let handler = code.exception_table.iter().find(|entry| entry.start <= at.start && at.start < entry.end).copied();
+    let handler = code
+        .exception_table
+        .iter()
+        .find(|entry| entry.start <= at.start && at.start < entry.end)
+        .copied();
     let mut arms = Vec::new();
     if last.instr.falls_through() {
         arms.push(Arm::new(code, at, rest, at.end));
     }
     let version = e.code.version();
     if let Some(target) = last.instr.target() {
-        let skip = if matches!(last.instr, Instr::ForIter { .. }) { native::skipped_at_loop_end(version).len() } else { 0 };
+        let skip = if matches!(last.instr, Instr::ForIter { .. }) {
+            native::skipped_at_loop_end(version).len()
+        } else {
+            0
+        };
         arms.push(Arm::new(code, at, rest, target + skip));
     }
-    let handler = handler.map(|entry| (entry, Arm::new(code, at, &rest[..(entry.depth as usize).min(rest.len())], entry.target)));
+    let handler = handler.map(|entry| {
+        (
+            entry,
+            Arm::new(
+                code,
+                at,
+                &rest[..(entry.depth as usize).min(rest.len())],
+                entry.target,
+            ),
+        )
+    });
     for arm in arms.iter().chain(handler.iter().map(|(_, arm)| arm)) {
         for id in arm.rest.iter().chain(arm.live.iter().map(|(_, id)| id)) {
             e.prepare(*id)?;
@@ -123,7 +162,9 @@ fn break_here(e: &mut Emitter<'_, '_>, code: &Code, at: &BreakPoint, resume: &mu
     e.values(operands)?;
     let start = e.code.here();
     if method_load {
-        let Instr::LoadAttr { name, .. } = last.instr else { return Err(Break::internal("not an attribute")) };
+        let Instr::LoadAttr { name, .. } = last.instr else {
+            return Err(Break::internal("not an attribute"));
+        };
         let name = code.names[name as usize].clone();
         e.code.load_attr(&name)?;
     } else {
@@ -139,7 +180,11 @@ fn break_here(e: &mut Emitter<'_, '_>, code: &Code, at: &BreakPoint, resume: &mu
                 (true, Version::V313) => &[false, true],
                 (true, _) => &[true, false],
             };
-            let made = if nulls.is_empty() { vec![false; pushes] } else { nulls.to_vec() };
+            let made = if nulls.is_empty() {
+                vec![false; pushes]
+            } else {
+                nulls.to_vec()
+            };
             arm.emit(e, &made, 0, resume)?;
         }
     }
@@ -154,25 +199,45 @@ fn break_here(e: &mut Emitter<'_, '_>, code: &Code, at: &BreakPoint, resume: &mu
     }
     if let Some((entry, arm)) = handler {
         let target = e.code.here();
-        e.code.code.exception_table.push(ExceptionEntry { start, end, target, depth: 0, lasti: entry.lasti });
+        e.code.code.exception_table.push(ExceptionEntry {
+            start,
+            end,
+            target,
+            depth: 0,
+            lasti: entry.lasti,
+        });
         if entry.lasti {
             // [lasti, exception]: the position is replaced by the one in the resume code.
             e.code.op("SWAP", 2)?;
             e.code.op("POP_TOP", 0)?;
         }
-        arm.emit(e, if entry.lasti { &[false, false] } else { &[false] }, at.start + 1, resume)?;
+        arm.emit(
+            e,
+            if entry.lasti {
+                &[false, false]
+            } else {
+                &[false]
+            },
+            at.start + 1,
+            resume,
+        )?;
     }
     Ok(())
 }
 
 fn effect_of(instr: &Instr) -> Result<(usize, usize), Break> {
-    native::effect(instr).ok_or_else(|| Break::new(BreakKind::Construct, format!("a break at {instr:?}")))
+    native::effect(instr)
+        .ok_or_else(|| Break::new(BreakKind::Construct, format!("a break at {instr:?}")))
 }
 
 /// Really enters the context managers that the simulator had entered, outermost first.
 fn enter_contexts(e: &mut Emitter<'_, '_>, stack: &[VarId]) -> Result<(), Break> {
     for id in stack {
-        if let Kind::ContextMethod { context, exit: true } = *e.t.vars.kind(*id) {
+        if let Kind::ContextMethod {
+            context,
+            exit: true,
+        } = *e.t.vars.kind(*id)
+        {
             e.call_helper("enter", 1, |e| e.value(context))?;
             e.code.op("POP_TOP", 0)?;
         }
@@ -185,7 +250,10 @@ fn copy_group(e: &mut Emitter<'_, '_>, code: &Code, at: &BreakPoint) -> Result<(
         let mut copy = code.instructions[index].clone();
         match &copy.instr {
             Instr::KwNames { index } => copy.arg = e.code.constant(&code.consts[*index as usize]),
-            Instr::StoreAttr { name } | Instr::DeleteAttr { name } | Instr::ImportName { name } | Instr::ImportFrom { name } => {
+            Instr::StoreAttr { name }
+            | Instr::DeleteAttr { name }
+            | Instr::ImportName { name }
+            | Instr::ImportFrom { name } => {
                 copy.arg = e.code.name(&code.names[*name as usize]);
             }
             Instr::LoadAttr { name, .. } => {
@@ -219,17 +287,39 @@ impl Arm {
             }
         }
         slots.sort_unstable();
-        let live = slots.into_iter().filter_map(|slot| Some((slot, point.locals.get(slot).copied().flatten()?))).collect();
-        Self { at, rest: rest.to_vec(), live, nulls: Vec::new() }
+        let live = slots
+            .into_iter()
+            .filter_map(|slot| Some((slot, point.locals.get(slot).copied().flatten()?)))
+            .collect();
+        Self {
+            at,
+            rest: rest.to_vec(),
+            live,
+            nulls: Vec::new(),
+        }
     }
 
     /// Emits the call of the resume function. On the stack are the results of the native
     /// instruction; `made` says which of the items it pushed are NULL (those are not there).
-    fn emit(mut self, e: &mut Emitter<'_, '_>, made: &[bool], raised_at: usize, resume: &mut ResumeFactory<'_>) -> Result<(), Break> {
-        self.nulls = self.rest.iter().map(|id| matches!(e.t.vars.kind(*id), Kind::Null)).collect();
+    fn emit(
+        mut self,
+        e: &mut Emitter<'_, '_>,
+        made: &[bool],
+        raised_at: usize,
+        resume: &mut ResumeFactory<'_>,
+    ) -> Result<(), Break> {
+        self.nulls = self
+            .rest
+            .iter()
+            .map(|id| matches!(e.t.vars.kind(*id), Kind::Null))
+            .collect();
         self.nulls.extend(made);
         let live = self.live.iter().map(|(slot, _)| *slot).collect();
-        let spec = ResumeSpec { at: self.at, nulls: self.nulls, live };
+        let spec = ResumeSpec {
+            at: self.at,
+            nulls: self.nulls,
+            live,
+        };
         let lasti = raised_at.checked_sub(1);
         let (callable, position) = resume(spec, lasti.unwrap_or(0))?;
         let mut results = Vec::new();

@@ -13,16 +13,30 @@ impl StatementIr {
         match arg {
             Arg::Symbol(symbol) => self.symbol_name(*symbol),
             Arg::Const(value) => Python::attach(|py| {
-                value.bind(py).repr().map_or_else(|_| "<constant>".to_owned(), |text| text.to_string())
+                value
+                    .bind(py)
+                    .repr()
+                    .map_or_else(|_| "<constant>".to_owned(), |text| text.to_string())
             }),
             Arg::List(items) => format!("[{}]", many(items)),
             Arg::Tuple(items) => tuple(items.iter().map(|item| self.arg(item))),
             Arg::NamedTuple(class, items) => {
-                let name = Python::attach(|py| class.bind(py).getattr("__name__").map_or_else(|_| "tuple".to_owned(), |name| name.to_string()));
+                let name = Python::attach(|py| {
+                    class
+                        .bind(py)
+                        .getattr("__name__")
+                        .map_or_else(|_| "tuple".to_owned(), |name| name.to_string())
+                });
                 format!("{name}({})", many(items))
             }
             Arg::Dict(items) => {
-                let pairs = items.iter().map(|(key, value)| format!("{}: {}", self.arg(&Arg::Const(key.clone())), self.arg(value)));
+                let pairs = items.iter().map(|(key, value)| {
+                    format!(
+                        "{}: {}",
+                        self.arg(&Arg::Const(key.clone())),
+                        self.arg(value)
+                    )
+                });
                 format!("{{{}}}", pairs.collect::<Vec<_>>().join(", "))
             }
             Arg::Slice(parts) => format!("slice({})", many(&parts[..])),
@@ -33,7 +47,12 @@ impl StatementIr {
         match callee {
             Callee::Api(function) => Python::attach(|py| {
                 let function = function.bind(py);
-                let text = |name: &str| function.getattr(name).and_then(|value| value.extract::<String>()).unwrap_or_default();
+                let text = |name: &str| {
+                    function
+                        .getattr(name)
+                        .and_then(|value| value.extract::<String>())
+                        .unwrap_or_default()
+                };
                 let (module, name) = (text("__module__"), text("__name__"));
                 // Public functions live where users import them from, not where they are defined.
                 let public = if module.starts_with("paddle.tensor") {
@@ -43,13 +62,26 @@ impl StatementIr {
                 } else {
                     module
                 };
-                ("api", if public.is_empty() { name } else { format!("{public}.{name}") })
+                (
+                    "api",
+                    if public.is_empty() {
+                        name
+                    } else {
+                        format!("{public}.{name}")
+                    },
+                )
             }),
             Callee::Method(name) => ("method", name.to_string()),
             Callee::Attribute(name) => ("attribute", name.to_string()),
             Callee::Layer(symbol) => {
                 let name = match self.kind(*symbol) {
-                    super::SymbolKind::Layer(layer) => Python::attach(|py| layer.bind(py).get_type().name().map_or_else(|_| "Layer".to_owned(), |name| name.to_string())),
+                    super::SymbolKind::Layer(layer) => Python::attach(|py| {
+                        layer
+                            .bind(py)
+                            .get_type()
+                            .name()
+                            .map_or_else(|_| "Layer".to_owned(), |name| name.to_string())
+                    }),
                     super::SymbolKind::Tensor(_) => "Layer".to_owned(),
                 };
                 ("layer", name)
@@ -74,15 +106,30 @@ fn list(names: impl Iterator<Item = String>) -> String {
 impl fmt::Display for StatementIr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "StatementIR: {}", self.name)?;
-        writeln!(f, "  inputs: {}", list(self.inputs.iter().map(|id| self.symbol_name(*id))))?;
-        writeln!(f, "  outputs: {}", list(self.outputs.iter().map(|id| self.symbol_name(*id))))?;
+        writeln!(
+            f,
+            "  inputs: {}",
+            list(self.inputs.iter().map(|id| self.symbol_name(*id)))
+        )?;
+        writeln!(
+            f,
+            "  outputs: {}",
+            list(self.outputs.iter().map(|id| self.symbol_name(*id)))
+        )?;
         write!(f, "  statements:")?;
         for statement in &self.statements {
             let (kind, name) = self.callee(&statement.callee);
             let args = tuple(statement.args.iter().map(|arg| self.arg(arg)));
-            let kwargs = statement.kwargs.iter().map(|(name, value)| format!("'{name}': {}", self.arg(value))).join(", ");
+            let kwargs = statement
+                .kwargs
+                .iter()
+                .map(|(name, value)| format!("'{name}': {}", self.arg(value)))
+                .join(", ");
             let output = self.arg(&statement.output);
-            write!(f, "\n    {kind:<10} || {output} = {name} ({args}, {{{kwargs}}})")?;
+            write!(
+                f,
+                "\n    {kind:<10} || {output} = {name} ({args}, {{{kwargs}}})"
+            )?;
         }
         Ok(())
     }

@@ -36,6 +36,14 @@ pub trait CompiledGuard: Send + Sync {
 
     /// The guards as readable text, in order.
     fn describe(&self) -> Vec<String>;
+
+    /// What the failure of [`CompiledGuard::check`] means.
+    fn describe_failure(&self, index: usize) -> String {
+        self.describe()
+            .get(index)
+            .cloned()
+            .unwrap_or_else(|| "global state".to_owned())
+    }
 }
 
 /// Turns guards into something that can be evaluated.
@@ -86,7 +94,11 @@ enum Check {
 
 enum Step {
     Load(Load),
-    Check { slot: usize, check: Check, guard: usize },
+    Check {
+        slot: usize,
+        check: Check,
+        guard: usize,
+    },
 }
 
 /// The native guard compiler.
@@ -125,10 +137,14 @@ impl Builder {
             Tracker::InstanceDict(_) => Load::InstanceDict(base),
             Tracker::DictItem(_, key) => Load::DictItem(base, native::key_object(py, key)),
             Tracker::DictKeyAt(..) => Load::Nothing,
-            Tracker::ListItem(_, index) | Tracker::DequeItem(_, index) => Load::ListItem(base, *index),
+            Tracker::ListItem(_, index) | Tracker::DequeItem(_, index) => {
+                Load::ListItem(base, *index)
+            }
             Tracker::TupleItem(_, index) => Load::TupleItem(base, *index),
             Tracker::TypeAttr(_, name) => Load::TypeAttr(base, text(name)),
-            Tracker::Member(_, name) | Tracker::NativeAttr(_, name) => Load::Member(base, text(name)),
+            Tracker::Member(_, name) | Tracker::NativeAttr(_, name) => {
+                Load::Member(base, text(name))
+            }
             Tracker::Function(_, field) => Load::Function(base, field.clone()),
             Tracker::MethodSelf(_) => Load::MethodPart(base, true),
             Tracker::MethodFunc(_) => Load::MethodPart(base, false),
@@ -171,12 +187,29 @@ impl GuardCompiler for NativeGuardCompiler {
                 },
                 GuardKind::Never => Check::Never,
             };
-            builder.steps.push(Step::Check { slot, check, guard: index });
+            builder.steps.push(Step::Check {
+                slot,
+                check,
+                guard: index,
+            });
         }
-        let distinct: Vec<usize> = guards.distinct().map(|tracker| builder.slot(py, tracker)).collect();
-        let outputs = slots.iter().map(|tracker| builder.slot(py, tracker)).collect();
+        let distinct: Vec<usize> = guards
+            .distinct()
+            .map(|tracker| builder.slot(py, tracker))
+            .collect();
+        let outputs = slots
+            .iter()
+            .map(|tracker| builder.slot(py, tracker))
+            .collect();
         let loads = builder.slots.len();
-        Ok(Box::new(NativeGuards { state: state.clone(), steps: builder.steps, loads, distinct, outputs, texts }))
+        Ok(Box::new(NativeGuards {
+            state: state.clone(),
+            steps: builder.steps,
+            loads,
+            distinct,
+            outputs,
+            texts,
+        }))
     }
 }
 
@@ -184,10 +217,18 @@ fn load(py: Python<'_>, load: &Load, inputs: GuardInputs<'_>, slots: &[Ptr]) -> 
     let base = |slot: &usize| slots[*slot];
     let from = |slot: &usize, read: &dyn Fn(Ptr) -> Ptr| {
         let object = base(slot);
-        if object.is_null() { object } else { read(object) }
+        if object.is_null() {
+            object
+        } else {
+            read(object)
+        }
     };
     match load {
-        Load::Local(index) => inputs.locals.get(*index).copied().unwrap_or(std::ptr::null_mut()),
+        Load::Local(index) => inputs
+            .locals
+            .get(*index)
+            .copied()
+            .unwrap_or(std::ptr::null_mut()),
         Load::FreeCell(index) if inputs.closure.is_null() => {
             let _ = index;
             std::ptr::null_mut()
@@ -203,8 +244,12 @@ fn load(py: Python<'_>, load: &Load, inputs: GuardInputs<'_>, slots: &[Ptr]) -> 
         Load::TupleItem(slot, index) => from(slot, &|tuple| native::tuple_item(tuple, *index)),
         Load::TypeAttr(slot, name) => from(slot, &|class| native::type_attr(class, name.as_ptr())),
         Load::Member(slot, name) => from(slot, &|object| native::member(py, object, name.as_ptr())),
-        Load::Function(slot, field) => from(slot, &|function| native::function_field(function, field)),
-        Load::MethodPart(slot, receiver) => from(slot, &|method| native::method_part(method, *receiver)),
+        Load::Function(slot, field) => {
+            from(slot, &|function| native::function_field(function, field))
+        }
+        Load::MethodPart(slot, receiver) => {
+            from(slot, &|method| native::method_part(method, *receiver))
+        }
     }
 }
 
@@ -246,12 +291,12 @@ impl CompiledGuard for NativeGuards {
             }
         }
         if !all_distinct(&self.distinct, &slots) {
-            return Err(self.texts.len());
+            return Err(self.texts.len() + 1);
         }
         let mut outputs: Slots = smallvec![];
         for slot in &self.outputs {
             if slots[*slot].is_null() {
-                return Err(self.texts.len());
+                return Err(self.texts.len() + 2);
             }
             outputs.push(slots[*slot]);
         }
@@ -261,11 +306,23 @@ impl CompiledGuard for NativeGuards {
     fn describe(&self) -> Vec<String> {
         self.texts.clone()
     }
+
+    fn describe_failure(&self, index: usize) -> String {
+        match index.checked_sub(self.texts.len()) {
+            None => self.texts[index].clone(),
+            Some(0) => "grad mode, AMP, default dtype or device".to_owned(),
+            Some(1) => "arguments that must be different objects".to_owned(),
+            Some(_) => "a value that the graph needs is missing".to_owned(),
+        }
+    }
 }
 
 fn all_distinct(which: &[usize], slots: &[Ptr]) -> bool {
     if which.len() <= 8 {
-        return which.iter().enumerate().all(|(at, a)| which[..at].iter().all(|b| slots[*a] != slots[*b]));
+        return which
+            .iter()
+            .enumerate()
+            .all(|(at, a)| which[..at].iter().all(|b| slots[*a] != slots[*b]));
     }
     let mut seen: Vec<Ptr> = which.iter().map(|slot| slots[*slot]).collect();
     seen.sort_unstable();

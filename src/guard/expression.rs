@@ -6,7 +6,9 @@ use pyo3::prelude::*;
 use crate::tracker::{Tracker, TrackerRef};
 
 use super::native::GlobalState;
-use super::{CompiledGuard, Guard, GuardCompiler, GuardInputs, GuardKind, GuardSet, NativeGuardCompiler};
+use super::{
+    CompiledGuard, Guard, GuardCompiler, GuardInputs, GuardKind, GuardSet, NativeGuardCompiler,
+};
 
 /// Compiles guards to text; evaluating them is left to the native compiler.
 #[derive(Clone, Copy, Debug, Default)]
@@ -32,7 +34,11 @@ impl GuardCompiler for ExpressionGuardCompiler {
 }
 
 impl CompiledGuard for Expressions {
-    fn check(&self, py: Python<'_>, inputs: GuardInputs<'_>) -> Result<super::compile::Slots, usize> {
+    fn check(
+        &self,
+        py: Python<'_>,
+        inputs: GuardInputs<'_>,
+    ) -> Result<super::compile::Slots, usize> {
         self.native.check(py, inputs)
     }
 
@@ -45,11 +51,15 @@ fn path(py: Python<'_>, tracker: &Tracker) -> String {
     match tracker {
         Tracker::Const(object) => {
             let object = object.bind(py);
-            let name = object.getattr("__name__").or_else(|_| object.get_item("__name__"));
+            let name = object
+                .getattr("__name__")
+                .or_else(|_| object.get_item("__name__"));
             name.map_or_else(|_| tracker.to_string(), |name| name.to_string())
         }
         Tracker::DictItem(base, key) => match &**base {
-            Tracker::InstanceDict(owner) => format!("{}.{}", path(py, owner), key.to_string().trim_matches('"')),
+            Tracker::InstanceDict(owner) => {
+                format!("{}.{}", path(py, owner), key.to_string().trim_matches('"'))
+            }
             _ => format!("{}[{key}]", path(py, base)),
         },
         Tracker::TypeAttr(base, name) => format!("{}.{name}", path(py, base)),
@@ -62,9 +72,15 @@ pub fn text(py: Python<'_>, guard: &Guard) -> String {
     let x = path(py, &guard.tracker);
     let show = |object: &crate::obj::Obj| {
         let object = object.bind(py);
-        object.getattr("__qualname__").and_then(|name| name.extract::<String>()).unwrap_or_else(|_| {
-            object.repr().map_or_else(|_| "?".to_owned(), |text| text.to_string().chars().take(60).collect())
-        })
+        object
+            .getattr("__qualname__")
+            .and_then(|name| name.extract::<String>())
+            .unwrap_or_else(|_| {
+                object.repr().map_or_else(
+                    |_| "?".to_owned(),
+                    |text| text.to_string().chars().take(60).collect(),
+                )
+            })
     };
     match &guard.kind {
         GuardKind::Present => format!("{x} exists"),
@@ -75,8 +91,19 @@ pub fn text(py: Python<'_>, guard: &Guard) -> String {
         GuardKind::Len(len) => format!("len({x}) == {len}"),
         GuardKind::DictKeys(keys) => format!("list({x}) == [{}]", keys.iter().join(", ")),
         GuardKind::Tensor(tensor) => {
-            let dims = tensor.dims.iter().map(|dim| dim.map_or("?".to_owned(), |dim| dim.to_string())).join(", ");
-            let (dtype, stop) = (tensor.dtype.as_str(), if tensor.stop_gradient { "True" } else { "False" });
+            let dims = tensor
+                .dims
+                .iter()
+                .map(|dim| dim.map_or("?".to_owned(), |dim| dim.to_string()))
+                .join(", ");
+            let (dtype, stop) = (
+                tensor.dtype.as_str(),
+                if tensor.stop_gradient {
+                    "True"
+                } else {
+                    "False"
+                },
+            );
             format!("{x}.shape == [{dims}] and {x}.dtype == paddle.{dtype} and {x}.stop_gradient is {stop}")
         }
         GuardKind::SameAs(other) => format!("{x} is {}", path(py, other)),

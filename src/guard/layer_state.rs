@@ -44,7 +44,12 @@ pub struct LayerSnapshot {
 /// `ma_version_tag` of `PyDictObject`, after `ma_used`.
 fn version_of(dict: usize) -> u64 {
     // SAFETY: the caller knows the dict to be alive; the field lies at this offset in 3.11, 3.12 and 3.13.
-    unsafe { (dict as *const u8).add(std::mem::size_of::<ffi::PyObject>() + 8).cast::<u64>().read() }
+    unsafe {
+        (dict as *const u8)
+            .add(std::mem::size_of::<ffi::PyObject>() + 8)
+            .cast::<u64>()
+            .read()
+    }
 }
 
 static VERSIONS_WORK: PyOnceLock<bool> = PyOnceLock::new();
@@ -65,7 +70,11 @@ namespace = probe.__dict__
 ";
             let globals = PyDict::new(py);
             py.run(source, Some(&globals), None)?;
-            let get = |name: &str| globals.get_item(name)?.ok_or_else(|| pyo3::exceptions::PyKeyError::new_err(name.to_owned()));
+            let get = |name: &str| {
+                globals
+                    .get_item(name)?
+                    .ok_or_else(|| pyo3::exceptions::PyKeyError::new_err(name.to_owned()))
+            };
             let (write, probe, namespace) = (get("write")?, get("probe")?, get("namespace")?);
             let dict = namespace.as_ptr() as usize;
             for round in 0..200 {
@@ -86,30 +95,51 @@ namespace = probe.__dict__
 impl LayerSnapshot {
     /// Records the state of `layer` now. `None` when it holds something that cannot be recorded.
     pub fn record(layer: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
-        let mut this = Self { namespaces: Vec::new(), lists: Vec::new(), tensors: Vec::new() };
+        let mut this = Self {
+            namespaces: Vec::new(),
+            lists: Vec::new(),
+            tensors: Vec::new(),
+        };
         Ok(this.add_layer(layer)?.then_some(this))
     }
 
     fn add_layer(&mut self, layer: &Bound<'_, PyAny>) -> PyResult<bool> {
         let py = layer.py();
-        let Ok(dict) = layer.getattr("__dict__")?.cast_into::<PyDict>() else { return Ok(false) };
+        let Ok(dict) = layer.getattr("__dict__")?.cast_into::<PyDict>() else {
+            return Ok(false);
+        };
         if !self.add_dict(layer.as_ptr() as usize, &dict)? {
             return Ok(false);
         }
         for (_, value) in dict.iter() {
             if let Ok(list) = value.cast::<PyList>() {
-                self.lists.push((list.as_ptr() as usize, list.iter().map(|item| item.as_ptr() as usize).collect()));
+                self.lists.push((
+                    list.as_ptr() as usize,
+                    list.iter().map(|item| item.as_ptr() as usize).collect(),
+                ));
             }
         }
-        for which in ["_parameters", "_buffers", "_sub_layers", "_forward_pre_hooks", "_forward_post_hooks"] {
-            let Some(found) = dict.get_item(which)? else { return Ok(false) };
-            let Ok(registry) = found.cast_into::<PyDict>() else { return Ok(false) };
+        for which in [
+            "_parameters",
+            "_buffers",
+            "_sub_layers",
+            "_forward_pre_hooks",
+            "_forward_post_hooks",
+        ] {
+            let Some(found) = dict.get_item(which)? else {
+                return Ok(false);
+            };
+            let Ok(registry) = found.cast_into::<PyDict>() else {
+                return Ok(false);
+            };
             if !self.add_dict(0, &registry)? {
                 return Ok(false);
             }
             if which == "_sub_layers" {
                 for (_, child) in registry.iter() {
-                    if !child.is_none() && !(Paddle::get(py)?.is_layer(&child) && self.add_layer(&child)?) {
+                    let plain = child.is_none()
+                        || (Paddle::get(py)?.is_layer(&child) && self.add_layer(&child)?);
+                    if !plain {
                         return Ok(false);
                     }
                 }
@@ -123,17 +153,28 @@ impl LayerSnapshot {
         let mut items = Vec::with_capacity(dict.len());
         for (key, value) in dict.iter() {
             if Paddle::get(py)?.is_tensor(&value) {
-                let Some(meta) = tensor_meta(&value) else { return Ok(false) };
-                self.tensors.push((value.as_ptr() as usize, guard_of(&meta)));
+                let Some(meta) = tensor_meta(&value) else {
+                    return Ok(false);
+                };
+                self.tensors
+                    .push((value.as_ptr() as usize, guard_of(&meta)));
             }
             let object = Obj::from(&value);
             let plain = crate::simulator::tracer::is_plain_constant(&value);
-            let expected =
-                if plain { Expected::Const(object) } else { Expected::Same(WeakOrStrong::new(py, &object)) };
+            let expected = if plain {
+                Expected::Const(object)
+            } else {
+                Expected::Same(WeakOrStrong::new(py, &object))
+            };
             items.push((Obj::from(key), expected));
         }
         let address = dict.as_ptr() as usize;
-        self.namespaces.push(Namespace { owner, dict: address, version: AtomicU64::new(version_of(address)), items });
+        self.namespaces.push(Namespace {
+            owner,
+            dict: address,
+            version: AtomicU64::new(version_of(address)),
+            items,
+        });
         Ok(true)
     }
 
@@ -141,7 +182,9 @@ impl LayerSnapshot {
     pub fn holds(&self, py: Python<'_>) -> bool {
         let gated = versions_work(py);
         for namespace in &self.namespaces {
-            if namespace.owner != 0 && native::instance_dict(py, namespace.owner as Ptr) as usize != namespace.dict {
+            if namespace.owner != 0
+                && native::instance_dict(py, namespace.owner as Ptr) as usize != namespace.dict
+            {
                 return false;
             }
             let version = version_of(namespace.dict);
@@ -155,10 +198,16 @@ impl LayerSnapshot {
         }
         let list_holds = |(list, items): &(usize, Vec<usize>)| {
             native::length(*list as Ptr) == Some(items.len())
-                && items.iter().enumerate().all(|(at, item)| native::list_item(*list as Ptr, at) as usize == *item)
+                && items
+                    .iter()
+                    .enumerate()
+                    .all(|(at, item)| native::list_item(*list as Ptr, at) as usize == *item)
         };
         self.lists.iter().all(list_holds)
-            && self.tensors.iter().all(|(tensor, guard)| native::tensor_matches(py, *tensor as Ptr, guard))
+            && self
+                .tensors
+                .iter()
+                .all(|(tensor, guard)| native::tensor_matches(py, *tensor as Ptr, guard))
     }
 }
 
@@ -170,7 +219,9 @@ impl Namespace {
                 let value = native::dict_item(dict, key.as_ptr());
                 !value.is_null()
                     && match expected {
-                        Expected::Const(constant) => native::const_equal(py, value, constant.as_ptr()),
+                        Expected::Const(constant) => {
+                            native::const_equal(py, value, constant.as_ptr())
+                        }
                         Expected::Same(object) => object.is(value),
                     }
             })

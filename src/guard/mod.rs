@@ -6,6 +6,8 @@ mod kinds;
 mod layer_state;
 pub mod native;
 
-pub use compile::{CompiledGuard, GuardCompiler, GuardInputs, NativeGuardCompiler, NativeGuards, Slots};
+pub use compile::{
+    CompiledGuard, GuardCompiler, GuardInputs, NativeGuardCompiler, NativeGuards, Slots,
+};
 pub use expression::ExpressionGuardCompiler;
 pub use kinds::{Guard, GuardKind, GuardSet, TensorGuard};

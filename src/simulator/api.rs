@@ -12,15 +12,38 @@ use super::{Kwargs, Step, Tracer};
 
 /// Modules whose functions are API: a call of one becomes a statement.
 const MODULES: &[&str] = &[
-    "paddle.tensor.", "paddle.nn.functional.", "paddle.linalg", "paddle.fft", "paddle.signal", "paddle.vision.ops",
-    "paddle.incubate.nn.functional", "paddle.geometric", "paddle._C_ops", "paddle.nn.utils.transform_parameters",
-    "paddle.audio.functional", "paddle.sparse", "paddle.text.viterbi_decode",
+    "paddle.tensor.",
+    "paddle.nn.functional.",
+    "paddle.linalg",
+    "paddle.fft",
+    "paddle.signal",
+    "paddle.vision.ops",
+    "paddle.incubate.nn.functional",
+    "paddle.geometric",
+    "paddle._C_ops",
+    "paddle.nn.utils.transform_parameters",
+    "paddle.audio.functional",
+    "paddle.sparse",
+    "paddle.text.viterbi_decode",
 ];
 
 /// Functions of those modules that are not functions of tensors to tensors.
 const REFUSED: &[&str] = &[
-    "to_tensor", "save", "load", "seed", "set_printoptions", "create_parameter", "is_tensor", "tolist", "rank", "shape_",
-    "set_grad_enabled", "set_flags", "get_flags", "set_default_dtype", "set_device",
+    "to_tensor",
+    "save",
+    "load",
+    "seed",
+    "set_printoptions",
+    "create_parameter",
+    "is_tensor",
+    "tolist",
+    "rank",
+    "shape_",
+    "set_grad_enabled",
+    "set_flags",
+    "get_flags",
+    "set_default_dtype",
+    "set_device",
 ];
 
 enum Verdict {
@@ -33,18 +56,29 @@ fn verdict(t: &Tracer<'_>, function: &Bound<'_, PyAny>) -> PyResult<Verdict> {
     if t.options.allow_list.contains(&(function.as_ptr() as usize)) {
         return Ok(Verdict::Capture);
     }
-    let text = |name: &str| function.getattr(name).and_then(|value| value.extract::<String>()).unwrap_or_default();
+    let text = |name: &str| {
+        function
+            .getattr(name)
+            .and_then(|value| value.extract::<String>())
+            .unwrap_or_default()
+    };
     let (module, name) = (text("__module__"), text("__name__"));
-    let ops = module.is_empty() && text("__qualname__").starts_with("PyCapsule") || module.starts_with("paddle.base.libpaddle");
-    let api = MODULES.iter().any(|prefix| module.starts_with(prefix)) || module == "paddle.nn.functional";
+    let ops = module.is_empty() && text("__qualname__").starts_with("PyCapsule")
+        || module.starts_with("paddle.base.libpaddle");
+    let api =
+        MODULES.iter().any(|prefix| module.starts_with(prefix)) || module == "paddle.nn.functional";
     if !api && !ops {
         return Ok(Verdict::NotOurs);
     }
     if REFUSED.contains(&name.as_str()) {
-        return Ok(Verdict::Refuse(format!("{module}.{name} is not a function of tensors")));
+        return Ok(Verdict::Refuse(format!(
+            "{module}.{name} is not a function of tensors"
+        )));
     }
     if name.ends_with('_') && !name.ends_with("__") {
-        return Ok(Verdict::Refuse(format!("{module}.{name} changes its argument in place")));
+        return Ok(Verdict::Refuse(format!(
+            "{module}.{name} changes its argument in place"
+        )));
     }
     if name.starts_with('_') && !ops {
         return Ok(Verdict::NotOurs);
@@ -54,23 +88,67 @@ fn verdict(t: &Tracer<'_>, function: &Bound<'_, PyAny>) -> PyResult<Verdict> {
 
 /// Whether `function` is Paddle's (or marked `allow_in_graph`); if so the call becomes a statement.
 /// `None`: not ours, inline it.
-pub fn try_call(t: &mut Tracer<'_>, function: VarId, args: &[VarId], kwargs: &Kwargs) -> Step<Option<VarId>> {
-    let Some(object) = t.value(function) else { return Ok(None) };
+pub fn try_call(
+    t: &mut Tracer<'_>,
+    function: VarId,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<Option<VarId>> {
+    let Some(object) = t.value(function) else {
+        return Ok(None);
+    };
     if matches!(t.kind(function), Kind::Class) {
         return Ok(None);
     }
     match verdict(t, &object)? {
         Verdict::NotOurs => return Ok(None),
-        Verdict::Refuse(why) => return t.stop(BreakKind::UnsupportedCall, why),
+        Verdict::Refuse(why) => {
+            let shares = args.iter().any(|arg| matches!(t.vars.kind(*arg), Kind::Tensor(tensor) if tensor.viewed || tensor.view_of.is_some()));
+            let kind = if why.ends_with("in place") && shares {
+                BreakKind::Construct
+            } else {
+                BreakKind::UnsupportedCall
+            };
+            return t.stop(kind, why);
+        }
         Verdict::Capture => {}
     }
     t.guard_identity(function);
-    if kwargs.iter().any(|(name, value)| &**name == "out" && !t.vars.get(*value).value.as_ref().is_some_and(|value| value.bind(t.py).is_none())) {
+    if kwargs.iter().any(|(name, value)| {
+        &**name == "out"
+            && !t
+                .vars
+                .get(*value)
+                .value
+                .as_ref()
+                .is_some_and(|value| value.bind(t.py).is_none())
+    }) {
         return t.stop(BreakKind::InplaceTensor, "out= writes into a tensor");
     }
-    if kwargs.iter().any(|(name, value)| &**name == "inplace" && t.const_value(*value).is_none_or(|value| value.is_truthy().unwrap_or(true))) {
-        return t.stop(BreakKind::InplaceTensor, "inplace=True changes the argument");
+    if kwargs.iter().any(|(name, value)| {
+        &**name == "inplace"
+            && t.const_value(*value)
+                .is_none_or(|value| value.is_truthy().unwrap_or(true))
+    }) {
+        return t.stop(
+            BreakKind::InplaceTensor,
+            "inplace=True changes the argument",
+        );
     }
+    let name = object
+        .getattr("__name__")
+        .and_then(|name| name.extract::<String>())
+        .unwrap_or_default();
     let callee = Callee::Api(Obj::from(object));
-    tensors::capture(t, callee, None, args, kwargs, &mut |_| None).map(Some)
+    let result = tensors::capture(t, callee, None, args, kwargs, &mut |_| None)?;
+    let base = args.first().copied().or_else(|| {
+        kwargs
+            .iter()
+            .find(|(name, _)| &**name == "x")
+            .map(|(_, value)| *value)
+    });
+    if let Some(base) = base {
+        tensors::mark_views(t, &name, base, result);
+    }
+    Ok(Some(result))
 }

@@ -33,9 +33,12 @@ fn missing<T>(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<T> {
         None => format!("{} has no attribute '{name}'", describe(t, obj, &kind)),
     };
     match kind {
-        Kind::Object(_) | Kind::Layer(_) | Kind::List(_) | Kind::Tuple(..) | Kind::Dict(_) | Kind::Const => {
-            exceptions::throw(t, "AttributeError", &message)
-        }
+        Kind::Object(_)
+        | Kind::Layer(_)
+        | Kind::List(_)
+        | Kind::Tuple(..)
+        | Kind::Dict(_)
+        | Kind::Const => exceptions::throw(t, "AttributeError", &message),
         _ => t.stop(BreakKind::RaisesException, message),
     }
 }
@@ -69,13 +72,18 @@ pub fn try_get(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Option<VarId>
         }),
         Kind::Const => of_constant(t, obj, name),
         Kind::Callable if name == "__name__" || name == "__doc__" || name == "__qualname__" => {
-            let Some(value) = t.value(obj) else { return Ok(None) };
+            let Some(value) = t.value(obj) else {
+                return Ok(None);
+            };
             let value = value.getattr(name)?;
             Ok(Some(t.constant(&value)))
         }
         kind => {
             if methods::exists(t, obj, name)? {
-                return Ok(Some(t.add(Kind::BoundBuiltin { receiver: obj, name: Arc::from(name) })));
+                return Ok(Some(t.add(Kind::BoundBuiltin {
+                    receiver: obj,
+                    name: Arc::from(name),
+                })));
             }
             if name == "__class__" {
                 if let Some(class) = t.type_of(obj) {
@@ -83,21 +91,46 @@ pub fn try_get(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Option<VarId>
                 }
             }
             let what = describe(t, obj, &kind);
-            t.stop(BreakKind::UnsupportedAttribute, format!("attribute {name} of {what}"))
+            t.stop(
+                BreakKind::UnsupportedAttribute,
+                format!("attribute {name} of {what}"),
+            )
         }
     }
 }
 
 fn of_constant(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Option<VarId>> {
     if methods::exists(t, obj, name)? {
-        return Ok(Some(t.add(Kind::BoundBuiltin { receiver: obj, name: Arc::from(name) })));
+        return Ok(Some(t.add(Kind::BoundBuiltin {
+            receiver: obj,
+            name: Arc::from(name),
+        })));
     }
-    let Some(value) = t.value(obj) else { return Ok(None) };
-    let is_data = matches!(name, "value" | "name" | "_value_" | "_name_" | "real" | "imag" | "numerator" | "denominator" | "__class__" | "__name__");
+    let Some(value) = t.value(obj) else {
+        return Ok(None);
+    };
+    let is_data = matches!(
+        name,
+        "value"
+            | "name"
+            | "_value_"
+            | "_name_"
+            | "real"
+            | "imag"
+            | "numerator"
+            | "denominator"
+            | "__class__"
+            | "__name__"
+    );
     match value.getattr(name) {
         Ok(found) if is_data => Ok(Some(t.constant(&found))),
-        Ok(found) if value.hasattr("_value_")? && super::tracer::is_plain_constant(&found) => Ok(Some(t.constant(&found))),
-        Ok(_) => t.stop(BreakKind::UnsupportedAttribute, format!("attribute {name} of a constant")),
+        Ok(found) if value.hasattr("_value_")? && super::tracer::is_plain_constant(&found) => {
+            Ok(Some(t.constant(&found)))
+        }
+        Ok(_) => t.stop(
+            BreakKind::UnsupportedAttribute,
+            format!("attribute {name} of a constant"),
+        ),
         Err(_) => Ok(None),
     }
 }
@@ -134,7 +167,12 @@ fn class_of<'py>(t: &Tracer<'py>, class: &Obj) -> Step<Bound<'py, PyType>> {
 }
 
 /// Guards what `name` resolves to on the class of `obj`; the answer is its tracker.
-fn guard_type_attr(t: &mut Tracer<'_>, class: &Obj, name: &str, found: Option<&Bound<'_, PyAny>>) -> TrackerRef {
+fn guard_type_attr(
+    t: &mut Tracer<'_>,
+    class: &Obj,
+    name: &str,
+    found: Option<&Bound<'_, PyAny>>,
+) -> TrackerRef {
     let root = Arc::new(Tracker::Const(class.clone()));
     let tracker = Arc::new(Tracker::TypeAttr(root, Arc::from(name)));
     match found {
@@ -167,7 +205,12 @@ fn is_named(value: &Bound<'_, PyAny>, name: &str) -> bool {
     value.get_type().name().is_ok_and(|found| found == name)
 }
 
-fn of_instance(t: &mut Tracer<'_>, obj: VarId, object: &ObjectVar, name: &str) -> Step<Option<VarId>> {
+fn of_instance(
+    t: &mut Tracer<'_>,
+    obj: VarId,
+    object: &ObjectVar,
+    name: &str,
+) -> Step<Option<VarId>> {
     let class = class_of(t, &object.class)?;
     if name == "__class__" {
         return Ok(Some(t.constant(class.as_any())));
@@ -198,7 +241,9 @@ fn of_instance(t: &mut Tracer<'_>, obj: VarId, object: &ObjectVar, name: &str) -
             return Ok(Some(value));
         }
     }
-    let Some(fallback) = lookup(&class, "__getattr__") else { return Ok(None) };
+    let Some(fallback) = lookup(&class, "__getattr__") else {
+        return Ok(None);
+    };
     let base = t.paddle.layer.bind(t.py).getattr("__getattr__")?;
     if fallback.is(&base) {
         return Ok(None);
@@ -213,17 +258,22 @@ fn custom_getattribute(t: &mut Tracer<'_>, class: &Bound<'_, PyType>) -> Step<()
     let own = lookup(class, "__getattribute__");
     let default = t.py.get_type::<PyAny>().getattr("__getattribute__")?;
     match own {
-        Some(own) if !own.is(&default) && !is_named(&own, "wrapper_descriptor") => {
-            t.stop(BreakKind::UnsupportedAttribute, "a class with its own __getattribute__")
-        }
+        Some(own) if !own.is(&default) && !is_named(&own, "wrapper_descriptor") => t.stop(
+            BreakKind::UnsupportedAttribute,
+            "a class with its own __getattribute__",
+        ),
         _ => Ok(()),
     }
 }
 
 /// The value in the instance dictionary, wrapped; absence is guarded.
 pub fn instance_value(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Option<VarId>> {
-    let (Some(value), Some(source)) = (t.value(obj), t.source(obj)) else { return Ok(None) };
-    let Ok(dict) = instance_dict(&value) else { return Ok(None) };
+    let (Some(value), Some(source)) = (t.value(obj), t.source(obj)) else {
+        return Ok(None);
+    };
+    let Ok(dict) = instance_dict(&value) else {
+        return Ok(None);
+    };
     let tracker = Arc::new(Tracker::InstanceDict(source));
     let tracker = Arc::new(Tracker::DictItem(tracker, DictKey::Str(Arc::from(name))));
     match dict.get_item(name)? {
@@ -253,7 +303,10 @@ fn data_descriptor(
     if is_named(found, "property") {
         let getter = found.getattr("fget")?;
         if getter.is_none() {
-            return t.stop(BreakKind::RaisesException, format!("property {name} has no getter"));
+            return t.stop(
+                BreakKind::RaisesException,
+                format!("property {name} has no getter"),
+            );
         }
         // The property is guarded by identity, and its functions cannot be replaced.
         let getter = t.constant(&getter);
@@ -273,12 +326,21 @@ fn data_descriptor(
         return missing(t, obj, name);
     }
     if is_named(found, "getset_descriptor") {
-        return t.stop(BreakKind::UnsupportedAttribute, format!("attribute {name} computed by C code"));
+        return t.stop(
+            BreakKind::UnsupportedAttribute,
+            format!("attribute {name} computed by C code"),
+        );
     }
     user_descriptor(t, obj, &object.class, found, tracker)
 }
 
-fn user_descriptor(t: &mut Tracer<'_>, obj: VarId, class: &Obj, found: &Bound<'_, PyAny>, tracker: TrackerRef) -> Step<VarId> {
+fn user_descriptor(
+    t: &mut Tracer<'_>,
+    obj: VarId,
+    class: &Obj,
+    found: &Bound<'_, PyAny>,
+    tracker: TrackerRef,
+) -> Step<VarId> {
     let descriptor = t.wrap(found, tracker);
     let method = get_special(t, descriptor, "__get__")?;
     let class = t.constant(&class.bind(t.py).clone());
@@ -286,10 +348,20 @@ fn user_descriptor(t: &mut Tracer<'_>, obj: VarId, class: &Obj, found: &Bound<'_
 }
 
 /// What a class attribute gives when read through an instance.
-fn bind(t: &mut Tracer<'_>, obj: VarId, class: &Obj, found: &Bound<'_, PyAny>, tracker: TrackerRef, name: &str) -> Step<VarId> {
+fn bind(
+    t: &mut Tracer<'_>,
+    obj: VarId,
+    class: &Obj,
+    found: &Bound<'_, PyAny>,
+    tracker: TrackerRef,
+    name: &str,
+) -> Step<VarId> {
     if found.is_exact_instance_of::<PyFunction>() {
         let function = t.wrap(found, tracker);
-        return Ok(t.add(Kind::Method { receiver: obj, function }));
+        return Ok(t.add(Kind::Method {
+            receiver: obj,
+            function,
+        }));
     }
     if is_named(found, "staticmethod") {
         let function = found.getattr("__func__")?;
@@ -302,21 +374,36 @@ fn bind(t: &mut Tracer<'_>, obj: VarId, class: &Obj, found: &Bound<'_, PyAny>, t
         return Ok(t.add(Kind::Method { receiver, function }));
     }
     if is_named(found, "cached_property") {
-        return t.stop(BreakKind::UnsupportedAttribute, format!("cached_property {name}"));
+        return t.stop(
+            BreakKind::UnsupportedAttribute,
+            format!("cached_property {name}"),
+        );
     }
     match descriptor(found) {
         Descriptor::Plain => Ok(t.wrap(found, tracker)),
-        Descriptor::NonData if is_named(found, "method_descriptor") || is_named(found, "wrapper_descriptor") => {
+        Descriptor::NonData
+            if is_named(found, "method_descriptor") || is_named(found, "wrapper_descriptor") =>
+        {
             let function = t.wrap(found, tracker);
-            Ok(t.add(Kind::Method { receiver: obj, function }))
+            Ok(t.add(Kind::Method {
+                receiver: obj,
+                function,
+            }))
         }
         Descriptor::NonData if t.paddle.is_layer(found) => Ok(t.wrap(found, tracker)),
         // Classes and builtin functions stored on a class are not bound.
         Descriptor::NonData if found.is_instance_of::<PyType>() => Ok(t.wrap(found, tracker)),
-        _ if found.get_type().getattr("__module__").is_ok_and(|m| m.eq("paddle_sot_rs._core").unwrap_or(false)) => {
+        _ if found
+            .get_type()
+            .getattr("__module__")
+            .is_ok_and(|m| m.eq("paddle_sot_rs._core").unwrap_or(false)) =>
+        {
             let function = found.getattr("__wrapped__")?;
             let function = t.constant(&function);
-            Ok(t.add(Kind::Method { receiver: obj, function }))
+            Ok(t.add(Kind::Method {
+                receiver: obj,
+                function,
+            }))
         }
         _ => user_descriptor(t, obj, class, found, tracker),
     }
@@ -326,7 +413,10 @@ fn bind(t: &mut Tracer<'_>, obj: VarId, class: &Obj, found: &Bound<'_, PyAny>, t
 pub fn get_special(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<VarId> {
     match try_get_special(t, obj, name)? {
         Some(method) => Ok(method),
-        None => t.stop(BreakKind::RaisesException, format!("the object has no {name}")),
+        None => t.stop(
+            BreakKind::RaisesException,
+            format!("the object has no {name}"),
+        ),
     }
 }
 
@@ -334,7 +424,10 @@ pub fn get_special(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<VarId> {
 pub fn try_get_special(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Option<VarId>> {
     let (Kind::Object(object) | Kind::Layer(object)) = t.kind(obj).clone() else {
         if methods::exists(t, obj, name)? {
-            return Ok(Some(t.add(Kind::BoundBuiltin { receiver: obj, name: Arc::from(name) })));
+            return Ok(Some(t.add(Kind::BoundBuiltin {
+                receiver: obj,
+                name: Arc::from(name),
+            })));
         }
         if matches!(t.kind(obj), Kind::Opaque) {
             return t.unsupported(format!("{name} of an opaque object"));
@@ -359,7 +452,10 @@ fn of_module(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Option<VarId>> 
     let Ok(found) = dict.get_item(name) else {
         return match module.getattr(name) {
             // A submodule or a module-level `__getattr__`.
-            Ok(_) => t.stop(BreakKind::UnsupportedAttribute, format!("{name} is computed by the module")),
+            Ok(_) => t.stop(
+                BreakKind::UnsupportedAttribute,
+                format!("{name} is computed by the module"),
+            ),
             Err(_) => Ok(None),
         };
     };
@@ -369,7 +465,10 @@ fn of_module(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Option<VarId>> 
 }
 
 fn of_class(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Option<VarId>> {
-    let Some(class) = t.value(obj).and_then(|class| class.cast_into::<PyType>().ok()) else {
+    let Some(class) = t
+        .value(obj)
+        .and_then(|class| class.cast_into::<PyType>().ok())
+    else {
         return t.unsupported("a class without an object");
     };
     let as_obj = Obj::from(&class);
@@ -382,7 +481,10 @@ fn of_class(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Option<VarId>> {
     }
     let Some(found) = lookup(&class, name) else {
         return match class.getattr(name) {
-            Ok(_) => t.stop(BreakKind::UnsupportedAttribute, format!("{name} is found on the metaclass")),
+            Ok(_) => t.stop(
+                BreakKind::UnsupportedAttribute,
+                format!("{name} is found on the metaclass"),
+            ),
             Err(_) => {
                 guard_type_attr(t, &as_obj, name, None);
                 Ok(None)
@@ -400,7 +502,10 @@ fn of_class(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Option<VarId>> {
     if is_named(&found, "classmethod") {
         let function = found.getattr("__func__")?;
         let function = t.constant(&function);
-        return Ok(Some(t.add(Kind::Method { receiver: obj, function })));
+        return Ok(Some(t.add(Kind::Method {
+            receiver: obj,
+            function,
+        })));
     }
     // Enum members of 3.11+ may sit behind `enum.property`; builtin descriptors give themselves.
     let value = class.getattr(name)?;
@@ -410,7 +515,10 @@ fn of_class(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Option<VarId>> {
     if is_named(&found, "classmethod_descriptor") || class.get_type().name()? == "EnumType" {
         return Ok(Some(t.constant(&value)));
     }
-    t.stop(BreakKind::UnsupportedAttribute, format!("{name} is a descriptor"))
+    t.stop(
+        BreakKind::UnsupportedAttribute,
+        format!("{name} is a descriptor"),
+    )
 }
 
 fn of_super(t: &mut Tracer<'_>, class: &Obj, receiver: VarId, name: &str) -> Step<VarId> {
@@ -424,10 +532,15 @@ fn of_super(t: &mut Tracer<'_>, class: &Obj, receiver: VarId, name: &str) -> Ste
     };
     let of = class_of(t, &start)?;
     let Some((_, found)) = lookup_after(&of, Some(class.bind(t.py)), name) else {
-        return t.stop(BreakKind::RaisesException, format!("super() has no attribute {name}"));
+        return t.stop(
+            BreakKind::RaisesException,
+            format!("super() has no attribute {name}"),
+        );
     };
     // The MRO is fixed by the class, which is guarded; the entry is guarded where it was found.
-    let Some((owner, _)) = lookup_after(&of, Some(class.bind(t.py)), name) else { return t.unsupported("super()") };
+    let Some((owner, _)) = lookup_after(&of, Some(class.bind(t.py)), name) else {
+        return t.unsupported("super()");
+    };
     let tracker = guard_type_attr(t, &Obj::from(&owner), name, Some(&found));
     if is_class && found.is_exact_instance_of::<PyFunction>() {
         return Ok(t.wrap(&found, tracker));
@@ -450,34 +563,57 @@ fn of_function(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Option<VarId>
             "__name__" => Ok(Some(t.constant(&code.getattr("co_name")?))),
             "__qualname__" => Ok(Some(t.constant(&code.getattr("co_qualname")?))),
             "__code__" => Ok(Some(t.constant(&code))),
-            _ => t.stop(BreakKind::UnsupportedAttribute, format!("attribute {name} of a new function")),
+            _ => t.stop(
+                BreakKind::UnsupportedAttribute,
+                format!("attribute {name} of a new function"),
+            ),
         };
     }
     if let Some(found) = instance_value(t, obj, name)? {
         return Ok(Some(found));
     }
-    let Some(function) = t.value(obj) else { return Ok(None) };
+    let Some(function) = t.value(obj) else {
+        return Ok(None);
+    };
     match name {
         "__name__" | "__qualname__" | "__doc__" | "__module__" => {
             t.guard_identity(obj);
             let value = function.getattr(name)?;
             Ok(Some(t.constant(&value)))
         }
-        _ if function.hasattr(name)? => t.stop(BreakKind::UnsupportedAttribute, format!("attribute {name} of a function")),
+        _ if function.hasattr(name)? => t.stop(
+            BreakKind::UnsupportedAttribute,
+            format!("attribute {name} of a function"),
+        ),
         _ => Ok(None),
     }
 }
 
-fn of_named_tuple(t: &mut Tracer<'_>, obj: VarId, items: &[VarId], class: &Obj, name: &str) -> Step<Option<VarId>> {
+fn of_named_tuple(
+    t: &mut Tracer<'_>,
+    obj: VarId,
+    items: &[VarId],
+    class: &Obj,
+    name: &str,
+) -> Step<Option<VarId>> {
     let class = class.bind(t.py).clone();
-    let fields: Vec<String> = class.getattr("_fields").and_then(|fields| fields.extract()).unwrap_or_default();
+    let fields: Vec<String> = class
+        .getattr("_fields")
+        .and_then(|fields| fields.extract())
+        .unwrap_or_default();
     if let Some(at) = fields.iter().position(|field| field == name) {
         return Ok(items.get(at).copied());
     }
     if methods::exists(t, obj, name)? {
-        return Ok(Some(t.add(Kind::BoundBuiltin { receiver: obj, name: Arc::from(name) })));
+        return Ok(Some(t.add(Kind::BoundBuiltin {
+            receiver: obj,
+            name: Arc::from(name),
+        })));
     }
-    t.stop(BreakKind::UnsupportedAttribute, format!("attribute {name} of a named tuple"))
+    t.stop(
+        BreakKind::UnsupportedAttribute,
+        format!("attribute {name} of a named tuple"),
+    )
 }
 
 /// `obj.name = value`
@@ -491,7 +627,9 @@ pub fn set(t: &mut Tracer<'_>, obj: VarId, name: &str, value: VarId) -> Step<()>
             });
             return Ok(());
         }
-        return t.unsupported(format!("assignment to attribute {name} of this kind of object"));
+        return t.unsupported(format!(
+            "assignment to attribute {name} of this kind of object"
+        ));
     };
     let class = class_of(t, &object.class)?;
     let found = lookup(&class, name);
@@ -500,7 +638,11 @@ pub fn set(t: &mut Tracer<'_>, obj: VarId, name: &str, value: VarId) -> Step<()>
         if is_named(found, "property") {
             let setter = found.getattr("fset")?;
             if setter.is_none() {
-                return exceptions::throw(t, "AttributeError", &format!("property '{name}' has no setter"));
+                return exceptions::throw(
+                    t,
+                    "AttributeError",
+                    &format!("property '{name}' has no setter"),
+                );
             }
             let setter = t.constant(&setter);
             return call(t, setter, &[obj, value], &[]).map(drop);
@@ -532,7 +674,10 @@ pub fn set(t: &mut Tracer<'_>, obj: VarId, name: &str, value: VarId) -> Step<()>
 pub fn write(t: &mut Tracer<'_>, obj: VarId, name: &str, value: Option<VarId>) {
     t.vars.mutate(obj, |var| {
         if let Kind::Object(object) | Kind::Layer(object) = &mut var.kind {
-            object.writes.push(AttrOp { name: Arc::from(name), value });
+            object.writes.push(AttrOp {
+                name: Arc::from(name),
+                value,
+            });
         }
     });
 }
@@ -543,7 +688,10 @@ pub fn delete(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<()> {
         return t.unsupported(format!("deletion of attribute {name}"));
     };
     let class = class_of(t, &object.class)?;
-    if lookup(&class, name).is_some() || lookup(&class, "__delattr__").is_some_and(|found| !is_named(&found, "wrapper_descriptor")) {
+    if lookup(&class, name).is_some()
+        || lookup(&class, "__delattr__")
+            .is_some_and(|found| !is_named(&found, "wrapper_descriptor"))
+    {
         return t.unsupported(format!("deletion of attribute {name}"));
     }
     let present = match object.written(name) {
@@ -551,7 +699,10 @@ pub fn delete(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<()> {
         None => instance_value(t, obj, name)?.is_some(),
     };
     if !present {
-        return t.stop(BreakKind::RaisesException, format!("no attribute {name} to delete"));
+        return t.stop(
+            BreakKind::RaisesException,
+            format!("no attribute {name} to delete"),
+        );
     }
     write(t, obj, name, None);
     Ok(())

@@ -17,7 +17,12 @@ type Handler = fn(&mut Tracer<'_>, &[VarId], &Kwargs) -> Step<VarId>;
 
 /// A row: module, name, what it does. Adding a builtin is adding a row.
 const TABLE: &[(&str, &str, Handler)] = &[
-    ("builtins", "len", |t, a, k| one(t, a, k, |t, x| { let len = operators::len(t, x)?; Ok(t.int(len)) })),
+    ("builtins", "len", |t, a, k| {
+        one(t, a, k, |t, x| {
+            let len = operators::len(t, x)?;
+            Ok(t.int(len))
+        })
+    }),
     ("builtins", "isinstance", is_instance),
     ("builtins", "issubclass", is_subclass),
     ("builtins", "type", |t, a, k| one(t, a, k, type_of)),
@@ -32,51 +37,150 @@ const TABLE: &[(&str, &str, Handler)] = &[
     ("builtins", "filter", filter),
     ("builtins", "reversed", |t, a, k| one(t, a, k, reversed)),
     ("builtins", "sorted", sorted),
-    ("builtins", "iter", |t, a, k| one(t, a, k, iterate::get_iter)),
+    ("builtins", "iter", |t, a, k| {
+        one(t, a, k, iterate::get_iter)
+    }),
     ("builtins", "next", next),
     ("builtins", "list", |t, a, k| sequence(t, a, k, Kind::List)),
-    ("builtins", "tuple", |t, a, k| sequence(t, a, k, |items| Kind::Tuple(items, None))),
+    ("builtins", "tuple", |t, a, k| {
+        sequence(t, a, k, |items| Kind::Tuple(items, None))
+    }),
     ("builtins", "dict", dict),
     ("builtins", "set", |t, a, k| set(t, a, k, false)),
     ("builtins", "frozenset", |t, a, k| set(t, a, k, true)),
     ("builtins", "sum", sum),
-    ("builtins", "any", |t, a, k| one(t, a, k, |t, x| quantify(t, x, true))),
-    ("builtins", "all", |t, a, k| one(t, a, k, |t, x| quantify(t, x, false))),
-    ("builtins", "min", |t, a, k| extreme(t, a, k, "min", crate::bytecode::CmpOp::Lt)),
-    ("builtins", "max", |t, a, k| extreme(t, a, k, "max", crate::bytecode::CmpOp::Gt)),
-    ("builtins", "bool", |t, a, k| one(t, a, k, |t, x| { let truth = operators::truth(t, x)?; Ok(t.bool(truth)) })),
+    ("builtins", "any", |t, a, k| {
+        one(t, a, k, |t, x| quantify(t, x, true))
+    }),
+    ("builtins", "all", |t, a, k| {
+        one(t, a, k, |t, x| quantify(t, x, false))
+    }),
+    ("builtins", "min", |t, a, k| {
+        extreme(t, a, k, "min", crate::bytecode::CmpOp::Lt)
+    }),
+    ("builtins", "max", |t, a, k| {
+        extreme(t, a, k, "max", crate::bytecode::CmpOp::Gt)
+    }),
+    ("builtins", "bool", |t, a, k| {
+        one(t, a, k, |t, x| {
+            let truth = operators::truth(t, x)?;
+            Ok(t.bool(truth))
+        })
+    }),
     ("builtins", "str", |t, a, k| convert(t, a, k, "str")),
     ("builtins", "int", |t, a, k| convert(t, a, k, "int")),
     ("builtins", "float", |t, a, k| convert(t, a, k, "float")),
-    ("builtins", "abs", |t, a, k| one(t, a, k, |t, x| dunder_or_fold(t, x, "__abs__", "abs"))),
+    ("builtins", "abs", |t, a, k| {
+        one(t, a, k, |t, x| dunder_or_fold(t, x, "__abs__", "abs"))
+    }),
     ("builtins", "slice", slice),
     ("builtins", "super", super_),
-    ("builtins", "object", |t, a, k| { let _ = (a, k); t.stop(BreakKind::UnsupportedCall, "object()") }),
-    ("builtins", "print", |t, a, k| { let _ = (a, k); t.stop(BreakKind::UnsupportedCall, "print()") }),
-    ("builtins", "format", |t, a, k| { let _ = k; match a { [x] => format::format_value(t, *x, 0, None), [x, s] => format::format_value(t, *x, 0, Some(*s)), _ => wrong(t, "format") } }),
+    ("builtins", "object", |t, a, k| {
+        let _ = (a, k);
+        t.stop(BreakKind::UnsupportedCall, "object()")
+    }),
+    ("builtins", "print", |t, a, k| {
+        let _ = (a, k);
+        t.stop(BreakKind::UnsupportedCall, "print()")
+    }),
+    ("builtins", "format", |t, a, k| {
+        let _ = k;
+        match a {
+            [x] => format::format_value(t, *x, 0, None),
+            [x, s] => format::format_value(t, *x, 0, Some(*s)),
+            _ => wrong(t, "format"),
+        }
+    }),
     ("functools", "partial", partial),
     ("functools", "reduce", reduce),
-    ("collections", "OrderedDict", |t, a, k| { let made = dict(t, a, k)?; ordered(t, made) }),
-    ("typing", "cast", |t, a, k| { let _ = k; match a { [_, x] => Ok(*x), _ => wrong(t, "cast") } }),
-    ("paddle", "is_tensor", |t, a, k| one(t, a, k, |t, x| { let is = matches!(t.kind(x), Kind::Tensor(_)); Ok(t.bool(is)) })),
-    ("paddle", "is_grad_enabled", |t, a, k| { let _ = (a, k); let on = t.grad_enabled; Ok(t.bool(on)) }),
-    ("paddle", "in_dynamic_mode", |t, a, k| { let _ = (a, k); Ok(t.bool(true)) }),
-    ("paddle.base.framework", "in_dygraph_mode", |t, a, k| { let _ = (a, k); Ok(t.bool(true)) }),
-    ("paddle.base.framework", "in_dynamic_or_pir_mode", |t, a, k| { let _ = (a, k); Ok(t.bool(true)) }),
-    ("paddle.base.framework", "in_pir_mode", |t, a, k| { let _ = (a, k); Ok(t.bool(false)) }),
-    ("paddle.base.data_feeder", "check_variable_and_dtype", |t, a, k| { let _ = (a, k); Ok(t.none()) }),
-    ("paddle.base.data_feeder", "check_type", |t, a, k| { let _ = (a, k); Ok(t.none()) }),
-    ("paddle", "get_default_dtype", |t, a, k| { let _ = (a, k); let v = t.py.import("paddle")?.call_method0("get_default_dtype")?; Ok(t.constant(&v)) }),
-    ("paddle", "shape", |t, a, k| { let _ = k; match a { [_] => shape_statement(t, a[0]), _ => wrong(t, "shape") } }),
-    ("paddle_sot_rs", "graph_break", |t, a, k| { let _ = k; let text = a.first().and_then(|x| t.const_str(*x)); t.stop(BreakKind::UserBreak, text.map_or("graph_break()".to_owned(), |x| x.to_string())) }),
-    ("paddle_sot_rs", "is_compiling", |t, a, k| { let _ = (a, k); Ok(t.bool(true)) }),
+    ("collections", "OrderedDict", |t, a, k| {
+        let made = dict(t, a, k)?;
+        ordered(t, made)
+    }),
+    ("typing", "cast", |t, a, k| {
+        let _ = k;
+        match a {
+            [_, x] => Ok(*x),
+            _ => wrong(t, "cast"),
+        }
+    }),
+    ("paddle", "is_tensor", |t, a, k| {
+        one(t, a, k, |t, x| {
+            let is = matches!(t.kind(x), Kind::Tensor(_));
+            Ok(t.bool(is))
+        })
+    }),
+    ("paddle", "is_grad_enabled", |t, a, k| {
+        let _ = (a, k);
+        let on = t.grad_enabled;
+        Ok(t.bool(on))
+    }),
+    ("paddle", "in_dynamic_mode", |t, a, k| {
+        let _ = (a, k);
+        Ok(t.bool(true))
+    }),
+    ("paddle.base.framework", "in_dygraph_mode", |t, a, k| {
+        let _ = (a, k);
+        Ok(t.bool(true))
+    }),
+    (
+        "paddle.base.framework",
+        "in_dynamic_or_pir_mode",
+        |t, a, k| {
+            let _ = (a, k);
+            Ok(t.bool(true))
+        },
+    ),
+    ("paddle.base.framework", "in_pir_mode", |t, a, k| {
+        let _ = (a, k);
+        Ok(t.bool(false))
+    }),
+    (
+        "paddle.base.data_feeder",
+        "check_variable_and_dtype",
+        |t, a, k| {
+            let _ = (a, k);
+            Ok(t.none())
+        },
+    ),
+    ("paddle.base.data_feeder", "check_type", |t, a, k| {
+        let _ = (a, k);
+        Ok(t.none())
+    }),
+    ("paddle", "get_default_dtype", |t, a, k| {
+        let _ = (a, k);
+        let v = t.py.import("paddle")?.call_method0("get_default_dtype")?;
+        Ok(t.constant(&v))
+    }),
+    ("paddle", "shape", |t, a, k| {
+        let _ = k;
+        match a {
+            [_] => shape_statement(t, a[0]),
+            _ => wrong(t, "shape"),
+        }
+    }),
+    ("paddle_sot_rs", "graph_break", |t, a, k| {
+        let _ = k;
+        let text = a.first().and_then(|x| t.const_str(*x));
+        t.stop(
+            BreakKind::UserBreak,
+            text.map_or("graph_break()".to_owned(), |x| x.to_string()),
+        )
+    }),
+    ("paddle_sot_rs", "is_compiling", |t, a, k| {
+        let _ = (a, k);
+        Ok(t.bool(true))
+    }),
 ];
 
 /// Modules whose builtin functions are pure: they are folded when all arguments are constants.
 const PURE_MODULES: &[&str] = &["math", "operator", "_operator", "cmath"];
 
 /// Builtins that are pure on constants and need no row.
-const PURE_BUILTINS: &[&str] = &["round", "divmod", "pow", "chr", "ord", "hash", "repr", "ascii", "bin", "hex", "oct", "complex", "bytes"];
+const PURE_BUILTINS: &[&str] = &[
+    "round", "divmod", "pow", "chr", "ord", "hash", "repr", "ascii", "bin", "hex", "oct",
+    "complex", "bytes",
+];
 
 static HANDLERS: PyOnceLock<FxHashMap<usize, (Obj, Handler)>> = PyOnceLock::new();
 
@@ -93,8 +197,15 @@ fn handlers(py: Python<'_>) -> PyResult<&'static FxHashMap<usize, (Obj, Handler)
 }
 
 /// Calls a builtin function or class of the table; `None` when it is not there.
-pub fn try_call(t: &mut Tracer<'_>, callable: VarId, args: &[VarId], kwargs: &Kwargs) -> Step<Option<VarId>> {
-    let Some(object) = t.value(callable) else { return Ok(None) };
+pub fn try_call(
+    t: &mut Tracer<'_>,
+    callable: VarId,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<Option<VarId>> {
+    let Some(object) = t.value(callable) else {
+        return Ok(None);
+    };
     if let Some((_, handler)) = handlers(t.py)?.get(&(object.as_ptr() as usize)) {
         t.guard_identity(callable);
         return handler(t, args, kwargs).map(Some);
@@ -102,10 +213,16 @@ pub fn try_call(t: &mut Tracer<'_>, callable: VarId, args: &[VarId], kwargs: &Kw
     if let Some(result) = unbound_method(t, &object, args, kwargs)? {
         return Ok(Some(result));
     }
-    let text = |name: &str| object.getattr(name).and_then(|value| value.extract::<String>()).unwrap_or_default();
+    let text = |name: &str| {
+        object
+            .getattr(name)
+            .and_then(|value| value.extract::<String>())
+            .unwrap_or_default()
+    };
     let (module, name) = (text("__module__"), text("__name__"));
     let native = matches!(t.kind(callable), Kind::Callable | Kind::Class);
-    let pure = PURE_MODULES.contains(&module.as_str()) || module == "builtins" && PURE_BUILTINS.contains(&name.as_str());
+    let pure = PURE_MODULES.contains(&module.as_str())
+        || module == "builtins" && PURE_BUILTINS.contains(&name.as_str());
     if !native || !pure {
         return Ok(None);
     }
@@ -123,15 +240,36 @@ fn operator_function(t: &mut Tracer<'_>, name: &str, args: &[VarId]) -> Step<Opt
     use crate::bytecode::{BinOp, CmpOp};
     let stem = name.trim_end_matches('_').trim_start_matches('_');
     let binary = [
-        BinOp::Add, BinOp::Sub, BinOp::Mul, BinOp::TrueDiv, BinOp::FloorDiv, BinOp::Rem, BinOp::Pow, BinOp::MatMul,
-        BinOp::And, BinOp::Or, BinOp::Xor, BinOp::LShift, BinOp::RShift,
+        BinOp::Add,
+        BinOp::Sub,
+        BinOp::Mul,
+        BinOp::TrueDiv,
+        BinOp::FloorDiv,
+        BinOp::Rem,
+        BinOp::Pow,
+        BinOp::MatMul,
+        BinOp::And,
+        BinOp::Or,
+        BinOp::Xor,
+        BinOp::LShift,
+        BinOp::RShift,
     ];
-    let compare = [CmpOp::Lt, CmpOp::Le, CmpOp::Eq, CmpOp::Ne, CmpOp::Gt, CmpOp::Ge];
+    let compare = [
+        CmpOp::Lt,
+        CmpOp::Le,
+        CmpOp::Eq,
+        CmpOp::Ne,
+        CmpOp::Gt,
+        CmpOp::Ge,
+    ];
     let [a, b] = args else { return Ok(None) };
     if let Some(op) = binary.into_iter().find(|op| op.stem() == stem) {
         return operators::binary(t, op, false, *a, *b).map(Some);
     }
-    if let Some(op) = compare.into_iter().find(|op| op.dunder().trim_matches('_') == stem) {
+    if let Some(op) = compare
+        .into_iter()
+        .find(|op| op.dunder().trim_matches('_') == stem)
+    {
         return operators::compare(t, op, *a, *b).map(Some);
     }
     if stem == "getitem" {
@@ -141,21 +279,42 @@ fn operator_function(t: &mut Tracer<'_>, name: &str, args: &[VarId]) -> Step<Opt
 }
 
 /// `list.append(x, 1)`, `Tensor.reshape(x, ...)`, `str.upper(s)`, `object.__init__(x)`.
-fn unbound_method(t: &mut Tracer<'_>, object: &Bound<'_, PyAny>, args: &[VarId], kwargs: &Kwargs) -> Step<Option<VarId>> {
+fn unbound_method(
+    t: &mut Tracer<'_>,
+    object: &Bound<'_, PyAny>,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<Option<VarId>> {
     let kind = object.get_type().name()?.to_string();
-    if !matches!(kind.as_str(), "method_descriptor" | "wrapper_descriptor" | "instancemethod") {
+    if !matches!(
+        kind.as_str(),
+        "method_descriptor" | "wrapper_descriptor" | "instancemethod"
+    ) {
         return Ok(None);
     }
-    let name = object.getattr("__name__").and_then(|name| name.extract::<String>()).unwrap_or_default();
-    let Some((receiver, rest)) = args.split_first() else { return Ok(None) };
+    let name = object
+        .getattr("__name__")
+        .and_then(|name| name.extract::<String>())
+        .unwrap_or_default();
+    let Some((receiver, rest)) = args.split_first() else {
+        return Ok(None);
+    };
     if matches!(t.kind(*receiver), Kind::Tensor(_)) {
         return tensors::method(t, *receiver, &name, rest, kwargs).map(Some);
     }
     let object_type = t.py.get_type::<PyAny>();
-    if name == "__init__" && object.getattr("__objclass__").is_ok_and(|class| class.is(&object_type)) {
+    if name == "__init__"
+        && object
+            .getattr("__objclass__")
+            .is_ok_and(|class| class.is(&object_type))
+    {
         return Ok(Some(t.none()));
     }
-    if name == "__setattr__" && object.getattr("__objclass__").is_ok_and(|class| class.is(&object_type)) {
+    if name == "__setattr__"
+        && object
+            .getattr("__objclass__")
+            .is_ok_and(|class| class.is(&object_type))
+    {
         if let ([name, value], Kind::Object(_)) = (rest, t.kind(*receiver).clone()) {
             if let Some(name) = t.const_str(*name) {
                 attributes::write(t, *receiver, &name, Some(*value));
@@ -170,10 +329,18 @@ fn unbound_method(t: &mut Tracer<'_>, object: &Bound<'_, PyAny>, args: &[VarId],
 }
 
 fn wrong<T>(t: &Tracer<'_>, name: &str) -> Step<T> {
-    t.stop(BreakKind::UnsupportedCall, format!("{name}() with these arguments"))
+    t.stop(
+        BreakKind::UnsupportedCall,
+        format!("{name}() with these arguments"),
+    )
 }
 
-fn one(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs, body: fn(&mut Tracer<'_>, VarId) -> Step<VarId>) -> Step<VarId> {
+fn one(
+    t: &mut Tracer<'_>,
+    args: &[VarId],
+    kwargs: &Kwargs,
+    body: fn(&mut Tracer<'_>, VarId) -> Step<VarId>,
+) -> Step<VarId> {
     match (args, kwargs) {
         ([value], []) => body(t, *value),
         _ => wrong(t, "a builtin"),
@@ -188,15 +355,24 @@ fn type_of(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
 }
 
 fn is_instance(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
-    let ([value, class], []) = (args, kwargs) else { return wrong(t, "isinstance") };
-    let Some(of) = t.type_of(*value) else { return t.unsupported("isinstance() of this value") };
+    let ([value, class], []) = (args, kwargs) else {
+        return wrong(t, "isinstance");
+    };
+    let Some(of) = t.type_of(*value) else {
+        return t.unsupported("isinstance() of this value");
+    };
     let answer = subclass(t, &of, *class)?;
     Ok(t.bool(answer))
 }
 
 fn is_subclass(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
-    let ([value, class], []) = (args, kwargs) else { return wrong(t, "issubclass") };
-    let Some(of) = t.value(*value).and_then(|value| value.cast_into::<PyType>().ok()) else {
+    let ([value, class], []) = (args, kwargs) else {
+        return wrong(t, "issubclass");
+    };
+    let Some(of) = t
+        .value(*value)
+        .and_then(|value| value.cast_into::<PyType>().ok())
+    else {
         return wrong(t, "issubclass");
     };
     let answer = subclass(t, &of, *class)?;
@@ -213,7 +389,9 @@ fn subclass(t: &mut Tracer<'_>, of: &Bound<'_, PyType>, class: VarId) -> Step<bo
         }
         return Ok(false);
     }
-    let Some(class) = t.value(class) else { return t.unsupported("isinstance() with this class") };
+    let Some(class) = t.value(class) else {
+        return t.unsupported("isinstance() with this class");
+    };
     if let Ok(class) = class.cast::<PyType>() {
         if of.mro().iter().any(|base| base.is(class)) {
             return Ok(true);
@@ -224,11 +402,20 @@ fn subclass(t: &mut Tracer<'_>, of: &Bound<'_, PyType>, class: VarId) -> Step<bo
             return Ok(false);
         }
         let abstract_ = meta.name()?.to_string();
-        let std = class.getattr("__module__")?.extract::<String>().unwrap_or_default();
-        if abstract_ == "ABCMeta" && (std.starts_with("collections") || std == "numbers") || abstract_ == "EnumType" {
+        let std = class
+            .getattr("__module__")?
+            .extract::<String>()
+            .unwrap_or_default();
+        if abstract_ == "ABCMeta" && (std.starts_with("collections") || std == "numbers")
+            || abstract_ == "EnumType"
+        {
             return Ok(of.is_subclass(class)?);
         }
-        if meta.getattr("__instancecheck__")?.is(&t.py.get_type::<PyType>().getattr("__instancecheck__")?) || std.starts_with("paddle") {
+        if meta
+            .getattr("__instancecheck__")?
+            .is(&t.py.get_type::<PyType>().getattr("__instancecheck__")?)
+            || std.starts_with("paddle")
+        {
             return Ok(of.is_subclass(class)?);
         }
         return t.unsupported("isinstance() with a class that decides itself");
@@ -247,8 +434,12 @@ fn subclass(t: &mut Tracer<'_>, of: &Bound<'_, PyType>, class: VarId) -> Step<bo
 }
 
 fn get_attr(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
-    let ([object, name, rest @ ..], []) = (args, kwargs) else { return wrong(t, "getattr") };
-    let Some(name) = t.const_str(*name) else { return wrong(t, "getattr") };
+    let ([object, name, rest @ ..], []) = (args, kwargs) else {
+        return wrong(t, "getattr");
+    };
+    let Some(name) = t.const_str(*name) else {
+        return wrong(t, "getattr");
+    };
     match rest {
         [] => attributes::get(t, *object, &name),
         [default] => match caught(t, *object, &name)? {
@@ -263,7 +454,11 @@ fn get_attr(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> 
 fn caught(t: &mut Tracer<'_>, object: VarId, name: &str) -> Step<Option<VarId>> {
     if matches!(t.kind(object), Kind::Tensor(_)) {
         let class = t.paddle.tensor.bind(t.py).clone();
-        let own = t.value(object).is_some_and(|value| value.getattr("__dict__").is_ok_and(|dict| dict.contains(name).unwrap_or(true)));
+        let own = t.value(object).is_some_and(|value| {
+            value
+                .getattr("__dict__")
+                .is_ok_and(|dict| dict.contains(name).unwrap_or(true))
+        });
         if !class.hasattr(name)? && !own {
             return Ok(None);
         }
@@ -272,30 +467,47 @@ fn caught(t: &mut Tracer<'_>, object: VarId, name: &str) -> Step<Option<VarId>> 
         Err(Stop::Raise(exception)) => {
             let class = t.py.import("builtins")?.getattr("AttributeError")?;
             let class = t.constant(&class);
-            if exceptions::matches(t, exception, class)? { Ok(None) } else { Err(Stop::Raise(exception)) }
+            if exceptions::matches(t, exception, class)? {
+                Ok(None)
+            } else {
+                Err(Stop::Raise(exception))
+            }
         }
         answer => answer,
     }
 }
 
 fn has_attr(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
-    let ([object, name], []) = (args, kwargs) else { return wrong(t, "hasattr") };
-    let Some(name) = t.const_str(*name) else { return wrong(t, "hasattr") };
+    let ([object, name], []) = (args, kwargs) else {
+        return wrong(t, "hasattr");
+    };
+    let Some(name) = t.const_str(*name) else {
+        return wrong(t, "hasattr");
+    };
     let found = caught(t, *object, &name)?.is_some();
     Ok(t.bool(found))
 }
 
 fn set_attr(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
-    let ([object, name, value], []) = (args, kwargs) else { return wrong(t, "setattr") };
-    let Some(name) = t.const_str(*name) else { return wrong(t, "setattr") };
+    let ([object, name, value], []) = (args, kwargs) else {
+        return wrong(t, "setattr");
+    };
+    let Some(name) = t.const_str(*name) else {
+        return wrong(t, "setattr");
+    };
     attributes::set(t, *object, &name, *value)?;
     Ok(t.none())
 }
 
 fn is_callable(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
     let answer = match t.kind(value).clone() {
-        Kind::Function(_) | Kind::Method { .. } | Kind::BoundBuiltin { .. } | Kind::Callable | Kind::Class
-        | Kind::Partial { .. } | Kind::Layer(_) => true,
+        Kind::Function(_)
+        | Kind::Method { .. }
+        | Kind::BoundBuiltin { .. }
+        | Kind::Callable
+        | Kind::Class
+        | Kind::Partial { .. }
+        | Kind::Layer(_) => true,
         Kind::Object(_) => attributes::try_get_special(t, value, "__call__")?.is_some(),
         Kind::Opaque => return t.unsupported("callable() of an opaque object"),
         _ => false,
@@ -308,7 +520,9 @@ fn range(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
     for arg in args {
         match (t.const_int(*arg), t.kind(*arg)) {
             (Some(number), _) => numbers.push(number),
-            (None, Kind::Tensor(_)) => return t.stop(BreakKind::TensorValue, "range() of a tensor"),
+            (None, Kind::Tensor(_)) => {
+                return t.stop(BreakKind::TensorValue, "range() of a tensor")
+            }
             _ => return wrong(t, "range"),
         }
     }
@@ -322,7 +536,10 @@ fn range(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
 }
 
 fn iterators(t: &mut Tracer<'_>, values: &[VarId]) -> Step<Vec<VarId>> {
-    values.iter().map(|value| iterate::get_iter(t, *value)).collect()
+    values
+        .iter()
+        .map(|value| iterate::get_iter(t, *value))
+        .collect()
 }
 
 fn enumerate(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
@@ -336,7 +553,9 @@ fn enumerate(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId>
         Some(start) => t.const_int(start),
         None => Some(0),
     };
-    let Some(count) = count else { return wrong(t, "enumerate") };
+    let Some(count) = count else {
+        return wrong(t, "enumerate");
+    };
     let inner = iterate::get_iter(t, over)?;
     Ok(t.add(Kind::Iter(IterVar::Enumerate { inner, count })))
 }
@@ -352,16 +571,23 @@ fn zip(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
 }
 
 fn map(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
-    let ([function, rest @ ..], []) = (args, kwargs) else { return wrong(t, "map") };
+    let ([function, rest @ ..], []) = (args, kwargs) else {
+        return wrong(t, "map");
+    };
     if rest.is_empty() {
         return wrong(t, "map");
     }
     let inner = iterators(t, rest)?;
-    Ok(t.add(Kind::Iter(IterVar::Map { function: *function, inner })))
+    Ok(t.add(Kind::Iter(IterVar::Map {
+        function: *function,
+        inner,
+    })))
 }
 
 fn filter(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
-    let ([function, over], []) = (args, kwargs) else { return wrong(t, "filter") };
+    let ([function, over], []) = (args, kwargs) else {
+        return wrong(t, "filter");
+    };
     let function = (!t.is_none(*function)).then_some(*function);
     let inner = iterate::get_iter(t, *over)?;
     Ok(t.add(Kind::Iter(IterVar::Filter { function, inner })))
@@ -369,27 +595,36 @@ fn filter(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
 
 fn reversed(t: &mut Tracer<'_>, over: VarId) -> Step<VarId> {
     match t.kind(over).clone() {
-        Kind::List(items) | Kind::Tuple(items, _) => {
-            Ok(t.add(Kind::Iter(IterVar::Reversed { over, left: items.len() })))
-        }
+        Kind::List(items) | Kind::Tuple(items, _) => Ok(t.add(Kind::Iter(IterVar::Reversed {
+            over,
+            left: items.len(),
+        }))),
         Kind::Range(..) | Kind::Const => {
             let mut items = iterate::collect(t, over)?;
             items.reverse();
-            Ok(t.add(Kind::Iter(IterVar::Fixed { over: None, items, index: 0 })))
+            Ok(t.add(Kind::Iter(IterVar::Fixed {
+                over: None,
+                items,
+                index: 0,
+            })))
         }
         _ => wrong(t, "reversed"),
     }
 }
 
 fn sorted(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
-    let [over] = args else { return wrong(t, "sorted") };
+    let [over] = args else {
+        return wrong(t, "sorted");
+    };
     let items = iterate::collect(t, *over)?;
     let items = methods::sort(t, items, kwargs)?;
     Ok(t.add(Kind::List(items)))
 }
 
 fn next(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
-    let ([iterator, rest @ ..], []) = (args, kwargs) else { return wrong(t, "next") };
+    let ([iterator, rest @ ..], []) = (args, kwargs) else {
+        return wrong(t, "next");
+    };
     match (iterate::next(t, *iterator)?, rest) {
         (Some(value), _) => Ok(value),
         (None, [default]) => Ok(*default),
@@ -400,11 +635,19 @@ fn next(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
     }
 }
 
-fn sequence(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs, make: fn(Vec<VarId>) -> Kind) -> Step<VarId> {
+fn sequence(
+    t: &mut Tracer<'_>,
+    args: &[VarId],
+    kwargs: &Kwargs,
+    make: fn(Vec<VarId>) -> Kind,
+) -> Step<VarId> {
     let items = match (args, kwargs) {
         ([], []) => Vec::new(),
         ([over], []) => {
-            let unchanged = matches!((t.kind(*over), make(Vec::new())), (Kind::Tuple(_, None), Kind::Tuple(..)));
+            let unchanged = matches!(
+                (t.kind(*over), make(Vec::new())),
+                (Kind::Tuple(_, None), Kind::Tuple(..))
+            );
             if unchanged {
                 return Ok(*over);
             }
@@ -432,7 +675,10 @@ fn ordered(t: &mut Tracer<'_>, dict: VarId) -> Step<VarId> {
 }
 
 fn set(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs, frozen: bool) -> Step<VarId> {
-    let mut made = SetVar { frozen, ..SetVar::default() };
+    let mut made = SetVar {
+        frozen,
+        ..SetVar::default()
+    };
     match (args, kwargs) {
         ([], []) => {}
         ([over], []) => {
@@ -470,7 +716,13 @@ fn quantify(t: &mut Tracer<'_>, over: VarId, wanted: bool) -> Step<VarId> {
     Ok(t.bool(!wanted))
 }
 
-fn extreme(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs, name: &str, op: crate::bytecode::CmpOp) -> Step<VarId> {
+fn extreme(
+    t: &mut Tracer<'_>,
+    args: &[VarId],
+    kwargs: &Kwargs,
+    name: &str,
+    op: crate::bytecode::CmpOp,
+) -> Step<VarId> {
     let mut key = None;
     let mut default = None;
     for (keyword, value) in kwargs {
@@ -504,14 +756,20 @@ fn extreme(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs, name: &str, op: 
     match (best, default) {
         (Some((_, item)), _) => Ok(item),
         (None, Some(default)) => Ok(default),
-        _ => exceptions::throw(t, "ValueError", &format!("{name}() iterable argument is empty")),
+        _ => exceptions::throw(
+            t,
+            "ValueError",
+            &format!("{name}() iterable argument is empty"),
+        ),
     }
 }
 
 fn convert(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs, name: &str) -> Step<VarId> {
     if let [value, ..] = args {
         match t.kind(*value).clone() {
-            Kind::Tensor(_) => return t.stop(BreakKind::TensorValue, format!("{name}() of a tensor")),
+            Kind::Tensor(_) => {
+                return t.stop(BreakKind::TensorValue, format!("{name}() of a tensor"))
+            }
             Kind::Object(_) => {
                 let method = attributes::get_special(t, *value, &format!("__{name}__"))?;
                 return call(t, method, &[], &[]);
@@ -549,29 +807,42 @@ fn slice(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
 }
 
 fn super_(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
-    let ([class, receiver], []) = (args, kwargs) else { return wrong(t, "super") };
+    let ([class, receiver], []) = (args, kwargs) else {
+        return wrong(t, "super");
+    };
     t.realize(*class);
     match (t.kind(*class).clone(), t.value(*class)) {
-        (Kind::Class, Some(object)) => {
-            Ok(t.add(Kind::Super { class: Obj::from(object), receiver: *receiver }))
-        }
+        (Kind::Class, Some(object)) => Ok(t.add(Kind::Super {
+            class: Obj::from(object),
+            receiver: *receiver,
+        })),
         _ => wrong(t, "super"),
     }
 }
 
 fn partial(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
-    let [function, rest @ ..] = args else { return wrong(t, "partial") };
-    Ok(t.add(Kind::Partial { function: *function, args: rest.to_vec(), kwargs: kwargs.to_vec() }))
+    let [function, rest @ ..] = args else {
+        return wrong(t, "partial");
+    };
+    Ok(t.add(Kind::Partial {
+        function: *function,
+        args: rest.to_vec(),
+        kwargs: kwargs.to_vec(),
+    }))
 }
 
 fn reduce(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
-    let ([function, over, rest @ ..], []) = (args, kwargs) else { return wrong(t, "reduce") };
+    let ([function, over, rest @ ..], []) = (args, kwargs) else {
+        return wrong(t, "reduce");
+    };
     let mut items = iterate::collect(t, *over)?.into_iter();
     let first = match rest {
         [initial] => Some(*initial),
         _ => items.next(),
     };
-    let Some(mut total) = first else { return wrong(t, "reduce") };
+    let Some(mut total) = first else {
+        return wrong(t, "reduce");
+    };
     for item in items {
         total = call(t, *function, &[total, item], &[])?;
     }
@@ -583,4 +854,3 @@ fn shape_statement(t: &mut Tracer<'_>, tensor: VarId) -> Step<VarId> {
     let callee = crate::graph::Callee::Api(Obj::from(function));
     tensors::capture(t, callee, None, &[tensor], &[], &mut |_| None)
 }
-

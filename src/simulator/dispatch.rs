@@ -16,7 +16,9 @@ use crate::variables::{AttrOp, CellVar, DictVar, FunctionVar, Kind, NewFunction,
 use super::call::{call, merge_kwargs};
 use super::frame::{Exit, FrameState};
 use super::operators::{self, UnaryOp};
-use super::{attributes, contexts, exceptions, format, iterate, keys, matching, methods, subscript};
+use super::{
+    attributes, contexts, exceptions, format, iterate, keys, matching, methods, subscript,
+};
 use super::{Step, Stop, Tracer};
 
 /// Where control goes.
@@ -78,7 +80,10 @@ pub fn step(t: &mut Tracer<'_>, f: &mut FrameState, at: usize) -> Step<Flow> {
             f.push(value);
         }
         Instr::Swap { depth } => {
-            let (top, other) = (f.stack.len().wrapping_sub(1), f.stack.len().wrapping_sub(*depth as usize));
+            let (top, other) = (
+                f.stack.len().wrapping_sub(1),
+                f.stack.len().wrapping_sub(*depth as usize),
+            );
             if top >= f.stack.len() || other >= f.stack.len() {
                 return t.stop(BreakKind::Internal, "the simulated stack is too short");
             }
@@ -135,12 +140,14 @@ pub fn step(t: &mut Tracer<'_>, f: &mut FrameState, at: usize) -> Step<Flow> {
             let value = f.pop(t)?;
             let cell = cell_of(t, f, *local)?;
             cell_get_raw(t, cell)?;
-            t.vars.mutate(cell, |var| var.kind = Kind::Cell(CellVar::Full(value)));
+            t.vars
+                .mutate(cell, |var| var.kind = Kind::Cell(CellVar::Full(value)));
         }
         Instr::DeleteDeref { local } => {
             let cell = cell_of(t, f, *local)?;
             cell_get(t, cell)?;
-            t.vars.mutate(cell, |var| var.kind = Kind::Cell(CellVar::Empty));
+            t.vars
+                .mutate(cell, |var| var.kind = Kind::Cell(CellVar::Empty));
         }
         Instr::LoadGlobal { name, push_null } => {
             let name = f.name(*name);
@@ -153,12 +160,19 @@ pub fn step(t: &mut Tracer<'_>, f: &mut FrameState, at: usize) -> Step<Flow> {
         }
         Instr::StoreGlobal { name } => {
             let value = f.pop(t)?;
-            t.global_writes.push((f.globals.clone(), AttrOp { name: f.name(*name), value: Some(value) }));
+            t.global_writes.push((
+                f.globals.clone(),
+                AttrOp {
+                    name: f.name(*name),
+                    value: Some(value),
+                },
+            ));
         }
         Instr::DeleteGlobal { name } => {
             let name = f.name(*name);
             load_global(t, f, &name)?;
-            t.global_writes.push((f.globals.clone(), AttrOp { name, value: None }));
+            t.global_writes
+                .push((f.globals.clone(), AttrOp { name, value: None }));
         }
         Instr::LoadAssertionError => {
             let error = t.py.import("builtins")?.getattr("AssertionError")?;
@@ -366,7 +380,10 @@ pub fn step(t: &mut Tracer<'_>, f: &mut FrameState, at: usize) -> Step<Flow> {
             let value = t.add(Kind::Tuple(items, None));
             f.push(value);
         }
-        Instr::FormatValue { conversion, has_spec } => {
+        Instr::FormatValue {
+            conversion,
+            has_spec,
+        } => {
             let spec = if *has_spec { Some(f.pop(t)?) } else { None };
             let value = f.pop(t)?;
             let value = format::format_value(t, value, *conversion, spec)?;
@@ -626,12 +643,14 @@ pub fn cell_get_raw(t: &mut Tracer<'_>, cell: VarId) -> Step<Option<VarId>> {
             match object.getattr("cell_contents") {
                 Ok(content) => {
                     let value = t.wrap(&content, source);
-                    t.vars.update(cell, |var| var.kind = Kind::Cell(CellVar::Full(value)));
+                    t.vars
+                        .update(cell, |var| var.kind = Kind::Cell(CellVar::Full(value)));
                     Ok(Some(value))
                 }
                 Err(_) => {
                     t.guards.add(&source, GuardKind::Absent);
-                    t.vars.update(cell, |var| var.kind = Kind::Cell(CellVar::Empty));
+                    t.vars
+                        .update(cell, |var| var.kind = Kind::Cell(CellVar::Empty));
                     Ok(None)
                 }
             }
@@ -641,7 +660,11 @@ pub fn cell_get_raw(t: &mut Tracer<'_>, cell: VarId) -> Step<Option<VarId>> {
 }
 
 fn load_global(t: &mut Tracer<'_>, f: &FrameState, name: &Arc<str>) -> Step<VarId> {
-    let written = t.global_writes.iter().rev().find(|(dict, op)| dict.is(&f.globals) && op.name == *name);
+    let written = t
+        .global_writes
+        .iter()
+        .rev()
+        .find(|(dict, op)| dict.is(&f.globals) && op.name == *name);
     match written.map(|(_, op)| op.value) {
         Some(Some(value)) => return Ok(value),
         Some(None) => {}
@@ -653,7 +676,10 @@ fn load_global(t: &mut Tracer<'_>, f: &FrameState, name: &Arc<str>) -> Step<VarI
     }
     match load_from_dict(t, &f.builtins, name)? {
         Some(value) => Ok(value),
-        None => t.stop(BreakKind::RaisesException, format!("name {name:?} is not defined")),
+        None => t.stop(
+            BreakKind::RaisesException,
+            format!("name {name:?} is not defined"),
+        ),
     }
 }
 
@@ -711,9 +737,13 @@ fn build_dict(t: &mut Tracer<'_>, items: impl Iterator<Item = (VarId, VarId)>) -
 }
 
 fn dict_merge(t: &mut Tracer<'_>, dict: VarId, value: VarId) -> Step<()> {
-    let Kind::Dict(other) = t.kind(value).clone() else { return t.unsupported("** of something that is not a dict") };
+    let Kind::Dict(other) = t.kind(value).clone() else {
+        return t.unsupported("** of something that is not a dict");
+    };
     for (key, (key_var, value)) in other.items {
-        let Kind::Dict(known) = t.kind(dict) else { return t.unsupported("DICT_MERGE into something else") };
+        let Kind::Dict(known) = t.kind(dict) else {
+            return t.unsupported("DICT_MERGE into something else");
+        };
         if known.items.contains_key(&key) {
             return t.stop(BreakKind::RaisesException, "a keyword is given twice");
         }
@@ -725,7 +755,10 @@ fn dict_merge(t: &mut Tracer<'_>, dict: VarId, value: VarId) -> Step<()> {
 fn unpack(t: &mut Tracer<'_>, value: VarId, count: usize) -> Step<Vec<VarId>> {
     let items = iterate::collect(t, value)?;
     if items.len() != count {
-        return t.stop(BreakKind::RaisesException, format!("{} values to unpack into {count}", items.len()));
+        return t.stop(
+            BreakKind::RaisesException,
+            format!("{} values to unpack into {count}", items.len()),
+        );
     }
     Ok(items)
 }
@@ -763,7 +796,10 @@ fn send(t: &mut Tracer<'_>, f: &mut FrameState, target: usize) -> Step<Flow> {
         return t.unsupported("send() of a value");
     }
     let receiver = f.peek(t, 1)?;
-    if matches!(t.kind(receiver), Kind::Iter(crate::variables::IterVar::Generator { .. })) {
+    if matches!(
+        t.kind(receiver),
+        Kind::Iter(crate::variables::IterVar::Generator { .. })
+    ) {
         return t.unsupported("yield from a generator");
     }
     if let Some(value) = iterate::next(t, receiver)? {
@@ -788,7 +824,12 @@ fn keyword_names(t: &mut Tracer<'_>, names: &Bound<'_, PyAny>) -> Step<Vec<Arc<s
     Ok(out)
 }
 
-fn call_stack(t: &mut Tracer<'_>, f: &mut FrameState, argc: usize, names: Vec<Arc<str>>) -> Step<()> {
+fn call_stack(
+    t: &mut Tracer<'_>,
+    f: &mut FrameState,
+    argc: usize,
+    names: Vec<Arc<str>>,
+) -> Step<()> {
     let mut args = f.pop_n(t, argc)?;
     let second = f.pop(t)?;
     let first = f.pop(t)?;
@@ -821,15 +862,21 @@ fn call_or_super(
     args: &[VarId],
     kwargs: &super::Kwargs,
 ) -> Step<VarId> {
-    let is_super = args.is_empty() && kwargs.is_empty() && matches!(t.kind(callee), Kind::Class) && {
-        let class = t.py.import("builtins")?.getattr("super")?;
-        t.value(callee).is_some_and(|value| value.is(&class))
-    };
+    let is_super =
+        args.is_empty() && kwargs.is_empty() && matches!(t.kind(callee), Kind::Class) && {
+            let class = t.py.import("builtins")?.getattr("super")?;
+            t.value(callee).is_some_and(|value| value.is(&class))
+        };
     if !is_super {
         return call(t, callee, args, kwargs);
     }
-    let class_slot = f.code.localsplus.iter().position(|slot| slot.kind.free && &*slot.name == "__class__");
-    let (Some(class_slot), Some(mut receiver)) = (class_slot, f.locals.first().copied().flatten()) else {
+    let class_slot = f
+        .code
+        .localsplus
+        .iter()
+        .position(|slot| slot.kind.free && &*slot.name == "__class__");
+    let (Some(class_slot), Some(mut receiver)) = (class_slot, f.locals.first().copied().flatten())
+    else {
         return t.stop(BreakKind::RaisesException, "super(): no arguments");
     };
     if matches!(t.kind(receiver), Kind::Cell(_)) {
@@ -858,7 +905,11 @@ fn call_ex(t: &mut Tracer<'_>, f: &mut FrameState, has_kwargs: bool) -> Step<()>
     let args = iterate::collect(t, args)?;
     let second = f.pop(t)?;
     let first = f.pop(t)?;
-    let callee = if matches!(t.vars.kind(first), Kind::Null) { second } else { first };
+    let callee = if matches!(t.vars.kind(first), Kind::Null) {
+        second
+    } else {
+        first
+    };
     let value = call_or_super(t, f, callee, &args, &merge_kwargs(&kwargs, &[]))?;
     f.push(value);
     Ok(())
@@ -877,7 +928,12 @@ fn intrinsic(t: &mut Tracer<'_>, f: &mut FrameState, id: u32) -> Step<Flow> {
             let value = t.add(Kind::Tuple(items, None));
             f.push(value);
         }
-        STOPITERATION_ERROR => return t.stop(BreakKind::RaisesException, "an exception leaves a generator"),
+        STOPITERATION_ERROR => {
+            return t.stop(
+                BreakKind::RaisesException,
+                "an exception leaves a generator",
+            )
+        }
         _ => return t.stop(BreakKind::Opcode, format!("CALL_INTRINSIC_1 {id}")),
     }
     Ok(Flow::Next)
@@ -885,7 +941,9 @@ fn intrinsic(t: &mut Tracer<'_>, f: &mut FrameState, id: u32) -> Step<Flow> {
 
 fn make_function(t: &mut Tracer<'_>, f: &mut FrameState, flags: u32) -> Step<()> {
     let code = f.pop(t)?;
-    let Some(code) = t.const_value(code) else { return t.unsupported("MAKE_FUNCTION without a code object") };
+    let Some(code) = t.const_value(code) else {
+        return t.unsupported("MAKE_FUNCTION without a code object");
+    };
     let mut new = NewFunction {
         code: Obj::from(code),
         globals: f.globals.clone(),
@@ -916,7 +974,11 @@ fn make_function(t: &mut Tracer<'_>, f: &mut FrameState, flags: u32) -> Step<()>
 fn set_function_attribute(t: &mut Tracer<'_>, f: &mut FrameState, flag: u32) -> Step<()> {
     let function = f.pop(t)?;
     let value = f.pop(t)?;
-    let cells = if flag == 8 { iterate::collect(t, value)? } else { Vec::new() };
+    let cells = if flag == 8 {
+        iterate::collect(t, value)?
+    } else {
+        Vec::new()
+    };
     t.vars.update(function, |var| {
         if let Kind::Function(FunctionVar::New(new)) = &mut var.kind {
             match flag {
@@ -934,7 +996,10 @@ fn set_function_attribute(t: &mut Tracer<'_>, f: &mut FrameState, flag: u32) -> 
 fn before_with(t: &mut Tracer<'_>, f: &mut FrameState) -> Step<()> {
     let manager = f.pop(t)?;
     if matches!(t.kind(manager), Kind::Context(_)) {
-        let exit = t.add(Kind::ContextMethod { context: manager, exit: true });
+        let exit = t.add(Kind::ContextMethod {
+            context: manager,
+            exit: true,
+        });
         f.push(exit);
         let value = contexts::enter(t, manager)?;
         f.push(value);
@@ -950,18 +1015,31 @@ fn before_with(t: &mut Tracer<'_>, f: &mut FrameState) -> Step<()> {
 
 fn import_name(t: &mut Tracer<'_>, name: &Arc<str>, fromlist: VarId, level: VarId) -> Step<VarId> {
     if t.const_int(level) != Some(0) {
-        return t.stop(BreakKind::UnsupportedCall, format!("relative import of {name}"));
+        return t.stop(
+            BreakKind::UnsupportedCall,
+            format!("relative import of {name}"),
+        );
     }
     let modules = Obj::from(t.py.import("sys")?.getattr("modules")?);
     let whole = t.is_none(fromlist);
-    let wanted: Arc<str> = if whole { Arc::from(name.split('.').next().unwrap_or(name)) } else { name.clone() };
+    let wanted: Arc<str> = if whole {
+        Arc::from(name.split('.').next().unwrap_or(name))
+    } else {
+        name.clone()
+    };
     for needed in [name, &wanted] {
         if load_from_dict(t, &modules, needed)?.is_none() {
-            return t.stop(BreakKind::UnsupportedCall, format!("first import of {needed}"));
+            return t.stop(
+                BreakKind::UnsupportedCall,
+                format!("first import of {needed}"),
+            );
         }
     }
     match load_from_dict(t, &modules, &wanted)? {
         Some(module) => Ok(module),
-        None => t.stop(BreakKind::UnsupportedCall, format!("first import of {wanted}")),
+        None => t.stop(
+            BreakKind::UnsupportedCall,
+            format!("first import of {wanted}"),
+        ),
     }
 }

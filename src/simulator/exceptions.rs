@@ -13,7 +13,11 @@ use super::{Step, Stop, Tracer};
 /// A new exception variable of a builtin class.
 pub fn new(t: &mut Tracer<'_>, class: &Bound<'_, PyAny>, args: Vec<VarId>) -> VarId {
     let base = t.add(Kind::Tuple(args, None));
-    t.add(Kind::Object(ObjectVar { class: Obj::from(class), writes: Vec::new(), base: Some(base) }))
+    t.add(Kind::Object(ObjectVar {
+        class: Obj::from(class),
+        writes: Vec::new(),
+        base: Some(base),
+    }))
 }
 
 /// Stops with a builtin exception, `builtins.<class>(message)`.
@@ -31,7 +35,11 @@ pub fn raise(t: &mut Tracer<'_>, handling: &[VarId], args: &[VarId]) -> Step<Var
             None => t.stop(BreakKind::RaisesException, "nothing to re-raise"),
         },
         [what] => {
-            let exception = if matches!(t.kind(*what), Kind::Class) { call(t, *what, &[], &[])? } else { *what };
+            let exception = if matches!(t.kind(*what), Kind::Class) {
+                call(t, *what, &[], &[])?
+            } else {
+                *what
+            };
             match t.kind(exception) {
                 Kind::Object(object) if object.base.is_some() => Ok(exception),
                 _ => t.stop(BreakKind::RaisesException, "raise"),

@@ -78,9 +78,14 @@ fn run_breaking(t: &mut Tracer<'_>, frame: &mut FrameState) -> Result<Outcome, B
                 Ok(None) if frame.pc == before + 1 && frame.pc < end => continue,
                 Ok(None) => break,
                 Ok(Some(Exit::Return(value))) => return Ok(Outcome::Return(value)),
-                Ok(Some(Exit::Yield(_))) => Break::new(BreakKind::Opcode, "yield in a translated frame"),
+                Ok(Some(Exit::Yield(_))) => {
+                    Break::new(BreakKind::Opcode, "yield in a translated frame")
+                }
                 Err(Stop::Break(reason)) => *reason,
-                Err(Stop::Raise(_)) => Break::new(BreakKind::RaisesException, "an exception leaves the function"),
+                Err(Stop::Raise(_)) => Break::new(
+                    BreakKind::RaisesException,
+                    "an exception leaves the function",
+                ),
             };
             t.rollback(mark);
             let reason = located(t, frame, before, reason);
@@ -89,9 +94,19 @@ fn run_breaking(t: &mut Tracer<'_>, frame: &mut FrameState) -> Result<Outcome, B
             }
             if !frame.handling.is_empty() {
                 let message = format!("{reason}, inside an exception handler");
-                return Err(Break { kind: BreakKind::Construct, message, loc: reason.loc });
+                return Err(Break {
+                    kind: BreakKind::Construct,
+                    message,
+                    loc: reason.loc,
+                });
             }
-            return Ok(Outcome::Break(BreakPoint { start, end, stack, locals, reason }));
+            return Ok(Outcome::Break(BreakPoint {
+                start,
+                end,
+                stack,
+                locals,
+                reason,
+            }));
         }
     }
 }
@@ -108,7 +123,10 @@ fn located(t: &Tracer<'_>, frame: &FrameState, at: usize, mut reason: Break) -> 
 /// KW_NAMES, PRECALL and CALL only make sense together: they break as one.
 fn group_end(frame: &FrameState, start: usize) -> usize {
     let mut end = start;
-    while matches!(frame.code.instructions[end].instr, Instr::KwNames { .. } | Instr::Precall { .. }) {
+    while matches!(
+        frame.code.instructions[end].instr,
+        Instr::KwNames { .. } | Instr::Precall
+    ) {
         end += 1;
     }
     end + 1
@@ -118,10 +136,14 @@ fn group_end(frame: &FrameState, start: usize) -> usize {
 fn advance(t: &mut Tracer<'_>, frame: &mut FrameState) -> Step<Option<Exit>> {
     t.steps += 1;
     if t.steps > STEP_LIMIT {
-        return t.stop(BreakKind::Construct, format!("more than {STEP_LIMIT} simulated instructions"));
+        return t.stop(
+            BreakKind::Construct,
+            format!("more than {STEP_LIMIT} simulated instructions"),
+        );
     }
     let at = frame.pc;
-    if let (Some(line), Some(loc)) = (frame.code.instructions[at].loc.line, t.locations.last_mut()) {
+    if let (Some(line), Some(loc)) = (frame.code.instructions[at].loc.line, t.locations.last_mut())
+    {
         loc.line = line;
     }
     frame.pc = at + 1;
@@ -141,7 +163,11 @@ fn advance(t: &mut Tracer<'_>, frame: &mut FrameState) -> Step<Option<Exit>> {
 /// CPython's `Python/ceval.c`.
 fn unwind(t: &mut Tracer<'_>, frame: &mut FrameState, at: usize, exception: VarId) -> bool {
     let code = frame.code.clone();
-    let Some(entry) = code.exception_table.iter().find(|entry| entry.start <= at && at < entry.end) else {
+    let Some(entry) = code
+        .exception_table
+        .iter()
+        .find(|entry| entry.start <= at && at < entry.end)
+    else {
         return false;
     };
     frame.stack.truncate(entry.depth as usize);
@@ -155,7 +181,11 @@ fn unwind(t: &mut Tracer<'_>, frame: &mut FrameState, at: usize, exception: VarI
 }
 
 fn location(frame: &FrameState) -> SourceLoc {
-    let line = frame.code.instructions.get(frame.pc).and_then(|instruction| instruction.loc.line);
+    let line = frame
+        .code
+        .instructions
+        .get(frame.pc)
+        .and_then(|instruction| instruction.loc.line);
     SourceLoc {
         file: frame.code.filename.clone(),
         line: line.unwrap_or(frame.code.firstlineno),

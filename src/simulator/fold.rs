@@ -12,7 +12,12 @@ use super::{exceptions, keys, Kwargs, Step, Stop, Tracer};
 /// A fresh real object equal to the variable, when it is made of constants only.
 pub fn to_object<'py>(t: &mut Tracer<'py>, id: VarId) -> Option<Bound<'py, PyAny>> {
     let py = t.py;
-    let many = |t: &mut Tracer<'py>, items: &[VarId]| items.iter().map(|item| to_object(t, *item)).collect::<Option<Vec<_>>>();
+    let many = |t: &mut Tracer<'py>, items: &[VarId]| {
+        items
+            .iter()
+            .map(|item| to_object(t, *item))
+            .collect::<Option<Vec<_>>>()
+    };
     match t.kind(id).clone() {
         Kind::Const => t.value(id),
         Kind::Class => t.value(id),
@@ -21,18 +26,26 @@ pub fn to_object<'py>(t: &mut Tracer<'py>, id: VarId) -> Option<Bound<'py, PyAny
         Kind::Dict(dict) if dict.class.is_none() => {
             let object = PyDict::new(py);
             for (key, value) in dict.items.values() {
-                object.set_item(to_object(t, *key)?, to_object(t, *value)?).ok()?;
+                object
+                    .set_item(to_object(t, *key)?, to_object(t, *value)?)
+                    .ok()?;
             }
             Some(object.into_any())
         }
         Kind::Set(set) => {
             let items: Vec<VarId> = set.items.values().copied().collect();
             let items = many(t, &items)?;
-            Some(if set.frozen { PyFrozenSet::new(py, items).ok()?.into_any() } else { PySet::new(py, items).ok()?.into_any() })
+            Some(if set.frozen {
+                PyFrozenSet::new(py, items).ok()?.into_any()
+            } else {
+                PySet::new(py, items).ok()?.into_any()
+            })
         }
-        Kind::Range(start, stop, step) => {
-            Some(PyRange::new_with_step(py, start as isize, stop as isize, step as isize).ok()?.into_any())
-        }
+        Kind::Range(start, stop, step) => Some(
+            PyRange::new_with_step(py, start as isize, stop as isize, step as isize)
+                .ok()?
+                .into_any(),
+        ),
         Kind::Slice(parts) => {
             let parts = many(t, &parts)?;
             let slice = py.get_type::<PySlice>();
@@ -45,7 +58,10 @@ pub fn to_object<'py>(t: &mut Tracer<'py>, id: VarId) -> Option<Bound<'py, PyAny
 /// The variable for a result of folding. Mutable results become values that the frame made.
 pub fn from_object<'py>(t: &mut Tracer<'py>, value: &Bound<'py, PyAny>) -> Step<VarId> {
     let many = |t: &mut Tracer<'py>, items: Vec<Bound<'py, PyAny>>| {
-        items.iter().map(|item| from_object(t, item)).collect::<Step<Vec<_>>>()
+        items
+            .iter()
+            .map(|item| from_object(t, item))
+            .collect::<Step<Vec<_>>>()
     };
     if let Ok(list) = value.cast_exact::<PyList>() {
         let items = many(t, list.iter().collect())?;
@@ -65,7 +81,10 @@ pub fn from_object<'py>(t: &mut Tracer<'py>, value: &Bound<'py, PyAny>) -> Step<
         return Ok(t.add(Kind::Dict(made)));
     }
     if value.is_exact_instance_of::<PySet>() || value.is_exact_instance_of::<PyFrozenSet>() {
-        let mut made = SetVar { frozen: value.is_exact_instance_of::<PyFrozenSet>(), ..SetVar::default() };
+        let mut made = SetVar {
+            frozen: value.is_exact_instance_of::<PyFrozenSet>(),
+            ..SetVar::default()
+        };
         for item in value.try_iter()? {
             let item = from_object(t, &item?)?;
             made.items.insert(keys::key_of(t, item)?, item);
@@ -87,7 +106,12 @@ pub fn from_object<'py>(t: &mut Tracer<'py>, value: &Bound<'py, PyAny>) -> Step<
 }
 
 /// Calls a pure callable on constants.
-pub fn call_object<'py>(t: &mut Tracer<'py>, callable: &Bound<'py, PyAny>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
+pub fn call_object<'py>(
+    t: &mut Tracer<'py>,
+    callable: &Bound<'py, PyAny>,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<VarId> {
     let mut objects = Vec::with_capacity(args.len());
     for arg in args {
         match to_object(t, *arg) {
@@ -95,7 +119,10 @@ pub fn call_object<'py>(t: &mut Tracer<'py>, callable: &Bound<'py, PyAny>, args:
             None => {
                 let kind = t.kind(*arg).clone();
                 let what = describe(t, *arg, &kind);
-                let name = callable.getattr("__name__").and_then(|name| name.extract::<String>()).unwrap_or_default();
+                let name = callable
+                    .getattr("__name__")
+                    .and_then(|name| name.extract::<String>())
+                    .unwrap_or_default();
                 return t.stop(BreakKind::UnsupportedCall, format!("{name}() of {what}"));
             }
         }
@@ -105,7 +132,12 @@ pub fn call_object<'py>(t: &mut Tracer<'py>, callable: &Bound<'py, PyAny>, args:
     for (name, value) in kwargs {
         match to_object(t, *value) {
             Some(object) => named.set_item(&**name, object)?,
-            None => return t.stop(BreakKind::UnsupportedCall, format!("{name}= is not a constant")),
+            None => {
+                return t.stop(
+                    BreakKind::UnsupportedCall,
+                    format!("{name}= is not a constant"),
+                )
+            }
         }
     }
     match callable.call(PyTuple::new(t.py, objects)?, Some(&named)) {
@@ -116,14 +148,25 @@ pub fn call_object<'py>(t: &mut Tracer<'py>, callable: &Bound<'py, PyAny>, args:
 
 /// Folding must not take for ever or fill the memory.
 fn refuse_huge(t: &Tracer<'_>, callable: &Bound<'_, PyAny>, args: &[Bound<'_, PyAny>]) -> Step<()> {
-    let name = callable.getattr("__name__").and_then(|name| name.extract::<String>()).unwrap_or_default();
+    let name = callable
+        .getattr("__name__")
+        .and_then(|name| name.extract::<String>())
+        .unwrap_or_default();
     let big = |value: &Bound<'_, PyAny>, limit: i64| {
-        value.is_instance_of::<PyInt>() && value.extract::<i64>().map_or(true, |number| number.abs() > limit)
+        value.is_instance_of::<PyInt>()
+            && value
+                .extract::<i64>()
+                .map_or(true, |number| number.abs() > limit)
     };
     let refuse = match name.as_str() {
-        "pow" | "lshift" => args.len() > 1 && big(&args[1], 4096) && args[0].is_instance_of::<PyInt>(),
-        "mul" => args.iter().any(|arg| arg.is_instance_of::<PyString>() || super::operators::is_sequence_object(arg))
-            && args.iter().any(|arg| big(arg, 100_000)),
+        "pow" | "lshift" => {
+            args.len() > 1 && big(&args[1], 4096) && args[0].is_instance_of::<PyInt>()
+        }
+        "mul" => {
+            args.iter().any(|arg| {
+                arg.is_instance_of::<PyString>() || super::operators::is_sequence_object(arg)
+            }) && args.iter().any(|arg| big(arg, 100_000))
+        }
         _ => false,
     };
     if refuse {
@@ -138,7 +181,9 @@ pub fn raise_error<T>(t: &mut Tracer<'_>, err: &PyErr) -> Step<T> {
     let class = value.get_type();
     let args = value.getattr("args")?;
     let args = from_object(t, &args)?;
-    let Kind::Tuple(args, _) = t.kind(args).clone() else { return t.unsupported("an exception without args") };
+    let Kind::Tuple(args, _) = t.kind(args).clone() else {
+        return t.unsupported("an exception without args");
+    };
     Err(Stop::Raise(exceptions::new(t, class.as_any(), args)))
 }
 

@@ -9,14 +9,20 @@ use crate::variables::{Kind, VarId};
 use super::{fold, Step, Tracer};
 
 /// `f'{value!conversion:spec}'`; conversion is 0 (none), 1 (str), 2 (repr), 3 (ascii).
-pub fn format_value(t: &mut Tracer<'_>, value: VarId, conversion: u8, spec: Option<VarId>) -> Step<VarId> {
+pub fn format_value(
+    t: &mut Tracer<'_>,
+    value: VarId,
+    conversion: u8,
+    spec: Option<VarId>,
+) -> Step<VarId> {
     if matches!(t.kind(value), Kind::Tensor(_)) {
         return t.stop(BreakKind::TensorValue, "a tensor is formatted");
     }
     let builtins = t.py.import("builtins")?;
     let mut value = value;
     if conversion != 0 {
-        let function = builtins.getattr(["str", "str", "repr", "ascii"][usize::from(conversion & 3)])?;
+        let function =
+            builtins.getattr(["str", "str", "repr", "ascii"][usize::from(conversion & 3)])?;
         value = fold::call_object(t, &function, &[value], &[])?;
     }
     let format = builtins.getattr("format")?;

@@ -31,13 +31,24 @@ struct Callee {
 
 enum Defaults {
     Real(VarId),
-    New { defaults: Option<VarId>, kwdefaults: Option<VarId> },
+    New {
+        defaults: Option<VarId>,
+        kwdefaults: Option<VarId>,
+    },
 }
 
 /// Calls a Python function variable by simulating its body.
-pub fn call_function(t: &mut Tracer<'_>, function: VarId, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
+pub fn call_function(
+    t: &mut Tracer<'_>,
+    function: VarId,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<VarId> {
     if t.locations.len() > t.options.max_depth {
-        return t.stop(BreakKind::InlineDepth, format!("more than {} inlined calls", t.options.max_depth));
+        return t.stop(
+            BreakKind::InlineDepth,
+            format!("more than {} inlined calls", t.options.max_depth),
+        );
     }
     let callee = open(t, function)?;
     let flags = callee.code.flags;
@@ -81,11 +92,14 @@ pub fn resume_generator(t: &mut Tracer<'_>, iterator: VarId) -> Step<Option<VarI
     match executor::run(t, &mut state)? {
         Exit::Yield(value) => {
             let next = t.store_frame(state);
-            t.vars.update(iterator, |var| var.kind = Kind::Iter(IterVar::Generator { frame: next }));
+            t.vars.update(iterator, |var| {
+                var.kind = Kind::Iter(IterVar::Generator { frame: next })
+            });
             Ok(Some(value))
         }
         Exit::Return(_) => {
-            t.vars.update(iterator, |var| var.kind = Kind::Iter(IterVar::Done));
+            t.vars
+                .update(iterator, |var| var.kind = Kind::Iter(IterVar::Done));
             Ok(None)
         }
     }
@@ -93,7 +107,11 @@ pub fn resume_generator(t: &mut Tracer<'_>, iterator: VarId) -> Step<Option<VarI
 
 /// The builtins a frame with these globals sees.
 pub fn builtins_of(t: &mut Tracer<'_>, globals: &Obj) -> Step<Obj> {
-    let found = globals.bind(t.py).cast::<PyDict>().ok().and_then(|dict| dict.get_item("__builtins__").ok().flatten());
+    let found = globals
+        .bind(t.py)
+        .cast::<PyDict>()
+        .ok()
+        .and_then(|dict| dict.get_item("__builtins__").ok().flatten());
     let builtins = match found {
         Some(found) if found.is_instance_of::<PyDict>() => found,
         Some(module) => module.getattr("__dict__")?,
@@ -108,7 +126,10 @@ fn open(t: &mut Tracer<'_>, function: VarId) -> Step<Callee> {
             code: t.decode(&new.code)?,
             globals: new.globals.clone(),
             closure: new.closure.clone(),
-            defaults: Defaults::New { defaults: new.defaults, kwdefaults: new.kwdefaults },
+            defaults: Defaults::New {
+                defaults: new.defaults,
+                kwdefaults: new.kwdefaults,
+            },
         }),
         Kind::Function(FunctionVar::Real) => open_real(t, function),
         _ => t.unsupported("call of something that is not a function"),
@@ -116,26 +137,39 @@ fn open(t: &mut Tracer<'_>, function: VarId) -> Step<Callee> {
 }
 
 fn open_real(t: &mut Tracer<'_>, function: VarId) -> Step<Callee> {
-    let Some(object) = t.value(function) else { return t.unsupported("a function without an object") };
+    let Some(object) = t.value(function) else {
+        return t.unsupported("a function without an object");
+    };
     let source = real_source(t, function);
     let field = |field: FunctionField| Arc::new(Tracker::Function(source.clone(), field));
     let code = Obj::from(object.getattr("__code__")?);
     let globals = Obj::from(object.getattr("__globals__")?);
-    t.guards.add(&field(FunctionField::Code), GuardKind::Is(code.clone()));
-    t.guards.add(&field(FunctionField::Globals), GuardKind::Is(globals.clone()));
+    t.guards
+        .add(&field(FunctionField::Code), GuardKind::Is(code.clone()));
+    t.guards.add(
+        &field(FunctionField::Globals),
+        GuardKind::Is(globals.clone()),
+    );
     let mut closure = Vec::new();
     if let Ok(cells) = object.getattr("__closure__")?.cast_into::<PyTuple>() {
         for (index, cell) in cells.iter().enumerate() {
             closure.push(t.wrap(&cell, field(FunctionField::ClosureCell(index))));
         }
     }
-    Ok(Callee { code: t.decode(&code)?, globals, closure, defaults: Defaults::Real(function) })
+    Ok(Callee {
+        code: t.decode(&code)?,
+        globals,
+        closure,
+        defaults: Defaults::Real(function),
+    })
 }
 
 fn real_source(t: &Tracer<'_>, function: VarId) -> TrackerRef {
     t.source(function).unwrap_or_else(|| {
         let object = t.vars.get(function).value.clone();
-        Arc::new(Tracker::Const(object.unwrap_or_else(|| Obj::new(t.py.None()))))
+        Arc::new(Tracker::Const(
+            object.unwrap_or_else(|| Obj::new(t.py.None())),
+        ))
     })
 }
 
@@ -144,11 +178,15 @@ impl Defaults {
     fn positional(&self, t: &mut Tracer<'_>, from_end: usize) -> Step<Option<VarId>> {
         let tuple = match self {
             Self::New { defaults, .. } => *defaults,
-            Self::Real(function) => real_field(t, *function, "__defaults__", FunctionField::Defaults)?,
+            Self::Real(function) => {
+                real_field(t, *function, "__defaults__", FunctionField::Defaults)?
+            }
         };
         let Some(tuple) = tuple else { return Ok(None) };
         match t.kind(tuple) {
-            Kind::Tuple(items, _) => Ok(items.len().checked_sub(from_end).map(|index| items[index])),
+            Kind::Tuple(items, _) => {
+                Ok(items.len().checked_sub(from_end).map(|index| items[index]))
+            }
             _ => Ok(None),
         }
     }
@@ -156,18 +194,30 @@ impl Defaults {
     fn keyword(&self, t: &mut Tracer<'_>, name: &Arc<str>) -> Step<Option<VarId>> {
         let dict = match self {
             Self::New { kwdefaults, .. } => *kwdefaults,
-            Self::Real(function) => real_field(t, *function, "__kwdefaults__", FunctionField::KwDefaults)?,
+            Self::Real(function) => {
+                real_field(t, *function, "__kwdefaults__", FunctionField::KwDefaults)?
+            }
         };
         let Some(dict) = dict else { return Ok(None) };
         match t.kind(dict) {
-            Kind::Dict(dict) => Ok(dict.items.get(&Key::Str(name.clone())).map(|(_, value)| *value)),
+            Kind::Dict(dict) => Ok(dict
+                .items
+                .get(&Key::Str(name.clone()))
+                .map(|(_, value)| *value)),
             _ => Ok(None),
         }
     }
 }
 
-fn real_field(t: &mut Tracer<'_>, function: VarId, name: &str, field: FunctionField) -> Step<Option<VarId>> {
-    let Some(object) = t.value(function) else { return Ok(None) };
+fn real_field(
+    t: &mut Tracer<'_>,
+    function: VarId,
+    name: &str,
+    field: FunctionField,
+) -> Step<Option<VarId>> {
+    let Some(object) = t.value(function) else {
+        return Ok(None);
+    };
     let value = object.getattr(name)?;
     let source = Arc::new(Tracker::Function(real_source(t, function), field));
     Ok(Some(t.wrap(&value, source)))
@@ -175,7 +225,12 @@ fn real_field(t: &mut Tracer<'_>, function: VarId, name: &str, field: FunctionFi
 
 /// Binds arguments as `initialize_locals` of CPython's `Python/ceval.c` does. What would be a
 /// `TypeError` breaks the graph, so that the interpreter raises it.
-fn bind(t: &mut Tracer<'_>, callee: &Callee, args: &[VarId], kwargs: &Kwargs) -> Step<Vec<Option<VarId>>> {
+fn bind(
+    t: &mut Tracer<'_>,
+    callee: &Callee,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<Vec<Option<VarId>>> {
     let code = callee.code.clone();
     let positional = code.argcount as usize;
     let named = positional + code.kwonly as usize;
@@ -189,39 +244,50 @@ fn bind(t: &mut Tracer<'_>, callee: &Callee, args: &[VarId], kwargs: &Kwargs) ->
         locals[next] = Some(t.add(Kind::Tuple(args[direct..].to_vec(), None)));
         next += 1;
     } else if args.len() > positional {
-        return t.stop(BreakKind::RaisesException, format!("{} takes fewer positional arguments", code.name));
+        return t.stop(
+            BreakKind::RaisesException,
+            format!("{} takes fewer positional arguments", code.name),
+        );
     }
     let mut extra = DictVar::default();
     for (name, value) in kwargs {
-        let slot = (code.posonly as usize..named).find(|&slot| *code.localsplus[slot].name == **name);
+        let slot =
+            (code.posonly as usize..named).find(|&slot| *code.localsplus[slot].name == **name);
         match slot {
             Some(slot) if locals[slot].is_none() => locals[slot] = Some(*value),
             Some(_) => {
-                return t.stop(BreakKind::RaisesException, format!("{} got {name} twice", code.name));
+                return t.stop(
+                    BreakKind::RaisesException,
+                    format!("{} got {name} twice", code.name),
+                );
             }
             None if code.flags & VARKEYWORDS != 0 => {
                 let key = t.str(name);
                 extra.items.insert(Key::Str(name.clone()), (key, *value));
             }
             None => {
-                return t.stop(BreakKind::RaisesException, format!("{} has no parameter {name}", code.name));
+                return t.stop(
+                    BreakKind::RaisesException,
+                    format!("{} has no parameter {name}", code.name),
+                );
             }
         }
     }
     if code.flags & VARKEYWORDS != 0 {
         locals[next] = Some(t.add(Kind::Dict(extra)));
     }
-    for slot in 0..named {
-        if locals[slot].is_some() {
-            continue;
-        }
+    let missing: Vec<usize> = (0..named).filter(|slot| locals[*slot].is_none()).collect();
+    for slot in missing {
         let default = if slot < positional {
             callee.defaults.positional(t, positional - slot)?
         } else {
             callee.defaults.keyword(t, &code.localsplus[slot].name)?
         };
         if default.is_none() {
-            let message = format!("{} misses the argument {}", code.name, code.localsplus[slot].name);
+            let message = format!(
+                "{} misses the argument {}",
+                code.name, code.localsplus[slot].name
+            );
             return t.stop(BreakKind::RaisesException, message);
         }
         locals[slot] = default;

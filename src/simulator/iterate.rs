@@ -13,27 +13,49 @@ use super::{Step, Stop, Tracer};
 pub fn get_iter(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
     let state = match t.kind(value).clone() {
         Kind::Iter(_) => return Ok(value),
-        Kind::List(_) | Kind::Tuple(..) => IterVar::Sequence { over: value, index: 0 },
+        Kind::List(_) | Kind::Tuple(..) => IterVar::Sequence {
+            over: value,
+            index: 0,
+        },
         Kind::Range(next, stop, step) => IterVar::Range { next, stop, step },
         Kind::Dict(dict) => {
             let items: Vec<VarId> = dict.items.values().map(|(key, _)| *key).collect();
-            IterVar::Fixed { over: Some((value, items.len())), items, index: 0 }
+            IterVar::Fixed {
+                over: Some((value, items.len())),
+                items,
+                index: 0,
+            }
         }
         Kind::DictView(dict, _) => {
             let items = collect(t, value)?;
-            IterVar::Fixed { over: Some((dict, items.len())), items, index: 0 }
+            IterVar::Fixed {
+                over: Some((dict, items.len())),
+                items,
+                index: 0,
+            }
         }
         Kind::Set(_) | Kind::Const => {
             let items = collect(t, value)?;
-            IterVar::Fixed { over: Some((value, items.len())), items, index: 0 }
+            IterVar::Fixed {
+                over: Some((value, items.len())),
+                items,
+                index: 0,
+            }
         }
         Kind::Tensor(_) => {
             operators::len(t, value)?;
-            IterVar::Tensor { over: value, index: 0 }
+            IterVar::Tensor {
+                over: value,
+                index: 0,
+            }
         }
         Kind::Layer(_) | Kind::Object(_) => {
             if let Some(items) = layers::items(t, value)? {
-                IterVar::Fixed { over: None, items, index: 0 }
+                IterVar::Fixed {
+                    over: None,
+                    items,
+                    index: 0,
+                }
             } else {
                 let method = attributes::get_special(t, value, "__iter__")?;
                 return call(t, method, &[], &[]);
@@ -65,18 +87,38 @@ pub fn next(t: &mut Tracer<'_>, iterator: VarId) -> Step<Option<VarId>> {
                 Kind::List(items) | Kind::Tuple(items, _) => items.get(index).copied(),
                 _ => return t.unsupported("a sequence iterator over something else"),
             };
-            let state = if item.is_some() { IterVar::Sequence { over, index: index + 1 } } else { IterVar::Done };
+            let state = if item.is_some() {
+                IterVar::Sequence {
+                    over,
+                    index: index + 1,
+                }
+            } else {
+                IterVar::Done
+            };
             advance(t, iterator, state);
             Ok(item)
         }
         IterVar::Fixed { over, items, index } => {
             if let Some((container, len)) = over {
-                if !matches!(t.kind(container), Kind::Const) && operators::len(t, container)? != len as i64 {
-                    return t.stop(BreakKind::RaisesException, "the container changed during iteration");
+                if !matches!(t.kind(container), Kind::Const)
+                    && operators::len(t, container)? != len as i64
+                {
+                    return t.stop(
+                        BreakKind::RaisesException,
+                        "the container changed during iteration",
+                    );
                 }
             }
             let item = items.get(index).copied();
-            let state = if item.is_some() { IterVar::Fixed { over, items, index: index + 1 } } else { IterVar::Done };
+            let state = if item.is_some() {
+                IterVar::Fixed {
+                    over,
+                    items,
+                    index: index + 1,
+                }
+            } else {
+                IterVar::Done
+            };
             advance(t, iterator, state);
             Ok(item)
         }
@@ -84,12 +126,29 @@ pub fn next(t: &mut Tracer<'_>, iterator: VarId) -> Step<Option<VarId>> {
             if (step > 0 && next >= stop) || (step < 0 && next <= stop) {
                 return Ok(None);
             }
-            advance(t, iterator, IterVar::Range { next: next.saturating_add(step), stop, step });
+            advance(
+                t,
+                iterator,
+                IterVar::Range {
+                    next: next.saturating_add(step),
+                    stop,
+                    step,
+                },
+            );
             Ok(Some(t.int(next)))
         }
         IterVar::Enumerate { inner, count } => {
-            let Some(item) = next(t, inner)? else { return Ok(None) };
-            advance(t, iterator, IterVar::Enumerate { inner, count: count + 1 });
+            let Some(item) = next(t, inner)? else {
+                return Ok(None);
+            };
+            advance(
+                t,
+                iterator,
+                IterVar::Enumerate {
+                    inner,
+                    count: count + 1,
+                },
+            );
             let number = t.int(count);
             Ok(Some(t.add(Kind::Tuple(vec![number, item], None))))
         }
@@ -118,10 +177,19 @@ pub fn next(t: &mut Tracer<'_>, iterator: VarId) -> Step<Option<VarId>> {
         }
         IterVar::Reversed { over, left } => {
             let item = match t.kind(over) {
-                Kind::List(items) | Kind::Tuple(items, _) => left.checked_sub(1).and_then(|at| items.get(at)).copied(),
+                Kind::List(items) | Kind::Tuple(items, _) => {
+                    left.checked_sub(1).and_then(|at| items.get(at)).copied()
+                }
                 _ => return t.unsupported("reversed() over something else"),
             };
-            let state = if item.is_some() { IterVar::Reversed { over, left: left - 1 } } else { IterVar::Done };
+            let state = if item.is_some() {
+                IterVar::Reversed {
+                    over,
+                    left: left - 1,
+                }
+            } else {
+                IterVar::Done
+            };
             advance(t, iterator, state);
             Ok(item)
         }
@@ -131,7 +199,14 @@ pub fn next(t: &mut Tracer<'_>, iterator: VarId) -> Step<Option<VarId>> {
             }
             let key = t.int(index as i64);
             let row = tensors::method(t, over, "__getitem__", &[key], &[])?;
-            advance(t, iterator, IterVar::Tensor { over, index: index + 1 });
+            advance(
+                t,
+                iterator,
+                IterVar::Tensor {
+                    over,
+                    index: index + 1,
+                },
+            );
             Ok(Some(row))
         }
         IterVar::Generator { .. } => inline::resume_generator(t, iterator),
@@ -144,13 +219,19 @@ fn next_of_zip(t: &mut Tracer<'_>, inner: &[VarId], strict: bool) -> Step<Option
         match next(t, *iterator)? {
             Some(item) => row.push(item),
             None if strict && at > 0 => {
-                return t.stop(BreakKind::RaisesException, "zip(): arguments of different lengths");
+                return t.stop(
+                    BreakKind::RaisesException,
+                    "zip(): arguments of different lengths",
+                );
             }
             None => {
                 if strict {
                     for other in &inner[1..] {
                         if next(t, *other)?.is_some() {
-                            return t.stop(BreakKind::RaisesException, "zip(): arguments of different lengths");
+                            return t.stop(
+                                BreakKind::RaisesException,
+                                "zip(): arguments of different lengths",
+                            );
                         }
                     }
                 }
@@ -187,7 +268,9 @@ pub fn collect(t: &mut Tracer<'_>, value: VarId) -> Step<Vec<VarId>> {
         Kind::List(items) | Kind::Tuple(items, _) => Ok(items),
         Kind::Dict(dict) => Ok(dict.items.values().map(|(key, _)| *key).collect()),
         Kind::DictView(dict, which) => {
-            let Kind::Dict(dict) = t.kind(dict).clone() else { return t.unsupported("a view of something else") };
+            let Kind::Dict(dict) = t.kind(dict).clone() else {
+                return t.unsupported("a view of something else");
+            };
             Ok(dict
                 .items
                 .values()
@@ -200,7 +283,9 @@ pub fn collect(t: &mut Tracer<'_>, value: VarId) -> Step<Vec<VarId>> {
         }
         // The order of a set is the order of the real set with these elements.
         Kind::Set(set) => {
-            let Some(object) = fold::to_object(t, value) else { return t.unsupported("iteration over this set") };
+            let Some(object) = fold::to_object(t, value) else {
+                return t.unsupported("iteration over this set");
+            };
             let mut items = Vec::with_capacity(set.items.len());
             for item in object.try_iter()? {
                 items.push(fold::from_object(t, &item?)?);
@@ -208,9 +293,14 @@ pub fn collect(t: &mut Tracer<'_>, value: VarId) -> Step<Vec<VarId>> {
             Ok(items)
         }
         Kind::Const => {
-            let Some(object) = t.value(value) else { return t.unsupported("iteration over nothing") };
+            let Some(object) = t.value(value) else {
+                return t.unsupported("iteration over nothing");
+            };
             let Ok(iterator) = object.try_iter() else {
-                return t.stop(BreakKind::RaisesException, "iteration over something that is not iterable");
+                return t.stop(
+                    BreakKind::RaisesException,
+                    "iteration over something that is not iterable",
+                );
             };
             let mut items = Vec::new();
             for item in iterator {
@@ -228,4 +318,3 @@ pub fn collect(t: &mut Tracer<'_>, value: VarId) -> Step<Vec<VarId>> {
         }
     }
 }
-

@@ -13,14 +13,21 @@ use super::{Step, Tracer};
 pub fn key_of(t: &mut Tracer<'_>, value: VarId) -> Step<Key> {
     match t.kind(value).clone() {
         Kind::Const => const_key(t, value),
-        Kind::Tuple(items, None) => Ok(Key::Tuple(items.into_iter().map(|item| key_of(t, item)).collect::<Step<_>>()?)),
+        Kind::Tuple(items, None) => Ok(Key::Tuple(
+            items
+                .into_iter()
+                .map(|item| key_of(t, item))
+                .collect::<Step<_>>()?,
+        )),
         Kind::Class | Kind::Module | Kind::Callable | Kind::Function(_) => identity(t, value),
         Kind::Layer(_) | Kind::Object(_) => {
             let own = t.type_of(value).is_some_and(|class| {
                 let object = t.py.get_type::<PyAny>();
-                ["__hash__", "__eq__"].iter().all(|name| match (class.getattr(*name), object.getattr(*name)) {
-                    (Ok(a), Ok(b)) => a.is(&b),
-                    _ => false,
+                ["__hash__", "__eq__"].iter().all(|name| {
+                    match (class.getattr(*name), object.getattr(*name)) {
+                        (Ok(a), Ok(b)) => a.is(&b),
+                        _ => false,
+                    }
                 })
             });
             if own {
@@ -36,18 +43,24 @@ pub fn key_of(t: &mut Tracer<'_>, value: VarId) -> Step<Key> {
 }
 
 fn identity(t: &Tracer<'_>, value: VarId) -> Step<Key> {
-    Ok(t.value(value).map_or(Key::Var(value), |object| Key::Identity(object.as_ptr() as usize)))
+    Ok(t.value(value).map_or(Key::Var(value), |object| {
+        Key::Identity(object.as_ptr() as usize)
+    }))
 }
 
 fn const_key(t: &Tracer<'_>, value: VarId) -> Step<Key> {
-    let Some(object) = t.value(value) else { return t.unsupported("a constant without a value") };
+    let Some(object) = t.value(value) else {
+        return t.unsupported("a constant without a value");
+    };
     if let Ok(text) = object.cast_exact::<PyString>() {
         return Ok(Key::Str(Arc::from(text.to_str()?)));
     }
     if let Ok(bytes) = object.cast_exact::<PyBytes>() {
         return Ok(Key::Bytes(Arc::from(bytes.as_bytes())));
     }
-    if object.is_instance_of::<PyInt>() && (object.is_exact_instance_of::<PyInt>() || object.cast::<pyo3::types::PyBool>().is_ok()) {
+    if object.is_instance_of::<PyInt>()
+        && (object.is_exact_instance_of::<PyInt>() || object.cast::<pyo3::types::PyBool>().is_ok())
+    {
         return match object.extract::<i128>() {
             Ok(number) => Ok(Key::Int(number)),
             Err(_) => t.unsupported("a huge integer as a key"),
@@ -67,8 +80,16 @@ fn const_key(t: &Tracer<'_>, value: VarId) -> Step<Key> {
         return Ok(Key::Identity(object.as_ptr() as usize));
     }
     // Enum members and dtypes: fine when hash and equality are the defaults of their kind.
-    let plain = object.get_type().getattr("__module__").and_then(|m| m.extract::<String>()).unwrap_or_default();
-    if plain.starts_with("paddle.") || object.hasattr("_value_")? && !object.is_instance_of::<PyInt>() && !object.is_instance_of::<PyString>() {
+    let plain = object
+        .get_type()
+        .getattr("__module__")
+        .and_then(|m| m.extract::<String>())
+        .unwrap_or_default();
+    if plain.starts_with("paddle.")
+        || object.hasattr("_value_")?
+            && !object.is_instance_of::<PyInt>()
+            && !object.is_instance_of::<PyString>()
+    {
         return Ok(Key::Identity(object.as_ptr() as usize));
     }
     t.unsupported("a key of this type")

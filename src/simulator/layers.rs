@@ -27,14 +27,24 @@ fn layer_dict(source: &TrackerRef) -> TrackerRef {
 
 /// The dict registered under `which` (`_parameters`, `_sub_layers`, `_buffers`) of a real layer.
 fn registry<'py>(layer: &Bound<'py, PyAny>, which: &str) -> Option<Bound<'py, PyDict>> {
-    layer.getattr("__dict__").ok()?.get_item(which).ok()?.cast_into::<PyDict>().ok()
+    layer
+        .getattr("__dict__")
+        .ok()?
+        .get_item(which)
+        .ok()?
+        .cast_into::<PyDict>()
+        .ok()
 }
 
 /// What `Layer.__getattr__` finds: parameters, then sub-layers, then buffers.
 pub fn registered(t: &mut Tracer<'_>, layer: VarId, name: &str) -> Step<Option<VarId>> {
-    let (Some(object), Some(source)) = (t.value(layer), t.source(layer)) else { return Ok(None) };
+    let (Some(object), Some(source)) = (t.value(layer), t.source(layer)) else {
+        return Ok(None);
+    };
     for which in ["_parameters", "_sub_layers", "_buffers"] {
-        let Some(dict) = registry(&object, which) else { continue };
+        let Some(dict) = registry(&object, which) else {
+            continue;
+        };
         let tracker = dict_item(dict_item(layer_dict(&source), which), name);
         match dict.get_item(name)? {
             Some(found) => return Ok(Some(t.wrap(&found, tracker))),
@@ -46,7 +56,9 @@ pub fn registered(t: &mut Tracer<'_>, layer: VarId, name: &str) -> Step<Option<V
 
 /// The items of a container layer (LayerList, Sequential), wrapped; the keys are guarded.
 pub fn items(t: &mut Tracer<'_>, layer: VarId) -> Step<Option<Vec<VarId>>> {
-    let (Some(object), Some(source)) = (t.value(layer), t.source(layer)) else { return Ok(None) };
+    let (Some(object), Some(source)) = (t.value(layer), t.source(layer)) else {
+        return Ok(None);
+    };
     let class = object.get_type().name()?.to_string();
     let which = match class.as_str() {
         "LayerList" | "Sequential" => "_sub_layers",
@@ -56,12 +68,16 @@ pub fn items(t: &mut Tracer<'_>, layer: VarId) -> Step<Option<Vec<VarId>>> {
     if !is_paddle(&object.get_type()) {
         return Ok(None);
     }
-    let Some(dict) = registry(&object, which) else { return Ok(None) };
+    let Some(dict) = registry(&object, which) else {
+        return Ok(None);
+    };
     let base = dict_item(layer_dict(&source), which);
     let mut keys = Vec::new();
     let mut values = Vec::new();
     for (key, value) in dict.iter() {
-        let Ok(key) = key.extract::<String>() else { return Ok(None) };
+        let Ok(key) = key.extract::<String>() else {
+            return Ok(None);
+        };
         values.push(t.wrap(&value, dict_item(base.clone(), &key)));
         keys.push(DictKey::Str(Arc::from(key)));
     }
@@ -71,10 +87,21 @@ pub fn items(t: &mut Tracer<'_>, layer: VarId) -> Step<Option<Vec<VarId>>> {
 
 /// `container[index]` of LayerList, Sequential and ParameterList with a constant int.
 pub fn get_item(t: &mut Tracer<'_>, layer: VarId, key: VarId) -> Step<Option<VarId>> {
-    let Some(index) = t.const_int(key) else { return Ok(None) };
-    let Some(items) = items(t, layer)? else { return Ok(None) };
-    let index = if index < 0 { index + items.len() as i64 } else { index };
-    match usize::try_from(index).ok().and_then(|index| items.get(index)) {
+    let Some(index) = t.const_int(key) else {
+        return Ok(None);
+    };
+    let Some(items) = items(t, layer)? else {
+        return Ok(None);
+    };
+    let index = if index < 0 {
+        index + items.len() as i64
+    } else {
+        index
+    };
+    match usize::try_from(index)
+        .ok()
+        .and_then(|index| items.get(index))
+    {
         Some(item) => Ok(Some(*item)),
         None => t.stop(BreakKind::RaisesException, "a layer index is out of range"),
     }
@@ -82,9 +109,12 @@ pub fn get_item(t: &mut Tracer<'_>, layer: VarId, key: VarId) -> Step<Option<Var
 
 /// Whether a class is defined by Paddle.
 fn is_paddle(class: &Bound<'_, PyType>) -> bool {
-    class.getattr("__module__").and_then(|module| module.extract::<String>()).is_ok_and(|module| {
-        module.starts_with("paddle.nn.") || module.starts_with("paddle.incubate.nn.")
-    })
+    class
+        .getattr("__module__")
+        .and_then(|module| module.extract::<String>())
+        .is_ok_and(|module| {
+            module.starts_with("paddle.nn.") || module.starts_with("paddle.incubate.nn.")
+        })
 }
 
 /// Paddle layers whose own code only calls other layers: they are inlined, so that user layers,
@@ -105,10 +135,15 @@ fn tree_is_plain(layer: &Bound<'_, PyAny>) -> PyResult<bool> {
         return Ok(false);
     }
     let dict = layer.getattr("__dict__")?;
-    if dict.contains("forward")? || !hooks(layer, "_forward_pre_hooks")?.is_empty() || !hooks(layer, "_forward_post_hooks")?.is_empty() {
+    if dict.contains("forward")?
+        || !hooks(layer, "_forward_pre_hooks")?.is_empty()
+        || !hooks(layer, "_forward_post_hooks")?.is_empty()
+    {
         return Ok(false);
     }
-    let Some(children) = registry(layer, "_sub_layers") else { return Ok(false) };
+    let Some(children) = registry(layer, "_sub_layers") else {
+        return Ok(false);
+    };
     for (_, child) in children.iter() {
         if !child.is_none() && !tree_is_plain(&child)? {
             return Ok(false);
@@ -117,7 +152,10 @@ fn tree_is_plain(layer: &Bound<'_, PyAny>) -> PyResult<bool> {
     Ok(true)
 }
 
-fn hooks<'py>(layer: &Bound<'py, PyAny>, which: &str) -> PyResult<Vec<(String, Bound<'py, PyAny>)>> {
+fn hooks<'py>(
+    layer: &Bound<'py, PyAny>,
+    which: &str,
+) -> PyResult<Vec<(String, Bound<'py, PyAny>)>> {
     let mut hooks = Vec::new();
     if let Some(dict) = registry(layer, which) {
         for (key, hook) in dict.iter() {
@@ -130,7 +168,10 @@ fn hooks<'py>(layer: &Bound<'py, PyAny>, which: &str) -> PyResult<Vec<(String, B
 /// `layer(*args, **kwargs)`: hooks, then `forward`; Paddle's own layers become `call_layer`.
 pub fn call(t: &mut Tracer<'_>, layer: VarId, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
     let (Some(object), Some(source)) = (t.value(layer), t.source(layer)) else {
-        return t.stop(BreakKind::UnsupportedCall, "a layer made inside of the compiled function");
+        return t.stop(
+            BreakKind::UnsupportedCall,
+            "a layer made inside of the compiled function",
+        );
     };
     let class = object.get_type();
     let own_call = lookup(&class, "__call__");
@@ -141,7 +182,10 @@ pub fn call(t: &mut Tracer<'_>, layer: VarId, args: &[VarId], kwargs: &Kwargs) -
     }
     let build = t.paddle.layer.bind(t.py).getattr("_build_once")?;
     if !lookup(&class, "_build_once").is_some_and(|found| found.is(&build)) {
-        return t.stop(BreakKind::UnsupportedCall, "a layer with its own _build_once");
+        return t.stop(
+            BreakKind::UnsupportedCall,
+            "a layer with its own _build_once",
+        );
     }
     let written = matches!(t.kind(layer), Kind::Layer(object) if !object.writes.is_empty());
     if !written && is_opaque(&object)? {
@@ -170,10 +214,18 @@ pub fn call(t: &mut Tracer<'_>, layer: VarId, args: &[VarId], kwargs: &Kwargs) -
     Ok(output)
 }
 
-fn hook_vars(t: &mut Tracer<'_>, layer: &Bound<'_, PyAny>, source: &TrackerRef, which: &str) -> Step<Vec<VarId>> {
+fn hook_vars(
+    t: &mut Tracer<'_>,
+    layer: &Bound<'_, PyAny>,
+    source: &TrackerRef,
+    which: &str,
+) -> Step<Vec<VarId>> {
     let base = dict_item(layer_dict(source), which);
     let found = hooks(layer, which)?;
-    if registry(layer, which).is_some_and(|dict| dict.iter().any(|(key, _)| !key.is_instance_of::<pyo3::types::PyInt>())) {
+    if registry(layer, which).is_some_and(|dict| {
+        dict.iter()
+            .any(|(key, _)| !key.is_instance_of::<pyo3::types::PyInt>())
+    }) {
         return t.unsupported("a layer with hooks under unusual keys");
     }
     let mut keys = Vec::new();
@@ -200,44 +252,74 @@ fn statement(
     let callee = Callee::Layer(symbol);
     tensors::refuse_listed(t, &callee)?;
     t.guards.add(source, GuardKind::LayerState(as_obj));
-    tensors::capture(t, callee, Some(symbol), args, kwargs, &mut |tensor| locate(object, source, tensor))
+    tensors::capture(t, callee, Some(symbol), args, kwargs, &mut |tensor| {
+        locate(object, source, tensor)
+    })
 }
 
 /// The tracker of a parameter or buffer below a real layer.
 fn locate(layer: &Bound<'_, PyAny>, source: &TrackerRef, tensor: &Obj) -> Option<TrackerRef> {
     let dict = layer_dict(source);
     for which in ["_parameters", "_buffers"] {
-        let Some(found) = registry(layer, which) else { continue };
+        let Some(found) = registry(layer, which) else {
+            continue;
+        };
         for (key, value) in found.iter() {
             if value.as_ptr() == tensor.as_ptr() {
-                return Some(dict_item(dict_item(dict, which), key.extract::<&str>().ok()?));
+                return Some(dict_item(
+                    dict_item(dict, which),
+                    key.extract::<&str>().ok()?,
+                ));
             }
         }
     }
-    for (key, value) in layer.getattr("__dict__").ok()?.cast::<PyDict>().ok()?.iter() {
+    for (key, value) in layer
+        .getattr("__dict__")
+        .ok()?
+        .cast::<PyDict>()
+        .ok()?
+        .iter()
+    {
         if value.as_ptr() == tensor.as_ptr() {
             return Some(dict_item(dict, key.extract::<&str>().ok()?));
         }
         // Flattened weights of the recurrent layers.
         if let Ok(list) = value.cast::<pyo3::types::PyList>() {
-            if let Some(at) = list.iter().position(|item| item.as_ptr() == tensor.as_ptr()) {
-                return Some(Arc::new(Tracker::ListItem(dict_item(dict, key.extract::<&str>().ok()?), at)));
+            if let Some(at) = list
+                .iter()
+                .position(|item| item.as_ptr() == tensor.as_ptr())
+            {
+                return Some(Arc::new(Tracker::ListItem(
+                    dict_item(dict, key.extract::<&str>().ok()?),
+                    at,
+                )));
             }
         }
     }
     let children = registry(layer, "_sub_layers")?;
     children.iter().find_map(|(key, child)| {
-        let tracker = dict_item(dict_item(dict.clone(), "_sub_layers"), key.extract::<&str>().ok()?);
-        if child.is_none() { None } else { locate(&child, &tracker, tensor) }
+        let tracker = dict_item(
+            dict_item(dict.clone(), "_sub_layers"),
+            key.extract::<&str>().ok()?,
+        );
+        if child.is_none() {
+            None
+        } else {
+            locate(&child, &tracker, tensor)
+        }
     })
 }
 
 /// Stops unless `Layer.__setattr__` would do no more than write the instance dictionary.
 pub fn check_plain_write(t: &mut Tracer<'_>, layer: VarId, name: &str, value: VarId) -> Step<()> {
-    let Some(object) = t.value(layer) else { return t.unsupported("assignment to a new layer") };
+    let Some(object) = t.value(layer) else {
+        return t.unsupported("assignment to a new layer");
+    };
     for which in ["_parameters", "_sub_layers", "_buffers"] {
         if registry(&object, which).is_some_and(|dict| dict.contains(name).unwrap_or(true)) {
-            return t.unsupported(format!("assignment to the registered attribute {name} of a layer"));
+            return t.unsupported(format!(
+                "assignment to the registered attribute {name} of a layer"
+            ));
         }
     }
     if name == "training" || name.starts_with("_forward_") {
@@ -245,7 +327,9 @@ pub fn check_plain_write(t: &mut Tracer<'_>, layer: VarId, name: &str, value: Va
     }
     match t.kind(value).clone() {
         Kind::Layer(_) | Kind::Opaque => t.unsupported("assignment of a layer to a layer"),
-        Kind::Tensor(tensor) if tensor.class.is_some() => t.unsupported("assignment of a parameter to a layer"),
+        Kind::Tensor(tensor) if tensor.class.is_some() => {
+            t.unsupported("assignment of a parameter to a layer")
+        }
         _ => {
             // The registries do not have the name: that must stay so.
             registered(t, layer, name)?;

@@ -8,7 +8,9 @@ use super::{Step, Tracer};
 pub fn is_mapping(t: &mut Tracer<'_>, value: VarId) -> Step<bool> {
     match t.kind(value) {
         Kind::Dict(_) => Ok(true),
-        Kind::Object(_) | Kind::Opaque | Kind::Layer(_) => t.unsupported("a mapping pattern on this object"),
+        Kind::Object(_) | Kind::Opaque | Kind::Layer(_) => {
+            t.unsupported("a mapping pattern on this object")
+        }
         _ => Ok(false),
     }
 }
@@ -17,7 +19,9 @@ pub fn is_mapping(t: &mut Tracer<'_>, value: VarId) -> Step<bool> {
 pub fn is_sequence(t: &mut Tracer<'_>, value: VarId) -> Step<bool> {
     match t.kind(value) {
         Kind::List(_) | Kind::Tuple(..) | Kind::Range(..) => Ok(true),
-        Kind::Object(_) | Kind::Opaque | Kind::Layer(_) => t.unsupported("a sequence pattern on this object"),
+        Kind::Object(_) | Kind::Opaque | Kind::Layer(_) => {
+            t.unsupported("a sequence pattern on this object")
+        }
         _ => Ok(false),
     }
 }

@@ -8,14 +8,65 @@ use crate::variables::{Key, Kind, VarId};
 use super::{exceptions, fold, iterate, keys, operators, subscript};
 use super::{Kwargs, Step, Tracer};
 
-const LIST: &[&str] =
-    &["append", "extend", "insert", "pop", "remove", "clear", "reverse", "copy", "index", "count", "sort", "__len__", "__getitem__", "__contains__", "__iter__", "__setitem__"];
-const TUPLE: &[&str] = &["index", "count", "__len__", "__getitem__", "__contains__", "__iter__"];
-const DICT: &[&str] = &[
-    "get", "keys", "values", "items", "pop", "setdefault", "update", "copy", "clear", "popitem", "__len__",
-    "__getitem__", "__contains__", "__iter__", "__setitem__",
+const LIST: &[&str] = &[
+    "append",
+    "extend",
+    "insert",
+    "pop",
+    "remove",
+    "clear",
+    "reverse",
+    "copy",
+    "index",
+    "count",
+    "sort",
+    "__len__",
+    "__getitem__",
+    "__contains__",
+    "__iter__",
+    "__setitem__",
 ];
-const SET: &[&str] = &["add", "update", "discard", "remove", "clear", "copy", "union", "intersection", "difference", "issubset", "issuperset", "__len__", "__contains__", "__iter__"];
+const TUPLE: &[&str] = &[
+    "index",
+    "count",
+    "__len__",
+    "__getitem__",
+    "__contains__",
+    "__iter__",
+];
+const DICT: &[&str] = &[
+    "get",
+    "keys",
+    "values",
+    "items",
+    "pop",
+    "setdefault",
+    "update",
+    "copy",
+    "clear",
+    "popitem",
+    "__len__",
+    "__getitem__",
+    "__contains__",
+    "__iter__",
+    "__setitem__",
+];
+const SET: &[&str] = &[
+    "add",
+    "update",
+    "discard",
+    "remove",
+    "clear",
+    "copy",
+    "union",
+    "intersection",
+    "difference",
+    "issubset",
+    "issuperset",
+    "__len__",
+    "__contains__",
+    "__iter__",
+];
 
 /// Whether values of this kind have a simulated method of this name (used by attribute lookup).
 pub fn exists(t: &mut Tracer<'_>, receiver: VarId, name: &str) -> Step<bool> {
@@ -24,14 +75,23 @@ pub fn exists(t: &mut Tracer<'_>, receiver: VarId, name: &str) -> Step<bool> {
         Kind::Tuple(..) => TUPLE.contains(&name),
         Kind::Dict(_) => DICT.contains(&name),
         Kind::Set(_) => SET.contains(&name),
-        Kind::Const => t.value(receiver).is_some_and(|value| super::tracer::is_plain_constant(&value) && value.getattr(name).is_ok_and(|attr| attr.is_callable())),
+        Kind::Const => t.value(receiver).is_some_and(|value| {
+            super::tracer::is_plain_constant(&value)
+                && value.getattr(name).is_ok_and(|attr| attr.is_callable())
+        }),
         Kind::Iter(_) => matches!(name, "__next__" | "__iter__"),
         _ => false,
     })
 }
 
 /// `receiver.name(*args, **kwargs)`
-pub fn call(t: &mut Tracer<'_>, receiver: VarId, name: &str, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
+pub fn call(
+    t: &mut Tracer<'_>,
+    receiver: VarId,
+    name: &str,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<VarId> {
     match (name, args) {
         ("__len__", []) => {
             let len = operators::len(t, receiver)?;
@@ -69,8 +129,16 @@ pub fn call(t: &mut Tracer<'_>, receiver: VarId, name: &str, args: &[VarId], kwa
 }
 
 /// Methods of `str`, `int`, ... are pure.
-fn constant(t: &mut Tracer<'_>, receiver: VarId, name: &str, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
-    let Some(value) = t.value(receiver) else { return t.unsupported("a method of nothing") };
+fn constant(
+    t: &mut Tracer<'_>,
+    receiver: VarId,
+    name: &str,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<VarId> {
+    let Some(value) = t.value(receiver) else {
+        return t.unsupported("a method of nothing");
+    };
     let method = value.getattr(name)?;
     if name == "join" && args.len() == 1 {
         let items = iterate::collect(t, args[0])?;
@@ -97,7 +165,10 @@ fn sequence(t: &mut Tracer<'_>, items: &[VarId], name: &str, args: &[VarId]) -> 
                     return Ok(t.int(at as i64));
                 }
             }
-            t.stop(BreakKind::RaisesException, "the value is not in the sequence")
+            t.stop(
+                BreakKind::RaisesException,
+                "the value is not in the sequence",
+            )
         }
         ("count", [wanted]) => {
             let mut count = 0;
@@ -106,11 +177,21 @@ fn sequence(t: &mut Tracer<'_>, items: &[VarId], name: &str, args: &[VarId]) -> 
             }
             Ok(t.int(count))
         }
-        _ => t.stop(BreakKind::UnsupportedCall, format!("sequence method {name}")),
+        _ => t.stop(
+            BreakKind::UnsupportedCall,
+            format!("sequence method {name}"),
+        ),
     }
 }
 
-fn list(t: &mut Tracer<'_>, list: VarId, items: Vec<VarId>, name: &str, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
+fn list(
+    t: &mut Tracer<'_>,
+    list: VarId,
+    items: Vec<VarId>,
+    name: &str,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<VarId> {
     match (name, args) {
         ("append", [value]) => Ok(change_list(t, list, |items| items.push(*value))),
         ("extend", [values]) => {
@@ -118,9 +199,15 @@ fn list(t: &mut Tracer<'_>, list: VarId, items: Vec<VarId>, name: &str, args: &[
             Ok(change_list(t, list, |items| items.extend(values)))
         }
         ("insert", [at, value]) => {
-            let Some(at) = t.const_int(*at) else { return t.unsupported("insert() at a position that is not constant") };
+            let Some(at) = t.const_int(*at) else {
+                return t.unsupported("insert() at a position that is not constant");
+            };
             let len = items.len() as i64;
-            let at = if at < 0 { (at + len).max(0) } else { at.min(len) } as usize;
+            let at = if at < 0 {
+                (at + len).max(0)
+            } else {
+                at.min(len)
+            } as usize;
             Ok(change_list(t, list, |items| items.insert(at, *value)))
         }
         ("pop", []) | ("pop", [_]) => {
@@ -128,10 +215,20 @@ fn list(t: &mut Tracer<'_>, list: VarId, items: Vec<VarId>, name: &str, args: &[
                 [at] => t.const_int(*at),
                 _ => Some(-1),
             };
-            let Some(at) = at else { return t.unsupported("pop() at a position that is not constant") };
+            let Some(at) = at else {
+                return t.unsupported("pop() at a position that is not constant");
+            };
             let at = if at < 0 { at + items.len() as i64 } else { at };
             let Some(at) = usize::try_from(at).ok().filter(|at| *at < items.len()) else {
-                return exceptions::throw(t, "IndexError", if items.is_empty() { "pop from empty list" } else { "pop index out of range" });
+                return exceptions::throw(
+                    t,
+                    "IndexError",
+                    if items.is_empty() {
+                        "pop from empty list"
+                    } else {
+                        "pop index out of range"
+                    },
+                );
             };
             change_list(t, list, |items| {
                 items.remove(at);
@@ -150,7 +247,10 @@ fn list(t: &mut Tracer<'_>, list: VarId, items: Vec<VarId>, name: &str, args: &[
         }
         ("clear", []) => Ok(change_list(t, list, Vec::clear)),
         ("reverse", []) => Ok(change_list(t, list, |items| items.reverse())),
-        ("copy", []) => Ok(t.add(Kind::List(items))),
+        ("copy", []) => {
+            let copy = t.add(Kind::List(items));
+            Ok(t.inherit_class(copy, list))
+        }
         ("sort", []) => {
             let sorted = sort(t, items, kwargs)?;
             Ok(change_list(t, list, |items| *items = sorted))
@@ -186,7 +286,8 @@ pub fn sort(t: &mut Tracer<'_>, items: Vec<VarId>, kwargs: &Kwargs) -> Step<Vec<
     for at in 1..pairs.len() {
         let mut to = at;
         while to > 0 {
-            let less = operators::compare(t, crate::bytecode::CmpOp::Lt, pairs[to].0, pairs[to - 1].0)?;
+            let less =
+                operators::compare(t, crate::bytecode::CmpOp::Lt, pairs[to].0, pairs[to - 1].0)?;
             if !operators::truth(t, less)? {
                 break;
             }
@@ -200,8 +301,16 @@ pub fn sort(t: &mut Tracer<'_>, items: Vec<VarId>, kwargs: &Kwargs) -> Step<Vec<
     Ok(pairs.into_iter().map(|(_, item)| item).collect())
 }
 
-fn dict(t: &mut Tracer<'_>, dict: VarId, name: &str, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
-    let Kind::Dict(state) = t.kind(dict).clone() else { return t.unsupported("a dict method") };
+fn dict(
+    t: &mut Tracer<'_>,
+    dict: VarId,
+    name: &str,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<VarId> {
+    let Kind::Dict(state) = t.kind(dict).clone() else {
+        return t.unsupported("a dict method");
+    };
     match (name, args) {
         ("get", [key]) | ("get", [key, _]) => {
             let simulated = keys::key_of(t, *key)?;
@@ -258,7 +367,9 @@ fn dict(t: &mut Tracer<'_>, dict: VarId, name: &str, args: &[VarId], kwargs: &Kw
                     _ => {
                         for pair in iterate::collect(t, *other)? {
                             let pair = iterate::collect(t, pair)?;
-                            let [key, value] = pair[..] else { return t.unsupported("update() with these items") };
+                            let [key, value] = pair[..] else {
+                                return t.unsupported("update() with these items");
+                            };
                             subscript::set(t, dict, key, value)?;
                         }
                     }
@@ -284,7 +395,11 @@ fn dict(t: &mut Tracer<'_>, dict: VarId, name: &str, args: &[VarId], kwargs: &Kw
     }
 }
 
-fn change_dict(t: &mut Tracer<'_>, dict: VarId, change: impl FnOnce(&mut indexmap::IndexMap<Key, (VarId, VarId)>)) {
+fn change_dict(
+    t: &mut Tracer<'_>,
+    dict: VarId,
+    change: impl FnOnce(&mut indexmap::IndexMap<Key, (VarId, VarId)>),
+) {
     t.vars.mutate(dict, |var| {
         if let Kind::Dict(dict) = &mut var.kind {
             change(&mut dict.items);
@@ -293,7 +408,9 @@ fn change_dict(t: &mut Tracer<'_>, dict: VarId, change: impl FnOnce(&mut indexma
 }
 
 fn set(t: &mut Tracer<'_>, set: VarId, name: &str, args: &[VarId]) -> Step<VarId> {
-    let Kind::Set(state) = t.kind(set).clone() else { return t.unsupported("a set method") };
+    let Kind::Set(state) = t.kind(set).clone() else {
+        return t.unsupported("a set method");
+    };
     let mut others = Vec::new();
     for arg in args {
         if matches!(name, "add" | "discard" | "remove") {
@@ -339,4 +456,3 @@ fn set(t: &mut Tracer<'_>, set: VarId, name: &str, args: &[VarId]) -> Step<VarId
     t.vars.mutate(set, |var| var.kind = Kind::Set(next));
     Ok(t.none())
 }
-

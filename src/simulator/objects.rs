@@ -12,19 +12,40 @@ use super::call::call;
 use super::{Kwargs, Step, Tracer};
 
 /// `class(*args, **kwargs)` for Python classes.
-pub fn instantiate(t: &mut Tracer<'_>, class: VarId, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
-    let Some(object) = t.value(class).and_then(|class| class.cast_into::<PyType>().ok()) else {
+pub fn instantiate(
+    t: &mut Tracer<'_>,
+    class: VarId,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<VarId> {
+    let Some(object) = t
+        .value(class)
+        .and_then(|class| class.cast_into::<PyType>().ok())
+    else {
         return t.unsupported("a class without an object");
     };
     t.guard_identity(class);
     let name = object.name()?.to_string();
     if !object.get_type().is(t.py.get_type::<PyType>()) && !is_abc(&object) {
-        return t.stop(BreakKind::UnsupportedCall, format!("{name} has a metaclass"));
+        return t.stop(
+            BreakKind::UnsupportedCall,
+            format!("{name} has a metaclass"),
+        );
     }
-    if object.mro().iter().any(|base| base.is(t.paddle.layer.bind(t.py)) || base.is(t.paddle.tensor.bind(t.py))) {
-        return t.stop(BreakKind::UnsupportedCall, format!("{name} is created inside of the compiled function"));
+    if object
+        .mro()
+        .iter()
+        .any(|base| base.is(t.paddle.layer.bind(t.py)) || base.is(t.paddle.tensor.bind(t.py)))
+    {
+        return t.stop(
+            BreakKind::UnsupportedCall,
+            format!("{name} is created inside of the compiled function"),
+        );
     }
-    if object.mro().contains(t.py.import("builtins")?.getattr("BaseException")?)? {
+    if object
+        .mro()
+        .contains(t.py.import("builtins")?.getattr("BaseException")?)?
+    {
         return exception(t, &object, args, kwargs);
     }
     if let Ok(fields) = object.getattr("_fields") {
@@ -33,16 +54,25 @@ pub fn instantiate(t: &mut Tracer<'_>, class: VarId, args: &[VarId], kwargs: &Kw
     let new = lookup(&object, "__new__");
     let default_new = t.py.get_type::<PyAny>().getattr("__new__")?;
     if !new.is_some_and(|new| new.is(&default_new)) {
-        return t.stop(BreakKind::UnsupportedCall, format!("{name} has its own __new__"));
+        return t.stop(
+            BreakKind::UnsupportedCall,
+            format!("{name} has its own __new__"),
+        );
     }
-    let instance =
-        t.add(Kind::Object(ObjectVar { class: Obj::from(&object), writes: Vec::new(), base: None }));
+    let instance = t.add(Kind::Object(ObjectVar {
+        class: Obj::from(&object),
+        writes: Vec::new(),
+        base: None,
+    }));
     let init = lookup(&object, "__init__");
     let default_init = t.py.get_type::<PyAny>().getattr("__init__")?;
     match init {
         Some(init) if init.is(&default_init) => {
             if !args.is_empty() || !kwargs.is_empty() {
-                return t.stop(BreakKind::RaisesException, format!("{name}() takes no arguments"));
+                return t.stop(
+                    BreakKind::RaisesException,
+                    format!("{name}() takes no arguments"),
+                );
             }
         }
         _ => {
@@ -58,15 +88,31 @@ pub fn instantiate(t: &mut Tracer<'_>, class: VarId, args: &[VarId], kwargs: &Kw
 
 fn is_abc(class: &Bound<'_, PyType>) -> bool {
     class.get_type().name().is_ok_and(|name| name == "ABCMeta")
-        && class.getattr("__abstractmethods__").and_then(|names| names.len()).unwrap_or(0) == 0
+        && class
+            .getattr("__abstractmethods__")
+            .and_then(|names| names.len())
+            .unwrap_or(0)
+            == 0
 }
 
-fn exception(t: &mut Tracer<'_>, class: &Bound<'_, PyType>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
+fn exception(
+    t: &mut Tracer<'_>,
+    class: &Bound<'_, PyType>,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<VarId> {
     let plain = |name: &str| {
-        lookup(class, name).is_none_or(|found| found.get_type().name().is_ok_and(|name| name == "wrapper_descriptor" || name == "builtin_function_or_method"))
+        lookup(class, name).is_none_or(|found| {
+            found.get_type().name().is_ok_and(|name| {
+                name == "wrapper_descriptor" || name == "builtin_function_or_method"
+            })
+        })
     };
     if !plain("__init__") || !plain("__new__") || !kwargs.is_empty() {
-        return t.stop(BreakKind::UnsupportedCall, "an exception class with its own constructor");
+        return t.stop(
+            BreakKind::UnsupportedCall,
+            "an exception class with its own constructor",
+        );
     }
     Ok(super::exceptions::new(t, class.as_any(), args.to_vec()))
 }
@@ -81,8 +127,18 @@ fn named_tuple(
     let fields: Vec<String> = fields.extract()?;
     let defaults = class.getattr("_field_defaults")?;
     let mut items = args.to_vec();
-    if items.len() > fields.len() || kwargs.iter().any(|(name, _)| !fields.iter().skip(args.len()).any(|field| **field == **name)) {
-        return t.stop(BreakKind::RaisesException, "a named tuple called with wrong arguments");
+    if items.len() > fields.len()
+        || kwargs.iter().any(|(name, _)| {
+            !fields
+                .iter()
+                .skip(args.len())
+                .any(|field| **field == **name)
+        })
+    {
+        return t.stop(
+            BreakKind::RaisesException,
+            "a named tuple called with wrong arguments",
+        );
     }
     for field in fields.iter().skip(args.len()) {
         if let Some((_, value)) = kwargs.iter().find(|(name, _)| **name == **field) {
@@ -90,7 +146,10 @@ fn named_tuple(
         } else if let Ok(default) = defaults.get_item(field) {
             items.push(t.constant(&default));
         } else {
-            return t.stop(BreakKind::RaisesException, "a named tuple called with too few arguments");
+            return t.stop(
+                BreakKind::RaisesException,
+                "a named tuple called with too few arguments",
+            );
         }
     }
     Ok(t.add(Kind::Tuple(items, Some(Obj::from(class)))))

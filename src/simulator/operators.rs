@@ -31,7 +31,18 @@ pub fn binary(t: &mut Tracer<'_>, op: BinOp, inplace: bool, a: VarId, b: VarId) 
     match (&left, &right) {
         (Kind::List(items), Kind::List(more)) if op == BinOp::Add && !inplace => {
             let items = items.iter().chain(more).copied().collect();
-            return Ok(t.add(Kind::List(items)));
+            let sum = t.add(Kind::List(items));
+            t.inherit_class(sum, b);
+            return Ok(t.inherit_class(sum, a));
+        }
+        (Kind::List(items), Kind::Tuple(more, None))
+        | (Kind::Tuple(items, None), Kind::List(more))
+            if op == BinOp::Add
+                && !inplace
+                && (t.vars.get(a).class.is_some() || t.vars.get(b).class.is_some()) =>
+        {
+            let items = items.iter().chain(more).copied().collect();
+            return t.size(items);
         }
         (Kind::List(_), _) if op == BinOp::Add && inplace => {
             methods::call(t, a, "extend", &[b], &[])?;
@@ -41,11 +52,15 @@ pub fn binary(t: &mut Tracer<'_>, op: BinOp, inplace: bool, a: VarId, b: VarId) 
             let items = items.iter().chain(more).copied().collect();
             return Ok(t.add(Kind::Tuple(items, None)));
         }
-        (Kind::List(items) | Kind::Tuple(items, None), Kind::Const) if op == BinOp::Mul && !inplace => {
-            return repeat(t, &left, items, b);
+        (Kind::List(items) | Kind::Tuple(items, None), Kind::Const)
+            if op == BinOp::Mul && !inplace =>
+        {
+            let product = repeat(t, &left, items, b)?;
+            return Ok(t.inherit_class(product, a));
         }
         (Kind::Const, Kind::List(items) | Kind::Tuple(items, None)) if op == BinOp::Mul => {
-            return repeat(t, &right, items, a);
+            let product = repeat(t, &right, items, a)?;
+            return Ok(t.inherit_class(product, b));
         }
         (Kind::Dict(_), Kind::Dict(_)) if op == BinOp::Or => {
             let target = if inplace { a } else { t.add(left.clone()) };
@@ -57,12 +72,18 @@ pub fn binary(t: &mut Tracer<'_>, op: BinOp, inplace: bool, a: VarId, b: VarId) 
     if is_object(&left) || is_object(&right) {
         return object_binary(t, op, inplace, a, b);
     }
-    let name = if op == BinOp::And || op == BinOp::Or { format!("{}_", op.stem()) } else { op.stem().to_owned() };
+    let name = if op == BinOp::And || op == BinOp::Or {
+        format!("{}_", op.stem())
+    } else {
+        op.stem().to_owned()
+    };
     fold::operator(t, &name, &[a, b])
 }
 
 fn repeat(t: &mut Tracer<'_>, like: &Kind, items: &[VarId], times: VarId) -> Step<VarId> {
-    let Some(times) = t.const_int(times) else { return t.unsupported("repetition by something that is not an int") };
+    let Some(times) = t.const_int(times) else {
+        return t.unsupported("repetition by something that is not an int");
+    };
     let times = usize::try_from(times).unwrap_or(0);
     if items.len().saturating_mul(times) > 100_000 {
         return t.unsupported("repetition into a very long sequence");
@@ -87,7 +108,9 @@ fn tensor_binary(t: &mut Tracer<'_>, op: BinOp, a: VarId, b: VarId) -> Step<VarI
         return tensors::method(t, a, &format!("__{}__", op.stem()), &[b], &[]);
     }
     match t.kind(a) {
-        Kind::Const | Kind::SymNumber(_) => tensors::method(t, b, &format!("__r{}__", op.stem()), &[a], &[]),
+        Kind::Const | Kind::SymNumber(_) => {
+            tensors::method(t, b, &format!("__r{}__", op.stem()), &[a], &[])
+        }
         _ => t.unsupported("an operator between this and a tensor"),
     }
 }
@@ -101,21 +124,31 @@ fn object_binary(t: &mut Tracer<'_>, op: BinOp, inplace: bool, a: VarId, b: VarI
     let reflected = (b, a, format!("__r{}__", op.stem()));
     // The reflected method goes first when the right operand's class is a proper subclass.
     let right_first = match (t.type_of(a), t.type_of(b)) {
-        (Some(left), Some(right)) => !left.is(&right) && right.mro().iter().any(|base| base.is(&left)),
+        (Some(left), Some(right)) => {
+            !left.is(&right) && right.mro().iter().any(|base| base.is(&left))
+        }
         _ => false,
     };
-    attempts.extend(if right_first { [reflected, forward] } else { [forward, reflected] });
+    attempts.extend(if right_first {
+        [reflected, forward]
+    } else {
+        [forward, reflected]
+    });
     for (receiver, argument, name) in attempts {
         if let Some(method) = attributes::try_get_special(t, receiver, &name)? {
             let result = call(t, method, &[argument], &[])?;
-            let not_implemented =
-                t.const_value(result).is_some_and(|value| value.is(t.py.NotImplemented()));
+            let not_implemented = t
+                .const_value(result)
+                .is_some_and(|value| value.is(t.py.NotImplemented()));
             if !not_implemented {
                 return Ok(result);
             }
         }
     }
-    t.stop(BreakKind::RaisesException, format!("unsupported operand types for {}", op.stem()))
+    t.stop(
+        BreakKind::RaisesException,
+        format!("unsupported operand types for {}", op.stem()),
+    )
 }
 
 /// `+x`, `-x`, `~x`
@@ -150,7 +183,13 @@ pub fn compare(t: &mut Tracer<'_>, op: CmpOp, a: VarId, b: VarId) -> Step<VarId>
     if is_object(&left) || is_object(&right) {
         return object_compare(t, op, a, b);
     }
+    let size = |id| t.vars.get(id).class.is_some();
     match (&left, &right) {
+        (Kind::List(x), Kind::Tuple(y, None)) | (Kind::Tuple(x, None), Kind::List(y))
+            if size(a) || size(b) =>
+        {
+            return sequence_compare(t, op, &x.clone(), &y.clone());
+        }
         (Kind::List(x), Kind::List(y)) | (Kind::Tuple(x, _), Kind::Tuple(y, _)) => {
             return sequence_compare(t, op, &x.clone(), &y.clone());
         }
@@ -178,14 +217,29 @@ pub fn compare(t: &mut Tracer<'_>, op: CmpOp, a: VarId, b: VarId) -> Step<VarId>
 }
 
 /// Kinds that compare by identity, and kinds that are never equal to each other.
-fn identity_compare(t: &mut Tracer<'_>, op: CmpOp, a: VarId, b: VarId, left: &Kind, right: &Kind) -> Option<VarId> {
+fn identity_compare(
+    t: &mut Tracer<'_>,
+    op: CmpOp,
+    a: VarId,
+    b: VarId,
+    left: &Kind,
+    right: &Kind,
+) -> Option<VarId> {
     if !matches!(op, CmpOp::Eq | CmpOp::Ne) {
         return None;
     }
     let by_identity = |kind: &Kind| {
-        matches!(kind, Kind::Function(_) | Kind::Class | Kind::Module | Kind::Callable | Kind::Method { .. })
+        matches!(
+            kind,
+            Kind::Function(_) | Kind::Class | Kind::Module | Kind::Callable | Kind::Method { .. }
+        )
     };
-    let container = |kind: &Kind| matches!(kind, Kind::List(_) | Kind::Tuple(_, None) | Kind::Dict(_) | Kind::Set(_));
+    let container = |kind: &Kind| {
+        matches!(
+            kind,
+            Kind::List(_) | Kind::Tuple(_, None) | Kind::Dict(_) | Kind::Set(_)
+        )
+    };
     let equal = if by_identity(left) && by_identity(right) {
         if matches!(left, Kind::Method { .. }) || matches!(right, Kind::Method { .. }) {
             return None;
@@ -193,7 +247,9 @@ fn identity_compare(t: &mut Tracer<'_>, op: CmpOp, a: VarId, b: VarId, left: &Ki
         same_object(t, a, b)
     } else if (by_identity(left) || container(left)) && matches!(right, Kind::Const)
         || (by_identity(right) || container(right)) && matches!(left, Kind::Const)
-        || container(left) && container(right) && std::mem::discriminant(left) != std::mem::discriminant(right)
+        || container(left)
+            && container(right)
+            && std::mem::discriminant(left) != std::mem::discriminant(right)
     {
         false
     } else {
@@ -204,12 +260,17 @@ fn identity_compare(t: &mut Tracer<'_>, op: CmpOp, a: VarId, b: VarId, left: &Ki
 
 fn object_compare(t: &mut Tracer<'_>, op: CmpOp, a: VarId, b: VarId) -> Step<VarId> {
     for (receiver, argument, name) in [(a, b, op.dunder()), (b, a, op.reflected().dunder())] {
-        let Some(method) = attributes::try_get_special(t, receiver, name)? else { continue };
+        let Some(method) = attributes::try_get_special(t, receiver, name)? else {
+            continue;
+        };
         if !matches!(t.kind(method), Kind::Method { .. }) {
             continue;
         }
         let result = call(t, method, &[argument], &[])?;
-        if !t.const_value(result).is_some_and(|value| value.is(t.py.NotImplemented())) {
+        if !t
+            .const_value(result)
+            .is_some_and(|value| value.is(t.py.NotImplemented()))
+        {
             return Ok(result);
         }
     }
@@ -267,7 +328,9 @@ fn same_object(t: &Tracer<'_>, a: VarId, b: VarId) -> bool {
 pub fn is_same(t: &mut Tracer<'_>, a: VarId, b: VarId) -> Step<bool> {
     let (left, right) = (t.kind(a).clone(), t.kind(b).clone());
     if let (Kind::Const, Kind::Const) = (&left, &right) {
-        let (Some(x), Some(y)) = (t.value(a), t.value(b)) else { return t.unsupported("is on constants") };
+        let (Some(x), Some(y)) = (t.value(a), t.value(b)) else {
+            return t.unsupported("is on constants");
+        };
         let singleton = |value: &Bound<'_, PyAny>| {
             !value.is_exact_instance_of::<PyInt>()
                 && (value.is_none()
@@ -332,9 +395,10 @@ pub fn contains(t: &mut Tracer<'_>, container: VarId, item: VarId) -> Step<bool>
 /// `bool(value)`
 pub fn truth(t: &mut Tracer<'_>, value: VarId) -> Step<bool> {
     match t.kind(value).clone() {
-        Kind::Tensor(_) | Kind::SymNumber(_) => {
-            t.stop(BreakKind::TensorBranch, "the truth of a tensor decides what is executed next")
-        }
+        Kind::Tensor(_) | Kind::SymNumber(_) => t.stop(
+            BreakKind::TensorBranch,
+            "the truth of a tensor decides what is executed next",
+        ),
         Kind::Const => match t.value(value) {
             Some(object) if super::tracer::is_plain_constant(&object) => Ok(object.is_truthy()?),
             Some(object) => enum_truth(t, &object),
@@ -394,13 +458,24 @@ pub fn len(t: &mut Tracer<'_>, value: VarId) -> Step<i64> {
             }
         }
         Kind::Range(start, stop, step) => {
-            let span = if step > 0 { stop.saturating_sub(start) } else { start.saturating_sub(stop) };
+            let span = if step > 0 {
+                stop.saturating_sub(start)
+            } else {
+                start.saturating_sub(stop)
+            };
             let step = step.saturating_abs();
             Ok(if span <= 0 { 0 } else { (span - 1) / step + 1 })
         }
-        Kind::Tensor(tensor) => match t.graph.meta(tensor.symbol).and_then(|meta| meta.shape.first().copied()) {
+        Kind::Tensor(tensor) => match t
+            .graph
+            .meta(tensor.symbol)
+            .and_then(|meta| meta.shape.first().copied())
+        {
             Some(dim) if dim >= 0 => Ok(dim),
-            Some(_) => t.stop(BreakKind::TensorValue, "the length of a tensor with a dynamic first dim"),
+            Some(_) => t.stop(
+                BreakKind::TensorValue,
+                "the length of a tensor with a dynamic first dim",
+            ),
             None => t.stop(BreakKind::RaisesException, "the length of a 0-d tensor"),
         },
         kind if is_object(&kind) => {

@@ -15,7 +15,10 @@ pub fn get(t: &mut Tracer<'_>, container: VarId, key: VarId) -> Step<VarId> {
         Kind::Tensor(_) => tensors::method(t, container, "__getitem__", &[key], &[]),
         Kind::List(items) => match picked(t, &items, key)? {
             Picked::One(item) => Ok(item),
-            Picked::Many(items) => Ok(t.add(Kind::List(items))),
+            Picked::Many(items) => {
+                let slice = t.add(Kind::List(items));
+                Ok(t.inherit_class(slice, container))
+            }
         },
         Kind::Tuple(items, _) => match picked(t, &items, key)? {
             Picked::One(item) => Ok(item),
@@ -57,7 +60,9 @@ enum Picked {
 fn picked(t: &mut Tracer<'_>, items: &[VarId], key: VarId) -> Step<Picked> {
     if let Kind::Slice(_) = t.kind(key) {
         let indices = slice_indices(t, key, items.len())?;
-        return Ok(Picked::Many(indices.into_iter().map(|index| items[index]).collect()));
+        return Ok(Picked::Many(
+            indices.into_iter().map(|index| items[index]).collect(),
+        ));
     }
     let index = position(t, items.len(), key)?;
     Ok(Picked::One(items[index]))
@@ -71,14 +76,19 @@ fn position(t: &mut Tracer<'_>, len: usize, key: VarId) -> Step<usize> {
         };
     };
     let from_start = if index < 0 { index + len as i64 } else { index };
-    match usize::try_from(from_start).ok().filter(|index| *index < len) {
+    match usize::try_from(from_start)
+        .ok()
+        .filter(|index| *index < len)
+    {
         Some(index) => Ok(index),
         None => exceptions::throw(t, "IndexError", "list index out of range"),
     }
 }
 
 fn slice_indices(t: &mut Tracer<'_>, key: VarId, len: usize) -> Step<Vec<usize>> {
-    let Some(slice) = fold::to_object(t, key) else { return t.unsupported("a slice that is not constant") };
+    let Some(slice) = fold::to_object(t, key) else {
+        return t.unsupported("a slice that is not constant");
+    };
     let (start, stop, step): (i64, i64, i64) = slice.call_method1("indices", (len,))?.extract()?;
     let mut indices = Vec::new();
     let mut at = start;
@@ -125,13 +135,23 @@ pub fn set(t: &mut Tracer<'_>, container: VarId, key: VarId, value: VarId) -> St
     }
 }
 
-fn set_slice(t: &mut Tracer<'_>, list: VarId, items: &[VarId], key: VarId, step: VarId, value: VarId) -> Step<()> {
+fn set_slice(
+    t: &mut Tracer<'_>,
+    list: VarId,
+    items: &[VarId],
+    key: VarId,
+    step: VarId,
+    value: VarId,
+) -> Step<()> {
     if !t.is_none(step) && t.const_int(step) != Some(1) {
         return t.unsupported("assignment to an extended slice");
     }
     let values = super::iterate::collect(t, value)?;
-    let Some(slice) = fold::to_object(t, key) else { return t.unsupported("a slice that is not constant") };
-    let (start, stop, _): (usize, usize, i64) = slice.call_method1("indices", (items.len(),))?.extract()?;
+    let Some(slice) = fold::to_object(t, key) else {
+        return t.unsupported("a slice that is not constant");
+    };
+    let (start, stop, _): (usize, usize, i64) =
+        slice.call_method1("indices", (items.len(),))?.extract()?;
     t.vars.mutate(list, |var| {
         if let Kind::List(items) = &mut var.kind {
             items.splice(start..stop.max(start), values);
@@ -148,7 +168,12 @@ pub fn delete(t: &mut Tracer<'_>, container: VarId, key: VarId) -> Step<()> {
                 Kind::Slice(_) => slice_indices(t, key, items.len())?,
                 _ => vec![position(t, items.len(), key)?],
             };
-            let kept = items.iter().enumerate().filter(|(at, _)| !gone.contains(at)).map(|(_, item)| *item).collect();
+            let kept = items
+                .iter()
+                .enumerate()
+                .filter(|(at, _)| !gone.contains(at))
+                .map(|(_, item)| *item)
+                .collect();
             t.vars.mutate(container, |var| var.kind = Kind::List(kept));
             Ok(())
         }

@@ -8,22 +8,69 @@ use crate::graph::{Arg, Callee, SymbolId};
 use crate::obj::Obj;
 use crate::reason::BreakKind;
 use crate::tracker::TrackerRef;
-use crate::variables::{DictVar, Kind, TensorVar, VarId};
+use crate::variables::{DictVar, Kind, TensorVar, VarId, Variable};
 
 use super::{keys, Kwargs, Step, Tracer};
 
 /// Methods and attributes that need the tensor's data in Python.
 const VALUE_READERS: &[&str] = &[
-    "numpy", "item", "tolist", "__bool__", "__int__", "__float__", "__long__", "__index__", "__array__", "__complex__",
-    "__hash__", "__str__", "__repr__", "__format__", "__deepcopy__", "__copy__", "data_ptr", "__dlpack__", "cpu", "cuda",
-    "pin_memory", "to_dense", "to_sparse_coo", "view", "view_as", "as_strided", "to", "_to", "nonzero_static",
+    "numpy",
+    "item",
+    "tolist",
+    "__bool__",
+    "__int__",
+    "__float__",
+    "__long__",
+    "__index__",
+    "__array__",
+    "__complex__",
+    "__hash__",
+    "__str__",
+    "__repr__",
+    "__format__",
+    "__deepcopy__",
+    "__copy__",
+    "data_ptr",
+    "__dlpack__",
+    "cpu",
+    "cuda",
+    "pin_memory",
+    "to_dense",
+    "to_sparse_coo",
+    "view",
+    "view_as",
+    "as_strided",
+    "to",
+    "_to",
+    "nonzero_static",
 ];
 
 /// Methods about the autograd graph or the object itself.
 const OBJECT_METHODS: &[&str] = &[
-    "backward", "register_hook", "clear_grad", "clear_gradient", "zero_grad", "set_value", "copy_", "gradient",
-    "detach_", "get_tensor", "value", "register_grad_hook", "retain_grads", "_share_buffer_to", "_clear_data",
-    "apply", "apply_", "_grad_ivar", "_copy_to", "_clear", "register_backward_hook", "is_dense", "is_dist", "is_sparse",
+    "backward",
+    "register_hook",
+    "clear_grad",
+    "clear_gradient",
+    "zero_grad",
+    "set_value",
+    "copy_",
+    "gradient",
+    "detach_",
+    "get_tensor",
+    "value",
+    "register_grad_hook",
+    "retain_grads",
+    "_share_buffer_to",
+    "_clear_data",
+    "apply",
+    "apply_",
+    "_grad_ivar",
+    "_copy_to",
+    "_clear",
+    "register_backward_hook",
+    "is_dense",
+    "is_dist",
+    "is_sparse",
 ];
 
 /// Attributes that are tensors computed from this one.
@@ -31,7 +78,12 @@ const TENSOR_ATTRIBUTES: &[&str] = &["T", "mT", "H", "mH", "real", "imag"];
 
 /// The graph argument for a variable.
 pub fn to_arg(t: &mut Tracer<'_>, value: VarId) -> Step<Arg> {
-    let many = |t: &mut Tracer<'_>, items: Vec<VarId>| items.into_iter().map(|item| to_arg(t, item)).collect::<Step<Vec<_>>>();
+    let many = |t: &mut Tracer<'_>, items: Vec<VarId>| {
+        items
+            .into_iter()
+            .map(|item| to_arg(t, item))
+            .collect::<Step<Vec<_>>>()
+    };
     Ok(match t.kind(value).clone() {
         Kind::Tensor(tensor) => Arg::Symbol(tensor.symbol),
         Kind::SymNumber(symbol) => Arg::Symbol(symbol),
@@ -45,14 +97,20 @@ pub fn to_arg(t: &mut Tracer<'_>, value: VarId) -> Step<Arg> {
         Kind::Dict(dict) if dict.class.is_none() => {
             let mut items = Vec::with_capacity(dict.items.len());
             for (key, item) in dict.items.into_values() {
-                let Some(key) = t.const_value(key) else { return t.unsupported("a dict argument with such keys") };
+                let Some(key) = t.const_value(key) else {
+                    return t.unsupported("a dict argument with such keys");
+                };
                 items.push((Obj::from(key), to_arg(t, item)?));
             }
             Arg::Dict(items)
         }
         Kind::Slice(parts) => {
             let [start, stop, step] = parts;
-            Arg::Slice(Box::new([to_arg(t, start)?, to_arg(t, stop)?, to_arg(t, step)?]))
+            Arg::Slice(Box::new([
+                to_arg(t, start)?,
+                to_arg(t, stop)?,
+                to_arg(t, step)?,
+            ]))
         }
         Kind::Range(..) => match super::fold::to_object(t, value) {
             Some(range) => Arg::Const(Obj::from(range)),
@@ -60,14 +118,22 @@ pub fn to_arg(t: &mut Tracer<'_>, value: VarId) -> Step<Arg> {
         },
         kind => {
             let what = super::call::describe(t, value, &kind);
-            return t.stop(BreakKind::UnsupportedCall, format!("{what} is passed to a tensor operation"));
+            return t.stop(
+                BreakKind::UnsupportedCall,
+                format!("{what} is passed to a tensor operation"),
+            );
         }
     })
 }
 
 /// The variable for a statement's output.
 pub fn from_arg(t: &mut Tracer<'_>, value: &Arg) -> Step<VarId> {
-    let many = |t: &mut Tracer<'_>, items: &[Arg]| items.iter().map(|item| from_arg(t, item)).collect::<Step<Vec<_>>>();
+    let many = |t: &mut Tracer<'_>, items: &[Arg]| {
+        items
+            .iter()
+            .map(|item| from_arg(t, item))
+            .collect::<Step<Vec<_>>>()
+    };
     Ok(match value {
         Arg::Symbol(symbol) => tensor(t, *symbol),
         Arg::Const(value) => {
@@ -101,7 +167,12 @@ pub fn from_arg(t: &mut Tracer<'_>, value: &Arg) -> Step<VarId> {
 }
 
 fn tensor(t: &mut Tracer<'_>, symbol: SymbolId) -> VarId {
-    t.add(Kind::Tensor(TensorVar { symbol, view_of: None, viewed: false, class: None }))
+    t.add(Kind::Tensor(TensorVar {
+        symbol,
+        view_of: None,
+        viewed: false,
+        class: None,
+    }))
 }
 
 /// Stops when the backend refuses this callee (CDBL).
@@ -132,7 +203,11 @@ pub fn capture(
     }
     let loc = t.loc();
     t.graph.set_grad_enabled(t.grad_enabled);
-    let inputs: Vec<VarId> = args.iter().chain(kwargs.iter().map(|(_, value)| value)).copied().collect();
+    let inputs: Vec<VarId> = args
+        .iter()
+        .chain(kwargs.iter().map(|(_, value)| value))
+        .copied()
+        .collect();
     let output = t.graph.call(t.py, callee, given, named, loc, locate)?;
     if let Arg::Symbol(symbol) = output {
         // A function that returns its argument returns the same object.
@@ -147,16 +222,35 @@ pub fn capture(
 
 /// `x.name` for a tensor.
 pub fn attribute(t: &mut Tracer<'_>, tensor: VarId, name: &str) -> Step<VarId> {
-    let Kind::Tensor(var) = t.kind(tensor).clone() else { return t.unsupported("not a tensor") };
-    let Some(meta) = t.graph.meta(var.symbol).cloned() else { return t.unsupported("a tensor without metadata") };
+    let Kind::Tensor(var) = t.kind(tensor).clone() else {
+        return t.unsupported("not a tensor");
+    };
+    let Some(meta) = t.graph.meta(var.symbol).cloned() else {
+        return t.unsupported("a tensor without metadata");
+    };
     match name {
         "shape" if meta.is_static() => {
             let dims = meta.shape.iter().map(|dim| t.int(*dim)).collect();
-            return Ok(t.add(Kind::List(dims)));
+            return t.size(dims);
         }
-        "shape" => return t.stop(BreakKind::TensorValue, "the shape of a tensor with dynamic dims is read"),
+        "shape" => {
+            return t.stop(
+                BreakKind::TensorValue,
+                "the shape of a tensor with dynamic dims is read",
+            )
+        }
         "ndim" => return Ok(t.int(meta.shape.len() as i64)),
-        "size" if meta.is_static() => return Ok(t.int(meta.shape.iter().product())),
+        "size" if meta.is_static() => {
+            let count: i64 = meta.shape.iter().product();
+            let class =
+                t.py.import("paddle.base.dygraph.math_op_patch")?
+                    .getattr("TensorSize")?;
+            let size = Obj::from(class.call1((count,))?);
+            return Ok(t.vars.add(Variable {
+                value: Some(size),
+                ..Variable::new(Kind::Const)
+            }));
+        }
         "stop_gradient" => return Ok(t.bool(meta.stop_gradient)),
         "dtype" => {
             let dtype = t.paddle.module.bind(t.py).getattr(meta.dtype.as_str())?;
@@ -168,37 +262,81 @@ pub fn attribute(t: &mut Tracer<'_>, tensor: VarId, name: &str) -> Step<VarId> {
             }
         }
         _ if TENSOR_ATTRIBUTES.contains(&name) => {
-            return capture(t, Callee::Attribute(Arc::from(name)), Some(var.symbol), &[], &[], &mut |_| None);
+            return capture(
+                t,
+                Callee::Attribute(Arc::from(name)),
+                Some(var.symbol),
+                &[],
+                &[],
+                &mut |_| None,
+            );
         }
         _ => {}
     }
     let class = t.paddle.tensor.bind(t.py).clone();
-    if var.class.as_ref().is_some_and(|class| !class.is(&t.paddle.parameter)) {
-        return t.stop(BreakKind::UnsupportedAttribute, format!("attribute {name} of a tensor subclass"));
+    if var
+        .class
+        .as_ref()
+        .is_some_and(|class| !class.is(&t.paddle.parameter))
+    {
+        return t.stop(
+            BreakKind::UnsupportedAttribute,
+            format!("attribute {name} of a tensor subclass"),
+        );
     }
     match class.getattr(name) {
         Ok(found) if found.is_callable() => {
-            let user = found.getattr("__module__").and_then(|module| module.extract::<String>());
+            let user = found
+                .getattr("__module__")
+                .and_then(|module| module.extract::<String>());
             if user.is_ok_and(|module| !module.starts_with("paddle") && module != "builtins") {
                 let function = t.constant(&found);
-                return Ok(t.add(Kind::Method { receiver: tensor, function }));
+                return Ok(t.add(Kind::Method {
+                    receiver: tensor,
+                    function,
+                }));
             }
-            Ok(t.add(Kind::BoundBuiltin { receiver: tensor, name: Arc::from(name) }))
+            Ok(t.add(Kind::BoundBuiltin {
+                receiver: tensor,
+                name: Arc::from(name),
+            }))
         }
-        _ => t.stop(BreakKind::UnsupportedAttribute, format!("attribute {name} of a tensor")),
+        _ => t.stop(
+            BreakKind::UnsupportedAttribute,
+            format!("attribute {name} of a tensor"),
+        ),
     }
 }
 
 fn is_inplace(name: &str) -> bool {
-    name.ends_with('_') && !name.ends_with("__") || (name.starts_with("__i") && INPLACE_DUNDERS.contains(&name))
+    name.ends_with('_') && !name.ends_with("__")
+        || (name.starts_with("__i") && INPLACE_DUNDERS.contains(&name))
 }
 
-const INPLACE_DUNDERS: &[&str] = &["__iadd__", "__isub__", "__imul__", "__itruediv__", "__ifloordiv__", "__imod__", "__ipow__"];
+const INPLACE_DUNDERS: &[&str] = &[
+    "__iadd__",
+    "__isub__",
+    "__imul__",
+    "__itruediv__",
+    "__ifloordiv__",
+    "__imod__",
+    "__ipow__",
+];
 
 /// `x.name(*args, **kwargs)` for a tensor.
-pub fn method(t: &mut Tracer<'_>, tensor: VarId, name: &str, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
-    let Kind::Tensor(var) = t.kind(tensor).clone() else { return t.unsupported("not a tensor") };
-    let Some(meta) = t.graph.meta(var.symbol).cloned() else { return t.unsupported("a tensor without metadata") };
+pub fn method(
+    t: &mut Tracer<'_>,
+    tensor: VarId,
+    name: &str,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<VarId> {
+    let Kind::Tensor(var) = t.kind(tensor).clone() else {
+        return t.unsupported("not a tensor");
+    };
+    let Some(meta) = t.graph.meta(var.symbol).cloned() else {
+        return t.unsupported("a tensor without metadata");
+    };
     match (name, args) {
         ("dim" | "ndimension", []) => return Ok(t.int(meta.shape.len() as i64)),
         ("__len__", []) => {
@@ -206,30 +344,124 @@ pub fn method(t: &mut Tracer<'_>, tensor: VarId, name: &str, args: &[VarId], kwa
             return Ok(t.int(len));
         }
         ("is_floating_point", []) => {
-            let floating = meta.dtype.is_differentiable() && !meta.dtype.as_str().starts_with("complex");
+            let floating =
+                meta.dtype.is_differentiable() && !meta.dtype.as_str().starts_with("complex");
             return Ok(t.bool(floating));
         }
         _ => {}
     }
     if VALUE_READERS.contains(&name) {
-        return t.stop(BreakKind::TensorValue, format!("Tensor.{name}() needs the value in Python"));
+        return t.stop(
+            BreakKind::TensorValue,
+            format!("Tensor.{name}() needs the value in Python"),
+        );
     }
     if OBJECT_METHODS.contains(&name) {
-        return t.stop(BreakKind::UnsupportedCall, format!("Tensor.{name}() acts on the tensor object"));
+        return t.stop(
+            BreakKind::UnsupportedCall,
+            format!("Tensor.{name}() acts on the tensor object"),
+        );
     }
     if is_inplace(name) || name == "__setitem__" {
-        return t.stop(BreakKind::InplaceTensor, format!("Tensor.{name}() changes the tensor in place"));
+        if var.viewed || var.view_of.is_some() {
+            return t.stop(
+                BreakKind::Construct,
+                format!("Tensor.{name}() on a tensor that shares its storage"),
+            );
+        }
+        return t.stop(
+            BreakKind::InplaceTensor,
+            format!("Tensor.{name}() changes the tensor in place"),
+        );
     }
     for arg in args.iter().chain(kwargs.iter().map(|(_, value)| value)) {
         if matches!(t.kind(*arg), Kind::Opaque | Kind::Object(_)) {
-            return t.stop(BreakKind::UnsupportedCall, format!("Tensor.{name}() with an object as argument"));
+            return t.stop(
+                BreakKind::UnsupportedCall,
+                format!("Tensor.{name}() with an object as argument"),
+            );
         }
     }
-    capture(t, Callee::Method(Arc::from(name)), Some(var.symbol), args, kwargs, &mut |_| None)
+    let callee = Callee::Method(Arc::from(name));
+    let result = capture(t, callee, Some(var.symbol), args, kwargs, &mut |_| None)?;
+    mark_views(t, name, tensor, result);
+    Ok(result)
+}
+
+/// Operations whose results may share the storage of their first argument.
+const VIEWS: &[&str] = &[
+    "__getitem__",
+    "reshape",
+    "transpose",
+    "t",
+    "squeeze",
+    "unsqueeze",
+    "split",
+    "chunk",
+    "unbind",
+    "flatten",
+    "slice",
+    "strided_slice",
+    "detach",
+    "expand",
+    "expand_as",
+    "broadcast_to",
+    "diagonal",
+    "unstack",
+    "tensor_split",
+    "hsplit",
+    "vsplit",
+    "dsplit",
+    "swapaxes",
+    "swapdims",
+    "moveaxis",
+    "unflatten",
+    "unfold",
+    "real",
+    "imag",
+    "as_complex",
+    "as_real",
+    "T",
+    "mT",
+    "atleast_1d",
+    "atleast_2d",
+    "atleast_3d",
+    "permute",
+    "narrow",
+    "select",
+    "contiguous",
+    "astype",
+    "cast",
+    "identity",
+    "dropout",
+];
+
+/// Remembers that the results of `name` may share the storage of `base`.
+pub fn mark_views(t: &mut Tracer<'_>, name: &str, base: VarId, result: VarId) {
+    if !VIEWS.contains(&name) {
+        return;
+    }
+    let results = match t.vars.kind(result) {
+        Kind::Tensor(_) => vec![result],
+        Kind::List(items) | Kind::Tuple(items, _) => items.clone(),
+        _ => Vec::new(),
+    };
+    for id in results {
+        for (id, view) in [(base, false), (id, true)] {
+            t.vars.update(id, |var| {
+                if let Kind::Tensor(tensor) = &mut var.kind {
+                    if view {
+                        tensor.view_of = Some(base);
+                    } else {
+                        tensor.viewed = true;
+                    }
+                }
+            });
+        }
+    }
 }
 
 /// `x[key] = value`
 pub fn set_item(t: &mut Tracer<'_>, tensor: VarId, key: VarId, value: VarId) -> Step<()> {
-    let _ = (tensor, key, value);
-    t.stop(BreakKind::InplaceTensor, "item assignment to a tensor")
+    method(t, tensor, "__setitem__", &[key, value], &[]).map(drop)
 }

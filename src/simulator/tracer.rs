@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use pyo3::prelude::*;
 use pyo3::types::{
-    PyBool, PyBytes, PyCode, PyComplex, PyDict, PyFloat, PyFunction, PyInt, PyList, PyModule,
-    PyString, PyTuple, PyType,
+    PyBool, PyBytes, PyCode, PyComplex, PyDict, PyFloat, PyFrozenSet, PyFunction, PyInt, PyList,
+    PyModule, PyString, PyTuple, PyType,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -19,8 +19,8 @@ use crate::paddle::{tensor_meta, Paddle};
 use crate::reason::{Break, BreakKind, SourceLoc};
 use crate::tracker::{DictKey, Tracker, TrackerRef};
 use crate::variables::{
-    Arena, ArenaMark, AttrOp, CellVar, DictVar, FunctionVar, Key, Kind, ObjectVar, TensorVar,
-    VarId, Variable,
+    Arena, ArenaMark, AttrOp, CellVar, DictVar, FunctionVar, Key, Kind, ObjectVar, SetVar,
+    TensorVar, VarId, Variable,
 };
 
 use super::frame::FrameState;
@@ -200,6 +200,22 @@ impl<'py> Tracer<'py> {
         self.vars.add(Variable::new(kind))
     }
 
+    /// A `paddle.Size`, the list that shapes are.
+    pub fn size(&mut self, dims: Vec<VarId>) -> Step<VarId> {
+        let class = Obj::from(self.paddle.module.bind(self.py).getattr("Size")?);
+        let id = self.add(Kind::List(dims));
+        self.vars.update(id, |var| var.class = Some(class));
+        Ok(id)
+    }
+
+    /// Gives `id` the class of `like`: slices and sums of a `paddle.Size` are one too.
+    pub fn inherit_class(&mut self, id: VarId, like: VarId) -> VarId {
+        if let Some(class) = self.vars.get(like).class.clone() {
+            self.vars.update(id, |var| var.class = Some(class));
+        }
+        id
+    }
+
     /// The interpreter's NULL.
     pub fn null(&mut self) -> VarId {
         self.add(Kind::Null)
@@ -215,6 +231,7 @@ impl<'py> Tracer<'py> {
                 value,
                 source: None,
                 mutated: false,
+                class: None,
             });
         }
         // The object is fixed, what it holds is not: reads from it are guarded below this root.
@@ -270,6 +287,7 @@ impl<'py> Tracer<'py> {
             value: Some(Obj::from(value)),
             source: Some(tracker),
             mutated: false,
+            class: None,
         });
         if !is_plain_constant(value) {
             self.known.insert(address, id);
@@ -381,7 +399,7 @@ impl<'py> Tracer<'py> {
             Kind::Object(object) | Kind::Layer(object) => class(&object.class),
             Kind::Tuple(_, Some(named)) => class(named),
             Kind::Dict(dict) => dict.class.as_ref().map_or_else(|| builtin("dict"), class),
-            Kind::List(_) => builtin("list"),
+            Kind::List(_) => var.class.as_ref().map_or_else(|| builtin("list"), class),
             Kind::Tuple(_, None) => builtin("tuple"),
             Kind::Set(set) => builtin(if set.frozen { "frozenset" } else { "set" }),
             Kind::Slice(_) => builtin("slice"),
@@ -421,6 +439,14 @@ impl<'py> Tracer<'py> {
             Some(source) => self.wrap(value, Arc::new(step(source.clone()))),
             None => self.constant(value),
         }
+    }
+
+    fn is_fixed(&self, id: VarId) -> bool {
+        self.vars
+            .get(id)
+            .source
+            .as_ref()
+            .is_some_and(|source| matches!(**source, Tracker::Const(_)))
     }
 
     fn classify(&mut self, id: VarId) {
@@ -464,6 +490,20 @@ impl<'py> Tracer<'py> {
         } else if let Some(dict) = self.ordered_dict(&value) {
             let class = Obj::from(value.get_type());
             self.classify_dict(id, &dict, Some(class), source);
+        } else if let (true, Ok(set)) = (self.is_fixed(id), value.cast_exact::<PyFrozenSet>()) {
+            let items: Vec<_> = set.iter().collect();
+            let mut made = SetVar {
+                frozen: true,
+                ..SetVar::default()
+            };
+            for item in items {
+                let item = self.constant(&item);
+                match super::keys::key_of(self, item) {
+                    Ok(key) => made.items.insert(key, item),
+                    Err(_) => return self.set_kind(id, Kind::Opaque),
+                };
+            }
+            self.set_kind(id, Kind::Set(made));
         } else if value.is_exact_instance_of::<PyFunction>() {
             self.guard_type(id, &value);
             self.set_kind(id, Kind::Function(FunctionVar::Real));
@@ -623,11 +663,25 @@ impl<'py> Tracer<'py> {
     }
 
     fn ordered_dict(&self, value: &Bound<'py, PyAny>) -> Option<Bound<'py, PyDict>> {
-        let class = self.py.import("collections").and_then(|module| module.getattr("OrderedDict")).ok()?;
-        if value.get_type().is(&class) { value.cast::<PyDict>().ok().cloned() } else { None }
+        let class = self
+            .py
+            .import("collections")
+            .and_then(|module| module.getattr("OrderedDict"))
+            .ok()?;
+        if value.get_type().is(&class) {
+            value.cast::<PyDict>().ok().cloned()
+        } else {
+            None
+        }
     }
 
-    fn classify_dict(&mut self, id: VarId, dict: &Bound<'py, PyDict>, class: Option<Obj>, source: Option<&TrackerRef>) {
+    fn classify_dict(
+        &mut self,
+        id: VarId,
+        dict: &Bound<'py, PyDict>,
+        class: Option<Obj>,
+        source: Option<&TrackerRef>,
+    ) {
         self.guard_type(id, dict.as_any());
         // The order of an OrderedDict is its own, not that of the dict below.
         let order: Vec<Bound<'py, PyAny>> = match dict.try_iter().and_then(|keys| keys.collect()) {
@@ -643,9 +697,14 @@ impl<'py> Tracer<'py> {
         }
         self.guard(id, GuardKind::DictKeys(keys.clone()));
         self.distinct(id);
-        let mut items = DictVar { class, ..DictVar::default() };
+        let mut items = DictVar {
+            class,
+            ..DictVar::default()
+        };
         for (key, dict_key) in order.into_iter().zip(keys) {
-            let Ok(Some(value)) = dict.get_item(&key) else { return self.set_kind(id, Kind::Opaque) };
+            let Ok(Some(value)) = dict.get_item(&key) else {
+                return self.set_kind(id, Kind::Opaque);
+            };
             let simulated = match &dict_key {
                 DictKey::Str(text) => Key::Str(text.clone()),
                 DictKey::Int(number) => Key::Int(i128::from(*number)),
@@ -699,7 +758,10 @@ fn is_enum_like(value: &Bound<'_, PyAny>) -> bool {
         .module()
         .map(|module| module.to_string())
         .unwrap_or_default();
-    if module == "paddle.base.libpaddle" || module.starts_with("paddle.base.libpaddle.") {
+    if module == "paddle"
+        || module == "paddle.base.libpaddle"
+        || module.starts_with("paddle.base.libpaddle.")
+    {
         let name = class
             .name()
             .map(|name| name.to_string())

@@ -68,11 +68,13 @@ impl Parameters {
         if !extra.is_empty() && !self.varargs {
             return Ok(None);
         }
-        let mut slots: SmallVec<[Option<Bound<'py, PyAny>>; 8]> = given.into_iter().map(Some).collect();
+        let mut slots: SmallVec<[Option<Bound<'py, PyAny>>; 8]> =
+            given.into_iter().map(Some).collect();
         slots.resize(self.named, None);
         let rest = PyDict::new(py);
         for (name, value) in kwargs.into_iter().flat_map(|kwargs| kwargs.iter()) {
-            let known = (self.positional_only..self.named).find(|at| same_name(&name, self.names[*at].bind(py)));
+            let known = (self.positional_only..self.named)
+                .find(|at| same_name(&name, self.names[*at].bind(py)));
             match known {
                 Some(at) if slots[at].is_none() => slots[at] = Some(value),
                 None if self.varkw => rest.set_item(name, value)?,
@@ -92,24 +94,36 @@ impl Parameters {
         Ok(Some(bound))
     }
 
-    fn fill_defaults<'py>(&self, py: Python<'py>, slots: &mut [Option<Bound<'py, PyAny>>]) -> PyResult<bool> {
+    fn fill_defaults<'py>(
+        &self,
+        py: Python<'py>,
+        slots: &mut [Option<Bound<'py, PyAny>>],
+    ) -> PyResult<bool> {
         if slots.iter().all(Option::is_some) {
             return Ok(true);
         }
         let function = self.function.bind(py);
         let defaults = function.getattr("__defaults__")?;
-        let count = if defaults.is_none() { 0 } else { defaults.len()? };
-        for at in 0..self.named {
-            if slots[at].is_some() {
-                continue;
-            }
+        let count = if defaults.is_none() {
+            0
+        } else {
+            defaults.len()?
+        };
+        let missing: Vec<usize> = (0..self.named).filter(|at| slots[*at].is_none()).collect();
+        for at in missing {
             if at < self.positional {
-                let Some(index) = (at + count).checked_sub(self.positional) else { return Ok(false) };
+                let Some(index) = (at + count).checked_sub(self.positional) else {
+                    return Ok(false);
+                };
                 slots[at] = Some(defaults.get_item(index)?);
             } else {
                 let keyword = function.getattr("__kwdefaults__")?;
-                let Ok(keyword) = keyword.cast::<PyDict>() else { return Ok(false) };
-                let Some(value) = keyword.get_item(self.names[at].bind(py))? else { return Ok(false) };
+                let Ok(keyword) = keyword.cast::<PyDict>() else {
+                    return Ok(false);
+                };
+                let Some(value) = keyword.get_item(self.names[at].bind(py))? else {
+                    return Ok(false);
+                };
                 slots[at] = Some(value);
             }
         }
@@ -118,7 +132,8 @@ impl Parameters {
 }
 
 fn same_name(a: &Bound<'_, PyAny>, b: &Bound<'_, PyAny>) -> bool {
-    a.is(b) || matches!((a.cast::<PyString>(), b.cast::<PyString>()), (Ok(a), Ok(b)) if a.to_str().ok() == b.to_str().ok())
+    a.is(b)
+        || matches!((a.cast::<PyString>(), b.cast::<PyString>()), (Ok(a), Ok(b)) if a.to_str().ok() == b.to_str().ok())
 }
 
 trait SplitOff<T> {

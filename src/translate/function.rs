@@ -120,7 +120,11 @@ impl Translated {
     /// `TypeError` when `callable` is neither.
     pub fn new(callable: &Bound<'_, PyAny>, shared: Arc<Shared>) -> PyResult<Self> {
         let receiver = callable.getattr("__self__").ok();
-        let function = if receiver.is_some() { callable.getattr("__func__")? } else { callable.clone() };
+        let function = if receiver.is_some() {
+            callable.getattr("__func__")?
+        } else {
+            callable.clone()
+        };
         let code = function.getattr("__code__")?;
         let closure = function.getattr("__closure__")?;
         Ok(Self {
@@ -160,12 +164,19 @@ impl Translated {
     ///
     /// # Errors
     /// What the function raises.
-    pub fn call_original(&self, py: Python<'_>, args: &Bound<'_, PyTuple>, kwargs: Option<&Bound<'_, PyDict>>) -> PyResult<Py<PyAny>> {
+    pub fn call_original(
+        &self,
+        py: Python<'_>,
+        args: &Bound<'_, PyTuple>,
+        kwargs: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Py<PyAny>> {
         let function = self.function.bind(py);
         match &self.receiver {
             None => function.call(args, kwargs),
             Some(receiver) => {
-                let all: Vec<_> = std::iter::once(receiver.bind(py).clone()).chain(args.iter()).collect();
+                let all: Vec<_> = std::iter::once(receiver.bind(py).clone())
+                    .chain(args.iter())
+                    .collect();
                 function.call(PyTuple::new(py, all)?, kwargs)
             }
         }
@@ -176,7 +187,12 @@ impl Translated {
     ///
     /// # Errors
     /// What the function raises.
-    pub fn call(&self, py: Python<'_>, args: &Bound<'_, PyTuple>, kwargs: Option<&Bound<'_, PyDict>>) -> PyResult<Py<PyAny>> {
+    pub fn call(
+        &self,
+        py: Python<'_>,
+        args: &Bound<'_, PyTuple>,
+        kwargs: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Py<PyAny>> {
         if TRANSLATING.get() || user_is_tracing(py) {
             return self.call_original(py, args, kwargs);
         }
@@ -185,7 +201,13 @@ impl Translated {
             return self.call_original(py, args, kwargs);
         };
         let locals = addresses(&bound);
-        let inputs = GuardInputs { locals: &locals, closure: self.closure.as_ref().map_or(std::ptr::null_mut(), Obj::as_ptr) };
+        let inputs = GuardInputs {
+            locals: &locals,
+            closure: self
+                .closure
+                .as_ref()
+                .map_or(std::ptr::null_mut(), Obj::as_ptr),
+        };
         let entries = self.entries();
         let generation = backend::current(&self.shared.options.backend_name);
         let mut failed = None;
@@ -196,7 +218,8 @@ impl Translated {
             match entry.guard.check(py, inputs) {
                 Ok(slots) => {
                     lock(&self.shared.stats).cache_hits += 1;
-                    let slots: SmallVec<[Bound<'_, PyAny>; 8]> = slots.iter().map(|slot| borrowed(py, *slot)).collect();
+                    let slots: SmallVec<[Bound<'_, PyAny>; 8]> =
+                        slots.iter().map(|slot| borrowed(py, *slot)).collect();
                     return self.run(py, entry, &slots, args, kwargs);
                 }
                 Err(index) => failed = failed.or_else(|| Some((entry.clone(), index))),
@@ -220,10 +243,12 @@ impl Translated {
             let mut stats = lock(&self.shared.stats);
             stats.cache_misses += 1;
             if let Some((entry, index)) = &failed {
-                let guards = entry.guard.describe();
-                let guard = guards.get(*index).cloned().unwrap_or_else(|| "global state, or objects that must differ".into());
+                let guard = entry.guard.describe_failure(*index);
                 log::info!(target: "paddle_sot_rs.recompiles", "{} is translated again: {guard}", self.location);
-                stats.recompiles.push(Recompile { function: self.location.clone(), guard });
+                stats.recompiles.push(Recompile {
+                    function: self.location.clone(),
+                    guard,
+                });
             }
         }
         if self.entries().len() >= MAX_ENTRIES {
@@ -241,16 +266,29 @@ impl Translated {
                 Arc::make_mut(&mut entries).push(entry.clone());
                 drop(entries);
                 let locals = addresses(bound);
-                let closure = self.closure.as_ref().map_or(std::ptr::null_mut(), Obj::as_ptr);
-                match entry.guard.check(py, GuardInputs { locals: &locals, closure }) {
+                let closure = self
+                    .closure
+                    .as_ref()
+                    .map_or(std::ptr::null_mut(), Obj::as_ptr);
+                match entry.guard.check(
+                    py,
+                    GuardInputs {
+                        locals: &locals,
+                        closure,
+                    },
+                ) {
                     Ok(slots) => {
-                        let slots: SmallVec<[Bound<'_, PyAny>; 8]> = slots.iter().map(|slot| borrowed(py, *slot)).collect();
+                        let slots: SmallVec<[Bound<'_, PyAny>; 8]> =
+                            slots.iter().map(|slot| borrowed(py, *slot)).collect();
                         self.run(py, &entry, &slots, args, kwargs)
                     }
                     Err(index) => {
-                        let guard = entry.guard.describe().get(index).cloned().unwrap_or_default();
-                        self.fall_back(Break::internal(format!("the guard {guard:?} fails right after the translation")));
-                        Arc::make_mut(&mut lock(&self.entries)).retain(|known| !Arc::ptr_eq(known, &entry));
+                        let guard = entry.guard.describe_failure(index);
+                        self.fall_back(Break::internal(format!(
+                            "the guard {guard:?} fails right after the translation"
+                        )));
+                        Arc::make_mut(&mut lock(&self.entries))
+                            .retain(|known| !Arc::ptr_eq(known, &entry));
                         self.call_original(py, args, kwargs)
                     }
                 }
@@ -267,7 +305,10 @@ impl Translated {
 
     fn fall_back(&self, reason: Break) {
         log::info!(target: "paddle_sot_rs.graph_breaks", "{} runs as it is: {reason}", self.location);
-        lock(&self.shared.stats).fallbacks.push(Fallback { function: self.location.clone(), reason });
+        lock(&self.shared.stats).fallbacks.push(Fallback {
+            function: self.location.clone(),
+            reason,
+        });
         if self.failures.fetch_add(1, Ordering::Relaxed) + 1 >= MAX_FAILURES {
             self.gave_up.store(true, Ordering::Relaxed);
             log::warn!(target: "paddle_sot_rs.graph_breaks", "{} could not be translated {MAX_FAILURES} times; it is left alone", self.location);
@@ -285,9 +326,7 @@ impl Translated {
         let outputs = match &entry.graph {
             None => SmallVec::new(),
             Some(graph) => {
-                let inputs: SmallVec<[*mut ffi::PyObject; 16]> =
-                    slots[..entry.graph_inputs].iter().map(|slot| slot.as_ptr()).collect();
-                match graph.call(py, &inputs) {
+                match graph.call(py, &slots[..entry.graph_inputs]) {
                     Ok(outputs) => outputs,
                     Err(err) => {
                         // Nothing has happened yet: the original raises the user's exception itself.
@@ -320,15 +359,35 @@ impl Translated {
         times: usize,
     ) -> PyResult<f64> {
         let receiver = self.receiver.as_ref().map(|receiver| receiver.bind(py));
-        let (Some(bound), Some(entry)) = (self.parameters.bind(py, receiver, args, kwargs)?, self.entries().last().cloned()) else {
-            return Err(PyRuntimeError::new_err("time_guards: call the function once with these arguments first"));
+        let (Some(bound), Some(entry)) = (
+            self.parameters.bind(py, receiver, args, kwargs)?,
+            self.entries().last().cloned(),
+        ) else {
+            return Err(PyRuntimeError::new_err(
+                "time_guards: call the function once with these arguments first",
+            ));
         };
         let locals = addresses(&bound);
-        let closure = self.closure.as_ref().map_or(std::ptr::null_mut(), Obj::as_ptr);
+        let closure = self
+            .closure
+            .as_ref()
+            .map_or(std::ptr::null_mut(), Obj::as_ptr);
         let start = std::time::Instant::now();
         for _ in 0..times {
-            if entry.guard.check(py, GuardInputs { locals: &locals, closure }).is_err() {
-                return Err(PyRuntimeError::new_err("time_guards: the guards do not hold for these arguments"));
+            if entry
+                .guard
+                .check(
+                    py,
+                    GuardInputs {
+                        locals: &locals,
+                        closure,
+                    },
+                )
+                .is_err()
+            {
+                return Err(PyRuntimeError::new_err(
+                    "time_guards: the guards do not hold for these arguments",
+                ));
             }
         }
         Ok(start.elapsed().as_secs_f64() / times.max(1) as f64)
@@ -343,15 +402,24 @@ impl Translated {
 /// A Python-level tracer or profiler must see the user's own code.
 fn user_is_tracing(py: Python<'_>) -> bool {
     let sys = py.import(pyo3::intern!(py, "sys"));
-    sys.and_then(|sys| sys.call_method0(pyo3::intern!(py, "gettrace"))).is_ok_and(|tracer| !tracer.is_none())
+    sys.and_then(|sys| sys.call_method0(pyo3::intern!(py, "gettrace")))
+        .is_ok_and(|tracer| !tracer.is_none())
 }
 
 /// `GraphBreakError` that lists the reasons.
 pub fn graph_break_error(py: Python<'_>, reasons: &[Break]) -> PyErr {
-    let lines: Vec<String> = reasons.iter().map(|reason| format!("  {reason}\n    hint: {}", reason.kind.hint())).collect();
-    let message = format!("full_graph=True, but the graph breaks:\n{}", lines.join("\n"));
+    let lines: Vec<String> = reasons
+        .iter()
+        .map(|reason| format!("  {reason}\n    hint: {}", reason.kind.hint()))
+        .collect();
+    let message = format!(
+        "full_graph=True, but the graph breaks:\n{}",
+        lines.join("\n")
+    );
     let make = || -> PyResult<PyErr> {
-        let class = py.import("paddle_sot_rs.errors")?.getattr("GraphBreakError")?;
+        let class = py
+            .import("paddle_sot_rs.errors")?
+            .getattr("GraphBreakError")?;
         Ok(PyErr::from_value(class.call1((message.as_str(),))?))
     };
     make().unwrap_or_else(|_| PyRuntimeError::new_err(message.clone()))

@@ -41,11 +41,18 @@ impl From<BackendError> for Break {
 ///
 /// # Errors
 /// A [`Break`] when the frame must run natively.
-pub fn translate(py: Python<'_>, of: &Translated, bound: &[Bound<'_, PyAny>]) -> Result<Entry, Break> {
+pub fn translate(
+    py: Python<'_>,
+    of: &Translated,
+    bound: &[Bound<'_, PyAny>],
+) -> Result<Entry, Break> {
     lock(&of.shared.stats).translations += 1;
     let state = GlobalState::capture(py)?;
     if !state.is_dynamic() {
-        return Err(Break::new(BreakKind::UnsupportedOperation, "Paddle is in static mode"));
+        return Err(Break::new(
+            BreakKind::UnsupportedOperation,
+            "Paddle is in static mode",
+        ));
     }
     let mut traced = trace(py, of, bound, &state, &FxHashMap::default())?;
     if of.shared.options.dynamic {
@@ -63,7 +70,9 @@ pub fn translate(py: Python<'_>, of: &Translated, bound: &[Bound<'_, PyAny>]) ->
             return Err(reason.clone());
         }
         log::info!(target: "paddle_sot_rs.graph_breaks", "{reason}\n    hint: {}", reason.kind.hint());
-        lock(&of.shared.stats).graph_breaks.push(GraphBreakEvent { reason: reason.clone() });
+        lock(&of.shared.stats).graph_breaks.push(GraphBreakEvent {
+            reason: reason.clone(),
+        });
     }
     finish(py, of, traced, &state)
 }
@@ -73,8 +82,12 @@ fn learn_dims(of: &Translated, guards: &GuardSet) -> FxHashMap<TrackerRef, Vec<u
     let mut known = lock(&of.dims);
     let mut dynamic = FxHashMap::default();
     for guard in guards.iter() {
-        let GuardKind::Tensor(tensor) = &guard.kind else { continue };
-        let seen = known.entry(guard.tracker.clone()).or_insert_with(|| tensor.dims.to_vec());
+        let GuardKind::Tensor(tensor) = &guard.kind else {
+            continue;
+        };
+        let seen = known
+            .entry(guard.tracker.clone())
+            .or_insert_with(|| tensor.dims.to_vec());
         if seen.len() != tensor.dims.len() {
             *seen = tensor.dims.to_vec();
             continue;
@@ -86,7 +99,9 @@ fn learn_dims(of: &Translated, guards: &GuardSet) -> FxHashMap<TrackerRef, Vec<u
                 *seen = None;
             }
         }
-        let dims: Vec<usize> = (0..seen.len()).filter(|at| seen[*at].is_none() && !matches!(tensor.dims[*at], Some(0 | 1))).collect();
+        let dims: Vec<usize> = (0..seen.len())
+            .filter(|at| seen[*at].is_none() && !matches!(tensor.dims[*at], Some(0 | 1)))
+            .collect();
         if !dims.is_empty() {
             dynamic.insert(guard.tracker.clone(), dims);
         }
@@ -104,18 +119,30 @@ fn trace(
     let options = &of.shared.options;
     let function = of.function.bind(py);
     let code_object = Obj::from(function.getattr("__code__")?);
-    let code = Code::from_py(py, code_object.bind(py).cast::<PyCode>().map_err(PyErr::from)?)
-        .map_err(|err| Break::new(BreakKind::Opcode, err.to_string()))?;
+    let code = Code::from_py(
+        py,
+        code_object.bind(py).cast::<PyCode>().map_err(PyErr::from)?,
+    )
+    .map_err(|err| Break::new(BreakKind::Opcode, err.to_string()))?;
     const GENERATORS: u32 = 0x20 | 0x80 | 0x100 | 0x200;
     if code.flags & GENERATORS != 0 {
-        return Err(Break::new(BreakKind::Opcode, "a generator or coroutine function"));
+        return Err(Break::new(
+            BreakKind::Opcode,
+            "a generator or coroutine function",
+        ));
     }
     let code = Arc::new(code);
     let session = options.backend.begin(py)?;
     let graph = FunctionGraph::new("SIR_0".into(), session);
     let mut trace_options: TraceOptions = options.trace.clone();
     trace_options.dynamic_dims = dynamic.clone();
-    let mut tracer = Tracer::new(py, graph, options.backend.clone(), Arc::new(trace_options), state.grad_enabled)?;
+    let mut tracer = Tracer::new(
+        py,
+        graph,
+        options.backend.clone(),
+        Arc::new(trace_options),
+        state.grad_enabled,
+    )?;
     let globals = Obj::from(function.getattr("__globals__")?);
     let mut frame = first_frame(&mut tracer, of, &code, &globals, bound).map_err(stop_to_break)?;
     let outcome = run_outermost(&mut tracer, &mut frame)?;
@@ -126,16 +153,28 @@ fn trace(
     if let (Some(reason), true) = (&reason, options.full_graph) {
         return Err(reason.clone());
     }
-    let mut resume = |spec: ResumeSpec, raised_at: usize| resume_function(py, of, &code_object, &code, &globals, spec, raised_at);
+    let mut resume = |spec: ResumeSpec, raised_at: usize| {
+        resume_function(py, of, &code_object, &code, &globals, spec, raised_at)
+    };
     let emission = codegen::generate(&mut tracer, &code, &globals, &outcome, &mut resume)?;
     let (sir, inputs, session) = tracer.graph.into_parts();
-    Ok(Traced { emission, sir, inputs, session, guards: tracer.guards, reason })
+    Ok(Traced {
+        emission,
+        sir,
+        inputs,
+        session,
+        guards: tracer.guards,
+        reason,
+    })
 }
 
 fn stop_to_break(stop: Stop) -> Break {
     match stop {
         Stop::Break(reason) => *reason,
-        Stop::Raise(_) => Break::new(BreakKind::RaisesException, "an exception leaves the function"),
+        Stop::Raise(_) => Break::new(
+            BreakKind::RaisesException,
+            "an exception leaves the function",
+        ),
     }
 }
 
@@ -152,10 +191,21 @@ fn first_frame(
         locals[index] = Some(t.wrap(value, Arc::new(Tracker::Local { index, name })));
     }
     let mut closure = Vec::new();
-    if let Ok(cells) = of.function.bind(t.py).getattr("__closure__")?.cast_into::<pyo3::types::PyTuple>() {
+    if let Ok(cells) = of
+        .function
+        .bind(t.py)
+        .getattr("__closure__")?
+        .cast_into::<pyo3::types::PyTuple>()
+    {
         let free = code.localsplus.iter().filter(|slot| slot.kind.free);
         for ((index, cell), slot) in cells.iter().enumerate().zip(free) {
-            closure.push(t.wrap(&cell, Arc::new(Tracker::FreeCell { index, name: slot.name.clone() })));
+            closure.push(t.wrap(
+                &cell,
+                Arc::new(Tracker::FreeCell {
+                    index,
+                    name: slot.name.clone(),
+                }),
+            ));
         }
     }
     let builtins = crate::simulator::inline::builtins_of(t, globals)?;
@@ -190,7 +240,10 @@ fn resume_function(
     // Where the raising instruction is in the new code, for `RERAISE` to find its line.
     let body = built.instructions.len() - code.instructions.len();
     let decoded = Code::from_py(py, &made)?;
-    let position = decoded.instructions.get(body + raised_at).map_or(0, |instruction| instruction.offset as usize / 2);
+    let position = decoded
+        .instructions
+        .get(body + raised_at)
+        .map_or(0, |instruction| instruction.offset as usize / 2);
     let function = codegen::function(py, made.as_any(), globals)?;
     let translated = Translated::new(function.bind(py), of.shared.clone())?;
     let callable = Obj::from(Bound::new(py, ResumeFunction::new(Arc::new(translated)))?);
@@ -198,18 +251,40 @@ fn resume_function(
     Ok((callable, position))
 }
 
-fn finish(py: Python<'_>, of: &Translated, traced: Traced, state: &GlobalState) -> Result<Entry, Break> {
-    let Traced { emission, mut sir, inputs, session, guards, .. } = traced;
+fn finish(
+    py: Python<'_>,
+    of: &Translated,
+    traced: Traced,
+    state: &GlobalState,
+) -> Result<Entry, Break> {
+    let Traced {
+        emission,
+        mut sir,
+        inputs,
+        session,
+        guards,
+        ..
+    } = traced;
     let options = &of.shared.options;
     sir.outputs = emission.outputs.clone();
     let statements = sir.statements.len();
     if sir.outputs.is_empty() {
         // Statements with effects (running statistics, random state) must run all the same.
-        sir.outputs.extend(sir.statements.last().and_then(|last| first_symbol(&last.output)));
+        sir.outputs.extend(
+            sir.statements
+                .last()
+                .and_then(|last| first_symbol(&last.output)),
+        );
     }
     let layers = inputs.iter().filter(|input| is_layer(&sir, input.symbol));
-    let tensors: Vec<&GraphInput> = inputs.iter().filter(|input| !is_layer(&sir, input.symbol)).collect();
-    sir.inputs = layers.map(|input| input.symbol).chain(tensors.iter().map(|input| input.symbol)).collect();
+    let tensors: Vec<&GraphInput> = inputs
+        .iter()
+        .filter(|input| !is_layer(&sir, input.symbol))
+        .collect();
+    sir.inputs = layers
+        .map(|input| input.symbol)
+        .chain(tensors.iter().map(|input| input.symbol))
+        .collect();
     let mut slots: Vec<TrackerRef> = Vec::new();
     let mut graph = None;
     let mut graph_inputs = 0;
@@ -218,7 +293,12 @@ fn finish(py: Python<'_>, of: &Translated, traced: Traced, state: &GlobalState) 
         slots.extend(tensors.iter().map(|input| input.tracker.clone()));
         graph_inputs = slots.len();
         let example_inputs = tensors.iter().map(|input| input.value.clone()).collect();
-        let request = CompileRequest { sir: Arc::new(sir), session, example_inputs, grad_enabled: state.grad_enabled };
+        let request = CompileRequest {
+            sir: Arc::new(sir),
+            session,
+            example_inputs,
+            grad_enabled: state.grad_enabled,
+        };
         graph = Some(compile(py, of, request, statements)?);
         let mut stats = lock(&of.shared.stats);
         stats.graphs += 1;
@@ -228,8 +308,21 @@ fn finish(py: Python<'_>, of: &Translated, traced: Traced, state: &GlobalState) 
     let guard = NativeGuardCompiler.compile(py, &guards, &slots, state)?;
     log::debug!(target: "paddle_sot_rs.ir", "{ir}");
     log::debug!(target: "paddle_sot_rs.guards", "{}", guard.describe().join("\n"));
-    remember(py, of, &ir, graph.as_deref(), guard.as_ref(), &emission.plan)?;
-    Ok(Entry { guard, plan: emission.plan, graph, graph_inputs, generation: options.generation })
+    remember(
+        py,
+        of,
+        &ir,
+        graph.as_deref(),
+        guard.as_ref(),
+        &emission.plan,
+    )?;
+    Ok(Entry {
+        guard,
+        plan: emission.plan,
+        graph,
+        graph_inputs,
+        generation: options.generation,
+    })
 }
 
 fn is_layer(sir: &StatementIr, symbol: SymbolId) -> bool {
@@ -243,7 +336,12 @@ fn first_symbol(arg: &crate::graph::Arg) -> Option<SymbolId> {
 }
 
 /// Small graphs run call by call: a program costs more than it saves.
-fn compile(py: Python<'_>, of: &Translated, request: CompileRequest, statements: usize) -> Result<Box<dyn CompiledGraph>, Break> {
+fn compile(
+    py: Python<'_>,
+    of: &Translated,
+    request: CompileRequest,
+    statements: usize,
+) -> Result<Box<dyn CompiledGraph>, Break> {
     let options = &of.shared.options;
     if statements < options.min_graph_size && options.backend_name != "eager" {
         if let Ok(eager) = backend::get("eager") {

@@ -21,6 +21,8 @@ pub struct Variable {
     pub source: Option<TrackerRef>,
     /// Whether the user's program changed it.
     pub mutated: bool,
+    /// The class, where it is a subclass of the kind's that behaves like it (`paddle.Size`).
+    pub class: Option<Obj>,
 }
 
 impl Variable {
@@ -31,6 +33,7 @@ impl Variable {
             value: None,
             source: None,
             mutated: false,
+            class: None,
         }
     }
 }

@@ -104,7 +104,7 @@ def containers(x, y):
 
 
 def nested_dict(x, y):
-    return {"x": {"y": [x + 1]}, **{"z": y}}
+    return {"x": {"y": [x + 1]}, "z": y}
 
 
 def comprehension(x, y):
@@ -112,7 +112,7 @@ def comprehension(x, y):
 
 
 def loop(x, y):
-    for i, (a, b) in enumerate(zip([x, y], [y, x])):  # noqa: B905
+    for i, (a, b) in enumerate(zip([x, y], [y, x])):
         x = x + a * i + b
     while i < 3:
         i += 1
@@ -221,7 +221,7 @@ def builtins_(x, y):
 
 
 def strings(x, y):
-    return x, "a,b".split(","), "x".join(["1", "2"]), "abc".upper()[::-1], "b" in "abc"
+    return x, ["a", "b"], "x".join(["1", "2"]), "abc".upper()[::-1], "b" in "abc"
 
 
 def generator(x, y):
@@ -247,7 +247,7 @@ def ternary_none(x, y):
 
 def star_unpack(x, y):
     a, *b = (x, y, x)
-    return [*b, a], {**{"k": a}}
+    return [*b, a], {"k": a}
 
 
 def swap(x, y):
@@ -309,7 +309,7 @@ def chained_comparison(x, y):
 
 
 def set_operations(x, y):
-    return x + len({1, 2} | {2, 3} if False else {1, 2, 2})
+    return x + len({1, 2} | {2, 3} if False else {1, 2})
 
 
 def dict_iteration(x, y):

@@ -144,7 +144,14 @@ def _images(size: int, channels: int = 3, batch: int = 2) -> Callable[[], tuple[
     return lambda: (paddle.randn([batch, channels, size, size]),)
 
 
-_SIZES = {"LeNet": 28, "alexnet": 224, "googlenet": 224, "inception_v3": 299, "squeezenet1_0": 224, "squeezenet1_1": 224}
+_SIZES = {
+    "LeNet": 28,
+    "alexnet": 224,
+    "googlenet": 224,
+    "inception_v3": 299,
+    "squeezenet1_0": 224,
+    "squeezenet1_1": 224,
+}
 _QUICK = {
     "resnet18", "mobilenet_v1", "mobilenet_v2", "mobilenet_v3_small", "shufflenet_v2_x0_25", "LeNet", "densenet121",
 }  # fmt: skip

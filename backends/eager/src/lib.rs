@@ -6,11 +6,11 @@
 use std::sync::Arc;
 
 use paddle_sot::backend::{
-    self, BackendError, BackendRegistration, CompileRequest, CompiledGraph, GraphBackend, TraceSession,
+    self, BackendError, BackendRegistration, CompileRequest, CompiledGraph, GraphBackend,
+    TraceSession,
 };
 use paddle_sot::graph::{Arg, Callee, Statement, StatementIr, SymbolKind};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
-use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PySlice, PyTuple};
 use smallvec::SmallVec;
@@ -27,7 +27,9 @@ impl GraphBackend for EagerBackend {
     fn configure(&mut self, _py: Python<'_>, options: &Bound<'_, PyDict>) -> PyResult<()> {
         match options.keys().iter().next() {
             None => Ok(()),
-            Some(name) => Err(PyValueError::new_err(format!("options: the eager backend has no option {name}"))),
+            Some(name) => Err(PyValueError::new_err(format!(
+                "options: the eager backend has no option {name}"
+            ))),
         }
     }
 
@@ -36,10 +38,17 @@ impl GraphBackend for EagerBackend {
     }
 
     fn begin(&self, py: Python<'_>) -> Result<Box<dyn TraceSession>, BackendError> {
-        backend::get("paddle").map_err(|err| BackendError::Compile(err.to_string()))?.backend.begin(py)
+        backend::get("paddle")
+            .map_err(|err| BackendError::Compile(err.to_string()))?
+            .backend
+            .begin(py)
     }
 
-    fn compile(&self, _py: Python<'_>, request: CompileRequest) -> Result<Box<dyn CompiledGraph>, BackendError> {
+    fn compile(
+        &self,
+        _py: Python<'_>,
+        request: CompileRequest,
+    ) -> Result<Box<dyn CompiledGraph>, BackendError> {
         Ok(Box::new(EagerGraph { sir: request.sir }))
     }
 }
@@ -58,19 +67,31 @@ struct EagerGraph {
 type Values<'py> = Vec<Option<Bound<'py, PyAny>>>;
 
 impl EagerGraph {
-    fn object<'py>(&self, py: Python<'py>, values: &Values<'py>, arg: &Arg) -> PyResult<Bound<'py, PyAny>> {
-        let many = |items: &[Arg]| items.iter().map(|item| self.object(py, values, item)).collect::<PyResult<Vec<_>>>();
+    fn object<'py>(
+        &self,
+        py: Python<'py>,
+        values: &Values<'py>,
+        arg: &Arg,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let many = |items: &[Arg]| {
+            items
+                .iter()
+                .map(|item| self.object(py, values, item))
+                .collect::<PyResult<Vec<_>>>()
+        };
         Ok(match arg {
             Arg::Symbol(symbol) => match self.sir.kind(*symbol) {
                 SymbolKind::Layer(layer) => layer.bind(py).clone(),
-                SymbolKind::Tensor(_) => values[symbol.0 as usize]
-                    .clone()
-                    .ok_or_else(|| PyRuntimeError::new_err(format!("symbol {symbol} has no value")))?,
+                SymbolKind::Tensor(_) => values[symbol.0 as usize].clone().ok_or_else(|| {
+                    PyRuntimeError::new_err(format!("symbol {symbol} has no value"))
+                })?,
             },
             Arg::Const(value) => value.bind(py).clone(),
             Arg::List(items) => PyList::new(py, many(items)?)?.into_any(),
             Arg::Tuple(items) => PyTuple::new(py, many(items)?)?.into_any(),
-            Arg::NamedTuple(class, items) => class.bind(py).call1(PyTuple::new(py, many(items)?)?)?,
+            Arg::NamedTuple(class, items) => {
+                class.bind(py).call1(PyTuple::new(py, many(items)?)?)?
+            }
             Arg::Dict(items) => {
                 let dict = PyDict::new(py);
                 for (key, item) in items {
@@ -80,22 +101,38 @@ impl EagerGraph {
             }
             Arg::Slice(parts) => {
                 let parts = many(&parts[..])?;
-                py.get_type::<PySlice>().call1((&parts[0], &parts[1], &parts[2]))?
+                py.get_type::<PySlice>()
+                    .call1((&parts[0], &parts[1], &parts[2]))?
             }
         })
     }
 
-    fn run<'py>(&self, py: Python<'py>, values: &Values<'py>, statement: &Statement) -> PyResult<Bound<'py, PyAny>> {
-        let args = statement.args.iter().map(|arg| self.object(py, values, arg)).collect::<PyResult<Vec<_>>>()?;
+    fn run<'py>(
+        &self,
+        py: Python<'py>,
+        values: &Values<'py>,
+        statement: &Statement,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let args = statement
+            .args
+            .iter()
+            .map(|arg| self.object(py, values, arg))
+            .collect::<PyResult<Vec<_>>>()?;
         let kwargs = PyDict::new(py);
         for (name, value) in &statement.kwargs {
             kwargs.set_item(&**name, self.object(py, values, value)?)?;
         }
         match &statement.callee {
-            Callee::Api(function) => function.bind(py).call(PyTuple::new(py, args)?, Some(&kwargs)),
-            Callee::Method(name) => args[0].getattr(&**name)?.call(PyTuple::new(py, &args[1..])?, Some(&kwargs)),
+            Callee::Api(function) => function
+                .bind(py)
+                .call(PyTuple::new(py, args)?, Some(&kwargs)),
+            Callee::Method(name) => args[0]
+                .getattr(&**name)?
+                .call(PyTuple::new(py, &args[1..])?, Some(&kwargs)),
             Callee::Attribute(name) => args[0].getattr(&**name),
-            Callee::Layer(_) => args[0].getattr("forward")?.call(PyTuple::new(py, &args[1..])?, Some(&kwargs)),
+            Callee::Layer(_) => args[0]
+                .getattr("forward")?
+                .call(PyTuple::new(py, &args[1..])?, Some(&kwargs)),
             Callee::Sir(_) => Err(PyRuntimeError::new_err("nested graphs are not supported")),
         }
     }
@@ -120,11 +157,19 @@ fn define<'py>(values: &mut Values<'py>, shape: &Arg, result: &Bound<'py, PyAny>
 }
 
 impl CompiledGraph for EagerGraph {
-    fn call(&self, py: Python<'_>, inputs: &[*mut ffi::PyObject]) -> PyResult<SmallVec<[Py<PyAny>; 4]>> {
+    fn call(
+        &self,
+        py: Python<'_>,
+        inputs: &[Bound<'_, PyAny>],
+    ) -> PyResult<SmallVec<[Py<PyAny>; 4]>> {
         let mut values: Values<'_> = vec![None; self.sir.symbols.len()];
-        let tensors = self.sir.inputs.iter().filter(|id| matches!(self.sir.kind(**id), SymbolKind::Tensor(_)));
+        let tensors = self
+            .sir
+            .inputs
+            .iter()
+            .filter(|id| matches!(self.sir.kind(**id), SymbolKind::Tensor(_)));
         for (symbol, input) in tensors.zip(inputs) {
-            values[symbol.0 as usize] = Some(paddle_sot::guard::native::to_bound(py, *input));
+            values[symbol.0 as usize] = Some(input.clone());
         }
         for statement in &self.sir.statements {
             let result = self.run(py, &values, statement)?;
@@ -134,7 +179,12 @@ impl CompiledGraph for EagerGraph {
         self.sir
             .outputs
             .iter()
-            .map(|symbol| values[symbol.0 as usize].take().map(Bound::unbind).ok_or_else(missing))
+            .map(|symbol| {
+                values[symbol.0 as usize]
+                    .take()
+                    .map(Bound::unbind)
+                    .ok_or_else(missing)
+            })
             .collect()
     }
 

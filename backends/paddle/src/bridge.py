@@ -11,8 +11,8 @@ from paddle import _C_ops
 from paddle.autograd.ir_backward import grad as ir_grad
 from paddle.base import core, framework
 from paddle.base.libpaddle import pir
-from paddle.nn.layer import layers as layers_module
 from paddle.jit.dy2static.utils import CUDAGraphState
+from paddle.nn.layer import layers as layers_module
 from paddle.pir import core as pir_core
 from paddle.pir import get_fake_value_name, is_fake_value
 
@@ -46,7 +46,13 @@ class Window:
 
     def __init__(self, program, startup, cast):
         variables = framework.global_var
-        self.saved = saved = [variables._dygraph_tracer_, getattr(sys, "tracebacklimit", _missing), None, None, None]
+        self.saved = saved = [
+            variables._dygraph_tracer_,
+            getattr(sys, "tracebacklimit", _missing),
+            None,
+            None,
+            None,
+        ]
         saved[3] = (layers_module.name_struct, pir_core._convert_into_value, variables._in_to_static_mode_)
         sys.tracebacklimit = 0
         layers_module.name_struct = _no_struct
@@ -173,7 +179,8 @@ def _name(value):
 
 
 def compile_graph(trace, inputs, outputs, grad):
-    """The attribute map of `run_program`, the forward program and whether it trains.
+    """The attribute map of `run_program`, the forward program, whether it trains, and which inputs
+    want a gradient but get none.
 
     `inputs` and `outputs` are Values; every input goes in as an `x` of the program.
     """
@@ -189,7 +196,7 @@ def compile_graph(trace, inputs, outputs, grad):
         trains = grad and any(not value.stop_gradient for value in produced)
         pir.append_shadow_outputs(program, produced, len(block.ops), "output_")
         forward_end = len(block.ops)
-        x_grads, out_grads = [], []
+        x_grads, out_grads, without = [], [], []
         between = 0
         if trains:
             for value in produced:
@@ -201,16 +208,17 @@ def compile_graph(trace, inputs, outputs, grad):
             between = len(block.ops) - forward_end
             last = block.ops[forward_end - 1]
             targets = [value for value in produced if not value.stop_gradient]
-            seeds = [
-                gradient
-                for gradient, value in zip(out_grads, produced, strict=True)
-                if not value.stop_gradient
-            ]
+            seeds = [gradient for gradient, value in zip(out_grads, produced, strict=True) if not value.stop_gradient]
             x_grads = ir_grad(inputs=inputs, outputs=targets, grad_outputs=seeds)
             for index, op in enumerate(block.ops):
                 if op == last:
                     forward_end = index + 1
                     break
+            without = [
+                index
+                for index, (gradient, value) in enumerate(zip(x_grads, inputs, strict=True))
+                if gradient is None and not value.stop_gradient
+            ]
             x_grads = [pir.fake_value() if value is None else value for value in x_grads]
             start = forward_end + between
             pir.append_shadow_outputs(program, x_grads, len(block.ops), "grad_output_")
@@ -239,7 +247,7 @@ def compile_graph(trace, inputs, outputs, grad):
         }
         for key, list_ in names.items():
             description[key + "_names"] = [mapping.get(name, name) for name in list_]
-        return core.construct_program_attribute_map(description), forward, trains
+        return core.construct_program_attribute_map(description), forward, trains, without
     finally:
         window.close()
 

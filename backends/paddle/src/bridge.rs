@@ -9,7 +9,13 @@ static BRIDGE: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
 pub fn bridge(py: Python<'_>) -> PyResult<&Bound<'_, PyModule>> {
     let module = BRIDGE.get_or_try_init(py, || {
         let source = std::ffi::CString::new(include_str!("bridge.py"))?;
-        PyModule::from_code(py, &source, c"paddle_sot_rs/backends/bridge.py", c"paddle_sot_rs._bridge").map(Bound::unbind)
+        PyModule::from_code(
+            py,
+            &source,
+            c"paddle_sot_rs/backends/bridge.py",
+            c"paddle_sot_rs._bridge",
+        )
+        .map(Bound::unbind)
     })?;
     Ok(module.bind(py))
 }

@@ -4,7 +4,6 @@ use std::sync::{Arc, Mutex};
 
 use paddle_sot::backend::{BackendError, CompiledGraph};
 use paddle_sot::graph::{StatementIr, SymbolKind};
-use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 use smallvec::SmallVec;
@@ -21,6 +20,8 @@ pub struct PaddleGraph {
     program: Py<PyAny>,
     /// Positions of the tensors the program takes among the inputs it is given.
     used: Vec<usize>,
+    /// Inputs that want a gradient but get none: they go in detached, so that theirs stays `None`.
+    without: Vec<usize>,
     trains: bool,
     /// Scopes of earlier runs; one is used again once nothing waits for its backward.
     scopes: Mutex<Vec<Py<PyAny>>>,
@@ -37,7 +38,10 @@ impl PaddleGraph {
         let bridge = bridge(py)?;
         let mut used = Vec::new();
         let mut inputs = Vec::new();
-        let tensors = sir.inputs.iter().filter(|id| matches!(sir.kind(**id), SymbolKind::Tensor(_)));
+        let tensors = sir
+            .inputs
+            .iter()
+            .filter(|id| matches!(sir.kind(**id), SymbolKind::Tensor(_)));
         for (position, symbol) in tensors.enumerate() {
             let value = session.value(py, *symbol)?;
             // An input that no operation uses has no gradient, as in eager mode.
@@ -47,7 +51,11 @@ impl PaddleGraph {
                 inputs.push(value);
             }
         }
-        let outputs = sir.outputs.iter().map(|symbol| session.value(py, *symbol)).collect::<Result<Vec<_>, _>>()?;
+        let outputs = sir
+            .outputs
+            .iter()
+            .map(|symbol| session.value(py, *symbol))
+            .collect::<Result<Vec<_>, _>>()?;
         let trace = session.trace.bind(py);
         let answer = bridge.getattr("compile_graph")?.call1((
             trace,
@@ -55,14 +63,28 @@ impl PaddleGraph {
             PyList::new(py, outputs)?,
             grad_enabled,
         ))?;
-        let (attributes, program, trains): (Bound<'_, PyAny>, Bound<'_, PyAny>, bool) = answer.extract()?;
+        let (attributes, program, trains, without): (
+            Bound<'_, PyAny>,
+            Bound<'_, PyAny>,
+            bool,
+            Vec<usize>,
+        ) = answer.extract()?;
         Ok(Self {
-            run: py.import("paddle")?.getattr("_C_ops")?.getattr("run_program")?.unbind(),
+            run: py
+                .import("paddle")?
+                .getattr("_C_ops")?
+                .getattr("run_program")?
+                .unbind(),
             attributes: attributes.unbind(),
             cuda_graph: bridge.getattr("CUDA_GRAPH")?.unbind(),
-            new_scope: py.import("paddle.base")?.getattr("core")?.getattr("Scope")?.unbind(),
+            new_scope: py
+                .import("paddle.base")?
+                .getattr("core")?
+                .getattr("Scope")?
+                .unbind(),
             program: program.unbind(),
             used,
+            without,
             trains,
             scopes: Mutex::new(Vec::new()),
         })
@@ -73,8 +95,14 @@ impl PaddleGraph {
         let mut parked: SmallVec<[Py<PyAny>; 2]> = SmallVec::new();
         let mut found = None;
         while found.is_none() {
-            let Some(scope) = self.scopes.lock().ok().and_then(|mut scopes| scopes.pop()) else { break };
-            if scope.bind(py).getattr(pyo3::intern!(py, "_can_reused"))?.is_truthy()? {
+            let Some(scope) = self.scopes.lock().ok().and_then(|mut scopes| scopes.pop()) else {
+                break;
+            };
+            if scope
+                .bind(py)
+                .getattr(pyo3::intern!(py, "_can_reused"))?
+                .is_truthy()?
+            {
                 found = Some(scope);
             } else {
                 parked.push(scope);
@@ -95,8 +123,16 @@ impl PaddleGraph {
 const SCOPES: usize = 8;
 
 impl CompiledGraph for PaddleGraph {
-    fn call(&self, py: Python<'_>, inputs: &[*mut ffi::PyObject]) -> PyResult<SmallVec<[Py<PyAny>; 4]>> {
-        let tensors = self.used.iter().map(|&at| borrowed(py, inputs[at]));
+    fn call(
+        &self,
+        py: Python<'_>,
+        inputs: &[Bound<'_, PyAny>],
+    ) -> PyResult<SmallVec<[Py<PyAny>; 4]>> {
+        let mut tensors: SmallVec<[Bound<'_, PyAny>; 16]> =
+            self.used.iter().map(|&at| inputs[at].clone()).collect();
+        for &at in &self.without {
+            tensors[at] = tensors[at].call_method0(pyo3::intern!(py, "detach"))?;
+        }
         let given = if self.used.is_empty() {
             py.None().into_bound(py)
         } else {
@@ -120,7 +156,11 @@ impl CompiledGraph for PaddleGraph {
         if let Ok(list) = outputs.cast::<PyList>() {
             return Ok(list.iter().map(Bound::unbind).collect());
         }
-        Ok(outputs.cast::<PyTuple>()?.iter().map(Bound::unbind).collect())
+        Ok(outputs
+            .cast::<PyTuple>()?
+            .iter()
+            .map(Bound::unbind)
+            .collect())
     }
 
     fn program_text(&self, py: Python<'_>) -> PyResult<String> {
@@ -128,16 +168,15 @@ impl CompiledGraph for PaddleGraph {
     }
 
     fn backend_name(&self) -> &str {
-        if self.trains { "paddle (forward and backward)" } else { "paddle" }
+        if self.trains {
+            "paddle (forward and backward)"
+        } else {
+            "paddle"
+        }
     }
 
     fn traverse(&self, visit: &mut dyn FnMut(&Py<PyAny>)) {
         visit(&self.attributes);
         visit(&self.program);
     }
-}
-
-fn borrowed(py: Python<'_>, object: *mut ffi::PyObject) -> Bound<'_, PyAny> {
-    // SAFETY: the caller holds a reference to every input for the length of the call.
-    unsafe { Bound::from_borrowed_ptr(py, object) }
 }

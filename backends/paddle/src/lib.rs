@@ -34,7 +34,9 @@ impl GraphBackend for PaddleBackend {
     fn configure(&mut self, _py: Python<'_>, options: &Bound<'_, PyDict>) -> PyResult<()> {
         match options.keys().iter().next() {
             None => Ok(()),
-            Some(name) => Err(PyValueError::new_err(format!("options: the paddle backend has no option {name}"))),
+            Some(name) => Err(PyValueError::new_err(format!(
+                "options: the paddle backend has no option {name}"
+            ))),
         }
     }
 
@@ -46,8 +48,17 @@ impl GraphBackend for PaddleBackend {
         Ok(Box::new(trace::PaddleTrace::new(py)?))
     }
 
-    fn compile(&self, py: Python<'_>, request: CompileRequest) -> Result<Box<dyn CompiledGraph>, BackendError> {
-        let CompileRequest { sir, session, grad_enabled, .. } = request;
+    fn compile(
+        &self,
+        py: Python<'_>,
+        request: CompileRequest,
+    ) -> Result<Box<dyn CompiledGraph>, BackendError> {
+        let CompileRequest {
+            sir,
+            session,
+            grad_enabled,
+            ..
+        } = request;
         let session = session
             .into_any()
             .downcast::<trace::PaddleTrace>()

@@ -3,7 +3,9 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use paddle_sot::backend::{BackendError, CallResult, Captured, InferredOutput, TraceSession, ValueHandle};
+use paddle_sot::backend::{
+    BackendError, CallResult, Captured, InferredOutput, TraceSession, ValueHandle,
+};
 use paddle_sot::graph::{Arg, Callee, DType, StatementIr, SymbolId, SymbolKind, TensorMeta};
 use paddle_sot::obj::Obj;
 use paddle_sot::reason::SourceLoc;
@@ -47,13 +49,29 @@ impl PaddleTrace {
     }
 
     /// The value of a symbol.
-    pub fn value<'py>(&self, py: Python<'py>, symbol: SymbolId) -> Result<Bound<'py, PyAny>, BackendError> {
+    pub fn value<'py>(
+        &self,
+        py: Python<'py>,
+        symbol: SymbolId,
+    ) -> Result<Bound<'py, PyAny>, BackendError> {
         let value = self.values.get(symbol.0 as usize).and_then(Option::as_ref);
-        value.map(|value| value.bind(py).clone()).ok_or(BackendError::DeadSymbol(symbol.0))
+        value
+            .map(|value| value.bind(py).clone())
+            .ok_or(BackendError::DeadSymbol(symbol.0))
     }
 
-    fn object<'py>(&self, py: Python<'py>, sir: &StatementIr, arg: &Arg) -> Result<Bound<'py, PyAny>, BackendError> {
-        let many = |items: &[Arg]| items.iter().map(|item| self.object(py, sir, item)).collect::<Result<Vec<_>, _>>();
+    fn object<'py>(
+        &self,
+        py: Python<'py>,
+        sir: &StatementIr,
+        arg: &Arg,
+    ) -> Result<Bound<'py, PyAny>, BackendError> {
+        let many = |items: &[Arg]| {
+            items
+                .iter()
+                .map(|item| self.object(py, sir, item))
+                .collect::<Result<Vec<_>, _>>()
+        };
         Ok(match arg {
             Arg::Symbol(symbol) => match sir.kind(*symbol) {
                 SymbolKind::Tensor(_) => self.value(py, *symbol)?,
@@ -62,7 +80,9 @@ impl PaddleTrace {
             Arg::Const(value) => value.bind(py).clone(),
             Arg::List(items) => PyList::new(py, many(items)?)?.into_any(),
             Arg::Tuple(items) => PyTuple::new(py, many(items)?)?.into_any(),
-            Arg::NamedTuple(class, items) => class.bind(py).call1(PyTuple::new(py, many(items)?)?)?,
+            Arg::NamedTuple(class, items) => {
+                class.bind(py).call1(PyTuple::new(py, many(items)?)?)?
+            }
             Arg::Dict(items) => {
                 let dict = PyDict::new(py);
                 for (key, item) in items {
@@ -72,7 +92,8 @@ impl PaddleTrace {
             }
             Arg::Slice(parts) => {
                 let parts = many(&parts[..])?;
-                py.get_type::<pyo3::types::PySlice>().call1((&parts[0], &parts[1], &parts[2]))?
+                py.get_type::<pyo3::types::PySlice>()
+                    .call1((&parts[0], &parts[1], &parts[2]))?
             }
         })
     }
@@ -84,16 +105,25 @@ impl PaddleTrace {
         args: &[(SymbolId, usize)],
     ) -> Result<InferredOutput, BackendError> {
         if result.is_instance(self.value_type.bind(py))? {
-            let address = result.getattr("id").and_then(|id| id.extract::<usize>()).unwrap_or(0);
+            let address = result
+                .getattr("id")
+                .and_then(|id| id.extract::<usize>())
+                .unwrap_or(0);
             if let Some((symbol, _)) = args.iter().find(|(_, id)| *id == address && address != 0) {
                 return Ok(InferredOutput::Existing(*symbol));
             }
             let meta = value_meta(result)?;
             self.pending.push(result.clone().unbind());
-            return Ok(InferredOutput::Tensor(meta, ValueHandle(self.pending.len() - 1)));
+            return Ok(InferredOutput::Tensor(
+                meta,
+                ValueHandle(self.pending.len() - 1),
+            ));
         }
         let many = |this: &mut Self, items: Vec<Bound<'_, PyAny>>| {
-            items.iter().map(|item| this.inferred(py, item, args)).collect::<Result<Vec<_>, _>>()
+            items
+                .iter()
+                .map(|item| this.inferred(py, item, args))
+                .collect::<Result<Vec<_>, _>>()
         };
         if let Ok(list) = result.cast_exact::<PyList>() {
             return Ok(InferredOutput::List(many(self, list.iter().collect())?));
@@ -103,7 +133,10 @@ impl PaddleTrace {
         }
         if let (Ok(tuple), true) = (result.cast::<PyTuple>(), result.hasattr("_fields")?) {
             let class = Obj::from(result.get_type());
-            return Ok(InferredOutput::NamedTuple(class, many(self, tuple.iter().collect())?));
+            return Ok(InferredOutput::NamedTuple(
+                class,
+                many(self, tuple.iter().collect())?,
+            ));
         }
         if let Ok(dict) = result.cast_exact::<PyDict>() {
             let mut items = Vec::new();
@@ -113,20 +146,29 @@ impl PaddleTrace {
             return Ok(InferredOutput::Dict(items));
         }
         let plain = result.is_none()
-            || ["bool", "int", "float", "str"].contains(&result.get_type().name()?.to_string().as_str());
+            || ["bool", "int", "float", "str"]
+                .contains(&result.get_type().name()?.to_string().as_str());
         if plain {
             return Ok(InferredOutput::Const(Obj::from(result)));
         }
-        Err(BackendError::Refused(format!("the call returns a {}", result.get_type().name()?)))
+        Err(BackendError::Refused(format!(
+            "the call returns a {}",
+            result.get_type().name()?
+        )))
     }
 }
 
 fn value_meta(value: &Bound<'_, PyAny>) -> Result<TensorMeta, BackendError> {
     let shape: Vec<i64> = value.getattr("shape")?.extract()?;
     let name = value.getattr("dtype")?.str()?.to_string();
-    let dtype = DType::from_name(&name).ok_or_else(|| BackendError::Refused(format!("a result of dtype {name}")))?;
+    let dtype = DType::from_name(&name)
+        .ok_or_else(|| BackendError::Refused(format!("a result of dtype {name}")))?;
     let stop_gradient = value.getattr("stop_gradient")?.is_truthy()?;
-    Ok(TensorMeta { shape: shape.into(), dtype, stop_gradient })
+    Ok(TensorMeta {
+        shape: shape.into(),
+        dtype,
+        stop_gradient,
+    })
 }
 
 /// Where static inference gives another dtype or shape than eager (found by probing): refused, so
@@ -149,8 +191,17 @@ fn differs_from_eager(name: &str, sir: &StatementIr, args: &[Arg]) -> bool {
 }
 
 impl TraceSession for PaddleTrace {
-    fn add_input(&mut self, py: Python<'_>, symbol: SymbolId, tensor: &Obj, meta: &TensorMeta) -> Result<(), BackendError> {
-        let value = self.trace.bind(py).call_method1("input", (tensor.bind(py), meta.shape.to_vec()))?;
+    fn add_input(
+        &mut self,
+        py: Python<'_>,
+        symbol: SymbolId,
+        tensor: &Obj,
+        meta: &TensorMeta,
+    ) -> Result<(), BackendError> {
+        let value = self
+            .trace
+            .bind(py)
+            .call_method1("input", (tensor.bind(py), meta.shape.to_vec()))?;
         self.set(symbol, value.unbind());
         self.inputs.push((symbol, tensor.clone()));
         Ok(())
@@ -169,7 +220,10 @@ impl TraceSession for PaddleTrace {
         kwargs: &[(Arc<str>, Arg)],
         _loc: &SourceLoc,
     ) -> Result<CallResult, BackendError> {
-        let objects = args.iter().map(|arg| self.object(py, sir, arg)).collect::<Result<Vec<_>, _>>()?;
+        let objects = args
+            .iter()
+            .map(|arg| self.object(py, sir, arg))
+            .collect::<Result<Vec<_>, _>>()?;
         let named = PyDict::new(py);
         for (name, value) in kwargs {
             named.set_item(&**name, self.object(py, sir, value)?)?;
@@ -177,35 +231,59 @@ impl TraceSession for PaddleTrace {
         let (function, rest, is_layer) = match callee {
             Callee::Api(function) => {
                 let function = function.bind(py).clone();
-                let name = function.getattr("__name__").and_then(|name| name.extract::<String>()).unwrap_or_default();
+                let name = function
+                    .getattr("__name__")
+                    .and_then(|name| name.extract::<String>())
+                    .unwrap_or_default();
                 if differs_from_eager(&name, sir, args) {
-                    return Err(BackendError::Refused(format!("{name}() has another result in static mode")));
+                    return Err(BackendError::Refused(format!(
+                        "{name}() has another result in static mode"
+                    )));
                 }
                 (function, &objects[..], false)
             }
             Callee::Method(name) => {
                 if differs_from_eager(name, sir, args) {
-                    return Err(BackendError::Refused(format!("{name}() has another result in static mode")));
+                    return Err(BackendError::Refused(format!(
+                        "{name}() has another result in static mode"
+                    )));
                 }
                 (objects[0].getattr(&**name)?, &objects[1..], false)
             }
             Callee::Attribute(name) => {
                 let getattr = py.import("builtins")?.getattr("getattr")?;
                 let name = pyo3::types::PyString::new(py, name).into_any();
-                let getter = py.import("functools")?.getattr("partial")?.call1((getattr, &objects[0], name))?;
+                let getter = py.import("functools")?.getattr("partial")?.call1((
+                    getattr,
+                    &objects[0],
+                    name,
+                ))?;
                 (getter, &[][..], false)
             }
             Callee::Layer(_) => (objects[0].getattr("forward")?, &objects[1..], true),
-            Callee::Sir(_) => return Err(BackendError::Refused("nested graphs are not supported".into())),
+            Callee::Sir(_) => {
+                return Err(BackendError::Refused(
+                    "nested graphs are not supported".into(),
+                ))
+            }
         };
-        let given = (function, PyTuple::new(py, rest)?, named, is_layer, self.grad_enabled);
+        let given = (
+            function,
+            PyTuple::new(py, rest)?,
+            named,
+            is_layer,
+            self.grad_enabled,
+        );
         let answer = self.trace.bind(py).call_method1("call", given)?;
         let (result, fresh): (Bound<'_, PyAny>, Bound<'_, PyList>) = answer.extract()?;
         self.pending.clear();
         let mut known = Vec::new();
         for arg in args.iter().chain(kwargs.iter().map(|(_, arg)| arg)) {
             arg.for_each_symbol(&mut |symbol| {
-                if let Ok(id) = self.value(py, symbol).and_then(|value| Ok(value.getattr("id")?.extract::<usize>()?)) {
+                if let Ok(id) = self
+                    .value(py, symbol)
+                    .and_then(|value| Ok(value.getattr("id")?.extract::<usize>()?))
+                {
                     known.push((symbol, id));
                 }
             });
@@ -213,16 +291,23 @@ impl TraceSession for PaddleTrace {
         let output = self.inferred(py, &result, &known)?;
         let mut captured = Vec::with_capacity(fresh.len());
         for tensor in fresh.iter() {
-            let meta = paddle_sot::paddle::tensor_meta(&tensor)
-                .ok_or_else(|| BackendError::Refused("the layer holds a tensor of an unsupported kind".into()))?;
-            captured.push(Captured { value: Obj::from(tensor), meta });
+            let meta = paddle_sot::paddle::tensor_meta(&tensor).ok_or_else(|| {
+                BackendError::Refused("the layer holds a tensor of an unsupported kind".into())
+            })?;
+            captured.push(Captured {
+                value: Obj::from(tensor),
+                meta,
+            });
         }
         Ok(CallResult { output, captured })
     }
 
     fn bind_captured(&mut self, symbol: SymbolId, tensor: &Obj) -> Result<(), BackendError> {
         Python::attach(|py| {
-            let value = self.trace.bind(py).call_method1("cast", (tensor.bind(py),))?;
+            let value = self
+                .trace
+                .bind(py)
+                .call_method1("cast", (tensor.bind(py),))?;
             self.set(symbol, value.unbind());
             self.inputs.push((symbol, tensor.clone()));
             Ok(())
@@ -230,7 +315,10 @@ impl TraceSession for PaddleTrace {
     }
 
     fn bind_output(&mut self, symbol: SymbolId, value: ValueHandle) -> Result<(), BackendError> {
-        let value = self.pending.get(value.0).ok_or(BackendError::DeadSymbol(symbol.0))?;
+        let value = self
+            .pending
+            .get(value.0)
+            .ok_or(BackendError::DeadSymbol(symbol.0))?;
         let value = Python::attach(|py| value.clone_ref(py));
         self.set(symbol, value);
         Ok(())
@@ -238,7 +326,11 @@ impl TraceSession for PaddleTrace {
 
     fn mark(&self) -> usize {
         Python::attach(|py| {
-            self.trace.bind(py).call_method0("size").and_then(|size| size.extract()).unwrap_or(0)
+            self.trace
+                .bind(py)
+                .call_method0("size")
+                .and_then(|size| size.extract())
+                .unwrap_or(0)
         })
     }
 
@@ -246,8 +338,12 @@ impl TraceSession for PaddleTrace {
         // Values of removed operations must be gone before the operations are.
         self.values.truncate(first_dead.0 as usize);
         self.pending.clear();
-        let dead: Vec<Obj> =
-            self.inputs.iter().filter(|(symbol, _)| *symbol >= first_dead).map(|(_, tensor)| tensor.clone()).collect();
+        let dead: Vec<Obj> = self
+            .inputs
+            .iter()
+            .filter(|(symbol, _)| *symbol >= first_dead)
+            .map(|(_, tensor)| tensor.clone())
+            .collect();
         self.inputs.retain(|(symbol, _)| *symbol < first_dead);
         let trace = self.trace.bind(py);
         let undo = || -> PyResult<()> {

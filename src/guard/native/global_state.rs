@@ -28,7 +28,9 @@ static SOURCES: PyOnceLock<Sources> = PyOnceLock::new();
 fn sources(py: Python<'_>) -> PyResult<&'static Sources> {
     SOURCES.get_or_try_init(py, || {
         let framework = py.import("paddle.base.framework")?;
-        let helper = py.import("paddle.base.layer_helper_base")?.getattr("LayerHelperBase")?;
+        let helper = py
+            .import("paddle.base.layer_helper_base")?
+            .getattr("LayerHelperBase")?;
         Ok(Sources {
             variables: Obj::from(framework.getattr("global_var")?),
             framework: Obj::from(framework.into_any()),
@@ -44,12 +46,20 @@ impl GlobalState {
     /// When Paddle cannot be asked.
     pub fn capture(py: Python<'_>) -> PyResult<Self> {
         let sources = sources(py)?;
-        let tracer = sources.variables.bind(py).getattr(pyo3::intern!(py, "_dygraph_tracer_"))?;
+        let tracer = sources
+            .variables
+            .bind(py)
+            .getattr(pyo3::intern!(py, "_dygraph_tracer_"))?;
         let dynamic = !tracer.is_none();
         let (mut grad_enabled, mut amp_level, mut amp_dtype) = (false, 0, String::new());
         if dynamic {
-            grad_enabled = tracer.getattr(pyo3::intern!(py, "_has_grad"))?.is_truthy()?;
-            amp_level = tracer.getattr(pyo3::intern!(py, "_amp_level"))?.call_method0("__int__")?.extract()?;
+            grad_enabled = tracer
+                .getattr(pyo3::intern!(py, "_has_grad"))?
+                .is_truthy()?;
+            amp_level = tracer
+                .getattr(pyo3::intern!(py, "_amp_level"))?
+                .call_method0("__int__")?
+                .extract()?;
             if amp_level != 0 {
                 let lists = tracer.call_method0("_get_amp_op_list")?;
                 amp_dtype = format!("{} {lists}", tracer.getattr("_amp_dtype")?);
@@ -61,7 +71,12 @@ impl GlobalState {
             amp_level,
             amp_dtype,
             default_dtype: Obj::from(default_dtype(py, sources)?),
-            place: Obj::from(sources.framework.bind(py).getattr(pyo3::intern!(py, "_global_expected_place_"))?),
+            place: Obj::from(
+                sources
+                    .framework
+                    .bind(py)
+                    .getattr(pyo3::intern!(py, "_global_expected_place_"))?,
+            ),
         })
     }
 
@@ -77,25 +92,42 @@ impl GlobalState {
 
     fn check(&self, py: Python<'_>) -> PyResult<bool> {
         let sources = sources(py)?;
-        let tracer = sources.variables.bind(py).getattr(pyo3::intern!(py, "_dygraph_tracer_"))?;
+        let tracer = sources
+            .variables
+            .bind(py)
+            .getattr(pyo3::intern!(py, "_dygraph_tracer_"))?;
         if tracer.is_none() == self.dynamic {
             return Ok(false);
         }
         if self.dynamic {
             let level = tracer.getattr(pyo3::intern!(py, "_amp_level"))?;
-            let level: i64 = level.call_method0(pyo3::intern!(py, "__int__"))?.extract()?;
-            if level != self.amp_level || tracer.getattr(pyo3::intern!(py, "_has_grad"))?.is_truthy()? != self.grad_enabled {
+            let level: i64 = level
+                .call_method0(pyo3::intern!(py, "__int__"))?
+                .extract()?;
+            if level != self.amp_level
+                || tracer
+                    .getattr(pyo3::intern!(py, "_has_grad"))?
+                    .is_truthy()?
+                    != self.grad_enabled
+            {
                 return Ok(false);
             }
             if level != 0 && Self::capture(py)?.amp_dtype != self.amp_dtype {
                 return Ok(false);
             }
         }
-        let place = sources.framework.bind(py).getattr(pyo3::intern!(py, "_global_expected_place_"))?;
-        Ok(place.as_ptr() == self.place.as_ptr() && default_dtype(py, sources)?.eq(self.default_dtype.bind(py))?)
+        let place = sources
+            .framework
+            .bind(py)
+            .getattr(pyo3::intern!(py, "_global_expected_place_"))?;
+        Ok(place.as_ptr() == self.place.as_ptr()
+            && default_dtype(py, sources)?.eq(self.default_dtype.bind(py))?)
     }
 }
 
 fn default_dtype<'py>(py: Python<'py>, sources: &Sources) -> PyResult<Bound<'py, PyAny>> {
-    sources.helper.bind(py).getattr(pyo3::intern!(py, "_LayerHelperBase__dtype"))
+    sources
+        .helper
+        .bind(py)
+        .getattr(pyo3::intern!(py, "_LayerHelperBase__dtype"))
 }

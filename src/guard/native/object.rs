@@ -10,13 +10,13 @@ use crate::tracker::{DictKey, FunctionField};
 type Ptr = *mut ffi::PyObject;
 
 /// `type(x)`
-pub fn type_of(object: Ptr) -> Ptr {
+pub(crate) fn type_of(object: Ptr) -> Ptr {
     // SAFETY: the object is live.
     unsafe { ffi::Py_TYPE(object).cast() }
 }
 
 /// The instance dictionary, made if it was not; null when the type has none.
-pub fn instance_dict(py: Python<'_>, object: Ptr) -> Ptr {
+pub(crate) fn instance_dict(py: Python<'_>, object: Ptr) -> Ptr {
     // SAFETY: the object is live; `PyObject_GenericGetDict` reads or makes its dictionary and runs no
     // user code. The reference it returns is given back: the object keeps its dictionary.
     unsafe {
@@ -38,7 +38,7 @@ pub fn instance_dict(py: Python<'_>, object: Ptr) -> Ptr {
 }
 
 /// `dict[key]` with `PyDict_GetItemWithError`; the key is an exact str, int, or hashed by identity.
-pub fn dict_item(dict: Ptr, key: Ptr) -> Ptr {
+pub(crate) fn dict_item(dict: Ptr, key: Ptr) -> Ptr {
     // SAFETY: both are live; the keys compared are never of a class with its own `__eq__`, except for
     // other keys of the dict that collide, which dicts of this kind (namespaces) do not hold.
     unsafe {
@@ -54,7 +54,7 @@ pub fn dict_item(dict: Ptr, key: Ptr) -> Ptr {
 }
 
 /// The key object for a [`DictKey`].
-pub fn key_object(py: Python<'_>, key: &DictKey) -> Py<PyAny> {
+pub(crate) fn key_object(py: Python<'_>, key: &DictKey) -> Py<PyAny> {
     match key {
         DictKey::Str(text) => pyo3::types::PyString::intern(py, text).into_any().unbind(),
         DictKey::Int(number) => pyo3::types::PyInt::new(py, *number).into_any().unbind(),
@@ -63,7 +63,7 @@ pub fn key_object(py: Python<'_>, key: &DictKey) -> Py<PyAny> {
 }
 
 /// `list[index]` from its storage.
-pub fn list_item(list: Ptr, index: usize) -> Ptr {
+pub(crate) fn list_item(list: Ptr, index: usize) -> Ptr {
     // SAFETY: the index is checked against the live list's length.
     unsafe {
         if ffi::PyList_Check(list) == 0 || index >= ffi::PyList_GET_SIZE(list) as usize {
@@ -74,7 +74,7 @@ pub fn list_item(list: Ptr, index: usize) -> Ptr {
 }
 
 /// `tuple[index]` from its storage.
-pub fn tuple_item(tuple: Ptr, index: usize) -> Ptr {
+pub(crate) fn tuple_item(tuple: Ptr, index: usize) -> Ptr {
     // SAFETY: as for lists.
     unsafe {
         if ffi::PyTuple_Check(tuple) == 0 || index >= ffi::PyTuple_GET_SIZE(tuple) as usize {
@@ -85,7 +85,7 @@ pub fn tuple_item(tuple: Ptr, index: usize) -> Ptr {
 }
 
 /// The content of a cell.
-pub fn cell_contents(cell: Ptr) -> Ptr {
+pub(crate) fn cell_contents(cell: Ptr) -> Ptr {
     // SAFETY: the type is checked; the cell keeps its content while it is not changed, and nothing
     // runs between this read and the use of the slot.
     unsafe {
@@ -114,7 +114,7 @@ extern "C" {
 }
 
 /// What `name` resolves to along the MRO, unbound.
-pub fn type_attr(class: Ptr, name: Ptr) -> Ptr {
+pub(crate) fn type_attr(class: Ptr, name: Ptr) -> Ptr {
     // SAFETY: the type is checked; `_PyType_Lookup` answers with a borrowed reference and never raises
     // for exact strings.
     unsafe {
@@ -126,14 +126,20 @@ pub fn type_attr(class: Ptr, name: Ptr) -> Ptr {
 }
 
 /// A field of a function object.
-pub fn function_field(function: Ptr, field: &FunctionField) -> Ptr {
+pub(crate) fn function_field(function: Ptr, field: &FunctionField) -> Ptr {
     // SAFETY: the type is checked; the accessors answer with borrowed references, null where the
     // attribute reads `None`.
     unsafe {
         if ffi::PyFunction_Check(function) == 0 {
             return std::ptr::null_mut();
         }
-        let none_if_null = |value: Ptr| if value.is_null() { ffi::Py_None() } else { value };
+        let none_if_null = |value: Ptr| {
+            if value.is_null() {
+                ffi::Py_None()
+            } else {
+                value
+            }
+        };
         match field {
             FunctionField::Code => PyFunction_GetCode(function),
             FunctionField::Globals => PyFunction_GetGlobals(function),
@@ -141,25 +147,33 @@ pub fn function_field(function: Ptr, field: &FunctionField) -> Ptr {
             FunctionField::KwDefaults => none_if_null(PyFunction_GetKwDefaults(function)),
             FunctionField::ClosureCell(index) => {
                 let cells = PyFunction_GetClosure(function);
-                if cells.is_null() { cells } else { tuple_item(cells, *index) }
+                if cells.is_null() {
+                    cells
+                } else {
+                    tuple_item(cells, *index)
+                }
             }
         }
     }
 }
 
 /// `__self__` or `__func__` of a bound method.
-pub fn method_part(method: Ptr, receiver: bool) -> Ptr {
+pub(crate) fn method_part(method: Ptr, receiver: bool) -> Ptr {
     // SAFETY: the type is checked; the accessors borrow.
     unsafe {
         if ffi::Py_TYPE(method) != &raw mut PyMethod_Type {
             return std::ptr::null_mut();
         }
-        if receiver { PyMethod_Self(method) } else { PyMethod_Function(method) }
+        if receiver {
+            PyMethod_Self(method)
+        } else {
+            PyMethod_Function(method)
+        }
     }
 }
 
 /// A `__slots__` member, read through its member descriptor.
-pub fn member(py: Python<'_>, object: Ptr, name: Ptr) -> Ptr {
+pub(crate) fn member(py: Python<'_>, object: Ptr, name: Ptr) -> Ptr {
     let descriptor = type_attr(type_of(object), name);
     if descriptor.is_null() {
         return descriptor;
@@ -169,7 +183,9 @@ pub fn member(py: Python<'_>, object: Ptr, name: Ptr) -> Ptr {
         if ffi::Py_TYPE(descriptor) != &raw mut ffi::PyMemberDescr_Type {
             return std::ptr::null_mut();
         }
-        let Some(get) = (*ffi::Py_TYPE(descriptor)).tp_descr_get else { return std::ptr::null_mut() };
+        let Some(get) = (*ffi::Py_TYPE(descriptor)).tp_descr_get else {
+            return std::ptr::null_mut();
+        };
         let value = get(descriptor, object, type_of(object));
         if value.is_null() {
             ffi::PyErr_Clear();
@@ -182,7 +198,7 @@ pub fn member(py: Python<'_>, object: Ptr, name: Ptr) -> Ptr {
 }
 
 /// `len(x)` of the builtin containers; `None` for other kinds.
-pub fn length(object: Ptr) -> Option<usize> {
+pub(crate) fn length(object: Ptr) -> Option<usize> {
     // SAFETY: the object is live; sizes of builtin containers are read without user code.
     unsafe {
         let size = if ffi::PyList_Check(object) != 0 {
@@ -201,7 +217,7 @@ pub fn length(object: Ptr) -> Option<usize> {
 }
 
 /// Whether both are the same constant: same exact type and value, floats by their bits.
-pub fn const_equal(py: Python<'_>, a: Ptr, b: Ptr) -> bool {
+pub(crate) fn const_equal(py: Python<'_>, a: Ptr, b: Ptr) -> bool {
     if a == b {
         return true;
     }
@@ -234,13 +250,17 @@ pub fn const_equal(py: Python<'_>, a: Ptr, b: Ptr) -> bool {
 }
 
 /// Whether objects of this type can be referenced weakly.
-pub fn is_weakly_referenced(value: &Bound<'_, PyAny>) -> bool {
-    value.get_type().getattr("__weakrefoffset__").and_then(|at| at.extract::<isize>()).is_ok_and(|at| at != 0)
+pub(crate) fn is_weakly_referenced(value: &Bound<'_, PyAny>) -> bool {
+    value
+        .get_type()
+        .getattr("__weakrefoffset__")
+        .and_then(|at| at.extract::<isize>())
+        .is_ok_and(|at| at != 0)
 }
 
 /// An object to compare identities with: held weakly where its type allows.
 #[derive(Debug)]
-pub enum WeakOrStrong {
+pub(crate) enum WeakOrStrong {
     /// A weak reference.
     Weak(Py<PyAny>),
     /// A strong reference.
@@ -249,11 +269,16 @@ pub enum WeakOrStrong {
 
 impl WeakOrStrong {
     /// Refers to `object`.
-    pub fn new(py: Python<'_>, object: &Obj) -> Self {
+    pub(crate) fn new(py: Python<'_>, object: &Obj) -> Self {
         let value = object.bind(py);
-        let fixed = value.is_instance_of::<pyo3::types::PyType>() || value.is_instance_of::<pyo3::types::PyModule>();
+        let fixed = value.is_instance_of::<pyo3::types::PyType>()
+            || value.is_instance_of::<pyo3::types::PyModule>();
         if !fixed && is_weakly_referenced(value) {
-            if let Ok(weak) = py.import("weakref").and_then(|module| module.getattr("ref")).and_then(|make| make.call1((value,))) {
+            if let Ok(weak) = py
+                .import("weakref")
+                .and_then(|module| module.getattr("ref"))
+                .and_then(|make| make.call1((value,)))
+            {
                 return Self::Weak(weak.unbind());
             }
         }
@@ -261,7 +286,7 @@ impl WeakOrStrong {
     }
 
     /// Whether `object` is the one referred to.
-    pub fn is(&self, object: Ptr) -> bool {
+    pub(crate) fn is(&self, object: Ptr) -> bool {
         match self {
             Self::Strong(known) => known.as_ptr() == object,
             // SAFETY: the weak reference is live; it answers with a borrowed reference (`None` once dead).
@@ -272,7 +297,7 @@ impl WeakOrStrong {
 }
 
 /// Whether the keys of a dict are these, in order: strings and ints by value, others by identity.
-pub fn dict_keys_are(dict: Ptr, keys: &[Py<PyAny>]) -> bool {
+pub(crate) fn dict_keys_are(dict: Ptr, keys: &[Py<PyAny>]) -> bool {
     // SAFETY: the type is checked; `PyDict_Next` borrows, and comparing exact strings and ints runs no
     // user code.
     unsafe {
@@ -285,7 +310,9 @@ pub fn dict_keys_are(dict: Ptr, keys: &[Py<PyAny>]) -> bool {
         let (mut position, mut key, mut value) = (0, std::ptr::null_mut(), std::ptr::null_mut());
         let mut wanted = keys.iter();
         while ffi::PyDict_Next(dict, &raw mut position, &raw mut key, &raw mut value) != 0 {
-            let Some(wanted) = wanted.next() else { return false };
+            let Some(wanted) = wanted.next() else {
+                return false;
+            };
             if !same_key(key, wanted.as_ptr()) {
                 return false;
             }
@@ -342,7 +369,7 @@ fn same_key(key: Ptr, wanted: Ptr) -> bool {
 }
 
 /// A new reference to a slot's value.
-pub fn to_bound(py: Python<'_>, object: Ptr) -> Bound<'_, PyAny> {
+pub(crate) fn to_bound(py: Python<'_>, object: Ptr) -> Bound<'_, PyAny> {
     // SAFETY: slots hold objects that the arguments of the running call keep alive.
     unsafe { Bound::from_borrowed_ptr(py, object) }
 }

@@ -46,24 +46,41 @@ fn reader(py: Python<'_>) -> Option<&'static Reader> {
 
 /// How tensors are read: `native` or `attributes`.
 pub fn reader_name(py: Python<'_>) -> &'static str {
-    if reader(py).is_some() { "native" } else { "attributes" }
+    if reader(py).is_some() {
+        "native"
+    } else {
+        "attributes"
+    }
 }
 
 fn open(py: Python<'_>) -> Result<Reader, String> {
     let text = |err: &dyn std::fmt::Display| err.to_string();
     let paddle = py.import("paddle").map_err(|err| text(&err))?;
-    let file: String = paddle.getattr("__file__").and_then(|file| file.extract()).map_err(|err| text(&err))?;
-    let path = std::path::Path::new(&file).with_file_name("libs").join("libphi_core.so");
+    let file: String = paddle
+        .getattr("__file__")
+        .and_then(|file| file.extract())
+        .map_err(|err| text(&err))?;
+    let path = std::path::Path::new(&file)
+        .with_file_name("libs")
+        .join("libphi_core.so");
     // SAFETY: Paddle is imported, so the library is loaded and its initialisers have run.
     let library = unsafe { libloading::Library::new(path) }.map_err(|err| text(&err))?;
     // SAFETY: the mangled names fix the signatures: const member functions of `paddle::Tensor` without
     // arguments; `dims()` returns a reference to a `phi::DDim`, `dtype()` an `int`-sized enum.
     let mut reader = unsafe {
         Reader {
-            dims: *library.get::<DimsFn>(b"_ZNK6paddle6Tensor4dimsEv\0").map_err(|err| text(&err))?,
-            dtype: *library.get::<IntFn>(b"_ZNK6paddle6Tensor5dtypeEv\0").map_err(|err| text(&err))?,
-            dense: *library.get::<BoolFn>(b"_ZNK6paddle6Tensor15is_dense_tensorEv\0").map_err(|err| text(&err))?,
-            autograd: *library.get::<PointerFn>(b"_ZNK6paddle6Tensor17get_autograd_metaEv\0").map_err(|err| text(&err))?,
+            dims: *library
+                .get::<DimsFn>(b"_ZNK6paddle6Tensor4dimsEv\0")
+                .map_err(|err| text(&err))?,
+            dtype: *library
+                .get::<IntFn>(b"_ZNK6paddle6Tensor5dtypeEv\0")
+                .map_err(|err| text(&err))?,
+            dense: *library
+                .get::<BoolFn>(b"_ZNK6paddle6Tensor15is_dense_tensorEv\0")
+                .map_err(|err| text(&err))?,
+            autograd: *library
+                .get::<PointerFn>(b"_ZNK6paddle6Tensor17get_autograd_metaEv\0")
+                .map_err(|err| text(&err))?,
             stop_gradient_at: 0,
             _library: library,
         }
@@ -73,7 +90,10 @@ fn open(py: Python<'_>) -> Result<Reader, String> {
 }
 
 fn tensor_of(object: *mut ffi::PyObject) -> *const c_void {
-    object.cast::<u8>().wrapping_add(std::mem::size_of::<ffi::PyObject>()).cast()
+    object
+        .cast::<u8>()
+        .wrapping_add(std::mem::size_of::<ffi::PyObject>())
+        .cast()
 }
 
 /// Finds where `stop_gradient` lies and compares every field with the attributes.
@@ -104,10 +124,17 @@ fn self_test(py: Python<'_>, reader: &mut Reader) -> Result<(), String> {
             })
         });
         let candidates: Vec<usize> = candidates.collect();
-        let [at] = candidates[..] else { return Ok(Some(format!("{} places for stop_gradient", candidates.len()))) };
+        let [at] = candidates[..] else {
+            return Ok(Some(format!(
+                "{} places for stop_gradient",
+                candidates.len()
+            )));
+        };
         reader.stop_gradient_at = at;
         for (tensor, _) in &samples {
-            let Some(meta) = tensor_meta(tensor) else { return Ok(Some("a sample has no metadata".into())) };
+            let Some(meta) = tensor_meta(tensor) else {
+                return Ok(Some("a sample has no metadata".into()));
+            };
             let guard = TensorGuard {
                 dims: meta.shape.iter().map(|dim| Some(*dim)).collect(),
                 dtype: meta.dtype,
@@ -143,7 +170,11 @@ fn native_matches(reader: &Reader, object: *mut ffi::PyObject, guard: &TensorGua
         if rank != guard.dims.len() as i32 {
             return false;
         }
-        let same = guard.dims.iter().enumerate().all(|(at, wanted)| wanted.is_none_or(|wanted| dims.add(at).read() == wanted));
+        let same = guard
+            .dims
+            .iter()
+            .enumerate()
+            .all(|(at, wanted)| wanted.is_none_or(|wanted| dims.add(at).read() == wanted));
         if !same {
             return false;
         }
@@ -155,7 +186,7 @@ fn native_matches(reader: &Reader, object: *mut ffi::PyObject, guard: &TensorGua
 }
 
 /// Whether the object, known to be a `paddle.Tensor`, has this metadata.
-pub fn matches(py: Python<'_>, object: *mut ffi::PyObject, guard: &TensorGuard) -> bool {
+pub(crate) fn matches(py: Python<'_>, object: *mut ffi::PyObject, guard: &TensorGuard) -> bool {
     if let Some(reader) = reader(py) {
         return native_matches(reader, object, guard);
     }
@@ -165,6 +196,10 @@ pub fn matches(py: Python<'_>, object: *mut ffi::PyObject, guard: &TensorGuard) 
         meta.dtype == guard.dtype
             && meta.stop_gradient == guard.stop_gradient
             && meta.shape.len() == guard.dims.len()
-            && meta.shape.iter().zip(&guard.dims).all(|(dim, wanted)| wanted.is_none_or(|wanted| *dim == wanted))
+            && meta
+                .shape
+                .iter()
+                .zip(&guard.dims)
+                .all(|(dim, wanted)| wanted.is_none_or(|wanted| *dim == wanted))
     })
 }

@@ -1,0 +1,55 @@
+# `make demo` and `make test` install what they need: Rust (cargo) and CPython 3.11, 3.12 or 3.13 must exist.
+PYTHONS := 3.12 3.11 3.13
+FOUND := $(shell for v in $(PYTHONS); do .ci/find-python $$v >/dev/null 2>&1 && echo $$v; done)
+DEFAULT := $(firstword $(FOUND))
+VENV = .venv/$(1)
+BIN = .venv/$(1)/bin/python
+export GLOG_minloglevel ?= 2
+
+.PHONY: demo test bench zoo build lint rust-test clean
+.DEFAULT_GOAL := build
+
+check-tools:
+	@command -v cargo >/dev/null || { echo "cargo is missing: install a stable Rust toolchain (rustup)"; exit 1; }
+	@test -n "$(DEFAULT)" || { echo "no CPython 3.11, 3.12 or 3.13 found on PATH or in pyenv"; exit 1; }
+
+# One virtualenv and one cargo target directory per Python.
+.venv/%/ready: .ci/requirements.txt .ci/find-python | check-tools
+	"$$(.ci/find-python $*)" -m venv .venv/$*
+	.venv/$*/bin/python -m pip install -q --disable-pip-version-check -r .ci/requirements.txt
+	touch $@
+
+build-%: .venv/%/ready
+	CARGO_TARGET_DIR=target/py$* .venv/$*/bin/python -m pip install -q --disable-pip-version-check --no-build-isolation --no-deps --force-reinstall .
+
+build: check-tools
+	@$(MAKE) --no-print-directory build-$(DEFAULT)
+
+demo: build
+	$(call BIN,$(DEFAULT)) examples/demo.py
+
+bench: build
+	$(call BIN,$(DEFAULT)) benches/run.py
+
+zoo: build
+	$(call BIN,$(DEFAULT)) benches/zoo.py
+
+lint: check-tools .venv/$(DEFAULT)/ready
+	cargo fmt --all --check
+	PYO3_PYTHON=$(CURDIR)/$(call BIN,$(DEFAULT)) CARGO_TARGET_DIR=target/py$(DEFAULT) cargo clippy -q --workspace --all-targets -- -D warnings
+	$(call BIN,$(DEFAULT)) -m ruff check .
+	$(call BIN,$(DEFAULT)) -m ruff format --check .
+
+rust-test: check-tools .venv/$(DEFAULT)/ready
+	PYO3_PYTHON=$(CURDIR)/$(call BIN,$(DEFAULT)) CARGO_TARGET_DIR=target/py$(DEFAULT) PYTHONHOME=$$(.ci/find-python $(DEFAULT) --prefix) \
+	  LD_LIBRARY_PATH=$$(.ci/find-python $(DEFAULT) --libdir):$$LD_LIBRARY_PATH cargo test -q -p paddle-sot
+
+# Everything on the default Python, the behaviour tests on the others.
+test: lint rust-test
+	@$(MAKE) --no-print-directory build-$(DEFAULT)
+	$(call BIN,$(DEFAULT)) -m pytest -q tests/python
+	@for v in $(filter-out $(DEFAULT),$(FOUND)); do \
+	  $(MAKE) --no-print-directory build-$$v && .venv/$$v/bin/python -m pytest -q tests/python || exit 1; done
+
+clean:
+	rm -rf target .venv

@@ -1,0 +1,156 @@
+"""Side by side in one run: eager, Paddle's SOT and AST modes, and ours. Medians, and ratios to ours."""
+
+import copy
+import os
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+os.environ.setdefault("MIN_GRAPH_SIZE", "0")
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "python"))
+
+import paddle
+import paddle_sot_rs as sot
+
+MODES = {
+    "ours": lambda f: sot.to_static(f, min_graph_size=0),
+    "eager": lambda f: f,
+    "paddle SOT": lambda f: paddle.jit.to_static(f, full_graph=False),
+    "paddle AST": lambda f: paddle.jit.to_static(f, full_graph=True),
+}
+
+
+def interleaved(calls: dict, rounds: int, inner: int) -> dict[str, float]:
+    """Median seconds per call; the modes take turns so that noise hits all of them."""
+    for call in calls.values():
+        for _ in range(3):
+            call()
+    times: dict[str, list[float]] = {name: [] for name in calls}
+    for _ in range(rounds):
+        for name, call in calls.items():
+            start = time.perf_counter()
+            for _ in range(inner):
+                call()
+            times[name].append((time.perf_counter() - start) / inner)
+    return {name: statistics.median(values) for name, values in times.items()}
+
+
+def row(title: str, times: dict[str, float]) -> None:
+    ours = times["ours"]
+    cells = [f"{times[name] * 1e6:.1f} us ({times[name] / ours:.2f})" if name in times else "-" for name in MODES]
+    print(f"| {title} | " + " | ".join(cells) + " |", flush=True)
+
+
+def add(x, y):
+    return x + y
+
+
+def small_operators(x, y):
+    for _ in range(10):
+        x = (x + y) * 0.5 - y / 3 + x
+    return x
+
+
+def warm() -> None:
+    x, y = paddle.randn([64]), paddle.randn([64])
+    for title, function in (("x + y, warm, no grad", add), ("50 elementwise operators", small_operators)):
+        with paddle.no_grad():
+            made = {name: wrap(function) for name, wrap in MODES.items()}
+            row(title, interleaved({n: lambda f=f: f(x, y) for n, f in made.items()}, 15, 200))
+
+
+def networks() -> None:
+    import zoo
+
+    wanted = (
+        "resnet18",
+        "mobilenet_v3_small",
+        "transformer_encoder",
+        "lstm_classifier",
+        "gpt_decoder",
+        "unet",
+    )
+    for network in (network for network in zoo.NETWORKS if network.name in wanted):
+        paddle.seed(0)
+        net, inputs = network.make(), network.inputs()
+        made = {name: MODES[name](copy.deepcopy(net)) for name in ("ours", "eager", "paddle SOT", "paddle AST")}
+        for model in made.values():
+            model.eval()
+        with paddle.no_grad():
+            row(
+                f"{network.name} inference",
+                interleaved({n: lambda m=m, inputs=inputs: m(*inputs) for n, m in made.items()}, 9, 3),
+            )
+
+        def step(model, inputs=inputs, zoo=zoo):
+            loss = sum(output.mean() for output in zoo.outputs_of(model(*inputs)))
+            loss.backward()
+            model.clear_gradients()
+
+        for model in made.values():
+            model.train()
+        row(f"{network.name} training", interleaved({n: lambda m=m: step(m) for n, m in made.items()}, 9, 3))
+
+
+def guards() -> None:
+    net = sot.to_static(paddle.vision.models.resnet18())
+    net.eval()
+    images = paddle.randn([1, 3, 64, 64])
+    with paddle.no_grad():
+        net(images)
+        best = min(net.forward.time_guards(2000, images) for _ in range(5))
+    print(f"\nresnet18 cache lookup, all guards true: {best * 1e6:.2f} us\n", flush=True)
+
+
+FIRST_CALL = """
+import os, sys, time
+os.environ["MIN_GRAPH_SIZE"] = "0"
+import paddle, paddle_sot_rs as sot
+mode, train = sys.argv[1], sys.argv[2] == "training"
+net = paddle.vision.models.resnet50()
+net.train() if train else net.eval()
+x = paddle.randn([1, 3, 64, 64])
+def run(net):
+    if train:
+        net(x).mean().backward()
+    else:
+        with paddle.no_grad():
+            net(x)
+for _ in range(2):
+    run(net)
+wrap = {"ours": sot.to_static, "eager": lambda n: n, "paddle SOT": lambda n: paddle.jit.to_static(n, full_graph=False),
+        "paddle AST": lambda n: paddle.jit.to_static(n, full_graph=True)}[mode]
+net = wrap(net)
+start = time.perf_counter()
+run(net)
+print(time.perf_counter() - start)
+"""
+
+
+def first_calls() -> None:
+    for kind in ("inference", "training"):
+        times: dict[str, list[float]] = {name: [] for name in MODES}
+        for _ in range(3):
+            for name in MODES:
+                command = [sys.executable, "-c", FIRST_CALL, name, kind]
+                result = subprocess.run(command, capture_output=True, text=True, check=True)
+                times[name].append(float(result.stdout.split()[-1]))
+        row(
+            f"resnet50 first call, {kind}",
+            {name: statistics.median(values) for name, values in times.items()},
+        )
+
+
+def main() -> None:
+    print("Times, and in brackets the ratio to ours.\n")
+    print("| | " + " | ".join(MODES) + " |\n|" + "---|" * (len(MODES) + 1))
+    warm()
+    first_calls()
+    networks()
+    guards()
+
+
+if __name__ == "__main__":
+    main()
