@@ -70,59 +70,55 @@ impl OutTree {
     }
 }
 
-/// The tree for `id`; `None` when it needs generated code (shared or unusual containers).
+/// Deeper trees are left to generated code.
+const DEEP: usize = 64;
+
+/// The tree for `id`; `None` when it needs generated code: unusual values, and containers that are found
+/// twice (they must stay one object) or inside of themselves.
 pub fn tree(
-    t: &mut Tracer<'_>,
+    t: &Tracer<'_>,
     demand: &mut Demand,
     id: VarId,
     seen: &mut Vec<VarId>,
+    depth: usize,
 ) -> Option<OutTree> {
     let var = t.vars.get(id).clone();
     if let Some(source) = &var.source {
         if let Tracker::Const(value) = &**source {
             return Some(OutTree::Const(value.clone()));
         }
-        if !matches!(var.kind, Kind::Const) {
-            return Some(OutTree::Slot(demand.slot(source)));
-        }
         return Some(OutTree::Slot(demand.slot(source)));
     }
-    if let (Kind::Const, Some(value)) = (&var.kind, &var.value) {
-        return Some(OutTree::Const(value.clone()));
+    match (&var.kind, &var.value) {
+        (Kind::Const, Some(value)) => return Some(OutTree::Const(value.clone())),
+        (Kind::Tensor(tensor), _) => {
+            return Some(match demand.input(t, tensor.symbol) {
+                Some(slot) => OutTree::Slot(slot),
+                None => OutTree::Graph(demand.output(tensor.symbol)),
+            });
+        }
+        _ => {}
     }
-    let mut many = |t: &mut Tracer<'_>, items: &[VarId]| {
+    // Before the items: a container inside of itself ends here.
+    if depth > DEEP || seen.contains(&id) {
+        return None;
+    }
+    seen.push(id);
+    let mut many = |items: &[VarId]| {
         items
             .iter()
-            .map(|item| tree(t, demand, *item, seen))
+            .map(|item| tree(t, demand, *item, seen, depth + 1))
             .collect::<Option<Vec<_>>>()
     };
     match &var.kind {
-        Kind::Tensor(tensor) => Some(OutTree::Graph(demand.output(tensor.symbol))),
-        Kind::Tuple(items, None) => Some(OutTree::Tuple(many(t, items)?)),
-        Kind::List(items) => {
-            let items = many(t, items)?;
-            let tree = match &var.class {
-                Some(class) => OutTree::Made(class.clone(), items),
-                None => OutTree::List(items),
-            };
-            once(seen, id)?;
-            Some(tree)
-        }
+        Kind::Tuple(items, None) => Some(OutTree::Tuple(many(items)?)),
+        Kind::List(items) => Some(OutTree::List(many(items)?)),
         Kind::Dict(dict) if dict.class.is_none() && dict.default_factory.is_none() => {
             let keys: Vec<VarId> = dict.items.values().map(|(key, _)| *key).collect();
             let values: Vec<VarId> = dict.items.values().map(|(_, value)| *value).collect();
-            let (keys, values) = (many(t, &keys)?, many(t, &values)?);
-            once(seen, id)?;
+            let (keys, values) = (many(&keys)?, many(&values)?);
             Some(OutTree::Dict(keys.into_iter().zip(values).collect()))
         }
         _ => None,
     }
-}
-
-fn once(seen: &mut Vec<VarId>, id: VarId) -> Option<()> {
-    if seen.contains(&id) {
-        return None;
-    }
-    seen.push(id);
-    Some(())
 }

@@ -51,6 +51,12 @@ impl Demand {
         self.slots.insert_full(tracker.clone()).0
     }
 
+    /// The slot of a tensor that is an input of the graph: what comes out again is the object that went in.
+    pub fn input(&mut self, t: &Tracer<'_>, symbol: SymbolId) -> Option<usize> {
+        let input = t.graph.inputs.iter().find(|input| input.symbol == symbol)?;
+        Some(self.slot(&input.tracker))
+    }
+
     /// The position of a symbol among the outputs.
     pub fn output(&mut self, symbol: SymbolId) -> usize {
         self.outputs.insert_full(symbol).0
@@ -221,10 +227,13 @@ impl<'a, 'py> Emitter<'a, 'py> {
     /// Pushes a freshly built value; true when it was kept already.
     fn build(&mut self, id: VarId, kind: &Kind) -> Result<bool, Break> {
         match kind {
-            Kind::Tensor(tensor) => {
-                let index = self.demand.output(tensor.symbol);
-                self.cached(1, index)?;
-            }
+            Kind::Tensor(tensor) => match self.demand.input(self.t, tensor.symbol) {
+                Some(slot) => self.cached(0, slot)?,
+                None => {
+                    let index = self.demand.output(tensor.symbol);
+                    self.cached(1, index)?;
+                }
+            },
             Kind::List(items) => {
                 let class = self.t.vars.get(id).class.clone();
                 if let Some(class) = &class {

@@ -26,6 +26,10 @@ pub enum Plan {
     Direct(OutTree),
     /// Run the graph, then call this function with (slots, outputs).
     Code(Obj),
+    /// As `Code`, but the function answers with `(resume function, arguments)` to go on with. It does not
+    /// call the resume function itself: a loop that breaks in every round would nest as deep as it has
+    /// rounds, and tracebacks would show this frame twice.
+    Resume(Obj),
 }
 
 /// A plan, and what it needs.
@@ -51,7 +55,7 @@ pub fn generate(
 ) -> Result<Emission, Break> {
     if let (Outcome::Return(value), false) = (outcome, effects::any(t)) {
         let mut demand = Demand::default();
-        if let Some(tree) = direct::tree(t, &mut demand, *value, &mut Vec::new()) {
+        if let Some(tree) = direct::tree(t, &mut demand, *value, &mut Vec::new(), 0) {
             return Ok(finish(Plan::Direct(tree), demand));
         }
     }
@@ -68,7 +72,11 @@ pub fn generate(
     }
     let made = e.code.code.to_py(py)?;
     let function = function(py, made.as_any(), globals)?;
-    Ok(finish(Plan::Code(function), e.demand))
+    let plan = match outcome {
+        Outcome::Return(_) => Plan::Code(function),
+        Outcome::Break(_) => Plan::Resume(function),
+    };
+    Ok(finish(plan, e.demand))
 }
 
 fn finish(plan: Plan, demand: Demand) -> Emission {
@@ -136,17 +144,14 @@ fn break_here(
         };
         arms.push(Arm::new(code, at, rest, target + skip));
     }
-    let handler = handler.map(|entry| {
-        (
-            entry,
-            Arm::new(
-                code,
-                at,
-                &rest[..(entry.depth as usize).min(rest.len())],
-                entry.target,
-            ),
-        )
-    });
+    // The handler's stack is a part of the stack in front of the instruction, operands included.
+    let handler = match handler {
+        Some(entry) => match at.stack.get(..entry.depth as usize) {
+            Some(stack) => Some((entry, Arm::new(code, at, stack, entry.target))),
+            None => return Err(Break::internal("the stack is too short for the handler")),
+        },
+        None => None,
+    };
     for arm in arms.iter().chain(handler.iter().map(|(_, arm)| arm)) {
         for id in arm.rest.iter().chain(arm.live.iter().map(|(_, id)| id)) {
             e.prepare(*id)?;
@@ -331,7 +336,7 @@ impl Arm {
             results.push(local);
         }
         results.reverse();
-        e.code.begin_call(&callable)?;
+        e.code.load_const(&callable)?;
         let live: Vec<VarId> = self.live.iter().map(|(_, id)| *id).collect();
         e.values(&live)?;
         let mut argc = live.len();
@@ -350,7 +355,9 @@ impl Arm {
             e.code.load(*local)?;
             argc += 1;
         }
-        e.code.call(argc)?;
+        e.code.need_stack(argc + 8);
+        e.code.op("BUILD_TUPLE", argc as u32)?;
+        e.code.op("BUILD_TUPLE", 2)?;
         e.code.op("RETURN_VALUE", 0)?;
         Ok(())
     }

@@ -18,6 +18,11 @@ impl ResumeFunction {
     pub fn new(inner: Arc<Translated>) -> Self {
         Self { inner }
     }
+
+    /// What it calls.
+    pub fn inner(&self) -> &Translated {
+        &self.inner
+    }
 }
 
 #[pymethods]
@@ -29,7 +34,7 @@ impl ResumeFunction {
         args: &Bound<'_, PyTuple>,
         kwargs: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Py<PyAny>> {
-        self.inner.call(py, args, kwargs)
+        self.inner().call(py, args, kwargs)
     }
 
     fn __repr__(&self) -> String {

@@ -21,6 +21,7 @@ use crate::simulator::TraceOptions;
 use crate::tracker::TrackerRef;
 
 use super::arguments::{addresses, Parameters};
+use super::callable::ResumeFunction;
 use super::pipeline;
 
 /// What `to_static` was asked for.
@@ -65,6 +66,14 @@ pub struct Shared {
     pub graphs: Mutex<Vec<GraphInfo>>,
     /// Resume functions by original code object and place.
     pub resumes: Mutex<FxHashMap<(Obj, ResumeSpec), (Obj, usize)>>,
+}
+
+/// What is to be done after a function ran to its end or to a break.
+enum Next {
+    /// Nothing: this is the result.
+    Return(Py<PyAny>),
+    /// Go on with this resume function.
+    Resume(Py<PyAny>, Py<PyTuple>),
 }
 
 /// One translation.
@@ -183,7 +192,7 @@ impl Translated {
         .map(Bound::unbind)
     }
 
-    /// Runs the function: from the cache, translated now, or as it is.
+    /// Runs the function, and the resume functions it ends in, one after the other.
     ///
     /// # Errors
     /// What the function raises.
@@ -193,12 +202,34 @@ impl Translated {
         args: &Bound<'_, PyTuple>,
         kwargs: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Py<PyAny>> {
+        let mut next = self.step(py, args, kwargs)?;
+        loop {
+            let (callable, args) = match next {
+                Next::Return(value) => return Ok(value),
+                Next::Resume(callable, args) => (callable.into_bound(py), args.into_bound(py)),
+            };
+            next = callable
+                .cast::<ResumeFunction>()
+                .map_err(PyErr::from)?
+                .get()
+                .inner()
+                .step(py, &args, None)?;
+        }
+    }
+
+    /// Runs the function up to its end or its first break: from the cache, translated now, or as it is.
+    fn step(
+        &self,
+        py: Python<'_>,
+        args: &Bound<'_, PyTuple>,
+        kwargs: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Next> {
         if TRANSLATING.get() || user_is_tracing(py) {
-            return self.call_original(py, args, kwargs);
+            return self.native(py, args, kwargs);
         }
         let receiver = self.receiver.as_ref().map(|receiver| receiver.bind(py));
         let Some(bound) = self.parameters.bind(py, receiver, args, kwargs)? else {
-            return self.call_original(py, args, kwargs);
+            return self.native(py, args, kwargs);
         };
         let locals = addresses(&bound);
         let inputs = GuardInputs {
@@ -226,7 +257,7 @@ impl Translated {
             }
         }
         if self.gave_up.load(Ordering::Relaxed) {
-            return self.call_original(py, args, kwargs);
+            return self.native(py, args, kwargs);
         }
         self.miss(py, &bound, failed, args, kwargs)
     }
@@ -238,7 +269,7 @@ impl Translated {
         failed: Option<(Arc<Entry>, usize)>,
         args: &Bound<'_, PyTuple>,
         kwargs: Option<&Bound<'_, PyDict>>,
-    ) -> PyResult<Py<PyAny>> {
+    ) -> PyResult<Next> {
         {
             let mut stats = lock(&self.shared.stats);
             stats.cache_misses += 1;
@@ -254,7 +285,7 @@ impl Translated {
         if self.entries().len() >= MAX_ENTRIES {
             self.gave_up.store(true, Ordering::Relaxed);
             log::warn!(target: "paddle_sot_rs.recompiles", "{} has {MAX_ENTRIES} translations; from now on it runs as it is", self.location);
-            return self.call_original(py, args, kwargs);
+            return self.native(py, args, kwargs);
         }
         TRANSLATING.set(true);
         let translated = pipeline::translate(py, self, bound);
@@ -289,7 +320,7 @@ impl Translated {
                         )));
                         Arc::make_mut(&mut lock(&self.entries))
                             .retain(|known| !Arc::ptr_eq(known, &entry));
-                        self.call_original(py, args, kwargs)
+                        self.native(py, args, kwargs)
                     }
                 }
             }
@@ -298,7 +329,7 @@ impl Translated {
                     return Err(graph_break_error(py, &[reason]));
                 }
                 self.fall_back(reason);
-                self.call_original(py, args, kwargs)
+                self.native(py, args, kwargs)
             }
         }
     }
@@ -322,7 +353,7 @@ impl Translated {
         slots: &[Bound<'_, PyAny>],
         args: &Bound<'_, PyTuple>,
         kwargs: Option<&Bound<'_, PyDict>>,
-    ) -> PyResult<Py<PyAny>> {
+    ) -> PyResult<Next> {
         let outputs = match &entry.graph {
             None => SmallVec::new(),
             Some(graph) => {
@@ -331,20 +362,34 @@ impl Translated {
                     Err(err) => {
                         // Nothing has happened yet: the original raises the user's exception itself.
                         log::info!(target: "paddle_sot_rs.graph_breaks", "{}: the graph failed: {err}", self.location);
-                        return self.call_original(py, args, kwargs);
+                        return self.native(py, args, kwargs);
                     }
                 }
             }
         };
         let rest = &slots[entry.graph_inputs..];
         match &entry.plan {
-            Plan::Direct(tree) => tree.build(py, &outputs, rest),
-            Plan::Code(function) => {
+            Plan::Direct(tree) => tree.build(py, &outputs, rest).map(Next::Return),
+            Plan::Code(function) | Plan::Resume(function) => {
                 let slots = PyTuple::new(py, rest)?;
                 let outputs = PyTuple::new(py, outputs)?;
-                function.bind(py).call1((slots, outputs)).map(Bound::unbind)
+                let answer = function.bind(py).call1((slots, outputs))?;
+                if matches!(entry.plan, Plan::Code(_)) {
+                    return Ok(Next::Return(answer.unbind()));
+                }
+                let (callable, args): (Bound<'_, PyAny>, Bound<'_, PyTuple>) = answer.extract()?;
+                Ok(Next::Resume(callable.unbind(), args.unbind()))
             }
         }
+    }
+
+    fn native(
+        &self,
+        py: Python<'_>,
+        args: &Bound<'_, PyTuple>,
+        kwargs: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Next> {
+        self.call_original(py, args, kwargs).map(Next::Return)
     }
 
     /// Evaluates the guards of the newest entry `times` times: for benchmarks.

@@ -360,7 +360,9 @@ fn remember(
     plan: &Plan,
 ) -> Result<(), Break> {
     let code = match plan {
-        Plan::Code(function) => Some(Obj::from(function.bind(py).getattr("__code__")?)),
+        Plan::Code(function) | Plan::Resume(function) => {
+            Some(Obj::from(function.bind(py).getattr("__code__")?))
+        }
         Plan::Direct(_) => None,
     };
     if let Some(graph) = graph {
