@@ -112,7 +112,13 @@ pub fn tree(
     };
     match &var.kind {
         Kind::Tuple(items, None) => Some(OutTree::Tuple(many(items)?)),
-        Kind::List(items) => Some(OutTree::List(many(items)?)),
+        Kind::List(items) => {
+            let items = many(items)?;
+            Some(match &var.class {
+                Some(class) => OutTree::Made(class.clone(), items),
+                None => OutTree::List(items),
+            })
+        }
         Kind::Dict(dict) if dict.class.is_none() && dict.default_factory.is_none() => {
             let keys: Vec<VarId> = dict.items.values().map(|(key, _)| *key).collect();
             let values: Vec<VarId> = dict.items.values().map(|(_, value)| *value).collect();
