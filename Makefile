@@ -20,7 +20,7 @@ check-tools:
 	touch $@
 
 build-%: .venv/%/ready
-	CARGO_TARGET_DIR=target/py$* .venv/$*/bin/python -m pip install -q --disable-pip-version-check --no-build-isolation --no-deps --force-reinstall .
+	PATH="$(CURDIR)/.venv/$*/bin:$$PATH" CARGO_TARGET_DIR=target/py$* .venv/$*/bin/python -m pip install -q --disable-pip-version-check --no-build-isolation --no-deps --force-reinstall .
 
 build: check-tools
 	@$(MAKE) --no-print-directory build-$(DEFAULT)

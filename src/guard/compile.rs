@@ -4,12 +4,15 @@ use std::sync::Arc;
 
 use pyo3::ffi;
 use pyo3::prelude::*;
+use std::sync::Mutex;
+
 use rustc_hash::FxHashMap;
 use smallvec::{smallvec, SmallVec};
 
 use crate::obj::Obj;
 use crate::tracker::{FunctionField, Tracker, TrackerRef};
 
+use super::gate::{Gate, GatePlan};
 use super::layer_state::LayerSnapshot;
 use super::native::{self, GlobalState, WeakOrStrong};
 use super::{GuardKind, GuardSet, TensorGuard};
@@ -61,7 +64,7 @@ pub trait GuardCompiler {
     ) -> PyResult<Box<dyn CompiledGuard>>;
 }
 
-enum Load {
+pub(super) enum Load {
     Local(usize),
     FreeCell(usize),
     Const(Obj),
@@ -78,7 +81,7 @@ enum Load {
     MethodPart(usize, bool),
 }
 
-enum Check {
+pub(super) enum Check {
     Present,
     Absent,
     TypeIs(Obj),
@@ -92,8 +95,8 @@ enum Check {
     Never,
 }
 
-enum Step {
-    Load(Load),
+pub(super) enum Step {
+    Load(usize, Load),
     Check {
         slot: usize,
         check: Check,
@@ -113,6 +116,8 @@ pub struct NativeGuards {
     distinct: Vec<usize>,
     outputs: Vec<usize>,
     texts: Vec<String>,
+    plan: GatePlan,
+    gate: Mutex<Gate>,
 }
 
 #[derive(Default)]
@@ -151,7 +156,7 @@ impl Builder {
         };
         let slot = self.slots.len();
         self.slots.insert(tracker.clone(), slot);
-        self.steps.push(Step::Load(load));
+        self.steps.push(Step::Load(slot, load));
         slot
     }
 }
@@ -202,6 +207,7 @@ impl GuardCompiler for NativeGuardCompiler {
             .map(|tracker| builder.slot(py, tracker))
             .collect();
         let loads = builder.slots.len();
+        let plan = GatePlan::of(&builder.steps, loads);
         Ok(Box::new(NativeGuards {
             state: state.clone(),
             steps: builder.steps,
@@ -209,12 +215,14 @@ impl GuardCompiler for NativeGuardCompiler {
             distinct,
             outputs,
             texts,
+            plan,
+            gate: Mutex::default(),
         }))
     }
 }
 
-fn load(py: Python<'_>, load: &Load, inputs: GuardInputs<'_>, slots: &[Ptr]) -> Ptr {
-    let base = |slot: &usize| slots[*slot];
+fn load(py: Python<'_>, load: &Load, inputs: GuardInputs<'_>, slots: &[usize]) -> Ptr {
+    let base = |slot: &usize| slots[*slot] as Ptr;
     let from = |slot: &usize, read: &dyn Fn(Ptr) -> Ptr| {
         let object = base(slot);
         if object.is_null() {
@@ -253,7 +261,7 @@ fn load(py: Python<'_>, load: &Load, inputs: GuardInputs<'_>, slots: &[Ptr]) -> 
     }
 }
 
-fn holds(py: Python<'_>, check: &Check, object: Ptr, slots: &[Ptr]) -> bool {
+fn holds(py: Python<'_>, check: &Check, object: Ptr, slots: &[usize]) -> bool {
     if object.is_null() {
         return matches!(check, Check::Absent);
     }
@@ -266,7 +274,7 @@ fn holds(py: Python<'_>, check: &Check, object: Ptr, slots: &[Ptr]) -> bool {
         Check::Len(len) => native::length(object) == Some(*len),
         Check::DictKeys(keys) => native::dict_keys_are(object, keys),
         Check::Tensor(guard) => native::tensor_matches(py, object, guard),
-        Check::SameAs(other) => object == slots[*other],
+        Check::SameAs(other) => object as usize == slots[*other],
         Check::Layer(snapshot) => snapshot.holds(py),
     }
 }
@@ -276,31 +284,35 @@ impl CompiledGuard for NativeGuards {
         if !self.state.matches(py) {
             return Err(self.texts.len());
         }
-        let mut slots: SmallVec<[Ptr; 128]> = SmallVec::with_capacity(self.loads);
-        for step in &self.steps {
-            match step {
-                Step::Load(what) => {
-                    let value = load(py, what, inputs, &slots);
-                    slots.push(value);
-                }
-                Step::Check { slot, check, guard } => {
-                    if !holds(py, check, slots[*slot], &slots) {
-                        return Err(*guard);
-                    }
-                }
-            }
+        // Nothing below runs user code, so the lock is held for the length of the walk.
+        let mut gate = self
+            .gate
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let open = gate.holds(inputs);
+        let mut slots = std::mem::take(&mut gate.slots);
+        if !open {
+            slots.clear();
+            slots.resize(self.loads, std::ptr::null_mut::<ffi::PyObject>() as usize);
         }
-        if !all_distinct(&self.distinct, &slots) {
-            return Err(self.texts.len() + 1);
+        let steps = if open {
+            &self.plan.always
+        } else {
+            &self.plan.all
+        };
+        let failed = self.walk(py, inputs, steps, &mut slots).err();
+        let answer = match failed {
+            Some(guard) => Err(guard),
+            None => self.answer(&slots),
+        };
+        if !open && failed.is_none() {
+            gate.record(py, &self.plan, inputs, &slots);
         }
-        let mut outputs: Slots = smallvec![];
-        for slot in &self.outputs {
-            if slots[*slot].is_null() {
-                return Err(self.texts.len() + 2);
-            }
-            outputs.push(slots[*slot]);
+        gate.slots = slots;
+        if failed.is_some() && !open {
+            gate.close();
         }
-        Ok(outputs)
+        answer
     }
 
     fn describe(&self) -> Vec<String> {
@@ -317,14 +329,50 @@ impl CompiledGuard for NativeGuards {
     }
 }
 
-fn all_distinct(which: &[usize], slots: &[Ptr]) -> bool {
+impl NativeGuards {
+    fn walk(
+        &self,
+        py: Python<'_>,
+        inputs: GuardInputs<'_>,
+        steps: &[usize],
+        slots: &mut [usize],
+    ) -> Result<(), usize> {
+        for &at in steps {
+            match &self.steps[at] {
+                Step::Load(target, what) => slots[*target] = load(py, what, inputs, slots) as usize,
+                Step::Check { slot, check, guard } => {
+                    if !holds(py, check, slots[*slot] as Ptr, slots) {
+                        return Err(*guard);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn answer(&self, slots: &[usize]) -> Result<Slots, usize> {
+        if !all_distinct(&self.distinct, slots) {
+            return Err(self.texts.len() + 1);
+        }
+        let mut outputs: Slots = smallvec![];
+        for slot in &self.outputs {
+            if slots[*slot] == 0 {
+                return Err(self.texts.len() + 2);
+            }
+            outputs.push(slots[*slot] as Ptr);
+        }
+        Ok(outputs)
+    }
+}
+
+fn all_distinct(which: &[usize], slots: &[usize]) -> bool {
     if which.len() <= 8 {
         return which
             .iter()
             .enumerate()
             .all(|(at, a)| which[..at].iter().all(|b| slots[*a] != slots[*b]));
     }
-    let mut seen: Vec<Ptr> = which.iter().map(|slot| slots[*slot]).collect();
+    let mut seen: Vec<usize> = which.iter().map(|slot| slots[*slot]).collect();
     seen.sort_unstable();
     seen.windows(2).all(|pair| pair[0] != pair[1])
 }

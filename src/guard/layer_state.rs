@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyList};
 
 use crate::graph::TensorMeta;
@@ -39,57 +38,6 @@ pub struct LayerSnapshot {
     namespaces: Vec<Namespace>,
     lists: Vec<(usize, Vec<usize>)>,
     tensors: Vec<(usize, TensorGuard)>,
-}
-
-/// `ma_version_tag` of `PyDictObject`, after `ma_used`.
-fn version_of(dict: usize) -> u64 {
-    // SAFETY: the caller knows the dict to be alive; the field lies at this offset in 3.11, 3.12 and 3.13.
-    unsafe {
-        (dict as *const u8)
-            .add(std::mem::size_of::<ffi::PyObject>() + 8)
-            .cast::<u64>()
-            .read()
-    }
-}
-
-static VERSIONS_WORK: PyOnceLock<bool> = PyOnceLock::new();
-
-/// Whether every way of writing an attribute changes the version: tried on a class of our own.
-fn versions_work(py: Python<'_>) -> bool {
-    *VERSIONS_WORK.get_or_init(py, || {
-        let probe = || -> PyResult<bool> {
-            let source = c"
-class Probe:
-    def __init__(self):
-        self.x = 0
-        self.y = 0
-def write(probe, value):
-    probe.x = value
-probe = Probe()
-namespace = probe.__dict__
-";
-            let globals = PyDict::new(py);
-            py.run(source, Some(&globals), None)?;
-            let get = |name: &str| {
-                globals
-                    .get_item(name)?
-                    .ok_or_else(|| pyo3::exceptions::PyKeyError::new_err(name.to_owned()))
-            };
-            let (write, probe, namespace) = (get("write")?, get("probe")?, get("namespace")?);
-            let dict = namespace.as_ptr() as usize;
-            for round in 0..200 {
-                let before = version_of(dict);
-                write.call1((&probe, round))?;
-                let between = version_of(dict);
-                namespace.set_item("y", round)?;
-                if before == between || between == version_of(dict) {
-                    return Ok(false);
-                }
-            }
-            Ok(true)
-        };
-        probe().unwrap_or(false)
-    })
 }
 
 impl LayerSnapshot {
@@ -172,7 +120,7 @@ impl LayerSnapshot {
         self.namespaces.push(Namespace {
             owner,
             dict: address,
-            version: AtomicU64::new(version_of(address)),
+            version: AtomicU64::new(native::dict_version(address)),
             items,
         });
         Ok(true)
@@ -180,14 +128,14 @@ impl LayerSnapshot {
 
     /// Whether everything is as recorded.
     pub fn holds(&self, py: Python<'_>) -> bool {
-        let gated = versions_work(py);
+        let gated = native::versions_work(py);
         for namespace in &self.namespaces {
             if namespace.owner != 0
-                && native::instance_dict(py, namespace.owner as Ptr) as usize != namespace.dict
+                && native::owned_dict(py, namespace.owner as Ptr) != namespace.dict
             {
                 return false;
             }
-            let version = version_of(namespace.dict);
+            let version = native::dict_version(namespace.dict);
             if gated && version == namespace.version.load(Ordering::Relaxed) {
                 continue;
             }

@@ -2,6 +2,7 @@
 
 mod compile;
 mod expression;
+mod gate;
 mod kinds;
 mod layer_state;
 pub mod native;

@@ -178,6 +178,16 @@ def _name(value):
     return get_fake_value_name() if is_fake_value(value) else value.name
 
 
+_SHARES_STORAGE = frozenset(
+    f"pd_op.{name}"
+    for name in (
+        *("data", "reshape", "reshape_", "squeeze", "unsqueeze", "flatten", "transpose", "slice", "strided_slice"),
+        *("split", "split_with_num", "unbind", "unstack", "expand", "as_strided", "view_shape", "view_dtype"),
+        *("tensor_unfold", "diagonal", "share_data_", "shape", "memcpy", "assign", "cast", "dropout", "real", "imag"),
+    )
+) | {"builtin.split", "builtin.slice", "builtin.parameter"}
+
+
 def compile_graph(trace, inputs, outputs, grad):
     """The attribute map of `run_program`, the forward program, whether it trains, and which inputs
     want a gradient but get none.
@@ -190,6 +200,9 @@ def compile_graph(trace, inputs, outputs, grad):
         # A kernel may write its result into the storage it shares with another output or an input.
         produced = []
         for value in outputs:
+            if not grad and value.use_empty() and value.get_defining_op().name() not in _SHARES_STORAGE:
+                produced.append(value)
+                continue
             copy = _C_ops.assign(value)
             copy.stop_gradient = value.stop_gradient
             produced.append(copy)

@@ -3,6 +3,9 @@
 mod global_state;
 mod object;
 mod tensor;
+mod version;
+
+pub(crate) use version::{dict_version, managed_dict, owned_dict, type_version, versions_work};
 
 pub use global_state::GlobalState;
 pub(crate) use object::{

@@ -1,0 +1,200 @@
+//! Skipping the part of a guard program that cannot have changed.
+//!
+//! Below an argument, everything reached through instance dictionaries stays what it was while those
+//! dictionaries keep their version and the types theirs. Such loads and checks run once; from then on
+//! comparing the versions, parents first, stands for them. Tensor metadata, lists, cells and the state
+//! of opaque layers change without a version, and are always looked at.
+
+use pyo3::ffi;
+use pyo3::prelude::*;
+
+use super::compile::{Check, GuardInputs, Load, Step};
+use super::native;
+
+/// Which steps the gate covers.
+#[derive(Default)]
+pub struct GatePlan {
+    /// Every step.
+    pub all: Vec<usize>,
+    /// Steps that run even when the gate is open.
+    pub always: Vec<usize>,
+    /// (local index, slot) of the arguments the covered steps start from.
+    roots: Vec<(usize, usize)>,
+    /// (owner slot, dict slot) of covered instance dictionaries, parents first.
+    instance_dicts: Vec<(usize, usize)>,
+    /// Slots of dicts whose items are covered, parents first.
+    dicts: Vec<usize>,
+    /// Slots of types whose attributes are covered.
+    types: Vec<usize>,
+}
+
+impl GatePlan {
+    /// Finds the covered steps.
+    pub fn of(steps: &[Step], loads: usize) -> Self {
+        let mut plan = Self::default();
+        // A load is covered when its value follows from covered dictionaries.
+        let mut covered = vec![false; loads];
+        let mut fixed = vec![false; loads];
+        for (at, step) in steps.iter().enumerate() {
+            plan.all.push(at);
+            let skip = match step {
+                Step::Load(slot, load) => {
+                    plan.cover(*slot, load, &mut covered, &mut fixed);
+                    covered[*slot] || fixed[*slot]
+                }
+                Step::Check { slot, check, .. } => {
+                    let follows = match check {
+                        Check::Present
+                        | Check::Absent
+                        | Check::TypeIs(_)
+                        | Check::Is(_)
+                        | Check::ConstEq(_) => true,
+                        // The order of keys has a version only where the dict's own version is compared.
+                        Check::DictKeys(_) => plan.dicts.contains(slot),
+                        _ => false,
+                    };
+                    follows && (covered[*slot] || fixed[*slot])
+                }
+            };
+            if !skip {
+                plan.always.push(at);
+            }
+        }
+        plan
+    }
+
+    fn cover(&mut self, slot: usize, load: &Load, covered: &mut [bool], fixed: &mut [bool]) {
+        match load {
+            Load::Local(index) => {
+                self.roots.push((*index, slot));
+                covered[slot] = true;
+            }
+            Load::Const(_) => fixed[slot] = true,
+            Load::InstanceDict(owner) if covered[*owner] => {
+                self.instance_dicts.push((*owner, slot));
+                covered[slot] = true;
+            }
+            Load::DictItem(dict, _) if covered[*dict] => {
+                if !self.dicts.contains(dict) {
+                    self.dicts.push(*dict);
+                }
+                covered[slot] = true;
+            }
+            Load::TypeOf(object) if covered[*object] => covered[slot] = true,
+            Load::TypeAttr(class, _) if covered[*class] || fixed[*class] => {
+                if !self.types.contains(class) {
+                    self.types.push(*class);
+                }
+                covered[slot] = true;
+            }
+            Load::TupleItem(tuple, _) if covered[*tuple] => covered[slot] = true,
+            _ => {}
+        }
+    }
+}
+
+/// The versions seen at the last full check that held.
+#[derive(Default)]
+pub struct Gate {
+    ready: bool,
+    roots: Vec<(usize, usize)>,
+    instance_dicts: Vec<(usize, usize)>,
+    dicts: Vec<(usize, u64)>,
+    types: Vec<(usize, u32)>,
+    /// All slots; those of covered loads stay valid while the gate is open.
+    pub slots: Vec<usize>,
+}
+
+impl Gate {
+    /// Forgets what was recorded.
+    pub fn close(&mut self) {
+        self.ready = false;
+    }
+
+    /// Whether nothing covered has changed. Parents are compared first: while a parent's content is
+    /// the recorded one, what it holds is alive.
+    pub fn holds(&self, inputs: GuardInputs<'_>) -> bool {
+        self.ready
+            && self.roots.iter().all(|(index, root)| {
+                inputs
+                    .locals
+                    .get(*index)
+                    .is_some_and(|local| *local as usize == *root)
+            })
+            && self.types.iter().all(|(class, version)| {
+                native::type_version(*class as *mut ffi::PyObject) == *version
+            })
+            && self.walk()
+    }
+
+    fn walk(&self) -> bool {
+        // Both lists are in the order of discovery, which is parents first; an instance dictionary is
+        // compared before the first item is read from it.
+        let mut owners = self.instance_dicts.iter().peekable();
+        for (dict, version) in &self.dicts {
+            while let Some((owner, expected)) = owners.next_if(|(_, expected)| expected == dict) {
+                if native::managed_dict(*owner as *mut ffi::PyObject) != *expected {
+                    return false;
+                }
+            }
+            if native::dict_version(*dict) != *version {
+                return false;
+            }
+        }
+        owners.peek().is_none()
+    }
+
+    /// Records the state after a full check that held.
+    pub fn record(
+        &mut self,
+        py: Python<'_>,
+        plan: &GatePlan,
+        inputs: GuardInputs<'_>,
+        slots: &[usize],
+    ) {
+        self.ready = false;
+        if !native::versions_work(py) {
+            return;
+        }
+        let dict_like =
+            |dict: usize| dict != 0 && native::length(dict as *mut ffi::PyObject).is_some();
+        if plan.dicts.iter().any(|slot| !dict_like(slots[*slot])) {
+            return;
+        }
+        self.roots = plan
+            .roots
+            .iter()
+            .map(|(index, _)| (*index, inputs.locals[*index] as usize))
+            .collect();
+        self.dicts = plan
+            .dicts
+            .iter()
+            .map(|slot| (slots[*slot], native::dict_version(slots[*slot])))
+            .collect();
+        // Only dictionaries that items are read from, in the order of those reads.
+        let mut owners: Vec<(usize, usize)> = Vec::new();
+        for slot in &plan.dicts {
+            if let Some((owner, _)) = plan.instance_dicts.iter().find(|(_, dict)| dict == slot) {
+                if native::managed_dict(slots[*owner] as *mut ffi::PyObject) != slots[*slot] {
+                    return;
+                }
+                owners.push((slots[*owner], slots[*slot]));
+            }
+        }
+        self.instance_dicts = owners;
+        self.types = plan
+            .types
+            .iter()
+            .map(|slot| {
+                (
+                    slots[*slot],
+                    native::type_version(slots[*slot] as *mut ffi::PyObject),
+                )
+            })
+            .collect();
+        self.ready = self
+            .types
+            .iter()
+            .all(|(class, version)| *class != 0 && *version != 0);
+    }
+}
