@@ -1,6 +1,6 @@
 //! Skipping the part of a guard program that cannot have changed.
 //!
-//! Below an argument, everything reached through instance dictionaries stays what it was while those
+//! Below an argument (never the argument itself), everything reached through instance dictionaries stays what it was while those
 //! dictionaries keep their version and the types theirs. Such loads and checks run once; from then on
 //! comparing the versions, parents first, stands for them. Tensor metadata, lists, cells and the state
 //! of opaque layers change without a version, and are always looked at.
@@ -65,12 +65,13 @@ impl GatePlan {
 
     fn cover(&mut self, slot: usize, load: &Load, covered: &mut [bool], fixed: &mut [bool]) {
         match load {
-            Load::Local(index) => {
-                self.roots.push((*index, slot));
-                covered[slot] = true;
-            }
+            // An argument is not kept alive by anything: another object may lie at its address. Only its
+            // dictionary tells, by a version that no other dictionary ever has.
+            Load::Local(index) => self.roots.push((*index, slot)),
             Load::Const(_) => fixed[slot] = true,
-            Load::InstanceDict(owner) if covered[*owner] => {
+            Load::InstanceDict(owner)
+                if covered[*owner] || self.roots.iter().any(|(_, root)| root == owner) =>
+            {
                 self.instance_dicts.push((*owner, slot));
                 covered[slot] = true;
             }
