@@ -24,6 +24,11 @@ impl Obj {
         self.0.bind(py)
     }
 
+    /// The one reference behind all clones, for the cycle collector: visit it from one owner only.
+    pub fn reference(&self) -> &Py<PyAny> {
+        &self.0
+    }
+
     /// A new strong reference.
     pub fn py(&self, py: Python<'_>) -> Py<PyAny> {
         self.0.clone_ref(py)

@@ -180,6 +180,11 @@ impl StaticFunction {
     }
 
     fn __traverse__(&self, visit: pyo3::PyVisit<'_>) -> Result<(), pyo3::PyTraverseError> {
-        visit.call(&self.callable)
+        visit.call(&self.callable)?;
+        visit.call(self.inner.function.reference())?;
+        match &self.inner.receiver {
+            Some(receiver) => visit.call(receiver.reference()),
+            None => Ok(()),
+        }
     }
 }

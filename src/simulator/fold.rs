@@ -22,6 +22,11 @@ pub fn to_object<'py>(t: &mut Tracer<'py>, id: VarId) -> Option<Bound<'py, PyAny
         Kind::Const => t.value(id),
         Kind::Class => t.value(id),
         Kind::Tuple(items, None) => Some(PyTuple::new(py, many(t, &items)?).ok()?.into_any()),
+        Kind::List(items) if t.vars.get(id).class.is_some() => {
+            let class = t.vars.get(id).class.clone()?;
+            let items = PyList::new(py, many(t, &items)?).ok()?;
+            class.bind(py).call1((items,)).ok()
+        }
         Kind::List(items) => Some(PyList::new(py, many(t, &items)?).ok()?.into_any()),
         Kind::Dict(dict) if dict.class.is_none() => {
             let object = PyDict::new(py);
@@ -66,6 +71,10 @@ pub fn from_object<'py>(t: &mut Tracer<'py>, value: &Bound<'py, PyAny>) -> Step<
     if let Ok(list) = value.cast_exact::<PyList>() {
         let items = many(t, list.iter().collect())?;
         return Ok(t.add(Kind::List(items)));
+    }
+    if let (true, Ok(list)) = (t.is_size(value), value.cast::<PyList>()) {
+        let items = many(t, list.iter().collect())?;
+        return t.size(items);
     }
     if let Ok(tuple) = value.cast_exact::<PyTuple>() {
         let items = many(t, tuple.iter().collect())?;

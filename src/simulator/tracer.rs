@@ -208,6 +208,12 @@ impl<'py> Tracer<'py> {
         Ok(id)
     }
 
+    /// Whether a value is a `paddle.Size`.
+    pub fn is_size(&self, value: &Bound<'_, PyAny>) -> bool {
+        let class = self.paddle.module.bind(self.py).getattr("Size");
+        class.is_ok_and(|class| value.get_type().is(&class))
+    }
+
     /// Gives `id` the class of `like`: slices and sums of a `paddle.Size` are one too.
     pub fn inherit_class(&mut self, id: VarId, like: VarId) -> VarId {
         if let Some(class) = self.vars.get(like).class.clone() {
