@@ -31,6 +31,15 @@ def zip_iterator(strict, *inner):
     return zip(*inner, strict=strict)
 
 
+def advanced(container, which, count):
+    if which is not None:
+        container = (container.keys, container.values, container.items)[which]()
+    iterator = iter(container)
+    for _ in range(count):
+        next(iterator)
+    return iterator
+
+
 def make_function(code, namespace, defaults, kwdefaults, annotations, closure, names, *values):
     function = types.FunctionType(code, namespace, code.co_name, defaults, closure or None)
     function.__qualname__ = code.co_qualname
@@ -81,13 +90,23 @@ def set_list(target, items):
 
 
 def set_dict(target, items):
-    target.clear()
-    target.update(items)
+    for key in [key for key in target if key not in items]:
+        del target[key]
+    # Where the keys that stay are the first ones in the same order, only values change and keys are
+    # added: iterators that others have on the dict go on as they would.
+    for old, new in zip(target, items, strict=False):
+        if type(old) is not type(new) or old != new:
+            target.clear()
+            break
+    for key, value in items.items():
+        target[key] = value
 
 
 def set_set(target, items):
-    target.clear()
-    target.update(items)
+    for item in target - items:
+        target.discard(item)
+    for item in items - target:
+        target.add(item)
 
 
 def set_global(namespace, name, value):
@@ -107,5 +126,5 @@ def clear_cell(cell):
 
 
 def enter(manager):
-    manager.__enter__()
+    type(manager).__enter__(manager)
     return manager

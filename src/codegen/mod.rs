@@ -6,6 +6,7 @@
 
 mod direct;
 mod effects;
+mod iterators;
 mod native;
 mod reconstruct;
 mod reduce;

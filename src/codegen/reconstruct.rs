@@ -82,9 +82,14 @@ pub struct Emitter<'a, 'py> {
     outputs: FxHashMap<usize, u32>,
     built: FxHashMap<VarId, u32>,
     building: FxHashSet<VarId>,
+    /// Whether the side effects are behind us.
+    pub(super) replayed: bool,
+    /// What is made after the side effects.
+    pub(super) waiting: Vec<VarId>,
 }
 
-type Emit = Result<(), Break>;
+/// The answer of everything that emits.
+pub type Emit = Result<(), Break>;
 
 impl<'a, 'py> Emitter<'a, 'py> {
     /// An emitter for code that looks like `like` in tracebacks. Its parameters are two tuples: the
@@ -99,6 +104,8 @@ impl<'a, 'py> Emitter<'a, 'py> {
             outputs: FxHashMap::default(),
             built: FxHashMap::default(),
             building: FxHashSet::default(),
+            replayed: false,
+            waiting: Vec::new(),
         })
     }
 
@@ -163,7 +170,7 @@ impl<'a, 'py> Emitter<'a, 'py> {
         Ok(self.code.call(argc)?)
     }
 
-    fn int(&mut self, value: i64) -> Emit {
+    pub(super) fn int(&mut self, value: i64) -> Emit {
         let value = pyo3::types::PyInt::new(self.t.py, value).into_any();
         self.constant(&value)
     }
@@ -178,6 +185,10 @@ impl<'a, 'py> Emitter<'a, 'py> {
     /// Rebuilds a variable into its local, leaving nothing on the stack.
     pub fn prepare(&mut self, id: VarId) -> Emit {
         if matches!(self.t.vars.kind(id), Kind::Null) {
+            return Ok(());
+        }
+        if self.must_wait(id) {
+            self.waiting.push(id);
             return Ok(());
         }
         self.value(id)?;
@@ -296,6 +307,12 @@ impl<'a, 'py> Emitter<'a, 'py> {
                         .try_for_each(|part| this.int(*part))
                 })?;
             }
+            Kind::Iter(_) if self.must_wait(id) => {
+                return Err(Break::new(
+                    BreakKind::Construct,
+                    "an iterator over an object that changed is held by another object",
+                ));
+            }
             Kind::Iter(state) => self.iterator(state)?,
             Kind::Cell(content) => return self.cell(id, content),
             Kind::Function(FunctionVar::New(new)) => self.function(new)?,
@@ -382,6 +399,11 @@ impl<'a, 'py> Emitter<'a, 'py> {
                 this.value(*over)?;
                 this.int(*left as i64)
             }),
+            IterVar::Fixed {
+                over: Some((over, len)),
+                items,
+                index,
+            } => self.over_container(*over, *len, items, *index),
             IterVar::Fixed { items, index, .. } => self.call_type("builtins", "iter", 1, |this| {
                 let rest = &items[(*index).min(items.len())..];
                 this.values(rest)?;

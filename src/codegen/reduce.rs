@@ -9,7 +9,7 @@ use crate::obj::Obj;
 use crate::reason::{Break, BreakKind};
 use crate::simulator::{BreakPoint, Outcome, Tracer};
 use crate::tracker::TrackerRef;
-use crate::variables::{Kind, VarId};
+use crate::variables::{ContextVar, Kind, VarId};
 
 use super::direct::{self, OutTree};
 use super::reconstruct::{Demand, Emitter};
@@ -53,6 +53,7 @@ pub fn generate(
     outcome: &Outcome,
     resume: &mut ResumeFactory<'_>,
 ) -> Result<Emission, Break> {
+    check_contexts(t, outcome)?;
     if let (Outcome::Return(value), false) = (outcome, effects::any(t)) {
         let mut demand = Demand::default();
         if let Some(tree) = direct::tree(t, &mut demand, *value, &mut Vec::new(), 0) {
@@ -65,6 +66,7 @@ pub fn generate(
         Outcome::Return(value) => {
             e.prepare(*value)?;
             effects::emit(&mut e)?;
+            e.late()?;
             e.value(*value)?;
             e.code.op("RETURN_VALUE", 0)?;
         }
@@ -161,6 +163,7 @@ fn break_here(
         e.prepare(*id)?;
     }
     effects::emit(e)?;
+    e.late()?;
     enter_contexts(e, &at.stack)?;
 
     e.code.loc = last.loc;
@@ -233,6 +236,30 @@ fn break_here(
 fn effect_of(instr: &Instr) -> Result<(usize, usize), Break> {
     native::effect(instr)
         .ok_or_else(|| Break::new(BreakKind::Construct, format!("a break at {instr:?}")))
+}
+
+/// Refuses frames that entered a context manager by hand: only `with` tells what to enter again, and in
+/// which order.
+fn check_contexts(t: &Tracer<'_>, outcome: &Outcome) -> Result<(), Break> {
+    let stack: &[VarId] = match outcome {
+        Outcome::Break(at) => &at.stack,
+        Outcome::Return(_) => &[],
+    };
+    for id in (0..t.vars.len() as u32).map(VarId) {
+        let entered = match t.vars.kind(id) {
+            Kind::Context(ContextVar::GradMode { restore, .. }) => restore.is_some(),
+            Kind::Context(ContextVar::AutoCast { entered, .. }) => entered.is_some(),
+            _ => false,
+        };
+        let leaves = |exit: &VarId| matches!(t.vars.kind(*exit), Kind::ContextMethod { context, exit: true } if *context == id);
+        if entered && !stack.iter().any(leaves) {
+            return Err(Break::new(
+                BreakKind::Construct,
+                "a context manager that was entered by hand",
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// Really enters the context managers that the simulator had entered, outermost first.

@@ -174,6 +174,24 @@ def iterators_across_a_break(x):
     return result, x
 
 
+def dict_iterators_across_a_break(x):
+    table = {"a": 1, "b": 2, "c": 3}
+    keys, values, pairs = iter(table), iter(table.values()), iter(table.items())
+    next(keys), next(values), next(pairs)
+    print(float(x.sum()))
+    table["b"] = 7
+    return list(keys), list(values), list(pairs), x
+
+
+def dict_grows_under_its_iterator(x):
+    table = {"a": 1, "b": 2}
+    keys = iter(table)
+    next(keys)
+    print(float(x.sum()))
+    table["c"] = 3
+    return list(keys)
+
+
 def argument_iterated_and_grown(x, items):
     seen = []
     for item in items:
@@ -229,7 +247,7 @@ def deep_structure(x):
     [
         recursive_closure, returned_closure, empty_cell, function_with_everything, partial_and_method,
         stack_below_a_break, keywords_below_a_break, named_tuple_across_a_break, kinds_across_a_break,
-        iterators_across_a_break,
+        iterators_across_a_break, dict_iterators_across_a_break, dict_grows_under_its_iterator,
         map_and_filter_across_a_break, tensor_rows_across_a_break, nested_comprehension, deep_structure,
     ],
 )  # fmt: skip

@@ -1,0 +1,93 @@
+//! Iterators over dicts, sets and constants, and iterators that must wait for the side effects.
+
+use crate::reason::{Break, BreakKind};
+use crate::variables::{DictVar, IterVar, Kind, VarId};
+
+use super::reconstruct::{Emit, Emitter};
+
+fn refuse<T>(what: &str) -> Result<T, Break> {
+    Err(Break::new(BreakKind::Construct, what))
+}
+
+impl Emitter<'_, '_> {
+    /// Whether `id` is an iterator over something that the side effects still have to change: made
+    /// now it would be clamped to the old length, or find that the dict changed its size.
+    pub(super) fn must_wait(&self, id: VarId) -> bool {
+        let Kind::Iter(state) = self.t.vars.kind(id) else {
+            return false;
+        };
+        let changes = |over: &VarId| {
+            let var = self.t.vars.get(*over);
+            var.mutated && var.source.is_some()
+        };
+        !self.replayed
+            && match state {
+                IterVar::Sequence { over, .. }
+                | IterVar::Reversed { over, .. }
+                | IterVar::Fixed {
+                    over: Some((over, _)),
+                    ..
+                } => changes(over),
+                IterVar::Enumerate { inner, .. } | IterVar::Filter { inner, .. } => {
+                    self.must_wait(*inner)
+                }
+                IterVar::Zip { inner, .. } | IterVar::Map { inner, .. } => {
+                    inner.iter().any(|inner| self.must_wait(*inner))
+                }
+                _ => false,
+            }
+    }
+
+    /// Declares the side effects replayed, and makes what waited for them.
+    pub(super) fn late(&mut self) -> Emit {
+        self.replayed = true;
+        for id in std::mem::take(&mut self.waiting) {
+            self.prepare(id)?;
+        }
+        Ok(())
+    }
+
+    /// Pushes an iterator over a dict (or a view of it), a set or a constant.
+    pub(super) fn over_container(
+        &mut self,
+        over: VarId,
+        len: usize,
+        items: &[VarId],
+        index: usize,
+    ) -> Emit {
+        let which = match self.t.vars.kind(over).clone() {
+            Kind::Dict(dict) if dict.items.len() == len && items.len() == len => {
+                Some(self.part(&dict, items, index)?)
+            }
+            Kind::Set(set) if set.items.len() == len => None,
+            Kind::Const => None,
+            _ => return refuse("an iterator over a container that changed"),
+        };
+        self.call_helper("advanced", 3, |this| {
+            this.value(over)?;
+            match which {
+                Some(which) => this.int(which)?,
+                None => this.constant(&this.t.py.None().into_bound(this.t.py))?,
+            }
+            this.int(index as i64)
+        })
+    }
+
+    /// Whether the items left are the dict's keys (0), values (1) or pairs (2), as it is now.
+    fn part(&self, dict: &DictVar, items: &[VarId], index: usize) -> Result<i64, Break> {
+        let pair = |item: &VarId, key: &VarId, value: &VarId| {
+            let kind = self.t.vars.kind(*item);
+            matches!(kind, Kind::Tuple(parts, None) if parts[..] == [*key, *value])
+        };
+        let left = || items.iter().zip(dict.items.values()).skip(index);
+        if left().all(|(item, (key, _))| item == key) {
+            Ok(0)
+        } else if left().all(|(item, (key, value))| pair(item, key, value)) {
+            Ok(2)
+        } else if left().all(|(item, (_, value))| item == value) {
+            Ok(1)
+        } else {
+            refuse("an iterator over a dict that changed")
+        }
+    }
+}
