@@ -11,6 +11,7 @@
 pub mod backend;
 pub mod bytecode;
 pub mod codegen;
+pub mod frame;
 pub mod graph;
 pub mod guard;
 pub mod obj;

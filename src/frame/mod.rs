@@ -1,0 +1,91 @@
+//! Where frames come from, and how a replacement runs.
+//!
+//! A [`FrameSource`] is one call that is about to start. Its [`FrameView`] shows the bound
+//! arguments; a [`FrameHandler`] answers with a [`FrameDecision`]; [`FrameSource::run`] carries it
+//! out. [`CallSite`] is a call made through one of our own callables, [`Pep523Frame`] a frame the
+//! interpreter hands to its evaluation hook while a [`Pep523Scope`] is open on this thread.
+
+mod arguments;
+mod call_site;
+mod code_state;
+mod pep523;
+mod replacement;
+mod runtime;
+mod tracing;
+mod view;
+
+#[cfg(not(Py_3_12))]
+#[path = "v311.rs"]
+mod version;
+#[cfg(all(Py_3_12, not(Py_3_13)))]
+#[path = "v312.rs"]
+mod version;
+#[cfg(all(Py_3_13, not(Py_3_14)))]
+#[path = "v313.rs"]
+mod version;
+
+use pyo3::prelude::*;
+use pyo3::types::PyCode;
+use smallvec::SmallVec;
+
+pub use arguments::{ArgBinder, BoundLocals};
+pub use call_site::CallSite;
+pub use code_state::{CodeState, Policy};
+pub use pep523::{is_installed, listen, set_handler, Listening, Pep523Frame, Pep523Scope};
+pub use tracing::user_is_tracing;
+pub use view::FrameView;
+
+/// What to evaluate instead of a frame, and whether its callees are looked at.
+#[derive(Debug)]
+pub struct CustomCode {
+    /// The code to run with the frame's arguments; `None` is the frame as it is.
+    pub code: Option<Py<PyCode>>,
+    /// Whether frames called from this one are left alone.
+    pub disable_eval_frame: bool,
+}
+
+impl CustomCode {
+    /// The frame as it is; callees are looked at.
+    pub const LOOK_AT_CALLEES: Self = Self {
+        code: None,
+        disable_eval_frame: false,
+    };
+    /// The frame as it is; callees are not looked at.
+    pub const LEAVE_ALONE: Self = Self {
+        code: None,
+        disable_eval_frame: true,
+    };
+}
+
+/// A handler's answer.
+#[derive(Debug)]
+pub enum FrameDecision {
+    /// One of the four rows of the table in the design.
+    Run(CustomCode),
+    /// Call this with these arguments instead of evaluating the frame.
+    Replace {
+        /// What to call.
+        function: Py<PyAny>,
+        /// Its positional arguments.
+        args: SmallVec<[Py<PyAny>; 8]>,
+        /// Whether frames called from it are looked at.
+        callees: bool,
+    },
+    /// The call raises.
+    Raise(PyErr),
+}
+
+/// Decides about one frame. It runs with the hook inactive on its thread.
+pub type FrameHandler = fn(Python<'_>, &FrameView<'_>) -> FrameDecision;
+
+/// One call that is about to start.
+pub trait FrameSource {
+    /// The call as its handler sees it.
+    fn view(&self) -> FrameView<'_>;
+
+    /// Carries a decision out. What it does may not be asked for twice.
+    ///
+    /// # Errors
+    /// What the code that runs raises.
+    fn run(&self, py: Python<'_>, decision: FrameDecision) -> PyResult<Py<PyAny>>;
+}
