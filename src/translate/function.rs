@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
+use pyo3::sync::MutexExt;
 use pyo3::types::{PyDict, PyTuple};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -111,6 +112,8 @@ pub struct Translated {
 thread_local! {
     static TRANSLATING: Cell<bool> = const { Cell::new(false) };
 }
+
+static TURN: Mutex<()> = Mutex::new(());
 
 /// Failed attempts on one function before it is left alone.
 const MAX_FAILURES: usize = 3;
@@ -287,9 +290,17 @@ impl Translated {
             log::warn!(target: "paddle_sot_rs.recompiles", "{} has {MAX_ENTRIES} translations; from now on it runs as it is", self.location);
             return self.native(py, args, kwargs);
         }
-        TRANSLATING.set(true);
-        let translated = pipeline::translate(py, self, bound);
-        TRANSLATING.set(false);
+        let translated = {
+            // The program that Paddle appends operators to is one per process: one translation at a
+            // time. Waiting gives up the GIL.
+            let _turn = TURN
+                .lock_py_attached(py)
+                .unwrap_or_else(PoisonError::into_inner);
+            TRANSLATING.set(true);
+            let translated = pipeline::translate(py, self, bound);
+            TRANSLATING.set(false);
+            translated
+        };
         match translated {
             Ok(entry) => {
                 let entry = Arc::new(entry);
