@@ -5,6 +5,7 @@ Everything here runs while a frame is translated, never on the warm path.
 
 import itertools
 import sys
+import threading
 
 import paddle
 from paddle import _C_ops
@@ -39,12 +40,28 @@ _no_struct = _NoStruct()
 _missing = object()
 
 
+# Paddle keeps the mode per thread, but the current program and its insertion point per process, and
+# eager code moves them too (`optimizer.step` runs under `program_guard`). While a window is open
+# other threads wait before they do; the lock gives up the GIL.
+_turn = threading.RLock()
+_switch_main_program = pir_core.switch_main_program
+
+
+def _switch_in_turn(program, insertion_point=None):
+    with _turn:
+        return _switch_main_program(program, insertion_point)
+
+
+pir_core.switch_main_program = _switch_in_turn
+
+
 class Window:
     """Static mode, on and off. Nothing of the user's runs inside."""
 
     __slots__ = ("saved",)
 
     def __init__(self, program, startup, cast):
+        _turn.acquire()
         variables = framework.global_var
         self.saved = saved = [
             variables._dygraph_tracer_,
@@ -59,13 +76,13 @@ class Window:
         pir_core._convert_into_value = cast
         saved[4] = pir_core.set_static_op_arg_pre_cast_hook(cast)
         variables._dygraph_tracer_ = None
-        saved[2] = (pir_core.switch_main_program(program), pir_core.switch_startup_program(startup))
+        saved[2] = (_switch_main_program(program), pir_core.switch_startup_program(startup))
 
     def close(self):
         variables = framework.global_var
         tracer, limit, programs, names, hook = self.saved
         (main, point), startup = programs
-        pir_core.switch_main_program(main, point)
+        _switch_main_program(main, point)
         pir_core.switch_startup_program(startup)
         variables._dygraph_tracer_ = tracer
         pir_core.set_static_op_arg_pre_cast_hook(hook)
@@ -74,6 +91,7 @@ class Window:
             del sys.tracebacklimit
         else:
             sys.tracebacklimit = limit
+        _turn.release()
 
 
 class Trace:
