@@ -27,9 +27,15 @@ pub struct ResumeSpec {
 /// first. Cells arrive as cell objects and are put into their slots: `MAKE_CELL` and
 /// `COPY_FREE_VARS` have run in the frame before.
 ///
+/// The second part of the answer says where each instruction of `code` went.
+///
 /// # Errors
 /// When an instruction cannot be renumbered.
-pub fn build_resume(py: Python<'_>, code: &Code, spec: &ResumeSpec) -> Result<Code, BytecodeError> {
+pub fn build_resume(
+    py: Python<'_>,
+    code: &Code,
+    spec: &ResumeSpec,
+) -> Result<(Code, Vec<usize>), BytecodeError> {
     let version = OpTable::get(py)?.version;
     let stacked = spec.nulls.iter().filter(|null| !**null).count();
     let plain = LocalKind {
@@ -120,19 +126,19 @@ pub fn build_resume(py: Python<'_>, code: &Code, spec: &ResumeSpec) -> Result<Co
     }
     builder.need_stack(code.stacksize as usize + spec.nulls.len());
     let jump = builder.op("JUMP_FORWARD", 0)?;
-    let first = builder.here();
-    builder.patch(jump, first + spec.at)?;
-    append_body(&mut builder, code, &slots, version)?;
-    Ok(builder.code)
+    let position = append_body(&mut builder, code, &slots, version)?;
+    builder.patch(jump, position[spec.at])?;
+    Ok((builder.code, position))
 }
 
-/// Appends all of `code`, local slots renumbered, and its exception table.
+/// Appends all of `code`, local slots renumbered, and its exception table. The answer says where each
+/// instruction went.
 pub fn append_body(
     builder: &mut CodeBuilder,
     code: &Code,
     slots: &[u32],
     version: Version,
-) -> Result<(), BytecodeError> {
+) -> Result<Vec<usize>, BytecodeError> {
     // Superinstructions of 3.13 have 4 bits per slot; when renumbering does not fit, they are split,
     // which moves indices: first find where each instruction goes.
     let first = builder.here();
@@ -158,7 +164,7 @@ pub fn append_body(
             ..*entry
         });
     }
-    Ok(())
+    Ok(position)
 }
 
 fn pair(instr: &Instr) -> Option<(u32, u32)> {

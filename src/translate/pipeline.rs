@@ -235,14 +235,13 @@ fn resume_function(
     if let Some(known) = lock(&of.shared.resumes).get(&key) {
         return Ok(known.clone());
     }
-    let built = build_resume(py, code, &spec)?;
+    let (built, moved) = build_resume(py, code, &spec)?;
     let made = built.to_py(py)?;
     // Where the raising instruction is in the new code, for `RERAISE` to find its line.
-    let body = built.instructions.len() - code.instructions.len();
     let decoded = Code::from_py(py, &made)?;
     let position = decoded
         .instructions
-        .get(body + raised_at)
+        .get(moved.get(raised_at).copied().unwrap_or(usize::MAX))
         .map_or(0, |instruction| instruction.offset as usize / 2);
     let function = codegen::function(py, made.as_any(), globals)?;
     let translated = Translated::new(function.bind(py), of.shared.clone())?;
