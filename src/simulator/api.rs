@@ -63,8 +63,12 @@ fn verdict(t: &Tracer<'_>, function: &Bound<'_, PyAny>) -> PyResult<Verdict> {
             .unwrap_or_default()
     };
     let (module, name) = (text("__module__"), text("__name__"));
-    let ops = module.is_empty() && text("__qualname__").starts_with("PyCapsule")
-        || module.starts_with("paddle.base.libpaddle");
+    // Other functions of the extension change the state of the process.
+    let ops = t
+        .py
+        .import("paddle._C_ops")
+        .and_then(|ops| ops.getattr(name.as_str()))
+        .is_ok_and(|op| op.is(function));
     let api =
         MODULES.iter().any(|prefix| module.starts_with(prefix)) || module == "paddle.nn.functional";
     if !api && !ops {

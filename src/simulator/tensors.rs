@@ -384,6 +384,9 @@ pub fn method(
     }
     let callee = Callee::Method(Arc::from(name));
     let result = capture(t, callee, Some(var.symbol), args, kwargs, &mut |_| None)?;
+    if matches!(t.kind(result), Kind::Tensor(made) if made.symbol == var.symbol) {
+        return Ok(tensor);
+    }
     mark_views(t, name, tensor, result);
     Ok(result)
 }

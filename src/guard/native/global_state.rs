@@ -85,6 +85,11 @@ impl GlobalState {
         self.dynamic
     }
 
+    /// Whether `auto_cast` is on.
+    pub fn amp_active(&self) -> bool {
+        self.amp_level != 0
+    }
+
     /// Whether a translation made under this state may run now.
     pub fn matches(&self, py: Python<'_>) -> bool {
         Self::check(self, py).unwrap_or(false)
