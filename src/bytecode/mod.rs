@@ -17,4 +17,4 @@ pub use code::{BytecodeError, Code, ExceptionEntry, Instruction, Loc, LocalKind,
 pub use instr::{BinOp, CmpOp, Instr};
 pub use liveness::live_locals;
 pub use optable::{OpTable, Version};
-pub use resume::{build_resume, ResumeSpec};
+pub use resume::{build_resume, Origin, ResumeSpec};

@@ -21,21 +21,49 @@ pub struct ResumeSpec {
     pub live: Vec<usize>,
 }
 
+/// How a resume function's code relates to the code it was made from.
+///
+/// A resume function that breaks again is resumed by another one made from the same original, so
+/// that a loop goes round between a fixed set of resume functions.
+#[derive(Debug)]
+pub struct Origin {
+    /// The original code.
+    pub code: Arc<Code>,
+    /// Where each original instruction went, and the end.
+    pub positions: Vec<usize>,
+    /// Where each original local slot went.
+    pub slots: Vec<u32>,
+}
+
+impl Origin {
+    /// Code that is its own original.
+    pub fn identity(code: Arc<Code>) -> Self {
+        Self {
+            positions: (0..=code.instructions.len()).collect(),
+            slots: (0..code.localsplus.len() as u32).collect(),
+            code,
+        }
+    }
+
+    /// The original instruction that went to `position`.
+    pub fn index(&self, position: usize) -> Option<usize> {
+        self.positions.binary_search(&position).ok()
+    }
+}
+
 /// Builds the code of a resume function.
 ///
 /// Its parameters are the live slots in order, then the stack items that are not NULL, bottom
 /// first. Cells arrive as cell objects and are put into their slots: `MAKE_CELL` and
 /// `COPY_FREE_VARS` have run in the frame before.
 ///
-/// The second part of the answer says where each instruction of `code` went.
-///
 /// # Errors
 /// When an instruction cannot be renumbered.
 pub fn build_resume(
     py: Python<'_>,
-    code: &Code,
+    code: &Arc<Code>,
     spec: &ResumeSpec,
-) -> Result<(Code, Vec<usize>), BytecodeError> {
+) -> Result<(Code, Origin), BytecodeError> {
     let version = OpTable::get(py)?.version;
     let stacked = spec.nulls.iter().filter(|null| !**null).count();
     let plain = LocalKind {
@@ -126,13 +154,18 @@ pub fn build_resume(
     }
     builder.need_stack(code.stacksize as usize + spec.nulls.len());
     let jump = builder.op("JUMP_FORWARD", 0)?;
-    let position = append_body(&mut builder, code, &slots, version)?;
-    builder.patch(jump, position[spec.at])?;
-    Ok((builder.code, position))
+    let positions = append_body(&mut builder, code, &slots, version)?;
+    builder.patch(jump, positions[spec.at])?;
+    let origin = Origin {
+        code: code.clone(),
+        positions,
+        slots,
+    };
+    Ok((builder.code, origin))
 }
 
 /// Appends all of `code`, local slots renumbered, and its exception table. The answer says where each
-/// instruction went.
+/// instruction went, and the end.
 pub fn append_body(
     builder: &mut CodeBuilder,
     code: &Code,

@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
-use crate::bytecode::{live_locals, Code, ExceptionEntry, Instr, ResumeSpec, Version};
+use crate::bytecode::{live_locals, Code, ExceptionEntry, Instr, Origin, ResumeSpec, Version};
 use crate::graph::SymbolId;
 use crate::obj::Obj;
 use crate::reason::{Break, BreakKind};
@@ -49,6 +49,7 @@ pub struct Emission {
 pub fn generate(
     t: &mut Tracer<'_>,
     code: &Code,
+    origin: &Origin,
     globals: &Obj,
     outcome: &Outcome,
     resume: &mut ResumeFactory<'_>,
@@ -70,7 +71,7 @@ pub fn generate(
             e.value(*value)?;
             e.code.op("RETURN_VALUE", 0)?;
         }
-        Outcome::Break(at) => break_here(&mut e, code, at, resume)?,
+        Outcome::Break(at) => break_here(&mut e, code, origin, at, resume)?,
     }
     let made = e.code.code.to_py(py)?;
     let function = function(py, made.as_any(), globals)?;
@@ -111,6 +112,7 @@ pub fn function(py: Python<'_>, code: &Bound<'_, PyAny>, globals: &Obj) -> PyRes
 fn break_here(
     e: &mut Emitter<'_, '_>,
     code: &Code,
+    origin: &Origin,
     at: &BreakPoint,
     resume: &mut ResumeFactory<'_>,
 ) -> Result<(), Break> {
@@ -135,7 +137,7 @@ fn break_here(
         .copied();
     let mut arms = Vec::new();
     if last.instr.falls_through() {
-        arms.push(Arm::new(code, at, rest, at.end));
+        arms.push(Arm::new(origin, at, rest, at.end)?);
     }
     let version = e.code.version();
     if let Some(target) = last.instr.target() {
@@ -144,12 +146,12 @@ fn break_here(
         } else {
             0
         };
-        arms.push(Arm::new(code, at, rest, target + skip));
+        arms.push(Arm::new(origin, at, rest, target + skip)?);
     }
     // The handler's stack is a part of the stack in front of the instruction, operands included.
     let handler = match handler {
         Some(entry) => match at.stack.get(..entry.depth as usize) {
-            Some(stack) => Some((entry, Arm::new(code, at, stack, entry.target))),
+            Some(stack) => Some((entry, Arm::new(origin, at, stack, entry.target)?)),
             None => return Err(Break::internal("the stack is too short for the handler")),
         },
         None => None,
@@ -226,7 +228,7 @@ fn break_here(
             } else {
                 &[false]
             },
-            at.start + 1,
+            original(origin, at.start)? + 1,
             resume,
         )?;
     }
@@ -300,6 +302,12 @@ fn copy_group(e: &mut Emitter<'_, '_>, code: &Code, at: &BreakPoint) -> Result<(
     Ok(())
 }
 
+/// The instruction of the original code that went to `position`.
+fn original(origin: &Origin, position: usize) -> Result<usize, Break> {
+    let missing = || Break::internal("an instruction that the original code does not have");
+    origin.index(position).ok_or_else(missing)
+}
+
 /// One way on after the native instruction.
 struct Arm {
     at: usize,
@@ -309,7 +317,9 @@ struct Arm {
 }
 
 impl Arm {
-    fn new(code: &Code, point: &BreakPoint, rest: &[VarId], at: usize) -> Self {
+    fn new(origin: &Origin, point: &BreakPoint, rest: &[VarId], at: usize) -> Result<Self, Break> {
+        let code = &origin.code;
+        let at = original(origin, at)?;
         let mut slots = live_locals(code, at);
         // super() without arguments looks at the first argument and at `__class__`.
         for (slot, known) in code.localsplus.iter().enumerate() {
@@ -319,16 +329,17 @@ impl Arm {
             }
         }
         slots.sort_unstable();
+        let value = |slot: usize| *point.locals.get(origin.slots[slot] as usize)?;
         let live = slots
             .into_iter()
-            .filter_map(|slot| Some((slot, point.locals.get(slot).copied().flatten()?)))
+            .filter_map(|slot| Some((slot, value(slot)?)))
             .collect();
-        Self {
+        Ok(Self {
             at,
             rest: rest.to_vec(),
             live,
             nulls: Vec::new(),
-        }
+        })
     }
 
     /// Emits the call of the resume function. On the stack are the results of the native

@@ -13,7 +13,7 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use crate::backend::{self, CompiledGraph, GraphBackend};
-use crate::bytecode::ResumeSpec;
+use crate::bytecode::{Origin, ResumeSpec};
 use crate::codegen::Plan;
 use crate::guard::{CompiledGuard, GuardInputs};
 use crate::obj::Obj;
@@ -65,8 +65,8 @@ pub struct Shared {
     pub stats: Mutex<Stats>,
     /// Graphs, when `explain` asked for them.
     pub graphs: Mutex<Vec<GraphInfo>>,
-    /// Resume functions by original code object and place.
-    pub resumes: Mutex<FxHashMap<(Obj, ResumeSpec), (Obj, usize)>>,
+    /// Resume functions by original code object, place, and raising instruction.
+    pub resumes: Mutex<FxHashMap<(Obj, ResumeSpec, usize), (Obj, usize)>>,
 }
 
 /// What is to be done after a function ran to its end or to a break.
@@ -97,6 +97,8 @@ pub struct Translated {
     pub function: Obj,
     /// Its `self`, when it was a bound method.
     pub receiver: Option<Obj>,
+    /// For a resume function: the original code object, and how this one's code relates to it.
+    pub origin: Option<(Obj, Arc<Origin>)>,
     /// Shared with resume functions.
     pub shared: Arc<Shared>,
     /// Dims seen and found to change, by tracker.
@@ -149,6 +151,7 @@ impl Translated {
             closure: (!closure.is_none()).then(|| Obj::from(closure)),
             function: Obj::from(function),
             receiver: receiver.map(Obj::from),
+            origin: None,
             shared,
             dims: Mutex::default(),
             entries: Mutex::default(),

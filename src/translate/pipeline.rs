@@ -7,7 +7,7 @@ use pyo3::types::PyCode;
 use rustc_hash::FxHashMap;
 
 use crate::backend::{self, BackendError, CompileRequest, CompiledGraph};
-use crate::bytecode::{build_resume, Code, ResumeSpec};
+use crate::bytecode::{build_resume, Code, Origin, ResumeSpec};
 use crate::codegen::{self, Emission, Plan};
 use crate::graph::{FunctionGraph, GraphInput, StatementIr, SymbolId, SymbolKind};
 use crate::guard::native::GlobalState;
@@ -160,10 +160,14 @@ fn trace(
     if let (Some(reason), true) = (&reason, options.full_graph) {
         return Err(reason.clone());
     }
+    let (original, origin) = of
+        .origin
+        .clone()
+        .unwrap_or_else(|| (code_object, Arc::new(Origin::identity(code.clone()))));
     let mut resume = |spec: ResumeSpec, raised_at: usize| {
-        resume_function(py, of, &code_object, &code, &globals, spec, raised_at)
+        resume_function(py, of, &original, &origin, &globals, spec, raised_at)
     };
-    let emission = codegen::generate(&mut tracer, &code, &globals, &outcome, &mut resume)?;
+    let emission = codegen::generate(&mut tracer, &code, &origin, &globals, &outcome, &mut resume)?;
     let (sir, inputs, session) = tracer.graph.into_parts();
     Ok(Traced {
         emission,
@@ -233,25 +237,26 @@ fn resume_function(
     py: Python<'_>,
     of: &Translated,
     code_object: &Obj,
-    code: &Code,
+    origin: &Origin,
     globals: &Obj,
     spec: ResumeSpec,
     raised_at: usize,
 ) -> Result<(Obj, usize), Break> {
-    let key = (code_object.clone(), spec.clone());
+    let key = (code_object.clone(), spec.clone(), raised_at);
     if let Some(known) = lock(&of.shared.resumes).get(&key) {
         return Ok(known.clone());
     }
-    let (built, moved) = build_resume(py, code, &spec)?;
+    let (built, moved) = build_resume(py, &origin.code, &spec)?;
     let made = built.to_py(py)?;
     // Where the raising instruction is in the new code, for `RERAISE` to find its line.
     let decoded = Code::from_py(py, &made)?;
-    let position = decoded
-        .instructions
-        .get(moved.get(raised_at).copied().unwrap_or(usize::MAX))
+    let raised = moved.positions.get(raised_at);
+    let position = raised
+        .and_then(|index| decoded.instructions.get(*index))
         .map_or(0, |instruction| instruction.offset as usize / 2);
     let function = codegen::function(py, made.as_any(), globals)?;
-    let translated = Translated::new(function.bind(py), of.shared.clone())?;
+    let mut translated = Translated::new(function.bind(py), of.shared.clone())?;
+    translated.origin = Some((code_object.clone(), Arc::new(moved)));
     let callable = Obj::from(Bound::new(py, ResumeFunction::new(Arc::new(translated)))?);
     lock(&of.shared.resumes).insert(key, (callable.clone(), position));
     Ok((callable, position))

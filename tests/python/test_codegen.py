@@ -274,6 +274,26 @@ def test_a_loop_that_breaks_in_every_round_does_not_nest():
     check(long_loop, X, 600, calls=1)
 
 
+def many_locals(x):
+    a, b, c, d, e, f, g, h = 1, 2, 3, 4, 5, 6, 7, 8
+    i, j, k, l_, m, n, o, p = 1, 2, 3, 4, 5, 6, 7, 8
+    rows = [[y * float(x.sum()) for y in (x, x + q)] for q in (a, b)]
+    print(float(x.max()))
+    return rows, (a, b, c, d, e, f, g, h), (i, j, k, l_, m, n, o, p)
+
+
+def test_resuming_with_more_locals_than_fit_in_one_byte():
+    check(many_locals, X)
+
+
+def test_a_loop_goes_round_between_the_same_resume_functions():
+    function = translate(long_loop)
+    function(X, 5)
+    few = sot.stats(function).translations
+    function(X, 20)
+    assert sot.stats(function).translations - few < 20
+
+
 def raises_after_a_break(x):
     y = x + 1
     print(float(y.sum()))
