@@ -64,11 +64,10 @@ fn verdict(t: &Tracer<'_>, function: &Bound<'_, PyAny>) -> PyResult<Verdict> {
     };
     let (module, name) = (text("__module__"), text("__name__"));
     // Other functions of the extension change the state of the process.
-    let ops = t
-        .py
-        .import("paddle._C_ops")
-        .and_then(|ops| ops.getattr(name.as_str()))
-        .is_ok_and(|op| op.is(function));
+    let ops =
+        t.py.import("paddle._C_ops")
+            .and_then(|ops| ops.getattr(name.as_str()))
+            .is_ok_and(|op| op.is(function));
     let api =
         MODULES.iter().any(|prefix| module.starts_with(prefix)) || module == "paddle.nn.functional";
     if !api && !ops {

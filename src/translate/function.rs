@@ -57,6 +57,9 @@ pub struct GraphInfo {
     pub code: Option<Obj>,
 }
 
+/// The original code object, the place, and the raising instruction.
+pub type ResumeKey = (Obj, ResumeSpec, usize);
+
 /// What a function shares with its resume functions.
 pub struct Shared {
     /// The options.
@@ -66,7 +69,7 @@ pub struct Shared {
     /// Graphs, when `explain` asked for them.
     pub graphs: Mutex<Vec<GraphInfo>>,
     /// Resume functions by original code object, place, and raising instruction.
-    pub resumes: Mutex<FxHashMap<(Obj, ResumeSpec, usize), (Obj, usize)>>,
+    pub resumes: Mutex<FxHashMap<ResumeKey, (Obj, usize)>>,
 }
 
 /// What is to be done after a function ran to its end or to a break.
