@@ -112,7 +112,7 @@ pub fn enter(t: &mut Tracer<'_>, context: VarId) -> Step<VarId> {
             Ok(t.none())
         }
         ContextVar::AutoCast { .. } => t.stop(
-            BreakKind::UnsupportedOperation,
+            BreakKind::Construct,
             "auto_cast inside of the compiled function",
         ),
     }

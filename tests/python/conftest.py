@@ -8,7 +8,6 @@ sys.path.insert(0, str(Path(__file__).parent))
 # Programs that still differ from plain Python; docs/STATUS.md says how. A mended one leaves this list.
 KNOWN_DIFFERENCES = {
     "auto_cast_inside",
-    "auto_cast_survives_breaks",
     "backward_inside",
     "breaks_inside_try",
     "every_binary_operator",
