@@ -20,6 +20,9 @@ KNOWN_DIFFERENCES = {
     "static_results_of_tensor_shapes",
 }
 
+# `while_on_a_tensor` crashes on 3.11 (docs/STATUS.md); on 3.13 these programs have not been gone through yet.
+collect_ignore_glob = [] if sys.version_info[:2] == (3, 12) else ["test_programs_*"]
+
 
 def pytest_collection_modifyitems(items):
     for item in items:
