@@ -55,7 +55,9 @@ pub fn generate(
     resume: &mut ResumeFactory<'_>,
 ) -> Result<Emission, Break> {
     check_contexts(t, outcome)?;
-    if let (Outcome::Return(value), false) = (outcome, effects::any(t)) {
+    let grad = grad_below(t, outcome);
+    let quiet = grad == t.entry_grad && !effects::any(t);
+    if let (Outcome::Return(value), true) = (outcome, quiet) {
         let mut demand = Demand::default();
         if let Some(tree) = direct::tree(t, &mut demand, *value, &mut Vec::new(), 0) {
             return Ok(finish(Plan::Direct(tree), demand));
@@ -67,6 +69,7 @@ pub fn generate(
         Outcome::Return(value) => {
             e.prepare(*value)?;
             effects::emit(&mut e)?;
+            set_grad(&mut e, grad)?;
             e.late()?;
             e.value(*value)?;
             e.code.op("RETURN_VALUE", 0)?;
@@ -165,6 +168,8 @@ fn break_here(
         e.prepare(*id)?;
     }
     effects::emit(e)?;
+    let grad = grad_under(e.t, &at.stack);
+    set_grad(e, grad)?;
     e.late()?;
     enter_contexts(e, &at.stack)?;
 
@@ -260,6 +265,38 @@ fn check_contexts(t: &Tracer<'_>, outcome: &Outcome) -> Result<(), Break> {
                 "a context manager that was entered by hand",
             ));
         }
+    }
+    Ok(())
+}
+
+/// Grad mode at the end, without the context managers that are entered again.
+fn grad_below(t: &Tracer<'_>, outcome: &Outcome) -> bool {
+    match outcome {
+        Outcome::Return(_) => t.grad_enabled,
+        Outcome::Break(at) => grad_under(t, &at.stack),
+    }
+}
+
+fn grad_under(t: &Tracer<'_>, stack: &[VarId]) -> bool {
+    let outermost = stack.iter().find_map(|id| match *t.vars.kind(*id) {
+        Kind::ContextMethod {
+            context,
+            exit: true,
+        } => match t.vars.kind(context) {
+            Kind::Context(ContextVar::GradMode { restore, .. }) => *restore,
+            _ => None,
+        },
+        _ => None,
+    });
+    outermost.unwrap_or(t.grad_enabled)
+}
+
+/// Sets the grad mode when the simulated program left another one behind.
+fn set_grad(e: &mut Emitter<'_, '_>, grad: bool) -> Result<(), Break> {
+    if grad != e.t.entry_grad {
+        let mode = pyo3::types::PyBool::new(e.t.py, grad).to_owned().into_any();
+        e.call_helper("set_grad", 1, |e| e.constant(&mode))?;
+        e.code.op("POP_TOP", 0)?;
     }
     Ok(())
 }

@@ -115,6 +115,27 @@ const TABLE: &[(&str, &str, Handler)] = &[
         let on = t.grad_enabled;
         Ok(t.bool(on))
     }),
+    ("paddle.base.core", "_has_grad", |t, a, k| {
+        let _ = (a, k);
+        let on = t.grad_enabled;
+        Ok(t.bool(on))
+    }),
+    // `no_grad.__enter__` and `__exit__` of objects that exist already end here.
+    ("paddle.base.core", "_set_has_grad", |t, a, k| {
+        one(t, a, k, |t, mode| {
+            let mode = t.const_value(mode).map(|mode| mode.is_truthy());
+            match mode {
+                Some(Ok(on)) if t.entry_grad || !on => {
+                    t.grad_enabled = on;
+                    Ok(t.none())
+                }
+                _ => t.stop(
+                    BreakKind::UnsupportedOperation,
+                    "gradients are switched on in a function that is called without them",
+                ),
+            }
+        })
+    }),
     ("paddle", "in_dynamic_mode", |t, a, k| {
         let _ = (a, k);
         Ok(t.bool(true))

@@ -69,9 +69,29 @@ fn call_known(t: &mut Tracer<'_>, callee: VarId, args: &[VarId], kwargs: &Kwargs
         Kind::Class => objects::instantiate(t, callee, args, kwargs),
         other => {
             let what = describe(t, callee, &other);
+            if looks_at_frames(t, callee, args.is_empty()) {
+                let message = format!("{what}() looks at the frame that calls it");
+                return t.stop(BreakKind::Construct, message);
+            }
             t.stop(BreakKind::UnsupportedCall, format!("call of {what}"))
         }
     }
+}
+
+/// Whether a built-in answers with, or acts on, the locals of its caller: the frame must be the real one.
+fn looks_at_frames(t: &mut Tracer<'_>, callee: VarId, bare: bool) -> bool {
+    let Some(value) = t.value(callee) else {
+        return false;
+    };
+    let named = |module: &str, name: &str| {
+        let found = t.py.import(module).and_then(|module| module.getattr(name));
+        found.is_ok_and(|found| found.is(&value))
+    };
+    ["locals", "eval", "exec", "breakpoint"]
+        .iter()
+        .any(|name| named("builtins", name))
+        || bare && (named("builtins", "vars") || named("builtins", "dir"))
+        || named("sys", "_getframe")
 }
 
 /// Stops at callables that the user disabled or black-listed.

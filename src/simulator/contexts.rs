@@ -100,6 +100,12 @@ pub fn enter(t: &mut Tracer<'_>, context: VarId) -> Step<VarId> {
     match state {
         ContextVar::Null { result, .. } => Ok(result),
         ContextVar::GradMode { enabled, make, .. } => {
+            if enabled && !t.entry_grad {
+                return t.stop(
+                    BreakKind::UnsupportedOperation,
+                    "gradients are switched on in a function that is called without them",
+                );
+            }
             let restore = Some(t.grad_enabled);
             t.grad_enabled = enabled;
             t.vars.update(context, |var| {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pyo3::prelude::*;
 
-use crate::graph::{Arg, Callee, SymbolId};
+use crate::graph::{Arg, Callee, SymbolId, TensorMeta};
 use crate::obj::Obj;
 use crate::reason::BreakKind;
 use crate::tracker::TrackerRef;
@@ -220,6 +220,18 @@ pub fn capture(
     from_arg(t, &output)
 }
 
+/// Whether a reshape to `shape` has nothing to do: eager mode then answers with the same tensor.
+pub fn keeps_shape(t: &mut Tracer<'_>, meta: &TensorMeta, shape: VarId) -> Step<bool> {
+    let (Arg::List(dims) | Arg::Tuple(dims)) = to_arg(t, shape)? else {
+        return Ok(false);
+    };
+    let same = |(dim, known): (&Arg, &i64)| match dim {
+        Arg::Const(value) => value.bind(t.py).extract::<i64>().is_ok_and(|dim| dim == *known),
+        _ => false,
+    };
+    Ok(meta.is_static() && dims.len() == meta.shape.len() && dims.iter().zip(&meta.shape).all(same))
+}
+
 /// `x.name` for a tensor.
 pub fn attribute(t: &mut Tracer<'_>, tensor: VarId, name: &str) -> Step<VarId> {
     let Kind::Tensor(var) = t.kind(tensor).clone() else {
@@ -380,6 +392,11 @@ pub fn method(
                 BreakKind::UnsupportedCall,
                 format!("Tensor.{name}() with an object as argument"),
             );
+        }
+    }
+    if let ("reshape", [shape], []) = (name, args, kwargs) {
+        if keeps_shape(t, &meta, *shape)? {
+            return Ok(tensor);
         }
     }
     let callee = Callee::Method(Arc::from(name));

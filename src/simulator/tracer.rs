@@ -101,6 +101,8 @@ pub struct Tracer<'py> {
     pub options: Arc<TraceOptions>,
     /// Grad mode as the simulated program sees it now.
     pub grad_enabled: bool,
+    /// Grad mode at the call: a graph that is run without it has no gradients anywhere.
+    pub entry_grad: bool,
     /// User locations of the frames being simulated, outermost first; the executor keeps them current.
     pub locations: Vec<SourceLoc>,
     /// Writes and deletes of globals (dict, name, value), in program order.
@@ -131,6 +133,7 @@ impl<'py> Tracer<'py> {
             backend,
             options,
             grad_enabled,
+            entry_grad: grad_enabled,
             locations: Vec::new(),
             global_writes: Vec::new(),
             decoded: FxHashMap::default(),

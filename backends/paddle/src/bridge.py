@@ -55,6 +55,50 @@ def _switch_in_turn(program, insertion_point=None):
 pir_core.switch_main_program = _switch_in_turn
 
 
+_static_divide, _static_power = Value.__truediv__, Value.__pow__
+
+
+def _scalar(value):
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _divide(self, other):
+    # Eager mode divides by a tensor, static mode multiplies by the reciprocal: the last digit differs.
+    if not _scalar(other):
+        return _static_divide(self, other)
+    value = self
+    if value.dtype in _INTEGERS:
+        value = value.astype(paddle.float32)
+    return _C_ops.divide(value, _C_ops.full([], other, value.dtype, core.Place()))
+
+
+def _power(self, other):
+    # Eager mode uses the kernel with a number for the exponent.
+    if _scalar(other) and self.dtype not in _INTEGERS:
+        return _C_ops.pow(self, other)
+    return _static_power(self, other)
+
+
+def _positive(self):
+    return self
+
+
+_INTEGERS = (paddle.bool, paddle.uint8, paddle.int8, paddle.int16, paddle.int32, paddle.int64)
+# What a Value does otherwise than a tensor, and what it does in a window.
+_AS_EAGER = {
+    "__truediv__": _divide,
+    "__div__": _divide,
+    "__pow__": _power,
+    "__pos__": _positive,
+}
+_AS_STATIC = {name: getattr(Value, name) for name in _AS_EAGER if hasattr(Value, name)}
+
+
+def _like_eager(names):
+    for name, function in names.items():
+        setattr(Value, name, function)
+
+
 class Window:
     """Static mode, on and off. Nothing of the user's runs inside."""
 
@@ -76,6 +120,7 @@ class Window:
         pir_core._convert_into_value = cast
         saved[4] = pir_core.set_static_op_arg_pre_cast_hook(cast)
         variables._dygraph_tracer_ = None
+        _like_eager(_AS_EAGER)
         saved[2] = (_switch_main_program(program), pir_core.switch_startup_program(startup))
 
     def close(self):
@@ -84,6 +129,7 @@ class Window:
         (main, point), startup = programs
         _switch_main_program(main, point)
         pir_core.switch_startup_program(startup)
+        _like_eager(_AS_STATIC)
         variables._dygraph_tracer_ = tracer
         pir_core.set_static_op_arg_pre_cast_hook(hook)
         layers_module.name_struct, pir_core._convert_into_value, variables._in_to_static_mode_ = names
@@ -138,7 +184,13 @@ class Trace:
             framework.global_var._in_to_static_mode_ = True
         start = len(self.block.ops)
         try:
-            result = function(*args, **kwargs)
+            if type(function) is str:
+                # A method, looked up here: some act as in eager mode while the window is open.
+                result = getattr(args[0], function)(*args[1:], **kwargs)
+                if function == "__getitem__" and result is args[0]:
+                    result = _C_ops.assign(result)
+            else:
+                result = function(*args, **kwargs)
             if not grad:
                 _stop_gradients(result)
         except BaseException:

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use paddle_sot::backend::{BackendError, CompiledGraph};
-use paddle_sot::graph::{StatementIr, SymbolKind};
+use paddle_sot::graph::{StatementIr, SymbolId, SymbolKind};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 use smallvec::SmallVec;
@@ -22,6 +22,8 @@ pub struct PaddleGraph {
     used: Vec<usize>,
     /// Inputs that want a gradient but get none: they go in detached, so that theirs stays `None`.
     without: Vec<usize>,
+    /// Outputs through which no gradient flows although the program trains: they leave as leaves.
+    stopped: Vec<usize>,
     trains: bool,
     /// Scopes of earlier runs; one is used again once nothing waits for its backward.
     scopes: Mutex<Vec<Py<PyAny>>>,
@@ -69,6 +71,10 @@ impl PaddleGraph {
             bool,
             Vec<usize>,
         ) = answer.extract()?;
+        let stops = |symbol: &SymbolId| sir.meta(*symbol).is_some_and(|meta| meta.stop_gradient);
+        let stopped = (0..sir.outputs.len())
+            .filter(|at| trains && stops(&sir.outputs[*at]))
+            .collect();
         Ok(Self {
             run: py
                 .import("paddle")?
@@ -85,6 +91,7 @@ impl PaddleGraph {
             program: program.unbind(),
             used,
             without,
+            stopped,
             trains,
             scopes: Mutex::new(Vec::new()),
         })
@@ -152,6 +159,10 @@ impl CompiledGraph for PaddleGraph {
             if kept.len() < SCOPES {
                 kept.push(scope);
             }
+        }
+        for &at in &self.stopped {
+            let output = outputs.get_item(at)?;
+            output.call_method0(pyo3::intern!(py, "detach_"))?;
         }
         if let Ok(list) = outputs.cast::<PyList>() {
             return Ok(list.iter().map(Bound::unbind).collect());

@@ -102,14 +102,14 @@ impl PaddleTrace {
         &mut self,
         py: Python<'_>,
         result: &Bound<'_, PyAny>,
-        args: &[(SymbolId, usize)],
+        args: &[(SymbolId, String)],
     ) -> Result<InferredOutput, BackendError> {
         if result.is_instance(self.value_type.bind(py))? {
             let address = result
                 .getattr("id")
-                .and_then(|id| id.extract::<usize>())
-                .unwrap_or(0);
-            if let Some((symbol, _)) = args.iter().find(|(_, id)| *id == address && address != 0) {
+                .and_then(|id| id.extract::<String>())
+                .unwrap_or_default();
+            if let Some((symbol, _)) = args.iter().find(|(_, id)| *id == address && !address.is_empty()) {
                 return Ok(InferredOutput::Existing(*symbol));
             }
             let meta = value_meta(result)?;
@@ -171,9 +171,35 @@ fn value_meta(value: &Bound<'_, PyAny>) -> Result<TensorMeta, BackendError> {
     })
 }
 
+/// Programs keep numbers in single precision, and do arithmetic of a bool or half tensor and a number
+/// that eager mode refuses or does in another type.
+fn number_differs(py: Python<'_>, sir: &StatementIr, args: &[Arg]) -> bool {
+    let dtypes = || {
+        args.iter().filter_map(|arg| match arg {
+            Arg::Symbol(symbol) => sir.meta(*symbol).map(|meta| meta.dtype.as_str()),
+            _ => None,
+        })
+    };
+    args.iter().any(|arg| {
+        let Arg::Const(value) = arg else {
+            return false;
+        };
+        let value = value.bind(py);
+        if value.is_exact_instance_of::<pyo3::types::PyBool>() {
+            return args.len() == 2 && dtypes().any(|dtype| matches!(dtype, "bool" | "float16" | "bfloat16"));
+        }
+        value.is_exact_instance_of::<pyo3::types::PyFloat>()
+            && value.extract::<f64>().is_ok_and(|value| f64::from(value as f32) != value && !value.is_nan())
+            && dtypes().any(|dtype| matches!(dtype, "float64" | "complex64" | "complex128"))
+    })
+}
+
 /// Where static inference gives another dtype or shape than eager (found by probing): refused, so
 /// that eager's answer wins.
-fn differs_from_eager(name: &str, sir: &StatementIr, args: &[Arg]) -> bool {
+fn differs_from_eager(py: Python<'_>, name: &str, sir: &StatementIr, args: &[Arg]) -> bool {
+    if number_differs(py, sir, args) {
+        return true;
+    }
     let first = args.iter().find_map(|arg| match arg {
         Arg::Symbol(symbol) => sir.meta(*symbol),
         _ => None,
@@ -235,7 +261,7 @@ impl TraceSession for PaddleTrace {
                     .getattr("__name__")
                     .and_then(|name| name.extract::<String>())
                     .unwrap_or_default();
-                if differs_from_eager(&name, sir, args) {
+                if differs_from_eager(py, &name, sir, args) {
                     return Err(BackendError::Refused(format!(
                         "{name}() has another result in static mode"
                     )));
@@ -243,12 +269,12 @@ impl TraceSession for PaddleTrace {
                 (function, &objects[..], false)
             }
             Callee::Method(name) => {
-                if differs_from_eager(name, sir, args) {
+                if differs_from_eager(py, name, sir, args) {
                     return Err(BackendError::Refused(format!(
                         "{name}() has another result in static mode"
                     )));
                 }
-                (objects[0].getattr(&**name)?, &objects[1..], false)
+                (pyo3::types::PyString::intern(py, name).into_any(), &objects[..], false)
             }
             Callee::Attribute(name) => {
                 let getattr = py.import("builtins")?.getattr("getattr")?;
@@ -282,7 +308,7 @@ impl TraceSession for PaddleTrace {
             arg.for_each_symbol(&mut |symbol| {
                 if let Ok(id) = self
                     .value(py, symbol)
-                    .and_then(|value| Ok(value.getattr("id")?.extract::<usize>()?))
+                    .and_then(|value| Ok(value.getattr("id")?.extract::<String>()?))
                 {
                     known.push((symbol, id));
                 }

@@ -1,0 +1,36 @@
+"""Calls that answer with their argument in eager mode answer with it when translated, and others do not."""
+
+import paddle
+import pytest
+from harness import tensor, translate
+
+X = tensor(3, 4)
+CALLS = [
+    "+x", "x.reshape([3, 4])", "x.reshape([-1, 4])", "paddle.reshape(x, [3, 4])", "paddle.reshape(x, (3, 4))",
+    "x.astype('float32')", "x.astype(paddle.float32)", "x.cast('float32')", "paddle.cast(x, 'float32')", "x.float()",
+    "x.type_as(x)", "x.expand([3, 4])", "x.flatten(0, 0)", "x.squeeze()", "x[:]", "x[...]", "x.transpose([0, 1])",
+    "x.tile([1, 1])", "x.detach()", "x.clone()", "paddle.assign(x)", "paddle.concat([x])", "x.contiguous()",
+    "paddle.nn.functional.dropout(x, 0.0)", "paddle.nn.functional.dropout(x, 0.5, training=False)",
+    "x.broadcast_to([3, 4])", "paddle.flatten(x, 1)", "paddle.atleast_2d(x)", "paddle.broadcast_tensors([x, x])[0]",
+    "x.T.T", "paddle.squeeze(x, 1)", "paddle.add_n([x])", "paddle.add_n(x)", "x.conj()",
+    "paddle.nn.functional.pad(x, [0, 0])", "x.expand_as(x)", "x.pow(1)", "paddle.einsum('ij->ij', x)",
+    "paddle.moveaxis(x, 0, 0)", "x.unsqueeze([])", "paddle.split(x, 1)[0]", "paddle.chunk(x, 1)[0]", "x.cpu()",
+    "paddle.repeat_interleave(x, 1, 0)", "paddle.tensor_split(x, 1)[0]", "x.sum(axis=[])", "paddle.flip(x, [])",
+    "paddle.nn.Identity()(x)", "x.to('float32')", "paddle.rot90(x, 0)", "paddle.roll(x, 0)", "paddle.clip(x)",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_same_object(call):
+    function = eval(f"lambda x: {call}", {"paddle": paddle})
+    translated = translate(function)
+    for _ in range(2):
+        try:
+            expected = function(X)
+        except Exception as error:  # noqa: BLE001
+            with pytest.raises(type(error)):
+                translated(X)
+            return
+        actual = translated(X)
+        assert (actual is X) == (expected is X)
+        assert bool((actual == expected).all())
