@@ -226,10 +226,17 @@ pub fn keeps_shape(t: &mut Tracer<'_>, meta: &TensorMeta, shape: VarId) -> Step<
         return Ok(false);
     };
     let same = |(dim, known): (&Arg, &i64)| match dim {
-        Arg::Const(value) => value.bind(t.py).extract::<i64>().is_ok_and(|dim| dim == *known),
+        Arg::Const(value) => value
+            .bind(t.py)
+            .extract::<i64>()
+            .is_ok_and(|dim| dim == *known),
         _ => false,
     };
-    Ok(meta.is_static() && dims.len() == meta.shape.len() && dims.iter().zip(&meta.shape).all(same))
+    Ok(
+        meta.is_static()
+            && dims.len() == meta.shape.len()
+            && dims.iter().zip(&meta.shape).all(same),
+    )
 }
 
 /// `x.name` for a tensor.

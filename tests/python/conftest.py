@@ -6,19 +6,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 # Programs that still differ from plain Python; docs/STATUS.md says how. A mended one leaves this list.
-KNOWN_DIFFERENCES = {
-    "auto_cast_inside",
-    "backward_inside",
-    "breaks_inside_try",
-    "every_binary_operator",
-    "gradients_taken_inside",
-    "input_and_derived_output",
-    "locals_and_globals",
-    "no_grad_decorator",
-    "no_grad_inside",
-    "reshape_of_an_input",
-    "static_results_of_tensor_shapes",
-}
+KNOWN_DIFFERENCES = {"auto_cast_inside", "backward_inside", "gradients_taken_inside"}
 
 # `while_on_a_tensor` crashes on 3.11 (docs/STATUS.md); on 3.13 these programs have not been gone through yet.
 collect_ignore_glob = [] if sys.version_info[:2] == (3, 12) else ["test_programs_*"]
@@ -27,4 +15,4 @@ collect_ignore_glob = [] if sys.version_info[:2] == (3, 12) else ["test_programs
 def pytest_collection_modifyitems(items):
     for item in items:
         if item.path.name.startswith("test_programs_") and item.callspec.id in KNOWN_DIFFERENCES:
-            item.add_marker(pytest.mark.xfail(reason="known difference"))
+            item.add_marker(pytest.mark.xfail(reason="known difference", strict=True))

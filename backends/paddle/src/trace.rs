@@ -109,7 +109,10 @@ impl PaddleTrace {
                 .getattr("id")
                 .and_then(|id| id.extract::<String>())
                 .unwrap_or_default();
-            if let Some((symbol, _)) = args.iter().find(|(_, id)| *id == address && !address.is_empty()) {
+            if let Some((symbol, _)) = args
+                .iter()
+                .find(|(_, id)| *id == address && !address.is_empty())
+            {
                 return Ok(InferredOutput::Existing(*symbol));
             }
             let meta = value_meta(result)?;
@@ -186,10 +189,13 @@ fn number_differs(py: Python<'_>, sir: &StatementIr, args: &[Arg]) -> bool {
         };
         let value = value.bind(py);
         if value.is_exact_instance_of::<pyo3::types::PyBool>() {
-            return args.len() == 2 && dtypes().any(|dtype| matches!(dtype, "bool" | "float16" | "bfloat16"));
+            return args.len() == 2
+                && dtypes().any(|dtype| matches!(dtype, "bool" | "float16" | "bfloat16"));
         }
         value.is_exact_instance_of::<pyo3::types::PyFloat>()
-            && value.extract::<f64>().is_ok_and(|value| f64::from(value as f32) != value && !value.is_nan())
+            && value
+                .extract::<f64>()
+                .is_ok_and(|value| f64::from(value as f32) != value && !value.is_nan())
             && dtypes().any(|dtype| matches!(dtype, "float64" | "complex64" | "complex128"))
     })
 }
@@ -274,7 +280,11 @@ impl TraceSession for PaddleTrace {
                         "{name}() has another result in static mode"
                     )));
                 }
-                (pyo3::types::PyString::intern(py, name).into_any(), &objects[..], false)
+                (
+                    pyo3::types::PyString::intern(py, name).into_any(),
+                    &objects[..],
+                    false,
+                )
             }
             Callee::Attribute(name) => {
                 let getattr = py.import("builtins")?.getattr("getattr")?;
