@@ -101,6 +101,17 @@ impl CodeBuilder {
         let instruction = &mut self.code.instructions[index];
         let name = self.table.name(instruction.op);
         let what = "not a jump";
+        // A copy of a jump may go the other way than the original did.
+        let turned = if target > index {
+            name.replace("JUMP_BACKWARD_NO_INTERRUPT", "JUMP_FORWARD")
+                .replace("BACKWARD", "FORWARD")
+        } else {
+            name.replace("FORWARD", "BACKWARD")
+        };
+        if let Some(op) = self.table.number(&turned) {
+            instruction.op = op;
+        }
+        let name = self.table.name(instruction.op);
         instruction.instr =
             typed(self.table.version, name, 0, target).ok_or_else(|| BytecodeError::Malformed {
                 name: name.to_owned(),

@@ -248,6 +248,7 @@ fn resume_function(
     }
     let (built, moved) = build_resume(py, &origin.code, &spec)?;
     let made = built.to_py(py)?;
+    log_code(py, "resume function", made.as_any())?;
     // Where the raising instruction is in the new code, for `RERAISE` to find its line.
     let decoded = Code::from_py(py, &made)?;
     let raised = moved.positions.get(raised_at);
@@ -336,6 +337,15 @@ fn finish(
     })
 }
 
+fn log_code(py: Python<'_>, what: &str, code: &Bound<'_, PyAny>) -> PyResult<()> {
+    if log::log_enabled!(target: "paddle_sot_rs.bytecode", log::Level::Debug) {
+        let text = py.import("dis")?.call_method1("Bytecode", (code,))?;
+        let text = text.call_method0("dis")?;
+        log::debug!(target: "paddle_sot_rs.bytecode", "{what} of {code}\n{text}");
+    }
+    Ok(())
+}
+
 fn is_layer(sir: &StatementIr, symbol: SymbolId) -> bool {
     matches!(sir.kind(symbol), SymbolKind::Layer(_))
 }
@@ -376,6 +386,9 @@ fn remember(
         }
         Plan::Direct(_) => None,
     };
+    if let Some(code) = &code {
+        log_code(py, "generated code", code.bind(py))?;
+    }
     if let Some(graph) = graph {
         let info = GraphInfo {
             ir: ir.to_owned(),

@@ -9,7 +9,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 KNOWN_DIFFERENCES = {"auto_cast_inside", "backward_inside", "gradients_taken_inside"}
 
 # `while_on_a_tensor` crashes on 3.11 (docs/STATUS.md); on 3.13 these programs have not been gone through yet.
-collect_ignore_glob = [] if sys.version_info[:2] == (3, 12) else ["test_programs_*"]
+collect_ignore_glob = []
 
 
 def pytest_collection_modifyitems(items):
