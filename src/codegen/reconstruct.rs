@@ -288,7 +288,7 @@ impl<'a, 'py> Emitter<'a, 'py> {
                 if set.frozen {
                     self.call_type("builtins", "frozenset", 1, |this| {
                         this.values(&items)?;
-                        this.code.op("BUILD_SET", items.len() as u32)?;
+                        this.code.op("BUILD_TUPLE", items.len() as u32)?;
                         Ok(())
                     })?;
                 } else {

@@ -195,7 +195,21 @@ const TABLE: &[(&str, &str, Handler)] = &[
 ];
 
 /// Modules whose builtin functions are pure: they are folded when all arguments are constants.
-const PURE_MODULES: &[&str] = &["math", "operator", "_operator", "cmath"];
+const PURE_MODULES: &[&str] = &["math", "cmath"];
+
+/// Functions of `operator` that change nothing and answer with something new.
+const PURE_OPERATORS: &[&str] = &[
+    "abs",
+    "neg",
+    "pos",
+    "inv",
+    "invert",
+    "index",
+    "concat",
+    "countOf",
+    "indexOf",
+    "length_hint",
+];
 
 /// Builtins that are pure on constants and need no row.
 const PURE_BUILTINS: &[&str] = &[
@@ -242,24 +256,42 @@ pub fn try_call(
     };
     let (module, name) = (text("__module__"), text("__name__"));
     let native = matches!(t.kind(callable), Kind::Callable | Kind::Class);
+    let operator = matches!(module.as_str(), "operator" | "_operator");
+    if native && operator {
+        t.guard_identity(callable);
+        if let Some(result) = operator_function(t, &name, args, kwargs)? {
+            return Ok(Some(result));
+        }
+    }
     let pure = PURE_MODULES.contains(&module.as_str())
+        || operator && PURE_OPERATORS.contains(&name.as_str())
         || module == "builtins" && PURE_BUILTINS.contains(&name.as_str());
     if !native || !pure {
         return Ok(None);
     }
     t.guard_identity(callable);
-    if module.ends_with("operator") {
-        if let Some(result) = operator_function(t, &name, args)? {
-            return Ok(Some(result));
-        }
-    }
     fold::call_object(t, &object, args, kwargs).map(Some)
 }
 
 /// `operator.add(x, y)` and its like on any kinds.
-fn operator_function(t: &mut Tracer<'_>, name: &str, args: &[VarId]) -> Step<Option<VarId>> {
+fn operator_function(
+    t: &mut Tracer<'_>,
+    name: &str,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<Option<VarId>> {
     use crate::bytecode::{BinOp, CmpOp};
     let stem = name.trim_end_matches('_').trim_start_matches('_');
+    if !kwargs.is_empty() {
+        return Ok(None);
+    }
+    if let ([value], "not" | "truth") = (args, stem) {
+        let truth = operators::truth(t, *value)?;
+        return Ok(Some(t.bool(truth == (stem == "truth"))));
+    }
+    if let ([value], Some(op)) = (args, operators::UnaryOp::named(stem)) {
+        return operators::unary(t, op, *value).map(Some);
+    }
     let binary = [
         BinOp::Add,
         BinOp::Sub,
@@ -293,10 +325,18 @@ fn operator_function(t: &mut Tracer<'_>, name: &str, args: &[VarId]) -> Step<Opt
     {
         return operators::compare(t, op, *a, *b).map(Some);
     }
-    if stem == "getitem" {
-        return super::subscript::get(t, *a, *b).map(Some);
-    }
-    Ok(None)
+    Ok(match stem {
+        "getitem" => Some(super::subscript::get(t, *a, *b)?),
+        "contains" => {
+            let found = operators::contains(t, *a, *b)?;
+            Some(t.bool(found))
+        }
+        "is" | "is_not" => {
+            let same = operators::is_same(t, *a, *b)?;
+            Some(t.bool(same == (stem == "is")))
+        }
+        _ => None,
+    })
 }
 
 /// `list.append(x, 1)`, `Tensor.reshape(x, ...)`, `str.upper(s)`, `object.__init__(x)`.
@@ -649,6 +689,7 @@ fn next(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
     match (iterate::next(t, *iterator)?, rest) {
         (Some(value), _) => Ok(value),
         (None, [default]) => Ok(*default),
+        (None, [_, _, ..]) => wrong(t, "next"),
         _ => {
             let class = t.py.import("builtins")?.getattr("StopIteration")?;
             Err(Stop::Raise(exceptions::new(t, &class, Vec::new())))
@@ -703,9 +744,13 @@ fn set(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs, frozen: bool) -> Ste
     match (args, kwargs) {
         ([], []) => {}
         ([over], []) => {
+            let merges = matches!(t.kind(*over), Kind::Set(_) | Kind::Dict(_));
             for item in iterate::collect(t, *over)? {
                 let key = keys::key_of(t, item)?;
                 made.items.entry(key).or_insert(item);
+            }
+            if merges && made.items.len() > 1 {
+                return wrong(t, "set");
             }
         }
         _ => return wrong(t, "set"),
@@ -720,8 +765,20 @@ fn sum(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
         ([over], [(name, start)]) if &**name == "start" => (*over, *start),
         _ => return wrong(t, "sum"),
     };
+    // Numbers are added by the real function: floats are compensated since 3.12.
+    let mut items = iterate::collect(t, over)?;
     let mut total = start;
-    for item in iterate::collect(t, over)? {
+    if matches!(t.kind(start), Kind::Const) {
+        let tail = items
+            .iter()
+            .position(|item| !matches!(t.kind(*item), Kind::Const));
+        let rest = items.split_off(tail.unwrap_or(items.len()));
+        let function = t.py.import("builtins")?.getattr("sum")?;
+        let numbers = t.add(Kind::List(items));
+        total = fold::call_object(t, &function, &[numbers, start], &[])?;
+        items = rest;
+    }
+    for item in items {
         total = operators::binary(t, crate::bytecode::BinOp::Add, false, total, item)?;
     }
     Ok(total)
@@ -755,7 +812,8 @@ fn extreme(
     }
     let items = match args {
         [over] => iterate::collect(t, *over)?,
-        _ => args.to_vec(),
+        [_, _, ..] if default.is_none() => args.to_vec(),
+        _ => return wrong(t, name),
     };
     let mut best: Option<(VarId, VarId)> = None;
     for item in items {

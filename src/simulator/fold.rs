@@ -90,6 +90,10 @@ pub fn from_object<'py>(t: &mut Tracer<'py>, value: &Bound<'py, PyAny>) -> Step<
         return Ok(t.add(Kind::Dict(made)));
     }
     if value.is_exact_instance_of::<PySet>() || value.is_exact_instance_of::<PyFrozenSet>() {
+        // The order of a set depends on how it came about.
+        if value.len()? > 1 {
+            return t.unsupported("a set made by another operation than adding");
+        }
         let mut made = SetVar {
             frozen: value.is_exact_instance_of::<PyFrozenSet>(),
             ..SetVar::default()
@@ -122,6 +126,13 @@ pub fn call_object<'py>(
     kwargs: &Kwargs,
 ) -> Step<VarId> {
     let mut objects = Vec::with_capacity(args.len());
+    let mutable = args
+        .iter()
+        .chain(kwargs.iter().map(|(_, value)| value))
+        .copied()
+        .collect::<Vec<_>>()
+        .into_iter()
+        .any(|arg| holds_mutable(t, arg));
     for arg in args {
         match to_object(t, *arg) {
             Some(object) => objects.push(object),
@@ -150,8 +161,20 @@ pub fn call_object<'py>(
         }
     }
     match callable.call(PyTuple::new(t.py, objects)?, Some(&named)) {
+        // What comes out of a copy is not what is in the original.
+        Ok(value) if mutable && !super::tracer::is_plain_constant(&value) => {
+            t.unsupported("a part of a container that was copied")
+        }
         Ok(value) => from_object(t, &value),
         Err(err) => raise_error(t, &err),
+    }
+}
+
+fn holds_mutable(t: &mut Tracer<'_>, id: VarId) -> bool {
+    match t.kind(id).clone() {
+        Kind::List(_) | Kind::Dict(_) | Kind::Set(_) => true,
+        Kind::Tuple(items, _) => items.into_iter().any(|item| holds_mutable(t, item)),
+        _ => false,
     }
 }
 

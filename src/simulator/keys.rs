@@ -71,8 +71,11 @@ fn const_key(t: &Tracer<'_>, value: VarId) -> Step<Key> {
         if number.is_nan() {
             return t.unsupported("NaN as a key");
         }
-        if number.fract() == 0.0 && number.abs() < 1e18 {
+        if number.fract() == 0.0 && number.abs() < 1e38 {
             return Ok(Key::Int(number as i128));
+        }
+        if number.is_finite() && number.abs() >= 1e38 {
+            return t.unsupported("a huge number as a key");
         }
         return Ok(Key::Float(number.to_bits()));
     }

@@ -92,6 +92,14 @@ pub fn call(
     args: &[VarId],
     kwargs: &Kwargs,
 ) -> Step<VarId> {
+    let takes_names = matches!(
+        (t.kind(receiver), name),
+        (Kind::Const, _) | (Kind::List(_), "sort") | (Kind::Dict(_), "update")
+    );
+    if !kwargs.is_empty() && !takes_names {
+        let message = format!("method {name} with keyword arguments");
+        return t.stop(BreakKind::UnsupportedCall, message);
+    }
     match (name, args) {
         ("__len__", []) => {
             let len = operators::len(t, receiver)?;
@@ -364,6 +372,9 @@ fn dict(
                             subscript::set(t, dict, key, value)?;
                         }
                     }
+                    Kind::Object(_) | Kind::Layer(_) => {
+                        return t.unsupported("update() from an object");
+                    }
                     _ => {
                         for pair in iterate::collect(t, *other)? {
                             let pair = iterate::collect(t, pair)?;
@@ -411,8 +422,20 @@ fn set(t: &mut Tracer<'_>, set: VarId, name: &str, args: &[VarId]) -> Step<VarId
     let Kind::Set(state) = t.kind(set).clone() else {
         return t.unsupported("a set method");
     };
+    let arity = match name {
+        "add" | "discard" | "remove" | "issubset" | "issuperset" => Some(1),
+        "clear" | "copy" => Some(0),
+        _ => None,
+    };
+    if arity.is_some_and(|arity| arity != args.len()) {
+        let message = format!("set method {name} with these arguments");
+        return t.stop(BreakKind::UnsupportedCall, message);
+    }
     let mut others = Vec::new();
+    // Merging a table keeps its size and order; one by one does not.
+    let mut one_by_one = matches!(name, "add" | "update" | "clear");
     for arg in args {
+        one_by_one &= name == "add" || !matches!(t.kind(*arg), Kind::Set(_) | Kind::Dict(_));
         if matches!(name, "add" | "discard" | "remove") {
             others.push((keys::key_of(t, *arg)?, *arg));
             continue;
@@ -449,6 +472,13 @@ fn set(t: &mut Tracer<'_>, set: VarId, name: &str, args: &[VarId]) -> Step<VarId
             return Ok(t.bool(answer));
         }
         _ => return t.stop(BreakKind::UnsupportedCall, format!("set method {name}")),
+    }
+    // The order of a set depends on how it came about: only sets made by adding are followed.
+    if !one_by_one && next.items.len() > 1 {
+        return t.stop(BreakKind::UnsupportedCall, format!("set method {name}"));
+    }
+    if state.frozen && matches!(name, "copy") || state.frozen && one_by_one {
+        return t.stop(BreakKind::UnsupportedCall, "this method of a frozenset");
     }
     if matches!(name, "union" | "difference" | "intersection" | "copy") {
         return Ok(t.add(Kind::Set(next)));

@@ -22,6 +22,18 @@ pub enum UnaryOp {
     Invert,
 }
 
+impl UnaryOp {
+    /// By the name of the function in `operator`.
+    pub fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "pos" => Self::Positive,
+            "neg" => Self::Negative,
+            "inv" | "invert" => Self::Invert,
+            _ => return None,
+        })
+    }
+}
+
 /// `a op b`, or `a op= b`.
 pub fn binary(t: &mut Tracer<'_>, op: BinOp, inplace: bool, a: VarId, b: VarId) -> Step<VarId> {
     let (left, right) = (t.kind(a).clone(), t.kind(b).clone());
@@ -48,13 +60,30 @@ pub fn binary(t: &mut Tracer<'_>, op: BinOp, inplace: bool, a: VarId, b: VarId) 
             methods::call(t, a, "extend", &[b], &[])?;
             return Ok(a);
         }
+        // CPython answers with the operand itself where there is nothing to add or repeat.
+        (Kind::Tuple(_, None), Kind::Tuple(more, _)) if op == BinOp::Add && more.is_empty() => {
+            return Ok(a);
+        }
+        (Kind::Tuple(items, _), Kind::Tuple(_, None)) if op == BinOp::Add && items.is_empty() => {
+            return Ok(b);
+        }
+        (Kind::Tuple(_, None), Kind::Const) if op == BinOp::Mul && t.const_int(b) == Some(1) => {
+            return Ok(a);
+        }
+        (Kind::Const, Kind::Tuple(_, None)) if op == BinOp::Mul && t.const_int(a) == Some(1) => {
+            return Ok(b);
+        }
         (Kind::Tuple(items, _), Kind::Tuple(more, _)) if op == BinOp::Add => {
             let items = items.iter().chain(more).copied().collect();
             return Ok(t.add(Kind::Tuple(items, None)));
         }
-        (Kind::List(items) | Kind::Tuple(items, None), Kind::Const)
-            if op == BinOp::Mul && !inplace =>
-        {
+        (Kind::List(items), Kind::Const) if op == BinOp::Mul && inplace => {
+            let repeated = repeat(t, &left, items, b)?;
+            let repeated = t.kind(repeated).clone();
+            t.vars.mutate(a, |var| var.kind = repeated);
+            return Ok(a);
+        }
+        (Kind::List(items) | Kind::Tuple(items, None), Kind::Const) if op == BinOp::Mul => {
             let product = repeat(t, &left, items, b)?;
             return Ok(t.inherit_class(product, a));
         }
@@ -62,7 +91,9 @@ pub fn binary(t: &mut Tracer<'_>, op: BinOp, inplace: bool, a: VarId, b: VarId) 
             let product = repeat(t, &right, items, a)?;
             return Ok(t.inherit_class(product, b));
         }
-        (Kind::Dict(_), Kind::Dict(_)) if op == BinOp::Or => {
+        (Kind::Dict(x), Kind::Dict(y))
+            if op == BinOp::Or && (inplace || x.class.is_none() && y.class.is_none()) =>
+        {
             let target = if inplace { a } else { t.add(left.clone()) };
             methods::call(t, target, "update", &[b], &[])?;
             return Ok(target);
@@ -71,6 +102,10 @@ pub fn binary(t: &mut Tracer<'_>, op: BinOp, inplace: bool, a: VarId, b: VarId) 
     }
     if is_object(&left) || is_object(&right) {
         return object_binary(t, op, inplace, a, b);
+    }
+    // Folding works on copies.
+    if inplace && matches!(left, Kind::List(_) | Kind::Dict(_) | Kind::Set(_)) {
+        return t.unsupported(format!("the in-place operator {}", op.stem()));
     }
     let name = if op == BinOp::And || op == BinOp::Or {
         format!("{}_", op.stem())
@@ -122,18 +157,25 @@ fn object_binary(t: &mut Tracer<'_>, op: BinOp, inplace: bool, a: VarId, b: VarI
     }
     let forward = (a, b, format!("__{}__", op.stem()));
     let reflected = (b, a, format!("__r{}__", op.stem()));
-    // The reflected method goes first when the right operand's class is a proper subclass.
-    let right_first = match (t.type_of(a), t.type_of(b)) {
-        (Some(left), Some(right)) => {
-            !left.is(&right) && right.mro().iter().any(|base| base.is(&left))
-        }
-        _ => false,
+    let (Some(left), Some(right)) = (t.type_of(a), t.type_of(b)) else {
+        return t.unsupported("an operator between values of unknown classes");
     };
-    attempts.extend(if right_first {
-        [reflected, forward]
+    // The reflected method is for another class. It goes first when that is a subclass that
+    // overrides it.
+    if left.is(&right) {
+        attempts.push(forward);
     } else {
-        [forward, reflected]
-    });
+        let overrides = match (left.getattr(&*reflected.2), right.getattr(&*reflected.2)) {
+            (Ok(inherited), Ok(own)) => !inherited.is(&own),
+            (Err(_), Ok(_)) => true,
+            _ => false,
+        };
+        if overrides && right.mro().iter().any(|base| base.is(&left)) {
+            attempts.extend([reflected, forward]);
+        } else {
+            attempts.extend([forward, reflected]);
+        }
+    }
     for (receiver, argument, name) in attempts {
         if let Some(method) = attributes::try_get_special(t, receiver, &name)? {
             let result = call(t, method, &[argument], &[])?;
@@ -259,7 +301,20 @@ fn identity_compare(
 }
 
 fn object_compare(t: &mut Tracer<'_>, op: CmpOp, a: VarId, b: VarId) -> Step<VarId> {
-    for (receiver, argument, name) in [(a, b, op.dunder()), (b, a, op.reflected().dunder())] {
+    let forward = (a, b, op.dunder());
+    let reflected = (b, a, op.reflected().dunder());
+    let right_first = match (t.type_of(a), t.type_of(b)) {
+        (Some(left), Some(right)) => {
+            !left.is(&right) && right.mro().iter().any(|base| base.is(&left))
+        }
+        _ => return t.unsupported("a comparison of values of unknown classes"),
+    };
+    let attempts = if right_first {
+        [reflected, forward]
+    } else {
+        [forward, reflected]
+    };
+    for (receiver, argument, name) in attempts {
         let Some(method) = attributes::try_get_special(t, receiver, name)? else {
             continue;
         };
@@ -343,6 +398,12 @@ pub fn is_same(t: &mut Tracer<'_>, a: VarId, b: VarId) -> Step<bool> {
             return Ok(a == b || x.is(&y));
         }
         return t.unsupported("identity of numbers or strings");
+    }
+    // There is one empty tuple.
+    if let (Kind::Tuple(x, None), Kind::Tuple(y, None)) = (&left, &right) {
+        if x.is_empty() && y.is_empty() {
+            return Ok(true);
+        }
     }
     if matches!(left, Kind::Null) || matches!(right, Kind::Null) {
         return t.unsupported("identity of nothing");

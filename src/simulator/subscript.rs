@@ -22,6 +22,12 @@ pub fn get(t: &mut Tracer<'_>, container: VarId, key: VarId) -> Step<VarId> {
         },
         Kind::Tuple(items, _) => match picked(t, &items, key)? {
             Picked::One(item) => Ok(item),
+            // All of an exact tuple is that tuple.
+            Picked::Many(part)
+                if part == items && matches!(t.kind(container), Kind::Tuple(_, None)) =>
+            {
+                Ok(container)
+            }
             Picked::Many(items) => Ok(t.add(Kind::Tuple(items, None))),
         },
         Kind::Dict(dict) => {

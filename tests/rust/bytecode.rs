@@ -51,8 +51,13 @@ def check(round_trip):
 
 #[pyfunction]
 fn round_trip<'py>(py: Python<'py>, code: &Bound<'py, PyCode>) -> PyResult<Bound<'py, PyCode>> {
-    let error = |err: paddle_sot::bytecode::BytecodeError| pyo3::exceptions::PyValueError::new_err(err.to_string());
-    Code::from_py(py, code).map_err(error)?.to_py(py).map_err(error)
+    let error = |err: paddle_sot::bytecode::BytecodeError| {
+        pyo3::exceptions::PyValueError::new_err(err.to_string())
+    };
+    Code::from_py(py, code)
+        .map_err(error)?
+        .to_py(py)
+        .map_err(error)
 }
 
 fn module<'py>(py: Python<'py>, source: &str) -> Bound<'py, PyModule> {
@@ -65,9 +70,19 @@ fn the_standard_library_survives_a_round_trip() {
     Python::attach(|py| {
         let check = module(py, STDLIB).getattr("check").unwrap();
         let function = wrap_pyfunction!(round_trip, py).unwrap();
-        let (count, wrong): (usize, Vec<Py<PyAny>>) = check.call1((function,)).unwrap().extract().unwrap();
-        let shown: Vec<String> = wrong.iter().take(20).map(|case| case.bind(py).to_string()).collect();
-        assert!(wrong.is_empty(), "{} of {count} differ:\n{}", wrong.len(), shown.join("\n"));
+        let (count, wrong): (usize, Vec<Py<PyAny>>) =
+            check.call1((function,)).unwrap().extract().unwrap();
+        let shown: Vec<String> = wrong
+            .iter()
+            .take(20)
+            .map(|case| case.bind(py).to_string())
+            .collect();
+        assert!(
+            wrong.is_empty(),
+            "{} of {count} differ:\n{}",
+            wrong.len(),
+            shown.join("\n")
+        );
         assert!(count > 10_000, "only {count} code objects found");
     });
 }
