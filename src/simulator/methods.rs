@@ -477,7 +477,7 @@ fn set(t: &mut Tracer<'_>, set: VarId, name: &str, args: &[VarId]) -> Step<VarId
     if !one_by_one && next.items.len() > 1 {
         return t.stop(BreakKind::UnsupportedCall, format!("set method {name}"));
     }
-    if state.frozen && matches!(name, "copy") || state.frozen && one_by_one {
+    if state.frozen && (one_by_one || name == "copy") {
         return t.stop(BreakKind::UnsupportedCall, "this method of a frozenset");
     }
     if matches!(name, "union" | "difference" | "intersection" | "copy") {
