@@ -92,6 +92,7 @@ pub fn tree(
     match (&var.kind, &var.value) {
         (Kind::Const, Some(value)) => return Some(OutTree::Const(value.clone())),
         (Kind::Tensor(tensor), _) => {
+            demand.tensors.insert(id);
             return Some(match demand.input(t, tensor.symbol) {
                 Some(slot) => OutTree::Slot(slot),
                 None => OutTree::Graph(demand.output(tensor.symbol)),

@@ -65,6 +65,17 @@ def call_with(function, names, *values):
     return function(*values[:split], **dict(zip(names, values[split:], strict=True)))
 
 
+def again(item, grad, function, names, *values):
+    if grad:
+        result = call_with(function, names, *values)
+    else:
+        from paddle.base.dygraph import no_grad
+
+        with no_grad():
+            result = call_with(function, names, *values)
+    return result if item is None else result[item]
+
+
 def new_object(class_):
     return object.__new__(class_)
 

@@ -10,6 +10,7 @@ mod iterators;
 mod native;
 mod reconstruct;
 mod reduce;
+mod views;
 
 pub use direct::OutTree;
 pub use reconstruct::Emitter;

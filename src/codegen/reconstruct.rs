@@ -13,7 +13,7 @@ use crate::bytecode::{BytecodeError, Code, CodeBuilder};
 use crate::graph::SymbolId;
 use crate::obj::Obj;
 use crate::reason::{Break, BreakKind};
-use crate::simulator::Tracer;
+use crate::simulator::{views, Tracer};
 use crate::tracker::{Tracker, TrackerRef};
 use crate::variables::{
     CellVar, ContextVar, FunctionVar, IterVar, Kind, NewFunction, ObjectVar, VarId,
@@ -43,6 +43,8 @@ pub struct Demand {
     pub slots: IndexSet<TrackerRef>,
     /// Symbols the graph must output.
     pub outputs: IndexSet<SymbolId>,
+    /// Tensors that are rebuilt.
+    pub tensors: IndexSet<VarId>,
 }
 
 impl Demand {
@@ -86,6 +88,8 @@ pub struct Emitter<'a, 'py> {
     pub(super) replayed: bool,
     /// What is made after the side effects.
     pub(super) waiting: Vec<VarId>,
+    /// Tensors whose views are made anew from them.
+    shared: &'a FxHashSet<VarId>,
 }
 
 /// The answer of everything that emits.
@@ -94,7 +98,11 @@ pub type Emit = Result<(), Break>;
 impl<'a, 'py> Emitter<'a, 'py> {
     /// An emitter for code that looks like `like` in tracebacks. Its parameters are two tuples: the
     /// slots and the outputs.
-    pub fn new(t: &'a mut Tracer<'py>, like: &Code) -> Result<Self, Break> {
+    pub fn new(
+        t: &'a mut Tracer<'py>,
+        like: &Code,
+        shared: &'a FxHashSet<VarId>,
+    ) -> Result<Self, Break> {
         let code = CodeBuilder::new(t.py, like, vec![Arc::from(".slots"), Arc::from(".outputs")])?;
         Ok(Self {
             t,
@@ -106,6 +114,7 @@ impl<'a, 'py> Emitter<'a, 'py> {
             building: FxHashSet::default(),
             replayed: false,
             waiting: Vec::new(),
+            shared,
         })
     }
 
@@ -238,13 +247,15 @@ impl<'a, 'py> Emitter<'a, 'py> {
     /// Pushes a freshly built value; true when it was kept already.
     fn build(&mut self, id: VarId, kind: &Kind) -> Result<bool, Break> {
         match kind {
-            Kind::Tensor(tensor) => match self.demand.input(self.t, tensor.symbol) {
-                Some(slot) => self.cached(0, slot)?,
-                None => {
-                    let index = self.demand.output(tensor.symbol);
-                    self.cached(1, index)?;
+            Kind::Tensor(tensor) => {
+                self.demand.tensors.insert(id);
+                match &tensor.view {
+                    Some(view) if self.shared.contains(&views::root(&self.t.vars, id)) => {
+                        self.view(view)?;
+                    }
+                    _ => self.symbol(tensor.symbol)?,
                 }
-            },
+            }
             Kind::List(items) => {
                 let class = self.t.vars.get(id).class.clone();
                 if let Some(class) = &class {
@@ -363,6 +374,17 @@ impl<'a, 'py> Emitter<'a, 'py> {
             }
         }
         Ok(false)
+    }
+
+    /// Pushes an input or output of the graph.
+    pub(super) fn symbol(&mut self, symbol: SymbolId) -> Emit {
+        match self.demand.input(self.t, symbol) {
+            Some(slot) => self.cached(0, slot),
+            None => {
+                let index = self.demand.output(symbol);
+                self.cached(1, index)
+            }
+        }
     }
 
     fn with_names(

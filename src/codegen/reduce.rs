@@ -2,12 +2,13 @@
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
+use rustc_hash::FxHashSet;
 
 use crate::bytecode::{live_locals, Code, ExceptionEntry, Instr, Origin, ResumeSpec, Version};
 use crate::graph::SymbolId;
 use crate::obj::Obj;
 use crate::reason::{Break, BreakKind};
-use crate::simulator::{BreakPoint, Outcome, Tracer};
+use crate::simulator::{views, BreakPoint, Outcome, Tracer};
 use crate::tracker::TrackerRef;
 use crate::variables::{ContextVar, Kind, VarId};
 
@@ -59,12 +60,41 @@ pub fn generate(
     let quiet = grad == t.entry_grad && !effects::any(t);
     if let (Outcome::Return(value), true) = (outcome, quiet) {
         let mut demand = Demand::default();
-        if let Some(tree) = direct::tree(t, &mut demand, *value, &mut Vec::new(), 0) {
+        let tree = direct::tree(t, &mut demand, *value, &mut Vec::new(), 0);
+        if let (Some(tree), true) = (tree, sharing(t, &demand).is_empty()) {
             return Ok(finish(Plan::Direct(tree), demand));
         }
     }
+    // Which tensors share storage with others is known when all that leave are known.
+    let mut shared = FxHashSet::default();
+    loop {
+        let mark = t.mark();
+        let (plan, demand) = attempt(t, code, origin, globals, outcome, resume, &shared)?;
+        let known = shared.len();
+        shared.extend(sharing(t, &demand));
+        if shared.len() == known {
+            return Ok(finish(plan, demand));
+        }
+        t.rollback(mark);
+    }
+}
+
+fn sharing(t: &Tracer<'_>, demand: &Demand) -> Vec<VarId> {
+    views::shared_roots(t, demand.tensors.iter().copied())
+}
+
+fn attempt(
+    t: &mut Tracer<'_>,
+    code: &Code,
+    origin: &Origin,
+    globals: &Obj,
+    outcome: &Outcome,
+    resume: &mut ResumeFactory<'_>,
+    shared: &FxHashSet<VarId>,
+) -> Result<(Plan, Demand), Break> {
+    let grad = grad_below(t, outcome);
     let py = t.py;
-    let mut e = Emitter::new(t, code)?;
+    let mut e = Emitter::new(t, code, shared)?;
     match outcome {
         Outcome::Return(value) => {
             e.prepare(*value)?;
@@ -82,7 +112,7 @@ pub fn generate(
         Outcome::Return(_) => Plan::Code(function),
         Outcome::Break(_) => Plan::Resume(function),
     };
-    Ok(finish(plan, e.demand))
+    Ok((plan, e.demand))
 }
 
 fn finish(plan: Plan, demand: Demand) -> Emission {

@@ -106,13 +106,7 @@ pub fn try_call(
     match verdict(t, &object)? {
         Verdict::NotOurs => return Ok(None),
         Verdict::Refuse(why) => {
-            let shares = args.iter().any(|arg| matches!(t.vars.kind(*arg), Kind::Tensor(tensor) if tensor.viewed || tensor.view_of.is_some()));
-            let kind = if why.ends_with("in place") && shares {
-                BreakKind::Construct
-            } else {
-                BreakKind::UnsupportedCall
-            };
-            return t.stop(kind, why);
+            return t.stop(BreakKind::UnsupportedCall, why);
         }
         Verdict::Capture => {}
     }
@@ -155,15 +149,5 @@ pub fn try_call(
         }
     }
     let callee = Callee::Api(Obj::from(object));
-    let result = tensors::capture(t, callee, None, args, kwargs, &mut |_| None)?;
-    let base = args.first().copied().or_else(|| {
-        kwargs
-            .iter()
-            .find(|(name, _)| &**name == "x")
-            .map(|(_, value)| *value)
-    });
-    if let Some(base) = base {
-        tensors::mark_views(t, &name, base, result);
-    }
-    Ok(Some(result))
+    tensors::capture(t, callee, None, args, kwargs, &mut |_| None).map(Some)
 }

@@ -252,7 +252,8 @@ fn statement(
     let callee = Callee::Layer(symbol);
     tensors::refuse_listed(t, &callee)?;
     t.guards.add(source, GuardKind::LayerState(as_obj));
-    tensors::capture(t, callee, Some(symbol), args, kwargs, &mut |tensor| {
+    let receiver = Some(tensors::Receiver::Layer(symbol));
+    tensors::capture(t, callee, receiver, args, kwargs, &mut |tensor| {
         locate(object, source, tensor)
     })
 }

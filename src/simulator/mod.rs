@@ -25,6 +25,7 @@ pub mod operators;
 pub mod subscript;
 pub mod tensors;
 pub(crate) mod tracer;
+pub mod views;
 
 pub use dispatch::{cell_get, cell_get_raw};
 pub use executor::{run_outermost, BreakPoint, Outcome};

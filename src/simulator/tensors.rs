@@ -10,7 +10,7 @@ use crate::reason::BreakKind;
 use crate::tracker::TrackerRef;
 use crate::variables::{DictVar, Kind, TensorVar, VarId, Variable};
 
-use super::{keys, Kwargs, Step, Tracer};
+use super::{keys, views, Kwargs, Step, Tracer};
 
 /// Methods and attributes that need the tensor's data in Python.
 const VALUE_READERS: &[&str] = &[
@@ -169,8 +169,7 @@ pub fn from_arg(t: &mut Tracer<'_>, value: &Arg) -> Step<VarId> {
 fn tensor(t: &mut Tracer<'_>, symbol: SymbolId) -> VarId {
     t.add(Kind::Tensor(TensorVar {
         symbol,
-        view_of: None,
-        viewed: false,
+        view: None,
         class: None,
     }))
 }
@@ -183,17 +182,34 @@ pub fn refuse_listed(t: &Tracer<'_>, callee: &Callee) -> Step<()> {
     }
 }
 
+/// What a captured call is made on.
+#[derive(Clone, Copy)]
+pub enum Receiver {
+    /// A method or attribute of a tensor.
+    Tensor(VarId),
+    /// A layer.
+    Layer(SymbolId),
+}
+
 /// Sends a call to the graph; the answer is its result.
 pub fn capture(
     t: &mut Tracer<'_>,
     callee: Callee,
-    receiver: Option<SymbolId>,
+    receiver: Option<Receiver>,
     args: &[VarId],
     kwargs: &Kwargs,
     locate: &mut dyn FnMut(&Obj) -> Option<TrackerRef>,
 ) -> Step<VarId> {
     refuse_listed(t, &callee)?;
-    let mut given: Vec<Arg> = receiver.into_iter().map(Arg::Symbol).collect();
+    let symbol = match receiver {
+        None => None,
+        Some(Receiver::Layer(symbol)) => Some(symbol),
+        Some(Receiver::Tensor(tensor)) => match t.kind(tensor) {
+            Kind::Tensor(tensor) => Some(tensor.symbol),
+            _ => return t.unsupported("not a tensor"),
+        },
+    };
+    let mut given: Vec<Arg> = symbol.into_iter().map(Arg::Symbol).collect();
     for arg in args {
         given.push(to_arg(t, *arg)?);
     }
@@ -208,6 +224,14 @@ pub fn capture(
         .chain(kwargs.iter().map(|(_, value)| value))
         .copied()
         .collect();
+    let viewed = match receiver {
+        Some(Receiver::Tensor(tensor)) => Some(tensor),
+        _ => args
+            .first()
+            .copied()
+            .or_else(|| Some(kwargs.iter().find(|(name, _)| &**name == "x")?.1)),
+    };
+    let view = viewed.and_then(|base| views::recipe(t, base, &callee, &given, &named));
     let output = t.graph.call(t.py, callee, given, named, loc, locate)?;
     if let Arg::Symbol(symbol) = output {
         // A function that returns its argument returns the same object.
@@ -217,7 +241,11 @@ pub fn capture(
             }
         }
     }
-    from_arg(t, &output)
+    let result = from_arg(t, &output)?;
+    if let Some(view) = view {
+        views::mark(t, view, result);
+    }
+    Ok(result)
 }
 
 /// Whether a reshape to `shape` has nothing to do: eager mode then answers with the same tensor.
@@ -284,7 +312,7 @@ pub fn attribute(t: &mut Tracer<'_>, tensor: VarId, name: &str) -> Step<VarId> {
             return capture(
                 t,
                 Callee::Attribute(Arc::from(name)),
-                Some(var.symbol),
+                Some(Receiver::Tensor(tensor)),
                 &[],
                 &[],
                 &mut |_| None,
@@ -382,12 +410,6 @@ pub fn method(
         );
     }
     if is_inplace(name) || name == "__setitem__" {
-        if var.viewed || var.view_of.is_some() {
-            return t.stop(
-                BreakKind::Construct,
-                format!("Tensor.{name}() on a tensor that shares its storage"),
-            );
-        }
         return t.stop(
             BreakKind::InplaceTensor,
             format!("Tensor.{name}() changes the tensor in place"),
@@ -407,85 +429,12 @@ pub fn method(
         }
     }
     let callee = Callee::Method(Arc::from(name));
-    let result = capture(t, callee, Some(var.symbol), args, kwargs, &mut |_| None)?;
+    let receiver = Some(Receiver::Tensor(tensor));
+    let result = capture(t, callee, receiver, args, kwargs, &mut |_| None)?;
     if matches!(t.kind(result), Kind::Tensor(made) if made.symbol == var.symbol) {
         return Ok(tensor);
     }
-    mark_views(t, name, tensor, result);
     Ok(result)
-}
-
-/// Operations whose results may share the storage of their first argument.
-const VIEWS: &[&str] = &[
-    "__getitem__",
-    "reshape",
-    "transpose",
-    "t",
-    "squeeze",
-    "unsqueeze",
-    "split",
-    "chunk",
-    "unbind",
-    "flatten",
-    "slice",
-    "strided_slice",
-    "detach",
-    "expand",
-    "expand_as",
-    "broadcast_to",
-    "diagonal",
-    "unstack",
-    "tensor_split",
-    "hsplit",
-    "vsplit",
-    "dsplit",
-    "swapaxes",
-    "swapdims",
-    "moveaxis",
-    "unflatten",
-    "unfold",
-    "real",
-    "imag",
-    "as_complex",
-    "as_real",
-    "T",
-    "mT",
-    "atleast_1d",
-    "atleast_2d",
-    "atleast_3d",
-    "permute",
-    "narrow",
-    "select",
-    "contiguous",
-    "astype",
-    "cast",
-    "identity",
-    "dropout",
-];
-
-/// Remembers that the results of `name` may share the storage of `base`.
-pub fn mark_views(t: &mut Tracer<'_>, name: &str, base: VarId, result: VarId) {
-    if !VIEWS.contains(&name) {
-        return;
-    }
-    let results = match t.vars.kind(result) {
-        Kind::Tensor(_) => vec![result],
-        Kind::List(items) | Kind::Tuple(items, _) => items.clone(),
-        _ => Vec::new(),
-    };
-    for id in results {
-        for (id, view) in [(base, false), (id, true)] {
-            t.vars.update(id, |var| {
-                if let Kind::Tensor(tensor) = &mut var.kind {
-                    if view {
-                        tensor.view_of = Some(base);
-                    } else {
-                        tensor.viewed = true;
-                    }
-                }
-            });
-        }
-    }
 }
 
 /// `x[key] = value`

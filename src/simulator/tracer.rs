@@ -661,8 +661,7 @@ impl<'py> Tracer<'py> {
                     id,
                     Kind::Tensor(TensorVar {
                         symbol,
-                        view_of: None,
-                        viewed: false,
+                        view: None,
                         class,
                     }),
                 );

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use indexmap::IndexMap;
 
-use crate::graph::SymbolId;
+use crate::graph::{Arg, Callee, SymbolId};
 use crate::obj::Obj;
 use crate::tracker::TrackerRef;
 
@@ -43,12 +43,30 @@ impl Variable {
 pub struct TensorVar {
     /// The symbol. In-place operations on fresh tensors rebind it.
     pub symbol: SymbolId,
-    /// The variable whose storage this one may share (views), if any.
-    pub view_of: Option<VarId>,
-    /// Whether something else may share this one's storage.
-    pub viewed: bool,
+    /// How it was made, when it may share the storage of another tensor.
+    pub view: Option<Arc<View>>,
     /// The real class when it is a Parameter or a user's subclass.
     pub class: Option<Obj>,
+}
+
+/// An operation whose result may share the storage of its argument. Where both leave the graph, the
+/// operation is done again on the real tensors.
+#[derive(Debug)]
+pub struct View {
+    /// The tensor whose storage may be shared.
+    pub base: VarId,
+    /// Its symbol.
+    pub base_symbol: SymbolId,
+    /// The operation.
+    pub callee: Callee,
+    /// Its arguments, the receiver first.
+    pub args: Vec<Arg>,
+    /// Its keyword arguments.
+    pub kwargs: Vec<(Arc<str>, Arg)>,
+    /// Which of several results.
+    pub item: Option<usize>,
+    /// Whether gradients were on.
+    pub grad_enabled: bool,
 }
 
 /// A dict with exact key equality.

@@ -14,5 +14,5 @@ pub use iterators::IterVar;
 pub use key::Key;
 pub use kinds::{
     AttrOp, CellVar, ContextVar, DictVar, FunctionVar, Kind, NewFunction, ObjectVar, SetVar,
-    TensorVar, Variable,
+    TensorVar, Variable, View,
 };

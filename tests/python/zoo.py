@@ -110,7 +110,7 @@ class UNet(nn.Layer):
             if index < len(self.down) - 1:
                 skips.append(x)
                 x = self.pool(x)
-        for up, merge, skip in zip(self.up, self.merge, reversed(skips), strict=True):
+        for up, merge, skip in zip(self.up, self.merge, reversed(skips)):  # noqa: B905 - the AST mode of Paddle knows no strict=
             x = merge(paddle.concat([up(x), skip], axis=1))
         return self.head(x)
 

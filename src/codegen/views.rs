@@ -1,0 +1,100 @@
+//! Operations that are done again on real tensors: see [`crate::simulator::views`].
+
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyString, PyTuple};
+
+use crate::graph::{Arg, Callee};
+use crate::obj::Obj;
+use crate::variables::View;
+
+use super::reconstruct::{Emit, Emitter};
+
+impl Emitter<'_, '_> {
+    /// Pushes the result of a view operation on its rebuilt base.
+    pub(super) fn view(&mut self, view: &View) -> Emit {
+        let py = self.t.py;
+        let names = view.kwargs.iter().map(|(name, _)| &**name);
+        let names = PyTuple::new(py, names)?.into_any();
+        let (args, attribute) = match &view.callee {
+            Callee::Api(_) => (&view.args[..], None),
+            Callee::Attribute(name) => (&view.args[..], Some(PyString::new(py, name))),
+            _ => (&view.args[1..], None),
+        };
+        let count = args.len() + usize::from(attribute.is_some()) + view.kwargs.len();
+        self.code
+            .need_stack(self.code.code.stacksize as usize + count);
+        self.call_helper("again", 4 + count, |this| {
+            match view.item {
+                Some(item) => this.int(item as i64)?,
+                None => this.constant(&py.None().into_bound(py))?,
+            }
+            this.constant(&PyBool::new(py, view.grad_enabled).to_owned().into_any())?;
+            match &view.callee {
+                Callee::Api(function) => this.code.load_const(function)?,
+                Callee::Method(name) => {
+                    this.arg(view, &view.args[0])?;
+                    this.code.load_attr(name)?;
+                }
+                Callee::Layer(layer) => {
+                    this.symbol(*layer)?;
+                    this.code.load_attr("forward")?;
+                }
+                Callee::Attribute(_) | Callee::Sir(_) => {
+                    let getter = py.import("builtins")?.getattr("getattr")?;
+                    this.constant(&getter)?;
+                }
+            }
+            this.constant(&names)?;
+            for arg in args {
+                this.arg(view, arg)?;
+            }
+            if let Some(name) = attribute {
+                this.constant(name.as_any())?;
+            }
+            for (_, arg) in &view.kwargs {
+                this.arg(view, arg)?;
+            }
+            Ok(())
+        })
+    }
+
+    fn args(&mut self, view: &View, args: &[Arg]) -> Emit {
+        args.iter().try_for_each(|arg| self.arg(view, arg))
+    }
+
+    fn arg(&mut self, view: &View, arg: &Arg) -> Emit {
+        let build = |this: &mut Self, name: &str, count: usize| -> Emit {
+            this.code.op(name, count as u32)?;
+            Ok(())
+        };
+        match arg {
+            Arg::Symbol(symbol) if *symbol == view.base_symbol => self.value(view.base),
+            Arg::Symbol(symbol) => self.symbol(*symbol),
+            Arg::Const(value) => Ok(self.code.load_const(value)?),
+            Arg::List(items) => {
+                self.args(view, items)?;
+                build(self, "BUILD_LIST", items.len())
+            }
+            Arg::Tuple(items) => {
+                self.args(view, items)?;
+                build(self, "BUILD_TUPLE", items.len())
+            }
+            Arg::NamedTuple(class, items) => {
+                self.code.begin_call(class)?;
+                self.args(view, items)?;
+                Ok(self.code.call(items.len())?)
+            }
+            Arg::Dict(items) => {
+                for (key, item) in items {
+                    self.code.load_const(&Obj::clone(key))?;
+                    self.arg(view, item)?;
+                }
+                build(self, "BUILD_MAP", items.len())
+            }
+            Arg::Slice(parts) => {
+                self.args(view, &parts[..])?;
+                build(self, "BUILD_SLICE", 3)
+            }
+        }
+    }
+}

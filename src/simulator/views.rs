@@ -1,0 +1,178 @@
+//! Tensors that share storage.
+//!
+//! A graph hands out copies of what shares storage inside of it. So that a later change of one tensor
+//! shows in the others as in eager mode, the code generator does such operations again on the real
+//! tensors whenever two of them leave the graph.
+
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use rustc_hash::FxHashMap;
+
+use crate::graph::{Arg, Callee};
+use crate::variables::{Arena, Kind, TensorVar, VarId, View};
+
+use super::Tracer;
+
+/// Operations whose results may share the storage of their argument (found by comparing addresses in
+/// eager mode), and some that may in other versions. None of them draws random numbers.
+const VIEWS: &[&str] = &[
+    "__getitem__",
+    "reshape",
+    "transpose",
+    "t",
+    "squeeze",
+    "unsqueeze",
+    "split",
+    "chunk",
+    "unbind",
+    "flatten",
+    "ravel",
+    "slice",
+    "strided_slice",
+    "detach",
+    "expand",
+    "expand_as",
+    "broadcast_to",
+    "broadcast_tensors",
+    "diagonal",
+    "unstack",
+    "tensor_split",
+    "hsplit",
+    "vsplit",
+    "dsplit",
+    "swapaxes",
+    "swapdims",
+    "moveaxis",
+    "matrix_transpose",
+    "unflatten",
+    "unfold",
+    "real",
+    "imag",
+    "as_complex",
+    "as_real",
+    "T",
+    "mT",
+    "H",
+    "mH",
+    "conj",
+    "atleast_1d",
+    "atleast_2d",
+    "atleast_3d",
+    "permute",
+    "narrow",
+    "select",
+    "contiguous",
+    "astype",
+    "cast",
+    "einsum",
+    "rot90",
+    "channel_shuffle",
+];
+
+/// Layers that do such operations.
+const VIEW_LAYERS: &[&str] = &["Flatten", "Unflatten", "ChannelShuffle"];
+
+/// How to do a captured call again, when its result may share the storage of `base`.
+pub fn recipe(
+    t: &mut Tracer<'_>,
+    base: VarId,
+    callee: &Callee,
+    args: &[Arg],
+    kwargs: &[(Arc<str>, Arg)],
+) -> Option<View> {
+    let listed = match callee {
+        Callee::Method(name) | Callee::Attribute(name) => VIEWS.contains(&&**name),
+        Callee::Api(function) => {
+            let name = function.bind(t.py).getattr("__name__").ok()?;
+            VIEWS.contains(&name.extract::<String>().ok()?.as_str())
+        }
+        Callee::Layer(symbol) => {
+            let input = t
+                .graph
+                .inputs
+                .iter()
+                .find(|input| input.symbol == *symbol)?;
+            let class = input.value.bind(t.py).get_type().name().ok()?;
+            VIEW_LAYERS.contains(&class.to_str().ok()?)
+        }
+        Callee::Sir(_) => false,
+    };
+    let Kind::Tensor(tensor) = t.kind(base) else {
+        return None;
+    };
+    let base_symbol = tensor.symbol;
+    listed.then(|| View {
+        base,
+        base_symbol,
+        callee: callee.clone(),
+        args: args.to_vec(),
+        kwargs: kwargs.to_vec(),
+        item: None,
+        grad_enabled: t.grad_enabled,
+    })
+}
+
+/// Remembers how the tensors of `result` were made.
+pub fn mark(t: &mut Tracer<'_>, view: View, result: VarId) {
+    let items = match t.vars.kind(result) {
+        Kind::Tensor(_) => vec![(result, None)],
+        Kind::List(items) | Kind::Tuple(items, _) => items
+            .iter()
+            .enumerate()
+            .map(|(at, item)| (*item, Some(at)))
+            .collect(),
+        _ => Vec::new(),
+    };
+    for (id, item) in items {
+        let view = Arc::new(View {
+            item,
+            args: view.args.clone(),
+            kwargs: view.kwargs.clone(),
+            callee: view.callee.clone(),
+            ..view
+        });
+        t.vars.update(id, |var| {
+            if let Kind::Tensor(tensor) = &mut var.kind {
+                tensor.view = Some(view);
+            }
+        });
+    }
+}
+
+/// The tensor whose storage `id` may share, through any number of views.
+pub fn root(vars: &Arena, mut id: VarId) -> VarId {
+    while let Kind::Tensor(TensorVar {
+        view: Some(view), ..
+    }) = vars.kind(id)
+    {
+        id = view.base;
+    }
+    id
+}
+
+/// The roots of those of `leaving` that share storage with each other, or with a tensor that exists.
+pub fn shared_roots(t: &Tracer<'_>, leaving: impl Iterator<Item = VarId>) -> Vec<VarId> {
+    let mut groups: FxHashMap<VarId, usize> = FxHashMap::default();
+    for id in leaving {
+        let root = root(&t.vars, id);
+        let outside = |id: VarId| {
+            let Kind::Tensor(tensor) = t.vars.kind(id) else {
+                return false;
+            };
+            let inputs = &t.graph.inputs;
+            t.vars.get(id).source.is_some()
+                || inputs.iter().any(|input| input.symbol == tensor.symbol)
+        };
+        let count = groups.entry(root).or_default();
+        *count += 1;
+        if id != root && outside(root) {
+            *count += 1;
+        }
+    }
+    groups
+        .into_iter()
+        .filter(|(_, count)| *count > 1)
+        .map(|(root, _)| root)
+        .collect()
+}

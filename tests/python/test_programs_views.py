@@ -1,0 +1,132 @@
+"""Tensors that share storage when they leave a graph: a later change of one shows in the others, as in eager mode."""
+
+import paddle
+import paddle_sot_rs as sot
+import pytest
+from harness import Programs, check, tensor
+
+program = Programs()
+X = tensor(2, 3, 4)
+P = tensor(2, 3, 4, grad=True)
+
+
+OPERATIONS = {
+    "reshape": lambda x: x.reshape([6, 4]),
+    "function": lambda x: paddle.reshape(x, shape=[4, 6]),
+    "keyword": lambda x: paddle.transpose(x=x, perm=[1, 0, 2]),
+    "item": lambda x: x[:, 1],
+    "mask": lambda x: x[:, None, ..., 0],
+    "attribute": lambda x: x.T,
+    "split": lambda x: x.split(2)[1],
+    "unbind": lambda x: x.unbind(1)[2],
+    "detach": lambda x: x.detach(),
+    "chain": lambda x: x.flatten(1).transpose([1, 0])[1:3],
+    "layer": paddle.nn.Flatten(),
+    "no_grad": lambda x: without_grad(x),
+    "cast": lambda x: x.astype("float64"),
+}
+
+
+def without_grad(x):
+    with paddle.no_grad():
+        return x.reshape([8, 3])
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+@pytest.mark.parametrize("x", [X, P], ids=["plain", "grad"])
+def test_view_of_an_intermediate(name, x):
+    operation = OPERATIONS[name]
+
+    def function(x):
+        y = x * 2 + 1
+        return y, operation(y)
+
+    check_changed(function, x)
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_view_of_an_input(name):
+    operation = OPERATIONS[name]
+
+    def function(x):
+        return x, operation(x), x + 1
+
+    check_changed(function, X)
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_two_views_of_something_that_stays(name):
+    operation = OPERATIONS[name]
+
+    def function(x):
+        y = x * 2 + 1
+        return operation(y), y.reshape([-1]), y.exp()
+
+    check_changed(function, P)
+
+
+def check_changed(function, x):
+    translated = sot.to_static(function, min_graph_size=0)
+    for _ in range(2):
+        pictures = []
+        for run in (function, translated):
+            argument = x.clone().detach() if x.stop_gradient else x
+            results = run(argument)
+            shared = [[a.data_ptr() == b.data_ptr() for a in results] for b in results]
+            with paddle.no_grad():
+                for number, result in enumerate(results):
+                    if result.is_leaf and not result.stop_gradient:
+                        continue
+                    result.add_(paddle.full([], number + 1, result.dtype))
+            pictures.append(((results, argument), shared))
+        (expected, pointers), (actual, found) = pictures
+        assert pointers == found
+        for a, b in zip(expected[0], actual[0], strict=True):
+            assert a.numpy().tolist() == b.numpy().tolist()
+        assert expected[1].numpy().tolist() == actual[1].numpy().tolist()
+    assert not sot.stats(translated).fallbacks
+    assert sot.stats(translated).graphs == 1
+
+
+@program(X, graphs=2, breaks=1)
+def written_through_a_view(x):
+    y = x * 2
+    view = y.reshape([6, 4])
+    view[0] = 7
+    return y, view + y.sum()
+
+
+@program(X, graphs=2, breaks=1)
+def written_under_a_view(x):
+    y = x * 2
+    view = y[0]
+    y.add_(paddle.ones([]))
+    return view * 1, y
+
+
+@program(X, breaks=1)
+def argument_written_through_a_view(x):
+    view = x.reshape([6, 4])
+    view[0] = 7
+    return x + 1
+
+
+@program(P, graphs=2, breaks=1)
+def gradients_through_a_written_view(x):
+    y = x * 2
+    view = y.reshape([6, 4])
+    view[0] = 7
+    return (view * 3).sum() + (y * y).sum()
+
+
+@program(X, breaks=1)
+def kept_in_a_list(x):
+    y = x * 2
+    parts = list(y.unbind(0))
+    parts[0][0] = 5
+    return y, parts
+
+
+@pytest.mark.parametrize(("function", "args", "expectations"), program)
+def test_equals_eager(function, args, expectations):
+    check(function, *args, **expectations)
