@@ -4,6 +4,7 @@ Everything here runs while a frame is translated, never on the warm path.
 """
 
 import itertools
+import math
 import sys
 import threading
 
@@ -258,12 +259,62 @@ _SHARES_STORAGE = frozenset(
 ) | {"builtin.split", "builtin.slice", "builtin.parameter"}
 
 
+# Larger constants are made by every run, as the program says.
+_LARGEST_CONSTANT = 4096
+
+
+def _hoist_constants(block, kept, forward_end):
+    """Makes inputs of the numbers that the program would write to memory in every run.
+
+    The answer is the new inputs, what makes each of them in eager mode, and how many operations the
+    forward part has won.
+    """
+    values, recipes, moved = [], [], 0
+    place = framework._current_expected_place()
+    if not place.is_cpu_place():
+        return values, recipes, moved
+    for index, op in enumerate(block.ops):
+        name = op.name()
+        if name not in ("pd_op.full", "pd_op.full_int_array"):
+            continue
+        value = op.results()[0]
+        attributes = op.attrs()
+        number = attributes["value"]
+        whole = name == "pd_op.full_int_array"
+        if value.id in kept or value.use_empty() or any(use.name().endswith("_") for use in value.all_used_ops()):
+            continue
+        if not whole and (isinstance(number, complex) or math.prod(attributes["shape"]) > _LARGEST_CONSTANT):
+            continue
+        where = attributes["place"] if attributes["place"].is_cpu_place() else place
+        recipes.append(
+            (_C_ops.full_int_array, (number, value.dtype, where))
+            if whole
+            else (_C_ops.full, (attributes["shape"], number, value.dtype, where))
+        )
+        pir.set_insertion_point(block.ops[0])
+        constant = _C_ops.data(f"sot_c{len(values)}", value.shape, value.dtype, where)
+        constant.stop_gradient = True
+        value.replace_all_uses_with(constant)
+        block.remove_op(op)
+        values.append(constant)
+        moved += index >= forward_end
+    pir.set_insertion_point_to_block_end(block)
+    return values, recipes, moved
+
+
 def compile_graph(trace, inputs, outputs, grad):
-    """The attribute map of `run_program`, the forward program, whether it trains, and which inputs
-    want a gradient but get none.
+    """The attribute map of `run_program`, the forward program, whether it trains, which inputs
+    want a gradient but get none, and constants to pass after the inputs.
 
     `inputs` and `outputs` are Values; every input goes in as an `x` of the program.
     """
+    answer, recipes = _compile(trace, inputs, outputs, grad)
+    with paddle.no_grad():
+        constants = [make(*arguments) for make, arguments in recipes]
+    return (*answer, constants)
+
+
+def _compile(trace, inputs, outputs, grad):
     program, block = trace.program, trace.block
     window = Window(program, trace.startup, trace.cast)
     try:
@@ -307,6 +358,12 @@ def compile_graph(trace, inputs, outputs, grad):
             pir.append_shadow_outputs(program, x_grads, len(block.ops), "grad_output_")
         else:
             start = forward_end
+        kept = {value.id for value in (*produced, *x_grads, *out_grads) if not is_fake_value(value)}
+        constants, recipes, moved = _hoist_constants(block, kept, forward_end)
+        forward_end, start = forward_end + moved, start + moved
+        inputs = [*inputs, *constants]
+        if trains:
+            x_grads = [*x_grads, *(pir.fake_value() for _ in constants)]
         (forward, backward), attributes = pir.split_program(
             program, inputs, [], produced, x_grads, [], out_grads, (0, forward_end), (start, len(block.ops))
         )
@@ -330,7 +387,7 @@ def compile_graph(trace, inputs, outputs, grad):
         }
         for key, list_ in names.items():
             description[key + "_names"] = [mapping.get(name, name) for name in list_]
-        return core.construct_program_attribute_map(description), forward, trains, without
+        return (core.construct_program_attribute_map(description), forward, trains, without), recipes
     finally:
         window.close()
 

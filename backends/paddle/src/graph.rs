@@ -20,6 +20,8 @@ pub struct PaddleGraph {
     program: Py<PyAny>,
     /// Positions of the tensors the program takes among the inputs it is given.
     used: Vec<usize>,
+    /// Constants of the program, passed after the inputs.
+    constants: Vec<Py<PyAny>>,
     /// Inputs that want a gradient but get none: they go in detached, so that theirs stays `None`.
     without: Vec<usize>,
     /// Outputs through which no gradient flows although the program trains: they leave as leaves.
@@ -65,11 +67,12 @@ impl PaddleGraph {
             PyList::new(py, outputs)?,
             grad_enabled,
         ))?;
-        let (attributes, program, trains, without): (
+        let (attributes, program, trains, without, constants): (
             Bound<'_, PyAny>,
             Bound<'_, PyAny>,
             bool,
             Vec<usize>,
+            Vec<Py<PyAny>>,
         ) = answer.extract()?;
         let stops = |symbol: &SymbolId| sir.meta(*symbol).is_some_and(|meta| meta.stop_gradient);
         let stopped = (0..sir.outputs.len())
@@ -90,6 +93,7 @@ impl PaddleGraph {
                 .unbind(),
             program: program.unbind(),
             used,
+            constants,
             without,
             stopped,
             trains,
@@ -140,7 +144,8 @@ impl CompiledGraph for PaddleGraph {
         for &at in &self.without {
             tensors[at] = tensors[at].call_method0(pyo3::intern!(py, "detach"))?;
         }
-        let given = if self.used.is_empty() {
+        tensors.extend(self.constants.iter().map(|value| value.bind(py).clone()));
+        let given = if tensors.is_empty() {
             py.None().into_bound(py)
         } else {
             PyList::new(py, tensors)?.into_any()
