@@ -71,7 +71,7 @@ def to_static(
         fallback: `fallback=True` means `full_graph=False`, and the other way round.
         input_spec: not available yet.
         dynamic: let a dim that changed between two calls be dynamic from then on. Default: yes.
-        min_graph_size: fewest statements worth a program; smaller graphs run call by call.
+        min_graph_size: fewest operations worth a program; smaller graphs run call by call.
             Default: `PADDLE_SOT_MIN_GRAPH_SIZE`, else the backend's measured break-even.
         black_list: callables that break the graph.
         capture_control_flow: not available yet.
@@ -95,7 +95,7 @@ def to_static(
     if backend not in _core.list_backends():
         raise ValueError(f"backend: unknown backend {backend!r}; known: {', '.join(_core.list_backends())}")
     if min_graph_size is not None and (not isinstance(min_graph_size, int) or min_graph_size < 0):
-        raise ValueError(f"min_graph_size: expected a number of statements, 0 or more, got {min_graph_size!r}")
+        raise ValueError(f"min_graph_size: expected a number of operations, 0 or more, got {min_graph_size!r}")
     if options is not None and not isinstance(options, dict):
         raise TypeError(f"options: expected a dict, got {type(options).__name__}")
     for entry in black_list:

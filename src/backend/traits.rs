@@ -90,6 +90,12 @@ pub trait TraceSession: Send + Sync {
     /// The current position.
     fn mark(&self) -> usize;
 
+    /// How many operations a graph of `statements` calls runs, where the session knows better: a layer
+    /// is one statement.
+    fn operations(&self, statements: usize) -> usize {
+        statements
+    }
+
     /// Removes everything traced since `mark`; symbols from `first_dead` on are gone.
     fn rollback(&mut self, py: Python<'_>, mark: usize, first_dead: SymbolId);
 

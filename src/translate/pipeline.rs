@@ -364,7 +364,8 @@ fn compile(
     statements: usize,
 ) -> Result<Box<dyn CompiledGraph>, Break> {
     let options = &of.shared.options;
-    if statements < options.min_graph_size && options.backend_name != "eager" {
+    let operations = request.session.operations(statements);
+    if operations < options.min_graph_size && options.backend_name != "eager" {
         if let Ok(eager) = backend::get("eager") {
             return Ok(eager.backend.compile(py, request)?);
         }

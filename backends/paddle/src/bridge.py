@@ -141,6 +141,9 @@ class Window:
         _turn.release()
 
 
+_NO_WORK = frozenset(("pd_op.data", "pd_op.full", "pd_op.full_int_array", "builtin.combine", "builtin.split"))
+
+
 class Trace:
     """One program under construction."""
 
@@ -203,6 +206,9 @@ class Trace:
             window.close()
         return result, self.fresh
 
+    def operations(self):
+        return sum(op.name() not in _NO_WORK for op in self.block.ops)
+
     def size(self):
         return len(self.block.ops)
 
@@ -263,19 +269,20 @@ _SHARES_STORAGE = frozenset(
 _LARGEST_CONSTANT = 4096
 
 
-def _hoist_constants(block, kept, forward_end):
+def _hoist_constants(block, kept, forward_end, start, place):
     """Makes inputs of the numbers that the program would write to memory in every run.
 
-    The answer is the new inputs, what makes each of them in eager mode, and how many operations the
-    forward part has won.
+    The forward part ends at `forward_end`, the backward part starts at `start`. The answer is the new
+    inputs, what makes each of them in eager mode, and how many operations the forward part has won.
     """
     values, recipes, moved = [], [], 0
-    place = framework._current_expected_place()
     if not place.is_cpu_place():
         return values, recipes, moved
     for index, op in enumerate(block.ops):
         name = op.name()
         if name not in ("pd_op.full", "pd_op.full_int_array"):
+            continue
+        if forward_end <= index < start:
             continue
         value = op.results()[0]
         attributes = op.attrs()
@@ -297,7 +304,7 @@ def _hoist_constants(block, kept, forward_end):
         value.replace_all_uses_with(constant)
         block.remove_op(op)
         values.append(constant)
-        moved += index >= forward_end
+        moved += index >= start
     pir.set_insertion_point_to_block_end(block)
     return values, recipes, moved
 
@@ -308,13 +315,13 @@ def compile_graph(trace, inputs, outputs, grad):
 
     `inputs` and `outputs` are Values; every input goes in as an `x` of the program.
     """
-    answer, recipes = _compile(trace, inputs, outputs, grad)
+    answer, recipes = _compile(trace, inputs, outputs, grad, framework._current_expected_place())
     with paddle.no_grad():
         constants = [make(*arguments) for make, arguments in recipes]
     return (*answer, constants)
 
 
-def _compile(trace, inputs, outputs, grad):
+def _compile(trace, inputs, outputs, grad, place):
     program, block = trace.program, trace.block
     window = Window(program, trace.startup, trace.cast)
     try:
@@ -359,7 +366,7 @@ def _compile(trace, inputs, outputs, grad):
         else:
             start = forward_end
         kept = {value.id for value in (*produced, *x_grads, *out_grads) if not is_fake_value(value)}
-        constants, recipes, moved = _hoist_constants(block, kept, forward_end)
+        constants, recipes, moved = _hoist_constants(block, kept, forward_end, start, place)
         forward_end, start = forward_end + moved, start + moved
         inputs = [*inputs, *constants]
         if trains:

@@ -11,6 +11,15 @@ use smallvec::SmallVec;
 use crate::bridge::bridge;
 use crate::trace::PaddleTrace;
 
+/// What `compile_graph` answers.
+type Answer<'py> = (
+    Bound<'py, PyAny>,
+    Bound<'py, PyAny>,
+    bool,
+    Vec<usize>,
+    Vec<Py<PyAny>>,
+);
+
 /// A program, ready to run.
 pub struct PaddleGraph {
     run: Py<PyAny>,
@@ -67,13 +76,7 @@ impl PaddleGraph {
             PyList::new(py, outputs)?,
             grad_enabled,
         ))?;
-        let (attributes, program, trains, without, constants): (
-            Bound<'_, PyAny>,
-            Bound<'_, PyAny>,
-            bool,
-            Vec<usize>,
-            Vec<Py<PyAny>>,
-        ) = answer.extract()?;
+        let (attributes, program, trains, without, constants): Answer<'_> = answer.extract()?;
         let stops = |symbol: &SymbolId| sir.meta(*symbol).is_some_and(|meta| meta.stop_gradient);
         let stopped = (0..sir.outputs.len())
             .filter(|at| trains && stops(&sir.outputs[*at]))

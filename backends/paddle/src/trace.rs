@@ -370,6 +370,14 @@ impl TraceSession for PaddleTrace {
         })
     }
 
+    fn operations(&self, statements: usize) -> usize {
+        let counted: PyResult<usize> = Python::attach(|py| {
+            let trace = self.trace.bind(py);
+            trace.call_method0("operations")?.extract()
+        });
+        counted.unwrap_or(statements)
+    }
+
     fn rollback(&mut self, py: Python<'_>, mark: usize, first_dead: SymbolId) {
         // Values of removed operations must be gone before the operations are.
         self.values.truncate(first_dead.0 as usize);
