@@ -10,13 +10,13 @@ import threading
 
 import paddle
 from paddle import _C_ops
-from paddle.autograd.ir_backward import grad as ir_grad
 from paddle.base import core, framework
 from paddle.base.libpaddle import pir
 from paddle.jit.dy2static.utils import CUDAGraphState
 from paddle.nn.layer import layers as layers_module
 from paddle.pir import core as pir_core
 from paddle.pir import get_fake_value_name, is_fake_value
+from paddle_sot_rs._backward import gradients
 
 Value = pir.Value
 _program_ids = itertools.count(1 << 40)
@@ -350,7 +350,7 @@ def _compile(trace, inputs, outputs, grad, place):
             last = block.ops[forward_end - 1]
             targets = [value for value in produced if not value.stop_gradient]
             seeds = [gradient for gradient, value in zip(out_grads, produced, strict=True) if not value.stop_gradient]
-            x_grads = ir_grad(inputs=inputs, outputs=targets, grad_outputs=seeds)
+            x_grads = gradients(block, inputs, targets, seeds)
             for index, op in enumerate(block.ops):
                 if op == last:
                     forward_end = index + 1

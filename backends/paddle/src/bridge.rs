@@ -1,5 +1,7 @@
 //! The embedded Python module that builds programs.
 
+use std::ffi::{CStr, CString};
+
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
@@ -8,14 +10,16 @@ static BRIDGE: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
 /// The module; made at first use.
 pub fn bridge(py: Python<'_>) -> PyResult<&Bound<'_, PyModule>> {
     let module = BRIDGE.get_or_try_init(py, || {
-        let source = std::ffi::CString::new(include_str!("bridge.py"))?;
-        PyModule::from_code(
-            py,
-            &source,
-            c"paddle_sot_rs/backends/bridge.py",
-            c"paddle_sot_rs._bridge",
-        )
-        .map(Bound::unbind)
+        let load = |source: &str, file: &CStr, name: &CStr| {
+            let source = CString::new(source)?;
+            PyModule::from_code(py, &source, file, name)
+        };
+        let backward = include_str!("backward.py");
+        let file = c"paddle_sot_rs/backends/backward.py";
+        load(backward, file, c"paddle_sot_rs._backward")?;
+        let bridge = include_str!("bridge.py");
+        let file = c"paddle_sot_rs/backends/bridge.py";
+        load(bridge, file, c"paddle_sot_rs._bridge").map(Bound::unbind)
     })?;
     Ok(module.bind(py))
 }

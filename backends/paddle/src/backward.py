@@ -1,0 +1,194 @@
+"""The backward part of a program: one pass over the operations that matter.
+
+Paddle's own construction (`paddle.autograd.ir_backward`) does the same for any program and takes
+most of a first training step; it is asked where this one does not apply (control flow).
+"""
+
+from collections import deque
+
+from paddle import _C_ops
+from paddle.autograd import ir_backward
+from paddle.base import core
+from paddle.base.libpaddle import pir
+
+# Operations that have blocks, or change what they are given, need the general construction.
+_SPECIAL = frozenset(
+    f"pd_op.{name}"
+    for name in ("if", "while", "pylayer", "array_read", "array_write_", "assign_out_", "increment_", "full_like")
+) | frozenset(("cf.tuple_push", "cf.tuple_pop", "cf.yield"))
+
+
+class _Unusual(Exception):
+    """The program has something that only the general construction knows."""
+
+
+class _Node:
+    """An operation with its operands and results; a list operand is replaced by its parts."""
+
+    __slots__ = ("inputs", "op", "outputs", "waiting")
+
+    def __init__(self, op, inputs, outputs):
+        self.op = op
+        self.inputs = inputs
+        self.outputs = outputs
+        self.waiting = 0
+
+
+def gradients(block, inputs, targets, seeds):
+    """Appends the gradient operations of `targets` (with gradients `seeds`) to `block`.
+
+    The answer has one Value per entry of `inputs`, None where no gradient arrives.
+    """
+    size = len(block.ops)
+    try:
+        return _Backward(block, inputs).run(targets, seeds)
+    except _Unusual:
+        for op in reversed(block.ops[size:]):
+            block.remove_op(op)
+    return ir_backward.grad(inputs=inputs, outputs=targets, grad_outputs=seeds)
+
+
+class _Backward:
+    def __init__(self, block, inputs):
+        self.block = block
+        self.inputs = inputs
+        self.gradients = {}
+        self.zeros = {}
+        self.made = []
+
+    def run(self, targets, seeds):
+        for value, seed in zip(targets, seeds, strict=True):
+            self.gradients.setdefault(value.id, []).append(seed)
+        order = self.order({value.id for value in targets})
+        for node in order:
+            self.differentiate(node)
+        result = [self.total(value) for value in self.inputs]
+        for value in self.made:
+            if value.use_empty():
+                self.block.remove_op(value.get_defining_op())
+        return result
+
+    def order(self, wanted):
+        """The operations between the inputs and the targets, results first, breadth first as in eager mode."""
+        self.needs = needs = {value.id for value in self.inputs if not value.stop_gradient}
+        nodes = []
+        parts, whole = {}, {}
+        for op in self.block.ops:
+            name = op.name()
+            operands = op.operands_source()
+            if name == "builtin.combine":
+                result = op.results()[0]
+                parts[result.id] = operands
+                if any(value.id in needs for value in operands):
+                    needs.add(result.id)
+                continue
+            if name == "builtin.split":
+                source = operands[0].id
+                whole[source].outputs[whole[source].outputs.index(source)] = op.results()
+                if source in needs:
+                    needs.update(value.id for value in op.results() if not value.stop_gradient)
+                continue
+            if not operands:
+                continue
+            if not any(value.initialized() and value.id in needs for value in operands):
+                continue
+            results = op.results()
+            outputs = []
+            node = _Node(op, [parts.get(value.id) if value.initialized() else None for value in operands], outputs)
+            node.inputs = [
+                [value] if found is None else found for value, found in zip(operands, node.inputs, strict=True)
+            ]
+            for value in results:
+                if value.initialized() and value.is_combine():
+                    outputs.append(value.id)
+                    whole[value.id] = node
+                    needs.add(value.id)
+                else:
+                    outputs.append([value])
+                    if value.initialized() and not value.stop_gradient:
+                        needs.add(value.id)
+            nodes.append(node)
+        return self.sorted(nodes, wanted)
+
+    def sorted(self, nodes, wanted):
+        effective, producer = [], {}
+        for node in reversed(nodes):
+            if any(type(values) is not list for values in node.outputs):
+                raise _Unusual
+            outputs = [value.id for values in node.outputs for value in values if value.initialized()]
+            if not any(name in wanted and name in self.needs for name in outputs):
+                continue
+            if node.op.name() in _SPECIAL or any(True for _ in node.op.blocks()) or not core.has_vjp(node.op):
+                raise _Unusual
+            effective.append(node)
+            producer.update(dict.fromkeys(outputs, node))
+            wanted.update(
+                value.id for values in node.inputs for value in values if value.initialized() and value.id in self.needs
+            )
+        for node in effective:
+            for source in self.sources(node, producer):
+                source.waiting += 1
+        # In program order, as far as nothing waits.
+        queue = deque(node for node in reversed(effective) if not node.waiting)
+        order = []
+        while queue:
+            node = queue.popleft()
+            order.append(node)
+            for source in self.sources(node, producer):
+                source.waiting -= 1
+                if not source.waiting:
+                    queue.append(source)
+        return order
+
+    @staticmethod
+    def sources(node, producer):
+        for values in node.inputs:
+            for value in values:
+                if value.initialized() and (found := producer.get(value.id)) is not None:
+                    yield found
+
+    def total(self, value):
+        found = self.gradients.get(value.id)
+        if not found:
+            return None
+        if len(found) > 1:
+            found[:] = [_C_ops.add_n(found)]
+        return found[0]
+
+    def zero(self, value):
+        """No gradient arrives at this result, but the operation takes one."""
+        if not value.initialized():
+            return pir.fake_value()
+        shape = tuple(value.shape)
+        if -1 in shape:
+            like = _C_ops.full_like(value, 0.0, value.dtype, core.Place())
+            self.made += [like, like.get_defining_op().operands_source()[1]]
+            return like
+        key = (shape, str(value.dtype))
+        if key not in self.zeros:
+            self.zeros[key] = _C_ops.full(list(shape), 0.0, value.dtype, core.Place())
+            self.made.append(self.zeros[key])
+        return self.zeros[key]
+
+    def differentiate(self, node):
+        op = node.op
+        arrived = [[self.total(value) if value.initialized() else None for value in values] for values in node.outputs]
+        if all(gradient is None for values in arrived for gradient in values):
+            return
+        semantics = op.get_input_grad_semantics()
+        stops, taken = [], []
+        for values, has_gradient in zip(node.inputs, semantics, strict=True):
+            if has_gradient:
+                stops.append([not value.initialized() or value.id not in self.needs for value in values])
+                taken.append(values)
+        if all(stop for values in stops for stop in values):
+            return
+        given = [
+            [self.zero(value) if gradient is None else gradient for value, gradient in zip(values, found, strict=True)]
+            for values, found in zip(node.outputs, arrived, strict=True)
+        ]
+        answer = core.call_vjp(op, node.inputs, node.outputs, given, stops)
+        for values, stopped, found in zip(taken, stops, answer, strict=True):
+            for value, stop, gradient in zip(values, stopped, found, strict=True):
+                if not stop and gradient is not None and not pir.is_fake_value(gradient):
+                    self.gradients.setdefault(value.id, []).append(gradient)
