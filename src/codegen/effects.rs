@@ -8,6 +8,7 @@ use super::reconstruct::Emitter;
 /// Whether the simulation changed anything that existed before.
 pub fn any(t: &crate::simulator::Tracer<'_>) -> bool {
     !t.global_writes.is_empty()
+        || !t.left_contexts.is_empty()
         || t.vars
             .mutated()
             .iter()
@@ -52,6 +53,10 @@ pub fn emit(e: &mut Emitter<'_, '_>) -> Result<(), Break> {
     let globals = e.t.global_writes.clone();
     for value in globals.iter().filter_map(|(_, write)| write.value) {
         e.prepare(value)?;
+    }
+    for context in e.t.left_contexts.clone() {
+        e.call_helper("enter_and_leave", 1, |e| e.value(context))?;
+        e.code.op("POP_TOP", 0)?;
     }
     for (id, fresh) in pending {
         match (fresh, e.t.vars.kind(id).clone()) {

@@ -141,6 +141,11 @@ def enter(manager):
     return manager
 
 
+def enter_and_leave(manager):
+    with manager:
+        pass
+
+
 def set_grad(mode):
     from paddle.base import core
 

@@ -285,7 +285,7 @@ fn check_contexts(t: &Tracer<'_>, outcome: &Outcome) -> Result<(), Break> {
     for id in (0..t.vars.len() as u32).map(VarId) {
         let entered = match t.vars.kind(id) {
             Kind::Context(ContextVar::GradMode { restore, .. }) => restore.is_some(),
-            Kind::Context(ContextVar::AutoCast { entered, .. }) => entered.is_some(),
+            Kind::Context(ContextVar::AutoCast { entered, .. }) => *entered,
             _ => false,
         };
         let leaves = |exit: &VarId| matches!(t.vars.kind(*exit), Kind::ContextMethod { context, exit: true } if *context == id);

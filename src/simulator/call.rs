@@ -64,6 +64,12 @@ fn call_known(t: &mut Tracer<'_>, callee: VarId, args: &[VarId], kwargs: &Kwargs
     if let Some(result) = api::try_call(t, callee, args, kwargs)? {
         return Ok(result);
     }
+    if t.auto_casts > 0 && in_module(t, callee, "paddle.amp") {
+        return t.stop(
+            BreakKind::UnsupportedCall,
+            "a function that reads the state of auto_cast",
+        );
+    }
     match t.kind(callee).clone() {
         Kind::Function(_) => inline::call_function(t, callee, args, kwargs),
         Kind::Class => objects::instantiate(t, callee, args, kwargs),
@@ -92,6 +98,14 @@ fn looks_at_frames(t: &mut Tracer<'_>, callee: VarId, bare: bool) -> bool {
         .any(|name| named("builtins", name))
         || bare && (named("builtins", "vars") || named("builtins", "dir"))
         || named("sys", "_getframe")
+}
+
+fn in_module(t: &Tracer<'_>, callee: VarId, name: &str) -> bool {
+    let module = t.value(callee).and_then(|value| {
+        let module = value.getattr("__module__").ok()?;
+        module.extract::<String>().ok()
+    });
+    module.is_some_and(|module| module.starts_with(name))
 }
 
 /// Stops at callables that the user disabled or black-listed.

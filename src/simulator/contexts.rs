@@ -64,7 +64,7 @@ pub fn try_make(
                 callable: Obj::from(&object),
                 args,
                 kwargs,
-                entered: None,
+                entered: false,
             };
             return Ok(Some(t.add(Kind::Context(context))));
         }
@@ -117,11 +117,65 @@ pub fn enter(t: &mut Tracer<'_>, context: VarId) -> Step<VarId> {
             });
             Ok(t.none())
         }
-        ContextVar::AutoCast { .. } => t.stop(
-            BreakKind::Construct,
-            "auto_cast inside of the compiled function",
-        ),
+        ContextVar::AutoCast {
+            callable,
+            args,
+            kwargs,
+            ..
+        } => {
+            if !casts_nothing(t, &args, &kwargs)? {
+                return t.stop(
+                    BreakKind::Construct,
+                    "auto_cast with these arguments, or not on a CPU",
+                );
+            }
+            t.auto_casts += 1;
+            let entered = true;
+            t.vars.update(context, |var| {
+                var.kind = Kind::Context(ContextVar::AutoCast {
+                    callable,
+                    args,
+                    kwargs,
+                    entered,
+                })
+            });
+            Ok(t.none())
+        }
     }
+}
+
+/// Whether `auto_cast` with these arguments is known to do nothing but warn: on a CPU nothing is cast.
+fn casts_nothing(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<bool> {
+    let framework = t.py.import("paddle.base.framework")?;
+    let place = framework.call_method0("_current_expected_place")?;
+    if !place.call_method0("is_cpu_place")?.is_truthy()? {
+        return Ok(false);
+    }
+    let names = [
+        "enable",
+        "custom_white_list",
+        "custom_black_list",
+        "level",
+        "dtype",
+        "use_promote",
+    ];
+    let given = names.iter().copied().zip(args.iter().copied());
+    let named = kwargs.iter().map(|(name, value)| (&**name, *value));
+    let all: Vec<(&str, VarId)> = given.chain(named).collect();
+    let mut valid = args.len() <= names.len();
+    for (name, value) in all {
+        let text = t.const_str(value).map(|text| text.to_lowercase());
+        valid &= match name {
+            "enable" | "use_promote" => t
+                .const_value(value)
+                .is_some_and(|value| value.is_exact_instance_of::<pyo3::types::PyBool>()),
+            "custom_white_list" | "custom_black_list" => t.is_none(value),
+            "level" => text.is_some_and(|text| matches!(&*text, "o0" | "od" | "o1" | "o2")),
+            "dtype" => text.is_some_and(|text| matches!(&*text, "float16" | "bfloat16")),
+            _ => false,
+        };
+    }
+    Ok(valid)
 }
 
 /// `context.__exit__(...)`
@@ -129,6 +183,26 @@ pub fn exit(t: &mut Tracer<'_>, context: VarId) -> Step<VarId> {
     let Kind::Context(state) = t.kind(context).clone() else {
         return t.unsupported("not a context manager");
     };
+    if let ContextVar::AutoCast {
+        callable,
+        args,
+        kwargs,
+        entered: true,
+    } = state
+    {
+        t.auto_casts -= 1;
+        t.left_contexts.push(context);
+        let entered = false;
+        t.vars.update(context, |var| {
+            var.kind = Kind::Context(ContextVar::AutoCast {
+                callable,
+                args,
+                kwargs,
+                entered,
+            })
+        });
+        return Ok(t.none());
+    }
     if let ContextVar::GradMode {
         enabled,
         restore,

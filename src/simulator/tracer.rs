@@ -81,6 +81,8 @@ pub struct TraceMark {
     guards: (usize, usize),
     global_writes: usize,
     grad_enabled: bool,
+    auto_casts: usize,
+    left_contexts: usize,
 }
 
 /// The state of one translation.
@@ -107,6 +109,10 @@ pub struct Tracer<'py> {
     pub locations: Vec<SourceLoc>,
     /// Writes and deletes of globals (dict, name, value), in program order.
     pub global_writes: Vec<(Obj, AttrOp)>,
+    /// How many `auto_cast` are entered.
+    pub auto_casts: usize,
+    /// Context managers that were entered and left and did nothing but warn.
+    pub left_contexts: Vec<VarId>,
     /// Decoded code objects.
     pub decoded: FxHashMap<Obj, Arc<Code>>,
     /// Simulated instructions so far.
@@ -136,6 +142,8 @@ impl<'py> Tracer<'py> {
             entry_grad: grad_enabled,
             locations: Vec::new(),
             global_writes: Vec::new(),
+            auto_casts: 0,
+            left_contexts: Vec::new(),
             decoded: FxHashMap::default(),
             steps: 0,
             frames: Vec::new(),
@@ -171,6 +179,8 @@ impl<'py> Tracer<'py> {
             guards: self.guards.mark(),
             global_writes: self.global_writes.len(),
             grad_enabled: self.grad_enabled,
+            auto_casts: self.auto_casts,
+            left_contexts: self.left_contexts.len(),
         }
     }
 
@@ -181,6 +191,8 @@ impl<'py> Tracer<'py> {
         self.guards.rollback(mark.guards);
         self.global_writes.truncate(mark.global_writes);
         self.grad_enabled = mark.grad_enabled;
+        self.auto_casts = mark.auto_casts;
+        self.left_contexts.truncate(mark.left_contexts);
         let len = self.vars.len();
         self.known.retain(|_, id| (id.0 as usize) < len);
     }

@@ -180,8 +180,8 @@ pub enum ContextVar {
         args: Vec<VarId>,
         /// Keyword arguments.
         kwargs: Vec<(Arc<str>, VarId)>,
-        /// The live guard entered for tracing: index in the tracer's table, while entered.
-        entered: Option<usize>,
+        /// Whether it is entered.
+        entered: bool,
     },
     /// `contextlib.nullcontext(x)` and others that do nothing.
     Null {

@@ -6,10 +6,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 # Programs that still differ from plain Python; docs/STATUS.md says how. A mended one leaves this list.
-KNOWN_DIFFERENCES = {"auto_cast_inside", "backward_inside", "gradients_taken_inside"}
-
-# `while_on_a_tensor` crashes on 3.11 (docs/STATUS.md); on 3.13 these programs have not been gone through yet.
-collect_ignore_glob = []
+KNOWN_DIFFERENCES = {"backward_inside", "gradients_taken_inside"}
 
 
 def pytest_collection_modifyitems(items):

@@ -103,7 +103,7 @@ def _like_eager(names):
 class Window:
     """Static mode, on and off. Nothing of the user's runs inside."""
 
-    __slots__ = ("saved",)
+    __slots__ = ("amp", "level", "saved")
 
     def __init__(self, program, startup, cast):
         _turn.acquire()
@@ -116,6 +116,9 @@ class Window:
             None,
         ]
         saved[3] = (layers_module.name_struct, pir_core._convert_into_value, variables._in_to_static_mode_)
+        # A graph is traced under auto_cast only where that casts nothing (on a CPU); programs would cast.
+        self.amp = core._get_amp_attrs()
+        self.level, self.amp._amp_level = self.amp._amp_level, core.AmpLevel.O0
         sys.tracebacklimit = 0
         layers_module.name_struct = _no_struct
         pir_core._convert_into_value = cast
@@ -132,6 +135,7 @@ class Window:
         pir_core.switch_startup_program(startup)
         _like_eager(_AS_STATIC)
         variables._dygraph_tracer_ = tracer
+        self.amp._amp_level = self.level
         pir_core.set_static_op_arg_pre_cast_hook(hook)
         layers_module.name_struct, pir_core._convert_into_value, variables._in_to_static_mode_ = names
         if limit is _missing:

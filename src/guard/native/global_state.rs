@@ -13,6 +13,7 @@ pub struct GlobalState {
     pub grad_enabled: bool,
     amp_level: i64,
     amp_dtype: String,
+    on_cpu: bool,
     default_dtype: Obj,
     place: Obj,
 }
@@ -70,6 +71,12 @@ impl GlobalState {
             grad_enabled,
             amp_level,
             amp_dtype,
+            on_cpu: sources
+                .framework
+                .bind(py)
+                .call_method0("_current_expected_place")?
+                .call_method0("is_cpu_place")?
+                .is_truthy()?,
             default_dtype: Obj::from(default_dtype(py, sources)?),
             place: Obj::from(
                 sources
@@ -85,9 +92,9 @@ impl GlobalState {
         self.dynamic
     }
 
-    /// Whether `auto_cast` is on.
-    pub fn amp_active(&self) -> bool {
-        self.amp_level != 0
+    /// Whether `auto_cast` is on and casts: on a CPU it does not.
+    pub fn casts(&self) -> bool {
+        self.amp_level != 0 && !self.on_cpu
     }
 
     /// Whether a translation made under this state may run now.
