@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use std::sync::Mutex;
 
 use rustc_hash::FxHashMap;
-use smallvec::{smallvec, SmallVec};
+use smallvec::SmallVec;
 
 use crate::obj::Obj;
 use crate::tracker::{FunctionField, Tracker, TrackerRef};
@@ -114,6 +114,8 @@ pub struct NativeGuards {
     steps: Vec<Step>,
     loads: usize,
     distinct: Vec<usize>,
+    /// Those of `distinct` that may change while the gate is open.
+    varying: Vec<usize>,
     outputs: Vec<usize>,
     texts: Vec<String>,
     plan: GatePlan,
@@ -212,6 +214,11 @@ impl GuardCompiler for NativeGuardCompiler {
             state: state.clone(),
             steps: builder.steps,
             loads,
+            varying: distinct
+                .iter()
+                .copied()
+                .filter(|slot| !plan.steady[*slot])
+                .collect(),
             distinct,
             outputs,
             texts,
@@ -303,7 +310,7 @@ impl CompiledGuard for NativeGuards {
         let failed = self.walk(py, inputs, steps, &mut slots).err();
         let answer = match failed {
             Some(guard) => Err(guard),
-            None => self.answer(&slots),
+            None => self.answer(&slots, open),
         };
         if !open && failed.is_none() {
             gate.record(py, &self.plan, inputs, &slots);
@@ -350,11 +357,24 @@ impl NativeGuards {
         Ok(())
     }
 
-    fn answer(&self, slots: &[usize]) -> Result<Slots, usize> {
-        if !all_distinct(&self.distinct, slots) {
+    fn answer(&self, slots: &[usize], open: bool) -> Result<Slots, usize> {
+        // Those that are what they were differ from each other as they did.
+        let distinct = if open {
+            self.varying.iter().all(|at| {
+                let object = slots[*at];
+                let same = self
+                    .distinct
+                    .iter()
+                    .filter(|other| slots[**other] == object);
+                same.count() == 1
+            })
+        } else {
+            all_distinct(&self.distinct, slots)
+        };
+        if !distinct {
             return Err(self.texts.len() + 1);
         }
-        let mut outputs: Slots = smallvec![];
+        let mut outputs = Slots::with_capacity(self.outputs.len());
         for slot in &self.outputs {
             if slots[*slot] == 0 {
                 return Err(self.texts.len() + 2);

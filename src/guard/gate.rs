@@ -26,6 +26,8 @@ pub struct GatePlan {
     dicts: Vec<usize>,
     /// Slots of types whose attributes are covered.
     types: Vec<usize>,
+    /// By slot: whether its value stays what it was while the gate is open.
+    pub steady: Vec<bool>,
 }
 
 impl GatePlan {
@@ -60,6 +62,11 @@ impl GatePlan {
                 plan.always.push(at);
             }
         }
+        plan.steady = covered
+            .into_iter()
+            .zip(fixed)
+            .map(|(covered, fixed)| covered || fixed)
+            .collect();
         plan
     }
 

@@ -30,14 +30,15 @@ struct Namespace {
     owner: usize,
     dict: usize,
     version: AtomicU64,
-    items: Vec<(Obj, Expected)>,
 }
 
 /// The state of a layer and of everything below it.
 pub struct LayerSnapshot {
     namespaces: Vec<Namespace>,
+    /// The items of each namespace; apart from them, so that the walk over versions is short.
+    items: Vec<Vec<(Obj, Expected)>>,
     lists: Vec<(usize, Vec<usize>)>,
-    tensors: Vec<(usize, TensorGuard)>,
+    tensors: native::Tensors,
 }
 
 impl LayerSnapshot {
@@ -45,8 +46,9 @@ impl LayerSnapshot {
     pub fn record(layer: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
         let mut this = Self {
             namespaces: Vec::new(),
+            items: Vec::new(),
             lists: Vec::new(),
-            tensors: Vec::new(),
+            tensors: native::Tensors::default(),
         };
         Ok(this.add_layer(layer)?.then_some(this))
     }
@@ -104,8 +106,7 @@ impl LayerSnapshot {
                 let Some(meta) = tensor_meta(&value) else {
                     return Ok(false);
                 };
-                self.tensors
-                    .push((value.as_ptr() as usize, guard_of(&meta)));
+                self.tensors.push(value.as_ptr() as usize, guard_of(&meta));
             }
             let object = Obj::from(&value);
             let plain = crate::simulator::tracer::is_plain_constant(&value);
@@ -121,15 +122,15 @@ impl LayerSnapshot {
             owner,
             dict: address,
             version: AtomicU64::new(native::dict_version(address)),
-            items,
         });
+        self.items.push(items);
         Ok(true)
     }
 
     /// Whether everything is as recorded.
     pub fn holds(&self, py: Python<'_>) -> bool {
         let gated = native::versions_work(py);
-        for namespace in &self.namespaces {
+        for (namespace, items) in self.namespaces.iter().zip(&self.items) {
             if namespace.owner != 0
                 && native::owned_dict(py, namespace.owner as Ptr) != namespace.dict
             {
@@ -139,41 +140,28 @@ impl LayerSnapshot {
             if gated && version == namespace.version.load(Ordering::Relaxed) {
                 continue;
             }
-            if !namespace.unchanged(py) {
+            if !unchanged(py, namespace.dict as Ptr, items) {
                 return false;
             }
             namespace.version.store(version, Ordering::Relaxed);
         }
-        let list_holds = |(list, items): &(usize, Vec<usize>)| {
-            native::length(*list as Ptr) == Some(items.len())
-                && items
-                    .iter()
-                    .enumerate()
-                    .all(|(at, item)| native::list_item(*list as Ptr, at) as usize == *item)
-        };
-        self.lists.iter().all(list_holds)
-            && self
-                .tensors
-                .iter()
-                .all(|(tensor, guard)| native::tensor_matches(py, *tensor as Ptr, guard))
+        self.lists
+            .iter()
+            .all(|(list, items)| native::list_is(*list as Ptr, items))
+            && self.tensors.hold(py)
     }
 }
 
-impl Namespace {
-    fn unchanged(&self, py: Python<'_>) -> bool {
-        let dict = self.dict as Ptr;
-        native::length(dict) == Some(self.items.len())
-            && self.items.iter().all(|(key, expected)| {
-                let value = native::dict_item(dict, key.as_ptr());
-                !value.is_null()
-                    && match expected {
-                        Expected::Const(constant) => {
-                            native::const_equal(py, value, constant.as_ptr())
-                        }
-                        Expected::Same(object) => object.is(value),
-                    }
-            })
-    }
+fn unchanged(py: Python<'_>, dict: Ptr, items: &[(Obj, Expected)]) -> bool {
+    native::length(dict) == Some(items.len())
+        && items.iter().all(|(key, expected)| {
+            let value = native::dict_item(dict, key.as_ptr());
+            !value.is_null()
+                && match expected {
+                    Expected::Const(constant) => native::const_equal(py, value, constant.as_ptr()),
+                    Expected::Same(object) => object.is(value),
+                }
+        })
 }
 
 fn guard_of(meta: &TensorMeta) -> TensorGuard {

@@ -15,6 +15,7 @@ use smallvec::SmallVec;
 use crate::backend::{self, CompiledGraph, GraphBackend};
 use crate::bytecode::{Origin, ResumeSpec};
 use crate::codegen::Plan;
+use crate::frame::user_is_tracing;
 use crate::guard::{CompiledGuard, GuardInputs};
 use crate::obj::Obj;
 use crate::reason::{Break, Fallback, Recompile, SourceLoc, Stats};
@@ -459,13 +460,6 @@ impl Translated {
     pub fn location(&self) -> &SourceLoc {
         &self.location
     }
-}
-
-/// A Python-level tracer or profiler must see the user's own code.
-fn user_is_tracing(py: Python<'_>) -> bool {
-    let sys = py.import(pyo3::intern!(py, "sys"));
-    sys.and_then(|sys| sys.call_method0(pyo3::intern!(py, "gettrace")))
-        .is_ok_and(|tracer| !tracer.is_none())
 }
 
 /// `GraphBreakError` that lists the reasons.

@@ -54,13 +54,7 @@ impl GlobalState {
         let dynamic = !tracer.is_none();
         let (mut grad_enabled, mut amp_level, mut amp_dtype) = (false, 0, String::new());
         if dynamic {
-            grad_enabled = tracer
-                .getattr(pyo3::intern!(py, "_has_grad"))?
-                .is_truthy()?;
-            amp_level = tracer
-                .getattr(pyo3::intern!(py, "_amp_level"))?
-                .call_method0("__int__")?
-                .extract()?;
+            (grad_enabled, amp_level) = by_attributes(&tracer)?;
             if amp_level != 0 {
                 let lists = tracer.call_method0("_get_amp_op_list")?;
                 amp_dtype = format!("{} {lists}", tracer.getattr("_amp_dtype")?);
@@ -112,16 +106,11 @@ impl GlobalState {
             return Ok(false);
         }
         if self.dynamic {
-            let level = tracer.getattr(pyo3::intern!(py, "_amp_level"))?;
-            let level: i64 = level
-                .call_method0(pyo3::intern!(py, "__int__"))?
-                .extract()?;
-            if level != self.amp_level
-                || tracer
-                    .getattr(pyo3::intern!(py, "_has_grad"))?
-                    .is_truthy()?
-                    != self.grad_enabled
-            {
+            let (grad, level) = match super::flags::read(py) {
+                Some(flags) => flags,
+                None => by_attributes(&tracer)?,
+            };
+            if level != self.amp_level || grad != self.grad_enabled {
                 return Ok(false);
             }
             if level != 0 && Self::capture(py)?.amp_dtype != self.amp_dtype {
@@ -132,9 +121,21 @@ impl GlobalState {
             .framework
             .bind(py)
             .getattr(pyo3::intern!(py, "_global_expected_place_"))?;
-        Ok(place.as_ptr() == self.place.as_ptr()
-            && default_dtype(py, sources)?.eq(self.default_dtype.bind(py))?)
+        if place.as_ptr() != self.place.as_ptr() {
+            return Ok(false);
+        }
+        let dtype = default_dtype(py, sources)?;
+        Ok(dtype.as_ptr() == self.default_dtype.as_ptr()
+            || dtype.eq(self.default_dtype.bind(py))?)
     }
+}
+
+fn by_attributes(tracer: &Bound<'_, PyAny>) -> PyResult<(bool, i64)> {
+    let py = tracer.py();
+    let grad = tracer.getattr(pyo3::intern!(py, "_has_grad"))?;
+    let level = tracer.getattr(pyo3::intern!(py, "_amp_level"))?;
+    let level = level.call_method0(pyo3::intern!(py, "__int__"))?;
+    Ok((grad.is_truthy()?, level.extract()?))
 }
 
 fn default_dtype<'py>(py: Python<'py>, sources: &Sources) -> PyResult<Bound<'py, PyAny>> {

@@ -1,5 +1,6 @@
 //! Native readers: tensors, dictionaries and global state without Python-level calls.
 
+mod flags;
 mod global_state;
 mod object;
 mod tensor;
@@ -10,8 +11,8 @@ pub(crate) use version::{dict_version, managed_dict, owned_dict, type_version, v
 pub use global_state::GlobalState;
 pub(crate) use object::{
     cell_contents, const_equal, dict_item, dict_keys_are, function_field, instance_dict,
-    key_object, length, list_item, member, method_part, to_bound, tuple_item, type_attr, type_of,
-    WeakOrStrong,
+    key_object, length, list_is, list_item, member, method_part, to_bound, tuple_item, type_attr,
+    type_of, WeakOrStrong,
 };
-pub(crate) use tensor::matches as tensor_matches;
 pub use tensor::reader_name;
+pub(crate) use tensor::{matches as tensor_matches, Tensors};

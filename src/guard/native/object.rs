@@ -73,6 +73,18 @@ pub(crate) fn list_item(list: Ptr, index: usize) -> Ptr {
     }
 }
 
+/// Whether the list holds exactly these objects.
+pub(crate) fn list_is(list: Ptr, items: &[usize]) -> bool {
+    // SAFETY: the list is live; its storage holds as many items as its length says.
+    unsafe {
+        if ffi::PyList_Check(list) == 0 || ffi::PyList_GET_SIZE(list) as usize != items.len() {
+            return false;
+        }
+        let storage = (*list.cast::<ffi::PyListObject>()).ob_item;
+        (0..items.len()).all(|at| storage.add(at).read() as usize == items[at])
+    }
+}
+
 /// `tuple[index]` from its storage.
 pub(crate) fn tuple_item(tuple: Ptr, index: usize) -> Ptr {
     // SAFETY: as for lists.

@@ -8,6 +8,7 @@ use std::ffi::c_void;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
+use smallvec::SmallVec;
 
 use crate::guard::TensorGuard;
 use crate::paddle::tensor_meta;
@@ -23,8 +24,21 @@ struct Reader {
     dense: BoolFn,
     autograd: PointerFn,
     stop_gradient_at: usize,
+    layout: Option<Layout>,
     // The functions live as long as the library.
     _library: libloading::Library,
+}
+
+/// Where a dense tensor keeps what the accessors answer, found by comparing with them.
+struct Layout {
+    /// The virtual table of a dense tensor: other kinds are read through the accessors.
+    class: usize,
+    /// `phi::DDim`, in the implementation object.
+    dims: usize,
+    /// The dtype, in the implementation object.
+    dtype: usize,
+    /// The pointer to the autograd object, in the `Tensor`.
+    autograd: usize,
 }
 
 static READER: PyOnceLock<Option<Reader>> = PyOnceLock::new();
@@ -82,6 +96,7 @@ fn open(py: Python<'_>) -> Result<Reader, String> {
                 .get::<PointerFn>(b"_ZNK6paddle6Tensor17get_autograd_metaEv\0")
                 .map_err(|err| text(&err))?,
             stop_gradient_at: 0,
+            layout: None,
             _library: library,
         }
     };
@@ -131,6 +146,12 @@ fn self_test(py: Python<'_>, reader: &mut Reader) -> Result<(), String> {
             )));
         };
         reader.stop_gradient_at = at;
+        let objects: Vec<_> = samples.iter().map(|(tensor, _)| tensor.as_ptr()).collect();
+        // SAFETY: the samples are live, defined, dense tensors.
+        reader.layout = unsafe { find_layout(reader, &objects) };
+        if reader.layout.is_none() {
+            log::info!(target: "paddle_sot_rs.guards", "tensors are read through their accessors");
+        }
         for (tensor, _) in &samples {
             let Some(meta) = tensor_meta(tensor) else {
                 return Ok(Some("a sample has no metadata".into()));
@@ -153,8 +174,93 @@ fn self_test(py: Python<'_>, reader: &mut Reader) -> Result<(), String> {
     }
 }
 
+/// Looks for the answers of the accessors in the first words of the objects. Every sample must have
+/// them at the same, only place.
+///
+/// # Safety
+/// `samples` are live Python objects of defined dense tensors.
+unsafe fn find_layout(reader: &Reader, samples: &[*mut ffi::PyObject]) -> Option<Layout> {
+    // A `DenseTensor` has a virtual table and a meta with two `DDim`s (80 bytes each): more than this.
+    const SEARCHED: usize = 128;
+    // A `Tensor` has two shared pointers and a name.
+    const TENSOR: usize = 48;
+    let tensors: Vec<*const c_void> = samples.iter().map(|sample| tensor_of(*sample)).collect();
+    let only = |range: std::iter::StepBy<std::ops::Range<usize>>, fits: &dyn Fn(usize) -> bool| {
+        let found: Vec<usize> = range.filter(|at| fits(*at)).collect();
+        match found[..] {
+            [at] => Some(at),
+            _ => None,
+        }
+    };
+    // SAFETY: the reads stay inside of objects of at least the sizes above.
+    unsafe {
+        let object = |tensor: &*const c_void| tensor.cast::<*const u8>().read();
+        let class = object(tensors.first()?).cast::<usize>().read();
+        if tensors
+            .iter()
+            .any(|tensor| object(tensor).cast::<usize>().read() != class)
+        {
+            return None;
+        }
+        let dims = only((8..SEARCHED).step_by(8), &|at| {
+            tensors
+                .iter()
+                .all(|tensor| (reader.dims)(*tensor).cast::<u8>() == object(tensor).add(at))
+        })?;
+        let dtype = only((8..SEARCHED).step_by(4), &|at| {
+            tensors.iter().all(|tensor| {
+                object(tensor).add(at).cast::<i32>().read() == (reader.dtype)(*tensor)
+            })
+        })?;
+        let autograd = only((16..TENSOR).step_by(8), &|at| {
+            tensors.iter().all(|tensor| {
+                let word = tensor.cast::<u8>().add(at).cast::<*const u8>().read();
+                !word.is_null() && word == (reader.autograd)(*tensor)
+            })
+        })?;
+        Some(Layout {
+            class,
+            dims,
+            dtype,
+            autograd,
+        })
+    }
+}
+
+/// A `DDim` against a guard.
+///
+/// # Safety
+/// `dims` points to a `DDim`: nine dims and a rank.
+unsafe fn dims_match(dims: *const i64, guard: &TensorGuard) -> bool {
+    // SAFETY: by contract.
+    unsafe {
+        dims.add(MAX_RANK).cast::<i32>().read() == guard.dims.len() as i32
+            && guard
+                .dims
+                .iter()
+                .enumerate()
+                .all(|(at, wanted)| wanted.is_none_or(|wanted| dims.add(at).read() == wanted))
+    }
+}
+
 fn native_matches(reader: &Reader, object: *mut ffi::PyObject, guard: &TensorGuard) -> bool {
     let tensor = tensor_of(object);
+    if let Some(layout) = &reader.layout {
+        // SAFETY: the object is a `paddle.Tensor`, which begins with a pointer to its implementation; one
+        // with the virtual table of the samples has their layout.
+        unsafe {
+            let dense = tensor.cast::<*const u8>().read();
+            if !dense.is_null() && dense.cast::<usize>().read() == layout.class {
+                let meta = tensor.cast::<u8>().add(layout.autograd);
+                let meta = meta.cast::<*const u8>().read();
+                let stop =
+                    meta.is_null() || meta.add(reader.stop_gradient_at).cast::<i32>().read() != 0;
+                return stop == guard.stop_gradient
+                    && dense.add(layout.dtype).cast::<i32>().read() == guard.dtype as i32
+                    && dims_match(dense.add(layout.dims).cast(), guard);
+            }
+        }
+    }
     // SAFETY: callers check that the object is a `paddle.Tensor`; `Tensor` begins with a
     // `shared_ptr`, whose first word is null for an undefined tensor, and the accessors are only
     // called on defined dense tensors. A `DDim` is nine dims and a rank.
@@ -165,23 +271,104 @@ fn native_matches(reader: &Reader, object: *mut ffi::PyObject, guard: &TensorGua
         if (reader.dtype)(tensor) != guard.dtype as i32 {
             return false;
         }
-        let dims = (reader.dims)(tensor);
-        let rank = dims.add(MAX_RANK).cast::<i32>().read();
-        if rank != guard.dims.len() as i32 {
-            return false;
-        }
-        let same = guard
-            .dims
-            .iter()
-            .enumerate()
-            .all(|(at, wanted)| wanted.is_none_or(|wanted| dims.add(at).read() == wanted));
-        if !same {
+        if !dims_match((reader.dims)(tensor), guard) {
             return false;
         }
         let meta = (reader.autograd)(tensor);
         // Without an autograd object the attribute reads True.
         let stop = meta.is_null() || meta.add(reader.stop_gradient_at).cast::<i32>().read() != 0;
         stop == guard.stop_gradient
+    }
+}
+
+/// Tensors known to be alive, with the metadata they must have; small ones fit a cache line.
+#[derive(Default)]
+pub(crate) struct Tensors {
+    small: Vec<Small>,
+    other: Vec<(usize, TensorGuard)>,
+}
+
+/// A tensor of static dims and a rank of up to 4.
+struct Small {
+    tensor: usize,
+    dims: [i64; 4],
+    dtype: i32,
+    rank: i32,
+    stop_gradient: bool,
+}
+
+impl Tensors {
+    /// Adds a tensor.
+    pub(crate) fn push(&mut self, tensor: usize, guard: TensorGuard) {
+        let known: Option<SmallVec<[i64; 6]>> = guard.dims.iter().copied().collect();
+        match known {
+            Some(known) if known.len() <= 4 => {
+                let mut dims = [0; 4];
+                dims[..known.len()].copy_from_slice(&known);
+                self.small.push(Small {
+                    tensor,
+                    dims,
+                    dtype: guard.dtype as i32,
+                    rank: known.len() as i32,
+                    stop_gradient: guard.stop_gradient,
+                });
+            }
+            _ => self.other.push((tensor, guard)),
+        }
+    }
+
+    /// Whether all have their metadata.
+    pub(crate) fn hold(&self, py: Python<'_>) -> bool {
+        let small = match reader(py) {
+            Some(
+                reader @ Reader {
+                    layout: Some(layout),
+                    ..
+                },
+            ) => self
+                .small
+                .iter()
+                .all(|small| small.holds(reader, layout) || small.holds_slowly(py)),
+            _ => self.small.iter().all(|small| small.holds_slowly(py)),
+        };
+        small
+            && self
+                .other
+                .iter()
+                .all(|(tensor, guard)| matches(py, *tensor as *mut ffi::PyObject, guard))
+    }
+}
+
+impl Small {
+    fn holds(&self, reader: &Reader, layout: &Layout) -> bool {
+        let tensor = tensor_of(self.tensor as *mut ffi::PyObject);
+        // SAFETY: as in `native_matches`.
+        unsafe {
+            let dense = tensor.cast::<*const u8>().read();
+            if dense.is_null() || dense.cast::<usize>().read() != layout.class {
+                return false;
+            }
+            let dims = dense.add(layout.dims).cast::<i64>();
+            let meta = tensor.cast::<u8>().add(layout.autograd);
+            let meta = meta.cast::<*const u8>().read();
+            let stop =
+                meta.is_null() || meta.add(reader.stop_gradient_at).cast::<i32>().read() != 0;
+            dims.add(MAX_RANK).cast::<i32>().read() == self.rank
+                && dense.add(layout.dtype).cast::<i32>().read() == self.dtype
+                && stop == self.stop_gradient
+                && (0..self.rank as usize).all(|at| dims.add(at).read() == self.dims[at])
+        }
+    }
+
+    fn holds_slowly(&self, py: Python<'_>) -> bool {
+        let object = self.tensor as *mut ffi::PyObject;
+        // SAFETY: the caller knows the tensor to be alive.
+        let object = unsafe { Bound::from_borrowed_ptr(py, object) };
+        tensor_meta(&object).is_some_and(|meta| {
+            meta.dtype as i32 == self.dtype
+                && meta.stop_gradient == self.stop_gradient
+                && meta.shape[..] == self.dims[..self.rank as usize]
+        })
     }
 }
 
