@@ -130,7 +130,7 @@ impl GraphBackend for PythonBackend {
 
 /// The graph as a Python backend sees it: text, and a callable that runs it call by call.
 #[pyclass(frozen, name = "StatementIR", module = "paddle_sot_rs._core")]
-struct PythonIr {
+pub struct PythonIr {
     ir: String,
     run: Box<dyn CompiledGraph>,
 }

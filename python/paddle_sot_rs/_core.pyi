@@ -1,0 +1,311 @@
+"""The engine's extension module. Users go through `paddle_sot_rs`; this is what that package is built on."""
+
+from collections.abc import Callable
+from types import CodeType
+from typing import Any, Literal, Self, final
+
+from paddle import Tensor
+
+__version__: str
+"""Version of the package, as in its wheel."""
+
+@final
+class StaticFunction:
+    """A function that is translated when it is called. Attributes can be set on it, as on a function."""
+
+    def __new__(cls, callable: Callable[..., Any], options: dict[str, Any]) -> Self:
+        """Wraps a Python function or a bound method; nothing is translated before the first call.
+
+        Args:
+            callable: what to translate.
+            options: all of `backend` (registered name), `backend_options` (dict), `full_graph` (bool), `dynamic`
+                (bool), `min_graph_size` (operations; `None` asks the backend), `black_list`, `allow_list` and
+                `disabled` (iterables of callables, compared by identity).
+
+        Raises:
+            AttributeError: `callable` has no code object.
+            KeyError: an option is missing.
+            OverflowError: `min_graph_size` is negative.
+            TypeError: an option has the wrong type.
+            ValueError: the backend is unknown, or does not take its options.
+        """
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Runs the function, from the cache or translated now.
+
+        Raises:
+            GraphBreakError: `full_graph` was asked for and the function is not one graph.
+            Exception: whatever the function itself raises, unchanged.
+        """
+
+    def __get__(self, instance: Any, owner: Any = None, /) -> Any:
+        """Binds like a function: a method with `instance` in front, and the same cache; itself on the class."""
+
+    def __reduce__(self) -> tuple[type[StaticFunction], tuple[Callable[..., Any], dict[str, Any]]]:
+        """For `copy` and `pickle`: the copy has the same options and translates anew."""
+
+    def __repr__(self) -> str:
+        """Names the function and where it is defined."""
+
+    @property
+    def __wrapped__(self) -> Callable[..., Any]:
+        """The original callable."""
+
+    @property
+    def dygraph_function(self) -> Callable[..., Any]:
+        """The original callable, by the name Paddle uses."""
+
+    def stats(self) -> StatsRecord:
+        """Counters since the function was made or `reset`; a snapshot that later calls do not change."""
+
+    def reset(self) -> None:
+        """Forgets all translations, resume functions, learnt dynamic dims and counters."""
+
+    def graphs(self) -> list[GraphRecord]:
+        """The graphs compiled since the function was made or `reset`, oldest first."""
+
+    def time_guards(self, times: int, *args: Any, **kwargs: Any) -> float:
+        """Measures the guards of the newest translation; the function does not run.
+
+        Args:
+            times: how many evaluations to average over.
+
+        Returns:
+            Seconds one evaluation takes.
+
+        Raises:
+            OverflowError: `times` is negative.
+            RuntimeError: there is no translation yet, or its guards do not hold for these arguments.
+        """
+
+@final
+class ResumeFunction:
+    """The rest of a function after a graph break. Generated code calls it; it has its own translations."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Goes on, with the live locals, cells and stack as arguments.
+
+        Raises:
+            Exception: whatever the rest of the function raises, unchanged.
+        """
+
+    def __repr__(self) -> str:
+        """Names the function it is the rest of."""
+
+@final
+class StatementIR:
+    """A captured graph as a backend written in Python gets it. `str()` of it is its text."""
+
+    def __call__(self, *inputs: Tensor) -> tuple[Any, ...]:
+        """Runs the graph call by call, in eager mode.
+
+        Args:
+            inputs: one tensor per input, in the order the text lists them, Layers left out.
+
+        Returns:
+            The outputs, in the order the text lists them.
+
+        Raises:
+            Exception: whatever a call raises, unchanged.
+        """
+
+    def __repr__(self) -> str:
+        """The same text as `str()`."""
+
+    def __str__(self) -> str:
+        """Inputs, outputs and statements, one statement per line."""
+
+@final
+class BreakRecord:
+    """A graph break, or a call that ran natively as a whole."""
+
+    @property
+    def code(self) -> Literal["DDCF", "UNSPS", "CDBL", "UNIMP"]:
+        """Class of the reason: data-dependent control flow, unsupported, black-listed, or not implemented."""
+
+    @property
+    def kind(self) -> str:
+        """Name of the reason in the catalogue, such as `TensorBranch`."""
+
+    @property
+    def message(self) -> str:
+        """What was met."""
+
+    @property
+    def file(self) -> str:
+        """The user's file, as in `co_filename`; empty when unknown."""
+
+    @property
+    def line(self) -> int:
+        """Line in `file`, from 1; 0 when unknown."""
+
+    @property
+    def function(self) -> str:
+        """Qualified name of the function the line is in; empty when unknown."""
+
+    @property
+    def hint(self) -> str:
+        """What to do about it."""
+
+@final
+class StatsRecord:
+    """Counters of a translated function together with its resume functions."""
+
+    @property
+    def graphs(self) -> int:
+        """Graphs compiled."""
+
+    @property
+    def ops(self) -> int:
+        """Statements in those graphs."""
+
+    @property
+    def translations(self) -> int:
+        """Translations attempted, failed ones too."""
+
+    @property
+    def cache_hits(self) -> int:
+        """Calls, resume functions included, that a translation was ready for."""
+
+    @property
+    def cache_misses(self) -> int:
+        """Calls, resume functions included, that no translation was ready for."""
+
+    @property
+    def graph_breaks(self) -> list[BreakRecord]:
+        """Breaks met while translating, oldest first. A new list at each read."""
+
+    @property
+    def recompiles(self) -> list[str]:
+        """`place: guard that failed`, for misses on functions that had translations; oldest first. A new list."""
+
+    @property
+    def fallbacks(self) -> list[BreakRecord]:
+        """Why calls ran natively as a whole, oldest first. A new list at each read."""
+
+@final
+class GraphRecord:
+    """A compiled graph, for `explain`."""
+
+    @property
+    def ir(self) -> str:
+        """The StatementIR as text."""
+
+    @property
+    def program(self) -> str:
+        """The backend's program as text; empty when it has none."""
+
+    @property
+    def guards(self) -> list[str]:
+        """The guards in the order they are checked. A new list at each read."""
+
+    @property
+    def backend(self) -> str:
+        """Name of the backend that runs it: `eager` for graphs smaller than `min_graph_size`."""
+
+    @property
+    def code(self) -> CodeType | None:
+        """The code object generated around the graph; `None` when no byte code is needed."""
+
+@final
+class CustomCode:
+    """What to evaluate instead of a frame: the answer of an eval-frame callback."""
+
+    def __new__(cls, code: CodeType | None, disable_eval_frame: bool) -> Self:
+        """See the properties.
+
+        Raises:
+            TypeError: `code` is neither a code object nor `None`.
+        """
+
+    def __repr__(self) -> str:
+        """The call that makes it."""
+
+    @property
+    def code(self) -> CodeType | None:
+        """Code to run in place of the frame's, with the same parameters and free variables; `None`: its own."""
+
+    @property
+    def disable_eval_frame(self) -> bool:
+        """Whether calls made from the frame are kept from the callback."""
+
+@final
+class Frame:
+    """A call that is about to start."""
+
+    def __repr__(self) -> str:
+        """Names the code, its file and its first line."""
+
+    @property
+    def f_code(self) -> CodeType:
+        """The code object."""
+
+    @property
+    def f_globals(self) -> dict[str, Any]:
+        """The module namespace, itself: changes are seen by the call."""
+
+    @property
+    def f_builtins(self) -> dict[str, Any]:
+        """The builtins namespace, itself."""
+
+    @property
+    def f_locals(self) -> dict[str, Any]:
+        """The arguments by name, in a dict of its own: changes are not seen by the call."""
+
+    @property
+    def function(self) -> Any | None:
+        """The function called, when there is one."""
+
+def list_backends() -> list[str]:
+    """Names of the registered backends, sorted."""
+
+def register_python_backend(name: str, compiler: Callable[[StatementIR, list[Any]], Callable[..., Any]]) -> None:
+    """Registers a backend.
+
+    Args:
+        name: a free name.
+        compiler: called with the graph and a list of `(shape, dtype, stop_gradient)`, one per input tensor; the
+            answer is called with the input tensors and returns an iterable of the output tensors, in order.
+
+    Raises:
+        TypeError: `compiler` is not callable.
+        ValueError: the name is taken.
+    """
+
+def swap_python_backend(name: str, compiler: Callable[[StatementIR, list[Any]], Callable[..., Any]]) -> None:
+    """Replaces a registered backend atomically; functions translated with it are translated again at their next call.
+
+    Args:
+        name: a registered name.
+        compiler: as for `register_python_backend`.
+
+    Raises:
+        KeyError: no backend of that name.
+        TypeError: `compiler` is not callable.
+    """
+
+def unregister_backend(name: str) -> None:
+    """Removes a backend. Functions already made with it keep it.
+
+    Raises:
+        KeyError: no backend of that name.
+    """
+
+def tensor_reader() -> Literal["native", "attributes"]:
+    """How guards read tensors: `native` through Paddle's C++ library, `attributes` when that failed its self-test."""
+
+def set_eval_frame(
+    callback: Callable[[Frame], CustomCode | None] | None,
+) -> Callable[[Frame], CustomCode | None] | None:
+    """Sets this thread's eval-frame callback, or removes it with `None`.
+
+    Returns:
+        The callback before, or `None`.
+
+    Raises:
+        RuntimeError: this interpreter's frames cannot be intercepted.
+        TypeError: `callback` is neither callable nor `None`.
+    """
+
+def hook_is_installed() -> bool:
+    """Whether the interpreter's evaluation hook is this package's at the moment, in any thread."""
