@@ -149,7 +149,7 @@ class BreakRecord:
 
 @final
 class StatsRecord:
-    """Counters of a translated function together with its resume functions."""
+    """Counters of a translated function together with its resume functions, or of all functions together."""
 
     @property
     def graphs(self) -> int:
@@ -255,6 +255,15 @@ class Frame:
     @property
     def function(self) -> Any | None:
         """The function called, when there is one."""
+
+def total_stats() -> StatsRecord:
+    """Counters of all translated functions together, since the package was imported or `reset_all`.
+
+    Functions that are gone count, with their newest 1000 events of each kind.
+    """
+
+def reset_all() -> None:
+    """Forgets the translations, resume functions, learnt dynamic dims and counters of all functions."""
 
 def list_backends() -> list[str]:
     """Names of the registered backends, sorted."""

@@ -33,7 +33,18 @@ class GraphBreak:
 
 @dataclass(frozen=True)
 class Stats:
-    """Counters of one translated function and its resume functions."""
+    """Counters of one translated function and its resume functions, or of all together.
+
+    Attributes:
+        graphs: graphs compiled.
+        ops: statements in those graphs.
+        translations: translations attempted, failed ones too.
+        cache_hits: calls that a translation was ready for.
+        cache_misses: calls that none was ready for.
+        graph_breaks: breaks met while translating, oldest first.
+        recompiles: the guard that failed at each miss of a function that had translations.
+        fallbacks: why calls ran natively as a whole.
+    """
 
     graphs: int = 0
     ops: int = 0
@@ -66,9 +77,17 @@ def static_function(fn: Any) -> Any:
     raise TypeError(f"fn: expected something that to_static returned, got {type(fn).__name__}")
 
 
-def stats(fn: Any) -> Stats:
-    """Counters since the function was translated or `reset`."""
-    record = static_function(fn).stats()
+def stats(fn: Any = None) -> Stats:
+    """Counters since the function was translated or `reset`: a snapshot.
+
+    Args:
+        fn: what `to_static` returned. Without it: the sum over all translated functions of the process, those
+            that are gone included (of these, each list keeps the newest 1000 entries).
+
+    Raises:
+        TypeError: `fn` was not translated.
+    """
+    record = _core.total_stats() if fn is None else static_function(fn).stats()
     return Stats(
         record.graphs,
         record.ops,
@@ -81,9 +100,18 @@ def stats(fn: Any) -> Stats:
     )
 
 
-def reset(fn: Any) -> None:
-    """Forgets the translations and counters of a function."""
-    static_function(fn).reset()
+def reset(fn: Any = None) -> None:
+    """Forgets the translations and counters of a function; without one, those of all functions of the process.
+
+    Settings stay: backends, black lists, `disable`, `allow_in_graph`. Calls in flight finish.
+
+    Raises:
+        TypeError: `fn` was not translated.
+    """
+    if fn is None:
+        _core.reset_all()
+    else:
+        static_function(fn).reset()
 
 
 @dataclass(frozen=True)

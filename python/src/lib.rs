@@ -20,6 +20,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<records::GraphRecord>()?;
     module.add_class::<paddle_sot::translate::ResumeFunction>()?;
     module.add_class::<registry::PythonIr>()?;
+    module.add_function(wrap_pyfunction!(records::total_stats, module)?)?;
+    module.add_function(wrap_pyfunction!(records::reset_all, module)?)?;
     module.add_function(wrap_pyfunction!(registry::list_backends, module)?)?;
     module.add_function(wrap_pyfunction!(registry::unregister_backend, module)?)?;
     module.add_function(wrap_pyfunction!(registry::register_python_backend, module)?)?;

@@ -1,6 +1,7 @@
 //! Plain records handed to Python.
 
 use paddle_sot::reason::{Break, Stats};
+use paddle_sot::translate;
 use pyo3::prelude::*;
 
 /// A graph break or a fallback.
@@ -30,7 +31,7 @@ impl From<&Break> for BreakRecord {
     }
 }
 
-/// Counters of one function.
+/// Counters of one function, or of all.
 #[pyclass(frozen, get_all, module = "paddle_sot_rs._core")]
 #[derive(Clone)]
 pub struct StatsRecord {
@@ -79,4 +80,16 @@ pub struct GraphRecord {
     pub(crate) guards: Vec<String>,
     pub(crate) backend: String,
     pub(crate) code: Option<Py<PyAny>>,
+}
+
+/// Counters of all translated functions together, those that are gone included.
+#[pyfunction]
+pub fn total_stats() -> StatsRecord {
+    (&translate::totals()).into()
+}
+
+/// Forgets the translations and counters of all translated functions.
+#[pyfunction]
+pub fn reset_all(py: Python<'_>) {
+    translate::reset_all(py);
 }

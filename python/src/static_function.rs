@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use paddle_sot::backend;
 use paddle_sot::obj::Obj;
 use paddle_sot::simulator::TraceOptions;
-use paddle_sot::translate::{CompileOptions, Shared, Translated};
+use paddle_sot::translate::{register, CompileOptions, Shared, Translated};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -69,8 +69,10 @@ impl StaticFunction {
             graphs: Mutex::default(),
             resumes: Mutex::default(),
         });
+        let inner = Arc::new(Translated::new(callable, shared)?);
+        register(&inner);
         Ok(Self {
-            inner: Arc::new(Translated::new(callable, shared)?),
+            inner,
             callable: callable.clone().unbind(),
             make: Obj::from(options),
         })
@@ -128,8 +130,8 @@ impl StaticFunction {
     }
 
     /// Forgets all translations and counters.
-    fn reset(&self) {
-        self.inner.reset();
+    fn reset(&self, py: Python<'_>) {
+        self.inner.reset(py);
     }
 
     /// The graphs compiled so far.

@@ -49,6 +49,20 @@ pub struct Stats {
 }
 
 impl Stats {
+    /// All zero.
+    pub const fn new() -> Self {
+        Self {
+            graphs: 0,
+            ops: 0,
+            translations: 0,
+            cache_hits: 0,
+            cache_misses: 0,
+            graph_breaks: Vec::new(),
+            recompiles: Vec::new(),
+            fallbacks: Vec::new(),
+        }
+    }
+
     /// Adds the counts of `other` to this one.
     pub fn merge(&mut self, other: &Stats) {
         self.graphs += other.graphs;
@@ -59,5 +73,58 @@ impl Stats {
         self.graph_breaks.extend(other.graph_breaks.iter().cloned());
         self.recompiles.extend(other.recompiles.iter().cloned());
         self.fallbacks.extend(other.fallbacks.iter().cloned());
+    }
+    /// Forgets all but the newest `count` events of each list; the numbers stay.
+    pub fn keep_newest_events(&mut self, count: usize) {
+        fn trim<T>(events: &mut Vec<T>, count: usize) {
+            events.drain(..events.len().saturating_sub(count));
+        }
+        trim(&mut self.graph_breaks, count);
+        trim(&mut self.recompiles, count);
+        trim(&mut self.fallbacks, count);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn recompiled(guard: &str) -> Recompile {
+        Recompile {
+            function: SourceLoc::default(),
+            guard: guard.to_owned(),
+        }
+    }
+
+    #[test]
+    fn merging_adds_numbers_and_appends_events() {
+        let mut sum = Stats {
+            graphs: 1,
+            recompiles: vec![recompiled("a")],
+            ..Stats::new()
+        };
+        sum.merge(&Stats {
+            graphs: 2,
+            cache_hits: 5,
+            recompiles: vec![recompiled("b")],
+            ..Stats::new()
+        });
+        assert_eq!((sum.graphs, sum.cache_hits), (3, 5));
+        assert_eq!(sum.recompiles[0].guard, "a");
+        assert_eq!(sum.recompiles[1].guard, "b");
+    }
+
+    #[test]
+    fn the_newest_events_stay() {
+        let mut stats = Stats {
+            cache_misses: 3,
+            recompiles: ["a", "b", "c"].map(recompiled).into(),
+            ..Stats::new()
+        };
+        stats.keep_newest_events(2);
+        stats.keep_newest_events(7);
+        let left: Vec<&str> = stats.recompiles.iter().map(|event| &*event.guard).collect();
+        assert_eq!(left, ["b", "c"]);
+        assert_eq!(stats.cache_misses, 3);
     }
 }

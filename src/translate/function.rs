@@ -25,6 +25,7 @@ use crate::tracker::TrackerRef;
 use super::arguments::{addresses, Parameters};
 use super::callable::ResumeFunction;
 use super::pipeline;
+use super::totals;
 
 /// What `to_static` was asked for.
 pub struct CompileOptions {
@@ -168,15 +169,28 @@ impl Translated {
         lock(&self.entries).clone()
     }
 
-    /// Forgets all translations.
-    pub fn reset(&self) {
-        *lock(&self.entries) = Arc::default();
-        lock(&self.shared.resumes).clear();
-        *lock(&self.shared.stats) = Stats::default();
-        lock(&self.shared.graphs).clear();
-        lock(&self.dims).clear();
+    /// Forgets all translations and counters, those of the resume functions too.
+    pub fn reset(&self, py: Python<'_>) {
+        self.forget();
+        // What is dropped may run user code, which may call this function: no lock is held then.
+        let resumes = std::mem::take(&mut *lock(&self.shared.resumes));
+        for (callable, _) in resumes.values() {
+            // Their translations hold one another: in a loop they would stay for ever.
+            if let Ok(resume) = callable.bind(py).cast::<ResumeFunction>() {
+                resume.get().inner().forget();
+            }
+        }
+        let graphs = std::mem::take(&mut *lock(&self.shared.graphs));
+        *lock(&self.shared.stats) = Stats::new();
+        drop((resumes, graphs));
+    }
+
+    fn forget(&self) {
+        let entries = std::mem::take(&mut *lock(&self.entries));
+        let dims = std::mem::take(&mut *lock(&self.dims));
         self.failures.store(0, Ordering::Relaxed);
         self.gave_up.store(false, Ordering::Relaxed);
+        drop((entries, dims));
     }
 
     /// Runs the original function.
@@ -459,6 +473,18 @@ impl Translated {
     /// Where the function is defined.
     pub fn location(&self) -> &SourceLoc {
         &self.location
+    }
+}
+
+impl Drop for Translated {
+    /// The function users hold ends its resume functions, and leaves its counters to the totals.
+    fn drop(&mut self) {
+        if self.origin.is_some() {
+            return;
+        }
+        totals::retire(&lock(&self.shared.stats));
+        // Without an interpreter there is nothing left to free.
+        Python::try_attach(|py| self.reset(py));
     }
 }
 

@@ -4,6 +4,8 @@ mod arguments;
 mod callable;
 mod function;
 mod pipeline;
+mod totals;
 
 pub use callable::ResumeFunction;
 pub use function::{CompileOptions, Entry, GraphInfo, Shared, Translated};
+pub use totals::{register, reset_all, totals};

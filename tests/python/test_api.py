@@ -2,7 +2,10 @@
 
 import copy
 import functools
+import gc
 import pickle
+import weakref
+from dataclasses import astuple, replace
 
 import numpy as np
 import paddle
@@ -144,3 +147,133 @@ def test_backends_can_be_registered_swapped_and_removed():
     assert sot.list_backends() == ["eager", "paddle"]
     with pytest.raises(KeyError, match="mine"):
         sot.unregister_backend("mine")
+
+
+def breaking(x):
+    y = x + 1
+    print(end=str(float(y.sum()))[:0])
+    return y * 2
+
+
+def added(one, other):
+    return sot.Stats(*(a + b for a, b in zip(astuple(one), astuple(other))))
+
+
+def called(function, *inputs):
+    translated = sot.to_static(function, min_graph_size=0)
+    for x in inputs:
+        translated(x)
+    return translated
+
+
+def test_totals_are_the_sum_over_all_functions():
+    sot.reset()
+    one, other = called(double, X, X), called(breaking, X, X.astype("int32"))
+    total = sot.stats()
+    assert isinstance(total, sot.Stats)
+    assert (total.graphs, total.translations, total.cache_hits, total.cache_misses) == (5, 6, 2, 6)
+    assert len(total.graph_breaks) == 3 and len(total.recompiles) == 2 and not total.fallbacks
+    assert astuple(total) == astuple(added(sot.stats(one), sot.stats(other)))
+    sot.reset(other)
+    assert sot.stats() == sot.stats(one)
+
+
+def test_totals_are_a_snapshot():
+    sot.reset()
+    one = called(double, X)
+    before = sot.stats()
+    one(X)
+    assert sot.stats() == replace(before, cache_hits=before.cache_hits + 1)
+
+
+def test_a_function_that_is_gone_still_counts_and_is_not_kept_alive():
+    sot.reset()
+    one = called(breaking, X)
+    before, dead = sot.stats(), weakref.ref(one)
+    del one
+    gc.collect()
+    assert dead() is None
+    assert sot.stats() == before and before.graphs == 2
+    sot.reset()
+    assert sot.stats() == sot.Stats()
+
+
+@pytest.mark.parametrize("by", ["reset", "drop"])
+def test_graphs_of_resume_functions_are_freed(by):
+    def loop(x):
+        for _ in range(3):
+            print(end=str(float(x.sum()))[:0])
+            x = x + 1
+        return x
+
+    graphs = []
+
+    def compiler(ir, metas):
+        def run(*inputs):
+            return ir(*inputs)
+
+        graphs.append(weakref.ref(run))
+        return run
+
+    sot.register_backend("mine", compiler)
+    try:
+        translated = sot.to_static(loop, backend="mine", min_graph_size=0)
+        translated(X)
+        assert len(graphs) == 3 and all(graph() for graph in graphs)
+        if by == "reset":
+            sot.reset()
+        else:
+            del translated
+        gc.collect()
+        assert [graph() for graph in graphs] == [None] * 3
+    finally:
+        sot.unregister_backend("mine")
+
+
+def test_reset_of_everything_empties_every_cache():
+    net = sot.to_static(Net(), min_graph_size=0)
+    net(X)
+    functions = [called(double, X), called(breaking, X), net]
+    sot.reset()
+    assert sot.stats() == sot.Stats() == sot.stats(net)
+    assert all(sot.report.static_function(function).graphs() == [] for function in functions)
+    for function in functions:
+        function(X)
+    assert (sot.stats().translations, sot.stats().cache_hits) == (5, 0)
+
+
+def test_reset_lets_functions_be_tried_again():
+    def f(x):
+        yield x
+
+    generator = called(f, *[X] * 5)
+    assert sot.stats(generator).translations == 3
+    sot.reset()
+    generator(X)
+    assert sot.stats(generator).translations == 1
+
+
+def test_reset_of_everything_keeps_backends():
+    sot.register_backend("mine", lambda ir, metas: ir)
+    try:
+        sot.reset()
+        assert sot.list_backends() == ["eager", "mine", "paddle"]
+    finally:
+        sot.unregister_backend("mine")
+
+
+def test_reset_while_the_function_runs():
+    @sot.to_static(min_graph_size=0)
+    def f(x):
+        y = x + 1
+        sot.reset()
+        return y * 2
+
+    for _ in range(3):
+        assert np.array_equal(f(X).numpy(), (X.numpy() + 1) * 2)
+
+
+@pytest.mark.parametrize("ask", [sot.stats, sot.reset])
+def test_counters_of_what_was_not_translated(ask):
+    with pytest.raises(TypeError, match="fn: expected something that to_static returned, got function"):
+        ask(double)
