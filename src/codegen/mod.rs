@@ -13,5 +13,6 @@ mod reduce;
 mod views;
 
 pub use direct::OutTree;
+pub use native::effect as stack_effect;
 pub use reconstruct::Emitter;
 pub use reduce::{function, generate, Emission, Plan, ResumeFactory};

@@ -23,6 +23,7 @@ pub mod methods;
 pub mod objects;
 pub mod operators;
 pub mod subscript;
+pub mod survey;
 pub mod tensors;
 pub(crate) mod tracer;
 pub mod views;

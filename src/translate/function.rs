@@ -108,6 +108,8 @@ pub struct Translated {
     pub shared: Arc<Shared>,
     /// Dims seen and found to change, by tracker.
     pub dims: Mutex<FxHashMap<TrackerRef, Vec<Option<i64>>>>,
+    /// Under `full_graph`: every reason of the last attempt.
+    pub reasons: Mutex<Vec<Break>>,
     parameters: Parameters,
     closure: Option<Obj>,
     location: SourceLoc,
@@ -159,6 +161,7 @@ impl Translated {
             origin: None,
             shared,
             dims: Mutex::default(),
+            reasons: Mutex::default(),
             entries: Mutex::default(),
             failures: AtomicUsize::new(0),
             gave_up: AtomicBool::new(false),
@@ -358,7 +361,11 @@ impl Translated {
             }
             Err(reason) => {
                 if self.shared.options.full_graph {
-                    return Err(graph_break_error(py, &[reason]));
+                    let mut reasons = std::mem::take(&mut *lock(&self.reasons));
+                    if reasons.is_empty() {
+                        reasons.push(reason);
+                    }
+                    return Err(graph_break_error(py, &reasons));
                 }
                 self.fall_back(reason);
                 self.native(py, args, kwargs)

@@ -15,7 +15,7 @@ use crate::guard::{CompiledGuard, GuardCompiler, GuardKind, GuardSet, NativeGuar
 use crate::obj::Obj;
 use crate::reason::{Break, BreakKind, GraphBreakEvent};
 use crate::simulator::frame::FrameState;
-use crate::simulator::{run_outermost, Outcome, Stop, TraceOptions, Tracer};
+use crate::simulator::{run_outermost, survey, Outcome, Stop, TraceOptions, Tracer};
 use crate::tracker::{Tracker, TrackerRef};
 
 use super::callable::ResumeFunction;
@@ -157,8 +157,9 @@ fn trace(
         Outcome::Break(at) => Some(at.reason.clone()),
         Outcome::Return(_) => None,
     };
-    if let (Some(reason), true) = (&reason, options.full_graph) {
-        return Err(reason.clone());
+    if let (Outcome::Break(at), true) = (&outcome, options.full_graph) {
+        *lock(&of.reasons) = survey::reasons(&mut tracer, &mut frame, at);
+        return Err(at.reason.clone());
     }
     let (original, origin) = of
         .origin

@@ -88,6 +88,33 @@ def test_what_is_not_callable_is_refused():
         sot.to_static(3)
 
 
+def test_full_graph_lists_every_reason():
+    @sot.to_static(full_graph=True)
+    def f(x):
+        y = x + 1
+        print(y)
+        for _ in range(2):
+            y = y * 2
+            if y.sum() > 0:
+                y = y.numpy()[0] + x
+            else:
+                y = y - x.item()
+        sot.graph_break("the last one")
+        return y
+
+    start = f.__wrapped__.__code__.co_firstlineno
+    with pytest.raises(sot.GraphBreakError) as caught:
+        f(paddle.ones([1]))
+    text = str(caught.value)
+    found = [
+        int(line.split("test_api.py:")[1].split()[0].rstrip(":")) - start
+        for line in text.splitlines()
+        if ".py:" in line
+    ]
+    assert sorted(set(found)) == [3, 6, 7, 9, 10], text
+    assert "print()" in text and "the last one" in text
+
+
 def test_full_graph_lists_the_reason():
     @sot.to_static(full_graph=True)
     def f(x):
