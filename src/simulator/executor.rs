@@ -36,6 +36,43 @@ pub struct BreakPoint {
     pub reason: Break,
 }
 
+/// Runs a frame without touching the real world.
+///
+/// The tracer takes what is found: the graph, the guards, the mutations. [`OpcodeExecutor`] stops at the
+/// first instruction that breaks the graph; [`Survey`](super::survey::Survey) goes on and collects every
+/// reason.
+pub trait Simulator {
+    /// Simulates the frame that is being translated, from its next instruction on.
+    ///
+    /// # Errors
+    /// A [`Break`] when the frame must run natively as a whole.
+    fn simulate(&self, t: &mut Tracer<'_>, frame: &mut FrameState) -> Result<Simulation, Break>;
+}
+
+/// The answer of a [`Simulator`].
+#[derive(Debug)]
+pub struct Simulation {
+    /// How the simulation ended.
+    pub outcome: Outcome,
+    /// Why the graph breaks: empty when it does not.
+    pub reasons: Vec<Break>,
+}
+
+/// Simulates up to the end of the frame or the first break.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OpcodeExecutor;
+
+impl Simulator for OpcodeExecutor {
+    fn simulate(&self, t: &mut Tracer<'_>, frame: &mut FrameState) -> Result<Simulation, Break> {
+        let outcome = run_outermost(t, frame)?;
+        let reasons = match &outcome {
+            Outcome::Break(at) => vec![at.reason.clone()],
+            Outcome::Return(_) => Vec::new(),
+        };
+        Ok(Simulation { outcome, reasons })
+    }
+}
+
 /// Most instructions one translation simulates: a bound on unrolled loops.
 const STEP_LIMIT: usize = 2_000_000;
 
@@ -55,11 +92,8 @@ fn run_located(t: &mut Tracer<'_>, frame: &mut FrameState) -> Step<Exit> {
     }
 }
 
-/// Simulates the frame that is being translated.
-///
-/// # Errors
-/// A [`Break`] when the frame must run natively as a whole.
-pub fn run_outermost(t: &mut Tracer<'_>, frame: &mut FrameState) -> Result<Outcome, Break> {
+/// Simulates the outermost frame up to its end or the first break.
+pub(super) fn run_outermost(t: &mut Tracer<'_>, frame: &mut FrameState) -> Result<Outcome, Break> {
     t.locations.push(location(frame));
     let answer = run_breaking(t, frame);
     t.locations.pop();

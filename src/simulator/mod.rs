@@ -29,6 +29,6 @@ pub(crate) mod tracer;
 pub mod views;
 
 pub use dispatch::{cell_get, cell_get_raw};
-pub use executor::{run_outermost, BreakPoint, Outcome};
+pub use executor::{BreakPoint, OpcodeExecutor, Outcome, Simulation, Simulator};
 
 pub use tracer::{Kwargs, Step, Stop, TraceMark, TraceOptions, Tracer};

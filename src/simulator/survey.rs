@@ -10,15 +10,29 @@ use crate::codegen::stack_effect;
 use crate::reason::Break;
 use crate::variables::{Kind, VarId};
 
-use super::executor::{run_outermost, BreakPoint, Outcome};
+use super::executor::{run_outermost, BreakPoint, OpcodeExecutor, Outcome, Simulation, Simulator};
 use super::frame::FrameState;
 use super::Tracer;
+
+/// Simulates a frame and collects every reason for a break in it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Survey;
+
+impl Simulator for Survey {
+    fn simulate(&self, t: &mut Tracer<'_>, frame: &mut FrameState) -> Result<Simulation, Break> {
+        let mut simulation = OpcodeExecutor.simulate(t, frame)?;
+        if let Outcome::Break(first) = &simulation.outcome {
+            simulation.reasons = reasons(t, frame, first);
+        }
+        Ok(simulation)
+    }
+}
 
 /// Most places the simulation goes on from.
 const PLACES: usize = 64;
 
 /// The reasons behind `first`, it included, each once.
-pub fn reasons(t: &mut Tracer<'_>, frame: &mut FrameState, first: &BreakPoint) -> Vec<Break> {
+fn reasons(t: &mut Tracer<'_>, frame: &mut FrameState, first: &BreakPoint) -> Vec<Break> {
     let mut found = vec![first.reason.clone()];
     let mut unknown = FxHashSet::default();
     let mut seen = FxHashSet::default();

@@ -15,7 +15,10 @@ use crate::guard::{CompiledGuard, GuardCompiler, GuardKind, GuardSet, NativeGuar
 use crate::obj::Obj;
 use crate::reason::{Break, BreakKind, GraphBreakEvent};
 use crate::simulator::frame::FrameState;
-use crate::simulator::{run_outermost, survey, Outcome, Stop, TraceOptions, Tracer};
+use crate::simulator::survey::Survey;
+use crate::simulator::{
+    OpcodeExecutor, Outcome, Simulation, Simulator, Stop, TraceOptions, Tracer,
+};
 use crate::tracker::{Tracker, TrackerRef};
 
 use super::callable::ResumeFunction;
@@ -152,13 +155,18 @@ fn trace(
     )?;
     let globals = Obj::from(function.getattr("__globals__")?);
     let mut frame = first_frame(&mut tracer, of, &code, &globals, bound).map_err(stop_to_break)?;
-    let outcome = run_outermost(&mut tracer, &mut frame)?;
+    let simulator: &dyn Simulator = if options.full_graph {
+        &Survey
+    } else {
+        &OpcodeExecutor
+    };
+    let Simulation { outcome, reasons } = simulator.simulate(&mut tracer, &mut frame)?;
     let reason = match &outcome {
         Outcome::Break(at) => Some(at.reason.clone()),
         Outcome::Return(_) => None,
     };
     if let (Outcome::Break(at), true) = (&outcome, options.full_graph) {
-        *lock(&of.reasons) = survey::reasons(&mut tracer, &mut frame, at);
+        *lock(&of.reasons) = reasons;
         return Err(at.reason.clone());
     }
     let (original, origin) = of
