@@ -30,7 +30,7 @@ pub enum GuardKind {
     /// `x is obj`. The guard holds `obj` weakly where its type allows.
     Is(Obj),
     /// Exactly this constant: same type, same value; tells `1`, `1.0`, `True`, `-0.0` and NaN apart, and
-    /// looks into tuples and frozensets.
+    /// looks into tuples, slices and ranges.
     ConstEq(Obj),
     /// `len(x)` of a list, tuple, dict, set, deque or str.
     Len(usize),

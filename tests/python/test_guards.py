@@ -30,6 +30,31 @@ def test_constants_are_exact(values):
     assert sot.stats(g).translations == 2
 
 
+class Unequal:
+    """A guard must not ask whether it equals something."""
+
+    def __eq__(self, other):
+        raise AssertionError("a guard ran user code")
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        (range(0, 3, 2), range(0, 4, 2)),
+        (range(3, 3), range(5, 5)),
+        (slice(0, 1), slice(0, True), slice(0, 1.0), slice(Unequal(), 1)),
+    ],
+)
+def test_equal_ranges_and_slices_are_not_the_same(values):
+    def f(x, k):
+        return x * k.stop, type(k.stop)
+
+    g = translated(f)
+    for value in values:
+        (a, kind), (b, other) = f(X, value), g(X, value)
+        assert equal(a, b) and kind is other
+
+
 def test_dtype_shape_and_rank():
     def f(x):
         return x * 2 + len(x.shape)

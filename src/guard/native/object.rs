@@ -1,6 +1,8 @@
 //! Reads of Python objects that run no user code. Every function takes a live object and answers
 //! with a borrowed reference, or null when there is nothing to read.
 
+use std::ffi::CStr;
+
 use pyo3::ffi;
 use pyo3::prelude::*;
 
@@ -249,15 +251,56 @@ pub(crate) fn const_equal(py: Python<'_>, a: Ptr, b: Ptr) -> bool {
         let plain = class == &raw mut ffi::PyLong_Type
             || class == &raw mut ffi::PyUnicode_Type
             || class == &raw mut ffi::PyBytes_Type;
-        if plain || class == &raw mut ffi::PyRange_Type || class == &raw mut ffi::PySlice_Type {
+        if plain {
             let answer = ffi::PyObject_RichCompareBool(a, b, ffi::Py_EQ);
             if answer < 0 {
                 ffi::PyErr_Clear();
             }
-            let _ = py;
             return answer == 1;
         }
+        // `==` of these is not exact: it runs the `__eq__` of the parts of a slice, and ranges are equal
+        // when they run over the same numbers.
+        if class == &raw mut ffi::PySlice_Type {
+            type Slice = ffi::PySliceObject;
+            let (a, b) = (&*a.cast::<Slice>(), &*b.cast::<Slice>());
+            return const_equal(py, a.start, b.start)
+                && const_equal(py, a.stop, b.stop)
+                && const_equal(py, a.step, b.step);
+        }
+        if class == &raw mut ffi::PyRange_Type {
+            return [c"start", c"stop", c"step"]
+                .iter()
+                .all(|part| range_parts_are_equal(py, a, b, part));
+        }
+        if class == &raw mut ffi::PyTuple_Type {
+            let length = ffi::PyTuple_GET_SIZE(a);
+            return length == ffi::PyTuple_GET_SIZE(b)
+                && (0..length).all(|at| {
+                    const_equal(
+                        py,
+                        ffi::PyTuple_GET_ITEM(a, at),
+                        ffi::PyTuple_GET_ITEM(b, at),
+                    )
+                });
+        }
         false
+    }
+}
+
+/// Whether two exact ranges have the same `start`, `stop` or `step`.
+fn range_parts_are_equal(py: Python<'_>, a: Ptr, b: Ptr, part: &CStr) -> bool {
+    // SAFETY: both are live; the attributes of an exact range are read without user code, and the
+    // references are given back.
+    unsafe {
+        let read = |range| ffi::PyObject_GetAttrString(range, part.as_ptr());
+        let (x, y) = (read(a), read(b));
+        let same = !x.is_null() && !y.is_null() && const_equal(py, x, y);
+        if x.is_null() || y.is_null() {
+            ffi::PyErr_Clear();
+        }
+        ffi::Py_XDECREF(x);
+        ffi::Py_XDECREF(y);
+        same
     }
 }
 
