@@ -106,19 +106,19 @@ pub fn encode_locations(runs: &[(Loc, usize)], firstlineno: u32) -> Vec<u8> {
             };
             let delta = i64::from(at) - line;
             line = i64::from(at);
-            match (loc.col, loc.end_col) {
-                (Some(col), Some(end_col)) => {
-                    out.push(head(14));
-                    write_svarint(&mut out, delta);
-                    write_varint(&mut out, loc.end_line.unwrap_or(at).saturating_sub(at));
-                    write_varint(&mut out, col + 1);
-                    write_varint(&mut out, end_col + 1);
-                }
-                _ => {
-                    out.push(head(13));
-                    write_svarint(&mut out, delta);
-                }
+            let end_line = loc.end_line.unwrap_or(at).max(at);
+            if end_line == at && loc.col.is_none() && loc.end_col.is_none() {
+                out.push(head(13));
+                write_svarint(&mut out, delta);
+                continue;
             }
+            // The long form; a column that is not there is a zero.
+            let column = |col: Option<u32>| col.map_or(0, |col| col.saturating_add(1));
+            out.push(head(14));
+            write_svarint(&mut out, delta);
+            write_varint(&mut out, end_line - at);
+            write_varint(&mut out, column(loc.col));
+            write_varint(&mut out, column(loc.end_col));
         }
     }
     out
