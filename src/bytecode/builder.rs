@@ -46,7 +46,6 @@ impl CodeBuilder {
             posonly: 0,
             kwonly: 0,
             flags: 0x03,
-            stacksize: like.stacksize + 8,
             exception_table: Vec::new(),
             filename: like.filename.clone(),
             name: like.name.clone(),
@@ -187,7 +186,6 @@ impl CodeBuilder {
 
     /// Calls with `argc` positional arguments.
     pub fn call(&mut self, argc: usize) -> Result<(), BytecodeError> {
-        self.code.stacksize = self.code.stacksize.max(argc as u32 + 16);
         if self.table.version == Version::V311 {
             self.op("PRECALL", argc as u32)?;
         }
@@ -203,10 +201,5 @@ impl CodeBuilder {
             index << 1
         };
         self.op("LOAD_ATTR", arg).map(drop)
-    }
-
-    /// Grows the declared stack size.
-    pub fn need_stack(&mut self, size: usize) {
-        self.code.stacksize = self.code.stacksize.max(size as u32 + 8);
     }
 }

@@ -10,6 +10,7 @@ use crate::obj::Obj;
 
 use super::instr::{typed, Instr};
 use super::optable::{JumpKind, OpTable};
+use super::stack::StackDepths;
 use super::tables;
 
 /// What can be wrong with byte code.
@@ -123,9 +124,7 @@ pub struct Code {
     pub kwonly: u32,
     /// `co_flags`
     pub flags: u32,
-    /// `co_stacksize`
-    pub stacksize: u32,
-    /// Handlers, innermost first where they nest.
+    /// Handlers by range, without overlap: the interpreter searches by bisection.
     pub exception_table: Vec<ExceptionEntry>,
     /// `co_filename`
     pub filename: Arc<str>,
@@ -231,7 +230,6 @@ impl Code {
             posonly: number("co_posonlyargcount")?,
             kwonly: number("co_kwonlyargcount")?,
             flags: number("co_flags")?,
-            stacksize: number("co_stacksize")?,
             exception_table,
             filename: text(code, "co_filename")?,
             name: text(code, "co_name")?,
@@ -246,6 +244,8 @@ impl Code {
     /// When the interpreter refuses it.
     pub fn to_py<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyCode>, BytecodeError> {
         let table = OpTable::get(py)?;
+        self.validate(table)?;
+        let stacksize = StackDepths::of(py, self)?.max;
         let layout = Layout::of(self, table);
         let end = layout.total;
         let unit = |index: usize| layout.starts.get(index).copied().unwrap_or(end);
@@ -301,7 +301,7 @@ impl Code {
         fields.set_item("co_posonlyargcount", self.posonly)?;
         fields.set_item("co_kwonlyargcount", self.kwonly)?;
         fields.set_item("co_flags", self.flags)?;
-        fields.set_item("co_stacksize", self.stacksize)?;
+        fields.set_item("co_stacksize", stacksize)?;
         fields.set_item("co_filename", &*self.filename)?;
         fields.set_item("co_name", &*self.name)?;
         fields.set_item("co_qualname", &*self.qualname)?;
@@ -310,6 +310,35 @@ impl Code {
         let any = self.template(py)?;
         let made = template.call((any,), Some(&fields))?;
         Ok(made.cast_into::<PyCode>().map_err(PyErr::from)?)
+    }
+
+    /// What the interpreter takes for granted.
+    fn validate(&self, table: &OpTable) -> Result<(), BytecodeError> {
+        let malformed = |what| {
+            Err(BytecodeError::Malformed {
+                name: self.qualname.to_string(),
+                what,
+            })
+        };
+        for (index, instruction) in self.instructions.iter().enumerate() {
+            let Some(target) = instruction.instr.target() else {
+                continue;
+            };
+            if (table.jump(instruction.op) == JumpKind::Backward) != (target <= index) {
+                return malformed("a jump goes the wrong way");
+            }
+        }
+        let mut end = 0;
+        for entry in &self.exception_table {
+            if entry.start < end || entry.end < entry.start {
+                return malformed("ranges of the exception table overlap");
+            }
+            end = entry.end;
+        }
+        if end > self.instructions.len() {
+            return malformed("the exception table goes past the end");
+        }
+        Ok(())
     }
 
     /// Any code object will do: `replace` gives it every field.
@@ -416,13 +445,14 @@ fn jump_unit(table: &OpTable, instruction: &Instruction) -> Option<usize> {
     }
 }
 
-/// Where each instruction lies, found by growing EXTENDED_ARG prefixes until nothing changes.
+/// Where each instruction lies.
 struct Layout {
     starts: Vec<usize>,
     args: Vec<u32>,
     total: usize,
 }
 
+/// How many EXTENDED_ARG an argument needs.
 fn prefixes(arg: u32) -> usize {
     match arg {
         0..=0xff => 0,
@@ -433,34 +463,53 @@ fn prefixes(arg: u32) -> usize {
 }
 
 impl Layout {
+    /// A jump can have two sizes that both hold: backward over 255 units, or over 256 of which one
+    /// is its own prefix. The compiler of 3.13 starts large and may end at the large one. What was
+    /// read starts at the size it had, and so stays as it was; an edit may leave a prefix without
+    /// use, then everything starts small.
     fn of(code: &Code, table: &OpTable) -> Self {
-        let mut args: Vec<u32> = code
+        let read = Self::grow(code, table, prefixes);
+        let jumps = code.instructions.iter().zip(&read.args);
+        let mut jumps = jumps.filter(|(instruction, _)| instruction.instr.target().is_some());
+        if jumps.any(|(instruction, arg)| prefixes(*arg) < prefixes(instruction.arg)) {
+            return Self::grow(code, table, |_| 0);
+        }
+        read
+    }
+
+    /// Grows the prefixes of jumps until nothing changes. They never shrink, which could go back
+    /// and forth for ever.
+    fn grow(code: &Code, table: &OpTable, prefixes_of_jump: impl Fn(u32) -> usize) -> Self {
+        let mut args: Vec<u32> = code.instructions.iter().map(|i| i.arg).collect();
+        let mut widths: Vec<usize> = code
             .instructions
             .iter()
-            .map(|i| if i.instr.target().is_some() { 0 } else { i.arg })
+            .map(|i| match i.instr.target() {
+                Some(_) => prefixes_of_jump(i.arg),
+                None => prefixes(i.arg),
+            })
             .collect();
         loop {
             let mut starts = Vec::with_capacity(args.len());
             let mut total = 0;
-            for (instruction, arg) in code.instructions.iter().zip(&args) {
+            for (instruction, width) in code.instructions.iter().zip(&widths) {
                 starts.push(total);
-                total += prefixes(*arg) + 1 + table.caches(instruction.op);
+                total += width + 1 + table.caches(instruction.op);
             }
-            let mut changed = false;
+            let mut grown = false;
             for (index, instruction) in code.instructions.iter().enumerate() {
                 let Some(target) = instruction.instr.target() else {
                     continue;
                 };
                 let next = starts.get(index + 1).copied().unwrap_or(total);
                 let to = starts.get(target).copied().unwrap_or(total);
-                let arg = to.abs_diff(next) as u32;
-                // Growing only: shrinking could go back and forth for ever.
-                if arg != args[index] && (prefixes(arg) >= prefixes(args[index])) {
-                    args[index] = arg;
-                    changed = true;
+                args[index] = to.abs_diff(next) as u32;
+                if prefixes(args[index]) > widths[index] {
+                    widths[index] = prefixes(args[index]);
+                    grown = true;
                 }
             }
-            if !changed {
+            if !grown {
                 return Self {
                     starts,
                     args,

@@ -10,6 +10,7 @@ mod instr;
 mod liveness;
 mod optable;
 mod resume;
+mod stack;
 mod tables;
 
 pub use builder::CodeBuilder;
@@ -18,3 +19,4 @@ pub use instr::{BinOp, CmpOp, Instr};
 pub use liveness::live_locals;
 pub use optable::{OpTable, Version};
 pub use resume::{build_resume, Origin, ResumeSpec};
+pub use stack::StackDepths;

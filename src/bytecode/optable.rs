@@ -1,6 +1,8 @@
 //! Opcode numbers, names, caches and jump kinds of the running interpreter, read from its own
 //! `opcode` module: what differs per version as data. What differs in meaning is in `instr`.
 
+use std::sync::{Mutex, PoisonError};
+
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -37,6 +39,9 @@ pub struct OpTable {
     caches: Vec<usize>,
     jumps: Vec<JumpKind>,
     numbers: FxHashMap<String, u8>,
+    have_argument: u8,
+    stack_effect: Py<PyAny>,
+    effects: Mutex<FxHashMap<(u8, u32, bool), i32>>,
 }
 
 static TABLE: PyOnceLock<OpTable> = PyOnceLock::new();
@@ -69,6 +74,9 @@ impl OpTable {
             caches: vec![0; 256],
             jumps: vec![JumpKind::None; 256],
             numbers: FxHashMap::default(),
+            have_argument: module.getattr("HAVE_ARGUMENT")?.extract()?,
+            stack_effect: module.getattr("stack_effect")?.unbind(),
+            effects: Mutex::default(),
         };
         for (name, number) in module
             .getattr("opmap")?
@@ -130,5 +138,29 @@ impl OpTable {
     /// How it jumps.
     pub fn jump(&self, op: u8) -> JumpKind {
         self.jumps[usize::from(op)]
+    }
+
+    /// By how much an instruction changes the stack's depth, when it jumps or when it does not.
+    ///
+    /// # Errors
+    /// When the interpreter knows no such instruction.
+    pub fn effect(&self, py: Python<'_>, op: u8, arg: u32, jump: bool) -> PyResult<i32> {
+        // Up to 3.12 an argument that is not used may not be given.
+        let arg = (op >= self.have_argument).then_some(arg);
+        let key = (op, arg.unwrap_or(0), jump);
+        let effects = || self.effects.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(&known) = effects().get(&key) {
+            return Ok(known);
+        }
+        // Not under the lock: Python may switch threads.
+        let options = PyDict::new(py);
+        options.set_item("jump", jump)?;
+        let effect = match arg {
+            Some(arg) => self.stack_effect.bind(py).call((op, arg), Some(&options)),
+            None => self.stack_effect.bind(py).call((op,), Some(&options)),
+        }?
+        .extract()?;
+        effects().insert(key, effect);
+        Ok(effect)
     }
 }

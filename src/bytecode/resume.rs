@@ -152,7 +152,6 @@ pub fn build_resume(
             next += 1;
         }
     }
-    builder.need_stack(code.stacksize as usize + spec.nulls.len());
     let jump = builder.op("JUMP_FORWARD", 0)?;
     let positions = append_body(&mut builder, code, &slots, version)?;
     builder.patch(jump, positions[spec.at])?;

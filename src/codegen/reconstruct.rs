@@ -186,8 +186,6 @@ impl<'a, 'py> Emitter<'a, 'py> {
 
     /// Pushes every variable.
     pub fn values(&mut self, ids: &[VarId]) -> Emit {
-        self.code
-            .need_stack(self.code.code.stacksize as usize + ids.len());
         ids.iter().try_for_each(|id| self.value(*id))
     }
 

@@ -460,7 +460,6 @@ impl Arm {
             e.code.load(*local)?;
             argc += 1;
         }
-        e.code.need_stack(argc + 8);
         e.code.op("BUILD_TUPLE", argc as u32)?;
         e.code.op("BUILD_TUPLE", 2)?;
         e.code.op("RETURN_VALUE", 0)?;

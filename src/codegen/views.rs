@@ -21,8 +21,6 @@ impl Emitter<'_, '_> {
             _ => (&view.args[1..], None),
         };
         let count = args.len() + usize::from(attribute.is_some()) + view.kwargs.len();
-        self.code
-            .need_stack(self.code.code.stacksize as usize + count);
         self.call_helper("again", 4 + count, |this| {
             match view.item {
                 Some(item) => this.int(item as i64)?,
