@@ -32,7 +32,7 @@ pub enum GuardKind {
     /// Exactly this constant: same type, same value; tells `1`, `1.0`, `True`, `-0.0` and NaN apart, and
     /// looks into tuples, slices and ranges.
     ConstEq(Obj),
-    /// `len(x)` of a list, tuple, dict, set, deque or str.
+    /// `len(x)` of a list, tuple, dict or set (or of a subclass).
     Len(usize),
     /// The keys of a dict, in order (strings by value, others by identity).
     DictKeys(Vec<crate::tracker::DictKey>),

@@ -1,0 +1,5 @@
+//! The guard program on real Python objects.
+
+mod changes;
+mod program;
+mod world;
