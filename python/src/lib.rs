@@ -19,6 +19,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<records::StatsRecord>()?;
     module.add_class::<records::GraphRecord>()?;
     module.add_class::<paddle_sot::translate::ResumeFunction>()?;
+    module.add_class::<paddle_sot::translate::CalleeFunction>()?;
     module.add_class::<registry::PythonIr>()?;
     module.add_function(wrap_pyfunction!(records::total_stats, module)?)?;
     module.add_function(wrap_pyfunction!(records::reset_all, module)?)?;

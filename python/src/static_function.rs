@@ -68,6 +68,7 @@ impl StaticFunction {
             stats: Mutex::default(),
             graphs: Mutex::default(),
             resumes: Mutex::default(),
+            callees: Mutex::default(),
         });
         let inner = Arc::new(Translated::new(callable, shared)?);
         register(&inner);

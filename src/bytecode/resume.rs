@@ -141,6 +141,7 @@ pub fn build_resume(
         .filter(|(_, slot)| cells.contains(slot))
     {
         builder.load(argument as u32)?;
+        builder.op("DELETE_FAST", argument as u32)?;
         builder.store(slots[slot])?;
     }
     let mut next = spec.live.len() as u32;
@@ -149,6 +150,8 @@ pub fn build_resume(
             builder.op("PUSH_NULL", 0)?;
         } else {
             builder.load(next)?;
+            // `locals()` does not show it, and it lives no longer than on the stack.
+            builder.op("DELETE_FAST", next)?;
             next += 1;
         }
     }

@@ -31,7 +31,9 @@ use smallvec::SmallVec;
 pub use arguments::{ArgBinder, BoundLocals};
 pub use call_site::CallSite;
 pub use code_state::{CodeState, Policy};
-pub use pep523::{is_installed, listen, set_handler, Listening, Pep523Frame, Pep523Scope};
+pub use pep523::{
+    is_installed, listen, set_handler, Listening, PassFrame, Pep523Frame, Pep523Scope,
+};
 pub use tracing::user_is_tracing;
 pub use view::FrameView;
 

@@ -374,6 +374,28 @@ thread_local! {
     static PASS: Cell<*mut PyObject> = const { Cell::new(std::ptr::null_mut()) };
 }
 
+/// The next frame of this code on this thread is evaluated as it is, if it starts before this is dropped.
+#[must_use]
+pub struct PassFrame {
+    _thread: PhantomData<*mut ()>,
+}
+
+impl PassFrame {
+    /// For a call that is about to be made.
+    pub fn of(code: &Bound<'_, PyAny>) -> Self {
+        PASS.with(|pass| pass.set(code.as_ptr()));
+        Self {
+            _thread: PhantomData,
+        }
+    }
+}
+
+impl Drop for PassFrame {
+    fn drop(&mut self) {
+        PASS.with(|pass| pass.set(std::ptr::null_mut()));
+    }
+}
+
 /// Runs new code; its own frame is not handed to the handler again. Null when an exception is set.
 ///
 /// # Errors

@@ -1,4 +1,4 @@
-//! The callable that generated code uses for resume functions.
+//! The callables of resume functions and of callees.
 
 use std::sync::Arc;
 
@@ -39,5 +39,36 @@ impl ResumeFunction {
 
     fn __repr__(&self) -> String {
         format!("<resume function of {}>", self.inner.location())
+    }
+}
+
+/// A function called by a part that runs natively: called by the evaluation hook with the frame's bound
+/// arguments.
+#[pyclass(frozen, module = "paddle_sot_rs._core")]
+pub struct CalleeFunction {
+    inner: Arc<Translated>,
+}
+
+impl CalleeFunction {
+    /// Wraps a translated callee.
+    pub fn new(inner: Arc<Translated>) -> Self {
+        Self { inner }
+    }
+
+    /// What it calls.
+    pub fn inner(&self) -> &Translated {
+        &self.inner
+    }
+}
+
+#[pymethods]
+impl CalleeFunction {
+    #[pyo3(signature = (*args))]
+    fn __call__(&self, py: Python<'_>, args: &Bound<'_, PyTuple>) -> PyResult<Py<PyAny>> {
+        self.inner().call(py, args, None)
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<callee {}>", self.inner.location())
     }
 }

@@ -15,7 +15,7 @@ use smallvec::SmallVec;
 use crate::backend::{self, CompiledGraph, GraphBackend};
 use crate::bytecode::{Origin, ResumeSpec};
 use crate::codegen::Plan;
-use crate::frame::user_is_tracing;
+use crate::frame::{user_is_tracing, CodeState, PassFrame, Policy};
 use crate::guard::{CompiledGuard, GuardInputs};
 use crate::obj::Obj;
 use crate::reason::{Break, Fallback, Recompile, SourceLoc, Stats};
@@ -23,7 +23,8 @@ use crate::simulator::TraceOptions;
 use crate::tracker::TrackerRef;
 
 use super::arguments::{addresses, Parameters};
-use super::callable::ResumeFunction;
+use super::callable::{CalleeFunction, ResumeFunction};
+use super::callees::Listener;
 use super::pipeline;
 use super::totals;
 
@@ -72,6 +73,8 @@ pub struct Shared {
     pub graphs: Mutex<Vec<GraphInfo>>,
     /// Resume functions by original code object, place, and raising instruction.
     pub resumes: Mutex<FxHashMap<ResumeKey, (Obj, usize)>>,
+    /// Functions called by parts that run natively, by address.
+    pub callees: Mutex<FxHashMap<usize, Obj>>,
 }
 
 /// What is to be done after a function ran to its end or to a break.
@@ -92,6 +95,8 @@ pub struct Entry {
     pub graph: Option<Box<dyn CompiledGraph>>,
     /// The first slots are the inputs of the graph.
     pub graph_inputs: usize,
+    /// Whether the instruction that breaks the graph may call Python functions.
+    pub listens: bool,
     /// The backend's generation at translation time.
     pub generation: u64,
 }
@@ -110,6 +115,8 @@ pub struct Translated {
     pub dims: Mutex<FxHashMap<TrackerRef, Vec<Option<i64>>>>,
     /// Under `full_graph`: every reason of the last attempt.
     pub reasons: Mutex<Vec<Break>>,
+    /// Whether it is called with bound arguments.
+    is_callee: bool,
     parameters: Parameters,
     closure: Option<Obj>,
     location: SourceLoc,
@@ -159,6 +166,7 @@ impl Translated {
             function: Obj::from(function),
             receiver: receiver.map(Obj::from),
             origin: None,
+            is_callee: false,
             shared,
             dims: Mutex::default(),
             reasons: Mutex::default(),
@@ -166,6 +174,21 @@ impl Translated {
             failures: AtomicUsize::new(0),
             gave_up: AtomicBool::new(false),
         })
+    }
+
+    /// Prepares a function that a native part calls.
+    ///
+    /// # Errors
+    /// `TypeError` when it is no Python function.
+    pub fn callee(function: &Bound<'_, PyAny>, shared: Arc<Shared>) -> PyResult<Self> {
+        let mut made = Self::new(function, shared)?;
+        made.is_callee = true;
+        Ok(made)
+    }
+
+    /// Whether translating it was given up.
+    pub fn is_left_alone(&self) -> bool {
+        self.gave_up.load(Ordering::Relaxed)
     }
 
     fn entries(&self) -> Arc<Vec<Arc<Entry>>> {
@@ -183,9 +206,15 @@ impl Translated {
                 resume.get().inner().forget();
             }
         }
+        let callees = std::mem::take(&mut *lock(&self.shared.callees));
+        for callable in callees.values() {
+            if let Ok(callee) = callable.bind(py).cast::<CalleeFunction>() {
+                callee.get().inner().forget();
+            }
+        }
         let graphs = std::mem::take(&mut *lock(&self.shared.graphs));
         *lock(&self.shared.stats) = Stats::new();
-        drop((resumes, graphs));
+        drop((resumes, callees, graphs));
     }
 
     fn forget(&self) {
@@ -207,6 +236,10 @@ impl Translated {
         kwargs: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Py<PyAny>> {
         let function = self.function.bind(py);
+        if self.is_callee {
+            let (args, kwargs) = self.parameters.unbind(py, args)?;
+            return function.call(args, Some(&kwargs)).map(Bound::unbind);
+        }
         match &self.receiver {
             None => function.call(args, kwargs),
             Some(receiver) => {
@@ -252,10 +285,15 @@ impl Translated {
         kwargs: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Next> {
         if TRANSLATING.get() || user_is_tracing(py) {
-            return self.native(py, args, kwargs);
+            return self.call_original(py, args, kwargs).map(Next::Return);
         }
         let receiver = self.receiver.as_ref().map(|receiver| receiver.bind(py));
-        let Some(bound) = self.parameters.bind(py, receiver, args, kwargs)? else {
+        let bound = if self.is_callee {
+            Some(args.iter().collect())
+        } else {
+            self.parameters.bind(py, receiver, args, kwargs)?
+        };
+        let Some(bound) = bound else {
             return self.native(py, args, kwargs);
         };
         let locals = addresses(&bound);
@@ -327,6 +365,9 @@ impl Translated {
         };
         match translated {
             Ok(entry) => {
+                if self.is_callee && entry.graph.is_none() {
+                    self.is_not_worth_it(py);
+                }
                 let entry = Arc::new(entry);
                 let mut entries = lock(&self.entries);
                 Arc::make_mut(&mut entries).push(entry.clone());
@@ -373,6 +414,23 @@ impl Translated {
         }
     }
 
+    /// A callee without tensor operations: after a few, its frames are not looked at any more.
+    fn is_not_worth_it(&self, py: Python<'_>) {
+        if self.failures.fetch_add(1, Ordering::Relaxed) + 1 < MAX_FAILURES {
+            return;
+        }
+        self.gave_up.store(true, Ordering::Relaxed);
+        let code = self.function.bind(py).getattr("__code__");
+        let marked = code.and_then(|code| {
+            let state = CodeState::of(code.cast()?)?;
+            state.set_policies(Policy::Skip, Policy::Default);
+            Ok(())
+        });
+        if let Err(err) = marked {
+            log::debug!(target: "paddle_sot_rs.graph_breaks", "{}: {err}", self.location);
+        }
+    }
+
     fn fall_back(&self, reason: Break) {
         log::info!(target: "paddle_sot_rs.graph_breaks", "{} runs as it is: {reason}", self.location);
         lock(&self.shared.stats).fallbacks.push(Fallback {
@@ -412,6 +470,10 @@ impl Translated {
             Plan::Code(function) | Plan::Resume(function) => {
                 let slots = PyTuple::new(py, rest)?;
                 let outputs = PyTuple::new(py, outputs)?;
+                let _listener = match entry.listens {
+                    true => Listener::start(py, &self.shared),
+                    false => None,
+                };
                 let answer = function.bind(py).call1((slots, outputs))?;
                 if matches!(entry.plan, Plan::Code(_)) {
                     return Ok(Next::Return(answer.unbind()));
@@ -428,7 +490,13 @@ impl Translated {
         args: &Bound<'_, PyTuple>,
         kwargs: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Next> {
-        self.call_original(py, args, kwargs).map(Next::Return)
+        // Its own frame runs as it is; those it calls are looked at.
+        let listener = Listener::start(py, &self.shared);
+        let code = self.function.bind(py).getattr("__code__")?;
+        let pass = listener.is_some().then(|| PassFrame::of(&code));
+        let answer = self.call_original(py, args, kwargs).map(Next::Return);
+        drop(pass);
+        answer
     }
 
     /// Evaluates the guards of the newest entry `times` times: for benchmarks.
@@ -486,7 +554,7 @@ impl Translated {
 impl Drop for Translated {
     /// The function users hold ends its resume functions, and leaves its counters to the totals.
     fn drop(&mut self) {
-        if self.origin.is_some() {
+        if self.origin.is_some() || self.is_callee {
             return;
         }
         totals::retire(&lock(&self.shared.stats));

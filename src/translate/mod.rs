@@ -2,10 +2,11 @@
 
 mod arguments;
 mod callable;
+mod callees;
 mod function;
 mod pipeline;
 mod totals;
 
-pub use callable::ResumeFunction;
+pub use callable::{CalleeFunction, ResumeFunction};
 pub use function::{CompileOptions, Entry, GraphInfo, Shared, Translated};
 pub use totals::{register, reset_all, totals};

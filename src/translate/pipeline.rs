@@ -9,6 +9,7 @@ use rustc_hash::FxHashMap;
 use crate::backend::{self, BackendError, CompileRequest, CompiledGraph};
 use crate::bytecode::{build_resume, Code, Origin, ResumeSpec};
 use crate::codegen::{self, Emission, Plan};
+use crate::frame::{CodeState, Policy};
 use crate::graph::{FunctionGraph, GraphInput, StatementIr, SymbolId, SymbolKind};
 use crate::guard::native::GlobalState;
 use crate::guard::{CompiledGuard, GuardCompiler, GuardKind, GuardSet, NativeGuardCompiler};
@@ -17,9 +18,10 @@ use crate::reason::{Break, BreakKind, GraphBreakEvent};
 use crate::simulator::frame::FrameState;
 use crate::simulator::survey::Survey;
 use crate::simulator::{
-    OpcodeExecutor, Outcome, Simulation, Simulator, Stop, TraceOptions, Tracer,
+    BreakPoint, OpcodeExecutor, Outcome, Simulation, Simulator, Stop, TraceOptions, Tracer,
 };
 use crate::tracker::{Tracker, TrackerRef};
+use crate::variables::Kind;
 
 use super::callable::ResumeFunction;
 use super::function::{lock, Entry, GraphInfo, Translated};
@@ -32,6 +34,7 @@ struct Traced {
     session: Box<dyn crate::backend::TraceSession>,
     guards: GuardSet,
     reason: Option<Break>,
+    listens: bool,
 }
 
 impl From<BackendError> for Break {
@@ -177,6 +180,10 @@ fn trace(
         resume_function(py, of, &original, &origin, &globals, spec, raised_at)
     };
     let emission = codegen::generate(&mut tracer, &code, &origin, &globals, &outcome, &mut resume)?;
+    let listens = match &outcome {
+        Outcome::Break(at) => calls_python(&mut tracer, &code, at),
+        Outcome::Return(_) => false,
+    };
     let (sir, inputs, session) = tracer.graph.into_parts();
     Ok(Traced {
         emission,
@@ -185,6 +192,28 @@ fn trace(
         session,
         guards: tracer.guards,
         reason,
+        listens,
+    })
+}
+
+/// Whether the instruction that breaks the graph may run Python functions.
+fn calls_python(t: &mut Tracer<'_>, code: &Code, at: &BreakPoint) -> bool {
+    let last = &code.instructions[at.end - 1].instr;
+    let pops = codegen::stack_effect(last).map_or(at.stack.len(), |(pops, _)| pops);
+    let from = at.stack.len().saturating_sub(pops);
+    at.stack[from..].iter().any(|id| {
+        matches!(
+            t.vars.kind(*id),
+            Kind::Lazy
+                | Kind::Function(_)
+                | Kind::Method { .. }
+                | Kind::Layer(_)
+                | Kind::Object(_)
+                | Kind::Class
+                | Kind::Partial { .. }
+                | Kind::Opaque
+                | Kind::Iter(_)
+        )
     })
 }
 
@@ -284,6 +313,7 @@ fn finish(
         inputs,
         session,
         guards,
+        listens,
         ..
     } = traced;
     let options = &of.shared.options;
@@ -342,6 +372,7 @@ fn finish(
         plan: emission.plan,
         graph,
         graph_inputs,
+        listens,
         generation: options.generation,
     })
 }
@@ -397,6 +428,8 @@ fn remember(
         Plan::Direct(_) => None,
     };
     if let Some(code) = &code {
+        let state = code.bind(py).cast::<PyCode>().map_err(PyErr::from)?;
+        CodeState::of(state)?.set_policies(Policy::Skip, Policy::Default);
         log_code(py, "generated code", code.bind(py))?;
     }
     if let Some(graph) = graph {
