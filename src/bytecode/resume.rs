@@ -54,8 +54,8 @@ impl Origin {
 /// Builds the code of a resume function.
 ///
 /// Its parameters are the live slots in order, then the stack items that are not NULL, bottom
-/// first. Cells arrive as cell objects and are put into their slots: `MAKE_CELL` and
-/// `COPY_FREE_VARS` have run in the frame before.
+/// first. Cells arrive as cell objects, those of free variables are put into their slots: `MAKE_CELL`
+/// and `COPY_FREE_VARS` have run in the frame before.
 ///
 /// # Errors
 /// When an instruction cannot be renumbered.
@@ -72,18 +72,14 @@ pub fn build_resume(
         free: false,
     };
     let is_plain = |slot: usize| code.localsplus[slot].kind == plain;
-    let cells: Vec<usize> = spec
-        .live
-        .iter()
-        .copied()
-        .filter(|&slot| !is_plain(slot))
-        .collect();
+    let is_free = |slot: usize| code.localsplus[slot].kind.free;
 
-    // Parameters; then the other locals; then the slots that hold cells, kinds kept.
+    // Parameters; then the other locals; then the slots that hold cells, kinds kept. A cell of this
+    // frame arrives in the slot it stays in (`super()` looks for `self` in the first one).
     let mut parameters: Vec<Arc<str>> = Vec::new();
     for &slot in &spec.live {
         let name = &code.localsplus[slot].name;
-        parameters.push(if is_plain(slot) {
+        parameters.push(if !is_free(slot) {
             name.clone()
         } else {
             Arc::from(format!(".cell_{name}"))
@@ -96,9 +92,10 @@ pub fn build_resume(
         .live
         .iter()
         .enumerate()
-        .filter(|(_, slot)| is_plain(**slot))
+        .filter(|(_, slot)| !is_free(**slot))
     {
         slots[slot] = argument as u32;
+        builder.code.localsplus[argument].kind.cell = !is_plain(slot);
     }
     for (slot, old) in code.localsplus.iter().enumerate() {
         if old.kind == plain && !spec.live.contains(&slot) {
@@ -108,7 +105,8 @@ pub fn build_resume(
     // A local that is also a cell keeps only the cell: its plain half is never read again.
     for free in [false, true] {
         for (slot, old) in code.localsplus.iter().enumerate() {
-            if old.kind != plain && old.kind.free == free {
+            let placed = !free && spec.live.contains(&slot);
+            if old.kind != plain && old.kind.free == free && !placed {
                 slots[slot] = builder.code.localsplus.len() as u32;
                 let kind = LocalKind {
                     local: false,
@@ -138,7 +136,7 @@ pub fn build_resume(
         .live
         .iter()
         .enumerate()
-        .filter(|(_, slot)| cells.contains(slot))
+        .filter(|(_, slot)| is_free(**slot))
     {
         builder.load(argument as u32)?;
         builder.op("DELETE_FAST", argument as u32)?;
