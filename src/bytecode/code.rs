@@ -16,8 +16,8 @@ use super::tables;
 /// What can be wrong with byte code.
 #[derive(Debug, thiserror::Error)]
 pub enum BytecodeError {
-    /// A table or argument that cannot be read.
-    #[error("the byte code of {name} cannot be decoded: {what}")]
+    /// A table or argument that cannot be read, or instructions that cannot run.
+    #[error("the byte code of {name} is malformed: {what}")]
     Malformed {
         /// The code's qualified name.
         name: String,

@@ -249,8 +249,16 @@ fn append_one(
         | Instr::LoadDeref { local }
         | Instr::StoreDeref { local }
         | Instr::DeleteDeref { local } => copy.arg = slot(local),
-        // These have run; a resumed body is never entered at its start.
-        Instr::CopyFreeVars { .. } | Instr::Resume => {}
+        // Only bodies of classes have these, whose argument is a slot too.
+        Instr::Other {
+            name: name @ ("LOAD_CLASSDEREF" | "LOAD_FROM_DICT_OR_DEREF"),
+        } => {
+            return Err(BytecodeError::Malformed {
+                name: name.to_owned(),
+                what: "a slot cannot be renumbered",
+            })
+        }
+        // MAKE_CELL, COPY_FREE_VARS and RESUME have run; a resumed body is not entered at its start.
         _ => {}
     }
     if let Some(target) = instruction.instr.target() {

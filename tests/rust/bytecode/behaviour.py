@@ -1,5 +1,6 @@
 """Modules whose functions were assembled by us do what the originals do: results, errors, lines."""
 
+import functools
 import importlib
 import importlib.util
 import inspect  # noqa: F401 - not in the middle of a trace
@@ -88,7 +89,7 @@ def outcome(run):
 
 
 DATA = {
-    "text": "h\u00e9llo \"quoted\" \n tab\t \U0001f600",
+    "text": 'h\u00e9llo "quoted" \n tab\t \U0001f600',
     "numbers": [1, -2, 3.5, 1e300, float("inf"), float("nan"), 10**30],
     "nested": {"empty": [], "none": None, "flags": [True, False], "deep": [[[[{}]]]]},
     3: "an integer key",
@@ -153,7 +154,21 @@ def json_decoder(m, scanner):
     yield lambda: decoder(object_pairs_hook=list, parse_float=str).decode(good)
     yield lambda: decoder(object_hook=sorted).decode(good)
     yield lambda: decoder().raw_decode("[1] and more")
-    for bad in ("", "[1", '{"a" 1}', '{"a": 1,}', '"\\x"', '"open', '"\\ud8"', "[1] 2", "\ufeff1", "{1: 2}", "[1,]", '"\n"'):
+    texts = (
+        "",
+        "[1",
+        '{"a" 1}',
+        '{"a": 1,}',
+        '"\\x"',
+        '"open',
+        '"\\ud8"',
+        "[1] 2",
+        "\ufeff1",
+        "{1: 2}",
+        "[1,]",
+        '"\n"',
+    )
+    for bad in texts:
         yield lambda bad=bad: decoder().decode(bad)
 
 
@@ -216,10 +231,10 @@ def context_managers(m):
                 s.callback(log.append, "callback")
                 s.enter_context(m.closing(io.StringIO()))
                 if suppress:
-                    s.enter_context(m.suppress(ZeroDivisionError))
+                    s.enter_context(m.suppress(ValueError))
                 s.push(lambda *e: log.append(e[0]))
                 if fail:
-                    1 / 0
+                    int("many")
         finally:
             log.append("end")
         return log
@@ -230,7 +245,7 @@ def context_managers(m):
             yield 1
         except ValueError:
             if not catch:
-                raise KeyError("other")
+                raise KeyError("other")  # noqa: B904 - the context is looked at
 
     def use(catch, error):
         with manager(catch) as x:
@@ -276,7 +291,7 @@ def other(diff, fractions, statistics, heap, strings):
     yield lambda: strings.Template("$a ${b} $$ $").safe_substitute(a=1)
 
 
-CORNERS = '''
+CORNERS = """
 import contextlib
 
 def finally_wins(n):
@@ -425,14 +440,16 @@ class Base:
 
 class Derived(Base):
     def m(self): return super().m() + [__class__.__name__, super(Derived, self).m()]
-'''
+"""
 
 
 def many_lines():
     """Jumps over more than 255 and more than 65,535 code units; the lengths around 256 one by one."""
     for size in [*range(35, 45), 6000]:
         lines = "\n".join(f"            t = t + x * {n % 7} - (t > {n})" for n in range(size))
-        yield size, f"""
+        yield (
+            size,
+            f"""
 def long(x):
     t = 0
     for i in range(3):
@@ -444,7 +461,8 @@ def long(x):
         except ZeroDivisionError:
             continue
     return t
-"""
+""",
+        )
 
 
 def corners(m):
@@ -476,8 +494,8 @@ def workloads(change):
     yield "others", other(*named("difflib", "fractions", "statistics", "heapq", "string"))
     yield "corners", corners(load_source(CORNERS, change))
     for size, source in many_lines():
-        m = load_source(source, change)
-        yield f"{size} lines", (lambda x=x: m.long(x) for x in (-1, 0, 1, 2, 3, 100))
+        long = load_source(source, change).long
+        yield f"{size} lines", [functools.partial(long, x) for x in (-1, 0, 1, 2, 3, 100)]
 
 
 def outcomes(change):
