@@ -3,11 +3,9 @@
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use paddle_sot::backend;
 use paddle_sot::obj::Obj;
 use paddle_sot::simulator::TraceOptions;
-use paddle_sot::translate::{register, CompileOptions, Shared, Translated};
-use pyo3::exceptions::PyValueError;
+use paddle_sot::translate::{register, BackendChoice, CompileOptions, Shared, Translated};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
@@ -33,21 +31,13 @@ impl StaticFunction {
     /// `options` holds: backend, backend_options, full_graph, dynamic, min_graph_size, black_list,
     /// allow_list, disabled. The Python layer has checked them.
     #[new]
-    fn new(
-        py: Python<'_>,
-        callable: &Bound<'_, PyAny>,
-        options: &Bound<'_, PyDict>,
-    ) -> PyResult<Self> {
+    fn new(callable: &Bound<'_, PyAny>, options: &Bound<'_, PyDict>) -> PyResult<Self> {
         let get = |name: &str| options.as_any().get_item(name);
-        let backend_name: String = get("backend")?.extract()?;
-        let handle = backend::get(&backend_name)
-            .map_err(|err| PyValueError::new_err(format!("backend: {err}")))?;
-        let mut configured = paddle_sot::backend::clone_backend(&*handle.backend);
-        configured.configure(py, get("backend_options")?.cast::<PyDict>()?)?;
-        let min_graph_size = match get("min_graph_size")? {
-            value if value.is_none() => configured.min_graph_size(),
-            value => value.extract()?,
-        };
+        let backend = BackendChoice::new(
+            get("backend")?.extract()?,
+            get("backend_options")?.cast::<PyDict>()?,
+            get("min_graph_size")?.extract()?,
+        )?;
         let trace = TraceOptions {
             black_list: addresses(&get("black_list")?)?.into_iter().collect(),
             allow_list: addresses(&get("allow_list")?)?.into_iter().collect(),
@@ -57,12 +47,9 @@ impl StaticFunction {
         };
         let shared = Arc::new(Shared {
             options: CompileOptions {
-                backend_name,
-                backend: configured,
-                generation: handle.generation,
+                backend,
                 full_graph: get("full_graph")?.extract()?,
                 dynamic: get("dynamic")?.extract()?,
-                min_graph_size,
                 trace,
             },
             stats: Mutex::default(),

@@ -12,7 +12,7 @@ use pyo3::types::{PyDict, PyTuple};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use crate::backend::{self, CompiledGraph, GraphBackend};
+use crate::backend::{self, CompiledGraph};
 use crate::bytecode::{Origin, ResumeSpec};
 use crate::codegen::Plan;
 use crate::frame::{user_is_tracing, CodeState, PassFrame, Policy};
@@ -25,23 +25,18 @@ use crate::tracker::TrackerRef;
 use super::arguments::{addresses, Parameters};
 use super::callable::{CalleeFunction, ResumeFunction};
 use super::callees::Listener;
+use super::choice::BackendChoice;
 use super::pipeline;
 use super::totals;
 
 /// What `to_static` was asked for.
 pub struct CompileOptions {
-    /// The registered name.
-    pub backend_name: String,
-    /// The configured backend.
-    pub backend: Box<dyn GraphBackend>,
-    /// Its generation in the registry.
-    pub generation: u64,
+    /// The backend.
+    pub backend: BackendChoice,
     /// One graph or an error.
     pub full_graph: bool,
     /// Learn dynamic dims from recompiles.
     pub dynamic: bool,
-    /// Fewest statements worth compiling; smaller graphs run call by call.
-    pub min_graph_size: usize,
     /// For the simulator.
     pub trace: TraceOptions,
 }
@@ -305,7 +300,7 @@ impl Translated {
                 .map_or(std::ptr::null_mut(), Obj::as_ptr),
         };
         let entries = self.entries();
-        let generation = backend::current(&self.shared.options.backend_name);
+        let generation = backend::current(self.shared.options.backend.name());
         let mut failed = None;
         for entry in entries.iter().rev() {
             if generation.is_some_and(|generation| generation != entry.generation) {
@@ -347,6 +342,7 @@ impl Translated {
                 });
             }
         }
+        self.drop_stale();
         if self.entries().len() >= MAX_ENTRIES {
             self.gave_up.store(true, Ordering::Relaxed);
             log::warn!(target: "paddle_sot_rs.recompiles", "{} has {MAX_ENTRIES} translations; from now on it runs as it is", self.location);
@@ -429,6 +425,25 @@ impl Translated {
         if let Err(err) = marked {
             log::debug!(target: "paddle_sot_rs.graph_breaks", "{}: {err}", self.location);
         }
+    }
+
+    /// Drops what was compiled by backends that were replaced since.
+    fn drop_stale(&self) {
+        let Some(generation) = backend::current(self.shared.options.backend.name()) else {
+            return;
+        };
+        let stale: Vec<Arc<Entry>> = {
+            let mut entries = lock(&self.entries);
+            let is_live = |entry: &Arc<Entry>| entry.generation == generation;
+            if entries.iter().all(is_live) {
+                return;
+            }
+            let (live, stale) = entries.iter().cloned().partition(is_live);
+            *entries = Arc::new(live);
+            stale
+        };
+        // Outside of the lock: user code may run.
+        drop(stale);
     }
 
     fn fall_back(&self, reason: Break) {

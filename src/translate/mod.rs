@@ -3,10 +3,12 @@
 mod arguments;
 mod callable;
 mod callees;
+mod choice;
 mod function;
 mod pipeline;
 mod totals;
 
 pub use callable::{CalleeFunction, ResumeFunction};
+pub use choice::{BackendChoice, Configured};
 pub use function::{CompileOptions, Entry, GraphInfo, Shared, Translated};
 pub use totals::{register, reset_all, totals};

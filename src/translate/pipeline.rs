@@ -24,6 +24,7 @@ use crate::tracker::{Tracker, TrackerRef};
 use crate::variables::Kind;
 
 use super::callable::ResumeFunction;
+use super::choice::Configured;
 use super::function::{lock, Entry, GraphInfo, Translated};
 
 /// Parts of a translation that succeeded.
@@ -67,12 +68,19 @@ pub fn translate(
             "auto_cast is active",
         ));
     }
-    let mut traced = trace(py, of, bound, &state, &FxHashMap::default())?;
+    let choice = &of.shared.options.backend;
+    let backend = choice.current(py).map_err(|err| {
+        Break::new(
+            BreakKind::UnsupportedOperation,
+            format!("the backend {:?} was replaced: {err}", choice.name()),
+        )
+    })?;
+    let mut traced = trace(py, of, bound, &state, &backend, &FxHashMap::default())?;
     if of.shared.options.dynamic {
         let dynamic = learn_dims(of, &traced.guards);
         if !dynamic.is_empty() {
             // A dynamic graph that breaks, or cannot be traced, is no better than another static one.
-            match trace(py, of, bound, &state, &dynamic) {
+            match trace(py, of, bound, &state, &backend, &dynamic) {
                 Ok(attempt) if attempt.reason.is_none() => traced = attempt,
                 _ => {}
             }
@@ -87,7 +95,7 @@ pub fn translate(
             reason: reason.clone(),
         });
     }
-    finish(py, of, traced, &state)
+    finish(py, of, &backend, traced, &state)
 }
 
 /// Dims that differ from those of earlier translations, by tracker.
@@ -127,6 +135,7 @@ fn trace(
     of: &Translated,
     bound: &[Bound<'_, PyAny>],
     state: &GlobalState,
+    chosen: &Configured,
     dynamic: &FxHashMap<TrackerRef, Vec<usize>>,
 ) -> Result<Traced, Break> {
     let options = &of.shared.options;
@@ -145,14 +154,14 @@ fn trace(
         ));
     }
     let code = Arc::new(code);
-    let session = options.backend.begin(py)?;
+    let session = chosen.backend.begin(py)?;
     let graph = FunctionGraph::new("SIR_0".into(), session);
     let mut trace_options: TraceOptions = options.trace.clone();
     trace_options.dynamic_dims = dynamic.clone();
     let mut tracer = Tracer::new(
         py,
         graph,
-        options.backend.clone(),
+        chosen.backend.clone(),
         Arc::new(trace_options),
         state.grad_enabled,
     )?;
@@ -304,6 +313,7 @@ fn resume_function(
 fn finish(
     py: Python<'_>,
     of: &Translated,
+    backend: &Configured,
     traced: Traced,
     state: &GlobalState,
 ) -> Result<Entry, Break> {
@@ -316,7 +326,6 @@ fn finish(
         listens,
         ..
     } = traced;
-    let options = &of.shared.options;
     sir.outputs = emission.outputs.clone();
     let statements = sir.statements.len();
     if sir.outputs.is_empty() {
@@ -350,7 +359,7 @@ fn finish(
             example_inputs,
             grad_enabled: state.grad_enabled,
         };
-        graph = Some(compile(py, of, request, statements)?);
+        graph = Some(compile(py, backend, request, statements)?);
         let mut stats = lock(&of.shared.stats);
         stats.graphs += 1;
         stats.ops += statements as u64;
@@ -373,7 +382,7 @@ fn finish(
         graph,
         graph_inputs,
         listens,
-        generation: options.generation,
+        generation: backend.generation,
     })
 }
 
@@ -399,18 +408,17 @@ fn first_symbol(arg: &crate::graph::Arg) -> Option<SymbolId> {
 /// Small graphs run call by call: a program costs more than it saves.
 fn compile(
     py: Python<'_>,
-    of: &Translated,
+    chosen: &Configured,
     request: CompileRequest,
     statements: usize,
 ) -> Result<Box<dyn CompiledGraph>, Break> {
-    let options = &of.shared.options;
     let operations = request.session.operations(statements);
-    if operations < options.min_graph_size && options.backend_name != "eager" {
+    if operations < chosen.min_graph_size && chosen.backend.name() != "eager" {
         if let Ok(eager) = backend::get("eager") {
             return Ok(eager.backend.compile(py, request)?);
         }
     }
-    Ok(options.backend.compile(py, request)?)
+    Ok(chosen.backend.compile(py, request)?)
 }
 
 fn remember(

@@ -176,6 +176,36 @@ def test_backends_can_be_registered_swapped_and_removed():
         sot.unregister_backend("mine")
 
 
+def test_a_swapped_backend_takes_over_at_the_next_call():
+    compiled = []
+
+    def named(name):
+        return lambda ir, metas: compiled.append(name) or ir
+
+    def loop(x):
+        for _ in range(2):
+            print(end=str(float(x.sum()))[:0])
+            x = x + 1
+        return x
+
+    sot.register_backend("mine", named("first"))
+    try:
+        f = sot.to_static(loop, backend="mine", min_graph_size=0)
+        f(X)
+        assert compiled == ["first"] * 3
+        compiled.clear()
+        # More often than a function may have translations.
+        for round in range(40):
+            sot.swap_backend("mine", named(f"after {round}"))
+            for _ in range(2):
+                assert np.array_equal(f(X).numpy(), X.numpy() + 2)
+            assert compiled == [f"after {round}"] * 3
+            compiled.clear()
+    finally:
+        sot.unregister_backend("mine")
+    assert np.array_equal(f(X).numpy(), X.numpy() + 2) and not compiled
+
+
 def breaking(x):
     y = x + 1
     print(end=str(float(y.sum()))[:0])

@@ -1,5 +1,6 @@
 //! The registry of backends: submission, look-up, registration, swap.
 
+use std::ffi::CString;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use paddle_sot::backend::{
@@ -7,6 +8,7 @@ use paddle_sot::backend::{
     RegistryError, TraceSession,
 };
 use paddle_sot::graph::Callee;
+use paddle_sot::translate::BackendChoice;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use rstest::{fixture, rstest};
@@ -195,4 +197,59 @@ fn registrations_of_many_threads_all_arrive(_turn: MutexGuard<'static, ()>) {
         assert_eq!(backend::unregister(name).unwrap().min_graph_size(), 50);
     }
     assert_eq!(backend::list(), ["another", "submitted"]);
+}
+
+fn options(py: Python<'_>, level: usize) -> Bound<'_, PyDict> {
+    let options = PyDict::new(py);
+    options.set_item("level", level).unwrap();
+    options
+}
+
+#[rstest]
+fn a_choice_follows_swaps_and_keeps_its_options(_turn: MutexGuard<'static, ()>) {
+    backend::register("mine", fake("mine", 0)).unwrap();
+    Python::attach(|py| {
+        let choice = BackendChoice::new("mine".into(), &options(py, 7), None).unwrap();
+        let first = choice.current(py).unwrap();
+        assert_eq!((first.backend.name(), first.min_graph_size), ("mine", 7));
+        assert_eq!(choice.current(py).unwrap().generation, first.generation);
+        backend::swap("mine", fake("other", 0)).unwrap();
+        let second = choice.current(py).unwrap();
+        assert_eq!((second.backend.name(), second.min_graph_size), ("other", 7));
+        assert_eq!(Some(second.generation), backend::current("mine"));
+        backend::unregister("mine").unwrap();
+        assert_eq!(choice.current(py).unwrap().generation, second.generation);
+        assert_eq!(first.backend.name(), "mine");
+    });
+}
+
+#[rstest]
+fn the_users_min_graph_size_goes_before_the_backends(_turn: MutexGuard<'static, ()>) {
+    Python::attach(|py| {
+        let choice = BackendChoice::new("submitted".into(), &options(py, 7), Some(2)).unwrap();
+        assert_eq!(choice.current(py).unwrap().min_graph_size, 2);
+    });
+}
+
+#[rstest]
+#[case::unknown_backend(
+    "nope",
+    "{'level': 1}",
+    "ValueError: backend: unknown backend \"nope\""
+)]
+#[case::missing_option("submitted", "{}", "KeyError: 'level'")]
+#[case::wrong_option("submitted", "{'level': 'x'}", "TypeError: 'str' object")]
+fn a_choice_that_cannot_be_made_says_why(
+    _turn: MutexGuard<'static, ()>,
+    #[case] name: &str,
+    #[case] options: &str,
+    #[case] expected: &str,
+) {
+    Python::attach(|py| {
+        let options = CString::new(options).unwrap();
+        let options = py.eval(&options, None, None).unwrap();
+        let made = BackendChoice::new(name.into(), options.cast().unwrap(), None);
+        let error = made.err().unwrap().to_string();
+        assert!(error.starts_with(expected), "{error}");
+    });
 }

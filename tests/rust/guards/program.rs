@@ -106,7 +106,7 @@ fn of_two_entries_with_one_prefix_the_right_one_holds() {
         let mode = attr(attr(x(), "c"), "mode");
         let entry = |value: &str| {
             let kind = GuardKind::ConstEq(world.eval(value));
-            world.compile(&set(&[(&mode, kind)]), &[mode.clone()])
+            world.compile(&set(&[(&mode, kind)]), std::slice::from_ref(&mode))
         };
         let (one, two) = (entry("1"), entry("2"));
         for round in 0..4 {

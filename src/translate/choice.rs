@@ -1,0 +1,90 @@
+//! The backend of a translated function: configured for it, and replaced when the registry's is.
+
+use std::sync::{Arc, Mutex};
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::backend::{self, BackendHandle, GraphBackend};
+use crate::obj::Obj;
+
+use super::function::lock;
+
+/// A backend with the user's options.
+pub struct Configured {
+    /// The backend.
+    pub backend: Box<dyn GraphBackend>,
+    /// The generation of the registry's backend that it is a copy of.
+    pub generation: u64,
+    /// Fewest operations worth compiling; smaller graphs run call by call.
+    pub min_graph_size: usize,
+}
+
+/// Which backend the user asked for.
+pub struct BackendChoice {
+    name: String,
+    options: Obj,
+    min_graph_size: Option<usize>,
+    current: Mutex<Arc<Configured>>,
+}
+
+fn configured(
+    py: Python<'_>,
+    handle: &BackendHandle,
+    options: &Bound<'_, PyDict>,
+    min_graph_size: Option<usize>,
+) -> PyResult<Arc<Configured>> {
+    let mut backend = backend::clone_backend(&*handle.backend);
+    backend.configure(py, options)?;
+    Ok(Arc::new(Configured {
+        min_graph_size: min_graph_size.unwrap_or_else(|| backend.min_graph_size()),
+        backend,
+        generation: handle.generation,
+    }))
+}
+
+impl BackendChoice {
+    /// Looks the backend up and configures it.
+    ///
+    /// # Errors
+    /// `ValueError` when there is no backend of that name; whatever the backend says about its options.
+    pub fn new(
+        name: String,
+        options: &Bound<'_, PyDict>,
+        min_graph_size: Option<usize>,
+    ) -> PyResult<Self> {
+        let handle =
+            backend::get(&name).map_err(|err| PyValueError::new_err(format!("backend: {err}")))?;
+        let current = configured(options.py(), &handle, options, min_graph_size)?;
+        Ok(Self {
+            name,
+            options: Obj::from(options),
+            min_graph_size,
+            current: Mutex::new(current),
+        })
+    }
+
+    /// The registered name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The registered backend of that name now; the last one known when it was removed.
+    ///
+    /// # Errors
+    /// When a new backend does not take the options of the old one.
+    pub fn current(&self, py: Python<'_>) -> PyResult<Arc<Configured>> {
+        let known = lock(&self.current).clone();
+        let Ok(handle) = backend::get(&self.name) else {
+            return Ok(known);
+        };
+        if handle.generation == known.generation {
+            return Ok(known);
+        }
+        let options = self.options.bind(py).cast::<PyDict>()?;
+        let next = configured(py, &handle, options, self.min_graph_size)?;
+        *lock(&self.current) = next.clone();
+        Ok(next)
+    }
+}
