@@ -166,7 +166,7 @@ def _vision() -> list[Network]:
             getattr(models, name),
             _images(_SIZES.get(name, 64), 1 if name == "LeNet" else 3),
             quick=name in _QUICK,
-            train=name not in ("alexnet", "vgg11", "vgg13", "vgg16", "vgg19"),
+            train=True,
         )
         for name in [*names, "LeNet"]
     ]
