@@ -1,6 +1,7 @@
 //! `StaticFunction`: the callable that `to_static` answers with.
 
 use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use paddle_sot::obj::Obj;
@@ -56,6 +57,8 @@ impl StaticFunction {
             graphs: Mutex::default(),
             resumes: Mutex::default(),
             callees: Mutex::default(),
+            listened: AtomicUsize::new(0),
+            found_graphs: AtomicBool::new(false),
         });
         let inner = Arc::new(Translated::new(callable, shared)?);
         register(&inner);

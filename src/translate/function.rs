@@ -70,6 +70,22 @@ pub struct Shared {
     pub resumes: Mutex<FxHashMap<ResumeKey, (Obj, usize)>>,
     /// Functions called by parts that run natively, by address.
     pub callees: Mutex<FxHashMap<usize, Obj>>,
+    /// Times that calls below native code were looked at, and whether one of them ever ran a graph.
+    pub listened: AtomicUsize,
+    /// See `listened`.
+    pub found_graphs: AtomicBool,
+}
+
+/// Looks below native code that found nothing to translate, before no more are taken: the hook
+/// makes every Python call slower.
+const MAX_VAIN_LOOKS: usize = 32;
+
+impl Shared {
+    fn listen(self: &Arc<Self>, py: Python<'_>) -> Option<Listener> {
+        let pays = self.found_graphs.load(Ordering::Relaxed)
+            || self.listened.fetch_add(1, Ordering::Relaxed) < MAX_VAIN_LOOKS;
+        pays.then(|| Listener::start(py, self)).flatten()
+    }
 }
 
 /// What is to be done after a function ran to its end or to a break.
@@ -202,6 +218,8 @@ impl Translated {
             }
         }
         let callees = std::mem::take(&mut *lock(&self.shared.callees));
+        self.shared.listened.store(0, Ordering::Relaxed);
+        self.shared.found_graphs.store(false, Ordering::Relaxed);
         for callable in callees.values() {
             if let Ok(callee) = callable.bind(py).cast::<CalleeFunction>() {
                 callee.get().inner().forget();
@@ -469,6 +487,9 @@ impl Translated {
         let outputs = match &entry.graph {
             None => SmallVec::new(),
             Some(graph) => {
+                if self.is_callee {
+                    self.shared.found_graphs.store(true, Ordering::Relaxed);
+                }
                 match graph.call(py, &slots[..entry.graph_inputs]) {
                     Ok(outputs) => outputs,
                     Err(err) => {
@@ -486,7 +507,7 @@ impl Translated {
                 let slots = PyTuple::new(py, rest)?;
                 let outputs = PyTuple::new(py, outputs)?;
                 let _listener = match entry.listens {
-                    true => Listener::start(py, &self.shared),
+                    true => self.shared.listen(py),
                     false => None,
                 };
                 let answer = function.bind(py).call1((slots, outputs))?;
@@ -506,7 +527,7 @@ impl Translated {
         kwargs: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Next> {
         // Its own frame runs as it is; those it calls are looked at.
-        let listener = Listener::start(py, &self.shared);
+        let listener = self.shared.listen(py);
         let code = self.function.bind(py).getattr("__code__")?;
         let pass = listener.is_some().then(|| PassFrame::of(&code));
         let answer = self.call_original(py, args, kwargs).map(Next::Return);
