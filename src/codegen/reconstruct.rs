@@ -254,6 +254,9 @@ impl<'a, 'py> Emitter<'a, 'py> {
                     _ => self.symbol(tensor.symbol)?,
                 }
             }
+            Kind::Int(Some((op, a, b))) => {
+                self.call_type("operator", op.stem(), 2, |this| this.values(&[*a, *b]))?;
+            }
             Kind::List(items) => {
                 let class = self.t.vars.get(id).class.clone();
                 if let Some(class) = &class {

@@ -103,6 +103,18 @@ pub fn binary(t: &mut Tracer<'_>, op: BinOp, inplace: bool, a: VarId, b: VarId) 
     if is_object(&left) || is_object(&right) {
         return object_binary(t, op, inplace, a, b);
     }
+    let number = |t: &Tracer<'_>, id: VarId| match t.vars.kind(id) {
+        Kind::Int(_) => true,
+        Kind::Const => t
+            .value(id)
+            .is_some_and(|value| value.is_exact_instance_of::<PyInt>()),
+        _ => false,
+    };
+    let unknown = matches!(left, Kind::Int(_)) || matches!(right, Kind::Int(_));
+    if unknown && matches!(op, BinOp::Add | BinOp::Sub | BinOp::Mul) && number(t, a) && number(t, b)
+    {
+        return Ok(t.add(Kind::Int(Some((op, a, b)))));
+    }
     // Folding works on copies.
     if inplace && matches!(left, Kind::List(_) | Kind::Dict(_) | Kind::Set(_)) {
         return t.unsupported(format!("the in-place operator {}", op.stem()));
@@ -398,6 +410,13 @@ pub fn is_same(t: &mut Tracer<'_>, a: VarId, b: VarId) -> Step<bool> {
             return Ok(a == b || x.is(&y));
         }
         return t.unsupported("identity of numbers or strings");
+    }
+    // A number is never None; whether two are one object depends on their values.
+    if a != b && (matches!(left, Kind::Int(_)) || matches!(right, Kind::Int(_))) {
+        if t.is_none(a) || t.is_none(b) {
+            return Ok(false);
+        }
+        return t.unsupported("identity of numbers");
     }
     // There is one empty tuple.
     if let (Kind::Tuple(x, None), Kind::Tuple(y, None)) = (&left, &right) {

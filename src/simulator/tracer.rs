@@ -69,6 +69,8 @@ pub struct TraceOptions {
     pub disabled: FxHashSet<usize>,
     /// Dims to trace as dynamic: tracker -> dim indices.
     pub dynamic_dims: FxHashMap<TrackerRef, Vec<usize>>,
+    /// Integers that differ between calls.
+    pub dynamic_ints: FxHashSet<TrackerRef>,
     /// Deepest inlining.
     pub max_depth: usize,
 }
@@ -423,6 +425,7 @@ impl<'py> Tracer<'py> {
             Kind::List(_) => var.class.as_ref().map_or_else(|| builtin("list"), class),
             Kind::Tuple(_, None) => builtin("tuple"),
             Kind::Set(set) => builtin(if set.frozen { "frozenset" } else { "set" }),
+            Kind::Int(_) => builtin("int"),
             Kind::Slice(_) => builtin("slice"),
             Kind::Range(..) => builtin("range"),
             Kind::Function(_) => Some(py.get_type::<PyFunction>()),
@@ -474,7 +477,16 @@ impl<'py> Tracer<'py> {
         let Some(value) = self.value(id) else { return };
         let source = self.source(id);
         let source = source.as_ref();
-        if is_plain_constant(&value) {
+        if value.is_exact_instance_of::<PyInt>()
+            && source.is_some_and(|source| self.options.dynamic_ints.contains(source))
+        {
+            self.guard_type(id, &value);
+            // Without its value, nothing can rely on it.
+            self.vars.update(id, |var| {
+                var.kind = Kind::Int(None);
+                var.value = None;
+            });
+        } else if is_plain_constant(&value) {
             self.guard(id, GuardKind::ConstEq(Obj::from(&value)));
             self.set_kind(id, Kind::Const);
         } else if self.paddle.is_tensor(&value) {

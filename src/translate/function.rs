@@ -124,6 +124,8 @@ pub struct Translated {
     pub shared: Arc<Shared>,
     /// Dims seen and found to change, by tracker.
     pub dims: Mutex<FxHashMap<TrackerRef, Vec<Option<i64>>>>,
+    /// The first value seen of integers that were relied on, by tracker.
+    pub ints: Mutex<FxHashMap<TrackerRef, Obj>>,
     /// Under `full_graph`: every reason of the last attempt.
     pub reasons: Mutex<Vec<Break>>,
     /// Whether it is called with bound arguments.
@@ -180,6 +182,7 @@ impl Translated {
             is_callee: false,
             shared,
             dims: Mutex::default(),
+            ints: Mutex::default(),
             reasons: Mutex::default(),
             entries: Mutex::default(),
             failures: AtomicUsize::new(0),
@@ -233,9 +236,10 @@ impl Translated {
     fn forget(&self) {
         let entries = std::mem::take(&mut *lock(&self.entries));
         let dims = std::mem::take(&mut *lock(&self.dims));
+        let ints = std::mem::take(&mut *lock(&self.ints));
         self.failures.store(0, Ordering::Relaxed);
         self.gave_up.store(false, Ordering::Relaxed);
-        drop((entries, dims));
+        drop((entries, dims, ints));
     }
 
     /// Runs the original function.

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use pyo3::types::PyCode;
-use rustc_hash::FxHashMap;
+use pyo3::types::{PyCode, PyInt};
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::backend::{self, BackendError, CompileRequest, CompiledGraph};
 use crate::bytecode::{build_resume, Code, Origin, ResumeSpec};
@@ -75,12 +75,25 @@ pub fn translate(
             format!("the backend {:?} was replaced: {err}", choice.name()),
         )
     })?;
-    let mut traced = trace(py, of, bound, &state, &backend, &FxHashMap::default())?;
+    let mut varies = Varies::default();
+    let mut traced = trace(py, of, bound, &state, &backend, &varies)?;
     if of.shared.options.dynamic {
-        let dynamic = learn_dims(of, &traced.guards);
-        if !dynamic.is_empty() {
+        varies.ints = learn_ints(py, of, &traced.guards);
+        if !varies.ints.is_empty() {
+            // Only where nothing needs the value: the graph ends, or breaks, where it did.
+            let place = |traced: &Traced| {
+                let reason = traced.reason.as_ref()?;
+                Some((reason.kind, reason.loc.clone()))
+            };
+            match trace(py, of, bound, &state, &backend, &varies) {
+                Ok(attempt) if place(&attempt) == place(&traced) => traced = attempt,
+                _ => varies.ints.clear(),
+            }
+        }
+        varies.dims = learn_dims(of, &traced.guards);
+        if !varies.dims.is_empty() {
             // A dynamic graph that breaks, or cannot be traced, is no better than another static one.
-            match trace(py, of, bound, &state, &backend, &dynamic) {
+            match trace(py, of, bound, &state, &backend, &varies) {
                 Ok(attempt) if attempt.reason.is_none() => traced = attempt,
                 _ => {}
             }
@@ -96,6 +109,34 @@ pub fn translate(
         });
     }
     finish(py, of, &backend, traced, &state)
+}
+
+/// What differs between calls.
+#[derive(Default)]
+struct Varies {
+    dims: FxHashMap<TrackerRef, Vec<usize>>,
+    ints: FxHashSet<TrackerRef>,
+}
+
+/// Integers that differ from those of earlier translations.
+fn learn_ints(py: Python<'_>, of: &Translated, guards: &GuardSet) -> FxHashSet<TrackerRef> {
+    let mut known = lock(&of.ints);
+    let mut dynamic = FxHashSet::default();
+    for guard in guards.iter() {
+        let GuardKind::ConstEq(value) = &guard.kind else {
+            continue;
+        };
+        if !value.bind(py).is_exact_instance_of::<PyInt>() {
+            continue;
+        }
+        let seen = known
+            .entry(guard.tracker.clone())
+            .or_insert_with(|| value.clone());
+        if !seen.bind(py).eq(value.bind(py)).unwrap_or(true) {
+            dynamic.insert(guard.tracker.clone());
+        }
+    }
+    dynamic
 }
 
 /// Dims that differ from those of earlier translations, by tracker.
@@ -136,7 +177,7 @@ fn trace(
     bound: &[Bound<'_, PyAny>],
     state: &GlobalState,
     chosen: &Configured,
-    dynamic: &FxHashMap<TrackerRef, Vec<usize>>,
+    varies: &Varies,
 ) -> Result<Traced, Break> {
     let options = &of.shared.options;
     let function = of.function.bind(py);
@@ -157,7 +198,8 @@ fn trace(
     let session = chosen.backend.begin(py)?;
     let graph = FunctionGraph::new("SIR_0".into(), session);
     let mut trace_options: TraceOptions = options.trace.clone();
-    trace_options.dynamic_dims = dynamic.clone();
+    trace_options.dynamic_dims = varies.dims.clone();
+    trace_options.dynamic_ints = varies.ints.clone();
     let mut tracer = Tracer::new(
         py,
         graph,

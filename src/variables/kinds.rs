@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use indexmap::IndexMap;
 
+use crate::bytecode::BinOp;
 use crate::graph::{Arg, Callee, SymbolId};
 use crate::obj::Obj;
 use crate::tracker::TrackerRef;
@@ -207,6 +208,9 @@ pub enum Kind {
     Tensor(TensorVar),
     /// An `int`, `float` or `bool` that depends on dynamic dims: a 0-d tensor symbol that Python sees as a number.
     SymNumber(SymbolId),
+    /// An exact `int` of which only the type is known: it differs between calls. Made by the frame: the sum,
+    /// difference or product of two others.
+    Int(Option<(BinOp, VarId, VarId)>),
     /// `list`
     List(Vec<VarId>),
     /// `tuple`; with a class: a named tuple.

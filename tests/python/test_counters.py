@@ -1,0 +1,125 @@
+"""Integers that differ between calls: one more translation, not one for each value."""
+
+import paddle
+import paddle_sot_rs as sot
+import pytest
+from harness import check, tensor
+from paddle import nn
+
+X = tensor(3)
+
+
+def translations(function, calls, **settings):
+    translated = sot.to_static(function, min_graph_size=0, **settings)
+    for args in calls:
+        translated(*args)
+    return sot.stats(translated).translations
+
+
+class Counting(nn.Layer):
+    def __init__(self):
+        super().__init__()
+        self.step = 0
+        self.history = []
+
+    def forward(self, x):
+        self.step += 1
+        self.twice = self.step * 2 - 1
+        self.history.append(self.step)
+        return x * 2
+
+
+def test_a_counter_of_a_layer():
+    eager, net = Counting(), sot.to_static(Counting(), min_graph_size=0)
+    for _ in range(10):
+        assert eager(X).numpy().tolist() == net(X).numpy().tolist()
+    for name in ("step", "twice", "history"):
+        assert getattr(eager, name) == getattr(net, name)
+        assert type(getattr(net, name)) is type(getattr(eager, name))
+    assert [type(item) for item in net.history] == [int] * 10
+
+
+def test_it_is_translated_twice():
+    class Only(nn.Layer):
+        def __init__(self):
+            super().__init__()
+            self.step = 0
+
+        def forward(self, x):
+            self.step += 1
+            return x * 2
+
+    net = sot.to_static(Only(), min_graph_size=0)
+    for _ in range(40):
+        net(X)
+    assert net.step == 40
+    assert sot.stats(net).translations == 2 and not sot.stats(net).fallbacks
+
+
+def loop(x):
+    steps = 0
+    while x.abs().sum() < 1e6:
+        x = x * 2
+        steps += 1
+    return x, steps
+
+
+def test_a_loop_that_counts():
+    record = check(loop, X, repeat=3, fallbacks=0)
+    assert record.translations <= 8, record
+
+
+def test_large_and_negative_numbers():
+    def function(x, n):
+        return x + 1, n * 3 - 1, n
+
+    check(function, X, 1, calls=[(X, 2), (X, -(2**70)), (X, 2**63 - 1), (X, 0)], fallbacks=0)
+
+
+def test_other_types_are_other_translations():
+    def function(x, n):
+        return x + 1, n + 1, type(n)
+
+    check(function, X, 1, calls=[(X, 2), (X, 3), (X, True), (X, 2.5), (X, False), (X, 4)], fallbacks=0)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda x, n: x * n,
+        lambda x, n: x + 1 if n > 2 else x - 1,
+        lambda x, n: sum([x] * n, x),
+        lambda x, n: x + len(range(n)),
+        lambda x, n: (x, f"{n}", {n: 1}, [1, 2, 3, 4, 5][n % 5]),
+        lambda x, n: (x, n is None, n == 3, bool(n), -n, n // 2, n**2, n / 2),
+        lambda x, n: (x, min(n, 3), abs(n), str(n), isinstance(n, int), hash(n)),
+        lambda x, n: x.reshape([n % 1 + 1, -1]),
+        lambda x, n: (x, n is n, [n][0] is n),
+        lambda x, n: (x, n + 0 is n),
+    ],
+)
+def test_where_the_value_matters(use):
+    check(use, X, 1, calls=[(X, n) for n in (2, 3, 4, 3, 1)], fallbacks=None)
+
+
+def test_one_number_under_two_names():
+    def function(x, n, m):
+        return x + 1, n is m, n + m
+
+    check(function, X, 1, 1, calls=[(X, 2, 2), (X, 300, 300), (X, 4, 5)], fallbacks=None)
+
+
+def test_tensors_of_other_shapes_and_counters_together():
+    def function(x, n):
+        return x * 2, n + 1
+
+    check(function, tensor(3), 1, calls=[(tensor(size), size) for size in (4, 5, 6, 7)], fallbacks=0)
+    assert translations(function, [(tensor(size), size) for size in range(3, 12)]) <= 3
+
+
+def test_dynamic_false_keeps_each_value():
+    def function(x, n):
+        return x * 2, n + 1
+
+    assert translations(function, [(X, n) for n in range(5)], dynamic=False) == 5
+    assert translations(function, [(paddle.ones([2]), n) for n in range(5)]) == 2
