@@ -16,7 +16,7 @@ use crate::reason::{Break, BreakKind};
 use crate::simulator::{views, Tracer};
 use crate::tracker::{Tracker, TrackerRef};
 use crate::variables::{
-    CellVar, ContextVar, FunctionVar, IterVar, Kind, NewFunction, ObjectVar, VarId,
+    CellVar, ContextVar, FunctionVar, IntVar, IterVar, Kind, NewFunction, ObjectVar, VarId,
 };
 
 static HELPERS: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
@@ -254,7 +254,13 @@ impl<'a, 'py> Emitter<'a, 'py> {
                     _ => self.symbol(tensor.symbol)?,
                 }
             }
-            Kind::Int(Some((op, a, b))) => {
+            Kind::Int(IntVar::Dim(symbol, dim)) => {
+                self.symbol(*symbol)?;
+                self.code.load_attr("shape")?;
+                self.int(*dim as i64)?;
+                self.code.op("BINARY_SUBSCR", 0)?;
+            }
+            Kind::Int(IntVar::Made(op, a, b)) => {
                 self.call_type("operator", op.stem(), 2, |this| this.values(&[*a, *b]))?;
             }
             Kind::List(items) => {

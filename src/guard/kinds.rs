@@ -10,7 +10,7 @@ use crate::tracker::TrackerRef;
 /// What is relied on about a tensor.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TensorGuard {
-    /// Dims; `None` may be anything.
+    /// Dims; `None` is any of 2 and more.
     pub dims: SmallVec<[Option<i64>; 6]>,
     /// Element type.
     pub dtype: DType,

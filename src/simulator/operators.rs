@@ -5,7 +5,7 @@ use pyo3::types::{PyInt, PyList, PyTuple};
 
 use crate::bytecode::{BinOp, CmpOp};
 use crate::reason::BreakKind;
-use crate::variables::{Kind, VarId};
+use crate::variables::{IntVar, Kind, VarId};
 
 use super::call::{call, describe};
 use super::{attributes, exceptions, fold, keys, methods, tensors};
@@ -113,7 +113,7 @@ pub fn binary(t: &mut Tracer<'_>, op: BinOp, inplace: bool, a: VarId, b: VarId) 
     let unknown = matches!(left, Kind::Int(_)) || matches!(right, Kind::Int(_));
     if unknown && matches!(op, BinOp::Add | BinOp::Sub | BinOp::Mul) && number(t, a) && number(t, b)
     {
-        return Ok(t.add(Kind::Int(Some((op, a, b)))));
+        return Ok(t.add(Kind::Int(IntVar::Made(op, a, b))));
     }
     // Folding works on copies.
     if inplace && matches!(left, Kind::List(_) | Kind::Dict(_) | Kind::Set(_)) {

@@ -8,7 +8,7 @@ use crate::graph::{Arg, Callee, SymbolId, TensorMeta};
 use crate::obj::Obj;
 use crate::reason::BreakKind;
 use crate::tracker::TrackerRef;
-use crate::variables::{DictVar, Kind, TensorVar, VarId, Variable};
+use crate::variables::{DictVar, IntVar, Kind, TensorVar, VarId, Variable};
 
 use super::{keys, views, Kwargs, Step, Tracer};
 
@@ -87,6 +87,7 @@ pub fn to_arg(t: &mut Tracer<'_>, value: VarId) -> Step<Arg> {
     Ok(match t.kind(value).clone() {
         Kind::Tensor(tensor) => Arg::Symbol(tensor.symbol),
         Kind::SymNumber(symbol) => Arg::Symbol(symbol),
+        Kind::Int(IntVar::Dim(symbol, dim)) => Arg::Symbol(dim_statement(t, symbol, dim)?),
         Kind::Const | Kind::Class | Kind::Callable | Kind::Module => match t.value(value) {
             Some(value) => Arg::Const(Obj::from(value)),
             None => return t.unsupported("a constant without a value"),
@@ -124,6 +125,30 @@ pub fn to_arg(t: &mut Tracer<'_>, value: VarId) -> Step<Arg> {
             );
         }
     })
+}
+
+/// A dim as a number of the graph.
+fn dim_statement(t: &mut Tracer<'_>, symbol: SymbolId, dim: usize) -> Step<SymbolId> {
+    let shape = t.py.import("paddle")?.getattr("shape")?;
+    let loc = t.loc();
+    let callee = Callee::Api(Obj::from(shape));
+    let given = vec![Arg::Symbol(symbol)];
+    let shape = t
+        .graph
+        .call(t.py, callee, given, Vec::new(), loc.clone(), &mut |_| None)?;
+    let index = Arg::Const(Obj::from(pyo3::types::PyInt::new(t.py, dim).into_any()));
+    let callee = Callee::Method(Arc::from("__getitem__"));
+    match t.graph.call(
+        t.py,
+        callee,
+        vec![shape, index],
+        Vec::new(),
+        loc,
+        &mut |_| None,
+    )? {
+        Arg::Symbol(symbol) => Ok(symbol),
+        _ => t.unsupported("a dim that is not a tensor"),
+    }
 }
 
 /// The variable for a statement's output.
@@ -281,10 +306,14 @@ pub fn attribute(t: &mut Tracer<'_>, tensor: VarId, name: &str) -> Step<VarId> {
             return t.size(dims);
         }
         "shape" => {
-            return t.stop(
-                BreakKind::TensorValue,
-                "the shape of a tensor with dynamic dims is read",
-            )
+            let dims = meta.shape.iter().enumerate();
+            let dims = dims
+                .map(|(at, dim)| match *dim {
+                    -1 => t.add(Kind::Int(IntVar::Dim(var.symbol, at))),
+                    known => t.int(known),
+                })
+                .collect();
+            return t.size(dims);
         }
         "ndim" => return Ok(t.int(meta.shape.len() as i64)),
         "size" if meta.is_static() => {

@@ -19,7 +19,7 @@ use crate::paddle::{tensor_meta, Paddle};
 use crate::reason::{Break, BreakKind, SourceLoc};
 use crate::tracker::{DictKey, Tracker, TrackerRef};
 use crate::variables::{
-    Arena, ArenaMark, AttrOp, CellVar, DictVar, FunctionVar, Key, Kind, ObjectVar, SetVar,
+    Arena, ArenaMark, AttrOp, CellVar, DictVar, FunctionVar, IntVar, Key, Kind, ObjectVar, SetVar,
     TensorVar, VarId, Variable,
 };
 
@@ -483,7 +483,7 @@ impl<'py> Tracer<'py> {
             self.guard_type(id, &value);
             // Without its value, nothing can rely on it.
             self.vars.update(id, |var| {
-                var.kind = Kind::Int(None);
+                var.kind = Kind::Int(IntVar::Given);
                 var.value = None;
             });
         } else if is_plain_constant(&value) {

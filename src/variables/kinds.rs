@@ -90,6 +90,17 @@ pub struct SetVar {
     pub frozen: bool,
 }
 
+/// Where a number that differs between calls comes from.
+#[derive(Clone, Copy, Debug)]
+pub enum IntVar {
+    /// From outside.
+    Given,
+    /// A dim of a tensor.
+    Dim(SymbolId, usize),
+    /// The sum, difference or product of two others.
+    Made(BinOp, VarId, VarId),
+}
+
 /// A cell.
 #[derive(Clone, Debug)]
 pub enum CellVar {
@@ -208,9 +219,8 @@ pub enum Kind {
     Tensor(TensorVar),
     /// An `int`, `float` or `bool` that depends on dynamic dims: a 0-d tensor symbol that Python sees as a number.
     SymNumber(SymbolId),
-    /// An exact `int` of which only the type is known: it differs between calls. Made by the frame: the sum,
-    /// difference or product of two others.
-    Int(Option<(BinOp, VarId, VarId)>),
+    /// An exact `int` of which only the type is known: it differs between calls.
+    Int(IntVar),
     /// `list`
     List(Vec<VarId>),
     /// `tuple`; with a class: a named tuple.

@@ -227,6 +227,11 @@ unsafe fn find_layout(reader: &Reader, samples: &[*mut ffi::PyObject]) -> Option
     }
 }
 
+/// A dynamic dim is none of those that broadcast or are empty: they may take another way.
+fn dim_matches(dim: i64, wanted: Option<i64>) -> bool {
+    wanted.map_or(dim > 1, |wanted| dim == wanted)
+}
+
 /// A `DDim` against a guard.
 ///
 /// # Safety
@@ -239,7 +244,7 @@ unsafe fn dims_match(dims: *const i64, guard: &TensorGuard) -> bool {
                 .dims
                 .iter()
                 .enumerate()
-                .all(|(at, wanted)| wanted.is_none_or(|wanted| dims.add(at).read() == wanted))
+                .all(|(at, wanted)| dim_matches(dims.add(at).read(), *wanted))
     }
 }
 
@@ -387,6 +392,6 @@ pub(crate) fn matches(py: Python<'_>, object: *mut ffi::PyObject, guard: &Tensor
                 .shape
                 .iter()
                 .zip(&guard.dims)
-                .all(|(dim, wanted)| wanted.is_none_or(|wanted| *dim == wanted))
+                .all(|(dim, wanted)| dim_matches(*dim, *wanted))
     })
 }
