@@ -14,8 +14,8 @@ use crate::variables::{Arena, Kind, TensorVar, VarId, View};
 
 use super::Tracer;
 
-/// Operations whose results may share the storage of their argument (found by comparing addresses in
-/// eager mode), and some that may in other versions. None of them draws random numbers.
+/// Operations whose results may share the storage of their argument (found by calling every function and
+/// method in eager mode and comparing addresses), and some that may in other versions. None of them draws random numbers.
 const VIEWS: &[&str] = &[
     "__getitem__",
     "reshape",
@@ -51,6 +51,11 @@ const VIEWS: &[&str] = &[
     "imag",
     "as_complex",
     "as_real",
+    "view_as_complex",
+    "view_as_real",
+    "view",
+    "view_as",
+    "as_strided",
     "T",
     "mT",
     "H",

@@ -24,6 +24,7 @@ OPERATIONS = {
     "layer": paddle.nn.Flatten(),
     "no_grad": lambda x: without_grad(x),
     "cast": lambda x: x.astype("float64"),
+    "real": lambda x: paddle.view_as_real(paddle.as_complex(x.reshape([3, 4, 2]))),
 }
 
 
@@ -125,6 +126,14 @@ def kept_in_a_list(x):
     parts = list(y.unbind(0))
     parts[0][0] = 5
     return y, parts
+
+
+@program(X, breaks=None)
+def view_has_no_static_form(x):
+    y = x * 2
+    view = paddle.view(y, [12, 2])
+    view[0] = 3
+    return y + 1, view
 
 
 @pytest.mark.parametrize(("function", "args", "expectations"), program)
