@@ -17,10 +17,14 @@ from .api import (
     swap_backend,
     to_static,
 )
+from .compat import patch_paddle
 from .errors import GraphBreakError
+from .jit import save
 from .report import Explanation, GraphBreak, Stats, explain, reset, stats
+from .specification import DynamicDims, mark_dynamic, mark_static
 
 __all__ = [
+    "DynamicDims",
     "Explanation",
     "GraphBreak",
     "GraphBreakError",
@@ -33,8 +37,12 @@ __all__ = [
     "graph_break",
     "is_compiling",
     "list_backends",
+    "mark_dynamic",
+    "mark_static",
+    "patch_paddle",
     "register_backend",
     "reset",
+    "save",
     "stats",
     "swap_backend",
     "to_static",

@@ -20,7 +20,8 @@ class StaticFunction:
             callable: what to translate.
             options: all of `backend` (registered name), `backend_options` (dict), `full_graph` (bool), `dynamic`
                 (bool), `min_graph_size` (operations; `None` asks the backend), `black_list`, `allow_list` and
-                `disabled` (iterables of callables, compared by identity).
+                `disabled` (iterables of callables, compared by identity), `specification` (`None`, or a callable
+                that checks the arguments of a call and answers with a list of (tensor, open dims)).
 
         Raises:
             AttributeError: `callable` has no code object.
@@ -55,6 +56,20 @@ class StaticFunction:
     def dygraph_function(self) -> Callable[..., Any]:
         """The original callable, by the name Paddle uses."""
 
+    @property
+    def code(self) -> str:
+        """The captured statements: of all graphs so far, else of the program for the input specification."""
+
+    @property
+    def concrete_program(self) -> Any:
+        """The function as one static program for its input specification: `main_program`, `inputs`, `outputs`,
+        `parameters` and `code`.
+
+        Raises:
+            GraphBreakError: it is not one graph.
+            ValueError: it has no input specification.
+        """
+
     def stats(self) -> StatsRecord:
         """Counters since the function was made or `reset`; a snapshot that later calls do not change."""
 
@@ -63,6 +78,20 @@ class StaticFunction:
 
     def graphs(self) -> list[GraphRecord]:
         """The graphs compiled since the function was made or `reset`, oldest first."""
+
+    def export(self, inputs: list[tuple[str, Tensor, list[int]]], *args: Any, **kwargs: Any) -> tuple[Any, str]:
+        """Captures the function for these arguments as one program; it does not run.
+
+        Args:
+            inputs: name, tensor and open dims of the tensors among the arguments that the program takes.
+
+        Returns:
+            The program as the backend exports it, and its statements as text.
+
+        Raises:
+            GraphBreakError: it is not one graph, or the backend does not export it.
+            TypeError: the arguments do not fit.
+        """
 
     def time_guards(self, times: int, *args: Any, **kwargs: Any) -> float:
         """Measures the guards of the newest translation; the function does not run.

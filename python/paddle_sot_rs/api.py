@@ -11,6 +11,7 @@ from typing import Any
 from paddle.nn import Layer
 
 from . import _core
+from .specification import Specification
 
 _black_list: list[Any] = []
 _allowed: list[Any] = []
@@ -28,6 +29,7 @@ def _options(
     min_graph_size: int | None,
     black: tuple[Any, ...],
     options: dict[str, Any] | None,
+    input_spec: Any = None,
 ) -> dict[str, Any]:
     if min_graph_size is None and (text := os.environ.get("PADDLE_SOT_MIN_GRAPH_SIZE")) is not None:
         if not text.isdigit():
@@ -42,7 +44,13 @@ def _options(
         "black_list": [*black, *_black_list],
         "allow_list": list(_allowed),
         "disabled": list(_disabled),
+        "specification": input_spec,
     }
+
+
+def plain_settings(full_graph: bool) -> dict[str, Any]:
+    """The settings of `to_static` without arguments."""
+    return _options("paddle", full_graph, None, None, (), None)
 
 
 def to_static(
@@ -69,7 +77,8 @@ def to_static(
         backend: a name from `list_backends()`.
         full_graph: raise `GraphBreakError` instead of breaking the graph.
         fallback: `fallback=True` means `full_graph=False`, and the other way round.
-        input_spec: not available yet.
+        input_spec: a list with an entry per positional argument: an `InputSpec` (dims of None are dynamic from the
+            first call on), a Tensor, nested lists and dicts of them, or any other value. Calls are checked against it.
         dynamic: let a dim that changed between two calls be dynamic from then on. Default: yes.
         min_graph_size: fewest operations worth a program; smaller graphs run call by call.
             Default: `PADDLE_SOT_MIN_GRAPH_SIZE`, else the backend's measured break-even.
@@ -80,10 +89,8 @@ def to_static(
     Raises:
         TypeError: an argument has the wrong type.
         ValueError: an unknown backend, or arguments that contradict each other.
-        NotImplementedError: `input_spec` or `capture_control_flow` was given.
+        NotImplementedError: `capture_control_flow` was given.
     """
-    if input_spec is not None:
-        raise NotImplementedError("input_spec: input specifications are not supported yet; leave it out")
     if capture_control_flow:
         raise NotImplementedError("capture_control_flow: not supported yet; leave it out")
     if fallback is not None:
@@ -103,7 +110,7 @@ def to_static(
             raise TypeError(f"black_list: expected callables, got {entry!r}")
 
     def translate(target: Any) -> Any:
-        settings = _options(backend, full_graph, dynamic, min_graph_size, tuple(black_list), options)
+        settings = _options(backend, full_graph, dynamic, min_graph_size, tuple(black_list), options, input_spec)
         return _translate(target, settings)
 
     return translate if fn_or_layer is None else translate(fn_or_layer)
@@ -114,7 +121,7 @@ def _translate(target: Any, settings: dict[str, Any]) -> Any:
         forward = target.forward
         if isinstance(forward, _core.StaticFunction):
             forward = forward.__wrapped__
-        target.forward = _named(_core.StaticFunction(forward, settings), forward)
+        target.forward = _static(forward, settings)
         return target
     if isinstance(target, _core.StaticFunction):
         return _translate(target.__wrapped__, settings)
@@ -124,13 +131,21 @@ def _translate(target: Any, settings: dict[str, Any]) -> Any:
     if isinstance(target, staticmethod | classmethod):
         return type(target)(_translate(target.__func__, settings))
     if _translatable(target):
-        return _named(_core.StaticFunction(target, settings), target)
+        return _static(target, settings)
     if callable(target) and inspect.ismethod(getattr(target, "__call__", None)):  # noqa: B004
         bound = target.__call__
-        return _named(_core.StaticFunction(bound, settings), bound)
+        return _static(bound, settings)
     raise TypeError(
         f"fn_or_layer: expected a Python function, a method or a paddle.nn.Layer, got {type(target).__name__}"
     )
+
+
+def _static(target: Callable[..., Any], settings: dict[str, Any]) -> Any:
+    specification = Specification(target, settings["specification"])
+    given = {**settings, "specification": specification if specification.says_something else None}
+    static = _named(_core.StaticFunction(target, given), target)
+    static.specification = specification
+    return static
 
 
 def _named(static: Any, original: Callable[..., Any]) -> Any:

@@ -69,6 +69,7 @@ def static_function(fn: Any) -> Any:
     for candidate in (
         fn,
         getattr(fn, "forward", None),
+        getattr(getattr(fn, "forward", None), "__func__", None),
         getattr(fn, "func", None),
         getattr(fn, "__func__", None),
     ):

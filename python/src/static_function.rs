@@ -30,7 +30,7 @@ fn addresses(values: &Bound<'_, PyAny>) -> PyResult<HashSet<usize>> {
 #[pymethods]
 impl StaticFunction {
     /// `options` holds: backend, backend_options, full_graph, dynamic, min_graph_size, black_list,
-    /// allow_list, disabled. The Python layer has checked them.
+    /// allow_list, disabled, specification. The Python layer has checked them.
     #[new]
     fn new(callable: &Bound<'_, PyAny>, options: &Bound<'_, PyDict>) -> PyResult<Self> {
         let get = |name: &str| options.as_any().get_item(name);
@@ -60,7 +60,9 @@ impl StaticFunction {
             listened: AtomicUsize::new(0),
             found_graphs: AtomicBool::new(false),
         });
-        let inner = Arc::new(Translated::new(callable, shared)?);
+        let specification = get("specification")?;
+        let specification = (!specification.is_none()).then(|| Obj::from(specification));
+        let inner = Arc::new(Translated::new(callable, shared)?.with_specification(specification));
         register(&inner);
         Ok(Self {
             inner,
@@ -103,6 +105,20 @@ impl StaticFunction {
         self.callable.clone_ref(py)
     }
 
+    /// The captured statements, as text: of all graphs so far, else of the program for the input specification.
+    #[getter]
+    fn code(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
+        let jit = slf.py().import("paddle_sot_rs.jit")?;
+        Ok(jit.call_method1("code_of", (slf,))?.unbind())
+    }
+
+    /// The function as one static program for its input specification.
+    #[getter]
+    fn concrete_program(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
+        let jit = slf.py().import("paddle_sot_rs.jit")?;
+        Ok(jit.call_method1("concrete_program_of", (slf,))?.unbind())
+    }
+
     /// The original callable, by the name Paddle uses.
     #[getter]
     fn dygraph_function(&self, py: Python<'_>) -> Py<PyAny> {
@@ -143,6 +159,23 @@ impl StaticFunction {
                 code: graph.code.as_ref().map(|code| code.py(py)),
             })
             .collect()
+    }
+
+    /// The function as one program for these arguments: (what the backend made, the statements).
+    #[pyo3(signature = (inputs, *args, **kwargs))]
+    fn export(
+        &self,
+        py: Python<'_>,
+        inputs: Vec<(String, Bound<'_, PyAny>, Vec<usize>)>,
+        args: &Bound<'_, PyTuple>,
+        kwargs: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<(Py<PyAny>, String)> {
+        let inputs = inputs
+            .into_iter()
+            .map(|(name, tensor, dims)| (name, Obj::from(tensor), dims))
+            .collect();
+        let exported = self.inner.export(py, inputs, args, kwargs)?;
+        Ok((exported.program.py(py), exported.ir))
     }
 
     /// Seconds one evaluation of the newest entry's guards takes, averaged over `times`.

@@ -10,6 +10,6 @@ pub use registry::{
     BackendRegistration, RegistryError,
 };
 pub use traits::{
-    CallResult, Captured, CompileRequest, CompiledGraph, GraphBackend, InferredOutput,
-    TraceSession, ValueHandle,
+    CallResult, Captured, CompileRequest, CompiledGraph, ExportInput, ExportRequest, GraphBackend,
+    InferredOutput, TraceSession, ValueHandle,
 };

@@ -115,6 +115,26 @@ pub struct CompileRequest {
     pub grad_enabled: bool,
 }
 
+/// A tensor argument of an exported function.
+pub struct ExportInput {
+    /// Its name in the program.
+    pub name: String,
+    /// The tensor seen at translation time.
+    pub tensor: Obj,
+    /// Dims that stay open.
+    pub dynamic: Vec<usize>,
+}
+
+/// A graph to export: other tensors than `inputs` are parameters, buffers and constants.
+pub struct ExportRequest {
+    /// The graph; its outputs are the tensors of the function's result, in order.
+    pub sir: StatementIr,
+    /// The trace it was captured with.
+    pub session: Box<dyn TraceSession>,
+    /// The arguments.
+    pub inputs: Vec<ExportInput>,
+}
+
 /// Something that runs a graph.
 pub trait CompiledGraph: Send + Sync {
     /// Runs it. `inputs` are the tensors of `sir.inputs` (layers left out), in
@@ -167,6 +187,17 @@ pub trait GraphBackend: DynClone + Send + Sync {
         py: Python<'_>,
         request: CompileRequest,
     ) -> Result<Box<dyn CompiledGraph>, BackendError>;
+
+    /// Turns what was traced into a program that can be saved.
+    ///
+    /// # Errors
+    /// When this backend, or this graph, cannot be exported.
+    fn export(&self, _py: Python<'_>, _request: ExportRequest) -> Result<Obj, BackendError> {
+        Err(BackendError::Refused(format!(
+            "the backend {:?} does not export",
+            self.name()
+        )))
+    }
 
     /// Fewest statements for which compiling pays; smaller graphs run call by call.
     fn min_graph_size(&self) -> usize {

@@ -13,6 +13,8 @@ mod replacement;
 mod runtime;
 mod tracing;
 mod view;
+#[cfg(Py_3_12)]
+mod words;
 
 #[cfg(not(Py_3_12))]
 #[path = "v311.rs"]

@@ -39,7 +39,7 @@ mod monitoring {
     use pyo3::sync::PyOnceLock;
     use pyo3::types::PyString;
 
-    use crate::frame::runtime::Words;
+    use crate::frame::words::Words;
 
     /// Tool ids that users can have; 6 and 7 serve `sys.setprofile` and `sys.settrace`.
     const USER_TOOLS: usize = 6;

@@ -1,6 +1,7 @@
 //! Capturing calls of Paddle's API.
 
 use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyFloat, PyInt};
 
 use crate::graph::Callee;
 use crate::obj::Obj;
@@ -89,6 +90,53 @@ fn verdict(t: &Tracer<'_>, function: &Bound<'_, PyAny>) -> PyResult<Verdict> {
     Ok(Verdict::Capture)
 }
 
+/// Most numbers of a constant that becomes part of a program.
+const LARGEST_CONSTANT: usize = 4096;
+
+/// Whether this is `to_tensor` of plain numbers: the same new tensor in every call.
+fn makes_constant(
+    t: &mut Tracer<'_>,
+    function: &Bound<'_, PyAny>,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> PyResult<bool> {
+    let to_tensor = t.py.import("paddle")?.getattr("to_tensor")?;
+    if !function.is(&to_tensor) {
+        return Ok(false);
+    }
+    let [data, rest @ ..] = args else {
+        return Ok(false);
+    };
+    let only_dtype = match (rest, &kwargs[..]) {
+        ([], []) | ([_], []) => true,
+        ([], [(name, _)]) => &**name == "dtype",
+        _ => false,
+    };
+    let mut left = LARGEST_CONSTANT;
+    Ok(only_dtype && is_plain_data(t, *data, &mut left, 0))
+}
+
+fn is_plain_data(t: &mut Tracer<'_>, id: VarId, left: &mut usize, depth: usize) -> bool {
+    t.realize(id);
+    let items = match t.kind(id) {
+        Kind::List(items) | Kind::Tuple(items, None) => items.clone(),
+        Kind::Const => {
+            let number = t.const_value(id).is_some_and(|value| {
+                value.is_exact_instance_of::<PyBool>()
+                    || value.is_exact_instance_of::<PyInt>()
+                    || value.is_exact_instance_of::<PyFloat>()
+            });
+            *left = left.saturating_sub(1);
+            return number && *left > 0;
+        }
+        _ => return false,
+    };
+    depth < 8
+        && items
+            .into_iter()
+            .all(|item| is_plain_data(t, item, left, depth + 1))
+}
+
 /// Whether `function` is Paddle's (or marked `allow_in_graph`); if so the call becomes a statement.
 /// `None`: not ours, inline it.
 pub fn try_call(
@@ -105,6 +153,7 @@ pub fn try_call(
     }
     match verdict(t, &object)? {
         Verdict::NotOurs => return Ok(None),
+        Verdict::Refuse(_) if makes_constant(t, &object, args, kwargs)? => {}
         Verdict::Refuse(why) => {
             return t.stop(BreakKind::UnsupportedCall, why);
         }

@@ -36,6 +36,14 @@ pub fn call(t: &mut Tracer<'_>, callee: VarId, args: &[VarId], kwargs: &Kwargs) 
             call(t, function, &all, &merged)
         }
         Kind::Layer(_) => layers::call(t, callee, args, kwargs),
+        Kind::Object(_) | Kind::Opaque if is_translated(t, callee) => {
+            t.guard_identity(callee);
+            let Some(wrapped) = t.value(callee) else {
+                return t.unsupported("a translated function without a value");
+            };
+            let wrapped = t.constant(&wrapped.getattr("__wrapped__")?);
+            call(t, wrapped, args, kwargs)
+        }
         Kind::Object(_) => {
             let bound = attributes::get_special(t, callee, "__call__")?;
             call(t, bound, args, kwargs)
@@ -98,6 +106,17 @@ fn looks_at_frames(t: &mut Tracer<'_>, callee: VarId, bare: bool) -> bool {
         .any(|name| named("builtins", name))
         || bare && (named("builtins", "vars") || named("builtins", "dir"))
         || named("sys", "_getframe")
+}
+
+/// Whether this is what `to_static` answers with: inside of another translation the function itself is meant.
+fn is_translated(t: &mut Tracer<'_>, callee: VarId) -> bool {
+    t.type_of(callee).is_some_and(|class| {
+        let named = |name: &str, wanted: &str| {
+            let found = class.getattr(name);
+            found.is_ok_and(|found| found.eq(wanted).unwrap_or(false))
+        };
+        named("__name__", "StaticFunction") && named("__module__", "paddle_sot_rs._core")
+    })
 }
 
 fn in_module(t: &Tracer<'_>, callee: VarId, name: &str) -> bool {

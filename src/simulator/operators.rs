@@ -111,8 +111,13 @@ pub fn binary(t: &mut Tracer<'_>, op: BinOp, inplace: bool, a: VarId, b: VarId) 
         _ => false,
     };
     let unknown = matches!(left, Kind::Int(_)) || matches!(right, Kind::Int(_));
-    if unknown && matches!(op, BinOp::Add | BinOp::Sub | BinOp::Mul) && number(t, a) && number(t, b)
-    {
+    // A divisor known to be positive: no exception, and graphs round as Python does.
+    let divides = matches!(op, BinOp::FloorDiv | BinOp::Rem)
+        && t.const_value(b)
+            .and_then(|value| value.extract::<i64>().ok())
+            .is_some_and(|value| value > 0);
+    let total = divides || matches!(op, BinOp::Add | BinOp::Sub | BinOp::Mul);
+    if unknown && total && number(t, a) && number(t, b) {
         return Ok(t.add(Kind::Int(IntVar::Made(op, a, b))));
     }
     // Folding works on copies.

@@ -87,7 +87,7 @@ pub fn to_arg(t: &mut Tracer<'_>, value: VarId) -> Step<Arg> {
     Ok(match t.kind(value).clone() {
         Kind::Tensor(tensor) => Arg::Symbol(tensor.symbol),
         Kind::SymNumber(symbol) => Arg::Symbol(symbol),
-        Kind::Int(IntVar::Dim(symbol, dim)) => Arg::Symbol(dim_statement(t, symbol, dim)?),
+        Kind::Int(number) if depends_on_dims(t, value) => Arg::Symbol(number_statement(t, number)?),
         Kind::Const | Kind::Class | Kind::Callable | Kind::Module => match t.value(value) {
             Some(value) => Arg::Const(Obj::from(value)),
             None => return t.unsupported("a constant without a value"),
@@ -125,6 +125,39 @@ pub fn to_arg(t: &mut Tracer<'_>, value: VarId) -> Step<Arg> {
             );
         }
     })
+}
+
+/// Whether a number is made of dims and constants only: then the graph can make it too.
+fn depends_on_dims(t: &mut Tracer<'_>, id: VarId) -> bool {
+    match *t.kind(id) {
+        Kind::Const | Kind::Int(IntVar::Dim(..)) => true,
+        Kind::Int(IntVar::Made(_, a, b)) => depends_on_dims(t, a) && depends_on_dims(t, b),
+        _ => false,
+    }
+}
+
+/// A number made of dims, as one of the graph.
+fn number_statement(t: &mut Tracer<'_>, number: IntVar) -> Step<SymbolId> {
+    let (op, a, b) = match number {
+        IntVar::Dim(symbol, dim) => return dim_statement(t, symbol, dim),
+        IntVar::Made(op, a, b) => (op, a, b),
+        IntVar::Given => return t.unsupported("a number from outside of the graph"),
+    };
+    let given = [to_arg(t, a)?, to_arg(t, b)?];
+    let (name, given) = match given {
+        [Arg::Const(a), b] => (format!("__r{}__", op.stem()), [b, Arg::Const(a)]),
+        given => (format!("__{}__", op.stem()), given),
+    };
+    let loc = t.loc();
+    let callee = Callee::Method(Arc::from(name));
+    let given = Vec::from(given);
+    match t
+        .graph
+        .call(t.py, callee, given, Vec::new(), loc, &mut |_| None)?
+    {
+        Arg::Symbol(symbol) => Ok(symbol),
+        _ => t.unsupported("a number that is not a tensor"),
+    }
 }
 
 /// A dim as a number of the graph.

@@ -26,6 +26,7 @@ use super::arguments::{addresses, Parameters};
 use super::callable::{CalleeFunction, ResumeFunction};
 use super::callees::Listener;
 use super::choice::BackendChoice;
+use super::declared::DynamicTensors;
 use super::pipeline;
 use super::totals;
 
@@ -130,7 +131,10 @@ pub struct Translated {
     pub reasons: Mutex<Vec<Break>>,
     /// Whether it is called with bound arguments.
     is_callee: bool,
-    parameters: Parameters,
+    /// Checks the arguments of calls that no translation is ready for against the user's input
+    /// specification; the answer is a list of (tensor, dynamic dims).
+    specification: Option<Obj>,
+    pub(super) parameters: Parameters,
     closure: Option<Obj>,
     location: SourceLoc,
     entries: Mutex<Arc<Vec<Arc<Entry>>>>,
@@ -143,6 +147,18 @@ thread_local! {
 }
 
 static TURN: Mutex<()> = Mutex::new(());
+
+/// The program that Paddle appends operators to is one per process: one translation at a time.
+/// Waiting gives up the GIL.
+pub(super) fn exclusively<T>(py: Python<'_>, translate: impl FnOnce() -> T) -> T {
+    let _turn = TURN
+        .lock_py_attached(py)
+        .unwrap_or_else(PoisonError::into_inner);
+    TRANSLATING.set(true);
+    let answer = translate();
+    TRANSLATING.set(false);
+    answer
+}
 
 /// Failed attempts on one function before it is left alone.
 const MAX_FAILURES: usize = 3;
@@ -180,6 +196,7 @@ impl Translated {
             receiver: receiver.map(Obj::from),
             origin: None,
             is_callee: false,
+            specification: None,
             shared,
             dims: Mutex::default(),
             ints: Mutex::default(),
@@ -188,6 +205,30 @@ impl Translated {
             failures: AtomicUsize::new(0),
             gave_up: AtomicBool::new(false),
         })
+    }
+
+    /// The same, with a callable that checks arguments against an input specification.
+    pub fn with_specification(mut self, specification: Option<Obj>) -> Self {
+        self.specification = specification;
+        self
+    }
+
+    /// Tensors of this call that the input specification leaves dims of open.
+    fn declared(
+        &self,
+        py: Python<'_>,
+        args: &Bound<'_, PyTuple>,
+        kwargs: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<DynamicTensors> {
+        let Some(specification) = &self.specification else {
+            return Ok(DynamicTensors::default());
+        };
+        let declared = specification.bind(py).call1((args, kwargs))?;
+        let declared: Vec<(Bound<'_, PyAny>, Vec<usize>)> = declared.extract()?;
+        Ok(declared
+            .into_iter()
+            .map(|(tensor, dims)| (tensor.as_ptr() as usize, dims))
+            .collect())
     }
 
     /// Prepares a function that a native part calls.
@@ -338,10 +379,11 @@ impl Translated {
                 Err(index) => failed = failed.or_else(|| Some((entry.clone(), index))),
             }
         }
+        let wanted = self.declared(py, args, kwargs)?;
         if self.gave_up.load(Ordering::Relaxed) {
             return self.native(py, args, kwargs);
         }
-        self.miss(py, &bound, failed, args, kwargs)
+        self.miss(py, &bound, failed, &wanted, args, kwargs)
     }
 
     fn miss(
@@ -349,6 +391,7 @@ impl Translated {
         py: Python<'_>,
         bound: &[Bound<'_, PyAny>],
         failed: Option<(Arc<Entry>, usize)>,
+        wanted: &DynamicTensors,
         args: &Bound<'_, PyTuple>,
         kwargs: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Next> {
@@ -370,17 +413,7 @@ impl Translated {
             log::warn!(target: "paddle_sot_rs.recompiles", "{} has {MAX_ENTRIES} translations; from now on it runs as it is", self.location);
             return self.native(py, args, kwargs);
         }
-        let translated = {
-            // The program that Paddle appends operators to is one per process: one translation at a
-            // time. Waiting gives up the GIL.
-            let _turn = TURN
-                .lock_py_attached(py)
-                .unwrap_or_else(PoisonError::into_inner);
-            TRANSLATING.set(true);
-            let translated = pipeline::translate(py, self, bound);
-            TRANSLATING.set(false);
-            translated
-        };
+        let translated = exclusively(py, || pipeline::translate(py, self, bound, wanted));
         match translated {
             Ok(entry) => {
                 if self.is_callee && entry.graph.is_none() {
@@ -420,16 +453,21 @@ impl Translated {
             }
             Err(reason) => {
                 if self.shared.options.full_graph {
-                    let mut reasons = std::mem::take(&mut *lock(&self.reasons));
-                    if reasons.is_empty() {
-                        reasons.push(reason);
-                    }
-                    return Err(graph_break_error(py, &reasons));
+                    return Err(self.refusal(py, reason));
                 }
                 self.fall_back(reason);
                 self.native(py, args, kwargs)
             }
         }
+    }
+
+    /// The error of a function that must be one graph and is not.
+    pub(super) fn refusal(&self, py: Python<'_>, reason: Break) -> PyErr {
+        let mut reasons = std::mem::take(&mut *lock(&self.reasons));
+        if reasons.is_empty() {
+            reasons.push(reason);
+        }
+        graph_break_error(py, &reasons)
     }
 
     /// A callee without tensor operations: after a few, its frames are not looked at any more.

@@ -4,11 +4,14 @@ mod arguments;
 mod callable;
 mod callees;
 mod choice;
+mod declared;
+mod export;
 mod function;
 mod pipeline;
 mod totals;
 
 pub use callable::{CalleeFunction, ResumeFunction};
 pub use choice::{BackendChoice, Configured};
+pub use export::Exported;
 pub use function::{CompileOptions, Entry, GraphInfo, Shared, Translated};
 pub use totals::{register, reset_all, totals};

@@ -25,6 +25,7 @@ use crate::variables::Kind;
 
 use super::callable::ResumeFunction;
 use super::choice::Configured;
+use super::declared::{Declared, DynamicTensors};
 use super::function::{lock, Entry, GraphInfo, Translated};
 
 /// Parts of a translation that succeeded.
@@ -44,16 +45,11 @@ impl From<BackendError> for Break {
     }
 }
 
-/// Translates the frame of a call with these bound arguments.
-///
-/// # Errors
-/// A [`Break`] when the frame must run natively.
-pub fn translate(
+/// The state translations depend on, and the backend.
+pub(super) fn prepare(
     py: Python<'_>,
     of: &Translated,
-    bound: &[Bound<'_, PyAny>],
-) -> Result<Entry, Break> {
-    lock(&of.shared.stats).translations += 1;
+) -> Result<(GlobalState, Arc<Configured>), Break> {
     let state = GlobalState::capture(py)?;
     if !state.is_dynamic() {
         return Err(Break::new(
@@ -75,6 +71,21 @@ pub fn translate(
             format!("the backend {:?} was replaced: {err}", choice.name()),
         )
     })?;
+    Ok((state, backend))
+}
+
+/// Translates the frame of a call with these bound arguments.
+///
+/// # Errors
+/// A [`Break`] when the frame must run natively.
+pub fn translate(
+    py: Python<'_>,
+    of: &Translated,
+    bound: &[Bound<'_, PyAny>],
+    wanted: &DynamicTensors,
+) -> Result<Entry, Break> {
+    lock(&of.shared.stats).translations += 1;
+    let (state, backend) = prepare(py, of)?;
     let mut varies = Varies::default();
     let mut traced = trace(py, of, bound, &state, &backend, &varies)?;
     if of.shared.options.dynamic {
@@ -90,13 +101,22 @@ pub fn translate(
                 _ => varies.ints.clear(),
             }
         }
-        varies.dims = learn_dims(of, &traced.guards);
-        if !varies.dims.is_empty() {
-            // A dynamic graph that breaks, or cannot be traced, is no better than another static one.
-            match trace(py, of, bound, &state, &backend, &varies) {
-                Ok(attempt) if attempt.reason.is_none() => traced = attempt,
-                _ => {}
+    }
+    let declared = Declared::of(py, &traced.inputs, wanted)?;
+    varies.dims = learn_dims(of, &traced.guards, &declared);
+    if !varies.dims.is_empty() {
+        // A dynamic graph that breaks, or cannot be traced, is no better than another static one.
+        let attempt = trace(py, of, bound, &state, &backend, &varies);
+        let refused = match attempt {
+            Ok(attempt) if attempt.reason.is_none() => {
+                traced = attempt;
+                None
             }
+            Ok(attempt) => attempt.reason,
+            Err(reason) => Some(reason),
+        };
+        if let (Some(reason), false) = (refused, declared.dynamic.is_empty()) {
+            log::warn!(target: "paddle_sot_rs.recompiles", "{}: dims that were declared dynamic are traced static: {reason}", of.location());
         }
     }
     if let Some(reason) = &traced.reason {
@@ -113,8 +133,8 @@ pub fn translate(
 
 /// What differs between calls.
 #[derive(Default)]
-struct Varies {
-    dims: FxHashMap<TrackerRef, Vec<usize>>,
+pub(super) struct Varies {
+    pub(super) dims: FxHashMap<TrackerRef, Vec<usize>>,
     ints: FxHashSet<TrackerRef>,
 }
 
@@ -139,8 +159,13 @@ fn learn_ints(py: Python<'_>, of: &Translated, guards: &GuardSet) -> FxHashSet<T
     dynamic
 }
 
-/// Dims that differ from those of earlier translations, by tracker.
-fn learn_dims(of: &Translated, guards: &GuardSet) -> FxHashMap<TrackerRef, Vec<usize>> {
+/// Dims that differ from those of earlier translations or were declared dynamic, by tracker.
+pub(super) fn learn_dims(
+    of: &Translated,
+    guards: &GuardSet,
+    declared: &Declared,
+) -> FxHashMap<TrackerRef, Vec<usize>> {
+    let learns = of.shared.options.dynamic;
     let mut known = lock(&of.dims);
     let mut dynamic = FxHashMap::default();
     for guard in guards.iter() {
@@ -152,12 +177,17 @@ fn learn_dims(of: &Translated, guards: &GuardSet) -> FxHashMap<TrackerRef, Vec<u
             .or_insert_with(|| tensor.dims.to_vec());
         if seen.len() != tensor.dims.len() {
             *seen = tensor.dims.to_vec();
-            continue;
         }
-        for (seen, now) in seen.iter_mut().zip(&tensor.dims) {
+        let is_static = |dim| declared.is_static(&guard.tracker, dim);
+        for (dim, (seen, now)) in seen.iter_mut().zip(&tensor.dims).enumerate() {
             // 0 and 1 broadcast and are special everywhere: they stay static.
             let special = matches!(now, Some(0 | 1));
-            if *seen != *now && !special {
+            if learns && *seen != *now && !special && !is_static(dim) {
+                *seen = None;
+            }
+        }
+        for &dim in declared.dynamic.get(&guard.tracker).into_iter().flatten() {
+            if let Some(seen) = seen.get_mut(dim) {
                 *seen = None;
             }
         }
@@ -171,14 +201,24 @@ fn learn_dims(of: &Translated, guards: &GuardSet) -> FxHashMap<TrackerRef, Vec<u
     dynamic
 }
 
-fn trace(
-    py: Python<'_>,
+/// A simulated frame.
+pub(super) struct Simulated<'py> {
+    pub(super) tracer: Tracer<'py>,
+    pub(super) outcome: Outcome,
+    code: Arc<Code>,
+    code_object: Obj,
+    globals: Obj,
+}
+
+/// Simulates the frame of a call with these bound arguments.
+pub(super) fn simulate<'py>(
+    py: Python<'py>,
     of: &Translated,
     bound: &[Bound<'_, PyAny>],
     state: &GlobalState,
     chosen: &Configured,
     varies: &Varies,
-) -> Result<Traced, Break> {
+) -> Result<Simulated<'py>, Break> {
     let options = &of.shared.options;
     let function = of.function.bind(py);
     let code_object = Obj::from(function.getattr("__code__")?);
@@ -215,14 +255,38 @@ fn trace(
         &OpcodeExecutor
     };
     let Simulation { outcome, reasons } = simulator.simulate(&mut tracer, &mut frame)?;
-    let reason = match &outcome {
-        Outcome::Break(at) => Some(at.reason.clone()),
-        Outcome::Return(_) => None,
-    };
     if let (Outcome::Break(at), true) = (&outcome, options.full_graph) {
         *lock(&of.reasons) = reasons;
         return Err(at.reason.clone());
     }
+    Ok(Simulated {
+        tracer,
+        outcome,
+        code,
+        code_object,
+        globals,
+    })
+}
+
+fn trace(
+    py: Python<'_>,
+    of: &Translated,
+    bound: &[Bound<'_, PyAny>],
+    state: &GlobalState,
+    chosen: &Configured,
+    varies: &Varies,
+) -> Result<Traced, Break> {
+    let Simulated {
+        mut tracer,
+        outcome,
+        code,
+        code_object,
+        globals,
+    } = simulate(py, of, bound, state, chosen, varies)?;
+    let reason = match &outcome {
+        Outcome::Break(at) => Some(at.reason.clone()),
+        Outcome::Return(_) => None,
+    };
     let (original, origin) = of
         .origin
         .clone()

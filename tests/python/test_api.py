@@ -69,7 +69,7 @@ def test_a_translated_function_can_be_pickled():
     [
         ({"backend": "nope"}, ValueError, "unknown backend 'nope'; known: eager, paddle"),
         ({"backend": 3}, TypeError, "backend"),
-        ({"input_spec": []}, NotImplementedError, "input_spec"),
+        ({"input_spec": 3}, TypeError, "input_spec"),
         ({"capture_control_flow": True}, NotImplementedError, "capture_control_flow"),
         ({"options": {"x": 1}}, ValueError, "options"),
         ({"options": 3}, TypeError, "options"),
@@ -334,3 +334,17 @@ def test_reset_while_the_function_runs():
 def test_counters_of_what_was_not_translated(ask):
     with pytest.raises(TypeError, match="fn: expected something that to_static returned, got function"):
         ask(double)
+
+
+def test_a_translated_function_inside_of_another_is_one_graph():
+    inner = sot.to_static(lambda x: x * 2)
+    net = sot.to_static(paddle.nn.Linear(3, 3))
+
+    def outer(x):
+        return net(inner(x)) + inner(net.forward(x))
+
+    static = sot.to_static(outer, min_graph_size=0)
+    x = paddle.rand([2, 3])
+    np.testing.assert_array_equal(static(x).numpy(), outer(x).numpy())
+    stats = sot.stats(static)
+    assert (stats.graphs, stats.graph_breaks) == (1, [])

@@ -148,6 +148,17 @@ class Window:
 _NO_WORK = frozenset(("pd_op.data", "pd_op.full", "pd_op.full_int_array", "builtin.combine", "builtin.split"))
 
 
+_CONSTANT_DTYPES = ("bool", "int32", "int64", "float32")
+
+
+def _constant(data, dtype=None):
+    # Static mode rounds numbers to the default dtype first; eager mode decides what they are.
+    array = paddle.to_tensor(data, dtype).numpy()
+    if array.dtype not in _CONSTANT_DTYPES:
+        raise TypeError(f"a constant of dtype {array.dtype}")
+    return array
+
+
 class Trace:
     """One program under construction."""
 
@@ -187,6 +198,8 @@ class Trace:
     def call(self, function, args, kwargs, is_layer, grad):
         """Traces one call; the answer is (result, tensors met for the first time)."""
         self.fresh = []
+        if function is paddle.to_tensor:
+            function, args, kwargs = paddle.assign, [_constant(*args, **kwargs)], {}
         window = Window(self.program, self.startup, self.cast)
         if is_layer:
             framework.global_var._in_to_static_mode_ = True

@@ -19,7 +19,11 @@ pub fn bridge(py: Python<'_>) -> PyResult<&Bound<'_, PyModule>> {
         load(backward, file, c"paddle_sot_rs._backward")?;
         let bridge = include_str!("bridge.py");
         let file = c"paddle_sot_rs/backends/bridge.py";
-        load(bridge, file, c"paddle_sot_rs._bridge").map(Bound::unbind)
+        let module = load(bridge, file, c"paddle_sot_rs._bridge")?;
+        let export = include_str!("export.py");
+        let file = c"paddle_sot_rs/backends/export.py";
+        load(export, file, c"paddle_sot_rs._export")?;
+        Ok::<_, PyErr>(module.unbind())
     })?;
     Ok(module.bind(py))
 }

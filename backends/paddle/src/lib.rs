@@ -11,9 +11,11 @@ mod trace;
 use std::sync::Arc;
 
 use paddle_sot::backend::{
-    BackendError, BackendRegistration, CompileRequest, CompiledGraph, GraphBackend, TraceSession,
+    BackendError, BackendRegistration, CompileRequest, CompiledGraph, ExportRequest, GraphBackend,
+    TraceSession,
 };
 use paddle_sot::graph::Callee;
+use paddle_sot::obj::Obj;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -59,17 +61,40 @@ impl GraphBackend for PaddleBackend {
             grad_enabled,
             ..
         } = request;
-        let session = session
-            .into_any()
-            .downcast::<trace::PaddleTrace>()
-            .map_err(|_| BackendError::Compile("the graph was traced by another backend".into()))?;
+        let session = own(session)?;
         graph::PaddleGraph::compile(py, Arc::clone(&sir), &session, grad_enabled)
             .map(|graph| Box::new(graph) as Box<dyn CompiledGraph>)
+    }
+
+    fn export(&self, py: Python<'_>, request: ExportRequest) -> Result<Obj, BackendError> {
+        let session = own(request.session)?;
+        let inputs: Vec<_> = request
+            .inputs
+            .iter()
+            .map(|input| (&input.name, input.tensor.bind(py), &input.dynamic))
+            .collect();
+        let outputs = request
+            .sir
+            .outputs
+            .iter()
+            .map(|symbol| session.value(py, *symbol))
+            .collect::<Result<Vec<_>, _>>()?;
+        bridge::bridge(py)?;
+        let export = py.import("paddle_sot_rs._export")?;
+        let given = (session.trace.bind(py), inputs, outputs);
+        Ok(Obj::from(export.call_method1("export_program", given)?))
     }
 
     fn min_graph_size(&self) -> usize {
         MIN_GRAPH_SIZE
     }
+}
+
+fn own(session: Box<dyn TraceSession>) -> Result<Box<trace::PaddleTrace>, BackendError> {
+    session
+        .into_any()
+        .downcast::<trace::PaddleTrace>()
+        .map_err(|_| BackendError::Compile("the graph was traced by another backend".into()))
 }
 
 inventory::submit! {

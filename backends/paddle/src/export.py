@@ -1,0 +1,94 @@
+"""A traced program as one that can be saved: named inputs, parameters by name."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import paddle
+from paddle import _C_ops
+from paddle.base import core
+from paddle.base.libpaddle import pir
+from paddle.pir import core as pir_core
+from paddle_sot_rs._bridge import Window
+
+
+@dataclass
+class ConcreteProgram:
+    """A captured function as one static program.
+
+    Attributes:
+        main_program: the `paddle.static.Program`.
+        inputs: Values of its inputs, in order.
+        outputs: Values of its outputs, in order.
+        parameters: (tensors, Values) of parameters, buffers and other tensors from outside.
+        startup_program: declares the parameters.
+        code: the statements, as text.
+    """
+
+    main_program: Any
+    inputs: list[Any]
+    outputs: list[Any]
+    parameters: tuple[list[Any], list[Any]]
+    startup_program: Any
+    code: str = ""
+
+
+def _initial(meta, block):
+    # Only declares the parameter: its value is that of the tensor.
+    return _C_ops.full(list(meta.shape), 0.0, meta.dtype, core.Place())
+
+
+def _parameter(tensor, taken):
+    name = tensor.name
+    while not name or name in taken:
+        name = paddle.utils.unique_name.generate("sot_tensor")
+    taken.add(name)
+    value = pir_core.create_parameter(
+        tensor.dtype, list(tensor.shape), name=name, initializer=_initial, trainable=not tensor.stop_gradient
+    )
+    return value
+
+
+def export_program(trace, inputs, outputs):
+    """`inputs` lists (name, tensor, open dims) of the arguments, `outputs` the Values of the result."""
+    program, block = trace.program, trace.block
+    known = {id(tensor): value for tensor, value in trace.external.values()}
+    result = list(outputs)
+
+    def replace(old, new):
+        old.replace_all_uses_with(new)
+        for at, value in enumerate(result):
+            if value.is_same(old):
+                result[at] = new
+        block.remove_op(old.get_defining_op())
+
+    window = Window(program, trace.startup, trace.cast)
+    try:
+        values = []
+        # Each goes to the start of the program: the last one first.
+        for name, tensor, dims in reversed(inputs):
+            pir.reset_insertion_point_to_start()
+            shape = [-1 if dim in dims else size for dim, size in enumerate(tensor.shape)]
+            value = _C_ops.data(name, shape, tensor.dtype, core.Place())
+            value.stop_gradient = tensor.stop_gradient
+            if (old := known.pop(id(tensor), None)) is not None:
+                replace(old, value)
+            values.insert(0, value)
+        tensors, parameters = [], []
+        taken = {name for name, _, _ in inputs}
+        for tensor, old in list(trace.external.values()):
+            if id(tensor) not in known:
+                continue
+            value = _parameter(tensor, taken)
+            replace(old, value)
+            tensors.append(tensor)
+            parameters.append(value)
+        # An argument or parameter that is returned as it is needs an operation to be an output.
+        pir.set_insertion_point_to_block_end(block)
+        given = [*values, *parameters]
+        for at, value in enumerate(result):
+            if any(value.is_same(other) for other in (*given, *result[:at])):
+                result[at] = _C_ops.assign(value)
+        trace.external.clear()
+        return ConcreteProgram(program, values, result, (tensors, parameters), trace.startup)
+    finally:
+        window.close()

@@ -1,0 +1,51 @@
+"""`python -m paddle_sot_rs COMMAND ...`"""
+
+from __future__ import annotations
+
+import os
+import runpy
+import sys
+from collections.abc import Callable
+
+USAGE = "usage: python -m paddle_sot_rs COMMAND ...\n\ncommands:\n"
+
+
+def run(arguments: list[str]) -> int:
+    """run SCRIPT [ARGS]: runs a script whose paddle.jit.to_static is this engine's (also: run -m MODULE [ARGS])"""
+    as_module = arguments[:1] == ["-m"]
+    arguments = arguments[as_module:]
+    if not arguments:
+        print("run: name the script to run", file=sys.stderr)
+        return 2
+    from . import patch_paddle
+
+    patch_paddle()
+    sys.argv = arguments
+    if as_module:
+        sys.path.insert(0, os.getcwd())
+        runpy.run_module(arguments[0], run_name="__main__", alter_sys=True)
+        return 0
+    if not os.path.exists(arguments[0]):
+        print(f"run: no such script: {arguments[0]}", file=sys.stderr)
+        return 2
+    sys.path.insert(0, os.path.dirname(os.path.abspath(arguments[0])))
+    runpy.run_path(arguments[0], run_name="__main__")
+    return 0
+
+
+COMMANDS: dict[str, Callable[[list[str]], int]] = {"run": run}
+
+
+def main(arguments: list[str]) -> int:
+    """Runs one command; the answer is the exit code."""
+    if not arguments or arguments[0] not in COMMANDS:
+        lines = "".join(f"  {command.__doc__}\n" for command in COMMANDS.values())
+        if arguments and arguments[0] not in ("-h", "--help"):
+            print(f"no such command: {arguments[0]}", file=sys.stderr)
+        print(USAGE + lines, end="", file=sys.stderr)
+        return 0 if arguments and arguments[0] in ("-h", "--help") else 2
+    return COMMANDS[arguments[0]](arguments[1:])
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

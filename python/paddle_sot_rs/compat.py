@@ -1,0 +1,93 @@
+"""Existing programs on this engine: `patch_paddle`."""
+
+from __future__ import annotations
+
+import logging
+from types import TracebackType
+from typing import Any
+
+import paddle
+from paddle.nn import Layer
+
+from . import _core, api, jit
+
+_log = logging.getLogger("paddle_sot_rs.compat")
+_paddle_to_static = paddle.jit.to_static
+_paddle_save = paddle.jit.save
+
+
+def _to_static(
+    function: Any = None, input_spec: Any = None, build_strategy: Any = None, backend: Any = None, **kwargs: Any
+) -> Any:
+    """`paddle.jit.to_static` on this engine; takes what Paddle's takes."""
+    if kwargs.get("property"):
+        return _paddle_to_static(function, input_spec, build_strategy, backend, **kwargs)
+    if build_strategy is not None:
+        _log.warning("to_static: build_strategy is not used by paddle_sot_rs")
+    # Paddle's full graph mode turns control flow on tensors into operators; here it breaks the graph.
+    return api.to_static(function, input_spec=input_spec)
+
+
+def _is_ours(target: Any) -> bool:
+    static = getattr(target, "__func__", target)
+    return isinstance(static, _core.StaticFunction)
+
+
+def _save(layer: Any, path: str, input_spec: Any = None, **configs: Any) -> None:
+    """`paddle.jit.save`; Layers and functions that this engine translates are saved by it."""
+    inner = layer._layers if isinstance(layer, paddle.DataParallel) else layer
+    names = ["forward", *dir(type(inner))] if isinstance(inner, Layer) else []
+    if _is_ours(inner) or any(_is_ours(getattr(inner, name, None)) for name in names):
+        if configs:
+            _log.warning("save: %s not used by paddle_sot_rs", ", ".join(sorted(configs)))
+        jit.save(inner, path, input_spec)
+    else:
+        _paddle_save(layer, path, input_spec, **configs)
+
+
+class Patch:
+    """What `patch_paddle` answers with: a context manager that undoes the patch, or call `undo`."""
+
+    def __init__(self) -> None:
+        self._before: list[tuple[Any, str, Any]] = []
+
+    def _set(self, owner: Any, name: str, value: Any) -> None:
+        self._before.append((owner, name, getattr(owner, name)))
+        setattr(owner, name, value)
+
+    def apply(self) -> None:
+        """Puts this engine behind `paddle.jit`; does nothing when it is there already."""
+        if self._before:
+            return
+        # Not in `paddle.jit.api`: Paddle's own `save` uses Paddle's own `to_static`.
+        self._set(paddle.jit, "to_static", _to_static)
+        self._set(paddle.jit, "save", _save)
+
+    def undo(self) -> None:
+        """Puts back what was there before."""
+        while self._before:
+            owner, name, value = self._before.pop()
+            setattr(owner, name, value)
+
+    def __enter__(self) -> Patch:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.undo()
+
+
+def patch_paddle() -> Patch:
+    """Makes `paddle.jit.to_static` and `paddle.jit.save` of existing programs use this engine.
+
+    Use it as a function, or as a context manager that puts Paddle's own back. Functions that were decorated
+    before, and names imported by `from paddle.jit import to_static` before, are not changed. Where a program asks
+    for `full_graph=True`, control flow on tensors breaks the graph instead of becoming operators.
+
+    Returns:
+        A context manager with `undo()`.
+    """
+    patch = Patch()
+    patch.apply()
+    return patch

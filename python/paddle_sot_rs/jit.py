@@ -1,0 +1,183 @@
+"""Export: files that `paddle.jit.load` and `paddle.inference` read."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import shutil
+import tempfile
+from collections.abc import Callable
+from typing import Any
+
+import paddle
+from paddle.base import core, framework
+from paddle.nn import Layer
+
+from . import _core
+from .api import plain_settings
+from .specification import Examples, Specification
+
+
+def concrete_program(function: Callable[..., Any], input_spec: Any, names_of: Callable[..., Any] | None = None) -> Any:
+    """Captures `function` as one program; it does not run.
+
+    Args:
+        function: a Python function.
+        input_spec: a list with an `InputSpec` (or Tensor, or nested lists and dicts of them, or another value)
+            per positional parameter; dims of None stay open.
+        names_of: the function whose parameters name the inputs. Default: `function`.
+
+    Returns:
+        An object with `main_program`, `inputs`, `outputs`, `parameters`, and `code`: the statements as text.
+
+    Raises:
+        GraphBreakError: it is not one graph; every reason is listed.
+        TypeError, ValueError: `input_spec` does not fit.
+    """
+    specification = Specification(names_of or function, input_spec)
+    examples = Examples(specification.entries)
+    static = _core.StaticFunction(function, plain_settings(full_graph=True))
+    program, code = static.export(examples.inputs, *examples.args)
+    program.code = code
+    return program
+
+
+def concrete_program_of(static: Any) -> Any:
+    """`concrete_program` of a translated function, for the `input_spec` it was given."""
+    spec = _own_spec(static)
+    if spec is None:
+        raise ValueError("concrete_program: give to_static an input_spec, or use paddle_sot_rs.save")
+    return concrete_program(static.__wrapped__, spec)
+
+
+def code_of(static: Any) -> str:
+    """The captured statements of a translated function."""
+    graphs = [graph.ir for graph in static.graphs()]
+    if not graphs and _own_spec(static) is not None:
+        return concrete_program_of(static).code
+    return "\n".join(graphs)
+
+
+def _caller(layer: Layer) -> Callable[..., Any]:
+    # Through the Layer itself: its hooks are part of what is exported.
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return layer(*args, **kwargs)
+
+    return call
+
+
+def _own_spec(target: Any) -> Any:
+    specification = getattr(target, "specification", None)
+    return None if specification is None else specification.input_spec
+
+
+def _plain(target: Any) -> Any:
+    """The Python function or bound method behind a translated one."""
+    receiver = getattr(target, "__self__", None)
+    static = getattr(target, "__func__", target)
+    if not isinstance(static, _core.StaticFunction):
+        return target
+    wrapped = static.__wrapped__
+    return wrapped if receiver is None else wrapped.__get__(receiver)
+
+
+def _targets(layer_or_fn: Any, input_spec: Any) -> list[tuple[str, Callable[..., Any], Any, Any]]:
+    """(suffix of the file, what to capture, whose parameters are meant, input_spec) of each program."""
+    if not isinstance(layer_or_fn, Layer):
+        function = _plain(layer_or_fn)
+        if not callable(function):
+            raise TypeError(f"layer_or_fn: expected a Layer or a function, got {type(layer_or_fn).__name__}")
+        spec = input_spec if input_spec is not None else _own_spec(layer_or_fn)
+        return [("", function, function, spec)]
+    layer = layer_or_fn._layers if isinstance(layer_or_fn, paddle.DataParallel) else layer_or_fn
+    by_method = input_spec if isinstance(input_spec, dict) else {"forward": input_spec}
+    unknown = [name for name in by_method if not callable(getattr(layer, name, None))]
+    if unknown:
+        raise ValueError(f"input_spec: {type(layer).__name__} has no method {unknown[0]!r}")
+    found = []
+    others = {
+        name
+        for kind in type(layer).__mro__
+        for name, value in vars(kind).items()
+        if isinstance(value, _core.StaticFunction)
+    }
+    for name in ["forward", *sorted((others | set(by_method)) - {"forward"})]:
+        method = getattr(layer, name)
+        spec = by_method.get(name)
+        spec = spec if spec is not None else _own_spec(getattr(method, "__func__", method))
+        captured = _caller(layer) if name == "forward" else _plain(method)
+        found.append(("" if name == "forward" else f".{name}", captured, _plain(method), spec))
+    return found
+
+
+def save(layer_or_fn: Any, path: str | os.PathLike[str], input_spec: Any = None) -> None:
+    """Saves a Layer or a function as files that `paddle.jit.load` and `paddle.inference` read.
+
+    Writes `path.json` (the program), `path.pdiparams` (parameters, buffers and other tensors from outside of the
+    function) and `path.pdiparams.info`. Further methods of a Layer that `to_static` decorates are saved as
+    `path.method.json`. A Layer is saved in the mode it is in: call `eval()` first for inference.
+
+    Args:
+        layer_or_fn: what to save; translated or not.
+        path: directory and prefix of the files.
+        input_spec: a list with an entry per positional argument: an `InputSpec`, an example Tensor, nested lists,
+            tuples and dicts of them, or any other value, which becomes part of the program. Dims of None stay open.
+            For several methods of a Layer: a dict from the method's name to such a list. Default: what
+            `to_static` was given.
+
+    Raises:
+        GraphBreakError: a program would need more than one graph; every reason is listed. Nothing is written.
+        TypeError, ValueError: an argument does not fit.
+    """
+    directory, prefix = os.path.split(os.fspath(path))
+    if not prefix:
+        raise ValueError(f"path: expected a directory and a prefix of file names, got {os.fspath(path)!r}")
+    programs = []
+    for suffix, captured, named, spec in _targets(layer_or_fn, input_spec):
+        if spec is None:
+            where = suffix[1:] or "forward"
+            raise ValueError(f"input_spec: missing for {where}; give a list of paddle.static.InputSpec or Tensors")
+        programs.append((suffix, concrete_program(captured, spec, named)))
+    directory = directory or "."
+    os.makedirs(directory, exist_ok=True)
+    temporary = tempfile.mkdtemp(prefix=f".{prefix}.", dir=directory)
+    try:
+        for suffix, program in programs:
+            _write(program, os.path.join(temporary, prefix + suffix))
+        _write_info(layer_or_fn, [program for _, program in programs], os.path.join(temporary, prefix))
+        for name in sorted(os.listdir(temporary)):
+            os.replace(os.path.join(temporary, name), os.path.join(directory, name))
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _write(program: Any, path: str) -> None:
+    scope = core.Scope()
+    for tensor, value in zip(*program.parameters, strict=True):
+        scope.var(value.name).get_tensor()._share_data_with(tensor.value().get_tensor())
+    with framework._dygraph_guard(None), paddle.static.scope_guard(scope):
+        paddle.static.save_inference_model(
+            path,
+            program.inputs,
+            program.outputs,
+            paddle.static.Executor(framework._current_expected_place()),
+            program=program.main_program,
+            skip_prune_program=True,
+        )
+
+
+def _write_info(layer: Any, programs: list[Any], path: str) -> None:
+    states = layer.state_dict() if isinstance(layer, Layer) else {}
+    structured = {id(tensor): name for name, tensor in states.items()}
+    info = {}
+    for program in programs:
+        for tensor, value in zip(*program.parameters, strict=True):
+            entry: dict[str, Any] = {"stop_gradient": tensor.stop_gradient}
+            if id(tensor) in structured:
+                entry["structured_name"] = structured[id(tensor)]
+            if hasattr(tensor, "trainable"):
+                entry["trainable"] = tensor.trainable
+            info[value.name] = entry
+    if info:
+        with open(path + ".pdiparams.info", "wb") as file:
+            pickle.dump(info, file, protocol=2)

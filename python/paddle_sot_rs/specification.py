@@ -1,0 +1,255 @@
+"""What the user says about arguments before a call: `InputSpec`, dynamic and static dims."""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import paddle
+from paddle.static import InputSpec
+
+_DYNAMIC = "__sot_dynamic_dims"
+_STATIC = "__sot_static_dims"
+
+
+class DynamicDims:
+    """In an annotation: these dims of a tensor argument are dynamic from the first call on.
+
+    `def f(x: Annotated[paddle.Tensor, DynamicDims(0)]): ...`
+
+    Args:
+        dims: dims, counted from 0.
+    """
+
+    __slots__ = ("dims",)
+
+    def __init__(self, *dims: int) -> None:
+        for dim in dims:
+            if not isinstance(dim, int) or dim < 0:
+                raise ValueError(f"dims: expected dims counted from 0, got {dim!r}")
+        self.dims = dims
+
+    def __repr__(self) -> str:
+        return f"DynamicDims({', '.join(map(str, self.dims))})"
+
+
+def _marked_dims(tensor: Any, dims: Any) -> tuple[int, ...]:
+    if not isinstance(tensor, paddle.Tensor):
+        raise TypeError(f"tensor: expected a Tensor, got {type(tensor).__name__}")
+    rank = len(tensor.shape)
+    if dims is None:
+        return tuple(range(rank))
+    dims = (dims,) if isinstance(dims, int) else tuple(dims)
+    for dim in dims:
+        if not isinstance(dim, int) or isinstance(dim, bool) or not -rank <= dim < rank:
+            raise ValueError(f"dims: expected dims of a tensor of rank {rank}, got {dim!r}")
+    return tuple(dim % rank for dim in dims)
+
+
+def mark_dynamic(tensor: Any, dims: int | list[int] | tuple[int, ...]) -> None:
+    """Traces these dims of `tensor` as dynamic (-1) from the first call on, instead of after a recompile.
+
+    Dims that are 0 or 1 stay static: they broadcast. Where a graph cannot be traced so, a warning says why
+    and it is traced with the dims it has.
+
+    Args:
+        tensor: an argument, or any tensor that translated functions use.
+        dims: a dim or several; negative ones count from the end.
+
+    Raises:
+        TypeError: `tensor` is not a Tensor.
+        ValueError: no such dim.
+    """
+    found = _marked_dims(tensor, dims)
+    setattr(tensor, _STATIC, tuple(dim for dim in getattr(tensor, _STATIC, ()) if dim not in found))
+    setattr(tensor, _DYNAMIC, tuple(sorted({*getattr(tensor, _DYNAMIC, ()), *found})))
+
+
+def mark_static(tensor: Any, dims: int | list[int] | tuple[int, ...] | None = None) -> None:
+    """Keeps these dims of `tensor` (default: all) from becoming dynamic when they change between calls.
+
+    Raises:
+        TypeError: `tensor` is not a Tensor.
+        ValueError: no such dim.
+    """
+    found = _marked_dims(tensor, dims)
+    setattr(tensor, _DYNAMIC, tuple(dim for dim in getattr(tensor, _DYNAMIC, ()) if dim not in found))
+    setattr(tensor, _STATIC, tuple(sorted({*getattr(tensor, _STATIC, ()), *found})))
+
+
+def is_open(dim: Any) -> bool:
+    """Whether a dim of an `InputSpec` is left open."""
+    return dim is None or dim == -1
+
+
+class Specification:
+    """The input specification of one function. Calling it checks arguments."""
+
+    def __init__(self, function: Callable[..., Any], input_spec: Any) -> None:
+        """
+        Args:
+            function: whose parameters are meant; a leading `self` is not one of them.
+            input_spec: a list or tuple with an entry per positional parameter, in order.
+
+        Raises:
+            TypeError, ValueError: `input_spec` does not fit.
+        """
+        self.signature = inspect.signature(function)
+        self.parameters = list(self.signature.parameters.values())
+        self.skips_self = bool(self.parameters) and self.parameters[0].name == "self"
+        if self.skips_self:
+            self.parameters = self.parameters[1:]
+        self.open = _annotated(function)
+        self.input_spec = input_spec
+        self.entries: list[tuple[str, Any]] = []
+        if input_spec is None:
+            return
+        if not isinstance(input_spec, list | tuple):
+            raise TypeError(f"input_spec: expected a list or tuple, got {type(input_spec).__name__}")
+        self.entries = list(zip(self._names(len(input_spec)), map(_normal, input_spec), strict=True))
+
+    def _names(self, count: int) -> list[str]:
+        names = []
+        for parameter in self.parameters:
+            if len(names) == count:
+                break
+            if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
+                names.append(parameter.name)
+            elif parameter.kind is parameter.VAR_POSITIONAL:
+                names += [f"{parameter.name}[{at}]" for at in range(count - len(names))]
+        if len(names) < count:
+            raise ValueError(f"input_spec: {count} entries, but the function takes {len(names)} positional arguments")
+        return names
+
+    def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> list[tuple[Any, list[int]]]:
+        """Checks the arguments of a call; the answer lists tensors with their open dims.
+
+        Raises:
+            TypeError: an argument has another structure or dtype than specified.
+            ValueError: it has another rank or shape.
+        """
+        try:
+            bound = self.signature.bind(*args, **(kwargs or {}))
+        except TypeError:
+            return []  # The call itself raises it.
+        bound.apply_defaults()
+        values: dict[str, Any] = {}
+        for name, value in bound.arguments.items():
+            if self.signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL:
+                values |= {f"{name}[{at}]": item for at, item in enumerate(value)}
+            values[name] = value
+        found: list[tuple[Any, list[int]]] = []
+        for name, spec in self.entries:
+            _check(name, spec, values.get(name), found)
+        for name, dims in self.open.items():
+            tensor = values.get(name)
+            if isinstance(tensor, paddle.Tensor):
+                found.append((tensor, [dim for dim in dims if dim < len(tensor.shape)]))
+        return found
+
+    @property
+    def says_something(self) -> bool:
+        """Whether there is anything to check or to declare."""
+        return bool(self.entries or self.open)
+
+
+def _annotated(function: Callable[..., Any]) -> dict[str, tuple[int, ...]]:
+    try:
+        hints = typing.get_type_hints(function, include_extras=True)
+    except Exception:  # Annotations are the user's: what cannot be evaluated declares nothing.
+        return {}
+    found = {}
+    for name, hint in hints.items():
+        for extra in getattr(hint, "__metadata__", ()):
+            if isinstance(extra, DynamicDims):
+                found[name] = extra.dims
+    return found
+
+
+def _normal(spec: Any) -> Any:
+    if isinstance(spec, paddle.Tensor):
+        return InputSpec.from_tensor(spec)
+    if isinstance(spec, list | tuple):
+        return [_normal(item) for item in spec]
+    if isinstance(spec, dict):
+        return {key: _normal(item) for key, item in spec.items()}
+    return spec
+
+
+def _check(path: str, spec: Any, value: Any, found: list[tuple[Any, list[int]]]) -> None:
+    if isinstance(spec, InputSpec):
+        _check_tensor(path, spec, value)
+        found.append((value, [at for at, dim in enumerate(spec.shape) if is_open(dim)]))
+    elif isinstance(spec, list):
+        if not isinstance(value, list | tuple) or len(value) != len(spec):
+            raise TypeError(f"argument {path}: input_spec says a list or tuple of {len(spec)}, got {_shown(value)}")
+        for at, (inner, item) in enumerate(zip(spec, value, strict=True)):
+            _check(f"{path}[{at}]", inner, item, found)
+    elif isinstance(spec, dict):
+        if not isinstance(value, dict) or set(value) != set(spec):
+            raise TypeError(f"argument {path}: input_spec says a dict with the keys {list(spec)}, got {_shown(value)}")
+        for key, inner in spec.items():
+            _check(f"{path}[{key!r}]", inner, value[key], found)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, dict):
+        return f"a dict with the keys {list(value)}"
+    if isinstance(value, list | tuple):
+        return f"a {type(value).__name__} of {len(value)}"
+    return f"a {type(value).__name__}"
+
+
+def _check_tensor(path: str, spec: InputSpec, value: Any) -> None:
+    shape = [None if is_open(dim) else dim for dim in spec.shape]
+    if not isinstance(value, paddle.Tensor):
+        raise TypeError(f"argument {path}: input_spec says a Tensor of shape {shape}, got {_shown(value)}")
+    if value.dtype != spec.dtype:
+        raise TypeError(f"argument {path}: input_spec says dtype {_name(spec.dtype)}, got {_name(value.dtype)}")
+    given = list(value.shape)
+    if len(given) != len(shape):
+        raise ValueError(
+            f"argument {path}: input_spec says rank {len(shape)} ({shape}), got rank {len(given)} ({given})"
+        )
+    if any(want is not None and want != size for want, size in zip(shape, given, strict=True)):
+        raise ValueError(f"argument {path}: input_spec says shape {shape}, got {given}")
+
+
+def _name(dtype: Any) -> str:
+    return str(dtype).rpartition(".")[2]
+
+
+_EXAMPLE_SIZES = (3, 5, 7, 11, 13, 17, 19, 23)
+
+
+class Examples:
+    """Arguments made from a specification: what a function is traced with when it is exported."""
+
+    def __init__(self, entries: list[tuple[str, Any]]) -> None:
+        """
+        Args:
+            entries: (parameter, spec) pairs.
+        """
+        self.inputs: list[tuple[str, Any, list[int]]] = []
+        self._sizes: Iterator[int] = iter(_EXAMPLE_SIZES * 64)
+        self._names: set[str] = set()
+        self.args = tuple(self._value(name, spec) for name, spec in entries)
+
+    def _value(self, path: str, spec: Any) -> Any:
+        if isinstance(spec, InputSpec):
+            shape = [next(self._sizes) if is_open(dim) else dim for dim in spec.shape]
+            tensor = paddle.zeros(shape, spec.dtype)
+            tensor.stop_gradient = spec.stop_gradient
+            name = base = spec.name or path.replace("[", "_").replace("]", "").replace("'", "")
+            while name in self._names:
+                name = f"{base}_{len(self._names)}"
+            self._names.add(name)
+            self.inputs.append((name, tensor, [at for at, dim in enumerate(spec.shape) if is_open(dim)]))
+            return tensor
+        if isinstance(spec, list):
+            return [self._value(f"{path}[{at}]", item) for at, item in enumerate(spec)]
+        if isinstance(spec, dict):
+            return {key: self._value(f"{path}[{key!r}]", item) for key, item in spec.items()}
+        return spec

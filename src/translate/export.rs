@@ -1,0 +1,160 @@
+//! Export: a function as one program with named inputs, instead of something that runs.
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+
+use crate::backend::{ExportInput, ExportRequest};
+use crate::graph::SymbolId;
+use crate::obj::Obj;
+use crate::reason::{Break, BreakKind};
+use crate::simulator::{Outcome, Tracer};
+use crate::variables::{Kind, VarId};
+
+use super::declared::{Declared, DynamicTensors};
+use super::function::{exclusively, Translated};
+use super::pipeline::{learn_dims, prepare, simulate, Simulated, Varies};
+
+/// A function as the backend exports it.
+pub struct Exported {
+    /// What the backend answered.
+    pub program: Obj,
+    /// The statements.
+    pub ir: String,
+}
+
+impl Translated {
+    /// Captures the function for these arguments as one program; it does not run. `inputs` are the tensors
+    /// among the arguments that the program takes: name, tensor, and the dims that stay open.
+    ///
+    /// # Errors
+    /// `GraphBreakError` when it is not one graph, `TypeError` when the arguments do not bind, and what
+    /// the backend says when it cannot export.
+    pub fn export(
+        &self,
+        py: Python<'_>,
+        inputs: Vec<(String, Obj, Vec<usize>)>,
+        args: &Bound<'_, PyTuple>,
+        kwargs: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Exported> {
+        let receiver = self.receiver.as_ref().map(|receiver| receiver.bind(py));
+        let Some(bound) = self.parameters.bind(py, receiver, args, kwargs)? else {
+            return Err(PyTypeError::new_err(
+                "export: the arguments do not fit the function's parameters",
+            ));
+        };
+        exclusively(py, || export(py, self, &bound, inputs))
+            .map_err(|reason| self.refusal(py, reason))
+    }
+}
+
+fn export(
+    py: Python<'_>,
+    of: &Translated,
+    bound: &[Bound<'_, PyAny>],
+    inputs: Vec<(String, Obj, Vec<usize>)>,
+) -> Result<Exported, Break> {
+    let (state, backend) = prepare(py, of)?;
+    let wanted: DynamicTensors = inputs
+        .iter()
+        .filter(|(_, _, dims)| !dims.is_empty())
+        .map(|(_, tensor, dims)| (tensor.as_ptr() as usize, dims.clone()))
+        .collect();
+    let mut varies = Varies::default();
+    let mut simulated = simulate(py, of, bound, &state, &backend, &varies)?;
+    let declared = Declared::of(py, &simulated.tracer.graph.inputs, &wanted)?;
+    varies.dims = learn_dims(of, &simulated.tracer.guards, &declared);
+    if !varies.dims.is_empty() {
+        simulated = simulate(py, of, bound, &state, &backend, &varies)?;
+    }
+    let Simulated {
+        mut tracer,
+        outcome,
+        ..
+    } = simulated;
+    let result = match outcome {
+        Outcome::Return(id) => id,
+        Outcome::Break(at) => return Err(at.reason),
+    };
+    let mut outputs = Vec::new();
+    flatten(&mut tracer, result, &mut outputs, 0)?;
+    if outputs.is_empty() {
+        return Err(Break::new(
+            BreakKind::UnsupportedOperation,
+            "the function returns no tensor",
+        ));
+    }
+    let (mut sir, graph_inputs, session) = tracer.graph.into_parts();
+    sir.inputs = graph_inputs.iter().map(|input| input.symbol).collect();
+    sir.outputs = outputs;
+    let ir = sir.to_string();
+    let inputs = inputs
+        .into_iter()
+        .map(|(name, tensor, dynamic)| ExportInput {
+            name,
+            tensor,
+            dynamic,
+        })
+        .collect();
+    let request = ExportRequest {
+        sir,
+        session,
+        inputs,
+    };
+    let program = backend.backend.export(py, request)?;
+    Ok(Exported { program, ir })
+}
+
+/// Nesting of a result that is followed.
+const DEEP: usize = 64;
+
+/// The tensors of a result in the order of `paddle.utils.flatten`; other values are no outputs of a program.
+fn flatten(
+    t: &mut Tracer<'_>,
+    id: VarId,
+    outputs: &mut Vec<SymbolId>,
+    depth: usize,
+) -> Result<(), Break> {
+    t.realize(id);
+    let items: Vec<VarId> = match t.vars.kind(id) {
+        Kind::Tensor(tensor) => {
+            outputs.push(tensor.symbol);
+            return Ok(());
+        }
+        Kind::Const | Kind::Int(_) | Kind::SymNumber(_) => return Ok(()),
+        Kind::List(items) | Kind::Tuple(items, _) => items.clone(),
+        Kind::Dict(dict) => {
+            let mut items: Vec<(String, VarId)> = Vec::new();
+            let pairs: Vec<(VarId, VarId)> = dict.items.values().copied().collect();
+            for (key, value) in pairs {
+                let name = t.value(key).and_then(|key| key.extract::<String>().ok());
+                let Some(name) = name else {
+                    return Err(Break::new(
+                        BreakKind::UnsupportedOperation,
+                        "the function returns a dict whose keys are not strings: its tensors have no order",
+                    ));
+                };
+                items.push((name, value));
+            }
+            items.sort();
+            items.into_iter().map(|(_, value)| value).collect()
+        }
+        Kind::Object(object) => object.writes.iter().filter_map(|op| op.value).collect(),
+        _ => {
+            return Err(Break::new(
+                BreakKind::UnsupportedOperation,
+                "the function returns something that is no tensor, number or container of them",
+            ))
+        }
+    };
+    if depth > DEEP {
+        return Err(Break::new(
+            BreakKind::UnsupportedOperation,
+            "the function returns a container that is nested too deeply",
+        ));
+    }
+    for item in items {
+        flatten(t, item, outputs, depth + 1)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,106 @@
+"""Existing programs on this engine."""
+
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import paddle
+import paddle_sot_rs as sot
+from paddle.static import InputSpec
+
+
+def scaled(x):
+    return x * 2 + 1
+
+
+def test_as_a_context_manager():
+    before = paddle.jit.to_static
+    with sot.patch_paddle():
+        static = paddle.jit.to_static(scaled)
+        assert sot.stats(static).translations == 0
+    assert paddle.jit.to_static is before is paddle.jit.api.to_static
+    np.testing.assert_array_equal(static(paddle.ones([2])).numpy(), [3.0, 3.0])
+    assert sot.stats(static).translations == 1
+
+
+def test_as_a_function():
+    patch = sot.patch_paddle()
+    try:
+        nested = sot.patch_paddle()
+        nested.undo()
+
+        @paddle.jit.to_static(full_graph=True, input_spec=[InputSpec([None, 2])], backend=None)
+        def function(x):
+            return x * 2
+
+        assert isinstance(sot.stats(function), sot.Stats)
+    finally:
+        patch.undo()
+    patch.undo()
+    assert not hasattr(paddle.jit.to_static, "__wrapped__")
+
+
+def test_save_of_a_translated_layer(tmp_path):
+    net = paddle.nn.Linear(3, 2)
+    with sot.patch_paddle():
+        net = paddle.jit.to_static(net, input_spec=[InputSpec([None, 3])])
+        paddle.jit.save(net, str(tmp_path / "net"))
+        other = paddle.nn.Linear(3, 2)
+        paddle.jit.save(other, str(tmp_path / "other"), input_spec=[InputSpec([None, 3])])
+    x = paddle.rand([4, 3])
+    for layer, name in ((net, "net"), (other, "other")):
+        found = paddle.jit.load(str(tmp_path / name))(x)
+        np.testing.assert_allclose(found.numpy(), layer(x).numpy(), rtol=1e-5)
+
+
+def test_both_engines_in_one_process():
+    theirs = paddle.jit.to_static(scaled, full_graph=True)
+    ours = sot.to_static(scaled, min_graph_size=0)
+
+    def calls_theirs(x):
+        return theirs(x) * 3
+
+    mixed = sot.to_static(calls_theirs, min_graph_size=0)
+    x = paddle.rand([4])
+    x.stop_gradient = False
+    for _ in range(3):
+        np.testing.assert_array_equal(ours(x).numpy(), theirs(x).numpy())
+        np.testing.assert_array_equal(mixed(x).numpy(), (scaled(x) * 3).numpy())
+        x.clear_grad()
+        mixed(x).sum().backward()
+        np.testing.assert_array_equal(x.grad.numpy(), np.full([4], 6.0, "float32"))
+
+
+SCRIPT = """
+import sys
+import paddle
+from paddle.jit import to_static
+
+@to_static
+def f(x):
+    y = x * 2
+    print("seen", sys.argv[1:])
+    return y + 1
+
+if __name__ == "__main__":
+    print(f(paddle.ones([2])).tolist(), type(f).__module__, __file__ == sys.argv[0])
+    raise SystemExit(7)
+"""
+
+
+def test_run_a_script(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(textwrap.dedent(SCRIPT))
+    done = subprocess.run(
+        [sys.executable, "-m", "paddle_sot_rs", "run", str(script), "--flag", "3"], capture_output=True, text=True
+    )
+    assert done.returncode == 7, done.stderr
+    assert done.stdout.splitlines() == ["seen ['--flag', '3']", "[3.0, 3.0] paddle_sot_rs._core True"]
+
+
+def test_commands_say_what_is_wrong(tmp_path):
+    for arguments, text in (([], "usage:"), (["nope"], "no such command: nope"), (["run"], "name the script")):
+        done = subprocess.run([sys.executable, "-m", "paddle_sot_rs", *arguments], capture_output=True, text=True)
+        assert done.returncode == 2
+        assert text in done.stderr

@@ -1,0 +1,138 @@
+"""`input_spec`, annotations and marks: what is said about arguments before the first call."""
+
+from typing import Annotated
+
+import numpy as np
+import paddle
+import paddle_sot_rs as sot
+import pytest
+from paddle.static import InputSpec
+
+
+def scaled(x):
+    return x.reshape([x.shape[0] * 2, -1]) * 2
+
+
+def same_as_eager(static, function, *args):
+    got, want = static(*args), function(*args)
+    assert got.shape == want.shape and got.dtype == want.dtype
+    np.testing.assert_array_equal(got.numpy(), want.numpy())
+
+
+def test_open_dims_are_dynamic_from_the_first_call():
+    static = sot.to_static(scaled, input_spec=[InputSpec([None, 4], "float32", "x")], min_graph_size=0)
+    for size in (3, 5, 8, 2):
+        same_as_eager(static, scaled, paddle.rand([size, 4]))
+    assert sot.stats(static).translations == 1
+    # 1 is special: it broadcasts.
+    same_as_eager(static, scaled, paddle.rand([1, 4]))
+    assert sot.stats(static).translations == 2
+
+
+@pytest.mark.parametrize(
+    ("argument", "error", "text"),
+    [
+        (
+            lambda: paddle.rand([3]),
+            ValueError,
+            r"argument x: input_spec says rank 2 \(\[None, 4\]\), got rank 1 \(\[3\]\)",
+        ),
+        (lambda: paddle.rand([3, 5]), ValueError, r"argument x: input_spec says shape \[None, 4\], got \[3, 5\]"),
+        (lambda: paddle.ones([3, 4], "int64"), TypeError, "argument x: input_spec says dtype float32, got int64"),
+        (lambda: [1.0], TypeError, r"argument x: input_spec says a Tensor of shape \[None, 4\], got a list of 1"),
+    ],
+)
+def test_wrong_arguments_are_errors(argument, error, text):
+    static = sot.to_static(scaled, input_spec=[InputSpec([None, 4], "float32")], min_graph_size=0)
+    for _ in range(2):
+        with pytest.raises(error, match=text):
+            static(argument())
+        same_as_eager(static, scaled, paddle.rand([3, 4]))
+
+
+def nested(pair, options):
+    return pair[0] @ options["w"] + pair[1] * options["factor"]
+
+
+def test_nested_structures():
+    spec = [
+        [InputSpec([None, 4]), InputSpec([None, 2])],
+        {"w": InputSpec([4, 2]), "factor": 2.0},
+    ]
+    static = sot.to_static(nested, input_spec=spec, min_graph_size=0)
+    for size in (3, 6, 4):
+        pair = [paddle.rand([size, 4]), paddle.rand([size, 2])]
+        same_as_eager(static, nested, pair, {"w": paddle.rand([4, 2]), "factor": 2.0})
+    assert sot.stats(static).translations == 1
+    with pytest.raises(TypeError, match=r"argument pair: input_spec says a list or tuple of 2, got a list of 1"):
+        static([paddle.rand([3, 4])], {"w": paddle.rand([4, 2]), "factor": 2.0})
+    with pytest.raises(TypeError, match=r"argument options: input_spec says a dict with the keys \['w', 'factor'\]"):
+        static([paddle.rand([3, 4]), paddle.rand([3, 2])], {"w": paddle.rand([4, 2])})
+    with pytest.raises(ValueError, match=r"argument pair\[1\]: .* rank 2"):
+        static([paddle.rand([3, 4]), paddle.rand([3])], {"w": paddle.rand([4, 2]), "factor": 2.0})
+
+
+def test_wrong_specifications_are_errors():
+    with pytest.raises(TypeError, match="input_spec: expected a list or tuple, got InputSpec"):
+        sot.to_static(scaled, input_spec=InputSpec([None, 4]))
+    with pytest.raises(ValueError, match="input_spec: 2 entries, but the function takes 1"):
+        sot.to_static(scaled, input_spec=[InputSpec([None, 4]), InputSpec([1])])
+
+
+def test_methods():
+    class Net(paddle.nn.Layer):
+        @sot.to_static(input_spec=[InputSpec([None, 4])], min_graph_size=0)
+        def forward(self, x):
+            return x * 2
+
+    net = Net()
+    for size in (3, 5):
+        np.testing.assert_array_equal(net(paddle.ones([size, 4])).numpy(), np.full([size, 4], 2.0))
+    assert sot.stats(net).translations == 1
+    with pytest.raises(ValueError, match="argument x: .* rank 2"):
+        net(paddle.ones([4]))
+
+
+def annotated(x: Annotated[paddle.Tensor, sot.DynamicDims(0)], y):
+    return x * 2 + y
+
+
+def test_annotations():
+    static = sot.to_static(annotated, min_graph_size=0)
+    for size in (3, 5, 8):
+        same_as_eager(static, annotated, paddle.rand([size, 4]), paddle.rand([4]))
+    assert sot.stats(static).translations == 1
+    with pytest.raises(ValueError, match="dims: expected dims counted from 0, got -1"):
+        sot.DynamicDims(-1)
+
+
+def test_mark_dynamic():
+    static = sot.to_static(scaled, min_graph_size=0)
+    x = paddle.rand([3, 4])
+    sot.mark_dynamic(x, 0)
+    same_as_eager(static, scaled, x)
+    same_as_eager(static, scaled, paddle.rand([7, 4]))
+    assert sot.stats(static).translations == 1
+
+
+def test_mark_static():
+    static = sot.to_static(scaled, min_graph_size=0)
+    for size in (3, 5, 7):
+        x = paddle.rand([size, 4])
+        sot.mark_static(x)
+        same_as_eager(static, scaled, x)
+    stats = sot.stats(static)
+    assert (stats.translations, stats.graphs) == (3, 3)
+    x = paddle.rand([9, 4])
+    sot.mark_dynamic(x, -2)
+    same_as_eager(static, scaled, x)
+    same_as_eager(static, scaled, paddle.rand([11, 4]))
+    assert sot.stats(static).translations == 4
+
+
+def test_wrong_marks_are_errors():
+    x = paddle.rand([3, 4])
+    with pytest.raises(ValueError, match="dims: expected dims of a tensor of rank 2, got 2"):
+        sot.mark_dynamic(x, 2)
+    with pytest.raises(TypeError, match="tensor: expected a Tensor, got int"):
+        sot.mark_static(3)
