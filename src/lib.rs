@@ -16,6 +16,7 @@ pub mod graph;
 pub mod guard;
 pub mod obj;
 pub mod paddle;
+pub mod plugin;
 pub mod reason;
 pub mod simulator;
 pub mod tracker;

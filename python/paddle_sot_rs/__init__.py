@@ -6,17 +6,16 @@ from ._checks import check_environment as _check_environment
 
 _check_environment()
 
-from ._core import __version__, list_backends, unregister_backend
+from ._core import __version__, unregister_backend
 from .api import (
     allow_in_graph,
     black_list,
     disable,
     graph_break,
     is_compiling,
-    register_backend,
-    swap_backend,
     to_static,
 )
+from .backends import list_backends, register_backend, swap_backend
 from .compat import patch_paddle
 from .errors import GraphBreakError
 from .jit import save

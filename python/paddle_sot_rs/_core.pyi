@@ -303,6 +303,24 @@ class Frame:
     def function(self) -> Any | None:
         """The function called, when there is one."""
 
+@final
+class CompiledGraph:
+    """A graph that a backend compiled."""
+
+    def __call__(self, *inputs: Tensor) -> tuple[Tensor, ...]:
+        """Runs it."""
+
+    def program_text(self) -> str:
+        """Readable text of the program."""
+
+    @property
+    def backend_name(self) -> str:
+        """The backend that made it."""
+
+@final
+class Trace:
+    """The trace of a graph, while a plug-in compiles it: to be handed back to `delegate`."""
+
 def total_stats() -> StatsRecord:
     """Counters of all translated functions together, since the package was imported or `reset_all`.
 
@@ -321,10 +339,12 @@ def register_python_backend(name: str, compiler: Callable[[StatementIR, list[Any
     Args:
         name: a free name.
         compiler: called with the graph and a list of `(shape, dtype, stop_gradient)`, one per input tensor; the
-            answer is called with the input tensors and returns an iterable of the output tensors, in order.
+            answer is called with the input tensors and returns an iterable of the output tensors, in order. Or the
+            capsule of a plug-in.
 
     Raises:
-        TypeError: `compiler` is not callable.
+        ImportError: the plug-in was built for another version of the interface.
+        TypeError: `compiler` is neither.
         ValueError: the name is taken.
     """
 
@@ -345,6 +365,18 @@ def unregister_backend(name: str) -> None:
 
     Raises:
         KeyError: no backend of that name.
+    """
+
+def delegate(name: str, options: dict[str, Any] | None, request: tuple[Any, ...]) -> CompiledGraph:
+    """Compiles a graph for a plug-in; part of the plug-in interface, only to be called while a backend compiles.
+
+    Args:
+        name: the backend to compile with.
+        options: its options.
+        request: (graph, example inputs, whether gradients may be asked for, the trace or `None`).
+
+    Raises:
+        RuntimeError: it cannot be compiled.
     """
 
 def tensor_reader() -> Literal["native", "attributes"]:

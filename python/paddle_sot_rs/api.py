@@ -11,6 +11,7 @@ from typing import Any
 from paddle.nn import Layer
 
 from . import _core
+from .backends import provide
 from .specification import Specification
 
 _black_list: list[Any] = []
@@ -99,8 +100,7 @@ def to_static(
         full_graph = not fallback
     if not isinstance(backend, str):
         raise TypeError(f"backend: expected a name from list_backends(), got {type(backend).__name__}")
-    if backend not in _core.list_backends():
-        raise ValueError(f"backend: unknown backend {backend!r}; known: {', '.join(_core.list_backends())}")
+    provide(backend)
     if min_graph_size is not None and (not isinstance(min_graph_size, int) or min_graph_size < 0):
         raise ValueError(f"min_graph_size: expected a number of operations, 0 or more, got {min_graph_size!r}")
     if options is not None and not isinstance(options, dict):
@@ -186,30 +186,3 @@ def graph_break(msg: str = "") -> None:
 def is_compiling() -> bool:
     """True while a translated function is simulated, False in the interpreter."""
     return False
-
-
-def register_backend(name: str, compiler: Callable[..., Any] | None = None) -> Any:
-    """Registers `compiler(ir, metas) -> callable` under `name`; also a decorator.
-
-    `ir` prints as the StatementIR and runs it call by call when called with the input tensors;
-    `metas` lists (shape, dtype, stop_gradient) of the inputs. The callable takes the input tensors
-    and returns the output tensors, in order.
-
-    Raises:
-        ValueError: the name is taken.
-    """
-
-    def register(compiler: Callable[..., Any]) -> Callable[..., Any]:
-        _core.register_python_backend(name, compiler)
-        return compiler
-
-    return register if compiler is None else register(compiler)
-
-
-def swap_backend(name: str, compiler: Callable[..., Any]) -> None:
-    """Replaces a registered backend; translated functions recompile at their next call.
-
-    Raises:
-        KeyError: no such backend.
-    """
-    _core.swap_python_backend(name, compiler)

@@ -3,3 +3,7 @@
 
 class GraphBreakError(RuntimeError):
     """Raised under `full_graph=True` when a function is not one graph. The message lists the reasons."""
+
+
+class BackendPanicError(RuntimeError):
+    """A backend written in Rust panicked. Users do not see it: the frame runs natively, counted as a fallback."""

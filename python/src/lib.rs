@@ -21,6 +21,9 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<paddle_sot::translate::ResumeFunction>()?;
     module.add_class::<paddle_sot::translate::CalleeFunction>()?;
     module.add_class::<registry::PythonIr>()?;
+    module.add_class::<paddle_sot::plugin::GraphObject>()?;
+    module.add_class::<paddle_sot::plugin::TraceObject>()?;
+    module.add_function(wrap_pyfunction!(paddle_sot::plugin::delegate, module)?)?;
     module.add_function(wrap_pyfunction!(records::total_stats, module)?)?;
     module.add_function(wrap_pyfunction!(records::reset_all, module)?)?;
     module.add_function(wrap_pyfunction!(registry::list_backends, module)?)?;

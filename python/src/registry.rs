@@ -3,14 +3,13 @@
 use std::sync::Arc;
 
 use paddle_sot::backend::{
-    self, BackendError, CompileRequest, CompiledGraph, GraphBackend, RegistryError, TraceSession,
+    self, BackendError, CompileRequest, CompiledGraph, GraphBackend, RegistryError,
 };
-use paddle_sot::graph::Callee;
 use paddle_sot::obj::Obj;
+use paddle_sot::plugin::{self, CalledGraph};
 use pyo3::exceptions::{PyKeyError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyTuple};
-use smallvec::SmallVec;
+use pyo3::types::{PyCapsule, PyDict, PyList, PyTuple};
 
 fn to_py(err: RegistryError) -> PyErr {
     match err {
@@ -37,7 +36,7 @@ pub fn tensor_reader(py: Python<'_>) -> &'static str {
     paddle_sot::guard::native::reader_name(py)
 }
 
-/// Registers a callable `(ir, metas) -> callable` as a backend.
+/// Registers a callable `(ir, metas) -> callable`, or a plug-in's capsule, as a backend.
 #[pyfunction]
 pub fn register_python_backend(name: &str, compiler: &Bound<'_, PyAny>) -> PyResult<()> {
     backend::register(name, make(name, compiler)?).map_err(to_py)
@@ -52,6 +51,9 @@ pub fn swap_python_backend(name: &str, compiler: &Bound<'_, PyAny>) -> PyResult<
 }
 
 fn make(name: &str, compiler: &Bound<'_, PyAny>) -> PyResult<Arc<dyn GraphBackend>> {
+    if compiler.is_exact_instance_of::<PyCapsule>() {
+        return plugin::load(name, compiler);
+    }
     if !compiler.is_callable() {
         return Err(PyTypeError::new_err(
             "backend: expected a callable (ir, metas) -> callable",
@@ -85,17 +87,6 @@ impl GraphBackend for PythonBackend {
         )))
     }
 
-    fn refuses(&self, _py: Python<'_>, _callee: &Callee) -> Option<String> {
-        None
-    }
-
-    fn begin(&self, py: Python<'_>) -> Result<Box<dyn TraceSession>, BackendError> {
-        backend::get("paddle")
-            .map_err(|err| BackendError::Compile(err.to_string()))?
-            .backend
-            .begin(py)
-    }
-
     fn compile(
         &self,
         py: Python<'_>,
@@ -112,19 +103,13 @@ impl GraphBackend for PythonBackend {
                 tensor.getattr("stop_gradient")?,
             ))?;
         }
+        let outputs = request.sir.outputs.len();
         let run = eager.backend.compile(py, request)?;
         let run = Bound::new(py, PythonIr { ir, run })?;
         let compiled = self.compiler.bind(py).call1((run, metas))?;
-        if !compiled.is_callable() {
-            return Err(BackendError::Compile(format!(
-                "the backend {:?} did not return a callable",
-                self.name
-            )));
-        }
-        Ok(Box::new(PythonGraph {
-            name: self.name.clone(),
-            call: compiled.unbind(),
-        }))
+        let graph = CalledGraph::new(&self.name, &compiled, outputs)
+            .map_err(|err| BackendError::Compile(err.to_string()))?;
+        Ok(Box::new(graph))
     }
 }
 
@@ -153,36 +138,5 @@ impl PythonIr {
 
     fn __repr__(&self) -> &str {
         &self.ir
-    }
-}
-
-struct PythonGraph {
-    name: String,
-    call: Py<PyAny>,
-}
-
-impl CompiledGraph for PythonGraph {
-    fn call(
-        &self,
-        py: Python<'_>,
-        inputs: &[Bound<'_, PyAny>],
-    ) -> PyResult<SmallVec<[Py<PyAny>; 4]>> {
-        let outputs = self.call.bind(py).call1(PyTuple::new(py, inputs)?)?;
-        outputs
-            .try_iter()?
-            .map(|output| output.map(Bound::unbind))
-            .collect()
-    }
-
-    fn program_text(&self, _py: Python<'_>) -> PyResult<String> {
-        Ok(String::new())
-    }
-
-    fn backend_name(&self) -> &str {
-        &self.name
-    }
-
-    fn traverse(&self, visit: &mut dyn FnMut(&Py<PyAny>)) {
-        visit(&self.call);
     }
 }

@@ -2,13 +2,15 @@
 
 mod error;
 mod registry;
+mod retrace;
 mod traits;
 
 pub use error::BackendError;
 pub use registry::{
-    clone_backend, current, get, list, register, swap, unregister, BackendHandle,
+    clone_backend, current, default_session, get, list, register, swap, unregister, BackendHandle,
     BackendRegistration, RegistryError,
 };
+pub use retrace::retrace;
 pub use traits::{
     CallResult, Captured, CompileRequest, CompiledGraph, ExportInput, ExportRequest, GraphBackend,
     InferredOutput, TraceSession, ValueHandle,

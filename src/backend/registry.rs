@@ -7,7 +7,9 @@ use std::sync::{Arc, LazyLock};
 use arc_swap::ArcSwap;
 use itertools::Itertools;
 
-use super::GraphBackend;
+use pyo3::Python;
+
+use super::{BackendError, GraphBackend, TraceSession};
 
 /// A backend as its crate submits it: `inventory::submit! { BackendRegistration { .. } }`.
 pub struct BackendRegistration {
@@ -134,6 +136,20 @@ pub fn swap(
             .insert(name.to_owned(), handle(backend.clone()))
             .map_or_else(|| backend.clone(), |old| old.backend))
     })
+}
+
+/// The backend whose inference the others use.
+const DEFAULT: &str = "paddle";
+
+/// A trace session of the default backend.
+///
+/// # Errors
+/// When there is none, as in a plug-in's copy of this crate, or when it cannot trace now.
+pub fn default_session(py: Python<'_>) -> Result<Box<dyn TraceSession>, BackendError> {
+    get(DEFAULT)
+        .map_err(|err| BackendError::Compile(err.to_string()))?
+        .backend
+        .begin(py)
 }
 
 /// A configuration of its own for one translated function.

@@ -170,13 +170,17 @@ pub trait GraphBackend: DynClone + Send + Sync {
     fn configure(&mut self, py: Python<'_>, options: &Bound<'_, PyDict>) -> PyResult<()>;
 
     /// Whether this callee must not be captured (CDBL), and why.
-    fn refuses(&self, py: Python<'_>, callee: &Callee) -> Option<String>;
+    fn refuses(&self, _py: Python<'_>, _callee: &Callee) -> Option<String> {
+        None
+    }
 
-    /// Opens a trace session.
+    /// Opens a trace session: by default, one of the default backend.
     ///
     /// # Errors
     /// When the backend cannot trace now; the frame then runs natively.
-    fn begin(&self, py: Python<'_>) -> Result<Box<dyn TraceSession>, BackendError>;
+    fn begin(&self, py: Python<'_>) -> Result<Box<dyn TraceSession>, BackendError> {
+        super::default_session(py)
+    }
 
     /// Compiles what was traced.
     ///

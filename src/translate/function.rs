@@ -146,6 +146,11 @@ thread_local! {
     static TRANSLATING: Cell<bool> = const { Cell::new(false) };
 }
 
+/// Whether this thread is translating.
+pub fn is_translating() -> bool {
+    TRANSLATING.get()
+}
+
 static TURN: Mutex<()> = Mutex::new(());
 
 /// The program that Paddle appends operators to is one per process: one translation at a time.

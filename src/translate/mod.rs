@@ -13,5 +13,5 @@ mod totals;
 pub use callable::{CalleeFunction, ResumeFunction};
 pub use choice::{BackendChoice, Configured};
 pub use export::Exported;
-pub use function::{CompileOptions, Entry, GraphInfo, Shared, Translated};
+pub use function::{is_translating, CompileOptions, Entry, GraphInfo, Shared, Translated};
 pub use totals::{register, reset_all, totals};

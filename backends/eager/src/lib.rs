@@ -6,8 +6,7 @@
 use std::sync::Arc;
 
 use paddle_sot::backend::{
-    self, BackendError, BackendRegistration, CompileRequest, CompiledGraph, GraphBackend,
-    TraceSession,
+    BackendError, BackendRegistration, CompileRequest, CompiledGraph, GraphBackend,
 };
 use paddle_sot::graph::{Arg, Callee, Statement, StatementIr, SymbolKind};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
@@ -31,17 +30,6 @@ impl GraphBackend for EagerBackend {
                 "options: the eager backend has no option {name}"
             ))),
         }
-    }
-
-    fn refuses(&self, _py: Python<'_>, _callee: &Callee) -> Option<String> {
-        None
-    }
-
-    fn begin(&self, py: Python<'_>) -> Result<Box<dyn TraceSession>, BackendError> {
-        backend::get("paddle")
-            .map_err(|err| BackendError::Compile(err.to_string()))?
-            .backend
-            .begin(py)
     }
 
     fn compile(

@@ -1,0 +1,104 @@
+//! [`retrace`]: the trace of a graph that was changed after it was captured.
+
+use pyo3::prelude::*;
+
+use super::{BackendError, GraphBackend, InferredOutput, TraceSession};
+use crate::graph::{Arg, StatementIr, SymbolKind};
+use crate::obj::Obj;
+
+fn differs(what: impl std::fmt::Display) -> BackendError {
+    BackendError::Compile(format!(
+        "the changed graph differs from its metadata: {what}"
+    ))
+}
+
+/// Traces every statement of `sir` in a new session. `inputs` are the tensors of `sir.inputs`, layers left out.
+///
+/// # Errors
+/// When a statement cannot be traced, or its results are not what the metadata says.
+pub fn retrace(
+    py: Python<'_>,
+    backend: &dyn GraphBackend,
+    sir: &StatementIr,
+    inputs: &[Obj],
+) -> Result<Box<dyn TraceSession>, BackendError> {
+    let mut session = backend.begin(py)?;
+    let tensors = sir.inputs.iter().filter_map(|id| match sir.kind(*id) {
+        SymbolKind::Tensor(meta) => Some((*id, meta)),
+        SymbolKind::Layer(_) => None,
+    });
+    let tensors: Vec<_> = tensors.collect();
+    if tensors.len() != inputs.len() {
+        return Err(differs(format_args!(
+            "{} input tensors for {} symbols",
+            inputs.len(),
+            tensors.len()
+        )));
+    }
+    for ((symbol, meta), tensor) in tensors.into_iter().zip(inputs) {
+        session.add_input(py, symbol, tensor, meta)?;
+    }
+    for statement in &sir.statements {
+        session.set_grad_enabled(has_gradients(sir, &statement.output));
+        let answer = session.call(
+            py,
+            sir,
+            &statement.callee,
+            &statement.args,
+            &statement.kwargs,
+            &statement.loc,
+        )?;
+        if !answer.captured.is_empty() {
+            return Err(differs("a statement uses a tensor that is not an input"));
+        }
+        bind(py, session.as_mut(), sir, &statement.output, answer.output)?;
+    }
+    Ok(session)
+}
+
+/// Grad mode is not part of a statement, but what it did is: with it off, no result has a gradient.
+fn has_gradients(sir: &StatementIr, output: &Arg) -> bool {
+    let mut found = false;
+    output.for_each_symbol(&mut |id| found |= sir.meta(id).is_some_and(|meta| !meta.stop_gradient));
+    found
+}
+
+fn bind(
+    py: Python<'_>,
+    session: &mut dyn TraceSession,
+    sir: &StatementIr,
+    expected: &Arg,
+    found: InferredOutput,
+) -> Result<(), BackendError> {
+    match (expected, found) {
+        (Arg::Symbol(symbol), InferredOutput::Tensor(meta, value)) => {
+            if sir.meta(*symbol) != Some(&meta) {
+                return Err(differs(sir.symbol_name(*symbol)));
+            }
+            session.bind_output(*symbol, value)
+        }
+        (Arg::Symbol(symbol), InferredOutput::Existing(known)) if *symbol == known => Ok(()),
+        (Arg::Const(value), InferredOutput::Const(found))
+            if value.is(&found) || value.bind(py).eq(found.bind(py))? =>
+        {
+            Ok(())
+        }
+        (Arg::List(expected), InferredOutput::List(found))
+        | (Arg::Tuple(expected), InferredOutput::Tuple(found))
+        | (Arg::NamedTuple(_, expected), InferredOutput::NamedTuple(_, found))
+            if expected.len() == found.len() =>
+        {
+            for (expected, found) in expected.iter().zip(found) {
+                bind(py, session, sir, expected, found)?;
+            }
+            Ok(())
+        }
+        (Arg::Dict(expected), InferredOutput::Dict(found)) if expected.len() == found.len() => {
+            for ((_, expected), (_, found)) in expected.iter().zip(found) {
+                bind(py, session, sir, expected, found)?;
+            }
+            Ok(())
+        }
+        (expected, found) => Err(differs(format_args!("{expected:?} became {found:?}"))),
+    }
+}
