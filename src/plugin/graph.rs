@@ -30,17 +30,25 @@ impl GraphObject {
         py: Python<'py>,
         inputs: &Bound<'py, PyTuple>,
     ) -> PyResult<Bound<'py, PyTuple>> {
-        caught(py, self.graph.backend_name(), "a graph", || {
-            let inputs: SmallVec<[Bound<'_, PyAny>; 8]> = inputs.iter().collect();
-            PyTuple::new(py, self.graph.call(py, &inputs)?)
-        })
+        let name = self.graph.backend_name();
+        caught(
+            py,
+            format_args!("a graph of the backend {name:?} panicked"),
+            || {
+                let inputs: SmallVec<[Bound<'_, PyAny>; 8]> = inputs.iter().collect();
+                PyTuple::new(py, self.graph.call(py, &inputs)?)
+            },
+        )
     }
 
     /// Readable text of the program.
     fn program_text(&self, py: Python<'_>) -> PyResult<String> {
-        caught(py, self.graph.backend_name(), "program_text", || {
-            self.graph.program_text(py)
-        })
+        let name = self.graph.backend_name();
+        caught(
+            py,
+            format_args!("a graph of the backend {name:?} panicked"),
+            || self.graph.program_text(py),
+        )
     }
 
     /// The name of the backend that made it.

@@ -69,12 +69,12 @@ fn answer<R>(
     failed: R,
     body: impl FnOnce(Python<'_>) -> PyResult<R>,
 ) -> R {
-    Python::attach(|py| match caught(py, backend, doing, || body(py)) {
-        Ok(value) => value,
-        Err(err) => {
+    Python::attach(|py| {
+        let panicked = format_args!("the backend {backend:?} panicked in {doing}");
+        caught(py, panicked, || body(py)).unwrap_or_else(|err| {
             err.restore(py);
             failed
-        }
+        })
     })
 }
 

@@ -17,21 +17,17 @@ fn message(payload: &(dyn Any + Send)) -> &str {
         .unwrap_or("no message")
 }
 
-/// Runs `body`; a panic in it becomes `BackendPanicError`.
+/// Runs `body`; a panic in it becomes `BackendPanicError`. `panicked` says who did, and where.
 ///
 /// # Errors
 /// What `body` answers with.
 pub fn caught<R>(
     py: Python<'_>,
-    backend: &str,
-    doing: &str,
+    panicked: std::fmt::Arguments<'_>,
     body: impl FnOnce() -> PyResult<R>,
 ) -> PyResult<R> {
     catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|payload| {
-        let text = format!(
-            "the backend {backend:?} panicked in {doing}: {}",
-            message(&*payload)
-        );
+        let text = format!("{panicked}: {}", message(&*payload));
         Err(match class(py).and_then(|class| class.call1((&text,))) {
             Ok(error) => PyErr::from_value(error),
             Err(_) => PyRuntimeError::new_err(text),

@@ -1,7 +1,7 @@
 //! [`Translated`]: one function (or resume function), its cache and its counters.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pyo3::exceptions::PyRuntimeError;
@@ -18,6 +18,7 @@ use crate::codegen::Plan;
 use crate::frame::{user_is_tracing, CodeState, PassFrame, Policy};
 use crate::guard::{CompiledGuard, GuardInputs};
 use crate::obj::Obj;
+use crate::plugin;
 use crate::reason::{Break, Fallback, Recompile, SourceLoc, Stats};
 use crate::simulator::TraceOptions;
 use crate::tracker::TrackerRef;
@@ -25,8 +26,9 @@ use crate::tracker::TrackerRef;
 use super::arguments::{addresses, Parameters};
 use super::callable::{CalleeFunction, ResumeFunction};
 use super::callees::Listener;
-use super::choice::BackendChoice;
+use super::choice::{BackendChoice, Configured};
 use super::declared::DynamicTensors;
+use super::pin::{self, Pin};
 use super::pipeline;
 use super::totals;
 
@@ -52,6 +54,8 @@ pub struct GraphInfo {
     pub guards: Vec<String>,
     /// The backend.
     pub backend: String,
+    /// The generation of the backend.
+    pub generation: u64,
     /// The generated code object, if there is one.
     pub code: Option<Obj>,
 }
@@ -93,8 +97,8 @@ impl Shared {
 enum Next {
     /// Nothing: this is the result.
     Return(Py<PyAny>),
-    /// Go on with this resume function.
-    Resume(Py<PyAny>, Py<PyTuple>),
+    /// Go on with this resume function, on the same backend.
+    Resume(Py<PyAny>, Py<PyTuple>, Arc<Configured>),
 }
 
 /// One translation.
@@ -109,8 +113,8 @@ pub struct Entry {
     pub graph_inputs: usize,
     /// Whether the instruction that breaks the graph may call Python functions.
     pub listens: bool,
-    /// The backend's generation at translation time.
-    pub generation: u64,
+    /// The backend it was compiled by.
+    pub backend: Arc<Configured>,
 }
 
 /// A function that is translated when it is called.
@@ -140,6 +144,8 @@ pub struct Translated {
     entries: Mutex<Arc<Vec<Arc<Entry>>>>,
     failures: AtomicUsize,
     gave_up: AtomicBool,
+    /// The generation of the backend that `failures` and `gave_up` are about: the next one is tried again.
+    tried_under: AtomicU64,
 }
 
 thread_local! {
@@ -167,6 +173,8 @@ pub(super) fn exclusively<T>(py: Python<'_>, translate: impl FnOnce() -> T) -> T
 
 /// Failed attempts on one function before it is left alone.
 const MAX_FAILURES: usize = 3;
+/// Events of each kind that stay when a backend is swapped.
+const EVENTS: usize = 1000;
 /// Entries of one function.
 const MAX_ENTRIES: usize = 32;
 
@@ -209,6 +217,7 @@ impl Translated {
             entries: Mutex::default(),
             failures: AtomicUsize::new(0),
             gave_up: AtomicBool::new(false),
+            tried_under: AtomicU64::new(0),
         })
     }
 
@@ -248,7 +257,24 @@ impl Translated {
 
     /// Whether translating it was given up.
     pub fn is_left_alone(&self) -> bool {
+        self.is_given_up(self.generation())
+    }
+
+    /// The generation of the backend: the one this call began on, else the registered one, if there is any.
+    fn generation(&self) -> Option<u64> {
+        pin::generation(&self.shared)
+            .or_else(|| backend::current(self.shared.options.backend.name()))
+    }
+
+    fn is_given_up(&self, generation: Option<u64>) -> bool {
         self.gave_up.load(Ordering::Relaxed)
+            && generation.is_none_or(|now| now == self.tried_under.load(Ordering::Relaxed))
+    }
+
+    fn give_up(&self) {
+        let now = self.generation().unwrap_or(0);
+        self.tried_under.store(now, Ordering::Relaxed);
+        self.gave_up.store(true, Ordering::Relaxed);
     }
 
     fn entries(&self) -> Arc<Vec<Arc<Entry>>> {
@@ -326,11 +352,15 @@ impl Translated {
         kwargs: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Py<PyAny>> {
         let mut next = self.step(py, args, kwargs)?;
+        let mut pin = None;
         loop {
-            let (callable, args) = match next {
+            let (callable, args, backend) = match next {
                 Next::Return(value) => return Ok(value),
-                Next::Resume(callable, args) => (callable.into_bound(py), args.into_bound(py)),
+                Next::Resume(callable, args, backend) => {
+                    (callable.into_bound(py), args.into_bound(py), backend)
+                }
             };
+            pin.get_or_insert_with(|| Pin::new(&self.shared, backend));
             next = callable
                 .cast::<ResumeFunction>()
                 .map_err(PyErr::from)?
@@ -368,10 +398,10 @@ impl Translated {
                 .map_or(std::ptr::null_mut(), Obj::as_ptr),
         };
         let entries = self.entries();
-        let generation = backend::current(self.shared.options.backend.name());
+        let generation = self.generation();
         let mut failed = None;
         for entry in entries.iter().rev() {
-            if generation.is_some_and(|generation| generation != entry.generation) {
+            if generation.is_some_and(|generation| generation != entry.backend.generation) {
                 continue;
             }
             match entry.guard.check(py, inputs) {
@@ -385,7 +415,7 @@ impl Translated {
             }
         }
         let wanted = self.declared(py, args, kwargs)?;
-        if self.gave_up.load(Ordering::Relaxed) {
+        if self.is_given_up(generation) {
             return self.native(py, args, kwargs);
         }
         self.miss(py, &bound, failed, &wanted, args, kwargs)
@@ -413,21 +443,25 @@ impl Translated {
             }
         }
         self.drop_stale();
-        if self.entries().len() >= MAX_ENTRIES {
-            self.gave_up.store(true, Ordering::Relaxed);
+        let before = self.entries();
+        if before.len() >= MAX_ENTRIES {
+            self.give_up();
             log::warn!(target: "paddle_sot_rs.recompiles", "{} has {MAX_ENTRIES} translations; from now on it runs as it is", self.location);
             return self.native(py, args, kwargs);
         }
-        let translated = exclusively(py, || pipeline::translate(py, self, bound, wanted));
+        let translated = exclusively(py, || {
+            if let Some(entry) = self.arrived(py, bound, &before) {
+                return Ok(entry);
+            }
+            let entry = self.translated(py, bound, wanted)?;
+            Arc::make_mut(&mut lock(&self.entries)).push(entry.clone());
+            Ok(entry)
+        });
         match translated {
             Ok(entry) => {
                 if self.is_callee && entry.graph.is_none() {
                     self.is_not_worth_it(py);
                 }
-                let entry = Arc::new(entry);
-                let mut entries = lock(&self.entries);
-                Arc::make_mut(&mut entries).push(entry.clone());
-                drop(entries);
                 let locals = addresses(bound);
                 let closure = self
                     .closure
@@ -450,8 +484,7 @@ impl Translated {
                         self.fall_back(Break::internal(format!(
                             "the guard {guard:?} fails right after the translation"
                         )));
-                        Arc::make_mut(&mut lock(&self.entries))
-                            .retain(|known| !Arc::ptr_eq(known, &entry));
+                        self.remove(&entry);
                         self.native(py, args, kwargs)
                     }
                 }
@@ -464,6 +497,51 @@ impl Translated {
                 self.native(py, args, kwargs)
             }
         }
+    }
+
+    /// What another thread translated while this one waited for its turn.
+    fn arrived(
+        &self,
+        py: Python<'_>,
+        bound: &[Bound<'_, PyAny>],
+        before: &Arc<Vec<Arc<Entry>>>,
+    ) -> Option<Arc<Entry>> {
+        let entries = self.entries();
+        if Arc::ptr_eq(before, &entries) {
+            return None;
+        }
+        let generation = self.generation();
+        let locals = addresses(bound);
+        let inputs = || GuardInputs {
+            locals: &locals,
+            closure: self
+                .closure
+                .as_ref()
+                .map_or(std::ptr::null_mut(), Obj::as_ptr),
+        };
+        let mut entries = entries.iter().rev();
+        entries
+            .find(|entry| {
+                generation.is_none_or(|now| now == entry.backend.generation)
+                    && entry.guard.check(py, inputs()).is_ok()
+            })
+            .cloned()
+    }
+
+    /// Translates; a panic is a reason to run natively.
+    fn translated(
+        &self,
+        py: Python<'_>,
+        bound: &[Bound<'_, PyAny>],
+        wanted: &DynamicTensors,
+    ) -> Result<Arc<Entry>, Break> {
+        let name = self.shared.options.backend.name();
+        let doing = format_args!("a translation for the backend {name:?} panicked");
+        plugin::caught(py, doing, || {
+            Ok(pipeline::translate(py, self, bound, wanted))
+        })
+        .unwrap_or_else(|err| Err(Break::internal(err.to_string())))
+        .map(Arc::new)
     }
 
     /// The error of a function that must be one graph and is not.
@@ -480,7 +558,7 @@ impl Translated {
         if self.failures.fetch_add(1, Ordering::Relaxed) + 1 < MAX_FAILURES {
             return;
         }
-        self.gave_up.store(true, Ordering::Relaxed);
+        self.give_up();
         let code = self.function.bind(py).getattr("__code__");
         let marked = code.and_then(|code| {
             let state = CodeState::of(code.cast()?)?;
@@ -499,7 +577,7 @@ impl Translated {
         };
         let stale: Vec<Arc<Entry>> = {
             let mut entries = lock(&self.entries);
-            let is_live = |entry: &Arc<Entry>| entry.generation == generation;
+            let is_live = |entry: &Arc<Entry>| entry.backend.generation == generation;
             if entries.iter().all(is_live) {
                 return;
             }
@@ -507,8 +585,22 @@ impl Translated {
             *entries = Arc::new(live);
             stale
         };
-        // Outside of the lock: user code may run.
-        drop(stale);
+        let graphs: Vec<GraphInfo> = {
+            let mut graphs = lock(&self.shared.graphs);
+            let (live, stale) = std::mem::take(&mut *graphs)
+                .into_iter()
+                .partition(|graph| graph.generation == generation);
+            *graphs = live;
+            stale
+        };
+        // Backends that are swapped all the time must not make them grow for ever.
+        lock(&self.shared.stats).keep_newest_events(EVENTS);
+        // Outside of the locks: user code may run.
+        drop((stale, graphs));
+    }
+
+    fn remove(&self, entry: &Arc<Entry>) {
+        Arc::make_mut(&mut lock(&self.entries)).retain(|known| !Arc::ptr_eq(known, entry));
     }
 
     fn fall_back(&self, reason: Break) {
@@ -517,8 +609,13 @@ impl Translated {
             function: self.location.clone(),
             reason,
         });
+        let now = self.generation().unwrap_or(0);
+        if self.tried_under.swap(now, Ordering::Relaxed) != now {
+            self.failures.store(0, Ordering::Relaxed);
+            self.gave_up.store(false, Ordering::Relaxed);
+        }
         if self.failures.fetch_add(1, Ordering::Relaxed) + 1 >= MAX_FAILURES {
-            self.gave_up.store(true, Ordering::Relaxed);
+            self.give_up();
             log::warn!(target: "paddle_sot_rs.graph_breaks", "{} could not be translated {MAX_FAILURES} times; it is left alone", self.location);
         }
     }
@@ -526,7 +623,7 @@ impl Translated {
     fn run(
         &self,
         py: Python<'_>,
-        entry: &Entry,
+        entry: &Arc<Entry>,
         slots: &[Bound<'_, PyAny>],
         args: &Bound<'_, PyTuple>,
         kwargs: Option<&Bound<'_, PyDict>>,
@@ -542,6 +639,10 @@ impl Translated {
                     Err(err) => {
                         // Nothing has happened yet: the original raises the user's exception itself.
                         log::info!(target: "paddle_sot_rs.graph_breaks", "{}: the graph failed: {err}", self.location);
+                        if plugin::is_panic(py, &err) {
+                            self.fall_back(Break::internal(err.to_string()));
+                            self.remove(entry);
+                        }
                         return self.native(py, args, kwargs);
                     }
                 }
@@ -557,12 +658,14 @@ impl Translated {
                     true => self.shared.listen(py),
                     false => None,
                 };
+                let _pin = Pin::new(&self.shared, entry.backend.clone());
                 let answer = function.bind(py).call1((slots, outputs))?;
                 if matches!(entry.plan, Plan::Code(_)) {
                     return Ok(Next::Return(answer.unbind()));
                 }
                 let (callable, args): (Bound<'_, PyAny>, Bound<'_, PyTuple>) = answer.extract()?;
-                Ok(Next::Resume(callable.unbind(), args.unbind()))
+                let backend = entry.backend.clone();
+                Ok(Next::Resume(callable.unbind(), args.unbind(), backend))
             }
         }
     }
@@ -575,6 +678,11 @@ impl Translated {
     ) -> PyResult<Next> {
         // Its own frame runs as it is; those it calls are looked at.
         let listener = self.shared.listen(py);
+        let backend = listener.as_ref().and_then(|_| {
+            let pinned = pin::backend(&self.shared);
+            pinned.or_else(|| self.shared.options.backend.current(py).ok())
+        });
+        let _pin = backend.map(|backend| Pin::new(&self.shared, backend));
         let code = self.function.bind(py).getattr("__code__")?;
         let pass = listener.is_some().then(|| PassFrame::of(&code));
         let answer = self.call_original(py, args, kwargs).map(Next::Return);

@@ -7,6 +7,7 @@ mod choice;
 mod declared;
 mod export;
 mod function;
+mod pin;
 mod pipeline;
 mod totals;
 

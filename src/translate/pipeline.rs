@@ -27,6 +27,7 @@ use super::callable::ResumeFunction;
 use super::choice::Configured;
 use super::declared::{Declared, DynamicTensors};
 use super::function::{lock, Entry, GraphInfo, Translated};
+use super::pin;
 
 /// Parts of a translation that succeeded.
 struct Traced {
@@ -65,6 +66,9 @@ pub(super) fn prepare(
         ));
     }
     let choice = &of.shared.options.backend;
+    if let Some(backend) = pin::backend(&of.shared) {
+        return Ok((state, backend));
+    }
     let backend = choice.current(py).map_err(|err| {
         Break::new(
             BreakKind::UnsupportedOperation,
@@ -419,7 +423,7 @@ fn resume_function(
 fn finish(
     py: Python<'_>,
     of: &Translated,
-    backend: &Configured,
+    backend: &Arc<Configured>,
     traced: Traced,
     state: &GlobalState,
 ) -> Result<Entry, Break> {
@@ -481,6 +485,7 @@ fn finish(
         graph.as_deref(),
         guard.as_ref(),
         &emission.plan,
+        backend.generation,
     )?;
     Ok(Entry {
         guard,
@@ -488,7 +493,7 @@ fn finish(
         graph,
         graph_inputs,
         listens,
-        generation: backend.generation,
+        backend: backend.clone(),
     })
 }
 
@@ -534,6 +539,7 @@ fn remember(
     graph: Option<&dyn CompiledGraph>,
     guard: &dyn CompiledGuard,
     plan: &Plan,
+    generation: u64,
 ) -> Result<(), Break> {
     let code = match plan {
         Plan::Code(function) | Plan::Resume(function) => {
@@ -552,6 +558,7 @@ fn remember(
             program: graph.program_text(py)?,
             guards: guard.describe(),
             backend: graph.backend_name().to_owned(),
+            generation,
             code,
         };
         lock(&of.shared.graphs).push(info);

@@ -100,6 +100,12 @@ def _like_eager(names):
         setattr(Value, name, function)
 
 
+def _set_tracer(tracer):
+    # Not by assignment: that also sets what other threads begin with, which must not be static mode.
+    framework.global_var.__dict__["_dygraph_tracer_"] = tracer
+    core._switch_tracer(tracer)
+
+
 class Window:
     """Static mode, on and off. Nothing of the user's runs inside."""
 
@@ -123,7 +129,7 @@ class Window:
         layers_module.name_struct = _no_struct
         pir_core._convert_into_value = cast
         saved[4] = pir_core.set_static_op_arg_pre_cast_hook(cast)
-        variables._dygraph_tracer_ = None
+        _set_tracer(None)
         _like_eager(_AS_EAGER)
         saved[2] = (_switch_main_program(program), pir_core.switch_startup_program(startup))
 
@@ -134,7 +140,7 @@ class Window:
         _switch_main_program(main, point)
         pir_core.switch_startup_program(startup)
         _like_eager(_AS_STATIC)
-        variables._dygraph_tracer_ = tracer
+        _set_tracer(tracer)
         self.amp._amp_level = self.level
         pir_core.set_static_op_arg_pre_cast_hook(hook)
         layers_module.name_struct, pir_core._convert_into_value, variables._in_to_static_mode_ = names
