@@ -243,6 +243,14 @@ pub fn delegate<'py>(
     Ok(Bound::new(py, GraphObject::new(graph?))?.into_any())
 }
 
+/// (graph, example inputs, whether gradients may be asked for, the trace)
+type Request<'py> = (
+    Bound<'py, PyAny>,
+    Vec<Bound<'py, PyAny>>,
+    bool,
+    Option<Bound<'py, TraceObject>>,
+);
+
 fn compile(
     py: Python<'_>,
     name: &str,
@@ -254,12 +262,7 @@ fn compile(
     if let Some(options) = options {
         chosen.configure(py, options)?;
     }
-    let (sir, inputs, grad_enabled, trace): (
-        Bound<'_, PyAny>,
-        Vec<Bound<'_, PyAny>>,
-        bool,
-        Option<Bound<'_, TraceObject>>,
-    ) = request.extract()?;
+    let (sir, inputs, grad_enabled, trace): Request<'_> = request.extract()?;
     let sir = Arc::new(decode_sir(&sir)?);
     let inputs: Vec<Obj> = inputs.into_iter().map(Obj::from).collect();
     let known = trace.and_then(|trace| {
