@@ -36,6 +36,7 @@ zoo: build
 
 lint: check-tools .venv/$(DEFAULT)/ready
 	cargo fmt --all --check
+	cargo fmt --check --manifest-path examples/custom-backend-rust/Cargo.toml
 	PYO3_PYTHON=$(CURDIR)/$(call BIN,$(DEFAULT)) CARGO_TARGET_DIR=target/py$(DEFAULT) cargo clippy -q --workspace --all-targets -- -D warnings
 	$(call BIN,$(DEFAULT)) -m ruff check .
 	$(call BIN,$(DEFAULT)) -m ruff format --check .

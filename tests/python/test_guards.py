@@ -238,3 +238,19 @@ def test_frozen_parameter_gets_no_gradient():
     net.weight.stop_gradient = True
     net(X).sum().backward()
     assert net.weight.grad is None and net.bias.grad is not None
+
+
+@pytest.mark.parametrize("min_graph_size", [0, None], ids=["program", "call by call"])
+def test_gradients_switched_off_for_a_part(min_graph_size):
+    def part(x):
+        with paddle.no_grad():
+            a = x * 2
+        return a * x, a
+
+    translated = sot.to_static(part, min_graph_size=min_graph_size)
+    for function in (part, translated, translated):
+        x = paddle.to_tensor([1.0, 3.0], stop_gradient=False)
+        y, a = function(x)
+        y.sum().backward()
+        assert x.grad.tolist() == [2.0, 6.0]
+        assert a.stop_gradient and not y.stop_gradient

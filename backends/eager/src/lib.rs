@@ -37,7 +37,9 @@ impl GraphBackend for EagerBackend {
         _py: Python<'_>,
         request: CompileRequest,
     ) -> Result<Box<dyn CompiledGraph>, BackendError> {
-        Ok(Box::new(EagerGraph { sir: request.sir }))
+        let sir = request.sir;
+        let stops = sir.statements.iter().map(|one| stops(&sir, one)).collect();
+        Ok(Box::new(EagerGraph { sir, stops }))
     }
 }
 
@@ -50,6 +52,43 @@ pub fn link() {}
 
 struct EagerGraph {
     sir: Arc<StatementIr>,
+    /// For each statement, whether it was captured with gradients switched off.
+    stops: Vec<bool>,
+}
+
+/// Grad mode is not part of a statement, but what it did is: an argument has a gradient, no result does.
+fn stops(sir: &StatementIr, statement: &Statement) -> bool {
+    let (mut flows_in, mut flows_out, mut floating) = (false, false, false);
+    let named = statement.kwargs.iter().map(|(_, arg)| arg);
+    for arg in statement.args.iter().chain(named) {
+        arg.for_each_symbol(&mut |id| {
+            // A layer has parameters.
+            flows_in |= sir.meta(id).is_none_or(|meta| !meta.stop_gradient);
+        });
+    }
+    statement.output.for_each_symbol(&mut |id| {
+        if let Some(meta) = sir.meta(id) {
+            flows_out |= !meta.stop_gradient;
+            floating |= meta.dtype.is_differentiable();
+        }
+    });
+    flows_in && floating && !flows_out
+}
+
+/// `paddle.no_grad()`, entered.
+struct NoGrad<'py>(Bound<'py, PyAny>);
+
+impl<'py> NoGrad<'py> {
+    fn enter(py: Python<'py>) -> PyResult<Self> {
+        let guard = py.import("paddle")?.call_method0("no_grad")?;
+        guard.call_method0("__enter__")?;
+        Ok(Self(guard))
+    }
+
+    fn exit(self) -> PyResult<()> {
+        self.0.call_method1("__exit__", ((), (), ()))?;
+        Ok(())
+    }
 }
 
 type Values<'py> = Vec<Option<Bound<'py, PyAny>>>;
@@ -159,8 +198,11 @@ impl CompiledGraph for EagerGraph {
         for (symbol, input) in tensors.zip(inputs) {
             values[symbol.0 as usize] = Some(input.clone());
         }
-        for statement in &self.sir.statements {
-            let result = self.run(py, &values, statement)?;
+        for (statement, stops) in self.sir.statements.iter().zip(&self.stops) {
+            let no_grad = stops.then(|| NoGrad::enter(py)).transpose()?;
+            let result = self.run(py, &values, statement);
+            no_grad.map_or(Ok(()), NoGrad::exit)?;
+            let result = result?;
             define(&mut values, &statement.output, &result)?;
         }
         let missing = || PyRuntimeError::new_err("an output of the graph has no value");
