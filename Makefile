@@ -6,7 +6,7 @@ VENV = .venv/$(1)
 BIN = .venv/$(1)/bin/python
 export GLOG_minloglevel ?= 2
 
-.PHONY: demo test bench zoo build lint rust-test clean
+.PHONY: demo test bench zoo cpython build lint rust-test clean
 .DEFAULT_GOAL := build
 
 check-tools:
@@ -33,6 +33,10 @@ bench: build
 
 zoo: build
 	$(call BIN,$(DEFAULT)) benches/zoo.py
+
+# CPython's own tests with every frame translated, compared with plain Python.
+cpython: build
+	$(call BIN,$(DEFAULT)) -m paddle_sot_rs cpython
 
 lint: check-tools .venv/$(DEFAULT)/ready
 	cargo fmt --all --check

@@ -33,7 +33,14 @@ def run(arguments: list[str]) -> int:
     return 0
 
 
-COMMANDS: dict[str, Callable[[list[str]], int]] = {"run": run}
+def cpython(arguments: list[str]) -> int:
+    """cpython [--limit SECONDS] [--verbose] [test_x ...]: CPython's own tests, every frame translated, compared with plain Python"""
+    from .cpython import run as compare
+
+    return compare(arguments)
+
+
+COMMANDS: dict[str, Callable[[list[str]], int]] = {"run": run, "cpython": cpython}
 
 
 def main(arguments: list[str]) -> int:

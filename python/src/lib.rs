@@ -1,5 +1,6 @@
 //! The extension module `paddle_sot_rs._core`.
 
+mod debug;
 mod frame;
 mod records;
 mod registry;
@@ -31,6 +32,9 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(registry::register_python_backend, module)?)?;
     module.add_function(wrap_pyfunction!(registry::swap_python_backend, module)?)?;
     module.add_function(wrap_pyfunction!(registry::tensor_reader, module)?)?;
+    module.add_class::<debug::Forced>()?;
+    module.add_function(wrap_pyfunction!(debug::opcode_table, module)?)?;
+    module.add_function(wrap_pyfunction!(debug::builtin_table, module)?)?;
     module.add_class::<frame::CustomCode>()?;
     module.add_class::<frame::Frame>()?;
     module.add_function(wrap_pyfunction!(frame::set_eval_frame, module)?)?;

@@ -53,6 +53,7 @@ impl StaticFunction {
                 dynamic: get("dynamic")?.extract()?,
                 trace,
             },
+            forced: false,
             stats: Mutex::default(),
             graphs: Mutex::default(),
             resumes: Mutex::default(),

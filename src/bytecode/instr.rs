@@ -108,7 +108,7 @@ instructions! {
     FormatValue { conversion: u8, has_spec: bool }; ConvertValue { conversion: u8 }; FormatSimple; FormatWithSpec;
     UnpackSequence { count: u32 }; UnpackEx { before: u32, after: u32 };
     GetIter; GetYieldFromIter; GetLen; ForIter { target: usize }; Send { target: usize };
-    ReturnGenerator; YieldValue;
+    ReturnGenerator; YieldValue; LoadBuildClass;
     KwNames { index: u32 }; Call { argc: u32 }; CallKw { argc: u32 }; CallFunctionEx { kwargs: bool };
     CallIntrinsic1 { id: u32 };
     MakeFunction { flags: u32 }; SetFunctionAttribute { flag: u32 };
@@ -124,34 +124,39 @@ instructions! {
     Other { name: &'static str };
 }
 
-/// Names of opcodes that are decoded to [`Instr::Other`]: module and class bodies, `async`, and
-/// what the compiler emits only there. Each is UNIMP: the frame that runs one runs natively.
-pub const NOT_SIMULATED: &[&str] = &[
-    "CACHE",
-    "EXTENDED_ARG",
-    "GET_AITER",
-    "GET_ANEXT",
-    "BEFORE_ASYNC_WITH",
-    "END_ASYNC_FOR",
-    "CLEANUP_THROW",
-    "GET_AWAITABLE",
-    "ASYNC_GEN_WRAP",
-    "PRINT_EXPR",
-    "LOAD_BUILD_CLASS",
-    "IMPORT_STAR",
-    "SETUP_ANNOTATIONS",
-    "STORE_NAME",
-    "DELETE_NAME",
-    "LOAD_NAME",
-    "LOAD_LOCALS",
-    "LOAD_CLASSDEREF",
-    "LOAD_FROM_DICT_OR_GLOBALS",
-    "LOAD_FROM_DICT_OR_DEREF",
-    "CALL_INTRINSIC_2",
-    "INTERPRETER_EXIT",
-    "RESERVED",
-    "ENTER_EXECUTOR",
-    "EXIT_INIT_CHECK",
+const ASYNC: &str = "asynchronous";
+const GENERATOR: &str = "generator: throw() into a delegating generator, whose frame runs natively";
+const BODY: &str = "body: in code of modules and classes only, which is no function";
+const INTERNAL: &str = "internal: no instruction of a program";
+const INTRINSIC_2: &str = "gap: except* and type parameters with bounds";
+
+/// Opcodes that are decoded to [`Instr::Other`], each with the reason. Each is UNIMP: the frame that
+/// runs one runs natively.
+pub const UNIMP: &[(&str, &str)] = &[
+    ("GET_AITER", ASYNC),
+    ("GET_ANEXT", ASYNC),
+    ("BEFORE_ASYNC_WITH", ASYNC),
+    ("END_ASYNC_FOR", ASYNC),
+    ("GET_AWAITABLE", ASYNC),
+    ("ASYNC_GEN_WRAP", ASYNC),
+    ("CLEANUP_THROW", GENERATOR),
+    ("PRINT_EXPR", BODY),
+    ("IMPORT_STAR", BODY),
+    ("SETUP_ANNOTATIONS", BODY),
+    ("STORE_NAME", BODY),
+    ("DELETE_NAME", BODY),
+    ("LOAD_NAME", BODY),
+    ("LOAD_LOCALS", BODY),
+    ("LOAD_CLASSDEREF", BODY),
+    ("LOAD_FROM_DICT_OR_GLOBALS", BODY),
+    ("LOAD_FROM_DICT_OR_DEREF", BODY),
+    ("CALL_INTRINSIC_2", INTRINSIC_2),
+    ("CACHE", INTERNAL),
+    ("EXTENDED_ARG", INTERNAL),
+    ("INTERPRETER_EXIT", INTERNAL),
+    ("RESERVED", INTERNAL),
+    ("ENTER_EXECUTOR", INTERNAL),
+    ("EXIT_INIT_CHECK", INTERNAL),
 ];
 
 /// The typed form of an opcode by name. `target` is the jump target, where the opcode jumps.
@@ -278,6 +283,7 @@ pub fn typed(version: Version, name: &str, arg: u32, target: usize) -> Option<In
         "GET_LEN" => Instr::GetLen,
         "FOR_ITER" => Instr::ForIter { target },
         "SEND" => Instr::Send { target },
+        "LOAD_BUILD_CLASS" => Instr::LoadBuildClass,
         "RETURN_GENERATOR" => Instr::ReturnGenerator,
         "YIELD_VALUE" => Instr::YieldValue,
         "KW_NAMES" => Instr::KwNames { index: arg },
@@ -318,7 +324,7 @@ pub fn typed(version: Version, name: &str, arg: u32, target: usize) -> Option<In
         "MATCH_KEYS" => Instr::MatchKeys,
         "MATCH_CLASS" => Instr::MatchClass { count: arg },
         _ => Instr::Other {
-            name: NOT_SIMULATED.iter().find(|known| **known == name)?,
+            name: UNIMP.iter().find(|(known, _)| *known == name)?.0,
         },
     })
 }

@@ -6,6 +6,7 @@
 
 mod builder;
 mod code;
+mod coverage;
 mod instr;
 mod liveness;
 mod optable;
@@ -15,6 +16,7 @@ mod tables;
 
 pub use builder::CodeBuilder;
 pub use code::{BytecodeError, Code, ExceptionEntry, Instruction, Loc, LocalKind, LocalSlot};
+pub use coverage::{coverage, unimplemented};
 pub use instr::{BinOp, CmpOp, Instr};
 pub use liveness::live_locals;
 pub use optable::{OpTable, Version};

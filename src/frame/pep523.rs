@@ -195,12 +195,14 @@ pub fn listen(py: Python<'_>, handler: FrameHandler) -> PyResult<Listening> {
 }
 
 impl Listening {
-    /// Ends it, if it has not ended yet.
-    pub fn stop(&self) {
-        if self.active.replace(false) {
+    /// Ends it, if it has not ended yet; whether this call did.
+    pub fn stop(&self) -> bool {
+        let ends = self.active.replace(false);
+        if ends {
             LOCAL.with(|local| local.handler.set(None));
             stop_listening();
         }
+        ends
     }
 }
 

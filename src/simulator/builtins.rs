@@ -217,6 +217,12 @@ const PURE_BUILTINS: &[&str] = &[
     "complex", "bytes",
 ];
 
+/// Names of builtins with a row, and of those that are folded.
+pub(super) fn names() -> (Vec<&'static str>, &'static [&'static str]) {
+    let rows = TABLE.iter().filter(|row| row.0 == "builtins");
+    (rows.map(|row| row.1).collect(), PURE_BUILTINS)
+}
+
 static HANDLERS: PyOnceLock<FxHashMap<usize, (Obj, Handler)>> = PyOnceLock::new();
 
 fn handlers(py: Python<'_>) -> PyResult<&'static FxHashMap<usize, (Obj, Handler)>> {

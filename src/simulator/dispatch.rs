@@ -6,7 +6,7 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
-use crate::bytecode::{Instr, OpTable, Version};
+use crate::bytecode::{unimplemented, Instr, OpTable, Version};
 use crate::guard::GuardKind;
 use crate::obj::Obj;
 use crate::reason::BreakKind;
@@ -585,7 +585,28 @@ pub fn step(t: &mut Tracer<'_>, f: &mut FrameState, at: usize) -> Step<Flow> {
             let answer = t.bool(answer);
             f.push(answer);
         }
-        other => return t.stop(BreakKind::Opcode, format!("{other:?}")),
+        Instr::EndFor => {
+            // FOR_ITER jumps past it; a resumed loop may end on it.
+            f.pop(t)?;
+            if version(t)? == Version::V312 {
+                f.pop(t)?;
+            }
+        }
+        Instr::LoadBuildClass => {
+            let name: Arc<str> = Arc::from("__build_class__");
+            let builtins = f.builtins.clone();
+            match load_from_dict(t, &builtins, &name)? {
+                Some(function) => f.push(function),
+                None => return t.stop(BreakKind::RaisesException, "no __build_class__"),
+            }
+        }
+        Instr::MatchKeys | Instr::MatchClass { .. } => {
+            return t.unsupported("a mapping or class pattern");
+        }
+        other @ (Instr::CheckEgMatch | Instr::PrepReraiseStar | Instr::Other { .. }) => {
+            let reason = unimplemented(other).unwrap_or("no reason known");
+            return t.stop(BreakKind::Opcode, format!("{other:?}: {reason}"));
+        }
     }
     Ok(Flow::Next)
 }

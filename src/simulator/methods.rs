@@ -68,6 +68,15 @@ const SET: &[&str] = &[
     "__iter__",
 ];
 
+/// Simulated methods, by class.
+pub(super) const ROWS: &[(&str, &[&str])] = &[
+    ("list", LIST),
+    ("tuple", TUPLE),
+    ("dict", DICT),
+    ("set", SET),
+    ("frozenset", SET),
+];
+
 /// Whether values of this kind have a simulated method of this name (used by attribute lookup).
 pub fn exists(t: &mut Tracer<'_>, receiver: VarId, name: &str) -> Step<bool> {
     Ok(match t.kind(receiver) {

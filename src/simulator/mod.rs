@@ -8,6 +8,7 @@ pub mod attributes;
 pub mod builtins;
 pub mod call;
 pub mod contexts;
+mod coverage;
 mod dispatch;
 pub mod exceptions;
 pub mod executor;
@@ -28,6 +29,7 @@ pub mod tensors;
 pub(crate) mod tracer;
 pub mod views;
 
+pub use coverage::builtin_coverage;
 pub use dispatch::{cell_get, cell_get_raw};
 pub use executor::{BreakPoint, OpcodeExecutor, Outcome, Simulation, Simulator};
 

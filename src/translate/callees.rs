@@ -15,6 +15,7 @@ use crate::frame::{CodeState, CustomCode, FrameDecision, FrameView, Pep523Scope,
 use crate::obj::Obj;
 
 use super::callable::CalleeFunction;
+use super::forced;
 use super::function::{lock, Shared, Translated};
 
 thread_local! {
@@ -44,7 +45,21 @@ impl Drop for Listener {
     }
 }
 
-fn handle(py: Python<'_>, view: &FrameView<'_>) -> FrameDecision {
+/// Makes `shared` the one that frames of this thread are translated for.
+pub(super) fn push_root(shared: Arc<Shared>) {
+    ROOTS.with_borrow_mut(|roots| roots.push(shared));
+}
+
+/// Takes it back.
+pub(super) fn remove_root(shared: &Arc<Shared>) {
+    ROOTS.with_borrow_mut(|roots| {
+        if let Some(at) = roots.iter().rposition(|known| Arc::ptr_eq(known, shared)) {
+            roots.remove(at);
+        }
+    });
+}
+
+pub(super) fn handle(py: Python<'_>, view: &FrameView<'_>) -> FrameDecision {
     let as_it_is = FrameDecision::Run(CustomCode::LOOK_AT_CALLEES);
     match find(py, view) {
         Ok(Some(Found::Translate(function))) => FrameDecision::Replace {
@@ -73,6 +88,9 @@ fn find(py: Python<'_>, view: &FrameView<'_>) -> PyResult<Option<Found>> {
         return Ok(None);
     };
     let code = view.code(py);
+    if shared.forced {
+        return Ok(forced::find(py, view, &code, &shared)?.map(Found::Translate));
+    }
     if !is_users(py, &code)? {
         CodeState::of(&code)?.set_policies(Policy::Skip, Policy::Default);
         return Ok(None);

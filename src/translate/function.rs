@@ -67,6 +67,8 @@ pub type ResumeKey = (Obj, ResumeSpec, usize);
 pub struct Shared {
     /// The options.
     pub options: CompileOptions,
+    /// Whether everything is translated, worth it or not.
+    pub forced: bool,
     /// Counters and events.
     pub stats: Mutex<Stats>,
     /// Graphs, when `explain` asked for them.
@@ -87,7 +89,8 @@ const MAX_VAIN_LOOKS: usize = 32;
 
 impl Shared {
     fn listen(self: &Arc<Self>, py: Python<'_>) -> Option<Listener> {
-        let pays = self.found_graphs.load(Ordering::Relaxed)
+        let pays = self.forced
+            || self.found_graphs.load(Ordering::Relaxed)
             || self.listened.fetch_add(1, Ordering::Relaxed) < MAX_VAIN_LOOKS;
         pays.then(|| Listener::start(py, self)).flatten()
     }
@@ -141,6 +144,7 @@ pub struct Translated {
     pub(super) parameters: Parameters,
     closure: Option<Obj>,
     location: SourceLoc,
+    code: Obj,
     entries: Mutex<Arc<Vec<Arc<Entry>>>>,
     failures: AtomicUsize,
     gave_up: AtomicBool,
@@ -204,6 +208,7 @@ impl Translated {
                 line: code.getattr("co_firstlineno")?.extract()?,
                 function: Arc::from(code.getattr("co_qualname")?.extract::<String>()?),
             },
+            code: Obj::from(&code),
             closure: (!closure.is_none()).then(|| Obj::from(closure)),
             function: Obj::from(function),
             receiver: receiver.map(Obj::from),
@@ -275,6 +280,15 @@ impl Translated {
         let now = self.generation().unwrap_or(0);
         self.tried_under.store(now, Ordering::Relaxed);
         self.gave_up.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the function still has the code it had.
+    ///
+    /// # Errors
+    /// When the function cannot be asked.
+    pub fn is_current(&self, py: Python<'_>) -> PyResult<bool> {
+        let code = self.function.bind(py).getattr("__code__")?;
+        Ok(code.is(self.code.bind(py)))
     }
 
     fn entries(&self) -> Arc<Vec<Arc<Entry>>> {
@@ -459,7 +473,7 @@ impl Translated {
         });
         match translated {
             Ok(entry) => {
-                if self.is_callee && entry.graph.is_none() {
+                if self.is_callee && entry.graph.is_none() && !self.shared.forced {
                     self.is_not_worth_it(py);
                 }
                 let locals = addresses(bound);

@@ -1,0 +1,192 @@
+"""Runs files of CPython's own test-suite with and without the engine, and compares the verdict of every test."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+
+FILES = (
+    "test_generators test_with test_exceptions test_dict test_list test_set test_tuple test_unpack test_scope "
+    "test_named_expressions test_listcomps test_class test_super test_descr test_dataclasses test_enum test_functools "
+    "test_itertools test_contextlib test_patma test_extcall test_call test_keywordonlyarg test_positional_only_arg "
+    "test_augassign test_slice test_fstring test_string test_bool test_int test_float"
+).split()
+
+# Crashes and time-outs of one file before the rest of it counts as not run.
+MAX_RESTARTS = 12
+
+
+def _child(name: str, mode: str, path: str, skip: set[str]) -> None:
+    """Runs one file and appends a line per test, as it goes: a crash loses nothing."""
+    import faulthandler
+    import logging
+    import unittest
+
+    import paddle_sot_rs
+    from paddle_sot_rs.debug import force_translation
+
+    faulthandler.enable()
+    logger = logging.getLogger(paddle_sot_rs.__name__)
+    logger.addHandler(logging.NullHandler())
+    logger.setLevel(logging.CRITICAL)
+    logger.propagate = False
+
+    with open(path, "a") as out:
+
+        def write(kind: str, test: object, detail: str = "") -> None:
+            name = test.id() if isinstance(test, unittest.TestCase) else str(test)
+            out.write(json.dumps([kind, name, detail]) + "\n")
+            out.flush()
+
+        class Result(unittest.TestResult):
+            def startTest(self, test):
+                super().startTest(test)
+                write("start", test)
+
+            def addSuccess(self, test):
+                super().addSuccess(test)
+                write("ok", test)
+
+            def addError(self, test, err):
+                super().addError(test, err)
+                write("error", test, self._exc_info_to_string(err, test))
+
+            def addFailure(self, test, err):
+                super().addFailure(test, err)
+                write("fail", test, self._exc_info_to_string(err, test))
+
+            def addSkip(self, test, reason):
+                super().addSkip(test, reason)
+                write("skip", test, reason)
+
+            def addExpectedFailure(self, test, err):
+                super().addExpectedFailure(test, err)
+                write("expected failure", test)
+
+            def addUnexpectedSuccess(self, test):
+                super().addUnexpectedSuccess(test)
+                write("unexpected success", test)
+
+            def addSubTest(self, test, subtest, err):
+                super().addSubTest(test, subtest, err)
+                if err is not None:
+                    write("fail", test, self._exc_info_to_string(err, test))
+
+        suite = unittest.defaultTestLoader.loadTestsFromName(f"test.{name}")
+        suite = _without(suite, skip)
+        if mode == "forced":
+            with force_translation():
+                suite.run(Result())
+        else:
+            suite.run(Result())
+        write("end", name)
+
+
+def _without(suite, skip: set[str]):
+    import unittest
+
+    kept = unittest.TestSuite()
+    for test in suite:
+        if isinstance(test, unittest.TestSuite):
+            kept.addTest(_without(test, skip))
+        elif test.id() not in skip:
+            kept.addTest(test)
+    return kept
+
+
+def verdicts(name: str, mode: str, limit: float, only: str | None = None) -> dict[str, tuple[str, str]]:
+    """The verdict of every test of one file, and what it printed when it failed."""
+    found: dict[str, tuple[str, str]] = {}
+    for _ in range(MAX_RESTARTS):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "verdicts")
+            skip = os.path.join(folder, "skip")
+            with open(skip, "w") as file:
+                json.dump(sorted(found), file)
+            command = [sys.executable, "-m", "paddle_sot_rs.cpython", "--child", name, mode, path, skip]
+            why = "crash"
+            try:
+                ran = subprocess.run(
+                    command, cwd=folder, timeout=limit, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+                )
+                detail = ran.stderr[-6000:].decode(errors="replace")
+            except subprocess.TimeoutExpired as late:
+                why, detail = "time-out", (late.stderr or b"")[-6000:].decode(errors="replace")
+            lines = []
+            if os.path.exists(path):
+                with open(path) as file:
+                    lines = [json.loads(line) for line in file if line.endswith("\n")]
+        running = None
+        for kind, test, text in lines:
+            if kind == "start":
+                running = test
+                continue
+            if kind == "end":
+                return found
+            known = found.get(test, ("ok", ""))[0]
+            # A test with several sub-tests has the verdict of its worst.
+            if test not in found or known == "ok":
+                found[test] = (kind, text)
+            if test == running and kind in ("ok", "skip", "error", "fail"):
+                running = test
+        done = running is None or (running in found and why == "crash" and not detail)
+        if running is None:
+            found[f"{name} as a whole"] = (why, detail)
+            return found
+        if not done:
+            last = [test for kind, test, _ in lines if kind == "start"][-1]
+            found[last] = (why, detail)
+    found[f"{name} as a whole"] = ("too many crashes", "")
+    return found
+
+
+def run(arguments: list[str]) -> int:
+    """cpython [--limit SECONDS] [--verbose] [test_x ...]: CPython's own tests with every frame translated, compared with plain Python"""
+    if arguments[:1] == ["--child"]:
+        _, name, mode, path, skip = arguments
+        with open(skip) as file:
+            _child(name, mode, path, set(json.load(file)))
+        return 0
+    parser = argparse.ArgumentParser(prog="python -m paddle_sot_rs cpython")
+    parser.add_argument("--limit", type=float, default=600.0, help="seconds for one file")
+    parser.add_argument("--verbose", action="store_true", help="print what tests with another verdict printed")
+    parser.add_argument("files", nargs="*", default=FILES)
+    options = parser.parse_args(arguments)
+    if importlib.util.find_spec("test") is None or importlib.util.find_spec("test.support") is None:
+        print("cpython: this Python was installed without Lib/test: nothing was run")
+        return 0
+    print(f"{'file':28}{'tests':>7}{'same':>7}{'other':>7}{'crash':>7}", flush=True)
+    total: Counter[str] = Counter()
+    for name in options.files:
+        if importlib.util.find_spec(f"test.{name}") is None:
+            print(f"{name:28}  absent from Lib/test of this Python")
+            continue
+        plain = verdicts(name, "plain", options.limit)
+        forced = verdicts(name, "forced", options.limit)
+        count: Counter[str] = Counter()
+        lines = []
+        for test in {**plain, **forced}:
+            before, after = plain.get(test, ("not run", "")), forced.get(test, ("not run", ""))
+            count["tests"] += 1
+            if before[0] == after[0]:
+                count["same"] += 1
+                continue
+            count["crash" if after[0] in ("crash", "time-out", "too many crashes") else "other"] += 1
+            lines.append(f"    {test}: {before[0]} -> {after[0]}")
+            if options.verbose:
+                lines.extend(f"      | {line}" for line in after[1].splitlines()[-30:])
+        total.update(count)
+        numbers = "".join(f"{count[key]:7}" for key in ("tests", "same", "other", "crash"))
+        print(f"{name:28}{numbers}", *lines, sep="\n" if lines else "", flush=True)
+    print(f"{'all':28}" + "".join(f"{total[key]:7}" for key in ("tests", "same", "other", "crash")))
+    return int(total["other"] + total["crash"] > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(run(sys.argv[1:]))

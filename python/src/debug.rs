@@ -1,0 +1,69 @@
+//! `paddle_sot_rs.debug`: translating everything, and the tables of what is simulated.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use paddle_sot::bytecode;
+use paddle_sot::simulator::{self, TraceOptions};
+use paddle_sot::translate::{BackendChoice, CompileOptions, ForcedTranslation, Shared};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::records::StatsRecord;
+
+/// Every Python frame of this thread is translated until `stop` is called.
+#[pyclass(frozen, unsendable, module = "paddle_sot_rs._core")]
+pub struct Forced {
+    inner: ForcedTranslation,
+}
+
+#[pymethods]
+impl Forced {
+    #[new]
+    fn new(py: Python<'_>, backend: String) -> PyResult<Self> {
+        let shared = Arc::new(Shared {
+            options: CompileOptions {
+                backend: BackendChoice::new(backend, &PyDict::new(py), None)?,
+                full_graph: false,
+                dynamic: true,
+                trace: TraceOptions {
+                    max_depth: 60,
+                    ..TraceOptions::default()
+                },
+            },
+            forced: true,
+            stats: Mutex::default(),
+            graphs: Mutex::default(),
+            resumes: Mutex::default(),
+            callees: Mutex::default(),
+            listened: AtomicUsize::new(0),
+            found_graphs: AtomicBool::new(false),
+        });
+        Ok(Self {
+            inner: ForcedTranslation::start(py, shared)?,
+        })
+    }
+
+    /// Ends it; a second call does nothing.
+    fn stop(&self) {
+        self.inner.stop();
+    }
+
+    /// Counters.
+    fn stats(&self) -> StatsRecord {
+        let stats = &self.inner.shared().stats;
+        (&*stats.lock().unwrap_or_else(PoisonError::into_inner)).into()
+    }
+}
+
+/// Opcodes of the running interpreter: (name, whether it is simulated, the reason when it is not).
+#[pyfunction]
+pub fn opcode_table(py: Python<'_>) -> PyResult<Vec<(String, bool, &'static str)>> {
+    bytecode::coverage(py)
+}
+
+/// Builtins and methods of builtin types that the engine has a row for: (owner, name, what it does, why).
+#[pyfunction]
+pub fn builtin_table() -> Vec<(&'static str, &'static str, &'static str, &'static str)> {
+    simulator::builtin_coverage()
+}

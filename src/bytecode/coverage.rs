@@ -1,0 +1,45 @@
+//! What the simulator does with every opcode of the running interpreter, for the test that walks `dis.opmap`.
+
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use super::instr::{typed, Instr, UNIMP};
+use super::optable::OpTable;
+
+/// The reason why an instruction that has a typed form is not simulated.
+pub fn unimplemented(instr: &Instr) -> Option<&'static str> {
+    match instr {
+        Instr::CheckEgMatch | Instr::PrepReraiseStar => {
+            Some("gap: except* runs natively as a whole")
+        }
+        Instr::WithExceptStart => Some("gap: an exception that passes a with block"),
+        Instr::Other { name } => UNIMP
+            .iter()
+            .find(|(known, _)| known == name)
+            .map(|(_, reason)| *reason),
+        _ => None,
+    }
+}
+
+/// Opcodes of this interpreter: name, whether it is simulated, the reason when it is not (empty
+/// when nobody has decided about it).
+///
+/// # Errors
+/// When the interpreter's tables cannot be read.
+pub fn coverage(py: Python<'_>) -> PyResult<Vec<(String, bool, &'static str)>> {
+    let version = OpTable::get(py)?.version;
+    let names = py.import("dis")?.getattr("opmap")?.cast_into::<PyDict>()?;
+    let mut rows = Vec::with_capacity(names.len());
+    for name in names.keys() {
+        let name: String = name.extract()?;
+        let row = match typed(version, &name, 0, 0) {
+            Some(instr) => {
+                let reason = unimplemented(&instr);
+                (name, reason.is_none(), reason.unwrap_or(""))
+            }
+            None => (name, false, ""),
+        };
+        rows.push(row);
+    }
+    Ok(rows)
+}

@@ -1,0 +1,105 @@
+//! Translating everything: a debugging mode that sends every Python frame through the whole engine, tensors or not.
+//!
+//! Its purpose is to run programs that know nothing of tensors, CPython's own tests first, and to
+//! compare. The frames come through the same hook as the callees of native code.
+
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyCode;
+
+use crate::frame::{self, FrameView, Listening};
+use crate::obj::Obj;
+
+use super::callable::CalleeFunction;
+use super::callees;
+use super::function::{is_translating, lock, Shared, Translated};
+
+/// This thread's frames are translated until it is stopped or dropped.
+pub struct ForcedTranslation {
+    listening: Listening,
+    shared: Arc<Shared>,
+}
+
+impl ForcedTranslation {
+    /// Starts it. `shared` must be marked as forced.
+    ///
+    /// # Errors
+    /// Where the hook cannot be used.
+    pub fn start(py: Python<'_>, shared: Arc<Shared>) -> PyResult<Self> {
+        let listening = frame::listen(py, callees::handle)?;
+        callees::push_root(shared.clone());
+        Ok(Self { listening, shared })
+    }
+
+    /// Ends it, on the thread that started it.
+    pub fn stop(&self) {
+        if self.listening.stop() {
+            callees::remove_root(&self.shared);
+        }
+    }
+
+    /// The counters.
+    pub fn shared(&self) -> &Shared {
+        &self.shared
+    }
+}
+
+impl Drop for ForcedTranslation {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// The callable that stands for this frame; `None` for frames that run as they are.
+pub(super) fn find(
+    py: Python<'_>,
+    view: &FrameView<'_>,
+    code: &Bound<'_, PyCode>,
+    shared: &Arc<Shared>,
+) -> PyResult<Option<Py<PyAny>>> {
+    let Some(function) = view.function(py) else {
+        return Ok(None);
+    };
+    if is_translating() || is_excluded(py, code)? {
+        return Ok(None);
+    }
+    let translated = || Translated::callee(&function, shared.clone());
+    let wrap = |translated: Translated| {
+        Ok::<_, PyErr>(Bound::new(py, CalleeFunction::new(Arc::new(translated)))?.into_any())
+    };
+    // A function made by another one may be gone after this call: keeping it would keep alive what
+    // its closure holds, which programs can see.
+    let name: String = code.getattr("co_qualname")?.extract()?;
+    if name.contains("<locals>") || name.contains("<lambda>") {
+        return Ok(Some(wrap(translated()?)?.unbind()));
+    }
+    let address = function.as_ptr() as usize;
+    if let Some(known) = lock(&shared.callees).get(&address) {
+        let found = known.bind(py).cast::<CalleeFunction>()?.get().inner();
+        return Ok(
+            (found.function.bind(py).is(&function) && found.is_current(py)?).then(|| known.py(py)),
+        );
+    }
+    let callable = wrap(translated()?)?;
+    lock(&shared.callees).insert(address, Obj::from(&callable));
+    Ok(Some(callable.unbind()))
+}
+
+static EXCLUDED: PyOnceLock<Vec<String>> = PyOnceLock::new();
+
+/// Frames of the engine, of Paddle, and of what runs the tests.
+fn is_excluded(py: Python<'_>, code: &Bound<'_, PyCode>) -> PyResult<bool> {
+    let file: String = code.getattr("co_filename")?.extract()?;
+    let excluded = EXCLUDED.get_or_try_init(py, || {
+        ["paddle", "paddle_sot_rs", "unittest", "numpy"]
+            .iter()
+            .map(|module| {
+                let file: String = py.import(*module)?.getattr("__file__")?.extract()?;
+                Ok::<_, PyErr>(file.trim_end_matches("__init__.py").to_owned())
+            })
+            .collect::<PyResult<Vec<String>>>()
+    })?;
+    Ok(file.starts_with("paddle_sot_rs/") || excluded.iter().any(|place| file.starts_with(place)))
+}
