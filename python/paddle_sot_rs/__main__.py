@@ -34,7 +34,7 @@ def run(arguments: list[str]) -> int:
 
 
 def cpython(arguments: list[str]) -> int:
-    """cpython [--limit SECONDS] [--verbose] [test_x ...]: CPython's own tests, every frame translated, compared with plain Python"""
+    """cpython [--limit SECONDS] [--verbose] [test_x ...]: CPython's tests, all translated, against plain Python"""
     from .cpython import run as compare
 
     return compare(arguments)

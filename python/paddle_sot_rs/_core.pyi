@@ -321,6 +321,30 @@ class CompiledGraph:
 class Trace:
     """The trace of a graph, while a plug-in compiles it: to be handed back to `delegate`."""
 
+@final
+class Forced:
+    """Every Python frame of the thread that made it is translated, until it is stopped."""
+
+    def __new__(cls, backend: str) -> Self:
+        """Starts it, with this backend for the tensor operations it meets.
+
+        Raises:
+            RuntimeError: this interpreter's frames cannot be intercepted.
+            ValueError: there is no such backend.
+        """
+
+    def stop(self) -> None:
+        """Ends it; a second call does nothing."""
+
+    def stats(self) -> StatsRecord:
+        """Counters of what was translated."""
+
+def opcode_table() -> list[tuple[str, bool, str]]:
+    """Opcodes of the running interpreter: name, whether it is simulated, the reason when it is not."""
+
+def builtin_table() -> list[tuple[str, str, str, str]]:
+    """Builtins and methods of builtin types: owner, name, what the engine does with it, why."""
+
 def total_stats() -> StatsRecord:
     """Counters of all translated functions together, since the package was imported or `reset_all`.
 

@@ -147,7 +147,7 @@ def verdicts(name: str, mode: str, limit: float, only: str | None = None) -> dic
 
 
 def run(arguments: list[str]) -> int:
-    """cpython [--limit SECONDS] [--verbose] [test_x ...]: CPython's own tests with every frame translated, compared with plain Python"""
+    """cpython [--limit SECONDS] [--verbose] [test_x ...]: CPython's tests, all translated, against plain Python"""
     if arguments[:1] == ["--child"]:
         _, name, mode, path, skip = arguments
         with open(skip) as file:

@@ -107,7 +107,7 @@ fn makes_constant(
     let [data, rest @ ..] = args else {
         return Ok(false);
     };
-    let only_dtype = match (rest, &kwargs[..]) {
+    let only_dtype = match (rest, kwargs) {
         ([], []) | ([_], []) => true,
         ([], [(name, _)]) => &**name == "dtype",
         _ => false,
