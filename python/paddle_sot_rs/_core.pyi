@@ -19,8 +19,9 @@ class StaticFunction:
         Args:
             callable: what to translate.
             options: all of `backend` (registered name), `backend_options` (dict), `full_graph` (bool), `dynamic`
-                (bool), `min_graph_size` (operations; `None` asks the backend), `black_list`, `allow_list` and
-                `disabled` (iterables of callables, compared by identity), `specification` (`None`, or a callable
+                (bool; `None` asks the backend), `min_graph_size` (operations; `None` asks the backend), `black_list`,
+                `allow_list` and `disabled` (iterables of callables, compared by identity), `black_names` (set of
+                names of Paddle functions and tensor methods), `specification` (`None`, or a callable
                 that checks the arguments of a call and answers with a list of (tensor, open dims)).
 
         Raises:
@@ -251,6 +252,10 @@ class GraphRecord:
         """Name of the backend that runs it: `eager` for graphs smaller than `min_graph_size`."""
 
     @property
+    def report(self) -> list[str]:
+        """What the backend has to say about it, line by line. A new list at each read."""
+
+    @property
     def code(self) -> CodeType | None:
         """The code object generated around the graph; `None` when no byte code is needed."""
 
@@ -401,6 +406,12 @@ def delegate(name: str, options: dict[str, Any] | None, request: tuple[Any, ...]
 
     Raises:
         RuntimeError: it cannot be compiled.
+    """
+
+def cdbl() -> list[tuple[str, bool]]:
+    """The calls that the backend `cinn` leaves to the interpreter: (name, always).
+
+    Without `always`, only calls of that name whose result has an unknown dim.
     """
 
 def tensor_reader() -> Literal["native", "attributes"]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import functools
 import inspect
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from paddle.nn import Layer
 
-from . import _core
+from . import _core, _listing
 from .backends import provide
 from .specification import Specification
 
@@ -28,7 +28,7 @@ def _options(
     full_graph: bool,
     dynamic: bool | None,
     min_graph_size: int | None,
-    black: tuple[Any, ...],
+    black: Iterable[Any],
     options: dict[str, Any] | None,
     input_spec: Any = None,
 ) -> dict[str, Any]:
@@ -36,13 +36,15 @@ def _options(
         if not text.isdigit():
             raise ValueError(f"PADDLE_SOT_MIN_GRAPH_SIZE: expected a number of statements, got {text!r}")
         min_graph_size = int(text)
+    black_callables, black_names = _listing.split("black_list", black)
     return {
         "backend": backend,
         "backend_options": dict(options or {}),
         "full_graph": full_graph,
-        "dynamic": True if dynamic is None else dynamic,
+        "dynamic": dynamic,
         "min_graph_size": min_graph_size,
-        "black_list": [*black, *_black_list],
+        "black_list": [*black_callables, *_black_list],
+        "black_names": black_names,
         "allow_list": list(_allowed),
         "disabled": list(_disabled),
         "specification": input_spec,
@@ -63,7 +65,7 @@ def to_static(
     input_spec: Any = None,
     dynamic: bool | None = None,
     min_graph_size: int | None = None,
-    black_list: tuple[Any, ...] = (),
+    black_list: Iterable[Any] = (),
     capture_control_flow: bool = False,
     options: dict[str, Any] | None = None,
 ) -> Any:
@@ -80,10 +82,12 @@ def to_static(
         fallback: `fallback=True` means `full_graph=False`, and the other way round.
         input_spec: a list with an entry per positional argument: an `InputSpec` (dims of None are dynamic from the
             first call on), a Tensor, nested lists and dicts of them, or any other value. Calls are checked against it.
-        dynamic: let a dim that changed between two calls be dynamic from then on. Default: yes.
+        dynamic: let a dim that changed between two calls be dynamic from then on. Default: what the backend
+            prefers (`cinn`: no).
         min_graph_size: fewest operations worth a program; smaller graphs run call by call.
             Default: `PADDLE_SOT_MIN_GRAPH_SIZE`, else the backend's measured break-even.
-        black_list: callables that break the graph.
+        black_list: what breaks the graph: callables, and names such as `"nonzero"` (a function, tensor method
+            or attribute of Paddle's) or `"package.module.function"`.
         capture_control_flow: not available yet.
         options: options of the backend.
 
@@ -105,12 +109,11 @@ def to_static(
         raise ValueError(f"min_graph_size: expected a number of operations, 0 or more, got {min_graph_size!r}")
     if options is not None and not isinstance(options, dict):
         raise TypeError(f"options: expected a dict, got {type(options).__name__}")
-    for entry in black_list:
-        if not callable(entry):
-            raise TypeError(f"black_list: expected callables, got {entry!r}")
+    listed = black_list if isinstance(black_list, str) else tuple(black_list)
+    _listing.split("black_list", listed)
 
     def translate(target: Any) -> Any:
-        settings = _options(backend, full_graph, dynamic, min_graph_size, tuple(black_list), options, input_spec)
+        settings = _options(backend, full_graph, dynamic, min_graph_size, listed, options, input_spec)
         return _translate(target, settings)
 
     return translate if fn_or_layer is None else translate(fn_or_layer)

@@ -134,6 +134,8 @@ class Explanation:
         for number, graph in enumerate(self.graphs):
             print(f"graph {number} ({graph.backend}), {len(graph.guards)} guards", file=out)
             print("\n".join(f"  {line}" for line in graph.ir.splitlines()), file=out)
+            for line in graph.report:
+                print(f"  {line}", file=out)
             for guard in graph.guards:
                 print(f"  guard: {guard}", file=out)
         return out.getvalue()

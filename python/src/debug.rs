@@ -23,9 +23,8 @@ impl Forced {
     fn new(py: Python<'_>, backend: String) -> PyResult<Self> {
         let shared = Arc::new(Shared {
             options: CompileOptions {
-                backend: BackendChoice::new(backend, &PyDict::new(py), None)?,
+                backend: BackendChoice::new(backend, &PyDict::new(py), None, Some(true))?,
                 full_graph: false,
-                dynamic: true,
                 trace: TraceOptions {
                     max_depth: 60,
                     ..TraceOptions::default()

@@ -12,6 +12,7 @@ use pyo3::prelude::*;
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     paddle_sot_backend_paddle::link();
     paddle_sot_backend_eager::link();
+    paddle_sot_backend_cinn::link();
     // A second import in the same process finds the logger installed: that is fine.
     let _ = pyo3_log::try_init();
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
@@ -35,6 +36,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<debug::Forced>()?;
     module.add_function(wrap_pyfunction!(debug::opcode_table, module)?)?;
     module.add_function(wrap_pyfunction!(debug::builtin_table, module)?)?;
+    module.add_function(wrap_pyfunction!(registry::cdbl, module)?)?;
     module.add_class::<frame::CustomCode>()?;
     module.add_class::<frame::Frame>()?;
     module.add_function(wrap_pyfunction!(frame::set_eval_frame, module)?)?;

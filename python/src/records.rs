@@ -79,6 +79,7 @@ pub struct GraphRecord {
     pub(crate) program: String,
     pub(crate) guards: Vec<String>,
     pub(crate) backend: String,
+    pub(crate) report: Vec<String>,
     pub(crate) code: Option<Py<PyAny>>,
 }
 

@@ -36,6 +36,16 @@ pub fn tensor_reader(py: Python<'_>) -> &'static str {
     paddle_sot::guard::native::reader_name(py)
 }
 
+/// The table of calls that the `cinn` backend leaves to the interpreter: (name, always), else only where
+/// a dim of the result is unknown.
+#[pyfunction]
+pub fn cdbl() -> Vec<(&'static str, bool)> {
+    paddle_sot_backend_cinn::CDBL
+        .iter()
+        .map(|row| (row.name, row.always))
+        .collect()
+}
+
 /// Registers a callable `(ir, metas) -> callable`, or a plug-in's capsule, as a backend.
 #[pyfunction]
 pub fn register_python_backend(name: &str, compiler: &Bound<'_, PyAny>) -> PyResult<()> {

@@ -30,7 +30,7 @@ fn addresses(values: &Bound<'_, PyAny>) -> PyResult<HashSet<usize>> {
 #[pymethods]
 impl StaticFunction {
     /// `options` holds: backend, backend_options, full_graph, dynamic, min_graph_size, black_list,
-    /// allow_list, disabled, specification. The Python layer has checked them.
+    /// black_names, allow_list, disabled, specification. The Python layer has checked them.
     #[new]
     fn new(callable: &Bound<'_, PyAny>, options: &Bound<'_, PyDict>) -> PyResult<Self> {
         let get = |name: &str| options.as_any().get_item(name);
@@ -38,9 +38,14 @@ impl StaticFunction {
             get("backend")?.extract()?,
             get("backend_options")?.cast::<PyDict>()?,
             get("min_graph_size")?.extract()?,
+            get("dynamic")?.extract()?,
         )?;
         let trace = TraceOptions {
             black_list: addresses(&get("black_list")?)?.into_iter().collect(),
+            black_names: get("black_names")?
+                .extract::<HashSet<String>>()?
+                .into_iter()
+                .collect(),
             allow_list: addresses(&get("allow_list")?)?.into_iter().collect(),
             disabled: addresses(&get("disabled")?)?.into_iter().collect(),
             max_depth: 60,
@@ -50,7 +55,6 @@ impl StaticFunction {
             options: CompileOptions {
                 backend,
                 full_graph: get("full_graph")?.extract()?,
-                dynamic: get("dynamic")?.extract()?,
                 trace,
             },
             forced: false,
@@ -157,6 +161,7 @@ impl StaticFunction {
                 program: graph.program.clone(),
                 guards: graph.guards.clone(),
                 backend: graph.backend.clone(),
+                report: graph.report.clone(),
                 code: graph.code.as_ref().map(|code| code.py(py)),
             })
             .collect()

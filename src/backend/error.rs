@@ -7,6 +7,9 @@ pub enum BackendError {
     /// The call cannot be captured.
     #[error("{0}")]
     Refused(String),
+    /// The call is one that this backend leaves to the interpreter (CDBL).
+    #[error("{0}")]
+    BlackListed(String),
     /// The call raised while its metadata was inferred.
     #[error("inference raised {0}")]
     Raised(pyo3::PyErr),

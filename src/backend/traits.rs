@@ -151,6 +151,16 @@ pub trait CompiledGraph: Send + Sync {
     /// Readable text of the program, for `explain`.
     fn program_text(&self, py: Python<'_>) -> PyResult<String>;
 
+    /// What the backend has to say about this graph, line by line, for `explain`.
+    fn report(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Why the graph was not compiled and runs call by call; counted as a fallback.
+    fn fell_back(&self) -> Option<&str> {
+        None
+    }
+
     /// The name of the backend that made it.
     fn backend_name(&self) -> &str;
 
@@ -168,6 +178,12 @@ pub trait GraphBackend: DynClone + Send + Sync {
     /// # Errors
     /// `ValueError` or `TypeError` that names an unknown or ill-typed option.
     fn configure(&mut self, py: Python<'_>, options: &Bound<'_, PyDict>) -> PyResult<()>;
+
+    /// Whether dims and integers that differ between calls may become symbolic. `asked` is the user's
+    /// `dynamic=`; called once, after [`configure`](Self::configure).
+    fn dims_may_vary(&mut self, asked: Option<bool>) -> bool {
+        asked.unwrap_or(true)
+    }
 
     /// Whether this callee must not be captured (CDBL), and why.
     fn refuses(&self, _py: Python<'_>, _callee: &Callee) -> Option<String> {

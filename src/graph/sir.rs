@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use pyo3::prelude::*;
+
 use crate::obj::Obj;
 use crate::reason::SourceLoc;
 
@@ -68,6 +70,23 @@ pub enum Callee {
     Layer(SymbolId),
     /// A nested graph.
     Sir(Arc<StatementIr>),
+}
+
+impl Callee {
+    /// The bare name of a function of Paddle's, a tensor method or a tensor attribute.
+    pub fn api_name(&self, py: Python<'_>) -> Option<String> {
+        match self {
+            Self::Method(name) | Self::Attribute(name) => Some(name.to_string()),
+            Self::Api(function) => {
+                let function = function.bind(py);
+                let text = |name: &str| function.getattr(name).ok()?.extract::<String>().ok();
+                let module = text("__module__")?;
+                let is_paddle = module == "paddle" || module.starts_with("paddle.");
+                is_paddle.then(|| text("__name__")).flatten()
+            }
+            Self::Layer(_) | Self::Sir(_) => None,
+        }
+    }
 }
 
 /// One captured call.

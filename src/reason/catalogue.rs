@@ -92,6 +92,8 @@ break_kinds! {
     Construct => Unimp, "move the unsupported call out of this block";
     /// An error inside the engine; the frame runs natively.
     Internal => Unimp, "please report this";
+    /// The backend gave a sub-graph up; it runs call by call.
+    GraphNotCompiled => Unimp, "give the backend more time (compile_budget_s), or choose another backend";
     /// The recompile limit was reached.
     RecompileLimit => Unimp, "see stats().recompiles for the guard that keeps failing";
     /// The user is tracing or profiling.

@@ -232,8 +232,15 @@ fn tensor(t: &mut Tracer<'_>, symbol: SymbolId) -> VarId {
     }))
 }
 
-/// Stops when the backend refuses this callee (CDBL).
+/// Stops when the user listed this callee by name, or the backend refuses it (CDBL).
 pub fn refuse_listed(t: &Tracer<'_>, callee: &Callee) -> Step<()> {
+    if !t.options.black_names.is_empty() {
+        let name = callee.api_name(t.py);
+        if let Some(name) = name.filter(|name| t.options.black_names.contains(name)) {
+            let why = format!("{name}() is on the black list");
+            return t.stop(BreakKind::BlackListed, why);
+        }
+    }
     match t.backend.refuses(t.py, callee) {
         Some(why) => t.stop(BreakKind::BlackListed, why),
         None => Ok(()),

@@ -54,7 +54,11 @@ impl From<PyErr> for Stop {
 
 impl From<BackendError> for Stop {
     fn from(err: BackendError) -> Self {
-        Break::new(BreakKind::InferenceFailed, err.to_string()).into()
+        let kind = match err {
+            BackendError::BlackListed(_) => BreakKind::BlackListed,
+            _ => BreakKind::InferenceFailed,
+        };
+        Break::new(kind, err.to_string()).into()
     }
 }
 
@@ -63,6 +67,8 @@ impl From<BackendError> for Stop {
 pub struct TraceOptions {
     /// Callables that must not be captured (identity).
     pub black_list: FxHashSet<usize>,
+    /// Names of Paddle functions, tensor methods and attributes that must not be captured.
+    pub black_names: FxHashSet<String>,
     /// Callables marked with `allow_in_graph` (identity).
     pub allow_list: FxHashSet<usize>,
     /// Callables marked with `disable` (identity of the function and of its code).

@@ -19,6 +19,8 @@ pub struct Configured {
     pub generation: u64,
     /// Fewest operations worth compiling; smaller graphs run call by call.
     pub min_graph_size: usize,
+    /// Whether what differs between calls may become symbolic.
+    pub dynamic: bool,
 }
 
 /// Which backend the user asked for.
@@ -26,6 +28,7 @@ pub struct BackendChoice {
     name: String,
     options: Obj,
     min_graph_size: Option<usize>,
+    dynamic: Option<bool>,
     current: Mutex<Arc<Configured>>,
 }
 
@@ -34,12 +37,15 @@ fn configured(
     handle: &BackendHandle,
     options: &Bound<'_, PyDict>,
     min_graph_size: Option<usize>,
+    dynamic: Option<bool>,
 ) -> PyResult<Arc<Configured>> {
     let mut backend = backend::clone_backend(&*handle.backend);
     backend.configure(py, options)?;
+    let dynamic = backend.dims_may_vary(dynamic);
     Ok(Arc::new(Configured {
         min_graph_size: min_graph_size.unwrap_or_else(|| backend.min_graph_size()),
         backend,
+        dynamic,
         generation: handle.generation,
     }))
 }
@@ -53,14 +59,16 @@ impl BackendChoice {
         name: String,
         options: &Bound<'_, PyDict>,
         min_graph_size: Option<usize>,
+        dynamic: Option<bool>,
     ) -> PyResult<Self> {
         let handle =
             backend::get(&name).map_err(|err| PyValueError::new_err(format!("backend: {err}")))?;
-        let current = configured(options.py(), &handle, options, min_graph_size)?;
+        let current = configured(options.py(), &handle, options, min_graph_size, dynamic)?;
         Ok(Self {
             name,
             options: Obj::from(options),
             min_graph_size,
+            dynamic,
             current: Mutex::new(current),
         })
     }
@@ -83,7 +91,7 @@ impl BackendChoice {
             return Ok(known);
         }
         let options = self.options.bind(py).cast::<PyDict>()?;
-        let next = configured(py, &handle, options, self.min_graph_size)?;
+        let next = configured(py, &handle, options, self.min_graph_size, self.dynamic)?;
         *lock(&self.current) = next.clone();
         Ok(next)
     }

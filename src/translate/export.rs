@@ -63,7 +63,7 @@ fn export(
     let mut varies = Varies::default();
     let mut simulated = simulate(py, of, bound, &state, &backend, &varies)?;
     let declared = Declared::of(py, &simulated.tracer.graph.inputs, &wanted)?;
-    varies.dims = learn_dims(of, &simulated.tracer.guards, &declared);
+    varies.dims = learn_dims(of, &simulated.tracer.guards, &declared, backend.dynamic);
     if !varies.dims.is_empty() {
         simulated = simulate(py, of, bound, &state, &backend, &varies)?;
     }

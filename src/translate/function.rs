@@ -38,8 +38,6 @@ pub struct CompileOptions {
     pub backend: BackendChoice,
     /// One graph or an error.
     pub full_graph: bool,
-    /// Learn dynamic dims from recompiles.
-    pub dynamic: bool,
     /// For the simulator.
     pub trace: TraceOptions,
 }
@@ -56,6 +54,8 @@ pub struct GraphInfo {
     pub backend: String,
     /// The generation of the backend.
     pub generation: u64,
+    /// What the backend says about it.
+    pub report: Vec<String>,
     /// The generated code object, if there is one.
     pub code: Option<Obj>,
 }

@@ -14,7 +14,7 @@ use crate::graph::{FunctionGraph, GraphInput, StatementIr, SymbolId, SymbolKind}
 use crate::guard::native::GlobalState;
 use crate::guard::{CompiledGuard, GuardCompiler, GuardKind, GuardSet, NativeGuardCompiler};
 use crate::obj::Obj;
-use crate::reason::{Break, BreakKind, GraphBreakEvent};
+use crate::reason::{Break, BreakKind, Fallback, GraphBreakEvent};
 use crate::simulator::frame::FrameState;
 use crate::simulator::survey::Survey;
 use crate::simulator::{
@@ -92,7 +92,7 @@ pub fn translate(
     let (state, backend) = prepare(py, of)?;
     let mut varies = Varies::default();
     let mut traced = trace(py, of, bound, &state, &backend, &varies)?;
-    if of.shared.options.dynamic {
+    if backend.dynamic {
         varies.ints = learn_ints(py, of, &traced.guards);
         if !varies.ints.is_empty() {
             // Only where nothing needs the value: the graph ends, or breaks, where it did.
@@ -107,7 +107,7 @@ pub fn translate(
         }
     }
     let declared = Declared::of(py, &traced.inputs, wanted)?;
-    varies.dims = learn_dims(of, &traced.guards, &declared);
+    varies.dims = learn_dims(of, &traced.guards, &declared, backend.dynamic);
     if !varies.dims.is_empty() {
         // A dynamic graph that breaks, or cannot be traced, is no better than another static one.
         let attempt = trace(py, of, bound, &state, &backend, &varies);
@@ -168,8 +168,8 @@ pub(super) fn learn_dims(
     of: &Translated,
     guards: &GuardSet,
     declared: &Declared,
+    learns: bool,
 ) -> FxHashMap<TrackerRef, Vec<usize>> {
-    let learns = of.shared.options.dynamic;
     let mut known = lock(&of.dims);
     let mut dynamic = FxHashMap::default();
     for guard in guards.iter() {
@@ -469,10 +469,20 @@ fn finish(
             example_inputs,
             grad_enabled: state.grad_enabled,
         };
-        graph = Some(compile(py, backend, request, statements)?);
+        let compiled = compile(py, backend, request, statements)?;
         let mut stats = lock(&of.shared.stats);
         stats.graphs += 1;
         stats.ops += statements as u64;
+        if let Some(why) = compiled.fell_back() {
+            let mut reason = Break::new(BreakKind::GraphNotCompiled, why);
+            reason.loc = of.location().clone();
+            stats.fallbacks.push(Fallback {
+                function: of.location().clone(),
+                reason,
+            });
+        }
+        drop(stats);
+        graph = Some(compiled);
     }
     slots.extend(emission.slots);
     let guard = NativeGuardCompiler.compile(py, &guards, &slots, state)?;
@@ -559,6 +569,7 @@ fn remember(
             guards: guard.describe(),
             backend: graph.backend_name().to_owned(),
             generation,
+            report: graph.report(),
             code,
         };
         lock(&of.shared.graphs).push(info);

@@ -226,6 +226,27 @@ def train(net: nn.Layer, inputs: tuple[Any, ...], steps: int = 5) -> list[Any]:
     return [*losses, *(value.detach() for value in net.state_dict().values())]
 
 
+def one_step(net: nn.Layer, inputs: tuple[Any, ...]) -> list[Any]:
+    """The loss, all gradients, and the buffers after one pass."""
+    net.train()
+    paddle.seed(7)
+    loss = sum((output**2).mean() for output in outputs_of(net(*inputs)))
+    loss.backward()
+    gradients = [value.grad for value in net.parameters() if value.grad is not None]
+    return [loss.detach(), *gradients, *net.buffers()]
+
+
+def relative_difference(a: Any, b: Any) -> float:
+    """The largest difference in any tensor, in parts of its largest number (and of 0.001 at least)."""
+    worst = 0.0
+    for x, y in zip(a, b, strict=True):
+        if x.shape != y.shape or x.dtype != y.dtype:
+            return float("inf")
+        x, y = x.numpy().astype("float64"), y.numpy().astype("float64")
+        worst = max(worst, float(np.abs(x - y).max() / (np.abs(x).max() + 1e-3)))
+    return worst
+
+
 def pair(network: Network, wrap: Callable[[nn.Layer], nn.Layer]) -> tuple[nn.Layer, nn.Layer, tuple[Any, ...]]:
     """The same network twice, eager and wrapped, and inputs."""
     paddle.seed(3)

@@ -209,7 +209,7 @@ fn options(py: Python<'_>, level: usize) -> Bound<'_, PyDict> {
 fn a_choice_follows_swaps_and_keeps_its_options(_turn: MutexGuard<'static, ()>) {
     backend::register("mine", fake("mine", 0)).unwrap();
     Python::attach(|py| {
-        let choice = BackendChoice::new("mine".into(), &options(py, 7), None).unwrap();
+        let choice = BackendChoice::new("mine".into(), &options(py, 7), None, None).unwrap();
         let first = choice.current(py).unwrap();
         assert_eq!((first.backend.name(), first.min_graph_size), ("mine", 7));
         assert_eq!(choice.current(py).unwrap().generation, first.generation);
@@ -226,7 +226,8 @@ fn a_choice_follows_swaps_and_keeps_its_options(_turn: MutexGuard<'static, ()>) 
 #[rstest]
 fn the_users_min_graph_size_goes_before_the_backends(_turn: MutexGuard<'static, ()>) {
     Python::attach(|py| {
-        let choice = BackendChoice::new("submitted".into(), &options(py, 7), Some(2)).unwrap();
+        let choice =
+            BackendChoice::new("submitted".into(), &options(py, 7), Some(2), None).unwrap();
         assert_eq!(choice.current(py).unwrap().min_graph_size, 2);
     });
 }
@@ -248,7 +249,7 @@ fn a_choice_that_cannot_be_made_says_why(
     Python::attach(|py| {
         let options = CString::new(options).unwrap();
         let options = py.eval(&options, None, None).unwrap();
-        let made = BackendChoice::new(name.into(), options.cast().unwrap(), None);
+        let made = BackendChoice::new(name.into(), options.cast().unwrap(), None, None);
         let error = made.err().unwrap().to_string();
         assert!(error.starts_with(expected), "{error}");
     });

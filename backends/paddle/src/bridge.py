@@ -165,10 +165,16 @@ def _constant(data, dtype=None):
     return array
 
 
+class BlackListed(Exception):
+    """Raised by an inspection: this call is left to the interpreter."""
+
+
 class Trace:
     """One program under construction."""
 
-    def __init__(self):
+    def __init__(self, inspect=None):
+        # Looks at the operations of each call; what it raises undoes the call.
+        self.inspect = inspect
         self.program = paddle.static.Program()
         self.startup = paddle.static.Program()
         self.block = self.program.global_block()
@@ -220,6 +226,8 @@ class Trace:
                 result = function(*args, **kwargs)
             if not grad:
                 _stop_gradients(result)
+            if self.inspect is not None:
+                self.inspect(function, self.block.ops[start:], result)
         except BaseException:
             self.rollback(start)
             for tensor in self.fresh:
@@ -332,32 +340,58 @@ def _hoist_constants(block, kept, forward_end, start, place):
     return values, recipes, moved
 
 
-def compile_graph(trace, inputs, outputs, grad):
+def compile_graph(trace, inputs, outputs, grad, lowering=None):
     """The attribute map of `run_program`, the forward program, whether it trains, which inputs
     want a gradient but get none, and constants to pass after the inputs.
 
-    `inputs` and `outputs` are Values; every input goes in as an `x` of the program.
+    `inputs` and `outputs` are Values; every input goes in as an `x` of the program. `lowering` rewrites the
+    program on its way: see `_Lowering`.
     """
-    answer, recipes = _compile(trace, inputs, outputs, grad, framework._current_expected_place())
+    place = framework._current_expected_place()
+    answer, recipes = _compile(trace, inputs, outputs, grad, place, lowering or _Lowering())
     with paddle.no_grad():
         constants = [make(*arguments) for make, arguments in recipes]
     return (*answer, constants)
 
 
-def _compile(trace, inputs, outputs, grad, place):
+class _Lowering:
+    """What another backend may do to a program while it is compiled: here, nothing.
+
+    A lowering replaces Values; `kept` are the ones the compilation goes on with, the answer is what they became.
+    """
+
+    rewrites = False
+
+    def before_backward(self, program, kept, trains):
+        return kept
+
+    def backward(self, block, inputs, targets, seeds):
+        return gradients(block, inputs, targets, seeds)
+
+    def after_backward(self, program, kept, forward_end, start):
+        """The answer is (kept, forward_end, start)."""
+        return kept, forward_end, start
+
+    def finish(self, forward, backward):
+        """The two programs as they will run."""
+
+
+def _compile(trace, inputs, outputs, grad, place, lowering):
     program, block = trace.program, trace.block
     window = Window(program, trace.startup, trace.cast)
     try:
         # A kernel may write its result into the storage it shares with another output or an input.
         produced = []
         for value in outputs:
-            if not grad and value.use_empty() and value.get_defining_op().name() not in _SHARES_STORAGE:
+            copies = grad or lowering.rewrites
+            if not copies and value.use_empty() and value.get_defining_op().name() not in _SHARES_STORAGE:
                 produced.append(value)
                 continue
             copy = _C_ops.assign(value)
             copy.stop_gradient = value.stop_gradient
             produced.append(copy)
         trains = grad and any(not value.stop_gradient for value in produced)
+        produced = lowering.before_backward(program, produced, trains)
         pir.append_shadow_outputs(program, produced, len(block.ops), "output_")
         forward_end = len(block.ops)
         x_grads, out_grads, without = [], [], []
@@ -373,7 +407,7 @@ def _compile(trace, inputs, outputs, grad, place):
             last = block.ops[forward_end - 1]
             targets = [value for value in produced if not value.stop_gradient]
             seeds = [gradient for gradient, value in zip(out_grads, produced, strict=True) if not value.stop_gradient]
-            x_grads = gradients(block, inputs, targets, seeds)
+            x_grads = lowering.backward(block, inputs, targets, seeds)
             for index, op in enumerate(block.ops):
                 if op == last:
                     forward_end = index + 1
@@ -383,8 +417,11 @@ def _compile(trace, inputs, outputs, grad, place):
                 for index, (gradient, value) in enumerate(zip(x_grads, inputs, strict=True))
                 if gradient is None and not value.stop_gradient
             ]
-            x_grads = [pir.fake_value() if value is None else value for value in x_grads]
             start = forward_end + between
+            live = [value for value in x_grads if value is not None]
+            after, forward_end, start = lowering.after_backward(program, [*produced, *live], forward_end, start)
+            produced, live = after[: len(produced)], iter(after[len(produced) :])
+            x_grads = [pir.fake_value() if value is None else next(live) for value in x_grads]
             pir.append_shadow_outputs(program, x_grads, len(block.ops), "grad_output_")
         else:
             start = forward_end
@@ -397,6 +434,7 @@ def _compile(trace, inputs, outputs, grad, place):
         (forward, backward), attributes = pir.split_program(
             program, inputs, [], produced, x_grads, [], out_grads, (0, forward_end), (start, len(block.ops))
         )
+        lowering.finish(forward, backward)
         by_name = {name: value for value in _all_values(forward) for name in value._names}
         names = {key: [_name(value) for value in values] for key, values in attributes.items()}
         mapping = _unify_names(backward, _unify_names(forward, {}))

@@ -47,6 +47,7 @@ impl PaddleGraph {
         sir: Arc<StatementIr>,
         session: &PaddleTrace,
         grad_enabled: bool,
+        lowering: Option<&Bound<'_, PyAny>>,
     ) -> Result<Self, BackendError> {
         let bridge = bridge(py)?;
         let mut used = Vec::new();
@@ -75,6 +76,7 @@ impl PaddleGraph {
             PyList::new(py, inputs)?,
             PyList::new(py, outputs)?,
             grad_enabled,
+            lowering,
         ))?;
         let (attributes, program, trains, without, constants): Answer<'_> = answer.extract()?;
         let stops = |symbol: &SymbolId| sir.meta(*symbol).is_some_and(|meta| meta.stop_gradient);

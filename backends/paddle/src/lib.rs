@@ -47,7 +47,7 @@ impl GraphBackend for PaddleBackend {
     }
 
     fn begin(&self, py: Python<'_>) -> Result<Box<dyn TraceSession>, BackendError> {
-        Ok(Box::new(trace::PaddleTrace::new(py)?))
+        Ok(Box::new(trace::PaddleTrace::new(py, None)?))
     }
 
     fn compile(
@@ -55,15 +55,7 @@ impl GraphBackend for PaddleBackend {
         py: Python<'_>,
         request: CompileRequest,
     ) -> Result<Box<dyn CompiledGraph>, BackendError> {
-        let CompileRequest {
-            sir,
-            session,
-            grad_enabled,
-            ..
-        } = request;
-        let session = own(session)?;
-        graph::PaddleGraph::compile(py, Arc::clone(&sir), &session, grad_enabled)
-            .map(|graph| Box::new(graph) as Box<dyn CompiledGraph>)
+        compile_lowered(py, request, None)
     }
 
     fn export(&self, py: Python<'_>, request: ExportRequest) -> Result<Obj, BackendError> {
@@ -95,6 +87,46 @@ fn own(session: Box<dyn TraceSession>) -> Result<Box<trace::PaddleTrace>, Backen
         .into_any()
         .downcast::<trace::PaddleTrace>()
         .map_err(|_| BackendError::Compile("the graph was traced by another backend".into()))
+}
+
+/// A trace for a backend that builds on this one: `inspect(callee, operations, result)` is called in
+/// static mode with what each call appends and answers, and refuses the call by raising `BlackListed` of the bridge.
+///
+/// # Errors
+/// When the Python part cannot be loaded.
+pub fn begin_inspected(
+    py: Python<'_>,
+    inspect: &Bound<'_, PyAny>,
+) -> Result<Box<dyn TraceSession>, BackendError> {
+    Ok(Box::new(trace::PaddleTrace::new(py, Some(inspect))?))
+}
+
+/// Compiles for a backend that builds on this one: `lowering` is a `_Lowering` of the bridge.
+///
+/// # Errors
+/// When the program cannot be compiled, and whatever `lowering` raises.
+pub fn compile_lowered(
+    py: Python<'_>,
+    request: CompileRequest,
+    lowering: Option<&Bound<'_, PyAny>>,
+) -> Result<Box<dyn CompiledGraph>, BackendError> {
+    let CompileRequest {
+        sir,
+        session,
+        grad_enabled,
+        ..
+    } = request;
+    let session = own(session)?;
+    graph::PaddleGraph::compile(py, Arc::clone(&sir), &session, grad_enabled, lowering)
+        .map(|graph| Box::new(graph) as Box<dyn CompiledGraph>)
+}
+
+/// The Python part of this backend.
+///
+/// # Errors
+/// When it cannot be loaded.
+pub fn python_part(py: Python<'_>) -> PyResult<&Bound<'_, PyModule>> {
+    bridge::bridge(py)
 }
 
 inventory::submit! {

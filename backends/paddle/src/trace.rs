@@ -23,18 +23,20 @@ pub struct PaddleTrace {
     inputs: Vec<(SymbolId, Obj)>,
     pending: Vec<Py<PyAny>>,
     value_type: Py<PyAny>,
+    black_listed: Py<PyAny>,
     grad_enabled: bool,
 }
 
 impl PaddleTrace {
-    /// An empty program.
-    pub fn new(py: Python<'_>) -> Result<Self, BackendError> {
+    /// An empty program. `inspect(callee, operations, result)` looks at each call.
+    pub fn new(py: Python<'_>, inspect: Option<&Bound<'_, PyAny>>) -> Result<Self, BackendError> {
         let bridge = bridge(py)?;
         Ok(Self {
-            trace: bridge.getattr("Trace")?.call0()?.unbind(),
+            trace: bridge.getattr("Trace")?.call1((inspect,))?.unbind(),
             values: Vec::new(),
             inputs: Vec::new(),
             pending: Vec::new(),
+            black_listed: bridge.getattr("BlackListed")?.unbind(),
             value_type: bridge.getattr("Value")?.unbind(),
             grad_enabled: true,
         })
@@ -310,7 +312,11 @@ impl TraceSession for PaddleTrace {
             is_layer,
             self.grad_enabled,
         );
-        let answer = self.trace.bind(py).call_method1("call", given)?;
+        let answer = self.trace.bind(py).call_method1("call", given);
+        let answer = answer.map_err(|err| match err.matches(py, self.black_listed.bind(py)) {
+            Ok(true) => BackendError::BlackListed(err.value(py).to_string()),
+            _ => err.into(),
+        })?;
         let (result, fresh): (Bound<'_, PyAny>, Bound<'_, PyList>) = answer.extract()?;
         self.pending.clear();
         let mut known = Vec::new();

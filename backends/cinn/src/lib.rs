@@ -1,0 +1,191 @@
+//! The backend named `cinn`: graphs with static shapes, in primitive operators, for the CINN compiler.
+//!
+//! It traces with the default backend, refuses calls that would make a dim unknown (CDBL), decomposes
+//! forward and backward programs, and hands them to CINN where Paddle is built with it. Elsewhere the
+//! decomposed program runs on the executor. A graph that cannot be brought into that form, or takes too
+//! long, runs call by call and is counted as a fallback.
+#![deny(missing_docs)]
+
+mod graph;
+mod options;
+mod table;
+
+use std::ffi::CString;
+use std::sync::{Arc, Once};
+
+use paddle_sot::backend::{
+    self, BackendError, BackendRegistration, CompileRequest, CompiledGraph, ExportRequest,
+    GraphBackend, TraceSession,
+};
+use paddle_sot::graph::Callee;
+use paddle_sot::obj::Obj;
+use pyo3::exceptions::{PyException, PyRuntimeError};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyDict;
+
+pub use table::{Row, CDBL};
+
+/// The backend named `cinn`.
+#[derive(Clone, Default)]
+pub struct CinnBackend {
+    options: options::Options,
+    /// `dynamic=True`: unknown dims are let through.
+    dynamic: bool,
+}
+
+/// As for the default backend: fewer operators than these run faster call by call.
+const MIN_GRAPH_SIZE: usize = 4;
+
+static LOWERING: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
+
+/// The Python part, made at first use.
+fn lowering(py: Python<'_>) -> PyResult<&Bound<'_, PyModule>> {
+    let module = LOWERING.get_or_try_init(py, || {
+        // Its names are imported by this one.
+        paddle_sot_backend_paddle::python_part(py)?;
+        let source = CString::new(include_str!("lowering.py"))?;
+        let file = c"paddle_sot_rs/backends/cinn.py";
+        let module = PyModule::from_code(py, &source, file, c"paddle_sot_rs._cinn")?;
+        Ok::<_, PyErr>(module.unbind())
+    })?;
+    Ok(module.bind(py))
+}
+
+fn has_cinn(py: Python<'_>) -> PyResult<bool> {
+    let paddle = py.import("paddle")?;
+    paddle.call_method0("is_compiled_with_cinn")?.is_truthy()
+}
+
+impl CinnBackend {
+    fn lets_open_dims_through(&self) -> bool {
+        self.dynamic || !self.options.removed.is_empty()
+    }
+
+    fn compile_decomposed(
+        &self,
+        py: Python<'_>,
+        request: CompileRequest,
+    ) -> Result<Box<dyn CompiledGraph>, BackendError> {
+        let with_cinn = has_cinn(py)?;
+        if !with_cinn {
+            static SAID: Once = Once::new();
+            SAID.call_once(|| {
+                log::warn!(target: "paddle_sot_rs.backend", "Paddle is built without CINN: graphs of the cinn backend run decomposed on the executor");
+            });
+        }
+        let given = (
+            self.lets_open_dims_through(),
+            self.options.compile_budget,
+            with_cinn,
+        );
+        let lowering = lowering(py)?.getattr("Lowering")?.call1(given)?;
+        let program = paddle_sot_backend_paddle::compile_lowered(py, request, Some(&lowering))?;
+        let report = lowering.call_method0("finished")?.extract()?;
+        Ok(Box::new(graph::CinnGraph { program, report }))
+    }
+}
+
+impl GraphBackend for CinnBackend {
+    fn name(&self) -> &str {
+        "cinn"
+    }
+
+    fn configure(&mut self, py: Python<'_>, options: &Bound<'_, PyDict>) -> PyResult<()> {
+        self.options = options::Options::parse(options)?;
+        if self.options.require_cinn && !has_cinn(py)? {
+            return Err(PyRuntimeError::new_err(
+                "options: require_cinn: this Paddle is built without CINN",
+            ));
+        }
+        Ok(())
+    }
+
+    fn dims_may_vary(&mut self, asked: Option<bool>) -> bool {
+        self.dynamic = asked.unwrap_or(false);
+        self.dynamic
+    }
+
+    fn refuses(&self, py: Python<'_>, callee: &Callee) -> Option<String> {
+        let name = callee.api_name(py)?;
+        if self.options.added.contains(&name) {
+            return Some(format!(
+                "{name}() was added to the cinn backend's black list"
+            ));
+        }
+        let listed = table::is_listed(&name) && !self.options.removed.contains(&name);
+        (listed && !self.dynamic).then(|| {
+            format!("{name}() is on the cinn backend's black list: a dim of its result is unknown until it runs")
+        })
+    }
+
+    fn begin(&self, py: Python<'_>) -> Result<Box<dyn TraceSession>, BackendError> {
+        if self.dynamic {
+            return backend::get("paddle")
+                .map_err(|err| BackendError::Compile(err.to_string()))?
+                .backend
+                .begin(py);
+        }
+        let removed = self.options.removed.clone();
+        let inspect = lowering(py)?.getattr("inspector")?.call1((removed,))?;
+        paddle_sot_backend_paddle::begin_inspected(py, &inspect)
+    }
+
+    fn compile(
+        &self,
+        py: Python<'_>,
+        request: CompileRequest,
+    ) -> Result<Box<dyn CompiledGraph>, BackendError> {
+        let sir = Arc::clone(&request.sir);
+        let grad_enabled = request.grad_enabled;
+        let err = match self.compile_decomposed(py, request) {
+            Ok(graph) => return Ok(graph),
+            Err(err) => err,
+        };
+        // An interrupt is the user's, not ours.
+        if let BackendError::Raised(raised) = &err {
+            if !raised.is_instance_of::<PyException>(py) {
+                return Err(err);
+            }
+        }
+        let why = match &err {
+            BackendError::Raised(raised) => {
+                let given_up = lowering(py)?.getattr("GivenUp")?;
+                match raised.matches(py, given_up) {
+                    Ok(true) => raised.value(py).to_string(),
+                    _ => format!("the program could not be decomposed: {raised}"),
+                }
+            }
+            other => other.to_string(),
+        };
+        log::info!(target: "paddle_sot_rs.backend", "a graph runs call by call: {why}");
+        let eager = backend::get("eager").map_err(|err| BackendError::Compile(err.to_string()))?;
+        let request = CompileRequest {
+            sir,
+            session: eager.backend.begin(py)?,
+            example_inputs: Vec::new(),
+            grad_enabled,
+        };
+        let calls = eager.backend.compile(py, request)?;
+        Ok(Box::new(graph::GivenUpGraph { calls, why }))
+    }
+
+    fn export(&self, py: Python<'_>, request: ExportRequest) -> Result<Obj, BackendError> {
+        // Saved programs stay in Paddle's own operators: whoever loads them decides how to run them.
+        backend::get("paddle")
+            .map_err(|err| BackendError::Compile(err.to_string()))?
+            .backend
+            .export(py, request)
+    }
+
+    fn min_graph_size(&self) -> usize {
+        MIN_GRAPH_SIZE
+    }
+}
+
+inventory::submit! {
+    BackendRegistration { name: "cinn", make: || Box::<CinnBackend>::default() }
+}
+
+/// Makes sure that the linker keeps this crate's registration.
+pub fn link() {}

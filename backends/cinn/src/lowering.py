@@ -1,0 +1,218 @@
+"""What happens to a program between the trace and the executor: primitive operators, and the checks."""
+
+import contextlib
+import time
+from collections import Counter
+
+import paddle
+from paddle.base import core
+from paddle.base.libpaddle import pir
+from paddle_sot_rs._bridge import BlackListed, gradients
+
+# Composite operators that stay, and why.
+KEPT = {
+    "pd_op.dropout": "decomposed it draws another mask than eager mode",
+}
+_MOST_ROUNDS = 8
+
+
+class GivenUp(Exception):
+    """This graph is not compiled; the message says why."""
+
+
+@contextlib.contextmanager
+def _primitives():
+    """Paddle's switch for primitive operators is one per process: it goes back to what it was."""
+    forward, backward = core._is_fwd_prim_enabled(), core._is_bwd_prim_enabled()
+    core._set_prim_forward_enabled(True)
+    core._set_prim_backward_enabled(True)
+    try:
+        yield
+    finally:
+        core._set_prim_forward_enabled(forward)
+        core._set_prim_backward_enabled(backward)
+
+
+def _has_open_dim(value):
+    return value.initialized() and value.is_dense_tensor_type() and -1 in value.shape
+
+
+def _is_open(value):
+    return _has_open_dim(value) and not value.use_empty()
+
+
+def _parts(value):
+    """The values in a list operand."""
+    if value.initialized() and value.is_combine():
+        return value.get_defining_op().operands_source()
+    return [value]
+
+
+def _values_in(result):
+    if isinstance(result, pir.Value):
+        return [result]
+    if isinstance(result, dict):
+        result = list(result.values())
+    return [value for item in result for value in _values_in(item)] if isinstance(result, (list, tuple)) else []
+
+
+def _opens_dims(op, returned):
+    """Whether a result that anyone sees has an unknown dim although all operands are static.
+
+    Nobody sees the work space of a batch norm.
+    """
+    seen = [value for value in op.results() if _has_open_dim(value)]
+    if not any(not value.use_empty() or value.id in returned for value in seen):
+        return False
+    given = [part for value in op.operands_source() if value.initialized() for part in _parts(value)]
+    return not any(_has_open_dim(value) for value in given)
+
+
+def inspector(removed):
+    """Refuses calls that make an unknown dim out of known ones, but those whose name is in `removed`."""
+
+    def inspect(callee, operations, result):
+        name = callee if type(callee) is str else getattr(callee, "__name__", None)
+        if name in removed:
+            return
+        returned = {value.id for value in _values_in(result)}
+        for op in operations:
+            if _opens_dims(op, returned):
+                raise BlackListed(f"{name or op.name()}(): a dim of its result is unknown until it runs ({op.name()})")
+
+    return inspect
+
+
+def _short(name):
+    return name.rpartition(".")[2]
+
+
+def _histogram(programs):
+    operations = (op for program in programs for op in program.global_block().ops)
+    return Counter(
+        _short(op.name()) for op in operations if op.name().startswith("pd_op.") and op.name() != "pd_op.data"
+    )
+
+
+def _text(counts):
+    if not counts:
+        return "none"
+    return ", ".join(f"{name} {count}" for name, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
+
+class Lowering:
+    """The lowering of one graph; see `_Lowering` of the bridge for the protocol."""
+
+    rewrites = True
+
+    def __init__(self, open_dims, budget, with_cinn):
+        self.open_dims = open_dims
+        self.budget = budget
+        self.with_cinn = with_cinn
+        self.began = time.perf_counter()
+        self.custom = frozenset()
+        self.before = Counter()
+        self.report = []
+
+    def in_time(self, stage):
+        seconds = time.perf_counter() - self.began
+        if self.budget is not None and seconds > self.budget:
+            raise GivenUp(f"compiling took longer than compile_budget_s={self.budget:g}: {seconds:.3f} s after {stage}")
+
+    def before_backward(self, program, kept, trains):
+        self.before = _histogram([program])
+        block = program.global_block()
+        if trains:
+            # Their gradients have rules of their own, written for the whole operator.
+            with _primitives():
+                self.custom = frozenset(op.name() for op in block.ops if core.has_custom_vjp(op))
+        kept, _ = self.decompose(program, kept, 0, len(block.ops), leave=self.custom)
+        self.in_time("decomposing forward")
+        return kept
+
+    def backward(self, block, inputs, targets, seeds):
+        with _primitives():
+            found = gradients(block, inputs, targets, seeds)
+        self.in_time("building backward")
+        return found
+
+    def after_backward(self, program, kept, forward_end, start):
+        block = program.global_block()
+        between = start - forward_end
+        kept, forward_end = self.decompose(program, kept, 0, forward_end)
+        start = forward_end + between
+        kept, _ = self.decompose(program, kept, start, len(block.ops))
+        self.in_time("decomposing backward")
+        return kept, forward_end, start
+
+    def decompose(self, program, kept, start, end, leave=frozenset()):
+        """Decomposes the operations from `start` to `end` until nothing changes.
+
+        The answer is what `kept` became, and the new end.
+        """
+        block = program.global_block()
+        black = {*core.prim_config["forward_blacklist"], *KEPT, *leave}
+        for _ in range(_MOST_ROUNDS):
+            operations = block.ops
+            tail = len(operations) - end
+            composite = [op for op in operations[start:end] if core.has_decomp_rule(op) and op.name() not in black]
+            if not composite:
+                return kept, end
+            names = [op.name() for op in operations]
+            # What replaces a value that stops gradients has to stop them too.
+            watched = {value.id: value for value in kept}
+            for op in composite:
+                for value in op.results():
+                    if value.initialized() and value.stop_gradient and not value.use_empty():
+                        watched.setdefault(value.id, value)
+            stops = [value.stop_gradient for value in watched.values()]
+            with _primitives():
+                became = core.sinking_decomp(program, list(watched.values()), black, set(), start, end)
+            for value, stop in zip(became, stops, strict=True):
+                value.stop_gradient = stop
+            replaced = dict(zip(watched, became, strict=True))
+            kept = [replaced[value.id] for value in kept]
+            operations = block.ops
+            end = len(operations) - tail
+            if [op.name() for op in operations] == names:
+                return kept, end
+        raise GivenUp(f"still not in primitive operators after {_MOST_ROUNDS} rounds")
+
+    def finish(self, forward, backward):
+        programs = [forward, backward]
+        operations = [op for program in programs for op in program.global_block().ops]
+        opened = Counter(_short(op.name()) for op in operations if any(_is_open(value) for value in op.results()))
+        if opened and not self.open_dims:
+            raise GivenUp(f"dims of -1 are left (pass dynamic=True to let them through): {_text(opened)}")
+        left = Counter(op.name() for op in operations if core.has_decomp_rule(op))
+        chosen = Counter({name: count for name, count in left.items() if name in KEPT})
+        left -= chosen
+        after = _histogram(programs)
+        gradients_left = {name: count for name, count in after.items() if name.rstrip("_").endswith("_grad")}
+        self.report = [
+            f"operators before decomposition: {sum(self.before.values())}: {_text(self.before)}",
+            f"operators after decomposition: {sum(after.values())}: {_text(after)}",
+            f"composite operators kept: {_text({_short(name): count for name, count in chosen.items()})}",
+            f"composite operators that Paddle's rules leave: {_text({_short(name): n for name, n in left.items()})}",
+            f"gradient operators without a primitive form: {_text(gradients_left)}",
+            f"operators with dims of -1: {_text(opened)}",
+        ]
+        if self.with_cinn:
+            self.compile_with_cinn(forward, backward)
+            self.in_time("the CINN passes")
+
+    def compile_with_cinn(self, forward, backward):
+        pir.apply_cinn_pass(forward)
+        if backward.global_block().ops:
+            pir.apply_cinn_pass(backward)
+
+    def finished(self):
+        """The report, once the graph is ready to run."""
+        self.in_time("compiling")
+        seconds = time.perf_counter() - self.began
+        where = "CINN" if self.with_cinn else "the executor (Paddle is built without CINN)"
+        return [*self.report, f"runs on {where}; compiled in {seconds:.3f} s"]
+
+
+def has_cinn():
+    return bool(paddle.is_compiled_with_cinn())
