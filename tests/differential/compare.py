@@ -1,0 +1,109 @@
+"""Runs one program in plain Python and translated, over several calls, and says where they differ."""
+
+from __future__ import annotations
+
+import copy
+import linecache
+import random
+import sys
+import types
+import warnings
+from pathlib import Path
+from typing import Any
+
+sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parent.parent / "python")]
+
+import numpy as np  # noqa: E402
+import paddle  # noqa: E402
+import paddle_sot_rs as sot  # noqa: E402
+from harness import IDENTITY, difference, outcome  # noqa: E402
+
+warnings.filterwarnings("ignore")
+
+
+def load(source: str, file: str) -> types.ModuleType:
+    """A module of its own; both sides of a comparison get one, so that their state goes separate ways."""
+    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+    module = types.ModuleType("program")
+    module.__file__ = file
+    # Classes look their module up by name when they are made.
+    sys.modules["program"] = module
+    exec(compile(source, file, "exec", dont_inherit=True), module.__dict__)
+    return module
+
+
+def calls(seed: int) -> list[dict[str, Any]]:
+    """The plain arguments of each call: equal ones, new values, a new shape, a new integer, a flipped flag."""
+    chance = random.Random(seed * 7919 + 1)
+    first = {
+        "rows": 2,
+        "values": chance.randint(0, 99),
+        "n": chance.randint(0, 4),
+        "flag": chance.random() < 0.5,
+        "items": [chance.randint(-2, 5) for _ in range(chance.randint(1, 4))],
+        "table": dict.fromkeys(chance.sample("abc", chance.randint(1, 3)), 1),
+        "grad": chance.random() < 0.7,
+        "same": chance.random() < 0.15,
+        "small": chance.random() < 0.3,
+    }
+    found = [first, dict(first)]
+    changes = [
+        {"values": first["values"] + 1},
+        {"rows": 4, "values": first["values"] + 2},
+        {"n": first["n"] + 1},
+        {"flag": not first["flag"], "values": first["values"] + 3},
+        {"items": [1, 2, 3, 4], "n": first["n"] + 2},
+        {"table": {"c": 2, "a": 0}, "rows": 3},
+        {"grad": not first["grad"]},
+        {"same": not first["same"]},
+        {"small": not first["small"]},
+    ]
+    found += [{**first, **change} for change in chance.sample(changes, 4)]
+    found.append(dict(first))
+    return found
+
+
+def arguments(module: types.ModuleType, call: dict[str, Any]) -> tuple[Any, ...]:
+    """Fresh real arguments for one side."""
+    numbers = np.random.default_rng(call["values"])
+
+    def tensor() -> paddle.Tensor:
+        data = numbers.standard_normal((call["rows"], 3)).astype("float32").round(3)
+        return paddle.to_tensor(data, stop_gradient=not call["grad"])
+
+    x = tensor()
+    y = x if call["same"] else tensor()
+    box = (module.Small if call["small"] else module.Box)(x if call["same"] else tensor(), call["n"])
+    return x, y, call["n"], call["flag"], copy.copy(call["items"]), copy.copy(call["table"]), box
+
+
+def state(module: types.ModuleType) -> Any:
+    weight = module.WEIGHT
+    return [module.COUNT, module.LOG, module.TABLE, module.Box.kind, module.Small.kind, module.memo.__defaults__, weight]
+
+
+def compare(source: str, seed: int, file: str | None = None) -> str | None:
+    """The first difference, or None."""
+    file = file or f"<program {seed}>"
+    plain, other = load(source, file), load(source, file)
+    translated = other.main if IDENTITY else sot.to_static(other.main, min_graph_size=0)
+    try:
+        for number, call in enumerate(calls(seed)):
+            expected = outcome(plain.main, file, arguments(plain, call), {}, lambda: state(plain), True)
+            actual = outcome(translated, file, arguments(other, call), {}, lambda: state(other), True)
+            for name in ("kind", "printed", "lines", "world", "random", "value"):
+                found = difference(getattr(expected, name), getattr(actual, name), False)
+                if found:
+                    extra = ""
+                    if name == "kind":
+                        extra = f" | {expected.value[1][2] if expected.kind == 'raised' else ''} | " + str(
+                            actual.value[1][2] if actual.kind == "raised" else ""
+                        )
+                    return f"call {number}: {name}{found}{extra}"[:1500]
+            plain.WEIGHT.clear_grad()
+            other.WEIGHT.clear_grad()
+        return None
+    finally:
+        if not IDENTITY:
+            sot.reset(translated)
+        linecache.cache.pop(file, None)

@@ -1,0 +1,184 @@
+"""Runs generated programs: `run.py --count N --seed S`; `--show SEED` prints one, `--reduce SEED` makes it small."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+TIMEOUT = 60
+
+
+def worker(seed: int, count: int) -> None:
+    """Announces each program before it runs, so that the parent knows which one ended the process."""
+    from compare import compare
+    from generator import program
+
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    for current in range(seed, seed + count):
+        print(json.dumps({"seed": current}), file=answers)
+        signal.alarm(TIMEOUT)
+        try:
+            found = compare(program(current), current)
+        except BaseException as error:  # noqa: BLE001 - what escapes is a finding too
+            found = f"escaped: {type(error).__name__}: {error}"[:1500]
+        signal.alarm(0)
+        if found:
+            print(json.dumps({"seed": current, "found": found}), file=answers)
+
+
+def chunk(seed: int, count: int) -> list[tuple[int, str]]:
+    """The findings of one process and, where it died, of its successors."""
+    findings: list[tuple[int, str]] = []
+    end = seed + count
+    while seed < end:
+        command = [sys.executable, __file__, "--worker", "--seed", str(seed), "--count", str(end - seed)]
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+        current = seed
+        for text in done.stdout.splitlines():
+            try:
+                row = json.loads(text)
+            except ValueError:
+                continue
+            current = row["seed"]
+            if "found" in row:
+                findings.append((current, row["found"]))
+        if done.returncode == 0:
+            break
+        findings.append((current, f"the process ended with {done.returncode}: {done.stderr[-400:]}"))
+        seed = current + 1
+    return findings
+
+
+def run(seed: int, count: int, jobs: int, size: int = 200) -> list[tuple[int, str]]:
+    """All findings, printed as they come."""
+    starts = list(range(seed, seed + count, size))
+    running: list[subprocess.Popen[str]] = []
+    findings: list[tuple[int, str]] = []
+    finished, began = 0, time.time()
+    while starts or running:
+        while starts and len(running) < jobs:
+            first = starts.pop(0)
+            command = [sys.executable, __file__, "--chunk", "--seed", str(first), "--count", str(min(size, seed + count - first))]
+            running.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
+        select.select([process.stdout for process in running], [], [], 5)
+        for process in [process for process in running if process.poll() is not None or _ready(process)]:
+            out, _ = process.communicate()
+            running.remove(process)
+            for at, found in json.loads(out):
+                findings.append((at, found))
+                print(f"seed {at}: {found}", flush=True)
+            finished += 1
+            print(f"# {min(finished * size, count)} programs, {len(findings)} findings, {time.time() - began:.0f} s", flush=True)
+    return findings
+
+
+def _ready(process: subprocess.Popen[str]) -> bool:
+    return bool(select.select([process.stdout], [], [], 0)[0])
+
+
+def differs(source: str, seed: int) -> str | None:
+    """Compares in a process of its own."""
+    code = "import sys; from compare import compare; print('FOUND', compare(sys.stdin.read(), int(sys.argv[1])))"
+    command = [sys.executable, "-c", code, str(seed)]
+    done = subprocess.run(command, input=source, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=HERE, check=False)
+    if done.returncode < 0:
+        return f"ended with {done.returncode}"
+    found = done.stdout.rpartition("FOUND ")[2].strip()
+    return None if found in ("None", "") else found
+
+
+def reduce(source: str, seed: int, crash: bool) -> str:
+    """Takes statements away as long as the difference stays."""
+    from compare import compare
+
+    def kind(text: str | None) -> str:
+        return "" if text is None else text.split(": ")[1].split("[")[0].split(":")[0] if text.startswith("call") else text[:12]
+
+    def check(text: str) -> str | None:
+        if crash:
+            return differs(text, seed)
+        try:
+            return compare(text, seed)
+        except Exception as error:  # noqa: BLE001
+            return f"escaped {error}" if wanted.startswith("escaped") else None
+
+    wanted = "" if crash else kind(check(source))
+    tree = ast.parse(source)
+    changed = True
+    while changed:
+        changed = False
+        main = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+        bodies = [tree.body] + [
+            getattr(node, field)
+            for top in main + [node for node in tree.body if isinstance(node, ast.ClassDef)]
+            for node in ast.walk(top)
+            for field in ("body", "orelse", "finalbody", "handlers", "cases")
+            if isinstance(getattr(node, field, None), list)
+        ]
+        for body in bodies:
+            at = len(body) - 1
+            while at >= 0:
+                kept, inner = body[at], None
+                children = []
+                for field in ("body", "orelse"):
+                    if not isinstance(kept, ast.FunctionDef | ast.ClassDef):
+                        children.append(getattr(kept, field, None))
+                for inner in [[], *[child for child in children if isinstance(child, list)]]:
+                    body[at : at + 1] = inner
+                    try:
+                        text = ast.unparse(ast.fix_missing_locations(tree)) + "\n"
+                        compile(text, "x", "exec")
+                        found = check(text)
+                    except (SyntaxError, ValueError, IndexError, AttributeError):
+                        found = None
+                    if found and (crash or kind(found) == wanted):
+                        changed = True
+                        break
+                    body[at : at + len(inner)] = [kept]
+                at -= 1
+    return ast.unparse(tree) + "\n# " + str(check(ast.unparse(tree)))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--count", type=int, default=20000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--chunk", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--show", type=int)
+    parser.add_argument("--reduce", type=int)
+    parser.add_argument("--crash", action="store_true", help="reduce in processes of their own")
+    options = parser.parse_args()
+    if options.worker:
+        worker(options.seed, options.count)
+        return 0
+    if options.chunk:
+        print(json.dumps(chunk(options.seed, options.count)))
+        return 0
+    from generator import program
+
+    if options.show is not None:
+        print(program(options.show))
+        return 0
+    if options.reduce is not None:
+        print(reduce(program(options.reduce), options.reduce, options.crash))
+        return 0
+    findings = run(options.seed, options.count, options.jobs)
+    print(f"{options.count} programs from seed {options.seed} on {sys.version.split()[0]}: {len(findings)} findings")
+    return 1 if findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
