@@ -721,6 +721,10 @@ impl<'py> Tracer<'py> {
         source: Option<&TrackerRef>,
     ) {
         self.guard_type(id, dict.as_any());
+        // The dict of a module is written by STORE_GLOBAL too, which does not know of this variable.
+        if dict.contains("__builtins__").unwrap_or(true) {
+            return self.set_kind(id, Kind::Opaque);
+        }
         // The order of an OrderedDict is its own, not that of the dict below.
         let order: Vec<Bound<'py, PyAny>> = match dict.try_iter().and_then(|keys| keys.collect()) {
             Ok(order) => order,

@@ -17,6 +17,7 @@ from paddle.nn.layer import layers as layers_module
 from paddle.pir import core as pir_core
 from paddle.pir import get_fake_value_name, is_fake_value
 from paddle_sot_rs._backward import gradients
+from paddle_sot_rs._gates import gates_of
 
 Value = pir.Value
 _program_ids = itertools.count(1 << 40)
@@ -84,6 +85,14 @@ def _positive(self):
     return self
 
 
+def _detach(self):
+    # Paddle's `share_data_` hides that the result lives in the storage of `self`: a later kernel that writes in
+    # place would change a tensor of the caller.
+    copy = _C_ops.assign(self)
+    copy.stop_gradient = True
+    return copy
+
+
 _INTEGERS = (paddle.bool, paddle.uint8, paddle.int8, paddle.int16, paddle.int32, paddle.int64)
 # What a Value does otherwise than a tensor, and what it does in a window.
 _AS_EAGER = {
@@ -91,6 +100,7 @@ _AS_EAGER = {
     "__div__": _divide,
     "__pow__": _power,
     "__pos__": _positive,
+    "detach": _detach,
 }
 _AS_STATIC = {name: getattr(Value, name) for name in _AS_EAGER if hasattr(Value, name)}
 
@@ -342,7 +352,7 @@ def _hoist_constants(block, kept, forward_end, start, place):
 
 def compile_graph(trace, inputs, outputs, grad, lowering=None):
     """The attribute map of `run_program`, the forward program, whether it trains, which inputs
-    want a gradient but get none, and constants to pass after the inputs.
+    want a gradient but get none, gates around the program, and constants to pass after the inputs.
 
     `inputs` and `outputs` are Values; every input goes in as an `x` of the program. `lowering` rewrites the
     program on its way: see `_Lowering`.
@@ -394,7 +404,7 @@ def _compile(trace, inputs, outputs, grad, place, lowering):
         produced = lowering.before_backward(program, produced, trains)
         pir.append_shadow_outputs(program, produced, len(block.ops), "output_")
         forward_end = len(block.ops)
-        x_grads, out_grads, without = [], [], []
+        x_grads, out_grads, without, gates = [], [], [], None
         between = 0
         if trains:
             for value in produced:
@@ -417,6 +427,7 @@ def _compile(trace, inputs, outputs, grad, place, lowering):
                 for index, (gradient, value) in enumerate(zip(x_grads, inputs, strict=True))
                 if gradient is None and not value.stop_gradient
             ]
+            gates = gates_of(block.ops[:forward_end], inputs, produced)
             start = forward_end + between
             live = [value for value in x_grads if value is not None]
             after, forward_end, start = lowering.after_backward(program, [*produced, *live], forward_end, start)
@@ -455,7 +466,8 @@ def _compile(trace, inputs, outputs, grad, place, lowering):
         }
         for key, list_ in names.items():
             description[key + "_names"] = [mapping.get(name, name) for name in list_]
-        return (core.construct_program_attribute_map(description), forward, trains, without), recipes
+        attribute_map = core.construct_program_attribute_map(description)
+        return (attribute_map, forward, trains, without, gates), recipes
     finally:
         window.close()
 

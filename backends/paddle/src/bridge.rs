@@ -17,6 +17,9 @@ pub fn bridge(py: Python<'_>) -> PyResult<&Bound<'_, PyModule>> {
         let backward = include_str!("backward.py");
         let file = c"paddle_sot_rs/backends/backward.py";
         load(backward, file, c"paddle_sot_rs._backward")?;
+        let gates = include_str!("gates.py");
+        let file = c"paddle_sot_rs/backends/gates.py";
+        load(gates, file, c"paddle_sot_rs._gates")?;
         let bridge = include_str!("bridge.py");
         let file = c"paddle_sot_rs/backends/bridge.py";
         let module = load(bridge, file, c"paddle_sot_rs._bridge")?;

@@ -17,6 +17,7 @@ type Answer<'py> = (
     Bound<'py, PyAny>,
     bool,
     Vec<usize>,
+    Option<Py<PyAny>>,
     Vec<Py<PyAny>>,
 );
 
@@ -36,6 +37,8 @@ pub struct PaddleGraph {
     /// Outputs through which no gradient flows although the program trains: they leave as leaves.
     stopped: Vec<usize>,
     trains: bool,
+    /// The gates around the program, where outputs depend on different inputs.
+    gates: Option<Py<PyAny>>,
     /// Scopes of earlier runs; one is used again once nothing waits for its backward.
     scopes: Mutex<Vec<Py<PyAny>>>,
 }
@@ -78,7 +81,8 @@ impl PaddleGraph {
             grad_enabled,
             lowering,
         ))?;
-        let (attributes, program, trains, without, constants): Answer<'_> = answer.extract()?;
+        let (attributes, program, trains, without, gates, constants): Answer<'_> =
+            answer.extract()?;
         let stops = |symbol: &SymbolId| sir.meta(*symbol).is_some_and(|meta| meta.stop_gradient);
         let stopped = (0..sir.outputs.len())
             .filter(|at| trains && stops(&sir.outputs[*at]))
@@ -102,6 +106,7 @@ impl PaddleGraph {
             without,
             stopped,
             trains,
+            gates,
             scopes: Mutex::new(Vec::new()),
         })
     }
@@ -149,6 +154,12 @@ impl CompiledGraph for PaddleGraph {
         for &at in &self.without {
             tensors[at] = tensors[at].call_method0(pyo3::intern!(py, "detach"))?;
         }
+        let mut passed = None;
+        if let Some(gates) = &self.gates {
+            let list = PyList::new(py, &tensors)?;
+            passed = Some(gates.bind(py).call_method1("enter", (&list,))?);
+            tensors = list.iter().collect();
+        }
         tensors.extend(self.constants.iter().map(|value| value.bind(py).clone()));
         let given = if tensors.is_empty() {
             py.None().into_bound(py)
@@ -158,7 +169,7 @@ impl CompiledGraph for PaddleGraph {
         let scope = self.take_scope(py)?;
         let scopes = PyList::new(py, [scope.bind(py)])?;
         let none = py.None();
-        let outputs = self.run.bind(py).call1((
+        let mut outputs = self.run.bind(py).call1((
             given,
             none.bind(py),
             scopes,
@@ -169,6 +180,9 @@ impl CompiledGraph for PaddleGraph {
             if kept.len() < SCOPES {
                 kept.push(scope);
             }
+        }
+        if let (Some(gates), Some(passed)) = (&self.gates, passed) {
+            outputs = gates.bind(py).call_method1("leave", (passed, outputs))?;
         }
         for &at in &self.stopped {
             let output = outputs.get_item(at)?;
@@ -199,5 +213,8 @@ impl CompiledGraph for PaddleGraph {
     fn traverse(&self, visit: &mut dyn FnMut(&Py<PyAny>)) {
         visit(&self.attributes);
         visit(&self.program);
+        if let Some(gates) = &self.gates {
+            visit(gates);
+        }
     }
 }

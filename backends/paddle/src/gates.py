@@ -1,0 +1,96 @@
+"""Gates around a program whose outputs depend on different inputs.
+
+`run_program` is one node of autograd: a backward through one output gives every input a gradient, zeros where that
+output does not depend on it. Eager mode gives those inputs none, and an optimizer sees the difference. The exit
+gate notes which outputs a gradient arrives at, the entry gate withholds the zeros.
+"""
+
+from paddle import _C_ops
+from paddle.autograd import PyLayer
+
+
+def _alias(tensor):
+    # Not `detach`: a PyLayer takes what shares its description with an input for a result of an in-place operation.
+    return _C_ops.as_strided(tensor, tensor.shape, tensor.strides, tensor.offset)
+
+
+class _Enter(PyLayer):
+    @staticmethod
+    def forward(ctx, call, *tensors):
+        ctx.call = call
+        ctx.leaves = [tensor.is_leaf for tensor in tensors]
+        return tuple(map(_alias, tensors))
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        gates, arrived = ctx.call
+        # Operations take no absent gradients: what a tensor was computed from still gets zeros.
+        found = tuple(
+            None if leaf and not mask & arrived[0] else gradient
+            for gradient, mask, leaf in zip(gradients, gates.masks, ctx.leaves, strict=True)
+        )
+        return found if len(found) > 1 else found[0]
+
+
+class _Leave(PyLayer):
+    @staticmethod
+    def forward(ctx, call, *tensors):
+        ctx.set_materialize_grads(False)
+        ctx.call = call
+        return tuple(map(_alias, tensors))
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        ctx.call[1][0] = sum(1 << at for at, gradient in enumerate(gradients) if gradient is not None)
+        return gradients if len(gradients) > 1 else gradients[0]
+
+
+class Gates:
+    """Which inputs and outputs of a program pass a gate."""
+
+    __slots__ = ("inputs", "masks", "outputs")
+
+    def __init__(self, inputs, masks, outputs):
+        self.inputs = inputs
+        self.masks = masks
+        self.outputs = outputs
+
+    def enter(self, tensors):
+        """Replaces tensors of the list; the answer is for `leave`."""
+        call = (self, [0])
+        for at, tensor in zip(self.inputs, _Enter.apply(call, *[tensors[at] for at in self.inputs]), strict=True):
+            tensors[at] = tensor
+        return call
+
+    def leave(self, call, tensors):
+        tensors = list(tensors)
+        for at, tensor in zip(self.outputs, _Leave.apply(call, *[tensors[at] for at in self.outputs]), strict=True):
+            tensors[at] = tensor
+        return tensors
+
+
+def gates_of(operations, inputs, outputs):
+    """The gates that a program needs; None where every output depends on the same inputs."""
+    leaving = [at for at, value in enumerate(outputs) if not value.stop_gradient]
+    if len(leaving) < 2:
+        return None
+    reached = {value.id: 1 << at for at, value in enumerate(inputs) if not value.stop_gradient}
+    for op in operations:
+        found = 0
+        for value in op.operands_source():
+            if value.initialized():
+                found |= reached.get(value.id, 0)
+        if found:
+            for value in op.results():
+                if value.initialized() and (value.is_combine() or not value.stop_gradient):
+                    reached[value.id] = reached.get(value.id, 0) | found
+    depends = [reached.get(outputs[at].id, 0) for at in leaving]
+    everywhere, somewhere = depends[0], 0
+    for mask in depends:
+        everywhere &= mask
+        somewhere |= mask
+    entering = [at for at in range(len(inputs)) if somewhere >> at & 1 and not everywhere >> at & 1]
+    if not entering:
+        return None
+    masks = [sum(1 << number for number, mask in enumerate(depends) if mask >> at & 1) for at in entering]
+    return Gates(entering, masks, leaving)
