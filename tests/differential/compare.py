@@ -13,10 +13,10 @@ from typing import Any
 
 sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parent.parent / "python")]
 
+import harness  # noqa: E402
 import numpy as np  # noqa: E402
 import paddle  # noqa: E402
 import paddle_sot_rs as sot  # noqa: E402
-import harness  # noqa: E402
 from harness import IDENTITY, Outcome, difference  # noqa: E402
 
 warnings.filterwarnings("ignore")
@@ -102,7 +102,15 @@ def outcome(function: Any, module: types.ModuleType, file: str, call: dict[str, 
 
 def state(module: types.ModuleType) -> Any:
     weight = module.WEIGHT
-    return [module.COUNT, module.LOG, module.TABLE, module.Box.kind, module.Small.kind, module.memo.__defaults__, weight]
+    return [
+        module.COUNT,
+        module.LOG,
+        module.TABLE,
+        module.Box.kind,
+        module.Small.kind,
+        module.memo.__defaults__,
+        weight,
+    ]
 
 
 def compare(source: str, seed: int, file: str | None = None) -> str | None:

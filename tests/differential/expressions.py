@@ -82,7 +82,9 @@ class Expressions:
         if have and (depth <= 0 or self.random.random() < 0.3):
             return have
         one = self.t(depth - 1)
-        return self.pick([f"{one}.sum()", f"{one}.mean()", f"{one}.max()", f"{one}[0, {self.pick('012')}]", f"paddle.sum({one})"])
+        return self.pick(
+            [f"{one}.sum()", f"{one}.mean()", f"{one}.max()", f"{one}[0, {self.pick('012')}]", f"paddle.sum({one})"]
+        )
 
     def i(self, depth: int = 2) -> str:
         first = self.pick([self.leaf("I", "2"), str(self.random.randint(-2, 5))])
@@ -109,7 +111,11 @@ class Expressions:
             lambda: f"len({self.o()})",
             lambda: f"sum(numbers({self.pick('234')}))",
             lambda: f"int({self.leaf('R', 'WEIGHT.sum()')}.item() * 10)" if self.random.random() < 0.3 else first,
-            lambda: f"{self.pick([self.leaf('P', '(1, 2)'), '(4, 5)'])}.index({first})" if self.random.random() < 0.2 else first,
+            lambda: (
+                f"{self.pick([self.leaf('P', '(1, 2)'), '(4, 5)'])}.index({first})"
+                if self.random.random() < 0.2
+                else first
+            ),
             lambda: f"divmod({first}, 3)[{self.pick('01')}]",
             lambda: "COUNT",
             lambda: "len(LOG)",
@@ -265,7 +271,9 @@ class Expressions:
         first = self.variable("P")
         if first and self.random.random() < 0.5:
             return first
-        return self.pick([f"({self.i(0)}, {self.i(0)})", f"tuple({self.l()})", f"({self.i(0)}, {self.f(0)}, {self.s()})"])
+        return self.pick(
+            [f"({self.i(0)}, {self.i(0)})", f"tuple({self.l()})", f"({self.i(0)}, {self.f(0)}, {self.s()})"]
+        )
 
     def key(self) -> str:
         return self.pick(['"a"', '"b"', '"c"', '"a"'])

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 import statements
 from expressions import Expressions
 
-PRELUDE = '''\
+PRELUDE = """\
 import contextlib
 import functools
 import paddle
@@ -168,7 +168,7 @@ def doubled(function):
 @doubled
 def soft(value, shift=0.5):
     return F.softmax(value + shift, axis=-1)
-'''
+"""
 
 ARGUMENTS = [("x", "T"), ("y", "T"), ("n", "I"), ("flag", "B"), ("items", "L"), ("table", "D"), ("box", "O")]
 
@@ -261,11 +261,15 @@ class Generator(Expressions):
             arguments = [("v", "T"), ("k", "I"), ("box", "O")]
             self.in_helper = True
             self.line("")
-            self.function(f"def helper{at}(v, k, box):", arguments, self.random.randint(2, 6), "v" if kind == "T" else "k")
+            self.function(
+                f"def helper{at}(v, k, box):", arguments, self.random.randint(2, 6), "v" if kind == "T" else "k"
+            )
             self.in_helper = False
             self.helpers.append(f"helper{at}:{kind}")
         self.line("")
-        self.function(f"def main({', '.join(name for name, _ in ARGUMENTS)}):", ARGUMENTS, self.random.randint(4, 18), "")
+        self.function(
+            f"def main({', '.join(name for name, _ in ARGUMENTS)}):", ARGUMENTS, self.random.randint(4, 18), ""
+        )
         return "\n".join(self.lines) + "\n"
 
 

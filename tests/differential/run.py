@@ -43,7 +43,7 @@ def chunk(seed: int, count: int) -> list[tuple[int, str]]:
     end = seed + count
     while seed < end:
         command = [sys.executable, __file__, "--worker", "--seed", str(seed), "--count", str(end - seed)]
-        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
         current = seed
         for text in done.stdout.splitlines():
             try:
@@ -69,7 +69,15 @@ def run(seed: int, count: int, jobs: int, size: int = 200) -> list[tuple[int, st
     while starts or running:
         while starts and len(running) < jobs:
             first = starts.pop(0)
-            command = [sys.executable, __file__, "--chunk", "--seed", str(first), "--count", str(min(size, seed + count - first))]
+            command = [
+                sys.executable,
+                __file__,
+                "--chunk",
+                "--seed",
+                str(first),
+                "--count",
+                str(min(size, seed + count - first)),
+            ]
             running.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
         select.select([process.stdout for process in running], [], [], 5)
         for process in [process for process in running if process.poll() is not None or _ready(process)]:
@@ -79,7 +87,10 @@ def run(seed: int, count: int, jobs: int, size: int = 200) -> list[tuple[int, st
                 findings.append((at, found))
                 print(f"seed {at}: {found}", flush=True)
             finished += 1
-            print(f"# {min(finished * size, count)} programs, {len(findings)} findings, {time.time() - began:.0f} s", flush=True)
+            print(
+                f"# {min(finished * size, count)} programs, {len(findings)} findings, {time.time() - began:.0f} s",
+                flush=True,
+            )
     return findings
 
 
@@ -91,7 +102,9 @@ def differs(source: str, seed: int) -> str | None:
     """Compares in a process of its own."""
     code = "import sys; from compare import compare; print('FOUND', compare(sys.stdin.read(), int(sys.argv[1])))"
     command = [sys.executable, "-c", code, str(seed)]
-    done = subprocess.run(command, input=source, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=HERE, check=False)
+    done = subprocess.run(
+        command, input=source, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=HERE, check=False
+    )
     if done.returncode < 0:
         return f"ended with {done.returncode}"
     found = done.stdout.rpartition("FOUND ")[2].strip()
@@ -103,7 +116,13 @@ def reduce(source: str, seed: int, crash: bool) -> str:
     from compare import compare
 
     def kind(text: str | None) -> str:
-        return "" if text is None else text.split(": ")[1].split("[")[0].split(":")[0] if text.startswith("call") else text[:12]
+        return (
+            ""
+            if text is None
+            else text.split(": ")[1].split("[")[0].split(":")[0]
+            if text.startswith("call")
+            else text[:12]
+        )
 
     def check(text: str) -> str | None:
         if crash:
