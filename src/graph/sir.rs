@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use pyo3::prelude::*;
+use smallvec::SmallVec;
 
 use crate::obj::Obj;
 use crate::reason::SourceLoc;
@@ -73,19 +74,37 @@ pub enum Callee {
 }
 
 impl Callee {
-    /// The bare name of a function of Paddle's, a tensor method or a tensor attribute.
-    pub fn api_name(&self, py: Python<'_>) -> Option<String> {
+    /// The bare names of a function of Paddle's, a tensor method or a tensor attribute, as the user wrote it first:
+    /// methods may be other functions under another name (`x.cat` is `concat`).
+    pub fn api_names(&self, py: Python<'_>) -> SmallVec<[String; 2]> {
+        let mut names = SmallVec::new();
         match self {
-            Self::Method(name) | Self::Attribute(name) => Some(name.to_string()),
-            Self::Api(function) => {
-                let function = function.bind(py);
-                let text = |name: &str| function.getattr(name).ok()?.extract::<String>().ok();
-                let module = text("__module__")?;
-                let is_paddle = module == "paddle" || module.starts_with("paddle.");
-                is_paddle.then(|| text("__name__")).flatten()
+            Self::Method(name) | Self::Attribute(name) => {
+                names.push(name.to_string());
+                let method = py
+                    .import("paddle")
+                    .and_then(|paddle| paddle.getattr("Tensor")?.getattr(&**name));
+                names.extend(method.ok().and_then(|method| paddle_name(&method)));
+                names.dedup();
             }
-            Self::Layer(_) | Self::Sir(_) => None,
+            Self::Api(function) => names.extend(paddle_name(function.bind(py))),
+            Self::Layer(_) | Self::Sir(_) => {}
         }
+        names
+    }
+}
+
+/// The name of a function of Paddle's; generated ones (`paddle.sum`) have an underscore in front of theirs.
+fn paddle_name(function: &Bound<'_, PyAny>) -> Option<String> {
+    let text = |name: &str| function.getattr(name).ok()?.extract::<String>().ok();
+    let module = text("__module__")?;
+    if module != "paddle" && !module.starts_with("paddle.") {
+        return None;
+    }
+    let name = text("__name__")?;
+    match name.strip_prefix('_') {
+        Some(bare) if !bare.starts_with('_') => Some(bare.to_owned()),
+        _ => Some(name),
     }
 }
 

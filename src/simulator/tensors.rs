@@ -235,8 +235,9 @@ fn tensor(t: &mut Tracer<'_>, symbol: SymbolId) -> VarId {
 /// Stops when the user listed this callee by name, or the backend refuses it (CDBL).
 pub fn refuse_listed(t: &Tracer<'_>, callee: &Callee) -> Step<()> {
     if !t.options.black_names.is_empty() {
-        let name = callee.api_name(t.py);
-        if let Some(name) = name.filter(|name| t.options.black_names.contains(name)) {
+        let names = callee.api_names(t.py);
+        let listed = |name: &&String| t.options.black_names.contains(*name);
+        if let Some(name) = names.iter().find(listed) {
             let why = format!("{name}() is on the black list");
             return t.stop(BreakKind::BlackListed, why);
         }

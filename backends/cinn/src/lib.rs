@@ -107,16 +107,18 @@ impl GraphBackend for CinnBackend {
     }
 
     fn refuses(&self, py: Python<'_>, callee: &Callee) -> Option<String> {
-        let name = callee.api_name(py)?;
-        if self.options.added.contains(&name) {
+        let names = callee.api_names(py);
+        if let Some(name) = names.iter().find(|name| self.options.added.contains(*name)) {
             return Some(format!(
                 "{name}() was added to the cinn backend's black list"
             ));
         }
-        let listed = table::is_listed(&name) && !self.options.removed.contains(&name);
-        (listed && !self.dynamic).then(|| {
-            format!("{name}() is on the cinn backend's black list: a dim of its result is unknown until it runs")
-        })
+        let removed = names.iter().any(|name| self.options.removed.contains(name));
+        if self.dynamic || removed {
+            return None;
+        }
+        let name = names.iter().find(|name| table::is_listed(name))?;
+        Some(format!("{name}() is on the cinn backend's black list: a dim of its result is unknown until it runs"))
     }
 
     fn begin(&self, py: Python<'_>) -> Result<Box<dyn TraceSession>, BackendError> {

@@ -8,6 +8,7 @@ import paddle
 from paddle.base import core
 from paddle.base.libpaddle import pir
 from paddle_sot_rs._bridge import BlackListed, gradients
+from paddle_sot_rs._listing import paddle_name
 
 # Composite operators that stay, and why.
 KEPT = {
@@ -72,8 +73,10 @@ def inspector(removed):
     """Refuses calls that make an unknown dim out of known ones, but those whose name is in `removed`."""
 
     def inspect(callee, operations, result):
-        name = callee if type(callee) is str else getattr(callee, "__name__", None)
-        if name in removed:
+        is_method = type(callee) is str
+        name = callee if is_method else paddle_name(callee)
+        function = getattr(paddle.Tensor, callee, None) if is_method else callee
+        if not removed.isdisjoint((name, paddle_name(function))):
             return
         returned = {value.id for value in _values_in(result)}
         for op in operations:

@@ -60,24 +60,24 @@ impl Options {
                     "{argument}: unknown; cdbl has \"add\" and \"remove\""
                 )));
             }
-            let names: Vec<String> = value
+            // The names of each entry: one thing may have several.
+            let groups: Vec<Vec<String>> = value
                 .py()
                 .import("paddle_sot_rs._listing")?
                 .call_method1("bare_names", (&argument, entries))?
                 .extract()?;
-            let names = BTreeSet::from_iter(names);
+            let unknown = |group: &&Vec<String>| !group.iter().any(|name| in_table(name));
             if key == "add" {
-                self.added = names;
+                self.added = groups.into_iter().flatten().collect();
                 continue;
             }
-            if let Some(unknown) = names.iter().find(|name| !in_table(name)) {
-                let known: Vec<&str> = CDBL.iter().map(|row| row.name).collect();
+            if let Some(group) = groups.iter().find(unknown) {
                 return Err(PyValueError::new_err(format!(
-                    "{argument}: {unknown:?} is not in the table; it has {}",
-                    known.join(", ")
+                    "{argument}: {} is not in the table that docs/backends.md shows",
+                    group.join(" or ")
                 )));
             }
-            self.removed = names;
+            self.removed = groups.into_iter().flatten().collect();
         }
         match self.added.intersection(&self.removed).next() {
             Some(both) => Err(PyValueError::new_err(format!(

@@ -179,6 +179,34 @@ class BlackListed(Exception):
     """Raised by an inspection: this call is left to the interpreter."""
 
 
+# With a tensor for an attribute, the static bindings of these end the process. How many tensors come first; others
+# have one of the names.
+_TENSORS_FIRST = {
+    **dict.fromkeys(("all", "amax", "amin", "any", "argmax", "argmin", "count_nonzero", "logsumexp"), 1),
+    **dict.fromkeys(("nanmean", "nanmedian", "nansum", "permute", "squeeze", "sum"), 1),
+    **{"yolo_box": 2, "yolo_loss": 3, "graph_khop_sampler": 3},
+}
+_TENSOR_NAMES = frozenset(
+    ("x", "input", "out", "img_size", "gt_box", "gt_label", "gt_score", "row", "colptr", "input_nodes", "sorted_eids")
+)
+
+
+def _has_tensor(item):
+    if isinstance(item, (list, tuple)):
+        return any(map(_has_tensor, item))
+    return isinstance(item, (Value, paddle.Tensor))
+
+
+def _check_attributes(function, args, kwargs):
+    name = function if type(function) is str else (getattr(function, "__name__", None) or "").removeprefix("_")
+    first = _TENSORS_FIRST.get(name)
+    if first is None:
+        return
+    given = [*args[first:], *(value for key, value in kwargs.items() if key not in _TENSOR_NAMES)]
+    if any(map(_has_tensor, given)):
+        raise TypeError(f"{name}() with a tensor for an attribute")
+
+
 class Trace:
     """One program under construction."""
 
@@ -220,6 +248,7 @@ class Trace:
     def call(self, function, args, kwargs, is_layer, grad):
         """Traces one call; the answer is (result, tensors met for the first time)."""
         self.fresh = []
+        _check_attributes(function, args, kwargs)
         if function is paddle.to_tensor:
             function, args, kwargs = paddle.assign, [_constant(*args, **kwargs)], {}
         window = Window(self.program, self.startup, self.cast)
