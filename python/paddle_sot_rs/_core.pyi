@@ -22,7 +22,8 @@ class StaticFunction:
                 (bool; `None` asks the backend), `min_graph_size` (operations; `None` asks the backend), `black_list`,
                 `allow_list` and `disabled` (iterables of callables, compared by identity), `black_names` (set of
                 names of Paddle functions and tensor methods), `specification` (`None`, or a callable
-                that checks the arguments of a call and answers with a list of (tensor, open dims)).
+                that checks the arguments of a call and answers with a list of (tensor, open dims)),
+                `capture_control_flow` and `forward_only` (bool: for export).
 
         Raises:
             AttributeError: `callable` has no code object.

@@ -31,6 +31,7 @@ def _options(
     black: Iterable[Any],
     options: dict[str, Any] | None,
     input_spec: Any = None,
+    capture_control_flow: bool = False,
 ) -> dict[str, Any]:
     if min_graph_size is None and (text := os.environ.get("PADDLE_SOT_MIN_GRAPH_SIZE")) is not None:
         if not text.isdigit():
@@ -48,12 +49,14 @@ def _options(
         "allow_list": list(_allowed),
         "disabled": list(_disabled),
         "specification": input_spec,
+        "capture_control_flow": capture_control_flow,
+        "forward_only": False,
     }
 
 
-def plain_settings(full_graph: bool) -> dict[str, Any]:
-    """The settings of `to_static` without arguments."""
-    return _options("paddle", full_graph, None, None, (), None)
+def export_settings() -> dict[str, Any]:
+    """The settings a function is exported with."""
+    return {**_options("paddle", True, None, None, (), None, None, True), "forward_only": True}
 
 
 def to_static(
@@ -88,16 +91,14 @@ def to_static(
             Default: `PADDLE_SOT_MIN_GRAPH_SIZE`, else the backend's measured break-even.
         black_list: what breaks the graph: callables, and names such as `"nonzero"` (a function, tensor method
             or attribute of Paddle's) or `"package.module.function"`.
-        capture_control_flow: not available yet.
+        capture_control_flow: branches and loops on tensors become part of the graph, as far as they can; `full_graph`
+            implies it. What such a branch or loop leaves behind are new tensors.
         options: options of the backend.
 
     Raises:
         TypeError: an argument has the wrong type.
         ValueError: an unknown backend, or arguments that contradict each other.
-        NotImplementedError: `capture_control_flow` was given.
     """
-    if capture_control_flow:
-        raise NotImplementedError("capture_control_flow: not supported yet; leave it out")
     if fallback is not None:
         if full_graph and fallback:
             raise ValueError("fallback=True and full_graph=True contradict each other")
@@ -113,7 +114,8 @@ def to_static(
     _listing.split("black_list", listed)
 
     def translate(target: Any) -> Any:
-        settings = _options(backend, full_graph, dynamic, min_graph_size, listed, options, input_spec)
+        captures = capture_control_flow or full_graph
+        settings = _options(backend, full_graph, dynamic, min_graph_size, listed, options, input_spec, captures)
         return _translate(target, settings)
 
     return translate if fn_or_layer is None else translate(fn_or_layer)

@@ -14,7 +14,7 @@ from paddle.base import core, framework
 from paddle.nn import Layer
 
 from . import _core
-from .api import plain_settings
+from .api import export_settings
 from .specification import Examples, Specification
 
 
@@ -36,7 +36,7 @@ def concrete_program(function: Callable[..., Any], input_spec: Any, names_of: Ca
     """
     specification = Specification(names_of or function, input_spec)
     examples = Examples(specification.entries)
-    static = _core.StaticFunction(function, plain_settings(full_graph=True))
+    static = _core.StaticFunction(function, export_settings())
     program, code = static.export(examples.inputs, *examples.args)
     program.code = code
     return program

@@ -30,7 +30,8 @@ fn addresses(values: &Bound<'_, PyAny>) -> PyResult<HashSet<usize>> {
 #[pymethods]
 impl StaticFunction {
     /// `options` holds: backend, backend_options, full_graph, dynamic, min_graph_size, black_list,
-    /// black_names, allow_list, disabled, specification. The Python layer has checked them.
+    /// black_names, allow_list, disabled, specification, capture_control_flow, forward_only. The Python layer has
+    /// checked them.
     #[new]
     fn new(callable: &Bound<'_, PyAny>, options: &Bound<'_, PyDict>) -> PyResult<Self> {
         let get = |name: &str| options.as_any().get_item(name);
@@ -48,6 +49,9 @@ impl StaticFunction {
                 .collect(),
             allow_list: addresses(&get("allow_list")?)?.into_iter().collect(),
             disabled: addresses(&get("disabled")?)?.into_iter().collect(),
+            capture_control_flow: get("capture_control_flow")?.extract()?,
+            forward_only: get("forward_only")?.extract()?,
+            capture_print: get("full_graph")?.extract()?,
             max_depth: 60,
             ..TraceOptions::default()
         };

@@ -67,6 +67,17 @@ pub trait TraceSession: Send + Sync {
         meta: &TensorMeta,
     ) -> Result<(), BackendError>;
 
+    /// A tensor that has metadata only, to trace a nested graph with.
+    fn placeholder(
+        &mut self,
+        _py: Python<'_>,
+        _meta: &TensorMeta,
+    ) -> Result<ValueHandle, BackendError> {
+        Err(BackendError::Refused(
+            "this backend does not take nested graphs".into(),
+        ))
+    }
+
     /// Grad mode for the calls that follow: with it off, results stop gradients.
     fn set_grad_enabled(&mut self, enabled: bool);
 

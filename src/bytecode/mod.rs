@@ -7,6 +7,7 @@
 mod builder;
 mod code;
 mod coverage;
+pub mod flow;
 mod instr;
 mod liveness;
 mod optable;

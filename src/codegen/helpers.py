@@ -128,6 +128,10 @@ def delete_global(namespace, name):
     del namespace[name]
 
 
+def number(tensor):
+    return tensor.item()
+
+
 def set_cell(cell, value):
     cell.cell_contents = value
 

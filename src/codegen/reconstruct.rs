@@ -254,6 +254,9 @@ impl<'a, 'py> Emitter<'a, 'py> {
                     _ => self.symbol(tensor.symbol)?,
                 }
             }
+            Kind::SymNumber(symbol) => {
+                self.call_helper("number", 1, |this| this.symbol(*symbol))?;
+            }
             Kind::Int(IntVar::Dim(symbol, dim)) => {
                 self.symbol(*symbol)?;
                 self.code.load_attr("shape")?;
@@ -420,6 +423,12 @@ impl<'a, 'py> Emitter<'a, 'py> {
 
     fn iterator(&mut self, state: &IterVar) -> Emit {
         match state {
+            IterVar::Numbers { .. } => {
+                return Err(Break::new(
+                    BreakKind::Construct,
+                    "an iterator over numbers of the graph",
+                ))
+            }
             IterVar::Sequence { over, index } => self.call_helper("sequence_iterator", 2, |this| {
                 this.value(*over)?;
                 this.int(*index as i64)

@@ -8,7 +8,9 @@ use crate::obj::Obj;
 use crate::reason::SourceLoc;
 use crate::tracker::TrackerRef;
 
-use super::{Arg, Callee, Statement, StatementIr, SymbolId, SymbolKind, TensorMeta};
+use rustc_hash::FxHashMap;
+
+use super::{Arg, Callee, Cut, Statement, StatementIr, SymbolId, SymbolKind, TensorMeta};
 
 /// Where an input symbol's real object comes from at run time.
 #[derive(Clone, Debug)]
@@ -28,6 +30,13 @@ pub struct GraphMark {
     symbols: usize,
     inputs: usize,
     session: usize,
+}
+
+impl GraphMark {
+    /// How many statements there were.
+    pub fn statements(&self) -> usize {
+        self.statements
+    }
 }
 
 /// Statements recorded so far, together with the backend's trace of them.
@@ -212,6 +221,47 @@ impl FunctionGraph {
         self.sir.statements.truncate(mark.statements);
         self.sir.symbols.truncate(mark.symbols);
         self.inputs.truncate(mark.inputs);
+    }
+
+    /// A tensor that has metadata only: a variable of a loop, a gradient. It stands for an input of the nested
+    /// graph that what follows becomes.
+    pub fn placeholder(
+        &mut self,
+        py: Python<'_>,
+        meta: TensorMeta,
+    ) -> Result<SymbolId, BackendError> {
+        let symbol = self.new_symbol(SymbolKind::Tensor(meta.clone()));
+        let handle = self.session.placeholder(py, &meta)?;
+        self.session.bind_output(symbol, handle)?;
+        Ok(symbol)
+    }
+
+    /// Takes everything since `mark` out of the graph.
+    pub fn cut(&mut self, py: Python<'_>, mark: GraphMark) -> Cut {
+        let symbols = self.sir.symbols.clone();
+        let statements = self.sir.statements.split_off(mark.statements);
+        let inputs = self.inputs.split_off(mark.inputs);
+        self.rollback(py, mark);
+        Cut {
+            statements,
+            symbols,
+            inputs,
+            first: mark.symbols as u32,
+            adopted: FxHashMap::default(),
+        }
+    }
+
+    /// Makes external tensors and layers that what was cut out met inputs of this graph.
+    pub fn adopt(&mut self, py: Python<'_>, cut: &mut Cut) -> Result<(), BackendError> {
+        for input in &cut.inputs {
+            let (value, tracker) = (input.value.clone(), input.tracker.clone());
+            let outer = match &cut.symbols[input.symbol.0 as usize] {
+                SymbolKind::Tensor(meta) => self.tensor_input(py, value, meta.clone(), tracker)?,
+                SymbolKind::Layer(_) => self.layer_input(value, tracker),
+            };
+            cut.adopted.insert(input.symbol, outer);
+        }
+        Ok(())
     }
 
     /// Takes the graph apart for compilation.

@@ -3,8 +3,10 @@
 mod function_graph;
 mod meta;
 mod print;
+mod region;
 mod sir;
 
 pub use function_graph::{FunctionGraph, GraphInput, GraphMark};
 pub use meta::{DType, TensorMeta};
+pub use region::{BlockOutput, Cut, Region};
 pub use sir::{Arg, Callee, Statement, StatementIr, SymbolId, SymbolKind};

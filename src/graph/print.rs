@@ -86,7 +86,7 @@ impl StatementIr {
                 };
                 ("layer", name)
             }
-            Callee::Sir(sir) => ("sir", sir.name.clone()),
+            Callee::Sir(region) => ("sir", region.name().to_owned()),
         }
     }
 }
@@ -130,6 +130,12 @@ impl fmt::Display for StatementIr {
                 f,
                 "\n    {kind:<10} || {output} = {name} ({args}, {{{kwargs}}})"
             )?;
+            if let Callee::Sir(region) = &statement.callee {
+                for (role, block) in region.blocks() {
+                    let text = block.to_string();
+                    write!(f, "\n      {role}: {}", text.replace('\n', "\n      "))?;
+                }
+            }
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use crate::obj::Obj;
 use crate::reason::SourceLoc;
 
-use super::TensorMeta;
+use super::{Region, TensorMeta};
 
 /// Names one value of a graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -69,8 +69,8 @@ pub enum Callee {
     Attribute(Arc<str>),
     /// A Layer; the first argument is its symbol.
     Layer(SymbolId),
-    /// A nested graph.
-    Sir(Arc<StatementIr>),
+    /// Nested graphs.
+    Sir(Arc<Region>),
 }
 
 impl Callee {
@@ -150,6 +150,12 @@ impl StatementIr {
             SymbolKind::Tensor(meta) => Some(meta),
             SymbolKind::Layer(_) => None,
         }
+    }
+
+    /// Whether a statement holds nested graphs.
+    pub fn has_regions(&self) -> bool {
+        let nested = |statement: &Statement| matches!(statement.callee, Callee::Sir(_));
+        self.statements.iter().any(nested)
     }
 
     /// `var_3`, `layer_0`: numbered per kind.

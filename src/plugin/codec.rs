@@ -5,7 +5,8 @@
 //! | graph | name, inputs, outputs, symbols, statements |
 //! | symbol | `"tensor"`, dims, dtype code, stop_gradient; or `"layer"`, object |
 //! | statement | callee, args, (name, arg) pairs, output, (file, line, function) |
-//! | callee | `"api"`, object; `"method"` or `"attribute"`, name; `"layer"`, number; `"sir"`, graph |
+//! | callee | `"api"`, object; `"method"` or `"attribute"`, name; `"layer"`, number; `"sir"`, region |
+//! | region | `"if"`, graphs, (); `"while"`, graphs, (carried,); `"pylayer"`, graphs, (name, inputs, outputs, gradients) |
 //! | arg | `"symbol"`, number; `"const"`, object; `"list"` or `"tuple"`, args; `"dict"`, pairs; `"slice"`, 3 args; `"named"`, class, args |
 
 use std::sync::Arc;
@@ -14,7 +15,9 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-use crate::graph::{Arg, Callee, DType, Statement, StatementIr, SymbolId, SymbolKind, TensorMeta};
+use crate::graph::{
+    Arg, Callee, DType, Region, Statement, StatementIr, SymbolId, SymbolKind, TensorMeta,
+};
 use crate::obj::Obj;
 use crate::reason::SourceLoc;
 
@@ -66,8 +69,62 @@ pub fn encode_callee<'py>(py: Python<'py>, callee: &Callee) -> Encoded<'py> {
         Callee::Method(name) => pack(py, ("method", &**name)),
         Callee::Attribute(name) => pack(py, ("attribute", &**name)),
         Callee::Layer(symbol) => pack(py, ("layer", symbol.0)),
-        Callee::Sir(sir) => pack(py, ("sir", encode_sir(py, sir)?)),
+        Callee::Sir(region) => pack(py, ("sir", encode_region(py, region)?)),
     }
+}
+
+fn encode_region<'py>(py: Python<'py>, region: &Region) -> Encoded<'py> {
+    let blocks = region.blocks();
+    let graphs = many(py, &blocks, |(_, block)| encode_sir(py, block))?;
+    match region {
+        Region::If { .. } => pack(py, ("if", graphs, PyTuple::empty(py))),
+        Region::While { carried, .. } => pack(py, ("while", graphs, (*carried,))),
+        Region::PyLayer {
+            name,
+            inputs,
+            outputs,
+            gradients,
+            ..
+        } => {
+            let rest = (&**name, *inputs, *outputs, gradients.clone());
+            pack(py, ("pylayer", graphs, rest))
+        }
+    }
+}
+
+fn decode_region(region: &Bound<'_, PyAny>) -> PyResult<Region> {
+    let tag: String = region.get_item(0)?.extract()?;
+    let graphs = decode_many(&region.get_item(1)?, decode_sir)?;
+    let mut graphs = graphs.into_iter().map(Arc::new);
+    let mut graph = || {
+        graphs
+            .next()
+            .ok_or_else(|| malformed("a region without its graphs"))
+    };
+    let rest = region.get_item(2)?;
+    Ok(match &*tag {
+        "if" => Region::If {
+            then: graph()?,
+            otherwise: graph()?,
+        },
+        "while" => Region::While {
+            body: graph()?,
+            carried: rest.get_item(0)?.extract()?,
+        },
+        "pylayer" => {
+            let (name, inputs, outputs, gradients): (String, usize, usize, Vec<Option<usize>>) =
+                rest.extract()?;
+            Region::PyLayer {
+                name: Arc::from(name),
+                forward: graph()?,
+                backward: graph()?,
+                inputs,
+                outputs,
+                gradients,
+            }
+        }
+        _ => return Err(malformed(&format!("a region of kind {tag:?}"))),
+    })
 }
 
 fn encode_symbol<'py>(py: Python<'py>, kind: &SymbolKind) -> Encoded<'py> {
@@ -158,7 +215,7 @@ pub fn decode_callee(callee: &Bound<'_, PyAny>) -> PyResult<Callee> {
         "method" => Callee::Method(name()?),
         "attribute" => Callee::Attribute(name()?),
         "layer" => Callee::Layer(SymbolId(value.extract()?)),
-        "sir" => Callee::Sir(Arc::new(decode_sir(&value)?)),
+        "sir" => Callee::Sir(Arc::new(decode_region(&value)?)),
         _ => return Err(malformed(&format!("a callee of kind {tag:?}"))),
     })
 }

@@ -512,6 +512,15 @@ fn of_class(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Option<VarId>> {
     if value.is(&found) {
         return Ok(Some(t.wrap(&value, tracker)));
     }
+    if super::pylayer::is_apply(t, &class, name)? {
+        let function = t.py.import("paddle_sot_rs._control")?;
+        let function = t.constant(&function.getattr("apply_layer")?);
+        return Ok(Some(t.add(Kind::Partial {
+            function,
+            args: vec![obj],
+            kwargs: Vec::new(),
+        })));
+    }
     if is_named(&found, "classmethod_descriptor") || class.get_type().name()? == "EnumType" {
         return Ok(Some(t.constant(&value)));
     }

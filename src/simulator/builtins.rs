@@ -10,7 +10,10 @@ use crate::reason::BreakKind;
 use crate::variables::{DictVar, IterVar, Kind, SetVar, VarId};
 
 use super::call::call;
-use super::{attributes, exceptions, fold, format, iterate, keys, methods, operators, tensors};
+use super::{
+    attributes, exceptions, fold, format, iterate, keys, methods, operators, pylayer, regions,
+    tensors,
+};
 use super::{Kwargs, Step, Stop, Tracer};
 
 type Handler = fn(&mut Tracer<'_>, &[VarId], &Kwargs) -> Step<VarId>;
@@ -80,7 +83,10 @@ const TABLE: &[(&str, &str, Handler)] = &[
         t.stop(BreakKind::UnsupportedCall, "object()")
     }),
     ("builtins", "print", |t, a, k| {
-        let _ = (a, k);
+        if t.options.capture_print && k.is_empty() && a.iter().any(|x| regions::is_captured(t, *x))
+        {
+            return regions::statement(t, "show", a);
+        }
         t.stop(BreakKind::UnsupportedCall, "print()")
     }),
     ("builtins", "format", |t, a, k| {
@@ -90,6 +96,10 @@ const TABLE: &[(&str, &str, Handler)] = &[
             [x, s] => format::format_value(t, *x, 0, Some(*s)),
             _ => wrong(t, "format"),
         }
+    }),
+    ("paddle_sot_rs._control", "apply_layer", |t, a, k| match a {
+        [class, args @ ..] => pylayer::apply(t, *class, args, k),
+        [] => wrong(t, "apply"),
     }),
     ("functools", "partial", partial),
     ("functools", "reduce", reduce),
@@ -583,6 +593,9 @@ fn is_callable(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
 }
 
 fn range(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
+    if let Some(range) = regions::range(t, args, kwargs)? {
+        return Ok(range);
+    }
     let mut numbers = Vec::new();
     for arg in args {
         match (t.const_int(*arg), t.kind(*arg)) {

@@ -11,13 +11,15 @@ use crate::guard::GuardKind;
 use crate::obj::Obj;
 use crate::reason::BreakKind;
 use crate::tracker::{DictKey, Tracker};
-use crate::variables::{AttrOp, CellVar, DictVar, FunctionVar, Kind, NewFunction, SetVar, VarId};
+use crate::variables::{
+    AttrOp, CellVar, DictVar, FunctionVar, IterVar, Kind, NewFunction, SetVar, VarId,
+};
 
 use super::call::{call, merge_kwargs};
 use super::frame::{Exit, FrameState};
 use super::operators::{self, UnaryOp};
 use super::{
-    attributes, contexts, exceptions, format, iterate, keys, matching, methods, subscript,
+    attributes, contexts, exceptions, format, iterate, keys, matching, methods, regions, subscript,
 };
 use super::{Step, Stop, Tracer};
 
@@ -185,14 +187,17 @@ pub fn step(t: &mut Tracer<'_>, f: &mut FrameState, at: usize) -> Step<Flow> {
         Instr::UnaryInvert => unary(t, f, UnaryOp::Invert)?,
         Instr::UnaryNot => {
             let value = f.pop(t)?;
-            let truth = operators::truth(t, value)?;
-            let value = t.bool(!truth);
+            let value = if regions::is_captured(t, value) {
+                regions::negation(t, value)?
+            } else {
+                let truth = operators::truth(t, value)?;
+                t.bool(!truth)
+            };
             f.push(value);
         }
         Instr::ToBool => {
             let value = f.pop(t)?;
-            let truth = operators::truth(t, value)?;
-            let value = t.bool(truth);
+            let value = to_bool(t, value)?;
             f.push(value);
         }
         Instr::BinaryOp { op, inplace } => {
@@ -206,8 +211,7 @@ pub fn step(t: &mut Tracer<'_>, f: &mut FrameState, at: usize) -> Step<Flow> {
             let left = f.pop(t)?;
             let mut value = operators::compare(t, *op, left, right)?;
             if *to_bool {
-                let truth = operators::truth(t, value)?;
-                value = t.bool(truth);
+                value = self::to_bool(t, value)?;
             }
             f.push(value);
         }
@@ -425,6 +429,13 @@ pub fn step(t: &mut Tracer<'_>, f: &mut FrameState, at: usize) -> Step<Flow> {
         }
         Instr::ForIter { target } => {
             let iterator = f.peek(t, 1)?;
+            if matches!(t.kind(iterator), Kind::Iter(IterVar::Numbers { .. })) {
+                let mut behind = f.clone();
+                if let Flow::Jump(target) = for_end(t, &mut behind, *target)? {
+                    behind.pc = target;
+                }
+                return regions::for_numbers(t, f, at, behind);
+            }
             match iterate::next(t, iterator)? {
                 Some(value) => f.push(value),
                 None => return for_end(t, f, *target),
@@ -479,12 +490,18 @@ pub fn step(t: &mut Tracer<'_>, f: &mut FrameState, at: usize) -> Step<Flow> {
         Instr::Jump { target } => return Ok(Flow::Jump(*target)),
         Instr::PopJumpIfTrue { target } => {
             let value = f.pop(t)?;
+            if regions::is_captured(t, value) {
+                return captured_jump(t, f, at, value, *target, true, true);
+            }
             if operators::truth(t, value)? {
                 return Ok(Flow::Jump(*target));
             }
         }
         Instr::PopJumpIfFalse { target } => {
             let value = f.pop(t)?;
+            if regions::is_captured(t, value) {
+                return captured_jump(t, f, at, value, *target, false, true);
+            }
             if !operators::truth(t, value)? {
                 return Ok(Flow::Jump(*target));
             }
@@ -503,6 +520,9 @@ pub fn step(t: &mut Tracer<'_>, f: &mut FrameState, at: usize) -> Step<Flow> {
         }
         Instr::JumpIfTrueOrPop { target } => {
             let value = f.peek(t, 1)?;
+            if regions::is_captured(t, value) {
+                return captured_jump(t, f, at, value, *target, true, false);
+            }
             if operators::truth(t, value)? {
                 return Ok(Flow::Jump(*target));
             }
@@ -510,6 +530,9 @@ pub fn step(t: &mut Tracer<'_>, f: &mut FrameState, at: usize) -> Step<Flow> {
         }
         Instr::JumpIfFalseOrPop { target } => {
             let value = f.peek(t, 1)?;
+            if regions::is_captured(t, value) {
+                return captured_jump(t, f, at, value, *target, false, false);
+            }
             if !operators::truth(t, value)? {
                 return Ok(Flow::Jump(*target));
             }
@@ -797,6 +820,39 @@ fn unpack_ex(t: &mut Tracer<'_>, f: &mut FrameState, before: usize, after: usize
     f.push(middle);
     f.stack.extend(items.into_iter().rev());
     Ok(())
+}
+
+/// `bool(value)`. The interpreter's jumps want a real bool: what is captured is one when it is rebuilt.
+fn to_bool(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
+    if regions::is_captured(t, value) {
+        return regions::truth_value(t, value);
+    }
+    let truth = operators::truth(t, value)?;
+    Ok(t.bool(truth))
+}
+
+/// A conditional jump on a tensor. `popped`: the value is gone on both sides, else where it does not jump.
+fn captured_jump(
+    t: &mut Tracer<'_>,
+    f: &mut FrameState,
+    at: usize,
+    value: VarId,
+    target: usize,
+    jumps_if: bool,
+    popped: bool,
+) -> Step<Flow> {
+    let (mut jumped, mut went_on) = (f.clone(), f.clone());
+    jumped.pc = target;
+    went_on.pc = at + 1;
+    if !popped {
+        went_on.pop(t)?;
+    }
+    let (yes, no) = if jumps_if {
+        (jumped, went_on)
+    } else {
+        (went_on, jumped)
+    };
+    regions::branch(t, f, at, value, yes, no)
 }
 
 /// At the end of a loop the iterator is popped; from 3.12 on the clean-up instructions at the

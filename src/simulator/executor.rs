@@ -112,7 +112,7 @@ fn run_breaking(t: &mut Tracer<'_>, frame: &mut FrameState) -> Result<Outcome, B
                 Ok(None) if frame.pc == before + 1 && frame.pc < end => continue,
                 Ok(None) => break,
                 Ok(Some(Exit::Return(value))) => return Ok(Outcome::Return(value)),
-                Ok(Some(Exit::Yield(_))) => {
+                Ok(Some(Exit::Yield(_) | Exit::Next(_))) => {
                     Break::new(BreakKind::Opcode, "yield in a translated frame")
                 }
                 Err(Stop::Break(reason)) => *reason,
@@ -167,7 +167,7 @@ fn group_end(frame: &FrameState, start: usize) -> usize {
 }
 
 /// One instruction, with exception handling.
-fn advance(t: &mut Tracer<'_>, frame: &mut FrameState) -> Step<Option<Exit>> {
+pub(super) fn advance(t: &mut Tracer<'_>, frame: &mut FrameState) -> Step<Option<Exit>> {
     t.steps += 1;
     if t.steps > STEP_LIMIT {
         return t.stop(

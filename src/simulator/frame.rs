@@ -1,10 +1,13 @@
 //! [`FrameState`]: one simulated frame between two instructions.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::bytecode::Code;
 use crate::obj::Obj;
 use crate::variables::VarId;
+
+use super::loops::LoopRegion;
 
 /// A frame. Plain data: cloning it is a checkpoint.
 #[derive(Clone, Debug)]
@@ -27,6 +30,8 @@ pub struct FrameState {
     pub kw_names: Vec<Arc<str>>,
     /// Exceptions being handled, innermost last.
     pub handling: Vec<VarId>,
+    /// The loop whose body is captured.
+    pub region: Option<Rc<LoopRegion>>,
 }
 
 /// How a frame ended or paused.
@@ -36,4 +41,6 @@ pub enum Exit {
     Return(VarId),
     /// `yield value`
     Yield(VarId),
+    /// The captured loop comes to its test, with this condition.
+    Next(VarId),
 }

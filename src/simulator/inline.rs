@@ -67,6 +67,7 @@ pub fn call_function(
         pc: 0,
         kw_names: Vec::new(),
         handling: Vec::new(),
+        region: None,
     };
     if flags & GENERATOR != 0 {
         let frame = t.store_frame(frame);
@@ -74,7 +75,7 @@ pub fn call_function(
     }
     match executor::run(t, &mut frame)? {
         Exit::Return(value) => Ok(value),
-        Exit::Yield(_) => t.unsupported("a yield outside of a generator"),
+        Exit::Yield(_) | Exit::Next(_) => t.unsupported("a yield outside of a generator"),
     }
 }
 
@@ -97,6 +98,7 @@ pub fn resume_generator(t: &mut Tracer<'_>, iterator: VarId) -> Step<Option<VarI
             });
             Ok(Some(value))
         }
+        Exit::Next(_) => t.unsupported("a generator that leaves a loop"),
         Exit::Return(_) => {
             t.vars
                 .update(iterator, |var| var.kind = Kind::Iter(IterVar::Done));

@@ -18,6 +18,7 @@ pub fn get_iter(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
             index: 0,
         },
         Kind::Range(next, stop, step) => IterVar::Range { next, stop, step },
+        Kind::NumberRange(next, stop, step) => IterVar::Numbers { next, stop, step },
         Kind::Dict(dict) => {
             let items: Vec<VarId> = dict.items.values().map(|(key, _)| *key).collect();
             IterVar::Fixed {
@@ -82,6 +83,9 @@ pub fn next(t: &mut Tracer<'_>, iterator: VarId) -> Step<Option<VarId>> {
     };
     match state {
         IterVar::Done => Ok(None),
+        IterVar::Numbers { .. } => {
+            t.stop(BreakKind::TensorValue, "the next of a range() of tensors")
+        }
         IterVar::Sequence { over, index } => {
             let item = match t.kind(over) {
                 Kind::List(items) | Kind::Tuple(items, _) => items.get(index).copied(),

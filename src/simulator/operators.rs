@@ -8,7 +8,7 @@ use crate::reason::BreakKind;
 use crate::variables::{IntVar, Kind, VarId};
 
 use super::call::{call, describe};
-use super::{attributes, exceptions, fold, keys, methods, tensors};
+use super::{attributes, exceptions, fold, keys, methods, regions, tensors};
 use super::{Step, Tracer};
 
 /// Unary operators (`not` is [`truth`]).
@@ -120,6 +120,9 @@ pub fn binary(t: &mut Tracer<'_>, op: BinOp, inplace: bool, a: VarId, b: VarId) 
     if unknown && total && number(t, a) && number(t, b) {
         return Ok(t.add(Kind::Int(IntVar::Made(op, a, b))));
     }
+    if let Some(number) = regions::arithmetic(t, op, a, b)? {
+        return Ok(number);
+    }
     // Folding works on copies.
     if inplace && matches!(left, Kind::List(_) | Kind::Dict(_) | Kind::Set(_)) {
         return t.unsupported(format!("the in-place operator {}", op.stem()));
@@ -152,6 +155,7 @@ fn is_object(kind: &Kind) -> bool {
 }
 
 fn tensor_binary(t: &mut Tracer<'_>, op: BinOp, a: VarId, b: VarId) -> Step<VarId> {
+    let (a, b) = regions::as_operands(t, a, b)?;
     // Paddle tensors define no in-place dunders: `x += y` rebinds the name.
     if matches!(t.kind(a), Kind::Tensor(_)) {
         if is_object(&t.kind(b).clone()) {
@@ -229,13 +233,19 @@ pub fn unary(t: &mut Tracer<'_>, op: UnaryOp, value: VarId) -> Step<VarId> {
 
 /// `a < b` and its like.
 pub fn compare(t: &mut Tracer<'_>, op: CmpOp, a: VarId, b: VarId) -> Step<VarId> {
+    let (a, b) = regions::as_operands(t, a, b)?;
+    if let Some(number) = regions::comparison(t, op, a, b)? {
+        return Ok(number);
+    }
     let (left, right) = (t.kind(a).clone(), t.kind(b).clone());
     if matches!(left, Kind::Tensor(_)) {
         return tensors::method(t, a, op.dunder(), &[b], &[]);
     }
     if matches!(right, Kind::Tensor(_)) {
         return match left {
-            Kind::Const => tensors::method(t, b, op.reflected().dunder(), &[a], &[]),
+            Kind::Const | Kind::SymNumber(_) => {
+                tensors::method(t, b, op.reflected().dunder(), &[a], &[])
+            }
             _ => t.unsupported("a comparison between this and a tensor"),
         };
     }

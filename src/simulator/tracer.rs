@@ -12,7 +12,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::backend::{BackendError, GraphBackend};
 use crate::bytecode::Code;
-use crate::graph::{FunctionGraph, GraphMark, TensorMeta};
+use crate::graph::{Cut, FunctionGraph, GraphMark, TensorMeta};
 use crate::guard::{GuardKind, GuardSet, TensorGuard};
 use crate::obj::Obj;
 use crate::paddle::{tensor_meta, Paddle};
@@ -77,6 +77,12 @@ pub struct TraceOptions {
     pub dynamic_dims: FxHashMap<TrackerRef, Vec<usize>>,
     /// Integers that differ between calls.
     pub dynamic_ints: FxHashSet<TrackerRef>,
+    /// Control flow on tensors becomes part of the graph.
+    pub capture_control_flow: bool,
+    /// Captured loops may carry gradients: nothing goes backwards through what is exported.
+    pub forward_only: bool,
+    /// `print` of tensors becomes part of the graph.
+    pub capture_print: bool,
     /// Deepest inlining.
     pub max_depth: usize,
 }
@@ -123,6 +129,8 @@ pub struct Tracer<'py> {
     pub left_contexts: Vec<VarId>,
     /// Decoded code objects.
     pub decoded: FxHashMap<Obj, Arc<Code>>,
+    /// Captured branches and loops being simulated.
+    pub regions: usize,
     /// Simulated instructions so far.
     pub steps: usize,
     frames: Vec<Rc<FrameState>>,
@@ -153,6 +161,7 @@ impl<'py> Tracer<'py> {
             auto_casts: 0,
             left_contexts: Vec::new(),
             decoded: FxHashMap::default(),
+            regions: 0,
             steps: 0,
             frames: Vec::new(),
             known: FxHashMap::default(),
@@ -203,6 +212,39 @@ impl<'py> Tracer<'py> {
         self.left_contexts.truncate(mark.left_contexts);
         let len = self.vars.len();
         self.known.retain(|_, id| (id.0 as usize) < len);
+    }
+
+    /// Takes everything since `mark` out of the graph and forgets it otherwise; what was relied on stays guarded.
+    pub(super) fn cut(&mut self, mark: TraceMark) -> Cut {
+        let cut = self.graph.cut(self.py, mark.graph);
+        self.vars.rollback(mark.arena);
+        self.global_writes.truncate(mark.global_writes);
+        self.grad_enabled = mark.grad_enabled;
+        self.auto_casts = mark.auto_casts;
+        self.left_contexts.truncate(mark.left_contexts);
+        let len = self.vars.len();
+        self.known.retain(|_, id| (id.0 as usize) < len);
+        cut
+    }
+
+    /// Variables older than `mark` that changed since; `None` when something else changed that outlives a branch.
+    pub(super) fn changed(&self, mark: &TraceMark) -> Option<Vec<(VarId, Rc<Variable>)>> {
+        let same = self.global_writes.len() == mark.global_writes
+            && self.grad_enabled == mark.grad_enabled
+            && self.auto_casts == mark.auto_casts
+            && self.left_contexts.len() == mark.left_contexts
+            && !self.vars.changed_real(&mark.arena);
+        same.then(|| self.vars.changed(&mark.arena))
+    }
+
+    /// How many statements there were at `mark`.
+    pub(super) fn graph_len(&self, mark: &TraceMark) -> usize {
+        mark.graph.statements()
+    }
+
+    /// Whether a variable is older than `mark`.
+    pub(super) fn is_older(&self, id: VarId, mark: &TraceMark) -> bool {
+        self.vars.is_older(id, &mark.arena)
     }
 
     /// Keeps a suspended generator frame; the answer names it.

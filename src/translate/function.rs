@@ -560,6 +560,7 @@ impl Translated {
 
     /// The error of a function that must be one graph and is not.
     pub(super) fn refusal(&self, py: Python<'_>, reason: Break) -> PyErr {
+        let reason = self.placed(reason);
         let mut reasons = std::mem::take(&mut *lock(&self.reasons));
         if reasons.is_empty() {
             reasons.push(reason);
@@ -617,7 +618,16 @@ impl Translated {
         Arc::make_mut(&mut lock(&self.entries)).retain(|known| !Arc::ptr_eq(known, entry));
     }
 
+    /// A reason without a place is about the whole function.
+    fn placed(&self, mut reason: Break) -> Break {
+        if reason.loc == SourceLoc::default() {
+            reason.loc = self.location.clone();
+        }
+        reason
+    }
+
     fn fall_back(&self, reason: Break) {
+        let reason = self.placed(reason);
         log::info!(target: "paddle_sot_rs.graph_breaks", "{} runs as it is: {reason}", self.location);
         lock(&self.shared.stats).fallbacks.push(Fallback {
             function: self.location.clone(),

@@ -42,7 +42,11 @@ struct Traced {
 
 impl From<BackendError> for Break {
     fn from(err: BackendError) -> Self {
-        Break::new(BreakKind::Internal, err.to_string())
+        let kind = match err {
+            BackendError::Refused(_) => BreakKind::UnsupportedOperation,
+            _ => BreakKind::Internal,
+        };
+        Break::new(kind, err.to_string())
     }
 }
 
@@ -387,6 +391,7 @@ fn first_frame(
         pc: 0,
         kw_names: Vec::new(),
         handling: Vec::new(),
+        region: None,
     })
 }
 
@@ -534,7 +539,8 @@ fn compile(
     statements: usize,
 ) -> Result<Box<dyn CompiledGraph>, Break> {
     let operations = request.session.operations(statements);
-    if operations < chosen.min_graph_size && chosen.backend.name() != "eager" {
+    let small = operations < chosen.min_graph_size && !request.sir.has_regions();
+    if small && chosen.backend.name() != "eager" {
         if let Ok(eager) = backend::get("eager") {
             return Ok(eager.backend.compile(py, request)?);
         }

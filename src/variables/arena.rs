@@ -93,6 +93,31 @@ impl Arena {
         }
     }
 
+    /// Variables older than `mark` that changed since, with what they were then.
+    pub fn changed(&self, mark: &ArenaMark) -> Vec<(VarId, Rc<Variable>)> {
+        let mut found: Vec<(VarId, Rc<Variable>)> = Vec::new();
+        for (id, old) in &self.log[mark.log..] {
+            let known = found.iter().any(|(other, _)| other == id);
+            if (id.0 as usize) < mark.len && !known {
+                found.push((*id, old.clone()));
+            }
+        }
+        found
+    }
+
+    /// Whether an object was changed since `mark` that was there before the frame and is met since `mark` only.
+    pub fn changed_real(&self, mark: &ArenaMark) -> bool {
+        self.mutated[mark.mutated..].iter().any(|id| {
+            let var = self.get(*id);
+            !self.is_older(*id, mark) && (var.source.is_some() || var.value.is_some())
+        })
+    }
+
+    /// Whether a variable is older than `mark`.
+    pub fn is_older(&self, id: VarId, mark: &ArenaMark) -> bool {
+        (id.0 as usize) < mark.len
+    }
+
     /// Restores every variable to what it was at `mark` and forgets newer ones.
     pub fn rollback(&mut self, mark: ArenaMark) {
         while self.log.len() > mark.log {

@@ -30,6 +30,15 @@ pub enum IterVar {
         /// Step, not zero.
         step: i64,
     },
+    /// `range` whose ends are numbers of the graph: next value, stop, step.
+    Numbers {
+        /// Next value.
+        next: VarId,
+        /// End, exclusive.
+        stop: VarId,
+        /// Step, not zero.
+        step: i64,
+    },
     /// `enumerate(inner, count)`.
     Enumerate {
         /// The inner iterator.
@@ -79,4 +88,15 @@ pub enum IterVar {
     },
     /// Ended.
     Done,
+}
+
+impl IterVar {
+    /// The iterators it advances.
+    pub fn inner(&self) -> Vec<VarId> {
+        match self {
+            Self::Enumerate { inner, .. } | Self::Filter { inner, .. } => vec![*inner],
+            Self::Zip { inner, .. } | Self::Map { inner, .. } => inner.clone(),
+            _ => Vec::new(),
+        }
+    }
 }

@@ -235,6 +235,8 @@ pub enum Kind {
     Slice([VarId; 3]),
     /// `range(start, stop, step)`
     Range(i64, i64, i64),
+    /// `range(start, stop, step)` whose ends are numbers of the graph.
+    NumberRange(VarId, VarId, i64),
     /// An iterator.
     Iter(IterVar),
     /// A cell.

@@ -70,7 +70,6 @@ def test_a_translated_function_can_be_pickled():
         ({"backend": "nope"}, ValueError, "unknown backend 'nope'; known: cinn, eager, paddle"),
         ({"backend": 3}, TypeError, "backend"),
         ({"input_spec": 3}, TypeError, "input_spec"),
-        ({"capture_control_flow": True}, NotImplementedError, "capture_control_flow"),
         ({"options": {"x": 1}}, ValueError, "options"),
         ({"options": 3}, TypeError, "options"),
         ({"min_graph_size": -1}, ValueError, "min_graph_size"),
@@ -111,8 +110,9 @@ def test_full_graph_lists_every_reason():
         for line in text.splitlines()
         if ".py:" in line
     ]
-    assert sorted(set(found)) == [3, 6, 7, 9, 10], text
-    assert "print()" in text and "the last one" in text
+    # print() and the branch would be part of the graph: what is on their lines is not listed.
+    assert sorted(set(found)) == [7, 9, 10], text
+    assert "numpy()" in text and "the last one" in text
 
 
 def test_full_graph_lists_the_reason():

@@ -133,9 +133,12 @@ class Lowering:
         self.in_time("decomposing forward")
         return kept
 
-    def backward(self, block, inputs, targets, seeds):
+    def backward(self, block, inputs, targets, seeds, branches):
+        if branches:
+            # What is known of them names values that are decomposed by now.
+            raise GivenUp("gradients through nested graphs")
         with _primitives():
-            found = gradients(block, inputs, targets, seeds)
+            found = gradients(block, inputs, targets, seeds, branches)
         self.in_time("building backward")
         return found
 

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use paddle_sot::backend::{
     BackendError, BackendRegistration, CompileRequest, CompiledGraph, GraphBackend,
 };
-use paddle_sot::graph::{Arg, Callee, Statement, StatementIr, SymbolKind};
+use paddle_sot::graph::{Arg, Callee, Region, Statement, StatementIr, SymbolKind};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PySlice, PyTuple};
+use pyo3::types::{PyCFunction, PyDict, PyList, PySlice, PyTuple};
 use smallvec::SmallVec;
 
 /// The backend named `eager`.
@@ -37,9 +37,7 @@ impl GraphBackend for EagerBackend {
         _py: Python<'_>,
         request: CompileRequest,
     ) -> Result<Box<dyn CompiledGraph>, BackendError> {
-        let sir = request.sir;
-        let stops = sir.statements.iter().map(|one| stops(&sir, one)).collect();
-        Ok(Box::new(EagerGraph { sir, stops }))
+        Ok(Box::new(EagerGraph::new(request.sir)))
     }
 }
 
@@ -94,6 +92,11 @@ impl<'py> NoGrad<'py> {
 type Values<'py> = Vec<Option<Bound<'py, PyAny>>>;
 
 impl EagerGraph {
+    fn new(sir: Arc<StatementIr>) -> Self {
+        let stops = sir.statements.iter().map(|one| stops(&sir, one)).collect();
+        Self { sir, stops }
+    }
+
     fn object<'py>(
         &self,
         py: Python<'py>,
@@ -160,9 +163,75 @@ impl EagerGraph {
             Callee::Layer(_) => args[0]
                 .getattr("forward")?
                 .call(PyTuple::new(py, &args[1..])?, Some(&kwargs)),
-            Callee::Sir(_) => Err(PyRuntimeError::new_err("nested graphs are not supported")),
+            Callee::Sir(region) => self.region(py, region, args),
         }
     }
+
+    /// Runs nested graphs the way Python would have.
+    fn region<'py>(
+        &self,
+        py: Python<'py>,
+        region: &Region,
+        args: Vec<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let run = |block: &Arc<StatementIr>, inputs: &[Bound<'py, PyAny>]| {
+            Self::new(Arc::clone(block)).call(py, inputs)
+        };
+        let outputs = match region {
+            Region::If { then, otherwise } => {
+                let holds = args[0].is_truthy()?;
+                run(if holds { then } else { otherwise }, &args[1..])?
+            }
+            Region::While { body, carried } => {
+                let mut condition = args[0].clone();
+                let mut values: Vec<Bound<'py, PyAny>> = args[1..].to_vec();
+                while condition.is_truthy()? {
+                    let mut next = run(body, &values)?.into_iter();
+                    condition = next.next().map_or_else(
+                        || Err(PyRuntimeError::new_err("a loop without a condition")),
+                        |next| Ok(next.into_bound(py)),
+                    )?;
+                    for (value, next) in values.iter_mut().zip(next) {
+                        *value = next.into_bound(py);
+                    }
+                }
+                values.truncate(*carried);
+                values.into_iter().map(Bound::unbind).collect()
+            }
+            Region::PyLayer {
+                forward,
+                backward,
+                inputs,
+                outputs,
+                gradients,
+                ..
+            } => {
+                let run = py
+                    .import("paddle_sot_rs._control")?
+                    .getattr("run_operation")?;
+                let (given, free) = args.split_at(*inputs);
+                let operation = (function(py, forward)?, function(py, backward)?);
+                return run.call1((
+                    operation,
+                    *outputs,
+                    gradients.clone(),
+                    PyList::new(py, given)?,
+                    PyList::new(py, free)?,
+                ));
+            }
+        };
+        Ok(PyTuple::new(py, outputs)?.into_any())
+    }
+}
+
+/// A block as a function of a list of tensors.
+fn function<'py>(py: Python<'py>, block: &Arc<StatementIr>) -> PyResult<Bound<'py, PyCFunction>> {
+    let block = EagerGraph::new(Arc::clone(block));
+    PyCFunction::new_closure(py, None, None, move |args, _| -> PyResult<Py<PyList>> {
+        let inputs: Vec<Bound<'_, PyAny>> = args.get_item(0)?.extract()?;
+        let outputs = block.call(args.py(), &inputs)?;
+        Ok(PyList::new(args.py(), outputs)?.unbind())
+    })
 }
 
 fn define<'py>(values: &mut Values<'py>, shape: &Arg, result: &Bound<'py, PyAny>) -> PyResult<()> {
@@ -211,7 +280,7 @@ impl CompiledGraph for EagerGraph {
             .iter()
             .map(|symbol| {
                 values[symbol.0 as usize]
-                    .take()
+                    .clone()
                     .map(Bound::unbind)
                     .ok_or_else(missing)
             })

@@ -8,6 +8,7 @@ from collections import deque
 
 from paddle import _C_ops
 from paddle.autograd import ir_backward
+from paddle.autograd.backward_utils import ValueDict
 from paddle.base import core
 from paddle.base.libpaddle import pir
 
@@ -17,6 +18,8 @@ _SPECIAL = frozenset(
     for name in ("if", "while", "pylayer", "array_read", "array_write_", "assign_out_", "increment_", "full_like")
 ) | frozenset(("cf.tuple_push", "cf.tuple_pop", "cf.yield"))
 
+REGIONS = ("pd_op.if", "pd_op.while", "pd_op.pylayer")
+
 
 class _Unusual(Exception):
     """The program has something that only the general construction knows."""
@@ -25,31 +28,52 @@ class _Unusual(Exception):
 class _Node:
     """An operation with its operands and results; a list operand is replaced by its parts."""
 
-    __slots__ = ("inputs", "op", "outputs", "waiting")
+    __slots__ = ("branch", "inputs", "op", "outputs", "waiting")
 
-    def __init__(self, op, inputs, outputs):
+    def __init__(self, op, inputs, outputs, branch=None):
+        self.branch = branch
         self.op = op
         self.inputs = inputs
         self.outputs = outputs
         self.waiting = 0
 
 
-def gradients(block, inputs, targets, seeds):
+def gradients(block, inputs, targets, seeds, branches):
     """Appends the gradient operations of `targets` (with gradients `seeds`) to `block`.
 
-    The answer has one Value per entry of `inputs`, None where no gradient arrives.
+    `branches` knows the captured branches of the program, by the first of their results. The answer has one Value
+    per entry of `inputs`, None where no gradient arrives.
     """
     size = len(block.ops)
+    for op in block.ops:
+        # Paddle's construction loses memory on the way through a loop, and gradients on the way through a branch.
+        if op.name() == "pd_op.while" and any(not value.stop_gradient for value in op.results()):
+            raise NotImplementedError("gradients through a loop")
     try:
-        return _Backward(block, inputs).run(targets, seeds)
+        return _Backward(block, inputs, branches).run(targets, seeds)
     except _Unusual:
         for op in reversed(block.ops[size:]):
             block.remove_op(op)
+    if any(op.name() == "pd_op.if" and any(not value.stop_gradient for value in op.results()) for op in block.ops):
+        raise NotImplementedError("gradients through a branch next to a custom operation")
+    # Its maps from values to values are default arguments: they would hold those of programs that are gone, under
+    # addresses that are used again.
+    construct = ir_backward.append_backward_ops
+    construct.__defaults__ = tuple(ValueDict() for _ in construct.__defaults__)
     return ir_backward.grad(inputs=inputs, outputs=targets, grad_outputs=seeds)
 
 
+def inner_operations(op):
+    """All operations in the blocks of one."""
+    for block in op.blocks():
+        for inner in block.ops:
+            yield inner
+            yield from inner_operations(inner)
+
+
 class _Backward:
-    def __init__(self, block, inputs):
+    def __init__(self, block, inputs, branches):
+        self.branches = branches
         self.block = block
         self.inputs = inputs
         self.gradients = {}
@@ -75,6 +99,18 @@ class _Backward:
         parts, whole = {}, {}
         for op in self.block.ops:
             name = op.name()
+            if name in REGIONS:
+                # What its blocks use are no operands.
+                results = op.results()
+                if all(value.stop_gradient for value in results):
+                    continue
+                branch = self.branches.get(results[0].id)
+                if branch is None:
+                    raise _Unusual
+                if any(value.id in needs for value in branch.free):
+                    nodes.append(_Node(op, [[value] for value in branch.free], [[value] for value in results], branch))
+                    needs.update(value.id for value in results if not value.stop_gradient)
+                continue
             operands = op.operands_source()
             if name == "builtin.combine":
                 result = op.results()[0]
@@ -118,7 +154,9 @@ class _Backward:
             outputs = [value.id for values in node.outputs for value in values if value.initialized()]
             if not any(name in wanted and name in self.needs for name in outputs):
                 continue
-            if node.op.name() in _SPECIAL or any(True for _ in node.op.blocks()) or not core.has_vjp(node.op):
+            if node.branch is not None:
+                pass
+            elif node.op.name() in _SPECIAL or any(True for _ in node.op.blocks()) or not core.has_vjp(node.op):
                 raise _Unusual
             effective.append(node)
             producer.update(dict.fromkeys(outputs, node))
@@ -174,6 +212,16 @@ class _Backward:
         op = node.op
         arrived = [[self.total(value) if value.initialized() else None for value in values] for values in node.outputs]
         if all(gradient is None for values in arrived for gradient in values):
+            return
+        if node.branch is not None:
+            wanted = [value for value in node.branch.free if value.id in self.needs]
+            given = [
+                self.zero(value) if found is None else found
+                for (value,), (found,) in zip(node.outputs, arrived, strict=True)
+            ]
+            for value, gradient in zip(wanted, node.branch.gradients(wanted, given, self.branches), strict=True):
+                if gradient is not None:
+                    self.gradients.setdefault(value.id, []).append(gradient)
             return
         semantics = op.get_input_grad_semantics()
         stops, taken = [], []

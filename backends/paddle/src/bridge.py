@@ -16,7 +16,7 @@ from paddle.jit.dy2static.utils import CUDAGraphState
 from paddle.nn.layer import layers as layers_module
 from paddle.pir import core as pir_core
 from paddle.pir import get_fake_value_name, is_fake_value
-from paddle_sot_rs._backward import gradients
+from paddle_sot_rs._backward import REGIONS, gradients, inner_operations
 from paddle_sot_rs._gates import gates_of
 
 Value = pir.Value
@@ -207,6 +207,25 @@ def _check_attributes(function, args, kwargs):
         raise TypeError(f"{name}() with a tensor for an attribute")
 
 
+def _as_traced(function, args, kwargs):
+    """The call that does in a program what this one does in eager mode."""
+    if function is paddle.to_tensor:
+        return paddle.assign, [_constant(*args, **kwargs)], {}
+    return function, args, kwargs
+
+
+def call_method(value, name, args, kwargs):
+    """`value.name(*args, **kwargs)`; looked up here: some act as in eager mode while the window is open."""
+    result = getattr(value, name)(*args, **kwargs)
+    if name == "__getitem__" and result is value:
+        return _C_ops.assign(result)
+    return result
+
+
+# The trace whose program is being built.
+current = None
+
+
 class Trace:
     """One program under construction."""
 
@@ -218,6 +237,8 @@ class Trace:
         self.block = self.program.global_block()
         self.external = {}
         self.fresh = []
+        # Captured branches, by the first of their results.
+        self.branches = {}
 
     def input(self, tensor, shape):
         known = self.external.get(id(tensor))
@@ -247,20 +268,17 @@ class Trace:
 
     def call(self, function, args, kwargs, is_layer, grad):
         """Traces one call; the answer is (result, tensors met for the first time)."""
-        self.fresh = []
+        global current
+        self.fresh, current = [], self
         _check_attributes(function, args, kwargs)
-        if function is paddle.to_tensor:
-            function, args, kwargs = paddle.assign, [_constant(*args, **kwargs)], {}
+        function, args, kwargs = _as_traced(function, args, kwargs)
         window = Window(self.program, self.startup, self.cast)
         if is_layer:
             framework.global_var._in_to_static_mode_ = True
         start = len(self.block.ops)
         try:
             if type(function) is str:
-                # A method, looked up here: some act as in eager mode while the window is open.
-                result = getattr(args[0], function)(*args[1:], **kwargs)
-                if function == "__getitem__" and result is args[0]:
-                    result = _C_ops.assign(result)
+                result = call_method(args[0], function, args[1:], kwargs)
             else:
                 result = function(*args, **kwargs)
             if not grad:
@@ -276,6 +294,15 @@ class Trace:
             window.close()
         return result, self.fresh
 
+    def placeholder(self, shape, dtype, stop_gradient):
+        window = Window(self.program, self.startup, self.cast)
+        try:
+            value = _C_ops.data(f"sot_p{len(self.block.ops)}", shape, getattr(paddle, dtype), core.Place())
+            value.stop_gradient = stop_gradient
+        finally:
+            window.close()
+        return value
+
     def operations(self):
         return sum(op.name() not in _NO_WORK for op in self.block.ops)
 
@@ -284,6 +311,11 @@ class Trace:
 
     def rollback(self, size):
         for op in reversed(self.block.ops[size:]):
+            if self.branches and op.name() in REGIONS:
+                # Addresses are used again.
+                for dead in (op, *inner_operations(op)):
+                    for value in dead.results():
+                        self.branches.pop(value.id, None)
             self.block.remove_op(op)
 
     def forget(self, tensors):
@@ -404,8 +436,8 @@ class _Lowering:
     def before_backward(self, program, kept, trains):
         return kept
 
-    def backward(self, block, inputs, targets, seeds):
-        return gradients(block, inputs, targets, seeds)
+    def backward(self, block, inputs, targets, seeds, branches):
+        return gradients(block, inputs, targets, seeds, branches)
 
     def after_backward(self, program, kept, forward_end, start):
         """The answer is (kept, forward_end, start)."""
@@ -416,6 +448,8 @@ class _Lowering:
 
 
 def _compile(trace, inputs, outputs, grad, place, lowering):
+    global current
+    current = trace
     program, block = trace.program, trace.block
     window = Window(program, trace.startup, trace.cast)
     try:
@@ -446,7 +480,7 @@ def _compile(trace, inputs, outputs, grad, place, lowering):
             last = block.ops[forward_end - 1]
             targets = [value for value in produced if not value.stop_gradient]
             seeds = [gradient for gradient, value in zip(out_grads, produced, strict=True) if not value.stop_gradient]
-            x_grads = lowering.backward(block, inputs, targets, seeds)
+            x_grads = lowering.backward(block, inputs, targets, seeds, trace.branches)
             for index, op in enumerate(block.ops):
                 if op == last:
                     forward_end = index + 1

@@ -23,6 +23,9 @@ pub fn bridge(py: Python<'_>) -> PyResult<&Bound<'_, PyModule>> {
         let bridge = include_str!("bridge.py");
         let file = c"paddle_sot_rs/backends/bridge.py";
         let module = load(bridge, file, c"paddle_sot_rs._bridge")?;
+        let region = include_str!("region.py");
+        let file = c"paddle_sot_rs/backends/region.py";
+        load(region, file, c"paddle_sot_rs._region")?;
         let export = include_str!("export.py");
         let file = c"paddle_sot_rs/backends/export.py";
         load(export, file, c"paddle_sot_rs._export")?;

@@ -6,6 +6,7 @@
 
 mod bridge;
 mod graph;
+mod region;
 mod trace;
 
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use paddle_sot::backend::{
 };
 use paddle_sot::graph::Callee;
 use paddle_sot::obj::Obj;
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyNotImplementedError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -79,6 +80,16 @@ impl GraphBackend for PaddleBackend {
 
     fn min_graph_size(&self) -> usize {
         MIN_GRAPH_SIZE
+    }
+}
+
+/// `NotImplementedError` says what a program cannot hold: no failure, a reason.
+fn unsupported(py: Python<'_>, err: BackendError) -> BackendError {
+    match err {
+        BackendError::Raised(err) if err.is_instance_of::<PyNotImplementedError>(py) => {
+            BackendError::Refused(err.value(py).to_string())
+        }
+        other => other,
     }
 }
 

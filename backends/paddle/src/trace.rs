@@ -241,6 +241,18 @@ impl TraceSession for PaddleTrace {
         Ok(())
     }
 
+    fn placeholder(
+        &mut self,
+        py: Python<'_>,
+        meta: &TensorMeta,
+    ) -> Result<ValueHandle, BackendError> {
+        let given = (meta.shape.to_vec(), meta.dtype.as_str(), meta.stop_gradient);
+        let value = self.trace.bind(py).call_method1("placeholder", given)?;
+        self.pending.clear();
+        self.pending.push(value.unbind());
+        Ok(ValueHandle(0))
+    }
+
     fn set_grad_enabled(&mut self, enabled: bool) {
         self.grad_enabled = enabled;
     }
@@ -299,11 +311,11 @@ impl TraceSession for PaddleTrace {
                 (getter, &[][..], false)
             }
             Callee::Layer(_) => (objects[0].getattr("forward")?, &objects[1..], true),
-            Callee::Sir(_) => {
-                return Err(BackendError::Refused(
-                    "nested graphs are not supported".into(),
-                ))
-            }
+            Callee::Sir(region) => (
+                crate::region::runner(py, region, self.grad_enabled)?,
+                &objects[..],
+                false,
+            ),
         };
         let given = (
             function,

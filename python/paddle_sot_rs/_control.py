@@ -1,0 +1,95 @@
+"""What `assert`, `print` and `PyLayer.apply` become in a graph. Each works in eager mode too."""
+
+from __future__ import annotations
+
+import builtins
+from typing import Any
+
+import paddle
+from paddle.autograd import PyLayer
+from paddle.static.nn import control_flow
+
+
+def check(condition: Any) -> None:
+    """`assert condition`; a graph in which it fails is run again by the interpreter, which raises the user's error."""
+    if paddle.in_dynamic_mode():
+        if not condition:
+            raise AssertionError
+    else:
+        control_flow.Assert(condition)
+
+
+def show(*values: Any) -> None:
+    """`print(*values)`; in a program each tensor is printed by a `Print` operator, with the text before it."""
+    if paddle.in_dynamic_mode():
+        builtins.print(*values)
+        return
+    text: list[str] = []
+    for value in values:
+        if isinstance(value, paddle.pir.Value):
+            paddle.static.Print(value, message=" ".join(text) or None)
+            text = []
+        else:
+            text.append(str(value))
+
+
+def apply_layer(layer: Any, *args: Any, **kwargs: Any) -> Any:
+    """`layer.apply(*args, **kwargs)` of a `PyLayer` class: its methods are followed, and become one operation."""
+    return layer.apply(*args, **kwargs)
+
+
+class _Operation(PyLayer):  # type: ignore[misc]
+    @staticmethod
+    def forward(ctx: Any, step: Any, *given: Any) -> Any:
+        forward, ctx.step, outputs, ctx.gradients, free = step
+        made = forward([*given, *free])
+        ctx.save_for_backward(*made)
+        return tuple(made[:outputs])
+
+    @staticmethod
+    def backward(ctx: Any, *arrived: Any) -> Any:
+        made = ctx.step([*ctx.saved_tensor(), *arrived])
+        return tuple([None if at is None else made[at] for at in ctx.gradients])
+
+
+def run_operation(
+    blocks: tuple[Any, Any], outputs: int, gradients: list[int | None], given: list[Any], free: list[Any]
+) -> tuple[Any, ...]:
+    """A captured `PyLayer` in eager mode."""
+    step = _Step((*blocks, outputs, gradients, free))
+    result: tuple[Any, ...] = _Operation.apply(step, *given)
+    return result
+
+
+class _Step:
+    """What is no argument of the operation: `apply` looks for tensors in containers."""
+
+    def __init__(self, parts: tuple[Any, ...]) -> None:
+        self._parts = parts
+
+    def __iter__(self) -> Any:
+        return iter(self._parts)
+
+
+class LayerContext:
+    """The `ctx` of a `PyLayer` whose methods are followed."""
+
+    def __init__(self) -> None:
+        self._saved: tuple[Any, ...] = ()
+        self._fixed: tuple[Any, ...] = ()
+        self._materializes = True
+
+    def save_for_backward(self, *tensors: Any) -> None:
+        self._saved = tensors
+
+    def saved_tensor(self) -> tuple[Any, ...]:
+        return self._saved
+
+    def mark_not_inplace(self, *tensors: Any) -> None:
+        pass
+
+    def mark_non_differentiable(self, *tensors: Any) -> None:
+        self._fixed = tensors
+
+    def set_materialize_grads(self, value: bool) -> None:
+        self._materializes = value

@@ -1,0 +1,192 @@
+//! The shape of a code object's control flow: successors, joins and loops. Exception edges are left out.
+
+use std::collections::BTreeMap;
+
+use rustc_hash::FxHashSet;
+use smallvec::SmallVec;
+
+use super::{Code, Instr};
+
+/// The instructions that may run after `at`.
+pub fn successors(code: &Code, at: usize) -> SmallVec<[usize; 2]> {
+    let instr = &code.instructions[at].instr;
+    let mut next = SmallVec::new();
+    if instr.falls_through() && at + 1 < code.instructions.len() {
+        next.push(at + 1);
+    }
+    next.extend(instr.target());
+    next
+}
+
+/// Where control really goes when it goes to `at`: unconditional jumps and no-ops lead on.
+pub fn leads_to(code: &Code, mut at: usize) -> usize {
+    for _ in 0..code.instructions.len() {
+        match &code.instructions[at].instr {
+            Instr::Jump { target } => at = *target,
+            Instr::Nop => at += 1,
+            _ => break,
+        }
+    }
+    at
+}
+
+/// The first instruction that every way from `at` to a `return` passes, if there is one.
+///
+/// Ways that end in an exception do not count.
+pub fn join(code: &Code, at: usize) -> Option<usize> {
+    let count = code.instructions.len();
+    let exit = count;
+    // Numbered from the exit backwards; ways that never return are not numbered.
+    let mut before: Vec<Vec<usize>> = vec![Vec::new(); count + 1];
+    for index in 0..count {
+        for next in successors(code, index) {
+            before[next].push(index);
+        }
+        if matches!(
+            code.instructions[index].instr,
+            Instr::ReturnValue | Instr::ReturnConst { .. }
+        ) {
+            before[exit].push(index);
+        }
+    }
+    let order = postorder(&before, exit);
+    let mut number = vec![usize::MAX; count + 1];
+    for (at, &node) in order.iter().enumerate() {
+        number[node] = at;
+    }
+    let after = |node: usize| -> SmallVec<[usize; 2]> {
+        match code.instructions[node].instr {
+            Instr::ReturnValue | Instr::ReturnConst { .. } => SmallVec::from_slice(&[exit]),
+            _ => successors(code, node),
+        }
+    };
+    let mut closest = vec![usize::MAX; count + 1];
+    closest[exit] = exit;
+    let mut changed = true;
+    while changed {
+        changed = false;
+        for &node in order.iter().rev().filter(|node| **node != exit) {
+            let mut best = usize::MAX;
+            for next in after(node) {
+                if closest[next] == usize::MAX {
+                    continue;
+                }
+                best = if best == usize::MAX {
+                    next
+                } else {
+                    meet(&closest, &number, best, next)
+                };
+            }
+            if best != closest[node] {
+                closest[node] = best;
+                changed = true;
+            }
+        }
+    }
+    match closest[at] {
+        usize::MAX => None,
+        node if node == exit => None,
+        node => Some(node),
+    }
+}
+
+fn meet(closest: &[usize], number: &[usize], mut a: usize, mut b: usize) -> usize {
+    while a != b {
+        while number[a] < number[b] {
+            a = closest[a];
+        }
+        while number[b] < number[a] {
+            b = closest[b];
+        }
+    }
+    a
+}
+
+fn postorder(edges: &[Vec<usize>], from: usize) -> Vec<usize> {
+    let mut seen = vec![false; edges.len()];
+    let mut order = Vec::new();
+    let mut path = vec![(from, 0)];
+    seen[from] = true;
+    while let Some((node, next)) = path.pop() {
+        match edges[node].get(next) {
+            Some(&child) => {
+                path.push((node, next + 1));
+                if !seen[child] {
+                    seen[child] = true;
+                    path.push((child, 0));
+                }
+            }
+            None => order.push(node),
+        }
+    }
+    order
+}
+
+/// A loop of the source.
+#[derive(Debug)]
+pub struct Loop {
+    /// Where its backward jumps lead to.
+    pub header: usize,
+    /// Its instructions.
+    pub body: FxHashSet<usize>,
+}
+
+/// The loops, smaller ones first.
+pub fn loops(code: &Code) -> Vec<Loop> {
+    let count = code.instructions.len();
+    let mut before: Vec<Vec<usize>> = vec![Vec::new(); count];
+    // By header: where its backward jumps go to, and where they come from. `continue` may jump to a no-op in front.
+    let mut jumps: BTreeMap<usize, (Vec<usize>, Vec<usize>)> = BTreeMap::new();
+    for index in 0..count {
+        for next in successors(code, index) {
+            before[next].push(index);
+            if next <= index {
+                let (targets, sources) = jumps.entry(leads_to(code, next)).or_default();
+                targets.push(next);
+                sources.push(index);
+            }
+        }
+    }
+    let mut found: Vec<Loop> = jumps
+        .into_iter()
+        .map(|(header, (targets, mut open))| {
+            let mut body = FxHashSet::from_iter(targets);
+            body.insert(header);
+            while let Some(node) = open.pop() {
+                if body.insert(node) {
+                    open.extend(&before[node]);
+                }
+            }
+            Loop { header, body }
+        })
+        .collect();
+    found.sort_by_key(|found| found.body.len());
+    // The test of `while` is copied to the end of the body, and `continue` jumps to the original: one loop, not two.
+    let is_copy = |inner: &Loop, outer: &Loop| {
+        let tests = |at: &usize| {
+            let next = successors(code, *at);
+            let [a, b] = next[..] else { return None };
+            let (a, b) = (leads_to(code, a), leads_to(code, b));
+            match (a == inner.header, b == inner.header) {
+                (true, false) => Some(b),
+                (false, true) => Some(a),
+                _ => None,
+            }
+        };
+        let exits: Vec<usize> = inner.body.iter().filter_map(&tests).collect();
+        inner.body.is_subset(&outer.body)
+            && inner.header != outer.header
+            && outer
+                .body
+                .difference(&inner.body)
+                .filter_map(tests)
+                .any(|exit| !outer.body.contains(&exit) && exits.contains(&exit))
+    };
+    let copies: Vec<bool> = found
+        .iter()
+        .map(|inner| found.iter().any(|outer| is_copy(inner, outer)))
+        .collect();
+    let mut copies = copies.into_iter();
+    found.retain(|_| !copies.next().unwrap_or(false));
+    found
+}

@@ -1,0 +1,504 @@
+//! Loops on tensors as part of the graph: one round is simulated with placeholders for what differs from
+//! round to round, cut out of the graph, and becomes the body of one `while_loop`.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use rustc_hash::FxHashSet;
+
+use crate::bytecode::{flow, live_locals, BinOp, CmpOp, Instr};
+use crate::graph::{BlockOutput, Region, SymbolId, TensorMeta};
+use crate::obj::Obj;
+use crate::variables::{IterVar, Kind, VarId};
+
+use super::dispatch::Flow;
+use super::frame::FrameState;
+use super::merge::{self, refuse, Joined, Piece};
+use super::regions::{self, End};
+use super::{Step, Tracer};
+
+/// A loop whose test is a tensor.
+#[derive(Debug)]
+pub struct LoopRegion {
+    /// Its instructions.
+    pub body: FxHashSet<usize>,
+    header: usize,
+    /// Where control goes when the test holds. CPython may have copied the test: each copy leads here.
+    start: usize,
+    /// Where control goes when the test fails.
+    exit: usize,
+    /// The FOR_ITER of a loop over `range()`.
+    iterates: Option<usize>,
+    /// The iterator of this round.
+    iterator: Cell<Option<VarId>>,
+    /// Locals that the next round or what follows may read.
+    pub live: Vec<usize>,
+}
+
+/// A branch that is the test of a loop.
+#[derive(Debug)]
+pub struct LoopTest {
+    region: Rc<LoopRegion>,
+    /// Whether the loop goes on when the test holds.
+    goes_on_if: bool,
+}
+
+/// The loop whose test the branch at `at` is.
+pub fn at_branch(frame: &FrameState, at: usize, yes: usize, no: usize) -> Option<LoopTest> {
+    let code = &*frame.code;
+    let mut found = flow::loops(code);
+    if let Some(region) = &frame.region {
+        // Its other tests are branches of its body.
+        found.retain(|found| found.header != region.header);
+    }
+    let iterates = |header: usize| {
+        matches!(
+            code.instructions[header].instr,
+            Instr::ForIter { .. } | Instr::Send { .. }
+        )
+    };
+    let innermost = found.iter().find(|found| found.body.contains(&at));
+    for (goes_on_if, inside, exit) in [(true, yes, no), (false, no, yes)] {
+        let around = innermost.filter(|around| {
+            !iterates(around.header)
+                && around.body.contains(&inside)
+                && !around.body.contains(&exit)
+        });
+        // The test in front of a loop that has a copy of it at its end.
+        let entered = || {
+            found.iter().find(|found| {
+                found.header == flow::leads_to(code, inside)
+                    && !found.body.contains(&at)
+                    && !found.body.contains(&exit)
+                    && !iterates(found.header)
+            })
+        };
+        if let Some(found) = around.or_else(entered) {
+            let mut live = live_locals(code, inside);
+            live.extend(live_locals(code, exit));
+            live.sort_unstable();
+            live.dedup();
+            let region = Rc::new(LoopRegion {
+                body: found.body.clone(),
+                header: found.header,
+                start: flow::leads_to(code, inside),
+                exit: flow::leads_to(code, exit),
+                iterates: None,
+                iterator: Cell::default(),
+                live,
+            });
+            return Some(LoopTest { region, goes_on_if });
+        }
+    }
+    None
+}
+
+/// The condition with which the round of a captured loop ends here, if it does.
+pub fn round_ends(t: &mut Tracer<'_>, frame: &mut FrameState) -> Step<Option<VarId>> {
+    let Some(region) = frame.region.clone() else {
+        return Ok(None);
+    };
+    let code = frame.code.clone();
+    if !region.body.contains(&frame.pc) {
+        if flow::leads_to(&code, frame.pc) != region.exit {
+            // On the way out: `break` may have something to clean up.
+            return Ok(None);
+        }
+        // `break` has popped the iterator.
+        frame.stack.extend(region.iterator.get());
+        return Ok(Some(t.bool(false)));
+    }
+    let at = frame.pc;
+    if region.iterates == Some(at) {
+        return continues(t, frame).map(Some);
+    }
+    let (yes, no) = match code.instructions[at].instr {
+        Instr::PopJumpIfTrue { target } => (target, at + 1),
+        Instr::PopJumpIfFalse { target } => (at + 1, target),
+        _ => return Ok(None),
+    };
+    let leads = (flow::leads_to(&code, yes), flow::leads_to(&code, no));
+    let goes_on_if = if leads == (region.start, region.exit) {
+        true
+    } else if leads == (region.exit, region.start) {
+        false
+    } else {
+        return Ok(None);
+    };
+    let value = frame.pop(t)?;
+    if regions::is_captured(t, value) {
+        return Ok(Some(match goes_on_if {
+            true => regions::truth_value(t, value)?,
+            false => regions::negation(t, value)?,
+        }));
+    }
+    let truth = super::operators::truth(t, value)?;
+    Ok(Some(t.bool(truth == goes_on_if)))
+}
+
+/// Whether the iterator on the stack has a next number.
+fn continues(t: &mut Tracer<'_>, frame: &FrameState) -> Step<VarId> {
+    let iterator = frame.peek(t, 1)?;
+    let Kind::Iter(IterVar::Numbers { next, stop, step }) = *t.kind(iterator) else {
+        return refuse(t, "the iterator of the loop is another one");
+    };
+    let op = if step > 0 { CmpOp::Lt } else { CmpOp::Gt };
+    match regions::comparison(t, op, next, stop)? {
+        Some(condition) => Ok(condition),
+        None => {
+            let (next, stop) = (t.const_int(next), t.const_int(stop));
+            Ok(t.bool(if step > 0 { next < stop } else { next > stop }))
+        }
+    }
+}
+
+/// A loop over `range()` of numbers of the graph; `behind` is the frame after it.
+pub fn capture_range(
+    t: &mut Tracer<'_>,
+    frame: &mut FrameState,
+    at: usize,
+    behind: &FrameState,
+) -> Step<Flow> {
+    let code = frame.code.clone();
+    let found = flow::loops(&code);
+    let Some(found) = found.iter().find(|found| found.header == at) else {
+        return refuse(t, "a loop that never goes back");
+    };
+    let has_next = continues(t, frame)?;
+    let condition = regions::condition(t, has_next)?;
+    let mut live = live_locals(&code, at);
+    live.extend(live_locals(&code, behind.pc));
+    live.sort_unstable();
+    live.dedup();
+    let region = Rc::new(LoopRegion {
+        body: found.body.clone(),
+        header: found.header,
+        start: at + 1,
+        exit: flow::leads_to(&code, behind.pc),
+        iterates: Some(at),
+        iterator: Cell::default(),
+        live,
+    });
+    let mut inside = frame.clone();
+    inside.pc = at + 1;
+    let loop_ = Captured {
+        region,
+        inside: &inside,
+    };
+    let (made, locals) = loop_.run(t, condition)?;
+    *frame = behind.clone();
+    let stack: Vec<Joined> = frame.stack.iter().map(|id| Joined::Keep(*id)).collect();
+    regions::apply(t, frame, &made, &locals, &stack, &[]);
+    Ok(Flow::Jump(behind.pc))
+}
+
+/// A local that differs from round to round.
+struct Carried {
+    first: SymbolId,
+    meta: TensorMeta,
+    number: bool,
+}
+
+/// Rounds of looking for what differs before the loop is given up.
+const ATTEMPTS: usize = 12;
+
+/// A loop on a tensor: `yes` and `no` are the frame on either side of its test.
+pub fn capture(
+    t: &mut Tracer<'_>,
+    frame: &mut FrameState,
+    value: VarId,
+    test: LoopTest,
+    yes: &FrameState,
+    no: &FrameState,
+) -> Step<Flow> {
+    let LoopTest { region, goes_on_if } = test;
+    let (inside, outside) = if goes_on_if { (yes, no) } else { (no, yes) };
+    let condition = match goes_on_if {
+        true => regions::condition(t, value)?,
+        false => {
+            let negated = regions::negation(t, value)?;
+            regions::condition(t, negated)?
+        }
+    };
+    let loop_ = Captured { region, inside };
+    let (made, locals) = loop_.run(t, condition)?;
+    *frame = outside.clone();
+    let stack: Vec<Joined> = frame.stack.iter().map(|id| Joined::Keep(*id)).collect();
+    regions::apply(t, frame, &made, &locals, &stack, &[]);
+    Ok(Flow::Jump(outside.pc))
+}
+
+struct Captured<'a> {
+    region: Rc<LoopRegion>,
+    inside: &'a FrameState,
+}
+
+impl Captured<'_> {
+    /// Adds the loop to the graph; the answer is its results, and the locals behind it.
+    fn run(
+        &self,
+        t: &mut Tracer<'_>,
+        condition: SymbolId,
+    ) -> Step<(Vec<SymbolId>, Vec<(usize, Joined)>)> {
+        let mut carried: BTreeMap<usize, Carried> = BTreeMap::new();
+        // The next number of a range() is carried like a local.
+        let counter = self.inside.code.localsplus.len();
+        let range = self.range(t)?;
+        if let Some((next, ..)) = range {
+            carried.insert(
+                counter,
+                self.start(t, Some(next), "the number of the loop")?,
+            );
+        }
+        for _ in 0..ATTEMPTS {
+            let mark = t.mark();
+            let mut frame = self.inside.clone();
+            frame.region = Some(self.region.clone());
+            let mut leading = Vec::new();
+            for (slot, variable) in &carried {
+                let symbol = t.graph.placeholder(t.py, variable.meta.clone())?;
+                leading.push(symbol);
+                let value = match variable.number {
+                    true => t.add(Kind::SymNumber(symbol)),
+                    false => regions::tensor(t, symbol),
+                };
+                if *slot == counter {
+                    self.next(t, &mut frame, value, range)?;
+                } else {
+                    frame.locals[*slot] = Some(value);
+                }
+            }
+            let locations = t.locations.clone();
+            let (end, value) = regions::run_to(t, &mut frame, None)?;
+            t.locations = locations;
+            if end != End::Next {
+                return refuse(t, "the function returns from inside of the loop");
+            }
+            let mut advanced = None;
+            if range.is_some() {
+                let iterator = frame.pop(t)?;
+                if let Kind::Iter(IterVar::Numbers { next, .. }) = *t.kind(iterator) {
+                    advanced = Some(merge::piece(t, Some(next), &mark));
+                }
+            }
+            let below = self.inside.stack.len() - usize::from(range.is_some());
+            let stack = frame.stack[..] == self.inside.stack[..below];
+            let mut way = regions::way(t, &frame, mark, end, value, &self.region.live, &[])?;
+            if let Some(advanced) = advanced {
+                way.locals.push((counter, advanced));
+            }
+            if !stack {
+                return refuse(t, "the value stack differs from round to round");
+            }
+            if !way.cells.is_empty() {
+                return refuse(t, "a variable of an inner function is changed inside");
+            }
+            t.graph.adopt(t.py, &mut way.cut)?;
+            if self.settle(t, &mut carried, &mut way)? {
+                return self.emit(t, condition, &carried, &leading, way);
+            }
+        }
+        refuse(t, "what differs from round to round does not settle")
+    }
+
+    /// Next value, stop and step, when it is a loop over `range()`.
+    fn range(&self, t: &mut Tracer<'_>) -> Step<Option<(VarId, VarId, i64)>> {
+        if self.region.iterates.is_none() {
+            return Ok(None);
+        }
+        let iterator = self.inside.peek(t, 1)?;
+        match *t.kind(iterator) {
+            Kind::Iter(IterVar::Numbers { next, stop, step }) => Ok(Some((next, stop, step))),
+            _ => refuse(t, "the iterator of the loop is another one"),
+        }
+    }
+
+    /// Begins a round with `value` as the next number.
+    fn next(
+        &self,
+        t: &mut Tracer<'_>,
+        frame: &mut FrameState,
+        value: VarId,
+        range: Option<(VarId, VarId, i64)>,
+    ) -> Step<()> {
+        let Some((_, stop, step)) = range else {
+            return Ok(());
+        };
+        let by = t.int(step);
+        let Some(next) = regions::arithmetic(t, BinOp::Add, value, by)? else {
+            return refuse(t, "the number of the loop is not one of the graph");
+        };
+        frame.pop(t)?;
+        let iterator = t.add(Kind::Iter(IterVar::Numbers { next, stop, step }));
+        self.region.iterator.set(Some(iterator));
+        frame.push(iterator);
+        frame.push(value);
+        Ok(())
+    }
+
+    /// Compares the end of a round with its start; true when nothing new differs.
+    fn settle(
+        &self,
+        t: &mut Tracer<'_>,
+        carried: &mut BTreeMap<usize, Carried>,
+        way: &mut regions::Way,
+    ) -> Step<bool> {
+        let mut settled = true;
+        for (slot, piece) in &way.locals {
+            let slots = &self.inside.code.localsplus;
+            let name = slots.get(*slot).map_or_else(
+                || Arc::from("the number of the loop"),
+                |slot| slot.name.clone(),
+            );
+            let first = self.inside.locals.get(*slot).copied().flatten();
+            let Some(variable) = carried.get_mut(slot) else {
+                if matches!((piece, first), (Piece::Same(now), Some(first)) if *now == first)
+                    || matches!((piece, first), (Piece::Unbound, None))
+                {
+                    continue;
+                }
+                settled = false;
+                carried.insert(*slot, self.start(t, first, &name)?);
+                continue;
+            };
+            let Some((_, next, number)) = merge::symbol(t, &mut way.cut, piece)? else {
+                return refuse(
+                    t,
+                    format!("{name:?} is not a tensor or number after a round of the loop"),
+                );
+            };
+            let meta = &mut variable.meta;
+            if next.dtype != meta.dtype
+                || next.shape.len() != meta.shape.len()
+                || number != variable.number
+            {
+                return refuse(
+                    t,
+                    format!(
+                        "{name:?} changes from dtype {} and rank {} to dtype {} and rank {} in a round of the loop; \
+                         a variable of a loop may change the size of its dims only",
+                        meta.dtype.as_str(),
+                        meta.shape.len(),
+                        next.dtype.as_str(),
+                        next.shape.len()
+                    ),
+                );
+            }
+            for (dim, next) in meta.shape.iter_mut().zip(&next.shape) {
+                if *dim != *next && *dim != -1 {
+                    *dim = -1;
+                    settled = false;
+                }
+            }
+            if meta.stop_gradient && !next.stop_gradient {
+                meta.stop_gradient = false;
+                settled = false;
+            }
+        }
+        Ok(settled)
+    }
+
+    /// The first value of a local that differs from round to round.
+    fn start(&self, t: &mut Tracer<'_>, first: Option<VarId>, name: &str) -> Step<Carried> {
+        let Some(first) = first else {
+            return refuse(
+                t,
+                format!("{name:?} is read after the loop, but not bound in front of it"),
+            );
+        };
+        t.realize(first);
+        let symbol = match t.kind(first).clone() {
+            Kind::Tensor(tensor) => Some((tensor.symbol, false)),
+            Kind::SymNumber(symbol) => Some((symbol, true)),
+            Kind::Const => match t.value(first) {
+                Some(value) => regions::number(t, &Obj::from(value))?.map(|symbol| (symbol, true)),
+                None => None,
+            },
+            _ => None,
+        };
+        let found = symbol.and_then(|(symbol, number)| {
+            let meta = t.graph.meta(symbol).cloned()?;
+            Some(Carried {
+                first: symbol,
+                meta,
+                number,
+            })
+        });
+        match found {
+            Some(carried) => Ok(carried),
+            None => refuse(
+                t,
+                format!(
+                    "{name:?} differs from round to round and is not a tensor or a whole number"
+                ),
+            ),
+        }
+    }
+
+    fn emit(
+        &self,
+        t: &mut Tracer<'_>,
+        condition: SymbolId,
+        carried: &BTreeMap<usize, Carried>,
+        leading: &[SymbolId],
+        mut way: regions::Way,
+    ) -> Step<(Vec<SymbolId>, Vec<(usize, Joined)>)> {
+        let differentiable = carried
+            .values()
+            .any(|variable| !variable.meta.stop_gradient);
+        if differentiable && t.entry_grad && !t.options.forward_only {
+            return refuse(t, "gradients go through the loop");
+        }
+        let mut outputs: Vec<BlockOutput> = Vec::with_capacity(carried.len() + 1);
+        let value = way.value.clone();
+        match merge::symbol(t, &mut way.cut, &value)? {
+            Some((output, ..)) => outputs.push(output),
+            None => return refuse(t, "the condition of the next round is not a tensor"),
+        }
+        let mut locals = Vec::with_capacity(way.locals.len());
+        let pieces = std::mem::take(&mut way.locals);
+        for (slot, piece) in &pieces {
+            let Some(variable) = carried.get(slot) else {
+                locals.push((
+                    *slot,
+                    match self.inside.locals.get(*slot).copied().flatten() {
+                        Some(id) => Joined::Keep(id),
+                        None => Joined::Unbound,
+                    },
+                ));
+                continue;
+            };
+            let Some((output, ..)) = merge::symbol(t, &mut way.cut, piece)? else {
+                return refuse(t, "a variable of the loop is not a tensor");
+            };
+            let at = outputs.len() - 1;
+            outputs.push(output);
+            if *slot == self.inside.code.localsplus.len() {
+                continue;
+            }
+            locals.push((
+                *slot,
+                match variable.number {
+                    true => Joined::Number(at),
+                    false => Joined::Output(at),
+                },
+            ));
+        }
+        let mut free = Vec::new();
+        way.cut.free(&outputs, &mut free);
+        let free = regions::with_kinds(t, free);
+        let name = format!("{}_body", t.graph.sir.name);
+        let body = way.cut.block(name, leading, &free, &outputs);
+        let region = Region::While {
+            body: Arc::new(body),
+            carried: carried.len(),
+        };
+        let first = std::iter::once(condition)
+            .chain(carried.values().map(|variable| variable.first))
+            .collect();
+        let made = regions::emit(t, region, first, &free)?;
+        Ok((made, locals))
+    }
+}

@@ -1,0 +1,350 @@
+"""`PyLayer`: the user's forward and backward become one custom operation of the graph."""
+
+import numpy as np
+import paddle
+import paddle_sot_rs as sot
+import pytest
+from paddle import nn
+from paddle.autograd import PyLayer
+from paddle.distributed.fleet.utils import recompute
+from paddle.static import InputSpec
+
+
+class CusTanh(PyLayer):
+    @staticmethod
+    def forward(ctx, x, scale=1.0):
+        ctx.scale = scale
+        y = paddle.tanh(x) * scale
+        ctx.save_for_backward(y)
+        return y
+
+    @staticmethod
+    def backward(ctx, dy):
+        (y,) = ctx.saved_tensor()
+        # Twice the real gradient: only the user's backward gives it.
+        return dy * (ctx.scale - paddle.square(y) / ctx.scale) * 2
+
+
+class TwoInOneOut(PyLayer):
+    @staticmethod
+    def forward(ctx, a, b, factor):
+        ctx.save_for_backward(a, b)
+        ctx.factor = factor
+        return a * b * factor
+
+    @staticmethod
+    def backward(ctx, dy):
+        a, b = ctx.saved_tensor()
+        return dy * b * ctx.factor * 3, None
+
+
+class OneInTwoOut(PyLayer):
+    @staticmethod
+    def forward(ctx, x):
+        top = paddle.maximum(x, paddle.zeros_like(x))
+        mask = (x > 0).astype("float32")
+        ctx.mark_non_differentiable(mask)
+        ctx.save_for_backward(mask)
+        return top, mask
+
+    @staticmethod
+    def backward(ctx, dy, dmask):
+        (mask,) = ctx.saved_tensor()
+        return dy * mask * 5 + dmask
+
+
+def helper(x):
+    return CusTanh.apply(x, 2.0)
+
+
+class Nested(PyLayer):
+    @staticmethod
+    def forward(ctx, x):
+        y = helper(x) + 1
+        ctx.kept = y
+        return y
+
+    @staticmethod
+    def backward(ctx, dy):
+        return helper(dy) * ctx.kept
+
+
+def plain(x, w):
+    return CusTanh.apply(x * w) + x
+
+
+def keyword(x, w):
+    return CusTanh.apply(x, scale=3.0) * w
+
+
+def no_gradient_for_one(x, w):
+    return TwoInOneOut.apply(x, w, 2.0) + w
+
+
+def several_outputs(x, w):
+    top, mask = OneInTwoOut.apply(x * w)
+    return top * 2 + mask, mask
+
+
+def nested(x, w):
+    return Nested.apply(x) * Nested.apply(w)
+
+
+def under_no_grad(x, w):
+    with paddle.no_grad():
+        y = CusTanh.apply(x)
+    return y * w
+
+
+def in_a_loop(x, w):
+    for _ in range(3):
+        x = CusTanh.apply(x) + w
+    return x
+
+
+class Scale(nn.Layer):
+    def __init__(self):
+        super().__init__()
+        self.weight = self.create_parameter([4])
+
+    def forward(self, x):
+        return x * self.weight + 1
+
+
+scale = Scale()
+
+
+class WithLayer(PyLayer):
+    @staticmethod
+    def forward(ctx, x, layer):
+        ctx.x, ctx.layer = x, layer
+        return layer(x)
+
+    @staticmethod
+    def backward(ctx, dy):
+        return dy * ctx.layer.weight + ctx.x
+
+
+def with_a_layer(x, w):
+    return WithLayer.apply(x, scale) * w
+
+
+def inside_auto_cast(x, w):
+    with paddle.amp.auto_cast():
+        y = CusTanh.apply(x * w)
+    return y + x
+
+
+class Parent(PyLayer):
+    @classmethod
+    def half(cls, x):
+        return x / 2
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x, x * 2)
+        return Child.half(x)
+
+    @staticmethod
+    def backward(ctx, dy):
+        x, twice = ctx.saved_tensor()
+        return dy * x + twice
+
+
+class Child(Parent):
+    pass
+
+
+def inherited(x, w):
+    return Child.apply(x) * Parent.apply(w) + Child.apply(w)
+
+
+FUNCTIONS = [
+    *(plain, keyword, no_gradient_for_one, several_outputs, nested, under_no_grad, in_a_loop),
+    *(with_a_layer, inside_auto_cast, inherited),
+]
+
+
+def tensors():
+    rng = np.random.default_rng(5)
+    return [paddle.to_tensor(rng.normal(size=[3, 4]).astype("float32"), stop_gradient=False) for _ in range(2)]
+
+
+def outcome(function, inputs):
+    result = function(*inputs)
+    results = result if isinstance(result, tuple) else (result,)
+    results[0].sum().backward()
+    values = [(value.numpy(), value.stop_gradient) for value in results]
+    return values, [None if value.grad is None else value.grad.numpy() for value in inputs]
+
+
+@pytest.mark.parametrize("backend", ["paddle", "eager"])
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
+def test_one_graph(function, backend):
+    static = sot.to_static(function, backend=backend, min_graph_size=0)
+    for _ in range(2):
+        want, got = outcome(function, tensors()), outcome(static, tensors())
+        for (a, stop), (b, other) in zip(want[0], got[0], strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-6)
+            assert stop == other
+        for a, b in zip(want[1], got[1], strict=True):
+            assert (a is None) == (b is None)
+            if a is not None:
+                np.testing.assert_allclose(a, b, rtol=1e-5)
+    stats = sot.stats(static)
+    assert (stats.graphs, stats.graph_breaks, stats.fallbacks) == (1, [], [])
+    with paddle.no_grad():
+        inputs = tensors()
+        a, b = function(*inputs), static(*inputs)
+        first = (value[0] if isinstance(value, tuple) else value for value in (a, b))
+        np.testing.assert_allclose(*(value.numpy() for value in first), rtol=1e-6)
+
+
+class Clipped(PyLayer):
+    @staticmethod
+    def forward(ctx, x):
+        if x.sum() > 0:
+            y = x * 2
+        else:
+            y = x - 1
+        ctx.save_for_backward(y)
+        return y + 1
+
+    @staticmethod
+    def backward(ctx, dy):
+        (y,) = ctx.saved_tensor()
+        if y.sum() > 1:
+            dy = dy * 7
+        return dy * y
+
+
+def branch_inside(x, w):
+    return Clipped.apply(x - w) * w
+
+
+def inside_a_branch(x, w):
+    if x.sum() > 0:
+        y = CusTanh.apply(x * w)
+    else:
+        y = CusTanh.apply(x, 4.0) * w
+    return y + w
+
+
+@pytest.mark.parametrize("backend", ["paddle", "eager"])
+@pytest.mark.parametrize("function", [branch_inside, inside_a_branch], ids=lambda f: f.__name__)
+def test_next_to_captured_control_flow(function, backend):
+    static = sot.to_static(function, backend=backend, min_graph_size=0, capture_control_flow=True)
+    for sign in (1, -1, 1):
+        inputs = [
+            [paddle.to_tensor(numbers.numpy() * sign, stop_gradient=False) for numbers in tensors()] for _ in range(2)
+        ]
+        want, got = outcome(function, inputs[0]), outcome(static, inputs[1])
+        np.testing.assert_allclose(want[0][0][0], got[0][0][0], rtol=1e-6)
+        for a, b in zip(want[1], got[1], strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-5)
+    stats = sot.stats(static)
+    assert (stats.graphs, stats.graph_breaks, stats.fallbacks) == (1, [], [])
+
+
+def test_recompute():
+    class Net(nn.Layer):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(4, 4)
+
+        def forward(self, x):
+            return recompute(lambda x: CusTanh.apply(self.linear(x)), x) + x
+
+    paddle.seed(3)
+    eager, static = Net(), Net()
+    static.set_state_dict(eager.state_dict())
+    sot.to_static(static, min_graph_size=0)
+    for _ in range(2):
+        want, got = outcome(eager, tensors()[:1]), outcome(static, tensors()[:1])
+        np.testing.assert_allclose(want[0][0][0], got[0][0][0], rtol=1e-6)
+        np.testing.assert_allclose(want[1][0], got[1][0], rtol=1e-5)
+    for a, b in zip(eager.parameters(), static.parameters(), strict=True):
+        np.testing.assert_allclose(a.grad.numpy(), b.grad.numpy(), rtol=1e-5)
+
+
+def test_the_operator_is_there():
+    static = sot.to_static(plain, min_graph_size=0)
+    outcome(static, tensors())
+    (graph,) = static.graphs()
+    assert "pd_op.pylayer" in graph.program
+    assert "static_pylayer" in graph.ir
+    assert "CusTanh_backward" in graph.ir
+
+
+class CusTanhNet(nn.Layer):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 8)
+
+    def forward(self, x):
+        return CusTanh.apply(self.linear(x)).mean()
+
+
+def test_training_and_export(tmp_path):
+    paddle.seed(1)
+    eager, static = CusTanhNet(), CusTanhNet()
+    static.set_state_dict(eager.state_dict())
+    sot.to_static(static)
+    optimizers = [paddle.optimizer.SGD(0.5, parameters=net.parameters()) for net in (eager, static)]
+    for _ in range(5):
+        x = paddle.randn([6, 4])
+        losses = []
+        for net, optimizer in zip((eager, static), optimizers, strict=True):
+            loss = net(x)
+            loss.backward()
+            optimizer.step()
+            optimizer.clear_grad()
+            losses.append(float(loss))
+        assert losses[0] == losses[1]
+    for a, b in zip(eager.parameters(), static.parameters(), strict=True):
+        np.testing.assert_array_equal(a.numpy(), b.numpy())
+    assert sot.stats(static).graph_breaks == []
+    sot.save(static, str(tmp_path / "net"), input_spec=[InputSpec([-1, 4], "float32", "x")])
+    loaded = paddle.jit.load(str(tmp_path / "net"))
+    for size in (1, 5):
+        x = paddle.randn([size, 4])
+        np.testing.assert_allclose(loaded(x).numpy(), eager(x).numpy(), rtol=1e-6)
+
+
+class SideEffect(CusTanh):
+    seen = []
+
+    @staticmethod
+    def forward(ctx, x):
+        SideEffect.seen.append(1)
+        ctx.save_for_backward(x)
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, dy):
+        return dy * 2
+
+
+class Unmaterialised(PyLayer):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.set_materialize_grads(False)
+        return x * 2, x * 3
+
+    @staticmethod
+    def backward(ctx, a, b):
+        return a * 2 if b is None else a * 2 + b * 3
+
+
+@pytest.mark.parametrize("kind", [SideEffect, Unmaterialised])
+def test_what_cannot_be_captured_breaks(kind):
+    def function(x, w):
+        y = kind.apply(x * w)
+        return (y[0] if isinstance(y, (tuple, list)) else y) + x
+
+    static = sot.to_static(function, min_graph_size=0)
+    want, got = outcome(function, tensors()), outcome(static, tensors())
+    np.testing.assert_allclose(want[0][0][0], got[0][0][0], rtol=1e-6)
+    for a, b in zip(want[1], got[1], strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5)
+    assert "PyLayer" in sot.stats(static).graph_breaks[0].message
