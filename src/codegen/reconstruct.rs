@@ -423,12 +423,10 @@ impl<'a, 'py> Emitter<'a, 'py> {
 
     fn iterator(&mut self, state: &IterVar) -> Emit {
         match state {
-            IterVar::Numbers { .. } => {
-                return Err(Break::new(
-                    BreakKind::Construct,
-                    "an iterator over numbers of the graph",
-                ))
-            }
+            IterVar::Numbers { .. } => Err(Break::new(
+                BreakKind::Construct,
+                "an iterator over numbers of the graph",
+            )),
             IterVar::Sequence { over, index } => self.call_helper("sequence_iterator", 2, |this| {
                 this.value(*over)?;
                 this.int(*index as i64)

@@ -19,6 +19,9 @@ use super::merge::{self, refuse, Joined, Piece};
 use super::regions::{self, End};
 use super::{Step, Tracer};
 
+/// The results of a loop, and the locals behind it.
+type Behind = (Vec<SymbolId>, Vec<(usize, Joined)>);
+
 /// A loop whose test is a tensor.
 #[derive(Debug)]
 pub struct LoopRegion {
@@ -237,11 +240,7 @@ struct Captured<'a> {
 
 impl Captured<'_> {
     /// Adds the loop to the graph; the answer is its results, and the locals behind it.
-    fn run(
-        &self,
-        t: &mut Tracer<'_>,
-        condition: SymbolId,
-    ) -> Step<(Vec<SymbolId>, Vec<(usize, Joined)>)> {
+    fn run(&self, t: &mut Tracer<'_>, condition: SymbolId) -> Step<Behind> {
         let mut carried: BTreeMap<usize, Carried> = BTreeMap::new();
         // The next number of a range() is carried like a local.
         let counter = self.inside.code.localsplus.len();
@@ -444,7 +443,7 @@ impl Captured<'_> {
         carried: &BTreeMap<usize, Carried>,
         leading: &[SymbolId],
         mut way: regions::Way,
-    ) -> Step<(Vec<SymbolId>, Vec<(usize, Joined)>)> {
+    ) -> Step<Behind> {
         let differentiable = carried
             .values()
             .any(|variable| !variable.meta.stop_gradient);

@@ -286,7 +286,7 @@ fn same(t: &Tracer<'_>, a: &Obj, b: &Obj) -> Step<bool> {
     let (a, b) = (a.bind(t.py), b.bind(t.py));
     // -0.0 and 0.0 print differently.
     let shown = |value: &Bound<'_, PyAny>| -> PyResult<String> { Ok(value.repr()?.to_string()) };
-    Ok(a.is(b) || a.get_type().is(&b.get_type()) && shown(a)? == shown(b)? && a.eq(b)?)
+    Ok(a.is(b) || a.get_type().is(b.get_type()) && shown(a)? == shown(b)? && a.eq(b)?)
 }
 
 fn same_class(a: &Option<Obj>, b: &Option<Obj>) -> bool {

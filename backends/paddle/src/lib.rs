@@ -129,6 +129,7 @@ pub fn compile_lowered(
     } = request;
     let session = own(session)?;
     graph::PaddleGraph::compile(py, Arc::clone(&sir), &session, grad_enabled, lowering)
+        .map_err(|err| unsupported(py, err))
         .map(|graph| Box::new(graph) as Box<dyn CompiledGraph>)
 }
 
