@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use paddle_sot::graph::{
-    Arg, Callee, DType, Statement, StatementIr, SymbolId, SymbolKind, TensorMeta,
+    Arg, Callee, DType, Region, Statement, StatementIr, SymbolId, SymbolKind, TensorMeta,
 };
 use paddle_sot::obj::Obj;
 use paddle_sot::reason::SourceLoc;
@@ -200,19 +200,40 @@ fn an_attribute_prints_its_name() {
 }
 
 #[test]
-fn a_nested_graph_prints_its_name() {
-    let nested = StatementIr {
-        name: "SIR_8".into(),
+fn nested_graphs_print_below_what_uses_them() {
+    let block = |name: &str| {
+        Arc::new(StatementIr {
+            name: name.into(),
+            ..StatementIr::default()
+        })
+    };
+    let nested = Region::If {
+        then: block("SIR_8"),
+        otherwise: block("SIR_9"),
+    };
+    let mut made = statement(Callee::Sir(Arc::new(nested)), vec![symbol(0)], symbol(1));
+    made.kwargs.clear();
+    let sir = StatementIr {
+        name: "SIR_7".into(),
+        statements: vec![made],
+        symbols: vec![tensor(), tensor()],
         ..StatementIr::default()
     };
     assert_eq!(
-        line(
-            Callee::Sir(Arc::new(nested)),
-            vec![symbol(0)],
-            Vec::new(),
-            symbol(1)
-        ),
-        "    sir        || var_1 = SIR_8 ((var_0,), {})"
+        sir.to_string(),
+        "StatementIR: SIR_7
+  inputs: []
+  outputs: []
+  statements:
+    sir        || var_1 = cond ((var_0,), {})
+      then: StatementIR: SIR_8
+        inputs: []
+        outputs: []
+        statements:
+      else: StatementIR: SIR_9
+        inputs: []
+        outputs: []
+        statements:"
     );
 }
 
