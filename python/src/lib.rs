@@ -13,6 +13,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     paddle_sot_backend_paddle::link();
     paddle_sot_backend_eager::link();
     paddle_sot_backend_cinn::link();
+    paddle_sot_backend_pylayer::link();
     // A second import in the same process finds the logger installed: that is fine.
     let _ = pyo3_log::try_init();
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;

@@ -67,7 +67,7 @@ def test_a_translated_function_can_be_pickled():
 @pytest.mark.parametrize(
     ("settings", "error", "text"),
     [
-        ({"backend": "nope"}, ValueError, "unknown backend 'nope'; known: cinn, eager, paddle"),
+        ({"backend": "nope"}, ValueError, "unknown backend 'nope'; known: cinn, eager, paddle, pylayer"),
         ({"backend": 3}, TypeError, "backend"),
         ({"input_spec": 3}, TypeError, "input_spec"),
         ({"options": {"x": 1}}, ValueError, "options"),
@@ -171,7 +171,7 @@ def test_backends_can_be_registered_swapped_and_removed():
         assert sot.stats(f).translations == 2
     finally:
         sot.unregister_backend("mine")
-    assert sot.list_backends() == ["cinn", "eager", "paddle"]
+    assert sot.list_backends() == ["cinn", "eager", "paddle", "pylayer"]
     with pytest.raises(KeyError, match="mine"):
         sot.unregister_backend("mine")
 
@@ -314,7 +314,7 @@ def test_reset_of_everything_keeps_backends():
     sot.register_backend("mine", lambda ir, metas: ir)
     try:
         sot.reset()
-        assert sot.list_backends() == ["cinn", "eager", "mine", "paddle"]
+        assert sot.list_backends() == ["cinn", "eager", "mine", "paddle", "pylayer"]
     finally:
         sot.unregister_backend("mine")
 

@@ -1,5 +1,9 @@
 """`PyLayer`: the user's forward and backward become one custom operation of the graph."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import paddle
 import paddle_sot_rs as sot
@@ -309,6 +313,46 @@ def test_training_and_export(tmp_path):
     for size in (1, 5):
         x = paddle.randn([size, 4])
         np.testing.assert_allclose(loaded(x).numpy(), eager(x).numpy(), rtol=1e-6)
+
+
+def test_around_the_cinn_backend():
+    static = sot.to_static(plain, backend="pylayer", options={"around": "cinn"})
+    for _ in range(2):
+        want, got = outcome(plain, tensors()), outcome(static, tensors())
+        np.testing.assert_allclose(want[0][0][0], got[0][0][0], rtol=1e-6)
+        for a, b in zip(want[1], got[1], strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-5)
+    stats = sot.stats(static)
+    assert (stats.graphs, stats.graph_breaks) == (1, [])
+
+
+def test_a_graph_of_one_operator_is_a_program():
+    static = sot.to_static(helper, backend="pylayer")
+    want, got = outcome(helper, tensors()[:1]), outcome(static, tensors()[:1])
+    np.testing.assert_allclose(want[0][0][0], got[0][0][0], rtol=1e-6)
+    np.testing.assert_allclose(want[1][0], got[1][0], rtol=1e-6)
+    assert "pd_op.pylayer" in static.graphs()[0].program
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "text"),
+    [
+        ({"around": "nope"}, ValueError, 'unknown backend "nope"'),
+        ({"around": 3}, TypeError, "options: around: expected the name of a backend, got 3"),
+        ({"around": "pylayer"}, ValueError, "around: a backend other than pylayer"),
+        ({"fast": True}, ValueError, "has no option fast"),
+    ],
+)
+def test_options_are_checked(options, error, text):
+    with pytest.raises(error, match=text):
+        sot.to_static(helper, backend="pylayer", options=options)
+
+
+def test_the_example():
+    script = Path(__file__).parents[2] / "examples" / "cus_tanh.py"
+    result = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=300, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert result.stdout.count("equal to eager") == 10
 
 
 class SideEffect(CusTanh):

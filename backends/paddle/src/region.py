@@ -2,7 +2,6 @@
 
 from contextlib import contextmanager
 
-import paddle
 from paddle import _C_ops
 from paddle.base import core, framework
 from paddle.base.libpaddle import pir
@@ -116,7 +115,7 @@ def _define(values, output, result):
             _define(values, part, result[key])
 
 
-def _fresh(values, given):
+def fresh(values, given):
     # What a block returns as it was given needs an operation of the block, and two results may not share memory:
     # one may be changed in place afterwards.
     taken = {value.id for value in given}
@@ -221,7 +220,7 @@ class If:
 
     def __call__(self, condition, *free):
         def run(block):
-            return lambda: _fresh(block.run(free), free)
+            return lambda: fresh(block.run(free), free)
 
         result = control_flow.cond(condition, run(self.then), run(self.otherwise))
         result = tuple(result) if isinstance(result, (list, tuple)) else (result,)
@@ -246,7 +245,7 @@ class While:
 
         def body(_, *values):
             given = (*values, *free)
-            return _fresh(self.body.run(given), given)
+            return fresh(self.body.run(given), given)
 
         control_flow.while_loop(lambda condition, *_: condition, body, variables)
         # Read from the operation: the Values that Paddle answers with may lie in memory that is free already.
@@ -256,57 +255,3 @@ class While:
             raise NotImplementedError("a loop with a variable that stays as it is")
         _without_state(result)
         return tuple(result[1:])
-
-
-class CustomGradient:
-    """The gradients of a custom operation: its backward block."""
-
-    def __init__(self, operation, inputs, saved):
-        self.operation = operation
-        self.free = list(inputs)
-        self.saved = saved
-
-    def gradients(self, wanted, arrived, branches):
-        """The gradients of `wanted`, None where the user's `backward` gives none."""
-        results = self.operation.backward.run((*self.saved, *arrived[: self.operation.outputs]))
-        found = [None if at is None else results[at] for at in self.operation.gradients]
-        answer = []
-        for value in wanted:
-            gradient = next(new for old, new in zip(self.free, found, strict=True) if old.is_same(value))
-            if gradient is not None and (gradient.shape != value.shape or gradient.dtype != value.dtype):
-                raise NotImplementedError(f"a gradient of shape {gradient.shape} for a tensor of shape {value.shape}")
-            answer.append(gradient)
-        return answer
-
-
-class Operation:
-    """`static_pylayer`: arguments are the inputs and what the forward block uses."""
-
-    def __init__(self, forward, backward, inputs, outputs, gradients):
-        self.forward = forward
-        self.backward = backward
-        self.inputs = inputs
-        self.outputs = outputs
-        self.gradients = gradients
-
-    def __call__(self, *rest):
-        given, free = rest[: self.inputs], rest[self.inputs :]
-
-        # Not through `static_pylayer()`: without its backward function, that takes no inputs that have gradients.
-        operation = pir.build_pylayer_op(list(given))
-        with operation.forward_block():
-            # What backward uses is a result of the operation too.
-            outputs = _fresh(self.forward.run(rest), rest)
-            pir.cf_yield(outputs)
-        operation.update_output()
-        result = tuple(operation.results())
-        for value in result[: self.outputs]:
-            value.stop_gradient = value.dtype not in _DIFFERENTIABLE
-        for value in result[self.outputs :]:
-            value.stop_gradient = True
-        record = CustomGradient(self, given, result)
-        _bridge.current.branches[result[0].id] = record
-        return result[: self.outputs]
-
-
-_DIFFERENTIABLE = (paddle.float16, paddle.bfloat16, paddle.float32, paddle.float64, paddle.complex64, paddle.complex128)

@@ -2,6 +2,7 @@
 
 use paddle_sot::backend::BackendError;
 use paddle_sot::graph::{Arg, Callee, Region, StatementIr, SymbolId, SymbolKind};
+use paddle_sot_backend_pylayer::operation;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
@@ -30,13 +31,13 @@ pub fn runner<'py>(
             outputs,
             gradients,
             ..
-        } => module.getattr("Operation")?.call1((
-            block(&module, forward, true)?,
-            block(&module, backward, true)?,
-            *inputs,
-            *outputs,
-            gradients.clone(),
-        ))?,
+        } => {
+            let blocks = (
+                block(&module, forward, true)?,
+                block(&module, backward, true)?,
+            );
+            operation(py, blocks, *inputs, *outputs, gradients)?
+        }
     })
 }
 

@@ -1,0 +1,59 @@
+"""The operator `static_pylayer` in programs: a forward block, and a backward block that its gradient runs."""
+
+import paddle
+from paddle.base.libpaddle import pir
+from paddle_sot_rs import _bridge
+from paddle_sot_rs._region import fresh
+
+_DIFFERENTIABLE = (paddle.float16, paddle.bfloat16, paddle.float32, paddle.float64, paddle.complex64, paddle.complex128)
+
+
+class CustomGradient:
+    """The gradients of a custom operation: its backward block."""
+
+    def __init__(self, operation, inputs, saved):
+        self.operation = operation
+        self.free = list(inputs)
+        self.saved = saved
+
+    def gradients(self, wanted, arrived, branches):
+        """The gradients of `wanted`, None where the user's `backward` gives none."""
+        results = self.operation.backward.run((*self.saved, *arrived[: self.operation.outputs]))
+        found = [None if at is None else results[at] for at in self.operation.gradients]
+        answer = []
+        for value in wanted:
+            gradient = next(new for old, new in zip(self.free, found, strict=True) if old.is_same(value))
+            if gradient is not None and (gradient.shape != value.shape or gradient.dtype != value.dtype):
+                raise NotImplementedError(f"a gradient of shape {gradient.shape} for a tensor of shape {value.shape}")
+            answer.append(gradient)
+        return answer
+
+
+class Operation:
+    """`static_pylayer`: arguments are the inputs and what the forward block uses."""
+
+    def __init__(self, forward, backward, inputs, outputs, gradients):
+        self.forward = forward
+        self.backward = backward
+        self.inputs = inputs
+        self.outputs = outputs
+        self.gradients = gradients
+
+    def __call__(self, *rest):
+        given = rest[: self.inputs]
+
+        # Not through `static_pylayer()`: without its backward function, that takes no inputs that have gradients.
+        operation = pir.build_pylayer_op(list(given))
+        with operation.forward_block():
+            # What backward uses is a result of the operation too.
+            outputs = fresh(self.forward.run(rest), rest)
+            pir.cf_yield(outputs)
+        operation.update_output()
+        result = tuple(operation.results())
+        for value in result[: self.outputs]:
+            value.stop_gradient = value.dtype not in _DIFFERENTIABLE
+        for value in result[self.outputs :]:
+            value.stop_gradient = True
+        record = CustomGradient(self, given, result)
+        _bridge.current.branches[result[0].id] = record
+        return result[: self.outputs]
