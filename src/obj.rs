@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use pyo3::ffi;
 use pyo3::prelude::*;
+use pyo3::types::{PyCFunction, PyFunction, PyModule, PyType};
 
 /// A shared strong reference to a Python object.
 ///
@@ -76,3 +77,69 @@ impl fmt::Debug for Obj {
         write!(f, "Obj({:p})", self.as_ptr())
     }
 }
+
+/// The qualified name of a class or function, without running user code.
+pub fn name_of(value: &Bound<'_, PyAny>) -> Option<String> {
+    if let Ok(class) = value.cast::<PyType>() {
+        return of_type(class, "__qualname__")?.extract().ok();
+    }
+    let known = value.is_exact_instance_of::<PyFunction>()
+        || value.is_exact_instance_of::<PyCFunction>()
+        || is_named(value, "method_descriptor")
+        || is_named(value, "wrapper_descriptor");
+    if known {
+        let name = value.getattr("__qualname__").ok()?;
+        return name.extract().ok();
+    }
+    let module = value.cast::<PyModule>().ok()?;
+    let name = module.dict().get_item("__name__").ok()??;
+    name.extract().ok()
+}
+
+fn is_named(value: &Bound<'_, PyAny>, name: &str) -> bool {
+    let class = value.get_type();
+    class.name().is_ok_and(|found| found == name)
+}
+
+/// `type.<name>` of a class. Not `getattr`: a metaclass may have its own ideas about attributes.
+fn of_type<'py>(class: &Bound<'py, PyType>, name: &str) -> Option<Bound<'py, PyAny>> {
+    let slots = class.py().get_type::<PyType>().getattr("__dict__").ok()?;
+    let slot = slots.get_item(name).ok()?;
+    slot.call_method1("__get__", (class,)).ok()
+}
+
+/// A text for messages, made without running user code.
+pub fn shown(value: &Bound<'_, PyAny>) -> String {
+    if let Some(name) = name_of(value) {
+        return name;
+    }
+    let class = value.get_type();
+    const HEAP: u64 = 1 << 9;
+    let flags = of_type(&class, "__flags__").and_then(|flags| flags.extract::<u64>().ok());
+    let is_heap = flags.is_none_or(|flags| flags & HEAP != 0);
+    let named = |known: &str| class.name().is_ok_and(|name| name == known);
+    let is_scalar = !is_heap && SCALARS.iter().any(|known| named(known));
+    let module = of_type(&class, "__module__").and_then(|name| name.extract::<String>().ok());
+    let is_paddle = module.is_some_and(|module| module.starts_with("paddle"));
+    let text = (is_scalar || is_paddle).then(|| value.repr());
+    match text {
+        Some(Ok(text)) => text.to_string().chars().take(60).collect(),
+        _ => class
+            .name()
+            .map_or_else(|_| "an object".to_owned(), |name| format!("a {name}")),
+    }
+}
+
+/// Builtin types whose `repr` looks at nothing else.
+const SCALARS: &[&str] = &[
+    "NoneType",
+    "bool",
+    "int",
+    "float",
+    "complex",
+    "str",
+    "bytes",
+    "ellipsis",
+    "NotImplementedType",
+    "code",
+];

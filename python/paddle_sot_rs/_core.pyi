@@ -111,18 +111,7 @@ class StaticFunction:
 
 @final
 class CalleeFunction:
-    """A function called by a part that runs natively. The evaluation hook calls it in place of the frame."""
-
-    def __call__(self, *args: Any) -> Any:
-        """Runs the function on the bound arguments of a frame.
-
-        Args:
-            args: positional and keyword-only parameters in order, then the `*args` tuple and the `**kwargs`
-                dict where the function has them.
-
-        Raises:
-            Exception: whatever the function raises, unchanged.
-        """
+    """A function called by a part that runs natively. The evaluation hook runs it in place of its frames."""
 
     def __repr__(self) -> str:
         """Names the function."""

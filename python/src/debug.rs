@@ -26,7 +26,8 @@ impl Forced {
                 backend: BackendChoice::new(backend, &PyDict::new(py), None, Some(true))?,
                 full_graph: false,
                 trace: TraceOptions {
-                    max_depth: 60,
+                    max_depth: 20,
+                    max_steps: Some(5000),
                     ..TraceOptions::default()
                 },
             },
@@ -35,6 +36,7 @@ impl Forced {
             graphs: Mutex::default(),
             resumes: Mutex::default(),
             callees: Mutex::default(),
+            seen: Mutex::default(),
             listened: AtomicUsize::new(0),
             found_graphs: AtomicBool::new(false),
         });

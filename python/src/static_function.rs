@@ -66,6 +66,7 @@ impl StaticFunction {
             graphs: Mutex::default(),
             resumes: Mutex::default(),
             callees: Mutex::default(),
+            seen: Mutex::default(),
             listened: AtomicUsize::new(0),
             found_graphs: AtomicBool::new(false),
         });

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use indexmap::IndexSet;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyList, PyString, PyTuple};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::bytecode::{BytecodeError, Code, CodeBuilder};
 use crate::graph::SymbolId;
 use crate::obj::Obj;
 use crate::reason::{Break, BreakKind};
+use crate::simulator::fold::MAX_NESTING;
 use crate::simulator::{views, Tracer};
 use crate::tracker::{Tracker, TrackerRef};
 use crate::variables::{
@@ -96,8 +97,8 @@ pub struct Emitter<'a, 'py> {
 pub type Emit = Result<(), Break>;
 
 impl<'a, 'py> Emitter<'a, 'py> {
-    /// An emitter for code that looks like `like` in tracebacks. Its parameters are two tuples: the
-    /// slots and the outputs.
+    /// An emitter for code that looks like `like` in tracebacks. Its parameters are a list, the slots,
+    /// and a tuple, the outputs.
     pub fn new(
         t: &'a mut Tracer<'py>,
         like: &Code,
@@ -153,6 +154,24 @@ impl<'a, 'py> Emitter<'a, 'py> {
         Ok(self.code.load_const(&Obj::from(value))?)
     }
 
+    /// Code objects intern strings that look like names, which may put another object in the place of one
+    /// that the program computed: those are kept out of sight.
+    fn plain_constant(&mut self, value: &Obj) -> Emit {
+        let object = value.bind(self.t.py);
+        let Ok(text) = object.cast_exact::<PyString>() else {
+            return Ok(self.code.load_const(value)?);
+        };
+        let interned = PyString::intern(self.t.py, &text.to_string_lossy());
+        if interned.is(text) {
+            return Ok(self.code.load_const(value)?);
+        }
+        let holder = Obj::from(PyList::new(self.t.py, [text])?);
+        self.code.load_const(&holder)?;
+        self.int(0)?;
+        self.code.op("BINARY_SUBSCR", 0)?;
+        Ok(())
+    }
+
     /// Calls a helper with what `arguments` pushes.
     pub fn call_helper(
         &mut self,
@@ -164,6 +183,40 @@ impl<'a, 'py> Emitter<'a, 'py> {
         self.code.begin_call(&function)?;
         arguments(self)?;
         Ok(self.code.call(argc)?)
+    }
+
+    /// Drops everything but `kept`: what no later instruction of the frame can see must not live on while
+    /// the native instruction runs.
+    pub fn drop_all_but(&mut self, kept: &FxHashSet<VarId>) -> Emit {
+        let mut slots = FxHashSet::default();
+        for id in kept {
+            let var = self.t.vars.get(*id);
+            if let (Some(source), false) = (var.source.clone(), self.built.contains_key(id)) {
+                if !matches!(*source, Tracker::Const(_)) {
+                    slots.insert(self.demand.slot(&source));
+                }
+            }
+        }
+        let none = self.t.py.None().into_bound(self.t.py);
+        for index in (0..self.demand.slots.len()).filter(|index| !slots.contains(index)) {
+            self.constant(&none)?;
+            self.code.load(0)?;
+            self.int(index as i64)?;
+            self.code.op("STORE_SUBSCR", 0)?;
+        }
+        let mut dropped: Vec<(VarId, u32)> = Vec::new();
+        self.built.retain(|id, local| {
+            let keep = kept.contains(id);
+            if !keep {
+                dropped.push((*id, *local));
+            }
+            keep
+        });
+        dropped.sort_unstable();
+        for (_, local) in dropped {
+            self.code.op("DELETE_FAST", local)?;
+        }
+        Ok(())
     }
 
     fn call_type(
@@ -213,11 +266,23 @@ impl<'a, 'py> Emitter<'a, 'py> {
             return self.source(source);
         }
         if let (Kind::Const, Some(value)) = (&var.kind, &var.value) {
-            return Ok(self.code.load_const(value)?);
+            return self.plain_constant(value);
         }
         if matches!(var.kind, Kind::Null) {
             self.code.op("PUSH_NULL", 0)?;
             return Ok(());
+        }
+        if self.t.raised.contains(&id) {
+            return Err(Break::new(
+                BreakKind::Construct,
+                "an exception that was raised: its traceback and context",
+            ));
+        }
+        if self.building.len() > MAX_NESTING {
+            return Err(Break::new(
+                BreakKind::Construct,
+                "containers in containers that are too deep",
+            ));
         }
         if !self.building.insert(id) {
             return Err(Break::new(

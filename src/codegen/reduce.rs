@@ -8,9 +8,10 @@ use crate::bytecode::{live_locals, Code, ExceptionEntry, Instr, Origin, ResumeSp
 use crate::graph::SymbolId;
 use crate::obj::Obj;
 use crate::reason::{Break, BreakKind};
+use crate::simulator::tracer::is_plain_constant;
 use crate::simulator::{views, BreakPoint, Outcome, Tracer};
 use crate::tracker::TrackerRef;
-use crate::variables::{ContextVar, Kind, VarId};
+use crate::variables::{CellVar, ContextVar, Kind, VarId};
 
 use super::direct::{self, OutTree};
 use super::reconstruct::{Demand, Emitter};
@@ -170,7 +171,7 @@ fn break_here(
         .copied();
     let mut arms = Vec::new();
     if last.instr.falls_through() {
-        arms.push(Arm::new(origin, at, rest, at.end)?);
+        arms.push(Arm::new(e.t, origin, at, rest, at.end)?);
     }
     let version = e.code.version();
     if let Some(target) = last.instr.target() {
@@ -179,12 +180,12 @@ fn break_here(
         } else {
             0
         };
-        arms.push(Arm::new(origin, at, rest, target + skip)?);
+        arms.push(Arm::new(e.t, origin, at, rest, target + skip)?);
     }
     // The handler's stack is a part of the stack in front of the instruction, operands included.
     let handler = match handler {
         Some(entry) => match at.stack.get(..entry.depth as usize) {
-            Some(stack) => Some((entry, Arm::new(origin, at, stack, entry.target)?)),
+            Some(stack) => Some((entry, Arm::new(e.t, origin, at, stack, entry.target)?)),
             None => return Err(Break::internal("the stack is too short for the handler")),
         },
         None => None,
@@ -205,6 +206,10 @@ fn break_here(
 
     e.code.loc = last.loc;
     e.values(operands)?;
+    let kept = arms.iter().chain(handler.iter().map(|(_, arm)| arm));
+    let kept = kept.flat_map(|arm| arm.rest.iter().chain(arm.live.iter().map(|(_, id)| id)));
+    let kept = kept.copied().collect();
+    e.drop_all_but(&kept)?;
     let start = e.code.here();
     if method_load {
         let Instr::LoadAttr { name, .. } = last.instr else {
@@ -375,6 +380,22 @@ fn original(origin: &Origin, position: usize) -> Result<usize, Break> {
     origin.index(position).ok_or_else(missing)
 }
 
+/// Whether a program can tell when this value dies: by a weak reference, or by a destructor of it or of
+/// what it holds.
+fn is_seen_dying(t: &Tracer<'_>, id: VarId) -> bool {
+    let var = t.vars.get(id);
+    match (&var.kind, &var.value) {
+        (Kind::Cell(CellVar::Full(content)), _) => is_seen_dying(t, *content),
+        (Kind::Tensor(_) | Kind::Const | Kind::Null | Kind::Module, _) => false,
+        (Kind::Object(_), _) => true,
+        (_, Some(value)) => {
+            let value = value.bind(t.py);
+            var.source.is_some() && !is_plain_constant(value) && !t.paddle.is_tensor(value)
+        }
+        _ => false,
+    }
+}
+
 /// One way on after the native instruction.
 struct Arm {
     at: usize,
@@ -384,7 +405,13 @@ struct Arm {
 }
 
 impl Arm {
-    fn new(origin: &Origin, point: &BreakPoint, rest: &[VarId], at: usize) -> Result<Self, Break> {
+    fn new(
+        t: &Tracer<'_>,
+        origin: &Origin,
+        point: &BreakPoint,
+        rest: &[VarId],
+        at: usize,
+    ) -> Result<Self, Break> {
         let code = &origin.code;
         let at = original(origin, at)?;
         let mut slots = live_locals(code, at);
@@ -395,8 +422,26 @@ impl Arm {
                 slots.push(slot);
             }
         }
-        slots.sort_unstable();
         let value = |slot: usize| *point.locals.get(origin.slots[slot] as usize)?;
+        // `locals()` and its like show everything.
+        let shows = [
+            "locals",
+            "vars",
+            "dir",
+            "eval",
+            "exec",
+            "_getframe",
+            "currentframe",
+        ];
+        let shown = code.names.iter().any(|name| shows.contains(&&**name));
+        // What no instruction reads any more lives to the end of the frame all the same.
+        for slot in 0..code.localsplus.len() {
+            let lives_on = value(slot).is_some_and(|id| shown || is_seen_dying(t, id));
+            if !slots.contains(&slot) && lives_on {
+                slots.push(slot);
+            }
+        }
+        slots.sort_unstable();
         let live = slots
             .into_iter()
             .filter_map(|slot| Some((slot, value(slot)?)))

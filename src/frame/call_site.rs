@@ -77,6 +77,14 @@ impl FrameSource for CallSite<'_> {
                 let _callees = CalleeScope::for_call(py, callees);
                 replacement::call_owned(py, &function, &args)
             }
+            FrameDecision::Instead(instead) => {
+                if let Some(answer) = instead.run(py, &|| {}) {
+                    return answer;
+                }
+                let function = self.binder.function().as_ptr();
+                // SAFETY: the caller keeps the arguments of the call alive.
+                unsafe { replacement::call(py, function, self.args, self.names, self.positional) }
+            }
         };
         // SAFETY: a new reference, or null with an exception set.
         unsafe { Bound::from_owned_ptr_or_err(py, result).map(Bound::unbind) }

@@ -34,7 +34,7 @@ pub use arguments::{ArgBinder, BoundLocals};
 pub use call_site::CallSite;
 pub use code_state::{CodeState, Policy};
 pub use pep523::{
-    is_installed, listen, set_handler, Listening, PassFrame, Pep523Frame, Pep523Scope,
+    call_giving, is_installed, listen, set_handler, Listening, PassFrame, Pep523Frame, Pep523Scope,
 };
 pub use tracing::user_is_tracing;
 pub use view::FrameView;
@@ -75,8 +75,19 @@ pub enum FrameDecision {
         /// Whether frames called from it are looked at.
         callees: bool,
     },
+    /// Run this instead of evaluating the frame.
+    Instead(Box<dyn Instead>),
     /// The call raises.
     Raise(PyErr),
+}
+
+/// What runs in the place of a frame.
+pub trait Instead: std::fmt::Debug {
+    /// Runs it; `None` when nothing has happened and the frame itself must be evaluated.
+    ///
+    /// `release` makes the frame drop its arguments: afterwards they live as long as what runs keeps them, and
+    /// the answer must not be `None`.
+    fn run(self: Box<Self>, py: Python<'_>, release: &dyn Fn()) -> Option<PyResult<Py<PyAny>>>;
 }
 
 /// Decides about one frame. It runs with the hook inactive on its thread.

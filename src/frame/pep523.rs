@@ -13,6 +13,7 @@ use std::sync::OnceLock;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
+use smallvec::SmallVec;
 
 use super::code_state::{CodeState, Policy};
 use super::runtime;
@@ -20,6 +21,7 @@ use super::version::{self, InterpreterFrame, ThreadState};
 use super::view::{code_fields, signature};
 use super::{
     replacement, user_is_tracing, CustomCode, FrameDecision, FrameHandler, FrameSource, FrameView,
+    Instead,
 };
 
 type EvalFrame =
@@ -328,6 +330,7 @@ impl Pep523Frame<'_> {
         let callees = match &decision {
             FrameDecision::Run(custom) => !custom.disable_eval_frame,
             FrameDecision::Replace { callees, .. } => *callees,
+            FrameDecision::Instead(_) => false,
             FrameDecision::Raise(_) => true,
         };
         let scope = CalleeScope::for_frame(callees);
@@ -338,12 +341,46 @@ impl Pep523Frame<'_> {
             if as_it_is || !version::can_finish(state, self.frame) {
                 return evaluate(state, self.frame, 0);
             }
-            let result = replaced(py, &self.view, decision, callees);
+            let result = match decision {
+                FrameDecision::Instead(instead) => match self.instead(py, instead) {
+                    Some(result) => result,
+                    None => {
+                        drop(scope);
+                        return evaluate(state, self.frame, 0);
+                    }
+                },
+                decision => replaced(py, &self.view, decision, callees),
+            };
             drop(scope);
             // Destructors run with the exception set, as they do when CPython ends a frame.
             version::finish(state, self.frame);
             result
         }
+    }
+}
+
+impl Pep523Frame<'_> {
+    /// Null when an exception is set; `None` when the frame is to be evaluated after all.
+    fn instead(&self, py: Python<'_>, instead: Box<dyn Instead>) -> Option<*mut PyObject> {
+        let count = self.view.arguments.len();
+        let frame = self.frame;
+        let release = move || {
+            for index in 0..count {
+                // SAFETY: the frame is fresh: its first slots own its arguments, and may be null where
+                // nobody evaluates it any more. What ends it allows null slots.
+                unsafe {
+                    let slot = (*frame).locals().cast_mut().add(index);
+                    ffi::Py_XDECREF(std::ptr::replace(slot, std::ptr::null_mut()));
+                }
+            }
+        };
+        Some(match instead.run(py, &release)? {
+            Ok(value) => value.into_ptr(),
+            Err(err) => {
+                err.restore(py);
+                std::ptr::null_mut()
+            }
+        })
     }
 }
 
@@ -363,6 +400,7 @@ fn replaced(
         FrameDecision::Replace { function, args, .. } => {
             Ok(replacement::call_owned(py, &function, &args))
         }
+        FrameDecision::Instead(_) => Err(PyRuntimeError::new_err("not a function")),
         FrameDecision::Raise(err) => Err(err),
     };
     result.unwrap_or_else(|err| {
@@ -374,6 +412,8 @@ fn replaced(
 thread_local! {
     /// The code whose next frame on this thread is a replacement that was just decided on.
     static PASS: Cell<*mut PyObject> = const { Cell::new(std::ptr::null_mut()) };
+    /// The arguments of that frame, to be dropped when it owns its own references.
+    static GIVEN: Cell<Option<SmallVec<[Py<PyAny>; 8]>>> = const { Cell::new(None) };
 }
 
 /// The next frame of this code on this thread is evaluated as it is, if it starts before this is dropped.
@@ -396,6 +436,40 @@ impl Drop for PassFrame {
     fn drop(&mut self) {
         PASS.with(|pass| pass.set(std::ptr::null_mut()));
     }
+}
+
+/// Calls a Python function with positional arguments. When its frame passes the hook, the arguments
+/// are the frame's alone: they die when its locals do, not when the call ends.
+///
+/// # Errors
+/// What the function raises.
+pub fn call_giving(
+    py: Python<'_>,
+    function: &Bound<'_, PyAny>,
+    args: SmallVec<[Py<PyAny>; 8]>,
+    pass: Option<&PassFrame>,
+) -> PyResult<Py<PyAny>> {
+    let pointers: SmallVec<[*mut PyObject; 8]> = args.iter().map(Py::as_ptr).collect();
+    if pass.is_some() {
+        GIVEN.set(Some(args));
+        // SAFETY: the arguments are alive until the frame of the call owns references to them:
+        // the hook drops ours when it sees that frame, and CPython does not look at the array after that
+        // (`_PyEval_Vector` in `Python/ceval.c`).
+        let result = unsafe {
+            ffi::PyObject_Vectorcall(
+                function.as_ptr(),
+                pointers.as_ptr(),
+                pointers.len(),
+                std::ptr::null_mut(),
+            )
+        };
+        drop(GIVEN.take());
+        // SAFETY: a new reference, or null with an exception set.
+        return unsafe { Bound::from_owned_ptr_or_err(py, result).map(Bound::unbind) };
+    }
+    let result = replacement::call_owned(py, &function.clone().unbind(), &args);
+    // SAFETY: a new reference, or null with an exception set.
+    unsafe { Bound::from_owned_ptr_or_err(py, result).map(Bound::unbind) }
 }
 
 /// Runs new code; its own frame is not handed to the handler again. Null when an exception is set.
@@ -468,6 +542,7 @@ unsafe extern "C" fn hook(
     };
     let code = (*frame).code();
     if PASS.with(|pass| pass.get() == code && !pass.replace(std::ptr::null_mut()).is_null()) {
+        drop(GIVEN.take());
         return evaluate(state, frame, throwflag);
     }
     let Some(source) = Pep523Frame::new(frame) else {

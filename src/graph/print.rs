@@ -12,12 +12,7 @@ impl StatementIr {
         let many = |items: &[Arg]| items.iter().map(|item| self.arg(item)).join(", ");
         match arg {
             Arg::Symbol(symbol) => self.symbol_name(*symbol),
-            Arg::Const(value) => Python::attach(|py| {
-                value
-                    .bind(py)
-                    .repr()
-                    .map_or_else(|_| "<constant>".to_owned(), |text| text.to_string())
-            }),
+            Arg::Const(value) => Python::attach(|py| crate::obj::shown(value.bind(py))),
             Arg::List(items) => format!("[{}]", many(items)),
             Arg::Tuple(items) => tuple(items.iter().map(|item| self.arg(item))),
             Arg::NamedTuple(class, items) => {

@@ -2,7 +2,9 @@
 
 use itertools::Itertools;
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 
+use crate::obj::{name_of, shown};
 use crate::tracker::{Tracker, TrackerRef};
 
 use super::native::GlobalState;
@@ -51,10 +53,13 @@ fn path(py: Python<'_>, tracker: &Tracker) -> String {
     match tracker {
         Tracker::Const(object) => {
             let object = object.bind(py);
-            let name = object
-                .getattr("__name__")
-                .or_else(|_| object.get_item("__name__"));
-            name.map_or_else(|_| tracker.to_string(), |name| name.to_string())
+            let of_namespace = || {
+                let namespace = object.cast_exact::<PyDict>().ok()?;
+                let name = namespace.get_item("__name__").ok()??;
+                name.extract::<String>().ok()
+            };
+            let name = name_of(object).or_else(of_namespace);
+            name.unwrap_or_else(|| tracker.to_string())
         }
         Tracker::DictItem(base, key) => match &**base {
             Tracker::InstanceDict(owner) => {
@@ -70,18 +75,7 @@ fn path(py: Python<'_>, tracker: &Tracker) -> String {
 /// One guard as text.
 pub fn text(py: Python<'_>, guard: &Guard) -> String {
     let x = path(py, &guard.tracker);
-    let show = |object: &crate::obj::Obj| {
-        let object = object.bind(py);
-        object
-            .getattr("__qualname__")
-            .and_then(|name| name.extract::<String>())
-            .unwrap_or_else(|_| {
-                object.repr().map_or_else(
-                    |_| "?".to_owned(),
-                    |text| text.to_string().chars().take(60).collect(),
-                )
-            })
-    };
+    let show = |object: &crate::obj::Obj| shown(object.bind(py));
     match &guard.kind {
         GuardKind::Present => format!("{x} exists"),
         GuardKind::Absent => format!("{x} does not exist"),

@@ -62,13 +62,13 @@ pub fn try_get(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Option<VarId>
             "start" => Some(start),
             "stop" => Some(stop),
             "step" => Some(step),
-            _ => None,
+            _ => return t.unsupported(format!("attribute {name} of a slice")),
         }),
         Kind::Range(start, stop, step) => Ok(match name {
             "start" => Some(t.int(start)),
             "stop" => Some(t.int(stop)),
             "step" => Some(t.int(step)),
-            _ => None,
+            _ => return t.unsupported(format!("attribute {name} of a range")),
         }),
         Kind::Const => of_constant(t, obj, name),
         Kind::Callable if name == "__name__" || name == "__doc__" || name == "__qualname__" => {
@@ -167,7 +167,7 @@ fn class_of<'py>(t: &Tracer<'py>, class: &Obj) -> Step<Bound<'py, PyType>> {
 }
 
 /// Guards what `name` resolves to on the class of `obj`; the answer is its tracker.
-fn guard_type_attr(
+pub fn guard_type_attr(
     t: &mut Tracer<'_>,
     class: &Obj,
     name: &str,
@@ -213,6 +213,7 @@ fn of_instance(
 ) -> Step<Option<VarId>> {
     let class = class_of(t, &object.class)?;
     if name == "__class__" {
+        own_class(t, &class)?;
         return Ok(Some(t.constant(class.as_any())));
     }
     if name == "args" && object.base.is_some() {
@@ -254,11 +255,28 @@ fn of_instance(
     call(t, method, &[name], &[]).map(Some)
 }
 
+/// Stops where a class says something else about the class of its instances.
+pub fn own_class(t: &Tracer<'_>, class: &Bound<'_, PyType>) -> Step<()> {
+    let default = lookup(&t.py.get_type::<PyAny>(), "__class__");
+    match (lookup(class, "__class__"), default) {
+        (Some(found), Some(default)) if found.is(&default) => Ok(()),
+        _ => t.unsupported("a class with its own __class__"),
+    }
+}
+
+/// Whether `found` is the C implementation of the dunder `name`, wrapped.
+pub fn is_slot_wrapper(found: &Bound<'_, PyAny>, name: &str) -> bool {
+    is_named(found, "wrapper_descriptor")
+        && found
+            .getattr("__name__")
+            .is_ok_and(|own| own.eq(name).unwrap_or(false))
+}
+
 fn custom_getattribute(t: &mut Tracer<'_>, class: &Bound<'_, PyType>) -> Step<()> {
     let own = lookup(class, "__getattribute__");
     let default = t.py.get_type::<PyAny>().getattr("__getattribute__")?;
     match own {
-        Some(own) if !own.is(&default) && !is_named(&own, "wrapper_descriptor") => t.stop(
+        Some(own) if !own.is(&default) && !is_slot_wrapper(&own, "__getattribute__") => t.stop(
             BreakKind::UnsupportedAttribute,
             "a class with its own __getattribute__",
         ),
@@ -274,6 +292,7 @@ pub fn instance_value(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Option
     let Ok(dict) = instance_dict(&value) else {
         return Ok(None);
     };
+    t.note_namespace(&dict)?;
     let tracker = Arc::new(Tracker::InstanceDict(source));
     let tracker = Arc::new(Tracker::DictItem(tracker, DictKey::Str(Arc::from(name))));
     match dict.get_item(name)? {
@@ -472,6 +491,9 @@ fn of_class(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Option<VarId>> {
         return t.unsupported("a class without an object");
     };
     let as_obj = Obj::from(&class);
+    if !super::fold::has_plain_metaclass(class.as_any()) {
+        meta_decides(t, &class, name)?;
+    }
     if matches!(name, "__name__" | "__qualname__" | "__module__" | "__doc__") {
         let value = class.getattr(name)?;
         return Ok(Some(t.constant(&value)));
@@ -530,6 +552,26 @@ fn of_class(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Option<VarId>> {
     )
 }
 
+/// Stops where the metaclass may have a say in an attribute of the class.
+fn meta_decides(t: &Tracer<'_>, class: &Bound<'_, PyType>, name: &str) -> Step<()> {
+    let meta = class.get_type();
+    let own = t.py.get_type::<PyType>().getattr("__getattribute__")?;
+    let plain_lookup = lookup(&meta, "__getattribute__").is_some_and(|found| found.is(&own));
+    let special = matches!(
+        name,
+        "__name__" | "__qualname__" | "__module__" | "__doc__" | "__class__"
+    );
+    let shadowed = !special
+        && lookup(&meta, name).is_some_and(|found| matches!(descriptor(&found), Descriptor::Data));
+    if plain_lookup && !shadowed && (special || lookup(class, name).is_some()) {
+        return Ok(());
+    }
+    t.stop(
+        BreakKind::UnsupportedAttribute,
+        format!("{name} of a class with a metaclass"),
+    )
+}
+
 fn of_super(t: &mut Tracer<'_>, class: &Obj, receiver: VarId, name: &str) -> Step<VarId> {
     let (start, is_class) = match t.kind(receiver).clone() {
         Kind::Object(object) | Kind::Layer(object) => (object.class, false),
@@ -551,8 +593,21 @@ fn of_super(t: &mut Tracer<'_>, class: &Obj, receiver: VarId, name: &str) -> Ste
         return t.unsupported("super()");
     };
     let tracker = guard_type_attr(t, &Obj::from(&owner), name, Some(&found));
-    if is_class && found.is_exact_instance_of::<PyFunction>() {
-        return Ok(t.wrap(&found, tracker));
+    if is_class {
+        let inherits = t.value(receiver).is_some_and(|receiver| {
+            let receiver = receiver.cast_into::<PyType>();
+            receiver
+                .is_ok_and(|receiver| receiver.mro().iter().any(|base| base.is(class.bind(t.py))))
+        });
+        if !inherits {
+            return t.unsupported("super() in a metaclass");
+        }
+        if found.is_exact_instance_of::<PyFunction>() {
+            return Ok(t.wrap(&found, tracker));
+        }
+        if !is_named(&found, "classmethod") && !is_named(&found, "staticmethod") {
+            return t.unsupported(format!("super().{name} of a class"));
+        }
     }
     if is_named(&found, "property") {
         let getter = found.getattr("fget")?;
@@ -664,7 +719,18 @@ pub fn set(t: &mut Tracer<'_>, obj: VarId, name: &str, value: VarId) -> Step<()>
     guard_type_attr(t, &object.class, "__setattr__", setter.as_ref());
     let default = t.py.get_type::<PyAny>().getattr("__setattr__")?;
     match setter {
-        Some(setter) if setter.is(&default) || is_named(&setter, "wrapper_descriptor") => {}
+        Some(setter) if setter.is(&default) || is_slot_wrapper(&setter, "__setattr__") => {
+            let slot = found
+                .as_ref()
+                .is_some_and(|found| is_named(found, "member_descriptor"));
+            let layout = class.getattr("__dictoffset__")?;
+            if !slot && layout.eq(0)? {
+                return t.stop(
+                    BreakKind::RaisesException,
+                    format!("there is no place for an attribute {name}"),
+                );
+            }
+        }
         Some(setter) if setter.is(&t.paddle.layer.bind(t.py).getattr("__setattr__")?) => {
             layers::check_plain_write(t, obj, name, value)?;
         }
@@ -699,7 +765,7 @@ pub fn delete(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<()> {
     let class = class_of(t, &object.class)?;
     if lookup(&class, name).is_some()
         || lookup(&class, "__delattr__")
-            .is_some_and(|found| !is_named(&found, "wrapper_descriptor"))
+            .is_some_and(|found| !is_slot_wrapper(&found, "__delattr__"))
     {
         return t.unsupported(format!("deletion of attribute {name}"));
     }

@@ -264,6 +264,9 @@ pub fn try_call(
     if let Some(result) = unbound_method(t, &object, args, kwargs)? {
         return Ok(Some(result));
     }
+    if matches!(t.kind(callable), Kind::Class) && !fold::has_plain_metaclass(&object) {
+        return Ok(None);
+    }
     let text = |name: &str| {
         object
             .getattr(name)
@@ -385,6 +388,12 @@ fn unbound_method(
             .getattr("__objclass__")
             .is_ok_and(|class| class.is(&object_type))
     {
+        if !rest.is_empty() || !kwargs.is_empty() {
+            return t.stop(
+                BreakKind::RaisesException,
+                "object.__init__() with arguments",
+            );
+        }
         return Ok(Some(t.none()));
     }
     if name == "__setattr__"
@@ -439,6 +448,9 @@ fn is_instance(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarI
         return t.unsupported("isinstance() of this value");
     };
     let answer = subclass(t, &of, *class)?;
+    if !answer && matches!(t.kind(*value), Kind::Object(_)) {
+        attributes::own_class(t, &of)?;
+    }
     Ok(t.bool(answer))
 }
 
@@ -732,6 +744,7 @@ fn sequence(
             if unchanged {
                 return Ok(*over);
             }
+            iterate::length_hint(t, *over)?;
             iterate::collect(t, *over)?
         }
         _ => return wrong(t, "list or tuple"),
@@ -869,8 +882,17 @@ fn convert(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs, name: &str) -> S
                 return t.stop(BreakKind::TensorValue, format!("{name}() of a tensor"))
             }
             Kind::Object(_) => {
+                if args.len() > 1 || !kwargs.is_empty() {
+                    return wrong(t, name);
+                }
                 let method = attributes::get_special(t, *value, &format!("__{name}__"))?;
-                return call(t, method, &[], &[]);
+                let result = call(t, method, &[], &[])?;
+                let exact = t.py.import("builtins")?.getattr(name)?;
+                let class = t.type_of(result);
+                if !class.is_some_and(|class| class.is(&exact)) {
+                    return t.unsupported(format!("__{name}__() that answers with something else"));
+                }
+                return Ok(result);
             }
             _ => {}
         }
@@ -910,10 +932,21 @@ fn super_(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
     };
     t.realize(*class);
     match (t.kind(*class).clone(), t.value(*class)) {
-        (Kind::Class, Some(object)) => Ok(t.add(Kind::Super {
-            class: Obj::from(object),
-            receiver: *receiver,
-        })),
+        (Kind::Class, Some(object)) => {
+            let of = match t.kind(*receiver) {
+                Kind::Class => t
+                    .value(*receiver)
+                    .and_then(|receiver| receiver.cast_into::<PyType>().ok()),
+                _ => t.type_of(*receiver),
+            };
+            if !of.is_some_and(|of| of.mro().iter().any(|base| base.is(&object))) {
+                return wrong(t, "super");
+            }
+            Ok(t.add(Kind::Super {
+                class: Obj::from(object),
+                receiver: *receiver,
+            }))
+        }
         _ => wrong(t, "super"),
     }
 }

@@ -12,6 +12,20 @@ use super::{Kwargs, Step, Tracer};
 
 /// `callee(*args, **kwargs)`
 pub fn call(t: &mut Tracer<'_>, callee: VarId, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
+    // An object whose `__call__` is such an object again never reaches a frame.
+    if t.calls > MAX_CALLS {
+        return t.stop(BreakKind::InlineDepth, "calls that are too deep");
+    }
+    t.calls += 1;
+    let answer = dispatch(t, callee, args, kwargs);
+    t.calls = t.calls.saturating_sub(1);
+    answer
+}
+
+/// Calls that nest in the simulator: the C stack is not endless.
+const MAX_CALLS: usize = 400;
+
+fn dispatch(t: &mut Tracer<'_>, callee: VarId, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
     refuse_listed(t, callee)?;
     match t.kind(callee).clone() {
         Kind::Function(_) | Kind::Callable | Kind::Class => call_known(t, callee, args, kwargs),
@@ -137,11 +151,7 @@ fn refuse_listed(t: &mut Tracer<'_>, callee: VarId) -> Step<()> {
         return Ok(());
     };
     let address = value.as_ptr() as usize;
-    let name = || {
-        value
-            .repr()
-            .map_or_else(|_| "the callable".to_owned(), |text| text.to_string())
-    };
+    let name = || crate::obj::shown(&value);
     if t.options.disabled.contains(&address) {
         return t.stop(BreakKind::Disabled, format!("{} is disabled", name()));
     }
@@ -169,10 +179,7 @@ pub fn merge_kwargs(first: &[(Arc<str>, VarId)], second: &Kwargs) -> Vec<(Arc<st
 /// A readable name of what `id` is, for break messages.
 pub fn describe(t: &mut Tracer<'_>, id: VarId, kind: &Kind) -> String {
     if let Some(value) = t.value(id) {
-        if let Ok(name) = value
-            .getattr("__qualname__")
-            .and_then(|name| name.extract::<String>())
-        {
+        if let Some(name) = crate::obj::name_of(&value) {
             return name;
         }
     }

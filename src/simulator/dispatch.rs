@@ -9,7 +9,7 @@ use pyo3::types::{PyDict, PyTuple};
 use crate::bytecode::{unimplemented, Instr, OpTable, Version};
 use crate::guard::GuardKind;
 use crate::obj::Obj;
-use crate::reason::BreakKind;
+use crate::reason::{Break, BreakKind};
 use crate::tracker::{DictKey, Tracker};
 use crate::variables::{
     AttrOp, CellVar, DictVar, FunctionVar, IterVar, Kind, NewFunction, SetVar, VarId,
@@ -19,7 +19,8 @@ use super::call::{call, merge_kwargs};
 use super::frame::{Exit, FrameState};
 use super::operators::{self, UnaryOp};
 use super::{
-    attributes, contexts, exceptions, format, iterate, keys, matching, methods, regions, subscript,
+    attributes, contexts, exceptions, fold, format, iterate, keys, matching, methods, regions,
+    subscript,
 };
 use super::{Step, Stop, Tracer};
 
@@ -100,7 +101,7 @@ pub fn step(t: &mut Tracer<'_>, f: &mut FrameState, at: usize) -> Step<Flow> {
         Instr::LoadFast { local, clear } => load_fast(t, f, *local as usize, *clear)?,
         Instr::StoreFast { local } => {
             let value = f.pop(t)?;
-            store_fast(t, f, *local, value);
+            store_fast(t, f, *local, value)?;
         }
         Instr::LoadFastLoadFast { first, second } => {
             load_fast(t, f, *first as usize, false)?;
@@ -108,20 +109,19 @@ pub fn step(t: &mut Tracer<'_>, f: &mut FrameState, at: usize) -> Step<Flow> {
         }
         Instr::StoreFastLoadFast { store, load } => {
             let value = f.pop(t)?;
-            store_fast(t, f, *store, value);
+            store_fast(t, f, *store, value)?;
             load_fast(t, f, *load as usize, false)?;
         }
         Instr::StoreFastStoreFast { first, second } => {
             let value = f.pop(t)?;
-            store_fast(t, f, *first, value);
+            store_fast(t, f, *first, value)?;
             let value = f.pop(t)?;
-            store_fast(t, f, *second, value);
+            store_fast(t, f, *second, value)?;
         }
-        Instr::DeleteFast { local } => {
-            if f.locals[*local as usize].take().is_none() {
-                return t.stop(BreakKind::RaisesException, "deletion of an unbound local");
-            }
-        }
+        Instr::DeleteFast { local } => match f.locals[*local as usize].take() {
+            Some(value) => t.let_go(value)?,
+            None => return t.stop(BreakKind::RaisesException, "deletion of an unbound local"),
+        },
         Instr::MakeCell { local } => {
             let content = f.locals[*local as usize].map_or(CellVar::Empty, CellVar::Full);
             f.locals[*local as usize] = Some(t.add(Kind::Cell(content)));
@@ -141,13 +141,16 @@ pub fn step(t: &mut Tracer<'_>, f: &mut FrameState, at: usize) -> Step<Flow> {
         Instr::StoreDeref { local } => {
             let value = f.pop(t)?;
             let cell = cell_of(t, f, *local)?;
-            cell_get_raw(t, cell)?;
+            if let Some(old) = cell_get_raw(t, cell)? {
+                t.let_go(old)?;
+            }
             t.vars
                 .mutate(cell, |var| var.kind = Kind::Cell(CellVar::Full(value)));
         }
         Instr::DeleteDeref { local } => {
             let cell = cell_of(t, f, *local)?;
-            cell_get(t, cell)?;
+            let old = cell_get(t, cell)?;
+            t.let_go(old)?;
             t.vars
                 .mutate(cell, |var| var.kind = Kind::Cell(CellVar::Empty));
         }
@@ -561,10 +564,12 @@ pub fn step(t: &mut Tracer<'_>, f: &mut FrameState, at: usize) -> Step<Flow> {
             f.push(previous);
             f.push(exception);
             f.handling.push(exception);
+            t.handled += 1;
         }
         Instr::PopExcept => {
             f.pop(t)?;
             f.handling.pop();
+            t.handled = t.handled.saturating_sub(1);
         }
         Instr::CheckExcMatch => {
             let class = f.pop(t)?;
@@ -580,6 +585,10 @@ pub fn step(t: &mut Tracer<'_>, f: &mut FrameState, at: usize) -> Step<Flow> {
         Instr::RaiseVarargs { argc } => {
             let args = f.pop_n(t, *argc as usize)?;
             let exception = exceptions::raise(t, &f.handling, &args)?;
+            if t.handled > 0 && !args.is_empty() {
+                return t
+                    .unsupported("an exception raised while another one is handled: its context");
+            }
             return Err(Stop::Raise(exception));
         }
         // --- imports and patterns ---
@@ -638,10 +647,14 @@ fn version(t: &Tracer<'_>) -> Step<Version> {
     Ok(OpTable::get(t.py)?.version)
 }
 
-fn store_fast(t: &mut Tracer<'_>, f: &mut FrameState, local: u32, value: VarId) {
+fn store_fast(t: &mut Tracer<'_>, f: &mut FrameState, local: u32, value: VarId) -> Step<()> {
+    if let Some(old) = f.locals[local as usize].filter(|old| *old != value) {
+        t.let_go(old)?;
+    }
     // Inlined comprehensions save and restore slots that may be empty.
     let empty = matches!(t.vars.kind(value), Kind::Null);
     f.locals[local as usize] = (!empty).then_some(value);
+    Ok(())
 }
 
 fn load_fast(t: &mut Tracer<'_>, f: &mut FrameState, local: usize, clear: bool) -> Step<()> {
@@ -952,16 +965,31 @@ fn call_or_super(
         .localsplus
         .iter()
         .position(|slot| slot.kind.free && &*slot.name == "__class__");
+    if f.code.argcount == 0 {
+        return t.stop(BreakKind::Construct, "super() without a first argument");
+    }
     let (Some(class_slot), Some(mut receiver)) = (class_slot, f.locals.first().copied().flatten())
     else {
-        return t.stop(BreakKind::RaisesException, "super(): no arguments");
+        return t.stop(BreakKind::Construct, "super() without a first argument");
     };
-    if matches!(t.kind(receiver), Kind::Cell(_)) {
-        receiver = cell_get(t, receiver)?;
+    if f.code.localsplus[0].kind.cell {
+        match cell_get_raw(t, receiver)? {
+            Some(value) => receiver = value,
+            None => return t.stop(BreakKind::Construct, "super() without its first argument"),
+        }
     }
     let cell = cell_of(t, f, class_slot as u32)?;
-    let class = cell_get(t, cell)?;
-    call(t, callee, &[class, receiver], &[])
+    let Some(class) = cell_get_raw(t, cell)? else {
+        return t.stop(BreakKind::Construct, "super() without a class");
+    };
+    // Run by generated code, it would look at that code's frame.
+    call(t, callee, &[class, receiver], &[]).map_err(|stop| match stop {
+        Stop::Break(reason) => Stop::Break(Box::new(Break {
+            kind: BreakKind::Construct,
+            ..*reason
+        })),
+        raise @ Stop::Raise(_) => raise,
+    })
 }
 
 fn call_ex(t: &mut Tracer<'_>, f: &mut FrameState, has_kwargs: bool) -> Step<()> {
@@ -1090,6 +1118,26 @@ fn before_with(t: &mut Tracer<'_>, f: &mut FrameState) -> Step<()> {
     Ok(())
 }
 
+/// `from package import name` imports the submodule where the package has no such attribute.
+fn refuse_submodules(t: &mut Tracer<'_>, module: VarId, fromlist: VarId) -> Step<()> {
+    let (Some(names), Some(object)) = (fold::to_object(t, fromlist), t.value(module)) else {
+        return Ok(());
+    };
+    let Ok(names) = names.cast_into::<PyTuple>() else {
+        return Ok(());
+    };
+    let namespace = match object.cast::<pyo3::types::PyModule>() {
+        Ok(module) => module.dict(),
+        Err(_) => return t.unsupported("an import of something that is not a module"),
+    };
+    for name in names.iter() {
+        if namespace.contains("__path__")? && !namespace.contains(&name)? {
+            return t.stop(BreakKind::UnsupportedCall, "an import of a submodule");
+        }
+    }
+    Ok(())
+}
+
 fn import_name(t: &mut Tracer<'_>, name: &Arc<str>, fromlist: VarId, level: VarId) -> Step<VarId> {
     if t.const_int(level) != Some(0) {
         return t.stop(
@@ -1113,7 +1161,10 @@ fn import_name(t: &mut Tracer<'_>, name: &Arc<str>, fromlist: VarId, level: VarI
         }
     }
     match load_from_dict(t, &modules, &wanted)? {
-        Some(module) => Ok(module),
+        Some(module) => {
+            refuse_submodules(t, module, fromlist)?;
+            Ok(module)
+        }
         None => t.stop(
             BreakKind::UnsupportedCall,
             format!("first import of {wanted}"),

@@ -79,7 +79,9 @@ const STEP_LIMIT: usize = 2_000_000;
 /// Simulates an inlined frame until it returns or yields.
 pub fn run(t: &mut Tracer<'_>, frame: &mut FrameState) -> Step<Exit> {
     t.locations.push(location(frame));
+    let handled = t.handled;
     let answer = run_located(t, frame);
+    t.handled = handled;
     t.locations.pop();
     answer
 }
@@ -169,10 +171,11 @@ fn group_end(frame: &FrameState, start: usize) -> usize {
 /// One instruction, with exception handling.
 pub(super) fn advance(t: &mut Tracer<'_>, frame: &mut FrameState) -> Step<Option<Exit>> {
     t.steps += 1;
-    if t.steps > STEP_LIMIT {
+    let limit = t.options.max_steps.unwrap_or(STEP_LIMIT);
+    if t.steps > limit {
         return t.stop(
             BreakKind::Construct,
-            format!("more than {STEP_LIMIT} simulated instructions"),
+            format!("more than {limit} simulated instructions"),
         );
     }
     let at = frame.pc;
@@ -210,6 +213,7 @@ fn unwind(t: &mut Tracer<'_>, frame: &mut FrameState, at: usize, exception: VarI
         frame.stack.push(lasti);
     }
     frame.stack.push(exception);
+    t.raised.insert(exception);
     frame.pc = entry.target;
     true
 }

@@ -1,7 +1,9 @@
 //! Constant folding: running the real operation on immutable builtin values.
 
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyFrozenSet, PyInt, PyList, PyRange, PySet, PySlice, PyString, PyTuple};
+use pyo3::types::{
+    PyDict, PyFrozenSet, PyInt, PyList, PyRange, PySet, PySlice, PyString, PyTuple, PyType,
+};
 
 use crate::reason::BreakKind;
 use crate::variables::{DictVar, Kind, SetVar, VarId};
@@ -9,8 +11,21 @@ use crate::variables::{DictVar, Kind, SetVar, VarId};
 use super::call::describe;
 use super::{exceptions, keys, Kwargs, Step, Stop, Tracer};
 
+/// Containers in containers deeper than this are left to the interpreter: the C stack is not endless.
+pub const MAX_NESTING: usize = 650;
+
 /// A fresh real object equal to the variable, when it is made of constants only.
 pub fn to_object<'py>(t: &mut Tracer<'py>, id: VarId) -> Option<Bound<'py, PyAny>> {
+    if t.nesting > MAX_NESTING {
+        return None;
+    }
+    t.nesting += 1;
+    let object = convert(t, id);
+    t.nesting -= 1;
+    object
+}
+
+fn convert<'py>(t: &mut Tracer<'py>, id: VarId) -> Option<Bound<'py, PyAny>> {
     let py = t.py;
     let many = |t: &mut Tracer<'py>, items: &[VarId]| {
         items
@@ -20,7 +35,7 @@ pub fn to_object<'py>(t: &mut Tracer<'py>, id: VarId) -> Option<Bound<'py, PyAny
     };
     match t.kind(id).clone() {
         Kind::Const => t.value(id),
-        Kind::Class => t.value(id),
+        Kind::Class => t.value(id).filter(|class| has_plain_metaclass(class)),
         Kind::Tuple(items, None) => Some(PyTuple::new(py, many(t, &items)?).ok()?.into_any()),
         Kind::List(items) if t.vars.get(id).class.is_some() => {
             let class = t.vars.get(id).class.clone()?;
@@ -58,6 +73,21 @@ pub fn to_object<'py>(t: &mut Tracer<'py>, id: VarId) -> Option<Bound<'py, PyAny
         }
         _ => None,
     }
+}
+
+/// Whether comparing, hashing and looking into this class runs no user code.
+pub fn has_plain_metaclass(class: &Bound<'_, PyAny>) -> bool {
+    let py = class.py();
+    let meta = class.get_type();
+    if meta.is(py.get_type::<PyType>()) {
+        return true;
+    }
+    [("abc", "ABCMeta"), ("enum", "EnumType")]
+        .iter()
+        .any(|(module, name)| {
+            let known = py.import(*module).and_then(|module| module.getattr(*name));
+            known.is_ok_and(|known| meta.is(&known))
+        })
 }
 
 /// The variable for a result of folding. Mutable results become values that the frame made.
@@ -171,9 +201,17 @@ pub fn call_object<'py>(
 }
 
 fn holds_mutable(t: &mut Tracer<'_>, id: VarId) -> bool {
+    if t.nesting > MAX_NESTING {
+        return true;
+    }
     match t.kind(id).clone() {
         Kind::List(_) | Kind::Dict(_) | Kind::Set(_) => true,
-        Kind::Tuple(items, _) => items.into_iter().any(|item| holds_mutable(t, item)),
+        Kind::Tuple(items, _) => {
+            t.nesting += 1;
+            let answer = items.into_iter().any(|item| holds_mutable(t, item));
+            t.nesting -= 1;
+            answer
+        }
         _ => false,
     }
 }

@@ -6,6 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCode, PyDict, PyTuple};
 
 use crate::bytecode::Code;
+use crate::guard::native::is_called_as_usual;
 use crate::guard::GuardKind;
 use crate::obj::Obj;
 use crate::reason::BreakKind;
@@ -142,6 +143,9 @@ fn open_real(t: &mut Tracer<'_>, function: VarId) -> Step<Callee> {
     let Some(object) = t.value(function) else {
         return t.unsupported("a function without an object");
     };
+    if !is_called_as_usual(&object) {
+        return t.unsupported("a function that C code made special");
+    }
     let source = real_source(t, function);
     let field = |field: FunctionField| Arc::new(Tracker::Function(source.clone(), field));
     let code = Obj::from(object.getattr("__code__")?);

@@ -266,6 +266,22 @@ fn next_of_object(t: &mut Tracer<'_>, iterator: VarId) -> Step<Option<VarId>> {
     }
 }
 
+/// What `list(x)` asks an object before it iterates over it: how long it may be.
+pub fn length_hint(t: &mut Tracer<'_>, value: VarId) -> Step<()> {
+    if !matches!(t.kind(value), Kind::Object(_)) {
+        return Ok(());
+    }
+    if let Some(class) = t.type_of(value) {
+        if attributes::lookup(&class, "__length_hint__").is_some() {
+            return t.unsupported("an object with __length_hint__");
+        }
+        if attributes::lookup(&class, "__len__").is_some() {
+            operators::len(t, value)?;
+        }
+    }
+    Ok(())
+}
+
 /// All items of an iterable.
 pub fn collect(t: &mut Tracer<'_>, value: VarId) -> Step<Vec<VarId>> {
     match t.kind(value).clone() {

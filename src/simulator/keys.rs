@@ -19,6 +19,13 @@ pub fn key_of(t: &mut Tracer<'_>, value: VarId) -> Step<Key> {
                 .map(|item| key_of(t, item))
                 .collect::<Step<_>>()?,
         )),
+        Kind::Class
+            if !t
+                .value(value)
+                .is_some_and(|class| super::fold::has_plain_metaclass(&class)) =>
+        {
+            t.unsupported("a class with a metaclass as a key")
+        }
         Kind::Class | Kind::Module | Kind::Callable | Kind::Function(_) => identity(t, value),
         Kind::Layer(_) | Kind::Object(_) => {
             let own = t.type_of(value).is_some_and(|class| {

@@ -212,6 +212,7 @@ fn list(
     match (name, args) {
         ("append", [value]) => Ok(change_list(t, list, |items| items.push(*value))),
         ("extend", [values]) => {
+            iterate::length_hint(t, *values)?;
             let values = iterate::collect(t, *values)?;
             Ok(change_list(t, list, |items| items.extend(values)))
         }
@@ -342,6 +343,7 @@ fn dict(
         ("items", []) => Ok(t.add(Kind::DictView(dict, 2))),
         ("copy", []) => Ok(t.add(Kind::Dict(state))),
         ("clear", []) => {
+            subscript::refuse_iterated(t, dict)?;
             change_dict(t, dict, |items| items.clear());
             Ok(t.none())
         }
@@ -349,6 +351,7 @@ fn dict(
             let simulated = keys::key_of(t, *key)?;
             match (state.items.get(&simulated), args) {
                 (Some((_, value)), _) => {
+                    subscript::refuse_iterated(t, dict)?;
                     change_dict(t, dict, |items| {
                         items.shift_remove(&simulated);
                     });
@@ -401,7 +404,15 @@ fn dict(
             }
             Ok(t.none())
         }
+        ("popitem", []) if t.vars.get(dict).source.is_some() => {
+            // It changes how the table is laid out, which no replay through items does.
+            t.stop(
+                BreakKind::UnsupportedCall,
+                "popitem() of a dict that exists",
+            )
+        }
         ("popitem", []) => {
+            subscript::refuse_iterated(t, dict)?;
             let Some((_, (key, value))) = state.items.last() else {
                 return t.stop(BreakKind::RaisesException, "popitem(): dictionary is empty");
             };

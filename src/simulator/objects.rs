@@ -7,6 +7,8 @@ use crate::obj::Obj;
 use crate::reason::BreakKind;
 use crate::variables::{Kind, ObjectVar, VarId};
 
+use crate::guard::native::has_plain_constructor;
+
 use super::attributes::{self, lookup};
 use super::call::call;
 use super::{Kwargs, Step, Tracer};
@@ -53,10 +55,18 @@ pub fn instantiate(
     }
     let new = lookup(&object, "__new__");
     let default_new = t.py.get_type::<PyAny>().getattr("__new__")?;
-    if !new.is_some_and(|new| new.is(&default_new)) {
+    attributes::guard_type_attr(t, &Obj::from(&object), "__new__", new.as_ref());
+    let plain = new.is_some_and(|new| new.is(&default_new));
+    if !plain || !has_plain_constructor(&object) {
         return t.stop(
             BreakKind::UnsupportedCall,
             format!("{name} has its own __new__"),
+        );
+    }
+    if lookup(&object, "__del__").is_some() {
+        return t.stop(
+            BreakKind::UnsupportedCall,
+            format!("{name} has a destructor"),
         );
     }
     let instance = t.add(Kind::Object(ObjectVar {

@@ -1,7 +1,7 @@
 //! Operators on any kinds.
 
 use pyo3::prelude::*;
-use pyo3::types::{PyInt, PyList, PyTuple};
+use pyo3::types::{PyBool, PyInt, PyList, PyTuple};
 
 use crate::bytecode::{BinOp, CmpOp};
 use crate::reason::BreakKind;
@@ -198,6 +198,11 @@ fn object_binary(t: &mut Tracer<'_>, op: BinOp, inplace: bool, a: VarId, b: VarI
         }
     }
     for (receiver, argument, name) in attempts {
+        let class = t.type_of(receiver);
+        let blocked = class.and_then(|class| attributes::lookup(&class, &name));
+        if blocked.is_some_and(|found| found.is_none()) {
+            return t.stop(BreakKind::RaisesException, format!("{name} is None"));
+        }
         if let Some(method) = attributes::try_get_special(t, receiver, &name)? {
             let result = call(t, method, &[argument], &[])?;
             let not_implemented = t
@@ -303,6 +308,13 @@ fn identity_compare(
             Kind::Function(_) | Kind::Class | Kind::Module | Kind::Callable | Kind::Method { .. }
         )
     };
+    let is_special = |t: &Tracer<'_>, id: VarId, kind: &Kind| match (kind, t.value(id)) {
+        (Kind::Class, Some(class)) => !fold::has_plain_metaclass(&class),
+        _ => false,
+    };
+    if is_special(t, a, left) || is_special(t, b, right) {
+        return None;
+    }
     let container = |kind: &Kind| {
         matches!(
             kind,
@@ -313,7 +325,12 @@ fn identity_compare(
         if matches!(left, Kind::Method { .. }) || matches!(right, Kind::Method { .. }) {
             return None;
         }
-        same_object(t, a, b)
+        let same = same_object(t, a, b);
+        // Bound methods of C are equal where their receivers are.
+        if !same && matches!((left, right), (Kind::Callable, Kind::Callable)) {
+            return None;
+        }
+        same
     } else if (by_identity(left) || container(left)) && matches!(right, Kind::Const)
         || (by_identity(right) || container(right)) && matches!(left, Kind::Const)
         || container(left)
@@ -327,7 +344,17 @@ fn identity_compare(
     Some(t.bool(equal == (op == CmpOp::Eq)))
 }
 
+/// Containers compare item by item; a comparison that changes them does not get far.
 fn object_compare(t: &mut Tracer<'_>, op: CmpOp, a: VarId, b: VarId) -> Step<VarId> {
+    let before = (t.vars.mutations(), t.global_writes.len());
+    let answer = compare_methods(t, op, a, b)?;
+    if before != (t.vars.mutations(), t.global_writes.len()) {
+        return t.unsupported("a comparison that changes something");
+    }
+    Ok(answer)
+}
+
+fn compare_methods(t: &mut Tracer<'_>, op: CmpOp, a: VarId, b: VarId) -> Step<VarId> {
     let forward = (a, b, op.dunder());
     let reflected = (b, a, op.reflected().dunder());
     let right_first = match (t.type_of(a), t.type_of(b)) {
@@ -394,8 +421,13 @@ pub fn equal_values(t: &mut Tracer<'_>, a: VarId, b: VarId) -> Step<bool> {
     if a == b {
         return Ok(true);
     }
-    let equal = compare(t, CmpOp::Eq, a, b)?;
-    truth(t, equal)
+    if t.nesting > fold::MAX_NESTING {
+        return t.unsupported("a comparison of containers that are too deep");
+    }
+    t.nesting += 1;
+    let equal = compare(t, CmpOp::Eq, a, b);
+    t.nesting -= 1;
+    truth(t, equal?)
 }
 
 fn same_object(t: &Tracer<'_>, a: VarId, b: VarId) -> bool {
@@ -515,10 +547,17 @@ pub fn truth(t: &mut Tracer<'_>, value: VarId) -> Step<bool> {
         Kind::Object(_) | Kind::Layer(_) => {
             if let Some(method) = attributes::try_get_special(t, value, "__bool__")? {
                 let result = call(t, method, &[], &[])?;
+                let known = t.const_value(result);
+                if known.is_some_and(|known| !known.is_exact_instance_of::<PyBool>()) {
+                    return t.stop(BreakKind::RaisesException, "__bool__ that is not a bool");
+                }
                 return truth(t, result);
             }
             if let Some(method) = attributes::try_get_special(t, value, "__len__")? {
                 let result = call(t, method, &[], &[])?;
+                if t.const_int(result).is_some_and(|len| len < 0) {
+                    return t.stop(BreakKind::RaisesException, "__len__ that is negative");
+                }
                 return truth(t, result);
             }
             Ok(true)
@@ -577,8 +616,8 @@ pub fn len(t: &mut Tracer<'_>, value: VarId) -> Step<i64> {
             let method = attributes::get_special(t, value, "__len__")?;
             let result = call(t, method, &[], &[])?;
             match t.const_int(result) {
-                Some(len) => Ok(len),
-                None => t.unsupported("__len__ that is not an int"),
+                Some(len) if len >= 0 => Ok(len),
+                _ => t.unsupported("__len__ that is not a length"),
             }
         }
         kind => {

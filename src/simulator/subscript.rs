@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 
 use crate::reason::BreakKind;
-use crate::variables::{Kind, VarId};
+use crate::variables::{IterVar, Kind, VarId};
 
 use super::call::{call, describe};
 use super::{attributes, exceptions, fold, keys, layers, tensors};
@@ -114,6 +114,7 @@ pub fn set(t: &mut Tracer<'_>, container: VarId, key: VarId, value: VarId) -> St
                 return set_slice(t, container, &items, key, step, value);
             }
             let index = position(t, items.len(), key)?;
+            t.let_go(items[index])?;
             t.vars.mutate(container, |var| {
                 if let Kind::List(items) = &mut var.kind {
                     items[index] = value;
@@ -121,8 +122,11 @@ pub fn set(t: &mut Tracer<'_>, container: VarId, key: VarId, value: VarId) -> St
             });
             Ok(())
         }
-        Kind::Dict(_) => {
+        Kind::Dict(dict) => {
             let simulated = keys::key_of(t, key)?;
+            if let Some((_, old)) = dict.items.get(&simulated) {
+                t.let_go(*old)?;
+            }
             t.vars.mutate(container, |var| {
                 if let Kind::Dict(dict) = &mut var.kind {
                     dict.items.entry(simulated).or_insert((key, value)).1 = value;
@@ -166,6 +170,22 @@ fn set_slice(
     Ok(())
 }
 
+/// An iterator over a dict notices keys that went away, even when others came: the interpreter decides.
+pub fn refuse_iterated(t: &Tracer<'_>, dict: VarId) -> Step<()> {
+    let iterates = |id: VarId| match t.vars.kind(id) {
+        Kind::Iter(IterVar::Fixed {
+            over: Some((over, _)),
+            items,
+            index,
+        }) => *over == dict && *index > 0 && *index <= items.len(),
+        _ => false,
+    };
+    if (0..t.vars.len() as u32).map(VarId).any(iterates) {
+        return t.unsupported("a deletion from a dict that is iterated over");
+    }
+    Ok(())
+}
+
 /// `del container[key]`
 pub fn delete(t: &mut Tracer<'_>, container: VarId, key: VarId) -> Step<()> {
     match t.kind(container).clone() {
@@ -174,6 +194,9 @@ pub fn delete(t: &mut Tracer<'_>, container: VarId, key: VarId) -> Step<()> {
                 Kind::Slice(_) => slice_indices(t, key, items.len())?,
                 _ => vec![position(t, items.len(), key)?],
             };
+            for at in &gone {
+                t.let_go(items[*at])?;
+            }
             let kept = items
                 .iter()
                 .enumerate()
@@ -185,9 +208,11 @@ pub fn delete(t: &mut Tracer<'_>, container: VarId, key: VarId) -> Step<()> {
         }
         Kind::Dict(dict) => {
             let simulated = keys::key_of(t, key)?;
-            if !dict.items.contains_key(&simulated) {
+            let Some((_, old)) = dict.items.get(&simulated) else {
                 return t.stop(BreakKind::RaisesException, "KeyError");
-            }
+            };
+            t.let_go(*old)?;
+            refuse_iterated(t, container)?;
             t.vars.mutate(container, |var| {
                 if let Kind::Dict(dict) = &mut var.kind {
                     dict.items.shift_remove(&simulated);

@@ -85,6 +85,8 @@ pub struct TraceOptions {
     pub capture_print: bool,
     /// Deepest inlining.
     pub max_depth: usize,
+    /// Most instructions one translation simulates, where it is not the usual bound.
+    pub max_steps: Option<usize>,
 }
 
 /// A position of the whole trace.
@@ -97,6 +99,8 @@ pub struct TraceMark {
     grad_enabled: bool,
     auto_casts: usize,
     left_contexts: usize,
+    handled: usize,
+    depths: (usize, usize),
 }
 
 /// The state of one translation.
@@ -133,6 +137,16 @@ pub struct Tracer<'py> {
     pub regions: usize,
     /// Simulated instructions so far.
     pub steps: usize,
+    /// Exceptions that are being handled, in all simulated frames.
+    pub handled: usize,
+    /// Exceptions that were raised: they have a traceback, and may have a context.
+    pub raised: FxHashSet<VarId>,
+    /// Instance dictionaries that were read through their objects, by address.
+    pub namespaces: FxHashSet<usize>,
+    /// How deep simulated calls of anything nest.
+    pub calls: usize,
+    /// How deep a walk over containers is in them.
+    pub nesting: usize,
     frames: Vec<Rc<FrameState>>,
     known: FxHashMap<usize, VarId>,
 }
@@ -163,6 +177,11 @@ impl<'py> Tracer<'py> {
             decoded: FxHashMap::default(),
             regions: 0,
             steps: 0,
+            handled: 0,
+            raised: FxHashSet::default(),
+            nesting: 0,
+            calls: 0,
+            namespaces: FxHashSet::default(),
             frames: Vec::new(),
             known: FxHashMap::default(),
         })
@@ -198,6 +217,8 @@ impl<'py> Tracer<'py> {
             grad_enabled: self.grad_enabled,
             auto_casts: self.auto_casts,
             left_contexts: self.left_contexts.len(),
+            handled: self.handled,
+            depths: (self.nesting, self.calls),
         }
     }
 
@@ -212,6 +233,9 @@ impl<'py> Tracer<'py> {
         self.left_contexts.truncate(mark.left_contexts);
         let len = self.vars.len();
         self.known.retain(|_, id| (id.0 as usize) < len);
+        self.raised.retain(|id| (id.0 as usize) < len);
+        self.handled = mark.handled;
+        (self.nesting, self.calls) = mark.depths;
     }
 
     /// Takes everything since `mark` out of the graph and forgets it otherwise; what was relied on stays guarded.
@@ -224,6 +248,9 @@ impl<'py> Tracer<'py> {
         self.left_contexts.truncate(mark.left_contexts);
         let len = self.vars.len();
         self.known.retain(|_, id| (id.0 as usize) < len);
+        self.raised.retain(|id| (id.0 as usize) < len);
+        self.handled = mark.handled;
+        (self.nesting, self.calls) = mark.depths;
         cut
     }
 
@@ -451,6 +478,41 @@ impl<'py> Tracer<'py> {
         }
     }
 
+    /// Called for the dictionary of an object whose attributes are read or written. Stops where the program
+    /// has the dictionary itself too, and where looking into it may run user code.
+    pub fn note_namespace(&mut self, dict: &Bound<'py, PyDict>) -> Step<()> {
+        let address = dict.as_ptr() as usize;
+        if self.namespaces.contains(&address) {
+            return Ok(());
+        }
+        let seen = self.known.get(&address).copied();
+        if seen.is_some_and(|id| !matches!(self.vars.kind(id), Kind::Lazy | Kind::Opaque)) {
+            return self.unsupported("an object together with its __dict__");
+        }
+        if !dict
+            .keys()
+            .iter()
+            .all(|key| key.is_exact_instance_of::<PyString>())
+        {
+            return self.unsupported("an object with attributes that are not strings");
+        }
+        self.namespaces.insert(address);
+        Ok(())
+    }
+
+    /// Called for a value whose reference goes away: stops when that may run a destructor.
+    pub fn let_go(&self, id: VarId) -> Step<()> {
+        let var = self.vars.get(id);
+        let real = match (&var.kind, &var.value) {
+            (Kind::Lazy | Kind::Object(_) | Kind::Opaque, Some(value)) => value.bind(self.py),
+            _ => return Ok(()),
+        };
+        if super::attributes::lookup(&real.get_type(), "__del__").is_some() {
+            return self.unsupported("an object with a destructor may go away");
+        }
+        Ok(())
+    }
+
     /// The type of the value as user code would see it with `type(x)`, when it is known.
     pub fn type_of(&mut self, id: VarId) -> Option<Bound<'py, PyType>> {
         self.realize(id);
@@ -588,7 +650,7 @@ impl<'py> Tracer<'py> {
         } else if value.is_exact_instance_of::<PyFunction>() {
             self.guard_type(id, &value);
             self.set_kind(id, Kind::Function(FunctionVar::Real));
-        } else if value.is_instance_of::<PyModule>() {
+        } else if value.is_instance_of::<PyModule>() && is_plain_module(&value) {
             self.guard_identity(id);
             self.set_kind(id, Kind::Module);
         } else if value.is_instance_of::<PyType>() {
@@ -763,8 +825,12 @@ impl<'py> Tracer<'py> {
         source: Option<&TrackerRef>,
     ) {
         self.guard_type(id, dict.as_any());
-        // The dict of a module is written by STORE_GLOBAL too, which does not know of this variable.
-        if dict.contains("__builtins__").unwrap_or(true) {
+        let is_namespace = self.namespaces.contains(&(dict.as_ptr() as usize))
+            || ["__builtins__", "__spec__"]
+                .iter()
+                .any(|name| dict.contains(*name).unwrap_or(true));
+        if is_namespace {
+            // Its items are variables of the program, and attributes of an object, by other names.
             return self.set_kind(id, Kind::Opaque);
         }
         // The order of an OrderedDict is its own, not that of the dict below.
@@ -833,6 +899,22 @@ pub fn is_plain_constant(value: &Bound<'_, PyAny>) -> bool {
         || value.is_exact_instance_of::<PyCode>()
         || value.is(value.py().Ellipsis())
         || value.is(value.py().NotImplemented())
+}
+
+/// A module without Python code behind its attributes; `__getattr__` in its namespace aside.
+fn is_plain_module(value: &Bound<'_, PyAny>) -> bool {
+    let class = value.get_type();
+    let plain = value.py().get_type::<PyModule>();
+    class.is(&plain)
+        || ["__getattribute__", "__setattr__", "__delattr__"]
+            .iter()
+            .all(|name| {
+                let (own, base) = (
+                    super::attributes::lookup(&class, name),
+                    super::attributes::lookup(&plain, name),
+                );
+                matches!((own, base), (Some(own), Some(base)) if own.is(&base))
+            })
 }
 
 /// Objects that are constants by identity: enum members, dtypes, places.

@@ -94,33 +94,6 @@ impl Parameters {
         Ok(Some(bound))
     }
 
-    /// The call that binds to these arguments.
-    ///
-    /// # Errors
-    /// When `bound` does not have the shape that [`Parameters::bind`] answers with.
-    pub fn unbind<'py>(
-        &self,
-        py: Python<'py>,
-        bound: &Bound<'py, PyTuple>,
-    ) -> PyResult<(Bound<'py, PyTuple>, Bound<'py, PyDict>)> {
-        let mut args: Vec<Bound<'py, PyAny>> = bound.iter().take(self.positional).collect();
-        let kwargs = PyDict::new(py);
-        for at in self.positional..self.named {
-            kwargs.set_item(self.names[at].bind(py), bound.get_item(at)?)?;
-        }
-        let mut next = self.named;
-        if self.varargs {
-            for value in bound.get_item(next)?.try_iter()? {
-                args.push(value?);
-            }
-            next += 1;
-        }
-        if self.varkw {
-            kwargs.update(bound.get_item(next)?.cast::<PyDict>()?.as_mapping())?;
-        }
-        Ok((PyTuple::new(py, args)?, kwargs))
-    }
-
     fn fill_defaults<'py>(
         &self,
         py: Python<'py>,

@@ -1,9 +1,13 @@
 //! The callables of resume functions and of callees.
 
+use std::fmt;
 use std::sync::Arc;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
+use smallvec::SmallVec;
+
+use crate::frame::{FrameView, Instead};
 
 use super::Translated;
 
@@ -42,8 +46,8 @@ impl ResumeFunction {
     }
 }
 
-/// A function called by a part that runs natively: called by the evaluation hook with the frame's bound
-/// arguments.
+/// A function called by a part that runs natively. The evaluation hook runs its frames; as a Python object it only
+/// holds the function.
 #[pyclass(frozen, module = "paddle_sot_rs._core")]
 pub struct CalleeFunction {
     inner: Arc<Translated>,
@@ -56,19 +60,46 @@ impl CalleeFunction {
     }
 
     /// What it calls.
-    pub fn inner(&self) -> &Translated {
+    pub fn inner(&self) -> &Arc<Translated> {
         &self.inner
     }
 }
 
 #[pymethods]
 impl CalleeFunction {
-    #[pyo3(signature = (*args))]
-    fn __call__(&self, py: Python<'_>, args: &Bound<'_, PyTuple>) -> PyResult<Py<PyAny>> {
-        self.inner().call(py, args, None)
-    }
-
     fn __repr__(&self) -> String {
         format!("<callee {}>", self.inner.location())
+    }
+}
+
+/// One frame of a callee, with its bound arguments.
+pub(super) struct CalleeFrame {
+    function: Arc<Translated>,
+    arguments: SmallVec<[Py<PyAny>; 8]>,
+}
+
+impl CalleeFrame {
+    pub(super) fn new(py: Python<'_>, function: Arc<Translated>, view: &FrameView<'_>) -> Self {
+        let arguments = (0..view.arguments().len())
+            .filter_map(|index| view.argument(py, index).map(Bound::unbind))
+            .collect();
+        Self {
+            function,
+            arguments,
+        }
+    }
+}
+
+impl fmt::Debug for CalleeFrame {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "<frame of {}>", self.function.location())
+    }
+}
+
+impl Instead for CalleeFrame {
+    fn run(self: Box<Self>, py: Python<'_>, release: &dyn Fn()) -> Option<PyResult<Py<PyAny>>> {
+        let arguments = self.arguments.into_iter();
+        let bound = arguments.map(|value| value.into_bound(py)).collect();
+        self.function.call_frame(py, bound, release)
     }
 }

@@ -14,7 +14,7 @@ use pyo3::types::{PyCode, PyTuple};
 use crate::frame::{CodeState, CustomCode, FrameDecision, FrameView, Pep523Scope, Policy};
 use crate::obj::Obj;
 
-use super::callable::CalleeFunction;
+use super::callable::{CalleeFrame, CalleeFunction};
 use super::forced;
 use super::function::{lock, Shared, Translated};
 
@@ -62,13 +62,9 @@ pub(super) fn remove_root(shared: &Arc<Shared>) {
 pub(super) fn handle(py: Python<'_>, view: &FrameView<'_>) -> FrameDecision {
     let as_it_is = FrameDecision::Run(CustomCode::LOOK_AT_CALLEES);
     match find(py, view) {
-        Ok(Some(Found::Translate(function))) => FrameDecision::Replace {
-            function,
-            args: (0..view.arguments().len())
-                .filter_map(|index| view.argument(py, index).map(Bound::unbind))
-                .collect(),
-            callees: false,
-        },
+        Ok(Some(Found::Translate(function))) => {
+            FrameDecision::Instead(Box::new(CalleeFrame::new(py, function, view)))
+        }
         Ok(Some(Found::LeaveAlone)) => FrameDecision::Run(CustomCode::LEAVE_ALONE),
         Ok(None) => as_it_is,
         Err(err) => {
@@ -79,7 +75,7 @@ pub(super) fn handle(py: Python<'_>, view: &FrameView<'_>) -> FrameDecision {
 }
 
 enum Found {
-    Translate(Py<PyAny>),
+    Translate(Arc<Translated>),
     LeaveAlone,
 }
 
@@ -106,15 +102,16 @@ fn find(py: Python<'_>, view: &FrameView<'_>) -> PyResult<Option<Found>> {
     if let Some(known) = lock(&shared.callees).get(&address) {
         let translated = known.bind(py).cast::<CalleeFunction>()?.get().inner();
         let same = translated.function.bind(py).is(&function);
-        return Ok((same && !translated.is_left_alone()).then(|| Found::Translate(known.py(py))));
+        let wanted = same && !translated.is_left_alone();
+        return Ok(wanted.then(|| Found::Translate(translated.clone())));
     }
     if lock(&shared.callees).len() >= MAX_CALLEES {
         return Ok(None);
     }
     let translated = Arc::new(Translated::callee(&function, shared.clone())?);
-    let callable = Bound::new(py, CalleeFunction::new(translated))?.into_any();
+    let callable = Bound::new(py, CalleeFunction::new(translated.clone()))?.into_any();
     lock(&shared.callees).insert(address, Obj::from(&callable));
-    Ok(Some(Found::Translate(callable.unbind())))
+    Ok(Some(Found::Translate(translated)))
 }
 
 /// Whether frames of this code may be worth a translation: not those of Python, of Paddle's machinery

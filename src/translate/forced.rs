@@ -58,34 +58,43 @@ pub(super) fn find(
     view: &FrameView<'_>,
     code: &Bound<'_, PyCode>,
     shared: &Arc<Shared>,
-) -> PyResult<Option<Py<PyAny>>> {
+) -> PyResult<Option<Arc<Translated>>> {
     let Some(function) = view.function(py) else {
         return Ok(None);
     };
     if is_translating() || is_excluded(py, code)? {
         return Ok(None);
     }
-    let translated = || Translated::callee(&function, shared.clone());
-    let wrap = |translated: Translated| {
-        Ok::<_, PyErr>(Bound::new(py, CalleeFunction::new(Arc::new(translated)))?.into_any())
-    };
     // A function made by another one may be gone after this call: keeping it would keep alive what
     // its closure holds, which programs can see.
     let name: String = code.getattr("co_qualname")?.extract()?;
+    let translated = || Translated::callee(&function, shared.clone()).map(Arc::new);
     if name.contains("<locals>") || name.contains("<lambda>") {
-        return Ok(Some(wrap(translated()?)?.unbind()));
+        let mut seen = lock(&shared.seen);
+        let count = seen.entry(code.as_ptr() as usize).or_default();
+        *count += 1;
+        return match *count <= MAX_TRANSLATIONS {
+            true => {
+                drop(seen);
+                translated().map(Some)
+            }
+            false => Ok(None),
+        };
     }
     let address = function.as_ptr() as usize;
     if let Some(known) = lock(&shared.callees).get(&address) {
         let found = known.bind(py).cast::<CalleeFunction>()?.get().inner();
-        return Ok(
-            (found.function.bind(py).is(&function) && found.is_current(py)?).then(|| known.py(py)),
-        );
+        let same = found.function.bind(py).is(&function) && found.is_current(py)?;
+        return Ok(same.then(|| found.clone()));
     }
-    let callable = wrap(translated()?)?;
+    let translated = translated()?;
+    let callable = Bound::new(py, CalleeFunction::new(translated.clone()))?.into_any();
     lock(&shared.callees).insert(address, Obj::from(&callable));
-    Ok(Some(callable.unbind()))
+    Ok(Some(translated))
 }
+
+/// Translations of functions of one code object that are not kept.
+const MAX_TRANSLATIONS: usize = 40;
 
 static EXCLUDED: PyOnceLock<Vec<String>> = PyOnceLock::new();
 

@@ -8,14 +8,14 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
-use pyo3::types::{PyDict, PyTuple};
+use pyo3::types::{PyDict, PyList, PyTuple};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use crate::backend::{self, CompiledGraph};
 use crate::bytecode::{Origin, ResumeSpec};
 use crate::codegen::Plan;
-use crate::frame::{user_is_tracing, CodeState, PassFrame, Policy};
+use crate::frame::{self, user_is_tracing, CodeState, PassFrame, Policy};
 use crate::guard::{CompiledGuard, GuardInputs};
 use crate::obj::Obj;
 use crate::plugin;
@@ -23,7 +23,7 @@ use crate::reason::{Break, Fallback, Recompile, SourceLoc, Stats};
 use crate::simulator::TraceOptions;
 use crate::tracker::TrackerRef;
 
-use super::arguments::{addresses, Parameters};
+use super::arguments::{addresses, Bound_, Parameters};
 use super::callable::{CalleeFunction, ResumeFunction};
 use super::callees::Listener;
 use super::choice::{BackendChoice, Configured};
@@ -77,6 +77,8 @@ pub struct Shared {
     pub resumes: Mutex<FxHashMap<ResumeKey, (Obj, usize)>>,
     /// Functions called by parts that run natively, by address.
     pub callees: Mutex<FxHashMap<usize, Obj>>,
+    /// Under forced translation: frames of code whose functions are made over and over, by the address of the code.
+    pub seen: Mutex<FxHashMap<usize, usize>>,
     /// Times that calls below native code were looked at, and whether one of them ever ran a graph.
     pub listened: AtomicUsize,
     /// See `listened`.
@@ -102,6 +104,19 @@ enum Next {
     Return(Py<PyAny>),
     /// Go on with this resume function, on the same backend.
     Resume(Py<PyAny>, Py<PyTuple>, Arc<Configured>),
+    /// Nothing has happened: the interpreter evaluates the frame itself.
+    AsItIs,
+}
+
+/// How a function came to run.
+#[derive(Clone, Copy)]
+enum Run<'a, 'py> {
+    /// It was called with this.
+    Called(&'a Bound<'py, PyTuple>, Option<&'a Bound<'py, PyDict>>),
+    /// In the place of a frame of the interpreter, which this makes drop its arguments.
+    Frame(&'a dyn Fn()),
+    /// A resume function, by the function that broke.
+    Resumed,
 }
 
 /// One translation.
@@ -339,10 +354,6 @@ impl Translated {
         kwargs: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Py<PyAny>> {
         let function = self.function.bind(py);
-        if self.is_callee {
-            let (args, kwargs) = self.parameters.unbind(py, args)?;
-            return function.call(args, Some(&kwargs)).map(Bound::unbind);
-        }
         match &self.receiver {
             None => function.call(args, kwargs),
             Some(receiver) => {
@@ -365,44 +376,58 @@ impl Translated {
         args: &Bound<'_, PyTuple>,
         kwargs: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Py<PyAny>> {
-        let mut next = self.step(py, args, kwargs)?;
+        if TRANSLATING.get() || user_is_tracing(py) {
+            return self.call_original(py, args, kwargs);
+        }
+        let receiver = self.receiver.as_ref().map(|receiver| receiver.bind(py));
+        let run = Run::Called(args, kwargs);
+        let next = match self.parameters.bind(py, receiver, args, kwargs)? {
+            Some(bound) => self.step(py, bound, run)?,
+            None => self.native(py, Bound_::new(), run)?,
+        };
+        let answer = self.go_on(py, next)?;
+        answer.ok_or_else(|| PyRuntimeError::new_err("a call answered like a frame"))
+    }
+
+    /// Runs the function in the place of a frame with these bound arguments; `None` when the frame is to
+    /// be evaluated as it is.
+    pub(super) fn call_frame<'py>(
+        &self,
+        py: Python<'py>,
+        bound: Bound_<'py>,
+        release: &dyn Fn(),
+    ) -> Option<PyResult<Py<PyAny>>> {
+        if TRANSLATING.get() || user_is_tracing(py) {
+            return None;
+        }
+        let next = self.step(py, bound, Run::Frame(release));
+        next.and_then(|next| self.go_on(py, next)).transpose()
+    }
+
+    /// Runs resume functions until one returns.
+    fn go_on(&self, py: Python<'_>, mut next: Next) -> PyResult<Option<Py<PyAny>>> {
         let mut pin = None;
         loop {
             let (callable, args, backend) = match next {
-                Next::Return(value) => return Ok(value),
+                Next::Return(value) => return Ok(Some(value)),
+                Next::AsItIs => return Ok(None),
                 Next::Resume(callable, args, backend) => {
                     (callable.into_bound(py), args.into_bound(py), backend)
                 }
             };
             pin.get_or_insert_with(|| Pin::new(&self.shared, backend));
-            next = callable
-                .cast::<ResumeFunction>()
-                .map_err(PyErr::from)?
-                .get()
-                .inner()
-                .step(py, &args, None)?;
+            let resume = callable.cast::<ResumeFunction>().map_err(PyErr::from)?;
+            let bound = args.iter().collect();
+            drop(args);
+            next = resume.get().inner().step(py, bound, Run::Resumed)?;
         }
     }
 
     /// Runs the function up to its end or its first break: from the cache, translated now, or as it is.
-    fn step(
-        &self,
-        py: Python<'_>,
-        args: &Bound<'_, PyTuple>,
-        kwargs: Option<&Bound<'_, PyDict>>,
-    ) -> PyResult<Next> {
+    fn step<'py>(&self, py: Python<'py>, bound: Bound_<'py>, how: Run<'_, 'py>) -> PyResult<Next> {
         if TRANSLATING.get() || user_is_tracing(py) {
-            return self.call_original(py, args, kwargs).map(Next::Return);
+            return self.native(py, bound, how);
         }
-        let receiver = self.receiver.as_ref().map(|receiver| receiver.bind(py));
-        let bound = if self.is_callee {
-            Some(args.iter().collect())
-        } else {
-            self.parameters.bind(py, receiver, args, kwargs)?
-        };
-        let Some(bound) = bound else {
-            return self.native(py, args, kwargs);
-        };
         let locals = addresses(&bound);
         let inputs = GuardInputs {
             locals: &locals,
@@ -423,26 +448,29 @@ impl Translated {
                     lock(&self.shared.stats).cache_hits += 1;
                     let slots: SmallVec<[Bound<'_, PyAny>; 8]> =
                         slots.iter().map(|slot| borrowed(py, *slot)).collect();
-                    return self.run(py, entry, &slots, args, kwargs);
+                    return self.run(py, entry, slots, bound, how);
                 }
                 Err(index) => failed = failed.or_else(|| Some((entry.clone(), index))),
             }
         }
-        let wanted = self.declared(py, args, kwargs)?;
+        drop(entries);
+        let wanted = match how {
+            Run::Called(args, kwargs) => self.declared(py, args, kwargs)?,
+            Run::Frame(_) | Run::Resumed => DynamicTensors::default(),
+        };
         if self.is_given_up(generation) {
-            return self.native(py, args, kwargs);
+            return self.native(py, bound, how);
         }
-        self.miss(py, &bound, failed, &wanted, args, kwargs)
+        self.miss(py, bound, failed, &wanted, how)
     }
 
-    fn miss(
+    fn miss<'py>(
         &self,
-        py: Python<'_>,
-        bound: &[Bound<'_, PyAny>],
+        py: Python<'py>,
+        bound: Bound_<'py>,
         failed: Option<(Arc<Entry>, usize)>,
         wanted: &DynamicTensors,
-        args: &Bound<'_, PyTuple>,
-        kwargs: Option<&Bound<'_, PyDict>>,
+        how: Run<'_, 'py>,
     ) -> PyResult<Next> {
         {
             let mut stats = lock(&self.shared.stats);
@@ -461,13 +489,13 @@ impl Translated {
         if before.len() >= MAX_ENTRIES {
             self.give_up();
             log::warn!(target: "paddle_sot_rs.recompiles", "{} has {MAX_ENTRIES} translations; from now on it runs as it is", self.location);
-            return self.native(py, args, kwargs);
+            return self.native(py, bound, how);
         }
         let translated = exclusively(py, || {
-            if let Some(entry) = self.arrived(py, bound, &before) {
+            if let Some(entry) = self.arrived(py, &bound, &before) {
                 return Ok(entry);
             }
-            let entry = self.translated(py, bound, wanted)?;
+            let entry = self.translated(py, &bound, wanted)?;
             Arc::make_mut(&mut lock(&self.entries)).push(entry.clone());
             Ok(entry)
         });
@@ -476,7 +504,7 @@ impl Translated {
                 if self.is_callee && entry.graph.is_none() && !self.shared.forced {
                     self.is_not_worth_it(py);
                 }
-                let locals = addresses(bound);
+                let locals = addresses(&bound);
                 let closure = self
                     .closure
                     .as_ref()
@@ -491,7 +519,7 @@ impl Translated {
                     Ok(slots) => {
                         let slots: SmallVec<[Bound<'_, PyAny>; 8]> =
                             slots.iter().map(|slot| borrowed(py, *slot)).collect();
-                        self.run(py, &entry, &slots, args, kwargs)
+                        self.run(py, &entry, slots, bound, how)
                     }
                     Err(index) => {
                         let guard = entry.guard.describe_failure(index);
@@ -499,7 +527,7 @@ impl Translated {
                             "the guard {guard:?} fails right after the translation"
                         )));
                         self.remove(&entry);
-                        self.native(py, args, kwargs)
+                        self.native(py, bound, how)
                     }
                 }
             }
@@ -508,7 +536,7 @@ impl Translated {
                     return Err(self.refusal(py, reason));
                 }
                 self.fall_back(reason);
-                self.native(py, args, kwargs)
+                self.native(py, bound, how)
             }
         }
     }
@@ -644,13 +672,13 @@ impl Translated {
         }
     }
 
-    fn run(
+    fn run<'py>(
         &self,
-        py: Python<'_>,
+        py: Python<'py>,
         entry: &Arc<Entry>,
-        slots: &[Bound<'_, PyAny>],
-        args: &Bound<'_, PyTuple>,
-        kwargs: Option<&Bound<'_, PyDict>>,
+        slots: SmallVec<[Bound<'py, PyAny>; 8]>,
+        bound: Bound_<'py>,
+        how: Run<'_, 'py>,
     ) -> PyResult<Next> {
         let outputs = match &entry.graph {
             None => SmallVec::new(),
@@ -667,7 +695,7 @@ impl Translated {
                             self.fall_back(Break::internal(err.to_string()));
                             self.remove(entry);
                         }
-                        return self.native(py, args, kwargs);
+                        return self.native(py, bound, how);
                     }
                 }
             }
@@ -676,14 +704,22 @@ impl Translated {
         match &entry.plan {
             Plan::Direct(tree) => tree.build(py, &outputs, rest).map(Next::Return),
             Plan::Code(function) | Plan::Resume(function) => {
-                let slots = PyTuple::new(py, rest)?;
+                let rest = PyList::new(py, rest)?;
+                drop(slots);
                 let outputs = PyTuple::new(py, outputs)?;
+                if matches!(entry.plan, Plan::Resume(_)) {
+                    // From here on values live as long as the generated code keeps them.
+                    drop(bound);
+                    if let Run::Frame(release) = how {
+                        release();
+                    }
+                }
                 let _listener = match entry.listens {
                     true => self.shared.listen(py),
                     false => None,
                 };
                 let _pin = Pin::new(&self.shared, entry.backend.clone());
-                let answer = function.bind(py).call1((slots, outputs))?;
+                let answer = function.bind(py).call1((rest, outputs))?;
                 if matches!(entry.plan, Plan::Code(_)) {
                     return Ok(Next::Return(answer.unbind()));
                 }
@@ -694,12 +730,15 @@ impl Translated {
         }
     }
 
-    fn native(
+    fn native<'py>(
         &self,
-        py: Python<'_>,
-        args: &Bound<'_, PyTuple>,
-        kwargs: Option<&Bound<'_, PyDict>>,
+        py: Python<'py>,
+        bound: Bound_<'py>,
+        how: Run<'_, 'py>,
     ) -> PyResult<Next> {
+        if matches!(how, Run::Frame(_)) {
+            return Ok(Next::AsItIs);
+        }
         // Its own frame runs as it is; those it calls are looked at.
         let listener = self.shared.listen(py);
         let backend = listener.as_ref().and_then(|_| {
@@ -709,9 +748,19 @@ impl Translated {
         let _pin = backend.map(|backend| Pin::new(&self.shared, backend));
         let code = self.function.bind(py).getattr("__code__")?;
         let pass = listener.is_some().then(|| PassFrame::of(&code));
-        let answer = self.call_original(py, args, kwargs).map(Next::Return);
+        let answer = match how {
+            Run::Called(args, kwargs) => {
+                drop(bound);
+                self.call_original(py, args, kwargs)
+            }
+            // All parameters of a resume function are positional.
+            Run::Frame(_) | Run::Resumed => {
+                let args = bound.into_iter().map(Bound::unbind).collect();
+                frame::call_giving(py, self.function.bind(py), args, pass.as_ref())
+            }
+        };
         drop(pass);
-        answer
+        answer.map(Next::Return)
     }
 
     /// Evaluates the guards of the newest entry `times` times: for benchmarks.

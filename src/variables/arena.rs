@@ -22,6 +22,7 @@ pub struct Arena {
     vars: Vec<Rc<Variable>>,
     log: Vec<(VarId, Rc<Variable>)>,
     mutated: Vec<VarId>,
+    mutations: u64,
 }
 
 impl Arena {
@@ -58,6 +59,7 @@ impl Arena {
     /// Changes an object the way the user's program asked for, and remembers that it was mutated: if
     /// it exists in the real world, the code generator replays the change.
     pub fn mutate<R>(&mut self, id: VarId, change: impl FnOnce(&mut Variable) -> R) -> R {
+        self.mutations += 1;
         let first = !self.get(id).mutated;
         let answer = self.update(id, |var| {
             var.mutated = true;
@@ -72,6 +74,11 @@ impl Arena {
     /// Mutated variables, in order of their first mutation.
     pub fn mutated(&self) -> &[VarId] {
         &self.mutated
+    }
+
+    /// Counts what [`Arena::mutate`] was called for, roll-backs or not: for code that must notice changes.
+    pub fn mutations(&self) -> u64 {
+        self.mutations
     }
 
     /// How many variables there are.

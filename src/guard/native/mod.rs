@@ -10,9 +10,9 @@ pub(crate) use version::{dict_version, managed_dict, owned_dict, type_version, v
 
 pub use global_state::GlobalState;
 pub(crate) use object::{
-    cell_contents, const_equal, dict_item, dict_keys_are, function_field, instance_dict,
-    key_object, length, list_is, list_item, member, method_part, to_bound, tuple_item, type_attr,
-    type_of, WeakOrStrong,
+    cell_contents, const_equal, dict_item, dict_keys_are, function_field, has_plain_constructor,
+    instance_dict, is_called_as_usual, key_object, length, list_is, list_item, member, method_part,
+    to_bound, tuple_item, type_attr, type_of, WeakOrStrong,
 };
 pub use tensor::reader_name;
 pub(crate) use tensor::{matches as tensor_matches, Tensors};

@@ -139,6 +139,32 @@ pub(crate) fn type_attr(class: Ptr, name: Ptr) -> Ptr {
     }
 }
 
+/// Whether making an instance is `object.__new__`. The slot remembers a `__new__` in Python that was deleted.
+pub(crate) fn has_plain_constructor(class: &Bound<'_, pyo3::types::PyType>) -> bool {
+    let object = class.py().get_type::<PyAny>();
+    // SAFETY: both are type objects.
+    unsafe {
+        let slot = |class: *mut ffi::PyTypeObject| (*class).tp_new.map(|new| new as usize);
+        slot(class.as_type_ptr()) == slot(object.as_type_ptr())
+    }
+}
+
+/// Whether a function is called the way functions are: C code may have set another way.
+pub(crate) fn is_called_as_usual(function: &Bound<'_, PyAny>) -> bool {
+    function.is_instance_of::<pyo3::types::PyFunction>() && called_as_usual(function.as_ptr())
+}
+
+/// The same for what is known to be a function.
+fn called_as_usual(function: Ptr) -> bool {
+    extern "C" {
+        fn _PyFunction_Vectorcall(function: Ptr, args: *const Ptr, count: usize, names: Ptr)
+            -> Ptr;
+    }
+    // SAFETY: the caller checked that it is a function.
+    let way = unsafe { (*function.cast::<ffi::PyFunctionObject>()).vectorcall };
+    way.is_some_and(|way| way as usize == _PyFunction_Vectorcall as *const () as usize)
+}
+
 /// A field of a function object.
 pub(crate) fn function_field(function: Ptr, field: &FunctionField) -> Ptr {
     // SAFETY: the type is checked; the accessors answer with borrowed references, null where the
@@ -155,6 +181,7 @@ pub(crate) fn function_field(function: Ptr, field: &FunctionField) -> Ptr {
             }
         };
         match field {
+            FunctionField::Code if !called_as_usual(function) => std::ptr::null_mut(),
             FunctionField::Code => PyFunction_GetCode(function),
             FunctionField::Globals => PyFunction_GetGlobals(function),
             FunctionField::Defaults => none_if_null(PyFunction_GetDefaults(function)),
