@@ -6,7 +6,7 @@ VENV = .venv/$(1)
 BIN = .venv/$(1)/bin/python
 export GLOG_minloglevel ?= 2
 
-.PHONY: demo test bench zoo cpython build lint rust-test clean
+.PHONY: demo test bench zoo differential cpython build lint rust-test clean
 .DEFAULT_GOAL := build
 
 check-tools:
@@ -37,6 +37,14 @@ zoo: build
 # CPython's own tests with every frame translated, compared with plain Python.
 cpython: build
 	$(call BIN,$(DEFAULT)) -m paddle_sot_rs cpython
+
+# `make differential SEED=7 COUNT=500 PYTHON=3.13` runs other programs, on another Python.
+SEED ?= 0
+COUNT ?= 20000
+PYTHON ?= $(DEFAULT)
+differential: check-tools
+	@$(MAKE) --no-print-directory build-$(PYTHON)
+	$(call BIN,$(PYTHON)) tests/differential/run.py --seed $(SEED) --count $(COUNT) --jobs $(shell nproc)
 
 lint: check-tools .venv/$(DEFAULT)/ready
 	cargo fmt --all --check

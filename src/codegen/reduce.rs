@@ -11,7 +11,7 @@ use crate::reason::{Break, BreakKind};
 use crate::simulator::tracer::is_plain_constant;
 use crate::simulator::{views, BreakPoint, Outcome, Tracer};
 use crate::tracker::TrackerRef;
-use crate::variables::{CellVar, ContextVar, Kind, VarId};
+use crate::variables::{CellVar, ContextVar, IterVar, Kind, VarId};
 
 use super::direct::{self, OutTree};
 use super::reconstruct::{Demand, Emitter};
@@ -57,6 +57,7 @@ pub fn generate(
     resume: &mut ResumeFactory<'_>,
 ) -> Result<Emission, Break> {
     check_contexts(t, outcome)?;
+    check_generators(t)?;
     let grad = grad_below(t, outcome);
     let quiet = grad == t.entry_grad && !effects::any(t);
     if let (Outcome::Return(value), true) = (outcome, quiet) {
@@ -298,6 +299,30 @@ fn check_contexts(t: &Tracer<'_>, outcome: &Outcome) -> Result<(), Break> {
             return Err(Break::new(
                 BreakKind::Construct,
                 "a context manager that was entered by hand",
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// A generator that is dropped before its end runs its `finally` blocks then.
+fn check_generators(t: &Tracer<'_>) -> Result<(), Break> {
+    for id in (0..t.vars.len() as u32).map(VarId) {
+        let Kind::Iter(IterVar::Generator { frame }) = t.vars.kind(id) else {
+            continue;
+        };
+        let frame = t.frame(*frame);
+        let (code, at) = (&frame.code, frame.pc.wrapping_sub(1));
+        let guarded = code.exception_table.iter().any(|entry| {
+            let target = code.instructions.get(entry.target);
+            // From 3.12 on all of a generator is under a handler that turns StopIteration into RuntimeError.
+            let own = target.is_some_and(|it| matches!(it.instr, Instr::CallIntrinsic1 { id: 3 }));
+            entry.start <= at && at < entry.end && !own
+        });
+        if frame.pc > 0 && guarded {
+            return Err(Break::new(
+                BreakKind::Construct,
+                "a generator is left inside of a try or with block",
             ));
         }
     }

@@ -741,6 +741,12 @@ pub fn set(t: &mut Tracer<'_>, obj: VarId, name: &str, value: VarId) -> Step<()>
         }
         None => {}
     }
+    let place = found.is_some_and(|found| is_named(&found, "member_descriptor"));
+    if !place && class.getattr("__dictoffset__")?.extract::<isize>()? == 0 {
+        return t.unsupported(format!(
+            "assignment to {name}, which the object has no place for"
+        ));
+    }
     write(t, obj, name, Some(value));
     Ok(())
 }

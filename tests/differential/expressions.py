@@ -1,8 +1,547 @@
-"""Random expressions of a wanted kind."""
+"""Expressions by kind, as tables of templates.
+
+`$T` is an expression of kind T, `$T0` a short one, `${a|b}` one of the texts, `$=T1` a new variable of kind T (the same one
+wherever the number is the same), `$_a` a name of its own that nothing else uses.
+"""
 
 from __future__ import annotations
 
 import random
+import re
+
+from statements import STATEMENTS
+
+# What stands for a kind where no variable has it.
+LEAVES = {
+    "T": "(WEIGHT * 1.0)[:2]",
+    "R": "WEIGHT.mean()",
+    "I": "2",
+    "F": "0.5",
+    "B": "True",
+    "S": '"s"',
+    "L": "[1, 2, 3]",
+    "M": "[WEIGHT[:2] * 2]",
+    "D": '{"a": 1}',
+    "O": "Box(WEIGHT[:2] + 0)",
+    "P": "(1, 2)",
+    "V": "Vec(WEIGHT[:2] - 1, 3)",
+    "W": "Point(WEIGHT[:2] + 1, 4)",
+    "N": "np.ones([2, 3], dtype='float32')",
+    "U": "{1, 2}",
+    "Q": "collections.deque([1, 2], maxlen=4)",
+}
+
+TABLES = {
+    "T": """
+        ($T + $T)
+        ($T - $T)
+        ($T * $T)
+        ($T ${+|-|*} $I)
+        ($F ${+|-|*} $T)
+        ($T / ${2|3.5|-4})
+        ($T ${+|-|*} $R)
+        $T.${tanh|abs|sigmoid|square|clone|detach|sin|neg}()
+        F.${relu|gelu|softmax|sigmoid|silu}($T)
+        paddle.matmul($T, WEIGHT)
+        ($T @ WEIGHT)
+        (-$T)
+        paddle.where($T > $F0, $T, $T0)
+        paddle.concat([$T, $T0], axis=0)[: $T0.shape[0]]
+        paddle.stack([$T, $T0]).${sum|mean|max}(${0|axis=0})
+        $T.reshape([-1, 3])
+        $T.reshape([$T0.shape[0], 3])
+        $T.transpose([1, 0]).t()
+        paddle.clip($T, -1.0, ${1.0|2})
+        paddle.${maximum|minimum}($T, $T0)
+        paddle.split($T, 3, axis=1)[${0|1|2}].expand([-1, 3])
+        ($T if $B else $T)
+        spread($T, $T0, scale=$F0)
+        spread(*[$T, $I0], **{'k': $R0})
+        soft($T)
+        memo($T)
+        sum([$T, $T0])
+        $O.value
+        $O($T)
+        (lambda v, k=$I0: v * k + $F0)($T)
+        functools.reduce(lambda a, b: a + b, $M)
+        $T.astype('float64').astype('float32')
+        $T[:, ${[2, 0, 1]|::1|:}]
+        paddle.cumsum($T, axis=${0|1})
+        Box.shifted($T, by=$F0)
+        $V.value
+        ($V + $T).value
+        ($T0 + $V.value)
+        ($V * $T0)[0:]
+        $W.x
+        $W.moved($F0).x
+        dataclasses.replace($W, x=$T0).x
+        Thin($T0, n=$I0).x
+        Mode.${ADD|MUL}.apply($T)
+        Row($T, right=$I0).left
+        operator.${add|mul|sub}($T, $T0)
+        functools.partial(spread, scale=$F0)($T, $I0)
+        strict($T, ${2|$I0}, third=$I0)
+        halves($T, ${1|2|3})
+        NET($T)
+        NET($T, scale=$F0)
+        (NET.linear($T) if NET.training else $T0)
+        next(tensors($T0, 2))
+        list(itertools.islice(tensors($T0, 3), 1, 2))[0]
+        [v for v in itertools.chain([$T0], $M)][-1]
+        copy.copy($O).value
+        (paddle.zeros([$T0.shape[0], 3]) + $F0)
+        ($T + paddle.arange($T0.shape[0], dtype='float32').unsqueeze(1))
+        ($T * paddle.full([3], $F0))
+        (paddle.ones_like($T0) * $I0)
+        paddle.to_tensor($N)
+        paddle.to_tensor([[1.0, 2.0, 3.0]]).expand([$T0.shape[0], 3])
+        paddle.to_tensor($T0.numpy() * 2)
+        $T0.unsqueeze(0).squeeze(0)
+        $T0.flatten().reshape([-1, 3])
+        paddle.concat([$T0[:1], $T0[1:]])
+        $T0[paddle.argsort($T0[:, 0])]
+        $T0.gather(paddle.to_tensor([0, 0]))
+        $T0.masked_fill($T0 > $F0, $F0)
+        (paddle.rand($T0.shape) + $T0)
+        F.dropout($T, 0.5)
+        ($T0 if kind_of($I0) else $T)
+        {'k': $T0}.get('k', $F0)
+        getattr($O, 'value')
+        getattr($O, 'nothing', $T0)
+        operator.attrgetter('value')($O)
+        max([$T0, $T0], key=lambda v: v.shape[0])
+        (*$M0, $T0)[0]
+        paddle.atan2($T0, $T0)
+        F.layer_norm($T, 3)
+        paddle.einsum('ij,jk->ik', $T, WEIGHT)
+        (WEIGHT.t()[: $T0.shape[0]] if $T0.shape[0] < 4 else $T0)
+        $T.add($T0).multiply($T0)
+        $T0.${exp|floor|sign|round}().clip(-3, 3)
+        paddle.linalg.norm($T0, axis=1, keepdim=True).expand([-1, 3])
+        paddle.scale($T, $F0, bias=$F0)
+        [$T0, $T0][$I0 % 2]
+        paddle.chunk($T, 3, axis=1)[-1].tile([1, 3])
+        paddle.flip($T, axis=[1])
+        paddle.roll($T, 1, axis=1)
+    """,
+    "R": """
+        $T.sum()
+        $T.mean()
+        $T.max()
+        $T[0, ${0|1|2|-1}]
+        paddle.sum($T)
+        ($R + $F0)
+        ($R * $R0)
+        $T0[$T0 > 0].sum()
+        paddle.nonzero($T0 > $F0).astype('float32').sum()
+        paddle.unique($T0).sum()
+        F.mse_loss($T, $T0)
+        NET.seen.sum()
+        paddle.masked_select($T0, $T0 > 0).mean()
+        paddle.to_tensor($F0)
+        $N.sum() * paddle.ones([])
+        $T.std()
+        min($R0, $R0, key=lambda v: float(v))
+        paddle.dot($T0[0], $T0[0])
+    """,
+    "I": """
+        ($I0 ${+|-|*} $I) % 11
+        ($I0 ${//|%} ${3|$I0})
+        ($I0 ${&||^} $I)
+        len($${L|M|D|S|U|Q|P|V})
+        $T0.shape[${0|1|-1}]
+        len($T0)
+        $T0.ndim
+        $T0.size
+        sum($L)
+        max($I0, $I)
+        abs($I0)
+        int($F)
+        $D.get($K, $I0)
+        $O.${number|double|counted|kind}
+        ($I0 if $B else $I)
+        sum(v for v in $L if v > $I0)
+        bump()
+        bump($I0)
+        len($O)
+        sum(numbers(${2|3|4}))
+        int($R0.item() * 10)
+        $P.index($I0)
+        divmod($I0, 3)[${0|1}]
+        COUNT
+        len(LOG)
+        TABLE[${"a"|"b"}]
+        $W.n
+        len($W.tags)
+        $V.tag
+        int($V)
+        $V.auto_${x|yy}
+        [5, 6, 7][Vec(0, 1)]
+        hash(Pair($I0))  % 5
+        Pair($I0, 3).b
+        max(Pair(1), Pair($I0)).a
+        Mode.${ADD|MUL}.value
+        Row(1).right
+        Holder($I0).size
+        Holder($I0).twice
+        cached($I0)
+        kind_of($${I|L|S})
+        math.${floor|ceil|trunc}($F0)
+        sum(Steps($I0 % 4))
+        next(iter($L), $I0)
+        next((v for v in $L if v > $I0), -1)
+        functools.reduce(lambda a, b: a * 2 + b, $L, $I0)
+        operator.itemgetter(0)($P)
+        Default(a=1)[$K]
+        $Q[${0|-1}]
+        $Q.count($I0)
+        min($U, default=$I0)
+        len($U ${&||^|-} $U0)
+        collections.Counter($L)[$I0]
+        sum(itertools.accumulate($L))
+        (lambda *a, **k: len(a) + len(k))(*$L, **$D)
+        ($I0 or $I)
+        ($I0 and $I)
+        int($N.shape[0])
+        int($N.argmax())
+        int(paddle.argmax($T0))
+        $S.count('a')
+        ord($S[0])
+        int(f'{$I0}')
+        $L.count($I0)
+        $L.index($I0)
+        -$I0
+        ~$I0
+        ($I0 ** 2) % 7
+        ($I0 << 2) % 9
+        round($F)
+        ${0x7f|10_0|0b11} // 7
+        NET.calls
+        eval('1 + 1')
+        len(vars($O))
+        $O.__dict__['number']
+        type($O).kind
+    """,
+    "F": """
+        ($F0 ${+|-|*} $F)
+        ($F0 / ${2|4.0|$I0})
+        float($I)
+        round($F0, 1)
+        min($F0, $F0)
+        float($R)
+        ($F0 ** 2)
+        float($V)
+        float($N.mean().round(3))
+        math.${sqrt|exp|tanh}(abs($F0))
+        math.fsum([$F0, $F0])
+        float('${1.5|-0.0}')
+        ($F0 % 1.5)
+        ($F0 // 0.5)
+        sum([$F0, $I0])
+        abs($F0)
+        round(float($R0), 2)
+    """,
+    "B": """
+        (not $B)
+        ($I ${<|>|==|!=|<=|>=} $I0)
+        ($I0 < $I0 <= $I0)
+        ($B ${and|or} $B)
+        isinstance($${T|I|L|D|O|F|V|W}, ${int|paddle.Tensor|Box|Small|(list, dict)|typing.Sequence})
+        ($I0 ${in|not in} $L)
+        ($K in $D)
+        ($T0 is ${|not }$T0)
+        hasattr($O, '${value|small|extra}')
+        $T0.stop_gradient
+        bool($L)
+        ($F > $F0)
+        ($L == $L)
+        any(v > $I0 for v in $L)
+        all(map(bool, $L))
+        ($T0.shape == ${[2, 3]|[4, 3]|(2, 3)})
+        ($V == $V0)
+        ($V < $V0)
+        bool($V)
+        ($I0 in $V)
+        ($I0 in $U)
+        ($U0 <= $U)
+        (Pair(1) < Pair($I0))
+        (Pair($I0) == Pair(1))
+        (Mode.ADD is Mode($I0 % 2 + 1))
+        issubclass(type($O), Small)
+        callable($${O|V|I})
+        ($S ${==|<} $S)
+        $S.startswith('a')
+        $T0.is_leaf
+        ($O is $O0)
+        paddle.is_grad_enabled()
+        ($P == $P0)
+        (type($I0) is int)
+        ($D == $D0)
+        math.isnan($F0)
+        bool($N.any())
+        paddle.is_tensor($${T|I})
+        ($T0.dtype == paddle.float32)
+        isinstance($D, collections.abc.Mapping)
+        ($F0 is not None)
+        NET.training
+        bool($T0.any())
+        ($Q == $Q0)
+    """,
+    # A condition on the value of a tensor.
+    "C": """
+        $R > $F0
+        ($T > 0).any()
+        ($T0 < 1).all()
+        $R < $R0
+        $R0 > 0 and $B
+        $B or $R0 > 1
+        not ($R > 0)
+        $R0
+        0 < $R0 < 1
+        paddle.allclose($T0, $T0)
+        ($T0 == $T0).all()
+        $R0.item() > 0
+        len(paddle.nonzero($T0 > 0)) > 2
+        $T0.isnan().any()
+    """,
+    "S": """
+        $S0
+        f'{$I0}-{$S0!r}'
+        f'{$F0:.2f}|{$I0:>3}'
+        f'{$L0}{$S0!r}{$I0:x}'
+        ($S0 + str($I))[:6]
+        $S0.${upper|title|strip|lower}()
+        '-'.join(str(v) for v in $L)[:8]
+        repr($I0)
+        str($T0.shape)
+        type($${T|I|L|D|O|V|W}).__name__
+        '%s %d' % ($S0, $I0)
+        '{} {k}'.format($I0, k=$S0)
+        $S0.replace('a', 'bb')[:5]
+        $S0[::-1]
+        $S0 * ($I0 % 3)
+        str(Pair($I0))
+        repr(Mode.ADD)
+        str($T0.dtype)
+        ','.join($D)
+        $S0.partition('b')[0]
+        'yes' if $B else 'no'
+        str($P)[:9]
+        chr(97 + $I0 % 3)
+        str(sorted($U))
+        $S0.join(['a', 'b'])
+        $S0.encode().decode()
+        'ab'[$I0 % 2]
+    """,
+    "L": """
+        $L0
+        $L0
+        $L0
+        [$I0, $I0]
+        $L0[${1:|:2|::-1|-2:|:|::2}]
+        sorted($L0)
+        sorted($L0, key=lambda v: -v)
+        sorted($L0, reverse=$B)
+        [v * ${2|$I0} for v in $L0]
+        [v for v in $L0 if v ${<|>} $I0]
+        list(numbers(${1|2|3}))
+        list(range($I0 % 5))
+        list(reversed($L0))
+        ($L0 + [$I0])
+        ($L0 * 2)[:5]
+        list(map(lambda v: v + $I0, $L0))
+        list(filter(lambda v: v > $I0, $L0))
+        [*$L0[:2], *$P][:5]
+        sorted({v % 3 for v in $L0})
+        [a * b for a, b in zip($L0, $L0)]
+        [a + v for a, v in enumerate($L0)]
+        [a + b for a in $L0[:2] for b in $L0[:2] if a != b]
+        list($U0 or [1])[:1]
+        list($Q)
+        list(Steps($I0 % 4))
+        list($O)[:1]
+        list(itertools.islice(itertools.count($I0), 3))
+        list(itertools.accumulate($L0))
+        list(itertools.chain($L0[:2], Steps(2)))
+        [len(list(g)) for _, g in itertools.groupby($L0[:5])]
+        [a + (b or 0) for a, b in itertools.zip_longest($L0[:2], [1, 2, 3], fillvalue=0)]
+        list($D.values())
+        $T0.shape
+        copy.copy($L0)
+        copy.deepcopy($L0)
+        [(lambda: v)() for v in $L0[:3]]
+        [f(1) for f in [lambda k, v=v: k + v for v in $L0[:3]]]
+        list(chained($L0[:2], [7]))
+        sum([[v] for v in $L0[:3]], [])
+        list(zip(*[$L0[:2], [8, 9]]))[0:0]
+        [int(v) for v in str(abs($I0))]
+        $W.tags
+        [v for v in $V.value.shape]
+        [*$D.values(), *$L0][:4]
+        list(map(int, $S0.encode()))[:3]
+        list(itertools.takewhile(lambda v: v < 3, $L0))
+        [a - b for a, b in itertools.pairwise($L0)]
+        list(map(operator.add, $L0, $L0))
+    """,
+    "M": """
+        [$T, $T]
+        [$T0, $T0]
+        [$T * v for v in range(${1|2|3})]
+        list(tensors($T0, ${1|2|3}))
+        [v + 1 for v in $M0]
+        list($M0)
+        $M0[:2]
+        list(map(paddle.tanh, $M0))
+        [v for v in ($T, $T0) if v.ndim == 2]
+        ([v for v in $M0 if v.sum() > $F0] or [$T0])
+        [a + b for a, b in zip($M0, $M0)]
+        list(reversed($M0))
+        [f($T0) for f in (paddle.tanh, soft, lambda v: v * 2)]
+        [*$M0[:1], $T]
+        ($M0 + [$T])[:3]
+        [$T0] * ${1|2}
+        list(chained(tensors($T0, 2)))
+        [p * 1 for p in ($V.value, $W.x)]
+        [v if v is not None else $T0 for v in $M0]
+        ([$T0 * k for k in $L0[:2]] or [$T0])
+    """,
+    "D": """
+        $D0
+        $D0
+        $D0
+        {$K: $I0, $K: $I0}
+        {**$D0, $K: $I0}
+        dict($D0)
+        dict($D0, b=$I0)
+        {k2: v + 1 for k2, v in $D0.items()}
+        dict(zip('abc', $L))
+        ($D0 | {$K: $I0})
+        dict.fromkeys('ab', $I0)
+        Default(a=$I0)
+        dict(sorted($D0.items()))
+        {k2: v for k2, v in $D0.items() if v > $I0}
+        collections.OrderedDict($D0)
+        collections.defaultdict(int, $D0)
+        copy.copy($D0)
+        (lambda **k: k)(**$D0)
+        {str(v): v for v in $L0[:3]}
+        dict(collections.Counter($S0))
+        {'a': 1, **dataclasses.asdict(Pair($I0))}
+        Row(1, $I0)._asdict()
+    """,
+    "O": """
+        $O0
+        $O0
+        $O0
+        ${Box|Small}($T0)
+        Box($T0, number=$I0)
+        ${Box|Small}.make($T0)
+        $O0.push($I0)
+        ($O0 + $T0)
+        copy.copy($O0)
+    """,
+    "P": """
+        ($I0, $I0)
+        tuple($L)
+        ($I0, $F0, $S0)
+        ($I0,) + $P0
+        $P0[${1:|:1|::-1}]
+        Row($I0, $I0)
+        divmod($I0, 3)
+        dataclasses.astuple(Pair($I0))
+        tuple(sorted($U0))
+        tuple(v * 2 for v in $L0)
+        tuple($T0.shape)
+        next(zip($L0 or [1], 'ab'))
+    """,
+    "V": """
+        $V0
+        $V0
+        Vec($T0, $I0)
+        ($V0 + $T0)
+        ($V0 + $V0)
+        ($V0 * 2)
+        (-$V0)
+        ($F0 * $V0)
+        sum([$V0, $V0], 0)
+        max($V0, $V0)
+        sorted([$V0, Vec($T0, 1)])[0]
+        ($V0 or Vec($T0, 5))
+        copy.copy($V0)
+        list({$V0: 1, Vec($T0, $I0): 2})[-1]
+    """,
+    "W": """
+        $W0
+        $W0
+        Point($T0)
+        Point($T0, n=$I0)
+        Point($T0, $I0, $L0)
+        Point(x=$T0, tags=[$I0])
+        $W0.moved($F0)
+        dataclasses.replace($W0, n=$I0)
+        copy.copy($W0)
+    """,
+    "N": """
+        $T0.numpy()
+        $T0.detach().numpy()
+        $N0
+        ($N0 ${+|*|-} ${2|$F0|$N0})
+        np.${tanh|abs|floor|sign}($N0)
+        $N0[::-1]
+        $N0.T.copy().T
+        np.where($N0 > $F0, $N0, 0).astype('float32')
+        $N0.astype('float64').astype(np.float32)
+        np.stack([$N0, $N0]).mean(0)
+        np.arange(6, dtype='float32').reshape(2, 3)
+        $N0.clip(-1, 1)
+        np.concatenate([$N0, $N0])[: len($N0)]
+        $N0.copy()
+        np.array([[$F0, 1.0, $I0]], dtype='float32')
+        np.cumsum($N0, axis=1)
+        ($T0 * 2).numpy()
+    """,
+    "U": """
+        $U0
+        set($L)
+        {$I0, $I0}
+        {v % 3 for v in $L0}
+        ($U0 ${&||^|-} {$I0, 1})
+        $U0.union($L0)
+        frozenset($L0)
+        set($D0.values())
+        {*$L0[:2], $I0}
+        $U0.copy()
+    """,
+    "Q": """
+        $Q0
+        collections.deque($L)
+        collections.deque($L, maxlen=3)
+        collections.deque(reversed($L0))
+        $Q0.copy()
+    """,
+    "K": """
+        "a"
+        "b"
+        "c"
+        "a"
+    """,
+}
+
+_CHOICE = re.compile(r"\$\{([^{}]*)\}")
+_KIND = re.compile(r"\$=([A-Z])([0-9])|\$_([a-z])|\$([A-Z])([0!~]?)")
+
+
+class Unfit(Exception):
+    """A template asks for a variable that there is not."""
+
+
+def options(text: str) -> list[str]:
+    """`a|b` as a list; `||` is the operator."""
+    parts = text.replace("||", "|\0|").split("|")
+    return list(dict.fromkeys("|" if part == "\0" else part for part in parts)) if "\0" in text.replace("||", "\0") else parts
+
+
+ROWS = {kind: [line.strip() for line in text.strip().splitlines()] for kind, text in TABLES.items()}
 
 
 class Expressions:
@@ -12,268 +551,79 @@ class Expressions:
     scope: dict[str, str]
     helpers: list[str]
     in_helper: bool
+    locked: set[str]
 
-    def pick(self, options):
-        return self.random.choice(options)
+    def name(self, kind: str) -> str:
+        raise NotImplementedError
+
+    def result(self) -> str:
+        raise NotImplementedError
+
+    def pick(self, choices):
+        return choices[int(self.random.random() * len(choices))]
 
     def variable(self, kind: str) -> str | None:
         names = [name for name, has in self.scope.items() if has == kind]
-        return self.random.choice(names) if names else None
+        return self.pick(names) if names else None
 
-    def any(self, kind: str) -> str:
-        return getattr(self, kind.lower())()
+    def leaf(self, kind: str) -> str:
+        chance = self.random.random()
+        if kind == "I" and chance < 0.5:
+            return str(int(chance * 16) - 2)
+        if kind == "F" and chance < 0.5:
+            return self.pick(["0.25", "-1.5", "2.0", "0.0", "-0.0", "1e-3"])
+        if kind == "S" and chance < 0.4:
+            return self.pick(['"ab"', '"k"'])
+        if kind == "K":
+            return self.pick(ROWS["K"])
+        if kind == "C":
+            return self.fill(self.pick(ROWS["C"]), 0)
+        return self.variable(kind) or LEAVES[kind]
 
-    def leaf(self, kind: str, otherwise: str) -> str:
-        return self.variable(kind) or otherwise
+    def any(self, kind: str, depth: int = 2) -> str:
+        if depth <= 0 or (kind not in "C" and self.random.random() < 0.15):
+            return self.leaf(kind)
+        if kind in "TI" and self.helpers and not self.in_helper and self.random.random() < 0.1:
+            name, has = self.pick(self.helpers).split(":")
+            if has == kind:
+                return self.fill(f"{name}($T0, $I0, $O0)" + (" % 7" if kind == "I" else ""), depth - 1)
+        if kind == "T" and not self.in_helper and self.random.random() < 0.01:
+            return f"loud({self.leaf('T')})"
+        return self.fill(self.pick(ROWS[kind]), depth - 1)
 
-    def t(self, depth: int = 2) -> str:
-        """A matrix of three columns."""
-        first = self.leaf("T", "(WEIGHT * 1.0)[:2]")
-        if depth <= 0 or self.random.random() < 0.15:
-            return first
-        one = self.t(depth - 1)
-        writers = [
-            lambda: f"({one} + {self.t(depth - 1)})",
-            lambda: f"({one} - {self.t(depth - 1)})",
-            lambda: f"({one} * {self.t(depth - 1)})",
-            lambda: f"({one} {self.pick('+-*')} {self.i(1)})",
-            lambda: f"({self.f(1)} {self.pick('+-*')} {one})",
-            lambda: f"({one} / {self.pick(['2', '3.5', '-4'])})",
-            lambda: f"({one} {self.pick('+-*')} {self.r(1)})",
-            lambda: f"{one}.{self.pick(['tanh', 'abs', 'sigmoid', 'square', 'clone', 'detach', 'sin', 'relu'])}()",
-            lambda: f"F.{self.pick(['relu', 'gelu', 'softmax', 'sigmoid', 'silu'])}({one})",
-            lambda: f"paddle.matmul({one}, WEIGHT)",
-            lambda: f"({one} @ WEIGHT)",
-            lambda: f"(-{one})",
-            lambda: f"paddle.where({one} > {self.f(0)}, {one}, {self.t(depth - 2)})",
-            lambda: f"paddle.concat([{one}, {self.t(depth - 2)}], axis=0)[: {self.leaf('T', 'WEIGHT')}.shape[0]]",
-            lambda: f"paddle.stack([{one}, {one}]).{self.pick(['sum', 'mean', 'max'])}({self.pick(['0', 'axis=0'])})",
-            lambda: f"{one}.reshape([-1, 3])",
-            lambda: f"{one}.transpose([1, 0]).t()",
-            lambda: f"paddle.clip({one}, -1.0, {self.pick(['1.0', '2'])})",
-            lambda: f"paddle.maximum({one}, {self.t(depth - 2)})",
-            lambda: f"paddle.split({one}, 3, axis=1)[{self.pick('012')}].expand([-1, 3])",
-            lambda: f"({one} if {self.b(1)} else {self.t(depth - 1)})",
-            lambda: f"spread({one}, {self.t(depth - 2)}, scale={self.f(0)})",
-            lambda: f"spread(*[{one}, {self.i(0)}], **{{'k': {self.r(0)}}})",
-            lambda: f"soft({one})",
-            lambda: f"memo({one})",
-            lambda: f"sum([{one}, {self.t(depth - 2)}])",
-            lambda: f"{self.o()}.value",
-            lambda: f"{self.o()}({one})",
-            lambda: f"(lambda v, k={self.i(0)}: v * k + {self.f(0)})({one})",
-            lambda: f"functools.reduce(lambda a, b: a + b, {self.leaf('M', '[' + one + ']')})",
-            lambda: f"{one}.astype('float64').astype('float32')",
-            lambda: f"{one}[:, {self.pick(['[2, 0, 1]', '::1', ':'])}]",
-            lambda: f"paddle.cumsum({one}, axis={self.pick('01')})",
-            lambda: f"Box.shifted({one}, by={self.f(0)})",
-        ]
-        if not self.in_helper:
-            writers += [lambda: f"loud({one})"] * (self.random.random() < 0.3)
-            for helper in self.helpers:
-                name, kind = helper.split(":")
-                if kind == "T":
-                    writers += [lambda name=name: f"{name}({one}, {self.i(0)}, {self.o()})"] * 3
-        return self.pick(writers)()
+    def fill(self, template: str, depth: int, made: dict[str, str] | None = None) -> str:
+        """The text of a template; new variables are noted in `made`, by their name in the template."""
+        made = {} if made is None else made
+        while match := _CHOICE.search(template):
+            template = template[: match.start()] + self.pick(options(match[1])) + template[match.end() :]
 
-    def r(self, depth: int = 2) -> str:
-        """A tensor of one number."""
-        have = self.variable("R")
-        if have and (depth <= 0 or self.random.random() < 0.3):
-            return have
-        one = self.t(depth - 1)
-        return self.pick(
-            [f"{one}.sum()", f"{one}.mean()", f"{one}.max()", f"{one}[0, {self.pick('012')}]", f"paddle.sum({one})"]
-        )
+        def text(match: re.Match[str]) -> str:
+            new, _, own, kind, mark = match.groups()
+            if mark in ("!", "~"):
+                if match[0] not in made:
+                    made[match[0]] = self.owned(kind)
+                return made[match[0]]
+            if own or new:
+                if match[0] not in made:
+                    made[match[0]] = self.name("z") + f"_{own}" if own else self.define(new, made)
+                return made[match[0]]
+            if kind == "Z":
+                return self.result()
+            if kind in "XY":
+                return self.fill(self.pick(STATEMENTS[kind]), 1, made)
+            return self.leaf(kind) if mark == "0" else self.any(kind, depth)
 
-    def i(self, depth: int = 2) -> str:
-        first = self.pick([self.leaf("I", "2"), str(self.random.randint(-2, 5))])
-        if depth <= 0 or self.random.random() < 0.3:
-            return first
-        writers = [
-            lambda: f"({first} {self.pick('+-*')} {self.i(depth - 1)}) % 11",
-            lambda: f"({first} {self.pick(['//', '%'])} {self.pick([self.i(depth - 1), '3'])})",
-            lambda: f"({first} {self.pick('&|^')} {self.i(depth - 1)})",
-            lambda: f"len({self.any(self.pick('LMDS'))})",
-            lambda: f"{self.leaf('T', 'WEIGHT')}.shape[{self.pick(['0', '1', '-1'])}]",
-            lambda: f"len({self.leaf('T', 'WEIGHT')})",
-            lambda: f"{self.leaf('T', 'WEIGHT')}.ndim",
-            lambda: f"sum({self.l()})",
-            lambda: f"max({first}, {self.i(depth - 1)})",
-            lambda: f"abs({first})",
-            lambda: f"int({self.f(depth - 1)})",
-            lambda: f"{self.d()}.get({self.key()}, {first})",
-            lambda: f"{self.o()}.{self.pick(['number', 'double', 'counted', 'kind'])}",
-            lambda: f"({first} if {self.b(1)} else {self.i(depth - 1)})",
-            lambda: f"sum(v for v in {self.l()} if v > {first})",
-            lambda: "bump()",
-            lambda: f"bump({first})",
-            lambda: f"len({self.o()})",
-            lambda: f"sum(numbers({self.pick('234')}))",
-            lambda: f"int({self.leaf('R', 'WEIGHT.sum()')}.item() * 10)" if self.random.random() < 0.3 else first,
-            lambda: (
-                f"{self.pick([self.leaf('P', '(1, 2)'), '(4, 5)'])}.index({first})"
-                if self.random.random() < 0.2
-                else first
-            ),
-            lambda: f"divmod({first}, 3)[{self.pick('01')}]",
-            lambda: "COUNT",
-            lambda: "len(LOG)",
-            lambda: f"TABLE[{self.pick(['chr(97)', chr(34) + 'a' + chr(34), chr(34) + 'b' + chr(34)])}]",
-        ]
-        if not self.in_helper:
-            for helper in self.helpers:
-                name, kind = helper.split(":")
-                if kind == "I":
-                    writers += [lambda name=name: f"{name}({self.t(0)}, {first}, {self.o()}) % 7"] * 2
-        return self.pick(writers)()
+        return _KIND.sub(text, template)
 
-    def f(self, depth: int = 2) -> str:
-        first = self.pick([self.leaf("F", "0.5"), self.pick(["0.25", "-1.5", "2.0", "0.0", "-0.0", "1e-3"])])
-        if depth <= 0 or self.random.random() < 0.4:
-            return first
-        return self.pick(
-            [
-                f"({first} {self.pick('+-*')} {self.f(depth - 1)})",
-                f"({first} / {self.pick(['2', '4.0', self.i(0)])})",
-                f"float({self.i(depth - 1)})",
-                f"round({first}, 1)",
-                f"min({first}, {self.f(0)})",
-                f"float({self.r(1)})" if self.random.random() < 0.25 else first,
-                f"({first} ** 2)",
-            ]
-        )
+    def owned(self, kind: str) -> str:
+        """A variable that may change."""
+        names = [name for name, has in self.scope.items() if has == kind and name not in self.locked]
+        if not names:
+            raise Unfit
+        return self.pick(names)
 
-    def b(self, depth: int = 2) -> str:
-        first = self.leaf("B", "True")
-        if depth <= 0 or self.random.random() < 0.2:
-            return first
-        return self.pick(
-            [
-                f"(not {self.b(depth - 1)})",
-                f"({self.i(depth - 1)} {self.pick(['<', '>', '==', '!=', '<=', '>='])} {self.i(0)})",
-                f"({self.i(0)} < {self.i(0)} <= {self.i(0)})",
-                f"({self.b(depth - 1)} {self.pick(['and', 'or'])} {self.b(depth - 1)})",
-                f"isinstance({self.any(self.pick('TILDOF'))}, {self.pick(['int', 'paddle.Tensor', 'Box', 'Small', '(list, dict)'])})",
-                f"({self.i(0)} {self.pick(['in', 'not in'])} {self.l()})",
-                f"({self.key()} in {self.d()})",
-                f"({self.t(0)} is {self.pick(['', 'not '])}{self.t(0)})",
-                f"hasattr({self.o()}, '{self.pick(['value', 'small', 'extra'])}')",
-                f"{self.t(0)}.stop_gradient",
-                f"bool({self.l()})",
-                f"({self.f(1)} > {self.f(0)})",
-                f"({self.l()} == {self.l()})",
-                f"any(v > {self.i(0)} for v in {self.l()})",
-                f"({self.leaf('T', 'WEIGHT')}.shape == {self.pick(['[2, 3]', '[4, 3]', '(2, 3)'])})",
-            ]
-        )
-
-    def tb(self) -> str:
-        """A condition on the value of a tensor."""
-        return self.pick(
-            [
-                f"{self.r(1)} > {self.f(0)}",
-                f"({self.t(1)} > 0).any()",
-                f"({self.t(0)} < 1).all()",
-                f"{self.r(1)} < {self.r(0)}",
-                f"{self.r(0)} > 0 and {self.b(1)}",
-                f"{self.b(1)} or {self.r(0)} > 1",
-                f"not ({self.r(1)} > 0)",
-                f"{self.r(0)}",
-            ]
-        )
-
-    def s(self, depth: int = 1) -> str:
-        first = self.pick([self.leaf("S", '"s"'), '"ab"', '"k"'])
-        return self.pick(
-            [
-                first,
-                f"f'{{{self.leaf('I', '7')}}}-{{{self.leaf('S', '8')}!r}}'",
-                f"({first} + str({self.i(1)}))[:6]",
-                f"{first}.upper()",
-                f"'-'.join(str(v) for v in {self.l()})[:8]",
-                f"repr({self.i(0)})",
-                f"str({self.leaf('T', 'WEIGHT')}.shape)",
-                f"type({self.any(self.pick('TILDO'))}).__name__",
-            ]
-        )
-
-    def l(self) -> str:  # noqa: E743 - kinds are one letter
-        first = self.leaf("L", "[1, 2, 3]")
-        return self.pick(
-            [
-                first,
-                first,
-                first,
-                f"[{self.i(0)}, {self.i(0)}]",
-                f"{first}[{self.pick(['1:', ':2', '::-1', '-2:', ':'])}]",
-                f"sorted({first})",
-                f"[v * {self.pick(['2', self.i(0)])} for v in {first}]",
-                f"[v for v in {first} if v {self.pick('<>')} {self.i(0)}]",
-                f"list(numbers({self.pick('123')}))",
-                f"list(range({self.i(0)} % 5))",
-                f"list(reversed({first}))",
-                f"({first} + [{self.i(0)}])",
-                f"list(map(lambda v: v + {self.i(0)}, {first}))",
-                f"[*{first}[:2], *{self.leaf('L', '(7, 8)')}][:5]",
-                f"sorted({{v % 3 for v in {first}}})",
-                f"[a * b for a, b in zip({first}, {self.leaf('L', '[3, 4]')})]",
-                f"[a + v for a, v in enumerate({first})]",
-            ]
-        )
-
-    def m(self) -> str:
-        first = self.variable("M")
-        if first and self.random.random() < 0.5:
-            return first
-        return self.pick(
-            [
-                f"[{self.t(1)}, {self.t(1)}]",
-                f"[{self.t(0)}, {self.t(0)}]",
-                f"[{self.t(1)} * v for v in range({self.pick('123')})]",
-                f"list(tensors({self.t(0)}, {self.pick('123')}))",
-                f"[v + 1 for v in {first or '[' + self.t(0) + ']'}]",
-                f"list({first or '(' + self.t(0) + ',)'})",
-            ]
-        )
-
-    def d(self) -> str:
-        first = self.leaf("D", '{"a": 1}')
-        return self.pick(
-            [
-                first,
-                first,
-                first,
-                f"{{{self.key()}: {self.i(0)}, {self.key()}: {self.i(0)}}}",
-                f"{{**{first}, {self.key()}: {self.i(0)}}}",
-                f"dict({first})",
-                f"{{k2: v + 1 for k2, v in {first}.items()}}",
-                f"dict(zip('abc', {self.leaf('L', '[1, 2]')}))",
-                f"({first} | {{{self.key()}: {self.i(0)}}})",
-            ]
-        )
-
-    def o(self) -> str:
-        first = self.leaf("O", "Box(WEIGHT)")
-        if self.random.random() < 0.7:
-            return first
-        return self.pick(
-            [
-                f"{self.pick(['Box', 'Small'])}({self.t(0)})",
-                f"Box({self.t(0)}, number={self.i(0)})",
-                f"{self.pick(['Box', 'Small'])}.make({self.t(0)})",
-                f"{first}.push({self.i(0)})",
-                f"({first} + {self.t(0)})",
-            ]
-        )
-
-    def p(self) -> str:
-        first = self.variable("P")
-        if first and self.random.random() < 0.5:
-            return first
-        return self.pick(
-            [f"({self.i(0)}, {self.i(0)})", f"tuple({self.l()})", f"({self.i(0)}, {self.f(0)}, {self.s()})"]
-        )
-
-    def key(self) -> str:
-        return self.pick(['"a"', '"b"', '"c"', '"a"'])
+    def define(self, kind: str, made: dict[str, str]) -> str:
+        """A variable to assign to: a new one or one that holds a value of the kind already."""
+        old = [name for name, has in self.scope.items() if has == kind and name not in self.locked]
+        old = [name for name in old if name not in made.values()]
+        return self.pick(old) if old and self.random.random() < 0.4 else self.name(kind)

@@ -1,176 +1,22 @@
 """Writes random programs: one seed, one program, the same on every Python version.
 
-Variables have a kind (T: a matrix, R: a tensor of one number, I, F, B, S: Python scalars, L: a list of integers, M: a list of
-tensors, D: a dict of numbers, O: an object of the program's class, P: a tuple), so that most programs run to their end;
-the exceptions that remain are part of the game.
+Variables have a kind (T: a matrix, R: a tensor of one number, I, F, B, S: Python scalars, L: a list of integers, M: a list
+of tensors, D: a dict of numbers, P: a tuple, U: a set, Q: a deque, N: an array, O, V, W: objects of classes of the
+prelude), so that most programs run to their end; the exceptions that remain are part of the game.
 """
 
 from __future__ import annotations
 
 import contextlib
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
-import statements
-from expressions import Expressions
-
-PRELUDE = """\
-import contextlib
-import functools
-import paddle
-import paddle.nn.functional as F
-
-COUNT = 0
-LOG = []
-TABLE = {"a": 1, "b": 2}
-WEIGHT = paddle.arange(9, dtype="float32").reshape([3, 3]) * 0.1 - 0.3
-WEIGHT.stop_gradient = False
-
-
-class Box:
-    kind = 3
-
-    def __init__(self, value, number=0):
-        self.value = value
-        self.number = number
-        self.items = []
-
-    @property
-    def double(self):
-        return self.number * 2
-
-    @property
-    def counted(self):
-        self.number += 1
-        return self.number
-
-    @staticmethod
-    def shifted(value, by=1):
-        return value + by
-
-    @classmethod
-    def make(cls, value):
-        return cls(value, cls.kind)
-
-    def push(self, item):
-        self.items.append(item)
-        return self
-
-    def __len__(self):
-        return len(self.items)
-
-    def __call__(self, value):
-        self.number += 1
-        return value * self.value
-
-    def __add__(self, other):
-        return Box(self.value + (other.value if isinstance(other, Box) else other), self.number)
-
-    def __iadd__(self, other):
-        self.number += 1
-        self.value = self.value + other
-        return self
-
-    def __getitem__(self, key):
-        return self.items[key]
-
-    def __contains__(self, item):
-        return item in self.items
-
-    def __iter__(self):
-        yield self.number
-        yield from self.items
-
-
-class Small(Box):
-    kind = 5
-
-    def __init__(self, value, number=1):
-        super().__init__(value, number)
-        self.small = True
-
-    def push(self, item):
-        return super().push(item * 2)
-
-
-class Guarded:
-    def __init__(self, log, swallow=False):
-        self.log = log
-        self.swallow = swallow
-
-    def __enter__(self):
-        self.log.append("enter")
-        return self.log
-
-    def __exit__(self, kind, error, trace):
-        self.log.append(kind.__name__ if kind else "exit")
-        return self.swallow and kind is ValueError
-
-
-@contextlib.contextmanager
-def managed(log, value):
-    log.append("start")
-    try:
-        yield value
-    finally:
-        log.append("stop")
-
-
-def numbers(limit):
-    for at in range(limit):
-        yield at * 2
-
-
-def tensors(first, limit):
-    for at in range(limit):
-        first = first * 0.5 + at
-        yield first
-
-
-def bump(by=1):
-    global COUNT
-    COUNT += by
-    return COUNT
-
-
-def spread(first, *rest, scale=1.0, **named):
-    for item in rest:
-        first = first + item
-    for name in named:
-        first = first + named[name]
-    return first * scale
-
-
-def loud(value):
-    print("loud", value)
-    return value * 2
-
-
-def risky(number):
-    if number % 3 == 0:
-        raise ValueError(f"risky {number}")
-    return number + 1
-
-
-def memo(value, cache=[]):
-    cache.append(1)
-    return value * len(cache)
-
-
-def doubled(function):
-    @functools.wraps(function)
-    def inner(*args, **kwargs):
-        return function(*args, **kwargs) * 2
-
-    return inner
-
-
-@doubled
-def soft(value, shift=0.5):
-    return F.softmax(value + shift, axis=-1)
-"""
+from expressions import Expressions, Unfit
+from prelude import PRELUDE
+from statements import COMPOUND_ROWS, SIMPLE_ROWS
 
 ARGUMENTS = [("x", "T"), ("y", "T"), ("n", "I"), ("flag", "B"), ("items", "L"), ("table", "D"), ("box", "O")]
+STEP = "    "
 
 
 class Generator(Expressions):
@@ -190,29 +36,28 @@ class Generator(Expressions):
         self.in_helper = False
 
     def line(self, text: str) -> None:
-        self.lines.append("    " * self.indent + text)
+        self.lines.append(STEP * self.indent + text)
 
     def name(self, kind: str) -> str:
         self.fresh += 1
         return f"{kind.lower()}{self.fresh}"
 
-    def define(self, kind: str) -> str:
-        """A variable to assign to: a new one or one that holds a value of the kind already."""
-        old = [name for name, has in self.scope.items() if has == kind and name not in self.locked]
-        if old and self.random.random() < 0.45:
-            return self.random.choice(old)
-        return self.name(kind)
-
-    def assign(self, kind: str, text: str) -> None:
-        target = self.define(kind)
-        self.line(f"{target} = {text}")
-        self.scope[target] = kind
-
     @contextlib.contextmanager
     def block(self, head: str) -> Iterator[None]:
         """Writes `head`, then an indented block whose new variables end with it."""
         self.line(head)
-        scope, locked = dict(self.scope), set(self.locked)
+        scope, locked, loops, helper = dict(self.scope), set(self.locked), self.loops, self.in_helper
+        if head.startswith(("for ", "while ")):
+            self.loops += 1
+        elif head.startswith(("def ", "class ")):
+            # What is assigned to in there is a variable of its own.
+            self.locked.update(self.scope)
+            self.loops, self.in_helper = 0, True
+        elif head.startswith("except*"):
+            # Nothing may leave from in there.
+            self.loops, self.in_helper = 0, True
+        elif head == "finally:" and self.random.random() < 0.9:
+            self.loops = 0
         self.indent += 1
         self.depth += 1
         start = len(self.lines)
@@ -221,10 +66,10 @@ class Generator(Expressions):
             self.line("pass")
         self.indent -= 1
         self.depth -= 1
-        # One in thirty keeps a name that may be unbound.
-        if self.random.random() > 0.03:
+        # One in thirty keeps names that may be unbound.
+        if head.startswith(("def ", "class ")) or self.random.random() > 0.03:
             self.scope = scope
-        self.locked = locked
+        self.locked, self.loops, self.in_helper = locked, loops, helper
 
     def body(self, most: int = 3) -> None:
         for _ in range(self.random.randint(1, most)):
@@ -232,44 +77,94 @@ class Generator(Expressions):
 
     def statement(self) -> None:
         self.budget -= 1
-        simple = self.depth > 3 or self.budget < 0
-        table = statements.SIMPLE if simple or self.random.random() < 0.62 else statements.COMPOUND
-        writers: list[Callable[[Generator], None]] = [writer for writer, _ in table]
-        weights = [weight for _, weight in table]
-        self.random.choices(writers, weights)[0](self)
+        if self.depth > 1 and self.random.random() < 0.05:
+            return self.leave()
+        simple = self.depth > 3 or self.budget < 0 or self.random.random() < 0.66
+        rows, weights = SIMPLE_ROWS if simple else COMPOUND_ROWS
+        template = self.random.choices(rows, weights)[0]
+        state = len(self.lines), self.indent, self.depth, dict(self.scope), set(self.locked), self.loops, self.in_helper
+        lines = template.removeprefix("!").splitlines()
+        if template[0] == "!" and self.random.random() < 0.8:
+            lines = ["with catching(LOG, Exception):", *(STEP + line for line in lines)]
+        try:
+            self.emit(lines, {})
+        except Unfit:
+            length, self.indent, self.depth, self.scope, self.locked, self.loops, self.in_helper = state
+            del self.lines[length:]
 
-    def function(self, head: str, arguments: list[tuple[str, str]], size: int, result: str) -> None:
-        self.scope = dict(arguments)
+    def leave(self) -> None:
+        if self.loops and self.random.random() < 0.7:
+            self.line(self.fill("if $${B|C}: ${break|continue}", 1))
+        elif not self.in_helper:
+            self.line(self.fill("if $${B|C}: return $Z", 1))
+
+    def emit(self, lines: list[str], made: dict[str, str]) -> None:
+        """Writes the lines of a template, blocks with what is deeper."""
+        at, lock = 0, None
+        while at < len(lines):
+            text, inner = lines[at], []
+            at += 1
+            while at < len(lines) and lines[at].startswith(STEP):
+                inner.append(lines[at][len(STEP) :])
+                at += 1
+            if text.startswith("?"):
+                text = text[1:]
+                if self.random.random() < 0.5:
+                    continue
+            if text == "<body>":
+                self.body()
+                continue
+            if text.startswith("<lock "):
+                lock = self.fill(text[6:-1], 0, made)
+                continue
+            if text.startswith("del $T~") and self.depth > 1:
+                raise Unfit
+            known = set(made)
+            text = self.fill(text, 2, made)
+            new = {name: key[2] for key, name in made.items() if key not in known and key[1] == "="}
+            if text.startswith("del ") and text[4:] in self.scope:
+                del self.scope[text[4:]]
+            if not inner:
+                self.line(text)
+                self.scope.update(new)
+                continue
+            with self.block(text):
+                self.scope.update(new)
+                self.locked.difference_update(new)
+                if lock:
+                    self.locked.add(lock)
+                self.emit(inner, made)
+
+    def function(self, head: str, arguments: list[tuple[str, str]], size: int, result: str, helper: bool) -> None:
+        self.scope, self.locked = dict(arguments), set()
         self.budget = size
         with self.block(head):
+            self.locked, self.in_helper = set(), helper
             for _ in range(size // 2 + 1):
                 self.statement()
-            self.line(f"return {result}" if result else self.result())
+            self.line(f"return {result or self.result()}")
 
     def result(self) -> str:
-        parts = [self.any(self.pick("TTTRIFBSLMDOP")) for _ in range(self.random.randint(1, 4))]
-        if self.random.random() < 0.2:
-            return f"return {self.t()}"
-        if self.random.random() < 0.2:
-            return "return {" + ", ".join(f'"{at}": {part}' for at, part in enumerate(parts)) + "}"
-        return f"return [{', '.join(parts)}]" if self.random.random() < 0.4 else f"return ({', '.join(parts)},)"
+        parts = [self.any(self.pick("TTTTRIFBSLMDOPVWNUQ")) for _ in range(self.random.randint(1, 4))]
+        chance = self.random.random()
+        if chance < 0.2:
+            return self.any("T")
+        if chance < 0.35:
+            return "{" + ", ".join(f'"{at}": {part}' for at, part in enumerate(parts)) + "}"
+        return f"[{', '.join(parts)}]" if chance < 0.6 else f"({', '.join(parts)},)"
 
     def program(self) -> str:
         self.lines = [PRELUDE]
         for at in range(self.random.randint(0, 2)):
             kind = self.pick("TTI")
             arguments = [("v", "T"), ("k", "I"), ("box", "O")]
-            self.in_helper = True
             self.line("")
-            self.function(
-                f"def helper{at}(v, k, box):", arguments, self.random.randint(2, 6), "v" if kind == "T" else "k"
-            )
-            self.in_helper = False
+            result = "v" if kind == "T" else "k"
+            self.function(f"def helper{at}(v, k, box):", arguments, self.random.randint(2, 6), result, True)
             self.helpers.append(f"helper{at}:{kind}")
         self.line("")
-        self.function(
-            f"def main({', '.join(name for name, _ in ARGUMENTS)}):", ARGUMENTS, self.random.randint(4, 18), ""
-        )
+        head = f"def main({', '.join(name for name, _ in ARGUMENTS)}):"
+        self.function(head, ARGUMENTS, self.random.randint(4, 18), "", False)
         return "\n".join(self.lines) + "\n"
 
 

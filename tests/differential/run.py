@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import ast
 import json
 import os
 import select
@@ -98,77 +97,6 @@ def _ready(process: subprocess.Popen[str]) -> bool:
     return bool(select.select([process.stdout], [], [], 0)[0])
 
 
-def differs(source: str, seed: int) -> str | None:
-    """Compares in a process of its own."""
-    code = "import sys; from compare import compare; print('FOUND', compare(sys.stdin.read(), int(sys.argv[1])))"
-    command = [sys.executable, "-c", code, str(seed)]
-    done = subprocess.run(
-        command, input=source, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=HERE, check=False
-    )
-    if done.returncode < 0:
-        return f"ended with {done.returncode}"
-    found = done.stdout.rpartition("FOUND ")[2].strip()
-    return None if found in ("None", "") else found
-
-
-def reduce(source: str, seed: int, crash: bool) -> str:
-    """Takes statements away as long as the difference stays."""
-    from compare import compare
-
-    def kind(text: str | None) -> str:
-        return (
-            ""
-            if text is None
-            else text.split(": ")[1].split("[")[0].split(":")[0]
-            if text.startswith("call")
-            else text[:12]
-        )
-
-    def check(text: str) -> str | None:
-        if crash:
-            return differs(text, seed)
-        try:
-            return compare(text, seed)
-        except Exception as error:  # noqa: BLE001
-            return f"escaped {error}" if wanted.startswith("escaped") else None
-
-    wanted = "" if crash else kind(check(source))
-    tree = ast.parse(source)
-    changed = True
-    while changed:
-        changed = False
-        main = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
-        bodies = [tree.body] + [
-            getattr(node, field)
-            for top in main + [node for node in tree.body if isinstance(node, ast.ClassDef)]
-            for node in ast.walk(top)
-            for field in ("body", "orelse", "finalbody", "handlers", "cases")
-            if isinstance(getattr(node, field, None), list)
-        ]
-        for body in bodies:
-            at = len(body) - 1
-            while at >= 0:
-                kept, inner = body[at], None
-                children = []
-                for field in ("body", "orelse"):
-                    if not isinstance(kept, ast.FunctionDef | ast.ClassDef):
-                        children.append(getattr(kept, field, None))
-                for inner in [[], *[child for child in children if isinstance(child, list)]]:
-                    body[at : at + 1] = inner
-                    try:
-                        text = ast.unparse(ast.fix_missing_locations(tree)) + "\n"
-                        compile(text, "x", "exec")
-                        found = check(text)
-                    except (SyntaxError, ValueError, IndexError, AttributeError):
-                        found = None
-                    if found and (crash or kind(found) == wanted):
-                        changed = True
-                        break
-                    body[at : at + len(inner)] = [kept]
-                at -= 1
-    return ast.unparse(tree) + "\n# " + str(check(ast.unparse(tree)))
-
-
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--count", type=int, default=20000)
@@ -192,6 +120,8 @@ def main() -> int:
         print(program(options.show))
         return 0
     if options.reduce is not None:
+        from reduce import reduce
+
         print(reduce(program(options.reduce), options.reduce, options.crash))
         return 0
     findings = run(options.seed, options.count, options.jobs)

@@ -1,454 +1,604 @@
-"""Random statements, as two weighted tables: simple ones and those with a block."""
+"""Statements as weighted templates, in the language of `expressions`.
+
+A line followed by deeper ones opens a block; its new variables live in there. `<body>` stands for one to three random
+statements. A head that begins with `?` is left out half of the time, with its block. `<lock x>` keeps statements of
+the block from assigning to x or changing its size. A weight with `!` marks what often raises: mostly under a handler.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+SIMPLE = """
+14: $=T1 = $T
+4: $=R1 = $R
+8: $=I1 = $I
+2: $=F1 = $F
+2: $=B1 = $B
+3: $=S1 = $S
+2: $=P1 = $P
+4: $=L1 = $L
+4: $=M1 = $M
+3: $=D1 = $D
+2: $=O1 = $O
+2: $=V1 = $V
+2: $=W1 = $W
+2: $=N1 = $N
+2: $=U1 = $U
+2: $=Q1 = $Q
+3: $=T1 = $T0
+1: $=L1 = $L0
+1: $=D1 = $D0
+1: $=M1 = $M0
+4: $T~ ${+|-|*}= $T
+2: $T~ ${+|-|*}= $F0
+4: $I~ ${+|-|&|^}= $I
+1: $F~ *= $F0
+2: $L~ += [$I0]
+1: $L~ *= 2
+1: $O~ += $T0
+2: $V~ += $T0
+1: $U~ |= {$I0}
+1: $S~ += $S0
+1: $P~ += ($I0,)
+1: $D~ |= {$K: $I0}
+2: $L!.append($I)
+1: $L!.extend($L)
+1: $L!.insert(${0|1|-1|9}, $I0)
+1: $L!.reverse()
+2!: $L![${0|-1|1}] = $I
+1!: $L![${:1|1:|1:2|::2}] = $L
+1: $L![0:1] = []
+1: $L!.sort()
+1: $L!.sort(key=lambda v: -v)
+1!: $L![-1] += $I0
+1!: $L!.pop()
+1!: $L!.pop(0)
+1!: $L!.remove($I0)
+1!: del $L![0]
+1!: del $L![${:1|::2}]
+1: $L!.clear()
+1: $=L1 = Sorted($L0)
+1!: $M!.append($T)
+1!: $M![${0|-1}] = $T
+1!: $M![0] += $T0
+1!: $M!.insert(0, $T0)
+1!: $M!.pop()
+1!: $M!.reverse()
+3: $D![$K] = $I
+1: $D!.update(${a|b}=$I0)
+1: $D!.setdefault($K, $I0)
+1: $D!.pop($K, None)
+1!: $D!.pop($K)
+1: $D![$K] = $D!.get($K, 0) + $I0
+1!: $D!.popitem()
+1!: $D![$K] += $I0
+1!: del $D![$K]
+1: $D!.update({$K: $I0}, c=$I0)
+1: $U!.add($I0)
+1: $U!.discard($I0)
+1!: $U!.update($L0)
+1!: $U!.remove($I0)
+1!: $U! -= {$I0}
+1: $Q!.append($I0)
+1: $Q!.appendleft($I0)
+1!: $Q!.popleft()
+1: $Q!.rotate($I0)
+1: $Q!.extend($L0)
+1: $Q!.extendleft([$I0, $I0])
+2: $O0.value = $T
+1: $O0.number += $I0
+1: $O0.push($I0)
+1: $O0.items.append($${I|T}0)
+1: $O0.extra = $${T|I|L}
+1: setattr($O0, 'number', $I0)
+1: $O0.counted
+1: $O0.double = $I0
+1: $O0.kind = $I0
+1: $O0.items = $L
+1!: del $O!.number; $O!.number = $I0
+1!: del $O!.items[0]
+1: vars($O!)['number'] = $I0
+1: $O!.__dict__.update(number=$I0)
+2: $V0.tag = $I0
+1: $V0.extra = $T0
+1: $V0[$I0] = $I0
+1!: del $V0[$I0]
+1!: del $V0.extra
+1: $V0.value = $V0.value * $F0
+2: $W0.n += $I0
+1: $W0.tags.append($I0)
+1: $W0.x = $T
+1: $W0.x, $W0.n = $T0, $I0
+1: $=T1, $=I1 = dataclasses.astuple(Row and Thin($T0, $I0))
+1: LOG.append(repr(Pair($I0)))
+1!: object.__setattr__(Pair(1), 'a', $I0)
+1!: Pair($I0).a = 3
+2!: $N![0] = $F0
+1: $N! += 1
+1!: np.add($N!, $F0, out=$N!)
+1!: $N![:, 1] *= 2
+1: $N!.fill($F0)
+1!: $N![$N! > 0] = 0
+2: LOG.append($${T|R|I|S|D|L|P})
+2: bump($I0)
+1: TABLE[$K] = $I0
+1: TABLE.update($D0)
+1: Box.kind = $I0
+1: Vec.made = $I0
+1: LOG.append(COUNT)
+1: globals()['COUNT'] = $I0
+1: globals().update(COUNT=$I0)
+1: LOG.insert(0, $S)
+1: LOG.append(len(LOG))
+1: LOG.append(sorted(k for k in locals() if len(k) == 1))
+1: loud.mark = $I0
+1: LOG.append(getattr(loud, 'mark', None))
+1: memo.__defaults__ = ([1],)
+1: NET.calls = $I0
+1: NET.${train|eval}()
+1: NET.linear.weight.stop_gradient = $B0
+1!: NET.seen.set_value(paddle.to_tensor([$F0]))
+1: print($T)
+1: print($I0, $R)
+1: print($${I|S|L|D|F|B|P|V|Q}0)
+1: print($V0, f'{$V0:>}', end='|')
+2: LOG.append($T.numpy().shape)
+2: LOG.append($R.item())
+2: LOG.append($T0.tolist()[0])
+1: print('{} {}'.format($I0, $S0))
+1: np.random.seed($I0); LOG.append(np.random.rand())
+1: paddle.seed($I0); $=T1 = paddle.rand([2, 3]) + $T0
+1: $=T1 = $T * 1.0; $=T1.${add_|subtract_|multiply_}($T0)
+1: $=T1 = $T * 1.0; $=T1[0] = $F0
+1: $=T1 = $T * 1.0; $=T1[:, 1] = $R0
+1: $=T1 = $T * 1.0; $=T1[$=T1 > 0] = $F0
+1: $=T1 = $T * 1.0; $=T1.${zero_|tanh_|exp_|relu_|sigmoid_}()
+1: $=T1 = $T * 1.0; $=T1.scale_($F0)
+1: $=T1 = $T * 1.0; $=T1[0].add_($=T1[1])
+1: $=T1 = $T * 1.0; $=T2 = $=T1.reshape([-1, 3]); $=T2.add_($T0)
+1: $=T1 = $T * 1.0; $_v = $=T1[:1]; $_v.scale_($F0)
+1: $=T1 = $T * 1.0; $_v = $=T1.flatten(); $=T1.add_($T0); LOG.append($_v)
+1: $=T1 = $T * 1.0; $_v = $=T1.detach(); $_v.zero_()
+1: $=T1 = $T * 1.0; $_v = $=T1.t(); $_v[0] = $F0
+1: $=T1 = $T * 1.0; $_a, $_b, $_c = paddle.split($=T1, 3, axis=1); $_a.add_($_b)
+1: $=T1 = $T * 1.0; $_v = $=T1.unsqueeze(0); $_v.fill_($F0)
+1: $=T1 = paddle.assign($T0); $=T1.clip_(-1, $F0)
+1!: $=T1 = $T0.clone(); $=T1.set_value($N0)
+1: $=T1 = paddle.zeros_like($T0); paddle.assign($T0, $=T1)
+1: $=T1 = $T.detach(); $=T1.stop_gradient = False; $=R1 = ($=T1 * $T0).sum()
+1!: $T0.add_($T0)
+1!: $O0.value.scale_(0.5)
+1: $_s = paddle.to_tensor($N0); $_s[0, 0] = 9; $=T1 = $_s + $F0
+1!: $=I1, *$=L1 = $L
+1: $=I1, $=I2 = $I, $I; $=I1, $=I2 = $=I2, $=I1
+1: ($=T1, $=T2), $=I1 = [$T, $T0], $I0
+1!: $=T1, *$_m = $M
+1!: *$_a, $=T1 = $M
+1: $=I1 = $=I2 = $I
+1: $=L1 = $=L2 = [$I0]; $=L1.append($I0)
+1: $=T1, $=T2 = ($T, $T0) if $B else ($T0, $T)
+1: $_p = $T, $I; $=T1, $=I1 = $_p
+1!: $=I1, $=I2 = $P[:2]
+1: $=T1 = $T0; $=T1 += 1
+1!: assert $B or True, $S
+1!: assert $I0 < 9, $S
+1: $_x, $_y = counter($I0); $_x(); $=I1 = $_x($I0) + $_y()
+1: $_g = tensors($T0, 3); next($_g); $=M1 = list($_g)
+1: $_g = echo($T0); next($_g); $=T1 = $_g.send($I0); $_g.close()
+1!: $_g = (v * $I0 for v in $M0); $=T1 = next($_g)
+1: $_i = iter($L0); $=I1 = next($_i, 0); $=L1 = list($_i)
+1!: $_e = enumerate($M0, $I0); $=I1, $=T1 = next($_e)
+1!: $_z = zip($L0, $M0); $=I1, $=T1 = next($_z)
+1!: $_m = map(lambda v: bump(v), $L0); next($_m); LOG.append(COUNT)
+1: $_r = Row($T0, right=$I); $=T1 = $_r.left; $=I1 = $_r.right; LOG.append($_r._fields)
+1: $_h = Holder($I0); $=I1 = $_h.size + $_h.twice + $_h.twice
+1!: $_h = Holder($I0); $_h.size = $I0; del $_h.size
+1: $_s = Slotted($T0, $I0); $_s.number += 1; $=T1 = $_s.value * $_s.number
+1!: $_s = Slotted($T0, $I0); $_s.other = 1
+1: $_f = functools.partial(spread, $T0, scale=$F0); $=T1 = $_f($I0); $=T2 = $_f(k=$I0)
+1: $_c = collections.Counter($L0); $_c.update($L0); $=I1 = sum($_c.values())
+1: $_t = Default(); $=I1 = $_t['x'] + $_t['y'] + $_t['x']; $=D1 = $_t
+1: $_d = collections.defaultdict(list); $_d['k'].append($T0); $_d['k'].append($T); $=M1 = $_d['k']
+1: $_d = collections.OrderedDict(a=$I0, b=$I0); $_d.move_to_end('a'); $=D1 = $_d
+1: $_n = type($O0).__new__(type($O0)); $_n.value = $T0; $_n.number = 1; $_n.items = []; $=O1 = $_n
+1!: $=T1 = fails_late($T0, LOG)
+1!: $=I1 = risky($I0)
+1: import math as $_q; $=I1 = $_q.floor($F0)
+1: from collections import deque as $_q; $=Q1 = $_q([$I0])
+1!: del $T~
+1!: $_s = $R; $_s.backward()
+1!: $_d = $T0.detach(); $_d.stop_gradient = False; ($_d * $_d).sum().backward(); $=T1 = $_d.grad
+1!: $_d = $T0.detach(); $_d.stop_gradient = False; $=T1 = paddle.grad(($_d * $T0).sum(), $_d)[0]
+1: $=T1 = $T; $=T1.stop_gradient = True
+1: $=T1 = $T0; LOG.append($=T1.grad is None)
+"""
 
-if TYPE_CHECKING:
-    from generator import Generator
+COMPOUND = """
+5: if $B:
+    <body>
+?elif $B:
+    <body>
+?else:
+    <body>
 
-Writer = Callable[["Generator"], None]
-SIMPLE: list[tuple[Writer, int]] = []
-COMPOUND: list[tuple[Writer, int]] = []
+6: if $C:
+    <body>
+?elif $${B|C}:
+    <body>
+?else:
+    <body>
 
+2: if $C:
+    $=T1 = $T
+else:
+    $=T1 = $T
 
-def simple(weight: int) -> Callable[[Writer], Writer]:
-    def add(writer: Writer) -> Writer:
-        SIMPLE.append((writer, weight))
-        return writer
+2: if $${B|C}: bump($I0)
+$=I1 = $I
 
-    return add
+2: if ($=I1 := $I) > 1:
+    <body>
 
+2: for $=I1 in range(${2|3|1, 4|3, 0, -1|$I0 % 4}):
+    <body>
+    ?if $${B|C}: ${break|continue}
+?else:
+    <body>
 
-def compound(weight: int) -> Callable[[Writer], Writer]:
-    def add(writer: Writer) -> Writer:
-        COMPOUND.append((writer, weight))
-        return writer
+2: for $=I1 in $L0[:4]:
+    <body>
 
-    return add
+1: <lock $L!>
+for $=I1 in $L!:
+    if len($L!) > 20: break
+    <body>
 
+2: for $=I1, $=I2 in enumerate($L[:4]):
+    <body>
 
-@simple(14)
-def assign_tensor(g: Generator) -> None:
-    g.assign("T", g.t(3))
+2: for $=I1, $=T1 in zip($L[:3], $M[:3]):
+    <body>
 
+2: for $=S1, $=I1 in list($D.items()):
+    <body>
 
-@simple(4)
-def assign_number_tensor(g: Generator) -> None:
-    g.assign("R", g.r(2))
+1: <lock $D!>
+for $=S1, $=I1 in $D!.items():
+    <body>
 
+2: for $=T1 in tensors($T0, 3):
+    <body>
 
-@simple(12)
-def assign_scalar(g: Generator) -> None:
-    kind = g.pick("IIIFBSP")
-    g.assign(kind, g.any(kind))
+1: for $=T1 in $M[:3]:
+    <body>
 
+2: for $=R1 in $T0[0]:
+    <body>
 
-@simple(8)
-def assign_container(g: Generator) -> None:
-    kind = g.pick("LLMMDO")
-    g.assign(kind, g.any(kind))
+2: for $=R1 in $T0:
+    $=T1 = $=R1 + $T0
+    <body>
 
+1: for $=I1 in numbers($I0 % 4):
+    <body>
 
-@simple(5)
-def alias(g: Generator) -> None:
-    kind = g.pick("TLMDO")
-    if name := g.variable(kind):
-        g.assign(kind, name)
+1: for $=I1 in Steps($I0 % 4):
+    <body>
 
+1: for $=I1 in filter(None, $L[:4]):
+    <body>
 
-@simple(6)
-def augment(g: Generator) -> None:
-    kind = g.pick("TTIIFLO")
-    names = [name for name, has in g.scope.items() if has == kind and name not in g.locked]
-    if names:
-        by = {
-            "T": lambda: f"{g.pick('+-*')}= {g.pick([g.t(1), g.f(0)])}",
-            "I": lambda: f"{g.pick(['+', '-', '|'])}= {g.i(1)}",
-            "F": lambda: f"*= {g.f(0)}",
-            "L": lambda: f"+= [{g.i(0)}]",
-            "O": lambda: f"+= {g.t(0)}",
-        }[kind]()
-        g.line(f"{g.pick(names)} {by}")
+1: for $=I1 in reversed($L0[:3]):
+    <body>
 
+1: for $=I1, $=I2 in itertools.product($L0[:2], [1, 2]):
+    <body>
 
-@simple(10)
-def mutate_list(g: Generator) -> None:
-    name = g.leaf("L", "LOG")
-    writers = [
-        f"{name}.append({g.i(1)})",
-        f"{name}.extend({g.l()})",
-        f"{name}.insert({g.pick(['0', '1', '-1'])}, {g.i(0)})",
-        f"{name}.reverse()",
-        f"{name}[{g.pick(['0', '-1', '1'])}] = {g.i(1)}",
-        f"{name}[{g.pick([':1', '1:', '1:2'])}] = {g.l()}",
-        f"{name}[0:1] = []",
-        f"{name}.append(len({name}))",
-    ]
-    if name != "LOG":
-        writers += [f"{name}.sort()", f"{name}[-1] += {g.i(0)}", f"{name}.pop()", f"del {name}[0]", f"{name}.clear()"]
-    # A loop over the list must not feed itself.
-    if name in g.locked:
-        writers = [f"{name}.reverse()", f"{name}[-1] = {g.i(0)}"]
-    g.line(g.pick(writers))
+1: for $=I1 in sorted($U)[:3]:
+    <body>
 
+1: for $=I1 in range($T0.shape[0]):
+    $=T1 = $T0[$=I1] + $T0
+    <body>
 
-@simple(6)
-def mutate_tensor_list(g: Generator) -> None:
-    if name := g.variable("M"):
-        if name in g.locked:
-            g.line(f"{name}[0] = {g.t(1)}")
-            return
-        g.line(
-            g.pick(
-                [
-                    f"{name}.append({g.t(1)})",
-                    f"{name}[{g.pick(['0', '-1'])}] = {g.t(1)}",
-                    f"{name}[0] += {g.t(0)}",
-                    f"{name}.insert(0, {g.t(0)})",
-                    f"{name}.pop()",
-                    f"{name}.reverse()",
-                ]
-            )
-        )
+1: for $O0.number in range(${2|3}):
+    <body>
 
+2: $_w = 0
+while $_w < ${1|2|3}:
+    $_w += 1
+    <body>
 
-@simple(7)
-def mutate_dict(g: Generator) -> None:
-    name = g.leaf("D", "TABLE")
-    if name in g.locked:
-        g.line(f"{name}.update(a={g.i(0)})")
-        return
-    g.line(
-        g.pick(
-            [
-                f"{name}[{g.key()}] = {g.i(1)}",
-                f"{name}.update({g.key()[1]}={g.i(0)})",
-                f"{name}.setdefault({g.key()}, {g.i(0)})",
-                f"{name}.pop({g.key()}, None)",
-                f"{name}.pop({g.key()})" if name != "TABLE" else f"{name}.update(TABLE)",
-                f"{name}[{g.key()}] = {name}.get({g.key()}, 0) + {g.i(0)}",
-                f"{name} and {name}.popitem()" if name != "TABLE" else "TABLE['a'] += 1",
-            ]
-        )
-    )
+2: $_w = 0
+while $_w < 3 and $C:
+    $_w += 1
+    <body>
+?else:
+    bump($I0)
 
+1: $_w = 0
+while True:
+    $_w += 1
+    if $_w > ${1|2|3}:
+        break
+    <body>
 
-@simple(8)
-def mutate_object(g: Generator) -> None:
-    name = g.leaf("O", "Box(WEIGHT)")
-    g.line(
-        g.pick(
-            [
-                f"{name}.value = {g.t(1)}",
-                f"{name}.number += {g.i(0)}",
-                f"{name}.push({g.i(0)})",
-                f"{name}.items.append({g.pick([g.i(0), g.t(0)])})",
-                f"{name}.extra = {g.any(g.pick('TIL'))}",
-                f"setattr({name}, 'number', {g.i(0)})",
-                f"{name}.counted",
-                f"{name}.kind = {g.i(0)}",
-                f"{name}.items = {g.l()}",
-                f"del {name}.number; {name}.number = {g.i(0)}",
-            ]
-        )
-    )
+1: $_t = $T0
+for $_i in range(3):
+    $_t = $_t * 0.5
+    if $_t.sum() > $F0:
+        continue
+    <body>
+    $_t = $_t + 1
+$=T1 = $_t
 
+1: with paddle.no_grad():
+    <body>
 
-@simple(5)
-def mutate_global(g: Generator) -> None:
-    g.line(
-        g.pick(
-            [
-                f"LOG.append({g.any(g.pick('TRIS'))})",
-                f"bump({g.i(0)})",
-                f"TABLE[{g.key()}] = {g.pick([g.i(0), g.i(0)])}",
-                f"Box.kind = {g.i(0)}",
-                f"globals()['COUNT'] = {g.i(0)}" if g.random.random() < 0.3 else "LOG.append(COUNT)",
-            ]
-        )
-    )
+1: with paddle.enable_grad():
+    <body>
 
+1: with paddle.set_grad_enabled($B):
+    <body>
 
-@simple(4)
-def mutate_tensor(g: Generator) -> None:
-    name = g.name("T")
-    g.line(f"{name} = {g.t(1)} * 1.0")
-    g.scope[name] = "T"
-    g.line(
-        g.pick(
-            [
-                f"{name}.add_({g.t(0)})",
-                f"{name}[0] = {g.f(0)}",
-                f"{name}[:, 1] = {g.r(0)}",
-                f"{name}.scale_({g.f(0)})",
-                f"{name}[0].add_({name}[1])" if g.random.random() < 0.5 else f"{name}.zero_()",
-            ]
-        )
-    )
+2: with Guarded(LOG):
+    <body>
 
+2: with Guarded(LOG, swallow=True):
+    <body>
+    bump(risky($I0))
 
-@simple(4)
-def break_here(g: Generator) -> None:
-    g.line(
-        g.pick(
-            [
-                f"print({g.t(1)})",
-                f"print({g.i(0)}, {g.r(0)})",
-                f"print({g.any(g.pick('ISLDFB'))})",
-                f"LOG.append({g.t(1)}.numpy().shape)",
-                f"LOG.append({g.r(1)}.item())",
-                f"LOG.append({g.t(0)}.tolist()[0])",
-                f"print('{{}} {{}}'.format({g.i(0)}, {g.s()}))",
-            ]
-        )
-    )
+1: with Guarded(LOG) as $_g:
+    <body>
+    $_g.append($I0)
 
+2: with managed(LOG, $I0) as $=I1:
+    <body>
 
-@simple(4)
-def unpack(g: Generator) -> None:
-    a, b = g.name("I"), g.name("L")
-    kind = g.random.randint(0, 5)
-    if kind == 0:
-        g.line(f"{a}, *{b} = {g.pick([g.l(), g.l(), f'(1, *{g.l()})'])}")
-        g.scope.update({a: "I", b: "L"})
-    elif kind == 1:
-        c = g.name("I")
-        g.line(f"{a}, {c} = {g.i(1)}, {g.i(1)}")
-        g.line(f"{a}, {c} = {c}, {a}")
-        g.scope.update({a: "I", c: "I"})
-    elif kind == 2:
-        c, d = g.name("T"), g.name("T")
-        g.line(f"({c}, {d}), {a} = [{g.t(1)}, {g.t(0)}], {g.i(0)}")
-        g.scope.update({a: "I", c: "T", d: "T"})
-    elif kind == 3:
-        c = g.name("T")
-        g.line(f"{c}, *{g.name('T')} = {g.m()}")
-        g.scope[c] = "T"
-    elif kind == 4:
-        g.line(f"{a} = {g.name('I')} = {g.i(1)}")
-        g.scope[a] = "I"
-    else:
-        g.line(f"if ({a} := {g.i(1)}) > 1: bump({a})")
-        g.scope[a] = "I"
+1: with contextlib.suppress(ValueError, KeyError):
+    <body>
+    bump(risky($I0))
 
+2: with catching(LOG, ValueError, LookupError):
+    <body>
+    $=T1 = fails_late($T, LOG)
+    bump($D[$K])
 
-@simple(2)
-def check(g: Generator) -> None:
-    if g.random.random() < 0.5:
-        g.line(f"assert {g.b(1)} or {g.pick(['True', g.b(0)])}, {g.s()}")
-    elif g.depth > 1:
-        kind = g.pick(["ValueError", "KeyError", "RuntimeError", "IndexError"])
-        g.line(f"if {g.b(1)}: raise {kind}({g.pick([g.s(), g.i(0)])})")
+1: with contextlib.nullcontext($T) as $=T1:
+    <body>
 
+1: with Guarded(LOG), managed(LOG, 1) as $=I1:
+    <body>
 
-@simple(2)
-def leave(g: Generator) -> None:
-    if g.depth <= 1:
-        return
-    if g.loops and g.random.random() < 0.6:
-        g.line(f"if {g.pick([g.b(1), g.tb()])}: {g.pick(['break', 'continue'])}")
-    elif not g.in_helper and g.random.random() < 0.5:
-        g.line(f"if {g.pick([g.b(1), g.tb()])}: {g.result()}")
+1: with $V0 as $=V1:
+    <body>
+    ?if $B: raise KeyError('vec')
 
+1: with contextlib.ExitStack() as $_s:
+    $_s.callback(bump, $I0)
+    $=I1 = $_s.enter_context(managed(LOG, $I0))
+    <body>
 
-@simple(1)
-def forget(g: Generator) -> None:
-    names = [name for name in g.scope if name[-1].isdigit() and name not in g.locked]
-    if names and g.depth == 1:
-        name = g.pick(names)
-        g.line(f"del {name}")
-        del g.scope[name]
+1: with contextlib.closing(echo($T0)) as $_s:
+    $=T1 = next($_s)
+    <body>
 
+5: try:
+    <body>
+    ?$X
+except ${ValueError|(KeyError, IndexError)|Exception|ZeroDivisionError|LookupError} as $_e:
+    ${LOG.append(str($_e))|LOG.append(type($_e).__name__)|print($_e)}
+    <body>
+    ?$Y
+?else:
+    <body>
+?finally:
+    LOG.append('finally')
+    <body>
 
-@compound(9)
-def branch(g: Generator) -> None:
-    condition = g.tb() if g.random.random() < 0.4 else g.b()
-    with g.block(f"if {condition}:"):
-        g.body()
-    if g.random.random() < 0.3:
-        with g.block(f"elif {g.pick([g.b(), g.tb()])}:"):
-            g.body()
-    if g.random.random() < 0.6:
-        with g.block("else:"):
-            g.body()
+2: try:
+    <body>
+    ?$X
+finally:
+    ${LOG.append('finally')|bump($I0)}
+    <body>
 
+1: try:
+    try:
+        <body>
+        $X
+    finally:
+        LOG.append('inner')
+        <body>
+except Exception as $_e:
+    LOG.append(repr($_e.__context__))
+    <body>
 
-@compound(9)
-def loop(g: Generator) -> None:
-    v, w = g.name("I"), g.name("I")
-    choice = g.random.randint(0, 9)
-    new: dict[str, str] = {v: "I"}
-    source = g.variable("L")
-    if choice <= 2 or (choice == 3 and not source):
-        head = f"for {v} in range({g.pick(['2', '3', '1, 4', '3, 0, -1', g.i(0) + ' % 4'])}):"
-    elif choice == 3:
-        head = f"for {v} in {source}[:4]:"
-    elif choice == 4:
-        head, new = f"for {v}, {w} in enumerate({g.l()}[:4]):", {v: "I", w: "I"}
-    elif choice == 5:
-        u = g.name("T")
-        head, new = f"for {v}, {u} in zip({g.l()}[:3], {g.m()}[:3]):", {v: "I", u: "T"}
-    elif choice == 6:
-        key = g.name("S")
-        head, new = f"for {key}, {v} in {g.d()}.items():", {key: "S", v: "I"}
-        if (name := head.split(" in ")[1].split(".items")[0]) in g.scope:
-            g.locked.add(name)
-    elif choice == 7:
-        u = g.name("T")
-        head, new = f"for {u} in {g.pick([f'tensors({g.t(0)}, 3)', f'list({g.m()})[:3]'])}:", {u: "T"}
-    elif choice == 8:
-        u = g.name("R")
-        head, new = f"for {u} in {g.t(0)}:", {}
-    else:
-        head = f"for {v} in {g.pick([f'numbers({g.i(0)} % 4)', f'filter(None, {g.l()}[:4])', f'sorted({g.d()}.values())[:4]'])}:"
-    g.loops += 1
-    with g.block(head):
-        g.scope.update(new)
-        if choice == 8:
-            inner = g.name("T")
-            g.line(f"{inner} = {u} + {g.t(0)}")
-            g.scope[inner] = "T"
-        g.body()
-        if g.random.random() < 0.2:
-            g.line(f"if {g.pick([g.b(1), g.tb()])}: {g.pick(['break', 'continue'])}")
-    g.loops -= 1
-    if g.random.random() < 0.15:
-        with g.block("else:"):
-            g.body(2)
+1: try:
+    raise ExceptionGroup('group', [ValueError($I0), ${KeyError|TypeError}($S0)])
+except* ValueError as $_e:
+    LOG.append(len($_e.exceptions))
+    <body>
+except* KeyError:
+    <body>
 
+1: for $_i in range(3):
+    try:
+        if $${B|C}: ${continue|break}
+        <body>
+    finally:
+        bump($_i)
 
-@compound(3)
-def repeat(g: Generator) -> None:
-    v = g.name("I")
-    g.line(f"{v} = 0")
-    g.scope[v] = "I"
-    g.locked.add(v)
-    condition = f"{v} < {g.pick('123')}" if g.random.random() < 0.6 else f"{v} < 3 and {g.r(1)} < {g.pick(['5', '50'])}"
-    g.loops += 1
-    with g.block(f"while {condition}:"):
-        g.line(f"{v} += 1")
-        g.body()
-    g.loops -= 1
-    g.locked.discard(v)
+1: try:
+    $=T1 = $T
+    $X
+except Exception:
+    $=T1 = $T
+else:
+    bump()
 
+1: def $_f($=T1):
+    try:
+        $=T2 = $=T1 * $I0
+        return $=T2
+    finally:
+        LOG.append('left')
+$=T3 = $_f($T)
 
-@compound(4)
-def context(g: Generator) -> None:
-    v = g.name("L")
-    head = g.pick(
-        [
-            "with paddle.no_grad():",
-            "with Guarded(LOG):",
-            "with Guarded(LOG, swallow=True):",
-            f"with Guarded(LOG) as {v}:",
-            f"with managed(LOG, {g.i(0)}) as {g.name('I')}:",
-            "with contextlib.suppress(ValueError, KeyError):",
-            "with contextlib.nullcontext():",
-            "with Guarded(LOG), managed(LOG, 1):",
-            "with paddle.enable_grad():",
-        ]
-    )
-    with g.block(head):
-        g.body()
-        if "suppress" in head or "swallow" in head:
-            g.line(f"bump(risky({g.i(0)}))")
+1: def $_f($=T1):
+    with Guarded(LOG, swallow=True):
+        if $C: raise ValueError('inside')
+        return $=T1 + 1
+    return $=T1 - 1
+$=T3 = $_f($T)
 
+3: $=I1 = $I0
+def $_f($=T1, gain=1):
+    nonlocal $=I1
+    $=I1 += gain
+    <body>
+    return $=T1 * $=I1
+$=T2 = $_f($T0)
+$=T3 = $_f($T0, gain=$I0)
 
-@compound(5)
-def attempt(g: Generator) -> None:
-    with g.block("try:"):
-        g.body()
-        if g.random.random() < 0.6:
-            g.line(
-                g.pick(
-                    [
-                        f"bump(risky({g.i(0)}))",
-                        f"bump({g.d()}[{g.key()}])",
-                        f"bump({g.l()}[{g.i(0)}])",
-                        f"raise KeyError({g.i(0)})",
-                        f"bump({g.i(0)} // {g.i(0)})",
-                        f"{g.o()}.missing",
-                        f"if {g.tb()}: raise ValueError('tensor')",
-                    ]
-                )
-            )
-    kind = g.random.randint(0, 4)
-    if kind < 4:
-        error = g.pick(["ValueError", "(KeyError, IndexError)", "Exception", "ZeroDivisionError", "LookupError"])
-        with g.block(f"except {error} as error:"):
-            g.line(g.pick(["LOG.append(str(error))", "LOG.append(type(error).__name__)", "print(error)"]))
-            g.body(2)
-            if g.random.random() < 0.15:
-                g.line(g.pick(["raise", "raise RuntimeError('again') from error", "raise TypeError('other')"]))
-        if g.random.random() < 0.3:
-            with g.block("else:"):
-                g.body(2)
-    if kind == 4 or g.random.random() < 0.35:
-        with g.block("finally:"):
-            g.line(g.pick(["LOG.append('finally')", f"bump({g.i(0)})"]))
-            loops, g.loops = g.loops, 0
-            g.body(2)
-            g.loops = loops
+2: $=I1 = $I0
+def $_f($=T1, *a, gain=1):
+    <body>
+    return $T * $=I1 + gain + len(a)
+$=T2 = $_f($T0, 3)
+$=I1 = $I
+$=T3 = $_f($T0, gain=$I0)
+
+1: def $_f($=I1):
+    def $_g(by):
+        nonlocal $=I1
+        $=I1 += by
+        return $=I1
+    return $_g
+$_h = $_f($I0)
+$_h(2)
+$=I2 = $_h($I0)
+
+1: $=L1 = []
+def $_f($=T1):
+    $=L1.append($I)
+    <body>
+    return $=T1 + len($=L1)
+$=M1 = [$_f(v) for v in $M]
+
+1: def $_f($=I1):
+    return $T if $=I1 <= 0 else $_f($=I1 - 1) * 0.5 + $=I1
+$=T2 = $_f(${1|2|$I0 % 4})
+
+1: @doubled
+def $_f($=T1):
+    <body>
+    return $=T1 - $F0
+$=T2 = $_f($T)
+
+1: $_k = []
+for $=I1 in range(3):
+    $_k.append(lambda v: v * $=I1)
+$=T1 = $_k[0]($T0) + $_k[-1]($T0)
+
+1: class $_c(Box):
+    kind = $I0
+    def scaled(self, by=$I0):
+        return self.value * by
+$=O1 = $_c($T0)
+$=T1 = $=O1.scaled()
+
+1: class $_c:
+    def __getattr__(self, name):
+        LOG.append(name)
+        return len(name)
+    def __matmul__(self, other):
+        return other * 2
+$=I1 = $_c().abc
+$=T1 = $_c() @ 3 + $T0
+
+1: match $${I|L|D|P|O|W|V}:
+    case 1 | 2:
+        <body>
+    case [$=I1, *_]:
+        <body>
+    case {"a": int($=I2)}:
+        <body>
+    case Small():
+        <body>
+    case Box(number=$_n) if $_n:
+        <body>
+    case Point(n=$_n):
+        <body>
+    case _:
+        <body>
+
+1: def $_g($=I1):
+    for $=I2 in range($=I1):
+        <body>
+        yield $T * $=I2
+$=M1 = list($_g(${1|2|3}))
+
+1: def $_g($=T1):
+    try:
+        yield $=T1
+        <body>
+        yield $=T1 * 2
+    finally:
+        LOG.append('generator')
+for $=T2 in $_g($T0):
+    <body>
+    ?break
+
+1: def $_g():
+    $_r = yield from tensors($T0, 2)
+    LOG.append($_r)
+    yield $T
+$=M1 = [*$_g()]
+
+1: def $_g():
+    $_r = 0
+    while $_r is not None:
+        $_r = yield $T * $_r
+        bump()
+$_h = $_g()
+next($_h)
+$=T1 = $_h.send($I0)
+"""
+
+# Statements that may raise, and those that end an exception handler.
+RAISES = """
+bump(risky($I0))
+bump($D[$K])
+bump($L[$I0])
+raise KeyError($I0)
+raise ValueError($S0, $I0)
+bump($I0 // $I0)
+$O.missing
+if $C: raise ValueError('tensor')
+$=T1 = fails_late($T, LOG)
+$=T1 = $T + paddle.ones([7, 7])
+print($T); raise IndexError($S0)
+next(iter([]))
+assert $B, $S
+Holder(10 + $I0)
+int($S0)
+""".strip().splitlines()
+
+AGAIN = """
+raise
+raise RuntimeError('again') from $_e
+raise TypeError('other')
+LOG.append(repr($_e.args))
+""".strip().splitlines()
+
+STATEMENTS = {"X": RAISES, "Y": AGAIN}
 
 
-@compound(4)
-def closure(g: Generator) -> None:
-    name = g.name("I") + "_f"
-    count = g.name("I")
-    g.line(f"{count} = {g.i(0)}")
-    g.scope[count] = "I"
-    kind = g.random.randint(0, 2)
-    outer, loops, helper = dict(g.scope), g.loops, g.in_helper
-    g.loops = 0
-    free = [key for key in g.scope]
-    g.locked.update(free)
-    with g.block(f"def {name}(v, k=1):"):
-        g.scope.update({"v": "T", "k": "I"})
-        g.locked.discard("v")
-        g.in_helper = True
-        if kind:
-            g.line(f"nonlocal {count}")
-            g.line(f"{count} += k")
-        if g.random.random() < 0.5:
-            g.assign("T", g.t(1))
-        else:
-            g.body(2)
-        g.line(f"return {g.pick(['v', g.t(1)])} * {count}")
-    g.locked.difference_update(free)
-    g.scope, g.loops, g.in_helper = outer, loops, helper
-    if g.random.random() < 0.25:
-        g.line(f"LOG.append({name}({g.t(0)}, k={g.i(0)}))")
-    for _ in range(g.random.randint(1, 2)):
-        g.assign("T", f"{name}({g.t(0)}{g.pick(['', ', ' + g.i(0)])})")
+def _rows(text: str, separator: str) -> tuple[list[str], list[int]]:
+    parts = [part.partition(": ") for part in text.strip().split(separator) if part.strip()]
+    rows = ["!" * weight.endswith("!") + text for weight, _, text in parts]
+    return rows, [int(weight.rstrip("!")) for weight, _, _ in parts]
 
 
-@compound(2)
-def match(g: Generator) -> None:
-    subject = g.pick([g.i(1), g.l(), g.d(), g.p(), g.o()])
-    with g.block(f"match {subject}:"):
-        cases = ["1 | 2", "[a2, *_]", '{"a": int(a2)}', "(0, _)", "Small()", "Box(number=a2)", "int() as a2 if a2 > 2"]
-        for case in g.random.sample(cases, 2):
-            with g.block(f"case {case}:"):
-                g.body(2)
-        with g.block("case _:"):
-            g.body(2)
-
-
-@compound(2)
-def generator(g: Generator) -> None:
-    name = g.name("I") + "_g"
-    outer, loops, helper = dict(g.scope), g.loops, g.in_helper
-    free = [key for key in g.scope]
-    g.locked.update(free)
-    with g.block(f"def {name}(limit):"):
-        g.in_helper = True
-        with g.block("for at in range(limit):"):
-            g.scope["at"] = "I"
-            g.locked.add("at")
-            g.body(1)
-            g.line(f"yield {g.t(1)} * at")
-    g.locked.difference_update(free)
-    g.scope, g.loops, g.in_helper = outer, loops, helper
-    g.assign("M", f"list({name}({g.pick('123')}))")
+SIMPLE_ROWS = _rows(SIMPLE, "\n")
+COMPOUND_ROWS = _rows(COMPOUND, "\n\n")

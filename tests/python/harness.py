@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import copy
 import io
@@ -64,7 +65,7 @@ class _Picture:
             return (type(value), items, self.state(value))
         if isinstance(value, set | frozenset):
             return (type(value), [self.of(item) for item in sorted(value, key=repr)])
-        if isinstance(value, list | tuple):
+        if isinstance(value, list | tuple | collections.deque):
             return (type(value), [self.of(item) for item in value], self.state(value))
         return (type(value).__qualname__, self.state(value))
 
@@ -74,6 +75,9 @@ class _Picture:
             state.pop("forward", None)
             return [(key, self.of(item)) for key, item in state.items()]
         state = getattr(value, "__dict__", {})
+        slots = getattr(type(value), "__slots__", ())
+        if not isinstance(value, tuple) and isinstance(slots, tuple):
+            state = {**state, **{name: getattr(value, name) for name in slots if hasattr(value, name)}}
         return [(key, self.of(item)) for key, item in state.items()]
 
 

@@ -8,6 +8,7 @@ import math
 import sys
 import threading
 
+import numpy
 import paddle
 from paddle import _C_ops
 from paddle.base import core, framework
@@ -172,7 +173,14 @@ def _constant(data, dtype=None):
     array = paddle.to_tensor(data, dtype).numpy()
     if array.dtype not in _CONSTANT_DTYPES:
         raise TypeError(f"a constant of dtype {array.dtype}")
+    # Attributes of operations forget the sign of a zero.
+    if array.dtype.kind in "fc" and _signed_zero(array):
+        raise TypeError("a constant with a negative zero")
     return array
+
+
+def _signed_zero(array):
+    return any((numpy.signbit(part) & (part == 0)).any() for part in (array.real, array.imag))
 
 
 class BlackListed(Exception):
@@ -281,10 +289,13 @@ class Trace:
                 result = call_method(args[0], function, args[1:], kwargs)
             else:
                 result = function(*args, **kwargs)
+            operations = self.block.ops[start:]
             if not grad:
                 _stop_gradients(result)
+            else:
+                _stop_where_eager_stops(operations)
             if self.inspect is not None:
-                self.inspect(function, self.block.ops[start:], result)
+                self.inspect(function, operations, result)
         except BaseException:
             self.rollback(start)
             for tensor in self.fresh:
@@ -332,6 +343,31 @@ def _stop_gradients(result):
     elif isinstance(result, dict):
         for item in result.values():
             _stop_gradients(item)
+
+
+# No operations of their own in eager mode.
+_TRANSPARENT = ("builtin.combine", "builtin.split", "builtin.slice")
+_differentiable = {}
+
+
+def _stop_where_eager_stops(operations):
+    """No gradient flows through an operation without a rule for it; static mode only looks at the inputs."""
+    for op in operations:
+        results = [value for value in op.results() if value.initialized() and not value.stop_gradient]
+        if not results:
+            continue
+        operands = [value for value in op.operands_source() if value.initialized()]
+        if not operands:
+            # Data and parameters say themselves what they are.
+            continue
+        name = op.name()
+        known = _differentiable.get(name)
+        if known is None:
+            known = name in _TRANSPARENT or any(True for _ in op.blocks()) or core.has_vjp(op)
+            _differentiable[name] = known
+        if not known or all(value.stop_gradient for value in operands):
+            for value in results:
+                value.stop_gradient = True
 
 
 def _all_values(program):
