@@ -141,7 +141,9 @@ def compare(source: str, seed: int, file: str | None = None) -> str | None:
     """The first difference, or None."""
     file = file or f"<program {seed}>"
     plain, other = load(source, file), load(source, file)
-    translated = other.main if IDENTITY else sot.to_static(other.main, **({} if seed % 3 == 0 else {"min_graph_size": 0}))
+    translated = (
+        other.main if IDENTITY else sot.to_static(other.main, **({} if seed % 3 == 0 else {"min_graph_size": 0}))
+    )
     try:
         for number, call in enumerate(calls(seed)):
             expected, failed = outcome(plain.main, plain, file, call)

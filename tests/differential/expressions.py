@@ -538,7 +538,11 @@ class Unfit(Exception):
 def options(text: str) -> list[str]:
     """`a|b` as a list; `||` is the operator."""
     parts = text.replace("||", "|\0|").split("|")
-    return list(dict.fromkeys("|" if part == "\0" else part for part in parts)) if "\0" in text.replace("||", "\0") else parts
+    return (
+        list(dict.fromkeys("|" if part == "\0" else part for part in parts))
+        if "\0" in text.replace("||", "\0")
+        else parts
+    )
 
 
 ROWS = {kind: [line.strip() for line in text.strip().splitlines()] for kind, text in TABLES.items()}

@@ -67,7 +67,9 @@ def reduce(source: str, seed: int, outside: bool) -> str:
     return text + "# " + str(check(text))
 
 
-def _shrink(text: str, smaller: Callable[[ast.Module], Iterator[None]], same: Callable[[str], bool]) -> tuple[str, bool]:
+def _shrink(
+    text: str, smaller: Callable[[ast.Module], Iterator[None]], same: Callable[[str], bool]
+) -> tuple[str, bool]:
     """Tries every change that `smaller` makes; it undoes a change when it is asked for the next."""
     changed, at = False, 0
     while True:

@@ -1,4 +1,4 @@
-"""Programs written by the generator of `tests/differential`, compared with plain Python; `make differential` runs many."""
+"""Programs of the generator in `tests/differential`, compared with plain Python; `make differential` runs many."""
 
 import os
 import random
