@@ -331,6 +331,12 @@ class Forced:
     def stop(self) -> None:
         """Ends it; a second call does nothing."""
 
+    def frames(self) -> list[tuple[str, int]]:
+        """What became of the frames so far: `translated`, or the reason why they ran as they are, with numbers.
+
+        Parts of frames that follow a graph break are counted with `after a break: ` in front.
+        """
+
     def stats(self) -> StatsRecord:
         """Counters of what was translated."""
 

@@ -33,6 +33,15 @@ class force_translation:
         if self._forced is not None:
             self._forced.stop()
 
+    def frames(self) -> dict[str, int]:
+        """What became of the frames so far: `translated`, or the reason why they ran as they are.
+
+        Parts of frames that follow a graph break are counted with `after a break: ` in front.
+        """
+        if self._forced is None:
+            raise RuntimeError("force_translation: enter it first")
+        return dict(self._forced.frames())
+
     def stats(self):
         """Counters of what was translated."""
         if self._forced is None:

@@ -37,6 +37,7 @@ impl Forced {
             resumes: Mutex::default(),
             callees: Mutex::default(),
             seen: Mutex::default(),
+            frames: Mutex::default(),
             listened: AtomicUsize::new(0),
             found_graphs: AtomicBool::new(false),
         });
@@ -48,6 +49,11 @@ impl Forced {
     /// Ends it; a second call does nothing.
     fn stop(&self) {
         self.inner.stop();
+    }
+
+    /// What became of the frames: (what, how many).
+    fn frames(&self) -> Vec<(String, u64)> {
+        self.inner.frames()
     }
 
     /// Counters.

@@ -67,6 +67,7 @@ impl StaticFunction {
             resumes: Mutex::default(),
             callees: Mutex::default(),
             seen: Mutex::default(),
+            frames: Mutex::default(),
             listened: AtomicUsize::new(0),
             found_graphs: AtomicBool::new(false),
         });

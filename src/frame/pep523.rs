@@ -45,6 +45,7 @@ struct Local {
     handler: Cell<Option<FrameHandler>>,
     suspended: Cell<u32>,
     depth: Cell<u32>,
+    refused: Cell<u64>,
 }
 
 impl Local {
@@ -58,7 +59,7 @@ impl Local {
 
 thread_local! {
     static LOCAL: Local = const {
-        Local { handler: Cell::new(None), suspended: Cell::new(0), depth: Cell::new(0) }
+        Local { handler: Cell::new(None), suspended: Cell::new(0), depth: Cell::new(0), refused: Cell::new(0) }
     };
 }
 
@@ -490,6 +491,11 @@ pub(super) fn run_new_code(
     result
 }
 
+/// Frames of this thread that handlers never see: generators, coroutines, bodies of classes and modules.
+pub fn refused_frames() -> u64 {
+    LOCAL.with(|local| local.refused.get())
+}
+
 /// Evaluates a frame as it would have been without us.
 ///
 /// # Safety
@@ -546,6 +552,9 @@ unsafe extern "C" fn hook(
         return evaluate(state, frame, throwflag);
     }
     let Some(source) = Pep523Frame::new(frame) else {
+        if (*frame).is_fresh() {
+            LOCAL.with(|local| local.refused.set(local.refused.get() + 1));
+        }
         return evaluate(state, frame, throwflag);
     };
     let decided = catch_unwind(AssertUnwindSafe(|| {

@@ -67,7 +67,7 @@ pub trait GuardCompiler {
 pub(super) enum Load {
     Local(usize),
     FreeCell(usize),
-    Const(Obj),
+    Const(WeakOrStrong),
     CellContents(usize),
     TypeOf(usize),
     InstanceDict(usize),
@@ -84,7 +84,7 @@ pub(super) enum Load {
 pub(super) enum Check {
     Present,
     Absent,
-    TypeIs(Obj),
+    TypeIs(WeakOrStrong),
     Is(WeakOrStrong),
     ConstEq(Obj),
     Len(usize),
@@ -138,7 +138,7 @@ impl Builder {
         let load = match &**tracker {
             Tracker::Local { index, .. } => Load::Local(*index),
             Tracker::FreeCell { index, .. } => Load::FreeCell(*index),
-            Tracker::Const(object) => Load::Const(object.clone()),
+            Tracker::Const(object) => Load::Const(WeakOrStrong::root(py, object)),
             Tracker::CellContents(_) => Load::CellContents(base),
             Tracker::TypeOf(_) => Load::TypeOf(base),
             Tracker::InstanceDict(_) => Load::InstanceDict(base),
@@ -179,7 +179,7 @@ impl GuardCompiler for NativeGuardCompiler {
             let check = match &guard.kind {
                 GuardKind::Present => Check::Present,
                 GuardKind::Absent => Check::Absent,
-                GuardKind::TypeIs(class) => Check::TypeIs(class.clone()),
+                GuardKind::TypeIs(class) => Check::TypeIs(WeakOrStrong::root(py, class)),
                 GuardKind::Is(object) => Check::Is(WeakOrStrong::new(py, object)),
                 GuardKind::ConstEq(object) => Check::ConstEq(object.clone()),
                 GuardKind::Len(len) => Check::Len(*len),
@@ -249,7 +249,7 @@ fn load(py: Python<'_>, load: &Load, inputs: GuardInputs<'_>, slots: &[usize]) -
             std::ptr::null_mut()
         }
         Load::FreeCell(index) => native::tuple_item(inputs.closure, *index),
-        Load::Const(object) => object.as_ptr(),
+        Load::Const(object) => object.get(),
         Load::CellContents(slot) => from(slot, &native::cell_contents),
         Load::TypeOf(slot) => from(slot, &native::type_of),
         Load::InstanceDict(slot) => from(slot, &|object| native::instance_dict(py, object)),
@@ -275,7 +275,7 @@ fn holds(py: Python<'_>, check: &Check, object: Ptr, slots: &[usize]) -> bool {
     match check {
         Check::Present => true,
         Check::Absent | Check::Never => false,
-        Check::TypeIs(class) => native::type_of(object) == class.as_ptr(),
+        Check::TypeIs(class) => class.is(native::type_of(object)),
         Check::Is(known) => known.is(object),
         Check::ConstEq(constant) => native::const_equal(py, object, constant.as_ptr()),
         Check::Len(len) => native::length(object) == Some(*len),

@@ -458,6 +458,8 @@ fn is_subclass(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarI
     let ([value, class], []) = (args, kwargs) else {
         return wrong(t, "issubclass");
     };
+    // Its identity is what the answer depends on.
+    t.realize(*value);
     let Some(of) = t
         .value(*value)
         .and_then(|value| value.cast_into::<PyType>().ok())

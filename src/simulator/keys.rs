@@ -26,7 +26,11 @@ pub fn key_of(t: &mut Tracer<'_>, value: VarId) -> Step<Key> {
         {
             t.unsupported("a class with a metaclass as a key")
         }
-        Kind::Class | Kind::Module | Kind::Callable | Kind::Function(_) => identity(t, value),
+        Kind::Function(_) => {
+            t.guard_identity(value);
+            identity(t, value)
+        }
+        Kind::Class | Kind::Module | Kind::Callable => identity(t, value),
         Kind::Layer(_) | Kind::Object(_) => {
             let own = t.type_of(value).is_some_and(|class| {
                 let object = t.py.get_type::<PyAny>();

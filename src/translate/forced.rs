@@ -20,6 +20,7 @@ use super::function::{is_translating, lock, Shared, Translated};
 pub struct ForcedTranslation {
     listening: Listening,
     shared: Arc<Shared>,
+    refused: u64,
 }
 
 impl ForcedTranslation {
@@ -30,7 +31,11 @@ impl ForcedTranslation {
     pub fn start(py: Python<'_>, shared: Arc<Shared>) -> PyResult<Self> {
         let listening = frame::listen(py, callees::handle)?;
         callees::push_root(shared.clone());
-        Ok(Self { listening, shared })
+        Ok(Self {
+            listening,
+            shared,
+            refused: frame::refused_frames(),
+        })
     }
 
     /// Ends it, on the thread that started it.
@@ -38,6 +43,21 @@ impl ForcedTranslation {
         if self.listening.stop() {
             callees::remove_root(&self.shared);
         }
+    }
+
+    /// What became of the frames: translated ones, and the others by the reason.
+    pub fn frames(&self) -> Vec<(String, u64)> {
+        let frames = lock(&self.shared.frames);
+        let mut frames: Vec<_> = frames
+            .iter()
+            .map(|(what, count)| (what.clone(), *count))
+            .collect();
+        let refused = frame::refused_frames().saturating_sub(self.refused);
+        frames.push((
+            "a generator, coroutine, class body or module".to_owned(),
+            refused,
+        ));
+        frames
     }
 
     /// The counters.
@@ -59,12 +79,13 @@ pub(super) fn find(
     code: &Bound<'_, PyCode>,
     shared: &Arc<Shared>,
 ) -> PyResult<Option<Arc<Translated>>> {
-    let Some(function) = view.function(py) else {
-        return Ok(None);
-    };
     if is_translating() || is_excluded(py, code)? {
         return Ok(None);
     }
+    let Some(function) = view.function(py) else {
+        shared.count("no function object");
+        return Ok(None);
+    };
     // A function made by another one may be gone after this call: keeping it would keep alive what
     // its closure holds, which programs can see.
     let name: String = code.getattr("co_qualname")?.extract()?;
@@ -78,13 +99,19 @@ pub(super) fn find(
                 drop(seen);
                 translated().map(Some)
             }
-            false => Ok(None),
+            false => {
+                shared.count("a local function that was translated often");
+                Ok(None)
+            }
         };
     }
     let address = function.as_ptr() as usize;
     if let Some(known) = lock(&shared.callees).get(&address) {
         let found = known.bind(py).cast::<CalleeFunction>()?.get().inner();
         let same = found.function.bind(py).is(&function) && found.is_current(py)?;
+        if !same {
+            shared.count("a function whose code was replaced");
+        }
         return Ok(same.then(|| found.clone()));
     }
     let translated = translated()?;

@@ -79,6 +79,8 @@ pub struct Shared {
     pub callees: Mutex<FxHashMap<usize, Obj>>,
     /// Under forced translation: frames of code whose functions are made over and over, by the address of the code.
     pub seen: Mutex<FxHashMap<usize, usize>>,
+    /// Under forced translation: what became of the frames, by what it was.
+    pub frames: Mutex<FxHashMap<String, u64>>,
     /// Times that calls below native code were looked at, and whether one of them ever ran a graph.
     pub listened: AtomicUsize,
     /// See `listened`.
@@ -90,6 +92,17 @@ pub struct Shared {
 const MAX_VAIN_LOOKS: usize = 32;
 
 impl Shared {
+    /// Counts a frame, or a part of one, under forced translation.
+    pub(super) fn count(&self, what: &str) {
+        if self.forced {
+            let mut frames = lock(&self.frames);
+            match frames.get_mut(what) {
+                Some(count) => *count += 1,
+                None => drop(frames.insert(what.to_owned(), 1)),
+            }
+        }
+    }
+
     fn listen(self: &Arc<Self>, py: Python<'_>) -> Option<Listener> {
         let pays = self.forced
             || self.found_graphs.load(Ordering::Relaxed)
@@ -163,6 +176,8 @@ pub struct Translated {
     entries: Mutex<Arc<Vec<Arc<Entry>>>>,
     failures: AtomicUsize,
     gave_up: AtomicBool,
+    /// Why it last ran natively, for counting.
+    why: Mutex<Option<String>>,
     /// The generation of the backend that `failures` and `gave_up` are about: the next one is tried again.
     tried_under: AtomicU64,
 }
@@ -237,6 +252,7 @@ impl Translated {
             entries: Mutex::default(),
             failures: AtomicUsize::new(0),
             gave_up: AtomicBool::new(false),
+            why: Mutex::default(),
             tried_under: AtomicU64::new(0),
         })
     }
@@ -655,6 +671,17 @@ impl Translated {
     }
 
     fn fall_back(&self, reason: Break) {
+        if self.shared.forced {
+            let kind = format!("{:?}", reason.kind);
+            // Messages name what they met: the first words tell the rule.
+            let rule: String = reason
+                .message
+                .chars()
+                .take_while(|c| !"0123456789'\"(".contains(*c))
+                .take(50)
+                .collect();
+            *lock(&self.why) = Some(format!("{kind}: {}", rule.trim()));
+        }
         let reason = self.placed(reason);
         log::info!(target: "paddle_sot_rs.graph_breaks", "{} runs as it is: {reason}", self.location);
         lock(&self.shared.stats).fallbacks.push(Fallback {
@@ -700,6 +727,11 @@ impl Translated {
                 }
             }
         };
+        match how {
+            Run::Frame(_) => self.shared.count("translated"),
+            Run::Resumed => self.shared.count("after a break: translated"),
+            Run::Called(..) => {}
+        }
         let rest = &slots[entry.graph_inputs..];
         match &entry.plan {
             Plan::Direct(tree) => tree.build(py, &outputs, rest).map(Next::Return),
@@ -736,8 +768,16 @@ impl Translated {
         bound: Bound_<'py>,
         how: Run<'_, 'py>,
     ) -> PyResult<Next> {
-        if matches!(how, Run::Frame(_)) {
+        let why = self.shared.forced.then(|| lock(&self.why).clone());
+        let why =
+            why.map(|why| why.unwrap_or_else(|| "more translations than the limit".to_owned()));
+        if let Run::Frame(_) = how {
+            self.shared.count(&why.unwrap_or_default());
             return Ok(Next::AsItIs);
+        }
+        if let Run::Resumed = how {
+            let why = why.unwrap_or_default();
+            self.shared.count(&format!("after a break: {why}"));
         }
         // Its own frame runs as it is; those it calls are looked at.
         let listener = self.shared.listen(py);

@@ -209,6 +209,16 @@ pub(super) fn learn_dims(
     dynamic
 }
 
+/// Functions that see how many objects, references or bytes there are.
+const COUNTERS: &[&str] = &[
+    "get_objects",
+    "get_referrers",
+    "getallocatedblocks",
+    "getrefcount",
+    "getsizeof",
+    "gettotalrefcount",
+];
+
 /// A simulated frame.
 pub(super) struct Simulated<'py> {
     pub(super) tracer: Tracer<'py>,
@@ -240,6 +250,12 @@ pub(super) fn simulate<'py>(
         return Err(Break::new(
             BreakKind::Opcode,
             "a generator or coroutine function",
+        ));
+    }
+    if let Some(name) = code.names.iter().find(|name| COUNTERS.contains(&&***name)) {
+        return Err(Break::new(
+            BreakKind::Construct,
+            format!("{name}() would count objects of a translation"),
         ));
     }
     let code = Arc::new(code);

@@ -340,6 +340,13 @@ pub(crate) fn is_weakly_referenced(value: &Bound<'_, PyAny>) -> bool {
         .is_ok_and(|at| at != 0)
 }
 
+/// Whether this is a class or a function that was defined inside of a function.
+fn is_local(value: &Bound<'_, PyAny>) -> bool {
+    (value.is_instance_of::<pyo3::types::PyType>()
+        || value.is_exact_instance_of::<pyo3::types::PyFunction>())
+        && crate::obj::name_of(value).is_some_and(|name| name.contains("<locals>"))
+}
+
 /// An object to compare identities with: held weakly where its type allows.
 #[derive(Debug)]
 pub(crate) enum WeakOrStrong {
@@ -353,7 +360,7 @@ impl WeakOrStrong {
     /// Refers to `object`.
     pub(crate) fn new(py: Python<'_>, object: &Obj) -> Self {
         let value = object.bind(py);
-        let fixed = value.is_instance_of::<pyo3::types::PyType>()
+        let fixed = value.is_instance_of::<pyo3::types::PyType>() && !is_local(value)
             || value.is_instance_of::<pyo3::types::PyModule>();
         if !fixed && is_weakly_referenced(value) {
             if let Ok(weak) = py
@@ -367,14 +374,27 @@ impl WeakOrStrong {
         Self::Strong(object.clone())
     }
 
+    /// The start of a path: strongly, unless it is a class or function that a call made and that may go again.
+    pub(crate) fn root(py: Python<'_>, object: &Obj) -> Self {
+        match is_local(object.bind(py)) {
+            true => Self::new(py, object),
+            false => Self::Strong(object.clone()),
+        }
+    }
+
+    /// The object, borrowed; `None` once it is dead.
+    pub(crate) fn get(&self) -> Ptr {
+        match self {
+            Self::Strong(known) => known.as_ptr(),
+            // SAFETY: the weak reference is live; it answers with a borrowed reference.
+            #[allow(deprecated)]
+            Self::Weak(weak) => unsafe { ffi::PyWeakref_GetObject(weak.as_ptr()) },
+        }
+    }
+
     /// Whether `object` is the one referred to.
     pub(crate) fn is(&self, object: Ptr) -> bool {
-        match self {
-            Self::Strong(known) => known.as_ptr() == object,
-            // SAFETY: the weak reference is live; it answers with a borrowed reference (`None` once dead).
-            #[allow(deprecated)]
-            Self::Weak(weak) => unsafe { ffi::PyWeakref_GetObject(weak.as_ptr()) == object },
-        }
+        self.get() == object
     }
 }
 
