@@ -102,7 +102,10 @@ fn is_named(value: &Bound<'_, PyAny>, name: &str) -> bool {
 }
 
 /// `type.<name>` of a class. Not `getattr`: a metaclass may have its own ideas about attributes.
-fn of_type<'py>(class: &Bound<'py, PyType>, name: &str) -> Option<Bound<'py, PyAny>> {
+pub fn of_type<'py>(class: &Bound<'py, PyType>, name: &str) -> Option<Bound<'py, PyAny>> {
+    if class.get_type().is(class.py().get_type::<PyType>()) {
+        return class.getattr(name).ok();
+    }
     let slots = class.py().get_type::<PyType>().getattr("__dict__").ok()?;
     let slot = slots.get_item(name).ok()?;
     slot.call_method1("__get__", (class,)).ok()

@@ -151,9 +151,10 @@ fn lookup_after<'py>(
             skipping = !after.is_some_and(|after| base.is(after));
             continue;
         }
-        let dict = base.getattr("__dict__").ok()?;
+        let base = base.cast_into::<PyType>().ok()?;
+        let dict = crate::obj::of_type(&base, "__dict__")?;
         if let Ok(value) = dict.get_item(name) {
-            return Some((base.cast_into::<PyType>().ok()?, value));
+            return Some((base, value));
         }
     }
     None
@@ -177,10 +178,26 @@ pub fn guard_type_attr(
     let tracker = Arc::new(Tracker::TypeAttr(root, Arc::from(name)));
     match found {
         Some(found) if super::tracer::is_plain_constant(found) => {}
+        // What they hold is guarded where it is used: these themselves cannot be referenced weakly.
+        Some(found) if is_holder(found) => {
+            let class = Obj::from(found.get_type());
+            t.guards.add(&tracker, GuardKind::TypeIs(class));
+        }
         Some(found) => t.guards.add(&tracker, GuardKind::Is(Obj::from(found))),
         None => t.guards.add(&tracker, GuardKind::Absent),
     }
     tracker
+}
+
+/// What a `staticmethod` or `classmethod` holds.
+fn wrapped_function(
+    t: &mut Tracer<'_>,
+    found: &Bound<'_, PyAny>,
+    tracker: TrackerRef,
+) -> Step<VarId> {
+    let function = found.getattr("__func__")?;
+    let tracker = Arc::new(Tracker::Member(tracker, Arc::from("__func__")));
+    Ok(t.wrap(&function, tracker))
 }
 
 enum Descriptor {
@@ -199,6 +216,13 @@ fn descriptor(found: &Bound<'_, PyAny>) -> Descriptor {
     } else {
         Descriptor::Plain
     }
+}
+
+/// An exact `staticmethod` or `classmethod`.
+fn is_holder(found: &Bound<'_, PyAny>) -> bool {
+    let class = found.get_type();
+    class.module().is_ok_and(|module| module == "builtins")
+        && (is_named(found, "staticmethod") || is_named(found, "classmethod"))
 }
 
 fn is_named(value: &Bound<'_, PyAny>, name: &str) -> bool {
@@ -383,12 +407,10 @@ fn bind(
         }));
     }
     if is_named(found, "staticmethod") {
-        let function = found.getattr("__func__")?;
-        return Ok(t.constant(&function));
+        return wrapped_function(t, found, tracker);
     }
     if is_named(found, "classmethod") {
-        let function = found.getattr("__func__")?;
-        let function = t.constant(&function);
+        let function = wrapped_function(t, found, tracker)?;
         let receiver = t.constant(&class.bind(t.py).clone());
         return Ok(t.add(Kind::Method { receiver, function }));
     }
@@ -518,12 +540,10 @@ fn of_class(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Option<VarId>> {
         return Ok(Some(t.wrap(&found, tracker)));
     }
     if is_named(&found, "staticmethod") {
-        let function = found.getattr("__func__")?;
-        return Ok(Some(t.constant(&function)));
+        return wrapped_function(t, &found, tracker).map(Some);
     }
     if is_named(&found, "classmethod") {
-        let function = found.getattr("__func__")?;
-        let function = t.constant(&function);
+        let function = wrapped_function(t, &found, tracker)?;
         return Ok(Some(t.add(Kind::Method {
             receiver: obj,
             function,
