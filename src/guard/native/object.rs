@@ -2,6 +2,7 @@
 //! with a borrowed reference, or null when there is nothing to read.
 
 use std::ffi::CStr;
+use std::sync::OnceLock;
 
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -156,13 +157,20 @@ pub(crate) fn is_called_as_usual(function: &Bound<'_, PyAny>) -> bool {
 
 /// The same for what is known to be a function.
 fn called_as_usual(function: Ptr) -> bool {
-    extern "C" {
-        fn _PyFunction_Vectorcall(function: Ptr, args: *const Ptr, count: usize, names: Ptr)
-            -> Ptr;
-    }
     // SAFETY: the caller checked that it is a function.
-    let way = unsafe { (*function.cast::<ffi::PyFunctionObject>()).vectorcall };
-    way.is_some_and(|way| way as usize == _PyFunction_Vectorcall as *const () as usize)
+    let way = |function: Ptr| unsafe {
+        let way = (*function.cast::<ffi::PyFunctionObject>()).vectorcall;
+        way.map_or(0, |way| way as usize)
+    };
+    // Not every version exports the function that a new function object starts with.
+    static USUAL: OnceLock<usize> = OnceLock::new();
+    let usual = USUAL.get_or_init(|| {
+        Python::attach(|py| {
+            let fresh = py.eval(c"lambda: None", None, None);
+            fresh.map_or(0, |fresh| way(fresh.as_ptr()))
+        })
+    });
+    *usual == 0 || way(function) == *usual
 }
 
 /// A field of a function object.
