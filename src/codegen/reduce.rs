@@ -212,6 +212,11 @@ fn break_here(
     let kept = kept.copied().collect();
     e.drop_all_but(&kept)?;
     let start = e.code.here();
+    if handler.is_some() && version == Version::V313 {
+        // Where a call that the interpreter inlines raises, 3.13 looks for the handler of the code unit
+        // in front of it (`exception_unwind` after `exit_unwind` in `Python/ceval.c`).
+        e.code.op("NOP", 0)?;
+    }
     if method_load {
         let Instr::LoadAttr { name, .. } = last.instr else {
             return Err(Break::internal("not an attribute"));
