@@ -92,6 +92,12 @@ def set_attribute(target, name, value):
     _set(target, name, value)
 
 
+def register_attribute(layer, name, tensor):
+    from paddle.nn import Layer
+
+    Layer.__setattr__(layer, name, tensor)
+
+
 def delete_attribute(target, name):
     _delete(target, name)
 

@@ -352,11 +352,11 @@ impl<'a, 'py> Emitter<'a, 'py> {
                 self.code.call(items.len())?;
             }
             Kind::Dict(dict) => {
-                if dict.default_factory.is_some() {
-                    return Err(Break::new(BreakKind::Construct, "a new defaultdict"));
-                }
                 if let Some(class) = &dict.class {
                     self.code.begin_call(class)?;
+                }
+                if let Some(factory) = dict.default_factory {
+                    self.values(&[factory])?;
                 }
                 let items: Vec<VarId> = dict
                     .items
@@ -366,7 +366,8 @@ impl<'a, 'py> Emitter<'a, 'py> {
                 self.values(&items)?;
                 self.code.op("BUILD_MAP", dict.items.len() as u32)?;
                 if dict.class.is_some() {
-                    self.code.call(1)?;
+                    self.code
+                        .call(1 + usize::from(dict.default_factory.is_some()))?;
                 }
             }
             Kind::Set(set) => {
@@ -626,7 +627,7 @@ impl<'a, 'py> Emitter<'a, 'py> {
         for write in &object.writes {
             let name = pyo3::types::PyString::intern(self.t.py, &write.name).into_any();
             match write.value {
-                Some(value) => self.call_helper("set_attribute", 3, |this| {
+                Some(value) => self.call_helper(write.helper(), 3, |this| {
                     this.value(id)?;
                     this.constant(&name)?;
                     this.value(value)

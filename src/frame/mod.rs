@@ -34,8 +34,8 @@ pub use arguments::{ArgBinder, BoundLocals};
 pub use call_site::CallSite;
 pub use code_state::{CodeState, Policy};
 pub use pep523::{
-    call_giving, is_installed, listen, refused_frames, set_handler, Listening, PassFrame,
-    Pep523Frame, Pep523Scope,
+    call_giving, is_hooked_by_others, is_installed, listen, refused_frames, set_handler, Listening,
+    PassFrame, Pep523Frame, Pep523Scope,
 };
 pub use tracing::user_is_tracing;
 pub use view::FrameView;

@@ -90,6 +90,12 @@ pub fn is_installed(_py: Python<'_>) -> bool {
     same(current_hook(), hook)
 }
 
+/// Whether the interpreter's hook is somebody else's at the moment.
+pub fn is_hooked_by_others(_py: Python<'_>) -> bool {
+    let current = current_hook();
+    !same(current, _PyEval_EvalFrameDefault) && !same(current, hook)
+}
+
 fn install() {
     let current = current_hook();
     if same(current, hook) {

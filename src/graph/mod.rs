@@ -1,5 +1,6 @@
 //! Graphs as plain data: symbols, metadata, [`StatementIr`] and its printer.
 
+mod autograd;
 mod function_graph;
 mod meta;
 mod print;

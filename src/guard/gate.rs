@@ -75,7 +75,7 @@ impl GatePlan {
             // An argument is not kept alive by anything: another object may lie at its address. Only its
             // dictionary tells, by a version that no other dictionary ever has.
             Load::Local(index) => self.roots.push((*index, slot)),
-            Load::Const(_) => fixed[slot] = true,
+            Load::Const(native::WeakOrStrong::Strong(_)) => fixed[slot] = true,
             Load::InstanceDict(owner)
                 if covered[*owner] || self.roots.iter().any(|(_, root)| root == owner) =>
             {

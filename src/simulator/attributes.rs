@@ -288,19 +288,27 @@ pub fn own_class(t: &Tracer<'_>, class: &Bound<'_, PyType>) -> Step<()> {
     }
 }
 
-/// Whether `found` is the C implementation of the dunder `name`, wrapped.
-pub fn is_slot_wrapper(found: &Bound<'_, PyAny>, name: &str) -> bool {
+/// Whether this is the C implementation of the dunder `name` in a built-in class that acts as that of `object`
+/// does. Others keep attributes elsewhere: `threading.local`, for one.
+fn is_generic(found: &Bound<'_, PyAny>, name: &str) -> bool {
+    let named = |own: Bound<'_, PyAny>| own.eq(name).unwrap_or(false);
+    let owner = || -> PyResult<bool> {
+        let owner = found.getattr("__objclass__")?;
+        let module: String = owner.getattr("__module__")?.extract()?;
+        let name: String = owner.getattr("__name__")?.extract()?;
+        let usual = matches!(module.as_str(), "builtins" | "collections");
+        Ok(usual && !matches!(name.as_str(), "type" | "super" | "module"))
+    };
     is_named(found, "wrapper_descriptor")
-        && found
-            .getattr("__name__")
-            .is_ok_and(|own| own.eq(name).unwrap_or(false))
+        && found.getattr("__name__").is_ok_and(named)
+        && owner().unwrap_or(false)
 }
 
 fn custom_getattribute(t: &mut Tracer<'_>, class: &Bound<'_, PyType>) -> Step<()> {
     let own = lookup(class, "__getattribute__");
     let default = t.py.get_type::<PyAny>().getattr("__getattribute__")?;
     match own {
-        Some(own) if !own.is(&default) && !is_slot_wrapper(&own, "__getattribute__") => t.stop(
+        Some(own) if !own.is(&default) && !is_generic(&own, "__getattribute__") => t.stop(
             BreakKind::UnsupportedAttribute,
             "a class with its own __getattribute__",
         ),
@@ -317,6 +325,14 @@ pub fn instance_value(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Option
         return Ok(None);
     };
     t.note_namespace(&dict)?;
+    if matches!(name, "_parameters" | "_sub_layers" | "_buffers") {
+        if let Kind::Layer(object) = t.kind(obj).clone() {
+            let mut written = object.writes.iter().filter_map(|op| op.value);
+            if written.any(|value| matches!(t.kind(value), Kind::Tensor(_))) {
+                return t.unsupported("the buffers of a layer that one was assigned to");
+            }
+        }
+    }
     let tracker = Arc::new(Tracker::InstanceDict(source));
     let tracker = Arc::new(Tracker::DictItem(tracker, DictKey::Str(Arc::from(name))));
     match dict.get_item(name)? {
@@ -694,6 +710,26 @@ fn of_named_tuple(
             name: Arc::from(name),
         })));
     }
+    let found = class
+        .cast::<PyType>()
+        .ok()
+        .and_then(|class| lookup(class, name));
+    if let Some(found) = found {
+        if found.is_exact_instance_of::<PyFunction>() {
+            guard_type_attr(t, &Obj::from(&class), name, Some(&found));
+            let function = t.constant(&found);
+            return Ok(Some(t.add(Kind::Method {
+                receiver: obj,
+                function,
+            })));
+        }
+        if is_named(&found, "property") && !found.getattr("fget")?.is_none() {
+            guard_type_attr(t, &Obj::from(&class), name, Some(&found));
+            let getter = found.getattr("fget")?;
+            let getter = t.constant(&getter);
+            return call(t, getter, &[obj], &[]).map(Some);
+        }
+    }
     t.stop(
         BreakKind::UnsupportedAttribute,
         format!("attribute {name} of a named tuple"),
@@ -738,8 +774,9 @@ pub fn set(t: &mut Tracer<'_>, obj: VarId, name: &str, value: VarId) -> Step<()>
     let setter = lookup(&class, "__setattr__");
     guard_type_attr(t, &object.class, "__setattr__", setter.as_ref());
     let default = t.py.get_type::<PyAny>().getattr("__setattr__")?;
+    let mut registers = false;
     match setter {
-        Some(setter) if setter.is(&default) || is_slot_wrapper(&setter, "__setattr__") => {
+        Some(setter) if setter.is(&default) || is_generic(&setter, "__setattr__") => {
             let slot = found
                 .as_ref()
                 .is_some_and(|found| is_named(found, "member_descriptor"));
@@ -753,6 +790,7 @@ pub fn set(t: &mut Tracer<'_>, obj: VarId, name: &str, value: VarId) -> Step<()>
         }
         Some(setter) if setter.is(&t.paddle.layer.bind(t.py).getattr("__setattr__")?) => {
             layers::check_plain_write(t, obj, name, value)?;
+            registers = matches!(t.kind(value), Kind::Tensor(_));
         }
         Some(setter) => {
             let setter = t.constant(&setter);
@@ -767,17 +805,32 @@ pub fn set(t: &mut Tracer<'_>, obj: VarId, name: &str, value: VarId) -> Step<()>
             "assignment to {name}, which the object has no place for"
         ));
     }
-    write(t, obj, name, Some(value));
+    write_through(t, obj, name, Some(value), registers);
     Ok(())
 }
 
 /// Records a write or delete of an instance attribute.
 pub fn write(t: &mut Tracer<'_>, obj: VarId, name: &str, value: Option<VarId>) {
+    write_through(t, obj, name, value, false);
+}
+
+fn write_through(
+    t: &mut Tracer<'_>,
+    obj: VarId,
+    name: &str,
+    value: Option<VarId>,
+    registers: bool,
+) {
+    if matches!(t.kind(obj), Kind::Layer(_)) {
+        let layer = t.value(obj).map(Obj::from);
+        t.written_layers.extend(layer);
+    }
     t.vars.mutate(obj, |var| {
         if let Kind::Object(object) | Kind::Layer(object) = &mut var.kind {
             object.writes.push(AttrOp {
                 name: Arc::from(name),
                 value,
+                registers,
             });
         }
     });
@@ -790,8 +843,7 @@ pub fn delete(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<()> {
     };
     let class = class_of(t, &object.class)?;
     if lookup(&class, name).is_some()
-        || lookup(&class, "__delattr__")
-            .is_some_and(|found| !is_slot_wrapper(&found, "__delattr__"))
+        || lookup(&class, "__delattr__").is_some_and(|found| !is_generic(&found, "__delattr__"))
     {
         return t.unsupported(format!("deletion of attribute {name}"));
     }

@@ -103,6 +103,7 @@ const TABLE: &[(&str, &str, Handler)] = &[
     }),
     ("functools", "partial", partial),
     ("functools", "reduce", reduce),
+    ("collections", "defaultdict", default_dict),
     ("collections", "OrderedDict", |t, a, k| {
         let made = dict(t, a, k)?;
         ordered(t, made)
@@ -260,6 +261,16 @@ pub fn try_call(
     if let Some((_, handler)) = handlers(t.py)?.get(&(object.as_ptr() as usize)) {
         t.guard_identity(callable);
         return handler(t, args, kwargs).map(Some);
+    }
+    // A method of a class is a new object every time it is read.
+    let dict_type = t.py.get_type::<pyo3::types::PyDict>();
+    if kwargs.is_empty() && object.is_instance_of::<pyo3::types::PyCFunction>() {
+        let of_dict = object
+            .getattr("__self__")
+            .is_ok_and(|owner| owner.is(&dict_type));
+        if of_dict && object.getattr("__name__")?.eq("fromkeys")? {
+            return from_keys(t, args).map(Some);
+        }
     }
     if let Some(result) = unbound_method(t, &object, args, kwargs)? {
         return Ok(Some(result));
@@ -447,7 +458,7 @@ fn is_instance(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarI
     let Some(of) = t.type_of(*value) else {
         return t.unsupported("isinstance() of this value");
     };
-    let answer = subclass(t, &of, *class)?;
+    let answer = subclass(t, &of, *class, true)?;
     if !answer && matches!(t.kind(*value), Kind::Object(_)) {
         attributes::own_class(t, &of)?;
     }
@@ -466,15 +477,20 @@ fn is_subclass(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarI
     else {
         return wrong(t, "issubclass");
     };
-    let answer = subclass(t, &of, *class)?;
+    let answer = subclass(t, &of, *class, false)?;
     Ok(t.bool(answer))
 }
 
-/// `issubclass` for classes whose metaclass does not decide itself.
-fn subclass(t: &mut Tracer<'_>, of: &Bound<'_, PyType>, class: VarId) -> Step<bool> {
+/// `issubclass`, or `isinstance` of a value of class `of`, for classes whose metaclass does not decide itself.
+fn subclass(
+    t: &mut Tracer<'_>,
+    of: &Bound<'_, PyType>,
+    class: VarId,
+    instance: bool,
+) -> Step<bool> {
     if let Kind::Tuple(classes, None) = t.kind(class).clone() {
         for class in classes {
-            if subclass(t, of, class)? {
+            if subclass(t, of, class, instance)? {
                 return Ok(true);
             }
         }
@@ -502,12 +518,29 @@ fn subclass(t: &mut Tracer<'_>, of: &Bound<'_, PyType>, class: VarId) -> Step<bo
         {
             return Ok(of.is_subclass(class)?);
         }
-        if meta
-            .getattr("__instancecheck__")?
-            .is(&t.py.get_type::<PyType>().getattr("__instancecheck__")?)
-            || std.starts_with("paddle")
-        {
+        let own = |name: &str| -> PyResult<bool> {
+            let default = t.py.get_type::<PyType>().getattr(name)?;
+            Ok(!super::attributes::lookup(&meta, name).is_some_and(|found| found.is(&default)))
+        };
+        if !own("__instancecheck__")? && !own("__subclasscheck__")? {
             return Ok(of.is_subclass(class)?);
+        }
+        if !own("__subclasscheck__")? && meta.getattr("__module__")?.eq("paddle.base.framework")? {
+            // In dynamic mode tensors are instances of static mode's classes, but no subclasses.
+            if !instance {
+                return Ok(of.is_subclass(class)?);
+            }
+            let base = match abstract_.as_str() {
+                "VariableMetaClass" => Some(t.paddle.tensor.bind(t.py).clone()),
+                "ParameterMetaClass" => {
+                    let framework = t.py.import("paddle.base.framework")?;
+                    Some(framework.getattr("EagerParamBase")?)
+                }
+                _ => None,
+            };
+            if let Some(base) = base {
+                return Ok(of.is_subclass(&base)?);
+            }
         }
         return t.unsupported("isinstance() with a class that decides itself");
     }
@@ -515,7 +548,7 @@ fn subclass(t: &mut Tracer<'_>, of: &Bound<'_, PyType>, class: VarId) -> Step<bo
         let args = class.getattr("__args__")?;
         for class in args.try_iter()? {
             let class = t.constant(&class?);
-            if subclass(t, of, class)? {
+            if subclass(t, of, class, instance)? {
                 return Ok(true);
             }
         }
@@ -757,6 +790,42 @@ fn sequence(
 fn dict(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
     let made = t.add(Kind::Dict(DictVar::default()));
     methods::call(t, made, "update", args, kwargs)?;
+    Ok(made)
+}
+
+/// `dict.fromkeys(keys, value)`
+fn from_keys(t: &mut Tracer<'_>, args: &[VarId]) -> Step<VarId> {
+    let (over, value) = match args {
+        [over] => (*over, t.none()),
+        [over, value] => (*over, *value),
+        _ => return wrong(t, "dict.fromkeys"),
+    };
+    let made = t.add(Kind::Dict(DictVar::default()));
+    for key in iterate::collect(t, over)? {
+        super::subscript::set(t, made, key, value)?;
+    }
+    Ok(made)
+}
+
+fn default_dict(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
+    let [factory, rest @ ..] = args else {
+        return wrong(t, "defaultdict");
+    };
+    // Checked by the constructor: what has no `__call__` raises there.
+    let callable = is_callable(t, *factory)?;
+    if t.const_value(callable)
+        .is_none_or(|answer| !answer.is_truthy().unwrap_or(false))
+    {
+        return wrong(t, "defaultdict");
+    }
+    let class = Obj::from(t.py.import("collections")?.getattr("defaultdict")?);
+    let made = dict(t, rest, kwargs)?;
+    t.vars.update(made, |var| {
+        if let Kind::Dict(dict) = &mut var.kind {
+            dict.class = Some(class);
+            dict.default_factory = Some(*factory);
+        }
+    });
     Ok(made)
 }
 

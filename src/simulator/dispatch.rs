@@ -170,14 +170,21 @@ pub fn step(t: &mut Tracer<'_>, f: &mut FrameState, at: usize) -> Step<Flow> {
                 AttrOp {
                     name: f.name(*name),
                     value: Some(value),
+                    registers: false,
                 },
             ));
         }
         Instr::DeleteGlobal { name } => {
             let name = f.name(*name);
             load_global(t, f, &name)?;
-            t.global_writes
-                .push((f.globals.clone(), AttrOp { name, value: None }));
+            t.global_writes.push((
+                f.globals.clone(),
+                AttrOp {
+                    name,
+                    value: None,
+                    registers: false,
+                },
+            ));
         }
         Instr::LoadAssertionError => {
             let error = t.py.import("builtins")?.getattr("AssertionError")?;
@@ -553,7 +560,13 @@ pub fn step(t: &mut Tracer<'_>, f: &mut FrameState, at: usize) -> Step<Flow> {
         // --- with and try ---
         Instr::BeforeWith => before_with(t, f)?,
         Instr::WithExceptStart => {
-            return t.stop(BreakKind::Construct, "an exception passes a with block");
+            // In a function that is inlined, its call runs natively.
+            let kind = if t.locations.len() > 1 {
+                BreakKind::UnsupportedCall
+            } else {
+                BreakKind::Construct
+            };
+            return t.stop(kind, "an exception passes a with block");
         }
         Instr::PushExcInfo => {
             let exception = f.pop(t)?;
@@ -596,12 +609,23 @@ pub fn step(t: &mut Tracer<'_>, f: &mut FrameState, at: usize) -> Step<Flow> {
             let name = f.name(*name);
             let fromlist = f.pop(t)?;
             let level = f.pop(t)?;
-            let module = import_name(t, &name, fromlist, level)?;
+            let name = match t.const_int(level) {
+                Some(0) => name,
+                Some(up) => absolute(t, f, &name, up)?,
+                None => return t.unsupported("an import of an unknown level"),
+            };
+            let module = import_name(t, &name, fromlist)?;
             f.push(module);
         }
         Instr::ImportFrom { name } => {
             let name = f.name(*name);
             let module = f.peek(t, 1)?;
+            let there = t
+                .value(module)
+                .is_some_and(|module| module.hasattr(&*name).unwrap_or(false));
+            if !there {
+                return t.unsupported(format!("first import of {name}"));
+            }
             let value = attributes::get(t, module, &name)?;
             f.push(value);
         }
@@ -1138,13 +1162,29 @@ fn refuse_submodules(t: &mut Tracer<'_>, module: VarId, fromlist: VarId) -> Step
     Ok(())
 }
 
-fn import_name(t: &mut Tracer<'_>, name: &Arc<str>, fromlist: VarId, level: VarId) -> Step<VarId> {
-    if t.const_int(level) != Some(0) {
-        return t.stop(
-            BreakKind::UnsupportedCall,
-            format!("relative import of {name}"),
-        );
+/// The whole name of what `from ..name import x` imports from.
+fn absolute(t: &mut Tracer<'_>, f: &FrameState, name: &Arc<str>, up: i64) -> Step<Arc<str>> {
+    let package = match load_from_dict(t, &f.globals, &Arc::from("__package__"))? {
+        Some(package) => t.const_str(package),
+        None => None,
+    };
+    let Some(mut package) = package.as_deref().filter(|package| !package.is_empty()) else {
+        return t.unsupported(format!("relative import of {name}"));
+    };
+    for _ in 1..up {
+        match package.rsplit_once('.') {
+            Some((parent, _)) => package = parent,
+            None => return t.unsupported(format!("relative import of {name}")),
+        }
     }
+    Ok(if name.is_empty() {
+        Arc::from(package)
+    } else {
+        Arc::from(format!("{package}.{name}"))
+    })
+}
+
+fn import_name(t: &mut Tracer<'_>, name: &Arc<str>, fromlist: VarId) -> Step<VarId> {
     let modules = Obj::from(t.py.import("sys")?.getattr("modules")?);
     let whole = t.is_none(fromlist);
     let wanted: Arc<str> = if whole {

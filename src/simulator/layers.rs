@@ -10,11 +10,11 @@ use crate::guard::GuardKind;
 use crate::obj::Obj;
 use crate::reason::BreakKind;
 use crate::tracker::{DictKey, Tracker, TrackerRef};
-use crate::variables::{Kind, VarId};
+use crate::variables::{DictVar, Kind, VarId};
 
 use super::attributes::{self, lookup};
 use super::call::call as call_any;
-use super::tensors;
+use super::{subscript, tensors};
 use super::{Kwargs, Step, Tracer};
 
 fn dict_item(base: TrackerRef, name: &str) -> TrackerRef {
@@ -130,8 +130,35 @@ fn is_opaque(layer: &Bound<'_, PyAny>) -> PyResult<bool> {
     tree_is_plain(layer)
 }
 
+/// Whether the `forward` of a class of Paddle's is Paddle's.
+fn has_its_own_forward(class: &Bound<'_, PyType>) -> bool {
+    let forward = lookup(class, "forward");
+    let module =
+        forward.and_then(|found| found.getattr("__module__").ok()?.extract::<String>().ok());
+    module.is_some_and(|module| module.starts_with("paddle."))
+}
+
+/// Guards that the classes below a layer keep their `forward`.
+fn guard_forwards(t: &mut Tracer<'_>, layer: &Bound<'_, PyAny>, seen: &mut Vec<Obj>) {
+    let class = layer.get_type();
+    if !seen.iter().any(|known| known.bind(t.py).is(&class)) {
+        let forward = lookup(&class, "forward");
+        attributes::guard_type_attr(t, &Obj::from(&class), "forward", forward.as_ref());
+        seen.push(Obj::from(&class));
+    }
+    let children: Vec<_> = registry(layer, "_sub_layers")
+        .into_iter()
+        .flat_map(|children| children.values().iter().collect::<Vec<_>>())
+        .filter(|child| !child.is_none())
+        .collect();
+    for child in children {
+        guard_forwards(t, &child, seen);
+    }
+}
+
 fn tree_is_plain(layer: &Bound<'_, PyAny>) -> PyResult<bool> {
-    if !is_paddle(&layer.get_type()) {
+    let class = layer.get_type();
+    if !is_paddle(&class) || !has_its_own_forward(&class) {
         return Ok(false);
     }
     let dict = layer.getattr("__dict__")?;
@@ -150,6 +177,15 @@ fn tree_is_plain(layer: &Bound<'_, PyAny>) -> PyResult<bool> {
         }
     }
     Ok(true)
+}
+
+/// Whether `part` is somewhere below `layer`.
+fn is_below(layer: &Bound<'_, PyAny>, part: &Bound<'_, PyAny>) -> bool {
+    registry(layer, "_sub_layers").is_some_and(|children| {
+        children
+            .iter()
+            .any(|(_, child)| child.is(part) || !child.is_none() && is_below(&child, part))
+    })
 }
 
 fn hooks<'py>(
@@ -176,6 +212,7 @@ pub fn call(t: &mut Tracer<'_>, layer: VarId, args: &[VarId], kwargs: &Kwargs) -
     let class = object.get_type();
     let own_call = lookup(&class, "__call__");
     let base_call = t.paddle.layer.bind(t.py).getattr("__call__")?;
+    attributes::guard_type_attr(t, &Obj::from(&class), "__call__", own_call.as_ref());
     if !own_call.as_ref().is_some_and(|found| found.is(&base_call)) {
         let method = attributes::get_special(t, layer, "__call__")?;
         return call_any(t, method, args, kwargs);
@@ -188,12 +225,24 @@ pub fn call(t: &mut Tracer<'_>, layer: VarId, args: &[VarId], kwargs: &Kwargs) -
         );
     }
     let written = matches!(t.kind(layer), Kind::Layer(object) if !object.writes.is_empty());
-    if !written && is_opaque(&object)? {
+    let changed = |part: &Obj| is_below(&object, part.bind(t.py));
+    if !written && !t.written_layers.iter().any(changed) && is_opaque(&object)? {
         return statement(t, &object, &source, args, kwargs);
     }
-    let mut args = args.to_vec();
-    for hook in hook_vars(t, &object, &source, "_forward_pre_hooks")? {
+    let (mut args, mut kwargs) = (args.to_vec(), kwargs.to_vec());
+    if registry(&object, "_forward_post_hooks_always_called").is_some_and(|dict| !dict.is_empty()) {
+        return t.unsupported("a hook that is called after an exception too");
+    }
+    for (hook, named) in hook_vars(t, &object, &source, "_forward_pre_hooks")? {
         let inputs = t.add(Kind::Tuple(args.clone(), None));
+        if named {
+            let given = named_arguments(t, &kwargs)?;
+            let result = call_any(t, hook, &[layer, inputs, given], &[])?;
+            if !t.is_none(result) {
+                (args, kwargs) = both(t, result)?;
+            }
+            continue;
+        }
         let result = call_any(t, hook, &[layer, inputs], &[])?;
         if !t.is_none(result) {
             args = match t.kind(result).clone() {
@@ -203,10 +252,15 @@ pub fn call(t: &mut Tracer<'_>, layer: VarId, args: &[VarId], kwargs: &Kwargs) -
         }
     }
     let forward = attributes::get(t, layer, "forward")?;
-    let mut output = call_any(t, forward, &args, kwargs)?;
-    for hook in hook_vars(t, &object, &source, "_forward_post_hooks")? {
+    let mut output = call_any(t, forward, &args, &kwargs)?;
+    for (hook, named) in hook_vars(t, &object, &source, "_forward_post_hooks")? {
         let inputs = t.add(Kind::Tuple(args.clone(), None));
-        let result = call_any(t, hook, &[layer, inputs, output], &[])?;
+        let result = if named {
+            let given = named_arguments(t, &kwargs)?;
+            call_any(t, hook, &[layer, inputs, given, output], &[])?
+        } else {
+            call_any(t, hook, &[layer, inputs, output], &[])?
+        };
         if !t.is_none(result) {
             output = result;
         }
@@ -214,14 +268,49 @@ pub fn call(t: &mut Tracer<'_>, layer: VarId, args: &[VarId], kwargs: &Kwargs) -
     Ok(output)
 }
 
+/// Keyword arguments as the dict that a hook is given.
+fn named_arguments(t: &mut Tracer<'_>, kwargs: &Kwargs) -> Step<VarId> {
+    let dict = t.add(Kind::Dict(DictVar::default()));
+    for (name, value) in kwargs {
+        let key = t.str(name);
+        subscript::set(t, dict, key, *value)?;
+    }
+    Ok(dict)
+}
+
+/// Keyword arguments.
+type Named = Vec<(Arc<str>, VarId)>;
+
+/// What a hook answers that takes keyword arguments: `(args, kwargs)`.
+fn both(t: &mut Tracer<'_>, result: VarId) -> Step<(Vec<VarId>, Named)> {
+    if let Kind::Tuple(items, None) = t.kind(result).clone() {
+        if let [args, kwargs] = items[..] {
+            if let (Kind::Tuple(args, None), Kind::Dict(dict)) =
+                (t.kind(args).clone(), t.kind(kwargs).clone())
+            {
+                let mut named = Vec::with_capacity(dict.items.len());
+                for (key, value) in dict.items.into_values() {
+                    match t.const_str(key) {
+                        Some(name) => named.push((name, value)),
+                        None => return t.unsupported("what a forward hook returned"),
+                    }
+                }
+                return Ok((args, named));
+            }
+        }
+    }
+    t.unsupported("what a forward hook returned")
+}
+
 fn hook_vars(
     t: &mut Tracer<'_>,
     layer: &Bound<'_, PyAny>,
     source: &TrackerRef,
     which: &str,
-) -> Step<Vec<VarId>> {
+) -> Step<Vec<(VarId, bool)>> {
     let base = dict_item(layer_dict(source), which);
     let found = hooks(layer, which)?;
+    let named = registry(layer, &format!("{which}_with_kwargs_flag"));
     if registry(layer, which).is_some_and(|dict| {
         dict.iter()
             .any(|(key, _)| !key.is_instance_of::<pyo3::types::PyInt>())
@@ -231,9 +320,14 @@ fn hook_vars(
     let mut keys = Vec::new();
     let mut vars = Vec::new();
     for (key, hook) in found {
-        let key = DictKey::Int(key.parse().unwrap_or(0));
+        let key: i64 = key.parse().unwrap_or(0);
+        let takes_names = named
+            .as_ref()
+            .is_some_and(|named| named.contains(key).unwrap_or(true));
+        let key = DictKey::Int(key);
         keys.push(key.clone());
-        vars.push(t.wrap(&hook, Arc::new(Tracker::DictItem(base.clone(), key))));
+        let hook = t.wrap(&hook, Arc::new(Tracker::DictItem(base.clone(), key)));
+        vars.push((hook, takes_names));
     }
     t.guards.add(&base, GuardKind::DictKeys(keys));
     Ok(vars)
@@ -252,6 +346,7 @@ fn statement(
     let callee = Callee::Layer(symbol);
     tensors::refuse_listed(t, &callee)?;
     t.guards.add(source, GuardKind::LayerState(as_obj));
+    guard_forwards(t, object, &mut Vec::new());
     let receiver = Some(tensors::Receiver::Layer(symbol));
     tensors::capture(t, callee, receiver, args, kwargs, &mut |tensor| {
         locate(object, source, tensor)
@@ -316,7 +411,12 @@ pub fn check_plain_write(t: &mut Tracer<'_>, layer: VarId, name: &str, value: Va
     let Some(object) = t.value(layer) else {
         return t.unsupported("assignment to a new layer");
     };
+    // A buffer that is replaced by another tensor stays a buffer; what reads the registry stops.
+    let plain_tensor = matches!(t.kind(value), Kind::Tensor(tensor) if tensor.class.is_none());
     for which in ["_parameters", "_sub_layers", "_buffers"] {
+        if which == "_buffers" && plain_tensor {
+            continue;
+        }
         if registry(&object, which).is_some_and(|dict| dict.contains(name).unwrap_or(true)) {
             return t.unsupported(format!(
                 "assignment to the registered attribute {name} of a layer"

@@ -2,8 +2,9 @@
 
 use pyo3::prelude::*;
 
+use crate::obj::Obj;
 use crate::reason::BreakKind;
-use crate::variables::{Key, Kind, VarId};
+use crate::variables::{DictVar, Key, Kind, VarId};
 
 use super::{exceptions, fold, iterate, keys, operators, subscript};
 use super::{Kwargs, Step, Tracer};
@@ -26,6 +27,10 @@ const LIST: &[&str] = &[
     "__iter__",
     "__setitem__",
 ];
+/// Methods that only a named tuple has.
+const NAMED_TUPLE: &[&str] = &["_replace", "_asdict"];
+/// Methods that only an `OrderedDict` has.
+const ORDERED_DICT: &[&str] = &["move_to_end"];
 const TUPLE: &[&str] = &[
     "index",
     "count",
@@ -81,8 +86,15 @@ pub(super) const ROWS: &[(&str, &[&str])] = &[
 pub fn exists(t: &mut Tracer<'_>, receiver: VarId, name: &str) -> Step<bool> {
     Ok(match t.kind(receiver) {
         Kind::List(_) => LIST.contains(&name),
-        Kind::Tuple(..) => TUPLE.contains(&name),
-        Kind::Dict(_) => DICT.contains(&name),
+        Kind::Tuple(_, class) => {
+            TUPLE.contains(&name) || class.is_some() && NAMED_TUPLE.contains(&name)
+        }
+        Kind::Dict(dict) => {
+            DICT.contains(&name)
+                || ORDERED_DICT.contains(&name)
+                    && dict.class.is_some()
+                    && dict.default_factory.is_none()
+        }
         Kind::Set(_) => SET.contains(&name),
         Kind::Const => t.value(receiver).is_some_and(|value| {
             super::tracer::is_plain_constant(&value)
@@ -103,7 +115,10 @@ pub fn call(
 ) -> Step<VarId> {
     let takes_names = matches!(
         (t.kind(receiver), name),
-        (Kind::Const, _) | (Kind::List(_), "sort") | (Kind::Dict(_), "update")
+        (Kind::Const, _)
+            | (Kind::List(_), "sort")
+            | (Kind::Dict(_), "update" | "move_to_end")
+            | (Kind::Tuple(..), "_replace")
     );
     if !kwargs.is_empty() && !takes_names {
         let message = format!("method {name} with keyword arguments");
@@ -137,6 +152,9 @@ pub fn call(
     }
     match t.kind(receiver).clone() {
         Kind::List(items) => list(t, receiver, items, name, args, kwargs),
+        Kind::Tuple(items, Some(class)) if NAMED_TUPLE.contains(&name) => {
+            named_tuple(t, items, &class, name, args, kwargs)
+        }
         Kind::Tuple(items, _) => sequence(t, &items, name, args),
         Kind::Dict(_) => dict(t, receiver, name, args, kwargs),
         Kind::Set(_) => set(t, receiver, name, args),
@@ -199,6 +217,36 @@ fn sequence(t: &mut Tracer<'_>, items: &[VarId], name: &str, args: &[VarId]) -> 
             format!("sequence method {name}"),
         ),
     }
+}
+
+/// `_replace()` and `_asdict()`, as `collections.namedtuple` writes them.
+fn named_tuple(
+    t: &mut Tracer<'_>,
+    mut items: Vec<VarId>,
+    class: &Obj,
+    name: &str,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<VarId> {
+    let fields: Vec<String> = class.bind(t.py).getattr("_fields")?.extract()?;
+    if !args.is_empty() || fields.len() != items.len() {
+        return t.unsupported(format!("{name}() of a named tuple with these arguments"));
+    }
+    if name == "_asdict" {
+        let made = t.add(Kind::Dict(DictVar::default()));
+        for (field, item) in fields.iter().zip(items) {
+            let key = t.str(field);
+            subscript::set(t, made, key, item)?;
+        }
+        return Ok(made);
+    }
+    for (given, value) in kwargs {
+        match fields.iter().position(|field| **field == **given) {
+            Some(at) => items[at] = *value,
+            None => return t.stop(BreakKind::RaisesException, "_replace() of an unknown field"),
+        }
+    }
+    Ok(t.add(Kind::Tuple(items, Some(class.clone()))))
 }
 
 fn list(
@@ -410,6 +458,29 @@ fn dict(
                 BreakKind::UnsupportedCall,
                 "popitem() of a dict that exists",
             )
+        }
+        ("move_to_end", [_, ..]) if t.vars.get(dict).source.is_some() => t.stop(
+            BreakKind::UnsupportedCall,
+            "move_to_end() of a dict that exists",
+        ),
+        ("move_to_end", [key]) | ("move_to_end", [key, _]) => {
+            subscript::refuse_iterated(t, dict)?;
+            let last = match (args.get(1), kwargs) {
+                (Some(last), []) => operators::truth(t, *last)?,
+                (None, [(name, last)]) if &**name == "last" => operators::truth(t, *last)?,
+                (None, []) => true,
+                _ => return t.unsupported("move_to_end() with these arguments"),
+            };
+            let simulated = keys::key_of(t, *key)?;
+            let Some(at) = state.items.get_index_of(&simulated) else {
+                let class = t.py.import("builtins")?.getattr("KeyError")?;
+                return Err(super::Stop::Raise(exceptions::new(t, &class, vec![*key])));
+            };
+            change_dict(t, dict, |items| {
+                let to = if last { items.len() - 1 } else { 0 };
+                items.move_index(at, to);
+            });
+            Ok(t.none())
         }
         ("popitem", []) => {
             subscript::refuse_iterated(t, dict)?;

@@ -53,6 +53,12 @@ pub fn instantiate(
     if let Ok(fields) = object.getattr("_fields") {
         return named_tuple(t, &object, &fields, args, kwargs);
     }
+    if lookup(&object, "__del__").is_some() {
+        return t.stop(
+            BreakKind::UnsupportedCall,
+            format!("{name} has a destructor, which runs when the object is gone"),
+        );
+    }
     let new = lookup(&object, "__new__");
     let default_new = t.py.get_type::<PyAny>().getattr("__new__")?;
     attributes::guard_type_attr(t, &Obj::from(&object), "__new__", new.as_ref());

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
+use pyo3::types::PyType;
 
 use crate::graph::{Arg, Callee, SymbolId, TensorMeta};
 use crate::obj::Obj;
@@ -10,7 +11,7 @@ use crate::reason::BreakKind;
 use crate::tracker::TrackerRef;
 use crate::variables::{DictVar, IntVar, Kind, TensorVar, VarId, Variable};
 
-use super::{keys, views, Kwargs, Step, Tracer};
+use super::{attributes, keys, views, Kwargs, Step, Tracer};
 
 /// Methods and attributes that need the tensor's data in Python.
 const VALUE_READERS: &[&str] = &[
@@ -403,10 +404,7 @@ pub fn attribute(t: &mut Tracer<'_>, tensor: VarId, name: &str) -> Step<VarId> {
     }
     match class.getattr(name) {
         Ok(found) if found.is_callable() => {
-            let user = found
-                .getattr("__module__")
-                .and_then(|module| module.extract::<String>());
-            if user.is_ok_and(|module| !module.starts_with("paddle") && module != "builtins") {
+            if is_users(t, name) {
                 let function = t.constant(&found);
                 return Ok(t.add(Kind::Method {
                     receiver: tensor,
@@ -423,6 +421,18 @@ pub fn attribute(t: &mut Tracer<'_>, tensor: VarId, name: &str) -> Step<VarId> {
             format!("attribute {name} of a tensor"),
         ),
     }
+}
+
+/// Whether a method of tensors is the user's; the class is guarded to have the method it has now.
+fn is_users(t: &mut Tracer<'_>, name: &str) -> bool {
+    let class = t.paddle.tensor.clone();
+    let found = match class.bind(t.py).cast::<PyType>() {
+        Ok(class) => attributes::lookup(class, name),
+        Err(_) => None,
+    };
+    attributes::guard_type_attr(t, &class, name, found.as_ref());
+    let module = found.and_then(|found| found.getattr("__module__").ok()?.extract::<String>().ok());
+    module.is_some_and(|module| !module.starts_with("paddle") && module != "builtins")
 }
 
 fn is_inplace(name: &str) -> bool {
@@ -454,6 +464,12 @@ pub fn method(
     let Some(meta) = t.graph.meta(var.symbol).cloned() else {
         return t.unsupported("a tensor without metadata");
     };
+    if is_users(t, name) {
+        return t.stop(
+            BreakKind::UnsupportedCall,
+            format!("Tensor.{name}() was replaced"),
+        );
+    }
     match (name, args) {
         ("dim" | "ndimension", []) => return Ok(t.int(meta.shape.len() as i64)),
         ("__len__", []) => {

@@ -131,6 +131,8 @@ pub struct Tracer<'py> {
     pub auto_casts: usize,
     /// Context managers that were entered and left and did nothing but warn.
     pub left_contexts: Vec<VarId>,
+    /// Layers with attributes that the frame wrote.
+    pub written_layers: Vec<Obj>,
     /// Decoded code objects.
     pub decoded: FxHashMap<Obj, Arc<Code>>,
     /// Captured branches and loops being simulated.
@@ -174,6 +176,7 @@ impl<'py> Tracer<'py> {
             global_writes: Vec::new(),
             auto_casts: 0,
             left_contexts: Vec::new(),
+            written_layers: Vec::new(),
             decoded: FxHashMap::default(),
             regions: 0,
             steps: 0,

@@ -28,6 +28,7 @@ use super::callable::{CalleeFunction, ResumeFunction};
 use super::callees::Listener;
 use super::choice::{BackendChoice, Configured};
 use super::declared::DynamicTensors;
+use super::neighbour::Quiet;
 use super::pin::{self, Pin};
 use super::pipeline;
 use super::totals;
@@ -395,6 +396,7 @@ impl Translated {
         if TRANSLATING.get() || user_is_tracing(py) {
             return self.call_original(py, args, kwargs);
         }
+        let _quiet = Quiet::new(py)?;
         let receiver = self.receiver.as_ref().map(|receiver| receiver.bind(py));
         let run = Run::Called(args, kwargs);
         let next = match self.parameters.bind(py, receiver, args, kwargs)? {

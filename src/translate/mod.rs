@@ -8,6 +8,7 @@ mod declared;
 mod export;
 mod forced;
 mod function;
+mod neighbour;
 mod pin;
 mod pipeline;
 mod totals;

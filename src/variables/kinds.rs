@@ -147,6 +147,19 @@ pub struct AttrOp {
     pub name: Arc<str>,
     /// The new value; `None` deletes.
     pub value: Option<VarId>,
+    /// Whether it goes through `Layer.__setattr__`, which registers tensors as buffers.
+    pub registers: bool,
+}
+
+impl AttrOp {
+    /// The function of the generated code's helpers that writes the attribute.
+    pub fn helper(&self) -> &'static str {
+        if self.registers {
+            "register_attribute"
+        } else {
+            "set_attribute"
+        }
+    }
 }
 
 /// An instance of a Python class (also Layers: see [`Kind::Layer`]).

@@ -11,6 +11,8 @@ import functools
 import inspect
 import itertools
 import operator
+import threading
+from typing import NamedTuple
 
 import numpy as np
 import paddle
@@ -277,6 +279,97 @@ def f44(x):
 
 def f45(x):
     return -x, abs(x), ~(x > 1), +x if False else x
+
+
+LOCAL = threading.local()
+LOCAL.factor = 3
+
+
+def f46(x):
+    try:
+        return x * LOCAL.factor
+    except AttributeError:
+        return x
+
+
+def f47(x):
+    LOCAL.seen = x
+    return LOCAL.seen + 1, vars(LOCAL)["seen"].shape
+
+
+def f48(x):
+    # In dynamic mode the metaclass of this class takes tensors for instances.
+    return isinstance(x, paddle.base.framework.Variable), issubclass(type(x), paddle.base.framework.Variable)
+
+
+class Point(NamedTuple):
+    a: object
+    b: object = 1
+
+    def total(self):
+        return self.a + self.b
+
+    @property
+    def twice(self):
+        return self.a * 2
+
+
+def f49(x):
+    point = Point(x)
+    return point.total(), point.twice, point._replace(b=2), point._asdict(), type(point._asdict()), Point._make([x, x])
+
+
+def f50(x):
+    found = collections.defaultdict(list)
+    found["a"].append(x)
+    found["b"] += [x * 2]
+    again = found.copy()
+    again["c"]
+    return found, again, found.get("z"), "c" in found, found | {"d": x}, type(found | again), found == again
+
+
+def f51(x):
+    counts = collections.defaultdict(lambda: x, {"k": x * 3}, q=1)
+    counts["n"] += 1
+    return dict(counts, z=x), [*counts], len(counts)
+
+
+def f52(x):
+    ordered = collections.OrderedDict(a=x, b=x + 1, c=2)
+    ordered.move_to_end("a")
+    ordered.move_to_end("c", last=False)
+    return ordered, [*ordered], ordered.popitem()
+
+
+def f53(x):
+    try:
+        collections.OrderedDict(a=x).move_to_end("b")
+    except KeyError as error:
+        return x, error.args
+
+
+def f54(x):
+    return dict.fromkeys(["a", "b"], x), dict.fromkeys("ab"), dict.fromkeys(range(2), [x])
+
+
+def f55(x):
+    try:
+        from paddle import there_is_no_such_name
+    except ImportError:
+        return x + 1
+    return there_is_no_such_name
+
+
+def f56(x):
+    ordered = collections.OrderedDict(a=x)
+    return ordered | {"b": x}, type(ordered | {"b": x}), ordered == {"a": 1} if False else len(ordered)
+
+
+def f57(x):
+    try:
+        return collections.defaultdict(3)["a"]
+    except TypeError as error:
+        return x, str(error)
 
 
 CASES = [function for name, function in sorted(globals().items()) if name[0] == "f" and name[1:].isdigit()]

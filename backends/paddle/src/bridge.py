@@ -165,6 +165,9 @@ class Window:
 _NO_WORK = frozenset(("pd_op.data", "pd_op.full", "pd_op.full_int_array", "builtin.combine", "builtin.split"))
 
 
+_PRODUCTS = frozenset(("pd_op.matmul", "pd_op.linear_v2", "pd_op.fused_gemm_epilogue"))
+
+
 _CONSTANT_DTYPES = ("bool", "int32", "int64", "float32")
 
 
@@ -294,6 +297,7 @@ class Trace:
                 _stop_gradients(result)
             else:
                 _stop_where_eager_stops(operations)
+            _refuse_mixed_products(operations)
             if self.inspect is not None:
                 self.inspect(function, operations, result)
         except BaseException:
@@ -348,6 +352,15 @@ def _stop_gradients(result):
 # No operations of their own in eager mode.
 _TRANSPARENT = ("builtin.combine", "builtin.split", "builtin.slice")
 _differentiable = {}
+
+
+def _refuse_mixed_products(operations):
+    """Static mode multiplies matrices of two types, eager mode refuses or takes the type of the first."""
+    for op in operations:
+        if op.name() in _PRODUCTS:
+            first, *rest = (value.dtype for value in op.operands_source() if value.initialized())
+            if any(dtype != first for dtype in rest):
+                raise TypeError("a matrix product of tensors of two types")
 
 
 def _stop_where_eager_stops(operations):

@@ -121,6 +121,12 @@ pub fn compile_lowered(
     request: CompileRequest,
     lowering: Option<&Bound<'_, PyAny>>,
 ) -> Result<Box<dyn CompiledGraph>, BackendError> {
+    if request.grad_enabled && request.sir.has_independent_gradients() {
+        // A second backward would find this program used up: call by call each has its own nodes.
+        if let Ok(eager) = paddle_sot::backend::get("eager") {
+            return eager.backend.compile(py, request);
+        }
+    }
     let CompileRequest {
         sir,
         session,

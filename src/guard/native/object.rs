@@ -390,19 +390,27 @@ impl WeakOrStrong {
         }
     }
 
-    /// The object, borrowed; `None` once it is dead.
+    /// The object, borrowed; null once it is dead.
     pub(crate) fn get(&self) -> Ptr {
         match self {
             Self::Strong(known) => known.as_ptr(),
-            // SAFETY: the weak reference is live; it answers with a borrowed reference.
+            // SAFETY: the weak reference is live; it answers with a borrowed reference, `None` once dead.
             #[allow(deprecated)]
-            Self::Weak(weak) => unsafe { ffi::PyWeakref_GetObject(weak.as_ptr()) },
+            Self::Weak(weak) => unsafe {
+                let found = ffi::PyWeakref_GetObject(weak.as_ptr());
+                if found == ffi::Py_None() {
+                    std::ptr::null_mut()
+                } else {
+                    found
+                }
+            },
         }
     }
 
     /// Whether `object` is the one referred to.
     pub(crate) fn is(&self, object: Ptr) -> bool {
-        self.get() == object
+        // Nothing is equal to what is gone, not even a `None` in its place.
+        !object.is_null() && self.get() == object
     }
 }
 

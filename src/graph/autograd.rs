@@ -1,0 +1,69 @@
+//! What eager mode's graph of gradients would look like for a [`StatementIr`].
+
+use super::{Callee, Statement, StatementIr, SymbolId};
+
+/// The root of the set that `at` is in.
+fn find(sets: &mut [usize], mut at: usize) -> usize {
+    while sets[at] != at {
+        sets[at] = sets[sets[at]];
+        at = sets[at];
+    }
+    at
+}
+
+fn for_each_argument(statement: &Statement, f: &mut impl FnMut(SymbolId)) {
+    statement.args.iter().for_each(|arg| arg.for_each_symbol(f));
+    for (_, arg) in &statement.kwargs {
+        arg.for_each_symbol(f);
+    }
+}
+
+impl StatementIr {
+    fn has_gradient(&self, id: SymbolId) -> bool {
+        self.meta(id).is_some_and(|meta| !meta.stop_gradient)
+    }
+
+    /// Whether some outputs share no differentiable statement with some others.
+    ///
+    /// Eager mode can go backward through each of them by itself; a program is one node of autograd
+    /// and can go backward once.
+    pub fn has_independent_gradients(&self) -> bool {
+        if self
+            .statements
+            .iter()
+            .any(|one| matches!(one.callee, Callee::Sir(_)))
+        {
+            return false;
+        }
+        let mut producer: Vec<Option<usize>> = vec![None; self.symbols.len()];
+        let mut sets: Vec<usize> = (0..self.statements.len()).collect();
+        for (number, statement) in self.statements.iter().enumerate() {
+            let mut flows = false;
+            statement.output.for_each_symbol(&mut |id| {
+                if self.has_gradient(id) && producer[id.0 as usize].is_none() {
+                    producer[id.0 as usize] = Some(number);
+                    flows = true;
+                }
+            });
+            if !flows {
+                continue;
+            }
+            let mut sources = Vec::new();
+            for_each_argument(statement, &mut |id| {
+                sources.extend(producer[id.0 as usize].filter(|_| self.has_gradient(id)));
+            });
+            for source in sources {
+                let (a, b) = (find(&mut sets, source), find(&mut sets, number));
+                sets[a] = b;
+            }
+        }
+        let roots: Vec<usize> = self
+            .outputs
+            .iter()
+            .filter_map(|id| producer[id.0 as usize])
+            .collect();
+        let mut found = roots.into_iter().map(|at| find(&mut sets, at));
+        let first = found.next();
+        found.any(|root| Some(root) != first)
+    }
+}
