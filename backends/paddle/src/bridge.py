@@ -376,8 +376,11 @@ def _stop_where_eager_stops(operations):
         name = op.name()
         known = _differentiable.get(name)
         if known is None:
-            known = name in _TRANSPARENT or any(True for _ in op.blocks()) or core.has_vjp(op)
+            known = name in _TRANSPARENT or core.has_vjp(op)
             _differentiable[name] = known
+        if any(True for _ in op.blocks()):
+            # What the blocks use is not among the operands.
+            continue
         if not known or all(value.stop_gradient for value in operands):
             for value in results:
                 value.stop_gradient = True
