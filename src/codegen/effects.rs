@@ -29,6 +29,7 @@ pub fn emit(e: &mut Emitter<'_, '_>) -> Result<(), Break> {
         let kind = e.t.vars.kind(id).clone();
         let fresh = match kind {
             Kind::List(items) => Some(("set_list", e.t.add(Kind::List(items)))),
+            Kind::Appended(items) => Some(("extend_list", e.t.add(Kind::List(items)))),
             Kind::Dict(dict) => Some(("set_dict", e.t.add(Kind::Dict(dict)))),
             Kind::Set(set) => Some(("set_set", e.t.add(Kind::Set(set)))),
             Kind::Cell(CellVar::Full(value)) => Some(("set_cell", value)),

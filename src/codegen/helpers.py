@@ -106,6 +106,10 @@ def set_list(target, items):
     target[:] = items
 
 
+def extend_list(target, items):
+    target.extend(items)
+
+
 def set_dict(target, items):
     for key in [key for key in target if key not in items]:
         del target[key]

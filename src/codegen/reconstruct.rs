@@ -560,10 +560,13 @@ impl<'a, 'py> Emitter<'a, 'py> {
                 this.code.op("BUILD_TUPLE", 0)?;
                 Ok(())
             }),
-            IterVar::Generator { .. } => Err(Break::new(
-                BreakKind::Construct,
-                "a running generator is live at the break",
-            )),
+            IterVar::Generator { made_at, .. } => {
+                self.t.native_next = Some(*made_at);
+                Err(Break::new(
+                    BreakKind::Construct,
+                    "a running generator is live at the break",
+                ))
+            }
         }
     }
 

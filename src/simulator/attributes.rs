@@ -45,6 +45,12 @@ fn missing<T>(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<T> {
 
 /// `obj.name`; `None` when there is no such attribute.
 pub fn try_get(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Option<VarId>> {
+    if matches!(name, "append" | "extend") && t.is_unread_list(obj) {
+        return Ok(Some(t.add(Kind::BoundBuiltin {
+            receiver: obj,
+            name: Arc::from(name),
+        })));
+    }
     match t.kind(obj).clone() {
         Kind::Tensor(_) => tensors::attribute(t, obj, name).map(Some),
         Kind::Object(object) | Kind::Layer(object) => of_instance(t, obj, &object, name),

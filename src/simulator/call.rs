@@ -35,6 +35,11 @@ fn dispatch(t: &mut Tracer<'_>, callee: VarId, args: &[VarId], kwargs: &Kwargs) 
             all.extend_from_slice(args);
             call(t, function, &all, kwargs)
         }
+        Kind::BoundBuiltin { receiver, name }
+            if methods::appends(t, receiver, &name, args, kwargs) =>
+        {
+            Ok(t.none())
+        }
         Kind::BoundBuiltin { receiver, name } => match t.kind(receiver) {
             Kind::Tensor(_) => tensors::method(t, receiver, &name, args, kwargs),
             _ => methods::call(t, receiver, &name, args, kwargs),

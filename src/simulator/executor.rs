@@ -10,7 +10,7 @@ use crate::variables::VarId;
 
 use super::dispatch::{self, Flow};
 use super::frame::{Exit, FrameState};
-use super::{Step, Stop, Tracer};
+use super::{Step, Stop, TraceMark, Tracer};
 
 /// How the simulation of the outermost frame ended.
 #[derive(Debug)]
@@ -102,15 +102,56 @@ pub(super) fn run_outermost(t: &mut Tracer<'_>, frame: &mut FrameState) -> Resul
     answer
 }
 
+/// The state in front of a group of instructions.
+struct Position {
+    mark: TraceMark,
+    start: usize,
+    end: usize,
+    stack: Vec<VarId>,
+    locals: Vec<Option<VarId>>,
+}
+
+impl Position {
+    fn of(t: &Tracer<'_>, frame: &FrameState) -> Self {
+        Self {
+            mark: t.mark(),
+            start: frame.pc,
+            end: group_end(frame, frame.pc),
+            stack: frame.stack.clone(),
+            locals: frame.locals.clone(),
+        }
+    }
+
+    fn break_here(self, t: &mut Tracer<'_>, reason: Break) -> Outcome {
+        t.rollback(self.mark);
+        Outcome::Break(BreakPoint {
+            start: self.start,
+            end: self.end,
+            stack: self.stack,
+            locals: self.locals,
+            reason,
+        })
+    }
+}
+
 fn run_breaking(t: &mut Tracer<'_>, frame: &mut FrameState) -> Result<Outcome, Break> {
+    // Where the exception was raised whose handler runs.
+    let mut raised: Option<Position> = None;
     loop {
-        let start = frame.pc;
-        let end = group_end(frame, start);
-        let mark = t.mark();
-        let (stack, locals) = (frame.stack.clone(), frame.locals.clone());
+        let position = Position::of(t, frame);
+        let (start, end) = (position.start, position.end);
+        t.outermost = start;
         while frame.pc >= start && frame.pc < end {
             let before = frame.pc;
-            let reason = match advance(t, frame) {
+            let stepped = if t.options.native.contains(&before) {
+                t.stop(
+                    BreakKind::UnsupportedCall,
+                    "a generator that outlives a graph break",
+                )
+            } else {
+                advance(t, frame)
+            };
+            let reason = match stepped {
                 Ok(None) if frame.pc == before + 1 && frame.pc < end => continue,
                 Ok(None) => break,
                 Ok(Some(Exit::Return(value))) => return Ok(Outcome::Return(value)),
@@ -123,8 +164,11 @@ fn run_breaking(t: &mut Tracer<'_>, frame: &mut FrameState) -> Result<Outcome, B
                     "an exception leaves the function",
                 ),
             };
-            t.rollback(mark);
             let reason = located(t, frame, before, reason);
+            // The state inside of a handler cannot be built: the interpreter raises instead.
+            if let Some(raised) = raised.filter(|_| !frame.handling.is_empty()) {
+                return Ok(raised.break_here(t, reason));
+            }
             if reason.kind.code() == BreakCode::Unimp {
                 return Err(reason);
             }
@@ -136,13 +180,16 @@ fn run_breaking(t: &mut Tracer<'_>, frame: &mut FrameState) -> Result<Outcome, B
                     loc: reason.loc,
                 });
             }
-            return Ok(Outcome::Break(BreakPoint {
-                start,
-                end,
-                stack,
-                locals,
-                reason,
-            }));
+            return Ok(position.break_here(t, reason));
+        }
+        let handles = matches!(
+            frame.code.instructions[frame.pc].instr,
+            Instr::PushExcInfo
+        );
+        // A function that resumes in a handler jumps there.
+        let jumps = matches!(frame.code.instructions[start].instr, Instr::Jump { .. });
+        if handles && !jumps && frame.handling.is_empty() {
+            raised = Some(position);
         }
     }
 }

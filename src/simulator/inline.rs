@@ -72,7 +72,8 @@ pub fn call_function(
     };
     if flags & GENERATOR != 0 {
         let frame = t.store_frame(frame);
-        return Ok(t.add(Kind::Iter(IterVar::Generator { frame })));
+        let made_at = t.outermost;
+        return Ok(t.add(Kind::Iter(IterVar::Generator { frame, made_at })));
     }
     match executor::run(t, &mut frame)? {
         Exit::Return(value) => Ok(value),
@@ -82,7 +83,7 @@ pub fn call_function(
 
 /// Runs a generator up to its next `yield`; `None` when it returns.
 pub fn resume_generator(t: &mut Tracer<'_>, iterator: VarId) -> Step<Option<VarId>> {
-    let Kind::Iter(IterVar::Generator { frame }) = *t.kind(iterator) else {
+    let Kind::Iter(IterVar::Generator { frame, made_at }) = *t.kind(iterator) else {
         return t.unsupported("not a generator");
     };
     let mut state = t.frame(frame).clone();
@@ -95,7 +96,10 @@ pub fn resume_generator(t: &mut Tracer<'_>, iterator: VarId) -> Step<Option<VarI
         Exit::Yield(value) => {
             let next = t.store_frame(state);
             t.vars.update(iterator, |var| {
-                var.kind = Kind::Iter(IterVar::Generator { frame: next })
+                var.kind = Kind::Iter(IterVar::Generator {
+                    frame: next,
+                    made_at,
+                })
             });
             Ok(Some(value))
         }

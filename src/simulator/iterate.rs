@@ -62,12 +62,45 @@ pub fn get_iter(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
                 return call(t, method, &[], &[]);
             }
         }
+        Kind::Opaque if is_native_iterator(t, value) => {
+            t.guard_class(value);
+            return Ok(value);
+        }
         kind => {
             let what = describe(t, value, &kind);
             return t.unsupported(format!("iteration over {what}"));
         }
     };
     Ok(t.add(Kind::Iter(state)))
+}
+
+/// Iterators of the interpreter: `iter()` of one is the iterator itself.
+const ITERATORS: &[&str] = &[
+    "generator",
+    "list_iterator",
+    "list_reverseiterator",
+    "tuple_iterator",
+    "range_iterator",
+    "dict_keyiterator",
+    "dict_valueiterator",
+    "dict_itemiterator",
+    "set_iterator",
+    "str_ascii_iterator",
+    "str_iterator",
+    "enumerate",
+    "zip",
+    "map",
+    "filter",
+    "reversed",
+];
+
+fn is_native_iterator(t: &Tracer<'_>, value: VarId) -> bool {
+    t.value(value).is_some_and(|value| {
+        let class = value.get_type();
+        let text = |name: &str| class.getattr(name)?.extract::<String>();
+        text("__module__").is_ok_and(|module| module == "builtins")
+            && text("__name__").is_ok_and(|name| ITERATORS.contains(&&*name))
+    })
 }
 
 fn advance(t: &mut Tracer<'_>, iterator: VarId, state: IterVar) {

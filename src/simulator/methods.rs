@@ -105,6 +105,27 @@ pub fn exists(t: &mut Tracer<'_>, receiver: VarId, name: &str) -> Step<bool> {
     })
 }
 
+/// Does `append` and `extend` on a list that nothing has looked into; the answer is whether it did.
+pub fn appends(
+    t: &mut Tracer<'_>,
+    receiver: VarId,
+    name: &str,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> bool {
+    if !kwargs.is_empty() || !t.is_unread_list(receiver) {
+        return false;
+    }
+    match (name, args) {
+        ("append", [_]) => t.append(receiver, args),
+        ("extend", [more]) if *more != receiver => match t.kind(*more).clone() {
+            Kind::List(items) | Kind::Tuple(items, _) => t.append(receiver, &items),
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
 /// `receiver.name(*args, **kwargs)`
 pub fn call(
     t: &mut Tracer<'_>,

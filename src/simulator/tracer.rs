@@ -77,6 +77,8 @@ pub struct TraceOptions {
     pub dynamic_dims: FxHashMap<TrackerRef, Vec<usize>>,
     /// Integers that differ between calls.
     pub dynamic_ints: FxHashSet<TrackerRef>,
+    /// Instructions of the outermost frame that the interpreter runs: they make generators that outlive a break.
+    pub native: FxHashSet<usize>,
     /// Control flow on tensors becomes part of the graph.
     pub capture_control_flow: bool,
     /// Captured loops may carry gradients: nothing goes backwards through what is exported.
@@ -149,6 +151,10 @@ pub struct Tracer<'py> {
     pub calls: usize,
     /// How deep a walk over containers is in them.
     pub nesting: usize,
+    /// The instruction of the outermost frame that is being simulated.
+    pub outermost: usize,
+    /// What the code generator could not build, but the interpreter could: this instruction made it.
+    pub native_next: Option<usize>,
     frames: Vec<Rc<FrameState>>,
     known: FxHashMap<usize, VarId>,
 }
@@ -185,6 +191,8 @@ impl<'py> Tracer<'py> {
             nesting: 0,
             calls: 0,
             namespaces: FxHashSet::default(),
+            outermost: 0,
+            native_next: None,
             frames: Vec::new(),
             known: FxHashMap::default(),
         })
@@ -406,8 +414,53 @@ impl<'py> Tracer<'py> {
 
     /// Looks at a lazy variable: decides its kind and guards what was decided on.
     pub fn realize(&mut self, id: VarId) {
-        if matches!(self.vars.kind(id), Kind::Lazy) {
-            self.classify(id);
+        match self.vars.kind(id) {
+            Kind::Lazy => self.classify(id),
+            Kind::Appended(appended) => {
+                let appended = appended.clone();
+                self.classify(id);
+                self.vars.update(id, |var| match &mut var.kind {
+                    Kind::List(items) => items.extend(appended),
+                    other => *other = Kind::Opaque,
+                });
+            }
+            _ => {}
+        }
+    }
+
+    /// `list.append(value)` and the like on a list that nothing has looked into: how long it is does not matter.
+    /// The answer is whether it was such a list.
+    pub(super) fn append(&mut self, list: VarId, more: &[VarId]) -> bool {
+        if matches!(self.vars.kind(list), Kind::Lazy) {
+            let value = self.value(list);
+            let Some(value) = value.filter(|value| value.is_exact_instance_of::<PyList>()) else {
+                return false;
+            };
+            if self.source(list).is_none() || self.is_fixed(list) {
+                return false;
+            }
+            self.guard_type(list, &value);
+            self.distinct(list);
+            self.set_kind(list, Kind::Appended(Vec::new()));
+        }
+        let unread = matches!(self.vars.kind(list), Kind::Appended(_));
+        if unread {
+            self.vars.mutate(list, |var| {
+                if let Kind::Appended(items) = &mut var.kind {
+                    items.extend_from_slice(more);
+                }
+            });
+        }
+        unread
+    }
+
+    /// Whether nothing has looked into this list, which exists before the frame.
+    pub(super) fn is_unread_list(&self, id: VarId) -> bool {
+        match self.vars.kind(id) {
+            Kind::Lazy => self
+                .value(id)
+                .is_some_and(|value| value.is_exact_instance_of::<PyList>()),
+            kind => matches!(kind, Kind::Appended(_)),
         }
     }
 
@@ -560,6 +613,13 @@ impl<'py> Tracer<'py> {
 
     fn set_kind(&mut self, id: VarId, kind: Kind) {
         self.vars.update(id, |var| var.kind = kind);
+    }
+
+    /// Guards the class of `id`.
+    pub(super) fn guard_class(&mut self, id: VarId) {
+        if let Some(value) = self.value(id) {
+            self.guard_type(id, &value);
+        }
     }
 
     fn guard_type(&mut self, id: VarId, value: &Bound<'py, PyAny>) {

@@ -9,7 +9,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
 use pyo3::types::{PyDict, PyList, PyTuple};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 use crate::backend::{self, CompiledGraph};
@@ -163,6 +163,8 @@ pub struct Translated {
     pub dims: Mutex<FxHashMap<TrackerRef, Vec<Option<i64>>>>,
     /// The first value seen of integers that were relied on, by tracker.
     pub ints: Mutex<FxHashMap<TrackerRef, Obj>>,
+    /// Instructions that the interpreter runs; see `TraceOptions::native`.
+    pub native: Mutex<FxHashSet<usize>>,
     /// Under `full_graph`: every reason of the last attempt.
     pub reasons: Mutex<Vec<Break>>,
     /// Whether it is called with bound arguments.
@@ -249,6 +251,7 @@ impl Translated {
             shared,
             dims: Mutex::default(),
             ints: Mutex::default(),
+            native: Mutex::default(),
             reasons: Mutex::default(),
             entries: Mutex::default(),
             failures: AtomicUsize::new(0),

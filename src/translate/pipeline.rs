@@ -14,7 +14,7 @@ use crate::graph::{FunctionGraph, GraphInput, StatementIr, SymbolId, SymbolKind}
 use crate::guard::native::GlobalState;
 use crate::guard::{CompiledGuard, GuardCompiler, GuardKind, GuardSet, NativeGuardCompiler};
 use crate::obj::Obj;
-use crate::reason::{Break, BreakKind, Fallback, GraphBreakEvent};
+use crate::reason::{Break, BreakKind, Fallback, GraphBreakEvent, SourceLoc};
 use crate::simulator::frame::FrameState;
 use crate::simulator::survey::Survey;
 use crate::simulator::{
@@ -100,10 +100,6 @@ pub fn translate(
         varies.ints = learn_ints(py, of, &traced.guards);
         if !varies.ints.is_empty() {
             // Only where nothing needs the value: the graph ends, or breaks, where it did.
-            let place = |traced: &Traced| {
-                let reason = traced.reason.as_ref()?;
-                Some((reason.kind, reason.loc.clone()))
-            };
             match trace(py, of, bound, &state, &backend, &varies) {
                 Ok(attempt) if place(&attempt) == place(&traced) => traced = attempt,
                 _ => varies.ints.clear(),
@@ -113,10 +109,10 @@ pub fn translate(
     let declared = Declared::of(py, &traced.inputs, wanted)?;
     varies.dims = learn_dims(of, &traced.guards, &declared, backend.dynamic);
     if !varies.dims.is_empty() {
-        // A dynamic graph that breaks, or cannot be traced, is no better than another static one.
+        // A dynamic graph that breaks earlier, or cannot be traced, is no better than another static one.
         let attempt = trace(py, of, bound, &state, &backend, &varies);
         let refused = match attempt {
-            Ok(attempt) if attempt.reason.is_none() => {
+            Ok(attempt) if attempt.reason.is_none() || place(&attempt) == place(&traced) => {
                 traced = attempt;
                 None
             }
@@ -137,6 +133,12 @@ pub fn translate(
         });
     }
     finish(py, of, &backend, traced, &state)
+}
+
+/// Where and why a graph ends before its frame does.
+fn place(traced: &Traced) -> Option<(BreakKind, SourceLoc)> {
+    let reason = traced.reason.as_ref()?;
+    Some((reason.kind, reason.loc.clone()))
 }
 
 /// What differs between calls.
@@ -264,6 +266,7 @@ pub(super) fn simulate<'py>(
     let mut trace_options: TraceOptions = options.trace.clone();
     trace_options.dynamic_dims = varies.dims.clone();
     trace_options.dynamic_ints = varies.ints.clone();
+    trace_options.native = lock(&of.native).clone();
     let mut tracer = Tracer::new(
         py,
         graph,
@@ -300,6 +303,29 @@ fn trace(
     chosen: &Configured,
     varies: &Varies,
 ) -> Result<Traced, Break> {
+    loop {
+        let mut native = None;
+        match trace_once(py, of, bound, state, chosen, varies, &mut native) {
+            // Each instruction is added once.
+            Err(reason) => match native {
+                Some(at) if lock(&of.native).insert(at) => continue,
+                _ => return Err(reason),
+            },
+            traced => return traced,
+        }
+    }
+}
+
+/// `native` is for the instruction that the interpreter has to run for another attempt.
+fn trace_once(
+    py: Python<'_>,
+    of: &Translated,
+    bound: &[Bound<'_, PyAny>],
+    state: &GlobalState,
+    chosen: &Configured,
+    varies: &Varies,
+    native: &mut Option<usize>,
+) -> Result<Traced, Break> {
     let Simulated {
         mut tracer,
         outcome,
@@ -318,7 +344,8 @@ fn trace(
     let mut resume = |spec: ResumeSpec, raised_at: usize| {
         resume_function(py, of, &original, &origin, &globals, spec, raised_at)
     };
-    let emission = codegen::generate(&mut tracer, &code, &origin, &globals, &outcome, &mut resume)?;
+    let emission = codegen::generate(&mut tracer, &code, &origin, &globals, &outcome, &mut resume)
+        .inspect_err(|_| *native = tracer.native_next)?;
     let listens = match &outcome {
         Outcome::Break(at) => calls_python(&mut tracer, &code, at),
         Outcome::Return(_) => false,

@@ -85,6 +85,8 @@ pub enum IterVar {
     Generator {
         /// The frame.
         frame: usize,
+        /// The instruction of the outermost frame that made it.
+        made_at: usize,
     },
     /// Ended.
     Done,

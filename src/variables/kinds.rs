@@ -236,6 +236,8 @@ pub enum Kind {
     Int(IntVar),
     /// `list`
     List(Vec<VarId>),
+    /// An existing `list` that nothing has looked into, and what was appended to it.
+    Appended(Vec<VarId>),
     /// `tuple`; with a class: a named tuple.
     Tuple(Vec<VarId>, Option<Obj>),
     /// `dict`, `OrderedDict`, `defaultdict`

@@ -1,0 +1,195 @@
+"""Lists and caches that grow from call to call, and from round to round of a loop that breaks the graph."""
+
+import numpy as np
+import paddle
+import paddle_sot_rs as sot
+import pytest
+
+LOG = []
+
+
+class Recorder:
+    def __init__(self):
+        self.seen = []
+
+
+def ones():
+    return paddle.to_tensor([1.0, 2.0])
+
+
+def decode(x, rounds):
+    outputs = []
+    for _ in range(rounds):
+        x = x * 1.5 + 1
+        outputs.append(x)
+        if x.sum() > 1e9:
+            break
+    return outputs
+
+
+def cached(x, rounds):
+    cache = {"k": None}
+    for _ in range(rounds):
+        x = x * 1.5 + 1
+        cache["k"] = x if cache["k"] is None else paddle.concat([cache["k"], x])
+        if x.sum() > 1e9:
+            break
+    return cache["k"]
+
+
+@pytest.mark.parametrize(("function", "most"), [(decode, 4), (cached, 6)], ids=["decode", "cached"])
+def test_a_loop_that_breaks_each_round_is_not_translated_for_each(function, most):
+    static = sot.to_static(function, min_graph_size=0)
+    for rounds in (12, 12):
+        want, got = function(ones(), rounds), static(ones(), rounds)
+        assert len(want) == len(got)
+        for a, b in zip(want, got, strict=True):
+            np.testing.assert_array_equal(a.numpy(), b.numpy())
+    assert sot.stats(static).translations <= most
+    assert sot.stats(static).fallbacks == []
+
+
+def to_an_argument(x, seen):
+    seen.append(x.shape[0])
+    seen.append(2)
+    return x * 2
+
+
+def to_a_global(x, seen):
+    LOG.append(seen)
+    return x * 2
+
+
+def to_an_attribute(x, seen):
+    seen.recorder.seen.extend([1, 2])
+    seen.recorder.seen.append(3)
+    return x + 1
+
+
+def the_same_list_twice(x, seen):
+    a, b = seen["a"], seen["b"]
+    a.append(1)
+    b.append(2)
+    a.append(3)
+    return x + 1
+
+
+def bound(x, seen):
+    add = seen.append
+    add(1)
+    add(2)
+    return x + 1
+
+
+@pytest.mark.parametrize("function", [to_an_argument, to_a_global, bound], ids=lambda f: f.__name__)
+def test_how_long_a_list_is_does_not_matter_to_append(function):
+    static = sot.to_static(function, min_graph_size=0)
+    LOG.clear()
+    seen, expected = [], []
+    for _ in range(5):
+        static(ones(), seen)
+        function(ones(), expected)
+        assert seen == expected
+    if function is to_a_global:
+        assert len(LOG) == 10
+        assert all(LOG[at] is (seen, expected)[at % 2] for at in range(10))
+    stats = sot.stats(static)
+    assert (stats.translations, stats.graphs, stats.graph_breaks, stats.fallbacks) == (1, 1, [], [])
+
+
+def test_a_list_of_an_attribute():
+    static = sot.to_static(to_an_attribute, min_graph_size=0)
+    holder = Recorder()
+    holder.recorder = Recorder()
+    for _ in range(4):
+        static(ones(), holder)
+    assert holder.recorder.seen == [1, 2, 3] * 4
+    assert sot.stats(static).translations == 1
+
+
+def test_two_names_of_one_list():
+    static = sot.to_static(the_same_list_twice, min_graph_size=0)
+    one, other = [], []
+    static(ones(), {"a": one, "b": other})
+    assert (one, other) == ([1, 3], [2])
+    static(ones(), {"a": one, "b": one})
+    assert one == [1, 3, 1, 2, 3]
+    static(ones(), {"a": one, "b": other})
+    assert (one, other) == ([1, 3, 1, 2, 3, 1, 3], [2, 2])
+
+
+def reads_after(x, seen):
+    seen.append(5)
+    n = len(seen)
+    seen.append(n)
+    return x * n + seen[0], list(seen)
+
+
+def reads_before(x, seen):
+    n = len(seen)
+    seen.append(n)
+    return x * n + seen[-1], seen
+
+
+def changes_after(x, seen):
+    seen.append(1)
+    seen.insert(0, 7)
+    seen.append(2)
+    seen.sort()
+    return x + seen.index(7), seen
+
+
+def passes_on(x, seen):
+    seen.append(x)
+    return sum(item.sum() for item in seen)
+
+
+def extends_by_itself(x, seen):
+    seen.append(1)
+    seen.extend(seen)
+    return x * len(seen)
+
+
+def by_an_iterator(x, seen):
+    seen.extend(item * 2 for item in (1, 2, 3))
+    seen += [9]
+    return x * len(seen)
+
+
+def raises_half_way(x, seen):
+    seen.append(1)
+    if len(seen) > 2:
+        raise ValueError(str(seen))
+    seen.append(2)
+    return x
+
+
+READERS = [reads_after, reads_before, changes_after, passes_on, extends_by_itself, by_an_iterator, raises_half_way]
+
+
+def run(function, x, seen):
+    try:
+        result = function(x, seen)
+    except ValueError as error:
+        return str(error), seen
+    parts = result if isinstance(result, tuple) else (result,)
+    assert all(part is seen for part in parts[1:] if function in (reads_before, changes_after))
+    return [np.asarray(part).tolist() if isinstance(part, paddle.Tensor) else part for part in parts], seen
+
+
+@pytest.mark.parametrize("function", READERS, ids=lambda f: f.__name__)
+def test_what_is_read_after_all_is_right(function):
+    static = sot.to_static(function, min_graph_size=0)
+    kept, expected = [], []
+    for start in ([], [4, 5], None, None, [3]):
+        if start is not None:
+            kept, expected = list(start), list(start)
+        if function is passes_on:
+            kept, expected = [paddle.to_tensor(1.0 + at) for at in kept if isinstance(at, int)], list(expected)
+            expected = list(kept)
+        want, got = run(function, ones(), expected), run(static, ones(), kept)
+        if function is passes_on:
+            assert want[0] == got[0]
+            assert len(kept) == len(expected)
+        else:
+            assert want == got
