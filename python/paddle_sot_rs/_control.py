@@ -6,7 +6,9 @@ import builtins
 from typing import Any
 
 import paddle
+from paddle import _C_ops
 from paddle.autograd import PyLayer
+from paddle.base.variable_index import parse_index
 from paddle.static.nn import control_flow
 
 
@@ -31,6 +33,20 @@ def show(*values: Any) -> None:
             text = []
         else:
             text.append(str(value))
+
+
+def set_item(tensor: Any, key: Any, value: Any) -> Any:
+    """A copy of `tensor` after `copy[key] = value`, for keys of whole numbers, slices, `...` and None."""
+    if paddle.in_dynamic_mode():
+        result = paddle.assign(tensor)
+        result[key] = value
+        return result
+    starts, ends, steps, axes, none_axes, decrease_axes, *_ = parse_index(tensor, key)
+    place = (starts, ends, steps, axes, decrease_axes, none_axes)
+    if not isinstance(value, paddle.pir.Value):
+        # The gradient of `set_value`, which takes numbers, goes to what was overwritten too.
+        value = paddle.full([1], value, tensor.dtype)
+    return _C_ops.set_value_with_tensor(tensor, value, *place)
 
 
 def apply_layer(layer: Any, *args: Any, **kwargs: Any) -> Any:

@@ -8,7 +8,7 @@ use crate::obj::Obj;
 use crate::reason::BreakKind;
 use crate::variables::{Kind, VarId};
 
-use super::tensors;
+use super::{inplace, tensors};
 use super::{Kwargs, Step, Tracer};
 
 /// Modules whose functions are API: a call of one becomes a statement.
@@ -50,6 +50,11 @@ const REFUSED: &[&str] = &[
 enum Verdict {
     Capture,
     Refuse(String),
+    /// Changes its first argument.
+    InPlace {
+        module: String,
+        name: String,
+    },
     NotOurs,
 }
 
@@ -80,9 +85,7 @@ fn verdict(t: &Tracer<'_>, function: &Bound<'_, PyAny>) -> PyResult<Verdict> {
         )));
     }
     if name.ends_with('_') && !name.ends_with("__") {
-        return Ok(Verdict::Refuse(format!(
-            "{module}.{name} changes its argument in place"
-        )));
+        return Ok(Verdict::InPlace { module, name });
     }
     if name.starts_with('_') && !ops {
         return Ok(Verdict::NotOurs);
@@ -154,6 +157,16 @@ pub fn try_call(
     match verdict(t, &object)? {
         Verdict::NotOurs => return Ok(None),
         Verdict::Refuse(_) if makes_constant(t, &object, args, kwargs)? => {}
+        Verdict::InPlace { module, name } => {
+            if let Some(done) = inplace::function(t, &module, &name, args, kwargs)? {
+                t.guard_identity(function);
+                return Ok(Some(done));
+            }
+            return t.stop(
+                BreakKind::InplaceTensor,
+                format!("{module}.{name} changes its argument in place"),
+            );
+        }
         Verdict::Refuse(why) => {
             return t.stop(BreakKind::UnsupportedCall, why);
         }

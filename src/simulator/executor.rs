@@ -182,10 +182,7 @@ fn run_breaking(t: &mut Tracer<'_>, frame: &mut FrameState) -> Result<Outcome, B
             }
             return Ok(position.break_here(t, reason));
         }
-        let handles = matches!(
-            frame.code.instructions[frame.pc].instr,
-            Instr::PushExcInfo
-        );
+        let handles = matches!(frame.code.instructions[frame.pc].instr, Instr::PushExcInfo);
         // A function that resumes in a handler jumps there.
         let jumps = matches!(frame.code.instructions[start].instr, Instr::Jump { .. });
         if handles && !jumps && frame.handling.is_empty() {

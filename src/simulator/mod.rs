@@ -16,6 +16,7 @@ pub mod fold;
 pub mod format;
 pub mod frame;
 pub mod inline;
+mod inplace;
 pub mod iterate;
 pub mod keys;
 pub mod layers;

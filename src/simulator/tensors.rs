@@ -11,7 +11,7 @@ use crate::reason::BreakKind;
 use crate::tracker::TrackerRef;
 use crate::variables::{DictVar, IntVar, Kind, TensorVar, VarId, Variable};
 
-use super::{attributes, keys, views, Kwargs, Step, Tracer};
+use super::{attributes, inplace, keys, views, Kwargs, Step, Tracer};
 
 /// Methods and attributes that need the tensor's data in Python.
 const VALUE_READERS: &[&str] = &[
@@ -494,6 +494,16 @@ pub fn method(
             BreakKind::UnsupportedCall,
             format!("Tensor.{name}() acts on the tensor object"),
         );
+    }
+    if let ("__setitem__", [key, value], []) = (name, args, kwargs) {
+        if inplace::set_item(t, tensor, *key, *value)? {
+            return Ok(t.none());
+        }
+    }
+    if is_inplace(name) {
+        if let Some(done) = inplace::method(t, tensor, name, args, kwargs)? {
+            return Ok(done);
+        }
     }
     if is_inplace(name) || name == "__setitem__" {
         return t.stop(

@@ -1,0 +1,305 @@
+//! In-place operations on tensors that the frame made itself: the operation without side effect, whose result
+//! takes the tensor's place.
+//!
+//! They are captured only where nobody can tell the difference: nothing shares the tensor's storage, and no
+//! earlier operation keeps what it was for its gradient. Eager mode raises in the latter case.
+
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyFloat, PyInt};
+
+use crate::graph::{Callee, Statement, SymbolId, SymbolKind, TensorMeta};
+use crate::obj::Obj;
+use crate::variables::{Kind, TensorVar, VarId};
+
+use super::tensors::{self, Receiver};
+use super::{Kwargs, Step, Tracer};
+
+/// Operations whose in-place form gives what they give.
+const FORMS: &[&str] = &[
+    "add",
+    "subtract",
+    "scale",
+    "relu",
+    "tanh",
+    "sigmoid",
+    "exp",
+    "sqrt",
+    "rsqrt",
+    "reciprocal",
+    "multiply",
+    "divide",
+    "clip",
+    "abs",
+    "floor",
+    "ceil",
+    "round",
+    "neg",
+    "square",
+    "masked_fill",
+    "tril",
+    "triu",
+    "leaky_relu",
+    "elu",
+    "softmax",
+];
+
+/// How many of those do not need what the tensor was for their own gradient.
+const DIFFERENTIABLE: usize = 10;
+
+/// What makes a tensor and does not keep it for its gradient.
+const KEEP_NOTHING: &[&str] = &[
+    "__add__",
+    "__radd__",
+    "__sub__",
+    "__rsub__",
+    "__mul__",
+    "__rmul__",
+    "__matmul__",
+    "add",
+    "subtract",
+    "multiply",
+    "matmul",
+    "scale",
+    "set_item",
+    "sum",
+    "mean",
+    "concat",
+    "stack",
+    "assign",
+    "clone",
+    "linear",
+    "conv1d",
+    "conv2d",
+    "conv3d",
+    "batch_norm",
+    "layer_norm",
+    "Linear",
+    "Conv1D",
+    "Conv2D",
+    "Conv3D",
+    "Conv2DTranspose",
+    "BatchNorm",
+    "BatchNorm1D",
+    "BatchNorm2D",
+    "BatchNorm3D",
+    "LayerNorm",
+];
+
+/// `tensor.name(*args)` for a name that ends with `_`; `None` when it cannot be captured.
+pub fn method(
+    t: &mut Tracer<'_>,
+    tensor: VarId,
+    name: &str,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<Option<VarId>> {
+    let form = name.strip_suffix('_').unwrap_or_default();
+    if !is_captured(t, tensor, form)? {
+        return Ok(None);
+    }
+    let callee = Callee::Method(Arc::from(form));
+    let receiver = Some(Receiver::Tensor(tensor));
+    let result = tensors::capture(t, callee, receiver, args, kwargs, &mut |_| None)?;
+    replace(t, tensor, result)
+}
+
+/// `function(tensor, *args)` for a function of Paddle whose name ends with `_`; `None` when it cannot be captured.
+pub fn function(
+    t: &mut Tracer<'_>,
+    module: &str,
+    name: &str,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<Option<VarId>> {
+    let form = name.strip_suffix('_').unwrap_or_default();
+    let [tensor, ..] = *args else {
+        return Ok(None);
+    };
+    if !is_captured(t, tensor, form)? {
+        return Ok(None);
+    }
+    let home = match module.starts_with("paddle.nn.functional") {
+        true => "paddle.nn.functional",
+        false => "paddle",
+    };
+    let Ok(function) = t.py.import(home)?.getattr(form) else {
+        return Ok(None);
+    };
+    let callee = Callee::Api(Obj::from(function));
+    let result = tensors::capture(t, callee, None, args, kwargs, &mut |_| None)?;
+    replace(t, tensor, result)
+}
+
+/// `tensor[key] = value`; whether it was captured.
+pub fn set_item(t: &mut Tracer<'_>, tensor: VarId, key: VarId, value: VarId) -> Step<bool> {
+    if !is_basic(t, key) || !is_captured(t, tensor, "set_item")? || !fits(t, tensor, value) {
+        return Ok(false);
+    }
+    let function = t.py.import("paddle_sot_rs._control")?.getattr("set_item")?;
+    let callee = Callee::Api(Obj::from(function));
+    let given = [tensor, key, value];
+    let result = tensors::capture(t, callee, None, &given, &[], &mut |_| None)?;
+    Ok(replace(t, tensor, result)?.is_some())
+}
+
+/// Whole numbers, slices of them, `...` and `None`: other keys have rules of their own.
+fn is_basic(t: &mut Tracer<'_>, key: VarId) -> bool {
+    match t.kind(key).clone() {
+        Kind::Tuple(items, None) => items
+            .into_iter()
+            .all(|item| !matches!(t.kind(item), Kind::Tuple(..)) && is_basic(t, item)),
+        Kind::Slice(parts) => parts
+            .into_iter()
+            .all(|part| t.is_none(part) || is_whole(t, part)),
+        Kind::Const => {
+            is_whole(t, key)
+                || t.value(key)
+                    .is_some_and(|value| value.is_none() || value.is(t.py.Ellipsis()))
+        }
+        _ => false,
+    }
+}
+
+fn is_whole(t: &mut Tracer<'_>, id: VarId) -> bool {
+    t.const_value(id)
+        .is_some_and(|value| value.is_exact_instance_of::<PyInt>())
+}
+
+/// Whether the value needs no conversion.
+fn fits(t: &mut Tracer<'_>, tensor: VarId, value: VarId) -> bool {
+    let Some(meta) = meta_of(t, tensor) else {
+        return false;
+    };
+    if let Some(value) = meta_of(t, value) {
+        return value.dtype == meta.dtype;
+    }
+    let number = t.const_value(value);
+    number.is_some_and(|number| {
+        number.is_exact_instance_of::<PyInt>()
+            || number.is_exact_instance_of::<PyBool>()
+            || number.is_exact_instance_of::<PyFloat>() && meta.dtype.is_differentiable()
+    })
+}
+
+fn meta_of(t: &mut Tracer<'_>, tensor: VarId) -> Option<TensorMeta> {
+    match t.kind(tensor) {
+        Kind::Tensor(TensorVar { symbol, .. }) => {
+            let symbol = *symbol;
+            t.graph.meta(symbol).cloned()
+        }
+        _ => None,
+    }
+}
+
+fn is_captured(t: &mut Tracer<'_>, tensor: VarId, form: &str) -> Step<bool> {
+    let at = FORMS.iter().position(|known| *known == form);
+    if at.is_none() && form != "set_item" {
+        return Ok(false);
+    }
+    let Kind::Tensor(TensorVar {
+        symbol,
+        view: None,
+        class: None,
+    }) = t.kind(tensor).clone()
+    else {
+        return Ok(false);
+    };
+    let var = t.vars.get(tensor);
+    let outside = var.source.is_some()
+        || var.value.is_some()
+        || t.graph.inputs.iter().any(|input| input.symbol == symbol);
+    if outside || is_shared(t, tensor, symbol) {
+        return Ok(false);
+    }
+    let Some(meta) = t.graph.meta(symbol) else {
+        return Ok(false);
+    };
+    if meta.stop_gradient || !t.entry_grad {
+        return Ok(true);
+    }
+    // Without gradients, the tensor keeps the history of what it was.
+    let differentiable = form == "set_item" || at.is_some_and(|at| at < DIFFERENTIABLE);
+    Ok(t.grad_enabled && differentiable && nothing_keeps(t, symbol))
+}
+
+/// Whether another value has its storage, as far as anyone knows.
+fn is_shared(t: &Tracer<'_>, tensor: VarId, symbol: SymbolId) -> bool {
+    (0..t.vars.len()).any(|at| {
+        let id = VarId(at as u32);
+        match t.vars.kind(id) {
+            Kind::Tensor(other) => {
+                id != tensor && other.symbol == symbol
+                    || other.view.as_ref().is_some_and(|view| view.base == tensor)
+            }
+            Kind::SymNumber(other) => *other == symbol,
+            _ => false,
+        }
+    })
+}
+
+/// Whether no operation so far keeps this value for its gradient.
+fn nothing_keeps(t: &Tracer<'_>, symbol: SymbolId) -> bool {
+    let mut maker = None;
+    for statement in &t.graph.sir.statements {
+        if uses(statement, symbol) {
+            return false;
+        }
+        statement.output.for_each_symbol(&mut |made| {
+            if made == symbol {
+                maker = Some(statement);
+            }
+        });
+    }
+    let Some(maker) = maker else {
+        return false;
+    };
+    let name = match &maker.callee {
+        Callee::Method(name) => Some(name.to_string()),
+        Callee::Api(function) => name_of(function.bind(t.py)),
+        Callee::Layer(layer) => match t.graph.sir.kind(*layer) {
+            SymbolKind::Layer(layer) => name_of(layer.bind(t.py).get_type().as_any()),
+            SymbolKind::Tensor(_) => None,
+        },
+        Callee::Attribute(_) | Callee::Sir(_) => None,
+    };
+    name.is_some_and(|name| KEEP_NOTHING.contains(&&*name))
+}
+
+fn name_of(object: &Bound<'_, PyAny>) -> Option<String> {
+    object.getattr("__name__").ok()?.extract().ok()
+}
+
+fn uses(statement: &Statement, symbol: SymbolId) -> bool {
+    let mut found = false;
+    let mut note = |used: SymbolId| found |= used == symbol;
+    for arg in &statement.args {
+        arg.for_each_symbol(&mut note);
+    }
+    for (_, arg) in &statement.kwargs {
+        arg.for_each_symbol(&mut note);
+    }
+    found
+}
+
+/// `tensor` is what `result` is from now on. `None` when that is another kind of tensor.
+fn replace(t: &mut Tracer<'_>, tensor: VarId, result: VarId) -> Step<Option<VarId>> {
+    let (before, after) = (meta_of(t, tensor), meta_of(t, result));
+    let same = matches!((&before, &after), (Some(before), Some(after))
+        if before.shape == after.shape && before.dtype == after.dtype);
+    let Kind::Tensor(made) = t.kind(result).clone() else {
+        return Ok(None);
+    };
+    if !same || result == tensor {
+        return Ok(None);
+    }
+    t.vars.mutate(tensor, |var| {
+        if let Kind::Tensor(var) = &mut var.kind {
+            var.symbol = made.symbol;
+        }
+    });
+    // No second name for it.
+    t.vars.update(result, |var| var.kind = Kind::Null);
+    Ok(Some(tensor))
+}

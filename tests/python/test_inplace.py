@@ -1,0 +1,213 @@
+"""In-place operations: part of the graph on tensors that it made itself, a break on all others."""
+
+import numpy as np
+import paddle
+import paddle.nn.functional as F
+import paddle_sot_rs as sot
+import pytest
+from paddle import nn
+
+linear = nn.Linear(3, 3)
+norm = nn.BatchNorm1D(3)
+norm.eval()
+
+
+def adds(x, w):
+    y = x * 2
+    y.add_(w)
+    return y
+
+
+def chained(x, w):
+    y = x - w
+    return y.scale_(2.0).add_(x).tanh_()
+
+
+def relu(x, w):
+    return F.relu_(norm(linear(x) + w)) * w
+
+
+def two_names(x, w):
+    y = x + w
+    z = y
+    y.exp_()
+    return z * y, z is y
+
+
+def in_containers(x, w):
+    kept = {"y": x + w}
+    both = [kept["y"], x]
+    both[0].sigmoid_()
+    return kept["y"], both[0] is kept["y"]
+
+
+def through_a_callee(x, w):
+    def change(y):
+        y.subtract_(w)
+
+    y = x + 1
+    change(y)
+    change(y)
+    return y
+
+
+def items(x, w):
+    out = paddle.zeros([4, 2, 3])
+    for at in range(3):
+        out[at] = x * at + w
+    out[3, 1] = 5.0
+    out[..., 0] = 7
+    return out * 2
+
+
+def slices(x, w):
+    out = x * 1
+    out[1:, ::2] = w[0, :2]
+    out[-1] = 0.5
+    return out
+
+
+def new_axes(x, w):
+    out = paddle.ones([2, 3]) * w
+    out[None, 0] = x[1]
+    return out
+
+
+def whole_numbers(x, w):
+    out = paddle.arange(6).reshape([2, 3]) + 0
+    out[0, 1] = 9
+    out[1] = True
+    return out, x * w
+
+
+def without_gradients(x, w):
+    with paddle.no_grad():
+        y = x.detach() * 2
+        y.add_(w.detach()).clip_(-1.0, 1.0).multiply_(w.detach())
+    return y + x
+
+
+def zeros_take_gradients(x, w):
+    y = paddle.zeros([2, 3])
+    y.add_(x * w)
+    return y, y.stop_gradient
+
+
+def made_without_gradients(x, w):
+    y = paddle.zeros([2, 3])
+    y[0] = w[0]
+    return y * x, y.stop_gradient
+
+
+CAPTURED = [
+    *(adds, chained, relu, two_names, in_containers, through_a_callee, items, slices, new_axes, whole_numbers),
+    *(without_gradients, zeros_take_gradients, made_without_gradients),
+]
+
+
+def of_an_argument(x, w):
+    y = w.detach()
+    y.add_(paddle.ones([2, 3]))
+    return x * y
+
+
+def with_a_view(x, w):
+    y = x * 2
+    row = y[0]
+    y.add_(w)
+    return y, row * 1
+
+
+def of_a_view(x, w):
+    y = x * 2
+    y[0].add_(w[0])
+    return y
+
+
+def without_grad_on_a_differentiable(x, w):
+    y = x * 2
+    with paddle.no_grad():
+        y.add_(w)
+    return y * y
+
+
+def grows(x, w):
+    y = (x + w).detach()[:1] + 0
+    try:
+        y.add_(w.detach())
+    except ValueError:
+        return x
+    return y
+
+
+def by_a_mask(x, w):
+    y = x + w
+    y[y > 0.5] = 0.0
+    return y
+
+
+def by_a_tensor(x, w):
+    y = x + w
+    y[paddle.to_tensor([1, 0])] = w
+    return y
+
+
+def another_dtype(x, w):
+    y = (x + w).detach()
+    y[0] = paddle.to_tensor([1, 2, 3])
+    return y * x
+
+
+BROKEN = [of_an_argument, with_a_view, of_a_view, without_grad_on_a_differentiable, grows, by_a_mask, by_a_tensor]
+
+
+def inputs():
+    rng = np.random.default_rng(11)
+    return [paddle.to_tensor(rng.normal(size=[2, 3]).astype("float32"), stop_gradient=False) for _ in range(2)]
+
+
+def outcome(function):
+    x, w = inputs()
+    linear.clear_gradients()
+    result = function(x, w)
+    parts = result if isinstance(result, tuple) else (result,)
+    tensors = [part for part in parts if isinstance(part, paddle.Tensor)]
+    total = sum(part.astype("float32").sum() for part in tensors)
+    if not total.stop_gradient:
+        total.backward()
+    gradients = [None if leaf.grad is None else leaf.grad.numpy().tolist() for leaf in (x, w)]
+    shown = [
+        (part.numpy().tolist(), str(part.dtype), part.stop_gradient) if isinstance(part, paddle.Tensor) else part
+        for part in parts
+    ]
+    return shown, gradients, (x.numpy().tolist(), w.numpy().tolist())
+
+
+def close(a, b):
+    if isinstance(a, list | tuple):
+        return len(a) == len(b) and all(map(close, a, b))
+    if isinstance(a, float):
+        return abs(a - b) <= 1e-6 * max(1.0, abs(a))
+    return a == b
+
+
+@pytest.mark.parametrize("backend", ["paddle", "eager"])
+@pytest.mark.parametrize("function", CAPTURED, ids=lambda f: f.__name__)
+def test_captured(function, backend):
+    static = sot.to_static(function, backend=backend, min_graph_size=0)
+    for _ in range(2):
+        want, got = outcome(function), outcome(static)
+        assert close(want, got), (want, got)
+    with paddle.no_grad():
+        assert close(outcome(function), outcome(static))
+    stats = sot.stats(static)
+    assert (stats.graphs, stats.graph_breaks, stats.fallbacks) == (2, [], [])
+
+
+@pytest.mark.parametrize("function", [*BROKEN, another_dtype], ids=lambda f: f.__name__)
+def test_broken(function):
+    static = sot.to_static(function, min_graph_size=0)
+    for _ in range(3):
+        want, got = outcome(function), outcome(static)
+        assert close(want, got), (want, got)
+    assert "place" in sot.stats(static).graph_breaks[0].message
