@@ -311,12 +311,12 @@ fn check_contexts(t: &Tracer<'_>, outcome: &Outcome) -> Result<(), Break> {
 }
 
 /// A generator that is dropped before its end runs its `finally` blocks then.
-fn check_generators(t: &Tracer<'_>) -> Result<(), Break> {
+fn check_generators(t: &mut Tracer<'_>) -> Result<(), Break> {
     for id in (0..t.vars.len() as u32).map(VarId) {
-        let Kind::Iter(IterVar::Generator { frame }) = t.vars.kind(id) else {
+        let Kind::Iter(IterVar::Generator { frame, made_at }) = *t.vars.kind(id) else {
             continue;
         };
-        let frame = t.frame(*frame);
+        let frame = t.frame(frame);
         let (code, at) = (&frame.code, frame.pc.wrapping_sub(1));
         let guarded = code.exception_table.iter().any(|entry| {
             let target = code.instructions.get(entry.target);
@@ -325,6 +325,7 @@ fn check_generators(t: &Tracer<'_>) -> Result<(), Break> {
             entry.start <= at && at < entry.end && !own
         });
         if frame.pc > 0 && guarded {
+            t.native_next = Some(made_at);
             return Err(Break::new(
                 BreakKind::Construct,
                 "a generator is left inside of a try or with block",

@@ -170,9 +170,11 @@ fn run_breaking(t: &mut Tracer<'_>, frame: &mut FrameState) -> Result<Outcome, B
                 return Ok(raised.break_here(t, reason));
             }
             if reason.kind.code() == BreakCode::Unimp {
+                t.rollback(position.mark);
                 return Err(reason);
             }
             if !frame.handling.is_empty() {
+                t.rollback(position.mark);
                 let message = format!("{reason}, inside an exception handler");
                 return Err(Break {
                     kind: BreakKind::Construct,
