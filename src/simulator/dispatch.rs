@@ -119,6 +119,8 @@ pub fn step(t: &mut Tracer<'_>, f: &mut FrameState, at: usize) -> Step<Flow> {
             store_fast(t, f, *second, value)?;
         }
         Instr::DeleteFast { local } => match f.locals[*local as usize].take() {
+            // A function that resumes pushes it first.
+            Some(value) if f.stack.contains(&value) => {}
             Some(value) => t.let_go(value)?,
             None => return t.stop(BreakKind::RaisesException, "deletion of an unbound local"),
         },

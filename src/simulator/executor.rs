@@ -259,7 +259,7 @@ fn unwind(t: &mut Tracer<'_>, frame: &mut FrameState, at: usize, exception: VarI
         frame.stack.push(lasti);
     }
     frame.stack.push(exception);
-    t.raised.insert(exception);
+    t.raised.push(exception);
     frame.pc = entry.target;
     true
 }

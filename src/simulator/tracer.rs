@@ -103,6 +103,7 @@ pub struct TraceMark {
     left_contexts: usize,
     handled: usize,
     depths: (usize, usize),
+    raised: usize,
 }
 
 /// The state of one translation.
@@ -144,7 +145,7 @@ pub struct Tracer<'py> {
     /// Exceptions that are being handled, in all simulated frames.
     pub handled: usize,
     /// Exceptions that were raised: they have a traceback, and may have a context.
-    pub raised: FxHashSet<VarId>,
+    pub raised: Vec<VarId>,
     /// Instance dictionaries that were read through their objects, by address.
     pub namespaces: FxHashSet<usize>,
     /// How deep simulated calls of anything nest.
@@ -187,7 +188,7 @@ impl<'py> Tracer<'py> {
             regions: 0,
             steps: 0,
             handled: 0,
-            raised: FxHashSet::default(),
+            raised: Vec::new(),
             nesting: 0,
             calls: 0,
             namespaces: FxHashSet::default(),
@@ -229,6 +230,7 @@ impl<'py> Tracer<'py> {
             auto_casts: self.auto_casts,
             left_contexts: self.left_contexts.len(),
             handled: self.handled,
+            raised: self.raised.len(),
             depths: (self.nesting, self.calls),
         }
     }
@@ -244,7 +246,7 @@ impl<'py> Tracer<'py> {
         self.left_contexts.truncate(mark.left_contexts);
         let len = self.vars.len();
         self.known.retain(|_, id| (id.0 as usize) < len);
-        self.raised.retain(|id| (id.0 as usize) < len);
+        self.raised.truncate(mark.raised);
         self.handled = mark.handled;
         (self.nesting, self.calls) = mark.depths;
     }
@@ -259,7 +261,7 @@ impl<'py> Tracer<'py> {
         self.left_contexts.truncate(mark.left_contexts);
         let len = self.vars.len();
         self.known.retain(|_, id| (id.0 as usize) < len);
-        self.raised.retain(|id| (id.0 as usize) < len);
+        self.raised.truncate(mark.raised);
         self.handled = mark.handled;
         (self.nesting, self.calls) = mark.depths;
         cut

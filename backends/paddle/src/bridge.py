@@ -370,10 +370,10 @@ def _stop_where_eager_stops(operations):
         if not results:
             continue
         operands = [value for value in op.operands_source() if value.initialized()]
-        if not operands:
-            # Data and parameters say themselves what they are.
-            continue
         name = op.name()
+        if not operands or name in REGIONS:
+            # Data and parameters say themselves what they are; what a nested graph uses are no operands.
+            continue
         known = _differentiable.get(name)
         if known is None:
             known = name in _TRANSPARENT or core.has_vjp(op)
