@@ -198,6 +198,16 @@ pub fn try_call(
         .getattr("__name__")
         .and_then(|name| name.extract::<String>())
         .unwrap_or_default();
+    let writes = match (name.as_str(), args, kwargs) {
+        ("assign", [_, output], []) => Some(*output),
+        ("assign", ..) => kwargs
+            .iter()
+            .find_map(|(name, value)| (&**name == "output").then_some(*value)),
+        _ => None,
+    };
+    if writes.is_some_and(|output| !t.is_none(output)) {
+        return t.stop(BreakKind::InplaceTensor, "assign() writes into a tensor");
+    }
     if let ("reshape", [x, shape], []) = (name.as_str(), args, kwargs) {
         let symbol = match t.kind(*x) {
             Kind::Tensor(tensor) => Some(tensor.symbol),
