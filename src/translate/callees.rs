@@ -74,8 +74,11 @@ pub(super) fn handle(py: Python<'_>, view: &FrameView<'_>) -> FrameDecision {
     }
 }
 
-enum Found {
+/// What is to be done with a frame.
+pub(super) enum Found {
+    /// Run this in its place.
     Translate(Arc<Translated>),
+    /// Evaluate it, and do not look at what it calls.
     LeaveAlone,
 }
 
@@ -85,7 +88,7 @@ fn find(py: Python<'_>, view: &FrameView<'_>) -> PyResult<Option<Found>> {
     };
     let code = view.code(py);
     if shared.forced {
-        return Ok(forced::find(py, view, &code, &shared)?.map(Found::Translate));
+        return forced::find(py, view, &code, &shared);
     }
     if !is_users(py, &code)? {
         CodeState::of(&code)?.set_policies(Policy::Skip, Policy::Default);

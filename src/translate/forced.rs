@@ -13,8 +13,9 @@ use crate::frame::{self, FrameView, Listening};
 use crate::obj::Obj;
 
 use super::callable::CalleeFunction;
-use super::callees;
+use super::callees::{self, Found};
 use super::function::{is_translating, lock, Shared, Translated};
+use super::pipeline;
 
 /// This thread's frames are translated until it is stopped or dropped.
 pub struct ForcedTranslation {
@@ -78,9 +79,13 @@ pub(super) fn find(
     view: &FrameView<'_>,
     code: &Bound<'_, PyCode>,
     shared: &Arc<Shared>,
-) -> PyResult<Option<Arc<Translated>>> {
+) -> PyResult<Option<Found>> {
     if is_translating() || is_excluded(py, code)? {
         return Ok(None);
+    }
+    if pipeline::counter(&code.getattr("co_names")?.extract::<Vec<String>>()?).is_some() {
+        shared.count("a function that counts objects");
+        return Ok(Some(Found::LeaveAlone));
     }
     let Some(function) = view.function(py) else {
         shared.count("no function object");
@@ -97,7 +102,7 @@ pub(super) fn find(
         return match *count <= MAX_TRANSLATIONS {
             true => {
                 drop(seen);
-                translated().map(Some)
+                translated().map(|made| Some(Found::Translate(made)))
             }
             false => {
                 shared.count("a local function that was translated often");
@@ -112,12 +117,12 @@ pub(super) fn find(
         if !same {
             shared.count("a function whose code was replaced");
         }
-        return Ok(same.then(|| found.clone()));
+        return Ok(same.then(|| Found::Translate(found.clone())));
     }
     let translated = translated()?;
     let callable = Bound::new(py, CalleeFunction::new(translated.clone()))?.into_any();
     lock(&shared.callees).insert(address, Obj::from(&callable));
-    Ok(Some(translated))
+    Ok(Some(Found::Translate(translated)))
 }
 
 /// Translations of functions of one code object that are not kept.

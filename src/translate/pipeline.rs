@@ -221,6 +221,12 @@ const COUNTERS: &[&str] = &[
     "gettotalrefcount",
 ];
 
+/// The first of these names that counts objects.
+pub(super) fn counter<T: AsRef<str>>(names: &[T]) -> Option<&str> {
+    let mut names = names.iter().map(AsRef::as_ref);
+    names.find(|name| COUNTERS.contains(name))
+}
+
 /// A simulated frame.
 pub(super) struct Simulated<'py> {
     pub(super) tracer: Tracer<'py>,
@@ -254,7 +260,7 @@ pub(super) fn simulate<'py>(
             "a generator or coroutine function",
         ));
     }
-    if let Some(name) = code.names.iter().find(|name| COUNTERS.contains(&&***name)) {
+    if let Some(name) = counter(&code.names) {
         return Err(Break::new(
             BreakKind::Construct,
             format!("{name}() would count objects of a translation"),
