@@ -29,6 +29,8 @@ pub enum Region {
         body: Arc<StatementIr>,
         /// How many variables there are.
         carried: usize,
+        /// Whether gradients go through it.
+        differentiable: bool,
     },
     /// A custom operation. Arguments: its tensor inputs. `forward` takes them and returns the outputs, then the
     /// values `backward` uses; `backward` takes those values and the gradients of the outputs, and returns the

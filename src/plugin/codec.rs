@@ -78,7 +78,11 @@ fn encode_region<'py>(py: Python<'py>, region: &Region) -> Encoded<'py> {
     let graphs = many(py, &blocks, |(_, block)| encode_sir(py, block))?;
     match region {
         Region::If { .. } => pack(py, ("if", graphs, PyTuple::empty(py))),
-        Region::While { carried, .. } => pack(py, ("while", graphs, (*carried,))),
+        Region::While {
+            carried,
+            differentiable,
+            ..
+        } => pack(py, ("while", graphs, (*carried, *differentiable))),
         Region::PyLayer {
             name,
             inputs,
@@ -110,6 +114,7 @@ fn decode_region(region: &Bound<'_, PyAny>) -> PyResult<Region> {
         "while" => Region::While {
             body: graph()?,
             carried: rest.get_item(0)?.extract()?,
+            differentiable: rest.get_item(1)?.extract()?,
         },
         "pylayer" => {
             let (name, inputs, outputs, gradients): (String, usize, usize, Vec<Option<usize>>) =

@@ -447,8 +447,16 @@ impl Captured<'_> {
         let differentiable = carried
             .values()
             .any(|variable| !variable.meta.stop_gradient);
-        if differentiable && t.entry_grad && !t.options.forward_only {
-            return refuse(t, "gradients go through the loop");
+        let differentiable = differentiable && t.entry_grad && !t.options.forward_only;
+        let changes = |variable: &Carried| {
+            let first = t.graph.meta(variable.first);
+            first.is_none_or(|first| first.shape != variable.meta.shape)
+        };
+        if differentiable && carried.values().any(changes) {
+            return refuse(
+                t,
+                "gradients go through the loop, and a variable changes its shape",
+            );
         }
         let mut outputs: Vec<BlockOutput> = Vec::with_capacity(carried.len() + 1);
         let value = way.value.clone();
@@ -493,6 +501,7 @@ impl Captured<'_> {
         let region = Region::While {
             body: Arc::new(body),
             carried: carried.len(),
+            differentiable,
         };
         let first = std::iter::once(condition)
             .chain(carried.values().map(|variable| variable.first))

@@ -237,8 +237,9 @@ def test_branches(function):
 
 
 @pytest.mark.parametrize("function", [counts, until, two_tests], ids=lambda f: f.__name__)
-def test_loops(function):
-    check(function, grad=False)
+@pytest.mark.parametrize("grad", [True, False])
+def test_loops(function, grad):
+    check(function, grad=grad)
 
 
 def test_a_loop_that_grows():
@@ -263,7 +264,7 @@ def over_a_range_with_a_step(x, n):
 @pytest.mark.parametrize("function", [over_a_range, over_a_range_with_a_step], ids=lambda f: f.__name__)
 @pytest.mark.parametrize("n", [0, 1, 4, 7])
 def test_range_of_a_tensor(function, n):
-    check(function, paddle.to_tensor(n), grad=False)
+    check(function, paddle.to_tensor(n))
 
 
 def continues(x):
@@ -290,22 +291,77 @@ def nested_loops(x):
 
 @pytest.mark.parametrize("function", [continues, nested_loops], ids=lambda f: f.__name__)
 def test_control_flow_in_loops(function):
-    check(function, grad=False)
+    check(function)
 
 
-@pytest.mark.parametrize("function", [counts, until, continues], ids=lambda f: f.__name__)
-def test_gradients_through_loops_break_the_graph(function):
+scale = paddle.to_tensor([0.5, 0.7, 0.9], stop_gradient=False)
+
+
+def with_a_parameter(x):
+    rounds = 0
+    while x.abs().sum() < 50 and rounds < 20:
+        x = x * scale + x * x.abs().sqrt() + scale
+        rounds = rounds + 1
+    return x
+
+
+def two_variables(x):
+    a, b = x, x * scale
+    while (a + b).abs().sum() < 100:
+        a, b = a + b.sin(), b * 1.5 + a + 1
+    return a * b
+
+
+def loop_in_a_branch(x):
+    y = x * scale
+    if x.sum() > 0:
+        while y.sum() < 30:
+            y = y * 1.7 + x
+    else:
+        y = y - x
+    return y * 2
+
+
+def branch_in_a_loop(x):
+    y = x
+    while y.abs().sum() < 30:
+        if y.sum() > 0:
+            y = y * scale + y.exp().clip(max=20.0)
+        else:
+            y = y * 3 - scale
+    return y
+
+
+def some_without_gradients(x):
+    y, seen = x, x.detach()
+    while seen.abs().sum() < 30:
+        y, seen = y * seen.tanh() + scale, seen * 2 + 1
+    return y, seen
+
+
+DIFFERENTIATED = [with_a_parameter, two_variables, loop_in_a_branch, branch_in_a_loop, some_without_gradients]
+
+
+@pytest.mark.parametrize("function", DIFFERENTIATED, ids=lambda f: f.__name__)
+def test_gradients_through_loops(function):
     static = sot.to_static(function, full_graph=True, min_graph_size=0)
-    with pytest.raises(sot.GraphBreakError, match="gradients go through the loop"):
-        static(paddle.to_tensor(DATA[0], stop_gradient=False))
-    static = sot.to_static(function, capture_control_flow=True, min_graph_size=0)
-    for numbers in DATA[:3]:
-        x, y = (paddle.to_tensor(numbers, stop_gradient=False) for _ in range(2))
-        want, got = function(x), static(y)
-        same(got, want)
-        np.testing.assert_allclose(gradient(got, y), gradient(want, x), rtol=1e-6)
-    with paddle.no_grad():
-        same(static(paddle.to_tensor(DATA[0])), function(paddle.to_tensor(DATA[0])))
+    for numbers in (*DATA, *DATA):
+        outcomes = []
+        for run in (function, static):
+            scale.clear_gradient()
+            x = paddle.to_tensor(numbers, stop_gradient=False)
+            result = run(x)
+            first = result[0] if isinstance(result, tuple) else result
+            (first * first).sum().backward()
+            stops = [value.stop_gradient for value in flat(result)]
+            grads = [np.zeros(3) if leaf.grad is None else leaf.grad.numpy() for leaf in (x, scale)]
+            outcomes.append(([value.numpy() for value in flat(result)], grads, stops))
+        want, got = outcomes
+        np.testing.assert_allclose(got[0], want[0], rtol=1e-5)
+        np.testing.assert_allclose(got[1], want[1], rtol=1e-5)
+        assert got[2] == want[2]
+    stats = sot.stats(static)
+    assert (stats.graphs, stats.fallbacks) == (1, [])
 
 
 def test_without_source():
@@ -453,10 +509,11 @@ class Loop(Net):
         return h
 
 
+@pytest.mark.parametrize("make", [Net, Loop])
 @pytest.mark.parametrize("seed", [0, 1, 2])
-def test_training(seed):
+def test_training(make, seed):
     paddle.seed(seed)
-    plain, static = Net(), Net()
+    plain, static = make(), make()
     static.set_state_dict(plain.state_dict())
     sot.to_static(static, full_graph=True)
     optimizers = [paddle.optimizer.SGD(0.1, parameters=net.parameters()) for net in (plain, static)]

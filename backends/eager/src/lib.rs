@@ -182,7 +182,7 @@ impl EagerGraph {
                 let holds = args[0].is_truthy()?;
                 run(if holds { then } else { otherwise }, &args[1..])?
             }
-            Region::While { body, carried } => {
+            Region::While { body, carried, .. } => {
                 let mut condition = args[0].clone();
                 let mut values: Vec<Bound<'py, PyAny>> = args[1..].to_vec();
                 while condition.is_truthy()? {

@@ -45,17 +45,15 @@ def gradients(block, inputs, targets, seeds, branches):
     per entry of `inputs`, None where no gradient arrives.
     """
     size = len(block.ops)
-    for op in block.ops:
-        # Paddle's construction loses memory on the way through a loop, and gradients on the way through a branch.
-        if op.name() == "pd_op.while" and any(not value.stop_gradient for value in op.results()):
-            raise NotImplementedError("gradients through a loop")
     try:
         return _Backward(block, inputs, branches).run(targets, seeds)
     except _Unusual:
         for op in reversed(block.ops[size:]):
             block.remove_op(op)
-    if any(op.name() == "pd_op.if" and any(not value.stop_gradient for value in op.results()) for op in block.ops):
-        raise NotImplementedError("gradients through a branch next to a custom operation")
+    # Paddle's construction loses memory on the way through a loop, and gradients on the way through a branch.
+    for op in block.ops:
+        if op.name() in REGIONS and any(not value.stop_gradient for value in op.results()):
+            raise NotImplementedError("gradients through nested graphs next to an operation of an unusual kind")
     # Its maps from values to values are default arguments: they would hold those of programs that are gone, under
     # addresses that are used again.
     construct = ir_backward.append_backward_ops

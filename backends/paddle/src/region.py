@@ -233,25 +233,138 @@ class If:
 class While:
     """`while_loop`: arguments are the condition, the first values of the variables, and what the body uses."""
 
-    def __init__(self, body, carried):
+    def __init__(self, body, carried, differentiable):
         self.body = body
         self.carried = carried
+        self.differentiable = differentiable
 
     def __call__(self, condition, *rest):
         first, free = rest[: self.carried], rest[self.carried :]
         variables = [_C_ops.assign(value) for value in (condition, *first)]
         for variable, ref in zip(variables[1:], self.body.inputs, strict=False):
             variable.stop_gradient = ref.stops
+        # One row for each value that a variable ever has: the gradient goes through the rounds again.
+        histories = [_row(value) for value in variables[1:]] if self.differentiable else []
 
         def body(_, *values):
-            given = (*values, *free)
-            return fresh(self.body.run(given), given)
+            now, known = values[: self.carried], values[self.carried :]
+            given = (*now, *free)
+            made = fresh(self.body.run(given), given)
+            rows = [_C_ops.concat([rows, _row(value)], 0) for rows, value in zip(known, made[1:], strict=bool(known))]
+            for row in rows:
+                row.stop_gradient = True
+            return [*made, *rows]
 
-        control_flow.while_loop(lambda condition, *_: condition, body, variables)
-        # Read from the operation: the Values that Paddle answers with may lie in memory that is free already.
-        operation = pir.get_current_insertion_point().block().ops[-1]
+        operation = _while_loop(body, [*variables, *histories])
         result = tuple(operation.results())
-        if operation.name() != "pd_op.while" or len(result) != len(variables):
-            raise NotImplementedError("a loop with a variable that stays as it is")
         _without_state(result)
-        return tuple(result[1:])
+        last = 1 + self.carried
+        if self.differentiable:
+            inner = [value for value in get_used_external_value(operation) if not _is_among(value, variables)]
+            _bridge.current.branches[result[0].id] = Loop(self, first, free, inner, result[last:])
+        return result[1:last]
+
+
+def _row(value):
+    row = _C_ops.unsqueeze(value, [0])
+    row.stop_gradient = True
+    return row
+
+
+def _is_among(value, values):
+    return any(value.is_same(other) for other in values)
+
+
+def _while_loop(body, variables):
+    """Appends the loop; the first variable is the condition. The answer is the operation."""
+    control_flow.while_loop(lambda condition, *_: condition, body, variables)
+    # Read from the operation: the Values that Paddle answers with may lie in memory that is free already.
+    operation = pir.get_current_insertion_point().block().ops[-1]
+    if operation.name() != "pd_op.while" or len(operation.results()) != len(variables):
+        raise NotImplementedError("a loop with a variable that stays as it is")
+    return operation
+
+
+class Loop:
+    """A captured loop in a program: its gradient is a loop over the rounds from the last to the first.
+
+    Each round is done again from the values it started with, and then backwards.
+    """
+
+    def __init__(self, region, first, given, inner, histories):
+        self.region = region
+        self.first = list(first)
+        self.given = given
+        self.inner = inner
+        self.histories = histories
+        self.external = _bridge.current.external
+        self.free = []
+        for value in (*first, *inner):
+            if not _is_among(value, self.free):
+                self.free.append(value)
+
+    def gradients(self, wanted, arrived, branches):
+        """The gradients of `wanted`."""
+        histories = [_copy(value) for value in self.histories]
+        copies = [(value, _copy(value)) for value in self.inner]
+
+        def copy(value):
+            return next((new for old, new in copies if old.is_same(value)), value)
+
+        given = [copy(value) for value in self.given]
+        inner = [value for value in wanted if _is_among(value, self.inner)]
+        flows = [at for at, ref in enumerate(self.region.body.inputs[: self.region.carried]) if not ref.stops]
+
+        def round_(_, at, *sums):
+            around = pir.get_current_insertion_point().block()
+            seeds, totals = sums[: len(flows)], sums[len(flows) :]
+            values = []
+            for number, rows in enumerate(histories):
+                value = _C_ops.squeeze(_C_ops.gather(rows, at, 0), [0])
+                value.stop_gradient = number not in flows
+                values.append(value)
+            with _reading(self.external, copy):
+                outputs = self.region.body.run((*values, *given))[1:]
+            if any(op.name() in _RANDOM for op in around.ops):
+                raise NotImplementedError("gradients through a loop with random numbers")
+            targets = [(outputs[at], seed) for at, seed in zip(flows, seeds, strict=True)]
+            targets = [(out, seed) for out, seed in targets if not out.stop_gradient]
+            sources = [values[at] for at in flows] + [copy(value) for value in inner]
+            found = [None] * len(sources)
+            if targets:
+                outputs, arrived = zip(*targets, strict=True)
+                found = _backward.gradients(around, sources, outputs, arrived, branches)
+            before, after = found[: len(flows)], found[len(flows) :]
+            next_seeds = [
+                _C_ops.full_like(values[at], 0.0, values[at].dtype, core.Place())
+                if gradient is None
+                else _C_ops.assign(gradient)
+                for at, gradient in zip(flows, before, strict=True)
+            ]
+            next_totals = [
+                _C_ops.assign(total) if gradient is None else _C_ops.add(total, gradient)
+                for total, gradient in zip(totals, after, strict=True)
+            ]
+            earlier = _C_ops.subtract(at, _C_ops.full_like(at, 1, at.dtype, core.Place()))
+            return [_is_a_round(earlier), earlier, *next_seeds, *next_totals]
+
+        # The last row is what the loop ends with.
+        rounds = _C_ops.slice(_C_ops.shape64(histories[0]), [0], [0], [1], [1], [])
+        last = _C_ops.subtract(rounds, _C_ops.full_like(rounds, 2, rounds.dtype, core.Place()))
+        seeds = [_C_ops.assign(arrived[1 + at]) for at in flows]
+        totals = [_C_ops.full_like(copy(value), 0.0, value.dtype, core.Place()) for value in inner]
+        variables = [_is_a_round(last), _C_ops.assign(last), *seeds, *totals]
+        for value in variables:
+            value.stop_gradient = True
+        done = _while_loop(round_, variables).results()[2:]
+        seeds, totals = done[: len(flows)], done[len(flows) :]
+        answer = []
+        for value in wanted:
+            parts = [seed for at, seed in zip(flows, seeds, strict=True) if self.first[at].is_same(value)]
+            parts += [total for other, total in zip(inner, totals, strict=True) if other.is_same(value)]
+            answer.append(_C_ops.add_n(parts) if len(parts) > 1 else parts[0] if parts else None)
+        return answer
+
+
+def _is_a_round(at):
+    return _C_ops.reshape(_C_ops.greater_equal(at, _C_ops.full_like(at, 0, at.dtype, core.Place())), [])

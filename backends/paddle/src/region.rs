@@ -21,9 +21,15 @@ pub fn runner<'py>(
             block(&module, then, grad_enabled)?,
             block(&module, otherwise, grad_enabled)?,
         ))?,
-        Region::While { body, carried } => module
-            .getattr("While")?
-            .call1((block(&module, body, grad_enabled)?, *carried))?,
+        Region::While {
+            body,
+            carried,
+            differentiable,
+        } => {
+            let body = block(&module, body, grad_enabled)?;
+            let given = (body, *carried, *differentiable);
+            module.getattr("While")?.call1(given)?
+        }
         Region::PyLayer {
             forward,
             backward,
