@@ -84,6 +84,9 @@ fn verdict(t: &Tracer<'_>, function: &Bound<'_, PyAny>) -> PyResult<Verdict> {
             "{module}.{name} is not a function of tensors"
         )));
     }
+    if name == "increment" {
+        return Ok(Verdict::Refuse(format!("{module}.{name} changes its argument")));
+    }
     if name.ends_with('_') && !name.ends_with("__") {
         return Ok(Verdict::InPlace { module, name });
     }
@@ -140,6 +143,53 @@ fn is_plain_data(t: &mut Tracer<'_>, id: VarId, left: &mut usize, depth: usize) 
             .all(|item| is_plain_data(t, item, left, depth + 1))
 }
 
+/// Names of arguments that are written to, or that ask for that.
+const WRITTEN: &[&str] = &["out", "output", "inplace", "y_out"];
+
+/// Stops where an argument asks to write the result into a tensor. `args` begin with `self` for a method.
+pub fn check_written(
+    t: &mut Tracer<'_>,
+    function: &Bound<'_, PyAny>,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<()> {
+    let mut innermost = function.clone();
+    for _ in 0..8 {
+        match innermost.getattr_opt(pyo3::intern!(t.py, "__wrapped__"))? {
+            Some(wrapped) => innermost = wrapped,
+            None => break,
+        }
+    }
+    let mut written: Vec<VarId> = kwargs
+        .iter()
+        .filter(|(name, _)| WRITTEN.contains(&&**name))
+        .map(|(_, value)| *value)
+        .collect();
+    if let Some(code) = innermost.getattr_opt(pyo3::intern!(t.py, "__code__"))? {
+        let count: usize = code.getattr("co_argcount")?.extract()?;
+        let names: Vec<String> = code.getattr("co_varnames")?.extract()?;
+        let given = names.iter().take(count).zip(args);
+        written.extend(
+            given
+                .filter(|(name, _)| WRITTEN.contains(&name.as_str()))
+                .map(|(_, value)| *value),
+        );
+    }
+    for value in written {
+        t.realize(value);
+        let off = t
+            .const_value(value)
+            .is_some_and(|value| !value.is_truthy().unwrap_or(true));
+        if !off {
+            return t.stop(
+                BreakKind::InplaceTensor,
+                "the result is written into a tensor that is given",
+            );
+        }
+    }
+    Ok(())
+}
+
 /// Whether `function` is Paddle's (or marked `allow_in_graph`); if so the call becomes a statement.
 /// `None`: not ours, inline it.
 pub fn try_call(
@@ -173,27 +223,7 @@ pub fn try_call(
         Verdict::Capture => {}
     }
     t.guard_identity(function);
-    if kwargs.iter().any(|(name, value)| {
-        &**name == "out"
-            && !t
-                .vars
-                .get(*value)
-                .value
-                .as_ref()
-                .is_some_and(|value| value.bind(t.py).is_none())
-    }) {
-        return t.stop(BreakKind::InplaceTensor, "out= writes into a tensor");
-    }
-    if kwargs.iter().any(|(name, value)| {
-        &**name == "inplace"
-            && t.const_value(*value)
-                .is_none_or(|value| value.is_truthy().unwrap_or(true))
-    }) {
-        return t.stop(
-            BreakKind::InplaceTensor,
-            "inplace=True changes the argument",
-        );
-    }
+    check_written(t, &object, args, kwargs)?;
     let name = object
         .getattr("__name__")
         .and_then(|name| name.extract::<String>())

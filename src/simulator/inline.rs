@@ -15,7 +15,7 @@ use crate::variables::{DictVar, FunctionVar, IterVar, Key, Kind, VarId};
 
 use super::executor;
 use super::frame::{Exit, FrameState};
-use super::{Kwargs, Step, Tracer};
+use super::{Kwargs, Step, Stop, Tracer};
 
 const VARARGS: u32 = 0x04;
 const VARKEYWORDS: u32 = 0x08;
@@ -92,7 +92,16 @@ pub fn resume_generator(t: &mut Tracer<'_>, iterator: VarId) -> Step<Option<VarI
         let none = t.none();
         state.stack.push(none);
     }
-    match executor::run(t, &mut state)? {
+    let exit = match executor::run(t, &mut state) {
+        Err(Stop::Raise(exception)) => {
+            // What has raised is at its end.
+            t.vars
+                .update(iterator, |var| var.kind = Kind::Iter(IterVar::Done));
+            return Err(Stop::Raise(exception));
+        }
+        exit => exit?,
+    };
+    match exit {
         Exit::Yield(value) => {
             let next = t.store_frame(state);
             t.vars.update(iterator, |var| {

@@ -524,6 +524,14 @@ pub fn method(
             return Ok(tensor);
         }
     }
+    if let Some(function) =
+        t.py.import("paddle")?
+            .getattr("Tensor")?
+            .getattr_opt(name)?
+    {
+        let given: Vec<VarId> = [&[tensor], args].concat();
+        super::api::check_written(t, &function, &given, kwargs)?;
+    }
     let callee = Callee::Method(Arc::from(name));
     let receiver = Some(Receiver::Tensor(tensor));
     let result = capture(t, callee, receiver, args, kwargs, &mut |_| None)?;

@@ -744,9 +744,9 @@ impl Translated {
                 let rest = PyList::new(py, rest)?;
                 drop(slots);
                 let outputs = PyTuple::new(py, outputs)?;
+                // From here on values live as long as the generated code keeps them.
+                drop(bound);
                 if matches!(entry.plan, Plan::Resume(_)) {
-                    // From here on values live as long as the generated code keeps them.
-                    drop(bound);
                     if let Run::Frame(release) = how {
                         release();
                     }

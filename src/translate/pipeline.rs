@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyCode, PyInt};
+use pyo3::types::{PyCode, PyInt, PyTuple};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::backend::{self, BackendError, CompileRequest, CompiledGraph};
-use crate::bytecode::{build_resume, Code, Origin, ResumeSpec};
+use crate::bytecode::{build_resume, Code, Instr, Origin, ResumeSpec};
 use crate::codegen::{self, Emission, Plan};
 use crate::frame::{CodeState, Policy};
 use crate::graph::{FunctionGraph, GraphInput, StatementIr, SymbolId, SymbolKind};
@@ -38,6 +38,8 @@ struct Traced {
     guards: GuardSet,
     reason: Option<Break>,
     listens: bool,
+    /// Gradients are taken in the middle: `run_program` frees what a second backward needs.
+    by_calls: bool,
 }
 
 impl From<BackendError> for Break {
@@ -365,6 +367,24 @@ fn trace_once(
         guards: tracer.guards,
         reason,
         listens,
+        by_calls: takes_gradients(py, &code),
+    })
+}
+
+/// Whether the code calls something like `paddle.grad`, or keeps a graph for another backward.
+fn takes_gradients(py: Python<'_>, code: &Code) -> bool {
+    let keeps = |names: &Bound<'_, PyAny>| {
+        ["retain_graph", "create_graph"]
+            .iter()
+            .any(|name| names.contains(name).unwrap_or(false))
+    };
+    code.instructions.iter().any(|it| match it.instr {
+        Instr::LoadAttr { name, method: true } => &*code.names[name as usize] == "grad",
+        Instr::KwNames { index } | Instr::LoadConst { index } => {
+            let names = code.consts[index as usize].bind(py);
+            names.is_instance_of::<PyTuple>() && keeps(names)
+        }
+        _ => false,
     })
 }
 
@@ -488,6 +508,7 @@ fn finish(
         session,
         guards,
         listens,
+        by_calls,
         ..
     } = traced;
     sir.outputs = emission.outputs.clone();
@@ -523,7 +544,7 @@ fn finish(
             example_inputs,
             grad_enabled: state.grad_enabled,
         };
-        let compiled = compile(py, backend, request, statements)?;
+        let compiled = compile(py, backend, request, statements, by_calls)?;
         let mut stats = lock(&of.shared.stats);
         stats.graphs += 1;
         stats.ops += statements as u64;
@@ -586,9 +607,10 @@ fn compile(
     chosen: &Configured,
     request: CompileRequest,
     statements: usize,
+    by_calls: bool,
 ) -> Result<Box<dyn CompiledGraph>, Break> {
     let operations = request.session.operations(statements);
-    let small = operations < chosen.min_graph_size && !request.sir.has_regions();
+    let small = (by_calls || operations < chosen.min_graph_size) && !request.sir.has_regions();
     if small && chosen.backend.name() != "eager" {
         if let Ok(eager) = backend::get("eager") {
             return Ok(eager.backend.compile(py, request)?);

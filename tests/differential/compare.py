@@ -151,7 +151,11 @@ def compare(source: str, seed: int, file: str | None = None) -> str | None:
             if failed:
                 return None
             for name in ("kind", "printed", "lines", "world", "random", "value"):
-                found = difference(settled(getattr(expected, name)), settled(getattr(actual, name)), False)
+                pictures = getattr(expected, name), getattr(actual, name)
+                if difference(*pictures, False):
+                    found = difference(*map(settled, pictures), False)
+                else:
+                    found = None
                 if found:
                     extra = ""
                     if name == "kind":

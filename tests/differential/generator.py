@@ -165,6 +165,8 @@ class Generator(Expressions):
         self.line("")
         head = f"def main({', '.join(name for name, _ in ARGUMENTS)}):"
         self.function(head, ARGUMENTS, self.random.randint(4, 18), "", False)
+        if any("NET" in line for line in self.lines[1:]):
+            self.lines.insert(1, "NET = Net()")
         return "\n".join(self.lines) + "\n"
 
 

@@ -299,9 +299,6 @@ class Net(paddle.nn.Layer):
         return self.norm(self.linear(value)) * scale
 
 
-NET = Net()
-
-
 class Guarded:
     def __init__(self, log, swallow=False):
         self.log = log

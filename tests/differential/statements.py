@@ -206,7 +206,7 @@ SIMPLE = """
 1: from collections import deque as $_q; $=Q1 = $_q([$I0])
 1!: del $T~
 1!: $_s = $R; $_s.backward()
-1!: $_d = $T0.detach(); $_d.stop_gradient = False; ($_d * $_d).sum().backward(); $=T1 = $_d.grad
+1!: $_d = $T0.detach(); $_d.stop_gradient = False; ($_d * $_d).sum().backward(); $=T1 = $_d.grad.detach()
 1!: $_d = $T0.detach(); $_d.stop_gradient = False; $=T1 = paddle.grad(($_d * $T0).sum(), $_d)[0]
 1: $=T1 = $T; $=T1.stop_gradient = True
 1: $=T1 = $T0; LOG.append($=T1.grad is None)

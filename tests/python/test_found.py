@@ -1,0 +1,160 @@
+"""Differences that the program generator found, each reduced to its core."""
+
+import contextlib
+
+import paddle
+import pytest
+from harness import Programs, check, tensor
+
+case = cases = Programs()
+LOG = []
+COUNT = 0
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    LOG.clear()
+
+
+X = tensor(2, 3, grad=True)
+Y = tensor(2, 3, seed=1, grad=True)
+
+
+class Slotted:
+    __slots__ = ("number", "value")
+
+    def __init__(self, value, number):
+        self.value = value
+        self.number = number
+
+
+@contextlib.contextmanager
+def managed(log, value):
+    log.append("start")
+    try:
+        yield value
+    finally:
+        log.append("stop")
+
+
+@case(X, graphs=1, breaks=0)
+def what_has_no_gradient_stops_it(x):
+    return paddle.ones_like(x), paddle.isnan(x), x.argmax(), paddle.unique(x), x // 2, x.sum() + paddle.zeros_like(x)
+
+
+@case(X, graphs=1, breaks=1)
+def ones_made_from_a_tensor_that_trains_may_change_in_place(x):
+    y = paddle.ones_like(x)
+    y.scale_(2.0)
+    return y
+
+
+@case(X, Y, graphs=1, breaks=0)
+def an_output_has_gradients_of_its_own_inputs_only(x, y):
+    return x * 2, (y * 3).detach()
+
+
+@case(X, graphs=1, breaks=0)
+def detached_tensors_share_nothing_inside_of_a_program(x):
+    y = x * 2
+    z = y.detach()
+    return y + 1, z.exp()
+
+
+@case([], X)
+def slots_take_no_other_attributes(log, x):
+    thing = Slotted(x, 1)
+    try:
+        thing.other = 1
+    except AttributeError as error:
+        log.append(str(error))
+    return thing.value + 1
+
+
+@case([], X, breaks=1)
+def locals_after_a_break_are_all_there(log, x):
+    unused, number = x + 1, 3
+    print(x)
+    log.append(sorted(locals()))
+    return number
+
+
+@case([])
+def the_sign_of_a_zero_survives(log):
+    log.append(paddle.to_tensor(-0.0).item())
+    return paddle.to_tensor([-0.0, 1.0])
+
+
+@case([], X)
+def a_generator_left_early_runs_its_finally(log, x):
+    def made():
+        try:
+            yield x * 2
+            yield x * 3
+        finally:
+            log.append("closed")
+
+    for value in made():
+        log.append("body")
+        break
+    log.append("after")
+    return value + 1
+
+
+@case([], X)
+def a_generator_that_raised_is_at_its_end(log, x):
+    def made():
+        yield 1
+        raise ValueError("made")
+
+    values = made()
+    for _ in range(4):
+        try:
+            log.append(next(values))
+        except (ValueError, StopIteration) as error:
+            log.append(type(error))
+    return x + 1
+
+
+@case([], X, breaks=3)
+def a_break_inside_of_a_context_manager_made_by_a_generator(log, x):
+    y = x + 1
+    with managed(log, 3) as number:
+        y = y * number
+        print(y.sum())
+        y = y + number
+    return y * 2
+
+
+@case(X, Y, breaks=1)
+def assign_writes_into_its_second_argument(x, y):
+    y = y * 1
+    paddle.assign(x, y)
+    return paddle.concat([y, x])
+
+
+@case(X, breaks=1)
+def an_output_argument_is_written_to(x):
+    y = paddle.zeros([2, 3])
+    z = paddle.add(x.detach(), x.detach(), out=y)
+    return y + 1, z
+
+
+@case(breaks=1)
+def increment_counts_up_in_place():
+    count = paddle.zeros([1])
+    paddle.increment(count)
+    return count + 1
+
+
+@case(X, breaks=1)
+def the_dict_of_the_module_is_the_module(x):
+    global COUNT
+    COUNT = 1
+    globals()["COUNT"] = 5
+    return x + COUNT
+
+
+@pytest.mark.parametrize(("function", "args", "expectations"), cases)
+def test_found(function, args, expectations):
+    check(function, *args, **expectations)
