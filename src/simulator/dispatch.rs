@@ -72,7 +72,10 @@ pub fn step(t: &mut Tracer<'_>, f: &mut FrameState, at: usize) -> Step<Flow> {
     match &code.instructions[at].instr {
         Instr::Nop | Instr::Resume | Instr::Precall => {}
         Instr::PopTop => {
-            f.pop(t)?;
+            let value = f.pop(t)?;
+            if !f.stack.contains(&value) && !f.locals.contains(&Some(value)) {
+                t.let_go(value)?;
+            }
         }
         Instr::PushNull => {
             let null = t.null();

@@ -237,7 +237,16 @@ pub(super) fn advance(t: &mut Tracer<'_>, frame: &mut FrameState) -> Step<Option
             Ok(None)
         }
         Ok(Flow::Exit(exit)) => Ok(Some(exit)),
-        Err(Stop::Raise(exception)) if unwind(t, frame, at, exception) => Ok(None),
+        Err(Stop::Raise(exception)) => {
+            let stack = frame.stack.clone();
+            if !unwind(t, frame, at, exception) {
+                return Err(Stop::Raise(exception));
+            }
+            for dropped in stack.iter().filter(|id| !frame.stack.contains(id)) {
+                t.let_go(*dropped)?;
+            }
+            Ok(None)
+        }
         Err(stop) => Err(stop),
     }
 }
