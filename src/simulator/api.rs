@@ -85,7 +85,9 @@ fn verdict(t: &Tracer<'_>, function: &Bound<'_, PyAny>) -> PyResult<Verdict> {
         )));
     }
     if name == "increment" {
-        return Ok(Verdict::Refuse(format!("{module}.{name} changes its argument")));
+        return Ok(Verdict::Refuse(format!(
+            "{module}.{name} changes its argument"
+        )));
     }
     if name.ends_with('_') && !name.ends_with("__") {
         return Ok(Verdict::InPlace { module, name });
