@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
+from pathlib import Path
 
 import cdbl_probe
 import paddle
@@ -24,6 +26,13 @@ def test_the_table_is_what_the_probe_finds():
     assert len(answers) > 650
     assert sum(bool(static[answer["name"]] or opens[answer["name"]]) for answer in answers) > 550
     assert {name: not static[name] for name in opens if opens[name]} == TABLE
+
+
+def test_the_documentation_shows_the_table():
+    text = (Path(__file__).resolve().parents[2] / "docs" / "backends.md").read_text()
+    for kind, always in (("always", True), ("by result", False)):
+        shown = text.partition(f"<!-- {kind} -->")[2].partition("<!-- end -->")[0]
+        assert sorted(re.findall(r"`(\w+)`", shown)) == sorted(name for name in TABLE if TABLE[name] is always)
 
 
 def test_every_entry_can_be_removed_by_its_name():

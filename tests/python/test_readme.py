@@ -1,22 +1,32 @@
-"""Every Python snippet of the README runs, in order, in one namespace."""
+"""Every Python snippet of the README and of the page on backends runs, in order, in one namespace."""
 
 import re
 import subprocess
 import sys
 from pathlib import Path
 
-README = Path(__file__).resolve().parents[2] / "README.md"
+ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_snippets_run(tmp_path):
-    snippets = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
-    assert len(snippets) == 5
+def output_of(page: Path, snippets: int, tmp_path: Path) -> str:
+    found = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+    assert len(found) == snippets
     script = tmp_path / "snippets.py"
-    script.write_text("\n".join(snippets))
+    script.write_text("\n".join(found))
     result = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False, cwd=tmp_path)
     assert result.returncode == 0, result.stderr
-    assert "1 graph, 0 breaks" in result.stdout
-    assert "DDCF 16" in result.stdout
-    assert "1.4142" in result.stdout
-    assert "1 graph\n0.0" in result.stdout
-    assert "StatementIR: SIR_0" in result.stdout
+    return result.stdout
+
+
+def test_snippets_of_the_readme_run(tmp_path):
+    out = output_of(ROOT / "README.md", 5, tmp_path)
+    assert "1 graph, 0 breaks" in out
+    assert "DDCF 16" in out
+    assert "1.4142" in out
+    assert "1 graph\n0.0" in out
+    assert "StatementIR: SIR_0" in out
+
+
+def test_snippets_about_backends_run(tmp_path):
+    out = output_of(ROOT / "docs" / "backends.md", 3, tmp_path)
+    assert "operators after decomposition" in out
