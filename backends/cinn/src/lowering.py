@@ -7,6 +7,9 @@ from collections import Counter
 import paddle
 from paddle.base import core
 from paddle.base.libpaddle import pir
+from paddle.pir import is_fake_value
+from paddle_sot_rs import _backward, _bridge
+from paddle_sot_rs._backward import inner_operations
 from paddle_sot_rs._bridge import BlackListed, gradients
 from paddle_sot_rs._listing import paddle_name
 
@@ -15,6 +18,8 @@ KEPT = {
     "pd_op.dropout": "decomposed it draws another mask than eager mode",
 }
 _MOST_ROUNDS = 8
+# Paddle's primitive rules take the index for a list of several.
+_BY_INDEX = frozenset(("pd_op.gather", "pd_op.scatter"))
 
 
 class GivenUp(Exception):
@@ -90,11 +95,89 @@ def _short(name):
     return name.rpartition(".")[2]
 
 
-def _histogram(programs):
-    operations = (op for program in programs for op in program.global_block().ops)
-    return Counter(
-        _short(op.name()) for op in operations if op.name().startswith("pd_op.") and op.name() != "pd_op.data"
+def _takes_without_gradient(op):
+    """Whether an operand has a gradient, but gets none from this operator: in primitive ones it would."""
+    if not core.has_decomp_rule(op) or not core.has_vjp(op):
+        return False
+    pairs = zip(op.operands_source(), op.get_input_grad_semantics(), strict=True)
+    return any(
+        not has_gradient and value.initialized() and any(not part.stop_gradient for part in _parts(value))
+        for value, has_gradient in pairs
     )
+
+
+def _vjp(op, inputs, outputs, given, stops):
+    """The gradient operations of `op`, primitive ones where Paddle's rule for them is sound."""
+    if op.name() in _BY_INDEX and any(value.initialized() and value.shape == [] for value in op.operands_source()):
+        return core.call_vjp(op, inputs, outputs, given, stops)
+    with _primitives():
+        answer = core.call_vjp(op, inputs, outputs, given, stops)
+    known = {value.id for values in (*inputs, *outputs, *given) for value in values if value.initialized()}
+    arrived = {value.id for values in given for value in values if value.initialized()}
+    semantics = op.get_input_grad_semantics()
+    taken = [values for values, has_gradient in zip(inputs, semantics, strict=True) if has_gradient]
+    made = {}
+    sound = True
+    for values, stopped, found in zip(taken, stops, answer, strict=True):
+        for value, stop, gradient in zip(values, stopped, found, strict=True):
+            if gradient is None or is_fake_value(gradient):
+                sound = sound and stop
+                continue
+            reached = _reaches(gradient, known, arrived, made)
+            fits = gradient.dtype == value.dtype and list(gradient.shape) == list(value.shape)
+            sound = sound and (stop or (reached and fits))
+    if sound:
+        return answer
+    # Some rules forget the gradient that arrives (`slice` down to one number), or the broadcast of an operand.
+    _remove(made)
+    return core.call_vjp(op, inputs, outputs, given, stops)
+
+
+def _reaches(gradient, known, arrived, made):
+    """Whether the gradient is made of one that arrived; what makes it is added to `made`."""
+    waiting, seen, reached = [gradient], set(), False
+    while waiting:
+        value = waiting.pop()
+        if not value.initialized() or value.id in seen:
+            continue
+        seen.add(value.id)
+        if value.id in known:
+            reached = reached or value.id in arrived
+            continue
+        op = value.get_defining_op()
+        if op is None:
+            continue
+        made.update((result.id, op) for result in op.results() if result.initialized())
+        waiting += op.operands_source()
+    return reached
+
+
+def _remove(made):
+    left = list(made.values())
+    while left:
+        unused = [op for op in left if all(not value.initialized() or value.use_empty() for value in op.results())]
+        if not unused:
+            return
+        for op in unused:
+            if op in left:
+                left = [other for other in left if other != op]
+                op.get_parent_block().remove_op(op)
+
+
+def _all(operations):
+    """The operations and those in their blocks."""
+    for op in operations:
+        yield op
+        yield from inner_operations(op)
+
+
+def _operations(programs):
+    return [op for program in programs for op in _all(program.global_block().ops)]
+
+
+def _histogram(programs):
+    names = (op.name() for op in _operations(programs))
+    return Counter(_short(name) for name in names if name.startswith("pd_op.") and name != "pd_op.data")
 
 
 def _text(counts):
@@ -125,20 +208,25 @@ class Lowering:
     def before_backward(self, program, kept, trains):
         self.before = _histogram([program])
         block = program.global_block()
+        if trains and _bridge.current.branches:
+            # What is known of nested graphs names values of the program as it is: all is decomposed afterwards.
+            return kept
         if trains:
             # Their gradients have rules of their own, written for the whole operator.
             with _primitives():
-                self.custom = frozenset(op.name() for op in block.ops if core.has_custom_vjp(op))
+                self.custom = frozenset(
+                    op.name() for op in block.ops if core.has_custom_vjp(op) or _takes_without_gradient(op)
+                )
         kept, _ = self.decompose(program, kept, 0, len(block.ops), leave=self.custom)
         self.in_time("decomposing forward")
         return kept
 
     def backward(self, block, inputs, targets, seeds, branches):
-        if branches:
-            # What is known of them names values that are decomposed by now.
-            raise GivenUp("gradients through nested graphs")
-        with _primitives():
+        _backward.call_vjp = _vjp
+        try:
             found = gradients(block, inputs, targets, seeds, branches)
+        finally:
+            _backward.call_vjp = core.call_vjp
         self.in_time("building backward")
         return found
 
@@ -161,10 +249,11 @@ class Lowering:
         for _ in range(_MOST_ROUNDS):
             operations = block.ops
             tail = len(operations) - end
-            composite = [op for op in operations[start:end] if core.has_decomp_rule(op) and op.name() not in black]
+            part = _all(operations[start:end])
+            composite = [op for op in part if core.has_decomp_rule(op) and op.name() not in black]
             if not composite:
                 return kept, end
-            names = [op.name() for op in operations]
+            names = [op.name() for op in _all(operations)]
             # What replaces a value that stops gradients has to stop them too.
             watched = {value.id: value for value in kept}
             for op in composite:
@@ -180,13 +269,13 @@ class Lowering:
             kept = [replaced[value.id] for value in kept]
             operations = block.ops
             end = len(operations) - tail
-            if [op.name() for op in operations] == names:
+            if [op.name() for op in _all(operations)] == names:
                 return kept, end
         raise GivenUp(f"still not in primitive operators after {_MOST_ROUNDS} rounds")
 
     def finish(self, forward, backward):
         programs = [forward, backward]
-        operations = [op for program in programs for op in program.global_block().ops]
+        operations = _operations(programs)
         opened = Counter(_short(op.name()) for op in operations if any(_is_open(value) for value in op.results()))
         if opened and not self.open_dims:
             raise GivenUp(f"dims of -1 are left (pass dynamic=True to let them through): {_text(opened)}")

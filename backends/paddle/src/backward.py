@@ -18,6 +18,9 @@ _SPECIAL = frozenset(
     for name in ("if", "while", "pylayer", "array_read", "array_write_", "assign_out_", "increment_", "full_like")
 ) | frozenset(("cf.tuple_push", "cf.tuple_pop", "cf.yield"))
 
+# Appends the gradient operations of one operation; a backend may put another one here while it compiles.
+call_vjp = core.call_vjp
+
 REGIONS = ("pd_op.if", "pd_op.while", "pd_op.pylayer")
 
 
@@ -233,7 +236,7 @@ class _Backward:
             [self.zero(value) if gradient is None else gradient for value, gradient in zip(values, found, strict=True)]
             for values, found in zip(node.outputs, arrived, strict=True)
         ]
-        answer = core.call_vjp(op, node.inputs, node.outputs, given, stops)
+        answer = call_vjp(op, node.inputs, node.outputs, given, stops)
         for values, stopped, found in zip(taken, stops, answer, strict=True):
             for value, stop, gradient in zip(values, stopped, found, strict=True):
                 if not stop and gradient is not None and not pir.is_fake_value(gradient):

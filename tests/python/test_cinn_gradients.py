@@ -1,0 +1,81 @@
+"""The CINN-prim backend where Paddle's rules for primitive gradients are wrong, or give other inputs gradients."""
+
+from __future__ import annotations
+
+import numpy as np
+import paddle
+import paddle.nn.functional as F
+import paddle_sot_rs as sot
+import pytest
+
+
+def numbers(*shape):
+    return np.random.default_rng(len(shape)).uniform(0.1, 0.9, shape)
+
+
+COUNT = np.asarray([1, 0, 1, 3])
+CASES = {
+    "slice to one number": (lambda x: x[1] * 2 + x[0], numbers(3)),
+    "iteration over numbers": (lambda x: sum(v * v for v in x), numbers(4)),
+    "vstack": (lambda x: paddle.vstack([x[0], x[1] * 2]), numbers(2)),
+    "lerp": (paddle.lerp, numbers(4, 6), numbers(4, 6), numbers(4, 6)),
+    "binary cross entropy": (F.binary_cross_entropy_with_logits, numbers(4, 6), numbers(4, 6)),
+    "kl_div": (F.kl_div, numbers(4, 6), numbers(4, 6)),
+    "scatter": (lambda x, y: paddle.scatter(x, paddle.to_tensor(1), y), numbers(4, 6), numbers(6)),
+    "index_add": (lambda x, y: paddle.index_add(x, paddle.to_tensor(COUNT), 1, y), numbers(4, 6), numbers(4, 4)),
+    "masked_fill": (lambda x: paddle.masked_fill(x, x > 0.5, 3.0), numbers(4, 6)),
+    "put_along_axis": (
+        lambda x, y: paddle.put_along_axis(x, paddle.ones([4, 1], "int64"), y, 1),
+        numbers(4, 6),
+        numbers(4, 1),
+    ),
+    "gather one": (lambda x: paddle.gather(x, paddle.to_tensor(1)), numbers(4, 6)),
+    "broadcast": (lambda x, y: x * y / (y + 1) - y**x, numbers(4, 6), numbers(6)),
+    "reductions": (lambda x: x.max() + x.prod() + x.mean(0).min() + x.std() + x.logsumexp(), numbers(4, 6)),
+    "max of equal numbers": (
+        lambda x: x.round().max(1) * x.sum(1) + paddle.maximum(x, x.clip(0.3)).sum(1),
+        numbers(4, 6),
+    ),
+    "cumulated": (lambda x: x.cumsum(1) * x.cumprod(0), numbers(4, 6)),
+    "norms of rows": (lambda x: F.batch_norm(x, x[0].detach(), x[1].detach(), training=False), numbers(4, 6)),
+    "matmul of vectors": (lambda x, y: x @ y + y @ x.T, numbers(4, 6), numbers(6)),
+    "where": (lambda x, y: paddle.where(x > 0.5, x * y, y), numbers(4, 6), numbers(6)),
+    "stack, split, concat": (lambda x: paddle.concat(paddle.stack([x, x * 2]).split(2, axis=1)), numbers(4, 6)),
+    "pad and roll": (lambda x: F.pad(x, [1, 2, 0, 1]).roll(1, 0) ** 2, numbers(4, 6)),
+}
+
+
+def outcome(run, arrays):
+    tensors = [paddle.to_tensor(array, stop_gradient=False) for array in arrays]
+    result = run(*tensors)
+    (result * result).sum().backward()
+    return result.numpy(), [None if tensor.grad is None else tensor.grad.numpy() for tensor in tensors]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_gradients_are_those_of_eager_mode(name):
+    function, *arrays = CASES[name]
+
+    def run(*tensors):
+        return function(*tensors)
+
+    static = sot.to_static(run, backend="cinn", min_graph_size=0)
+    want, got = outcome(run, arrays), outcome(static, arrays)
+    np.testing.assert_allclose(want[0], got[0], rtol=1e-9)
+    for a, b in zip(want[1], got[1], strict=True):
+        assert (a is None) == (b is None)
+        if a is not None:
+            np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
+    assert sot.stats(static).fallbacks == []
+    assert sot.stats(static).graphs >= 1
+
+
+def test_a_batch_norm_of_rows_trains():
+    paddle.seed(0)
+    nets = [paddle.nn.BatchNorm1D(6) for _ in range(2)]
+    static = sot.to_static(nets[1], backend="cinn", min_graph_size=0)
+    results = [outcome(net, [numbers(4, 6).astype("float32")]) for net in (nets[0], static)]
+    np.testing.assert_allclose(results[0][0], results[1][0], rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(results[0][1][0], results[1][1][0], rtol=1e-2, atol=1e-4)
+    np.testing.assert_allclose(nets[0]._mean.numpy(), nets[1]._mean.numpy(), rtol=1e-5)
+    assert sot.stats(static).fallbacks == []
