@@ -421,6 +421,7 @@ _SHARES_STORAGE = frozenset(
 
 # Larger constants are made by every run, as the program says.
 _LARGEST_CONSTANT = 4096
+_CONSTANTS = ("pd_op.full", "pd_op.full_int_array")
 
 
 def _hoist_constants(block, kept, forward_end, start, place):
@@ -429,12 +430,16 @@ def _hoist_constants(block, kept, forward_end, start, place):
     The forward part ends at `forward_end`, the backward part starts at `start`. The answer is the new
     inputs, what makes each of them in eager mode, and how many operations the forward part has won.
     """
-    values, recipes, moved = [], [], 0
-    if not place.is_cpu_place():
-        return values, recipes, moved
-    for index, op in enumerate(block.ops):
+    values, recipes, removed = [], [], 0
+    operations = block.ops
+    # Constants have no operands: none of their uses is in front of this operation.
+    anchor = next((op for op in operations if op.name() not in _CONSTANTS), None)
+    if anchor is None or not place.is_cpu_place():
+        return values, recipes, 0
+    known = {}
+    for index, op in enumerate(operations):
         name = op.name()
-        if name not in ("pd_op.full", "pd_op.full_int_array"):
+        if name not in _CONSTANTS:
             continue
         if forward_end <= index < start:
             continue
@@ -447,20 +452,24 @@ def _hoist_constants(block, kept, forward_end, start, place):
         if not whole and (isinstance(number, complex) or math.prod(attributes["shape"]) > _LARGEST_CONSTANT):
             continue
         where = attributes["place"] if attributes["place"].is_cpu_place() else place
-        recipes.append(
-            (_C_ops.full_int_array, (number, value.dtype, where))
-            if whole
-            else (_C_ops.full, (attributes["shape"], number, value.dtype, where))
-        )
-        pir.set_insertion_point(block.ops[0])
-        constant = _C_ops.data(f"sot_c{len(values)}", value.shape, value.dtype, where)
-        constant.stop_gradient = True
+        # repr: 0.0 and -0.0 are equal.
+        key = (whole, repr(number), tuple(value.shape), str(value.dtype), str(where))
+        constant = known.get(key)
+        if constant is None:
+            recipes.append(
+                (_C_ops.full_int_array, (number, value.dtype, where))
+                if whole
+                else (_C_ops.full, (attributes["shape"], number, value.dtype, where))
+            )
+            pir.set_insertion_point(anchor)
+            constant = known[key] = _C_ops.data(f"sot_c{len(values)}", value.shape, value.dtype, where)
+            constant.stop_gradient = True
+            values.append(constant)
         value.replace_all_uses_with(constant)
         block.remove_op(op)
-        values.append(constant)
-        moved += index >= start
+        removed += index < forward_end
     pir.set_insertion_point_to_block_end(block)
-    return values, recipes, moved
+    return values, recipes, len(values) - removed
 
 
 def compile_graph(trace, inputs, outputs, grad, lowering=None):
