@@ -45,9 +45,29 @@ def test_branches(function, grad):
     check(function, grad=grad)
 
 
-@pytest.mark.parametrize("function", [flow.counts, flow.until, flow.two_tests, flow.continues, flow.nested_loops])
+LOOPS = [flow.counts, flow.until, flow.two_tests, flow.continues, flow.nested_loops]
+
+
+@pytest.mark.parametrize("function", LOOPS, ids=lambda f: f.__name__)
 def test_loops(function):
     check(function, grad=False)
+
+
+@pytest.mark.parametrize("function", LOOPS, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_gradients_through_loops_keep_a_value_for_each_round_a_number_that_is_unknown(function, dynamic):
+    static = sot.to_static(function, backend="cinn", capture_control_flow=True, min_graph_size=0, dynamic=dynamic)
+    for numbers in flow.DATA:
+        want, got = outcome(function, numbers, True), outcome(static, numbers, True)
+        for a, b in zip(want[0], got[0], strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(want[1], got[1], rtol=1e-5, atol=1e-6)
+    stats = sot.stats(static)
+    assert stats.fallbacks == []
+    if dynamic:
+        assert (stats.graphs, stats.graph_breaks) == (1, [])
+    else:
+        assert {reason.code for reason in stats.graph_breaks} == {"CDBL"}
 
 
 def branches_of_composites(x):
@@ -65,7 +85,7 @@ def loop_of_composites(x):
     h = F.softmax(x)
     while h.sum() < 4:
         h = h + F.gelu(F.softmax(h))
-    return F.layer_norm(h, 3)
+    return F.layer_norm(h, 3) * x
 
 
 @pytest.mark.parametrize("grad", [False, True])
