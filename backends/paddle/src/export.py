@@ -82,11 +82,15 @@ def export_program(trace, inputs, outputs):
             replace(old, value)
             tensors.append(tensor)
             parameters.append(value)
-        # An argument or parameter that is returned as it is needs an operation to be an output.
+        # An argument or parameter that is returned as it is needs an operation to be an output. And what `scale` made
+        # would be saved as the operand where the factor is 1: Paddle does not look at the summand.
         pir.set_insertion_point_to_block_end(block)
         given = [*values, *parameters]
         for at, value in enumerate(result):
-            if any(value.is_same(other) for other in (*given, *result[:at])):
+            scaled = (
+                not any(value.is_same(other) for other in given) and value.get_defining_op().name() == "pd_op.scale"
+            )
+            if scaled or any(value.is_same(other) for other in (*given, *result[:at])):
                 result[at] = _C_ops.assign(value)
         trace.external.clear()
         return ConcreteProgram(program, values, result, (tensors, parameters), trace.startup)
