@@ -785,7 +785,17 @@ impl Translated {
             self.shared.count(&format!("after a break: {why}"));
         }
         // Its own frame runs as it is; those it calls are looked at.
-        let listener = self.shared.listen(py);
+        // Through the hook a frame owns its arguments alone: one that has a destructor dies where eager mode
+        // lets it die.
+        let dies = matches!(how, Run::Resumed)
+            && bound.iter().any(|value| {
+                let found = value.get_type().getattr_opt(pyo3::intern!(py, "__del__"));
+                found.is_ok_and(|found| found.is_some())
+            });
+        let listener = match dies {
+            true => Listener::start(py, &self.shared),
+            false => self.shared.listen(py),
+        };
         let backend = listener.as_ref().and_then(|_| {
             let pinned = pin::backend(&self.shared);
             pinned.or_else(|| self.shared.options.backend.current(py).ok())

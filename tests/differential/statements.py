@@ -546,7 +546,7 @@ $=M1 = list($_g(${1|2|3}))
     finally:
         LOG.append('generator')
 for $=T2 in $_g($T0):
-    <body>
+    bump()
     ?break
 
 1: def $_g():

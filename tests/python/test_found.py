@@ -28,6 +28,12 @@ class Slotted:
         self.number = number
 
 
+def fail(log):
+    log.append("before")
+    if len(log) > 0:
+        raise ValueError(len(log))
+
+
 @contextlib.contextmanager
 def managed(log, value):
     log.append("start")
@@ -153,6 +159,18 @@ def the_dict_of_the_module_is_the_module(x):
     COUNT = 1
     globals()["COUNT"] = 5
     return x + COUNT
+
+
+@case([], X, fallbacks=None, bug="the slots of generated code keep the generator alive as long as the traceback lives")
+def a_generator_left_by_an_exception_runs_its_finally(log, x):
+    def made():
+        try:
+            yield x * 2
+        finally:
+            log.append("closed")
+
+    for _ in made():
+        fail(log)
 
 
 @pytest.mark.parametrize(("function", "args", "expectations"), cases)
