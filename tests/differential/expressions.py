@@ -11,6 +11,7 @@ import re
 
 from statements import STATEMENTS
 
+# Not here, for Paddle's own faults: indices out of range (memory is overwritten), lists as indices of strided views.
 # What stands for a kind where no variable has it.
 LEAVES = {
     "T": "(WEIGHT * 1.0)[:2]",
@@ -65,7 +66,8 @@ TABLES = {
         (lambda v, k=$I0: v * k + $F0)($T)
         functools.reduce(lambda a, b: a + b, $M)
         $T.astype('float64').astype('float32')
-        $T[:, ${[2, 0, 1]|::1|:}]
+        $T[:, ${::1|:|0:}]
+        paddle.index_select($T, paddle.to_tensor([2, 0, 1]), axis=1)
         paddle.cumsum($T, axis=${0|1})
         Box.shifted($T, by=$F0)
         $V.value
@@ -99,7 +101,7 @@ TABLES = {
         $T0.unsqueeze(0).squeeze(0)
         $T0.flatten().reshape([-1, 3])
         paddle.concat([$T0[:1], $T0[1:]])
-        $T0[paddle.argsort($T0[:, 0])]
+        (lambda v: v[paddle.argsort(v[:, 0])])($T0)
         $T0.gather(paddle.to_tensor([0, 0]))
         $T0.masked_fill($T0 > $F0, $F0)
         (paddle.rand($T0.shape) + $T0)
