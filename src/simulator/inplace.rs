@@ -286,8 +286,11 @@ fn uses(statement: &Statement, symbol: SymbolId) -> bool {
 /// `tensor` is what `result` is from now on. `None` when that is another kind of tensor.
 fn replace(t: &mut Tracer<'_>, tensor: VarId, result: VarId) -> Step<Option<VarId>> {
     let (before, after) = (meta_of(t, tensor), meta_of(t, result));
+    // A tensor that gradients begin to flow to stays a leaf in eager mode, with a gradient of its own.
     let same = matches!((&before, &after), (Some(before), Some(after))
-        if before.shape == after.shape && before.dtype == after.dtype);
+        if before.shape == after.shape
+            && before.dtype == after.dtype
+            && (!before.stop_gradient || after.stop_gradient));
     let Kind::Tensor(made) = t.kind(result).clone() else {
         return Ok(None);
     };

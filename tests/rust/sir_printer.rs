@@ -244,7 +244,7 @@ type MakeArg = fn(Python<'_>) -> Arg;
 #[case::number(|py: Python<'_>| constant(py, "1.0"), "1.0")]
 #[case::text(|py: Python<'_>| constant(py, "'it\\'s'"), "\"it's\"")]
 #[case::none(|py: Python<'_>| constant(py, "None"), "None")]
-#[case::without_a_repr(|py: Python<'_>| constant(py, "Unprintable()"), "<constant>")]
+#[case::without_a_repr(|py: Python<'_>| constant(py, "Unprintable()"), "a Unprintable")]
 #[case::symbol(|_: Python<'_>| symbol(2), "var_2")]
 #[case::list(|py: Python<'_>| Arg::List(vec![symbol(0), constant(py, "2")]), "[var_0, 2]")]
 #[case::list_of_one(|_: Python<'_>| Arg::List(vec![symbol(0)]), "[var_0]")]
