@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use crate::reason::BreakKind;
 use crate::variables::{Kind, VarId};
 
-use super::{api, attributes, builtins, contexts, inline, layers, methods, objects, tensors};
+use super::{api, attributes, builtins, contexts, fold, inline, layers, methods, objects, tensors};
 use super::{Kwargs, Step, Tracer};
 
 /// `callee(*args, **kwargs)`
@@ -55,6 +55,20 @@ fn dispatch(t: &mut Tracer<'_>, callee: VarId, args: &[VarId], kwargs: &Kwargs) 
             call(t, function, &all, &merged)
         }
         Kind::Layer(_) => layers::call(t, callee, args, kwargs),
+        Kind::Const => {
+            let Some(value) = t.value(callee).filter(|value| value.is_callable()) else {
+                return t.stop(BreakKind::UnsupportedCall, "call of a constant");
+            };
+            if value.get_type().name()? != "TensorSize" {
+                return t.stop(BreakKind::UnsupportedCall, "call of a constant");
+            }
+            if !args.is_empty() || !kwargs.is_empty() {
+                return fold::call_object(t, &value, args, kwargs);
+            }
+            let dims: Vec<i64> = value.getattr("as_shape")?.extract()?;
+            let dims = dims.into_iter().map(|dim| t.int(dim)).collect();
+            t.size(dims)
+        }
         Kind::Object(_) | Kind::Opaque if is_translated(t, callee) => {
             t.guard_identity(callee);
             let Some(wrapped) = t.value(callee) else {

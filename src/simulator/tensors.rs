@@ -359,11 +359,10 @@ pub fn attribute(t: &mut Tracer<'_>, tensor: VarId, name: &str) -> Step<VarId> {
         }
         "ndim" => return Ok(t.int(meta.shape.len() as i64)),
         "size" if meta.is_static() => {
-            let count: i64 = meta.shape.iter().product();
             let class =
                 t.py.import("paddle.base.dygraph.math_op_patch")?
                     .getattr("TensorSize")?;
-            let size = Obj::from(class.call1((count,))?);
+            let size = Obj::from(class.call1((meta.shape.to_vec(),))?);
             return Ok(t.vars.add(Variable {
                 value: Some(size),
                 ..Variable::new(Kind::Const)

@@ -161,6 +161,18 @@ def the_dict_of_the_module_is_the_module(x):
     return x + COUNT
 
 
+@case(X, graphs=1, breaks=0)
+def the_number_of_elements_can_be_called(x):
+    return x * x.size + x.size(0) + x.size()[1], callable(x.size), type(x.size).__name__, x.size(), x.size
+
+
+@case(X, breaks=1)
+def a_leaf_that_is_written_to_has_a_gradient_of_its_own(x):
+    y = paddle.zeros([2, 3]) + 0.5
+    y[1] = x.mean()
+    return y
+
+
 @case([], X, fallbacks=None, bug="the slots of generated code keep the generator alive as long as the traceback lives")
 def a_generator_left_by_an_exception_runs_its_finally(log, x):
     def made():
