@@ -364,6 +364,27 @@ def test_gradients_through_loops(function):
     assert (stats.graphs, stats.fallbacks) == (1, [])
 
 
+def two_outputs(x):
+    first = x * scale
+    if x.sum() > 0:
+        second = x * 3
+    else:
+        second = x * scale
+    return first, second
+
+
+@pytest.mark.parametrize("at", [0, 1])
+def test_each_output_has_gradients_of_its_own(at):
+    static = sot.to_static(two_outputs, full_graph=True, min_graph_size=0)
+    for numbers in DATA:
+        grads = []
+        for run in (two_outputs, static):
+            x = paddle.to_tensor(numbers, stop_gradient=False)
+            run(x)[at].sum().backward()
+            grads.append(x.grad.numpy())
+        np.testing.assert_allclose(grads[1], grads[0], rtol=1e-6)
+
+
 def test_without_source():
     space = {"paddle": paddle}
     exec("def made(x):\n    return x * 2 if x.sum() > 0 else x\n", space)

@@ -7,6 +7,8 @@ gate notes which outputs a gradient arrives at, the entry gate withholds the zer
 
 from paddle import _C_ops
 from paddle.autograd import PyLayer
+from paddle.base.libpaddle.pir import get_used_external_value
+from paddle_sot_rs._backward import REGIONS
 
 
 def _alias(tensor):
@@ -69,6 +71,12 @@ class Gates:
         return tensors
 
 
+def _uses(op):
+    # What a nested graph uses is no operand.
+    inner = get_used_external_value(op) if op.name() in REGIONS else []
+    return [*op.operands_source(), *inner]
+
+
 def gates_of(operations, inputs, outputs):
     """The gates that a program needs; None where every output depends on the same inputs."""
     leaving = [at for at, value in enumerate(outputs) if not value.stop_gradient]
@@ -77,7 +85,7 @@ def gates_of(operations, inputs, outputs):
     reached = {value.id: 1 << at for at, value in enumerate(inputs) if not value.stop_gradient}
     for op in operations:
         found = 0
-        for value in op.operands_source():
+        for value in _uses(op):
             if value.initialized():
                 found |= reached.get(value.id, 0)
         if found:
