@@ -1,7 +1,6 @@
 //! `paddle_sot_rs.debug`: translating everything, and the tables of what is simulated.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::PoisonError;
 
 use paddle_sot::bytecode;
 use paddle_sot::simulator::{self, TraceOptions};
@@ -21,26 +20,16 @@ pub struct Forced {
 impl Forced {
     #[new]
     fn new(py: Python<'_>, backend: String) -> PyResult<Self> {
-        let shared = Arc::new(Shared {
-            options: CompileOptions {
-                backend: BackendChoice::new(backend, &PyDict::new(py), None, Some(true))?,
-                full_graph: false,
-                trace: TraceOptions {
-                    max_depth: 20,
-                    max_steps: Some(5000),
-                    ..TraceOptions::default()
-                },
+        let options = CompileOptions {
+            backend: BackendChoice::new(backend, &PyDict::new(py), None, Some(true))?,
+            full_graph: false,
+            trace: TraceOptions {
+                max_depth: 20,
+                max_steps: Some(5000),
+                ..TraceOptions::default()
             },
-            forced: true,
-            stats: Mutex::default(),
-            graphs: Mutex::default(),
-            resumes: Mutex::default(),
-            callees: Mutex::default(),
-            seen: Mutex::default(),
-            frames: Mutex::default(),
-            listened: AtomicUsize::new(0),
-            found_graphs: AtomicBool::new(false),
-        });
+        };
+        let shared = Shared::new(options, true);
         Ok(Self {
             inner: ForcedTranslation::start(py, shared)?,
         })

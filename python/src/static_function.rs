@@ -1,8 +1,7 @@
 //! `StaticFunction`: the callable that `to_static` answers with.
 
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicBool, AtomicUsize};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use paddle_sot::obj::Obj;
 use paddle_sot::simulator::TraceOptions;
@@ -55,22 +54,12 @@ impl StaticFunction {
             max_depth: 60,
             ..TraceOptions::default()
         };
-        let shared = Arc::new(Shared {
-            options: CompileOptions {
-                backend,
-                full_graph: get("full_graph")?.extract()?,
-                trace,
-            },
-            forced: false,
-            stats: Mutex::default(),
-            graphs: Mutex::default(),
-            resumes: Mutex::default(),
-            callees: Mutex::default(),
-            seen: Mutex::default(),
-            frames: Mutex::default(),
-            listened: AtomicUsize::new(0),
-            found_graphs: AtomicBool::new(false),
-        });
+        let compile = CompileOptions {
+            backend,
+            full_graph: get("full_graph")?.extract()?,
+            trace,
+        };
+        let shared = Shared::new(compile, false);
         let specification = get("specification")?;
         let specification = (!specification.is_none()).then(|| Obj::from(specification));
         let inner = Arc::new(Translated::new(callable, shared)?.with_specification(specification));

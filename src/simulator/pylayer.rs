@@ -58,7 +58,8 @@ pub fn apply(t: &mut Tracer<'_>, class: VarId, args: &[VarId], kwargs: &Kwargs) 
     let before = t.grad_enabled;
     t.grad_enabled = false;
     let result = call(t, forward, &all, kwargs)?;
-    let results = results(t, result)?;
+    let shape = Shape::of(t, result)?;
+    let results = shape.symbols().to_vec();
     if results.iter().any(|symbol| inputs.contains(symbol)) {
         return refuse(t, "forward returns an argument as it is");
     }
@@ -86,7 +87,6 @@ pub fn apply(t: &mut Tracer<'_>, class: VarId, args: &[VarId], kwargs: &Kwargs) 
     let answer = call(t, backward, &arrived, &[])?;
     let gradients = gradients(t, answer, inputs.len())?;
     t.grad_enabled = before;
-    let shape = Shape::of(t, result)?;
     if t.changed(&mark)
         .is_none_or(|changed| changed.iter().any(|(id, _)| t.vars.get(*id).mutated))
     {
@@ -107,16 +107,12 @@ pub fn apply(t: &mut Tracer<'_>, class: VarId, args: &[VarId], kwargs: &Kwargs) 
     let mut made = Vec::with_capacity(outputs.len());
     for (at, symbol) in outputs.into_iter().enumerate() {
         let id = regions::tensor(t, symbol);
-        made.push(match fixed.contains(&parts_result(&shape, at)) {
+        made.push(match fixed.contains(&shape.symbols()[at]) {
             true => super::tensors::method(t, id, "detach", &[], &[])?,
             false => id,
         });
     }
     Ok(shape.build(t, &made))
-}
-
-fn parts_result(shape: &Shape, at: usize) -> SymbolId {
-    shape.symbols()[at]
 }
 
 fn name_of(t: &Tracer<'_>, class: VarId) -> Arc<str> {

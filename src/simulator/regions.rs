@@ -430,16 +430,26 @@ pub fn branch(
             format!("more than {DEEPEST} branches inside of one another"),
         );
     }
+    attempt(t, frame, |t, frame| {
+        match loops::at_branch(frame, at, yes.pc, no.pc) {
+            Some(found) => loops::capture(t, frame, value, found, &yes, &no),
+            None => choose(t, frame, at, value, yes, no),
+        }
+    })
+}
+
+/// Captures control flow; where it cannot, everything is as in front of it, for an ordinary graph break.
+fn attempt<'py>(
+    t: &mut Tracer<'py>,
+    frame: &mut FrameState,
+    capture: impl FnOnce(&mut Tracer<'py>, &mut FrameState) -> Step<Flow>,
+) -> Step<Flow> {
     let mark = t.mark();
     let steps = (frame.clone(), t.locations.clone());
     t.regions += 1;
-    let answer = match loops::at_branch(frame, at, yes.pc, no.pc) {
-        Some(found) => loops::capture(t, frame, value, found, &yes, &no),
-        None => choose(t, frame, at, value, yes, no),
-    };
+    let answer = capture(t, frame);
     t.regions -= 1;
     if let Err(Stop::Break(_)) = &answer {
-        // An ordinary graph break in front of the branch.
         (*frame, t.locations) = steps;
         t.rollback(mark);
     }
@@ -456,16 +466,9 @@ pub fn for_numbers(
     if t.regions >= DEEPEST || !frame.handling.is_empty() {
         return refuse(t, "the loop stands in too much other control flow");
     }
-    let mark = t.mark();
-    let steps = (frame.clone(), t.locations.clone());
-    t.regions += 1;
-    let answer = loops::capture_range(t, frame, at, &behind);
-    t.regions -= 1;
-    if let Err(Stop::Break(_)) = &answer {
-        (*frame, t.locations) = steps;
-        t.rollback(mark);
-    }
-    answer
+    attempt(t, frame, |t, frame| {
+        loops::capture_range(t, frame, at, &behind)
+    })
 }
 
 fn choose(

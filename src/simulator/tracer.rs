@@ -237,23 +237,20 @@ impl<'py> Tracer<'py> {
 
     /// Forgets everything since `mark`.
     pub fn rollback(&mut self, mark: TraceMark) {
-        self.vars.rollback(mark.arena);
         self.graph.rollback(self.py, mark.graph);
         self.guards.rollback(mark.guards);
-        self.global_writes.truncate(mark.global_writes);
-        self.grad_enabled = mark.grad_enabled;
-        self.auto_casts = mark.auto_casts;
-        self.left_contexts.truncate(mark.left_contexts);
-        let len = self.vars.len();
-        self.known.retain(|_, id| (id.0 as usize) < len);
-        self.raised.truncate(mark.raised);
-        self.handled = mark.handled;
-        (self.nesting, self.calls) = mark.depths;
+        self.restore(mark);
     }
 
     /// Takes everything since `mark` out of the graph and forgets it otherwise; what was relied on stays guarded.
     pub(super) fn cut(&mut self, mark: TraceMark) -> Cut {
         let cut = self.graph.cut(self.py, mark.graph);
+        self.restore(mark);
+        cut
+    }
+
+    /// The simulated program as it was at `mark`: all but graph and guards.
+    fn restore(&mut self, mark: TraceMark) {
         self.vars.rollback(mark.arena);
         self.global_writes.truncate(mark.global_writes);
         self.grad_enabled = mark.grad_enabled;
@@ -264,7 +261,6 @@ impl<'py> Tracer<'py> {
         self.raised.truncate(mark.raised);
         self.handled = mark.handled;
         (self.nesting, self.calls) = mark.depths;
-        cut
     }
 
     /// Variables older than `mark` that changed since; `None` when something else changed that outlives a branch.

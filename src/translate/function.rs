@@ -93,6 +93,22 @@ pub struct Shared {
 const MAX_VAIN_LOOKS: usize = 32;
 
 impl Shared {
+    /// Nothing has happened yet.
+    pub fn new(options: CompileOptions, forced: bool) -> Arc<Self> {
+        Arc::new(Self {
+            options,
+            forced,
+            stats: Mutex::default(),
+            graphs: Mutex::default(),
+            resumes: Mutex::default(),
+            callees: Mutex::default(),
+            seen: Mutex::default(),
+            frames: Mutex::default(),
+            listened: AtomicUsize::new(0),
+            found_graphs: AtomicBool::new(false),
+        })
+    }
+
     /// Counts a frame, or a part of one, under forced translation.
     pub(super) fn count(&self, what: &str) {
         if self.forced {

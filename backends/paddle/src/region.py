@@ -152,8 +152,21 @@ def _copy(value):
     return copy
 
 
+def _copies(values):
+    """A function from these to copies of them, and from other values to themselves."""
+    copies = [(value, _copy(value)) for value in values]
+    return lambda value: next((new for old, new in copies if old.is_same(value)), value)
+
+
+def _own(gradient, value):
+    """What a block may return: an operation of its own, also where a gradient only passes through or is zero."""
+    if gradient is None:
+        return _C_ops.full_like(value, 0.0, value.dtype, core.Place())
+    return _C_ops.assign(gradient)
+
+
 class Branch:
-    """A captured branch in a program: its gradients are built by Paddle for the simple cases only."""
+    """A captured branch in a program: its gradient is a branch that does the chosen side again and then backwards."""
 
     def __init__(self, region, condition, given, op):
         self.region = region
@@ -164,14 +177,10 @@ class Branch:
         self.free = [value for value in get_used_external_value(op) if not value.is_same(condition)]
 
     def gradients(self, wanted, arrived, branches):
-        """The gradients of `wanted`, by a branch that does the chosen side again and then backwards."""
+        """The gradients of `wanted`."""
         # Values that only a block uses do not go from the forward to the backward program.
         condition = _copy(self.condition)
-        copies = [(value, _copy(value)) for value in self.free]
-
-        def copy(value):
-            return next((new for old, new in copies if old.is_same(value)), value)
-
+        copy = _copies(self.free)
         given, wanted = [copy(value) for value in self.given], [copy(value) for value in wanted]
 
         def side(block):
@@ -185,13 +194,7 @@ class Branch:
                 pairs = [(out, seed) for out, seed in zip(outputs, arrived, strict=True) if not out.stop_gradient]
                 targets, seeds = [out for out, _ in pairs], [seed for _, seed in pairs]
                 found = _backward.gradients(around, wanted, targets, seeds, branches) if pairs else [None] * len(wanted)
-                # A gradient that only passes through needs an operation of the block.
-                return [
-                    _C_ops.full_like(value, 0.0, value.dtype, core.Place())
-                    if gradient is None
-                    else _C_ops.assign(gradient)
-                    for value, gradient in zip(wanted, found, strict=True)
-                ]
+                return [_own(gradient, value) for value, gradient in zip(wanted, found, strict=True)]
 
             return build
 
@@ -306,11 +309,7 @@ class Loop:
     def gradients(self, wanted, arrived, branches):
         """The gradients of `wanted`."""
         histories = [_copy(value) for value in self.histories]
-        copies = [(value, _copy(value)) for value in self.inner]
-
-        def copy(value):
-            return next((new for old, new in copies if old.is_same(value)), value)
-
+        copy = _copies(self.inner)
         given = [copy(value) for value in self.given]
         inner = [value for value in wanted if _is_among(value, self.inner)]
         flows = [at for at, ref in enumerate(self.region.body.inputs[: self.region.carried]) if not ref.stops]
@@ -335,12 +334,7 @@ class Loop:
                 outputs, arrived = zip(*targets, strict=True)
                 found = _backward.gradients(around, sources, outputs, arrived, branches)
             before, after = found[: len(flows)], found[len(flows) :]
-            next_seeds = [
-                _C_ops.full_like(values[at], 0.0, values[at].dtype, core.Place())
-                if gradient is None
-                else _C_ops.assign(gradient)
-                for at, gradient in zip(flows, before, strict=True)
-            ]
+            next_seeds = [_own(gradient, values[at]) for at, gradient in zip(flows, before, strict=True)]
             next_totals = [
                 _C_ops.assign(total) if gradient is None else _C_ops.add(total, gradient)
                 for total, gradient in zip(totals, after, strict=True)
