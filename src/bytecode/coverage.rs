@@ -9,10 +9,6 @@ use super::optable::OpTable;
 /// The reason why an instruction that has a typed form is not simulated.
 pub fn unimplemented(instr: &Instr) -> Option<&'static str> {
     match instr {
-        Instr::CheckEgMatch | Instr::PrepReraiseStar => {
-            Some("gap: except* runs natively as a whole")
-        }
-        Instr::WithExceptStart => Some("gap: an exception that passes a with block"),
         Instr::Other { name } => UNIMP
             .iter()
             .find(|(known, _)| known == name)

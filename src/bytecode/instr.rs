@@ -93,6 +93,7 @@ instructions! {
     MakeCell { local: u32 }; CopyFreeVars { count: u32 }; LoadClosure { local: u32 };
     LoadDeref { local: u32 }; StoreDeref { local: u32 }; DeleteDeref { local: u32 };
     LoadGlobal { name: u32, push_null: bool }; StoreGlobal { name: u32 }; DeleteGlobal { name: u32 };
+    LoadFromDictOrGlobals { name: u32 }; LoadFromDictOrDeref { local: u32 };
     LoadAssertionError;
     UnaryPositive; UnaryNegative; UnaryInvert; UnaryNot; ToBool;
     BinaryOp { op: BinOp, inplace: bool }; CompareOp { op: CmpOp, to_bool: bool };
@@ -107,10 +108,10 @@ instructions! {
     ListToTuple;
     FormatValue { conversion: u8, has_spec: bool }; ConvertValue { conversion: u8 }; FormatSimple; FormatWithSpec;
     UnpackSequence { count: u32 }; UnpackEx { before: u32, after: u32 };
-    GetIter; GetYieldFromIter; GetLen; ForIter { target: usize }; Send { target: usize };
+    GetIter; GetYieldFromIter; GetLen; ForIter { target: usize }; Send { target: usize }; CleanupThrow;
     ReturnGenerator; YieldValue; LoadBuildClass;
     KwNames { index: u32 }; Call { argc: u32 }; CallKw { argc: u32 }; CallFunctionEx { kwargs: bool };
-    CallIntrinsic1 { id: u32 };
+    CallIntrinsic1 { id: u32 }; CallIntrinsic2 { id: u32 };
     MakeFunction { flags: u32 }; SetFunctionAttribute { flag: u32 };
     Jump { target: usize };
     PopJumpIfTrue { target: usize }; PopJumpIfFalse { target: usize };
@@ -125,10 +126,8 @@ instructions! {
 }
 
 const ASYNC: &str = "asynchronous";
-const GENERATOR: &str = "generator: throw() into a delegating generator, whose frame runs natively";
-const BODY: &str = "body: in code of modules and classes only, which is no function";
+const BODY: &str = "body: in code of modules and classes only, whose frames are never translated";
 const INTERNAL: &str = "internal: no instruction of a program";
-const INTRINSIC_2: &str = "gap: except* and type parameters with bounds";
 
 /// Opcodes that are decoded to [`Instr::Other`], each with the reason. Each is UNIMP: the frame that
 /// runs one runs natively.
@@ -139,7 +138,6 @@ pub const UNIMP: &[(&str, &str)] = &[
     ("END_ASYNC_FOR", ASYNC),
     ("GET_AWAITABLE", ASYNC),
     ("ASYNC_GEN_WRAP", ASYNC),
-    ("CLEANUP_THROW", GENERATOR),
     ("PRINT_EXPR", BODY),
     ("IMPORT_STAR", BODY),
     ("SETUP_ANNOTATIONS", BODY),
@@ -148,9 +146,6 @@ pub const UNIMP: &[(&str, &str)] = &[
     ("LOAD_NAME", BODY),
     ("LOAD_LOCALS", BODY),
     ("LOAD_CLASSDEREF", BODY),
-    ("LOAD_FROM_DICT_OR_GLOBALS", BODY),
-    ("LOAD_FROM_DICT_OR_DEREF", BODY),
-    ("CALL_INTRINSIC_2", INTRINSIC_2),
     ("CACHE", INTERNAL),
     ("EXTENDED_ARG", INTERNAL),
     ("INTERPRETER_EXIT", INTERNAL),
@@ -210,6 +205,8 @@ pub fn typed(version: Version, name: &str, arg: u32, target: usize) -> Option<In
         },
         "STORE_GLOBAL" => Instr::StoreGlobal { name: arg },
         "DELETE_GLOBAL" => Instr::DeleteGlobal { name: arg },
+        "LOAD_FROM_DICT_OR_GLOBALS" => Instr::LoadFromDictOrGlobals { name: arg },
+        "LOAD_FROM_DICT_OR_DEREF" => Instr::LoadFromDictOrDeref { local: arg },
         "LOAD_ASSERTION_ERROR" => Instr::LoadAssertionError,
         "UNARY_POSITIVE" => Instr::UnaryPositive,
         "UNARY_NEGATIVE" => Instr::UnaryNegative,
@@ -283,6 +280,7 @@ pub fn typed(version: Version, name: &str, arg: u32, target: usize) -> Option<In
         "GET_LEN" => Instr::GetLen,
         "FOR_ITER" => Instr::ForIter { target },
         "SEND" => Instr::Send { target },
+        "CLEANUP_THROW" => Instr::CleanupThrow,
         "LOAD_BUILD_CLASS" => Instr::LoadBuildClass,
         "RETURN_GENERATOR" => Instr::ReturnGenerator,
         "YIELD_VALUE" => Instr::YieldValue,
@@ -291,6 +289,7 @@ pub fn typed(version: Version, name: &str, arg: u32, target: usize) -> Option<In
         "CALL_KW" => Instr::CallKw { argc: arg },
         "CALL_FUNCTION_EX" => Instr::CallFunctionEx { kwargs: flag },
         "CALL_INTRINSIC_1" => Instr::CallIntrinsic1 { id: arg },
+        "CALL_INTRINSIC_2" => Instr::CallIntrinsic2 { id: arg },
         "MAKE_FUNCTION" => Instr::MakeFunction { flags: arg },
         "SET_FUNCTION_ATTRIBUTE" => Instr::SetFunctionAttribute { flag: arg },
         "JUMP_FORWARD" | "JUMP_BACKWARD" | "JUMP_BACKWARD_NO_INTERRUPT" => Instr::Jump { target },
@@ -380,6 +379,7 @@ impl Instr {
             }
             | Self::LoadClosure { local }
             | Self::LoadDeref { local }
+            | Self::LoadFromDictOrDeref { local }
             | Self::StoreDeref { local }
             | Self::DeleteDeref { local } => (vec![*local], vec![]),
             // Comprehensions save a slot that may be empty: the value must survive.

@@ -247,11 +247,12 @@ fn append_one(
         | Instr::MakeCell { local }
         | Instr::LoadClosure { local }
         | Instr::LoadDeref { local }
+        | Instr::LoadFromDictOrDeref { local }
         | Instr::StoreDeref { local }
         | Instr::DeleteDeref { local } => copy.arg = slot(local),
-        // Only bodies of classes have these, whose argument is a slot too.
+        // Only bodies of classes have this one, whose argument is a slot too.
         Instr::Other {
-            name: name @ ("LOAD_CLASSDEREF" | "LOAD_FROM_DICT_OR_DEREF"),
+            name: name @ "LOAD_CLASSDEREF",
         } => {
             return Err(BytecodeError::Malformed {
                 name: name.to_owned(),

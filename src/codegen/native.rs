@@ -58,6 +58,13 @@ pub fn effect(instr: &Instr) -> Option<(usize, usize)> {
         | Instr::DictMerge { depth } => (n(depth) + 1, n(depth)),
         Instr::MapAdd { depth } => (n(depth) + 2, n(depth)),
         Instr::RaiseVarargs { argc } => (n(argc), 0),
+        // The place below the exception, where there is one, says nothing that anyone sees.
+        Instr::Reraise => (1, 0),
+        Instr::CallIntrinsic1 { .. } | Instr::LoadFromDictOrGlobals { .. } => (1, 1),
+        Instr::CallIntrinsic2 { .. } => (2, 1),
+        Instr::MatchMapping | Instr::MatchSequence => (1, 2),
+        Instr::MatchKeys => (2, 3),
+        Instr::MatchClass { .. } => (3, 1),
         _ => return None,
     })
 }

@@ -14,7 +14,7 @@ use crate::graph::SymbolId;
 use crate::obj::Obj;
 use crate::reason::{Break, BreakKind};
 use crate::simulator::fold::MAX_NESTING;
-use crate::simulator::{views, Tracer};
+use crate::simulator::{groups, views, Tracer};
 use crate::tracker::{Tracker, TrackerRef};
 use crate::variables::{
     CellVar, ContextVar, FunctionVar, IntVar, IterVar, Kind, NewFunction, ObjectVar, VarId,
@@ -272,7 +272,8 @@ impl<'a, 'py> Emitter<'a, 'py> {
             self.code.op("PUSH_NULL", 0)?;
             return Ok(());
         }
-        if self.t.raised.contains(&id) {
+        if let Some((_, at)) = self.t.raised.iter().find(|(raised, _)| *raised == id) {
+            self.t.native_next = Some(*at);
             return Err(Break::new(
                 BreakKind::Construct,
                 "an exception that was raised: its traceback and context",
@@ -611,6 +612,13 @@ impl<'a, 'py> Emitter<'a, 'py> {
     }
 
     fn object(&mut self, id: VarId, object: &ObjectVar) -> Result<bool, Break> {
+        if let Some(at) = groups::stale(self.t, id) {
+            self.t.native_next = Some(at);
+            return Err(Break::new(
+                BreakKind::Construct,
+                "an exception group whose list was changed since",
+            ));
+        }
         match object.base {
             Some(args) => self.call_helper("new_exception", 2, |this| {
                 this.code.load_const(&object.class)?;

@@ -390,6 +390,7 @@ fn copy_group(e: &mut Emitter<'_, '_>, code: &Code, at: &BreakPoint) -> Result<(
             Instr::StoreAttr { name }
             | Instr::DeleteAttr { name }
             | Instr::ImportName { name }
+            | Instr::LoadFromDictOrGlobals { name }
             | Instr::ImportFrom { name } => {
                 copy.arg = e.code.name(&code.names[*name as usize]);
             }
@@ -398,6 +399,8 @@ fn copy_group(e: &mut Emitter<'_, '_>, code: &Code, at: &BreakPoint) -> Result<(
                 e.code.load_attr(&name)?;
                 continue;
             }
+            // What the argument counts is not on the stack here.
+            Instr::Reraise => copy.arg = 0,
             _ => {}
         }
         e.code.raw(copy);

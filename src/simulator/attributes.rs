@@ -15,7 +15,7 @@ use crate::tracker::{DictKey, Tracker, TrackerRef};
 use crate::variables::{AttrOp, FunctionVar, Kind, ObjectVar, VarId};
 
 use super::call::{call, describe};
-use super::{exceptions, layers, methods, tensors};
+use super::{exceptions, groups, layers, methods, tensors};
 use super::{Step, Tracer};
 
 /// `obj.name`
@@ -90,6 +90,9 @@ pub fn try_get(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Option<VarId>
                     receiver: obj,
                     name: Arc::from(name),
                 })));
+            }
+            if let Some(value) = groups::real_member(t, obj, name)? {
+                return Ok(Some(value));
             }
             if name == "__class__" {
                 if let Some(class) = t.type_of(obj) {
@@ -381,6 +384,9 @@ fn data_descriptor(
         if let Some(Some(value)) = object.written(name) {
             return Ok(value);
         }
+        if object.base.is_some() {
+            return groups::member(t, obj, name);
+        }
         if let (Some(value), Some(source)) = (t.value(obj), t.source(obj)) {
             let tracker = Arc::new(Tracker::Member(source, Arc::from(name)));
             return match found.call_method1("__get__", (&value,)) {
@@ -397,6 +403,18 @@ fn data_descriptor(
         );
     }
     user_descriptor(t, obj, &object.class, found, tracker)
+}
+
+/// Whether a member is one of `__slots__`: those of C code may be read-only, or take values of one type only.
+fn is_slot(found: &Bound<'_, PyAny>) -> bool {
+    const HEAP_TYPE: u64 = 1 << 9;
+    let flags = || {
+        found
+            .getattr("__objclass__")?
+            .getattr("__flags__")?
+            .extract::<u64>()
+    };
+    flags().is_ok_and(|flags| flags & HEAP_TYPE != 0)
 }
 
 fn user_descriptor(
@@ -773,7 +791,8 @@ pub fn set(t: &mut Tracer<'_>, obj: VarId, name: &str, value: VarId) -> Step<()>
             let setter = t.constant(&setter);
             return call(t, setter, &[obj, value], &[]).map(drop);
         }
-        if matches!(descriptor(found), Descriptor::Data) && !is_named(found, "member_descriptor") {
+        let slot = is_named(found, "member_descriptor") && is_slot(found);
+        if matches!(descriptor(found), Descriptor::Data) && !slot {
             return t.unsupported(format!("assignment through the descriptor {name}"));
         }
     }

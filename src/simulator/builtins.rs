@@ -26,7 +26,7 @@ const TABLE: &[(&str, &str, Handler)] = &[
             Ok(t.int(len))
         })
     }),
-    ("builtins", "isinstance", is_instance),
+    ("builtins", "isinstance", isinstance),
     ("builtins", "issubclass", is_subclass),
     ("builtins", "type", |t, a, k| one(t, a, k, type_of)),
     ("builtins", "getattr", get_attr),
@@ -451,18 +451,24 @@ fn type_of(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
     }
 }
 
-fn is_instance(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
+fn isinstance(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
     let ([value, class], []) = (args, kwargs) else {
         return wrong(t, "isinstance");
     };
-    let Some(of) = t.type_of(*value) else {
+    let answer = is_instance(t, *value, *class)?;
+    Ok(t.bool(answer))
+}
+
+/// `isinstance(value, class)`
+pub fn is_instance(t: &mut Tracer<'_>, value: VarId, class: VarId) -> Step<bool> {
+    let Some(of) = t.type_of(value) else {
         return t.unsupported("isinstance() of this value");
     };
-    let answer = subclass(t, &of, *class, true)?;
-    if !answer && matches!(t.kind(*value), Kind::Object(_)) {
+    let answer = subclass(t, &of, class, true)?;
+    if !answer && matches!(t.kind(value), Kind::Object(_)) {
         attributes::own_class(t, &of)?;
     }
-    Ok(t.bool(answer))
+    Ok(answer)
 }
 
 fn is_subclass(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
@@ -566,7 +572,7 @@ fn get_attr(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> 
     };
     match rest {
         [] => attributes::get(t, *object, &name),
-        [default] => match caught(t, *object, &name)? {
+        [default] => match attribute_or_none(t, *object, &name)? {
             Some(value) => Ok(value),
             None => Ok(*default),
         },
@@ -575,7 +581,7 @@ fn get_attr(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> 
 }
 
 /// An attribute, with `AttributeError` turned into `None`.
-fn caught(t: &mut Tracer<'_>, object: VarId, name: &str) -> Step<Option<VarId>> {
+pub fn attribute_or_none(t: &mut Tracer<'_>, object: VarId, name: &str) -> Step<Option<VarId>> {
     if matches!(t.kind(object), Kind::Tensor(_)) {
         let class = t.paddle.tensor.bind(t.py).clone();
         let own = t.value(object).is_some_and(|value| {
@@ -608,7 +614,7 @@ fn has_attr(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> 
     let Some(name) = t.const_str(*name) else {
         return wrong(t, "hasattr");
     };
-    let found = caught(t, *object, &name)?.is_some();
+    let found = attribute_or_none(t, *object, &name)?.is_some();
     Ok(t.bool(found))
 }
 

@@ -19,8 +19,8 @@ use super::call::{call, merge_kwargs};
 use super::frame::{Exit, FrameState};
 use super::operators::{self, UnaryOp};
 use super::{
-    attributes, contexts, exceptions, fold, format, iterate, keys, matching, methods, regions,
-    subscript,
+    attributes, contexts, exceptions, fold, format, groups, iterate, keys, matching, methods,
+    regions, subscript,
 };
 use super::{Step, Stop, Tracer};
 
@@ -190,6 +190,25 @@ pub fn step(t: &mut Tracer<'_>, f: &mut FrameState, at: usize) -> Step<Flow> {
                     registers: false,
                 },
             ));
+        }
+        Instr::LoadFromDictOrGlobals { name } => {
+            let name = f.name(*name);
+            let value = match namespace_item(t, f, &name)? {
+                Some(value) => value,
+                None => load_global(t, f, &name)?,
+            };
+            f.push(value);
+        }
+        Instr::LoadFromDictOrDeref { local } => {
+            let name = code.localsplus[*local as usize].name.clone();
+            let value = match namespace_item(t, f, &name)? {
+                Some(value) => value,
+                None => {
+                    let cell = cell_of(t, f, *local)?;
+                    cell_get(t, cell)?
+                }
+            };
+            f.push(value);
         }
         Instr::LoadAssertionError => {
             let error = t.py.import("builtins")?.getattr("AssertionError")?;
@@ -499,6 +518,7 @@ pub fn step(t: &mut Tracer<'_>, f: &mut FrameState, at: usize) -> Step<Flow> {
         }
         Instr::CallFunctionEx { kwargs } => call_ex(t, f, *kwargs)?,
         Instr::CallIntrinsic1 { id } => return intrinsic(t, f, *id),
+        Instr::CallIntrinsic2 { id } => intrinsic_2(t, f, *id)?,
         Instr::MakeFunction { flags } => make_function(t, f, *flags)?,
         Instr::SetFunctionAttribute { flag } => set_function_attribute(t, f, *flag)?,
         // --- control flow ---
@@ -565,13 +585,9 @@ pub fn step(t: &mut Tracer<'_>, f: &mut FrameState, at: usize) -> Step<Flow> {
         // --- with and try ---
         Instr::BeforeWith => before_with(t, f)?,
         Instr::WithExceptStart => {
-            // In a function that is inlined, its call runs natively.
-            let kind = if t.locations.len() > 1 {
-                BreakKind::UnsupportedCall
-            } else {
-                BreakKind::Construct
-            };
-            return t.stop(kind, "an exception passes a with block");
+            let (exit, exception) = (f.peek(t, 4)?, f.peek(t, 1)?);
+            let answer = exceptions::leaves_with(t, exit, exception)?;
+            f.push(answer);
         }
         Instr::PushExcInfo => {
             let exception = f.pop(t)?;
@@ -594,6 +610,27 @@ pub fn step(t: &mut Tracer<'_>, f: &mut FrameState, at: usize) -> Step<Flow> {
             let exception = f.peek(t, 1)?;
             let matches = exceptions::matches(t, exception, class)?;
             let value = t.bool(matches);
+            f.push(value);
+        }
+        Instr::CheckEgMatch => {
+            let class = f.pop(t)?;
+            let exception = f.pop(t)?;
+            let (matched, rest) = groups::matched(t, exception, class)?;
+            // What `raise` raises again, and `sys.exception()` answers with.
+            if let (Some(matched), Some(current)) = (matched, f.handling.last_mut()) {
+                *current = matched;
+            }
+            let none = t.none();
+            f.push(rest.unwrap_or(none));
+            f.push(matched.unwrap_or(none));
+        }
+        Instr::PrepReraiseStar => prepare_reraise(t, f)?,
+        Instr::CleanupThrow => {
+            let exception = f.pop(t)?;
+            f.pop_n(t, 2)?;
+            let value = exceptions::stop_value(t, exception)?;
+            let none = t.none();
+            f.push(none);
             f.push(value);
         }
         Instr::Reraise => {
@@ -661,10 +698,19 @@ pub fn step(t: &mut Tracer<'_>, f: &mut FrameState, at: usize) -> Step<Flow> {
                 None => return t.stop(BreakKind::RaisesException, "no __build_class__"),
             }
         }
-        Instr::MatchKeys | Instr::MatchClass { .. } => {
-            return t.unsupported("a mapping or class pattern");
+        Instr::MatchKeys => {
+            let (subject, keys) = (f.peek(t, 2)?, f.peek(t, 1)?);
+            let values = matching::keys(t, subject, keys)?;
+            f.push(values);
         }
-        other @ (Instr::CheckEgMatch | Instr::PrepReraiseStar | Instr::Other { .. }) => {
+        Instr::MatchClass { count } => {
+            let names = f.pop(t)?;
+            let class = f.pop(t)?;
+            let subject = f.pop(t)?;
+            let values = matching::class(t, subject, class, *count as usize, names)?;
+            f.push(values);
+        }
+        other @ Instr::Other { .. } => {
             let reason = unimplemented(other).unwrap_or("no reason known");
             return t.stop(BreakKind::Opcode, format!("{other:?}: {reason}"));
         }
@@ -1054,6 +1100,8 @@ fn intrinsic(t: &mut Tracer<'_>, f: &mut FrameState, id: u32) -> Step<Flow> {
     const STOPITERATION_ERROR: u32 = 3;
     const UNARY_POSITIVE: u32 = 5;
     const LIST_TO_TUPLE: u32 = 6;
+    const TYPEVAR: u32 = 7;
+    const TYPEALIAS: u32 = 11;
     match id {
         UNARY_POSITIVE => unary(t, f, UnaryOp::Positive)?,
         LIST_TO_TUPLE => {
@@ -1068,9 +1116,47 @@ fn intrinsic(t: &mut Tracer<'_>, f: &mut FrameState, id: u32) -> Step<Flow> {
                 "an exception leaves a generator",
             )
         }
+        TYPEVAR..=TYPEALIAS => {
+            return t.stop(
+                BreakKind::UnsupportedCall,
+                "a type parameter, a generic class or a type alias is made",
+            )
+        }
         _ => return t.stop(BreakKind::Opcode, format!("CALL_INTRINSIC_1 {id}")),
     }
     Ok(Flow::Next)
+}
+
+fn intrinsic_2(t: &mut Tracer<'_>, f: &mut FrameState, id: u32) -> Step<()> {
+    const PREP_RERAISE_STAR: u32 = 1;
+    match id {
+        PREP_RERAISE_STAR => prepare_reraise(t, f),
+        // TYPEVAR_WITH_BOUND, TYPEVAR_WITH_CONSTRAINTS, SET_FUNCTION_TYPE_PARAMS, SET_TYPEPARAM_DEFAULT
+        2..=5 => t.stop(BreakKind::UnsupportedCall, "a type parameter is made"),
+        _ => t.stop(BreakKind::Opcode, format!("CALL_INTRINSIC_2 {id}")),
+    }
+}
+
+fn prepare_reraise(t: &mut Tracer<'_>, f: &mut FrameState) -> Step<()> {
+    let list = f.pop(t)?;
+    let original = f.pop(t)?;
+    let left = groups::left_over(t, original, list)?;
+    let left = left.unwrap_or_else(|| t.none());
+    f.push(left);
+    Ok(())
+}
+
+/// `name` in the namespace of a class that is on the stack, for what is evaluated inside of class bodies.
+fn namespace_item(t: &mut Tracer<'_>, f: &mut FrameState, name: &str) -> Step<Option<VarId>> {
+    let namespace = f.pop(t)?;
+    if !matches!(t.kind(namespace), Kind::Dict(_)) {
+        return t.unsupported("the namespace of a class that is no dict");
+    }
+    let key = t.str(name);
+    if operators::contains(t, namespace, key)? {
+        return subscript::get(t, namespace, key).map(Some);
+    }
+    Ok(None)
 }
 
 fn make_function(t: &mut Tracer<'_>, f: &mut FrameState, flags: u32) -> Step<()> {

@@ -7,6 +7,7 @@ use crate::obj::Obj;
 use crate::reason::BreakKind;
 use crate::variables::{Kind, ObjectVar, VarId};
 
+use super::attributes;
 use super::call::call;
 use super::{Step, Stop, Tracer};
 
@@ -66,5 +67,30 @@ pub fn matches(t: &mut Tracer<'_>, exception: VarId, class: VarId) -> Step<bool>
     match wanted.cast::<PyType>() {
         Ok(wanted) => Ok(of.mro().iter().any(|base| base.is(wanted))),
         Err(_) => t.unsupported("an except clause that is not a class"),
+    }
+}
+
+/// What `__exit__` of a `with` block answers for the exception that passes it.
+pub fn leaves_with(t: &mut Tracer<'_>, exit: VarId, exception: VarId) -> Step<VarId> {
+    let Some(class) = t.type_of(exception) else {
+        return t.unsupported("an exception without a class");
+    };
+    let class = t.constant(class.as_any());
+    // It can be handed on and compared with None, no more. To rebuild it means to raise natively.
+    let traceback = t.add(Kind::Opaque);
+    let known = t.raised.iter().find(|(raised, _)| *raised == exception);
+    let at = known.map_or(t.outermost, |(_, at)| *at);
+    t.raised.push((traceback, at));
+    call(t, exit, &[class, exception, traceback], &[])
+}
+
+/// The value of the `StopIteration` that ended what a generator delegates to; any other exception goes on.
+pub fn stop_value(t: &mut Tracer<'_>, exception: VarId) -> Step<VarId> {
+    let class = t.py.import("builtins")?.getattr("StopIteration")?;
+    let class = t.constant(&class);
+    if matches(t, exception, class)? {
+        attributes::get(t, exception, "value")
+    } else {
+        Err(Stop::Raise(exception))
     }
 }

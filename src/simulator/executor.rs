@@ -146,11 +146,12 @@ fn run_breaking(t: &mut Tracer<'_>, frame: &mut FrameState) -> Result<Outcome, B
             let stepped = if t.options.native.contains(&before) {
                 t.stop(
                     BreakKind::UnsupportedCall,
-                    "a generator that outlives a graph break",
+                    "it made what outlives a graph break",
                 )
             } else {
                 advance(t, frame)
             };
+            let leaves = matches!(stepped, Err(Stop::Raise(_)));
             let reason = match stepped {
                 Ok(None) if frame.pc == before + 1 && frame.pc < end => continue,
                 Ok(None) => break,
@@ -165,8 +166,9 @@ fn run_breaking(t: &mut Tracer<'_>, frame: &mut FrameState) -> Result<Outcome, B
                 ),
             };
             let reason = located(t, frame, before, reason);
-            // The state inside of a handler cannot be built: the interpreter raises instead.
-            if let Some(raised) = raised.filter(|_| !frame.handling.is_empty()) {
+            // The state inside of a handler cannot be built, nor what no handler took: the interpreter raises instead.
+            let again = leaves && raises_again(frame, before);
+            if let Some(raised) = raised.filter(|_| again || !frame.handling.is_empty()) {
                 return Ok(raised.break_here(t, reason));
             }
             if reason.kind.code() == BreakCode::Unimp {
@@ -187,10 +189,15 @@ fn run_breaking(t: &mut Tracer<'_>, frame: &mut FrameState) -> Result<Outcome, B
         let handles = matches!(frame.code.instructions[frame.pc].instr, Instr::PushExcInfo);
         // A function that resumes in a handler jumps there.
         let jumps = matches!(frame.code.instructions[start].instr, Instr::Jump { .. });
-        if handles && !jumps && frame.handling.is_empty() {
+        if handles && !jumps && !raises_again(frame, start) && frame.handling.is_empty() {
             raised = Some(position);
         }
     }
+}
+
+/// Whether the instruction raises what a handler did not take.
+fn raises_again(frame: &FrameState, at: usize) -> bool {
+    matches!(frame.code.instructions[at].instr, Instr::Reraise)
 }
 
 fn located(t: &Tracer<'_>, frame: &FrameState, at: usize, mut reason: Break) -> Break {
@@ -268,7 +275,7 @@ fn unwind(t: &mut Tracer<'_>, frame: &mut FrameState, at: usize, exception: VarI
         frame.stack.push(lasti);
     }
     frame.stack.push(exception);
-    t.raised.push(exception);
+    t.raised.push((exception, t.outermost));
     frame.pc = entry.target;
     true
 }

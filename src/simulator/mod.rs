@@ -15,6 +15,7 @@ pub mod executor;
 pub mod fold;
 pub mod format;
 pub mod frame;
+pub mod groups;
 pub mod inline;
 mod inplace;
 pub mod iterate;

@@ -11,6 +11,7 @@ use crate::guard::native::has_plain_constructor;
 
 use super::attributes::{self, lookup};
 use super::call::call;
+use super::groups;
 use super::{Kwargs, Step, Tracer};
 
 /// `class(*args, **kwargs)` for Python classes.
@@ -130,7 +131,26 @@ fn exception(
             "an exception class with its own constructor",
         );
     }
+    if groups::is_group_class(t, class)? {
+        return groups::new(t, class, args);
+    }
+    if args.len() > 1 && has_picky_base(class) {
+        return t.stop(
+            BreakKind::UnsupportedCall,
+            "an exception class that looks at its arguments",
+        );
+    }
     Ok(super::exceptions::new(t, class.as_any(), args.to_vec()))
+}
+
+/// Classes whose constructors refuse some arguments, or answer with an instance of another class for some.
+fn has_picky_base(class: &Bound<'_, PyType>) -> bool {
+    let picky = ["OSError", "SyntaxError", "UnicodeError"];
+    let mut bases = class.mro().iter();
+    bases.any(|base| {
+        let named = base.cast::<PyType>().ok().and_then(|base| base.name().ok());
+        named.is_some_and(|named| picky.iter().any(|name| named == *name))
+    })
 }
 
 fn named_tuple(

@@ -103,7 +103,7 @@ pub struct TraceMark {
     left_contexts: usize,
     handled: usize,
     depths: (usize, usize),
-    raised: usize,
+    raised: (usize, usize),
 }
 
 /// The state of one translation.
@@ -144,8 +144,12 @@ pub struct Tracer<'py> {
     pub steps: usize,
     /// Exceptions that are being handled, in all simulated frames.
     pub handled: usize,
-    /// Exceptions that were raised: they have a traceback, and may have a context.
-    pub raised: Vec<VarId>,
+    /// Exceptions that were raised: they have a traceback, and may have a context. With each the instruction of
+    /// the outermost frame that raised it.
+    pub raised: Vec<(VarId, usize)>,
+    /// Exception groups that the frame made, the tuples of what is in them, and the instructions of the outermost
+    /// frame that made them.
+    pub groups: Vec<(VarId, VarId, usize)>,
     /// Instance dictionaries that were read through their objects, by address.
     pub namespaces: FxHashSet<usize>,
     /// How deep simulated calls of anything nest.
@@ -189,6 +193,7 @@ impl<'py> Tracer<'py> {
             steps: 0,
             handled: 0,
             raised: Vec::new(),
+            groups: Vec::new(),
             nesting: 0,
             calls: 0,
             namespaces: FxHashSet::default(),
@@ -230,7 +235,7 @@ impl<'py> Tracer<'py> {
             auto_casts: self.auto_casts,
             left_contexts: self.left_contexts.len(),
             handled: self.handled,
-            raised: self.raised.len(),
+            raised: (self.raised.len(), self.groups.len()),
             depths: (self.nesting, self.calls),
         }
     }
@@ -258,7 +263,8 @@ impl<'py> Tracer<'py> {
         self.left_contexts.truncate(mark.left_contexts);
         let len = self.vars.len();
         self.known.retain(|_, id| (id.0 as usize) < len);
-        self.raised.truncate(mark.raised);
+        self.raised.truncate(mark.raised.0);
+        self.groups.truncate(mark.raised.1);
         self.handled = mark.handled;
         (self.nesting, self.calls) = mark.depths;
     }
