@@ -561,7 +561,7 @@ impl<'a, 'py> Emitter<'a, 'py> {
                 this.code.op("BUILD_TUPLE", 0)?;
                 Ok(())
             }),
-            IterVar::Generator { made_at, .. } => {
+            IterVar::Generator { made_at, .. } | IterVar::Ended { made_at } => {
                 self.t.native_next = Some(*made_at);
                 Err(Break::new(
                     BreakKind::Construct,

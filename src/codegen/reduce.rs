@@ -321,7 +321,13 @@ fn check_generators(t: &mut Tracer<'_>) -> Result<(), Break> {
         let guarded = code.exception_table.iter().any(|entry| {
             let target = code.instructions.get(entry.target);
             // From 3.12 on all of a generator is under a handler that turns StopIteration into RuntimeError.
-            let own = target.is_some_and(|it| matches!(it.instr, Instr::CallIntrinsic1 { id: 3 }));
+            // What it delegates to is another generator here.
+            let own = target.is_some_and(|it| {
+                matches!(
+                    it.instr,
+                    Instr::CallIntrinsic1 { id: 3 } | Instr::CleanupThrow
+                )
+            });
             entry.start <= at && at < entry.end && !own
         });
         if frame.pc > 0 && guarded {

@@ -775,6 +775,9 @@ pub fn set(t: &mut Tracer<'_>, obj: VarId, name: &str, value: VarId) -> Step<()>
             "assignment to attribute {name} of this kind of object"
         ));
     };
+    if name == "__traceback__" && exceptions::is_own_traceback(t, obj, value) {
+        return Ok(());
+    }
     let class = class_of(t, &object.class)?;
     let found = lookup(&class, name);
     guard_type_attr(t, &object.class, name, found.as_ref());

@@ -300,6 +300,11 @@ pub fn try_call(
         return Ok(None);
     }
     t.guard_identity(callable);
+    if let ("repr" | "ascii", [value], []) = (name.as_str(), args, kwargs) {
+        if let Some(text) = exceptions::shown(t, *value, &name)? {
+            return Ok(Some(text));
+        }
+    }
     fold::call_object(t, &object, args, kwargs).map(Some)
 }
 
@@ -962,6 +967,9 @@ fn convert(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs, name: &str) -> S
             Kind::Object(_) => {
                 if args.len() > 1 || !kwargs.is_empty() {
                     return wrong(t, name);
+                }
+                if let ("str", Some(text)) = (name, exceptions::shown(t, *value, "str")?) {
+                    return Ok(text);
                 }
                 let method = attributes::get_special(t, *value, &format!("__{name}__"))?;
                 let result = call(t, method, &[], &[])?;

@@ -17,6 +17,7 @@ use crate::variables::{
 
 use super::call::{call, merge_kwargs};
 use super::frame::{Exit, FrameState};
+use super::generators::{self, Resumed};
 use super::operators::{self, UnaryOp};
 use super::{
     attributes, contexts, exceptions, fold, format, groups, iterate, keys, matching, methods,
@@ -640,10 +641,6 @@ pub fn step(t: &mut Tracer<'_>, f: &mut FrameState, at: usize) -> Step<Flow> {
         Instr::RaiseVarargs { argc } => {
             let args = f.pop_n(t, *argc as usize)?;
             let exception = exceptions::raise(t, &f.handling, &args)?;
-            if t.handled > 0 && !args.is_empty() {
-                return t
-                    .unsupported("an exception raised while another one is handled: its context");
-            }
             return Err(Stop::Raise(exception));
         }
         // --- imports and patterns ---
@@ -957,26 +954,20 @@ fn for_end(t: &Tracer<'_>, f: &mut FrameState, target: usize) -> Step<Flow> {
 
 fn send(t: &mut Tracer<'_>, f: &mut FrameState, target: usize) -> Step<Flow> {
     let sent = f.pop(t)?;
-    if !t.is_none(sent) {
-        return t.unsupported("send() of a value");
-    }
     let receiver = f.peek(t, 1)?;
-    if matches!(
-        t.kind(receiver),
-        Kind::Iter(crate::variables::IterVar::Generator { .. })
-    ) {
-        return t.unsupported("yield from a generator");
+    match generators::delegate(t, receiver, sent)? {
+        Resumed::Yielded(value) => {
+            f.push(value);
+            Ok(Flow::Next)
+        }
+        Resumed::Returned(value) => {
+            if version(t)? == Version::V311 {
+                f.pop(t)?;
+            }
+            f.push(value);
+            Ok(Flow::Jump(target))
+        }
     }
-    if let Some(value) = iterate::next(t, receiver)? {
-        f.push(value);
-        return Ok(Flow::Next);
-    }
-    if version(t)? == Version::V311 {
-        f.pop(t)?;
-    }
-    let none = t.none();
-    f.push(none);
-    Ok(Flow::Jump(target))
 }
 
 fn keyword_names(t: &mut Tracer<'_>, names: &Bound<'_, PyAny>) -> Step<Vec<Arc<str>>> {
@@ -1111,10 +1102,15 @@ fn intrinsic(t: &mut Tracer<'_>, f: &mut FrameState, id: u32) -> Step<Flow> {
             f.push(value);
         }
         STOPITERATION_ERROR => {
-            return t.stop(
-                BreakKind::RaisesException,
-                "an exception leaves a generator",
-            )
+            let exception = f.peek(t, 1)?;
+            let stop = t.py.import("builtins")?.getattr("StopIteration")?;
+            let stop = t.constant(&stop);
+            if exceptions::matches(t, exception, stop)? {
+                return t.stop(
+                    BreakKind::RaisesException,
+                    "a StopIteration leaves a generator",
+                );
+            }
         }
         TYPEVAR..=TYPEALIAS => {
             return t.stop(

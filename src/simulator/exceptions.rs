@@ -1,14 +1,14 @@
 //! Raising and matching exceptions.
 
 use pyo3::prelude::*;
-use pyo3::types::PyType;
+use pyo3::types::{PyList, PyTuple, PyType};
 
 use crate::obj::Obj;
 use crate::reason::BreakKind;
 use crate::variables::{Kind, ObjectVar, VarId};
 
-use super::attributes;
 use super::call::call;
+use super::{attributes, fold, groups};
 use super::{Step, Stop, Tracer};
 
 /// A new exception variable of a builtin class.
@@ -28,7 +28,10 @@ pub fn throw<T>(t: &mut Tracer<'_>, class: &str, message: &str) -> Step<T> {
     Err(Stop::Raise(new(t, &class, vec![message])))
 }
 
-/// `raise`, `raise x`: the exception variable.
+/// `raise`, `raise x`, `raise x from y`: the exception variable.
+///
+/// Its cause and its context are not kept: nothing simulated reads them, and where it must be rebuilt, the
+/// interpreter raises it (see [`Tracer::raised`]).
 pub fn raise(t: &mut Tracer<'_>, handling: &[VarId], args: &[VarId]) -> Step<VarId> {
     match args {
         [] => match handling.last() {
@@ -36,19 +39,36 @@ pub fn raise(t: &mut Tracer<'_>, handling: &[VarId], args: &[VarId]) -> Step<Var
             None => t.stop(BreakKind::RaisesException, "nothing to re-raise"),
         },
         [what] => {
-            let exception = if matches!(t.kind(*what), Kind::Class) {
-                call(t, *what, &[], &[])?
-            } else {
-                *what
-            };
+            let exception = instance(t, *what)?;
             match t.kind(exception) {
                 Kind::Object(object) if object.base.is_some() => Ok(exception),
                 _ => t.stop(BreakKind::RaisesException, "raise"),
             }
         }
-        // The cause is visible in the traceback: let the interpreter set it.
-        _ => t.stop(BreakKind::RaisesException, "raise ... from ..."),
+        [what, cause] => {
+            let exception = raise(t, handling, &[*what])?;
+            if !t.is_none(*cause) {
+                let cause = instance(t, *cause)?;
+                let base = t.py.import("builtins")?.getattr("BaseException")?;
+                let valid = match t.type_of(cause) {
+                    Some(class) => class.mro().contains(base)?,
+                    None => false,
+                };
+                if !valid {
+                    return t.stop(BreakKind::RaisesException, "raise ... from no exception");
+                }
+            }
+            Ok(exception)
+        }
+        _ => t.stop(BreakKind::RaisesException, "raise"),
     }
+}
+
+fn instance(t: &mut Tracer<'_>, exception: VarId) -> Step<VarId> {
+    if matches!(t.kind(exception), Kind::Class) {
+        return call(t, exception, &[], &[]);
+    }
+    Ok(exception)
 }
 
 /// Whether `except class:` catches the exception.
@@ -78,8 +98,7 @@ pub fn leaves_with(t: &mut Tracer<'_>, exit: VarId, exception: VarId) -> Step<Va
     let class = t.constant(class.as_any());
     // It can be handed on and compared with None, no more. To rebuild it means to raise natively.
     let traceback = t.add(Kind::Opaque);
-    let known = t.raised.iter().find(|(raised, _)| *raised == exception);
-    let at = known.map_or(t.outermost, |(_, at)| *at);
+    let at = raised_at(t, exception);
     t.raised.push((traceback, at));
     call(t, exit, &[class, exception, traceback], &[])
 }
@@ -93,4 +112,93 @@ pub fn stop_value(t: &mut Tracer<'_>, exception: VarId) -> Step<VarId> {
     } else {
         Err(Stop::Raise(exception))
     }
+}
+
+/// The instruction of the outermost frame that raised an exception first.
+pub fn raised_at(t: &Tracer<'_>, exception: VarId) -> usize {
+    let known = t.raised.iter().find(|(raised, _)| *raised == exception);
+    known.map_or(t.outermost, |(_, at)| *at)
+}
+
+/// Whether this is the traceback that a raised exception has, as far as anyone can tell: neither can be read, and
+/// where one is rebuilt, the exception is raised natively.
+pub fn is_own_traceback(t: &Tracer<'_>, exception: VarId, traceback: VarId) -> bool {
+    let raised = |id: VarId| t.raised.iter().any(|(raised, _)| *raised == id);
+    let opaque = matches!(t.vars.kind(traceback), Kind::Opaque);
+    opaque && raised(exception) && raised(traceback)
+}
+
+/// `str(exception)`, or `repr` or `ascii` of it, of an exception that the frame made; `None` for anything else.
+pub fn shown(t: &mut Tracer<'_>, exception: VarId, function: &str) -> Step<Option<VarId>> {
+    let Some(object) = real(t, exception)? else {
+        return Ok(None);
+    };
+    let text =
+        t.py.import("builtins")?
+            .getattr(function)?
+            .call1((object,))?;
+    Ok(Some(t.constant(&text)))
+}
+
+/// An exception like this one, where making and showing it runs no code of the user.
+fn real<'py>(t: &mut Tracer<'py>, id: VarId) -> Step<Option<Bound<'py, PyAny>>> {
+    let (Kind::Object(object), true) = (t.kind(id).clone(), t.nesting < fold::MAX_NESTING) else {
+        return Ok(None);
+    };
+    let (Some(args), Ok(class)) = (object.base, object.class.bind(t.py).cast::<PyType>()) else {
+        return Ok(None);
+    };
+    let exception = t.py.import("builtins")?.getattr("BaseException")?;
+    if !class.mro().contains(exception)? || !object.writes.is_empty() {
+        return Ok(None);
+    }
+    for name in ["__str__", "__repr__", "__format__", "__del__"] {
+        let found = attributes::lookup(class, name);
+        attributes::guard_type_attr(t, &object.class, name, found.as_ref());
+        let plain = found.is_none_or(|found| {
+            let kind = found.get_type();
+            kind.name()
+                .is_ok_and(|kind| kind == "wrapper_descriptor" || kind == "method_descriptor")
+        });
+        if !plain {
+            return Ok(None);
+        }
+    }
+    if groups::stale(t, id).is_some() {
+        return Ok(None);
+    }
+    t.nesting += 1;
+    let args = real_all(t, args);
+    t.nesting -= 1;
+    let Some(args) = args? else {
+        return Ok(None);
+    };
+    Ok(class.call1(PyTuple::new(t.py, args)?).ok())
+}
+
+/// The values in a list or tuple, constants and exceptions.
+fn real_all<'py>(t: &mut Tracer<'py>, of: VarId) -> Step<Option<Vec<Bound<'py, PyAny>>>> {
+    let (Kind::Tuple(items, None) | Kind::List(items)) = t.kind(of).clone() else {
+        return Ok(None);
+    };
+    let mut values = Vec::with_capacity(items.len());
+    for item in items {
+        let value = match t.kind(item).clone() {
+            Kind::Object(_) => real(t, item)?,
+            Kind::List(_) => match real_all(t, item)? {
+                Some(values) => Some(PyList::new(t.py, values)?.into_any()),
+                None => None,
+            },
+            Kind::Tuple(_, None) => match real_all(t, item)? {
+                Some(values) => Some(PyTuple::new(t.py, values)?.into_any()),
+                None => None,
+            },
+            _ => fold::to_object(t, item),
+        };
+        match value {
+            Some(value) => values.push(value),
+            None => return Ok(None),
+        }
+    }
+    Ok(Some(values))
 }

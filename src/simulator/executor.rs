@@ -86,6 +86,20 @@ pub fn run(t: &mut Tracer<'_>, frame: &mut FrameState) -> Step<Exit> {
     answer
 }
 
+/// Simulates a suspended frame whose last instruction raises this.
+pub(super) fn run_raising(
+    t: &mut Tracer<'_>,
+    frame: &mut FrameState,
+    exception: VarId,
+) -> Step<Exit> {
+    let at = frame.pc.saturating_sub(1);
+    if unwind(t, frame, at, exception) {
+        run(t, frame)
+    } else {
+        Err(Stop::Raise(exception))
+    }
+}
+
 fn run_located(t: &mut Tracer<'_>, frame: &mut FrameState) -> Step<Exit> {
     loop {
         if let Some(exit) = advance(t, frame)? {

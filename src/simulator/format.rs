@@ -6,7 +6,7 @@ use pyo3::types::PyString;
 use crate::reason::BreakKind;
 use crate::variables::{Kind, VarId};
 
-use super::{fold, Step, Tracer};
+use super::{exceptions, fold, Step, Tracer};
 
 /// `f'{value!conversion:spec}'`; conversion is 0 (none), 1 (str), 2 (repr), 3 (ascii).
 pub fn format_value(
@@ -19,10 +19,15 @@ pub fn format_value(
         return t.stop(BreakKind::TensorValue, "a tensor is formatted");
     }
     let builtins = t.py.import("builtins")?;
-    let mut value = value;
+    let (mut value, mut conversion) = (value, conversion);
+    let name = ["str", "str", "repr", "ascii"][usize::from(conversion & 3)];
+    if conversion != 0 || spec.is_none() {
+        if let Some(text) = exceptions::shown(t, value, name)? {
+            (value, conversion) = (text, 0);
+        }
+    }
     if conversion != 0 {
-        let function =
-            builtins.getattr(["str", "str", "repr", "ascii"][usize::from(conversion & 3)])?;
+        let function = builtins.getattr(name)?;
         value = fold::call_object(t, &function, &[value], &[])?;
     }
     let format = builtins.getattr("format")?;

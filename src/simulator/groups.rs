@@ -207,8 +207,7 @@ fn derive(t: &mut Tracer<'_>, original: VarId, items: Vec<VarId>) -> Step<Option
     let message = part(t, original, "message")?;
     let list = t.add(Kind::List(items));
     let made = new(t, &base, &[message, list])?;
-    let known = t.raised.iter().find(|(raised, _)| *raised == original);
-    let at = known.map_or(t.outermost, |(_, at)| *at);
+    let at = exceptions::raised_at(t, original);
     t.raised.push((made, at));
     Ok(Some(made))
 }
@@ -232,8 +231,7 @@ pub fn matched(
     let (base, message) = (builtin(t, "BaseExceptionGroup")?, t.str(""));
     let members = t.add(Kind::Tuple(vec![exception], None));
     let wrapped = new(t, &base, &[message, members])?;
-    let known = t.raised.iter().find(|(raised, _)| *raised == exception);
-    let at = known.map_or(t.outermost, |(_, at)| *at);
+    let at = exceptions::raised_at(t, exception);
     // Some versions give it a traceback.
     t.raised.push((wrapped, at));
     Ok((Some(wrapped), None))
@@ -291,16 +289,30 @@ pub fn left_over(t: &mut Tracer<'_>, original: VarId, list: VarId) -> Step<Optio
             raised.push((index, *item));
         }
     }
-    match raised[..] {
-        [] => Ok(None),
-        [(_, only)] if !is_group(t, original)? => Ok(Some(only)),
-        [(index, rest)] if index + 1 == items.len() && is_group(t, original)? => {
-            let mut leaves = FxHashSet::default();
-            collect_leaves(t, rest, &mut leaves)?;
-            project(t, original, &leaves)
-        }
-        _ => t.unsupported("exceptions that the clauses of except* raise"),
+    if !is_group(t, original)? {
+        return Ok(raised.first().map(|(_, only)| *only));
     }
+    let mut parts = Vec::new();
+    for (index, item) in raised {
+        let last = index + 1 == items.len();
+        match is_group(t, item)? {
+            false => parts.push(item),
+            // What no clause took. It is the last item: other groups may be parts that a bare `raise` raised
+            // again, or `raise found`, which is not the same.
+            true if last => {
+                let mut leaves = FxHashSet::default();
+                collect_leaves(t, item, &mut leaves)?;
+                parts.extend(project(t, original, &leaves)?);
+            }
+            true => return t.unsupported("a group that a clause of except* raises"),
+        }
+    }
+    if parts.len() < 2 {
+        return Ok(parts.first().copied());
+    }
+    let (base, message) = (builtin(t, "BaseExceptionGroup")?, t.str(""));
+    let list = t.add(Kind::List(parts));
+    new(t, &base, &[message, list]).map(Some)
 }
 
 fn collect_leaves(t: &mut Tracer<'_>, exception: VarId, into: &mut FxHashSet<VarId>) -> Step<()> {

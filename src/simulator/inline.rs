@@ -15,7 +15,7 @@ use crate::variables::{DictVar, FunctionVar, IterVar, Key, Kind, VarId};
 
 use super::executor;
 use super::frame::{Exit, FrameState};
-use super::{Kwargs, Step, Stop, Tracer};
+use super::{Kwargs, Step, Tracer};
 
 const VARARGS: u32 = 0x04;
 const VARKEYWORDS: u32 = 0x08;
@@ -78,46 +78,6 @@ pub fn call_function(
     match executor::run(t, &mut frame)? {
         Exit::Return(value) => Ok(value),
         Exit::Yield(_) | Exit::Next(_) => t.unsupported("a yield outside of a generator"),
-    }
-}
-
-/// Runs a generator up to its next `yield`; `None` when it returns.
-pub fn resume_generator(t: &mut Tracer<'_>, iterator: VarId) -> Step<Option<VarId>> {
-    let Kind::Iter(IterVar::Generator { frame, made_at }) = *t.kind(iterator) else {
-        return t.unsupported("not a generator");
-    };
-    let mut state = t.frame(frame).clone();
-    if state.pc > 0 {
-        // The value of the `yield` expression the generator is suspended at.
-        let none = t.none();
-        state.stack.push(none);
-    }
-    let exit = match executor::run(t, &mut state) {
-        Err(Stop::Raise(exception)) => {
-            // What has raised is at its end.
-            t.vars
-                .update(iterator, |var| var.kind = Kind::Iter(IterVar::Done));
-            return Err(Stop::Raise(exception));
-        }
-        exit => exit?,
-    };
-    match exit {
-        Exit::Yield(value) => {
-            let next = t.store_frame(state);
-            t.vars.update(iterator, |var| {
-                var.kind = Kind::Iter(IterVar::Generator {
-                    frame: next,
-                    made_at,
-                })
-            });
-            Ok(Some(value))
-        }
-        Exit::Next(_) => t.unsupported("a generator that leaves a loop"),
-        Exit::Return(_) => {
-            t.vars
-                .update(iterator, |var| var.kind = Kind::Iter(IterVar::Done));
-            Ok(None)
-        }
     }
 }
 

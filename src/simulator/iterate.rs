@@ -6,7 +6,7 @@ use crate::reason::BreakKind;
 use crate::variables::{IterVar, Kind, VarId};
 
 use super::call::{call, describe};
-use super::{attributes, exceptions, fold, inline, layers, operators, tensors};
+use super::{attributes, exceptions, fold, generators, layers, operators, tensors};
 use super::{Step, Stop, Tracer};
 
 /// `iter(value)`
@@ -246,7 +246,7 @@ pub fn next(t: &mut Tracer<'_>, iterator: VarId) -> Step<Option<VarId>> {
             );
             Ok(Some(row))
         }
-        IterVar::Generator { .. } => inline::resume_generator(t, iterator),
+        IterVar::Generator { .. } | IterVar::Ended { .. } => generators::next(t, iterator),
     }
 }
 

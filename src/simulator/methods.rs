@@ -4,9 +4,9 @@ use pyo3::prelude::*;
 
 use crate::obj::Obj;
 use crate::reason::BreakKind;
-use crate::variables::{DictVar, Key, Kind, VarId};
+use crate::variables::{DictVar, IterVar, Key, Kind, VarId};
 
-use super::{exceptions, fold, iterate, keys, operators, subscript};
+use super::{exceptions, fold, generators, iterate, keys, operators, subscript};
 use super::{Kwargs, Step, Tracer};
 
 const LIST: &[&str] = &[
@@ -100,6 +100,11 @@ pub fn exists(t: &mut Tracer<'_>, receiver: VarId, name: &str) -> Step<bool> {
             super::tracer::is_plain_constant(&value)
                 && value.getattr(name).is_ok_and(|attr| attr.is_callable())
         }),
+        Kind::Iter(IterVar::Generator { .. } | IterVar::Ended { .. })
+            if generators::METHODS.contains(&name) =>
+        {
+            true
+        }
         Kind::Iter(_) => matches!(name, "__next__" | "__iter__"),
         _ => false,
     })
@@ -180,6 +185,7 @@ pub fn call(
         Kind::Dict(_) => dict(t, receiver, name, args, kwargs),
         Kind::Set(_) => set(t, receiver, name, args),
         Kind::Const => constant(t, receiver, name, args, kwargs),
+        Kind::Iter(_) => generators::method(t, receiver, name, args, kwargs),
         _ => t.stop(BreakKind::UnsupportedCall, format!("method {name}")),
     }
 }

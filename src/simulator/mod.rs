@@ -15,6 +15,7 @@ pub mod executor;
 pub mod fold;
 pub mod format;
 pub mod frame;
+mod generators;
 pub mod groups;
 pub mod inline;
 mod inplace;

@@ -562,11 +562,22 @@ pub fn truth(t: &mut Tracer<'_>, value: VarId) -> Step<bool> {
             }
             Ok(true)
         }
+        // A traceback that nobody has made yet.
+        Kind::Opaque if t.raised.iter().any(|(raised, _)| *raised == value) => Ok(true),
+        Kind::Opaque if is_always_true(t, value) => Ok(true),
         kind => {
             let what = describe(t, value, &kind);
             t.unsupported(format!("the truth of {what}"))
         }
     }
+}
+
+/// Whether its class, one of C code, which is guarded, says nothing about the truth of its instances.
+fn is_always_true(t: &mut Tracer<'_>, value: VarId) -> bool {
+    t.type_of(value).is_some_and(|class| {
+        let own = |name: &str| attributes::lookup(&class, name).is_some();
+        !own("__bool__") && !own("__len__")
+    })
 }
 
 fn enum_truth(t: &Tracer<'_>, object: &Bound<'_, PyAny>) -> Step<bool> {

@@ -150,6 +150,8 @@ pub struct Tracer<'py> {
     /// Exception groups that the frame made, the tuples of what is in them, and the instructions of the outermost
     /// frame that made them.
     pub groups: Vec<(VarId, VarId, usize)>,
+    /// Generators of the frame that are running.
+    pub running: Vec<VarId>,
     /// Instance dictionaries that were read through their objects, by address.
     pub namespaces: FxHashSet<usize>,
     /// How deep simulated calls of anything nest.
@@ -194,6 +196,7 @@ impl<'py> Tracer<'py> {
             handled: 0,
             raised: Vec::new(),
             groups: Vec::new(),
+            running: Vec::new(),
             nesting: 0,
             calls: 0,
             namespaces: FxHashSet::default(),

@@ -88,7 +88,12 @@ pub enum IterVar {
         /// The instruction of the outermost frame that made it.
         made_at: usize,
     },
-    /// Ended.
+    /// A generator at its end.
+    Ended {
+        /// The instruction of the outermost frame that made it.
+        made_at: usize,
+    },
+    /// Another iterator at its end.
     Done,
 }
 
