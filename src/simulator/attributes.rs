@@ -38,7 +38,7 @@ fn missing<T>(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<T> {
         | Kind::List(_)
         | Kind::Tuple(..)
         | Kind::Dict(_)
-        | Kind::Const => exceptions::throw(t, "AttributeError", &message),
+        | Kind::Const => exceptions::throw(t, "AttributeError"),
         _ => t.stop(BreakKind::RaisesException, message),
     }
 }
@@ -785,11 +785,7 @@ pub fn set(t: &mut Tracer<'_>, obj: VarId, name: &str, value: VarId) -> Step<()>
         if is_named(found, "property") {
             let setter = found.getattr("fset")?;
             if setter.is_none() {
-                return exceptions::throw(
-                    t,
-                    "AttributeError",
-                    &format!("property '{name}' has no setter"),
-                );
+                return exceptions::throw(t, "AttributeError");
             }
             let setter = t.constant(&setter);
             return call(t, setter, &[obj, value], &[]).map(drop);

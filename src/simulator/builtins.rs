@@ -11,8 +11,8 @@ use crate::variables::{DictVar, IterVar, Kind, SetVar, VarId};
 
 use super::call::call;
 use super::{
-    attributes, exceptions, fold, format, iterate, keys, methods, operators, pylayer, regions,
-    tensors,
+    attributes, exceptions, fold, format, generators, iterate, keys, methods, operators, pylayer,
+    regions, tensors,
 };
 use super::{Kwargs, Step, Stop, Tracer};
 
@@ -764,14 +764,10 @@ fn next(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
     let ([iterator, rest @ ..], []) = (args, kwargs) else {
         return wrong(t, "next");
     };
-    match (iterate::next(t, *iterator)?, rest) {
-        (Some(value), _) => Ok(value),
-        (None, [default]) => Ok(*default),
-        (None, [_, _, ..]) => wrong(t, "next"),
-        _ => {
-            let class = t.py.import("builtins")?.getattr("StopIteration")?;
-            Err(Stop::Raise(exceptions::new(t, &class, Vec::new())))
-        }
+    match rest {
+        [] => generators::next_or_stop(t, *iterator),
+        [default] => Ok(iterate::next(t, *iterator)?.unwrap_or(*default)),
+        _ => wrong(t, "next"),
     }
 }
 
@@ -950,11 +946,7 @@ fn extreme(
     match (best, default) {
         (Some((_, item)), _) => Ok(item),
         (None, Some(default)) => Ok(default),
-        _ => exceptions::throw(
-            t,
-            "ValueError",
-            &format!("{name}() iterable argument is empty"),
-        ),
+        _ => exceptions::throw(t, "ValueError"),
     }
 }
 

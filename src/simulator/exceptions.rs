@@ -21,11 +21,24 @@ pub fn new(t: &mut Tracer<'_>, class: &Bound<'_, PyAny>, args: Vec<VarId>) -> Va
     }))
 }
 
-/// Stops with a builtin exception, `builtins.<class>(message)`.
-pub fn throw<T>(t: &mut Tracer<'_>, class: &str, message: &str) -> Step<T> {
+/// Stops with a builtin exception that C code raises. Its message differs between versions: where anything
+/// looks at it, the exception is raised natively.
+pub fn throw<T>(t: &mut Tracer<'_>, class: &str) -> Step<T> {
     let class = t.py.import("builtins")?.getattr(class)?;
-    let message = t.str(message);
+    let message = t.add(Kind::Opaque);
+    t.raised.push((message, t.outermost));
     Err(Stop::Raise(new(t, &class, vec![message])))
+}
+
+/// Stops with `StopIteration(value)`, or `StopIteration()` for `None`.
+pub fn stop_iteration<T>(t: &mut Tracer<'_>, value: VarId) -> Step<T> {
+    let class = t.py.import("builtins")?.getattr("StopIteration")?;
+    let args = if t.is_none(value) {
+        Vec::new()
+    } else {
+        vec![value]
+    };
+    Err(Stop::Raise(new(t, &class, args)))
 }
 
 /// `raise`, `raise x`, `raise x from y`: the exception variable.

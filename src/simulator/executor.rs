@@ -182,6 +182,17 @@ fn run_breaking(t: &mut Tracer<'_>, frame: &mut FrameState) -> Result<Outcome, B
             let reason = located(t, frame, before, reason);
             // The state inside of a handler cannot be built, nor what no handler took: the interpreter raises instead.
             let again = leaves && raises_again(frame, before);
+            let mark = raised
+                .as_ref()
+                .map_or(&position.mark, |raised| &raised.mark);
+            if again && t.graph_len(mark) == 0 {
+                // Nothing is lost, and the frame in the traceback is the real one.
+                t.rollback(position.mark);
+                return Err(Break {
+                    kind: BreakKind::Construct,
+                    ..reason
+                });
+            }
             if let Some(raised) = raised.filter(|_| again || !frame.handling.is_empty()) {
                 return Ok(raised.break_here(t, reason));
             }

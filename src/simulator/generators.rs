@@ -195,19 +195,45 @@ pub fn delegate(t: &mut Tracer<'_>, receiver: VarId, sent: VarId) -> Step<Resume
         return t.unsupported("send() of a value");
     }
     if matches!(t.kind(receiver), Kind::Object(_)) {
-        let method = attributes::get_special(t, receiver, "__next__")?;
-        return match call(t, method, &[], &[]) {
-            Ok(value) => Ok(Resumed::Yielded(value)),
+        return match next_or_stop(t, receiver) {
             Err(Stop::Raise(exception)) => {
                 exceptions::stop_value(t, exception).map(Resumed::Returned)
             }
-            Err(stop) => Err(stop),
+            answer => answer.map(Resumed::Yielded),
         };
     }
     Ok(match iterate::next(t, receiver)? {
         Some(value) => Resumed::Yielded(value),
         None => Resumed::Returned(t.none()),
     })
+}
+
+/// `next(iterator)`, with the exception at the end.
+pub fn next_or_stop(t: &mut Tracer<'_>, iterator: VarId) -> Step<VarId> {
+    if is_generator(t, iterator) {
+        let none = t.none();
+        let answer = resume(t, iterator, Sent::Value(none))?;
+        return value_or_stop(t, answer);
+    }
+    let inner = match t.kind(iterator) {
+        Kind::Object(_) => {
+            let method = attributes::get_special(t, iterator, "__next__")?;
+            return call(t, method, &[], &[]);
+        }
+        Kind::Iter(state) => state.inner(),
+        _ => Vec::new(),
+    };
+    if let Some(value) = iterate::next(t, iterator)? {
+        return Ok(value);
+    }
+    if !inner.is_empty() {
+        return t.stop(
+            BreakKind::RaisesException,
+            "a StopIteration of an iterator inside of another one",
+        );
+    }
+    let none = t.none();
+    exceptions::stop_iteration(t, none)
 }
 
 /// `generator.name(*args)`
@@ -241,13 +267,7 @@ fn value_or_stop(t: &mut Tracer<'_>, answer: Resumed) -> Step<VarId> {
         Resumed::Yielded(value) => return Ok(value),
         Resumed::Returned(value) => value,
     };
-    let class = t.py.import("builtins")?.getattr("StopIteration")?;
-    let args = if t.is_none(value) {
-        Vec::new()
-    } else {
-        vec![value]
-    };
-    Err(Stop::Raise(exceptions::new(t, &class, args)))
+    exceptions::stop_iteration(t, value)
 }
 
 fn close(t: &mut Tracer<'_>, generator: VarId) -> Step<VarId> {

@@ -165,15 +165,7 @@ pub fn call(
             return Ok(t.bool(found));
         }
         ("__iter__", []) => return iterate::get_iter(t, receiver),
-        ("__next__", []) => {
-            return match iterate::next(t, receiver)? {
-                Some(value) => Ok(value),
-                None => {
-                    let class = t.py.import("builtins")?.getattr("StopIteration")?;
-                    Err(super::Stop::Raise(exceptions::new(t, &class, Vec::new())))
-                }
-            };
-        }
+        ("__next__", []) => return generators::next_or_stop(t, receiver),
         _ => {}
     }
     match t.kind(receiver).clone() {
@@ -313,15 +305,7 @@ fn list(
             };
             let at = if at < 0 { at + items.len() as i64 } else { at };
             let Some(at) = usize::try_from(at).ok().filter(|at| *at < items.len()) else {
-                return exceptions::throw(
-                    t,
-                    "IndexError",
-                    if items.is_empty() {
-                        "pop from empty list"
-                    } else {
-                        "pop index out of range"
-                    },
-                );
+                return exceptions::throw(t, "IndexError");
             };
             change_list(t, list, |items| {
                 items.remove(at);
@@ -336,7 +320,7 @@ fn list(
                     }));
                 }
             }
-            exceptions::throw(t, "ValueError", "list.remove(x): x not in list")
+            exceptions::throw(t, "ValueError")
         }
         ("clear", []) => Ok(change_list(t, list, Vec::clear)),
         ("reverse", []) => Ok(change_list(t, list, |items| items.reverse())),

@@ -599,7 +599,7 @@ pub fn len(t: &mut Tracer<'_>, value: VarId) -> Step<i64> {
             let object = t.value(value);
             match object.and_then(|object| object.len().ok()) {
                 Some(len) => Ok(len as i64),
-                None => exceptions::throw(t, "TypeError", "object has no len()"),
+                None => exceptions::throw(t, "TypeError"),
             }
         }
         Kind::Range(start, stop, step) => {

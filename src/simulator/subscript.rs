@@ -87,7 +87,7 @@ fn position(t: &mut Tracer<'_>, len: usize, key: VarId) -> Step<usize> {
         .filter(|index| *index < len)
     {
         Some(index) => Ok(index),
-        None => exceptions::throw(t, "IndexError", "list index out of range"),
+        None => exceptions::throw(t, "IndexError"),
     }
 }
 

@@ -313,6 +313,45 @@ def suppressed(x):
     return y * 2
 
 
+@program(graphs=1, breaks=0)
+def the_value_at_the_end(x):
+    for value in (None, 1, (2,), "text"):
+
+        def ends(value=value):
+            yield x
+            return value
+
+        generator = ends()
+        y = next(generator)
+        for _ in range(2):
+            try:
+                next(generator)
+            except StopIteration as stop:
+                EVENTS.append((repr(stop), str(stop), f"{stop}", stop.args, stop.value))
+    try:
+        next(Counts(0))
+    except StopIteration as stop:
+        EVENTS.append(repr(stop))
+    EVENTS.append((next(Counts(0), "default"), next(ends(), None) is x))
+    return y + 1
+
+
+@program(fallbacks=None)
+def the_end_of_an_iterator_in_another_one(x):
+    y = x * 2
+    ends = answers(x)
+    for iterator in (zip([1], Counts(0), strict=False), map(len, ends), enumerate(Counts(0))):
+        try:
+            while True:
+                y = y + 1
+                next(iterator)
+        except StopIteration as stop:
+            EVENTS.append(repr(stop))
+        except TypeError:
+            EVENTS.append("no length")
+    return y
+
+
 @pytest.mark.parametrize(("function", "args", "expected"), program)
 def test_equals_eager(function, args, expected):
     calls = [(x(-1.0),), (x(2.0),), (x(-2.0),)]

@@ -341,6 +341,104 @@ def the_value_of_a_stop_iteration(x):
         return x * error.value
 
 
+class Locked:
+    @property
+    def value(self):
+        return 1
+
+
+def fails(number, x):
+    if number == 0:
+        return [1, 2][5]
+    if number == 1:
+        return (1, 2)[-3]
+    if number == 2:
+        return {"a": 1}["b"]
+    if number == 3:
+        return len(5)
+    if number == 4:
+        return min([])
+    if number == 5:
+        return [].pop()
+    if number == 6:
+        return [1].pop(3)
+    if number == 7:
+        return [1].remove(2)
+    if number == 8:
+        return [].missing
+    if number == 9:
+        Locked().value = 3
+    if number == 10:
+        return Locked().missing
+    if number == 11:
+        return 1 // 0
+    if number == 12:
+        return int("x")
+    if number == 13:
+        return "a" + 1
+    if number == 14:
+        return {}.pop((1, 2))
+    return x
+
+
+@program(fallbacks=None)
+def the_texts_of_what_python_raises(x):
+    y = x * 2
+    for number in range(16):
+        try:
+            y = y + 1
+            fails(number, x)
+        except Exception as error:
+            EVENTS.append((type(error).__name__, str(error), repr(error), f"{error!r:>20}", error.args))
+    return y
+
+
+class Quiet(Exception):
+    pass
+
+
+class Loud(Exception):
+    def __str__(self):
+        EVENTS.append("__str__")
+        return f"loud {self.args}"
+
+
+@program(graphs=1, breaks=0)
+def the_texts_of_what_the_function_raises(x):
+    y = x * 2
+    raised = (
+        Quiet(), Quiet("a"), Quiet("a", 1), KeyError("k"), ValueError("v", [1, (2, None)]), OSError("o"),
+        ExceptionGroup("g", [Quiet("q"), KeyError("k")]), StopIteration(3), AssertionError(),
+    )  # fmt: skip
+    for each in raised:
+        try:
+            raise each
+        except Exception as error:
+            y = y + 1
+            EVENTS.append((str(error), repr(error), f"{error}", f"{error!r}", f"{error!s:>20}"))
+    return y
+
+
+@program(fallbacks=None)
+def the_text_is_code(x):
+    y = x * 2
+    try:
+        raise Loud(1)
+    except Loud as error:
+        y = y + len(str(error)) + len(f"{error}") + len(repr(error))
+    return y
+
+
+@program(graphs=1, breaks=0)
+def the_message_is_not_looked_at(x):
+    y = x * 2
+    try:
+        y = y + [1, 2][y.shape[0] + 3]
+    except IndexError as error:
+        y = y - len(error.args)
+    return y
+
+
 class Swallows:
     def __init__(self, *classes):
         self.classes = classes
