@@ -254,6 +254,15 @@ pub fn method(
             let answer = resume(t, generator, Sent::Exception(exception))?;
             value_or_stop(t, answer)
         }
+        // From 3.12 on this warns.
+        ("throw", [class, exception, traceback], [])
+            if OpTable::get(t.py)?.version == Version::V311
+                && exceptions::is_own_traceback(t, *exception, *traceback)
+                && exceptions::matches(t, *exception, *class)? =>
+        {
+            let answer = resume(t, generator, Sent::Exception(*exception))?;
+            value_or_stop(t, answer)
+        }
         ("close", [], []) => close(t, generator),
         _ => t.stop(
             BreakKind::UnsupportedCall,
