@@ -15,10 +15,10 @@ use super::{Step, Tracer};
 pub fn is_mapping(t: &mut Tracer<'_>, value: VarId) -> Step<bool> {
     match t.kind(value) {
         Kind::Dict(_) => Ok(true),
-        Kind::Object(_) | Kind::Layer(_) => {
-            is_no_collection(t, value, "a mapping pattern on this object")
+        // Its class may be registered as a collection at any time, unseen by guards.
+        Kind::Object(_) | Kind::Layer(_) | Kind::Opaque => {
+            t.unsupported("a mapping pattern on this object")
         }
-        Kind::Opaque => t.unsupported("a mapping pattern on this object"),
         _ => Ok(false),
     }
 }
@@ -27,19 +27,10 @@ pub fn is_mapping(t: &mut Tracer<'_>, value: VarId) -> Step<bool> {
 pub fn is_sequence(t: &mut Tracer<'_>, value: VarId) -> Step<bool> {
     match t.kind(value) {
         Kind::List(_) | Kind::Tuple(..) | Kind::Range(..) => Ok(true),
-        Kind::Object(_) | Kind::Layer(_) => {
-            is_no_collection(t, value, "a sequence pattern on this object")
+        Kind::Object(_) | Kind::Layer(_) | Kind::Opaque => {
+            t.unsupported("a sequence pattern on this object")
         }
-        Kind::Opaque => t.unsupported("a sequence pattern on this object"),
         _ => Ok(false),
-    }
-}
-
-/// Answers with false. What can be subscribed may be registered as a collection at any time, unseen by guards.
-fn is_no_collection(t: &mut Tracer<'_>, value: VarId, message: &str) -> Step<bool> {
-    match attributes::try_get_special(t, value, "__getitem__")? {
-        Some(_) => t.unsupported(message),
-        None => Ok(false),
     }
 }
 

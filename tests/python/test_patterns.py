@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import OrderedDict, defaultdict
+from collections.abc import Sequence
 
 import paddle
+import paddle_sot_rs as sot
 import pytest
 from harness import Programs, check
 
@@ -77,7 +79,7 @@ def mappings(x):
 @program(graphs=1, breaks=0)
 def neither_mapping_nor_sequence(x):
     out = x
-    for subject in ([1], x, Pair(1, 2), 3, "s", (1, x), None, b"b"):
+    for subject in ([1], x, 3, "s", (1, x), None, b"b"):
         match subject:
             case {}:
                 out = out + 1000
@@ -89,13 +91,26 @@ def neither_mapping_nor_sequence(x):
                 out = out + len(s)
             case paddle.Tensor(shape=[n]):
                 out = out * n
-            case Pair(a=1, b=b):
-                out = out + b * 3
             case int(n) | bytes(n):
                 out = out + (n if n == 3 else 7)
             case None:
                 out = out - 1
     return out
+
+
+class Registered:
+    pass
+
+
+@program(graphs=2, breaks=1)
+def an_object_that_may_be_a_collection(x):
+    y = x * 2
+    match Registered():
+        case []:
+            y = y + 1
+        case Registered():
+            y = y + 2
+    return y * 3
 
 
 @program(graphs=1, breaks=0)
@@ -173,3 +188,23 @@ def test_other_subjects_are_noticed():
     subjects = [Pair(2, [1.0]), Pair(2, None), Pair(2.5, [1]), Odd(3, None), {"a": 2}, None, Pair(2, [1.0, 2])]
     calls = [(x(), subject) for subject in subjects]
     check(attributes_of_arguments, *calls[0], calls=[*calls, *calls], breaks=0)
+
+
+def test_a_class_is_registered_later():
+    class Late:
+        def __len__(self):
+            return 0
+
+    def function(x, subject):
+        match subject:
+            case []:
+                return x + 1
+            case {}:
+                return x + 2
+        return x
+
+    static = sot.to_static(function, min_graph_size=0)
+    for base, expected in ((None, [1.0, 1.0]), (None, [1.0, 1.0]), (Sequence, [2.0, 2.0])):
+        if base:
+            base.register(Late)
+        assert function(x(), Late()).tolist() == static(x(), Late()).tolist() == expected
