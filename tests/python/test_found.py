@@ -18,6 +18,7 @@ def fresh():
 
 X = tensor(2, 3, grad=True)
 Y = tensor(2, 3, seed=1, grad=True)
+I = paddle.to_tensor([[1, 0], [1, 1]])  # noqa: E741
 
 
 class Slotted:
@@ -171,6 +172,13 @@ def a_leaf_that_is_written_to_has_a_gradient_of_its_own(x):
     y = paddle.zeros([2, 3]) + 0.5
     y[1] = x.mean()
     return y
+
+
+@case(X, I, graphs=1, breaks=0)
+def parts_of_what_has_no_gradient_next_to_what_has(x, i):
+    rows, columns = paddle.unbind(i)
+    one, two = paddle.meshgrid(rows, columns)
+    return x[one, two].sum() + sum(i.split(2))
 
 
 @case([], X, fallbacks=None, bug="the slots of generated code keep the generator alive as long as the traceback lives")

@@ -121,8 +121,10 @@ class _Backward:
                 continue
             if name == "builtin.split":
                 source = operands[0].id
-                whole[source].outputs[whole[source].outputs.index(source)] = op.results()
-                if source in needs:
+                # The parts of what no gradient goes through are of no interest.
+                if source in whole:
+                    outputs = whole[source].outputs
+                    outputs[outputs.index(source)] = op.results()
                     needs.update(value.id for value in op.results() if not value.stop_gradient)
                 continue
             if not operands:
