@@ -6,7 +6,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 # Programs that still differ from plain Python; docs/STATUS.md says how. A mended one leaves this list.
-KNOWN_DIFFERENCES = {"backward_inside", "gradients_taken_inside"}
+KNOWN_DIFFERENCES = {"backward_inside"}
 
 
 def pytest_collection_modifyitems(items):

@@ -21,6 +21,17 @@ _SPECIAL = frozenset(
 # Appends the gradient operations of one operation; a backend may put another one here while it compiles.
 call_vjp = core.call_vjp
 
+# Operations that draw random numbers.
+RANDOM = frozenset(
+    f"pd_op.{name}"
+    for name in (
+        *("dropout", "uniform", "gaussian", "randint", "bernoulli", "multinomial", "randperm", "poisson", "rrelu"),
+        *("uniform_inplace", "uniform_inplace_", "gaussian_inplace", "gaussian_inplace_", "exponential"),
+        *("gumbel_softmax", "exponential_", "truncated_gaussian_random", "standard_gamma", "binomial", "dirichlet"),
+        *("class_center_sample", "fused_dropout_add", "flash_attn", "nce", "random_routing", "top_p_sampling"),
+    )
+)
+
 REGIONS = ("pd_op.if", "pd_op.while", "pd_op.pylayer")
 
 

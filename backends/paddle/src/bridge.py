@@ -17,7 +17,8 @@ from paddle.jit.dy2static.utils import CUDAGraphState
 from paddle.nn.layer import layers as layers_module
 from paddle.pir import core as pir_core
 from paddle.pir import get_fake_value_name, is_fake_value
-from paddle_sot_rs._backward import REGIONS, gradients, inner_operations
+from paddle_sot_rs import _again as again
+from paddle_sot_rs._backward import RANDOM, REGIONS, gradients, inner_operations
 from paddle_sot_rs._gates import gates_of
 
 Value = pir.Value
@@ -184,6 +185,10 @@ def _constant(data, dtype=None):
 
 def _signed_zero(array):
     return any((numpy.signbit(part) & (part == 0)).any() for part in (array.real, array.imag))
+
+
+class CallByCall(Exception):
+    """Raised while compiling: no program does what this graph does, and it is no failure."""
 
 
 class BlackListed(Exception):
@@ -474,7 +479,8 @@ def _hoist_constants(block, kept, forward_end, start, place):
 
 def compile_graph(trace, inputs, outputs, grad, lowering=None):
     """The attribute map of `run_program`, the forward program, whether it trains, which inputs
-    want a gradient but get none, gates around the program, and constants to pass after the inputs.
+    want a gradient but get none, gates around the program, what its runs need to go backward again (outputs that
+    train, variables, whether it draws random numbers), and constants to pass after the inputs.
 
     `inputs` and `outputs` are Values; every input goes in as an `x` of the program. `lowering` rewrites the
     program on its way: see `_Lowering`.
@@ -506,6 +512,10 @@ class _Lowering:
 
     def finish(self, forward, backward):
         """The two programs as they will run."""
+
+
+def _draws(operations):
+    return any(one.name() in RANDOM for op in operations for one in (op, *inner_operations(op)))
 
 
 def _compile(trace, inputs, outputs, grad, place, lowering):
@@ -552,6 +562,8 @@ def _compile(trace, inputs, outputs, grad, place, lowering):
                 if gradient is None and not value.stop_gradient
             ]
             gates = gates_of(block.ops[:forward_end], inputs, produced)
+            if gates is not None and again.is_expected():
+                raise CallByCall
             start = forward_end + between
             live = [value for value in x_grads if value is not None]
             after, forward_end, start = lowering.after_backward(program, [*produced, *live], forward_end, start)
@@ -566,6 +578,7 @@ def _compile(trace, inputs, outputs, grad, place, lowering):
         inputs = [*inputs, *constants]
         if trains:
             x_grads = [*x_grads, *(pir.fake_value() for _ in constants)]
+        is_random = trains and _draws(block.ops[:forward_end])
         (forward, backward), attributes = pir.split_program(
             program, inputs, [], produced, x_grads, [], out_grads, (0, forward_end), (start, len(block.ops))
         )
@@ -591,7 +604,12 @@ def _compile(trace, inputs, outputs, grad, place, lowering):
         for key, list_ in names.items():
             description[key + "_names"] = [mapping.get(name, name) for name in list_]
         attribute_map = core.construct_program_attribute_map(description)
-        return (attribute_map, forward, trains, without, gates), recipes
+        training, needed = [], []
+        if trains:
+            training = [at for at, value in enumerate(produced) if not value.stop_gradient]
+            taken = (mapping.get(name, name) for key in ("bx", "bp", "bm", "bo") for name in names[key])
+            needed = sorted({name for name in taken if name != get_fake_value_name()})
+        return (attribute_map, forward, trains, without, gates, (training, needed, is_random)), recipes
     finally:
         window.close()
 

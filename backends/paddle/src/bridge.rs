@@ -17,6 +17,11 @@ pub fn bridge(py: Python<'_>) -> PyResult<&Bound<'_, PyModule>> {
         let backward = include_str!("backward.py");
         let file = c"paddle_sot_rs/backends/backward.py";
         load(backward, file, c"paddle_sot_rs._backward")?;
+        let again = include_str!("again.py");
+        let file = c"paddle_sot_rs/backends/again.py";
+        let again = load(again, file, c"paddle_sot_rs._again")?;
+        again.setattr("watch", wrap_pyfunction!(crate::again::watch, &again)?)?;
+        again.setattr("runs", wrap_pyfunction!(crate::again::runs, &again)?)?;
         let gates = include_str!("gates.py");
         let file = c"paddle_sot_rs/backends/gates.py";
         load(gates, file, c"paddle_sot_rs._gates")?;

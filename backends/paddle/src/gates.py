@@ -1,13 +1,14 @@
 """Gates around a program whose outputs depend on different inputs.
 
 `run_program` is one node of autograd: a backward through one output gives every input a gradient, zeros where that
-output does not depend on it. Eager mode gives those inputs none, and an optimizer sees the difference. The exit
-gate notes which outputs a gradient arrives at, the entry gate withholds the zeros.
+output does not depend on it. Eager mode gives those inputs none, and an optimizer sees the difference. Hooks note
+which outputs a gradient arrives at, the gate withholds the zeros.
 """
 
 from paddle import _C_ops
 from paddle.autograd import PyLayer
 from paddle.base.libpaddle.pir import get_used_external_value
+from paddle_sot_rs._again import asks_only
 from paddle_sot_rs._backward import REGIONS
 
 
@@ -26,49 +27,47 @@ class _Enter(PyLayer):
     @staticmethod
     def backward(ctx, *gradients):
         gates, arrived = ctx.call
+        mask_of_arrived = arrived[0]
+        if not asks_only():
+            # Autograd cannot come here again: it lets go of the context of a PyLayer.
+            arrived[0] = -1
         # Operations take no absent gradients: what a tensor was computed from still gets zeros.
         found = tuple(
-            None if leaf and not mask & arrived[0] else gradient
+            None if leaf and not mask & mask_of_arrived else gradient
             for gradient, mask, leaf in zip(gradients, gates.masks, ctx.leaves, strict=True)
         )
         return found if len(found) > 1 else found[0]
 
 
-class _Leave(PyLayer):
-    @staticmethod
-    def forward(ctx, call, *tensors):
-        ctx.set_materialize_grads(False)
-        ctx.call = call
-        return tuple(map(_alias, tensors))
-
-    @staticmethod
-    def backward(ctx, *gradients):
-        ctx.call[1][0] = sum(1 << at for at, gradient in enumerate(gradients) if gradient is not None)
-        return gradients if len(gradients) > 1 else gradients[0]
+def note(arrived, number, gradient):
+    """A gradient arrived at an output, or none did; the outputs come in order."""
+    if arrived[0] < 0:
+        raise RuntimeError(
+            "translated code with outputs that depend on different parameters can go backward once: "
+            "use backend='eager' for it, or add the losses up"
+        )
+    if number == 0:
+        arrived[0] = 0
+    if gradient:
+        arrived[0] |= 1 << number
 
 
 class Gates:
-    """Which inputs and outputs of a program pass a gate."""
+    """Which inputs of a program pass a gate, and which outputs each of them needs."""
 
-    __slots__ = ("inputs", "masks", "outputs")
+    __slots__ = ("inputs", "masks")
 
-    def __init__(self, inputs, masks, outputs):
+    def __init__(self, inputs, masks):
         self.inputs = inputs
         self.masks = masks
-        self.outputs = outputs
 
     def enter(self, tensors):
-        """Replaces tensors of the list; the answer is for `leave`."""
-        call = (self, [0])
+        """Replaces tensors of the list; the answer is what `note` takes."""
+        arrived = [0]
+        call = (self, arrived)
         for at, tensor in zip(self.inputs, _Enter.apply(call, *[tensors[at] for at in self.inputs]), strict=True):
             tensors[at] = tensor
-        return call
-
-    def leave(self, call, tensors):
-        tensors = list(tensors)
-        for at, tensor in zip(self.outputs, _Leave.apply(call, *[tensors[at] for at in self.outputs]), strict=True):
-            tensors[at] = tensor
-        return tensors
+        return arrived
 
 
 def _uses(op):
@@ -101,4 +100,4 @@ def gates_of(operations, inputs, outputs):
     if not entering:
         return None
     masks = [sum(1 << number for number, mask in enumerate(depends) if mask >> at & 1) for at in entering]
-    return Gates(entering, masks, leaving)
+    return Gates(entering, masks)

@@ -1,13 +1,15 @@
 //! [`PaddleGraph`]: a compiled program.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-use paddle_sot::backend::{BackendError, CompiledGraph};
+use paddle_sot::backend::{BackendError, CompileRequest, CompiledGraph};
 use paddle_sot::graph::{StatementIr, SymbolId, SymbolKind};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 use smallvec::SmallVec;
 
+use crate::again::{hook, Shared};
 use crate::bridge::bridge;
 use crate::trace::PaddleTrace;
 
@@ -18,6 +20,7 @@ type Answer<'py> = (
     bool,
     Vec<usize>,
     Option<Py<PyAny>>,
+    (Vec<usize>, Vec<String>, bool),
     Vec<Py<PyAny>>,
 );
 
@@ -37,10 +40,11 @@ pub struct PaddleGraph {
     /// Outputs through which no gradient flows although the program trains: they leave as leaves.
     stopped: Vec<usize>,
     trains: bool,
+    /// Outputs that gradients flow through.
+    training: Vec<usize>,
     /// The gates around the program, where outputs depend on different inputs.
     gates: Option<Py<PyAny>>,
-    /// Scopes of earlier runs; one is used again once nothing waits for its backward.
-    scopes: Mutex<Vec<Py<PyAny>>>,
+    shared: Arc<Shared>,
 }
 
 impl PaddleGraph {
@@ -48,10 +52,10 @@ impl PaddleGraph {
     pub fn compile(
         py: Python<'_>,
         sir: Arc<StatementIr>,
-        session: &PaddleTrace,
+        session: Box<PaddleTrace>,
         grad_enabled: bool,
         lowering: Option<&Bound<'_, PyAny>>,
-    ) -> Result<Self, BackendError> {
+    ) -> Result<Box<dyn CompiledGraph>, BackendError> {
         let bridge = bridge(py)?;
         let mut used = Vec::new();
         let mut inputs = Vec::new();
@@ -80,14 +84,21 @@ impl PaddleGraph {
             PyList::new(py, outputs)?,
             grad_enabled,
             lowering,
-        ))?;
-        let (attributes, program, trains, without, gates, constants): Answer<'_> =
+        ));
+        let answer = match answer {
+            Err(err) if err.is_instance(py, &bridge.getattr("CallByCall")?) => {
+                return call_by_call(py, sir, session);
+            }
+            answer => answer?,
+        };
+        let (attributes, program, trains, without, gates, again, constants): Answer<'_> =
             answer.extract()?;
+        let (training, names, is_random) = again;
         let stops = |symbol: &SymbolId| sir.meta(*symbol).is_some_and(|meta| meta.stop_gradient);
         let stopped = (0..sir.outputs.len())
             .filter(|at| trains && stops(&sir.outputs[*at]))
             .collect();
-        Ok(Self {
+        Ok(Box::new(Self {
             run: py
                 .import("paddle")?
                 .getattr("_C_ops")?
@@ -106,42 +117,60 @@ impl PaddleGraph {
             without,
             stopped,
             trains,
+            training,
             gates,
-            scopes: Mutex::new(Vec::new()),
-        })
+            shared: Arc::new(Shared {
+                scopes: Mutex::new(VecDeque::new()),
+                names,
+                replay: call_by_call(py, sir, session)?,
+                is_random,
+            }),
+        }))
     }
 
-    /// A scope nobody uses: the caller gives it back after the run.
-    fn take_scope(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        let mut parked: SmallVec<[Py<PyAny>; 2]> = SmallVec::new();
-        let mut found = None;
-        while found.is_none() {
-            let Some(scope) = self.scopes.lock().ok().and_then(|mut scopes| scopes.pop()) else {
-                break;
-            };
-            if scope
-                .bind(py)
-                .getattr(pyo3::intern!(py, "_can_reused"))?
-                .is_truthy()?
-            {
-                found = Some(scope);
-            } else {
-                parked.push(scope);
+    /// A scope nobody uses: the caller gives it back after the run. None: too many wait for their backward.
+    fn take_scope(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        let Ok(mut scopes) = self.shared.scopes.lock() else {
+            return self.new_scope.call0(py).map(Some);
+        };
+        // The one used last is free again in a loop that trains, the first one after a backward through many.
+        let ends = [scopes.len().checked_sub(1), (scopes.len() > 1).then_some(0)];
+        for at in ends.into_iter().flatten() {
+            let reusable = pyo3::intern!(py, "_can_reused");
+            if scopes[at].bind(py).getattr(reusable)?.is_truthy()? {
+                return Ok(scopes.remove(at));
             }
         }
-        if let Ok(mut scopes) = self.scopes.lock() {
-            scopes.extend(parked);
+        if scopes.len() >= SCOPES {
+            return Ok(None);
         }
-        match found {
-            Some(scope) => Ok(scope),
-            None => self.new_scope.call0(py),
-        }
+        drop(scopes);
+        self.new_scope.call0(py).map(Some)
     }
 }
 
-/// Scopes kept for another run. A scope waits here while its backward has not run; more than these
-/// are dropped (their memory lives on with the autograd node that needs it).
-const SCOPES: usize = 8;
+/// The same graph, call by call.
+fn call_by_call(
+    py: Python<'_>,
+    sir: Arc<StatementIr>,
+    session: Box<PaddleTrace>,
+) -> Result<Box<dyn CompiledGraph>, BackendError> {
+    let eager =
+        paddle_sot::backend::get("eager").map_err(|err| BackendError::Compile(err.to_string()))?;
+    eager.backend.compile(
+        py,
+        CompileRequest {
+            sir,
+            session,
+            example_inputs: Vec::new(),
+            grad_enabled: true,
+        },
+    )
+}
+
+/// Runs of one program that may wait for their backward: each needs a scope, which costs milliseconds to make and
+/// is never freed. Further ones run call by call.
+const SCOPES: usize = 16;
 
 impl CompiledGraph for PaddleGraph {
     fn call(
@@ -149,15 +178,19 @@ impl CompiledGraph for PaddleGraph {
         py: Python<'_>,
         inputs: &[Bound<'_, PyAny>],
     ) -> PyResult<SmallVec<[Py<PyAny>; 4]>> {
+        let Some(scope) = self.take_scope(py)? else {
+            return self.shared.replay.call(py, inputs);
+        };
         let mut tensors: SmallVec<[Bound<'_, PyAny>; 16]> =
             self.used.iter().map(|&at| inputs[at].clone()).collect();
         for &at in &self.without {
             tensors[at] = tensors[at].call_method0(pyo3::intern!(py, "detach"))?;
         }
-        let mut passed = None;
+        let mut arrived = None;
         if let Some(gates) = &self.gates {
             let list = PyList::new(py, &tensors)?;
-            passed = Some(gates.bind(py).call_method1("enter", (&list,))?);
+            let noted = gates.bind(py).call_method1("enter", (&list,))?;
+            arrived = Some(noted.cast_into::<PyList>()?);
             tensors = list.iter().collect();
         }
         tensors.extend(self.constants.iter().map(|value| value.bind(py).clone()));
@@ -166,23 +199,29 @@ impl CompiledGraph for PaddleGraph {
         } else {
             PyList::new(py, tensors)?.into_any()
         };
-        let scope = self.take_scope(py)?;
         let scopes = PyList::new(py, [scope.bind(py)])?;
         let none = py.None();
-        let mut outputs = self.run.bind(py).call1((
+        let outputs = self.run.bind(py).call1((
             given,
             none.bind(py),
             scopes,
             self.attributes.bind(py),
             self.cuda_graph.bind(py),
         ))?;
-        if let Ok(mut kept) = self.scopes.lock() {
-            if kept.len() < SCOPES {
-                kept.push(scope);
-            }
+        if let Ok(mut kept) = self.shared.scopes.lock() {
+            kept.push_back(scope.clone_ref(py));
         }
-        if let (Some(gates), Some(passed)) = (&self.gates, passed) {
-            outputs = gates.bind(py).call_method1("leave", (passed, outputs))?;
+        if self.trains {
+            let training = &self.training;
+            hook(
+                py,
+                &self.shared,
+                scope,
+                inputs,
+                &outputs,
+                training,
+                arrived.as_ref(),
+            )?;
         }
         for &at in &self.stopped {
             let output = outputs.get_item(at)?;

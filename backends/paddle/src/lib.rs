@@ -4,12 +4,11 @@
 //! the values that come back are the metadata. Compiling splits that program into forward and
 //! backward; there is no second capture.
 
+mod again;
 mod bridge;
 mod graph;
 mod region;
 mod trace;
-
-use std::sync::Arc;
 
 use paddle_sot::backend::{
     BackendError, BackendRegistration, CompileRequest, CompiledGraph, ExportRequest, GraphBackend,
@@ -134,9 +133,8 @@ pub fn compile_lowered(
         ..
     } = request;
     let session = own(session)?;
-    graph::PaddleGraph::compile(py, Arc::clone(&sir), &session, grad_enabled, lowering)
+    graph::PaddleGraph::compile(py, sir, session, grad_enabled, lowering)
         .map_err(|err| unsupported(py, err))
-        .map(|graph| Box::new(graph) as Box<dyn CompiledGraph>)
 }
 
 /// The Python part of this backend.

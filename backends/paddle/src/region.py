@@ -136,15 +136,6 @@ def _without_state(results):
 
 _HARMLESS = frozenset(("pd_op.assign_value_", "pd_op.assign_out_", "pd_op.increment_"))
 
-_RANDOM = frozenset(
-    f"pd_op.{name}"
-    for name in (
-        *("dropout", "uniform", "gaussian", "randint", "bernoulli", "multinomial", "randperm", "poisson", "rrelu"),
-        *("gumbel_softmax", "exponential_", "truncated_gaussian_random", "standard_gamma", "binomial", "dirichlet"),
-        *("class_center_sample", "fused_dropout_add", "flash_attn", "nce", "random_routing", "top_p_sampling"),
-    )
-)
-
 
 def _copy(value):
     copy = _C_ops.assign(value)
@@ -189,7 +180,7 @@ class Branch:
                 with _reading(self.external, copy):
                     outputs = block.run(given)
                 for op in around.ops:
-                    if op.name() in _RANDOM:
+                    if op.name() in _backward.RANDOM:
                         raise NotImplementedError(f"gradients through a branch with {op.name()}")
                 pairs = [(out, seed) for out, seed in zip(outputs, arrived, strict=True) if not out.stop_gradient]
                 targets, seeds = [out for out, _ in pairs], [seed for _, seed in pairs]
@@ -324,7 +315,7 @@ class Loop:
                 values.append(value)
             with _reading(self.external, copy):
                 outputs = self.region.body.run((*values, *given))[1:]
-            if any(op.name() in _RANDOM for op in around.ops):
+            if any(op.name() in _backward.RANDOM for op in around.ops):
                 raise NotImplementedError("gradients through a loop with random numbers")
             targets = [(outputs[at], seed) for at, seed in zip(flows, seeds, strict=True)]
             targets = [(out, seed) for out, seed in targets if not out.stop_gradient]

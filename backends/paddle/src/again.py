@@ -1,0 +1,254 @@
+"""Backward more than once, and gradients of gradients, through programs.
+
+`run_program` frees what its first backward used, and its gradients have no gradients. Every output of a program that
+trains has a hook, which autograd calls before it runs the backward of the program. While the caller retains the
+graph (or asks for gradients only, which in eager mode leaves the graph as it was) the hook notes what the program
+holds, and it gets it back afterwards. While the caller wants gradients of gradients the hook takes the gradient away
+and lets zeros flow; what the program contributes is computed call by call, so that all of it can be differentiated.
+"""
+
+import contextlib
+import sys
+import threading
+import types
+
+import paddle
+from paddle import _C_ops
+from paddle.base import core
+from paddle.base.libpaddle import eager
+
+_native_backward = eager.run_backward
+_native_gradients = eager.run_partial_grad
+_state = threading.local()
+# Told how many passes are under way that hooks have to know of.
+watch = None
+# All runs of programs that may go backward, latest first.
+runs = None
+
+
+class _Pass:
+    """One walk of autograd over the graph."""
+
+    __slots__ = ("captured", "differentiates", "held", "only", "outer", "problem")
+
+    def __init__(self, differentiates=False, only=False):
+        self.captured = {}
+        self.differentiates = differentiates
+        self.held = {}
+        self.only = only
+        self.problem = None
+
+    def __enter__(self):
+        self.outer = getattr(_state, "walk", None)
+        _state.walk = self
+        watch(1)
+        return self
+
+    def __exit__(self, *error):
+        watch(-1)
+        _state.walk = self.outer
+        for run, tensors in self.held.values():
+            run.restore(tensors)
+        if self.problem is not None:
+            raise self.problem from None
+
+
+def asks_only():
+    """Whether the nodes that run now are copies: gradients are asked for, nothing is accumulated."""
+    walk = getattr(_state, "walk", None)
+    return walk is not None and walk.only
+
+
+def _held(run):
+    found = {}
+    for name in run.names():
+        variable = run.scope().find_var(name)
+        if variable is None:
+            continue
+        try:
+            tensor = variable.get_tensor()
+        except ValueError:
+            raise RuntimeError(
+                "translated code with captured control flow can go backward once: use backend='eager' for it"
+            ) from None
+        if tensor._is_initialized():
+            held = found[name] = core.DenseTensor()
+            held._share_data_with(tensor)
+    return found
+
+
+def put_back(scope, tensors):
+    for name, tensor in tensors.items():
+        scope.var(name).get_tensor()._share_data_with(tensor)
+
+
+def clear(scope, names):
+    for name in names:
+        variable = scope.find_var(name)
+        if variable is not None:
+            variable.get_tensor()._clear()
+
+
+def arrived(run, at, gradient):
+    """A gradient (or None) arrived at output `at` of a program; the answer takes its place."""
+    walk = getattr(_state, "walk", None)
+    if walk is None:
+        return None
+    try:
+        if id(run) not in walk.held:
+            walk.held[id(run)] = (run, _held(run))
+        if walk.differentiates and gradient is not None:
+            walk.captured.setdefault(id(run), {})[at] = gradient
+            with paddle.no_grad():
+                return paddle.zeros_like(gradient)
+    except Exception as error:
+        walk.problem = walk.problem or error
+        raise
+    return None
+
+
+def run_backward(tensors, gradients=(), retain_graph=False, *rest):
+    if not retain_graph and getattr(_state, "walk", None) is None:
+        return _native_backward(tensors, gradients, retain_graph, *rest)
+    if retain_graph:
+        with _Pass():
+            return _native_backward(tensors, gradients, retain_graph, *rest)
+    # Inside of another walk, whose business this one is not.
+    outer, _state.walk = _state.walk, None
+    try:
+        return _native_backward(tensors, gradients, retain_graph, *rest)
+    finally:
+        _state.walk = outer
+
+
+def run_partial_grad(outputs, inputs, gradients, retain_graph, create_graph, only_inputs, allow_unused, *rest):
+    if not create_graph:
+        with _Pass(only=True):
+            return _native_gradients(
+                outputs, inputs, gradients, retain_graph, create_graph, only_inputs, allow_unused, *rest
+            )
+    alive = runs()
+    found, pending = _walk(alive, outputs, inputs, gradients, retain_graph, only_inputs, allow_unused, *rest)
+    # A program only depends on earlier ones.
+    for run in alive:
+        captured = pending.get(id(run))
+        if captured is None:
+            continue
+        given = run.inputs()
+        with _unmoved(given):
+            answers = run.replay(given)
+        reached = [(answers[at], gradient) for at, gradient in captured.items() if not answers[at].stop_gradient]
+        if not reached:
+            continue
+        ends, seeds = map(list, zip(*reached, strict=True))
+        parts, earlier = _walk(alive, ends, inputs, seeds, True, only_inputs, True, *rest)
+        found = [_sum(one, other) for one, other in zip(found, parts, strict=True)]
+        for key, more in earlier.items():
+            known = pending.setdefault(key, {})
+            for at, gradient in more.items():
+                known[at] = _sum(known.get(at), gradient)
+    return found
+
+
+def _walk(alive, outputs, inputs, gradients, retain_graph, *rest):
+    """Gradients on ways around programs, zeros on the others, and what arrived at programs."""
+    with _differentiable(alive), _Pass(True, True) as walk:
+        found = _native_gradients(outputs, inputs, gradients, retain_graph, True, *rest)
+    return found, walk.captured
+
+
+def _sum(one, other):
+    if one is None or other is None:
+        return one if other is None else other
+    return one + other
+
+
+@contextlib.contextmanager
+def _differentiable(alive):
+    # The zeros behind a program depend on nothing: Paddle's `add_double_grad` fails on that.
+    hooks = []
+    for run in alive:
+        for tensor in run.inputs():
+            if not tensor.stop_gradient and not tensor.is_leaf:
+                hooks.append((tensor, tensor._register_grad_hook(_as_leaf)))
+    try:
+        yield
+    finally:
+        for tensor, number in hooks:
+            tensor._remove_grad_hook(number)
+
+
+def _as_leaf(gradient):
+    if gradient is None or not gradient.is_leaf:
+        return None
+    leaf = gradient.detach()
+    leaf.stop_gradient = False
+    return leaf
+
+
+@contextlib.contextmanager
+def _unmoved(tensors):
+    """Running statistics have moved already: what is written goes to copies."""
+    moved = []
+    with paddle.no_grad():
+        for tensor in tensors:
+            if tensor.stop_gradient and tensor.is_dense():
+                storage, original = tensor.get_tensor(), core.DenseTensor()
+                if storage._is_initialized():
+                    original._share_data_with(storage)
+                    # Alive while its description is used.
+                    copy = _C_ops.assign(tensor)
+                    storage._share_data_with(copy.get_tensor())
+                    moved.append((storage, original))
+    try:
+        yield
+    finally:
+        for storage, original in moved:
+            storage._share_data_with(original)
+
+
+_scanned = {}
+
+
+def is_expected():
+    """Whether the code that called, or its module, retains graphs.
+
+    The gates of a program go backward once. What retains graphs does so right after the call, most of the time by
+    name; where that is not seen, the second backward raises.
+    """
+    frame = sys._getframe(1)
+    while frame is not None:
+        names = frame.f_globals
+        if _retains(frame.f_code) or (_is_of_user(names) and _module_retains(names)):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _is_of_user(names):
+    return not str(names.get("__name__", "")).startswith(("paddle.", "paddle_sot_rs"))
+
+
+def _module_retains(names):
+    # The number of names: a notebook goes on defining functions.
+    known = _scanned.get(id(names))
+    if known is None or known[0] != len(names):
+        functions = []
+        for value in list(names.values()):
+            members = list(vars(value).values()) if isinstance(value, type) else [value]
+            functions += [member for member in members if isinstance(member, types.FunctionType)]
+        found = any(_retains(function.__code__) for function in functions)
+        known = _scanned[id(names)] = (len(names), found)
+    return known[1]
+
+
+def _retains(code):
+    return any(
+        "retain_graph" in constant if type(constant) is tuple else _retains(constant)
+        for constant in code.co_consts
+        if type(constant) in (tuple, types.CodeType)
+    )
+
+
+eager.run_backward = run_backward
+eager.run_partial_grad = run_partial_grad

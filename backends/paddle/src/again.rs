@@ -1,0 +1,191 @@
+//! What a program needs to go backward more than once: see `again.py`.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use paddle_sot::backend::CompiledGraph;
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyWeakrefMethods, PyWeakrefReference};
+
+/// Walks of autograd under way that hooks have to know of.
+static WALKS: AtomicUsize = AtomicUsize::new(0);
+
+/// Counts walks: `change` is 1 or -1.
+#[pyfunction]
+pub fn watch(change: isize) {
+    if change > 0 {
+        WALKS.fetch_add(1, Ordering::Relaxed);
+    } else {
+        WALKS.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Runs whose nodes are alive, by their numbers.
+static RUNS: Mutex<BTreeMap<usize, Py<PyWeakrefReference>>> = Mutex::new(BTreeMap::new());
+static NUMBER: AtomicUsize = AtomicUsize::new(0);
+
+/// All runs of programs that may go backward, latest first.
+#[pyfunction]
+pub fn runs(py: Python<'_>) -> Vec<Py<PyAny>> {
+    let known: Vec<_> = RUNS.lock().map_or_else(
+        |_| Vec::new(),
+        |runs| runs.values().rev().map(|run| run.clone_ref(py)).collect(),
+    );
+    let alive = |run: Py<PyWeakrefReference>| run.bind(py).upgrade().map(Bound::unbind);
+    known.into_iter().filter_map(alive).collect()
+}
+
+/// What the runs of one program share with it.
+pub struct Shared {
+    /// Scopes of earlier runs; one is used again once nothing waits for its backward.
+    pub scopes: Mutex<VecDeque<Py<PyAny>>>,
+    /// Variables that the backward part takes from the forward part.
+    pub names: Vec<String>,
+    /// The same graph, call by call.
+    pub replay: Box<dyn CompiledGraph>,
+    /// Whether it draws random numbers: other ones when it runs again.
+    pub is_random: bool,
+}
+
+/// One run of a program that trains. It lives as long as the autograd node of the program.
+#[pyclass(frozen, weakref)]
+pub struct Run {
+    shared: Arc<Shared>,
+    scope: Py<PyAny>,
+    inputs: Py<PyList>,
+    number: usize,
+    /// Whether the scope was taken from the others, because its node may go backward again.
+    kept: AtomicBool,
+}
+
+#[pymethods]
+impl Run {
+    fn names(&self) -> Vec<String> {
+        self.shared.names.clone()
+    }
+
+    fn scope(&self, py: Python<'_>) -> Py<PyAny> {
+        self.scope.clone_ref(py)
+    }
+
+    fn inputs(&self, py: Python<'_>) -> Py<PyList> {
+        self.inputs.clone_ref(py)
+    }
+
+    /// Gives the program back what its backward freed.
+    fn restore(&self, py: Python<'_>, tensors: &Bound<'_, PyDict>) -> PyResult<()> {
+        if !self.kept.swap(true, Ordering::Relaxed) {
+            if let Ok(mut scopes) = self.shared.scopes.lock() {
+                scopes.retain(|scope| !scope.is(&self.scope));
+            }
+        }
+        let again = py.import("paddle_sot_rs._again")?;
+        again.call_method1("put_back", (&self.scope, tensors))?;
+        Ok(())
+    }
+
+    /// The outputs, computed call by call.
+    fn replay(&self, py: Python<'_>, inputs: Vec<Bound<'_, PyAny>>) -> PyResult<Vec<Py<PyAny>>> {
+        if self.shared.is_random {
+            return Err(PyRuntimeError::new_err(
+                "gradients of gradients through translated code with random numbers: use backend='eager' for it",
+            ));
+        }
+        Ok(self.shared.replay.call(py, &inputs)?.into_vec())
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        // A new node may have taken the address already, with a new run.
+        let known = RUNS
+            .lock()
+            .ok()
+            .and_then(|mut runs| runs.remove(&self.number));
+        drop(known);
+        if self.kept.load(Ordering::Relaxed) {
+            Python::attach(|py| {
+                let cleared = py.import("paddle_sot_rs._again").and_then(|again| {
+                    again.call_method1("clear", (&self.scope, &self.shared.names))
+                });
+                if let Err(err) = cleared {
+                    log::warn!(target: "paddle_sot_rs.backend", "a scope cannot be used again: {err}");
+                } else if let Ok(mut scopes) = self.shared.scopes.lock() {
+                    scopes.push_back(self.scope.clone_ref(py));
+                }
+            });
+        }
+    }
+}
+
+/// What autograd calls with the gradient of one output, before the backward of the program.
+#[pyclass(frozen)]
+pub struct Hook {
+    run: Py<Run>,
+    /// The output among all outputs, and among those that gradients flow through.
+    at: (usize, usize),
+    /// Where the gates of the program note which outputs a gradient arrived at.
+    arrived: Option<Py<PyList>>,
+}
+
+#[pymethods]
+impl Hook {
+    fn __call__(&self, py: Python<'_>, gradient: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        let (at, number) = self.at;
+        if let Some(arrived) = &self.arrived {
+            py.import("paddle_sot_rs._gates")?
+                .call_method1("note", (arrived, number, !gradient.is_none()))?;
+        }
+        if WALKS.load(Ordering::Relaxed) == 0 {
+            return Ok(py.None());
+        }
+        let again = py.import("paddle_sot_rs._again")?;
+        Ok(again
+            .call_method1("arrived", (&self.run, at, gradient))?
+            .unbind())
+    }
+}
+
+/// Puts hooks on the outputs of a run.
+pub fn hook(
+    py: Python<'_>,
+    shared: &Arc<Shared>,
+    scope: Py<PyAny>,
+    inputs: &[Bound<'_, PyAny>],
+    outputs: &Bound<'_, PyAny>,
+    training: &[usize],
+    arrived: Option<&Bound<'_, PyList>>,
+) -> PyResult<()> {
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let run = Py::new(
+        py,
+        Run {
+            shared: Arc::clone(shared),
+            scope,
+            inputs: PyList::new(py, inputs)?.unbind(),
+            number,
+            kept: AtomicBool::new(false),
+        },
+    )?;
+    let weak = PyWeakrefReference::new(run.bind(py))?.unbind();
+    let known = RUNS
+        .lock()
+        .ok()
+        .and_then(|mut runs| runs.insert(number, weak));
+    drop(known);
+    for (number, &at) in training.iter().enumerate() {
+        let hook = Hook {
+            run: run.clone_ref(py),
+            at: (at, number),
+            arrived: arrived.map(|list| list.clone().unbind()),
+        };
+        let output = outputs.get_item(at)?;
+        output.call_method1(
+            pyo3::intern!(py, "_register_grad_hook"),
+            (Py::new(py, hook)?,),
+        )?;
+    }
+    Ok(())
+}
