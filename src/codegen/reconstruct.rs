@@ -276,7 +276,7 @@ impl<'a, 'py> Emitter<'a, 'py> {
             self.t.native_next = Some(*at);
             return Err(Break::new(
                 BreakKind::Construct,
-                "an exception that was raised: its traceback and context",
+                "an exception that was raised, or what else only the interpreter makes",
             ));
         }
         if self.building.len() > MAX_NESTING {

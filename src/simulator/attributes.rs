@@ -331,6 +331,14 @@ pub fn instance_value(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Option
         return Ok(None);
     };
     let Ok(dict) = instance_dict(&value) else {
+        const MANAGED_DICT: u64 = 1 << 4;
+        let class = value.get_type();
+        let number = |name: &str| crate::obj::of_type(&class, name)?.extract::<i64>().ok();
+        let hidden = number("__dictoffset__").is_none_or(|offset| offset != 0)
+            || number("__flags__").is_none_or(|flags| flags as u64 & MANAGED_DICT != 0);
+        if hidden {
+            return t.unsupported("an object that does not show its dictionary");
+        }
         return Ok(None);
     };
     t.note_namespace(&dict)?;

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple};
+use pyo3::types::{PyDict, PyModule, PyTuple};
 
 use crate::bytecode::{unimplemented, Instr, OpTable, Version};
 use crate::guard::GuardKind;
@@ -659,9 +659,11 @@ pub fn step(t: &mut Tracer<'_>, f: &mut FrameState, at: usize) -> Step<Flow> {
         Instr::ImportFrom { name } => {
             let name = f.name(*name);
             let module = f.peek(t, 1)?;
-            let there = t
-                .value(module)
-                .is_some_and(|module| module.hasattr(&*name).unwrap_or(false));
+            // Anything else may run code of the module.
+            let there = t.value(module).is_some_and(|module| {
+                let dict = module.cast::<PyModule>().map(PyModuleMethods::dict);
+                dict.is_ok_and(|dict| dict.contains(&*name).unwrap_or(false))
+            });
             if !there {
                 return t.unsupported(format!("first import of {name}"));
             }
@@ -1112,11 +1114,11 @@ fn intrinsic(t: &mut Tracer<'_>, f: &mut FrameState, id: u32) -> Step<Flow> {
                 );
             }
         }
+        // Type parameters, a generic base class, an alias: what they are made of is evaluated when it is read.
         TYPEVAR..=TYPEALIAS => {
-            return t.stop(
-                BreakKind::UnsupportedCall,
-                "a type parameter, a generic class or a type alias is made",
-            )
+            f.pop(t)?;
+            let made = t.made_natively();
+            f.push(made);
         }
         _ => return t.stop(BreakKind::Opcode, format!("CALL_INTRINSIC_1 {id}")),
     }
@@ -1125,10 +1127,25 @@ fn intrinsic(t: &mut Tracer<'_>, f: &mut FrameState, id: u32) -> Step<Flow> {
 
 fn intrinsic_2(t: &mut Tracer<'_>, f: &mut FrameState, id: u32) -> Step<()> {
     const PREP_RERAISE_STAR: u32 = 1;
+    const TYPEVAR_WITH_BOUND: u32 = 2;
+    const TYPEVAR_WITH_CONSTRAINTS: u32 = 3;
+    const SET_FUNCTION_TYPE_PARAMS: u32 = 4;
+    const SET_TYPEPARAM_DEFAULT: u32 = 5;
     match id {
         PREP_RERAISE_STAR => prepare_reraise(t, f),
-        // TYPEVAR_WITH_BOUND, TYPEVAR_WITH_CONSTRAINTS, SET_FUNCTION_TYPE_PARAMS, SET_TYPEPARAM_DEFAULT
-        2..=5 => t.stop(BreakKind::UnsupportedCall, "a type parameter is made"),
+        TYPEVAR_WITH_BOUND | TYPEVAR_WITH_CONSTRAINTS => {
+            f.pop_n(t, 2)?;
+            let made = t.made_natively();
+            f.push(made);
+            Ok(())
+        }
+        SET_FUNCTION_TYPE_PARAMS => {
+            let parameters = f.pop(t)?;
+            let function = f.peek(t, 1)?;
+            attributes::set(t, function, "__type_params__", parameters)
+        }
+        // The parameter itself cannot be looked at.
+        SET_TYPEPARAM_DEFAULT => f.pop(t).map(drop),
         _ => t.stop(BreakKind::Opcode, format!("CALL_INTRINSIC_2 {id}")),
     }
 }

@@ -25,8 +25,7 @@ pub fn new(t: &mut Tracer<'_>, class: &Bound<'_, PyAny>, args: Vec<VarId>) -> Va
 /// looks at it, the exception is raised natively.
 pub fn throw<T>(t: &mut Tracer<'_>, class: &str) -> Step<T> {
     let class = t.py.import("builtins")?.getattr(class)?;
-    let message = t.add(Kind::Opaque);
-    t.raised.push((message, t.outermost));
+    let message = t.made_natively();
     Err(Stop::Raise(new(t, &class, vec![message])))
 }
 

@@ -1,7 +1,7 @@
 //! Classes and their instances.
 
 use pyo3::prelude::*;
-use pyo3::types::PyType;
+use pyo3::types::{PyTuple, PyType};
 
 use crate::obj::Obj;
 use crate::reason::BreakKind;
@@ -51,8 +51,16 @@ pub fn instantiate(
     {
         return exception(t, &object, args, kwargs);
     }
-    if let Ok(fields) = object.getattr("_fields") {
-        return named_tuple(t, &object, &fields, args, kwargs);
+    if object.is_subclass_of::<PyTuple>()? {
+        return match object.getattr("_fields") {
+            Ok(fields) if is_plain_named_tuple(&object) => {
+                named_tuple(t, &object, &fields, args, kwargs)
+            }
+            _ => t.stop(
+                BreakKind::UnsupportedCall,
+                format!("{name} is a tuple with methods of its own"),
+            ),
+        };
     }
     if lookup(&object, "__del__").is_some() {
         return t.stop(
@@ -151,6 +159,50 @@ fn has_picky_base(class: &Bound<'_, PyType>) -> bool {
         let named = base.cast::<PyType>().ok().and_then(|base| base.name().ok());
         named.is_some_and(|named| picky.iter().any(|name| named == *name))
     })
+}
+
+/// Whether a named tuple is made, and acts, as those of `collections.namedtuple` do.
+fn is_plain_named_tuple(class: &Bound<'_, PyType>) -> bool {
+    const OWN: &[&str] = &[
+        "__add__",
+        "__bool__",
+        "__contains__",
+        "__eq__",
+        "__ge__",
+        "__getattr__",
+        "__getattribute__",
+        "__getitem__",
+        "__gt__",
+        "__hash__",
+        "__iadd__",
+        "__imul__",
+        "__init__",
+        "__iter__",
+        "__le__",
+        "__len__",
+        "__lt__",
+        "__mul__",
+        "__ne__",
+        "__radd__",
+        "__reversed__",
+        "__rmul__",
+    ];
+    let tuple = class.py().get_type::<PyTuple>();
+    for base in class.mro().iter() {
+        if base.is(&tuple) {
+            return true;
+        }
+        let dict = match base.cast::<PyType>() {
+            Ok(base) => crate::obj::of_type(base, "__dict__"),
+            Err(_) => None,
+        };
+        let Some(dict) = dict else { return false };
+        let has = |name: &str| dict.contains(name).unwrap_or(true);
+        if OWN.iter().any(|name| has(name)) || has("__new__") && !has("_make") {
+            return false;
+        }
+    }
+    false
 }
 
 fn named_tuple(

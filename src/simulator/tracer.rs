@@ -144,8 +144,8 @@ pub struct Tracer<'py> {
     pub steps: usize,
     /// Exceptions that are being handled, in all simulated frames.
     pub handled: usize,
-    /// Exceptions that were raised: they have a traceback, and may have a context. With each the instruction of
-    /// the outermost frame that raised it.
+    /// What is not rebuilt: exceptions that were raised, which have a traceback and may have a context, and what
+    /// only the interpreter can make. With each the instruction of the outermost frame that raised or made it.
     pub raised: Vec<(VarId, usize)>,
     /// Exception groups that the frame made, the tuples of what is in them, and the instructions of the outermost
     /// frame that made them.
@@ -308,6 +308,14 @@ impl<'py> Tracer<'py> {
     /// A value the frame makes.
     pub fn add(&mut self, kind: Kind) -> VarId {
         self.vars.add(Variable::new(kind))
+    }
+
+    /// A value that only the interpreter can make: it can be handed on, no more. Where it must be rebuilt, the
+    /// instruction of the outermost frame that makes it runs natively.
+    pub fn made_natively(&mut self) -> VarId {
+        let id = self.add(Kind::Opaque);
+        self.raised.push((id, self.outermost));
+        id
     }
 
     /// A `paddle.Size`, the list that shapes are.

@@ -12,7 +12,7 @@ import inspect
 import itertools
 import operator
 import threading
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import paddle
@@ -370,6 +370,39 @@ def f57(x):
         return collections.defaultdict(3)["a"]
     except TypeError as error:
         return x, str(error)
+
+
+class Summed(NamedTuple):
+    a: int
+    b: int = 2
+
+    def __add__(self, other):
+        return "added"
+
+    def __len__(self):
+        return 7
+
+
+class Node:
+    _fields = ("a",)
+
+    def __init__(self, a):
+        self.kept = a
+
+
+def f58(x):
+    summed = Summed(1)
+    return x, summed + (3,), len(summed), summed.a, Summed(2, b=3)._replace(a=5).a
+
+
+def f59(x):
+    node = Node(a=x)
+    return node.kept + 1, isinstance(node, tuple)
+
+
+def f60(x):
+    variable = TypeVar("variable", bound=int)
+    return x + 1, variable.__module__, variable.__name__, variable.__bound__
 
 
 CASES = [function for name, function in sorted(globals().items()) if name[0] == "f" and name[1:].isdigit()]
