@@ -789,6 +789,53 @@ pub fn set(t: &mut Tracer<'_>, obj: VarId, name: &str, value: VarId) -> Step<()>
     let class = class_of(t, &object.class)?;
     let found = lookup(&class, name);
     guard_type_attr(t, &object.class, name, found.as_ref());
+    let setter = lookup(&class, "__setattr__");
+    guard_type_attr(t, &object.class, "__setattr__", setter.as_ref());
+    let default = t.py.get_type::<PyAny>().getattr("__setattr__")?;
+    let of_layers = t.paddle.layer.bind(t.py).getattr("__setattr__")?;
+    let is_layers = setter.as_ref().is_some_and(|setter| setter.is(&of_layers));
+    if let Some(setter) = &setter {
+        if !is_layers && !setter.is(&default) && !is_generic(setter, "__setattr__") {
+            let setter = t.constant(setter);
+            let name = t.str(name);
+            return call(t, setter, &[obj, name, value], &[]).map(drop);
+        }
+    }
+    if !is_layers {
+        return set_plainly(t, obj, name, value);
+    }
+    layers::check_plain_write(t, obj, name, value)?;
+    let registers = matches!(t.kind(value), Kind::Tensor(_));
+    match &found {
+        Some(found) if is_named(found, "property") => {
+            if registers {
+                return t.unsupported(format!("a tensor for the property {name} of a layer"));
+            }
+            // Paddle goes on to the write of what is no property, which is one.
+            set_plainly(t, obj, name, value)?;
+            set_plainly(t, obj, name, value)
+        }
+        _ if registers => {
+            // It goes to a registry, whatever the class says about the name.
+            if found.is_some_and(|found| !matches!(descriptor(&found), Descriptor::Plain)) {
+                return t.unsupported(format!("a tensor for the descriptor {name} of a layer"));
+            }
+            write_through(t, obj, name, Some(value), true);
+            Ok(())
+        }
+        _ => set_plainly(t, obj, name, value),
+    }
+}
+
+/// `object.__setattr__(obj, name, value)`
+pub fn set_plainly(t: &mut Tracer<'_>, obj: VarId, name: &str, value: VarId) -> Step<()> {
+    let (Kind::Object(object) | Kind::Layer(object)) = t.kind(obj).clone() else {
+        return t.unsupported(format!("assignment to attribute {name}"));
+    };
+    let class = class_of(t, &object.class)?;
+    let found = lookup(&class, name);
+    guard_type_attr(t, &object.class, name, found.as_ref());
+    let mut slot = false;
     if let Some(found) = &found {
         if is_named(found, "property") {
             let setter = found.getattr("fset")?;
@@ -798,46 +845,18 @@ pub fn set(t: &mut Tracer<'_>, obj: VarId, name: &str, value: VarId) -> Step<()>
             let setter = t.constant(&setter);
             return call(t, setter, &[obj, value], &[]).map(drop);
         }
-        let slot = is_named(found, "member_descriptor") && is_slot(found);
-        if matches!(descriptor(found), Descriptor::Data) && !slot {
+        slot = is_named(found, "member_descriptor");
+        if matches!(descriptor(found), Descriptor::Data) && !(slot && is_slot(found)) {
             return t.unsupported(format!("assignment through the descriptor {name}"));
         }
     }
-    let setter = lookup(&class, "__setattr__");
-    guard_type_attr(t, &object.class, "__setattr__", setter.as_ref());
-    let default = t.py.get_type::<PyAny>().getattr("__setattr__")?;
-    let mut registers = false;
-    match setter {
-        Some(setter) if setter.is(&default) || is_generic(&setter, "__setattr__") => {
-            let slot = found
-                .as_ref()
-                .is_some_and(|found| is_named(found, "member_descriptor"));
-            let layout = class.getattr("__dictoffset__")?;
-            if !slot && layout.eq(0)? {
-                return t.stop(
-                    BreakKind::RaisesException,
-                    format!("there is no place for an attribute {name}"),
-                );
-            }
-        }
-        Some(setter) if setter.is(&t.paddle.layer.bind(t.py).getattr("__setattr__")?) => {
-            layers::check_plain_write(t, obj, name, value)?;
-            registers = matches!(t.kind(value), Kind::Tensor(_));
-        }
-        Some(setter) => {
-            let setter = t.constant(&setter);
-            let name = t.str(name);
-            return call(t, setter, &[obj, name, value], &[]).map(drop);
-        }
-        None => {}
+    if !slot && class.getattr("__dictoffset__")?.extract::<isize>()? == 0 {
+        return t.stop(
+            BreakKind::RaisesException,
+            format!("there is no place for an attribute {name}"),
+        );
     }
-    let place = found.is_some_and(|found| is_named(&found, "member_descriptor"));
-    if !place && class.getattr("__dictoffset__")?.extract::<isize>()? == 0 {
-        return t.unsupported(format!(
-            "assignment to {name}, which the object has no place for"
-        ));
-    }
-    write_through(t, obj, name, Some(value), registers);
+    write(t, obj, name, Some(value));
     Ok(())
 }
 

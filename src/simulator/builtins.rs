@@ -419,7 +419,7 @@ fn unbound_method(
     {
         if let ([name, value], Kind::Object(_)) = (rest, t.kind(*receiver).clone()) {
             if let Some(name) = t.const_str(*name) {
-                attributes::write(t, *receiver, &name, Some(*value));
+                attributes::set_plainly(t, *receiver, &name, *value)?;
                 return Ok(Some(t.none()));
             }
         }

@@ -29,6 +29,42 @@ class Slotted:
         self.number = number
 
 
+class Stored:
+    def __init__(self):
+        object.__setattr__(self, "_width", 1)
+        object.__setattr__(self, "log", [])
+
+    @property
+    def width(self):
+        return self._width
+
+    @width.setter
+    def width(self, value):
+        object.__setattr__(self, "_width", value)
+        self.log.append(value)
+
+    def __setattr__(self, name, value):
+        self.log.append(name)
+        if name != "ignored":
+            object.__setattr__(self, name, value)
+
+
+class Setting(paddle.nn.Layer):
+    def __init__(self):
+        super().__init__()
+        self._gain = 1.0
+        self.log = []
+
+    @property
+    def gain(self):
+        return self._gain
+
+    @gain.setter
+    def gain(self, value):
+        self._gain = value
+        self.log.append(value)
+
+
 def fail(log):
     log.append("before")
     if len(log) > 0:
@@ -179,6 +215,19 @@ def parts_of_what_has_no_gradient_next_to_what_has(x, i):
     rows, columns = paddle.unbind(i)
     one, two = paddle.meshgrid(rows, columns)
     return x[one, two].sum() + sum(i.split(2))
+
+
+@case(Stored(), X, graphs=1, breaks=0)
+def what_a_class_does_on_assignment_comes_before_its_properties(stored, x):
+    stored.width = stored.width + 1
+    stored.ignored = 3
+    return x * stored.width, hasattr(stored, "ignored")
+
+
+@case(Setting(), X, graphs=1, breaks=0)
+def a_property_of_a_layer_is_set_twice(layer, x):
+    layer.gain = layer.gain + 0.5
+    return x * layer.gain
 
 
 @case([], X, fallbacks=None, bug="the slots of generated code keep the generator alive as long as the traceback lives")
