@@ -127,8 +127,26 @@ class ResumeFunction:
             Exception: whatever the rest of the function raises, unchanged.
         """
 
+    def hold(self, args: tuple[Any, ...]) -> Continuation:
+        """A callable that goes on here once, with these arguments, whatever it is called with."""
+
     def __repr__(self) -> str:
         """Names the function it is the rest of."""
+
+@final
+class Continuation:
+    """Stands in the place of an inlined callee that broke the graph: calling it runs the rest of the callee."""
+
+    def __call__(self, *_args: Any, **_kwargs: Any) -> Any:
+        """Goes on in the callee. The arguments are those of the call in the caller's code: they play no role.
+
+        Raises:
+            RuntimeError: it was called before.
+            Exception: whatever the rest of the callee raises, unchanged.
+        """
+
+    def __repr__(self) -> str:
+        """Names the callee."""
 
 @final
 class StatementIR:

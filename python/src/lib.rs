@@ -21,6 +21,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<records::BreakRecord>()?;
     module.add_class::<records::StatsRecord>()?;
     module.add_class::<records::GraphRecord>()?;
+    module.add_class::<paddle_sot::translate::Continuation>()?;
     module.add_class::<paddle_sot::translate::ResumeFunction>()?;
     module.add_class::<paddle_sot::translate::CalleeFunction>()?;
     module.add_class::<registry::PythonIr>()?;

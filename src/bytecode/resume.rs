@@ -19,6 +19,8 @@ pub struct ResumeSpec {
     pub nulls: Vec<bool>,
     /// Local slots to pass, ascending: values of plain locals; the cell objects of cells and free variables.
     pub live: Vec<usize>,
+    /// Whether the interpreter runs that instruction: the break at it is already known.
+    pub native: bool,
 }
 
 /// How a resume function's code relates to the code it was made from.

@@ -13,8 +13,10 @@ impl Emitter<'_, '_> {
     /// Whether `id` is an iterator over something that the side effects still have to change: made
     /// now it would be clamped to the old length, or find that the dict changed its size.
     pub(super) fn must_wait(&self, id: VarId) -> bool {
-        let Kind::Iter(state) = self.t.vars.kind(id) else {
-            return false;
+        let state = match self.t.vars.kind(id) {
+            Kind::Iter(state) => state,
+            Kind::Continuation { args, .. } => return args.iter().any(|arg| self.must_wait(*arg)),
+            _ => return false,
         };
         let changes = |over: &VarId| {
             let var = self.t.vars.get(*over);

@@ -6,6 +6,7 @@
 
 mod direct;
 mod effects;
+mod enclose;
 mod iterators;
 mod native;
 mod reconstruct;

@@ -425,6 +425,13 @@ impl<'a, 'py> Emitter<'a, 'py> {
                 args,
                 kwargs,
             } => self.with_names("make_partial", args, kwargs, |this| this.value(*function))?,
+            Kind::Continuation { function, args } => {
+                let hold = Obj::from(function.bind(self.t.py).getattr("hold")?);
+                self.code.begin_call(&hold)?;
+                self.values(args)?;
+                self.code.op("BUILD_TUPLE", args.len() as u32)?;
+                self.code.call(1)?;
+            }
             Kind::DictView(dict, which) => {
                 self.call_helper("view", 2, |this| {
                     this.value(*dict)?;

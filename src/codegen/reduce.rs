@@ -9,17 +9,18 @@ use crate::graph::SymbolId;
 use crate::obj::Obj;
 use crate::reason::{Break, BreakKind};
 use crate::simulator::tracer::is_plain_constant;
-use crate::simulator::{views, BreakPoint, Outcome, Tracer};
+use crate::simulator::{views, BreakPoint, InnerFrame, Outcome, Tracer};
 use crate::tracker::TrackerRef;
 use crate::variables::{CellVar, ContextVar, IterVar, Kind, VarId};
 
 use super::direct::{self, OutTree};
 use super::reconstruct::{Demand, Emitter};
-use super::{effects, native};
+use super::{effects, enclose, native};
 
-/// Makes (or finds) the callable of a resume function; with it the position, in code units, that
-/// the instruction of the given index has in its code.
-pub type ResumeFactory<'a> = dyn FnMut(ResumeSpec, usize) -> Result<(Obj, usize), Break> + 'a;
+/// Makes (or finds) the callable of a resume function, of the frame itself or of an inlined one; with it the
+/// position, in code units, that the instruction of the given index has in its code.
+pub type ResumeFactory<'a> =
+    dyn FnMut(Option<&InnerFrame>, ResumeSpec, usize) -> Result<(Obj, usize), Break> + 'a;
 
 /// How a hit runs.
 #[derive(Clone, Debug)]
@@ -151,6 +152,8 @@ fn break_here(
     at: &BreakPoint,
     resume: &mut ResumeFactory<'_>,
 ) -> Result<(), Break> {
+    let stacks = at.stacks();
+    let stack = enclose::stack(e.t, code, at, resume)?;
     let last = &code.instructions[at.end - 1];
     let method_load = matches!(last.instr, Instr::LoadAttr { method: true, .. });
     let (pops, pushes) = if method_load {
@@ -158,12 +161,12 @@ fn break_here(
     } else {
         effect_of(&last.instr)?
     };
-    let Some(split) = at.stack.len().checked_sub(pops) else {
+    let Some(split) = stack.len().checked_sub(pops) else {
         return Err(Break::internal(
             "the stack is too short for the instruction that breaks",
         ));
     };
-    let (rest, operands) = at.stack.split_at(split);
+    let (rest, operands) = stack.split_at(split);
 
     let handler = code
         .exception_table
@@ -172,7 +175,7 @@ fn break_here(
         .copied();
     let mut arms = Vec::new();
     if last.instr.falls_through() {
-        arms.push(Arm::new(e.t, origin, at, rest, at.end)?);
+        arms.push(Arm::new(e.t, origin, &at.locals, rest, at.end)?);
     }
     let version = e.code.version();
     if let Some(target) = last.instr.target() {
@@ -181,12 +184,15 @@ fn break_here(
         } else {
             0
         };
-        arms.push(Arm::new(e.t, origin, at, rest, target + skip)?);
+        arms.push(Arm::new(e.t, origin, &at.locals, rest, target + skip)?);
     }
     // The handler's stack is a part of the stack in front of the instruction, operands included.
     let handler = match handler {
-        Some(entry) => match at.stack.get(..entry.depth as usize) {
-            Some(stack) => Some((entry, Arm::new(e.t, origin, at, stack, entry.target)?)),
+        Some(entry) => match stack.get(..entry.depth as usize) {
+            Some(stack) => Some((
+                entry,
+                Arm::new(e.t, origin, &at.locals, stack, entry.target)?,
+            )),
             None => return Err(Break::internal("the stack is too short for the handler")),
         },
         None => None,
@@ -200,10 +206,10 @@ fn break_here(
         e.prepare(*id)?;
     }
     effects::emit(e)?;
-    let grad = grad_under(e.t, &at.stack);
+    let grad = grad_under(e.t, &stacks);
     set_grad(e, grad)?;
     e.late()?;
-    enter_contexts(e, &at.stack)?;
+    enter_contexts(e, &stacks)?;
 
     e.code.loc = last.loc;
     e.values(operands)?;
@@ -289,9 +295,9 @@ fn effect_of(instr: &Instr) -> Result<(usize, usize), Break> {
 /// Refuses frames that entered a context manager by hand: only `with` tells what to enter again, and in
 /// which order.
 fn check_contexts(t: &Tracer<'_>, outcome: &Outcome) -> Result<(), Break> {
-    let stack: &[VarId] = match outcome {
-        Outcome::Break(at) => &at.stack,
-        Outcome::Return(_) => &[],
+    let stack = match outcome {
+        Outcome::Break(at) => at.stacks(),
+        Outcome::Return(_) => Vec::new(),
     };
     for id in (0..t.vars.len() as u32).map(VarId) {
         let entered = match t.vars.kind(id) {
@@ -345,7 +351,7 @@ fn check_generators(t: &mut Tracer<'_>) -> Result<(), Break> {
 fn grad_below(t: &Tracer<'_>, outcome: &Outcome) -> bool {
     match outcome {
         Outcome::Return(_) => t.grad_enabled,
-        Outcome::Break(at) => grad_under(t, &at.stack),
+        Outcome::Break(at) => grad_under(t, &at.stacks()),
     }
 }
 
@@ -437,18 +443,18 @@ fn is_seen_dying(t: &Tracer<'_>, id: VarId) -> bool {
 }
 
 /// One way on after the native instruction.
-struct Arm {
+pub(super) struct Arm {
     at: usize,
     rest: Vec<VarId>,
     live: Vec<(usize, VarId)>,
-    nulls: Vec<bool>,
 }
 
 impl Arm {
-    fn new(
+    /// At an instruction of the frame's code, with these locals and what is on the stack.
+    pub(super) fn new(
         t: &Tracer<'_>,
         origin: &Origin,
-        point: &BreakPoint,
+        locals: &[Option<VarId>],
         rest: &[VarId],
         at: usize,
     ) -> Result<Self, Break> {
@@ -462,7 +468,7 @@ impl Arm {
                 slots.push(slot);
             }
         }
-        let value = |slot: usize| *point.locals.get(origin.slots[slot] as usize)?;
+        let value = |slot: usize| *locals.get(origin.slots[slot] as usize)?;
         // `locals()` and its like show everything.
         let shows = [
             "locals",
@@ -490,33 +496,45 @@ impl Arm {
             at,
             rest: rest.to_vec(),
             live,
-            nulls: Vec::new(),
         })
+    }
+
+    /// The resume function to go on with when the native instruction has pushed `made`, NULLs and others.
+    /// `native` says that it begins with an instruction that the interpreter runs.
+    pub(super) fn spec(&self, t: &Tracer<'_>, made: &[bool], native: bool) -> ResumeSpec {
+        let is_null = |id: &VarId| matches!(t.vars.kind(*id), Kind::Null);
+        ResumeSpec {
+            at: self.at,
+            nulls: self
+                .rest
+                .iter()
+                .map(is_null)
+                .chain(made.iter().copied())
+                .collect(),
+            live: self.live.iter().map(|(slot, _)| *slot).collect(),
+            native,
+        }
+    }
+
+    /// Its arguments without what the native instruction has pushed.
+    pub(super) fn arguments(&self, t: &Tracer<'_>) -> Vec<VarId> {
+        let is_value = |id: &VarId| !matches!(t.vars.kind(*id), Kind::Null);
+        let stack = self.rest.iter().copied().filter(is_value);
+        self.live.iter().map(|(_, id)| *id).chain(stack).collect()
     }
 
     /// Emits the call of the resume function. On the stack are the results of the native
     /// instruction; `made` says which of the items it pushed are NULL (those are not there).
     fn emit(
-        mut self,
+        self,
         e: &mut Emitter<'_, '_>,
         made: &[bool],
         raised_at: usize,
         resume: &mut ResumeFactory<'_>,
     ) -> Result<(), Break> {
-        self.nulls = self
-            .rest
-            .iter()
-            .map(|id| matches!(e.t.vars.kind(*id), Kind::Null))
-            .collect();
-        self.nulls.extend(made);
-        let live = self.live.iter().map(|(slot, _)| *slot).collect();
-        let spec = ResumeSpec {
-            at: self.at,
-            nulls: self.nulls,
-            live,
-        };
         let lasti = raised_at.checked_sub(1);
-        let (callable, position) = resume(spec, lasti.unwrap_or(0))?;
+        let spec = self.spec(e.t, made, false);
+        let (callable, position) = resume(None, spec, lasti.unwrap_or(0))?;
         let mut results = Vec::new();
         let on_stack = made.iter().filter(|null| !**null).count();
         let replaced = usize::from(lasti.is_some() && made.len() == 2);
@@ -527,15 +545,9 @@ impl Arm {
         }
         results.reverse();
         e.code.load_const(&callable)?;
-        let live: Vec<VarId> = self.live.iter().map(|(_, id)| *id).collect();
-        e.values(&live)?;
-        let mut argc = live.len();
-        for id in &self.rest {
-            if !matches!(e.t.vars.kind(*id), Kind::Null) {
-                e.value(*id)?;
-                argc += 1;
-            }
-        }
+        let arguments = self.arguments(e.t);
+        e.values(&arguments)?;
+        let mut argc = arguments.len();
         if replaced == 1 {
             let position = pyo3::types::PyInt::new(e.t.py, position).into_any();
             e.constant(&position)?;

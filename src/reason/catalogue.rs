@@ -118,7 +118,7 @@ impl fmt::Display for SourceLoc {
 }
 
 /// A reason why the simulation stopped: the error type of every simulation step.
-#[derive(Clone, Debug, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{} {kind:?}: {message} ({loc})", kind.code())]
 pub struct Break {
     /// The kind, which fixes code and hint.

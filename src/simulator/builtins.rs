@@ -2,7 +2,7 @@
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::PyType;
+use pyo3::types::{PyInt, PyType};
 use rustc_hash::FxHashMap;
 
 use crate::obj::Obj;
@@ -134,8 +134,11 @@ const TABLE: &[(&str, &str, Handler)] = &[
     // `no_grad.__enter__` and `__exit__` of objects that exist already end here.
     ("paddle.base.core", "_set_has_grad", |t, a, k| {
         one(t, a, k, |t, mode| {
-            let mode = t.const_value(mode).map(|mode| mode.is_truthy());
-            match mode {
+            let mode = t.const_value(mode);
+            // What else is true or false Paddle refuses, or asks user code about.
+            let mode = mode.filter(|mode| mode.is_none() || mode.cast::<PyInt>().is_ok());
+            match mode.map(|mode| mode.is_truthy()) {
+                None => t.unsupported("a grad mode that is no bool"),
                 Some(Ok(on)) if t.entry_grad || !on => {
                     t.grad_enabled = on;
                     Ok(t.none())

@@ -5,19 +5,23 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 
 use crate::reason::BreakKind;
-use crate::variables::{Kind, VarId};
+use crate::tracker::Tracker;
+use crate::variables::{Key, Kind, VarId};
 
-use super::{api, attributes, builtins, contexts, fold, inline, layers, methods, objects, tensors};
+use super::{
+    api, attributes, builtins, contexts, fold, inline, iterate, layers, methods, objects, tensors,
+};
 use super::{Kwargs, Step, Tracer};
 
 /// `callee(*args, **kwargs)`
 pub fn call(t: &mut Tracer<'_>, callee: VarId, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
+    let tail = std::mem::take(&mut t.tail);
     // An object whose `__call__` is such an object again never reaches a frame.
     if t.calls > MAX_CALLS {
         return t.stop(BreakKind::InlineDepth, "calls that are too deep");
     }
     t.calls += 1;
-    let answer = dispatch(t, callee, args, kwargs);
+    let answer = dispatch(t, callee, args, kwargs, tail);
     t.calls = t.calls.saturating_sub(1);
     answer
 }
@@ -25,14 +29,24 @@ pub fn call(t: &mut Tracer<'_>, callee: VarId, args: &[VarId], kwargs: &Kwargs) 
 /// Calls that nest in the simulator: the C stack is not endless.
 const MAX_CALLS: usize = 400;
 
-fn dispatch(t: &mut Tracer<'_>, callee: VarId, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
+/// `tail`: see [`Tracer::tail`]; the calls that do nothing with the result hand it on.
+fn dispatch(
+    t: &mut Tracer<'_>,
+    callee: VarId,
+    args: &[VarId],
+    kwargs: &Kwargs,
+    tail: bool,
+) -> Step<VarId> {
     refuse_listed(t, callee)?;
     match t.kind(callee).clone() {
-        Kind::Function(_) | Kind::Callable | Kind::Class => call_known(t, callee, args, kwargs),
+        Kind::Function(_) | Kind::Callable | Kind::Class => {
+            call_known(t, callee, args, kwargs, tail)
+        }
         Kind::Method { receiver, function } => {
             let mut all = Vec::with_capacity(args.len() + 1);
             all.push(receiver);
             all.extend_from_slice(args);
+            t.tail = tail;
             call(t, function, &all, kwargs)
         }
         Kind::BoundBuiltin { receiver, name }
@@ -52,9 +66,10 @@ fn dispatch(t: &mut Tracer<'_>, callee: VarId, args: &[VarId], kwargs: &Kwargs) 
             let mut all = first;
             all.extend_from_slice(args);
             let merged = merge_kwargs(&given, kwargs);
+            t.tail = tail;
             call(t, function, &all, &merged)
         }
-        Kind::Layer(_) => layers::call(t, callee, args, kwargs),
+        Kind::Layer(_) => layers::call(t, callee, args, kwargs, tail),
         Kind::Const => {
             let Some(value) = t.value(callee).filter(|value| value.is_callable()) else {
                 return t.stop(BreakKind::UnsupportedCall, "call of a constant");
@@ -75,10 +90,19 @@ fn dispatch(t: &mut Tracer<'_>, callee: VarId, args: &[VarId], kwargs: &Kwargs) 
                 return t.unsupported("a translated function without a value");
             };
             let wrapped = t.constant(&wrapped.getattr("__wrapped__")?);
+            t.tail = tail;
             call(t, wrapped, args, kwargs)
+        }
+        Kind::Object(_) if is_partial(t, callee) => {
+            let (function, mut all, given) = parts(t, callee)?;
+            all.extend_from_slice(args);
+            let merged = merge_kwargs(&given, kwargs);
+            t.tail = tail;
+            call(t, function, &all, &merged)
         }
         Kind::Object(_) => {
             let bound = attributes::get_special(t, callee, "__call__")?;
+            t.tail = tail;
             call(t, bound, args, kwargs)
         }
         Kind::ContextMethod { context, exit } => {
@@ -95,7 +119,53 @@ fn dispatch(t: &mut Tracer<'_>, callee: VarId, args: &[VarId], kwargs: &Kwargs) 
     }
 }
 
-fn call_known(t: &mut Tracer<'_>, callee: VarId, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
+/// Whether this is a `functools.partial` (no subclass) that exists already.
+fn is_partial(t: &mut Tracer<'_>, callee: VarId) -> bool {
+    let (Some(class), Some(_)) = (t.type_of(callee), t.source(callee)) else {
+        return false;
+    };
+    let partial =
+        t.py.import("functools")
+            .and_then(|module| module.getattr("partial"));
+    partial.is_ok_and(|partial| partial.is(&class))
+}
+
+/// Keyword arguments.
+type Named = Vec<(Arc<str>, VarId)>;
+
+/// Function, arguments and keyword arguments of a `functools.partial`.
+fn parts(t: &mut Tracer<'_>, partial: VarId) -> Step<(VarId, Vec<VarId>, Named)> {
+    let (Some(object), Some(source)) = (t.value(partial), t.source(partial)) else {
+        return t.unsupported("a partial without an object");
+    };
+    let part = |t: &mut Tracer<'_>, name: &str| -> Step<VarId> {
+        let tracker = Tracker::NativeAttr(source.clone(), Arc::from(name));
+        Ok(t.wrap(&object.getattr(name)?, Arc::new(tracker)))
+    };
+    let function = part(t, "func")?;
+    let args = part(t, "args")?;
+    let args = iterate::collect(t, args)?;
+    let keywords = part(t, "keywords")?;
+    let Kind::Dict(dict) = t.kind(keywords).clone() else {
+        return t.unsupported("keyword arguments that are not a dict");
+    };
+    let mut kwargs = Vec::with_capacity(dict.items.len());
+    for (key, (_, value)) in dict.items {
+        match key {
+            Key::Str(name) => kwargs.push((name, value)),
+            _ => return t.stop(BreakKind::RaisesException, "keywords must be strings"),
+        }
+    }
+    Ok((function, args, kwargs))
+}
+
+fn call_known(
+    t: &mut Tracer<'_>,
+    callee: VarId,
+    args: &[VarId],
+    kwargs: &Kwargs,
+    tail: bool,
+) -> Step<VarId> {
     if let Some(context) = contexts::try_make(t, callee, args, kwargs)? {
         return Ok(context);
     }
@@ -112,7 +182,10 @@ fn call_known(t: &mut Tracer<'_>, callee: VarId, args: &[VarId], kwargs: &Kwargs
         );
     }
     match t.kind(callee).clone() {
-        Kind::Function(_) => inline::call_function(t, callee, args, kwargs),
+        Kind::Function(_) => {
+            t.tail = tail;
+            inline::call_function(t, callee, args, kwargs)
+        }
         Kind::Class => objects::instantiate(t, callee, args, kwargs),
         other => {
             let what = describe(t, callee, &other);
@@ -184,7 +257,7 @@ fn refuse_listed(t: &mut Tracer<'_>, callee: VarId) -> Step<()> {
 }
 
 /// `{**first, **second}` on keyword lists.
-pub fn merge_kwargs(first: &[(Arc<str>, VarId)], second: &Kwargs) -> Vec<(Arc<str>, VarId)> {
+pub fn merge_kwargs(first: &[(Arc<str>, VarId)], second: &Kwargs) -> Named {
     let mut merged = first.to_vec();
     for (name, value) in second {
         match merged.iter_mut().find(|(known, _)| known == name) {

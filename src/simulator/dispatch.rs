@@ -1026,6 +1026,7 @@ fn call_or_super(
             t.value(callee).is_some_and(|value| value.is(&class))
         };
     if !is_super {
+        t.tail = true;
         return call(t, callee, args, kwargs);
     }
     let class_slot = f

@@ -10,6 +10,7 @@ use crate::variables::VarId;
 
 use super::dispatch::{self, Flow};
 use super::frame::{Exit, FrameState};
+use super::inner::InnerFrame;
 use super::{Step, Stop, TraceMark, Tracer};
 
 /// How the simulation of the outermost frame ended.
@@ -18,7 +19,7 @@ pub enum Outcome {
     /// The frame returns this.
     Return(VarId),
     /// The graph breaks.
-    Break(BreakPoint),
+    Break(Box<BreakPoint>),
 }
 
 /// The state in front of the instructions that broke the graph.
@@ -34,6 +35,26 @@ pub struct BreakPoint {
     pub locals: Vec<Option<VarId>>,
     /// Why.
     pub reason: Break,
+    /// The inlined frames below it, outermost first: the instruction calls the first one, the last one broke.
+    pub inner: Vec<InnerFrame>,
+    mark: TraceMark,
+}
+
+impl BreakPoint {
+    /// The stacks of all frames, outermost first.
+    pub fn stacks(&self) -> Vec<VarId> {
+        let inner = self.inner.iter().flat_map(|frame| &frame.stack);
+        self.stack.iter().chain(inner).copied().collect()
+    }
+
+    /// Keeps `count` of the inlined frames: the call in the last one runs natively, from its beginning.
+    /// What was simulated below is forgotten.
+    pub fn retreat(&mut self, t: &mut Tracer<'_>, count: usize) {
+        self.inner.truncate(count);
+        let innermost = self.inner.last().map_or(self.mark, |frame| frame.mark);
+        t.rollback(innermost);
+        t.unnest(&self.mark);
+    }
 }
 
 /// Runs a frame without touching the real world.
@@ -76,11 +97,12 @@ impl Simulator for OpcodeExecutor {
 /// Most instructions one translation simulates: a bound on unrolled loops.
 const STEP_LIMIT: usize = 2_000_000;
 
-/// Simulates an inlined frame until it returns or yields.
-pub fn run(t: &mut Tracer<'_>, frame: &mut FrameState) -> Step<Exit> {
+/// Simulates an inlined frame until it returns or yields. `tail` says that what it returns is what the calling
+/// instruction pushes: then a break resumes inside.
+pub fn run(t: &mut Tracer<'_>, frame: &mut FrameState, tail: bool) -> Step<Exit> {
     t.locations.push(location(frame));
     let handled = t.handled;
-    let answer = run_located(t, frame);
+    let answer = run_located(t, frame, tail && t.options.resume_inside);
     t.handled = handled;
     t.locations.pop();
     answer
@@ -94,16 +116,28 @@ pub(super) fn run_raising(
 ) -> Step<Exit> {
     let at = frame.pc.saturating_sub(1);
     if unwind(t, frame, at, exception) {
-        run(t, frame)
+        run(t, frame, false)
     } else {
         Err(Stop::Raise(exception))
     }
 }
 
-fn run_located(t: &mut Tracer<'_>, frame: &mut FrameState) -> Step<Exit> {
+fn run_located(t: &mut Tracer<'_>, frame: &mut FrameState, resumes: bool) -> Step<Exit> {
+    let mut position: Option<Position> = None;
     loop {
-        if let Some(exit) = advance(t, frame)? {
-            return Ok(exit);
+        let inside = |at: &Position| at.start < frame.pc && frame.pc < at.end;
+        if resumes && !position.as_ref().is_some_and(inside) {
+            position = Some(Position::of(t, frame));
+        }
+        match advance(t, frame) {
+            Ok(None) => {}
+            Ok(Some(exit)) => return Ok(exit),
+            Err(Stop::Break(reason)) => {
+                let inner = position.and_then(|at| InnerFrame::of(t, frame, at));
+                t.unwound.leave(&reason, inner);
+                return Err(Stop::Break(reason));
+            }
+            Err(stop) => return Err(stop),
         }
     }
 }
@@ -116,13 +150,16 @@ pub(super) fn run_outermost(t: &mut Tracer<'_>, frame: &mut FrameState) -> Resul
     answer
 }
 
+/// Most inlined frames that a break is resumed in: each is a call below the one before.
+const MOST_INNER: usize = 16;
+
 /// The state in front of a group of instructions.
-struct Position {
-    mark: TraceMark,
-    start: usize,
-    end: usize,
-    stack: Vec<VarId>,
-    locals: Vec<Option<VarId>>,
+pub(super) struct Position {
+    pub(super) mark: TraceMark,
+    pub(super) start: usize,
+    pub(super) end: usize,
+    pub(super) stack: Vec<VarId>,
+    pub(super) locals: Vec<Option<VarId>>,
 }
 
 impl Position {
@@ -136,15 +173,19 @@ impl Position {
         }
     }
 
-    fn break_here(self, t: &mut Tracer<'_>, reason: Break) -> Outcome {
-        t.rollback(self.mark);
-        Outcome::Break(BreakPoint {
+    fn break_here(self, t: &mut Tracer<'_>, reason: Break, inner: Vec<InnerFrame>) -> Outcome {
+        let count = inner.len().min(MOST_INNER);
+        let mut point = BreakPoint {
             start: self.start,
             end: self.end,
             stack: self.stack,
             locals: self.locals,
             reason,
-        })
+            inner,
+            mark: self.mark,
+        };
+        point.retreat(t, count);
+        Outcome::Break(Box::new(point))
     }
 }
 
@@ -179,6 +220,7 @@ fn run_breaking(t: &mut Tracer<'_>, frame: &mut FrameState) -> Result<Outcome, B
                     "an exception leaves the function",
                 ),
             };
+            let inner = t.unwound.take(&reason);
             let reason = located(t, frame, before, reason);
             // The state inside of a handler cannot be built, nor what no handler took: the interpreter raises instead.
             let again = leaves && raises_again(frame, before);
@@ -194,7 +236,7 @@ fn run_breaking(t: &mut Tracer<'_>, frame: &mut FrameState) -> Result<Outcome, B
                 });
             }
             if let Some(raised) = raised.filter(|_| again || !frame.handling.is_empty()) {
-                return Ok(raised.break_here(t, reason));
+                return Ok(raised.break_here(t, reason, Vec::new()));
             }
             if reason.kind.code() == BreakCode::Unimp {
                 t.rollback(position.mark);
@@ -209,7 +251,7 @@ fn run_breaking(t: &mut Tracer<'_>, frame: &mut FrameState) -> Result<Outcome, B
                     loc: reason.loc,
                 });
             }
-            return Ok(position.break_here(t, reason));
+            return Ok(position.break_here(t, reason, inner));
         }
         let handles = matches!(frame.code.instructions[frame.pc].instr, Instr::PushExcInfo);
         // A function that resumes in a handler jumps there.

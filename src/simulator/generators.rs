@@ -80,9 +80,9 @@ fn resume_idle(t: &mut Tracer<'_>, generator: VarId, sent: Sent) -> Step<Resumed
     let exit = match sent {
         Sent::Value(value) if started => {
             state.stack.push(value);
-            executor::run(t, &mut state)
+            executor::run(t, &mut state, false)
         }
-        Sent::Value(value) if t.is_none(value) => executor::run(t, &mut state),
+        Sent::Value(value) if t.is_none(value) => executor::run(t, &mut state, false),
         Sent::Value(_) => {
             return t.stop(
                 BreakKind::RaisesException,
@@ -154,7 +154,7 @@ fn throw_into(t: &mut Tracer<'_>, frame: &mut FrameState, exception: VarId) -> S
             frame.pc = target;
             frame.stack.pop();
             frame.stack.push(value);
-            executor::run(t, frame)
+            executor::run(t, frame, false)
         }
         // As if the inner one raised StopIteration: CLEANUP_THROW takes its value.
         Ok(Resumed::Returned(value)) => {

@@ -45,6 +45,7 @@ pub fn call_function(
     args: &[VarId],
     kwargs: &Kwargs,
 ) -> Step<VarId> {
+    let tail = std::mem::take(&mut t.tail);
     if t.locations.len() > t.options.max_depth {
         return t.stop(
             BreakKind::InlineDepth,
@@ -75,7 +76,7 @@ pub fn call_function(
         let made_at = t.outermost;
         return Ok(t.add(Kind::Iter(IterVar::Generator { frame, made_at })));
     }
-    match executor::run(t, &mut frame)? {
+    match executor::run(t, &mut frame, tail)? {
         Exit::Return(value) => Ok(value),
         Exit::Yield(_) | Exit::Next(_) => t.unsupported("a yield outside of a generator"),
     }

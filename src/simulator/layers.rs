@@ -202,7 +202,14 @@ fn hooks<'py>(
 }
 
 /// `layer(*args, **kwargs)`: hooks, then `forward`; Paddle's own layers become `call_layer`.
-pub fn call(t: &mut Tracer<'_>, layer: VarId, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
+/// `tail`: see [`Tracer::tail`].
+pub fn call(
+    t: &mut Tracer<'_>,
+    layer: VarId,
+    args: &[VarId],
+    kwargs: &Kwargs,
+    tail: bool,
+) -> Step<VarId> {
     let (Some(object), Some(source)) = (t.value(layer), t.source(layer)) else {
         return t.stop(
             BreakKind::UnsupportedCall,
@@ -215,6 +222,7 @@ pub fn call(t: &mut Tracer<'_>, layer: VarId, args: &[VarId], kwargs: &Kwargs) -
     attributes::guard_type_attr(t, &Obj::from(&class), "__call__", own_call.as_ref());
     if !own_call.as_ref().is_some_and(|found| found.is(&base_call)) {
         let method = attributes::get_special(t, layer, "__call__")?;
+        t.tail = tail;
         return call_any(t, method, args, kwargs);
     }
     let build = t.paddle.layer.bind(t.py).getattr("_build_once")?;
@@ -252,6 +260,9 @@ pub fn call(t: &mut Tracer<'_>, layer: VarId, args: &[VarId], kwargs: &Kwargs) -
         }
     }
     let forward = attributes::get(t, layer, "forward")?;
+    if tail && hook_vars(t, &object, &source, "_forward_post_hooks")?.is_empty() {
+        t.tail = true;
+    }
     let mut output = call_any(t, forward, &args, &kwargs)?;
     for (hook, named) in hook_vars(t, &object, &source, "_forward_post_hooks")? {
         let inputs = t.add(Kind::Tuple(args.clone(), None));

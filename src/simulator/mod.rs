@@ -18,6 +18,7 @@ pub mod frame;
 mod generators;
 pub mod groups;
 pub mod inline;
+mod inner;
 mod inplace;
 pub mod iterate;
 pub mod keys;
@@ -39,5 +40,5 @@ pub mod views;
 pub use coverage::builtin_coverage;
 pub use dispatch::{cell_get, cell_get_raw};
 pub use executor::{BreakPoint, OpcodeExecutor, Outcome, Simulation, Simulator};
-
+pub use inner::InnerFrame;
 pub use tracer::{Kwargs, Step, Stop, TraceMark, TraceOptions, Tracer};

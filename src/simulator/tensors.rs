@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use pyo3::types::PyType;
+use pyo3::types::{PyFloat, PyType};
 
 use crate::graph::{Arg, Callee, SymbolId, TensorMeta};
 use crate::obj::Obj;
@@ -77,6 +77,12 @@ const OBJECT_METHODS: &[&str] = &[
 /// Attributes that are tensors computed from this one.
 const TENSOR_ATTRIBUTES: &[&str] = &["T", "mT", "H", "mH", "real", "imag"];
 
+/// Paddle keeps one attribute for all numbers that are equal: where `-0.0` came first, `0.0` becomes it.
+fn is_negative_zero(value: &Bound<'_, PyAny>) -> bool {
+    let number = value.cast::<PyFloat>().map(|number| number.value());
+    number.is_ok_and(|number| number == 0.0 && number.is_sign_negative())
+}
+
 /// The graph argument for a variable.
 pub fn to_arg(t: &mut Tracer<'_>, value: VarId) -> Step<Arg> {
     let many = |t: &mut Tracer<'_>, items: Vec<VarId>| {
@@ -90,6 +96,9 @@ pub fn to_arg(t: &mut Tracer<'_>, value: VarId) -> Step<Arg> {
         Kind::SymNumber(symbol) => Arg::Symbol(symbol),
         Kind::Int(number) if depends_on_dims(t, value) => Arg::Symbol(number_statement(t, number)?),
         Kind::Const | Kind::Class | Kind::Callable | Kind::Module => match t.value(value) {
+            Some(value) if is_negative_zero(&value) => {
+                return t.unsupported("-0.0 in a tensor operation: programs may take it for 0.0")
+            }
             Some(value) => Arg::Const(Obj::from(value)),
             None => return t.unsupported("a constant without a value"),
         },

@@ -24,6 +24,7 @@ use crate::variables::{
 };
 
 use super::frame::FrameState;
+use super::inner::Unwound;
 
 /// Keyword arguments of a simulated call, in call order.
 pub type Kwargs = [(Arc<str>, VarId)];
@@ -79,6 +80,8 @@ pub struct TraceOptions {
     pub dynamic_ints: FxHashSet<TrackerRef>,
     /// Instructions of the outermost frame that the interpreter runs: they make generators that outlive a break.
     pub native: FxHashSet<usize>,
+    /// A break in an inlined call is resumed inside of it.
+    pub resume_inside: bool,
     /// Control flow on tensors becomes part of the graph.
     pub capture_control_flow: bool,
     /// Captured loops may carry gradients: nothing goes backwards through what is exported.
@@ -156,6 +159,10 @@ pub struct Tracer<'py> {
     pub namespaces: FxHashSet<usize>,
     /// How deep simulated calls of anything nest.
     pub calls: usize,
+    /// Whether the next call's result is what the calling instruction pushes. Whoever calls takes it first.
+    pub tail: bool,
+    /// The inlined frames of a break on its way.
+    pub unwound: Unwound,
     /// How deep a walk over containers is in them.
     pub nesting: usize,
     /// The instruction of the outermost frame that is being simulated.
@@ -197,6 +204,8 @@ impl<'py> Tracer<'py> {
             raised: Vec::new(),
             groups: Vec::new(),
             running: Vec::new(),
+            tail: false,
+            unwound: Unwound::default(),
             nesting: 0,
             calls: 0,
             namespaces: FxHashSet::default(),
@@ -269,6 +278,12 @@ impl<'py> Tracer<'py> {
         self.raised.truncate(mark.raised.0);
         self.groups.truncate(mark.raised.1);
         self.handled = mark.handled;
+        self.unwound.clear();
+        self.unnest(&mark);
+    }
+
+    /// No deeper in calls and containers than at `mark`.
+    pub(super) fn unnest(&mut self, mark: &TraceMark) {
         (self.nesting, self.calls) = mark.depths;
     }
 

@@ -1,14 +1,16 @@
 //! The callables of resume functions and of callees.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use smallvec::SmallVec;
 
 use crate::frame::{FrameView, Instead};
 
+use super::function::lock;
 use super::Translated;
 
 /// A resume function: called by generated code, translated like any other function.
@@ -41,8 +43,43 @@ impl ResumeFunction {
         self.inner().call(py, args, kwargs)
     }
 
+    /// A callable that goes on here, once, whatever it is called with.
+    fn hold(this: Bound<'_, Self>, args: Py<PyTuple>) -> Continuation {
+        Continuation {
+            function: this.unbind(),
+            args: Mutex::new(Some(args)),
+        }
+    }
+
     fn __repr__(&self) -> String {
         format!("<resume function of {}>", self.inner.location())
+    }
+}
+
+/// Stands in the place of an inlined callee that broke the graph, with the state it broke in.
+#[pyclass(frozen, module = "paddle_sot_rs._core")]
+pub struct Continuation {
+    function: Py<ResumeFunction>,
+    args: Mutex<Option<Py<PyTuple>>>,
+}
+
+#[pymethods]
+impl Continuation {
+    #[pyo3(signature = (*_args, **_kwargs))]
+    fn __call__(
+        &self,
+        py: Python<'_>,
+        _args: &Bound<'_, PyTuple>,
+        _kwargs: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Py<PyAny>> {
+        // Handed over: what the callee drops must die.
+        let args = lock(&self.args).take();
+        let args = args.ok_or_else(|| PyRuntimeError::new_err("a callee cannot go on twice"))?;
+        self.function.get().inner().resume(py, args.into_bound(py))
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<rest of {}>", self.function.get().inner().location())
     }
 }
 

@@ -130,10 +130,14 @@ fn is_users(py: Python<'_>, code: &Bound<'_, PyCode>) -> PyResult<bool> {
     if !closes_over_class_only || file.starts_with('<') || file.starts_with("paddle_sot_rs/") {
         return Ok(false);
     }
-    let places = places(py)?;
+    Ok(is_translated(py, &file))
+}
+
+/// Whether functions of this file are translated, rather than left to run natively.
+pub(super) fn is_translated(py: Python<'_>, file: &str) -> bool {
     let worth =
         |(prefix, wanted): &(String, bool)| file.starts_with(prefix.as_str()).then_some(*wanted);
-    Ok(places.iter().find_map(worth).unwrap_or(true))
+    places(py).is_ok_and(|places| places.iter().find_map(worth).unwrap_or(true))
 }
 
 static PLACES: PyOnceLock<Vec<(String, bool)>> = PyOnceLock::new();

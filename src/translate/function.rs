@@ -31,6 +31,7 @@ use super::declared::DynamicTensors;
 use super::neighbour::Quiet;
 use super::pin::{self, Pin};
 use super::pipeline;
+use super::random::Randomness;
 use super::totals;
 
 /// What `to_static` was asked for.
@@ -61,8 +62,8 @@ pub struct GraphInfo {
     pub code: Option<Obj>,
 }
 
-/// The original code object, the place, and the raising instruction.
-pub type ResumeKey = (Obj, ResumeSpec, usize);
+/// The original code object, the globals, the place, and the raising instruction.
+pub type ResumeKey = (Obj, Obj, ResumeSpec, usize);
 
 /// What a function shares with its resume functions.
 pub struct Shared {
@@ -157,6 +158,8 @@ pub struct Entry {
     pub plan: Plan,
     /// The graph, if any statement is needed.
     pub graph: Option<Box<dyn CompiledGraph>>,
+    /// Whether the graph draws random numbers.
+    pub randomness: Randomness,
     /// The first slots are the inputs of the graph.
     pub graph_inputs: usize,
     /// Whether the instruction that breaks the graph may call Python functions.
@@ -181,6 +184,8 @@ pub struct Translated {
     pub ints: Mutex<FxHashMap<TrackerRef, Obj>>,
     /// Instructions that the interpreter runs; see `TraceOptions::native`.
     pub native: Mutex<FxHashSet<usize>>,
+    /// For the rest of an inlined callee: the instruction of the break it goes on from, which was reported.
+    pub reported: Option<usize>,
     /// Under `full_graph`: every reason of the last attempt.
     pub reasons: Mutex<Vec<Break>>,
     /// Whether it is called with bound arguments.
@@ -268,6 +273,7 @@ impl Translated {
             dims: Mutex::default(),
             ints: Mutex::default(),
             native: Mutex::default(),
+            reported: None,
             reasons: Mutex::default(),
             entries: Mutex::default(),
             failures: AtomicUsize::new(0),
@@ -342,7 +348,7 @@ impl Translated {
         Ok(code.is(self.code.bind(py)))
     }
 
-    fn entries(&self) -> Arc<Vec<Arc<Entry>>> {
+    pub(super) fn entries(&self) -> Arc<Vec<Arc<Entry>>> {
         lock(&self.entries).clone()
     }
 
@@ -422,8 +428,20 @@ impl Translated {
             Some(bound) => self.step(py, bound, run)?,
             None => self.native(py, Bound_::new(), run)?,
         };
+        self.finish(py, next)
+    }
+
+    fn finish(&self, py: Python<'_>, next: Next) -> PyResult<Py<PyAny>> {
         let answer = self.go_on(py, next)?;
         answer.ok_or_else(|| PyRuntimeError::new_err("a call answered like a frame"))
+    }
+
+    /// Runs a resume function that something else than the driver's loop reached.
+    pub(super) fn resume(&self, py: Python<'_>, args: Bound<'_, PyTuple>) -> PyResult<Py<PyAny>> {
+        let bound = args.iter().collect();
+        drop(args);
+        let next = self.step(py, bound, Run::Resumed)?;
+        self.finish(py, next)
     }
 
     /// Runs the function in the place of a frame with these bound arguments; `None` when the frame is to
@@ -734,9 +752,16 @@ impl Translated {
                 if self.is_callee {
                     self.shared.found_graphs.store(true, Ordering::Relaxed);
                 }
+                let before = entry.randomness.before(py)?;
                 match graph.call(py, &slots[..entry.graph_inputs]) {
-                    Ok(outputs) => outputs,
+                    Ok(outputs) => {
+                        entry.randomness.ran(py, before)?;
+                        outputs
+                    }
                     Err(err) => {
+                        if let Some(before) = before {
+                            before.restore(py)?;
+                        }
                         // Nothing has happened yet: the original raises the user's exception itself.
                         log::info!(target: "paddle_sot_rs.graph_breaks", "{}: the graph failed: {err}", self.location);
                         if plugin::is_panic(py, &err) {

@@ -11,9 +11,10 @@ mod function;
 mod neighbour;
 mod pin;
 mod pipeline;
+mod random;
 mod totals;
 
-pub use callable::{CalleeFunction, ResumeFunction};
+pub use callable::{CalleeFunction, Continuation, ResumeFunction};
 pub use choice::{BackendChoice, Configured};
 pub use export::Exported;
 pub use forced::ForcedTranslation;

@@ -18,16 +18,19 @@ use crate::reason::{Break, BreakKind, Fallback, GraphBreakEvent, SourceLoc};
 use crate::simulator::frame::FrameState;
 use crate::simulator::survey::Survey;
 use crate::simulator::{
-    BreakPoint, OpcodeExecutor, Outcome, Simulation, Simulator, Stop, TraceOptions, Tracer,
+    BreakPoint, InnerFrame, OpcodeExecutor, Outcome, Simulation, Simulator, Stop, TraceOptions,
+    Tracer,
 };
 use crate::tracker::{Tracker, TrackerRef};
 use crate::variables::Kind;
 
 use super::callable::ResumeFunction;
+use super::callees;
 use super::choice::Configured;
 use super::declared::{Declared, DynamicTensors};
 use super::function::{lock, Entry, GraphInfo, Translated};
 use super::pin;
+use super::random::Randomness;
 
 /// Parts of a translation that succeeded.
 struct Traced {
@@ -37,6 +40,8 @@ struct Traced {
     session: Box<dyn crate::backend::TraceSession>,
     guards: GuardSet,
     reason: Option<Break>,
+    /// Whether the reason was reported when the frame was inlined.
+    reported: bool,
     listens: bool,
     /// Gradients are taken in the middle: `run_program` frees what a second backward needs.
     by_calls: bool,
@@ -129,10 +134,12 @@ pub fn translate(
         if of.shared.options.full_graph {
             return Err(reason.clone());
         }
-        log::info!(target: "paddle_sot_rs.graph_breaks", "{reason}\n    hint: {}", reason.kind.hint());
-        lock(&of.shared.stats).graph_breaks.push(GraphBreakEvent {
-            reason: reason.clone(),
-        });
+        if !traced.reported {
+            log::info!(target: "paddle_sot_rs.graph_breaks", "{reason}\n    hint: {}", reason.kind.hint());
+            lock(&of.shared.stats).graph_breaks.push(GraphBreakEvent {
+                reason: reason.clone(),
+            });
+        }
     }
     finish(py, of, &backend, traced, &state)
 }
@@ -229,6 +236,10 @@ pub(super) fn counter<T: AsRef<str>>(names: &[T]) -> Option<&str> {
     names.find(|name| COUNTERS.contains(name))
 }
 
+/// Translations of a frame that may resume inside of its callees: they depend on more than those that leave the
+/// call to the interpreter, and a loop over layers would soon reach the limit of translations.
+const MOST_INSIDE: usize = 8;
+
 /// A simulated frame.
 pub(super) struct Simulated<'py> {
     pub(super) tracer: Tracer<'py>,
@@ -275,6 +286,7 @@ pub(super) fn simulate<'py>(
     trace_options.dynamic_dims = varies.dims.clone();
     trace_options.dynamic_ints = varies.ints.clone();
     trace_options.native = lock(&of.native).clone();
+    trace_options.resume_inside = !options.full_graph && of.entries().len() < MOST_INSIDE;
     let mut tracer = Tracer::new(
         py,
         graph,
@@ -336,11 +348,17 @@ fn trace_once(
 ) -> Result<Traced, Break> {
     let Simulated {
         mut tracer,
-        outcome,
+        mut outcome,
         code,
         code_object,
         globals,
     } = simulate(py, of, bound, state, chosen, varies)?;
+    if let Outcome::Break(at) = &mut outcome {
+        let foreign = |frame: &InnerFrame| !callees::is_translated(py, &frame.code.filename);
+        if let Some(count) = at.inner.iter().position(foreign) {
+            at.retreat(&mut tracer, count);
+        }
+    }
     let reason = match &outcome {
         Outcome::Break(at) => Some(at.reason.clone()),
         Outcome::Return(_) => None,
@@ -349,14 +367,31 @@ fn trace_once(
         .origin
         .clone()
         .unwrap_or_else(|| (code_object, Arc::new(Origin::identity(code.clone()))));
-    let mut resume = |spec: ResumeSpec, raised_at: usize| {
-        resume_function(py, of, &original, &origin, &globals, spec, raised_at)
+    let mut resume = |inner: Option<&InnerFrame>, spec: ResumeSpec, raised_at: usize| match inner {
+        None => resume_function(py, of, &original, &origin, &globals, spec, raised_at),
+        Some(frame) => {
+            let origin = Origin::identity(frame.code.clone());
+            let (code, globals) = (&frame.code_object, &frame.globals);
+            resume_function(py, of, code, &origin, globals, spec, raised_at)
+        }
     };
-    let emission = codegen::generate(&mut tracer, &code, &origin, &globals, &outcome, &mut resume)
-        .inspect_err(|_| *native = tracer.native_next)?;
-    let listens = match &outcome {
-        Outcome::Break(at) => calls_python(&mut tracer, &code, at),
-        Outcome::Return(_) => false,
+    let emission = loop {
+        let made = codegen::generate(&mut tracer, &code, &origin, &globals, &outcome, &mut resume);
+        match (made, &mut outcome) {
+            // What cannot be rebuilt in a callee may not be needed in front of its call.
+            (Err(_), Outcome::Break(at)) if !at.inner.is_empty() => {
+                at.retreat(&mut tracer, at.inner.len() - 1);
+                tracer.native_next = None;
+            }
+            (made, _) => break made.inspect_err(|_| *native = tracer.native_next)?,
+        }
+    };
+    let (listens, reported) = match &outcome {
+        Outcome::Break(at) if at.inner.is_empty() => (
+            calls_python(&mut tracer, &code, at),
+            of.reported == Some(at.start),
+        ),
+        _ => (false, false),
     };
     let (sir, inputs, session) = tracer.graph.into_parts();
     Ok(Traced {
@@ -366,6 +401,7 @@ fn trace_once(
         session,
         guards: tracer.guards,
         reason,
+        reported,
         listens,
         by_calls: takes_gradients(py, &code),
     })
@@ -473,7 +509,12 @@ fn resume_function(
     spec: ResumeSpec,
     raised_at: usize,
 ) -> Result<(Obj, usize), Break> {
-    let key = (code_object.clone(), spec.clone(), raised_at);
+    let key = (
+        code_object.clone(),
+        globals.clone(),
+        spec.clone(),
+        raised_at,
+    );
     if let Some(known) = lock(&of.shared.resumes).get(&key) {
         return Ok(known.clone());
     }
@@ -488,6 +529,11 @@ fn resume_function(
         .map_or(0, |instruction| instruction.offset as usize / 2);
     let function = codegen::function(py, made.as_any(), globals)?;
     let mut translated = Translated::new(function.bind(py), of.shared.clone())?;
+    if spec.native {
+        let position = moved.positions[spec.at];
+        lock(&translated.native).insert(position);
+        translated.reported = Some(position);
+    }
     translated.origin = Some((code_object.clone(), Arc::new(moved)));
     let callable = Obj::from(Bound::new(py, ResumeFunction::new(Arc::new(translated)))?);
     lock(&of.shared.resumes).insert(key, (callable.clone(), position));
@@ -534,6 +580,10 @@ fn finish(
     let mut graph = None;
     let mut graph_inputs = 0;
     let ir = sir.to_string();
+    let randomness = match sir.has_regions() {
+        true => Randomness::assumed(),
+        false => Randomness::default(),
+    };
     if statements > 0 {
         slots.extend(tensors.iter().map(|input| input.tracker.clone()));
         graph_inputs = slots.len();
@@ -576,6 +626,7 @@ fn finish(
         guard,
         plan: emission.plan,
         graph,
+        randomness,
         graph_inputs,
         listens,
         backend: backend.clone(),

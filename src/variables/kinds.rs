@@ -242,6 +242,13 @@ pub enum Kind {
     Tuple(Vec<VarId>, Option<Obj>),
     /// `dict`, `OrderedDict`, `defaultdict`
     Dict(DictVar),
+    /// What goes on in a callee that broke the graph: made by the code generator only.
+    Continuation {
+        /// Its resume function.
+        function: Obj,
+        /// The arguments of that.
+        args: Vec<VarId>,
+    },
     /// `dict.keys()`, `.values()`, `.items()` of a dict variable: 0, 1, 2.
     DictView(VarId, u8),
     /// `set`, `frozenset`

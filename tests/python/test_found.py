@@ -245,3 +245,29 @@ def a_generator_left_by_an_exception_runs_its_finally(log, x):
 @pytest.mark.parametrize(("function", "args", "expectations"), cases)
 def test_found(function, args, expectations):
     check(function, *args, **expectations)
+
+
+def test_a_graph_that_fails_draws_no_random_numbers():
+    def function(x, index):
+        y = paddle.nn.functional.dropout(x, 0.5)
+        return y.gather(index)
+
+    calls = [tensor(4, 2), paddle.to_tensor([0, 3])], [tensor(4, 2), paddle.to_tensor([0, 9])]
+    check(function, *calls[0], calls=calls, repeat=3)
+
+
+def test_negative_zero_is_no_zero():
+    def clipped(x):
+        return x.clip(-1, -0.0), x.clip(-1, 0.0)
+
+    check(clipped, paddle.to_tensor([[-2.0, 0.0, 3.0]] * 4), graphs=1)
+
+
+@pytest.mark.parametrize("mode", [True, False, 0, 1, None, "no", 0.5, [1]])
+def test_grad_modes_are_bools(mode):
+    def function(x, mode):
+        with paddle.set_grad_enabled(mode):
+            y = x * 2
+        return y, y.stop_gradient
+
+    check(function, tensor(2, 2, grad=True), mode)

@@ -1,5 +1,7 @@
 """Each test flips one thing between two calls and sees the right result."""
 
+import functools
+
 import numpy as np
 import paddle
 import paddle_sot_rs as sot
@@ -254,3 +256,28 @@ def test_gradients_switched_off_for_a_part(min_graph_size):
         y.sum().backward()
         assert x.grad.tolist() == [2.0, 6.0]
         assert a.stop_gradient and not y.stop_gradient
+
+
+def test_parts_of_a_partial():
+    def scaled(x, k, *, offset):
+        return x * k + offset
+
+    part = functools.partial(scaled, k=3, offset=1)
+
+    def f(x):
+        return part(x)
+
+    g = translated(f)
+    for offset in (1, 1, 2):
+        part.keywords["offset"] = offset
+        assert equal(f(X), g(X))
+    stats = sot.stats(g)
+    assert (stats.translations, stats.graph_breaks) == (2, [])
+    part = functools.partial(scaled, X, offset=0)
+    with pytest.raises(TypeError, match="multiple values"):
+        functools.partial(part, k=1)(X)
+
+    def second(x):
+        return part(x)
+
+    assert equal(second(X), translated(second)(X))

@@ -54,6 +54,7 @@ fn resume_everywhere(py: Python<'_>, code: &Bound<'_, PyCode>) -> PyResult<Optio
             at,
             nulls: vec![false; *depth as usize],
             live: live_locals(&code, at),
+            native: false,
         };
         let (resumed, _) = build_resume(py, &code, &spec).map_err(error)?;
         let made = resumed.to_py(py).map_err(error)?;

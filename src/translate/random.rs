@@ -1,0 +1,70 @@
+//! Random numbers of graphs that fail: the function then runs as it is, from the beginning, and must draw
+//! the numbers that the graph has drawn.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use pyo3::prelude::*;
+use pyo3::types::PyList;
+
+const UNKNOWN: u8 = 0;
+const NEVER: u8 = 1;
+const ALWAYS: u8 = 2;
+
+/// Whether a graph draws random numbers: seen at its first run.
+#[derive(Debug, Default)]
+pub struct Randomness(AtomicU8);
+
+/// The state of Paddle's generators in front of a graph.
+pub(super) struct Before(Py<PyAny>);
+
+impl Randomness {
+    /// Of a graph that does not do the same in every run.
+    pub(super) fn assumed() -> Self {
+        Self(AtomicU8::new(ALWAYS))
+    }
+
+    /// The state to go back to; `None` where the graph draws nothing.
+    pub(super) fn before(&self, py: Python<'_>) -> PyResult<Option<Before>> {
+        if self.0.load(Ordering::Relaxed) == NEVER {
+            return Ok(None);
+        }
+        let state = py.import("paddle")?.call_method0("get_rng_state")?;
+        Ok(Some(Before(state.unbind())))
+    }
+
+    /// Learns from a run that succeeded.
+    pub(super) fn ran(&self, py: Python<'_>, before: Option<Before>) -> PyResult<()> {
+        let (UNKNOWN, Some(before)) = (self.0.load(Ordering::Relaxed), before) else {
+            return Ok(());
+        };
+        let after = py.import("paddle")?.call_method0("get_rng_state")?;
+        let drew = text(before.0.bind(py))? != text(&after)?;
+        let found = if drew { ALWAYS } else { NEVER };
+        self.0.store(found, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+impl Before {
+    /// Goes back.
+    pub(super) fn restore(self, py: Python<'_>) -> PyResult<()> {
+        py.import("paddle")?
+            .call_method1("set_rng_state", (self.0,))?;
+        Ok(())
+    }
+}
+
+/// What tells two states apart: a state prints its engine, and addresses.
+fn text(states: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
+    let mut words = Vec::new();
+    for state in states.cast::<PyList>()?.iter() {
+        let state = state.str()?.to_string();
+        let parts = state.split_whitespace();
+        words.extend(
+            parts
+                .filter(|word| !word.starts_with("0x"))
+                .map(str::to_owned),
+        );
+    }
+    Ok(words)
+}
