@@ -1,11 +1,13 @@
 """Warm calls keep memory where it was, and dropped functions free what they held."""
 
 import gc
+import os
 import resource
 import weakref
 
 import paddle
 import paddle_sot_rs as sot
+import pytest
 from paddle import nn
 
 
@@ -34,3 +36,29 @@ def test_a_dropped_layer_is_freed_with_its_graphs():
     del net
     gc.collect()
     assert dead() is None
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="threads are counted there")
+def test_threads_of_dropped_graphs_end():
+    def threads():
+        return len(os.listdir("/proc/self/task"))
+
+    def one(k):
+        def function(x):
+            return (x * k + 1) * x
+
+        x = paddle.ones([4])
+        x.stop_gradient = False
+        static = sot.to_static(function, min_graph_size=0)
+        static(x).sum().backward()
+        return static, x
+
+    static, x = one(3)
+    before = threads()
+    for k in range(150):
+        one(k)
+    gc.collect()
+    one(0)
+    # Some seven for each graph whose executors are still there.
+    assert threads() - before < 100 * 7
+    assert static(x).tolist() == [4.0] * 4

@@ -11,6 +11,7 @@ use smallvec::SmallVec;
 
 use crate::again::{hook, Shared};
 use crate::bridge::bridge;
+use crate::executors::Executors;
 use crate::trace::PaddleTrace;
 
 /// What `compile_graph` answers.
@@ -45,6 +46,7 @@ pub struct PaddleGraph {
     /// The gates around the program, where outputs depend on different inputs.
     gates: Option<Py<PyAny>>,
     shared: Arc<Shared>,
+    _executors: Executors,
 }
 
 impl PaddleGraph {
@@ -125,6 +127,7 @@ impl PaddleGraph {
                 replay: call_by_call(py, sir, session)?,
                 is_random,
             }),
+            _executors: Executors::of_a_graph(py)?,
         }))
     }
 

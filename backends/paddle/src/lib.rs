@@ -6,6 +6,7 @@
 
 mod again;
 mod bridge;
+mod executors;
 mod graph;
 mod region;
 mod trace;

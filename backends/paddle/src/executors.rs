@@ -1,0 +1,71 @@
+//! Paddle's executors. Paddle keeps one, with threads of its own, for each program and scope that ever ran, for as
+//! long as the process lives; and on a CPU each hands every tensor it is done with to another thread.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+
+/// Graphs that are gone while their executors are not.
+static GONE: AtomicUsize = AtomicUsize::new(0);
+
+/// So many, before all executors are dropped. Those of living graphs are made again at the next run, which takes about
+/// as long as a call.
+const MANY: usize = 64;
+
+/// A graph's share in the executors.
+#[derive(Debug, Default)]
+pub struct Executors;
+
+impl Drop for Executors {
+    fn drop(&mut self) {
+        GONE.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Executors {
+    /// For one more graph.
+    pub fn of_a_graph(py: Python<'_>) -> PyResult<Self> {
+        PATIENT.get_or_try_init(py, || be_patient(py))?;
+        // Another thread may be looking for its executor this moment, without the GIL.
+        if GONE.load(Ordering::Relaxed) >= MANY && is_only_thread(py)? {
+            GONE.store(0, Ordering::Relaxed);
+            py.import("paddle.base.core")?
+                .call_method0("clear_executor_cache")?;
+        }
+        Ok(Self)
+    }
+}
+
+fn is_only_thread(py: Python<'_>) -> PyResult<bool> {
+    let count = py.import("threading")?.call_method0("active_count")?;
+    Ok(count.extract::<usize>()? == 1)
+}
+
+static PATIENT: PyOnceLock<()> = PyOnceLock::new();
+
+const FLAG: &str = "FLAGS_eager_delete_tensor_gb";
+
+/// 1 MiB: of small tensors that is hundreds, of large ones the time to free one does not matter.
+const ENOUGH: f64 = 1.0 / 1024.0;
+
+/// On a CPU, executors collect this much before they wake the thread that frees it: for each tensor
+/// it costs more than a small operation. What the user has set stays.
+fn be_patient(py: Python<'_>) -> PyResult<()> {
+    let environment = py.import("os")?.getattr("environ")?;
+    let paddle = py.import("paddle")?;
+    let place = py
+        .import("paddle.base.framework")?
+        .call_method0("_current_expected_place")?;
+    let is_cpu = place.get_type().name()? == "CPUPlace";
+    let now: f64 = paddle
+        .call_method1("get_flags", (FLAG,))?
+        .get_item(FLAG)?
+        .extract()?;
+    if is_cpu && now == 0.0 && !environment.contains(FLAG)? {
+        let flags = pyo3::types::PyDict::new(py);
+        flags.set_item(FLAG, ENOUGH)?;
+        paddle.call_method1("set_flags", (flags,))?;
+    }
+    Ok(())
+}
