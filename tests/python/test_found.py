@@ -224,7 +224,7 @@ def what_a_class_does_on_assignment_comes_before_its_properties(stored, x):
     return x * stored.width, hasattr(stored, "ignored")
 
 
-@case(Setting(), X, graphs=1, breaks=0)
+@case(Setting(), X, breaks=0)
 def a_property_of_a_layer_is_set_twice(layer, x):
     layer.gain = layer.gain + 0.5
     return x * layer.gain
