@@ -98,6 +98,29 @@ fn verdict(t: &Tracer<'_>, function: &Bound<'_, PyAny>) -> PyResult<Verdict> {
     Ok(Verdict::Capture)
 }
 
+/// `paddle.finfo(dtype)`, `paddle.iinfo(dtype)`.
+fn limits(
+    t: &mut Tracer<'_>,
+    function: &Bound<'_, PyAny>,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> PyResult<Option<VarId>> {
+    let ([dtype], []) = (args, kwargs) else {
+        return Ok(None);
+    };
+    let paddle = t.py.import("paddle")?;
+    let known = ["finfo", "iinfo"]
+        .into_iter()
+        .any(|name| paddle.getattr(name).is_ok_and(|one| one.is(function)));
+    if !known {
+        return Ok(None);
+    }
+    t.realize(*dtype);
+    let dtype = t.const_value(*dtype);
+    let limits = dtype.and_then(|dtype| function.call1((dtype,)).ok());
+    Ok(limits.map(|limits| t.constant(&limits)))
+}
+
 /// Most numbers of a constant that becomes part of a program.
 const LARGEST_CONSTANT: usize = 4096;
 
@@ -205,6 +228,10 @@ pub fn try_call(
     };
     if matches!(t.kind(function), Kind::Class) {
         return Ok(None);
+    }
+    if let Some(limits) = limits(t, &object, args, kwargs)? {
+        t.guard_identity(function);
+        return Ok(Some(limits));
     }
     match verdict(t, &object)? {
         Verdict::NotOurs => return Ok(None),

@@ -6,13 +6,13 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyFunction, PyType};
+use pyo3::types::{PyBool, PyDict, PyFunction, PyType};
 
 use crate::guard::GuardKind;
 use crate::obj::Obj;
 use crate::reason::BreakKind;
 use crate::tracker::{DictKey, Tracker, TrackerRef};
-use crate::variables::{AttrOp, FunctionVar, Kind, ObjectVar, VarId};
+use crate::variables::{AttrOp, FunctionVar, Kind, ObjectVar, TensorVar, VarId};
 
 use super::call::{call, describe};
 use super::{exceptions, groups, layers, methods, tensors};
@@ -133,6 +133,10 @@ fn of_constant(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Option<VarId>
     );
     match value.getattr(name) {
         Ok(found) if is_data => Ok(Some(t.constant(&found))),
+        // The limits of a dtype.
+        Ok(found) if value.hasattr("bits")? && super::tracer::is_plain_constant(&found) => {
+            Ok(Some(t.constant(&found)))
+        }
         Ok(found) if value.hasattr("_value_")? && super::tracer::is_plain_constant(&found) => {
             Ok(Some(t.constant(&found)))
         }
@@ -779,6 +783,9 @@ pub fn set(t: &mut Tracer<'_>, obj: VarId, name: &str, value: VarId) -> Step<()>
             });
             return Ok(());
         }
+        if name == "stop_gradient" && stays(t, obj, value) {
+            return Ok(());
+        }
         return t.unsupported(format!(
             "assignment to attribute {name} of this kind of object"
         ));
@@ -825,6 +832,19 @@ pub fn set(t: &mut Tracer<'_>, obj: VarId, name: &str, value: VarId) -> Step<()>
         }
         _ => set_plainly(t, obj, name, value),
     }
+}
+
+/// Whether a tensor's `stop_gradient` is set to what it is.
+fn stays(t: &mut Tracer<'_>, tensor: VarId, value: VarId) -> bool {
+    let wanted = t
+        .const_value(value)
+        .and_then(|value| value.cast_exact::<PyBool>().map(|flag| flag.is_true()).ok());
+    let Kind::Tensor(TensorVar { symbol, .. }) = t.kind(tensor) else {
+        return false;
+    };
+    let symbol = *symbol;
+    let known = t.graph.meta(symbol).map(|meta| meta.stop_gradient);
+    known.is_some() && known == wanted
 }
 
 /// `object.__setattr__(obj, name, value)`

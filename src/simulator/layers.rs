@@ -113,7 +113,9 @@ fn is_paddle(class: &Bound<'_, PyType>) -> bool {
         .getattr("__module__")
         .and_then(|module| module.extract::<String>())
         .is_ok_and(|module| {
-            module.starts_with("paddle.nn.") || module.starts_with("paddle.incubate.nn.")
+            module.starts_with("paddle.nn.")
+                || module.starts_with("paddle.incubate.nn.")
+                || module == "paddle.vision.ops"
         })
 }
 

@@ -75,7 +75,7 @@ const OBJECT_METHODS: &[&str] = &[
 ];
 
 /// Attributes that are tensors computed from this one.
-const TENSOR_ATTRIBUTES: &[&str] = &["T", "mT", "H", "mH", "real", "imag"];
+const TENSOR_ATTRIBUTES: &[&str] = &["T", "mT", "H", "mH"];
 
 /// Paddle keeps one attribute for all numbers that are equal: where `-0.0` came first, `0.0` becomes it.
 fn is_negative_zero(value: &Bound<'_, PyAny>) -> bool {

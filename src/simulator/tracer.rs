@@ -1025,7 +1025,8 @@ fn is_enum_like(value: &Bound<'_, PyAny>) -> bool {
             .name()
             .map(|name| name.to_string())
             .unwrap_or_default();
-        return name == "DataType" || name == "VarType" || name.ends_with("Place");
+        return matches!(name.as_str(), "DataType" | "VarType" | "finfo" | "iinfo")
+            || name.ends_with("Place");
     }
     let meta = class.get_type();
     meta.name()

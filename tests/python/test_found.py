@@ -230,6 +230,37 @@ def a_property_of_a_layer_is_set_twice(layer, x):
     return x * layer.gain
 
 
+@case(X, graphs=1, breaks=0)
+def the_limits_of_a_dtype(x):
+    mask = paddle.full([3, 3], paddle.finfo(x.dtype).min, x.dtype).triu(1)
+    return x @ mask.abs().clip(max=1.0), paddle.finfo("float16").eps, paddle.iinfo(paddle.int32).max
+
+
+@case(X, graphs=1, breaks=0)
+def parts_of_complex_numbers(x):
+    z = paddle.complex(x, x * 2)
+    return z.real() * z.imag(), z.real(), paddle.imag(z)
+
+
+@case(X, graphs=1, breaks=0)
+def a_flag_that_is_set_to_what_it_is(x):
+    mask = (x > 0).astype("float32")
+    mask.stop_gradient = True
+    x.stop_gradient = False
+    y = x * mask
+    y.stop_gradient = False
+    return y, mask
+
+
+POOL = paddle.vision.ops.RoIAlign(2, 0.5)
+
+
+@case(tensor(1, 2, 6, 6, grad=True), graphs=1, breaks=0)
+def a_layer_for_detectors(x):
+    boxes = paddle.to_tensor([[0.0, 0.0, 4.0, 4.0], [1.0, 1.0, 6.0, 6.0]])
+    return POOL(x, boxes, paddle.to_tensor([2], dtype="int32"))
+
+
 @case([], X, fallbacks=None, bug="the slots of generated code keep the generator alive as long as the traceback lives")
 def a_generator_left_by_an_exception_runs_its_finally(log, x):
     def made():
