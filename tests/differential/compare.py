@@ -7,6 +7,7 @@ import linecache
 import random
 import re
 import sys
+import time
 import types
 import warnings
 from pathlib import Path
@@ -120,7 +121,7 @@ def _defaults(part: Any) -> Any:
     return part.__defaults__ if isinstance(part, types.FunctionType) else part
 
 
-_NAMES = re.compile(r"(eager_tmp|generated_tensor|output)_\d+|0x[0-9a-f]{6,}")
+_NAMES = re.compile(r"(eager_tmp|eager_in_tmp|generated_tensor|output)_\d+(_deepcopy_\d+)?|0x[0-9a-f]{6,}")
 
 
 def settled(picture: Any) -> Any:
@@ -137,6 +138,16 @@ def settled(picture: Any) -> Any:
     return picture.__qualname__ if isinstance(picture, type) else picture
 
 
+# Seconds that plain Python may take for a call: numbers and lists of some programs grow without end.
+PATIENCE = 5
+
+
+class TooLong(BaseException):
+    """Ends a program from outside; programs catch other exceptions."""
+
+    in_plain_python = True
+
+
 def compare(source: str, seed: int, file: str | None = None) -> str | None:
     """The first difference, or None."""
     file = file or f"<program {seed}>"
@@ -146,7 +157,11 @@ def compare(source: str, seed: int, file: str | None = None) -> str | None:
     )
     try:
         for number, call in enumerate(calls(seed)):
+            TooLong.in_plain_python, began = True, time.monotonic()
             expected, failed = outcome(plain.main, plain, file, call)
+            if time.monotonic() - began > PATIENCE:
+                return None
+            TooLong.in_plain_python = False
             actual, _ = outcome(translated, other, file, call)
             if failed:
                 return None

@@ -327,7 +327,7 @@ TABLES = {
         str($T0.dtype)
         ','.join($D)
         $S0.partition('b')[0]
-        'yes' if $B else 'no'
+        ('yes' if $B else 'no')
         str($P)[:9]
         chr(97 + $I0 % 3)
         str(sorted($U))

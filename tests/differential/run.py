@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import json
 import os
 import select
@@ -20,15 +21,23 @@ TIMEOUT = 60
 
 def worker(seed: int, count: int) -> None:
     """Announces each program before it runs, so that the parent knows which one ended the process."""
-    from compare import compare
+    from compare import TooLong, compare
     from generator import program
 
+    def end(*_: object) -> None:
+        raise TooLong
+
+    signal.signal(signal.SIGALRM, end)
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     for current in range(seed, seed + count):
         print(json.dumps({"seed": current}), file=answers)
         signal.alarm(TIMEOUT)
+        # Where no byte code runs, no handler of a signal does.
+        faulthandler.dump_traceback_later(3 * TIMEOUT, exit=True)
         try:
             found = compare(program(current), current)
+        except TooLong:
+            found = None if TooLong.in_plain_python else "does not end in time"
         except BaseException as error:  # noqa: BLE001 - what escapes is a finding too
             found = f"escaped: {type(error).__name__}: {error}"[:1500]
         signal.alarm(0)
