@@ -217,6 +217,19 @@ def test_without_it_each_shape_is_a_graph_of_its_own():
     took(static, graphs=3, breaks=0)
 
 
+def test_lists_of_values_that_stop_gradients_are_decomposed():
+    def places(x):
+        height, width = x.shape
+        rows = paddle.arange(0, height * 8, 8, dtype="float32")
+        rows, columns = paddle.meshgrid(rows, paddle.arange(0, width * 8, 8, dtype="float32"))
+        return paddle.stack((rows.reshape([-1]), columns.reshape([-1])) * 2, axis=1)
+
+    translated = cinn(places)
+    for shape in ([4, 2], [4, 2], [6, 3], [5, 5]):
+        x = paddle.zeros(shape)
+        np.testing.assert_array_equal(translated(x).numpy(), places(x).numpy())
+
+
 def test_declared_open_dims_do_not_reach_the_compiler():
     spec = [paddle.static.InputSpec([None, 6], "float32")]
     static = cinn(softmax_gelu, input_spec=spec)

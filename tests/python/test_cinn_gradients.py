@@ -41,6 +41,23 @@ CASES = {
     "matmul of vectors": (lambda x, y: x @ y + y @ x.T, numbers(4, 6), numbers(6)),
     "where": (lambda x, y: paddle.where(x > 0.5, x * y, y), numbers(4, 6), numbers(6)),
     "stack, split, concat": (lambda x: paddle.concat(paddle.stack([x, x * 2]).split(2, axis=1)), numbers(4, 6)),
+    "complex products": (
+        lambda x, y: (paddle.complex(x, y) * paddle.complex(y, x + 1) / paddle.complex(x, x)).abs() ** 2,
+        numbers(4, 6),
+        numbers(4, 6),
+    ),
+    "complex sums": (
+        lambda x: paddle.as_real(paddle.complex(x, x * 2).sum(1) * paddle.complex(x, x).conj().prod(1)),
+        numbers(4, 6),
+    ),
+    "grids": (
+        lambda x, y: (
+            sum(a * b for a, b in [paddle.meshgrid(x, y)])
+            * paddle.meshgrid(paddle.arange(0, 4, 1, "float64"), paddle.arange(0, 6, 1, "float64"))[0]
+        ),
+        numbers(4),
+        numbers(6),
+    ),
     "pad and roll": (lambda x: F.pad(x, [1, 2, 0, 1]).roll(1, 0) ** 2, numbers(4, 6)),
 }
 

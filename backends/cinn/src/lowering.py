@@ -18,6 +18,7 @@ KEPT = {
     "pd_op.dropout": "decomposed it draws another mask than eager mode",
 }
 _MOST_ROUNDS = 8
+_COMPLEX = (paddle.complex64, paddle.complex128)
 # Paddle's primitive rules take the index for a list of several.
 _BY_INDEX = frozenset(("pd_op.gather", "pd_op.scatter"))
 
@@ -106,8 +107,16 @@ def _takes_without_gradient(op):
     )
 
 
+def _is_complex(op):
+    values = [part for value in (*op.operands_source(), *op.results()) if value.initialized() for part in _parts(value)]
+    return any(value.is_dense_tensor_type() and value.dtype in _COMPLEX for value in values)
+
+
 def _vjp(op, inputs, outputs, given, stops):
     """The gradient operations of `op`, primitive ones where Paddle's rule for them is sound."""
+    if _is_complex(op):
+        # The rules forget to conjugate.
+        return core.call_vjp(op, inputs, outputs, given, stops)
     if op.name() in _BY_INDEX and any(value.initialized() and value.shape == [] for value in op.operands_source()):
         return core.call_vjp(op, inputs, outputs, given, stops)
     with _primitives():
@@ -258,7 +267,8 @@ class Lowering:
             watched = {value.id: value for value in kept}
             for op in composite:
                 for value in op.results():
-                    if value.initialized() and value.stop_gradient and not value.use_empty():
+                    # Lists of values are taken apart: what they become is not known.
+                    if value.initialized() and value.stop_gradient and not value.use_empty() and not value.is_combine():
                         watched.setdefault(value.id, value)
             stops = [value.stop_gradient for value in watched.values()]
             with _primitives():
