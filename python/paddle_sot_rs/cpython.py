@@ -15,7 +15,8 @@ FILES = (
     "test_generators test_with test_exceptions test_dict test_list test_set test_tuple test_unpack test_scope "
     "test_named_expressions test_listcomps test_class test_super test_descr test_dataclasses test_enum test_functools "
     "test_itertools test_contextlib test_patma test_extcall test_call test_keywordonlyarg test_positional_only_arg "
-    "test_augassign test_slice test_fstring test_string test_bool test_int test_float"
+    "test_augassign test_slice test_fstring test_string test_bool test_int test_float test_except_star "
+    "test_exception_group test_yield_from test_typing"
 ).split()
 
 # Crashes and time-outs of one file before the rest of it counts as not run.

@@ -62,6 +62,8 @@ pub fn effect(instr: &Instr) -> Option<(usize, usize)> {
         Instr::Reraise => (1, 0),
         Instr::CallIntrinsic1 { .. } | Instr::LoadFromDictOrGlobals { .. } => (1, 1),
         Instr::CallIntrinsic2 { .. } => (2, 1),
+        // What goes away may have a destructor.
+        Instr::PopTop => (1, 0),
         Instr::MatchMapping | Instr::MatchSequence => (1, 2),
         Instr::MatchKeys => (2, 3),
         Instr::MatchClass { .. } => (3, 1),

@@ -212,6 +212,7 @@ fn looks_at_frames(t: &mut Tracer<'_>, callee: VarId, bare: bool) -> bool {
         .any(|name| named("builtins", name))
         || bare && (named("builtins", "vars") || named("builtins", "dir"))
         || named("sys", "_getframe")
+        || named("sys", "_getframemodulename")
 }
 
 /// Whether this is what `to_static` answers with: inside of another translation the function itself is meant.

@@ -1145,8 +1145,18 @@ fn intrinsic_2(t: &mut Tracer<'_>, f: &mut FrameState, id: u32) -> Step<()> {
             let function = f.peek(t, 1)?;
             attributes::set(t, function, "__type_params__", parameters)
         }
-        // The parameter itself cannot be looked at.
-        SET_TYPEPARAM_DEFAULT => f.pop(t).map(drop),
+        SET_TYPEPARAM_DEFAULT => {
+            f.pop(t)?;
+            let parameter = f.peek(t, 1)?;
+            if t.value(parameter).is_some() {
+                return t.stop(
+                    BreakKind::UnsupportedCall,
+                    "a type parameter gets its default",
+                );
+            }
+            // What has not been made cannot be looked at.
+            Ok(())
+        }
         _ => t.stop(BreakKind::Opcode, format!("CALL_INTRINSIC_2 {id}")),
     }
 }
