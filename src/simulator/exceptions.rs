@@ -108,6 +108,11 @@ pub fn leaves_with(t: &mut Tracer<'_>, exit: VarId, exception: VarId) -> Step<Va
         return t.unsupported("an exception without a class");
     };
     let class = t.constant(class.as_any());
+    let known = t.groups.iter().find(|group| group.id == exception);
+    let untraced = known.map_or(t.value(exception).is_some(), |group| group.by_interpreter);
+    if untraced && groups::is_group(t, exception)? {
+        return t.unsupported("a group that may have no traceback passes a with block");
+    }
     // It can be handed on and compared with None, no more. To rebuild it means to raise natively.
     let traceback = t.add(Kind::Opaque);
     let at = raised_at(t, exception);

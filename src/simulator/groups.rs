@@ -18,6 +18,25 @@ use crate::variables::{Kind, VarId};
 use super::{attributes, exceptions};
 use super::{Step, Tracer};
 
+/// An exception group that the frame made.
+#[derive(Clone, Copy, Debug)]
+pub struct Group {
+    /// The group.
+    pub id: VarId,
+    /// The tuple of what is in it.
+    pub members: VarId,
+    /// The instruction of the outermost frame that made it.
+    pub made_at: usize,
+    /// Whether `except*` made it around something else: some versions give it no traceback.
+    pub by_interpreter: bool,
+}
+
+fn by_interpreter(t: &mut Tracer<'_>, id: VarId) {
+    if let Some(group) = t.groups.iter_mut().find(|known| known.id == id) {
+        group.by_interpreter = true;
+    }
+}
+
 fn builtin<'py>(t: &Tracer<'py>, name: &str) -> Step<Bound<'py, PyType>> {
     let class = t.py.import("builtins")?.getattr(name)?;
     Ok(class.cast_into::<PyType>().map_err(PyErr::from)?)
@@ -81,19 +100,24 @@ pub fn new(t: &mut Tracer<'_>, class: &Bound<'_, PyType>, args: &[VarId]) -> Ste
         Some(tuple) => tuple,
         None => t.add(Kind::Tuple(items, None)),
     };
-    t.groups.push((group, members, t.outermost));
+    t.groups.push(Group {
+        id: group,
+        members,
+        made_at: t.outermost,
+        by_interpreter: false,
+    });
     Ok(group)
 }
 
 fn known_members(t: &Tracer<'_>, group: VarId) -> Option<VarId> {
-    let found = t.groups.iter().find(|(known, ..)| *known == group);
-    found.map(|(_, members, _)| *members)
+    let found = t.groups.iter().find(|known| known.id == group);
+    found.map(|known| known.members)
 }
 
 /// The instruction that made a group which cannot be made again from its arguments: the list it got has changed.
 pub fn stale(t: &Tracer<'_>, id: VarId) -> Option<usize> {
-    let (_, members, at) = *t.groups.iter().find(|(known, ..)| *known == id)?;
-    is_changed(t, id, members).then_some(at)
+    let group = t.groups.iter().find(|known| known.id == id)?;
+    is_changed(t, id, group.members).then_some(group.made_at)
 }
 
 fn is_changed(t: &Tracer<'_>, id: VarId, members: VarId) -> bool {
@@ -231,8 +255,8 @@ pub fn matched(
     let (base, message) = (builtin(t, "BaseExceptionGroup")?, t.str(""));
     let members = t.add(Kind::Tuple(vec![exception], None));
     let wrapped = new(t, &base, &[message, members])?;
+    by_interpreter(t, wrapped);
     let at = exceptions::raised_at(t, exception);
-    // Some versions give it a traceback.
     t.raised.push((wrapped, at));
     Ok((Some(wrapped), None))
 }
@@ -312,7 +336,9 @@ pub fn left_over(t: &mut Tracer<'_>, original: VarId, list: VarId) -> Step<Optio
     }
     let (base, message) = (builtin(t, "BaseExceptionGroup")?, t.str(""));
     let list = t.add(Kind::List(parts));
-    new(t, &base, &[message, list]).map(Some)
+    let made = new(t, &base, &[message, list])?;
+    by_interpreter(t, made);
+    Ok(Some(made))
 }
 
 fn collect_leaves(t: &mut Tracer<'_>, exception: VarId, into: &mut FxHashSet<VarId>) -> Step<()> {

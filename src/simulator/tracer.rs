@@ -24,6 +24,7 @@ use crate::variables::{
 };
 
 use super::frame::FrameState;
+use super::groups::Group;
 use super::inner::Unwound;
 
 /// Keyword arguments of a simulated call, in call order.
@@ -150,9 +151,8 @@ pub struct Tracer<'py> {
     /// What is not rebuilt: exceptions that were raised, which have a traceback and may have a context, and what
     /// only the interpreter can make. With each the instruction of the outermost frame that raised or made it.
     pub raised: Vec<(VarId, usize)>,
-    /// Exception groups that the frame made, the tuples of what is in them, and the instructions of the outermost
-    /// frame that made them.
-    pub groups: Vec<(VarId, VarId, usize)>,
+    /// Exception groups that the frame made.
+    pub groups: Vec<Group>,
     /// Generators of the frame that are running.
     pub running: Vec<VarId>,
     /// Instance dictionaries that were read through their objects, by address.

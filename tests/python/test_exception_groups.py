@@ -489,6 +489,26 @@ def with_blocks_around_a_break(x):
     return y, z
 
 
+@program(fallbacks=None)
+def groups_without_a_traceback_pass_with_blocks(x):
+    y = x * 2
+    for number in range(4):
+        try:
+            with Swallows(ExceptionGroup):
+                y = y + 1
+                try:
+                    if number % 2:
+                        raise ExceptionGroup("all", [ValueError("a"), KeyError("b")])
+                    raise ValueError("a")
+                except* ValueError:
+                    if number < 2:
+                        raise
+                    raise IndexError("new") from None
+        except IndexError as error:
+            EVENTS.append(repr(error))
+    return y
+
+
 class Looks(Swallows):
     def __exit__(self, kind, value, where):
         EVENTS.append((kind, repr(value), where.tb_lineno if where else None))
