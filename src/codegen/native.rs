@@ -25,7 +25,7 @@ pub fn effect(instr: &Instr) -> Option<(usize, usize)> {
         | Instr::IsOp { .. }
         | Instr::FormatWithSpec
         | Instr::ImportName { .. } => (2, 1),
-        Instr::BinarySlice => (3, 1),
+        Instr::BinarySlice | Instr::LoadSuperAttr { .. } => (3, 1),
         Instr::StoreSubscr => (3, 0),
         Instr::StoreSlice => (4, 0),
         Instr::StoreAttr { .. } | Instr::DeleteSubscr => (2, 0),

@@ -155,11 +155,13 @@ fn break_here(
     let stacks = at.stacks();
     let stack = enclose::stack(e.t, code, at, resume)?;
     let last = &code.instructions[at.end - 1];
-    let method_load = matches!(last.instr, Instr::LoadAttr { method: true, .. });
-    let (pops, pushes) = if method_load {
-        (1, 1)
-    } else {
-        effect_of(&last.instr)?
+    let method_load = matches!(
+        last.instr,
+        Instr::LoadAttr { method: true, .. } | Instr::LoadSuperAttr { method: true, .. }
+    );
+    let (pops, pushes) = match last.instr {
+        Instr::LoadAttr { method: true, .. } => (1, 1),
+        _ => effect_of(&last.instr)?,
     };
     let Some(split) = stack.len().checked_sub(pops) else {
         return Err(Break::internal(
@@ -167,6 +169,7 @@ fn break_here(
         ));
     };
     let (rest, operands) = stack.split_at(split);
+    check_super(e.t, &last.instr, operands)?;
 
     let handler = code
         .exception_table
@@ -223,15 +226,7 @@ fn break_here(
         // in front of it (`exception_unwind` after `exit_unwind` in `Python/ceval.c`).
         e.code.op("NOP", 0)?;
     }
-    if method_load {
-        let Instr::LoadAttr { name, .. } = last.instr else {
-            return Err(Break::internal("not an attribute"));
-        };
-        let name = code.names[name as usize].clone();
-        e.code.load_attr(&name)?;
-    } else {
-        copy_group(e, code, at)?;
-    }
+    copy_group(e, code, at)?;
     let end = e.code.here();
     let jump = last.instr.target().map(|_| end - 1);
     let mut arms = arms.into_iter();
@@ -285,6 +280,21 @@ fn break_here(
         )?;
     }
     Ok(())
+}
+
+/// Another `super` than the built-in one may look at the frame that calls it.
+fn check_super(t: &Tracer<'_>, instr: &Instr, operands: &[VarId]) -> Result<(), Break> {
+    let (Instr::LoadSuperAttr { .. }, [function, ..]) = (instr, operands) else {
+        return Ok(());
+    };
+    let own = t.py.import("builtins")?.getattr("super")?;
+    match t.value(*function) {
+        Some(function) if function.is(&own) => Ok(()),
+        _ => Err(Break::new(
+            BreakKind::Construct,
+            "another super than the built-in one",
+        )),
+    }
 }
 
 fn effect_of(instr: &Instr) -> Result<(usize, usize), Break> {
@@ -410,6 +420,15 @@ fn copy_group(e: &mut Emitter<'_, '_>, code: &Code, at: &BreakPoint) -> Result<(
                 let name = code.names[*name as usize].clone();
                 e.code.load_attr(&name)?;
                 continue;
+            }
+            // The attribute alone, as for other methods; `super(class, receiver)`, which looks at no frame.
+            Instr::LoadSuperAttr { name, .. } => {
+                let name = e.code.name(&code.names[*name as usize]);
+                copy.arg = name << 2 | 2;
+                copy.instr = Instr::LoadSuperAttr {
+                    name,
+                    method: false,
+                };
             }
             // What the argument counts is not on the stack here.
             Instr::Reraise => copy.arg = 0,

@@ -599,12 +599,10 @@ pub fn step(t: &mut Tracer<'_>, f: &mut FrameState, at: usize) -> Step<Flow> {
             f.push(previous);
             f.push(exception);
             f.handling.push(exception);
-            t.handled += 1;
         }
         Instr::PopExcept => {
             f.pop(t)?;
             f.handling.pop();
-            t.handled = t.handled.saturating_sub(1);
         }
         Instr::CheckExcMatch => {
             let class = f.pop(t)?;

@@ -101,9 +101,7 @@ const STEP_LIMIT: usize = 2_000_000;
 /// instruction pushes: then a break resumes inside.
 pub fn run(t: &mut Tracer<'_>, frame: &mut FrameState, tail: bool) -> Step<Exit> {
     t.locations.push(location(frame));
-    let handled = t.handled;
     let answer = run_located(t, frame, tail && t.options.resume_inside);
-    t.handled = handled;
     t.locations.pop();
     answer
 }

@@ -105,7 +105,6 @@ pub struct TraceMark {
     grad_enabled: bool,
     auto_casts: usize,
     left_contexts: usize,
-    handled: usize,
     depths: (usize, usize),
     raised: (usize, usize),
 }
@@ -146,8 +145,6 @@ pub struct Tracer<'py> {
     pub regions: usize,
     /// Simulated instructions so far.
     pub steps: usize,
-    /// Exceptions that are being handled, in all simulated frames.
-    pub handled: usize,
     /// What is not rebuilt: exceptions that were raised, which have a traceback and may have a context, and what
     /// only the interpreter can make. With each the instruction of the outermost frame that raised or made it.
     pub raised: Vec<(VarId, usize)>,
@@ -200,7 +197,6 @@ impl<'py> Tracer<'py> {
             decoded: FxHashMap::default(),
             regions: 0,
             steps: 0,
-            handled: 0,
             raised: Vec::new(),
             groups: Vec::new(),
             running: Vec::new(),
@@ -246,7 +242,6 @@ impl<'py> Tracer<'py> {
             grad_enabled: self.grad_enabled,
             auto_casts: self.auto_casts,
             left_contexts: self.left_contexts.len(),
-            handled: self.handled,
             raised: (self.raised.len(), self.groups.len()),
             depths: (self.nesting, self.calls),
         }
@@ -277,7 +272,6 @@ impl<'py> Tracer<'py> {
         self.known.retain(|_, id| (id.0 as usize) < len);
         self.raised.truncate(mark.raised.0);
         self.groups.truncate(mark.raised.1);
-        self.handled = mark.handled;
         self.unwound.clear();
         self.unnest(&mark);
     }

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import random
+import sys
 
 import numpy as np
 import paddle
@@ -458,6 +459,30 @@ def user_iterators_with_breaks(x):
             return float(x.sum()) + self.n
 
     return list(Count()), x + 1
+
+
+class ReadsValues:
+    def __init__(self, x):
+        self.x = x
+
+    @property
+    def total(self):
+        return float(self.x.sum())
+
+    def scaled(self):
+        return self.x * 2
+
+
+class ReadsOfSuper(ReadsValues):
+    def run(self):
+        y = self.scaled()
+        y = y * super().total + super().scaled() * super(ReadsOfSuper, self).total  # noqa: UP008
+        return y + len(super().__doc__ or "none")
+
+
+@program(P, calls=[(N,)], fallbacks=0 if sys.version_info >= (3, 12) else None)
+def attributes_of_super_break(x):
+    return ReadsOfSuper(x).run() + 1
 
 
 @pytest.mark.parametrize(("function", "args", "expectations"), program)
