@@ -261,6 +261,12 @@ def a_layer_for_detectors(x):
     return POOL(x, boxes, paddle.to_tensor([2], dtype="int32"))
 
 
+@case(X, graphs=1, breaks=0)
+def a_single_number_is_divided_by_a_number(x):
+    place, total = x.argmax(), x.sum()
+    return place // 3, place % 3, 7 // (place + 1), total // 2, total // 0.5, total**True, total**2, (x + 1) // 2
+
+
 @case([], X, fallbacks=None, bug="the slots of generated code keep the generator alive as long as the traceback lives")
 def a_generator_left_by_an_exception_runs_its_finally(log, x):
     def made():

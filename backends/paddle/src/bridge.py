@@ -60,6 +60,7 @@ pir_core.switch_main_program = _switch_in_turn
 
 
 _static_divide, _static_power = Value.__truediv__, Value.__pow__
+_static_floor_divide, _static_reversed_floor_divide = Value.__floordiv__, Value.__rfloordiv__
 
 
 def _scalar(value):
@@ -80,7 +81,23 @@ def _power(self, other):
     # Eager mode uses the kernel with a number for the exponent.
     if _scalar(other) and self.dtype not in _INTEGERS:
         return _C_ops.pow(self, other)
-    return _static_power(self, other)
+    result = _static_power(self, other)
+    return _with_rank_one(self, other, result) if isinstance(other, bool) else result
+
+
+def _with_rank_one(value, other, result):
+    # Where eager mode makes a tensor of the number, it makes one of shape [1].
+    if isinstance(other, (int, float)) and not value.shape and not result.shape:
+        return _C_ops.reshape(result, [1])
+    return result
+
+
+def _floor_divide(self, other):
+    return _with_rank_one(self, other, _static_floor_divide(self, other))
+
+
+def _reversed_floor_divide(self, other):
+    return _with_rank_one(self, other, _static_reversed_floor_divide(self, other))
 
 
 def _positive(self):
@@ -101,6 +118,8 @@ _AS_EAGER = {
     "__truediv__": _divide,
     "__div__": _divide,
     "__pow__": _power,
+    "__floordiv__": _floor_divide,
+    "__rfloordiv__": _reversed_floor_divide,
     "__pos__": _positive,
     "detach": _detach,
 }
