@@ -267,6 +267,17 @@ def a_single_number_is_divided_by_a_number(x):
     return place // 3, place % 3, 7 // (place + 1), total // 2, total // 0.5, total**True, total**2, (x + 1) // 2
 
 
+@case(X, fallbacks=None)
+def shapes_that_are_no_whole_numbers(x):
+    number = (x * 0).sum()
+    return paddle.randn(number).shape, paddle.unsqueeze(x, paddle.zeros([0])).shape
+
+
+@case(paddle.zeros([2, 0]))
+def no_numbers_at_all(x):
+    return paddle.unique(x), x.unique(), x + 1
+
+
 @case([], X, fallbacks=None, bug="the slots of generated code keep the generator alive as long as the traceback lives")
 def a_generator_left_by_an_exception_runs_its_finally(log, x):
     def made():

@@ -232,8 +232,16 @@ def _has_tensor(item):
     return isinstance(item, (Value, paddle.Tensor))
 
 
+# With a shape or an axis that is no whole number these end the process, too: where it is given.
+_WHOLE = {"randn": 0, "standard_normal": 0, "unsqueeze": 1}
+
+
 def _check_attributes(function, args, kwargs):
     name = function if type(function) is str else (getattr(function, "__name__", None) or "").removeprefix("_")
+    if name in _WHOLE:
+        for value in (*args[_WHOLE[name] :][:1], kwargs.get("shape"), kwargs.get("axis")):
+            if isinstance(value, (Value, paddle.Tensor)) and value.dtype not in (paddle.int32, paddle.int64):
+                raise TypeError(f"{name}() with a tensor of {value.dtype}")
     first = _TENSORS_FIRST.get(name)
     if first is None:
         return
