@@ -58,6 +58,7 @@ const OBJECT_METHODS: &[&str] = &[
     "gradient",
     "detach_",
     "get_tensor",
+    "get_device",
     "value",
     "register_grad_hook",
     "retain_grads",

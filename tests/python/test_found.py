@@ -270,12 +270,19 @@ def a_single_number_is_divided_by_a_number(x):
 @case(X, fallbacks=None)
 def shapes_that_are_no_whole_numbers(x):
     number = (x * 0).sum()
-    return paddle.randn(number).shape, paddle.unsqueeze(x, paddle.zeros([0])).shape
+    shape = paddle.randn(number).shape, paddle.unsqueeze(x, paddle.zeros([0])).shape
+    return shape, x.max(x)
 
 
 @case(paddle.zeros([2, 0]))
 def no_numbers_at_all(x):
     return paddle.unique(x), x.unique(), x + 1
+
+
+@case(X)
+def what_static_mode_answers_otherwise(x):
+    one = x.sum().reshape([1])
+    return paddle.inner(one, one), x.get_device(), x + 1
 
 
 @case([], X, fallbacks=None, bug="the slots of generated code keep the generator alive as long as the traceback lives")

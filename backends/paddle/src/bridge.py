@@ -233,13 +233,17 @@ def _has_tensor(item):
 
 
 # With a shape or an axis that is no whole number these end the process, too: where it is given.
-_WHOLE = {"randn": 0, "standard_normal": 0, "unsqueeze": 1}
+_WHOLE = {
+    **dict.fromkeys(("randn", "standard_normal"), 0),
+    **dict.fromkeys(("broadcast_to", "expand", "repeat", "reshape", "roll", "tile", "unsqueeze"), 1),
+    **dict.fromkeys(("max", "mean", "min", "prod", "std", "var"), 1),
+}
 
 
 def _check_attributes(function, args, kwargs):
     name = function if type(function) is str else (getattr(function, "__name__", None) or "").removeprefix("_")
     if name in _WHOLE:
-        for value in (*args[_WHOLE[name] :][:1], kwargs.get("shape"), kwargs.get("axis")):
+        for value in (*args[_WHOLE[name] :][:1], *(kwargs.get(key) for key in ("shape", "axis", "repeat_times"))):
             if isinstance(value, (Value, paddle.Tensor)) and value.dtype not in (paddle.int32, paddle.int64):
                 raise TypeError(f"{name}() with a tensor of {value.dtype}")
     first = _TENSORS_FIRST.get(name)

@@ -214,7 +214,12 @@ fn differs_from_eager(py: Python<'_>, name: &str, sir: &StatementIr, args: &[Arg
     });
     let integral = first.is_some_and(|meta| !meta.dtype.is_differentiable());
     let floating = first.is_some_and(|meta| meta.dtype.is_differentiable());
+    let single = |arg: &Arg| {
+        matches!(arg, Arg::Symbol(symbol)
+            if sir.meta(*symbol).is_some_and(|meta| meta.shape.iter().all(|dim| *dim == 1)))
+    };
     match name {
+        "inner" => args.iter().any(single),
         "exp" | "expm1" | "log" | "log2" | "log10" | "log1p" => integral,
         "all" | "any" => floating,
         "equal_all" | "matrix_rank" | "lstsq" | "slogdet" | "svdvals" | "stft" => true,
