@@ -254,3 +254,41 @@ def test_memory_that_was_kept_is_freed():
     gc.collect()
     # One step keeps some four megabytes.
     assert resident() - before < 40
+
+
+def elsewhere(translated):
+    """Gradients are asked for beside a program, which must still go backward."""
+    x = paddle.to_tensor([1.0, 2.0], stop_gradient=False)
+    y = translated(x)
+    copy = y.detach()
+    copy.stop_gradient = False
+    beside = paddle.grad((copy * y).sum(), copy)[0]
+    again = paddle.grad((copy * y).sum(), copy, create_graph=True)[0]
+    (y * y).sum().backward()
+    return beside.tolist(), again.tolist(), x.grad.tolist()
+
+
+@pytest.mark.parametrize("capture", [False, True])
+def test_gradients_asked_for_beside_a_program(capture):
+    def function(x):
+        return x * 2 + 1
+
+    translated = sot.to_static(function, min_graph_size=0, capture_control_flow=capture)
+    for _ in range(3):
+        assert elsewhere(translated) == elsewhere(function)
+
+
+def test_gradients_asked_for_beside_captured_control_flow():
+    def function(x):
+        y = x * 2
+        if y.sum() > 0:
+            y = y + 1
+        return y
+
+    translated = sot.to_static(function, min_graph_size=0, capture_control_flow=True)
+    try:
+        found = elsewhere(translated)
+    except RuntimeError as error:
+        assert "captured control flow" in str(error)
+    else:
+        assert found == elsewhere(function)

@@ -29,26 +29,47 @@ runs = None
 class _Pass:
     """One walk of autograd over the graph."""
 
-    __slots__ = ("captured", "differentiates", "held", "only", "outer", "problem")
+    __slots__ = ("captured", "differentiates", "fragile", "held", "only", "outer", "problem")
 
     def __init__(self, differentiates=False, only=False):
         self.captured = {}
         self.differentiates = differentiates
+        self.fragile = []
         self.held = {}
         self.only = only
         self.problem = None
 
     def __enter__(self):
         self.outer = getattr(_state, "walk", None)
+        if self.only:
+            self._hold_all()
         _state.walk = self
         watch(1)
         return self
+
+    def _hold_all(self):
+        """Nodes are copied for this walk. A copy that does not run, because no gradient asked for is behind it, frees
+        what the program holds when it dies."""
+        scopes = set()
+        for run in runs():
+            scope = run.scope()
+            # A run that is over may have left its scope to a later one.
+            if id(scope) in scopes or (scope._can_reused and not run.is_kept()):
+                continue
+            scopes.add(id(scope))
+            try:
+                self.held[id(run)] = (run, _held(run))
+            except RuntimeError as error:
+                self.fragile.append((run, _initialized(run), error))
 
     def __exit__(self, *error):
         watch(-1)
         _state.walk = self.outer
         for run, tensors in self.held.values():
             run.restore(tensors)
+        for run, before, problem in self.fragile:
+            if _initialized(run) != before:
+                self.problem = self.problem or problem
         if self.problem is not None:
             raise self.problem from None
 
@@ -57,6 +78,19 @@ def asks_only():
     """Whether the nodes that run now are copies: gradients are asked for, nothing is accumulated."""
     walk = getattr(_state, "walk", None)
     return walk is not None and walk.only
+
+
+def _initialized(run):
+    """Variables of a run that hold a tensor; there are other kinds."""
+    names = []
+    for name in run.names():
+        variable = run.scope().find_var(name)
+        try:
+            if variable is not None and variable.get_tensor()._is_initialized():
+                names.append(name)
+        except ValueError:
+            continue
+    return names
 
 
 def _held(run):

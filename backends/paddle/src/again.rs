@@ -74,6 +74,11 @@ impl Run {
         self.inputs.clone_ref(py)
     }
 
+    /// Whether it was given back what its backward freed.
+    fn is_kept(&self) -> bool {
+        self.kept.load(Ordering::Relaxed)
+    }
+
     /// Gives the program back what its backward freed.
     fn restore(&self, py: Python<'_>, tensors: &Bound<'_, PyDict>) -> PyResult<()> {
         if !self.kept.swap(true, Ordering::Relaxed) {
