@@ -123,9 +123,11 @@ pub(super) fn run_raising(
 fn run_located(t: &mut Tracer<'_>, frame: &mut FrameState, resumes: bool) -> Step<Exit> {
     let mut position: Option<Position> = None;
     loop {
-        let inside = |at: &Position| at.start < frame.pc && frame.pc < at.end;
-        if resumes && !position.as_ref().is_some_and(inside) {
-            position = Some(Position::of(t, frame));
+        match &mut position {
+            Some(at) if at.start < frame.pc && frame.pc < at.end => {}
+            Some(at) => at.advance(t, frame),
+            None if resumes => position = Some(Position::of(t, frame)),
+            None => {}
         }
         match advance(t, frame) {
             Ok(None) => {}
@@ -169,6 +171,15 @@ impl Position {
             stack: frame.stack.clone(),
             locals: frame.locals.clone(),
         }
+    }
+
+    /// The same further on, in the memory it has.
+    fn advance(&mut self, t: &Tracer<'_>, frame: &FrameState) {
+        self.mark = t.mark();
+        self.start = frame.pc;
+        self.end = group_end(frame, frame.pc);
+        self.stack.clone_from(&frame.stack);
+        self.locals.clone_from(&frame.locals);
     }
 
     fn break_here(self, t: &mut Tracer<'_>, reason: Break, inner: Vec<InnerFrame>) -> Outcome {

@@ -262,11 +262,10 @@ pub fn call(
         }
     }
     let forward = attributes::get(t, layer, "forward")?;
-    if tail && hook_vars(t, &object, &source, "_forward_post_hooks")?.is_empty() {
-        t.tail = true;
-    }
+    let post_hooks = hook_vars(t, &object, &source, "_forward_post_hooks")?;
+    t.tail = tail && post_hooks.is_empty();
     let mut output = call_any(t, forward, &args, &kwargs)?;
-    for (hook, named) in hook_vars(t, &object, &source, "_forward_post_hooks")? {
+    for (hook, named) in post_hooks {
         let inputs = t.add(Kind::Tuple(args.clone(), None));
         let result = if named {
             let given = named_arguments(t, &kwargs)?;

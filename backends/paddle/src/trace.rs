@@ -1,6 +1,7 @@
 //! [`PaddleTrace`]: metadata inference by building the program.
 
 use std::any::Any;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 
 use paddle_sot::backend::{
@@ -25,7 +26,12 @@ pub struct PaddleTrace {
     value_type: Py<PyAny>,
     black_listed: Py<PyAny>,
     grad_enabled: bool,
+    /// How many operations there are: counting them takes Paddle a list of all.
+    size: AtomicUsize,
 }
+
+/// The operations are to be counted again.
+const UNKNOWN: usize = usize::MAX;
 
 impl PaddleTrace {
     /// An empty program. `inspect(callee, operations, result)` looks at each call.
@@ -39,6 +45,7 @@ impl PaddleTrace {
             black_listed: bridge.getattr("BlackListed")?.unbind(),
             value_type: bridge.getattr("Value")?.unbind(),
             grad_enabled: true,
+            size: AtomicUsize::new(UNKNOWN),
         })
     }
 
@@ -238,6 +245,7 @@ impl TraceSession for PaddleTrace {
         tensor: &Obj,
         meta: &TensorMeta,
     ) -> Result<(), BackendError> {
+        self.size.store(UNKNOWN, Ordering::Relaxed);
         let value = self
             .trace
             .bind(py)
@@ -252,6 +260,7 @@ impl TraceSession for PaddleTrace {
         py: Python<'_>,
         meta: &TensorMeta,
     ) -> Result<ValueHandle, BackendError> {
+        self.size.store(UNKNOWN, Ordering::Relaxed);
         let given = (meta.shape.to_vec(), meta.dtype.as_str(), meta.stop_gradient);
         let value = self.trace.bind(py).call_method1("placeholder", given)?;
         self.pending.clear();
@@ -272,6 +281,7 @@ impl TraceSession for PaddleTrace {
         kwargs: &[(Arc<str>, Arg)],
         _loc: &SourceLoc,
     ) -> Result<CallResult, BackendError> {
+        self.size.store(UNKNOWN, Ordering::Relaxed);
         let objects = args
             .iter()
             .map(|arg| self.object(py, sir, arg))
@@ -363,6 +373,7 @@ impl TraceSession for PaddleTrace {
     }
 
     fn bind_captured(&mut self, symbol: SymbolId, tensor: &Obj) -> Result<(), BackendError> {
+        self.size.store(UNKNOWN, Ordering::Relaxed);
         Python::attach(|py| {
             let value = self
                 .trace
@@ -385,13 +396,19 @@ impl TraceSession for PaddleTrace {
     }
 
     fn mark(&self) -> usize {
-        Python::attach(|py| {
+        let known = self.size.load(Ordering::Relaxed);
+        if known != UNKNOWN {
+            return known;
+        }
+        let size = Python::attach(|py| {
             self.trace
                 .bind(py)
                 .call_method0("size")
                 .and_then(|size| size.extract())
                 .unwrap_or(0)
-        })
+        });
+        self.size.store(size, Ordering::Relaxed);
+        size
     }
 
     fn operations(&self, statements: usize) -> usize {
@@ -403,6 +420,7 @@ impl TraceSession for PaddleTrace {
     }
 
     fn rollback(&mut self, py: Python<'_>, mark: usize, first_dead: SymbolId) {
+        self.size.store(UNKNOWN, Ordering::Relaxed);
         // Values of removed operations must be gone before the operations are.
         self.values.truncate(first_dead.0 as usize);
         self.pending.clear();
