@@ -82,6 +82,11 @@ pub(super) const ROWS: &[(&str, &[&str])] = &[
     ("frozenset", SET),
 ];
 
+fn is_frozen_method(py: Python<'_>, name: &str) -> bool {
+    let class = py.get_type::<pyo3::types::PyFrozenSet>();
+    class.hasattr(name).unwrap_or(false)
+}
+
 /// Whether values of this kind have a simulated method of this name (used by attribute lookup).
 pub fn exists(t: &mut Tracer<'_>, receiver: VarId, name: &str) -> Step<bool> {
     Ok(match t.kind(receiver) {
@@ -95,6 +100,8 @@ pub fn exists(t: &mut Tracer<'_>, receiver: VarId, name: &str) -> Step<bool> {
                     && dict.class.is_some()
                     && dict.default_factory.is_none()
         }
+        // What changes a set a frozen one does not have.
+        Kind::Set(set) if set.frozen => SET.contains(&name) && is_frozen_method(t.py, name),
         Kind::Set(_) => SET.contains(&name),
         Kind::Const => t.value(receiver).is_some_and(|value| {
             super::tracer::is_plain_constant(&value)

@@ -326,3 +326,15 @@ def test_grad_modes_are_bools(mode):
         return y, y.stop_gradient
 
     check(function, tensor(2, 2, grad=True), mode)
+
+
+@pytest.mark.parametrize("name", ["add", "discard", "update", "pop", "clear", "remove", "union", "copy"])
+def test_frozen_sets_do_not_change(name):
+    def function(x):
+        return hasattr(frozenset([1, 2]), name), getattr(frozenset([1, 2]), name)
+
+    def called(x):
+        return getattr(frozenset([x.shape[0]]), name)
+
+    for each in (function, called):
+        check(each, tensor(2), fallbacks=None)
