@@ -272,12 +272,9 @@ impl<'a, 'py> Emitter<'a, 'py> {
             self.code.op("PUSH_NULL", 0)?;
             return Ok(());
         }
-        if let Some((_, at)) = self.t.raised.iter().find(|(raised, _)| *raised == id) {
-            self.t.native_next = Some(*at);
-            return Err(Break::new(
-                BreakKind::Construct,
-                "an exception that was raised, or what else only the interpreter makes",
-            ));
+        if let Some(&(_, at)) = self.t.raised.iter().find(|(raised, _)| *raised == id) {
+            let why = "an exception that was raised, or what else only the interpreter makes";
+            return Err(self.t.left_to_interpreter(at, why));
         }
         if self.building.len() > MAX_NESTING {
             return Err(Break::new(
@@ -569,11 +566,8 @@ impl<'a, 'py> Emitter<'a, 'py> {
                 Ok(())
             }),
             IterVar::Generator { made_at, .. } | IterVar::Ended { made_at } => {
-                self.t.native_next = Some(*made_at);
-                Err(Break::new(
-                    BreakKind::Construct,
-                    "a running generator is live at the break",
-                ))
+                let why = "a running generator is live at the break";
+                Err(self.t.left_to_interpreter(*made_at, why))
             }
         }
     }
@@ -620,11 +614,8 @@ impl<'a, 'py> Emitter<'a, 'py> {
 
     fn object(&mut self, id: VarId, object: &ObjectVar) -> Result<bool, Break> {
         if let Some(at) = groups::stale(self.t, id) {
-            self.t.native_next = Some(at);
-            return Err(Break::new(
-                BreakKind::Construct,
-                "an exception group whose list was changed since",
-            ));
+            let why = "an exception group whose list was changed since";
+            return Err(self.t.left_to_interpreter(at, why));
         }
         match object.base {
             Some(args) => self.call_helper("new_exception", 2, |this| {

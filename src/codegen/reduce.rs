@@ -347,11 +347,8 @@ fn check_generators(t: &mut Tracer<'_>) -> Result<(), Break> {
             entry.start <= at && at < entry.end && !own
         });
         if frame.pc > 0 && guarded {
-            t.native_next = Some(made_at);
-            return Err(Break::new(
-                BreakKind::Construct,
-                "a generator is left inside of a try or with block",
-            ));
+            let why = "a generator is left inside of a try or with block";
+            return Err(t.left_to_interpreter(made_at, why));
         }
     }
     Ok(())

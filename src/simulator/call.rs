@@ -63,20 +63,18 @@ fn dispatch(
             args: first,
             kwargs: given,
         } => {
-            let mut all = first;
-            all.extend_from_slice(args);
-            let merged = merge_kwargs(&given, kwargs);
             t.tail = tail;
-            call(t, function, &all, &merged)
+            call_partial(t, (function, first, given), args, kwargs)
         }
         Kind::Layer(_) => layers::call(t, callee, args, kwargs, tail),
         Kind::Const => {
-            let Some(value) = t.value(callee).filter(|value| value.is_callable()) else {
+            let is_size = |value: &Bound<'_, PyAny>| {
+                let name = value.get_type().name();
+                value.is_callable() && name.is_ok_and(|name| name == "TensorSize")
+            };
+            let Some(value) = t.value(callee).filter(is_size) else {
                 return t.stop(BreakKind::UnsupportedCall, "call of a constant");
             };
-            if value.get_type().name()? != "TensorSize" {
-                return t.stop(BreakKind::UnsupportedCall, "call of a constant");
-            }
             if !args.is_empty() || !kwargs.is_empty() {
                 return fold::call_object(t, &value, args, kwargs);
             }
@@ -94,11 +92,9 @@ fn dispatch(
             call(t, wrapped, args, kwargs)
         }
         Kind::Object(_) if is_partial(t, callee) => {
-            let (function, mut all, given) = parts(t, callee)?;
-            all.extend_from_slice(args);
-            let merged = merge_kwargs(&given, kwargs);
+            let parts = parts(t, callee)?;
             t.tail = tail;
-            call(t, function, &all, &merged)
+            call_partial(t, parts, args, kwargs)
         }
         Kind::Object(_) => {
             let bound = attributes::get_special(t, callee, "__call__")?;
@@ -131,10 +127,23 @@ fn is_partial(t: &mut Tracer<'_>, callee: VarId) -> bool {
 }
 
 /// Keyword arguments.
-type Named = Vec<(Arc<str>, VarId)>;
+pub type Named = Vec<(Arc<str>, VarId)>;
 
-/// Function, arguments and keyword arguments of a `functools.partial`.
-fn parts(t: &mut Tracer<'_>, partial: VarId) -> Step<(VarId, Vec<VarId>, Named)> {
+/// Function, arguments and keyword arguments of a partial.
+type Parts = (VarId, Vec<VarId>, Named);
+
+fn call_partial(
+    t: &mut Tracer<'_>,
+    (function, mut all, given): Parts,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<VarId> {
+    all.extend_from_slice(args);
+    call(t, function, &all, &merge_kwargs(&given, kwargs))
+}
+
+/// The parts of a real `functools.partial`.
+fn parts(t: &mut Tracer<'_>, partial: VarId) -> Step<Parts> {
     let (Some(object), Some(source)) = (t.value(partial), t.source(partial)) else {
         return t.unsupported("a partial without an object");
     };
@@ -146,8 +155,13 @@ fn parts(t: &mut Tracer<'_>, partial: VarId) -> Step<(VarId, Vec<VarId>, Named)>
     let args = part(t, "args")?;
     let args = iterate::collect(t, args)?;
     let keywords = part(t, "keywords")?;
-    let Kind::Dict(dict) = t.kind(keywords).clone() else {
-        return t.unsupported("keyword arguments that are not a dict");
+    Ok((function, args, named(t, keywords)?))
+}
+
+/// `**mapping` as keyword arguments.
+pub fn named(t: &mut Tracer<'_>, mapping: VarId) -> Step<Named> {
+    let Kind::Dict(dict) = t.kind(mapping).clone() else {
+        return t.unsupported("** of something that is not a dict");
     };
     let mut kwargs = Vec::with_capacity(dict.items.len());
     for (key, (_, value)) in dict.items {
@@ -156,7 +170,7 @@ fn parts(t: &mut Tracer<'_>, partial: VarId) -> Step<(VarId, Vec<VarId>, Named)>
             _ => return t.stop(BreakKind::RaisesException, "keywords must be strings"),
         }
     }
-    Ok((function, args, kwargs))
+    Ok(kwargs)
 }
 
 fn call_known(

@@ -15,7 +15,7 @@ use crate::variables::{
     AttrOp, CellVar, DictVar, FunctionVar, IterVar, Kind, NewFunction, SetVar, VarId,
 };
 
-use super::call::{call, merge_kwargs};
+use super::call::{call, merge_kwargs, named};
 use super::frame::{Exit, FrameState};
 use super::generators::{self, Resumed};
 use super::operators::{self, UnaryOp};
@@ -1063,15 +1063,7 @@ fn call_ex(t: &mut Tracer<'_>, f: &mut FrameState, has_kwargs: bool) -> Step<()>
     let mut kwargs = Vec::new();
     if has_kwargs {
         let mapping = f.pop(t)?;
-        let Kind::Dict(dict) = t.kind(mapping).clone() else {
-            return t.unsupported("** of something that is not a dict");
-        };
-        for (key, (_, value)) in dict.items {
-            match key {
-                crate::variables::Key::Str(name) => kwargs.push((name, value)),
-                _ => return t.stop(BreakKind::RaisesException, "keywords must be strings"),
-            }
-        }
+        kwargs = named(t, mapping)?;
     }
     let args = f.pop(t)?;
     let args = iterate::collect(t, args)?;
@@ -1104,9 +1096,7 @@ fn intrinsic(t: &mut Tracer<'_>, f: &mut FrameState, id: u32) -> Step<Flow> {
         }
         STOPITERATION_ERROR => {
             let exception = f.peek(t, 1)?;
-            let stop = t.py.import("builtins")?.getattr("StopIteration")?;
-            let stop = t.constant(&stop);
-            if exceptions::matches(t, exception, stop)? {
+            if exceptions::is_a(t, exception, "StopIteration")? {
                 return t.stop(
                     BreakKind::RaisesException,
                     "a StopIteration leaves a generator",

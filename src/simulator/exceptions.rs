@@ -102,6 +102,13 @@ pub fn matches(t: &mut Tracer<'_>, exception: VarId, class: VarId) -> Step<bool>
     }
 }
 
+/// Whether `except name:` with a builtin class catches the exception.
+pub fn is_a(t: &mut Tracer<'_>, exception: VarId, name: &str) -> Step<bool> {
+    let class = t.py.import("builtins")?.getattr(name)?;
+    let class = t.constant(&class);
+    matches(t, exception, class)
+}
+
 /// What `__exit__` of a `with` block answers for the exception that passes it.
 pub fn leaves_with(t: &mut Tracer<'_>, exit: VarId, exception: VarId) -> Step<VarId> {
     let Some(class) = t.type_of(exception) else {
@@ -122,9 +129,7 @@ pub fn leaves_with(t: &mut Tracer<'_>, exit: VarId, exception: VarId) -> Step<Va
 
 /// The value of the `StopIteration` that ended what a generator delegates to; any other exception goes on.
 pub fn stop_value(t: &mut Tracer<'_>, exception: VarId) -> Step<VarId> {
-    let class = t.py.import("builtins")?.getattr("StopIteration")?;
-    let class = t.constant(&class);
-    if matches(t, exception, class)? {
+    if is_a(t, exception, "StopIteration")? {
         attributes::get(t, exception, "value")
     } else {
         Err(Stop::Raise(exception))

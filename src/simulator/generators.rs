@@ -33,16 +33,6 @@ pub enum Resumed {
     Returned(VarId),
 }
 
-fn builtin(t: &mut Tracer<'_>, name: &str) -> Step<VarId> {
-    let class = t.py.import("builtins")?.getattr(name)?;
-    Ok(t.constant(&class))
-}
-
-fn is_a(t: &mut Tracer<'_>, exception: VarId, name: &str) -> Step<bool> {
-    let class = builtin(t, name)?;
-    exceptions::matches(t, exception, class)
-}
-
 /// `next(generator)`; `None` at the end.
 pub fn next(t: &mut Tracer<'_>, generator: VarId) -> Step<Option<VarId>> {
     let none = t.none();
@@ -106,7 +96,7 @@ fn resume_idle(t: &mut Tracer<'_>, generator: VarId, sent: Sent) -> Step<Resumed
         Ok(Exit::Next(_)) => t.unsupported("a generator that leaves a loop"),
         Err(Stop::Raise(exception)) => {
             t.vars.update(generator, |var| var.kind = ended);
-            if is_a(t, exception, "StopIteration")? {
+            if exceptions::is_a(t, exception, "StopIteration")? {
                 return t.stop(
                     BreakKind::RaisesException,
                     "a StopIteration leaves a generator",
@@ -134,7 +124,7 @@ fn throw_into(t: &mut Tracer<'_>, frame: &mut FrameState, exception: VarId) -> S
     if !is_generator(t, inner) {
         return t.unsupported("an exception is thrown into another kind of iterator");
     }
-    if is_a(t, exception, "GeneratorExit")? {
+    if exceptions::is_a(t, exception, "GeneratorExit")? {
         return match close(t, inner) {
             Ok(_) => raise_in(t, frame, exception),
             Err(Stop::Raise(other)) => raise_in(t, frame, other),
@@ -300,7 +290,9 @@ fn close(t: &mut Tracer<'_>, generator: VarId) -> Step<VarId> {
             let kept = OpTable::get(t.py)?.version >= Version::V313;
             Ok(if kept { value } else { t.none() })
         }
-        Err(Stop::Raise(exception)) if is_a(t, exception, "GeneratorExit")? => Ok(t.none()),
+        Err(Stop::Raise(exception)) if exceptions::is_a(t, exception, "GeneratorExit")? => {
+            Ok(t.none())
+        }
         Err(stop) => Err(stop),
     }
 }

@@ -13,7 +13,7 @@ use crate::tracker::{DictKey, Tracker, TrackerRef};
 use crate::variables::{DictVar, Kind, VarId};
 
 use super::attributes::{self, lookup};
-use super::call::call as call_any;
+use super::call::{call as call_any, Named};
 use super::{subscript, tensors};
 use super::{Kwargs, Step, Tracer};
 
@@ -289,9 +289,6 @@ fn named_arguments(t: &mut Tracer<'_>, kwargs: &Kwargs) -> Step<VarId> {
     }
     Ok(dict)
 }
-
-/// Keyword arguments.
-type Named = Vec<(Arc<str>, VarId)>;
 
 /// What a hook answers that takes keyword arguments: `(args, kwargs)`.
 fn both(t: &mut Tracer<'_>, result: VarId) -> Step<(Vec<VarId>, Named)> {

@@ -319,6 +319,13 @@ impl<'py> Tracer<'py> {
         self.vars.add(Variable::new(kind))
     }
 
+    /// Why the code generator gives up on what the instruction `at` of the outermost frame made: in another attempt
+    /// the interpreter runs it.
+    pub fn left_to_interpreter(&mut self, at: usize, message: &str) -> Break {
+        self.native_next = Some(at);
+        Break::new(BreakKind::Construct, message)
+    }
+
     /// A value that only the interpreter can make: it can be handed on, no more. Where it must be rebuilt, the
     /// instruction of the outermost frame that makes it runs natively.
     pub fn made_natively(&mut self) -> VarId {

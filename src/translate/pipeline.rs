@@ -368,11 +368,10 @@ fn trace_once(
         .clone()
         .unwrap_or_else(|| (code_object, Arc::new(Origin::identity(code.clone()))));
     let mut resume = |inner: Option<&InnerFrame>, spec: ResumeSpec, raised_at: usize| match inner {
-        None => resume_function(py, of, &original, &origin, &globals, spec, raised_at),
+        None => resume_function(py, of, &original, &origin.code, &globals, spec, raised_at),
         Some(frame) => {
-            let origin = Origin::identity(frame.code.clone());
-            let (code, globals) = (&frame.code_object, &frame.globals);
-            resume_function(py, of, code, &origin, globals, spec, raised_at)
+            let (object, globals) = (&frame.code_object, &frame.globals);
+            resume_function(py, of, object, &frame.code, globals, spec, raised_at)
         }
     };
     let emission = loop {
@@ -504,7 +503,7 @@ fn resume_function(
     py: Python<'_>,
     of: &Translated,
     code_object: &Obj,
-    origin: &Origin,
+    code: &Arc<Code>,
     globals: &Obj,
     spec: ResumeSpec,
     raised_at: usize,
@@ -518,7 +517,7 @@ fn resume_function(
     if let Some(known) = lock(&of.shared.resumes).get(&key) {
         return Ok(known.clone());
     }
-    let (built, moved) = build_resume(py, &origin.code, &spec)?;
+    let (built, moved) = build_resume(py, code, &spec)?;
     let made = built.to_py(py)?;
     log_code(py, "resume function", made.as_any())?;
     // Where the raising instruction is in the new code, for `RERAISE` to find its line.

@@ -80,21 +80,8 @@ def asks_only():
     return walk is not None and walk.only
 
 
-def _initialized(run):
-    """Variables of a run that hold a tensor; there are other kinds."""
-    names = []
-    for name in run.names():
-        variable = run.scope().find_var(name)
-        try:
-            if variable is not None and variable.get_tensor()._is_initialized():
-                names.append(name)
-        except ValueError:
-            continue
-    return names
-
-
-def _held(run):
-    found = {}
+def _variables(run):
+    """Name and tensor of the variables that hold one; None in its place for the other kinds."""
     for name in run.names():
         variable = run.scope().find_var(name)
         if variable is None:
@@ -102,12 +89,25 @@ def _held(run):
         try:
             tensor = variable.get_tensor()
         except ValueError:
+            yield name, None
+            continue
+        if tensor._is_initialized():
+            yield name, tensor
+
+
+def _initialized(run):
+    return [name for name, tensor in _variables(run) if tensor is not None]
+
+
+def _held(run):
+    found = {}
+    for name, tensor in _variables(run):
+        if tensor is None:
             raise RuntimeError(
                 "translated code with captured control flow can go backward once: use backend='eager' for it"
-            ) from None
-        if tensor._is_initialized():
-            held = found[name] = core.DenseTensor()
-            held._share_data_with(tensor)
+            )
+        held = found[name] = core.DenseTensor()
+        held._share_data_with(tensor)
     return found
 
 

@@ -14,7 +14,7 @@ static GONE: AtomicUsize = AtomicUsize::new(0);
 const MANY: usize = 64;
 
 /// A graph's share in the executors.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Executors;
 
 impl Drop for Executors {
