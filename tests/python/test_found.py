@@ -3,6 +3,7 @@
 import contextlib
 
 import paddle
+import paddle_sot_rs as sot
 import pytest
 from harness import Programs, check, tensor
 
@@ -338,3 +339,26 @@ def test_frozen_sets_do_not_change(name):
 
     for each in (function, called):
         check(each, tensor(2), fallbacks=None)
+
+
+def test_operands_that_einsum_keeps_are_not_written_over():
+    weight = tensor(3, 3, seed=2, grad=True)
+
+    def function(x, y, weight):
+        for _ in x:
+            x = x - paddle.einsum("ij,jk->ik", y, weight)
+            y = y * 0.5
+        return x.sum()
+
+    def trained(x, y):
+        loss = function(x, y, weight)
+        loss.backward()
+        gradient = weight.grad.clone()
+        weight.clear_gradient()
+        return gradient
+
+    expected = trained(X, Y)
+    translated = sot.to_static(function, min_graph_size=0)
+    translated(X, Y, weight).backward()
+    assert paddle.allclose(weight.grad, expected), (weight.grad, expected)
+    assert sot.stats(translated).graphs == 1 and not sot.stats(translated).graph_breaks

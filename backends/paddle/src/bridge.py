@@ -455,6 +455,27 @@ _SHARES_STORAGE = frozenset(
 ) | {"builtin.split", "builtin.slice", "builtin.parameter"}
 
 
+def _keep_operands(block):
+    """Copies operands of `einsum` that something else uses too.
+
+    Its gradient finds them in a cache that may share their storage, which Paddle's pass for operations in place
+    does not know: it would let the other one write there.
+    """
+    for op in block.ops:
+        if op.name() != "pd_op.einsum":
+            continue
+        for operand in op.operand_source(0).get_defining_op().operands():
+            value = operand.source()
+            given = value.get_defining_op().name() in ("pd_op.data", "builtin.parameter")
+            if given or len(value.all_used_ops()) < 2:
+                continue
+            pir.set_insertion_point(op.operand_source(0).get_defining_op())
+            copy = _C_ops.assign(value)
+            copy.stop_gradient = value.stop_gradient
+            operand.set_source(copy)
+    pir.set_insertion_point_to_block_end(block)
+
+
 # Larger constants are made by every run, as the program says.
 _LARGEST_CONSTANT = 4096
 _CONSTANTS = ("pd_op.full", "pd_op.full_int_array")
@@ -555,6 +576,8 @@ def _compile(trace, inputs, outputs, grad, place, lowering):
     program, block = trace.program, trace.block
     window = Window(program, trace.startup, trace.cast)
     try:
+        if grad:
+            _keep_operands(block)
         # A kernel may write its result into the storage it shares with another output or an input.
         produced = []
         for value in outputs:
