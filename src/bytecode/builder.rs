@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
+use rustc_hash::FxHashMap;
 
 use crate::obj::Obj;
 
@@ -18,6 +19,8 @@ pub struct CodeBuilder {
     /// Location given to what is appended.
     pub loc: Loc,
     table: &'static OpTable,
+    /// Indices of constants, which `code` keeps alive, by address.
+    consts: FxHashMap<usize, u32>,
 }
 
 impl CodeBuilder {
@@ -56,6 +59,7 @@ impl CodeBuilder {
             code,
             loc: Loc::line_only(i64::from(like.firstlineno)),
             table,
+            consts: FxHashMap::default(),
         };
         this.op("RESUME", 0)?;
         Ok(this)
@@ -126,11 +130,15 @@ impl CodeBuilder {
 
     /// The index of a constant (by identity).
     pub fn constant(&mut self, value: &Obj) -> u32 {
-        let found = self.code.consts.iter().position(|known| known.is(value));
-        found.unwrap_or_else(|| {
-            self.code.consts.push(value.clone());
-            self.code.consts.len() - 1
-        }) as u32
+        let next = self.code.consts.len() as u32;
+        let consts = &mut self.code.consts;
+        *self
+            .consts
+            .entry(value.as_ptr() as usize)
+            .or_insert_with(|| {
+                consts.push(value.clone());
+                next
+            })
     }
 
     /// The index of a name.

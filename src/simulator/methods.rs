@@ -173,6 +173,10 @@ pub fn call(
         }
         ("__iter__", []) => return iterate::get_iter(t, receiver),
         ("__next__", []) => return generators::next_or_stop(t, receiver),
+        ("append", [value]) if matches!(t.kind(receiver), Kind::List(_)) => {
+            t.vars.append(receiver, *value);
+            return Ok(t.none());
+        }
         _ => {}
     }
     match t.kind(receiver).clone() {
@@ -284,7 +288,6 @@ fn list(
     kwargs: &Kwargs,
 ) -> Step<VarId> {
     match (name, args) {
-        ("append", [value]) => Ok(change_list(t, list, |items| items.push(*value))),
         ("extend", [values]) => {
             iterate::length_hint(t, *values)?;
             let values = iterate::collect(t, *values)?;

@@ -2,6 +2,8 @@
 
 use std::rc::Rc;
 
+use rustc_hash::FxHashMap;
+
 use super::{Kind, Variable};
 
 /// Names a variable.
@@ -16,11 +18,36 @@ pub struct ArenaMark {
     mutated: usize,
 }
 
+/// What a variable was.
+#[derive(Clone)]
+enum Undo {
+    /// All of it.
+    Whole(Rc<Variable>),
+    /// A list of this length, and whether it was mutated: a list that grows item by item is not copied for each.
+    Shorter(usize, bool),
+}
+
+impl Undo {
+    /// The variable that became `now`.
+    fn apply(self, now: &mut Rc<Variable>) {
+        match self {
+            Self::Whole(var) => *now = var,
+            Self::Shorter(len, mutated) => {
+                let var = Rc::make_mut(now);
+                var.mutated = mutated;
+                if let Kind::List(items) = &mut var.kind {
+                    items.truncate(len);
+                }
+            }
+        }
+    }
+}
+
 /// All variables of one translation.
 #[derive(Default)]
 pub struct Arena {
     vars: Vec<Rc<Variable>>,
-    log: Vec<(VarId, Rc<Variable>)>,
+    log: Vec<(VarId, Undo)>,
     mutated: Vec<VarId>,
     mutations: u64,
 }
@@ -49,7 +76,7 @@ impl Arena {
     /// that the user's program makes to an object goes through [`Arena::mutate`].
     pub fn update<R>(&mut self, id: VarId, change: impl FnOnce(&mut Variable) -> R) -> R {
         let slot = &mut self.vars[id.0 as usize];
-        self.log.push((id, slot.clone()));
+        self.log.push((id, Undo::Whole(slot.clone())));
         let mut next = Variable::clone(slot);
         let answer = change(&mut next);
         *slot = Rc::new(next);
@@ -69,6 +96,30 @@ impl Arena {
             self.mutated.push(id);
         }
         answer
+    }
+
+    /// `list.append(item)` of the user's program.
+    pub fn append(&mut self, list: VarId, item: VarId) {
+        let var = Rc::get_mut(&mut self.vars[list.0 as usize]);
+        if let Some(Variable {
+            kind: Kind::List(items),
+            mutated,
+            ..
+        }) = var
+        {
+            self.log.push((list, Undo::Shorter(items.len(), *mutated)));
+            items.push(item);
+            self.mutations += 1;
+            if !std::mem::replace(mutated, true) {
+                self.mutated.push(list);
+            }
+            return;
+        }
+        self.mutate(list, |var| {
+            if let Kind::List(items) = &mut var.kind {
+                items.push(item);
+            }
+        });
     }
 
     /// Mutated variables, in order of their first mutation.
@@ -102,14 +153,19 @@ impl Arena {
 
     /// Variables older than `mark` that changed since, with what they were then.
     pub fn changed(&self, mark: &ArenaMark) -> Vec<(VarId, Rc<Variable>)> {
-        let mut found: Vec<(VarId, Rc<Variable>)> = Vec::new();
-        for (id, old) in &self.log[mark.log..] {
-            let known = found.iter().any(|(other, _)| other == id);
-            if (id.0 as usize) < mark.len && !known {
-                found.push((*id, old.clone()));
+        // By variable: its first change, and what it was.
+        let mut found: FxHashMap<VarId, (usize, Rc<Variable>)> = FxHashMap::default();
+        for (at, (id, undo)) in self.log.iter().enumerate().skip(mark.log).rev() {
+            if self.is_older(*id, mark) {
+                let known = found.entry(*id);
+                let (first, var) = known.or_insert_with(|| (at, self.get(*id).clone()));
+                *first = at;
+                undo.clone().apply(var);
             }
         }
-        found
+        let mut found: Vec<_> = found.into_iter().collect();
+        found.sort_by_key(|(_, (first, _))| *first);
+        found.into_iter().map(|(id, (_, var))| (id, var)).collect()
     }
 
     /// Whether an object was changed since `mark` that was there before the frame and is met since `mark` only.
@@ -128,8 +184,8 @@ impl Arena {
     /// Restores every variable to what it was at `mark` and forgets newer ones.
     pub fn rollback(&mut self, mark: ArenaMark) {
         while self.log.len() > mark.log {
-            if let Some((id, old)) = self.log.pop() {
-                self.vars[id.0 as usize] = old;
+            if let Some((id, undo)) = self.log.pop() {
+                undo.apply(&mut self.vars[id.0 as usize]);
             }
         }
         self.vars.truncate(mark.len);

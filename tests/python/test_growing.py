@@ -4,6 +4,7 @@ import numpy as np
 import paddle
 import paddle_sot_rs as sot
 import pytest
+from harness import check, tensor
 
 LOG = []
 
@@ -193,3 +194,38 @@ def test_what_is_read_after_all_is_right(function):
             assert len(kept) == len(expected)
         else:
             assert want == got
+
+
+def test_containers_too_long_to_look_into():
+    def function(x, items, table, row):
+        total = sum(items) + len(table) + row[3]
+        squares = [item * item for item in items]
+        items.append(total)
+        table["sum"] = total
+        return x + total, squares[-1], items[-1], table["sum"], 7 in items
+
+    def arguments():
+        return tensor(2), list(range(5000)), {str(key): key for key in range(5000)}, tuple(range(5000))
+
+    check(function, *arguments(), calls=[arguments(), arguments()], fallbacks=None)
+
+
+def test_a_list_that_grows_by_doubling():
+    def function(x, items):
+        for _ in range(5):
+            items *= 2
+            print(len(items))
+            x = x + len([a + v for a, v in enumerate(items)])
+        return x, items[-1]
+
+    check(function, tensor(2), [1, 2], calls=[(tensor(2), [3] * size) for size in (3, 100, 400)], fallbacks=None)
+
+
+def test_a_long_list_that_is_appended_to_and_read():
+    def function(x, log):
+        log.append(x.shape[0])
+        y = x * 2
+        log.append(7)
+        return y, log[-1], log[-2], len(log)
+
+    check(function, tensor(2), [0] * 5000, calls=[(tensor(2), [0] * 6000), (tensor(3), [1] * 3)], fallbacks=None)
