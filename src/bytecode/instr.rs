@@ -45,6 +45,13 @@ impl BinOp {
             "sub", "truediv", "xor",
         ][self as usize]
     }
+
+    /// `+`, ...
+    pub fn symbol(self) -> &'static str {
+        [
+            "+", "&", "//", "<<", "@", "*", "%", "|", "**", ">>", "-", "/", "^",
+        ][self as usize]
+    }
 }
 
 /// Comparisons.
@@ -65,6 +72,11 @@ impl CmpOp {
     /// `__lt__`, ...
     pub fn dunder(self) -> &'static str {
         ["__lt__", "__le__", "__eq__", "__ne__", "__gt__", "__ge__"][self as usize]
+    }
+
+    /// `<`, ...
+    pub fn symbol(self) -> &'static str {
+        ["<", "<=", "==", "!=", ">", ">="][self as usize]
     }
 
     /// The dunder of the swapped comparison.

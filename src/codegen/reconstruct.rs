@@ -17,7 +17,7 @@ use crate::simulator::fold::MAX_NESTING;
 use crate::simulator::{groups, views, Tracer};
 use crate::tracker::{Tracker, TrackerRef};
 use crate::variables::{
-    CellVar, ContextVar, FunctionVar, IntVar, IterVar, Kind, NewFunction, ObjectVar, VarId,
+    CellVar, ContextVar, FunctionVar, IterVar, Kind, NewFunction, NumberVar, ObjectVar, VarId,
 };
 
 static HELPERS: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
@@ -320,13 +320,13 @@ impl<'a, 'py> Emitter<'a, 'py> {
             Kind::SymNumber(symbol) => {
                 self.call_helper("number", 1, |this| this.symbol(*symbol))?;
             }
-            Kind::Int(IntVar::Dim(symbol, dim)) => {
+            Kind::Int(NumberVar::Dim(symbol, dim)) => {
                 self.symbol(*symbol)?;
                 self.code.load_attr("shape")?;
                 self.int(*dim as i64)?;
                 self.code.op("BINARY_SUBSCR", 0)?;
             }
-            Kind::Int(IntVar::Made(op, a, b)) => {
+            Kind::Int(NumberVar::Made(op, a, b)) | Kind::Float(NumberVar::Made(op, a, b)) => {
                 self.call_type("operator", op.stem(), 2, |this| this.values(&[*a, *b]))?;
             }
             Kind::List(items) => {

@@ -15,6 +15,7 @@ use crate::tracker::{FunctionField, Tracker, TrackerRef};
 use super::gate::{Gate, GatePlan};
 use super::layer_state::LayerSnapshot;
 use super::native::{self, GlobalState, WeakOrStrong};
+use super::number::{Outcome, Value};
 use super::{GuardKind, GuardSet, TensorGuard};
 
 type Ptr = *mut ffi::PyObject;
@@ -91,6 +92,7 @@ pub(super) enum Check {
     DictKeys(Vec<Py<PyAny>>),
     Tensor(TensorGuard),
     SameAs(usize),
+    Outcome(Outcome<usize>),
     Layer(LayerSnapshot),
     Never,
 }
@@ -143,7 +145,7 @@ impl Builder {
             Tracker::TypeOf(_) => Load::TypeOf(base),
             Tracker::InstanceDict(_) => Load::InstanceDict(base),
             Tracker::DictItem(_, key) => Load::DictItem(base, native::key_object(py, key)),
-            Tracker::DictKeyAt(..) => Load::Nothing,
+            Tracker::DictKeyAt(..) | Tracker::Number(..) => Load::Nothing,
             Tracker::ListItem(_, index) | Tracker::DequeItem(_, index) => {
                 Load::ListItem(base, *index)
             }
@@ -187,6 +189,9 @@ impl GuardCompiler for NativeGuardCompiler {
                     Check::DictKeys(keys.iter().map(|key| native::key_object(py, key)).collect())
                 }
                 GuardKind::Tensor(tensor) => Check::Tensor(tensor.clone()),
+                GuardKind::Outcome(outcome) => {
+                    Check::Outcome(outcome.map(&mut |place| builder.slot(py, place)))
+                }
                 GuardKind::SameAs(other) => Check::SameAs(builder.slot(py, other)),
                 GuardKind::LayerState(layer) => match LayerSnapshot::record(layer.bind(py))? {
                     Some(snapshot) => Check::Layer(snapshot),
@@ -281,6 +286,14 @@ fn holds(py: Python<'_>, check: &Check, object: Ptr, slots: &[usize]) -> bool {
         Check::Len(len) => native::length(object) == Some(*len),
         Check::DictKeys(keys) => native::dict_keys_are(object, keys),
         Check::Tensor(guard) => native::tensor_matches(py, object, guard),
+        Check::Outcome(outcome) => outcome.is_same(&mut |slot, dim| {
+            let object = slots[*slot] as Ptr;
+            match dim {
+                _ if object.is_null() => None,
+                None => native::number(object),
+                Some(dim) => native::dim(py, object, dim).map(Value::Int),
+            }
+        }),
         Check::SameAs(other) => object as usize == slots[*other],
         Check::Layer(snapshot) => snapshot.holds(py),
     }

@@ -100,6 +100,13 @@ pub fn text(py: Python<'_>, guard: &Guard) -> String {
             );
             format!("{x}.shape == [{dims}] and {x}.dtype == paddle.{dtype} and {x}.stop_gradient is {stop}")
         }
+        GuardKind::Outcome(outcome) => format!(
+            "{}({} {} {})",
+            if outcome.holds { "" } else { "not " },
+            outcome.left,
+            outcome.op.symbol(),
+            outcome.right
+        ),
         GuardKind::SameAs(other) => format!("{x} is {}", path(py, other)),
         GuardKind::LayerState(layer) => format!("{x}: state of {} unchanged", show(layer)),
         GuardKind::Never => format!("{x} cannot be checked"),

@@ -1,11 +1,15 @@
 //! The kinds of guards, and the ordered set a translation collects.
 
+use std::sync::Arc;
+
 use indexmap::IndexSet;
 use smallvec::SmallVec;
 
 use crate::graph::DType;
 use crate::obj::Obj;
 use crate::tracker::TrackerRef;
+
+use super::number::Outcome;
 
 /// What is relied on about a tensor.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -38,6 +42,8 @@ pub enum GuardKind {
     DictKeys(Vec<crate::tracker::DictKey>),
     /// A `paddle.Tensor` (or Parameter) with this metadata.
     Tensor(TensorGuard),
+    /// A comparison of numbers answers the same; the guard looks at the first of them.
+    Outcome(Arc<Outcome>),
     /// The same object as the one at another tracker.
     SameAs(TrackerRef),
     /// All state that an opaque Paddle layer's `forward` may read is as it was: `__dict__`,

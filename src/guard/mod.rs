@@ -6,6 +6,7 @@ mod gate;
 mod kinds;
 mod layer_state;
 pub mod native;
+pub mod number;
 
 pub use compile::{
     CompiledGuard, GuardCompiler, GuardInputs, NativeGuardCompiler, NativeGuards, Slots,

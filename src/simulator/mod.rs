@@ -27,6 +27,7 @@ pub mod loops;
 pub mod matching;
 mod merge;
 pub mod methods;
+pub mod numbers;
 pub mod objects;
 pub mod operators;
 pub mod pylayer;

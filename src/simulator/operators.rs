@@ -5,10 +5,10 @@ use pyo3::types::{PyBool, PyInt, PyList, PyTuple};
 
 use crate::bytecode::{BinOp, CmpOp};
 use crate::reason::BreakKind;
-use crate::variables::{IntVar, Kind, VarId};
+use crate::variables::{Kind, VarId};
 
 use super::call::{call, describe};
-use super::{attributes, exceptions, fold, keys, methods, regions, tensors};
+use super::{attributes, exceptions, fold, keys, methods, numbers, regions, tensors};
 use super::{Step, Tracer};
 
 /// Unary operators (`not` is [`truth`]).
@@ -103,22 +103,8 @@ pub fn binary(t: &mut Tracer<'_>, op: BinOp, inplace: bool, a: VarId, b: VarId) 
     if is_object(&left) || is_object(&right) {
         return object_binary(t, op, inplace, a, b);
     }
-    let number = |t: &Tracer<'_>, id: VarId| match t.vars.kind(id) {
-        Kind::Int(_) => true,
-        Kind::Const => t
-            .value(id)
-            .is_some_and(|value| value.is_exact_instance_of::<PyInt>()),
-        _ => false,
-    };
-    let unknown = matches!(left, Kind::Int(_)) || matches!(right, Kind::Int(_));
-    // A divisor known to be positive: no exception, and graphs round as Python does.
-    let divides = matches!(op, BinOp::FloorDiv | BinOp::Rem)
-        && t.const_value(b)
-            .and_then(|value| value.extract::<i64>().ok())
-            .is_some_and(|value| value > 0);
-    let total = divides || matches!(op, BinOp::Add | BinOp::Sub | BinOp::Mul);
-    if unknown && total && number(t, a) && number(t, b) {
-        return Ok(t.add(Kind::Int(IntVar::Made(op, a, b))));
+    if let Some(number) = numbers::binary(t, op, a, b)? {
+        return Ok(number);
     }
     if let Some(number) = regions::arithmetic(t, op, a, b)? {
         return Ok(number);
@@ -155,7 +141,10 @@ fn is_object(kind: &Kind) -> bool {
 }
 
 fn tensor_binary(t: &mut Tracer<'_>, op: BinOp, a: VarId, b: VarId) -> Step<VarId> {
-    let (a, b) = regions::as_operands(t, a, b)?;
+    if let (BinOp::Mul, Some(product)) = (op, numbers::scaled(t, a, b)?) {
+        return Ok(product);
+    }
+    let (a, b) = regions::as_operands(t, Some(op), a, b)?;
     // Paddle tensors define no in-place dunders: `x += y` rebinds the name.
     if matches!(t.kind(a), Kind::Tensor(_)) {
         if is_object(&t.kind(b).clone()) {
@@ -238,9 +227,12 @@ pub fn unary(t: &mut Tracer<'_>, op: UnaryOp, value: VarId) -> Step<VarId> {
 
 /// `a < b` and its like.
 pub fn compare(t: &mut Tracer<'_>, op: CmpOp, a: VarId, b: VarId) -> Step<VarId> {
-    let (a, b) = regions::as_operands(t, a, b)?;
+    let (a, b) = regions::as_operands(t, None, a, b)?;
     if let Some(number) = regions::comparison(t, op, a, b)? {
         return Ok(number);
+    }
+    if let Some(holds) = numbers::compare(t, op, a, b)? {
+        return Ok(t.bool(holds));
     }
     let (left, right) = (t.kind(a).clone(), t.kind(b).clone());
     if matches!(left, Kind::Tensor(_)) {
@@ -459,7 +451,8 @@ pub fn is_same(t: &mut Tracer<'_>, a: VarId, b: VarId) -> Step<bool> {
         return t.unsupported("identity of numbers or strings");
     }
     // A number is never None; whether two are one object depends on their values.
-    if a != b && (matches!(left, Kind::Int(_)) || matches!(right, Kind::Int(_))) {
+    let number = |kind: &Kind| matches!(kind, Kind::Int(_) | Kind::Float(_));
+    if a != b && (number(&left) || number(&right)) {
         if t.is_none(a) || t.is_none(b) {
             return Ok(false);
         }
@@ -531,6 +524,13 @@ pub fn truth(t: &mut Tracer<'_>, value: VarId) -> Step<bool> {
             Some(object) => enum_truth(t, &object),
             None => t.unsupported("the truth of nothing"),
         },
+        Kind::Int(_) | Kind::Float(_) => {
+            let zero = t.int(0);
+            match numbers::compare(t, CmpOp::Ne, value, zero)? {
+                Some(holds) => Ok(holds),
+                None => t.unsupported("the truth of a number that differs between calls"),
+            }
+        }
         Kind::List(items) | Kind::Tuple(items, _) => Ok(!items.is_empty()),
         Kind::Dict(dict) => Ok(!dict.items.is_empty()),
         Kind::Set(set) => Ok(!set.items.is_empty()),

@@ -18,8 +18,8 @@ use super::executor;
 use super::frame::{Exit, FrameState};
 use super::loops;
 use super::merge::{self, refuse, Joined, Merge, Piece};
-use super::tensors;
 use super::tracer::TraceMark;
+use super::{numbers, tensors};
 use super::{Kwargs, Step, Stop, Tracer};
 
 /// Whether the truth of `value` is only known when the graph runs, and branches on it are captured.
@@ -124,21 +124,38 @@ pub fn number(t: &mut Tracer<'_>, value: &Obj) -> Step<Option<SymbolId>> {
     })
 }
 
-/// A number next to a tensor: it takes the tensor's dtype, as Python numbers do.
-pub fn as_operands(t: &mut Tracer<'_>, a: VarId, b: VarId) -> Step<(VarId, VarId)> {
-    match (t.kind(a).clone(), t.kind(b).clone()) {
-        (Kind::Tensor(tensor), Kind::SymNumber(number)) => {
-            Ok((a, number_like(t, number, tensor.symbol)?))
-        }
-        (Kind::SymNumber(number), Kind::Tensor(tensor)) => {
-            Ok((number_like(t, number, tensor.symbol)?, b))
-        }
-        _ => Ok((a, b)),
+/// The operands of an operator (`None`: a comparison). A number next to a tensor takes the tensor's dtype, as Python
+/// numbers do.
+pub fn as_operands(
+    t: &mut Tracer<'_>,
+    op: Option<BinOp>,
+    a: VarId,
+    b: VarId,
+) -> Step<(VarId, VarId)> {
+    if let Kind::Tensor(tensor) = t.kind(a).clone() {
+        return Ok((a, number_like(t, op, b, tensor.symbol)?));
     }
+    if let Kind::Tensor(tensor) = t.kind(b).clone() {
+        return Ok((number_like(t, op, a, tensor.symbol)?, b));
+    }
+    Ok((a, b))
 }
 
-fn number_like(t: &mut Tracer<'_>, number: SymbolId, tensor: SymbolId) -> Step<VarId> {
+fn number_like(t: &mut Tracer<'_>, op: Option<BinOp>, id: VarId, tensor: SymbolId) -> Step<VarId> {
     let dtype = |t: &Tracer<'_>, symbol| t.graph.meta(symbol).map(|meta| meta.dtype);
+    let number = match t.kind(id).clone() {
+        Kind::SymNumber(number) => number,
+        Kind::Int(number) if tensors::depends_on_dims(t, id) => {
+            tensors::number_statement(t, number)?
+        }
+        _ => {
+            let Some(wanted) = dtype(t, tensor) else {
+                return Ok(id);
+            };
+            let fed = numbers::operand(t, id, wanted, op)?;
+            return Ok(fed.map_or(id, |symbol| t.add(Kind::SymNumber(symbol))));
+        }
+    };
     let symbol = match (dtype(t, number), dtype(t, tensor)) {
         (Some(DType::Int64), Some(wanted)) if wanted != DType::Bool && wanted != DType::Int64 => {
             let name = PyString::new(t.py, wanted.as_str()).into_any();

@@ -9,7 +9,7 @@ use crate::graph::{Arg, Callee, SymbolId, TensorMeta};
 use crate::obj::Obj;
 use crate::reason::BreakKind;
 use crate::tracker::TrackerRef;
-use crate::variables::{DictVar, IntVar, Kind, TensorVar, VarId, Variable};
+use crate::variables::{DictVar, Kind, NumberVar, TensorVar, VarId, Variable};
 
 use super::{attributes, inplace, keys, views, Kwargs, Step, Tracer};
 
@@ -139,20 +139,20 @@ pub fn to_arg(t: &mut Tracer<'_>, value: VarId) -> Step<Arg> {
 }
 
 /// Whether a number is made of dims and constants only: then the graph can make it too.
-fn depends_on_dims(t: &mut Tracer<'_>, id: VarId) -> bool {
+pub fn depends_on_dims(t: &mut Tracer<'_>, id: VarId) -> bool {
     match *t.kind(id) {
-        Kind::Const | Kind::Int(IntVar::Dim(..)) => true,
-        Kind::Int(IntVar::Made(_, a, b)) => depends_on_dims(t, a) && depends_on_dims(t, b),
+        Kind::Const | Kind::Int(NumberVar::Dim(..)) => true,
+        Kind::Int(NumberVar::Made(_, a, b)) => depends_on_dims(t, a) && depends_on_dims(t, b),
         _ => false,
     }
 }
 
 /// A number made of dims, as one of the graph.
-fn number_statement(t: &mut Tracer<'_>, number: IntVar) -> Step<SymbolId> {
+pub fn number_statement(t: &mut Tracer<'_>, number: NumberVar) -> Step<SymbolId> {
     let (op, a, b) = match number {
-        IntVar::Dim(symbol, dim) => return dim_statement(t, symbol, dim),
-        IntVar::Made(op, a, b) => (op, a, b),
-        IntVar::Given => return t.unsupported("a number from outside of the graph"),
+        NumberVar::Dim(symbol, dim) => return dim_statement(t, symbol, dim),
+        NumberVar::Made(op, a, b) => (op, a, b),
+        NumberVar::Given => return t.unsupported("a number from outside of the graph"),
     };
     let given = [to_arg(t, a)?, to_arg(t, b)?];
     let (name, given) = match given {
@@ -361,7 +361,7 @@ pub fn attribute(t: &mut Tracer<'_>, tensor: VarId, name: &str) -> Step<VarId> {
             let dims = meta.shape.iter().enumerate();
             let dims = dims
                 .map(|(at, dim)| match *dim {
-                    -1 => t.add(Kind::Int(IntVar::Dim(var.symbol, at))),
+                    -1 => t.add(Kind::Int(NumberVar::Dim(var.symbol, at))),
                     known => t.int(known),
                 })
                 .collect();
@@ -433,7 +433,7 @@ pub fn attribute(t: &mut Tracer<'_>, tensor: VarId, name: &str) -> Step<VarId> {
 }
 
 /// Whether a method of tensors is the user's; the class is guarded to have the method it has now.
-fn is_users(t: &mut Tracer<'_>, name: &str) -> bool {
+pub(super) fn is_users(t: &mut Tracer<'_>, name: &str) -> bool {
     let class = t.paddle.tensor.clone();
     let found = match class.bind(t.py).cast::<PyType>() {
         Ok(class) => attributes::lookup(class, name),

@@ -19,8 +19,8 @@ use crate::paddle::{tensor_meta, Paddle};
 use crate::reason::{Break, BreakKind, SourceLoc};
 use crate::tracker::{DictKey, Tracker, TrackerRef};
 use crate::variables::{
-    Arena, ArenaMark, AttrOp, CellVar, DictVar, FunctionVar, IntVar, Key, Kind, ObjectVar, SetVar,
-    TensorVar, VarId, Variable,
+    Arena, ArenaMark, AttrOp, CellVar, DictVar, FunctionVar, Key, Kind, NumberVar, ObjectVar,
+    SetVar, TensorVar, VarId, Variable,
 };
 
 use super::frame::FrameState;
@@ -77,8 +77,10 @@ pub struct TraceOptions {
     pub disabled: FxHashSet<usize>,
     /// Dims to trace as dynamic: tracker -> dim indices.
     pub dynamic_dims: FxHashMap<TrackerRef, Vec<usize>>,
-    /// Integers that differ between calls.
-    pub dynamic_ints: FxHashSet<TrackerRef>,
+    /// Numbers that differ between calls, and what they are in this one.
+    pub dynamic_numbers: FxHashMap<TrackerRef, Obj>,
+    /// A comparison of such numbers and of dynamic dims is answered, under a guard.
+    pub guards_outcomes: bool,
     /// Instructions of the outermost frame that the interpreter runs: they make generators that outlive a break.
     pub native: FxHashSet<usize>,
     /// A break in an inlined call is resumed inside of it.
@@ -446,7 +448,13 @@ impl<'py> Tracer<'py> {
     /// Looks at a lazy variable: decides its kind and guards what was decided on.
     pub fn realize(&mut self, id: VarId) {
         match self.vars.kind(id) {
-            Kind::Lazy => self.classify(id),
+            Kind::Lazy => match self.value(id).filter(is_long) {
+                Some(value) => {
+                    self.guard_type(id, &value);
+                    self.set_kind(id, Kind::Opaque);
+                }
+                None => self.classify(id),
+            },
             Kind::Appended(appended) => {
                 let appended = appended.clone();
                 self.classify(id);
@@ -623,6 +631,7 @@ impl<'py> Tracer<'py> {
             Kind::Tuple(_, None) => builtin("tuple"),
             Kind::Set(set) => builtin(if set.frozen { "frozenset" } else { "set" }),
             Kind::Int(_) => builtin("int"),
+            Kind::Float(_) => builtin("float"),
             Kind::Slice(_) => builtin("slice"),
             Kind::Range(..) => builtin("range"),
             Kind::Function(_) => Some(py.get_type::<PyFunction>()),
@@ -681,13 +690,16 @@ impl<'py> Tracer<'py> {
         let Some(value) = self.value(id) else { return };
         let source = self.source(id);
         let source = source.as_ref();
-        if value.is_exact_instance_of::<PyInt>()
-            && source.is_some_and(|source| self.options.dynamic_ints.contains(source))
-        {
+        if source.is_some_and(|source| self.options.dynamic_numbers.contains_key(source)) {
             self.guard_type(id, &value);
+            let kind = if value.is_exact_instance_of::<PyInt>() {
+                Kind::Int(NumberVar::Given)
+            } else {
+                Kind::Float(NumberVar::Given)
+            };
             // Without its value, nothing can rely on it.
             self.vars.update(id, |var| {
-                var.kind = Kind::Int(IntVar::Given);
+                var.kind = kind;
                 var.value = None;
             });
         } else if is_plain_constant(&value) {
@@ -993,6 +1005,16 @@ pub fn is_plain_constant(value: &Bound<'_, PyAny>) -> bool {
         || value.is_exact_instance_of::<PyCode>()
         || value.is(value.py().Ellipsis())
         || value.is(value.py().NotImplemented())
+}
+
+/// Containers that are not looked into: every item would be a guard.
+const LONGEST: usize = 4096;
+
+fn is_long(value: &Bound<'_, PyAny>) -> bool {
+    let container = value.is_exact_instance_of::<PyList>()
+        || value.is_exact_instance_of::<PyTuple>()
+        || value.is_exact_instance_of::<PyDict>();
+    container && value.len().is_ok_and(|len| len > LONGEST)
 }
 
 /// A module without Python code behind its attributes; `__getattr__` in its namespace aside.

@@ -8,6 +8,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::graph::DType;
+use crate::guard::number::Number;
 use crate::obj::Obj;
 
 /// A shared tracker.
@@ -60,6 +62,8 @@ pub enum Tracker {
     MethodSelf(TrackerRef),
     /// `__func__` of a bound method.
     MethodFunc(TrackerRef),
+    /// A tensor made of a number: no guard reads it, the caller of the graph makes it.
+    Number(Arc<Number>, DType),
 }
 
 /// A key that can be compared and hashed without running user code.
@@ -92,7 +96,7 @@ impl Tracker {
     /// The tracker this one reads from.
     pub fn base(&self) -> Option<&TrackerRef> {
         match self {
-            Self::Local { .. } | Self::FreeCell { .. } | Self::Const(_) => None,
+            Self::Local { .. } | Self::FreeCell { .. } | Self::Const(_) | Self::Number(..) => None,
             Self::CellContents(base)
             | Self::TypeOf(base)
             | Self::InstanceDict(base)
@@ -154,6 +158,7 @@ impl fmt::Display for Tracker {
             },
             Self::MethodSelf(base) => write!(f, "{base}.__self__"),
             Self::MethodFunc(base) => write!(f, "{base}.__func__"),
+            Self::Number(number, dtype) => write!(f, "{number} as {}", dtype.as_str()),
         }
     }
 }

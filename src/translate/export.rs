@@ -13,7 +13,8 @@ use crate::variables::{Kind, VarId};
 
 use super::declared::{Declared, DynamicTensors};
 use super::function::{exclusively, Translated};
-use super::pipeline::{learn_dims, prepare, simulate, Simulated, Varies};
+use super::learn::{self, Varies};
+use super::pipeline::{prepare, simulate, Simulated};
 
 /// A function as the backend exports it.
 pub struct Exported {
@@ -63,7 +64,7 @@ fn export(
     let mut varies = Varies::default();
     let mut simulated = simulate(py, of, bound, &state, &backend, &varies)?;
     let declared = Declared::of(py, &simulated.tracer.graph.inputs, &wanted)?;
-    varies.dims = learn_dims(of, &simulated.tracer.guards, &declared, backend.dynamic);
+    varies.dims = learn::dims(of, &simulated.tracer.guards, &declared, backend.dynamic);
     if !varies.dims.is_empty() {
         simulated = simulate(py, of, bound, &state, &backend, &varies)?;
     }
@@ -121,7 +122,7 @@ fn flatten(
             outputs.push(tensor.symbol);
             return Ok(());
         }
-        Kind::Const | Kind::Int(_) | Kind::SymNumber(_) => return Ok(()),
+        Kind::Const | Kind::Int(_) | Kind::Float(_) | Kind::SymNumber(_) => return Ok(()),
         Kind::List(items) | Kind::Tuple(items, _) => items.clone(),
         Kind::Dict(dict) => {
             let mut items: Vec<(String, VarId)> = Vec::new();

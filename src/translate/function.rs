@@ -28,6 +28,7 @@ use super::callable::{CalleeFunction, ResumeFunction};
 use super::callees::Listener;
 use super::choice::{BackendChoice, Configured};
 use super::declared::DynamicTensors;
+use super::graph_inputs::GraphInputs;
 use super::neighbour::Quiet;
 use super::pin::{self, Pin};
 use super::pipeline;
@@ -160,8 +161,8 @@ pub struct Entry {
     pub graph: Option<Box<dyn CompiledGraph>>,
     /// Whether the graph draws random numbers.
     pub randomness: Randomness,
-    /// The first slots are the inputs of the graph.
-    pub graph_inputs: usize,
+    /// The inputs of the graph.
+    pub graph_inputs: GraphInputs,
     /// Whether the instruction that breaks the graph may call Python functions.
     pub listens: bool,
     /// The backend it was compiled by.
@@ -180,8 +181,8 @@ pub struct Translated {
     pub shared: Arc<Shared>,
     /// Dims seen and found to change, by tracker.
     pub dims: Mutex<FxHashMap<TrackerRef, Vec<Option<i64>>>>,
-    /// The first value seen of integers that were relied on, by tracker.
-    pub ints: Mutex<FxHashMap<TrackerRef, Obj>>,
+    /// The first value seen of numbers that were relied on, by tracker; `None` where Python needs the value.
+    pub numbers: Mutex<FxHashMap<TrackerRef, Option<Obj>>>,
     /// Instructions that the interpreter runs; see `TraceOptions::native`.
     pub native: Mutex<FxHashSet<usize>>,
     /// For the rest of an inlined callee: the instruction of the break it goes on from, which was reported.
@@ -271,7 +272,7 @@ impl Translated {
             specification: None,
             shared,
             dims: Mutex::default(),
-            ints: Mutex::default(),
+            numbers: Mutex::default(),
             native: Mutex::default(),
             reported: None,
             reasons: Mutex::default(),
@@ -379,10 +380,10 @@ impl Translated {
     fn forget(&self) {
         let entries = std::mem::take(&mut *lock(&self.entries));
         let dims = std::mem::take(&mut *lock(&self.dims));
-        let ints = std::mem::take(&mut *lock(&self.ints));
+        let numbers = std::mem::take(&mut *lock(&self.numbers));
         self.failures.store(0, Ordering::Relaxed);
         self.gave_up.store(false, Ordering::Relaxed);
-        drop((entries, dims, ints));
+        drop((entries, dims, numbers));
     }
 
     /// Runs the original function.
@@ -753,11 +754,13 @@ impl Translated {
                     self.shared.found_graphs.store(true, Ordering::Relaxed);
                 }
                 let before = entry.randomness.before(py)?;
-                match graph.call(py, &slots[..entry.graph_inputs]) {
-                    Ok(outputs) => {
+                let inputs = &entry.graph_inputs;
+                match inputs.with(py, &slots, |inputs| graph.call(py, inputs)) {
+                    Ok(Some(outputs)) => {
                         entry.randomness.ran(py, before)?;
                         outputs
                     }
+                    Ok(None) => return self.native(py, bound, how),
                     Err(err) => {
                         if let Some(before) = before {
                             before.restore(py)?;
@@ -778,7 +781,7 @@ impl Translated {
             Run::Resumed => self.shared.count("after a break: translated"),
             Run::Called(..) => {}
         }
-        let rest = &slots[entry.graph_inputs..];
+        let rest = &slots[entry.graph_inputs.slots..];
         match &entry.plan {
             Plan::Direct(tree) => tree.build(py, &outputs, rest).map(Next::Return),
             Plan::Code(function) | Plan::Resume(function) => {

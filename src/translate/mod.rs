@@ -8,6 +8,8 @@ mod declared;
 mod export;
 mod forced;
 mod function;
+mod graph_inputs;
+mod learn;
 mod neighbour;
 mod pin;
 mod pipeline;

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyCode, PyInt, PyTuple};
-use rustc_hash::{FxHashMap, FxHashSet};
+use pyo3::types::{PyCode, PyTuple};
 
 use crate::backend::{self, BackendError, CompileRequest, CompiledGraph};
 use crate::bytecode::{build_resume, Code, Instr, Origin, ResumeSpec};
@@ -12,7 +11,7 @@ use crate::codegen::{self, Emission, Plan};
 use crate::frame::{CodeState, Policy};
 use crate::graph::{FunctionGraph, GraphInput, StatementIr, SymbolId, SymbolKind};
 use crate::guard::native::GlobalState;
-use crate::guard::{CompiledGuard, GuardCompiler, GuardKind, GuardSet, NativeGuardCompiler};
+use crate::guard::{CompiledGuard, GuardCompiler, GuardSet, NativeGuardCompiler};
 use crate::obj::Obj;
 use crate::reason::{Break, BreakKind, Fallback, GraphBreakEvent, SourceLoc};
 use crate::simulator::frame::FrameState;
@@ -29,6 +28,8 @@ use super::callees;
 use super::choice::Configured;
 use super::declared::{Declared, DynamicTensors};
 use super::function::{lock, Entry, GraphInfo, Translated};
+use super::graph_inputs::GraphInputs;
+use super::learn::{self, Varies};
 use super::pin;
 use super::random::Randomness;
 
@@ -101,20 +102,39 @@ pub fn translate(
 ) -> Result<Entry, Break> {
     lock(&of.shared.stats).translations += 1;
     let (state, backend) = prepare(py, of)?;
-    let mut varies = Varies::default();
+    let mut varies = Varies {
+        guarded: true,
+        ..Varies::default()
+    };
     let mut traced = trace(py, of, bound, &state, &backend, &varies)?;
     if backend.dynamic {
-        varies.ints = learn_ints(py, of, &traced.guards);
-        if !varies.ints.is_empty() {
-            // Only where nothing needs the value: the graph ends, or breaks, where it did.
-            match trace(py, of, bound, &state, &backend, &varies) {
-                Ok(attempt) if place(&attempt) == place(&traced) => traced = attempt,
-                _ => varies.ints.clear(),
+        let learnt = learn::numbers(py, of, &traced.guards);
+        // Only where nothing needs the value: the graph ends, or breaks, where it did.
+        let mut attempt = |varies: &mut Varies, more: &[(TrackerRef, Obj)]| {
+            let known = varies.numbers.clone();
+            varies.numbers.extend(more.iter().cloned());
+            match trace(py, of, bound, &state, &backend, varies) {
+                Ok(attempt) if place(&attempt) == place(&traced) => {
+                    traced = attempt;
+                    true
+                }
+                _ => {
+                    varies.numbers = known;
+                    false
+                }
+            }
+        };
+        if !learnt.is_empty() && !attempt(&mut varies, &learnt) {
+            let alone = 1 < learnt.len() && learnt.len() <= learn::FEW;
+            for number in &learnt {
+                if !alone || !attempt(&mut varies, std::slice::from_ref(number)) {
+                    lock(&of.numbers).insert(number.0.clone(), None);
+                }
             }
         }
     }
     let declared = Declared::of(py, &traced.inputs, wanted)?;
-    varies.dims = learn_dims(of, &traced.guards, &declared, backend.dynamic);
+    varies.dims = learn::dims(of, &traced.guards, &declared, backend.dynamic);
     if !varies.dims.is_empty() {
         // A dynamic graph that breaks earlier, or cannot be traced, is no better than another static one.
         let attempt = trace(py, of, bound, &state, &backend, &varies);
@@ -148,76 +168,6 @@ pub fn translate(
 fn place(traced: &Traced) -> Option<(BreakKind, SourceLoc)> {
     let reason = traced.reason.as_ref()?;
     Some((reason.kind, reason.loc.clone()))
-}
-
-/// What differs between calls.
-#[derive(Default)]
-pub(super) struct Varies {
-    pub(super) dims: FxHashMap<TrackerRef, Vec<usize>>,
-    ints: FxHashSet<TrackerRef>,
-}
-
-/// Integers that differ from those of earlier translations.
-fn learn_ints(py: Python<'_>, of: &Translated, guards: &GuardSet) -> FxHashSet<TrackerRef> {
-    let mut known = lock(&of.ints);
-    let mut dynamic = FxHashSet::default();
-    for guard in guards.iter() {
-        let GuardKind::ConstEq(value) = &guard.kind else {
-            continue;
-        };
-        if !value.bind(py).is_exact_instance_of::<PyInt>() {
-            continue;
-        }
-        let seen = known
-            .entry(guard.tracker.clone())
-            .or_insert_with(|| value.clone());
-        if !seen.bind(py).eq(value.bind(py)).unwrap_or(true) {
-            dynamic.insert(guard.tracker.clone());
-        }
-    }
-    dynamic
-}
-
-/// Dims that differ from those of earlier translations or were declared dynamic, by tracker.
-pub(super) fn learn_dims(
-    of: &Translated,
-    guards: &GuardSet,
-    declared: &Declared,
-    learns: bool,
-) -> FxHashMap<TrackerRef, Vec<usize>> {
-    let mut known = lock(&of.dims);
-    let mut dynamic = FxHashMap::default();
-    for guard in guards.iter() {
-        let GuardKind::Tensor(tensor) = &guard.kind else {
-            continue;
-        };
-        let seen = known
-            .entry(guard.tracker.clone())
-            .or_insert_with(|| tensor.dims.to_vec());
-        if seen.len() != tensor.dims.len() {
-            *seen = tensor.dims.to_vec();
-        }
-        let is_static = |dim| declared.is_static(&guard.tracker, dim);
-        for (dim, (seen, now)) in seen.iter_mut().zip(&tensor.dims).enumerate() {
-            // 0 and 1 broadcast and are special everywhere: they stay static.
-            let special = matches!(now, Some(0 | 1));
-            if learns && *seen != *now && !special && !is_static(dim) {
-                *seen = None;
-            }
-        }
-        for &dim in declared.dynamic.get(&guard.tracker).into_iter().flatten() {
-            if let Some(seen) = seen.get_mut(dim) {
-                *seen = None;
-            }
-        }
-        let dims: Vec<usize> = (0..seen.len())
-            .filter(|at| seen[*at].is_none() && !matches!(tensor.dims[*at], Some(0 | 1)))
-            .collect();
-        if !dims.is_empty() {
-            dynamic.insert(guard.tracker.clone(), dims);
-        }
-    }
-    dynamic
 }
 
 /// Functions that see how many objects, references or bytes there are.
@@ -284,7 +234,8 @@ pub(super) fn simulate<'py>(
     let graph = FunctionGraph::new("SIR_0".into(), session);
     let mut trace_options: TraceOptions = options.trace.clone();
     trace_options.dynamic_dims = varies.dims.clone();
-    trace_options.dynamic_ints = varies.ints.clone();
+    trace_options.dynamic_numbers = varies.numbers.clone();
+    trace_options.guards_outcomes = varies.guarded;
     trace_options.native = lock(&of.native).clone();
     trace_options.resume_inside = !options.full_graph && of.entries().len() < MOST_INSIDE;
     let mut tracer = Tracer::new(
@@ -566,26 +517,36 @@ fn finish(
                 .and_then(|last| first_symbol(&last.output)),
         );
     }
-    let layers = inputs.iter().filter(|input| is_layer(&sir, input.symbol));
-    let tensors: Vec<&GraphInput> = inputs
+    let (layers, mut tensors): (Vec<&GraphInput>, Vec<&GraphInput>) = inputs
         .iter()
-        .filter(|input| !is_layer(&sir, input.symbol))
-        .collect();
+        .partition(|input| is_layer(&sir, input.symbol));
+    let made = |input: &GraphInput| matches!(*input.tracker, Tracker::Number(..));
+    // Those that a call finds, then those that it makes.
+    tensors.sort_by_key(|input| made(input));
     sir.inputs = layers
+        .iter()
+        .chain(&tensors)
         .map(|input| input.symbol)
-        .chain(tensors.iter().map(|input| input.symbol))
         .collect();
     let mut slots: Vec<TrackerRef> = Vec::new();
     let mut graph = None;
-    let mut graph_inputs = 0;
+    let mut graph_inputs = GraphInputs::default();
     let ir = sir.to_string();
     let randomness = match sir.has_regions() {
         true => Randomness::assumed(),
         false => Randomness::default(),
     };
     if statements > 0 {
-        slots.extend(tensors.iter().map(|input| input.tracker.clone()));
-        graph_inputs = slots.len();
+        for input in &tensors {
+            match &*input.tracker {
+                Tracker::Number(number, dtype) => graph_inputs.make(number, *dtype, &mut slots),
+                _ => {
+                    slots.push(input.tracker.clone());
+                    graph_inputs.found += 1;
+                }
+            }
+        }
+        graph_inputs.slots = slots.len();
         let example_inputs = tensors.iter().map(|input| input.value.clone()).collect();
         let request = CompileRequest {
             sir: Arc::new(sir),

@@ -92,12 +92,12 @@ pub struct SetVar {
 
 /// Where a number that differs between calls comes from.
 #[derive(Clone, Copy, Debug)]
-pub enum IntVar {
+pub enum NumberVar {
     /// From outside.
     Given,
     /// A dim of a tensor.
     Dim(SymbolId, usize),
-    /// The sum, difference or product of two others.
+    /// What an operator makes of two others.
     Made(BinOp, VarId, VarId),
 }
 
@@ -233,7 +233,9 @@ pub enum Kind {
     /// An `int`, `float` or `bool` that depends on dynamic dims: a 0-d tensor symbol that Python sees as a number.
     SymNumber(SymbolId),
     /// An exact `int` of which only the type is known: it differs between calls.
-    Int(IntVar),
+    Int(NumberVar),
+    /// An exact `float` of which only the type is known.
+    Float(NumberVar),
     /// `list`
     List(Vec<VarId>),
     /// An existing `list` that nothing has looked into, and what was appended to it.

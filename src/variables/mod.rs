@@ -13,6 +13,6 @@ pub use arena::{Arena, ArenaMark, VarId};
 pub use iterators::IterVar;
 pub use key::Key;
 pub use kinds::{
-    AttrOp, CellVar, ContextVar, DictVar, FunctionVar, IntVar, Kind, NewFunction, ObjectVar,
+    AttrOp, CellVar, ContextVar, DictVar, FunctionVar, Kind, NewFunction, NumberVar, ObjectVar,
     SetVar, TensorVar, Variable, View,
 };

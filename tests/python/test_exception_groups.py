@@ -228,7 +228,7 @@ def a_break_in_an_arm(x):
     return y
 
 
-@program(graphs=5, breaks=1)
+@program(graphs=4, breaks=1)
 def raised_natively(x):
     y = x * 2
     try:
@@ -243,7 +243,7 @@ def raised_natively(x):
     return y
 
 
-@program(graphs=5, breaks=1)
+@program(graphs=4, breaks=1)
 def a_group_is_raised_natively(x):
     y = x * 2
     try:

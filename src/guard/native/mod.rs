@@ -12,7 +12,7 @@ pub use global_state::GlobalState;
 pub(crate) use object::{
     cell_contents, const_equal, dict_item, dict_keys_are, function_field, has_plain_constructor,
     instance_dict, is_called_as_usual, key_object, length, list_is, list_item, member, method_part,
-    to_bound, tuple_item, type_attr, type_of, WeakOrStrong,
+    number, to_bound, tuple_item, type_attr, type_of, WeakOrStrong,
 };
 pub use tensor::reader_name;
-pub(crate) use tensor::{matches as tensor_matches, Tensors};
+pub(crate) use tensor::{dim, matches as tensor_matches, Tensors};

@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
+use crate::guard::number::Value;
 use crate::obj::Obj;
 use crate::tracker::{DictKey, FunctionField};
 
@@ -319,6 +320,23 @@ pub(crate) fn const_equal(py: Python<'_>, a: Ptr, b: Ptr) -> bool {
                 });
         }
         false
+    }
+}
+
+/// An exact `int` that is small enough, or an exact `float`.
+pub(crate) fn number(object: Ptr) -> Option<Value> {
+    // SAFETY: the object is live; the conversions of exact numbers run no user code.
+    unsafe {
+        let class = ffi::Py_TYPE(object);
+        if class == &raw mut ffi::PyFloat_Type {
+            return Some(Value::Float(ffi::PyFloat_AS_DOUBLE(object)));
+        }
+        if class != &raw mut ffi::PyLong_Type {
+            return None;
+        }
+        let mut overflow = 0;
+        let value = ffi::PyLong_AsLongLongAndOverflow(object, &mut overflow);
+        (overflow == 0).then_some(Value::Int(value))
     }
 }
 

@@ -286,6 +286,26 @@ fn native_matches(reader: &Reader, object: *mut ffi::PyObject, guard: &TensorGua
     }
 }
 
+/// A dim of a tensor; `None` when the object is no dense tensor of such a rank.
+pub(crate) fn dim(py: Python<'_>, object: *mut ffi::PyObject, at: usize) -> Option<i64> {
+    let Some(reader) = reader(py) else {
+        // SAFETY: the object is live.
+        let object = unsafe { Bound::from_borrowed_ptr(py, object) };
+        return tensor_meta(&object)?.shape.get(at).copied();
+    };
+    let tensor = tensor_of(object);
+    // SAFETY: a guard before has found the object to be a defined dense `paddle.Tensor`, and it is asked again; a
+    // `DDim` is nine dims and a rank.
+    unsafe {
+        if tensor.cast::<*const c_void>().read().is_null() || !(reader.dense)(tensor) {
+            return None;
+        }
+        let dims = (reader.dims)(tensor);
+        let rank = dims.add(MAX_RANK).cast::<i32>().read();
+        (at < rank as usize).then(|| dims.add(at).read())
+    }
+}
+
 /// Tensors known to be alive, with the metadata they must have; small ones fit a cache line.
 #[derive(Default)]
 pub(crate) struct Tensors {

@@ -1,0 +1,272 @@
+//! Numbers of which only the type is known, because they differ between calls: from outside ([`NumberVar::Given`]),
+//! dims of tensors, and what is computed from them.
+//!
+//! Python never needs their value as long as they are only computed with, handed on, or compared: what a comparison
+//! answered is guarded. Next to a tensor they are inputs of the graph.
+
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use pyo3::types::{PyFloat, PyInt, PyString};
+
+use crate::bytecode::{BinOp, CmpOp};
+use crate::graph::{Callee, DType, SymbolId};
+use crate::guard::number::{Number, Outcome, Value};
+use crate::guard::GuardKind;
+use crate::obj::Obj;
+use crate::paddle::tensor_meta;
+use crate::tracker::{Tracker, TrackerRef};
+use crate::variables::{Kind, NumberVar, VarId};
+
+use super::{tensors, Step, Tracer};
+
+/// What is known of an operand.
+#[derive(Clone, Copy, PartialEq)]
+enum Class {
+    Int,
+    Float,
+}
+
+fn class(t: &mut Tracer<'_>, id: VarId) -> Option<Class> {
+    match t.kind(id) {
+        Kind::Int(_) => Some(Class::Int),
+        Kind::Float(_) => Some(Class::Float),
+        Kind::Const => {
+            let value = t.value(id)?;
+            let int = value.is_exact_instance_of::<PyInt>();
+            let float = value.is_exact_instance_of::<PyFloat>();
+            (int || float).then_some(if int { Class::Int } else { Class::Float })
+        }
+        _ => None,
+    }
+}
+
+/// Whether only the type of this number is known.
+pub fn is_open(t: &mut Tracer<'_>, id: VarId) -> bool {
+    matches!(t.kind(id), Kind::Int(_) | Kind::Float(_))
+}
+
+/// `a op b` where one of them differs between calls; `None` when neither does, or Python has to compute it.
+pub fn binary(t: &mut Tracer<'_>, op: BinOp, a: VarId, b: VarId) -> Step<Option<VarId>> {
+    if !is_open(t, a) && !is_open(t, b) {
+        return Ok(None);
+    }
+    let (Some(left), Some(right)) = (class(t, a), class(t, b)) else {
+        return Ok(None);
+    };
+    let whole = left == Class::Int && right == Class::Int;
+    let can = match op {
+        BinOp::Add | BinOp::Sub | BinOp::Mul => true,
+        // A positive divisor: no exception, and graphs round as Python does.
+        BinOp::FloorDiv | BinOp::Rem => whole && divides(t, CmpOp::Gt, b)?,
+        BinOp::TrueDiv => divides(t, CmpOp::Ne, b)?,
+        _ => false,
+    };
+    if !can {
+        return Ok(None);
+    }
+    let made = NumberVar::Made(op, a, b);
+    let whole = whole && op != BinOp::TrueDiv;
+    Ok(Some(t.add(if whole {
+        Kind::Int(made)
+    } else {
+        Kind::Float(made)
+    })))
+}
+
+/// Whether a divisor compares with zero like this, now and under a guard.
+fn divides(t: &mut Tracer<'_>, op: CmpOp, divisor: VarId) -> Step<bool> {
+    let known = t.const_value(divisor);
+    if let Some(known) = known {
+        let value: f64 = known.extract().unwrap_or(f64::NAN);
+        return Ok(Value::Float(value).compare(op, Value::Int(0)) == Some(true));
+    }
+    let zero = t.int(0);
+    Ok(compare(t, op, divisor, zero)? == Some(true))
+}
+
+/// What `a op b` answers, under a guard; `None` when no number here differs between calls, or the guard could not
+/// compute it.
+pub fn compare(t: &mut Tracer<'_>, op: CmpOp, a: VarId, b: VarId) -> Step<Option<bool>> {
+    if !t.options.guards_outcomes || !is_open(t, a) && !is_open(t, b) {
+        return Ok(None);
+    }
+    let (Some(left), Some(right)) = (number(t, a), number(t, b)) else {
+        return Ok(None);
+    };
+    let Some(holds) = now(t, &left)
+        .zip(now(t, &right))
+        .and_then(|(a, b)| a.compare(op, b))
+    else {
+        return Ok(None);
+    };
+    let Some(place) = left.place().or_else(|| right.place()).cloned() else {
+        return Ok(None);
+    };
+    let outcome = Outcome {
+        op,
+        left,
+        right,
+        holds,
+    };
+    t.guards.add(&place, GuardKind::Outcome(Arc::new(outcome)));
+    Ok(Some(holds))
+}
+
+/// How the guard program computes a variable.
+fn number(t: &mut Tracer<'_>, id: VarId) -> Option<Number> {
+    let open = match *t.kind(id) {
+        Kind::Int(open) | Kind::Float(open) => open,
+        Kind::Const => {
+            let value = t.value(id)?;
+            return if value.is_exact_instance_of::<PyInt>() {
+                value.extract().ok().map(Number::Int)
+            } else if value.is_exact_instance_of::<PyFloat>() {
+                let value: f64 = value.extract().ok()?;
+                Some(Number::Float(value.to_bits()))
+            } else {
+                None
+            };
+        }
+        _ => return None,
+    };
+    match open {
+        NumberVar::Given => t.source(id).map(Number::Given),
+        NumberVar::Dim(symbol, dim) => {
+            let input = t.graph.inputs.iter().find(|input| input.symbol == symbol)?;
+            Some(Number::Dim(input.tracker.clone(), dim))
+        }
+        NumberVar::Made(op, a, b) => {
+            let (a, b) = (number(t, a)?, number(t, b)?);
+            Some(Number::Made(op, Arc::new(a), Arc::new(b)))
+        }
+    }
+}
+
+/// What the number is in this call.
+fn now(t: &Tracer<'_>, number: &Number) -> Option<Value> {
+    number.value(&mut |place: &TrackerRef, dim| match dim {
+        None => {
+            let value = t.options.dynamic_numbers.get(place)?.bind(t.py);
+            if value.is_exact_instance_of::<PyInt>() {
+                value.extract().ok().map(Value::Int)
+            } else {
+                value.extract().ok().map(Value::Float)
+            }
+        }
+        Some(dim) => {
+            let mut inputs = t.graph.inputs.iter();
+            let input = inputs.find(|input| input.tracker == *place)?;
+            let meta = tensor_meta(input.value.bind(t.py))?;
+            meta.shape.get(dim).copied().map(Value::Int)
+        }
+    })
+}
+
+/// An open number next to a tensor of this dtype, as one of the graph: `None` where a Python number does not
+/// simply take the dtype of the tensor, or the operator (`None`: a comparison) does not treat both alike.
+pub fn operand(
+    t: &mut Tracer<'_>,
+    id: VarId,
+    dtype: DType,
+    op: Option<BinOp>,
+) -> Step<Option<SymbolId>> {
+    if !is_open(t, id) {
+        return Ok(None);
+    }
+    let floating = matches!(dtype, DType::Float32 | DType::Float64);
+    let whole = dtype == DType::Int64 && class(t, id) == Some(Class::Int);
+    let fits = match op {
+        None | Some(BinOp::Add | BinOp::Sub) => floating || whole,
+        Some(BinOp::Mul) => whole,
+        Some(BinOp::TrueDiv | BinOp::FloorDiv | BinOp::Rem) => floating,
+        _ => false,
+    };
+    match number(t, id).filter(|_| fits) {
+        Some(number) => fed(t, number, dtype),
+        None => Ok(None),
+    }
+}
+
+/// The product of a tensor of floats and a number that the graph does not know. It is Paddle's `scale`, as with
+/// numbers that are known: a product of two tensors has other zeros, and rounds the number first.
+pub fn scaled(t: &mut Tracer<'_>, a: VarId, b: VarId) -> Step<Option<VarId>> {
+    let (tensor, number_id) = match t.kind(a) {
+        Kind::Tensor(_) => (a, b),
+        _ => (b, a),
+    };
+    let Kind::Tensor(var) = t.kind(tensor).clone() else {
+        return Ok(None);
+    };
+    let dtype = t.graph.meta(var.symbol).map(|meta| meta.dtype);
+    let floating = matches!(
+        dtype,
+        Some(DType::Float32 | DType::Float64 | DType::Float16 | DType::BFloat16)
+    );
+    let replaced = ["__mul__", "__rmul__"]
+        .iter()
+        .any(|name| tensors::is_users(t, name));
+    if !floating || replaced {
+        return Ok(None);
+    }
+    let symbol = match t.kind(number_id).clone() {
+        Kind::SymNumber(symbol) => symbol,
+        Kind::Int(number) if tensors::depends_on_dims(t, number_id) => {
+            tensors::number_statement(t, number)?
+        }
+        kind @ (Kind::Int(_) | Kind::Float(_)) => {
+            let dtype = match kind {
+                Kind::Int(_) => DType::Int64,
+                _ => DType::Float64,
+            };
+            let Some(number) = number(t, number_id) else {
+                return Ok(None);
+            };
+            match fed(t, number, dtype)? {
+                Some(symbol) => symbol,
+                None => return Ok(None),
+            }
+        }
+        _ => return Ok(None),
+    };
+    let known = t.graph.meta(symbol).map(|meta| meta.dtype);
+    if !matches!(known, Some(DType::Int64 | DType::Float64)) {
+        return Ok(None);
+    }
+    let scale = Obj::from(t.py.import("paddle")?.getattr("scale")?);
+    let factor = t.add(Kind::SymNumber(symbol));
+    let args = [tensor, factor];
+    tensors::capture(t, Callee::Api(scale), None, &args, &[], &mut |_| None).map(Some)
+}
+
+/// The input of the graph that a number becomes; made anew for each call.
+fn fed(t: &mut Tracer<'_>, number: Number, dtype: DType) -> Step<Option<SymbolId>> {
+    let Some(value) = now(t, &number) else {
+        return Ok(None);
+    };
+    let tracker = Arc::new(Tracker::Number(Arc::new(number), dtype));
+    let mut inputs = t.graph.inputs.iter();
+    if let Some(known) = inputs.find(|input| input.tracker == tracker) {
+        return Ok(Some(known.symbol));
+    }
+    let tensor = tensor_of(t.py, value, dtype)?;
+    let Some(meta) = tensor_meta(&tensor) else {
+        return Ok(None);
+    };
+    let tensor = Obj::from(tensor);
+    Ok(Some(t.graph.tensor_input(t.py, tensor, meta, tracker)?))
+}
+
+/// A tensor of no dims.
+///
+/// # Errors
+/// When Paddle cannot make it.
+pub fn tensor_of<'py>(py: Python<'py>, value: Value, dtype: DType) -> PyResult<Bound<'py, PyAny>> {
+    let full = py.import("paddle")?.getattr("full")?;
+    let shape: [i64; 0] = [];
+    let dtype = PyString::intern(py, dtype.as_str());
+    match value {
+        Value::Int(value) => full.call1((shape, value, dtype)),
+        Value::Float(value) => full.call1((shape, value, dtype)),
+    }
+}

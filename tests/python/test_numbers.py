@@ -1,0 +1,232 @@
+"""Numbers that differ between calls: inputs of the graph next to tensors, guards on what comparisons answer."""
+
+import math
+
+import paddle
+import paddle_sot_rs as sot
+import pytest
+from harness import check, tensor
+from paddle import nn
+
+FLOATS = [0.3, -1.7, 2.5, 0.0, 1e30, 0.1, float("inf"), 3.0]
+INTS = [1, 2, 7, -3, 0, 300, 2**40, 5]
+
+
+def several(values, x=None):
+    x = tensor(2, 3, grad=True) if x is None else x
+    return (x, values[0]), [(x, value) for value in values[1:]]
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda x, n: x * n,
+        lambda x, n: n * x,
+        lambda x, n: x + n,
+        lambda x, n: n + x,
+        lambda x, n: x - n,
+        lambda x, n: n - x,
+        lambda x, n: n / x,
+        lambda x, n: (x * n + n, n),
+        lambda x, n: x * (1 - n) + x.exp() * n,
+        lambda x, n: x * (n * 2.5 - 1) + (n + 1) * 3,
+        lambda x, n: (x < n, x >= n, n == x, x != n),
+        lambda x, n: (x.mean() * n).exp(),
+    ],
+)
+@pytest.mark.parametrize("values", [FLOATS, INTS])
+def test_next_to_a_tensor(use, values):
+    zeros = paddle.to_tensor([0.0, -0.0, 1.5, -2.0, 3e38, 0.1], stop_gradient=False)
+    for x in (None, zeros):
+        first, rest = several(values, x)
+        record = check(use, *first, calls=rest, fallbacks=0)
+        assert record.translations == 2, record
+
+
+@pytest.mark.parametrize("values", [FLOATS, INTS])
+def test_next_to_a_tensor_of_doubles(values):
+    x = paddle.to_tensor([0.0, -0.0, 1.5, -2.0, 1e300, 0.1], dtype="float64", stop_gradient=False)
+    first, rest = several(values, x)
+    check(lambda x, n: (x * n, x + n, n - x, x < n, n / x), *first, calls=rest, fallbacks=None)
+
+
+@pytest.mark.parametrize(
+    "use", [lambda x, n: x / n, lambda x, n: x / (n + 1.0), lambda x, n: x // n, lambda x, n: x % n]
+)
+def test_divisors(use):
+    first, rest = several([0.7, 2.0, -0.3, 0.0, 5.0, -1.0, 1e-30])
+    check(use, *first, calls=rest, fallbacks=None)
+
+
+def test_whole_numbers_next_to_whole_tensors():
+    x = paddle.to_tensor([1, -2, 3, 2**40])
+
+    def function(x, n):
+        return x * n + n, n - x, x == n, n < x
+
+    record = check(function, x, 1, calls=[(x, n) for n in (3, -4, 0, 2, 9)], fallbacks=0)
+    assert record.translations == 2
+
+
+@pytest.mark.parametrize("dtype", ["int32", "bool", "float16", "bfloat16", "complex64"])
+def test_tensors_of_other_types(dtype):
+    x = paddle.to_tensor([1, 0, 1]).astype(dtype)
+    for values in ([1, 2, 3, 5], [0.5, 1.5, 0.3, 1.0001]):
+        check(lambda x, n: x * n, x, values[0], calls=[(x, n) for n in values[1:]], fallbacks=None)
+        check(lambda x, n: x + n, x, values[0], calls=[(x, n) for n in values[1:]], fallbacks=None)
+
+
+def test_a_weight_of_a_loss_that_is_annealed():
+    class Model(nn.Layer):
+        def __init__(self):
+            super().__init__()
+            self.encoder = nn.Linear(4, 3)
+            self.decoder = nn.Linear(3, 4)
+            self.beta = 0.0
+            self.step = 0
+
+        def forward(self, x):
+            self.step += 1
+            self.beta = min(1.0, self.step / 10)
+            hidden = self.encoder(x)
+            loss = ((self.decoder(hidden) - x) ** 2).mean()
+            return loss + self.beta * hidden.square().mean()
+
+    paddle.seed(3)
+    eager, static = Model(), Model()
+    static.set_state_dict(eager.state_dict())
+    sot.to_static(static, min_graph_size=0)
+    for step in range(20):
+        x = tensor(5, 4, seed=step)
+        losses = []
+        for net in (eager, static):
+            loss = net(x)
+            loss.backward()
+            losses.append(float(loss))
+            for parameter in net.parameters():
+                with paddle.no_grad():
+                    parameter.set_value(parameter - 0.1 * parameter.grad)
+                parameter.clear_grad()
+        assert losses[0] == losses[1]
+        assert eager.beta == static.beta and eager.step == static.step
+    # The first, the second, and the one where the beta does not grow any more.
+    assert sot.stats(static).translations <= 4, sot.stats(static)
+
+
+def test_a_temperature_and_a_threshold():
+    def function(x, temperature, step):
+        if step < 5:
+            return paddle.nn.functional.softmax(x / temperature, axis=-1)
+        if temperature > 1.0 and step % 2 == 0:
+            return x * 0.5
+        return x + step
+
+    x = tensor(2, 3)
+    calls = [(x, 1.0 + step / 7, step) for step in range(1, 12)]
+    record = check(function, x, 1.0, 0, calls=calls, fallbacks=0)
+    assert record.translations <= 6, record
+
+
+def test_what_comparisons_answer_is_guarded():
+    def function(x, n):
+        if n > 3:
+            return x + 1, "large", n
+        return x - 1, "small", n
+
+    record = check(function, tensor(2), 1, calls=[(tensor(2), n) for n in (2, 3, 4, 5, 1, 9, 3, 2**70, -(2**70))])
+    # Those that do not fit in 64 bits have one each.
+    assert record.translations == 5, record
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda x, n: (x + 1, bool(n), not n),
+        lambda x, n: (x + 1, n == 2, n != 2, 2 <= n < 4),
+        lambda x, n: (x + 1, max(n, 2), min(n, 2, 1.5)),
+        lambda x, n: (x + 1, n in (1, 2), [1, 2, 3].count(n)),
+        lambda x, n: (x + 1, n / 2, n // 2, n % 3, -n, +n, abs(n)),
+        lambda x, n: (x + 1, 7 / n if n else None, 7 // n if n > 0 else None),
+        lambda x, n: (x + 1, n is n, type(n), isinstance(n, float), f"{n}", int(n), float(n), round(n)),
+        lambda x, n: (x + 1, sum([0.1, n, 0.3]), sum([n] * 3)),
+        lambda x, n: (x + 1, math.sqrt(abs(n)), n**2, divmod(n, 3)),
+        lambda x, n: (x + 1, {n: 1}, [n], sorted([n, 2, 1.5])),
+    ],
+)
+@pytest.mark.parametrize("values", [[0.5, 2.0, 0.0, -0.0, 3.5, 1e20], [1, 2, 0, 3, -5, 2**60, 2**63, 4]])
+def test_python_sees_the_right_number(use, values):
+    x = tensor(2)
+    check(use, x, values[0], calls=[(x, value) for value in values[1:]], fallbacks=None)
+
+
+def test_not_a_number():
+    nan = float("nan")
+
+    def function(x, n):
+        return x * n, n == n, n != n, n < 1, not n
+
+    check(function, tensor(2), 1.0, calls=[(tensor(2), n) for n in (2.0, nan, 3.0, nan)], fallbacks=0)
+
+
+def test_numbers_too_large_for_a_graph():
+    def function(x, n):
+        return x * n, n * n
+
+    x = tensor(2)
+    check(function, x, 1, calls=[(x, n) for n in (2, 3, 2**40, 2**63, 2**64, 10**30, 5)], fallbacks=None)
+
+    def product(x, n):
+        return x + n * n * n
+
+    check(product, x, 1, calls=[(x, n) for n in (2, 3, 2**30, 2**50, 5)], fallbacks=None)
+
+
+def test_divisions_that_raise():
+    def function(x, n):
+        return x + 1 / n, x + 7 % n
+
+    check(function, tensor(2), 1, calls=[(tensor(2), n) for n in (2, 3, 0, 4)], fallbacks=None)
+
+
+def test_a_number_that_python_needs_next_to_one_that_it_does_not():
+    def function(x, weight, rounds):
+        for _ in range(rounds):
+            x = x * weight
+        return x
+
+    x = tensor(2)
+    calls = [(x, 0.1 * step, 2 + step % 2) for step in range(1, 12)]
+    record = check(function, x, 1.0, 2, calls=calls, fallbacks=0)
+    assert record.translations <= 5, record
+
+
+def test_another_backend():
+    def function(x, n):
+        return (x * n + n).sum()
+
+    for backend, translations in (("eager", 2), ("cinn", 4)):
+        translated = sot.to_static(function, backend=backend, min_graph_size=0)
+        for n in (0.5, 1.5, 2.5, 3.5):
+            x, y = tensor(3, grad=True), tensor(3, grad=True)
+            eager, static = function(x, n), translated(y, n)
+            eager.backward(), static.backward()
+            assert float(eager) == float(static) and x.grad.tolist() == y.grad.tolist()
+        assert sot.stats(translated).translations == translations
+
+
+def test_a_break_between():
+    def function(x, n):
+        y = x * n
+        print(n)
+        return y + n
+
+    x = tensor(2)
+    record = check(function, x, 0.5, calls=[(x, n) for n in (1.5, 2.5, 3.5)], fallbacks=0)
+    assert record.translations <= 4, record
+
+
+def test_every_value_where_dims_and_numbers_are_not_dynamic():
+    translated = sot.to_static(lambda x, n: x * n, min_graph_size=0, dynamic=False)
+    for n in (0.5, 1.5, 2.5, 3.5):
+        translated(tensor(2), n)
+    assert sot.stats(translated).translations == 4
