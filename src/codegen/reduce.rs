@@ -102,7 +102,8 @@ fn attempt(
         Outcome::Return(value) => {
             e.prepare(*value)?;
             effects::emit(&mut e)?;
-            set_grad(&mut e, grad)?;
+            let entered = e.t.entry_grad;
+            set_grad(&mut e, entered, grad)?;
             e.late()?;
             e.value(*value)?;
             e.code.op("RETURN_VALUE", 0)?;
@@ -210,9 +211,9 @@ fn break_here(
     }
     effects::emit(e)?;
     let grad = grad_under(e.t, &stacks);
-    set_grad(e, grad)?;
+    set_grad(e, e.t.entry_grad, grad)?;
     e.late()?;
-    enter_contexts(e, &stacks)?;
+    enter_contexts(e, &stacks, grad)?;
 
     e.code.loc = last.loc;
     e.values(operands)?;
@@ -376,9 +377,9 @@ fn grad_under(t: &Tracer<'_>, stack: &[VarId]) -> bool {
     outermost.unwrap_or(t.grad_enabled)
 }
 
-/// Sets the grad mode when the simulated program left another one behind.
-fn set_grad(e: &mut Emitter<'_, '_>, grad: bool) -> Result<(), Break> {
-    if grad != e.t.entry_grad {
+/// Sets the grad mode, which is `now`.
+fn set_grad(e: &mut Emitter<'_, '_>, now: bool, grad: bool) -> Result<(), Break> {
+    if grad != now {
         let mode = pyo3::types::PyBool::new(e.t.py, grad).to_owned().into_any();
         e.call_helper("set_grad", 1, |e| e.constant(&mode))?;
         e.code.op("POP_TOP", 0)?;
@@ -386,19 +387,30 @@ fn set_grad(e: &mut Emitter<'_, '_>, grad: bool) -> Result<(), Break> {
     Ok(())
 }
 
-/// Really enters the context managers that the simulator had entered, outermost first.
-fn enter_contexts(e: &mut Emitter<'_, '_>, stack: &[VarId]) -> Result<(), Break> {
+/// Really enters the context managers that the simulator had entered, outermost first, each under the grad mode
+/// that it found. `grad` is the mode below them.
+fn enter_contexts(e: &mut Emitter<'_, '_>, stack: &[VarId], mut grad: bool) -> Result<(), Break> {
     for id in stack {
-        if let Kind::ContextMethod {
+        let Kind::ContextMethod {
             context,
             exit: true,
         } = *e.t.vars.kind(*id)
+        else {
+            continue;
+        };
+        if let Kind::Context(ContextVar::GradMode {
+            enabled,
+            restore: Some(found),
+            ..
+        }) = *e.t.vars.kind(context)
         {
-            e.call_helper("enter", 1, |e| e.value(context))?;
-            e.code.op("POP_TOP", 0)?;
+            set_grad(e, grad, found)?;
+            grad = enabled;
         }
+        e.call_helper("enter", 1, |e| e.value(context))?;
+        e.code.op("POP_TOP", 0)?;
     }
-    Ok(())
+    set_grad(e, grad, e.t.grad_enabled)
 }
 
 fn copy_group(e: &mut Emitter<'_, '_>, code: &Code, at: &BreakPoint) -> Result<(), Break> {

@@ -148,6 +148,10 @@ class TooLong(BaseException):
     in_plain_python = True
 
 
+# 3.11 runs `STORE_FAST` and `LOAD_FAST` in one once the code is warm, and then reports the line of the former.
+_LINE_VARIES = sys.version_info < (3, 12)
+
+
 def compare(source: str, seed: int, file: str | None = None) -> str | None:
     """The first difference, or None."""
     file = file or f"<program {seed}>"
@@ -167,6 +171,8 @@ def compare(source: str, seed: int, file: str | None = None) -> str | None:
                 return None
             for name in ("kind", "printed", "lines", "world", "random", "value"):
                 pictures = getattr(expected, name), getattr(actual, name)
+                if name == "lines" and _LINE_VARIES and expected.value[0] is UnboundLocalError:
+                    continue
                 if difference(*pictures, False):
                     found = difference(*map(settled, pictures), False)
                 else:

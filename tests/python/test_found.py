@@ -362,3 +362,24 @@ def test_operands_that_einsum_keeps_are_not_written_over():
     translated(X, Y, weight).backward()
     assert paddle.allclose(weight.grad, expected), (weight.grad, expected)
     assert sot.stats(translated).graphs == 1 and not sot.stats(translated).graph_breaks
+
+
+@pytest.mark.parametrize("inner", [True, False])
+@pytest.mark.parametrize("outer", [paddle.no_grad, paddle.enable_grad, contextlib.nullcontext])
+def test_grad_mode_set_inside_of_contexts_that_a_break_enters_again(outer, inner):
+    def function(x):
+        with outer():
+            with paddle.set_grad_enabled(inner):
+                print("first", paddle.is_grad_enabled())
+                y = x * 2
+                with paddle.enable_grad():
+                    print("second", paddle.is_grad_enabled())
+                    paddle.set_grad_enabled(not inner)
+                    z = y * 3
+                    print("third", paddle.is_grad_enabled())
+                print("fourth", paddle.is_grad_enabled())
+            print("fifth", paddle.is_grad_enabled())
+        print("last", paddle.is_grad_enabled())
+        return y, z, y.stop_gradient, z.stop_gradient
+
+    check(function, tensor(2, grad=True), fallbacks=None)
