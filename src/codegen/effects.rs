@@ -8,7 +8,7 @@ use super::reconstruct::Emitter;
 /// Whether the simulation changed anything that existed before.
 pub fn any(t: &crate::simulator::Tracer<'_>) -> bool {
     !t.global_writes.is_empty()
-        || !t.left_contexts.is_empty()
+        || !t.left_behind.is_empty()
         || t.vars
             .mutated()
             .iter()
@@ -55,8 +55,14 @@ pub fn emit(e: &mut Emitter<'_, '_>) -> Result<(), Break> {
     for value in globals.iter().filter_map(|(_, write)| write.value) {
         e.prepare(value)?;
     }
-    for context in e.t.left_contexts.clone() {
-        e.call_helper("enter_and_leave", 1, |e| e.value(context))?;
+    for left in e.t.left_behind.clone() {
+        match e.t.vars.kind(left).clone() {
+            Kind::Layers { class, .. } => e.call_helper("take_name", 1, |e| {
+                e.code.load_const(&class)?;
+                Ok(())
+            })?,
+            _ => e.call_helper("enter_and_leave", 1, |e| e.value(left))?,
+        }
         e.code.op("POP_TOP", 0)?;
     }
     for (id, fresh) in pending {

@@ -53,6 +53,13 @@ def make_function(code, namespace, defaults, kwdefaults, annotations, closure, n
     return function
 
 
+def take_name(layer):
+    from paddle.nn.layer.layers import _convert_camel_to_snake
+    from paddle.utils import unique_name
+
+    unique_name.generate(_convert_camel_to_snake(layer.__name__))
+
+
 def make_partial(function, names, *values):
     from functools import partial
 

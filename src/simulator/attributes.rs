@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyDict, PyFunction, PyType};
+use pyo3::types::{PyBool, PyDict, PyFunction, PyTuple, PyType};
 
 use crate::guard::GuardKind;
 use crate::obj::Obj;
@@ -414,7 +414,28 @@ fn data_descriptor(
             format!("attribute {name} computed by C code"),
         );
     }
+    if is_named(found, "_tuplegetter") {
+        if let (Some(value), Some(source)) = (t.value(obj), t.source(obj)) {
+            return field(t, &value, source, found);
+        }
+    }
     user_descriptor(t, obj, &object.class, found, tracker)
+}
+
+/// A field of a named tuple that exists, of a class derived from one too.
+fn field(
+    t: &mut Tracer<'_>,
+    tuple: &Bound<'_, PyAny>,
+    source: TrackerRef,
+    getter: &Bound<'_, PyAny>,
+) -> Step<VarId> {
+    let parts = getter.call_method0("__reduce__")?.get_item(1)?;
+    let index: usize = parts.get_item(0)?.extract()?;
+    let items = tuple.cast::<PyTuple>().ok();
+    match items.and_then(|items| items.get_item(index).ok()) {
+        Some(item) => Ok(t.wrap(&item, Arc::new(Tracker::TupleItem(source, index)))),
+        None => t.stop(BreakKind::RaisesException, "a tuple without this field"),
+    }
 }
 
 /// Whether a member is one of `__slots__`: those of C code may be read-only, or take values of one type only.

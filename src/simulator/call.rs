@@ -67,6 +67,7 @@ fn dispatch(
             call_partial(t, (function, first, given), args, kwargs)
         }
         Kind::Layer(_) => layers::call(t, callee, args, kwargs, tail),
+        Kind::Layers { class, items } => layers::call_made(t, &class, &items, args, kwargs),
         Kind::Const => {
             let is_size = |value: &Bound<'_, PyAny>| {
                 let name = value.get_type().name();

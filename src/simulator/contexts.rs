@@ -191,7 +191,7 @@ pub fn exit(t: &mut Tracer<'_>, context: VarId) -> Step<VarId> {
     } = state
     {
         t.auto_casts -= 1;
-        t.left_contexts.push(context);
+        t.left_behind.push(context);
         let entered = false;
         t.vars.update(context, |var| {
             var.kind = Kind::Context(ContextVar::AutoCast {

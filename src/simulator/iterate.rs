@@ -62,6 +62,11 @@ pub fn get_iter(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
                 return call(t, method, &[], &[]);
             }
         }
+        Kind::Layers { items, .. } => IterVar::Fixed {
+            over: None,
+            items,
+            index: 0,
+        },
         Kind::Opaque if is_native_iterator(t, value) => {
             t.guard_class(value);
             return Ok(value);

@@ -107,6 +107,60 @@ pub fn get_item(t: &mut Tracer<'_>, layer: VarId, key: VarId) -> Step<Option<Var
     }
 }
 
+/// `LayerList(layers)` and `Sequential(*layers)` of layers that exist, which is how those are sliced; `None` for
+/// everything else.
+pub fn instantiate(
+    t: &mut Tracer<'_>,
+    class: &Bound<'_, PyType>,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<Option<VarId>> {
+    if !is_paddle(class) || !kwargs.is_empty() {
+        return Ok(None);
+    }
+    let items = match (class.name()?.to_str()?, args) {
+        ("LayerList", [list]) => match t.kind(*list).clone() {
+            Kind::List(items) | Kind::Tuple(items, _) => items,
+            _ => return Ok(None),
+        },
+        ("Sequential", layers) => layers.to_vec(),
+        _ => return Ok(None),
+    };
+    if !items.iter().all(|item| matches!(t.kind(*item), Kind::Layer(_))) {
+        return Ok(None);
+    }
+    let init = lookup(class, "__init__");
+    attributes::guard_type_attr(t, &Obj::from(class), "__init__", init.as_ref());
+    Ok(Some(made(t, Obj::from(class), items)))
+}
+
+/// A new `LayerList` or `Sequential`.
+pub fn made(t: &mut Tracer<'_>, class: Obj, items: Vec<VarId>) -> VarId {
+    let id = t.made_natively();
+    t.vars.update(id, |var| var.kind = Kind::Layers { class, items });
+    t.left_behind.push(id);
+    id
+}
+
+/// Calls a new `Sequential`, which has no hooks.
+pub fn call_made(
+    t: &mut Tracer<'_>,
+    class: &Obj,
+    items: &[VarId],
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<VarId> {
+    let sequential = class.bind(t.py).getattr("__name__")?.eq("Sequential")?;
+    let (true, true, [input]) = (sequential, kwargs.is_empty(), args) else {
+        return t.unsupported("this call of a new layer");
+    };
+    let mut value = *input;
+    for layer in items {
+        value = call_any(t, *layer, &[value], &[])?;
+    }
+    Ok(value)
+}
+
 /// Whether a class is defined by Paddle.
 fn is_paddle(class: &Bound<'_, PyType>) -> bool {
     class

@@ -11,7 +11,7 @@ use crate::guard::native::has_plain_constructor;
 
 use super::attributes::{self, lookup};
 use super::call::call;
-use super::groups;
+use super::{groups, layers};
 use super::{Kwargs, Step, Tracer};
 
 /// `class(*args, **kwargs)` for Python classes.
@@ -34,6 +34,9 @@ pub fn instantiate(
             BreakKind::UnsupportedCall,
             format!("{name} has a metaclass"),
         );
+    }
+    if let Some(layers) = layers::instantiate(t, &object, args, kwargs)? {
+        return Ok(layers);
     }
     if object
         .mro()

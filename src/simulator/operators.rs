@@ -531,7 +531,9 @@ pub fn truth(t: &mut Tracer<'_>, value: VarId) -> Step<bool> {
                 None => t.unsupported("the truth of a number that differs between calls"),
             }
         }
-        Kind::List(items) | Kind::Tuple(items, _) => Ok(!items.is_empty()),
+        Kind::List(items) | Kind::Tuple(items, _) | Kind::Layers { items, .. } => {
+            Ok(!items.is_empty())
+        }
         Kind::Dict(dict) => Ok(!dict.items.is_empty()),
         Kind::Set(set) => Ok(!set.items.is_empty()),
         Kind::Range(..) | Kind::DictView(..) => Ok(len(t, value)? != 0),
@@ -591,7 +593,9 @@ fn enum_truth(t: &Tracer<'_>, object: &Bound<'_, PyAny>) -> Step<bool> {
 /// `len(value)`
 pub fn len(t: &mut Tracer<'_>, value: VarId) -> Step<i64> {
     match t.kind(value).clone() {
-        Kind::List(items) | Kind::Tuple(items, _) => Ok(items.len() as i64),
+        Kind::List(items) | Kind::Tuple(items, _) | Kind::Layers { items, .. } => {
+            Ok(items.len() as i64)
+        }
         Kind::Dict(dict) => Ok(dict.items.len() as i64),
         Kind::DictView(dict, _) => len(t, dict),
         Kind::Set(set) => Ok(set.items.len() as i64),

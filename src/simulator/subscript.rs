@@ -44,6 +44,10 @@ pub fn get(t: &mut Tracer<'_>, container: VarId, key: VarId) -> Step<VarId> {
             Err(super::Stop::Raise(exceptions::new(t, &class, vec![key])))
         }
         Kind::Const | Kind::Range(..) => fold::operator(t, "getitem", &[container, key]),
+        Kind::Layers { class, items } => match picked(t, &items, key)? {
+            Picked::One(item) => Ok(item),
+            Picked::Many(items) => Ok(layers::made(t, class, items)),
+        },
         Kind::Layer(_) | Kind::Object(_) => {
             if let Some(value) = layers::get_item(t, container, key)? {
                 return Ok(value);

@@ -106,7 +106,7 @@ pub struct TraceMark {
     global_writes: usize,
     grad_enabled: bool,
     auto_casts: usize,
-    left_contexts: usize,
+    left_behind: usize,
     depths: (usize, usize),
     raised: (usize, usize),
 }
@@ -137,8 +137,9 @@ pub struct Tracer<'py> {
     pub global_writes: Vec<(Obj, AttrOp)>,
     /// How many `auto_cast` are entered.
     pub auto_casts: usize,
-    /// Context managers that were entered and left and did nothing but warn.
-    pub left_contexts: Vec<VarId>,
+    /// Context managers that were entered and left and did nothing but warn, and new layers, which take the
+    /// next name of their class.
+    pub left_behind: Vec<VarId>,
     /// Layers with attributes that the frame wrote.
     pub written_layers: Vec<Obj>,
     /// Decoded code objects.
@@ -194,7 +195,7 @@ impl<'py> Tracer<'py> {
             locations: Vec::new(),
             global_writes: Vec::new(),
             auto_casts: 0,
-            left_contexts: Vec::new(),
+            left_behind: Vec::new(),
             written_layers: Vec::new(),
             decoded: FxHashMap::default(),
             regions: 0,
@@ -243,7 +244,7 @@ impl<'py> Tracer<'py> {
             global_writes: self.global_writes.len(),
             grad_enabled: self.grad_enabled,
             auto_casts: self.auto_casts,
-            left_contexts: self.left_contexts.len(),
+            left_behind: self.left_behind.len(),
             raised: (self.raised.len(), self.groups.len()),
             depths: (self.nesting, self.calls),
         }
@@ -269,7 +270,7 @@ impl<'py> Tracer<'py> {
         self.global_writes.truncate(mark.global_writes);
         self.grad_enabled = mark.grad_enabled;
         self.auto_casts = mark.auto_casts;
-        self.left_contexts.truncate(mark.left_contexts);
+        self.left_behind.truncate(mark.left_behind);
         let len = self.vars.len();
         self.known.retain(|_, id| (id.0 as usize) < len);
         self.raised.truncate(mark.raised.0);
@@ -288,7 +289,7 @@ impl<'py> Tracer<'py> {
         let same = self.global_writes.len() == mark.global_writes
             && self.grad_enabled == mark.grad_enabled
             && self.auto_casts == mark.auto_casts
-            && self.left_contexts.len() == mark.left_contexts
+            && self.left_behind.len() == mark.left_behind
             && !self.vars.changed_real(&mark.arena);
         same.then(|| self.vars.changed(&mark.arena))
     }
@@ -625,6 +626,7 @@ impl<'py> Tracer<'py> {
         match &var.kind {
             Kind::Tensor(tensor) => class(tensor.class.as_ref().unwrap_or(&self.paddle.tensor)),
             Kind::Object(object) | Kind::Layer(object) => class(&object.class),
+            Kind::Layers { class: of, .. } => class(of),
             Kind::Tuple(_, Some(named)) => class(named),
             Kind::Dict(dict) => dict.class.as_ref().map_or_else(|| builtin("dict"), class),
             Kind::List(_) => var.class.as_ref().map_or_else(|| builtin("list"), class),

@@ -289,6 +289,14 @@ pub enum Kind {
     Module,
     /// A `paddle.nn.Layer` instance, guarded by identity. Attribute writes are in the `ObjectVar`.
     Layer(ObjectVar),
+    /// A `LayerList` or `Sequential` that the frame made of layers that exist: `self.blocks[1:]`. It is not rebuilt:
+    /// where it is needed after all, the interpreter makes it.
+    Layers {
+        /// Its class.
+        class: Obj,
+        /// What is in it.
+        items: Vec<VarId>,
+    },
     /// An instance of another Python class.
     Object(ObjectVar),
     /// `super()`: the class to start after, and the receiver (object or class).
