@@ -82,6 +82,10 @@ pub fn tree(
     seen: &mut Vec<VarId>,
     depth: usize,
 ) -> Option<OutTree> {
+    // Generated code knows what to do.
+    if t.raised.iter().any(|(raised, _)| *raised == id) {
+        return None;
+    }
     let var = t.vars.get(id).clone();
     if let Some(source) = &var.source {
         if let Tracker::Const(value) = &**source {

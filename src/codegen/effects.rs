@@ -1,7 +1,7 @@
 //! Replaying side effects: all new values are built first, then everything is applied.
 
 use crate::reason::{Break, BreakKind};
-use crate::variables::{CellVar, Kind, VarId};
+use crate::variables::{CellVar, Kind, ObjectVar, VarId};
 
 use super::reconstruct::Emitter;
 
@@ -57,10 +57,12 @@ pub fn emit(e: &mut Emitter<'_, '_>) -> Result<(), Break> {
     }
     for left in e.t.left_behind.clone() {
         match e.t.vars.kind(left).clone() {
-            Kind::Layers { class, .. } => e.call_helper("take_name", 1, |e| {
-                e.code.load_const(&class)?;
-                Ok(())
-            })?,
+            Kind::Layers { class, .. } | Kind::Layer(ObjectVar { class, .. }) => {
+                e.call_helper("take_name", 1, |e| {
+                    e.code.load_const(&class)?;
+                    Ok(())
+                })?
+            }
             _ => e.call_helper("enter_and_leave", 1, |e| e.value(left))?,
         }
         e.code.op("POP_TOP", 0)?;

@@ -261,6 +261,10 @@ impl<'a, 'py> Emitter<'a, 'py> {
         if let Some(local) = self.built.get(&id) {
             return Ok(self.code.load(*local)?);
         }
+        if let Some(&(_, at)) = self.t.raised.iter().find(|(raised, _)| *raised == id) {
+            let why = "an exception that was raised, or what else only the interpreter makes";
+            return Err(self.t.left_to_interpreter(at, why));
+        }
         let var = self.t.vars.get(id).clone();
         if let Some(source) = &var.source {
             return self.source(source);
@@ -271,10 +275,6 @@ impl<'a, 'py> Emitter<'a, 'py> {
         if matches!(var.kind, Kind::Null) {
             self.code.op("PUSH_NULL", 0)?;
             return Ok(());
-        }
-        if let Some(&(_, at)) = self.t.raised.iter().find(|(raised, _)| *raised == id) {
-            let why = "an exception that was raised, or what else only the interpreter makes";
-            return Err(self.t.left_to_interpreter(at, why));
         }
         if self.building.len() > MAX_NESTING {
             return Err(Break::new(

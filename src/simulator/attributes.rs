@@ -15,7 +15,7 @@ use crate::tracker::{DictKey, Tracker, TrackerRef};
 use crate::variables::{AttrOp, FunctionVar, Kind, ObjectVar, TensorVar, VarId};
 
 use super::call::{call, describe};
-use super::{exceptions, groups, layers, methods, tensors};
+use super::{exceptions, groups, inplace, layers, methods, tensors};
 use super::{Step, Tracer};
 
 /// `obj.name`
@@ -804,7 +804,7 @@ pub fn set(t: &mut Tracer<'_>, obj: VarId, name: &str, value: VarId) -> Step<()>
             });
             return Ok(());
         }
-        if name == "stop_gradient" && stays(t, obj, value) {
+        if name == "stop_gradient" && (stays(t, obj, value) || stops(t, obj, value)?) {
             return Ok(());
         }
         return t.unsupported(format!(
@@ -866,6 +866,16 @@ fn stays(t: &mut Tracer<'_>, tensor: VarId, value: VarId) -> bool {
     let symbol = *symbol;
     let known = t.graph.meta(symbol).map(|meta| meta.stop_gradient);
     known.is_some() && known == wanted
+}
+
+/// Whether `tensor.stop_gradient = value` turns gradients off, and was captured.
+fn stops(t: &mut Tracer<'_>, tensor: VarId, value: VarId) -> Step<bool> {
+    let wanted = t.const_value(value).is_some_and(|value| {
+        value
+            .cast_exact::<PyBool>()
+            .is_ok_and(|flag| flag.is_true())
+    });
+    Ok(wanted && inplace::stop_gradient(t, tensor)?)
 }
 
 /// `object.__setattr__(obj, name, value)`

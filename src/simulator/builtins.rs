@@ -12,7 +12,7 @@ use crate::variables::{DictVar, IterVar, Kind, SetVar, VarId};
 use super::call::call;
 use super::{
     attributes, exceptions, fold, format, generators, iterate, keys, methods, operators, pylayer,
-    regions, tensors,
+    regions, scalars, tensors,
 };
 use super::{Kwargs, Step, Stop, Tracer};
 
@@ -293,6 +293,11 @@ pub fn try_call(
     if native && operator {
         t.guard_identity(callable);
         if let Some(result) = operator_function(t, &name, args, kwargs)? {
+            return Ok(Some(result));
+        }
+    }
+    if native && kwargs.is_empty() {
+        if let Some(result) = scalars::call(t, callable, &object, args)? {
             return Ok(Some(result));
         }
     }

@@ -9,7 +9,7 @@ use crate::reason::BreakKind;
 use crate::variables::{DictVar, Kind, SetVar, VarId};
 
 use super::call::describe;
-use super::{exceptions, keys, Kwargs, Step, Stop, Tracer};
+use super::{exceptions, keys, scalars, Kwargs, Step, Stop, Tracer};
 
 /// Containers in containers deeper than this are left to the interpreter: the C stack is not endless.
 pub const MAX_NESTING: usize = 650;
@@ -34,7 +34,7 @@ fn convert<'py>(t: &mut Tracer<'py>, id: VarId) -> Option<Bound<'py, PyAny>> {
             .collect::<Option<Vec<_>>>()
     };
     match t.kind(id).clone() {
-        Kind::Const => t.value(id),
+        Kind::Const | Kind::Scalar => t.value(id),
         Kind::Class => t.value(id).filter(|class| has_plain_metaclass(class)),
         Kind::Tuple(items, None) => Some(PyTuple::new(py, many(t, &items)?).ok()?.into_any()),
         Kind::List(items) if t.vars.get(id).class.is_some() => {
@@ -143,9 +143,32 @@ pub fn from_object<'py>(t: &mut Tracer<'py>, value: &Bound<'py, PyAny>) -> Step<
     }
     let id = t.constant(value);
     match t.vars.kind(id) {
-        Kind::Const | Kind::Class | Kind::Callable | Kind::Module => Ok(id),
+        Kind::Const | Kind::Scalar | Kind::Class | Kind::Callable | Kind::Module => Ok(id),
         _ => t.unsupported("the result of this call is not a constant"),
     }
+}
+
+/// Arguments as fresh real objects; `None` when one is not made of constants.
+pub fn arguments<'py>(
+    t: &mut Tracer<'py>,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<Option<(Bound<'py, PyTuple>, Bound<'py, PyDict>)>> {
+    let mut objects = Vec::with_capacity(args.len());
+    for arg in args {
+        match to_object(t, *arg) {
+            Some(object) => objects.push(object),
+            None => return Ok(None),
+        }
+    }
+    let named = PyDict::new(t.py);
+    for (name, value) in kwargs {
+        match to_object(t, *value) {
+            Some(object) => named.set_item(&**name, object)?,
+            None => return Ok(None),
+        }
+    }
+    Ok(Some((PyTuple::new(t.py, objects)?, named)))
 }
 
 /// Calls a pure callable on constants.
@@ -189,6 +212,15 @@ pub fn call_object<'py>(
                 )
             }
         }
+    }
+    if objects.iter().any(scalars::is_scalar) && named.is_empty() {
+        let objects = PyTuple::new(t.py, objects)?;
+        let value = scalars::compute(t, callable, objects)?;
+        let simple = super::tracer::is_plain_constant(&value) || scalars::is_scalar(&value);
+        return match simple {
+            true => from_object(t, &value),
+            false => t.unsupported("a computation with a scalar that gives no number"),
+        };
     }
     match callable.call(PyTuple::new(t.py, objects)?, Some(&named)) {
         // What comes out of a copy is not what is in the original.

@@ -14,6 +14,7 @@ use crate::obj::Obj;
 use crate::variables::{Kind, TensorVar, VarId};
 
 use super::tensors::{self, Receiver};
+use super::views;
 use super::{Kwargs, Step, Tracer};
 
 /// Operations whose in-place form gives what they give.
@@ -85,6 +86,19 @@ const KEEP_NOTHING: &[&str] = &[
     "BatchNorm2D",
     "BatchNorm3D",
     "LayerNorm",
+    "dropout",
+    "Dropout",
+];
+
+/// What keeps none of its arguments for its gradient.
+const FORGET: &[&str] = &[
+    "__getitem__",
+    "__add__",
+    "__radd__",
+    "__sub__",
+    "__rsub__",
+    "add",
+    "subtract",
 ];
 
 /// `tensor.name(*args)` for a name that ends with `_`; `None` when it cannot be captured.
@@ -183,6 +197,39 @@ fn fits(t: &mut Tracer<'_>, tensor: VarId, value: VarId) -> bool {
     })
 }
 
+/// `tensor.stop_gradient = True` for a tensor that the frame made: what is done with it from now on has no gradient.
+/// Whether it was captured.
+pub fn stop_gradient(t: &mut Tracer<'_>, tensor: VarId) -> Step<bool> {
+    let Kind::Tensor(TensorVar {
+        symbol,
+        view: None,
+        class: None,
+    }) = t.kind(tensor).clone()
+    else {
+        return Ok(false);
+    };
+    if !t.grad_enabled || is_outside(t, tensor, symbol) || is_shared(t, tensor, symbol) {
+        return Ok(false);
+    }
+    let viewed = (0..t.vars.len()).map(|at| VarId(at as u32)).any(|id| {
+        id != tensor
+            && matches!(t.vars.kind(id), Kind::Tensor(_))
+            && views::root(&t.vars, id) == tensor
+    });
+    if viewed {
+        return Ok(false);
+    }
+    let callee = Callee::Method(Arc::from("detach"));
+    let receiver = Some(Receiver::Tensor(tensor));
+    let result = tensors::capture(t, callee, receiver, &[], &[], &mut |_| None)?;
+    let replaced = replace(t, tensor, result)?.is_some();
+    if replaced {
+        // It is no leaf, whatever `stop_gradient` says: nothing else is such a tensor.
+        t.only_the_interpreter_makes(tensor);
+    }
+    Ok(replaced)
+}
+
 fn meta_of(t: &mut Tracer<'_>, tensor: VarId) -> Option<TensorMeta> {
     match t.kind(tensor) {
         Kind::Tensor(TensorVar { symbol, .. }) => {
@@ -206,11 +253,7 @@ fn is_captured(t: &mut Tracer<'_>, tensor: VarId, form: &str) -> Step<bool> {
     else {
         return Ok(false);
     };
-    let var = t.vars.get(tensor);
-    let outside = var.source.is_some()
-        || var.value.is_some()
-        || t.graph.inputs.iter().any(|input| input.symbol == symbol);
-    if outside || is_shared(t, tensor, symbol) {
+    if is_outside(t, tensor, symbol) || is_shared(t, tensor, symbol) {
         return Ok(false);
     }
     let Some(meta) = t.graph.meta(symbol) else {
@@ -224,26 +267,45 @@ fn is_captured(t: &mut Tracer<'_>, tensor: VarId, form: &str) -> Step<bool> {
     Ok(t.grad_enabled && differentiable && nothing_keeps(t, symbol))
 }
 
-/// Whether another value has its storage, as far as anyone knows.
+/// Whether the tensor exists, or comes from outside.
+fn is_outside(t: &Tracer<'_>, tensor: VarId, symbol: SymbolId) -> bool {
+    let var = t.vars.get(tensor);
+    var.source.is_some()
+        || var.value.is_some()
+        || t.graph.inputs.iter().any(|input| input.symbol == symbol)
+}
+
+/// Whether another value is it, as far as anyone knows. Views of it do not count: see [`give_up_views`].
 fn is_shared(t: &Tracer<'_>, tensor: VarId, symbol: SymbolId) -> bool {
     (0..t.vars.len()).any(|at| {
         let id = VarId(at as u32);
         match t.vars.kind(id) {
-            Kind::Tensor(other) => {
-                id != tensor && other.symbol == symbol
-                    || other.view.as_ref().is_some_and(|view| view.base == tensor)
-            }
+            Kind::Tensor(other) => id != tensor && other.symbol == symbol,
             Kind::SymNumber(other) => *other == symbol,
             _ => false,
         }
     })
 }
 
+/// Views of a tensor that changes would change with it, but keep the gradient of what they were. Most are not used any
+/// more (`x[0] += 1` makes one); one that is takes the change back: the interpreter makes it.
+fn give_up_views(t: &mut Tracer<'_>, tensor: VarId) {
+    let views: Vec<VarId> = (0..t.vars.len())
+        .map(|at| VarId(at as u32))
+        .filter(|id| *id != tensor && matches!(t.vars.kind(*id), Kind::Tensor(_)))
+        .filter(|id| views::root(&t.vars, *id) == tensor)
+        .collect();
+    for view in views {
+        t.vars.update(view, |var| var.kind = Kind::Opaque);
+        t.only_the_interpreter_makes(view);
+    }
+}
+
 /// Whether no operation so far keeps this value for its gradient.
 fn nothing_keeps(t: &Tracer<'_>, symbol: SymbolId) -> bool {
     let mut maker = None;
     for statement in &t.graph.sir.statements {
-        if uses(statement, symbol) {
+        if uses(statement, symbol) && !called(t, statement).is_some_and(forgets) {
             return false;
         }
         statement.output.for_each_symbol(&mut |made| {
@@ -255,7 +317,12 @@ fn nothing_keeps(t: &Tracer<'_>, symbol: SymbolId) -> bool {
     let Some(maker) = maker else {
         return false;
     };
-    let name = match &maker.callee {
+    called(t, maker).is_some_and(|name| KEEP_NOTHING.contains(&&*name))
+}
+
+/// The name of what a statement calls.
+fn called(t: &Tracer<'_>, statement: &Statement) -> Option<String> {
+    match &statement.callee {
         Callee::Method(name) => Some(name.to_string()),
         Callee::Api(function) => name_of(function.bind(t.py)),
         Callee::Layer(layer) => match t.graph.sir.kind(*layer) {
@@ -263,8 +330,12 @@ fn nothing_keeps(t: &Tracer<'_>, symbol: SymbolId) -> bool {
             SymbolKind::Tensor(_) => None,
         },
         Callee::Attribute(_) | Callee::Sir(_) => None,
-    };
-    name.is_some_and(|name| KEEP_NOTHING.contains(&&*name))
+    }
+}
+
+/// Whether an operation keeps none of its arguments for its gradient.
+fn forgets(name: String) -> bool {
+    FORGET.contains(&&*name)
 }
 
 fn name_of(object: &Bound<'_, PyAny>) -> Option<String> {
@@ -297,6 +368,7 @@ fn replace(t: &mut Tracer<'_>, tensor: VarId, result: VarId) -> Step<Option<VarI
     if !same || result == tensor {
         return Ok(None);
     }
+    give_up_views(t, tensor);
     t.vars.mutate(tensor, |var| {
         if let Kind::Tensor(var) = &mut var.kind {
             var.symbol = made.symbol;

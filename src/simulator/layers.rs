@@ -14,7 +14,7 @@ use crate::variables::{DictVar, Kind, VarId};
 
 use super::attributes::{self, lookup};
 use super::call::{call as call_any, Named};
-use super::{subscript, tensors};
+use super::{fold, subscript, tensors};
 use super::{Kwargs, Step, Tracer};
 
 fn dict_item(base: TrackerRef, name: &str) -> TrackerRef {
@@ -115,7 +115,13 @@ pub fn instantiate(
     args: &[VarId],
     kwargs: &Kwargs,
 ) -> Step<Option<VarId>> {
-    if !is_paddle(class) || !kwargs.is_empty() {
+    if !is_paddle(class) {
+        return Ok(None);
+    }
+    if is_simple(class)? {
+        return simple(t, class, args, kwargs);
+    }
+    if !kwargs.is_empty() {
         return Ok(None);
     }
     let items = match (class.name()?.to_str()?, args) {
@@ -126,7 +132,10 @@ pub fn instantiate(
         ("Sequential", layers) => layers.to_vec(),
         _ => return Ok(None),
     };
-    if !items.iter().all(|item| matches!(t.kind(*item), Kind::Layer(_))) {
+    if !items
+        .iter()
+        .all(|item| matches!(t.kind(*item), Kind::Layer(_)))
+    {
         return Ok(None);
     }
     let init = lookup(class, "__init__");
@@ -134,10 +143,65 @@ pub fn instantiate(
     Ok(Some(made(t, Obj::from(class), items)))
 }
 
+/// Modules of layers without parameters, buffers and layers of their own, with those that are none.
+const SIMPLE: &[(&str, &[&str])] = &[
+    ("paddle.nn.layer.activation", &["PReLU"]),
+    ("paddle.nn.layer.pooling", &[]),
+    (
+        "paddle.nn.layer.loss",
+        &["HSigmoidLoss", "AdaptiveLogSoftmaxWithLoss"],
+    ),
+    ("paddle.nn.layer.distance", &[]),
+    ("paddle.nn.layer.vision", &[]),
+    (
+        "paddle.nn.layer.common",
+        &["Linear", "Embedding", "Bilinear"],
+    ),
+];
+
+fn is_simple(class: &Bound<'_, PyType>) -> PyResult<bool> {
+    let (module, name) = (class.module()?, class.name()?);
+    let found = SIMPLE.iter().find(|row| module == row.0);
+    Ok(found.is_some_and(|row| !row.1.iter().any(|other| name == *other)))
+}
+
+/// A new layer that is only a function with settings: `Softmax(axis=1)`. The graph has one made at translation.
+fn simple(
+    t: &mut Tracer<'_>,
+    class: &Bound<'_, PyType>,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<Option<VarId>> {
+    let Some((args, kwargs)) = fold::arguments(t, args, kwargs)? else {
+        return Ok(None);
+    };
+    let init = lookup(class, "__init__");
+    attributes::guard_type_attr(t, &Obj::from(class), "__init__", init.as_ref());
+    // The name is taken when the code runs.
+    let names =
+        t.py.import("paddle.utils.unique_name")?
+            .call_method0("guard")?;
+    names.call_method0("__enter__")?;
+    let layer = class.call(args, Some(&kwargs));
+    names.call_method1("__exit__", (t.py.None(), t.py.None(), t.py.None()))?;
+    let Ok(layer) = layer else {
+        return Ok(None);
+    };
+    let empty = |which: &str| registry(&layer, which).is_some_and(|dict| dict.is_empty());
+    if !(empty("_parameters") && empty("_buffers") && empty("_sub_layers")) {
+        return Ok(None);
+    }
+    let id = t.constant(&layer);
+    t.only_the_interpreter_makes(id);
+    t.left_behind.push(id);
+    Ok(Some(id))
+}
+
 /// A new `LayerList` or `Sequential`.
 pub fn made(t: &mut Tracer<'_>, class: Obj, items: Vec<VarId>) -> VarId {
     let id = t.made_natively();
-    t.vars.update(id, |var| var.kind = Kind::Layers { class, items });
+    t.vars
+        .update(id, |var| var.kind = Kind::Layers { class, items });
     t.left_behind.push(id);
     id
 }

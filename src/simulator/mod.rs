@@ -32,6 +32,7 @@ pub mod objects;
 pub mod operators;
 pub mod pylayer;
 pub mod regions;
+pub mod scalars;
 pub mod subscript;
 pub mod survey;
 pub mod tensors;

@@ -4,6 +4,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyInt, PyList, PyTuple};
 
 use crate::bytecode::{BinOp, CmpOp};
+use crate::obj::Obj;
 use crate::reason::BreakKind;
 use crate::variables::{Kind, VarId};
 
@@ -364,7 +365,10 @@ fn compare_methods(t: &mut Tracer<'_>, op: CmpOp, a: VarId, b: VarId) -> Step<Va
         let Some(method) = attributes::try_get_special(t, receiver, name)? else {
             continue;
         };
-        if !matches!(t.kind(method), Kind::Method { .. }) {
+        let Kind::Method { function, .. } = *t.kind(method) else {
+            continue;
+        };
+        if knows_nothing(t, receiver, function)? {
             continue;
         }
         let result = call(t, method, &[argument], &[])?;
@@ -382,6 +386,25 @@ fn compare_methods(t: &mut Tracer<'_>, op: CmpOp, a: VarId, b: VarId) -> Step<Va
         }
         _ => t.stop(BreakKind::RaisesException, "these objects have no order"),
     }
+}
+
+/// Whether a comparison is the one of `object`, which knows of identity only: that is asked last.
+fn knows_nothing(t: &mut Tracer<'_>, receiver: VarId, function: VarId) -> Step<bool> {
+    let (Some(function), Some(class)) = (t.value(function), t.type_of(receiver)) else {
+        return Ok(false);
+    };
+    let object = t.py.get_type::<PyAny>();
+    let is_own = |name: &str| -> PyResult<bool> { Ok(function.is(&object.getattr(name)?)) };
+    // `__ne__` asks `__eq__`.
+    if is_own("__ne__")? {
+        let eq = attributes::lookup(&class, "__eq__");
+        attributes::guard_type_attr(t, &Obj::from(&class), "__eq__", eq.as_ref());
+        return Ok(eq.is_some_and(|eq| object.getattr("__eq__").is_ok_and(|own| own.is(&eq))));
+    }
+    Ok(is_own("__eq__")?
+        || ["__lt__", "__le__", "__gt__", "__ge__"]
+            .iter()
+            .any(|name| is_own(name).unwrap_or(false)))
 }
 
 fn sequence_compare(t: &mut Tracer<'_>, op: CmpOp, x: &[VarId], y: &[VarId]) -> Step<VarId> {
@@ -449,6 +472,9 @@ pub fn is_same(t: &mut Tracer<'_>, a: VarId, b: VarId) -> Step<bool> {
             return Ok(a == b || x.is(&y));
         }
         return t.unsupported("identity of numbers or strings");
+    }
+    if a != b && matches!((&left, &right), (Kind::Scalar, Kind::Scalar)) {
+        return t.unsupported("identity of scalars");
     }
     // A number is never None; whether two are one object depends on their values.
     let number = |kind: &Kind| matches!(kind, Kind::Int(_) | Kind::Float(_));
@@ -534,6 +560,10 @@ pub fn truth(t: &mut Tracer<'_>, value: VarId) -> Step<bool> {
         Kind::List(items) | Kind::Tuple(items, _) | Kind::Layers { items, .. } => {
             Ok(!items.is_empty())
         }
+        Kind::Scalar => match t.value(value) {
+            Some(object) => Ok(object.is_truthy()?),
+            None => t.unsupported("the truth of nothing"),
+        },
         Kind::Dict(dict) => Ok(!dict.items.is_empty()),
         Kind::Set(set) => Ok(!set.items.is_empty()),
         Kind::Range(..) | Kind::DictView(..) => Ok(len(t, value)? != 0),

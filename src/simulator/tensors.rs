@@ -11,7 +11,7 @@ use crate::reason::BreakKind;
 use crate::tracker::TrackerRef;
 use crate::variables::{DictVar, Kind, NumberVar, TensorVar, VarId, Variable};
 
-use super::{attributes, inplace, keys, views, Kwargs, Step, Tracer};
+use super::{attributes, inplace, keys, scalars, views, Kwargs, Step, Tracer};
 
 /// Methods and attributes that need the tensor's data in Python.
 const VALUE_READERS: &[&str] = &[
@@ -519,6 +519,17 @@ pub fn method(
             BreakKind::InplaceTensor,
             format!("Tensor.{name}() changes the tensor in place"),
         );
+    }
+    if let ([value], []) = (args, kwargs) {
+        if matches!(t.kind(*value), Kind::Scalar) {
+            return match scalars::operand(t, tensor, name, *value)? {
+                Some(number) => method(t, tensor, name, &[number], &[]),
+                None => t.stop(
+                    BreakKind::UnsupportedCall,
+                    format!("Tensor.{name}() with a scalar of NumPy"),
+                ),
+            };
+        }
     }
     for arg in args.iter().chain(kwargs.iter().map(|(_, value)| value)) {
         if matches!(t.kind(*arg), Kind::Opaque | Kind::Object(_)) {

@@ -333,8 +333,13 @@ impl<'py> Tracer<'py> {
     /// instruction of the outermost frame that makes it runs natively.
     pub fn made_natively(&mut self) -> VarId {
         let id = self.add(Kind::Opaque);
-        self.raised.push((id, self.outermost));
+        self.only_the_interpreter_makes(id);
         id
+    }
+
+    /// See [`Tracer::made_natively`].
+    pub fn only_the_interpreter_makes(&mut self, id: VarId) {
+        self.raised.push((id, self.outermost));
     }
 
     /// A `paddle.Size`, the list that shapes are.
@@ -644,9 +649,12 @@ impl<'py> Tracer<'py> {
                 .ok()?
                 .cast_into()
                 .ok(),
-            Kind::Const | Kind::Callable | Kind::Class | Kind::Module | Kind::Opaque => {
-                var.value.as_ref().map(|value| value.bind(py).get_type())
-            }
+            Kind::Const
+            | Kind::Scalar
+            | Kind::Callable
+            | Kind::Class
+            | Kind::Module
+            | Kind::Opaque => var.value.as_ref().map(|value| value.bind(py).get_type()),
             _ => None,
         }
     }
@@ -707,6 +715,8 @@ impl<'py> Tracer<'py> {
         } else if is_plain_constant(&value) {
             self.guard(id, GuardKind::ConstEq(Obj::from(&value)));
             self.set_kind(id, Kind::Const);
+        } else if super::scalars::is_settled(source) && super::scalars::is_scalar(&value) {
+            super::scalars::settle(self, id, &value);
         } else if self.paddle.is_tensor(&value) {
             self.classify_tensor(id, &value);
         } else if let Ok(list) = value.cast_exact::<PyList>() {
@@ -812,6 +822,7 @@ impl<'py> Tracer<'py> {
             | "member_descriptor"
             | "instancemethod"
             | "ufunc"
+            | "_ArrayFunctionDispatcher"
             | "_lru_cache_wrapper"
             | "itemgetter"
             | "attrgetter"

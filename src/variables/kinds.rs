@@ -228,6 +228,8 @@ pub enum Kind {
     /// An immutable constant whose value is known: `None`, numbers, `str`, `bytes`, `...`, dtypes, places,
     /// enum members, code objects. `Variable::value` is it.
     Const,
+    /// A scalar of NumPy. `Variable::value` is it.
+    Scalar,
     /// A tensor.
     Tensor(TensorVar),
     /// An `int`, `float` or `bool` that depends on dynamic dims: a 0-d tensor symbol that Python sees as a number.

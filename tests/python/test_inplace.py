@@ -213,4 +213,6 @@ def test_broken(function):
     for _ in range(3):
         want, got = outcome(function), outcome(static)
         assert close(want, got), (want, got)
-    assert "place" in sot.stats(static).graph_breaks[0].message
+    # The one with a view is translated again with the change left to the interpreter.
+    reason = sot.stats(static).graph_breaks[0].message
+    assert "place" in reason or function is with_a_view and "outlives" in reason

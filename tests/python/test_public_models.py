@@ -3,6 +3,7 @@
 import collections
 import typing
 
+import numpy as np
 import paddle
 import pytest
 from harness import Programs, check, tensor, translate
@@ -80,6 +81,145 @@ def fields_of_derived_named_tuples(x):
     return x + STACK.settings[1].total()
 
 
+# Layers without parameters that a forward makes for one call.
+
+
+@case(X, graphs=1, breaks=0)
+def new_activations(x):
+    return nn.Softmax(axis=-1)(x) + nn.LeakyReLU(negative_slope=0.2)(x) + nn.Sequential(nn.ReLU(), nn.Tanh())(x)
+
+
+@case(X, graphs=1, breaks=0)
+def new_losses_and_pools(x):
+    pooled = nn.AvgPool1D(kernel_size=2, stride=1)(x.unsqueeze(0))
+    return nn.MSELoss(reduction="sum")(pooled, pooled * 2)
+
+
+@case(X, graphs=1, breaks=0)
+def new_dropout(x):
+    return nn.Dropout(0.5)(x)
+
+
+# Changes in place of what was looked into before.
+
+
+@case(X, graphs=1, breaks=0)
+def adds_to_a_part(x):
+    y = x * 2
+    y[:, 1:] += x[:, 1:]
+    y[0] = y[0] - x[1]
+    return y
+
+
+@case(X, graphs=1, breaks=0)
+def changes_after_additions(x):
+    y = x @ x.t()
+    z = y + 1
+    y[0] = 0.5
+    return y * z
+
+
+@case(X, graphs=2, breaks=1)
+def view_that_is_used_later(x):
+    y = x * 2
+    part = y[:, 1:]
+    row = part[0]
+    y[:, 1:] = 1.0
+    return y * 2, row * 3
+
+
+@case(X, graphs=1, breaks=1)
+def view_that_is_not_used_later(x):
+    y = x * 2
+    part = y[:, 1:]
+    y[:, 1:] = part + 1
+    print("between")
+    return y
+
+
+@case(X, graphs=1, breaks=0)
+def is_a_dead_view_none(x):
+    y = x * 2
+    part = y[:, 1:]
+    y[:, 1:] = 1.0
+    return y if part is not None else x
+
+
+# Gradients that stop at a tensor of the frame.
+
+
+@case(X, graphs=1, breaks=0)
+def guide_without_gradient(x):
+    guide = x.clone()
+    guide.stop_gradient = True
+    return (guide * x).sum() + x
+
+
+@case(X, graphs=2, breaks=1)
+def guide_comes_out(x):
+    guide = x.clone()
+    guide.stop_gradient = True
+    return (guide * x).sum() + x, guide
+
+
+@case(X, graphs=2, breaks=1)
+def gradient_stops_beside_a_view(x):
+    y = x * 2
+    row = y[0]
+    y.stop_gradient = True
+    return y * x + row
+
+
+# Comparisons that only `object` knows.
+
+
+@case(X, graphs=1, breaks=0)
+def layers_are_no_names(x):
+    if STACK.body == "sar" or 3 == STACK or STACK != STACK:  # noqa: PLR0124 - what is asked for
+        return x
+    return x + 1 if STACK.body == STACK.body and STACK.body != STACK.blocks else x - 1  # noqa: PLR0124 - what is asked for
+
+
+# Scalars of NumPy.
+
+HALF, THREE, SINGLE, YES = np.float64(0.5), np.int64(3), np.float32(1.5), np.bool_(True)
+
+
+@case(X, graphs=1, breaks=0)
+def scaled_by_scalars(x):
+    return x * HALF / np.sqrt(3) - THREE + x**SINGLE + (x > HALF).astype("float32")
+
+
+@case(X, graphs=1, breaks=0)
+def sizes_by_numpy(x):
+    rows = int(np.sqrt(4))
+    return x.reshape([rows, int(np.prod([3, 2])) // rows]) + float(np.ceil(HALF)) + max(np.log(2.0), 0)
+
+
+@case(X, graphs=1, breaks=0)
+def branches_on_scalars(x):
+    if HALF == 0.0 or not YES or np.isnan(HALF):
+        return x
+    return x + 1 if HALF < 1 - HALF / 2 else x - 1
+
+
+@case(paddle.arange(3), graphs=1, breaks=1)
+def integers_and_single_precision(x):
+    y = x * np.float64(2)
+    return x * SINGLE, y
+
+
+@case(X, graphs=1, breaks=3)
+def numpy_warns(x):
+    return x + (1 if np.log(0) < 0 else 2)
+
+
+@case(X, graphs=1, breaks=0)
+def scalars_come_out(x):
+    return x + 1, np.sqrt(2), HALF * 2, HALF
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize(("function", "args", "expectations"), cases)
 def test_in_one_graph(function, args, expectations):
     check(function, *args, **expectations)
@@ -113,3 +253,27 @@ def test_parts_take_names_of_layers():
             function(X)
             taken.append((nn.LayerList().full_name(), nn.Sequential().full_name()))
     assert taken[0] == taken[1] == ("layer_list_2", "sequential_2")
+
+
+def test_scalars_are_guarded():
+    class Scale:
+        factor = np.float64(2.0)
+
+    def forward(x):
+        return x * Scale.factor
+
+    function = translate(forward)
+    for factor in (np.float64(2.0), np.float64(2.0), np.float32(3.0), np.float64(-1.0), 4.0, np.float64("nan")):
+        Scale.factor = factor
+        assert np.array_equal(forward(X).numpy(), function(X).numpy(), equal_nan=True)
+
+
+def test_new_layers_that_stay():
+    def forward(x):
+        act = nn.ReLU()
+        return act(x), act
+
+    function = translate(forward)
+    made = [function(X)[1] for _ in range(3)]
+    assert len({id(layer) for layer in made}) == 3
+    assert all(type(layer) is nn.ReLU for layer in made)

@@ -9,6 +9,7 @@ use pyo3::prelude::*;
 
 use crate::guard::number::Value;
 use crate::obj::Obj;
+use crate::simulator::scalars;
 use crate::tracker::{DictKey, FunctionField};
 
 type Ptr = *mut ffi::PyObject;
@@ -319,7 +320,11 @@ pub(crate) fn const_equal(py: Python<'_>, a: Ptr, b: Ptr) -> bool {
                     )
                 });
         }
-        false
+        let (a, b) = (
+            Bound::from_borrowed_ptr(py, a),
+            Bound::from_borrowed_ptr(py, b),
+        );
+        scalars::is_scalar(&a) && scalars::are_equal(&a, &b)
     }
 }
 

@@ -1,0 +1,154 @@
+//! Scalars of NumPy: `np.sqrt(width)` in a constructor, `int(np.ceil(x / 2))` in a forward. They are values like
+//! Python's numbers, and what is computed with them is computed at translation.
+
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+
+use crate::graph::DType;
+use crate::obj::Obj;
+use crate::reason::BreakKind;
+use crate::tracker::{Tracker, TrackerRef};
+use crate::variables::{Kind, TensorVar, VarId};
+
+use super::{fold, Step, Tracer};
+
+/// Their classes.
+const CLASSES: &[&str] = &[
+    "float64", "float32", "float16", "int64", "int32", "int16", "int8", "uint64", "uint32",
+    "uint16", "uint8", "bool", "bool_",
+];
+
+/// Functions that answer with a scalar for numbers and lists of them.
+const FUNCTIONS: &[&str] = &["prod", "sum", "max", "min", "mean", "amax", "amin", "round"];
+
+/// Operators of tensors that take a number.
+const OPERATORS: &[&str] = &[
+    "__add__",
+    "__sub__",
+    "__mul__",
+    "__truediv__",
+    "__floordiv__",
+    "__mod__",
+    "__pow__",
+    "__lt__",
+    "__le__",
+    "__gt__",
+    "__ge__",
+    "__eq__",
+    "__ne__",
+];
+
+/// Whether this is one of them.
+pub fn is_scalar(value: &Bound<'_, PyAny>) -> bool {
+    is_class(value.get_type().as_any())
+}
+
+fn is_class(class: &Bound<'_, PyAny>) -> bool {
+    let text = |name: &str| {
+        crate::obj::of_type(class.cast().ok()?, name)?
+            .extract()
+            .ok()
+    };
+    let is_named = |name: String| CLASSES.contains(&&*name);
+    text("__module__").is_some_and(|module: String| module == "numpy")
+        && text("__name__").is_some_and(is_named)
+}
+
+/// Whether the value of one from here is known: what was just computed (a local, the stack of a resumed frame)
+/// differs from call to call.
+pub fn is_settled(source: Option<&TrackerRef>) -> bool {
+    source.is_some_and(|source| !matches!(**source, Tracker::Local { .. }))
+}
+
+/// A call of a pure function on numbers. Where NumPy would warn, the interpreter does it.
+pub fn compute<'py>(
+    t: &mut Tracer<'py>,
+    callable: &Bound<'py, PyAny>,
+    args: Bound<'py, PyTuple>,
+) -> Step<Bound<'py, PyAny>> {
+    let numpy = t.py.import("numpy")?;
+    let errors = pyo3::types::PyDict::new(t.py);
+    errors.set_item("all", "raise")?;
+    errors.set_item("under", "ignore")?;
+    let state = numpy.call_method("errstate", (), Some(&errors))?;
+    state.call_method0("__enter__")?;
+    let answer = callable.call1(args);
+    let none = t.py.None();
+    state.call_method1("__exit__", (&none, &none, &none))?;
+    match answer {
+        Ok(value) => Ok(value),
+        Err(_) => t.stop(
+            BreakKind::RaisesException,
+            "NumPy raises or warns in this computation",
+        ),
+    }
+}
+
+/// `np.sqrt(2)`, `np.prod([2, 3])`, `np.float32(1)`; `None` for what is none of them.
+pub fn call<'py>(
+    t: &mut Tracer<'py>,
+    callable: VarId,
+    object: &Bound<'py, PyAny>,
+    args: &[VarId],
+) -> Step<Option<VarId>> {
+    let Some(name) = object
+        .getattr("__name__")
+        .ok()
+        .and_then(|name| name.extract::<String>().ok())
+    else {
+        return Ok(None);
+    };
+    let class = object.get_type().name()?;
+    let known = class == "ufunc"
+        || class == "_ArrayFunctionDispatcher" && FUNCTIONS.contains(&&*name)
+        || is_class(object);
+    let own = || t.py.import("numpy")?.getattr(&*name);
+    if !known || !own().is_ok_and(|own| own.is(object)) {
+        return Ok(None);
+    }
+    t.guard_identity(callable);
+    let Some((objects, _)) = fold::arguments(t, args, &[])? else {
+        return Ok(None);
+    };
+    let value = compute(t, object, objects)?;
+    if !is_scalar(&value) {
+        return t.unsupported(format!("{name}() that answers with an array"));
+    }
+    Ok(Some(t.constant(&value)))
+}
+
+/// The operand of an operator of a tensor as the Python number that gives the same; `None` where it does not.
+pub fn operand(t: &mut Tracer<'_>, tensor: VarId, name: &str, value: VarId) -> Step<Option<VarId>> {
+    let Some(scalar) = t.value(value) else {
+        return Ok(None);
+    };
+    let Kind::Tensor(TensorVar { symbol, .. }) = *t.kind(tensor) else {
+        return Ok(None);
+    };
+    let class = scalar.get_type().name()?.to_string();
+    let floating = t
+        .graph
+        .meta(symbol)
+        .is_some_and(|meta| matches!(meta.dtype, DType::Float32 | DType::Float64));
+    // A float64 is a float; of the others Paddle makes tensors, whose classes decide with those of other tensors.
+    let same = class == "float64" || floating && ["float32", "int64", "int32"].contains(&&*class);
+    if !same || !OPERATORS.contains(&name) {
+        return Ok(None);
+    }
+    let number = scalar.call_method0("item")?;
+    Ok(Some(t.constant(&number)))
+}
+
+/// Whether two of one class are the same number to the last bit.
+pub fn are_equal(a: &Bound<'_, PyAny>, b: &Bound<'_, PyAny>) -> bool {
+    match (a.call_method0("tobytes"), b.call_method0("tobytes")) {
+        (Ok(a), Ok(b)) => a.eq(b).unwrap_or(false),
+        _ => false,
+    }
+}
+
+/// Guards and keeps the value of one.
+pub fn settle(t: &mut Tracer<'_>, id: VarId, value: &Bound<'_, PyAny>) {
+    t.guard(id, crate::guard::GuardKind::ConstEq(Obj::from(value)));
+    t.vars.update(id, |var| var.kind = Kind::Scalar);
+}
