@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 from typing import Any
 
+import numpy as np
 import paddle
 from paddle import _C_ops
 from paddle.autograd import PyLayer
@@ -47,6 +48,19 @@ def set_item(tensor: Any, key: Any, value: Any) -> Any:
         # The gradient of `set_value`, which takes numbers, goes to what was overwritten too.
         value = paddle.full([1], value, tensor.dtype)
     return _C_ops.set_value_with_tensor(tensor, value, *place)
+
+
+def where(condition: Any, x: Any, y: Any) -> Any:
+    """`paddle.where`, which in a program adds zeros to reach one shape (and takes `-0.0` for `0.0`)."""
+    if paddle.in_dynamic_mode():
+        return paddle.where(condition, x, y)
+    parts = [part if isinstance(part, paddle.pir.Value) else paddle.to_tensor(part) for part in (condition, x, y)]
+    shapes = [list(part.shape) for part in parts]
+    if all(dim >= 0 for shape in shapes for dim in shape):
+        wide = list(np.broadcast_shapes(*shapes))
+        pairs = zip(parts, shapes, strict=True)
+        parts = [part if shape == wide else paddle.broadcast_to(part, wide) for part, shape in pairs]
+    return paddle.where(*parts)
 
 
 def apply_layer(layer: Any, *args: Any, **kwargs: Any) -> Any:

@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyInt};
 
-use crate::graph::Callee;
+use crate::graph::{Callee, DType};
 use crate::obj::Obj;
 use crate::reason::BreakKind;
 use crate::variables::{Kind, VarId};
@@ -264,6 +264,11 @@ pub fn try_call(
             .find_map(|(name, value)| (&**name == "output").then_some(*value)),
         _ => None,
     };
+    if name == "where" && object.is(&t.py.import("paddle")?.getattr("where")?) {
+        if let Some(result) = choice(t, args, kwargs)? {
+            return Ok(Some(result));
+        }
+    }
     if writes.is_some_and(|output| !t.is_none(output)) {
         return t.stop(BreakKind::InplaceTensor, "assign() writes into a tensor");
     }
@@ -281,4 +286,45 @@ pub fn try_call(
     }
     let callee = Callee::Api(Obj::from(object));
     tensors::capture(t, callee, None, args, kwargs, &mut |_| None).map(Some)
+}
+
+/// `paddle.where(condition, x, y)`; `None` for the other forms.
+fn choice(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Option<VarId>> {
+    let mut given: Vec<Option<VarId>> = args.iter().copied().map(Some).collect();
+    given.resize(given.len().max(3), None);
+    for (name, value) in kwargs {
+        let at = match &**name {
+            "condition" => 0,
+            "x" | "input" => 1,
+            "y" | "other" => 2,
+            _ => return Ok(None),
+        };
+        given[at] = Some(*value);
+    }
+    let [Some(condition), Some(x), Some(y)] = given[..] else {
+        return Ok(None);
+    };
+    check_condition(t, condition)?;
+    let function = t.py.import("paddle_sot_rs._control")?.getattr("where")?;
+    let callee = Callee::Api(Obj::from(function));
+    let given = [condition, x, y];
+    tensors::capture(t, callee, None, &given, &[], &mut |_| None).map(Some)
+}
+
+/// Eager mode takes conditions of bools only, programs take all.
+pub fn check_condition(t: &mut Tracer<'_>, condition: VarId) -> Step<()> {
+    let meta = match t.kind(condition) {
+        Kind::Tensor(tensor) => {
+            let symbol = tensor.symbol;
+            t.graph.meta(symbol).cloned()
+        }
+        _ => None,
+    };
+    if meta.is_some_and(|meta| meta.dtype != DType::Bool) {
+        return t.stop(
+            BreakKind::RaisesException,
+            "where() of a condition that is not bool",
+        );
+    }
+    Ok(())
 }

@@ -16,7 +16,7 @@ use crate::variables::{AttrOp, FunctionVar, Kind, ObjectVar, TensorVar, VarId};
 
 use super::call::{call, describe};
 use super::{exceptions, groups, inplace, layers, methods, tensors};
-use super::{Step, Tracer};
+use super::{Step, Stop, Tracer};
 
 /// `obj.name`
 pub fn get(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<VarId> {
@@ -256,23 +256,12 @@ fn of_instance(
     if name == "args" && object.base.is_some() {
         return Ok(object.base);
     }
-    custom_getattribute(t, &class)?;
-    let found = lookup(&class, name);
-    let tracker = guard_type_attr(t, &object.class, name, found.as_ref());
-    if let Some(found) = &found {
-        if matches!(descriptor(found), Descriptor::Data) {
-            return data_descriptor(t, obj, object, found, tracker, name).map(Some);
-        }
-    }
-    if let Some(written) = object.written(name) {
-        if let Some(value) = written {
-            return Ok(Some(value));
-        }
-    } else if let Some(value) = instance_value(t, obj, name)? {
-        return Ok(Some(value));
-    }
-    if let Some(found) = &found {
-        return bind(t, obj, &object.class, found, tracker, name).map(Some);
+    let found = match custom_getattribute(t, &class)? {
+        Some(own) => through(t, obj, object, &own, name)?,
+        None => generic(t, obj, object, name)?,
+    };
+    if found.is_some() {
+        return Ok(found);
     }
     if matches!(t.kind(obj), Kind::Layer(_)) {
         if let Some(value) = layers::registered(t, obj, name)? {
@@ -290,6 +279,60 @@ fn of_instance(
     let method = bind(t, obj, &object.class, &fallback, tracker, "__getattr__")?;
     let name = t.str(name);
     call(t, method, &[name], &[]).map(Some)
+}
+
+/// What a `__getattribute__` of the user's answers; `None` when it raises an `AttributeError`, so that
+/// `__getattr__` is asked.
+fn through(
+    t: &mut Tracer<'_>,
+    obj: VarId,
+    object: &ObjectVar,
+    own: &Bound<'_, PyAny>,
+    name: &str,
+) -> Step<Option<VarId>> {
+    let tracker = guard_type_attr(t, &object.class, "__getattribute__", Some(own));
+    let method = bind(t, obj, &object.class, own, tracker, "__getattribute__")?;
+    let asked = t.str(name);
+    match call(t, method, &[asked], &[]) {
+        Err(Stop::Raise(exception)) => {
+            let error = t.py.import("builtins")?.getattr("AttributeError")?;
+            let error = t.constant(&error);
+            let asks = lookup(&class_of(t, &object.class)?, "__getattr__").is_some();
+            match asks && exceptions::matches(t, exception, error)? {
+                true => Ok(None),
+                false => Err(Stop::Raise(exception)),
+            }
+        }
+        answer => answer.map(Some),
+    }
+}
+
+/// `object.__getattribute__(obj, name)`; `None` when it finds nothing.
+pub fn generic(
+    t: &mut Tracer<'_>,
+    obj: VarId,
+    object: &ObjectVar,
+    name: &str,
+) -> Step<Option<VarId>> {
+    let class = class_of(t, &object.class)?;
+    let found = lookup(&class, name);
+    let tracker = guard_type_attr(t, &object.class, name, found.as_ref());
+    if let Some(found) = &found {
+        if matches!(descriptor(found), Descriptor::Data) {
+            return data_descriptor(t, obj, object, found, tracker, name).map(Some);
+        }
+    }
+    if let Some(written) = object.written(name) {
+        if let Some(value) = written {
+            return Ok(Some(value));
+        }
+    } else if let Some(value) = instance_value(t, obj, name)? {
+        return Ok(Some(value));
+    }
+    match &found {
+        Some(found) => bind(t, obj, &object.class, found, tracker, name).map(Some),
+        None => Ok(None),
+    }
 }
 
 /// Stops where a class says something else about the class of its instances.
@@ -317,15 +360,20 @@ fn is_generic(found: &Bound<'_, PyAny>, name: &str) -> bool {
         && owner().unwrap_or(false)
 }
 
-fn custom_getattribute(t: &mut Tracer<'_>, class: &Bound<'_, PyType>) -> Step<()> {
+/// The `__getattribute__` that a class of the user's defines.
+fn custom_getattribute<'py>(
+    t: &mut Tracer<'py>,
+    class: &Bound<'py, PyType>,
+) -> Step<Option<Bound<'py, PyAny>>> {
     let own = lookup(class, "__getattribute__");
     let default = t.py.get_type::<PyAny>().getattr("__getattribute__")?;
     match own {
+        Some(own) if own.is_exact_instance_of::<PyFunction>() => Ok(Some(own)),
         Some(own) if !own.is(&default) && !is_generic(&own, "__getattribute__") => t.stop(
             BreakKind::UnsupportedAttribute,
             "a class with its own __getattribute__",
         ),
-        _ => Ok(()),
+        _ => Ok(None),
     }
 }
 

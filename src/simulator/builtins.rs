@@ -296,6 +296,10 @@ pub fn try_call(
             return Ok(Some(result));
         }
     }
+    if kwargs.is_empty() && says_how_paddle_is_built(&object, &name) {
+        t.guard_identity(callable);
+        return fold::call_object(t, &object, args, kwargs).map(Some);
+    }
     if native && kwargs.is_empty() {
         if let Some(result) = scalars::call(t, callable, &object, args)? {
             return Ok(Some(result));
@@ -314,6 +318,20 @@ pub fn try_call(
         }
     }
     fold::call_object(t, &object, args, kwargs).map(Some)
+}
+
+/// Whether this is one of Paddle's functions whose answer does not change while the process lives.
+fn says_how_paddle_is_built(object: &Bound<'_, PyAny>, name: &str) -> bool {
+    let known = name.starts_with("is_compiled_with_")
+        || matches!(
+            name,
+            "get_all_custom_device_type" | "get_all_device_type" | "get_custom_device_count"
+        );
+    let of_core = |name: &str| -> PyResult<bool> {
+        let core = object.py().import("paddle.base.core")?;
+        Ok(core.getattr(name)?.is(object))
+    };
+    known && of_core(name).unwrap_or(false)
 }
 
 /// `operator.add(x, y)` and its like on any kinds.
@@ -419,6 +437,22 @@ fn unbound_method(
             );
         }
         return Ok(Some(t.none()));
+    }
+    if name == "__getattribute__"
+        && object
+            .getattr("__objclass__")
+            .is_ok_and(|class| class.is(&object_type))
+    {
+        if let ([name], Kind::Object(state) | Kind::Layer(state)) =
+            (rest, t.kind(*receiver).clone())
+        {
+            if let Some(name) = t.const_str(*name) {
+                return match attributes::generic(t, *receiver, &state, &name)? {
+                    Some(value) => Ok(Some(value)),
+                    None => exceptions::throw(t, "AttributeError"),
+                };
+            }
+        }
     }
     if name == "__setattr__"
         && object

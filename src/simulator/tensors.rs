@@ -552,6 +552,9 @@ pub fn method(
         let given: Vec<VarId> = [&[tensor], args].concat();
         super::api::check_written(t, &function, &given, kwargs)?;
     }
+    if name == "where" {
+        super::api::check_condition(t, tensor)?;
+    }
     let callee = Callee::Method(Arc::from(name));
     let receiver = Some(Receiver::Tensor(tensor));
     let result = capture(t, callee, receiver, args, kwargs, &mut |_| None)?;
