@@ -880,6 +880,17 @@ pub fn set(t: &mut Tracer<'_>, obj: VarId, name: &str, value: VarId) -> Step<()>
     if !is_layers {
         return set_plainly(t, obj, name, value);
     }
+    set_on_layer(t, obj, name, value)
+}
+
+/// `Layer.__setattr__(obj, name, value)`
+pub fn set_on_layer(t: &mut Tracer<'_>, obj: VarId, name: &str, value: VarId) -> Step<()> {
+    let Kind::Layer(object) = t.kind(obj).clone() else {
+        return t.unsupported(format!("assignment to attribute {name}"));
+    };
+    let class = class_of(t, &object.class)?;
+    let found = lookup(&class, name);
+    guard_type_attr(t, &object.class, name, found.as_ref());
     layers::check_plain_write(t, obj, name, value)?;
     let registers = matches!(t.kind(value), Kind::Tensor(_));
     match &found {

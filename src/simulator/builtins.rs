@@ -11,8 +11,8 @@ use crate::variables::{DictVar, IterVar, Kind, SetVar, VarId};
 
 use super::call::call;
 use super::{
-    attributes, exceptions, fold, format, generators, iterate, keys, methods, operators, pylayer,
-    regions, scalars, tensors,
+    attributes, exceptions, fold, format, generators, iterate, keys, layers, methods, operators,
+    pylayer, regions, scalars, tensors,
 };
 use super::{Kwargs, Step, Stop, Tracer};
 
@@ -150,6 +150,49 @@ const TABLE: &[(&str, &str, Handler)] = &[
             }
         })
     }),
+    ("paddle.nn", "Layer.__setattr__", |t, a, k| match (a, k) {
+        ([layer, name, value], []) if matches!(t.kind(*layer), Kind::Layer(_)) => {
+            let Some(name) = t.const_str(*name) else {
+                return wrong(t, "__setattr__");
+            };
+            attributes::set_on_layer(t, *layer, &name, *value)?;
+            Ok(t.none())
+        }
+        _ => wrong(t, "__setattr__"),
+    }),
+    ("paddle.nn", "Layer.__getattr__", |t, a, k| match (a, k) {
+        ([layer, name], []) if matches!(t.kind(*layer), Kind::Layer(_)) => {
+            let Some(name) = t.const_str(*name) else {
+                return wrong(t, "__getattr__");
+            };
+            if let Some(value) = layers::registered(t, *layer, &name)? {
+                return Ok(value);
+            }
+            let Kind::Layer(state) = t.kind(*layer).clone() else {
+                return wrong(t, "__getattr__");
+            };
+            match attributes::generic(t, *layer, &state, &name)? {
+                Some(value) => Ok(value),
+                None => exceptions::throw(t, "AttributeError"),
+            }
+        }
+        _ => wrong(t, "__getattr__"),
+    }),
+    ("paddle.base.data_feeder", "convert_dtype", |t, a, k| {
+        one(t, a, k, |t, dtype| {
+            let function = t.py.import("paddle.base.data_feeder")?;
+            let function = function.getattr("convert_dtype")?;
+            fold::call_object(t, &function, &[dtype], &[])
+        })
+    }),
+    (
+        "paddle.base.dygraph.base",
+        "in_to_static_mode",
+        |t, a, k| {
+            let _ = (a, k);
+            Ok(t.bool(false))
+        },
+    ),
     ("paddle", "in_dynamic_mode", |t, a, k| {
         let _ = (a, k);
         Ok(t.bool(true))
@@ -243,7 +286,11 @@ fn handlers(py: Python<'_>) -> PyResult<&'static FxHashMap<usize, (Obj, Handler)
     HANDLERS.get_or_try_init(py, || {
         let mut rows = FxHashMap::default();
         for (module, name, handler) in TABLE {
-            if let Ok(found) = py.import(*module).and_then(|module| module.getattr(*name)) {
+            let found = py.import(*module).and_then(|module| {
+                let mut parts = name.split('.');
+                parts.try_fold(module.into_any(), |found, part| found.getattr(part))
+            });
+            if let Ok(found) = found {
                 rows.insert(found.as_ptr() as usize, (Obj::from(found), *handler));
             }
         }

@@ -219,6 +219,112 @@ def scalars_come_out(x):
     return x + 1, np.sqrt(2), HALF * 2, HALF
 
 
+# Configurations and layers that look attributes up in their own way.
+
+
+class Aliases:
+    names = {}
+
+    def __setattr__(self, name, value):
+        super().__setattr__(super().__getattribute__("names").get(name, name), value)
+
+    def __getattribute__(self, name):
+        if name != "names" and name in super().__getattribute__("names"):
+            name = super().__getattribute__("names")[name]
+        return super().__getattribute__(name)
+
+    @property
+    def double(self):
+        return self.width * 2
+
+
+class Options(Aliases):
+    names = {"hidden_size": "width"}
+
+    def __init__(self):
+        self.width = 3
+        self.scale = 0.5
+
+
+class Fallback(Options):
+    def __getattr__(self, name):
+        if name == "dropout":
+            return 0.0
+        raise AttributeError(name)
+
+
+OPTIONS, FALLBACK = Options(), Fallback()
+
+
+@case(X, graphs=1, breaks=0)
+def attributes_by_other_names(x):
+    y = x * OPTIONS.scale + OPTIONS.hidden_size + OPTIONS.double + FALLBACK.dropout + FALLBACK.hidden_size
+    if hasattr(OPTIONS, "nothing") or hasattr(FALLBACK, "nothing"):
+        y = y * 2
+    return y if getattr(OPTIONS, "depth", None) is None else x
+
+
+def options_are_reset():
+    OPTIONS.width = 3
+
+
+@case(X, graphs=1, breaks=0, watch=lambda: OPTIONS.hidden_size, reset=options_are_reset)
+def attributes_are_set_by_other_names(x):
+    OPTIONS.hidden_size = OPTIONS.width + 1
+    return x * OPTIONS.width
+
+
+class Wrapped(nn.Layer):
+    def __init__(self):
+        super().__init__()
+        self.inner = STACK
+        self.calls = 0
+
+    def __setattr__(self, name, value):
+        return super().__setattr__(name, value)
+
+    def __getattr__(self, name):
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            return getattr(self.inner, name)
+
+
+WRAPPED = Wrapped()
+
+
+def calls_are_reset():
+    WRAPPED.calls = 0
+
+
+@case(X, graphs=1, breaks=0, watch=lambda: WRAPPED.calls, reset=calls_are_reset)
+def layer_with_accessors(x):
+    WRAPPED.calls = 7
+    return WRAPPED.body(WRAPPED.inner.blocks[0](x)) + WRAPPED.calls + WRAPPED.settings[0].scale
+
+
+@case(X, graphs=1, breaks=0)
+def asks_how_paddle_is_built(x):
+    if paddle.is_compiled_with_cuda() and paddle.device.is_compiled_with_rocm():
+        return x
+    return x * 2 if not paddle.device.get_all_custom_device_type() else x
+
+
+# `where` in eager mode and in programs.
+
+ZEROS = paddle.to_tensor([[-0.0, 1.0, -2.0]])
+
+
+@case(X, ZEROS, graphs=1, breaks=0)
+def where_with_other_shapes(x, zeros):
+    return paddle.where(x > 0, zeros, x), 1 / paddle.where(x > 0, x=zeros, y=zeros), paddle.where(x < 0, 0.0, x)
+
+
+@case(X, graphs=0, breaks=1)
+def where_takes_bools_only(x):
+    return paddle.where(x, 0.0, -1.0)
+
+
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize(("function", "args", "expectations"), cases)
 def test_in_one_graph(function, args, expectations):
