@@ -654,6 +654,14 @@ fn subclass(
         }
         return Ok(false);
     }
+    // `typing.Sequence` without parameters stands for the class of `collections.abc`.
+    if class
+        .get_type()
+        .is(&t.py.import("typing")?.getattr("_SpecialGenericAlias")?)
+    {
+        let origin = t.constant(&class.getattr("__origin__")?);
+        return subclass(t, of, origin, instance);
+    }
     t.unsupported("isinstance() with something that is not a class")
 }
 

@@ -310,6 +310,12 @@ def asks_how_paddle_is_built(x):
     return x * 2 if not paddle.device.get_all_custom_device_type() else x
 
 
+@case(X, graphs=1, breaks=0)
+def aliases_of_abstract_classes(x):
+    sequence, mapping = isinstance([x], typing.Sequence), isinstance({"x": x}, typing.Mapping)
+    return x * 2 if sequence and mapping and not isinstance(x, (typing.Sequence, typing.Mapping)) else x
+
+
 # `where` in eager mode and in programs.
 
 ZEROS = paddle.to_tensor([[-0.0, 1.0, -2.0]])
