@@ -63,6 +63,16 @@ def where(condition: Any, x: Any, y: Any) -> Any:
     return paddle.where(*parts)
 
 
+def add_n(inputs: Any) -> Any:
+    """`paddle.add_n` of tensors of which only some have gradients: its way back in a program crashes on the others."""
+    if paddle.in_dynamic_mode():
+        return paddle.add_n(inputs)
+    total = inputs[0]
+    for value in inputs[1:]:
+        total = paddle.add(total, value)
+    return total
+
+
 def apply_layer(layer: Any, *args: Any, **kwargs: Any) -> Any:
     """`layer.apply(*args, **kwargs)` of a `PyLayer` class: its methods are followed, and become one operation."""
     return layer.apply(*args, **kwargs)

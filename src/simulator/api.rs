@@ -92,7 +92,8 @@ fn verdict(t: &Tracer<'_>, function: &Bound<'_, PyAny>) -> PyResult<Verdict> {
     if name.ends_with('_') && !name.ends_with("__") {
         return Ok(Verdict::InPlace { module, name });
     }
-    if name.starts_with('_') && !ops {
+    // What the convolutions call, which asks for settings of the process before it computes.
+    if name.starts_with('_') && !ops && name != "_conv_nd" {
         return Ok(Verdict::NotOurs);
     }
     Ok(Verdict::Capture)
@@ -269,6 +270,11 @@ pub fn try_call(
             return Ok(Some(result));
         }
     }
+    if name == "add_n" && object.is(&t.py.import("paddle")?.getattr("add_n")?) {
+        if let Some(result) = sum(t, args, kwargs)? {
+            return Ok(Some(result));
+        }
+    }
     if writes.is_some_and(|output| !t.is_none(output)) {
         return t.stop(BreakKind::InplaceTensor, "assign() writes into a tensor");
     }
@@ -327,4 +333,33 @@ pub fn check_condition(t: &mut Tracer<'_>, condition: VarId) -> Step<()> {
         );
     }
     Ok(())
+}
+
+/// `paddle.add_n(inputs)` of tensors with and without gradients; `None` for the others.
+fn sum(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Option<VarId>> {
+    let inputs = match (args, kwargs) {
+        ([inputs], []) => *inputs,
+        ([], [(name, inputs)]) if &**name == "inputs" => *inputs,
+        _ => return Ok(None),
+    };
+    let (Kind::List(items) | Kind::Tuple(items, None)) = t.kind(inputs).clone() else {
+        return Ok(None);
+    };
+    let mut stops = Vec::with_capacity(items.len());
+    for item in items {
+        let Kind::Tensor(tensor) = t.kind(item) else {
+            return Ok(None);
+        };
+        let symbol = tensor.symbol;
+        match t.graph.meta(symbol) {
+            Some(meta) => stops.push(meta.stop_gradient),
+            None => return Ok(None),
+        }
+    }
+    if !stops.contains(&true) || !stops.contains(&false) {
+        return Ok(None);
+    }
+    let function = t.py.import("paddle_sot_rs._control")?.getattr("add_n")?;
+    let callee = Callee::Api(Obj::from(function));
+    tensors::capture(t, callee, None, &[inputs], &[], &mut |_| None).map(Some)
 }

@@ -498,6 +498,14 @@ pub fn method(
             format!("Tensor.{name}() needs the value in Python"),
         );
     }
+    // Tensors of several processes are not captured at all.
+    if name == "is_dist" && args.is_empty() && kwargs.is_empty() {
+        let real = t.value(tensor);
+        let is_dist = real.map(|real| real.call_method0("is_dist")?.is_truthy());
+        if !is_dist.transpose()?.unwrap_or(false) {
+            return Ok(t.bool(false));
+        }
+    }
     if OBJECT_METHODS.contains(&name) {
         return t.stop(
             BreakKind::UnsupportedCall,

@@ -331,6 +331,31 @@ def where_takes_bools_only(x):
     return paddle.where(x, 0.0, -1.0)
 
 
+HOOKED = nn.Conv2D(1, 2, 3)
+HOOKED.register_forward_post_hook(lambda layer, inputs, output: output * 2)
+
+
+@case(tensor(1, 1, 4, 4), graphs=1, breaks=0)
+def convolution_with_a_hook(x):
+    return HOOKED(x)
+
+
+# Sums of losses of which some have no gradient: the way back of `add_n` in a program ended the process.
+
+PLAIN = tensor(2, 3, seed=5)
+
+
+@case(X, PLAIN, graphs=1, breaks=0)
+def sums_with_and_without_gradients(x, y):
+    losses = {"a": (x * y).mean(), "b": y.mean(), "c": (x - y).square().mean()}
+    return paddle.add_n(list(losses.values())), paddle.add_n(inputs=[y, x]), paddle.add_n([x, y * 2, x * x, y])
+
+
+@case(X, PLAIN, graphs=1, breaks=0)
+def sums_of_one_kind(x, y):
+    return paddle.add_n([x, x * 2]), paddle.add_n([y, y]), paddle.add_n(x)
+
+
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize(("function", "args", "expectations"), cases)
 def test_in_one_graph(function, args, expectations):
