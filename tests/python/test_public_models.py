@@ -209,7 +209,7 @@ def integers_and_single_precision(x):
     return x * SINGLE, y
 
 
-@case(X, graphs=1, breaks=3)
+@case(X, graphs=1)
 def numpy_warns(x):
     return x + (1 if np.log(0) < 0 else 2)
 
