@@ -39,7 +39,7 @@ pub fn retrace(
         session.add_input(py, symbol, tensor, meta)?;
     }
     for statement in &sir.statements {
-        session.set_grad_enabled(has_gradients(sir, &statement.output));
+        session.set_grad_enabled(statement.grad_enabled);
         let answer = session.call(
             py,
             sir,
@@ -54,13 +54,6 @@ pub fn retrace(
         bind(py, session.as_mut(), sir, &statement.output, answer.output)?;
     }
     Ok(session)
-}
-
-/// Grad mode is not part of a statement, but what it did is: with it off, no result has a gradient.
-fn has_gradients(sir: &StatementIr, output: &Arg) -> bool {
-    let mut found = false;
-    output.for_each_symbol(&mut |id| found |= sir.meta(id).is_some_and(|meta| !meta.stop_gradient));
-    found
 }
 
 fn bind(

@@ -46,6 +46,7 @@ pub struct FunctionGraph {
     /// External tensors and layers, in order of first use.
     pub inputs: Vec<GraphInput>,
     session: Box<dyn TraceSession>,
+    grad_enabled: bool,
 }
 
 impl FunctionGraph {
@@ -58,6 +59,7 @@ impl FunctionGraph {
             },
             inputs: Vec::new(),
             session,
+            grad_enabled: true,
         }
     }
 
@@ -162,6 +164,7 @@ impl FunctionGraph {
             args,
             kwargs,
             output: output.clone(),
+            grad_enabled: self.grad_enabled,
             loc,
         });
         Ok(output)
@@ -196,6 +199,7 @@ impl FunctionGraph {
 
     /// Grad mode for the calls that follow.
     pub fn set_grad_enabled(&mut self, enabled: bool) {
+        self.grad_enabled = enabled;
         self.session.set_grad_enabled(enabled);
     }
 

@@ -107,6 +107,7 @@ impl Cut {
             args: vec![Arg::List(Vec::new()), Arg::Const(value), Arg::Const(dtype)],
             kwargs: Vec::new(),
             output: Arg::Symbol(symbol),
+            grad_enabled: true,
             loc: SourceLoc::default(),
         });
         symbol
@@ -200,6 +201,7 @@ impl Cut {
                 args,
                 kwargs,
                 output,
+                grad_enabled: statement.grad_enabled,
                 loc: statement.loc.clone(),
             });
         }

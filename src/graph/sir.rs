@@ -119,6 +119,8 @@ pub struct Statement {
     pub kwargs: Vec<(Arc<str>, Arg)>,
     /// The result tree. Symbols in it are defined by this statement.
     pub output: Arg,
+    /// Whether gradients were on. Metadata do not tell: some results keep the `stop_gradient` of their argument.
+    pub grad_enabled: bool,
     /// The user's line.
     pub loc: SourceLoc,
 }

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | graph | name, inputs, outputs, symbols, statements |
 //! | symbol | `"tensor"`, dims, dtype code, stop_gradient; or `"layer"`, object |
-//! | statement | callee, args, (name, arg) pairs, output, (file, line, function) |
+//! | statement | callee, args, (name, arg) pairs, output, (file, line, function), whether gradients are on |
 //! | callee | `"api"`, object; `"method"` or `"attribute"`, name; `"layer"`, number; `"sir"`, region |
 //! | region | `"if"`, graphs, (); `"while"`, graphs, (carried,); `"pylayer"`, graphs, (name, inputs, outputs, gradients) |
 //! | arg | `"symbol"`, number; `"const"`, object; `"list"` or `"tuple"`, args; `"dict"`, pairs; `"slice"`, 3 args; `"named"`, class, args |
@@ -153,6 +153,7 @@ fn encode_statement<'py>(py: Python<'py>, statement: &Statement) -> Encoded<'py>
             many(py, &statement.kwargs, named)?,
             encode_arg(py, &statement.output)?,
             (&*loc.file, loc.line, &*loc.function),
+            statement.grad_enabled,
         ),
     )
 }
@@ -250,6 +251,7 @@ fn decode_statement(statement: &Bound<'_, PyAny>) -> PyResult<Statement> {
             Ok((Arc::from(name), decode_arg(&pair.get_item(1)?)?))
         })?,
         output: decode_arg(&statement.get_item(3)?)?,
+        grad_enabled: statement.get_item(5)?.extract()?,
         loc: SourceLoc {
             file: file.into(),
             line,

@@ -33,6 +33,7 @@ pub mod operators;
 pub mod pylayer;
 pub mod regions;
 pub mod scalars;
+pub mod shapes;
 pub mod subscript;
 pub mod survey;
 pub mod tensors;

@@ -18,6 +18,7 @@ use crate::paddle::tensor_meta;
 use crate::tracker::{Tracker, TrackerRef};
 use crate::variables::{Kind, NumberVar, VarId};
 
+use super::shapes::{self, Ordered};
 use super::{tensors, Step, Tracer};
 
 /// What is known of an operand.
@@ -91,30 +92,43 @@ pub fn compare(t: &mut Tracer<'_>, op: CmpOp, a: VarId, b: VarId) -> Step<Option
     if !t.options.guards_outcomes || !is_open(t, a) && !is_open(t, b) {
         return Ok(None);
     }
-    let (Some(left), Some(right)) = (number(t, a), number(t, b)) else {
+    let mut ordered = Vec::new();
+    let (Some(left), Some(right)) = (number(t, a, &mut ordered), number(t, b, &mut ordered)) else {
         return Ok(None);
     };
-    let Some(holds) = now(t, &left)
-        .zip(now(t, &right))
-        .and_then(|(a, b)| a.compare(op, b))
-    else {
+    let mut outcomes = Vec::new();
+    for (small, large) in ordered {
+        match outcome(t, CmpOp::Le, small, large) {
+            Some(outcome) if outcome.holds => outcomes.push(outcome),
+            _ => return Ok(None),
+        }
+    }
+    let Some(asked) = outcome(t, op, left, right) else {
         return Ok(None);
     };
-    let Some(place) = left.place().or_else(|| right.place()).cloned() else {
-        return Ok(None);
-    };
-    let outcome = Outcome {
+    let holds = asked.holds;
+    outcomes.push(asked);
+    for outcome in outcomes {
+        // Numbers without a place do not differ.
+        if let Some(place) = outcome.left.place().or(outcome.right.place()).cloned() {
+            t.guards.add(&place, GuardKind::Outcome(Arc::new(outcome)));
+        }
+    }
+    Ok(Some(holds))
+}
+
+fn outcome(t: &Tracer<'_>, op: CmpOp, left: Number, right: Number) -> Option<Outcome> {
+    let holds = now(t, &left)?.compare(op, now(t, &right)?)?;
+    Some(Outcome {
         op,
         left,
         right,
         holds,
-    };
-    t.guards.add(&place, GuardKind::Outcome(Arc::new(outcome)));
-    Ok(Some(holds))
+    })
 }
 
-/// How the guard program computes a variable.
-fn number(t: &mut Tracer<'_>, id: VarId) -> Option<Number> {
+/// How the guard program computes a variable, and what has to hold for that.
+fn number(t: &mut Tracer<'_>, id: VarId, ordered: &mut Vec<Ordered>) -> Option<Number> {
     let open = match *t.kind(id) {
         Kind::Int(open) | Kind::Float(open) => open,
         Kind::Const => {
@@ -133,11 +147,12 @@ fn number(t: &mut Tracer<'_>, id: VarId) -> Option<Number> {
     match open {
         NumberVar::Given => t.source(id).map(Number::Given),
         NumberVar::Dim(symbol, dim) => {
-            let input = t.graph.inputs.iter().find(|input| input.symbol == symbol)?;
-            Some(Number::Dim(input.tracker.clone(), dim))
+            let (dim, more) = shapes::dim(t, symbol, dim)?;
+            ordered.extend(more);
+            Some(dim)
         }
         NumberVar::Made(op, a, b) => {
-            let (a, b) = (number(t, a)?, number(t, b)?);
+            let (a, b) = (number(t, a, ordered)?, number(t, b, ordered)?);
             Some(Number::Made(op, Arc::new(a), Arc::new(b)))
         }
     }
@@ -182,10 +197,10 @@ pub fn operand(
         Some(BinOp::TrueDiv | BinOp::FloorDiv | BinOp::Rem) => floating,
         _ => false,
     };
-    match number(t, id).filter(|_| fits) {
-        Some(number) => fed(t, number, dtype),
-        None => Ok(None),
+    if !fits {
+        return Ok(None);
     }
+    fed(t, id, dtype)
 }
 
 /// The product of a tensor of floats and a number that the graph does not know. It is Paddle's `scale`, as with
@@ -219,10 +234,7 @@ pub fn scaled(t: &mut Tracer<'_>, a: VarId, b: VarId) -> Step<Option<VarId>> {
                 Kind::Int(_) => DType::Int64,
                 _ => DType::Float64,
             };
-            let Some(number) = number(t, number_id) else {
-                return Ok(None);
-            };
-            match fed(t, number, dtype)? {
+            match fed(t, number_id, dtype)? {
                 Some(symbol) => symbol,
                 None => return Ok(None),
             }
@@ -240,7 +252,11 @@ pub fn scaled(t: &mut Tracer<'_>, a: VarId, b: VarId) -> Step<Option<VarId>> {
 }
 
 /// The input of the graph that a number becomes; made anew for each call.
-fn fed(t: &mut Tracer<'_>, number: Number, dtype: DType) -> Step<Option<SymbolId>> {
+fn fed(t: &mut Tracer<'_>, id: VarId, dtype: DType) -> Step<Option<SymbolId>> {
+    let mut ordered = Vec::new();
+    let Some(number) = number(t, id, &mut ordered).filter(|_| ordered.is_empty()) else {
+        return Ok(None);
+    };
     let Some(value) = now(t, &number) else {
         return Ok(None);
     };

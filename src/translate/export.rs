@@ -66,7 +66,9 @@ fn export(
     let declared = Declared::of(py, &simulated.tracer.graph.inputs, &wanted)?;
     varies.dims = learn::dims(of, &simulated.tracer.guards, &declared, backend.dynamic);
     if !varies.dims.is_empty() {
+        let known = simulated.tracer.graph.sir;
         simulated = simulate(py, of, bound, &state, &backend, &varies)?;
+        learn::check_dims(py, &simulated.tracer.graph.sir, &known)?;
     }
     let Simulated {
         mut tracer,

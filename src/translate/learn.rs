@@ -2,10 +2,12 @@
 
 use pyo3::prelude::*;
 use pyo3::types::{PyFloat, PyInt};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::graph::{Arg, Callee, Statement, StatementIr, SymbolId};
 use crate::guard::{GuardKind, GuardSet};
-use crate::obj::Obj;
+use crate::obj::{name_of, Obj};
+use crate::reason::{Break, BreakKind};
 use crate::tracker::TrackerRef;
 
 use super::declared::Declared;
@@ -91,4 +93,97 @@ pub(super) fn dims(
         }
     }
     dynamic
+}
+
+/// Checks what Paddle inferred for open dims: `open` is traced with some, `known` with the dims of this call.
+///
+/// Some of Paddle's rules compute with the -1 that stands for an open dim, and answer with a number that is none.
+///
+/// # Errors
+/// For the first operation that has another known dim than it has in this call.
+pub(super) fn check_dims(
+    py: Python<'_>,
+    open: &StatementIr,
+    known: &StatementIr,
+) -> Result<(), Break> {
+    // Statements that make numbers of dims are not there when the dims are known.
+    let mut helpers: FxHashSet<SymbolId> = FxHashSet::default();
+    let mut expected = known.statements.iter().peekable();
+    let refuse = |it: &Statement, why: &str| {
+        let mut reason = Break::new(BreakKind::InferenceFailed, why);
+        reason.loc = it.loc.clone();
+        Err(reason)
+    };
+    for it in &open.statements {
+        let of_helper =
+            matches!(it.args.first(), Some(Arg::Symbol(first)) if helpers.contains(first));
+        match expected.peek() {
+            Some(other) if !of_helper && is_same_call(py, it, other) => {
+                if !has_dims_of(open, it, known, other) {
+                    return refuse(it, "another shape is inferred with open dims");
+                }
+                expected.next();
+            }
+            _ if of_helper || is_api(py, it, "shape") => {
+                it.output.for_each_symbol(&mut |made| {
+                    helpers.insert(made);
+                });
+            }
+            // One to the shape that the tensor has is left out where that is known.
+            _ if is_reshape(py, it) => {}
+            _ => return refuse(it, "other operations are captured with open dims"),
+        }
+    }
+    // In front of a break, more may have been captured where the dims are known.
+    Ok(())
+}
+
+fn is_api(py: Python<'_>, it: &Statement, name: &str) -> bool {
+    match &it.callee {
+        Callee::Api(function) => {
+            name_of(function.bind(py)).is_some_and(|known| known.ends_with(name))
+        }
+        _ => false,
+    }
+}
+
+fn is_reshape(py: Python<'_>, it: &Statement) -> bool {
+    it.callee
+        .api_names(py)
+        .iter()
+        .any(|name| name == "reshape" || name == "view")
+}
+
+fn is_same_call(py: Python<'_>, open: &Statement, known: &Statement) -> bool {
+    let callee = match (&open.callee, &known.callee) {
+        (Callee::Api(a), Callee::Api(b)) => a.is(b),
+        (Callee::Method(a), Callee::Method(b)) | (Callee::Attribute(a), Callee::Attribute(b)) => {
+            a == b
+        }
+        (Callee::Layer(_), Callee::Layer(_)) | (Callee::Sir(_), Callee::Sir(_)) => true,
+        // See `numbers::scaled`.
+        (Callee::Api(_), Callee::Method(name)) => {
+            matches!(&**name, "__mul__" | "__rmul__") && is_api(py, open, "scale")
+        }
+        _ => false,
+    };
+    callee && open.loc == known.loc
+}
+
+fn has_dims_of(open: &StatementIr, it: &Statement, known: &StatementIr, other: &Statement) -> bool {
+    let shapes = |sir: &StatementIr, it: &Statement| {
+        let mut found = Vec::new();
+        it.output
+            .for_each_symbol(&mut |made| found.push(sir.meta(made).map(|meta| meta.shape.clone())));
+        found
+    };
+    let (open, known) = (shapes(open, it), shapes(known, other));
+    open.len() == known.len()
+        && open.iter().zip(&known).all(|pair| match pair {
+            (Some(open), Some(known)) => {
+                let agrees = |(open, known): (&i64, &i64)| *open < 0 || open == known;
+                open.len() == known.len() && open.iter().zip(known).all(agrees)
+            }
+            (open, known) => open.is_none() && known.is_none(),
+        })
 }

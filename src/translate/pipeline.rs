@@ -140,14 +140,21 @@ pub fn translate(
         let attempt = trace(py, of, bound, &state, &backend, &varies);
         let refused = match attempt {
             Ok(attempt) if attempt.reason.is_none() || place(&attempt) == place(&traced) => {
-                traced = attempt;
-                None
+                let checked = learn::check_dims(py, &attempt.sir, &traced.sir);
+                if checked.is_ok() {
+                    traced = attempt;
+                }
+                checked.err()
             }
             Ok(attempt) => attempt.reason,
             Err(reason) => Some(reason),
         };
-        if let (Some(reason), false) = (refused, declared.dynamic.is_empty()) {
-            log::warn!(target: "paddle_sot_rs.recompiles", "{}: dims that were declared dynamic are traced static: {reason}", of.location());
+        if let Some(reason) = refused {
+            let level = match declared.dynamic.is_empty() {
+                true => log::Level::Info,
+                false => log::Level::Warn,
+            };
+            log::log!(target: "paddle_sot_rs.recompiles", level, "{}: dims that differ between calls are traced static: {reason}", of.location());
         }
     }
     if let Some(reason) = &traced.reason {

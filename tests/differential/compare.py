@@ -171,7 +171,7 @@ def compare(source: str, seed: int, file: str | None = None) -> str | None:
                 return None
             for name in ("kind", "printed", "lines", "world", "random", "value"):
                 pictures = getattr(expected, name), getattr(actual, name)
-                if name == "lines" and _LINE_VARIES and expected.value[0] is UnboundLocalError:
+                if name == "lines" and _LINE_VARIES and "UnboundLocalError" in str(expected.value):
                     continue
                 if difference(*pictures, False):
                     found = difference(*map(settled, pictures), False)

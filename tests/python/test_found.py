@@ -383,3 +383,19 @@ def test_grad_mode_set_inside_of_contexts_that_a_break_enters_again(outer, inner
         return y, z, y.stop_gradient, z.stop_gradient
 
     check(function, tensor(2, grad=True), fallbacks=None)
+
+
+@pytest.mark.parametrize("backend", ["paddle", "eager"])
+def test_grad_mode_of_operations_that_run_call_by_call(backend):
+    def function(x, y, weight):
+        with paddle.no_grad():
+            a = x.exp() - x[:]
+        b = y * 3
+        with paddle.no_grad():
+            c = b[:] + weight
+            d = x[:] * 2
+            with paddle.enable_grad():
+                e = x[:] * 2
+        return weight * 2, b, a, c, d, e
+
+    check(function, X, Y, tensor(2, 3, seed=3, grad=True), graphs=1, breaks=0, backend=backend)

@@ -57,6 +57,7 @@ fn statement(callee: Callee, args: Vec<Arg>, output: Arg) -> Statement {
         args,
         kwargs: Vec::new(),
         output,
+        grad_enabled: true,
         loc: SourceLoc::default(),
     }
 }

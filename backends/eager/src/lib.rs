@@ -37,7 +37,10 @@ impl GraphBackend for EagerBackend {
         _py: Python<'_>,
         request: CompileRequest,
     ) -> Result<Box<dyn CompiledGraph>, BackendError> {
-        Ok(Box::new(EagerGraph::new(request.sir)))
+        Ok(Box::new(EagerGraph {
+            sir: request.sir,
+            grad_enabled: request.grad_enabled,
+        }))
     }
 }
 
@@ -50,27 +53,8 @@ pub fn link() {}
 
 struct EagerGraph {
     sir: Arc<StatementIr>,
-    /// For each statement, whether it was captured with gradients switched off.
-    stops: Vec<bool>,
-}
-
-/// Grad mode is not part of a statement, but what it did is: an argument has a gradient, no result does.
-fn stops(sir: &StatementIr, statement: &Statement) -> bool {
-    let (mut flows_in, mut flows_out, mut floating) = (false, false, false);
-    let named = statement.kwargs.iter().map(|(_, arg)| arg);
-    for arg in statement.args.iter().chain(named) {
-        arg.for_each_symbol(&mut |id| {
-            // A layer has parameters.
-            flows_in |= sir.meta(id).is_none_or(|meta| !meta.stop_gradient);
-        });
-    }
-    statement.output.for_each_symbol(&mut |id| {
-        if let Some(meta) = sir.meta(id) {
-            flows_out |= !meta.stop_gradient;
-            floating |= meta.dtype.is_differentiable();
-        }
-    });
-    flows_in && floating && !flows_out
+    /// Whether gradients are on where it is called.
+    grad_enabled: bool,
 }
 
 /// `paddle.no_grad()`, entered.
@@ -92,9 +76,12 @@ impl<'py> NoGrad<'py> {
 type Values<'py> = Vec<Option<Bound<'py, PyAny>>>;
 
 impl EagerGraph {
-    fn new(sir: Arc<StatementIr>) -> Self {
-        let stops = sir.statements.iter().map(|one| stops(&sir, one)).collect();
-        Self { sir, stops }
+    /// A block of a statement.
+    fn nested(block: &Arc<StatementIr>) -> Self {
+        Self {
+            sir: Arc::clone(block),
+            grad_enabled: true,
+        }
     }
 
     fn object<'py>(
@@ -175,7 +162,7 @@ impl EagerGraph {
         args: Vec<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let run = |block: &Arc<StatementIr>, inputs: &[Bound<'py, PyAny>]| {
-            Self::new(Arc::clone(block)).call(py, inputs)
+            Self::nested(block).call(py, inputs)
         };
         let outputs = match region {
             Region::If { then, otherwise } => {
@@ -226,7 +213,7 @@ impl EagerGraph {
 
 /// A block as a function of a list of tensors.
 fn function<'py>(py: Python<'py>, block: &Arc<StatementIr>) -> PyResult<Bound<'py, PyCFunction>> {
-    let block = EagerGraph::new(Arc::clone(block));
+    let block = EagerGraph::nested(block);
     PyCFunction::new_closure(py, None, None, move |args, _| -> PyResult<Py<PyList>> {
         let inputs: Vec<Bound<'_, PyAny>> = args.get_item(0)?.extract()?;
         let outputs = block.call(args.py(), &inputs)?;
@@ -267,13 +254,19 @@ impl CompiledGraph for EagerGraph {
         for (symbol, input) in tensors.zip(inputs) {
             values[symbol.0 as usize] = Some(input.clone());
         }
-        for (statement, stops) in self.sir.statements.iter().zip(&self.stops) {
-            let no_grad = stops.then(|| NoGrad::enter(py)).transpose()?;
-            let result = self.run(py, &values, statement);
-            no_grad.map_or(Ok(()), NoGrad::exit)?;
-            let result = result?;
-            define(&mut values, &statement.output, &result)?;
-        }
+        let mut no_grad = None;
+        let done = self.sir.statements.iter().try_for_each(|statement| {
+            let stops = self.grad_enabled && !statement.grad_enabled;
+            if stops && no_grad.is_none() {
+                no_grad = Some(NoGrad::enter(py)?);
+            } else if !stops {
+                no_grad.take().map_or(Ok(()), NoGrad::exit)?;
+            }
+            let result = self.run(py, &values, statement)?;
+            define(&mut values, &statement.output, &result)
+        });
+        no_grad.map_or(Ok(()), NoGrad::exit)?;
+        done?;
         let missing = || PyRuntimeError::new_err("an output of the graph has no value");
         self.sir
             .outputs

@@ -171,7 +171,9 @@ impl PaddleTrace {
 }
 
 fn value_meta(value: &Bound<'_, PyAny>) -> Result<TensorMeta, BackendError> {
-    let shape: Vec<i64> = value.getattr("shape")?.extract()?;
+    let mut shape: Vec<i64> = value.getattr("shape")?.extract()?;
+    // Some rules compute with the -1 of an open dim.
+    shape.iter_mut().for_each(|dim| *dim = (*dim).max(-1));
     let name = value.getattr("dtype")?.str()?.to_string();
     let dtype = DType::from_name(&name)
         .ok_or_else(|| BackendError::Refused(format!("a result of dtype {name}")))?;
