@@ -85,8 +85,8 @@ def to_static(
         fallback: `fallback=True` means `full_graph=False`, and the other way round.
         input_spec: a list with an entry per positional argument: an `InputSpec` (dims of None are dynamic from the
             first call on), a Tensor, nested lists and dicts of them, or any other value. Calls are checked against it.
-        dynamic: let a dim that changed between two calls be dynamic from then on. Default: what the backend
-            prefers (`cinn`: no).
+        dynamic: let a dim, an int or a float that changed between two calls be dynamic from then on. Default: what
+            the backend prefers (`cinn`: no).
         min_graph_size: fewest operations worth a program; smaller graphs run call by call.
             Default: `PADDLE_SOT_MIN_GRAPH_SIZE`, else the backend's measured break-even.
         black_list: what breaks the graph: callables, and names such as `"nonzero"` (a function, tensor method
