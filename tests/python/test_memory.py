@@ -1,6 +1,7 @@
 """Warm calls keep memory where it was, and dropped functions free what they held."""
 
 import gc
+import itertools
 import os
 import resource
 import weakref
@@ -24,8 +25,9 @@ def test_warm_calls_do_not_grow():
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
     with paddle.no_grad():
-        before = used(2_000)
-        assert used(40_000) - before < 3_000  # KiB
+        peaks = [used(8_000) for _ in range(6)]
+    # KiB. A leak grows in every round; what waits for the thread that frees it grows in some, on a busy machine.
+    assert min(after - before for before, after in itertools.pairwise(peaks)) < 500
 
 
 def test_a_dropped_layer_is_freed_with_its_graphs():
@@ -62,3 +64,38 @@ def test_threads_of_dropped_graphs_end():
     # Some seven for each graph whose executors are still there.
     assert threads() - before < 100 * 7
     assert static(x).tolist() == [4.0] * 4
+
+
+@pytest.mark.parametrize("way", ["ours", "ast", "both"])
+def test_executors_that_go_between_forward_and_backward(way):
+    def square(x, w):
+        return ((x @ w).exp() * x).sum()
+
+    def dropped(k):
+        x = paddle.ones([2])
+        sot.to_static(lambda x: x * k + 1, min_graph_size=0)(x)
+
+    wrap = {
+        "ours": lambda: sot.to_static(square, min_graph_size=0),
+        "ast": lambda: paddle.jit.to_static(square, full_graph=True),
+        "both": lambda: sot.to_static(lambda x, w: inner(x, w) * 2, min_graph_size=0),
+    }
+    inner = paddle.jit.to_static(square, full_graph=True)
+    static, number = wrap[way](), 0
+    for _ in range(5):
+        x, w = paddle.rand([3, 3]), paddle.rand([3, 3])
+        gradients = []
+        for function in (static, lambda x, w: square(x, w) * (2 if way == "both" else 1)):
+            a, b = x.detach(), w.detach()
+            a.stop_gradient = b.stop_gradient = False
+            loss = function(a, b)
+            if function is static and not number:
+                for _ in range(70):
+                    dropped(number)
+                    number += 1
+                gc.collect()
+                dropped(-1)
+            loss.backward()
+            gradients.append((a.grad, b.grad))
+        for ours, theirs in zip(*gradients, strict=True):
+            assert paddle.allclose(ours, theirs)

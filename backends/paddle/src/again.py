@@ -24,6 +24,10 @@ _state = threading.local()
 watch = None
 # All runs of programs that may go backward, latest first.
 runs = None
+# Drops the executors of all programs.
+drop_executors = None
+# Backward passes after which they are dropped once more: see `executors.rs`.
+unsettled = 0
 
 
 class _Pass:
@@ -143,7 +147,10 @@ def arrived(run, at, gradient):
 
 def run_backward(tensors, gradients=(), retain_graph=False, *rest):
     if not retain_graph and getattr(_state, "walk", None) is None:
-        return _native_backward(tensors, gradients, retain_graph, *rest)
+        _native_backward(tensors, gradients, retain_graph, *rest)
+        if unsettled:
+            _settle()
+        return None
     if retain_graph:
         with _Pass():
             return _native_backward(tensors, gradients, retain_graph, *rest)
@@ -153,6 +160,12 @@ def run_backward(tensors, gradients=(), retain_graph=False, *rest):
         return _native_backward(tensors, gradients, retain_graph, *rest)
     finally:
         _state.walk = outer
+
+
+def _settle():
+    global unsettled
+    unsettled -= 1
+    drop_executors(False)
 
 
 def run_partial_grad(outputs, inputs, gradients, retain_graph, create_graph, only_inputs, allow_unused, *rest):

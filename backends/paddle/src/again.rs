@@ -37,6 +37,18 @@ pub fn runs(py: Python<'_>) -> Vec<Py<PyAny>> {
     known.into_iter().filter_map(alive).collect()
 }
 
+/// Whether a program may still go backward. One that did, and is retained, may once more.
+pub fn waits_for_backward(py: Python<'_>) -> PyResult<bool> {
+    for run in runs(py) {
+        let run = run.bind(py).cast::<Run>()?.get();
+        let scope = run.scope.bind(py);
+        if run.is_kept() || !scope.getattr("_can_reused")?.is_truthy()? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 /// What the runs of one program share with it.
 pub struct Shared {
     /// Scopes of earlier runs; one is used again once nothing waits for its backward.

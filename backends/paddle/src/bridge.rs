@@ -22,6 +22,8 @@ pub fn bridge(py: Python<'_>) -> PyResult<&Bound<'_, PyModule>> {
         let again = load(again, file, c"paddle_sot_rs._again")?;
         again.setattr("watch", wrap_pyfunction!(crate::again::watch, &again)?)?;
         again.setattr("runs", wrap_pyfunction!(crate::again::runs, &again)?)?;
+        let drop_all = wrap_pyfunction!(crate::executors::drop_all, &again)?;
+        again.setattr("drop_executors", drop_all)?;
         let gates = include_str!("gates.py");
         let file = c"paddle_sot_rs/backends/gates.py";
         load(gates, file, c"paddle_sot_rs._gates")?;

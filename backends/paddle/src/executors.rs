@@ -6,12 +6,23 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
+use crate::again::waits_for_backward;
+
 /// Graphs that are gone while their executors are not.
 static GONE: AtomicUsize = AtomicUsize::new(0);
 
 /// So many, before all executors are dropped. Those of living graphs are made again at the next run, which takes about
 /// as long as a call.
 const MANY: usize = 64;
+
+/// So many, and they are dropped although a program waits for its backward.
+const TOO_MANY: usize = 16 * MANY;
+
+/// Backward passes after which all executors are dropped once more.
+///
+/// A backward executor that is made while that of its forward part is gone does not know what to keep, and a later
+/// run finds no memory. Programs of ours are known; those that Paddle translated itself may be waiting too.
+const PASSES: usize = 4;
 
 /// A graph's share in the executors.
 #[derive(Debug)]
@@ -27,14 +38,26 @@ impl Executors {
     /// For one more graph.
     pub fn of_a_graph(py: Python<'_>) -> PyResult<Self> {
         PATIENT.get_or_try_init(py, || be_patient(py))?;
-        // Another thread may be looking for its executor this moment, without the GIL.
-        if GONE.load(Ordering::Relaxed) >= MANY && is_only_thread(py)? {
+        let gone = GONE.load(Ordering::Relaxed);
+        if gone >= MANY && drop_all(py, gone >= TOO_MANY)? {
             GONE.store(0, Ordering::Relaxed);
-            py.import("paddle.base.core")?
-                .call_method0("clear_executor_cache")?;
+            py.import("paddle_sot_rs._again")?
+                .setattr("unsettled", PASSES)?;
         }
         Ok(Self)
     }
+}
+
+/// Drops all executors, those of living graphs too; the answer is whether that was possible.
+#[pyfunction]
+pub fn drop_all(py: Python<'_>, at_once: bool) -> PyResult<bool> {
+    // Another thread may be looking for its executor this moment, without the GIL.
+    if !is_only_thread(py)? || (!at_once && waits_for_backward(py)?) {
+        return Ok(false);
+    }
+    py.import("paddle.base.core")?
+        .call_method0("clear_executor_cache")?;
+    Ok(true)
 }
 
 fn is_only_thread(py: Python<'_>) -> PyResult<bool> {
@@ -46,8 +69,9 @@ static PATIENT: PyOnceLock<()> = PyOnceLock::new();
 
 const FLAG: &str = "FLAGS_eager_delete_tensor_gb";
 
-/// 1 MiB: of small tensors that is hundreds, of large ones the time to free one does not matter.
-const ENOUGH: f64 = 1.0 / 1024.0;
+/// 64 KiB: of small tensors that is hundreds (each with some KiB of its own that wait with it), of large ones the time
+/// to free one does not matter.
+const ENOUGH: f64 = 1.0 / 16384.0;
 
 /// On a CPU, executors collect this much before they wake the thread that frees it: for each tensor
 /// it costs more than a small operation. What the user has set stays.
