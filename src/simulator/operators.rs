@@ -142,8 +142,10 @@ fn is_object(kind: &Kind) -> bool {
 }
 
 fn tensor_binary(t: &mut Tracer<'_>, op: BinOp, a: VarId, b: VarId) -> Step<VarId> {
-    if let (BinOp::Mul, Some(product)) = (op, numbers::scaled(t, a, b)?) {
-        return Ok(product);
+    if op == BinOp::Mul {
+        if let Some(product) = numbers::scaled(t, a, b)? {
+            return Ok(product);
+        }
     }
     let (a, b) = regions::as_operands(t, Some(op), a, b)?;
     // Paddle tensors define no in-place dunders: `x += y` rebinds the name.

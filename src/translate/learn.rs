@@ -110,13 +110,14 @@ pub(super) fn check_dims(
     let mut helpers: FxHashSet<SymbolId> = FxHashSet::default();
     let mut expected = known.statements.iter().peekable();
     let refuse = |it: &Statement, why: &str| {
-        let mut reason = Break::new(BreakKind::InferenceFailed, why);
+        let names = it.callee.api_names(py).join(", ");
+        let mut reason = Break::new(BreakKind::InferenceFailed, format!("{why}: {names}"));
         reason.loc = it.loc.clone();
         Err(reason)
     };
     for it in &open.statements {
-        let of_helper =
-            matches!(it.args.first(), Some(Arg::Symbol(first)) if helpers.contains(first));
+        let of_helper = matches!(it.callee, Callee::Method(_))
+            && matches!(it.args.first(), Some(Arg::Symbol(first)) if helpers.contains(first));
         match expected.peek() {
             Some(other) if !of_helper && is_same_call(py, it, other) => {
                 if !has_dims_of(open, it, known, other) {
@@ -140,9 +141,7 @@ pub(super) fn check_dims(
 
 fn is_api(py: Python<'_>, it: &Statement, name: &str) -> bool {
     match &it.callee {
-        Callee::Api(function) => {
-            name_of(function.bind(py)).is_some_and(|known| known.ends_with(name))
-        }
+        Callee::Api(function) => name_of(function.bind(py)).is_some_and(|known| known == name),
         _ => false,
     }
 }

@@ -114,7 +114,20 @@ def test_equals_eager(function):
     run(function, 4, 6, close=True, sizes=sizes)
 
 
-@pytest.mark.parametrize("function", [flatten, unpacked, made_from_dims, expanded, answers_with_the_shape, attention])
+@pytest.mark.parametrize(
+    "function",
+    [
+        flatten,
+        unpacked,
+        made_from_dims,
+        expanded,
+        positions,
+        answers_with_the_shape,
+        with_arithmetic,
+        attention,
+        slices,
+    ],
+)
 def test_one_program_for_many_shapes(function):
     record = run(function, 4, 6, close=True, sizes=[3, 5, 7, 4, 2, 9, 6])
     assert record.translations == 2, record

@@ -230,3 +230,14 @@ def test_every_value_where_dims_and_numbers_are_not_dynamic():
     for n in (0.5, 1.5, 2.5, 3.5):
         translated(tensor(2), n)
     assert sot.stats(translated).translations == 4
+
+
+def test_nothing_else_is_captured_for_a_number():
+    def function(x, n):
+        return (x + n) * n - n / x + x / x.shape[0]
+
+    translated = sot.to_static(function, min_graph_size=0)
+    for size, n in ((3, 0.5), (4, 1.5)):
+        translated(tensor(size), n)
+    # The dim is three operations: the shape, an item of it, a cast.
+    assert sot.stats(translated).ops == 6 + 6 + 3, sot.stats(translated)
