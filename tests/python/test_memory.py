@@ -99,3 +99,18 @@ def test_executors_that_go_between_forward_and_backward(way):
             gradients.append((a.grad, b.grad))
         for ours, theirs in zip(*gradients, strict=True):
             assert paddle.allclose(ours, theirs)
+
+
+def test_results_stay_what_they_were_when_a_small_graph_runs_again():
+    def function(x):
+        y = x + 1
+        return y, y.reshape([-1]), (x * 2).exp(), x.mean()
+
+    translated = sot.to_static(function, min_graph_size=0)
+    with paddle.no_grad():
+        given = [paddle.full([2, 3], float(k)) for k in range(40)]
+        kept = [translated(x) for x in given]
+        for x, results in zip(given, kept, strict=True):
+            assert all((ours == theirs).all() for ours, theirs in zip(results, function(x), strict=True))
+            results[0].add_(paddle.ones_like(x))
+        assert (translated(given[3])[0] == 4).all()

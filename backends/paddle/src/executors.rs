@@ -3,6 +3,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use paddle_sot::graph::{StatementIr, SymbolKind};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
@@ -92,4 +93,53 @@ fn be_patient(py: Python<'_>) -> PyResult<()> {
         paddle.call_method1("set_flags", (flags,))?;
     }
     Ok(())
+}
+
+/// Bytes that a graph's tensors may take until its run ends. Then all of them go at once, by the thread that runs it.
+const SMALL: usize = 4 << 20;
+
+/// Whether no tensor of a graph has to go before its run ends. An estimate: of all operations, as if each made the largest
+/// tensor that is known.
+pub fn is_small(sir: &StatementIr, operations: usize) -> bool {
+    let mut largest = 0;
+    for kind in &sir.symbols {
+        let SymbolKind::Tensor(meta) = kind else {
+            continue;
+        };
+        let size = |dim: &i64| usize::try_from(*dim).ok();
+        // Eight bytes are the most but for complex numbers.
+        let sizes: Option<Vec<usize>> = meta.shape.iter().map(size).collect();
+        let bytes = sizes.and_then(|sizes| {
+            sizes
+                .iter()
+                .try_fold(8_usize, |all, size| all.checked_mul(*size))
+        });
+        match bytes {
+            Some(bytes) => largest = largest.max(bytes),
+            None => return false,
+        }
+    }
+    largest.saturating_mul(operations) <= SMALL
+}
+
+/// Makes a run whose executor, made for it, frees nothing before the run ends.
+pub fn unhurried<T>(py: Python<'_>, run: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
+    let paddle = py.import("paddle")?;
+    let now: f64 = paddle
+        .call_method1("get_flags", (FLAG,))?
+        .get_item(FLAG)?
+        .extract()?;
+    // Any other value is the user's.
+    if now != ENOUGH {
+        return run();
+    }
+    let set = |value: f64| {
+        let flags = pyo3::types::PyDict::new(py);
+        flags.set_item(FLAG, value)?;
+        paddle.call_method1("set_flags", (flags,)).map(drop)
+    };
+    set(-1.0)?;
+    let answer = run();
+    set(ENOUGH)?;
+    answer
 }

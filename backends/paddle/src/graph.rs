@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-use paddle_sot::backend::{BackendError, CompileRequest, CompiledGraph};
+use paddle_sot::backend::{BackendError, CompileRequest, CompiledGraph, TraceSession};
 use paddle_sot::graph::{StatementIr, SymbolId, SymbolKind};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 
 use crate::again::{hook, Shared};
 use crate::bridge::bridge;
-use crate::executors::Executors;
+use crate::executors::{is_small, unhurried, Executors};
 use crate::trace::PaddleTrace;
 
 /// What `compile_graph` answers.
@@ -46,6 +46,8 @@ pub struct PaddleGraph {
     /// The gates around the program, where outputs depend on different inputs.
     gates: Option<Py<PyAny>>,
     shared: Arc<Shared>,
+    /// Whether its tensors may stay until a run ends.
+    is_small: bool,
     _executors: Executors,
 }
 
@@ -100,7 +102,10 @@ impl PaddleGraph {
         let stopped = (0..sir.outputs.len())
             .filter(|at| trains && stops(&sir.outputs[*at]))
             .collect();
+        let operations = session.operations(sir.statements.len());
+        let is_small = !trains && !sir.has_regions() && is_small(&sir, operations);
         Ok(Box::new(Self {
+            is_small,
             run: py
                 .import("paddle")?
                 .getattr("_C_ops")?
@@ -131,24 +136,26 @@ impl PaddleGraph {
         }))
     }
 
-    /// A scope nobody uses: the caller gives it back after the run. None: too many wait for their backward.
-    fn take_scope(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+    /// A scope nobody uses, and whether it is new: the caller gives it back after the run. None: too many wait for their
+    /// backward.
+    fn take_scope(&self, py: Python<'_>) -> PyResult<Option<(Py<PyAny>, bool)>> {
+        let made = |scope| Some((scope, true));
         let Ok(mut scopes) = self.shared.scopes.lock() else {
-            return self.new_scope.call0(py).map(Some);
+            return self.new_scope.call0(py).map(made);
         };
         // The one used last is free again in a loop that trains, the first one after a backward through many.
         let ends = [scopes.len().checked_sub(1), (scopes.len() > 1).then_some(0)];
         for at in ends.into_iter().flatten() {
             let reusable = pyo3::intern!(py, "_can_reused");
             if scopes[at].bind(py).getattr(reusable)?.is_truthy()? {
-                return Ok(scopes.remove(at));
+                return Ok(scopes.remove(at).map(|scope| (scope, false)));
             }
         }
         if scopes.len() >= SCOPES {
             return Ok(None);
         }
         drop(scopes);
-        self.new_scope.call0(py).map(Some)
+        self.new_scope.call0(py).map(made)
     }
 }
 
@@ -181,7 +188,7 @@ impl CompiledGraph for PaddleGraph {
         py: Python<'_>,
         inputs: &[Bound<'_, PyAny>],
     ) -> PyResult<SmallVec<[Py<PyAny>; 4]>> {
-        let Some(scope) = self.take_scope(py)? else {
+        let Some((scope, is_new)) = self.take_scope(py)? else {
             return self.shared.replay.call(py, inputs);
         };
         let mut tensors: SmallVec<[Bound<'_, PyAny>; 16]> =
@@ -204,13 +211,19 @@ impl CompiledGraph for PaddleGraph {
         };
         let scopes = PyList::new(py, [scope.bind(py)])?;
         let none = py.None();
-        let outputs = self.run.bind(py).call1((
-            given,
-            none.bind(py),
-            scopes,
-            self.attributes.bind(py),
-            self.cuda_graph.bind(py),
-        ))?;
+        let run = || {
+            self.run.bind(py).call1((
+                given,
+                none.bind(py),
+                scopes,
+                self.attributes.bind(py),
+                self.cuda_graph.bind(py),
+            ))
+        };
+        let outputs = match is_new && self.is_small {
+            true => unhurried(py, run)?,
+            false => run()?,
+        };
         if let Ok(mut kept) = self.shared.scopes.lock() {
             kept.push_back(scope.clone_ref(py));
         }
