@@ -146,3 +146,15 @@ const SCALARS: &[&str] = &[
     "NotImplementedType",
     "code",
 ];
+
+/// `with manager: run()`, for a manager that does not look at exceptions.
+///
+/// # Errors
+/// Those of the manager.
+pub fn within<T>(manager: &Bound<'_, PyAny>, run: impl FnOnce() -> T) -> PyResult<T> {
+    manager.call_method0("__enter__")?;
+    let answer = run();
+    let none = manager.py().None();
+    manager.call_method1("__exit__", (&none, &none, &none))?;
+    Ok(answer)
+}

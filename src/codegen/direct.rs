@@ -83,7 +83,7 @@ pub fn tree(
     depth: usize,
 ) -> Option<OutTree> {
     // Generated code knows what to do.
-    if t.raised.iter().any(|(raised, _)| *raised == id) {
+    if t.raised_at(id).is_some() {
         return None;
     }
     let var = t.vars.get(id).clone();

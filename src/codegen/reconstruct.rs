@@ -261,7 +261,7 @@ impl<'a, 'py> Emitter<'a, 'py> {
         if let Some(local) = self.built.get(&id) {
             return Ok(self.code.load(*local)?);
         }
-        if let Some(&(_, at)) = self.t.raised.iter().find(|(raised, _)| *raised == id) {
+        if let Some(at) = self.t.raised_at(id) {
             let why = "an exception that was raised, or what else only the interpreter makes";
             return Err(self.t.left_to_interpreter(at, why));
         }

@@ -15,7 +15,7 @@ use crate::tracker::{FunctionField, Tracker, TrackerRef};
 use super::gate::{Gate, GatePlan};
 use super::layer_state::LayerSnapshot;
 use super::native::{self, GlobalState, WeakOrStrong};
-use super::number::{Outcome, Value};
+use super::number::Outcome;
 use super::{GuardKind, GuardSet, TensorGuard};
 
 type Ptr = *mut ffi::PyObject;
@@ -288,11 +288,9 @@ fn holds(py: Python<'_>, check: &Check, object: Ptr, slots: &[usize]) -> bool {
         Check::Tensor(guard) => native::tensor_matches(py, object, guard),
         Check::Outcome(outcome) => outcome.is_same(&mut |slot, dim| {
             let object = slots[*slot] as Ptr;
-            match dim {
-                _ if object.is_null() => None,
-                None => native::number(object),
-                Some(dim) => native::dim(py, object, dim).map(Value::Int),
-            }
+            (!object.is_null())
+                .then(|| native::value(py, object, dim))
+                .flatten()
         }),
         Check::SameAs(other) => object as usize == slots[*other],
         Check::Layer(snapshot) => snapshot.holds(py),

@@ -311,22 +311,12 @@ fn choice(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Option<Va
         return Ok(None);
     };
     check_condition(t, condition)?;
-    let function = t.py.import("paddle_sot_rs._control")?.getattr("where")?;
-    let callee = Callee::Api(Obj::from(function));
-    let given = [condition, x, y];
-    tensors::capture(t, callee, None, &given, &[], &mut |_| None).map(Some)
+    tensors::control(t, "where", &[condition, x, y]).map(Some)
 }
 
 /// Eager mode takes conditions of bools only, programs take all.
 pub fn check_condition(t: &mut Tracer<'_>, condition: VarId) -> Step<()> {
-    let meta = match t.kind(condition) {
-        Kind::Tensor(tensor) => {
-            let symbol = tensor.symbol;
-            t.graph.meta(symbol).cloned()
-        }
-        _ => None,
-    };
-    if meta.is_some_and(|meta| meta.dtype != DType::Bool) {
+    if tensors::meta_of(t, condition).is_some_and(|meta| meta.dtype != DType::Bool) {
         return t.stop(
             BreakKind::RaisesException,
             "where() of a condition that is not bool",
@@ -347,11 +337,7 @@ fn sum(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Option<VarId
     };
     let mut stops = Vec::with_capacity(items.len());
     for item in items {
-        let Kind::Tensor(tensor) = t.kind(item) else {
-            return Ok(None);
-        };
-        let symbol = tensor.symbol;
-        match t.graph.meta(symbol) {
+        match tensors::meta_of(t, item) {
             Some(meta) => stops.push(meta.stop_gradient),
             None => return Ok(None),
         }
@@ -359,7 +345,5 @@ fn sum(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Option<VarId
     if !stops.contains(&true) || !stops.contains(&false) {
         return Ok(None);
     }
-    let function = t.py.import("paddle_sot_rs._control")?.getattr("add_n")?;
-    let callee = Callee::Api(Obj::from(function));
-    tensors::capture(t, callee, None, &[inputs], &[], &mut |_| None).map(Some)
+    tensors::control(t, "add_n", &[inputs]).map(Some)
 }

@@ -295,10 +295,8 @@ fn through(
     let asked = t.str(name);
     match call(t, method, &[asked], &[]) {
         Err(Stop::Raise(exception)) => {
-            let error = t.py.import("builtins")?.getattr("AttributeError")?;
-            let error = t.constant(&error);
             let asks = lookup(&class_of(t, &object.class)?, "__getattr__").is_some();
-            match asks && exceptions::matches(t, exception, error)? {
+            match asks && exceptions::is_a(t, exception, "AttributeError")? {
                 true => Ok(None),
                 false => Err(Stop::Raise(exception)),
             }
@@ -308,12 +306,7 @@ fn through(
 }
 
 /// `object.__getattribute__(obj, name)`; `None` when it finds nothing.
-pub fn generic(
-    t: &mut Tracer<'_>,
-    obj: VarId,
-    object: &ObjectVar,
-    name: &str,
-) -> Step<Option<VarId>> {
+fn generic(t: &mut Tracer<'_>, obj: VarId, object: &ObjectVar, name: &str) -> Step<Option<VarId>> {
     let class = class_of(t, &object.class)?;
     let found = lookup(&class, name);
     let tracker = guard_type_attr(t, &object.class, name, found.as_ref());
@@ -332,6 +325,19 @@ pub fn generic(
     match &found {
         Some(found) => bind(t, obj, &object.class, found, tracker, name).map(Some),
         None => Ok(None),
+    }
+}
+
+/// `object.__getattribute__(obj, name)`, with its exception.
+pub fn generic_or_raise(
+    t: &mut Tracer<'_>,
+    obj: VarId,
+    object: &ObjectVar,
+    name: &str,
+) -> Step<VarId> {
+    match generic(t, obj, object, name)? {
+        Some(value) => Ok(value),
+        None => exceptions::throw(t, "AttributeError"),
     }
 }
 

@@ -171,10 +171,7 @@ const TABLE: &[(&str, &str, Handler)] = &[
             let Kind::Layer(state) = t.kind(*layer).clone() else {
                 return wrong(t, "__getattr__");
             };
-            match attributes::generic(t, *layer, &state, &name)? {
-                Some(value) => Ok(value),
-                None => exceptions::throw(t, "AttributeError"),
-            }
+            attributes::generic_or_raise(t, *layer, &state, &name)
         }
         _ => wrong(t, "__getattr__"),
     }),
@@ -494,10 +491,7 @@ fn unbound_method(
             (rest, t.kind(*receiver).clone())
         {
             if let Some(name) = t.const_str(*name) {
-                return match attributes::generic(t, *receiver, &state, &name)? {
-                    Some(value) => Ok(Some(value)),
-                    None => exceptions::throw(t, "AttributeError"),
-                };
+                return attributes::generic_or_raise(t, *receiver, &state, &name).map(Some);
             }
         }
     }

@@ -138,14 +138,13 @@ pub fn stop_value(t: &mut Tracer<'_>, exception: VarId) -> Step<VarId> {
 
 /// The instruction of the outermost frame that raised an exception first.
 pub fn raised_at(t: &Tracer<'_>, exception: VarId) -> usize {
-    let known = t.raised.iter().find(|(raised, _)| *raised == exception);
-    known.map_or(t.outermost, |(_, at)| *at)
+    t.raised_at(exception).unwrap_or(t.outermost)
 }
 
 /// Whether this is the traceback that a raised exception has, as far as anyone can tell: neither can be read, and
 /// where one is rebuilt, the exception is raised natively.
 pub fn is_own_traceback(t: &Tracer<'_>, exception: VarId, traceback: VarId) -> bool {
-    let raised = |id: VarId| t.raised.iter().any(|(raised, _)| *raised == id);
+    let raised = |id: VarId| t.raised_at(id).is_some();
     let opaque = matches!(t.vars.kind(traceback), Kind::Opaque);
     opaque && raised(exception) && raised(traceback)
 }

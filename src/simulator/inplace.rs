@@ -9,7 +9,7 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyInt};
 
-use crate::graph::{Callee, Statement, SymbolId, SymbolKind, TensorMeta};
+use crate::graph::{Callee, Statement, SymbolId, SymbolKind};
 use crate::obj::Obj;
 use crate::variables::{Kind, TensorVar, VarId};
 
@@ -151,10 +151,7 @@ pub fn set_item(t: &mut Tracer<'_>, tensor: VarId, key: VarId, value: VarId) -> 
     if !is_basic(t, key) || !is_captured(t, tensor, "set_item")? || !fits(t, tensor, value) {
         return Ok(false);
     }
-    let function = t.py.import("paddle_sot_rs._control")?.getattr("set_item")?;
-    let callee = Callee::Api(Obj::from(function));
-    let given = [tensor, key, value];
-    let result = tensors::capture(t, callee, None, &given, &[], &mut |_| None)?;
+    let result = tensors::control(t, "set_item", &[tensor, key, value])?;
     Ok(replace(t, tensor, result)?.is_some())
 }
 
@@ -183,10 +180,10 @@ fn is_whole(t: &mut Tracer<'_>, id: VarId) -> bool {
 
 /// Whether the value needs no conversion.
 fn fits(t: &mut Tracer<'_>, tensor: VarId, value: VarId) -> bool {
-    let Some(meta) = meta_of(t, tensor) else {
+    let Some(meta) = tensors::meta_of(t, tensor) else {
         return false;
     };
-    if let Some(value) = meta_of(t, value) {
+    if let Some(value) = tensors::meta_of(t, value) {
         return value.dtype == meta.dtype;
     }
     let number = t.const_value(value);
@@ -200,23 +197,7 @@ fn fits(t: &mut Tracer<'_>, tensor: VarId, value: VarId) -> bool {
 /// `tensor.stop_gradient = True` for a tensor that the frame made: what is done with it from now on has no gradient.
 /// Whether it was captured.
 pub fn stop_gradient(t: &mut Tracer<'_>, tensor: VarId) -> Step<bool> {
-    let Kind::Tensor(TensorVar {
-        symbol,
-        view: None,
-        class: None,
-    }) = t.kind(tensor).clone()
-    else {
-        return Ok(false);
-    };
-    if !t.grad_enabled || is_outside(t, tensor, symbol) || is_shared(t, tensor, symbol) {
-        return Ok(false);
-    }
-    let viewed = (0..t.vars.len()).map(|at| VarId(at as u32)).any(|id| {
-        id != tensor
-            && matches!(t.vars.kind(id), Kind::Tensor(_))
-            && views::root(&t.vars, id) == tensor
-    });
-    if viewed {
+    if !t.grad_enabled || own(t, tensor).is_none() || views_of(t, tensor).next().is_some() {
         return Ok(false);
     }
     let callee = Callee::Method(Arc::from("detach"));
@@ -230,32 +211,14 @@ pub fn stop_gradient(t: &mut Tracer<'_>, tensor: VarId) -> Step<bool> {
     Ok(replaced)
 }
 
-fn meta_of(t: &mut Tracer<'_>, tensor: VarId) -> Option<TensorMeta> {
-    match t.kind(tensor) {
-        Kind::Tensor(TensorVar { symbol, .. }) => {
-            let symbol = *symbol;
-            t.graph.meta(symbol).cloned()
-        }
-        _ => None,
-    }
-}
-
 fn is_captured(t: &mut Tracer<'_>, tensor: VarId, form: &str) -> Step<bool> {
     let at = FORMS.iter().position(|known| *known == form);
     if at.is_none() && form != "set_item" {
         return Ok(false);
     }
-    let Kind::Tensor(TensorVar {
-        symbol,
-        view: None,
-        class: None,
-    }) = t.kind(tensor).clone()
-    else {
+    let Some(symbol) = own(t, tensor) else {
         return Ok(false);
     };
-    if is_outside(t, tensor, symbol) || is_shared(t, tensor, symbol) {
-        return Ok(false);
-    }
     let Some(meta) = t.graph.meta(symbol) else {
         return Ok(false);
     };
@@ -265,6 +228,20 @@ fn is_captured(t: &mut Tracer<'_>, tensor: VarId, form: &str) -> Step<bool> {
     // Without gradients, the tensor keeps the history of what it was.
     let differentiable = form == "set_item" || at.is_some_and(|at| at < DIFFERENTIABLE);
     Ok(t.grad_enabled && differentiable && nothing_keeps(t, symbol))
+}
+
+/// The symbol of a plain tensor that the frame made, and no other value is.
+fn own(t: &mut Tracer<'_>, tensor: VarId) -> Option<SymbolId> {
+    let Kind::Tensor(TensorVar {
+        symbol,
+        view: None,
+        class: None,
+    }) = *t.kind(tensor)
+    else {
+        return None;
+    };
+    let free = !is_outside(t, tensor, symbol) && !is_shared(t, tensor, symbol);
+    free.then_some(symbol)
 }
 
 /// Whether the tensor exists, or comes from outside.
@@ -287,14 +264,17 @@ fn is_shared(t: &Tracer<'_>, tensor: VarId, symbol: SymbolId) -> bool {
     })
 }
 
+fn views_of<'a>(t: &'a Tracer<'_>, tensor: VarId) -> impl Iterator<Item = VarId> + 'a {
+    (0..t.vars.len())
+        .map(|at| VarId(at as u32))
+        .filter(move |id| *id != tensor && matches!(t.vars.kind(*id), Kind::Tensor(_)))
+        .filter(move |id| views::root(&t.vars, *id) == tensor)
+}
+
 /// Views of a tensor that changes would change with it, but keep the gradient of what they were. Most are not used any
 /// more (`x[0] += 1` makes one); one that is takes the change back: the interpreter makes it.
 fn give_up_views(t: &mut Tracer<'_>, tensor: VarId) {
-    let views: Vec<VarId> = (0..t.vars.len())
-        .map(|at| VarId(at as u32))
-        .filter(|id| *id != tensor && matches!(t.vars.kind(*id), Kind::Tensor(_)))
-        .filter(|id| views::root(&t.vars, *id) == tensor)
-        .collect();
+    let views: Vec<VarId> = views_of(t, tensor).collect();
     for view in views {
         t.vars.update(view, |var| var.kind = Kind::Opaque);
         t.only_the_interpreter_makes(view);
@@ -356,7 +336,7 @@ fn uses(statement: &Statement, symbol: SymbolId) -> bool {
 
 /// `tensor` is what `result` is from now on. `None` when that is another kind of tensor.
 fn replace(t: &mut Tracer<'_>, tensor: VarId, result: VarId) -> Step<Option<VarId>> {
-    let (before, after) = (meta_of(t, tensor), meta_of(t, result));
+    let (before, after) = (tensors::meta_of(t, tensor), tensors::meta_of(t, result));
     // A tensor that gradients begin to flow to stays a leaf in eager mode, with a gradient of its own.
     let same = matches!((&before, &after), (Some(before), Some(after))
         if before.shape == after.shape

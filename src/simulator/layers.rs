@@ -7,7 +7,7 @@ use pyo3::types::{PyDict, PyType};
 
 use crate::graph::Callee;
 use crate::guard::GuardKind;
-use crate::obj::Obj;
+use crate::obj::{within, Obj};
 use crate::reason::BreakKind;
 use crate::tracker::{DictKey, Tracker, TrackerRef};
 use crate::variables::{DictVar, Kind, VarId};
@@ -181,10 +181,7 @@ fn simple(
     let names =
         t.py.import("paddle.utils.unique_name")?
             .call_method0("guard")?;
-    names.call_method0("__enter__")?;
-    let layer = class.call(args, Some(&kwargs));
-    names.call_method1("__exit__", (t.py.None(), t.py.None(), t.py.None()))?;
-    let Ok(layer) = layer else {
+    let Ok(layer) = within(&names, || class.call(args, Some(&kwargs)))? else {
         return Ok(None);
     };
     let empty = |which: &str| registry(&layer, which).is_some_and(|dict| dict.is_empty());

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyFloat, PyInt, PyString};
 
 use crate::bytecode::{BinOp, CmpOp};
@@ -66,13 +67,11 @@ pub fn binary(t: &mut Tracer<'_>, op: BinOp, a: VarId, b: VarId) -> Step<Option<
     if !can {
         return Ok(None);
     }
-    let made = NumberVar::Made(op, a, b);
-    let whole = whole && op != BinOp::TrueDiv;
-    Ok(Some(t.add(if whole {
-        Kind::Int(made)
-    } else {
-        Kind::Float(made)
-    })))
+    let kind = match whole && op != BinOp::TrueDiv {
+        true => Kind::Int,
+        false => Kind::Float,
+    };
+    Ok(Some(t.add(kind(NumberVar::Made(op, a, b)))))
 }
 
 /// Whether a divisor compares with zero like this, now and under a guard.
@@ -203,6 +202,17 @@ pub fn operand(
     fed(t, id, dtype)
 }
 
+/// A number that the graph has, or makes of dims.
+pub fn in_graph(t: &mut Tracer<'_>, id: VarId) -> Step<Option<SymbolId>> {
+    match t.kind(id).clone() {
+        Kind::SymNumber(symbol) => Ok(Some(symbol)),
+        Kind::Int(number) if tensors::depends_on_dims(t, id) => {
+            tensors::number_statement(t, number).map(Some)
+        }
+        _ => Ok(None),
+    }
+}
+
 /// The product of a tensor of floats and a number that the graph does not know. It is Paddle's `scale`, as with
 /// numbers that are known: a product of two tensors has other zeros, and rounds the number first.
 pub fn scaled(t: &mut Tracer<'_>, a: VarId, b: VarId) -> Step<Option<VarId>> {
@@ -210,10 +220,7 @@ pub fn scaled(t: &mut Tracer<'_>, a: VarId, b: VarId) -> Step<Option<VarId>> {
         Kind::Tensor(_) => (a, b),
         _ => (b, a),
     };
-    let Kind::Tensor(var) = t.kind(tensor).clone() else {
-        return Ok(None);
-    };
-    let dtype = t.graph.meta(var.symbol).map(|meta| meta.dtype);
+    let dtype = tensors::meta_of(t, tensor).map(|meta| meta.dtype);
     let floating = matches!(
         dtype,
         Some(DType::Float32 | DType::Float64 | DType::Float16 | DType::BFloat16)
@@ -224,22 +231,14 @@ pub fn scaled(t: &mut Tracer<'_>, a: VarId, b: VarId) -> Step<Option<VarId>> {
     if !floating || replaced {
         return Ok(None);
     }
-    let symbol = match t.kind(number_id).clone() {
-        Kind::SymNumber(symbol) => symbol,
-        Kind::Int(number) if tensors::depends_on_dims(t, number_id) => {
-            tensors::number_statement(t, number)?
-        }
-        kind @ (Kind::Int(_) | Kind::Float(_)) => {
-            let dtype = match kind {
-                Kind::Int(_) => DType::Int64,
-                _ => DType::Float64,
-            };
-            match fed(t, number_id, dtype)? {
-                Some(symbol) => symbol,
-                None => return Ok(None),
-            }
-        }
-        _ => return Ok(None),
+    let symbol = match (in_graph(t, number_id)?, t.kind(number_id)) {
+        (Some(symbol), _) => Some(symbol),
+        (None, Kind::Int(_)) => fed(t, number_id, DType::Int64)?,
+        (None, Kind::Float(_)) => fed(t, number_id, DType::Float64)?,
+        _ => None,
+    };
+    let Some(symbol) = symbol else {
+        return Ok(None);
     };
     let known = t.graph.meta(symbol).map(|meta| meta.dtype);
     if !matches!(known, Some(DType::Int64 | DType::Float64)) {
@@ -278,7 +277,8 @@ fn fed(t: &mut Tracer<'_>, id: VarId, dtype: DType) -> Step<Option<SymbolId>> {
 /// # Errors
 /// When Paddle cannot make it.
 pub fn tensor_of<'py>(py: Python<'py>, value: Value, dtype: DType) -> PyResult<Bound<'py, PyAny>> {
-    let full = py.import("paddle")?.getattr("full")?;
+    static FULL: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let full = FULL.import(py, "paddle", "full")?;
     let shape: [i64; 0] = [];
     let dtype = PyString::intern(py, dtype.as_str());
     match value {

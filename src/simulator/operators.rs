@@ -479,8 +479,7 @@ pub fn is_same(t: &mut Tracer<'_>, a: VarId, b: VarId) -> Step<bool> {
         return t.unsupported("identity of scalars");
     }
     // A number is never None; whether two are one object depends on their values.
-    let number = |kind: &Kind| matches!(kind, Kind::Int(_) | Kind::Float(_));
-    if a != b && (number(&left) || number(&right)) {
+    if a != b && (numbers::is_open(t, a) || numbers::is_open(t, b)) {
         if t.is_none(a) || t.is_none(b) {
             return Ok(false);
         }
@@ -597,7 +596,7 @@ pub fn truth(t: &mut Tracer<'_>, value: VarId) -> Step<bool> {
             Ok(true)
         }
         // A traceback that nobody has made yet.
-        Kind::Opaque if t.raised.iter().any(|(raised, _)| *raised == value) => Ok(true),
+        Kind::Opaque if t.raised_at(value).is_some() => Ok(true),
         Kind::Opaque if is_always_true(t, value) => Ok(true),
         kind => {
             let what = describe(t, value, &kind);

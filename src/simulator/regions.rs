@@ -143,18 +143,12 @@ pub fn as_operands(
 
 fn number_like(t: &mut Tracer<'_>, op: Option<BinOp>, id: VarId, tensor: SymbolId) -> Step<VarId> {
     let dtype = |t: &Tracer<'_>, symbol| t.graph.meta(symbol).map(|meta| meta.dtype);
-    let number = match t.kind(id).clone() {
-        Kind::SymNumber(number) => number,
-        Kind::Int(number) if tensors::depends_on_dims(t, id) => {
-            tensors::number_statement(t, number)?
-        }
-        _ => {
-            let Some(wanted) = dtype(t, tensor) else {
-                return Ok(id);
-            };
-            let fed = numbers::operand(t, id, wanted, op)?;
-            return Ok(fed.map_or(id, |symbol| t.add(Kind::SymNumber(symbol))));
-        }
+    let Some(number) = numbers::in_graph(t, id)? else {
+        let Some(wanted) = dtype(t, tensor) else {
+            return Ok(id);
+        };
+        let fed = numbers::operand(t, id, wanted, op)?;
+        return Ok(fed.map_or(id, |symbol| t.add(Kind::SymNumber(symbol))));
     };
     let symbol = match (dtype(t, number), dtype(t, tensor)) {
         (Some(DType::Int64), Some(wanted)) if wanted != DType::Bool && wanted != DType::Int64 => {

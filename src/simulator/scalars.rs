@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::graph::DType;
-use crate::obj::Obj;
+use crate::obj::{within, Obj};
 use crate::reason::BreakKind;
 use crate::tracker::{Tracker, TrackerRef};
 use crate::variables::{Kind, TensorVar, VarId};
@@ -71,11 +71,7 @@ pub fn compute<'py>(
     errors.set_item("all", "raise")?;
     errors.set_item("under", "ignore")?;
     let state = numpy.call_method("errstate", (), Some(&errors))?;
-    state.call_method0("__enter__")?;
-    let answer = callable.call1(args);
-    let none = t.py.None();
-    state.call_method1("__exit__", (&none, &none, &none))?;
-    match answer {
+    match within(&state, || callable.call1(args))? {
         Ok(value) => Ok(value),
         Err(_) => t.stop(
             BreakKind::RaisesException,

@@ -126,6 +126,10 @@ fn argument<'a>(it: &'a Statement, position: usize, names: &[&str]) -> Option<&'
     it.args.get(position).or_else(|| Some(&named()?.1))
 }
 
+fn is_none(py: Python<'_>, arg: &Arg) -> bool {
+    matches!(arg, Arg::Const(value) if value.bind(py).is_none())
+}
+
 fn items(arg: &Arg) -> Option<&[Arg]> {
     match arg {
         Arg::List(items) | Arg::Tuple(items) => Some(items),
@@ -328,19 +332,17 @@ impl<'a> Search<'a, '_> {
             Arg::Tuple(items) => items,
             one => std::slice::from_ref(one),
         };
-        let none = |t: &Tracer<'_>, arg: &Arg| matches!(arg, Arg::Const(value) if value.bind(t.py).is_none());
-        let rest = |t: &Tracer<'_>, arg: &Arg| matches!(arg, Arg::Const(value) if value.bind(t.py).is(t.py.Ellipsis()));
-        let taken = key
-            .iter()
-            .filter(|arg| !none(self.t, arg) && !rest(self.t, arg))
-            .count();
+        let py = self.t.py;
+        let none = |arg: &Arg| is_none(py, arg);
+        let rest = |arg: &Arg| matches!(arg, Arg::Const(value) if value.bind(py).is(py.Ellipsis()));
+        let taken = key.iter().filter(|arg| !none(arg) && !rest(arg)).count();
         // Where each dim of the result comes from, and what is taken of it.
         let mut from: Vec<(usize, Option<&[Arg; 3]>)> = Vec::new();
         let mut next = 0;
         for arg in key {
-            if none(self.t, arg) {
+            if none(arg) {
                 from.push((usize::MAX, None));
-            } else if rest(self.t, arg) {
+            } else if rest(arg) {
                 let kept = self.rank(x)?.checked_sub(taken)?;
                 from.extend((next..next + kept).map(|dim| (dim, None)));
                 next += kept;
@@ -365,13 +367,13 @@ impl<'a> Search<'a, '_> {
 
     /// The length of `[start:stop]` of something of length `len`.
     fn sliced(&mut self, [start, stop, step]: &[Arg; 3], len: Number) -> Option<Number> {
-        let given = |t: &Tracer<'_>, arg: &Arg| !matches!(arg, Arg::Const(value) if value.bind(t.py).is_none());
-        if given(self.t, step) && self.whole(step)? != 1 {
+        let py = self.t.py;
+        if !is_none(py, step) && self.whole(step)? != 1 {
             return None;
         }
         let mut end = |arg: &Arg, default: Number| match arg {
             Arg::Symbol(symbol) => self.number(*symbol),
-            arg if !given(self.t, arg) => Some(default),
+            arg if is_none(py, arg) => Some(default),
             arg => Some(match self.whole(arg)? {
                 back if back < 0 => Number::Made(
                     BinOp::Add,

@@ -268,6 +268,21 @@ pub enum Receiver {
     Layer(SymbolId),
 }
 
+/// The metadata of a tensor.
+pub fn meta_of(t: &mut Tracer<'_>, tensor: VarId) -> Option<TensorMeta> {
+    let Kind::Tensor(TensorVar { symbol, .. }) = *t.kind(tensor) else {
+        return None;
+    };
+    t.graph.meta(symbol).cloned()
+}
+
+/// Sends a call of `paddle_sot_rs._control.name` to the graph.
+pub fn control(t: &mut Tracer<'_>, name: &str, args: &[VarId]) -> Step<VarId> {
+    let function = t.py.import("paddle_sot_rs._control")?.getattr(name)?;
+    let callee = Callee::Api(Obj::from(function));
+    capture(t, callee, None, args, &[], &mut |_| None)
+}
+
 /// Sends a call to the graph; the answer is its result.
 pub fn capture(
     t: &mut Tracer<'_>,

@@ -342,6 +342,12 @@ impl<'py> Tracer<'py> {
         self.raised.push((id, self.outermost));
     }
 
+    /// The instruction that has to run natively where this value must be rebuilt: see [`Tracer::made_natively`].
+    pub fn raised_at(&self, id: VarId) -> Option<usize> {
+        let mut raised = self.raised.iter();
+        raised.find(|(raised, _)| *raised == id).map(|(_, at)| *at)
+    }
+
     /// A `paddle.Size`, the list that shapes are.
     pub fn size(&mut self, dims: Vec<VarId>) -> Step<VarId> {
         let class = Obj::from(self.paddle.module.bind(self.py).getattr("Size")?);

@@ -5,28 +5,39 @@ use smallvec::SmallVec;
 
 use crate::graph::DType;
 use crate::guard::native;
-use crate::guard::number::{Number, Value};
+use crate::guard::number::Number;
 use crate::simulator::numbers::tensor_of;
-use crate::tracker::TrackerRef;
+use crate::tracker::{Tracker, TrackerRef};
 
 /// How the inputs of a graph follow from the first slots of its guards.
 #[derive(Debug, Default)]
 pub struct GraphInputs {
     /// The first slots are inputs.
-    pub found: usize,
+    found: usize,
     /// Slots that inputs are found in or made of.
     pub slots: usize,
     made: Vec<(Number<usize>, DType)>,
 }
 
 impl GraphInputs {
-    /// One more input, and slots for what it is made of.
-    pub(super) fn make(&mut self, number: &Number, dtype: DType, slots: &mut Vec<TrackerRef>) {
-        let number = number.map(&mut |place| {
-            slots.push(place.clone());
-            slots.len() - 1
-        });
-        self.made.push((number, dtype));
+    /// Whether a call makes this input. Those that it finds come first.
+    pub(super) fn is_made(tracker: &Tracker) -> bool {
+        matches!(tracker, Tracker::Number(..))
+    }
+
+    /// One more input: its slot, or slots for what it is made of.
+    pub(super) fn add(&mut self, input: &TrackerRef, slots: &mut Vec<TrackerRef>) {
+        if let Tracker::Number(number, dtype) = &**input {
+            let number = number.map(&mut |place| {
+                slots.push(place.clone());
+                slots.len() - 1
+            });
+            self.made.push((number, *dtype));
+        } else {
+            slots.push(input.clone());
+            self.found += 1;
+        }
+        self.slots = slots.len();
     }
 
     /// Calls with the inputs; `None` where a number is too large for the graph.
@@ -41,14 +52,8 @@ impl GraphInputs {
         }
         let mut inputs: SmallVec<[Bound<'py, PyAny>; 8]> = slots[..self.found].into();
         for (number, dtype) in &self.made {
-            let value = number.value(&mut |slot, dim| {
-                let object = slots[*slot].as_ptr();
-                match dim {
-                    None => native::number(object),
-                    Some(dim) => native::dim(py, object, dim).map(Value::Int),
-                }
-            });
-            let Some(value) = value else {
+            let read = &mut |slot: &usize, dim| native::value(py, slots[*slot].as_ptr(), dim);
+            let Some(value) = number.value(read) else {
                 return Ok(None);
             };
             inputs.push(tensor_of(py, value, *dtype)?);

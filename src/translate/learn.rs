@@ -6,7 +6,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::graph::{Arg, Callee, Statement, StatementIr, SymbolId};
 use crate::guard::{GuardKind, GuardSet};
-use crate::obj::{name_of, Obj};
+use crate::obj::Obj;
 use crate::reason::{Break, BreakKind};
 use crate::tracker::TrackerRef;
 
@@ -125,13 +125,13 @@ pub(super) fn check_dims(
                 }
                 expected.next();
             }
-            _ if of_helper || is_api(py, it, "shape") => {
+            _ if of_helper || is_named(py, it, &["shape"]) => {
                 it.output.for_each_symbol(&mut |made| {
                     helpers.insert(made);
                 });
             }
             // One to the shape that the tensor has is left out where that is known.
-            _ if is_reshape(py, it) => {}
+            _ if is_named(py, it, &["reshape", "view"]) => {}
             _ => return refuse(it, "other operations are captured with open dims"),
         }
     }
@@ -139,18 +139,9 @@ pub(super) fn check_dims(
     Ok(())
 }
 
-fn is_api(py: Python<'_>, it: &Statement, name: &str) -> bool {
-    match &it.callee {
-        Callee::Api(function) => name_of(function.bind(py)).is_some_and(|known| known == name),
-        _ => false,
-    }
-}
-
-fn is_reshape(py: Python<'_>, it: &Statement) -> bool {
-    it.callee
-        .api_names(py)
-        .iter()
-        .any(|name| name == "reshape" || name == "view")
+fn is_named(py: Python<'_>, it: &Statement, names: &[&str]) -> bool {
+    let known = it.callee.api_names(py);
+    known.iter().any(|name| names.contains(&name.as_str()))
 }
 
 fn is_same_call(py: Python<'_>, open: &Statement, known: &Statement) -> bool {
@@ -162,7 +153,7 @@ fn is_same_call(py: Python<'_>, open: &Statement, known: &Statement) -> bool {
         (Callee::Layer(_), Callee::Layer(_)) | (Callee::Sir(_), Callee::Sir(_)) => true,
         // See `numbers::scaled`.
         (Callee::Api(_), Callee::Method(name)) => {
-            matches!(&**name, "__mul__" | "__rmul__") && is_api(py, open, "scale")
+            matches!(&**name, "__mul__" | "__rmul__") && is_named(py, open, &["scale"])
         }
         _ => false,
     };

@@ -527,9 +527,7 @@ fn finish(
     let (layers, mut tensors): (Vec<&GraphInput>, Vec<&GraphInput>) = inputs
         .iter()
         .partition(|input| is_layer(&sir, input.symbol));
-    let made = |input: &GraphInput| matches!(*input.tracker, Tracker::Number(..));
-    // Those that a call finds, then those that it makes.
-    tensors.sort_by_key(|input| made(input));
+    tensors.sort_by_key(|input| GraphInputs::is_made(&input.tracker));
     sir.inputs = layers
         .iter()
         .chain(&tensors)
@@ -545,15 +543,8 @@ fn finish(
     };
     if statements > 0 {
         for input in &tensors {
-            match &*input.tracker {
-                Tracker::Number(number, dtype) => graph_inputs.make(number, *dtype, &mut slots),
-                _ => {
-                    slots.push(input.tracker.clone());
-                    graph_inputs.found += 1;
-                }
-            }
+            graph_inputs.add(&input.tracker, &mut slots);
         }
-        graph_inputs.slots = slots.len();
         let example_inputs = tensors.iter().map(|input| input.value.clone()).collect();
         let request = CompileRequest {
             sir: Arc::new(sir),

@@ -57,8 +57,7 @@ class _Pass:
         scopes = set()
         for run in runs():
             scope = run.scope()
-            # A run that is over may have left its scope to a later one.
-            if id(scope) in scopes or (scope._can_reused and not run.is_kept()):
+            if id(scope) in scopes or not run.waits():
                 continue
             scopes.add(id(scope))
             try:

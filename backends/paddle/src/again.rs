@@ -37,12 +37,10 @@ pub fn runs(py: Python<'_>) -> Vec<Py<PyAny>> {
     known.into_iter().filter_map(alive).collect()
 }
 
-/// Whether a program may still go backward. One that did, and is retained, may once more.
+/// Whether any program may still go backward.
 pub fn waits_for_backward(py: Python<'_>) -> PyResult<bool> {
     for run in runs(py) {
-        let run = run.bind(py).cast::<Run>()?.get();
-        let scope = run.scope.bind(py);
-        if run.is_kept() || !scope.getattr("_can_reused")?.is_truthy()? {
+        if run.bind(py).cast::<Run>()?.get().waits(py)? {
             return Ok(true);
         }
     }
@@ -86,9 +84,12 @@ impl Run {
         self.inputs.clone_ref(py)
     }
 
-    /// Whether it was given back what its backward freed.
-    fn is_kept(&self) -> bool {
-        self.kept.load(Ordering::Relaxed)
+    /// Whether it may go backward, for the first time or because it was given back what its backward freed. A run
+    /// that is over may have left its scope to a later one.
+    fn waits(&self, py: Python<'_>) -> PyResult<bool> {
+        let kept = self.kept.load(Ordering::Relaxed);
+        let is_over = |scope: &Bound<'_, PyAny>| scope.getattr("_can_reused")?.is_truthy();
+        Ok(kept || !is_over(self.scope.bind(py))?)
     }
 
     /// Gives the program back what its backward freed.

@@ -464,12 +464,13 @@ def _keep_operands(block):
     for op in block.ops:
         if op.name() != "pd_op.einsum":
             continue
-        for operand in op.operand_source(0).get_defining_op().operands():
+        combined = op.operand_source(0).get_defining_op()
+        for operand in combined.operands():
             value = operand.source()
             given = value.get_defining_op().name() in ("pd_op.data", "builtin.parameter")
             if given or len(value.all_used_ops()) < 2:
                 continue
-            pir.set_insertion_point(op.operand_source(0).get_defining_op())
+            pir.set_insertion_point(combined)
             copy = _C_ops.assign(value)
             copy.stop_gradient = value.stop_gradient
             operand.set_source(copy)

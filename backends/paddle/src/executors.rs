@@ -70,6 +70,19 @@ static PATIENT: PyOnceLock<()> = PyOnceLock::new();
 
 const FLAG: &str = "FLAGS_eager_delete_tensor_gb";
 
+fn threshold(py: Python<'_>) -> PyResult<f64> {
+    let flags = py.import("paddle")?.call_method1("get_flags", (FLAG,))?;
+    flags.get_item(FLAG)?.extract()
+}
+
+fn set_threshold(py: Python<'_>, value: f64) -> PyResult<()> {
+    let flags = pyo3::types::PyDict::new(py);
+    flags.set_item(FLAG, value)?;
+    py.import("paddle")?
+        .call_method1("set_flags", (flags,))
+        .map(drop)
+}
+
 /// 64 KiB: of small tensors that is hundreds (each with some KiB of its own that wait with it), of large ones the time
 /// to free one does not matter.
 const ENOUGH: f64 = 1.0 / 16384.0;
@@ -78,19 +91,12 @@ const ENOUGH: f64 = 1.0 / 16384.0;
 /// it costs more than a small operation. What the user has set stays.
 fn be_patient(py: Python<'_>) -> PyResult<()> {
     let environment = py.import("os")?.getattr("environ")?;
-    let paddle = py.import("paddle")?;
     let place = py
         .import("paddle.base.framework")?
         .call_method0("_current_expected_place")?;
     let is_cpu = place.get_type().name()? == "CPUPlace";
-    let now: f64 = paddle
-        .call_method1("get_flags", (FLAG,))?
-        .get_item(FLAG)?
-        .extract()?;
-    if is_cpu && now == 0.0 && !environment.contains(FLAG)? {
-        let flags = pyo3::types::PyDict::new(py);
-        flags.set_item(FLAG, ENOUGH)?;
-        paddle.call_method1("set_flags", (flags,))?;
+    if is_cpu && threshold(py)? == 0.0 && !environment.contains(FLAG)? {
+        set_threshold(py, ENOUGH)?;
     }
     Ok(())
 }
@@ -106,13 +112,9 @@ pub fn is_small(sir: &StatementIr, operations: usize) -> bool {
         let SymbolKind::Tensor(meta) = kind else {
             continue;
         };
-        let size = |dim: &i64| usize::try_from(*dim).ok();
         // Eight bytes are the most but for complex numbers.
-        let sizes: Option<Vec<usize>> = meta.shape.iter().map(size).collect();
-        let bytes = sizes.and_then(|sizes| {
-            sizes
-                .iter()
-                .try_fold(8_usize, |all, size| all.checked_mul(*size))
+        let bytes = meta.shape.iter().try_fold(8_usize, |all, dim| {
+            all.checked_mul(usize::try_from(*dim).ok()?)
         });
         match bytes {
             Some(bytes) => largest = largest.max(bytes),
@@ -124,22 +126,12 @@ pub fn is_small(sir: &StatementIr, operations: usize) -> bool {
 
 /// Makes a run whose executor, made for it, frees nothing before the run ends.
 pub fn unhurried<T>(py: Python<'_>, run: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
-    let paddle = py.import("paddle")?;
-    let now: f64 = paddle
-        .call_method1("get_flags", (FLAG,))?
-        .get_item(FLAG)?
-        .extract()?;
     // Any other value is the user's.
-    if now != ENOUGH {
+    if threshold(py)? != ENOUGH {
         return run();
     }
-    let set = |value: f64| {
-        let flags = pyo3::types::PyDict::new(py);
-        flags.set_item(FLAG, value)?;
-        paddle.call_method1("set_flags", (flags,)).map(drop)
-    };
-    set(-1.0)?;
+    set_threshold(py, -1.0)?;
     let answer = run();
-    set(ENOUGH)?;
+    set_threshold(py, ENOUGH)?;
     answer
 }

@@ -6,13 +6,30 @@ mod object;
 mod tensor;
 mod version;
 
+use pyo3::ffi;
+use pyo3::prelude::*;
+
+use super::number::Value;
+
 pub(crate) use version::{dict_version, managed_dict, owned_dict, type_version, versions_work};
 
 pub use global_state::GlobalState;
 pub(crate) use object::{
     cell_contents, const_equal, dict_item, dict_keys_are, function_field, has_plain_constructor,
     instance_dict, is_called_as_usual, key_object, length, list_is, list_item, member, method_part,
-    number, to_bound, tuple_item, type_attr, type_of, WeakOrStrong,
+    to_bound, tuple_item, type_attr, type_of, WeakOrStrong,
 };
+/// A number, or a dim of a tensor, from outside.
+pub(crate) fn value(
+    py: Python<'_>,
+    object: *mut ffi::PyObject,
+    dim: Option<usize>,
+) -> Option<Value> {
+    match dim {
+        None => object::number(object),
+        Some(dim) => tensor::dim(py, object, dim).map(Value::Int),
+    }
+}
+
 pub use tensor::reader_name;
-pub(crate) use tensor::{dim, matches as tensor_matches, Tensors};
+pub(crate) use tensor::{matches as tensor_matches, Tensors};
