@@ -80,3 +80,17 @@ def check(
     if fallbacks is not None:
         assert len(record.fallbacks) == fallbacks, record
     return record
+
+
+DELETION = "FLAGS_eager_delete_tensor_gb"
+
+
+@contextlib.contextmanager
+def eager_deletion(on: bool = True) -> Any:
+    """Whether executors that are made meanwhile free tensors early. Paddle's own loops are wrong where they do not."""
+    before = paddle.get_flags(DELETION)[DELETION]
+    paddle.set_flags({DELETION: max(before, 0.0) if on else -1.0})
+    try:
+        yield
+    finally:
+        paddle.set_flags({DELETION: before})

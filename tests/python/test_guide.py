@@ -9,6 +9,7 @@ import paddle_sot_rs as sot
 import pytest
 from paddle import nn
 from paddle.static import InputSpec
+from support import eager_deletion
 
 
 def if_on_a_tensor(x):
@@ -129,8 +130,9 @@ def test_functions(function, tmp_path):
     path = str(tmp_path / "saved")
     sot.save(static, path, input_spec=[InputSpec([2, 3], "float32", "x")])
     loaded = paddle.jit.load(path)
-    for numbers in DATA:
-        same(function(paddle.to_tensor(numbers)), loaded(paddle.to_tensor(numbers)))
+    with eager_deletion():
+        for numbers in DATA:
+            same(function(paddle.to_tensor(numbers)), loaded(paddle.to_tensor(numbers)))
 
 
 def test_functions_of_other_files(tmp_path, monkeypatch):

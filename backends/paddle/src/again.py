@@ -17,8 +17,8 @@ from paddle import _C_ops
 from paddle.base import core
 from paddle.base.libpaddle import eager
 
-_native_backward = eager.run_backward
-_native_gradients = eager.run_partial_grad
+_paddles_backward = eager.run_backward
+_paddles_gradients = eager.run_partial_grad
 _state = threading.local()
 # Told how many passes are under way that hooks have to know of.
 watch = None
@@ -26,8 +26,28 @@ watch = None
 runs = None
 # Drops the executors of all programs.
 drop_executors = None
+# Whether any program that trains has loops in it, and what stands around each of its runs: see `executors.rs`.
+loops = False
+begin_loops = None
+end_loops = None
 # Backward passes after which they are dropped once more: see `executors.rs`.
 unsettled = 0
+
+
+def _native_backward(*args):
+    return _around_loops(_paddles_backward, args) if loops else _paddles_backward(*args)
+
+
+def _native_gradients(*args):
+    return _around_loops(_paddles_gradients, args) if loops else _paddles_gradients(*args)
+
+
+def _around_loops(walk, args):
+    begin_loops()
+    try:
+        return walk(*args)
+    finally:
+        end_loops()
 
 
 class _Pass:

@@ -533,7 +533,7 @@ def _hoist_constants(block, kept, forward_end, start, place):
 def compile_graph(trace, inputs, outputs, grad, lowering=None):
     """The attribute map of `run_program`, the forward program, whether it trains, which inputs
     want a gradient but get none, gates around the program, what its runs need to go backward again (outputs that
-    train, variables, whether it draws random numbers), and constants to pass after the inputs.
+    train, variables, whether it draws random numbers), whether it has loops, and constants to pass after the inputs.
 
     `inputs` and `outputs` are Values; every input goes in as an `x` of the program. `lowering` rewrites the
     program on its way: see `_Lowering`.
@@ -569,6 +569,12 @@ class _Lowering:
 
 def _draws(operations):
     return any(one.name() in RANDOM for op in operations for one in (op, *inner_operations(op)))
+
+
+def loops(block):
+    """Whether there is a loop in it, or in a block of it."""
+    inner = (op for op in block.ops if op.name() in REGIONS)
+    return any(op.name() == "pd_op.while" or any(map(loops, op.blocks())) for op in inner)
 
 
 def _compile(trace, inputs, outputs, grad, place, lowering):
@@ -664,7 +670,11 @@ def _compile(trace, inputs, outputs, grad, place, lowering):
             training = [at for at, value in enumerate(produced) if not value.stop_gradient]
             taken = (mapping.get(name, name) for key in ("bx", "bp", "bm", "bo") for name in names[key])
             needed = sorted({name for name in taken if name != get_fake_value_name()})
-        return (attribute_map, forward, trains, without, gates, (training, needed, is_random)), recipes
+        # The backward part has loops where this one has.
+        has_loops = loops(forward.global_block())
+        if has_loops and trains:
+            again.loops = True
+        return (attribute_map, forward, trains, without, gates, (training, needed, is_random), has_loops), recipes
     finally:
         window.close()
 

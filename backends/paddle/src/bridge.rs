@@ -24,6 +24,10 @@ pub fn bridge(py: Python<'_>) -> PyResult<&Bound<'_, PyModule>> {
         again.setattr("runs", wrap_pyfunction!(crate::again::runs, &again)?)?;
         let drop_all = wrap_pyfunction!(crate::executors::drop_all, &again)?;
         again.setattr("drop_executors", drop_all)?;
+        let begin = wrap_pyfunction!(crate::executors::begin_loops, &again)?;
+        again.setattr("begin_loops", begin)?;
+        let end = wrap_pyfunction!(crate::executors::end_loops, &again)?;
+        again.setattr("end_loops", end)?;
         let gates = include_str!("gates.py");
         let file = c"paddle_sot_rs/backends/gates.py";
         load(gates, file, c"paddle_sot_rs._gates")?;

@@ -2,6 +2,7 @@
 //! long as the process lives; and on a CPU each hands every tensor it is done with to another thread.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Mutex;
 
 use paddle_sot::graph::{StatementIr, SymbolKind};
 use pyo3::prelude::*;
@@ -70,9 +71,15 @@ static PATIENT: PyOnceLock<()> = PyOnceLock::new();
 
 const FLAG: &str = "FLAGS_eager_delete_tensor_gb";
 
+static FLAGS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+
 fn threshold(py: Python<'_>) -> PyResult<f64> {
-    let flags = py.import("paddle")?.call_method1("get_flags", (FLAG,))?;
-    flags.get_item(FLAG)?.extract()
+    // `get_flags` takes ten times as long.
+    let flags = FLAGS.get_or_try_init(py, || -> PyResult<_> {
+        let core = py.import("paddle.base.core")?;
+        Ok(core.call_method0("globals")?.unbind())
+    })?;
+    flags.bind(py).get_item(pyo3::intern!(py, FLAG))?.extract()
 }
 
 fn set_threshold(py: Python<'_>, value: f64) -> PyResult<()> {
@@ -133,5 +140,55 @@ pub fn unhurried<T>(py: Python<'_>, run: impl FnOnce() -> PyResult<T>) -> PyResu
     set_threshold(py, -1.0)?;
     let answer = run();
     set_threshold(py, ENOUGH)?;
+    answer
+}
+
+/// Runs of loops under way, and what the user had set the flag to.
+static LOOPS: Mutex<(usize, Option<f64>)> = Mutex::new((0, None));
+
+/// A run of captured loops begins. Paddle's loops are wrong in executors that free nothing: what a round computes
+/// shares its memory with what the next round starts from, which writes its own results there while it still
+/// reads. An executor takes the flag over when it is made, that of a loop's body in its first round: any run may be that.
+#[pyfunction]
+pub fn begin_loops(py: Python<'_>) -> PyResult<()> {
+    let set = threshold(py)?;
+    let Ok(mut loops) = LOOPS.lock() else {
+        return Ok(());
+    };
+    loops.0 += 1;
+    if set < 0.0 {
+        loops.1 = Some(set);
+        drop(loops);
+        set_threshold(py, ENOUGH)?;
+    }
+    Ok(())
+}
+
+/// A run of captured loops ends: after the last one the user's setting is there again.
+#[pyfunction]
+pub fn end_loops(py: Python<'_>) -> PyResult<()> {
+    let before = match LOOPS.lock() {
+        Ok(mut loops) => {
+            loops.0 = loops.0.saturating_sub(1);
+            if loops.0 == 0 {
+                loops.1.take()
+            } else {
+                None
+            }
+        }
+        Err(_) => None,
+    };
+    match before {
+        // Another value is a newer one of the user's.
+        Some(before) if threshold(py)? == ENOUGH => set_threshold(py, before),
+        _ => Ok(()),
+    }
+}
+
+/// Makes a run that has captured loops in it.
+pub fn looping<T>(py: Python<'_>, run: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
+    begin_loops(py)?;
+    let answer = run();
+    end_loops(py)?;
     answer
 }

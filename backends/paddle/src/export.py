@@ -1,5 +1,6 @@
 """A traced program as one that can be saved: named inputs, parameters by name."""
 
+import logging
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,7 +9,9 @@ from paddle import _C_ops
 from paddle.base import core
 from paddle.base.libpaddle import pir
 from paddle.pir import core as pir_core
-from paddle_sot_rs._bridge import Window
+from paddle_sot_rs._bridge import Window, loops
+
+_log = logging.getLogger("paddle_sot_rs.backend")
 
 
 @dataclass
@@ -92,6 +95,11 @@ def export_program(trace, inputs, outputs):
             )
             if scaled or any(value.is_same(other) for other in (*given, *result[:at])):
                 result[at] = _C_ops.assign(value)
+        if loops(block) and core.globals()["FLAGS_eager_delete_tensor_gb"] < 0:
+            _log.warning(
+                "a loop was saved, and FLAGS_eager_delete_tensor_gb is negative: Paddle's executors compute loops "
+                "wrongly then, in loaded programs too; leave it at 0 or more where this one is loaded"
+            )
         trace.external.clear()
         return ConcreteProgram(program, values, result, (tensors, parameters), trace.startup)
     finally:

@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 
 use crate::again::{hook, Shared};
 use crate::bridge::bridge;
-use crate::executors::{is_small, unhurried, Executors};
+use crate::executors::{is_small, looping, unhurried, Executors};
 use crate::trace::PaddleTrace;
 
 /// What `compile_graph` answers.
@@ -22,6 +22,7 @@ type Answer<'py> = (
     Vec<usize>,
     Option<Py<PyAny>>,
     (Vec<usize>, Vec<String>, bool),
+    bool,
     Vec<Py<PyAny>>,
 );
 
@@ -48,6 +49,8 @@ pub struct PaddleGraph {
     shared: Arc<Shared>,
     /// Whether its tensors may stay until a run ends.
     is_small: bool,
+    /// Whether there are loops in it.
+    has_loops: bool,
     _executors: Executors,
 }
 
@@ -95,7 +98,7 @@ impl PaddleGraph {
             }
             answer => answer?,
         };
-        let (attributes, program, trains, without, gates, again, constants): Answer<'_> =
+        let (attributes, program, trains, without, gates, again, has_loops, constants): Answer<'_> =
             answer.extract()?;
         let (training, names, is_random) = again;
         let stops = |symbol: &SymbolId| sir.meta(*symbol).is_some_and(|meta| meta.stop_gradient);
@@ -106,6 +109,7 @@ impl PaddleGraph {
         let is_small = !trains && !sir.has_regions() && is_small(&sir, operations);
         Ok(Box::new(Self {
             is_small,
+            has_loops,
             run: py
                 .import("paddle")?
                 .getattr("_C_ops")?
@@ -222,6 +226,7 @@ impl CompiledGraph for PaddleGraph {
         };
         let outputs = match is_new && self.is_small {
             true => unhurried(py, run)?,
+            false if self.has_loops => looping(py, run)?,
             false => run()?,
         };
         if let Ok(mut kept) = self.shared.scopes.lock() {
