@@ -24,6 +24,8 @@ pub struct GatePlan {
     instance_dicts: Vec<(usize, usize)>,
     /// Slots of dicts whose items are covered, parents first.
     dicts: Vec<usize>,
+    /// Slots of dicts the order of whose keys is covered.
+    ordered: Vec<usize>,
     /// Slots of types whose attributes are covered.
     types: Vec<usize>,
     /// By slot: whether its value stays what it was while the gate is open.
@@ -51,8 +53,13 @@ impl GatePlan {
                         | Check::TypeIs(_)
                         | Check::Is(_)
                         | Check::ConstEq(_) => true,
-                        // The order of keys has a version only where the dict's own version is compared.
-                        Check::DictKeys(_) => plan.dicts.contains(slot),
+                        Check::DictKeys(_) if covered[*slot] => {
+                            plan.covers_dict(*slot);
+                            if !plan.ordered.contains(slot) {
+                                plan.ordered.push(*slot);
+                            }
+                            true
+                        }
                         _ => false,
                     };
                     follows && (covered[*slot] || fixed[*slot])
@@ -70,6 +77,12 @@ impl GatePlan {
         plan
     }
 
+    fn covers_dict(&mut self, slot: usize) {
+        if !self.dicts.contains(&slot) {
+            self.dicts.push(slot);
+        }
+    }
+
     fn cover(&mut self, slot: usize, load: &Load, covered: &mut [bool], fixed: &mut [bool]) {
         match load {
             // An argument is not kept alive by anything: another object may lie at its address. Only its
@@ -83,9 +96,7 @@ impl GatePlan {
                 covered[slot] = true;
             }
             Load::DictItem(dict, _) if covered[*dict] => {
-                if !self.dicts.contains(dict) {
-                    self.dicts.push(*dict);
-                }
+                self.covers_dict(*dict);
                 covered[slot] = true;
             }
             Load::TypeOf(object) if covered[*object] => covered[slot] = true,
@@ -108,6 +119,8 @@ pub struct Gate {
     roots: Vec<(usize, usize)>,
     instance_dicts: Vec<(usize, usize)>,
     dicts: Vec<(usize, u64)>,
+    /// Of ordered dictionaries, which move keys without a new version.
+    orders: Vec<(usize, u64)>,
     types: Vec<(usize, u32)>,
     /// All slots; those of covered loads stay valid while the gate is open.
     pub slots: Vec<usize>,
@@ -133,6 +146,10 @@ impl Gate {
                 native::type_version(*class as *mut ffi::PyObject) == *version
             })
             && self.walk()
+            && self
+                .orders
+                .iter()
+                .all(|(dict, version)| native::order_version(*dict) == *version)
     }
 
     fn walk(&self) -> bool {
@@ -179,6 +196,14 @@ impl Gate {
             .iter()
             .map(|slot| (slots[*slot], native::dict_version(slots[*slot])))
             .collect();
+        self.orders.clear();
+        for slot in &plan.ordered {
+            match native::order_of(py, slots[*slot]) {
+                native::Order::Version(version) => self.orders.push((slots[*slot], version)),
+                native::Order::OfDict => {}
+                native::Order::Unknown => return,
+            }
+        }
         // Only dictionaries that items are read from, in the order of those reads.
         let mut owners: Vec<(usize, usize)> = Vec::new();
         for slot in &plan.dicts {

@@ -32,11 +32,25 @@ struct Namespace {
     version: AtomicU64,
 }
 
+struct Items {
+    items: Vec<(Obj, Expected)>,
+    /// The order of a registry's keys, which a layer may walk through.
+    keys: Vec<Py<PyAny>>,
+}
+
+struct Ordered {
+    /// Which of the namespaces.
+    namespace: usize,
+    version: AtomicU64,
+}
+
 /// The state of a layer and of everything below it.
 pub struct LayerSnapshot {
     namespaces: Vec<Namespace>,
     /// The items of each namespace; apart from them, so that the walk over versions is short.
-    items: Vec<Vec<(Obj, Expected)>>,
+    items: Vec<Items>,
+    /// Ordered registries of several items, which move keys without a new version.
+    orders: Vec<Ordered>,
     lists: Vec<(usize, Vec<usize>)>,
     tensors: native::Tensors,
 }
@@ -47,6 +61,7 @@ impl LayerSnapshot {
         let mut this = Self {
             namespaces: Vec::new(),
             items: Vec::new(),
+            orders: Vec::new(),
             lists: Vec::new(),
             tensors: native::Tensors::default(),
         };
@@ -118,13 +133,39 @@ impl LayerSnapshot {
             items.push((Obj::from(key), expected));
         }
         let address = dict.as_ptr() as usize;
+        let mut keys = Vec::new();
+        if owner == 0 && dict.len() > 1 {
+            match native::order_of(py, address) {
+                native::Order::OfDict => {}
+                native::Order::Version(version) => self.orders.push(Ordered {
+                    namespace: self.namespaces.len(),
+                    version: AtomicU64::new(version),
+                }),
+                native::Order::Unknown => return Ok(false),
+            }
+            for key in dict.try_iter()? {
+                keys.push(key?.unbind());
+            }
+        }
         self.namespaces.push(Namespace {
             owner,
             dict: address,
             version: AtomicU64::new(native::dict_version(address)),
         });
-        self.items.push(items);
+        self.items.push(Items { items, keys });
         Ok(true)
+    }
+
+    fn keeps(&self, order: &Ordered) -> bool {
+        let dict = self.namespaces[order.namespace].dict;
+        let version = native::order_version(dict);
+        if version != order.version.load(Ordering::Relaxed) {
+            if !native::dict_keys_are(dict as Ptr, &self.items[order.namespace].keys) {
+                return false;
+            }
+            order.version.store(version, Ordering::Relaxed);
+        }
+        true
     }
 
     /// Whether everything is as recorded.
@@ -145,16 +186,19 @@ impl LayerSnapshot {
             }
             namespace.version.store(version, Ordering::Relaxed);
         }
-        self.lists
-            .iter()
-            .all(|(list, items)| native::list_is(*list as Ptr, items))
+        self.orders.iter().all(|order| self.keeps(order))
+            && self
+                .lists
+                .iter()
+                .all(|(list, items)| native::list_is(*list as Ptr, items))
             && self.tensors.hold(py)
     }
 }
 
-fn unchanged(py: Python<'_>, dict: Ptr, items: &[(Obj, Expected)]) -> bool {
-    native::length(dict) == Some(items.len())
-        && items.iter().all(|(key, expected)| {
+fn unchanged(py: Python<'_>, dict: Ptr, known: &Items) -> bool {
+    native::length(dict) == Some(known.items.len())
+        && (known.keys.is_empty() || native::dict_keys_are(dict, &known.keys))
+        && known.items.iter().all(|(key, expected)| {
             let value = native::dict_item(dict, key.as_ptr());
             !value.is_null()
                 && match expected {

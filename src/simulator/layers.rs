@@ -36,6 +36,27 @@ fn registry<'py>(layer: &Bound<'py, PyAny>, which: &str) -> Option<Bound<'py, Py
         .ok()
 }
 
+type Item<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>);
+
+/// The items in the order Python iterates them, which for an `OrderedDict` is not that of the dict below; `None` for
+/// other classes of dictionaries, which may iterate as they like.
+fn in_order<'py>(dict: &Bound<'py, PyDict>) -> PyResult<Option<Vec<Item<'py>>>> {
+    let class = dict.get_type();
+    let ordered = dict.py().import("collections")?.getattr("OrderedDict")?;
+    if !(dict.is_exact_instance_of::<PyDict>() || class.is(&ordered)) {
+        return Ok(None);
+    }
+    let mut items = Vec::with_capacity(dict.len());
+    for key in dict.try_iter()? {
+        let key = key?;
+        let Some(value) = dict.get_item(&key)? else {
+            return Ok(None);
+        };
+        items.push((key, value));
+    }
+    Ok(Some(items))
+}
+
 /// What `Layer.__getattr__` finds: parameters, then sub-layers, then buffers.
 pub fn registered(t: &mut Tracer<'_>, layer: VarId, name: &str) -> Step<Option<VarId>> {
     let (Some(object), Some(source)) = (t.value(layer), t.source(layer)) else {
@@ -71,10 +92,13 @@ pub fn items(t: &mut Tracer<'_>, layer: VarId) -> Step<Option<Vec<VarId>>> {
     let Some(dict) = registry(&object, which) else {
         return Ok(None);
     };
+    let Some(found) = in_order(&dict)? else {
+        return Ok(None);
+    };
     let base = dict_item(layer_dict(&source), which);
     let mut keys = Vec::new();
     let mut values = Vec::new();
-    for (key, value) in dict.iter() {
+    for (key, value) in found {
         let Ok(key) = key.extract::<String>() else {
             return Ok(None);
         };
@@ -280,8 +304,8 @@ fn tree_is_plain(layer: &Bound<'_, PyAny>) -> PyResult<bool> {
     }
     let dict = layer.getattr("__dict__")?;
     if dict.contains("forward")?
-        || !hooks(layer, "_forward_pre_hooks")?.is_empty()
-        || !hooks(layer, "_forward_post_hooks")?.is_empty()
+        || has_hooks(layer, "_forward_pre_hooks")
+        || has_hooks(layer, "_forward_post_hooks")
     {
         return Ok(false);
     }
@@ -305,17 +329,8 @@ fn is_below(layer: &Bound<'_, PyAny>, part: &Bound<'_, PyAny>) -> bool {
     })
 }
 
-fn hooks<'py>(
-    layer: &Bound<'py, PyAny>,
-    which: &str,
-) -> PyResult<Vec<(String, Bound<'py, PyAny>)>> {
-    let mut hooks = Vec::new();
-    if let Some(dict) = registry(layer, which) {
-        for (key, hook) in dict.iter() {
-            hooks.push((key.str()?.to_string(), hook));
-        }
-    }
-    Ok(hooks)
+fn has_hooks(layer: &Bound<'_, PyAny>, which: &str) -> bool {
+    registry(layer, which).is_some_and(|hooks| !hooks.is_empty())
 }
 
 /// `layer(*args, **kwargs)`: hooks, then `forward`; Paddle's own layers become `call_layer`.
@@ -433,18 +448,21 @@ fn hook_vars(
     which: &str,
 ) -> Step<Vec<(VarId, bool)>> {
     let base = dict_item(layer_dict(source), which);
-    let found = hooks(layer, which)?;
     let named = registry(layer, &format!("{which}_with_kwargs_flag"));
-    if registry(layer, which).is_some_and(|dict| {
-        dict.iter()
-            .any(|(key, _)| !key.is_instance_of::<pyo3::types::PyInt>())
-    }) {
-        return t.unsupported("a layer with hooks under unusual keys");
-    }
+    let found = match registry(layer, which) {
+        Some(dict) => in_order(&dict)?,
+        None => Some(Vec::new()),
+    };
+    let Some(found) = found else {
+        return t.unsupported("a layer whose hooks are in a dictionary of another class");
+    };
     let mut keys = Vec::new();
     let mut vars = Vec::new();
     for (key, hook) in found {
-        let key: i64 = key.parse().unwrap_or(0);
+        let plain = key.is_exact_instance_of::<pyo3::types::PyInt>();
+        let Some(key) = plain.then(|| key.extract::<i64>().ok()).flatten() else {
+            return t.unsupported("a layer with hooks under unusual keys");
+        };
         let takes_names = named
             .as_ref()
             .is_some_and(|named| named.contains(key).unwrap_or(true));

@@ -852,3 +852,65 @@ def fields_of_a_tensor_that_is_not_an_argument():
     yield
     box[0] = paddle.create_parameter([2, 3], "float32", default_initializer=nn.initializer.Constant(4.0))
     yield
+
+
+@case
+def order_of_layers_read_by_index_first():
+    net = nn.Sequential(nn.Linear(3, 3), nn.Tanh())
+
+    def function(x):
+        y = net[0](x)
+        for layer in net:
+            y = layer(y)
+        return y
+
+    yield function
+    # `move_to_end` leaves the version of the dictionary as it is.
+    net._sub_layers.move_to_end("0")
+    yield
+    net._sub_layers["1"] = net._sub_layers.pop("1")
+    yield
+    net._sub_layers.move_to_end("0", last=False)
+    yield
+
+
+@case
+def order_of_layers_inside_of_a_layer_of_paddle():
+    layers = [nn.TransformerEncoderLayer(4, 1, 8, dropout=0.0) for _ in range(2)]
+    net = nn.TransformerEncoder(layers[0], 1)
+    net.layers = nn.LayerList(layers)
+    net.num_layers = 2
+    net.eval()
+    yield lambda x: net(paddle.concat([x, x], axis=1)[:, :4].unsqueeze(0))
+    registry = net.layers._sub_layers
+    registry.move_to_end("0")
+    yield
+    registry["1"] = registry.pop("1")
+    yield
+
+
+@case
+def order_of_hooks():
+    net = nn.Linear(3, 3)
+    first = net.register_forward_post_hook(lambda layer, inputs, output: output + 1)
+    net.register_forward_post_hook(lambda layer, inputs, output: output * 2)
+    yield lambda x: net(x)
+    net._forward_post_hooks.move_to_end(first._hook_id)
+    yield
+
+
+@case
+def order_of_an_ordered_dictionary_below_an_argument():
+    box = types.SimpleNamespace(rates=collections.OrderedDict(a=1.0, b=2.0))
+
+    def function(x, box=box):
+        x = x * box.rates["a"]
+        for name in box.rates:
+            x = x * 2 + box.rates[name]
+        return x
+
+    yield function
+    box.rates.move_to_end("a")
+    yield
+    box.rates["b"] = box.rates.pop("b")
+    yield

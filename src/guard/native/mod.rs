@@ -11,7 +11,10 @@ use pyo3::prelude::*;
 
 use super::number::Value;
 
-pub(crate) use version::{dict_version, managed_dict, owned_dict, type_version, versions_work};
+pub(crate) use version::{
+    dict_version, managed_dict, order_of, order_version, owned_dict, type_version, versions_work,
+    Order,
+};
 
 pub use global_state::GlobalState;
 pub(crate) use object::{

@@ -119,7 +119,7 @@ pub(crate) fn cell_contents(cell: Ptr) -> Ptr {
 
 extern "C" {
     static mut PyMethod_Type: ffi::PyTypeObject;
-    static mut PyODict_Type: ffi::PyTypeObject;
+    pub(super) static mut PyODict_Type: ffi::PyTypeObject;
     fn _PyType_Lookup(class: *mut ffi::PyTypeObject, name: Ptr) -> Ptr;
     fn PyFunction_GetCode(function: Ptr) -> Ptr;
     fn PyFunction_GetGlobals(function: Ptr) -> Ptr;

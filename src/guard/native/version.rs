@@ -5,6 +5,8 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
 
+use super::object::PyODict_Type;
+
 type Ptr = *mut ffi::PyObject;
 
 /// `ma_version_tag` of `PyDictObject`, after `ma_used`.
@@ -58,6 +60,69 @@ namespace = probe.__dict__
     })
 }
 
+/// What tells that the order of a dictionary's keys has changed.
+pub(crate) enum Order {
+    /// The version of the dictionary.
+    OfDict,
+    /// An `OrderedDict`: this number beside it.
+    Version(u64),
+    /// Nothing does.
+    Unknown,
+}
+
+/// `od_state` of `PyODictObject`: after the dictionary (six words), the ends of the order, its index (two words) and a mark.
+pub(crate) fn order_version(dict: usize) -> u64 {
+    // SAFETY: the caller got a version for this dictionary from `order_of`, so it is an `OrderedDict`, and knows it to
+    // be alive.
+    unsafe { (dict as *const u64).add(11).read() }
+}
+
+static ORDERS_WORK: PyOnceLock<bool> = PyOnceLock::new();
+
+/// What tells that the keys of this living dictionary are in another order.
+pub(crate) fn order_of(py: Python<'_>, dict: usize) -> Order {
+    // SAFETY: the object is live.
+    let class = unsafe { ffi::Py_TYPE(dict as Ptr) };
+    if class == &raw mut ffi::PyDict_Type {
+        return Order::OfDict;
+    }
+    // SAFETY: both are live types.
+    let is_ordered = unsafe { ffi::PyType_IsSubtype(class, &raw mut PyODict_Type) } != 0;
+    if !is_ordered || !*ORDERS_WORK.get_or_init(py, || orders_work(py).unwrap_or(false)) {
+        return Order::Unknown;
+    }
+    Order::Version(order_version(dict))
+}
+
+/// Whether the number changes with every change of the order, and only then: tried.
+fn orders_work(py: Python<'_>) -> PyResult<bool> {
+    let ordered = py.import("collections")?.getattr("OrderedDict")?.call0()?;
+    let version = || order_version(ordered.as_ptr() as usize);
+    ordered.set_item("moved", 0)?;
+    for round in 0..40 {
+        let before = version();
+        ordered.set_item(round, 0)?;
+        let inserted = version();
+        ordered.call_method1("move_to_end", ("moved",))?;
+        let moved = version();
+        ordered.set_item(round, 1)?;
+        ordered.get_item(round)?;
+        ordered.try_iter()?.count();
+        let read = version();
+        if round % 3 == 0 {
+            ordered.del_item(round)?;
+        }
+        let deleted = version();
+        if before == inserted || inserted == moved || moved != read {
+            return Ok(false);
+        }
+        if (round % 3 == 0) == (read == deleted) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
 /// `tp_version_tag`: changes with every change of the type or of its bases; 0 when there is none.
 pub(crate) fn type_version(class: Ptr) -> u32 {
     // SAFETY: the caller's object is a live type: types reached from guards are kept by them.
@@ -78,7 +143,7 @@ const MANAGED_DICT: u64 = 1 << 4;
 pub(crate) fn managed_dict(object: Ptr) -> usize {
     // SAFETY: the object is live; the flag says that the words in front of it exist.
     unsafe {
-        let flags = ffi::PyType_GetFlags(ffi::Py_TYPE(object)) as u64;
+        let flags = (*ffi::Py_TYPE(object)).tp_flags as u64;
         if flags & MANAGED_DICT == 0 {
             return 0;
         }
