@@ -8,7 +8,7 @@ use crate::obj::Obj;
 use crate::reason::BreakKind;
 use crate::variables::{Kind, VarId};
 
-use super::{inplace, tensors};
+use super::{inplace, number_arguments, tensors};
 use super::{Kwargs, Step, Tracer};
 
 /// Modules whose functions are API: a call of one becomes a statement.
@@ -248,6 +248,12 @@ pub fn try_call(
             );
         }
         Verdict::Refuse(why) => {
+            if object.is(&t.py.import("paddle")?.getattr("to_tensor")?) {
+                if let Some(made) = number_arguments::to_tensor(t, args, kwargs)? {
+                    t.guard_identity(function);
+                    return Ok(Some(made));
+                }
+            }
             return t.stop(BreakKind::UnsupportedCall, why);
         }
         Verdict::Capture => {}
@@ -258,6 +264,14 @@ pub fn try_call(
         .getattr("__name__")
         .and_then(|name| name.extract::<String>())
         .unwrap_or_default();
+    let changed = match number_arguments::knows(&name) && is_of_paddle(t, &object, &name)? {
+        true => number_arguments::of_call(t, &name, args, kwargs)?,
+        false => None,
+    };
+    let (args, kwargs) = match &changed {
+        Some((args, kwargs)) => (&args[..], &kwargs[..]),
+        None => (args, kwargs),
+    };
     let writes = match (name.as_str(), args, kwargs) {
         ("assign", [_, output], []) => Some(*output),
         ("assign", ..) => kwargs
@@ -292,6 +306,17 @@ pub fn try_call(
     }
     let callee = Callee::Api(Obj::from(object));
     tensors::capture(t, callee, None, args, kwargs, &mut |_| None).map(Some)
+}
+
+/// Whether this is the public function of that name.
+fn is_of_paddle(t: &Tracer<'_>, function: &Bound<'_, PyAny>, name: &str) -> PyResult<bool> {
+    for home in ["paddle", "paddle.nn.functional"] {
+        let known = t.py.import(home)?.getattr_opt(name)?;
+        if known.is_some_and(|known| known.is(function)) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// `paddle.where(condition, x, y)`; `None` for the other forms.

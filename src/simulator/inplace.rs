@@ -14,7 +14,7 @@ use crate::obj::Obj;
 use crate::variables::{Kind, TensorVar, VarId};
 
 use super::tensors::{self, Receiver};
-use super::views;
+use super::{number_arguments, views};
 use super::{Kwargs, Step, Tracer};
 
 /// Operations whose in-place form gives what they give.
@@ -148,9 +148,14 @@ pub fn function(
 
 /// `tensor[key] = value`; whether it was captured.
 pub fn set_item(t: &mut Tracer<'_>, tensor: VarId, key: VarId, value: VarId) -> Step<bool> {
-    if !is_basic(t, key) || !is_captured(t, tensor, "set_item")? || !fits(t, tensor, value) {
+    if !is_basic(t, key) || !is_captured(t, tensor, "set_item")? {
         return Ok(false);
     }
+    let value = match number_arguments::of_item(t, tensor, value)? {
+        Some(number) => number,
+        None if fits(t, tensor, value) => value,
+        None => return Ok(false),
+    };
     let result = tensors::control(t, "set_item", &[tensor, key, value])?;
     Ok(replace(t, tensor, result)?.is_some())
 }

@@ -24,12 +24,15 @@ use super::{tensors, Step, Tracer};
 
 /// What is known of an operand.
 #[derive(Clone, Copy, PartialEq)]
-enum Class {
+pub enum Class {
+    /// An `int`.
     Int,
+    /// A `float`.
     Float,
 }
 
-fn class(t: &mut Tracer<'_>, id: VarId) -> Option<Class> {
+/// Which of them this is.
+pub fn class(t: &mut Tracer<'_>, id: VarId) -> Option<Class> {
     match t.kind(id) {
         Kind::Int(_) => Some(Class::Int),
         Kind::Float(_) => Some(Class::Float),
@@ -185,7 +188,8 @@ pub fn operand(
     dtype: DType,
     op: Option<BinOp>,
 ) -> Step<Option<SymbolId>> {
-    if !is_open(t, id) {
+    let open = is_open(t, id);
+    if !open && !rounds(t, id, dtype) {
         return Ok(None);
     }
     let floating = matches!(dtype, DType::Float32 | DType::Float64);
@@ -199,7 +203,59 @@ pub fn operand(
     if !fits {
         return Ok(None);
     }
-    fed(t, id, dtype)
+    as_tensor(t, id, dtype)
+}
+
+/// Whether only the type of this number is known, and the graph does not make it of dims.
+pub fn is_given(t: &mut Tracer<'_>, id: VarId) -> bool {
+    is_open(t, id) && !(matches!(t.kind(id), Kind::Int(_)) && tensors::depends_on_dims(t, id))
+}
+
+/// A number that differs between calls, or that a program would round, as a tensor of no dims.
+pub fn as_tensor(t: &mut Tracer<'_>, id: VarId, dtype: DType) -> Step<Option<SymbolId>> {
+    match is_given(t, id) || rounds(t, id, dtype) {
+        true => always_tensor(t, id, dtype),
+        false => Ok(None),
+    }
+}
+
+/// Any number as a tensor of no dims.
+pub fn always_tensor(t: &mut Tracer<'_>, id: VarId, dtype: DType) -> Step<Option<SymbolId>> {
+    match is_open(t, id) {
+        true => fed(t, id, dtype),
+        false => constant(t, id, dtype).map(Some),
+    }
+}
+
+/// Whether a number that is known has digits that a program would lose: it keeps those next to tensors as floats.
+fn rounds(t: &mut Tracer<'_>, id: VarId, dtype: DType) -> bool {
+    let class = class(t, id);
+    let Some(value) = t.const_value(id) else {
+        return false;
+    };
+    match (class, dtype) {
+        (Some(Class::Float), DType::Float64) => {
+            let value = value.extract().unwrap_or(f64::NAN);
+            f64::from(value as f32) != value && !value.is_nan()
+        }
+        (Some(Class::Int), DType::Int64 | DType::Float64) => {
+            let value = value.extract::<i64>();
+            value.is_ok_and(|value| (value as f32) as i128 != i128::from(value))
+        }
+        _ => false,
+    }
+}
+
+/// A number that is known, as a tensor of no dims: that keeps its digits.
+fn constant(t: &mut Tracer<'_>, id: VarId, dtype: DType) -> Step<SymbolId> {
+    let full = Obj::from(t.py.import("paddle")?.getattr("full")?);
+    let name = PyString::intern(t.py, dtype.as_str()).into_any();
+    let args = [t.add(Kind::List(Vec::new())), id, t.constant(&name)];
+    let made = tensors::capture(t, Callee::Api(full), None, &args, &[], &mut |_| None)?;
+    match t.kind(made) {
+        Kind::Tensor(tensor) => Ok(tensor.symbol),
+        _ => t.unsupported("a number that is not a tensor"),
+    }
 }
 
 /// A number that the graph has, or makes of dims.
@@ -231,10 +287,14 @@ pub fn scaled(t: &mut Tracer<'_>, a: VarId, b: VarId) -> Step<Option<VarId>> {
     if !floating || replaced {
         return Ok(None);
     }
-    let symbol = match (in_graph(t, number_id)?, t.kind(number_id)) {
+    let known = in_graph(t, number_id)?;
+    let symbol = match (known, t.kind(number_id).clone()) {
         (Some(symbol), _) => Some(symbol),
         (None, Kind::Int(_)) => fed(t, number_id, DType::Int64)?,
         (None, Kind::Float(_)) => fed(t, number_id, DType::Float64)?,
+        _ if dtype == Some(DType::Float64) && rounds(t, number_id, DType::Float64) => {
+            Some(constant(t, number_id, DType::Float64)?)
+        }
         _ => None,
     };
     let Some(symbol) = symbol else {

@@ -578,6 +578,16 @@ pub fn method(
     if name == "where" {
         super::api::check_condition(t, tensor)?;
     }
+    let given = [&[tensor], args].concat();
+    let changed = match name {
+        // In a program the method adds zeros to reach one shape.
+        "where" => None,
+        _ => super::number_arguments::of_call(t, name, &given, kwargs)?,
+    };
+    let (args, kwargs) = match &changed {
+        Some((args, kwargs)) => (&args[1..], &kwargs[..]),
+        None => (args, kwargs),
+    };
     let callee = Callee::Method(Arc::from(name));
     let receiver = Some(Receiver::Tensor(tensor));
     let result = capture(t, callee, receiver, args, kwargs, &mut |_| None)?;

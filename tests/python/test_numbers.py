@@ -2,7 +2,9 @@
 
 import math
 
+import numpy as np
 import paddle
+import paddle.nn.functional as F
 import paddle_sot_rs as sot
 import pytest
 from harness import check, tensor
@@ -241,3 +243,152 @@ def test_nothing_else_is_captured_for_a_number():
         translated(tensor(size), n)
     # The dim is three operations: the shape, an item of it, a cast.
     assert sot.stats(translated).ops == 6 + 6 + 3, sot.stats(translated)
+
+
+def put(x, value):
+    x = x * 1
+    x[0] = value
+    return x
+
+
+# The function, and whether it takes an int next to floats (None: not next to whole numbers either).
+ARGUMENTS = {
+    "full": (lambda x, n: paddle.full([2, 3], n), True),
+    "full of a dtype": (lambda x, n: paddle.full([2], n, x.dtype), True),
+    "full by name": (lambda x, n: paddle.full(shape=[2], fill_value=n, dtype="float64"), True),
+    "full_like": (lambda x, n: paddle.full_like(x, n), True),
+    "full_like by name": (lambda x, n: paddle.full_like(x, fill_value=n), True),
+    "clip": (lambda x, n: paddle.clip(x, -1e31, n), True),
+    "a lower bound": (lambda x, n: x.clip(n), True),
+    "an upper bound": (lambda x, n: x.clip(max=n), True),
+    "lerp": (lambda x, n: paddle.lerp(x, x * 2, n), False),
+    "masked_fill": (lambda x, n: paddle.masked_fill(x, x > 0, n), True),
+    "masked_fill of a tensor": (lambda x, n: x.masked_fill(x > 0, n), True),
+    "where": (lambda x, n: paddle.where(x > 0, x, n), False),
+    "where first": (lambda x, n: paddle.where(x > 0, n, x), False),
+    "scale": (lambda x, n: paddle.scale(x, n), True),
+    "scale of a tensor": (lambda x, n: x.scale(scale=n), True),
+    "to_tensor": (lambda x, n: x.sum() + paddle.to_tensor(n), True),
+    "to_tensor of a list": (lambda x, n: (x + 1, paddle.to_tensor([n, n * 2])), True),
+    "an item": (put, True),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64"])
+@pytest.mark.parametrize("name", ARGUMENTS)
+def test_arguments(name, dtype):
+    use, whole = ARGUMENTS[name]
+    x = (tensor(3, 4) * 3).astype(dtype)
+    x.stop_gradient = dtype == "int64"
+    wanted = [FLOATS] if dtype != "int64" else []
+    if whole or dtype == "int64" and "lerp" not in name:
+        wanted.append(INTS)
+    for values in wanted:
+        record = check(use, x, values[0], calls=[(x, n) for n in values[1:]], fallbacks=0)
+        known = dtype == "float64" and name.startswith("where") or dtype == "int64" and name.startswith("scale")
+        assert known or record.translations == 2, (values, record)
+        assert known or not record.graph_breaks, (values, record)
+        # To the bit.
+        translated = sot.to_static(use, min_graph_size=0)
+        for n in (n for n in values if math.isfinite(n)):
+            (a, b) = (np.asarray(run(x, n)[-1] if "list" in name else run(x, n)) for run in (use, translated))
+            assert a.tobytes() == b.tobytes() and a.dtype == b.dtype, n
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda x, p: F.dropout(x, p),
+        lambda x, p: F.dropout(x, p=p, mode="downscale_in_infer"),
+        lambda x, p: F.dropout(x, p, training=False, mode="downscale_in_infer"),
+    ],
+)
+def test_a_rate_of_dropout(use, dtype):
+    x = tensor(30, 40).astype(dtype)
+    x.stop_gradient = False
+    rates = [0.3, 0.1, 0.9, 1.0, 0.5, 1 / 3, 0.25]
+    record = check(use, x, rates[0], calls=[(x, p) for p in rates[1:]], fallbacks=0, breaks=0)
+    assert record.translations == 2, record
+    # The tensor itself, an exception.
+    check(use, x, 0.5, calls=[(x, p) for p in (0.25, 0.0, 1.5, -0.1, 0.75)], fallbacks=None)
+
+
+def test_arguments_that_take_one_translation_for_each_value():
+    # The bits differ (`pow`), whole numbers of floats, dropped channels.
+    for use in (
+        lambda x, n: x**n,
+        lambda x, n: paddle.clip(x.astype("int64"), -1, n),
+        lambda x, n: F.dropout(x, n / 10, axis=0),
+    ):
+        record = check(use, tensor(3, 4), 1.5, calls=[(tensor(3, 4), n) for n in (2.5, 3.5, 4.5)], fallbacks=None)
+        assert record.translations >= 4, record
+
+
+def test_numbers_that_become_tensors_are_of_their_own():
+    def function(x, n):
+        a, b = paddle.to_tensor(n), paddle.to_tensor(n)
+        c = paddle.full([], n)
+        return a, b, c, x * n
+
+    x = tensor(2)
+    translated = sot.to_static(function, min_graph_size=0)
+    for n in (0.5, 1.5, 2.5):
+        a, b, c, _ = translated(x, n)
+        a[...] = 7.0
+        c[...] = 8.0
+        assert (float(a), float(b), float(c)) == (7.0, n, 8.0)
+    assert sot.stats(translated).translations == 2
+
+
+# Programs keep numbers as floats.
+ROUNDED = [0.1, -1 / 3, 2.5, 16777217, 2**40 + 1, -3]
+
+
+@pytest.mark.parametrize("number", ROUNDED)
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda x, n: (x + n, n + x, x - n, n - x, x * n, n * x),
+        lambda x, n: (x < n, x >= n, x == n),
+        lambda x, n: (x.clip(n, 2**41), x.clip(max=n, min=-5), x.clip(-5, n)),
+        lambda x, n: (paddle.full_like(x, n), paddle.full_like(x, fill_value=n)),
+        lambda x, n: (x.scale(n), paddle.scale(x, scale=n), paddle.scale(x, bias=n), paddle.scale(x, 1.0, n)),
+        lambda x, n: (x.masked_fill(x > 0, n), paddle.masked_fill(x, x > 0, value=n)),
+        lambda x, n: put(x, n),
+        lambda x, n: F.pad(x, [1, 1], value=n),
+        lambda x, n: x / n,
+    ],
+)
+def test_numbers_with_more_digits_than_a_float(use, number):
+    doubles = paddle.to_tensor([[0.1, -0.7, 3.25, 16777217.0, 1e300]], dtype="float64", stop_gradient=False)
+    check(use, doubles, number, fallbacks=None)
+    if isinstance(number, int):
+        check(use, paddle.to_tensor([[1, -7, 16777217, 2**50 + 1, 5]]), number, fallbacks=None)
+        if abs(number) < 2**31:
+            check(use, paddle.to_tensor([[1, -7, 16777217, 5]], dtype="int32"), number, fallbacks=None)
+
+
+def test_arithmetic_of_doubles_and_of_whole_numbers_is_one_graph():
+    def function(x, i):
+        y = (x * 0.1 + 0.3 - 1 / 3) / 0.7
+        return y.clip(0.1), 0.1 - y, y.clip(max=0.9), y < 0.1, i * 1000003 + 16777217, 2**40 + 1 - i
+
+    x = paddle.to_tensor([0.1, 5.0, float("inf"), -float("inf")], dtype="float64", stop_gradient=False)
+    check(function, x, paddle.to_tensor([1, -7, 2**40]), graphs=1, breaks=0)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda x: F.pairwise_distance(x, x * 2),
+        lambda x: F.cosine_similarity(x * 1e-9, x * 2e-9, eps=0.3),
+        lambda x: F.triplet_margin_loss(x, x * 2, x * 3, margin=0.3),
+        lambda x: paddle.nan_to_num(x / 0 * 0, nan=0.1),
+        lambda x: nn.Pad1D([1, 1], value=0.1)(x.unsqueeze(0)),
+        lambda x: paddle.full([2], 2**53 + 1, "int64") + x.astype("int64")[0, :2],
+        lambda x: paddle.to_tensor([2**53 + 1]) + x.astype("int64")[0, :2],
+    ],
+)
+def test_numbers_inside_of_functions_of_paddle(use):
+    check(use, paddle.to_tensor([[0.1, -0.7, 3.25], [0.3, 1.0, 1e-9]], dtype="float64"), fallbacks=None)

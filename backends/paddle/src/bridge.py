@@ -199,6 +199,8 @@ def _constant(data, dtype=None):
     # Attributes of operations forget the sign of a zero.
     if array.dtype.kind in "fc" and _signed_zero(array):
         raise TypeError("a constant with a negative zero")
+    if array.dtype == numpy.int64 and (array.astype("float64").astype("object") != array.astype("object")).any():
+        raise TypeError("a constant that a program rounds to doubles")
     return array
 
 
@@ -334,6 +336,7 @@ class Trace:
             else:
                 _stop_where_eager_stops(operations)
             _refuse_mixed_products(operations)
+            _refuse_rounded_numbers(operations, args, kwargs)
             if self.inspect is not None:
                 self.inspect(function, operations, result)
         except BaseException:
@@ -397,6 +400,37 @@ def _refuse_mixed_products(operations):
             first, *rest = (value.dtype for value in op.operands_source() if value.initialized())
             if any(dtype != first for dtype in rest):
                 raise TypeError("a matrix product of tensors of two types")
+
+
+# They take a number as a tensor of floats, which rounds it.
+_SCALED = {"pd_op.scale", "pd_op.clip", "pd_op.pad", "pd_op.full_like", "pd_op.cast"}
+_WRITTEN_OUT = {"pd_op.assign_value", "pd_op.assign_value_"}
+_WIDE = {paddle.float64, paddle.complex64, paddle.complex128}
+
+
+def _refuse_rounded_numbers(operations, args, kwargs):
+    """Next to doubles, eager mode takes all digits of a number. Of one that Paddle's code wrote, only the float is left:
+    it was rounded, most likely, when it has more than twelve binary digits."""
+    for op in operations:
+        name = op.name()
+        if name not in _SCALED or op.result(0).dtype not in _WIDE:
+            continue
+        makers = [value.get_defining_op() for value in op.operands_source() if value.dtype == paddle.float32]
+        makers = [maker for maker in makers if maker is not None]
+        if name == "pd_op.cast":
+            made = {value.id for op in operations for value in op.results()}
+            if any(maker.name() in _WRITTEN_OUT and maker.result(0).id in made for maker in makers):
+                raise TypeError("a constant that a program rounds to a float next to doubles")
+            continue
+        numbers = [maker.attrs()["value"] for maker in makers if maker.name() == "pd_op.full"]
+        if name == "pd_op.scale":
+            numbers.append(op.attrs()["bias"])
+        rounded = any(type(given) is float and numpy.float32(given) != given for given in (*args, *kwargs.values()))
+        for number in numbers:
+            digits = numpy.float32(number).view(numpy.int32)
+            # The largest double is infinite as a float.
+            if math.isinf(number) or number % 1 and (rounded or digits % 2**11):
+                raise TypeError("a number that a program rounds to a float next to doubles")
 
 
 def _stop_where_eager_stops(operations):

@@ -11,7 +11,7 @@ use paddle_sot::graph::{Arg, Callee, DType, StatementIr, SymbolId, SymbolKind, T
 use paddle_sot::obj::Obj;
 use paddle_sot::reason::SourceLoc;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyTuple};
+use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyTuple};
 
 use crate::bridge::bridge;
 
@@ -187,34 +187,64 @@ fn value_meta(value: &Bound<'_, PyAny>) -> Result<TensorMeta, BackendError> {
 
 /// Programs keep numbers in single precision, and do arithmetic of a bool or half tensor and a number
 /// that eager mode refuses or does in another type.
-fn number_differs(py: Python<'_>, sir: &StatementIr, args: &[Arg]) -> bool {
+fn number_differs(
+    py: Python<'_>,
+    name: &str,
+    sir: &StatementIr,
+    args: &[Arg],
+    kwargs: &[(Arc<str>, Arg)],
+) -> bool {
+    let given = || args.iter().chain(kwargs.iter().map(|(_, arg)| arg));
     let dtypes = || {
-        args.iter().filter_map(|arg| match arg {
+        given().filter_map(|arg| match arg {
             Arg::Symbol(symbol) => sir.meta(*symbol).map(|meta| meta.dtype.as_str()),
             _ => None,
         })
     };
-    args.iter().any(|arg| {
+    let wide = |dtype: &str| matches!(dtype, "float64" | "complex64" | "complex128");
+    given().enumerate().any(|(at, arg)| {
         let Arg::Const(value) = arg else {
             return false;
         };
         let value = value.bind(py);
-        if value.is_exact_instance_of::<pyo3::types::PyBool>() {
+        if value.is_exact_instance_of::<PyBool>() {
             return args.len() == 2
                 && dtypes().any(|dtype| matches!(dtype, "bool" | "float16" | "bfloat16"));
         }
-        value.is_exact_instance_of::<pyo3::types::PyFloat>()
-            && value
-                .extract::<f64>()
-                .is_ok_and(|value| f64::from(value as f32) != value && !value.is_nan())
-            && dtypes().any(|dtype| matches!(dtype, "float64" | "complex64" | "complex128"))
+        if value.is_exact_instance_of::<PyFloat>() {
+            let value: f64 = value.extract().unwrap_or(f64::NAN);
+            // Of those with a name, few are taken as tensors: the bridge looks for them.
+            let rounds = f64::from(value as f32) != value && !value.is_nan();
+            return rounds && at < args.len() && dtypes().any(wide);
+        }
+        if !value.is_exact_instance_of::<PyInt>() || COMPARISONS.contains(&name) {
+            return false;
+        }
+        let exact = |round: fn(i64) -> i128| {
+            let value = value.extract::<i64>();
+            value.is_ok_and(|value| round(value) == i128::from(value))
+        };
+        if name == "full" {
+            return !exact(|value| (value as f64) as i128);
+        }
+        !exact(|value| (value as f32) as i128)
+            && dtypes().any(|dtype| wide(dtype) || dtype.contains("int"))
     })
 }
 
+/// Methods that make a tensor of the other type first.
+const COMPARISONS: &[&str] = &["__lt__", "__le__", "__gt__", "__ge__", "__eq__", "__ne__"];
+
 /// Where static inference gives another dtype or shape than eager (found by probing): refused, so
 /// that eager's answer wins.
-fn differs_from_eager(py: Python<'_>, name: &str, sir: &StatementIr, args: &[Arg]) -> bool {
-    if number_differs(py, sir, args) {
+fn differs_from_eager(
+    py: Python<'_>,
+    name: &str,
+    sir: &StatementIr,
+    args: &[Arg],
+    kwargs: &[(Arc<str>, Arg)],
+) -> bool {
+    if number_differs(py, name, sir, args, kwargs) {
         return true;
     }
     let first = args.iter().find_map(|arg| match arg {
@@ -299,7 +329,7 @@ impl TraceSession for PaddleTrace {
                     .getattr("__name__")
                     .and_then(|name| name.extract::<String>())
                     .unwrap_or_default();
-                if differs_from_eager(py, &name, sir, args) {
+                if differs_from_eager(py, &name, sir, args, kwargs) {
                     return Err(BackendError::Refused(format!(
                         "{name}() has another result in static mode"
                     )));
@@ -307,7 +337,7 @@ impl TraceSession for PaddleTrace {
                 (function, &objects[..], false)
             }
             Callee::Method(name) => {
-                if differs_from_eager(py, name, sir, args) {
+                if differs_from_eager(py, name, sir, args, kwargs) {
                     return Err(BackendError::Refused(format!(
                         "{name}() has another result in static mode"
                     )));
