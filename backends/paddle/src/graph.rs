@@ -182,6 +182,16 @@ fn call_by_call(
     )
 }
 
+/// The same memory with an in-place version of its own. All runs in one scope hand out the version of the scope's
+/// variable: a later result that is changed in place would look like a change of an earlier one, and the backward that
+/// this one was saved for would refuse.
+fn with_own_version(output: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+    let py = output.py();
+    let holds = output.call_method1(pyo3::intern!(py, "_new_shared_tensor"), (false,))?;
+    output.call_method1(pyo3::intern!(py, "_share_buffer_to"), (&holds,))?;
+    Ok(holds.unbind())
+}
+
 /// Runs of one program that may wait for their backward: each needs a scope, which costs milliseconds to make and
 /// is never freed. Further ones run call by call.
 const SCOPES: usize = 16;
@@ -248,14 +258,18 @@ impl CompiledGraph for PaddleGraph {
             let output = outputs.get_item(at)?;
             output.call_method0(pyo3::intern!(py, "detach_"))?;
         }
+        // While a gradient can flow through an output, nothing else runs in its scope.
+        let made = |(at, output): (usize, Bound<'_, PyAny>)| {
+            match self.trains && !self.stopped.contains(&at) {
+                true => Ok(output.unbind()),
+                false => with_own_version(&output),
+            }
+        };
         if let Ok(list) = outputs.cast::<PyList>() {
-            return Ok(list.iter().map(Bound::unbind).collect());
+            return list.iter().enumerate().map(made).collect();
         }
-        Ok(outputs
-            .cast::<PyTuple>()?
-            .iter()
-            .map(Bound::unbind)
-            .collect())
+        let outputs = outputs.cast::<PyTuple>()?;
+        outputs.iter().enumerate().map(made).collect()
     }
 
     fn program_text(&self, py: Python<'_>) -> PyResult<String> {
