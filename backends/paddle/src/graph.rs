@@ -259,11 +259,11 @@ impl CompiledGraph for PaddleGraph {
             output.call_method0(pyo3::intern!(py, "detach_"))?;
         }
         // While a gradient can flow through an output, nothing else runs in its scope.
-        let made = |(at, output): (usize, Bound<'_, PyAny>)| {
-            match self.trains && !self.stopped.contains(&at) {
-                true => Ok(output.unbind()),
-                false => with_own_version(&output),
-            }
+        let made = |(at, output): (usize, Bound<'_, PyAny>)| match self.trains
+            && !self.stopped.contains(&at)
+        {
+            true => Ok(output.unbind()),
+            false => with_own_version(&output),
         };
         if let Ok(list) = outputs.cast::<PyList>() {
             return list.iter().enumerate().map(made).collect();
