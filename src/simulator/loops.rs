@@ -17,27 +17,38 @@ use super::dispatch::Flow;
 use super::frame::FrameState;
 use super::merge::{self, refuse, Joined, Piece};
 use super::regions::{self, End};
+use super::returns::{self, Answer, Returns, WayOut};
 use super::{Step, Tracer};
 
-/// The results of a loop, and the locals behind it.
-type Behind = (Vec<SymbolId>, Vec<(usize, Joined)>);
+/// What a loop leaves behind.
+struct Behind {
+    /// Its results.
+    made: Vec<SymbolId>,
+    /// The locals.
+    locals: Vec<(usize, Joined)>,
+    /// Where rounds return: whether one did, the leaves, and what is made of them.
+    returned: Option<(SymbolId, Vec<SymbolId>, Answer)>,
+}
 
 /// A loop whose test is a tensor.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct LoopRegion {
     /// Its instructions.
-    pub body: FxHashSet<usize>,
-    header: usize,
+    pub body: Rc<FxHashSet<usize>>,
+    /// Where its backward jumps lead to.
+    pub header: usize,
     /// Where control goes when the test holds. CPython may have copied the test: each copy leads here.
     start: usize,
     /// Where control goes when the test fails.
-    exit: usize,
+    pub exit: usize,
     /// The FOR_ITER of a loop over `range()`.
     iterates: Option<usize>,
     /// The iterator of this round.
     iterator: Cell<Option<VarId>>,
     /// Locals that the next round or what follows may read.
     pub live: Vec<usize>,
+    /// Where it returns from inside.
+    pub returns: Returns,
 }
 
 /// A branch that is the test of a loop.
@@ -53,8 +64,8 @@ pub fn at_branch(frame: &FrameState, at: usize, yes: usize, no: usize) -> Option
     let code = &*frame.code;
     let mut found = flow::loops(code);
     if let Some(region) = &frame.region {
-        // Its other tests are branches of its body.
-        found.retain(|found| found.header != region.header);
+        // Its other tests are branches of its body, and those of loops around it: what leaves them leaves it.
+        found.retain(|found| !found.body.contains(&region.header));
     }
     let iterates = |header: usize| {
         matches!(
@@ -84,13 +95,14 @@ pub fn at_branch(frame: &FrameState, at: usize, yes: usize, no: usize) -> Option
             live.sort_unstable();
             live.dedup();
             let region = Rc::new(LoopRegion {
-                body: found.body.clone(),
+                body: Rc::new(found.body.clone()),
                 header: found.header,
                 start: flow::leads_to(code, inside),
                 exit: flow::leads_to(code, exit),
                 iterates: None,
                 iterator: Cell::default(),
                 live,
+                returns: Returns::default(),
             });
             return Some(LoopTest { region, goes_on_if });
         }
@@ -107,7 +119,10 @@ pub fn round_ends(t: &mut Tracer<'_>, frame: &mut FrameState) -> Step<Option<Var
     if !region.body.contains(&frame.pc) {
         if flow::leads_to(&code, frame.pc) != region.exit {
             // On the way out: `break` may have something to clean up.
-            return Ok(None);
+            return match returns::way_out(&code, &region, frame.pc) {
+                WayOut::Exit | WayOut::Return => Ok(None),
+                WayOut::Elsewhere => refuse(t, "the loop is left to several places"),
+            };
         }
         // `break` has popped the iterator.
         frame.stack.extend(region.iterator.get());
@@ -176,13 +191,14 @@ pub fn capture_range(
     live.sort_unstable();
     live.dedup();
     let region = Rc::new(LoopRegion {
-        body: found.body.clone(),
+        body: Rc::new(found.body.clone()),
         header: found.header,
         start: at + 1,
         exit: flow::leads_to(&code, behind.pc),
         iterates: Some(at),
         iterator: Cell::default(),
         live,
+        returns: Returns::default(),
     });
     let mut inside = frame.clone();
     inside.pc = at + 1;
@@ -190,11 +206,24 @@ pub fn capture_range(
         region,
         inside: &inside,
     };
-    let (made, locals) = loop_.run(t, condition)?;
+    let left = loop_.run(t, condition)?;
+    go_on(t, frame, behind, left)
+}
+
+/// Goes on behind a loop, where the frame is as in `behind`.
+fn go_on(
+    t: &mut Tracer<'_>,
+    frame: &mut FrameState,
+    behind: &FrameState,
+    left: Behind,
+) -> Step<Flow> {
     *frame = behind.clone();
     let stack: Vec<Joined> = frame.stack.iter().map(|id| Joined::Keep(*id)).collect();
-    regions::apply(t, frame, &made, &locals, &stack, &[]);
-    Ok(Flow::Jump(behind.pc))
+    regions::apply(t, frame, &left.made, &left.locals, &stack, &[]);
+    match left.returned {
+        None => Ok(Flow::Jump(behind.pc)),
+        Some((returned, leaves, answer)) => regions::returned(t, frame, returned, leaves, &answer),
+    }
 }
 
 /// A local that differs from round to round.
@@ -203,6 +232,8 @@ struct Carried {
     meta: TensorMeta,
     number: bool,
 }
+
+const RETURNED: &str = "what the loop returns";
 
 /// Rounds of looking for what differs before the loop is given up.
 const ATTEMPTS: usize = 12;
@@ -226,11 +257,8 @@ pub fn capture(
         }
     };
     let loop_ = Captured { region, inside };
-    let (made, locals) = loop_.run(t, condition)?;
-    *frame = outside.clone();
-    let stack: Vec<Joined> = frame.stack.iter().map(|id| Joined::Keep(*id)).collect();
-    regions::apply(t, frame, &made, &locals, &stack, &[]);
-    Ok(Flow::Jump(outside.pc))
+    let left = loop_.run(t, condition)?;
+    go_on(t, frame, outside, left)
 }
 
 struct Captured<'a> {
@@ -251,10 +279,21 @@ impl Captured<'_> {
                 self.start(t, Some(next), "the number of the loop")?,
             );
         }
+        let hidden = self.inside.locals.len().max(counter + 1);
+        let mut answer: Option<Answer> = None;
         for _ in 0..ATTEMPTS {
             let mark = t.mark();
+            let returns = Returns::new(t, hidden, answer.clone());
+            let slots = returns.slots();
+            let mut region = (*self.region).clone();
+            region.live.extend(slots.clone());
+            region.returns = returns;
+            let region = Rc::new(region);
             let mut frame = self.inside.clone();
-            frame.region = Some(self.region.clone());
+            if !slots.is_empty() {
+                frame.locals.resize(slots.end, None);
+            }
+            frame.region = Some(region.clone());
             let mut leading = Vec::new();
             for (slot, variable) in &carried {
                 let symbol = t.graph.placeholder(t.py, variable.meta.clone())?;
@@ -264,11 +303,15 @@ impl Captured<'_> {
                     false => regions::tensor(t, symbol),
                 };
                 if *slot == counter {
-                    self.next(t, &mut frame, value, range)?;
+                    self.next(t, &mut frame, &region, value, range)?;
                 } else {
                     frame.locals[*slot] = Some(value);
                 }
             }
+            // The number of the round is on the stack already.
+            let below = frame.stack.len() - usize::from(range.is_some());
+            let stack = frame.stack[..below].to_vec();
+            region.returns.begin(t, &mut frame, stack);
             let locations = t.locations.clone();
             let (end, value) = regions::run_to(t, &mut frame, None)?;
             t.locations = locations;
@@ -284,9 +327,10 @@ impl Captured<'_> {
             }
             let below = self.inside.stack.len() - usize::from(range.is_some());
             let stack = frame.stack[..] == self.inside.stack[..below];
-            let mut way = regions::way(t, &frame, mark, end, value, &self.region.live, &[])?;
+            let mut way = regions::way(t, &frame, mark, end, value, &region.live, &[])?;
             if let Some(advanced) = advanced {
                 way.locals.push((counter, advanced));
+                way.locals.sort_by_key(|(slot, _)| *slot);
             }
             if !stack {
                 return refuse(t, "the value stack differs from round to round");
@@ -295,8 +339,14 @@ impl Captured<'_> {
                 return refuse(t, "a variable of an inner function is changed inside");
             }
             t.graph.adopt(t.py, &mut way.cut)?;
+            if let Some(news) = region.returns.news() {
+                carried.retain(|slot, _| *slot < hidden);
+                self.carry(t, &mut carried, hidden, &news)?;
+                answer = Some(news);
+                continue;
+            }
             if self.settle(t, &mut carried, &mut way)? {
-                return self.emit(t, condition, &carried, &leading, way);
+                return self.emit(t, condition, &carried, &leading, way, &region.returns);
             }
         }
         refuse(t, "what differs from round to round does not settle")
@@ -319,6 +369,7 @@ impl Captured<'_> {
         &self,
         t: &mut Tracer<'_>,
         frame: &mut FrameState,
+        region: &LoopRegion,
         value: VarId,
         range: Option<(VarId, VarId, i64)>,
     ) -> Step<()> {
@@ -331,9 +382,36 @@ impl Captured<'_> {
         };
         frame.pop(t)?;
         let iterator = t.add(Kind::Iter(IterVar::Numbers { next, stop, step }));
-        self.region.iterator.set(Some(iterator));
+        region.iterator.set(Some(iterator));
         frame.push(iterator);
         frame.push(value);
+        Ok(())
+    }
+
+    /// Carries what the loop may return, from `hidden` on.
+    fn carry(
+        &self,
+        t: &mut Tracer<'_>,
+        carried: &mut BTreeMap<usize, Carried>,
+        hidden: usize,
+        answer: &Answer,
+    ) -> Step<()> {
+        let returned = t.bool(false);
+        carried.insert(hidden, self.start(t, Some(returned), RETURNED)?);
+        for (at, leaf) in answer.leaves().into_iter().enumerate() {
+            let first = returns::zeros(t, leaf, self.inside)?;
+            let mut meta = leaf.meta.clone();
+            meta.stop_gradient = true;
+            let number = leaf.number;
+            carried.insert(
+                hidden + 1 + at,
+                Carried {
+                    first,
+                    meta,
+                    number,
+                },
+            );
+        }
         Ok(())
     }
 
@@ -347,10 +425,11 @@ impl Captured<'_> {
         let mut settled = true;
         for (slot, piece) in &way.locals {
             let slots = &self.inside.code.localsplus;
-            let name = slots.get(*slot).map_or_else(
-                || Arc::from("the number of the loop"),
-                |slot| slot.name.clone(),
-            );
+            let name: Arc<str> = match slots.get(*slot) {
+                Some(slot) => slot.name.clone(),
+                None if *slot == slots.len() => Arc::from("the number of the loop"),
+                None => Arc::from(RETURNED),
+            };
             let first = self.inside.locals.get(*slot).copied().flatten();
             let Some(variable) = carried.get_mut(slot) else {
                 if matches!((piece, first), (Piece::Same(now), Some(first)) if *now == first)
@@ -443,6 +522,7 @@ impl Captured<'_> {
         carried: &BTreeMap<usize, Carried>,
         leading: &[SymbolId],
         mut way: regions::Way,
+        returns: &Returns,
     ) -> Step<Behind> {
         let differentiable = carried
             .values()
@@ -482,7 +562,7 @@ impl Captured<'_> {
             };
             let at = outputs.len() - 1;
             outputs.push(output);
-            if *slot == self.inside.code.localsplus.len() {
+            if *slot == self.inside.code.localsplus.len() || returns.slots().contains(slot) {
                 continue;
             }
             locals.push((
@@ -507,6 +587,15 @@ impl Captured<'_> {
             .chain(carried.values().map(|variable| variable.first))
             .collect();
         let made = regions::emit(t, region, first, &free)?;
-        Ok((made, locals))
+        let hidden = made.len() - returns.slots().len();
+        let returned = returns.answer.as_ref().map(|answer| {
+            let leaves = made[hidden + 1..].to_vec();
+            (made[hidden], leaves, answer.clone())
+        });
+        Ok(Behind {
+            made,
+            locals,
+            returned,
+        })
     }
 }

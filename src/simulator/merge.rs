@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 use crate::graph::{BlockOutput, Cut, SymbolId, TensorMeta};
 use crate::obj::Obj;
 use crate::reason::BreakKind;
+use crate::tracker::TrackerRef;
 use crate::variables::{DictVar, Key, Kind, TensorVar, VarId};
 
 use super::tracer::TraceMark;
@@ -20,6 +21,8 @@ pub enum Piece {
     Unbound,
     /// It was there before.
     Same(VarId),
+    /// A real object that was met on the way first, and where.
+    Real(Obj, TrackerRef),
     /// A tensor.
     Tensor(SymbolId),
     /// A Python number that is a 0-d tensor of the graph.
@@ -50,7 +53,9 @@ fn describe(t: &mut Tracer<'_>, id: VarId, mark: &TraceMark, seen: &mut Vec<VarI
     if t.is_older(id, mark) {
         return Piece::Same(id);
     }
-    t.realize(id);
+    if let Some((value, tracker)) = real(t, id) {
+        return Piece::Real(value, tracker);
+    }
     let kind = t.kind(id).clone();
     let class = t.vars.get(id).class.clone();
     let is_container = matches!(kind, Kind::List(_) | Kind::Tuple(..) | Kind::Dict(_));
@@ -90,6 +95,18 @@ fn describe(t: &mut Tracer<'_>, id: VarId, mark: &TraceMark, seen: &mut Vec<VarI
     }
 }
 
+/// The real object of a variable and where it was found, where only that object will do: tensors, numbers and tuples
+/// are as good as new ones.
+pub fn real(t: &mut Tracer<'_>, id: VarId) -> Option<(Obj, TrackerRef)> {
+    t.realize(id);
+    let free = matches!(
+        t.kind(id),
+        Kind::Tensor(_) | Kind::SymNumber(_) | Kind::Const | Kind::Tuple(..)
+    );
+    let source = t.source(id).filter(|_| !free)?;
+    Some((Obj::from(t.value(id)?), source))
+}
+
 /// A value after the ways met again.
 #[derive(Clone, Debug)]
 pub enum Joined {
@@ -97,6 +114,8 @@ pub enum Joined {
     Unbound,
     /// What was there before.
     Keep(VarId),
+    /// A real object, and where it was found.
+    Real(Obj, TrackerRef),
     /// A constant.
     Const(Obj),
     /// A result of the operation.
@@ -125,6 +144,14 @@ impl Merge<'_> {
         match (a, b) {
             (Piece::Unbound, Piece::Unbound) => return Ok(Joined::Unbound),
             (Piece::Same(a), Piece::Same(b)) if a == b => return Ok(Joined::Keep(*a)),
+            (Piece::Real(a, tracker), Piece::Real(b, _)) if a.is(b) => {
+                return Ok(Joined::Real(a.clone(), tracker.clone()))
+            }
+            (Piece::Same(id), Piece::Real(b, _)) | (Piece::Real(b, _), Piece::Same(id))
+                if real(t, *id).is_some_and(|(a, _)| a.is(b)) =>
+            {
+                return Ok(Joined::Keep(*id))
+            }
             (Piece::Const(a), Piece::Const(b)) if same(t, a, b)? => {
                 return Ok(Joined::Const(a.clone()))
             }
@@ -282,14 +309,16 @@ fn constant(
     Ok(Some((BlockOutput::Inner(symbol), meta, true)))
 }
 
-fn same(t: &Tracer<'_>, a: &Obj, b: &Obj) -> Step<bool> {
+/// Whether two constants are the same to everybody.
+pub fn same(t: &Tracer<'_>, a: &Obj, b: &Obj) -> Step<bool> {
     let (a, b) = (a.bind(t.py), b.bind(t.py));
     // -0.0 and 0.0 print differently.
     let shown = |value: &Bound<'_, PyAny>| -> PyResult<String> { Ok(value.repr()?.to_string()) };
     Ok(a.is(b) || a.get_type().is(b.get_type()) && shown(a)? == shown(b)? && a.eq(b)?)
 }
 
-fn same_class(a: &Option<Obj>, b: &Option<Obj>) -> bool {
+/// Whether two containers are of one class.
+pub fn same_class(a: &Option<Obj>, b: &Option<Obj>) -> bool {
     match (a, b) {
         (None, None) => true,
         (Some(a), Some(b)) => a.is(b),
@@ -310,6 +339,9 @@ fn shown(t: &mut Tracer<'_>, piece: &Piece) -> String {
                 (Kind::Tensor(_), _) => "a tensor".into(),
                 _ => super::call::describe(t, *id, &kind),
             }
+        }
+        Piece::Real(value, _) => {
+            format!("{} from outside", crate::obj::shown(value.bind(t.py)))
         }
         Piece::Tensor(_) => "a tensor".into(),
         Piece::Number(_) => "a number".into(),
@@ -346,6 +378,10 @@ pub fn variable(t: &mut Tracer<'_>, joined: &Joined, outputs: &[SymbolId]) -> Op
     Some(match joined {
         Joined::Unbound => return None,
         Joined::Keep(id) => *id,
+        Joined::Real(value, tracker) => {
+            let value = value.bind(t.py).clone();
+            t.wrap(&value, tracker.clone())
+        }
         Joined::Const(value) => {
             let value = value.bind(t.py).clone();
             t.constant(&value)

@@ -33,6 +33,7 @@ pub mod objects;
 pub mod operators;
 pub mod pylayer;
 pub mod regions;
+mod returns;
 pub mod scalars;
 pub mod shapes;
 pub mod subscript;

@@ -18,6 +18,7 @@ use super::executor;
 use super::frame::{Exit, FrameState};
 use super::loops;
 use super::merge::{self, refuse, Joined, Merge, Piece};
+use super::returns::Answer;
 use super::tracer::TraceMark;
 use super::{numbers, tensors};
 use super::{Kwargs, Step, Stop, Tracer};
@@ -364,11 +365,20 @@ pub fn run_to(
         }
         match exit {
             None => {}
-            Some(Exit::Return(value)) => return Ok((End::Return, Some(value))),
+            Some(Exit::Return(value)) => return leave(t, frame, value),
             Some(Exit::Next(condition)) => return Ok((End::Next, Some(condition))),
             Some(Exit::Yield(_)) => return refuse(t, "a generator yields inside"),
         }
     }
+}
+
+/// The frame returns `value`: inside of a captured loop that ends the round, and the loop.
+fn leave(t: &mut Tracer<'_>, frame: &mut FrameState, value: VarId) -> Step<(End, Option<VarId>)> {
+    let Some(region) = frame.region.clone() else {
+        return Ok((End::Return, Some(value)));
+    };
+    region.returns.take(t, frame, value)?;
+    Ok((End::Next, Some(t.bool(false))))
 }
 
 /// Describes what happened since `mark` and takes it out of the trace.
@@ -514,8 +524,47 @@ fn choose(
         t.locations.clone_from(&locations);
         way(t, side, mark, end, value, &live, &owned)
     };
-    let mut first = walk(t, &mut yes)?;
-    let mut second = walk(t, &mut no)?;
+    let first = walk(t, &mut yes)?;
+    let second = walk(t, &mut no)?;
+    one_of(t, frame, condition, join, first, second)
+}
+
+/// Behind a loop that may have returned: one side returns what it did, the other goes on.
+pub fn returned(
+    t: &mut Tracer<'_>,
+    frame: &mut FrameState,
+    returned: SymbolId,
+    leaves: Vec<SymbolId>,
+    answer: &Answer,
+) -> Step<Flow> {
+    let returned = t.add(Kind::SymNumber(returned));
+    let condition = condition(t, returned)?;
+    let code = frame.code.clone();
+    let live = live_at(&code, None, frame);
+    let owned = loop_iterators(t, frame);
+    let locations = t.locations.clone();
+    let (mut yes, mut no) = (frame.clone(), frame.clone());
+    let mark = t.mark();
+    let value = answer.build(t, &mut leaves.into_iter());
+    let (end, value) = leave(t, &mut yes, value)?;
+    let first = way(t, &yes, mark, end, value, &live, &owned)?;
+    let mark = t.mark();
+    let (end, value) = run_to(t, &mut no, None)?;
+    t.locations = locations;
+    let second = way(t, &no, mark, end, value, &live, &owned)?;
+    one_of(t, frame, condition, None, first, second)
+}
+
+/// Adds the operation that runs the first way when the condition holds, and the second when not.
+fn one_of(
+    t: &mut Tracer<'_>,
+    frame: &mut FrameState,
+    condition: SymbolId,
+    join: Option<usize>,
+    mut first: Way,
+    mut second: Way,
+) -> Step<Flow> {
+    let code = frame.code.clone();
     t.graph.adopt(t.py, &mut first.cut)?;
     t.graph.adopt(t.py, &mut second.cut)?;
     if first.end != second.end || first.stack.len() != second.stack.len() {
@@ -535,7 +584,10 @@ fn choose(
     };
     let mut locals = Vec::with_capacity(first.locals.len());
     for ((slot, a), (_, b)) in first.locals.iter().zip(&second.locals) {
-        let name = format!("{:?}", &*code.localsplus[*slot].name);
+        let name = match code.localsplus.get(*slot) {
+            Some(slot) => format!("{:?}", &*slot.name),
+            None => "what the loop returns".to_owned(),
+        };
         locals.push((*slot, merge.join(t, a, b, &name)?));
     }
     let mut stack = Vec::with_capacity(first.stack.len());

@@ -386,6 +386,79 @@ def test_each_output_has_gradients_of_its_own(at):
         np.testing.assert_allclose(grads[1], grads[0], rtol=1e-6)
 
 
+def no_gradient_where_it_holds(x):
+    if x.sum() > 0:
+        y = paddle.ones([3])
+    else:
+        y = x * 2
+    return y * 3
+
+
+def no_gradient_where_it_does_not(x):
+    y = paddle.ones([3])
+    if x.sum() < 0:
+        if x.max() > -2:
+            y = x * 2
+    return y * 3
+
+
+@pytest.mark.parametrize("function", [no_gradient_where_it_holds, no_gradient_where_it_does_not])
+def test_one_side_without_gradients(function):
+    static = sot.to_static(function, full_graph=True, min_graph_size=0)
+    for numbers in DATA:
+        grads = []
+        for run in (function, static):
+            x = paddle.to_tensor(numbers, stop_gradient=False)
+            grads.append(gradient(run(x), x))
+        np.testing.assert_array_equal(grads[1], grads[0])
+    record = sot.stats(static)
+    assert (record.graphs, record.graph_breaks, record.fallbacks) == (1, [], [])
+
+
+SHARED, ANOTHER = [1, 2], [3]
+
+
+class Thing:
+    pass
+
+
+THING = Thing()
+
+
+def met_on_both_sides(x):
+    if x.sum() > 0:
+        found, thing = SHARED, THING
+        x = x * 2
+    else:
+        found, thing = SHARED, THING
+    return found, thing, x + 1
+
+
+def another_on_each_side(x):
+    found = SHARED if x.sum() > 0 else ANOTHER
+    return found, x + 1
+
+
+def a_new_one_on_one_side(x):
+    found = SHARED if x.sum() > 0 else [1, 2]
+    return found, x + 1
+
+
+def test_objects_from_outside_stay_themselves():
+    static = sot.to_static(met_on_both_sides, full_graph=True, min_graph_size=0)
+    for numbers in DATA:
+        found, thing, _ = static(paddle.to_tensor(numbers))
+        assert found is SHARED and thing is THING
+    assert sot.stats(static).graphs == 1
+    for function in (another_on_each_side, a_new_one_on_one_side):
+        with pytest.raises(sot.GraphBreakError, match="a list from outside on one way and a list"):
+            sot.to_static(function, full_graph=True)(paddle.to_tensor(DATA[0]))
+        static = sot.to_static(function, capture_control_flow=True, min_graph_size=0)
+        for numbers in DATA:
+            x = paddle.to_tensor(numbers)
+            assert (static(x)[0] is SHARED) == (function(x)[0] is SHARED)
+
+
 def test_without_source():
     space = {"paddle": paddle}
     exec("def made(x):\n    return x * 2 if x.sum() > 0 else x\n", space)

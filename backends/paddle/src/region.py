@@ -213,12 +213,22 @@ class If:
         self.otherwise = otherwise
 
     def __call__(self, condition, *free):
+        sides = []
+
         def run(block):
-            return lambda: fresh(block.run(free), free)
+            def build():
+                outputs = fresh(block.run(free), free)
+                sides.append([value.stop_gradient for value in outputs])
+                return outputs
+
+            return build
 
         result = control_flow.cond(condition, run(self.then), run(self.otherwise))
         result = tuple(result) if isinstance(result, (list, tuple)) else (result,)
         _without_state(result)
+        # Paddle only looks at the side for true.
+        for value, *stops in zip(result, *sides, strict=True):
+            value.stop_gradient = all(stops)
         op = result[0].get_defining_op()
         _bridge.current.branches[result[0].id] = Branch(self, condition, free, op)
         return result
@@ -253,6 +263,8 @@ class While:
         result = tuple(operation.results())
         _without_state(result)
         last = 1 + self.carried
+        for value, ref in zip(result[1:last], self.body.inputs, strict=False):
+            value.stop_gradient = ref.stops
         if self.differentiable:
             inner = [value for value in get_used_external_value(operation) if not _is_among(value, variables)]
             _bridge.current.branches[result[0].id] = Loop(self, first, free, inner, result[last:])
