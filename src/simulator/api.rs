@@ -6,7 +6,7 @@ use pyo3::types::{PyBool, PyFloat, PyInt};
 use crate::graph::{Callee, DType};
 use crate::obj::Obj;
 use crate::reason::BreakKind;
-use crate::variables::{Kind, VarId};
+use crate::variables::{Kind, VarId, Variable};
 
 use super::{inplace, number_arguments, tensors};
 use super::{Kwargs, Step, Tracer};
@@ -148,6 +148,26 @@ fn makes_constant(
     Ok(only_dtype && is_plain_data(t, *data, &mut left, 0))
 }
 
+/// `to_tensor` of a scalar of NumPy that is known.
+fn scalar_tensor(
+    t: &mut Tracer<'_>,
+    function: VarId,
+    object: &Bound<'_, PyAny>,
+    data: VarId,
+    rest: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<VarId> {
+    t.guard_identity(function);
+    let value = t.value(data).map(|value| Obj::from(&value));
+    let plain = t.vars.add(Variable {
+        value,
+        ..Variable::new(Kind::Const)
+    });
+    let args = [&[plain], rest].concat();
+    let callee = Callee::Api(Obj::from(object));
+    tensors::capture(t, callee, None, &args, kwargs, &mut |_| None)
+}
+
 fn is_plain_data(t: &mut Tracer<'_>, id: VarId, left: &mut usize, depth: usize) -> bool {
     t.realize(id);
     let items = match t.kind(id) {
@@ -161,6 +181,8 @@ fn is_plain_data(t: &mut Tracer<'_>, id: VarId, left: &mut usize, depth: usize) 
             *left = left.saturating_sub(1);
             return number && *left > 0;
         }
+        // Of NumPy.
+        Kind::Scalar => return depth == 0 && t.value(id).is_some(),
         _ => return false,
     };
     depth < 8
@@ -236,7 +258,11 @@ pub fn try_call(
     }
     match verdict(t, &object)? {
         Verdict::NotOurs => return Ok(None),
-        Verdict::Refuse(_) if makes_constant(t, &object, args, kwargs)? => {}
+        Verdict::Refuse(_) if makes_constant(t, &object, args, kwargs)? => {
+            if let ([data, rest @ ..], Kind::Scalar) = (args, t.kind(args[0]).clone()) {
+                return scalar_tensor(t, function, &object, *data, rest, kwargs).map(Some);
+            }
+        }
         Verdict::InPlace { module, name } => {
             if let Some(done) = inplace::function(t, &module, &name, args, kwargs)? {
                 t.guard_identity(function);

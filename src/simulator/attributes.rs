@@ -15,7 +15,7 @@ use crate::tracker::{DictKey, Tracker, TrackerRef};
 use crate::variables::{AttrOp, FunctionVar, Kind, ObjectVar, TensorVar, VarId};
 
 use super::call::{call, describe};
-use super::{exceptions, groups, inplace, layers, methods, tensors};
+use super::{exceptions, groups, inplace, layers, methods, namespaces, tensors};
 use super::{Step, Stop, Tracer};
 
 /// `obj.name`
@@ -85,7 +85,7 @@ pub fn try_get(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Option<VarId>
             Ok(Some(t.constant(&value)))
         }
         kind => {
-            if methods::exists(t, obj, name)? {
+            if methods::exists(t, obj, name)? || namespaces::has_method(t, obj, name) {
                 return Ok(Some(t.add(Kind::BoundBuiltin {
                     receiver: obj,
                     name: Arc::from(name),
@@ -419,7 +419,8 @@ pub fn instance_value(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Option
     }
 }
 
-fn instance_dict<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
+/// The dictionary of an instance.
+pub fn instance_dict<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
     // Safe: `object.__getattribute__` looks `__dict__` up on the type and runs no user code.
     let object = value.py().get_type::<PyAny>();
     let dict = object.call_method1("__getattribute__", (value, "__dict__"))?;
@@ -463,6 +464,11 @@ fn data_descriptor(
         return missing(t, obj, name);
     }
     if is_named(found, "getset_descriptor") {
+        if name == "__dict__" {
+            if let Some(dict) = namespaces::of_object(t, obj)? {
+                return Ok(dict);
+            }
+        }
         return t.stop(
             BreakKind::UnsupportedAttribute,
             format!("attribute {name} computed by C code"),
@@ -897,6 +903,9 @@ pub fn set_on_layer(t: &mut Tracer<'_>, obj: VarId, name: &str, value: VarId) ->
     let class = class_of(t, &object.class)?;
     let found = lookup(&class, name);
     guard_type_attr(t, &object.class, name, found.as_ref());
+    if layers::keeps_training(t, obj, name, value)? {
+        return Ok(());
+    }
     layers::check_plain_write(t, obj, name, value)?;
     let registers = matches!(t.kind(value), Kind::Tensor(_));
     match &found {
@@ -913,8 +922,7 @@ pub fn set_on_layer(t: &mut Tracer<'_>, obj: VarId, name: &str, value: VarId) ->
             if found.is_some_and(|found| !matches!(descriptor(&found), Descriptor::Plain)) {
                 return t.unsupported(format!("a tensor for the descriptor {name} of a layer"));
             }
-            write_through(t, obj, name, Some(value), true);
-            Ok(())
+            write_through(t, obj, name, Some(value), true)
         }
         _ => set_plainly(t, obj, name, value),
     }
@@ -972,13 +980,15 @@ pub fn set_plainly(t: &mut Tracer<'_>, obj: VarId, name: &str, value: VarId) -> 
             format!("there is no place for an attribute {name}"),
         );
     }
-    write(t, obj, name, Some(value));
-    Ok(())
+    write(t, obj, name, Some(value))
 }
 
 /// Records a write or delete of an instance attribute.
-pub fn write(t: &mut Tracer<'_>, obj: VarId, name: &str, value: Option<VarId>) {
-    write_through(t, obj, name, value, false);
+///
+/// # Errors
+/// Where the program has the dictionary itself too.
+pub fn write(t: &mut Tracer<'_>, obj: VarId, name: &str, value: Option<VarId>) -> Step<()> {
+    write_through(t, obj, name, value, false)
 }
 
 fn write_through(
@@ -987,7 +997,11 @@ fn write_through(
     name: &str,
     value: Option<VarId>,
     registers: bool,
-) {
+) -> Step<()> {
+    let real = t.value(obj).filter(|_| t.source(obj).is_some());
+    if let Some(Ok(dict)) = real.map(|real| instance_dict(&real)) {
+        t.note_namespace(&dict)?;
+    }
     if matches!(t.kind(obj), Kind::Layer(_)) {
         let layer = t.value(obj).map(Obj::from);
         t.written_layers.extend(layer);
@@ -1001,6 +1015,7 @@ fn write_through(
             });
         }
     });
+    Ok(())
 }
 
 /// `del obj.name`
@@ -1024,6 +1039,5 @@ pub fn delete(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<()> {
             format!("no attribute {name} to delete"),
         );
     }
-    write(t, obj, name, None);
-    Ok(())
+    write(t, obj, name, None)
 }

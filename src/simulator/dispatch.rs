@@ -21,7 +21,7 @@ use super::generators::{self, Resumed};
 use super::operators::{self, UnaryOp};
 use super::{
     attributes, contexts, exceptions, fold, format, groups, iterate, keys, matching, methods,
-    regions, subscript,
+    namespaces, regions, subscript,
 };
 use super::{Step, Stop, Tracer};
 
@@ -303,6 +303,7 @@ pub fn step(t: &mut Tracer<'_>, f: &mut FrameState, at: usize) -> Step<Flow> {
         Instr::LoadAttr { name, method } => {
             let name = f.name(*name);
             let object = f.pop(t)?;
+            t.reads_namespace = &*name == "__dict__" && namespaces::is_read(&f.code, f.pc);
             let value = attributes::get(t, object, &name)?;
             if *method {
                 push_method(t, f, value);

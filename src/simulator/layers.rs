@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyType};
+use pyo3::types::{PyBool, PyDict, PyType};
 
 use crate::graph::Callee;
 use crate::guard::GuardKind;
@@ -546,6 +546,22 @@ fn locate(layer: &Bound<'_, PyAny>, source: &TrackerRef, tensor: &Obj) -> Option
             locate(&child, &tracker, tensor)
         }
     })
+}
+
+/// Whether this sets `training` to what it is: then nothing is written.
+pub fn keeps_training(t: &mut Tracer<'_>, layer: VarId, name: &str, value: VarId) -> Step<bool> {
+    let Some(object) = t.value(layer).filter(|_| name == "training") else {
+        return Ok(false);
+    };
+    let known = object.getattr("__dict__")?.contains(name)?;
+    let Some(value) = t
+        .const_value(value)
+        .filter(|value| known && value.is_exact_instance_of::<PyBool>())
+    else {
+        return Ok(false);
+    };
+    let now = attributes::get(t, layer, name)?;
+    Ok(t.const_value(now).is_some_and(|now| now.is(&value)))
 }
 
 /// Stops unless `Layer.__setattr__` would do no more than write the instance dictionary.

@@ -6,7 +6,7 @@ use crate::obj::Obj;
 use crate::reason::BreakKind;
 use crate::variables::{DictVar, IterVar, Key, Kind, VarId};
 
-use super::{exceptions, fold, generators, iterate, keys, operators, subscript};
+use super::{exceptions, fold, generators, iterate, keys, namespaces, operators, subscript};
 use super::{Kwargs, Step, Tracer};
 
 const LIST: &[&str] = &[
@@ -178,6 +178,9 @@ pub fn call(
             return Ok(t.none());
         }
         _ => {}
+    }
+    if let Some(value) = namespaces::call(t, receiver, name, args)? {
+        return Ok(value);
     }
     match t.kind(receiver).clone() {
         Kind::List(items) => list(t, receiver, items, name, args, kwargs),

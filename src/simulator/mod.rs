@@ -27,6 +27,7 @@ pub mod loops;
 pub mod matching;
 mod merge;
 pub mod methods;
+mod namespaces;
 mod number_arguments;
 pub mod numbers;
 pub mod objects;

@@ -137,6 +137,14 @@ pub fn of_call(
                 None => continue,
             },
         };
+        let number = match written_out(t, name, number) {
+            Some(float) => {
+                given.set(at, argument, float);
+                changed = true;
+                float
+            }
+            None => number,
+        };
         let Some(dtype) = wanted(t, &given, number, kind)? else {
             continue;
         };
@@ -147,6 +155,25 @@ pub fn of_call(
         }
     }
     Ok(changed.then_some((given.args, given.kwargs)))
+}
+
+/// `paddle.full(shape, "-inf")`: programs take no texts. Eager mode makes a double of it.
+fn written_out(t: &mut Tracer<'_>, function: &str, value: VarId) -> Option<VarId> {
+    if !function.starts_with("full") {
+        return None;
+    }
+    let text = t.const_str(value)?;
+    let plain = |text: &str| {
+        let digits =
+            |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+        let (whole, rest) = text.split_once('.').unwrap_or((text, "0"));
+        digits(whole) && digits(rest)
+    };
+    let text = &*text;
+    let known = matches!(text, "inf" | "-inf") || plain(text.strip_prefix('-').unwrap_or(text));
+    let value = text.parse().ok().filter(|_| known)?;
+    let value = PyFloat::new(t.py, value).into_any();
+    Some(t.constant(&value))
 }
 
 /// The bound that `clip` of doubles has where none is given: in a program it is infinite.

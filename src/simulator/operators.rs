@@ -9,7 +9,7 @@ use crate::reason::BreakKind;
 use crate::variables::{Kind, VarId};
 
 use super::call::{call, describe};
-use super::{attributes, exceptions, fold, keys, methods, numbers, regions, tensors};
+use super::{attributes, exceptions, fold, keys, methods, namespaces, numbers, regions, tensors};
 use super::{Step, Tracer};
 
 /// Unary operators (`not` is [`truth`]).
@@ -533,6 +533,9 @@ pub fn contains(t: &mut Tracer<'_>, container: VarId, item: VarId) -> Step<bool>
             truth(t, result)
         }
         kind => {
+            if let Some(found) = namespaces::try_get(t, container, item)? {
+                return Ok(found.is_some());
+            }
             let what = describe(t, container, &kind);
             t.unsupported(format!("in on {what}"))
         }

@@ -6,7 +6,7 @@ use crate::reason::BreakKind;
 use crate::variables::{IterVar, Kind, VarId};
 
 use super::call::{call, describe};
-use super::{attributes, exceptions, fold, keys, layers, tensors};
+use super::{attributes, exceptions, fold, keys, layers, namespaces, tensors};
 use super::{Step, Tracer};
 
 /// `container[key]`
@@ -56,6 +56,9 @@ pub fn get(t: &mut Tracer<'_>, container: VarId, key: VarId) -> Step<VarId> {
             call(t, method, &[key], &[])
         }
         kind => {
+            if let Some(value) = namespaces::get_item(t, container, key)? {
+                return Ok(value);
+            }
             let what = describe(t, container, &kind);
             t.unsupported(format!("subscription of {what}"))
         }

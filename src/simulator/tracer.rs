@@ -161,6 +161,8 @@ pub struct Tracer<'py> {
     pub calls: usize,
     /// Whether the next call's result is what the calling instruction pushes. Whoever calls takes it first.
     pub tail: bool,
+    /// Whether the next attribute is the dictionary of an object, to be read at once: see [`super::namespaces`].
+    pub reads_namespace: bool,
     /// The inlined frames of a break on its way.
     pub unwound: Unwound,
     /// How deep a walk over containers is in them.
@@ -204,6 +206,7 @@ impl<'py> Tracer<'py> {
             groups: Vec::new(),
             running: Vec::new(),
             tail: false,
+            reads_namespace: false,
             unwound: Unwound::default(),
             nesting: 0,
             calls: 0,
@@ -796,6 +799,13 @@ impl<'py> Tracer<'py> {
         }
     }
 
+    /// Whether this is a method of a list that was made for one call: what a frame finds on its stack behind a break.
+    fn is_list_method(&self, value: &Bound<'py, PyAny>, source: Option<&TrackerRef>) -> bool {
+        let passed = source.is_some_and(|source| matches!(**source, Tracker::Local { .. }));
+        let receiver = value.getattr("__self__");
+        passed && receiver.is_ok_and(|receiver| receiver.is_exact_instance_of::<PyList>())
+    }
+
     fn classify_by_type_name(
         &mut self,
         id: VarId,
@@ -818,6 +828,25 @@ impl<'py> Tracer<'py> {
                 let receiver = self.child(source, &receiver, Tracker::MethodSelf);
                 let function = self.child(source, &function, Tracker::MethodFunc);
                 self.set_kind(id, Kind::Method { receiver, function });
+            }
+            "builtin_function_or_method" if self.is_list_method(value, source) => {
+                let name: Option<String> = value
+                    .getattr("__name__")
+                    .and_then(|name| name.extract())
+                    .ok();
+                let list = self.py.get_type::<PyList>();
+                let function = name.as_ref().and_then(|name| list.getattr(&**name).ok());
+                let (Some(name), Some(function), Ok(receiver)) =
+                    (name, function, value.getattr("__self__"))
+                else {
+                    return self.set_kind(id, Kind::Opaque);
+                };
+                self.guard_type(id, value);
+                let receiver = self.child(source, &receiver, Tracker::MethodSelf);
+                let function = self.child(source, &function, Tracker::MethodFunc);
+                self.guard_identity(function);
+                let name = Arc::from(name);
+                self.set_kind(id, Kind::BoundBuiltin { receiver, name });
             }
             "builtin_function_or_method"
             | "method_descriptor"

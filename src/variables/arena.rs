@@ -132,6 +132,12 @@ impl Arena {
         self.mutations
     }
 
+    /// The first variable like this.
+    pub fn find(&self, is_wanted: impl Fn(&Variable) -> bool) -> Option<VarId> {
+        let at = self.vars.iter().position(|variable| is_wanted(variable))?;
+        Some(VarId(at as u32))
+    }
+
     /// How many variables there are.
     pub fn len(&self) -> usize {
         self.vars.len()

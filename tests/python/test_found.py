@@ -399,3 +399,23 @@ def test_grad_mode_of_operations_that_run_call_by_call(backend):
         return weight * 2, b, a, c, d, e
 
     check(function, X, Y, tensor(2, 3, seed=3, grad=True), graphs=1, breaks=0, backend=backend)
+
+
+class Attributes:
+    pass
+
+
+@pytest.mark.parametrize("order", [0, 1])
+def test_an_attribute_and_the_dictionary_that_a_break_left_are_written(order):
+    def function(x, bag):
+        names = vars(bag)
+        y = x + 1
+        if order:
+            names["second"] = 3
+            bag.first = 2
+        else:
+            bag.first = 2
+            names["second"] = 3
+        return y * 2, sorted(names), sorted(vars(bag).items())
+
+    check(function, X, Attributes())

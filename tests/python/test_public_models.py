@@ -5,6 +5,7 @@ import typing
 
 import numpy as np
 import paddle
+import paddle_sot_rs as sot
 import pytest
 from harness import Programs, check, tensor, translate
 from paddle import nn
@@ -414,3 +415,220 @@ def test_new_layers_that_stay():
     made = [function(X)[1] for _ in range(3)]
     assert len({id(layer) for layer in made}) == 3
     assert all(type(layer) is nn.ReLU for layer in made)
+
+
+# Masks of attention: the value is a text.
+@case(X, graphs=1, breaks=0)
+def full_of_a_text(x):
+    mask = paddle.full([3, 3], "-inf").triu(1)
+    large = paddle.full(shape=[2], fill_value="inf", dtype="float64")
+    return x @ paddle.exp(mask), large, paddle.full([2], "0.1", "float64"), paddle.full([1], "-3", "int64")
+
+
+@case(X, graphs=1, breaks=0)
+def full_like_a_text(x):
+    y = x.detach()
+    return paddle.full_like(y, "-inf"), paddle.full_like(y.astype("float64"), fill_value="0.1")
+
+
+@case(X, graphs=2, breaks=1)
+def full_of_a_text_with_an_exponent(x):
+    return x.exp() + paddle.full([3], "1e-3")
+
+
+class Mode(nn.Layer):
+    def __init__(self):
+        super().__init__()
+        paddle.seed(3)
+        self.inner = nn.Linear(3, 3)
+
+    def forward(self, x):
+        self.training = True
+        return self.inner(x), self.training
+
+
+def test_a_mode_that_is_set_to_what_it_is():
+    for training, breaks in ((True, 0), (False, 1)):
+        outcomes = []
+        for run in (lambda net: net, translate):
+            net = Mode()
+            net.train() if training else net.eval()
+            function = run(net)
+            for _ in range(3):
+                net.inner.training = False
+                outcomes.append((function(X)[0].tolist(), function(X)[1], net.training, net.inner.training))
+        assert outcomes[:3] == outcomes[3:]
+        assert len(sot.stats(net).graph_breaks) == breaks and not sot.stats(net).fallbacks
+    net.eval()
+    assert function(X)[1] is True and net.training
+
+
+def drop_path(x, rate):
+    keep = paddle.to_tensor(1 - rate, dtype=x.dtype)
+    return x.divide(keep) * paddle.floor(keep + paddle.rand([2, 1]))
+
+
+def test_a_rate_that_is_a_scalar_of_numpy():
+    rates = [np.float64(0.1), np.float32(0.3), np.float64(0.1)]
+
+    class Block:
+        rate = rates[0]
+
+    def forward(x):
+        return drop_path(x, Block.rate), paddle.to_tensor(Block.rate, "float32"), paddle.to_tensor(np.int64(3))
+
+    function = translate(forward)
+    for rate in rates:
+        Block.rate = rate
+        outcomes = []
+        for run in (forward, function):
+            paddle.seed(5)
+            outcomes.append(run(X))
+        for expected, found in zip(*outcomes, strict=True):
+            assert expected.numpy().tobytes() == found.numpy().tobytes() and expected.dtype == found.dtype
+    assert not sot.stats(function).graph_breaks
+
+
+def noted(x):
+    print("seen")
+    return x * 2
+
+
+def collected(xs):
+    outs = []
+    for x in xs:
+        outs.append(noted(x + 1))
+    outs.extend([xs[0]])
+    return outs, len(outs)
+
+
+def test_a_list_that_what_broke_the_graph_goes_into():
+    record = check(collected, [X, X + 1], calls=[([X],), ([X] * 3,)])
+    kinds = {reason.message for reason in record.graph_breaks}
+    assert kinds == {"print()", "next() of something that is not an iterator"}, kinds
+
+
+def test_methods_of_lists_from_outside():
+    kept = []
+
+    def forward(x, push, other):
+        push(x + 1)
+        other(0, x * 2)
+        return len(kept)
+
+    def run(function):
+        kept.clear()
+        mine, seen = [], []
+        for push, other in (
+            (mine.append, kept.insert),
+            (kept.append, kept.insert),
+            (mine.append, mine.insert),
+            (mine.append, kept.pop),
+            (kept.append, mine.insert),
+        ):
+            try:
+                seen.append(function(X, push, other))
+            except TypeError as error:
+                seen.append(str(error))
+        return seen, [str(item) for item in mine], [str(item) for item in kept]
+
+    assert run(forward) == run(translate(forward))
+
+
+class Post:
+    def __init__(self):
+        self.top = 4
+        self.threshold = 0.5
+        self.names = ["a"]
+        self.weight = paddle.ones([3])
+
+    def __call__(self, x, number=None):
+        kwargs = self.__dict__.copy()
+        if number is not None:
+            kwargs.update(top=number)
+        kwargs.pop("threshold")
+        found = "threshold" in self.__dict__, "other" in self.__dict__, self.__dict__.get("other"), "top" in kwargs
+        return x * kwargs["top"] * kwargs["weight"] + self.__dict__["threshold"], kwargs["names"], list(kwargs), found
+
+
+def test_the_dictionary_of_an_object():
+    post = Post()
+    check(post, X, calls=[(X, 3)], graphs=2, breaks=0, watch=lambda: dict(post.__dict__))
+    translated = translate(post)
+    for change in (
+        lambda: None,
+        lambda: setattr(post, "threshold", 0.25),
+        lambda: setattr(post, "other", 7),
+        lambda: (post.__dict__.pop("top"), post.__dict__.update(top=4)),
+        lambda: setattr(post, "weight", post.weight * 2),
+        lambda: setattr(post, "__dict__", dict(post.__dict__, threshold=0.75)),
+    ):
+        change()
+        expected, found = post(X), translated(X)
+        assert (expected[0] == found[0]).all() and expected[1] is found[1] and expected[2:] == found[2:]
+
+
+class Bag:
+    pass
+
+
+@case(X, Bag(), graphs=1, breaks=0)
+def the_dictionary_of_an_object_that_is_written_to(x, bag):
+    bag.size = 3
+    y = x * bag.__dict__["size"]
+    bag.size = 4
+    y = y + bag.__dict__["size"]
+    del bag.size
+    return y, "size" in bag.__dict__, bag.__dict__.get("size", 9)
+
+
+@case(X, Bag())
+def the_dictionary_of_an_object_that_was_written_to_is_copied(x, bag):
+    bag.size = 3
+    copied = bag.__dict__.copy()
+    copied["more"] = x + copied["size"]
+    bag.size = 5
+    return copied, dict(bag.__dict__)
+
+
+@case(X, Bag())
+def a_dictionary_that_is_kept(x, bag):
+    names = bag.__dict__
+    y = x + 1
+    bag.first = 2
+    names["second"] = 3
+    z = y * bag.second * names["first"]
+    names.clear()
+    return z, names, list(bag.__dict__.items())
+
+
+@case(X, Bag())
+def a_key_that_is_missing(x, bag):
+    try:
+        return bag.__dict__["missing"]
+    except KeyError as error:
+        return x + 1, error.args
+
+
+@case(X, Bag())
+def items_of_the_dictionary(x, bag):
+    bag.one = 1
+    for name, value in bag.__dict__.items():
+        setattr(bag, name, value + 1)
+        x = x * value
+    return x, {name: value for name, value in bag.__dict__.items()}
+
+
+class Weights(nn.Layer):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(3, 3)
+        self.size = 2
+
+    def forward(self, x):
+        return self.inner(x) * self.__dict__["size"], "inner" in self.__dict__, self.__dict__.get("training")
+
+
+def test_the_dictionary_of_a_layer():
+    record = check(Weights(), X, graphs=1, breaks=0)
+    assert record.graphs == 1

@@ -210,8 +210,23 @@ pub(crate) fn function_field(function: Ptr, field: &FunctionField) -> Ptr {
 
 /// `__self__` or `__func__` of a bound method.
 pub(crate) fn method_part(method: Ptr, receiver: bool) -> Ptr {
-    // SAFETY: the type is checked; the accessors borrow.
+    // SAFETY: the type is checked; the accessors borrow. The class keeps its method.
     unsafe {
+        if ffi::Py_TYPE(method) == &raw mut ffi::PyCFunction_Type {
+            let of = ffi::PyCFunction_GetSelf(method);
+            if receiver || of.is_null() {
+                return of;
+            }
+            let definition = (*method.cast::<ffi::PyCFunctionObject>()).m_ml;
+            let name = ffi::PyUnicode_InternFromString((*definition).ml_name);
+            if name.is_null() {
+                ffi::PyErr_Clear();
+                return name;
+            }
+            let found = type_attr(type_of(of), name);
+            ffi::Py_DECREF(name);
+            return found;
+        }
         if ffi::Py_TYPE(method) != &raw mut PyMethod_Type {
             return std::ptr::null_mut();
         }
