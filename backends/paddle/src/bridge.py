@@ -409,8 +409,8 @@ _WIDE = {paddle.float64, paddle.complex64, paddle.complex128}
 
 
 def _refuse_rounded_numbers(operations, args, kwargs):
-    """Next to doubles, eager mode takes all digits of a number. Of one that Paddle's code wrote, only the float is left:
-    it was rounded, most likely, when it has more than twelve binary digits."""
+    """Next to doubles, eager mode takes all digits of a number. Of one that Paddle's code wrote, the float is left: it
+    was rounded, most likely, when it has more than twelve binary digits."""
     for op in operations:
         name = op.name()
         if name not in _SCALED or op.result(0).dtype not in _WIDE:
