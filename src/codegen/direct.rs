@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
 use crate::obj::Obj;
-use crate::simulator::Tracer;
+use crate::simulator::{aliases, Tracer};
 use crate::tracker::Tracker;
 use crate::variables::{Kind, VarId};
 
@@ -92,6 +92,11 @@ pub fn tree(
             return Some(OutTree::Const(value.clone()));
         }
         return Some(OutTree::Slot(demand.slot(source)));
+    }
+    if let (Kind::Tensor(tensor), true) = (&var.kind, t.hands_on) {
+        if aliases::made_at(t, tensor.symbol).is_some() {
+            return None;
+        }
     }
     match (&var.kind, &var.value) {
         (Kind::Const, Some(value)) => return Some(OutTree::Const(value.clone())),

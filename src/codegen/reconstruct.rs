@@ -14,7 +14,7 @@ use crate::graph::SymbolId;
 use crate::obj::Obj;
 use crate::reason::{Break, BreakKind};
 use crate::simulator::fold::MAX_NESTING;
-use crate::simulator::{groups, views, Tracer};
+use crate::simulator::{aliases, groups, views, Tracer};
 use crate::tracker::{Tracker, TrackerRef};
 use crate::variables::{
     CellVar, ContextVar, FunctionVar, IterVar, Kind, NewFunction, NumberVar, ObjectVar, VarId,
@@ -268,6 +268,13 @@ impl<'a, 'py> Emitter<'a, 'py> {
         let var = self.t.vars.get(id).clone();
         if let Some(source) = &var.source {
             return self.source(source);
+        }
+        if let (Kind::Tensor(tensor), true) = (&var.kind, self.t.hands_on) {
+            // What follows may change it, and with it what it may be.
+            if let Some(at) = aliases::made_at(self.t, tensor.symbol) {
+                let why = "a tensor that captured control flow may have left as it was";
+                return Err(self.t.left_to_interpreter(at, why));
+            }
         }
         if let (Kind::Const, Some(value)) = (&var.kind, &var.value) {
             return self.plain_constant(value);

@@ -121,7 +121,8 @@ impl Cut {
         }
     }
 
-    fn outer(&self, symbol: SymbolId) -> Option<SymbolId> {
+    /// What a symbol is called in the graph around it, if it is not of its own.
+    pub fn outer(&self, symbol: SymbolId) -> Option<SymbolId> {
         if symbol.0 < self.first {
             return Some(symbol);
         }

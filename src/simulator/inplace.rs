@@ -14,7 +14,7 @@ use crate::obj::Obj;
 use crate::variables::{Kind, TensorVar, VarId};
 
 use super::tensors::{self, Receiver};
-use super::{number_arguments, views};
+use super::{aliases, number_arguments, views};
 use super::{Kwargs, Step, Tracer};
 
 /// Operations whose in-place form gives what they give.
@@ -245,7 +245,9 @@ fn own(t: &mut Tracer<'_>, tensor: VarId) -> Option<SymbolId> {
     else {
         return None;
     };
-    let free = !is_outside(t, tensor, symbol) && !is_shared(t, tensor, symbol);
+    let free = !is_outside(t, tensor, symbol)
+        && !is_shared(t, tensor, symbol)
+        && !aliases::is_of_two(t, symbol);
     free.then_some(symbol)
 }
 

@@ -13,6 +13,7 @@ use crate::graph::{BlockOutput, Region, SymbolId, TensorMeta};
 use crate::obj::Obj;
 use crate::variables::{IterVar, Kind, VarId};
 
+use super::aliases;
 use super::dispatch::Flow;
 use super::frame::FrameState;
 use super::merge::{self, refuse, Joined, Piece};
@@ -515,6 +516,40 @@ impl Captured<'_> {
         }
     }
 
+    /// Without a round, a variable is what it was; and a round may hand on another variable, or something from outside.
+    fn note_aliases(
+        &self,
+        t: &mut Tracer<'_>,
+        carried: &BTreeMap<usize, Carried>,
+        leading: &[SymbolId],
+        way: &regions::Way,
+        outputs: &[BlockOutput],
+        made: &[SymbolId],
+    ) {
+        let mut found: Vec<Vec<SymbolId>> = carried.values().map(|it| vec![it.first]).collect();
+        let pairs = &way.aliases;
+        for _ in 0..=found.len() {
+            for (at, output) in outputs.iter().enumerate() {
+                let mut more: Vec<SymbolId> = aliases::of(&way.cut, pairs, *output).collect();
+                for (other, placeholder) in leading.iter().enumerate() {
+                    let inner =
+                        |symbol| matches!(output, BlockOutput::Inner(made) if *made == symbol);
+                    let view = pairs
+                        .iter()
+                        .any(|(made, of)| inner(*made) && of == placeholder);
+                    if inner(*placeholder) || view {
+                        more.extend(&found[other]);
+                    }
+                }
+                more.retain(|of| !found[at].contains(of));
+                found[at].extend(more);
+            }
+        }
+        for (result, of) in made.iter().zip(found) {
+            of.into_iter().for_each(|of| aliases::note(t, *result, of));
+        }
+    }
+
     fn emit(
         &self,
         t: &mut Tracer<'_>,
@@ -587,6 +622,7 @@ impl Captured<'_> {
             .chain(carried.values().map(|variable| variable.first))
             .collect();
         let made = regions::emit(t, region, first, &free)?;
+        self.note_aliases(t, carried, leading, &way, &outputs[1..], &made);
         let hidden = made.len() - returns.slots().len();
         let returned = returns.answer.as_ref().map(|answer| {
             let leaves = made[hidden + 1..].to_vec();

@@ -3,6 +3,7 @@
 //! `executor` runs one frame's instructions and asks the families below; each family is a file whose
 //! public functions take the [`Tracer`] and variables and answer with a [`Step`].
 
+pub mod aliases;
 pub mod api;
 pub mod attributes;
 pub mod builtins;

@@ -13,6 +13,7 @@ use crate::graph::{Arg, Callee, Cut, DType, Region, SymbolId, SymbolKind, Tensor
 use crate::obj::Obj;
 use crate::variables::{CellVar, Kind, TensorVar, VarId, Variable};
 
+use super::aliases;
 use super::dispatch::Flow;
 use super::executor;
 use super::frame::{Exit, FrameState};
@@ -341,6 +342,8 @@ pub struct Way {
     pub stack: Vec<Piece>,
     /// Cells that were there before, with their new contents.
     pub cells: Vec<(VarId, Piece)>,
+    /// Tensors of it that may share storage with others.
+    pub aliases: Vec<(SymbolId, SymbolId)>,
     /// Its statements.
     pub cut: Cut,
 }
@@ -422,8 +425,10 @@ pub fn way(
             stack.push(merge::piece(t, Some(*id), &mark));
         }
     }
+    let aliases = aliases::within(t, &mark);
     let cut = t.cut(mark);
     Ok(Way {
+        aliases,
         end,
         value,
         locals,
@@ -632,7 +637,15 @@ fn one_of(
                 then: Arc::new(cuts[0].block(name("then"), &[], &free, &outputs[0])),
                 otherwise: Arc::new(cuts[1].block(name("else"), &[], &free, &outputs[1])),
             };
-            emit(t, region, vec![condition], &free)?
+            let made = emit(t, region, vec![condition], &free)?;
+            for (way, (cut, outputs)) in [&first, &second].iter().zip(cuts.iter().zip(&outputs)) {
+                for (result, output) in made.iter().zip(outputs) {
+                    for of in aliases::of(cut, &way.aliases, *output) {
+                        aliases::note(t, *result, of);
+                    }
+                }
+            }
+            made
         }
     };
     apply(t, frame, &made, &locals, &stack, &cells);

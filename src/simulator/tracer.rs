@@ -12,7 +12,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::backend::{BackendError, GraphBackend};
 use crate::bytecode::Code;
-use crate::graph::{Cut, FunctionGraph, GraphMark, TensorMeta};
+use crate::graph::{Cut, FunctionGraph, GraphMark, SymbolId, TensorMeta};
 use crate::guard::{GuardKind, GuardSet, TensorGuard};
 use crate::obj::Obj;
 use crate::paddle::{tensor_meta, Paddle};
@@ -109,6 +109,18 @@ pub struct TraceMark {
     left_behind: usize,
     depths: (usize, usize),
     raised: (usize, usize),
+    aliases: usize,
+}
+
+/// A result of captured control flow that may be another tensor of the graph: in a graph it is a new one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Alias {
+    /// The result.
+    pub result: SymbolId,
+    /// What it may be, or be a view of.
+    pub of: SymbolId,
+    /// The instruction of the outermost frame that made it.
+    pub at: usize,
 }
 
 /// The state of one translation.
@@ -151,6 +163,10 @@ pub struct Tracer<'py> {
     /// What is not rebuilt: exceptions that were raised, which have a traceback and may have a context, and what
     /// only the interpreter can make. With each the instruction of the outermost frame that raised or made it.
     pub raised: Vec<(VarId, usize)>,
+    /// Results of captured control flow that may be a tensor from in front of it, or a view of one.
+    pub aliases: Vec<Alias>,
+    /// Whether what is rebuilt goes on to native code that may change it.
+    pub hands_on: bool,
     /// Exception groups that the frame made.
     pub groups: Vec<Group>,
     /// Generators of the frame that are running.
@@ -203,6 +219,8 @@ impl<'py> Tracer<'py> {
             regions: 0,
             steps: 0,
             raised: Vec::new(),
+            aliases: Vec::new(),
+            hands_on: false,
             groups: Vec::new(),
             running: Vec::new(),
             tail: false,
@@ -249,6 +267,7 @@ impl<'py> Tracer<'py> {
             auto_casts: self.auto_casts,
             left_behind: self.left_behind.len(),
             raised: (self.raised.len(), self.groups.len()),
+            aliases: self.aliases.len(),
             depths: (self.nesting, self.calls),
         }
     }
@@ -276,6 +295,7 @@ impl<'py> Tracer<'py> {
         self.left_behind.truncate(mark.left_behind);
         let len = self.vars.len();
         self.known.retain(|_, id| (id.0 as usize) < len);
+        self.aliases.truncate(mark.aliases);
         self.raised.truncate(mark.raised.0);
         self.groups.truncate(mark.raised.1);
         self.unwound.clear();

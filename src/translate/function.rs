@@ -190,7 +190,7 @@ pub struct Translated {
     /// Under `full_graph`: every reason of the last attempt.
     pub reasons: Mutex<Vec<Break>>,
     /// Whether it is called with bound arguments.
-    is_callee: bool,
+    pub(super) is_callee: bool,
     /// Checks the arguments of calls that no translation is ready for against the user's input
     /// specification; the answer is a list of (tensor, dynamic dims).
     specification: Option<Obj>,

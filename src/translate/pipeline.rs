@@ -332,6 +332,8 @@ fn trace_once(
             resume_function(py, of, object, &frame.code, globals, spec, raised_at)
         }
     };
+    // A callee's caller may change what it gets, too; the user's own call gets new tensors.
+    tracer.hands_on = matches!(outcome, Outcome::Break(_)) || of.is_callee || of.reported.is_some();
     let emission = loop {
         let made = codegen::generate(&mut tracer, &code, &origin, &globals, &outcome, &mut resume);
         match (made, &mut outcome) {

@@ -1,0 +1,71 @@
+//! Tensors that captured control flow hands on: in eager mode one that a side leaves as it was is still the same tensor, the
+//! result of a graph is a new one. Where a later change could tell, the interpreter runs the control flow.
+
+use crate::graph::{BlockOutput, Cut, SymbolId};
+use crate::variables::{Kind, VarId};
+
+use super::tracer::{Alias, TraceMark};
+use super::views;
+use super::Tracer;
+
+/// Pairs of tensors made since `mark` and what they may share storage with.
+pub fn within(t: &Tracer<'_>, mark: &TraceMark) -> Vec<(SymbolId, SymbolId)> {
+    let mut pairs: Vec<_> = t.aliases.iter().map(|it| (it.result, it.of)).collect();
+    for id in (0..t.vars.len() as u32).map(VarId) {
+        let Kind::Tensor(tensor) = t.vars.kind(id) else {
+            continue;
+        };
+        if tensor.view.is_none() || t.is_older(id, mark) {
+            continue;
+        }
+        if let Kind::Tensor(root) = t.vars.kind(views::root(&t.vars, id)) {
+            pairs.push((tensor.symbol, root.symbol));
+            let further = t.aliases.iter().filter(|it| it.result == root.symbol);
+            pairs.extend(further.map(|it| (tensor.symbol, it.of)));
+        }
+    }
+    pairs
+}
+
+/// What a result of a block may be, outside of it.
+pub fn of(
+    cut: &Cut,
+    pairs: &[(SymbolId, SymbolId)],
+    output: BlockOutput,
+) -> impl Iterator<Item = SymbolId> {
+    let (itself, inner) = match output {
+        BlockOutput::Outer(symbol) => (Some(symbol), symbol),
+        BlockOutput::Inner(symbol) => (cut.outer(symbol), symbol),
+    };
+    let others = pairs.iter().filter(move |(made, _)| *made == inner);
+    let others: Vec<_> = others.filter_map(|(_, of)| cut.outer(*of)).collect();
+    itself.into_iter().chain(others)
+}
+
+/// Remembers that `result` may be `of`, and what that may be.
+pub fn note(t: &mut Tracer<'_>, result: SymbolId, of: SymbolId) {
+    let further: Vec<_> = t.aliases.iter().filter(|it| it.result == of).collect();
+    let further: Vec<_> = further.into_iter().map(|it| it.of).collect();
+    for of in std::iter::once(of).chain(further) {
+        let alias = Alias {
+            result,
+            of,
+            at: t.outermost,
+        };
+        if result != of && !t.aliases.contains(&alias) {
+            t.aliases.push(alias);
+        }
+    }
+}
+
+/// Whether a tensor may be another one, or another one may be it.
+pub fn is_of_two(t: &Tracer<'_>, symbol: SymbolId) -> bool {
+    let is_it = |it: &Alias| it.result == symbol || it.of == symbol;
+    t.aliases.iter().any(is_it)
+}
+
+/// The instruction that has to run natively where the tensor goes on to native code.
+pub fn made_at(t: &Tracer<'_>, symbol: SymbolId) -> Option<usize> {
+    let found = t.aliases.iter().find(|it| it.result == symbol);
+    found.map(|it| it.at)
+}

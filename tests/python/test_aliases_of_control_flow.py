@@ -1,0 +1,149 @@
+"""Tensors that captured control flow may leave as they were, and that are changed in place afterwards."""
+
+import paddle
+import paddle_sot_rs as sot
+import pytest
+
+DATA = ([1.0, 2.0], [-1.0, -2.0], [3.0, -1.0])
+GLOBAL = paddle.ones([2])
+ONE = paddle.to_tensor(1.0)
+
+
+def a_global(x):
+    y = GLOBAL if x.sum() > 0 else x * 2
+    y.add_(ONE)
+    return y * 1
+
+
+def an_argument(x):
+    y = x if x.sum() > 0 else x * 2
+    y[0] = 5.0
+    return y * 1
+
+
+def a_tensor_of_the_frame(x):
+    z = x * 3
+    y = z if x.sum() > 0 else x * 2
+    y.add_(ONE)
+    return y * 1 + z
+
+
+def the_other_name(x):
+    z = x * 3
+    y = z if x.sum() > 0 else x * 2
+    z.add_(ONE)
+    return y * 1 + z
+
+
+def a_view(x):
+    z = x * 3
+    if x.sum() > 0:
+        y = z[0:1]
+    else:
+        y = x[0:1]
+    y.add_(ONE)
+    return z * 1 + y
+
+
+def exchanged_in_a_loop(x):
+    z = x * 3
+    i = x.sum() * 0
+    a, b = z, x * 1
+    while i < x.sum():
+        a, b = b, a
+        i = i + 1
+    a.add_(ONE)
+    return z * 1 + a + b
+
+
+def without_a_round(x):
+    z = x * 3
+    y = z
+    while y.sum() > 5:
+        y = y - 1
+    y.add_(ONE)
+    return y * 1 + z
+
+
+def branch_in_a_branch(x):
+    z = x * 3
+    y = x * 2
+    if x.sum() > 0:
+        if x.max() > 2:
+            y = z
+    y.add_(ONE)
+    return y * 1 + z
+
+
+def in_a_callee(x):
+    def choose(a, b):
+        return a if a.sum() > 0 else b
+
+    z = x * 3
+    y = choose(z, x)
+    y.add_(ONE)
+    return y * 1 + z
+
+
+FUNCTIONS = [
+    a_global,
+    an_argument,
+    a_tensor_of_the_frame,
+    the_other_name,
+    a_view,
+    exchanged_in_a_loop,
+    without_a_round,
+    branch_in_a_branch,
+    in_a_callee,
+]
+
+
+def run(function, numbers):
+    GLOBAL.set_value(paddle.ones([2]))
+    x = paddle.to_tensor(numbers)
+    return function(x).numpy().tolist(), x.numpy().tolist(), GLOBAL.numpy().tolist()
+
+
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
+def test_the_interpreter_runs_what_could_tell(function):
+    static = sot.to_static(function, capture_control_flow=True, min_graph_size=0)
+    for numbers in (*DATA, *DATA):
+        assert run(static, numbers) == run(function, numbers)
+    messages = {broken.message for broken in sot.stats(static).graph_breaks}
+    assert any("changes the tensor in place" in message for message in messages)
+    with pytest.raises(sot.GraphBreakError, match="changes the tensor in place"):
+        run(sot.to_static(function, full_graph=True), DATA[0])
+
+
+def test_what_a_native_call_could_change():
+    def fill(tensor):
+        tensor.set_value(paddle.zeros([2]))
+
+    def function(x):
+        z = x * 3
+        y = z if x.sum() > 0 else x * 2
+        sot.graph_break()
+        fill(y)
+        return z + y
+
+    static = sot.to_static(function, capture_control_flow=True, min_graph_size=0)
+    for numbers in DATA:
+        assert run(static, numbers) == run(function, numbers)
+
+
+def always_new(x):
+    if x.sum() > 0:
+        y = x * 2
+    else:
+        y = x * 3
+    y[0] = 1.0
+    y.add_(ONE)
+    return y
+
+
+def test_new_tensors_are_changed_in_the_graph():
+    static = sot.to_static(always_new, full_graph=True, min_graph_size=0)
+    for numbers in DATA:
+        assert run(static, numbers) == run(always_new, numbers)
+    record = sot.stats(static)
+    assert (record.graphs, record.graph_breaks, record.fallbacks) == (1, [], [])
