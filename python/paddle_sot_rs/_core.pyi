@@ -431,6 +431,10 @@ def cdbl() -> list[tuple[str, bool]]:
 def tensor_reader() -> Literal["native", "attributes"]:
     """How guards read tensors: `native` through Paddle's C++ library, `attributes` when that failed its self-test."""
 
+def attribute_writes() -> Literal["version", "version of a dictionary with values", "every guard runs"]:
+    """How guards notice that an attribute was written: by the version of the instance dictionary, which on 3.13 must
+    hold the values itself (guarded ones are made to), or not at all, when the versions failed their self-test."""
+
 def set_eval_frame(
     callback: Callable[[Frame], CustomCode | None] | None,
 ) -> Callable[[Frame], CustomCode | None] | None:

@@ -36,6 +36,12 @@ pub fn tensor_reader(py: Python<'_>) -> &'static str {
     paddle_sot::guard::native::reader_name(py)
 }
 
+/// How guards notice writes of attributes.
+#[pyfunction]
+pub fn attribute_writes(py: Python<'_>) -> &'static str {
+    paddle_sot::guard::native::versions_name(py)
+}
+
 /// The table of calls that the `cinn` backend leaves to the interpreter: (name, always), else only where
 /// a dim of the result is unknown.
 #[pyfunction]

@@ -178,12 +178,8 @@ impl Gate {
         slots: &[usize],
     ) {
         self.ready = false;
-        if !native::versions_work(py) {
-            return;
-        }
-        let dict_like =
-            |dict: usize| dict != 0 && native::length(dict as *mut ffi::PyObject).is_some();
-        if plan.dicts.iter().any(|slot| !dict_like(slots[*slot])) {
+        let follows = |slot: &usize| slots[*slot] != 0 && native::version_follows(py, slots[*slot]);
+        if !plan.dicts.iter().all(follows) {
             return;
         }
         self.roots = plan

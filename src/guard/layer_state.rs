@@ -53,6 +53,8 @@ pub struct LayerSnapshot {
     orders: Vec<Ordered>,
     lists: Vec<(usize, Vec<usize>)>,
     tensors: native::Tensors,
+    /// Whether a version that stays says that the dictionary does.
+    versions_follow: bool,
 }
 
 impl LayerSnapshot {
@@ -64,6 +66,7 @@ impl LayerSnapshot {
             orders: Vec::new(),
             lists: Vec::new(),
             tensors: native::Tensors::default(),
+            versions_follow: true,
         };
         Ok(this.add_layer(layer)?.then_some(this))
     }
@@ -147,6 +150,7 @@ impl LayerSnapshot {
                 keys.push(key?.unbind());
             }
         }
+        self.versions_follow &= native::version_follows(py, address);
         self.namespaces.push(Namespace {
             owner,
             dict: address,
@@ -170,7 +174,6 @@ impl LayerSnapshot {
 
     /// Whether everything is as recorded.
     pub fn holds(&self, py: Python<'_>) -> bool {
-        let gated = native::versions_work(py);
         for (namespace, items) in self.namespaces.iter().zip(&self.items) {
             if namespace.owner != 0
                 && native::owned_dict(py, namespace.owner as Ptr) != namespace.dict
@@ -178,7 +181,7 @@ impl LayerSnapshot {
                 return false;
             }
             let version = native::dict_version(namespace.dict);
-            if gated && version == namespace.version.load(Ordering::Relaxed) {
+            if self.versions_follow && version == namespace.version.load(Ordering::Relaxed) {
                 continue;
             }
             if !unchanged(py, namespace.dict as Ptr, items) {

@@ -281,3 +281,69 @@ def test_parts_of_a_partial():
         return part(x)
 
     assert equal(second(X), translated(second)(X))
+
+
+def test_tensors_and_attributes_are_read_natively():
+    from paddle_sot_rs import _core
+
+    assert _core.tensor_reader() == "native"
+    assert _core.attribute_writes() != "every guard runs"
+
+
+class Settings:
+    """Attributes that lie beside the dictionary, where the version of Python does so."""
+
+    def __init__(self):
+        self.rate, self.name, self.steps = 2.0, "a", [1, 2]
+
+
+def _write(settings, rate):
+    settings.rate = rate
+
+
+@pytest.mark.parametrize("seen", [False, True], ids=["before its dictionary was asked for", "after"])
+def test_every_way_of_writing_an_attribute_is_noticed(seen):
+    def function(x, settings):
+        y = x * settings.rate + len(settings.name)
+        return y + settings.extra if hasattr(settings, "extra") else y
+
+    translated_function = translated(function)
+    settings = Settings()
+    if seen:
+        assert vars(settings)["rate"] == 2.0
+
+    def agree_now():
+        for _ in range(3):
+            assert equal(function(X, settings), translated_function(X, settings))
+
+    agree_now()
+    order = list(vars(settings))
+    assert order == ["rate", "name", "steps"]
+    # Often enough for the interpreter to specialise the write.
+    for rate in range(60):
+        _write(settings, float(rate % 7))
+        assert equal(function(X, settings), translated_function(X, settings))
+    settings.name = "abc"
+    agree_now()
+    vars(settings)["rate"] = 5.0
+    agree_now()
+    settings.extra = 3.0
+    agree_now()
+    del settings.extra
+    agree_now()
+    settings.__dict__ = {"rate": 1.5, "name": "", "steps": []}
+    agree_now()
+    settings.__dict__.update(rate=0.5)
+    agree_now()
+    object.__setattr__(settings, "rate", 0.25)
+    agree_now()
+
+
+def test_a_first_call_while_the_attributes_are_iterated():
+    settings = Settings()
+    function = translated(lambda x: x * settings.rate)
+    seen = []
+    for name, value in vars(settings).items():
+        seen.append((name, value))
+        assert equal(function(X), X * 2.0)
+    assert seen == [("rate", 2.0), ("name", "a"), ("steps", [1, 2])] == list(vars(settings).items())

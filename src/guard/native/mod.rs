@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 use super::number::Value;
 
 pub(crate) use version::{
-    dict_version, managed_dict, order_of, order_version, owned_dict, type_version, versions_work,
+    dict_version, managed_dict, order_of, order_version, owned_dict, type_version, version_follows,
     Order,
 };
 
@@ -36,3 +36,4 @@ pub(crate) fn value(
 
 pub use tensor::reader_name;
 pub(crate) use tensor::{matches as tensor_matches, Tensors};
+pub use version::versions_name;

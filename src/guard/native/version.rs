@@ -20,13 +20,41 @@ pub(crate) fn dict_version(dict: usize) -> u64 {
     }
 }
 
-static VERSIONS_WORK: PyOnceLock<bool> = PyOnceLock::new();
+/// What makes every write of an attribute change the version of the instance dictionary.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Follows {
+    /// Nothing more is needed.
+    Always,
+    /// The dictionary must hold the values itself: objects of 3.13 may keep them beside it, and writes there leave the
+    /// version as it is.
+    OwnValues,
+    /// It cannot be relied on.
+    Never,
+}
 
-/// Whether every way of writing an attribute changes the version: tried on a class of our own.
-pub(crate) fn versions_work(py: Python<'_>) -> bool {
-    *VERSIONS_WORK.get_or_init(py, || {
-        let probe = || -> PyResult<bool> {
-            let source = c"
+static FOLLOWS: PyOnceLock<Follows> = PyOnceLock::new();
+
+/// Tried on a class of our own.
+fn follows(py: Python<'_>) -> Follows {
+    let works = |own_values| writes_are_seen(py, own_values).unwrap_or(false);
+    *FOLLOWS.get_or_init(py, || match (works(false), works(true)) {
+        (true, _) => Follows::Always,
+        (false, true) => Follows::OwnValues,
+        (false, false) => Follows::Never,
+    })
+}
+
+/// How a write of an attribute is noticed: `version`, `version of a dictionary with values` or `every guard runs`.
+pub fn versions_name(py: Python<'_>) -> &'static str {
+    match follows(py) {
+        Follows::Always => "version",
+        Follows::OwnValues => "version of a dictionary with values",
+        Follows::Never => "every guard runs",
+    }
+}
+
+fn writes_are_seen(py: Python<'_>, own_values: bool) -> PyResult<bool> {
+    let source = c"
 class Probe:
     def __init__(self):
         self.x = 0
@@ -36,28 +64,64 @@ def write(probe, value):
 probe = Probe()
 namespace = probe.__dict__
 ";
-            let globals = PyDict::new(py);
-            py.run(source, Some(&globals), None)?;
-            let get = |name: &str| {
-                globals
-                    .get_item(name)?
-                    .ok_or_else(|| pyo3::exceptions::PyKeyError::new_err(name.to_owned()))
-            };
-            let (write, probe, namespace) = (get("write")?, get("probe")?, get("namespace")?);
-            let dict = namespace.as_ptr() as usize;
-            for round in 1..200 {
-                let before = dict_version(dict);
-                write.call1((&probe, round))?;
-                let between = dict_version(dict);
-                namespace.set_item("y", round)?;
-                if before == between || between == dict_version(dict) {
-                    return Ok(false);
-                }
-            }
-            Ok(true)
-        };
-        probe().unwrap_or(false)
-    })
+    let globals = PyDict::new(py);
+    py.run(source, Some(&globals), None)?;
+    let get = |name: &str| {
+        globals
+            .get_item(name)?
+            .ok_or_else(|| pyo3::exceptions::PyKeyError::new_err(name.to_owned()))
+    };
+    let (write, probe) = (get("write")?, get("probe")?);
+    let namespace = get("namespace")?.cast_into::<PyDict>()?;
+    if own_values && !take_values(&namespace)? {
+        return Ok(false);
+    }
+    let dict = namespace.as_ptr() as usize;
+    for round in 1..200 {
+        let before = dict_version(dict);
+        write.call1((&probe, round))?;
+        let between = dict_version(dict);
+        namespace.set_item("y", round)?;
+        if before == between || between == dict_version(dict) {
+            return Ok(false);
+        }
+    }
+    Ok(!own_values || has_values(dict))
+}
+
+/// Whether the values lie in the dictionary's own table: `ma_values`, the last word of `PyDictObject`, is null.
+fn has_values(dict: usize) -> bool {
+    // SAFETY: the caller's dict is alive and is six words long.
+    unsafe { (dict as *const usize).add(5).read() == 0 }
+}
+
+/// Moves the values into the dictionary's own table, for good, which taking out the last item does. Nothing else runs
+/// before the item is back at its place.
+fn take_values(dict: &Bound<'_, PyDict>) -> PyResult<bool> {
+    if !dict.is_empty() && !has_values(dict.as_ptr() as usize) {
+        let (key, value): (Bound<'_, PyAny>, Bound<'_, PyAny>) = dict
+            .call_method0(pyo3::intern!(dict.py(), "popitem"))?
+            .extract()?;
+        dict.set_item(key, value)?;
+    }
+    Ok(has_values(dict.as_ptr() as usize))
+}
+
+/// Whether this living object is a dictionary whose version changes with every write from now on.
+pub(crate) fn version_follows(py: Python<'_>, object: usize) -> bool {
+    // SAFETY: the caller knows the object to be alive.
+    let object = unsafe { Bound::from_borrowed_ptr(py, object as Ptr) };
+    let Ok(dict) = object.cast::<PyDict>() else {
+        return false;
+    };
+    match follows(py) {
+        Follows::Always => true,
+        Follows::Never => false,
+        Follows::OwnValues if dict.is_exact_instance_of::<PyDict>() => {
+            take_values(dict).unwrap_or(false)
+        }
+        Follows::OwnValues => has_values(dict.as_ptr() as usize),
+    }
 }
 
 /// What tells that the order of a dictionary's keys has changed.
