@@ -67,10 +67,27 @@ pub fn apply(t: &mut Tracer<'_>, class: VarId, args: &[VarId], kwargs: &Kwargs) 
         t.grad_enabled = before;
         return Ok(result);
     }
-    if flag(t, context, "_materializes")? != Some(true) {
-        return refuse(t, "set_materialize_grads(False)");
+    // Backward of a single output only runs when its gradient is there.
+    match flag(t, context, "_materializes")? {
+        Some(true) => {}
+        Some(false) if results.len() == 1 => {}
+        _ => return refuse(t, "set_materialize_grads(False) with several outputs"),
     }
     let fixed = marked(t, context)?;
+    let is_number = |symbol: &SymbolId| {
+        let meta = t.graph.meta(*symbol);
+        meta.is_some_and(|meta| !meta.dtype.is_differentiable())
+    };
+    if results
+        .iter()
+        .any(|symbol| !fixed.contains(symbol) && is_number(symbol))
+    {
+        // Eager mode says that gradients go through it.
+        return refuse(
+            t,
+            "a result of whole numbers or bools that is not marked as non-differentiable",
+        );
+    }
     let forward_end = t.graph.sir.statements.len();
     let mut given = Vec::with_capacity(results.len());
     let mut arrived = vec![context];

@@ -380,7 +380,30 @@ class Unmaterialised(PyLayer):
         return a * 2 if b is None else a * 2 + b * 3
 
 
-@pytest.mark.parametrize("kind", [SideEffect, Unmaterialised])
+class Mask(PyLayer):
+    """Eager mode says that gradients go through the second result."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2, x > 0
+
+    @staticmethod
+    def backward(ctx, dy, dmask):
+        return dy * 3
+
+
+class NotInPlace(PyLayer):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.mark_not_inplace(x)
+        return x
+
+    @staticmethod
+    def backward(ctx, dy):
+        return dy * 3
+
+
+@pytest.mark.parametrize("kind", [SideEffect, Unmaterialised, Mask])
 def test_what_cannot_be_captured_breaks(kind):
     def function(x, w):
         y = kind.apply(x * w)
@@ -392,3 +415,116 @@ def test_what_cannot_be_captured_breaks(kind):
     for a, b in zip(want[1], got[1], strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-5)
     assert "PyLayer" in sot.stats(static).graph_breaks[0].message
+
+
+class MaskedOut(PyLayer):
+    @staticmethod
+    def forward(ctx, x):
+        double, square, positive = x + x, x * x, x > 0
+        ctx.mark_non_differentiable(double, positive)
+        ctx.save_for_backward(x)
+        return double, square, positive
+
+    @staticmethod
+    def backward(ctx, ddouble, dsquare, dpositive):
+        (x,) = ctx.saved_tensor()
+        return dsquare * 2 * x + ddouble
+
+
+class NotInPlaceAfterAll(PyLayer):
+    @staticmethod
+    def forward(ctx, x, y):
+        ctx.mark_not_inplace(x, y)
+        return x * y
+
+    @staticmethod
+    def backward(ctx, dz):
+        return dz * 3, dz * 2
+
+
+class Materialised(PyLayer):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.set_materialize_grads(True)
+        return x * 2, x * 3
+
+    @staticmethod
+    def backward(ctx, a, b):
+        return b * 100 if a is None else a * 5 + b * 7
+
+
+class UnmaterialisedPair(Unmaterialised):
+    @staticmethod
+    def backward(ctx, a, b):
+        return b * 7 if a is None else a * 2 if b is None else a + b
+
+
+class UnmaterialisedAlone(PyLayer):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.set_materialize_grads(False)
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, dy):
+        return None if dy is None else dy * 5
+
+
+def marked_results(x, w):
+    double, square, positive = MaskedOut.apply(x * w)
+    return double * 2, square + double, positive
+
+
+def not_in_place(x, w):
+    y = x * 2
+    return NotInPlaceAfterAll.apply(y, w) + y
+
+
+def materialised(x, w):
+    a, b = Materialised.apply(x * w)
+    return a * 2, b * w
+
+
+def unmaterialised_alone(x, w):
+    return UnmaterialisedAlone.apply(x * w) + 1, x * w
+
+
+MARKS = [
+    # What captures it, how many graphs it is, and the words of its reason.
+    (marked_results, 1, None),
+    (not_in_place, 1, None),
+    (materialised, 1, None),
+    (unmaterialised_alone, 1, None),
+    (lambda x, w: UnmaterialisedPair.apply(x * w), 1, "set_materialize_grads(False) with several outputs"),
+    (lambda x, w: Mask.apply(x * w), 1, "a result of whole numbers or bools that is not marked"),
+    (lambda x, w: NotInPlace.apply(x * w) + 1, 2, "forward returns an argument as it is"),
+]
+NAMES = ["marked", "not in place", "materialised", "alone", "None", "unmarked", "as it is"]
+
+
+@pytest.mark.parametrize("backend", ["paddle", "eager", "pylayer"])
+@pytest.mark.parametrize("at", [None, 0, -1], ids=["all", "first", "last"])
+@pytest.mark.parametrize(("function", "graphs", "reason"), MARKS, ids=NAMES)
+def test_marks_of_the_context(function, graphs, reason, at, backend):
+    """Also where a gradient arrives at one of the results only."""
+    static = sot.to_static(function, min_graph_size=0, backend=backend)
+    for _ in range(2):
+        seen = []
+        for run in (function, static):
+            x = paddle.to_tensor([1.0, -2.0, 3.0], stop_gradient=False)
+            w = paddle.to_tensor([0.5, 1.5, 2.5], stop_gradient=False)
+            results = paddle.utils.flatten(run(x, w))
+            trained = [value for value in results if not value.stop_gradient and value.dtype == paddle.float32]
+            trained = trained if at is None else [trained[at]]
+            sum((value * value).sum() for value in trained).backward()
+            grads = [None if leaf.grad is None else leaf.grad.numpy().tolist() for leaf in (x, w)]
+            seen.append(([(value.numpy().tolist(), value.stop_gradient) for value in results], grads))
+        assert seen[0] == seen[1]
+    record = sot.stats(static)
+    # The PyLayer is a callee where it runs natively, whose methods break for themselves.
+    assert record.fallbacks == []
+    if reason is None:
+        assert (record.graphs, record.graph_breaks) == (graphs, [])
+    else:
+        assert reason in record.graph_breaks[0].message
+        assert record.graphs >= graphs
