@@ -19,6 +19,7 @@ from .backends import list_backends, register_backend, swap_backend
 from .compat import patch_paddle
 from .errors import GraphBreakError
 from .jit import save
+from .onnx import save_onnx
 from .report import Explanation, GraphBreak, Stats, explain, reset, stats
 from .specification import DynamicDims, mark_dynamic, mark_static
 
@@ -42,6 +43,7 @@ __all__ = [
     "register_backend",
     "reset",
     "save",
+    "save_onnx",
     "stats",
     "swap_backend",
     "to_static",

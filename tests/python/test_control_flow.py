@@ -663,3 +663,10 @@ def test_the_graph_is_readable():
     static(paddle.to_tensor(DATA[0]))
     assert " = cond ((var_2, var_0), {})" in static.code
     assert "then: StatementIR: SIR_0_then" in static.code
+
+
+def test_the_report_tells_of_gradients_of_sides_that_were_not_taken():
+    for function, trains in ((if_else, True), (if_else, False), (lambda x: x * 2 + x.exp() - x.abs(), True)):
+        x = paddle.to_tensor(DATA[0], stop_gradient=not trains)
+        report = str(sot.explain(function, full_graph=True, min_graph_size=0)(x))
+        assert ("in eager mode none" in report) == (function is if_else and trains)

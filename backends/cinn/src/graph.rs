@@ -26,7 +26,7 @@ impl CompiledGraph for CinnGraph {
     }
 
     fn report(&self) -> Vec<String> {
-        self.report.clone()
+        [self.program.report(), self.report.clone()].concat()
     }
 
     fn backend_name(&self) -> &str {

@@ -26,6 +26,9 @@ type Answer<'py> = (
     Vec<Py<PyAny>>,
 );
 
+const NOT_REACHED: &str = "gradients: zeros for parameters that only a side of a branch uses that was not taken, or a loop \
+     without rounds; in eager mode none: optimizers with momentum or weight decay move such parameters here";
+
 /// A program, ready to run.
 pub struct PaddleGraph {
     run: Py<PyAny>,
@@ -51,6 +54,8 @@ pub struct PaddleGraph {
     is_small: bool,
     /// Whether there are loops in it.
     has_loops: bool,
+    /// Whether there is captured control flow in it.
+    chooses: bool,
     _executors: Executors,
 }
 
@@ -110,6 +115,7 @@ impl PaddleGraph {
         Ok(Box::new(Self {
             is_small,
             has_loops,
+            chooses: sir.has_control_flow(),
             run: py
                 .import("paddle")?
                 .getattr("_C_ops")?
@@ -274,6 +280,13 @@ impl CompiledGraph for PaddleGraph {
 
     fn program_text(&self, py: Python<'_>) -> PyResult<String> {
         Ok(self.program.bind(py).str()?.to_string())
+    }
+
+    fn report(&self) -> Vec<String> {
+        match self.trains && self.chooses {
+            true => vec![NOT_REACHED.to_owned()],
+            false => Vec::new(),
+        }
     }
 
     fn backend_name(&self) -> &str {
