@@ -63,6 +63,11 @@ def where(condition: Any, x: Any, y: Any) -> Any:
     return paddle.where(*parts)
 
 
+def dropout(x: Any, p: Any, *args: Any, **kwargs: Any) -> Any:
+    """`dropout` with a tensor for the rate, which in eager mode has to be a number."""
+    return paddle.nn.functional.dropout(x, float(p) if paddle.in_dynamic_mode() else p, *args, **kwargs)
+
+
 def add_n(inputs: Any) -> Any:
     """`paddle.add_n` of tensors of which only some have gradients: its way back in a program crashes on the others."""
     if paddle.in_dynamic_mode():

@@ -330,6 +330,10 @@ pub fn try_call(
             }
         }
     }
+    let object = match (&changed, name.as_str()) {
+        (Some(_), "dropout") => t.py.import("paddle_sot_rs._control")?.getattr("dropout")?,
+        _ => object,
+    };
     let callee = Callee::Api(Obj::from(object));
     tensors::capture(t, callee, None, args, kwargs, &mut |_| None).map(Some)
 }

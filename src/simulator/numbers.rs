@@ -19,6 +19,7 @@ use crate::paddle::tensor_meta;
 use crate::tracker::{Tracker, TrackerRef};
 use crate::variables::{Kind, NumberVar, VarId};
 
+use super::operators::UnaryOp;
 use super::shapes::{self, Ordered};
 use super::{tensors, Step, Tracer};
 
@@ -75,6 +76,20 @@ pub fn binary(t: &mut Tracer<'_>, op: BinOp, a: VarId, b: VarId) -> Step<Option<
         false => Kind::Float,
     };
     Ok(Some(t.add(kind(NumberVar::Made(op, a, b)))))
+}
+
+/// `-a` and `+a` of one that differs between calls.
+pub fn unary(t: &mut Tracer<'_>, op: UnaryOp, a: VarId) -> Step<Option<VarId>> {
+    match op {
+        _ if !is_open(t, a) => Ok(None),
+        UnaryOp::Positive => Ok(Some(a)),
+        // The negative of a zero is the other one, too.
+        UnaryOp::Negative => {
+            let minus_one = t.int(-1);
+            binary(t, BinOp::Mul, a, minus_one)
+        }
+        UnaryOp::Invert => Ok(None),
+    }
 }
 
 /// Whether a divisor compares with zero like this, now and under a guard.

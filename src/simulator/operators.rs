@@ -224,7 +224,10 @@ pub fn unary(t: &mut Tracer<'_>, op: UnaryOp, value: VarId) -> Step<VarId> {
             let method = attributes::get_special(t, value, dunder)?;
             call(t, method, &[], &[])
         }
-        _ => fold::operator(t, name, &[value]),
+        _ => match numbers::unary(t, op, value)? {
+            Some(number) => Ok(number),
+            None => fold::operator(t, name, &[value]),
+        },
     }
 }
 

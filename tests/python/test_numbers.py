@@ -261,6 +261,7 @@ ARGUMENTS = {
     "clip": (lambda x, n: paddle.clip(x, -1e31, n), True),
     "a lower bound": (lambda x, n: x.clip(n), True),
     "an upper bound": (lambda x, n: x.clip(max=n), True),
+    "both bounds": (lambda x, n: paddle.clip(x, -n, n) if n >= 0 else x + n, True),
     "lerp": (lambda x, n: paddle.lerp(x, x * 2, n), False),
     "masked_fill": (lambda x, n: paddle.masked_fill(x, x > 0, n), True),
     "masked_fill of a tensor": (lambda x, n: x.masked_fill(x > 0, n), True),
@@ -312,6 +313,31 @@ def test_a_rate_of_dropout(use, dtype):
     assert record.translations == 2, record
     # The tensor itself, an exception.
     check(use, x, 0.5, calls=[(x, p) for p in (0.25, 0.0, 1.5, -0.1, 0.75)], fallbacks=None)
+
+
+def test_arguments_where_operations_run_one_by_one():
+    weights = [tensor(3, 4, seed=seed, grad=True) for seed in (1, 2)]
+
+    def function(x, n):
+        a = F.dropout(x * weights[0], n) + paddle.full([4], n)
+        return a, paddle.clip(x * weights[1], -n, n) * paddle.to_tensor(n)
+
+    for backend in ("paddle", "eager"):
+        x = tensor(3, 4)
+        record = check(function, x, 0.5, calls=[(x, n) for n in (0.25, 0.1, 0.75)], graphs=2, breaks=0, backend=backend)
+        assert record.translations == 2, record
+
+
+def test_signs():
+    def function(x, n):
+        return x * -n, -n, +n, -(-n), x + +n, paddle.full([2], -n)
+
+    x = tensor(2, 3)
+    for values in (FLOATS, INTS):
+        record = check(function, x, values[0], calls=[(x, n) for n in values[1:]], fallbacks=0)
+        assert record.translations == 2, record
+    check(function, x, 1, calls=[(x, n) for n in (2, -(2**63), 2**63, True, False)], fallbacks=None)
+    check(function, x, 1.5, calls=[(x, n) for n in (2.5, 0.0, -0.0, float("nan"))], fallbacks=0)
 
 
 def test_arguments_that_take_one_translation_for_each_value():
