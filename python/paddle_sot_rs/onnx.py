@@ -56,6 +56,7 @@ def save_onnx(layer_or_fn: Any, path: str | os.PathLike[str], input_spec: Any = 
         done = subprocess.run([sys.executable, "-c", _CONVERT, *given], env=environment, capture_output=True, text=True)
         if done.returncode or not os.path.exists(made):
             lines = [line for line in (done.stdout + done.stderr).splitlines() if "error" in line.lower()]
+            lines.sort(key=lambda line: not line.startswith("[ERROR]"))
             why = "; ".join(lines[:3]) or f"it ended with {done.returncode}"
             raise RuntimeError(f"paddle2onnx cannot convert the program: {why}")
         os.makedirs(os.path.dirname(target) or ".", exist_ok=True)

@@ -26,7 +26,7 @@ impl CompiledGraph for CinnGraph {
     }
 
     fn report(&self) -> Vec<String> {
-        [self.program.report(), self.report.clone()].concat()
+        [self.report.clone(), self.program.report()].concat()
     }
 
     fn backend_name(&self) -> &str {
