@@ -230,7 +230,7 @@ pub trait GraphBackend: DynClone + Send + Sync {
         )))
     }
 
-    /// Fewest statements for which compiling pays; smaller graphs run call by call.
+    /// Fewest statements for which compiling pays, twice as many where gradients flow; smaller graphs run call by call.
     fn min_graph_size(&self) -> usize {
         0
     }

@@ -19,6 +19,8 @@ pub struct Configured {
     pub generation: u64,
     /// Fewest operations worth compiling; smaller graphs run call by call.
     pub min_graph_size: usize,
+    /// The same where gradients flow: the backward is another run of a program.
+    pub min_training_size: usize,
     /// Whether what differs between calls may become symbolic.
     pub dynamic: bool,
 }
@@ -44,6 +46,7 @@ fn configured(
     let dynamic = backend.dims_may_vary(dynamic);
     Ok(Arc::new(Configured {
         min_graph_size: min_graph_size.unwrap_or_else(|| backend.min_graph_size()),
+        min_training_size: min_graph_size.unwrap_or_else(|| 2 * backend.min_graph_size()),
         backend,
         dynamic,
         generation: handle.generation,

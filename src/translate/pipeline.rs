@@ -621,7 +621,14 @@ fn compile(
     by_calls: bool,
 ) -> Result<Box<dyn CompiledGraph>, Break> {
     let operations = request.session.operations(statements);
-    let small = (by_calls || operations < chosen.min_graph_size) && !request.sir.has_regions();
+    let sir = &request.sir;
+    let differentiable = |output| sir.meta(output).is_some_and(|meta| !meta.stop_gradient);
+    let trains = request.grad_enabled && sir.outputs.iter().copied().any(differentiable);
+    let least = match trains {
+        true => chosen.min_training_size,
+        false => chosen.min_graph_size,
+    };
+    let small = (by_calls || operations < least) && !sir.has_regions();
     if small && chosen.backend.name() != "eager" {
         if let Ok(eager) = backend::get("eager") {
             return Ok(eager.backend.compile(py, request)?);

@@ -138,6 +138,25 @@ def test_explain_reports_graphs_guards_and_breaks():
     assert "UNSPS" in text and "hint:" in text and report.code
 
 
+@pytest.mark.parametrize(
+    ("operations", "trains", "given", "by_calls"),
+    [
+        (5, False, None, True), (6, False, None, False), (11, True, None, True), (12, True, None, False),
+        (1, True, 0, False), (5, True, 5, False), (20, False, 21, True),
+    ],
+)  # fmt: skip
+def test_graphs_too_small_for_a_program_run_call_by_call(operations, trains, given, by_calls):
+    def f(x):
+        for _ in range(operations):
+            x = paddle.tanh(x)
+        return x
+
+    x = paddle.ones([3])
+    x.stop_gradient = not trains
+    report = sot.explain(f, min_graph_size=given)(x)
+    assert ("graph 0 (eager)" in str(report)) == by_calls, report
+
+
 def test_user_breaks_black_lists_and_disable():
     def f(x):
         y = x + 1

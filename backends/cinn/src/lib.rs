@@ -35,7 +35,7 @@ pub struct CinnBackend {
 }
 
 /// As for the default backend: fewer operators than these run faster call by call.
-const MIN_GRAPH_SIZE: usize = 4;
+const MIN_GRAPH_SIZE: usize = 6;
 
 static LOWERING: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
 
