@@ -72,6 +72,41 @@ class StaticFunction:
             ValueError: it has no input specification.
         """
 
+    @property
+    def observed(self) -> tuple[list[Any], dict[str, Any]] | None:
+        """What the last arguments were that it was translated for, positional and by name: an `InputSpec` for a tensor,
+        containers of them, plain values, and a mark for anything else; `None` before the first translation."""
+
+    def get_concrete_program(self, *args: Any, **kwargs: Any) -> tuple[Any, StaticFunction]:
+        """`concrete_program` for these arguments (specifications or examples), and the function itself.
+
+        Raises:
+            GraphBreakError: it is not one graph.
+            TypeError, ValueError: an argument does not fit.
+        """
+
+    @property
+    def main_program(self) -> Any:
+        """`concrete_program.main_program`."""
+
+    @property
+    def inputs(self) -> Any:
+        """`concrete_program.inputs`."""
+
+    @property
+    def outputs(self) -> Any:
+        """`concrete_program.outputs`."""
+
+    def rollback(self) -> Callable[..., Any]:
+        """Puts the original method back into the object whose attribute this is, and answers with it; of a plain
+        function only that."""
+
+    def train(self) -> None:
+        """Does nothing: the mode of each call decides. For programs that were written for Paddle's."""
+
+    def eval(self) -> None:
+        """Does nothing: the mode of each call decides. For programs that were written for Paddle's."""
+
     def stats(self) -> StatsRecord:
         """Counters since the function was made or `reset`; a snapshot that later calls do not change."""
 
@@ -450,3 +485,6 @@ def set_eval_frame(
 
 def hook_is_installed() -> bool:
     """Whether the interpreter's evaluation hook is this package's at the moment, in any thread."""
+
+def switch_off(off: bool) -> None:
+    """Lets all translated functions of the process run as they are, or not any more."""

@@ -24,8 +24,9 @@ def _to_static(
         return _paddle_to_static(function, input_spec, build_strategy, backend, **kwargs)
     if build_strategy is not None:
         _log.warning("to_static: build_strategy is not used by paddle_sot_rs")
-    # Paddle's full graph mode turns control flow on tensors into operators; here it breaks the graph.
-    return api.to_static(function, input_spec=input_spec)
+    # Paddle's full graph mode turns control flow on tensors into operators.
+    captures = kwargs.get("full_graph") is True
+    return api.to_static(function, input_spec=input_spec, capture_control_flow=captures)
 
 
 def _is_ours(target: Any) -> bool:
@@ -62,12 +63,23 @@ class Patch:
         # Not in `paddle.jit.api`: Paddle's own `save` uses Paddle's own `to_static`.
         self._set(paddle.jit, "to_static", _to_static)
         self._set(paddle.jit, "save", _save)
+        translator = paddle.jit.dy2static.program_translator.ProgramTranslator
+        enable = translator.enable
+
+        def switch(self: Any, enable_to_static: bool) -> None:
+            enable(self, enable_to_static)
+            _core.switch_off(not enable_to_static)
+
+        self._set(translator, "enable", switch)
+        _core.switch_off(not translator().enable_to_static)
 
     def undo(self) -> None:
         """Puts back what was there before."""
         while self._before:
             owner, name, value = self._before.pop()
             setattr(owner, name, value)
+        if paddle.jit.to_static is not _to_static:
+            _core.switch_off(False)
 
     def __enter__(self) -> Patch:
         return self
@@ -83,7 +95,8 @@ def patch_paddle() -> Patch:
 
     Use it as a function, or as a context manager that puts Paddle's own back. Functions that were decorated
     before, and names imported by `from paddle.jit import to_static` before, are not changed. Where a program asks
-    for `full_graph=True`, control flow on tensors breaks the graph instead of becoming operators.
+    for `full_graph=True`, control flow on tensors becomes part of the graph, and what cannot be captured breaks it.
+    `paddle.jit.enable_to_static(False)` lets functions run as they are.
 
     Returns:
         A context manager with `undo()`.

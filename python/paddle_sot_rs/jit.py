@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import pickle
 import shutil
@@ -15,7 +16,7 @@ from paddle.nn import Layer
 
 from . import _core
 from .api import export_settings
-from .specification import Examples, Specification
+from .specification import Examples, Specification, is_known
 
 
 def concrete_program(function: Callable[..., Any], input_spec: Any, names_of: Callable[..., Any] | None = None) -> Any:
@@ -46,8 +47,68 @@ def concrete_program_of(static: Any) -> Any:
     """`concrete_program` of a translated function, for the `input_spec` it was given."""
     spec = _own_spec(static)
     if spec is None:
-        raise ValueError("concrete_program: give to_static an input_spec, or use paddle_sot_rs.save")
+        spec = _last_spec(static)
+    if spec is None:
+        raise ValueError("concrete_program: give to_static an input_spec, call it first, or use paddle_sot_rs.save")
     return concrete_program(static.__wrapped__, spec)
+
+
+def _get_concrete_program(static: Any, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
+    spec = _positional(static.__wrapped__, list(args), kwargs)
+    if spec is None:
+        raise TypeError("get_concrete_program: the arguments do not fit positional parameters")
+    return concrete_program(static.__wrapped__, spec), static
+
+
+_get_concrete_program.__text_signature__ = "($self, *args, **kwargs)"  # type: ignore[attr-defined]
+# The extension's own name for the getter of `concrete_program` is in the way there.
+setattr(_core.StaticFunction, "get_concrete_program", _get_concrete_program)  # noqa: B010
+
+
+def rollback(static: Any) -> Callable[..., Any]:
+    """Undoes `to_static` of an object's method."""
+    original: Callable[..., Any] = static.__wrapped__
+    owner, name = getattr(original, "__self__", None), original.__name__
+    if owner is not None and vars(owner).get(name) is static:
+        delattr(owner, name)
+        if getattr(owner, name, None) != original:
+            setattr(owner, name, original)
+    return original
+
+
+def _positional(function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> list[Any] | None:
+    """The arguments as a list by position; `None` where that cannot say it."""
+    try:
+        bound = inspect.signature(function).bind(*args, **kwargs)
+    except TypeError:
+        return None
+    given = dict(bound.arguments)
+    values: list[Any] = []
+    for parameter in bound.signature.parameters.values():
+        if parameter.name not in given:
+            # What comes behind a default that was not given has to be one too.
+            break
+        value = given.pop(parameter.name)
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            values += value
+        elif parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
+            values.append(value)
+        else:
+            return None
+    return None if given else values
+
+
+def _last_spec(static: Any) -> list[Any] | None:
+    """A specification like the arguments it was translated for last; `None` where they are not known."""
+    static = getattr(static, "__func__", static)
+    seen = static.observed if isinstance(static, _core.StaticFunction) else None
+    if seen is None:
+        return None
+    args, kwargs = seen
+    spec = _positional(static.__wrapped__, args, kwargs)
+    if spec is not None and static.specification.skips_self:
+        spec = spec[1:]
+    return spec if spec is not None and is_known(spec) else None
 
 
 def code_of(static: Any) -> str:
@@ -88,6 +149,7 @@ def _targets(layer_or_fn: Any, input_spec: Any) -> list[tuple[str, Callable[...,
         if not callable(function):
             raise TypeError(f"layer_or_fn: expected a Layer or a function, got {type(layer_or_fn).__name__}")
         spec = input_spec if input_spec is not None else _own_spec(layer_or_fn)
+        spec = spec if spec is not None else _last_spec(layer_or_fn)
         return [("", function, function, spec)]
     layer = layer_or_fn._layers if isinstance(layer_or_fn, paddle.DataParallel) else layer_or_fn
     by_method = input_spec if isinstance(input_spec, dict) else {"forward": input_spec}
@@ -105,6 +167,7 @@ def _targets(layer_or_fn: Any, input_spec: Any) -> list[tuple[str, Callable[...,
         method = getattr(layer, name)
         spec = by_method.get(name)
         spec = spec if spec is not None else _own_spec(getattr(method, "__func__", method))
+        spec = spec if spec is not None else _last_spec(method)
         captured = _caller(layer) if name == "forward" else _plain(method)
         found.append(("" if name == "forward" else f".{name}", captured, _plain(method), spec))
     return found
@@ -123,7 +186,7 @@ def save(layer_or_fn: Any, path: str | os.PathLike[str], input_spec: Any = None)
         input_spec: a list with an entry per positional argument: an `InputSpec`, an example Tensor, nested lists,
             tuples and dicts of them, or any other value, which becomes part of the program. Dims of None stay open.
             For several methods of a Layer: a dict from the method's name to such a list. Default: what
-            `to_static` was given.
+            `to_static` was given, else what the last arguments were that it was translated for.
 
     Raises:
         GraphBreakError: a program would need more than one graph; every reason is listed. Nothing is written.
@@ -154,7 +217,12 @@ def save(layer_or_fn: Any, path: str | os.PathLike[str], input_spec: Any = None)
 def _write(program: Any, path: str) -> None:
     scope = core.Scope()
     for tensor, value in zip(*program.parameters, strict=True):
-        scope.var(value.name).get_tensor()._share_data_with(tensor.value().get_tensor())
+        target, source = scope.var(value.name).get_tensor(), tensor.value().get_tensor()
+        if tensor._is_initialized():
+            target._share_data_with(source)
+        else:
+            # State that nothing has written yet: recurrent layers have one for their dropout.
+            target.set(paddle.zeros(tensor.shape, tensor.dtype).numpy(), framework._current_expected_place())
     with framework._dygraph_guard(None), paddle.static.scope_guard(scope):
         paddle.static.save_inference_model(
             path,

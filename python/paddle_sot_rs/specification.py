@@ -253,3 +253,41 @@ class Examples:
         if isinstance(spec, dict):
             return {key: self._value(f"{path}[{key!r}]", item) for key, item in spec.items()}
         return spec
+
+
+class Unknown:
+    """In the place of an argument that nothing is kept of."""
+
+    def __repr__(self) -> str:
+        return "<unknown>"
+
+
+_UNKNOWN = Unknown()
+_PLAIN = (type(None), bool, int, float, complex, str, bytes)
+
+
+def _observed(value: Any, depth: int) -> Any:
+    if isinstance(value, paddle.Tensor):
+        return InputSpec(list(value.shape), value.dtype)
+    if type(value) in _PLAIN:
+        return value
+    if depth < 8 and type(value) in (list, tuple) and len(value) <= 256:
+        return type(value)([_observed(item, depth + 1) for item in value])
+    if depth < 8 and type(value) is dict and len(value) <= 256 and all(type(key) is str for key in value):
+        return {key: _observed(item, depth + 1) for key, item in value.items()}
+    return _UNKNOWN
+
+
+def observed(args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> tuple[list[Any], dict[str, Any]]:
+    """What is remembered of the arguments of a call: specifications of its tensors, and no tensor."""
+    named = {name: _observed(value, 0) for name, value in (kwargs or {}).items()}
+    return [_observed(value, 0) for value in args], named
+
+
+def is_known(value: Any) -> bool:
+    """Whether everything is there that was observed."""
+    if isinstance(value, list | tuple):
+        return all(map(is_known, value))
+    if isinstance(value, dict):
+        return all(map(is_known, value.values()))
+    return value is not _UNKNOWN

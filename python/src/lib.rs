@@ -18,6 +18,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let _ = pyo3_log::try_init();
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<static_function::StaticFunction>()?;
+    module.add_function(wrap_pyfunction!(static_function::switch_off, module)?)?;
     module.add_class::<records::BreakRecord>()?;
     module.add_class::<records::StatsRecord>()?;
     module.add_class::<records::GraphRecord>()?;

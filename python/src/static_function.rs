@@ -119,6 +119,44 @@ impl StaticFunction {
         Ok(jit.call_method1("concrete_program_of", (slf,))?.unbind())
     }
 
+    /// What the last arguments were that it was translated for: (positional, by name), or `None`.
+    #[getter]
+    fn observed(&self, py: Python<'_>) -> Option<Py<PyAny>> {
+        self.inner.last_observed().map(|seen| seen.py(py))
+    }
+
+    /// `concrete_program.main_program`.
+    #[getter]
+    fn main_program(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
+        Self::concrete_program(slf)?.getattr(slf.py(), "main_program")
+    }
+
+    /// `concrete_program.inputs`.
+    #[getter]
+    fn inputs(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
+        Self::concrete_program(slf)?.getattr(slf.py(), "inputs")
+    }
+
+    /// `concrete_program.outputs`.
+    #[getter]
+    fn outputs(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
+        Self::concrete_program(slf)?.getattr(slf.py(), "outputs")
+    }
+
+    /// Puts the original method back into the object that it was taken from, and answers with it.
+    fn rollback(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
+        let jit = slf.py().import("paddle_sot_rs.jit")?;
+        Ok(jit.call_method1("rollback", (slf,))?.unbind())
+    }
+
+    /// For programs that were written for Paddle's: here the mode of each call decides.
+    #[allow(clippy::unused_self)]
+    fn train(&self) {}
+
+    /// For programs that were written for Paddle's: here the mode of each call decides.
+    #[allow(clippy::unused_self)]
+    fn eval(&self) {}
+
     /// The original callable, by the name Paddle uses.
     #[getter]
     fn dygraph_function(&self, py: Python<'_>) -> Py<PyAny> {
@@ -214,4 +252,10 @@ impl StaticFunction {
             None => Ok(()),
         }
     }
+}
+
+/// Lets all translated functions of the process run as they are, or not any more.
+#[pyfunction]
+pub fn switch_off(off: bool) {
+    paddle_sot::translate::switch_off(off);
 }

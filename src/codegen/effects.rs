@@ -63,6 +63,10 @@ pub fn emit(e: &mut Emitter<'_, '_>) -> Result<(), Break> {
                     Ok(())
                 })?
             }
+            Kind::Tuple(..) => {
+                e.prepare(left)?;
+                e.call_helper("show_line", 1, |e| e.value(left))?
+            }
             _ => e.call_helper("enter_and_leave", 1, |e| e.value(left))?,
         }
         e.code.op("POP_TOP", 0)?;

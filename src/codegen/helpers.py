@@ -167,6 +167,11 @@ def enter_and_leave(manager):
         pass
 
 
+def show_line(parts):
+    sep, end, *values = parts
+    print(*values, sep=sep, end=end)
+
+
 def set_grad(mode):
     from paddle.base import core
 

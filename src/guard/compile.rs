@@ -16,7 +16,7 @@ use super::gate::{Gate, GatePlan};
 use super::layer_state::LayerSnapshot;
 use super::native::{self, GlobalState, WeakOrStrong};
 use super::number::Outcome;
-use super::{GuardKind, GuardSet, TensorGuard};
+use super::{ArrayGuard, GuardKind, GuardSet, TensorGuard};
 
 type Ptr = *mut ffi::PyObject;
 
@@ -91,6 +91,7 @@ pub(super) enum Check {
     Len(usize),
     DictKeys(Vec<Py<PyAny>>),
     Tensor(TensorGuard),
+    Array(ArrayGuard),
     SameAs(usize),
     Outcome(Outcome<usize>),
     Layer(LayerSnapshot),
@@ -145,7 +146,7 @@ impl Builder {
             Tracker::TypeOf(_) => Load::TypeOf(base),
             Tracker::InstanceDict(_) => Load::InstanceDict(base),
             Tracker::DictItem(_, key) => Load::DictItem(base, native::key_object(py, key)),
-            Tracker::DictKeyAt(..) | Tracker::Number(..) => Load::Nothing,
+            Tracker::DictKeyAt(..) | Tracker::Number(..) | Tracker::Array(..) => Load::Nothing,
             Tracker::ListItem(_, index) | Tracker::DequeItem(_, index) => {
                 Load::ListItem(base, *index)
             }
@@ -189,6 +190,7 @@ impl GuardCompiler for NativeGuardCompiler {
                     Check::DictKeys(keys.iter().map(|key| native::key_object(py, key)).collect())
                 }
                 GuardKind::Tensor(tensor) => Check::Tensor(tensor.clone()),
+                GuardKind::Array(array) => Check::Array(array.clone()),
                 GuardKind::Outcome(outcome) => {
                     Check::Outcome(outcome.map(&mut |place| builder.slot(py, place)))
                 }
@@ -286,6 +288,7 @@ fn holds(py: Python<'_>, check: &Check, object: Ptr, slots: &[usize]) -> bool {
         Check::Len(len) => native::length(object) == Some(*len),
         Check::DictKeys(keys) => native::dict_keys_are(object, keys),
         Check::Tensor(guard) => native::tensor_matches(py, object, guard),
+        Check::Array(guard) => native::array_matches(py, object, guard),
         Check::Outcome(outcome) => outcome.is_same(&mut |slot, dim| {
             let object = slots[*slot] as Ptr;
             (!object.is_null())

@@ -100,6 +100,11 @@ pub fn text(py: Python<'_>, guard: &Guard) -> String {
             );
             format!("{x}.shape == [{dims}] and {x}.dtype == paddle.{dtype} and {x}.stop_gradient is {stop}")
         }
+        GuardKind::Array(array) => format!(
+            "type({x}) is numpy.ndarray and {x}.dtype == {} and {x}.shape == ({})",
+            array.dtype.bind(py),
+            array.dims.iter().join(", ")
+        ),
         GuardKind::Outcome(outcome) => format!(
             "{}({} {} {})",
             if outcome.holds { "" } else { "not " },

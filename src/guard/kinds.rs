@@ -22,6 +22,17 @@ pub struct TensorGuard {
     pub stop_gradient: bool,
 }
 
+/// What is relied on about a NumPy array: not what it holds.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ArrayGuard {
+    /// `numpy.ndarray` itself: attributes of its subclasses may run user code.
+    pub class: Obj,
+    /// Its `dtype`.
+    pub dtype: Obj,
+    /// Its dims.
+    pub dims: SmallVec<[i64; 6]>,
+}
+
 /// What is checked about the value at the end of a tracker.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum GuardKind {
@@ -42,6 +53,8 @@ pub enum GuardKind {
     DictKeys(Vec<crate::tracker::DictKey>),
     /// A `paddle.Tensor` (or Parameter) with this metadata.
     Tensor(TensorGuard),
+    /// A NumPy array of this dtype and shape.
+    Array(ArrayGuard),
     /// A comparison of numbers answers the same; the guard looks at the first of them.
     Outcome(Arc<Outcome>),
     /// The same object as the one at another tracker.

@@ -8,7 +8,7 @@ use crate::obj::Obj;
 use crate::reason::BreakKind;
 use crate::variables::{Kind, VarId, Variable};
 
-use super::{inplace, number_arguments, tensors};
+use super::{arrays, inplace, number_arguments, tensors};
 use super::{Kwargs, Step, Tracer};
 
 /// Modules whose functions are API: a call of one becomes a statement.
@@ -55,6 +55,8 @@ enum Verdict {
         module: String,
         name: String,
     },
+    /// `paddle.increment`, which changes its first argument.
+    Increment,
     NotOurs,
 }
 
@@ -85,9 +87,7 @@ fn verdict(t: &Tracer<'_>, function: &Bound<'_, PyAny>) -> PyResult<Verdict> {
         )));
     }
     if name == "increment" {
-        return Ok(Verdict::Refuse(format!(
-            "{module}.{name} changes its argument"
-        )));
+        return Ok(Verdict::Increment);
     }
     if name.ends_with('_') && !name.ends_with("__") {
         return Ok(Verdict::InPlace { module, name });
@@ -263,6 +263,16 @@ pub fn try_call(
                 return scalar_tensor(t, function, &object, *data, rest, kwargs).map(Some);
             }
         }
+        Verdict::Increment => {
+            if let Some(done) = inplace::increment(t, args, kwargs)? {
+                t.guard_identity(function);
+                return Ok(Some(done));
+            }
+            return t.stop(
+                BreakKind::InplaceTensor,
+                "increment() changes its argument in place",
+            );
+        }
         Verdict::InPlace { module, name } => {
             if let Some(done) = inplace::function(t, &module, &name, args, kwargs)? {
                 t.guard_identity(function);
@@ -276,6 +286,10 @@ pub fn try_call(
         Verdict::Refuse(why) => {
             if object.is(&t.py.import("paddle")?.getattr("to_tensor")?) {
                 if let Some(made) = number_arguments::to_tensor(t, args, kwargs)? {
+                    t.guard_identity(function);
+                    return Ok(Some(made));
+                }
+                if let Some(made) = arrays::to_tensor(t, args, kwargs)? {
                     t.guard_identity(function);
                     return Ok(Some(made));
                 }
@@ -298,6 +312,11 @@ pub fn try_call(
         Some((args, kwargs)) => (&args[..], &kwargs[..]),
         None => (args, kwargs),
     };
+    if name == "assign" && object.is(&t.py.import("paddle")?.getattr("assign")?) {
+        if let Some(made) = arrays::assign(t, args, kwargs)? {
+            return Ok(Some(made));
+        }
+    }
     let writes = match (name.as_str(), args, kwargs) {
         ("assign", [_, output], []) => Some(*output),
         ("assign", ..) => kwargs

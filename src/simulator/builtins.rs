@@ -12,7 +12,7 @@ use crate::variables::{DictVar, IterVar, Kind, SetVar, VarId};
 use super::call::call;
 use super::{
     attributes, exceptions, fold, format, generators, iterate, keys, layers, methods, operators,
-    pylayer, regions, scalars, tensors,
+    printing, pylayer, regions, scalars, tensors,
 };
 use super::{Kwargs, Step, Stop, Tracer};
 
@@ -83,9 +83,10 @@ const TABLE: &[(&str, &str, Handler)] = &[
         t.stop(BreakKind::UnsupportedCall, "object()")
     }),
     ("builtins", "print", |t, a, k| {
-        if t.options.capture_print && k.is_empty() && a.iter().any(|x| regions::is_captured(t, *x))
-        {
-            return regions::statement(t, "show", a);
+        if t.options.capture_print {
+            if let Some(done) = printing::print(t, a, k)? {
+                return Ok(done);
+            }
         }
         t.stop(BreakKind::UnsupportedCall, "print()")
     }),

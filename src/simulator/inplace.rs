@@ -146,6 +146,38 @@ pub fn function(
     replace(t, tensor, result)
 }
 
+/// `paddle.increment(tensor, value)`: a whole number is added in place. It has no gradient.
+pub fn increment(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Option<VarId>> {
+    let (tensor, value) = match (args, kwargs) {
+        ([tensor], []) => (*tensor, None),
+        ([tensor, value], []) => (*tensor, Some(*value)),
+        ([tensor], [(name, value)]) if &**name == "value" => (*tensor, Some(*value)),
+        _ => return Ok(None),
+    };
+    t.realize(tensor);
+    // Eager mode raises for more than one number.
+    let fits = tensors::meta_of(t, tensor)
+        .is_some_and(|meta| meta.stop_gradient && meta.shape.iter().all(|dim| *dim == 1));
+    if !fits || !is_captured(t, tensor, "add")? {
+        return Ok(None);
+    }
+    let step: f64 = match value {
+        None => 1.0,
+        Some(value) => match t.const_value(value).map(|value| value.extract()) {
+            Some(Ok(step)) => step,
+            _ => return Ok(None),
+        },
+    };
+    if step.fract() != 0.0 || step.abs() > f64::from(1 << 24) || step == 0.0 {
+        return Ok(None);
+    }
+    let step = t.int(step as i64);
+    let receiver = Some(Receiver::Tensor(tensor));
+    let callee = Callee::Method(Arc::from("__add__"));
+    let result = tensors::capture(t, callee, receiver, &[step], &[], &mut |_| None)?;
+    replace(t, tensor, result)
+}
+
 /// `tensor[key] = value`; whether it was captured.
 pub fn set_item(t: &mut Tracer<'_>, tensor: VarId, key: VarId, value: VarId) -> Step<bool> {
     if !is_basic(t, key) || !is_captured(t, tensor, "set_item")? {

@@ -5,6 +5,7 @@
 
 pub mod aliases;
 pub mod api;
+pub mod arrays;
 pub mod attributes;
 pub mod builtins;
 pub mod call;
@@ -33,6 +34,8 @@ mod number_arguments;
 pub mod numbers;
 pub mod objects;
 pub mod operators;
+mod places;
+mod printing;
 pub mod pylayer;
 pub mod regions;
 mod returns;

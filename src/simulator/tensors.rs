@@ -11,7 +11,7 @@ use crate::reason::BreakKind;
 use crate::tracker::TrackerRef;
 use crate::variables::{DictVar, Kind, NumberVar, TensorVar, VarId, Variable};
 
-use super::{attributes, inplace, keys, scalars, views, Kwargs, Step, Tracer};
+use super::{attributes, inplace, keys, places, scalars, views, Kwargs, Step, Tracer};
 
 /// Methods and attributes that need the tensor's data in Python.
 const VALUE_READERS: &[&str] = &[
@@ -506,6 +506,14 @@ pub fn method(
             return Ok(t.bool(floating));
         }
         _ => {}
+    }
+    let moved = match name {
+        "to" => places::to(t, tensor, args, kwargs)?,
+        "cpu" if args.is_empty() && kwargs.is_empty() => places::cpu(t, tensor)?,
+        _ => None,
+    };
+    if let Some(moved) = moved {
+        return Ok(moved);
     }
     if VALUE_READERS.contains(&name) {
         return t.stop(

@@ -64,6 +64,17 @@ pub enum Tracker {
     MethodFunc(TrackerRef),
     /// A tensor made of a number: no guard reads it, the caller of the graph makes it.
     Number(Arc<Number>, DType),
+    /// A tensor made of a NumPy array: no guard reads it, the caller of the graph makes it.
+    Array(TrackerRef, ArrayMaker),
+}
+
+/// What makes a tensor of a NumPy array.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ArrayMaker {
+    /// `paddle.to_tensor`, of this dtype.
+    ToTensor(Option<DType>),
+    /// `paddle.assign`.
+    Assign,
 }
 
 /// A key that can be compared and hashed without running user code.
@@ -96,7 +107,11 @@ impl Tracker {
     /// The tracker this one reads from.
     pub fn base(&self) -> Option<&TrackerRef> {
         match self {
-            Self::Local { .. } | Self::FreeCell { .. } | Self::Const(_) | Self::Number(..) => None,
+            Self::Local { .. }
+            | Self::FreeCell { .. }
+            | Self::Const(_)
+            | Self::Number(..)
+            | Self::Array(..) => None,
             Self::CellContents(base)
             | Self::TypeOf(base)
             | Self::InstanceDict(base)
@@ -159,6 +174,11 @@ impl fmt::Display for Tracker {
             Self::MethodSelf(base) => write!(f, "{base}.__self__"),
             Self::MethodFunc(base) => write!(f, "{base}.__func__"),
             Self::Number(number, dtype) => write!(f, "{number} as {}", dtype.as_str()),
+            Self::Array(place, ArrayMaker::Assign) => write!(f, "assign({place})"),
+            Self::Array(place, ArrayMaker::ToTensor(None)) => write!(f, "to_tensor({place})"),
+            Self::Array(place, ArrayMaker::ToTensor(Some(dtype))) => {
+                write!(f, "to_tensor({place}, {:?})", dtype.as_str())
+            }
         }
     }
 }

@@ -19,7 +19,7 @@ use crate::frame::{self, user_is_tracing, CodeState, PassFrame, Policy};
 use crate::guard::{CompiledGuard, GuardInputs};
 use crate::obj::Obj;
 use crate::plugin;
-use crate::reason::{Break, Fallback, Recompile, SourceLoc, Stats};
+use crate::reason::{Break, BreakKind, Fallback, Recompile, SourceLoc, Stats};
 use crate::simulator::TraceOptions;
 use crate::tracker::TrackerRef;
 
@@ -194,6 +194,8 @@ pub struct Translated {
     /// Checks the arguments of calls that no translation is ready for against the user's input
     /// specification; the answer is a list of (tensor, dynamic dims).
     specification: Option<Obj>,
+    /// What the last arguments were that it was translated for; see `observed` in `specification.py`.
+    observed: Mutex<Option<Obj>>,
     pub(super) parameters: Parameters,
     closure: Option<Obj>,
     location: SourceLoc,
@@ -214,6 +216,18 @@ thread_local! {
 /// Whether this thread is translating.
 pub fn is_translating() -> bool {
     TRANSLATING.get()
+}
+
+static OFF: AtomicBool = AtomicBool::new(false);
+
+/// Whether translated functions run as they are.
+fn is_switched_off() -> bool {
+    OFF.load(Ordering::Relaxed)
+}
+
+/// Lets all translated functions of the process run as they are, or not any more.
+pub fn switch_off(off: bool) {
+    OFF.store(off, Ordering::Relaxed);
 }
 
 static TURN: Mutex<()> = Mutex::new(());
@@ -270,6 +284,7 @@ impl Translated {
             origin: None,
             is_callee: false,
             specification: None,
+            observed: Mutex::default(),
             shared,
             dims: Mutex::default(),
             numbers: Mutex::default(),
@@ -288,6 +303,23 @@ impl Translated {
     pub fn with_specification(mut self, specification: Option<Obj>) -> Self {
         self.specification = specification;
         self
+    }
+
+    fn observe(
+        &self,
+        py: Python<'_>,
+        args: &Bound<'_, PyTuple>,
+        kwargs: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<()> {
+        let module = py.import("paddle_sot_rs.specification")?;
+        let seen = module.call_method1("observed", (args, kwargs))?;
+        *lock(&self.observed) = Some(Obj::from(seen));
+        Ok(())
+    }
+
+    /// What the last arguments were that it was translated for.
+    pub fn last_observed(&self) -> Option<Obj> {
+        lock(&self.observed).clone()
     }
 
     /// Tensors of this call that the input specification leaves dims of open.
@@ -419,7 +451,7 @@ impl Translated {
         args: &Bound<'_, PyTuple>,
         kwargs: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Py<PyAny>> {
-        if TRANSLATING.get() || user_is_tracing(py) {
+        if TRANSLATING.get() || is_switched_off() || user_is_tracing(py) {
             return self.call_original(py, args, kwargs);
         }
         let _quiet = Quiet::new(py)?;
@@ -511,7 +543,12 @@ impl Translated {
         }
         drop(entries);
         let wanted = match how {
-            Run::Called(args, kwargs) => self.declared(py, args, kwargs)?,
+            Run::Called(args, kwargs) => {
+                if !self.is_given_up(generation) {
+                    self.observe(py, args, kwargs)?;
+                }
+                self.declared(py, args, kwargs)?
+            }
             Run::Frame(_) | Run::Resumed => DynamicTensors::default(),
         };
         if self.is_given_up(generation) {
@@ -589,7 +626,13 @@ impl Translated {
             }
             Err(reason) => {
                 if self.shared.options.full_graph {
-                    return Err(self.refusal(py, reason));
+                    let raises = self.only_raises(&reason);
+                    let refusal = self.refusal(py, reason);
+                    if raises {
+                        // The user's own exception says more.
+                        self.native(py, bound, how)?;
+                    }
+                    return Err(refusal);
                 }
                 self.fall_back(reason);
                 self.native(py, bound, how)
@@ -650,6 +693,13 @@ impl Translated {
             reasons.push(reason);
         }
         graph_break_error(py, &reasons)
+    }
+
+    /// Whether nothing is in the way of one graph but an exception that leaves the function.
+    fn only_raises(&self, reason: &Break) -> bool {
+        let reasons = lock(&self.reasons);
+        let first = reasons.first().unwrap_or(reason);
+        reasons.len() < 2 && first.kind == BreakKind::RaisesException
     }
 
     /// A callee without tensor operations: after a few, its frames are not looked at any more.

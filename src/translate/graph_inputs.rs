@@ -1,4 +1,4 @@
-//! The inputs of a graph: tensors that the guards have found, and those made of numbers at each call.
+//! The inputs of a graph: tensors that the guards have found, and those made of numbers and arrays at each call.
 
 use pyo3::prelude::*;
 use smallvec::SmallVec;
@@ -6,8 +6,8 @@ use smallvec::SmallVec;
 use crate::graph::DType;
 use crate::guard::native;
 use crate::guard::number::Number;
-use crate::simulator::numbers::tensor_of;
-use crate::tracker::{Tracker, TrackerRef};
+use crate::simulator::{arrays, numbers::tensor_of};
+use crate::tracker::{ArrayMaker, Tracker, TrackerRef};
 
 /// How the inputs of a graph follow from the first slots of its guards.
 #[derive(Debug, Default)]
@@ -16,26 +16,40 @@ pub struct GraphInputs {
     found: usize,
     /// Slots that inputs are found in or made of.
     pub slots: usize,
-    made: Vec<(Number<usize>, DType)>,
+    made: Vec<Made>,
+}
+
+/// An input that each call makes; places are slots.
+#[derive(Debug)]
+enum Made {
+    Number(Number<usize>, DType),
+    Array(usize, ArrayMaker),
 }
 
 impl GraphInputs {
     /// Whether a call makes this input. Those that it finds come first.
     pub(super) fn is_made(tracker: &Tracker) -> bool {
-        matches!(tracker, Tracker::Number(..))
+        matches!(tracker, Tracker::Number(..) | Tracker::Array(..))
     }
 
     /// One more input: its slot, or slots for what it is made of.
     pub(super) fn add(&mut self, input: &TrackerRef, slots: &mut Vec<TrackerRef>) {
-        if let Tracker::Number(number, dtype) = &**input {
-            let number = number.map(&mut |place| {
+        match &**input {
+            Tracker::Number(number, dtype) => {
+                let number = number.map(&mut |place| {
+                    slots.push(place.clone());
+                    slots.len() - 1
+                });
+                self.made.push(Made::Number(number, *dtype));
+            }
+            Tracker::Array(place, maker) => {
                 slots.push(place.clone());
-                slots.len() - 1
-            });
-            self.made.push((number, *dtype));
-        } else {
-            slots.push(input.clone());
-            self.found += 1;
+                self.made.push(Made::Array(slots.len() - 1, *maker));
+            }
+            _ => {
+                slots.push(input.clone());
+                self.found += 1;
+            }
         }
         self.slots = slots.len();
     }
@@ -51,12 +65,18 @@ impl GraphInputs {
             return call(&slots[..self.found]).map(Some);
         }
         let mut inputs: SmallVec<[Bound<'py, PyAny>; 8]> = slots[..self.found].into();
-        for (number, dtype) in &self.made {
-            let read = &mut |slot: &usize, dim| native::value(py, slots[*slot].as_ptr(), dim);
-            let Some(value) = number.value(read) else {
-                return Ok(None);
-            };
-            inputs.push(tensor_of(py, value, *dtype)?);
+        for made in &self.made {
+            inputs.push(match made {
+                Made::Number(number, dtype) => {
+                    let read =
+                        &mut |slot: &usize, dim| native::value(py, slots[*slot].as_ptr(), dim);
+                    let Some(value) = number.value(read) else {
+                        return Ok(None);
+                    };
+                    tensor_of(py, value, *dtype)?
+                }
+                Made::Array(slot, maker) => arrays::tensor_of(&slots[*slot], *maker)?,
+            });
         }
         call(&inputs).map(Some)
     }

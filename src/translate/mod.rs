@@ -20,5 +20,7 @@ pub use callable::{CalleeFunction, Continuation, ResumeFunction};
 pub use choice::{BackendChoice, Configured};
 pub use export::Exported;
 pub use forced::ForcedTranslation;
-pub use function::{is_translating, CompileOptions, Entry, GraphInfo, Shared, Translated};
+pub use function::{
+    is_translating, switch_off, CompileOptions, Entry, GraphInfo, Shared, Translated,
+};
 pub use totals::{register, reset_all, totals};

@@ -18,9 +18,9 @@ pub(crate) use version::{
 
 pub use global_state::GlobalState;
 pub(crate) use object::{
-    cell_contents, const_equal, dict_item, dict_keys_are, function_field, has_plain_constructor,
-    instance_dict, is_called_as_usual, key_object, length, list_is, list_item, member, method_part,
-    to_bound, tuple_item, type_attr, type_of, WeakOrStrong,
+    array_matches, cell_contents, const_equal, dict_item, dict_keys_are, function_field,
+    has_plain_constructor, instance_dict, is_called_as_usual, key_object, length, list_is,
+    list_item, member, method_part, to_bound, tuple_item, type_attr, type_of, WeakOrStrong,
 };
 /// A number, or a dim of a tensor, from outside.
 pub(crate) fn value(

@@ -4,10 +4,12 @@
 use std::ffi::CStr;
 use std::sync::OnceLock;
 
-use pyo3::ffi;
 use pyo3::prelude::*;
+use pyo3::{ffi, intern};
+use smallvec::SmallVec;
 
 use crate::guard::number::Value;
+use crate::guard::ArrayGuard;
 use crate::obj::Obj;
 use crate::simulator::scalars;
 use crate::tracker::{DictKey, FunctionField};
@@ -65,6 +67,23 @@ pub(crate) fn key_object(py: Python<'_>, key: &DictKey) -> Py<PyAny> {
         DictKey::Int(number) => pyo3::types::PyInt::new(py, *number).into_any().unbind(),
         DictKey::Identity(object) => object.py(py),
     }
+}
+
+/// Whether this is such an array. Attributes of arrays that are no subclass run no user code.
+pub(crate) fn array_matches(py: Python<'_>, object: Ptr, guard: &ArrayGuard) -> bool {
+    // SAFETY: the caller's slot holds a live object.
+    let object = unsafe { Bound::from_borrowed_ptr(py, object) };
+    if type_of(object.as_ptr()) != guard.class.as_ptr() {
+        return false;
+    }
+    let matches = || -> PyResult<bool> {
+        let dtype = object.getattr(intern!(py, "dtype"))?;
+        let shape = object.getattr(intern!(py, "shape"))?;
+        let dims: SmallVec<[i64; 6]> = shape.extract::<Vec<i64>>()?.into();
+        let same = dtype.as_ptr() == guard.dtype.as_ptr() || dtype.eq(guard.dtype.bind(py))?;
+        Ok(same && dims == guard.dims)
+    };
+    matches().unwrap_or(false)
 }
 
 /// `list[index]` from its storage.

@@ -1,0 +1,255 @@
+//! `paddle.to_tensor` of NumPy arrays from outside, of tensors, and of lists of tensors.
+//!
+//! An array is an input of the graph: every call makes a tensor of what the array holds then. Nothing has happened
+//! before the graph runs, so that is what `to_tensor` would have seen.
+
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use smallvec::SmallVec;
+
+use crate::graph::{Callee, DType};
+use crate::guard::{ArrayGuard, GuardKind};
+use crate::obj::Obj;
+use crate::paddle::tensor_meta;
+use crate::tracker::{ArrayMaker, Tracker};
+use crate::variables::{Kind, TensorVar, VarId};
+
+use super::tensors::{self, Receiver};
+use super::{Kwargs, Step, Tracer};
+
+/// Most tensors of a list that is stacked.
+const LARGEST_LIST: usize = 64;
+
+struct Arguments {
+    data: VarId,
+    dtype: Option<VarId>,
+}
+
+/// `None` where more is asked for than a new tensor without a gradient in the usual place.
+fn arguments(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Option<Arguments> {
+    let names = ["data", "dtype", "place", "stop_gradient"];
+    let mut given: [Option<VarId>; 4] = [None; 4];
+    if args.len() > names.len() {
+        return None;
+    }
+    for (at, value) in args.iter().enumerate() {
+        given[at] = Some(*value);
+    }
+    for (name, value) in kwargs {
+        let at = names.iter().position(|known| *known == &**name)?;
+        given[at] = Some(*value);
+    }
+    let [data, dtype, place, stop] = given;
+    if place.is_some_and(|place| !t.is_none(place)) {
+        return None;
+    }
+    if let Some(stop) = stop {
+        if !t
+            .const_value(stop)?
+            .is(pyo3::types::PyBool::new(t.py, true))
+        {
+            return None;
+        }
+    }
+    let dtype = dtype.filter(|dtype| !t.is_none(*dtype));
+    data.map(|data| Arguments { data, dtype })
+}
+
+/// `paddle.to_tensor(...)`; `None` where it is not captured.
+pub fn to_tensor(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Option<VarId>> {
+    let Some(Arguments { data, dtype }) = arguments(t, args, kwargs) else {
+        return Ok(None);
+    };
+    let wanted = match dtype {
+        None => None,
+        Some(dtype) => {
+            t.realize(dtype);
+            match t.const_value(dtype).and_then(|dtype| named(&dtype)) {
+                Some(dtype) => Some(dtype),
+                None => return Ok(None),
+            }
+        }
+    };
+    t.realize(data);
+    match t.kind(data).clone() {
+        Kind::Tensor(_) => copy(t, data, wanted),
+        Kind::List(items) | Kind::Tuple(items, None) => stacked(t, &items, wanted),
+        _ => array(t, data, ArrayMaker::ToTensor(wanted)),
+    }
+}
+
+/// A dtype of Paddle, or its name.
+pub(super) fn named(dtype: &Bound<'_, PyAny>) -> Option<DType> {
+    let of_paddle = dtype.get_type().name().ok()? == "DataType";
+    if !of_paddle && !dtype.is_exact_instance_of::<pyo3::types::PyString>() {
+        return None;
+    }
+    DType::from_name(&dtype.str().ok()?.to_string())
+}
+
+/// Whether `to_tensor` takes arrays of this dtype.
+fn taken(name: &str) -> bool {
+    const KNOWN: &[&str] = &[
+        "bool", "int8", "int16", "int32", "int64", "uint8", "float16", "float32", "float64",
+    ];
+    KNOWN.contains(&name)
+}
+
+fn array(t: &mut Tracer<'_>, data: VarId, maker: ArrayMaker) -> Step<Option<VarId>> {
+    let (Some(source), Some(value)) = (t.source(data), t.value(data)) else {
+        return Ok(None);
+    };
+    let class = t.py.import("numpy")?.getattr("ndarray")?;
+    if t.options.forward_only || !value.get_type().is(&class) {
+        return Ok(None);
+    }
+    let dtype = value.getattr("dtype")?;
+    if !taken(&dtype.getattr("name")?.extract::<String>()?) {
+        return Ok(None);
+    }
+    let dims: SmallVec<[i64; 6]> = value.getattr("shape")?.extract::<Vec<i64>>()?.into();
+    let tracker = Arc::new(Tracker::Array(source.clone(), maker));
+    let mut known = t.graph.inputs.iter();
+    let known = known.find(|input| input.tracker == tracker);
+    let symbol = match known.map(|input| input.symbol) {
+        Some(symbol) => symbol,
+        None => {
+            let Ok(tensor) = tensor_of(&value, maker) else {
+                return Ok(None);
+            };
+            let Some(meta) = tensor_meta(&tensor) else {
+                return Ok(None);
+            };
+            t.graph
+                .tensor_input(t.py, Obj::from(tensor), meta, tracker)?
+        }
+    };
+    let guard = ArrayGuard {
+        class: Obj::from(class),
+        dtype: Obj::from(dtype),
+        dims,
+    };
+    t.guards.add(&source, GuardKind::Array(guard));
+    let given = t.add(Kind::Tensor(TensorVar {
+        symbol,
+        view: None,
+        class: None,
+    }));
+    // A tensor of its own for every call of `to_tensor`.
+    assigned(t, given).map(Some)
+}
+
+/// `paddle.assign(array)`; `None` where it is not captured.
+pub fn assign(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Option<VarId>> {
+    let data = match (args, kwargs) {
+        ([data], []) => *data,
+        ([], [(name, data)]) if &**name == "x" => *data,
+        _ => return Ok(None),
+    };
+    t.realize(data);
+    match t.kind(data) {
+        Kind::Tensor(_) => Ok(None),
+        _ => array(t, data, ArrayMaker::Assign),
+    }
+}
+
+/// The tensor that is made of an array.
+///
+/// # Errors
+/// When Paddle cannot make it.
+pub fn tensor_of<'py>(array: &Bound<'py, PyAny>, maker: ArrayMaker) -> PyResult<Bound<'py, PyAny>> {
+    let paddle = array.py().import("paddle")?;
+    match maker {
+        ArrayMaker::ToTensor(None) => paddle.call_method1("to_tensor", (array,)),
+        ArrayMaker::ToTensor(Some(dtype)) => {
+            paddle.call_method1("to_tensor", (array, dtype.as_str()))
+        }
+        ArrayMaker::Assign => paddle.call_method1("assign", (array,)),
+    }
+}
+
+fn assigned(t: &mut Tracer<'_>, tensor: VarId) -> Step<VarId> {
+    let assign = Callee::Api(Obj::from(t.py.import("paddle")?.getattr("assign")?));
+    tensors::capture(t, assign, None, &[tensor], &[], &mut |_| None)
+}
+
+/// A copy without a gradient.
+fn copy(t: &mut Tracer<'_>, tensor: VarId, wanted: Option<DType>) -> Step<Option<VarId>> {
+    if !is_here(t)? || !warned(t)? {
+        return Ok(None);
+    }
+    let plain = detached(t, tensor)?;
+    let dtype = tensors::meta_of(t, tensor).map(|meta| meta.dtype);
+    match wanted {
+        Some(wanted) if dtype != Some(wanted) => {
+            let name = pyo3::types::PyString::intern(t.py, wanted.as_str()).into_any();
+            let args = [t.constant(&name)];
+            let cast = Callee::Method(Arc::from("astype"));
+            let receiver = Some(Receiver::Tensor(plain));
+            tensors::capture(t, cast, receiver, &args, &[], &mut |_| None).map(Some)
+        }
+        _ => assigned(t, plain).map(Some),
+    }
+}
+
+fn detached(t: &mut Tracer<'_>, tensor: VarId) -> Step<VarId> {
+    let callee = Callee::Method(Arc::from("detach"));
+    let receiver = Some(Receiver::Tensor(tensor));
+    tensors::capture(t, callee, receiver, &[], &[], &mut |_| None)
+}
+
+/// A list of tensors: eager mode goes through arrays of the same dtype.
+fn stacked(t: &mut Tracer<'_>, items: &[VarId], wanted: Option<DType>) -> Step<Option<VarId>> {
+    if items.is_empty() || items.len() > LARGEST_LIST || !is_here(t)? {
+        return Ok(None);
+    }
+    let mut first = None;
+    for item in items {
+        t.realize(*item);
+        let Kind::Tensor(TensorVar { class: None, .. }) = t.kind(*item) else {
+            return Ok(None);
+        };
+        let Some(meta) = tensors::meta_of(t, *item) else {
+            return Ok(None);
+        };
+        let same = (meta.dtype, meta.shape.clone());
+        let known = first.get_or_insert_with(|| same.clone());
+        if *known != same || !taken(meta.dtype.as_str()) || meta.shape.contains(&-1) {
+            return Ok(None);
+        }
+        if wanted.is_some_and(|wanted| wanted != meta.dtype) {
+            return Ok(None);
+        }
+    }
+    let mut plain = Vec::with_capacity(items.len());
+    for item in items {
+        plain.push(detached(t, *item)?);
+    }
+    let plain = t.add(Kind::List(plain));
+    let stack = Callee::Api(Obj::from(t.py.import("paddle")?.getattr("stack")?));
+    tensors::capture(t, stack, None, &[plain], &[], &mut |_| None).map(Some)
+}
+
+/// Whether tensors are made where the others are: `to_tensor` moves them.
+fn is_here(t: &Tracer<'_>) -> PyResult<bool> {
+    let framework = t.py.import("paddle.base.framework")?;
+    let place = framework.call_method0("_current_expected_place")?;
+    place.call_method0("is_cpu_place")?.is_truthy()
+}
+
+/// Paddle warns about copies of tensors once in a process: now, unless that would raise.
+fn warned(t: &Tracer<'_>) -> PyResult<bool> {
+    let creation = t.py.import("paddle.tensor.creation")?;
+    let is_done = || match creation.getattr_opt("_warned_in_tensor")? {
+        Some(done) => done.is_truthy(),
+        None => Ok(false),
+    };
+    if is_done()? {
+        return Ok(true);
+    }
+    let paddle = t.py.import("paddle")?;
+    let empty: [i64; 0] = [];
+    let zero = paddle.call_method1("zeros", (empty,))?;
+    Ok(paddle.call_method1("to_tensor", (zero,)).is_ok() && is_done()?)
+}

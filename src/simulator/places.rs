@@ -1,0 +1,137 @@
+//! `tensor.to(...)` and `tensor.cpu()`, where there is no other place than the one the tensors are in.
+
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyString};
+
+use crate::graph::{Callee, DType};
+use crate::variables::{Kind, VarId};
+
+use super::arrays;
+use super::tensors::{self, Receiver};
+use super::{Kwargs, Step, Tracer};
+
+/// What `to` was asked for.
+#[derive(Default)]
+struct Wanted {
+    dtype: Option<DType>,
+    /// Eager mode takes a dtype that is given as text for another one, and casts.
+    by_text: bool,
+}
+
+/// Whether this Paddle computes on the processor and nowhere else.
+fn is_one_place(t: &Tracer<'_>) -> PyResult<bool> {
+    let core = t.py.import("paddle.base.core")?;
+    for kind in ["cuda", "xpu", "ipu"] {
+        let name = format!("is_compiled_with_{kind}");
+        if core.getattr(&*name)?.call0()?.is_truthy()? {
+            return Ok(false);
+        }
+    }
+    let custom = core.call_method0("get_all_custom_device_type")?;
+    Ok(custom.len()? == 0)
+}
+
+/// `None` where an argument says something else than the processor, a dtype, or another tensor.
+fn wanted(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> PyResult<Option<Wanted>> {
+    let mut wanted = Wanted::default();
+    if args.len() + kwargs.len() == 0 || args.len() > 3 {
+        return Ok(None);
+    }
+    let mut named: Vec<(&str, VarId)> = Vec::new();
+    for (at, value) in args.iter().enumerate() {
+        t.realize(*value);
+        let name = match (at, named.first().map(|(name, _)| *name)) {
+            (0, _) if matches!(t.kind(*value), Kind::Tensor(_)) => "other",
+            (0, _) if is_dtype(t, *value) => "dtype",
+            (0, _) => "device",
+            (1, Some("device")) => "dtype",
+            (1, _) | (2, Some("device")) => "blocking",
+            _ => return Ok(None),
+        };
+        named.push((name, *value));
+    }
+    for (name, value) in kwargs {
+        t.realize(*value);
+        if named.iter().any(|(known, _)| *known == &**name) {
+            return Ok(None);
+        }
+        named.push((name, *value));
+    }
+    let has_other = named.iter().any(|(name, _)| *name == "other");
+    if has_other
+        && named
+            .iter()
+            .any(|(name, _)| matches!(*name, "device" | "dtype"))
+    {
+        return Ok(None);
+    }
+    for (name, value) in named {
+        let known = match name {
+            "other" => {
+                let meta = tensors::meta_of(t, value);
+                wanted.dtype = meta.map(|meta| meta.dtype);
+                wanted.dtype.is_some()
+            }
+            "dtype" if t.is_none(value) => true,
+            "dtype" => {
+                wanted.dtype = dtype_of(t, value);
+                wanted.by_text = t.const_str(value).is_some();
+                wanted.dtype.is_some()
+            }
+            "device" => t.is_none(value) || t.const_str(value).is_some_and(|text| &*text == "cpu"),
+            "blocking" | "non_blocking" => {
+                let value = t.const_value(value);
+                value.is_some_and(|value| value.is_none() || value.is_exact_instance_of::<PyBool>())
+            }
+            _ => false,
+        };
+        if !known {
+            return Ok(None);
+        }
+    }
+    Ok(Some(wanted))
+}
+
+fn dtype_of(t: &mut Tracer<'_>, id: VarId) -> Option<DType> {
+    arrays::named(&t.const_value(id)?)
+}
+
+fn is_dtype(t: &mut Tracer<'_>, id: VarId) -> bool {
+    dtype_of(t, id).is_some()
+}
+
+/// `tensor.to(...)`; `None` where it is not captured.
+pub fn to(
+    t: &mut Tracer<'_>,
+    tensor: VarId,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<Option<VarId>> {
+    if !is_one_place(t)? {
+        return Ok(None);
+    }
+    let (Some(wanted), Some(meta)) = (wanted(t, args, kwargs)?, tensors::meta_of(t, tensor)) else {
+        return Ok(None);
+    };
+    let casts = |dtype: &DType| wanted.by_text || *dtype != meta.dtype;
+    let Some(dtype) = wanted.dtype.filter(casts) else {
+        return Ok(Some(tensor));
+    };
+    // Eager mode sets `stop_gradient` of the result to that of the tensor.
+    let flows = t.grad_enabled && meta.dtype.is_differentiable() && dtype.is_differentiable();
+    if !meta.stop_gradient && !flows {
+        return Ok(None);
+    }
+    let name = PyString::intern(t.py, dtype.as_str()).into_any();
+    let args = [t.constant(&name)];
+    let receiver = Some(Receiver::Tensor(tensor));
+    let callee = Callee::Method(Arc::from("cast"));
+    tensors::capture(t, callee, receiver, &args, &[], &mut |_| None).map(Some)
+}
+
+/// `tensor.cpu()`: the tensor itself.
+pub fn cpu(t: &Tracer<'_>, tensor: VarId) -> PyResult<Option<VarId>> {
+    Ok(is_one_place(t)?.then_some(tensor))
+}

@@ -1,0 +1,75 @@
+//! `print` in functions that have to be one graph.
+//!
+//! Tensors are printed by the graph. Lines without tensors are printed after it, before all other effects; where
+//! that would change the order of what can be seen, `print` breaks the graph.
+
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyFloat, PyInt, PyString};
+
+use crate::variables::{Kind, VarId};
+
+use super::regions;
+use super::{Kwargs, Step, Tracer};
+
+/// Most items of a line, with those of its containers.
+const LONGEST: usize = 256;
+
+/// `print(*args, **kwargs)`; `None` where it is not captured.
+pub fn print(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Option<VarId>> {
+    let is_line = |id: &&VarId| matches!(t.vars.kind(**id), Kind::Tuple(..));
+    let lines = t.left_behind.iter().filter(is_line).count();
+    if args.iter().any(|arg| regions::is_captured(t, *arg)) {
+        return match kwargs.is_empty() && lines == 0 {
+            true => regions::statement(t, "show", args).map(Some),
+            false => Ok(None),
+        };
+    }
+    let mut mutated = t.vars.mutated().iter();
+    let others = t.left_behind.len() > lines
+        || !t.global_writes.is_empty()
+        || mutated.any(|id| t.vars.get(*id).source.is_some());
+    if others || t.regions > 0 || t.options.forward_only {
+        return Ok(None);
+    }
+    let mut left = LONGEST;
+    if !args.iter().all(|arg| is_plain(t, *arg, &mut left)) {
+        return Ok(None);
+    }
+    let mut parts = vec![t.none(), t.none()];
+    for (name, value) in kwargs {
+        let at = match &**name {
+            "sep" => 0,
+            "end" => 1,
+            _ => return Ok(None),
+        };
+        if !t.is_none(*value) && t.const_str(*value).is_none() {
+            return Ok(None);
+        }
+        parts[at] = *value;
+    }
+    parts.extend(args);
+    let line = t.add(Kind::Tuple(parts, None));
+    t.left_behind.push(line);
+    Ok(Some(t.none()))
+}
+
+/// Whether showing it runs no code of the user, and it shows the same later.
+fn is_plain(t: &mut Tracer<'_>, id: VarId, left: &mut usize) -> bool {
+    t.realize(id);
+    *left = left.saturating_sub(1);
+    if *left == 0 {
+        return false;
+    }
+    match t.kind(id).clone() {
+        // A list from outside or of the frame may change before the line is printed.
+        Kind::Tuple(items, None) => items.into_iter().all(|item| is_plain(t, item, left)),
+        Kind::Const => t.value(id).is_some_and(|value| {
+            value.is_none()
+                || value.is_exact_instance_of::<PyString>()
+                || value.is_exact_instance_of::<PyInt>()
+                || value.is_exact_instance_of::<PyFloat>()
+                || value.is_exact_instance_of::<PyBool>()
+        }),
+        _ => false,
+    }
+}
