@@ -311,7 +311,9 @@ fn trace_once(
         code_object,
         globals,
     } = simulate(py, of, bound, state, chosen, varies)?;
+    let mut by_calls = takes_gradients(py, &code);
     if let Outcome::Break(at) = &mut outcome {
+        by_calls |= (at.inner.iter()).any(|frame| takes_gradients(py, &frame.code));
         let foreign = |frame: &InnerFrame| !callees::is_translated(py, &frame.code.filename);
         if let Some(count) = at.inner.iter().position(foreign) {
             at.retreat(&mut tracer, count);
@@ -362,11 +364,12 @@ fn trace_once(
         reason,
         reported,
         listens,
-        by_calls: takes_gradients(py, &code),
+        by_calls,
     })
 }
 
-/// Whether the code calls something like `paddle.grad`, or keeps a graph for another backward.
+/// Whether the code calls something like `paddle.grad`, keeps a graph for another backward, or listens to gradients
+/// of tensors: those between the operations of a program never come out of it.
 fn takes_gradients(py: Python<'_>, code: &Code) -> bool {
     let keeps = |names: &Bound<'_, PyAny>| {
         ["retain_graph", "create_graph"]
@@ -374,7 +377,12 @@ fn takes_gradients(py: Python<'_>, code: &Code) -> bool {
             .any(|name| names.contains(name).unwrap_or(false))
     };
     code.instructions.iter().any(|it| match it.instr {
-        Instr::LoadAttr { name, method: true } => &*code.names[name as usize] == "grad",
+        Instr::LoadAttr { name, method: true } => {
+            matches!(
+                &*code.names[name as usize],
+                "grad" | "register_hook" | "retain_grads"
+            )
+        }
         Instr::KwNames { index } | Instr::LoadConst { index } => {
             let names = code.consts[index as usize].bind(py);
             names.is_instance_of::<PyTuple>() && keeps(names)

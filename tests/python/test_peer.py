@@ -226,3 +226,31 @@ def test_save_of_a_recurrent_layer_with_directions(tmp_path):
     x = paddle.rand([4, 5, 3])
     found = paddle.jit.load(str(tmp_path / "net"))(x)
     np.testing.assert_allclose(found[0].numpy(), net(x)[0].numpy(), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_gradients_of_tensors_in_between(inside):
+    got = []
+
+    def listen(y):
+        y.register_hook(lambda g: got.append(g.numpy().tolist()) or g * 2)
+        y.retain_grads()
+
+    def function(x):
+        y = x * 2
+        z = (y * y).sum()
+        if inside:
+            listen(y)
+        else:
+            y.register_hook(lambda g: got.append(g.numpy().tolist()) or g * 2)
+            y.retain_grads()
+        return y, z * 3
+
+    found = []
+    for run in (function, sot.to_static(function, min_graph_size=0)):
+        for _ in range(2):
+            x = paddle.to_tensor([2.0, 3.0], stop_gradient=False)
+            y, z = run(x)
+            z.backward()
+            found.append((y.grad.numpy().tolist(), x.grad.numpy().tolist(), got[-1]))
+    assert len(got) == 4 and found == [found[0]] * 4
