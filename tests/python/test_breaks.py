@@ -159,7 +159,7 @@ def test_equals_eager_on_both_sides_of_every_branch(function):
 
 @pytest.mark.parametrize(
     ("function", "graphs", "breaks"),
-    [(branch, 2, 1), (prints, 2, 2), (item, 2, 1), (numpy_round_trip, 2, 2), (cells, 2, 2)],
+    [(branch, 2, 1), (prints, 2, 2), (item, 2, 1), (numpy_round_trip, 2, 1), (cells, 2, 2)],
 )
 def test_keeps_the_graphs_around_a_break(function, graphs, breaks):
     check(function, X, graphs=graphs, breaks=breaks)
