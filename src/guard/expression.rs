@@ -85,11 +85,7 @@ pub fn text(py: Python<'_>, guard: &Guard) -> String {
         GuardKind::Len(len) => format!("len({x}) == {len}"),
         GuardKind::DictKeys(keys) => format!("list({x}) == [{}]", keys.iter().join(", ")),
         GuardKind::Tensor(tensor) => {
-            let dims = tensor
-                .dims
-                .iter()
-                .map(|dim| dim.map_or("?".to_owned(), |dim| dim.to_string()))
-                .join(", ");
+            let dims = dims(&tensor.dims);
             let (dtype, stop) = (
                 tensor.dtype.as_str(),
                 if tensor.stop_gradient {
@@ -103,7 +99,7 @@ pub fn text(py: Python<'_>, guard: &Guard) -> String {
         GuardKind::Array(array) => format!(
             "type({x}) is numpy.ndarray and {x}.dtype == {} and {x}.shape == ({})",
             array.dtype.bind(py),
-            array.dims.iter().join(", ")
+            dims(&array.dims)
         ),
         GuardKind::Outcome(outcome) => format!(
             "{}({} {} {})",
@@ -116,4 +112,9 @@ pub fn text(py: Python<'_>, guard: &Guard) -> String {
         GuardKind::LayerState(layer) => format!("{x}: state of {} unchanged", show(layer)),
         GuardKind::Never => format!("{x} cannot be checked"),
     }
+}
+
+fn dims(dims: &[Option<i64>]) -> String {
+    let shown = |dim: &Option<i64>| dim.map_or("?".to_owned(), |dim| dim.to_string());
+    dims.iter().map(shown).join(", ")
 }

@@ -29,8 +29,8 @@ pub struct ArrayGuard {
     pub class: Obj,
     /// Its `dtype`.
     pub dtype: Obj,
-    /// Its dims.
-    pub dims: SmallVec<[i64; 6]>,
+    /// Its dims; `None` is any of 2 and more.
+    pub dims: SmallVec<[Option<i64>; 6]>,
 }
 
 /// What is checked about the value at the end of a tracker.

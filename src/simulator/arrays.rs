@@ -108,7 +108,6 @@ fn array(t: &mut Tracer<'_>, data: VarId, maker: ArrayMaker) -> Step<Option<VarI
     if !taken(&dtype.getattr("name")?.extract::<String>()?) {
         return Ok(None);
     }
-    let dims: SmallVec<[i64; 6]> = value.getattr("shape")?.extract::<Vec<i64>>()?.into();
     let tracker = Arc::new(Tracker::Array(source.clone(), maker));
     let mut known = t.graph.inputs.iter();
     let known = known.find(|input| input.tracker == tracker);
@@ -118,13 +117,27 @@ fn array(t: &mut Tracer<'_>, data: VarId, maker: ArrayMaker) -> Step<Option<VarI
             let Ok(tensor) = tensor_of(&value, maker) else {
                 return Ok(None);
             };
-            let Some(meta) = tensor_meta(&tensor) else {
+            let Some(mut meta) = tensor_meta(&tensor) else {
                 return Ok(None);
             };
+            for &dim in t.options.dynamic_dims.get(&source).into_iter().flatten() {
+                if let Some(open) = meta.shape.get_mut(dim) {
+                    *open = -1;
+                }
+            }
             t.graph
                 .tensor_input(t.py, Obj::from(tensor), meta, tracker)?
         }
     };
+    let mut dims: SmallVec<[Option<i64>; 6]> = SmallVec::new();
+    for dim in value.getattr("shape")?.extract::<Vec<i64>>()? {
+        dims.push(Some(dim));
+    }
+    for &dim in t.options.dynamic_dims.get(&source).into_iter().flatten() {
+        if let Some(open) = dims.get_mut(dim) {
+            *open = None;
+        }
+    }
     let guard = ArrayGuard {
         class: Obj::from(class),
         dtype: Obj::from(dtype),

@@ -188,7 +188,7 @@ fn now(t: &Tracer<'_>, number: &Number) -> Option<Value> {
         }
         Some(dim) => {
             let mut inputs = t.graph.inputs.iter();
-            let input = inputs.find(|input| input.tracker == *place)?;
+            let input = inputs.find(|input| shapes::place(&input.tracker) == place)?;
             let meta = tensor_meta(input.value.bind(t.py))?;
             meta.shape.get(dim).copied().map(Value::Int)
         }

@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 use crate::bytecode::BinOp;
 use crate::graph::{Arg, Callee, Statement, SymbolId, SymbolKind};
 use crate::guard::number::Number;
+use crate::tracker::{Tracker, TrackerRef};
 
 use super::Tracer;
 
@@ -42,6 +43,7 @@ const RULES: &[(&[&str], Rule)] = &[
     (
         &[
             "abs",
+            "assign",
             "astype",
             "cast",
             "clip",
@@ -49,6 +51,7 @@ const RULES: &[(&[&str], Rule)] = &[
             "contiguous",
             "cos",
             "cumsum",
+            "detach",
             "dropout",
             "Dropout",
             "erf",
@@ -137,6 +140,14 @@ fn items(arg: &Arg) -> Option<&[Arg]> {
     }
 }
 
+/// Where the dims of an input are read: a tensor that a call makes of an array has the dims of that.
+pub fn place(input: &TrackerRef) -> &TrackerRef {
+    match &**input {
+        Tracker::Array(array, _) => array,
+        _ => input,
+    }
+}
+
 impl<'a> Search<'a, '_> {
     fn dim(&mut self, symbol: SymbolId, at: usize) -> Option<Number> {
         self.fuel = self.fuel.checked_sub(1)?;
@@ -146,7 +157,7 @@ impl<'a> Search<'a, '_> {
         }
         let mut inputs = self.t.graph.inputs.iter();
         if let Some(input) = inputs.find(|input| input.symbol == symbol) {
-            return Some(Number::Dim(input.tracker.clone(), at));
+            return Some(Number::Dim(place(&input.tracker).clone(), at));
         }
         let it = self.producer(symbol)?;
         self.rule(it)?(self, it, at)

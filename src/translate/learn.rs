@@ -63,17 +63,19 @@ pub(super) fn dims(
     let mut known = lock(&of.dims);
     let mut dynamic = FxHashMap::default();
     for guard in guards.iter() {
-        let GuardKind::Tensor(tensor) = &guard.kind else {
-            continue;
+        let dims = match &guard.kind {
+            GuardKind::Tensor(tensor) => &tensor.dims,
+            GuardKind::Array(array) => &array.dims,
+            _ => continue,
         };
         let seen = known
             .entry(guard.tracker.clone())
-            .or_insert_with(|| tensor.dims.to_vec());
-        if seen.len() != tensor.dims.len() {
-            *seen = tensor.dims.to_vec();
+            .or_insert_with(|| dims.to_vec());
+        if seen.len() != dims.len() {
+            *seen = dims.to_vec();
         }
         let is_static = |dim| declared.is_static(&guard.tracker, dim);
-        for (dim, (seen, now)) in seen.iter_mut().zip(&tensor.dims).enumerate() {
+        for (dim, (seen, now)) in seen.iter_mut().zip(dims).enumerate() {
             // 0 and 1 broadcast and are special everywhere: they stay static.
             let special = matches!(now, Some(0 | 1));
             if learns && *seen != *now && !special && !is_static(dim) {
@@ -85,11 +87,11 @@ pub(super) fn dims(
                 *seen = None;
             }
         }
-        let dims: Vec<usize> = (0..seen.len())
-            .filter(|at| seen[*at].is_none() && !matches!(tensor.dims[*at], Some(0 | 1)))
+        let open: Vec<usize> = (0..seen.len())
+            .filter(|at| seen[*at].is_none() && !matches!(dims[*at], Some(0 | 1)))
             .collect();
-        if !dims.is_empty() {
-            dynamic.insert(guard.tracker.clone(), dims);
+        if !open.is_empty() {
+            dynamic.insert(guard.tracker.clone(), open);
         }
     }
     dynamic

@@ -226,3 +226,23 @@ def test_increment_of_an_argument():
     x = paddle.to_tensor([1.0])
     np.testing.assert_array_equal(static(x).numpy(), [4.0])
     np.testing.assert_array_equal(x.numpy(), [2.0])
+
+
+def test_dims_that_differ_become_dynamic():
+    def function(array, weight):
+        x = paddle.to_tensor(array)
+        rows = x.shape[0]
+        if rows > 12:
+            x = x - 1
+        return paddle.tanh(x @ weight).reshape([rows, 2, 2]).sum(axis=0) * 2, rows
+
+    weight = paddle.arange(16, dtype="float32").reshape([4, 4]) / 10
+    translated = sot.to_static(function, min_graph_size=0)
+    for rows in (3, 4, 7, 2, 12, 13, 20, 1, 9, 30, 0, 5):
+        array = np.arange(rows * 4, dtype="float32").reshape(rows, 4) / 50
+        expected, actual = function(array, weight), translated(array, weight)
+        assert np.array_equal(expected[0].numpy(), actual[0].numpy()) and expected[1] == actual[1] == rows
+    record = sot.stats(translated)
+    # 3 rows, any number up to 12, any above, 1 and 0.
+    assert (record.graphs, record.translations) == (5, 5), record
+    assert (record.graph_breaks, record.fallbacks) == ([], []), record

@@ -92,6 +92,8 @@ ONE = [
     lambda x: F.pad(x, [1, 1], data_format="NLC"),
     lambda x: x.sum(0),
     lambda x: x.tile([2, 1, 1]),
+    lambda x: paddle.assign(x),
+    lambda x: x.detach() * x,
 ]
 TWO = [
     lambda x, y: paddle.concat([x, y]),

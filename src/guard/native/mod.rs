@@ -22,7 +22,7 @@ pub(crate) use object::{
     has_plain_constructor, instance_dict, is_called_as_usual, key_object, length, list_is,
     list_item, member, method_part, to_bound, tuple_item, type_attr, type_of, WeakOrStrong,
 };
-/// A number, or a dim of a tensor, from outside.
+/// A number, or a dim of a tensor or array, from outside.
 pub(crate) fn value(
     py: Python<'_>,
     object: *mut ffi::PyObject,
@@ -30,6 +30,9 @@ pub(crate) fn value(
 ) -> Option<Value> {
     match dim {
         None => object::number(object),
+        Some(dim) if object::is_array(py, object) => {
+            object::array_dim(py, object, dim).map(Value::Int)
+        }
         Some(dim) => tensor::dim(py, object, dim).map(Value::Int),
     }
 }

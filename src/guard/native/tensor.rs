@@ -228,7 +228,7 @@ unsafe fn find_layout(reader: &Reader, samples: &[*mut ffi::PyObject]) -> Option
 }
 
 /// A dynamic dim is none of those that broadcast or are empty: they may take another way.
-fn dim_matches(dim: i64, wanted: Option<i64>) -> bool {
+pub(super) fn dim_matches(dim: i64, wanted: Option<i64>) -> bool {
     wanted.map_or(dim > 1, |wanted| dim == wanted)
 }
 
