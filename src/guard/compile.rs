@@ -93,6 +93,7 @@ pub(super) enum Check {
     Tensor(TensorGuard),
     Array(ArrayGuard),
     SameAs(usize),
+    OtherThan(usize),
     Outcome(Outcome<usize>),
     Layer(LayerSnapshot),
     Never,
@@ -195,6 +196,7 @@ impl GuardCompiler for NativeGuardCompiler {
                     Check::Outcome(outcome.map(&mut |place| builder.slot(py, place)))
                 }
                 GuardKind::SameAs(other) => Check::SameAs(builder.slot(py, other)),
+                GuardKind::OtherThan(other) => Check::OtherThan(builder.slot(py, other)),
                 GuardKind::LayerState(layer) => match LayerSnapshot::record(layer.bind(py))? {
                     Some(snapshot) => Check::Layer(snapshot),
                     None => Check::Never,
@@ -296,6 +298,7 @@ fn holds(py: Python<'_>, check: &Check, object: Ptr, slots: &[usize]) -> bool {
                 .flatten()
         }),
         Check::SameAs(other) => object as usize == slots[*other],
+        Check::OtherThan(other) => object as usize != slots[*other],
         Check::Layer(snapshot) => snapshot.holds(py),
     }
 }

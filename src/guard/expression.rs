@@ -109,6 +109,7 @@ pub fn text(py: Python<'_>, guard: &Guard) -> String {
             outcome.right
         ),
         GuardKind::SameAs(other) => format!("{x} is {}", path(py, other)),
+        GuardKind::OtherThan(other) => format!("{x} is not {}", path(py, other)),
         GuardKind::LayerState(layer) => format!("{x}: state of {} unchanged", show(layer)),
         GuardKind::Never => format!("{x} cannot be checked"),
     }

@@ -59,6 +59,8 @@ pub enum GuardKind {
     Outcome(Arc<Outcome>),
     /// The same object as the one at another tracker.
     SameAs(TrackerRef),
+    /// Another object than the one at another tracker.
+    OtherThan(TrackerRef),
     /// All state that an opaque Paddle layer's `forward` may read is as it was: `__dict__`,
     /// parameters, buffers, sub-layers and hooks, recursively. The value is the layer itself.
     LayerState(Obj),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFunction, PyTuple, PyType};
 
-use crate::guard::GuardKind;
+use crate::guard::{native, GuardKind};
 use crate::obj::Obj;
 use crate::reason::BreakKind;
 use crate::tracker::{DictKey, Tracker, TrackerRef};
@@ -96,6 +96,7 @@ pub fn try_get(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Option<VarId>
             }
             if name == "__class__" {
                 if let Some(class) = t.type_of(obj) {
+                    own_class(t, &class)?;
                     return Ok(Some(t.constant(class.as_any())));
                 }
             }
@@ -343,6 +344,9 @@ pub fn generic_or_raise(
 
 /// Stops where a class says something else about the class of its instances.
 pub fn own_class(t: &Tracer<'_>, class: &Bound<'_, PyType>) -> Step<()> {
+    if native::has_own_lookup(class) {
+        return t.unsupported("the class of an object that looks it up elsewhere");
+    }
     let default = lookup(&t.py.get_type::<PyAny>(), "__class__");
     match (lookup(class, "__class__"), default) {
         (Some(found), Some(default)) if found.is(&default) => Ok(()),

@@ -554,7 +554,7 @@ pub fn is_instance(t: &mut Tracer<'_>, value: VarId, class: VarId) -> Step<bool>
         return t.unsupported("isinstance() of this value");
     };
     let answer = subclass(t, &of, class, true)?;
-    if !answer && matches!(t.kind(value), Kind::Object(_)) {
+    if !answer && matches!(t.kind(value), Kind::Object(_) | Kind::Opaque) {
         attributes::own_class(t, &of)?;
     }
     Ok(answer)

@@ -1,11 +1,15 @@
 //! Operators on any kinds.
 
+use std::sync::Arc;
+
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyInt, PyList, PyTuple};
 
 use crate::bytecode::{BinOp, CmpOp};
+use crate::guard::GuardKind;
 use crate::obj::Obj;
 use crate::reason::BreakKind;
+use crate::tracker::Tracker;
 use crate::variables::{Kind, VarId};
 
 use super::call::{call, describe};
@@ -450,12 +454,30 @@ pub fn equal_values(t: &mut Tracer<'_>, a: VarId, b: VarId) -> Step<bool> {
     truth(t, equal?)
 }
 
-fn same_object(t: &Tracer<'_>, a: VarId, b: VarId) -> bool {
-    a == b
-        || match (t.value(a), t.value(b)) {
-            (Some(x), Some(y)) => x.is(&y),
-            _ => false,
-        }
+/// That two real objects are one is guarded since the second was found; that they are two is guarded here.
+fn same_object(t: &mut Tracer<'_>, a: VarId, b: VarId) -> bool {
+    if a == b {
+        return true;
+    }
+    let (Some(x), Some(y)) = (t.value(a), t.value(b)) else {
+        return false;
+    };
+    if x.is(&y) {
+        return true;
+    }
+    // The guard of a constant tells it from everything else.
+    let constant = matches!(t.kind(a), Kind::Const) || matches!(t.kind(b), Kind::Const);
+    let guard = match (t.source(a), t.source(b)) {
+        _ if constant => None,
+        (Some(a), Some(b)) => Some((a, b)),
+        (Some(a), None) => Some((a, Arc::new(Tracker::Const(Obj::from(y))))),
+        (None, Some(b)) => Some((b, Arc::new(Tracker::Const(Obj::from(x))))),
+        (None, None) => None,
+    };
+    if let Some((one, other)) = guard {
+        t.guards.add(&one, GuardKind::OtherThan(other));
+    }
+    false
 }
 
 /// `a is b`

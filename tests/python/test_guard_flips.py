@@ -10,6 +10,7 @@ import enum
 import functools
 import sys
 import types
+import weakref
 
 import numpy as np
 import paddle
@@ -914,3 +915,76 @@ def order_of_an_ordered_dictionary_below_an_argument():
     yield
     box.rates["b"] = box.rates.pop("b")
     yield
+
+
+def _makers():
+    class Plain:
+        pass
+
+    yield object
+    yield lambda: lambda: 0
+    yield lambda: iter([])
+    yield lambda: type("Made", (), {})
+    yield Plain
+    yield lambda: ValueError(1)
+    yield nn.ReLU
+    yield lambda: (i for i in ())
+    yield property
+    yield lambda: frozenset([object()])
+    yield lambda: {1}
+
+
+COMPARISONS = [
+    lambda x, y: x is y, lambda x, y: x is not y, lambda x, y: x == y, lambda x, y: x in [y],
+    lambda x, y: (0, x) in [(0, y)],
+    lambda x, y: (x, 1) == (y, 1), lambda x, y: [0, x, y].index(y), lambda x, y: len([1 for z in (x, y) if z is x]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("compare", COMPARISONS)
+@pytest.mark.parametrize("make", _makers())
+def test_objects_that_were_two_may_be_one(compare, make):
+    a, b = make(), make()
+    for order in ([(a, b), (a, a), (b, b), (b, a)], [(a, a), (a, b), (b, b), (b, a)]):
+        translated = translate(lambda x, y, t: (compare(x, y), t * 2))
+        for x, y in order:
+            assert translated(x, y, X)[0] == compare(x, y)
+
+
+def test_a_generator_of_objects_that_one_is_looked_for_in():
+    def leaves(tree, path):
+        path.append(len(tree) if isinstance(tree, list) else 0)
+        if isinstance(tree, list):
+            for part in tree:
+                yield from leaves(part, path)
+        else:
+            yield tree, path
+        path.pop()
+
+    def find(leaf, tree, x):
+        for found, path in leaves(tree, []):
+            print(end="")
+            if found is leaf:
+                return len(path), x + 1
+        return "nowhere", x
+
+    a, b, c = object(), object(), ValueError()
+    translated = translate(find)
+    for leaf in (a, b, c, object(), a, c, b):
+        assert translated(leaf, [[a, b], c], X)[0] == find(leaf, [[a, b], c], X)[0]
+
+
+def test_the_class_of_a_weak_proxy():
+    class Plain:
+        pass
+
+    plain = Plain()
+    proxy = weakref.proxy(plain)
+    for function in (
+        lambda p, x: (p.__class__, x + 1),
+        lambda p, x: (isinstance(p, Plain), x),
+        lambda p, x: (type(p), x),
+    ):
+        translated = translate(function)
+        for one in (proxy, plain, proxy):
+            assert translated(one, X)[0] == function(one, X)[0]

@@ -200,6 +200,23 @@ pub(crate) fn has_plain_constructor(class: &Bound<'_, pyo3::types::PyType>) -> b
     }
 }
 
+/// Whether objects of this class, which is written in C, look their attributes up in their own way: weak proxies do.
+pub(crate) fn has_own_lookup(class: &Bound<'_, pyo3::types::PyType>) -> bool {
+    // SAFETY: it is a type object.
+    let slot = unsafe { (*class.as_type_ptr()).tp_getattro };
+    // SAFETY: it is a type object.
+    let flags = unsafe { (*class.as_type_ptr()).tp_flags };
+    let generic: ffi::getattrofunc = ffi::PyObject_GenericGetAttr;
+    let py = class.py();
+    let known = class
+        .is_subclass_of::<pyo3::types::PyModule>()
+        .unwrap_or(true)
+        || class.is(py.get_type::<pyo3::types::PyType>());
+    flags & ffi::Py_TPFLAGS_HEAPTYPE == 0
+        && !known
+        && slot.map(|slot| slot as usize) != Some(generic as usize)
+}
+
 /// Whether a function is called the way functions are: C code may have set another way.
 pub(crate) fn is_called_as_usual(function: &Bound<'_, PyAny>) -> bool {
     function.is_instance_of::<pyo3::types::PyFunction>() && called_as_usual(function.as_ptr())
