@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyCFunction, PyFunction, PyModule, PyType};
+use pyo3::types::{PyCFunction, PyDict, PyFunction, PyModule, PyType};
 
 /// A shared strong reference to a Python object.
 ///
@@ -157,4 +157,24 @@ pub fn within<T>(manager: &Bound<'_, PyAny>, run: impl FnOnce() -> T) -> PyResul
     let none = manager.py().None();
     manager.call_method1("__exit__", (&none, &none, &none))?;
     Ok(answer)
+}
+
+/// Key and value.
+pub type Item<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>);
+
+/// The items of a dictionary in the order Python iterates them, which for an `OrderedDict` is not that of the dict below;
+/// `None` when a key that is iterated is not there.
+///
+/// # Errors
+/// Those of the iteration.
+pub fn items_in_order<'py>(dict: &Bound<'py, PyDict>) -> PyResult<Option<Vec<Item<'py>>>> {
+    let mut items = Vec::with_capacity(dict.len());
+    for key in dict.try_iter()? {
+        let key = key?;
+        let Some(value) = dict.get_item(&key)? else {
+            return Ok(None);
+        };
+        items.push((key, value));
+    }
+    Ok(Some(items))
 }

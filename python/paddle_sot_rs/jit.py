@@ -53,16 +53,12 @@ def concrete_program_of(static: Any) -> Any:
     return concrete_program(static.__wrapped__, spec)
 
 
-def _get_concrete_program(static: Any, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
-    spec = _positional(static.__wrapped__, list(args), kwargs)
+def concrete_program_for(static: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> Any:
+    """The program for these arguments, specifications or examples."""
+    spec = _positional(static.__wrapped__, list(args), kwargs or {})
     if spec is None:
         raise TypeError("get_concrete_program: the arguments do not fit positional parameters")
-    return concrete_program(static.__wrapped__, spec), static
-
-
-_get_concrete_program.__text_signature__ = "($self, *args, **kwargs)"  # type: ignore[attr-defined]
-# The extension's own name for the getter of `concrete_program` is in the way there.
-setattr(_core.StaticFunction, "get_concrete_program", _get_concrete_program)  # noqa: B010
+    return concrete_program(static.__wrapped__, spec)
 
 
 def rollback(static: Any) -> Callable[..., Any]:

@@ -113,8 +113,8 @@ impl StaticFunction {
     }
 
     /// The function as one static program for its input specification.
-    #[getter]
-    fn concrete_program(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
+    #[getter(concrete_program)]
+    fn program(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
         let jit = slf.py().import("paddle_sot_rs.jit")?;
         Ok(jit.call_method1("concrete_program_of", (slf,))?.unbind())
     }
@@ -125,22 +125,34 @@ impl StaticFunction {
         self.inner.last_observed().map(|seen| seen.py(py))
     }
 
+    /// `concrete_program` for these arguments, and the function itself.
+    #[pyo3(signature = (*args, **kwargs))]
+    fn get_concrete_program(
+        slf: &Bound<'_, Self>,
+        args: &Bound<'_, PyTuple>,
+        kwargs: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Py<PyAny>> {
+        let jit = slf.py().import("paddle_sot_rs.jit")?;
+        let program = jit.call_method1("concrete_program_for", (slf, args, kwargs))?;
+        Ok((program, slf).into_pyobject(slf.py())?.into_any().unbind())
+    }
+
     /// `concrete_program.main_program`.
     #[getter]
     fn main_program(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
-        Self::concrete_program(slf)?.getattr(slf.py(), "main_program")
+        Self::program(slf)?.getattr(slf.py(), "main_program")
     }
 
     /// `concrete_program.inputs`.
     #[getter]
     fn inputs(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
-        Self::concrete_program(slf)?.getattr(slf.py(), "inputs")
+        Self::program(slf)?.getattr(slf.py(), "inputs")
     }
 
     /// `concrete_program.outputs`.
     #[getter]
     fn outputs(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
-        Self::concrete_program(slf)?.getattr(slf.py(), "outputs")
+        Self::program(slf)?.getattr(slf.py(), "outputs")
     }
 
     /// Puts the original method back into the object that it was taken from, and answers with it.

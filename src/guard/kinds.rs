@@ -5,7 +5,7 @@ use std::sync::Arc;
 use indexmap::IndexSet;
 use smallvec::SmallVec;
 
-use crate::graph::DType;
+use crate::graph::{DType, TensorMeta};
 use crate::obj::Obj;
 use crate::tracker::TrackerRef;
 
@@ -22,11 +22,26 @@ pub struct TensorGuard {
     pub stop_gradient: bool,
 }
 
-/// What is relied on about a NumPy array: not what it holds.
+impl TensorGuard {
+    /// All of the metadata; dims of -1 are open.
+    pub fn of(meta: &TensorMeta) -> Self {
+        Self {
+            dims: open_dims(&meta.shape),
+            dtype: meta.dtype,
+            stop_gradient: meta.stop_gradient,
+        }
+    }
+}
+
+/// The dims of a guard for a shape in which -1 stands for an open dim.
+pub fn open_dims(shape: &[i64]) -> SmallVec<[Option<i64>; 6]> {
+    let dims = shape.iter().map(|dim| (*dim >= 0).then_some(*dim));
+    dims.collect()
+}
+
+/// What is relied on about a NumPy array, which is no subclass: not what it holds.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ArrayGuard {
-    /// `numpy.ndarray` itself: attributes of its subclasses may run user code.
-    pub class: Obj,
     /// Its `dtype`.
     pub dtype: Obj,
     /// Its dims; `None` is any of 2 and more.

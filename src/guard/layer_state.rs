@@ -10,7 +10,6 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
-use crate::graph::TensorMeta;
 use crate::obj::Obj;
 use crate::paddle::{tensor_meta, Paddle};
 
@@ -124,7 +123,8 @@ impl LayerSnapshot {
                 let Some(meta) = tensor_meta(&value) else {
                     return Ok(false);
                 };
-                self.tensors.push(value.as_ptr() as usize, guard_of(&meta));
+                self.tensors
+                    .push(value.as_ptr() as usize, TensorGuard::of(&meta));
             }
             let object = Obj::from(&value);
             let plain = crate::simulator::tracer::is_plain_constant(&value);
@@ -209,12 +209,4 @@ fn unchanged(py: Python<'_>, dict: Ptr, known: &Items) -> bool {
                     Expected::Same(object) => object.is(value),
                 }
         })
-}
-
-fn guard_of(meta: &TensorMeta) -> TensorGuard {
-    TensorGuard {
-        dims: meta.shape.iter().map(|dim| Some(*dim)).collect(),
-        dtype: meta.dtype,
-        stop_gradient: meta.stop_gradient,
-    }
 }

@@ -12,4 +12,4 @@ pub use compile::{
     CompiledGuard, GuardCompiler, GuardInputs, NativeGuardCompiler, NativeGuards, Slots,
 };
 pub use expression::ExpressionGuardCompiler;
-pub use kinds::{ArrayGuard, Guard, GuardKind, GuardSet, TensorGuard};
+pub use kinds::{open_dims, ArrayGuard, Guard, GuardKind, GuardSet, TensorGuard};

@@ -44,8 +44,8 @@ pub fn of(
 
 /// Remembers that `result` may be `of`, and what that may be.
 pub fn note(t: &mut Tracer<'_>, result: SymbolId, of: SymbolId) {
-    let further: Vec<_> = t.aliases.iter().filter(|it| it.result == of).collect();
-    let further: Vec<_> = further.into_iter().map(|it| it.of).collect();
+    let further = t.aliases.iter().filter(|it| it.result == of);
+    let further: Vec<_> = further.map(|it| it.of).collect();
     for of in std::iter::once(of).chain(further) {
         let alias = Alias {
             result,

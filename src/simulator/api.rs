@@ -55,8 +55,6 @@ enum Verdict {
         module: String,
         name: String,
     },
-    /// `paddle.increment`, which changes its first argument.
-    Increment,
     NotOurs,
 }
 
@@ -86,10 +84,7 @@ fn verdict(t: &Tracer<'_>, function: &Bound<'_, PyAny>) -> PyResult<Verdict> {
             "{module}.{name} is not a function of tensors"
         )));
     }
-    if name == "increment" {
-        return Ok(Verdict::Increment);
-    }
-    if name.ends_with('_') && !name.ends_with("__") {
+    if name == "increment" || name.ends_with('_') && !name.ends_with("__") {
         return Ok(Verdict::InPlace { module, name });
     }
     // What the convolutions call, which asks for settings of the process before it computes.
@@ -263,16 +258,6 @@ pub fn try_call(
                 return scalar_tensor(t, function, &object, *data, rest, kwargs).map(Some);
             }
         }
-        Verdict::Increment => {
-            if let Some(done) = inplace::increment(t, args, kwargs)? {
-                t.guard_identity(function);
-                return Ok(Some(done));
-            }
-            return t.stop(
-                BreakKind::InplaceTensor,
-                "increment() changes its argument in place",
-            );
-        }
         Verdict::InPlace { module, name } => {
             if let Some(done) = inplace::function(t, &module, &name, args, kwargs)? {
                 t.guard_identity(function);
@@ -284,14 +269,14 @@ pub fn try_call(
             );
         }
         Verdict::Refuse(why) => {
-            if object.is(&t.py.import("paddle")?.getattr("to_tensor")?) {
-                if let Some(made) = number_arguments::to_tensor(t, args, kwargs)? {
+            if is_of_paddle(t, &object, "to_tensor")? {
+                let made = match number_arguments::to_tensor(t, args, kwargs)? {
+                    None => arrays::to_tensor(t, args, kwargs)?,
+                    made => made,
+                };
+                if made.is_some() {
                     t.guard_identity(function);
-                    return Ok(Some(made));
-                }
-                if let Some(made) = arrays::to_tensor(t, args, kwargs)? {
-                    t.guard_identity(function);
-                    return Ok(Some(made));
+                    return Ok(made);
                 }
             }
             return t.stop(BreakKind::UnsupportedCall, why);
@@ -312,7 +297,7 @@ pub fn try_call(
         Some((args, kwargs)) => (&args[..], &kwargs[..]),
         None => (args, kwargs),
     };
-    if name == "assign" && object.is(&t.py.import("paddle")?.getattr("assign")?) {
+    if name == "assign" && is_of_paddle(t, &object, &name)? {
         if let Some(made) = arrays::assign(t, args, kwargs)? {
             return Ok(Some(made));
         }

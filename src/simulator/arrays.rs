@@ -6,10 +6,9 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use smallvec::SmallVec;
 
 use crate::graph::{Callee, DType};
-use crate::guard::{ArrayGuard, GuardKind};
+use crate::guard::{native, open_dims, ArrayGuard, GuardKind};
 use crate::obj::Obj;
 use crate::paddle::tensor_meta;
 use crate::tracker::{ArrayMaker, Tracker};
@@ -63,13 +62,10 @@ pub fn to_tensor(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Op
     };
     let wanted = match dtype {
         None => None,
-        Some(dtype) => {
-            t.realize(dtype);
-            match t.const_value(dtype).and_then(|dtype| named(&dtype)) {
-                Some(dtype) => Some(dtype),
-                None => return Ok(None),
-            }
-        }
+        Some(dtype) => match tensors::named_dtype(t, dtype) {
+            Some(dtype) => Some(dtype),
+            None => return Ok(None),
+        },
     };
     t.realize(data);
     match t.kind(data).clone() {
@@ -77,15 +73,6 @@ pub fn to_tensor(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Op
         Kind::List(items) | Kind::Tuple(items, None) => stacked(t, &items, wanted),
         _ => array(t, data, ArrayMaker::ToTensor(wanted)),
     }
-}
-
-/// A dtype of Paddle, or its name.
-pub(super) fn named(dtype: &Bound<'_, PyAny>) -> Option<DType> {
-    let of_paddle = dtype.get_type().name().ok()? == "DataType";
-    if !of_paddle && !dtype.is_exact_instance_of::<pyo3::types::PyString>() {
-        return None;
-    }
-    DType::from_name(&dtype.str().ok()?.to_string())
 }
 
 /// Whether `to_tensor` takes arrays of this dtype.
@@ -100,8 +87,7 @@ fn array(t: &mut Tracer<'_>, data: VarId, maker: ArrayMaker) -> Step<Option<VarI
     let (Some(source), Some(value)) = (t.source(data), t.value(data)) else {
         return Ok(None);
     };
-    let class = t.py.import("numpy")?.getattr("ndarray")?;
-    if t.options.forward_only || !value.get_type().is(&class) {
+    if t.options.forward_only || !native::is_array(t.py, value.as_ptr()) {
         return Ok(None);
     }
     let dtype = value.getattr("dtype")?;
@@ -120,28 +106,18 @@ fn array(t: &mut Tracer<'_>, data: VarId, maker: ArrayMaker) -> Step<Option<VarI
             let Some(mut meta) = tensor_meta(&tensor) else {
                 return Ok(None);
             };
-            for &dim in t.options.dynamic_dims.get(&source).into_iter().flatten() {
-                if let Some(open) = meta.shape.get_mut(dim) {
-                    *open = -1;
-                }
-            }
+            t.leave_open(&source, &mut meta);
             t.graph
                 .tensor_input(t.py, Obj::from(tensor), meta, tracker)?
         }
     };
-    let mut dims: SmallVec<[Option<i64>; 6]> = SmallVec::new();
-    for dim in value.getattr("shape")?.extract::<Vec<i64>>()? {
-        dims.push(Some(dim));
-    }
-    for &dim in t.options.dynamic_dims.get(&source).into_iter().flatten() {
-        if let Some(open) = dims.get_mut(dim) {
-            *open = None;
-        }
-    }
+    // The tensor has the dims of the array.
+    let Some(meta) = t.graph.meta(symbol) else {
+        return Ok(None);
+    };
     let guard = ArrayGuard {
-        class: Obj::from(class),
         dtype: Obj::from(dtype),
-        dims,
+        dims: open_dims(&meta.shape),
     };
     t.guards.add(&source, GuardKind::Array(guard));
     let given = t.add(Kind::Tensor(TensorVar {

@@ -119,7 +119,8 @@ pub fn method(
     replace(t, tensor, result)
 }
 
-/// `function(tensor, *args)` for a function of Paddle whose name ends with `_`; `None` when it cannot be captured.
+/// `function(tensor, *args)` for a function of Paddle that changes its first argument: `increment`, and those whose names
+/// end with `_`; `None` when it cannot be captured.
 pub fn function(
     t: &mut Tracer<'_>,
     module: &str,
@@ -127,6 +128,9 @@ pub fn function(
     args: &[VarId],
     kwargs: &Kwargs,
 ) -> Step<Option<VarId>> {
+    if name == "increment" {
+        return increment(t, args, kwargs);
+    }
     let form = name.strip_suffix('_').unwrap_or_default();
     let [tensor, ..] = *args else {
         return Ok(None);
@@ -147,7 +151,7 @@ pub fn function(
 }
 
 /// `paddle.increment(tensor, value)`: a whole number is added in place. It has no gradient.
-pub fn increment(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Option<VarId>> {
+fn increment(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Option<VarId>> {
     let (tensor, value) = match (args, kwargs) {
         ([tensor], []) => (*tensor, None),
         ([tensor, value], []) => (*tensor, Some(*value)),

@@ -7,7 +7,7 @@ use pyo3::types::{PyBool, PyDict, PyType};
 
 use crate::graph::Callee;
 use crate::guard::GuardKind;
-use crate::obj::{within, Obj};
+use crate::obj::{items_in_order, within, Item, Obj};
 use crate::reason::BreakKind;
 use crate::tracker::{DictKey, Tracker, TrackerRef};
 use crate::variables::{DictVar, Kind, VarId};
@@ -36,25 +36,13 @@ fn registry<'py>(layer: &Bound<'py, PyAny>, which: &str) -> Option<Bound<'py, Py
         .ok()
 }
 
-type Item<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>);
-
-/// The items in the order Python iterates them, which for an `OrderedDict` is not that of the dict below; `None` for
-/// other classes of dictionaries, which may iterate as they like.
+/// The items in the order Python iterates them; `None` for classes of dictionaries that may iterate as they like.
 fn in_order<'py>(dict: &Bound<'py, PyDict>) -> PyResult<Option<Vec<Item<'py>>>> {
-    let class = dict.get_type();
     let ordered = dict.py().import("collections")?.getattr("OrderedDict")?;
-    if !(dict.is_exact_instance_of::<PyDict>() || class.is(&ordered)) {
+    if !(dict.is_exact_instance_of::<PyDict>() || dict.get_type().is(&ordered)) {
         return Ok(None);
     }
-    let mut items = Vec::with_capacity(dict.len());
-    for key in dict.try_iter()? {
-        let key = key?;
-        let Some(value) = dict.get_item(&key)? else {
-            return Ok(None);
-        };
-        items.push((key, value));
-    }
-    Ok(Some(items))
+    items_in_order(dict)
 }
 
 /// What `Layer.__getattr__` finds: parameters, then sub-layers, then buffers.

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyFloat, PyString};
+use pyo3::types::PyFloat;
 
 use crate::bytecode::CmpOp;
 use crate::graph::{Callee, DType};
@@ -202,7 +202,7 @@ fn wanted(t: &mut Tracer<'_>, given: &Given<'_>, number: VarId, kind: As) -> Ste
     let dtype = match kind {
         As::First => of(t, 0),
         As::Dtype | As::DtypeOrFirst => match given.get(2).filter(|dtype| !t.is_none(*dtype)) {
-            Some(dtype) => named_dtype(t, dtype),
+            Some(dtype) => tensors::named_dtype(t, dtype),
             None if matches!(kind, As::Dtype) => Some(default_dtype(t)?),
             None => of(t, 0),
         },
@@ -260,16 +260,6 @@ fn is_probability(t: &mut Tracer<'_>, number: VarId) -> Step<bool> {
         && numbers::compare(t, CmpOp::Le, number, all)? == Some(true))
 }
 
-fn named_dtype(t: &mut Tracer<'_>, dtype: VarId) -> Option<DType> {
-    let dtype = t.const_value(dtype)?;
-    let known = dtype.is_exact_instance_of::<PyString>()
-        || dtype.get_type().name().is_ok_and(|name| name == "DataType");
-    if !known {
-        return None;
-    }
-    DType::from_name(&dtype.str().ok()?.to_string())
-}
-
 fn default_dtype(t: &Tracer<'_>) -> Step<DType> {
     let name = t.py.import("paddle")?.call_method0("get_default_dtype")?;
     match DType::from_name(&name.str()?.to_string()) {
@@ -297,7 +287,7 @@ pub fn to_tensor(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Op
         return Ok(None);
     };
     let dtype = match (dtype.filter(|dtype| !t.is_none(*dtype)), class) {
-        (Some(dtype), _) => named_dtype(t, dtype),
+        (Some(dtype), _) => tensors::named_dtype(t, dtype),
         (None, Class::Int) => Some(DType::Int64),
         (None, Class::Float) => Some(default_dtype(t)?),
     };

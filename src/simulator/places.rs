@@ -8,7 +8,6 @@ use pyo3::types::{PyBool, PyString};
 use crate::graph::{Callee, DType};
 use crate::variables::{Kind, VarId};
 
-use super::arrays;
 use super::tensors::{self, Receiver};
 use super::{Kwargs, Step, Tracer};
 
@@ -44,7 +43,7 @@ fn wanted(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> PyResult<Optio
         t.realize(*value);
         let name = match (at, named.first().map(|(name, _)| *name)) {
             (0, _) if matches!(t.kind(*value), Kind::Tensor(_)) => "other",
-            (0, _) if is_dtype(t, *value) => "dtype",
+            (0, _) if tensors::named_dtype(t, *value).is_some() => "dtype",
             (0, _) => "device",
             (1, Some("device")) => "dtype",
             (1, _) | (2, Some("device")) => "blocking",
@@ -76,7 +75,7 @@ fn wanted(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> PyResult<Optio
             }
             "dtype" if t.is_none(value) => true,
             "dtype" => {
-                wanted.dtype = dtype_of(t, value);
+                wanted.dtype = tensors::named_dtype(t, value);
                 wanted.by_text = t.const_str(value).is_some();
                 wanted.dtype.is_some()
             }
@@ -92,14 +91,6 @@ fn wanted(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> PyResult<Optio
         }
     }
     Ok(Some(wanted))
-}
-
-fn dtype_of(t: &mut Tracer<'_>, id: VarId) -> Option<DType> {
-    arrays::named(&t.const_value(id)?)
-}
-
-fn is_dtype(t: &mut Tracer<'_>, id: VarId) -> bool {
-    dtype_of(t, id).is_some()
 }
 
 /// `tensor.to(...)`; `None` where it is not captured.

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyFloat, PyType};
+use pyo3::types::{PyFloat, PyString, PyType};
 
-use crate::graph::{Arg, Callee, SymbolId, TensorMeta};
+use crate::graph::{Arg, Callee, DType, SymbolId, TensorMeta};
 use crate::obj::Obj;
 use crate::reason::BreakKind;
 use crate::tracker::TrackerRef;
@@ -274,6 +274,17 @@ pub fn meta_of(t: &mut Tracer<'_>, tensor: VarId) -> Option<TensorMeta> {
         return None;
     };
     t.graph.meta(symbol).cloned()
+}
+
+/// A constant that is a dtype of Paddle, or its name.
+pub fn named_dtype(t: &mut Tracer<'_>, id: VarId) -> Option<DType> {
+    let dtype = t.const_value(id)?;
+    let known = dtype.is_exact_instance_of::<PyString>()
+        || dtype.get_type().name().is_ok_and(|name| name == "DataType");
+    if !known {
+        return None;
+    }
+    DType::from_name(&dtype.str().ok()?.to_string())
 }
 
 /// Sends a call of `paddle_sot_rs._control.name` to the graph.

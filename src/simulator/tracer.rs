@@ -14,7 +14,7 @@ use crate::backend::{BackendError, GraphBackend};
 use crate::bytecode::Code;
 use crate::graph::{Cut, FunctionGraph, GraphMark, SymbolId, TensorMeta};
 use crate::guard::{GuardKind, GuardSet, TensorGuard};
-use crate::obj::Obj;
+use crate::obj::{items_in_order, Obj};
 use crate::paddle::{tensor_meta, Paddle};
 use crate::reason::{Break, BreakKind, SourceLoc};
 use crate::tracker::{DictKey, Tracker, TrackerRef};
@@ -940,6 +940,15 @@ impl<'py> Tracer<'py> {
         }
     }
 
+    /// Opens the dims that differ between calls of what is found at `source`.
+    pub fn leave_open(&self, source: &TrackerRef, meta: &mut TensorMeta) {
+        for &dim in self.options.dynamic_dims.get(source).into_iter().flatten() {
+            if let Some(open) = meta.shape.get_mut(dim) {
+                *open = -1;
+            }
+        }
+    }
+
     fn classify_tensor(&mut self, id: VarId, value: &Bound<'py, PyAny>) {
         let Some(meta) = tensor_meta(value) else {
             self.guard_type(id, value);
@@ -950,13 +959,9 @@ impl<'py> Tracer<'py> {
             return self.set_kind(id, Kind::Opaque);
         };
         let mut traced = meta.clone();
-        for &dim in self.options.dynamic_dims.get(&source).into_iter().flatten() {
-            if let Some(slot) = traced.shape.get_mut(dim) {
-                *slot = -1;
-            }
-        }
+        self.leave_open(&source, &mut traced);
         self.guard_type(id, value);
-        self.guard(id, GuardKind::Tensor(tensor_guard(&traced)));
+        self.guard(id, GuardKind::Tensor(TensorGuard::of(&traced)));
         let class = value.get_type();
         let class = (!class.is(self.paddle.tensor.bind(self.py))).then(|| Obj::from(class));
         match self
@@ -1007,13 +1012,11 @@ impl<'py> Tracer<'py> {
             // Its items are variables of the program, and attributes of an object, by other names.
             return self.set_kind(id, Kind::Opaque);
         }
-        // The order of an OrderedDict is its own, not that of the dict below.
-        let order: Vec<Bound<'py, PyAny>> = match dict.try_iter().and_then(|keys| keys.collect()) {
-            Ok(order) => order,
-            Err(_) => return self.set_kind(id, Kind::Opaque),
+        let Ok(Some(found)) = items_in_order(dict) else {
+            return self.set_kind(id, Kind::Opaque);
         };
         let mut keys = Vec::with_capacity(dict.len());
-        for key in &order {
+        for (key, _) in &found {
             match dict_key(key) {
                 Some(key) => keys.push(key),
                 None => return self.set_kind(id, Kind::Opaque),
@@ -1025,10 +1028,7 @@ impl<'py> Tracer<'py> {
             class,
             ..DictVar::default()
         };
-        for (key, dict_key) in order.into_iter().zip(keys) {
-            let Ok(Some(value)) = dict.get_item(&key) else {
-                return self.set_kind(id, Kind::Opaque);
-            };
+        for ((key, value), dict_key) in found.into_iter().zip(keys) {
             let simulated = match &dict_key {
                 DictKey::Str(text) => Key::Str(text.clone()),
                 DictKey::Int(number) => Key::Int(i128::from(*number)),
@@ -1045,19 +1045,6 @@ impl<'py> Tracer<'py> {
         if let Some(source) = self.source(id) {
             self.guards.add_distinct(&source);
         }
-    }
-}
-
-/// The guard that fixes what tracing with `meta` relied on.
-pub fn tensor_guard(meta: &TensorMeta) -> TensorGuard {
-    TensorGuard {
-        dims: meta
-            .shape
-            .iter()
-            .map(|dim| (*dim >= 0).then_some(*dim))
-            .collect(),
-        dtype: meta.dtype,
-        stop_gradient: meta.stop_gradient,
     }
 }
 

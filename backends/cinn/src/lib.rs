@@ -34,9 +34,6 @@ pub struct CinnBackend {
     dynamic: bool,
 }
 
-/// As for the default backend: fewer operators than these run faster call by call.
-const MIN_GRAPH_SIZE: usize = 6;
-
 static LOWERING: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
 
 /// The Python part, made at first use.
@@ -181,7 +178,8 @@ impl GraphBackend for CinnBackend {
     }
 
     fn min_graph_size(&self) -> usize {
-        MIN_GRAPH_SIZE
+        // As for the default backend: fewer operators run faster call by call.
+        paddle_sot_backend_paddle::MIN_GRAPH_SIZE
     }
 }
 

@@ -260,16 +260,16 @@ impl CompiledGraph for PaddleGraph {
                 arrived.as_ref(),
             )?;
         }
-        for &at in &self.stopped {
-            let output = outputs.get_item(at)?;
-            output.call_method0(pyo3::intern!(py, "detach_"))?;
-        }
-        // While a gradient can flow through an output, nothing else runs in its scope.
-        let made = |(at, output): (usize, Bound<'_, PyAny>)| match self.trains
-            && !self.stopped.contains(&at)
-        {
-            true => Ok(output.unbind()),
-            false => with_own_version(&output),
+        let made = |(at, output): (usize, Bound<'_, PyAny>)| {
+            let stops = self.stopped.contains(&at);
+            if self.trains && !stops {
+                // While a gradient can flow through an output, nothing else runs in its scope.
+                return Ok(output.unbind());
+            }
+            if stops {
+                output.call_method0(pyo3::intern!(py, "detach_"))?;
+            }
+            with_own_version(&output)
         };
         if let Ok(list) = outputs.cast::<PyList>() {
             return list.iter().enumerate().map(made).collect();

@@ -74,11 +74,11 @@ pub(crate) fn key_object(py: Python<'_>, key: &DictKey) -> Py<PyAny> {
 
 /// Whether this is such an array. Attributes of arrays that are no subclass run no user code.
 pub(crate) fn array_matches(py: Python<'_>, object: Ptr, guard: &ArrayGuard) -> bool {
-    // SAFETY: the caller's slot holds a live object.
-    let object = unsafe { Bound::from_borrowed_ptr(py, object) };
-    if type_of(object.as_ptr()) != guard.class.as_ptr() {
+    if !is_array(py, object) {
         return false;
     }
+    // SAFETY: the caller's slot holds a live object.
+    let object = unsafe { Bound::from_borrowed_ptr(py, object) };
     let matches = || -> PyResult<bool> {
         let dtype = object.getattr(intern!(py, "dtype"))?;
         let shape = object.getattr(intern!(py, "shape"))?;
@@ -202,10 +202,9 @@ pub(crate) fn has_plain_constructor(class: &Bound<'_, pyo3::types::PyType>) -> b
 
 /// Whether objects of this class, which is written in C, look their attributes up in their own way: weak proxies do.
 pub(crate) fn has_own_lookup(class: &Bound<'_, pyo3::types::PyType>) -> bool {
+    let class_ptr = class.as_type_ptr();
     // SAFETY: it is a type object.
-    let slot = unsafe { (*class.as_type_ptr()).tp_getattro };
-    // SAFETY: it is a type object.
-    let flags = unsafe { (*class.as_type_ptr()).tp_flags };
+    let (slot, flags) = unsafe { ((*class_ptr).tp_getattro, (*class_ptr).tp_flags) };
     let generic: ffi::getattrofunc = ffi::PyObject_GenericGetAttr;
     let py = class.py();
     let known = class

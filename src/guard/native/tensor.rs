@@ -156,11 +156,7 @@ fn self_test(py: Python<'_>, reader: &mut Reader) -> Result<(), String> {
             let Some(meta) = tensor_meta(tensor) else {
                 return Ok(Some("a sample has no metadata".into()));
             };
-            let guard = TensorGuard {
-                dims: meta.shape.iter().map(|dim| Some(*dim)).collect(),
-                dtype: meta.dtype,
-                stop_gradient: meta.stop_gradient,
-            };
+            let guard = TensorGuard::of(&meta);
             if !native_matches(reader, tensor.as_ptr(), &guard) {
                 return Ok(Some(format!("the native reader disagrees on {tensor}")));
             }
