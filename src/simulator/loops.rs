@@ -14,6 +14,7 @@ use crate::obj::Obj;
 use crate::variables::{IterVar, Kind, VarId};
 
 use super::aliases;
+use super::conditions;
 use super::dispatch::Flow;
 use super::frame::FrameState;
 use super::merge::{self, refuse, Joined, Piece};
@@ -138,13 +139,31 @@ pub fn round_ends(t: &mut Tracer<'_>, frame: &mut FrameState) -> Step<Option<Var
         Instr::PopJumpIfFalse { target } => (at + 1, target),
         _ => return Ok(None),
     };
-    let leads = (flow::leads_to(&code, yes), flow::leads_to(&code, no));
-    let goes_on_if = if leads == (region.start, region.exit) {
-        true
-    } else if leads == (region.exit, region.start) {
-        false
-    } else {
-        return Ok(None);
+    let goes_on = |yes, no| match (flow::leads_to(&code, yes), flow::leads_to(&code, no)) {
+        leads if leads == (region.start, region.exit) => Some(true),
+        leads if leads == (region.exit, region.start) => Some(false),
+        _ => None,
+    };
+    let Some(goes_on_if) = goes_on(yes, no) else {
+        // The first of several tests.
+        let many = conditions::beginning_at(frame, at, yes, no);
+        let Some(many) = many.iter().find(|it| goes_on(it.yes, it.no).is_some()) else {
+            return Ok(None);
+        };
+        let value = frame.peek(t, 1)?;
+        if !regions::is_captured(t, value) {
+            return Ok(None);
+        }
+        let mut behind = frame.clone();
+        behind.pop(t)?;
+        let Some(holds) = conditions::holds(t, &behind, value, many)? else {
+            return Ok(None);
+        };
+        *frame = behind;
+        return Ok(Some(match goes_on(many.yes, many.no) {
+            Some(false) => regions::negation(t, holds)?,
+            _ => holds,
+        }));
     };
     let value = frame.pop(t)?;
     if regions::is_captured(t, value) {

@@ -14,6 +14,7 @@ use crate::obj::Obj;
 use crate::variables::{CellVar, Kind, TensorVar, VarId, Variable};
 
 use super::aliases;
+use super::conditions::{self, Condition};
 use super::dispatch::Flow;
 use super::executor;
 use super::frame::{Exit, FrameState};
@@ -65,7 +66,8 @@ pub fn truth_value(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
     Ok(t.add(Kind::SymNumber(symbol)))
 }
 
-fn method(
+/// A method of Paddle's tensors on tensors of the graph.
+pub(super) fn method(
     t: &mut Tracer<'_>,
     name: &str,
     receiver: SymbolId,
@@ -457,11 +459,39 @@ pub fn branch(
         );
     }
     attempt(t, frame, |t, frame| {
+        let (mut value, mut yes, mut no) = (value, yes, no);
+        if let Some((condition, held)) = condition_of_many(t, frame, at, value, &yes, &no)? {
+            (value, yes.pc, no.pc) = (held, condition.yes, condition.no);
+        }
         match loops::at_branch(frame, at, yes.pc, no.pc) {
             Some(found) => loops::capture(t, frame, value, found, &yes, &no),
             None => choose(t, frame, at, value, yes, no),
         }
     })
+}
+
+/// The condition whose first test this branch is, and whether it holds: that of a loop, or the longest one.
+fn condition_of_many(
+    t: &mut Tracer<'_>,
+    frame: &FrameState,
+    at: usize,
+    value: VarId,
+    yes: &FrameState,
+    no: &FrameState,
+) -> Step<Option<(Condition, VarId)>> {
+    if yes.stack != no.stack || !frame.handling.is_empty() {
+        return Ok(None);
+    }
+    let mut found = conditions::beginning_at(frame, at, yes.pc, no.pc);
+    let of_loop = |it: &Condition| loops::at_branch(frame, at, it.yes, it.no).is_some();
+    if let Some(longest) = found.iter().position(of_loop) {
+        found.drain(..longest);
+    }
+    let Some(condition) = found.into_iter().next() else {
+        return Ok(None);
+    };
+    let held = conditions::holds(t, yes, value, &condition)?;
+    Ok(held.map(|held| (condition, held)))
 }
 
 /// Captures control flow; where it cannot, everything is as in front of it, for an ordinary graph break.

@@ -1,0 +1,286 @@
+//! Conditions of several tests: `a and b or not c` is compiled to a jump for each, which meet again at two places. Each
+//! test is simulated once, under a branch on whether it is reached, and one branch at their end chooses the way.
+
+use std::sync::Arc;
+
+use pyo3::types::PyBool;
+
+use crate::bytecode::{flow, Code, Instr};
+use crate::graph::{Arg, Region, SymbolId};
+use crate::obj::Obj;
+use crate::variables::{Kind, VarId};
+
+use super::frame::FrameState;
+use super::merge::{self, refuse, Piece};
+use super::operators;
+use super::regions::{self, End};
+use super::{Step, Stop, Tracer};
+
+/// A test of a condition.
+#[derive(Clone, Copy, Debug)]
+struct Test {
+    /// Its first instruction.
+    start: usize,
+    /// Its jump.
+    jump: usize,
+    /// Where control goes when it holds.
+    yes: usize,
+    /// Where control goes when it does not.
+    no: usize,
+}
+
+/// Tests that lead to two places.
+#[derive(Clone, Debug)]
+pub struct Condition {
+    tests: Vec<Test>,
+    /// One of the places: "the condition holds" means that control gets there.
+    pub yes: usize,
+    /// The other one.
+    pub no: usize,
+}
+
+/// The most tests that are looked at.
+const MOST: usize = 256;
+
+/// The conditions of at least two tests that begin with the jump at `at`, longest first.
+pub fn beginning_at(frame: &FrameState, at: usize, yes: usize, no: usize) -> Vec<Condition> {
+    let code = &*frame.code;
+    let (yes, no) = (flow::leads_to(code, yes), flow::leads_to(code, no));
+    let mut tests = vec![Test {
+        start: at,
+        jump: at,
+        yes,
+        no,
+    }];
+    let mut exits = vec![yes, no];
+    let mut found = Vec::new();
+    while tests.len() < MOST {
+        let inside = |exit: &&usize| {
+            let region = frame.region.as_ref();
+            region.is_none_or(|region| region.body.contains(exit))
+        };
+        let last = tests.last().map_or(at, |test| test.jump);
+        let next = exits.iter().filter(|exit| **exit > last).filter(inside);
+        // Tests follow one another in the order they are made in.
+        let Some(test) = next.min().and_then(|exit| test_at(code, *exit)) else {
+            break;
+        };
+        exits.retain(|exit| *exit != test.start);
+        for exit in [test.yes, test.no] {
+            if !exits.contains(&exit) {
+                exits.push(exit);
+            }
+        }
+        tests.push(test);
+        if let [yes, no] = exits[..] {
+            let tests = tests.clone();
+            found.push(Condition { tests, yes, no });
+        }
+    }
+    found.reverse();
+    found
+}
+
+/// The test that begins at `start`: nothing but an expression without jumps, and a jump.
+fn test_at(code: &Code, start: usize) -> Option<Test> {
+    let mut jump = start;
+    loop {
+        let instr = &code.instructions.get(jump)?.instr;
+        let (yes, no) = match *instr {
+            Instr::PopJumpIfTrue { target } | Instr::PopJumpIfNone { target } => (target, jump + 1),
+            Instr::PopJumpIfFalse { target } | Instr::PopJumpIfNotNone { target } => {
+                (jump + 1, target)
+            }
+            _ if is_pure(instr) => {
+                jump += 1;
+                continue;
+            }
+            _ => return None,
+        };
+        return Some(Test {
+            start,
+            jump,
+            yes: flow::leads_to(code, yes),
+            no: flow::leads_to(code, no),
+        });
+    }
+}
+
+/// Whether an instruction only makes a value. What calls change is found out when they are simulated.
+fn is_pure(instr: &Instr) -> bool {
+    matches!(
+        instr,
+        Instr::Nop
+            | Instr::Precall
+            | Instr::PushNull
+            | Instr::Copy { .. }
+            | Instr::Swap { .. }
+            | Instr::LoadConst { .. }
+            | Instr::LoadFast { clear: false, .. }
+            | Instr::LoadFastLoadFast { .. }
+            | Instr::LoadDeref { .. }
+            | Instr::LoadGlobal { .. }
+            | Instr::UnaryPositive
+            | Instr::UnaryNegative
+            | Instr::UnaryInvert
+            | Instr::UnaryNot
+            | Instr::ToBool
+            | Instr::BinaryOp { inplace: false, .. }
+            | Instr::CompareOp { .. }
+            | Instr::IsOp { .. }
+            | Instr::ContainsOp { .. }
+            | Instr::BinarySubscr
+            | Instr::BinarySlice
+            | Instr::LoadAttr { .. }
+            | Instr::LoadSuperAttr { .. }
+            | Instr::BuildTuple { .. }
+            | Instr::BuildList { .. }
+            | Instr::BuildSlice { .. }
+            | Instr::KwNames { .. }
+            | Instr::Call { .. }
+            | Instr::CallKw { .. }
+    )
+}
+
+/// Whether the condition holds, where its first test is `value` and `frame` is as behind that test's jump. `None` when it
+/// cannot be one value: then nothing happened.
+pub fn holds(
+    t: &mut Tracer<'_>,
+    frame: &FrameState,
+    value: VarId,
+    condition: &Condition,
+) -> Step<Option<VarId>> {
+    let mark = t.mark();
+    let locations = t.locations.clone();
+    let answer = evaluate(t, frame, value, condition);
+    t.locations = locations;
+    match answer {
+        Ok(symbol) => Ok(Some(t.add(Kind::SymNumber(symbol)))),
+        Err(Stop::Break(_)) => {
+            t.rollback(mark);
+            Ok(None)
+        }
+        Err(stop) => Err(stop),
+    }
+}
+
+/// A way from a test to what follows: control takes it when `test` is (or is not, unless `holds`) true, where the test
+/// is reached at all.
+struct Edge {
+    to: usize,
+    reached: Option<SymbolId>,
+    test: SymbolId,
+    holds: bool,
+}
+
+fn evaluate(
+    t: &mut Tracer<'_>,
+    frame: &FrameState,
+    value: VarId,
+    condition: &Condition,
+) -> Step<SymbolId> {
+    let mut edges: Vec<Edge> = Vec::new();
+    for (at, test) in condition.tests.iter().enumerate() {
+        let (reached, symbol) = match at {
+            0 => (None, regions::condition(t, value)?),
+            _ => {
+                let reached = reaches(t, &edges, test.start)?;
+                (Some(reached), simulate(t, frame, reached, test)?)
+            }
+        };
+        // What is not reached does not hold.
+        for (to, holds) in [(test.yes, true), (test.no, false)] {
+            edges.push(Edge {
+                to,
+                reached,
+                test: symbol,
+                holds,
+            });
+        }
+    }
+    reaches(t, &edges, condition.yes)
+}
+
+/// Whether control gets to `place`.
+fn reaches(t: &mut Tracer<'_>, edges: &[Edge], place: usize) -> Step<SymbolId> {
+    let mut any: Option<SymbolId> = None;
+    for edge in edges.iter().filter(|edge| edge.to == place) {
+        let mut taken = edge.test;
+        if !edge.holds {
+            taken = regions::method(t, "logical_not", taken, Vec::new())?;
+            if let Some(reached) = edge.reached {
+                taken = regions::method(t, "logical_and", reached, vec![Arg::Symbol(taken)])?;
+            }
+        }
+        any = Some(match any {
+            None => taken,
+            Some(known) => regions::method(t, "logical_or", known, vec![Arg::Symbol(taken)])?,
+        });
+    }
+    match any {
+        Some(symbol) => Ok(symbol),
+        None => refuse(t, "a condition that leads nowhere"),
+    }
+}
+
+/// The test under a branch on whether it is reached.
+fn simulate(
+    t: &mut Tracer<'_>,
+    frame: &FrameState,
+    reached: SymbolId,
+    test: &Test,
+) -> Step<SymbolId> {
+    let mut side = frame.clone();
+    side.pc = test.start;
+    let mark = t.mark();
+    let (end, _) = regions::run_to(t, &mut side, Some(test.jump))?;
+    if end != End::At(test.jump) {
+        return refuse(t, "a test that ends elsewhere");
+    }
+    let value = side.pop(t)?;
+    if side.stack != frame.stack {
+        return refuse(t, "a test in the middle of an expression");
+    }
+    let jump = &frame.code.instructions[test.jump].instr;
+    let is_none = matches!(
+        jump,
+        Instr::PopJumpIfNone { .. } | Instr::PopJumpIfNotNone { .. }
+    );
+    let held = if is_none {
+        let is_none = t.is_none(value);
+        t.bool(is_none)
+    } else if regions::is_captured(t, value) {
+        regions::truth_value(t, value)?
+    } else {
+        let truth = operators::truth(t, value)?;
+        t.bool(truth)
+    };
+    let mut way = regions::way(t, &side, mark, End::Return, Some(held), &[], &[])?;
+    if !way.cells.is_empty() {
+        return refuse(t, "a test changes a variable of an inner function");
+    }
+    t.graph.adopt(t.py, &mut way.cut)?;
+    let no = PyBool::new(t.py, false).to_owned().into_any();
+    let constant = Piece::Const(Obj::from(no));
+    let nothing = t.mark();
+    let mut other = t.cut(nothing);
+    let value = way.value.clone();
+    let one = merge::symbol(t, &mut way.cut, &value)?;
+    let zero = merge::symbol(t, &mut other, &constant)?;
+    let (Some((one, ..)), Some((zero, ..))) = (one, zero) else {
+        return refuse(t, "a test that is not a tensor");
+    };
+    let mut free = Vec::new();
+    way.cut.free(&[one], &mut free);
+    let free = regions::with_kinds(t, free);
+    let name = |side: &str| format!("{}_{side}", t.graph.sir.name);
+    let region = Region::If {
+        then: Arc::new(way.cut.block(name("then"), &[], &free, &[one])),
+        otherwise: Arc::new(other.block(name("else"), &[], &free, &[zero])),
+    };
+    let made = regions::emit(t, region, vec![reached], &free)?;
+    match made[..] {
+        [symbol] => Ok(symbol),
+        _ => refuse(t, "a test that is not one tensor"),
+    }
+}
