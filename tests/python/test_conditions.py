@@ -1,4 +1,4 @@
-"""Conditions of many tests: `and`, `or` and `not` in branches, loops and assertions, in one graph. PYTEST_DONT_REWRITE"""
+"""Conditions of many tests: `and`, `or` and `not` in branches, loops and asserts, in one graph. PYTEST_DONT_REWRITE"""
 
 import paddle
 import paddle_sot_rs as sot
@@ -112,14 +112,26 @@ def not_reached(x):
 
 @pytest.mark.parametrize(
     "function",
-    [ten_terms, clauses, branches_in_the_body, condition_in_front_of_condition, chain, known_tests, asserts, in_a_callee, not_reached],
+    [
+        ten_terms,
+        clauses,
+        branches_in_the_body,
+        condition_in_front_of_condition,
+        chain,
+        known_tests,
+        asserts,
+        in_a_callee,
+        not_reached,
+    ],
     ids=lambda function: function.__name__,
 )
 def test_conditions(function):
     check(function, data=[*DATA, *SWEEP])
 
 
-@pytest.mark.parametrize("function", [loop_of_many_tests, leaves_the_loop, loop_with_and], ids=lambda function: function.__name__)
+@pytest.mark.parametrize(
+    "function", [loop_of_many_tests, leaves_the_loop, loop_with_and], ids=lambda function: function.__name__
+)
 def test_conditions_of_loops(function):
     check(function, data=[*DATA, *SWEEP], grad=False)
 
