@@ -269,14 +269,15 @@ fn of_instance(
             return Ok(Some(value));
         }
     }
-    let Some(fallback) = lookup(&class, "__getattr__") else {
+    let fallback = lookup(&class, "__getattr__");
+    let tracker = guard_type_attr(t, &object.class, "__getattr__", fallback.as_ref());
+    let Some(fallback) = fallback else {
         return Ok(None);
     };
     let base = t.paddle.layer.bind(t.py).getattr("__getattr__")?;
     if fallback.is(&base) {
         return Ok(None);
     }
-    let tracker = guard_type_attr(t, &object.class, "__getattr__", Some(&fallback));
     let method = bind(t, obj, &object.class, &fallback, tracker, "__getattr__")?;
     let name = t.str(name);
     call(t, method, &[name], &[]).map(Some)
@@ -376,6 +377,7 @@ fn custom_getattribute<'py>(
     class: &Bound<'py, PyType>,
 ) -> Step<Option<Bound<'py, PyAny>>> {
     let own = lookup(class, "__getattribute__");
+    guard_type_attr(t, &Obj::from(class), "__getattribute__", own.as_ref());
     let default = t.py.get_type::<PyAny>().getattr("__getattribute__")?;
     match own {
         Some(own) if own.is_exact_instance_of::<PyFunction>() => Ok(Some(own)),
@@ -739,16 +741,23 @@ fn of_super(t: &mut Tracer<'_>, class: &Obj, receiver: VarId, name: &str) -> Ste
         _ => return t.unsupported("super() of this kind of object"),
     };
     let of = class_of(t, &start)?;
-    let Some((_, found)) = lookup_after(&of, Some(class.bind(t.py)), name) else {
+    let Some((owner, found)) = lookup_after(&of, Some(class.bind(t.py)), name) else {
         return t.stop(
             BreakKind::RaisesException,
             format!("super() has no attribute {name}"),
         );
     };
-    // The MRO is fixed by the class, which is guarded; the entry is guarded where it was found.
-    let Some((owner, _)) = lookup_after(&of, Some(class.bind(t.py)), name) else {
-        return t.unsupported("super()");
-    };
+    // The MRO is fixed by the class, which is guarded; the entry is guarded where it was found, and so is that no
+    // class before that has one.
+    let (py, mro) = (t.py, of.mro());
+    let after = mro.iter().skip_while(|base| !base.is(class.bind(py)));
+    for base in after.skip(1).take_while(|base| !base.is(&owner)) {
+        let found = base
+            .cast::<PyType>()
+            .ok()
+            .and_then(|base| lookup(base, name));
+        guard_type_attr(t, &Obj::from(&base), name, found.as_ref());
+    }
     let tracker = guard_type_attr(t, &Obj::from(&owner), name, Some(&found));
     if is_class {
         let inherits = t.value(receiver).is_some_and(|receiver| {

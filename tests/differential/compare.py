@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import linecache
 import random
@@ -10,6 +11,7 @@ import sys
 import time
 import types
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ import numpy as np  # noqa: E402
 import paddle  # noqa: E402
 import paddle_sot_rs as sot  # noqa: E402
 from harness import IDENTITY, Gradient, Outcome, difference  # noqa: E402
+from pokes import POKES  # noqa: E402
 from prelude import PRELUDE  # noqa: E402
 
 warnings.filterwarnings("ignore")
@@ -42,8 +45,26 @@ def load(source: str, file: str) -> types.ModuleType:
     return module
 
 
+# What a list of objects may hold, from the module and (box, other, items, table, x).
+THINGS: list[Callable[[dict[str, Any], tuple[Any, ...]], Any]] = [
+    lambda module, given: given[0],
+    lambda module, given: given[0],
+    lambda module, given: given[1],
+    lambda module, given: given[2],
+    lambda module, given: given[3],
+    lambda module, given: module["MARK"],
+    lambda module, given: module["LOG"],
+    lambda module, given: module["soft"],
+    lambda module, given: module["Box"],
+    lambda module, given: module["Vec"](given[4], 2),
+    lambda module, given: None,
+    lambda module, given: 1,
+    lambda module, given: "ab",
+]
+
+
 def calls(seed: int) -> list[dict[str, Any]]:
-    """The plain arguments of each call: equal ones, new values, a new shape, a new integer, a flipped flag."""
+    """The plain arguments of each call: equal ones, new values, a new shape, other objects, things that changed between."""
     chance = random.Random(seed * 7919 + 1)
     first = {
         "rows": 2,
@@ -55,6 +76,9 @@ def calls(seed: int) -> list[dict[str, Any]]:
         "grad": chance.random() < 0.7,
         "same": chance.random() < 0.15,
         "small": chance.random() < 0.3,
+        "twin": chance.random() < 0.3,
+        "things": [chance.randrange(len(THINGS)) for _ in range(chance.randint(2, 4))],
+        "poke": None,
     }
     found = [first, dict(first)]
     changes = [
@@ -67,8 +91,13 @@ def calls(seed: int) -> list[dict[str, Any]]:
         {"grad": not first["grad"]},
         {"same": not first["same"]},
         {"small": not first["small"]},
+        {"twin": not first["twin"]},
+        {"things": [chance.choice(first["things"]) for _ in first["things"]]},
+        {"things": [chance.randrange(len(THINGS)) for _ in first["things"]]},
+        {"poke": chance.randrange(len(POKES))},
+        {"poke": chance.randrange(len(POKES))},
     ]
-    found += [{**first, **change} for change in chance.sample(changes, 4)]
+    found += [{**first, **change} for change in chance.sample(changes, 5)]
     found.append(dict(first))
     return found
 
@@ -84,7 +113,14 @@ def arguments(module: types.ModuleType, call: dict[str, Any]) -> tuple[Any, ...]
     x = tensor()
     y = x if call["same"] else tensor()
     box = (module.Small if call["small"] else module.Box)(x if call["same"] else tensor(), call["n"])
-    return x, y, call["n"], call["flag"], copy.copy(call["items"]), copy.copy(call["table"]), box
+    other = box if call["twin"] else module.Box(y, call["n"])
+    items, table = copy.copy(call["items"]), copy.copy(call["table"])
+    if call["poke"] is not None:
+        # A reduced program may lack what is to change.
+        with contextlib.suppress(AttributeError, IndexError):
+            POKES[call["poke"]](module, box)
+    things = [THINGS[at](vars(module), (box, other, items, table, x)) for at in call["things"]]
+    return x, y, call["n"], call["flag"], items, table, box, other, things
 
 
 def outcome(function: Any, module: types.ModuleType, file: str, call: dict[str, Any]) -> tuple[Outcome, str | None]:
@@ -111,7 +147,7 @@ def outcome(function: Any, module: types.ModuleType, file: str, call: dict[str, 
 
 def state(module: types.ModuleType) -> Any:
     """What a program may leave behind in its module; a reduced one may lack parts."""
-    names = ("COUNT", "LOG", "TABLE", "Box", "Small", "Vec", "memo", "WEIGHT", "NET")
+    names = ("COUNT", "LOG", "TABLE", "KEEP", "LATE", "Box", "Small", "Vec", "memo", "WEIGHT", "NET")
     found = [getattr(module, name, None) for name in names]
     found = [vars(part).get("kind", vars(part).get("made")) if isinstance(part, type) else part for part in found]
     return [*map(_defaults, found), np.random.get_state()[1].sum()]

@@ -30,6 +30,8 @@ LEAVES = {
     "N": "np.ones([2, 3], dtype='float32')",
     "U": "{1, 2}",
     "Q": "collections.deque([1, 2], maxlen=4)",
+    "H": "KEEP",
+    "A": "MARK",
 }
 
 TABLES = {
@@ -223,6 +225,17 @@ TABLES = {
         len(vars($O))
         $O.__dict__['number']
         type($O).kind
+        $H0.count($A)
+        len({$E, $E, $E})
+        len($H0)
+        getattr($O0, 'late', $I0)
+        getattr(NET, 'late', $I0)
+        globals().get('LATE', $I0)
+        {$E: $I0}.get($E, $I0)
+        {$E: 1, $E: 2, $E: 3}.get($E, 0)
+        next((k for k, v in enumerate($H) if v is $A0), -1)
+        len([v for v in $H0 if v is not $A0])
+        kind_of($A0)
     """,
     "F": """
         ($F0 ${+|-|*} $F)
@@ -288,6 +301,34 @@ TABLES = {
         NET.training
         bool($T0.any())
         ($Q == $Q0)
+        ($A is $A)
+        ($A is $A)
+        ($A is not $A)
+        ($A == $A)
+        ($A != $A0)
+        ($A0 in $H)
+        ($A not in $H0)
+        ($E in {$E: 1, $E: 2})
+        (id($A) == id($A))
+        operator.${is_|is_not|eq}($A, $A)
+        (type($A) is type($A))
+        any(v is $A0 for v in $H)
+        ($L0 is $L0)
+        ($O0 is $H0[${0|-1}])
+        ($H0[0] is $H0[1])
+        ($H0 == $H0)
+        (hash($E) == hash($E))
+        hasattr($A, '${late|value|__len__|__bool__}')
+        ('late' in vars($O0))
+        ('LATE' in globals())
+        isinstance($A, ${Kindly|Box|Small|collections.abc.Hashable|collections.abc.Sized})
+        issubclass(type($A), ${Kindly|Box|type|list})
+        callable($A)
+        bool($O)
+        ($O0.push == $O0.push)
+        ($O0.items is $H0)
+        (getattr($A, 'late', None) is None)
+        ($D0 is TABLE)
     """,
     # A condition on the value of a tensor.
     "C": """
@@ -521,6 +562,56 @@ TABLES = {
         collections.deque(reversed($L0))
         $Q0.copy()
     """,
+    # Any object, for its identity.
+    "A": """
+        $O0
+        $O0
+        $V0
+        $H0[${0|1|-1}]
+        $H0[$I0 % 2]
+        KEEP[${0|-1}]
+        MARK
+        None
+        $L0
+        $D0
+        $O0.items
+        type($O0)
+        ${Box|Small|soft|spread|TABLE|LOG|paddle|len}
+        $O0.push
+        $S0
+        $I0
+        Mode.ADD
+        ($A0 if $B else $A0)
+        (lambda v: v)($A)
+        dict(k=$A0)['k']
+        [$A0, $A0][$I0 % 2]
+        max([$O0, $O0], key=len)
+        vars($O0).get('late')
+    """,
+    # One that can be a key.
+    "E": """
+        $O0
+        $O0
+        $V0
+        MARK
+        None
+        ${Box|Small|soft|spread|len}
+        $I0
+        $S0
+        $O0.push
+    """,
+    "H": """
+        $H0
+        $H0
+        $H0
+        [$A0, $A0]
+        [$A0, *$H0[:2]]
+        list($H0)
+        $H0[::-1]
+        [v for v in $H0 if v is not $A0] + [MARK]
+        list({id(v): v for v in $H0}.values())
+        copy.copy($H0)
+    """,
     "K": """
         "a"
         "b"
@@ -582,8 +673,10 @@ class Expressions:
             return self.pick(['"ab"', '"k"'])
         if kind == "K":
             return self.pick(ROWS["K"])
-        if kind == "C":
-            return self.fill(self.pick(ROWS["C"]), 0)
+        if kind in "CE":
+            return self.fill(self.pick(ROWS[kind]), 0)
+        if kind == "A":
+            return self.variable(self.pick("OOVHLD")) or LEAVES[kind]
         return self.variable(kind) or LEAVES[kind]
 
     def any(self, kind: str, depth: int = 2) -> str:

@@ -2,7 +2,7 @@
 
 Variables have a kind (T: a matrix, R: a tensor of one number, I, F, B, S: Python scalars, L: a list of integers, M: a list
 of tensors, D: a dict of numbers, P: a tuple, U: a set, Q: a deque, N: an array, O, V, W: objects of classes of the
-prelude), so that most programs run to their end; the exceptions that remain are part of the game.
+prelude, A: any object, E: one that can be a key, H: a list of objects), so that most programs run to their end; the exceptions that remain are part of the game.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from prelude import PRELUDE
 from statements import COMPOUND_ROWS, SIMPLE_ROWS
 
 ARGUMENTS = [("x", "T"), ("y", "T"), ("n", "I"), ("flag", "B"), ("items", "L"), ("table", "D"), ("box", "O")]
+ARGUMENTS += [("other", "O"), ("things", "H")]
 STEP = "    "
 
 
@@ -145,7 +146,7 @@ class Generator(Expressions):
             self.line(f"return {result or self.result()}")
 
     def result(self) -> str:
-        parts = [self.any(self.pick("TTTTRIFBSLMDOPVWNUQ")) for _ in range(self.random.randint(1, 4))]
+        parts = [self.any(self.pick("TTTTRIFBBSLMDOPVWNUQH")) for _ in range(self.random.randint(1, 4))]
         chance = self.random.random()
         if chance < 0.2:
             return self.any("T")

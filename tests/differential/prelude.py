@@ -1,6 +1,7 @@
 """What every generated program may use: classes, functions and state of its module."""
 
 PRELUDE = '''\
+import abc
 import collections
 import contextlib
 import copy
@@ -17,10 +18,16 @@ import paddle.nn.functional as F
 
 COUNT = 0
 LOG = []
+MARK = object()
+KEEP = [MARK, LOG]
 TABLE = {"a": 1, "b": 2}
 paddle.seed(5)
 WEIGHT = paddle.arange(9, dtype="float32").reshape([3, 3]) * 0.1 - 0.3
 WEIGHT.stop_gradient = False
+
+
+class Kindly(abc.ABC):
+    pass
 
 
 class Box:

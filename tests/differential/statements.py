@@ -118,7 +118,21 @@ SIMPLE = """
 1!: $N![:, 1] *= 2
 1: $N!.fill($F0)
 1!: $N![$N! > 0] = 0
-2: LOG.append($${T|R|I|S|D|L|P})
+3: $=H1 = $H
+1: $H!.append($A)
+1!: $H!.remove($A)
+1!: $H![0] = $A
+1!: $H!.pop()
+1: KEEP[:] = [$A0, $A0]
+1: $O0.late = $A0
+1!: del $O0.late
+1: $=O1 = $O0 if $B else $O0
+1: $_k = {$E: 'first'}; LOG.append($_k.get($E)); LOG.append(len($_k))
+1: LOG.append([$A0 is v for v in $H0[:4]])
+1!: LOG.append($H0.index($A))
+1: globals()['LATE'] = $I0
+1: globals().pop('LATE', None)
+2: LOG.append($${T|R|I|S|D|L|P|B|B})
 2: bump($I0)
 1: TABLE[$K] = $I0
 1: TABLE.update($D0)
@@ -277,6 +291,27 @@ for $=S1, $=I1 in $D!.items():
 2: for $=R1 in $T0:
     $=T1 = $=R1 + $T0
     <body>
+
+1: for $_v in $H0[:4]:
+    if $_v is $A0:
+        <body>
+    ?elif $_v == $A0:
+        bump($I0)
+
+1: if $A is $A0:
+    <body>
+?else:
+    <body>
+
+1: match $A:
+    case None:
+        <body>
+    case Kindly():
+        <body>
+    case Box(late=$_l):
+        LOG.append(callable($_l))
+    case _:
+        <body>
 
 1: for $=I1 in numbers($I0 % 4):
     <body>

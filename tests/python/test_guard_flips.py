@@ -974,6 +974,71 @@ def test_a_generator_of_objects_that_one_is_looked_for_in():
         assert translated(leaf, [[a, b], c], X)[0] == find(leaf, [[a, b], c], X)[0]
 
 
+@case
+def a_class_gets_a_fallback_for_attributes():
+    class Plain:
+        pass
+
+    plain = Plain()
+    yield lambda x: (getattr(plain, "late", None), hasattr(plain, "later"), x + 1)
+    Plain.__getattr__ = lambda self, name: name * 2
+    yield
+    del Plain.__getattr__
+    yield
+
+
+@case
+def a_class_pattern_meets_a_fallback_for_attributes():
+    class Plain:
+        pass
+
+    plain = Plain()
+
+    def find(x):
+        match plain:
+            case Plain(late=late):
+                return late, x
+        return None, x + 1
+
+    yield find
+    Plain.__getattr__ = lambda self, name: name * 2
+    yield
+
+
+@case
+def a_class_gets_a_lookup_of_its_own():
+    class Plain:
+        value = 3
+
+    plain = Plain()
+    yield lambda x: x * plain.value
+    Plain.__getattribute__ = lambda self, name: 4
+    yield
+    del Plain.__getattribute__
+    yield
+
+
+@case
+def a_class_between_gets_the_method_that_super_found():
+    class Base:
+        def scale(self, x):
+            return x * 2
+
+    class Between(Base):
+        pass
+
+    class Last(Between):
+        def scale(self, x):
+            return super().scale(x) + 1
+
+    last = Last()
+    yield lambda x: last.scale(x)
+    Between.scale = lambda self, x: x * 3
+    yield
+    del Between.scale
+    yield
+
+
 def test_the_class_of_a_weak_proxy():
     class Plain:
         pass
