@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyCFunction, PyDict, PyFunction, PyModule, PyType};
+use pyo3::types::{PyCFunction, PyDict, PyFunction, PyInt, PyModule, PyString, PyType};
 
 /// A shared strong reference to a Python object.
 ///
@@ -168,6 +168,13 @@ pub type Item<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>);
 /// # Errors
 /// Those of the iteration.
 pub fn items_in_order<'py>(dict: &Bound<'py, PyDict>) -> PyResult<Option<Vec<Item<'py>>>> {
+    if dict.is_exact_instance_of::<PyDict>() {
+        return Ok(Some(dict.iter().collect()));
+    }
+    // Going over an `OrderedDict` hashes its keys.
+    if !dict.iter().all(|(key, _)| hashes_in_c(&key)) {
+        return Ok(None);
+    }
     let mut items = Vec::with_capacity(dict.len());
     for key in dict.try_iter()? {
         let key = key?;
@@ -177,4 +184,13 @@ pub fn items_in_order<'py>(dict: &Bound<'py, PyDict>) -> PyResult<Option<Vec<Ite
         items.push((key, value));
     }
     Ok(Some(items))
+}
+
+fn hashes_in_c(key: &Bound<'_, PyAny>) -> bool {
+    key.is_exact_instance_of::<PyString>()
+        || key.is_exact_instance_of::<PyInt>()
+        || key.get_type().getattr("__hash__").is_ok_and(|own| {
+            let default = key.py().get_type::<PyAny>().getattr("__hash__");
+            default.is_ok_and(|default| own.is(&default))
+        })
 }

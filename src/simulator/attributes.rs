@@ -110,6 +110,9 @@ pub fn try_get(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Option<VarId>
 }
 
 fn of_constant(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Option<VarId>> {
+    if let Some(value) = t.value(obj).filter(super::tracer::is_enum_member) {
+        return of_enum_member(t, obj, &value, name);
+    }
     if methods::exists(t, obj, name)? {
         return Ok(Some(t.add(Kind::BoundBuiltin {
             receiver: obj,
@@ -121,24 +124,12 @@ fn of_constant(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Option<VarId>
     };
     let is_data = matches!(
         name,
-        "value"
-            | "name"
-            | "_value_"
-            | "_name_"
-            | "real"
-            | "imag"
-            | "numerator"
-            | "denominator"
-            | "__class__"
-            | "__name__"
+        "value" | "name" | "real" | "imag" | "numerator" | "denominator" | "__class__" | "__name__"
     );
     match value.getattr(name) {
         Ok(found) if is_data => Ok(Some(t.constant(&found))),
         // The limits of a dtype.
         Ok(found) if value.hasattr("bits")? && super::tracer::is_plain_constant(&found) => {
-            Ok(Some(t.constant(&found)))
-        }
-        Ok(found) if value.hasattr("_value_")? && super::tracer::is_plain_constant(&found) => {
             Ok(Some(t.constant(&found)))
         }
         Ok(_) => t.stop(
@@ -147,6 +138,58 @@ fn of_constant(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Option<VarId>
         ),
         Err(_) => Ok(None),
     }
+}
+
+/// A member is a constant; its attributes, other than its name and value, are those of any object.
+fn of_enum_member<'py>(
+    t: &mut Tracer<'py>,
+    obj: VarId,
+    value: &Bound<'py, PyAny>,
+    name: &str,
+) -> Step<Option<VarId>> {
+    let class = value.get_type();
+    let found = lookup(&class, name);
+    let of_enum = |found: &Bound<'py, PyAny>| {
+        let module = found.get_type().module();
+        module.is_ok_and(|module| module == "enum")
+    };
+    let of_c = |found: &Bound<'py, PyAny>| is_named(found, "method_descriptor");
+    let fixed = match name {
+        "_value_" | "_name_" => true,
+        // `enum.property`, as `Enum` defines them.
+        "value" | "name" => found.as_ref().is_some_and(|found| {
+            of_enum(found)
+                && found
+                    .getattr("fget")
+                    .is_ok_and(|own| is_of_enum_module(&own))
+        }),
+        _ => false,
+    };
+    if fixed {
+        let found = value.getattr(name)?;
+        return match super::tracer::is_plain_constant(&found) {
+            true => Ok(Some(t.constant(&found))),
+            false => instance_value(t, obj, if name == "value" { "_value_" } else { name }),
+        };
+    }
+    if found.as_ref().is_some_and(of_c) && methods::exists(t, obj, name)? {
+        return Ok(Some(t.add(Kind::BoundBuiltin {
+            receiver: obj,
+            name: Arc::from(name),
+        })));
+    }
+    let object = ObjectVar {
+        class: Obj::from(&class),
+        writes: Vec::new(),
+        base: None,
+    };
+    of_instance(t, obj, &object, name)
+}
+
+/// Whether a function was written in the module `enum`.
+pub fn is_of_enum_module(function: &Bound<'_, PyAny>) -> bool {
+    let module = function.getattr("__module__");
+    module.is_ok_and(|module| module.eq("enum").unwrap_or(false))
 }
 
 /// The first class of the MRO that defines `name`, and what it defines.
@@ -391,8 +434,13 @@ fn custom_getattribute<'py>(
 
 /// The value in the instance dictionary, wrapped; absence is guarded.
 pub fn instance_value(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Option<VarId>> {
-    let (Some(value), Some(source)) = (t.value(obj), t.source(obj)) else {
+    let Some(value) = t.value(obj) else {
         return Ok(None);
+    };
+    let source = match (t.source(obj), t.kind(obj)) {
+        (Some(source), _) => source,
+        (None, Kind::Const) => Arc::new(Tracker::Const(Obj::from(&value))),
+        (None, _) => return Ok(None),
     };
     let Ok(dict) = instance_dict(&value) else {
         const MANAGED_DICT: u64 = 1 << 4;
@@ -687,6 +735,11 @@ fn of_class(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Option<VarId>> {
             receiver: obj,
             function,
         })));
+    }
+    let own = lookup(&found.get_type(), "__get__");
+    if own.is_some_and(|own| own.is_exact_instance_of::<PyFunction>() && !is_of_enum_module(&own)) {
+        let nothing = t.none();
+        return user_descriptor(t, nothing, &as_obj, &found, tracker).map(Some);
     }
     // Enum members of 3.11+ may sit behind `enum.property`; builtin descriptors give themselves.
     let value = class.getattr(name)?;

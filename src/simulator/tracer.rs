@@ -1106,9 +1106,39 @@ fn is_enum_like(value: &Bound<'_, PyAny>) -> bool {
         return matches!(name.as_str(), "DataType" | "VarType" | "finfo" | "iinfo")
             || name.ends_with("Place");
     }
-    let meta = class.get_type();
-    meta.name()
-        .is_ok_and(|name| name == "EnumType" || name == "EnumMeta")
+    is_enum_member(value)
+}
+
+/// A member of an enumeration none of whose operators is written in Python, other than in the module `enum`.
+pub fn is_enum_member(value: &Bound<'_, PyAny>) -> bool {
+    let class = value.get_type();
+    let known = value
+        .py()
+        .import("enum")
+        .and_then(|module| module.getattr("EnumType"));
+    if !known.is_ok_and(|known| class.get_type().is(&known)) {
+        return false;
+    }
+    const MAKING: &[&str] = &["__init__", "__new__", "__init_subclass__", "__set_name__"];
+    class.mro().iter().all(|base| {
+        let names = base
+            .cast::<PyType>()
+            .ok()
+            .and_then(|base| crate::obj::of_type(base, "__dict__"));
+        let items = names.and_then(|names| names.call_method0("items").ok());
+        let Some(items) = items.and_then(|items| items.try_iter().ok()) else {
+            return false;
+        };
+        items.flatten().all(|item| {
+            let Ok((name, found)) = item.extract::<(String, Bound<'_, PyAny>)>() else {
+                return false;
+            };
+            !name.starts_with("__")
+                || MAKING.contains(&name.as_str())
+                || !found.is_exact_instance_of::<PyFunction>()
+                || super::attributes::is_of_enum_module(&found)
+        })
+    })
 }
 
 /// Whether the class was made by a `class` statement (a heap type with Python-level layout).

@@ -184,6 +184,13 @@ class TooLong(BaseException):
     in_plain_python = True
 
 
+def settings(seed: int) -> dict[str, Any]:
+    """How program number `seed` is translated."""
+    if seed % 3 == 0:
+        return {}
+    return {"min_graph_size": 0, "capture_control_flow": seed % 7 == 1}
+
+
 # 3.11 runs `STORE_FAST` and `LOAD_FAST` in one once the code is warm, and then reports the line of the former.
 _LINE_VARIES = sys.version_info < (3, 12)
 
@@ -192,9 +199,7 @@ def compare(source: str, seed: int, file: str | None = None) -> str | None:
     """The first difference, or None."""
     file = file or f"<program {seed}>"
     plain, other = load(source, file), load(source, file)
-    translated = (
-        other.main if IDENTITY else sot.to_static(other.main, **({} if seed % 3 == 0 else {"min_graph_size": 0}))
-    )
+    translated = other.main if IDENTITY else sot.to_static(other.main, **settings(seed))
     try:
         for number, call in enumerate(calls(seed)):
             TooLong.in_plain_python, began = True, time.monotonic()

@@ -1053,3 +1053,103 @@ def test_the_class_of_a_weak_proxy():
         translated = translate(function)
         for one in (proxy, plain, proxy):
             assert translated(one, X)[0] == function(one, X)[0]
+
+
+class Gear(enum.Enum):
+    """Its members have attributes that change, methods and computed properties."""
+
+    LOW = (1, 2)
+    HIGH = (3, 4)
+
+    def __init__(self, gain, bias):
+        self.gain = gain
+        self.bias = bias
+
+    @property
+    def total(self):
+        SEEN.append(self.name)
+        return self.gain + self.bias + len(SEEN)
+
+    def apply(self, x):
+        return x * self.gain if self is Gear.HIGH else x + self.bias
+
+    @classmethod
+    def pick(cls, high):
+        return cls.HIGH if high else cls.LOW
+
+
+class Named(enum.StrEnum):
+    A = "a"
+
+    def upper(self):
+        SEEN.append("upper")
+        return "own"
+
+
+class Loud(enum.IntEnum):
+    A = 1
+
+    def __add__(self, other):
+        SEEN.append("add")
+        return int(self) * 10 + other
+
+    def __bool__(self):
+        SEEN.append("bool")
+        return False
+
+
+SEEN: list = []
+
+
+class Once:
+    """A descriptor that gives something else each time it is read through the class."""
+
+    def __get__(self, instance, owner):
+        SEEN.append("get")
+        return len(SEEN)
+
+
+class WithOnce:
+    value = Once()
+
+
+class Hashed:
+    def __hash__(self):
+        SEEN.append("hash")
+        return 5
+
+    def __eq__(self, other):
+        return self is other
+
+
+HASHED = {Hashed(): 1, 2: 3}
+ORDERED = collections.OrderedDict(HASHED)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: (x * Gear.HIGH.gain, Gear.HIGH.apply(x), Gear.pick(False).apply(x), Gear.LOW.value[1]),
+        lambda x: x * Gear.HIGH.total + Gear.LOW.total,
+        lambda x: (x + 1, Named.A.upper(), Named.A.lower(), Named.A == "a"),
+        lambda x: (x * (Loud.A + 1), 1 if Loud.A else 2),
+        lambda x: x * WithOnce.value + WithOnce.value,
+        lambda x: (x + 1, HASHED.get(2), ORDERED.get(2)),
+    ],
+)
+def test_python_behind_constants_and_keys_runs_as_often_as_in_plain_python(function):
+    translated = translate(function)
+
+    def agree():
+        found = []
+        for call in (function, translated):
+            SEEN.clear()
+            found.append([_Picture().of([call(X), list(SEEN)]) for _ in range(3)])
+        assert difference(*found, close=False) is None
+
+    agree()
+    Gear.HIGH.gain = 7
+    try:
+        agree()
+    finally:
+        Gear.HIGH.gain = 3
