@@ -324,7 +324,7 @@ impl<'a, 'py> Emitter<'a, 'py> {
                     _ => self.symbol(tensor.symbol)?,
                 }
             }
-            Kind::SymNumber(symbol) => {
+            Kind::SymNumber(symbol) | Kind::Float(NumberVar::Graph(symbol)) => {
                 self.call_helper("number", 1, |this| this.symbol(*symbol))?;
             }
             Kind::Int(NumberVar::Dim(symbol, dim)) => {

@@ -10,6 +10,7 @@ use crate::reason::BreakKind;
 use crate::variables::{DictVar, IterVar, Kind, SetVar, VarId};
 
 use super::call::call;
+use super::conversions;
 use super::{
     attributes, exceptions, fold, format, generators, iterate, keys, layers, methods, operators,
     printing, pylayer, regions, scalars, tensors,
@@ -66,6 +67,9 @@ const TABLE: &[(&str, &str, Handler)] = &[
     }),
     ("builtins", "bool", |t, a, k| {
         one(t, a, k, |t, x| {
+            if let Some(number) = conversions::of_builtin(t, "bool", x)? {
+                return Ok(number);
+            }
             let truth = operators::truth(t, x)?;
             Ok(t.bool(truth))
         })
@@ -1043,6 +1047,11 @@ fn extreme(
 }
 
 fn convert(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs, name: &str) -> Step<VarId> {
+    if let ([value], []) = (args, kwargs) {
+        if let Some(number) = conversions::of_builtin(t, name, *value)? {
+            return Ok(number);
+        }
+    }
     if let [value, ..] = args {
         match t.kind(*value).clone() {
             Kind::Tensor(_) => {

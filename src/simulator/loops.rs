@@ -11,7 +11,7 @@ use rustc_hash::FxHashSet;
 use crate::bytecode::{flow, live_locals, BinOp, CmpOp, Instr};
 use crate::graph::{BlockOutput, Region, SymbolId, TensorMeta};
 use crate::obj::Obj;
-use crate::variables::{IterVar, Kind, VarId};
+use crate::variables::{IterVar, Kind, NumberVar, VarId};
 
 use super::aliases;
 use super::conditions;
@@ -20,7 +20,7 @@ use super::frame::FrameState;
 use super::merge::{self, refuse, Joined, Piece};
 use super::regions::{self, End};
 use super::returns::{self, Answer, Returns, WayOut};
-use super::{Step, Tracer};
+use super::{conversions, Step, Tracer};
 
 /// What a loop leaves behind.
 struct Behind {
@@ -319,7 +319,7 @@ impl Captured<'_> {
                 let symbol = t.graph.placeholder(t.py, variable.meta.clone())?;
                 leading.push(symbol);
                 let value = match variable.number {
-                    true => t.add(Kind::SymNumber(symbol)),
+                    true => conversions::variable(t, symbol),
                     false => regions::tensor(t, symbol),
                 };
                 if *slot == counter {
@@ -509,7 +509,7 @@ impl Captured<'_> {
         t.realize(first);
         let symbol = match t.kind(first).clone() {
             Kind::Tensor(tensor) => Some((tensor.symbol, false)),
-            Kind::SymNumber(symbol) => Some((symbol, true)),
+            Kind::SymNumber(symbol) | Kind::Float(NumberVar::Graph(symbol)) => Some((symbol, true)),
             Kind::Const => match t.value(first) {
                 Some(value) => regions::number(t, &Obj::from(value))?.map(|symbol| (symbol, true)),
                 None => None,

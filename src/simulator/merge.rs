@@ -9,10 +9,10 @@ use crate::graph::{BlockOutput, Cut, SymbolId, TensorMeta};
 use crate::obj::Obj;
 use crate::reason::BreakKind;
 use crate::tracker::TrackerRef;
-use crate::variables::{DictVar, Key, Kind, TensorVar, VarId};
+use crate::variables::{DictVar, Key, Kind, NumberVar, TensorVar, VarId};
 
 use super::tracer::TraceMark;
-use super::{Step, Tracer};
+use super::{conversions, Step, Tracer};
 
 /// A value that a way through the code ends with.
 #[derive(Clone, Debug)]
@@ -74,7 +74,7 @@ fn describe(t: &mut Tracer<'_>, id: VarId, mark: &TraceMark, seen: &mut Vec<VarI
     };
     match kind {
         Kind::Tensor(tensor) if tensor.class.is_none() => Piece::Tensor(tensor.symbol),
-        Kind::SymNumber(symbol) => Piece::Number(symbol),
+        Kind::SymNumber(symbol) | Kind::Float(NumberVar::Graph(symbol)) => Piece::Number(symbol),
         Kind::Const => match t.value(id) {
             Some(value) => Piece::Const(Obj::from(value)),
             None => Piece::Other("a constant without a value".into()),
@@ -280,7 +280,7 @@ pub fn symbol(
                     let meta = t.graph.meta(tensor.symbol).cloned();
                     meta.map(|meta| (BlockOutput::Outer(tensor.symbol), meta, false))
                 }
-                Kind::SymNumber(symbol) => {
+                Kind::SymNumber(symbol) | Kind::Float(NumberVar::Graph(symbol)) => {
                     let meta = t.graph.meta(symbol).cloned();
                     meta.map(|meta| (BlockOutput::Outer(symbol), meta, true))
                 }
@@ -391,7 +391,7 @@ pub fn variable(t: &mut Tracer<'_>, joined: &Joined, outputs: &[SymbolId]) -> Op
             view: None,
             class: None,
         })),
-        Joined::Number(at) => t.add(Kind::SymNumber(outputs[*at])),
+        Joined::Number(at) => conversions::variable(t, outputs[*at]),
         Joined::List(items, class) => {
             let items = many(t, items);
             let id = t.add(Kind::List(items));

@@ -11,6 +11,7 @@ pub mod builtins;
 pub mod call;
 pub mod conditions;
 pub mod contexts;
+pub mod conversions;
 mod coverage;
 mod dispatch;
 pub mod exceptions;

@@ -21,7 +21,7 @@ use crate::variables::{Kind, NumberVar, VarId};
 
 use super::operators::UnaryOp;
 use super::shapes::{self, Ordered};
-use super::{tensors, Step, Tracer};
+use super::{conversions, tensors, Step, Tracer};
 
 /// What is known of an operand.
 #[derive(Clone, Copy, PartialEq)]
@@ -54,8 +54,17 @@ pub fn is_open(t: &mut Tracer<'_>, id: VarId) -> bool {
 
 /// `a op b` where one of them differs between calls; `None` when neither does, or Python has to compute it.
 pub fn binary(t: &mut Tracer<'_>, op: BinOp, a: VarId, b: VarId) -> Step<Option<VarId>> {
+    if let Some(made) = conversions::arithmetic(t, op, a, b)? {
+        return Ok(Some(made));
+    }
     if !is_open(t, a) && !is_open(t, b) {
         return Ok(None);
+    }
+    if conversions::is_float(t, a) || conversions::is_float(t, b) {
+        return t.unsupported(format!(
+            "the operator {} on a number of the graph",
+            op.stem()
+        ));
     }
     let (Some(left), Some(right)) = (class(t, a), class(t, b)) else {
         return Ok(None);
@@ -163,6 +172,7 @@ fn number(t: &mut Tracer<'_>, id: VarId, ordered: &mut Vec<Ordered>) -> Option<N
     };
     match open {
         NumberVar::Given => t.source(id).map(Number::Given),
+        NumberVar::Graph(_) => None,
         NumberVar::Dim(symbol, dim) => {
             let (dim, more) = shapes::dim(t, symbol, dim)?;
             ordered.extend(more);
@@ -327,6 +337,9 @@ pub fn scaled(t: &mut Tracer<'_>, a: VarId, b: VarId) -> Step<Option<VarId>> {
 
 /// The input of the graph that a number becomes; made anew for each call.
 fn fed(t: &mut Tracer<'_>, id: VarId, dtype: DType) -> Step<Option<SymbolId>> {
+    if let Kind::Float(NumberVar::Graph(symbol)) = *t.kind(id) {
+        return conversions::cast(t, symbol, dtype).map(Some);
+    }
     let mut ordered = Vec::new();
     let Some(number) = number(t, id, &mut ordered).filter(|_| ordered.is_empty()) else {
         return Ok(None);

@@ -5,16 +5,18 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyInt, PyString};
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyBool, PyFloat, PyInt, PyString};
 use smallvec::SmallVec;
 
 use crate::bytecode::{flow, live_locals, BinOp, CmpOp, Code, Instr};
 use crate::graph::{Arg, Callee, Cut, DType, Region, SymbolId, SymbolKind, TensorMeta};
 use crate::obj::Obj;
-use crate::variables::{CellVar, Kind, TensorVar, VarId, Variable};
+use crate::variables::{CellVar, Kind, NumberVar, TensorVar, VarId, Variable};
 
 use super::aliases;
 use super::conditions::{self, Condition};
+use super::conversions;
 use super::dispatch::Flow;
 use super::executor;
 use super::frame::{Exit, FrameState};
@@ -27,14 +29,16 @@ use super::{Kwargs, Step, Stop, Tracer};
 
 /// Whether the truth of `value` is only known when the graph runs, and branches on it are captured.
 pub fn is_captured(t: &mut Tracer<'_>, value: VarId) -> bool {
-    t.options.capture_control_flow && matches!(t.kind(value), Kind::Tensor(_) | Kind::SymNumber(_))
+    let is_of_graph =
+        matches!(t.kind(value), Kind::Tensor(_)) || conversions::symbol(t, value).is_some();
+    t.options.capture_control_flow && is_of_graph
 }
 
 /// `bool(value)` as a 0-d tensor of the graph.
 pub fn condition(t: &mut Tracer<'_>, value: VarId) -> Step<SymbolId> {
     let mut symbol = match t.kind(value) {
         Kind::Tensor(tensor) => tensor.symbol,
-        Kind::SymNumber(symbol) => *symbol,
+        Kind::SymNumber(symbol) | Kind::Float(NumberVar::Graph(symbol)) => *symbol,
         _ => return refuse(t, "the condition is not a tensor"),
     };
     let Some(meta) = t.graph.meta(symbol).cloned() else {
@@ -44,13 +48,45 @@ pub fn condition(t: &mut Tracer<'_>, value: VarId) -> Step<SymbolId> {
         return refuse(t, "the condition is not a single element");
     }
     if meta.dtype != DType::Bool {
-        let bool_ = PyString::new(t.py, "bool").into_any();
-        symbol = method(t, "astype", symbol, vec![Arg::Const(Obj::from(bool_))])?;
+        let is_tensor = matches!(t.kind(value), Kind::Tensor(_));
+        symbol = match is_tensor {
+            true => truth_of_tensor(t, symbol, meta.dtype)?,
+            false => conversions::cast(t, symbol, DType::Bool)?,
+        };
     }
     if !meta.shape.is_empty() {
         symbol = method(t, "reshape", symbol, vec![Arg::List(Vec::new())])?;
     }
     Ok(symbol)
+}
+
+/// What `Tensor.__bool__` answers: Paddle 3.3 asks whether the number is positive.
+fn truth_of_tensor(t: &mut Tracer<'_>, symbol: SymbolId, dtype: DType) -> Step<SymbolId> {
+    static POSITIVE: PyOnceLock<bool> = PyOnceLock::new();
+    let comparable = matches!(
+        dtype,
+        DType::Float16
+            | DType::Float32
+            | DType::Float64
+            | DType::Int64
+            | DType::Int32
+            | DType::Int16
+            | DType::Int8
+            | DType::UInt8
+    );
+    if !comparable || tensors::is_users(t, "__bool__") {
+        return refuse(t, "the truth of such a tensor");
+    }
+    let py = t.py;
+    let positive = POSITIVE.get_or_try_init(py, || -> PyResult<bool> {
+        let negative = py.import("paddle")?.call_method1("to_tensor", (-1.0,))?;
+        Ok(!negative.is_truthy()?)
+    })?;
+    if !positive {
+        return conversions::cast(t, symbol, DType::Bool);
+    }
+    let zero = PyInt::new(py, 0).into_any();
+    method(t, "__gt__", symbol, vec![Arg::Const(Obj::from(zero))])
 }
 
 /// `not value`, as Python sees it.
@@ -93,6 +129,8 @@ pub fn number_meta(t: &Tracer<'_>, value: &Obj) -> Step<Option<(Obj, TensorMeta)
         DType::Bool
     } else if value.is_exact_instance_of::<PyInt>() && value.extract::<i64>().is_ok() {
         DType::Int64
+    } else if is_plain_float(value) {
+        DType::Float64
     } else {
         return Ok(None);
     };
@@ -103,6 +141,15 @@ pub fn number_meta(t: &Tracer<'_>, value: &Obj) -> Step<Option<(Obj, TensorMeta)
         stop_gradient: true,
     };
     Ok(Some((name, meta)))
+}
+
+/// A `float` that is a number, and not the zero that Paddle may take for the other one.
+fn is_plain_float(value: &Bound<'_, PyAny>) -> bool {
+    let exact = value.cast_exact::<PyFloat>();
+    exact.is_ok_and(|value| {
+        let value = value.value();
+        !value.is_nan() && (value != 0.0 || value.is_sign_positive())
+    })
 }
 
 /// A constant number as a tensor of the graph.
@@ -225,13 +272,22 @@ pub fn arithmetic(t: &mut Tracer<'_>, op: BinOp, a: VarId, b: VarId) -> Step<Opt
         );
     }
     let (forward, reflected) = (format!("__{}__", op.stem()), format!("__r{}__", op.stem()));
-    on_numbers(t, a, b, &forward, &reflected)
+    let made = on_numbers(t, a, b, &forward, &reflected)?;
+    let grows = op == BinOp::Mul || [a, b].into_iter().all(|id| t.const_value(id).is_none());
+    if let (Some(made), true) = (made, grows && total) {
+        conversions::fits(t, op, a, b)?;
+        return Ok(Some(made));
+    }
+    Ok(made)
 }
 
 /// `a op b` on whole numbers of the graph; `None` when neither is one.
 pub fn comparison(t: &mut Tracer<'_>, op: CmpOp, a: VarId, b: VarId) -> Step<Option<VarId>> {
     if matches!(t.kind(a), Kind::Tensor(_)) || matches!(t.kind(b), Kind::Tensor(_)) {
         return Ok(None);
+    }
+    if let Some(answer) = conversions::comparison(t, op, a, b)? {
+        return Ok(Some(answer));
     }
     on_numbers(t, a, b, op.dunder(), op.reflected().dunder())
 }

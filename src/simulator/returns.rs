@@ -9,13 +9,13 @@ use crate::bytecode::{flow, Code};
 use crate::graph::{Arg, Callee, SymbolId, TensorMeta};
 use crate::obj::Obj;
 use crate::tracker::TrackerRef;
-use crate::variables::{DictVar, Key, Kind, TensorVar, VarId};
+use crate::variables::{DictVar, Key, Kind, NumberVar, TensorVar, VarId};
 
 use super::frame::FrameState;
 use super::loops::LoopRegion;
 use super::merge::{self, refuse, same, same_class};
 use super::regions;
-use super::{Step, Tracer};
+use super::{conversions, Step, Tracer};
 
 use pyo3::prelude::*;
 use pyo3::types::PyString;
@@ -198,7 +198,7 @@ impl Answer {
                 t.constant(&value)
             }
             Self::Leaf(leaf) => match made.next() {
-                Some(symbol) if leaf.number => t.add(Kind::SymNumber(symbol)),
+                Some(symbol) if leaf.number => conversions::variable(t, symbol),
                 Some(symbol) => t.add(Kind::Tensor(TensorVar {
                     symbol,
                     view: None,
@@ -286,7 +286,7 @@ fn leaf(t: &mut Tracer<'_>, id: VarId) -> Step<Option<Leaf>> {
     t.realize(id);
     let (symbol, number) = match t.kind(id).clone() {
         Kind::Tensor(tensor) if tensor.class.is_none() => (tensor.symbol, false),
-        Kind::SymNumber(symbol) => (symbol, true),
+        Kind::SymNumber(symbol) | Kind::Float(NumberVar::Graph(symbol)) => (symbol, true),
         Kind::Const => {
             let Some(value) = t.value(id) else {
                 return Ok(None);
@@ -387,7 +387,10 @@ fn collect(t: &mut Tracer<'_>, answer: &Answer, value: VarId, found: &mut Vec<Va
     match (answer, kind) {
         // Joining said so.
         (Answer::Keep(_) | Answer::Real(..) | Answer::Const(_), _) => true,
-        (Answer::Leaf(_), Kind::Tensor(_) | Kind::SymNumber(_) | Kind::Const) => {
+        (
+            Answer::Leaf(_),
+            Kind::Tensor(_) | Kind::SymNumber(_) | Kind::Float(NumberVar::Graph(_)) | Kind::Const,
+        ) => {
             found.push(value);
             true
         }

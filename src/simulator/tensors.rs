@@ -11,7 +11,7 @@ use crate::reason::BreakKind;
 use crate::tracker::TrackerRef;
 use crate::variables::{DictVar, Kind, NumberVar, TensorVar, VarId, Variable};
 
-use super::{attributes, inplace, keys, places, scalars, views, Kwargs, Step, Tracer};
+use super::{attributes, conversions, inplace, keys, places, scalars, views, Kwargs, Step, Tracer};
 
 /// Methods and attributes that need the tensor's data in Python.
 const VALUE_READERS: &[&str] = &[
@@ -153,6 +153,7 @@ pub fn number_statement(t: &mut Tracer<'_>, number: NumberVar) -> Step<SymbolId>
         NumberVar::Dim(symbol, dim) => return dim_statement(t, symbol, dim),
         NumberVar::Made(op, a, b) => (op, a, b),
         NumberVar::Given => return t.unsupported("a number from outside of the graph"),
+        NumberVar::Graph(symbol) => return Ok(symbol),
     };
     let given = [to_arg(t, a)?, to_arg(t, b)?];
     let (name, given) = match given {
@@ -525,6 +526,11 @@ pub fn method(
     };
     if let Some(moved) = moved {
         return Ok(moved);
+    }
+    if name == "item" && args.is_empty() && kwargs.is_empty() {
+        if let Some(number) = conversions::of(t, tensor, conversions::To::Item)? {
+            return Ok(number);
+        }
     }
     if VALUE_READERS.contains(&name) {
         return t.stop(

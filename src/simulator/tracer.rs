@@ -12,7 +12,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::backend::{BackendError, GraphBackend};
 use crate::bytecode::Code;
-use crate::graph::{Cut, FunctionGraph, GraphMark, SymbolId, TensorMeta};
+use crate::graph::{Cut, DType, FunctionGraph, GraphMark, SymbolId, TensorMeta};
 use crate::guard::{GuardKind, GuardSet, TensorGuard};
 use crate::obj::{items_in_order, Obj};
 use crate::paddle::{tensor_meta, Paddle};
@@ -668,6 +668,11 @@ impl<'py> Tracer<'py> {
             Kind::Set(set) => builtin(if set.frozen { "frozenset" } else { "set" }),
             Kind::Int(_) => builtin("int"),
             Kind::Float(_) => builtin("float"),
+            Kind::SymNumber(symbol) => match self.graph.meta(*symbol)?.dtype {
+                DType::Int64 => builtin("int"),
+                DType::Bool => builtin("bool"),
+                _ => None,
+            },
             Kind::Slice(_) => builtin("slice"),
             Kind::Range(..) => builtin("range"),
             Kind::Function(_) => Some(py.get_type::<PyFunction>()),

@@ -99,6 +99,8 @@ pub enum NumberVar {
     Dim(SymbolId, usize),
     /// What an operator makes of two others.
     Made(BinOp, VarId, VarId),
+    /// The graph makes it: a `float64` of no dims.
+    Graph(SymbolId),
 }
 
 /// A cell.

@@ -388,13 +388,13 @@ def a_list_that_it_changes(x, n):
     return seen
 
 
-def a_number_with_a_fraction(x, n):
+def a_fraction_or_a_whole_number(x, n):
     for _ in range(n):
         x = x + 1
         if x.sum() > 9:
             return 1.5
         if x.sum() > 7:
-            return 2.5
+            return 2
     return 2.5
 
 
@@ -415,7 +415,7 @@ def else_and_break(x, n):
         (a_tensor_or_nothing, "the result is a tensor on one way and None on the other"),
         (other_ranks, "a loop returns a tensor of dtype float32 and rank 1 at one place and"),
         (a_list_that_it_changes, "is changed inside"),
-        (a_number_with_a_fraction, "a loop returns 1.5 at one place and 2.5 at another"),
+        (a_fraction_or_a_whole_number, "a loop returns 1.5 at one place and 2 at another"),
         (else_and_break, "the loop is left to several places"),
     ],
     ids=lambda value: getattr(value, "__name__", None),

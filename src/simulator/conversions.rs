@@ -1,0 +1,219 @@
+//! `int(x)`, `float(x)`, `bool(x)` and `x.item()` of tensors of one number: with captured control flow, what they answer is a
+//! number of the graph.
+//!
+//! A whole number is an `int64`, a float a `float64`: every dtype here fits. Where a Python number would be none of
+//! these (`int(nan)`, `int(1e30)`), the graph fails, and the interpreter runs the function.
+
+use pyo3::prelude::*;
+use pyo3::types::{PyFloat, PyString};
+
+use crate::bytecode::{BinOp, CmpOp};
+use crate::graph::{Arg, DType, SymbolId};
+use crate::obj::Obj;
+use crate::variables::{Kind, NumberVar, TensorVar, VarId};
+
+use super::{numbers, regions, tensors, Step, Tracer};
+
+/// What a tensor is asked for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum To {
+    /// `int(x)`
+    Int,
+    /// `float(x)`
+    Float,
+    /// `x.item()`
+    Item,
+}
+
+/// A number that the graph makes, by its dtype: an `int` or `bool`, or a `float`.
+pub fn variable(t: &mut Tracer<'_>, symbol: SymbolId) -> VarId {
+    match t.graph.meta(symbol).map(|meta| meta.dtype) {
+        Some(DType::Float64) => t.add(Kind::Float(NumberVar::Graph(symbol))),
+        _ => t.add(Kind::SymNumber(symbol)),
+    }
+}
+
+/// The symbol of a number that the graph made.
+pub fn symbol(t: &mut Tracer<'_>, id: VarId) -> Option<SymbolId> {
+    match *t.kind(id) {
+        Kind::SymNumber(symbol) | Kind::Float(NumberVar::Graph(symbol)) => Some(symbol),
+        _ => None,
+    }
+}
+
+/// Whether this is a `float` that the graph made.
+pub fn is_float(t: &mut Tracer<'_>, id: VarId) -> bool {
+    matches!(t.kind(id), Kind::Float(NumberVar::Graph(_)))
+}
+
+/// A tensor or a number of the graph as another number; `None` where it is none of both, or has no such number.
+pub fn of(t: &mut Tracer<'_>, value: VarId, to: To) -> Step<Option<VarId>> {
+    if !t.options.capture_control_flow {
+        return Ok(None);
+    }
+    let (mut symbol, is_tensor) = match t.kind(value).clone() {
+        Kind::Tensor(TensorVar {
+            symbol,
+            class: None,
+            ..
+        }) => (symbol, true),
+        _ => match self::symbol(t, value) {
+            Some(symbol) => (symbol, false),
+            None => return Ok(None),
+        },
+    };
+    let Some(meta) = t.graph.meta(symbol).cloned() else {
+        return Ok(None);
+    };
+    if meta.shape.iter().any(|dim| *dim != 1) {
+        return Ok(None);
+    }
+    let whole = matches!(
+        meta.dtype,
+        DType::Int64 | DType::Int32 | DType::Int16 | DType::Int8 | DType::UInt8 | DType::Bool
+    );
+    let floating = matches!(meta.dtype, DType::Float32 | DType::Float64);
+    if !whole && !floating {
+        return Ok(None);
+    }
+    // NumPy makes numbers of arrays without dims only.
+    if is_tensor && to != To::Item && !meta.shape.is_empty() {
+        return Ok(None);
+    }
+    if is_tensor {
+        let dunder = match to {
+            To::Int => "__int__",
+            To::Float => "__float__",
+            To::Item => "item",
+        };
+        if tensors::is_users(t, dunder) {
+            return Ok(None);
+        }
+        if floating && !meta.stop_gradient {
+            symbol = regions::method(t, "detach", symbol, Vec::new())?;
+        }
+        if !meta.shape.is_empty() {
+            symbol = regions::method(t, "reshape", symbol, vec![Arg::List(Vec::new())])?;
+        }
+    }
+    let to = match to {
+        To::Item if meta.dtype == DType::Bool => DType::Bool,
+        To::Item if whole => DType::Int64,
+        To::Item | To::Float => DType::Float64,
+        To::Int => DType::Int64,
+    };
+    if floating && to == DType::Int64 {
+        symbol = cast(t, symbol, DType::Float64)?;
+        is_small(t, symbol)?;
+    }
+    symbol = cast(t, symbol, to)?;
+    // A number does not change when its tensor does.
+    if is_tensor && to == meta.dtype {
+        symbol = regions::method(t, "clone", symbol, Vec::new())?;
+    }
+    Ok(Some(variable(t, symbol)))
+}
+
+/// The graph fails where this `float64` is no number, or one that is not small enough to compute with as `int64`.
+fn is_small(t: &mut Tracer<'_>, symbol: SymbolId) -> Step<()> {
+    const LIMIT: f64 = (1_i64 << 62) as f64;
+    let size = regions::method(t, "abs", symbol, Vec::new())?;
+    let limit = PyFloat::new(t.py, LIMIT).into_any();
+    let limit = t.constant(&limit);
+    let Some(limit) = numbers::always_tensor(t, limit, DType::Float64)? else {
+        return t.unsupported("a bound that is no tensor");
+    };
+    let fits = regions::method(t, "__lt__", size, vec![Arg::Symbol(limit)])?;
+    let fits = t.add(Kind::SymNumber(fits));
+    regions::statement(t, "check", &[fits])?;
+    Ok(())
+}
+
+/// The graph fails where the sum or product of two whole numbers is none that it can compute with: Python has larger ones.
+pub fn fits(t: &mut Tracer<'_>, op: BinOp, a: VarId, b: VarId) -> Step<()> {
+    let (Some(a), Some(b)) = (as_double(t, a)?, as_double(t, b)?) else {
+        return t.unsupported("arithmetic on numbers of the graph that are not whole");
+    };
+    let about = regions::method(t, &format!("__{}__", op.stem()), a, vec![Arg::Symbol(b)])?;
+    is_small(t, about)
+}
+
+/// The tensor in this dtype.
+pub fn cast(t: &mut Tracer<'_>, symbol: SymbolId, dtype: DType) -> Step<SymbolId> {
+    if t.graph.meta(symbol).is_some_and(|meta| meta.dtype == dtype) {
+        return Ok(symbol);
+    }
+    let name = PyString::new(t.py, dtype.as_str()).into_any();
+    regions::method(t, "astype", symbol, vec![Arg::Const(Obj::from(name))])
+}
+
+/// Any number as the `float64` that Python computes with next to a `float`.
+fn as_double(t: &mut Tracer<'_>, id: VarId) -> Step<Option<SymbolId>> {
+    if let Some(symbol) = numbers::in_graph(t, id)? {
+        let dtype = t.graph.meta(symbol).map(|meta| meta.dtype);
+        return match dtype {
+            Some(DType::Int64 | DType::Float64) => cast(t, symbol, DType::Float64).map(Some),
+            _ => Ok(None),
+        };
+    }
+    match numbers::class(t, id) {
+        Some(_) => numbers::always_tensor(t, id, DType::Float64),
+        None => Ok(None),
+    }
+}
+
+/// `a op b` where one of them is a `float` of the graph; `None` when neither is, or Python may raise.
+pub fn arithmetic(t: &mut Tracer<'_>, op: BinOp, a: VarId, b: VarId) -> Step<Option<VarId>> {
+    if !is_float(t, a) && !is_float(t, b) {
+        return Ok(None);
+    }
+    let total = match op {
+        BinOp::Add | BinOp::Sub | BinOp::Mul => true,
+        BinOp::TrueDiv => {
+            let divisor = t.const_value(b).and_then(|value| value.extract().ok());
+            divisor.is_some_and(|divisor: f64| divisor != 0.0)
+        }
+        _ => false,
+    };
+    if !total {
+        return Ok(None);
+    }
+    let (Some(a), Some(b)) = (as_double(t, a)?, as_double(t, b)?) else {
+        return Ok(None);
+    };
+    let name = format!("__{}__", op.stem());
+    let made = regions::method(t, &name, a, vec![Arg::Symbol(b)])?;
+    Ok(Some(variable(t, made)))
+}
+
+/// `a op b` where one of them is a `float` of the graph.
+pub fn comparison(t: &mut Tracer<'_>, op: CmpOp, a: VarId, b: VarId) -> Step<Option<VarId>> {
+    if !is_float(t, a) && !is_float(t, b) {
+        return Ok(None);
+    }
+    for id in [a, b] {
+        // Python compares whole numbers as they are.
+        let exact = match t.const_value(id).map(|value| value.extract::<i64>()) {
+            Some(Ok(value)) => value.unsigned_abs() <= 1 << 53,
+            _ => numbers::class(t, id) == Some(numbers::Class::Float),
+        };
+        if !exact {
+            return Ok(None);
+        }
+    }
+    let (Some(a), Some(b)) = (as_double(t, a)?, as_double(t, b)?) else {
+        return Ok(None);
+    };
+    let made = regions::method(t, op.dunder(), a, vec![Arg::Symbol(b)])?;
+    Ok(Some(t.add(Kind::SymNumber(made))))
+}
+
+/// `int()`, `float()` and `bool()` of a tensor or a number of the graph.
+pub fn of_builtin(t: &mut Tracer<'_>, name: &str, value: VarId) -> Step<Option<VarId>> {
+    match name {
+        "int" => of(t, value, To::Int),
+        "float" => of(t, value, To::Float),
+        "bool" if regions::is_captured(t, value) => regions::truth_value(t, value).map(Some),
+        _ => Ok(None),
+    }
+}
