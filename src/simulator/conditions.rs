@@ -256,8 +256,8 @@ fn simulate(
         t.bool(truth)
     };
     let mut way = regions::way(t, &side, mark, End::Return, Some(held), &[], &[])?;
-    if !way.cells.is_empty() {
-        return refuse(t, "a test changes a variable of an inner function");
+    if !way.cells.is_empty() || !way.changed.is_empty() {
+        return refuse(t, "a test changes something");
     }
     t.graph.adopt(t.py, &mut way.cut)?;
     let no = PyBool::new(t.py, false).to_owned().into_any();

@@ -28,9 +28,23 @@ struct Behind {
     made: Vec<SymbolId>,
     /// The locals.
     locals: Vec<(usize, Joined)>,
+    /// Parts of lists, dicts and tensors that were there before.
+    parts: Vec<(Part, Joined)>,
     /// Where rounds return: whether one did, the leaves, and what is made of them.
     returned: Option<(SymbolId, Vec<SymbolId>, Answer)>,
 }
+
+/// What changes inside of something that was there before the loop: an item of a list or dict, or all of a tensor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Part {
+    of: VarId,
+    item: Option<usize>,
+    /// It is carried like a local of this number.
+    slot: usize,
+}
+
+/// Most such parts.
+const PARTS: usize = 256;
 
 /// A loop whose test is a tensor.
 #[derive(Clone, Debug)]
@@ -240,6 +254,17 @@ fn go_on(
     *frame = behind.clone();
     let stack: Vec<Joined> = frame.stack.iter().map(|id| Joined::Keep(*id)).collect();
     regions::apply(t, frame, &left.made, &left.locals, &stack, &[]);
+    for (part, joined) in &left.parts {
+        match (part.item, joined) {
+            (None, Joined::Output(at)) => regions::change_tensor(t, part.of, left.made[*at]),
+            (Some(item), joined) => {
+                if let Some(value) = merge::variable(t, joined, &left.made) {
+                    regions::change_item(t, part.of, item, value);
+                }
+            }
+            _ => return refuse(t, "a tensor that becomes something else"),
+        }
+    }
     match left.returned {
         None => Ok(Flow::Jump(behind.pc)),
         Some((returned, leaves, answer)) => regions::returned(t, frame, returned, leaves, &answer),
@@ -299,7 +324,9 @@ impl Captured<'_> {
                 self.start(t, Some(next), "the number of the loop")?,
             );
         }
-        let hidden = self.inside.locals.len().max(counter + 1);
+        let first_part = self.inside.locals.len().max(counter + 1);
+        let hidden = first_part + PARTS;
+        let mut parts: Vec<Part> = Vec::new();
         let mut answer: Option<Answer> = None;
         for _ in 0..ATTEMPTS {
             let mark = t.mark();
@@ -314,15 +341,26 @@ impl Captured<'_> {
                 frame.locals.resize(slots.end, None);
             }
             frame.region = Some(region.clone());
-            let mut leading = Vec::new();
+            let (mut leading, mut placeholders) = (Vec::new(), Vec::new());
             for (slot, variable) in &carried {
                 let symbol = t.graph.placeholder(t.py, variable.meta.clone())?;
                 leading.push(symbol);
+                let part = parts.iter().find(|part| part.slot == *slot);
+                if let Some(Part { of, item: None, .. }) = part {
+                    regions::change_tensor(t, *of, symbol);
+                    continue;
+                }
                 let value = match variable.number {
                     true => conversions::variable(t, symbol),
                     false => regions::tensor(t, symbol),
                 };
-                if *slot == counter {
+                placeholders.push(value);
+                if let Some(Part {
+                    of, item: Some(at), ..
+                }) = part
+                {
+                    regions::change_item(t, *of, *at, value);
+                } else if *slot == counter {
                     self.next(t, &mut frame, &region, value, range)?;
                 } else {
                     frame.locals[*slot] = Some(value);
@@ -338,11 +376,18 @@ impl Captured<'_> {
             if end != End::Next {
                 return refuse(t, "the function returns from inside of the loop");
             }
+            // Somebody else may have the tensor that the first round begins with.
+            if placeholders.iter().any(|id| t.vars.get(*id).mutated) {
+                return refuse(
+                    t,
+                    "a tensor that differs from round to round is changed in place",
+                );
+            }
             let mut advanced = None;
             if range.is_some() {
                 let iterator = frame.pop(t)?;
                 if let Kind::Iter(IterVar::Numbers { next, .. }) = *t.kind(iterator) {
-                    advanced = Some(merge::piece(t, Some(next), &mark));
+                    advanced = Some(merge::piece(t, Some(next), &mark, &mut Vec::new()));
                 }
             }
             let below = self.inside.stack.len() - usize::from(range.is_some());
@@ -350,8 +395,9 @@ impl Captured<'_> {
             let mut way = regions::way(t, &frame, mark, end, value, &region.live, &[])?;
             if let Some(advanced) = advanced {
                 way.locals.push((counter, advanced));
-                way.locals.sort_by_key(|(slot, _)| *slot);
             }
+            self.parts(t, &mut way, &mut parts, first_part)?;
+            way.locals.sort_by_key(|(slot, _)| *slot);
             if !stack {
                 return refuse(t, "the value stack differs from round to round");
             }
@@ -365,11 +411,88 @@ impl Captured<'_> {
                 answer = Some(news);
                 continue;
             }
-            if self.settle(t, &mut carried, &mut way)? {
-                return self.emit(t, condition, &carried, &leading, way, &region.returns);
+            if self.settle(t, &mut carried, &mut way, &parts)? {
+                let returns = &region.returns;
+                return self.emit(t, condition, &carried, &leading, way, returns, &parts);
             }
         }
         refuse(t, "what differs from round to round does not settle")
+    }
+
+    /// Notes what a round changed in things from before the loop, as locals of the round.
+    fn parts(
+        &self,
+        t: &mut Tracer<'_>,
+        way: &mut regions::Way,
+        parts: &mut Vec<Part>,
+        first: usize,
+    ) -> Step<()> {
+        let mut tensors = Vec::new();
+        for (of, piece) in std::mem::take(&mut way.changed) {
+            let items: Vec<(Option<usize>, Piece)> = match (merge::unchanged(t, of), piece) {
+                (Piece::List(before, _), Piece::List(now, _)) if before.len() == now.len() => {
+                    let now = now.into_iter().enumerate();
+                    now.map(|(at, piece)| (Some(at), piece)).collect()
+                }
+                (Piece::Dict(before), Piece::Dict(now))
+                    if before.len() == now.len()
+                        && before.iter().zip(&now).all(|(a, b)| a.0 == b.0) =>
+                {
+                    let now = now.into_iter().enumerate();
+                    now.map(|(at, (.., piece))| (Some(at), piece)).collect()
+                }
+                (Piece::Same(_), Piece::Tensor(symbol)) => {
+                    let stops = way.cut.meta(symbol).is_some_and(|meta| meta.stop_gradient);
+                    if t.entry_grad && !stops {
+                        return refuse(t, "a tensor with a gradient is changed in place inside");
+                    }
+                    tensors.push(of);
+                    vec![(None, Piece::Tensor(symbol))]
+                }
+                _ => {
+                    let kind = t.kind(of).clone();
+                    let what = super::call::describe(t, of, &kind);
+                    return refuse(
+                        t,
+                        format!("{what} is changed inside, and its items are others"),
+                    );
+                }
+            };
+            for (item, piece) in items {
+                let known = parts.iter().find(|part| part.of == of && part.item == item);
+                let slot = known.map_or(first + parts.len(), |part| part.slot);
+                if known.is_none() {
+                    if parts.len() == PARTS {
+                        return refuse(t, "too much is changed inside");
+                    }
+                    parts.push(Part { of, item, slot });
+                }
+                way.locals.push((slot, piece));
+            }
+        }
+        // What it was before is no longer there.
+        for (slot, piece) in &way.locals {
+            let first = self.first(t, *slot, parts);
+            if matches!(piece, Piece::Same(id) if tensors.contains(id) && first != Some(*id)) {
+                return refuse(t, "a tensor that is changed in place gets another name");
+            }
+        }
+        Ok(())
+    }
+
+    /// What a local, or a part of something else, is in front of the loop.
+    fn first(&self, t: &mut Tracer<'_>, slot: usize, parts: &[Part]) -> Option<VarId> {
+        let Some(part) = parts.iter().find(|part| part.slot == slot) else {
+            return self.inside.locals.get(slot).copied().flatten();
+        };
+        let Some(item) = part.item else {
+            return Some(part.of);
+        };
+        match t.kind(part.of) {
+            Kind::List(items) => items.get(item).copied(),
+            Kind::Dict(dict) => dict.items.get_index(item).map(|(_, (_, value))| *value),
+            _ => None,
+        }
     }
 
     /// Next value, stop and step, when it is a loop over `range()`.
@@ -441,6 +564,7 @@ impl Captured<'_> {
         t: &mut Tracer<'_>,
         carried: &mut BTreeMap<usize, Carried>,
         way: &mut regions::Way,
+        parts: &[Part],
     ) -> Step<bool> {
         let mut settled = true;
         for (slot, piece) in &way.locals {
@@ -448,9 +572,10 @@ impl Captured<'_> {
             let name: Arc<str> = match slots.get(*slot) {
                 Some(slot) => slot.name.clone(),
                 None if *slot == slots.len() => Arc::from("the number of the loop"),
+                None if parts.iter().any(|part| part.slot == *slot) => Arc::from("an item"),
                 None => Arc::from(RETURNED),
             };
-            let first = self.inside.locals.get(*slot).copied().flatten();
+            let first = self.first(t, *slot, parts);
             let Some(variable) = carried.get_mut(slot) else {
                 if matches!((piece, first), (Piece::Same(now), Some(first)) if *now == first)
                     || matches!((piece, first), (Piece::Unbound, None))
@@ -564,8 +689,13 @@ impl Captured<'_> {
                 found[at].extend(more);
             }
         }
-        for (result, of) in made.iter().zip(found) {
+        for (at, (result, of)) in made.iter().zip(found).enumerate() {
             of.into_iter().for_each(|of| aliases::note(t, *result, of));
+            // One tensor under two names.
+            let twice = outputs[..at].iter().position(|other| *other == outputs[at]);
+            if let Some(other) = twice {
+                aliases::note(t, *result, made[other]);
+            }
         }
     }
 
@@ -577,6 +707,7 @@ impl Captured<'_> {
         leading: &[SymbolId],
         mut way: regions::Way,
         returns: &Returns,
+        parts: &[Part],
     ) -> Step<Behind> {
         let differentiable = carried
             .values()
@@ -599,9 +730,14 @@ impl Captured<'_> {
             None => return refuse(t, "the condition of the next round is not a tensor"),
         }
         let mut locals = Vec::with_capacity(way.locals.len());
+        let mut changed = Vec::new();
         let pieces = std::mem::take(&mut way.locals);
         for (slot, piece) in &pieces {
+            let part = parts.iter().find(|part| part.slot == *slot);
             let Some(variable) = carried.get(slot) else {
+                if part.is_some() {
+                    continue;
+                }
                 locals.push((
                     *slot,
                     match self.inside.locals.get(*slot).copied().flatten() {
@@ -619,13 +755,14 @@ impl Captured<'_> {
             if *slot == self.inside.code.localsplus.len() || returns.slots().contains(slot) {
                 continue;
             }
-            locals.push((
-                *slot,
-                match variable.number {
-                    true => Joined::Number(at),
-                    false => Joined::Output(at),
-                },
-            ));
+            let joined = match variable.number {
+                true => Joined::Number(at),
+                false => Joined::Output(at),
+            };
+            match part {
+                Some(part) => changed.push((*part, joined)),
+                None => locals.push((*slot, joined)),
+            }
         }
         let mut free = Vec::new();
         way.cut.free(&outputs, &mut free);
@@ -650,6 +787,7 @@ impl Captured<'_> {
         Ok(Behind {
             made,
             locals,
+            parts: changed,
             returned,
         })
     }

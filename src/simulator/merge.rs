@@ -42,10 +42,64 @@ pub enum Piece {
 const DEEP: usize = 32;
 
 /// Describes a variable made since `mark`, or before.
-pub fn piece(t: &mut Tracer<'_>, id: Option<VarId>, mark: &TraceMark) -> Piece {
+///
+/// `seen` are the lists and dicts that were described before: one that is found twice must stay one object.
+pub fn piece(
+    t: &mut Tracer<'_>,
+    id: Option<VarId>,
+    mark: &TraceMark,
+    seen: &mut Vec<VarId>,
+) -> Piece {
     match id {
         None => Piece::Unbound,
-        Some(id) => describe(t, id, mark, &mut Vec::new()),
+        Some(id) => {
+            let piece = describe(t, id, mark, seen);
+            // Tuples do not change.
+            seen.retain(|id| !matches!(t.vars.kind(*id), Kind::Tuple(..)));
+            piece
+        }
+    }
+}
+
+/// What a list or dict from before `mark` holds now.
+pub fn content(t: &mut Tracer<'_>, id: VarId, mark: &TraceMark, seen: &mut Vec<VarId>) -> Piece {
+    match t.kind(id).clone() {
+        Kind::List(items) => {
+            let items = items.into_iter();
+            Piece::List(
+                items.map(|item| piece(t, Some(item), mark, seen)).collect(),
+                None,
+            )
+        }
+        Kind::Dict(dict) => {
+            let mut items = Vec::with_capacity(dict.items.len());
+            for (key, (name, value)) in dict.items {
+                let Some(name) = t.value(name) else {
+                    return Piece::Other("a dict with such keys".into());
+                };
+                items.push((key, Obj::from(name), piece(t, Some(value), mark, seen)));
+            }
+            Piece::Dict(items)
+        }
+        _ => Piece::Same(id),
+    }
+}
+
+/// What a list, dict or tensor is where it did not change.
+pub fn unchanged(t: &mut Tracer<'_>, id: VarId) -> Piece {
+    match t.kind(id).clone() {
+        Kind::List(items) => Piece::List(items.into_iter().map(Piece::Same).collect(), None),
+        Kind::Dict(dict) => {
+            let mut items = Vec::with_capacity(dict.items.len());
+            for (key, (name, value)) in dict.items {
+                let Some(name) = t.value(name) else {
+                    return Piece::Other("a dict with such keys".into());
+                };
+                items.push((key, Obj::from(name), Piece::Same(value)));
+            }
+            Piece::Dict(items)
+        }
+        _ => Piece::Same(id),
     }
 }
 
@@ -136,6 +190,8 @@ pub struct Merge<'a> {
     pub cuts: [&'a mut Cut; 2],
     /// What either block returns.
     pub outputs: [Vec<BlockOutput>; 2],
+    /// Tensors that change in place on one of the ways: they can be kept, and nothing else.
+    pub changed: Vec<VarId>,
 }
 
 impl Merge<'_> {
@@ -183,6 +239,14 @@ impl Merge<'_> {
         {
             if a.len() == b.len() {
                 return Ok(Joined::Tuple(self.many(t, &a, &b, what)?, None));
+            }
+        }
+        for piece in [a, b] {
+            if matches!(piece, Piece::Same(id) if self.changed.contains(id)) {
+                return refuse(
+                    t,
+                    format!("{what} is on one way a tensor that changes in place"),
+                );
             }
         }
         let (first, second) = (self.symbol(t, 0, a)?, self.symbol(t, 1, b)?);

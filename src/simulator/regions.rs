@@ -400,6 +400,8 @@ pub struct Way {
     pub stack: Vec<Piece>,
     /// Cells that were there before, with their new contents.
     pub cells: Vec<(VarId, Piece)>,
+    /// Lists, dicts and tensors of the frame that were there before and changed, with what they are now.
+    pub changed: Vec<(VarId, Piece)>,
     /// Tensors of it that may share storage with others.
     pub aliases: Vec<(SymbolId, SymbolId)>,
     /// Its statements.
@@ -455,13 +457,23 @@ pub fn way(
     let Some(changed) = t.changed(&mark) else {
         return refuse(t, "a side effect outlives it");
     };
-    let mut cells = Vec::new();
+    let (mut cells, mut contents) = (Vec::new(), Vec::new());
+    // A list under two names is one list.
+    let mut seen = Vec::new();
     for (id, old) in changed {
         let now: Rc<Variable> = t.vars.get(id).clone();
+        // Others may see what the frame did not make.
+        let own = now.mutated && now.source.is_none() && now.value.is_none();
         match (&old.kind, &now.kind) {
             (Kind::Cell(_), Kind::Cell(CellVar::Full(content))) if now.mutated => {
                 let content = *content;
-                cells.push((id, merge::piece(t, Some(content), &mark)));
+                cells.push((id, merge::piece(t, Some(content), &mark, &mut seen)));
+            }
+            (Kind::List(_), Kind::List(_)) | (Kind::Dict(_), Kind::Dict(_)) if own => {
+                contents.push((id, merge::content(t, id, &mark, &mut seen)));
+            }
+            (Kind::Tensor(old), Kind::Tensor(new)) if own && old.view.is_none() => {
+                contents.push((id, Piece::Tensor(new.symbol)));
             }
             // The iterator of a loop that ends in here.
             _ if owned.contains(&id) && !frame.stack.contains(&id) => {}
@@ -473,14 +485,14 @@ pub fn way(
             }
         }
     }
-    let value = merge::piece(t, value, &mark);
+    let value = merge::piece(t, value, &mark, &mut seen);
     let (mut locals, mut stack) = (Vec::new(), Vec::new());
     if end != End::Return {
         for &slot in live {
-            locals.push((slot, merge::piece(t, frame.locals[slot], &mark)));
+            locals.push((slot, merge::piece(t, frame.locals[slot], &mark, &mut seen)));
         }
         for id in &frame.stack {
-            stack.push(merge::piece(t, Some(*id), &mark));
+            stack.push(merge::piece(t, Some(*id), &mark, &mut seen));
         }
     }
     let aliases = aliases::within(t, &mark);
@@ -492,6 +504,7 @@ pub fn way(
         locals,
         stack,
         cells,
+        changed: contents,
         cut,
     })
 }
@@ -667,7 +680,9 @@ fn one_of(
     let mut merge = Merge {
         cuts: [&mut first.cut, &mut second.cut],
         outputs: [Vec::new(), Vec::new()],
+        changed: Vec::new(),
     };
+    let changed = contents_of_both(t, &mut merge, &first.changed, &second.changed)?;
     let is_value = first.end != End::At(join.unwrap_or(usize::MAX));
     let result = match is_value {
         true => Some(merge.join(t, &first.value, &second.value, "the result")?),
@@ -725,9 +740,17 @@ fn one_of(
             };
             let made = emit(t, region, vec![condition], &free)?;
             for (way, (cut, outputs)) in [&first, &second].iter().zip(cuts.iter().zip(&outputs)) {
-                for (result, output) in made.iter().zip(outputs) {
+                for (at, (result, output)) in made.iter().zip(outputs).enumerate() {
+                    let before = before_change(t, &changed, at);
                     for of in aliases::of(cut, &way.aliases, *output) {
-                        aliases::note(t, *result, of);
+                        if before != Some(of) {
+                            aliases::note(t, *result, of);
+                        }
+                    }
+                    // One tensor under two names.
+                    let twice = outputs[..at].iter().position(|other| other == output);
+                    if let Some(other) = twice {
+                        aliases::note(t, *result, made[other]);
                     }
                 }
             }
@@ -735,6 +758,9 @@ fn one_of(
         }
     };
     apply(t, frame, &made, &locals, &stack, &cells);
+    for (id, joined) in &changed {
+        change(t, *id, joined, &made);
+    }
     let result = result.and_then(|result| merge::variable(t, &result, &made));
     Ok(match (end, result) {
         (End::At(target), _) => Flow::Jump(target),
@@ -742,6 +768,118 @@ fn one_of(
         (End::Next, Some(value)) => Flow::Exit(Exit::Next(value)),
         _ => return refuse(t, "a side without a result"),
     })
+}
+
+/// What lists, dicts and tensors that changed on either way are behind both.
+fn contents_of_both(
+    t: &mut Tracer<'_>,
+    merge: &mut Merge<'_>,
+    first: &[(VarId, Piece)],
+    second: &[(VarId, Piece)],
+) -> Step<Vec<(VarId, Joined)>> {
+    let mut ids: Vec<VarId> = Vec::new();
+    for (id, _) in first.iter().chain(second) {
+        if !ids.contains(id) {
+            ids.push(*id);
+        }
+    }
+    let is_tensor = |t: &mut Tracer<'_>, id: &VarId| matches!(t.kind(*id), Kind::Tensor(_));
+    let (tensors, others): (Vec<_>, Vec<_>) = ids.into_iter().partition(|id| is_tensor(t, id));
+    let mut joined = Vec::new();
+    let mut all = tensors.clone();
+    all.extend(others);
+    for (at, id) in all.into_iter().enumerate() {
+        if at == tensors.len() {
+            // From here on, such a tensor is not what it was before.
+            merge.changed.clone_from(&tensors);
+        }
+        let of = |t: &mut Tracer<'_>, contents: &[(VarId, Piece)]| {
+            let found = contents.iter().find(|(known, _)| *known == id);
+            match found {
+                Some((_, piece)) => piece.clone(),
+                None => merge::unchanged(t, id),
+            }
+        };
+        let (a, b) = (of(t, first), of(t, second));
+        joined.push((id, merge.join(t, &a, &b, "what is changed")?));
+    }
+    merge.changed = tensors;
+    Ok(joined)
+}
+
+/// What the tensor was that became this result of the operation.
+fn before_change(
+    t: &mut Tracer<'_>,
+    changed: &[(VarId, Joined)],
+    result: usize,
+) -> Option<SymbolId> {
+    let is_it = |joined: &Joined| matches!(joined, Joined::Output(at) if *at == result);
+    let (id, _) = changed.iter().find(|(_, joined)| is_it(joined))?;
+    match t.kind(*id) {
+        Kind::Tensor(tensor) => Some(tensor.symbol),
+        _ => None,
+    }
+}
+
+/// Makes a list, dict or tensor of the frame what it is behind captured control flow.
+fn change(t: &mut Tracer<'_>, id: VarId, joined: &Joined, made: &[SymbolId]) {
+    match joined {
+        Joined::Output(at) => {
+            let symbol = made[*at];
+            change_tensor(t, id, symbol);
+        }
+        Joined::List(items, _) => {
+            let many: Vec<VarId> = items
+                .iter()
+                .filter_map(|item| merge::variable(t, item, made))
+                .collect();
+            t.vars.mutate(id, |var| {
+                if let Kind::List(items) = &mut var.kind {
+                    *items = many;
+                }
+            });
+        }
+        Joined::Dict(_) => {
+            let Some(like) = merge::variable(t, joined, made) else {
+                return;
+            };
+            let Kind::Dict(like) = t.kind(like).clone() else {
+                return;
+            };
+            t.vars.mutate(id, |var| {
+                if let Kind::Dict(dict) = &mut var.kind {
+                    dict.items = like.items;
+                }
+            });
+        }
+        _ => {}
+    }
+}
+
+/// Puts a tensor of the graph into the place of a tensor of the frame.
+pub fn change_tensor(t: &mut Tracer<'_>, id: VarId, symbol: SymbolId) {
+    t.vars.mutate(id, |var| {
+        if let Kind::Tensor(tensor) = &mut var.kind {
+            tensor.symbol = symbol;
+        }
+    });
+}
+
+/// Puts another item into a list or dict of the frame, which has as many items as before.
+pub fn change_item(t: &mut Tracer<'_>, id: VarId, at: usize, item: VarId) {
+    t.vars.mutate(id, |var| match &mut var.kind {
+        Kind::List(items) => {
+            if let Some(known) = items.get_mut(at) {
+                *known = item;
+            }
+        }
+        Kind::Dict(dict) => {
+            if let Some((_, known)) = dict.items.get_index_mut(at) {
+                known.1 = item;
+            }
+        }
+        _ => {}
+    });
 }
 
 /// Iterators that only the value stack holds, and those they advance.
