@@ -216,6 +216,7 @@ fn break_here(
     enter_contexts(e, &stacks, grad)?;
 
     e.code.loc = last.loc;
+    let below = fill_below(e, &last.instr, rest)?;
     e.values(operands)?;
     let kept = arms.iter().chain(handler.iter().map(|(_, arm)| arm));
     let kept = kept.flat_map(|arm| arm.rest.iter().chain(arm.live.iter().map(|(_, id)| id)));
@@ -243,6 +244,12 @@ fn break_here(
             } else {
                 nulls.to_vec()
             };
+            if below > 0 {
+                e.code.op("SWAP", below + 1)?;
+                for _ in 0..below {
+                    e.code.op("POP_TOP", 0)?;
+                }
+            }
             arm.emit(e, &made, 0, resume)?;
         }
     }
@@ -284,6 +291,32 @@ fn break_here(
 }
 
 /// Another `super` than the built-in one may look at the frame that calls it.
+/// Puts what `DICT_MERGE` reads for the message of its error, the function that is called, where it looks for it: below
+/// its operands. The answer is how many items that takes.
+fn fill_below(e: &mut Emitter<'_, '_>, instr: &Instr, rest: &[VarId]) -> Result<u32, Break> {
+    let Instr::DictMerge { depth } = instr else {
+        return Ok(0);
+    };
+    // In front of the positional arguments, and from 3.13 on of the receiver or NULL.
+    let below = if e.code.version() == Version::V313 {
+        3
+    } else {
+        2
+    };
+    let function = rest.len().checked_sub(below).and_then(|at| rest.get(at));
+    let (1, Some(function)) = (depth, function) else {
+        return Err(Break::internal(
+            "keyword arguments that are merged elsewhere than in a call",
+        ));
+    };
+    e.values(&[*function])?;
+    for _ in 1..below {
+        let none = e.t.py.None();
+        e.constant(none.bind(e.t.py))?;
+    }
+    Ok(below as u32)
+}
+
 fn check_super(t: &Tracer<'_>, instr: &Instr, operands: &[VarId]) -> Result<(), Break> {
     let (Instr::LoadSuperAttr { .. }, [function, ..]) = (instr, operands) else {
         return Ok(());

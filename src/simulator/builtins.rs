@@ -851,7 +851,7 @@ fn sorted(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
     let [over] = args else {
         return wrong(t, "sorted");
     };
-    let items = iterate::collect(t, *over)?;
+    let items = iterate::collect_for_list(t, *over)?;
     let items = methods::sort(t, items, kwargs)?;
     Ok(t.add(Kind::List(items)))
 }
@@ -883,8 +883,7 @@ fn sequence(
             if unchanged {
                 return Ok(*over);
             }
-            iterate::length_hint(t, *over)?;
-            iterate::collect(t, *over)?
+            iterate::collect_for_list(t, *over)?
         }
         _ => return wrong(t, "list or tuple"),
     };
@@ -952,7 +951,7 @@ fn set(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs, frozen: bool) -> Ste
         ([], []) => {}
         ([over], []) => {
             let merges = matches!(t.kind(*over), Kind::Set(_) | Kind::Dict(_));
-            for item in iterate::collect(t, *over)? {
+            for item in iterate::collect_for_set(t, *over)? {
                 let key = keys::key_of(t, item)?;
                 made.items.entry(key).or_insert(item);
             }

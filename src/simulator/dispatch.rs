@@ -1067,7 +1067,7 @@ fn call_ex(t: &mut Tracer<'_>, f: &mut FrameState, has_kwargs: bool) -> Step<()>
         kwargs = named(t, mapping)?;
     }
     let args = f.pop(t)?;
-    let args = iterate::collect(t, args)?;
+    let args = iterate::collect_for_list(t, args)?;
     let second = f.pop(t)?;
     let first = f.pop(t)?;
     let callee = if matches!(t.vars.kind(first), Kind::Null) {

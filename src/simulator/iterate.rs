@@ -1,6 +1,7 @@
 //! Iteration and unpacking.
 
 use pyo3::prelude::*;
+use pyo3::types::{PyFrozenSet, PySet};
 
 use crate::reason::BreakKind;
 use crate::variables::{IterVar, Kind, VarId};
@@ -304,11 +305,12 @@ fn next_of_object(t: &mut Tracer<'_>, iterator: VarId) -> Step<Option<VarId>> {
     }
 }
 
-/// What `list(x)` asks an object before it iterates over it: how long it may be.
-pub fn length_hint(t: &mut Tracer<'_>, value: VarId) -> Step<()> {
+/// All items of an iterable, as `list(x)` takes them: once it has an iterator it asks the object how long it may be.
+pub fn collect_for_list(t: &mut Tracer<'_>, value: VarId) -> Step<Vec<VarId>> {
     if !matches!(t.kind(value), Kind::Object(_)) {
-        return Ok(());
+        return collect(t, value);
     }
+    let iterator = get_iter(t, value)?;
     if let Some(class) = t.type_of(value) {
         if attributes::lookup(&class, "__length_hint__").is_some() {
             return t.unsupported("an object with __length_hint__");
@@ -317,7 +319,18 @@ pub fn length_hint(t: &mut Tracer<'_>, value: VarId) -> Step<()> {
             operators::len(t, value)?;
         }
     }
-    Ok(())
+    collect(t, iterator)
+}
+
+/// All items of an iterable, as sets take them: out of the storage of other sets, whatever their `__iter__` says.
+pub fn collect_for_set(t: &mut Tracer<'_>, value: VarId) -> Step<Vec<VarId>> {
+    if let (Kind::Object(_), Some(class)) = (t.kind(value).clone(), t.type_of(value)) {
+        let sets = (t.py.get_type::<PySet>(), t.py.get_type::<PyFrozenSet>());
+        if class.is_subclass(&sets.0)? || class.is_subclass(&sets.1)? {
+            return t.unsupported("a set of a class of the user's made part of another");
+        }
+    }
+    collect(t, value)
 }
 
 /// All items of an iterable.

@@ -209,7 +209,7 @@ fn constant(
     };
     let method = value.getattr(name)?;
     if name == "join" && args.len() == 1 {
-        let items = iterate::collect(t, args[0])?;
+        let items = iterate::collect_for_list(t, args[0])?;
         let items = t.add(Kind::List(items));
         return fold::call_object(t, &method, &[items], kwargs);
     }
@@ -292,8 +292,7 @@ fn list(
 ) -> Step<VarId> {
     match (name, args) {
         ("extend", [values]) => {
-            iterate::length_hint(t, *values)?;
-            let values = iterate::collect(t, *values)?;
+            let values = iterate::collect_for_list(t, *values)?;
             Ok(change_list(t, list, |items| items.extend(values)))
         }
         ("insert", [at, value]) => {
@@ -555,7 +554,7 @@ fn set(t: &mut Tracer<'_>, set: VarId, name: &str, args: &[VarId]) -> Step<VarId
             others.push((keys::key_of(t, *arg)?, *arg));
             continue;
         }
-        for item in iterate::collect(t, *arg)? {
+        for item in iterate::collect_for_set(t, *arg)? {
             others.push((keys::key_of(t, item)?, item));
         }
     }

@@ -62,6 +62,15 @@ pub fn binary(t: &mut Tracer<'_>, op: BinOp, inplace: bool, a: VarId, b: VarId) 
             return t.size(items);
         }
         (Kind::List(_), _) if op == BinOp::Add && inplace => {
+            // Numbers come before sequences: `__radd__` before the concatenation of lists.
+            if is_object(&right) {
+                if let Some(method) = attributes::try_get_special(t, b, "__radd__")? {
+                    let sum = call(t, method, &[a], &[])?;
+                    if !is_not_implemented(t, sum) {
+                        return Ok(sum);
+                    }
+                }
+            }
             methods::call(t, a, "extend", &[b], &[])?;
             return Ok(a);
         }
@@ -182,9 +191,10 @@ fn object_binary(t: &mut Tracer<'_>, op: BinOp, inplace: bool, a: VarId, b: VarI
     if left.is(&right) {
         attempts.push(forward);
     } else {
-        let overrides = match (left.getattr(&*reflected.2), right.getattr(&*reflected.2)) {
-            (Ok(inherited), Ok(own)) => !inherited.is(&own),
-            (Err(_), Ok(_)) => true,
+        let own = |class| attributes::lookup(class, &reflected.2);
+        let overrides = match (own(&left), own(&right)) {
+            (Some(inherited), Some(own)) => !inherited.is(&own),
+            (None, Some(_)) => true,
             _ => false,
         };
         if overrides && right.mro().iter().any(|base| base.is(&left)) {
@@ -201,10 +211,7 @@ fn object_binary(t: &mut Tracer<'_>, op: BinOp, inplace: bool, a: VarId, b: VarI
         }
         if let Some(method) = attributes::try_get_special(t, receiver, &name)? {
             let result = call(t, method, &[argument], &[])?;
-            let not_implemented = t
-                .const_value(result)
-                .is_some_and(|value| value.is(t.py.NotImplemented()));
-            if !not_implemented {
+            if !is_not_implemented(t, result) {
                 return Ok(result);
             }
         }
@@ -213,6 +220,11 @@ fn object_binary(t: &mut Tracer<'_>, op: BinOp, inplace: bool, a: VarId, b: VarI
         BreakKind::RaisesException,
         format!("unsupported operand types for {}", op.stem()),
     )
+}
+
+fn is_not_implemented(t: &mut Tracer<'_>, value: VarId) -> bool {
+    t.const_value(value)
+        .is_some_and(|value| value.is(value.py().NotImplemented()))
 }
 
 /// `+x`, `-x`, `~x`
@@ -604,7 +616,8 @@ pub fn truth(t: &mut Tracer<'_>, value: VarId) -> Step<bool> {
         | Kind::Cell(_)
         | Kind::Partial { .. }
         | Kind::Iter(_) => Ok(true),
-        Kind::Class | Kind::Callable => Ok(true),
+        Kind::Callable => Ok(true),
+        Kind::Class if has_truth_in_c(t, value) => Ok(true),
         Kind::Object(_) | Kind::Layer(_) => {
             if let Some(method) = attributes::try_get_special(t, value, "__bool__")? {
                 let result = call(t, method, &[], &[])?;
@@ -639,6 +652,12 @@ fn is_always_true(t: &mut Tracer<'_>, value: VarId) -> bool {
         let own = |name: &str| attributes::lookup(&class, name).is_some();
         !own("__bool__") && !own("__len__")
     })
+}
+
+/// Whether its metaclass leaves the truth of a class alone, or is that of enumerations, whose classes are true.
+fn has_truth_in_c(t: &mut Tracer<'_>, class: VarId) -> bool {
+    t.value(class)
+        .is_some_and(|class| fold::has_plain_metaclass(&class))
 }
 
 fn enum_truth(t: &Tracer<'_>, object: &Bound<'_, PyAny>) -> Step<bool> {
