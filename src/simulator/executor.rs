@@ -330,8 +330,25 @@ pub(super) fn advance(t: &mut Tracer<'_>, frame: &mut FrameState) -> Step<Option
             }
             Ok(None)
         }
+        // What the interpreter raises there may be handled.
+        Err(Stop::Break(mut reason))
+            if reason.kind == BreakKind::RaisesException && is_handled(frame, at) =>
+        {
+            reason.kind = BreakKind::UnsupportedOperation;
+            Err(Stop::Break(reason))
+        }
         Err(stop) => Err(stop),
     }
+}
+
+/// Whether a handler of the program covers the instruction; those of comprehensions only clean up.
+fn is_handled(frame: &FrameState, at: usize) -> bool {
+    let code = &frame.code;
+    code.exception_table.iter().any(|entry| {
+        let handler = code.instructions.get(entry.target);
+        (entry.start..entry.end).contains(&at)
+            && handler.is_some_and(|handler| matches!(handler.instr, Instr::PushExcInfo))
+    })
 }
 
 /// Enters the handler that covers `at`; false when there is none. See `exception_unwind` in

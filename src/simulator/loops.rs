@@ -413,7 +413,7 @@ impl Captured<'_> {
             }
             if self.settle(t, &mut carried, &mut way, &parts)? {
                 let returns = &region.returns;
-                return self.emit(t, condition, &carried, &leading, way, returns, &parts);
+                return self.emit(t, condition, (&carried, &parts), &leading, way, returns);
             }
         }
         refuse(t, "what differs from round to round does not settle")
@@ -703,11 +703,10 @@ impl Captured<'_> {
         &self,
         t: &mut Tracer<'_>,
         condition: SymbolId,
-        carried: &BTreeMap<usize, Carried>,
+        (carried, parts): (&BTreeMap<usize, Carried>, &[Part]),
         leading: &[SymbolId],
         mut way: regions::Way,
         returns: &Returns,
-        parts: &[Part],
     ) -> Step<Behind> {
         let differentiable = carried
             .values()

@@ -574,11 +574,15 @@ fn attempt<'py>(
     t.regions += 1;
     let answer = capture(t, frame);
     t.regions -= 1;
-    if let Err(Stop::Break(_)) = &answer {
+    if answer.is_err() {
         (*frame, t.locations) = steps;
         t.rollback(mark);
     }
-    answer
+    match answer {
+        // Another way may be taken: no handler is sure to see it.
+        Err(Stop::Raise(_)) => refuse(t, "an exception is raised inside"),
+        answer => answer,
+    }
 }
 
 /// The next item of `range()` over numbers of the graph: the loop is captured.
@@ -628,8 +632,28 @@ fn choose(
         t.locations.clone_from(&locations);
         way(t, side, mark, end, value, &live, &owned)
     };
-    let first = walk(t, &mut yes)?;
-    let second = walk(t, &mut no)?;
+    let starts = (yes.pc, no.pc);
+    let plain = yes.stack == frame.stack && no.stack == frame.stack;
+    let mark = t.mark();
+    let first = walk(t, &mut yes);
+    let second = match &first {
+        Ok(_) => walk(t, &mut no),
+        Err(_) => refuse(t, "it is not needed"),
+    };
+    let raises = |way: &Step<Way>| matches!(way, Err(Stop::Raise(_)));
+    if plain && (raises(&first) || raises(&second)) {
+        // As with `assert`: the graph fails where control goes that way, and the interpreter raises.
+        let other = if raises(&first) { starts.1 } else { starts.0 };
+        t.rollback(mark);
+        t.locations.clone_from(&locations);
+        let passes = match raises(&first) {
+            true => negation(t, value)?,
+            false => truth_value(t, value)?,
+        };
+        statement(t, "check", &[passes])?;
+        return Ok(Flow::Jump(other));
+    }
+    let (first, second) = (first?, second?);
     one_of(t, frame, condition, join, first, second)
 }
 

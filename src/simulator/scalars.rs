@@ -74,7 +74,7 @@ pub fn compute<'py>(
     match within(&state, || callable.call1(args))? {
         Ok(value) => Ok(value),
         Err(_) => t.stop(
-            BreakKind::RaisesException,
+            BreakKind::UnsupportedOperation,
             "NumPy raises or warns in this computation",
         ),
     }

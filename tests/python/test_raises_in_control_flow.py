@@ -1,0 +1,130 @@
+"""Exceptions that one side of a captured branch raises, and those that a handler may take."""
+
+import numpy as np
+import paddle
+import paddle_sot_rs as sot
+import pytest
+
+DATA = ([1.0, 2.0], [-1.0, -2.0], [0.0, 0.0], [5.0, 5.0])
+
+
+def outcome(function, numbers, seen):
+    seen.clear()
+    try:
+        return function(paddle.to_tensor(numbers), seen).numpy().tolist()
+    except Exception as error:
+        return type(error), str(error)
+
+
+def one_side_raises(x, seen):
+    y = x * 2
+    if y.sum() > 8:
+        raise KeyError("large")
+    return y + 1
+
+
+def the_other_side_raises(x, seen):
+    if x.sum() > -1:
+        x = x * 3
+    else:
+        raise ValueError("small")
+    return x + 1
+
+
+def raises_in_a_loop(x, seen):
+    i = paddle.zeros([])
+    while i < 3:
+        x = x * 1.5
+        if x.max() > 6 or x.min() < -4:
+            raise OverflowError("out of bounds")
+        i = i + 1
+    return x
+
+
+def fails_far_below(x, seen):
+    def callee(x):
+        if x.sum() > 8:
+            raise KeyError("far")
+        return x - 1
+
+    return callee(x) * callee(x / 2)
+
+
+def raises_on_both_sides(x, seen):
+    if x.sum() > 0:
+        raise KeyError("a")
+    raise ValueError("b")
+
+
+ONE_GRAPH = [one_side_raises, the_other_side_raises, raises_in_a_loop, fails_far_below]
+
+
+@pytest.mark.parametrize("function", ONE_GRAPH, ids=lambda function: function.__name__)
+@pytest.mark.parametrize("mode", [{"full_graph": True}, {"capture_control_flow": True, "backend": "eager"}])
+def test_one_graph(function, mode):
+    for order in (DATA, DATA[::-1]):
+        static = sot.to_static(function, min_graph_size=0, **mode)
+        for numbers in order:
+            assert outcome(static, numbers, []) == outcome(function, numbers, [])
+        stats = sot.stats(static)
+        # A call that raises runs natively, and with it what it calls, which may be a graph of its own.
+        assert stats.graphs <= 2
+        assert stats.graph_breaks == []
+
+
+def taken_by_the_caller(x, seen):
+    def callee(x):
+        if x.sum() > 0:
+            raise KeyError("k")
+        return x + 1
+
+    try:
+        y = callee(x)
+    except KeyError:
+        y = x * 2
+    return y
+
+
+def taken_here(x, seen):
+    try:
+        if x.sum() > 0:
+            raise KeyError("k")
+        y = x + 1
+    except KeyError:
+        y = x * 2
+    return y
+
+
+def taken_natively(x, seen):
+    seen.append(1)
+    try:
+        [1, 2].index(3)
+    except ValueError:
+        x = x + 1
+    seen.append(2)
+    return x
+
+
+@pytest.mark.parametrize(
+    "function", [*ONE_GRAPH, taken_by_the_caller, taken_here, taken_natively, raises_on_both_sides]
+)
+def test_with_breaks(function):
+    for numbers in DATA:
+        static = sot.to_static(function, capture_control_flow=True, min_graph_size=0)
+        for again in (numbers, *DATA):
+            got, want = [], []
+            assert outcome(static, again, got) == outcome(function, again, want)
+            assert got == want
+
+
+@pytest.mark.parametrize("function", [taken_by_the_caller, taken_here, taken_natively])
+def test_nothing_happens_before_a_refusal(function):
+    for numbers in DATA:
+        seen = []
+        static = sot.to_static(function, full_graph=True)
+        try:
+            got = static(paddle.to_tensor(numbers), seen)
+        except sot.GraphBreakError:
+            assert seen == []
+        else:
+            np.testing.assert_array_equal(got.numpy(), function(paddle.to_tensor(numbers), []).numpy())
