@@ -6,7 +6,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use std::sync::Mutex;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 use crate::obj::Obj;
@@ -94,6 +94,9 @@ pub(super) enum Check {
     Array(ArrayGuard),
     SameAs(usize),
     OtherThan(usize),
+    Order(Vec<WeakOrStrong>),
+    Registered(native::Registered),
+    Named(Py<PyAny>, Obj),
     Outcome(Outcome<usize>),
     Layer(LayerSnapshot),
     Never,
@@ -177,8 +180,19 @@ impl GuardCompiler for NativeGuardCompiler {
     ) -> PyResult<Box<dyn CompiledGuard>> {
         let mut builder = Builder::default();
         let mut texts = Vec::with_capacity(guards.len());
+        // What is looked at otherwise is there.
+        let seen: FxHashSet<&TrackerRef> = guards
+            .iter()
+            .filter(|guard| guard.kind != GuardKind::Present)
+            .map(|guard| &guard.tracker)
+            .chain(guards.distinct())
+            .chain(slots)
+            .collect();
         for (index, guard) in guards.iter().enumerate() {
             texts.push(super::expression::text(py, guard));
+            if guard.kind == GuardKind::Present && seen.contains(&guard.tracker) {
+                continue;
+            }
             let slot = builder.slot(py, &guard.tracker);
             let check = match &guard.kind {
                 GuardKind::Present => Check::Present,
@@ -197,6 +211,19 @@ impl GuardCompiler for NativeGuardCompiler {
                 }
                 GuardKind::SameAs(other) => Check::SameAs(builder.slot(py, other)),
                 GuardKind::OtherThan(other) => Check::OtherThan(builder.slot(py, other)),
+                GuardKind::Order(classes) => Check::Order(
+                    classes
+                        .iter()
+                        .map(|class| WeakOrStrong::root(py, class))
+                        .collect(),
+                ),
+                GuardKind::Registered(class, is) => {
+                    Check::Registered(native::Registered::new(py, class, *is))
+                }
+                GuardKind::Named(name, value) => {
+                    let name = pyo3::types::PyString::intern(py, name).into_any();
+                    Check::Named(name.unbind(), value.clone())
+                }
                 GuardKind::LayerState(layer) => match LayerSnapshot::record(layer.bind(py))? {
                     Some(snapshot) => Check::Layer(snapshot),
                     None => Check::Never,
@@ -299,6 +326,9 @@ fn holds(py: Python<'_>, check: &Check, object: Ptr, slots: &[usize]) -> bool {
         }),
         Check::SameAs(other) => object as usize == slots[*other],
         Check::OtherThan(other) => object as usize != slots[*other],
+        Check::Order(classes) => native::order_is(object, classes),
+        Check::Registered(known) => known.holds(py, object),
+        Check::Named(name, value) => native::is_named(py, object, name.as_ptr(), value.as_ptr()),
         Check::Layer(snapshot) => snapshot.holds(py),
     }
 }

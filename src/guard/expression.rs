@@ -110,6 +110,15 @@ pub fn text(py: Python<'_>, guard: &Guard) -> String {
         ),
         GuardKind::SameAs(other) => format!("{x} is {}", path(py, other)),
         GuardKind::OtherThan(other) => format!("{x} is not {}", path(py, other)),
+        GuardKind::Order(classes) => {
+            format!("{x}.__mro__ == ({})", classes.iter().map(show).join(", "))
+        }
+        GuardKind::Registered(class, is) => format!(
+            "{}issubclass({x}, {})",
+            if *is { "" } else { "not " },
+            show(class)
+        ),
+        GuardKind::Named(name, value) => format!("{x}.{name} == {}", show(value)),
         GuardKind::LayerState(layer) => format!("{x}: state of {} unchanged", show(layer)),
         GuardKind::Never => format!("{x} cannot be checked"),
     }

@@ -48,11 +48,14 @@ impl GatePlan {
                 }
                 Step::Check { slot, check, .. } => {
                     let follows = match check {
-                        Check::Present
-                        | Check::Absent
-                        | Check::TypeIs(_)
-                        | Check::Is(_)
-                        | Check::ConstEq(_) => true,
+                        Check::Present | Check::Absent | Check::Is(_) | Check::ConstEq(_) => true,
+                        Check::TypeIs(class) => !class.is_left_by_instances(),
+                        Check::Order(_) if fixed[*slot] => {
+                            if !plan.types.contains(slot) {
+                                plan.types.push(*slot);
+                            }
+                            true
+                        }
                         Check::DictKeys(_) if covered[*slot] => {
                             plan.covers_dict(*slot);
                             if !plan.ordered.contains(slot) {

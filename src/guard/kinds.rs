@@ -76,6 +76,12 @@ pub enum GuardKind {
     SameAs(TrackerRef),
     /// Another object than the one at another tracker.
     OtherThan(TrackerRef),
+    /// A class with these classes in its method resolution order: what it is a subclass of, and where it looks things up.
+    Order(Vec<Obj>),
+    /// Whether a class is a subclass of an abstract one, where others may be registered.
+    Registered(Obj, bool),
+    /// `__name__` or the like of a function or class.
+    Named(Arc<str>, Obj),
     /// All state that an opaque Paddle layer's `forward` may read is as it was: `__dict__`,
     /// parameters, buffers, sub-layers and hooks, recursively. The value is the layer itself.
     LayerState(Obj),

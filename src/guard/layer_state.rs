@@ -27,6 +27,8 @@ enum Expected {
 struct Namespace {
     /// The layer whose `__dict__` it is; null for registries, which the parent's content pins.
     owner: usize,
+    /// The class of that layer.
+    class: usize,
     dict: usize,
     version: AtomicU64,
 }
@@ -151,8 +153,13 @@ impl LayerSnapshot {
             }
         }
         self.versions_follow &= native::version_follows(py, address);
+        let class = match owner {
+            0 => 0,
+            layer => native::type_of(layer as Ptr) as usize,
+        };
         self.namespaces.push(Namespace {
             owner,
+            class,
             dict: address,
             version: AtomicU64::new(native::dict_version(address)),
         });
@@ -176,7 +183,8 @@ impl LayerSnapshot {
     pub fn holds(&self, py: Python<'_>) -> bool {
         for (namespace, items) in self.namespaces.iter().zip(&self.items) {
             if namespace.owner != 0
-                && native::owned_dict(py, namespace.owner as Ptr) != namespace.dict
+                && (native::owned_dict(py, namespace.owner as Ptr) != namespace.dict
+                    || native::type_of(namespace.owner as Ptr) as usize != namespace.class)
             {
                 return false;
             }

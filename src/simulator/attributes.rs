@@ -15,7 +15,7 @@ use crate::tracker::{DictKey, Tracker, TrackerRef};
 use crate::variables::{AttrOp, FunctionVar, Kind, ObjectVar, TensorVar, VarId};
 
 use super::call::{call, describe};
-use super::{exceptions, groups, inplace, layers, methods, namespaces, tensors};
+use super::{classes, exceptions, groups, inplace, layers, methods, namespaces, tensors};
 use super::{Step, Stop, Tracer};
 
 /// `obj.name`
@@ -166,11 +166,13 @@ fn of_enum_member<'py>(
         _ => false,
     };
     if fixed {
-        let found = value.getattr(name)?;
-        return match super::tracer::is_plain_constant(&found) {
-            true => Ok(Some(t.constant(&found))),
-            false => instance_value(t, obj, if name == "value" { "_value_" } else { name }),
+        classes::guard_names(t, &class, &[name, "__getattribute__"]);
+        let field = match name {
+            "value" => "_value_",
+            "name" => "_name_",
+            own => own,
         };
+        return instance_value(t, obj, field);
     }
     if found.as_ref().is_some_and(of_c) && methods::exists(t, obj, name)? {
         return Ok(Some(t.add(Kind::BoundBuiltin {
@@ -247,7 +249,7 @@ pub fn guard_type_attr(
 }
 
 /// What a `staticmethod` or `classmethod` holds.
-fn wrapped_function(
+pub(super) fn wrapped_function(
     t: &mut Tracer<'_>,
     found: &Bound<'_, PyAny>,
     tracker: TrackerRef,
@@ -356,16 +358,22 @@ fn generic(t: &mut Tracer<'_>, obj: VarId, object: &ObjectVar, name: &str) -> St
     let found = lookup(&class, name);
     let tracker = guard_type_attr(t, &object.class, name, found.as_ref());
     if let Some(found) = &found {
+        classes::guard_descriptor(t, found);
         if matches!(descriptor(found), Descriptor::Data) {
             return data_descriptor(t, obj, object, found, tracker, name).map(Some);
         }
     }
-    if let Some(written) = object.written(name) {
-        if let Some(value) = written {
-            return Ok(Some(value));
+    let own = match object.written(name) {
+        Some(written) => written,
+        None => instance_value(t, obj, name)?,
+    };
+    if let Some(own) = own {
+        // A constant of the class is hidden whatever it is, but a descriptor in its place may not be.
+        if let Some(found) = found.filter(super::tracer::is_plain_constant) {
+            let kind = GuardKind::TypeIs(Obj::from(found.get_type()));
+            t.guards.add(&tracker, kind);
         }
-    } else if let Some(value) = instance_value(t, obj, name)? {
-        return Ok(Some(value));
+        return Ok(Some(own));
     }
     match &found {
         Some(found) => bind(t, obj, &object.class, found, tracker, name).map(Some),
@@ -666,7 +674,9 @@ pub fn try_get_special(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Optio
     let found = lookup(&class, name);
     let tracker = guard_type_attr(t, &object.class, name, found.as_ref());
     match found {
-        Some(found) if found.is_none() => Ok(None),
+        Some(found) if found.is_none() => {
+            t.stop(BreakKind::RaisesException, format!("{name} is None"))
+        }
         Some(found) => bind(t, obj, &object.class, &found, tracker, name).map(Some),
         None => Ok(None),
     }
@@ -677,18 +687,23 @@ fn of_module(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Option<VarId>> 
         return t.unsupported("a module without a source");
     };
     let dict = module.getattr("__dict__")?;
+    let item = |name: &str| {
+        let dict = Arc::new(Tracker::InstanceDict(source.clone()));
+        Arc::new(Tracker::DictItem(dict, DictKey::Str(Arc::from(name))))
+    };
+    let tracker = item(name);
     let Ok(found) = dict.get_item(name) else {
-        return match module.getattr(name) {
-            // A submodule or a module-level `__getattr__`.
-            Ok(_) => t.stop(
+        let computed = dict.contains("__getattr__")? || module.getattr(name).is_ok();
+        if computed {
+            return t.stop(
                 BreakKind::UnsupportedAttribute,
                 format!("{name} is computed by the module"),
-            ),
-            Err(_) => Ok(None),
-        };
+            );
+        }
+        t.guards.add(&tracker, GuardKind::Absent);
+        t.guards.add(&item("__getattr__"), GuardKind::Absent);
+        return Ok(None);
     };
-    let tracker = Arc::new(Tracker::InstanceDict(source));
-    let tracker = Arc::new(Tracker::DictItem(tracker, DictKey::Str(Arc::from(name))));
     Ok(Some(t.wrap(&found, tracker)))
 }
 
@@ -704,8 +719,7 @@ fn of_class(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Option<VarId>> {
         meta_decides(t, &class, name)?;
     }
     if matches!(name, "__name__" | "__qualname__" | "__module__" | "__doc__") {
-        let value = class.getattr(name)?;
-        return Ok(Some(t.constant(&value)));
+        return classes::name(t, obj, name).map(Some);
     }
     if name == "__class__" {
         return Ok(Some(t.constant(class.get_type().as_any())));
@@ -765,7 +779,7 @@ fn of_class(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Option<VarId>> {
 }
 
 /// Stops where the metaclass may have a say in an attribute of the class.
-fn meta_decides(t: &Tracer<'_>, class: &Bound<'_, PyType>, name: &str) -> Step<()> {
+fn meta_decides(t: &mut Tracer<'_>, class: &Bound<'_, PyType>, name: &str) -> Step<()> {
     let meta = class.get_type();
     let own = t.py.get_type::<PyType>().getattr("__getattribute__")?;
     let plain_lookup = lookup(&meta, "__getattribute__").is_some_and(|found| found.is(&own));
@@ -773,6 +787,7 @@ fn meta_decides(t: &Tracer<'_>, class: &Bound<'_, PyType>, name: &str) -> Step<(
         name,
         "__name__" | "__qualname__" | "__module__" | "__doc__" | "__class__"
     );
+    classes::guard_names(t, &meta, &["__getattribute__", name]);
     let shadowed = !special
         && lookup(&meta, name).is_some_and(|found| matches!(descriptor(&found), Descriptor::Data));
     if plain_lookup && !shadowed && (special || lookup(class, name).is_some()) {
@@ -802,6 +817,7 @@ fn of_super(t: &mut Tracer<'_>, class: &Obj, receiver: VarId, name: &str) -> Ste
     };
     // The MRO is fixed by the class, which is guarded; the entry is guarded where it was found, and so is that no
     // class before that has one.
+    classes::guard_order(t, &of);
     let (py, mro) = (t.py, of.mro());
     let after = mro.iter().skip_while(|base| !base.is(class.bind(py)));
     for base in after.skip(1).take_while(|base| !base.is(&owner)) {
@@ -852,8 +868,12 @@ fn of_function(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Option<VarId>
             ),
         };
     }
-    if let Some(found) = instance_value(t, obj, name)? {
-        return Ok(Some(found));
+    // What the class of functions defines is not looked for in the dictionary of one.
+    let special = matches!(name, "__name__" | "__qualname__" | "__doc__" | "__module__");
+    if !special {
+        if let Some(found) = instance_value(t, obj, name)? {
+            return Ok(Some(found));
+        }
     }
     let Some(function) = t.value(obj) else {
         return Ok(None);
@@ -861,8 +881,7 @@ fn of_function(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Option<VarId>
     match name {
         "__name__" | "__qualname__" | "__doc__" | "__module__" => {
             t.guard_identity(obj);
-            let value = function.getattr(name)?;
-            Ok(Some(t.constant(&value)))
+            classes::name(t, obj, name).map(Some)
         }
         _ if function.hasattr(name)? => t.stop(
             BreakKind::UnsupportedAttribute,
@@ -885,7 +904,13 @@ fn of_named_tuple(
         .and_then(|fields| fields.extract())
         .unwrap_or_default();
     if let Some(at) = fields.iter().position(|field| field == name) {
-        return Ok(items.get(at).copied());
+        let own = class
+            .cast::<PyType>()
+            .ok()
+            .and_then(|class| lookup(class, name));
+        if own.is_some_and(|own| is_named(&own, "_tuplegetter")) {
+            return Ok(items.get(at).copied());
+        }
     }
     if methods::exists(t, obj, name)? {
         return Ok(Some(t.add(Kind::BoundBuiltin {
@@ -1090,6 +1115,7 @@ pub fn delete(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<()> {
         return t.unsupported(format!("deletion of attribute {name}"));
     };
     let class = class_of(t, &object.class)?;
+    classes::guard_names(t, &class, &[name, "__delattr__"]);
     if lookup(&class, name).is_some()
         || lookup(&class, "__delattr__").is_some_and(|found| !is_generic(&found, "__delattr__"))
     {

@@ -12,8 +12,8 @@ use crate::variables::{DictVar, IterVar, Kind, SetVar, VarId};
 use super::call::call;
 use super::conversions;
 use super::{
-    attributes, exceptions, fold, format, generators, iterate, keys, layers, methods, operators,
-    printing, pylayer, regions, scalars, tensors,
+    attributes, classes, exceptions, fold, format, generators, iterate, keys, layers, methods,
+    operators, printing, pylayer, regions, scalars, tensors,
 };
 use super::{Kwargs, Step, Stop, Tracer};
 
@@ -595,11 +595,12 @@ fn subclass(
         }
         return Ok(false);
     }
+    let id = class;
     let Some(class) = t.value(class) else {
         return t.unsupported("isinstance() with this class");
     };
     if let Ok(class) = class.cast::<PyType>() {
-        if of.mro().iter().any(|base| base.is(class)) {
+        if classes::inherits(t, of, class.as_any()) {
             return Ok(true);
         }
         let meta = class.get_type();
@@ -612,11 +613,10 @@ fn subclass(
             .getattr("__module__")?
             .extract::<String>()
             .unwrap_or_default();
-        if abstract_ == "ABCMeta" && (std.starts_with("collections") || std == "numbers")
-            || abstract_ == "EnumType"
-        {
-            return Ok(of.is_subclass(class)?);
+        if abstract_ == "ABCMeta" && (std.starts_with("collections") || std == "numbers") {
+            return classes::is_registered(t, of, class);
         }
+        classes::guard_names(t, &meta, &["__instancecheck__", "__subclasscheck__"]);
         let own = |name: &str| -> PyResult<bool> {
             let default = t.py.get_type::<PyType>().getattr(name)?;
             Ok(!super::attributes::lookup(&meta, name).is_some_and(|found| found.is(&default)))
@@ -644,6 +644,7 @@ fn subclass(
         return t.unsupported("isinstance() with a class that decides itself");
     }
     if class.get_type().name()? == "UnionType" {
+        t.guard_identity(id);
         let args = class.getattr("__args__")?;
         for class in args.try_iter()? {
             let class = t.constant(&class?);
@@ -658,6 +659,7 @@ fn subclass(
         .get_type()
         .is(&t.py.import("typing")?.getattr("_SpecialGenericAlias")?)
     {
+        t.guard_identity(id);
         let origin = t.constant(&class.getattr("__origin__")?);
         return subclass(t, of, origin, instance);
     }
@@ -684,13 +686,7 @@ fn get_attr(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> 
 /// An attribute, with `AttributeError` turned into `None`.
 pub fn attribute_or_none(t: &mut Tracer<'_>, object: VarId, name: &str) -> Step<Option<VarId>> {
     if matches!(t.kind(object), Kind::Tensor(_)) {
-        let class = t.paddle.tensor.bind(t.py).clone();
-        let own = t.value(object).is_some_and(|value| {
-            value
-                .getattr("__dict__")
-                .is_ok_and(|dict| dict.contains(name).unwrap_or(true))
-        });
-        if !class.hasattr(name)? && !own {
+        if tensors::lacks(t, object, name)? {
             return Ok(None);
         }
     }
@@ -715,8 +711,8 @@ fn has_attr(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> 
     let Some(name) = t.const_str(*name) else {
         return wrong(t, "hasattr");
     };
-    let found = attribute_or_none(t, *object, &name)?.is_some();
-    Ok(t.bool(found))
+    let found = attribute_or_none(t, *object, &name)?;
+    Ok(t.bool(found.is_some()))
 }
 
 fn set_attr(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
@@ -735,12 +731,11 @@ fn is_callable(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
         Kind::Function(_)
         | Kind::Method { .. }
         | Kind::BoundBuiltin { .. }
-        | Kind::Callable
         | Kind::Class
         | Kind::Partial { .. }
         | Kind::Layer(_) => true,
         Kind::Object(_) => attributes::try_get_special(t, value, "__call__")?.is_some(),
-        Kind::Const => t.value(value).is_some_and(|value| value.is_callable()),
+        Kind::Const | Kind::Callable => t.value(value).is_some_and(|value| value.is_callable()),
         Kind::Opaque => return t.unsupported("callable() of an opaque object"),
         _ => false,
     };
@@ -1117,7 +1112,7 @@ fn super_(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
                     .and_then(|receiver| receiver.cast_into::<PyType>().ok()),
                 _ => t.type_of(*receiver),
             };
-            if !of.is_some_and(|of| of.mro().iter().any(|base| base.is(&object))) {
+            if !of.is_some_and(|of| classes::inherits(t, &of, &object)) {
                 return wrong(t, "super");
             }
             Ok(t.add(Kind::Super {

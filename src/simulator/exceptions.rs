@@ -8,7 +8,7 @@ use crate::reason::BreakKind;
 use crate::variables::{Kind, ObjectVar, VarId};
 
 use super::call::call;
-use super::{attributes, fold, groups};
+use super::{attributes, classes, fold, groups};
 use super::{Step, Stop, Tracer};
 
 /// A new exception variable of a builtin class.
@@ -97,7 +97,7 @@ pub fn matches(t: &mut Tracer<'_>, exception: VarId, class: VarId) -> Step<bool>
         return t.unsupported("an except clause that is not a class");
     };
     match wanted.cast::<PyType>() {
-        Ok(wanted) => Ok(of.mro().iter().any(|base| base.is(wanted))),
+        Ok(wanted) => Ok(classes::inherits(t, &of, wanted.as_any())),
         Err(_) => t.unsupported("an except clause that is not a class"),
     }
 }

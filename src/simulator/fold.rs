@@ -9,7 +9,7 @@ use crate::reason::BreakKind;
 use crate::variables::{DictVar, Kind, SetVar, VarId};
 
 use super::call::describe;
-use super::{exceptions, keys, scalars, Kwargs, Step, Stop, Tracer};
+use super::{classes, exceptions, keys, scalars, Kwargs, Step, Stop, Tracer};
 
 /// Containers in containers deeper than this are left to the interpreter: the C stack is not endless.
 pub const MAX_NESTING: usize = 650;
@@ -291,6 +291,11 @@ pub fn raise_error<T>(t: &mut Tracer<'_>, err: &PyErr) -> Step<T> {
 
 /// `operator.<name>(*args)` on constants.
 pub fn operator(t: &mut Tracer<'_>, name: &str, args: &[VarId]) -> Step<VarId> {
+    let stem = name.trim_matches('_');
+    let names = [format!("__{stem}__"), format!("__r{stem}__")];
+    for arg in args {
+        classes::check_member(t, *arg, &[&names[0], &names[1]])?;
+    }
     let function = t.py.import("operator")?.getattr(name)?;
     call_object(t, &function, args, &[])
 }

@@ -189,7 +189,8 @@ impl Defaults {
     }
 }
 
-fn real_field(
+/// A field of a real function.
+pub(super) fn real_field(
     t: &mut Tracer<'_>,
     function: VarId,
     name: &str,

@@ -7,7 +7,7 @@ use crate::reason::BreakKind;
 use crate::variables::{IterVar, Kind, VarId};
 
 use super::call::{call, describe};
-use super::{attributes, exceptions, fold, generators, layers, operators, tensors};
+use super::{attributes, classes, exceptions, fold, generators, layers, operators, tensors};
 use super::{Step, Stop, Tracer};
 
 /// `iter(value)`
@@ -312,6 +312,7 @@ pub fn collect_for_list(t: &mut Tracer<'_>, value: VarId) -> Step<Vec<VarId>> {
     }
     let iterator = get_iter(t, value)?;
     if let Some(class) = t.type_of(value) {
+        classes::guard_names(t, &class, &["__length_hint__", "__len__"]);
         if attributes::lookup(&class, "__length_hint__").is_some() {
             return t.unsupported("an object with __length_hint__");
         }

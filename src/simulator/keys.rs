@@ -7,7 +7,8 @@ use pyo3::types::{PyBytes, PyFloat, PyInt, PyString};
 
 use crate::variables::{Key, Kind, VarId};
 
-use super::{Step, Tracer};
+use super::attributes::lookup;
+use super::{classes, Step, Tracer};
 
 /// The key a variable is. Keys whose hash or equality is user code stop.
 pub fn key_of(t: &mut Tracer<'_>, value: VarId) -> Step<Key> {
@@ -33,10 +34,11 @@ pub fn key_of(t: &mut Tracer<'_>, value: VarId) -> Step<Key> {
         Kind::Class | Kind::Module | Kind::Callable => identity(t, value),
         Kind::Layer(_) | Kind::Object(_) => {
             let own = t.type_of(value).is_some_and(|class| {
+                classes::guard_names(t, &class, &["__hash__", "__eq__"]);
                 let object = t.py.get_type::<PyAny>();
                 ["__hash__", "__eq__"].iter().all(|name| {
-                    match (class.getattr(*name), object.getattr(*name)) {
-                        (Ok(a), Ok(b)) => a.is(&b),
+                    match (lookup(&class, name), lookup(&object, name)) {
+                        (Some(a), Some(b)) => a.is(&b),
                         _ => false,
                     }
                 })
@@ -59,7 +61,7 @@ fn identity(t: &Tracer<'_>, value: VarId) -> Step<Key> {
     }))
 }
 
-fn const_key(t: &Tracer<'_>, value: VarId) -> Step<Key> {
+fn const_key(t: &mut Tracer<'_>, value: VarId) -> Step<Key> {
     let Some(object) = t.value(value) else {
         return t.unsupported("a constant without a value");
     };
@@ -93,6 +95,7 @@ fn const_key(t: &Tracer<'_>, value: VarId) -> Step<Key> {
     if object.is_none() || object.is(t.py.Ellipsis()) {
         return Ok(Key::Identity(object.as_ptr() as usize));
     }
+    classes::check_member(t, value, &["__hash__", "__eq__"])?;
     // Enum members and dtypes: fine when hash and equality are the defaults of their kind.
     let plain = object
         .get_type()

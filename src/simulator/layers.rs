@@ -14,7 +14,7 @@ use crate::variables::{DictVar, Kind, VarId};
 
 use super::attributes::{self, lookup};
 use super::call::{call as call_any, Named};
-use super::{fold, subscript, tensors};
+use super::{classes, fold, subscript, tensors};
 use super::{Kwargs, Step, Tracer};
 
 fn dict_item(base: TrackerRef, name: &str) -> TrackerRef {
@@ -271,8 +271,7 @@ fn has_its_own_forward(class: &Bound<'_, PyType>) -> bool {
 fn guard_forwards(t: &mut Tracer<'_>, layer: &Bound<'_, PyAny>, seen: &mut Vec<Obj>) {
     let class = layer.get_type();
     if !seen.iter().any(|known| known.bind(t.py).is(&class)) {
-        let forward = lookup(&class, "forward");
-        attributes::guard_type_attr(t, &Obj::from(&class), "forward", forward.as_ref());
+        classes::guard_names(t, &class, &["forward", "__call__"]);
         seen.push(Obj::from(&class));
     }
     let children: Vec<_> = registry(layer, "_sub_layers")
@@ -345,6 +344,7 @@ pub fn call(
         t.tail = tail;
         return call_any(t, method, args, kwargs);
     }
+    classes::guard_names(t, &class, &["_build_once"]);
     let build = t.paddle.layer.bind(t.py).getattr("_build_once")?;
     if !lookup(&class, "_build_once").is_some_and(|found| found.is(&build)) {
         return t.stop(

@@ -9,6 +9,7 @@ pub mod arrays;
 pub mod attributes;
 pub mod builtins;
 pub mod call;
+mod classes;
 pub mod conditions;
 pub mod contexts;
 pub mod conversions;

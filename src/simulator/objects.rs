@@ -5,13 +5,14 @@ use pyo3::types::{PyTuple, PyType};
 
 use crate::obj::Obj;
 use crate::reason::BreakKind;
+use crate::tracker::FunctionField;
 use crate::variables::{Kind, ObjectVar, VarId};
 
 use crate::guard::native::has_plain_constructor;
 
 use super::attributes::{self, lookup};
 use super::call::call;
-use super::{groups, layers};
+use super::{classes, groups, inline, iterate, layers};
 use super::{Kwargs, Step, Tracer};
 
 /// `class(*args, **kwargs)` for Python classes.
@@ -57,6 +58,7 @@ pub fn instantiate(
     if object.is_subclass_of::<PyTuple>()? {
         return match object.getattr("_fields") {
             Ok(fields) if is_plain_named_tuple(&object) => {
+                classes::guard_names(t, &object, OWN);
                 named_tuple(t, &object, &fields, args, kwargs)
             }
             _ => t.stop(
@@ -71,6 +73,7 @@ pub fn instantiate(
             format!("{name} has a destructor, which runs when the object is gone"),
         );
     }
+    classes::guard_names(t, &object, &["__init__", "__del__"]);
     let new = lookup(&object, "__new__");
     let default_new = t.py.get_type::<PyAny>().getattr("__new__")?;
     attributes::guard_type_attr(t, &Obj::from(&object), "__new__", new.as_ref());
@@ -136,6 +139,7 @@ fn exception(
             })
         })
     };
+    classes::guard_names(t, class, &["__init__", "__new__"]);
     if !plain("__init__") || !plain("__new__") || !kwargs.is_empty() {
         return t.stop(
             BreakKind::UnsupportedCall,
@@ -164,32 +168,34 @@ fn has_picky_base(class: &Bound<'_, PyType>) -> bool {
     })
 }
 
+/// What makes a named tuple act otherwise.
+const OWN: &[&str] = &[
+    "__add__",
+    "__bool__",
+    "__contains__",
+    "__eq__",
+    "__ge__",
+    "__getattr__",
+    "__getattribute__",
+    "__getitem__",
+    "__gt__",
+    "__hash__",
+    "__iadd__",
+    "__imul__",
+    "__init__",
+    "__iter__",
+    "__le__",
+    "__len__",
+    "__lt__",
+    "__mul__",
+    "__ne__",
+    "__radd__",
+    "__reversed__",
+    "__rmul__",
+];
+
 /// Whether a named tuple is made, and acts, as those of `collections.namedtuple` do.
 fn is_plain_named_tuple(class: &Bound<'_, PyType>) -> bool {
-    const OWN: &[&str] = &[
-        "__add__",
-        "__bool__",
-        "__contains__",
-        "__eq__",
-        "__ge__",
-        "__getattr__",
-        "__getattribute__",
-        "__getitem__",
-        "__gt__",
-        "__hash__",
-        "__iadd__",
-        "__imul__",
-        "__init__",
-        "__iter__",
-        "__le__",
-        "__len__",
-        "__lt__",
-        "__mul__",
-        "__ne__",
-        "__radd__",
-        "__reversed__",
-        "__rmul__",
-    ];
     let tuple = class.py().get_type::<PyTuple>();
     for base in class.mro().iter() {
         if base.is(&tuple) {
@@ -208,6 +214,24 @@ fn is_plain_named_tuple(class: &Bound<'_, PyType>) -> bool {
     false
 }
 
+/// The defaults of the function that makes a named tuple.
+fn named_tuple_defaults(t: &mut Tracer<'_>, class: &Bound<'_, PyType>) -> Step<Vec<VarId>> {
+    let Some(new) = lookup(class, "__new__") else {
+        return t.unsupported("a named tuple without __new__");
+    };
+    let tracker = attributes::guard_type_attr(t, &Obj::from(class), "__new__", Some(&new));
+    let function = attributes::wrapped_function(t, &new, tracker)?;
+    if !matches!(t.kind(function), Kind::Function(_)) {
+        return t.unsupported("a named tuple with its own __new__");
+    }
+    t.guard_identity(function);
+    match inline::real_field(t, function, "__defaults__", FunctionField::Defaults)? {
+        Some(defaults) if t.is_none(defaults) => Ok(Vec::new()),
+        Some(defaults) => iterate::collect(t, defaults),
+        None => t.unsupported("a named tuple without defaults"),
+    }
+}
+
 fn named_tuple(
     t: &mut Tracer<'_>,
     class: &Bound<'_, PyType>,
@@ -216,7 +240,11 @@ fn named_tuple(
     kwargs: &Kwargs,
 ) -> Step<VarId> {
     let fields: Vec<String> = fields.extract()?;
-    let defaults = class.getattr("_field_defaults")?;
+    let names: Vec<&str> = fields.iter().map(|name| &**name).collect();
+    classes::guard_names(t, class, &names);
+    let defaults = named_tuple_defaults(t, class)?;
+    // They are those of the last fields.
+    let first = fields.len().saturating_sub(defaults.len());
     let mut items = args.to_vec();
     if items.len() > fields.len()
         || kwargs.iter().any(|(name, _)| {
@@ -231,11 +259,11 @@ fn named_tuple(
             "a named tuple called with wrong arguments",
         );
     }
-    for field in fields.iter().skip(args.len()) {
+    for (at, field) in fields.iter().enumerate().skip(args.len()) {
         if let Some((_, value)) = kwargs.iter().find(|(name, _)| **name == **field) {
             items.push(*value);
-        } else if let Ok(default) = defaults.get_item(field) {
-            items.push(t.constant(&default));
+        } else if let Some(default) = at.checked_sub(first).and_then(|at| defaults.get(at)) {
+            items.push(*default);
         } else {
             return t.stop(
                 BreakKind::RaisesException,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyInt, PyList, PyTuple};
+use pyo3::types::{PyBool, PyComplex, PyFloat, PyInt, PyList, PyTuple};
 
 use crate::bytecode::{BinOp, CmpOp};
 use crate::guard::GuardKind;
@@ -13,7 +13,9 @@ use crate::tracker::Tracker;
 use crate::variables::{Kind, VarId};
 
 use super::call::{call, describe};
-use super::{attributes, exceptions, fold, keys, methods, namespaces, numbers, regions, tensors};
+use super::{
+    attributes, classes, exceptions, fold, keys, methods, namespaces, numbers, regions, tensors,
+};
 use super::{Step, Tracer};
 
 /// Unary operators (`not` is [`truth`]).
@@ -191,13 +193,18 @@ fn object_binary(t: &mut Tracer<'_>, op: BinOp, inplace: bool, a: VarId, b: VarI
     if left.is(&right) {
         attempts.push(forward);
     } else {
-        let own = |class| attributes::lookup(class, &reflected.2);
-        let overrides = match (own(&left), own(&right)) {
+        let derived = classes::inherits(t, &right, left.as_any());
+        if derived {
+            classes::guard_names(t, &left, &[&*reflected.2]);
+            classes::guard_names(t, &right, &[&*reflected.2]);
+        }
+        let found = |class| attributes::lookup(class, &reflected.2);
+        let overrides = match (found(&left), found(&right)) {
             (Some(inherited), Some(own)) => !inherited.is(&own),
             (None, Some(_)) => true,
             _ => false,
         };
-        if overrides && right.mro().iter().any(|base| base.is(&left)) {
+        if overrides && derived {
             attempts.extend([reflected, forward]);
         } else {
             attempts.extend([forward, reflected]);
@@ -373,7 +380,7 @@ fn compare_methods(t: &mut Tracer<'_>, op: CmpOp, a: VarId, b: VarId) -> Step<Va
     let reflected = (b, a, op.reflected().dunder());
     let right_first = match (t.type_of(a), t.type_of(b)) {
         (Some(left), Some(right)) => {
-            !left.is(&right) && right.mro().iter().any(|base| base.is(&left))
+            !left.is(&right) && classes::inherits(t, &right, left.as_any())
         }
         _ => return t.unsupported("a comparison of values of unknown classes"),
     };
@@ -460,10 +467,25 @@ pub fn equal_values(t: &mut Tracer<'_>, a: VarId, b: VarId) -> Step<bool> {
     if t.nesting > fold::MAX_NESTING {
         return t.unsupported("a comparison of containers that are too deep");
     }
+    // Guards do not tell whether two of them are one object.
+    if is_nan(t, a) && is_nan(t, b) {
+        return t.unsupported("the identity of NaN");
+    }
     t.nesting += 1;
     let equal = compare(t, CmpOp::Eq, a, b);
     t.nesting -= 1;
     truth(t, equal?)
+}
+
+/// Whether this is a number that is not equal to itself.
+fn is_nan(t: &mut Tracer<'_>, id: VarId) -> bool {
+    matches!(t.kind(id), Kind::Const | Kind::Scalar)
+        && t.value(id).is_some_and(|value| {
+            let number = value.is_exact_instance_of::<PyFloat>()
+                || value.is_exact_instance_of::<PyComplex>()
+                || super::scalars::is_scalar(&value);
+            number && value.ne(&value).unwrap_or(true)
+        })
 }
 
 /// That two real objects are one is guarded since the second was found; that they are two is guarded here.
@@ -617,7 +639,7 @@ pub fn truth(t: &mut Tracer<'_>, value: VarId) -> Step<bool> {
         | Kind::Partial { .. }
         | Kind::Iter(_) => Ok(true),
         Kind::Callable => Ok(true),
-        Kind::Class if has_truth_in_c(t, value) => Ok(true),
+        Kind::Class => classes::truth(t, value),
         Kind::Object(_) | Kind::Layer(_) => {
             if let Some(method) = attributes::try_get_special(t, value, "__bool__")? {
                 let result = call(t, method, &[], &[])?;
@@ -654,15 +676,13 @@ fn is_always_true(t: &mut Tracer<'_>, value: VarId) -> bool {
     })
 }
 
-/// Whether its metaclass leaves the truth of a class alone, or is that of enumerations, whose classes are true.
-fn has_truth_in_c(t: &mut Tracer<'_>, class: VarId) -> bool {
-    t.value(class)
-        .is_some_and(|class| fold::has_plain_metaclass(&class))
-}
-
-fn enum_truth(t: &Tracer<'_>, object: &Bound<'_, PyAny>) -> Step<bool> {
+fn enum_truth(t: &mut Tracer<'_>, object: &Bound<'_, PyAny>) -> Step<bool> {
     let class = object.get_type();
-    if class.hasattr("__bool__")? || class.hasattr("__len__")? {
+    let own = |name: &str| attributes::lookup(&class, name).is_some();
+    if crate::guard::native::is_mutable(&class) {
+        classes::guard_names(t, &class, &["__bool__", "__len__"]);
+    }
+    if own("__bool__") || own("__len__") {
         return t.unsupported("the truth of this constant");
     }
     Ok(true)

@@ -6,12 +6,15 @@ use pyo3::prelude::*;
 use pyo3::types::{PyFloat, PyString, PyType};
 
 use crate::graph::{Arg, Callee, DType, SymbolId, TensorMeta};
+use crate::guard::GuardKind;
 use crate::obj::Obj;
 use crate::reason::BreakKind;
-use crate::tracker::TrackerRef;
+use crate::tracker::{DictKey, Tracker, TrackerRef};
 use crate::variables::{DictVar, Kind, NumberVar, TensorVar, VarId, Variable};
 
-use super::{attributes, conversions, inplace, keys, places, scalars, views, Kwargs, Step, Tracer};
+use super::{
+    attributes, classes, conversions, inplace, keys, places, scalars, views, Kwargs, Step, Tracer,
+};
 
 /// Methods and attributes that need the tensor's data in Python.
 const VALUE_READERS: &[&str] = &[
@@ -73,7 +76,14 @@ const OBJECT_METHODS: &[&str] = &[
     "is_dense",
     "is_dist",
     "is_sparse",
+    "is_contiguous",
+    "get_strides",
+    "strides",
+    "offset",
 ];
+
+/// Attributes that are known from the metadata.
+const PROPERTIES: &[&str] = &["shape", "ndim", "size", "stop_gradient", "dtype"];
 
 /// Attributes that are tensors computed from this one.
 const TENSOR_ATTRIBUTES: &[&str] = &["T", "mT", "H", "mH"];
@@ -371,6 +381,44 @@ pub fn keeps_shape(t: &mut Tracer<'_>, meta: &TensorMeta, shape: VarId) -> Step<
     )
 }
 
+/// Stops where a property of tensors is the user's; guards that it is the one it is.
+fn refuse_patched(t: &mut Tracer<'_>, name: &str) -> Step<()> {
+    let class = t.paddle.tensor.bind(t.py).clone();
+    let Ok(class) = class.cast::<PyType>() else {
+        return t.unsupported("tensors without a class");
+    };
+    classes::guard_names(t, class, &[name]);
+    let getter = attributes::lookup(class, name).and_then(|found| found.getattr("fget").ok());
+    let module = getter.and_then(|getter| getter.getattr("__module__").ok()?.extract().ok());
+    if module.is_some_and(|module: String| !module.starts_with("paddle")) {
+        return t.stop(
+            BreakKind::UnsupportedAttribute,
+            format!("attribute {name} of a tensor is not Paddle's"),
+        );
+    }
+    Ok(())
+}
+
+/// Whether a tensor has no attribute of this name, guarded.
+pub fn lacks(t: &mut Tracer<'_>, tensor: VarId, name: &str) -> Step<bool> {
+    let Some(class) = t.type_of(tensor) else {
+        return Ok(false);
+    };
+    if attributes::lookup(&class, name).is_some() {
+        return Ok(false);
+    }
+    if let (Some(value), Some(source)) = (t.value(tensor), t.source(tensor)) {
+        if value.getattr("__dict__")?.contains(name)? {
+            return Ok(false);
+        }
+        let dict = Arc::new(Tracker::InstanceDict(source));
+        let tracker = Tracker::DictItem(dict, DictKey::Str(Arc::from(name)));
+        t.guards.add(&Arc::new(tracker), GuardKind::Absent);
+    }
+    classes::guard_names(t, &class, &[name, "__getattr__", "__getattribute__"]);
+    Ok(true)
+}
+
 /// `x.name` for a tensor.
 pub fn attribute(t: &mut Tracer<'_>, tensor: VarId, name: &str) -> Step<VarId> {
     let Kind::Tensor(var) = t.kind(tensor).clone() else {
@@ -379,6 +427,9 @@ pub fn attribute(t: &mut Tracer<'_>, tensor: VarId, name: &str) -> Step<VarId> {
     let Some(meta) = t.graph.meta(var.symbol).cloned() else {
         return t.unsupported("a tensor without metadata");
     };
+    if PROPERTIES.contains(&name) || TENSOR_ATTRIBUTES.contains(&name) {
+        refuse_patched(t, name)?;
+    }
     match name {
         "shape" if meta.is_static() => {
             let dims = meta.shape.iter().map(|dim| t.int(*dim)).collect();

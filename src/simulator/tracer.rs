@@ -13,7 +13,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::backend::{BackendError, GraphBackend};
 use crate::bytecode::Code;
 use crate::graph::{Cut, DType, FunctionGraph, GraphMark, SymbolId, TensorMeta};
-use crate::guard::{GuardKind, GuardSet, TensorGuard};
+use crate::guard::{native, GuardKind, GuardSet, TensorGuard};
 use crate::obj::{items_in_order, Obj};
 use crate::paddle::{tensor_meta, Paddle};
 use crate::reason::{Break, BreakKind, SourceLoc};
@@ -459,6 +459,9 @@ impl<'py> Tracer<'py> {
                 None => {}
             }
         }
+        if tracker.may_vanish() {
+            self.guards.add(&tracker, GuardKind::Present);
+        }
         let id = self.vars.add(Variable {
             kind: Kind::Lazy,
             value: Some(Obj::from(value)),
@@ -591,12 +594,16 @@ impl<'py> Tracer<'py> {
             return;
         };
         let fixed = matches!(*source, Tracker::Const(_));
-        if !(fixed
-            && matches!(
-                kind,
-                GuardKind::Is(_) | GuardKind::TypeIs(_) | GuardKind::ConstEq(_)
-            ))
-        {
+        let known = match &kind {
+            GuardKind::Is(_) | GuardKind::ConstEq(_) => fixed,
+            // An object may exchange its class for another.
+            GuardKind::TypeIs(class) => {
+                let class = class.bind(self.py).cast::<PyType>();
+                fixed && class.is_ok_and(|class| !native::is_mutable(class))
+            }
+            _ => false,
+        };
+        if !known {
             self.guards.add(&source, kind);
         }
     }
@@ -631,12 +638,16 @@ impl<'py> Tracer<'py> {
     }
 
     /// Called for a value whose reference goes away: stops when that may run a destructor.
-    pub fn let_go(&self, id: VarId) -> Step<()> {
+    pub fn let_go(&mut self, id: VarId) -> Step<()> {
         let var = self.vars.get(id);
-        let real = match (&var.kind, &var.value) {
-            (Kind::Lazy | Kind::Object(_) | Kind::Opaque, Some(value)) => value.bind(self.py),
+        let (real, known) = match (&var.kind, &var.value) {
+            (Kind::Lazy | Kind::Opaque, Some(value)) => (value.bind(self.py).clone(), false),
+            (Kind::Object(_), Some(value)) => (value.bind(self.py).clone(), true),
             _ => return Ok(()),
         };
+        if known {
+            super::classes::guard_names(self, &real.get_type(), &["__del__"]);
+        }
         if super::attributes::lookup(&real.get_type(), "__del__").is_some() {
             return self.unsupported("an object with a destructor may go away");
         }
@@ -810,6 +821,7 @@ impl<'py> Tracer<'py> {
             self.set_kind(id, Kind::Class);
         } else if self.paddle.is_layer(&value) {
             self.guard_identity(id);
+            self.guard_type(id, &value);
             let class = Obj::from(value.get_type());
             self.set_kind(
                 id,

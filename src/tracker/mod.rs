@@ -104,6 +104,16 @@ pub enum FunctionField {
 }
 
 impl Tracker {
+    /// Whether there may be nothing there in another call, where no other guard says that there is: what is only
+    /// asked for, or not looked at, is guarded to exist.
+    pub fn may_vanish(&self) -> bool {
+        match self {
+            Self::DictItem(base, _) => matches!(**base, Self::InstanceDict(_) | Self::Const(_)),
+            Self::TypeAttr(..) | Self::CellContents(_) | Self::Member(..) => true,
+            _ => false,
+        }
+    }
+
     /// The tracker this one reads from.
     pub fn base(&self) -> Option<&TrackerRef> {
         match self {

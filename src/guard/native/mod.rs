@@ -19,9 +19,9 @@ pub(crate) use version::{
 pub use global_state::GlobalState;
 pub(crate) use object::{
     array_matches, cell_contents, const_equal, dict_item, dict_keys_are, function_field,
-    has_own_lookup, has_plain_constructor, instance_dict, is_array, is_called_as_usual, key_object,
-    length, list_is, list_item, member, method_part, to_bound, tuple_item, type_attr, type_of,
-    WeakOrStrong,
+    has_own_lookup, has_plain_constructor, instance_dict, is_array, is_called_as_usual, is_mutable,
+    is_named, key_object, length, list_is, list_item, member, method_part, order_is, to_bound,
+    tuple_item, type_attr, type_of, Registered, WeakOrStrong,
 };
 /// A number, or a dim of a tensor or array, from outside.
 pub(crate) fn value(

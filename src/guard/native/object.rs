@@ -2,6 +2,7 @@
 //! with a borrowed reference, or null when there is nothing to read.
 
 use std::ffi::CStr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::OnceLock;
 
 use pyo3::prelude::*;
@@ -176,6 +177,114 @@ extern "C" {
     fn PyFunction_GetClosure(function: Ptr) -> Ptr;
     fn PyMethod_Self(method: Ptr) -> Ptr;
     fn PyMethod_Function(method: Ptr) -> Ptr;
+}
+
+/// Whether these are the classes in the method resolution order of a class.
+pub(crate) fn order_is(class: Ptr, classes: &[WeakOrStrong]) -> bool {
+    // SAFETY: the type is checked; its order is a tuple that is alive, and read without running anything.
+    unsafe {
+        if ffi::PyType_Check(class) == 0 {
+            return false;
+        }
+        let order = (*class.cast::<ffi::PyTypeObject>()).tp_mro;
+        if order.is_null() || ffi::PyTuple_GET_SIZE(order) as usize != classes.len() {
+            return false;
+        }
+        let mut classes = classes.iter().enumerate();
+        classes.all(|(at, known)| known.is(ffi::PyTuple_GET_ITEM(order, at as isize)))
+    }
+}
+
+/// Whether a class can be changed by Python code, its name and bases too.
+pub(crate) fn is_mutable(class: &Bound<'_, pyo3::types::PyType>) -> bool {
+    const HEAP: u64 = 1 << 9;
+    const IMMUTABLE: u64 = 1 << 8;
+    // SAFETY: it is a type object.
+    let flags = unsafe { ffi::PyType_GetFlags(class.as_type_ptr()) } as u64;
+    flags & HEAP != 0 && flags & IMMUTABLE == 0
+}
+
+/// Whether `__name__` or the like of a function or class is this constant: read with the descriptor of `function`
+/// or `type`, which runs no user code.
+pub(crate) fn is_named(py: Python<'_>, object: Ptr, name: Ptr, value: Ptr) -> bool {
+    // SAFETY: all are live; new references are given back.
+    unsafe {
+        let of = match ffi::PyType_Check(object) {
+            0 => ffi::Py_TYPE(object),
+            _ => &raw mut ffi::PyType_Type,
+        };
+        let descriptor = _PyType_Lookup(of, name);
+        if descriptor.is_null() {
+            return false;
+        }
+        let Some(get) = (*ffi::Py_TYPE(descriptor)).tp_descr_get else {
+            return false;
+        };
+        let found = get(descriptor, object, of.cast());
+        if found.is_null() {
+            ffi::PyErr_Clear();
+            return false;
+        }
+        let same = const_equal(py, found, value);
+        ffi::Py_DECREF(found);
+        same
+    }
+}
+
+/// Whether a class counts as a subclass of an abstract one. That changes with a registration only, and those are counted.
+pub(crate) struct Registered {
+    class: WeakOrStrong,
+    is: bool,
+    /// The count when it was asked last.
+    seen: AtomicU64,
+}
+
+impl Registered {
+    /// What was found out now.
+    pub(crate) fn new(py: Python<'_>, class: &Obj, is: bool) -> Self {
+        Self {
+            class: WeakOrStrong::root(py, class),
+            is,
+            seen: AtomicU64::new(registrations(py).unwrap_or(u64::MAX)),
+        }
+    }
+
+    /// Whether it is still so.
+    pub(crate) fn holds(&self, py: Python<'_>, class: Ptr) -> bool {
+        let now = registrations(py);
+        if now.is_some_and(|now| now == self.seen.load(Ordering::Relaxed)) {
+            return true;
+        }
+        let abstract_ = self.class.get();
+        if abstract_.is_null() {
+            return false;
+        }
+        // SAFETY: both are live. The abstract classes are those of the standard library.
+        let answer = unsafe { ffi::PyObject_IsSubclass(class, abstract_) };
+        if answer < 0 {
+            // SAFETY: the GIL is held.
+            unsafe { ffi::PyErr_Clear() };
+        }
+        let same = answer == i32::from(self.is);
+        if let (true, Some(now)) = (same, now) {
+            self.seen.store(now, Ordering::Relaxed);
+        }
+        same
+    }
+}
+
+static REGISTRATIONS: PyOnceLock<Option<Py<PyAny>>> = PyOnceLock::new();
+
+/// How often a class was registered with an abstract one.
+fn registrations(py: Python<'_>) -> Option<u64> {
+    let count = REGISTRATIONS.get_or_init(py, || {
+        let count = py
+            .import("_abc")
+            .and_then(|abc| abc.getattr("get_cache_token"));
+        count.ok().map(Bound::unbind)
+    });
+    let count = count.as_ref()?.call0(py).ok()?;
+    count.extract(py).ok()
 }
 
 /// What `name` resolves to along the MRO, unbound.
@@ -489,6 +598,17 @@ impl WeakOrStrong {
         match is_local(object.bind(py)) {
             true => Self::new(py, object),
             false => Self::Strong(object.clone()),
+        }
+    }
+
+    /// Whether this is a class that its instances may exchange for another: `x.__class__ = Other`.
+    pub(crate) fn is_left_by_instances(&self) -> bool {
+        let class = self.get();
+        // SAFETY: the object is live while the reference is.
+        unsafe {
+            class.is_null()
+                || ffi::PyType_Check(class) == 0
+                || ffi::PyType_GetFlags(class.cast()) as u64 & (1 << 8) == 0
         }
     }
 

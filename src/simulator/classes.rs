@@ -1,0 +1,144 @@
+//! What is relied on about classes beyond what they define: their bases, their names, whether what they hold are
+//! descriptors, and what they do not define.
+
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use pyo3::types::{PyFunction, PyType};
+
+use crate::guard::{native, GuardKind};
+use crate::obj::Obj;
+use crate::reason::BreakKind;
+use crate::tracker::Tracker;
+use crate::variables::{Kind, VarId};
+
+use super::attributes::{guard_type_attr, lookup};
+use super::{Step, Tracer};
+
+fn add(t: &mut Tracer<'_>, of: &Bound<'_, PyAny>, kind: GuardKind) {
+    t.guards.add(&Arc::new(Tracker::Const(Obj::from(of))), kind);
+}
+
+/// Guards the classes that a class inherits from, and their order.
+pub fn guard_order(t: &mut Tracer<'_>, class: &Bound<'_, PyType>) {
+    if native::is_mutable(class) {
+        let order = class.mro().iter().map(Obj::from).collect();
+        add(t, class.as_any(), GuardKind::Order(order));
+    }
+}
+
+/// Whether `class` inherits from `base`, guarded.
+pub fn inherits(t: &mut Tracer<'_>, class: &Bound<'_, PyType>, base: &Bound<'_, PyAny>) -> bool {
+    guard_order(t, class);
+    class.mro().iter().any(|found| found.is(base))
+}
+
+/// `issubclass(class, base)` for an abstract class of the standard library, with which others may be registered.
+pub fn is_registered(
+    t: &mut Tracer<'_>,
+    class: &Bound<'_, PyType>,
+    base: &Bound<'_, PyType>,
+) -> Step<bool> {
+    let is = class.is_subclass(base)?;
+    add(
+        t,
+        class.as_any(),
+        GuardKind::Registered(Obj::from(base), is),
+    );
+    Ok(is)
+}
+
+/// Guards what these names are on a class, there or not.
+pub fn guard_names(t: &mut Tracer<'_>, class: &Bound<'_, PyType>, names: &[&str]) {
+    let of = Obj::from(class);
+    for name in names {
+        let found = lookup(class, name);
+        guard_type_attr(t, &of, name, found.as_ref());
+        // Lookups that found a constant guard it where it is used: here that is now.
+        if let Some(found) = found.filter(super::tracer::is_plain_constant) {
+            let tracker = Tracker::TypeAttr(Arc::new(Tracker::Const(of.clone())), Arc::from(*name));
+            let kind = GuardKind::ConstEq(Obj::from(found));
+            t.guards.add(&Arc::new(tracker), kind);
+        }
+    }
+}
+
+/// Guards that what was found on a class stays the descriptor it is, or none: its own class may be changed.
+pub fn guard_descriptor(t: &mut Tracer<'_>, found: &Bound<'_, PyAny>) {
+    let class = found.get_type();
+    if native::is_mutable(&class) {
+        guard_names(t, &class, &["__get__", "__set__", "__delete__"]);
+    }
+}
+
+/// `__name__` or the like of a function or class, guarded where it can be replaced.
+pub fn name(t: &mut Tracer<'_>, of: VarId, name: &str) -> Step<VarId> {
+    let Some(object) = t.value(of) else {
+        return t.unsupported(format!("{name} of nothing"));
+    };
+    let value = object.getattr(name)?;
+    let fixed = object
+        .cast::<PyType>()
+        .is_ok_and(|class| !native::is_mutable(class));
+    if !fixed {
+        if !super::tracer::is_plain_constant(&value) {
+            return t.unsupported(format!("{name} that is no constant"));
+        }
+        let kind = GuardKind::Named(Arc::from(name), Obj::from(&value));
+        add(t, &object, kind);
+    }
+    Ok(t.constant(&value))
+}
+
+/// Whether a class object is true: a metaclass may say it is not.
+pub fn truth(t: &mut Tracer<'_>, class: VarId) -> Step<bool> {
+    let Some(value) = t.value(class) else {
+        return Ok(true);
+    };
+    let meta = value.get_type();
+    if !native::is_mutable(&meta) {
+        return Ok(true);
+    }
+    let own = |name: &str| lookup(&meta, name).is_some();
+    let of_enums = t.py.import("enum")?.getattr("EnumType")?;
+    guard_names(t, &meta, &["__bool__", "__len__"]);
+    if !meta.is(&of_enums) && (own("__bool__") || own("__len__")) {
+        return t.unsupported("the truth of a class with a metaclass");
+    }
+    Ok(true)
+}
+
+/// Stops where an operation of a constant that is a member of an enumeration is code of the user's; guards that it
+/// stays none.
+pub fn check_member(t: &mut Tracer<'_>, id: VarId, names: &[&str]) -> Step<()> {
+    let Some(value) = t
+        .value(id)
+        .filter(|_| matches!(t.vars.kind(id), Kind::Const))
+    else {
+        return Ok(());
+    };
+    if super::tracer::is_plain_constant(&value) {
+        return Ok(());
+    }
+    let class = value.get_type();
+    if !native::is_mutable(&class) {
+        return Ok(());
+    }
+    guard_names(t, &class, names);
+    for name in names {
+        let found = lookup(&class, name);
+        let is_users = found.is_some_and(|found| {
+            let module = found.getattr("__module__");
+            found.is_exact_instance_of::<PyFunction>()
+                && !module.is_ok_and(|module| {
+                    let module = module.extract::<String>();
+                    module.is_ok_and(|module| module == "enum" || module.starts_with("paddle"))
+                })
+        });
+        if is_users {
+            let message = format!("{name} of a member of an enumeration");
+            return t.stop(BreakKind::UnsupportedOperation, message);
+        }
+    }
+    Ok(())
+}
