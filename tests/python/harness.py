@@ -97,13 +97,16 @@ def difference(a: Any, b: Any, close: bool, path: str = "") -> str | None:
     return None if type(a) is type(b) and a == b else f"{path}: {a} and {b}"
 
 
-def _tensors(value: Any) -> list[paddle.Tensor]:
+def _tensors(value: Any, inside: tuple[int, ...] = ()) -> list[paddle.Tensor]:
     if isinstance(value, paddle.Tensor):
         return [value]
+    if id(value) in inside:
+        return []
+    inside = (*inside, id(value))
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, list | tuple | set):
-        return [tensor for item in value for tensor in _tensors(item)]
+        return [tensor for item in value for tensor in _tensors(item, inside)]
     return []
 
 
