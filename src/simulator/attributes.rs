@@ -304,7 +304,16 @@ fn of_instance(
     }
     let found = match custom_getattribute(t, &class)? {
         Some(own) => through(t, obj, object, &own, name)?,
-        None => generic(t, obj, object, name)?,
+        None => match generic(t, obj, object, name) {
+            // `__getattr__` is asked too where a property, say, raises an `AttributeError`.
+            Err(Stop::Raise(exception))
+                if lookup(&class, "__getattr__").is_some()
+                    && exceptions::is_a(t, exception, "AttributeError")? =>
+            {
+                None
+            }
+            found => found?,
+        },
     };
     if found.is_some() {
         return Ok(found);
@@ -693,8 +702,9 @@ fn of_module(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Option<VarId>> 
     };
     let tracker = item(name);
     let Ok(found) = dict.get_item(name) else {
-        let computed = dict.contains("__getattr__")? || module.getattr(name).is_ok();
-        if computed {
+        let class = module.get_type();
+        let of_class = |name: &str| lookup(&class, name).is_some();
+        if dict.contains("__getattr__")? || of_class("__getattr__") || of_class(name) {
             return t.stop(
                 BreakKind::UnsupportedAttribute,
                 format!("{name} is computed by the module"),
@@ -702,6 +712,7 @@ fn of_module(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Option<VarId>> 
         }
         t.guards.add(&tracker, GuardKind::Absent);
         t.guards.add(&item("__getattr__"), GuardKind::Absent);
+        guard_type_attr(t, &Obj::from(&class), "__getattr__", None);
         return Ok(None);
     };
     Ok(Some(t.wrap(&found, tracker)))

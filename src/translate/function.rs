@@ -20,7 +20,7 @@ use crate::guard::{CompiledGuard, GuardInputs};
 use crate::obj::Obj;
 use crate::plugin;
 use crate::reason::{Break, BreakKind, Fallback, Recompile, SourceLoc, Stats};
-use crate::simulator::TraceOptions;
+use crate::simulator::{attributes, TraceOptions};
 use crate::tracker::TrackerRef;
 
 use super::arguments::{addresses, Bound_, Parameters};
@@ -882,10 +882,9 @@ impl Translated {
         // Through the hook a frame owns its arguments alone: one that has a destructor dies where eager mode
         // lets it die.
         let dies = matches!(how, Run::Resumed)
-            && bound.iter().any(|value| {
-                let found = value.get_type().getattr_opt(pyo3::intern!(py, "__del__"));
-                found.is_ok_and(|found| found.is_some())
-            });
+            && bound
+                .iter()
+                .any(|value| attributes::lookup(&value.get_type(), "__del__").is_some());
         let listener = match dies {
             true => Listener::start(py, &self.shared),
             false => self.shared.listen(py),
