@@ -220,15 +220,15 @@ def flat(value):
 
 
 def run(function, data, n, backward=True):
-    """The result with its types, and the gradients, zeros where there are none."""
-    weight.clear_gradient()
+    """The result with its types, and the gradients."""
+    weight.clear_gradient(set_to_zero=False)
     x = paddle.to_tensor(data, stop_gradient=not backward)
     result = function(x, paddle.to_tensor(n))
     leaves = flat(result)
     trained = [leaf for leaf in leaves if isinstance(leaf, paddle.Tensor) and not leaf.stop_gradient]
     if trained and backward:
         sum((leaf * leaf).sum() for leaf in trained).backward()
-    grads = [np.zeros(3) if leaf.grad is None else leaf.grad.numpy() for leaf in (x, weight)]
+    grads = [None if leaf.grad is None else leaf.grad.numpy() for leaf in (x, weight)]
     values = [np.asarray(leaf) if isinstance(leaf, paddle.Tensor | int) else leaf for leaf in leaves]
     kinds = [(type(leaf), getattr(leaf, "dtype", None), getattr(leaf, "shape", None)) for leaf in leaves]
     return kinds, values, grads

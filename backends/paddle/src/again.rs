@@ -172,7 +172,7 @@ pub fn hook(
     shared: &Arc<Shared>,
     scope: Py<PyAny>,
     inputs: &[Bound<'_, PyAny>],
-    outputs: &Bound<'_, PyAny>,
+    outputs: &[Bound<'_, PyAny>],
     training: &[usize],
     arrived: Option<&Bound<'_, PyList>>,
 ) -> PyResult<()> {
@@ -199,7 +199,7 @@ pub fn hook(
             at: (at, number),
             arrived: arrived.map(|list| list.clone().unbind()),
         };
-        let output = outputs.get_item(at)?;
+        let output = &outputs[at];
         output.call_method1(
             pyo3::intern!(py, "_register_grad_hook"),
             (Py::new(py, hook)?,),

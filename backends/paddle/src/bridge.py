@@ -18,6 +18,7 @@ from paddle.nn.layer import layers as layers_module
 from paddle.pir import core as pir_core
 from paddle.pir import get_fake_value_name, is_fake_value
 from paddle_sot_rs import _again as again
+from paddle_sot_rs import _reach as reach
 from paddle_sot_rs._backward import RANDOM, REGIONS, gradients, inner_operations
 from paddle_sot_rs._gates import gates_of
 
@@ -288,6 +289,9 @@ class Trace:
         self.fresh = []
         # Captured branches, by the first of their results.
         self.branches = {}
+        self.conditions = reach.Conditions()
+        # Whether branches say what gradients reach through them.
+        self.notes_ways = False
 
     def input(self, tensor, shape):
         known = self.external.get(id(tensor))
@@ -319,6 +323,7 @@ class Trace:
         """Traces one call; the answer is (result, tensors met for the first time)."""
         global current
         self.fresh, current = [], self
+        self.notes_ways = grad
         _check_attributes(function, args, kwargs)
         function, args, kwargs = _as_traced(function, args, kwargs)
         window = Window(self.program, self.startup, self.cast)
@@ -567,12 +572,16 @@ def _hoist_constants(block, kept, forward_end, start, place):
 def compile_graph(trace, inputs, outputs, grad, lowering=None):
     """The attribute map of `run_program`, the forward program, whether it trains, which inputs
     want a gradient but get none, gates around the program, what its runs need to go backward again (outputs that
-    train, variables, whether it draws random numbers), whether it has loops, and constants to pass after the inputs.
+    train, variables, whether it draws random numbers), whether it has loops, whether its last output says which inputs
+    it has reached, and those inputs (see `Plan`), and constants to pass after the inputs.
 
     `inputs` and `outputs` are Values; every input goes in as an `x` of the program. `lowering` rewrites the
     program on its way: see `_Lowering`.
     """
     place = framework._current_expected_place()
+    if grad and trace.branches:
+        # It tries how edges are cut, in eager mode, the first time that it is asked.
+        reach.can_cut()
     answer, recipes = _compile(trace, inputs, outputs, grad, place, lowering or _Lowering())
     with paddle.no_grad():
         constants = [make(*arguments) for make, arguments in recipes]
@@ -631,6 +640,12 @@ def _compile(trace, inputs, outputs, grad, place, lowering):
             produced.append(copy)
         trains = grad and any(not value.stop_gradient for value in produced)
         produced = lowering.before_backward(program, produced, trains)
+        plan, never = reach.plan(trace, block.ops, inputs, produced) if trains else (None, [])
+        trace.notes_ways = False
+        if plan is not None:
+            if not reach.can_cut():
+                raise CallByCall
+            produced = [*produced, plan.flags]
         pir.append_shadow_outputs(program, produced, len(block.ops), "output_")
         forward_end = len(block.ops)
         x_grads, out_grads, without, gates = [], [], [], None
@@ -646,7 +661,10 @@ def _compile(trace, inputs, outputs, grad, place, lowering):
             last = block.ops[forward_end - 1]
             targets = [value for value in produced if not value.stop_gradient]
             seeds = [gradient for gradient, value in zip(out_grads, produced, strict=True) if not value.stop_gradient]
-            x_grads = lowering.backward(block, inputs, targets, seeds, trace.branches)
+            x_grads = list(lowering.backward(block, inputs, targets, seeds, trace.branches))
+            # The gradient of a branch has zeros for what its operators give no gradient to.
+            for at in never:
+                x_grads[at] = None
             for index, op in enumerate(block.ops):
                 if op == last:
                     forward_end = index + 1
@@ -656,7 +674,7 @@ def _compile(trace, inputs, outputs, grad, place, lowering):
                 for index, (gradient, value) in enumerate(zip(x_grads, inputs, strict=True))
                 if gradient is None and not value.stop_gradient
             ]
-            gates = gates_of(block.ops[:forward_end], inputs, produced)
+            gates = gates_of(block.ops[:forward_end], inputs, produced) if plan is None else plan.gates
             if gates is not None and again.is_expected():
                 raise CallByCall
             start = forward_end + between
@@ -708,7 +726,9 @@ def _compile(trace, inputs, outputs, grad, place, lowering):
         has_loops = loops(forward.global_block())
         if has_loops and trains:
             again.loops = True
-        return (attribute_map, forward, trains, without, gates, (training, needed, is_random), has_loops), recipes
+        rows = [] if plan is None else [row for row in plan.rows if row[0] not in without]
+        again_ = (training, needed, is_random)
+        return (attribute_map, forward, trains, without, gates, again_, (has_loops, plan is not None, rows)), recipes
     finally:
         window.close()
 

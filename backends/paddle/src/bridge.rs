@@ -31,6 +31,10 @@ pub fn bridge(py: Python<'_>) -> PyResult<&Bound<'_, PyModule>> {
         let gates = include_str!("gates.py");
         let file = c"paddle_sot_rs/backends/gates.py";
         load(gates, file, c"paddle_sot_rs._gates")?;
+        let reach = include_str!("reach.py");
+        let file = c"paddle_sot_rs/backends/reach.py";
+        let reach = load(reach, file, c"paddle_sot_rs._reach")?;
+        reach.setattr("can_cut", wrap_pyfunction!(crate::cuts::can_cut, &reach)?)?;
         let bridge = include_str!("bridge.py");
         let file = c"paddle_sot_rs/backends/bridge.py";
         let module = load(bridge, file, c"paddle_sot_rs._bridge")?;

@@ -26,15 +26,15 @@ class _Enter(PyLayer):
 
     @staticmethod
     def backward(ctx, *gradients):
-        gates, arrived = ctx.call
-        mask_of_arrived = arrived[0]
+        arrived = ctx.call
+        mask_of_arrived, masks = arrived
         if not asks_only():
             # Autograd cannot come here again: it lets go of the context of a PyLayer.
             arrived[0] = -1
         # Operations take no absent gradients: what a tensor was computed from still gets zeros.
         found = tuple(
             None if leaf and not mask & mask_of_arrived else gradient
-            for gradient, mask, leaf in zip(gradients, gates.masks, ctx.leaves, strict=True)
+            for gradient, mask, leaf in zip(gradients, masks, ctx.leaves, strict=True)
         )
         return found if len(found) > 1 else found[0]
 
@@ -63,11 +63,15 @@ class Gates:
 
     def enter(self, tensors):
         """Replaces tensors of the list; the answer is what `note` takes."""
-        arrived = [0]
-        call = (self, arrived)
-        for at, tensor in zip(self.inputs, _Enter.apply(call, *[tensors[at] for at in self.inputs]), strict=True):
+        arrived = [0, self.masks]
+        for at, tensor in zip(self.inputs, _Enter.apply(arrived, *[tensors[at] for at in self.inputs]), strict=True):
             tensors[at] = tensor
         return arrived
+
+    def narrow(self, arrived, masks):
+        """What the run has reached: for inputs where control flow decides, one bool for each output."""
+        narrowed = {at: sum(holds << number for number, holds in enumerate(outputs)) for at, outputs in masks.items()}
+        arrived[1] = [narrowed.get(at, mask) for at, mask in zip(self.inputs, self.masks, strict=True)]
 
 
 def _uses(op):

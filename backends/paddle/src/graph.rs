@@ -6,11 +6,12 @@ use std::sync::{Arc, Mutex};
 use paddle_sot::backend::{BackendError, CompileRequest, CompiledGraph, TraceSession};
 use paddle_sot::graph::{StatementIr, SymbolId, SymbolKind};
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyTuple};
+use pyo3::types::PyList;
 use smallvec::SmallVec;
 
 use crate::again::{hook, Shared};
 use crate::bridge::bridge;
+use crate::cuts::Cuts;
 use crate::executors::{is_small, looping, unhurried, Executors};
 use crate::trace::PaddleTrace;
 
@@ -22,12 +23,9 @@ type Answer<'py> = (
     Vec<usize>,
     Option<Py<PyAny>>,
     (Vec<usize>, Vec<String>, bool),
-    bool,
+    (bool, bool, Vec<(usize, Vec<i32>)>),
     Vec<Py<PyAny>>,
 );
-
-const NOT_REACHED: &str = "gradients: zeros for parameters that only a side of a branch uses that was not taken, or a loop \
-     without rounds; in eager mode none: optimizers with momentum or weight decay move such parameters here";
 
 /// A program, ready to run.
 pub struct PaddleGraph {
@@ -54,8 +52,8 @@ pub struct PaddleGraph {
     is_small: bool,
     /// Whether there are loops in it.
     has_loops: bool,
-    /// Whether there is captured control flow in it.
-    chooses: bool,
+    /// What its last output says, where captured control flow decides which inputs are reached.
+    cuts: Option<Cuts>,
     _executors: Executors,
 }
 
@@ -103,8 +101,13 @@ impl PaddleGraph {
             }
             answer => answer?,
         };
-        let (attributes, program, trains, without, gates, again, has_loops, constants): Answer<'_> =
+        let (attributes, program, trains, without, gates, again, control, constants): Answer<'_> =
             answer.extract()?;
+        let (has_loops, decides, rows) = control;
+        let gated = match &gates {
+            Some(gates) => gates.bind(py).getattr("inputs")?.extract()?,
+            None => Vec::new(),
+        };
         let (training, names, is_random) = again;
         let stops = |symbol: &SymbolId| sir.meta(*symbol).is_some_and(|meta| meta.stop_gradient);
         let stopped = (0..sir.outputs.len())
@@ -115,7 +118,7 @@ impl PaddleGraph {
         Ok(Box::new(Self {
             is_small,
             has_loops,
-            chooses: sir.has_control_flow(),
+            cuts: decides.then(|| Cuts::new(rows, gated)),
             run: py
                 .import("paddle")?
                 .getattr("_C_ops")?
@@ -224,16 +227,17 @@ impl CompiledGraph for PaddleGraph {
             tensors = list.iter().collect();
         }
         tensors.extend(self.constants.iter().map(|value| value.bind(py).clone()));
-        let given = if tensors.is_empty() {
+        let given = tensors;
+        let list = if given.is_empty() {
             py.None().into_bound(py)
         } else {
-            PyList::new(py, tensors)?.into_any()
+            PyList::new(py, &given)?.into_any()
         };
         let scopes = PyList::new(py, [scope.bind(py)])?;
         let none = py.None();
         let run = || {
             self.run.bind(py).call1((
-                given,
+                list,
                 none.bind(py),
                 scopes,
                 self.attributes.bind(py),
@@ -247,6 +251,20 @@ impl CompiledGraph for PaddleGraph {
         };
         if let Ok(mut kept) = self.shared.scopes.lock() {
             kept.push_back(scope.clone_ref(py));
+        }
+        let mut outputs: SmallVec<[Bound<'_, PyAny>; 4]> =
+            outputs.try_iter()?.collect::<PyResult<_>>()?;
+        if let (Some(cuts), Some(flags)) =
+            (&self.cuts, self.cuts.as_ref().and_then(|_| outputs.pop()))
+        {
+            let gates = self
+                .gates
+                .as_ref()
+                .map(|gates| gates.bind(py))
+                .zip(arrived.as_ref());
+            if let Some(&at) = self.training.first() {
+                cuts.apply(&flags, &given, &outputs[at], gates)?;
+            }
         }
         if self.trains {
             let training = &self.training;
@@ -271,22 +289,11 @@ impl CompiledGraph for PaddleGraph {
             }
             with_own_version(&output)
         };
-        if let Ok(list) = outputs.cast::<PyList>() {
-            return list.iter().enumerate().map(made).collect();
-        }
-        let outputs = outputs.cast::<PyTuple>()?;
-        outputs.iter().enumerate().map(made).collect()
+        outputs.into_iter().enumerate().map(made).collect()
     }
 
     fn program_text(&self, py: Python<'_>) -> PyResult<String> {
         Ok(self.program.bind(py).str()?.to_string())
-    }
-
-    fn report(&self) -> Vec<String> {
-        match self.trains && self.chooses {
-            true => vec![NOT_REACHED.to_owned()],
-            false => Vec::new(),
-        }
     }
 
     fn backend_name(&self) -> &str {

@@ -6,6 +6,7 @@
 
 mod again;
 mod bridge;
+mod cuts;
 mod executors;
 mod graph;
 mod region;

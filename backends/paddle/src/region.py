@@ -7,7 +7,7 @@ from paddle.base import core, framework
 from paddle.base.libpaddle import pir
 from paddle.base.libpaddle.pir import get_used_external_value
 from paddle.static.nn import control_flow
-from paddle_sot_rs import _backward, _bridge
+from paddle_sot_rs import _backward, _bridge, _reach
 
 Value = pir.Value
 
@@ -50,6 +50,11 @@ class Block:
         self.inputs = inputs
         self.outputs = outputs
         self.steps = steps
+
+    @property
+    def decides(self):
+        """Whether there is captured control flow in it."""
+        return any(isinstance(target, (If, While)) for _, target, *_ in self.steps)
 
     def run(self, given):
         """Appends the block to the current one; the answer is the Values of its outputs."""
@@ -159,7 +164,9 @@ def _own(gradient, value):
 class Branch:
     """A captured branch in a program: its gradient is a branch that does the chosen side again and then backwards."""
 
-    def __init__(self, region, condition, given, op):
+    def __init__(self, region, condition, given, op, ways):
+        # What each result depends on: see `reach.py`.
+        self.ways = ways
         self.region = region
         self.condition = condition
         self.given = given
@@ -182,7 +189,8 @@ class Branch:
                 for op in around.ops:
                     if op.name() in _backward.RANDOM:
                         raise NotImplementedError(f"gradients through a branch with {op.name()}")
-                pairs = [(out, seed) for out, seed in zip(outputs, arrived, strict=True) if not out.stop_gradient]
+                # The word of a branch follows its results.
+                pairs = [(out, seed) for out, seed in zip(outputs, arrived, strict=False) if not out.stop_gradient]
                 targets, seeds = [out for out, _ in pairs], [seed for _, seed in pairs]
                 found = _backward.gradients(around, wanted, targets, seeds, branches) if pairs else [None] * len(wanted)
                 return [_own(gradient, value) for value, gradient in zip(wanted, found, strict=True)]
@@ -213,24 +221,34 @@ class If:
         self.otherwise = otherwise
 
     def __call__(self, condition, *free):
-        sides = []
+        trace = _bridge.current
+        has_word = trace.notes_ways and (self.then.decides or self.otherwise.decides)
+        stops, sides = [], []
 
         def run(block):
             def build():
                 outputs = fresh(block.run(free), free)
-                sides.append([value.stop_gradient for value in outputs])
-                return outputs
+                stops.append([value.stop_gradient for value in outputs])
+                if trace.notes_ways:
+                    sides.append(_reach.Side(trace, outputs))
+                return [*outputs, sides[-1].word()] if has_word else outputs
 
             return build
 
         result = control_flow.cond(condition, run(self.then), run(self.otherwise))
         result = tuple(result) if isinstance(result, (list, tuple)) else (result,)
         _without_state(result)
-        # Paddle only looks at the side for true.
-        for value, *stops in zip(result, *sides, strict=True):
-            value.stop_gradient = all(stops)
         op = result[0].get_defining_op()
-        _bridge.current.branches[result[0].id] = Branch(self, condition, free, op)
+        word = None
+        if has_word:
+            *result, word = result
+            word.stop_gradient = True
+            result = tuple(result)
+        # Paddle only looks at the side for true.
+        for value, *both in zip(result, *stops, strict=True):
+            value.stop_gradient = all(both)
+        ways = _reach.of_branch(trace, condition, sides, word) if trace.notes_ways else []
+        trace.branches[result[0].id] = Branch(self, condition, free, op, ways)
         return result
 
 
@@ -249,26 +267,64 @@ class While:
             variable.stop_gradient = ref.stops
         # One row for each value that a variable ever has: the gradient goes through the rounds again.
         histories = [_row(value) for value in variables[1:]] if self.differentiable else []
-
-        def body(_, *values):
-            now, known = values[: self.carried], values[self.carried :]
-            given = (*now, *free)
-            made = fresh(self.body.run(given), given)
-            rows = [_C_ops.concat([rows, _row(value)], 0) for rows, value in zip(known, made[1:], strict=bool(known))]
-            for row in rows:
-                row.stop_gradient = True
-            return [*made, *rows]
-
-        operation = _while_loop(body, [*variables, *histories])
+        variables += histories
+        trace = _bridge.current
+        flows = [at for at, ref in enumerate(self.body.inputs[: self.carried]) if not ref.stops]
+        notes_ways = trace.notes_ways and self.differentiable
+        block = pir.get_current_insertion_point().block()
+        start = len(block.ops)
+        words = _first_words(flows) if notes_ways and self.body.decides else []
+        operation, made = self._append([*variables, *words], len(words), free, flows, notes_ways)
+        if notes_ways and not words and not made.is_steady():
+            for op in reversed(block.ops[start:]):
+                block.remove_op(op)
+            words = _first_words(flows)
+            operation, made = self._append([*variables, *words], len(words), free, flows, notes_ways)
         result = tuple(operation.results())
         _without_state(result)
         last = 1 + self.carried
         for value, ref in zip(result[1:last], self.body.inputs, strict=False):
             value.stop_gradient = ref.stops
         if self.differentiable:
-            inner = [value for value in get_used_external_value(operation) if not _is_among(value, variables)]
-            _bridge.current.branches[result[0].id] = Loop(self, first, free, inner, result[last:])
+            inner = [
+                value for value in get_used_external_value(operation) if not _is_among(value, [*variables, *words])
+            ]
+            rows, answers = result[last : last + len(histories)], result[last + len(histories) :]
+            for value in answers:
+                value.stop_gradient = True
+            ways = _reach.of_loop(trace, condition, first, made, answers) if notes_ways else []
+            trace.branches[result[0].id] = Loop(self, first, free, inner, rows, ways)
         return result[1:last]
+
+    def _append(self, variables, words, free, flows, notes_ways):
+        """Appends the loop; the variables end with words. The answer is the operation and the ways through a round."""
+        made = None
+        trace = _bridge.current
+
+        def body(_, *values):
+            nonlocal made
+            now, known = values[: self.carried], values[self.carried : len(values) - words]
+            if notes_ways:
+                for value, ref in zip(now, self.body.inputs, strict=False):
+                    value.stop_gradient = ref.stops
+            given = (*now, *free)
+            after = fresh(self.body.run(given), given)
+            rows = [_C_ops.concat([rows, _row(value)], 0) for rows, value in zip(known, after[1:], strict=bool(known))]
+            for row in rows:
+                row.stop_gradient = True
+            if not notes_ways:
+                return [*after, *rows]
+            made = _reach.Round(trace, flows, now, after[1:])
+            return [*after, *rows, *(made.words(values[len(values) - words :]) if words else [])]
+
+        return _while_loop(body, variables), made
+
+
+def _first_words(flows):
+    words = [_C_ops.assign(_reach.word(1 << bit)) for bit in range(len(flows))]
+    for value in words:
+        value.stop_gradient = True
+    return words
 
 
 def _row(value):
@@ -297,7 +353,8 @@ class Loop:
     Each round is done again from the values it started with, and then backwards.
     """
 
-    def __init__(self, region, first, given, inner, histories):
+    def __init__(self, region, first, given, inner, histories, ways):
+        self.ways = ways
         self.region = region
         self.first = list(first)
         self.given = given

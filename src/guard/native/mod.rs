@@ -1,5 +1,6 @@
 //! Native readers: tensors, dictionaries and global state without Python-level calls.
 
+mod edges;
 mod flags;
 mod global_state;
 mod object;
@@ -16,6 +17,7 @@ pub(crate) use version::{
     Order,
 };
 
+pub use edges::{can_move_edges, move_edges, stand_in};
 pub use global_state::GlobalState;
 pub(crate) use object::{
     array_matches, cell_contents, const_equal, dict_item, dict_keys_are, function_field,

@@ -104,7 +104,7 @@ fn open(py: Python<'_>) -> Result<Reader, String> {
     Ok(reader)
 }
 
-fn tensor_of(object: *mut ffi::PyObject) -> *const c_void {
+pub(super) fn tensor_of(object: *mut ffi::PyObject) -> *const c_void {
     object
         .cast::<u8>()
         .wrapping_add(std::mem::size_of::<ffi::PyObject>())

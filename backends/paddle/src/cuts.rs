@@ -1,0 +1,74 @@
+//! Edges of autograd from a program to inputs that its run has not reached: see `reach.py`.
+
+use paddle_sot::guard::native::{can_move_edges, move_edges, stand_in};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+use smallvec::SmallVec;
+
+/// Whether such edges can be cut. The node of a program has all its inputs in one place, in order: known of this version.
+/// (Asking the node for them would keep it alive for good.)
+#[pyfunction]
+pub fn can_cut(py: Python<'_>) -> PyResult<bool> {
+    let version: String = py.import("paddle")?.getattr("__version__")?.extract()?;
+    Ok(version.starts_with("3.3.") && can_move_edges(py))
+}
+
+/// What the last output of a program says about its inputs.
+pub struct Cuts {
+    /// An input, and for each output that gradients flow through: which flag says whether the input is reached from
+    /// it, -1 where it always is, -2 where it never is.
+    rows: Vec<(usize, Vec<i32>)>,
+    /// Inputs behind the gates, in order: each is an input of the node of the gates.
+    gated: Vec<usize>,
+}
+
+impl Cuts {
+    /// Those of a program.
+    pub fn new(rows: Vec<(usize, Vec<i32>)>, gated: Vec<usize>) -> Self {
+        Self { rows, gated }
+    }
+
+    /// Cuts the edges of a run. `tensors` are what the program was given, `output` is one that gradients flow through,
+    /// `gates` are those it has, with what they note.
+    pub fn apply(
+        &self,
+        flags: &Bound<'_, PyAny>,
+        tensors: &[Bound<'_, PyAny>],
+        output: &Bound<'_, PyAny>,
+        gates: Option<(&Bound<'_, PyAny>, &Bound<'_, PyList>)>,
+    ) -> PyResult<()> {
+        let py = flags.py();
+        let flags: Vec<bool> = flags.call_method0(pyo3::intern!(py, "tolist"))?.extract()?;
+        let holds = |code: &i32| match *code {
+            -1 => true,
+            -2 => false,
+            at => flags.get(at as usize).copied().unwrap_or(true),
+        };
+        let mut cut: SmallVec<[usize; 8]> = SmallVec::new();
+        let masks = PyDict::new(py);
+        for (at, codes) in &self.rows {
+            let mask: Vec<bool> = codes.iter().map(holds).collect();
+            if !mask.contains(&true) {
+                cut.push(*at);
+            }
+            if self.gated.contains(at) {
+                masks.set_item(at, mask)?;
+            }
+        }
+        if let (Some((gates, noted)), false) = (gates, masks.is_empty()) {
+            gates.call_method1("narrow", (noted, masks))?;
+        }
+        if cut.is_empty() {
+            return Ok(());
+        }
+        let mut now: SmallVec<[Bound<'_, PyAny>; 16]> = tensors.iter().cloned().collect();
+        for &at in &cut {
+            now[at] = stand_in(&tensors[at])?;
+            if let Some(slot) = self.gated.iter().position(|gated| *gated == at) {
+                // The node of the gates gives gradients to others: the edge behind it is the one to cut.
+                move_edges(&tensors[at], &now[at..=at], slot)?;
+            }
+        }
+        move_edges(output, &now, 0)
+    }
+}
