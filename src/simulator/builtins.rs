@@ -685,10 +685,8 @@ fn get_attr(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> 
 
 /// An attribute, with `AttributeError` turned into `None`.
 pub fn attribute_or_none(t: &mut Tracer<'_>, object: VarId, name: &str) -> Step<Option<VarId>> {
-    if matches!(t.kind(object), Kind::Tensor(_)) {
-        if tensors::lacks(t, object, name)? {
-            return Ok(None);
-        }
+    if matches!(t.kind(object), Kind::Tensor(_)) && tensors::lacks(t, object, name)? {
+        return Ok(None);
     }
     match attributes::try_get(t, object, name) {
         Err(Stop::Raise(exception)) => {
