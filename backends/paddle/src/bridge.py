@@ -519,6 +519,8 @@ def _keep_operands(block):
 # Larger constants are made by every run, as the program says.
 _LARGEST_CONSTANT = 4096
 _CONSTANTS = ("pd_op.full", "pd_op.full_int_array")
+# Their results may share storage with what they are given, which operations in place do not know.
+_HANDS_ON = ("pd_op.while", "pd_op.if", "cf.yield")
 
 
 def _hoist_constants(block, kept, forward_end, start, place):
@@ -544,7 +546,8 @@ def _hoist_constants(block, kept, forward_end, start, place):
         attributes = op.attrs()
         number = attributes["value"]
         whole = name == "pd_op.full_int_array"
-        if value.id in kept or value.use_empty() or any(use.name().endswith("_") for use in value.all_used_ops()):
+        uses = [use.name() for use in value.all_used_ops()]
+        if value.id in kept or not uses or any(use.endswith("_") or use in _HANDS_ON for use in uses):
             continue
         if not whole and (isinstance(number, complex) or math.prod(attributes["shape"]) > _LARGEST_CONSTANT):
             continue
