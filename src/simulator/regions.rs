@@ -748,7 +748,7 @@ fn one_of(
     let outputs = std::mem::take(&mut merge.outputs);
     let (end, cuts) = (first.end, [&first.cut, &second.cut]);
     let made = match outputs[0].is_empty() {
-        true if cuts.iter().any(|cut| acts(cut)) => {
+        true if cuts.iter().any(|cut| acts(t.py, cut)) => {
             return refuse(t, "a layer or random operation whose result is not used");
         }
         true => Vec::new(),
@@ -924,11 +924,38 @@ fn loop_iterators(t: &mut Tracer<'_>, frame: &FrameState) -> Vec<VarId> {
     found
 }
 
+/// Parts of the names of what draws random numbers.
+const DRAWS: &[&str] = &[
+    "attention",
+    "bernoulli",
+    "binomial",
+    "cauchy",
+    "dropout",
+    "exponential",
+    "fractional",
+    "gamma",
+    "geometric",
+    "gumbel",
+    "multinomial",
+    "normal",
+    "poisson",
+    "rand",
+    "rrelu",
+    "sampl",
+    "shuffle",
+    "uniform",
+];
+
 /// Whether statements do more than give results.
-fn acts(cut: &Cut) -> bool {
+fn acts(py: Python<'_>, cut: &Cut) -> bool {
+    let draws = |callee: &Callee| {
+        let mut names = callee.api_names(py).into_iter();
+        names.any(|name| DRAWS.iter().any(|part| name.contains(part)))
+    };
     let acts = |statement: &crate::graph::Statement| {
         matches!(statement.callee, Callee::Layer(_) | Callee::Sir(_))
             || matches!(statement.output, Arg::Const(_))
+            || draws(&statement.callee)
     };
     cut.statements.iter().any(acts)
 }

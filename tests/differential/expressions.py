@@ -309,7 +309,7 @@ TABLES = {
         ($A0 in $H)
         ($A not in $H0)
         ($E in {$E: 1, $E: 2})
-        (id($A) == id($A))
+        (id($O0) == id($O0))
         operator.${is_|is_not|eq}($A, $A)
         (type($A) is type($A))
         any(v is $A0 for v in $H)

@@ -669,3 +669,25 @@ def test_the_graph_is_readable():
     static(paddle.to_tensor(DATA[0]))
     assert " = cond ((var_2, var_0), {})" in static.code
     assert "then: StatementIR: SIR_0_then" in static.code
+
+
+def test_random_numbers_that_nobody_looks_at_are_drawn():
+    def function(x):
+        def draw(x):
+            if x.mean() > 0:
+                seen = 3
+            else:
+                seen = paddle.rand(x.shape)
+            del seen
+
+        draw(x)
+        return x + 1
+
+    translated = sot.to_static(function, min_graph_size=0, capture_control_flow=True)
+    for data in ([1.0, 2.0], [-1.0, -2.0], [1.0, 2.0], [-1.0, -2.0]):
+        drawn = []
+        for call in (function, translated):
+            paddle.seed(3)
+            call(paddle.to_tensor(data))
+            drawn.append(paddle.rand([]).item())
+        assert drawn[0] == drawn[1]
