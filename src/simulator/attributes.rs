@@ -470,7 +470,7 @@ pub fn instance_value(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Option
         }
         return Ok(None);
     };
-    t.note_namespace(&dict)?;
+    t.note_namespace(&dict, &source)?;
     if matches!(name, "_parameters" | "_sub_layers" | "_buffers") {
         if let Kind::Layer(object) = t.kind(obj).clone() {
             let mut written = object.writes.iter().filter_map(|op| op.value);
@@ -1100,9 +1100,10 @@ fn write_through(
     value: Option<VarId>,
     registers: bool,
 ) -> Step<()> {
-    let real = t.value(obj).filter(|_| t.source(obj).is_some());
-    if let Some(Ok(dict)) = real.map(|real| instance_dict(&real)) {
-        t.note_namespace(&dict)?;
+    if let (Some(real), Some(source)) = (t.value(obj), t.source(obj)) {
+        if let Ok(dict) = instance_dict(&real) {
+            t.note_namespace(&dict, &source)?;
+        }
     }
     if matches!(t.kind(obj), Kind::Layer(_)) {
         let layer = t.value(obj).map(Obj::from);

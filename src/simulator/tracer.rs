@@ -172,7 +172,7 @@ pub struct Tracer<'py> {
     /// Generators of the frame that are running.
     pub running: Vec<VarId>,
     /// Instance dictionaries that were read through their objects, by address.
-    pub namespaces: FxHashSet<usize>,
+    pub namespaces: FxHashMap<usize, TrackerRef>,
     /// How deep simulated calls of anything nest.
     pub calls: usize,
     /// Whether the next call's result is what the calling instruction pushes. Whoever calls takes it first.
@@ -228,7 +228,7 @@ impl<'py> Tracer<'py> {
             unwound: Unwound::default(),
             nesting: 0,
             calls: 0,
-            namespaces: FxHashSet::default(),
+            namespaces: FxHashMap::default(),
             outermost: 0,
             native_next: None,
             frames: Vec::new(),
@@ -617,9 +617,9 @@ impl<'py> Tracer<'py> {
 
     /// Called for the dictionary of an object whose attributes are read or written. Stops where the program
     /// has the dictionary itself too, and where looking into it may run user code.
-    pub fn note_namespace(&mut self, dict: &Bound<'py, PyDict>) -> Step<()> {
+    pub fn note_namespace(&mut self, dict: &Bound<'py, PyDict>, of: &TrackerRef) -> Step<()> {
         let address = dict.as_ptr() as usize;
-        if self.namespaces.contains(&address) {
+        if self.namespaces.contains_key(&address) {
             return Ok(());
         }
         let seen = self.known.get(&address).copied();
@@ -633,8 +633,44 @@ impl<'py> Tracer<'py> {
         {
             return self.unsupported("an object with attributes that are not strings");
         }
-        self.namespaces.insert(address);
+        let tracker = Arc::new(Tracker::InstanceDict(of.clone()));
+        self.namespaces.insert(address, tracker);
         Ok(())
+    }
+
+    /// Guards that no dictionary which the program has is that of an object, where it writes to one of them: the other
+    /// would change too.
+    pub fn guard_namespaces(&mut self) {
+        let (mut dicts, mut objects) = (Vec::new(), Vec::new());
+        for id in self.vars.mutated() {
+            let var = self.vars.get(*id);
+            match (&var.kind, &var.source, &var.value) {
+                (Kind::Dict(_), Some(source), _) => dicts.push(source.clone()),
+                (Kind::Object(_) | Kind::Layer(_), Some(source), Some(_)) => {
+                    objects.push(source.clone())
+                }
+                _ => {}
+            }
+        }
+        let mut pairs = Vec::new();
+        for dict in &dicts {
+            pairs.extend(
+                self.namespaces
+                    .values()
+                    .map(|own| (own.clone(), dict.clone())),
+            );
+        }
+        for object in objects {
+            let own = Arc::new(Tracker::InstanceDict(object));
+            if !self.namespaces.values().any(|known| *known == own) {
+                continue;
+            }
+            let all = self.vars.sources(|kind| matches!(kind, Kind::Dict(_)));
+            pairs.extend(all.into_iter().map(|dict| (own.clone(), dict)));
+        }
+        for (own, dict) in pairs {
+            self.guards.add(&own, GuardKind::OtherThan(dict));
+        }
     }
 
     /// Called for a value whose reference goes away: stops when that may run a destructor.
@@ -1021,7 +1057,7 @@ impl<'py> Tracer<'py> {
         source: Option<&TrackerRef>,
     ) {
         self.guard_type(id, dict.as_any());
-        let is_namespace = self.namespaces.contains(&(dict.as_ptr() as usize))
+        let is_namespace = self.namespaces.contains_key(&(dict.as_ptr() as usize))
             || ["__builtins__", "__spec__"]
                 .iter()
                 .any(|name| dict.contains(*name).unwrap_or(true));

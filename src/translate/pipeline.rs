@@ -354,6 +354,7 @@ fn trace_once(
         ),
         _ => (false, false),
     };
+    tracer.guard_namespaces();
     let (sir, inputs, session) = tracer.graph.into_parts();
     Ok(Traced {
         emission,

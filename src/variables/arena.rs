@@ -5,6 +5,7 @@ use std::rc::Rc;
 use rustc_hash::FxHashMap;
 
 use super::{Kind, Variable};
+use crate::tracker::TrackerRef;
 
 /// Names a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -130,6 +131,17 @@ impl Arena {
     /// Counts what [`Arena::mutate`] was called for, roll-backs or not: for code that must notice changes.
     pub fn mutations(&self) -> u64 {
         self.mutations
+    }
+
+    /// Where the variables of a kind come from.
+    pub fn sources(&self, is_wanted: impl Fn(&Kind) -> bool) -> Vec<TrackerRef> {
+        let wanted = self
+            .vars
+            .iter()
+            .filter(|variable| is_wanted(&variable.kind));
+        wanted
+            .filter_map(|variable| variable.source.clone())
+            .collect()
     }
 
     /// The first variable like this.

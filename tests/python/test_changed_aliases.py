@@ -190,3 +190,32 @@ def nested_function_is():
 @pytest.mark.parametrize("steps", CASES)
 def test_change(steps):
     run_case(steps)
+
+
+def test_a_dictionary_becomes_that_of_an_object():
+    class Box:
+        def __init__(self, number):
+            self.number = number
+
+    def write_the_dict(table, box, x):
+        table["number"] = 2
+        box.number += 3
+        return x * box.number
+
+    def write_the_object(table, box, x):
+        box.number = 5
+        return x * table["number"]
+
+    def read_the_object(table, box, x):
+        table["number"] = 7
+        return x * box.number
+
+    for function in (write_the_dict, write_the_object, read_the_object):
+        translated = translate(function)
+        for same in (False, False, True, False, True, True):
+            found = []
+            for call in (function, translated):
+                box = Box(4)
+                table = vars(box) if same else {"number": 4}
+                found.append((call(table, box, paddle.ones([2])).tolist(), box.number, table["number"]))
+            assert found[0] == found[1], (function.__name__, same)
