@@ -95,7 +95,9 @@ impl GatePlan {
             Load::InstanceDict(owner)
                 if covered[*owner] || self.roots.iter().any(|(_, root)| root == owner) =>
             {
+                // Even where no item of it is read: it is compared with others, or handed on.
                 self.instance_dicts.push((*owner, slot));
+                self.covers_dict(slot);
                 covered[slot] = true;
             }
             Load::DictItem(dict, _) if covered[*dict] => {
@@ -203,7 +205,7 @@ impl Gate {
                 native::Order::Unknown => return,
             }
         }
-        // Only dictionaries that items are read from, in the order of those reads.
+        // In the order of the dictionaries.
         let mut owners: Vec<(usize, usize)> = Vec::new();
         for slot in &plan.dicts {
             if let Some((owner, _)) = plan.instance_dicts.iter().find(|(_, dict)| dict == slot) {
