@@ -1,0 +1,414 @@
+//! Which kind of variable a real object is, and what is guarded about it for that: a new kind of variable starts here.
+
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use pyo3::types::{
+    PyDict, PyFrozenSet, PyFunction, PyInt, PyList, PyModule, PyString, PyTuple, PyType,
+};
+
+use crate::graph::TensorMeta;
+use crate::guard::{GuardKind, TensorGuard};
+use crate::obj::{items_in_order, Obj};
+use crate::paddle::tensor_meta;
+use crate::tracker::{DictKey, Tracker, TrackerRef};
+use crate::variables::{
+    CellVar, DictVar, FunctionVar, Key, Kind, NumberVar, ObjectVar, SetVar, TensorVar, VarId,
+};
+
+use super::constants::{is_enum_like, is_plain_constant};
+use super::Tracer;
+
+impl<'py> Tracer<'py> {
+    fn child(
+        &mut self,
+        source: Option<&TrackerRef>,
+        value: &Bound<'py, PyAny>,
+        step: impl FnOnce(TrackerRef) -> Tracker,
+    ) -> VarId {
+        match source {
+            Some(source) => self.wrap(value, Arc::new(step(source.clone()))),
+            None => self.constant(value),
+        }
+    }
+
+    pub(super) fn is_fixed(&self, id: VarId) -> bool {
+        self.vars
+            .get(id)
+            .source
+            .as_ref()
+            .is_some_and(|source| matches!(**source, Tracker::Const(_)))
+    }
+
+    pub(super) fn classify(&mut self, id: VarId) {
+        let Some(value) = self.value(id) else { return };
+        let source = self.source(id);
+        let source = source.as_ref();
+        if source.is_some_and(|source| self.options.dynamic_numbers.contains_key(source)) {
+            self.guard_type(id, &value);
+            let kind = if value.is_exact_instance_of::<PyInt>() {
+                Kind::Int(NumberVar::Given)
+            } else {
+                Kind::Float(NumberVar::Given)
+            };
+            // Without its value, nothing can rely on it.
+            self.vars.update(id, |var| {
+                var.kind = kind;
+                var.value = None;
+            });
+        } else if is_plain_constant(&value) {
+            self.guard(id, GuardKind::ConstEq(Obj::from(&value)));
+            self.set_kind(id, Kind::Const);
+        } else if crate::simulator::scalars::is_settled(source)
+            && crate::simulator::scalars::is_scalar(&value)
+        {
+            crate::simulator::scalars::settle(self, id, &value);
+        } else if self.paddle.is_tensor(&value) {
+            self.classify_tensor(id, &value);
+        } else if let Ok(list) = value.cast_exact::<PyList>() {
+            self.guard_type(id, &value);
+            self.guard(id, GuardKind::Len(list.len()));
+            self.distinct(id);
+            let items = list
+                .iter()
+                .enumerate()
+                .map(|(index, item)| {
+                    self.child(source, &item, |base| Tracker::ListItem(base, index))
+                })
+                .collect();
+            self.set_kind(id, Kind::List(items));
+        } else if let Ok(tuple) = value.cast_exact::<PyTuple>() {
+            let fixed = source.is_none_or(|source| matches!(**source, Tracker::Const(_)));
+            if !fixed {
+                self.guard_type(id, &value);
+                self.guard(id, GuardKind::Len(tuple.len()));
+            }
+            let source = source.filter(|_| !fixed);
+            let items = tuple
+                .iter()
+                .enumerate()
+                .map(|(index, item)| {
+                    self.child(source, &item, |base| Tracker::TupleItem(base, index))
+                })
+                .collect();
+            self.set_kind(id, Kind::Tuple(items, None));
+        } else if let Ok(dict) = value.cast_exact::<PyDict>() {
+            self.classify_dict(id, dict, None, source);
+        } else if let Some(dict) = self.ordered_dict(&value) {
+            let class = Obj::from(value.get_type());
+            self.classify_dict(id, &dict, Some(class), source);
+        } else if let (true, Ok(set)) = (self.is_fixed(id), value.cast_exact::<PyFrozenSet>()) {
+            let items: Vec<_> = set.iter().collect();
+            let mut made = SetVar {
+                frozen: true,
+                ..SetVar::default()
+            };
+            for item in items {
+                let item = self.constant(&item);
+                match crate::simulator::keys::key_of(self, item) {
+                    Ok(key) => made.items.insert(key, item),
+                    Err(_) => return self.set_kind(id, Kind::Opaque),
+                };
+            }
+            self.set_kind(id, Kind::Set(made));
+        } else if value.is_exact_instance_of::<PyFunction>() {
+            self.guard_type(id, &value);
+            self.set_kind(id, Kind::Function(FunctionVar::Real));
+        } else if value.is_instance_of::<PyModule>() && is_plain_module(&value) {
+            self.guard_identity(id);
+            self.set_kind(id, Kind::Module);
+        } else if value.is_instance_of::<PyType>() {
+            self.guard_identity(id);
+            self.set_kind(id, Kind::Class);
+        } else if self.paddle.is_layer(&value) {
+            self.guard_identity(id);
+            self.guard_type(id, &value);
+            let class = Obj::from(value.get_type());
+            self.set_kind(
+                id,
+                Kind::Layer(ObjectVar {
+                    class,
+                    writes: Vec::new(),
+                    base: None,
+                }),
+            );
+        } else {
+            self.classify_by_type_name(id, &value, source);
+        }
+    }
+
+    /// Whether this is a method of a list that was made for one call: what a frame finds on its stack behind a break.
+    fn is_list_method(&self, value: &Bound<'py, PyAny>, source: Option<&TrackerRef>) -> bool {
+        let passed = source.is_some_and(|source| matches!(**source, Tracker::Local { .. }));
+        let receiver = value.getattr("__self__");
+        passed && receiver.is_ok_and(|receiver| receiver.is_exact_instance_of::<PyList>())
+    }
+
+    fn classify_by_type_name(
+        &mut self,
+        id: VarId,
+        value: &Bound<'py, PyAny>,
+        source: Option<&TrackerRef>,
+    ) {
+        let class = value.get_type();
+        let name = class
+            .name()
+            .map(|name| name.to_string())
+            .unwrap_or_default();
+        match name.as_str() {
+            "method" if class.module().is_ok_and(|module| module == "builtins") => {
+                let (Ok(receiver), Ok(function)) =
+                    (value.getattr("__self__"), value.getattr("__func__"))
+                else {
+                    return self.set_kind(id, Kind::Opaque);
+                };
+                self.guard_type(id, value);
+                let receiver = self.child(source, &receiver, Tracker::MethodSelf);
+                let function = self.child(source, &function, Tracker::MethodFunc);
+                self.set_kind(id, Kind::Method { receiver, function });
+            }
+            "builtin_function_or_method" if self.is_list_method(value, source) => {
+                let name: Option<String> = value
+                    .getattr("__name__")
+                    .and_then(|name| name.extract())
+                    .ok();
+                let list = self.py.get_type::<PyList>();
+                let function = name.as_ref().and_then(|name| list.getattr(&**name).ok());
+                let (Some(name), Some(function), Ok(receiver)) =
+                    (name, function, value.getattr("__self__"))
+                else {
+                    return self.set_kind(id, Kind::Opaque);
+                };
+                self.guard_type(id, value);
+                let receiver = self.child(source, &receiver, Tracker::MethodSelf);
+                let function = self.child(source, &function, Tracker::MethodFunc);
+                self.guard_identity(function);
+                let name = Arc::from(name);
+                self.set_kind(id, Kind::BoundBuiltin { receiver, name });
+            }
+            "builtin_function_or_method"
+            | "method_descriptor"
+            | "wrapper_descriptor"
+            | "method-wrapper"
+            | "classmethod_descriptor"
+            | "getset_descriptor"
+            | "member_descriptor"
+            | "instancemethod"
+            | "ufunc"
+            | "_ArrayFunctionDispatcher"
+            | "_lru_cache_wrapper"
+            | "itemgetter"
+            | "attrgetter"
+            | "methodcaller"
+            | "pybind11_builtins.pybind11_static_property" => {
+                self.guard_identity(id);
+                self.set_kind(id, Kind::Callable);
+            }
+            "cell" => {
+                self.guard_type(id, value);
+                self.set_kind(id, Kind::Cell(CellVar::Unread));
+            }
+            "slice" | "range" => self.classify_const_object(id, value),
+            _ if is_enum_like(value) => {
+                self.guard_identity(id);
+                self.set_kind(id, Kind::Const);
+            }
+            _ if is_python_class(&class) => {
+                self.guard_type(id, value);
+                self.distinct(id);
+                self.set_kind(
+                    id,
+                    Kind::Object(ObjectVar {
+                        class: Obj::from(class),
+                        writes: Vec::new(),
+                        base: None,
+                    }),
+                );
+            }
+            _ => {
+                self.guard_type(id, value);
+                self.set_kind(id, Kind::Opaque);
+            }
+        }
+    }
+
+    fn classify_const_object(&mut self, id: VarId, value: &Bound<'py, PyAny>) {
+        let parts = ["start", "stop", "step"].map(|name| value.getattr(name));
+        let [Ok(start), Ok(stop), Ok(step)] = parts else {
+            return self.set_kind(id, Kind::Opaque);
+        };
+        let plain = [&start, &stop, &step]
+            .iter()
+            .all(|part| is_plain_constant(part));
+        if !plain {
+            self.guard_type(id, value);
+            return self.set_kind(id, Kind::Opaque);
+        }
+        self.guard(id, GuardKind::ConstEq(Obj::from(value)));
+        if value.get_type().name().is_ok_and(|name| name == "range") {
+            match (start.extract(), stop.extract(), step.extract()) {
+                (Ok(start), Ok(stop), Ok(step)) => {
+                    self.set_kind(id, Kind::Range(start, stop, step))
+                }
+                _ => self.set_kind(id, Kind::Opaque),
+            }
+        } else {
+            let parts = [start, stop, step].map(|part| self.constant(&part));
+            self.set_kind(id, Kind::Slice(parts));
+        }
+    }
+
+    /// Opens the dims that differ between calls of what is found at `source`.
+    pub fn leave_open(&self, source: &TrackerRef, meta: &mut TensorMeta) {
+        for &dim in self.options.dynamic_dims.get(source).into_iter().flatten() {
+            if let Some(open) = meta.shape.get_mut(dim) {
+                *open = -1;
+            }
+        }
+    }
+
+    fn classify_tensor(&mut self, id: VarId, value: &Bound<'py, PyAny>) {
+        let Some(meta) = tensor_meta(value) else {
+            self.guard_type(id, value);
+            return self.set_kind(id, Kind::Opaque);
+        };
+        let Some(source) = self.source(id) else {
+            // A tensor without a source cannot be an input of the graph.
+            return self.set_kind(id, Kind::Opaque);
+        };
+        let mut traced = meta.clone();
+        self.leave_open(&source, &mut traced);
+        self.guard_type(id, value);
+        self.guard(id, GuardKind::Tensor(TensorGuard::of(&traced)));
+        let class = value.get_type();
+        let class = (!class.is(self.paddle.tensor.bind(self.py))).then(|| Obj::from(class));
+        match self
+            .graph
+            .tensor_input(self.py, Obj::from(value), traced, source)
+        {
+            Ok(symbol) => {
+                self.distinct(id);
+                self.set_kind(
+                    id,
+                    Kind::Tensor(TensorVar {
+                        symbol,
+                        view: None,
+                        class,
+                    }),
+                );
+            }
+            Err(_) => self.set_kind(id, Kind::Opaque),
+        }
+    }
+
+    fn ordered_dict(&self, value: &Bound<'py, PyAny>) -> Option<Bound<'py, PyDict>> {
+        let class = self
+            .py
+            .import("collections")
+            .and_then(|module| module.getattr("OrderedDict"))
+            .ok()?;
+        if value.get_type().is(&class) {
+            value.cast::<PyDict>().ok().cloned()
+        } else {
+            None
+        }
+    }
+
+    fn classify_dict(
+        &mut self,
+        id: VarId,
+        dict: &Bound<'py, PyDict>,
+        class: Option<Obj>,
+        source: Option<&TrackerRef>,
+    ) {
+        self.guard_type(id, dict.as_any());
+        let is_namespace = self.namespaces.contains_key(&(dict.as_ptr() as usize))
+            || ["__builtins__", "__spec__"]
+                .iter()
+                .any(|name| dict.contains(*name).unwrap_or(true));
+        if is_namespace {
+            // Its items are variables of the program, and attributes of an object, by other names.
+            return self.set_kind(id, Kind::Opaque);
+        }
+        let Ok(Some(found)) = items_in_order(dict) else {
+            return self.set_kind(id, Kind::Opaque);
+        };
+        let mut keys = Vec::with_capacity(dict.len());
+        for (key, _) in &found {
+            match dict_key(key) {
+                Some(key) => keys.push(key),
+                None => return self.set_kind(id, Kind::Opaque),
+            }
+        }
+        self.guard(id, GuardKind::DictKeys(keys.clone()));
+        self.distinct(id);
+        let mut items = DictVar {
+            class,
+            ..DictVar::default()
+        };
+        for ((key, value), dict_key) in found.into_iter().zip(keys) {
+            let simulated = match &dict_key {
+                DictKey::Str(text) => Key::Str(text.clone()),
+                DictKey::Int(number) => Key::Int(i128::from(*number)),
+                DictKey::Identity(object) => Key::Identity(object.as_ptr() as usize),
+            };
+            let key = self.constant(&key);
+            let value = self.child(source, &value, |base| Tracker::DictItem(base, dict_key));
+            items.items.insert(simulated, (key, value));
+        }
+        self.set_kind(id, Kind::Dict(items));
+    }
+}
+
+/// Containers that are not looked into: every item would be a guard.
+const LONGEST: usize = 4096;
+
+pub(super) fn is_long(value: &Bound<'_, PyAny>) -> bool {
+    let container = value.is_exact_instance_of::<PyList>()
+        || value.is_exact_instance_of::<PyTuple>()
+        || value.is_exact_instance_of::<PyDict>();
+    container && value.len().is_ok_and(|len| len > LONGEST)
+}
+
+/// A module without Python code behind its attributes; `__getattr__` in its namespace aside.
+fn is_plain_module(value: &Bound<'_, PyAny>) -> bool {
+    let class = value.get_type();
+    let plain = value.py().get_type::<PyModule>();
+    class.is(&plain)
+        || ["__getattribute__", "__setattr__", "__delattr__"]
+            .iter()
+            .all(|name| {
+                let (own, base) = (
+                    crate::simulator::attributes::lookup(&class, name),
+                    crate::simulator::attributes::lookup(&plain, name),
+                );
+                matches!((own, base), (Some(own), Some(base)) if own.is(&base))
+            })
+}
+
+/// Whether the class was made by a `class` statement (a heap type with Python-level layout).
+fn is_python_class(class: &Bound<'_, PyType>) -> bool {
+    const HEAPTYPE: u64 = 1 << 9;
+    let flags = class
+        .getattr("__flags__")
+        .and_then(|flags| flags.extract::<u64>())
+        .unwrap_or(0);
+    flags & HEAPTYPE != 0
+        && class
+            .getattr("__module__")
+            .is_ok_and(|m| m.extract::<String>().is_ok_and(|m| m != "builtins"))
+        && class
+            .getattr("__dict__")
+            .is_ok_and(|dict| dict.contains("__module__").unwrap_or(false))
+}
+
+fn dict_key(key: &Bound<'_, PyAny>) -> Option<DictKey> {
+    if let Ok(text) = key.cast_exact::<PyString>() {
+        return Some(DictKey::Str(Arc::from(text.to_str().ok()?)));
+    }
+    if key.is_exact_instance_of::<PyInt>() {
+        return Some(DictKey::Int(key.extract().ok()?));
+    }
+    let identity = key.is_none() || key.is_instance_of::<PyType>() || is_enum_like(key);
+    identity.then(|| DictKey::Identity(Obj::from(key)))
+}

@@ -1,0 +1,73 @@
+//! Objects that are constants of a trace: of builtin types, members of enumerations, dtypes and places.
+
+use pyo3::prelude::*;
+use pyo3::types::{
+    PyBool, PyBytes, PyCode, PyComplex, PyFloat, PyFunction, PyInt, PyString, PyType,
+};
+
+/// Immutable builtin values whose content is all there is to know.
+pub fn is_plain_constant(value: &Bound<'_, PyAny>) -> bool {
+    value.is_none()
+        || value.is_exact_instance_of::<PyBool>()
+        || value.is_exact_instance_of::<PyInt>()
+        || value.is_exact_instance_of::<PyFloat>()
+        || value.is_exact_instance_of::<PyString>()
+        || value.is_exact_instance_of::<PyBytes>()
+        || value.is_exact_instance_of::<PyComplex>()
+        || value.is_exact_instance_of::<PyCode>()
+        || value.is(value.py().Ellipsis())
+        || value.is(value.py().NotImplemented())
+}
+
+/// Objects that are constants by identity: enum members, dtypes, places.
+pub(super) fn is_enum_like(value: &Bound<'_, PyAny>) -> bool {
+    let class = value.get_type();
+    let module = class
+        .module()
+        .map(|module| module.to_string())
+        .unwrap_or_default();
+    if module == "paddle"
+        || module == "paddle.base.libpaddle"
+        || module.starts_with("paddle.base.libpaddle.")
+    {
+        let name = class
+            .name()
+            .map(|name| name.to_string())
+            .unwrap_or_default();
+        return matches!(name.as_str(), "DataType" | "VarType" | "finfo" | "iinfo")
+            || name.ends_with("Place");
+    }
+    is_enum_member(value)
+}
+
+/// A member of an enumeration none of whose operators is written in Python, other than in the module `enum`.
+pub fn is_enum_member(value: &Bound<'_, PyAny>) -> bool {
+    let class = value.get_type();
+    let known = value
+        .py()
+        .import("enum")
+        .and_then(|module| module.getattr("EnumType"));
+    if !known.is_ok_and(|known| class.get_type().is(&known)) {
+        return false;
+    }
+    const MAKING: &[&str] = &["__init__", "__new__", "__init_subclass__", "__set_name__"];
+    class.mro().iter().all(|base| {
+        let names = base
+            .cast::<PyType>()
+            .ok()
+            .and_then(|base| crate::obj::of_type(base, "__dict__"));
+        let items = names.and_then(|names| names.call_method0("items").ok());
+        let Some(items) = items.and_then(|items| items.try_iter().ok()) else {
+            return false;
+        };
+        items.flatten().all(|item| {
+            let Ok((name, found)) = item.extract::<(String, Bound<'_, PyAny>)>() else {
+                return false;
+            };
+            !name.starts_with("__")
+                || MAKING.contains(&name.as_str())
+                || !found.is_exact_instance_of::<PyFunction>()
+                || crate::simulator::attributes::is_of_enum_module(&found)
+        })
+    })
+}

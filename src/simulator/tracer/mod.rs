@@ -1,0 +1,256 @@
+//! [`Tracer`]: everything one translation knows, and what a step of the simulation answers with.
+
+mod classify;
+mod constants;
+mod reliance;
+mod rollback;
+mod values;
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::backend::{BackendError, GraphBackend};
+use crate::bytecode::Code;
+use crate::graph::{FunctionGraph, SymbolId};
+use crate::guard::GuardSet;
+use crate::obj::Obj;
+use crate::paddle::Paddle;
+use crate::reason::{Break, BreakKind, SourceLoc};
+use crate::tracker::TrackerRef;
+use crate::variables::{Arena, AttrOp, VarId};
+
+use super::frame::FrameState;
+use super::groups::Group;
+use super::inner::Unwound;
+
+pub use constants::{is_enum_member, is_plain_constant};
+pub use rollback::TraceMark;
+
+/// Keyword arguments of a simulated call, in call order.
+pub type Kwargs = [(Arc<str>, VarId)];
+
+/// Why a step did not complete.
+#[derive(Debug)]
+pub enum Stop {
+    /// The graph breaks here (or the frame cannot be simulated).
+    Break(Box<Break>),
+    /// The program raises this exception here; the executor looks for a handler.
+    Raise(VarId),
+}
+
+/// The answer of a simulation step.
+pub type Step<T> = Result<T, Stop>;
+
+impl From<Break> for Stop {
+    fn from(reason: Break) -> Self {
+        Self::Break(Box::new(reason))
+    }
+}
+
+impl From<PyErr> for Stop {
+    fn from(err: PyErr) -> Self {
+        Break::from(err).into()
+    }
+}
+
+impl From<BackendError> for Stop {
+    fn from(err: BackendError) -> Self {
+        let kind = match err {
+            BackendError::BlackListed(_) => BreakKind::BlackListed,
+            _ => BreakKind::InferenceFailed,
+        };
+        Break::new(kind, err.to_string()).into()
+    }
+}
+
+/// What the user asked for.
+#[derive(Clone, Default)]
+pub struct TraceOptions {
+    /// Callables that must not be captured (identity).
+    pub black_list: FxHashSet<usize>,
+    /// Names of Paddle functions, tensor methods and attributes that must not be captured.
+    pub black_names: FxHashSet<String>,
+    /// Callables marked with `allow_in_graph` (identity).
+    pub allow_list: FxHashSet<usize>,
+    /// Callables marked with `disable` (identity of the function and of its code).
+    pub disabled: FxHashSet<usize>,
+    /// Dims to trace as dynamic: tracker -> dim indices.
+    pub dynamic_dims: FxHashMap<TrackerRef, Vec<usize>>,
+    /// Numbers that differ between calls, and what they are in this one.
+    pub dynamic_numbers: FxHashMap<TrackerRef, Obj>,
+    /// A comparison of such numbers and of dynamic dims is answered, under a guard.
+    pub guards_outcomes: bool,
+    /// Instructions of the outermost frame that the interpreter runs: they make generators that outlive a break.
+    pub native: FxHashSet<usize>,
+    /// A break in an inlined call is resumed inside of it.
+    pub resume_inside: bool,
+    /// Control flow on tensors becomes part of the graph.
+    pub capture_control_flow: bool,
+    /// Captured loops may carry gradients: nothing goes backwards through what is exported.
+    pub forward_only: bool,
+    /// `print` of tensors becomes part of the graph.
+    pub capture_print: bool,
+    /// Deepest inlining.
+    pub max_depth: usize,
+    /// Most instructions one translation simulates, where it is not the usual bound.
+    pub max_steps: Option<usize>,
+}
+
+/// A result of captured control flow that may be another tensor of the graph: in a graph it is a new one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Alias {
+    /// The result.
+    pub result: SymbolId,
+    /// What it may be, or be a view of.
+    pub of: SymbolId,
+    /// The instruction of the outermost frame that made it.
+    pub at: usize,
+}
+
+/// The state of one translation.
+pub struct Tracer<'py> {
+    /// The GIL.
+    pub py: Python<'py>,
+    /// Cached Paddle types.
+    pub paddle: &'static Paddle,
+    /// All variables.
+    pub vars: Arena,
+    /// The graph under construction.
+    pub graph: FunctionGraph,
+    /// What was relied on.
+    pub guards: GuardSet,
+    /// The backend (for CDBL).
+    pub backend: Box<dyn GraphBackend>,
+    /// What the user asked for.
+    pub options: Arc<TraceOptions>,
+    /// Grad mode as the simulated program sees it now.
+    pub grad_enabled: bool,
+    /// Grad mode at the call: a graph that is run without it has no gradients anywhere.
+    pub entry_grad: bool,
+    /// User locations of the frames being simulated, outermost first; the executor keeps them current.
+    pub locations: Vec<SourceLoc>,
+    /// Writes and deletes of globals (dict, name, value), in program order.
+    pub global_writes: Vec<(Obj, AttrOp)>,
+    /// How many `auto_cast` are entered.
+    pub auto_casts: usize,
+    /// Context managers that were entered and left and did nothing but warn, and new layers, which take the
+    /// next name of their class.
+    pub left_behind: Vec<VarId>,
+    /// Layers with attributes that the frame wrote.
+    pub written_layers: Vec<Obj>,
+    /// Decoded code objects.
+    pub decoded: FxHashMap<Obj, Arc<Code>>,
+    /// Captured branches and loops being simulated.
+    pub regions: usize,
+    /// Simulated instructions so far.
+    pub steps: usize,
+    /// What is not rebuilt: exceptions that were raised, which have a traceback and may have a context, and what
+    /// only the interpreter can make. With each the instruction of the outermost frame that raised or made it.
+    pub raised: Vec<(VarId, usize)>,
+    /// Results of captured control flow that may be a tensor from in front of it, or a view of one.
+    pub aliases: Vec<Alias>,
+    /// Whether what is rebuilt goes on to native code that may change it.
+    pub hands_on: bool,
+    /// Exception groups that the frame made.
+    pub groups: Vec<Group>,
+    /// Generators of the frame that are running.
+    pub running: Vec<VarId>,
+    /// Instance dictionaries that were read through their objects, by address.
+    pub namespaces: FxHashMap<usize, TrackerRef>,
+    /// How deep simulated calls of anything nest.
+    pub calls: usize,
+    /// Whether the next call's result is what the calling instruction pushes. Whoever calls takes it first.
+    pub tail: bool,
+    /// Whether the next attribute is the dictionary of an object, to be read at once: see [`super::namespaces`].
+    pub reads_namespace: bool,
+    /// The inlined frames of a break on its way.
+    pub unwound: Unwound,
+    /// How deep a walk over containers is in them.
+    pub nesting: usize,
+    /// The instruction of the outermost frame that is being simulated.
+    pub outermost: usize,
+    /// What the code generator could not build, but the interpreter could: this instruction made it.
+    pub native_next: Option<usize>,
+    frames: Vec<Rc<FrameState>>,
+    known: FxHashMap<usize, VarId>,
+}
+
+impl<'py> Tracer<'py> {
+    /// A trace over an empty graph.
+    pub fn new(
+        py: Python<'py>,
+        graph: FunctionGraph,
+        backend: Box<dyn GraphBackend>,
+        options: Arc<TraceOptions>,
+        grad_enabled: bool,
+    ) -> PyResult<Self> {
+        Ok(Self {
+            py,
+            paddle: Paddle::get(py)?,
+            vars: Arena::default(),
+            graph,
+            guards: GuardSet::default(),
+            backend,
+            options,
+            grad_enabled,
+            entry_grad: grad_enabled,
+            locations: Vec::new(),
+            global_writes: Vec::new(),
+            auto_casts: 0,
+            left_behind: Vec::new(),
+            written_layers: Vec::new(),
+            decoded: FxHashMap::default(),
+            regions: 0,
+            steps: 0,
+            raised: Vec::new(),
+            aliases: Vec::new(),
+            hands_on: false,
+            groups: Vec::new(),
+            running: Vec::new(),
+            tail: false,
+            reads_namespace: false,
+            unwound: Unwound::default(),
+            nesting: 0,
+            calls: 0,
+            namespaces: FxHashMap::default(),
+            outermost: 0,
+            native_next: None,
+            frames: Vec::new(),
+            known: FxHashMap::default(),
+        })
+    }
+
+    /// The innermost user location.
+    pub fn loc(&self) -> SourceLoc {
+        self.locations.last().cloned().unwrap_or_default()
+    }
+
+    /// Stops with a break of this kind here.
+    pub fn stop<T>(&self, kind: BreakKind, message: impl Into<String>) -> Step<T> {
+        Err(Break {
+            kind,
+            message: message.into(),
+            loc: self.loc(),
+        }
+        .into())
+    }
+
+    /// Stops: this operation is not simulated.
+    pub fn unsupported<T>(&self, message: impl Into<String>) -> Step<T> {
+        self.stop(BreakKind::UnsupportedOperation, message)
+    }
+
+    /// Keeps a suspended generator frame; the answer names it.
+    pub fn store_frame(&mut self, frame: FrameState) -> usize {
+        self.frames.push(Rc::new(frame));
+        self.frames.len() - 1
+    }
+
+    /// A suspended generator frame.
+    pub fn frame(&self, frame: usize) -> &FrameState {
+        &self.frames[frame]
+    }
+}
