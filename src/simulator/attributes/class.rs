@@ -1,0 +1,164 @@
+//! Attributes of classes, and of `super()`, which starts the lookup in the middle of one.
+
+use pyo3::prelude::*;
+use pyo3::types::{PyFunction, PyType};
+
+use crate::obj::Obj;
+use crate::reason::BreakKind;
+use crate::simulator::call::call;
+use crate::simulator::{classes, Step, Tracer};
+use crate::variables::{Kind, VarId};
+
+use super::descriptors::{bind, descriptor, user_descriptor, wrapped_function, Descriptor};
+use super::is_of_enum_module;
+use super::lookup::{class_of, guard_type_attr, is_named, lookup, lookup_after};
+
+pub(super) fn of_class(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Option<VarId>> {
+    let Some(class) = t
+        .value(obj)
+        .and_then(|class| class.cast_into::<PyType>().ok())
+    else {
+        return t.unsupported("a class without an object");
+    };
+    let as_obj = Obj::from(&class);
+    if !crate::simulator::fold::has_plain_metaclass(class.as_any()) {
+        meta_decides(t, &class, name)?;
+    }
+    if matches!(name, "__name__" | "__qualname__" | "__module__" | "__doc__") {
+        return classes::name(t, obj, name).map(Some);
+    }
+    if name == "__class__" {
+        return Ok(Some(t.constant(class.get_type().as_any())));
+    }
+    let Some(found) = lookup(&class, name) else {
+        return match class.getattr(name) {
+            Ok(_) => t.stop(
+                BreakKind::UnsupportedAttribute,
+                format!("{name} is found on the metaclass"),
+            ),
+            Err(_) => {
+                guard_type_attr(t, &as_obj, name, None);
+                Ok(None)
+            }
+        };
+    };
+    let tracker = guard_type_attr(t, &as_obj, name, Some(&found));
+    if found.is_exact_instance_of::<PyFunction>() {
+        return Ok(Some(t.wrap(&found, tracker)));
+    }
+    if is_named(&found, "staticmethod") {
+        return wrapped_function(t, &found, tracker).map(Some);
+    }
+    if is_named(&found, "classmethod") {
+        let function = wrapped_function(t, &found, tracker)?;
+        return Ok(Some(t.add(Kind::Method {
+            receiver: obj,
+            function,
+        })));
+    }
+    let own = lookup(&found.get_type(), "__get__");
+    if own.is_some_and(|own| own.is_exact_instance_of::<PyFunction>() && !is_of_enum_module(&own)) {
+        let nothing = t.none();
+        return user_descriptor(t, nothing, &as_obj, &found, tracker).map(Some);
+    }
+    // Enum members of 3.11+ may sit behind `enum.property`; builtin descriptors give themselves.
+    let value = class.getattr(name)?;
+    if value.is(&found) {
+        return Ok(Some(t.wrap(&value, tracker)));
+    }
+    if crate::simulator::pylayer::is_apply(t, &class, name)? {
+        let function = t.py.import("paddle_sot_rs._control")?;
+        let function = t.constant(&function.getattr("apply_layer")?);
+        return Ok(Some(t.add(Kind::Partial {
+            function,
+            args: vec![obj],
+            kwargs: Vec::new(),
+        })));
+    }
+    if is_named(&found, "classmethod_descriptor") || class.get_type().name()? == "EnumType" {
+        return Ok(Some(t.constant(&value)));
+    }
+    t.stop(
+        BreakKind::UnsupportedAttribute,
+        format!("{name} is a descriptor"),
+    )
+}
+
+/// Stops where the metaclass may have a say in an attribute of the class.
+fn meta_decides(t: &mut Tracer<'_>, class: &Bound<'_, PyType>, name: &str) -> Step<()> {
+    let meta = class.get_type();
+    let own = t.py.get_type::<PyType>().getattr("__getattribute__")?;
+    let plain_lookup = lookup(&meta, "__getattribute__").is_some_and(|found| found.is(&own));
+    let special = matches!(
+        name,
+        "__name__" | "__qualname__" | "__module__" | "__doc__" | "__class__"
+    );
+    classes::guard_names(t, &meta, &["__getattribute__", name]);
+    let shadowed = !special
+        && lookup(&meta, name).is_some_and(|found| matches!(descriptor(&found), Descriptor::Data));
+    if plain_lookup && !shadowed && (special || lookup(class, name).is_some()) {
+        return Ok(());
+    }
+    t.stop(
+        BreakKind::UnsupportedAttribute,
+        format!("{name} of a class with a metaclass"),
+    )
+}
+
+pub(super) fn of_super(
+    t: &mut Tracer<'_>,
+    class: &Obj,
+    receiver: VarId,
+    name: &str,
+) -> Step<VarId> {
+    let (start, is_class) = match t.kind(receiver).clone() {
+        Kind::Object(object) | Kind::Layer(object) => (object.class, false),
+        Kind::Class => match t.value(receiver) {
+            Some(value) => (Obj::from(value), true),
+            None => return t.unsupported("super() of a class without an object"),
+        },
+        _ => return t.unsupported("super() of this kind of object"),
+    };
+    let of = class_of(t, &start)?;
+    let Some((owner, found)) = lookup_after(&of, Some(class.bind(t.py)), name) else {
+        return t.stop(
+            BreakKind::RaisesException,
+            format!("super() has no attribute {name}"),
+        );
+    };
+    // The MRO is fixed by the class, which is guarded; the entry is guarded where it was found, and so is that no
+    // class before that has one.
+    classes::guard_order(t, &of);
+    let (py, mro) = (t.py, of.mro());
+    let after = mro.iter().skip_while(|base| !base.is(class.bind(py)));
+    for base in after.skip(1).take_while(|base| !base.is(&owner)) {
+        let found = base
+            .cast::<PyType>()
+            .ok()
+            .and_then(|base| lookup(base, name));
+        guard_type_attr(t, &Obj::from(&base), name, found.as_ref());
+    }
+    let tracker = guard_type_attr(t, &Obj::from(&owner), name, Some(&found));
+    if is_class {
+        let inherits = t.value(receiver).is_some_and(|receiver| {
+            let receiver = receiver.cast_into::<PyType>();
+            receiver
+                .is_ok_and(|receiver| receiver.mro().iter().any(|base| base.is(class.bind(t.py))))
+        });
+        if !inherits {
+            return t.unsupported("super() in a metaclass");
+        }
+        if found.is_exact_instance_of::<PyFunction>() {
+            return Ok(t.wrap(&found, tracker));
+        }
+        if !is_named(&found, "classmethod") && !is_named(&found, "staticmethod") {
+            return t.unsupported(format!("super().{name} of a class"));
+        }
+    }
+    if is_named(&found, "property") {
+        let getter = found.getattr("fget")?;
+        let getter = t.constant(&getter);
+        return call(t, getter, &[receiver], &[]);
+    }
+    bind(t, receiver, &start, &found, tracker, name)
+}

@@ -1,0 +1,201 @@
+//! The descriptor protocol: what an object found on a class gives when it is read through an instance.
+
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use pyo3::types::{PyFunction, PyTuple, PyType};
+
+use crate::obj::Obj;
+use crate::reason::BreakKind;
+use crate::simulator::call::call;
+use crate::simulator::{groups, namespaces, Step, Tracer};
+use crate::tracker::{Tracker, TrackerRef};
+use crate::variables::{Kind, ObjectVar, VarId};
+
+use super::lookup::{is_named, lookup};
+use super::{get_special, missing};
+
+/// What a `staticmethod` or `classmethod` holds.
+pub(in crate::simulator) fn wrapped_function(
+    t: &mut Tracer<'_>,
+    found: &Bound<'_, PyAny>,
+    tracker: TrackerRef,
+) -> Step<VarId> {
+    let function = found.getattr("__func__")?;
+    let tracker = Arc::new(Tracker::Member(tracker, Arc::from("__func__")));
+    Ok(t.wrap(&function, tracker))
+}
+
+pub(super) enum Descriptor {
+    Data,
+    NonData,
+    Plain,
+}
+
+pub(super) fn descriptor(found: &Bound<'_, PyAny>) -> Descriptor {
+    let class = found.get_type();
+    let has = |name: &str| lookup(&class, name).is_some();
+    if has("__set__") || has("__delete__") {
+        Descriptor::Data
+    } else if has("__get__") {
+        Descriptor::NonData
+    } else {
+        Descriptor::Plain
+    }
+}
+
+pub(super) fn data_descriptor(
+    t: &mut Tracer<'_>,
+    obj: VarId,
+    object: &ObjectVar,
+    found: &Bound<'_, PyAny>,
+    tracker: TrackerRef,
+    name: &str,
+) -> Step<VarId> {
+    if is_named(found, "property") {
+        let getter = found.getattr("fget")?;
+        if getter.is_none() {
+            return t.stop(
+                BreakKind::RaisesException,
+                format!("property {name} has no getter"),
+            );
+        }
+        // The property is guarded by identity, and its functions cannot be replaced.
+        let getter = t.constant(&getter);
+        return call(t, getter, &[obj], &[]);
+    }
+    if is_named(found, "member_descriptor") {
+        if let Some(Some(value)) = object.written(name) {
+            return Ok(value);
+        }
+        if object.base.is_some() {
+            return groups::member(t, obj, name);
+        }
+        if let (Some(value), Some(source)) = (t.value(obj), t.source(obj)) {
+            let tracker = Arc::new(Tracker::Member(source, Arc::from(name)));
+            return match found.call_method1("__get__", (&value,)) {
+                Ok(value) => Ok(t.wrap(&value, tracker)),
+                Err(_) => t.stop(BreakKind::RaisesException, format!("slot {name} is empty")),
+            };
+        }
+        return missing(t, obj, name);
+    }
+    if is_named(found, "getset_descriptor") {
+        if name == "__dict__" {
+            if let Some(dict) = namespaces::of_object(t, obj)? {
+                return Ok(dict);
+            }
+        }
+        return t.stop(
+            BreakKind::UnsupportedAttribute,
+            format!("attribute {name} computed by C code"),
+        );
+    }
+    if is_named(found, "_tuplegetter") {
+        if let (Some(value), Some(source)) = (t.value(obj), t.source(obj)) {
+            return field(t, &value, source, found);
+        }
+    }
+    user_descriptor(t, obj, &object.class, found, tracker)
+}
+
+/// A field of a named tuple that exists, of a class derived from one too.
+pub(super) fn field(
+    t: &mut Tracer<'_>,
+    tuple: &Bound<'_, PyAny>,
+    source: TrackerRef,
+    getter: &Bound<'_, PyAny>,
+) -> Step<VarId> {
+    let parts = getter.call_method0("__reduce__")?.get_item(1)?;
+    let index: usize = parts.get_item(0)?.extract()?;
+    let items = tuple.cast::<PyTuple>().ok();
+    match items.and_then(|items| items.get_item(index).ok()) {
+        Some(item) => Ok(t.wrap(&item, Arc::new(Tracker::TupleItem(source, index)))),
+        None => t.stop(BreakKind::RaisesException, "a tuple without this field"),
+    }
+}
+
+/// Whether a member is one of `__slots__`: those of C code may be read-only, or take values of one type only.
+pub(super) fn is_slot(found: &Bound<'_, PyAny>) -> bool {
+    const HEAP_TYPE: u64 = 1 << 9;
+    let flags = || {
+        found
+            .getattr("__objclass__")?
+            .getattr("__flags__")?
+            .extract::<u64>()
+    };
+    flags().is_ok_and(|flags| flags & HEAP_TYPE != 0)
+}
+
+pub(super) fn user_descriptor(
+    t: &mut Tracer<'_>,
+    obj: VarId,
+    class: &Obj,
+    found: &Bound<'_, PyAny>,
+    tracker: TrackerRef,
+) -> Step<VarId> {
+    let descriptor = t.wrap(found, tracker);
+    let method = get_special(t, descriptor, "__get__")?;
+    let class = t.constant(&class.bind(t.py).clone());
+    call(t, method, &[obj, class], &[])
+}
+
+/// What a class attribute gives when read through an instance.
+pub(super) fn bind(
+    t: &mut Tracer<'_>,
+    obj: VarId,
+    class: &Obj,
+    found: &Bound<'_, PyAny>,
+    tracker: TrackerRef,
+    name: &str,
+) -> Step<VarId> {
+    if found.is_exact_instance_of::<PyFunction>() {
+        let function = t.wrap(found, tracker);
+        return Ok(t.add(Kind::Method {
+            receiver: obj,
+            function,
+        }));
+    }
+    if is_named(found, "staticmethod") {
+        return wrapped_function(t, found, tracker);
+    }
+    if is_named(found, "classmethod") {
+        let function = wrapped_function(t, found, tracker)?;
+        let receiver = t.constant(&class.bind(t.py).clone());
+        return Ok(t.add(Kind::Method { receiver, function }));
+    }
+    if is_named(found, "cached_property") {
+        return t.stop(
+            BreakKind::UnsupportedAttribute,
+            format!("cached_property {name}"),
+        );
+    }
+    match descriptor(found) {
+        Descriptor::Plain => Ok(t.wrap(found, tracker)),
+        Descriptor::NonData
+            if is_named(found, "method_descriptor") || is_named(found, "wrapper_descriptor") =>
+        {
+            let function = t.wrap(found, tracker);
+            Ok(t.add(Kind::Method {
+                receiver: obj,
+                function,
+            }))
+        }
+        Descriptor::NonData if t.paddle.is_layer(found) => Ok(t.wrap(found, tracker)),
+        // Classes and builtin functions stored on a class are not bound.
+        Descriptor::NonData if found.is_instance_of::<PyType>() => Ok(t.wrap(found, tracker)),
+        _ if found
+            .get_type()
+            .getattr("__module__")
+            .is_ok_and(|m| m.eq("paddle_sot_rs._core").unwrap_or(false)) =>
+        {
+            let function = found.getattr("__wrapped__")?;
+            let function = t.constant(&function);
+            Ok(t.add(Kind::Method {
+                receiver: obj,
+                function,
+            }))
+        }
+        _ => user_descriptor(t, obj, class, found, tracker),
+    }
+}

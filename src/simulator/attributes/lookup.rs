@@ -1,0 +1,104 @@
+//! The lookup of a name along the MRO of a class, and the guard on what it found.
+
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use pyo3::types::PyType;
+
+use crate::guard::{native, GuardKind};
+use crate::obj::Obj;
+use crate::simulator::{Step, Tracer};
+use crate::tracker::{Tracker, TrackerRef};
+
+/// The first class of the MRO that defines `name`, and what it defines.
+pub fn lookup<'py>(class: &Bound<'py, PyType>, name: &str) -> Option<Bound<'py, PyAny>> {
+    lookup_after(class, None, name).map(|(_, value)| value)
+}
+
+pub(super) fn lookup_after<'py>(
+    class: &Bound<'py, PyType>,
+    after: Option<&Bound<'py, PyAny>>,
+    name: &str,
+) -> Option<(Bound<'py, PyType>, Bound<'py, PyAny>)> {
+    let mut skipping = after.is_some();
+    for base in class.mro().iter() {
+        if skipping {
+            skipping = !after.is_some_and(|after| base.is(after));
+            continue;
+        }
+        let base = base.cast_into::<PyType>().ok()?;
+        let dict = crate::obj::of_type(&base, "__dict__")?;
+        if let Ok(value) = dict.get_item(name) {
+            return Some((base, value));
+        }
+    }
+    None
+}
+
+pub(super) fn class_of<'py>(t: &Tracer<'py>, class: &Obj) -> Step<Bound<'py, PyType>> {
+    match class.bind(t.py).cast::<PyType>() {
+        Ok(class) => Ok(class.clone()),
+        Err(_) => t.unsupported("a class that is not a type"),
+    }
+}
+
+/// Guards what `name` resolves to on the class of `obj`; the answer is its tracker.
+pub fn guard_type_attr(
+    t: &mut Tracer<'_>,
+    class: &Obj,
+    name: &str,
+    found: Option<&Bound<'_, PyAny>>,
+) -> TrackerRef {
+    let root = Arc::new(Tracker::Const(class.clone()));
+    let tracker = Arc::new(Tracker::TypeAttr(root, Arc::from(name)));
+    match found {
+        Some(found) if crate::simulator::tracer::is_plain_constant(found) => {}
+        // What they hold is guarded where it is used: these themselves cannot be referenced weakly.
+        Some(found) if is_holder(found) => {
+            let class = Obj::from(found.get_type());
+            t.guards.add(&tracker, GuardKind::TypeIs(class));
+        }
+        Some(found) => t.guards.add(&tracker, GuardKind::Is(Obj::from(found))),
+        None => t.guards.add(&tracker, GuardKind::Absent),
+    }
+    tracker
+}
+
+/// An exact `staticmethod` or `classmethod`.
+fn is_holder(found: &Bound<'_, PyAny>) -> bool {
+    let class = found.get_type();
+    class.module().is_ok_and(|module| module == "builtins")
+        && (is_named(found, "staticmethod") || is_named(found, "classmethod"))
+}
+
+pub(super) fn is_named(value: &Bound<'_, PyAny>, name: &str) -> bool {
+    value.get_type().name().is_ok_and(|found| found == name)
+}
+
+/// Stops where a class says something else about the class of its instances.
+pub fn own_class(t: &Tracer<'_>, class: &Bound<'_, PyType>) -> Step<()> {
+    if native::has_own_lookup(class) {
+        return t.unsupported("the class of an object that looks it up elsewhere");
+    }
+    let default = lookup(&t.py.get_type::<PyAny>(), "__class__");
+    match (lookup(class, "__class__"), default) {
+        (Some(found), Some(default)) if found.is(&default) => Ok(()),
+        _ => t.unsupported("a class with its own __class__"),
+    }
+}
+
+/// Whether this is the C implementation of the dunder `name` in a built-in class that acts as that of `object`
+/// does. Others keep attributes elsewhere: `threading.local`, for one.
+pub(super) fn is_generic(found: &Bound<'_, PyAny>, name: &str) -> bool {
+    let named = |own: Bound<'_, PyAny>| own.eq(name).unwrap_or(false);
+    let owner = || -> PyResult<bool> {
+        let owner = found.getattr("__objclass__")?;
+        let module: String = owner.getattr("__module__")?.extract()?;
+        let name: String = owner.getattr("__name__")?.extract()?;
+        let usual = matches!(module.as_str(), "builtins" | "collections");
+        Ok(usual && !matches!(name.as_str(), "type" | "super" | "module"))
+    };
+    is_named(found, "wrapper_descriptor")
+        && found.getattr("__name__").is_ok_and(named)
+        && owner().unwrap_or(false)
+}

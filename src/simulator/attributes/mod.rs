@@ -1,0 +1,366 @@
+//! Attribute access with the real lookup rules, running no user code except by simulation.
+//!
+//! What is found on a class is guarded through [`Tracker::TypeAttr`]; what is found on an instance
+//! through its dictionary. CPython: `_PyObject_GenericGetAttrWithDict`, `type_getattro`.
+
+mod class;
+mod descriptors;
+mod instance;
+mod lookup;
+mod store;
+
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use pyo3::types::{PyFunction, PyType};
+
+use crate::guard::GuardKind;
+use crate::obj::Obj;
+use crate::reason::BreakKind;
+use crate::tracker::{DictKey, Tracker};
+use crate::variables::{FunctionVar, Kind, ObjectVar, VarId};
+
+use super::call::{call, describe};
+use super::{classes, exceptions, groups, methods, namespaces, tensors};
+use super::{Step, Tracer};
+use class::{of_class, of_super};
+use descriptors::bind;
+use instance::of_instance;
+use lookup::{class_of, is_named};
+
+pub(super) use descriptors::wrapped_function;
+pub use instance::{generic_or_raise, instance_dict, instance_value};
+pub use lookup::{guard_type_attr, lookup, own_class};
+pub use store::{delete, set, set_on_layer, set_plainly, write};
+
+/// `obj.name`
+pub fn get(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<VarId> {
+    match try_get(t, obj, name)? {
+        Some(value) => Ok(value),
+        None => missing(t, obj, name),
+    }
+}
+
+fn missing<T>(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<T> {
+    let kind = t.kind(obj).clone();
+    let message = match t.type_of(obj).and_then(|class| class.name().ok()) {
+        Some(class) => format!("'{class}' object has no attribute '{name}'"),
+        None => format!("{} has no attribute '{name}'", describe(t, obj, &kind)),
+    };
+    match kind {
+        Kind::Object(_)
+        | Kind::Layer(_)
+        | Kind::List(_)
+        | Kind::Tuple(..)
+        | Kind::Dict(_)
+        | Kind::Const => exceptions::throw(t, "AttributeError"),
+        _ => t.stop(BreakKind::RaisesException, message),
+    }
+}
+
+/// `obj.name`; `None` when there is no such attribute.
+pub fn try_get(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Option<VarId>> {
+    if matches!(name, "append" | "extend") && t.is_unread_list(obj) {
+        return Ok(Some(t.add(Kind::BoundBuiltin {
+            receiver: obj,
+            name: Arc::from(name),
+        })));
+    }
+    match t.kind(obj).clone() {
+        Kind::Tensor(_) => tensors::attribute(t, obj, name).map(Some),
+        Kind::Object(object) | Kind::Layer(object) => of_instance(t, obj, &object, name),
+        Kind::Module => of_module(t, obj, name),
+        Kind::Class => of_class(t, obj, name),
+        Kind::Super { class, receiver } => of_super(t, &class, receiver, name).map(Some),
+        Kind::Function(_) => of_function(t, obj, name),
+        Kind::Method { receiver, function } => match name {
+            "__self__" => Ok(Some(receiver)),
+            "__func__" => Ok(Some(function)),
+            _ => try_get(t, function, name),
+        },
+        Kind::Tuple(items, Some(class)) => of_named_tuple(t, obj, &items, &class, name),
+        Kind::Slice([start, stop, step]) => Ok(match name {
+            "start" => Some(start),
+            "stop" => Some(stop),
+            "step" => Some(step),
+            _ => return t.unsupported(format!("attribute {name} of a slice")),
+        }),
+        Kind::Range(start, stop, step) => Ok(match name {
+            "start" => Some(t.int(start)),
+            "stop" => Some(t.int(stop)),
+            "step" => Some(t.int(step)),
+            _ => return t.unsupported(format!("attribute {name} of a range")),
+        }),
+        Kind::Const => of_constant(t, obj, name),
+        Kind::Callable if name == "__name__" || name == "__doc__" || name == "__qualname__" => {
+            let Some(value) = t.value(obj) else {
+                return Ok(None);
+            };
+            let value = value.getattr(name)?;
+            Ok(Some(t.constant(&value)))
+        }
+        kind => {
+            if methods::exists(t, obj, name)? || namespaces::has_method(t, obj, name) {
+                return Ok(Some(t.add(Kind::BoundBuiltin {
+                    receiver: obj,
+                    name: Arc::from(name),
+                })));
+            }
+            if let Some(value) = groups::real_member(t, obj, name)? {
+                return Ok(Some(value));
+            }
+            if name == "__class__" {
+                if let Some(class) = t.type_of(obj) {
+                    own_class(t, &class)?;
+                    return Ok(Some(t.constant(class.as_any())));
+                }
+            }
+            let what = describe(t, obj, &kind);
+            t.stop(
+                BreakKind::UnsupportedAttribute,
+                format!("attribute {name} of {what}"),
+            )
+        }
+    }
+}
+
+fn of_constant(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Option<VarId>> {
+    if let Some(value) = t.value(obj).filter(super::tracer::is_enum_member) {
+        return of_enum_member(t, obj, &value, name);
+    }
+    if methods::exists(t, obj, name)? {
+        return Ok(Some(t.add(Kind::BoundBuiltin {
+            receiver: obj,
+            name: Arc::from(name),
+        })));
+    }
+    let Some(value) = t.value(obj) else {
+        return Ok(None);
+    };
+    let is_data = matches!(
+        name,
+        "value" | "name" | "real" | "imag" | "numerator" | "denominator" | "__class__" | "__name__"
+    );
+    match value.getattr(name) {
+        Ok(found) if is_data => Ok(Some(t.constant(&found))),
+        // The limits of a dtype.
+        Ok(found) if value.hasattr("bits")? && super::tracer::is_plain_constant(&found) => {
+            Ok(Some(t.constant(&found)))
+        }
+        Ok(_) => t.stop(
+            BreakKind::UnsupportedAttribute,
+            format!("attribute {name} of a constant"),
+        ),
+        Err(_) => Ok(None),
+    }
+}
+
+/// A member is a constant; its attributes, other than its name and value, are those of any object.
+fn of_enum_member<'py>(
+    t: &mut Tracer<'py>,
+    obj: VarId,
+    value: &Bound<'py, PyAny>,
+    name: &str,
+) -> Step<Option<VarId>> {
+    let class = value.get_type();
+    let found = lookup(&class, name);
+    let of_enum = |found: &Bound<'py, PyAny>| {
+        let module = found.get_type().module();
+        module.is_ok_and(|module| module == "enum")
+    };
+    let of_c = |found: &Bound<'py, PyAny>| is_named(found, "method_descriptor");
+    let fixed = match name {
+        "_value_" | "_name_" => true,
+        // `enum.property`, as `Enum` defines them.
+        "value" | "name" => found.as_ref().is_some_and(|found| {
+            of_enum(found)
+                && found
+                    .getattr("fget")
+                    .is_ok_and(|own| is_of_enum_module(&own))
+        }),
+        _ => false,
+    };
+    if fixed {
+        classes::guard_names(t, &class, &[name, "__getattribute__"]);
+        let field = match name {
+            "value" => "_value_",
+            "name" => "_name_",
+            own => own,
+        };
+        return instance_value(t, obj, field);
+    }
+    if found.as_ref().is_some_and(of_c) && methods::exists(t, obj, name)? {
+        return Ok(Some(t.add(Kind::BoundBuiltin {
+            receiver: obj,
+            name: Arc::from(name),
+        })));
+    }
+    let object = ObjectVar {
+        class: Obj::from(&class),
+        writes: Vec::new(),
+        base: None,
+    };
+    of_instance(t, obj, &object, name)
+}
+
+/// Whether a function was written in the module `enum`.
+pub fn is_of_enum_module(function: &Bound<'_, PyAny>) -> bool {
+    let module = function.getattr("__module__");
+    module.is_ok_and(|module| module.eq("enum").unwrap_or(false))
+}
+
+/// `type(obj).name` bound to `obj`, as the interpreter looks up dunders (the instance is not searched).
+pub fn get_special(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<VarId> {
+    match try_get_special(t, obj, name)? {
+        Some(method) => Ok(method),
+        None => t.stop(
+            BreakKind::RaisesException,
+            format!("the object has no {name}"),
+        ),
+    }
+}
+
+/// Like [`get_special`]; `None` when the class does not define it.
+pub fn try_get_special(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Option<VarId>> {
+    let (Kind::Object(object) | Kind::Layer(object)) = t.kind(obj).clone() else {
+        if methods::exists(t, obj, name)? {
+            return Ok(Some(t.add(Kind::BoundBuiltin {
+                receiver: obj,
+                name: Arc::from(name),
+            })));
+        }
+        if matches!(t.kind(obj), Kind::Opaque) {
+            return t.unsupported(format!("{name} of an opaque object"));
+        }
+        return Ok(None);
+    };
+    let class = class_of(t, &object.class)?;
+    let found = lookup(&class, name);
+    let tracker = guard_type_attr(t, &object.class, name, found.as_ref());
+    match found {
+        Some(found) if found.is_none() => {
+            t.stop(BreakKind::RaisesException, format!("{name} is None"))
+        }
+        Some(found) => bind(t, obj, &object.class, &found, tracker, name).map(Some),
+        None => Ok(None),
+    }
+}
+
+fn of_module(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Option<VarId>> {
+    let (Some(module), Some(source)) = (t.value(obj), t.source(obj)) else {
+        return t.unsupported("a module without a source");
+    };
+    let dict = module.getattr("__dict__")?;
+    let item = |name: &str| {
+        let dict = Arc::new(Tracker::InstanceDict(source.clone()));
+        Arc::new(Tracker::DictItem(dict, DictKey::Str(Arc::from(name))))
+    };
+    let tracker = item(name);
+    let Ok(found) = dict.get_item(name) else {
+        let class = module.get_type();
+        let of_class = |name: &str| lookup(&class, name).is_some();
+        if dict.contains("__getattr__")? || of_class("__getattr__") || of_class(name) {
+            return t.stop(
+                BreakKind::UnsupportedAttribute,
+                format!("{name} is computed by the module"),
+            );
+        }
+        t.guards.add(&tracker, GuardKind::Absent);
+        t.guards.add(&item("__getattr__"), GuardKind::Absent);
+        guard_type_attr(t, &Obj::from(&class), "__getattr__", None);
+        return Ok(None);
+    };
+    Ok(Some(t.wrap(&found, tracker)))
+}
+
+fn of_function(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Option<VarId>> {
+    if let Kind::Function(FunctionVar::New(new)) = t.kind(obj).clone() {
+        if let Some((_, value)) = new.attrs.iter().rev().find(|(known, _)| &**known == name) {
+            return Ok(Some(*value));
+        }
+        let code = new.code.bind(t.py).clone();
+        return match name {
+            "__name__" => Ok(Some(t.constant(&code.getattr("co_name")?))),
+            "__qualname__" => Ok(Some(t.constant(&code.getattr("co_qualname")?))),
+            "__code__" => Ok(Some(t.constant(&code))),
+            _ => t.stop(
+                BreakKind::UnsupportedAttribute,
+                format!("attribute {name} of a new function"),
+            ),
+        };
+    }
+    // What the class of functions defines is not looked for in the dictionary of one.
+    let special = matches!(name, "__name__" | "__qualname__" | "__doc__" | "__module__");
+    if !special {
+        if let Some(found) = instance_value(t, obj, name)? {
+            return Ok(Some(found));
+        }
+    }
+    let Some(function) = t.value(obj) else {
+        return Ok(None);
+    };
+    match name {
+        "__name__" | "__qualname__" | "__doc__" | "__module__" => {
+            t.guard_identity(obj);
+            classes::name(t, obj, name).map(Some)
+        }
+        _ if function.hasattr(name)? => t.stop(
+            BreakKind::UnsupportedAttribute,
+            format!("attribute {name} of a function"),
+        ),
+        _ => Ok(None),
+    }
+}
+
+fn of_named_tuple(
+    t: &mut Tracer<'_>,
+    obj: VarId,
+    items: &[VarId],
+    class: &Obj,
+    name: &str,
+) -> Step<Option<VarId>> {
+    let class = class.bind(t.py).clone();
+    let fields: Vec<String> = class
+        .getattr("_fields")
+        .and_then(|fields| fields.extract())
+        .unwrap_or_default();
+    if let Some(at) = fields.iter().position(|field| field == name) {
+        let own = class
+            .cast::<PyType>()
+            .ok()
+            .and_then(|class| lookup(class, name));
+        if own.is_some_and(|own| is_named(&own, "_tuplegetter")) {
+            return Ok(items.get(at).copied());
+        }
+    }
+    if methods::exists(t, obj, name)? {
+        return Ok(Some(t.add(Kind::BoundBuiltin {
+            receiver: obj,
+            name: Arc::from(name),
+        })));
+    }
+    let found = class
+        .cast::<PyType>()
+        .ok()
+        .and_then(|class| lookup(class, name));
+    if let Some(found) = found {
+        if found.is_exact_instance_of::<PyFunction>() {
+            guard_type_attr(t, &Obj::from(&class), name, Some(&found));
+            let function = t.constant(&found);
+            return Ok(Some(t.add(Kind::Method {
+                receiver: obj,
+                function,
+            })));
+        }
+        if is_named(&found, "property") && !found.getattr("fget")?.is_none() {
+            guard_type_attr(t, &Obj::from(&class), name, Some(&found));
+            let getter = found.getattr("fget")?;
+            let getter = t.constant(&getter);
+            return call(t, getter, &[obj], &[]).map(Some);
+        }
+    }
+    t.stop(
+        BreakKind::UnsupportedAttribute,
+        format!("attribute {name} of a named tuple"),
+    )
+}

@@ -1,0 +1,207 @@
+//! Writes and deletes of attributes: recorded while tracing, done by the generated code.
+
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use pyo3::types::PyBool;
+
+use crate::obj::Obj;
+use crate::reason::BreakKind;
+use crate::simulator::call::call;
+use crate::simulator::{classes, exceptions, inplace, layers, Step, Tracer};
+use crate::variables::{AttrOp, FunctionVar, Kind, TensorVar, VarId};
+
+use super::descriptors::{descriptor, is_slot, Descriptor};
+use super::instance::{instance_dict, instance_value};
+use super::lookup::{class_of, guard_type_attr, is_generic, is_named, lookup};
+
+/// `obj.name = value`
+pub fn set(t: &mut Tracer<'_>, obj: VarId, name: &str, value: VarId) -> Step<()> {
+    let (Kind::Object(object) | Kind::Layer(object)) = t.kind(obj).clone() else {
+        if let Kind::Function(FunctionVar::New(_)) = t.kind(obj) {
+            t.vars.mutate(obj, |var| {
+                if let Kind::Function(FunctionVar::New(new)) = &mut var.kind {
+                    new.attrs.push((Arc::from(name), value));
+                }
+            });
+            return Ok(());
+        }
+        if name == "stop_gradient" && (stays(t, obj, value) || stops(t, obj, value)?) {
+            return Ok(());
+        }
+        return t.unsupported(format!(
+            "assignment to attribute {name} of this kind of object"
+        ));
+    };
+    if name == "__traceback__" && exceptions::is_own_traceback(t, obj, value) {
+        return Ok(());
+    }
+    let class = class_of(t, &object.class)?;
+    let found = lookup(&class, name);
+    guard_type_attr(t, &object.class, name, found.as_ref());
+    let setter = lookup(&class, "__setattr__");
+    guard_type_attr(t, &object.class, "__setattr__", setter.as_ref());
+    let default = t.py.get_type::<PyAny>().getattr("__setattr__")?;
+    let of_layers = t.paddle.layer.bind(t.py).getattr("__setattr__")?;
+    let is_layers = setter.as_ref().is_some_and(|setter| setter.is(&of_layers));
+    if let Some(setter) = &setter {
+        if !is_layers && !setter.is(&default) && !is_generic(setter, "__setattr__") {
+            let setter = t.constant(setter);
+            let name = t.str(name);
+            return call(t, setter, &[obj, name, value], &[]).map(drop);
+        }
+    }
+    if !is_layers {
+        return set_plainly(t, obj, name, value);
+    }
+    set_on_layer(t, obj, name, value)
+}
+
+/// `Layer.__setattr__(obj, name, value)`
+pub fn set_on_layer(t: &mut Tracer<'_>, obj: VarId, name: &str, value: VarId) -> Step<()> {
+    let Kind::Layer(object) = t.kind(obj).clone() else {
+        return t.unsupported(format!("assignment to attribute {name}"));
+    };
+    let class = class_of(t, &object.class)?;
+    let found = lookup(&class, name);
+    guard_type_attr(t, &object.class, name, found.as_ref());
+    if layers::keeps_training(t, obj, name, value)? {
+        return Ok(());
+    }
+    layers::check_plain_write(t, obj, name, value)?;
+    let registers = matches!(t.kind(value), Kind::Tensor(_));
+    match &found {
+        Some(found) if is_named(found, "property") => {
+            if registers {
+                return t.unsupported(format!("a tensor for the property {name} of a layer"));
+            }
+            // Paddle goes on to the write of what is no property, which is one.
+            set_plainly(t, obj, name, value)?;
+            set_plainly(t, obj, name, value)
+        }
+        _ if registers => {
+            // It goes to a registry, whatever the class says about the name.
+            if found.is_some_and(|found| !matches!(descriptor(&found), Descriptor::Plain)) {
+                return t.unsupported(format!("a tensor for the descriptor {name} of a layer"));
+            }
+            write_through(t, obj, name, Some(value), true)
+        }
+        _ => set_plainly(t, obj, name, value),
+    }
+}
+
+/// Whether a tensor's `stop_gradient` is set to what it is.
+fn stays(t: &mut Tracer<'_>, tensor: VarId, value: VarId) -> bool {
+    let wanted = t
+        .const_value(value)
+        .and_then(|value| value.cast_exact::<PyBool>().map(|flag| flag.is_true()).ok());
+    let Kind::Tensor(TensorVar { symbol, .. }) = t.kind(tensor) else {
+        return false;
+    };
+    let symbol = *symbol;
+    let known = t.graph.meta(symbol).map(|meta| meta.stop_gradient);
+    known.is_some() && known == wanted
+}
+
+/// Whether `tensor.stop_gradient = value` turns gradients off, and was captured.
+fn stops(t: &mut Tracer<'_>, tensor: VarId, value: VarId) -> Step<bool> {
+    let wanted = t.const_value(value).is_some_and(|value| {
+        value
+            .cast_exact::<PyBool>()
+            .is_ok_and(|flag| flag.is_true())
+    });
+    Ok(wanted && inplace::stop_gradient(t, tensor)?)
+}
+
+/// `object.__setattr__(obj, name, value)`
+pub fn set_plainly(t: &mut Tracer<'_>, obj: VarId, name: &str, value: VarId) -> Step<()> {
+    let (Kind::Object(object) | Kind::Layer(object)) = t.kind(obj).clone() else {
+        return t.unsupported(format!("assignment to attribute {name}"));
+    };
+    let class = class_of(t, &object.class)?;
+    let found = lookup(&class, name);
+    guard_type_attr(t, &object.class, name, found.as_ref());
+    let mut slot = false;
+    if let Some(found) = &found {
+        if is_named(found, "property") {
+            let setter = found.getattr("fset")?;
+            if setter.is_none() {
+                return exceptions::throw(t, "AttributeError");
+            }
+            let setter = t.constant(&setter);
+            return call(t, setter, &[obj, value], &[]).map(drop);
+        }
+        slot = is_named(found, "member_descriptor");
+        if matches!(descriptor(found), Descriptor::Data) && !(slot && is_slot(found)) {
+            return t.unsupported(format!("assignment through the descriptor {name}"));
+        }
+    }
+    if !slot && class.getattr("__dictoffset__")?.extract::<isize>()? == 0 {
+        return t.stop(
+            BreakKind::RaisesException,
+            format!("there is no place for an attribute {name}"),
+        );
+    }
+    write(t, obj, name, Some(value))
+}
+
+/// Records a write or delete of an instance attribute.
+///
+/// # Errors
+/// Where the program has the dictionary itself too.
+pub fn write(t: &mut Tracer<'_>, obj: VarId, name: &str, value: Option<VarId>) -> Step<()> {
+    write_through(t, obj, name, value, false)
+}
+
+fn write_through(
+    t: &mut Tracer<'_>,
+    obj: VarId,
+    name: &str,
+    value: Option<VarId>,
+    registers: bool,
+) -> Step<()> {
+    if let (Some(real), Some(source)) = (t.value(obj), t.source(obj)) {
+        if let Ok(dict) = instance_dict(&real) {
+            t.note_namespace(&dict, &source)?;
+        }
+    }
+    if matches!(t.kind(obj), Kind::Layer(_)) {
+        let layer = t.value(obj).map(Obj::from);
+        t.written_layers.extend(layer);
+    }
+    t.vars.mutate(obj, |var| {
+        if let Kind::Object(object) | Kind::Layer(object) = &mut var.kind {
+            object.writes.push(AttrOp {
+                name: Arc::from(name),
+                value,
+                registers,
+            });
+        }
+    });
+    Ok(())
+}
+
+/// `del obj.name`
+pub fn delete(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<()> {
+    let Kind::Object(object) = t.kind(obj).clone() else {
+        return t.unsupported(format!("deletion of attribute {name}"));
+    };
+    let class = class_of(t, &object.class)?;
+    classes::guard_names(t, &class, &[name, "__delattr__"]);
+    if lookup(&class, name).is_some()
+        || lookup(&class, "__delattr__").is_some_and(|found| !is_generic(&found, "__delattr__"))
+    {
+        return t.unsupported(format!("deletion of attribute {name}"));
+    }
+    let present = match object.written(name) {
+        Some(value) => value.is_some(),
+        None => instance_value(t, obj, name)?.is_some(),
+    };
+    if !present {
+        return t.stop(
+            BreakKind::RaisesException,
+            format!("no attribute {name} to delete"),
+        );
+    }
+    write(t, obj, name, None)
+}
