@@ -1,0 +1,197 @@
+//! Builtins that make a value of their arguments: containers, numbers and strings, slices, partial calls.
+
+use pyo3::prelude::*;
+
+use crate::obj::Obj;
+use crate::reason::BreakKind;
+use crate::simulator::call::call;
+use crate::simulator::{
+    attributes, conversions, exceptions, fold, iterate, keys, methods, tensors, Kwargs, Step,
+    Tracer,
+};
+use crate::variables::{DictVar, Kind, SetVar, VarId};
+
+use super::reflection::is_callable;
+use super::wrong;
+
+pub(super) fn sequence(
+    t: &mut Tracer<'_>,
+    args: &[VarId],
+    kwargs: &Kwargs,
+    make: fn(Vec<VarId>) -> Kind,
+) -> Step<VarId> {
+    let items = match (args, kwargs) {
+        ([], []) => Vec::new(),
+        ([over], []) => {
+            let unchanged = matches!(
+                (t.kind(*over), make(Vec::new())),
+                (Kind::Tuple(_, None), Kind::Tuple(..))
+            );
+            if unchanged {
+                return Ok(*over);
+            }
+            iterate::collect_for_list(t, *over)?
+        }
+        _ => return wrong(t, "list or tuple"),
+    };
+    Ok(t.add(make(items)))
+}
+
+pub(super) fn dict(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
+    let made = t.add(Kind::Dict(DictVar::default()));
+    methods::call(t, made, "update", args, kwargs)?;
+    Ok(made)
+}
+
+/// `dict.fromkeys(keys, value)`
+pub(super) fn from_keys(t: &mut Tracer<'_>, args: &[VarId]) -> Step<VarId> {
+    let (over, value) = match args {
+        [over] => (*over, t.none()),
+        [over, value] => (*over, *value),
+        _ => return wrong(t, "dict.fromkeys"),
+    };
+    let made = t.add(Kind::Dict(DictVar::default()));
+    for key in iterate::collect(t, over)? {
+        crate::simulator::subscript::set(t, made, key, value)?;
+    }
+    Ok(made)
+}
+
+pub(super) fn default_dict(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
+    let [factory, rest @ ..] = args else {
+        return wrong(t, "defaultdict");
+    };
+    // Checked by the constructor: what has no `__call__` raises there.
+    let callable = is_callable(t, *factory)?;
+    if t.const_value(callable)
+        .is_none_or(|answer| !answer.is_truthy().unwrap_or(false))
+    {
+        return wrong(t, "defaultdict");
+    }
+    let class = Obj::from(t.py.import("collections")?.getattr("defaultdict")?);
+    let made = dict(t, rest, kwargs)?;
+    t.vars.update(made, |var| {
+        if let Kind::Dict(dict) = &mut var.kind {
+            dict.class = Some(class);
+            dict.default_factory = Some(*factory);
+        }
+    });
+    Ok(made)
+}
+
+pub(super) fn ordered(t: &mut Tracer<'_>, dict: VarId) -> Step<VarId> {
+    let class = Obj::from(t.py.import("collections")?.getattr("OrderedDict")?);
+    t.vars.update(dict, |var| {
+        if let Kind::Dict(dict) = &mut var.kind {
+            dict.class = Some(class);
+        }
+    });
+    Ok(dict)
+}
+
+pub(super) fn set(
+    t: &mut Tracer<'_>,
+    args: &[VarId],
+    kwargs: &Kwargs,
+    frozen: bool,
+) -> Step<VarId> {
+    let mut made = SetVar {
+        frozen,
+        ..SetVar::default()
+    };
+    match (args, kwargs) {
+        ([], []) => {}
+        ([over], []) => {
+            let merges = matches!(t.kind(*over), Kind::Set(_) | Kind::Dict(_));
+            for item in iterate::collect_for_set(t, *over)? {
+                let key = keys::key_of(t, item)?;
+                made.items.entry(key).or_insert(item);
+            }
+            if merges && made.items.len() > 1 {
+                return wrong(t, "set");
+            }
+        }
+        _ => return wrong(t, "set"),
+    }
+    Ok(t.add(Kind::Set(made)))
+}
+
+pub(super) fn convert(
+    t: &mut Tracer<'_>,
+    args: &[VarId],
+    kwargs: &Kwargs,
+    name: &str,
+) -> Step<VarId> {
+    if let ([value], []) = (args, kwargs) {
+        if let Some(number) = conversions::of_builtin(t, name, *value)? {
+            return Ok(number);
+        }
+    }
+    if let [value, ..] = args {
+        match t.kind(*value).clone() {
+            Kind::Tensor(_) => {
+                return t.stop(BreakKind::TensorValue, format!("{name}() of a tensor"))
+            }
+            Kind::Object(_) => {
+                if args.len() > 1 || !kwargs.is_empty() {
+                    return wrong(t, name);
+                }
+                if let ("str", Some(text)) = (name, exceptions::shown(t, *value, "str")?) {
+                    return Ok(text);
+                }
+                let method = attributes::get_special(t, *value, &format!("__{name}__"))?;
+                let result = call(t, method, &[], &[])?;
+                let exact = t.py.import("builtins")?.getattr(name)?;
+                let class = t.type_of(result);
+                if !class.is_some_and(|class| class.is(&exact)) {
+                    return t.unsupported(format!("__{name}__() that answers with something else"));
+                }
+                return Ok(result);
+            }
+            _ => {}
+        }
+    }
+    let class = t.py.import("builtins")?.getattr(name)?;
+    fold::call_object(t, &class, args, kwargs)
+}
+
+pub(super) fn dunder_or_fold(
+    t: &mut Tracer<'_>,
+    value: VarId,
+    dunder: &str,
+    name: &str,
+) -> Step<VarId> {
+    match t.kind(value).clone() {
+        Kind::Tensor(_) => tensors::method(t, value, name, &[], &[]),
+        Kind::Object(_) => {
+            let method = attributes::get_special(t, value, dunder)?;
+            call(t, method, &[], &[])
+        }
+        _ => {
+            let function = t.py.import("builtins")?.getattr(name)?;
+            fold::call_object(t, &function, &[value], &[])
+        }
+    }
+}
+
+pub(super) fn slice(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
+    let none = t.none();
+    let parts = match (args, kwargs) {
+        ([stop], []) => [none, *stop, none],
+        ([start, stop], []) => [*start, *stop, none],
+        ([start, stop, step], []) => [*start, *stop, *step],
+        _ => return wrong(t, "slice"),
+    };
+    Ok(t.add(Kind::Slice(parts)))
+}
+
+pub(super) fn partial(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
+    let [function, rest @ ..] = args else {
+        return wrong(t, "partial");
+    };
+    Ok(t.add(Kind::Partial {
+        function: *function,
+        args: rest.to_vec(),
+        kwargs: kwargs.to_vec(),
+    }))
+}

@@ -1,0 +1,231 @@
+//! Builtins that walk over their arguments, or make what is walked over.
+
+use pyo3::prelude::*;
+
+use crate::reason::BreakKind;
+use crate::simulator::call::call;
+use crate::simulator::{
+    exceptions, fold, generators, iterate, methods, operators, regions, Kwargs, Step, Tracer,
+};
+use crate::variables::{IterVar, Kind, VarId};
+
+use super::wrong;
+
+pub(super) fn range(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
+    if let Some(range) = regions::range(t, args, kwargs)? {
+        return Ok(range);
+    }
+    let mut numbers = Vec::new();
+    for arg in args {
+        match (t.const_int(*arg), t.kind(*arg)) {
+            (Some(number), _) => numbers.push(number),
+            (None, Kind::Tensor(_)) => {
+                return t.stop(BreakKind::TensorValue, "range() of a tensor")
+            }
+            _ => return wrong(t, "range"),
+        }
+    }
+    let (start, stop, step) = match (numbers[..].as_ref(), kwargs) {
+        ([stop], []) => (0, *stop, 1),
+        ([start, stop], []) => (*start, *stop, 1),
+        ([start, stop, step], []) if *step != 0 => (*start, *stop, *step),
+        _ => return wrong(t, "range"),
+    };
+    Ok(t.add(Kind::Range(start, stop, step)))
+}
+
+fn iterators(t: &mut Tracer<'_>, values: &[VarId]) -> Step<Vec<VarId>> {
+    values
+        .iter()
+        .map(|value| iterate::get_iter(t, *value))
+        .collect()
+}
+
+pub(super) fn enumerate(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
+    let (over, start) = match (args, kwargs) {
+        ([over], []) => (*over, None),
+        ([over, start], []) => (*over, Some(*start)),
+        ([over], [(name, start)]) if &**name == "start" => (*over, Some(*start)),
+        _ => return wrong(t, "enumerate"),
+    };
+    let count = match start {
+        Some(start) => t.const_int(start),
+        None => Some(0),
+    };
+    let Some(count) = count else {
+        return wrong(t, "enumerate");
+    };
+    let inner = iterate::get_iter(t, over)?;
+    Ok(t.add(Kind::Iter(IterVar::Enumerate { inner, count })))
+}
+
+pub(super) fn zip(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
+    let strict = match kwargs {
+        [] => false,
+        [(name, value)] if &**name == "strict" => operators::truth(t, *value)?,
+        _ => return wrong(t, "zip"),
+    };
+    let inner = iterators(t, args)?;
+    Ok(t.add(Kind::Iter(IterVar::Zip { inner, strict })))
+}
+
+pub(super) fn map(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
+    let ([function, rest @ ..], []) = (args, kwargs) else {
+        return wrong(t, "map");
+    };
+    if rest.is_empty() {
+        return wrong(t, "map");
+    }
+    let inner = iterators(t, rest)?;
+    Ok(t.add(Kind::Iter(IterVar::Map {
+        function: *function,
+        inner,
+    })))
+}
+
+pub(super) fn filter(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
+    let ([function, over], []) = (args, kwargs) else {
+        return wrong(t, "filter");
+    };
+    let function = (!t.is_none(*function)).then_some(*function);
+    let inner = iterate::get_iter(t, *over)?;
+    Ok(t.add(Kind::Iter(IterVar::Filter { function, inner })))
+}
+
+pub(super) fn reversed(t: &mut Tracer<'_>, over: VarId) -> Step<VarId> {
+    match t.kind(over).clone() {
+        Kind::List(items) | Kind::Tuple(items, _) => Ok(t.add(Kind::Iter(IterVar::Reversed {
+            over,
+            left: items.len(),
+        }))),
+        Kind::Range(..) | Kind::Const => {
+            let mut items = iterate::collect(t, over)?;
+            items.reverse();
+            Ok(t.add(Kind::Iter(IterVar::Fixed {
+                over: None,
+                items,
+                index: 0,
+            })))
+        }
+        _ => wrong(t, "reversed"),
+    }
+}
+
+pub(super) fn sorted(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
+    let [over] = args else {
+        return wrong(t, "sorted");
+    };
+    let items = iterate::collect_for_list(t, *over)?;
+    let items = methods::sort(t, items, kwargs)?;
+    Ok(t.add(Kind::List(items)))
+}
+
+pub(super) fn next(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
+    let ([iterator, rest @ ..], []) = (args, kwargs) else {
+        return wrong(t, "next");
+    };
+    match rest {
+        [] => generators::next_or_stop(t, *iterator),
+        [default] => Ok(iterate::next(t, *iterator)?.unwrap_or(*default)),
+        _ => wrong(t, "next"),
+    }
+}
+
+pub(super) fn sum(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
+    let (over, start) = match (args, kwargs) {
+        ([over], []) => (*over, t.int(0)),
+        ([over, start], []) => (*over, *start),
+        ([over], [(name, start)]) if &**name == "start" => (*over, *start),
+        _ => return wrong(t, "sum"),
+    };
+    // Numbers are added by the real function: floats are compensated since 3.12.
+    let mut items = iterate::collect(t, over)?;
+    let mut total = start;
+    if matches!(t.kind(start), Kind::Const) {
+        let tail = items
+            .iter()
+            .position(|item| !matches!(t.kind(*item), Kind::Const));
+        let rest = items.split_off(tail.unwrap_or(items.len()));
+        let function = t.py.import("builtins")?.getattr("sum")?;
+        let numbers = t.add(Kind::List(items));
+        total = fold::call_object(t, &function, &[numbers, start], &[])?;
+        items = rest;
+    }
+    for item in items {
+        total = operators::binary(t, crate::bytecode::BinOp::Add, false, total, item)?;
+    }
+    Ok(total)
+}
+
+pub(super) fn quantify(t: &mut Tracer<'_>, over: VarId, wanted: bool) -> Step<VarId> {
+    let iterator = iterate::get_iter(t, over)?;
+    while let Some(item) = iterate::next(t, iterator)? {
+        if operators::truth(t, item)? == wanted {
+            return Ok(t.bool(wanted));
+        }
+    }
+    Ok(t.bool(!wanted))
+}
+
+pub(super) fn extreme(
+    t: &mut Tracer<'_>,
+    args: &[VarId],
+    kwargs: &Kwargs,
+    name: &str,
+    op: crate::bytecode::CmpOp,
+) -> Step<VarId> {
+    let mut key = None;
+    let mut default = None;
+    for (keyword, value) in kwargs {
+        match &**keyword {
+            "key" => key = (!t.is_none(*value)).then_some(*value),
+            "default" => default = Some(*value),
+            _ => return wrong(t, name),
+        }
+    }
+    let items = match args {
+        [over] => iterate::collect(t, *over)?,
+        [_, _, ..] if default.is_none() => args.to_vec(),
+        _ => return wrong(t, name),
+    };
+    let mut best: Option<(VarId, VarId)> = None;
+    for item in items {
+        let by = match key {
+            Some(key) => call(t, key, &[item], &[])?,
+            None => item,
+        };
+        let better = match best {
+            None => true,
+            Some((known, _)) => {
+                let verdict = operators::compare(t, op, by, known)?;
+                operators::truth(t, verdict)?
+            }
+        };
+        if better {
+            best = Some((by, item));
+        }
+    }
+    match (best, default) {
+        (Some((_, item)), _) => Ok(item),
+        (None, Some(default)) => Ok(default),
+        _ => exceptions::throw(t, "ValueError"),
+    }
+}
+
+pub(super) fn reduce(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
+    let ([function, over, rest @ ..], []) = (args, kwargs) else {
+        return wrong(t, "reduce");
+    };
+    let mut items = iterate::collect(t, *over)?.into_iter();
+    let first = match rest {
+        [initial] => Some(*initial),
+        _ => items.next(),
+    };
+    let Some(mut total) = first else {
+        return wrong(t, "reduce");
+    };
+    for item in items {
+        total = call(t, *function, &[total, item], &[])?;
+    }
+    Ok(total)
+}

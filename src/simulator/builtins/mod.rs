@@ -1,0 +1,278 @@
+//! Calls of builtin functions and classes: those with a row in the table, functions of `operator`, methods read off a
+//! class, and what is folded.
+
+mod construction;
+mod iteration;
+mod reflection;
+mod table;
+
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use rustc_hash::FxHashMap;
+
+use crate::obj::Obj;
+use crate::reason::BreakKind;
+use crate::variables::{Kind, VarId};
+
+use super::{attributes, exceptions, fold, methods, operators, scalars, tensors};
+use super::{Kwargs, Step, Tracer};
+use construction::from_keys;
+use table::{Handler, PURE_BUILTINS, PURE_MODULES, PURE_OPERATORS, TABLE};
+
+pub use reflection::{attribute_or_none, is_instance};
+pub(super) use table::names;
+
+static HANDLERS: PyOnceLock<FxHashMap<usize, (Obj, Handler)>> = PyOnceLock::new();
+
+fn handlers(py: Python<'_>) -> PyResult<&'static FxHashMap<usize, (Obj, Handler)>> {
+    HANDLERS.get_or_try_init(py, || {
+        let mut rows = FxHashMap::default();
+        for (module, name, handler) in TABLE {
+            let found = py.import(*module).and_then(|module| {
+                let mut parts = name.split('.');
+                parts.try_fold(module.into_any(), |found, part| found.getattr(part))
+            });
+            if let Ok(found) = found {
+                rows.insert(found.as_ptr() as usize, (Obj::from(found), *handler));
+            }
+        }
+        Ok(rows)
+    })
+}
+
+/// Calls a builtin function or class of the table; `None` when it is not there.
+pub fn try_call(
+    t: &mut Tracer<'_>,
+    callable: VarId,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<Option<VarId>> {
+    let Some(object) = t.value(callable) else {
+        return Ok(None);
+    };
+    if let Some((_, handler)) = handlers(t.py)?.get(&(object.as_ptr() as usize)) {
+        t.guard_identity(callable);
+        return handler(t, args, kwargs).map(Some);
+    }
+    // A method of a class is a new object every time it is read.
+    let dict_type = t.py.get_type::<pyo3::types::PyDict>();
+    if kwargs.is_empty() && object.is_instance_of::<pyo3::types::PyCFunction>() {
+        let of_dict = object
+            .getattr("__self__")
+            .is_ok_and(|owner| owner.is(&dict_type));
+        if of_dict && object.getattr("__name__")?.eq("fromkeys")? {
+            return from_keys(t, args).map(Some);
+        }
+    }
+    if let Some(result) = unbound_method(t, &object, args, kwargs)? {
+        return Ok(Some(result));
+    }
+    if matches!(t.kind(callable), Kind::Class) && !fold::has_plain_metaclass(&object) {
+        return Ok(None);
+    }
+    let text = |name: &str| {
+        object
+            .getattr(name)
+            .and_then(|value| value.extract::<String>())
+            .unwrap_or_default()
+    };
+    let (module, name) = (text("__module__"), text("__name__"));
+    let native = matches!(t.kind(callable), Kind::Callable | Kind::Class);
+    let operator = matches!(module.as_str(), "operator" | "_operator");
+    if native && operator {
+        t.guard_identity(callable);
+        if let Some(result) = operator_function(t, &name, args, kwargs)? {
+            return Ok(Some(result));
+        }
+    }
+    if kwargs.is_empty() && says_how_paddle_is_built(&object, &name) {
+        t.guard_identity(callable);
+        return fold::call_object(t, &object, args, kwargs).map(Some);
+    }
+    if native && kwargs.is_empty() {
+        if let Some(result) = scalars::call(t, callable, &object, args)? {
+            return Ok(Some(result));
+        }
+    }
+    let pure = PURE_MODULES.contains(&module.as_str())
+        || operator && PURE_OPERATORS.contains(&name.as_str())
+        || module == "builtins" && PURE_BUILTINS.contains(&name.as_str());
+    if !native || !pure {
+        return Ok(None);
+    }
+    t.guard_identity(callable);
+    if let ("repr" | "ascii", [value], []) = (name.as_str(), args, kwargs) {
+        if let Some(text) = exceptions::shown(t, *value, &name)? {
+            return Ok(Some(text));
+        }
+    }
+    fold::call_object(t, &object, args, kwargs).map(Some)
+}
+
+/// Whether this is one of Paddle's functions whose answer does not change while the process lives.
+fn says_how_paddle_is_built(object: &Bound<'_, PyAny>, name: &str) -> bool {
+    let known = name.starts_with("is_compiled_with_")
+        || matches!(
+            name,
+            "get_all_custom_device_type" | "get_all_device_type" | "get_custom_device_count"
+        );
+    let of_core = |name: &str| -> PyResult<bool> {
+        let core = object.py().import("paddle.base.core")?;
+        Ok(core.getattr(name)?.is(object))
+    };
+    known && of_core(name).unwrap_or(false)
+}
+
+/// `operator.add(x, y)` and its like on any kinds.
+fn operator_function(
+    t: &mut Tracer<'_>,
+    name: &str,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<Option<VarId>> {
+    use crate::bytecode::{BinOp, CmpOp};
+    let stem = name.trim_end_matches('_').trim_start_matches('_');
+    if !kwargs.is_empty() {
+        return Ok(None);
+    }
+    if let ([value], "not" | "truth") = (args, stem) {
+        let truth = operators::truth(t, *value)?;
+        return Ok(Some(t.bool(truth == (stem == "truth"))));
+    }
+    if let ([value], Some(op)) = (args, operators::UnaryOp::named(stem)) {
+        return operators::unary(t, op, *value).map(Some);
+    }
+    let binary = [
+        BinOp::Add,
+        BinOp::Sub,
+        BinOp::Mul,
+        BinOp::TrueDiv,
+        BinOp::FloorDiv,
+        BinOp::Rem,
+        BinOp::Pow,
+        BinOp::MatMul,
+        BinOp::And,
+        BinOp::Or,
+        BinOp::Xor,
+        BinOp::LShift,
+        BinOp::RShift,
+    ];
+    let compare = [
+        CmpOp::Lt,
+        CmpOp::Le,
+        CmpOp::Eq,
+        CmpOp::Ne,
+        CmpOp::Gt,
+        CmpOp::Ge,
+    ];
+    let [a, b] = args else { return Ok(None) };
+    if let Some(op) = binary.into_iter().find(|op| op.stem() == stem) {
+        return operators::binary(t, op, false, *a, *b).map(Some);
+    }
+    if let Some(op) = compare
+        .into_iter()
+        .find(|op| op.dunder().trim_matches('_') == stem)
+    {
+        return operators::compare(t, op, *a, *b).map(Some);
+    }
+    Ok(match stem {
+        "getitem" => Some(super::subscript::get(t, *a, *b)?),
+        "contains" => {
+            let found = operators::contains(t, *a, *b)?;
+            Some(t.bool(found))
+        }
+        "is" | "is_not" => {
+            let same = operators::is_same(t, *a, *b)?;
+            Some(t.bool(same == (stem == "is")))
+        }
+        _ => None,
+    })
+}
+
+/// `list.append(x, 1)`, `Tensor.reshape(x, ...)`, `str.upper(s)`, `object.__init__(x)`.
+fn unbound_method(
+    t: &mut Tracer<'_>,
+    object: &Bound<'_, PyAny>,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<Option<VarId>> {
+    let kind = object.get_type().name()?.to_string();
+    if !matches!(
+        kind.as_str(),
+        "method_descriptor" | "wrapper_descriptor" | "instancemethod"
+    ) {
+        return Ok(None);
+    }
+    let name = object
+        .getattr("__name__")
+        .and_then(|name| name.extract::<String>())
+        .unwrap_or_default();
+    let Some((receiver, rest)) = args.split_first() else {
+        return Ok(None);
+    };
+    if matches!(t.kind(*receiver), Kind::Tensor(_)) {
+        return tensors::method(t, *receiver, &name, rest, kwargs).map(Some);
+    }
+    let object_type = t.py.get_type::<PyAny>();
+    if name == "__init__"
+        && object
+            .getattr("__objclass__")
+            .is_ok_and(|class| class.is(&object_type))
+    {
+        if !rest.is_empty() || !kwargs.is_empty() {
+            return t.stop(
+                BreakKind::RaisesException,
+                "object.__init__() with arguments",
+            );
+        }
+        return Ok(Some(t.none()));
+    }
+    if name == "__getattribute__"
+        && object
+            .getattr("__objclass__")
+            .is_ok_and(|class| class.is(&object_type))
+    {
+        if let ([name], Kind::Object(state) | Kind::Layer(state)) =
+            (rest, t.kind(*receiver).clone())
+        {
+            if let Some(name) = t.const_str(*name) {
+                return attributes::generic_or_raise(t, *receiver, &state, &name).map(Some);
+            }
+        }
+    }
+    if name == "__setattr__"
+        && object
+            .getattr("__objclass__")
+            .is_ok_and(|class| class.is(&object_type))
+    {
+        if let ([name, value], Kind::Object(_)) = (rest, t.kind(*receiver).clone()) {
+            if let Some(name) = t.const_str(*name) {
+                attributes::set_plainly(t, *receiver, &name, *value)?;
+                return Ok(Some(t.none()));
+            }
+        }
+    }
+    if methods::exists(t, *receiver, &name)? {
+        return methods::call(t, *receiver, &name, rest, kwargs).map(Some);
+    }
+    t.stop(BreakKind::UnsupportedCall, format!("the C method {name}"))
+}
+
+fn wrong<T>(t: &Tracer<'_>, name: &str) -> Step<T> {
+    t.stop(
+        BreakKind::UnsupportedCall,
+        format!("{name}() with these arguments"),
+    )
+}
+
+fn one(
+    t: &mut Tracer<'_>,
+    args: &[VarId],
+    kwargs: &Kwargs,
+    body: fn(&mut Tracer<'_>, VarId) -> Step<VarId>,
+) -> Step<VarId> {
+    match (args, kwargs) {
+        ([value], []) => body(t, *value),
+        _ => wrong(t, "a builtin"),
+    }
+}

@@ -1,0 +1,239 @@
+//! Builtins that ask what an object is, or for its attributes: `isinstance`, `getattr`, `super`.
+
+use pyo3::prelude::*;
+use pyo3::types::PyType;
+
+use crate::obj::Obj;
+use crate::simulator::{attributes, classes, exceptions, tensors, Kwargs, Step, Stop, Tracer};
+use crate::variables::{Kind, VarId};
+
+use super::wrong;
+
+pub(super) fn type_of(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
+    match t.type_of(value) {
+        Some(class) => Ok(t.constant(class.as_any())),
+        None => t.unsupported("type() of this value"),
+    }
+}
+
+pub(super) fn isinstance(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
+    let ([value, class], []) = (args, kwargs) else {
+        return wrong(t, "isinstance");
+    };
+    let answer = is_instance(t, *value, *class)?;
+    Ok(t.bool(answer))
+}
+
+/// `isinstance(value, class)`
+pub fn is_instance(t: &mut Tracer<'_>, value: VarId, class: VarId) -> Step<bool> {
+    let Some(of) = t.type_of(value) else {
+        return t.unsupported("isinstance() of this value");
+    };
+    let answer = subclass(t, &of, class, true)?;
+    if !answer && matches!(t.kind(value), Kind::Object(_) | Kind::Opaque) {
+        attributes::own_class(t, &of)?;
+    }
+    Ok(answer)
+}
+
+pub(super) fn is_subclass(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
+    let ([value, class], []) = (args, kwargs) else {
+        return wrong(t, "issubclass");
+    };
+    // Its identity is what the answer depends on.
+    t.realize(*value);
+    let Some(of) = t
+        .value(*value)
+        .and_then(|value| value.cast_into::<PyType>().ok())
+    else {
+        return wrong(t, "issubclass");
+    };
+    let answer = subclass(t, &of, *class, false)?;
+    Ok(t.bool(answer))
+}
+
+/// `issubclass`, or `isinstance` of a value of class `of`, for classes whose metaclass does not decide itself.
+fn subclass(
+    t: &mut Tracer<'_>,
+    of: &Bound<'_, PyType>,
+    class: VarId,
+    instance: bool,
+) -> Step<bool> {
+    if let Kind::Tuple(classes, None) = t.kind(class).clone() {
+        for class in classes {
+            if subclass(t, of, class, instance)? {
+                return Ok(true);
+            }
+        }
+        return Ok(false);
+    }
+    let id = class;
+    let Some(class) = t.value(class) else {
+        return t.unsupported("isinstance() with this class");
+    };
+    if let Ok(class) = class.cast::<PyType>() {
+        if classes::inherits(t, of, class.as_any()) {
+            return Ok(true);
+        }
+        let meta = class.get_type();
+        let plain = meta.is(t.py.get_type::<PyType>());
+        if plain {
+            return Ok(false);
+        }
+        let abstract_ = meta.name()?.to_string();
+        let std = class
+            .getattr("__module__")?
+            .extract::<String>()
+            .unwrap_or_default();
+        if abstract_ == "ABCMeta" && (std.starts_with("collections") || std == "numbers") {
+            return classes::is_registered(t, of, class);
+        }
+        classes::guard_names(t, &meta, &["__instancecheck__", "__subclasscheck__"]);
+        let own = |name: &str| -> PyResult<bool> {
+            let default = t.py.get_type::<PyType>().getattr(name)?;
+            Ok(!crate::simulator::attributes::lookup(&meta, name)
+                .is_some_and(|found| found.is(&default)))
+        };
+        if !own("__instancecheck__")? && !own("__subclasscheck__")? {
+            return Ok(of.is_subclass(class)?);
+        }
+        if !own("__subclasscheck__")? && meta.getattr("__module__")?.eq("paddle.base.framework")? {
+            // In dynamic mode tensors are instances of static mode's classes, but no subclasses.
+            if !instance {
+                return Ok(of.is_subclass(class)?);
+            }
+            let base = match abstract_.as_str() {
+                "VariableMetaClass" => Some(t.paddle.tensor.bind(t.py).clone()),
+                "ParameterMetaClass" => {
+                    let framework = t.py.import("paddle.base.framework")?;
+                    Some(framework.getattr("EagerParamBase")?)
+                }
+                _ => None,
+            };
+            if let Some(base) = base {
+                return Ok(of.is_subclass(&base)?);
+            }
+        }
+        return t.unsupported("isinstance() with a class that decides itself");
+    }
+    if class.get_type().name()? == "UnionType" {
+        t.guard_identity(id);
+        let args = class.getattr("__args__")?;
+        for class in args.try_iter()? {
+            let class = t.constant(&class?);
+            if subclass(t, of, class, instance)? {
+                return Ok(true);
+            }
+        }
+        return Ok(false);
+    }
+    // `typing.Sequence` without parameters stands for the class of `collections.abc`.
+    if class
+        .get_type()
+        .is(&t.py.import("typing")?.getattr("_SpecialGenericAlias")?)
+    {
+        t.guard_identity(id);
+        let origin = t.constant(&class.getattr("__origin__")?);
+        return subclass(t, of, origin, instance);
+    }
+    t.unsupported("isinstance() with something that is not a class")
+}
+
+pub(super) fn get_attr(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
+    let ([object, name, rest @ ..], []) = (args, kwargs) else {
+        return wrong(t, "getattr");
+    };
+    let Some(name) = t.const_str(*name) else {
+        return wrong(t, "getattr");
+    };
+    match rest {
+        [] => attributes::get(t, *object, &name),
+        [default] => match attribute_or_none(t, *object, &name)? {
+            Some(value) => Ok(value),
+            None => Ok(*default),
+        },
+        _ => wrong(t, "getattr"),
+    }
+}
+
+/// An attribute, with `AttributeError` turned into `None`.
+pub fn attribute_or_none(t: &mut Tracer<'_>, object: VarId, name: &str) -> Step<Option<VarId>> {
+    if matches!(t.kind(object), Kind::Tensor(_)) && tensors::lacks(t, object, name)? {
+        return Ok(None);
+    }
+    match attributes::try_get(t, object, name) {
+        Err(Stop::Raise(exception)) => {
+            let class = t.py.import("builtins")?.getattr("AttributeError")?;
+            let class = t.constant(&class);
+            if exceptions::matches(t, exception, class)? {
+                Ok(None)
+            } else {
+                Err(Stop::Raise(exception))
+            }
+        }
+        answer => answer,
+    }
+}
+
+pub(super) fn has_attr(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
+    let ([object, name], []) = (args, kwargs) else {
+        return wrong(t, "hasattr");
+    };
+    let Some(name) = t.const_str(*name) else {
+        return wrong(t, "hasattr");
+    };
+    let found = attribute_or_none(t, *object, &name)?;
+    Ok(t.bool(found.is_some()))
+}
+
+pub(super) fn set_attr(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
+    let ([object, name, value], []) = (args, kwargs) else {
+        return wrong(t, "setattr");
+    };
+    let Some(name) = t.const_str(*name) else {
+        return wrong(t, "setattr");
+    };
+    attributes::set(t, *object, &name, *value)?;
+    Ok(t.none())
+}
+
+pub(super) fn is_callable(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
+    let answer = match t.kind(value).clone() {
+        Kind::Function(_)
+        | Kind::Method { .. }
+        | Kind::BoundBuiltin { .. }
+        | Kind::Class
+        | Kind::Partial { .. }
+        | Kind::Layer(_) => true,
+        Kind::Object(_) => attributes::try_get_special(t, value, "__call__")?.is_some(),
+        Kind::Const | Kind::Callable => t.value(value).is_some_and(|value| value.is_callable()),
+        Kind::Opaque => return t.unsupported("callable() of an opaque object"),
+        _ => false,
+    };
+    Ok(t.bool(answer))
+}
+
+pub(super) fn super_(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
+    let ([class, receiver], []) = (args, kwargs) else {
+        return wrong(t, "super");
+    };
+    t.realize(*class);
+    match (t.kind(*class).clone(), t.value(*class)) {
+        (Kind::Class, Some(object)) => {
+            let of = match t.kind(*receiver) {
+                Kind::Class => t
+                    .value(*receiver)
+                    .and_then(|receiver| receiver.cast_into::<PyType>().ok()),
+                _ => t.type_of(*receiver),
+            };
+            if !of.is_some_and(|of| classes::inherits(t, &of, &object)) {
+                return wrong(t, "super");
+            }
+            Ok(t.add(Kind::Super {
+                class: Obj::from(object),
+                receiver: *receiver,
+            }))
+        }
+        _ => wrong(t, "super"),
+    }
+}
