@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use crate::bytecode::Code;
 use crate::obj::Obj;
+use crate::reason::BreakKind;
 use crate::variables::VarId;
 
 use super::loops::LoopRegion;
+use super::{Step, Tracer};
 
 /// A frame. Plain data: cloning it is a checkpoint.
 #[derive(Clone, Debug)]
@@ -32,6 +34,38 @@ pub struct FrameState {
     pub handling: Vec<VarId>,
     /// The loop whose body is captured.
     pub region: Option<Rc<LoopRegion>>,
+}
+
+impl FrameState {
+    pub(super) fn push(&mut self, value: VarId) {
+        self.stack.push(value);
+    }
+
+    pub(super) fn pop(&mut self, t: &Tracer<'_>) -> Step<VarId> {
+        match self.stack.pop() {
+            Some(value) => Ok(value),
+            None => t.stop(BreakKind::Internal, "the simulated stack is empty"),
+        }
+    }
+
+    pub(super) fn pop_n(&mut self, t: &Tracer<'_>, n: usize) -> Step<Vec<VarId>> {
+        match self.stack.len().checked_sub(n) {
+            Some(at) => Ok(self.stack.split_off(at)),
+            None => t.stop(BreakKind::Internal, "the simulated stack is too short"),
+        }
+    }
+
+    /// The item `depth` places from the top; 1 is the top.
+    pub(super) fn peek(&self, t: &Tracer<'_>, depth: usize) -> Step<VarId> {
+        match self.stack.len().checked_sub(depth).filter(|_| depth > 0) {
+            Some(at) => Ok(self.stack[at]),
+            None => t.stop(BreakKind::Internal, "the simulated stack is too short"),
+        }
+    }
+
+    pub(super) fn name(&self, index: u32) -> Arc<str> {
+        self.code.names[index as usize].clone()
+    }
 }
 
 /// How a frame ended or paused.

@@ -1,0 +1,70 @@
+//! Instructions that build containers, and that take them apart.
+
+use crate::reason::BreakKind;
+use crate::simulator::frame::FrameState;
+use crate::simulator::{iterate, keys, subscript, Step, Tracer};
+use crate::variables::{DictVar, Kind, VarId};
+
+pub(super) fn build_dict(
+    t: &mut Tracer<'_>,
+    items: impl Iterator<Item = (VarId, VarId)>,
+) -> Step<VarId> {
+    let mut dict = DictVar::default();
+    for (key, value) in items {
+        let simulated = keys::key_of(t, key)?;
+        match dict.items.get_mut(&simulated) {
+            Some(slot) => slot.1 = value,
+            None => {
+                dict.items.insert(simulated, (key, value));
+            }
+        }
+    }
+    Ok(t.add(Kind::Dict(dict)))
+}
+
+pub(super) fn dict_merge(t: &mut Tracer<'_>, dict: VarId, value: VarId) -> Step<()> {
+    let Kind::Dict(other) = t.kind(value).clone() else {
+        return t.unsupported("** of something that is not a dict");
+    };
+    for (key, (key_var, value)) in other.items {
+        let Kind::Dict(known) = t.kind(dict) else {
+            return t.unsupported("DICT_MERGE into something else");
+        };
+        if known.items.contains_key(&key) {
+            return t.stop(BreakKind::RaisesException, "a keyword is given twice");
+        }
+        subscript::set(t, dict, key_var, value)?;
+    }
+    Ok(())
+}
+
+pub(super) fn unpack(t: &mut Tracer<'_>, value: VarId, count: usize) -> Step<Vec<VarId>> {
+    let items = iterate::collect(t, value)?;
+    if items.len() != count {
+        return t.stop(
+            BreakKind::RaisesException,
+            format!("{} values to unpack into {count}", items.len()),
+        );
+    }
+    Ok(items)
+}
+
+pub(super) fn unpack_ex(
+    t: &mut Tracer<'_>,
+    f: &mut FrameState,
+    before: usize,
+    after: usize,
+) -> Step<()> {
+    let value = f.pop(t)?;
+    let mut items = iterate::collect(t, value)?;
+    if items.len() < before + after {
+        return t.stop(BreakKind::RaisesException, "not enough values to unpack");
+    }
+    let tail = items.split_off(items.len() - after);
+    let middle = items.split_off(before);
+    let middle = t.add(Kind::List(middle));
+    f.stack.extend(tail.into_iter().rev());
+    f.push(middle);
+    f.stack.extend(items.into_iter().rev());
+    Ok(())
+}

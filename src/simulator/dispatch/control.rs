@@ -1,0 +1,102 @@
+//! Instructions that decide where control goes: conditional jumps, the end of a loop, `yield from`, `with`.
+
+use crate::bytecode::Version;
+use crate::simulator::call::call;
+use crate::simulator::frame::FrameState;
+use crate::simulator::generators::{self, Resumed};
+use crate::simulator::{attributes, contexts, groups, operators, regions, Step, Tracer};
+use crate::variables::{Kind, VarId};
+
+use super::{version, Flow};
+
+/// `bool(value)`. The interpreter's jumps want a real bool: what is captured is one when it is rebuilt.
+pub(super) fn to_bool(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
+    if regions::is_captured(t, value) {
+        return regions::truth_value(t, value);
+    }
+    let truth = operators::truth(t, value)?;
+    Ok(t.bool(truth))
+}
+
+/// A conditional jump on a tensor. `popped`: the value is gone on both sides, else where it does not jump.
+pub(super) fn captured_jump(
+    t: &mut Tracer<'_>,
+    f: &mut FrameState,
+    at: usize,
+    value: VarId,
+    target: usize,
+    jumps_if: bool,
+    popped: bool,
+) -> Step<Flow> {
+    let (mut jumped, mut went_on) = (f.clone(), f.clone());
+    jumped.pc = target;
+    went_on.pc = at + 1;
+    if !popped {
+        went_on.pop(t)?;
+    }
+    let (yes, no) = if jumps_if {
+        (jumped, went_on)
+    } else {
+        (went_on, jumped)
+    };
+    regions::branch(t, f, at, value, yes, no)
+}
+
+/// At the end of a loop the iterator is popped; from 3.12 on the clean-up instructions at the
+/// target are skipped (FOR_ITER in `Python/bytecodes.c`).
+pub(super) fn for_end(t: &Tracer<'_>, f: &mut FrameState, target: usize) -> Step<Flow> {
+    f.pop(t)?;
+    let skipped = match version(t)? {
+        Version::V311 => 0,
+        Version::V312 => 1,
+        Version::V313 => 2,
+    };
+    Ok(Flow::Jump(target + skipped))
+}
+
+pub(super) fn send(t: &mut Tracer<'_>, f: &mut FrameState, target: usize) -> Step<Flow> {
+    let sent = f.pop(t)?;
+    let receiver = f.peek(t, 1)?;
+    match generators::delegate(t, receiver, sent)? {
+        Resumed::Yielded(value) => {
+            f.push(value);
+            Ok(Flow::Next)
+        }
+        Resumed::Returned(value) => {
+            if version(t)? == Version::V311 {
+                f.pop(t)?;
+            }
+            f.push(value);
+            Ok(Flow::Jump(target))
+        }
+    }
+}
+
+pub(super) fn prepare_reraise(t: &mut Tracer<'_>, f: &mut FrameState) -> Step<()> {
+    let list = f.pop(t)?;
+    let original = f.pop(t)?;
+    let left = groups::left_over(t, original, list)?;
+    let left = left.unwrap_or_else(|| t.none());
+    f.push(left);
+    Ok(())
+}
+
+pub(super) fn before_with(t: &mut Tracer<'_>, f: &mut FrameState) -> Step<()> {
+    let manager = f.pop(t)?;
+    if matches!(t.kind(manager), Kind::Context(_)) {
+        let exit = t.add(Kind::ContextMethod {
+            context: manager,
+            exit: true,
+        });
+        f.push(exit);
+        let value = contexts::enter(t, manager)?;
+        f.push(value);
+        return Ok(());
+    }
+    let exit = attributes::get_special(t, manager, "__exit__")?;
+    let enter = attributes::get_special(t, manager, "__enter__")?;
+    f.push(exit);
+    let value = call(t, enter, &[], &[])?;
+    f.push(value);
+    Ok(())
+}

@@ -1,0 +1,153 @@
+//! Where names live: fast locals, cells, globals and builtins, the namespace of a class.
+
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::guard::GuardKind;
+use crate::obj::Obj;
+use crate::reason::BreakKind;
+use crate::simulator::frame::FrameState;
+use crate::simulator::{operators, subscript, Step, Tracer};
+use crate::tracker::{DictKey, Tracker};
+use crate::variables::{CellVar, Kind, VarId};
+
+pub(super) fn store_fast(
+    t: &mut Tracer<'_>,
+    f: &mut FrameState,
+    local: u32,
+    value: VarId,
+) -> Step<()> {
+    if let Some(old) = f.locals[local as usize].filter(|old| *old != value) {
+        t.let_go(old)?;
+    }
+    // Inlined comprehensions save and restore slots that may be empty.
+    let empty = matches!(t.vars.kind(value), Kind::Null);
+    f.locals[local as usize] = (!empty).then_some(value);
+    Ok(())
+}
+
+pub(super) fn load_fast(
+    t: &mut Tracer<'_>,
+    f: &mut FrameState,
+    local: usize,
+    clear: bool,
+) -> Step<()> {
+    match (f.locals[local], clear) {
+        (Some(value), _) => f.push(value),
+        (None, true) => {
+            let null = t.null();
+            f.push(null);
+        }
+        (None, false) => return t.stop(BreakKind::RaisesException, "read of an unbound local"),
+    }
+    if clear {
+        f.locals[local] = None;
+    }
+    Ok(())
+}
+
+pub(super) fn cell_of(t: &Tracer<'_>, f: &FrameState, local: u32) -> Step<VarId> {
+    match f.locals[local as usize] {
+        Some(cell) => Ok(cell),
+        None => t.stop(BreakKind::Internal, "a cell slot is empty"),
+    }
+}
+
+/// Reads a cell; an empty one raises.
+pub fn cell_get(t: &mut Tracer<'_>, cell: VarId) -> Step<VarId> {
+    match cell_get_raw(t, cell)? {
+        Some(value) => Ok(value),
+        None => t.stop(BreakKind::RaisesException, "read of an empty cell"),
+    }
+}
+
+/// Reads a cell; `None` when it is empty. A real cell is looked at (and guarded) at its first read.
+pub fn cell_get_raw(t: &mut Tracer<'_>, cell: VarId) -> Step<Option<VarId>> {
+    match t.kind(cell).clone() {
+        Kind::Cell(CellVar::Full(value)) => Ok(Some(value)),
+        Kind::Cell(CellVar::Empty) => Ok(None),
+        Kind::Cell(CellVar::Unread) => {
+            let (Some(object), Some(source)) = (t.value(cell), t.source(cell)) else {
+                return t.unsupported("a cell without a source");
+            };
+            let source = Arc::new(Tracker::CellContents(source));
+            match object.getattr("cell_contents") {
+                Ok(content) => {
+                    let value = t.wrap(&content, source);
+                    t.vars
+                        .update(cell, |var| var.kind = Kind::Cell(CellVar::Full(value)));
+                    Ok(Some(value))
+                }
+                Err(_) => {
+                    t.guards.add(&source, GuardKind::Absent);
+                    t.vars
+                        .update(cell, |var| var.kind = Kind::Cell(CellVar::Empty));
+                    Ok(None)
+                }
+            }
+        }
+        _ => t.unsupported("a cell slot holds no cell"),
+    }
+}
+
+pub(super) fn load_global(t: &mut Tracer<'_>, f: &FrameState, name: &Arc<str>) -> Step<VarId> {
+    let written = t
+        .global_writes
+        .iter()
+        .rev()
+        .find(|(dict, op)| dict.is(&f.globals) && op.name == *name);
+    match written.map(|(_, op)| op.value) {
+        Some(Some(value)) => return Ok(value),
+        Some(None) => {}
+        None => {
+            if let Some(value) = load_from_dict(t, &f.globals, name)? {
+                return Ok(value);
+            }
+        }
+    }
+    match load_from_dict(t, &f.builtins, name)? {
+        Some(value) => Ok(value),
+        None => t.stop(
+            BreakKind::RaisesException,
+            format!("name {name:?} is not defined"),
+        ),
+    }
+}
+
+pub(super) fn load_from_dict(
+    t: &mut Tracer<'_>,
+    dict: &Obj,
+    name: &Arc<str>,
+) -> Step<Option<VarId>> {
+    let source = Arc::new(Tracker::Const(dict.clone()));
+    let source = Arc::new(Tracker::DictItem(source, DictKey::Str(name.clone())));
+    let Ok(object) = dict.bind(t.py).cast::<PyDict>().cloned() else {
+        return t.unsupported("globals that are not a dict");
+    };
+    match object.get_item(&**name)? {
+        Some(value) => Ok(Some(t.wrap(&value, source))),
+        None => {
+            t.guards.add(&source, GuardKind::Absent);
+            Ok(None)
+        }
+    }
+}
+
+/// `name` in the namespace of a class that is on the stack, for what is evaluated inside of class bodies.
+pub(super) fn namespace_item(
+    t: &mut Tracer<'_>,
+    f: &mut FrameState,
+    name: &str,
+) -> Step<Option<VarId>> {
+    let namespace = f.pop(t)?;
+    if !matches!(t.kind(namespace), Kind::Dict(_)) {
+        return t.unsupported("the namespace of a class that is no dict");
+    }
+    let key = t.str(name);
+    if operators::contains(t, namespace, key)? {
+        return subscript::get(t, namespace, key).map(Some);
+    }
+    Ok(None)
+}
