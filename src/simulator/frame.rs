@@ -63,6 +63,19 @@ impl FrameState {
         }
     }
 
+    /// Exchanges the top with the item `depth` places from it.
+    pub(super) fn swap(&mut self, t: &Tracer<'_>, depth: usize) -> Step<()> {
+        let (top, other) = (
+            self.stack.len().wrapping_sub(1),
+            self.stack.len().wrapping_sub(depth),
+        );
+        if top >= self.stack.len() || other >= self.stack.len() {
+            return t.stop(BreakKind::Internal, "the simulated stack is too short");
+        }
+        self.stack.swap(top, other);
+        Ok(())
+    }
+
     pub(super) fn name(&self, index: u32) -> Arc<str> {
         self.code.names[index as usize].clone()
     }

@@ -15,7 +15,11 @@ use crate::variables::{FunctionVar, Kind, NewFunction, VarId};
 
 use super::scopes::{cell_get_raw, cell_of};
 
-pub(super) fn push_null_and(t: &mut Tracer<'_>, f: &mut FrameState, value: VarId) {
+/// Pushes what is called next, with a NULL in the place of a receiver (methods are bound already), or just a value.
+pub(super) fn push_callee(t: &mut Tracer<'_>, f: &mut FrameState, value: VarId, with_null: bool) {
+    if !with_null {
+        return f.push(value);
+    }
     let null = t.null();
     let before = OpTable::get(t.py).is_ok_and(|table| table.version < Version::V313);
     if before {
@@ -27,11 +31,6 @@ pub(super) fn push_null_and(t: &mut Tracer<'_>, f: &mut FrameState, value: VarId
     }
 }
 
-/// Methods are pushed bound, with a NULL in the place of the receiver.
-pub(super) fn push_method(t: &mut Tracer<'_>, f: &mut FrameState, value: VarId) {
-    push_null_and(t, f, value);
-}
-
 pub(super) fn keyword_names(t: &mut Tracer<'_>, names: &Bound<'_, PyAny>) -> Step<Vec<Arc<str>>> {
     let names = names.cast::<PyTuple>().map_err(PyErr::from)?;
     let mut out = Vec::with_capacity(names.len());
@@ -40,6 +39,19 @@ pub(super) fn keyword_names(t: &mut Tracer<'_>, names: &Bound<'_, PyAny>) -> Ste
     }
     let _ = t;
     Ok(out)
+}
+
+/// The keyword names of a call that are on the stack.
+pub(super) fn constant_names(t: &mut Tracer<'_>, names: VarId) -> Step<Vec<Arc<str>>> {
+    let items = iterate::collect(t, names)?;
+    let mut names = Vec::with_capacity(items.len());
+    for item in items {
+        match t.const_str(item) {
+            Some(name) => names.push(name),
+            None => return t.stop(BreakKind::Internal, "keyword names are not constant"),
+        }
+    }
+    Ok(names)
 }
 
 pub(super) fn call_stack(

@@ -2,7 +2,7 @@
 
 use crate::reason::BreakKind;
 use crate::simulator::frame::FrameState;
-use crate::simulator::{iterate, keys, subscript, Step, Tracer};
+use crate::simulator::{iterate, keys, methods, subscript, Step, Tracer};
 use crate::variables::{DictVar, Kind, VarId};
 
 pub(super) fn build_dict(
@@ -67,4 +67,24 @@ pub(super) fn unpack_ex(
     f.push(middle);
     f.stack.extend(items.into_iter().rev());
     Ok(())
+}
+
+/// Calls the method that puts the topmost value into a container further down.
+pub(super) fn put_into(
+    t: &mut Tracer<'_>,
+    f: &mut FrameState,
+    depth: u32,
+    method: &str,
+) -> Step<()> {
+    let value = f.pop(t)?;
+    let container = f.peek(t, depth as usize)?;
+    methods::call(t, container, method, &[value], &[])?;
+    Ok(())
+}
+
+pub(super) fn pop_slice(t: &mut Tracer<'_>, f: &mut FrameState) -> Step<VarId> {
+    let stop = f.pop(t)?;
+    let start = f.pop(t)?;
+    let step = t.none();
+    Ok(t.add(Kind::Slice([start, stop, step])))
 }

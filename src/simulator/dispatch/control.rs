@@ -1,11 +1,11 @@
-//! Instructions that decide where control goes: conditional jumps, the end of a loop, `yield from`, `with`.
+//! Instructions that decide where control goes: jumps, loops, `yield from`, `with`, handlers.
 
 use crate::bytecode::Version;
 use crate::simulator::call::call;
 use crate::simulator::frame::FrameState;
 use crate::simulator::generators::{self, Resumed};
-use crate::simulator::{attributes, contexts, groups, operators, regions, Step, Tracer};
-use crate::variables::{Kind, VarId};
+use crate::simulator::{attributes, contexts, groups, iterate, operators, regions, Step, Tracer};
+use crate::variables::{IterVar, Kind, VarId};
 
 use super::{version, Flow};
 
@@ -18,8 +18,30 @@ pub(super) fn to_bool(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
     Ok(t.bool(truth))
 }
 
-/// A conditional jump on a tensor. `popped`: the value is gone on both sides, else where it does not jump.
-pub(super) fn captured_jump(
+/// A conditional jump. `popped`: the value is gone on both sides, else where it does not jump.
+pub(super) fn jump_if(
+    t: &mut Tracer<'_>,
+    f: &mut FrameState,
+    at: usize,
+    target: usize,
+    jumps_if: bool,
+    popped: bool,
+) -> Step<Flow> {
+    let value = if popped { f.pop(t)? } else { f.peek(t, 1)? };
+    if regions::is_captured(t, value) {
+        return captured_jump(t, f, at, value, target, jumps_if, popped);
+    }
+    if operators::truth(t, value)? == jumps_if {
+        return Ok(Flow::Jump(target));
+    }
+    if !popped {
+        f.pop(t)?;
+    }
+    Ok(Flow::Next)
+}
+
+/// The same on a tensor.
+fn captured_jump(
     t: &mut Tracer<'_>,
     f: &mut FrameState,
     at: usize,
@@ -42,9 +64,30 @@ pub(super) fn captured_jump(
     regions::branch(t, f, at, value, yes, no)
 }
 
+pub(super) fn for_iter(
+    t: &mut Tracer<'_>,
+    f: &mut FrameState,
+    at: usize,
+    target: usize,
+) -> Step<Flow> {
+    let iterator = f.peek(t, 1)?;
+    if matches!(t.kind(iterator), Kind::Iter(IterVar::Numbers { .. })) {
+        let mut behind = f.clone();
+        if let Flow::Jump(target) = for_end(t, &mut behind, target)? {
+            behind.pc = target;
+        }
+        return regions::for_numbers(t, f, at, behind);
+    }
+    match iterate::next(t, iterator)? {
+        Some(value) => f.push(value),
+        None => return for_end(t, f, target),
+    }
+    Ok(Flow::Next)
+}
+
 /// At the end of a loop the iterator is popped; from 3.12 on the clean-up instructions at the
 /// target are skipped (FOR_ITER in `Python/bytecodes.c`).
-pub(super) fn for_end(t: &Tracer<'_>, f: &mut FrameState, target: usize) -> Step<Flow> {
+fn for_end(t: &Tracer<'_>, f: &mut FrameState, target: usize) -> Step<Flow> {
     f.pop(t)?;
     let skipped = match version(t)? {
         Version::V311 => 0,
@@ -98,5 +141,33 @@ pub(super) fn before_with(t: &mut Tracer<'_>, f: &mut FrameState) -> Step<()> {
     f.push(exit);
     let value = call(t, enter, &[], &[])?;
     f.push(value);
+    Ok(())
+}
+
+/// An exception is being handled from here on.
+pub(super) fn push_handled(t: &mut Tracer<'_>, f: &mut FrameState) -> Step<()> {
+    let exception = f.pop(t)?;
+    let previous = match f.handling.last() {
+        Some(previous) => *previous,
+        None => t.none(),
+    };
+    f.push(previous);
+    f.push(exception);
+    f.handling.push(exception);
+    Ok(())
+}
+
+/// `except*`
+pub(super) fn check_group_match(t: &mut Tracer<'_>, f: &mut FrameState) -> Step<()> {
+    let class = f.pop(t)?;
+    let exception = f.pop(t)?;
+    let (matched, rest) = groups::matched(t, exception, class)?;
+    // What `raise` raises again, and `sys.exception()` answers with.
+    if let (Some(matched), Some(current)) = (matched, f.handling.last_mut()) {
+        *current = matched;
+    }
+    let none = t.none();
+    f.push(rest.unwrap_or(none));
+    f.push(matched.unwrap_or(none));
     Ok(())
 }

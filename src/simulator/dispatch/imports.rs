@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyModule, PyTuple};
 
 use crate::obj::Obj;
 use crate::reason::BreakKind;
 use crate::simulator::frame::FrameState;
-use crate::simulator::{fold, Step, Tracer};
+use crate::simulator::{attributes, fold, Step, Tracer};
 use crate::variables::VarId;
 
 use super::scopes::load_from_dict;
@@ -21,7 +21,7 @@ fn refuse_submodules(t: &mut Tracer<'_>, module: VarId, fromlist: VarId) -> Step
     let Ok(names) = names.cast_into::<PyTuple>() else {
         return Ok(());
     };
-    let namespace = match object.cast::<pyo3::types::PyModule>() {
+    let namespace = match object.cast::<PyModule>() {
         Ok(module) => module.dict(),
         Err(_) => return t.unsupported("an import of something that is not a module"),
     };
@@ -34,12 +34,7 @@ fn refuse_submodules(t: &mut Tracer<'_>, module: VarId, fromlist: VarId) -> Step
 }
 
 /// The whole name of what `from ..name import x` imports from.
-pub(super) fn absolute(
-    t: &mut Tracer<'_>,
-    f: &FrameState,
-    name: &Arc<str>,
-    up: i64,
-) -> Step<Arc<str>> {
+fn absolute(t: &mut Tracer<'_>, f: &FrameState, name: &Arc<str>, up: i64) -> Step<Arc<str>> {
     let package = match load_from_dict(t, &f.globals, &Arc::from("__package__"))? {
         Some(package) => t.const_str(package),
         None => None,
@@ -60,7 +55,7 @@ pub(super) fn absolute(
     })
 }
 
-pub(super) fn import_name(t: &mut Tracer<'_>, name: &Arc<str>, fromlist: VarId) -> Step<VarId> {
+fn module_named(t: &mut Tracer<'_>, name: &Arc<str>, fromlist: VarId) -> Step<VarId> {
     let modules = Obj::from(t.py.import("sys")?.getattr("modules")?);
     let whole = t.is_none(fromlist);
     let wanted: Arc<str> = if whole {
@@ -86,4 +81,32 @@ pub(super) fn import_name(t: &mut Tracer<'_>, name: &Arc<str>, fromlist: VarId) 
             format!("first import of {wanted}"),
         ),
     }
+}
+
+pub(super) fn import_name(t: &mut Tracer<'_>, f: &mut FrameState, name: &Arc<str>) -> Step<()> {
+    let fromlist = f.pop(t)?;
+    let level = f.pop(t)?;
+    let name = match t.const_int(level) {
+        Some(0) => name.clone(),
+        Some(up) => absolute(t, f, name, up)?,
+        None => return t.unsupported("an import of an unknown level"),
+    };
+    let module = module_named(t, &name, fromlist)?;
+    f.push(module);
+    Ok(())
+}
+
+pub(super) fn import_from(t: &mut Tracer<'_>, f: &mut FrameState, name: &str) -> Step<()> {
+    let module = f.peek(t, 1)?;
+    // Anything else may run code of the module.
+    let there = t.value(module).is_some_and(|module| {
+        let dict = module.cast::<PyModule>().map(PyModuleMethods::dict);
+        dict.is_ok_and(|dict| dict.contains(name).unwrap_or(false))
+    });
+    if !there {
+        return t.unsupported(format!("first import of {name}"));
+    }
+    let value = attributes::get(t, module, name)?;
+    f.push(value);
+    Ok(())
 }

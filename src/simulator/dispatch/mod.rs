@@ -11,29 +11,32 @@ mod scopes;
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use pyo3::types::PyModule;
 
 use crate::bytecode::{unimplemented, Instr, OpTable, Version};
 use crate::reason::BreakKind;
-use crate::variables::{AttrOp, CellVar, IterVar, Kind, SetVar};
+use crate::variables::{CellVar, Kind, SetVar};
 
 use super::call::call;
 use super::frame::{Exit, FrameState};
 use super::operators::{self, UnaryOp};
 use super::{
-    attributes, exceptions, format, groups, iterate, matching, methods, namespaces, regions,
-    subscript,
+    attributes, exceptions, format, iterate, matching, methods, namespaces, regions, subscript,
 };
 use super::{Step, Stop, Tracer};
 use calls::{
-    call_ex, call_stack, keyword_names, make_function, push_method, push_null_and,
+    call_ex, call_stack, constant_names, keyword_names, make_function, push_callee,
     set_function_attribute,
 };
-use containers::{build_dict, dict_merge, unpack, unpack_ex};
-use control::{before_with, captured_jump, for_end, prepare_reraise, send, to_bool};
-use imports::{absolute, import_name};
+use containers::{build_dict, dict_merge, pop_slice, put_into, unpack, unpack_ex};
+use control::{
+    before_with, check_group_match, for_iter, jump_if, prepare_reraise, push_handled, send, to_bool,
+};
+use imports::{import_from, import_name};
 use intrinsics::{intrinsic, intrinsic_2};
-use scopes::{cell_of, load_fast, load_from_dict, load_global, namespace_item, store_fast};
+use scopes::{
+    cell_of, delete_deref, load_fast, load_from_dict, load_global, namespace_item, store_deref,
+    store_fast, write_global,
+};
 
 pub use scopes::{cell_get, cell_get_raw};
 
@@ -66,16 +69,7 @@ pub fn step(t: &mut Tracer<'_>, f: &mut FrameState, at: usize) -> Step<Flow> {
             let value = f.peek(t, *depth as usize)?;
             f.push(value);
         }
-        Instr::Swap { depth } => {
-            let (top, other) = (
-                f.stack.len().wrapping_sub(1),
-                f.stack.len().wrapping_sub(*depth as usize),
-            );
-            if top >= f.stack.len() || other >= f.stack.len() {
-                return t.stop(BreakKind::Internal, "the simulated stack is too short");
-            }
-            f.stack.swap(top, other);
-        }
+        Instr::Swap { depth } => f.swap(t, *depth as usize)?,
         // --- locals, cells, globals ---
         Instr::LoadConst { index } => {
             let value = code.consts[*index as usize].bind(t.py).clone();
@@ -126,51 +120,21 @@ pub fn step(t: &mut Tracer<'_>, f: &mut FrameState, at: usize) -> Step<Flow> {
         }
         Instr::StoreDeref { local } => {
             let value = f.pop(t)?;
-            let cell = cell_of(t, f, *local)?;
-            if let Some(old) = cell_get_raw(t, cell)? {
-                t.let_go(old)?;
-            }
-            t.vars
-                .mutate(cell, |var| var.kind = Kind::Cell(CellVar::Full(value)));
+            store_deref(t, f, *local, value)?;
         }
-        Instr::DeleteDeref { local } => {
-            let cell = cell_of(t, f, *local)?;
-            let old = cell_get(t, cell)?;
-            t.let_go(old)?;
-            t.vars
-                .mutate(cell, |var| var.kind = Kind::Cell(CellVar::Empty));
-        }
+        Instr::DeleteDeref { local } => delete_deref(t, f, *local)?,
         Instr::LoadGlobal { name, push_null } => {
-            let name = f.name(*name);
-            let value = load_global(t, f, &name)?;
-            if *push_null {
-                push_null_and(t, f, value);
-            } else {
-                f.push(value);
-            }
+            let value = load_global(t, f, &f.name(*name))?;
+            push_callee(t, f, value, *push_null);
         }
         Instr::StoreGlobal { name } => {
             let value = f.pop(t)?;
-            t.global_writes.push((
-                f.globals.clone(),
-                AttrOp {
-                    name: f.name(*name),
-                    value: Some(value),
-                    registers: false,
-                },
-            ));
+            write_global(t, f, f.name(*name), Some(value));
         }
         Instr::DeleteGlobal { name } => {
             let name = f.name(*name);
             load_global(t, f, &name)?;
-            t.global_writes.push((
-                f.globals.clone(),
-                AttrOp {
-                    name,
-                    value: None,
-                    registers: false,
-                },
-            ));
+            write_global(t, f, name, None);
         }
         Instr::LoadFromDictOrGlobals { name } => {
             let name = f.name(*name);
@@ -263,21 +227,15 @@ pub fn step(t: &mut Tracer<'_>, f: &mut FrameState, at: usize) -> Step<Flow> {
             subscript::delete(t, container, key)?;
         }
         Instr::BinarySlice => {
-            let stop = f.pop(t)?;
-            let start = f.pop(t)?;
+            let slice = pop_slice(t, f)?;
             let container = f.pop(t)?;
-            let step = t.none();
-            let slice = t.add(Kind::Slice([start, stop, step]));
             let value = subscript::get(t, container, slice)?;
             f.push(value);
         }
         Instr::StoreSlice => {
-            let stop = f.pop(t)?;
-            let start = f.pop(t)?;
+            let slice = pop_slice(t, f)?;
             let container = f.pop(t)?;
             let value = f.pop(t)?;
-            let step = t.none();
-            let slice = t.add(Kind::Slice([start, stop, step]));
             subscript::set(t, container, slice, value)?;
         }
         Instr::LoadAttr { name, method } => {
@@ -285,11 +243,7 @@ pub fn step(t: &mut Tracer<'_>, f: &mut FrameState, at: usize) -> Step<Flow> {
             let object = f.pop(t)?;
             t.reads_namespace = &*name == "__dict__" && namespaces::is_read(&f.code, f.pc);
             let value = attributes::get(t, object, &name)?;
-            if *method {
-                push_method(t, f, value);
-            } else {
-                f.push(value);
-            }
+            push_callee(t, f, value, *method);
         }
         Instr::LoadSuperAttr { name, method } => {
             let name = f.name(*name);
@@ -298,11 +252,7 @@ pub fn step(t: &mut Tracer<'_>, f: &mut FrameState, at: usize) -> Step<Flow> {
             let function = f.pop(t)?;
             let proxy = call(t, function, &[class, receiver], &[])?;
             let value = attributes::get(t, proxy, &name)?;
-            if *method {
-                push_method(t, f, value);
-            } else {
-                f.push(value);
-            }
+            push_callee(t, f, value, *method);
         }
         Instr::StoreAttr { name } => {
             let name = f.name(*name);
@@ -358,37 +308,17 @@ pub fn step(t: &mut Tracer<'_>, f: &mut FrameState, at: usize) -> Step<Flow> {
             let value = t.add(Kind::Slice([start, stop, step]));
             f.push(value);
         }
-        Instr::ListAppend { depth } => {
-            let value = f.pop(t)?;
-            let list = f.peek(t, *depth as usize)?;
-            methods::call(t, list, "append", &[value], &[])?;
-        }
-        Instr::SetAdd { depth } => {
-            let value = f.pop(t)?;
-            let set = f.peek(t, *depth as usize)?;
-            methods::call(t, set, "add", &[value], &[])?;
-        }
+        Instr::ListAppend { depth } => put_into(t, f, *depth, "append")?,
+        Instr::SetAdd { depth } => put_into(t, f, *depth, "add")?,
         Instr::MapAdd { depth } => {
             let value = f.pop(t)?;
             let key = f.pop(t)?;
             let dict = f.peek(t, *depth as usize)?;
             subscript::set(t, dict, key, value)?;
         }
-        Instr::ListExtend { depth } => {
-            let value = f.pop(t)?;
-            let list = f.peek(t, *depth as usize)?;
-            methods::call(t, list, "extend", &[value], &[])?;
-        }
-        Instr::SetUpdate { depth } => {
-            let value = f.pop(t)?;
-            let set = f.peek(t, *depth as usize)?;
-            methods::call(t, set, "update", &[value], &[])?;
-        }
-        Instr::DictUpdate { depth } => {
-            let value = f.pop(t)?;
-            let dict = f.peek(t, *depth as usize)?;
-            methods::call(t, dict, "update", &[value], &[])?;
-        }
+        Instr::ListExtend { depth } => put_into(t, f, *depth, "extend")?,
+        Instr::SetUpdate { depth } => put_into(t, f, *depth, "update")?,
+        Instr::DictUpdate { depth } => put_into(t, f, *depth, "update")?,
         Instr::DictMerge { depth } => {
             let value = f.pop(t)?;
             let dict = f.peek(t, *depth as usize)?;
@@ -443,20 +373,7 @@ pub fn step(t: &mut Tracer<'_>, f: &mut FrameState, at: usize) -> Step<Flow> {
             let len = t.int(len);
             f.push(len);
         }
-        Instr::ForIter { target } => {
-            let iterator = f.peek(t, 1)?;
-            if matches!(t.kind(iterator), Kind::Iter(IterVar::Numbers { .. })) {
-                let mut behind = f.clone();
-                if let Flow::Jump(target) = for_end(t, &mut behind, *target)? {
-                    behind.pc = target;
-                }
-                return regions::for_numbers(t, f, at, behind);
-            }
-            match iterate::next(t, iterator)? {
-                Some(value) => f.push(value),
-                None => return for_end(t, f, *target),
-            }
-        }
+        Instr::ForIter { target } => return for_iter(t, f, at, *target),
         Instr::ReturnGenerator => {
             // The frame is already separate; the instruction leaves a value that POP_TOP removes.
             let none = t.none();
@@ -488,14 +405,7 @@ pub fn step(t: &mut Tracer<'_>, f: &mut FrameState, at: usize) -> Step<Flow> {
         }
         Instr::CallKw { argc } => {
             let names = f.pop(t)?;
-            let items = iterate::collect(t, names)?;
-            let mut names = Vec::with_capacity(items.len());
-            for item in items {
-                match t.const_str(item) {
-                    Some(name) => names.push(name),
-                    None => return t.stop(BreakKind::Internal, "keyword names are not constant"),
-                }
-            }
+            let names = constant_names(t, names)?;
             call_stack(t, f, *argc as usize, names)?;
         }
         Instr::CallFunctionEx { kwargs } => call_ex(t, f, *kwargs)?,
@@ -505,24 +415,8 @@ pub fn step(t: &mut Tracer<'_>, f: &mut FrameState, at: usize) -> Step<Flow> {
         Instr::SetFunctionAttribute { flag } => set_function_attribute(t, f, *flag)?,
         // --- control flow ---
         Instr::Jump { target } => return Ok(Flow::Jump(*target)),
-        Instr::PopJumpIfTrue { target } => {
-            let value = f.pop(t)?;
-            if regions::is_captured(t, value) {
-                return captured_jump(t, f, at, value, *target, true, true);
-            }
-            if operators::truth(t, value)? {
-                return Ok(Flow::Jump(*target));
-            }
-        }
-        Instr::PopJumpIfFalse { target } => {
-            let value = f.pop(t)?;
-            if regions::is_captured(t, value) {
-                return captured_jump(t, f, at, value, *target, false, true);
-            }
-            if !operators::truth(t, value)? {
-                return Ok(Flow::Jump(*target));
-            }
-        }
+        Instr::PopJumpIfTrue { target } => return jump_if(t, f, at, *target, true, true),
+        Instr::PopJumpIfFalse { target } => return jump_if(t, f, at, *target, false, true),
         Instr::PopJumpIfNone { target } => {
             let value = f.pop(t)?;
             if t.is_none(value) {
@@ -535,26 +429,8 @@ pub fn step(t: &mut Tracer<'_>, f: &mut FrameState, at: usize) -> Step<Flow> {
                 return Ok(Flow::Jump(*target));
             }
         }
-        Instr::JumpIfTrueOrPop { target } => {
-            let value = f.peek(t, 1)?;
-            if regions::is_captured(t, value) {
-                return captured_jump(t, f, at, value, *target, true, false);
-            }
-            if operators::truth(t, value)? {
-                return Ok(Flow::Jump(*target));
-            }
-            f.pop(t)?;
-        }
-        Instr::JumpIfFalseOrPop { target } => {
-            let value = f.peek(t, 1)?;
-            if regions::is_captured(t, value) {
-                return captured_jump(t, f, at, value, *target, false, false);
-            }
-            if !operators::truth(t, value)? {
-                return Ok(Flow::Jump(*target));
-            }
-            f.pop(t)?;
-        }
+        Instr::JumpIfTrueOrPop { target } => return jump_if(t, f, at, *target, true, false),
+        Instr::JumpIfFalseOrPop { target } => return jump_if(t, f, at, *target, false, false),
         Instr::ReturnValue => {
             let value = f.pop(t)?;
             return Ok(Flow::Exit(Exit::Return(value)));
@@ -571,16 +447,7 @@ pub fn step(t: &mut Tracer<'_>, f: &mut FrameState, at: usize) -> Step<Flow> {
             let answer = exceptions::leaves_with(t, exit, exception)?;
             f.push(answer);
         }
-        Instr::PushExcInfo => {
-            let exception = f.pop(t)?;
-            let previous = match f.handling.last() {
-                Some(previous) => *previous,
-                None => t.none(),
-            };
-            f.push(previous);
-            f.push(exception);
-            f.handling.push(exception);
-        }
+        Instr::PushExcInfo => push_handled(t, f)?,
         Instr::PopExcept => {
             f.pop(t)?;
             f.handling.pop();
@@ -592,18 +459,7 @@ pub fn step(t: &mut Tracer<'_>, f: &mut FrameState, at: usize) -> Step<Flow> {
             let value = t.bool(matches);
             f.push(value);
         }
-        Instr::CheckEgMatch => {
-            let class = f.pop(t)?;
-            let exception = f.pop(t)?;
-            let (matched, rest) = groups::matched(t, exception, class)?;
-            // What `raise` raises again, and `sys.exception()` answers with.
-            if let (Some(matched), Some(current)) = (matched, f.handling.last_mut()) {
-                *current = matched;
-            }
-            let none = t.none();
-            f.push(rest.unwrap_or(none));
-            f.push(matched.unwrap_or(none));
-        }
+        Instr::CheckEgMatch => check_group_match(t, f)?,
         Instr::PrepReraiseStar => prepare_reraise(t, f)?,
         Instr::CleanupThrow => {
             let exception = f.pop(t)?;
@@ -623,32 +479,8 @@ pub fn step(t: &mut Tracer<'_>, f: &mut FrameState, at: usize) -> Step<Flow> {
             return Err(Stop::Raise(exception));
         }
         // --- imports and patterns ---
-        Instr::ImportName { name } => {
-            let name = f.name(*name);
-            let fromlist = f.pop(t)?;
-            let level = f.pop(t)?;
-            let name = match t.const_int(level) {
-                Some(0) => name,
-                Some(up) => absolute(t, f, &name, up)?,
-                None => return t.unsupported("an import of an unknown level"),
-            };
-            let module = import_name(t, &name, fromlist)?;
-            f.push(module);
-        }
-        Instr::ImportFrom { name } => {
-            let name = f.name(*name);
-            let module = f.peek(t, 1)?;
-            // Anything else may run code of the module.
-            let there = t.value(module).is_some_and(|module| {
-                let dict = module.cast::<PyModule>().map(PyModuleMethods::dict);
-                dict.is_ok_and(|dict| dict.contains(&*name).unwrap_or(false))
-            });
-            if !there {
-                return t.unsupported(format!("first import of {name}"));
-            }
-            let value = attributes::get(t, module, &name)?;
-            f.push(value);
-        }
+        Instr::ImportName { name } => import_name(t, f, &f.name(*name))?,
+        Instr::ImportFrom { name } => import_from(t, f, &f.name(*name))?,
         Instr::MatchMapping => {
             let value = f.peek(t, 1)?;
             let answer = matching::is_mapping(t, value)?;

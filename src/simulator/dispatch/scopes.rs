@@ -11,7 +11,7 @@ use crate::reason::BreakKind;
 use crate::simulator::frame::FrameState;
 use crate::simulator::{operators, subscript, Step, Tracer};
 use crate::tracker::{DictKey, Tracker};
-use crate::variables::{CellVar, Kind, VarId};
+use crate::variables::{AttrOp, CellVar, Kind, VarId};
 
 pub(super) fn store_fast(
     t: &mut Tracer<'_>,
@@ -150,4 +150,43 @@ pub(super) fn namespace_item(
         return subscript::get(t, namespace, key).map(Some);
     }
     Ok(None)
+}
+
+pub(super) fn store_deref(
+    t: &mut Tracer<'_>,
+    f: &FrameState,
+    local: u32,
+    value: VarId,
+) -> Step<()> {
+    let cell = cell_of(t, f, local)?;
+    if let Some(old) = cell_get_raw(t, cell)? {
+        t.let_go(old)?;
+    }
+    t.vars
+        .mutate(cell, |var| var.kind = Kind::Cell(CellVar::Full(value)));
+    Ok(())
+}
+
+pub(super) fn delete_deref(t: &mut Tracer<'_>, f: &FrameState, local: u32) -> Step<()> {
+    let cell = cell_of(t, f, local)?;
+    let old = cell_get(t, cell)?;
+    t.let_go(old)?;
+    t.vars
+        .mutate(cell, |var| var.kind = Kind::Cell(CellVar::Empty));
+    Ok(())
+}
+
+/// A global is stored, or deleted.
+pub(super) fn write_global(
+    t: &mut Tracer<'_>,
+    f: &FrameState,
+    name: Arc<str>,
+    value: Option<VarId>,
+) {
+    let write = AttrOp {
+        name,
+        value,
+        registers: false,
+    };
+    t.global_writes.push((f.globals.clone(), write));
 }
