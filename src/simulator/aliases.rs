@@ -64,6 +64,19 @@ pub fn is_of_two(t: &Tracer<'_>, symbol: SymbolId) -> bool {
     t.aliases.iter().any(is_it)
 }
 
+/// Whether nobody knows if these are one object: the interpreter runs what made them, and says so.
+pub fn may_be_one(t: &Tracer<'_>, a: VarId, b: VarId) -> bool {
+    let (Kind::Tensor(a), Kind::Tensor(b)) = (t.vars.kind(a), t.vars.kind(b)) else {
+        return false;
+    };
+    let pair = (a.symbol, b.symbol);
+    let of = |symbol| {
+        let all = t.aliases.iter().filter(move |it| it.result == symbol);
+        all.map(|it| it.of).chain(std::iter::once(symbol))
+    };
+    of(pair.0).any(|one| of(pair.1).any(|other| one == other))
+}
+
 /// The instruction that has to run natively where the tensor goes on to native code.
 pub fn made_at(t: &Tracer<'_>, symbol: SymbolId) -> Option<usize> {
     let found = t.aliases.iter().find(|it| it.result == symbol);

@@ -7,6 +7,7 @@ use pyo3::types::{PyBytes, PyFloat, PyInt, PyString};
 
 use crate::variables::{Key, Kind, VarId};
 
+use super::aliases;
 use super::attributes::lookup;
 use super::{classes, Step, Tracer};
 
@@ -50,6 +51,9 @@ pub fn key_of(t: &mut Tracer<'_>, value: VarId) -> Step<Key> {
                 t.unsupported("a key with its own __hash__ or __eq__")
             }
         }
+        Kind::Tensor(tensor) if aliases::is_of_two(t, tensor.symbol) => t.unsupported(
+            "a key that may be one of two tensors, which captured control flow decides",
+        ),
         Kind::Tensor(_) => identity(t, value),
         _ => t.unsupported("a key that is not a constant"),
     }

@@ -441,13 +441,13 @@ impl Captured<'_> {
                     let now = now.into_iter().enumerate();
                     now.map(|(at, (.., piece))| (Some(at), piece)).collect()
                 }
-                (Piece::Same(_), Piece::Tensor(symbol)) => {
+                (Piece::Same(_), Piece::Tensor(symbol, _)) => {
                     let stops = way.cut.meta(symbol).is_some_and(|meta| meta.stop_gradient);
                     if t.entry_grad && !stops {
                         return refuse(t, "a tensor with a gradient is changed in place inside");
                     }
                     tensors.push(of);
-                    vec![(None, Piece::Tensor(symbol))]
+                    vec![(None, Piece::Tensor(symbol, None))]
                 }
                 _ => {
                     let kind = t.kind(of).clone();

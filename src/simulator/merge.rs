@@ -23,8 +23,8 @@ pub enum Piece {
     Same(VarId),
     /// A real object that was met on the way first, and where.
     Real(Obj, TrackerRef),
-    /// A tensor.
-    Tensor(SymbolId),
+    /// A tensor, and the object that is it: of two pieces of one way, one object under two names is one.
+    Tensor(SymbolId, Option<VarId>),
     /// A Python number that is a 0-d tensor of the graph.
     Number(SymbolId),
     /// A constant.
@@ -127,7 +127,7 @@ fn describe(t: &mut Tracer<'_>, id: VarId, mark: &TraceMark, seen: &mut Vec<VarI
             .collect()
     };
     match kind {
-        Kind::Tensor(tensor) if tensor.class.is_none() => Piece::Tensor(tensor.symbol),
+        Kind::Tensor(tensor) if tensor.class.is_none() => Piece::Tensor(tensor.symbol, Some(id)),
         Kind::SymNumber(symbol) | Kind::Float(NumberVar::Graph(symbol)) => Piece::Number(symbol),
         Kind::Const => match t.value(id) {
             Some(value) => Piece::Const(Obj::from(value)),
@@ -190,6 +190,8 @@ pub struct Merge<'a> {
     pub cuts: [&'a mut Cut; 2],
     /// What either block returns.
     pub outputs: [Vec<BlockOutput>; 2],
+    /// The tensors that the results are on either way, where each is one.
+    pub objects: Vec<Option<[VarId; 2]>>,
     /// Tensors that change in place on one of the ways: they can be kept, and nothing else.
     pub changed: Vec<VarId>,
 }
@@ -249,10 +251,11 @@ impl Merge<'_> {
                 );
             }
         }
+        let objects = object(a).zip(object(b)).map(|(a, b)| [a, b]);
         let (first, second) = (self.symbol(t, 0, a)?, self.symbol(t, 1, b)?);
         match (first, second) {
             (Some((a, x, true)), Some((b, y, true))) if x.dtype == y.dtype => {
-                Ok(Joined::Number(self.output(a, b)))
+                Ok(Joined::Number(self.output(a, b, None)))
             }
             (Some((a, x, false)), Some((b, y, false))) => {
                 if x.dtype != y.dtype || x.shape.len() != y.shape.len() {
@@ -267,7 +270,7 @@ impl Merge<'_> {
                         ),
                     );
                 }
-                Ok(Joined::Output(self.output(a, b)))
+                Ok(Joined::Output(self.output(a, b, objects)))
             }
             _ => {
                 let (a, b) = (shown(t, a), shown(t, b));
@@ -289,9 +292,14 @@ impl Merge<'_> {
             .collect()
     }
 
-    fn output(&mut self, a: BlockOutput, b: BlockOutput) -> usize {
+    fn output(&mut self, a: BlockOutput, b: BlockOutput, objects: Option<[VarId; 2]>) -> usize {
+        let known = || self.objects.iter().position(|known| *known == objects);
+        if let Some(at) = objects.and_then(|_| known()) {
+            return at;
+        }
         self.outputs[0].push(a);
         self.outputs[1].push(b);
+        self.objects.push(objects);
         self.outputs[0].len() - 1
     }
 
@@ -303,6 +311,15 @@ impl Merge<'_> {
         piece: &Piece,
     ) -> Step<Option<(BlockOutput, TensorMeta, bool)>> {
         symbol(t, self.cuts[way], piece)
+    }
+}
+
+/// The tensor that a piece is.
+fn object(piece: &Piece) -> Option<VarId> {
+    match piece {
+        Piece::Same(id) => Some(*id),
+        Piece::Tensor(_, object) => *object,
+        _ => None,
     }
 }
 
@@ -335,7 +352,7 @@ pub fn symbol(
         Some((BlockOutput::Inner(symbol), meta, number))
     };
     Ok(match piece {
-        Piece::Tensor(symbol) => inner(cut, *symbol, false),
+        Piece::Tensor(symbol, _) => inner(cut, *symbol, false),
         Piece::Number(symbol) => inner(cut, *symbol, true),
         Piece::Same(id) => {
             t.realize(*id);
@@ -407,7 +424,7 @@ fn shown(t: &mut Tracer<'_>, piece: &Piece) -> String {
         Piece::Real(value, _) => {
             format!("{} from outside", crate::obj::shown(value.bind(t.py)))
         }
-        Piece::Tensor(_) => "a tensor".into(),
+        Piece::Tensor(..) => "a tensor".into(),
         Piece::Number(_) => "a number".into(),
         Piece::Const(value) => value
             .bind(t.py)
@@ -450,11 +467,7 @@ pub fn variable(t: &mut Tracer<'_>, joined: &Joined, outputs: &[SymbolId]) -> Op
             let value = value.bind(t.py).clone();
             t.constant(&value)
         }
-        Joined::Output(at) => t.add(Kind::Tensor(TensorVar {
-            symbol: outputs[*at],
-            view: None,
-            class: None,
-        })),
+        Joined::Output(at) => result(t, outputs[*at]),
         Joined::Number(at) => conversions::variable(t, outputs[*at]),
         Joined::List(items, class) => {
             let items = many(t, items);
@@ -477,5 +490,21 @@ pub fn variable(t: &mut Tracer<'_>, joined: &Joined, outputs: &[SymbolId]) -> Op
             }
             t.add(Kind::Dict(dict))
         }
+    })
+}
+
+/// The tensor that a result is: one, also under several names.
+fn result(t: &mut Tracer<'_>, symbol: SymbolId) -> VarId {
+    let is_it = |id: &VarId| {
+        let kind = t.vars.kind(*id);
+        matches!(kind, Kind::Tensor(tensor) if tensor.symbol == symbol && tensor.view.is_none())
+    };
+    let known = (0..t.vars.len() as u32).rev().map(VarId).find(is_it);
+    known.unwrap_or_else(|| {
+        t.add(Kind::Tensor(TensorVar {
+            symbol,
+            view: None,
+            class: None,
+        }))
     })
 }

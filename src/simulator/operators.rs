@@ -12,6 +12,7 @@ use crate::reason::BreakKind;
 use crate::tracker::Tracker;
 use crate::variables::{Kind, VarId};
 
+use super::aliases;
 use super::call::{call, describe};
 use super::{
     attributes, classes, exceptions, fold, keys, methods, namespaces, numbers, regions, tensors,
@@ -467,6 +468,9 @@ pub fn equal_values(t: &mut Tracer<'_>, a: VarId, b: VarId) -> Step<bool> {
     if t.nesting > fold::MAX_NESTING {
         return t.unsupported("a comparison of containers that are too deep");
     }
+    if aliases::may_be_one(t, a, b) {
+        return t.stop(BreakKind::TensorBranch, ONE_OR_TWO);
+    }
     // Guards do not tell whether two of them are one object.
     if is_nan(t, a) && is_nan(t, b) {
         return t.unsupported("the identity of NaN");
@@ -487,6 +491,8 @@ fn is_nan(t: &mut Tracer<'_>, id: VarId) -> bool {
             number && value.ne(&value).unwrap_or(true)
         })
 }
+
+const ONE_OR_TWO: &str = "whether two tensors are one object, which captured control flow decides";
 
 /// That two real objects are one is guarded since the second was found; that they are two is guarded here.
 fn same_object(t: &mut Tracer<'_>, a: VarId, b: VarId) -> bool {
@@ -556,6 +562,9 @@ pub fn is_same(t: &mut Tracer<'_>, a: VarId, b: VarId) -> Step<bool> {
     // Bound methods are made anew by every attribute read.
     if a != b && matches!((&left, &right), (Kind::Method { .. }, Kind::Method { .. })) {
         return t.unsupported("identity of bound methods");
+    }
+    if a != b && aliases::may_be_one(t, a, b) {
+        return t.stop(BreakKind::TensorBranch, ONE_OR_TWO);
     }
     Ok(same_object(t, a, b))
 }

@@ -473,7 +473,7 @@ pub fn way(
                 contents.push((id, merge::content(t, id, &mark, &mut seen)));
             }
             (Kind::Tensor(old), Kind::Tensor(new)) if own && old.view.is_none() => {
-                contents.push((id, Piece::Tensor(new.symbol)));
+                contents.push((id, Piece::Tensor(new.symbol, None)));
             }
             // The iterator of a loop that ends in here.
             _ if owned.contains(&id) && !frame.stack.contains(&id) => {}
@@ -704,6 +704,7 @@ fn one_of(
     let mut merge = Merge {
         cuts: [&mut first.cut, &mut second.cut],
         outputs: [Vec::new(), Vec::new()],
+        objects: Vec::new(),
         changed: Vec::new(),
     };
     let changed = contents_of_both(t, &mut merge, &first.changed, &second.changed)?;

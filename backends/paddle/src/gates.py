@@ -2,7 +2,8 @@
 
 `run_program` is one node of autograd: a backward through one output gives every input a gradient, zeros where that
 output does not depend on it. Eager mode gives those inputs none, and an optimizer sees the difference. Hooks note
-which outputs a gradient arrives at, the gate withholds the zeros.
+which outputs a gradient arrives at, the gate withholds the zeros. Where one of those inputs is no leaf, the graph runs call
+by call.
 """
 
 from paddle import _C_ops
@@ -21,7 +22,6 @@ class _Enter(PyLayer):
     @staticmethod
     def forward(ctx, call, *tensors):
         ctx.call = call
-        ctx.leaves = [tensor.is_leaf for tensor in tensors]
         return tuple(map(_alias, tensors))
 
     @staticmethod
@@ -31,10 +31,9 @@ class _Enter(PyLayer):
         if not asks_only():
             # Autograd cannot come here again: it lets go of the context of a PyLayer.
             arrived[0] = -1
-        # Operations take no absent gradients: what a tensor was computed from still gets zeros.
+        # The tensors are leaves: operations take no absent gradients.
         found = tuple(
-            None if leaf and not mask & mask_of_arrived else gradient
-            for gradient, mask, leaf in zip(gradients, masks, ctx.leaves, strict=True)
+            gradient if mask & mask_of_arrived else None for gradient, mask in zip(gradients, masks, strict=True)
         )
         return found if len(found) > 1 else found[0]
 
