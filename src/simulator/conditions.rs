@@ -11,6 +11,7 @@ use crate::obj::Obj;
 use crate::variables::{Kind, VarId};
 
 use super::frame::FrameState;
+use super::graph_numbers;
 use super::merge::{self, refuse, Piece};
 use super::operators;
 use super::regions::{self, End};
@@ -182,7 +183,7 @@ fn evaluate(
     let mut edges: Vec<Edge> = Vec::new();
     for (at, test) in condition.tests.iter().enumerate() {
         let (reached, symbol) = match at {
-            0 => (None, regions::condition(t, value)?),
+            0 => (None, graph_numbers::condition(t, value)?),
             _ => {
                 let reached = reaches(t, &edges, test.start)?;
                 (Some(reached), simulate(t, frame, reached, test)?)
@@ -207,14 +208,14 @@ fn reaches(t: &mut Tracer<'_>, edges: &[Edge], place: usize) -> Step<SymbolId> {
     for edge in edges.iter().filter(|edge| edge.to == place) {
         let mut taken = edge.test;
         if !edge.holds {
-            taken = regions::method(t, "logical_not", taken, Vec::new())?;
+            taken = graph_numbers::method(t, "logical_not", taken, Vec::new())?;
             if let Some(reached) = edge.reached {
-                taken = regions::method(t, "logical_and", reached, vec![Arg::Symbol(taken)])?;
+                taken = graph_numbers::method(t, "logical_and", reached, vec![Arg::Symbol(taken)])?;
             }
         }
         any = Some(match any {
             None => taken,
-            Some(known) => regions::method(t, "logical_or", known, vec![Arg::Symbol(taken)])?,
+            Some(known) => graph_numbers::method(t, "logical_or", known, vec![Arg::Symbol(taken)])?,
         });
     }
     match any {
@@ -249,8 +250,8 @@ fn simulate(
     let held = if is_none {
         let is_none = t.is_none(value);
         t.bool(is_none)
-    } else if regions::is_captured(t, value) {
-        regions::truth_value(t, value)?
+    } else if graph_numbers::is_captured(t, value) {
+        graph_numbers::truth_value(t, value)?
     } else {
         let truth = operators::truth(t, value)?;
         t.bool(truth)

@@ -12,7 +12,7 @@ use crate::graph::{Arg, DType, SymbolId};
 use crate::obj::Obj;
 use crate::variables::{Kind, NumberVar, TensorVar, VarId};
 
-use super::{numbers, regions, tensors, Step, Tracer};
+use super::{graph_numbers, numbers, tensors, Step, Tracer};
 
 /// What a tensor is asked for.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -90,10 +90,10 @@ pub fn of(t: &mut Tracer<'_>, value: VarId, to: To) -> Step<Option<VarId>> {
             return Ok(None);
         }
         if floating && !meta.stop_gradient {
-            symbol = regions::method(t, "detach", symbol, Vec::new())?;
+            symbol = graph_numbers::method(t, "detach", symbol, Vec::new())?;
         }
         if !meta.shape.is_empty() {
-            symbol = regions::method(t, "reshape", symbol, vec![Arg::List(Vec::new())])?;
+            symbol = graph_numbers::method(t, "reshape", symbol, vec![Arg::List(Vec::new())])?;
         }
     }
     let to = match to {
@@ -109,7 +109,7 @@ pub fn of(t: &mut Tracer<'_>, value: VarId, to: To) -> Step<Option<VarId>> {
     symbol = cast(t, symbol, to)?;
     // A number does not change when its tensor does.
     if is_tensor && to == meta.dtype {
-        symbol = regions::method(t, "clone", symbol, Vec::new())?;
+        symbol = graph_numbers::method(t, "clone", symbol, Vec::new())?;
     }
     Ok(Some(variable(t, symbol)))
 }
@@ -117,15 +117,15 @@ pub fn of(t: &mut Tracer<'_>, value: VarId, to: To) -> Step<Option<VarId>> {
 /// The graph fails where this `float64` is no number, or one that is not small enough to compute with as `int64`.
 fn is_small(t: &mut Tracer<'_>, symbol: SymbolId) -> Step<()> {
     const LIMIT: f64 = (1_i64 << 62) as f64;
-    let size = regions::method(t, "abs", symbol, Vec::new())?;
+    let size = graph_numbers::method(t, "abs", symbol, Vec::new())?;
     let limit = PyFloat::new(t.py, LIMIT).into_any();
     let limit = t.constant(&limit);
     let Some(limit) = numbers::always_tensor(t, limit, DType::Float64)? else {
         return t.unsupported("a bound that is no tensor");
     };
-    let fits = regions::method(t, "__lt__", size, vec![Arg::Symbol(limit)])?;
+    let fits = graph_numbers::method(t, "__lt__", size, vec![Arg::Symbol(limit)])?;
     let fits = t.add(Kind::SymNumber(fits));
-    regions::statement(t, "check", &[fits])?;
+    graph_numbers::statement(t, "check", &[fits])?;
     Ok(())
 }
 
@@ -134,7 +134,7 @@ pub fn fits(t: &mut Tracer<'_>, op: BinOp, a: VarId, b: VarId) -> Step<()> {
     let (Some(a), Some(b)) = (as_double(t, a)?, as_double(t, b)?) else {
         return t.unsupported("arithmetic on numbers of the graph that are not whole");
     };
-    let about = regions::method(t, &format!("__{}__", op.stem()), a, vec![Arg::Symbol(b)])?;
+    let about = graph_numbers::method(t, &format!("__{}__", op.stem()), a, vec![Arg::Symbol(b)])?;
     is_small(t, about)
 }
 
@@ -144,7 +144,7 @@ pub fn cast(t: &mut Tracer<'_>, symbol: SymbolId, dtype: DType) -> Step<SymbolId
         return Ok(symbol);
     }
     let name = PyString::new(t.py, dtype.as_str()).into_any();
-    regions::method(t, "astype", symbol, vec![Arg::Const(Obj::from(name))])
+    graph_numbers::method(t, "astype", symbol, vec![Arg::Const(Obj::from(name))])
 }
 
 /// Any number as the `float64` that Python computes with next to a `float`.
@@ -182,7 +182,7 @@ pub fn arithmetic(t: &mut Tracer<'_>, op: BinOp, a: VarId, b: VarId) -> Step<Opt
         return Ok(None);
     };
     let name = format!("__{}__", op.stem());
-    let made = regions::method(t, &name, a, vec![Arg::Symbol(b)])?;
+    let made = graph_numbers::method(t, &name, a, vec![Arg::Symbol(b)])?;
     Ok(Some(variable(t, made)))
 }
 
@@ -204,7 +204,7 @@ pub fn comparison(t: &mut Tracer<'_>, op: CmpOp, a: VarId, b: VarId) -> Step<Opt
     let (Some(a), Some(b)) = (as_double(t, a)?, as_double(t, b)?) else {
         return Ok(None);
     };
-    let made = regions::method(t, op.dunder(), a, vec![Arg::Symbol(b)])?;
+    let made = graph_numbers::method(t, op.dunder(), a, vec![Arg::Symbol(b)])?;
     Ok(Some(t.add(Kind::SymNumber(made))))
 }
 
@@ -213,7 +213,9 @@ pub fn of_builtin(t: &mut Tracer<'_>, name: &str, value: VarId) -> Step<Option<V
     match name {
         "int" => of(t, value, To::Int),
         "float" => of(t, value, To::Float),
-        "bool" if regions::is_captured(t, value) => regions::truth_value(t, value).map(Some),
+        "bool" if graph_numbers::is_captured(t, value) => {
+            graph_numbers::truth_value(t, value).map(Some)
+        }
         _ => Ok(None),
     }
 }

@@ -14,9 +14,11 @@ use crate::obj::Obj;
 use crate::variables::{IterVar, Kind, NumberVar, VarId};
 
 use super::aliases;
+use super::branches;
 use super::conditions;
 use super::dispatch::Flow;
 use super::frame::FrameState;
+use super::graph_numbers;
 use super::merge::{self, refuse, Joined, Piece};
 use super::regions::{self, End};
 use super::returns::{self, Answer, Returns, WayOut};
@@ -165,7 +167,7 @@ pub fn round_ends(t: &mut Tracer<'_>, frame: &mut FrameState) -> Step<Option<Var
             return Ok(None);
         };
         let value = frame.peek(t, 1)?;
-        if !regions::is_captured(t, value) {
+        if !graph_numbers::is_captured(t, value) {
             return Ok(None);
         }
         let mut behind = frame.clone();
@@ -175,15 +177,15 @@ pub fn round_ends(t: &mut Tracer<'_>, frame: &mut FrameState) -> Step<Option<Var
         };
         *frame = behind;
         return Ok(Some(match goes_on(many.yes, many.no) {
-            Some(false) => regions::negation(t, holds)?,
+            Some(false) => graph_numbers::negation(t, holds)?,
             _ => holds,
         }));
     };
     let value = frame.pop(t)?;
-    if regions::is_captured(t, value) {
+    if graph_numbers::is_captured(t, value) {
         return Ok(Some(match goes_on_if {
-            true => regions::truth_value(t, value)?,
-            false => regions::negation(t, value)?,
+            true => graph_numbers::truth_value(t, value)?,
+            false => graph_numbers::negation(t, value)?,
         }));
     }
     let truth = super::operators::truth(t, value)?;
@@ -197,7 +199,7 @@ fn continues(t: &mut Tracer<'_>, frame: &FrameState) -> Step<VarId> {
         return refuse(t, "the iterator of the loop is another one");
     };
     let op = if step > 0 { CmpOp::Lt } else { CmpOp::Gt };
-    match regions::comparison(t, op, next, stop)? {
+    match graph_numbers::comparison(t, op, next, stop)? {
         Some(condition) => Ok(condition),
         None => {
             let (next, stop) = (t.const_int(next), t.const_int(stop));
@@ -219,7 +221,7 @@ pub fn capture_range(
         return refuse(t, "a loop that never goes back");
     };
     let has_next = continues(t, frame)?;
-    let condition = regions::condition(t, has_next)?;
+    let condition = graph_numbers::condition(t, has_next)?;
     let mut live = live_locals(&code, at);
     live.extend(live_locals(&code, behind.pc));
     live.sort_unstable();
@@ -267,7 +269,7 @@ fn go_on(
     }
     match left.returned {
         None => Ok(Flow::Jump(behind.pc)),
-        Some((returned, leaves, answer)) => regions::returned(t, frame, returned, leaves, &answer),
+        Some((returned, leaves, answer)) => branches::returned(t, frame, returned, leaves, &answer),
     }
 }
 
@@ -295,10 +297,10 @@ pub fn capture(
     let LoopTest { region, goes_on_if } = test;
     let (inside, outside) = if goes_on_if { (yes, no) } else { (no, yes) };
     let condition = match goes_on_if {
-        true => regions::condition(t, value)?,
+        true => graph_numbers::condition(t, value)?,
         false => {
-            let negated = regions::negation(t, value)?;
-            regions::condition(t, negated)?
+            let negated = graph_numbers::negation(t, value)?;
+            graph_numbers::condition(t, negated)?
         }
     };
     let loop_ = Captured { region, inside };
@@ -520,7 +522,7 @@ impl Captured<'_> {
             return Ok(());
         };
         let by = t.int(step);
-        let Some(next) = regions::arithmetic(t, BinOp::Add, value, by)? else {
+        let Some(next) = graph_numbers::arithmetic(t, BinOp::Add, value, by)? else {
             return refuse(t, "the number of the loop is not one of the graph");
         };
         frame.pop(t)?;
@@ -636,7 +638,9 @@ impl Captured<'_> {
             Kind::Tensor(tensor) => Some((tensor.symbol, false)),
             Kind::SymNumber(symbol) | Kind::Float(NumberVar::Graph(symbol)) => Some((symbol, true)),
             Kind::Const => match t.value(first) {
-                Some(value) => regions::number(t, &Obj::from(value))?.map(|symbol| (symbol, true)),
+                Some(value) => {
+                    graph_numbers::number(t, &Obj::from(value))?.map(|symbol| (symbol, true))
+                }
                 None => None,
             },
             _ => None,

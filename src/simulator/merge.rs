@@ -382,7 +382,7 @@ fn constant(
     cut: &mut Cut,
     value: &Obj,
 ) -> Step<Option<(BlockOutput, TensorMeta, bool)>> {
-    let Some((dtype, meta)) = super::regions::number_meta(t, value)? else {
+    let Some((dtype, meta)) = super::graph_numbers::number_meta(t, value)? else {
         return Ok(None);
     };
     let full = Obj::from(t.py.import("paddle")?.getattr("full")?);

@@ -15,7 +15,8 @@ use crate::variables::{Kind, VarId};
 use super::aliases;
 use super::call::{call, describe};
 use super::{
-    attributes, classes, exceptions, fold, keys, methods, namespaces, numbers, regions, tensors,
+    attributes, classes, exceptions, fold, graph_numbers, keys, methods, namespaces, numbers,
+    tensors,
 };
 use super::{Step, Tracer};
 
@@ -123,7 +124,7 @@ pub fn binary(t: &mut Tracer<'_>, op: BinOp, inplace: bool, a: VarId, b: VarId) 
     if let Some(number) = numbers::binary(t, op, a, b)? {
         return Ok(number);
     }
-    if let Some(number) = regions::arithmetic(t, op, a, b)? {
+    if let Some(number) = graph_numbers::arithmetic(t, op, a, b)? {
         return Ok(number);
     }
     // Folding works on copies.
@@ -163,7 +164,7 @@ fn tensor_binary(t: &mut Tracer<'_>, op: BinOp, a: VarId, b: VarId) -> Step<VarI
             return Ok(product);
         }
     }
-    let (a, b) = regions::as_operands(t, Some(op), a, b)?;
+    let (a, b) = graph_numbers::as_operands(t, Some(op), a, b)?;
     // Paddle tensors define no in-place dunders: `x += y` rebinds the name.
     if matches!(t.kind(a), Kind::Tensor(_)) {
         if is_object(&t.kind(b).clone()) {
@@ -257,8 +258,8 @@ pub fn unary(t: &mut Tracer<'_>, op: UnaryOp, value: VarId) -> Step<VarId> {
 
 /// `a < b` and its like.
 pub fn compare(t: &mut Tracer<'_>, op: CmpOp, a: VarId, b: VarId) -> Step<VarId> {
-    let (a, b) = regions::as_operands(t, None, a, b)?;
-    if let Some(number) = regions::comparison(t, op, a, b)? {
+    let (a, b) = graph_numbers::as_operands(t, None, a, b)?;
+    if let Some(number) = graph_numbers::comparison(t, op, a, b)? {
         return Ok(number);
     }
     if let Some(holds) = numbers::compare(t, op, a, b)? {

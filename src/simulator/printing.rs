@@ -8,7 +8,7 @@ use pyo3::types::{PyBool, PyFloat, PyInt, PyString};
 
 use crate::variables::{Kind, VarId};
 
-use super::regions;
+use super::graph_numbers;
 use super::{Kwargs, Step, Tracer};
 
 /// Most items of a line, with those of its containers.
@@ -18,9 +18,9 @@ const LONGEST: usize = 256;
 pub fn print(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Option<VarId>> {
     let is_line = |id: &&VarId| matches!(t.vars.kind(**id), Kind::Tuple(..));
     let lines = t.left_behind.iter().filter(is_line).count();
-    if args.iter().any(|arg| regions::is_captured(t, *arg)) {
+    if args.iter().any(|arg| graph_numbers::is_captured(t, *arg)) {
         return match kwargs.is_empty() && lines == 0 {
-            true => regions::statement(t, "show", args).map(Some),
+            true => graph_numbers::statement(t, "show", args).map(Some),
             false => Ok(None),
         };
     }

@@ -12,9 +12,9 @@ use crate::tracker::TrackerRef;
 use crate::variables::{DictVar, Key, Kind, NumberVar, TensorVar, VarId};
 
 use super::frame::FrameState;
+use super::graph_numbers;
 use super::loops::LoopRegion;
 use super::merge::{self, refuse, same, same_class};
-use super::regions;
 use super::{conversions, Step, Tracer};
 
 use pyo3::prelude::*;
@@ -300,7 +300,7 @@ fn leaf(t: &mut Tracer<'_>, id: VarId) -> Step<Option<Leaf>> {
 }
 
 fn constant_leaf(t: &Tracer<'_>, value: &Obj) -> Step<Option<Leaf>> {
-    let found = regions::number_meta(t, value)?;
+    let found = graph_numbers::number_meta(t, value)?;
     Ok(found.map(|(_, meta)| Leaf { meta, number: true }))
 }
 

@@ -5,14 +5,14 @@ use pyo3::prelude::*;
 use crate::reason::BreakKind;
 use crate::simulator::call::call;
 use crate::simulator::{
-    exceptions, fold, generators, iterate, methods, operators, regions, Kwargs, Step, Tracer,
+    exceptions, fold, generators, graph_numbers, iterate, methods, operators, Kwargs, Step, Tracer,
 };
 use crate::variables::{IterVar, Kind, VarId};
 
 use super::wrong;
 
 pub(super) fn range(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
-    if let Some(range) = regions::range(t, args, kwargs)? {
+    if let Some(range) = graph_numbers::range(t, args, kwargs)? {
         return Ok(range);
     }
     let mut numbers = Vec::new();

@@ -4,15 +4,17 @@ use crate::bytecode::Version;
 use crate::simulator::call::call;
 use crate::simulator::frame::FrameState;
 use crate::simulator::generators::{self, Resumed};
-use crate::simulator::{attributes, contexts, groups, iterate, operators, regions, Step, Tracer};
+use crate::simulator::{
+    attributes, branches, contexts, graph_numbers, groups, iterate, operators, Step, Tracer,
+};
 use crate::variables::{IterVar, Kind, VarId};
 
 use super::{version, Flow};
 
 /// `bool(value)`. The interpreter's jumps want a real bool: what is captured is one when it is rebuilt.
 pub(super) fn to_bool(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
-    if regions::is_captured(t, value) {
-        return regions::truth_value(t, value);
+    if graph_numbers::is_captured(t, value) {
+        return graph_numbers::truth_value(t, value);
     }
     let truth = operators::truth(t, value)?;
     Ok(t.bool(truth))
@@ -28,7 +30,7 @@ pub(super) fn jump_if(
     popped: bool,
 ) -> Step<Flow> {
     let value = if popped { f.pop(t)? } else { f.peek(t, 1)? };
-    if regions::is_captured(t, value) {
+    if graph_numbers::is_captured(t, value) {
         return captured_jump(t, f, at, value, target, jumps_if, popped);
     }
     if operators::truth(t, value)? == jumps_if {
@@ -61,7 +63,7 @@ fn captured_jump(
     } else {
         (went_on, jumped)
     };
-    regions::branch(t, f, at, value, yes, no)
+    branches::branch(t, f, at, value, yes, no)
 }
 
 pub(super) fn for_iter(
@@ -76,7 +78,7 @@ pub(super) fn for_iter(
         if let Flow::Jump(target) = for_end(t, &mut behind, target)? {
             behind.pc = target;
         }
-        return regions::for_numbers(t, f, at, behind);
+        return branches::for_numbers(t, f, at, behind);
     }
     match iterate::next(t, iterator)? {
         Some(value) => f.push(value),

@@ -20,7 +20,8 @@ use super::call::call;
 use super::frame::{Exit, FrameState};
 use super::operators::{self, UnaryOp};
 use super::{
-    attributes, exceptions, format, iterate, matching, methods, namespaces, regions, subscript,
+    attributes, exceptions, format, graph_numbers, iterate, matching, methods, namespaces,
+    subscript,
 };
 use super::{Step, Stop, Tracer};
 use calls::{
@@ -166,8 +167,8 @@ pub fn step(t: &mut Tracer<'_>, f: &mut FrameState, at: usize) -> Step<Flow> {
         Instr::UnaryInvert => unary(t, f, UnaryOp::Invert)?,
         Instr::UnaryNot => {
             let value = f.pop(t)?;
-            let value = if regions::is_captured(t, value) {
-                regions::negation(t, value)?
+            let value = if graph_numbers::is_captured(t, value) {
+                graph_numbers::negation(t, value)?
             } else {
                 let truth = operators::truth(t, value)?;
                 t.bool(!truth)

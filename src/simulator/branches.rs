@@ -1,0 +1,451 @@
+//! Branches on tensors as part of the graph: both sides are simulated, cut out of the graph, and become the
+//! nested graphs of one `cond`.
+
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+
+use crate::bytecode::{flow, Instr};
+use crate::graph::{Arg, Callee, Cut, Region, SymbolId};
+use crate::variables::{CellVar, Kind, VarId};
+
+use super::aliases;
+use super::conditions::{self, Condition};
+use super::dispatch::Flow;
+use super::frame::{Exit, FrameState};
+use super::graph_numbers::{condition, negation, statement, truth_value};
+use super::loops;
+use super::merge::{self, refuse, Joined, Merge, Piece};
+use super::regions::{
+    apply, change_tensor, emit, leave, live_at, loop_iterators, run_to, way, with_kinds, End, Way,
+};
+use super::returns::Answer;
+use super::{Step, Stop, Tracer};
+
+/// `assert`: one side does nothing but raise. The graph checks, and what follows is the other side.
+fn assertion(
+    t: &mut Tracer<'_>,
+    value: VarId,
+    yes: &FrameState,
+    no: &FrameState,
+) -> Step<Option<usize>> {
+    let raises = |side: &FrameState| {
+        let instruction = side.code.instructions.get(side.pc);
+        instruction.is_some_and(|found| matches!(found.instr, Instr::LoadAssertionError))
+    };
+    let (holds, next) = match (raises(yes), raises(no)) {
+        (false, true) => (truth_value(t, value)?, yes.pc),
+        (true, false) => (negation(t, value)?, no.pc),
+        _ => return Ok(None),
+    };
+    statement(t, "check", &[holds])?;
+    Ok(Some(next))
+}
+
+/// Each takes a part of the native stack.
+const DEEPEST: usize = 24;
+
+/// A branch on a tensor: `yes` and `no` are the frame on either side.
+pub fn branch(
+    t: &mut Tracer<'_>,
+    frame: &mut FrameState,
+    at: usize,
+    value: VarId,
+    yes: FrameState,
+    no: FrameState,
+) -> Step<Flow> {
+    if t.regions >= DEEPEST {
+        return refuse(
+            t,
+            format!("more than {DEEPEST} branches inside of one another"),
+        );
+    }
+    attempt(t, frame, |t, frame| {
+        let (mut value, mut yes, mut no) = (value, yes, no);
+        if let Some((condition, held)) = condition_of_many(t, frame, at, value, &yes, &no)? {
+            (value, yes.pc, no.pc) = (held, condition.yes, condition.no);
+        }
+        match loops::at_branch(frame, at, yes.pc, no.pc) {
+            Some(found) => loops::capture(t, frame, value, found, &yes, &no),
+            None => choose(t, frame, at, value, yes, no),
+        }
+    })
+}
+
+/// The condition whose first test this branch is, and whether it holds: that of a loop, or the longest one.
+fn condition_of_many(
+    t: &mut Tracer<'_>,
+    frame: &FrameState,
+    at: usize,
+    value: VarId,
+    yes: &FrameState,
+    no: &FrameState,
+) -> Step<Option<(Condition, VarId)>> {
+    if yes.stack != no.stack || !frame.handling.is_empty() {
+        return Ok(None);
+    }
+    let mut found = conditions::beginning_at(frame, at, yes.pc, no.pc);
+    let of_loop = |it: &Condition| loops::at_branch(frame, at, it.yes, it.no).is_some();
+    if let Some(longest) = found.iter().position(of_loop) {
+        found.drain(..longest);
+    }
+    let Some(condition) = found.into_iter().next() else {
+        return Ok(None);
+    };
+    let held = conditions::holds(t, yes, value, &condition)?;
+    Ok(held.map(|held| (condition, held)))
+}
+
+/// Captures control flow; where it cannot, everything is as in front of it, for an ordinary graph break.
+fn attempt<'py>(
+    t: &mut Tracer<'py>,
+    frame: &mut FrameState,
+    capture: impl FnOnce(&mut Tracer<'py>, &mut FrameState) -> Step<Flow>,
+) -> Step<Flow> {
+    let mark = t.mark();
+    let steps = (frame.clone(), t.locations.clone());
+    t.regions += 1;
+    let answer = capture(t, frame);
+    t.regions -= 1;
+    if answer.is_err() {
+        (*frame, t.locations) = steps;
+        t.rollback(mark);
+    }
+    match answer {
+        // Another way may be taken: no handler is sure to see it.
+        Err(Stop::Raise(_)) => refuse(t, "an exception is raised inside"),
+        answer => answer,
+    }
+}
+
+/// The next item of `range()` over numbers of the graph: the loop is captured.
+pub fn for_numbers(
+    t: &mut Tracer<'_>,
+    frame: &mut FrameState,
+    at: usize,
+    behind: FrameState,
+) -> Step<Flow> {
+    if t.regions >= DEEPEST || !frame.handling.is_empty() {
+        return refuse(t, "the loop stands in too much other control flow");
+    }
+    attempt(t, frame, |t, frame| {
+        loops::capture_range(t, frame, at, &behind)
+    })
+}
+
+fn choose(
+    t: &mut Tracer<'_>,
+    frame: &mut FrameState,
+    at: usize,
+    value: VarId,
+    yes: FrameState,
+    no: FrameState,
+) -> Step<Flow> {
+    if !frame.handling.is_empty() {
+        return refuse(t, "an exception is being handled");
+    }
+    if let Some(next) = assertion(t, value, &yes, &no)? {
+        return Ok(Flow::Jump(next));
+    }
+    let code = frame.code.clone();
+    // The round of a captured loop ends where the loop is left.
+    let inside = |join: &usize| {
+        let region = frame.region.as_ref();
+        region.is_none_or(|region| region.body.contains(join))
+    };
+    let join = flow::join(&code, at).filter(inside);
+    let condition = condition(t, value)?;
+    let live = live_at(&code, join, frame);
+    let owned = loop_iterators(t, frame);
+    let (mut yes, mut no) = (yes, no);
+    let locations = t.locations.clone();
+    let walk = |t: &mut Tracer<'_>, side: &mut FrameState| -> Step<Way> {
+        let mark = t.mark();
+        let (end, value) = run_to(t, side, join)?;
+        t.locations.clone_from(&locations);
+        way(t, side, mark, end, value, &live, &owned)
+    };
+    let starts = (yes.pc, no.pc);
+    let plain = yes.stack == frame.stack && no.stack == frame.stack;
+    let mark = t.mark();
+    let first = walk(t, &mut yes);
+    let second = match &first {
+        Ok(_) => walk(t, &mut no),
+        Err(_) => refuse(t, "it is not needed"),
+    };
+    let raises = |way: &Step<Way>| matches!(way, Err(Stop::Raise(_)));
+    if plain && (raises(&first) || raises(&second)) {
+        // As with `assert`: the graph fails where control goes that way, and the interpreter raises.
+        let other = if raises(&first) { starts.1 } else { starts.0 };
+        t.rollback(mark);
+        t.locations.clone_from(&locations);
+        let passes = match raises(&first) {
+            true => negation(t, value)?,
+            false => truth_value(t, value)?,
+        };
+        statement(t, "check", &[passes])?;
+        return Ok(Flow::Jump(other));
+    }
+    let (first, second) = (first?, second?);
+    one_of(t, frame, condition, join, first, second)
+}
+
+/// Behind a loop that may have returned: one side returns what it did, the other goes on.
+pub fn returned(
+    t: &mut Tracer<'_>,
+    frame: &mut FrameState,
+    returned: SymbolId,
+    leaves: Vec<SymbolId>,
+    answer: &Answer,
+) -> Step<Flow> {
+    let returned = t.add(Kind::SymNumber(returned));
+    let condition = condition(t, returned)?;
+    let code = frame.code.clone();
+    let live = live_at(&code, None, frame);
+    let owned = loop_iterators(t, frame);
+    let locations = t.locations.clone();
+    let (mut yes, mut no) = (frame.clone(), frame.clone());
+    let mark = t.mark();
+    let value = answer.build(t, &mut leaves.into_iter());
+    let (end, value) = leave(t, &mut yes, value)?;
+    let first = way(t, &yes, mark, end, value, &live, &owned)?;
+    let mark = t.mark();
+    let (end, value) = run_to(t, &mut no, None)?;
+    t.locations = locations;
+    let second = way(t, &no, mark, end, value, &live, &owned)?;
+    one_of(t, frame, condition, None, first, second)
+}
+
+/// Adds the operation that runs the first way when the condition holds, and the second when not.
+fn one_of(
+    t: &mut Tracer<'_>,
+    frame: &mut FrameState,
+    condition: SymbolId,
+    join: Option<usize>,
+    mut first: Way,
+    mut second: Way,
+) -> Step<Flow> {
+    let code = frame.code.clone();
+    t.graph.adopt(t.py, &mut first.cut)?;
+    t.graph.adopt(t.py, &mut second.cut)?;
+    if first.end != second.end || first.stack.len() != second.stack.len() {
+        return refuse(
+            t,
+            "one side leaves the function or the loop and the other does not",
+        );
+    }
+    let mut merge = Merge {
+        cuts: [&mut first.cut, &mut second.cut],
+        outputs: [Vec::new(), Vec::new()],
+        objects: Vec::new(),
+        changed: Vec::new(),
+    };
+    let changed = contents_of_both(t, &mut merge, &first.changed, &second.changed)?;
+    let is_value = first.end != End::At(join.unwrap_or(usize::MAX));
+    let result = match is_value {
+        true => Some(merge.join(t, &first.value, &second.value, "the result")?),
+        false => None,
+    };
+    let mut locals = Vec::with_capacity(first.locals.len());
+    for ((slot, a), (_, b)) in first.locals.iter().zip(&second.locals) {
+        let name = match code.localsplus.get(*slot) {
+            Some(slot) => format!("{:?}", &*slot.name),
+            None => "what the loop returns".to_owned(),
+        };
+        locals.push((*slot, merge.join(t, a, b, &name)?));
+    }
+    let mut stack = Vec::with_capacity(first.stack.len());
+    for (a, b) in first.stack.iter().zip(&second.stack) {
+        stack.push(merge.join(t, a, b, "a value of the expression")?);
+    }
+    let mut cells = Vec::new();
+    for (id, _) in first.cells.iter().chain(&second.cells) {
+        if cells.iter().any(|(known, _)| known == id) {
+            continue;
+        }
+        let before = match t.kind(*id) {
+            Kind::Cell(CellVar::Full(content)) => Piece::Same(*content),
+            _ => Piece::Unbound,
+        };
+        let of = |cells: &[(VarId, Piece)]| {
+            let found = cells.iter().find(|(known, _)| known == id);
+            found.map_or_else(|| before.clone(), |(_, piece)| piece.clone())
+        };
+        let joined = merge.join(
+            t,
+            &of(&first.cells),
+            &of(&second.cells),
+            "a captured variable",
+        )?;
+        cells.push((*id, joined));
+    }
+    let outputs = std::mem::take(&mut merge.outputs);
+    let (end, cuts) = (first.end, [&first.cut, &second.cut]);
+    let made = match outputs[0].is_empty() {
+        true if cuts.iter().any(|cut| acts(t.py, cut)) => {
+            return refuse(t, "a layer or random operation whose result is not used");
+        }
+        true => Vec::new(),
+        false => {
+            let mut free = Vec::new();
+            cuts[0].free(&outputs[0], &mut free);
+            cuts[1].free(&outputs[1], &mut free);
+            let free = with_kinds(t, free);
+            let name = |side: &str| format!("{}_{side}", t.graph.sir.name);
+            let region = Region::If {
+                then: Arc::new(cuts[0].block(name("then"), &[], &free, &outputs[0])),
+                otherwise: Arc::new(cuts[1].block(name("else"), &[], &free, &outputs[1])),
+            };
+            let made = emit(t, region, vec![condition], &free)?;
+            for (way, (cut, outputs)) in [&first, &second].iter().zip(cuts.iter().zip(&outputs)) {
+                for (at, (result, output)) in made.iter().zip(outputs).enumerate() {
+                    let before = before_change(t, &changed, at);
+                    for of in aliases::of(cut, &way.aliases, *output) {
+                        if before != Some(of) {
+                            aliases::note(t, *result, of);
+                        }
+                    }
+                    // One tensor under two names.
+                    let twice = outputs[..at].iter().position(|other| other == output);
+                    if let Some(other) = twice {
+                        aliases::note(t, *result, made[other]);
+                    }
+                }
+            }
+            made
+        }
+    };
+    apply(t, frame, &made, &locals, &stack, &cells);
+    for (id, joined) in &changed {
+        change(t, *id, joined, &made);
+    }
+    let result = result.and_then(|result| merge::variable(t, &result, &made));
+    Ok(match (end, result) {
+        (End::At(target), _) => Flow::Jump(target),
+        (End::Return, Some(value)) => Flow::Exit(Exit::Return(value)),
+        (End::Next, Some(value)) => Flow::Exit(Exit::Next(value)),
+        _ => return refuse(t, "a side without a result"),
+    })
+}
+
+/// What lists, dicts and tensors that changed on either way are behind both.
+fn contents_of_both(
+    t: &mut Tracer<'_>,
+    merge: &mut Merge<'_>,
+    first: &[(VarId, Piece)],
+    second: &[(VarId, Piece)],
+) -> Step<Vec<(VarId, Joined)>> {
+    let mut ids: Vec<VarId> = Vec::new();
+    for (id, _) in first.iter().chain(second) {
+        if !ids.contains(id) {
+            ids.push(*id);
+        }
+    }
+    let is_tensor = |t: &mut Tracer<'_>, id: &VarId| matches!(t.kind(*id), Kind::Tensor(_));
+    let (tensors, others): (Vec<_>, Vec<_>) = ids.into_iter().partition(|id| is_tensor(t, id));
+    let mut joined = Vec::new();
+    let mut all = tensors.clone();
+    all.extend(others);
+    for (at, id) in all.into_iter().enumerate() {
+        if at == tensors.len() {
+            // From here on, such a tensor is not what it was before.
+            merge.changed.clone_from(&tensors);
+        }
+        let of = |t: &mut Tracer<'_>, contents: &[(VarId, Piece)]| {
+            let found = contents.iter().find(|(known, _)| *known == id);
+            match found {
+                Some((_, piece)) => piece.clone(),
+                None => merge::unchanged(t, id),
+            }
+        };
+        let (a, b) = (of(t, first), of(t, second));
+        joined.push((id, merge.join(t, &a, &b, "what is changed")?));
+    }
+    merge.changed = tensors;
+    Ok(joined)
+}
+
+/// What the tensor was that became this result of the operation.
+fn before_change(
+    t: &mut Tracer<'_>,
+    changed: &[(VarId, Joined)],
+    result: usize,
+) -> Option<SymbolId> {
+    let is_it = |joined: &Joined| matches!(joined, Joined::Output(at) if *at == result);
+    let (id, _) = changed.iter().find(|(_, joined)| is_it(joined))?;
+    match t.kind(*id) {
+        Kind::Tensor(tensor) => Some(tensor.symbol),
+        _ => None,
+    }
+}
+
+/// Makes a list, dict or tensor of the frame what it is behind captured control flow.
+fn change(t: &mut Tracer<'_>, id: VarId, joined: &Joined, made: &[SymbolId]) {
+    match joined {
+        Joined::Output(at) => {
+            let symbol = made[*at];
+            change_tensor(t, id, symbol);
+        }
+        Joined::List(items, _) => {
+            let many: Vec<VarId> = items
+                .iter()
+                .filter_map(|item| merge::variable(t, item, made))
+                .collect();
+            t.vars.mutate(id, |var| {
+                if let Kind::List(items) = &mut var.kind {
+                    *items = many;
+                }
+            });
+        }
+        Joined::Dict(_) => {
+            let Some(like) = merge::variable(t, joined, made) else {
+                return;
+            };
+            let Kind::Dict(like) = t.kind(like).clone() else {
+                return;
+            };
+            t.vars.mutate(id, |var| {
+                if let Kind::Dict(dict) = &mut var.kind {
+                    dict.items = like.items;
+                }
+            });
+        }
+        _ => {}
+    }
+}
+
+/// Parts of the names of what draws random numbers.
+const DRAWS: &[&str] = &[
+    "attention",
+    "bernoulli",
+    "binomial",
+    "cauchy",
+    "dropout",
+    "exponential",
+    "fractional",
+    "gamma",
+    "geometric",
+    "gumbel",
+    "multinomial",
+    "normal",
+    "poisson",
+    "rand",
+    "rrelu",
+    "sampl",
+    "shuffle",
+    "uniform",
+];
+
+/// Whether statements do more than give results.
+fn acts(py: Python<'_>, cut: &Cut) -> bool {
+    let draws = |callee: &Callee| {
+        let mut names = callee.api_names(py).into_iter();
+        names.any(|name| DRAWS.iter().any(|part| name.contains(part)))
+    };
+    let acts = |statement: &crate::graph::Statement| {
+        matches!(statement.callee, Callee::Layer(_) | Callee::Sir(_))
+            || matches!(statement.output, Arg::Const(_))
+            || draws(&statement.callee)
+    };
+    cut.statements.iter().any(acts)
+}
