@@ -1,0 +1,298 @@
+//! The translations of one function: found by their guards, made where none holds, dropped with their backend.
+
+use std::sync::atomic::Ordering;
+use std::sync::Arc;
+
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+use smallvec::SmallVec;
+
+use crate::backend::{self, CompiledGraph};
+use crate::codegen::Plan;
+use crate::guard::{CompiledGuard, GuardInputs};
+use crate::obj::Obj;
+use crate::plugin;
+use crate::reason::{Break, Recompile, Stats};
+use crate::translate::arguments::{addresses, Bound_};
+use crate::translate::callable::{CalleeFunction, ResumeFunction};
+use crate::translate::choice::Configured;
+use crate::translate::declared::DynamicTensors;
+use crate::translate::graph_inputs::GraphInputs;
+use crate::translate::pipeline;
+use crate::translate::random::Randomness;
+
+use super::run::{borrowed, Next, Run};
+use super::shared::GraphInfo;
+use super::turn::exclusively;
+use super::{lock, Translated};
+
+/// One translation.
+pub struct Entry {
+    /// When it may run.
+    pub guard: Box<dyn CompiledGuard>,
+    /// How.
+    pub plan: Plan,
+    /// The graph, if any statement is needed.
+    pub graph: Option<Box<dyn CompiledGraph>>,
+    /// Whether the graph draws random numbers.
+    pub randomness: Randomness,
+    /// The inputs of the graph.
+    pub graph_inputs: GraphInputs,
+    /// Whether the instruction that breaks the graph may call Python functions.
+    pub listens: bool,
+    /// The backend it was compiled by.
+    pub backend: Arc<Configured>,
+}
+
+/// Events of each kind that stay when a backend is swapped.
+const EVENTS: usize = 1000;
+
+/// Entries of one function.
+const MAX_ENTRIES: usize = 32;
+
+impl Translated {
+    pub(in crate::translate) fn entries(&self) -> Arc<Vec<Arc<Entry>>> {
+        lock(&self.entries).clone()
+    }
+
+    /// Forgets all translations and counters, those of the resume functions too.
+    pub fn reset(&self, py: Python<'_>) {
+        self.forget();
+        // What is dropped may run user code, which may call this function: no lock is held then.
+        let resumes = std::mem::take(&mut *lock(&self.shared.resumes));
+        for (callable, _) in resumes.values() {
+            // Their translations hold one another: in a loop they would stay for ever.
+            if let Ok(resume) = callable.bind(py).cast::<ResumeFunction>() {
+                resume.get().inner().forget();
+            }
+        }
+        let callees = std::mem::take(&mut *lock(&self.shared.callees));
+        self.shared.listened.store(0, Ordering::Relaxed);
+        self.shared.found_graphs.store(false, Ordering::Relaxed);
+        for callable in callees.values() {
+            if let Ok(callee) = callable.bind(py).cast::<CalleeFunction>() {
+                callee.get().inner().forget();
+            }
+        }
+        let graphs = std::mem::take(&mut *lock(&self.shared.graphs));
+        *lock(&self.shared.stats) = Stats::new();
+        drop((resumes, callees, graphs));
+    }
+
+    fn forget(&self) {
+        let entries = std::mem::take(&mut *lock(&self.entries));
+        let dims = std::mem::take(&mut *lock(&self.dims));
+        let numbers = std::mem::take(&mut *lock(&self.numbers));
+        self.failures.store(0, Ordering::Relaxed);
+        self.gave_up.store(false, Ordering::Relaxed);
+        drop((entries, dims, numbers));
+    }
+
+    pub(super) fn miss<'py>(
+        &self,
+        py: Python<'py>,
+        bound: Bound_<'py>,
+        failed: Option<(Arc<Entry>, usize)>,
+        wanted: &DynamicTensors,
+        how: Run<'_, 'py>,
+    ) -> PyResult<Next> {
+        {
+            let mut stats = lock(&self.shared.stats);
+            stats.cache_misses += 1;
+            if let Some((entry, index)) = &failed {
+                let guard = entry.guard.describe_failure(*index);
+                log::info!(target: "paddle_sot_rs.recompiles", "{} is translated again: {guard}", self.location);
+                stats.recompiles.push(Recompile {
+                    function: self.location.clone(),
+                    guard,
+                });
+            }
+        }
+        self.drop_stale();
+        let before = self.entries();
+        if before.len() >= MAX_ENTRIES {
+            self.give_up();
+            log::warn!(target: "paddle_sot_rs.recompiles", "{} has {MAX_ENTRIES} translations; from now on it runs as it is", self.location);
+            return self.native(py, bound, how);
+        }
+        let translated = exclusively(py, || {
+            if let Some(entry) = self.arrived(py, &bound, &before) {
+                return Ok(entry);
+            }
+            let entry = self.translated(py, &bound, wanted)?;
+            Arc::make_mut(&mut lock(&self.entries)).push(entry.clone());
+            Ok(entry)
+        });
+        match translated {
+            Ok(entry) => {
+                if self.is_callee && entry.graph.is_none() && !self.shared.forced {
+                    self.is_not_worth_it(py);
+                }
+                let locals = addresses(&bound);
+                let closure = self
+                    .closure
+                    .as_ref()
+                    .map_or(std::ptr::null_mut(), Obj::as_ptr);
+                match entry.guard.check(
+                    py,
+                    GuardInputs {
+                        locals: &locals,
+                        closure,
+                    },
+                ) {
+                    Ok(slots) => {
+                        let slots: SmallVec<[Bound<'_, PyAny>; 8]> =
+                            slots.iter().map(|slot| borrowed(py, *slot)).collect();
+                        self.run(py, &entry, slots, bound, how)
+                    }
+                    Err(index) => {
+                        let guard = entry.guard.describe_failure(index);
+                        self.fall_back(Break::internal(format!(
+                            "the guard {guard:?} fails right after the translation"
+                        )));
+                        self.remove(&entry);
+                        self.native(py, bound, how)
+                    }
+                }
+            }
+            Err(reason) => {
+                if self.shared.options.full_graph {
+                    let raises = self.only_raises(&reason);
+                    let refusal = self.refusal(py, reason);
+                    if raises {
+                        // The user's own exception says more.
+                        self.native(py, bound, how)?;
+                    }
+                    return Err(refusal);
+                }
+                self.fall_back(reason);
+                self.native(py, bound, how)
+            }
+        }
+    }
+
+    /// What another thread translated while this one waited for its turn.
+    fn arrived(
+        &self,
+        py: Python<'_>,
+        bound: &[Bound<'_, PyAny>],
+        before: &Arc<Vec<Arc<Entry>>>,
+    ) -> Option<Arc<Entry>> {
+        let entries = self.entries();
+        if Arc::ptr_eq(before, &entries) {
+            return None;
+        }
+        let generation = self.generation();
+        let locals = addresses(bound);
+        let inputs = || GuardInputs {
+            locals: &locals,
+            closure: self
+                .closure
+                .as_ref()
+                .map_or(std::ptr::null_mut(), Obj::as_ptr),
+        };
+        let mut entries = entries.iter().rev();
+        entries
+            .find(|entry| {
+                generation.is_none_or(|now| now == entry.backend.generation)
+                    && entry.guard.check(py, inputs()).is_ok()
+            })
+            .cloned()
+    }
+
+    /// Translates; a panic is a reason to run natively.
+    fn translated(
+        &self,
+        py: Python<'_>,
+        bound: &[Bound<'_, PyAny>],
+        wanted: &DynamicTensors,
+    ) -> Result<Arc<Entry>, Break> {
+        let name = self.shared.options.backend.name();
+        let doing = format_args!("a translation for the backend {name:?} panicked");
+        plugin::caught(py, doing, || {
+            Ok(pipeline::translate(py, self, bound, wanted))
+        })
+        .unwrap_or_else(|err| Err(Break::internal(err.to_string())))
+        .map(Arc::new)
+    }
+
+    /// Drops what was compiled by backends that were replaced since.
+    fn drop_stale(&self) {
+        let Some(generation) = backend::current(self.shared.options.backend.name()) else {
+            return;
+        };
+        let stale: Vec<Arc<Entry>> = {
+            let mut entries = lock(&self.entries);
+            let is_live = |entry: &Arc<Entry>| entry.backend.generation == generation;
+            if entries.iter().all(is_live) {
+                return;
+            }
+            let (live, stale) = entries.iter().cloned().partition(is_live);
+            *entries = Arc::new(live);
+            stale
+        };
+        let graphs: Vec<GraphInfo> = {
+            let mut graphs = lock(&self.shared.graphs);
+            let (live, stale) = std::mem::take(&mut *graphs)
+                .into_iter()
+                .partition(|graph| graph.generation == generation);
+            *graphs = live;
+            stale
+        };
+        // Backends that are swapped all the time must not make them grow for ever.
+        lock(&self.shared.stats).keep_newest_events(EVENTS);
+        // Outside of the locks: user code may run.
+        drop((stale, graphs));
+    }
+
+    pub(super) fn remove(&self, entry: &Arc<Entry>) {
+        Arc::make_mut(&mut lock(&self.entries)).retain(|known| !Arc::ptr_eq(known, entry));
+    }
+
+    /// Evaluates the guards of the newest entry `times` times: for benchmarks.
+    ///
+    /// # Errors
+    /// When there is no entry or its guards do not hold.
+    pub fn time_guards(
+        &self,
+        py: Python<'_>,
+        args: &Bound<'_, PyTuple>,
+        kwargs: Option<&Bound<'_, PyDict>>,
+        times: usize,
+    ) -> PyResult<f64> {
+        let receiver = self.receiver.as_ref().map(|receiver| receiver.bind(py));
+        let (Some(bound), Some(entry)) = (
+            self.parameters.bind(py, receiver, args, kwargs)?,
+            self.entries().last().cloned(),
+        ) else {
+            return Err(PyRuntimeError::new_err(
+                "time_guards: call the function once with these arguments first",
+            ));
+        };
+        let locals = addresses(&bound);
+        let closure = self
+            .closure
+            .as_ref()
+            .map_or(std::ptr::null_mut(), Obj::as_ptr);
+        let start = std::time::Instant::now();
+        for _ in 0..times {
+            if entry
+                .guard
+                .check(
+                    py,
+                    GuardInputs {
+                        locals: &locals,
+                        closure,
+                    },
+                )
+                .is_err()
+            {
+                return Err(PyRuntimeError::new_err(
+                    "time_guards: the guards do not hold for these arguments",
+                ));
+            }
+        }
+        Ok(start.elapsed().as_secs_f64() / times.max(1) as f64)
+    }
+}

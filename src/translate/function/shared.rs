@@ -1,0 +1,111 @@
+//! [`Shared`]: what a function shares with its resume functions and with those that its native parts call.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use pyo3::prelude::*;
+use rustc_hash::FxHashMap;
+
+use crate::bytecode::ResumeSpec;
+use crate::obj::Obj;
+use crate::reason::Stats;
+use crate::simulator::TraceOptions;
+use crate::translate::callees::Listener;
+use crate::translate::choice::BackendChoice;
+
+use super::lock;
+
+/// What `to_static` was asked for.
+pub struct CompileOptions {
+    /// The backend.
+    pub backend: BackendChoice,
+    /// One graph or an error.
+    pub full_graph: bool,
+    /// For the simulator.
+    pub trace: TraceOptions,
+}
+
+/// A graph as `explain` shows it.
+pub struct GraphInfo {
+    /// The statements.
+    pub ir: String,
+    /// The backend's program.
+    pub program: String,
+    /// The guards.
+    pub guards: Vec<String>,
+    /// The backend.
+    pub backend: String,
+    /// The generation of the backend.
+    pub generation: u64,
+    /// What the backend says about it.
+    pub report: Vec<String>,
+    /// The generated code object, if there is one.
+    pub code: Option<Obj>,
+}
+
+/// The original code object, the globals, the place, and the raising instruction.
+pub type ResumeKey = (Obj, Obj, ResumeSpec, usize);
+
+/// What a function shares with its resume functions.
+pub struct Shared {
+    /// The options.
+    pub options: CompileOptions,
+    /// Whether everything is translated, worth it or not.
+    pub forced: bool,
+    /// Counters and events.
+    pub stats: Mutex<Stats>,
+    /// Graphs, when `explain` asked for them.
+    pub graphs: Mutex<Vec<GraphInfo>>,
+    /// Resume functions by original code object, place, and raising instruction.
+    pub resumes: Mutex<FxHashMap<ResumeKey, (Obj, usize)>>,
+    /// Functions called by parts that run natively, by address.
+    pub callees: Mutex<FxHashMap<usize, Obj>>,
+    /// Under forced translation: frames of code whose functions are made over and over, by the address of the code.
+    pub seen: Mutex<FxHashMap<usize, usize>>,
+    /// Under forced translation: what became of the frames, by what it was.
+    pub frames: Mutex<FxHashMap<String, u64>>,
+    /// Times that calls below native code were looked at, and whether one of them ever ran a graph.
+    pub listened: AtomicUsize,
+    /// See `listened`.
+    pub found_graphs: AtomicBool,
+}
+
+/// Looks below native code that found nothing to translate, before no more are taken: the hook
+/// makes every Python call slower.
+const MAX_VAIN_LOOKS: usize = 32;
+
+impl Shared {
+    /// Nothing has happened yet.
+    pub fn new(options: CompileOptions, forced: bool) -> Arc<Self> {
+        Arc::new(Self {
+            options,
+            forced,
+            stats: Mutex::default(),
+            graphs: Mutex::default(),
+            resumes: Mutex::default(),
+            callees: Mutex::default(),
+            seen: Mutex::default(),
+            frames: Mutex::default(),
+            listened: AtomicUsize::new(0),
+            found_graphs: AtomicBool::new(false),
+        })
+    }
+
+    /// Counts a frame, or a part of one, under forced translation.
+    pub(in crate::translate) fn count(&self, what: &str) {
+        if self.forced {
+            let mut frames = lock(&self.frames);
+            match frames.get_mut(what) {
+                Some(count) => *count += 1,
+                None => drop(frames.insert(what.to_owned(), 1)),
+            }
+        }
+    }
+
+    pub(super) fn listen(self: &Arc<Self>, py: Python<'_>) -> Option<Listener> {
+        let pays = self.forced
+            || self.found_graphs.load(Ordering::Relaxed)
+            || self.listened.fetch_add(1, Ordering::Relaxed) < MAX_VAIN_LOOKS;
+        pays.then(|| Listener::start(py, self)).flatten()
+    }
+}

@@ -1,0 +1,43 @@
+//! Whether a thread translates, whose turn it is, and the switch that lets everything run as it is.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use pyo3::prelude::*;
+use pyo3::sync::MutexExt;
+
+thread_local! {
+    static TRANSLATING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether this thread is translating.
+pub fn is_translating() -> bool {
+    TRANSLATING.get()
+}
+
+static OFF: AtomicBool = AtomicBool::new(false);
+
+/// Whether translated functions run as they are.
+pub(super) fn is_switched_off() -> bool {
+    OFF.load(Ordering::Relaxed)
+}
+
+/// Lets all translated functions of the process run as they are, or not any more.
+pub fn switch_off(off: bool) {
+    OFF.store(off, Ordering::Relaxed);
+}
+
+static TURN: Mutex<()> = Mutex::new(());
+
+/// The program that Paddle appends operators to is one per process: one translation at a time.
+/// Waiting gives up the GIL.
+pub(in crate::translate) fn exclusively<T>(py: Python<'_>, translate: impl FnOnce() -> T) -> T {
+    let _turn = TURN
+        .lock_py_attached(py)
+        .unwrap_or_else(PoisonError::into_inner);
+    TRANSLATING.set(true);
+    let answer = translate();
+    TRANSLATING.set(false);
+    answer
+}
