@@ -91,6 +91,7 @@ pub(super) enum Check {
     Len(usize),
     DictKeys(Vec<Py<PyAny>>),
     Tensor(TensorGuard),
+    Contiguous,
     Array(ArrayGuard),
     SameAs(usize),
     OtherThan(usize),
@@ -205,6 +206,7 @@ impl GuardCompiler for NativeGuardCompiler {
                     Check::DictKeys(keys.iter().map(|key| native::key_object(py, key)).collect())
                 }
                 GuardKind::Tensor(tensor) => Check::Tensor(tensor.clone()),
+                GuardKind::Contiguous => Check::Contiguous,
                 GuardKind::Array(array) => Check::Array(array.clone()),
                 GuardKind::Outcome(outcome) => {
                     Check::Outcome(outcome.map(&mut |place| builder.slot(py, place)))
@@ -317,6 +319,7 @@ fn holds(py: Python<'_>, check: &Check, object: Ptr, slots: &[usize]) -> bool {
         Check::Len(len) => native::length(object) == Some(*len),
         Check::DictKeys(keys) => native::dict_keys_are(object, keys),
         Check::Tensor(guard) => native::tensor_matches(py, object, guard),
+        Check::Contiguous => native::is_contiguous(py, object),
         Check::Array(guard) => native::array_matches(py, object, guard),
         Check::Outcome(outcome) => outcome.is_same(&mut |slot, dim| {
             let object = slots[*slot] as Ptr;

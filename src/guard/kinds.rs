@@ -68,6 +68,8 @@ pub enum GuardKind {
     DictKeys(Vec<crate::tracker::DictKey>),
     /// A `paddle.Tensor` (or Parameter) with this metadata.
     Tensor(TensorGuard),
+    /// A `paddle.Tensor` that lies in storage without gaps, in its own order.
+    Contiguous,
     /// A NumPy array of this dtype and shape.
     Array(ArrayGuard),
     /// A comparison of numbers answers the same; the guard looks at the first of them.

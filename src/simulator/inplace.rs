@@ -288,7 +288,7 @@ fn own(t: &mut Tracer<'_>, tensor: VarId) -> Option<SymbolId> {
 }
 
 /// Whether the tensor exists, or comes from outside.
-fn is_outside(t: &Tracer<'_>, tensor: VarId, symbol: SymbolId) -> bool {
+pub fn is_outside(t: &Tracer<'_>, tensor: VarId, symbol: SymbolId) -> bool {
     let var = t.vars.get(tensor);
     var.source.is_some()
         || var.value.is_some()

@@ -45,12 +45,59 @@ fn in_order<'py>(dict: &Bound<'py, PyDict>) -> PyResult<Option<Vec<Item<'py>>>> 
     items_in_order(dict)
 }
 
+/// Where a layer keeps its parts.
+const REGISTRIES: [&str; 3] = ["_parameters", "_sub_layers", "_buffers"];
+
+/// Where a layer keeps its hooks.
+const HOOKS: [&str; 5] = [
+    "_forward_pre_hooks",
+    "_forward_post_hooks",
+    "_forward_pre_hooks_with_kwargs_flag",
+    "_forward_post_hooks_with_kwargs_flag",
+    "_forward_post_hooks_always_called",
+];
+
+/// Whether the program wrote to one of these dictionaries of a layer: the real one does not have that yet.
+fn is_changed(t: &Tracer<'_>, layer: &Bound<'_, PyAny>, names: &[&str]) -> bool {
+    t.vars.mutated().iter().any(|id| {
+        let var = t.vars.get(*id);
+        match (&var.kind, &var.value) {
+            (Kind::Dict(_), Some(written)) => names
+                .iter()
+                .filter_map(|which| registry(layer, which))
+                .any(|dict| dict.as_ptr() == written.as_ptr()),
+            _ => false,
+        }
+    })
+}
+
+/// Whether the program wrote to a dictionary of a layer, or of one below it.
+fn is_changed_below(t: &Tracer<'_>, layer: &Bound<'_, PyAny>) -> bool {
+    is_changed(t, layer, &REGISTRIES)
+        || is_changed(t, layer, &HOOKS)
+        || registry(layer, "_sub_layers").is_some_and(|children| {
+            children
+                .values()
+                .iter()
+                .any(|child| !child.is_none() && is_changed_below(t, &child))
+        })
+}
+
+/// Stops where the program wrote to one of these dictionaries of a layer: what follows sees the real one.
+fn refuse_changed(t: &mut Tracer<'_>, layer: &Bound<'_, PyAny>, names: &[&str]) -> Step<()> {
+    match is_changed(t, layer, names) {
+        true => t.unsupported("a part of a layer that was given other parts or hooks"),
+        false => Ok(()),
+    }
+}
+
 /// What `Layer.__getattr__` finds: parameters, then sub-layers, then buffers.
 pub fn registered(t: &mut Tracer<'_>, layer: VarId, name: &str) -> Step<Option<VarId>> {
     let (Some(object), Some(source)) = (t.value(layer), t.source(layer)) else {
         return Ok(None);
     };
-    for which in ["_parameters", "_sub_layers", "_buffers"] {
+    refuse_changed(t, &object, &REGISTRIES)?;
+    for which in REGISTRIES {
         let Some(dict) = registry(&object, which) else {
             continue;
         };
@@ -77,6 +124,7 @@ pub fn items(t: &mut Tracer<'_>, layer: VarId) -> Step<Option<Vec<VarId>>> {
     if !is_paddle(&object.get_type()) {
         return Ok(None);
     }
+    refuse_changed(t, &object, &[which])?;
     let Some(dict) = registry(&object, which) else {
         return Ok(None);
     };
@@ -354,10 +402,14 @@ pub fn call(
     }
     let written = matches!(t.kind(layer), Kind::Layer(object) if !object.writes.is_empty());
     let changed = |part: &Obj| is_below(&object, part.bind(t.py));
-    if !written && !t.written_layers.iter().any(changed) && is_opaque(&object)? {
+    let is_other = written
+        || t.written_layers.iter().any(changed)
+        || t.vars.has_changed_dicts() && is_changed_below(t, &object);
+    if !is_other && is_opaque(&object)? {
         return statement(t, &object, &source, args, kwargs);
     }
     let (mut args, mut kwargs) = (args.to_vec(), kwargs.to_vec());
+    refuse_changed(t, &object, &HOOKS)?;
     if registry(&object, "_forward_post_hooks_always_called").is_some_and(|dict| !dict.is_empty()) {
         return t.unsupported("a hook that is called after an exception too");
     }
@@ -559,7 +611,7 @@ pub fn check_plain_write(t: &mut Tracer<'_>, layer: VarId, name: &str, value: Va
     };
     // A buffer that is replaced by another tensor stays a buffer; what reads the registry stops.
     let plain_tensor = matches!(t.kind(value), Kind::Tensor(tensor) if tensor.class.is_none());
-    for which in ["_parameters", "_sub_layers", "_buffers"] {
+    for which in REGISTRIES {
         if which == "_buffers" && plain_tensor {
             continue;
         }
@@ -569,7 +621,7 @@ pub fn check_plain_write(t: &mut Tracer<'_>, layer: VarId, name: &str, value: Va
             ));
         }
     }
-    if name == "training" || name.starts_with("_forward_") {
+    if name == "training" || REGISTRIES.contains(&name) || name.starts_with("_forward_") {
         return t.unsupported(format!("assignment to {name} of a layer"));
     }
     match t.kind(value).clone() {

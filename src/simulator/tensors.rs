@@ -583,6 +583,9 @@ pub fn method(
             return Ok(number);
         }
     }
+    if name == "contiguous" && args.is_empty() && kwargs.is_empty() {
+        return views::contiguous(t, tensor);
+    }
     if VALUE_READERS.contains(&name) {
         return t.stop(
             BreakKind::TensorValue,

@@ -10,9 +10,11 @@ use pyo3::prelude::*;
 use rustc_hash::FxHashMap;
 
 use crate::graph::{Arg, Callee};
+use crate::guard::GuardKind;
+use crate::reason::BreakKind;
 use crate::variables::{Arena, Kind, TensorVar, VarId, View};
 
-use super::Tracer;
+use super::{aliases, inplace, Step, Tracer};
 
 /// Operations whose results may share the storage of their argument (found by calling every function and
 /// method in eager mode and comparing addresses), and some that may in other versions. None of them draws random numbers.
@@ -143,6 +145,59 @@ pub fn mark(t: &mut Tracer<'_>, view: View, result: VarId) {
             }
         });
     }
+}
+
+/// `tensor.contiguous()`: the same tensor, in storage of its own where it was a view with gaps or in another order.
+pub fn contiguous(t: &mut Tracer<'_>, tensor: VarId) -> Step<VarId> {
+    let Kind::Tensor(var) = t.kind(tensor).clone() else {
+        return t.unsupported("not a tensor");
+    };
+    let symbol = var.symbol;
+    if var.view.is_some() {
+        let has_views = (0..t.vars.len() as u32).any(|at| match t.vars.kind(VarId(at)) {
+            Kind::Tensor(TensorVar {
+                view: Some(view), ..
+            }) => view.base == tensor,
+            _ => false,
+        });
+        if has_views {
+            return t.stop(
+                BreakKind::InplaceTensor,
+                "Tensor.contiguous() gives a tensor other storage than its views have",
+            );
+        }
+        // What it was before is nobody's: where it leaves the graph, both operations are done on real tensors.
+        let base = t.add(Kind::Tensor(var));
+        let view = Arc::new(View {
+            base,
+            base_symbol: symbol,
+            callee: Callee::Method(Arc::from("contiguous")),
+            args: vec![Arg::Symbol(symbol)],
+            kwargs: Vec::new(),
+            item: None,
+            grad_enabled: t.grad_enabled,
+        });
+        t.vars.update(tensor, |var| {
+            if let Kind::Tensor(tensor) = &mut var.kind {
+                tensor.view = Some(view);
+            }
+        });
+        return Ok(tensor);
+    }
+    if !inplace::is_outside(t, tensor, symbol) && !aliases::is_of_two(t, symbol) {
+        return Ok(tensor);
+    }
+    let is_so = |real: Bound<'_, PyAny>| real.call_method0("is_contiguous")?.is_truthy();
+    if let (Some(real), Some(source)) = (t.value(tensor), t.source(tensor)) {
+        if is_so(real)? {
+            t.guards.add(&source, GuardKind::Contiguous);
+            return Ok(tensor);
+        }
+    }
+    t.stop(
+        BreakKind::InplaceTensor,
+        "Tensor.contiguous() gives a tensor that exists other storage",
+    )
 }
 
 /// The tensor whose storage `id` may share, through any number of views.

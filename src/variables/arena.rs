@@ -128,6 +128,14 @@ impl Arena {
         &self.mutated
     }
 
+    /// Whether the program wrote to a dictionary that exists.
+    pub fn has_changed_dicts(&self) -> bool {
+        self.mutated.iter().any(|id| {
+            let var = self.get(*id);
+            var.value.is_some() && matches!(var.kind, Kind::Dict(_))
+        })
+    }
+
     /// Counts what [`Arena::mutate`] was called for, roll-backs or not: for code that must notice changes.
     pub fn mutations(&self) -> u64 {
         self.mutations

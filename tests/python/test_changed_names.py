@@ -111,6 +111,27 @@ def import_inside_absent():
 
 
 @case
+def import_of_what_the_function_takes_away():
+    module = types.ModuleType("absent_module_xyz")
+    module.scale = 5
+
+    def f(x):
+        sys.modules["absent_module_xyz"] = module
+        import absent_module_xyz as present
+
+        del sys.modules["absent_module_xyz"]
+        try:
+            import absent_module_xyz
+        except ImportError:
+            return x * present.scale
+        return absent_module_xyz
+
+    yield f
+    module.scale = 6
+    yield
+
+
+@case
 def import_name_absent():
     module = types.ModuleType("absent_module_xyz")
     sys.modules["absent_module_xyz"] = module

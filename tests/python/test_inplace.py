@@ -216,3 +216,21 @@ def test_broken(function):
     # The one with a view is translated again with the change left to the interpreter.
     reason = sot.stats(static).graph_breaks[0].message
     assert "place" in reason or function is with_a_view and "outlives" in reason
+
+
+def test_storage_of_its_own_for_an_argument():
+    """Whether an argument has gaps decides whether it gets other storage."""
+
+    def function(x):
+        return x.contiguous() is x, x * 2
+
+    translated = sot.to_static(function, min_graph_size=0)
+    whole = paddle.arange(24, dtype="float32").reshape([2, 3, 4])
+    for make in (lambda: whole[0], lambda: whole[1], lambda: whole[0].T, lambda: whole[0][:, ::2].reshape([3, 2]).T):
+        found = []
+        for run in (function, translated):
+            x = make()
+            same, y = run(x)
+            found.append((same, x.strides, x.is_contiguous(), y.numpy().tolist()))
+        assert found[0] == found[1]
+    assert len(sot.stats(translated).graph_breaks) == 1

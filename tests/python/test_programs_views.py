@@ -136,6 +136,35 @@ def view_has_no_static_form(x):
     return y + 1, view
 
 
+@program(X, graphs=2, breaks=1)
+def storage_of_its_own(x):
+    y = x[0].T
+    z = y.contiguous()
+    z.add_(paddle.ones([]))
+    return z is y, z, x * 2
+
+
+@program(X, graphs=1, breaks=1)
+def storage_of_its_own_for_a_view_of_an_intermediate(x):
+    y = x * 2
+    z = y.transpose([0, 2, 1]).contiguous()
+    z.add_(paddle.ones([]))
+    return y, z
+
+
+@program(X, graphs=2, breaks=2)
+def storage_of_its_own_that_older_views_do_not_have(x):
+    y = (x * 2).transpose([0, 2, 1])
+    view = y[0]
+    y.contiguous().add_(paddle.ones([]))
+    return y, view
+
+
+@program(P, graphs=1, breaks=0)
+def storage_of_its_own_in_the_middle(x):
+    return (x * 2).transpose([0, 2, 1]).contiguous().reshape([2, -1]) * 3
+
+
 @pytest.mark.parametrize(("function", "args", "expectations"), program)
 def test_equals_eager(function, args, expectations):
     check(function, *args, **expectations)

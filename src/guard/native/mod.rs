@@ -41,5 +41,5 @@ pub(crate) fn value(
 }
 
 pub use tensor::reader_name;
-pub(crate) use tensor::{matches as tensor_matches, Tensors};
+pub(crate) use tensor::{is_contiguous, matches as tensor_matches, Tensors};
 pub use version::versions_name;

@@ -393,6 +393,16 @@ impl Small {
     }
 }
 
+/// Whether the object, known to be a `paddle.Tensor`, lies in storage without gaps, in its own order.
+pub(crate) fn is_contiguous(py: Python<'_>, object: *mut ffi::PyObject) -> bool {
+    // SAFETY: the caller's slot holds a live object.
+    let object = unsafe { Bound::from_borrowed_ptr(py, object) };
+    object
+        .call_method0("is_contiguous")
+        .and_then(|answer| answer.is_truthy())
+        .unwrap_or(false)
+}
+
 /// Whether the object, known to be a `paddle.Tensor`, has this metadata.
 pub(crate) fn matches(py: Python<'_>, object: *mut ffi::PyObject, guard: &TensorGuard) -> bool {
     if let Some(reader) = reader(py) {

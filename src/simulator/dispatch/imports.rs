@@ -57,6 +57,11 @@ fn absolute(t: &mut Tracer<'_>, f: &FrameState, name: &Arc<str>, up: i64) -> Ste
 
 fn module_named(t: &mut Tracer<'_>, name: &Arc<str>, fromlist: VarId) -> Step<VarId> {
     let modules = Obj::from(t.py.import("sys")?.getattr("modules")?);
+    let is_it = |value: &Obj| value.as_ptr() == modules.as_ptr();
+    let mut changed = t.vars.mutated().iter().map(|id| t.vars.get(*id));
+    if changed.any(|var| var.value.as_ref().is_some_and(is_it)) {
+        return t.unsupported("an import after a change of sys.modules");
+    }
     let whole = t.is_none(fromlist);
     let wanted: Arc<str> = if whole {
         Arc::from(name.split('.').next().unwrap_or(name))

@@ -1,0 +1,158 @@
+"""A layer whose parts, hooks or dictionaries the function itself changes: what follows sees the change."""
+
+import paddle
+import pytest
+from harness import Programs, check, tensor
+from paddle import nn
+
+program = Programs()
+X = tensor(1, 2)
+
+
+class Net(nn.Layer):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(2, 2), nn.Linear(2, 2)
+        self.register_buffer("scale", paddle.ones([2]) * 3)
+        self.steps = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+        self.parts = nn.LayerList([nn.Linear(2, 2)])
+        self.rates = nn.ParameterList([self.create_parameter([1])])
+
+    def forward(self, x):
+        return self.second(self.first(x)) * self.scale
+
+
+paddle.seed(4)
+NET, NEW = Net(), nn.Linear(2, 2)
+WEIGHT, RATE = NEW.create_parameter([2, 2]), NEW.create_parameter([1])
+DICTIONARIES = [
+    (dictionary, dict(dictionary))
+    for layer in NET.sublayers(include_self=True)
+    for dictionary in vars(layer).values()
+    if isinstance(dictionary, dict)
+]
+SUB_LAYERS = NET._sub_layers
+
+
+def reset():
+    NET.__dict__["_sub_layers"] = SUB_LAYERS
+    for dictionary, items in DICTIONARIES:
+        dictionary.clear()
+        dictionary.update(items)
+
+
+def names():
+    return sorted(NET.state_dict()), [name for name, _ in NET.named_sublayers()]
+
+
+def doubled(layer, inputs, output):
+    return output * 2
+
+
+@program(X, graphs=1, breaks=1)
+def a_new_part(x):
+    NET.add_sublayer("late", NEW)
+    return NET.late(x)
+
+
+@program(X, graphs=1, breaks=1)
+def another_part(x):
+    NET.add_sublayer("first", NEW)
+    return NET.first(x), NET(x)
+
+
+@program(X, graphs=1, breaks=1)
+def another_part_in_the_dictionary(x):
+    NET._sub_layers["first"] = NEW
+    return NET(x)
+
+
+@program(X, graphs=1, breaks=1)
+def dictionaries_that_are_updated(x):
+    parts = NET._sub_layers
+    parts.update(first=NEW)
+    return NET(x)
+
+
+@program(X, graphs=1, breaks=1)
+def another_dictionary(x):
+    NET._sub_layers = {**NET._sub_layers, "first": NEW}
+    return NET(x)
+
+
+@program(X, graphs=1, breaks=0)
+def a_part_of_a_sequence_that_is_called(x):
+    NET.steps.add_sublayer("0", NEW)
+    return NET.steps(x)
+
+
+@program(X, graphs=1, breaks=1)
+def a_part_of_a_sequence_by_its_place(x):
+    NET.steps.add_sublayer("0", NEW)
+    return NET.steps[0](x), len(NET.steps), NET.steps[-1](x)
+
+
+@program(X, graphs=2, breaks=4)
+def a_list_that_grows_and_is_iterated(x):
+    NET.parts.append(NEW)
+    for part in NET.parts:
+        x = part(x)
+    return x, len(NET.parts), len(list(NET.parts))
+
+
+@program(X, graphs=2, breaks=4)
+def a_list_of_parameters_that_grows(x):
+    NET.rates.append(RATE)
+    for rate in NET.rates:
+        x = x * rate
+    return x
+
+
+@program(X, graphs=1, breaks=1)
+def a_parameter_of_a_layer_of_paddle(x):
+    NET.first.add_parameter("weight", WEIGHT)
+    return NET.first(x), NET(x)
+
+
+@program(X, graphs=0, breaks=1)
+def no_bias(x):
+    NET.first._parameters["bias"] = None
+    return NET.first(x)
+
+
+@program(X, graphs=1, breaks=1)
+def a_parameter_that_is_read(x):
+    NET.first._parameters["weight"] = WEIGHT
+    return NET.first.weight * x
+
+
+@program(X, graphs=2, breaks=1)
+def a_buffer(x):
+    NET._buffers["scale"] = x[0] + 1
+    return NET(x)
+
+
+@program(X, graphs=3, breaks=1)
+def a_hook(x):
+    before = NET.first(x)
+    NET.first._forward_post_hooks[99] = doubled
+    return before, NET.first(x), NET(x)
+
+
+@program(X, graphs=2, breaks=2)
+def a_hook_that_goes_again(x):
+    NET.first._forward_post_hooks[99] = doubled
+    during = NET(x)
+    del NET.first._forward_post_hooks[99]
+    return during, NET(x)
+
+
+@program(X, graphs=1, breaks=0)
+def parts_of_another_layer(x):
+    NET.parts._sub_layers["1"] = NEW
+    return NET(x)
+
+
+@pytest.mark.parametrize(("function", "args", "expected"), program)
+def test_equals_eager(function, args, expected):
+    check(function, *args, reset=reset, watch=names, repeat=3, **expected)
