@@ -150,6 +150,12 @@ fn names_of(code: &Bound<'_, PyAny>, name: &str) -> PyResult<Vec<Arc<str>>> {
 }
 
 impl Code {
+    /// The handler of what the instruction at `at` raises.
+    pub fn handler(&self, at: usize) -> Option<&ExceptionEntry> {
+        let mut entries = self.exception_table.iter();
+        entries.find(|entry| (entry.start..entry.end).contains(&at))
+    }
+
     /// Decodes a code object.
     ///
     /// # Errors

@@ -32,11 +32,7 @@ pub fn live_locals(code: &Code, at: usize) -> Vec<usize> {
                 next[slot as usize] = true;
             }
             // A handler sees the locals as they are when the instruction raises: before or after its writes.
-            for entry in code
-                .exception_table
-                .iter()
-                .filter(|entry| entry.start <= index && index < entry.end)
-            {
+            if let Some(entry) = code.handler(index) {
                 for (slot, live) in next.iter_mut().zip(&live[entry.target]) {
                     *slot |= live;
                 }

@@ -172,11 +172,7 @@ fn break_here(
     let (rest, operands) = stack.split_at(split);
     check_super(e.t, &last.instr, operands)?;
 
-    let handler = code
-        .exception_table
-        .iter()
-        .find(|entry| entry.start <= at.start && at.start < entry.end)
-        .copied();
+    let handler = code.handler(at.start).copied();
     let mut arms = Vec::new();
     if last.instr.falls_through() {
         arms.push(Arm::new(e.t, origin, &at.locals, rest, at.end)?);
@@ -290,7 +286,6 @@ fn break_here(
     Ok(())
 }
 
-/// Another `super` than the built-in one may look at the frame that calls it.
 /// Puts what `DICT_MERGE` reads for the message of its error, the function that is called, where it looks for it: below
 /// its operands. The answer is how many items that takes.
 fn fill_below(e: &mut Emitter<'_, '_>, instr: &Instr, rest: &[VarId]) -> Result<u32, Break> {
@@ -317,6 +312,7 @@ fn fill_below(e: &mut Emitter<'_, '_>, instr: &Instr, rest: &[VarId]) -> Result<
     Ok(below as u32)
 }
 
+/// Another `super` than the built-in one may look at the frame that calls it.
 fn check_super(t: &Tracer<'_>, instr: &Instr, operands: &[VarId]) -> Result<(), Break> {
     let (Instr::LoadSuperAttr { .. }, [function, ..]) = (instr, operands) else {
         return Ok(());
@@ -368,7 +364,7 @@ fn check_generators(t: &mut Tracer<'_>) -> Result<(), Break> {
         };
         let frame = t.frame(frame);
         let (code, at) = (&frame.code, frame.pc.wrapping_sub(1));
-        let guarded = code.exception_table.iter().any(|entry| {
+        let guarded = code.handler(at).is_some_and(|entry| {
             let target = code.instructions.get(entry.target);
             // From 3.12 on all of a generator is under a handler that turns StopIteration into RuntimeError.
             // What it delegates to is another generator here.
@@ -378,7 +374,7 @@ fn check_generators(t: &mut Tracer<'_>) -> Result<(), Break> {
                     Instr::CallIntrinsic1 { id: 3 } | Instr::CleanupThrow
                 )
             });
-            entry.start <= at && at < entry.end && !own
+            !own
         });
         if frame.pc > 0 && guarded {
             let why = "a generator is left inside of a try or with block";

@@ -344,22 +344,16 @@ pub(super) fn advance(t: &mut Tracer<'_>, frame: &mut FrameState) -> Step<Option
 /// Whether a handler of the program covers the instruction; those of comprehensions only clean up.
 fn is_handled(frame: &FrameState, at: usize) -> bool {
     let code = &frame.code;
-    code.exception_table.iter().any(|entry| {
-        let handler = code.instructions.get(entry.target);
-        (entry.start..entry.end).contains(&at)
-            && handler.is_some_and(|handler| matches!(handler.instr, Instr::PushExcInfo))
-    })
+    let handler = code.handler(at);
+    let first = handler.and_then(|entry| code.instructions.get(entry.target));
+    first.is_some_and(|first| matches!(first.instr, Instr::PushExcInfo))
 }
 
 /// Enters the handler that covers `at`; false when there is none. See `exception_unwind` in
 /// CPython's `Python/ceval.c`.
 fn unwind(t: &mut Tracer<'_>, frame: &mut FrameState, at: usize, exception: VarId) -> bool {
     let code = frame.code.clone();
-    let Some(entry) = code
-        .exception_table
-        .iter()
-        .find(|entry| entry.start <= at && at < entry.end)
-    else {
+    let Some(entry) = code.handler(at) else {
         return false;
     };
     frame.stack.truncate(entry.depth as usize);
