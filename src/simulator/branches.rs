@@ -6,7 +6,7 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 
 use crate::bytecode::{flow, Instr};
-use crate::graph::{Arg, Callee, Cut, Region, SymbolId};
+use crate::graph::{Arg, BlockOutput, Callee, Cut, Region, SymbolId};
 use crate::variables::{CellVar, Kind, VarId};
 
 use super::aliases;
@@ -287,16 +287,7 @@ fn one_of(
         }
         true => Vec::new(),
         false => {
-            let mut free = Vec::new();
-            cuts[0].free(&outputs[0], &mut free);
-            cuts[1].free(&outputs[1], &mut free);
-            let free = with_kinds(t, free);
-            let name = |side: &str| format!("{}_{side}", t.graph.sir.name);
-            let region = Region::If {
-                then: Arc::new(cuts[0].block(name("then"), &[], &free, &outputs[0])),
-                otherwise: Arc::new(cuts[1].block(name("else"), &[], &free, &outputs[1])),
-            };
-            let made = emit(t, region, vec![condition], &free)?;
+            let made = either(t, condition, cuts, [&outputs[0], &outputs[1]])?;
             for (way, (cut, outputs)) in [&first, &second].iter().zip(cuts.iter().zip(&outputs)) {
                 for (at, (result, output)) in made.iter().zip(outputs).enumerate() {
                     let before = before_change(t, &changed, at);
@@ -326,6 +317,25 @@ fn one_of(
         (End::Next, Some(value)) => Flow::Exit(Exit::Next(value)),
         _ => return refuse(t, "a side without a result"),
     })
+}
+
+/// The results of the operation that runs the first cut where the condition holds, and the second where not.
+pub fn either(
+    t: &mut Tracer<'_>,
+    condition: SymbolId,
+    cuts: [&Cut; 2],
+    outputs: [&[BlockOutput]; 2],
+) -> Step<Vec<SymbolId>> {
+    let mut free = Vec::new();
+    cuts[0].free(outputs[0], &mut free);
+    cuts[1].free(outputs[1], &mut free);
+    let free = with_kinds(t, free);
+    let name = |side: &str| format!("{}_{side}", t.graph.sir.name);
+    let region = Region::If {
+        then: Arc::new(cuts[0].block(name("then"), &[], &free, outputs[0])),
+        otherwise: Arc::new(cuts[1].block(name("else"), &[], &free, outputs[1])),
+    };
+    emit(t, region, vec![condition], &free)
 }
 
 /// What lists, dicts and tensors that changed on either way are behind both.

@@ -1,15 +1,14 @@
 //! Conditions of several tests: `a and b or not c` is compiled to a jump for each, which meet again at two places. Each
 //! test is simulated once, under a branch on whether it is reached, and one branch at their end chooses the way.
 
-use std::sync::Arc;
-
 use pyo3::types::PyBool;
 
 use crate::bytecode::{flow, Code, Instr};
-use crate::graph::{Arg, Region, SymbolId};
+use crate::graph::{Arg, SymbolId};
 use crate::obj::Obj;
 use crate::variables::{Kind, VarId};
 
+use super::branches;
 use super::frame::FrameState;
 use super::graph_numbers;
 use super::merge::{self, refuse, Piece};
@@ -271,15 +270,7 @@ fn simulate(
     let (Some((one, ..)), Some((zero, ..))) = (one, zero) else {
         return refuse(t, "a test that is not a tensor");
     };
-    let mut free = Vec::new();
-    way.cut.free(&[one], &mut free);
-    let free = regions::with_kinds(t, free);
-    let name = |side: &str| format!("{}_{side}", t.graph.sir.name);
-    let region = Region::If {
-        then: Arc::new(way.cut.block(name("then"), &[], &free, &[one])),
-        otherwise: Arc::new(other.block(name("else"), &[], &free, &[zero])),
-    };
-    let made = regions::emit(t, region, vec![reached], &free)?;
+    let made = branches::either(t, reached, [&way.cut, &other], [&[one], &[zero]])?;
     match made[..] {
         [symbol] => Ok(symbol),
         _ => refuse(t, "a test that is not one tensor"),

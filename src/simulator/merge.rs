@@ -71,16 +71,7 @@ pub fn content(t: &mut Tracer<'_>, id: VarId, mark: &TraceMark, seen: &mut Vec<V
                 None,
             )
         }
-        Kind::Dict(dict) => {
-            let mut items = Vec::with_capacity(dict.items.len());
-            for (key, (name, value)) in dict.items {
-                let Some(name) = t.value(name) else {
-                    return Piece::Other("a dict with such keys".into());
-                };
-                items.push((key, Obj::from(name), piece(t, Some(value), mark, seen)));
-            }
-            Piece::Dict(items)
-        }
+        Kind::Dict(dict) => dict_piece(t, dict, |t, item| piece(t, Some(item), mark, seen)),
         _ => Piece::Same(id),
     }
 }
@@ -89,18 +80,25 @@ pub fn content(t: &mut Tracer<'_>, id: VarId, mark: &TraceMark, seen: &mut Vec<V
 pub fn unchanged(t: &mut Tracer<'_>, id: VarId) -> Piece {
     match t.kind(id).clone() {
         Kind::List(items) => Piece::List(items.into_iter().map(Piece::Same).collect(), None),
-        Kind::Dict(dict) => {
-            let mut items = Vec::with_capacity(dict.items.len());
-            for (key, (name, value)) in dict.items {
-                let Some(name) = t.value(name) else {
-                    return Piece::Other("a dict with such keys".into());
-                };
-                items.push((key, Obj::from(name), Piece::Same(value)));
-            }
-            Piece::Dict(items)
-        }
+        Kind::Dict(dict) => dict_piece(t, dict, |_, item| Piece::Same(item)),
         _ => Piece::Same(id),
     }
+}
+
+/// A dict, where `of` describes its values.
+fn dict_piece<'py>(
+    t: &mut Tracer<'py>,
+    dict: DictVar,
+    mut of: impl FnMut(&mut Tracer<'py>, VarId) -> Piece,
+) -> Piece {
+    let mut items = Vec::with_capacity(dict.items.len());
+    for (key, (name, value)) in dict.items {
+        let Some(name) = t.value(name) else {
+            return Piece::Other("a dict with such keys".into());
+        };
+        items.push((key, Obj::from(name), of(t, value)));
+    }
+    Piece::Dict(items)
 }
 
 fn describe(t: &mut Tracer<'_>, id: VarId, mark: &TraceMark, seen: &mut Vec<VarId>) -> Piece {
@@ -136,14 +134,7 @@ fn describe(t: &mut Tracer<'_>, id: VarId, mark: &TraceMark, seen: &mut Vec<VarI
         Kind::List(items) => Piece::List(many(t, seen, &items), class),
         Kind::Tuple(items, class) => Piece::Tuple(many(t, seen, &items), class),
         Kind::Dict(dict) if dict.class.is_none() && dict.default_factory.is_none() => {
-            let mut items = Vec::new();
-            for (key, (name, value)) in dict.items {
-                let Some(name) = t.value(name) else {
-                    return Piece::Other("a dict with such keys".into());
-                };
-                items.push((key, Obj::from(name), describe(t, value, mark, seen)));
-            }
-            Piece::Dict(items)
+            dict_piece(t, dict, |t, item| describe(t, item, mark, seen))
         }
         other => Piece::Other(super::call::describe(t, id, &other)),
     }
