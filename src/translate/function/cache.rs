@@ -4,9 +4,9 @@ use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
 use pyo3::exceptions::PyRuntimeError;
+use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
-use smallvec::SmallVec;
 
 use crate::backend::{self, CompiledGraph};
 use crate::codegen::Plan;
@@ -22,7 +22,7 @@ use crate::translate::graph_inputs::GraphInputs;
 use crate::translate::pipeline;
 use crate::translate::random::Randomness;
 
-use super::run::{borrowed, Next, Run};
+use super::run::{owned, Next, Run};
 use super::shared::GraphInfo;
 use super::turn::exclusively;
 use super::{lock, Translated};
@@ -130,22 +130,8 @@ impl Translated {
                     self.is_not_worth_it(py);
                 }
                 let locals = addresses(&bound);
-                let closure = self
-                    .closure
-                    .as_ref()
-                    .map_or(std::ptr::null_mut(), Obj::as_ptr);
-                match entry.guard.check(
-                    py,
-                    GuardInputs {
-                        locals: &locals,
-                        closure,
-                    },
-                ) {
-                    Ok(slots) => {
-                        let slots: SmallVec<[Bound<'_, PyAny>; 8]> =
-                            slots.iter().map(|slot| borrowed(py, *slot)).collect();
-                        self.run(py, &entry, slots, bound, how)
-                    }
+                match entry.guard.check(py, self.guard_inputs(&locals)) {
+                    Ok(slots) => self.run(py, &entry, owned(py, &slots), bound, how),
                     Err(index) => {
                         let guard = entry.guard.describe_failure(index);
                         self.fall_back(Break::internal(format!(
@@ -172,6 +158,15 @@ impl Translated {
         }
     }
 
+    /// What guards are evaluated on, by the addresses of the bound arguments.
+    pub(super) fn guard_inputs<'a>(&self, locals: &'a [*mut ffi::PyObject]) -> GuardInputs<'a> {
+        let closure = self.closure.as_ref();
+        GuardInputs {
+            locals,
+            closure: closure.map_or(std::ptr::null_mut(), Obj::as_ptr),
+        }
+    }
+
     /// What another thread translated while this one waited for its turn.
     fn arrived(
         &self,
@@ -185,18 +180,12 @@ impl Translated {
         }
         let generation = self.generation();
         let locals = addresses(bound);
-        let inputs = || GuardInputs {
-            locals: &locals,
-            closure: self
-                .closure
-                .as_ref()
-                .map_or(std::ptr::null_mut(), Obj::as_ptr),
-        };
+        let inputs = self.guard_inputs(&locals);
         let mut entries = entries.iter().rev();
         entries
             .find(|entry| {
                 generation.is_none_or(|now| now == entry.backend.generation)
-                    && entry.guard.check(py, inputs()).is_ok()
+                    && entry.guard.check(py, inputs).is_ok()
             })
             .cloned()
     }
@@ -271,23 +260,10 @@ impl Translated {
             ));
         };
         let locals = addresses(&bound);
-        let closure = self
-            .closure
-            .as_ref()
-            .map_or(std::ptr::null_mut(), Obj::as_ptr);
+        let inputs = self.guard_inputs(&locals);
         let start = std::time::Instant::now();
         for _ in 0..times {
-            if entry
-                .guard
-                .check(
-                    py,
-                    GuardInputs {
-                        locals: &locals,
-                        closure,
-                    },
-                )
-                .is_err()
-            {
+            if entry.guard.check(py, inputs).is_err() {
                 return Err(PyRuntimeError::new_err(
                     "time_guards: the guards do not hold for these arguments",
                 ));

@@ -12,8 +12,7 @@ use smallvec::SmallVec;
 
 use crate::codegen::Plan;
 use crate::frame::{self, user_is_tracing, PassFrame};
-use crate::guard::GuardInputs;
-use crate::obj::Obj;
+use crate::guard::native;
 use crate::plugin;
 use crate::reason::Break;
 use crate::simulator::attributes;
@@ -154,13 +153,7 @@ impl Translated {
             return self.native(py, bound, how);
         }
         let locals = addresses(&bound);
-        let inputs = GuardInputs {
-            locals: &locals,
-            closure: self
-                .closure
-                .as_ref()
-                .map_or(std::ptr::null_mut(), Obj::as_ptr),
-        };
+        let inputs = self.guard_inputs(&locals);
         let entries = self.entries();
         let generation = self.generation();
         let mut failed = None;
@@ -171,9 +164,7 @@ impl Translated {
             match entry.guard.check(py, inputs) {
                 Ok(slots) => {
                     lock(&self.shared.stats).cache_hits += 1;
-                    let slots: SmallVec<[Bound<'_, PyAny>; 8]> =
-                        slots.iter().map(|slot| borrowed(py, *slot)).collect();
-                    return self.run(py, entry, slots, bound, how);
+                    return self.run(py, entry, owned(py, &slots), bound, how);
                 }
                 Err(index) => failed = failed.or_else(|| Some((entry.clone(), index))),
             }
@@ -317,6 +308,11 @@ impl Translated {
     }
 }
 
-pub(super) fn borrowed(py: Python<'_>, object: *mut ffi::PyObject) -> Bound<'_, PyAny> {
-    crate::guard::native::to_bound(py, object)
+/// References of its own to what the guards found.
+pub(super) fn owned<'py>(
+    py: Python<'py>,
+    slots: &[*mut ffi::PyObject],
+) -> SmallVec<[Bound<'py, PyAny>; 8]> {
+    let slots = slots.iter();
+    slots.map(|slot| native::to_bound(py, *slot)).collect()
 }
