@@ -17,7 +17,7 @@ use crate::simulator::fold::MAX_NESTING;
 use crate::simulator::{aliases, groups, views, Tracer};
 use crate::tracker::{Tracker, TrackerRef};
 use crate::variables::{
-    CellVar, ContextVar, FunctionVar, IterVar, Kind, NewFunction, NumberVar, ObjectVar, VarId,
+    CellVar, ContextVar, FunctionVar, Item, IterVar, Kind, NewFunction, NumberVar, ObjectVar, VarId,
 };
 
 static HELPERS: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
@@ -501,10 +501,10 @@ impl<'a, 'py> Emitter<'a, 'py> {
 
     fn iterator(&mut self, state: &IterVar) -> Emit {
         match state {
-            IterVar::Numbers { .. } => Err(Break::new(
-                BreakKind::Construct,
-                "an iterator over numbers of the graph",
-            )),
+            IterVar::Numbers { next, item, .. } if self.t.const_int(*next) == Some(0) => {
+                self.rows(item)
+            }
+            IterVar::Numbers { .. } | IterVar::Advanced => refuse_iterator(),
             IterVar::Sequence { over, index } => self.call_helper("sequence_iterator", 2, |this| {
                 this.value(*over)?;
                 this.int(*index as i64)
@@ -576,6 +576,21 @@ impl<'a, 'py> Emitter<'a, 'py> {
                 let why = "a running generator is live at the break";
                 Err(self.t.left_to_interpreter(*made_at, why))
             }
+        }
+    }
+
+    /// An iterator whose length only the graph knows, at its beginning.
+    fn rows(&mut self, item: &Item) -> Emit {
+        match item {
+            Item::Number => refuse_iterator(),
+            Item::Row(over) => self.call_type("builtins", "iter", 1, |this| this.value(*over)),
+            Item::Counted(inner, count) => self.call_type("builtins", "enumerate", 2, |this| {
+                this.rows(inner)?;
+                this.int(*count)
+            }),
+            Item::Several(items) => self.call_type("builtins", "zip", items.len(), |this| {
+                items.iter().try_for_each(|item| this.rows(item))
+            }),
         }
     }
 
@@ -682,4 +697,11 @@ impl<'a, 'py> Emitter<'a, 'py> {
             }),
         }
     }
+}
+
+fn refuse_iterator() -> Emit {
+    Err(Break::new(
+        BreakKind::Construct,
+        "an iterator over numbers of the graph",
+    ))
 }

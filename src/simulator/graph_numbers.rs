@@ -282,9 +282,12 @@ pub fn comparison(t: &mut Tracer<'_>, op: CmpOp, a: VarId, b: VarId) -> Step<Opt
     on_numbers(t, a, b, op.dunder(), op.reflected().dunder())
 }
 
-/// `range()` with tensors among its ends; `None` when there are none, or control flow is not captured.
+/// `range()` with tensors or open dims among its ends; `None` when there are none, or control flow is not captured.
 pub fn range(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Option<VarId>> {
-    let captured = args.iter().any(|arg| is_captured(t, *arg));
+    let captured = args.iter().any(|arg| {
+        let is_dim = matches!(t.kind(*arg), Kind::Int(_)) && tensors::depends_on_dims(t, *arg);
+        is_captured(t, *arg) || is_dim && t.options.capture_control_flow
+    });
     if !captured || !kwargs.is_empty() {
         return Ok(None);
     }
@@ -307,6 +310,10 @@ pub fn range(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Option
 fn index(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
     let symbol = match t.kind(value) {
         Kind::Tensor(tensor) => tensor.symbol,
+        Kind::Int(_) => match numbers::in_graph(t, value)? {
+            Some(symbol) => return Ok(t.add(Kind::SymNumber(symbol))),
+            None => return refuse(t, "range() of a number that differs between calls"),
+        },
         _ => match whole(t, value) {
             Some(_) => return Ok(value),
             None => return refuse(t, "range() of something that is not a whole number"),

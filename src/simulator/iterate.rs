@@ -1,13 +1,15 @@
 //! Iteration and unpacking.
 
+use std::rc::Rc;
+
 use pyo3::prelude::*;
 use pyo3::types::{PyFrozenSet, PySet};
 
 use crate::reason::BreakKind;
-use crate::variables::{IterVar, Kind, VarId};
+use crate::variables::{Item, IterVar, Kind, VarId};
 
 use super::call::{call, describe};
-use super::{attributes, classes, exceptions, fold, generators, layers, operators, tensors};
+use super::{attributes, classes, exceptions, fold, generators, layers, operators, rows, tensors};
 use super::{Step, Stop, Tracer};
 
 /// `iter(value)`
@@ -19,7 +21,12 @@ pub fn get_iter(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
             index: 0,
         },
         Kind::Range(next, stop, step) => IterVar::Range { next, stop, step },
-        Kind::NumberRange(next, stop, step) => IterVar::Numbers { next, stop, step },
+        Kind::NumberRange(next, stop, step) => IterVar::Numbers {
+            next,
+            stop,
+            step,
+            item: Rc::new(Item::Number),
+        },
         Kind::Dict(dict) => {
             let items: Vec<VarId> = dict.items.values().map(|(key, _)| *key).collect();
             IterVar::Fixed {
@@ -44,13 +51,16 @@ pub fn get_iter(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
                 index: 0,
             }
         }
-        Kind::Tensor(_) => {
-            operators::len(t, value)?;
-            IterVar::Tensor {
-                over: value,
-                index: 0,
+        Kind::Tensor(_) => match rows::over(t, value)? {
+            Some(rows) => rows,
+            None => {
+                operators::len(t, value)?;
+                IterVar::Tensor {
+                    over: value,
+                    index: 0,
+                }
             }
-        }
+        },
         Kind::Layer(_) | Kind::Object(_) => {
             if let Some(items) = layers::items(t, value)? {
                 IterVar::Fixed {
@@ -122,9 +132,10 @@ pub fn next(t: &mut Tracer<'_>, iterator: VarId) -> Step<Option<VarId>> {
     };
     match state {
         IterVar::Done => Ok(None),
-        IterVar::Numbers { .. } => {
-            t.stop(BreakKind::TensorValue, "the next of a range() of tensors")
-        }
+        IterVar::Numbers { .. } | IterVar::Advanced => t.stop(
+            BreakKind::TensorValue,
+            "the next of an iterator whose length only the graph knows",
+        ),
         IterVar::Sequence { over, index } => {
             let item = match t.kind(over) {
                 Kind::List(items) | Kind::Tuple(items, _) => items.get(index).copied(),

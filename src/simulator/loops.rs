@@ -11,7 +11,7 @@ use rustc_hash::FxHashSet;
 use crate::bytecode::{flow, live_locals, BinOp, CmpOp, Instr};
 use crate::graph::{BlockOutput, Region, SymbolId, TensorMeta};
 use crate::obj::Obj;
-use crate::variables::{IterVar, Kind, NumberVar, VarId};
+use crate::variables::{Item, IterVar, Kind, NumberVar, VarId};
 
 use super::aliases;
 use super::branches;
@@ -22,7 +22,7 @@ use super::graph_numbers;
 use super::merge::{self, refuse, Joined, Piece};
 use super::regions::{self, End};
 use super::returns::{self, Answer, Returns, WayOut};
-use super::{conversions, Step, Tracer};
+use super::{conversions, rows, Step, Tracer};
 
 /// What a loop leaves behind.
 struct Behind {
@@ -195,7 +195,10 @@ pub fn round_ends(t: &mut Tracer<'_>, frame: &mut FrameState) -> Step<Option<Var
 /// Whether the iterator on the stack has a next number.
 fn continues(t: &mut Tracer<'_>, frame: &FrameState) -> Step<VarId> {
     let iterator = frame.peek(t, 1)?;
-    let Kind::Iter(IterVar::Numbers { next, stop, step }) = *t.kind(iterator) else {
+    let Kind::Iter(IterVar::Numbers {
+        next, stop, step, ..
+    }) = *t.kind(iterator)
+    else {
         return refuse(t, "the iterator of the loop is another one");
     };
     let op = if step > 0 { CmpOp::Lt } else { CmpOp::Gt };
@@ -238,12 +241,57 @@ pub fn capture_range(
     });
     let mut inside = frame.clone();
     inside.pc = at + 1;
+    let iterator = frame.peek(t, 1)?;
+    let Kind::Iter(IterVar::Numbers {
+        next,
+        stop,
+        step,
+        item,
+    }) = t.kind(iterator).clone()
+    else {
+        return refuse(t, "the iterator of the loop is another one");
+    };
+    // Somebody else may have it.
+    rows::advance(t, iterator);
+    let range = Some(Range {
+        next,
+        stop,
+        step,
+        item,
+    });
     let loop_ = Captured {
         region,
         inside: &inside,
+        range,
     };
     let left = loop_.run(t, condition)?;
     go_on(t, frame, behind, left)
+}
+
+/// Begins a round with `number` as the next one.
+fn next(
+    t: &mut Tracer<'_>,
+    frame: &mut FrameState,
+    region: &LoopRegion,
+    number: VarId,
+    range: &Range,
+) -> Step<()> {
+    let by = t.int(range.step);
+    let Some(next) = graph_numbers::arithmetic(t, BinOp::Add, number, by)? else {
+        return refuse(t, "the number of the loop is not one of the graph");
+    };
+    frame.pop(t)?;
+    let iterator = t.add(Kind::Iter(IterVar::Numbers {
+        next,
+        stop: range.stop,
+        step: range.step,
+        item: range.item.clone(),
+    }));
+    region.iterator.set(Some(iterator));
+    let value = rows::item(t, &range.item, number)?;
+    frame.push(iterator);
+    frame.push(value);
+    Ok(())
 }
 
 /// Goes on behind a loop, where the frame is as in `behind`.
@@ -303,7 +351,11 @@ pub fn capture(
             graph_numbers::condition(t, negated)?
         }
     };
-    let loop_ = Captured { region, inside };
+    let loop_ = Captured {
+        region,
+        inside,
+        range: None,
+    };
     let left = loop_.run(t, condition)?;
     go_on(t, frame, outside, left)
 }
@@ -311,6 +363,16 @@ pub fn capture(
 struct Captured<'a> {
     region: Rc<LoopRegion>,
     inside: &'a FrameState,
+    /// What a `for` loop counts.
+    range: Option<Range>,
+}
+
+/// Next value, stop and step of a `range()`, and what each of its numbers stands for.
+struct Range {
+    next: VarId,
+    stop: VarId,
+    step: i64,
+    item: Rc<Item>,
 }
 
 impl Captured<'_> {
@@ -319,11 +381,11 @@ impl Captured<'_> {
         let mut carried: BTreeMap<usize, Carried> = BTreeMap::new();
         // The next number of a range() is carried like a local.
         let counter = self.inside.code.localsplus.len();
-        let range = self.range(t)?;
-        if let Some((next, ..)) = range {
+        let range = self.range.as_ref();
+        if let Some(range) = range {
             carried.insert(
                 counter,
-                self.start(t, Some(next), "the number of the loop")?,
+                self.start(t, Some(range.next), "the number of the loop")?,
             );
         }
         let first_part = self.inside.locals.len().max(counter + 1);
@@ -343,7 +405,7 @@ impl Captured<'_> {
                 frame.locals.resize(slots.end, None);
             }
             frame.region = Some(region.clone());
-            let (mut leading, mut placeholders) = (Vec::new(), Vec::new());
+            let (mut leading, mut placeholders, mut number) = (Vec::new(), Vec::new(), None);
             for (slot, variable) in &carried {
                 let symbol = t.graph.placeholder(t.py, variable.meta.clone())?;
                 leading.push(symbol);
@@ -363,10 +425,14 @@ impl Captured<'_> {
                 {
                     regions::change_item(t, *of, *at, value);
                 } else if *slot == counter {
-                    self.next(t, &mut frame, &region, value, range)?;
+                    number = Some(value);
                 } else {
                     frame.locals[*slot] = Some(value);
                 }
+            }
+            // Rows are of what the round begins with.
+            if let (Some(range), Some(number)) = (range, number) {
+                next(t, &mut frame, &region, number, range)?;
             }
             // The number of the round is on the stack already.
             let below = frame.stack.len() - usize::from(range.is_some());
@@ -495,42 +561,6 @@ impl Captured<'_> {
             Kind::Dict(dict) => dict.items.get_index(item).map(|(_, (_, value))| *value),
             _ => None,
         }
-    }
-
-    /// Next value, stop and step, when it is a loop over `range()`.
-    fn range(&self, t: &mut Tracer<'_>) -> Step<Option<(VarId, VarId, i64)>> {
-        if self.region.iterates.is_none() {
-            return Ok(None);
-        }
-        let iterator = self.inside.peek(t, 1)?;
-        match *t.kind(iterator) {
-            Kind::Iter(IterVar::Numbers { next, stop, step }) => Ok(Some((next, stop, step))),
-            _ => refuse(t, "the iterator of the loop is another one"),
-        }
-    }
-
-    /// Begins a round with `value` as the next number.
-    fn next(
-        &self,
-        t: &mut Tracer<'_>,
-        frame: &mut FrameState,
-        region: &LoopRegion,
-        value: VarId,
-        range: Option<(VarId, VarId, i64)>,
-    ) -> Step<()> {
-        let Some((_, stop, step)) = range else {
-            return Ok(());
-        };
-        let by = t.int(step);
-        let Some(next) = graph_numbers::arithmetic(t, BinOp::Add, value, by)? else {
-            return refuse(t, "the number of the loop is not one of the graph");
-        };
-        frame.pop(t)?;
-        let iterator = t.add(Kind::Iter(IterVar::Numbers { next, stop, step }));
-        region.iterator.set(Some(iterator));
-        frame.push(iterator);
-        frame.push(value);
-        Ok(())
     }
 
     /// Carries what the loop may return, from `hidden` on.

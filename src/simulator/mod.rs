@@ -44,6 +44,7 @@ mod printing;
 pub mod pylayer;
 pub mod regions;
 mod returns;
+mod rows;
 pub mod scalars;
 pub mod shapes;
 pub mod subscript;

@@ -9,7 +9,7 @@ use crate::graph::SymbolId;
 use crate::obj::Obj;
 use crate::reason::{Break, BreakKind};
 use crate::simulator::{Outcome, Tracer};
-use crate::variables::{Kind, VarId};
+use crate::variables::{Kind, NumberVar, VarId};
 
 use super::declared::{Declared, DynamicTensors};
 use super::function::{exclusively, Translated};
@@ -111,7 +111,8 @@ fn export(
 /// Nesting of a result that is followed.
 const DEEP: usize = 64;
 
-/// The tensors of a result in the order of `paddle.utils.flatten`; other values are no outputs of a program.
+/// The tensors of a result, and numbers that the graph computes, in the order of `paddle.utils.flatten`; other values are
+/// no outputs of a program.
 fn flatten(
     t: &mut Tracer<'_>,
     id: VarId,
@@ -124,7 +125,11 @@ fn flatten(
             outputs.push(tensor.symbol);
             return Ok(());
         }
-        Kind::Const | Kind::Int(_) | Kind::Float(_) | Kind::SymNumber(_) => return Ok(()),
+        Kind::SymNumber(symbol) | Kind::Float(NumberVar::Graph(symbol)) => {
+            outputs.push(*symbol);
+            return Ok(());
+        }
+        Kind::Const | Kind::Int(_) | Kind::Float(_) => return Ok(()),
         Kind::List(items) | Kind::Tuple(items, _) => items.clone(),
         Kind::Dict(dict) => {
             let mut items: Vec<(String, VarId)> = Vec::new();

@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyFloat, PyInt};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::graph::{Arg, Callee, Statement, StatementIr, SymbolId};
+use crate::graph::{Arg, Callee, DType, Region, Statement, StatementIr, SymbolId};
 use crate::guard::{GuardKind, GuardSet};
 use crate::obj::Obj;
 use crate::reason::{Break, BreakKind};
@@ -108,37 +108,132 @@ pub(super) fn check_dims(
     open: &StatementIr,
     known: &StatementIr,
 ) -> Result<(), Break> {
-    // Statements that make numbers of dims are not there when the dims are known.
-    let mut helpers: FxHashSet<SymbolId> = FxHashSet::default();
-    let mut expected = known.statements.iter().peekable();
-    let refuse = |it: &Statement, why: &str| {
-        let names = it.callee.api_names(py).join(", ");
-        let mut reason = Break::new(BreakKind::InferenceFailed, format!("{why}: {names}"));
-        reason.loc = it.loc.clone();
-        Err(reason)
-    };
-    for it in &open.statements {
-        let of_helper = matches!(it.callee, Callee::Method(_))
-            && matches!(it.args.first(), Some(Arg::Symbol(first)) if helpers.contains(first));
-        match expected.peek() {
-            Some(other) if !of_helper && is_same_call(py, it, other) => {
-                if !has_dims_of(open, it, known, other) {
-                    return refuse(it, "another shape is inferred with open dims");
+    let mut check = CheckDims { py, known, at: 0 };
+    // In front of a break, more may have been captured where the dims are known.
+    check
+        .block(open, FxHashSet::default(), false)
+        .map_err(|it| {
+            let (it, why) = match it {
+                Differs::Shape(it) => (it, "another shape is inferred with open dims"),
+                Differs::Call(it) => (it, "other operations are captured with open dims"),
+            };
+            let names = it.callee.api_names(py).join(", ");
+            let mut reason = Break::new(BreakKind::InferenceFailed, format!("{why}: {names}"));
+            reason.loc = it.loc.clone();
+            reason
+        })
+}
+
+/// Where two traces differ.
+enum Differs<'a> {
+    Shape(&'a Statement),
+    Call(&'a Statement),
+}
+
+struct CheckDims<'a, 'py> {
+    py: Python<'py>,
+    known: &'a StatementIr,
+    /// The next statement of it.
+    at: usize,
+}
+
+impl<'a> CheckDims<'a, '_> {
+    /// `helpers` are numbers: statements that make numbers of dims are not there when the dims are known.
+    fn block<'b>(
+        &mut self,
+        open: &'b StatementIr,
+        mut helpers: FxHashSet<SymbolId>,
+        is_round: bool,
+    ) -> Result<(), Differs<'b>> {
+        let py = self.py;
+        for it in &open.statements {
+            let of_helper = matches!(it.callee, Callee::Method(_))
+                && matches!(it.args.first(), Some(Arg::Symbol(first)) if helpers.contains(first));
+            let expected = self.known.statements.get(self.at);
+            let expected = expected.filter(|other| match of_helper {
+                false => is_same_call(py, it, other),
+                true => is_round && is_same_operator(it, other),
+            });
+            if let Some(other) = expected {
+                if !has_dims_of(open, it, self.known, other) {
+                    return Err(Differs::Shape(it));
                 }
-                expected.next();
-            }
-            _ if of_helper || is_named(py, it, &["shape"]) => {
+                self.at += 1;
+            } else if of_helper || is_named(py, it, &["shape"]) || is_number(py, open, it) {
                 it.output.for_each_symbol(&mut |made| {
                     helpers.insert(made);
                 });
+            } else if let Some(body) = body(it) {
+                self.rounds(body).map_err(|why| match why {
+                    // Not a statement of this block.
+                    Differs::Shape(_) => Differs::Shape(it),
+                    Differs::Call(_) => Differs::Call(it),
+                })?;
+            } else if !is_named(py, it, &["reshape", "view"]) {
+                // A reshape to the shape that the tensor has is left out where that is known.
+                return Err(Differs::Call(it));
             }
-            // One to the shape that the tensor has is left out where that is known.
-            _ if is_named(py, it, &["reshape", "view"]) => {}
-            _ => return refuse(it, "other operations are captured with open dims"),
         }
+        Ok(())
     }
-    // In front of a break, more may have been captured where the dims are known.
-    Ok(())
+
+    /// A loop over an open dim; where the dim is known its rounds stand one after the other.
+    fn rounds<'b>(&mut self, body: &'b StatementIr) -> Result<(), Differs<'b>> {
+        let numbers = body.inputs.iter().copied();
+        let numbers: FxHashSet<_> = numbers.filter(|id| may_be_number(body, *id)).collect();
+        for round in 0.. {
+            let start = self.at;
+            match self.block(body, numbers.clone(), true) {
+                Ok(()) if self.at == start => break,
+                Ok(()) => {}
+                // The rounds are over: what follows the loop is checked by itself.
+                Err(Differs::Call(_)) if round > 0 => {
+                    self.at = start;
+                    break;
+                }
+                Err(why) => return Err(why),
+            }
+        }
+        Ok(())
+    }
+}
+
+fn body(it: &Statement) -> Option<&StatementIr> {
+    match &it.callee {
+        Callee::Sir(region) => match &**region {
+            Region::While { body, .. } => Some(body),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn may_be_number(sir: &StatementIr, id: SymbolId) -> bool {
+    sir.meta(id).is_some_and(|meta| {
+        let is_number = matches!(meta.dtype, DType::Int64 | DType::Float64 | DType::Bool);
+        meta.shape.is_empty() && is_number
+    })
+}
+
+/// Whether a statement makes a constant number.
+fn is_number(py: Python<'_>, sir: &StatementIr, it: &Statement) -> bool {
+    let shape = matches!(it.args.first(), Some(Arg::List(dims)) if dims.is_empty());
+    let made = matches!(it.output, Arg::Symbol(made) if may_be_number(sir, made));
+    shape && made && is_named(py, it, &["full"])
+}
+
+/// Whether two statements are one operator, with the number on either side.
+fn is_same_operator(a: &Statement, b: &Statement) -> bool {
+    let (Callee::Method(left), Callee::Method(right)) = (&a.callee, &b.callee) else {
+        return false;
+    };
+    let stem = |name: &str| {
+        let stem = name.trim_matches('_').trim_start_matches('r').to_owned();
+        ["add", "sub", "mul", "truediv"]
+            .contains(&&*stem)
+            .then_some(stem)
+    };
+    a.loc == b.loc && stem(left).is_some() && stem(left) == stem(right)
 }
 
 fn is_named(py: Python<'_>, it: &Statement, names: &[&str]) -> bool {

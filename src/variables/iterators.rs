@@ -1,6 +1,21 @@
 //! Iterators the frame consumes.
 
+use std::rc::Rc;
+
 use super::VarId;
+
+/// What an iterator that counts in the graph yields for a number.
+#[derive(Clone, Debug)]
+pub enum Item {
+    /// The number: `range()`.
+    Number,
+    /// That row of a tensor.
+    Row(VarId),
+    /// `enumerate()`: the number and so many, and an item.
+    Counted(Box<Item>, i64),
+    /// `zip()`
+    Several(Vec<Item>),
+}
 
 /// The state of an iterator.
 #[derive(Clone, Debug)]
@@ -30,7 +45,7 @@ pub enum IterVar {
         /// Step, not zero.
         step: i64,
     },
-    /// `range` whose ends are numbers of the graph: next value, stop, step.
+    /// `range` whose ends are numbers of the graph, or what is made of its numbers: next value, stop, step.
     Numbers {
         /// Next value.
         next: VarId,
@@ -38,7 +53,11 @@ pub enum IterVar {
         stop: VarId,
         /// Step, not zero.
         step: i64,
+        /// What it yields.
+        item: Rc<Item>,
     },
+    /// Such an iterator that a captured loop has advanced: nobody knows how far.
+    Advanced,
     /// `enumerate(inner, count)`.
     Enumerate {
         /// The inner iterator.

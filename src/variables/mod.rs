@@ -10,7 +10,7 @@ mod key;
 mod kinds;
 
 pub use arena::{Arena, ArenaMark, VarId};
-pub use iterators::IterVar;
+pub use iterators::{Item, IterVar};
 pub use key::Key;
 pub use kinds::{
     AttrOp, CellVar, ContextVar, DictVar, FunctionVar, Kind, NewFunction, NumberVar, ObjectVar,

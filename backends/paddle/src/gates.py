@@ -2,8 +2,8 @@
 
 `run_program` is one node of autograd: a backward through one output gives every input a gradient, zeros where that
 output does not depend on it. Eager mode gives those inputs none, and an optimizer sees the difference. Hooks note
-which outputs a gradient arrives at, the gate withholds the zeros. Where one of those inputs is no leaf, the graph runs call
-by call.
+which outputs a gradient arrives at, the gate withholds the zeros. Where one of those inputs is no leaf, the graph runs
+call by call.
 """
 
 from paddle import _C_ops

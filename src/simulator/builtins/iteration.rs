@@ -5,7 +5,8 @@ use pyo3::prelude::*;
 use crate::reason::BreakKind;
 use crate::simulator::call::call;
 use crate::simulator::{
-    exceptions, fold, generators, graph_numbers, iterate, methods, operators, Kwargs, Step, Tracer,
+    exceptions, fold, generators, graph_numbers, iterate, methods, operators, rows, Kwargs, Step,
+    Tracer,
 };
 use crate::variables::{IterVar, Kind, VarId};
 
@@ -56,7 +57,11 @@ pub(super) fn enumerate(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> 
         return wrong(t, "enumerate");
     };
     let inner = iterate::get_iter(t, over)?;
-    Ok(t.add(Kind::Iter(IterVar::Enumerate { inner, count })))
+    let state = match rows::counted(t, inner, count) {
+        Some(rows) => rows,
+        None => IterVar::Enumerate { inner, count },
+    };
+    Ok(t.add(Kind::Iter(state)))
 }
 
 pub(super) fn zip(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
@@ -66,7 +71,11 @@ pub(super) fn zip(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<V
         _ => return wrong(t, "zip"),
     };
     let inner = iterators(t, args)?;
-    Ok(t.add(Kind::Iter(IterVar::Zip { inner, strict })))
+    let state = match rows::several(t, &inner, strict)? {
+        Some(rows) => rows,
+        None => IterVar::Zip { inner, strict },
+    };
+    Ok(t.add(Kind::Iter(state)))
 }
 
 pub(super) fn map(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {

@@ -6,8 +6,8 @@ use pyo3::types::PyInt;
 use crate::obj::Obj;
 use crate::reason::BreakKind;
 use crate::simulator::{
-    attributes, conversions, fold, format, iterate, layers, operators, printing, pylayer, tensors,
-    Kwargs, Step, Tracer,
+    attributes, conversions, fold, format, iterate, layers, operators, printing, pylayer, rows,
+    tensors, Kwargs, Step, Tracer,
 };
 use crate::variables::{Kind, VarId};
 
@@ -28,6 +28,9 @@ pub(super) type Handler = fn(&mut Tracer<'_>, &[VarId], &Kwargs) -> Step<VarId>;
 pub(super) const TABLE: &[(&str, &str, Handler)] = &[
     ("builtins", "len", |t, a, k| {
         one(t, a, k, |t, x| {
+            if let Some(rows) = rows::len(t, x) {
+                return Ok(rows);
+            }
             let len = operators::len(t, x)?;
             Ok(t.int(len))
         })
