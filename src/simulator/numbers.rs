@@ -228,7 +228,25 @@ pub fn operand(
     if !fits {
         return Ok(None);
     }
+    if whole && op.is_some() && !is_double(t, id)? {
+        return t.unsupported("a whole number with more digits than a double, next to a tensor");
+    }
     as_tensor(t, id, dtype)
+}
+
+/// Whether a whole number is surely one that a double holds: eager mode makes one of it.
+fn is_double(t: &mut Tracer<'_>, id: VarId) -> Step<bool> {
+    const MOST: i64 = 1 << 53;
+    if let Some(value) = t.const_value(id) {
+        let value = value.extract::<i64>();
+        return Ok(value.is_ok_and(|value| (-MOST..=MOST).contains(&value)));
+    }
+    if !is_given(t, id) {
+        return Ok(true);
+    }
+    let (least, most) = (t.int(-MOST), t.int(MOST));
+    Ok(compare(t, CmpOp::Ge, id, least)? == Some(true)
+        && compare(t, CmpOp::Le, id, most)? == Some(true))
 }
 
 /// Whether only the type of this number is known, and the graph does not make it of dims.

@@ -2,7 +2,7 @@
 //! Python's numbers, and what is computed with them is computed at translation.
 
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyBool, PyComplex, PyInt, PyTuple};
 
 use crate::graph::DType;
 use crate::obj::{within, Obj};
@@ -133,6 +133,49 @@ pub fn operand(t: &mut Tracer<'_>, tensor: VarId, name: &str, value: VarId) -> S
     }
     let number = scalar.call_method0("item")?;
     Ok(Some(t.constant(&number)))
+}
+
+/// Stops where eager mode makes a tensor of a Python number next to this one, and a program does not: that has half the
+/// digits, or does not hold the number, or there is no kernel for it.
+pub fn refuse(t: &mut Tracer<'_>, dtype: DType, name: &str, number: VarId) -> Step<()> {
+    const COMPARISONS: [&str; 6] = ["eq", "ne", "lt", "le", "gt", "ge"];
+    const ARITHMETIC: [&str; 7] = ["add", "sub", "mul", "truediv", "floordiv", "mod", "pow"];
+    let stem = name.trim_matches('_');
+    let compares = COMPARISONS.contains(&stem);
+    let stem = match stem.strip_prefix('r') {
+        Some(stem) if ARITHMETIC.contains(&stem) => stem,
+        _ => stem,
+    };
+    if !compares && !ARITHMETIC.contains(&stem) {
+        return Ok(());
+    }
+    let Some(value) = t.const_value(number) else {
+        return Ok(());
+    };
+    let bits = match dtype {
+        DType::UInt8 | DType::Int8 => 7,
+        DType::Int16 => 15,
+        DType::Int32 => 31,
+        _ => 63,
+    };
+    let wide = dtype == DType::Float64 || dtype.as_str().starts_with("complex");
+    let refused = if value.is_exact_instance_of::<PyBool>() {
+        !compares && bits < 31
+    } else if value.is_instance_of::<PyComplex>() {
+        !compares && !wide
+    } else if bits < 63 && value.is_instance_of::<PyInt>() {
+        let held = value.extract::<i64>();
+        !held.is_ok_and(|value| (-(1 << bits)..1 << bits).contains(&value))
+    } else {
+        false
+    };
+    match refused {
+        true => t.unsupported(format!(
+            "such a number next to a tensor of {}",
+            dtype.as_str()
+        )),
+        false => Ok(()),
+    }
 }
 
 /// Whether two of one class are the same number to the last bit.

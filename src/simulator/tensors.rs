@@ -623,6 +623,7 @@ pub fn method(
         );
     }
     if let ([value], []) = (args, kwargs) {
+        scalars::refuse(t, meta.dtype, name, *value)?;
         if matches!(t.kind(*value), Kind::Scalar) {
             return match scalars::operand(t, tensor, name, *value)? {
                 Some(number) => method(t, tensor, name, &[number], &[]),

@@ -419,3 +419,38 @@ def test_arithmetic_of_doubles_and_of_whole_numbers_is_one_graph():
 )
 def test_numbers_inside_of_functions_of_paddle(use):
     check(use, paddle.to_tensor([[0.1, -0.7, 3.25], [0.3, 1.0, 1e-9]], dtype="float64"), fallbacks=None)
+
+
+ARITHMETIC = [
+    lambda a, b: a + b,
+    lambda a, b: a - b,
+    lambda a, b: a * b,
+    lambda a, b: a / b,
+    lambda a, b: b - a,
+    lambda a, b: b * a,
+]
+
+
+@pytest.mark.parametrize("use", ARITHMETIC)
+@pytest.mark.parametrize("dtype", ["float16", "float32", "int64", "bool", "float64", "complex64"])
+def test_complex_numbers_have_half_the_digits_next_to_most_tensors(use, dtype):
+    captured = dtype in ("float64", "complex64")
+    x = paddle.to_tensor([1, 2]).astype(dtype)
+    check(use, x, 1 + 2j, graphs=int(captured), breaks=int(not captured), backward=False)
+
+
+@pytest.mark.parametrize("use", ARITHMETIC)
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "int16"])
+def test_bools_next_to_small_whole_tensors(use, dtype):
+    """For some of them eager mode has no kernel."""
+    check(use, paddle.to_tensor([1, 2]).astype(dtype), True, graphs=0, breaks=None, fallbacks=None)
+
+
+@pytest.mark.parametrize("use", [*ARITHMETIC, lambda a, b: a == b, lambda a, b: b > a, lambda a, b: a // b])
+@pytest.mark.parametrize("dtype", ["int32", "int64", "int16"])
+def test_whole_numbers_of_many_digits_next_to_whole_tensors(use, dtype):
+    """Eager mode rounds them to doubles, or cuts them off."""
+    x = paddle.to_tensor([1, 2]).astype(dtype)
+    numbers = [7, 2**31, 2**40 + 1, -(2**31) - 1, 2**53, 2**53 + 1, -(2**53) - 1, 2**62 + 1, 2**63 - 1, -(2**63), 3]
+    check(use, x, 5, calls=[(x, number) for number in numbers], fallbacks=None)
+    check(use, x, 2**53 + 1, fallbacks=None)
