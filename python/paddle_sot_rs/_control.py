@@ -23,17 +23,25 @@ def check(condition: Any) -> None:
 
 
 def show(*values: Any) -> None:
-    """`print(*values)`; in a program each tensor is printed by a `Print` operator, with the text before it."""
+    """`print(*values)`; in a program each tensor is printed by a `Print` operator, with the text around it."""
     if paddle.in_dynamic_mode():
         builtins.print(*values)
         return
-    text: list[str] = []
-    for value in values:
-        if isinstance(value, paddle.pir.Value):
-            paddle.static.Print(value, message=" ".join(text) or None)
-            text = []
-        else:
-            text.append(str(value))
+    tensors = [at for at, value in enumerate(values) if isinstance(value, paddle.pir.Value)]
+    if not tensors:
+        # The operator wants a tensor.
+        parts = dict.fromkeys(("name", "type", "shape", "layout", "lod"), False)
+        hidden = {f"print_tensor_{part}": shown for part, shown in parts.items()}
+        paddle.static.Print(paddle.full([], 0, "int64"), message=_text(values), **hidden)
+    for number, at in enumerate(tensors):
+        before = values[tensors[number - 1] + 1 if number else 0 : at]
+        behind = values[at + 1 :] if at == tensors[-1] else ()
+        text = f"{_text(before)} ... {_text(behind)}".lstrip() if behind else _text(before)
+        paddle.static.Print(values[at], message=text or None)
+
+
+def _text(values: Any) -> str:
+    return " ".join(map(str, values))
 
 
 def set_item(tensor: Any, key: Any, value: Any) -> Any:

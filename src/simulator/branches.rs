@@ -4,9 +4,11 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
+use pyo3::types::PyInt;
 
 use crate::bytecode::{flow, Instr};
-use crate::graph::{Arg, BlockOutput, Callee, Cut, Region, SymbolId};
+use crate::graph::{Arg, BlockOutput, Callee, Cut, Region, Statement, SymbolId};
+use crate::obj::Obj;
 use crate::variables::{CellVar, Kind, VarId};
 
 use super::aliases;
@@ -279,10 +281,25 @@ fn one_of(
         )?;
         cells.push((*id, joined));
     }
-    let outputs = std::mem::take(&mut merge.outputs);
+    let mut outputs = std::mem::take(&mut merge.outputs);
+    let mut does = Does::Nothing;
+    if outputs[0].is_empty() {
+        does = (0..2)
+            .map(|way| act(t.py, &merge.cuts[way].statements))
+            .max()
+            .unwrap_or(does);
+        if does == Does::Speaks {
+            // An operation has results: a number that nobody reads.
+            let zero = Piece::Const(Obj::from(PyInt::new(t.py, 0).into_any()));
+            for (way, outputs) in outputs.iter_mut().enumerate() {
+                let made = merge::symbol(t, merge.cuts[way], &zero)?;
+                outputs.extend(made.map(|(output, ..)| output));
+            }
+        }
+    }
     let (end, cuts) = (first.end, [&first.cut, &second.cut]);
     let made = match outputs[0].is_empty() {
-        true if cuts.iter().any(|cut| acts(t.py, cut)) => {
+        true if does != Does::Nothing => {
             return refuse(t, "a layer or random operation whose result is not used");
         }
         true => Vec::new(),
@@ -446,16 +463,35 @@ const DRAWS: &[&str] = &[
     "uniform",
 ];
 
-/// Whether statements do more than give results.
-fn acts(py: Python<'_>, cut: &Cut) -> bool {
-    let draws = |callee: &Callee| {
-        let mut names = callee.api_names(py).into_iter();
-        names.any(|name| DRAWS.iter().any(|part| name.contains(part)))
+/// What statements do besides giving results.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Does {
+    Nothing,
+    /// They print, or check.
+    Speaks,
+    /// They may draw random numbers, or change what layers know.
+    Changes,
+}
+
+fn act(py: Python<'_>, statements: &[Statement]) -> Does {
+    let one = |statement: &Statement| match &statement.callee {
+        Callee::Layer(_) => Does::Changes,
+        Callee::Sir(region) => {
+            let blocks = region.blocks().into_iter();
+            let inside = blocks.map(|(_, block)| act(py, &block.statements)).max();
+            inside.unwrap_or(Does::Nothing)
+        }
+        callee => {
+            let mut names = callee.api_names(py).into_iter();
+            if names.any(|name| DRAWS.iter().any(|part| name.contains(part))) {
+                Does::Changes
+            } else if matches!(statement.output, Arg::Const(_)) {
+                Does::Speaks
+            } else {
+                Does::Nothing
+            }
+        }
     };
-    let acts = |statement: &crate::graph::Statement| {
-        matches!(statement.callee, Callee::Layer(_) | Callee::Sir(_))
-            || matches!(statement.output, Arg::Const(_))
-            || draws(&statement.callee)
-    };
-    cut.statements.iter().any(acts)
+    let all = statements.iter().map(one);
+    all.max().unwrap_or(Does::Nothing)
 }

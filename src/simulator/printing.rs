@@ -1,7 +1,7 @@
 //! `print` in functions that have to be one graph.
 //!
-//! Tensors are printed by the graph. Lines without tensors are printed after it, before all other effects; where
-//! that would change the order of what can be seen, `print` breaks the graph.
+//! Tensors are printed by the graph, and so are lines in captured control flow. Other lines without tensors are printed
+//! after it, before all other effects; where that would change the order of what can be seen, `print` breaks the graph.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyInt, PyString};
@@ -28,11 +28,14 @@ pub fn print(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Option
     let others = t.left_behind.len() > lines
         || !t.global_writes.is_empty()
         || mutated.any(|id| t.vars.get(*id).source.is_some());
-    if others || t.regions > 0 || t.options.forward_only {
-        return Ok(None);
-    }
     let mut left = LONGEST;
     if !args.iter().all(|arg| is_plain(t, *arg, &mut left)) {
+        return Ok(None);
+    }
+    if t.regions > 0 && kwargs.is_empty() && lines == 0 {
+        return graph_numbers::statement(t, "show", args).map(Some);
+    }
+    if others || t.regions > 0 || t.options.forward_only {
         return Ok(None);
     }
     let mut parts = vec![t.none(), t.none()];

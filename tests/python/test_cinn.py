@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import subprocess
+import sys
 
 import numpy as np
 import paddle
@@ -84,6 +86,9 @@ def test_five_training_steps_equal_eager(network):
     eager, static, inputs = zoo.pair(network, cinn)
     assert zoo.difference(zoo.train(eager, inputs), zoo.train(static, inputs)) <= TOLERANCE
     took(static, graphs=1, breaks=0)
+    found = report(static)
+    assert found["operators with dims of -1"] == "none"
+    assert found["composite operators that Paddle's rules leave"] in ("none", "embedding 1", "embedding 2")
 
 
 @pytest.mark.parametrize("network", DOUBLE, ids=lambda network: network.name)
@@ -259,6 +264,26 @@ def test_without_cinn_one_line_says_so_or_it_is_an_error(caplog):
     said = [line for line in caplog.messages if "built without CINN" in line]
     # Once per process: another test may have been first.
     assert len(said) <= 1
+
+
+ALONE = """
+import logging
+logging.basicConfig(level=logging.INFO, format="%(message)s")
+import paddle
+import paddle_sot_rs as sot
+
+for number in range(3):
+    static = sot.to_static(lambda x: x * number + 1, backend="cinn", min_graph_size=0)
+    assert (static(paddle.ones([2])) == number + 1).all()
+"""
+
+
+@pytest.mark.skipif(paddle.is_compiled_with_cinn(), reason="this Paddle has CINN")
+def test_a_process_says_so_once():
+    run = subprocess.run([sys.executable, "-c", ALONE], capture_output=True, text=True, check=True)
+    assert (run.stdout + run.stderr).count(
+        "Paddle is built without CINN: graphs of the cinn backend run decomposed"
+    ) == 1
 
 
 @pytest.mark.parametrize(

@@ -292,6 +292,8 @@ class Trace:
         self.conditions = reach.Conditions()
         # Whether branches say what gradients reach through them.
         self.notes_ways = False
+        # Whether a part of the program is traced once more, for its gradient.
+        self.repeats = False
 
     def input(self, tensor, shape):
         known = self.external.get(id(tensor))

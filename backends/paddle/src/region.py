@@ -8,6 +8,7 @@ from paddle.base.libpaddle import pir
 from paddle.base.libpaddle.pir import get_used_external_value
 from paddle.static.nn import control_flow
 from paddle_sot_rs import _backward, _bridge, _reach
+from paddle_sot_rs._control import show
 
 Value = pir.Value
 
@@ -60,6 +61,8 @@ class Block:
         """Appends the block to the current one; the answer is the Values of its outputs."""
         values = {ref.number: value for ref, value in zip(self.inputs, given, strict=True)}
         for kind, target, args, kwargs, output in self.steps:
+            if target is show and _bridge.current.repeats:
+                continue
             arguments = [_value(values, item) for item in args]
             named = {name: _value(values, item) for name, item in kwargs.items()}
             if kind == "method":
@@ -205,12 +208,14 @@ class Branch:
 def _reading(external, copy):
     """Layers find the copies of their parameters."""
     trace = _bridge.current
-    before = trace.external
+    before = trace.external, trace.repeats
     trace.external = {key: (tensor, copy(value)) for key, (tensor, value) in external.items()}
+    # What was printed is not printed again.
+    trace.repeats = True
     try:
         yield
     finally:
-        trace.external = before
+        trace.external, trace.repeats = before
 
 
 class If:
