@@ -71,6 +71,12 @@ def where(condition: Any, x: Any, y: Any) -> Any:
     return paddle.where(*parts)
 
 
+def quotient(x: Any, number: Any) -> Any:
+    """`number / x`, where eager mode divides a tensor as large as `x`: a vector unit may round such quotients
+    otherwise than those of one number."""
+    return paddle.expand_as(number, x) / x
+
+
 def dropout(x: Any, p: Any, *args: Any, **kwargs: Any) -> Any:
     """`dropout` with a tensor for the rate, which in eager mode has to be a number."""
     return paddle.nn.functional.dropout(x, float(p) if paddle.in_dynamic_mode() else p, *args, **kwargs)

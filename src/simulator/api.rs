@@ -353,7 +353,7 @@ fn is_of_paddle(t: &Tracer<'_>, function: &Bound<'_, PyAny>, name: &str) -> PyRe
     Ok(false)
 }
 
-/// `paddle.where(condition, x, y)`; `None` for the other forms.
+/// `paddle.where(condition, x, y)` of tensors and numbers; `None` for the other forms, and for what eager mode refuses.
 fn choice(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Option<VarId>> {
     let mut given: Vec<Option<VarId>> = args.iter().copied().map(Some).collect();
     given.resize(given.len().max(3), None);
@@ -369,8 +369,19 @@ fn choice(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Option<Va
     let [Some(condition), Some(x), Some(y)] = given[..] else {
         return Ok(None);
     };
+    let is_tensor = tensors::meta_of(t, condition).is_some();
+    if !is_tensor || !is_choice(t, x) || !is_choice(t, y) {
+        return Ok(None);
+    }
     check_condition(t, condition)?;
     tensors::control(t, "where", &[condition, x, y]).map(Some)
+}
+
+fn is_choice(t: &mut Tracer<'_>, value: VarId) -> bool {
+    let is_number = |value: Bound<'_, PyAny>| {
+        value.is_instance_of::<PyInt>() || value.is_instance_of::<PyFloat>()
+    };
+    tensors::meta_of(t, value).is_some() || t.const_value(value).is_some_and(is_number)
 }
 
 /// Eager mode takes conditions of bools only, programs take all.

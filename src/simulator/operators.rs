@@ -172,6 +172,10 @@ fn tensor_binary(t: &mut Tracer<'_>, op: BinOp, a: VarId, b: VarId) -> Step<VarI
         }
         return tensors::method(t, a, &format!("__{}__", op.stem()), &[b], &[]);
     }
+    let is_number = matches!(t.kind(a), Kind::SymNumber(_));
+    if is_number && op == BinOp::TrueDiv && !tensors::is_users(t, "__rtruediv__") {
+        return tensors::control(t, "quotient", &[b, a]);
+    }
     match t.kind(a) {
         Kind::Const | Kind::SymNumber(_) => {
             tensors::method(t, b, &format!("__r{}__", op.stem()), &[a], &[])

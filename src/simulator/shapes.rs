@@ -65,6 +65,7 @@ const RULES: &[(&[&str], Rule)] = &[
             "log_softmax",
             "neg",
             "__neg__",
+            "quotient",
             "relu",
             "ReLU",
             "rms_norm",

@@ -332,6 +332,18 @@ def where_takes_bools_only(x):
     return paddle.where(x, 0.0, -1.0)
 
 
+def said_of(call, *args):
+    try:
+        return call(*args)
+    except Exception as error:
+        return str(error)
+
+
+@case(X, fallbacks=None)
+def where_of_what_is_no_tensor(x):
+    return [said_of(paddle.where, *given) for given in [(True, 1, 2), (x > 0, [1.0, 2.0, 3.0], x), (x > 0, x, "no")]]
+
+
 HOOKED = nn.Conv2D(1, 2, 3)
 HOOKED.register_forward_post_hook(lambda layer, inputs, output: output * 2)
 
