@@ -53,3 +53,45 @@ def test_kinds_of_results_have_versions_of_their_own():
             if actual.dtype == paddle.float32:
                 actual.add_(actual)
                 assert actual.inplace_version == 1
+
+
+@pytest.mark.parametrize("kept", ["nothing", "result", "view", "detached", "saved"])
+@pytest.mark.parametrize("changed", [False, True])
+def test_a_result_has_a_new_version_whatever_became_of_the_last_one(kept, changed):
+    """The variable of the program is all that a result may share its version with, and nobody looks at that one."""
+
+    def function(x):
+        return x * 2.0
+
+    def run(function):
+        weight, said = _weight(), []
+        for number in range(4):
+            with paddle.no_grad():
+                result = function(paddle.full([3], float(number)))
+            said.append((result.inplace_version, result.numpy().tolist()))
+            if changed:
+                result.add_(result)
+            other = {
+                "nothing": lambda result: None,
+                "result": lambda result: result,
+                "view": lambda result: result.reshape([1, 3]),
+                "detached": lambda result: result.detach(),
+                "saved": lambda result: (result * weight).sum(),
+            }[kept](result)
+            del result
+            with paddle.no_grad():
+                later = function(paddle.ones([3]))
+                said.append((later.inplace_version, later.numpy().tolist()))
+                later.scale_(3.0)
+            if kept == "saved":
+                other.backward()
+            elif other is not None:
+                said.append((other.inplace_version, other.numpy().tolist()))
+                (other * weight).sum().backward()
+        return said, None if weight.grad is None else weight.grad.numpy().tolist()
+
+    translated = sot.to_static(function, min_graph_size=0)
+    for _ in range(2):
+        assert run(function) == run(translated)
+    record = sot.stats(translated)
+    assert (record.graphs, record.graph_breaks, record.fallbacks) == (1, [], []), record

@@ -195,13 +195,18 @@ def outputs_of(result: Any) -> list[Any]:
 
 
 def difference(a: Any, b: Any) -> float:
-    """The largest absolute difference of two results, infinite when shapes or dtypes differ."""
+    """The largest difference of two results, as a part of the largest number in a result where that is above one.
+
+    Infinite when shapes or dtypes differ, or only one has a NaN or infinity somewhere.
+    """
     worst = 0.0
     for x, y in zip(outputs_of(a), outputs_of(b), strict=True):
         if x.shape != y.shape or x.dtype != y.dtype:
             return float("inf")
-        if x.size:
-            worst = max(worst, float(np.abs(x.numpy().astype("float64") - y.numpy().astype("float64")).max()))
+        x, y = x.numpy().astype("float64"), y.numpy().astype("float64")
+        if not np.array_equal(x, y, equal_nan=True):
+            largest = float(np.abs(x - y).max()) / max(1.0, float(np.abs(x).max()))
+            worst = max(worst, largest if np.isfinite(largest) else float("inf"))
     return worst
 
 

@@ -47,10 +47,41 @@ pub fn waits_for_backward(py: Python<'_>) -> PyResult<bool> {
     Ok(false)
 }
 
+/// Where runs of a program keep its variables.
+pub struct Scope {
+    /// The scope alone in a list, as runs take it.
+    pub list: Py<PyList>,
+    /// The scope.
+    pub scope: Py<PyAny>,
+    /// Whether nothing was recorded in the last run: no backward can be waiting.
+    pub is_over: bool,
+}
+
+impl Scope {
+    /// One that has to be asked whether its backward is over.
+    pub fn new(py: Python<'_>, scope: Py<PyAny>) -> PyResult<Self> {
+        Ok(Self {
+            list: PyList::new(py, [&scope])?.unbind(),
+            scope,
+            is_over: false,
+        })
+    }
+
+    /// Whether nothing waits for its backward.
+    pub fn is_free(&self, py: Python<'_>) -> PyResult<bool> {
+        let asked = || {
+            self.scope
+                .bind(py)
+                .getattr(pyo3::intern!(py, "_can_reused"))
+        };
+        Ok(self.is_over || asked()?.is_truthy()?)
+    }
+}
+
 /// What the runs of one program share with it.
 pub struct Shared {
     /// Scopes of earlier runs; one is used again once nothing waits for its backward.
-    pub scopes: Mutex<VecDeque<Py<PyAny>>>,
+    pub scopes: Mutex<VecDeque<Scope>>,
     /// Variables that the backward part takes from the forward part.
     pub names: Vec<String>,
     /// The same graph, call by call.
@@ -96,7 +127,7 @@ impl Run {
     fn restore(&self, py: Python<'_>, tensors: &Bound<'_, PyDict>) -> PyResult<()> {
         if !self.kept.swap(true, Ordering::Relaxed) {
             if let Ok(mut scopes) = self.shared.scopes.lock() {
-                scopes.retain(|scope| !scope.is(&self.scope));
+                scopes.retain(|known| !known.scope.is(&self.scope));
             }
         }
         let again = py.import("paddle_sot_rs._again")?;
@@ -130,8 +161,11 @@ impl Drop for Run {
                 });
                 if let Err(err) = cleared {
                     log::warn!(target: "paddle_sot_rs.backend", "a scope cannot be used again: {err}");
-                } else if let Ok(mut scopes) = self.shared.scopes.lock() {
-                    scopes.push_back(self.scope.clone_ref(py));
+                } else if let (Ok(mut scopes), Ok(scope)) = (
+                    self.shared.scopes.lock(),
+                    Scope::new(py, self.scope.clone_ref(py)),
+                ) {
+                    scopes.push_back(scope);
                 }
             });
         }

@@ -5,11 +5,12 @@ use std::sync::{Arc, Mutex};
 
 use paddle_sot::backend::{BackendError, CompileRequest, CompiledGraph, TraceSession};
 use paddle_sot::graph::{StatementIr, SymbolId, SymbolKind};
+use paddle_sot::guard::native;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 use smallvec::SmallVec;
 
-use crate::again::{hook, Shared};
+use crate::again::{hook, Scope, Shared};
 use crate::bridge::bridge;
 use crate::cuts::Cuts;
 use crate::executors::{is_small, looping, unhurried, Executors};
@@ -167,16 +168,15 @@ impl PaddleGraph {
 
     /// A scope nobody uses, and whether it is new: the caller gives it back after the run. None: too many wait for their
     /// backward.
-    fn take_scope(&self, py: Python<'_>) -> PyResult<Option<(Py<PyAny>, bool)>> {
-        let made = |scope| Some((scope, true));
+    fn take_scope(&self, py: Python<'_>) -> PyResult<Option<(Scope, bool)>> {
+        let made = || Ok(Some((Scope::new(py, self.new_scope.call0(py)?)?, true)));
         let Ok(mut scopes) = self.shared.scopes.lock() else {
-            return self.new_scope.call0(py).map(made);
+            return made();
         };
         // The one used last is free again in a loop that trains, the first one after a backward through many.
         let ends = [scopes.len().checked_sub(1), (scopes.len() > 1).then_some(0)];
         for at in ends.into_iter().flatten() {
-            let reusable = pyo3::intern!(py, "_can_reused");
-            if scopes[at].bind(py).getattr(reusable)?.is_truthy()? {
+            if scopes[at].is_free(py)? {
                 return Ok(scopes.remove(at).map(|scope| (scope, false)));
             }
         }
@@ -184,7 +184,7 @@ impl PaddleGraph {
             return Ok(None);
         }
         drop(scopes);
-        self.new_scope.call0(py).map(made)
+        made()
     }
 }
 
@@ -230,7 +230,7 @@ impl CompiledGraph for PaddleGraph {
         if self.may_owe_nothing(inputs)? {
             return self.shared.replay.call(py, inputs);
         }
-        let Some((scope, is_new)) = self.take_scope(py)? else {
+        let Some((mut scope, is_new)) = self.take_scope(py)? else {
             return self.shared.replay.call(py, inputs);
         };
         let mut tensors: SmallVec<[Bound<'_, PyAny>; 16]> =
@@ -252,13 +252,13 @@ impl CompiledGraph for PaddleGraph {
         } else {
             PyList::new(py, &given)?.into_any()
         };
-        let scopes = PyList::new(py, [scope.bind(py)])?;
+        scope.is_over = !native::records_gradients(py);
         let none = py.None();
         let run = || {
             self.run.bind(py).call1((
                 list,
                 none.bind(py),
-                scopes,
+                scope.list.bind(py),
                 self.attributes.bind(py),
                 self.cuda_graph.bind(py),
             ))
@@ -268,11 +268,15 @@ impl CompiledGraph for PaddleGraph {
             false if self.has_loops => looping(py, run)?,
             false => run()?,
         };
+        let variables = self.trains.then(|| scope.scope.clone_ref(py));
         if let Ok(mut kept) = self.shared.scopes.lock() {
-            kept.push_back(scope.clone_ref(py));
+            kept.push_back(scope);
         }
-        let mut outputs: SmallVec<[Bound<'_, PyAny>; 4]> =
-            outputs.try_iter()?.collect::<PyResult<_>>()?;
+        let mut outputs: SmallVec<[Bound<'_, PyAny>; 4]> = outputs
+            .cast::<PyList>()
+            .map_err(PyErr::from)?
+            .iter()
+            .collect();
         if let (Some(cuts), Some(flags)) =
             (&self.cuts, self.cuts.as_ref().and_then(|_| outputs.pop()))
         {
@@ -285,12 +289,12 @@ impl CompiledGraph for PaddleGraph {
                 cuts.apply(&flags, &given, &outputs[at], gates)?;
             }
         }
-        if self.trains {
+        if let Some(variables) = variables {
             let training = &self.training;
             hook(
                 py,
                 &self.shared,
-                scope,
+                variables,
                 inputs,
                 &outputs,
                 training,
@@ -305,6 +309,8 @@ impl CompiledGraph for PaddleGraph {
             }
             if stops {
                 output.call_method0(pyo3::intern!(py, "detach_"))?;
+            } else if native::has_fresh_version(&output) {
+                return Ok(output.unbind());
             }
             with_own_version(&output)
         };

@@ -35,6 +35,11 @@ pub(super) fn read(py: Python<'_>) -> Option<(bool, i64)> {
     reader.as_ref().map(Reader::read)
 }
 
+/// Whether operations of this thread may be recorded for autograd; `true` where that cannot be seen.
+pub fn records_gradients(py: Python<'_>) -> bool {
+    read(py).is_none_or(|(grad, _)| grad)
+}
+
 impl Reader {
     fn read(&self) -> (bool, i64) {
         let nothing = NOTHING.as_ptr().cast();

@@ -1,6 +1,7 @@
 //! Native readers: tensors, dictionaries and global state without Python-level calls.
 
 mod edges;
+mod editions;
 mod flags;
 mod global_state;
 mod object;
@@ -18,6 +19,8 @@ pub(crate) use version::{
 };
 
 pub use edges::{can_move_edges, move_edges, stand_in};
+pub use editions::has_fresh_version;
+pub use flags::records_gradients;
 pub use global_state::GlobalState;
 pub(crate) use object::{
     array_matches, cell_contents, const_equal, dict_item, dict_keys_are, function_field,
