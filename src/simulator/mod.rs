@@ -1,7 +1,7 @@
 //! Byte-code simulation.
 //!
-//! `executor` runs one frame's instructions and asks the families below; each family is a file whose
-//! public functions take the [`Tracer`] and variables and answer with a [`Step`].
+//! `executor` runs one frame's instructions and asks the families below; each family is a file (or a
+//! folder, where it takes several) whose public functions take the [`Tracer`] and variables and answer with a [`Step`].
 
 pub mod aliases;
 pub mod api;
