@@ -123,13 +123,11 @@ def to_static(
 
 def _translate(target: Any, settings: dict[str, Any]) -> Any:
     if isinstance(target, Layer):
-        forward = target.forward
-        if isinstance(forward, _core.StaticFunction):
-            forward = forward.__wrapped__
-        target.forward = _static(forward, settings)
+        settings = _with_spec_of(target.forward, settings)
+        target.forward = _static(undecorated(target.forward), settings)
         return target
-    if isinstance(target, _core.StaticFunction):
-        return _translate(target.__wrapped__, settings)
+    if (plain := undecorated(target)) is not target:
+        return _translate(plain, settings)
     if isinstance(target, functools.partial):
         inner = _translate(target.func, settings)
         return functools.partial(inner, *target.args, **target.keywords)
@@ -143,6 +141,24 @@ def _translate(target: Any, settings: dict[str, Any]) -> Any:
     raise TypeError(
         f"fn_or_layer: expected a Python function, a method or a paddle.nn.Layer, got {type(target).__name__}"
     )
+
+
+def undecorated(target: Any) -> Any:
+    """The Python function or bound method behind a translated one."""
+    receiver = getattr(target, "__self__", None)
+    static = getattr(target, "__func__", target)
+    if not isinstance(static, _core.StaticFunction):
+        return target
+    wrapped = static.__wrapped__
+    return wrapped if receiver is None else wrapped.__get__(receiver)
+
+
+def _with_spec_of(method: Any, settings: dict[str, Any]) -> dict[str, Any]:
+    """A method that its class decorates keeps its input specification, where no other one is given."""
+    static = getattr(method, "__func__", None)
+    if settings["specification"] is None and isinstance(static, _core.StaticFunction):
+        return {**settings, "specification": static.specification.input_spec}
+    return settings
 
 
 def _static(target: Callable[..., Any], settings: dict[str, Any]) -> Any:

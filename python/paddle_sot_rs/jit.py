@@ -15,8 +15,9 @@ from paddle.base import core, framework
 from paddle.nn import Layer
 
 from . import _core
-from .api import export_settings
-from .specification import Examples, Specification, is_known
+from .api import export_settings, undecorated
+from .errors import GraphBreakError
+from .specification import EXAMPLES, Examples, Specification, is_known
 
 
 def concrete_program(function: Callable[..., Any], input_spec: Any, names_of: Callable[..., Any] | None = None) -> Any:
@@ -35,16 +36,35 @@ def concrete_program(function: Callable[..., Any], input_spec: Any, names_of: Ca
         GraphBreakError: it is not one graph; every reason is listed.
         TypeError, ValueError: `input_spec` does not fit.
     """
+    function = undecorated(function)
     specification = Specification(names_of or function, input_spec)
-    examples = Examples(specification.entries)
-    static = _core.StaticFunction(function, export_settings())
-    program, code = static.export(examples.inputs, *examples.args)
-    program.code = code
-    return program
+    refused = None
+    for size in EXAMPLES:
+        examples = Examples(specification.entries, size)
+        static = _core.StaticFunction(function, export_settings())
+        try:
+            program, code = static.export(examples.inputs, *examples.args)
+        except GraphBreakError as error:
+            refused = refused or error
+            if sum(len(open_dims) for *_, open_dims in examples.inputs) < 2:
+                break
+            continue
+        program.code = code
+        return program
+    assert refused is not None
+    raise refused
 
 
 def concrete_program_of(static: Any) -> Any:
     """`concrete_program` of a translated function, for the `input_spec` it was given."""
+    specification = getattr(static, "specification", None)
+    if specification is not None and specification.skips_self and not hasattr(static.__wrapped__, "__self__"):
+        name = static.__wrapped__.__name__
+        raise ValueError(
+            f"concrete_program: {name} is a method of a class, without the object that it is called on: "
+            "use paddle_sot_rs.to_static(layer).forward, or "
+            f"paddle_sot_rs.jit.concrete_program(layer.{name}, input_spec)"
+        )
     spec = _own_spec(static)
     if spec is None:
         spec = _last_spec(static)
@@ -128,20 +148,10 @@ def _own_spec(target: Any) -> Any:
     return None if specification is None else specification.input_spec
 
 
-def _plain(target: Any) -> Any:
-    """The Python function or bound method behind a translated one."""
-    receiver = getattr(target, "__self__", None)
-    static = getattr(target, "__func__", target)
-    if not isinstance(static, _core.StaticFunction):
-        return target
-    wrapped = static.__wrapped__
-    return wrapped if receiver is None else wrapped.__get__(receiver)
-
-
 def _targets(layer_or_fn: Any, input_spec: Any) -> list[tuple[str, Callable[..., Any], Any, Any]]:
     """(suffix of the file, what to capture, whose parameters are meant, input_spec) of each program."""
     if not isinstance(layer_or_fn, Layer):
-        function = _plain(layer_or_fn)
+        function = undecorated(layer_or_fn)
         if not callable(function):
             raise TypeError(f"layer_or_fn: expected a Layer or a function, got {type(layer_or_fn).__name__}")
         spec = input_spec if input_spec is not None else _own_spec(layer_or_fn)
@@ -164,8 +174,8 @@ def _targets(layer_or_fn: Any, input_spec: Any) -> list[tuple[str, Callable[...,
         spec = by_method.get(name)
         spec = spec if spec is not None else _own_spec(getattr(method, "__func__", method))
         spec = spec if spec is not None else _last_spec(method)
-        captured = _caller(layer) if name == "forward" else _plain(method)
-        found.append(("" if name == "forward" else f".{name}", captured, _plain(method), spec))
+        captured = _caller(layer) if name == "forward" else undecorated(method)
+        found.append(("" if name == "forward" else f".{name}", captured, undecorated(method), spec))
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import typing
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -222,24 +223,34 @@ def _name(dtype: Any) -> str:
 
 
 _EXAMPLE_SIZES = (3, 5, 7, 11, 13, 17, 19, 23)
+# How open dims are filled in: each with a number of its own; where the function wants some to be equal, those at the
+# same place of their tensors are, or all.
+EXAMPLES: tuple[Callable[[int, int], int], ...] = (
+    lambda count, _: _EXAMPLE_SIZES[count % len(_EXAMPLE_SIZES)],
+    lambda _, place: _EXAMPLE_SIZES[place % len(_EXAMPLE_SIZES)],
+    lambda _, __: _EXAMPLE_SIZES[1],
+)
 
 
 class Examples:
     """Arguments made from a specification: what a function is traced with when it is exported."""
 
-    def __init__(self, entries: list[tuple[str, Any]]) -> None:
+    def __init__(self, entries: list[tuple[str, Any]], size: Callable[[int, int], int] = EXAMPLES[0]) -> None:
         """
         Args:
             entries: (parameter, spec) pairs.
+            size: the size of an open dim, from how many there were before and its place in its tensor.
         """
         self.inputs: list[tuple[str, Any, list[int]]] = []
-        self._sizes: Iterator[int] = iter(_EXAMPLE_SIZES * 64)
+        self._size = size
+        self._open: Iterator[int] = itertools.count()
         self._names: set[str] = set()
         self.args = tuple(self._value(name, spec) for name, spec in entries)
 
     def _value(self, path: str, spec: Any) -> Any:
         if isinstance(spec, InputSpec):
-            shape = [next(self._sizes) if is_open(dim) else dim for dim in spec.shape]
+            dims = enumerate(spec.shape)
+            shape = [self._size(next(self._open), place) if is_open(dim) else dim for place, dim in dims]
             tensor = paddle.zeros(shape, spec.dtype)
             tensor.stop_gradient = spec.stop_gradient
             name = base = spec.name or path.replace("[", "_").replace("]", "").replace("'", "")

@@ -168,7 +168,14 @@ pub fn translate(
             });
         }
     }
-    finish(py, of, &backend, traced, &state)
+    let is_input = |tensor: &usize| {
+        let mut inputs = traced.inputs.iter();
+        inputs.any(|input| input.value.bind(py).as_ptr() as usize == *tensor)
+    };
+    let asks = !wanted.keys().all(is_input);
+    let mut entry = finish(py, of, &backend, traced, &state)?;
+    entry.asks = asks;
+    Ok(entry)
 }
 
 /// Where and why a graph ends before its frame does.
@@ -598,6 +605,7 @@ fn finish(
         randomness,
         graph_inputs,
         listens,
+        asks: false,
         backend: backend.clone(),
     })
 }

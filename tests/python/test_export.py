@@ -218,3 +218,65 @@ def test_concrete_program_and_code():
     assert "__mul__" in static.code
     with pytest.raises(ValueError, match="concrete_program: give to_static an input_spec"):
         sot.to_static(scaled).concrete_program  # noqa: B018
+
+
+def added(x, y, pair):
+    return x + y, pair["a"] @ pair["b"].T + x.sum()
+
+
+def test_open_dims_that_have_to_be_equal(tmp_path):
+    """Two inputs with an open batch: nobody says that it is the same, the function wants it."""
+    spec = [
+        InputSpec([None, 3], "float32", "x"),
+        InputSpec([None, 3], "float32", "y"),
+        {"a": InputSpec([None, None], "float32", "a"), "b": InputSpec([2, None], "float32", "b")},
+    ]
+    prefix = str(tmp_path / "added")
+    sot.save(added, prefix, input_spec=spec)
+    loaded = paddle.jit.load(prefix)
+    for batch in (1, 2, 6):
+        x, y, a, b = paddle.rand([batch, 3]), paddle.rand([batch, 3]), paddle.rand([batch, 5]), paddle.rand([2, 5])
+        for found, want in zip(loaded(x, y, a, b), added(x, y, {"a": a, "b": b}), strict=True):
+            np.testing.assert_allclose(found.numpy(), want.numpy(), rtol=1e-5)
+
+
+def test_what_fits_no_size_is_an_error():
+    def never(x, y):
+        return x.reshape([-1, 4]) + y.numpy()
+
+    with pytest.raises(sot.GraphBreakError):
+        sot.jit.concrete_program(never, [InputSpec([None, 4]), InputSpec([None, 4])])
+
+
+class Decorated(nn.Layer):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(4, 2)
+        self.register_buffer("offset", paddle.ones([2]))
+
+    @sot.to_static(input_spec=[InputSpec([None, 4], "float32", "x")])
+    def forward(self, x):
+        return self.inner(x) + self.offset
+
+    @sot.to_static(input_spec=[InputSpec([None, 4], "float32", "x")])
+    def scored(self, x):
+        return self.inner(x) * 2
+
+
+def test_programs_of_methods_that_a_class_decorates():
+    net = Decorated()
+    x = paddle.rand([3, 4])
+    with pytest.raises(ValueError, match="forward is a method of a class, without the object"):
+        net.forward.concrete_program  # noqa: B018
+    program = sot.jit.concrete_program(net.scored, [InputSpec([None, 4])])
+    assert [value.shape for value in program.outputs] == [[-1, 2]]
+    assert len(program.parameters[0]) == 2
+    want = net(x).numpy()
+    static = sot.to_static(net, full_graph=True)
+    assert static.forward.specification.input_spec is not None
+    program = static.forward.concrete_program
+    assert [value.shape for value in program.inputs] == [[-1, 4]]
+    assert len(program.parameters[0]) == 3
+    np.testing.assert_allclose(static(x).numpy(), want, rtol=1e-6)
+    scored = sot.to_static(net.scored, min_graph_size=0)
+    np.testing.assert_allclose(scored(x).numpy(), net.inner(x).numpy() * 2, rtol=1e-6)

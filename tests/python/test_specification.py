@@ -50,6 +50,43 @@ def test_wrong_arguments_are_errors(argument, error, text):
         same_as_eager(static, scaled, paddle.rand([3, 4]))
 
 
+def breaks_before_it_looks(x, times=2):
+    sot.graph_break()
+    return x * times
+
+
+def never_looks(x, y):
+    return y + 1
+
+
+def test_arguments_that_no_graph_takes_are_checked():
+    spec = [InputSpec([None, 4], "float32")]
+    cases = [
+        (breaks_before_it_looks, {}),
+        (breaks_before_it_looks, {"times": 3}),
+        (never_looks, {"y": paddle.ones([2])}),
+    ]
+    for function, rest in cases:
+        static = sot.to_static(function, input_spec=spec, min_graph_size=0)
+        for _ in range(3):
+            same_as_eager(static, function, paddle.rand([3, 4]), *rest.values())
+            with pytest.raises(ValueError, match="argument x: .* rank 1"):
+                static(paddle.rand([3]), *rest.values())
+            with pytest.raises(TypeError, match="argument x: input_spec says a Tensor"):
+                static(None, *rest.values())
+            with pytest.raises(ValueError, match="argument x: .* rank 1"):
+                static(x=paddle.rand([3]), **rest)
+
+
+def test_arguments_are_checked_after_a_failure():
+    static = sot.to_static(lambda x, k: x * k, input_spec=[InputSpec([None, 4], "float32")], min_graph_size=0)
+    for _ in range(5):
+        with pytest.raises(Exception, match=""):
+            static(paddle.rand([3, 4]), "no number")
+        with pytest.raises(ValueError, match="argument x: .* rank 1"):
+            static(paddle.rand([4]), 2)
+
+
 def nested(pair, options):
     return pair[0] @ options["w"] + pair[1] * options["factor"]
 

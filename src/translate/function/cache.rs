@@ -41,6 +41,8 @@ pub struct Entry {
     pub graph_inputs: GraphInputs,
     /// Whether the instruction that breaks the graph may call Python functions.
     pub listens: bool,
+    /// Whether it runs with arguments that the input specification may not allow: its graph does not take them.
+    pub asks: bool,
     /// The backend it was compiled by.
     pub backend: Arc<Configured>,
 }

@@ -163,6 +163,9 @@ impl Translated {
             }
             match entry.guard.check(py, inputs) {
                 Ok(slots) => {
+                    if let (true, Run::Called(args, kwargs)) = (entry.asks, &how) {
+                        self.declared(py, args, *kwargs)?;
+                    }
                     lock(&self.shared.stats).cache_hits += 1;
                     return self.run(py, entry, owned(py, &slots), bound, how);
                 }
