@@ -6,7 +6,7 @@ use pyo3::types::{PyFunction, PyType};
 use crate::obj::Obj;
 use crate::reason::BreakKind;
 use crate::simulator::call::call;
-use crate::simulator::{classes, Step, Tracer};
+use crate::simulator::{classes, fold, pylayer, Step, Tracer};
 use crate::variables::{Kind, VarId};
 
 use super::descriptors::{bind, descriptor, user_descriptor, wrapped_function, Descriptor};
@@ -21,7 +21,7 @@ pub(super) fn of_class(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Optio
         return t.unsupported("a class without an object");
     };
     let as_obj = Obj::from(&class);
-    if !crate::simulator::fold::has_plain_metaclass(class.as_any()) {
+    if !fold::has_plain_metaclass(class.as_any()) {
         meta_decides(t, &class, name)?;
     }
     if matches!(name, "__name__" | "__qualname__" | "__module__" | "__doc__") {
@@ -66,7 +66,7 @@ pub(super) fn of_class(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Optio
     if value.is(&found) {
         return Ok(Some(t.wrap(&value, tracker)));
     }
-    if crate::simulator::pylayer::is_apply(t, &class, name)? {
+    if pylayer::is_apply(t, &class, name)? {
         let function = t.py.import("paddle_sot_rs._control")?;
         let function = t.constant(&function.getattr("apply_layer")?);
         return Ok(Some(t.add(Kind::Partial {

@@ -7,7 +7,7 @@ use pyo3::types::PyType;
 
 use crate::guard::{native, GuardKind};
 use crate::obj::Obj;
-use crate::simulator::{Step, Tracer};
+use crate::simulator::{tracer, Step, Tracer};
 use crate::tracker::{Tracker, TrackerRef};
 
 /// The first class of the MRO that defines `name`, and what it defines.
@@ -52,7 +52,7 @@ pub fn guard_type_attr(
     let root = Arc::new(Tracker::Const(class.clone()));
     let tracker = Arc::new(Tracker::TypeAttr(root, Arc::from(name)));
     match found {
-        Some(found) if crate::simulator::tracer::is_plain_constant(found) => {}
+        Some(found) if tracer::is_plain_constant(found) => {}
         // What they hold is guarded where it is used: these themselves cannot be referenced weakly.
         Some(found) if is_holder(found) => {
             let class = Obj::from(found.get_type());

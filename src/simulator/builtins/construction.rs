@@ -6,8 +6,8 @@ use crate::obj::Obj;
 use crate::reason::BreakKind;
 use crate::simulator::call::call;
 use crate::simulator::{
-    attributes, conversions, exceptions, fold, iterate, keys, methods, tensors, Kwargs, Step,
-    Tracer,
+    attributes, conversions, exceptions, fold, iterate, keys, methods, subscript, tensors, Kwargs,
+    Step, Tracer,
 };
 use crate::variables::{DictVar, Kind, SetVar, VarId};
 
@@ -52,7 +52,7 @@ pub(super) fn from_keys(t: &mut Tracer<'_>, args: &[VarId]) -> Step<VarId> {
     };
     let made = t.add(Kind::Dict(DictVar::default()));
     for key in iterate::collect(t, over)? {
-        crate::simulator::subscript::set(t, made, key, value)?;
+        subscript::set(t, made, key, value)?;
     }
     Ok(made)
 }

@@ -91,8 +91,7 @@ fn subclass(
         classes::guard_names(t, &meta, &["__instancecheck__", "__subclasscheck__"]);
         let own = |name: &str| -> PyResult<bool> {
             let default = t.py.get_type::<PyType>().getattr(name)?;
-            Ok(!crate::simulator::attributes::lookup(&meta, name)
-                .is_some_and(|found| found.is(&default)))
+            Ok(!attributes::lookup(&meta, name).is_some_and(|found| found.is(&default)))
         };
         if !own("__instancecheck__")? && !own("__subclasscheck__")? {
             return Ok(of.is_subclass(class)?);

@@ -11,6 +11,7 @@ use crate::graph::TensorMeta;
 use crate::guard::{GuardKind, TensorGuard};
 use crate::obj::{items_in_order, Obj};
 use crate::paddle::tensor_meta;
+use crate::simulator::{attributes, keys, scalars};
 use crate::tracker::{DictKey, Tracker, TrackerRef};
 use crate::variables::{
     CellVar, DictVar, FunctionVar, Key, Kind, NumberVar, ObjectVar, SetVar, TensorVar, VarId,
@@ -59,10 +60,8 @@ impl<'py> Tracer<'py> {
         } else if is_plain_constant(&value) {
             self.guard(id, GuardKind::ConstEq(Obj::from(&value)));
             self.set_kind(id, Kind::Const);
-        } else if crate::simulator::scalars::is_settled(source)
-            && crate::simulator::scalars::is_scalar(&value)
-        {
-            crate::simulator::scalars::settle(self, id, &value);
+        } else if scalars::is_settled(source) && scalars::is_scalar(&value) {
+            scalars::settle(self, id, &value);
         } else if self.paddle.is_tensor(&value) {
             self.classify_tensor(id, &value);
         } else if let Ok(list) = value.cast_exact::<PyList>() {
@@ -105,7 +104,7 @@ impl<'py> Tracer<'py> {
             };
             for item in items {
                 let item = self.constant(&item);
-                match crate::simulator::keys::key_of(self, item) {
+                match keys::key_of(self, item) {
                     Ok(key) => made.items.insert(key, item),
                     Err(_) => return self.set_kind(id, Kind::Opaque),
                 };
@@ -379,8 +378,8 @@ fn is_plain_module(value: &Bound<'_, PyAny>) -> bool {
             .iter()
             .all(|name| {
                 let (own, base) = (
-                    crate::simulator::attributes::lookup(&class, name),
-                    crate::simulator::attributes::lookup(&plain, name),
+                    attributes::lookup(&class, name),
+                    attributes::lookup(&plain, name),
                 );
                 matches!((own, base), (Some(own), Some(base)) if own.is(&base))
             })

@@ -5,6 +5,8 @@ use pyo3::types::{
     PyBool, PyBytes, PyCode, PyComplex, PyFloat, PyFunction, PyInt, PyString, PyType,
 };
 
+use crate::simulator::attributes;
+
 /// Immutable builtin values whose content is all there is to know.
 pub fn is_plain_constant(value: &Bound<'_, PyAny>) -> bool {
     value.is_none()
@@ -67,7 +69,7 @@ pub fn is_enum_member(value: &Bound<'_, PyAny>) -> bool {
             !name.starts_with("__")
                 || MAKING.contains(&name.as_str())
                 || !found.is_exact_instance_of::<PyFunction>()
-                || crate::simulator::attributes::is_of_enum_module(&found)
+                || attributes::is_of_enum_module(&found)
         })
     })
 }

@@ -8,6 +8,7 @@ use pyo3::types::{PyDict, PyString, PyType};
 
 use crate::guard::{native, GuardKind};
 use crate::obj::Obj;
+use crate::simulator::{attributes, classes};
 use crate::tracker::{Tracker, TrackerRef};
 use crate::variables::{Kind, VarId};
 
@@ -108,9 +109,9 @@ impl<'py> Tracer<'py> {
             _ => return Ok(()),
         };
         if known {
-            crate::simulator::classes::guard_names(self, &real.get_type(), &["__del__"]);
+            classes::guard_names(self, &real.get_type(), &["__del__"]);
         }
-        if crate::simulator::attributes::lookup(&real.get_type(), "__del__").is_some() {
+        if attributes::lookup(&real.get_type(), "__del__").is_some() {
             return self.unsupported("an object with a destructor may go away");
         }
         Ok(())
