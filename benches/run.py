@@ -1,7 +1,6 @@
 """Side by side in one run: eager, Paddle's SOT and AST modes, and ours. Medians, and ratios to ours."""
 
 import contextlib
-import copy
 import os
 import statistics
 import subprocess
@@ -97,33 +96,47 @@ def above_bare() -> None:
 WANTED = ("resnet18", "mobilenet_v3_small", "transformer_encoder", "lstm_classifier", "gpt_decoder", "unet")
 
 
-def network(name: str) -> None:
-    """All modes of one network, in one process."""
+def network(name: str, mode: str) -> None:
+    """Median seconds of inference and of a training step, in this process."""
     import zoo
 
     known = next(network for network in zoo.NETWORKS if network.name == name)
     paddle.seed(0)
-    net, inputs = known.make(), known.inputs()
-    made = {mode: wrap(copy.deepcopy(net)) for mode, wrap in MODES.items()}
-    for model in made.values():
-        model.eval()
-    with paddle.no_grad():
-        row(f"{name} inference", interleaved({mode: lambda m=m: m(*inputs) for mode, m in made.items()}, 15, 3))
+    model, inputs = MODES[mode](known.make()), known.inputs()
 
-    def step(model):
+    def infer():
+        with paddle.no_grad():
+            model(*inputs)
+
+    def step():
         loss = sum(output.mean() for output in zoo.outputs_of(model(*inputs)))
         loss.backward()
         model.clear_gradients()
 
-    for model in made.values():
-        model.train()
-    row(f"{name} training", interleaved({mode: lambda m=m: step(m) for mode, m in made.items()}, 15, 3))
+    for call in (infer, step):
+        model.train() if call is step else model.eval()
+        for _ in range(5):
+            call()
+        times, end = [], time.perf_counter() + 2
+        while len(times) < 30 or time.perf_counter() < end:
+            start = time.perf_counter()
+            call()
+            times.append(time.perf_counter() - start)
+        print(statistics.median(times), flush=True)
 
 
 def networks() -> None:
-    """Each in a process of its own, as users run them: Paddle keeps the threads of every program that ever ran."""
+    """Each mode in processes of its own, as users run them, that take turns."""
     for name in WANTED:
-        subprocess.run([sys.executable, __file__, name], stderr=subprocess.DEVNULL, check=True)
+        times: dict[tuple[str, str], list[float]] = {}
+        for _ in range(3):
+            for mode in MODES:
+                command = [sys.executable, __file__, name, mode]
+                result = subprocess.run(command, capture_output=True, text=True, check=True)
+                for kind, seconds in zip(("inference", "training"), result.stdout.split()[-2:], strict=True):
+                    times.setdefault((kind, mode), []).append(float(seconds))
+        for kind in ("inference", "training"):
+            row(f"{name} {kind}", {mode: statistics.median(times[kind, mode]) for mode in MODES})
 
 
 def guards() -> None:
@@ -176,10 +189,8 @@ def first_calls() -> None:
 
 
 def main() -> None:
-    for name in sys.argv[1:]:
-        network(name)
     if sys.argv[1:]:
-        return
+        return network(*sys.argv[1:])
     print("Times, and in brackets the ratio to ours.\n")
     print("| | " + " | ".join(MODES) + " |\n|" + "---|" * (len(MODES) + 1), flush=True)
     warm()

@@ -30,6 +30,53 @@ def test_warm_calls_do_not_grow():
     assert min(after - before for before, after in itertools.pairwise(peaks)) < 500
 
 
+@pytest.mark.parametrize("width", [1, 4096])
+def test_training_steps_do_not_grow(width):
+    """Gradients wait in the executor of the backward from one step to the next, but only so many."""
+
+    def norms(parts):
+        return sum(((part * 2).norm() + 1).log() for part in parts).sqrt()
+
+    parts = [paddle.full([width], float(number + 1)) for number in range(12)]
+    for part in parts:
+        part.stop_gradient = False
+    static = sot.to_static(norms, min_graph_size=0)
+
+    def used(steps):
+        for _ in range(steps):
+            static(parts).backward()
+            for part in parts:
+                part.clear_gradient(False)
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+    # The first rounds fill what may wait: 8,192 tensors of 4 KiB or more.
+    peaks = [used(500) for _ in range(7)]
+    assert min(after - before for before, after in itertools.pairwise(peaks)) < 500
+    assert peaks[-1] - peaks[0] < 128 * 1024
+    assert sot.stats(static).graphs == 1
+
+
+@pytest.mark.parametrize("retain", [False, True])
+def test_the_flag_is_put_back_after_a_backward(retain):
+    flag = "FLAGS_eager_delete_tensor_gb"
+
+    def function(x):
+        return (x * 2).exp().sum()
+
+    static = sot.to_static(function, min_graph_size=0)
+    x = paddle.ones([512])
+    x.stop_gradient = False
+    loss = static(x)
+    before, during = paddle.get_flags(flag)[flag], []
+    x.register_hook(lambda gradient: during.append(paddle.get_flags(flag)[flag]))
+    loss.backward(retain_graph=retain)
+    assert during[0] > before, "another setting while the executor is made"
+    if retain:
+        static(x)
+    del loss
+    assert paddle.get_flags(flag)[flag] == before
+
+
 def test_a_dropped_layer_is_freed_with_its_graphs():
     net = sot.to_static(nn.Sequential(nn.Linear(4, 4), nn.ReLU()), min_graph_size=0)
     for _ in range(2):

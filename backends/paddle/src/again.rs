@@ -9,6 +9,8 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyWeakrefMethods, PyWeakrefReference};
 
+use crate::executors;
+
 /// Walks of autograd under way that hooks have to know of.
 static WALKS: AtomicUsize = AtomicUsize::new(0);
 
@@ -55,6 +57,10 @@ pub struct Scope {
     pub scope: Py<PyAny>,
     /// Whether nothing was recorded in the last run: no backward can be waiting.
     pub is_over: bool,
+    /// When the executor of a run in it was made, by `executors::times`; none was at 0.
+    pub made: usize,
+    /// The same for the backward.
+    pub backward_made: Arc<AtomicUsize>,
 }
 
 impl Scope {
@@ -64,6 +70,8 @@ impl Scope {
             list: PyList::new(py, [&scope])?.unbind(),
             scope,
             is_over: false,
+            made: 0,
+            backward_made: Arc::default(),
         })
     }
 
@@ -88,6 +96,8 @@ pub struct Shared {
     pub replay: Box<dyn CompiledGraph>,
     /// Whether it draws random numbers: other ones when it runs again.
     pub is_random: bool,
+    /// See `executors::backward_threshold`.
+    pub threshold: f64,
 }
 
 /// One run of a program that trains. It lives as long as the autograd node of the program.
@@ -99,6 +109,20 @@ pub struct Run {
     number: usize,
     /// Whether the scope was taken from the others, because its node may go backward again.
     kept: AtomicBool,
+    /// That of the scope.
+    backward_made: Arc<AtomicUsize>,
+}
+
+impl Run {
+    /// The backward of the program is about to run.
+    fn goes_backward(&self, py: Python<'_>) -> PyResult<()> {
+        let now = executors::times();
+        if self.backward_made.swap(now, Ordering::Relaxed) == now {
+            return Ok(());
+        }
+        executors::settle(py)?;
+        executors::lend(py, self.shared.threshold)
+    }
 }
 
 #[pymethods]
@@ -148,6 +172,13 @@ impl Run {
 
 impl Drop for Run {
     fn drop(&mut self) {
+        if executors::is_lent() {
+            Python::attach(|py| {
+                if let Err(err) = executors::settle(py) {
+                    log::warn!(target: "paddle_sot_rs.backend", "a flag of Paddle's is not put back: {err}");
+                }
+            });
+        }
         // A new node may have taken the address already, with a new run.
         let known = RUNS
             .lock()
@@ -186,6 +217,7 @@ pub struct Hook {
 impl Hook {
     fn __call__(&self, py: Python<'_>, gradient: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
         let (at, number) = self.at;
+        self.run.get().goes_backward(py)?;
         if let Some(arrived) = &self.arrived {
             py.import("paddle_sot_rs._gates")?
                 .call_method1("note", (arrived, number, !gradient.is_none()))?;
@@ -204,7 +236,7 @@ impl Hook {
 pub fn hook(
     py: Python<'_>,
     shared: &Arc<Shared>,
-    scope: Py<PyAny>,
+    (scope, backward_made): (Py<PyAny>, Arc<AtomicUsize>),
     inputs: &[Bound<'_, PyAny>],
     outputs: &[Bound<'_, PyAny>],
     training: &[usize],
@@ -219,6 +251,7 @@ pub fn hook(
             inputs: PyList::new(py, inputs)?.unbind(),
             number,
             kept: AtomicBool::new(false),
+            backward_made,
         },
     )?;
     let weak = PyWeakrefReference::new(run.bind(py))?.unbind();

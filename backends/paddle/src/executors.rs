@@ -1,10 +1,10 @@
 //! Paddle's executors. Paddle keeps one, with threads of its own, for each program and scope that ever ran, for as
 //! long as the process lives; and on a CPU each hands every tensor it is done with to another thread.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Mutex;
 
-use paddle_sot::graph::{StatementIr, SymbolKind};
+use paddle_sot::graph::{StatementIr, SymbolKind, TensorMeta};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
@@ -25,6 +25,14 @@ const TOO_MANY: usize = 16 * MANY;
 /// A backward executor that is made while that of its forward part is gone does not know what to keep, and a later
 /// run finds no memory. Programs of ours are known; those that Paddle translated itself may be waiting too.
 const PASSES: usize = 4;
+
+/// How often all executors were dropped, and one: those made under a smaller number are gone.
+static TIMES: AtomicUsize = AtomicUsize::new(1);
+
+/// The number that executors made now are known by.
+pub fn times() -> usize {
+    TIMES.load(Ordering::Relaxed)
+}
 
 /// A graph's share in the executors.
 #[derive(Debug)]
@@ -59,6 +67,7 @@ pub fn drop_all(py: Python<'_>, at_once: bool) -> PyResult<bool> {
     }
     py.import("paddle.base.core")?
         .call_method0("clear_executor_cache")?;
+    TIMES.fetch_add(1, Ordering::Relaxed);
     Ok(true)
 }
 
@@ -111,24 +120,90 @@ fn be_patient(py: Python<'_>) -> PyResult<()> {
 /// Bytes that a graph's tensors may take until its run ends. Then all of them go at once, by the thread that runs it.
 const SMALL: usize = 4 << 20;
 
+/// The same for a graph that trains, until its backward ends: most of them wait for that anyway.
+const SMALL_IN_TRAINING: usize = 64 << 20;
+
 /// Whether no tensor of a graph has to go before its run ends. An estimate: of all operations, as if each made the largest
 /// tensor that is known.
-pub fn is_small(sir: &StatementIr, operations: usize) -> bool {
+pub fn is_small(sir: &StatementIr, operations: usize, trains: bool) -> bool {
     let mut largest = 0;
     for kind in &sir.symbols {
         let SymbolKind::Tensor(meta) = kind else {
             continue;
         };
-        // Eight bytes are the most but for complex numbers.
-        let bytes = meta.shape.iter().try_fold(8_usize, |all, dim| {
-            all.checked_mul(usize::try_from(*dim).ok()?)
-        });
-        match bytes {
+        match bytes(meta) {
             Some(bytes) => largest = largest.max(bytes),
             None => return false,
         }
     }
-    largest.saturating_mul(operations) <= SMALL
+    let limit = if trains { SMALL_IN_TRAINING } else { SMALL };
+    largest.saturating_mul(operations) <= limit
+}
+
+/// Eight bytes a number are the most but for complex ones; `None` where dims are open.
+fn bytes(meta: &TensorMeta) -> Option<usize> {
+    meta.shape.iter().try_fold(8_usize, |all, dim| {
+        all.checked_mul(usize::try_from(*dim).ok()?)
+    })
+}
+
+/// Tensors that may wait in an executor from one backward to the next: each takes 4 KiB, however small it is.
+const WAITING: usize = 8192;
+
+/// Bytes that may wait there.
+const MOST: usize = 4 << 20;
+
+/// What the flag is while the executor of a graph's backward is made: as many gradients wait as `WAITING`, judged by the
+/// tensors that they are of. It may be seen by other programs, so it is never negative: see `begin_loops`.
+pub fn backward_threshold(sir: &StatementIr) -> f64 {
+    let sizes: Vec<usize> = sir
+        .symbols
+        .iter()
+        .filter_map(|kind| match kind {
+            SymbolKind::Tensor(meta) if !meta.stop_gradient => bytes(meta),
+            _ => None,
+        })
+        .collect();
+    let mean = sizes.iter().sum::<usize>() / sizes.len().max(1);
+    let wanted = mean.saturating_mul(WAITING).min(MOST) as f64 / f64::from(1 << 30);
+    wanted.max(ENOUGH)
+}
+
+/// What the flag was set to for a backward that has begun.
+static LENT: Mutex<Option<f64>> = Mutex::new(None);
+static IS_LENT: AtomicBool = AtomicBool::new(false);
+
+/// A backward begins whose executor is yet to be made.
+pub fn lend(py: Python<'_>, value: f64) -> PyResult<()> {
+    let has_loops = LOOPS.lock().map_or(true, |loops| loops.0 > 0);
+    // Any other value is the user's.
+    if value == ENOUGH || has_loops || threshold(py)? != ENOUGH {
+        return Ok(());
+    }
+    set_threshold(py, value)?;
+    if let Ok(mut lent) = LENT.lock() {
+        *lent = Some(value);
+        IS_LENT.store(true, Ordering::Relaxed);
+    }
+    Ok(())
+}
+
+/// Puts the flag back. There is no hook after a backward: this is called when its node goes, and before anything else runs.
+pub fn settle(py: Python<'_>) -> PyResult<()> {
+    if !is_lent() {
+        return Ok(());
+    }
+    let value = LENT.lock().ok().and_then(|mut lent| lent.take());
+    IS_LENT.store(false, Ordering::Relaxed);
+    match value {
+        Some(value) if threshold(py)? == value => set_threshold(py, ENOUGH),
+        _ => Ok(()),
+    }
+}
+
+/// Whether there is something to put back.
+pub fn is_lent() -> bool {
+    IS_LENT.load(Ordering::Relaxed)
 }
 
 /// Makes a run whose executor, made for it, frees nothing before the run ends.

@@ -13,7 +13,9 @@ use smallvec::SmallVec;
 use crate::again::{hook, Scope, Shared};
 use crate::bridge::bridge;
 use crate::cuts::Cuts;
-use crate::executors::{is_small, looping, unhurried, Executors};
+use crate::executors::{
+    backward_threshold, is_small, looping, settle, times, unhurried, Executors,
+};
 use crate::trace::PaddleTrace;
 
 /// What `compile_graph` answers.
@@ -117,7 +119,8 @@ impl PaddleGraph {
             .filter(|at| trains && stops(&sir.outputs[*at]))
             .collect();
         let operations = session.operations(sir.statements.len());
-        let is_small = !trains && !sir.has_regions() && is_small(&sir, operations);
+        let is_small = !has_loops && !sir.has_regions() && is_small(&sir, operations, trains);
+        let threshold = backward_threshold(&sir);
         Ok(Box::new(Self {
             is_small,
             has_loops,
@@ -148,6 +151,7 @@ impl PaddleGraph {
                 names,
                 replay: call_by_call(py, sir, session)?,
                 is_random,
+                threshold,
             }),
             _executors: Executors::of_a_graph(py)?,
         }))
@@ -166,10 +170,10 @@ impl PaddleGraph {
         Ok(false)
     }
 
-    /// A scope nobody uses, and whether it is new: the caller gives it back after the run. None: too many wait for their
+    /// A scope nobody uses: the caller gives it back after the run. None: too many wait for their
     /// backward.
-    fn take_scope(&self, py: Python<'_>) -> PyResult<Option<(Scope, bool)>> {
-        let made = || Ok(Some((Scope::new(py, self.new_scope.call0(py)?)?, true)));
+    fn take_scope(&self, py: Python<'_>) -> PyResult<Option<Scope>> {
+        let made = || Scope::new(py, self.new_scope.call0(py)?).map(Some);
         let Ok(mut scopes) = self.shared.scopes.lock() else {
             return made();
         };
@@ -177,7 +181,7 @@ impl PaddleGraph {
         let ends = [scopes.len().checked_sub(1), (scopes.len() > 1).then_some(0)];
         for at in ends.into_iter().flatten() {
             if scopes[at].is_free(py)? {
-                return Ok(scopes.remove(at).map(|scope| (scope, false)));
+                return Ok(scopes.remove(at));
             }
         }
         if scopes.len() >= SCOPES {
@@ -230,7 +234,8 @@ impl CompiledGraph for PaddleGraph {
         if self.may_owe_nothing(inputs)? {
             return self.shared.replay.call(py, inputs);
         }
-        let Some((mut scope, is_new)) = self.take_scope(py)? else {
+        settle(py)?;
+        let Some(mut scope) = self.take_scope(py)? else {
             return self.shared.replay.call(py, inputs);
         };
         let mut tensors: SmallVec<[Bound<'_, PyAny>; 16]> =
@@ -263,12 +268,15 @@ impl CompiledGraph for PaddleGraph {
                 self.cuda_graph.bind(py),
             ))
         };
-        let outputs = match is_new && self.is_small {
+        let made = std::mem::replace(&mut scope.made, times());
+        let outputs = match made != scope.made && self.is_small {
             true => unhurried(py, run)?,
             false if self.has_loops => looping(py, run)?,
             false => run()?,
         };
-        let variables = self.trains.then(|| scope.scope.clone_ref(py));
+        let variables = self
+            .trains
+            .then(|| (scope.scope.clone_ref(py), scope.backward_made.clone()));
         if let Ok(mut kept) = self.shared.scopes.lock() {
             kept.push_back(scope);
         }
