@@ -419,6 +419,8 @@ fn replaced(
 thread_local! {
     /// The code whose next frame on this thread is a replacement that was just decided on.
     static PASS: Cell<*mut PyObject> = const { Cell::new(std::ptr::null_mut()) };
+    /// Whether that frame runs without the hook, with all that it calls.
+    static ALONE: Cell<bool> = const { Cell::new(false) };
     /// The arguments of that frame, to be dropped when it owns its own references.
     static GIVEN: Cell<Option<SmallVec<[Py<PyAny>; 8]>>> = const { Cell::new(None) };
 }
@@ -437,11 +439,19 @@ impl PassFrame {
             _thread: PhantomData,
         }
     }
+
+    /// The same, and the hook is gone while the frame runs: the interpreter makes its calls without the C stack, and
+    /// arguments belong to their frames alone.
+    pub fn alone(code: &Bound<'_, PyAny>) -> Self {
+        ALONE.set(true);
+        Self::of(code)
+    }
 }
 
 impl Drop for PassFrame {
     fn drop(&mut self) {
         PASS.with(|pass| pass.set(std::ptr::null_mut()));
+        ALONE.set(false);
     }
 }
 
@@ -523,7 +533,7 @@ unsafe fn evaluate(
     result
 }
 
-/// Deep recursion: without the hook, Python calls do not nest on the C stack.
+/// Without the hook, Python calls do not nest on the C stack.
 ///
 /// # Safety
 /// As for [`evaluate`].
@@ -555,6 +565,9 @@ unsafe extern "C" fn hook(
     let code = (*frame).code();
     if PASS.with(|pass| pass.get() == code && !pass.replace(std::ptr::null_mut()).is_null()) {
         drop(GIVEN.take());
+        if ALONE.replace(false) {
+            return evaluate_unhooked(state, frame, throwflag);
+        }
         return evaluate(state, frame, throwflag);
     }
     let Some(source) = Pep523Frame::new(frame) else {

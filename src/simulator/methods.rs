@@ -327,6 +327,7 @@ fn list(
         ("remove", [value]) => {
             for (at, item) in items.iter().enumerate() {
                 if operators::equal_values(t, *item, *value)? {
+                    t.let_go(*item)?;
                     return Ok(change_list(t, list, |items| {
                         items.remove(at);
                     }));
@@ -334,7 +335,12 @@ fn list(
             }
             exceptions::throw(t, "ValueError")
         }
-        ("clear", []) => Ok(change_list(t, list, Vec::clear)),
+        ("clear", []) => {
+            for item in items {
+                t.let_go(item)?;
+            }
+            Ok(change_list(t, list, Vec::clear))
+        }
         ("reverse", []) => Ok(change_list(t, list, |items| items.reverse())),
         ("copy", []) => {
             let copy = t.add(Kind::List(items));
@@ -414,6 +420,9 @@ fn dict(
         ("items", []) => Ok(t.add(Kind::DictView(dict, 2))),
         ("copy", []) => Ok(t.add(Kind::Dict(state))),
         ("clear", []) => {
+            for (_, value) in state.items.values() {
+                t.let_go(*value)?;
+            }
             subscript::refuse_iterated(t, dict)?;
             change_dict(t, dict, |items| items.clear());
             Ok(t.none())

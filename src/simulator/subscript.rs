@@ -169,6 +169,9 @@ fn set_slice(
     };
     let (start, stop, _): (usize, usize, i64) =
         slice.call_method1("indices", (items.len(),))?.extract()?;
+    for item in items.iter().take(stop.max(start)).skip(start) {
+        t.let_go(*item)?;
+    }
     t.vars.mutate(list, |var| {
         if let Kind::List(items) = &mut var.kind {
             items.splice(start..stop.max(start), values);

@@ -102,6 +102,21 @@ impl<'py> Tracer<'py> {
 
     /// Called for a value whose reference goes away: stops when that may run a destructor.
     pub fn let_go(&mut self, id: VarId) -> Step<()> {
+        self.let_go_of(id, 4)
+    }
+
+    fn let_go_of(&mut self, id: VarId, depth: usize) -> Step<()> {
+        let var = self.vars.get(id);
+        if var.value.is_none() && depth > 0 {
+            let held: Vec<VarId> = match &var.kind {
+                Kind::List(items) | Kind::Tuple(items, _) => items.clone(),
+                Kind::Dict(dict) => dict.items.values().map(|(_, value)| *value).collect(),
+                _ => Vec::new(),
+            };
+            for item in held {
+                self.let_go_of(item, depth - 1)?;
+            }
+        }
         let var = self.vars.get(id);
         let (real, known) = match (&var.kind, &var.value) {
             (Kind::Lazy | Kind::Opaque, Some(value)) => (value.bind(self.py).clone(), false),

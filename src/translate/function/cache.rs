@@ -13,7 +13,7 @@ use crate::codegen::Plan;
 use crate::guard::{CompiledGuard, GuardInputs};
 use crate::obj::Obj;
 use crate::plugin;
-use crate::reason::{Break, Recompile, Stats};
+use crate::reason::{Break, BreakKind, Recompile, Stats};
 use crate::translate::arguments::{addresses, Bound_};
 use crate::translate::callable::{CalleeFunction, ResumeFunction};
 use crate::translate::choice::Configured;
@@ -22,6 +22,7 @@ use crate::translate::graph_inputs::GraphInputs;
 use crate::translate::pipeline;
 use crate::translate::random::Randomness;
 
+use super::destructors;
 use super::run::{owned, Next, Run};
 use super::shared::GraphInfo;
 use super::turn::exclusively;
@@ -110,6 +111,19 @@ impl Translated {
                     guard,
                 });
             }
+        }
+        // The frame that is replaced holds its arguments too, and the stack of its caller.
+        let references = match how {
+            Run::Called(..) => 0,
+            Run::Resumed => 1,
+            Run::Frame(_) => 3,
+        };
+        if references > 0 && !destructors::held(&bound, references).is_empty() {
+            self.fall_back(Break::new(
+                BreakKind::Construct,
+                "a local alone holds an object with a destructor",
+            ));
+            return self.native(py, bound, how);
         }
         self.drop_stale();
         let before = self.entries();

@@ -1,6 +1,7 @@
 //! [`Translated`]: one function (or resume function) that is translated when it is called.
 
 mod cache;
+mod destructors;
 mod refusal;
 mod run;
 mod shared;

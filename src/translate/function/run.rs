@@ -25,6 +25,7 @@ use crate::translate::neighbour::Quiet;
 use crate::translate::pin::{self, Pin};
 
 use super::cache::Entry;
+use super::destructors;
 use super::turn::{is_switched_off, is_translating};
 use super::{lock, Translated};
 
@@ -280,10 +281,20 @@ impl Translated {
         // Its own frame runs as it is; those it calls are looked at.
         // Through the hook a frame owns its arguments alone: one that has a destructor dies where eager mode
         // lets it die.
-        let dies = matches!(how, Run::Resumed)
-            && bound
-                .iter()
-                .any(|value| attributes::lookup(&value.get_type(), "__del__").is_some());
+        let has_destructor =
+            |value: &Bound<'_, PyAny>| attributes::lookup(&value.get_type(), "__del__").is_some();
+        let resumed = matches!(how, Run::Resumed);
+        let held = match resumed {
+            true => destructors::held(&bound, 1),
+            false => Vec::new(),
+        };
+        let dies = resumed && (!held.is_empty() || bound.iter().any(has_destructor));
+        // A value on the stack may be an argument of the next call, whose frame is its only holder without the hook.
+        let of_stack = |at: &usize| {
+            let origin = self.origin.as_ref();
+            origin.is_some_and(|(_, origin)| !origin.slots.contains(&(*at as u32)))
+        };
+        let alone = held.iter().any(of_stack);
         let listener = match dies {
             true => Listener::start(py, &self.shared),
             false => self.shared.listen(py),
@@ -294,7 +305,10 @@ impl Translated {
         });
         let _pin = backend.map(|backend| Pin::new(&self.shared, backend));
         let code = self.function.bind(py).getattr("__code__")?;
-        let pass = listener.is_some().then(|| PassFrame::of(&code));
+        let pass = listener.is_some().then(|| match alone {
+            true => PassFrame::alone(&code),
+            false => PassFrame::of(&code),
+        });
         let answer = match how {
             Run::Called(args, kwargs) => {
                 drop(bound);
