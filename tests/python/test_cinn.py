@@ -13,6 +13,7 @@ import paddle_sot_rs as sot
 import pytest
 import zoo
 from paddle.base import core
+from paddle.base.libpaddle import pir
 
 QUICK = [network for network in zoo.NETWORKS if network.quick]
 TOLERANCE = 1e-5
@@ -264,6 +265,35 @@ def test_without_cinn_one_line_says_so_or_it_is_an_error(caplog):
     said = [line for line in caplog.messages if "built without CINN" in line]
     # Once per process: another test may have been first.
     assert len(said) <= 1
+
+
+def test_with_cinn_programs_go_through_its_passes(monkeypatch):
+    """A Paddle that says it has CINN, whose passes only note what they are given."""
+    given = []
+    monkeypatch.setattr(paddle, "is_compiled_with_cinn", lambda: True)
+    monkeypatch.setattr(pir, "apply_cinn_pass", lambda program: given.append(str(program)))
+    static = same(softmax_gelu, numbers(4, 6), graphs=1, breaks=0, options={"require_cinn": True})
+    assert len(given) == 2
+    for program in given:
+        assert not any(
+            name in program for name in ('= "pd_op.softmax', '= "pd_op.gelu', '= "pd_op.layer_norm', "tensor<-1")
+        )
+    assert "pd_op.exp" in given[0]
+    assert sot.report.static_function(static).graphs()[0].report[-1].startswith("runs on CINN; compiled in")
+    given.clear()
+    with paddle.no_grad():
+        cinn(softmax_gelu)(numbers(4, 6))
+    assert len(given) == 1
+
+
+def test_passes_of_cinn_that_fail_give_the_graph_up(monkeypatch):
+    def fails(program):
+        raise RuntimeError("no compiler here")
+
+    monkeypatch.setattr(paddle, "is_compiled_with_cinn", lambda: True)
+    monkeypatch.setattr(pir, "apply_cinn_pass", fails)
+    static = same(softmax_gelu, numbers(4, 6), graphs=1, breaks=0, fallbacks=1)
+    assert "no compiler here" in sot.stats(static).fallbacks[0].message
 
 
 ALONE = """
