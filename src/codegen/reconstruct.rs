@@ -501,9 +501,12 @@ impl<'a, 'py> Emitter<'a, 'py> {
 
     fn iterator(&mut self, state: &IterVar) -> Emit {
         match state {
-            IterVar::Numbers { next, item, .. } if self.t.const_int(*next) == Some(0) => {
-                self.rows(item)
-            }
+            IterVar::Numbers {
+                next,
+                stop,
+                step,
+                item,
+            } if self.t.const_int(*next).is_some() => self.rows(item, *next, *stop, *step),
             IterVar::Numbers { .. } | IterVar::Advanced => refuse_iterator(),
             IterVar::Sequence { over, index } => self.call_helper("sequence_iterator", 2, |this| {
                 this.value(*over)?;
@@ -580,16 +583,24 @@ impl<'a, 'py> Emitter<'a, 'py> {
     }
 
     /// An iterator whose length only the graph knows, at its beginning.
-    fn rows(&mut self, item: &Item) -> Emit {
+    fn rows(&mut self, item: &Item, next: VarId, stop: VarId, step: i64) -> Emit {
         match item {
-            Item::Number => refuse_iterator(),
-            Item::Row(over) => self.call_type("builtins", "iter", 1, |this| this.value(*over)),
+            Item::Number => self.call_helper("range_iterator", 3, |this| {
+                this.value(next)?;
+                this.value(stop)?;
+                this.int(step)
+            }),
+            Item::Row(over) if self.t.const_int(next) == Some(0) => {
+                self.call_type("builtins", "iter", 1, |this| this.value(*over))
+            }
+            Item::Row(_) => refuse_iterator(),
             Item::Counted(inner, count) => self.call_type("builtins", "enumerate", 2, |this| {
-                this.rows(inner)?;
+                this.rows(inner, next, stop, step)?;
                 this.int(*count)
             }),
             Item::Several(items) => self.call_type("builtins", "zip", items.len(), |this| {
-                items.iter().try_for_each(|item| this.rows(item))
+                let mut items = items.iter();
+                items.try_for_each(|item| this.rows(item, next, stop, step))
             }),
         }
     }

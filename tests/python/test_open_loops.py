@@ -306,7 +306,25 @@ def list_of_rows(x):
     return paddle.stack(collected)
 
 
-LEFT = [held_by_a_name, taken_from_inside, rows_held_by_a_name, numbered_and_held, list_of_rows]
+def written_to(x):
+    y = x * 1
+    for at in range(paddle.to_tensor(2)):
+        y[at] = x[at] * 2
+    for at, (row, _) in enumerate(zip(x, range(1, 3))):
+        y[at] = row * y[at]
+    return y
+
+
+def effects(x):
+    seen = []
+    for row in x * 2:
+        seen.append(float(row.sum()))
+    for at, row in enumerate(paddle.masked_select(x, x > 0), 2):
+        seen.append((at, float(row)))
+    return x * 2, *seen
+
+
+LEFT = [held_by_a_name, taken_from_inside, rows_held_by_a_name, numbered_and_held, list_of_rows, written_to, effects]
 
 
 @pytest.mark.parametrize("function", LEFT, ids=lambda f: f.__name__)
@@ -315,3 +333,4 @@ def test_what_the_loop_does_not_own_is_left_to_the_interpreter(function, spec):
     static = sot.to_static(function, capture_control_flow=True, min_graph_size=0, input_spec=spec)
     for size in (*SIZES, *SIZES):
         same(flat(static(made(size, False))), flat(function(made(size, False))))
+    assert sot.stats(static).fallbacks == []
