@@ -1,9 +1,9 @@
 //! Native readers: tensors, dictionaries and global state without Python-level calls.
 
 mod edges;
-mod editions;
 mod flags;
 mod global_state;
+mod inplace_version;
 mod object;
 mod tensor;
 mod version;
@@ -19,9 +19,9 @@ pub(crate) use version::{
 };
 
 pub use edges::{can_move_edges, move_edges, stand_in};
-pub use editions::has_fresh_version;
 pub use flags::records_gradients;
 pub use global_state::GlobalState;
+pub use inplace_version::has_fresh_version;
 pub(crate) use object::{
     array_matches, cell_contents, const_equal, dict_item, dict_keys_are, function_field,
     has_own_lookup, has_plain_constructor, instance_dict, is_array, is_called_as_usual, is_mutable,
