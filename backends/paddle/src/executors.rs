@@ -148,7 +148,7 @@ fn bytes(meta: &TensorMeta) -> Option<usize> {
 }
 
 /// Tensors that may wait in an executor from one backward to the next: each takes 4 KiB, however small it is.
-const WAITING: usize = 8192;
+const WAITING: usize = 2048;
 
 /// Bytes that may wait there.
 const MOST: usize = 4 << 20;
