@@ -8,7 +8,7 @@ use crate::obj::Obj;
 use crate::reason::BreakKind;
 use crate::variables::{Kind, VarId, Variable};
 
-use super::{arrays, inplace, number_arguments, tensors};
+use super::{arrays, inplace, number_arguments, tensors, views};
 use super::{Kwargs, Step, Tracer};
 
 /// Modules whose functions are API: a call of one becomes a statement.
@@ -302,6 +302,9 @@ pub fn try_call(
             return Ok(Some(made));
         }
     }
+    if let Some(first) = args.first() {
+        check_first(t, &name, *first)?;
+    }
     let writes = match (name.as_str(), args, kwargs) {
         ("assign", [_, output], []) => Some(*output),
         ("assign", ..) => kwargs
@@ -382,6 +385,24 @@ fn is_choice(t: &mut Tracer<'_>, value: VarId) -> bool {
         value.is_instance_of::<PyInt>() || value.is_instance_of::<PyFloat>()
     };
     tensors::meta_of(t, value).is_some() || t.const_value(value).is_some_and(is_number)
+}
+
+/// What eager mode refuses and programs take: a tensor for a list of tensors, and a view with gaps for complex numbers.
+pub fn check_first(t: &mut Tracer<'_>, name: &str, first: VarId) -> Step<()> {
+    match name {
+        "concat" | "stack" | "multi_dot" | "broadcast_tensors"
+            if matches!(t.kind(first), Kind::Tensor(_)) =>
+        {
+            t.stop(
+                BreakKind::RaisesException,
+                format!("{name}() of a tensor instead of a list"),
+            )
+        }
+        "as_complex" | "view_as_complex" if !views::is_contiguous(t, first)? => {
+            t.unsupported(format!("{name}() of a tensor that may have gaps"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Eager mode takes conditions of bools only, programs take all.

@@ -78,7 +78,11 @@ const OBJECT_METHODS: &[&str] = &[
     "is_sparse",
     "is_contiguous",
     "get_strides",
+    "stride",
     "strides",
+    "storage_offset",
+    "untyped_storage",
+    "is_pinned",
     "offset",
 ];
 
@@ -658,6 +662,7 @@ pub fn method(
     if name == "where" {
         super::api::check_condition(t, tensor)?;
     }
+    super::api::check_first(t, name, tensor)?;
     let given = [&[tensor], args].concat();
     let changed = match name {
         // In a program the method adds zeros to reach one shape.

@@ -77,6 +77,9 @@ const VIEWS: &[&str] = &[
     "channel_shuffle",
 ];
 
+/// Those whose results have no gaps where the argument has none.
+const KEEP_ORDER: &[&str] = &["reshape", "flatten", "squeeze", "unsqueeze", "detach"];
+
 /// Layers that do such operations.
 const VIEW_LAYERS: &[&str] = &["Flatten", "Unflatten", "ChannelShuffle"];
 
@@ -184,20 +187,39 @@ pub fn contiguous(t: &mut Tracer<'_>, tensor: VarId) -> Step<VarId> {
         });
         return Ok(tensor);
     }
-    if !inplace::is_outside(t, tensor, symbol) && !aliases::is_of_two(t, symbol) {
-        return Ok(tensor);
+    match is_contiguous(t, tensor)? {
+        true => Ok(tensor),
+        false => t.stop(
+            BreakKind::InplaceTensor,
+            "Tensor.contiguous() gives a tensor that exists other storage",
+        ),
     }
-    let is_so = |real: Bound<'_, PyAny>| real.call_method0("is_contiguous")?.is_truthy();
-    if let (Some(real), Some(source)) = (t.value(tensor), t.source(tensor)) {
-        if is_so(real)? {
-            t.guards.add(&source, GuardKind::Contiguous);
-            return Ok(tensor);
-        }
+}
+
+/// Whether a tensor surely lies in storage without gaps, in its own order: new ones do, of those that exist it is guarded.
+pub fn is_contiguous(t: &mut Tracer<'_>, tensor: VarId) -> Step<bool> {
+    let Kind::Tensor(var) = t.kind(tensor).clone() else {
+        return Ok(true);
+    };
+    if let Some(view) = var.view {
+        let name = match &view.callee {
+            Callee::Method(name) => name.to_string(),
+            Callee::Api(function) => function.bind(t.py).getattr("__name__")?.extract()?,
+            _ => return Ok(false),
+        };
+        return Ok(KEEP_ORDER.contains(&&*name) && is_contiguous(t, view.base)?);
     }
-    t.stop(
-        BreakKind::InplaceTensor,
-        "Tensor.contiguous() gives a tensor that exists other storage",
-    )
+    if !inplace::is_outside(t, tensor, var.symbol) && !aliases::is_of_two(t, var.symbol) {
+        return Ok(true);
+    }
+    let (Some(real), Some(source)) = (t.value(tensor), t.source(tensor)) else {
+        return Ok(false);
+    };
+    let is_so = real.call_method0("is_contiguous")?.is_truthy()?;
+    if is_so {
+        t.guards.add(&source, GuardKind::Contiguous);
+    }
+    Ok(is_so)
 }
 
 /// The tensor whose storage `id` may share, through any number of views.

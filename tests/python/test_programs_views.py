@@ -165,6 +165,35 @@ def storage_of_its_own_in_the_middle(x):
     return (x * 2).transpose([0, 2, 1]).contiguous().reshape([2, -1]) * 3
 
 
+@program(X, graphs=1, breaks=1)
+def strides_of_a_view(x):
+    y = x * 2
+    return y.transpose([2, 0, 1]).stride(), y
+
+
+@program(X, graphs=2, breaks=1)
+def complex_numbers_of_a_view_with_gaps(x):
+    y = x[:, :, ::2].transpose([0, 2, 1])[..., :2]
+    try:
+        return paddle.as_complex(y), y.as_complex()
+    except ValueError as error:
+        return type(error), y * 2
+
+
+@program(X, graphs=1, breaks=0)
+def complex_numbers_of_a_new_tensor(x):
+    return paddle.as_complex((x * 2).reshape([3, 4, 2])), (x + 1).flatten().reshape([12, 2]).as_complex()
+
+
+@program(X, graphs=1, breaks=1)
+def a_tensor_instead_of_a_list(x):
+    y = x * 2
+    try:
+        return paddle.concat(y)
+    except ValueError as error:
+        return type(error), y
+
+
 @pytest.mark.parametrize(("function", "args", "expectations"), program)
 def test_equals_eager(function, args, expectations):
     check(function, *args, **expectations)

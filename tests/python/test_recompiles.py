@@ -31,7 +31,7 @@ def called(function, names, translated):
 
 @pytest.fixture
 def said(caplog):
-    caplog.set_level(logging.INFO, "paddle_sot_rs.recompiles")
+    caplog.set_level(logging.WARNING, "paddle_sot_rs.recompiles")
     return lambda part: [record for record in caplog.records if part in record.getMessage()]
 
 
@@ -61,12 +61,9 @@ def test_a_reset_lifts_the_limit():
     assert record.translations == 1 and record.cache_hits == 1
 
 
-def test_the_guard_that_failed_is_named(said):
+def test_the_guard_that_failed_is_named():
     translated = sot.to_static(scaled, min_graph_size=0)
     called(scaled, ["a", "b"], translated)
-    called(scaled, ["b"], sot.to_static(scaled, min_graph_size=0))
-    [line] = said("is translated again")
-    line_number = scaled.__code__.co_firstlineno
-    assert f"test_recompiles.py:{line_number} in scaled" in line.getMessage() and "name == 'a'" in line.getMessage()
     [recompile] = sot.stats(translated).recompiles
-    assert "name == 'a'" in str(recompile)
+    line = scaled.__code__.co_firstlineno
+    assert f"test_recompiles.py:{line} in scaled" in str(recompile) and "name == 'a'" in str(recompile)
