@@ -1,8 +1,8 @@
 """Every network of the zoo under every backend, against plain Python: the table of `docs/backends.md`.
 
 `python benches/backends_table.py [network ...]` measures (all networks without arguments) and rewrites the table.
-`--quick` takes the networks of the test suite. Results so far are kept in `--results FILE`, one JSON line each, so
-that a run can be continued.
+`--quick` takes the networks of the test suite, `--backend NAME` one backend. Rows that are not measured stay as they
+are. Results so far are kept in `--results FILE`, one JSON line each, so that a run can be continued.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests" / "python"))
 
-BACKENDS = ("eager", "paddle", "cinn")
+BACKENDS = ("eager", "paddle", "pylayer", "cinn")
 DOCUMENT = ROOT / "docs" / "backends.md"
 BEGIN, END = "<!-- table: benches/backends_table.py -->", "<!-- end of the table -->"
 # Runs of each, taking turns: enough for a median, within a time.
@@ -126,15 +126,24 @@ def cells(part: dict[str, Any]) -> list[str]:
     return [equal, breaks, f"{part['first']:.0f}", f"{part['steady']:.1f} ({part['ratio']:.2f})"]
 
 
+def rows_so_far() -> dict[tuple[str, str], str]:
+    """The rows of the table as it is."""
+    text = DOCUMENT.read_text().partition(BEGIN)[2].partition(END)[0]
+    rows = [line for line in text.splitlines() if line.startswith("| ")]
+    return {(name.strip(), backend.strip()): row for row in rows for _, name, backend, *_ in [row.split("|")]}
+
+
 def table(results: list[dict[str, Any]], networks: list[str]) -> str:
     import paddle
 
+    before = rows_so_far()
     done = {(result["network"], result["backend"]): result for result in results}
     kinds = ("inference", "training")
     titles = [f"{kind}: {title}" for kind in kinds for title in ("equal", "graphs / breaks", "first", "steady")]
+    known = {name for name, _ in [*done, *before] if name in networks}
     lines = [
         f"Paddle {paddle.__version__}, CPython {platform.python_version()}, CPU. "
-        f"{len({name for name, _ in done})} of {len(networks)} networks measured.",
+        f"{len(known)} of {len(networks)} networks measured.",
         "",
         "| network | backend | " + " | ".join(titles) + " |",
         "|---|---|" + "---|" * len(titles),
@@ -143,6 +152,7 @@ def table(results: list[dict[str, Any]], networks: list[str]) -> str:
         for backend in BACKENDS:
             result = done.get((name, backend))
             if result is None:
+                lines += [before[name, backend]] if (name, backend) in before else []
                 continue
             if "failed" in result:
                 lines.append(f"| {name} | {backend} | {result['failed']} |" + " |" * (len(titles) - 1))
@@ -174,6 +184,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("networks", nargs="*")
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--backend", choices=BACKENDS)
     parser.add_argument("--results", type=Path)
     parser.add_argument("--one", nargs=2, metavar=("NETWORK", "BACKEND"))
     given = parser.parse_args()
@@ -189,7 +200,7 @@ def main() -> None:
         results = [json.loads(line) for line in given.results.read_text().splitlines()]
     known = {(result["network"], result["backend"]) for result in results}
     for name in wanted:
-        for backend in BACKENDS:
+        for backend in [given.backend] if given.backend else BACKENDS:
             if (name, backend) in known:
                 continue
             results.append(measure(name, backend))
