@@ -302,7 +302,9 @@ pub fn try_call(
             return Ok(Some(made));
         }
     }
-    if let Some(first) = args.first() {
+    const FIRST: [&str; 5] = ["x", "data", "obj", "input", "tensors"];
+    let named = kwargs.iter().find(|(name, _)| FIRST.contains(&&**name));
+    if let Some(first) = args.first().or(named.map(|(_, value)| value)) {
         check_first(t, &name, *first)?;
     }
     let writes = match (name.as_str(), args, kwargs) {
@@ -397,6 +399,10 @@ pub fn check_first(t: &mut Tracer<'_>, name: &str, first: VarId) -> Step<()> {
                 BreakKind::RaisesException,
                 format!("{name}() of a tensor instead of a list"),
             )
+        }
+        // A program hands on the same tensor.
+        "as_tensor" | "asarray" | "tensor" if matches!(t.kind(first), Kind::Tensor(_)) => {
+            t.unsupported(format!("{name}() copies the tensor"))
         }
         "as_complex" | "view_as_complex" if !views::is_contiguous(t, first)? => {
             t.unsupported(format!("{name}() of a tensor that may have gaps"))

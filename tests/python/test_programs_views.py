@@ -185,6 +185,21 @@ def complex_numbers_of_a_new_tensor(x):
     return paddle.as_complex((x * 2).reshape([3, 4, 2])), (x + 1).flatten().reshape([12, 2]).as_complex()
 
 
+@program(X, graphs=1, breaks=3)
+def tensors_of_a_tensor_are_new_ones(x):
+    y = paddle.as_tensor(x), paddle.tensor(data=x), paddle.asarray(x)
+    return y, [part is x for part in y], x * 2
+
+
+@program(X, graphs=1, breaks=1, fallbacks=None)
+def questions_that_take_no_argument(x):
+    y = x * 2
+    try:
+        return paddle.is_grad_enabled(y)
+    except TypeError as error:
+        return str(error), y
+
+
 @program(X, graphs=1, breaks=1)
 def a_tensor_instead_of_a_list(x):
     y = x * 2

@@ -135,12 +135,16 @@ pub(super) const TABLE: &[(&str, &str, Handler)] = &[
         })
     }),
     ("paddle", "is_grad_enabled", |t, a, k| {
-        let _ = (a, k);
+        if !(a.is_empty() && k.is_empty()) {
+            return wrong(t, "is_grad_enabled");
+        }
         let on = t.grad_enabled;
         Ok(t.bool(on))
     }),
     ("paddle.base.core", "_has_grad", |t, a, k| {
-        let _ = (a, k);
+        if !(a.is_empty() && k.is_empty()) {
+            return wrong(t, "_has_grad");
+        }
         let on = t.grad_enabled;
         Ok(t.bool(on))
     }),
@@ -204,11 +208,15 @@ pub(super) const TABLE: &[(&str, &str, Handler)] = &[
         },
     ),
     ("paddle", "in_dynamic_mode", |t, a, k| {
-        let _ = (a, k);
+        if !(a.is_empty() && k.is_empty()) {
+            return wrong(t, "in_dynamic_mode");
+        }
         Ok(t.bool(true))
     }),
     ("paddle.base.framework", "in_dygraph_mode", |t, a, k| {
-        let _ = (a, k);
+        if !(a.is_empty() && k.is_empty()) {
+            return wrong(t, "in_dygraph_mode");
+        }
         Ok(t.bool(true))
     }),
     (
@@ -236,7 +244,9 @@ pub(super) const TABLE: &[(&str, &str, Handler)] = &[
         Ok(t.none())
     }),
     ("paddle", "get_default_dtype", |t, a, k| {
-        let _ = (a, k);
+        if !(a.is_empty() && k.is_empty()) {
+            return wrong(t, "get_default_dtype");
+        }
         let v = t.py.import("paddle")?.call_method0("get_default_dtype")?;
         Ok(t.constant(&v))
     }),
