@@ -197,6 +197,12 @@ fn call_known(
         );
     }
     match t.kind(callee).clone() {
+        // What stands for Paddle's own ways back: see `again.py`.
+        Kind::Function(_) if in_module(t, callee, "paddle_sot_rs._again") => {
+            let what = describe(t, callee, &Kind::Opaque);
+            let message = format!("{what}() walks the autograd graph");
+            t.stop(BreakKind::UnsupportedOperation, message)
+        }
         Kind::Function(_) => {
             t.tail = tail;
             inline::call_function(t, callee, args, kwargs)

@@ -254,3 +254,34 @@ def test_gradients_of_tensors_in_between(inside):
             z.backward()
             found.append((y.grad.numpy().tolist(), x.grad.numpy().tolist(), got[-1]))
     assert len(got) == 4 and found == [found[0]] * 4
+
+
+def first(x):
+    return paddle.grad((x * x).sum(), [x])[0] + 1
+
+
+def second(x):
+    slope = paddle.grad((x * x * x).sum(), [x], create_graph=True)[0]
+    return paddle.grad(slope.sum(), [x])[0] + 1
+
+
+def accumulated(x):
+    y = x * 2
+    paddle.autograd.backward([(y * y).sum()])
+    return y + x.grad
+
+
+@pytest.mark.parametrize("function", [first, second, accumulated])
+def test_a_walk_of_autograd_inside_of_a_function(function):
+    def run(static):
+        x = paddle.to_tensor([2.0, 3.0], stop_gradient=False)
+        return [(static(x).numpy().tolist(), None if x.grad is None else x.grad.numpy().tolist()) for _ in range(3)]
+
+    static = sot.to_static(function, min_graph_size=0)
+    assert run(static) == run(function)
+    # The engine has its own functions in the place of Paddle's, which are not followed.
+    reasons = [(it.message, it.file) for it in sot.stats(static).graph_breaks]
+    assert any(message.endswith("walks the autograd graph") for message, _ in reasons)
+    assert not any("paddle_sot_rs" in file for _, file in reasons)
+    with pytest.raises(sot.GraphBreakError, match="walks the autograd graph"):
+        sot.to_static(function, full_graph=True)(paddle.ones([2]))
