@@ -1,5 +1,7 @@
 """Branches and loops on tensors as part of the graph, from byte code alone."""
 
+import functools
+
 import numpy as np
 import paddle
 import paddle_sot_rs as sot
@@ -500,9 +502,16 @@ def changes_dtype(x):
     return i
 
 
+def widens(x):
+    while x.sum() < 10:
+        x = (x + 1).astype("float64")
+    return x
+
+
 @pytest.mark.parametrize(
     ("function", "rest", "text"),
     [
+        (widens, (), "may change the size of its dims only"),
         (changes_a_list, ([],), "is changed inside"),
         (changes_type, (), "is 1.5 on one way and a tensor on the other"),
         (changes_rank, (), "may change the size of its dims only"),
@@ -519,6 +528,46 @@ def test_what_cannot_be_captured_breaks(function, rest, text):
         static = sot.to_static(function, capture_control_flow=True, min_graph_size=0)
         got = static(x, *(list(value) for value in rest))
         same(got, function(x, *(list(value) for value in rest)))
+
+
+def doubled(function):
+    @functools.wraps(function)
+    def inner(*args, **kwargs):
+        return function(*args, **kwargs) * 2
+
+    return inner
+
+
+def repeated(times):
+    def decorate(function):
+        def inner(x):
+            for _ in range(times):
+                x = function(x)
+            return x
+
+        return inner
+
+    return decorate
+
+
+@repeated(times=2)
+@doubled
+def decorated(x):
+    """Its source is not what is called."""
+    if x.sum() > 0:
+        return x - 1
+    while x.sum() < -1:
+        x = x / 2
+    return x
+
+
+def test_control_flow_behind_decorators():
+    static = sot.to_static(decorated, full_graph=True)
+    for numbers in DATA:
+        x = paddle.to_tensor(numbers)
+        same(static(x), decorated(x))
+    record = sot.stats(static)
+    assert (record.graphs, record.graph_breaks, record.fallbacks) == (1, [], []), record
 
 
 LOG = []
