@@ -1,7 +1,7 @@
 //! Iterators over dicts, sets and constants, and iterators that must wait for the side effects.
 
 use crate::reason::{Break, BreakKind};
-use crate::variables::{DictVar, IterVar, Kind, VarId};
+use crate::variables::{IterVar, Key, Kind, VarId};
 
 use super::reconstruct::{Emit, Emitter};
 
@@ -26,6 +26,7 @@ impl Emitter<'_, '_> {
             && match state {
                 IterVar::Sequence { over, .. }
                 | IterVar::Reversed { over, .. }
+                | IterVar::Dict { over, .. }
                 | IterVar::Fixed {
                     over: Some((over, _)),
                     ..
@@ -49,47 +50,36 @@ impl Emitter<'_, '_> {
         Ok(())
     }
 
-    /// Pushes an iterator over a dict (or a view of it), a set or a constant.
-    pub(super) fn over_container(
+    /// Pushes an iterator over a dict or a view of it.
+    pub(super) fn over_dict(
         &mut self,
         over: VarId,
-        len: usize,
-        items: &[VarId],
+        which: usize,
+        keys: &[Key],
         index: usize,
     ) -> Emit {
-        let which = match self.t.vars.kind(over).clone() {
-            Kind::Dict(dict) if dict.items.len() == len && items.len() == len => {
-                Some(self.part(&dict, items, index)?)
-            }
-            Kind::Set(set) if set.items.len() == len => None,
-            Kind::Const => None,
-            _ => return refuse("an iterator over a container that changed"),
-        };
+        match self.t.vars.kind(over) {
+            Kind::Dict(dict) if dict.items.keys().eq(keys) => {}
+            _ => return refuse("an iterator over a dict that changed"),
+        }
         self.call_helper("advanced", 3, |this| {
             this.value(over)?;
-            match which {
-                Some(which) => this.int(which)?,
-                None => this.constant(&this.t.py.None().into_bound(this.t.py))?,
-            }
+            this.int(which as i64)?;
             this.int(index as i64)
         })
     }
 
-    /// Whether the items left are the dict's keys (0), values (1) or pairs (2), as it is now.
-    fn part(&self, dict: &DictVar, items: &[VarId], index: usize) -> Result<i64, Break> {
-        let pair = |item: &VarId, key: &VarId, value: &VarId| {
-            let kind = self.t.vars.kind(*item);
-            matches!(kind, Kind::Tuple(parts, None) if parts[..] == [*key, *value])
-        };
-        let left = || items.iter().zip(dict.items.values()).skip(index);
-        if left().all(|(item, (key, _))| item == key) {
-            Ok(0)
-        } else if left().all(|(item, (key, value))| pair(item, key, value)) {
-            Ok(2)
-        } else if left().all(|(item, (_, value))| item == value) {
-            Ok(1)
-        } else {
-            refuse("an iterator over a dict that changed")
+    /// Pushes an iterator over a set or a constant.
+    pub(super) fn over_container(&mut self, over: VarId, keys: &[Key], index: usize) -> Emit {
+        match self.t.vars.kind(over) {
+            Kind::Set(set) if set.items.keys().eq(keys) => {}
+            Kind::Const => {}
+            _ => return refuse("an iterator over a container that changed"),
         }
+        self.call_helper("advanced", 3, |this| {
+            this.value(over)?;
+            this.constant(&this.t.py.None().into_bound(this.t.py))?;
+            this.int(index as i64)
+        })
     }
 }

@@ -516,11 +516,17 @@ impl<'a, 'py> Emitter<'a, 'py> {
                 this.value(*over)?;
                 this.int(*left as i64)
             }),
-            IterVar::Fixed {
-                over: Some((over, len)),
-                items,
+            IterVar::Dict {
+                over,
+                which,
+                keys,
                 index,
-            } => self.over_container(*over, *len, items, *index),
+            } => self.over_dict(*over, *which, keys, *index),
+            IterVar::Fixed {
+                over: Some((over, keys)),
+                index,
+                ..
+            } => self.over_container(*over, keys, *index),
             IterVar::Fixed { items, index, .. } => self.call_type("builtins", "iter", 1, |this| {
                 let rest = &items[(*index).min(items.len())..];
                 this.values(rest)?;

@@ -27,26 +27,31 @@ pub fn get_iter(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
             step,
             item: Rc::new(Item::Number),
         },
-        Kind::Dict(dict) => {
-            let items: Vec<VarId> = dict.items.values().map(|(key, _)| *key).collect();
-            IterVar::Fixed {
-                over: Some((value, items.len())),
-                items,
-                index: 0,
-            }
-        }
-        Kind::DictView(dict, _) => {
-            let items = collect(t, value)?;
-            IterVar::Fixed {
-                over: Some((dict, items.len())),
-                items,
+        Kind::Dict(dict) => IterVar::Dict {
+            over: value,
+            which: 0,
+            keys: dict.items.keys().cloned().collect(),
+            index: 0,
+        },
+        Kind::DictView(over, which) => {
+            let Kind::Dict(dict) = t.kind(over) else {
+                return t.unsupported("a view of something else");
+            };
+            IterVar::Dict {
+                over,
+                which: usize::from(which),
+                keys: dict.items.keys().cloned().collect(),
                 index: 0,
             }
         }
         Kind::Set(_) | Kind::Const => {
             let items = collect(t, value)?;
+            let keys = match t.kind(value) {
+                Kind::Set(set) => set.items.keys().cloned().collect(),
+                _ => Rc::from([]),
+            };
             IterVar::Fixed {
-                over: Some((value, items.len())),
+                over: Some((value, keys)),
                 items,
                 index: 0,
             }
@@ -123,6 +128,14 @@ fn advance(t: &mut Tracer<'_>, iterator: VarId, state: IterVar) {
     t.vars.mutate(iterator, |var| var.kind = Kind::Iter(state));
 }
 
+/// CPython raises where the size changed, and goes on somewhere where only the keys did.
+fn changed<T>(t: &mut Tracer<'_>) -> Step<T> {
+    t.stop(
+        BreakKind::RaisesException,
+        "the container changed during iteration",
+    )
+}
+
 /// `next(iterator)`; `None` at the end.
 pub fn next(t: &mut Tracer<'_>, iterator: VarId) -> Step<Option<VarId>> {
     let state = match t.kind(iterator).clone() {
@@ -152,15 +165,50 @@ pub fn next(t: &mut Tracer<'_>, iterator: VarId) -> Step<Option<VarId>> {
             advance(t, iterator, state);
             Ok(item)
         }
+        IterVar::Dict {
+            over,
+            which,
+            keys,
+            index,
+        } => {
+            let Kind::Dict(dict) = t.kind(over) else {
+                return t.unsupported("a view of something else");
+            };
+            let found = dict.items.get_index(index);
+            // Keys are added at the end, and what follows a removed one moves up: the one at hand tells.
+            let same = match keys.get(index) {
+                Some(key) => {
+                    dict.items.len() == keys.len() && found.is_some_and(|(found, _)| found == key)
+                }
+                None => dict.items.keys().eq(keys.iter()),
+            };
+            if !same {
+                return changed(t);
+            }
+            let Some((key, value)) = found.map(|(_, item)| *item) else {
+                advance(t, iterator, IterVar::Done);
+                return Ok(None);
+            };
+            let index = index + 1;
+            let state = IterVar::Dict {
+                over,
+                which,
+                keys,
+                index,
+            };
+            advance(t, iterator, state);
+            Ok(Some(match which {
+                0 => key,
+                1 => value,
+                _ => t.add(Kind::Tuple(vec![key, value], None)),
+            }))
+        }
         IterVar::Fixed { over, items, index } => {
-            if let Some((container, len)) = over {
-                if !matches!(t.kind(container), Kind::Const)
-                    && operators::len(t, container)? != len as i64
-                {
-                    return t.stop(
-                        BreakKind::RaisesException,
-                        "the container changed during iteration",
-                    );
+            if let Some((container, keys)) = &over {
+                if let Kind::Set(set) = t.kind(*container) {
+                    if !set.items.keys().eq(keys.iter()) {
+                        return changed(t);
+                    }
                 }
             }
             let item = items.get(index).copied();

@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use super::key::Key;
 use super::VarId;
 
 /// What an iterator that counts in the graph yields for a number.
@@ -27,10 +28,21 @@ pub enum IterVar {
         /// Next index.
         index: usize,
     },
-    /// Over values fixed when the iterator was made (dict views, sets, enumerated constants).
+    /// Over a dict or a view of it: sees values that are replaced, as CPython does.
+    Dict {
+        /// The dict.
+        over: VarId,
+        /// Its keys (0), values (1) or pairs (2).
+        which: usize,
+        /// The keys it had when the iterator was made.
+        keys: Rc<[Key]>,
+        /// Next index.
+        index: usize,
+    },
+    /// Over values fixed when the iterator was made (sets, enumerated constants).
     Fixed {
-        /// The dict or set it was made from, when the real iterator must be rebuilt, with its length then.
-        over: Option<(VarId, usize)>,
+        /// What it was made from, when the real iterator must be rebuilt; the keys of a set then.
+        over: Option<(VarId, Rc<[Key]>)>,
         /// What it yields.
         items: Vec<VarId>,
         /// Next index.
