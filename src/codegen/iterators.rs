@@ -55,11 +55,11 @@ impl Emitter<'_, '_> {
         &mut self,
         over: VarId,
         which: usize,
-        keys: &[Key],
+        keys: &[VarId],
         index: usize,
     ) -> Emit {
         match self.t.vars.kind(over) {
-            Kind::Dict(dict) if dict.items.keys().eq(keys) => {}
+            Kind::Dict(dict) if dict.items.values().map(|(key, _)| key).eq(keys) => {}
             _ => return refuse("an iterator over a dict that changed"),
         }
         self.call_helper("advanced", 3, |this| {

@@ -30,7 +30,7 @@ pub fn get_iter(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
         Kind::Dict(dict) => IterVar::Dict {
             over: value,
             which: 0,
-            keys: dict.items.keys().cloned().collect(),
+            keys: dict.items.values().map(|(key, _)| *key).collect(),
             index: 0,
         },
         Kind::DictView(over, which) => {
@@ -40,7 +40,7 @@ pub fn get_iter(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
             IterVar::Dict {
                 over,
                 which: usize::from(which),
-                keys: dict.items.keys().cloned().collect(),
+                keys: dict.items.values().map(|(key, _)| *key).collect(),
                 index: 0,
             }
         }
@@ -178,9 +178,10 @@ pub fn next(t: &mut Tracer<'_>, iterator: VarId) -> Step<Option<VarId>> {
             // Keys are added at the end, and what follows a removed one moves up: the one at hand tells.
             let same = match keys.get(index) {
                 Some(key) => {
-                    dict.items.len() == keys.len() && found.is_some_and(|(found, _)| found == key)
+                    dict.items.len() == keys.len()
+                        && found.is_some_and(|(_, (found, _))| found == key)
                 }
-                None => dict.items.keys().eq(keys.iter()),
+                None => dict.items.values().map(|(key, _)| key).eq(keys.iter()),
             };
             if !same {
                 return changed(t);

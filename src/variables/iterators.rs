@@ -34,8 +34,8 @@ pub enum IterVar {
         over: VarId,
         /// Its keys (0), values (1) or pairs (2).
         which: usize,
-        /// The keys it had when the iterator was made.
-        keys: Rc<[Key]>,
+        /// The keys it had when the iterator was made; one that is put in again is another variable.
+        keys: Rc<[VarId]>,
         /// Next index.
         index: usize,
     },
