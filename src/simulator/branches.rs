@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyInt;
 
 use crate::bytecode::{flow, Instr};
-use crate::graph::{Arg, BlockOutput, Callee, Cut, Region, Statement, SymbolId};
+use crate::graph::{Arg, BlockOutput, Callee, Cut, Region, Statement, StatementIr, SymbolId};
 use crate::obj::Obj;
 use crate::variables::{CellVar, Kind, VarId};
 
@@ -285,7 +285,10 @@ fn one_of(
     let mut does = Does::Nothing;
     if outputs[0].is_empty() {
         does = (0..2)
-            .map(|way| act(t.py, &merge.cuts[way].statements))
+            .map(|way| {
+                let is_open = |id| t.graph.meta(id).is_some_and(|meta| !meta.is_static());
+                act(t.py, &merge.cuts[way].statements, &is_open)
+            })
             .max()
             .unwrap_or(does);
         if does == Does::Speaks {
@@ -300,7 +303,10 @@ fn one_of(
     let (end, cuts) = (first.end, [&first.cut, &second.cut]);
     let made = match outputs[0].is_empty() {
         true if does != Does::Nothing => {
-            return refuse(t, "a layer or random operation whose result is not used");
+            return refuse(
+                t,
+                "a layer, random operation or open dim whose result is not used",
+            );
         }
         true => Vec::new(),
         false => {
@@ -469,16 +475,33 @@ enum Does {
     Nothing,
     /// They print, or check.
     Speaks,
-    /// They may draw random numbers, or change what layers know.
+    /// They may draw random numbers, change what layers know, or fail: shapes with open dims may not fit.
     Changes,
 }
 
-fn act(py: Python<'_>, statements: &[Statement]) -> Does {
+/// Whether it takes several tensors, of which one has an open dim.
+fn may_not_fit(statement: &Statement, is_open: &dyn Fn(SymbolId) -> bool) -> bool {
+    let (mut taken, mut open) = (0, false);
+    let named = statement.kwargs.iter().map(|(_, arg)| arg);
+    for arg in statement.args.iter().chain(named) {
+        arg.for_each_symbol(&mut |id| {
+            taken += 1;
+            open |= is_open(id);
+        });
+    }
+    taken > 1 && open
+}
+
+fn act(py: Python<'_>, statements: &[Statement], is_open: &dyn Fn(SymbolId) -> bool) -> Does {
     let one = |statement: &Statement| match &statement.callee {
         Callee::Layer(_) => Does::Changes,
         Callee::Sir(region) => {
+            let inside = |block: &StatementIr| {
+                let is_open = |id| block.meta(id).is_some_and(|meta| !meta.is_static());
+                act(py, &block.statements, &is_open)
+            };
             let blocks = region.blocks().into_iter();
-            let inside = blocks.map(|(_, block)| act(py, &block.statements)).max();
+            let inside = blocks.map(|(_, block)| inside(block)).max();
             inside.unwrap_or(Does::Nothing)
         }
         callee => {
@@ -487,6 +510,8 @@ fn act(py: Python<'_>, statements: &[Statement]) -> Does {
                 Does::Changes
             } else if matches!(statement.output, Arg::Const(_)) {
                 Does::Speaks
+            } else if may_not_fit(statement, is_open) {
+                Does::Changes
             } else {
                 Does::Nothing
             }

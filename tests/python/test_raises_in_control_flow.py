@@ -128,3 +128,26 @@ def test_nothing_happens_before_a_refusal(function):
             assert seen == []
         else:
             np.testing.assert_array_equal(got.numpy(), function(paddle.to_tensor(numbers), []).numpy())
+
+
+def unused_in_a_side(x, other):
+    y = x * 2
+    if y.sum() > 0:
+        paddle.where(other > 0, y, x)
+    return y
+
+
+def test_shapes_that_do_not_fit_where_nobody_uses_the_result():
+    """Eager mode raises for them; dims are open from the second size on."""
+    other = paddle.ones([2, 3])
+
+    def said(function, size, sign):
+        try:
+            return function(paddle.ones([size, 3]) * sign, other).numpy().tolist()
+        except ValueError as error:
+            return str(error)
+
+    static = sot.to_static(unused_in_a_side, capture_control_flow=True, min_graph_size=0)
+    for size in (2, 3, 4, 5, 2):
+        for sign in (-1.0, 1.0):
+            assert said(static, size, sign) == said(unused_in_a_side, size, sign)
