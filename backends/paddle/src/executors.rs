@@ -118,7 +118,7 @@ fn be_patient(py: Python<'_>) -> PyResult<()> {
 }
 
 /// Bytes that a graph's tensors may take until its run ends. Then all of them go at once, by the thread that runs it.
-const SMALL: usize = 4 << 20;
+const SMALL: usize = 16 << 20;
 
 /// The same for a graph that trains, until its backward ends: most of them wait for that anyway.
 const SMALL_IN_TRAINING: usize = 64 << 20;
