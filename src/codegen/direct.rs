@@ -130,7 +130,7 @@ pub fn tree(
             })
         }
         Kind::Dict(dict) if dict.class.is_none() && dict.default_factory.is_none() => {
-            let keys: Vec<VarId> = dict.items.values().map(|(key, _)| *key).collect();
+            let keys: Vec<VarId> = dict.keys().collect();
             let values: Vec<VarId> = dict.items.values().map(|(_, value)| *value).collect();
             let (keys, values) = (many(&keys)?, many(&values)?);
             Some(OutTree::Dict(keys.into_iter().zip(values).collect()))

@@ -54,19 +54,15 @@ impl Emitter<'_, '_> {
     pub(super) fn over_dict(
         &mut self,
         over: VarId,
-        which: usize,
+        which: u8,
         keys: &[VarId],
         index: usize,
     ) -> Emit {
         match self.t.vars.kind(over) {
-            Kind::Dict(dict) if dict.items.values().map(|(key, _)| key).eq(keys) => {}
+            Kind::Dict(dict) if dict.keys().eq(keys.iter().copied()) => {}
             _ => return refuse("an iterator over a dict that changed"),
         }
-        self.call_helper("advanced", 3, |this| {
-            this.value(over)?;
-            this.int(which as i64)?;
-            this.int(index as i64)
-        })
+        self.advanced(over, Some(which), index)
     }
 
     /// Pushes an iterator over a set or a constant.
@@ -76,9 +72,16 @@ impl Emitter<'_, '_> {
             Kind::Const => {}
             _ => return refuse("an iterator over a container that changed"),
         }
+        self.advanced(over, None, index)
+    }
+
+    fn advanced(&mut self, over: VarId, which: Option<u8>, index: usize) -> Emit {
         self.call_helper("advanced", 3, |this| {
             this.value(over)?;
-            this.constant(&this.t.py.None().into_bound(this.t.py))?;
+            match which {
+                Some(which) => this.int(i64::from(which))?,
+                None => this.constant(&this.t.py.None().into_bound(this.t.py))?,
+            }
             this.int(index as i64)
         })
     }

@@ -27,23 +27,8 @@ pub fn get_iter(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
             step,
             item: Rc::new(Item::Number),
         },
-        Kind::Dict(dict) => IterVar::Dict {
-            over: value,
-            which: 0,
-            keys: dict.items.values().map(|(key, _)| *key).collect(),
-            index: 0,
-        },
-        Kind::DictView(over, which) => {
-            let Kind::Dict(dict) = t.kind(over) else {
-                return t.unsupported("a view of something else");
-            };
-            IterVar::Dict {
-                over,
-                which: usize::from(which),
-                keys: dict.items.values().map(|(key, _)| *key).collect(),
-                index: 0,
-            }
-        }
+        Kind::Dict(_) => over_dict(t, value, 0)?,
+        Kind::DictView(dict, which) => over_dict(t, dict, which)?,
         Kind::Set(_) | Kind::Const => {
             let items = collect(t, value)?;
             let keys = match t.kind(value) {
@@ -128,6 +113,27 @@ fn advance(t: &mut Tracer<'_>, iterator: VarId, state: IterVar) {
     t.vars.mutate(iterator, |var| var.kind = Kind::Iter(state));
 }
 
+/// `iter()` of a dict or a view of it: keys (0), values (1) or pairs (2).
+fn over_dict(t: &mut Tracer<'_>, over: VarId, which: u8) -> Step<IterVar> {
+    let Kind::Dict(dict) = t.kind(over) else {
+        return t.unsupported("a view of something else");
+    };
+    Ok(IterVar::Dict {
+        over,
+        which,
+        keys: dict.keys().collect(),
+        index: 0,
+    })
+}
+
+fn part(t: &mut Tracer<'_>, which: u8, key: VarId, value: VarId) -> VarId {
+    match which {
+        0 => key,
+        1 => value,
+        _ => t.add(Kind::Tuple(vec![key, value], None)),
+    }
+}
+
 /// CPython raises where the size changed, and goes on somewhere where only the keys did.
 fn changed<T>(t: &mut Tracer<'_>) -> Step<T> {
     t.stop(
@@ -181,7 +187,7 @@ pub fn next(t: &mut Tracer<'_>, iterator: VarId) -> Step<Option<VarId>> {
                     dict.items.len() == keys.len()
                         && found.is_some_and(|(_, (found, _))| found == key)
                 }
-                None => dict.items.values().map(|(key, _)| key).eq(keys.iter()),
+                None => dict.keys().eq(keys.iter().copied()),
             };
             if !same {
                 return changed(t);
@@ -198,11 +204,7 @@ pub fn next(t: &mut Tracer<'_>, iterator: VarId) -> Step<Option<VarId>> {
                 index,
             };
             advance(t, iterator, state);
-            Ok(Some(match which {
-                0 => key,
-                1 => value,
-                _ => t.add(Kind::Tuple(vec![key, value], None)),
-            }))
+            Ok(Some(part(t, which, key, value)))
         }
         IterVar::Fixed { over, items, index } => {
             if let Some((container, keys)) = &over {
@@ -398,19 +400,14 @@ pub fn collect_for_set(t: &mut Tracer<'_>, value: VarId) -> Step<Vec<VarId>> {
 pub fn collect(t: &mut Tracer<'_>, value: VarId) -> Step<Vec<VarId>> {
     match t.kind(value).clone() {
         Kind::List(items) | Kind::Tuple(items, _) => Ok(items),
-        Kind::Dict(dict) => Ok(dict.items.values().map(|(key, _)| *key).collect()),
+        Kind::Dict(dict) => Ok(dict.keys().collect()),
         Kind::DictView(dict, which) => {
             let Kind::Dict(dict) = t.kind(dict).clone() else {
                 return t.unsupported("a view of something else");
             };
-            Ok(dict
-                .items
-                .values()
-                .map(|(key, value)| match which {
-                    0 => *key,
-                    1 => *value,
-                    _ => t.add(Kind::Tuple(vec![*key, *value], None)),
-                })
+            let items = dict.items.values();
+            Ok(items
+                .map(|(key, value)| part(t, which, *key, *value))
                 .collect())
         }
         // The order of a set is the order of the real set with these elements.

@@ -183,11 +183,9 @@ fn set_slice(
 /// An iterator over a dict notices keys that went away, even when others came: the interpreter decides.
 pub fn refuse_iterated(t: &Tracer<'_>, dict: VarId) -> Step<()> {
     let iterates = |id: VarId| match t.vars.kind(id) {
-        Kind::Iter(IterVar::Fixed {
-            over: Some((over, _)),
-            items,
-            index,
-        }) => *over == dict && *index > 0 && *index <= items.len(),
+        Kind::Iter(IterVar::Dict {
+            over, keys, index, ..
+        }) => *over == dict && *index > 0 && *index <= keys.len(),
         _ => false,
     };
     if (0..t.vars.len() as u32).map(VarId).any(iterates) {

@@ -33,7 +33,7 @@ pub enum IterVar {
         /// The dict.
         over: VarId,
         /// Its keys (0), values (1) or pairs (2).
-        which: usize,
+        which: u8,
         /// The keys it had when the iterator was made; one that is put in again is another variable.
         keys: Rc<[VarId]>,
         /// Next index.

@@ -81,6 +81,13 @@ pub struct DictVar {
     pub default_factory: Option<VarId>,
 }
 
+impl DictVar {
+    /// The variables of its keys, in insertion order.
+    pub fn keys(&self) -> impl Iterator<Item = VarId> + '_ {
+        self.items.values().map(|(key, _)| *key)
+    }
+}
+
 /// A set or frozenset.
 #[derive(Clone, Debug, Default)]
 pub struct SetVar {
