@@ -1,7 +1,7 @@
 //! Paddle's executors. Paddle keeps one, with threads of its own, for each program and scope that ever ran, for as
 //! long as the process lives; and on a CPU each hands every tensor it is done with to another thread.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::Mutex;
 
 use paddle_sot::graph::{StatementIr, SymbolKind, TensorMeta};
@@ -169,9 +169,8 @@ pub fn backward_threshold(sir: &StatementIr) -> f64 {
     wanted.max(ENOUGH)
 }
 
-/// What the flag was set to for a backward that has begun.
-static LENT: Mutex<Option<f64>> = Mutex::new(None);
-static IS_LENT: AtomicBool = AtomicBool::new(false);
+/// The bits of what the flag was set to for a backward that has begun; 0: nothing is to be put back.
+static LENT: AtomicU64 = AtomicU64::new(0);
 
 /// A backward begins whose executor is yet to be made.
 pub fn lend(py: Python<'_>, value: f64) -> PyResult<()> {
@@ -181,10 +180,7 @@ pub fn lend(py: Python<'_>, value: f64) -> PyResult<()> {
         return Ok(());
     }
     set_threshold(py, value)?;
-    if let Ok(mut lent) = LENT.lock() {
-        *lent = Some(value);
-        IS_LENT.store(true, Ordering::Relaxed);
-    }
+    LENT.store(value.to_bits(), Ordering::Relaxed);
     Ok(())
 }
 
@@ -193,17 +189,17 @@ pub fn settle(py: Python<'_>) -> PyResult<()> {
     if !is_lent() {
         return Ok(());
     }
-    let value = LENT.lock().ok().and_then(|mut lent| lent.take());
-    IS_LENT.store(false, Ordering::Relaxed);
-    match value {
-        Some(value) if threshold(py)? == value => set_threshold(py, ENOUGH),
-        _ => Ok(()),
+    let value = f64::from_bits(LENT.swap(0, Ordering::Relaxed));
+    // Another value is a newer one of the user's.
+    if threshold(py)? == value {
+        set_threshold(py, ENOUGH)?;
     }
+    Ok(())
 }
 
 /// Whether there is something to put back.
 pub fn is_lent() -> bool {
-    IS_LENT.load(Ordering::Relaxed)
+    LENT.load(Ordering::Relaxed) != 0
 }
 
 /// Makes a run whose executor, made for it, frees nothing before the run ends.

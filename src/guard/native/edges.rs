@@ -5,7 +5,7 @@
 //! computed before is not walked to. A self-test goes backward through a node with a moved edge first.
 
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::Ordering;
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
@@ -13,21 +13,8 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
 use smallvec::SmallVec;
 
+use super::shared_ptr::Shared;
 use super::tensor;
-
-/// `std::shared_ptr`: the object and what counts its owners.
-#[repr(C)]
-struct Shared {
-    object: *mut c_void,
-    owners: *const Owners,
-}
-
-/// The beginning of libstdc++'s `_Sp_counted_base`.
-#[repr(C)]
-struct Owners {
-    class: *const c_void,
-    uses: AtomicI32,
-}
 
 /// `std::vector` of pointers to tensors.
 #[repr(C)]

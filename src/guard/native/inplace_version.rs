@@ -3,27 +3,13 @@
 //! All runs of a program in one scope hand out the version of the scope's variable. Where nothing else has that
 //! version any more, and it counts no change, it is as good as a new one. A self-test finds where tensors keep it.
 
-use std::ffi::c_void;
-use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
+use super::shared_ptr::Shared;
 use super::tensor;
-
-/// `std::shared_ptr<InplaceVersion>`: the object is one count.
-#[repr(C)]
-struct Version {
-    changes: *const AtomicU32,
-    owners: *const Owners,
-}
-
-/// The beginning of libstdc++'s `_Sp_counted_base`.
-#[repr(C)]
-struct Owners {
-    class: *const c_void,
-    uses: AtomicI32,
-}
 
 struct Reader {
     /// The virtual table of a dense tensor: other kinds are not looked at.
@@ -59,11 +45,12 @@ impl Reader {
             if dense.is_null() || dense.cast::<usize>().read() != self.class {
                 return None;
             }
-            let version = &*dense.add(self.at).cast::<Version>();
-            if version.changes.is_null() || version.owners.is_null() {
+            let version = &*dense.add(self.at).cast::<Shared>();
+            if version.object.is_null() || version.owners.is_null() {
                 return None;
             }
-            let changes = (*version.changes).load(Ordering::Relaxed);
+            // The object is one count.
+            let changes = (*version.object.cast::<AtomicU32>()).load(Ordering::Relaxed);
             Some((changes, (*version.owners).uses.load(Ordering::Acquire)))
         }
     }

@@ -713,3 +713,16 @@ pub(crate) fn to_bound(py: Python<'_>, object: Ptr) -> Bound<'_, PyAny> {
     // SAFETY: slots hold objects that the arguments of the running call keep alive.
     unsafe { Bound::from_borrowed_ptr(py, object) }
 }
+
+/// How many references to an object there are.
+pub(crate) fn references(value: &Bound<'_, PyAny>) -> usize {
+    // SAFETY: the object is live.
+    let references = unsafe { ffi::Py_REFCNT(value.as_ptr()) };
+    usize::try_from(references).unwrap_or(usize::MAX)
+}
+
+/// Whether the garbage collector looks at an object.
+pub(crate) fn is_tracked(value: &Bound<'_, PyAny>) -> bool {
+    // SAFETY: the object is live.
+    unsafe { ffi::PyObject_GC_IsTracked(value.as_ptr()) != 0 }
+}

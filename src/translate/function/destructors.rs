@@ -4,9 +4,10 @@
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
+use pyo3::types;
 use pyo3::types::{PyFunction, PyList, PyModule, PyType};
-use pyo3::{ffi, types};
 
+use crate::guard::native;
 use crate::obj::of_type;
 use crate::paddle::Paddle;
 use crate::simulator::attributes;
@@ -20,19 +21,13 @@ pub(super) fn held(bound: &[Bound<'_, PyAny>], references: usize) -> Vec<usize> 
     let mut left = MOST;
     let mut is_held = |value: &Bound<'_, PyAny>| {
         let places = bound.iter().filter(|other| other.is(value)).count();
-        count(value) <= places * references && ends(value, &mut left).unwrap_or(false)
+        native::references(value) <= places * references && ends(value, &mut left).unwrap_or(false)
     };
     let found = bound.iter().enumerate();
     found
         .filter(|(_, value)| is_held(value))
         .map(|(at, _)| at)
         .collect()
-}
-
-fn count(value: &Bound<'_, PyAny>) -> usize {
-    // SAFETY: the object is live.
-    let references = unsafe { ffi::Py_REFCNT(value.as_ptr()) };
-    usize::try_from(references).unwrap_or(usize::MAX)
 }
 
 fn ends(value: &Bound<'_, PyAny>, left: &mut usize) -> PyResult<bool> {
@@ -52,8 +47,7 @@ fn ends(value: &Bound<'_, PyAny>, left: &mut usize) -> PyResult<bool> {
     if is_watched(value, &class)? {
         return Ok(true);
     }
-    // SAFETY: the object is live.
-    if unsafe { ffi::PyObject_GC_IsTracked(value.as_ptr()) } == 0 {
+    if !native::is_tracked(value) {
         return Ok(false);
     }
     static REFERENTS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
@@ -66,7 +60,7 @@ fn ends(value: &Bound<'_, PyAny>, left: &mut usize) -> PyResult<bool> {
     for at in 0..found.len() {
         let item = found.get_item(at)?;
         // Its holder, the list, and this.
-        if count(&item) <= 3 && ends(&item, left)? {
+        if native::references(&item) <= 3 && ends(&item, left)? {
             return Ok(true);
         }
     }
