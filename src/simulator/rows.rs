@@ -3,7 +3,7 @@
 
 use std::rc::Rc;
 
-use crate::graph::Arg;
+use crate::graph::{Arg, SymbolId};
 use crate::obj::Obj;
 use crate::variables::{Item, IterVar, Kind, NumberVar, VarId};
 
@@ -29,34 +29,41 @@ pub fn over(t: &mut Tracer<'_>, tensor: VarId) -> Step<Option<IterVar>> {
         return Ok(None);
     };
     let stop = numbers::in_graph(t, len)?;
-    let next = t.int(0);
-    Ok(stop.map(|stop| IterVar::Numbers {
-        next,
-        stop: t.add(Kind::SymNumber(stop)),
-        step: 1,
-        item: Rc::new(Item::Row(tensor)),
-    }))
+    Ok(stop.map(|stop| counting(t, stop, Item::Row(tensor))))
 }
 
-/// `enumerate(inner, count)`
-pub fn counted(t: &mut Tracer<'_>, inner: VarId, count: i64) -> Option<IterVar> {
-    match t.kind(inner).clone() {
+fn counting(t: &mut Tracer<'_>, stop: SymbolId, item: Item) -> IterVar {
+    IterVar::Numbers {
+        next: t.int(0),
+        stop: t.add(Kind::SymNumber(stop)),
+        step: 1,
+        item: Rc::new(item),
+    }
+}
+
+/// The end of an iterator that counts from 0 and was not advanced, and what it yields.
+fn at_beginning(t: &mut Tracer<'_>, iterator: VarId) -> Option<(VarId, Rc<Item>)> {
+    match t.kind(iterator).clone() {
         Kind::Iter(IterVar::Numbers {
             next,
             stop,
             step: 1,
             item,
-        }) if t.const_int(next) == Some(0) => {
-            advance(t, inner);
-            Some(IterVar::Numbers {
-                next,
-                stop,
-                step: 1,
-                item: Rc::new(Item::Counted(Box::new((*item).clone()), count)),
-            })
-        }
+        }) if t.const_int(next) == Some(0) => Some((stop, item)),
         _ => None,
     }
+}
+
+/// `enumerate(inner, count)`
+pub fn counted(t: &mut Tracer<'_>, inner: VarId, count: i64) -> Option<IterVar> {
+    let (stop, item) = at_beginning(t, inner)?;
+    advance(t, inner);
+    Some(IterVar::Numbers {
+        next: t.int(0),
+        stop,
+        step: 1,
+        item: Rc::new(Item::Counted(Box::new((*item).clone()), count)),
+    })
 }
 
 /// Somebody may have an iterator that is part of another: nobody knows how far it is.
@@ -74,16 +81,12 @@ pub fn several(t: &mut Tracer<'_>, inner: &[VarId], strict: bool) -> Step<Option
     }
     let (mut items, mut stops) = (Vec::new(), Vec::new());
     for id in inner {
+        if let Some((stop, item)) = at_beginning(t, *id) {
+            items.push((*item).clone());
+            stops.push(stop);
+            continue;
+        }
         match t.kind(*id).clone() {
-            Kind::Iter(IterVar::Numbers {
-                next,
-                stop,
-                step: 1,
-                item,
-            }) if t.const_int(next) == Some(0) => {
-                items.push((*item).clone());
-                stops.push(stop);
-            }
             Kind::Iter(IterVar::Tensor { over, index: 0 }) => {
                 let len = super::operators::len(t, over)?;
                 items.push(Item::Row(over));
@@ -118,13 +121,7 @@ pub fn several(t: &mut Tracer<'_>, inner: &[VarId], strict: bool) -> Step<Option
         });
     }
     inner.iter().for_each(|id| advance(t, *id));
-    let next = t.int(0);
-    Ok(least.map(|least| IterVar::Numbers {
-        next,
-        stop: t.add(Kind::SymNumber(least)),
-        step: 1,
-        item: Rc::new(Item::Several(items)),
-    }))
+    Ok(least.map(|least| counting(t, least, Item::Several(items))))
 }
 
 /// What the iterator yields for a number.

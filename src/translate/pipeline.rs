@@ -173,9 +173,7 @@ pub fn translate(
         inputs.any(|input| input.value.bind(py).as_ptr() as usize == *tensor)
     };
     let asks = !wanted.keys().all(is_input);
-    let mut entry = finish(py, of, &backend, traced, &state)?;
-    entry.asks = asks;
-    Ok(entry)
+    finish(py, of, &backend, traced, &state, asks)
 }
 
 /// Where and why a graph ends before its frame does.
@@ -521,6 +519,7 @@ fn finish(
     backend: &Arc<Configured>,
     traced: Traced,
     state: &GlobalState,
+    asks: bool,
 ) -> Result<Entry, Break> {
     let Traced {
         emission,
@@ -605,7 +604,7 @@ fn finish(
         randomness,
         graph_inputs,
         listens,
-        asks: false,
+        asks,
         backend: backend.clone(),
     })
 }
