@@ -159,6 +159,16 @@ pub fn within<T>(manager: &Bound<'_, PyAny>, run: impl FnOnce() -> T) -> PyResul
     Ok(answer)
 }
 
+/// Runs this from a destructor: an exception may be on its way then, which Python code must not meet and not swallow.
+pub fn aside<T>(py: Python<'_>, run: impl FnOnce() -> T) -> T {
+    let raised = PyErr::take(py);
+    let answer = run();
+    if let Some(raised) = raised {
+        raised.restore(py);
+    }
+    answer
+}
+
 /// Key and value.
 pub type Item<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>);
 

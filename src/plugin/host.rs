@@ -14,7 +14,7 @@ use crate::backend::{
     self, BackendError, CompileRequest, CompiledGraph, GraphBackend, TraceSession,
 };
 use crate::graph::Callee;
-use crate::obj::Obj;
+use crate::obj::{self, Obj};
 
 use super::codec::{decode_sir, encode_callee, encode_sir};
 use super::table::{BackendTable, ABI_VERSION, CAPSULE, MAGIC};
@@ -152,11 +152,13 @@ impl Drop for PluginBackend {
         };
         // Without an interpreter there is nothing left to free.
         Python::try_attach(|py| {
-            // SAFETY: the state is dropped once.
-            unsafe { (self.table.drop)(state.as_ptr()) };
-            if let Some(err) = PyErr::take(py) {
-                log::error!(target: "paddle_sot_rs.backend", "{err}");
-            }
+            obj::aside(py, || {
+                // SAFETY: the state is dropped once.
+                unsafe { (self.table.drop)(state.as_ptr()) };
+                if let Some(err) = PyErr::take(py) {
+                    log::error!(target: "paddle_sot_rs.backend", "{err}");
+                }
+            });
         });
     }
 }

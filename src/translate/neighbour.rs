@@ -5,7 +5,7 @@
 
 use pyo3::prelude::*;
 
-use crate::frame;
+use crate::{frame, obj};
 
 /// Paddle's translation is off until this is dropped.
 pub(super) struct Quiet {
@@ -32,14 +32,11 @@ impl Drop for Quiet {
             return;
         };
         Python::attach(|py| {
-            // An exception that is on its way must survive.
-            let raised = PyErr::take(py);
-            if let Err(err) = set_callback(py, callback.bind(py)) {
-                err.write_unraisable(py, None);
-            }
-            if let Some(raised) = raised {
-                raised.restore(py);
-            }
+            obj::aside(py, || {
+                if let Err(err) = set_callback(py, callback.bind(py)) {
+                    err.write_unraisable(py, None);
+                }
+            });
         });
     }
 }

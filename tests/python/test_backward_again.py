@@ -292,3 +292,28 @@ def test_gradients_asked_for_beside_captured_control_flow():
         assert "captured control flow" in str(error)
     else:
         assert found == elsewhere(function)
+
+
+def test_a_graph_that_goes_while_an_exception_is_on_its_way(caplog):
+    """A value on the stack is given up with the exception set: what then runs in Python must not meet it, nor swallow it."""
+
+    def boom():
+        raise ValueError("on its way")
+
+    def once(function, backward):
+        x = tensor(2, 3, grad=True)
+        y = function(x)
+        backward(y, x)
+        return y
+
+    def by_grad(y, x):
+        return paddle.grad(y.sum(), x, retain_graph=True)
+
+    function = translate(lambda x: (x * 2).tanh())
+    for backward in (by_grad, lambda y, x: y.sum().backward(retain_graph=True), lambda y, x: y.sum().backward()):
+        for _ in range(2):
+            with pytest.raises(ValueError, match="on its way") as raised:
+                [once(function, backward), boom()]  # noqa: B018 - the list is never made
+            assert [frame.name for frame in raised.traceback][1:] == ["boom"]
+    assert not caplog.records
+    assert sot.stats(function).graphs == 1

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use paddle_sot::backend::CompiledGraph;
+use paddle_sot::obj;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyWeakrefMethods, PyWeakrefReference};
@@ -173,11 +174,7 @@ impl Run {
 impl Drop for Run {
     fn drop(&mut self) {
         if executors::is_lent() {
-            Python::attach(|py| {
-                if let Err(err) = executors::settle(py) {
-                    log::warn!(target: "paddle_sot_rs.backend", "a flag of Paddle's is not put back: {err}");
-                }
-            });
+            Python::attach(|py| obj::aside(py, || settle(py)));
         }
         // A new node may have taken the address already, with a new run.
         let known = RUNS
@@ -186,19 +183,30 @@ impl Drop for Run {
             .and_then(|mut runs| runs.remove(&self.number));
         drop(known);
         if self.kept.load(Ordering::Relaxed) {
-            Python::attach(|py| {
-                let cleared = py.import("paddle_sot_rs._again").and_then(|again| {
-                    again.call_method1("clear", (&self.scope, &self.shared.names))
-                });
-                if let Err(err) = cleared {
-                    log::warn!(target: "paddle_sot_rs.backend", "a scope cannot be used again: {err}");
-                } else if let (Ok(mut scopes), Ok(scope)) = (
-                    self.shared.scopes.lock(),
-                    Scope::new(py, self.scope.clone_ref(py)),
-                ) {
-                    scopes.push_back(scope);
-                }
-            });
+            Python::attach(|py| obj::aside(py, || self.clear(py)));
+        }
+    }
+}
+
+fn settle(py: Python<'_>) {
+    if let Err(err) = executors::settle(py) {
+        log::warn!(target: "paddle_sot_rs.backend", "a flag of Paddle's is not put back: {err}");
+    }
+}
+
+impl Run {
+    /// Gives its scope to a later run.
+    fn clear(&self, py: Python<'_>) {
+        let cleared = py
+            .import("paddle_sot_rs._again")
+            .and_then(|again| again.call_method1("clear", (&self.scope, &self.shared.names)));
+        if let Err(err) = cleared {
+            log::warn!(target: "paddle_sot_rs.backend", "a scope cannot be used again: {err}");
+        } else if let (Ok(mut scopes), Ok(scope)) = (
+            self.shared.scopes.lock(),
+            Scope::new(py, self.scope.clone_ref(py)),
+        ) {
+            scopes.push_back(scope);
         }
     }
 }

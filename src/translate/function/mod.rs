@@ -15,7 +15,7 @@ use pyo3::types::{PyDict, PyTuple};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::bytecode::Origin;
-use crate::obj::Obj;
+use crate::obj::{self, Obj};
 use crate::reason::{Break, SourceLoc};
 use crate::tracker::TrackerRef;
 
@@ -190,6 +190,6 @@ impl Drop for Translated {
         }
         totals::retire(&lock(&self.shared.stats));
         // Without an interpreter there is nothing left to free.
-        Python::try_attach(|py| self.reset(py));
+        Python::try_attach(|py| obj::aside(py, || self.reset(py)));
     }
 }
