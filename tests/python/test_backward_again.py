@@ -295,7 +295,7 @@ def test_gradients_asked_for_beside_captured_control_flow():
 
 
 def test_a_graph_that_goes_while_an_exception_is_on_its_way(caplog):
-    """A value on the stack is given up with the exception set: what then runs in Python must not meet it, nor swallow it."""
+    """A value on the stack goes with the exception set: what then runs in Python must not meet it, nor swallow it."""
 
     def boom():
         raise ValueError("on its way")

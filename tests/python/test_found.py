@@ -319,6 +319,19 @@ def test_negative_zero_is_no_zero():
     check(clipped, paddle.to_tensor([[-2.0, 0.0, 3.0]] * 4), graphs=1)
 
 
+def test_negative_zero_in_a_gradient_of_several_parts():
+    def gradient(function):
+        x = paddle.to_tensor([-0.0, 0.0, -1.0], stop_gradient=False)
+        function(x).backward(paddle.to_tensor([1.0, -1.0, 0.0]))
+        return [str(number) for number in x.grad.tolist()]
+
+    for function in (lambda x: x * x, lambda x: x * x + x.tanh() * x):
+        translated = sot.to_static(function, min_graph_size=0)
+        assert gradient(translated) == gradient(function)
+        assert gradient(translated)[:2] == ["-0.0", "-0.0"]
+        assert sot.stats(translated).graphs == 1
+
+
 @pytest.mark.parametrize("mode", [True, False, 0, 1, None, "no", 0.5, [1]])
 def test_grad_modes_are_bools(mode):
     def function(x, mode):

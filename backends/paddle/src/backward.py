@@ -5,6 +5,7 @@ most of a first training step; it is asked where this one does not apply (contro
 """
 
 from collections import deque
+from functools import reduce
 
 from paddle import _C_ops
 from paddle.autograd import ir_backward
@@ -204,7 +205,8 @@ class _Backward:
         if not found:
             return None
         if len(found) > 1:
-            found[:] = [_C_ops.add_n(found)]
+            # As eager mode adds them: `add_n` begins with zeros, and two `-0.0` would be `0.0`.
+            found[:] = [reduce(_C_ops.add, found)]
         return found[0]
 
     def zero(self, value):

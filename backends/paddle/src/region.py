@@ -1,6 +1,7 @@
 """Nested graphs inside of `cond`, `while_loop` and `static_pylayer`."""
 
 from contextlib import contextmanager
+from functools import reduce
 
 from paddle import _C_ops
 from paddle.base import core, framework
@@ -421,7 +422,7 @@ class Loop:
         for value in wanted:
             parts = [seed for at, seed in zip(flows, seeds, strict=True) if self.first[at].is_same(value)]
             parts += [total for other, total in zip(inner, totals, strict=True) if other.is_same(value)]
-            answer.append(_C_ops.add_n(parts) if len(parts) > 1 else parts[0] if parts else None)
+            answer.append(reduce(_C_ops.add, parts) if parts else None)
         return answer
 
 
