@@ -6,6 +6,7 @@ use pyo3::types::PyType;
 use smallvec::SmallVec;
 
 use crate::graph::{DType, TensorMeta};
+use crate::guard::native;
 use crate::obj::Obj;
 
 /// Cached Paddle types.
@@ -53,7 +54,7 @@ fn is_instance(value: &Bound<'_, PyAny>, class: &Obj) -> bool {
     let class = class.bind(value.py());
     class.cast::<PyType>().is_ok_and(|class| {
         let of = value.get_type();
-        of.is(class) || of.mro().iter().any(|base| base.is(class))
+        of.is(class) || native::mro(&of).iter().any(|base| base.is(class))
     })
 }
 

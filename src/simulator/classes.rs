@@ -22,7 +22,7 @@ fn add(t: &mut Tracer<'_>, of: &Bound<'_, PyAny>, kind: GuardKind) {
 /// Guards the classes that a class inherits from, and their order.
 pub fn guard_order(t: &mut Tracer<'_>, class: &Bound<'_, PyType>) {
     if native::is_mutable(class) {
-        let order = class.mro().iter().map(Obj::from).collect();
+        let order = native::mro(class).iter().map(Obj::from).collect();
         add(t, class.as_any(), GuardKind::Order(order));
     }
 }
@@ -30,7 +30,7 @@ pub fn guard_order(t: &mut Tracer<'_>, class: &Bound<'_, PyType>) {
 /// Whether `class` inherits from `base`, guarded.
 pub fn inherits(t: &mut Tracer<'_>, class: &Bound<'_, PyType>, base: &Bound<'_, PyAny>) -> bool {
     guard_order(t, class);
-    class.mro().iter().any(|found| found.is(base))
+    native::mro(class).iter().any(|found| found.is(base))
 }
 
 /// `issubclass(class, base)` for an abstract class of the standard library, with which others may be registered.

@@ -3,6 +3,7 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple, PyType};
 
+use crate::guard::native;
 use crate::obj::Obj;
 use crate::reason::BreakKind;
 use crate::variables::{Kind, ObjectVar, VarId};
@@ -63,7 +64,7 @@ pub fn raise(t: &mut Tracer<'_>, handling: &[VarId], args: &[VarId]) -> Step<Var
                 let cause = instance(t, *cause)?;
                 let base = t.py.import("builtins")?.getattr("BaseException")?;
                 let valid = match t.type_of(cause) {
-                    Some(class) => class.mro().contains(base)?,
+                    Some(class) => native::mro(&class).contains(base)?,
                     None => false,
                 };
                 if !valid {
@@ -170,7 +171,7 @@ fn real<'py>(t: &mut Tracer<'py>, id: VarId) -> Step<Option<Bound<'py, PyAny>>> 
         return Ok(None);
     };
     let exception = t.py.import("builtins")?.getattr("BaseException")?;
-    if !class.mro().contains(exception)? || !object.writes.is_empty() {
+    if !native::mro(class).contains(exception)? || !object.writes.is_empty() {
         return Ok(None);
     }
     for name in ["__str__", "__repr__", "__format__", "__del__"] {

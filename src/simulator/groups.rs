@@ -10,6 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyType;
 use rustc_hash::FxHashSet;
 
+use crate::guard::native;
 use crate::obj::Obj;
 use crate::reason::BreakKind;
 use crate::tracker::Tracker;
@@ -43,7 +44,7 @@ fn builtin<'py>(t: &Tracer<'py>, name: &str) -> Step<Bound<'py, PyType>> {
 }
 
 fn has_base(class: &Bound<'_, PyType>, base: &Bound<'_, PyType>) -> bool {
-    class.mro().iter().any(|known| known.is(base))
+    native::mro(class).iter().any(|known| known.is(base))
 }
 
 /// Whether it is a class of exception groups.

@@ -3,12 +3,11 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyTuple, PyType};
 
+use crate::guard::native;
 use crate::obj::Obj;
 use crate::reason::BreakKind;
 use crate::tracker::FunctionField;
 use crate::variables::{Kind, ObjectVar, VarId};
-
-use crate::guard::native::has_plain_constructor;
 
 use super::attributes::{self, lookup};
 use super::call::call;
@@ -39,8 +38,7 @@ pub fn instantiate(
     if let Some(layers) = layers::instantiate(t, &object, args, kwargs)? {
         return Ok(layers);
     }
-    if object
-        .mro()
+    if native::mro(&object)
         .iter()
         .any(|base| base.is(t.paddle.layer.bind(t.py)) || base.is(t.paddle.tensor.bind(t.py)))
     {
@@ -49,10 +47,7 @@ pub fn instantiate(
             format!("{name} is created inside of the compiled function"),
         );
     }
-    if object
-        .mro()
-        .contains(t.py.import("builtins")?.getattr("BaseException")?)?
-    {
+    if native::mro(&object).contains(t.py.import("builtins")?.getattr("BaseException")?)? {
         return exception(t, &object, args, kwargs);
     }
     if object.is_subclass_of::<PyTuple>()? {
@@ -78,7 +73,7 @@ pub fn instantiate(
     let default_new = t.py.get_type::<PyAny>().getattr("__new__")?;
     attributes::guard_type_attr(t, &Obj::from(&object), "__new__", new.as_ref());
     let plain = new.is_some_and(|new| new.is(&default_new));
-    if !plain || !has_plain_constructor(&object) {
+    if !plain || !native::has_plain_constructor(&object) {
         return t.stop(
             BreakKind::UnsupportedCall,
             format!("{name} has its own __new__"),
@@ -161,7 +156,7 @@ fn exception(
 /// Classes whose constructors refuse some arguments, or answer with an instance of another class for some.
 fn has_picky_base(class: &Bound<'_, PyType>) -> bool {
     let picky = ["OSError", "SyntaxError", "UnicodeError"];
-    let mut bases = class.mro().iter();
+    let mut bases = native::mro(class).iter();
     bases.any(|base| {
         let named = base.cast::<PyType>().ok().and_then(|base| base.name().ok());
         named.is_some_and(|named| picky.iter().any(|name| named == *name))
@@ -197,7 +192,7 @@ const OWN: &[&str] = &[
 /// Whether a named tuple is made, and acts, as those of `collections.namedtuple` do.
 fn is_plain_named_tuple(class: &Bound<'_, PyType>) -> bool {
     let tuple = class.py().get_type::<PyTuple>();
-    for base in class.mro().iter() {
+    for base in native::mro(class).iter() {
         if base.is(&tuple) {
             return true;
         }

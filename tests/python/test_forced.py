@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections.abc
+import contextlib
 import functools
 import gc
 import sys
@@ -228,3 +229,59 @@ def test_a_local_class_is_not_kept_alive():
         known = make()
         gc.collect()
         assert known() is None
+
+
+def test_a_class_with_keys_that_are_no_strings():
+    """Looking a name up in it calls the `__eq__` of the key."""
+    asked = []
+
+    class Key:
+        def __hash__(self):
+            return hash("size")
+
+        def __eq__(self, other):
+            asked.append(other)
+            return False
+
+    class Base:
+        size = 1
+
+    def read(owner):
+        return owner.size, owner().size
+
+    def run():
+        found = type("Odd", (Base,), {Key(): 5})
+        asked.clear()
+        return read(found), list(asked)
+
+    with pytest.warns(RuntimeWarning) if sys.version_info >= (3, 13) else contextlib.nullcontext():
+        plain = run()
+        with force_translation():
+            translated = [run() for _ in range(3)]
+    # Once for each read; less where the interpreter's cache of attributes answers.
+    for values, names in (plain, *translated):
+        assert values == (1, 1)
+        assert names in (["size"], ["size", "size"])
+
+
+def test_a_class_that_is_being_made():
+    class Meta(type):
+        def mro(cls):
+            try:
+                seen.append(cls.size)
+            except AttributeError:
+                seen.append(None)
+            return super().mro()
+
+    seen = []
+
+    def run():
+        class Made(metaclass=Meta):
+            size = 1
+
+        return Made.size
+
+    assert run() == 1
+    with force_translation():
+        assert [run() for _ in range(3)] == [1] * 3
+    assert seen == [None] * 4

@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
+use pyo3::types::PyTuple;
 use pyo3::{ffi, intern};
 use smallvec::SmallVec;
 
@@ -297,6 +298,17 @@ pub(crate) fn type_attr(class: Ptr, name: Ptr) -> Ptr {
         }
         _PyType_Lookup(class.cast(), name)
     }
+}
+
+/// The bases of a class in the order of lookups; empty while the class is being made.
+pub(crate) fn mro<'py>(class: &Bound<'py, pyo3::types::PyType>) -> Bound<'py, PyTuple> {
+    // SAFETY: it is a type object, and its order is a tuple or NULL.
+    let order = unsafe {
+        let order = (*class.as_type_ptr()).tp_mro;
+        Bound::from_borrowed_ptr_or_opt(class.py(), order)
+    };
+    let order = order.and_then(|order| order.cast_into::<PyTuple>().ok());
+    order.unwrap_or_else(|| PyTuple::empty(class.py()))
 }
 
 /// Whether making an instance is `object.__new__`. The slot remembers a `__new__` in Python that was deleted.

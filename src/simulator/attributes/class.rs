@@ -3,6 +3,7 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyFunction, PyType};
 
+use crate::guard::native;
 use crate::obj::Obj;
 use crate::reason::BreakKind;
 use crate::simulator::call::call;
@@ -11,7 +12,7 @@ use crate::variables::{Kind, VarId};
 
 use super::descriptors::{bind, descriptor, user_descriptor, wrapped_function, Descriptor};
 use super::is_of_enum_module;
-use super::lookup::{class_of, guard_type_attr, is_named, lookup, lookup_after};
+use super::lookup::{class_of, guard_type_attr, is_named, lookup, lookup_after, only_names};
 
 pub(super) fn of_class(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Option<VarId>> {
     let Some(class) = t
@@ -21,6 +22,7 @@ pub(super) fn of_class(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Optio
         return t.unsupported("a class without an object");
     };
     let as_obj = Obj::from(&class);
+    only_names(t, &class)?;
     if !fold::has_plain_metaclass(class.as_any()) {
         meta_decides(t, &class, name)?;
     }
@@ -120,6 +122,7 @@ pub(super) fn of_super(
         _ => return t.unsupported("super() of this kind of object"),
     };
     let of = class_of(t, &start)?;
+    only_names(t, &of)?;
     let Some((owner, found)) = lookup_after(&of, Some(class.bind(t.py)), name) else {
         return t.stop(
             BreakKind::RaisesException,
@@ -129,7 +132,7 @@ pub(super) fn of_super(
     // The MRO is fixed by the class, which is guarded; the entry is guarded where it was found, and so is that no
     // class before that has one.
     classes::guard_order(t, &of);
-    let (py, mro) = (t.py, of.mro());
+    let (py, mro) = (t.py, native::mro(&of));
     let after = mro.iter().skip_while(|base| !base.is(class.bind(py)));
     for base in after.skip(1).take_while(|base| !base.is(&owner)) {
         let found = base
@@ -142,8 +145,11 @@ pub(super) fn of_super(
     if is_class {
         let inherits = t.value(receiver).is_some_and(|receiver| {
             let receiver = receiver.cast_into::<PyType>();
-            receiver
-                .is_ok_and(|receiver| receiver.mro().iter().any(|base| base.is(class.bind(t.py))))
+            receiver.is_ok_and(|receiver| {
+                native::mro(&receiver)
+                    .iter()
+                    .any(|base| base.is(class.bind(t.py)))
+            })
         });
         if !inherits {
             return t.unsupported("super() in a metaclass");

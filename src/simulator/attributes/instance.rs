@@ -14,7 +14,7 @@ use crate::tracker::{DictKey, Tracker};
 use crate::variables::{Kind, ObjectVar, VarId};
 
 use super::descriptors::{bind, data_descriptor, descriptor, Descriptor};
-use super::lookup::{class_of, guard_type_attr, is_generic, lookup, own_class};
+use super::lookup::{class_of, guard_type_attr, is_generic, lookup, only_names, own_class};
 
 pub(super) fn of_instance(
     t: &mut Tracer<'_>,
@@ -23,6 +23,7 @@ pub(super) fn of_instance(
     name: &str,
 ) -> Step<Option<VarId>> {
     let class = class_of(t, &object.class)?;
+    only_names(t, &class)?;
     if name == "__class__" {
         own_class(t, &class)?;
         return Ok(Some(t.constant(class.as_any())));

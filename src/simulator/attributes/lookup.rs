@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use pyo3::types::PyType;
+use pyo3::types::{PyString, PyType};
 
 use crate::guard::{native, GuardKind};
 use crate::obj::Obj;
+use crate::reason::BreakKind;
 use crate::simulator::{tracer, Step, Tracer};
 use crate::tracker::{Tracker, TrackerRef};
 
@@ -21,7 +22,7 @@ pub(super) fn lookup_after<'py>(
     name: &str,
 ) -> Option<(Bound<'py, PyType>, Bound<'py, PyAny>)> {
     let mut skipping = after.is_some();
-    for base in class.mro().iter() {
+    for base in native::mro(class).iter() {
         if skipping {
             skipping = !after.is_some_and(|after| base.is(after));
             continue;
@@ -33,6 +34,28 @@ pub(super) fn lookup_after<'py>(
         }
     }
     None
+}
+
+/// Stops where looking a name up may run code: other keys than strings have an `__eq__` of their own.
+pub(super) fn only_names(t: &mut Tracer<'_>, class: &Bound<'_, PyType>) -> Step<()> {
+    for base in native::mro(class).iter() {
+        if t.plain_classes.contains(&(base.as_ptr() as usize)) {
+            continue;
+        }
+        let names = base.cast::<PyType>().ok().and_then(|base| {
+            let dict = crate::obj::of_type(base, "__dict__")?;
+            dict.call_method0("keys").ok()?.try_iter().ok()
+        });
+        let Some(mut names) = names else {
+            return t.unsupported("a class without a dictionary");
+        };
+        if names.any(|name| !name.is_ok_and(|name| name.is_exact_instance_of::<PyString>())) {
+            let message = "an attribute of a class with keys that are no strings";
+            return t.stop(BreakKind::UnsupportedAttribute, message);
+        }
+        t.plain_classes.insert(base.as_ptr() as usize);
+    }
+    Ok(())
 }
 
 pub(super) fn class_of<'py>(t: &Tracer<'py>, class: &Obj) -> Step<Bound<'py, PyType>> {

@@ -5,6 +5,7 @@ use pyo3::types::{
     PyBool, PyBytes, PyCode, PyComplex, PyFloat, PyFunction, PyInt, PyString, PyType,
 };
 
+use crate::guard::native;
 use crate::simulator::attributes;
 
 /// Immutable builtin values whose content is all there is to know.
@@ -53,7 +54,7 @@ pub fn is_enum_member(value: &Bound<'_, PyAny>) -> bool {
         return false;
     }
     const MAKING: &[&str] = &["__init__", "__new__", "__init_subclass__", "__set_name__"];
-    class.mro().iter().all(|base| {
+    native::mro(&class).iter().all(|base| {
         let names = base
             .cast::<PyType>()
             .ok()

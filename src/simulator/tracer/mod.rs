@@ -160,6 +160,8 @@ pub struct Tracer<'py> {
     pub running: Vec<VarId>,
     /// Instance dictionaries that were read through their objects, by address.
     pub namespaces: FxHashMap<usize, TrackerRef>,
+    /// Classes whose attributes are all under strings, by address.
+    pub plain_classes: FxHashSet<usize>,
     /// How deep simulated calls of anything nest.
     pub calls: usize,
     /// Whether the next call's result is what the calling instruction pushes. Whoever calls takes it first.
@@ -216,6 +218,7 @@ impl<'py> Tracer<'py> {
             nesting: 0,
             calls: 0,
             namespaces: FxHashMap::default(),
+            plain_classes: FxHashSet::default(),
             outermost: 0,
             native_next: None,
             frames: Vec::new(),
