@@ -6,6 +6,7 @@ from ._checks import check_environment as _check_environment
 
 _check_environment()
 
+from . import _saves
 from ._core import __version__, unregister_backend
 from .api import (
     allow_in_graph,
@@ -49,3 +50,5 @@ __all__ = [
     "to_static",
     "unregister_backend",
 ]
+
+_saves.watch()

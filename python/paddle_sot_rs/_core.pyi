@@ -486,5 +486,8 @@ def set_eval_frame(
 def hook_is_installed() -> bool:
     """Whether the interpreter's evaluation hook is this package's at the moment, in any thread."""
 
+def note_hooked_saves(hooked: bool) -> None:
+    """Tells whether there are hooks on the tensors that autograd saves: then translated functions run as they are."""
+
 def switch_off(off: bool) -> None:
     """Lets all translated functions of the process run as they are, or not any more."""

@@ -19,6 +19,10 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<static_function::StaticFunction>()?;
     module.add_function(wrap_pyfunction!(static_function::switch_off, module)?)?;
+    module.add_function(wrap_pyfunction!(
+        static_function::note_hooked_saves,
+        module
+    )?)?;
     module.add_class::<records::BreakRecord>()?;
     module.add_class::<records::StatsRecord>()?;
     module.add_class::<records::GraphRecord>()?;

@@ -266,6 +266,12 @@ impl StaticFunction {
     }
 }
 
+/// Tells whether there are hooks on the tensors that autograd saves.
+#[pyfunction]
+pub fn note_hooked_saves(hooked: bool) {
+    paddle_sot::translate::note_hooked_saves(hooked);
+}
+
 /// Lets all translated functions of the process run as they are, or not any more.
 #[pyfunction]
 pub fn switch_off(off: bool) {

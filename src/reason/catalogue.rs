@@ -98,6 +98,8 @@ break_kinds! {
     RecompileLimit => Unimp, "see stats().recompiles for the guard that keeps failing";
     /// The user is tracing or profiling.
     Tracing => Unimp, "switch off sys.settrace / sys.monitoring to compile";
+    /// Hooks see each tensor that autograd saves.
+    HookedSaves => Unimp, "call the compiled function outside of saved_tensors_hooks()";
 }
 
 /// A place in the user's code.

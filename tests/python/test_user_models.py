@@ -549,7 +549,8 @@ def test_gradient_checkpointing(reentrant):
         x.stop_gradient = False
         return (x,)
 
-    compare(Net, [inputs(seed) for seed in range(4)], graphs=4, breaks=3)
+    # What autograd saves is looked at, without reentrance: the blocks run as they are.
+    compare(Net, [inputs(seed) for seed in range(4)], graphs=4, breaks=3, fallbacks=0 if reentrant else 3)
 
 
 class Tied(nn.Layer):

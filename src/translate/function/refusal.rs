@@ -7,10 +7,11 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
 use crate::backend;
-use crate::frame::{CodeState, Policy};
+use crate::frame::{user_is_tracing, CodeState, Policy};
 use crate::reason::{Break, BreakKind, Fallback, SourceLoc};
 use crate::translate::pin;
 
+use super::turn::{is_translating, saves_are_hooked};
 use super::{lock, Translated};
 
 /// Failed attempts on one function before it is left alone.
@@ -71,6 +72,30 @@ impl Translated {
         if let Err(err) = marked {
             log::debug!(target: "paddle_sot_rs.graph_breaks", "{}: {err}", self.location);
         }
+    }
+
+    /// Whether calls run as they are, because of what goes on around them.
+    pub(super) fn is_watched(&self, py: Python<'_>) -> bool {
+        if is_translating() {
+            return true;
+        }
+        let (kind, message) = if user_is_tracing(py) {
+            (BreakKind::Tracing, "somebody traces, profiles or monitors")
+        } else if saves_are_hooked() {
+            let message = "hooks on the tensors that autograd saves";
+            (BreakKind::HookedSaves, message)
+        } else {
+            return false;
+        };
+        let mut stats = lock(&self.shared.stats);
+        let is_known = |it: &Fallback| it.reason.kind == kind && it.function == self.location;
+        if !stats.fallbacks.iter().any(is_known) {
+            stats.fallbacks.push(Fallback {
+                function: self.location.clone(),
+                reason: self.placed(Break::new(kind, message)),
+            });
+        }
+        true
     }
 
     /// A reason without a place is about the whole function.

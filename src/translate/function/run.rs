@@ -11,7 +11,7 @@ use pyo3::types::{PyDict, PyList, PyTuple};
 use smallvec::SmallVec;
 
 use crate::codegen::Plan;
-use crate::frame::{self, user_is_tracing, PassFrame};
+use crate::frame::{self, PassFrame};
 use crate::guard::native;
 use crate::plugin;
 use crate::reason::Break;
@@ -26,7 +26,7 @@ use crate::translate::pin::{self, Pin};
 
 use super::cache::Entry;
 use super::destructors;
-use super::turn::{is_switched_off, is_translating};
+use super::turn::is_switched_off;
 use super::{lock, Translated};
 
 /// What is to be done after a function ran to its end or to a break.
@@ -84,7 +84,7 @@ impl Translated {
         args: &Bound<'_, PyTuple>,
         kwargs: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Py<PyAny>> {
-        if is_translating() || is_switched_off() || user_is_tracing(py) {
+        if is_switched_off() || self.is_watched(py) {
             return self.call_original(py, args, kwargs);
         }
         let _quiet = Quiet::new(py)?;
@@ -122,7 +122,7 @@ impl Translated {
         bound: Bound_<'py>,
         release: &dyn Fn(),
     ) -> Option<PyResult<Py<PyAny>>> {
-        if is_translating() || user_is_tracing(py) {
+        if self.is_watched(py) {
             return None;
         }
         let next = self.step(py, bound, Run::Frame(release));
@@ -150,7 +150,7 @@ impl Translated {
 
     /// Runs the function up to its end or its first break: from the cache, translated now, or as it is.
     fn step<'py>(&self, py: Python<'py>, bound: Bound_<'py>, how: Run<'_, 'py>) -> PyResult<Next> {
-        if is_translating() || user_is_tracing(py) {
+        if self.is_watched(py) {
             return self.native(py, bound, how);
         }
         let locals = addresses(&bound);

@@ -28,6 +28,18 @@ pub fn switch_off(off: bool) {
     OFF.store(off, Ordering::Relaxed);
 }
 
+static SAVES_ARE_HOOKED: AtomicBool = AtomicBool::new(false);
+
+/// Whether hooks see each tensor that autograd saves: those of a graph are not saved one by one.
+pub(super) fn saves_are_hooked() -> bool {
+    SAVES_ARE_HOOKED.load(Ordering::Relaxed)
+}
+
+/// Tells whether there are such hooks. Paddle has one pair of them for the process.
+pub fn note_hooked_saves(hooked: bool) {
+    SAVES_ARE_HOOKED.store(hooked, Ordering::Relaxed);
+}
+
 static TURN: Mutex<()> = Mutex::new(());
 
 /// The program that Paddle appends operators to is one per process: one translation at a time.
