@@ -32,6 +32,11 @@ pub enum Region {
         /// Whether gradients go through it.
         differentiable: bool,
     },
+    /// The result is what the block returns; its gradient runs the block again instead of keeping what it computes.
+    Recompute {
+        /// The block.
+        body: Arc<StatementIr>,
+    },
     /// A custom operation. Arguments: its tensor inputs. `forward` takes them and returns the outputs, then the
     /// values `backward` uses; `backward` takes those values and the gradients of the outputs, and returns the
     /// gradients of the inputs that want one.
@@ -56,18 +61,19 @@ impl Region {
     pub fn blocks(&self) -> Vec<(&'static str, &Arc<StatementIr>)> {
         match self {
             Self::If { then, otherwise } => vec![("then", then), ("else", otherwise)],
-            Self::While { body, .. } => vec![("body", body)],
+            Self::While { body, .. } | Self::Recompute { body } => vec![("body", body)],
             Self::PyLayer {
                 forward, backward, ..
             } => vec![("forward", forward), ("backward", backward)],
         }
     }
 
-    /// `cond`, `while_loop`, `static_pylayer`: what Paddle calls the operation.
+    /// `cond`, `while_loop`, `recompute`, `static_pylayer`: what Paddle calls the operation.
     pub fn name(&self) -> &'static str {
         match self {
             Self::If { .. } => "cond",
             Self::While { .. } => "while_loop",
+            Self::Recompute { .. } => "recompute",
             Self::PyLayer { .. } => "static_pylayer",
         }
     }

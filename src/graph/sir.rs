@@ -160,13 +160,6 @@ impl StatementIr {
         self.statements.iter().any(nested)
     }
 
-    /// Whether a statement chooses among nested graphs: branches and loops.
-    pub fn has_control_flow(&self) -> bool {
-        self.statements.iter().any(|statement| {
-            matches!(&statement.callee, Callee::Sir(region) if !matches!(**region, Region::PyLayer { .. }))
-        })
-    }
-
     /// `var_3`, `layer_0`: numbered per kind.
     pub fn symbol_name(&self, id: SymbolId) -> String {
         let is_layer = |kind: &SymbolKind| matches!(kind, SymbolKind::Layer(_));

@@ -83,6 +83,7 @@ fn encode_region<'py>(py: Python<'py>, region: &Region) -> Encoded<'py> {
             differentiable,
             ..
         } => pack(py, ("while", graphs, (*carried, *differentiable))),
+        Region::Recompute { .. } => pack(py, ("recompute", graphs, PyTuple::empty(py))),
         Region::PyLayer {
             name,
             inputs,
@@ -116,6 +117,7 @@ fn decode_region(region: &Bound<'_, PyAny>) -> PyResult<Region> {
             carried: rest.get_item(0)?.extract()?,
             differentiable: rest.get_item(1)?.extract()?,
         },
+        "recompute" => Region::Recompute { body: graph()? },
         "pylayer" => {
             let (name, inputs, outputs, gradients): (String, usize, usize, Vec<Option<usize>>) =
                 rest.extract()?;

@@ -9,7 +9,8 @@ use crate::tracker::Tracker;
 use crate::variables::{Key, Kind, VarId};
 
 use super::{
-    api, attributes, builtins, contexts, fold, inline, iterate, layers, methods, objects, tensors,
+    api, attributes, builtins, contexts, fold, inline, iterate, layers, methods, objects,
+    recompute, tensors,
 };
 use super::{Kwargs, Step, Tracer};
 
@@ -204,6 +205,9 @@ fn call_known(
             t.stop(BreakKind::UnsupportedOperation, message)
         }
         Kind::Function(_) => {
+            if let Some(result) = recompute::try_call(t, callee, args, kwargs)? {
+                return Ok(result);
+            }
             t.tail = tail;
             inline::call_function(t, callee, args, kwargs)
         }

@@ -42,6 +42,7 @@ pub mod operators;
 mod places;
 mod printing;
 pub mod pylayer;
+pub mod recompute;
 pub mod regions;
 mod returns;
 mod rows;

@@ -6,6 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyType;
 
 use crate::graph::{BlockOutput, Callee, Cut, Region, Statement, SymbolId, SymbolKind};
+use crate::guard::native;
 use crate::reason::BreakKind;
 use crate::variables::{Kind, VarId};
 
@@ -20,7 +21,7 @@ pub fn is_apply(t: &Tracer<'_>, class: &Bound<'_, PyType>, name: &str) -> PyResu
     }
     let base = t.py.import("paddle.autograd")?.getattr("PyLayer")?;
     let native = base.getattr("__base__")?;
-    let overridden = class.mro().iter().any(|kind| {
+    let overridden = native::mro(class).iter().any(|kind| {
         let own = kind
             .cast::<PyType>()
             .ok()
@@ -28,17 +29,23 @@ pub fn is_apply(t: &Tracer<'_>, class: &Bound<'_, PyType>, name: &str) -> PyResu
             .is_some_and(|names| names.contains("apply").unwrap_or(true));
         own && !kind.is(&native)
     });
-    Ok(class.mro().iter().any(|kind| kind.is(&base)) && !overridden)
+    Ok(native::mro(class).iter().any(|kind| kind.is(&base)) && !overridden)
 }
 
+const NAME: &str = "PyLayer";
+
 fn refuse<T>(t: &Tracer<'_>, message: &str) -> Step<T> {
-    t.stop(BreakKind::UnsupportedCall, format!("PyLayer: {message}"))
+    refuse_of(t, NAME, message)
+}
+
+fn refuse_of<T>(t: &Tracer<'_>, of: &str, message: &str) -> Step<T> {
+    t.stop(BreakKind::UnsupportedCall, format!("{of}: {message}"))
 }
 
 /// `class.apply(*args, **kwargs)`
 pub fn apply(t: &mut Tracer<'_>, class: VarId, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
     t.guard_identity(class);
-    let inputs = inputs(t, args, kwargs)?;
+    let inputs = inputs(t, NAME, args, kwargs)?;
     // Before the context: what is written to it is no side effect.
     let mark = t.mark();
     let made =
@@ -58,7 +65,7 @@ pub fn apply(t: &mut Tracer<'_>, class: VarId, args: &[VarId], kwargs: &Kwargs) 
     let before = t.grad_enabled;
     t.grad_enabled = false;
     let result = call(t, forward, &all, kwargs)?;
-    let shape = Shape::of(t, result)?;
+    let shape = Shape::of(t, NAME, result)?;
     let results = shape.symbols().to_vec();
     if results.iter().any(|symbol| inputs.contains(symbol)) {
         return refuse(t, "forward returns an argument as it is");
@@ -141,21 +148,26 @@ fn name_of(t: &Tracer<'_>, class: VarId) -> Arc<str> {
 }
 
 /// The tensors among the arguments. Containers of tensors have gradients of their own rules.
-fn inputs(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Vec<SymbolId>> {
+pub(super) fn inputs(
+    t: &mut Tracer<'_>,
+    of: &str,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<Vec<SymbolId>> {
     let mut inputs = Vec::new();
     let named = kwargs.iter().map(|(_, value)| *value);
     for id in args.iter().copied().chain(named) {
         t.realize(id);
         match t.kind(id).clone() {
             Kind::Tensor(tensor) if inputs.contains(&tensor.symbol) => {
-                return refuse(t, "the same tensor is given twice")
+                return refuse_of(t, of, "the same tensor is given twice")
             }
             Kind::Tensor(tensor) => inputs.push(tensor.symbol),
             Kind::List(items) | Kind::Tuple(items, _) => {
                 for item in items {
                     t.realize(item);
                     if matches!(t.kind(item), Kind::Tensor(_)) {
-                        return refuse(t, "a list or tuple of tensors as argument");
+                        return refuse_of(t, of, "a list or tuple of tensors as argument");
                     }
                 }
             }
@@ -166,15 +178,15 @@ fn inputs(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Vec<Symbo
 }
 
 /// What `forward` answers with: a tensor, or a tuple or list of tensors.
-enum Shape {
+pub(super) enum Shape {
     One(SymbolId),
     Tuple(Vec<SymbolId>),
     List(Vec<SymbolId>),
 }
 
 impl Shape {
-    fn of(t: &mut Tracer<'_>, result: VarId) -> Step<Self> {
-        let symbols = results(t, result)?;
+    pub(super) fn of(t: &mut Tracer<'_>, of: &str, result: VarId) -> Step<Self> {
+        let symbols = results(t, of, result)?;
         Ok(match t.kind(result) {
             Kind::Tuple(..) => Self::Tuple(symbols),
             Kind::List(_) => Self::List(symbols),
@@ -182,14 +194,14 @@ impl Shape {
         })
     }
 
-    fn symbols(&self) -> &[SymbolId] {
+    pub(super) fn symbols(&self) -> &[SymbolId] {
         match self {
             Self::One(symbol) => std::slice::from_ref(symbol),
             Self::Tuple(symbols) | Self::List(symbols) => symbols,
         }
     }
 
-    fn build(&self, t: &mut Tracer<'_>, made: &[VarId]) -> VarId {
+    pub(super) fn build(&self, t: &mut Tracer<'_>, made: &[VarId]) -> VarId {
         match self {
             Self::One(_) => made[0],
             Self::Tuple(_) => t.add(Kind::Tuple(made.to_vec(), None)),
@@ -198,12 +210,12 @@ impl Shape {
     }
 }
 
-fn results(t: &mut Tracer<'_>, result: VarId) -> Step<Vec<SymbolId>> {
+fn results(t: &mut Tracer<'_>, of: &str, result: VarId) -> Step<Vec<SymbolId>> {
     t.realize(result);
     let items = match t.kind(result).clone() {
         Kind::Tensor(tensor) => return Ok(vec![tensor.symbol]),
         Kind::Tuple(items, None) | Kind::List(items) if !items.is_empty() => items,
-        _ => return refuse(t, "forward returns something else than tensors"),
+        _ => return refuse_of(t, of, "the function returns something else than tensors"),
     };
     let mut symbols = Vec::with_capacity(items.len());
     for item in items {
@@ -212,7 +224,13 @@ fn results(t: &mut Tracer<'_>, result: VarId) -> Step<Vec<SymbolId>> {
             Kind::Tensor(tensor) if !symbols.contains(&tensor.symbol) => {
                 symbols.push(tensor.symbol)
             }
-            _ => return refuse(t, "forward returns something else than different tensors"),
+            _ => {
+                return refuse_of(
+                    t,
+                    of,
+                    "the function returns something else than different tensors",
+                )
+            }
         }
     }
     Ok(symbols)

@@ -185,6 +185,8 @@ impl EagerGraph {
                 values.truncate(*carried);
                 values.into_iter().map(Bound::unbind).collect()
             }
+            // Call by call, a graph keeps what its gradients need.
+            Region::Recompute { body } => run(body, &args)?,
             Region::PyLayer {
                 forward,
                 backward,

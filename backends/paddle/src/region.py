@@ -219,6 +219,67 @@ def _reading(external, copy):
         trace.external, trace.repeats = before
 
 
+def _without_random(op):
+    for inner in _backward.inner_operations(op):
+        if inner.name() in _backward.RANDOM:
+            raise NotImplementedError(f"{inner.name()} inside of recompute")
+
+
+class Again:
+    """What a program computes again on the way back."""
+
+    def __init__(self, region, given, op):
+        self.region = region
+        self.given = given
+        self.external = _bridge.current.external
+        # Parameters that layers reach by themselves included.
+        self.free = list(get_used_external_value(op))
+
+    def gradients(self, wanted, arrived, branches):
+        """The gradients of `wanted`, None where none arrives."""
+        copy = _copies(self.free)
+        given, wanted = [copy(value) for value in self.given], [copy(value) for value in wanted]
+        # A block waits for the gradients that arrive: all that is computed again would be there at once otherwise.
+        operation = pir.build_pylayer_op([*given, *arrived])
+        with operation.forward_block():
+            around = pir.get_current_insertion_point().block()
+            with _reading(self.external, copy):
+                outputs = self.region.body.run(given)
+            pairs = [(out, seed) for out, seed in zip(outputs, arrived, strict=True) if not out.stop_gradient]
+            targets, seeds = [out for out, _ in pairs], [seed for _, seed in pairs]
+            found = _backward.gradients(around, wanted, targets, seeds, branches)
+            reached = [at for at, gradient in enumerate(found) if gradient is not None]
+            pir.cf_yield([_own(found[at], wanted[at]) for at in reached])
+        operation.update_output()
+        answer = [None] * len(wanted)
+        for at, gradient in zip(reached, operation.results(), strict=True):
+            answer[at] = gradient
+        return answer
+
+
+class Recompute:
+    """A block whose gradient runs it again: arguments are what it uses."""
+
+    def __init__(self, body):
+        self.body = body
+
+    def __call__(self, *free):
+        operation = pir.build_pylayer_op(list(free))
+        with operation.forward_block():
+            outputs = fresh(self.body.run(free), free)
+            stops = [value.stop_gradient for value in outputs]
+            pir.cf_yield(outputs)
+        operation.update_output()
+        result = tuple(operation.results())
+        _without_state(result)
+        op = result[0].get_defining_op()
+        _without_random(op)
+        for value, stop in zip(result, stops, strict=True):
+            value.stop_gradient = stop
+        _bridge.current.branches[result[0].id] = Again(self, free, op)
+        return result
+
+
 class If:
     """`cond`: arguments are the condition and what the blocks use."""
 

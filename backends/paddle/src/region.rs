@@ -30,6 +30,10 @@ pub fn runner<'py>(
             let given = (body, *carried, *differentiable);
             module.getattr("While")?.call1(given)?
         }
+        Region::Recompute { body } => {
+            let body = block(&module, body, grad_enabled)?;
+            module.getattr("Recompute")?.call1((body,))?
+        }
         Region::PyLayer {
             forward,
             backward,
