@@ -3,11 +3,13 @@
 mod autograd;
 mod function_graph;
 mod meta;
+mod parts;
 mod print;
 mod region;
 mod sir;
 
 pub use function_graph::{FunctionGraph, GraphInput, GraphMark};
 pub use meta::{DType, TensorMeta};
+pub use parts::Part;
 pub use region::{BlockOutput, Cut, Region};
 pub use sir::{Arg, Callee, Statement, StatementIr, SymbolId, SymbolKind};

@@ -73,7 +73,37 @@ pub enum Callee {
     Sir(Arc<Region>),
 }
 
+/// Parts of the names of what draws random numbers.
+const DRAWS: &[&str] = &[
+    "attention",
+    "bernoulli",
+    "binomial",
+    "cauchy",
+    "dropout",
+    "exponential",
+    "fractional",
+    "gamma",
+    "geometric",
+    "gumbel",
+    "multinomial",
+    "normal",
+    "poisson",
+    "rand",
+    "rrelu",
+    "sampl",
+    "shuffle",
+    "uniform",
+];
+
 impl Callee {
+    /// Whether it may draw random numbers, by its name. Layers and nested graphs are not looked into.
+    pub fn draws(&self, py: Python<'_>) -> bool {
+        let names = self.api_names(py);
+        names
+            .iter()
+            .any(|name| DRAWS.iter().any(|part| name.contains(part)))
+    }
+
     /// The bare names of a function of Paddle's, a tensor method or a tensor attribute, as the user wrote it first:
     /// methods may be other functions under another name (`x.cat` is `concat`).
     pub fn api_names(&self, py: Python<'_>) -> SmallVec<[String; 2]> {

@@ -447,28 +447,6 @@ fn change(t: &mut Tracer<'_>, id: VarId, joined: &Joined, made: &[SymbolId]) {
     }
 }
 
-/// Parts of the names of what draws random numbers.
-const DRAWS: &[&str] = &[
-    "attention",
-    "bernoulli",
-    "binomial",
-    "cauchy",
-    "dropout",
-    "exponential",
-    "fractional",
-    "gamma",
-    "geometric",
-    "gumbel",
-    "multinomial",
-    "normal",
-    "poisson",
-    "rand",
-    "rrelu",
-    "sampl",
-    "shuffle",
-    "uniform",
-];
-
 /// What statements do besides giving results.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Does {
@@ -505,8 +483,7 @@ fn act(py: Python<'_>, statements: &[Statement], is_open: &dyn Fn(SymbolId) -> b
             inside.unwrap_or(Does::Nothing)
         }
         callee => {
-            let mut names = callee.api_names(py).into_iter();
-            if names.any(|name| DRAWS.iter().any(|part| name.contains(part))) {
+            if callee.draws(py) {
                 Does::Changes
             } else if matches!(statement.output, Arg::Const(_)) {
                 Does::Speaks

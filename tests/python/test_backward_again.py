@@ -3,6 +3,7 @@
 import gc
 import os
 
+import numpy as np
 import paddle
 import paddle_sot_rs as sot
 import pytest
@@ -317,3 +318,25 @@ def test_a_graph_that_goes_while_an_exception_is_on_its_way(caplog):
             assert [frame.name for frame in raised.traceback][1:] == ["boom"]
     assert not caplog.records
     assert sot.stats(function).graphs == 1
+
+
+def test_gradients_of_gradients_by_what_another_graph_returned():
+    def first(x):
+        return (x.tanh() * 2).sin()
+
+    def second(y):
+        return (y * y).exp().mean()
+
+    def gradients(first, second):
+        x = tensor(2, 3, grad=True)
+        y = first(x)
+        z = y * 3
+        (of_y, of_z) = paddle.grad([second(y) + second(z)], [y, z], create_graph=True)
+        of_y.square().sum().backward(retain_graph=True)
+        of_z.square().sum().backward()
+        return [of_y.numpy(), of_z.numpy(), x.grad.numpy()]
+
+    plain = gradients(first, second)
+    for one, other in ((translate(first), second), (first, translate(second)), (translate(first), translate(second))):
+        for a, b in zip(plain, gradients(one, other), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-5)

@@ -53,7 +53,7 @@ def _around_loops(walk, args):
 class _Pass:
     """One walk of autograd over the graph."""
 
-    __slots__ = ("captured", "differentiates", "fragile", "held", "only", "outer", "problem")
+    __slots__ = ("captured", "differentiates", "fragile", "held", "only", "outer", "problem", "taken")
 
     def __init__(self, differentiates=False, only=False):
         self.captured = {}
@@ -62,6 +62,8 @@ class _Pass:
         self.held = {}
         self.only = only
         self.problem = None
+        # The gradient that each tensor of zeros took the place of, by address.
+        self.taken = {}
 
     def __enter__(self):
         self.outer = getattr(_state, "walk", None)
@@ -157,7 +159,9 @@ def arrived(run, at, gradient):
         if walk.differentiates and gradient is not None:
             walk.captured.setdefault(id(run), {})[at] = gradient
             with paddle.no_grad():
-                return paddle.zeros_like(gradient)
+                zeros = paddle.zeros_like(gradient)
+            walk.taken[zeros.data_ptr()] = (zeros, gradient)
+            return zeros
     except Exception as error:
         walk.problem = walk.problem or error
         raise
@@ -218,9 +222,31 @@ def run_partial_grad(outputs, inputs, gradients, retain_graph, create_graph, onl
 
 def _walk(alive, outputs, inputs, gradients, retain_graph, *rest):
     """Gradients on ways around programs, zeros on the others, and what arrived at programs."""
-    with _differentiable(alive), _Pass(True, True) as walk:
+    with _differentiable(alive), _Pass(True, True) as walk, _taken(walk, inputs) as taken:
         found = _native_gradients(outputs, inputs, gradients, retain_graph, True, *rest)
-    return found, walk.captured
+    return [taken.get(at, gradient) for at, gradient in enumerate(found)], walk.captured
+
+
+@contextlib.contextmanager
+def _taken(walk, inputs):
+    """What arrived at inputs that are outputs of programs, where zeros are found: by position."""
+    hooks, taken = [], {}
+
+    def note(at):
+        def look(gradient):
+            if gradient is not None and (known := walk.taken.get(gradient.data_ptr())) is not None:
+                taken[at] = known[1]
+
+        return look
+
+    for at, tensor in enumerate(inputs):
+        if not tensor.stop_gradient and not tensor.is_leaf:
+            hooks.append((tensor, tensor._register_grad_hook(note(at))))
+    try:
+        yield taken
+    finally:
+        for tensor, number in hooks:
+            tensor._remove_grad_hook(number)
 
 
 def _sum(one, other):

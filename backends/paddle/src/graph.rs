@@ -12,6 +12,7 @@ use smallvec::SmallVec;
 
 use crate::again::{hook, Scope, Shared};
 use crate::bridge::bridge;
+use crate::call_by_call;
 use crate::cuts::Cuts;
 use crate::executors::{
     backward_threshold, is_small, looping, settle, times, unhurried, Executors,
@@ -102,7 +103,7 @@ impl PaddleGraph {
         ));
         let answer = match answer {
             Err(err) if err.is_instance(py, &bridge.getattr("CallByCall")?) => {
-                return call_by_call(py, sir, session);
+                return call_by_call(py, same(sir, session));
             }
             answer => answer?,
         };
@@ -149,7 +150,7 @@ impl PaddleGraph {
             shared: Arc::new(Shared {
                 scopes: Mutex::new(VecDeque::new()),
                 names,
-                replay: call_by_call(py, sir, session)?,
+                replay: call_by_call(py, same(sir, session))?,
                 is_random,
                 threshold,
             }),
@@ -192,23 +193,13 @@ impl PaddleGraph {
     }
 }
 
-/// The same graph, call by call.
-fn call_by_call(
-    py: Python<'_>,
-    sir: Arc<StatementIr>,
-    session: Box<PaddleTrace>,
-) -> Result<Box<dyn CompiledGraph>, BackendError> {
-    let eager =
-        paddle_sot::backend::get("eager").map_err(|err| BackendError::Compile(err.to_string()))?;
-    eager.backend.compile(
-        py,
-        CompileRequest {
-            sir,
-            session,
-            example_inputs: Vec::new(),
-            grad_enabled: true,
-        },
-    )
+fn same(sir: Arc<StatementIr>, session: Box<PaddleTrace>) -> CompileRequest {
+    CompileRequest {
+        sir,
+        session,
+        example_inputs: Vec::new(),
+        grad_enabled: true,
+    }
 }
 
 /// The same memory with an in-place version of its own. All runs in one scope hand out the version of the scope's

@@ -9,12 +9,13 @@ mod bridge;
 mod cuts;
 mod executors;
 mod graph;
+mod parts;
 mod region;
 mod trace;
 
 use paddle_sot::backend::{
-    BackendError, BackendRegistration, CompileRequest, CompiledGraph, ExportRequest, GraphBackend,
-    TraceSession,
+    self, BackendError, BackendRegistration, CompileRequest, CompiledGraph, ExportRequest,
+    GraphBackend, TraceSession,
 };
 use paddle_sot::graph::Callee;
 use paddle_sot::obj::Obj;
@@ -122,11 +123,28 @@ pub fn compile_lowered(
     request: CompileRequest,
     lowering: Option<&Bound<'_, PyAny>>,
 ) -> Result<Box<dyn CompiledGraph>, BackendError> {
+    if request.grad_enabled && lowering.is_none() {
+        match parts::Parts::compile(py, &request) {
+            Ok(None) => {}
+            Ok(Some(parts)) => return Ok(Box::new(parts)),
+            Err(err) => {
+                log::info!(target: "paddle_sot_rs.backend", "a graph runs call by call, its parts do not compile: {err}");
+                return call_by_call(py, request);
+            }
+        }
+    }
+    compile_whole(py, request, lowering)
+}
+
+/// One program.
+fn compile_whole(
+    py: Python<'_>,
+    request: CompileRequest,
+    lowering: Option<&Bound<'_, PyAny>>,
+) -> Result<Box<dyn CompiledGraph>, BackendError> {
     if request.grad_enabled && request.sir.has_independent_gradients() {
         // A second backward would find this program used up: call by call each has its own nodes.
-        if let Ok(eager) = paddle_sot::backend::get("eager") {
-            return eager.backend.compile(py, request);
-        }
+        return call_by_call(py, request);
     }
     let CompileRequest {
         sir,
@@ -137,6 +155,15 @@ pub fn compile_lowered(
     let session = own(session)?;
     graph::PaddleGraph::compile(py, sir, session, grad_enabled, lowering)
         .map_err(|err| unsupported(py, err))
+}
+
+/// The graph, call by call.
+fn call_by_call(
+    py: Python<'_>,
+    request: CompileRequest,
+) -> Result<Box<dyn CompiledGraph>, BackendError> {
+    let eager = backend::get("eager").map_err(|err| BackendError::Compile(err.to_string()))?;
+    eager.backend.compile(py, request)
 }
 
 /// The Python part of this backend.

@@ -1,0 +1,207 @@
+"""Results of a graph that others are computed from: what is put on them outside sees all of their gradient."""
+
+import numpy as np
+import paddle
+import paddle_sot_rs as sot
+import pytest
+from harness import tensor
+from paddle import nn
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+class Heads(nn.Layer):
+    """Features, scores and a loss of both."""
+
+    def __init__(self, dropout=0.0, norm=False):
+        super().__init__()
+        self.body, self.neck, self.head = nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 3)
+        self.norm = nn.BatchNorm1D(4) if norm else nn.Identity()
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x):
+        features = self.norm((self.body(x).tanh() * 2).sin())
+        hidden = (self.dropout(self.neck(features)).tanh() * features).exp()
+        scores = self.head(self.norm(hidden))
+        loss = (features * hidden).mean() + scores.square().mean().exp()
+        return features, scores, loss
+
+
+def twins(build, **settings):
+    paddle.seed(5)
+    plain = build()
+    net = build()
+    net.set_state_dict(plain.state_dict())
+    sot.to_static(net, min_graph_size=0, **settings)
+    return plain, net
+
+
+def same(a, b):
+    assert len(a) == len(b)
+    for one, other in zip(a, b, strict=True):
+        if one is None or other is None:
+            assert one is other
+        else:
+            np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)
+
+
+def numbers(tensors):
+    return [None if t is None else t.numpy() for t in tensors]
+
+
+def hooked(features, scores, loss):
+    seen = []
+
+    def change(gradient):
+        seen.append(gradient.numpy())
+        return gradient * 3
+
+    features.register_hook(change)
+    scores.retain_grads()
+    features.retain_grads()
+    loss.backward()
+    return [*seen, features.grad.numpy(), scores.grad.numpy()]
+
+
+def one_after_the_other(features, scores, loss):
+    scores.sum().backward(retain_graph=True)
+    loss.backward()
+    return []
+
+
+def only_the_first(features, scores, loss):
+    features.square().sum().backward()
+    return []
+
+
+def gradients_of_results(features, scores, loss):
+    found = paddle.grad([loss], [features, scores], retain_graph=True)
+    return numbers(found)
+
+
+def gradients_of_gradients(features, scores, loss):
+    (found,) = paddle.grad([loss], [features], create_graph=True)
+    found.square().sum().backward()
+    return [found.numpy()]
+
+
+USES = [hooked, one_after_the_other, only_the_first, gradients_of_results, gradients_of_gradients]
+
+
+@pytest.mark.parametrize("use", USES, ids=lambda use: use.__name__)
+@pytest.mark.parametrize("backend", ["paddle", "eager", "pylayer"])
+def test_uses(use, backend):
+    plain, net = twins(Heads, backend=backend)
+    for seed in range(3):
+        found = []
+        for one in (plain, net):
+            x = tensor(3, 4, seed=seed, grad=True)
+            results = one(x)
+            seen = use(*results)
+            found.append([*seen, *numbers(results), *numbers([x.grad, *(p.grad for p in one.parameters())])])
+            one.clear_gradients(set_to_zero=False)
+        same(*found)
+    stats = sot.stats(net)
+    assert (stats.graphs, stats.graph_breaks, stats.translations) == (1, [], 1)
+
+
+def test_the_programs():
+    _, net = twins(Heads)
+    x = tensor(3, 4, grad=True)
+    net(x)
+    (graph,) = net.forward.graphs()
+    # Features, scores, and the loss.
+    assert graph.program.count("builtin.shadow_output") >= 3
+    assert graph.report[0].startswith("3 programs, one after the other")
+    with paddle.no_grad():
+        net(x)
+    graph = net.forward.graphs()[-1]
+    assert not graph.report
+
+
+@pytest.mark.parametrize("train", [True, False])
+def test_random_numbers_and_running_statistics_stay_in_order(train):
+    plain, net = twins(lambda: Heads(0.5, norm=True))
+    for one in (plain, net):
+        one.train() if train else one.eval()
+    for seed in range(4):
+        found = []
+        for one in (plain, net):
+            paddle.seed(seed)
+            x = tensor(6, 4, seed=seed, grad=True)
+            features, scores, loss = one(x)
+            features.retain_grads()
+            loss.backward()
+            parts = [features, scores, loss, features.grad, x.grad, paddle.rand([2])]
+            found.append(numbers([*parts, *(p.grad for p in one.parameters()), *one.state_dict().values()]))
+            one.clear_gradients(set_to_zero=False)
+        same(*found)
+    assert (sot.stats(net).graphs, sot.stats(net).graph_breaks) == (1, [])
+
+
+def test_every_state_of_a_stack_of_layers():
+    class Stack(nn.Layer):
+        def __init__(self):
+            super().__init__()
+            self.layers = nn.LayerList([nn.Linear(4, 4) for _ in range(4)])
+
+        def forward(self, x, mask):
+            states, kept = [x], mask.astype("float32") * 2 + 1
+            for layer in self.layers:
+                states.append((layer(states[-1]).tanh() * kept).sin())
+            return states[1:], mask + 1
+
+    plain, net = twins(Stack)
+    mask = paddle.to_tensor([1, 0, 1, 1])
+    for rows in (2, 3, 5, 2):
+        found = []
+        for one in (plain, net):
+            x = tensor(rows, 4, seed=rows, grad=True)
+            states, other = one(x, mask)
+            for state in states:
+                state.retain_grads()
+            states[1].sum().backward(retain_graph=True)
+            states[3].square().sum().backward()
+            found.append(numbers([*states, other, *(state.grad for state in states), x.grad]))
+            one.clear_gradients(set_to_zero=False)
+        same(*found)
+    stats = sot.stats(net)
+    assert (stats.graphs, stats.graph_breaks, stats.translations) == (2, [], 2)
+
+
+def test_what_needs_no_gradient_is_no_reason():
+    """Labels that are read off the scores are in the same program."""
+
+    def function(x, w):
+        scores = (x @ w).tanh() * 2
+        return scores, scores.argmax(-1), scores.detach().exp().sum()
+
+    translated = sot.to_static(function, min_graph_size=0)
+    x, w = tensor(3, 4, grad=True), tensor(4, 4, seed=1, grad=True)
+    for a, b in zip(function(x, w), translated(x, w), strict=True):
+        np.testing.assert_array_equal(a.numpy(), b.numpy())
+    (graph,) = translated.graphs()
+    assert not graph.report
+
+
+def test_captured_control_flow_between_results():
+    def function(x, w):
+        y = (x @ w).tanh()
+        if y.sum() > 0:
+            z = y * 2
+        else:
+            z = y - w
+        return y, z.exp()
+
+    translated = sot.to_static(function, min_graph_size=0, capture_control_flow=True)
+    for sign in (1, -1, 1):
+        found = []
+        for one in (function, translated):
+            x = paddle.to_tensor(np.ones((4, 4), "float32") * sign, stop_gradient=False)
+            w = paddle.to_tensor(np.ones((4, 4), "float32"), stop_gradient=False)
+            y, z = one(x, w)
+            y.retain_grads()
+            z.sum().backward()
+            found.append(numbers([y, z, y.grad, x.grad, w.grad]))
+        same(*found)
+    assert (sot.stats(translated).graphs, sot.stats(translated).graph_breaks) == (1, [])
