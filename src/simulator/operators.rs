@@ -131,11 +131,16 @@ pub fn binary(t: &mut Tracer<'_>, op: BinOp, inplace: bool, a: VarId, b: VarId) 
     if inplace && matches!(left, Kind::List(_) | Kind::Dict(_) | Kind::Set(_)) {
         return t.unsupported(format!("the in-place operator {}", op.stem()));
     }
-    let name = if op == BinOp::And || op == BinOp::Or {
-        format!("{}_", op.stem())
-    } else {
-        op.stem().to_owned()
+    // What raises says which of the two it was.
+    let name = match op {
+        _ if inplace => format!("i{}", op.stem()),
+        BinOp::And | BinOp::Or => format!("{}_", op.stem()),
+        _ => op.stem().to_owned(),
     };
+    let plain = [format!("__{}__", op.stem()), format!("__r{}__", op.stem())];
+    for id in [a, b] {
+        classes::check_member(t, id, &[&plain[0], &plain[1]])?;
+    }
     fold::operator(t, &name, &[a, b])
 }
 
