@@ -1,9 +1,15 @@
-//! Parts of a graph: where a result that leaves it is computed from another one that does.
+//! Parts of a graph with several results: each is a program of its own, so that autograd goes through as much of the
+//! graph as in eager mode.
 //!
-//! In eager mode what is put on the first one from outside (a hook, `retain_grads()`) sees the gradient that comes
-//! through the second one. A program is one node of autograd, so there must be one for each side of that tensor.
+//! A program is one node of autograd. It goes backward as a whole, with zeros for results that no gradient arrived at:
+//! what only they depend on would get zeros instead of nothing (or not a number, where zero meets an infinite slope), and
+//! what is put on a result from outside (a hook, `retain_grads()`) would not see what comes through other results
+//! that are computed from it. So statements are one part when gradients of the same results flow to them.
 
 use pyo3::prelude::*;
+use rustc_hash::FxHashMap;
+
+use crate::obj::Obj;
 
 use super::{Arg, BlockOutput, Callee, Cut, Statement, StatementIr, SymbolId, SymbolKind};
 
@@ -17,6 +23,9 @@ pub struct Part {
     /// Its outputs.
     pub outputs: Vec<SymbolId>,
 }
+
+/// More are one program.
+const MOST: usize = 64;
 
 fn for_each_argument(statement: &Statement, f: &mut impl FnMut(SymbolId)) {
     statement.args.iter().for_each(|arg| arg.for_each_symbol(f));
@@ -37,7 +46,7 @@ enum Does {
     Writes,
 }
 
-fn does(py: Python<'_>, statement: &Statement) -> Does {
+fn does(py: Python<'_>, sir: &StatementIr, statement: &Statement) -> Does {
     let names = statement.callee.api_names(py);
     if names
         .iter()
@@ -45,22 +54,64 @@ fn does(py: Python<'_>, statement: &Statement) -> Does {
     {
         return Does::Writes;
     }
-    let is_region = matches!(statement.callee, Callee::Layer(_) | Callee::Sir(_));
-    let speaks = matches!(statement.output, Arg::Const(_));
-    match is_region || speaks || statement.callee.draws(py) {
+    let in_order = match &statement.callee {
+        Callee::Layer(symbol) => match sir.kind(*symbol) {
+            SymbolKind::Layer(layer) => acts(py, layer).unwrap_or(true),
+            SymbolKind::Tensor(_) => true,
+        },
+        Callee::Sir(_) => true,
+        callee => callee.draws(py),
+    };
+    match in_order || matches!(statement.output, Arg::Const(_)) {
         true => Does::InOrder,
         false => Does::Nothing,
     }
+}
+
+/// Whether a layer may draw random numbers or change buffers, or has parts that may.
+fn acts(py: Python<'_>, layer: &Obj) -> PyResult<bool> {
+    let layer = layer.bind(py);
+    if layer.call_method0("buffers")?.len()? > 0 {
+        return Ok(true);
+    }
+    let mut parts = vec![layer.clone()];
+    parts.extend(
+        layer
+            .call_method0("sublayers")?
+            .try_iter()?
+            .collect::<PyResult<Vec<_>>>()?,
+    );
+    for part in parts {
+        let name = part.get_type().name()?.to_string().to_lowercase();
+        let draws = ["rnn", "lstm", "gru"]
+            .iter()
+            .any(|known| name.contains(known));
+        if draws || super::sir::is_random(&name) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Where a statement goes.
+#[derive(Clone, Copy)]
+enum Place {
+    /// Gradients of these results flow to it: a number for each set of them.
+    Group(usize),
+    /// No gradient does: it goes where it is used first.
+    Free,
 }
 
 impl StatementIr {
     /// The parts of the graph, in order; `None` where it is one, or cannot be taken apart.
     pub fn parts(&self, py: Python<'_>) -> Option<Vec<Part>> {
         let producer = self.producers();
-        let levels = self.levels(py, &producer)?;
-        let last = levels.iter().copied().max().filter(|last| *last > 0)?;
-        (0..=last)
-            .map(|level| self.part(&producer, &levels, level))
+        let (places, groups) = self.places(&producer)?;
+        let acts = self.acting(py)?;
+        let ranks = self.ranks(&producer, &places, groups, &acts)?;
+        let of = self.settled(&producer, &places, &acts, &ranks);
+        (0..groups)
+            .map(|number| self.part(&producer, &of, number))
             .collect()
     }
 
@@ -77,68 +128,165 @@ impl StatementIr {
         producer
     }
 
-    /// For each statement the part it belongs to.
-    fn levels(&self, py: Python<'_>, producer: &[Option<usize>]) -> Option<Vec<usize>> {
+    /// The group of each statement, and how many groups there are.
+    fn places(&self, producer: &[Option<usize>]) -> Option<(Vec<Place>, usize)> {
         let has_gradient = |id: SymbolId| self.meta(id).is_some_and(|meta| !meta.stop_gradient);
-        let mut levels: Vec<usize> = Vec::with_capacity(self.statements.len());
-        let mut moves = Vec::with_capacity(self.statements.len());
-        let mut in_order = 0;
-        for (number, statement) in self.statements.iter().enumerate() {
-            let (mut flows, mut leaves) = (false, false);
-            statement.output.for_each_symbol(&mut |id| {
-                flows |= has_gradient(id);
-                leaves |= self.outputs.contains(&id);
-            });
-            let mut level = 0;
-            for_each_argument(statement, &mut |id| {
-                if let Some(from) = producer[id.0 as usize].filter(|from| *from < number) {
-                    let apart = flows && has_gradient(id) && self.outputs.contains(&id);
-                    level = level.max(levels[from] + usize::from(apart));
-                }
-            });
-            moves.push(match does(py, statement) {
-                Does::Nothing => !leaves,
-                Does::InOrder => {
-                    level = level.max(in_order);
-                    in_order = level;
-                    false
-                }
-                Does::Writes => return None,
-            });
-            levels.push(level);
+        // For each symbol the results that gradients come from: one bit each.
+        let mut from: Vec<u64> = vec![0; self.symbols.len()];
+        let mut bit = 0;
+        for id in &self.outputs {
+            producer[id.0 as usize]?;
+            if has_gradient(*id) {
+                from[id.0 as usize] |= 1_u64.checked_shl(bit)?;
+                bit += 1;
+            }
         }
-        if self
-            .outputs
-            .iter()
-            .any(|id| producer[id.0 as usize].is_none())
-        {
+        if bit < 2 {
             return None;
         }
-        // What only a later part uses belongs there: fewer tensors go from one to the other.
-        let mut wanted: Vec<Option<usize>> = vec![None; self.statements.len()];
+        let mut numbers: FxHashMap<u64, usize> = FxHashMap::default();
+        let mut places = vec![Place::Free; self.statements.len()];
         for (number, statement) in self.statements.iter().enumerate().rev() {
-            if let (true, Some(first)) = (moves[number], wanted[number]) {
-                levels[number] = levels[number].max(first);
+            let mut results = 0;
+            statement.output.for_each_symbol(&mut |id| {
+                if has_gradient(id) {
+                    results |= from[id.0 as usize];
+                }
+            });
+            if results == 0 {
+                continue;
             }
-            let level = levels[number];
+            let next = numbers.len();
+            places[number] = Place::Group(*numbers.entry(results).or_insert(next));
             for_each_argument(statement, &mut |id| {
-                if let Some(from) = producer[id.0 as usize].filter(|from| *from < number) {
-                    wanted[from] = Some(wanted[from].map_or(level, |known| known.min(level)));
+                if has_gradient(id) {
+                    from[id.0 as usize] |= results;
                 }
             });
         }
-        Some(levels)
+        let groups = numbers.len();
+        (groups > 1 && groups <= MOST).then_some((places, groups))
     }
 
-    fn part(&self, producer: &[Option<usize>], levels: &[usize], level: usize) -> Option<Part> {
-        let of = |level: usize| {
-            let all = self.statements.iter().zip(levels);
-            all.filter(move |(_, at)| **at == level)
+    /// Which statements stay in order; `None` where one changes a tensor.
+    fn acting(&self, py: Python<'_>) -> Option<Vec<bool>> {
+        let one = |statement| match does(py, self, statement) {
+            Does::Nothing => Some(false),
+            Does::InOrder => Some(true),
+            Does::Writes => None,
         };
-        let statements: Vec<Statement> =
-            of(level).map(|(statement, _)| statement.clone()).collect();
-        let is_made =
-            |id: SymbolId| producer[id.0 as usize].is_some_and(|from| levels[from] == level);
+        self.statements.iter().map(one).collect()
+    }
+
+    fn for_each_source(
+        &self,
+        producer: &[Option<usize>],
+        number: usize,
+        f: &mut impl FnMut(usize),
+    ) {
+        let statement = &self.statements[number];
+        for_each_argument(statement, &mut |id| {
+            if let Some(from) = producer[id.0 as usize].filter(|from| *from < number) {
+                f(from);
+            }
+        });
+    }
+
+    /// For each group when it runs, and for each statement the groups that have to run before (or that it is among);
+    /// `None` where there is no such order.
+    fn ranks(
+        &self,
+        producer: &[Option<usize>],
+        places: &[Place],
+        groups: usize,
+        acts: &[bool],
+    ) -> Option<(Vec<usize>, Vec<u64>)> {
+        let mut first = vec![usize::MAX; groups];
+        let mut needs = vec![0_u64; places.len()];
+        let mut acted = 0;
+        for (number, place) in places.iter().enumerate() {
+            let mut wanted = 0;
+            self.for_each_source(producer, number, &mut |from| {
+                wanted |= match places[from] {
+                    Place::Group(group) => 1 << group,
+                    Place::Free => needs[from],
+                };
+            });
+            if acts[number] {
+                wanted |= acted;
+            }
+            needs[number] = wanted;
+            if let Place::Group(group) = place {
+                first[*group] = first[*group].min(number);
+            }
+            if acts[number] {
+                acted = match place {
+                    Place::Group(group) => 1 << group,
+                    Place::Free => wanted,
+                };
+            }
+        }
+        let mut before = vec![0_u64; groups];
+        for (number, place) in places.iter().enumerate() {
+            if let Place::Group(group) = place {
+                before[*group] |= needs[number] & !(1 << group);
+            }
+        }
+        let mut ranks = vec![usize::MAX; groups];
+        let mut done = 0_u64;
+        for rank in 0..groups {
+            let ready =
+                (0..groups).filter(|at| ranks[*at] == usize::MAX && before[*at] & !done == 0);
+            let next = ready.min_by_key(|at| first[*at])?;
+            ranks[next] = rank;
+            done |= 1 << next;
+        }
+        Some((ranks, needs))
+    }
+
+    /// For each statement the part it belongs to. What no gradient flows to goes where it is used first: fewer tensors
+    /// go from one part to the other.
+    fn settled(
+        &self,
+        producer: &[Option<usize>],
+        places: &[Place],
+        acts: &[bool],
+        (ranks, needs): &(Vec<usize>, Vec<u64>),
+    ) -> Vec<usize> {
+        let least = |number: usize| {
+            let needed = (0..ranks.len()).filter(|group| needs[number] >> group & 1 == 1);
+            needed.map(|group| ranks[group]).max().unwrap_or(0)
+        };
+        let mut of: Vec<usize> = (0..places.len())
+            .map(|number| match places[number] {
+                Place::Group(group) => ranks[group],
+                Place::Free => least(number),
+            })
+            .collect();
+        let mut wanted: Vec<Option<usize>> = vec![None; places.len()];
+        for number in (0..places.len()).rev() {
+            if let (Place::Free, false, Some(first)) =
+                (places[number], acts[number], wanted[number])
+            {
+                of[number] = of[number].max(first);
+            }
+            let part = of[number];
+            self.for_each_source(producer, number, &mut |from| {
+                wanted[from] = Some(wanted[from].map_or(part, |known| known.min(part)));
+            });
+        }
+        of
+    }
+
+    fn part(&self, producer: &[Option<usize>], of: &[usize], number: usize) -> Option<Part> {
+        let in_part = |part: usize| {
+            let all = self.statements.iter().zip(of);
+            all.filter(move |(_, at)| **at == part)
+        };
+        let statements: Vec<Statement> = in_part(number)
+            .map(|(statement, _)| statement.clone())
+            .collect();
+        let is_made = |id: SymbolId| producer[id.0 as usize].is_some_and(|from| of[from] == number);
         let mut used = Vec::new();
         let mut use_once = |id: SymbolId| {
             if !is_made(id) && !used.contains(&id) {
@@ -162,8 +310,10 @@ impl StatementIr {
             }
         };
         self.outputs.iter().copied().for_each(&mut note);
-        for later in level + 1..=levels.iter().copied().max()? {
-            of(later).for_each(|(statement, _)| for_each_argument(statement, &mut note));
+        for (statement, at) in self.statements.iter().zip(of) {
+            if *at > number {
+                for_each_argument(statement, &mut note);
+            }
         }
         if outputs.is_empty() {
             return None;
@@ -174,10 +324,10 @@ impl StatementIr {
             inputs: Vec::new(),
             // All are called what they are called in the whole.
             first: u32::MAX,
-            adopted: rustc_hash::FxHashMap::default(),
+            adopted: FxHashMap::default(),
         };
         let results: Vec<BlockOutput> = outputs.iter().map(|id| BlockOutput::Outer(*id)).collect();
-        let name = format!("{}_{level}", self.name);
+        let name = format!("{}_{number}", self.name);
         Some(Part {
             sir: cut.block(name, &used, &[], &results),
             inputs: used,

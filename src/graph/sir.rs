@@ -95,13 +95,15 @@ const DRAWS: &[&str] = &[
     "uniform",
 ];
 
+/// Whether something of that name, in lower case, may draw random numbers.
+pub(super) fn is_random(name: &str) -> bool {
+    DRAWS.iter().any(|part| name.contains(part))
+}
+
 impl Callee {
     /// Whether it may draw random numbers, by its name. Layers and nested graphs are not looked into.
     pub fn draws(&self, py: Python<'_>) -> bool {
-        let names = self.api_names(py);
-        names
-            .iter()
-            .any(|name| DRAWS.iter().any(|part| name.contains(part)))
+        self.api_names(py).iter().any(|name| is_random(name))
     }
 
     /// The bare names of a function of Paddle's, a tensor method or a tensor attribute, as the user wrote it first:

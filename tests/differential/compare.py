@@ -21,7 +21,7 @@ import harness  # noqa: E402
 import numpy as np  # noqa: E402
 import paddle  # noqa: E402
 import paddle_sot_rs as sot  # noqa: E402
-from harness import IDENTITY, Gradient, Outcome, difference  # noqa: E402
+from harness import IDENTITY, Outcome, difference  # noqa: E402
 from pokes import POKES  # noqa: E402
 from prelude import PRELUDE  # noqa: E402
 
@@ -123,7 +123,9 @@ def arguments(module: types.ModuleType, call: dict[str, Any]) -> tuple[Any, ...]
     return x, y, call["n"], call["flag"], items, table, box, other, things
 
 
-def outcome(function: Any, module: types.ModuleType, file: str, call: dict[str, Any]) -> tuple[Outcome, str | None]:
+def outcome(
+    function: Any, module: types.ModuleType, file: str, call: dict[str, Any], captures: bool
+) -> tuple[Outcome, str | None]:
     """What the call did, and the kind of error of the backward after it.
 
     Where eager mode's own backward fails, what it did to gradients until then is not compared.
@@ -140,7 +142,7 @@ def outcome(function: Any, module: types.ModuleType, file: str, call: dict[str, 
 
     paddle.Tensor.backward = backward
     try:
-        return harness.outcome(function, file, args, {}, lambda: state(module), True), failed
+        return harness.outcome(function, file, args, {}, lambda: state(module), True, captures), failed
     finally:
         paddle.Tensor.backward = original
 
@@ -161,12 +163,7 @@ _NAMES = re.compile(r"(eager_tmp|eager_in_tmp|generated_tensor|output)_\d+(_deep
 
 
 def settled(picture: Any) -> Any:
-    """A picture without what may differ: names of tensors, modules of classes.
-
-    A gradient of zeros is like none: a tensor that only an unused output of an earlier graph depends on gets zeros.
-    """
-    if isinstance(picture, Gradient):
-        return picture if picture.any() else None
+    """A picture without what may differ: names of tensors, modules of classes."""
     if isinstance(picture, list | tuple):
         return type(picture)(map(settled, picture))
     if isinstance(picture, str):
@@ -200,14 +197,15 @@ def compare(source: str, seed: int, file: str | None = None) -> str | None:
     file = file or f"<program {seed}>"
     plain, other = load(source, file), load(source, file)
     translated = other.main if IDENTITY else sot.to_static(other.main, **settings(seed))
+    captures = settings(seed).get("capture_control_flow", False)
     try:
         for number, call in enumerate(calls(seed)):
             TooLong.in_plain_python, began = True, time.monotonic()
-            expected, failed = outcome(plain.main, plain, file, call)
+            expected, failed = outcome(plain.main, plain, file, call, captures)
             if time.monotonic() - began > PATIENCE:
                 return None
             TooLong.in_plain_python = False
-            actual, _ = outcome(translated, other, file, call)
+            actual, _ = outcome(translated, other, file, call, captures)
             if failed:
                 return None
             for name in ("kind", "printed", "lines", "world", "random", "value"):
@@ -221,9 +219,8 @@ def compare(source: str, seed: int, file: str | None = None) -> str | None:
                 if found:
                     extra = ""
                     if name == "kind":
-                        extra = f" | {expected.value[1][2] if expected.kind == 'raised' else ''} | " + str(
-                            actual.value[1][2] if actual.kind == "raised" else ""
-                        )
+                        raised = [one.value for one in (expected, actual) if one.kind == "raised"]
+                        extra = f" | {[value[1] if captures else value[1][2] for value in raised]}"
                     return f"call {number}: {name}{found}{extra}"[:1500]
             for module in (plain, other):
                 for part in (getattr(module, "WEIGHT", None), *getattr(module, "NET", paddle.nn.Layer()).parameters()):

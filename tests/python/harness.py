@@ -36,9 +36,13 @@ class Gradient(np.ndarray):
 
 
 class _Picture:
-    """A comparable picture of values; an object met again is written as a reference to its number."""
+    """A comparable picture of values; an object met again is written as a reference to its number.
 
-    def __init__(self) -> None:
+    `new_tensors`: each tensor may be another one of the same value.
+    """
+
+    def __init__(self, new_tensors: bool = False) -> None:
+        self.new_tensors = new_tensors
         self.seen: dict[int, int] = {}
         self.alive: list[Any] = []
 
@@ -47,6 +51,8 @@ class _Picture:
             return (type(value), repr(value))
         if isinstance(value, types.FunctionType | types.BuiltinFunctionType | paddle.dtype):
             return ("named", getattr(value, "__name__", str(value)))
+        if self.new_tensors and isinstance(value, paddle.Tensor):
+            return ("tensor", type(value), (value.shape, str(value.dtype), value.stop_gradient), value.numpy())
         if id(value) in self.seen:
             return ("again", self.seen[id(value)])
         if not isinstance(value, tuple | frozenset):
@@ -140,7 +146,16 @@ def _world() -> Any:
     )
 
 
-def outcome(function: Callable[..., Any], file: str, args: Any, kwargs: Any, watch: Any, backward: bool) -> Outcome:
+def outcome(
+    function: Callable[..., Any],
+    file: str,
+    args: Any,
+    kwargs: Any,
+    watch: Any,
+    backward: bool,
+    new_tensors: bool = False,
+) -> Outcome:
+    """Calls the function. `new_tensors`: captured control flow, whose results are never tensors from outside."""
     out, lines = io.StringIO(), []
     paddle.seed(11)
     kind = "returned"
@@ -150,10 +165,12 @@ def outcome(function: Callable[..., Any], file: str, args: Any, kwargs: Any, wat
         except Exception as error:  # noqa: BLE001 - the comparison is about which one it is
             kind, value, lines = "raised", error, _user_lines(error, file)
     if kind == "returned" and backward:
-        roots = [t for t in _tensors(value) if not t.stop_gradient and not t.is_leaf]
+        roots = [t for t in _tensors(value) if not t.stop_gradient]
         if roots:
             sum((t.astype("float32") ** 2).sum() for t in roots).backward()
-    picture = _Picture().of([args, kwargs, value, watch() if watch else None])
+    picture = _Picture().of([args, kwargs, None if new_tensors else value, watch() if watch else None])
+    if new_tensors:
+        picture = (picture, _Picture(new_tensors).of(value))
     return Outcome(kind, picture, out.getvalue(), lines, _world(), paddle.rand([]).item())
 
 

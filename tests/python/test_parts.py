@@ -205,3 +205,67 @@ def test_captured_control_flow_between_results():
             found.append(numbers([y, z, y.grad, x.grad, w.grad]))
         same(*found)
     assert (sot.stats(translated).graphs, sot.stats(translated).graph_breaks) == (1, [])
+
+
+def test_results_that_go_backward_by_themselves():
+    """Zeros on the way through a result that nobody wants a gradient of would be no numbers here."""
+
+    def function(x, w, v):
+        shared = x * 1.0
+        slope = (shared - shared).sqrt() * v
+        return slope.sin().exp(), (shared * w).sin().exp() * 2
+
+    translated = sot.to_static(function, min_graph_size=0)
+    for which in (0, 1, 1):
+        found = []
+        for one in (function, translated):
+            tensors = [tensor(2, 3, seed=seed, grad=True) for seed in range(3)]
+            calls = []
+            for at, given in enumerate(tensors):
+                given.register_hook(lambda gradient, at=at, calls=calls: calls.append(at))
+            results = one(*tensors)
+            results[which].sum().backward()
+            found.append((calls, numbers([t.grad for t in tensors])))
+        assert sorted(found[0][0]) == sorted(found[1][0])
+        same(found[0][1], found[1][1])
+    (graph,) = translated.graphs()
+    assert "pd_op.sqrt" in graph.program
+
+
+def test_two_losses_without_anything_in_common():
+    def losses(x, w):
+        return (x.tanh() * 2).sin().sum(), (w.exp() * 3).cos().sum()
+
+    translated = sot.to_static(losses, min_graph_size=0)
+    for one in (losses, translated):
+        x, w = tensor(2, 3, grad=True), tensor(2, 3, seed=1, grad=True)
+        first, second = one(x, w)
+        first.backward()
+        assert w.grad is None
+        second.backward()
+        assert x.grad is not None
+        assert w.grad is not None
+    (graph,) = translated.graphs()
+    assert graph.report[0].startswith("2 programs")
+
+
+def test_towers_in_turns_with_random_numbers_are_one_program():
+    drop = nn.Dropout(0.5)
+
+    def towers(x, w):
+        a, b = (x * w).tanh(), (x + w).tanh()
+        for _ in range(2):
+            a, b = drop(a) * 2, drop(b) * 3
+        return a.sum(), b.sum()
+
+    translated = sot.to_static(towers, min_graph_size=0)
+    found = []
+    for one in (towers, translated):
+        paddle.seed(3)
+        x, w = tensor(2, 3, grad=True), tensor(2, 3, seed=1, grad=True)
+        a, b = one(x, w)
+        (a + b).backward()
+        found.append(numbers([a, b, x.grad, w.grad]))
+    same(*found)
+    (graph,) = translated.graphs()
+    assert not graph.report

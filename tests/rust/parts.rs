@@ -1,4 +1,4 @@
-//! Taking a graph apart where a result is computed from another one.
+//! Taking a graph apart, by the results whose gradients flow to a statement.
 
 use std::sync::Arc;
 
@@ -75,22 +75,28 @@ fn parts(text: &str, outputs: &str) -> Option<Vec<String>> {
 
 #[rstest]
 #[case::one("c=tanh(a) d=exp(c)", "d", None)]
-#[case::side_by_side("c=tanh(a) d=exp(c) e=sin(c)", "de", None)]
 #[case::no_gradient("c=tanh(a) D=argmax(c)", "cd", None)]
 #[case::an_input_leaves("c=tanh(a) d=exp(c)", "acd", None)]
 #[case::writes("c=tanh(a) d=add_(cb)", "cd", None)]
-#[case::two("c=tanh(a) d=exp(c)", "cd", Some(vec!["a tanh c", "c exp d"]))]
-#[case::three("c=tanh(a) d=exp(c) e=sin(d)", "cde", Some(vec!["a tanh c", "c exp d", "d sin e"]))]
-// What only the later part uses belongs there.
-#[case::moved("c=tanh(a) e=sin(b) d=mul(ce)", "cd", Some(vec!["a tanh c", "bc sin,mul d"]))]
-// What both use goes from one to the other.
+#[case::together("c=tanh(a) d=mul(cc) d=identity(d)", "dd", None)]
+#[case::one_of_the_other("c=tanh(a) d=exp(c)", "cd", Some(vec!["a tanh c", "c exp d"]))]
+#[case::a_chain("c=tanh(a) d=exp(c) e=sin(d)", "cde", Some(vec!["a tanh c", "c exp d", "d sin e"]))]
+#[case::side_by_side("c=tanh(a) d=exp(c) e=sin(c)", "de", Some(vec!["a tanh c", "c exp d", "c sin e"]))]
+#[case::nothing_shared("c=tanh(a) d=exp(c) e=sin(b)", "de", Some(vec!["a tanh,exp d", "b sin e"]))]
+#[case::of_both("c=tanh(a) d=exp(b) e=mul(cd)", "cde", Some(vec!["a tanh c", "b exp d", "cd mul e"]))]
+// What only the later part uses belongs there, what both use goes from one to the other.
+#[case::moved("c=tanh(a) E=sin(b) d=mul(ce)", "cd", Some(vec!["a tanh c", "bc sin,mul d"]))]
 #[case::crosses("e=sin(b) c=mul(ae) d=mul(ce)", "cd", Some(vec!["ba sin,mul ce", "ce mul d"]))]
+// Nothing flows through a mask, which is of a part that runs later.
+#[case::a_mask("c=tanh(a) D=greater(c) e=mul(cd) f=sin(e)", "ef", Some(vec!["a tanh,greater,mul e", "e sin f"]))]
+#[case::a_mask_of_the_other("c=tanh(a) D=greater(c) e=mul(bd)", "ce", Some(vec!["a tanh c", "cb greater,mul e"]))]
 // Random numbers and text stay in order.
-#[case::draws("c=tanh(a) d=dropout(c) e=dropout(b)", "cde", Some(vec!["a tanh c", "cb dropout,dropout de"]))]
+#[case::draws("c=tanh(a) d=dropout(c) e=dropout(b)", "cde", Some(vec!["a tanh c", "c dropout d", "b dropout e"]))]
+#[case::draws_in_turns("c=dropout(a) d=dropout(b) e=dropout(c) f=dropout(d)", "ef", None)]
 #[case::speaks("c=tanh(a) =show(c) d=exp(c) =show(d) e=uniform(b)", "cde",
-    Some(vec!["a tanh,show c", "cb exp,show,uniform de"]))]
+    Some(vec!["a tanh,show c", "c exp,show d", "b uniform e"]))]
 // A statement that answers with its argument makes nothing.
-#[case::existing("c=tanh(a) c=identity(c) d=exp(c)", "cd", Some(vec!["a tanh c", "c identity,exp d"]))]
+#[case::existing("c=tanh(a) c=identity(c) d=exp(c)", "cd", Some(vec!["a tanh,identity c", "c exp d"]))]
 fn a_graph_is_taken_apart(
     #[case] text: &str,
     #[case] outputs: &str,

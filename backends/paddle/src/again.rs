@@ -240,14 +240,15 @@ impl Hook {
     }
 }
 
-/// Puts hooks on the outputs of a run.
+/// Puts hooks on the outputs of a run: those at `training`, with their numbers among the ones that gradients can flow
+/// through.
 pub fn hook(
     py: Python<'_>,
     shared: &Arc<Shared>,
     (scope, backward_made): (Py<PyAny>, Arc<AtomicUsize>),
     inputs: &[Bound<'_, PyAny>],
     outputs: &[Bound<'_, PyAny>],
-    training: &[usize],
+    training: &[(usize, usize)],
     arrived: Option<&Bound<'_, PyList>>,
 ) -> PyResult<()> {
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -268,7 +269,7 @@ pub fn hook(
         .ok()
         .and_then(|mut runs| runs.insert(number, weak));
     drop(known);
-    for (number, &at) in training.iter().enumerate() {
+    for &(number, at) in training {
         let hook = Hook {
             run: run.clone_ref(py),
             at: (at, number),

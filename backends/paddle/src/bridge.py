@@ -574,20 +574,20 @@ def _hoist_constants(block, kept, forward_end, start, place):
     return values, recipes, len(values) - removed
 
 
-def compile_graph(trace, inputs, outputs, grad, lowering=None):
+def compile_graph(trace, inputs, outputs, grad, lowering=None, is_part=False):
     """The attribute map of `run_program`, the forward program, whether it trains, which inputs
     want a gradient but get none, gates around the program, what its runs need to go backward again (outputs that
     train, variables, whether it draws random numbers), whether it has loops, whether its last output says which inputs
     it has reached, and those inputs (see `Plan`), and constants to pass after the inputs.
 
     `inputs` and `outputs` are Values; every input goes in as an `x` of the program. `lowering` rewrites the
-    program on its way: see `_Lowering`.
+    program on its way: see `_Lowering`. `is_part`: gradients arrive at all of its outputs, or at none.
     """
     place = framework._current_expected_place()
     if grad and trace.branches:
         # It tries how edges are cut, in eager mode, the first time that it is asked.
         reach.can_cut()
-    answer, recipes = _compile(trace, inputs, outputs, grad, place, lowering or _Lowering())
+    answer, recipes = _compile(trace, inputs, outputs, grad, place, lowering or _Lowering(), is_part)
     with paddle.no_grad():
         constants = [make(*arguments) for make, arguments in recipes]
     return (*answer, constants)
@@ -625,7 +625,7 @@ def loops(block):
     return any(op.name() == "pd_op.while" or any(map(loops, op.blocks())) for op in inner)
 
 
-def _compile(trace, inputs, outputs, grad, place, lowering):
+def _compile(trace, inputs, outputs, grad, place, lowering, is_part):
     global current
     current = trace
     program, block = trace.program, trace.block
@@ -679,7 +679,10 @@ def _compile(trace, inputs, outputs, grad, place, lowering):
                 for index, (gradient, value) in enumerate(zip(x_grads, inputs, strict=True))
                 if gradient is None and not value.stop_gradient
             ]
-            gates = gates_of(block.ops[:forward_end], inputs, produced) if plan is None else plan.gates
+            if plan is not None:
+                gates = plan.gates
+            elif not is_part:
+                gates = gates_of(block.ops[:forward_end], inputs, produced)
             if gates is not None and again.is_expected():
                 raise CallByCall
             start = forward_end + between
@@ -731,9 +734,11 @@ def _compile(trace, inputs, outputs, grad, place, lowering):
         has_loops = loops(forward.global_block())
         if has_loops and trains:
             again.loops = True
-        rows = [] if plan is None else [row for row in plan.rows if row[0] not in without]
+        decided = None
+        if plan is not None:
+            decided = [row for row in plan.rows if row[0] not in without], plan.loose
         again_ = (training, needed, is_random)
-        return (attribute_map, forward, trains, without, gates, again_, (has_loops, plan is not None, rows)), recipes
+        return (attribute_map, forward, trains, without, gates, again_, (has_loops, decided)), recipes
     finally:
         window.close()
 

@@ -18,25 +18,27 @@ pub struct Cuts {
     /// An input, and for each output that gradients flow through: which flag says whether the input is reached from
     /// it, -1 where it always is, -2 where it never is.
     rows: Vec<(usize, Vec<i32>)>,
+    /// Among those outputs the ones from which no input may be reached.
+    loose: Vec<usize>,
     /// Inputs behind the gates, in order: each is an input of the node of the gates.
     gated: Vec<usize>,
 }
 
 impl Cuts {
     /// Those of a program.
-    pub fn new(rows: Vec<(usize, Vec<i32>)>, gated: Vec<usize>) -> Self {
-        Self { rows, gated }
+    pub fn new(rows: Vec<(usize, Vec<i32>)>, loose: Vec<usize>, gated: Vec<usize>) -> Self {
+        Self { rows, loose, gated }
     }
 
     /// Cuts the edges of a run. `tensors` are what the program was given, `output` is one that gradients flow through,
-    /// `gates` are those it has, with what they note.
+    /// `gates` are those it has, with what they note. The answer is the outputs from which nothing is reached.
     pub fn apply(
         &self,
         flags: &Bound<'_, PyAny>,
         tensors: &[Bound<'_, PyAny>],
         output: &Bound<'_, PyAny>,
         gates: Option<(&Bound<'_, PyAny>, &Bound<'_, PyList>)>,
-    ) -> PyResult<()> {
+    ) -> PyResult<SmallVec<[usize; 4]>> {
         let py = flags.py();
         let flags: Vec<bool> = flags.call_method0(pyo3::intern!(py, "tolist"))?.extract()?;
         let holds = |code: &i32| match *code {
@@ -44,10 +46,12 @@ impl Cuts {
             -2 => false,
             at => flags.get(at as usize).copied().unwrap_or(true),
         };
+        let mut dead: SmallVec<[usize; 4]> = self.loose.iter().copied().collect();
         let mut cut: SmallVec<[usize; 8]> = SmallVec::new();
         let masks = PyDict::new(py);
         for (at, codes) in &self.rows {
             let mask: Vec<bool> = codes.iter().map(holds).collect();
+            dead.retain(|number| !mask.get(*number).copied().unwrap_or(true));
             if !mask.contains(&true) {
                 cut.push(*at);
             }
@@ -59,7 +63,7 @@ impl Cuts {
             gates.call_method1("narrow", (noted, masks))?;
         }
         if cut.is_empty() {
-            return Ok(());
+            return Ok(dead);
         }
         let mut now: SmallVec<[Bound<'_, PyAny>; 16]> = tensors.iter().cloned().collect();
         for &at in &cut {
@@ -69,6 +73,7 @@ impl Cuts {
                 move_edges(&tensors[at], &now[at..=at], slot)?;
             }
         }
-        move_edges(output, &now, 0)
+        move_edges(output, &now, 0)?;
+        Ok(dead)
     }
 }

@@ -27,7 +27,7 @@ type Answer<'py> = (
     Vec<usize>,
     Option<Py<PyAny>>,
     (Vec<usize>, Vec<String>, bool),
-    (bool, bool, Vec<(usize, Vec<i32>)>),
+    (bool, Option<(Vec<(usize, Vec<i32>)>, Vec<usize>)>),
     Vec<Py<PyAny>>,
 );
 
@@ -69,7 +69,7 @@ impl PaddleGraph {
         py: Python<'_>,
         sir: Arc<StatementIr>,
         session: Box<PaddleTrace>,
-        grad_enabled: bool,
+        (grad_enabled, is_part): (bool, bool),
         lowering: Option<&Bound<'_, PyAny>>,
     ) -> Result<Box<dyn CompiledGraph>, BackendError> {
         let bridge = bridge(py)?;
@@ -100,6 +100,7 @@ impl PaddleGraph {
             PyList::new(py, outputs)?,
             grad_enabled,
             lowering,
+            is_part,
         ));
         let answer = match answer {
             Err(err) if err.is_instance(py, &bridge.getattr("CallByCall")?) => {
@@ -109,7 +110,7 @@ impl PaddleGraph {
         };
         let (attributes, program, trains, without, gates, again, control, constants): Answer<'_> =
             answer.extract()?;
-        let (has_loops, decides, rows) = control;
+        let (has_loops, decided) = control;
         let gated = match &gates {
             Some(gates) => gates.bind(py).getattr("inputs")?.extract()?,
             None => Vec::new(),
@@ -125,7 +126,7 @@ impl PaddleGraph {
         Ok(Box::new(Self {
             is_small,
             has_loops,
-            cuts: decides.then(|| Cuts::new(rows, gated.clone())),
+            cuts: decided.map(|(rows, loose)| Cuts::new(rows, loose, gated.clone())),
             run: py
                 .import("paddle")?
                 .getattr("_C_ops")?
@@ -276,6 +277,8 @@ impl CompiledGraph for PaddleGraph {
             .map_err(PyErr::from)?
             .iter()
             .collect();
+        // Those of the outputs that gradients could flow through, but for the way that was taken.
+        let mut dead = SmallVec::new();
         if let (Some(cuts), Some(flags)) =
             (&self.cuts, self.cuts.as_ref().and_then(|_| outputs.pop()))
         {
@@ -285,23 +288,27 @@ impl CompiledGraph for PaddleGraph {
                 .map(|gates| gates.bind(py))
                 .zip(arrived.as_ref());
             if let Some(&at) = self.training.first() {
-                cuts.apply(&flags, &given, &outputs[at], gates)?;
+                dead = cuts.apply(&flags, &given, &outputs[at], gates)?;
             }
         }
         if let Some(variables) = variables {
-            let training = &self.training;
+            let training = self.training.iter().copied().enumerate();
+            let training: SmallVec<[(usize, usize); 4]> = training
+                .filter(|(number, _)| !dead.contains(number))
+                .collect();
             hook(
                 py,
                 &self.shared,
                 variables,
                 inputs,
                 &outputs,
-                training,
+                &training,
                 arrived.as_ref(),
             )?;
         }
         let made = |(at, output): (usize, Bound<'_, PyAny>)| {
-            let stops = self.stopped.contains(&at);
+            let is_dead = dead.iter().any(|number| self.training[*number] == at);
+            let stops = is_dead || self.stopped.contains(&at);
             if self.trains && !stops {
                 // While a gradient can flow through an output, nothing else runs in its scope.
                 return Ok(output.unbind());

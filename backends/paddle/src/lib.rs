@@ -133,16 +133,17 @@ pub fn compile_lowered(
             }
         }
     }
-    compile_whole(py, request, lowering)
+    compile_program(py, request, lowering, false)
 }
 
-/// One program.
-fn compile_whole(
+/// One program. `is_part`: gradients arrive at all of its outputs, or at none.
+fn compile_program(
     py: Python<'_>,
     request: CompileRequest,
     lowering: Option<&Bound<'_, PyAny>>,
+    is_part: bool,
 ) -> Result<Box<dyn CompiledGraph>, BackendError> {
-    if request.grad_enabled && request.sir.has_independent_gradients() {
+    if !is_part && request.grad_enabled && request.sir.has_independent_gradients() {
         // A second backward would find this program used up: call by call each has its own nodes.
         return call_by_call(py, request);
     }
@@ -153,7 +154,7 @@ fn compile_whole(
         ..
     } = request;
     let session = own(session)?;
-    graph::PaddleGraph::compile(py, sir, session, grad_enabled, lowering)
+    graph::PaddleGraph::compile(py, sir, session, (grad_enabled, is_part), lowering)
         .map_err(|err| unsupported(py, err))
 }
 

@@ -1,4 +1,4 @@
-//! [`Parts`]: the programs of a graph in which a result that leaves it is computed from another one.
+//! [`Parts`]: the programs of a graph with several results that gradients flow through.
 
 use paddle_sot::backend::{self, BackendError, CompileRequest, CompiledGraph};
 use paddle_sot::graph::{StatementIr, SymbolId, SymbolKind, TensorMeta};
@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use crate::{compile_whole, PaddleBackend};
+use crate::{compile_program, PaddleBackend};
 
 /// Parts of fewer operations run call by call: what follows a result is often a loss of one or two.
 const LEAST: usize = 3;
@@ -94,7 +94,7 @@ fn compile_part(
     };
     match backend::get("eager") {
         Ok(eager) if is_small => eager.backend.compile(py, request),
-        _ => compile_whole(py, request, None),
+        _ => compile_program(py, request, None, true),
     }
 }
 
@@ -133,7 +133,7 @@ impl CompiledGraph for Parts {
 
     fn report(&self) -> Vec<String> {
         let mut lines = vec![format!(
-            "{} programs, one after the other: results are computed from others that leave the graph too",
+            "{} programs, one after the other: gradients of different results flow through them",
             self.parts.len()
         )];
         lines.extend(self.parts.iter().flat_map(|part| part.graph.report()));

@@ -370,14 +370,15 @@ class Plan:
     """What a run says about its inputs: `flags` is an output of the program, one bool for each condition.
 
     `rows` are inputs and, for each output that gradients flow through, the flag that says whether the input is
-    reached from it: -1 always, -2 never.
+    reached from it: -1 always, -2 never. `loose` are those outputs from which nothing may be reached.
     """
 
-    __slots__ = ("flags", "gates", "rows")
+    __slots__ = ("flags", "gates", "loose", "rows")
 
-    def __init__(self, flags, gates, rows):
+    def __init__(self, flags, gates, rows, loose):
         self.flags = flags
         self.gates = gates
+        self.loose = loose
         self.rows = rows
 
 
@@ -411,4 +412,5 @@ def plan(trace, operations, inputs, outputs):
     rows = [
         (at, [codes[one] for one in column]) for at, column in columns.items() if any(one > ALWAYS for one in column)
     ]
-    return Plan(flags, gates, rows), never
+    loose = [number for number in range(len(leaving)) if all(column[number] != ALWAYS for column in columns.values())]
+    return Plan(flags, gates, rows, loose), never
