@@ -22,6 +22,14 @@ fn refuse<T>(t: &Tracer<'_>, message: impl std::fmt::Display) -> Step<T> {
     t.stop(BreakKind::UnsupportedCall, format!("{NAME}: {message}"))
 }
 
+/// Stops where code reads what is different on the way back: reentrant, nothing needs gradients on the way forward.
+pub fn check_reads(t: &Tracer<'_>) -> Step<()> {
+    match t.runs_again {
+        true => refuse(t, "the function reads what needs gradients"),
+        false => Ok(()),
+    }
+}
+
 /// A call of Paddle's `recompute`; `None` for other functions.
 pub fn try_call(
     t: &mut Tracer<'_>,
@@ -181,7 +189,11 @@ fn captured(t: &mut Tracer<'_>, asked: &Asked) -> Step<VarId> {
         return refuse(t, "no argument needs a gradient");
     }
     let mark = t.mark();
-    let result = match call(t, asked.function, &asked.args, &asked.kwargs) {
+    let before = t.runs_again;
+    t.runs_again |= asked.reentrant;
+    let result = call(t, asked.function, &asked.args, &asked.kwargs);
+    t.runs_again = before;
+    let result = match result {
         Err(Stop::Raise(_)) => return refuse(t, "the function raises"),
         result => result?,
     };

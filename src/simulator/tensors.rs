@@ -13,7 +13,8 @@ use crate::tracker::{DictKey, Tracker, TrackerRef};
 use crate::variables::{DictVar, Kind, NumberVar, TensorVar, VarId, Variable};
 
 use super::{
-    attributes, classes, conversions, inplace, keys, places, scalars, views, Kwargs, Step, Tracer,
+    attributes, classes, conversions, inplace, keys, places, recompute, scalars, views, Kwargs,
+    Step, Tracer,
 };
 
 /// Methods and attributes that need the tensor's data in Python.
@@ -460,7 +461,10 @@ pub fn attribute(t: &mut Tracer<'_>, tensor: VarId, name: &str) -> Step<VarId> {
                 ..Variable::new(Kind::Const)
             }));
         }
-        "stop_gradient" => return Ok(t.bool(meta.stop_gradient)),
+        "stop_gradient" => {
+            recompute::check_reads(t)?;
+            return Ok(t.bool(meta.stop_gradient));
+        }
         "dtype" => {
             let dtype = t.paddle.module.bind(t.py).getattr(meta.dtype.as_str())?;
             return Ok(t.constant(&dtype));

@@ -226,6 +226,25 @@ def no_argument_needs_a_gradient(x):
     return recompute(scaled, x) * W.sum()
 
 
+@case(X, breaks=1)
+def the_grad_mode_is_read(x):
+    return recompute(lambda x: x.sin() if paddle.is_grad_enabled() else x.sin() * 1.0, x * 2) + 1
+
+
+@case(X, breaks=1)
+def what_needs_a_gradient_is_read(x):
+    def part(x):
+        y = x.sin()
+        return y * 1.0 if y.stop_gradient else y
+
+    return recompute(part, x * 2) + 1
+
+
+@case(X, graphs=1, breaks=0)
+def it_is_read_without_reentrance(x):
+    return recompute(lambda x: x.sin() if paddle.is_grad_enabled() else x, x * 2, use_reentrant=False) + 1
+
+
 @case(X, breaks=2)
 def a_value_is_read_inside(x):
     return recompute(lambda x: x * float(x.detach().sum()), x * 2) + 1

@@ -6,8 +6,8 @@ use pyo3::types::PyInt;
 use crate::obj::Obj;
 use crate::reason::BreakKind;
 use crate::simulator::{
-    attributes, conversions, fold, format, iterate, layers, operators, printing, pylayer, rows,
-    tensors, Kwargs, Step, Tracer,
+    attributes, conversions, fold, format, iterate, layers, operators, printing, pylayer,
+    recompute, rows, tensors, Kwargs, Step, Tracer,
 };
 use crate::variables::{Kind, VarId};
 
@@ -138,6 +138,7 @@ pub(super) const TABLE: &[(&str, &str, Handler)] = &[
         if !(a.is_empty() && k.is_empty()) {
             return wrong(t, "is_grad_enabled");
         }
+        recompute::check_reads(t)?;
         let on = t.grad_enabled;
         Ok(t.bool(on))
     }),

@@ -164,6 +164,8 @@ pub struct Tracer<'py> {
     pub plain_classes: FxHashSet<usize>,
     /// How deep simulated calls of anything nest.
     pub calls: usize,
+    /// Whether what is simulated runs again on the way back, where other tensors need gradients than on this one.
+    pub runs_again: bool,
     /// Whether the next call's result is what the calling instruction pushes. Whoever calls takes it first.
     pub tail: bool,
     /// Whether the next attribute is the dictionary of an object, to be read at once: see [`super::namespaces`].
@@ -212,6 +214,7 @@ impl<'py> Tracer<'py> {
             hands_on: false,
             groups: Vec::new(),
             running: Vec::new(),
+            runs_again: false,
             tail: false,
             reads_namespace: false,
             unwound: Unwound::default(),
