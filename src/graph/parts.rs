@@ -60,7 +60,8 @@ fn does(py: Python<'_>, sir: &StatementIr, statement: &Statement) -> Does {
             SymbolKind::Tensor(_) => true,
         },
         Callee::Sir(_) => true,
-        callee => callee.draws(py),
+        // It writes the running statistics that it is given.
+        callee => callee.draws(py) || names.iter().any(|name| name.contains("batch_norm")),
     };
     match in_order || matches!(statement.output, Arg::Const(_)) {
         true => Does::InOrder,
@@ -68,11 +69,17 @@ fn does(py: Python<'_>, sir: &StatementIr, statement: &Statement) -> Does {
     }
 }
 
-/// Whether a layer may draw random numbers or change buffers, or has parts that may.
+/// Whether a layer may draw random numbers or change buffers (running statistics are parameters without gradients), or
+/// has parts that may.
 fn acts(py: Python<'_>, layer: &Obj) -> PyResult<bool> {
     let layer = layer.bind(py);
     if layer.call_method0("buffers")?.len()? > 0 {
         return Ok(true);
+    }
+    for parameter in layer.call_method0("parameters")?.try_iter()? {
+        if parameter?.getattr("stop_gradient")?.is_truthy()? {
+            return Ok(true);
+        }
     }
     let mut parts = vec![layer.clone()];
     parts.extend(
@@ -102,17 +109,54 @@ enum Place {
     Free,
 }
 
+/// What is known of the statements of a graph.
+struct Known<'a> {
+    /// For each symbol the statement that makes it.
+    producer: &'a [Option<usize>],
+    places: &'a [Place],
+    /// Which statements stay in order.
+    acts: &'a [bool],
+}
+
 impl StatementIr {
     /// The parts of the graph, in order; `None` where it is one, or cannot be taken apart.
     pub fn parts(&self, py: Python<'_>) -> Option<Vec<Part>> {
         let producer = self.producers();
         let (places, groups) = self.places(&producer)?;
         let acts = self.acting(py)?;
-        let ranks = self.ranks(&producer, &places, groups, &acts)?;
-        let of = self.settled(&producer, &places, &acts, &ranks);
-        (0..groups)
-            .map(|number| self.part(&producer, &of, number))
+        let known = Known {
+            producer: &producer,
+            places: &places,
+            acts: &acts,
+        };
+        let mut of = match self.group_by_group(&known, groups) {
+            Some(of) => of,
+            None => self.in_turns(&known)?,
+        };
+        self.use_late(&known, &mut of);
+        let whole = self.without_idle_gradients(&places);
+        let parts = of.iter().copied().max()? + 1;
+        (0..parts)
+            .map(|number| whole.part(&producer, &of, number))
             .collect()
+    }
+
+    /// The same graph, in which nothing needs a gradient that none flows to: one part would hand it to another as if.
+    fn without_idle_gradients(&self, places: &[Place]) -> Self {
+        let mut whole = self.clone();
+        for (statement, place) in whole.statements.iter_mut().zip(places) {
+            if matches!(place, Place::Group(_)) {
+                continue;
+            }
+            statement.grad_enabled = false;
+            let symbols = &mut whole.symbols;
+            statement.output.for_each_symbol(&mut |id| {
+                if let SymbolKind::Tensor(meta) = &mut symbols[id.0 as usize] {
+                    meta.stop_gradient = true;
+                }
+            });
+        }
+        whole
     }
 
     /// For each symbol the statement that makes it. Others may answer with it too.
@@ -178,48 +222,37 @@ impl StatementIr {
         self.statements.iter().map(one).collect()
     }
 
-    fn for_each_source(
-        &self,
-        producer: &[Option<usize>],
-        number: usize,
-        f: &mut impl FnMut(usize),
-    ) {
+    fn for_each_source(&self, known: &Known<'_>, number: usize, f: &mut impl FnMut(usize)) {
         let statement = &self.statements[number];
         for_each_argument(statement, &mut |id| {
-            if let Some(from) = producer[id.0 as usize].filter(|from| *from < number) {
+            if let Some(from) = known.producer[id.0 as usize].filter(|from| *from < number) {
                 f(from);
             }
         });
     }
 
-    /// For each group when it runs, and for each statement the groups that have to run before (or that it is among);
-    /// `None` where there is no such order.
-    fn ranks(
-        &self,
-        producer: &[Option<usize>],
-        places: &[Place],
-        groups: usize,
-        acts: &[bool],
-    ) -> Option<(Vec<usize>, Vec<u64>)> {
+    /// For each statement its part, where each group is one; `None` where groups take turns.
+    fn group_by_group(&self, known: &Known<'_>, groups: usize) -> Option<Vec<usize>> {
         let mut first = vec![usize::MAX; groups];
-        let mut needs = vec![0_u64; places.len()];
+        // The groups that have to run before a statement, or that it is among: one bit each.
+        let mut needs = vec![0_u64; known.places.len()];
         let mut acted = 0;
-        for (number, place) in places.iter().enumerate() {
+        for (number, place) in known.places.iter().enumerate() {
             let mut wanted = 0;
-            self.for_each_source(producer, number, &mut |from| {
-                wanted |= match places[from] {
+            self.for_each_source(known, number, &mut |from| {
+                wanted |= match known.places[from] {
                     Place::Group(group) => 1 << group,
                     Place::Free => needs[from],
                 };
             });
-            if acts[number] {
+            if known.acts[number] {
                 wanted |= acted;
             }
             needs[number] = wanted;
             if let Place::Group(group) = place {
                 first[*group] = first[*group].min(number);
             }
-            if acts[number] {
+            if known.acts[number] {
                 acted = match place {
                     Place::Group(group) => 1 << group,
                     Place::Free => wanted,
@@ -227,7 +260,7 @@ impl StatementIr {
             }
         }
         let mut before = vec![0_u64; groups];
-        for (number, place) in places.iter().enumerate() {
+        for (number, place) in known.places.iter().enumerate() {
             if let Place::Group(group) = place {
                 before[*group] |= needs[number] & !(1 << group);
             }
@@ -241,41 +274,73 @@ impl StatementIr {
             ranks[next] = rank;
             done |= 1 << next;
         }
-        Some((ranks, needs))
+        let of = known.places.iter().zip(&needs).map(|(place, needs)| {
+            let needed = (0..groups).filter(|group| needs >> group & 1 == 1);
+            match place {
+                Place::Group(group) => ranks[*group],
+                Place::Free => needed.map(|group| ranks[group]).max().unwrap_or(0),
+            }
+        });
+        Some(of.collect())
     }
 
-    /// For each statement the part it belongs to. What no gradient flows to goes where it is used first: fewer tensors
-    /// go from one part to the other.
-    fn settled(
-        &self,
-        producer: &[Option<usize>],
-        places: &[Place],
-        acts: &[bool],
-        (ranks, needs): &(Vec<usize>, Vec<u64>),
-    ) -> Vec<usize> {
-        let least = |number: usize| {
-            let needed = (0..ranks.len()).filter(|group| needs[number] >> group & 1 == 1);
-            needed.map(|group| ranks[group]).max().unwrap_or(0)
-        };
-        let mut of: Vec<usize> = (0..places.len())
-            .map(|number| match places[number] {
-                Place::Group(group) => ranks[group],
-                Place::Free => least(number),
-            })
+    /// The same where groups take turns: a part is what runs of a group at its turn. `None` where there are too many.
+    fn in_turns(&self, known: &Known<'_>) -> Option<Vec<usize>> {
+        // Turns and groups that have to run before a statement, or that it is among.
+        type Turns = Vec<(usize, usize)>;
+        let mut needs: Vec<Turns> = Vec::with_capacity(known.places.len());
+        let mut acted: Turns = Vec::new();
+        for (number, place) in known.places.iter().enumerate() {
+            let mut wanted = Turns::new();
+            self.for_each_source(known, number, &mut |from| {
+                wanted.extend_from_slice(&needs[from]);
+            });
+            if known.acts[number] {
+                wanted.extend_from_slice(&acted);
+            }
+            wanted.sort_unstable();
+            wanted.dedup();
+            if let Place::Group(own) = *place {
+                let turns = wanted
+                    .iter()
+                    .map(|(turn, group)| turn + usize::from(*group != own));
+                wanted = vec![(turns.max().unwrap_or(0), own)];
+            }
+            if known.acts[number] {
+                acted.clone_from(&wanted);
+            }
+            needs.push(wanted);
+        }
+        let places = known.places.iter().zip(&needs);
+        let grouped = places.filter(|(place, _)| matches!(place, Place::Group(_)));
+        let mut turns: Turns = grouped
+            .filter_map(|(_, needs)| needs.last().copied())
             .collect();
-        let mut wanted: Vec<Option<usize>> = vec![None; places.len()];
-        for number in (0..places.len()).rev() {
-            if let (Place::Free, false, Some(first)) =
-                (places[number], acts[number], wanted[number])
-            {
+        turns.sort_unstable();
+        turns.dedup();
+        if turns.len() > MOST {
+            return None;
+        }
+        let of = needs.iter().map(|needs| match needs.last() {
+            Some(turn) => turns.binary_search(turn).ok(),
+            None => Some(0),
+        });
+        of.collect()
+    }
+
+    /// What no gradient flows to goes where it is used first: fewer tensors go from one part to the other.
+    fn use_late(&self, known: &Known<'_>, of: &mut [usize]) {
+        let mut wanted: Vec<Option<usize>> = vec![None; of.len()];
+        for number in (0..of.len()).rev() {
+            let stays = known.acts[number] || matches!(known.places[number], Place::Group(_));
+            if let (false, Some(first)) = (stays, wanted[number]) {
                 of[number] = of[number].max(first);
             }
             let part = of[number];
-            self.for_each_source(producer, number, &mut |from| {
+            self.for_each_source(known, number, &mut |from| {
                 wanted[from] = Some(wanted[from].map_or(part, |known| known.min(part)));
             });
         }
-        of
     }
 
     fn part(&self, producer: &[Option<usize>], of: &[usize], number: usize) -> Option<Part> {

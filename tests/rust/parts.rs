@@ -92,7 +92,10 @@ fn parts(text: &str, outputs: &str) -> Option<Vec<String>> {
 #[case::a_mask_of_the_other("c=tanh(a) D=greater(c) e=mul(bd)", "ce", Some(vec!["a tanh c", "cb greater,mul e"]))]
 // Random numbers and text stay in order.
 #[case::draws("c=tanh(a) d=dropout(c) e=dropout(b)", "cde", Some(vec!["a tanh c", "c dropout d", "b dropout e"]))]
-#[case::draws_in_turns("c=dropout(a) d=dropout(b) e=dropout(c) f=dropout(d)", "ef", None)]
+#[case::draws_in_turns("c=dropout(a) d=dropout(b) e=dropout(c) f=dropout(d)", "ef",
+    Some(vec!["a dropout c", "b dropout d", "c dropout e", "d dropout f"]))]
+#[case::a_mask_of_what_comes_later("c=tanh(a) D=greater(c) e=mul(bd) f=mul(ec)", "ef",
+    Some(vec!["a tanh c", "cb greater,mul e", "ec mul f"]))]
 #[case::speaks("c=tanh(a) =show(c) d=exp(c) =show(d) e=uniform(b)", "cde",
     Some(vec!["a tanh,show c", "c exp,show d", "b uniform e"]))]
 // A statement that answers with its argument makes nothing.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use paddle_sot::backend::CompiledGraph;
 use paddle_sot::obj;
-use pyo3::exceptions::PyRuntimeError;
+use pyo3::exceptions::{PyImportError, PyRuntimeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyWeakrefMethods, PyWeakrefReference};
 
@@ -190,7 +190,14 @@ impl Drop for Run {
 
 fn settle(py: Python<'_>) {
     if let Err(err) = executors::settle(py) {
-        log::warn!(target: "paddle_sot_rs.backend", "a flag of Paddle's is not put back: {err}");
+        report(py, "a flag of Paddle's is not put back", &err);
+    }
+}
+
+/// What a destructor could not do. At the end of the process, when modules are gone, nothing has to be done.
+fn report(py: Python<'_>, what: &str, err: &PyErr) {
+    if !err.is_instance_of::<PyImportError>(py) {
+        log::warn!(target: "paddle_sot_rs.backend", "{what}: {err}");
     }
 }
 
@@ -201,7 +208,7 @@ impl Run {
             .import("paddle_sot_rs._again")
             .and_then(|again| again.call_method1("clear", (&self.scope, &self.shared.names)));
         if let Err(err) = cleared {
-            log::warn!(target: "paddle_sot_rs.backend", "a scope cannot be used again: {err}");
+            report(py, "a scope cannot be used again", &err);
         } else if let (Ok(mut scopes), Ok(scope)) = (
             self.shared.scopes.lock(),
             Scope::new(py, self.scope.clone_ref(py)),
