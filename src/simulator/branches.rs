@@ -14,6 +14,7 @@ use crate::variables::{CellVar, Kind, VarId};
 use super::aliases;
 use super::conditions::{self, Condition};
 use super::dispatch::Flow;
+use super::exceptions;
 use super::frame::{Exit, FrameState};
 use super::graph_numbers::{condition, negation, statement, truth_value};
 use super::loops;
@@ -176,6 +177,14 @@ fn choose(
         Err(_) => refuse(t, "it is not needed"),
     };
     let raises = |way: &Step<Way>| matches!(way, Err(Stop::Raise(_)));
+    for way in [&first, &second] {
+        if let Err(Stop::Raise(exception)) = way {
+            if exceptions::is_a(t, *exception, "StopIteration")? {
+                // With a check in its place the loop over the iterator would have no end.
+                return refuse(t, "an iterator ends inside");
+            }
+        }
+    }
     if plain && (raises(&first) || raises(&second)) {
         // As with `assert`: the graph fails where control goes that way, and the interpreter raises.
         let other = if raises(&first) { starts.1 } else { starts.0 };

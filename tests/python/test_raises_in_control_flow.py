@@ -151,3 +151,36 @@ def test_shapes_that_do_not_fit_where_nobody_uses_the_result():
     for size in (2, 3, 4, 5, 2):
         for sign in (-1.0, 1.0):
             assert said(static, size, sign) == said(unused_in_a_side, size, sign)
+
+
+class Steps:
+    """An iterator that counts to a number of the graph."""
+
+    def __init__(self, limit):
+        self.at, self.limit = 0, limit
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        if self.at >= self.limit:
+            raise StopIteration
+        self.at += 1
+        return self.at
+
+
+def counted(x, limits):
+    n = int(limits.argmax())
+    for step in Steps(n % 4):
+        x = x + step
+    return x
+
+
+def test_the_end_of_an_iterator_is_no_check():
+    """As a check it would never come: the translation would not end."""
+    static = sot.to_static(counted, capture_control_flow=True, min_graph_size=0)
+    for at in (2, 0, 3, 2):
+        limits = paddle.nn.functional.one_hot(paddle.to_tensor(at), 4)
+        x = paddle.ones([2])
+        assert static(x, limits).tolist() == counted(x, limits).tolist()
+    assert any("an iterator ends inside" in one.message for one in sot.stats(static).graph_breaks)
