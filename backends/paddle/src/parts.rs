@@ -3,7 +3,6 @@
 use paddle_sot::backend::{self, BackendError, CompileRequest, CompiledGraph};
 use paddle_sot::graph::{StatementIr, SymbolId, SymbolKind, TensorMeta};
 use paddle_sot::obj::Obj;
-use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -14,18 +13,18 @@ use crate::{compile_program, PaddleBackend};
 const LEAST: usize = 3;
 
 /// Programs that run one after the other.
+///
+/// The tensors of a call are numbered: what the whole takes, then what each part makes.
 pub struct Parts {
     parts: Vec<Compiled>,
-    /// The tensors that the whole takes.
-    inputs: Vec<SymbolId>,
-    outputs: Vec<SymbolId>,
+    /// The results of the whole.
+    outputs: Vec<usize>,
 }
 
 struct Compiled {
     graph: Box<dyn CompiledGraph>,
-    /// Its tensors in the whole.
-    inputs: Vec<SymbolId>,
-    outputs: Vec<SymbolId>,
+    /// The tensors that it takes.
+    inputs: Vec<usize>,
 }
 
 impl Parts {
@@ -36,35 +35,39 @@ impl Parts {
             return Ok(None);
         };
         let is_tensor = |id: &SymbolId| matches!(sir.kind(*id), SymbolKind::Tensor(_));
-        let inputs: Vec<SymbolId> = sir.inputs.iter().copied().filter(is_tensor).collect();
-        let examples = inputs
-            .iter()
-            .copied()
-            .zip(request.example_inputs.iter().cloned());
-        let mut examples: FxHashMap<SymbolId, Obj> = examples.collect();
+        let inputs = sir.inputs.iter().copied().filter(is_tensor);
+        let mut numbers: FxHashMap<SymbolId, usize> = inputs.zip(0..).collect();
+        let number = |numbers: &FxHashMap<SymbolId, usize>, id: &SymbolId| {
+            let missing = || BackendError::Compile(format!("no part makes {id}"));
+            numbers.get(id).copied().ok_or_else(missing)
+        };
         let mut compiled = Vec::with_capacity(parts.len());
         for part in parts {
-            let taken: Vec<SymbolId> = part.inputs.into_iter().filter(is_tensor).collect();
-            for id in &taken {
-                if let (false, Some(meta)) = (examples.contains_key(id), sir.meta(*id)) {
-                    examples.insert(*id, stand_in(py, meta)?);
-                }
+            let (mut taken, mut examples) = (Vec::new(), Vec::new());
+            for (id, own) in part.inputs.iter().zip(&part.sir.inputs) {
+                let Some(meta) = part.sir.meta(*own) else {
+                    continue;
+                };
+                let at = number(&numbers, id)?;
+                examples.push(match request.example_inputs.get(at) {
+                    Some(example) => example.clone(),
+                    None => stand_in(py, meta)?,
+                });
+                taken.push(at);
             }
-            let of_part: Vec<Obj> = taken
-                .iter()
-                .filter_map(|id| examples.get(id).cloned())
-                .collect();
-            let graph = compile_part(py, part.sir, of_part)?;
+            for id in part.outputs {
+                let next = numbers.len();
+                numbers.insert(id, next);
+            }
             compiled.push(Compiled {
-                graph,
+                graph: compile_part(py, part.sir, examples)?,
                 inputs: taken,
-                outputs: part.outputs,
             });
         }
+        let outputs = sir.outputs.iter().map(|id| number(&numbers, id));
         Ok(Some(Self {
+            outputs: outputs.collect::<Result<_, _>>()?,
             parts: compiled,
-            inputs,
-            outputs: sir.outputs.clone(),
         }))
     }
 }
@@ -104,22 +107,14 @@ impl CompiledGraph for Parts {
         py: Python<'_>,
         inputs: &[Bound<'_, PyAny>],
     ) -> PyResult<SmallVec<[Py<PyAny>; 4]>> {
-        let given = self.inputs.iter().copied().zip(inputs.iter().cloned());
-        let mut known: FxHashMap<SymbolId, Bound<'_, PyAny>> = given.collect();
-        let missing = || PyRuntimeError::new_err("a part of a graph misses a tensor");
+        let mut tensors: Vec<Bound<'_, PyAny>> = inputs.to_vec();
         for part in &self.parts {
-            let taken = part.inputs.iter().map(|id| known.get(id).cloned());
-            let taken: Option<Vec<_>> = taken.collect();
-            let made = part.graph.call(py, &taken.ok_or_else(missing)?)?;
-            for (id, tensor) in part.outputs.iter().zip(made) {
-                known.insert(*id, tensor.into_bound(py));
-            }
+            let taken: Vec<_> = part.inputs.iter().map(|at| tensors[*at].clone()).collect();
+            let made = part.graph.call(py, &taken)?;
+            tensors.extend(made.into_iter().map(|tensor| tensor.into_bound(py)));
         }
-        let outputs = self
-            .outputs
-            .iter()
-            .map(|id| known.get(id).cloned().map(Bound::unbind));
-        outputs.collect::<Option<_>>().ok_or_else(missing)
+        let outputs = self.outputs.iter().map(|at| tensors[*at].clone().unbind());
+        Ok(outputs.collect())
     }
 
     fn program_text(&self, py: Python<'_>) -> PyResult<String> {
