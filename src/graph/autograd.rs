@@ -1,6 +1,6 @@
 //! What eager mode's graph of gradients would look like for a [`StatementIr`].
 
-use super::{Callee, Statement, StatementIr, SymbolId};
+use super::{Callee, StatementIr};
 
 /// The root of the set that `at` is in.
 fn find(sets: &mut [usize], mut at: usize) -> usize {
@@ -11,18 +11,7 @@ fn find(sets: &mut [usize], mut at: usize) -> usize {
     at
 }
 
-fn for_each_argument(statement: &Statement, f: &mut impl FnMut(SymbolId)) {
-    statement.args.iter().for_each(|arg| arg.for_each_symbol(f));
-    for (_, arg) in &statement.kwargs {
-        arg.for_each_symbol(f);
-    }
-}
-
 impl StatementIr {
-    fn has_gradient(&self, id: SymbolId) -> bool {
-        self.meta(id).is_some_and(|meta| !meta.stop_gradient)
-    }
-
     /// Whether some outputs share no differentiable statement with some others.
     ///
     /// Eager mode can go backward through each of them by itself; a program is one node of autograd
@@ -49,7 +38,7 @@ impl StatementIr {
                 continue;
             }
             let mut sources = Vec::new();
-            for_each_argument(statement, &mut |id| {
+            statement.for_each_argument(&mut |id| {
                 sources.extend(producer[id.0 as usize].filter(|_| self.has_gradient(id)));
             });
             for source in sources {

@@ -27,11 +27,9 @@ pub struct Part {
 /// More are one program.
 const MOST: usize = 64;
 
-fn for_each_argument(statement: &Statement, f: &mut impl FnMut(SymbolId)) {
-    statement.args.iter().for_each(|arg| arg.for_each_symbol(f));
-    for (_, arg) in &statement.kwargs {
-        arg.for_each_symbol(f);
-    }
+/// What it takes, a layer that it calls included.
+fn for_each_operand(statement: &Statement, f: &mut impl FnMut(SymbolId)) {
+    statement.for_each_argument(f);
     if let Callee::Layer(layer) = statement.callee {
         f(layer);
     }
@@ -174,13 +172,12 @@ impl StatementIr {
 
     /// The group of each statement, and how many groups there are.
     fn places(&self, producer: &[Option<usize>]) -> Option<(Vec<Place>, usize)> {
-        let has_gradient = |id: SymbolId| self.meta(id).is_some_and(|meta| !meta.stop_gradient);
         // For each symbol the results that gradients come from: one bit each.
         let mut from: Vec<u64> = vec![0; self.symbols.len()];
         let mut bit = 0;
         for id in &self.outputs {
             producer[id.0 as usize]?;
-            if has_gradient(*id) {
+            if self.has_gradient(*id) {
                 from[id.0 as usize] |= 1_u64.checked_shl(bit)?;
                 bit += 1;
             }
@@ -193,7 +190,7 @@ impl StatementIr {
         for (number, statement) in self.statements.iter().enumerate().rev() {
             let mut results = 0;
             statement.output.for_each_symbol(&mut |id| {
-                if has_gradient(id) {
+                if self.has_gradient(id) {
                     results |= from[id.0 as usize];
                 }
             });
@@ -202,8 +199,8 @@ impl StatementIr {
             }
             let next = numbers.len();
             places[number] = Place::Group(*numbers.entry(results).or_insert(next));
-            for_each_argument(statement, &mut |id| {
-                if has_gradient(id) {
+            for_each_operand(statement, &mut |id| {
+                if self.has_gradient(id) {
                     from[id.0 as usize] |= results;
                 }
             });
@@ -224,7 +221,7 @@ impl StatementIr {
 
     fn for_each_source(&self, known: &Known<'_>, number: usize, f: &mut impl FnMut(usize)) {
         let statement = &self.statements[number];
-        for_each_argument(statement, &mut |id| {
+        for_each_operand(statement, &mut |id| {
             if let Some(from) = known.producer[id.0 as usize].filter(|from| *from < number) {
                 f(from);
             }
@@ -359,7 +356,7 @@ impl StatementIr {
             }
         };
         for statement in &statements {
-            for_each_argument(statement, &mut use_once);
+            for_each_operand(statement, &mut use_once);
         }
         let reaches = |it: &Statement| matches!(it.callee, Callee::Layer(_) | Callee::Sir(_));
         if statements.iter().any(reaches) {
@@ -377,7 +374,7 @@ impl StatementIr {
         self.outputs.iter().copied().for_each(&mut note);
         for (statement, at) in self.statements.iter().zip(of) {
             if *at > number {
-                for_each_argument(statement, &mut note);
+                for_each_operand(statement, &mut note);
             }
         }
         if outputs.is_empty() {

@@ -157,12 +157,7 @@ impl Cut {
             }
         };
         for statement in &self.statements {
-            for arg in &statement.args {
-                arg.for_each_symbol(&mut note);
-            }
-            for (_, arg) in &statement.kwargs {
-                arg.for_each_symbol(&mut note);
-            }
+            statement.for_each_argument(&mut note);
         }
         note_inner.into_iter().for_each(note);
     }

@@ -157,6 +157,16 @@ pub struct Statement {
     pub loc: SourceLoc,
 }
 
+impl Statement {
+    /// Calls `f` for every symbol among the arguments, left to right. The symbol of a layer that is called is none of them.
+    pub fn for_each_argument(&self, f: &mut impl FnMut(SymbolId)) {
+        self.args.iter().for_each(|arg| arg.for_each_symbol(f));
+        for (_, arg) in &self.kwargs {
+            arg.for_each_symbol(f);
+        }
+    }
+}
+
 /// A captured graph: inputs, outputs and statements, no values.
 #[derive(Clone, Debug, Default)]
 pub struct StatementIr {
@@ -184,6 +194,11 @@ impl StatementIr {
             SymbolKind::Tensor(meta) => Some(meta),
             SymbolKind::Layer(_) => None,
         }
+    }
+
+    /// Whether `id` is a tensor that needs a gradient.
+    pub fn has_gradient(&self, id: SymbolId) -> bool {
+        self.meta(id).is_some_and(|meta| !meta.stop_gradient)
     }
 
     /// Whether a statement holds nested graphs.

@@ -469,13 +469,10 @@ enum Does {
 /// Whether it takes several tensors, of which one has an open dim.
 fn may_not_fit(statement: &Statement, is_open: &dyn Fn(SymbolId) -> bool) -> bool {
     let (mut taken, mut open) = (0, false);
-    let named = statement.kwargs.iter().map(|(_, arg)| arg);
-    for arg in statement.args.iter().chain(named) {
-        arg.for_each_symbol(&mut |id| {
-            taken += 1;
-            open |= is_open(id);
-        });
-    }
+    statement.for_each_argument(&mut |id| {
+        taken += 1;
+        open |= is_open(id);
+    });
     taken > 1 && open
 }
 

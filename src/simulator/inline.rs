@@ -18,7 +18,7 @@ use super::frame::{Exit, FrameState};
 use super::{Kwargs, Step, Tracer};
 
 const VARARGS: u32 = 0x04;
-const VARKEYWORDS: u32 = 0x08;
+pub(super) const VARKEYWORDS: u32 = 0x08;
 const GENERATOR: u32 = 0x20;
 const COROUTINES: u32 = 0x80 | 0x100 | 0x200;
 

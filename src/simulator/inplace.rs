@@ -367,13 +367,7 @@ fn name_of(object: &Bound<'_, PyAny>) -> Option<String> {
 
 fn uses(statement: &Statement, symbol: SymbolId) -> bool {
     let mut found = false;
-    let mut note = |used: SymbolId| found |= used == symbol;
-    for arg in &statement.args {
-        arg.for_each_symbol(&mut note);
-    }
-    for (_, arg) in &statement.kwargs {
-        arg.for_each_symbol(&mut note);
-    }
+    statement.for_each_argument(&mut |used| found |= used == symbol);
     found
 }
 

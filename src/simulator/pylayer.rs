@@ -20,14 +20,14 @@ pub fn is_apply(t: &Tracer<'_>, class: &Bound<'_, PyType>, name: &str) -> PyResu
         return Ok(false);
     }
     let base = t.py.import("paddle.autograd")?.getattr("PyLayer")?;
-    let native = base.getattr("__base__")?;
+    let below = base.getattr("__base__")?;
     let overridden = native::mro(class).iter().any(|kind| {
         let own = kind
             .cast::<PyType>()
             .ok()
             .and_then(|kind| kind.getattr("__dict__").ok())
             .is_some_and(|names| names.contains("apply").unwrap_or(true));
-        own && !kind.is(&native)
+        own && !kind.is(&below)
     });
     Ok(native::mro(class).iter().any(|kind| kind.is(&base)) && !overridden)
 }
@@ -54,12 +54,7 @@ pub fn apply(t: &mut Tracer<'_>, class: VarId, args: &[VarId], kwargs: &Kwargs) 
     let made = t.constant(&made);
     let context = call(t, made, &[], &[])?;
     let forward = attributes::get(t, class, "forward")?;
-    let differentiable = |t: &Tracer<'_>, symbol: &SymbolId| {
-        t.graph
-            .meta(*symbol)
-            .is_some_and(|meta| !meta.stop_gradient)
-    };
-    let wants = t.grad_enabled && inputs.iter().any(|input| differentiable(t, input));
+    let wants = t.grad_enabled && inputs.iter().any(|it| t.graph.sir.has_gradient(*it));
     let mut all = vec![context];
     all.extend_from_slice(args);
     let before = t.grad_enabled;
@@ -111,9 +106,7 @@ pub fn apply(t: &mut Tracer<'_>, class: VarId, args: &[VarId], kwargs: &Kwargs) 
     let answer = call(t, backward, &arrived, &[])?;
     let gradients = gradients(t, answer, inputs.len())?;
     t.grad_enabled = before;
-    if t.changed(&mark)
-        .is_none_or(|changed| changed.iter().any(|(id, _)| t.vars.get(*id).mutated))
-    {
+    if regions::acts(t, &mark) {
         return refuse(t, "forward or backward changes something outside of it");
     }
     let start = t.graph_len(&mark);
@@ -330,12 +323,7 @@ impl Parts {
             if matches!(statement.callee, Callee::Layer(_)) {
                 return refuse(t, "backward calls a layer");
             }
-            for arg in &statement.args {
-                arg.for_each_symbol(&mut note);
-            }
-            for (_, arg) in &statement.kwargs {
-                arg.for_each_symbol(&mut note);
-            }
+            statement.for_each_argument(&mut note);
         }
         self.gradients.iter().flatten().copied().for_each(note);
         let outputs: Vec<BlockOutput> = self

@@ -12,6 +12,7 @@ use crate::reason::BreakKind;
 use crate::variables::{FunctionVar, Kind, VarId};
 
 use super::call::{call, Named};
+use super::inline::VARKEYWORDS;
 use super::pylayer::{inputs, Shape};
 use super::{attributes, regions, Kwargs, Step, Stop, Tracer};
 
@@ -134,7 +135,6 @@ impl Asked {
             },
             _ => return refuse(t, "something else than a function or a layer"),
         };
-        const VARKEYWORDS: u32 = 0x08;
         let flags: u32 = code.getattr("co_flags")?.extract()?;
         let named_only: usize = code.getattr("co_kwonlyargcount")?.extract()?;
         if named_only > 0 || (flags & VARKEYWORDS != 0 && !self.kwargs.is_empty()) {
@@ -152,11 +152,6 @@ fn own_code<'py>(t: &Tracer<'py>, function: &Bound<'py, PyAny>) -> Step<Bound<'p
     }
 }
 
-fn needs_gradient(t: &Tracer<'_>, symbol: SymbolId) -> bool {
-    let meta = t.graph.meta(symbol);
-    meta.is_some_and(|meta| !meta.stop_gradient)
-}
-
 /// What it did besides computing would happen twice, and its results are new tensors.
 fn check(
     t: &mut Tracer<'_>,
@@ -165,8 +160,7 @@ fn check(
     results: &[SymbolId],
     given: &[SymbolId],
 ) -> Step<()> {
-    let changed = t.changed(mark);
-    if changed.is_none_or(|changed| changed.iter().any(|(id, _)| t.vars.get(*id).mutated)) {
+    if regions::acts(t, mark) {
         return refuse(t, "the function changes something");
     }
     if results.iter().any(|symbol| given.contains(symbol)) {
@@ -185,7 +179,7 @@ fn check(
 
 fn captured(t: &mut Tracer<'_>, asked: &Asked) -> Step<VarId> {
     let given = inputs(t, NAME, &asked.args, &asked.kwargs)?;
-    if !given.iter().any(|symbol| needs_gradient(t, *symbol)) {
+    if !given.iter().any(|symbol| t.graph.sir.has_gradient(*symbol)) {
         return refuse(t, "no argument needs a gradient");
     }
     let mark = t.mark();
@@ -200,7 +194,11 @@ fn captured(t: &mut Tracer<'_>, asked: &Asked) -> Step<VarId> {
     let shape = Shape::of(t, NAME, result)?;
     let results = shape.symbols().to_vec();
     check(t, &mark, result, &results, &given)?;
-    if asked.reentrant && !results.iter().all(|symbol| needs_gradient(t, *symbol)) {
+    if asked.reentrant
+        && !results
+            .iter()
+            .all(|symbol| t.graph.sir.has_gradient(*symbol))
+    {
         // Eager mode says that gradients go through each of them.
         return refuse(t, "a result without a gradient");
     }
@@ -217,7 +215,10 @@ fn captured(t: &mut Tracer<'_>, asked: &Asked) -> Step<VarId> {
     cut.free(&outputs, &mut free);
     if asked.reentrant {
         for symbol in &free {
-            if !given.contains(symbol) && needs_gradient(t, *symbol) && !is_parameter(t, *symbol)? {
+            if !given.contains(symbol)
+                && t.graph.sir.has_gradient(*symbol)
+                && !is_parameter(t, *symbol)?
+            {
                 return refuse(t, "a tensor that needs a gradient and is no argument");
             }
         }

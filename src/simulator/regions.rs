@@ -87,6 +87,12 @@ pub(super) fn leave(
     Ok((End::Next, Some(t.bool(false))))
 }
 
+/// Whether since `mark` something happened that outlives what was simulated, but for tensors that were computed.
+pub fn acts(t: &Tracer<'_>, mark: &TraceMark) -> bool {
+    let changed = t.changed(mark);
+    changed.is_none_or(|changed| changed.iter().any(|(id, _)| t.vars.get(*id).mutated))
+}
+
 /// Describes what happened since `mark` and takes it out of the trace.
 pub fn way(
     t: &mut Tracer<'_>,

@@ -638,8 +638,7 @@ fn compile(
 ) -> Result<Box<dyn CompiledGraph>, Break> {
     let operations = request.session.operations(statements);
     let sir = &request.sir;
-    let differentiable = |output| sir.meta(output).is_some_and(|meta| !meta.stop_gradient);
-    let trains = request.grad_enabled && sir.outputs.iter().copied().any(differentiable);
+    let trains = request.grad_enabled && sir.outputs.iter().any(|id| sir.has_gradient(*id));
     let least = match trains {
         true => chosen.min_training_size,
         false => chosen.min_graph_size,

@@ -230,7 +230,7 @@ def _walk(alive, outputs, inputs, gradients, retain_graph, *rest):
 @contextlib.contextmanager
 def _taken(walk, inputs):
     """What arrived at inputs that are outputs of programs, where zeros are found: by position."""
-    hooks, taken = [], {}
+    taken = {}
 
     def note(at):
         def look(gradient):
@@ -239,11 +239,19 @@ def _taken(walk, inputs):
 
         return look
 
-    for at, tensor in enumerate(inputs):
-        if not tensor.stop_gradient and not tensor.is_leaf:
-            hooks.append((tensor, tensor._register_grad_hook(note(at))))
-    try:
+    with _hooked((tensor, note(at)) for at, tensor in enumerate(inputs)):
         yield taken
+
+
+@contextlib.contextmanager
+def _hooked(pairs):
+    """Hooks on tensors that were computed, for as long as this lasts."""
+    hooks = []
+    for tensor, hook in pairs:
+        if not tensor.stop_gradient and not tensor.is_leaf:
+            hooks.append((tensor, tensor._register_grad_hook(hook)))
+    try:
+        yield
     finally:
         for tensor, number in hooks:
             tensor._remove_grad_hook(number)
@@ -255,19 +263,9 @@ def _sum(one, other):
     return one + other
 
 
-@contextlib.contextmanager
 def _differentiable(alive):
     # The zeros behind a program depend on nothing: Paddle's `add_double_grad` fails on that.
-    hooks = []
-    for run in alive:
-        for tensor in run.inputs():
-            if not tensor.stop_gradient and not tensor.is_leaf:
-                hooks.append((tensor, tensor._register_grad_hook(_as_leaf)))
-    try:
-        yield
-    finally:
-        for tensor, number in hooks:
-            tensor._remove_grad_hook(number)
+    return _hooked((tensor, _as_leaf) for run in alive for tensor in run.inputs())
 
 
 def _as_leaf(gradient):

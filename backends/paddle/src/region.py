@@ -187,22 +187,31 @@ class Branch:
 
         def side(block):
             def build():
-                around = pir.get_current_insertion_point().block()
-                with _reading(self.external, copy):
-                    outputs = block.run(given)
-                for op in around.ops:
-                    if op.name() in _backward.RANDOM:
-                        raise NotImplementedError(f"gradients through a branch with {op.name()}")
                 # The word of a branch follows its results.
-                pairs = [(out, seed) for out, seed in zip(outputs, arrived, strict=False) if not out.stop_gradient]
-                targets, seeds = [out for out, _ in pairs], [seed for _, seed in pairs]
-                found = _backward.gradients(around, wanted, targets, seeds, branches) if pairs else [None] * len(wanted)
+                seeds = arrived[: len(block.outputs)]
+                found = _backwards(block, given, wanted, seeds, branches, (self.external, copy))
                 return [_own(gradient, value) for value, gradient in zip(wanted, found, strict=True)]
 
             return build
 
         result = control_flow.cond(condition, side(self.region.then), side(self.region.otherwise))
         return list(result) if isinstance(result, (list, tuple)) else [result]
+
+
+def _backwards(block, given, wanted, arrived, branches, copied):
+    """Runs a block again, then backward from `arrived`: the gradients of `wanted`, None where none arrives.
+
+    `copied` are the parameters that layers find, and the function from values to their copies.
+    """
+    around = pir.get_current_insertion_point().block()
+    with _reading(*copied):
+        outputs = block.run(given)
+    for op in around.ops:
+        if op.name() in _backward.RANDOM:
+            raise NotImplementedError(f"gradients through a branch with {op.name()}")
+    pairs = [(out, seed) for out, seed in zip(outputs, arrived, strict=True) if not out.stop_gradient]
+    targets, seeds = [out for out, _ in pairs], [seed for _, seed in pairs]
+    return _backward.gradients(around, wanted, targets, seeds, branches) if pairs else [None] * len(wanted)
 
 
 @contextmanager
@@ -217,6 +226,18 @@ def _reading(external, copy):
         yield
     finally:
         trace.external, trace.repeats = before
+
+
+def in_block(given, build):
+    """One operation that takes `given` and has a block, in which `build` is called; the answer is its results.
+
+    Not through `static_pylayer()`: without a backward function, that takes no inputs that have gradients.
+    """
+    operation = pir.build_pylayer_op(list(given))
+    with operation.forward_block():
+        pir.cf_yield(build())
+    operation.update_output()
+    return tuple(operation.results())
 
 
 def _without_random(op):
@@ -239,20 +260,17 @@ class Again:
         """The gradients of `wanted`, None where none arrives."""
         copy = _copies(self.free)
         given, wanted = [copy(value) for value in self.given], [copy(value) for value in wanted]
-        # A block waits for the gradients that arrive: all that is computed again would be there at once otherwise.
-        operation = pir.build_pylayer_op([*given, *arrived])
-        with operation.forward_block():
-            around = pir.get_current_insertion_point().block()
-            with _reading(self.external, copy):
-                outputs = self.region.body.run(given)
-            pairs = [(out, seed) for out, seed in zip(outputs, arrived, strict=True) if not out.stop_gradient]
-            targets, seeds = [out for out, _ in pairs], [seed for _, seed in pairs]
-            found = _backward.gradients(around, wanted, targets, seeds, branches)
-            reached = [at for at, gradient in enumerate(found) if gradient is not None]
-            pir.cf_yield([_own(found[at], wanted[at]) for at in reached])
-        operation.update_output()
         answer = [None] * len(wanted)
-        for at, gradient in zip(reached, operation.results(), strict=True):
+        reached = []
+
+        def build():
+            found = _backwards(self.region.body, given, wanted, arrived, branches, (self.external, copy))
+            reached[:] = [at for at, gradient in enumerate(found) if gradient is not None]
+            return [_own(found[at], wanted[at]) for at in reached]
+
+        # A block waits for the gradients that arrive: all that is computed again would be there at once otherwise.
+        results = in_block([*given, *arrived], build)
+        for at, gradient in zip(reached, results, strict=True):
             answer[at] = gradient
         return answer
 
@@ -264,13 +282,14 @@ class Recompute:
         self.body = body
 
     def __call__(self, *free):
-        operation = pir.build_pylayer_op(list(free))
-        with operation.forward_block():
+        stops = []
+
+        def build():
             outputs = fresh(self.body.run(free), free)
-            stops = [value.stop_gradient for value in outputs]
-            pir.cf_yield(outputs)
-        operation.update_output()
-        result = tuple(operation.results())
+            stops[:] = [value.stop_gradient for value in outputs]
+            return outputs
+
+        result = in_block(free, build)
         _without_state(result)
         op = result[0].get_defining_op()
         _without_random(op)

@@ -1,9 +1,8 @@
 """The operator `static_pylayer` in programs: a forward block, and a backward block that its gradient runs."""
 
 import paddle
-from paddle.base.libpaddle import pir
 from paddle_sot_rs import _bridge
-from paddle_sot_rs._region import fresh
+from paddle_sot_rs._region import fresh, in_block
 
 _DIFFERENTIABLE = (paddle.float16, paddle.bfloat16, paddle.float32, paddle.float64, paddle.complex64, paddle.complex128)
 
@@ -42,14 +41,8 @@ class Operation:
     def __call__(self, *rest):
         given = rest[: self.inputs]
 
-        # Not through `static_pylayer()`: without its backward function, that takes no inputs that have gradients.
-        operation = pir.build_pylayer_op(list(given))
-        with operation.forward_block():
-            # What backward uses is a result of the operation too.
-            outputs = fresh(self.forward.run(rest), rest)
-            pir.cf_yield(outputs)
-        operation.update_output()
-        result = tuple(operation.results())
+        # What backward uses is a result of the operation too.
+        result = in_block(given, lambda: fresh(self.forward.run(rest), rest))
         for value in result[: self.outputs]:
             value.stop_gradient = value.dtype not in _DIFFERENTIABLE
         for value in result[self.outputs :]:
