@@ -94,6 +94,8 @@ break_kinds! {
     Internal => Unimp, "please report this";
     /// The backend gave a sub-graph up; it runs call by call.
     GraphNotCompiled => Unimp, "give the backend more time (compile_budget_s), or choose another backend";
+    /// A compiled graph raised an exception; the interpreter, which ran the function then, did not.
+    GraphFailed => Unimp, "please report this; the eager backend runs the same operations one by one";
     /// The recompile limit was reached.
     RecompileLimit => Unimp, "see stats().recompiles for the guard that keeps failing";
     /// The user is tracing or profiling.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import subprocess
 import sys
 
@@ -314,6 +315,31 @@ def test_a_process_says_so_once():
     assert (run.stdout + run.stderr).count(
         "Paddle is built without CINN: graphs of the cinn backend run decomposed"
     ) == 1
+
+
+LISTS = """
+import paddle
+import paddle_sot_rs as sot
+
+def lists(x):
+    for _ in range(8):
+        one, other = paddle.unbind(x * 1.5)
+        one, other = paddle.meshgrid(one, other)
+        x = paddle.stack([one.sum(0), other.sum(1)]) + 1.0
+    return x
+
+x = paddle.ones([2, 6])
+static = sot.to_static(lists, backend="cinn", min_graph_size=0)
+assert paddle.allclose(static(x), lists(x))
+assert sot.stats(static).fallbacks == []
+"""
+
+
+@pytest.mark.parametrize("filler", ["1", "165", "255"])
+def test_what_takes_lists_apart_is_not_read_after_it_is_gone(filler):
+    """Memory is filled when it is freed: what reads it then crashes."""
+    environment = {**os.environ, "PYTHONMALLOC": "malloc", "MALLOC_PERTURB_": filler}
+    subprocess.run([sys.executable, "-c", LISTS], env=environment, check=True)
 
 
 @pytest.mark.parametrize(

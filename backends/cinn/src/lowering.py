@@ -48,9 +48,13 @@ def _is_open(value):
     return _has_open_dim(value) and not value.use_empty()
 
 
+def _is_list(value):
+    return value.initialized() and value.is_combine()
+
+
 def _parts(value):
     """The values in a list operand."""
-    if value.initialized() and value.is_combine():
+    if _is_list(value):
         return value.get_defining_op().operands_source()
     return [value]
 
@@ -195,6 +199,24 @@ def _text(counts):
     return ", ".join(f"{name} {count}" for name, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
+def _decompose(program, values, black, composite, start, end):
+    """Decomposes the operations from `start` to `end` but those named in `black`; the answer is what `values` became.
+
+    With an operation that makes a list Paddle removes what takes the list apart, and then reads it where it is next in
+    turn: those go alone, and stay where they are in a block.
+    """
+    lists = {op.name() for op in composite if any(_is_list(value) for value in op.results())}
+    block = program.global_block()
+    tail = len(block.ops) - end
+    with _primitives():
+        values = core.sinking_decomp(program, values, black | lists, set(), start, end)
+        operations = block.ops
+        for at in reversed(range(start, len(operations) - tail)):
+            if operations[at].name() in lists:
+                values = core.sinking_decomp(program, values, black, set(), at, at + 1)
+    return values
+
+
 class Lowering:
     """The lowering of one graph; see `_Lowering` of the bridge for the protocol."""
 
@@ -268,11 +290,10 @@ class Lowering:
             for op in composite:
                 for value in op.results():
                     # Lists of values are taken apart: what they become is not known.
-                    if value.initialized() and value.stop_gradient and not value.use_empty() and not value.is_combine():
+                    if value.initialized() and value.stop_gradient and not value.use_empty() and not _is_list(value):
                         watched.setdefault(value.id, value)
             stops = [value.stop_gradient for value in watched.values()]
-            with _primitives():
-                became = core.sinking_decomp(program, list(watched.values()), black, set(), start, end)
+            became = _decompose(program, list(watched.values()), black, composite, start, end)
             for value, stop in zip(became, stops, strict=True):
                 value.stop_gradient = stop
             replaced = dict(zip(watched, became, strict=True))

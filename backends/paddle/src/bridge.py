@@ -23,7 +23,15 @@ from paddle_sot_rs._backward import RANDOM, REGIONS, gradients, inner_operations
 from paddle_sot_rs._gates import gates_of
 
 Value = pir.Value
-_program_ids = itertools.count(1 << 40)
+_program_numbers = itertools.count(1)
+
+
+def _new_program_id():
+    """Paddle finds executors by 65 times the program's id plus a quarter of the scope's address, modulo 2**64: this far
+    apart (addresses have 47 bits) no other program's id and scope come to the same sum.
+    """
+    spread = (next(_program_numbers) << 46) % (1 << 64)
+    return spread - (1 << 64) if spread >> 63 else spread
 
 
 class _NoStruct:
@@ -718,7 +726,7 @@ def _compile(trace, inputs, outputs, grad, place, lowering, is_part):
             "forward_program": forward,
             "backward_program": backward,
             "is_test": not trains,
-            "program_id": next(_program_ids),
+            "program_id": _new_program_id(),
             "in_sot_mode": True,
             "fo_values": results,
         }

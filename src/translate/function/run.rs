@@ -14,7 +14,7 @@ use crate::codegen::Plan;
 use crate::frame::{self, PassFrame};
 use crate::guard::native;
 use crate::plugin;
-use crate::reason::Break;
+use crate::reason::{Break, BreakKind};
 use crate::simulator::attributes;
 use crate::translate::arguments::{addresses, Bound_};
 use crate::translate::callable::ResumeFunction;
@@ -220,8 +220,15 @@ impl Translated {
                         if plugin::is_panic(py, &err) {
                             self.fall_back(Break::internal(err.to_string()));
                             self.remove(entry);
+                            return self.native(py, bound, how);
                         }
-                        return self.native(py, bound, how);
+                        let answer = self.native(py, bound, how)?;
+                        // A frame has not run yet.
+                        if let Next::Return(_) = answer {
+                            let message = format!("only the graph raised: {err}");
+                            self.fall_back(Break::new(BreakKind::GraphFailed, message));
+                        }
+                        return Ok(answer);
                     }
                 }
             }
