@@ -124,6 +124,9 @@ pub struct CompileRequest {
     pub example_inputs: Vec<Obj>,
     /// Whether gradients may be asked for: grad mode was on at the call.
     pub grad_enabled: bool,
+    /// Graphs of fewer operations do not get here: they run call by call. The same is well for parts that a backend takes a
+    /// graph apart into.
+    pub least: usize,
 }
 
 /// A tensor argument of an exported function.

@@ -168,6 +168,7 @@ unsafe extern "C" fn compile(state: *const c_void, request: *mut PyObject) -> *m
             sir,
             example_inputs: inputs.into_iter().map(Obj::from).collect(),
             grad_enabled,
+            least: state.min_graph_size(),
         };
         let graph = state
             .compile(py, request)

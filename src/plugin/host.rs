@@ -281,6 +281,7 @@ fn compile(
         session,
         example_inputs: inputs,
         grad_enabled,
+        least: chosen.min_graph_size(),
     };
     chosen.compile(py, request).map_err(failed)
 }

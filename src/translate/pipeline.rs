@@ -568,6 +568,7 @@ fn finish(
             session,
             example_inputs,
             grad_enabled: state.grad_enabled,
+            least: 0,
         };
         let compiled = compile(py, backend, request, statements, by_calls)?;
         let mut stats = lock(&of.shared.stats);
@@ -632,18 +633,18 @@ fn first_symbol(arg: &crate::graph::Arg) -> Option<SymbolId> {
 fn compile(
     py: Python<'_>,
     chosen: &Configured,
-    request: CompileRequest,
+    mut request: CompileRequest,
     statements: usize,
     by_calls: bool,
 ) -> Result<Box<dyn CompiledGraph>, Break> {
     let operations = request.session.operations(statements);
     let sir = &request.sir;
     let trains = request.grad_enabled && sir.outputs.iter().any(|id| sir.has_gradient(*id));
-    let least = match trains {
+    request.least = match trains {
         true => chosen.min_training_size,
         false => chosen.min_graph_size,
     };
-    let small = (by_calls || operations < least) && !sir.has_regions();
+    let small = (by_calls || operations < request.least) && !sir.has_regions();
     if small && chosen.backend.name() != "eager" {
         if let Ok(eager) = backend::get("eager") {
             return Ok(eager.backend.compile(py, request)?);

@@ -32,7 +32,7 @@ def twins(build, **settings):
     plain = build()
     net = build()
     net.set_state_dict(plain.state_dict())
-    sot.to_static(net, min_graph_size=0, **settings)
+    sot.to_static(net, **{"min_graph_size": 0, **settings})
     return plain, net
 
 
@@ -112,11 +112,35 @@ def test_the_programs():
     (graph,) = net.forward.graphs()
     # Features, scores, and the loss.
     assert graph.program.count("builtin.shadow_output") >= 3
-    assert graph.report[0].startswith("3 programs, one after the other")
+    assert graph.report[0].startswith("3 parts, one after the other, of which 3 are programs")
     with paddle.no_grad():
         net(x)
     graph = net.forward.graphs()[-1]
     assert not graph.report
+
+
+def test_small_parts_run_call_by_call_as_small_graphs_do():
+    class Deep(nn.Layer):
+        def __init__(self):
+            super().__init__()
+            self.deep = nn.Sequential(*[nn.Linear(4, 4) for _ in range(8)])
+            self.head = nn.Linear(4, 2)
+
+        def forward(self, x):
+            features = self.deep(x)
+            return features, self.head(features).tanh().square().mean()
+
+    plain, net = twins(Deep, min_graph_size=None)
+    found = []
+    for one in (plain, net):
+        x = tensor(3, 4, grad=True)
+        features, loss = one(x)
+        features.retain_grads()
+        loss.backward()
+        found.append(numbers([features, loss, features.grad, x.grad, *(p.grad for p in one.parameters())]))
+    same(*found)
+    (graph,) = net.forward.graphs()
+    assert graph.report[0].startswith("2 parts, one after the other, of which 1 are programs")
 
 
 @pytest.mark.parametrize("train", [True, False])
@@ -246,7 +270,7 @@ def test_two_losses_without_anything_in_common():
         assert x.grad is not None
         assert w.grad is not None
     (graph,) = translated.graphs()
-    assert graph.report[0].startswith("2 programs")
+    assert graph.report[0].startswith("2 parts, one after the other, of which 2 are programs")
 
 
 def test_towers_in_turns_with_random_numbers():
@@ -268,4 +292,4 @@ def test_towers_in_turns_with_random_numbers():
         found.append(numbers([a, b, x.grad, w.grad]))
     same(*found)
     (graph,) = translated.graphs()
-    assert graph.report[0].startswith("5 programs")
+    assert graph.report[0].startswith("5 parts, one after the other, of which 3 are programs")

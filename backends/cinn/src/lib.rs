@@ -164,6 +164,7 @@ impl GraphBackend for CinnBackend {
             session: eager.backend.begin(py)?,
             example_inputs: Vec::new(),
             grad_enabled,
+            least: 0,
         };
         let calls = eager.backend.compile(py, request)?;
         Ok(Box::new(graph::GivenUpGraph { calls, why }))

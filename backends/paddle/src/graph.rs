@@ -200,6 +200,7 @@ fn same(sir: Arc<StatementIr>, session: Box<PaddleTrace>) -> CompileRequest {
         session,
         example_inputs: Vec::new(),
         grad_enabled: true,
+        least: 0,
     }
 }
 

@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 use crate::{compile_program, PaddleBackend};
 
-/// Parts of fewer operations run call by call: what follows a result is often a loss of one or two.
+/// Parts of fewer operations always run call by call: what follows a result is often a loss of one or two.
 const LEAST: usize = 3;
 
 /// Programs that run one after the other.
@@ -60,7 +60,7 @@ impl Parts {
                 numbers.insert(id, next);
             }
             compiled.push(Compiled {
-                graph: compile_part(py, part.sir, examples)?,
+                graph: compile_part(py, part.sir, examples, request.least)?,
                 inputs: taken,
             });
         }
@@ -86,14 +86,17 @@ fn compile_part(
     py: Python<'_>,
     sir: StatementIr,
     example_inputs: Vec<Obj>,
+    least: usize,
 ) -> Result<Box<dyn CompiledGraph>, BackendError> {
     let session = backend::retrace(py, &PaddleBackend, &sir, &example_inputs)?;
-    let is_small = session.operations(sir.statements.len()) < LEAST && !sir.has_regions();
+    let operations = session.operations(sir.statements.len());
+    let is_small = operations < least.max(LEAST) && !sir.has_regions();
     let request = CompileRequest {
         sir: sir.into(),
         session,
         example_inputs,
         grad_enabled: true,
+        least,
     };
     match backend::get("eager") {
         Ok(eager) if is_small => eager.backend.compile(py, request),
@@ -127,9 +130,11 @@ impl CompiledGraph for Parts {
     }
 
     fn report(&self) -> Vec<String> {
+        let is_program = |part: &&Compiled| part.graph.backend_name() != "eager";
         let mut lines = vec![format!(
-            "{} programs, one after the other: gradients of different results flow through them",
-            self.parts.len()
+            "{} parts, one after the other, of which {} are programs: gradients of different results flow through them",
+            self.parts.len(),
+            self.parts.iter().filter(is_program).count()
         )];
         lines.extend(self.parts.iter().flat_map(|part| part.graph.report()));
         lines
