@@ -34,6 +34,10 @@ def _new_program_id():
     return spread - (1 << 64) if spread >> 63 else spread
 
 
+# Attributes that name one, in the order in which Paddle looks for them.
+_LAYOUTS = ("data_format", "data_layout")
+
+
 class _NoStruct:
     """Stands in for `name_struct`, which walks the whole program for every layer call."""
 
@@ -582,6 +586,19 @@ def _hoist_constants(block, kept, forward_end, start, place):
     return values, recipes, len(values) - removed
 
 
+def _say_layout(block):
+    """Before each run on a CPU Paddle goes through the operations until one of them names a layout: so the first does."""
+    operations = block.ops
+    if not operations:
+        return
+    named = (op.attrs().get(name) for op in operations for name in _LAYOUTS if op.has_attr(name))
+    if not any(operations[0].has_attr(name) for name in _LAYOUTS):
+        operations[0].set_str_attr(_LAYOUTS[0], "NHWC" if next(named, None) == "NHWC" else "NCHW")
+    for op in operations:
+        for inner in op.blocks():
+            _say_layout(inner)
+
+
 def compile_graph(trace, inputs, outputs, grad, lowering=None, is_part=False):
     """The attribute map of `run_program`, the forward program, whether it trains, which inputs
     want a gradient but get none, gates around the program, what its runs need to go backward again (outputs that
@@ -712,6 +729,8 @@ def _compile(trace, inputs, outputs, grad, place, lowering, is_part):
             program, inputs, [], produced, x_grads, [], out_grads, (0, forward_end), (start, len(block.ops))
         )
         lowering.finish(forward, backward)
+        for part in (forward, backward):
+            _say_layout(part.global_block())
         by_name = {name: value for value in _all_values(forward) for name in value._names}
         names = {key: [_name(value) for value in values] for key, values in attributes.items()}
         mapping = _unify_names(backward, _unify_names(forward, {}))
