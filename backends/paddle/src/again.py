@@ -30,16 +30,25 @@ drop_executors = None
 loops = False
 begin_loops = None
 end_loops = None
+# Puts back the flag that executors of backward passes were made under.
+settle = None
 # Backward passes after which they are dropped once more: see `executors.rs`.
 unsettled = 0
 
 
 def _native_backward(*args):
-    return _around_loops(_paddles_backward, args) if loops else _paddles_backward(*args)
+    return _settled(_paddles_backward, args)
 
 
 def _native_gradients(*args):
-    return _around_loops(_paddles_gradients, args) if loops else _paddles_gradients(*args)
+    return _settled(_paddles_gradients, args)
+
+
+def _settled(walk, args):
+    try:
+        return _around_loops(walk, args) if loops else walk(*args)
+    finally:
+        settle()
 
 
 def _around_loops(walk, args):

@@ -97,6 +97,8 @@ pub struct Shared {
     pub replay: Box<dyn CompiledGraph>,
     /// Whether it draws random numbers: other ones when it runs again.
     pub is_random: bool,
+    /// See `executors::is_small`.
+    pub is_small: bool,
     /// See `executors::backward_threshold`.
     pub threshold: f64,
 }
@@ -122,7 +124,7 @@ impl Run {
             return Ok(());
         }
         executors::settle(py)?;
-        executors::lend(py, self.shared.threshold)
+        executors::lend(py, self.shared.is_small, self.shared.threshold)
     }
 }
 

@@ -587,7 +587,7 @@ def _hoist_constants(block, kept, forward_end, start, place):
 
 
 def _say_layout(block):
-    """Before each run on a CPU Paddle goes through the operations until one of them names a layout: so the first does."""
+    """Before each run on a CPU Paddle goes through operations until one of them names a layout: so the first does."""
     operations = block.ops
     if not operations:
         return

@@ -28,6 +28,11 @@ pub fn bridge(py: Python<'_>) -> PyResult<&Bound<'_, PyModule>> {
         again.setattr("begin_loops", begin)?;
         let end = wrap_pyfunction!(crate::executors::end_loops, &again)?;
         again.setattr("end_loops", end)?;
+        let settle = wrap_pyfunction!(crate::executors::settle, &again)?;
+        again.setattr("settle", settle)?;
+        let others = include_str!("others.py");
+        let file = c"paddle_sot_rs/backends/others.py";
+        load(others, file, c"paddle_sot_rs._others")?;
         let gates = include_str!("gates.py");
         let file = c"paddle_sot_rs/backends/gates.py";
         load(gates, file, c"paddle_sot_rs._gates")?;

@@ -153,8 +153,8 @@ const WAITING: usize = 2048;
 /// Bytes that may wait there.
 const MOST: usize = 4 << 20;
 
-/// What the flag is while the executor of a graph's backward is made: as many gradients wait as `WAITING`, judged by the
-/// tensors that they are of. It may be seen by other programs, so it is never negative: see `begin_loops`.
+/// What the flag is while the executor of a graph's backward is made, where that has to free tensors: as many gradients
+/// wait as `WAITING`, judged by the tensors that they are of.
 pub fn backward_threshold(sir: &StatementIr) -> f64 {
     let sizes: Vec<usize> = sir
         .symbols
@@ -172,11 +172,20 @@ pub fn backward_threshold(sir: &StatementIr) -> f64 {
 /// The bits of what the flag was set to for a backward that has begun; 0: nothing is to be put back.
 static LENT: AtomicU64 = AtomicU64::new(0);
 
-/// A backward begins whose executor is yet to be made.
-pub fn lend(py: Python<'_>, value: f64) -> PyResult<()> {
+/// A backward begins whose executor is yet to be made. That of a small graph frees nothing before the backward ends; other
+/// programs that may begin in the same pass must not see that: they can have loops.
+pub fn lend(py: Python<'_>, is_small: bool, value: f64) -> PyResult<()> {
     let has_loops = LOOPS.lock().map_or(true, |loops| loops.0 > 0);
     // Any other value is the user's.
-    if value == ENOUGH || has_loops || threshold(py)? != ENOUGH {
+    if has_loops || threshold(py)? != ENOUGH {
+        return Ok(());
+    }
+    let others = || -> PyResult<bool> {
+        let others = py.import("paddle_sot_rs._others")?;
+        others.call_method0("are_there")?.extract()
+    };
+    let value = if is_small && !others()? { -1.0 } else { value };
+    if value == ENOUGH {
         return Ok(());
     }
     set_threshold(py, value)?;
@@ -184,7 +193,8 @@ pub fn lend(py: Python<'_>, value: f64) -> PyResult<()> {
     Ok(())
 }
 
-/// Puts the flag back. There is no hook after a backward: this is called when its node goes, and before anything else runs.
+/// Puts the flag back: after a pass, when a node goes, and before anything else runs.
+#[pyfunction]
 pub fn settle(py: Python<'_>) -> PyResult<()> {
     if !is_lent() {
         return Ok(());

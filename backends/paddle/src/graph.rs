@@ -153,6 +153,7 @@ impl PaddleGraph {
                 names,
                 replay: call_by_call(py, same(sir, session))?,
                 is_random,
+                is_small,
                 threshold,
             }),
             _executors: Executors::of_a_graph(py)?,
