@@ -485,6 +485,30 @@ def _all_values(program):
     return values.values()
 
 
+# What these give is there before the run.
+_GIVEN = frozenset(("pd_op.data", "builtin.parameter"))
+# Of a size that is not told, and none on a CPU.
+_WITH_WORK_SPACE = frozenset(("pd_op.batch_norm", "pd_op.batch_norm_"))
+
+
+def _memory(programs):
+    """Bytes of all that the operations make, of eight bytes a number; None where a dim is open."""
+    total = 0
+    for program in programs:
+        for op in program.global_block().ops:
+            if op.name() in _GIVEN:
+                continue
+            for value in op.results():
+                # The values in a list are results of the operation that takes it apart.
+                if value.initialized() and value.is_dense_tensor_type():
+                    shape = value.shape
+                    if -1 not in shape:
+                        total += 8 * math.prod(shape)
+                    elif op.name() not in _WITH_WORK_SPACE:
+                        return None
+    return total
+
+
 def _unify_names(program, mapping):
     mapping = dict(mapping)
     for value in list(_all_values(program)):
@@ -603,7 +627,7 @@ def compile_graph(trace, inputs, outputs, grad, lowering=None, is_part=False):
     """The attribute map of `run_program`, the forward program, whether it trains, which inputs
     want a gradient but get none, gates around the program, what its runs need to go backward again (outputs that
     train, variables, whether it draws random numbers), whether it has loops, whether its last output says which inputs
-    it has reached, and those inputs (see `Plan`), and constants to pass after the inputs.
+    it has reached, and those inputs (see `Plan`), the bytes that it makes, and constants to pass after the inputs.
 
     `inputs` and `outputs` are Values; every input goes in as an `x` of the program. `lowering` rewrites the
     program on its way: see `_Lowering`. `is_part`: gradients arrive at all of its outputs, or at none.
@@ -765,7 +789,8 @@ def _compile(trace, inputs, outputs, grad, place, lowering, is_part):
         if plan is not None:
             decided = [row for row in plan.rows if row[0] not in without], plan.loose
         again_ = (training, needed, is_random)
-        return (attribute_map, forward, trains, without, gates, again_, (has_loops, decided)), recipes
+        executor = (has_loops, decided, _memory((forward, backward)))
+        return (attribute_map, forward, trains, without, gates, again_, executor), recipes
     finally:
         window.close()
 

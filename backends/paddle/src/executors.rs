@@ -117,27 +117,17 @@ fn be_patient(py: Python<'_>) -> PyResult<()> {
     Ok(())
 }
 
-/// Bytes that a graph's tensors may take until its run ends. Then all of them go at once, by the thread that runs it.
-const SMALL: usize = 16 << 20;
+/// Bytes that a program's tensors may take until its run ends, counted with eight a number. Then all of them go at once, by
+/// the thread that runs it.
+const SMALL: usize = 64 << 20;
 
-/// The same for a graph that trains, until its backward ends: most of them wait for that anyway.
-const SMALL_IN_TRAINING: usize = 64 << 20;
+/// The same for a program that trains, until its backward ends: most of them wait for that anyway.
+const SMALL_IN_TRAINING: usize = 256 << 20;
 
-/// Whether no tensor of a graph has to go before its run ends. An estimate: of all operations, as if each made the largest
-/// tensor that is known.
-pub fn is_small(sir: &StatementIr, operations: usize, trains: bool) -> bool {
-    let mut largest = 0;
-    for kind in &sir.symbols {
-        let SymbolKind::Tensor(meta) = kind else {
-            continue;
-        };
-        match bytes(meta) {
-            Some(bytes) => largest = largest.max(bytes),
-            None => return false,
-        }
-    }
+/// Whether no tensor of a program has to go before its run ends. `memory`: bytes of all that it makes; `None`: unknown.
+pub fn is_small(memory: Option<usize>, trains: bool) -> bool {
     let limit = if trains { SMALL_IN_TRAINING } else { SMALL };
-    largest.saturating_mul(operations) <= limit
+    memory.is_some_and(|memory| memory <= limit)
 }
 
 /// Eight bytes a number are the most but for complex ones; `None` where dims are open.

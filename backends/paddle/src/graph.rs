@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-use paddle_sot::backend::{BackendError, CompileRequest, CompiledGraph, TraceSession};
+use paddle_sot::backend::{BackendError, CompileRequest, CompiledGraph};
 use paddle_sot::graph::{StatementIr, SymbolId, SymbolKind};
 use paddle_sot::guard::native;
 use pyo3::prelude::*;
@@ -27,8 +27,15 @@ type Answer<'py> = (
     Vec<usize>,
     Option<Py<PyAny>>,
     (Vec<usize>, Vec<String>, bool),
-    (bool, Option<(Vec<(usize, Vec<i32>)>, Vec<usize>)>),
+    Executor,
     Vec<Py<PyAny>>,
+);
+
+/// Whether the program has loops, what tells which inputs it has reached, and the bytes that it makes.
+type Executor = (
+    bool,
+    Option<(Vec<(usize, Vec<i32>)>, Vec<usize>)>,
+    Option<usize>,
 );
 
 /// A program, ready to run.
@@ -108,9 +115,9 @@ impl PaddleGraph {
             }
             answer => answer?,
         };
-        let (attributes, program, trains, without, gates, again, control, constants): Answer<'_> =
+        let (attributes, program, trains, without, gates, again, executor, constants): Answer<'_> =
             answer.extract()?;
-        let (has_loops, decided) = control;
+        let (has_loops, decided, memory) = executor;
         let gated = match &gates {
             Some(gates) => gates.bind(py).getattr("inputs")?.extract()?,
             None => Vec::new(),
@@ -120,8 +127,7 @@ impl PaddleGraph {
         let stopped = (0..sir.outputs.len())
             .filter(|at| trains && stops(&sir.outputs[*at]))
             .collect();
-        let operations = session.operations(sir.statements.len());
-        let is_small = !has_loops && !sir.has_regions() && is_small(&sir, operations, trains);
+        let is_small = !has_loops && !sir.has_regions() && is_small(memory, trains);
         let threshold = backward_threshold(&sir);
         Ok(Box::new(Self {
             is_small,
