@@ -2,7 +2,7 @@
 //! Python's numbers, and what is computed with them is computed at translation.
 
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyComplex, PyInt, PyTuple};
+use pyo3::types::{PyBool, PyComplex, PyFloat, PyInt, PyTuple};
 
 use crate::graph::DType;
 use crate::obj::{within, Obj};
@@ -135,6 +135,25 @@ pub fn operand(t: &mut Tracer<'_>, tensor: VarId, name: &str, value: VarId) -> S
     Ok(Some(t.constant(&number)))
 }
 
+/// Whether this takes nothing away. Paddle adds `-number`, and `-0.0` may become `0.0` in a program: not the same for numbers
+/// that are `-0.0`.
+pub fn subtracts_nothing(t: &mut Tracer<'_>, dtype: DType, name: &str, number: VarId) -> bool {
+    let floating = [
+        DType::Float16,
+        DType::BFloat16,
+        DType::Float32,
+        DType::Float64,
+    ];
+    if name != "__sub__" || !floating.contains(&dtype) {
+        return false;
+    }
+    let Some(value) = t.const_value(number) else {
+        return false;
+    };
+    let plain = value.is_exact_instance_of::<PyInt>() || value.is_exact_instance_of::<PyFloat>();
+    plain && value.extract::<f64>().is_ok_and(|number| number == 0.0)
+}
+
 /// Stops where eager mode makes a tensor of a Python number next to this one, and a program does not: that has half the
 /// digits, or does not hold the number, or there is no kernel for it.
 pub fn refuse(t: &mut Tracer<'_>, dtype: DType, name: &str, number: VarId) -> Step<()> {
@@ -152,6 +171,11 @@ pub fn refuse(t: &mut Tracer<'_>, dtype: DType, name: &str, number: VarId) -> St
     let Some(value) = t.const_value(number) else {
         return Ok(());
     };
+    // Paddle multiplies by `1 / number`: see `tensors::is_negative_zero`.
+    let is_infinite = |number: &Bound<'_, PyFloat>| number.value() == f64::NEG_INFINITY;
+    if name == "__truediv__" && value.cast().is_ok_and(is_infinite) {
+        return t.unsupported("-0.0 in a tensor operation: programs may take it for 0.0");
+    }
     let bits = match dtype {
         DType::UInt8 | DType::Int8 => 7,
         DType::Int16 => 15,

@@ -632,6 +632,9 @@ pub fn method(
     }
     if let ([value], []) = (args, kwargs) {
         scalars::refuse(t, meta.dtype, name, *value)?;
+        if scalars::subtracts_nothing(t, meta.dtype, name, *value) {
+            return method(t, tensor, "clone", &[], &[]);
+        }
         if matches!(t.kind(*value), Kind::Scalar) {
             return match scalars::operand(t, tensor, name, *value)? {
                 Some(number) => method(t, tensor, name, &[number], &[]),

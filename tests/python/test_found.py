@@ -1,6 +1,7 @@
 """Differences that the program generator found, each reduced to its core."""
 
 import contextlib
+import math
 
 import paddle
 import paddle_sot_rs as sot
@@ -317,6 +318,34 @@ def test_negative_zero_is_no_zero():
         return x.clip(-1, -0.0), x.clip(-1, 0.0)
 
     check(clipped, paddle.to_tensor([[-2.0, 0.0, 3.0]] * 4), graphs=1)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: (x - 0.0) * 1,
+        lambda x: x - 0,
+        lambda x: 0.0 - x,
+        lambda x: x / -math.inf,
+        lambda x: x / math.inf,
+        lambda x: x * 0.0,
+        lambda x: x * 2,
+    ],
+)
+def test_signs_of_zeros(function, dtype):
+    """20140403: a program that took 0.0 away made zeros of all later programs of the process negative."""
+    translated = sot.to_static(function, min_graph_size=0)
+    for stops in (True, False):
+        x, y = (paddle.to_tensor([1.0, -1.0, -0.0, 0.0]).astype(dtype) for _ in range(2))
+        if dtype != "int32":
+            x.stop_gradient = y.stop_gradient = stops
+        found, wanted = translated(x), function(y)
+        assert (found.dtype, found.numpy().tobytes()) == (wanted.dtype, wanted.numpy().tobytes())
+        if not wanted.stop_gradient:
+            found.sum().backward()
+            wanted.sum().backward()
+            assert x.grad.numpy().tobytes() == y.grad.numpy().tobytes()
 
 
 def test_negative_zero_in_a_gradient_of_several_parts():

@@ -796,3 +796,16 @@ def _compile(trace, inputs, outputs, grad, place, lowering, is_part):
 
 
 CUDA_GRAPH = {"cuda_graph_state": CUDAGraphState.DISABLE, "cuda_graph_dispatch_key": 0}
+
+
+def _put_zeros_first():
+    """Paddle keeps one attribute for numbers that are equal, the first it meets: 0.0, before some program has -0.0."""
+    trace = Trace()
+    window = Window(trace.program, trace.startup, trace.cast)
+    try:
+        _C_ops.scale(_C_ops.full([1], 0.0, paddle.float32, core.Place()), 0.0, 0.0, True)
+    finally:
+        window.close()
+
+
+_put_zeros_first()
