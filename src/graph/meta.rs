@@ -50,14 +50,14 @@ dtypes! {
 impl DType {
     /// Whether gradients can flow through tensors of this type.
     pub fn is_differentiable(self) -> bool {
+        self.is_floating() || matches!(self, Self::Complex64 | Self::Complex128)
+    }
+
+    /// Whether they hold real numbers that are not whole, of two bytes or more.
+    pub fn is_floating(self) -> bool {
         matches!(
             self,
-            Self::Float16
-                | Self::BFloat16
-                | Self::Float32
-                | Self::Float64
-                | Self::Complex64
-                | Self::Complex128
+            Self::Float16 | Self::BFloat16 | Self::Float32 | Self::Float64
         )
     }
 }

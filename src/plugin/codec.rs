@@ -292,10 +292,7 @@ fn check(sir: &StatementIr) -> PyResult<()> {
         .chain(&sir.outputs)
         .for_each(|id| see(*id));
     for statement in &sir.statements {
-        let named = statement.kwargs.iter().map(|(_, arg)| arg);
-        for arg in statement.args.iter().chain(named) {
-            arg.for_each_symbol(&mut see);
-        }
+        statement.for_each_argument(&mut see);
         statement.output.for_each_symbol(&mut see);
         let needs_receiver = match &statement.callee {
             Callee::Layer(symbol) => {

@@ -320,10 +320,7 @@ pub fn scaled(t: &mut Tracer<'_>, a: VarId, b: VarId) -> Step<Option<VarId>> {
         _ => (b, a),
     };
     let dtype = tensors::meta_of(t, tensor).map(|meta| meta.dtype);
-    let floating = matches!(
-        dtype,
-        Some(DType::Float32 | DType::Float64 | DType::Float16 | DType::BFloat16)
-    );
+    let floating = dtype.is_some_and(DType::is_floating);
     let replaced = ["__mul__", "__rmul__"]
         .iter()
         .any(|name| tensors::is_users(t, name));

@@ -10,7 +10,7 @@ use crate::reason::BreakKind;
 use crate::tracker::{Tracker, TrackerRef};
 use crate::variables::{Kind, TensorVar, VarId};
 
-use super::{fold, Step, Tracer};
+use super::{fold, tensors, Step, Tracer};
 
 /// Their classes.
 const CLASSES: &[&str] = &[
@@ -138,13 +138,7 @@ pub fn operand(t: &mut Tracer<'_>, tensor: VarId, name: &str, value: VarId) -> S
 /// Whether this takes nothing away. Paddle adds `-number`, and `-0.0` may become `0.0` in a program: not the same for numbers
 /// that are `-0.0`.
 pub fn subtracts_nothing(t: &mut Tracer<'_>, dtype: DType, name: &str, number: VarId) -> bool {
-    let floating = [
-        DType::Float16,
-        DType::BFloat16,
-        DType::Float32,
-        DType::Float64,
-    ];
-    if name != "__sub__" || !floating.contains(&dtype) {
+    if name != "__sub__" || !dtype.is_floating() {
         return false;
     }
     let Some(value) = t.const_value(number) else {
@@ -174,7 +168,7 @@ pub fn refuse(t: &mut Tracer<'_>, dtype: DType, name: &str, number: VarId) -> St
     // Paddle multiplies by `1 / number`: see `tensors::is_negative_zero`.
     let is_infinite = |number: &Bound<'_, PyFloat>| number.value() == f64::NEG_INFINITY;
     if name == "__truediv__" && value.cast().is_ok_and(is_infinite) {
-        return t.unsupported("-0.0 in a tensor operation: programs may take it for 0.0");
+        return t.unsupported(tensors::NEGATIVE_ZERO);
     }
     let bits = match dtype {
         DType::UInt8 | DType::Int8 => 7,

@@ -93,6 +93,9 @@ const PROPERTIES: &[&str] = &["shape", "ndim", "size", "stop_gradient", "dtype"]
 /// Attributes that are tensors computed from this one.
 const TENSOR_ATTRIBUTES: &[&str] = &["T", "mT", "H", "mH"];
 
+/// Why an operation breaks the graph that would hold `-0.0`.
+pub(super) const NEGATIVE_ZERO: &str = "-0.0 in a tensor operation: programs may take it for 0.0";
+
 /// Paddle keeps one attribute for all numbers that are equal: where `-0.0` came first, `0.0` becomes it.
 fn is_negative_zero(value: &Bound<'_, PyAny>) -> bool {
     let number = value.cast::<PyFloat>().map(|number| number.value());
@@ -112,9 +115,7 @@ pub fn to_arg(t: &mut Tracer<'_>, value: VarId) -> Step<Arg> {
         Kind::SymNumber(symbol) => Arg::Symbol(symbol),
         Kind::Int(number) if depends_on_dims(t, value) => Arg::Symbol(number_statement(t, number)?),
         Kind::Const | Kind::Class | Kind::Callable | Kind::Module => match t.value(value) {
-            Some(value) if is_negative_zero(&value) => {
-                return t.unsupported("-0.0 in a tensor operation: programs may take it for 0.0")
-            }
+            Some(value) if is_negative_zero(&value) => return t.unsupported(NEGATIVE_ZERO),
             Some(value) => Arg::Const(Obj::from(value)),
             None => return t.unsupported("a constant without a value"),
         },
@@ -572,9 +573,7 @@ pub fn method(
             return Ok(t.int(len));
         }
         ("is_floating_point", []) => {
-            let floating =
-                meta.dtype.is_differentiable() && !meta.dtype.as_str().starts_with("complex");
-            return Ok(t.bool(floating));
+            return Ok(t.bool(meta.dtype.is_floating()));
         }
         _ => {}
     }

@@ -61,8 +61,6 @@ pub struct PaddleGraph {
     /// The inputs behind them, among those that are used.
     gated: Vec<usize>,
     shared: Arc<Shared>,
-    /// Whether its tensors may stay until a run ends.
-    is_small: bool,
     /// Whether there are loops in it.
     has_loops: bool,
     /// What its last output says, where captured control flow decides which inputs are reached.
@@ -130,7 +128,6 @@ impl PaddleGraph {
         let is_small = !has_loops && !sir.has_regions() && is_small(memory, trains);
         let threshold = backward_threshold(&sir);
         Ok(Box::new(Self {
-            is_small,
             has_loops,
             cuts: decided.map(|(rows, loose)| Cuts::new(rows, loose, gated.clone())),
             run: py
@@ -269,7 +266,7 @@ impl CompiledGraph for PaddleGraph {
             ))
         };
         let made = std::mem::replace(&mut scope.made, times());
-        let outputs = match made != scope.made && self.is_small {
+        let outputs = match made != scope.made && self.shared.is_small {
             true => unhurried(py, run)?,
             false if self.has_loops => looping(py, run)?,
             false => run()?,
