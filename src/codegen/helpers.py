@@ -1,5 +1,6 @@
 """Constructors the generated code calls: one for each kind of value that no instruction builds."""
 
+import itertools
 import types
 
 _set = object.__setattr__
@@ -29,6 +30,44 @@ def tensor_iterator(over, index, stop):
 
 def zip_iterator(strict, *inner):
     return zip(*inner, strict=strict)
+
+
+def chain_iterator(active, source):
+    return itertools.chain.from_iterable(itertools.chain(active, () if source is None else source))
+
+
+def rows_iterator(name, pools, length, index):
+    rows = getattr(itertools, name)(*pools, *(() if length is None else (length,)))
+    next(itertools.islice(rows, index, index), None)
+    return rows
+
+
+def islice_iterator(over, start, stop, step):
+    return itertools.islice(() if over is None else over, start, stop, step)
+
+
+def cycle_iterator(saved, index):
+    return itertools.cycle(saved[index:] + saved[:index])
+
+
+def accumulate_iterator(over, function, initial, total):
+    if not total:
+        return itertools.accumulate(over, function, initial=initial)
+    sums = itertools.accumulate(over, function, initial=total[0])
+    next(sums)
+    return sums
+
+
+def pairwise_iterator(old, over):
+    return itertools.pairwise(itertools.chain(old, () if over is None else over))
+
+
+def zip_longest_iterator(fill, *over):
+    return itertools.zip_longest(*(() if it is None else it for it in over), fillvalue=fill)
+
+
+def batched_iterator(over, size):
+    return itertools.batched(() if over is None else over, size)
 
 
 def advanced(container, which, count):

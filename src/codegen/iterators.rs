@@ -37,6 +37,7 @@ impl Emitter<'_, '_> {
                 IterVar::Zip { inner, .. } | IterVar::Map { inner, .. } => {
                     inner.iter().any(|inner| self.must_wait(*inner))
                 }
+                IterVar::Tool(tool) => tool.inner().iter().any(|inner| self.must_wait(*inner)),
                 _ => false,
             }
     }

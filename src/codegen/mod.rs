@@ -11,6 +11,7 @@ mod iterators;
 mod native;
 mod reconstruct;
 mod reduce;
+mod tools;
 mod views;
 
 pub use direct::OutTree;

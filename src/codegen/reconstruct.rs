@@ -219,7 +219,7 @@ impl<'a, 'py> Emitter<'a, 'py> {
         Ok(())
     }
 
-    fn call_type(
+    pub(super) fn call_type(
         &mut self,
         module: &str,
         name: &str,
@@ -577,6 +577,7 @@ impl<'a, 'py> Emitter<'a, 'py> {
                     this.int(len)
                 })
             }
+            IterVar::Tool(tool) => self.tool(tool),
             IterVar::Done => self.call_type("builtins", "iter", 1, |this| {
                 this.code.op("BUILD_TUPLE", 0)?;
                 Ok(())

@@ -6,10 +6,11 @@ mod meta;
 mod parts;
 mod print;
 mod region;
+mod selected_rows;
 mod sir;
 
 pub use function_graph::{FunctionGraph, GraphInput, GraphMark};
 pub use meta::{DType, TensorMeta};
-pub use parts::Part;
+pub use parts::{Part, Parted};
 pub use region::{BlockOutput, Cut, Region};
 pub use sir::{Arg, Callee, Statement, StatementIr, SymbolId, SymbolKind};

@@ -5,6 +5,8 @@
 //! what only they depend on would get zeros instead of nothing (or not a number, where zero meets an infinite slope), and
 //! what is put on a result from outside (a hook, `retain_grads()`) would not see what comes through other results
 //! that are computed from it. So statements are one part when gradients of the same results flow to them.
+//!
+//! Calls whose gradient is selected rows are parts of their own, which are no programs.
 
 use pyo3::prelude::*;
 use rustc_hash::FxHashMap;
@@ -22,6 +24,8 @@ pub struct Part {
     pub inputs: Vec<SymbolId>,
     /// Its outputs.
     pub outputs: Vec<SymbolId>,
+    /// A program would give other gradients.
+    pub by_calls: bool,
 }
 
 /// More are one program.
@@ -116,11 +120,42 @@ struct Known<'a> {
     acts: &'a [bool],
 }
 
+/// How a graph is taken apart.
+#[derive(Debug)]
+pub enum Parted {
+    /// It is one program.
+    One,
+    /// In order.
+    Parts(Vec<Part>),
+    /// It would have to be, and cannot: it runs call by call.
+    Never,
+}
+
 impl StatementIr {
-    /// The parts of the graph, in order; `None` where it is one, or cannot be taken apart.
-    pub fn parts(&self, py: Python<'_>) -> Option<Vec<Part>> {
+    /// The parts of the graph, while gradients are on. One that cannot be taken apart by its results is one.
+    pub fn parts(&self, py: Python<'_>) -> Parted {
+        let selects = |it: &Statement| it.may_select_rows(py, &self.symbols);
+        let selects: Vec<bool> = self.statements.iter().map(selects).collect();
+        match self.parts_with(py, &selects) {
+            Some(parts) => Parted::Parts(parts),
+            None if selects.contains(&true) => Parted::Never,
+            None => Parted::One,
+        }
+    }
+
+    /// The same, where `selects` says which statements are parts of their own.
+    fn parts_with(&self, py: Python<'_>, selects: &[bool]) -> Option<Vec<Part>> {
         let producer = self.producers();
-        let (places, groups) = self.places(&producer)?;
+        let (places, groups) = self.places(&producer, selects)?;
+        let flows = |place: &Place| matches!(place, Place::Group(_));
+        let selects: Vec<bool> = places
+            .iter()
+            .zip(selects)
+            .map(|(place, selects)| *selects && flows(place))
+            .collect();
+        if groups > MOST || (groups < 2 && !selects.contains(&true)) {
+            return None;
+        }
         let acts = self.acting(py)?;
         let known = Known {
             producer: &producer,
@@ -135,7 +170,7 @@ impl StatementIr {
         let whole = self.without_idle_gradients(&places);
         let parts = of.iter().copied().max()? + 1;
         (0..parts)
-            .map(|number| whole.part(&producer, &of, number))
+            .map(|number| whole.part(&producer, &of, &selects, number))
             .collect()
     }
 
@@ -171,7 +206,7 @@ impl StatementIr {
     }
 
     /// The group of each statement, and how many groups there are.
-    fn places(&self, producer: &[Option<usize>]) -> Option<(Vec<Place>, usize)> {
+    fn places(&self, producer: &[Option<usize>], selects: &[bool]) -> Option<(Vec<Place>, usize)> {
         // For each symbol the results that gradients come from: one bit each.
         let mut from: Vec<u64> = vec![0; self.symbols.len()];
         let mut bit = 0;
@@ -182,10 +217,10 @@ impl StatementIr {
                 bit += 1;
             }
         }
-        if bit < 2 {
+        if bit < 2 && !selects.contains(&true) {
             return None;
         }
-        let mut numbers: FxHashMap<u64, usize> = FxHashMap::default();
+        let mut numbers: FxHashMap<(u64, bool), usize> = FxHashMap::default();
         let mut places = vec![Place::Free; self.statements.len()];
         for (number, statement) in self.statements.iter().enumerate().rev() {
             let mut results = 0;
@@ -198,7 +233,8 @@ impl StatementIr {
                 continue;
             }
             let next = numbers.len();
-            places[number] = Place::Group(*numbers.entry(results).or_insert(next));
+            places[number] =
+                Place::Group(*numbers.entry((results, selects[number])).or_insert(next));
             for_each_operand(statement, &mut |id| {
                 if self.has_gradient(id) {
                     from[id.0 as usize] |= results;
@@ -206,7 +242,7 @@ impl StatementIr {
             });
         }
         let groups = numbers.len();
-        (groups > 1 && groups <= MOST).then_some((places, groups))
+        Some((places, groups))
     }
 
     /// Which statements stay in order; `None` where one changes a tensor.
@@ -340,7 +376,13 @@ impl StatementIr {
         }
     }
 
-    fn part(&self, producer: &[Option<usize>], of: &[usize], number: usize) -> Option<Part> {
+    fn part(
+        &self,
+        producer: &[Option<usize>],
+        of: &[usize],
+        selects: &[bool],
+        number: usize,
+    ) -> Option<Part> {
         let in_part = |part: usize| {
             let all = self.statements.iter().zip(of);
             all.filter(move |(_, at)| **at == part)
@@ -394,6 +436,7 @@ impl StatementIr {
             sir: cut.block(name, &used, &[], &results),
             inputs: used,
             outputs,
+            by_calls: selects.iter().zip(of).any(|(it, at)| *it && *at == number),
         })
     }
 }

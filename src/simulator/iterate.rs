@@ -9,7 +9,8 @@ use crate::reason::BreakKind;
 use crate::variables::{Item, IterVar, Kind, VarId};
 
 use super::call::{call, describe};
-use super::{attributes, classes, exceptions, fold, generators, layers, operators, rows, tensors};
+use super::{attributes, classes, exceptions, fold, generators, itertools, layers};
+use super::{operators, rows, tensors};
 use super::{Step, Stop, Tracer};
 
 /// `iter(value)`
@@ -266,12 +267,12 @@ pub fn next(t: &mut Tracer<'_>, iterator: VarId) -> Step<Option<VarId>> {
                     None => return Ok(None),
                 }
             }
-            call(t, function, &args, &[]).map(Some)
+            itertools::call_for_next(t, function, &args).map(Some)
         }
         IterVar::Filter { function, inner } => {
             while let Some(item) = next(t, inner)? {
                 let verdict = match function {
-                    Some(function) => call(t, function, &[item], &[])?,
+                    Some(function) => itertools::call_for_next(t, function, &[item])?,
                     None => item,
                 };
                 if operators::truth(t, verdict)? {
@@ -315,6 +316,7 @@ pub fn next(t: &mut Tracer<'_>, iterator: VarId) -> Step<Option<VarId>> {
             Ok(Some(row))
         }
         IterVar::Generator { .. } | IterVar::Ended { .. } => generators::next(t, iterator),
+        IterVar::Tool(tool) => itertools::next(t, iterator, tool),
     }
 }
 

@@ -28,6 +28,7 @@ pub mod inline;
 mod inner;
 mod inplace;
 pub mod iterate;
+mod itertools;
 pub mod keys;
 pub mod layers;
 pub mod loops;

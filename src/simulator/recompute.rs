@@ -203,6 +203,7 @@ fn captured(t: &mut Tracer<'_>, asked: &Asked) -> Step<VarId> {
         return refuse(t, "a result without a gradient");
     }
     let mut cut = t.cut(mark);
+    regions::refuse_selected_rows(t, &cut)?;
     t.graph.adopt(t.py, &mut cut)?;
     let outputs: Vec<BlockOutput> = results.iter().map(|it| BlockOutput::Inner(*it)).collect();
     if results.iter().any(|symbol| cut.outer(*symbol).is_some()) {

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::bytecode::{live_locals, Code};
-use crate::graph::{Arg, Callee, Cut, Region, SymbolId, SymbolKind};
+use crate::graph::{Arg, Callee, Cut, Region, Statement, SymbolId, SymbolKind};
 use crate::variables::{CellVar, Kind, TensorVar, VarId, Variable};
 
 use super::aliases;
@@ -146,6 +146,7 @@ pub fn way(
     }
     let aliases = aliases::within(t, &mark);
     let cut = t.cut(mark);
+    refuse_selected_rows(t, &cut)?;
     Ok(Way {
         aliases,
         end,
@@ -156,6 +157,15 @@ pub fn way(
         changed: contents,
         cut,
     })
+}
+
+/// Stops where the gradient of a call inside is selected rows: that of an operation with nested graphs is dense.
+pub fn refuse_selected_rows(t: &Tracer<'_>, cut: &Cut) -> Step<()> {
+    let selects = |it: &Statement| it.may_select_rows(t.py, &cut.symbols);
+    if t.entry_grad && !t.options.forward_only && cut.statements.iter().any(selects) {
+        return refuse(t, "a sparse gradient (selected rows) inside");
+    }
+    Ok(())
 }
 
 /// Puts a tensor of the graph into the place of a tensor of the frame.

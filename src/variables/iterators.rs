@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use super::key::Key;
+use super::tools::Tool;
 use super::VarId;
 
 /// What an iterator that counts in the graph yields for a number.
@@ -124,6 +125,8 @@ pub enum IterVar {
         /// The instruction of the outermost frame that made it.
         made_at: usize,
     },
+    /// A tool of `itertools`.
+    Tool(Tool),
     /// Another iterator at its end.
     Done,
 }
@@ -134,6 +137,7 @@ impl IterVar {
         match self {
             Self::Enumerate { inner, .. } | Self::Filter { inner, .. } => vec![*inner],
             Self::Zip { inner, .. } | Self::Map { inner, .. } => inner.clone(),
+            Self::Tool(tool) => tool.inner(),
             _ => Vec::new(),
         }
     }

@@ -8,6 +8,7 @@ mod arena;
 mod iterators;
 mod key;
 mod kinds;
+mod tools;
 
 pub use arena::{Arena, ArenaMark, VarId};
 pub use iterators::{Item, IterVar};
@@ -16,3 +17,4 @@ pub use kinds::{
     AttrOp, CellVar, ContextVar, DictVar, FunctionVar, Kind, NewFunction, NumberVar, ObjectVar,
     SetVar, TensorVar, Variable, View,
 };
+pub use tools::Tool;

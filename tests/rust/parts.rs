@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use paddle_sot::graph::{
-    Arg, Callee, DType, Statement, StatementIr, SymbolId, SymbolKind, TensorMeta,
+    Arg, Callee, DType, Parted, Statement, StatementIr, SymbolId, SymbolKind, TensorMeta,
 };
 use paddle_sot::obj::Obj;
 use paddle_sot::reason::SourceLoc;
 use pyo3::prelude::*;
+use pyo3::types::PyBool;
 use rstest::rstest;
 
 fn tensor(stop_gradient: bool) -> SymbolKind {
@@ -18,19 +19,23 @@ fn tensor(stop_gradient: bool) -> SymbolKind {
     })
 }
 
-/// One statement a word: `c=tanh(a)`, symbols are letters from `a`. Those in capitals need no gradient.
+/// One statement a word: `c=tanh(a)`, symbols are letters from `a`. Those in capitals need no gradient, `!` is `True`.
 fn graph(py: Python<'_>, text: &str, outputs: &str) -> StatementIr {
     let id = |letter: char| SymbolId(letter.to_ascii_lowercase() as u32 - 'a' as u32);
     let mut symbols = vec![tensor(false); 26];
     for letter in text.chars().filter(char::is_ascii_uppercase) {
         symbols[id(letter).0 as usize] = tensor(true);
     }
+    let arg = |letter: char| match letter {
+        '!' => Arg::Const(Obj::from(PyBool::new(py, true).to_owned().into_any())),
+        letter => Arg::Symbol(id(letter)),
+    };
     let statements = text.split_whitespace().map(|word| {
         let (made, call) = word.split_once('=').unwrap();
         let (name, args) = call.trim_end_matches(')').split_once('(').unwrap();
         Statement {
             callee: Callee::Method(Arc::from(name)),
-            args: args.chars().map(|letter| Arg::Symbol(id(letter))).collect(),
+            args: args.chars().map(arg).collect(),
             kwargs: Vec::new(),
             output: match made.chars().next() {
                 Some(letter) => Arg::Symbol(id(letter)),
@@ -54,7 +59,9 @@ fn parts(text: &str, outputs: &str) -> Option<Vec<String>> {
     Python::initialize();
     Python::attach(|py| {
         let letter = |id: &SymbolId| char::from(b'a' + id.0 as u8);
-        let parts = graph(py, text, outputs).parts(py)?;
+        let Parted::Parts(parts) = graph(py, text, outputs).parts(py) else {
+            return None;
+        };
         let shown = parts.into_iter().map(|part| {
             let names = part.sir.statements.iter().map(|it| match &it.callee {
                 Callee::Method(name) => name.to_string(),
@@ -63,7 +70,8 @@ fn parts(text: &str, outputs: &str) -> Option<Vec<String>> {
             let names: Vec<String> = names.collect();
             let list = |ids: &[SymbolId]| ids.iter().map(letter).collect::<String>();
             format!(
-                "{} {} {}",
+                "{}{} {} {}",
+                if part.by_calls { "by calls: " } else { "" },
                 list(&part.inputs),
                 names.join(","),
                 list(&part.outputs)
@@ -100,6 +108,19 @@ fn parts(text: &str, outputs: &str) -> Option<Vec<String>> {
     Some(vec!["a tanh,show c", "c exp,show d", "b uniform e"]))]
 // A statement that answers with its argument makes nothing.
 #[case::existing("c=tanh(a) c=identity(c) d=exp(c)", "cd", Some(vec!["a tanh,identity c", "c exp d"]))]
+// Gradients of selected rows are not those of a program.
+#[case::sparse("c=embedding(ab!) d=tanh(c) e=exp(d)", "e", Some(vec!["by calls: ab embedding c", "c tanh,exp e"]))]
+#[case::dense("c=embedding(ab) d=tanh(c) e=exp(d)", "e", None)]
+#[case::several_sparse("c=embedding(ab!) d=tanh(c) e=embedding(ab!) f=mul(de)", "f",
+    Some(vec!["by calls: ab embedding,embedding ce", "ce tanh,mul f"]))]
+#[case::sparse_of_what_is_computed("C=cast(a) d=embedding(cb!) e=tanh(d)", "e",
+    Some(vec!["by calls: ab cast,embedding d", "d tanh e"]))]
+#[case::sparse_in_turns("c=tanh(a) D=argmax(c) e=embedding(db!) f=mul(ce)", "f",
+    Some(vec!["a tanh c", "by calls: cb argmax,embedding e", "ce mul f"]))]
+#[case::only_sparse("c=embedding(ab!)", "c", Some(vec!["by calls: ab embedding c"]))]
+#[case::sparse_for_two("c=embedding(ab!) d=tanh(c) e=exp(c)", "de",
+    Some(vec!["by calls: ab embedding c", "c tanh d", "c exp e"]))]
+#[case::sparse_without_gradients("C=embedding(ab!) d=tanh(a) e=mul(cd)", "e", None)]
 fn a_graph_is_taken_apart(
     #[case] text: &str,
     #[case] outputs: &str,

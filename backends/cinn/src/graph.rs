@@ -1,4 +1,4 @@
-//! Compiled graphs: a decomposed program, or one that was given up.
+//! [`CinnGraph`]: a decomposed program.
 
 use paddle_sot::backend::CompiledGraph;
 use pyo3::prelude::*;
@@ -35,43 +35,5 @@ impl CompiledGraph for CinnGraph {
 
     fn traverse(&self, visit: &mut dyn FnMut(&Py<PyAny>)) {
         self.program.traverse(visit);
-    }
-}
-
-/// A graph that is not compiled: it runs call by call.
-pub struct GivenUpGraph {
-    /// What runs it.
-    pub calls: Box<dyn CompiledGraph>,
-    /// Why.
-    pub why: String,
-}
-
-impl CompiledGraph for GivenUpGraph {
-    fn call(
-        &self,
-        py: Python<'_>,
-        inputs: &[Bound<'_, PyAny>],
-    ) -> PyResult<SmallVec<[Py<PyAny>; 4]>> {
-        self.calls.call(py, inputs)
-    }
-
-    fn program_text(&self, py: Python<'_>) -> PyResult<String> {
-        self.calls.program_text(py)
-    }
-
-    fn report(&self) -> Vec<String> {
-        vec![format!("runs call by call: {}", self.why)]
-    }
-
-    fn fell_back(&self) -> Option<&str> {
-        Some(&self.why)
-    }
-
-    fn backend_name(&self) -> &str {
-        "eager (given up by cinn)"
-    }
-
-    fn traverse(&self, visit: &mut dyn FnMut(&Py<PyAny>)) {
-        self.calls.traverse(visit);
     }
 }

@@ -19,6 +19,7 @@ use paddle_sot::backend::{
 };
 use paddle_sot::graph::Callee;
 use paddle_sot::obj::Obj;
+use paddle_sot_backend_paddle::{compile_parts, Compiler, GivenUp};
 use pyo3::exceptions::{PyException, PyRuntimeError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -81,6 +82,48 @@ impl CinnBackend {
         let report = lowering.call_method0("finished")?.extract()?;
         Ok(Box::new(graph::CinnGraph { program, report }))
     }
+
+    /// One program, or call by call.
+    fn compile_one(
+        &self,
+        py: Python<'_>,
+        request: CompileRequest,
+    ) -> Result<Box<dyn CompiledGraph>, BackendError> {
+        let sir = Arc::clone(&request.sir);
+        let grad_enabled = request.grad_enabled;
+        let err = match self.compile_decomposed(py, request) {
+            Ok(graph) => return Ok(graph),
+            Err(err) => err,
+        };
+        // An interrupt is the user's, not ours.
+        if let BackendError::Raised(raised) = &err {
+            if !raised.is_instance_of::<PyException>(py) {
+                return Err(err);
+            }
+        }
+        let why = match &err {
+            BackendError::Raised(raised) => {
+                let given_up = lowering(py)?.getattr("GivenUp")?;
+                match raised.matches(py, given_up) {
+                    Ok(true) => raised.value(py).to_string(),
+                    _ => format!("the program could not be decomposed: {raised}"),
+                }
+            }
+            other => other.to_string(),
+        };
+        log::info!(target: "paddle_sot_rs.backend", "a graph runs call by call: {why}");
+        let eager = backend::get("eager").map_err(|err| BackendError::Compile(err.to_string()))?;
+        let request = CompileRequest {
+            sir,
+            session: eager.backend.begin(py)?,
+            example_inputs: Vec::new(),
+            grad_enabled,
+            least: 0,
+        };
+        let calls = eager.backend.compile(py, request)?;
+        let name = "eager (given up by cinn)";
+        Ok(Box::new(GivenUp { calls, why, name }))
+    }
 }
 
 impl GraphBackend for CinnBackend {
@@ -135,39 +178,14 @@ impl GraphBackend for CinnBackend {
         py: Python<'_>,
         request: CompileRequest,
     ) -> Result<Box<dyn CompiledGraph>, BackendError> {
-        let sir = Arc::clone(&request.sir);
-        let grad_enabled = request.grad_enabled;
-        let err = match self.compile_decomposed(py, request) {
-            Ok(graph) => return Ok(graph),
-            Err(err) => err,
-        };
-        // An interrupt is the user's, not ours.
-        if let BackendError::Raised(raised) = &err {
-            if !raised.is_instance_of::<PyException>(py) {
-                return Err(err);
-            }
+        if !request.grad_enabled || !request.sir.selects_rows(py) {
+            return self.compile_one(py, request);
         }
-        let why = match &err {
-            BackendError::Raised(raised) => {
-                let given_up = lowering(py)?.getattr("GivenUp")?;
-                match raised.matches(py, given_up) {
-                    Ok(true) => raised.value(py).to_string(),
-                    _ => format!("the program could not be decomposed: {raised}"),
-                }
-            }
-            other => other.to_string(),
+        let compiler = Compiler {
+            backend: self,
+            compile: &|request, _| self.compile_one(py, request),
         };
-        log::info!(target: "paddle_sot_rs.backend", "a graph runs call by call: {why}");
-        let eager = backend::get("eager").map_err(|err| BackendError::Compile(err.to_string()))?;
-        let request = CompileRequest {
-            sir,
-            session: eager.backend.begin(py)?,
-            example_inputs: Vec::new(),
-            grad_enabled,
-            least: 0,
-        };
-        let calls = eager.backend.compile(py, request)?;
-        Ok(Box::new(graph::GivenUpGraph { calls, why }))
+        compile_parts(py, request, &compiler)
     }
 
     fn export(&self, py: Python<'_>, request: ExportRequest) -> Result<Obj, BackendError> {

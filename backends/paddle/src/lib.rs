@@ -8,6 +8,7 @@ mod again;
 mod bridge;
 mod cuts;
 mod executors;
+mod given_up;
 mod graph;
 mod parts;
 mod region;
@@ -22,6 +23,9 @@ use paddle_sot::obj::Obj;
 use pyo3::exceptions::{PyNotImplementedError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+
+pub use given_up::GivenUp;
+pub use parts::{compile_parts, Compiler};
 
 /// The backend named `paddle`.
 #[derive(Clone, Default)]
@@ -124,14 +128,11 @@ pub fn compile_lowered(
     lowering: Option<&Bound<'_, PyAny>>,
 ) -> Result<Box<dyn CompiledGraph>, BackendError> {
     if request.grad_enabled && lowering.is_none() {
-        match parts::Parts::compile(py, &request) {
-            Ok(None) => {}
-            Ok(Some(parts)) => return Ok(Box::new(parts)),
-            Err(err) => {
-                log::info!(target: "paddle_sot_rs.backend", "a graph runs call by call, its parts do not compile: {err}");
-                return call_by_call(py, request);
-            }
-        }
+        let compiler = Compiler {
+            backend: &PaddleBackend,
+            compile: &|request, is_part| compile_program(py, request, None, is_part),
+        };
+        return compile_parts(py, request, &compiler);
     }
     compile_program(py, request, lowering, false)
 }

@@ -1,13 +1,14 @@
-//! [`Parts`]: the programs of a graph with several results that gradients flow through.
+//! [`Parts`]: the programs of a graph with several results that gradients flow through, or with sparse gradients.
 
-use paddle_sot::backend::{self, BackendError, CompileRequest, CompiledGraph};
-use paddle_sot::graph::{StatementIr, SymbolId, SymbolKind, TensorMeta};
+use paddle_sot::backend::{self, BackendError, CompileRequest, CompiledGraph, GraphBackend};
+use paddle_sot::graph::{Part, Parted, StatementIr, SymbolId, SymbolKind, TensorMeta};
 use paddle_sot::obj::Obj;
 use pyo3::prelude::*;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use crate::{compile_program, PaddleBackend};
+use crate::call_by_call;
+use crate::given_up::GivenUp;
 
 /// Parts of fewer operations always run call by call: what follows a result is often a loss of one or two.
 const LEAST: usize = 3;
@@ -19,6 +20,8 @@ pub struct Parts {
     parts: Vec<Compiled>,
     /// The results of the whole.
     outputs: Vec<usize>,
+    /// Who made the programs.
+    backend: String,
 }
 
 struct Compiled {
@@ -27,13 +30,51 @@ struct Compiled {
     inputs: Vec<usize>,
 }
 
+/// Compiles one program, and is told whether it is a part: gradients arrive at all of its outputs then, or at none.
+type Compile<'a> = &'a dyn Fn(CompileRequest, bool) -> Result<Box<dyn CompiledGraph>, BackendError>;
+
+/// Who makes the programs.
+pub struct Compiler<'a> {
+    /// It traces the parts.
+    pub backend: &'a dyn GraphBackend,
+    /// It compiles them, or the whole.
+    pub compile: Compile<'a>,
+}
+
+/// A graph that gradients may flow through: part by part where it has to be.
+///
+/// # Errors
+/// Whatever compiling the whole raises, where it is one program.
+pub fn compile_parts(
+    py: Python<'_>,
+    request: CompileRequest,
+    compiler: &Compiler<'_>,
+) -> Result<Box<dyn CompiledGraph>, BackendError> {
+    let why = match request.sir.parts(py) {
+        Parted::One => return (compiler.compile)(request, false),
+        Parted::Never => "a sparse gradient in a graph that cannot be taken apart".to_owned(),
+        Parted::Parts(parts) => match Parts::compile(py, &request, parts, compiler) {
+            Ok(parts) => return Ok(Box::new(parts)),
+            Err(err) => format!("its parts do not compile: {err}"),
+        },
+    };
+    log::info!(target: "paddle_sot_rs.backend", "a graph runs call by call: {why}");
+    let calls = call_by_call(py, request)?;
+    Ok(Box::new(GivenUp {
+        calls,
+        why,
+        name: "eager",
+    }))
+}
+
 impl Parts {
-    /// `None` for a graph that is one program.
-    pub fn compile(py: Python<'_>, request: &CompileRequest) -> Result<Option<Self>, BackendError> {
+    fn compile(
+        py: Python<'_>,
+        request: &CompileRequest,
+        parts: Vec<Part>,
+        compiler: &Compiler<'_>,
+    ) -> Result<Self, BackendError> {
         let sir = &request.sir;
-        let Some(parts) = sir.parts(py) else {
-            return Ok(None);
-        };
         let is_tensor = |id: &SymbolId| matches!(sir.kind(*id), SymbolKind::Tensor(_));
         let inputs = sir.inputs.iter().copied().filter(is_tensor);
         let mut numbers: FxHashMap<SymbolId, usize> = inputs.zip(0..).collect();
@@ -60,15 +101,22 @@ impl Parts {
                 numbers.insert(id, next);
             }
             compiled.push(Compiled {
-                graph: compile_part(py, part.sir, examples, request.least)?,
+                graph: compile_part(
+                    py,
+                    (part.sir, part.by_calls),
+                    examples,
+                    request.least,
+                    compiler,
+                )?,
                 inputs: taken,
             });
         }
         let outputs = sir.outputs.iter().map(|id| number(&numbers, id));
-        Ok(Some(Self {
+        Ok(Self {
             outputs: outputs.collect::<Result<_, _>>()?,
             parts: compiled,
-        }))
+            backend: compiler.backend.name().to_owned(),
+        })
     }
 }
 
@@ -84,13 +132,14 @@ fn stand_in(py: Python<'_>, meta: &TensorMeta) -> Result<Obj, BackendError> {
 
 fn compile_part(
     py: Python<'_>,
-    sir: StatementIr,
+    (sir, by_calls): (StatementIr, bool),
     example_inputs: Vec<Obj>,
     least: usize,
+    compiler: &Compiler<'_>,
 ) -> Result<Box<dyn CompiledGraph>, BackendError> {
-    let session = backend::retrace(py, &PaddleBackend, &sir, &example_inputs)?;
+    let session = backend::retrace(py, compiler.backend, &sir, &example_inputs)?;
     let operations = session.operations(sir.statements.len());
-    let is_small = operations < least.max(LEAST) && !sir.has_regions();
+    let is_small = by_calls || (operations < least.max(LEAST) && !sir.has_regions());
     let request = CompileRequest {
         sir: sir.into(),
         session,
@@ -100,7 +149,7 @@ fn compile_part(
     };
     match backend::get("eager") {
         Ok(eager) if is_small => eager.backend.compile(py, request),
-        _ => compile_program(py, request, None, true),
+        _ => (compiler.compile)(request, true),
     }
 }
 
@@ -145,7 +194,7 @@ impl CompiledGraph for Parts {
     }
 
     fn backend_name(&self) -> &str {
-        "paddle"
+        &self.backend
     }
 
     fn traverse(&self, visit: &mut dyn FnMut(&Py<PyAny>)) {

@@ -14,7 +14,7 @@ use crate::obj::Obj;
 use crate::reason::BreakKind;
 use crate::variables::{Kind, VarId};
 
-use super::{attributes, exceptions, fold, methods, operators, scalars, tensors};
+use super::{attributes, exceptions, fold, itertools, methods, operators, scalars, tensors};
 use super::{Kwargs, Step, Tracer};
 use construction::from_keys;
 use table::{Handler, PURE_BUILTINS, PURE_MODULES, PURE_OPERATORS, TABLE};
@@ -63,6 +63,9 @@ pub fn try_call(
         if of_dict && object.getattr("__name__")?.eq("fromkeys")? {
             return from_keys(t, args).map(Some);
         }
+        if let ([iterables], true) = (args, is_chain_from_iterable(&object)?) {
+            return itertools::chain_of(t, *iterables).map(Some);
+        }
     }
     if let Some(result) = unbound_method(t, &object, args, kwargs)? {
         return Ok(Some(result));
@@ -107,6 +110,12 @@ pub fn try_call(
         }
     }
     fold::call_object(t, &object, args, kwargs).map(Some)
+}
+
+fn is_chain_from_iterable(function: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let chain = function.py().import("itertools")?.getattr("chain")?;
+    let of_chain = function.getattr("__self__")?.is(&chain);
+    Ok(of_chain && function.getattr("__name__")?.eq("from_iterable")?)
 }
 
 /// Whether this is one of Paddle's functions whose answer does not change while the process lives.

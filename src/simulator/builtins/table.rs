@@ -6,8 +6,8 @@ use pyo3::types::PyInt;
 use crate::obj::Obj;
 use crate::reason::BreakKind;
 use crate::simulator::{
-    attributes, conversions, fold, format, iterate, layers, operators, printing, pylayer,
-    recompute, rows, tensors, Kwargs, Step, Tracer,
+    attributes, conversions, fold, format, iterate, itertools, layers, operators, printing,
+    pylayer, recompute, rows, tensors, Kwargs, Step, Tracer,
 };
 use crate::variables::{Kind, VarId};
 
@@ -116,6 +116,32 @@ pub(super) const TABLE: &[(&str, &str, Handler)] = &[
     }),
     ("functools", "partial", partial),
     ("functools", "reduce", reduce),
+    ("itertools", "accumulate", itertools::accumulate),
+    ("itertools", "batched", itertools::batched),
+    ("itertools", "chain", itertools::chain),
+    ("itertools", "combinations", itertools::combinations),
+    (
+        "itertools",
+        "combinations_with_replacement",
+        itertools::combinations_with_replacement,
+    ),
+    ("itertools", "compress", itertools::compress),
+    ("itertools", "count", itertools::count),
+    ("itertools", "cycle", |t, a, k| {
+        one(t, a, k, itertools::cycle)
+    }),
+    ("itertools", "dropwhile", itertools::drop_while),
+    ("itertools", "filterfalse", itertools::filter_false),
+    ("itertools", "islice", itertools::islice),
+    ("itertools", "pairwise", |t, a, k| {
+        one(t, a, k, itertools::pairwise)
+    }),
+    ("itertools", "permutations", itertools::permutations),
+    ("itertools", "product", itertools::product),
+    ("itertools", "repeat", itertools::repeat),
+    ("itertools", "starmap", itertools::starmap),
+    ("itertools", "takewhile", itertools::take_while),
+    ("itertools", "zip_longest", itertools::zip_longest),
     ("collections", "defaultdict", default_dict),
     ("collections", "OrderedDict", |t, a, k| {
         let made = dict(t, a, k)?;
