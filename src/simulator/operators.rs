@@ -16,7 +16,7 @@ use super::aliases;
 use super::call::{call, describe};
 use super::{
     attributes, classes, exceptions, fold, graph_numbers, keys, methods, namespaces, numbers,
-    tensors,
+    scalars, tensors,
 };
 use super::{Step, Tracer};
 
@@ -181,8 +181,10 @@ fn tensor_binary(t: &mut Tracer<'_>, op: BinOp, a: VarId, b: VarId) -> Step<VarI
     if is_number && op == BinOp::TrueDiv && !tensors::is_users(t, "__rtruediv__") {
         return tensors::control(t, "quotient", &[b, a]);
     }
+    let defers = scalars::defer_to_tensors(t.py)?;
     match t.kind(a) {
-        Kind::Const | Kind::SymNumber(_) => {
+        Kind::Scalar if !defers => t.unsupported("an operator of NumPy with a tensor"),
+        Kind::Const | Kind::SymNumber(_) | Kind::Scalar => {
             tensors::method(t, b, &format!("__r{}__", op.stem()), &[a], &[])
         }
         _ => t.unsupported("an operator between this and a tensor"),

@@ -30,6 +30,13 @@ const OPERATORS: &[&str] = &[
     "__floordiv__",
     "__mod__",
     "__pow__",
+    "__radd__",
+    "__rsub__",
+    "__rmul__",
+    "__rtruediv__",
+    "__rfloordiv__",
+    "__rmod__",
+    "__rpow__",
     "__lt__",
     "__le__",
     "__gt__",
@@ -133,6 +140,13 @@ pub fn operand(t: &mut Tracer<'_>, tensor: VarId, name: &str, value: VarId) -> S
     }
     let number = scalar.call_method0("item")?;
     Ok(Some(t.constant(&number)))
+}
+
+/// Whether an operator of a scalar leaves the answer to the tensor on its right.
+pub fn defer_to_tensors(py: Python<'_>) -> PyResult<bool> {
+    let tensor = py.import("paddle")?.getattr("Tensor")?;
+    let asked = tensor.getattr_opt("__array_ufunc__")?;
+    Ok(asked.is_some_and(|answer| answer.is_none()))
 }
 
 /// Whether this takes nothing away. Paddle adds `-number`, and `-0.0` may become `0.0` in a program: not the same for numbers

@@ -454,3 +454,51 @@ def test_whole_numbers_of_many_digits_next_to_whole_tensors(use, dtype):
     numbers = [7, 2**31, 2**40 + 1, -(2**31) - 1, 2**53, 2**53 + 1, -(2**53) - 1, 2**62 + 1, 2**63 - 1, -(2**63), 3]
     check(use, x, 5, calls=[(x, number) for number in numbers], fallbacks=None)
     check(use, x, 2**53 + 1, fallbacks=None)
+
+
+OPERATORS = {
+    "add": lambda x, n: n + x,
+    "sub": lambda x, n: n - x,
+    "mul": lambda x, n: n * x,
+    "truediv": lambda x, n: n / x,
+    "floordiv": lambda x, n: n // x,
+    "mod": lambda x, n: n % x,
+    "pow": lambda x, n: n**x,
+    "lt": lambda x, n: n < x,
+}
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.float32, np.int64, np.int32, np.float16, np.bool_])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64"])
+@pytest.mark.parametrize("name", OPERATORS)
+def test_scalars_of_numpy_on_the_left(kind, dtype, name):
+    x = paddle.to_tensor([1, 2, 5], dtype=dtype)
+
+    def answer(call):
+        try:
+            result = call(x)
+        except TypeError as error:
+            return str(error)
+        return result.dtype, result.numpy().tobytes()
+
+    def function(x):
+        return OPERATORS[name](x, kind(3))
+
+    ours = sot.to_static(function, min_graph_size=0)
+    for _ in range(2):
+        assert answer(ours) == answer(function)
+    if kind is np.float64 and name != "lt" and dtype != "int64":
+        assert (sot.stats(ours).graphs, sot.stats(ours).graph_breaks) == (1, [])
+
+
+def test_scalars_that_numpy_computes_in_a_loop():
+    def function(x):
+        for k in range(3):
+            beta = np.log(0.5 / (k + 1) + 1)
+            x = beta * x.tanh() + (1 - beta) * x
+        return x
+
+    ours = sot.to_static(function, min_graph_size=0)
+    x = paddle.rand([3, 4])
+    np.testing.assert_array_equal(ours(x).numpy(), function(x).numpy())
+    assert (sot.stats(ours).graphs, sot.stats(ours).graph_breaks) == (1, [])

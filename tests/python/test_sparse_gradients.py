@@ -89,7 +89,10 @@ def dense(gradient):
     """Rows that are there several times are one row to an optimizer."""
     if gradient is None:
         return None
-    return (gradient.is_selected_rows(), gradient.to_dense().numpy() if gradient.is_selected_rows() else gradient.numpy())
+    return (
+        gradient.is_selected_rows(),
+        gradient.to_dense().numpy() if gradient.is_selected_rows() else gradient.numpy(),
+    )
 
 
 def batches():
