@@ -477,7 +477,7 @@ def test_scalars_of_numpy_on_the_left(kind, dtype, name):
     def answer(call):
         try:
             result = call(x)
-        except TypeError as error:
+        except (TypeError, ValueError) as error:
             return str(error)
         return result.dtype, result.numpy().tobytes()
 

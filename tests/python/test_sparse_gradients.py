@@ -85,16 +85,6 @@ class Tree(Slots):
         return self.loss(hidden, (ids[0] % 16).reshape([-1, 1])).mean()
 
 
-def dense(gradient):
-    """Rows that are there several times are one row to an optimizer."""
-    if gradient is None:
-        return None
-    return (
-        gradient.is_selected_rows(),
-        gradient.to_dense().numpy() if gradient.is_selected_rows() else gradient.numpy(),
-    )
-
-
 def batches():
     numbers = np.random.RandomState(4)
     return [[paddle.to_tensor(numbers.randint(0, ROWS, 6)) for _ in range(3)] for _ in range(4)]
