@@ -1,5 +1,6 @@
 """Integers that differ between calls: one more translation, not one for each value."""
 
+import numpy as np
 import paddle
 import paddle_sot_rs as sot
 import pytest
@@ -123,3 +124,26 @@ def test_dynamic_false_keeps_each_value():
 
     assert translations(function, [(X, n) for n in range(5)], dynamic=False) == 5
     assert translations(function, [(paddle.ones([2]), n) for n in range(5)]) == 2
+
+
+def test_a_rate_that_is_converted_and_stored():
+    class Optimizer:
+        rate, steps = 0.0, 0
+
+    def function(optimizer, x, rate, step):
+        optimizer.rate = float(rate)
+        optimizer.steps = int(step)
+        y = (x * 2 + 1).tanh()
+        sot.graph_break()
+        return y * optimizer.rate
+
+    ours = sot.to_static(function, min_graph_size=0)
+    x = paddle.ones([2])
+    for step in range(12):
+        rate = 0.1 + step * 0.01
+        plain, other = Optimizer(), Optimizer()
+        expected = function(plain, x, rate, step)
+        np.testing.assert_array_equal(ours(other, x, rate, step).numpy(), expected.numpy())
+        assert (other.rate, other.steps) == (plain.rate, plain.steps)
+        assert other.rate is rate
+    assert sot.stats(ours).translations <= 6

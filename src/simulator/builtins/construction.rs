@@ -126,6 +126,10 @@ pub(super) fn convert(
         if let Some(number) = conversions::of_builtin(t, name, *value)? {
             return Ok(number);
         }
+        // Of the class itself: the same object.
+        if let ("float", Kind::Float(_)) | ("int", Kind::Int(_)) = (name, t.kind(*value)) {
+            return Ok(*value);
+        }
     }
     if let [value, ..] = args {
         match t.kind(*value).clone() {
