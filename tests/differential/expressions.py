@@ -425,6 +425,16 @@ TABLES = {
         list(itertools.takewhile(lambda v: v < 3, $L0))
         [a - b for a, b in itertools.pairwise($L0)]
         list(map(operator.add, $L0, $L0))
+        list(itertools.chain.from_iterable([$L0[:2], Steps(2), numbers(2)]))
+        [a + b for a, b in itertools.combinations($L0[:4], 2)]
+        [a * b for a, b in itertools.product($L0[:2], [1, $I0])]
+        [p[0] - p[-1] for p in itertools.permutations($L0[:3], 2)]
+        list(itertools.dropwhile(lambda v: v < $I0, $L0))
+        list(itertools.filterfalse(lambda v: v % 2, $L0))
+        list(itertools.compress($L0, [1, 0, $B, 1]))
+        list(itertools.starmap(operator.sub, zip($L0, [1, 2])))
+        list(itertools.accumulate($L0[:4], lambda a, b: a - b, initial=$I0))
+        list(itertools.islice(itertools.cycle($L0[:2] or [1]), 5))
     """,
     "M": """
         [$T, $T]
@@ -447,6 +457,9 @@ TABLES = {
         [p * 1 for p in ($V.value, $W.x)]
         [v if v is not None else $T0 for v in $M0]
         ([$T0 * k for k in $L0[:2]] or [$T0])
+        list(itertools.accumulate([$T0, $T], operator.add))
+        [a + b for a, b in itertools.product([$T0], $M0[:2])]
+        list(itertools.chain([$T], tensors($T0, 2)))
     """,
     "D": """
         $D0

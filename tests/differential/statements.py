@@ -202,6 +202,8 @@ SIMPLE = """
 1: $_i = iter($L0); $=I1 = next($_i, 0); $=L1 = list($_i)
 1!: $_e = enumerate($M0, $I0); $=I1, $=T1 = next($_e)
 1!: $_z = zip($L0, $M0); $=I1, $=T1 = next($_z)
+1!: $_c = itertools.chain($L0, [$I0]); $=I1 = next($_c); bump($I0); $=L1 = list($_c)
+1!: $_i = itertools.islice(iter($L0), 1, None); $=I1 = next($_i); LOG.append(list($_i))
 1!: $_m = map(lambda v: bump(v), $L0); next($_m); LOG.append(COUNT)
 1: $_r = Row($T0, right=$I); $=T1 = $_r.left; $=I1 = $_r.right; LOG.append($_r._fields)
 1: $_h = Holder($I0); $=I1 = $_h.size + $_h.twice + $_h.twice
@@ -270,6 +272,15 @@ for $=I1 in $L!:
     <body>
 
 2: for $=I1, $=T1 in zip($L[:3], $M[:3]):
+    <body>
+
+1: for $=I1, $=I2 in itertools.product($L[:2], $L[:2]):
+    <body>
+
+1: for $=I1, $=T1 in zip(itertools.count($I0), $M[:3]):
+    <body>
+
+1: for $=I1 in itertools.chain($L[:2], itertools.islice($L, 2, 4)):
     <body>
 
 2: for $=S1, $=I1 in list($D.items()):
