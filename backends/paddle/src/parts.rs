@@ -3,6 +3,7 @@
 use paddle_sot::backend::{self, BackendError, CompileRequest, CompiledGraph, GraphBackend};
 use paddle_sot::graph::{Part, Parted, StatementIr, SymbolId, SymbolKind, TensorMeta};
 use paddle_sot::obj::Obj;
+use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -55,6 +56,10 @@ pub fn compile_parts(
         Parted::Never => "a sparse gradient in a graph that cannot be taken apart".to_owned(),
         Parted::Parts(parts) => match Parts::compile(py, &request, parts, compiler) {
             Ok(parts) => return Ok(Box::new(parts)),
+            // An interrupt is the user's, not ours.
+            Err(BackendError::Raised(raised)) if !raised.is_instance_of::<PyException>(py) => {
+                return Err(BackendError::Raised(raised));
+            }
             Err(err) => format!("its parts do not compile: {err}"),
         },
     };
@@ -181,7 +186,7 @@ impl CompiledGraph for Parts {
     fn report(&self) -> Vec<String> {
         let is_program = |part: &&Compiled| part.graph.backend_name() != "eager";
         let mut lines = vec![format!(
-            "{} parts, one after the other, of which {} are programs: gradients of different results flow through them",
+            "{} parts, one after the other, of which {} are programs: gradients of different results flow through them, or are sparse",
             self.parts.len(),
             self.parts.iter().filter(is_program).count()
         )];

@@ -3,6 +3,7 @@
 
 mod construction;
 mod iteration;
+mod itertools;
 mod reflection;
 mod table;
 
@@ -14,7 +15,7 @@ use crate::obj::Obj;
 use crate::reason::BreakKind;
 use crate::variables::{Kind, VarId};
 
-use super::{attributes, exceptions, fold, itertools, methods, operators, scalars, tensors};
+use super::{attributes, exceptions, fold, methods, operators, scalars, tensors};
 use super::{Kwargs, Step, Tracer};
 use construction::from_keys;
 use table::{Handler, PURE_BUILTINS, PURE_MODULES, PURE_OPERATORS, TABLE};

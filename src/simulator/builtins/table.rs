@@ -6,8 +6,8 @@ use pyo3::types::PyInt;
 use crate::obj::Obj;
 use crate::reason::BreakKind;
 use crate::simulator::{
-    attributes, conversions, fold, format, iterate, itertools, layers, operators, printing,
-    pylayer, recompute, rows, tensors, Kwargs, Step, Tracer,
+    attributes, conversions, fold, format, iterate, layers, operators, printing, pylayer,
+    recompute, rows, tensors, Kwargs, Step, Tracer,
 };
 use crate::variables::{Kind, VarId};
 
@@ -17,6 +17,7 @@ use super::construction::{
 use super::iteration::{
     enumerate, extreme, filter, map, next, quantify, range, reduce, reversed, sorted, sum, zip,
 };
+use super::itertools;
 use super::reflection::{
     get_attr, has_attr, is_callable, is_subclass, isinstance, set_attr, super_, type_of,
 };
