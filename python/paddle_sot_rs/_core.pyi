@@ -55,6 +55,22 @@ class StaticFunction:
         """The original callable."""
 
     @property
+    def __code__(self) -> CodeType:
+        """The code of the original: with the three below `inspect` takes this for a function."""
+
+    @property
+    def __defaults__(self) -> tuple[Any, ...] | None:
+        """Those of the original."""
+
+    @property
+    def __kwdefaults__(self) -> dict[str, Any] | None:
+        """Those of the original."""
+
+    @property
+    def __annotations__(self) -> dict[str, Any]:
+        """Those of the original."""
+
+    @property
     def dygraph_function(self) -> Callable[..., Any]:
         """The original callable, by the name Paddle uses."""
 

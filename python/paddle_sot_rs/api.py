@@ -170,9 +170,10 @@ def _static(target: Callable[..., Any], settings: dict[str, Any]) -> Any:
 
 
 def _named(static: Any, original: Callable[..., Any]) -> Any:
-    for name in ("__name__", "__qualname__", "__doc__", "__module__"):
+    for name in ("__name__", "__qualname__", "__module__"):
         if (value := getattr(original, name, None)) is not None:
             setattr(static, name, value)
+    static.__doc__ = original.__doc__
     return static
 
 

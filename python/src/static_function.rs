@@ -105,6 +105,30 @@ impl StaticFunction {
         self.callable.clone_ref(py)
     }
 
+    /// The code of the original: with the three below `inspect` takes this for a function, and finds its arguments.
+    #[getter]
+    fn __code__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        self.callable.getattr(py, "__code__")
+    }
+
+    /// Those of the original.
+    #[getter]
+    fn __defaults__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        self.callable.getattr(py, "__defaults__")
+    }
+
+    /// Those of the original.
+    #[getter]
+    fn __kwdefaults__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        self.callable.getattr(py, "__kwdefaults__")
+    }
+
+    /// Those of the original.
+    #[getter]
+    fn __annotations__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        self.callable.getattr(py, "__annotations__")
+    }
+
     /// The captured statements, as text: of all graphs so far, else of the program for the input specification.
     #[getter]
     fn code(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {

@@ -3,7 +3,9 @@
 import copy
 import functools
 import gc
+import inspect
 import pickle
+import typing
 import weakref
 from dataclasses import astuple, replace
 
@@ -367,3 +369,55 @@ def test_a_translated_function_inside_of_another_is_one_graph():
     np.testing.assert_array_equal(static(x).numpy(), outer(x).numpy())
     stats = sot.stats(static)
     assert (stats.graphs, stats.graph_breaks) == (1, [])
+
+
+def test_inspect_sees_the_original():
+    def function(x, y=1, *rest, scale: float = 2.0, **named) -> paddle.Tensor:
+        """Adds."""
+        return x * scale + y
+
+    class Net(paddle.nn.Layer):
+        def forward(self, x, mask=None):
+            return x if mask is None else x * mask
+
+    def silent(x):
+        return x
+
+    ours, net, plain = sot.to_static(function), sot.to_static(Net()), Net()
+    for one, other in ((ours, function), (net.forward, plain.forward), (Net().forward, plain.forward)):
+        assert inspect.getfullargspec(one) == inspect.getfullargspec(other)
+        assert inspect.signature(one) == inspect.signature(other)
+    assert typing.get_type_hints(ours) == typing.get_type_hints(function)
+    assert ours.__doc__ == "Adds."
+    assert sot.to_static(silent).__doc__ is None
+    assert not hasattr(sot.to_static(functools.partial(function, 1)), "__code__")
+
+
+def test_high_level_models_of_paddle():
+    class Net(paddle.nn.Layer):
+        def __init__(self):
+            super().__init__()
+            self.first, self.drop, self.second = nn.Linear(4, 8), nn.Dropout(0.2), nn.Linear(8, 3)
+
+        def forward(self, image):
+            return self.second(self.drop(self.first(image).tanh()))
+
+    class Data(paddle.io.Dataset):
+        def __getitem__(self, at):
+            return np.linspace(at, at + 1, 4, dtype="float32"), np.int64(at % 3)
+
+        def __len__(self):
+            return 12
+
+    seen = []
+    for translate in (lambda net: net, sot.to_static):
+        paddle.seed(3)
+        net = translate(Net())
+        model = paddle.Model(net)
+        optimizer = paddle.optimizer.Adam(0.01, parameters=net.parameters())
+        model.prepare(optimizer, nn.CrossEntropyLoss(), paddle.metric.Accuracy())
+        model.fit(Data(), batch_size=4, epochs=2, verbose=0, shuffle=False)
+        answer = model.predict(Data(), batch_size=4, verbose=0)
+        seen.append((model.evaluate(Data(), batch_size=4, verbose=0), np.concatenate(answer[0]).tolist()))
+    assert str(seen[0]) == str(seen[1])
+    assert sot.stats(net).graph_breaks == []
