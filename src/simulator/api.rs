@@ -45,6 +45,9 @@ const REFUSED: &[&str] = &[
     "get_flags",
     "set_default_dtype",
     "set_device",
+    // They write into their first argument.
+    "householder_product",
+    "ormqr",
 ];
 
 enum Verdict {
@@ -187,9 +190,21 @@ fn is_plain_data(t: &mut Tracer<'_>, id: VarId, left: &mut usize, depth: usize) 
 }
 
 /// Names of arguments that are written to, or that ask for that.
-const WRITTEN: &[&str] = &["out", "output", "inplace", "y_out"];
+const WRITTEN: &[&str] = &[
+    "out",
+    "output",
+    "inplace",
+    "y_out",
+    "cache_kv",
+    "cache_kvs",
+    "key_cache",
+    "value_cache",
+];
 
-/// Stops where an argument asks to write the result into a tensor. `args` begin with `self` for a method.
+/// That of an argument that asks for a leaf of autograd.
+const LEAF: &str = "requires_grad";
+
+/// Stops where an argument asks to write the result into a tensor, or for a tensor that needs a gradient. `args` begin with `self` for a method.
 pub fn check_written(
     t: &mut Tracer<'_>,
     function: &Bound<'_, PyAny>,
@@ -208,6 +223,15 @@ pub fn check_written(
         .filter(|(name, _)| WRITTEN.contains(&&**name))
         .map(|(_, value)| *value)
         .collect();
+    let leaf = kwargs.iter().find(|(name, _)| &**name == LEAF);
+    if let Some((_, asked)) = leaf {
+        if !is_off(t, *asked) {
+            return t.stop(
+                BreakKind::UnsupportedCall,
+                "a tensor that needs a gradient is made",
+            );
+        }
+    }
     if let Some(code) = innermost.getattr_opt(pyo3::intern!(t.py, "__code__"))? {
         let count: usize = code.getattr("co_argcount")?.extract()?;
         let names: Vec<String> = code.getattr("co_varnames")?.extract()?;
@@ -219,11 +243,7 @@ pub fn check_written(
         );
     }
     for value in written {
-        t.realize(value);
-        let off = t
-            .const_value(value)
-            .is_some_and(|value| !value.is_truthy().unwrap_or(true));
-        if !off {
+        if !is_off(t, value) {
             return t.stop(
                 BreakKind::InplaceTensor,
                 "the result is written into a tensor that is given",
@@ -231,6 +251,13 @@ pub fn check_written(
         }
     }
     Ok(())
+}
+
+/// Whether an argument is a constant that counts as false.
+fn is_off(t: &mut Tracer<'_>, value: VarId) -> bool {
+    t.realize(value);
+    t.const_value(value)
+        .is_some_and(|value| !value.is_truthy().unwrap_or(true))
 }
 
 /// Whether `function` is Paddle's (or marked `allow_in_graph`); if so the call becomes a statement.

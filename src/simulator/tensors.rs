@@ -48,6 +48,9 @@ const VALUE_READERS: &[&str] = &[
     "to",
     "_to",
     "nonzero_static",
+    // They write into their tensor.
+    "householder_product",
+    "ormqr",
 ];
 
 /// Methods about the autograd graph or the object itself.

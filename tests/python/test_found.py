@@ -3,6 +3,7 @@
 import contextlib
 import math
 
+import numpy as np
 import paddle
 import paddle_sot_rs as sot
 import pytest
@@ -461,3 +462,74 @@ def test_an_attribute_and_the_dictionary_that_a_break_left_are_written(order):
         return y * 2, sorted(names), sorted(vars(bag).items())
 
     check(function, X, Attributes())
+
+
+@pytest.mark.parametrize("grad", [False, True])
+def test_results_have_names_of_their_own(grad):
+    def function(x):
+        y = (x * 2 + 1).tanh()
+        return y, y.sin() - x
+
+    ours = sot.to_static(function, min_graph_size=0)
+    x = tensor(3, grad=grad)
+    names = [result.name for _ in range(4) for result in ours(x)]
+    assert len(set(names)) == len(names)
+    result = ours(x)[0]
+    assert result.name == result.name
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: paddle.linspace(0, 1, 4, requires_grad=True),
+        lambda: paddle.ones([4], requires_grad=True),
+        lambda: paddle.zeros_like(paddle.ones([4]), requires_grad=True),
+        lambda: paddle.hann_window(4, requires_grad=True),
+        lambda: paddle.tensor([1.0, 2.0, 3.0, 4.0], requires_grad=True),
+        lambda: paddle.to_tensor([1.0, 2.0, 3.0, 4.0], stop_gradient=False),
+        lambda: paddle.ones([2]).new_ones([4], requires_grad=True),
+    ],
+)
+def test_leaves_made_inside_need_gradients(make):
+    def function(x):
+        weight = make()
+        return weight, (weight * x).sin().sum()
+
+    ours = sot.to_static(function, min_graph_size=0)
+    x = tensor(4)
+    for _ in range(2):
+        answers = []
+        for call in (function, ours):
+            weight, loss = call(x)
+            assert not weight.stop_gradient and weight.is_leaf
+            loss.backward()
+            answers.append((loss.numpy(), weight.grad.numpy()))
+        for one, other in zip(*answers, strict=True):
+            np.testing.assert_array_equal(one, other)
+    quiet = sot.to_static(lambda x: paddle.ones([4], requires_grad=False) * x, min_graph_size=0)
+    assert quiet(x).stop_gradient and sot.stats(quiet).graph_breaks == []
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x, tau: paddle.linalg.householder_product(x, tau),
+        lambda x, tau: x.householder_product(tau),
+        lambda x, tau: paddle.linalg.ormqr(x, tau, paddle.ones([3, 2])),
+        lambda x, tau: x.ormqr(tau, paddle.ones([3, 2])),
+    ],
+)
+def test_functions_that_write_into_their_argument(call):
+    def function(x, tau):
+        y = x * 2
+        return call(x, tau) + y.sum(), x + 0
+
+    ours = sot.to_static(function, min_graph_size=0)
+    for _ in range(2):
+        answers = []
+        for one in (function, ours):
+            x = tensor(3, 3)
+            results = one(x, paddle.to_tensor([1.5, 1.9, 3.0]))
+            answers.append([x.numpy(), *(result.numpy() for result in results)])
+        for one, other in zip(*answers, strict=True):
+            np.testing.assert_array_equal(one, other)

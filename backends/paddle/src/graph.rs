@@ -215,7 +215,14 @@ fn with_own_version(output: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
     let py = output.py();
     let holds = output.call_method1(pyo3::intern!(py, "_new_shared_tensor"), (false,))?;
     output.call_method1(pyo3::intern!(py, "_share_buffer_to"), (&holds,))?;
-    Ok(holds.unbind())
+    with_own_name(holds)
+}
+
+/// Without the name of the program's variable, which the results of all runs share: the tensor makes one up when it is asked.
+fn with_own_name(output: Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+    let py = output.py();
+    output.setattr(pyo3::intern!(py, "name"), pyo3::intern!(py, ""))?;
+    Ok(output.unbind())
 }
 
 /// Runs of one program that may wait for their backward: each needs a scope, which costs milliseconds to make and
@@ -316,12 +323,12 @@ impl CompiledGraph for PaddleGraph {
             let stops = is_dead || self.stopped.contains(&at);
             if self.trains && !stops {
                 // While a gradient can flow through an output, nothing else runs in its scope.
-                return Ok(output.unbind());
+                return with_own_name(output);
             }
             if stops {
                 output.call_method0(pyo3::intern!(py, "detach_"))?;
             } else if native::has_fresh_version(&output) {
-                return Ok(output.unbind());
+                return with_own_name(output);
             }
             with_own_version(&output)
         };
