@@ -38,7 +38,6 @@ const VIEWS: &[&str] = &[
     "broadcast_to",
     "broadcast_tensors",
     "diagonal",
-    "unstack",
     "tensor_split",
     "hsplit",
     "vsplit",

@@ -533,3 +533,26 @@ def test_functions_that_write_into_their_argument(call):
             answers.append([x.numpy(), *(result.numpy() for result in results)])
         for one, other in zip(*answers, strict=True):
             np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: paddle.unstack(x, axis=0),
+        lambda x: paddle.unbind(x, axis=1),
+        lambda x: x.chunk(2, axis=1),
+        lambda x: [x, *paddle.split(x, 2, axis=1)],
+        lambda x: paddle.hsplit(x, 2),
+    ],
+)
+def test_all_parts_of_a_tensor_leave_the_graph(call):
+    ours = sot.to_static(lambda x: call(x * 2), min_graph_size=0)
+    plain = sot.to_static(call, min_graph_size=0)
+    for function, other in ((ours, lambda x: call(x * 2)), (plain, call)):
+        for _ in range(2):
+            gradients = []
+            for one in (function, other):
+                x = tensor(3, 4, grad=True)
+                sum((part * part).sum() for part in one(x)).backward()
+                gradients.append(x.grad.numpy())
+            np.testing.assert_array_equal(*gradients)
