@@ -6,7 +6,7 @@ VENV = .venv/$(1)
 BIN = .venv/$(1)/bin/python
 export GLOG_minloglevel ?= 2
 
-.PHONY: demo test bench zoo differential cpython build lint rust-test clean
+.PHONY: demo test bench zoo differential docstrings cpython build lint rust-test clean
 .DEFAULT_GOAL := build
 
 check-tools:
@@ -45,6 +45,10 @@ PYTHON ?= $(DEFAULT)
 differential: check-tools
 	@$(MAKE) --no-print-directory build-$(PYTHON)
 	$(call BIN,$(PYTHON)) tests/differential/run.py --seed $(SEED) --count $(COUNT) --jobs $(shell nproc)
+
+# The examples in Paddle's docstrings, as bodies of translated functions.
+docstrings: build
+	$(call BIN,$(DEFAULT)) tests/differential/docstrings.py
 
 lint: check-tools .venv/$(DEFAULT)/ready
 	cargo fmt --all --check
