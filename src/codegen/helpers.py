@@ -53,7 +53,8 @@ def cycle_iterator(saved, index):
 def accumulate_iterator(over, function, initial, total):
     if not total:
         return itertools.accumulate(over, function, initial=initial)
-    sums = itertools.accumulate(over, function, initial=total[0])
+    # `initial=None` would be none.
+    sums = itertools.accumulate(itertools.chain(total, over), function)
     next(sums)
     return sums
 

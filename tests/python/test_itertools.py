@@ -1,6 +1,7 @@
 """What `itertools` makes is simulated, goes on natively behind a break, and may leave the function."""
 
 import itertools
+import operator
 import sys
 from itertools import (
     accumulate,
@@ -94,11 +95,19 @@ MAKE = {
     "accumulate_initial": lambda: accumulate([1, 2, 3], initial=10),
     "accumulate_both": lambda: accumulate(numbers(4), func=minus, initial=2),
     "accumulate_nothing": lambda: accumulate([]),
+    "accumulate_none": lambda: accumulate([None, None, None, 1], operator.is_),
+    "accumulate_to_none": lambda: accumulate([1, 2, 3], lambda a, b: None if b == 2 else (a, b)),
     "pairwise": lambda: pairwise([1, 2, 3, 4]),
     "pairwise_one": lambda: pairwise([1]),
     "zip_longest": lambda: zip_longest([1, 2, 3], numbers(2), [4]),
     "zip_longest_fill": lambda: zip_longest([1], [2, 3], fillvalue=-1),
     "zip_longest_nothing": lambda: zip_longest(),
+    "reversed_range": lambda: reversed(range(1, 12, 3)),
+    "reversed_range_down": lambda: reversed(range(5, -3, -2)),
+    "reversed_range_empty": lambda: reversed(range(3, 3)),
+    "reversed_text": lambda: reversed("abc"),
+    "reversed_constant": lambda: reversed((1, 2, 3)),
+    "reversed_list": lambda: reversed([1, 2, 3]),
     "nested": lambda: chain(islice(accumulate(count(1)), 3), map(sum, pairwise([1, 2, 3]))),
 }
 if sys.version_info >= (3, 12):
@@ -257,6 +266,8 @@ def test_a_function_that_raises_stop_iteration_ends_the_loop(make):
         lambda: zip_longest([1], fill=2),
         lambda: accumulate([1, "a"]),
         lambda: map(minus, [1]),
+        lambda: reversed(frozenset([1])),
+        lambda: reversed({1, 2}),
     ],
 )
 def test_errors_are_python_s(make):

@@ -1,6 +1,7 @@
 //! Builtins that walk over their arguments, or make what is walked over.
 
 use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyString, PyTuple};
 
 use crate::reason::BreakKind;
 use crate::simulator::call::call;
@@ -107,17 +108,38 @@ pub(super) fn reversed(t: &mut Tracer<'_>, over: VarId) -> Step<VarId> {
             over,
             left: items.len(),
         }))),
-        Kind::Range(..) | Kind::Const => {
-            let mut items = iterate::collect(t, over)?;
-            items.reverse();
-            Ok(t.add(Kind::Iter(IterVar::Fixed {
-                over: None,
-                items,
-                index: 0,
-            })))
+        Kind::Range(start, stop, step) => match backwards(start, stop, step) {
+            Some((next, stop, step)) => Ok(t.add(Kind::Iter(IterVar::Range { next, stop, step }))),
+            None => wrong(t, "reversed"),
+        },
+        Kind::Const => {
+            let is_sequence = t.value(over).is_some_and(|value| {
+                value.is_exact_instance_of::<PyString>()
+                    || value.is_exact_instance_of::<PyBytes>()
+                    || value.is_exact_instance_of::<PyTuple>()
+            });
+            if !is_sequence {
+                return wrong(t, "reversed");
+            }
+            let items = iterate::collect(t, over)?;
+            let left = items.len();
+            let over = t.add(Kind::Tuple(items, None));
+            Ok(t.add(Kind::Iter(IterVar::Reversed { over, left })))
         }
         _ => wrong(t, "reversed"),
     }
+}
+
+/// The same numbers, the last one first.
+fn backwards(start: i64, stop: i64, step: i64) -> Option<(i64, i64, i64)> {
+    let span = match step > 0 {
+        true => stop.checked_sub(start)?,
+        false => start.checked_sub(stop)?,
+    };
+    let by = step.checked_abs()?;
+    let length = span.max(0).checked_add(by - 1)? / by;
+    let last = start.checked_add(length.checked_sub(1)?.checked_mul(step)?)?;
+    Some((last, start.checked_sub(step)?, step.checked_neg()?))
 }
 
 pub(super) fn sorted(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
