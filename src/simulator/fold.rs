@@ -9,7 +9,7 @@ use crate::reason::BreakKind;
 use crate::variables::{DictVar, Kind, SetVar, VarId};
 
 use super::call::describe;
-use super::{classes, exceptions, keys, scalars, Kwargs, Step, Stop, Tracer};
+use super::{classes, exceptions, iterate, keys, scalars, Kwargs, Step, Stop, Tracer};
 
 /// Containers in containers deeper than this are left to the interpreter: the C stack is not endless.
 pub const MAX_NESTING: usize = 650;
@@ -136,7 +136,12 @@ pub fn from_object<'py>(t: &mut Tracer<'py>, value: &Bound<'py, PyAny>) -> Step<
     }
     if value.is_exact_instance_of::<PyRange>() {
         let part = |name: &str| value.getattr(name)?.extract::<i64>();
-        return Ok(t.add(Kind::Range(part("start")?, part("stop")?, part("step")?)));
+        return match (part("start"), part("stop"), part("step")) {
+            (Ok(start), Ok(stop), Ok(step)) if iterate::is_short(start, stop, step) => {
+                Ok(t.add(Kind::Range(start, stop, step)))
+            }
+            _ => t.unsupported("a range() of such numbers"),
+        };
     }
     if super::tracer::is_plain_constant(value) {
         return Ok(t.constant(value));

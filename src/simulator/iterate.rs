@@ -81,6 +81,14 @@ pub fn get_iter(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
     Ok(t.add(Kind::Iter(state)))
 }
 
+/// Whether the length of such a `range()`, and what lies one step outside of it, are machine numbers.
+pub fn is_short(start: i64, stop: i64, step: i64) -> bool {
+    const MOST: u64 = 1 << 61;
+    [start, stop, step]
+        .iter()
+        .all(|part| part.unsigned_abs() < MOST)
+}
+
 /// Iterators of the interpreter: `iter()` of one is the iterator itself.
 const ITERATORS: &[&str] = &[
     "generator",

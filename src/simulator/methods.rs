@@ -1,5 +1,7 @@
 //! Methods of builtin kinds.
 
+use std::rc::Rc;
+
 use pyo3::prelude::*;
 
 use crate::obj::Obj;
@@ -7,7 +9,7 @@ use crate::reason::BreakKind;
 use crate::variables::{DictVar, IterVar, Key, Kind, VarId};
 
 use super::{exceptions, fold, generators, iterate, keys, namespaces, operators, subscript};
-use super::{Kwargs, Step, Tracer};
+use super::{Kwargs, Step, Stop, Tracer};
 
 const LIST: &[&str] = &[
     "append",
@@ -347,7 +349,21 @@ fn list(
             Ok(t.inherit_class(copy, list))
         }
         ("sort", []) => {
-            let sorted = sort(t, items, kwargs)?;
+            // Code that runs meanwhile sees an empty list, and may not change it.
+            change_list(t, list, Vec::clear);
+            let empty = Rc::clone(t.vars.get(list));
+            let sorted = match sort(t, items, kwargs) {
+                Err(Stop::Raise(_)) => {
+                    return t.stop(BreakKind::RaisesException, "an exception inside of sort()")
+                }
+                sorted => sorted?,
+            };
+            if !Rc::ptr_eq(&empty, t.vars.get(list)) {
+                return t.stop(
+                    BreakKind::RaisesException,
+                    "a list that is used while it is sorted",
+                );
+            }
             Ok(change_list(t, list, |items| *items = sorted))
         }
         _ => sequence(t, &items, name, args),
@@ -373,6 +389,14 @@ pub fn sort(t: &mut Tracer<'_>, items: Vec<VarId>, kwargs: &Kwargs) -> Step<Vec<
             None => item,
         };
         pairs.push((by, item));
+    }
+    // How often objects are compared, and which, is CPython's affair.
+    let are_objects = pairs.len() > 2
+        && pairs
+            .iter()
+            .any(|(by, _)| matches!(t.vars.kind(*by), Kind::Object(_)));
+    if are_objects {
+        return t.unsupported("a sort of objects that compare themselves");
     }
     if reverse {
         pairs.reverse();

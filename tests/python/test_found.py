@@ -1,5 +1,6 @@
 """Differences that the program generator found, each reduced to its core."""
 
+import collections
 import contextlib
 import math
 
@@ -556,3 +557,140 @@ def test_all_parts_of_a_tensor_leave_the_graph(call):
                 sum((part * part).sum() for part in one(x)).backward()
                 gradients.append(x.grad.numpy())
             np.testing.assert_array_equal(*gradients)
+
+
+def _sees_an_empty_list(x):
+    numbers, seen = [3, 1, 2], []
+    numbers.sort(key=lambda number: (seen.append(len(numbers)), number)[1])
+    return numbers, seen, x * 2
+
+
+def _changes_the_list(x):
+    numbers = [3, 1, 2]
+
+    def key(number):
+        numbers.append(9)
+        return number
+
+    try:
+        numbers.sort(key=key)
+    except ValueError as error:
+        return str(error), numbers, x * 2
+    return numbers, x * 2
+
+
+def _raises_inside(x):
+    numbers = [3, 1, 2]
+    try:
+        numbers.sort(key=lambda number: 1 / (number - 2))
+    except ZeroDivisionError:
+        return numbers, x * 2
+    return x
+
+
+def _objects_compare(x):
+    log = []
+
+    class Item:
+        def __init__(self, number):
+            self.number = number
+
+        def __lt__(self, other):
+            log.append((self.number, other.number))
+            return self.number < other.number
+
+    items = [Item(number) for number in (3, 1, 2, 5, 4, 0)]
+    items.sort()
+    return [item.number for item in items], log, [item.number for item in sorted(items, reverse=True)], log, x * 2
+
+
+def _code_of_another(x):
+    def one():
+        return 1
+
+    def other():
+        return x
+
+    try:
+        one.__code__ = other.__code__
+    except ValueError as error:
+        return str(error), x * 2
+    return x
+
+
+def _other_defaults(x):
+    def one(y=1, *, z=2):
+        return x * y + z
+
+    one.__defaults__, one.__kwdefaults__ = (5,), {"z": 7}
+    return one()
+
+
+def _wrong_names(x):
+    def one():
+        return x
+
+    errors = []
+    for name, value in (
+        ("__name__", 5),
+        ("__dict__", 1),
+        ("__annotations__", 3),
+        ("__globals__", {}),
+        ("__closure__", ()),
+    ):
+        try:
+            setattr(one, name, value)
+        except (TypeError, AttributeError) as error:
+            errors.append((type(error).__name__, str(error)))
+    one.note, one.__name__ = "kept", "renamed"
+    return errors, one.note, one.__name__, x * 2
+
+
+def _long_ranges(x):
+    lengths = []
+    for start, stop, step in (
+        (0, 2**63 - 1, 1),
+        (-(2**62), 2**62, 3),
+        (-(2**63), 2**63 - 1, 1),
+        (2**62, -(2**62), -(2**61)),
+    ):
+        try:
+            lengths.append((len(range(start, stop, step)), next(reversed(range(start, stop, step)))))
+        except OverflowError as error:
+            lengths.append(str(error))
+    return lengths, x * 2
+
+
+def _pops_behind_its_back(x):
+    ordered = collections.OrderedDict(a=1, b=2)
+    dict.pop(ordered, "a")
+    try:
+        return repr(ordered), x * 2
+    except KeyError:
+        return "broken", x * 2
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        _sees_an_empty_list,
+        _changes_the_list,
+        _raises_inside,
+        _objects_compare,
+        _code_of_another,
+        _other_defaults,
+        _wrong_names,
+        _long_ranges,
+        _pops_behind_its_back,
+    ],
+    ids=lambda function: function.__name__.strip("_"),
+)
+def test_found_by_more_of_cpython_s_tests(function):
+    def plain(value):
+        if isinstance(value, paddle.Tensor):
+            return value.numpy().tolist()
+        return [plain(item) for item in value] if isinstance(value, list | tuple) else value
+
+    ours = sot.to_static(function, min_graph_size=0)
+    for _ in range(2):
+        assert plain(ours(tensor(2))) == plain(function(tensor(2)))

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use pyo3::types::PyBool;
+use pyo3::types::{PyBool, PyFunction};
 
 use crate::obj::Obj;
 use crate::reason::BreakKind;
@@ -15,10 +15,23 @@ use super::descriptors::{descriptor, is_slot, Descriptor};
 use super::instance::{instance_dict, instance_value};
 use super::lookup::{class_of, guard_type_attr, is_generic, is_named, lookup};
 
+/// Whether a function keeps this as it is, and nothing about it changes: not what it runs, nor what it checks.
+fn is_kept_by_functions(t: &mut Tracer<'_>, name: &str, value: VarId) -> bool {
+    match name {
+        "__name__" | "__qualname__" => t.const_str(value).is_some(),
+        "__annotations__" => matches!(t.kind(value), Kind::Dict(_)),
+        "__doc__" | "__module__" | "__wrapped__" => true,
+        _ => lookup(&t.py.get_type::<PyFunction>(), name).is_none(),
+    }
+}
+
 /// `obj.name = value`
 pub fn set(t: &mut Tracer<'_>, obj: VarId, name: &str, value: VarId) -> Step<()> {
     let (Kind::Object(object) | Kind::Layer(object)) = t.kind(obj).clone() else {
         if let Kind::Function(FunctionVar::New(_)) = t.kind(obj) {
+            if !is_kept_by_functions(t, name, value) {
+                return t.unsupported(format!("assignment to {name} of a new function"));
+            }
             t.vars.mutate(obj, |var| {
                 if let Kind::Function(FunctionVar::New(new)) = &mut var.kind {
                     new.attrs.push((Arc::from(name), value));

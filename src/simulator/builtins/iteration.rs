@@ -33,6 +33,9 @@ pub(super) fn range(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step
         ([start, stop, step], []) if *step != 0 => (*start, *stop, *step),
         _ => return wrong(t, "range"),
     };
+    if !iterate::is_short(start, stop, step) {
+        return t.unsupported("a range() of such numbers");
+    }
     Ok(t.add(Kind::Range(start, stop, step)))
 }
 
@@ -108,10 +111,7 @@ pub(super) fn reversed(t: &mut Tracer<'_>, over: VarId) -> Step<VarId> {
             over,
             left: items.len(),
         }))),
-        Kind::Range(start, stop, step) => match backwards(start, stop, step) {
-            Some((next, stop, step)) => Ok(t.add(Kind::Iter(IterVar::Range { next, stop, step }))),
-            None => wrong(t, "reversed"),
-        },
+        Kind::Range(start, stop, step) => Ok(t.add(Kind::Iter(backwards(start, stop, step)))),
         Kind::Const => {
             let is_sequence = t.value(over).is_some_and(|value| {
                 value.is_exact_instance_of::<PyString>()
@@ -131,15 +131,15 @@ pub(super) fn reversed(t: &mut Tracer<'_>, over: VarId) -> Step<VarId> {
 }
 
 /// The same numbers, the last one first.
-fn backwards(start: i64, stop: i64, step: i64) -> Option<(i64, i64, i64)> {
-    let span = match step > 0 {
-        true => stop.checked_sub(start)?,
-        false => start.checked_sub(stop)?,
-    };
-    let by = step.checked_abs()?;
-    let length = span.max(0).checked_add(by - 1)? / by;
-    let last = start.checked_add(length.checked_sub(1)?.checked_mul(step)?)?;
-    Some((last, start.checked_sub(step)?, step.checked_neg()?))
+fn backwards(start: i64, stop: i64, step: i64) -> IterVar {
+    let span = if step > 0 { stop - start } else { start - stop };
+    let by = step.abs();
+    let length = (span.max(0) + by - 1) / by;
+    IterVar::Range {
+        next: start + (length - 1) * step,
+        stop: start - step,
+        step: -step,
+    }
 }
 
 pub(super) fn sorted(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {

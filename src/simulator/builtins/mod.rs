@@ -9,6 +9,7 @@ mod table;
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
+use pyo3::types::PyDict;
 use rustc_hash::FxHashMap;
 
 use crate::obj::Obj;
@@ -220,6 +221,16 @@ fn unbound_method(
     let Some((receiver, rest)) = args.split_first() else {
         return Ok(None);
     };
+    let dict_type = t.py.get_type::<PyDict>();
+    let is_other_dict = matches!(t.kind(*receiver), Kind::Dict(dict) if dict.class.is_some());
+    if is_other_dict {
+        let of_dict = object
+            .getattr("__objclass__")
+            .is_ok_and(|class| class.is(&dict_type));
+        if of_dict {
+            return t.unsupported(format!("dict.{name}() of another class"));
+        }
+    }
     if matches!(t.kind(*receiver), Kind::Tensor(_)) {
         return tensors::method(t, *receiver, &name, rest, kwargs).map(Some);
     }

@@ -11,7 +11,7 @@ use crate::graph::TensorMeta;
 use crate::guard::{GuardKind, TensorGuard};
 use crate::obj::{items_in_order, Obj};
 use crate::paddle::tensor_meta;
-use crate::simulator::{attributes, keys, scalars};
+use crate::simulator::{attributes, iterate, keys, scalars};
 use crate::tracker::{DictKey, Tracker, TrackerRef};
 use crate::variables::{
     CellVar, DictVar, FunctionVar, Key, Kind, NumberVar, ObjectVar, SetVar, TensorVar, VarId,
@@ -246,7 +246,7 @@ impl<'py> Tracer<'py> {
         self.guard(id, GuardKind::ConstEq(Obj::from(value)));
         if value.get_type().name().is_ok_and(|name| name == "range") {
             match (start.extract(), stop.extract(), step.extract()) {
-                (Ok(start), Ok(stop), Ok(step)) => {
+                (Ok(start), Ok(stop), Ok(step)) if iterate::is_short(start, stop, step) => {
                     self.set_kind(id, Kind::Range(start, stop, step))
                 }
                 _ => self.set_kind(id, Kind::Opaque),
