@@ -20,6 +20,7 @@ fn is_kept_by_functions(t: &mut Tracer<'_>, name: &str, value: VarId) -> bool {
     match name {
         "__name__" | "__qualname__" => t.const_str(value).is_some(),
         "__annotations__" => matches!(t.kind(value), Kind::Dict(_)),
+        "__type_params__" => matches!(t.kind(value), Kind::Tuple(_, None)),
         "__doc__" | "__module__" | "__wrapped__" => true,
         _ => lookup(&t.py.get_type::<PyFunction>(), name).is_none(),
     }
