@@ -21,6 +21,15 @@ pub enum BackendError {
     DeadSymbol(u32),
 }
 
+impl BackendError {
+    /// Whether it is no failure but the user's interrupt, or the end of the process: nothing takes its place.
+    pub fn is_interrupt(&self, py: pyo3::Python<'_>) -> bool {
+        let is_exception =
+            |raised: &pyo3::PyErr| raised.is_instance_of::<pyo3::exceptions::PyException>(py);
+        matches!(self, Self::Raised(raised) if !is_exception(raised))
+    }
+}
+
 impl From<pyo3::PyErr> for BackendError {
     fn from(err: pyo3::PyErr) -> Self {
         Self::Raised(err)

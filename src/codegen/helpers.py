@@ -33,17 +33,13 @@ def zip_iterator(strict, *inner):
 
 
 def chain_iterator(active, source):
-    return itertools.chain.from_iterable(itertools.chain(active, () if source is None else source))
+    return itertools.chain.from_iterable(itertools.chain(active, source))
 
 
 def rows_iterator(name, pools, length, index):
     rows = getattr(itertools, name)(*pools, *(() if length is None else (length,)))
     next(itertools.islice(rows, index, index), None)
     return rows
-
-
-def islice_iterator(over, start, stop, step):
-    return itertools.islice(() if over is None else over, start, stop, step)
 
 
 def cycle_iterator(saved, index):
@@ -60,15 +56,11 @@ def accumulate_iterator(over, function, initial, total):
 
 
 def pairwise_iterator(old, over):
-    return itertools.pairwise(itertools.chain(old, () if over is None else over))
+    return itertools.pairwise(itertools.chain(old, over))
 
 
 def zip_longest_iterator(fill, *over):
-    return itertools.zip_longest(*(() if it is None else it for it in over), fillvalue=fill)
-
-
-def batched_iterator(over, size):
-    return itertools.batched(() if over is None else over, size)
+    return itertools.zip_longest(*over, fillvalue=fill)
 
 
 def advanced(container, which, count):

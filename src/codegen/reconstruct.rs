@@ -561,10 +561,7 @@ impl<'a, 'py> Emitter<'a, 'py> {
             }
             IterVar::Filter { function, inner } => {
                 self.call_type("builtins", "filter", 2, |this| {
-                    match function {
-                        Some(function) => this.value(*function)?,
-                        None => this.constant(&this.t.py.None().into_bound(this.t.py))?,
-                    }
+                    this.optional(*function)?;
                     this.value(*inner)
                 })
             }

@@ -10,7 +10,7 @@ impl Emitter<'_, '_> {
         match tool {
             Tool::Chain { active, source } => self.call_helper("chain_iterator", 2, |this| {
                 this.tuple_of(active.as_slice())?;
-                this.optional(*source)
+                this.optional_iterator(*source)
             }),
             Tool::Rows {
                 name,
@@ -30,8 +30,8 @@ impl Emitter<'_, '_> {
                 next,
                 stop,
                 step,
-            } => self.call_helper("islice_iterator", 4, |this| {
-                this.optional(*inner)?;
+            } => self.call_type("itertools", "islice", 4, |this| {
+                this.optional_iterator(*inner)?;
                 this.int(next - taken)?;
                 this.optional_int(stop.map(|stop| (stop - taken).max(0)))?;
                 this.int(*step)
@@ -102,17 +102,17 @@ impl Emitter<'_, '_> {
             }),
             Tool::Pairwise { inner, old } => self.call_helper("pairwise_iterator", 2, |this| {
                 this.tuple_of(old.as_slice())?;
-                this.optional(*inner)
+                this.optional_iterator(*inner)
             }),
             Tool::ZipLongest { inner, fill } => {
                 self.call_helper("zip_longest_iterator", 1 + inner.len(), |this| {
                     this.value(*fill)?;
                     let mut inner = inner.iter();
-                    inner.try_for_each(|inner| this.optional(*inner))
+                    inner.try_for_each(|inner| this.optional_iterator(*inner))
                 })
             }
-            Tool::Batched { inner, size } => self.call_helper("batched_iterator", 2, |this| {
-                this.optional(*inner)?;
+            Tool::Batched { inner, size } => self.call_type("itertools", "batched", 2, |this| {
+                this.optional_iterator(*inner)?;
                 this.int(*size)
             }),
         }
@@ -129,20 +129,28 @@ impl Emitter<'_, '_> {
         Ok(())
     }
 
+    /// One without items where there is nothing.
+    fn optional_iterator(&mut self, value: Option<VarId>) -> Emit {
+        match value {
+            Some(value) => self.value(value),
+            None => self.tuple_of(&[]),
+        }
+    }
+
     fn text(&mut self, text: &str) -> Emit {
         let text = pyo3::types::PyString::new(self.t.py, text).into_any();
         self.constant(&text)
     }
 
     /// `None` where there is nothing.
-    fn optional(&mut self, value: Option<VarId>) -> Emit {
+    pub(super) fn optional(&mut self, value: Option<VarId>) -> Emit {
         match value {
             Some(value) => self.value(value),
             None => self.constant(&self.t.py.None().into_bound(self.t.py)),
         }
     }
 
-    fn optional_int(&mut self, value: Option<i64>) -> Emit {
+    pub(super) fn optional_int(&mut self, value: Option<i64>) -> Emit {
         match value {
             Some(value) => self.int(value),
             None => self.optional(None),

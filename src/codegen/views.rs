@@ -22,10 +22,7 @@ impl Emitter<'_, '_> {
         };
         let count = args.len() + usize::from(attribute.is_some()) + view.kwargs.len();
         self.call_helper("again", 4 + count, |this| {
-            match view.item {
-                Some(item) => this.int(item as i64)?,
-                None => this.constant(&py.None().into_bound(py))?,
-            }
+            this.optional_int(view.item.map(|item| item as i64))?;
             this.constant(&PyBool::new(py, view.grad_enabled).to_owned().into_any())?;
             match &view.callee {
                 Callee::Api(function) => this.code.load_const(function)?,

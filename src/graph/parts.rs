@@ -83,15 +83,8 @@ fn acts(py: Python<'_>, layer: &Obj) -> PyResult<bool> {
             return Ok(true);
         }
     }
-    let mut parts = vec![layer.clone()];
-    parts.extend(
-        layer
-            .call_method0("sublayers")?
-            .try_iter()?
-            .collect::<PyResult<Vec<_>>>()?,
-    );
-    for part in parts {
-        let name = part.get_type().name()?.to_string().to_lowercase();
+    for part in layer.call_method1("sublayers", (true,))?.try_iter()? {
+        let name = part?.get_type().name()?.to_string().to_lowercase();
         let draws = ["rnn", "lstm", "gru"]
             .iter()
             .any(|known| name.contains(known));

@@ -57,12 +57,9 @@ fn is_true(py: Python<'_>, arg: &Arg) -> bool {
 }
 
 fn has_sparse_part(py: Python<'_>, layer: &Obj) -> PyResult<bool> {
-    let layer = layer.bind(py);
-    let mut parts = vec![layer.clone()];
-    for part in layer.call_method0("sublayers")?.try_iter()? {
-        parts.push(part?);
-    }
-    for part in parts {
+    let parts = layer.bind(py).call_method1("sublayers", (true,))?;
+    for part in parts.try_iter()? {
+        let part = part?;
         for name in ATTRIBUTES {
             if let Some(asked) = part.getattr_opt(*name)? {
                 if asked.is_truthy()? {

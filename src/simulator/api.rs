@@ -45,9 +45,6 @@ const REFUSED: &[&str] = &[
     "get_flags",
     "set_default_dtype",
     "set_device",
-    // They write into their first argument.
-    "householder_product",
-    "ormqr",
 ];
 
 enum Verdict {
@@ -87,7 +84,7 @@ fn verdict(t: &Tracer<'_>, function: &Bound<'_, PyAny>) -> PyResult<Verdict> {
             "{module}.{name} is not a function of tensors"
         )));
     }
-    if name == "increment" || name.ends_with('_') && !name.ends_with("__") {
+    if inplace::is_in_place(&name) {
         return Ok(Verdict::InPlace { module, name });
     }
     // What the convolutions call, which asks for settings of the process before it computes.
@@ -205,7 +202,7 @@ const WRITTEN: &[&str] = &[
 const LEAF: &str = "requires_grad";
 
 /// Stops where an argument asks to write the result into a tensor, or for a tensor that needs a gradient. `args` begin with `self` for a method.
-pub fn check_written(
+pub fn check_asked(
     t: &mut Tracer<'_>,
     function: &Bound<'_, PyAny>,
     args: &[VarId],
@@ -311,7 +308,7 @@ pub fn try_call(
         Verdict::Capture => {}
     }
     t.guard_identity(function);
-    check_written(t, &object, args, kwargs)?;
+    check_asked(t, &object, args, kwargs)?;
     let name = object
         .getattr("__name__")
         .and_then(|name| name.extract::<String>())

@@ -277,18 +277,7 @@ pub fn next(t: &mut Tracer<'_>, iterator: VarId) -> Step<Option<VarId>> {
             }
             itertools::call_for_next(t, function, &args).map(Some)
         }
-        IterVar::Filter { function, inner } => {
-            while let Some(item) = next(t, inner)? {
-                let verdict = match function {
-                    Some(function) => itertools::call_for_next(t, function, &[item])?,
-                    None => item,
-                };
-                if operators::truth(t, verdict)? {
-                    return Ok(Some(item));
-                }
-            }
-            Ok(None)
-        }
+        IterVar::Filter { function, inner } => next_where(t, function, inner, true),
         IterVar::Reversed { over, left } => {
             let item = match t.kind(over) {
                 Kind::List(items) | Kind::Tuple(items, _) => {
@@ -328,6 +317,25 @@ pub fn next(t: &mut Tracer<'_>, iterator: VarId) -> Step<Option<VarId>> {
     }
 }
 
+/// The next item that `function` says `wanted` of; without a function, the next that counts as that itself.
+pub fn next_where(
+    t: &mut Tracer<'_>,
+    function: Option<VarId>,
+    inner: VarId,
+    wanted: bool,
+) -> Step<Option<VarId>> {
+    while let Some(item) = next(t, inner)? {
+        let verdict = match function {
+            Some(function) => itertools::call_for_next(t, function, &[item])?,
+            None => item,
+        };
+        if operators::truth(t, verdict)? == wanted {
+            return Ok(Some(item));
+        }
+    }
+    Ok(None)
+}
+
 fn next_of_zip(t: &mut Tracer<'_>, inner: &[VarId], strict: bool) -> Step<Option<VarId>> {
     let mut row = Vec::with_capacity(inner.len());
     for (at, iterator) in inner.iter().enumerate() {
@@ -364,15 +372,10 @@ fn next_of_object(t: &mut Tracer<'_>, iterator: VarId) -> Step<Option<VarId>> {
     let method = attributes::get_special(t, iterator, "__next__")?;
     match call(t, method, &[], &[]) {
         Ok(value) => Ok(Some(value)),
-        Err(Stop::Raise(exception)) => {
-            let class = t.py.import("builtins")?.getattr("StopIteration")?;
-            let class = t.constant(&class);
-            if exceptions::matches(t, exception, class)? {
-                Ok(None)
-            } else {
-                Err(Stop::Raise(exception))
-            }
-        }
+        Err(Stop::Raise(exception)) => match exceptions::is_a(t, exception, "StopIteration")? {
+            true => Ok(None),
+            false => Err(Stop::Raise(exception)),
+        },
         Err(stop) => Err(stop),
     }
 }

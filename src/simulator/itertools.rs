@@ -1,7 +1,5 @@
 //! Steps of what `itertools` makes, item by item as CPython's (`Modules/itertoolsmodule.c`).
 
-use pyo3::prelude::*;
-
 use crate::bytecode::BinOp;
 use crate::reason::BreakKind;
 use crate::variables::{IterVar, Kind, Tool, VarId};
@@ -12,9 +10,7 @@ use super::{call, exceptions, iterate, operators, Step, Stop, Tracer};
 pub fn call_for_next(t: &mut Tracer<'_>, function: VarId, args: &[VarId]) -> Step<VarId> {
     match call::call(t, function, args, &[]) {
         Err(Stop::Raise(exception)) => {
-            let class = t.py.import("builtins")?.getattr("StopIteration")?;
-            let class = t.constant(&class);
-            if exceptions::matches(t, exception, class)? {
+            if exceptions::is_a(t, exception, "StopIteration")? {
                 let message = "a StopIteration of a function that an iterator calls";
                 return t.stop(BreakKind::RaisesException, message);
             }
@@ -144,24 +140,16 @@ pub fn next(t: &mut Tracer<'_>, iterator: VarId, tool: Tool) -> Step<Option<VarI
             mut saved,
             index,
         } => {
-            if let Some(from) = inner {
-                if let Some(item) = iterate::next(t, from)? {
-                    saved.push(item);
-                    set(
-                        t,
-                        iterator,
-                        Tool::Cycle {
-                            inner,
-                            saved,
-                            index,
-                        },
-                    );
-                    return Ok(Some(item));
-                }
-            }
-            let item = saved.get(index).copied();
-            let index = (index + 1) % saved.len().max(1);
-            let inner = None;
+            let first = match inner {
+                Some(from) => iterate::next(t, from)?,
+                None => None,
+            };
+            let item = first.or_else(|| saved.get(index).copied());
+            saved.extend(first);
+            let (inner, index) = match first {
+                Some(_) => (inner, index),
+                None => (None, (index + 1) % saved.len().max(1)),
+            };
             set(
                 t,
                 iterator,
@@ -233,18 +221,7 @@ pub fn next(t: &mut Tracer<'_>, iterator: VarId, tool: Tool) -> Step<Option<VarI
                 return Ok(Some(item));
             }
         },
-        Tool::FilterFalse { function, inner } => {
-            while let Some(item) = iterate::next(t, inner)? {
-                let verdict = match function {
-                    Some(function) => call_for_next(t, function, &[item])?,
-                    None => item,
-                };
-                if !operators::truth(t, verdict)? {
-                    return Ok(Some(item));
-                }
-            }
-            Ok(None)
-        }
+        Tool::FilterFalse { function, inner } => iterate::next_where(t, function, inner, false),
         Tool::Compress { data, selectors } => loop {
             let Some(item) = iterate::next(t, data)? else {
                 return Ok(None);

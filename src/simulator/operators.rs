@@ -181,9 +181,10 @@ fn tensor_binary(t: &mut Tracer<'_>, op: BinOp, a: VarId, b: VarId) -> Step<VarI
     if is_number && op == BinOp::TrueDiv && !tensors::is_users(t, "__rtruediv__") {
         return tensors::control(t, "quotient", &[b, a]);
     }
-    let defers = scalars::defer_to_tensors(t.py)?;
+    if matches!(t.kind(a), Kind::Scalar) && !scalars::defer_to_tensors(t.py)? {
+        return t.unsupported("an operator of NumPy with a tensor");
+    }
     match t.kind(a) {
-        Kind::Scalar if !defers => t.unsupported("an operator of NumPy with a tensor"),
         Kind::Const | Kind::SymNumber(_) | Kind::Scalar => {
             tensors::method(t, b, &format!("__r{}__", op.stem()), &[a], &[])
         }

@@ -48,9 +48,6 @@ const VALUE_READERS: &[&str] = &[
     "to",
     "_to",
     "nonzero_static",
-    // They write into their tensor.
-    "householder_product",
-    "ormqr",
 ];
 
 /// Methods about the autograd graph or the object itself.
@@ -535,8 +532,7 @@ pub(super) fn is_users(t: &mut Tracer<'_>, name: &str) -> bool {
 }
 
 fn is_inplace(name: &str) -> bool {
-    name.ends_with('_') && !name.ends_with("__")
-        || (name.starts_with("__i") && INPLACE_DUNDERS.contains(&name))
+    inplace::is_in_place(name) || (name.starts_with("__i") && INPLACE_DUNDERS.contains(&name))
 }
 
 const INPLACE_DUNDERS: &[&str] = &[
@@ -666,7 +662,7 @@ pub fn method(
             .getattr_opt(name)?
     {
         let given: Vec<VarId> = [&[tensor], args].concat();
-        super::api::check_written(t, &function, &given, kwargs)?;
+        super::api::check_asked(t, &function, &given, kwargs)?;
     }
     if name == "where" {
         super::api::check_condition(t, tensor)?;

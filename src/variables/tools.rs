@@ -77,7 +77,7 @@ pub enum Tool {
         /// It has seen an item that it does not take.
         over: bool,
     },
-    /// `dropwhile`, before its first item. It is its inner iterator afterwards.
+    /// `dropwhile`
     DropWhile {
         /// The predicate.
         function: VarId,

@@ -16,10 +16,12 @@ import random
 import re
 import subprocess
 import sys
+import tempfile
 import textwrap
 import warnings
 from collections.abc import Callable, Iterator
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,6 +30,8 @@ import paddle_sot_rs as sot
 from paddle.utils import unique_name
 
 CHUNK = 60
+
+SCRIPT = str(Path(__file__).resolve())
 
 # What is not looked into: other devices and processes, static graphs, files, downloads, settings of the process.
 MODULES = re.compile(
@@ -185,18 +189,19 @@ def main() -> int:
         return 0
     first, wrong = 0, 0
     while first < len(chosen):
-        # In processes of their own: an example may end one.
+        # In processes of their own, which an example may end, and a directory that it may write files to.
         last = min(first + CHUNK, len(chosen))
         command = [
             sys.executable,
-            __file__,
+            SCRIPT,
             *options.names,
             f"--every={options.every}",
             "--chunk",
             str(first),
             str(last),
         ]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
+        with tempfile.TemporaryDirectory() as here:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False, cwd=here)
         begun = re.findall(r"^begins (\d+) (.*)$", done.stdout, re.M)
         reports = re.split(r"^(?=begins |differs )", done.stdout, flags=re.M)
         differences = [report for report in reports if report.startswith("differs ")]

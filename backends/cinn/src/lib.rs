@@ -20,7 +20,7 @@ use paddle_sot::backend::{
 use paddle_sot::graph::Callee;
 use paddle_sot::obj::Obj;
 use paddle_sot_backend_paddle::{compile_parts, Compiler, GivenUp};
-use pyo3::exceptions::{PyException, PyRuntimeError};
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
@@ -95,11 +95,8 @@ impl CinnBackend {
             Ok(graph) => return Ok(graph),
             Err(err) => err,
         };
-        // An interrupt is the user's, not ours.
-        if let BackendError::Raised(raised) = &err {
-            if !raised.is_instance_of::<PyException>(py) {
-                return Err(err);
-            }
+        if err.is_interrupt(py) {
+            return Err(err);
         }
         let why = match &err {
             BackendError::Raised(raised) => {
@@ -111,7 +108,6 @@ impl CinnBackend {
             }
             other => other.to_string(),
         };
-        log::info!(target: "paddle_sot_rs.backend", "a graph runs call by call: {why}");
         let eager = backend::get("eager").map_err(|err| BackendError::Compile(err.to_string()))?;
         let request = CompileRequest {
             sir,
@@ -120,9 +116,7 @@ impl CinnBackend {
             grad_enabled,
             least: 0,
         };
-        let calls = eager.backend.compile(py, request)?;
-        let name = "eager (given up by cinn)";
-        Ok(Box::new(GivenUp { calls, why, name }))
+        GivenUp::run(py, request, why, "eager (given up by cinn)")
     }
 }
 

@@ -1,17 +1,36 @@
 //! [`GivenUp`]: a graph that a backend runs call by call, counted as a fallback.
 
-use paddle_sot::backend::CompiledGraph;
+use paddle_sot::backend::{BackendError, CompileRequest, CompiledGraph};
 use pyo3::prelude::*;
 use smallvec::SmallVec;
+
+use crate::call_by_call;
 
 /// A graph that is not compiled: it runs call by call.
 pub struct GivenUp {
     /// What runs it.
-    pub calls: Box<dyn CompiledGraph>,
+    calls: Box<dyn CompiledGraph>,
     /// Why.
-    pub why: String,
+    why: String,
     /// What it says of itself.
-    pub name: &'static str,
+    name: &'static str,
+}
+
+impl GivenUp {
+    /// Makes the graph run call by call, and says so.
+    ///
+    /// # Errors
+    /// When it cannot run call by call.
+    pub fn run(
+        py: Python<'_>,
+        request: CompileRequest,
+        why: String,
+        name: &'static str,
+    ) -> Result<Box<dyn CompiledGraph>, BackendError> {
+        log::info!(target: "paddle_sot_rs.backend", "a graph runs call by call: {why}");
+        let calls = call_by_call(py, request)?;
+        Ok(Box::new(Self { calls, why, name }))
+    }
 }
 
 impl CompiledGraph for GivenUp {

@@ -3,12 +3,10 @@
 use paddle_sot::backend::{self, BackendError, CompileRequest, CompiledGraph, GraphBackend};
 use paddle_sot::graph::{Part, Parted, StatementIr, SymbolId, SymbolKind, TensorMeta};
 use paddle_sot::obj::Obj;
-use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use crate::call_by_call;
 use crate::given_up::GivenUp;
 
 /// Parts of fewer operations always run call by call: what follows a result is often a loss of one or two.
@@ -56,20 +54,11 @@ pub fn compile_parts(
         Parted::Never => "a sparse gradient in a graph that cannot be taken apart".to_owned(),
         Parted::Parts(parts) => match Parts::compile(py, &request, parts, compiler) {
             Ok(parts) => return Ok(Box::new(parts)),
-            // An interrupt is the user's, not ours.
-            Err(BackendError::Raised(raised)) if !raised.is_instance_of::<PyException>(py) => {
-                return Err(BackendError::Raised(raised));
-            }
+            Err(err) if err.is_interrupt(py) => return Err(err),
             Err(err) => format!("its parts do not compile: {err}"),
         },
     };
-    log::info!(target: "paddle_sot_rs.backend", "a graph runs call by call: {why}");
-    let calls = call_by_call(py, request)?;
-    Ok(Box::new(GivenUp {
-        calls,
-        why,
-        name: "eager",
-    }))
+    GivenUp::run(py, request, why, "eager")
 }
 
 impl Parts {

@@ -97,12 +97,22 @@ pub(super) fn map(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<V
 }
 
 pub(super) fn filter(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
+    let (function, inner) = filtered(t, "filter", args, kwargs)?;
+    Ok(t.add(Kind::Iter(IterVar::Filter { function, inner })))
+}
+
+/// What `filter()` and `filterfalse()` take: a function, if it is not `None`, and an iterator.
+pub(super) fn filtered(
+    t: &mut Tracer<'_>,
+    name: &str,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<(Option<VarId>, VarId)> {
     let ([function, over], []) = (args, kwargs) else {
-        return wrong(t, "filter");
+        return wrong(t, name);
     };
     let function = (!t.is_none(*function)).then_some(*function);
-    let inner = iterate::get_iter(t, *over)?;
-    Ok(t.add(Kind::Iter(IterVar::Filter { function, inner })))
+    Ok((function, iterate::get_iter(t, *over)?))
 }
 
 pub(super) fn reversed(t: &mut Tracer<'_>, over: VarId) -> Step<VarId> {

@@ -7,6 +7,7 @@ use pyo3::types::PyInt;
 use crate::simulator::{iterate, Kwargs, Step, Tracer};
 use crate::variables::{IterVar, Kind, Tool, VarId};
 
+use super::iteration::filtered;
 use super::wrong;
 
 /// Most rows that are made when a tool is called.
@@ -241,7 +242,7 @@ pub fn cycle(t: &mut Tracer<'_>, over: VarId) -> Step<VarId> {
     ))
 }
 
-/// `starmap`, `takewhile`, `dropwhile` and `filterfalse`.
+/// `starmap`, `takewhile` and `dropwhile`.
 fn with_function(
     t: &mut Tracer<'_>,
     name: &str,
@@ -283,11 +284,7 @@ pub fn drop_while(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<V
 }
 
 pub fn filter_false(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
-    let ([function, over], []) = (args, kwargs) else {
-        return wrong(t, "filterfalse");
-    };
-    let function = (!t.is_none(*function)).then_some(*function);
-    let inner = iterate::get_iter(t, *over)?;
+    let (function, inner) = filtered(t, "filterfalse", args, kwargs)?;
     Ok(add(t, Tool::FilterFalse { function, inner }))
 }
 

@@ -57,16 +57,21 @@ pub fn try_call(
         return handler(t, args, kwargs).map(Some);
     }
     // A method of a class is a new object every time it is read.
-    let dict_type = t.py.get_type::<pyo3::types::PyDict>();
     if kwargs.is_empty() && object.is_instance_of::<pyo3::types::PyCFunction>() {
-        let of_dict = object
-            .getattr("__self__")
-            .is_ok_and(|owner| owner.is(&dict_type));
-        if of_dict && object.getattr("__name__")?.eq("fromkeys")? {
+        let of = |module: &str, class: &str| -> PyResult<bool> {
+            let class = object.py().import(module)?.getattr(class)?;
+            Ok(object
+                .getattr("__self__")
+                .is_ok_and(|owner| owner.is(&class)))
+        };
+        let name = object.getattr("__name__")?;
+        if name.eq("fromkeys")? && of("builtins", "dict")? {
             return from_keys(t, args).map(Some);
         }
-        if let ([iterables], true) = (args, is_chain_from_iterable(&object)?) {
-            return itertools::chain_of(t, *iterables).map(Some);
+        if let [iterables] = args {
+            if name.eq("from_iterable")? && of("itertools", "chain")? {
+                return itertools::chain_of(t, *iterables).map(Some);
+            }
         }
     }
     if let Some(result) = unbound_method(t, &object, args, kwargs)? {
@@ -112,12 +117,6 @@ pub fn try_call(
         }
     }
     fold::call_object(t, &object, args, kwargs).map(Some)
-}
-
-fn is_chain_from_iterable(function: &Bound<'_, PyAny>) -> PyResult<bool> {
-    let chain = function.py().import("itertools")?.getattr("chain")?;
-    let of_chain = function.getattr("__self__")?.is(&chain);
-    Ok(of_chain && function.getattr("__name__")?.eq("from_iterable")?)
 }
 
 /// Whether this is one of Paddle's functions whose answer does not change while the process lives.
