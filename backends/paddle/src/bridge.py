@@ -284,7 +284,7 @@ def call_method(value, name, args, kwargs):
     return result
 
 
-# The trace whose program is being built.
+# The trace whose program is being built. Nothing between two calls: a trace holds the tensors that its program takes.
 current = None
 
 
@@ -336,7 +336,8 @@ class Trace:
     def call(self, function, args, kwargs, is_layer, grad):
         """Traces one call; the answer is (result, tensors met for the first time)."""
         global current
-        self.fresh, current = [], self
+        self.fresh = []
+        around, current = current, self
         self.notes_ways = grad
         _check_attributes(function, args, kwargs)
         function, args, kwargs = _as_traced(function, args, kwargs)
@@ -364,6 +365,7 @@ class Trace:
                 self.external.pop(id(tensor), None)
             raise
         finally:
+            current = around
             window.close()
         return result, self.fresh
 
@@ -676,7 +678,7 @@ def loops(block):
 
 def _compile(trace, inputs, outputs, grad, place, lowering, is_part):
     global current
-    current = trace
+    around, current = current, trace
     program, block = trace.program, trace.block
     window = Window(program, trace.startup, trace.cast)
     try:
@@ -792,6 +794,7 @@ def _compile(trace, inputs, outputs, grad, place, lowering, is_part):
         executor = (has_loops, decided, _memory((forward, backward)))
         return (attribute_map, forward, trains, without, gates, again_, executor), recipes
     finally:
+        current = around
         window.close()
 
 

@@ -33,6 +33,9 @@ pub fn bridge(py: Python<'_>) -> PyResult<&Bound<'_, PyModule>> {
         let others = include_str!("others.py");
         let file = c"paddle_sot_rs/backends/others.py";
         load(others, file, c"paddle_sot_rs._others")?;
+        let allocator = include_str!("allocator.py");
+        let file = c"paddle_sot_rs/backends/allocator.py";
+        load(allocator, file, c"paddle_sot_rs._allocator")?;
         let gates = include_str!("gates.py");
         let file = c"paddle_sot_rs/backends/gates.py";
         load(gates, file, c"paddle_sot_rs._gates")?;

@@ -104,17 +104,21 @@ fn set_threshold(py: Python<'_>, value: f64) -> PyResult<()> {
 const ENOUGH: f64 = 1.0 / 16384.0;
 
 /// On a CPU, executors collect this much before they wake the thread that frees it: for each tensor
-/// it costs more than a small operation. What the user has set stays.
+/// it costs more than a small operation. And the C library keeps large blocks. What the user has set stays.
 fn be_patient(py: Python<'_>) -> PyResult<()> {
     let environment = py.import("os")?.getattr("environ")?;
     let place = py
         .import("paddle.base.framework")?
         .call_method0("_current_expected_place")?;
-    let is_cpu = place.get_type().name()? == "CPUPlace";
-    if is_cpu && threshold(py)? == 0.0 && !environment.contains(FLAG)? {
+    if place.get_type().name()? != "CPUPlace" {
+        return Ok(());
+    }
+    if threshold(py)? == 0.0 && !environment.contains(FLAG)? {
         set_threshold(py, ENOUGH)?;
     }
-    Ok(())
+    py.import("paddle_sot_rs._allocator")?
+        .call_method0("keep")
+        .map(drop)
 }
 
 /// Bytes that a program's tensors may take until its run ends, counted with eight a number. Then all of them go at once, by
