@@ -1,7 +1,7 @@
 """The engine's extension module. Users go through `paddle_sot_rs`; this is what that package is built on."""
 
 from collections.abc import Callable
-from types import CodeType
+from types import CellType, CodeType
 from typing import Any, Literal, Self, final
 
 from paddle import Tensor
@@ -44,7 +44,7 @@ class StaticFunction:
     def __get__(self, instance: Any, owner: Any = None, /) -> Any:
         """Binds like a function: a method with `instance` in front, and the same cache; itself on the class."""
 
-    def __reduce__(self) -> tuple[type[StaticFunction], tuple[Callable[..., Any], dict[str, Any]]]:
+    def __reduce__(self) -> str | tuple[type[StaticFunction], tuple[Callable[..., Any], dict[str, Any]]]:
         """For `copy` and `pickle`: the copy has the same options and translates anew."""
 
     def __repr__(self) -> str:
@@ -56,7 +56,7 @@ class StaticFunction:
 
     @property
     def __code__(self) -> CodeType:
-        """The code of the original: with the three below `inspect` takes this for a function."""
+        """The code of the original: with those below `inspect` takes this for a function."""
 
     @property
     def __defaults__(self) -> tuple[Any, ...] | None:
@@ -68,6 +68,14 @@ class StaticFunction:
 
     @property
     def __annotations__(self) -> dict[str, Any]:
+        """Those of the original."""
+
+    @property
+    def __closure__(self) -> tuple[CellType, ...] | None:
+        """Those of the original."""
+
+    @property
+    def __globals__(self) -> dict[str, Any]:
         """Those of the original."""
 
     @property

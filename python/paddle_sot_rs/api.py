@@ -136,8 +136,7 @@ def _translate(target: Any, settings: dict[str, Any]) -> Any:
     if _translatable(target):
         return _static(target, settings)
     if callable(target) and inspect.ismethod(getattr(target, "__call__", None)):  # noqa: B004
-        bound = target.__call__
-        return _static(bound, settings)
+        return _static(undecorated(target.__call__), settings)
     raise TypeError(
         f"fn_or_layer: expected a Python function, a method or a paddle.nn.Layer, got {type(target).__name__}"
     )

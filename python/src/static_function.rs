@@ -26,6 +26,22 @@ fn addresses(values: &Bound<'_, PyAny>) -> PyResult<HashSet<usize>> {
         .collect()
 }
 
+impl StaticFunction {
+    /// The name under which the module of the function knows this object, if it does.
+    fn global_name<'py>(&self, this: &Bound<'py, Self>) -> Option<Bound<'py, PyAny>> {
+        let py = this.py();
+        let function = self.callable.bind(py);
+        let name = function.getattr("__qualname__").ok()?;
+        let path: String = name.extract().ok()?;
+        let modules = py.import("sys").and_then(|sys| sys.getattr("modules"));
+        let module = modules.and_then(|them| them.get_item(function.getattr("__module__")?));
+        let found = path
+            .split('.')
+            .try_fold(module.ok()?, |parent, part| parent.getattr(part).ok())?;
+        found.is(this).then_some(name)
+    }
+}
+
 #[pymethods]
 impl StaticFunction {
     /// `options` holds: backend, backend_options, full_graph, dynamic, min_graph_size, black_list,
@@ -105,7 +121,7 @@ impl StaticFunction {
         self.callable.clone_ref(py)
     }
 
-    /// The code of the original: with the three below `inspect` takes this for a function, and finds its arguments.
+    /// The code of the original: with those below `inspect` takes this for a function, and finds its arguments.
     #[getter]
     fn __code__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         self.callable.getattr(py, "__code__")
@@ -127,6 +143,18 @@ impl StaticFunction {
     #[getter]
     fn __annotations__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         self.callable.getattr(py, "__annotations__")
+    }
+
+    /// Those of the original.
+    #[getter]
+    fn __closure__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        self.callable.getattr(py, "__closure__")
+    }
+
+    /// Those of the original.
+    #[getter]
+    fn __globals__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        self.callable.getattr(py, "__globals__")
     }
 
     /// The captured statements, as text: of all graphs so far, else of the program for the input specification.
@@ -265,10 +293,14 @@ impl StaticFunction {
         self.inner.time_guards(py, args, kwargs, times)
     }
 
-    /// A copy translates anew: translations belong to the object they were made for.
+    /// What its module knows by its name (`@to_static def f`) is pickled as that, and is its own copy, like a plain function. Any
+    /// other copy translates anew: translations belong to the object they were made for.
     fn __reduce__(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
         let py = slf.py();
         let this = slf.get();
+        if let Some(name) = this.global_name(slf) {
+            return Ok(name.unbind());
+        }
         let arguments = (this.callable.clone_ref(py), this.make.py(py));
         Ok((slf.get_type(), arguments)
             .into_pyobject(py)?

@@ -3,6 +3,7 @@
 import copy
 import functools
 import gc
+import importlib
 import inspect
 import pickle
 import typing
@@ -64,6 +65,59 @@ def test_a_layer_is_returned_itself_and_can_be_copied():
 
 def test_a_translated_function_can_be_pickled():
     assert np.array_equal(pickle.loads(pickle.dumps(sot.to_static(double).__wrapped__))(X).numpy(), (X * 2).numpy())
+
+
+DECORATED = """
+import paddle_sot_rs as sot
+
+@sot.to_static(min_graph_size=0)
+def double(x):
+    return x * 2
+
+class Halver:
+    @sot.to_static(min_graph_size=0)
+    def halve(self, x):
+        return x / 2
+
+original = sot.to_static(lambda x: x * 3)
+"""
+
+
+def test_decorated_functions_of_a_module_are_pickled_by_name(tmp_path, monkeypatch):
+    (tmp_path / "decorated_functions.py").write_text(DECORATED)
+    monkeypatch.syspath_prepend(tmp_path)
+    module = importlib.import_module("decorated_functions")
+    for function in (module.double, module.Halver.halve):
+        assert pickle.loads(pickle.dumps(function)) is copy.copy(function) is copy.deepcopy(function) is function
+    halve = pickle.loads(pickle.dumps(module.Halver().halve))
+    assert np.array_equal(halve(X).numpy(), (X / 2).numpy())
+    again = pickle.loads(pickle.dumps(functools.partial(module.double, X)))
+    assert np.array_equal(again().numpy(), (X * 2).numpy())
+    monkeypatch.setattr(module, "double", None)
+    with pytest.raises(pickle.PicklingError):
+        pickle.dumps(functools.partial(module.original, X))
+
+
+def test_objects_whose_class_has_a_translated_call():
+    class Doubler:
+        @sot.to_static(min_graph_size=0)
+        def __call__(self, x):
+            return x * 2
+
+    function = sot.to_static(Doubler(), min_graph_size=0)
+    assert np.array_equal(function(X).numpy(), (X * 2).numpy())
+    assert sot.stats(function).graphs == 1
+
+
+def test_attributes_of_functions():
+    cell = 3
+
+    def inner(x, k=2, *, j: int = 5):
+        return x * cell
+
+    function = sot.to_static(inner)
+    for name in ("code", "defaults", "kwdefaults", "annotations", "closure", "globals", "name", "qualname", "module"):
+        assert getattr(function, f"__{name}__") is getattr(inner, f"__{name}__")
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,8 @@
 """What programs that were written for Paddle's own `to_static` ask of a function, and of `full_graph=True`."""
 
+import gc
 import io
+import weakref
 from contextlib import redirect_stdout
 
 import numpy as np
@@ -154,6 +156,20 @@ def test_save_like_the_last_call(tmp_path):
     np.testing.assert_allclose(found.numpy(), wanted.numpy(), rtol=1e-5)
     assert [list(value.shape) for value in net.forward.inputs] == [[4, 3], [2]]
     assert len(net.forward.outputs) == 1 and net.forward.main_program is not None
+
+
+def test_values_keep_their_program():
+    def function(x):
+        return x * 2 + 1
+
+    static = sot.to_static(function, input_spec=[InputSpec([None, 3], "float32", "x")])
+    inputs, (output,) = static.inputs, static.outputs
+    program = weakref.ref(static.main_program)
+    gc.collect()
+    assert program() is None
+    assert [list(value.shape) for value in inputs] == [[-1, 3]] and output.shape == [-1, 3]
+    tensors, parameters = static.concrete_program.parameters
+    assert (tensors, parameters) == ([], [])
 
 
 def test_nothing_is_kept_of_objects():

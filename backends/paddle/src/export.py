@@ -1,6 +1,7 @@
 """A traced program as one that can be saved: named inputs, parameters by name."""
 
 import logging
+import weakref
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,6 +50,10 @@ def _parameter(tensor, taken):
         tensor.dtype, list(tensor.shape), name=name, initializer=_initial, trainable=not tensor.stop_gradient
     )
     return value
+
+
+def _let_go(_program):
+    """The last of what pointed into it is gone."""
 
 
 def export_program(trace, inputs, outputs):
@@ -101,6 +106,9 @@ def export_program(trace, inputs, outputs):
                 "wrongly then, in loaded programs too; leave it at 0 or more where this one is loaded"
             )
         trace.external.clear()
+        # A Value points into its program, and does not keep it: `static.inputs` is all that the caller may have.
+        for value in (*values, *result, *parameters):
+            weakref.finalize(value, _let_go, program).atexit = False
         return ConcreteProgram(program, values, result, (tensors, parameters), trace.startup)
     finally:
         window.close()
