@@ -5,7 +5,6 @@ most of a first training step; it is asked where this one does not apply (contro
 """
 
 from collections import deque
-from functools import reduce
 
 from paddle import _C_ops
 from paddle.autograd import ir_backward
@@ -95,11 +94,11 @@ class _Backward:
 
     def run(self, targets, seeds):
         for value, seed in zip(targets, seeds, strict=True):
-            self.gradients.setdefault(value.id, []).append(seed)
+            self.arrive(value, seed)
         order = self.order({value.id for value in targets})
         for node in order:
             self.differentiate(node)
-        result = [self.total(value) for value in self.inputs]
+        result = [self.gradient(value) for value in self.inputs]
         for value in self.made:
             if value.use_empty():
                 self.block.remove_op(value.get_defining_op())
@@ -200,14 +199,14 @@ class _Backward:
                 if value.initialized() and (found := producer.get(value.id)) is not None:
                     yield found
 
-    def total(self, value):
-        found = self.gradients.get(value.id)
-        if not found:
-            return None
-        if len(found) > 1:
-            # As eager mode adds them: `add_n` begins with zeros, and two `-0.0` would be `0.0`.
-            found[:] = [reduce(_C_ops.add, found)]
-        return found[0]
+    def arrive(self, value, gradient):
+        # As eager mode adds them: `add_n` begins with zeros, and two `-0.0` would be `0.0`. And at once: else the
+        # gradients of a weight that was used a hundred times would all be there at the end.
+        before = self.gradients.get(value.id)
+        self.gradients[value.id] = gradient if before is None else _C_ops.add(before, gradient)
+
+    def gradient(self, value):
+        return self.gradients.get(value.id) if value.initialized() else None
 
     def zero(self, value):
         """No gradient arrives at this result, but the operation takes one."""
@@ -226,7 +225,7 @@ class _Backward:
 
     def differentiate(self, node):
         op = node.op
-        arrived = [[self.total(value) if value.initialized() else None for value in values] for values in node.outputs]
+        arrived = [[self.gradient(value) for value in values] for values in node.outputs]
         if all(gradient is None for values in arrived for gradient in values):
             return
         if node.branch is not None:
@@ -237,7 +236,7 @@ class _Backward:
             ]
             for value, gradient in zip(wanted, node.branch.gradients(wanted, given, self.branches), strict=True):
                 if gradient is not None:
-                    self.gradients.setdefault(value.id, []).append(gradient)
+                    self.arrive(value, gradient)
             return
         semantics = op.get_input_grad_semantics()
         stops, taken = [], []
@@ -255,4 +254,4 @@ class _Backward:
         for values, stopped, found in zip(taken, stops, answer, strict=True):
             for value, stop, gradient in zip(values, stopped, found, strict=True):
                 if not stop and gradient is not None and not pir.is_fake_value(gradient):
-                    self.gradients.setdefault(value.id, []).append(gradient)
+                    self.arrive(value, gradient)
