@@ -89,6 +89,9 @@ pub(super) enum Check {
     Is(WeakOrStrong),
     ConstEq(Obj),
     Len(usize),
+    Filled(bool),
+    Holds(WeakOrStrong, bool),
+    Elements(Vec<Obj>),
     DictKeys(Vec<Py<PyAny>>),
     Tensor(TensorGuard),
     Contiguous,
@@ -202,6 +205,9 @@ impl GuardCompiler for NativeGuardCompiler {
                 GuardKind::Is(object) => Check::Is(WeakOrStrong::new(py, object)),
                 GuardKind::ConstEq(object) => Check::ConstEq(object.clone()),
                 GuardKind::Len(len) => Check::Len(*len),
+                GuardKind::Filled(filled) => Check::Filled(*filled),
+                GuardKind::Holds(key, is) => Check::Holds(WeakOrStrong::root(py, key), *is),
+                GuardKind::Elements(elements) => Check::Elements(elements.clone()),
                 GuardKind::DictKeys(keys) => {
                     Check::DictKeys(keys.iter().map(|key| native::key_object(py, key)).collect())
                 }
@@ -317,6 +323,9 @@ fn holds(py: Python<'_>, check: &Check, object: Ptr, slots: &[usize]) -> bool {
         Check::Is(known) => known.is(object),
         Check::ConstEq(constant) => native::const_equal(py, object, constant.as_ptr()),
         Check::Len(len) => native::length(object) == Some(*len),
+        Check::Filled(filled) => native::length(object).is_some_and(|len| (len > 0) == *filled),
+        Check::Holds(key, is) => native::set_holds(object, key.get()) == Some(*is),
+        Check::Elements(elements) => native::elements_are(py, object, elements),
         Check::DictKeys(keys) => native::dict_keys_are(object, keys),
         Check::Tensor(guard) => native::tensor_matches(py, object, guard),
         Check::Contiguous => native::is_contiguous(py, object),

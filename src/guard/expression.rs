@@ -83,6 +83,14 @@ pub fn text(py: Python<'_>, guard: &Guard) -> String {
         GuardKind::Is(object) => format!("{x} is {}", show(object)),
         GuardKind::ConstEq(object) => format!("{x} == {}", show(object)),
         GuardKind::Len(len) => format!("len({x}) == {len}"),
+        GuardKind::Filled(filled) => format!("{}{x}", if *filled { "" } else { "not " }),
+        GuardKind::Holds(key, is) => {
+            let not = if *is { "" } else { "not " };
+            format!("{} {not}in {x}", show(key))
+        }
+        GuardKind::Elements(elements) => {
+            format!("list({x}) == [{}]", elements.iter().map(show).join(", "))
+        }
         GuardKind::DictKeys(keys) => format!("list({x}) == [{}]", keys.iter().join(", ")),
         GuardKind::Tensor(tensor) => {
             let dims = dims(&tensor.dims);

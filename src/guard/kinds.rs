@@ -64,6 +64,12 @@ pub enum GuardKind {
     ConstEq(Obj),
     /// `len(x)` of a list, tuple, dict or set (or of a subclass).
     Len(usize),
+    /// Whether a list, tuple, dict or set (or a subclass) has items.
+    Filled(bool),
+    /// Whether a set has this element: a plain constant or a class.
+    Holds(Obj, bool),
+    /// The elements of a set, which are plain constants, in its order.
+    Elements(Vec<Obj>),
     /// The keys of a dict, in order (strings by value, others by identity).
     DictKeys(Vec<crate::tracker::DictKey>),
     /// A `paddle.Tensor` (or Parameter) with this metadata.

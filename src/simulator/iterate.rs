@@ -10,7 +10,7 @@ use crate::variables::{Item, IterVar, Kind, VarId};
 
 use super::call::{call, describe};
 use super::{attributes, classes, exceptions, fold, generators, itertools, layers};
-use super::{operators, rows, tensors};
+use super::{operators, rows, sets, tensors};
 use super::{Step, Stop, Tracer};
 
 /// `iter(value)`
@@ -74,8 +74,15 @@ pub fn get_iter(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
             return Ok(value);
         }
         kind => {
-            let what = describe(t, value, &kind);
-            return t.unsupported(format!("iteration over {what}"));
+            let Some(items) = sets::elements(t, value)? else {
+                let what = describe(t, value, &kind);
+                return t.unsupported(format!("iteration over {what}"));
+            };
+            IterVar::Fixed {
+                over: Some((value, Rc::from([]))),
+                items,
+                index: 0,
+            }
         }
     };
     Ok(t.add(Kind::Iter(state)))

@@ -8,7 +8,7 @@ use crate::obj::Obj;
 use crate::reason::BreakKind;
 use crate::variables::{DictVar, IterVar, Key, Kind, VarId};
 
-use super::{exceptions, fold, generators, iterate, keys, namespaces, operators, subscript};
+use super::{exceptions, fold, generators, iterate, keys, namespaces, operators, sets, subscript};
 use super::{Kwargs, Step, Stop, Tracer};
 
 const LIST: &[&str] = &[
@@ -582,7 +582,7 @@ fn set(t: &mut Tracer<'_>, set: VarId, name: &str, args: &[VarId]) -> Step<VarId
     // Merging a table keeps its size and order; one by one does not.
     let mut one_by_one = matches!(name, "add" | "update" | "clear");
     for arg in args {
-        one_by_one &= name == "add" || !matches!(t.kind(*arg), Kind::Set(_) | Kind::Dict(_));
+        one_by_one &= name == "add" || !sets::merges(t, *arg);
         if matches!(name, "add" | "discard" | "remove") {
             others.push((keys::key_of(t, *arg)?, *arg));
             continue;

@@ -48,6 +48,7 @@ pub mod regions;
 mod returns;
 mod rows;
 pub mod scalars;
+pub mod sets;
 pub mod shapes;
 pub mod subscript;
 pub mod survey;

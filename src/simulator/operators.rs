@@ -16,7 +16,7 @@ use super::aliases;
 use super::call::{call, describe};
 use super::{
     attributes, classes, exceptions, fold, graph_numbers, keys, methods, namespaces, numbers,
-    scalars, tensors,
+    scalars, sets, tensors,
 };
 use super::{Step, Tracer};
 
@@ -617,6 +617,9 @@ pub fn contains(t: &mut Tracer<'_>, container: VarId, item: VarId) -> Step<bool>
             if let Some(found) = namespaces::try_get(t, container, item)? {
                 return Ok(found.is_some());
             }
+            if let Some(answer) = sets::contains(t, container, item)? {
+                return Ok(answer);
+            }
             let what = describe(t, container, &kind);
             t.unsupported(format!("in on {what}"))
         }
@@ -684,6 +687,9 @@ pub fn truth(t: &mut Tracer<'_>, value: VarId) -> Step<bool> {
         Kind::Opaque if t.raised_at(value).is_some() => Ok(true),
         Kind::Opaque if is_always_true(t, value) => Ok(true),
         kind => {
+            if let Some(filled) = sets::truth(t, value)? {
+                return Ok(filled);
+            }
             let what = describe(t, value, &kind);
             t.unsupported(format!("the truth of {what}"))
         }
@@ -756,6 +762,9 @@ pub fn len(t: &mut Tracer<'_>, value: VarId) -> Step<i64> {
             }
         }
         kind => {
+            if let Some(len) = sets::len(t, value)? {
+                return Ok(len as i64);
+            }
             let what = describe(t, value, &kind);
             t.unsupported(format!("len() of {what}"))
         }

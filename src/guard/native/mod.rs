@@ -24,10 +24,11 @@ pub use flags::records_gradients;
 pub use global_state::GlobalState;
 pub use inplace_version::has_fresh_version;
 pub(crate) use object::{
-    array_matches, cell_contents, const_equal, dict_item, dict_keys_are, function_field,
-    has_own_lookup, has_plain_constructor, instance_dict, is_array, is_called_as_usual, is_mutable,
-    is_named, is_tracked, key_object, length, list_is, list_item, member, method_part, mro,
-    order_is, references, to_bound, tuple_item, type_attr, type_of, Registered, WeakOrStrong,
+    array_matches, cell_contents, const_equal, dict_item, dict_keys_are, elements_are,
+    function_field, has_own_lookup, has_plain_constructor, instance_dict, is_array,
+    is_called_as_usual, is_mutable, is_named, is_tracked, key_object, length, list_is, list_item,
+    member, method_part, mro, order_is, references, set_holds, to_bound, tuple_item, type_attr,
+    type_of, Registered, WeakOrStrong,
 };
 /// A number, or a dim of a tensor or array, from outside.
 pub(crate) fn value(

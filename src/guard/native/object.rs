@@ -673,6 +673,53 @@ pub(crate) fn dict_keys_are(dict: Ptr, keys: &[Py<PyAny>]) -> bool {
     }
 }
 
+/// Whether a set has this element; `None` for what is no set, or where it cannot be told.
+pub(crate) fn set_holds(set: Ptr, key: Ptr) -> Option<bool> {
+    // SAFETY: both are live. Elements and key are of types that hash and compare without user code, unless the set was
+    // filled with others since: what an `==` of those raises is no answer.
+    unsafe {
+        if key.is_null() || ffi::PyAnySet_CheckExact(set) == 0 {
+            return None;
+        }
+        match ffi::PySet_Contains(set, key) {
+            0 => Some(false),
+            1 => Some(true),
+            _ => {
+                ffi::PyErr_Clear();
+                None
+            }
+        }
+    }
+}
+
+/// Whether a set has these constants as elements, in this order.
+pub(crate) fn elements_are(py: Python<'_>, set: Ptr, elements: &[Obj]) -> bool {
+    // SAFETY: iterating an exact set runs no user code, and fails where a finalizer changes it; every new reference is
+    // given back.
+    unsafe {
+        if ffi::PyAnySet_CheckExact(set) == 0 || ffi::PySet_Size(set) as usize != elements.len() {
+            return false;
+        }
+        let iterator = ffi::PyObject_GetIter(set);
+        if iterator.is_null() {
+            ffi::PyErr_Clear();
+            return false;
+        }
+        let same = elements.iter().all(|wanted| {
+            let item = ffi::PyIter_Next(iterator);
+            if item.is_null() {
+                ffi::PyErr_Clear();
+                return false;
+            }
+            let same = const_equal(py, item, wanted.as_ptr());
+            ffi::Py_DECREF(item);
+            same
+        });
+        ffi::Py_DECREF(iterator);
+        same
+    }
+}
+
 /// The order of an `OrderedDict` is kept beside the dict and read through its iterator.
 fn ordered_keys_are(dict: Ptr, keys: &[Py<PyAny>]) -> bool {
     // SAFETY: iterating an exact OrderedDict runs no user code; every new reference is given back.

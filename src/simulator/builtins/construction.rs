@@ -6,8 +6,8 @@ use crate::obj::Obj;
 use crate::reason::BreakKind;
 use crate::simulator::call::call;
 use crate::simulator::{
-    attributes, conversions, exceptions, fold, iterate, keys, methods, subscript, tensors, Kwargs,
-    Step, Tracer,
+    attributes, conversions, exceptions, fold, iterate, keys, methods, sets, subscript, tensors,
+    Kwargs, Step, Tracer,
 };
 use crate::variables::{DictVar, Kind, SetVar, VarId};
 
@@ -102,7 +102,7 @@ pub(super) fn set(
     match (args, kwargs) {
         ([], []) => {}
         ([over], []) => {
-            let merges = matches!(t.kind(*over), Kind::Set(_) | Kind::Dict(_));
+            let merges = sets::merges(t, *over);
             for item in iterate::collect_for_set(t, *over)? {
                 let key = keys::key_of(t, item)?;
                 made.items.entry(key).or_insert(item);

@@ -6,7 +6,9 @@ use paddle_sot::guard::GuardKind;
 use paddle_sot::tracker::{DictKey, FunctionField, Tracker, TrackerRef};
 use rstest::rstest;
 
-use super::world::{attr, class_attr, field, free_cell, key, texts, with_world, x, World};
+use super::world::{
+    attr, class_attr, elements, field, free_cell, key, texts, with_world, x, World,
+};
 
 /// Values that differ in type or value, whatever `==` says.
 const CONSTANTS: [&str; 32] = [
@@ -117,6 +119,26 @@ type MakeKind = fn(&World<'_>) -> GuardKind;
 #[case::length_of_a_dict("x = {1: 2, 3: 4}", x, |_: &World| GuardKind::Len(2), "x[5] = 6", "del x[5]")]
 #[case::length_of_a_set("x = {1, 2}", x, |_: &World| GuardKind::Len(2), "x.add(3)", "x.remove(3)")]
 #[case::length_of_another_kind("x = [1, 2]", x, |_: &World| GuardKind::Len(2), "x = A()", "x = [0, 0]")]
+#[case::filled_no_more("x = {1}", x, |_: &World| GuardKind::Filled(true), "x.clear()", "x.add(2)")]
+#[case::filled("x = []", x, |_: &World| GuardKind::Filled(false), "x.append(0)", "x.clear()")]
+#[case::element_removed(
+    "x = {'a', 1}", x, |w: &World| GuardKind::Holds(w.eval("'a'"), true), "x.discard('a')", "x.update({'a', 3.5})"
+)]
+#[case::element_added(
+    "x = {1}", x, |w: &World| GuardKind::Holds(w.eval("'a'"), false), "x.add('a')", "x.clear()"
+)]
+#[case::element_that_is_a_class(
+    "x = {A}", x, |w: &World| GuardKind::Holds(w.eval("A"), true), "x = {int}", "x = frozenset({A, int})"
+)]
+#[case::element_of_another_kind(
+    "x = {1}", x, |w: &World| GuardKind::Holds(w.eval("1"), true), "x = [1]", "x = {1, 2}"
+)]
+#[case::elements_added("x = {1, 2}", x, |w: &World| elements(w, "x"), "x.add(3)", "x.remove(3)")]
+#[case::elements_exchanged("x = {1, 2}", x, |w: &World| elements(w, "x"), "x = {1, 3}", "x = {1, 2}")]
+#[case::elements_that_are_equal("x = {1, 2}", x, |w: &World| elements(w, "x"), "x = {True, 2}", "x = {1, 2}")]
+#[case::elements_in_another_order(
+    "x = {1, 9}", x, |w: &World| elements(w, "x"), "x = {9, 1}", "x = {1, 9}"
+)]
 #[case::keys_added("x = dict(a=1, b=2)", x, |_: &World| texts(&["a", "b"]), "x['c'] = 3", "del x['c']")]
 #[case::keys_removed("x = dict(a=1, b=2)", x, |_: &World| texts(&["a", "b"]), "del x['b']", "x['b'] = 0")]
 #[case::keys_replaced("x = dict(a=1)", x, |_: &World| texts(&["a"]), "x = dict(b=1)", "x = dict(a=0)")]

@@ -195,3 +195,13 @@ pub fn field(of: TrackerRef, field: FunctionField) -> TrackerRef {
 pub fn texts(keys: &[&str]) -> GuardKind {
     GuardKind::DictKeys(keys.iter().map(|key| DictKey::Str((*key).into())).collect())
 }
+
+/// What a set holds now, in its order.
+pub fn elements(world: &World, name: &str) -> GuardKind {
+    let items = world.eval(&format!("list({name})"));
+    let items = Python::attach(|py| {
+        let items = items.bind(py).try_iter().unwrap();
+        items.map(|item| Obj::from(item.unwrap())).collect()
+    });
+    GuardKind::Elements(items)
+}
