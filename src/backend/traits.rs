@@ -92,6 +92,12 @@ pub trait TraceSession: Send + Sync {
         loc: &SourceLoc,
     ) -> Result<CallResult, BackendError>;
 
+    /// What was made for the call that returned `symbol`, to be compared with `==`: everything but the dims of tensors.
+    /// `None`: unknown.
+    fn made(&self, _py: Python<'_>, _symbol: SymbolId) -> PyResult<Option<Py<PyAny>>> {
+        Ok(None)
+    }
+
     /// Gives a captured tensor its symbol.
     fn bind_captured(&mut self, symbol: SymbolId, tensor: &Obj) -> Result<(), BackendError>;
 

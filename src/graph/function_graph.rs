@@ -109,6 +109,11 @@ impl FunctionGraph {
         symbol
     }
 
+    /// The backend's trace.
+    pub fn session(&self) -> &dyn TraceSession {
+        &*self.session
+    }
+
     /// Records a call. On error nothing is recorded.
     ///
     /// Tensors that the callee reached by itself (parameters and buffers of a layer) are handed to

@@ -6,6 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyComplex, PyFloat, PyInt, PyList, PyTuple};
 
 use crate::bytecode::{BinOp, CmpOp};
+use crate::guard::native::is_mutable;
 use crate::guard::GuardKind;
 use crate::obj::Obj;
 use crate::reason::BreakKind;
@@ -403,6 +404,7 @@ fn compare_methods(t: &mut Tracer<'_>, op: CmpOp, a: VarId, b: VarId) -> Step<Va
     } else {
         [forward, reflected]
     };
+    let mut declined = false;
     for (receiver, argument, name) in attempts {
         let Some(method) = attributes::try_get_special(t, receiver, name)? else {
             continue;
@@ -420,6 +422,11 @@ fn compare_methods(t: &mut Tracer<'_>, op: CmpOp, a: VarId, b: VarId) -> Step<Va
         {
             return Ok(result);
         }
+        declined = true;
+    }
+    // The builtin class that it is derived from is asked for the other side.
+    if declined && (is_part_builtin(t, a) || is_part_builtin(t, b)) {
+        return t.unsupported("a comparison that is left to a builtin class");
     }
     match op {
         CmpOp::Eq | CmpOp::Ne => {
@@ -428,6 +435,20 @@ fn compare_methods(t: &mut Tracer<'_>, op: CmpOp, a: VarId, b: VarId) -> Step<Va
         }
         _ => t.stop(BreakKind::RaisesException, "these objects have no order"),
     }
+}
+
+/// Whether a class of Python's other than `object` is among those that say what it is equal to.
+fn is_part_builtin(t: &mut Tracer<'_>, value: VarId) -> bool {
+    let Some(class) = t.type_of(value) else {
+        return true;
+    };
+    let object = t.py.get_type::<PyAny>();
+    let knows = |part: &Bound<'_, PyAny>| -> PyResult<bool> {
+        let heap = part.getattr("__flags__")?.extract::<u64>()? & (1 << 9) != 0;
+        Ok(!heap && !part.is(&object) && part.getattr("__dict__")?.contains("__eq__")?)
+    };
+    // What is of a builtin class itself has no say of its own in what is derived from nothing.
+    is_mutable(&class) && class.mro().iter().any(|part| knows(&part).unwrap_or(true))
 }
 
 /// Whether a comparison is the one of `object`, which knows of identity only: that is asked last.

@@ -66,9 +66,14 @@ fn export(
     let declared = Declared::of(py, &simulated.tracer.graph.inputs, &wanted)?;
     varies.dims = learn::dims(of, &simulated.tracer.guards, &declared, backend.dynamic);
     if !varies.dims.is_empty() {
-        let known = simulated.tracer.graph.sir;
+        let known = simulated.tracer.graph;
         simulated = simulate(py, of, bound, &state, &backend, &varies)?;
-        learn::check_dims(py, &simulated.tracer.graph.sir, &known)?;
+        let open = &simulated.tracer.graph;
+        learn::check_dims(
+            py,
+            (&open.sir, open.session()),
+            (&known.sir, known.session()),
+        )?;
     }
     let Simulated {
         mut tracer,

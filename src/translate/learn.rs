@@ -4,6 +4,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyFloat, PyInt};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::backend::TraceSession;
 use crate::graph::{Arg, Callee, DType, Region, Statement, StatementIr, SymbolId};
 use crate::guard::{GuardKind, GuardSet};
 use crate::obj::Obj;
@@ -101,14 +102,22 @@ pub(super) fn dims(
 ///
 /// Some of Paddle's rules compute with the -1 that stands for an open dim, and answer with a number that is none.
 ///
+/// And Paddle's functions compute with it in Python: `kl_div` divides by the batch, `trapezoid` leaves out the last of so many.
+/// Then what they make of a call differs: another operation, or another attribute.
+///
 /// # Errors
-/// For the first operation that has another known dim than it has in this call.
+/// For the first operation that has another known dim than it has in this call, and for the first call that became something else.
 pub(super) fn check_dims(
     py: Python<'_>,
-    open: &StatementIr,
-    known: &StatementIr,
+    (open, made): (&StatementIr, &dyn TraceSession),
+    (known, expected): (&StatementIr, &dyn TraceSession),
 ) -> Result<(), Break> {
-    let mut check = CheckDims { py, known, at: 0 };
+    let mut check = CheckDims {
+        py,
+        known,
+        at: 0,
+        sessions: (made, expected),
+    };
     // In front of a break, more may have been captured where the dims are known.
     check
         .block(open, FxHashSet::default(), false)
@@ -116,6 +125,7 @@ pub(super) fn check_dims(
             let (it, why) = match it {
                 Differs::Shape(it) => (it, "another shape is inferred with open dims"),
                 Differs::Call(it) => (it, "other operations are captured with open dims"),
+                Differs::Made(it) => (it, "something else is computed with open dims"),
             };
             let names = it.callee.api_names(py).join(", ");
             let mut reason = Break::new(BreakKind::InferenceFailed, format!("{why}: {names}"));
@@ -128,6 +138,7 @@ pub(super) fn check_dims(
 enum Differs<'a> {
     Shape(&'a Statement),
     Call(&'a Statement),
+    Made(&'a Statement),
 }
 
 struct CheckDims<'a, 'py> {
@@ -135,6 +146,8 @@ struct CheckDims<'a, 'py> {
     known: &'a StatementIr,
     /// The next statement of it.
     at: usize,
+    /// Those of both graphs.
+    sessions: (&'a dyn TraceSession, &'a dyn TraceSession),
 }
 
 impl<'a> CheckDims<'a, '_> {
@@ -158,6 +171,9 @@ impl<'a> CheckDims<'a, '_> {
                 if !has_dims_of(open, it, self.known, other) {
                     return Err(Differs::Shape(it));
                 }
+                if !of_helper && !is_round && !self.is_made_alike(it, other) {
+                    return Err(Differs::Made(it));
+                }
                 self.at += 1;
             } else if of_helper || is_named(py, it, &["shape"]) || is_number(py, open, it) {
                 it.output.for_each_symbol(&mut |made| {
@@ -168,6 +184,7 @@ impl<'a> CheckDims<'a, '_> {
                     // Not a statement of this block.
                     Differs::Shape(_) => Differs::Shape(it),
                     Differs::Call(_) => Differs::Call(it),
+                    Differs::Made(_) => Differs::Made(it),
                 })?;
             } else if !is_named(py, it, &["reshape", "view"]) {
                 // A reshape to the shape that the tensor has is left out where that is known.
@@ -175,6 +192,31 @@ impl<'a> CheckDims<'a, '_> {
             }
         }
         Ok(())
+    }
+
+    /// Whether both calls became the same operations. Where one is given numbers that the graph makes of dims, it says
+    /// itself what it does with them.
+    fn is_made_alike(&self, open: &Statement, known: &Statement) -> bool {
+        let keywords = |it: &Statement| it.kwargs.iter().map(|(_, arg)| arg.clone()).collect();
+        let (a, b): (Vec<Arg>, Vec<Arg>) = (keywords(open), keywords(known));
+        if !are_alike(self.py, &open.args, &known.args) || !are_alike(self.py, &a, &b) {
+            return true;
+        }
+        let first = |it: &Statement| {
+            let mut found = None;
+            it.output
+                .for_each_symbol(&mut |made| found = found.or(Some(made)));
+            found
+        };
+        let (Some(ours), Some(theirs)) = (first(open), first(known)) else {
+            return true;
+        };
+        let made =
+            |session: &dyn TraceSession, symbol| session.made(self.py, symbol).ok().flatten();
+        match (made(self.sessions.0, ours), made(self.sessions.1, theirs)) {
+            (Some(ours), Some(theirs)) => ours.bind(self.py).eq(theirs).unwrap_or(false),
+            _ => true,
+        }
     }
 
     /// A loop over an open dim; where the dim is known its rounds stand one after the other.
@@ -196,6 +238,22 @@ impl<'a> CheckDims<'a, '_> {
         }
         Ok(())
     }
+}
+
+/// Whether these arguments are of the same kinds, and the same constants.
+fn are_alike(py: Python<'_>, open: &[Arg], known: &[Arg]) -> bool {
+    let alike = |(open, known): (&Arg, &Arg)| match (open, known) {
+        (Arg::Symbol(_), Arg::Symbol(_)) => true,
+        (Arg::Const(open), Arg::Const(known)) => {
+            open.is(known) || open.bind(py).eq(known.bind(py)).unwrap_or(false)
+        }
+        (Arg::List(open), Arg::List(known)) | (Arg::Tuple(open), Arg::Tuple(known)) => {
+            are_alike(py, open, known)
+        }
+        (Arg::Slice(open), Arg::Slice(known)) => are_alike(py, &open[..], &known[..]),
+        _ => false,
+    };
+    open.len() == known.len() && open.iter().zip(known).all(alike)
 }
 
 fn body(it: &Statement) -> Option<&StatementIr> {

@@ -140,7 +140,11 @@ pub fn translate(
         let attempt = trace(py, of, bound, &state, &backend, &varies);
         let refused = match attempt {
             Ok(attempt) if attempt.reason.is_none() || place(&attempt) == place(&traced) => {
-                let checked = learn::check_dims(py, &attempt.sir, &traced.sir);
+                let checked = learn::check_dims(
+                    py,
+                    (&attempt.sir, &*attempt.session),
+                    (&traced.sir, &*traced.session),
+                );
                 if checked.is_ok() {
                     traced = attempt;
                 }

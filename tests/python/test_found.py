@@ -1,8 +1,15 @@
 """Differences that the program generator found, each reduced to its core."""
 
+import abc
 import collections
 import contextlib
+import io
 import math
+import pickle
+import re
+import sys
+import time
+import types
 
 import numpy as np
 import paddle
@@ -694,3 +701,184 @@ def test_found_by_more_of_cpython_s_tests(function):
     ours = sot.to_static(function, min_graph_size=0)
     for _ in range(2):
         assert plain(ours(tensor(2))) == plain(function(tensor(2)))
+
+
+class Refuses(type):
+    def __instancecheck__(cls, instance):
+        return False
+
+    def __subclasscheck__(cls, subclass):
+        return False
+
+
+class Refused(metaclass=Refuses):
+    pass
+
+
+class Derived(Refused):
+    pass
+
+
+class Hooked(abc.ABC):  # noqa: B024
+    @classmethod
+    def __subclasshook__(cls, other):
+        return False
+
+
+class ByHook(Hooked):
+    pass
+
+
+derived = Derived()
+
+
+def test_metaclasses_are_asked_about_what_inherits():
+    def function(x):
+        made = Derived()
+        matched = "other"
+        match made:
+            case Refused():
+                matched = "refused"
+        answers = [isinstance(it, (int, Refused)) for it in (made, derived)]
+        answers += [isinstance(made, Derived), issubclass(Derived, Refused), issubclass(Refused, Refused)]
+        answers += [isinstance(ByHook(), Hooked), issubclass(ByHook, Hooked), isinstance(ByHook(), ByHook)]
+        return x + 1, answers, matched
+
+    expected, found = function(X), sot.to_static(function, min_graph_size=0)(X)
+    assert expected[1:] == found[1:]
+    assert found[2] == "other" and found[1][2]
+
+
+def refuses_all(self, other):
+    return NotImplemented
+
+
+DERIVED = [
+    type(kind.__name__.title(), (kind,), {"__eq__": refuses_all, "__hash__": kind.__hash__})
+    for kind in (int, float, str, bytes, list, tuple, dict, set, frozenset)
+]
+VALUES = [1, 1.0, "a", b"a", [1], (1,), {"a": 1}, {1}, frozenset({1})]
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"), zip(DERIVED, VALUES, strict=True), ids=lambda it: getattr(it, "__name__", "")
+)
+def test_comparisons_that_are_left_to_the_builtin_class(kind, value):
+    outside = kind(value)
+
+    def function(x):
+        made = kind(value)
+        return x + 1, [
+            made == value,
+            value == made,
+            made != value,
+            outside == value,
+            value != outside,
+            outside in [value],
+        ]
+
+    assert function(X)[1] == sot.to_static(function, min_graph_size=0)(X)[1]
+
+
+def test_globals_of_a_module_that_its_function_has_written(monkeypatch):
+    module = types.ModuleType("written_by_its_function")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    exec(
+        "def put(value):\n    global state\n    state = value\ndef drop():\n    global state\n    del state",
+        vars(module),
+    )
+
+    def read(x):
+        module.put(5)
+        return module.state, x + 1
+
+    def assigned(x):
+        module.state = 1
+        module.put(2)
+        return module.state, x + 1
+
+    def imported(x):
+        module.put(11)
+        from written_by_its_function import state
+
+        return state, x + 1
+
+    def dropped(x):
+        module.put(1)
+        module.drop()
+        return hasattr(module, "state"), x + 1
+
+    def through_the_dictionary(x):
+        module.__dict__["state"] = 9
+        module.put(10)
+        return module.state, module.__dict__["state"], x + 1
+
+    for function in (read, assigned, imported, dropped, through_the_dictionary):
+        static = sot.to_static(function, min_graph_size=0)
+        for call in (function, static, static):
+            module.state = 0
+            answers = call(X)[:-1]
+            if call is function:
+                expected = answers, vars(module).get("state")
+            assert (answers, vars(module).get("state")) == expected
+
+
+class Callable:
+    def __get__(self, instance, owner=None):
+        return "got"
+
+    def __call__(self, *args):
+        return "called"
+
+
+class Classmethods:
+    scale = 2
+
+    @classmethod
+    @property
+    def read(cls):
+        return cls.scale
+
+    @classmethod
+    @classmethod
+    def twice(cls):
+        return cls.scale
+
+    bound = classmethod(Callable())
+    static = classmethod(staticmethod(lambda *args: len(args)))
+
+
+@pytest.mark.parametrize("name", ["read", "twice", "bound", "static"])
+def test_classmethods_of_what_is_no_function(name):
+    def function(x, owner):
+        value = getattr(owner, name)
+        return x + 1, value() if callable(value) else value
+
+    for owner in (Classmethods, Classmethods()):
+        found = []
+        for call in (function, sot.to_static(function, min_graph_size=0)):
+            try:
+                found.append(call(X, owner)[1])
+            except TypeError as error:
+                found.append(str(error))
+        assert found[0] == found[1]
+
+
+def test_members_of_c_code_that_refuse_or_convert():
+    pattern, moment = re.compile("a"), time.gmtime(0)
+    pickler = pickle.Pickler(io.BytesIO())
+
+    def function(x):
+        caught = []
+        try:
+            pattern.pattern = "b"
+        except AttributeError as error:
+            caught.append(str(error))
+        try:
+            moment.tm_year = 5
+        except AttributeError as error:
+            caught.append(str(error))
+        pickler.bin = True
+        return x + 1, caught, pickler.bin, type(pickler.bin), moment.tm_year
+
+    assert function(X)[1:] == sot.to_static(function, min_graph_size=0)(X)[1:]

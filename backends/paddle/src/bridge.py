@@ -302,6 +302,9 @@ class Trace:
         # Captured branches, by the first of their results.
         self.branches = {}
         self.conditions = reach.Conditions()
+        # What was appended for each call, by its results.
+        self.calls = {}
+        self.known = []
         # Whether branches say what gradients reach through them.
         self.notes_ways = False
         # Whether a part of the program is traced once more, for its gradient.
@@ -340,6 +343,7 @@ class Trace:
         around, current = current, self
         self.notes_ways = grad
         _check_attributes(function, args, kwargs)
+        _check_sizes(function, args, kwargs)
         function, args, kwargs = _as_traced(function, args, kwargs)
         window = Window(self.program, self.startup, self.cast)
         if is_layer:
@@ -357,6 +361,7 @@ class Trace:
                 _stop_where_eager_stops(operations)
             _refuse_mixed_products(operations)
             _refuse_rounded_numbers(operations, args, kwargs)
+            self.calls.update(dict.fromkeys(_ids(result), (start, len(operations))))
             if self.inspect is not None:
                 self.inspect(function, operations, result)
         except BaseException:
@@ -393,9 +398,67 @@ class Trace:
                         self.branches.pop(value.id, None)
             self.block.remove_op(op)
 
+    def made(self, value):
+        """The operations of the call that returned `value`, by name, attributes and number of operands."""
+        if value.id not in self.calls:
+            return None
+        start, number = self.calls[value.id]
+        if len(self.known) != self.size():
+            self.known = self.block.ops
+        operations = self.known[start : start + number]
+        return [_described(one) for op in operations for one in (op, *inner_operations(op))]
+
     def forget(self, tensors):
         for tensor in tensors:
             self.external.pop(id(tensor), None)
+
+
+# Give a result for each item along an axis.
+_TAKES_APART = ("unbind", "unstack")
+# Take sizes or positions as lists that may have tensors in them.
+_TAKES_SIZES = frozenset(
+    (
+        *("crop", "pad", "interpolate", "upsample", "affine_grid", "adaptive_avg_pool1d", "adaptive_avg_pool2d"),
+        *("adaptive_avg_pool3d", "adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d"),
+        *("conv1d_transpose", "conv2d_transpose", "conv3d_transpose"),
+    )
+)
+
+
+def _check_sizes(function, args, kwargs):
+    """Refuses what ends the process inside Paddle: results of unknown number, and sizes that are no whole numbers."""
+    name = function if type(function) is str else getattr(function, "__name__", "")
+    if name in _TAKES_APART:
+        value = args[0] if args else next((kwargs[key] for key in ("x", "input") if key in kwargs), None)
+        axis = args[1] if len(args) > 1 else kwargs.get("axis", kwargs.get("dim", 0))
+        # A slice of an open dim too.
+        if isinstance(value, Value) and isinstance(axis, int) and -1 in value.shape[axis:][:1]:
+            raise NotImplementedError(f"{name}() along an open dim")
+    elif name in _TAKES_SIZES:
+        for given in (*args, *kwargs.values()):
+            for size in given if isinstance(given, (list, tuple)) else ():
+                if isinstance(size, Value) and size.dtype not in (core.DataType.INT32, core.DataType.INT64):
+                    raise NotImplementedError(f"{name}() with a size that is a tensor of {size.dtype}")
+
+
+def _ids(result):
+    if isinstance(result, Value):
+        yield result.id
+    elif isinstance(result, (list, tuple)):
+        for item in result:
+            yield from _ids(item)
+    elif isinstance(result, dict):
+        for item in result.values():
+            yield from _ids(item)
+
+
+def _described(op):
+    attributes = {name: repr(value) for name, value in op.attrs().items() if name not in _NO_CHOICE}
+    return op.name(), attributes, op.num_operands()
+
+
+# Attributes that say nothing about what an operation computes.
+_NO_CHOICE = ("stop_gradient", "op_callstack", "struct_name", "target_shape")
 
 
 def _stop_gradients(result):

@@ -404,6 +404,14 @@ impl TraceSession for PaddleTrace {
         Ok(CallResult { output, captured })
     }
 
+    fn made(&self, py: Python<'_>, symbol: SymbolId) -> PyResult<Option<Py<PyAny>>> {
+        let Ok(value) = self.value(py, symbol) else {
+            return Ok(None);
+        };
+        let made = self.trace.bind(py).call_method1("made", (value,))?;
+        Ok((!made.is_none()).then(|| made.unbind()))
+    }
+
     fn bind_captured(&mut self, symbol: SymbolId, tensor: &Obj) -> Result<(), BackendError> {
         self.size.store(UNKNOWN, Ordering::Relaxed);
         Python::attach(|py| {

@@ -22,6 +22,14 @@ pub(in crate::simulator) fn wrapped_function(
     tracker: TrackerRef,
 ) -> Step<VarId> {
     let function = found.getattr("__func__")?;
+    let binds = lookup(&function.get_type(), "__get__").is_some();
+    if !function.is_exact_instance_of::<PyFunction>()
+        && (binds || !function.is_callable())
+        && !is_named(found, "staticmethod")
+    {
+        // Until 3.12 it is bound itself; afterwards it need not even be callable.
+        return t.unsupported("a classmethod of something else than a function");
+    }
     let tracker = Arc::new(Tracker::Member(tracker, Arc::from("__func__")));
     Ok(t.wrap(&function, tracker))
 }
@@ -115,16 +123,11 @@ pub(super) fn field(
     }
 }
 
-/// Whether a member is one of `__slots__`: those of C code may be read-only, or take values of one type only.
+/// Whether a member is one of `__slots__`: those of C code may be read-only, convert, or take values of one type only.
 pub(super) fn is_slot(found: &Bound<'_, PyAny>) -> bool {
-    const HEAP_TYPE: u64 = 1 << 9;
-    let flags = || {
-        found
-            .getattr("__objclass__")?
-            .getattr("__flags__")?
-            .extract::<u64>()
-    };
-    flags().is_ok_and(|flags| flags & HEAP_TYPE != 0)
+    let class = found.getattr("__objclass__");
+    let dict = class.and_then(|class| class.getattr("__dict__"));
+    dict.is_ok_and(|dict| dict.contains("__slots__").unwrap_or(false))
 }
 
 pub(super) fn user_descriptor(

@@ -251,6 +251,11 @@ fn of_module(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Option<VarId>> 
         return t.unsupported("a module without a source");
     };
     let dict = module.getattr("__dict__")?;
+    let mut writes = t.global_writes.iter();
+    if writes.any(|(globals, write)| globals.bind(t.py).is(&dict) && *write.name == *name) {
+        // A function of the module wrote it as its global.
+        return t.unsupported(format!("{name} of a module that has just written it"));
+    }
     let item = |name: &str| {
         let dict = Arc::new(Tracker::InstanceDict(source.clone()));
         Arc::new(Tracker::DictItem(dict, DictKey::Str(Arc::from(name))))

@@ -72,15 +72,17 @@ fn subclass(
         return t.unsupported("isinstance() with this class");
     };
     if let Ok(class) = class.cast::<PyType>() {
-        if classes::inherits(t, of, class.as_any()) {
-            return Ok(true);
-        }
+        let inherits = classes::inherits(t, of, class.as_any());
         let meta = class.get_type();
         let plain = meta.is(t.py.get_type::<PyType>());
-        if plain {
-            return Ok(false);
+        // Only of its very class an object is an instance without asking the metaclass.
+        if plain || inherits && instance && of.is(class) {
+            return Ok(inherits);
         }
         let abstract_ = meta.name()?.to_string();
+        if inherits && is_always_true(class, &meta)? {
+            return Ok(true);
+        }
         let std = class
             .getattr("__module__")?
             .extract::<String>()
@@ -136,6 +138,26 @@ fn subclass(
         return subclass(t, of, origin, instance);
     }
     t.unsupported("isinstance() with something that is not a class")
+}
+
+/// Whether a metaclass that decides itself says yes to all that inherits from the class: Python's own and Paddle's do, where
+/// the class has no hook.
+fn is_always_true(class: &Bound<'_, PyType>, meta: &Bound<'_, PyType>) -> PyResult<bool> {
+    let home: String = meta.getattr("__module__")?.extract()?;
+    match home.as_str() {
+        "abc" => {
+            let Some(hook) = attributes::lookup(class, "__subclasshook__") else {
+                return Ok(true);
+            };
+            let module: String = match hook.getattr("__func__") {
+                Ok(function) => function.getattr("__module__")?.extract()?,
+                Err(_) => return Ok(true),
+            };
+            Ok(module.starts_with("collections") || module == "_collections_abc")
+        }
+        "typing" | "enum" => Ok(true),
+        home => Ok(home.starts_with("paddle.")),
+    }
 }
 
 pub(super) fn get_attr(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {

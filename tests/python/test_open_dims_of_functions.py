@@ -1,0 +1,108 @@
+"""Functions of Paddle that compute with dims in Python: where a dim differs between calls, not with its -1."""
+
+import paddle
+import paddle_sot_rs as sot
+import pytest
+from paddle.nn import functional as F
+
+COMPLEX = {"fft", "ifft", "fftn"}
+INDEX = paddle.to_tensor([-1, 2])
+
+FUNCTIONS = {
+    "kl_div": lambda x: F.kl_div(F.log_softmax(x), F.softmax(x * 2), reduction="batchmean"),
+    "dice_loss": lambda x: F.dice_loss(F.softmax(x), paddle.zeros([x.shape[0], 1], "int64")),
+    "dice_loss_classes": lambda x: F.dice_loss(F.softmax(x.T), paddle.zeros([6, 1], "int64")),
+    "trapezoid": lambda x: paddle.trapezoid(x, axis=0),
+    "cumulative_trapezoid": lambda x: paddle.cumulative_trapezoid(x, axis=0),
+    "cov": lambda x: paddle.linalg.cov(x.T),
+    "cov_of_columns": lambda x: paddle.linalg.cov(x, rowvar=False),
+    "corrcoef": lambda x: paddle.linalg.corrcoef(x.T),
+    "take": lambda x: paddle.take(x, INDEX),
+    "take_wrapped": lambda x: paddle.take(x, INDEX + 40, mode="wrap"),
+    "take_clipped": lambda x: paddle.take(x, INDEX + 90, mode="clip"),
+    "fft": lambda x: paddle.fft.fft(paddle.complex(x, x), n=16, axis=0).real(),
+    "ifft": lambda x: paddle.fft.ifft(paddle.complex(x, x), n=16, axis=0).real(),
+    "fftn": lambda x: paddle.fft.fftn(paddle.complex(x, x), s=[16, 4], axes=[0, 1]).real(),
+    "rfft": lambda x: paddle.fft.rfft(x, n=8, axis=0).real(),
+    "unbind": lambda x: paddle.unbind(x[:3], axis=0)[1] * 2,
+    "normalize": lambda x: F.normalize(x, axis=0),
+    "mean_and_variance": lambda x: (x - x.mean(0)) / x.var(0).sqrt(),
+    "label_smooth": lambda x: F.label_smooth(F.softmax(x.T), epsilon=0.2),
+    "npair_loss": lambda x: F.npair_loss(x, x * 2, paddle.arange(x.shape[0]).astype("float32")),
+    "vander": lambda x: paddle.vander(x[:, 0], n=3),
+    "diff": lambda x: paddle.diff(x, axis=0),
+    "quantile": lambda x: paddle.quantile(x, 0.3, axis=0),
+    "median": lambda x: paddle.median(x, axis=0),
+    "roll": lambda x: paddle.roll(x, 2, axis=0),
+    "unfold": lambda x: F.unfold(x.reshape([1, 1, -1, 6]), 2),
+    "pixel_shuffle": lambda x: F.pixel_shuffle(x.T.reshape([1, 2, 3, -1])[:, :, :, :1].tile([1, 2, 1, 1]), 2),
+    "interpolate": lambda x: F.interpolate(x.T.unsqueeze(0), scale_factor=2, mode="linear", data_format="NCW"),
+    "pool": lambda x: F.adaptive_avg_pool1d(x.T.unsqueeze(0), 3),
+    "local_response_norm": lambda x: F.local_response_norm(x.T.reshape([1, 6, -1, 1]), 3),
+    "cosine_similarity": lambda x: F.cosine_similarity(x, x.flip(0), axis=0),
+    "glu": lambda x: F.glu(x, axis=1),
+    "temporal_shift": lambda x: F.temporal_shift(x.reshape([-1, 6, 1, 1]), 1, 0.25),
+}
+
+
+def step(function, rows):
+    paddle.seed(rows)
+    x = paddle.randn([rows, 6])
+    x.stop_gradient = False
+    result = function(x)
+    (result * result).sum().backward()
+    return result, x.grad
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_results_for_every_size(name):
+    function = FUNCTIONS[name]
+    static = sot.to_static(function, min_graph_size=0)
+    for rows in (11, 9, 7, 30, 9, 1, 2):
+        expected = outcome(function, rows)
+        found = outcome(static, rows)
+        assert expected == found
+
+
+def outcome(function, rows):
+    try:
+        result, gradient = step(function, rows)
+    except (ValueError, IndexError, RuntimeError) as error:
+        return type(error)
+    return result.shape, result.numpy().tobytes(), None if gradient is None else gradient.numpy().tobytes()
+
+
+def test_what_does_not_compute_with_dims_stays_open():
+    def function(x):
+        return F.softmax(F.relu(x) @ x.T, axis=-1).mean() + F.mse_loss(x, x * 2) + F.smooth_l1_loss(x, x * 3)
+
+    static = sot.to_static(function, min_graph_size=0)
+    for rows in (11, 9, 7, 30, 25):
+        assert outcome(static, rows) == outcome(function, rows)
+    assert sot.stats(static).translations == 2
+
+
+@pytest.mark.parametrize("dtype", ["float32", "uint8"])
+@pytest.mark.parametrize("name", ["crop", "pad", "pool", "interpolate", "affine_grid", "conv2d_transpose"])
+def test_sizes_that_are_no_whole_numbers(name, dtype):
+    """Inside a program they end the process."""
+    x = paddle.ones([1, 1, 5, 1])
+
+    def function(n):
+        return {
+            "crop": lambda: paddle.crop(paddle.arange(5.0), [n], [0]),
+            "pad": lambda: F.pad(x, [n, 0, 0, 0]),
+            "pool": lambda: F.adaptive_avg_pool2d(x, [n, n]),
+            "interpolate": lambda: F.interpolate(x, size=[n, n]),
+            "affine_grid": lambda: F.affine_grid(paddle.ones([1, 2, 3]), [1, 1, n, n]),
+            "conv2d_transpose": lambda: F.conv2d_transpose(x, paddle.ones([1, 1, 2, 2]), output_size=[n, n]),
+        }[name]()
+
+    def tried(function):
+        try:
+            return function(paddle.to_tensor(1, dtype=dtype)).numpy().tobytes()
+        except (TypeError, ValueError) as error:
+            return type(error)
+
+    static = sot.to_static(function, min_graph_size=0)
+    assert tried(static) == tried(function)
