@@ -14,6 +14,7 @@ mod neighbour;
 mod pin;
 mod pipeline;
 mod random;
+mod statistics;
 mod totals;
 
 pub use callable::{CalleeFunction, Continuation, ResumeFunction};

@@ -32,6 +32,7 @@ use super::graph_inputs::GraphInputs;
 use super::learn::{self, Varies};
 use super::pin;
 use super::random::Randomness;
+use super::statistics::Statistics;
 
 /// Parts of a translation that succeeded.
 struct Traced {
@@ -562,6 +563,7 @@ fn finish(
         true => Randomness::assumed(),
         false => Randomness::default(),
     };
+    let statistics = Statistics::of(py, &sir, &tensors)?;
     if statements > 0 {
         for input in &tensors {
             graph_inputs.add(&input.tracker, &mut slots);
@@ -607,6 +609,7 @@ fn finish(
         plan: emission.plan,
         graph,
         randomness,
+        statistics,
         graph_inputs,
         listens,
         asks,

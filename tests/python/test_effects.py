@@ -3,7 +3,9 @@
 import numpy as np
 import paddle
 import paddle_sot_rs as sot
+import pytest
 from paddle import nn
+from paddle.nn import functional as F
 from support import check
 
 X = paddle.to_tensor(np.arange(6, dtype="float32"))
@@ -100,3 +102,41 @@ def test_batch_norm_statistics_move_once_per_call():
         assert np.array_equal(eager(x).numpy(), static(x).numpy())
     assert np.array_equal(eager._mean.numpy(), static._mean.numpy())
     assert np.array_equal(eager._variance.numpy(), static._variance.numpy())
+
+
+class Normalized(nn.Layer):
+    def __init__(self, catches, functional):
+        super().__init__()
+        self.norm, self.functional, self.catches = nn.BatchNorm1D(3), functional, catches
+
+    def forward(self, x, index):
+        if self.functional:
+            y = F.batch_norm(x, self.norm._mean, self.norm._variance, self.norm.weight, self.norm.bias, self.training)
+        else:
+            y = self.norm(x)
+        if not self.catches:
+            return paddle.gather(y, index)
+        try:
+            return paddle.gather(y, index)
+        except IndexError:
+            return y
+
+
+@pytest.mark.parametrize("functional", [False, True], ids=["layer", "function"])
+@pytest.mark.parametrize("catches", [False, True], ids=["raises", "catches"])
+@pytest.mark.parametrize("good", [0, 1, 3])
+def test_running_statistics_of_a_graph_that_fails_are_updated_once(good, catches, functional):
+    seen = []
+    for translates in (False, True):
+        net = Normalized(catches, functional)
+        if translates:
+            sot.to_static(net, min_graph_size=0)
+        x = paddle.to_tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+        for position in [*[1] * good, 9, 9, 0]:
+            try:
+                net(x, paddle.to_tensor([position]))
+            except IndexError:
+                assert position == 9 and not catches
+            seen.append((net.norm._mean.tolist(), net.norm._variance.tolist()))
+    half = len(seen) // 2
+    assert seen[:half] == seen[half:]

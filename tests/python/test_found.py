@@ -882,3 +882,44 @@ def test_members_of_c_code_that_refuse_or_convert():
         return x + 1, caught, pickler.bin, type(pickler.bin), moment.tm_year
 
     assert function(X)[1:] == sot.to_static(function, min_graph_size=0)(X)[1:]
+
+
+class Answers(type):
+    def __getattr__(cls, name):
+        return "from the metaclass"
+
+
+class Raising:
+    def __get__(self, instance, owner=None):
+        raise AttributeError("no")
+
+
+class Answered(metaclass=Answers):
+    value = Raising()
+
+
+class Disguised:
+    def __getattribute__(self, name):
+        return int if name == "__class__" else object.__getattribute__(self, name)
+
+
+disguised = Disguised()
+
+
+def test_a_metaclass_is_asked_where_a_descriptor_raises():
+    def function(x):
+        return x + 1, Answered.value, getattr(Answered, "value", "default"), hasattr(Answered, "value")
+
+    assert function(X)[1:] == sot.to_static(function, min_graph_size=0)(X)[1:]
+
+
+def test_an_object_that_says_itself_what_its_class_is():
+    def function(x):
+        matched = "other"
+        match Disguised():
+            case int():
+                matched = "int"
+        answers = [isinstance(disguised, int), isinstance(Disguised(), int), isinstance(disguised, str)]
+        return x + 1, disguised.__class__, Disguised().__class__, answers, matched
+
+    assert function(X)[1:] == sot.to_static(function, min_graph_size=0)(X)[1:]

@@ -399,14 +399,18 @@ class Trace:
             self.block.remove_op(op)
 
     def made(self, value):
-        """The operations of the call that returned `value`, by name, attributes and number of operands."""
+        """The operations of the call that returned `value`, by name, attributes and number of operands.
+
+        None where it is not known, and where they read dims at run time: who has written that knows of open dims.
+        """
         if value.id not in self.calls:
             return None
         start, number = self.calls[value.id]
         if len(self.known) != self.size():
             self.known = self.block.ops
         operations = self.known[start : start + number]
-        return [_described(one) for op in operations for one in (op, *inner_operations(op))]
+        described = [_described(one) for op in operations for one in (op, *inner_operations(op))]
+        return None if any(name in _READ_DIMS for name, *_ in described) else described
 
     def forget(self, tensors):
         for tensor in tensors:
@@ -450,6 +454,9 @@ def _ids(result):
     elif isinstance(result, dict):
         for item in result.values():
             yield from _ids(item)
+
+
+_READ_DIMS = ("pd_op.shape", "pd_op.shape64")
 
 
 def _described(op):

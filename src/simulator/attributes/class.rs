@@ -60,6 +60,10 @@ pub(super) fn of_class(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Optio
     }
     let own = lookup(&found.get_type(), "__get__");
     if own.is_some_and(|own| own.is_exact_instance_of::<PyFunction>() && !is_of_enum_module(&own)) {
+        if lookup(&class.get_type(), "__getattr__").is_some() {
+            // It is asked where the descriptor raises an `AttributeError`.
+            return t.unsupported("a descriptor of a class whose metaclass has __getattr__");
+        }
         let nothing = t.none();
         return user_descriptor(t, nothing, &as_obj, &found, tracker).map(Some);
     }

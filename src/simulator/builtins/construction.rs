@@ -1,6 +1,7 @@
 //! Builtins that make a value of their arguments: containers, numbers and strings, slices, partial calls.
 
 use pyo3::prelude::*;
+use pyo3::types::PyFrozenSet;
 
 use crate::obj::Obj;
 use crate::reason::BreakKind;
@@ -102,6 +103,11 @@ pub(super) fn set(
     match (args, kwargs) {
         ([], []) => {}
         ([over], []) => {
+            let class = t.type_of(*over);
+            if frozen && class.is_some_and(|class| class.is(t.py.get_type::<PyFrozenSet>())) {
+                t.guard_class(*over);
+                return Ok(*over);
+            }
             let merges = sets::merges(t, *over);
             for item in iterate::collect_for_set(t, *over)? {
                 let key = keys::key_of(t, item)?;

@@ -21,6 +21,7 @@ use crate::translate::declared::DynamicTensors;
 use crate::translate::graph_inputs::GraphInputs;
 use crate::translate::pipeline;
 use crate::translate::random::Randomness;
+use crate::translate::statistics::Statistics;
 
 use super::destructors;
 use super::run::{owned, Next, Run};
@@ -38,6 +39,8 @@ pub struct Entry {
     pub graph: Option<Box<dyn CompiledGraph>>,
     /// Whether the graph draws random numbers.
     pub randomness: Randomness,
+    /// What the graph writes.
+    pub statistics: Statistics,
     /// The inputs of the graph.
     pub graph_inputs: GraphInputs,
     /// Whether the instruction that breaks the graph may call Python functions.

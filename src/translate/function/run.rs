@@ -205,15 +205,24 @@ impl Translated {
                 }
                 let before = entry.randomness.before(py)?;
                 let inputs = &entry.graph_inputs;
-                match inputs.with(py, &slots, |inputs| graph.call(py, inputs)) {
+                let mut kept = None;
+                let run = |inputs: &[Bound<'_, PyAny>]| {
+                    kept = entry.statistics.before(py, inputs)?;
+                    graph.call(py, inputs)
+                };
+                match inputs.with(py, &slots, run) {
                     Ok(Some(outputs)) => {
                         entry.randomness.ran(py, before)?;
+                        entry.statistics.ran(py, kept.as_ref())?;
                         outputs
                     }
                     Ok(None) => return self.native(py, bound, how),
                     Err(err) => {
                         if let Some(before) = before {
                             before.restore(py)?;
+                        }
+                        if let Some(kept) = kept {
+                            kept.restore(py)?;
                         }
                         // Nothing has happened yet: the original raises the user's exception itself.
                         log::info!(target: "paddle_sot_rs.graph_breaks", "{}: the graph failed: {err}", self.location);
