@@ -104,6 +104,7 @@ GUESSES: dict[str, list[Any]] = {
 }
 # Argument lists for what no guess fits.
 RECIPES: dict[str, list[tuple[list[Any], dict[str, Any]]]] = {
+    "pad": [([IMAGE, [NUMBER, 1, 1, 1]], {})],
     "matrix_nms": [(["float32 1 5 4", "float32 1 2 5", 0.1, 0.1, 5, 5], {})],
     "distribute_fpn_proposals": [
         (["float32 5 4", 2, 5, 4, 224], {}),
