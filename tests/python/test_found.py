@@ -923,3 +923,33 @@ def test_an_object_that_says_itself_what_its_class_is():
         return x + 1, disguised.__class__, Disguised().__class__, answers, matched
 
     assert function(X)[1:] == sot.to_static(function, min_graph_size=0)(X)[1:]
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64", "float32"])
+def test_powers_of_whole_numbers(dtype):
+    numbers = paddle.arange(-8, 40).astype(dtype)
+
+    def function(x):
+        return x**4.25, 1.7**x, paddle.pow(x, 2.5), x.pow(y=0.3), x**2, x * 2
+
+    found = zip(function(numbers), sot.to_static(function, min_graph_size=0)(numbers), strict=True)
+    for ours, theirs in found:
+        assert ours.dtype == theirs.dtype and ours.numpy().tobytes() == theirs.numpy().tobytes()
+
+
+def test_largest_of_nothing():
+    def function(x):
+        return paddle.topk(x, 1)[0] * 2
+
+    nothing = paddle.zeros([0, 6])
+    assert function(nothing).shape == sot.to_static(function, min_graph_size=0)(nothing).shape
+
+
+@pytest.mark.parametrize("label", [-1, -2])
+def test_labels_that_eager_mode_looks_at(label):
+    def function(x, labels):
+        return paddle.nn.functional.multi_label_margin_loss(x, labels)
+
+    for call in (function, sot.to_static(function, min_graph_size=0)):
+        with pytest.raises(ValueError):
+            call(paddle.ones([4, 6]), paddle.full([4, 6], label, "int64"))

@@ -262,7 +262,15 @@ fn differs_from_eager(
         "exp" | "expm1" | "log" | "log2" | "log10" | "log1p" => integral,
         "all" | "any" => floating,
         "equal_all" | "matrix_rank" | "lstsq" | "slogdet" | "svdvals" | "stft" => true,
-        "unique" => first.is_some_and(|meta| meta.shape.contains(&0)),
+        // Eager mode makes single precision of both first.
+        "__pow__" | "__rpow__" | "pow" => {
+            let fraction = |arg: &Arg| matches!(arg, Arg::Const(it) if it.bind(py).is_instance_of::<PyFloat>());
+            let named = kwargs.iter().map(|(_, arg)| arg);
+            integral && args.iter().chain(named).any(fraction)
+        }
+        // Eager mode looks at the labels.
+        "multi_label_margin_loss" => true,
+        "unique" | "topk" => first.is_some_and(|meta| meta.shape.contains(&0)),
         // Odd arguments of these abort the process.
         "count_nonzero" | "nansum" | "nanmean" | "box_coder" => true,
         _ => false,
