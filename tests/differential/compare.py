@@ -159,7 +159,10 @@ def _defaults(part: Any) -> Any:
     return part.__defaults__ if isinstance(part, types.FunctionType) else part
 
 
-_NAMES = re.compile(r"(eager_tmp|eager_in_tmp|generated_tensor|output)_\d+(_deepcopy_\d+)*|0x[0-9a-f]{6,}")
+# A tensor that nobody has asked for its name has none: Paddle's messages show nothing then.
+_NAMES = re.compile(
+    r"(eager_tmp|eager_in_tmp|generated_tensor|output)_\d+(_deepcopy_\d+)*|0x[0-9a-f]{6,}|(?<=Leaf Var \()(?=\))"
+)
 
 
 def settled(picture: Any) -> Any:
