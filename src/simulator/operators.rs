@@ -447,7 +447,7 @@ fn is_part_builtin(t: &mut Tracer<'_>, value: VarId) -> bool {
         let heap = part.getattr("__flags__")?.extract::<u64>()? & (1 << 9) != 0;
         Ok(!heap && !part.is(&object) && part.getattr("__dict__")?.contains("__eq__")?)
     };
-    // What is of a builtin class itself has no say of its own in what is derived from nothing.
+    // Builtin classes themselves know nothing of what is not derived from them.
     is_mutable(&class) && class.mro().iter().any(|part| knows(&part).unwrap_or(true))
 }
 
