@@ -526,7 +526,7 @@ impl Arm {
             }
         }
         let value = |slot: usize| *locals.get(origin.slots[slot] as usize)?;
-        // `locals()` and its like show everything.
+        // `locals()` and its like show everything, and weak references what is still there.
         let shows = [
             "locals",
             "vars",
@@ -535,6 +535,14 @@ impl Arm {
             "exec",
             "_getframe",
             "currentframe",
+            "weakref",
+            "ref",
+            "proxy",
+            "finalize",
+            "WeakKeyDictionary",
+            "WeakMethod",
+            "WeakSet",
+            "WeakValueDictionary",
         ];
         let shown = code.names.iter().any(|name| shows.contains(&&**name));
         // What no instruction reads any more lives to the end of the frame all the same.

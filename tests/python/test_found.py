@@ -10,6 +10,7 @@ import re
 import sys
 import time
 import types
+import weakref
 
 import numpy as np
 import paddle
@@ -953,3 +954,37 @@ def test_labels_that_eager_mode_looks_at(label):
     for call in (function, sot.to_static(function, min_graph_size=0)):
         with pytest.raises(ValueError):
             call(paddle.ones([4, 6]), paddle.full([4, 6], label, "int64"))
+
+
+def test_weak_references_to_locals_that_are_not_read_again():
+    def of_a_tensor(x):
+        made = x + 1
+        known = weakref.ref(made)
+        return known() is None, x * 2
+
+    def in_a_dictionary(x):
+        made = x + 1
+        known = weakref.WeakValueDictionary()
+        known["made"] = made
+        return len(known), x * 2
+
+    def of_a_function(x):
+        inner = lambda: ()  # noqa: E731
+        known = weakref.ref(inner)
+        return known() is None, x * 2
+
+    def of_an_item(x):
+        inner = lambda: ()  # noqa: E731
+        held = [inner]  # noqa: F841
+        known = weakref.ref(inner)
+        return known() is None, x * 2
+
+    def of_what_is_deleted(x):
+        made = x + 1
+        known = weakref.ref(made)
+        del made
+        return known() is None, x * 2
+
+    for function in (of_a_tensor, in_a_dictionary, of_a_function, of_an_item, of_what_is_deleted):
+        static = sot.to_static(function, min_graph_size=0)
+        assert function(X)[0] == static(X)[0] == static(X)[0]
