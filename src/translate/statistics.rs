@@ -80,7 +80,9 @@ impl Statistics {
             let stops =
                 matches!(sir.kind(input.symbol), SymbolKind::Tensor(meta) if meta.stop_gradient);
             let address = input.value.bind(py).as_ptr() as usize;
-            stops && (given.contains(&input.symbol) || held.contains(&address))
+            // Recurrent layers hold a state for dropout that has no storage.
+            let has_storage = || copy(input.value.bind(py)).is_ok();
+            stops && (given.contains(&input.symbol) || held.contains(&address)) && has_storage()
         };
         let written: Vec<usize> = (0..inputs.len())
             .filter(|at| is_written(&inputs[*at]))
@@ -94,20 +96,17 @@ impl Statistics {
     }
 
     /// What to go back to; `None` where a run writes nothing or does not fail.
-    pub(super) fn before(
-        &self,
-        py: Python<'_>,
-        inputs: &[Bound<'_, PyAny>],
-    ) -> PyResult<Option<Kept>> {
+    pub(super) fn before(&self, inputs: &[Bound<'_, PyAny>]) -> Option<Kept> {
         if self.state.load(Ordering::Relaxed) == NEVER {
-            return Ok(None);
+            return None;
         }
         let mut kept = Vec::with_capacity(self.written.len());
         for tensor in self.written.iter().filter_map(|at| inputs.get(*at)) {
-            let copy = tensor.call_method0(pyo3::intern!(py, "clone"))?;
-            kept.push((tensor.clone().unbind(), copy.unbind()));
+            if let Ok(copy) = copy(tensor) {
+                kept.push((tensor.clone().unbind(), copy.unbind()));
+            }
         }
-        Ok(Some(Kept(kept)))
+        Some(Kept(kept))
     }
 
     /// Learns from a run that succeeded.
@@ -122,6 +121,10 @@ impl Statistics {
         self.state.store(found, Ordering::Relaxed);
         Ok(())
     }
+}
+
+fn copy<'py>(tensor: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    tensor.call_method0(pyo3::intern!(tensor.py(), "clone"))
 }
 
 impl Kept {

@@ -207,7 +207,7 @@ impl Translated {
                 let inputs = &entry.graph_inputs;
                 let mut kept = None;
                 let run = |inputs: &[Bound<'_, PyAny>]| {
-                    kept = entry.statistics.before(py, inputs)?;
+                    kept = entry.statistics.before(inputs);
                     graph.call(py, inputs)
                 };
                 match inputs.with(py, &slots, run) {
