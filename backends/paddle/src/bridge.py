@@ -304,6 +304,7 @@ class Trace:
         self.conditions = reach.Conditions()
         # What was appended for each call, by its results.
         self.calls = {}
+        # All operations, while none is added: Paddle makes the list anew.
         self.known = []
         # Whether branches say what gradients reach through them.
         self.notes_ways = False
@@ -339,7 +340,7 @@ class Trace:
     def call(self, function, args, kwargs, is_layer, grad):
         """Traces one call; the answer is (result, tensors met for the first time)."""
         global current
-        self.fresh = []
+        self.fresh, self.known = [], []
         around, current = current, self
         self.notes_ways = grad
         _check_attributes(function, args, kwargs)
@@ -406,7 +407,7 @@ class Trace:
         if value.id not in self.calls:
             return None
         start, number = self.calls[value.id]
-        if len(self.known) != self.size():
+        if not self.known:
             self.known = self.block.ops
         operations = self.known[start : start + number]
         described = [_described(one) for op in operations for one in (op, *inner_operations(op))]
