@@ -95,25 +95,27 @@ impl Statistics {
         })
     }
 
-    /// What to go back to; `None` where a run writes nothing or does not fail.
-    pub(super) fn before(&self, inputs: &[Bound<'_, PyAny>]) -> Option<Kept> {
-        if self.state.load(Ordering::Relaxed) == NEVER {
-            return None;
-        }
+    /// Whether a run may write something and fail.
+    pub(super) fn are_kept(&self) -> bool {
+        self.state.load(Ordering::Relaxed) != NEVER
+    }
+
+    /// What to go back to.
+    pub(super) fn before(&self, inputs: &[Bound<'_, PyAny>]) -> Kept {
         let mut kept = Vec::with_capacity(self.written.len());
         for tensor in self.written.iter().filter_map(|at| inputs.get(*at)) {
             if let Ok(copy) = copy(tensor) {
                 kept.push((tensor.clone().unbind(), copy.unbind()));
             }
         }
-        Some(Kept(kept))
+        Kept(kept)
     }
 
     /// Learns from a run that succeeded.
-    pub(super) fn ran(&self, py: Python<'_>, kept: Option<&Kept>) -> PyResult<()> {
-        let (NEW, Some(kept)) = (self.state.load(Ordering::Relaxed), kept) else {
+    pub(super) fn ran(&self, py: Python<'_>, kept: &Kept) -> PyResult<()> {
+        if self.state.load(Ordering::Relaxed) != NEW {
             return Ok(());
-        };
+        }
         let found = match self.may_fail && kept.has_changed(py)? {
             true => ALWAYS,
             false => NEVER,

@@ -206,14 +206,19 @@ impl Translated {
                 let before = entry.randomness.before(py)?;
                 let inputs = &entry.graph_inputs;
                 let mut kept = None;
-                let run = |inputs: &[Bound<'_, PyAny>]| {
-                    kept = entry.statistics.before(inputs);
-                    graph.call(py, inputs)
+                let answer = match entry.statistics.are_kept() {
+                    false => inputs.with(py, &slots, |inputs| graph.call(py, inputs)),
+                    true => inputs.with(py, &slots, |inputs| {
+                        kept = Some(entry.statistics.before(inputs));
+                        graph.call(py, inputs)
+                    }),
                 };
-                match inputs.with(py, &slots, run) {
+                match answer {
                     Ok(Some(outputs)) => {
                         entry.randomness.ran(py, before)?;
-                        entry.statistics.ran(py, kept.as_ref())?;
+                        if let Some(kept) = kept {
+                            entry.statistics.ran(py, &kept)?;
+                        }
                         outputs
                     }
                     Ok(None) => return self.native(py, bound, how),
