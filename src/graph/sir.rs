@@ -56,6 +56,13 @@ impl Arg {
             Arg::Slice(parts) => parts.iter().for_each(|item| item.for_each_symbol(f)),
         }
     }
+
+    /// The first symbol in it.
+    pub fn first_symbol(&self) -> Option<SymbolId> {
+        let mut first = None;
+        self.for_each_symbol(&mut |symbol| first = first.or(Some(symbol)));
+        first
+    }
 }
 
 /// What a statement calls.

@@ -416,10 +416,7 @@ fn compare_methods(t: &mut Tracer<'_>, op: CmpOp, a: VarId, b: VarId) -> Step<Va
             continue;
         }
         let result = call(t, method, &[argument], &[])?;
-        if !t
-            .const_value(result)
-            .is_some_and(|value| value.is(t.py.NotImplemented()))
-        {
+        if !is_not_implemented(t, result) {
             return Ok(result);
         }
         declined = true;

@@ -197,18 +197,11 @@ impl<'a> CheckDims<'a, '_> {
     /// Whether both calls became the same operations. Where one is given numbers that the graph makes of dims, it says
     /// itself what it does with them.
     fn is_made_alike(&self, open: &Statement, known: &Statement) -> bool {
-        let keywords = |it: &Statement| it.kwargs.iter().map(|(_, arg)| arg.clone()).collect();
-        let (a, b): (Vec<Arg>, Vec<Arg>) = (keywords(open), keywords(known));
-        if !are_alike(self.py, &open.args, &known.args) || !are_alike(self.py, &a, &b) {
+        if !are_alike(self.py, arguments(open), arguments(known)) {
             return true;
         }
-        let first = |it: &Statement| {
-            let mut found = None;
-            it.output
-                .for_each_symbol(&mut |made| found = found.or(Some(made)));
-            found
-        };
-        let (Some(ours), Some(theirs)) = (first(open), first(known)) else {
+        let (Some(ours), Some(theirs)) = (open.output.first_symbol(), known.output.first_symbol())
+        else {
             return true;
         };
         let made =
@@ -240,20 +233,27 @@ impl<'a> CheckDims<'a, '_> {
     }
 }
 
+fn arguments(it: &Statement) -> Vec<&Arg> {
+    let named = it.kwargs.iter().map(|(_, arg)| arg);
+    it.args.iter().chain(named).collect()
+}
+
 /// Whether these arguments are of the same kinds, and the same constants.
-fn are_alike(py: Python<'_>, open: &[Arg], known: &[Arg]) -> bool {
+fn are_alike(py: Python<'_>, open: Vec<&Arg>, known: Vec<&Arg>) -> bool {
     let alike = |(open, known): (&Arg, &Arg)| match (open, known) {
         (Arg::Symbol(_), Arg::Symbol(_)) => true,
         (Arg::Const(open), Arg::Const(known)) => {
             open.is(known) || open.bind(py).eq(known.bind(py)).unwrap_or(false)
         }
         (Arg::List(open), Arg::List(known)) | (Arg::Tuple(open), Arg::Tuple(known)) => {
-            are_alike(py, open, known)
+            are_alike(py, open.iter().collect(), known.iter().collect())
         }
-        (Arg::Slice(open), Arg::Slice(known)) => are_alike(py, &open[..], &known[..]),
+        (Arg::Slice(open), Arg::Slice(known)) => {
+            are_alike(py, open.iter().collect(), known.iter().collect())
+        }
         _ => false,
     };
-    open.len() == known.len() && open.iter().zip(known).all(alike)
+    open.len() == known.len() && open.into_iter().zip(known).all(alike)
 }
 
 fn body(it: &Statement) -> Option<&StatementIr> {

@@ -543,7 +543,7 @@ fn finish(
         sir.outputs.extend(
             sir.statements
                 .last()
-                .and_then(|last| first_symbol(&last.output)),
+                .and_then(|last| last.output.first_symbol()),
         );
     }
     let (layers, mut tensors): (Vec<&GraphInput>, Vec<&GraphInput>) = inputs
@@ -628,12 +628,6 @@ fn log_code(py: Python<'_>, what: &str, code: &Bound<'_, PyAny>) -> PyResult<()>
 
 fn is_layer(sir: &StatementIr, symbol: SymbolId) -> bool {
     matches!(sir.kind(symbol), SymbolKind::Layer(_))
-}
-
-fn first_symbol(arg: &crate::graph::Arg) -> Option<SymbolId> {
-    let mut first = None;
-    arg.for_each_symbol(&mut |symbol| first = first.or(Some(symbol)));
-    first
 }
 
 /// Small graphs run call by call: a program costs more than it saves.

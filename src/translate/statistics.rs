@@ -4,9 +4,9 @@
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use pyo3::prelude::*;
+use smallvec::smallvec;
 
-use crate::graph::{Callee, GraphInput, Statement, StatementIr, SymbolId, SymbolKind};
-use crate::obj::Obj;
+use crate::graph::{Callee, GraphInput, StatementIr, SymbolId, SymbolKind};
 
 /// Not run yet: it may fail because of its shapes.
 const NEW: u8 = 0;
@@ -56,24 +56,32 @@ impl Statistics {
             SymbolKind::Layer(_) => false,
         });
         for it in &sir.statements {
-            let names = names(py, sir, it)?;
+            let layer = match &it.callee {
+                Callee::Layer(symbol) => match sir.kind(*symbol) {
+                    SymbolKind::Layer(layer) => Some(layer),
+                    SymbolKind::Tensor(_) => None,
+                },
+                _ => None,
+            };
+            // A layer by its class.
+            let names = match layer {
+                Some(layer) => {
+                    let name = layer.bind(py).get_type().name()?.to_string();
+                    smallvec![name.to_lowercase()]
+                }
+                None => it.callee.api_names(py),
+            };
             may_fail |= names
                 .iter()
                 .any(|name| CHECKED.iter().any(|part| name.contains(part)));
-            match &it.callee {
-                Callee::Layer(symbol) => {
-                    if let SymbolKind::Layer(layer) = sir.kind(*symbol) {
-                        for which in ["parameters", "buffers"] {
-                            for tensor in layer.bind(py).call_method0(which)?.try_iter()? {
-                                held.push(tensor?.as_ptr() as usize);
-                            }
-                        }
+            if let Some(layer) = layer {
+                for which in ["parameters", "buffers"] {
+                    for tensor in layer.bind(py).call_method0(which)?.try_iter()? {
+                        held.push(tensor?.as_ptr() as usize);
                     }
                 }
-                _ if names.iter().any(|name| name.contains("batch_norm")) => {
-                    it.for_each_argument(&mut |symbol| given.push(symbol));
-                }
-                _ => {}
+            } else if names.iter().any(|name| name.contains("batch_norm")) {
+                it.for_each_argument(&mut |symbol| given.push(symbol));
             }
         }
         let is_written = |input: &&GraphInput| {
@@ -149,23 +157,5 @@ impl Kept {
             tensor.call_method1(py, "copy_", (copy, true))?;
         }
         Ok(())
-    }
-}
-
-/// What a call is named; a layer by its class.
-fn names(py: Python<'_>, sir: &StatementIr, it: &Statement) -> PyResult<Vec<String>> {
-    let layer: Option<&Obj> = match &it.callee {
-        Callee::Layer(symbol) => match sir.kind(*symbol) {
-            SymbolKind::Layer(layer) => Some(layer),
-            SymbolKind::Tensor(_) => None,
-        },
-        _ => None,
-    };
-    match layer {
-        Some(layer) => {
-            let name = layer.bind(py).get_type().name()?.to_string();
-            Ok(vec![name.to_lowercase()])
-        }
-        None => Ok(it.callee.api_names(py).to_vec()),
     }
 }

@@ -357,12 +357,14 @@ class Trace:
                 result = function(*args, **kwargs)
             operations = self.block.ops[start:]
             if not grad:
-                _stop_gradients(result)
+                for value in _values(result):
+                    value.stop_gradient = True
             else:
                 _stop_where_eager_stops(operations)
             _refuse_mixed_products(operations)
             _refuse_rounded_numbers(operations, args, kwargs)
-            self.calls.update(dict.fromkeys(_ids(result), (start, len(operations))))
+            for value in _values(result):
+                self.calls[value.id] = start, len(operations)
             if self.inspect is not None:
                 self.inspect(function, operations, result)
         except BaseException:
@@ -446,15 +448,16 @@ def _check_sizes(function, args, kwargs):
                     raise NotImplementedError(f"{name}() with a size that is a tensor of {size.dtype}")
 
 
-def _ids(result):
+def _values(result):
+    """All Values in what a call returned."""
     if isinstance(result, Value):
-        yield result.id
+        yield result
     elif isinstance(result, (list, tuple)):
         for item in result:
-            yield from _ids(item)
+            yield from _values(item)
     elif isinstance(result, dict):
         for item in result.values():
-            yield from _ids(item)
+            yield from _values(item)
 
 
 _READ_DIMS = ("pd_op.shape", "pd_op.shape64")
@@ -467,17 +470,6 @@ def _described(op):
 
 # Attributes that say nothing about what an operation computes.
 _NO_CHOICE = ("stop_gradient", "op_callstack", "struct_name", "target_shape")
-
-
-def _stop_gradients(result):
-    if isinstance(result, Value):
-        result.stop_gradient = True
-    elif isinstance(result, (list, tuple)):
-        for item in result:
-            _stop_gradients(item)
-    elif isinstance(result, dict):
-        for item in result.values():
-            _stop_gradients(item)
 
 
 # No operations of their own in eager mode.

@@ -694,57 +694,46 @@ pub(crate) fn set_holds(set: Ptr, key: Ptr) -> Option<bool> {
 
 /// Whether a set has these constants as elements, in this order.
 pub(crate) fn elements_are(py: Python<'_>, set: Ptr, elements: &[Obj]) -> bool {
-    // SAFETY: iterating an exact set runs no user code, and fails where a finalizer changes it; every new reference is
-    // given back.
-    unsafe {
-        if ffi::PyAnySet_CheckExact(set) == 0 || ffi::PySet_Size(set) as usize != elements.len() {
+    // SAFETY: the type is checked.
+    let size = unsafe {
+        if ffi::PyAnySet_CheckExact(set) == 0 {
             return false;
         }
-        let iterator = ffi::PyObject_GetIter(set);
+        ffi::PySet_Size(set) as usize
+    };
+    size == elements.len()
+        && are_all(set, elements, |item, wanted| {
+            const_equal(py, item, wanted.as_ptr())
+        })
+}
+
+/// The order of an `OrderedDict` is kept beside the dict and read through its iterator.
+fn ordered_keys_are(dict: Ptr, keys: &[Py<PyAny>]) -> bool {
+    are_all(dict, keys, |key, wanted| same_key(key, wanted.as_ptr()))
+}
+
+/// Whether an exact set or `OrderedDict` of as many items gives the wanted ones, in this order.
+fn are_all<T>(container: Ptr, wanted: &[T], same: impl Fn(Ptr, &T) -> bool) -> bool {
+    // SAFETY: iterating these runs no user code, and fails where a finalizer changes them; every new reference is given
+    // back.
+    unsafe {
+        let iterator = ffi::PyObject_GetIter(container);
         if iterator.is_null() {
             ffi::PyErr_Clear();
             return false;
         }
-        let same = elements.iter().all(|wanted| {
+        let all = wanted.iter().all(|wanted| {
             let item = ffi::PyIter_Next(iterator);
             if item.is_null() {
                 ffi::PyErr_Clear();
                 return false;
             }
-            let same = const_equal(py, item, wanted.as_ptr());
+            let is_it = same(item, wanted);
             ffi::Py_DECREF(item);
-            same
+            is_it
         });
         ffi::Py_DECREF(iterator);
-        same
-    }
-}
-
-/// The order of an `OrderedDict` is kept beside the dict and read through its iterator.
-fn ordered_keys_are(dict: Ptr, keys: &[Py<PyAny>]) -> bool {
-    // SAFETY: iterating an exact OrderedDict runs no user code; every new reference is given back.
-    unsafe {
-        let iterator = ffi::PyObject_GetIter(dict);
-        if iterator.is_null() {
-            ffi::PyErr_Clear();
-            return false;
-        }
-        let mut same = true;
-        for wanted in keys {
-            let key = ffi::PyIter_Next(iterator);
-            if key.is_null() {
-                ffi::PyErr_Clear();
-                same = false;
-                break;
-            }
-            same = same_key(key, wanted.as_ptr());
-            ffi::Py_DECREF(key);
-            if !same {
-                break;
-            }
-        }
-        ffi::Py_DECREF(iterator);
-        same
+        all
     }
 }
 

@@ -206,14 +206,13 @@ impl Translated {
                 let before = entry.randomness.before(py)?;
                 let inputs = &entry.graph_inputs;
                 let mut kept = None;
-                let answer = match entry.statistics.are_kept() {
-                    false => inputs.with(py, &slots, |inputs| graph.call(py, inputs)),
-                    true => inputs.with(py, &slots, |inputs| {
+                let run = |inputs: &[Bound<'_, PyAny>]| {
+                    if entry.statistics.are_kept() {
                         kept = Some(entry.statistics.before(inputs));
-                        graph.call(py, inputs)
-                    }),
+                    }
+                    graph.call(py, inputs)
                 };
-                match answer {
+                match inputs.with(py, &slots, run) {
                     Ok(Some(outputs)) => {
                         entry.randomness.ran(py, before)?;
                         if let Some(kept) = kept {
