@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyComplex, PyFloat, PyInt, PyList, PyTuple};
+use pyo3::types::{PyBool, PyComplex, PyFloat, PyInt, PyList, PyTuple, PyType};
 
 use crate::bytecode::{BinOp, CmpOp};
 use crate::guard::native::is_mutable;
@@ -441,8 +441,8 @@ fn is_part_builtin(t: &mut Tracer<'_>, value: VarId) -> bool {
     };
     let object = t.py.get_type::<PyAny>();
     let knows = |part: &Bound<'_, PyAny>| -> PyResult<bool> {
-        let heap = part.getattr("__flags__")?.extract::<u64>()? & (1 << 9) != 0;
-        Ok(!heap && !part.is(&object) && part.getattr("__dict__")?.contains("__eq__")?)
+        let builtin = !is_mutable(part.cast::<PyType>()?);
+        Ok(builtin && !part.is(&object) && part.getattr("__dict__")?.contains("__eq__")?)
     };
     // Builtin classes themselves know nothing of what is not derived from them.
     is_mutable(&class) && class.mro().iter().any(|part| knows(&part).unwrap_or(true))

@@ -756,9 +756,9 @@ def refuses_all(self, other):
 
 DERIVED = [
     type(kind.__name__.title(), (kind,), {"__eq__": refuses_all, "__hash__": kind.__hash__})
-    for kind in (int, float, str, bytes, list, tuple, dict, set, frozenset)
+    for kind in (int, float, str, bytes, list, tuple, dict, set, frozenset, collections.deque)
 ]
-VALUES = [1, 1.0, "a", b"a", [1], (1,), {"a": 1}, {1}, frozenset({1})]
+VALUES = [1, 1.0, "a", b"a", [1], (1,), {"a": 1}, {1}, frozenset({1}), collections.deque([1])]
 
 
 @pytest.mark.parametrize(
