@@ -336,6 +336,19 @@ impl<'a, 'py> Emitter<'a, 'py> {
             Kind::Int(NumberVar::Made(op, a, b)) | Kind::Float(NumberVar::Made(op, a, b)) => {
                 self.call_type("operator", op.stem(), 2, |this| this.values(&[*a, *b]))?;
             }
+            Kind::Int(NumberVar::Called(function, a, b))
+            | Kind::Float(NumberVar::Called(function, a, b)) => {
+                let Some(function) = self.t.value(*function) else {
+                    return Err(Break::new(
+                        BreakKind::Construct,
+                        "a function without a value",
+                    ));
+                };
+                let args: Vec<VarId> = [Some(*a), *b].into_iter().flatten().collect();
+                self.code.begin_call(&Obj::from(function))?;
+                self.values(&args)?;
+                self.code.call(args.len())?;
+            }
             Kind::List(items) => {
                 let class = self.t.vars.get(id).class.clone();
                 if let Some(class) = &class {

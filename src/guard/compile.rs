@@ -330,7 +330,7 @@ fn holds(py: Python<'_>, check: &Check, object: Ptr, slots: &[usize]) -> bool {
         Check::Tensor(guard) => native::tensor_matches(py, object, guard),
         Check::Contiguous => native::is_contiguous(py, object),
         Check::Array(guard) => native::array_matches(py, object, guard),
-        Check::Outcome(outcome) => outcome.is_same(&mut |slot, dim| {
+        Check::Outcome(outcome) => outcome.is_same(py, &mut |slot, dim| {
             let object = slots[*slot] as Ptr;
             (!object.is_null())
                 .then(|| native::value(py, object, dim))

@@ -287,10 +287,11 @@ pub fn try_call(
                 t.guard_identity(function);
                 return Ok(Some(done));
             }
-            return t.stop(
-                BreakKind::InplaceTensor,
-                format!("{module}.{name} changes its argument in place"),
-            );
+            let why = format!("{module}.{name} changes its argument in place");
+            return match args.first() {
+                Some(tensor) => views::changed(t, *tensor, why),
+                None => t.stop(BreakKind::InplaceTensor, why),
+            };
         }
         Verdict::Refuse(why) => {
             if is_of_paddle(t, &object, "to_tensor")? {

@@ -9,6 +9,7 @@ use pyo3::types::{PyFloat, PyString};
 
 use crate::bytecode::{BinOp, CmpOp};
 use crate::graph::{Arg, DType, SymbolId};
+use crate::guard::number::Type;
 use crate::obj::Obj;
 use crate::variables::{Kind, NumberVar, TensorVar, VarId};
 
@@ -195,7 +196,7 @@ pub fn comparison(t: &mut Tracer<'_>, op: CmpOp, a: VarId, b: VarId) -> Step<Opt
         // Python compares whole numbers as they are.
         let exact = match t.const_value(id).map(|value| value.extract::<i64>()) {
             Some(Ok(value)) => value.unsigned_abs() <= 1 << 53,
-            _ => numbers::class(t, id) == Some(numbers::Class::Float),
+            _ => numbers::class(t, id) == Some(Type::Float),
         };
         if !exact {
             return Ok(None);

@@ -9,7 +9,7 @@ use crate::reason::BreakKind;
 use crate::variables::{DictVar, Kind, SetVar, VarId};
 
 use super::call::describe;
-use super::{classes, exceptions, iterate, keys, scalars, Kwargs, Step, Stop, Tracer};
+use super::{classes, exceptions, iterate, keys, numbers, scalars, Kwargs, Step, Stop, Tracer};
 
 /// Containers in containers deeper than this are left to the interpreter: the C stack is not endless.
 pub const MAX_NESTING: usize = 650;
@@ -183,6 +183,11 @@ pub fn call_object<'py>(
     args: &[VarId],
     kwargs: &Kwargs,
 ) -> Step<VarId> {
+    if kwargs.is_empty() {
+        if let Some(number) = numbers::called(t, callable, args)? {
+            return Ok(number);
+        }
+    }
     let mut objects = Vec::with_capacity(args.len());
     let mutable = args
         .iter()

@@ -10,10 +10,11 @@ use pyo3::types::PyFloat;
 
 use crate::bytecode::CmpOp;
 use crate::graph::{Callee, DType};
+use crate::guard::number::Type;
 use crate::obj::Obj;
 use crate::variables::{Kind, VarId};
 
-use super::numbers::{self, Class};
+use super::numbers;
 use super::{tensors, Kwargs, Step, Tracer};
 
 /// What the number becomes.
@@ -207,32 +208,32 @@ fn wanted(t: &mut Tracer<'_>, given: &Given<'_>, number: VarId, kind: As) -> Ste
             None => of(t, 0),
         },
         As::Next(other) => match (of(t, other), class) {
-            (Some(DType::Float32 | DType::Float64), Class::Float) => Some(default_dtype(t)?),
-            (Some(DType::Int64), Class::Int) => Some(DType::Int64),
+            (Some(DType::Float32 | DType::Float64), Type::Float) => Some(default_dtype(t)?),
+            (Some(DType::Int64), Type::Int) => Some(DType::Int64),
             _ => None,
         },
         As::Factor => match (of(t, 0), class) {
-            (Some(DType::Float32 | DType::Float64), Class::Float) => Some(DType::Float64),
-            (Some(DType::Float32 | DType::Float64), Class::Int) => Some(DType::Int64),
+            (Some(DType::Float32 | DType::Float64), Type::Float) => Some(DType::Float64),
+            (Some(DType::Float32 | DType::Float64), Type::Int) => Some(DType::Int64),
             _ => None,
         },
         As::Probability => {
             let floating = matches!(of(t, 0), Some(DType::Float32 | DType::Float64));
             let whole = given.get(2).is_none_or(|axis| t.is_none(axis));
-            let fits = floating && whole && class == Class::Float && is_probability(t, number)?;
+            let fits = floating && whole && class == Type::Float && is_probability(t, number)?;
             fits.then_some(DType::Float64)
         }
     };
     // Paddle takes floats only.
-    let refused = given.name == "lerp" && class == Class::Int;
+    let refused = given.name == "lerp" && class == Type::Int;
     Ok(dtype.filter(|dtype| !refused && keeps(class, *dtype)))
 }
 
 /// Whether a tensor of this dtype takes such a number without another conversion.
-fn keeps(class: Class, dtype: DType) -> bool {
+fn keeps(class: Type, dtype: DType) -> bool {
     match dtype {
         DType::Float32 | DType::Float64 => true,
-        DType::Int64 => class == Class::Int,
+        DType::Int64 => class == Type::Int,
         _ => false,
     }
 }
@@ -288,12 +289,12 @@ pub fn to_tensor(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Op
     };
     let dtype = match (dtype.filter(|dtype| !t.is_none(*dtype)), class) {
         (Some(dtype), _) => tensors::named_dtype(t, dtype),
-        (None, Class::Int) => Some(DType::Int64),
-        (None, Class::Float) => Some(default_dtype(t)?),
+        (None, Type::Int) => Some(DType::Int64),
+        (None, Type::Float) => Some(default_dtype(t)?),
     };
     let fits = match dtype {
-        Some(DType::Float32 | DType::Float64) => class == Class::Float,
-        Some(DType::Int64) => class == Class::Int,
+        Some(DType::Float32 | DType::Float64) => class == Type::Float,
+        Some(DType::Int64) => class == Type::Int,
         _ => false,
     };
     let (Some(dtype), true) = (dtype, fits) else {

@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyFloat, PyInt, PyString};
+use pyo3::types::{PyCFunction, PyFloat, PyInt, PyModule, PyString};
 
 use crate::bytecode::{BinOp, CmpOp};
 use crate::graph::{Callee, DType, SymbolId};
-use crate::guard::number::{Number, Outcome, Value};
+use crate::guard::number::{Number, Outcome, Type, Value};
 use crate::guard::GuardKind;
 use crate::obj::Obj;
 use crate::paddle::tensor_meta;
@@ -23,26 +23,12 @@ use super::operators::UnaryOp;
 use super::shapes::{self, Ordered};
 use super::{conversions, tensors, Step, Tracer};
 
-/// What is known of an operand.
-#[derive(Clone, Copy, PartialEq)]
-pub enum Class {
-    /// An `int`.
-    Int,
-    /// A `float`.
-    Float,
-}
-
-/// Which of them this is.
-pub fn class(t: &mut Tracer<'_>, id: VarId) -> Option<Class> {
+/// The type of an operand.
+pub fn class(t: &mut Tracer<'_>, id: VarId) -> Option<Type> {
     match t.kind(id) {
-        Kind::Int(_) => Some(Class::Int),
-        Kind::Float(_) => Some(Class::Float),
-        Kind::Const => {
-            let value = t.value(id)?;
-            let int = value.is_exact_instance_of::<PyInt>();
-            let float = value.is_exact_instance_of::<PyFloat>();
-            (int || float).then_some(if int { Class::Int } else { Class::Float })
-        }
+        Kind::Int(_) => Some(Type::Int),
+        Kind::Float(_) => Some(Type::Float),
+        Kind::Const => Type::of(&t.value(id)?),
         _ => None,
     }
 }
@@ -69,7 +55,7 @@ pub fn binary(t: &mut Tracer<'_>, op: BinOp, a: VarId, b: VarId) -> Step<Option<
     let (Some(left), Some(right)) = (class(t, a), class(t, b)) else {
         return Ok(None);
     };
-    let whole = left == Class::Int && right == Class::Int;
+    let whole = left == Type::Int && right == Type::Int;
     let can = match op {
         BinOp::Add | BinOp::Sub | BinOp::Mul => true,
         // A positive divisor: no exception, and graphs round as Python does.
@@ -85,6 +71,92 @@ pub fn binary(t: &mut Tracer<'_>, op: BinOp, a: VarId, b: VarId) -> Step<Option<
         false => Kind::Float,
     };
     Ok(Some(t.add(kind(NumberVar::Made(op, a, b)))))
+}
+
+/// What a pure function answers, where one of its arguments differs between calls; `None` where that is no number, or
+/// the guards cannot compute it.
+pub fn called(
+    t: &mut Tracer<'_>,
+    function: &Bound<'_, PyAny>,
+    args: &[VarId],
+) -> Step<Option<VarId>> {
+    let (a, b) = match args {
+        [a] => (*a, None),
+        [a, b] => (*a, Some(*b)),
+        _ => return Ok(None),
+    };
+    if !args.iter().any(|arg| is_open(t, *arg)) || !is_of_module(function) {
+        return Ok(None);
+    }
+    if !stays_small(t, function, args)? {
+        return Ok(None);
+    }
+    let function = t.constant(function);
+    let var = NumberVar::Called(function, a, b);
+    let Some(made) = called_number(t, function, a, b, &mut Vec::new()) else {
+        return Ok(None);
+    };
+    let made = t.add(match made {
+        Number::Called(_, Type::Int, _) => Kind::Int(var),
+        _ => Kind::Float(var),
+    });
+    // No number is less than itself: what is guarded is that it can be computed, and its type.
+    let computed = compare(t, CmpOp::Lt, made, made)?;
+    Ok(computed.map(|_| made))
+}
+
+/// Whether computing this takes no time worth speaking of, now and under a guard.
+fn stays_small(t: &mut Tracer<'_>, function: &Bound<'_, PyAny>, args: &[VarId]) -> Step<bool> {
+    if args.iter().any(|arg| class(t, *arg) != Some(Type::Int)) {
+        return Ok(true);
+    }
+    let name: String = function.getattr("__name__")?.extract()?;
+    let grows_with = match &*name {
+        "pow" | "lshift" => args.last(),
+        "factorial" | "comb" | "perm" => args.first(),
+        _ => None,
+    };
+    let Some(grows_with) = grows_with else {
+        return Ok(true);
+    };
+    let limit = t.int(64);
+    Ok(match t.const_int(*grows_with) {
+        Some(known) => known < 64,
+        None => compare(t, CmpOp::Lt, *grows_with, limit)? == Some(true),
+    })
+}
+
+/// Not a method, which has an object of its own.
+fn is_of_module(function: &Bound<'_, PyAny>) -> bool {
+    let of_module = |function: &Bound<'_, PyCFunction>| {
+        let owner = function.getattr("__self__");
+        owner.is_ok_and(|owner| owner.is_instance_of::<PyModule>())
+    };
+    match function.cast_exact::<PyCFunction>() {
+        Ok(function) => of_module(function),
+        Err(_) => {
+            let py = function.py();
+            function.is(py.get_type::<PyInt>()) || function.is(py.get_type::<PyFloat>())
+        }
+    }
+}
+
+/// How the guard program computes what a function answers, by the type that it has now.
+fn called_number(
+    t: &mut Tracer<'_>,
+    function: VarId,
+    a: VarId,
+    b: Option<VarId>,
+    ordered: &mut Vec<Ordered>,
+) -> Option<Number> {
+    let mut args = Vec::new();
+    for arg in [Some(a), b].into_iter().flatten() {
+        args.push(number(t, arg, ordered)?);
+    }
+    let function = Obj::from(t.value(function)?);
+    let values: Option<Vec<_>> = args.iter().map(|arg| now(t, arg)).collect();
+    let kind = Value::call(t.py, &function, &values?)?.kind();
+    Some(Number::Called(function, kind, args.into()))
 }
 
 /// `-a` and `+a` of one that differs between calls.
@@ -159,14 +231,10 @@ fn number(t: &mut Tracer<'_>, id: VarId, ordered: &mut Vec<Ordered>) -> Option<N
         Kind::Int(open) | Kind::Float(open) => open,
         Kind::Const => {
             let value = t.value(id)?;
-            return if value.is_exact_instance_of::<PyInt>() {
-                value.extract().ok().map(Number::Int)
-            } else if value.is_exact_instance_of::<PyFloat>() {
-                let value: f64 = value.extract().ok()?;
-                Some(Number::Float(value.to_bits()))
-            } else {
-                None
-            };
+            return Some(match Value::of(&value)? {
+                Value::Int(value) => Number::Int(value),
+                Value::Float(value) => Number::Float(value.to_bits()),
+            });
         }
         _ => return None,
     };
@@ -182,20 +250,14 @@ fn number(t: &mut Tracer<'_>, id: VarId, ordered: &mut Vec<Ordered>) -> Option<N
             let (a, b) = (number(t, a, ordered)?, number(t, b, ordered)?);
             Some(Number::Made(op, Arc::new(a), Arc::new(b)))
         }
+        NumberVar::Called(function, a, b) => called_number(t, function, a, b, ordered),
     }
 }
 
 /// What the number is in this call.
 fn now(t: &Tracer<'_>, number: &Number) -> Option<Value> {
-    number.value(&mut |place: &TrackerRef, dim| match dim {
-        None => {
-            let value = t.options.dynamic_numbers.get(place)?.bind(t.py);
-            if value.is_exact_instance_of::<PyInt>() {
-                value.extract().ok().map(Value::Int)
-            } else {
-                value.extract().ok().map(Value::Float)
-            }
-        }
+    number.value(t.py, &mut |place: &TrackerRef, dim| match dim {
+        None => Value::of(t.options.dynamic_numbers.get(place)?.bind(t.py)),
         Some(dim) => {
             let mut inputs = t.graph.inputs.iter();
             let input = inputs.find(|input| shapes::place(&input.tracker) == place)?;
@@ -218,7 +280,7 @@ pub fn operand(
         return Ok(None);
     }
     let floating = matches!(dtype, DType::Float32 | DType::Float64);
-    let whole = dtype == DType::Int64 && class(t, id) == Some(Class::Int);
+    let whole = dtype == DType::Int64 && class(t, id) == Some(Type::Int);
     let fits = match op {
         None | Some(BinOp::Add | BinOp::Sub) => floating || whole,
         Some(BinOp::Mul) => whole,
@@ -277,11 +339,11 @@ fn rounds(t: &mut Tracer<'_>, id: VarId, dtype: DType) -> bool {
         return false;
     };
     match (class, dtype) {
-        (Some(Class::Float), DType::Float64) => {
+        (Some(Type::Float), DType::Float64) => {
             let value = value.extract().unwrap_or(f64::NAN);
             f64::from(value as f32) != value && !value.is_nan()
         }
-        (Some(Class::Int), DType::Int64 | DType::Float64) => {
+        (Some(Type::Int), DType::Int64 | DType::Float64) => {
             let value = value.extract::<i64>();
             value.is_ok_and(|value| (value as f32) as i128 != i128::from(value))
         }

@@ -193,6 +193,24 @@ fn tensor_binary(t: &mut Tracer<'_>, op: BinOp, a: VarId, b: VarId) -> Step<VarI
     }
 }
 
+/// Eager mode makes a tensor of one dim of some numbers, programs one of the other operand's shape.
+pub fn check_number(t: &mut Tracer<'_>, name: &str, tensor: VarId, number: VarId) -> Step<()> {
+    let is_complex = |number: Bound<'_, PyAny>| number.is_instance_of::<PyComplex>();
+    let differs = match name {
+        "__matmul__" | "__rmatmul__" => !matches!(t.kind(number), Kind::Tensor(_)),
+        "__truediv__" | "__rtruediv__" | "__pow__" | "__rpow__" => {
+            let meta = tensors::meta_of(t, tensor);
+            meta.is_some_and(|meta| meta.shape.is_empty())
+                && t.value(number).is_some_and(is_complex)
+        }
+        _ => false,
+    };
+    match differs {
+        true => t.unsupported(format!("{name}() of a tensor and such a number")),
+        false => Ok(()),
+    }
+}
+
 fn object_binary(t: &mut Tracer<'_>, op: BinOp, inplace: bool, a: VarId, b: VarId) -> Step<VarId> {
     let mut attempts = Vec::new();
     if inplace {

@@ -168,7 +168,9 @@ pub fn number_statement(t: &mut Tracer<'_>, number: NumberVar) -> Step<SymbolId>
     let (op, a, b) = match number {
         NumberVar::Dim(symbol, dim) => return dim_statement(t, symbol, dim),
         NumberVar::Made(op, a, b) => (op, a, b),
-        NumberVar::Given => return t.unsupported("a number from outside of the graph"),
+        NumberVar::Given | NumberVar::Called(..) => {
+            return t.unsupported("a number from outside of the graph")
+        }
         NumberVar::Graph(symbol) => return Ok(symbol),
     };
     let given = [to_arg(t, a)?, to_arg(t, b)?];
@@ -565,6 +567,9 @@ pub fn method(
             format!("Tensor.{name}() was replaced"),
         );
     }
+    if let [number] = args {
+        super::operators::check_number(t, name, tensor, *number)?;
+    }
     match (name, args) {
         ("dim" | "ndimension", []) => return Ok(t.int(meta.shape.len() as i64)),
         ("__len__", []) => {
@@ -623,10 +628,8 @@ pub fn method(
         }
     }
     if is_inplace(name) || name == "__setitem__" {
-        return t.stop(
-            BreakKind::InplaceTensor,
-            format!("Tensor.{name}() changes the tensor in place"),
-        );
+        let why = format!("Tensor.{name}() changes the tensor in place");
+        return views::changed(t, tensor, why);
     }
     if let ([value], []) = (args, kwargs) {
         scalars::refuse(t, meta.dtype, name, *value)?;

@@ -156,13 +156,7 @@ pub fn contiguous(t: &mut Tracer<'_>, tensor: VarId) -> Step<VarId> {
     };
     let symbol = var.symbol;
     if var.view.is_some() {
-        let has_views = (0..t.vars.len() as u32).any(|at| match t.vars.kind(VarId(at)) {
-            Kind::Tensor(TensorVar {
-                view: Some(view), ..
-            }) => view.base == tensor,
-            _ => false,
-        });
-        if has_views {
+        if has_views(t, |view| view.base == tensor) {
             return t.stop(
                 BreakKind::InplaceTensor,
                 "Tensor.contiguous() gives a tensor other storage than its views have",
@@ -230,6 +224,22 @@ pub fn root(vars: &Arena, mut id: VarId) -> VarId {
         id = view.base;
     }
     id
+}
+
+fn has_views(t: &Tracer<'_>, which: impl Fn(&View) -> bool) -> bool {
+    (0..t.vars.len() as u32).any(|at| match t.vars.kind(VarId(at)) {
+        Kind::Tensor(TensorVar {
+            view: Some(view), ..
+        }) => which(view),
+        _ => false,
+    })
+}
+
+/// Breaks the graph where a tensor changes in place that has to be a real one.
+pub fn changed<T>(t: &mut Tracer<'_>, tensor: VarId, why: String) -> Step<T> {
+    let changed = root(&t.vars, tensor);
+    t.changes_views |= t.grad_enabled && has_views(t, |view| root(&t.vars, view.base) == changed);
+    t.stop(BreakKind::InplaceTensor, why)
 }
 
 /// The roots of those of `leaving` that share storage with each other, or with a tensor that exists.

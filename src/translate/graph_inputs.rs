@@ -70,7 +70,7 @@ impl GraphInputs {
                 Made::Number(number, dtype) => {
                     let read =
                         &mut |slot: &usize, dim| native::value(py, slots[*slot].as_ptr(), dim);
-                    let Some(value) = number.value(read) else {
+                    let Some(value) = number.value(py, read) else {
                         return Ok(None);
                     };
                     tensor_of(py, value, *dtype)?

@@ -321,7 +321,7 @@ fn trace_once(
         code_object,
         globals,
     } = simulate(py, of, bound, state, chosen, varies)?;
-    let mut by_calls = takes_gradients(py, &code);
+    let mut by_calls = takes_gradients(py, &code) || tracer.changes_views;
     if let Outcome::Break(at) = &mut outcome {
         by_calls |= (at.inner.iter()).any(|frame| takes_gradients(py, &frame.code));
         let foreign = |frame: &InnerFrame| !callees::is_translated(py, &frame.code.filename);

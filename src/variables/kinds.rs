@@ -106,6 +106,8 @@ pub enum NumberVar {
     Dim(SymbolId, usize),
     /// What an operator makes of two others.
     Made(BinOp, VarId, VarId),
+    /// What a pure function of Python answers to one or two others.
+    Called(VarId, VarId, Option<VarId>),
     /// The graph makes it: a `float64` of no dims.
     Graph(SymbolId),
 }

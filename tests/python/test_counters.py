@@ -1,5 +1,7 @@
 """Integers that differ between calls: one more translation, not one for each value."""
 
+import math
+
 import numpy as np
 import paddle
 import paddle_sot_rs as sot
@@ -147,3 +149,80 @@ def test_a_rate_that_is_converted_and_stored():
         assert (other.rate, other.steps) == (plain.rate, plain.steps)
         assert other.rate is rate
     assert sot.stats(ours).translations <= 6
+
+
+class Schedule:
+    def __init__(self):
+        self.step = 0
+
+
+def of_functions(schedule, x, n):
+    schedule.step += 1
+    rate = 0.5 * (1 + math.cos(math.pi * schedule.step / 100))
+    whole = int(n * 0.3), round(n / 7), math.floor(n / 3), math.isqrt(n), n >> 1, n & 3, 2**n, ~n, abs(3 - n), int(n)
+    parts = 0.99**schedule.step, n % 2.5, n // 0.5, float(n), round(n / 7, 2), math.exp(-n / 10), math.pow(n, 2)
+    return x * rate / math.sqrt(n) + whole[0] * parts[0], whole, parts
+
+
+def test_functions_of_numbers():
+    ours, theirs = Schedule(), Schedule()
+    function = sot.to_static(of_functions, min_graph_size=0)
+    for n in range(1, 40):
+        check_equal(function(ours, X, n), of_functions(theirs, X, n))
+    assert ours.step == theirs.step
+    assert sot.stats(function).translations == 2 and not sot.stats(function).fallbacks
+
+
+def check_equal(ours, theirs):
+    assert ours[0].numpy().tolist() == theirs[0].numpy().tolist()
+    assert ours[1:] == theirs[1:]
+    assert [type(part) for parts in ours[1:] for part in parts] == [
+        type(part) for parts in theirs[1:] for part in parts
+    ]
+
+
+def answers(function, *args):
+    try:
+        return repr(function(X, *args))
+    except Exception as error:  # noqa: BLE001 - compared
+        return repr(error)
+
+
+@pytest.mark.parametrize(
+    ("function", "numbers"),
+    [
+        (lambda x, n: x * math.log(n), [1, 2, 3, 0, 4, -1, 5]),
+        (lambda x, n: x * n**0.5, [1.0, 2.0, 3.0, -1.0, 4.0]),
+        (lambda x, n: (x * 2, 2**n), [1, 2, 3, -1, 62, 63, 64, 5]),
+        (lambda x, n: (x + 1, 1 << n), [1, 2, 3, -1, 70, 4]),
+        (lambda x, n: x * 10.0**n, [1, 2, 3, 400, 4]),
+        (lambda x, n: x + int(n), [1.5, 2.5, math.nan, math.inf, 1e30, 3.5]),
+        (lambda x, n: x * math.factorial(n), [1, 2, 3, 25, -1, 4]),
+        (lambda x, n: x * math.fabs(n) if math.copysign(1, n) > 0 else x, [1.0, 2.0, 0.0, -0.0, -3.0, 4.0]),
+        (lambda x, n: x * (n % -3) + n // -2, [1, 2, 3, -4, 5]),
+        (lambda x, n: x * abs(n) if round(n) > 2 else x, [1.0, 2.0, 2.5, 3.5, math.nan, 4.0]),
+        (lambda x, n: (x + 1, isinstance(2**n, int)), [1, 2, 3, -1, 4]),
+        (lambda x, n: (x + 1, str(n), math.modf(n), divmod(n, 2)), [1.0, 2.0, 3.5]),
+    ],
+)
+def test_functions_of_numbers_that_raise_or_answer_with_another_type(function, numbers):
+    expected = [answers(function, n) for n in numbers]
+    assert [answers(sot.to_static(function, min_graph_size=0), n) for n in numbers] == expected
+    translated = sot.to_static(function, min_graph_size=0)
+    assert [answers(translated, n) for n in numbers] == expected
+
+
+def test_a_function_that_is_replaced(monkeypatch):
+    function = sot.to_static(lambda x, n: x * math.cos(n), min_graph_size=0)
+    for n in range(4):
+        assert function(X, n).tolist() == (X * math.cos(n)).tolist()
+    monkeypatch.setattr(math, "cos", math.sin)
+    for n in range(4):
+        assert function(X, n).tolist() == (X * math.sin(n)).tolist()
+
+
+def test_guards_name_functions():
+    function = sot.to_static(lambda x, n: x + 1 if math.sqrt(n) < 2 else x, min_graph_size=0)
+    for n in range(6):
+        function(X, n)
+    assert "math.sqrt(n)" in str(sot.stats(function).recompiles[-1])

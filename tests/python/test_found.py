@@ -988,3 +988,44 @@ def test_weak_references_to_locals_that_are_not_read_again():
     for function in (of_a_tensor, in_a_dictionary, of_a_function, of_an_item, of_what_is_deleted):
         static = sot.to_static(function, min_graph_size=0)
         assert function(X)[0] == static(X)[0] == static(X)[0]
+
+
+NUMBERS = [0, 2, -1.5, True, 2 + 1j, np.float32(1.5)]
+
+
+@pytest.mark.parametrize("shape", [[], [1], [3], [3, 3]])
+@pytest.mark.parametrize("operator", ["@", "/", "**"])
+def test_numbers_of_which_eager_mode_makes_a_tensor_of_one_dim(operator, shape):
+    # `2 @ x` raised in eager mode, not in a program; `x / 1j` has a dim there where x has none.
+    scope = {}
+    exec(f"def right(x, n): return x {operator} n\ndef left(x, n): return n {operator} x", scope)
+    for function in (scope["left"], scope["right"]):
+        for number in NUMBERS:
+            x = paddle.ones(shape) * 2
+            translated = sot.to_static(function, min_graph_size=0)
+            assert answer(translated, x, number) == answer(function, x, number)
+
+
+def answer(function, *args):
+    try:
+        result = function(*args)
+    except Exception as error:  # noqa: BLE001 - compared
+        # Behind that Paddle shows memory that is not its own.
+        return type(error), str(error).split(" But receiving")[0]
+    return result.dtype, result.shape, result.tolist()
+
+
+def test_gradients_read_the_storage_of_a_view_that_changes_behind_the_graph():
+    def function(x, y):
+        z = x * y[0]
+        with contextlib.suppress(ValueError):
+            # Paddle refuses it for a leaf, but changes it nevertheless.
+            y.scale_(2.0)
+        z.sum().backward()
+
+    grads = []
+    for call in (function, sot.to_static(function, min_graph_size=0)):
+        x, y = (paddle.to_tensor(data, stop_gradient=False) for data in ([1.0, 2.0], [[3.0, 4.0], [5.0, 6.0]]))
+        call(x, y)
+        grads.append((x.grad.tolist(), y.grad.tolist(), y.tolist()))
+    assert grads[0] == grads[1]

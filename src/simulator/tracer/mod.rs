@@ -178,6 +178,9 @@ pub struct Tracer<'py> {
     pub outermost: usize,
     /// What the code generator could not build, but the interpreter could: this instruction made it.
     pub native_next: Option<usize>,
+    /// Whether the tensor that breaks the graph because it changes in place has views in it: gradients of what was computed
+    /// with them read its storage, which is another one in a program.
+    pub changes_views: bool,
     frames: Vec<Rc<FrameState>>,
     known: FxHashMap<usize, VarId>,
 }
@@ -224,6 +227,7 @@ impl<'py> Tracer<'py> {
             plain_classes: FxHashSet::default(),
             outermost: 0,
             native_next: None,
+            changes_views: false,
             frames: Vec::new(),
             known: FxHashMap::default(),
         })
