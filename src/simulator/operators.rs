@@ -198,7 +198,7 @@ pub fn check_number(t: &mut Tracer<'_>, name: &str, tensor: VarId, number: VarId
     let is_complex = |number: Bound<'_, PyAny>| number.is_instance_of::<PyComplex>();
     let differs = match name {
         "__matmul__" | "__rmatmul__" => !matches!(t.kind(number), Kind::Tensor(_)),
-        "__truediv__" | "__rtruediv__" | "__pow__" | "__rpow__" => {
+        _ if name.starts_with("__") => {
             let meta = tensors::meta_of(t, tensor);
             meta.is_some_and(|meta| meta.shape.is_empty())
                 && t.value(number).is_some_and(is_complex)

@@ -994,7 +994,7 @@ NUMBERS = [0, 2, -1.5, True, 2 + 1j, np.float32(1.5)]
 
 
 @pytest.mark.parametrize("shape", [[], [1], [3], [3, 3]])
-@pytest.mark.parametrize("operator", ["@", "/", "**"])
+@pytest.mark.parametrize("operator", ["@", "/", "**", "*", "<", ">=", "=="])
 def test_numbers_of_which_eager_mode_makes_a_tensor_of_one_dim(operator, shape):
     # `2 @ x` raised in eager mode, not in a program; `x / 1j` has a dim there where x has none.
     scope = {}

@@ -307,5 +307,5 @@ def test_gradients_of_a_weight_that_is_used_again_and_again_do_not_pile_up():
     (theirs, expected), (ours, gradient) = peak(function), peak(static)
     assert sot.stats(static).graphs == 1
     assert (gradient == expected).all()
-    # One is 4 MiB: eager mode has two of them at a time.
-    assert theirs < 16 << 20 and ours < 32 << 20
+    # One is 4 MiB, all are 192: eager mode has two at a time, a graph those that another thread has not freed yet.
+    assert theirs < 16 << 20 and ours < 64 << 20
