@@ -4,11 +4,12 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyInt};
 
 use crate::graph::{Callee, DType};
+use crate::guard::number::Type;
 use crate::obj::Obj;
 use crate::reason::BreakKind;
 use crate::variables::{Kind, VarId, Variable};
 
-use super::{arrays, inplace, number_arguments, tensors, views};
+use super::{arrays, inplace, number_arguments, numbers, tensors, views};
 use super::{Kwargs, Step, Tracer};
 
 /// Modules whose functions are API: a call of one becomes a statement.
@@ -327,11 +328,7 @@ pub fn try_call(
             return Ok(Some(made));
         }
     }
-    const FIRST: [&str; 5] = ["x", "data", "obj", "input", "tensors"];
-    let named = kwargs.iter().find(|(name, _)| FIRST.contains(&&**name));
-    if let Some(first) = args.first().or(named.map(|(_, value)| value)) {
-        check_first(t, &name, *first)?;
-    }
+    check_given(t, &name, args, kwargs)?;
     let writes = match (name.as_str(), args, kwargs) {
         ("assign", [_, output], []) => Some(*output),
         ("assign", ..) => kwargs
@@ -414,8 +411,30 @@ fn is_choice(t: &mut Tracer<'_>, value: VarId) -> bool {
     tensors::meta_of(t, value).is_some() || t.const_value(value).is_some_and(is_number)
 }
 
-/// What eager mode refuses and programs take: a tensor for a list of tensors, and a view with gaps for complex numbers.
-pub fn check_first(t: &mut Tracer<'_>, name: &str, first: VarId) -> Step<()> {
+/// What eager mode refuses and programs take: a tensor for a list of tensors, a view with gaps for complex numbers, and
+/// whole numbers for tolerances. `args` begin with `self` for a method.
+pub fn check_given(t: &mut Tracer<'_>, name: &str, args: &[VarId], kwargs: &Kwargs) -> Step<()> {
+    const FIRST: [&str; 5] = ["x", "data", "obj", "input", "tensors"];
+    if matches!(name, "isclose" | "_isclose" | "allclose") {
+        let named = kwargs
+            .iter()
+            .filter(|(name, _)| matches!(&**name, "rtol" | "atol"));
+        for tolerance in args
+            .iter()
+            .skip(2)
+            .take(2)
+            .chain(named.map(|(_, value)| value))
+        {
+            if numbers::class(t, *tolerance) != Some(Type::Float) {
+                return t.unsupported(format!("{name}() with a tolerance that is no float"));
+            }
+        }
+    }
+    let named = kwargs.iter().find(|(name, _)| FIRST.contains(&&**name));
+    let Some(first) = args.first().or(named.map(|(_, value)| value)) else {
+        return Ok(());
+    };
+    let first = *first;
     match name {
         "concat" | "stack" | "multi_dot" | "broadcast_tensors"
             if matches!(t.kind(first), Kind::Tensor(_)) =>

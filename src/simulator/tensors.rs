@@ -670,8 +670,8 @@ pub fn method(
     if name == "where" {
         super::api::check_condition(t, tensor)?;
     }
-    super::api::check_first(t, name, tensor)?;
     let given = [&[tensor], args].concat();
+    super::api::check_given(t, name, &given, kwargs)?;
     let changed = match name {
         // In a program the method adds zeros to reach one shape.
         "where" => None,

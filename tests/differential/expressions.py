@@ -115,7 +115,7 @@ TABLES = {
         operator.attrgetter('value')($O)
         max([$T0, $T0], key=lambda v: v.shape[0])
         (*$M0, $T0)[0]
-        paddle.atan2($T0, $T0)
+        paddle.atan2($T0, $T0 + 2.5)
         F.layer_norm($T, 3)
         paddle.einsum('ij,jk->ik', $T, WEIGHT)
         (WEIGHT.t()[: $T0.shape[0]] if $T0.shape[0] < 4 else $T0)

@@ -1029,3 +1029,18 @@ def test_gradients_read_the_storage_of_a_view_that_changes_behind_the_graph():
         call(x, y)
         grads.append((x.grad.tolist(), y.grad.tolist(), y.tolist()))
     assert grads[0] == grads[1]
+
+
+@pytest.mark.parametrize("given", [{"rtol": 0}, {"atol": 1}, {"atol": True}, {"rtol": 0.5}, {"rtol": 0.0, "atol": 0.1}])
+@pytest.mark.parametrize("name", ["isclose", "allclose"])
+def test_tolerances_that_are_whole_numbers(name, given):
+    x, y = paddle.to_tensor([1.0, 2.0]), paddle.to_tensor([1.0, 2.5])
+
+    def by_function(x, y):
+        return getattr(paddle, name)(x, y, **given)
+
+    def by_method(x, y):
+        return getattr(x, name)(y, **given)
+
+    for function in (by_function, by_method):
+        assert answer(sot.to_static(function, min_graph_size=0), x, y) == answer(function, x, y)
