@@ -579,7 +579,7 @@ impl<'a, 'py> Emitter<'a, 'py> {
                 })
             }
             IterVar::Tensor { over, index } => {
-                let len = crate::simulator::operators::len(self.t, *over)
+                let len = crate::simulator::truth::len(self.t, *over)
                     .map_err(|_| Break::internal("a tensor without a length"))?;
                 self.call_helper("tensor_iterator", 3, |this| {
                     this.value(*over)?;

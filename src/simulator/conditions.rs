@@ -12,8 +12,8 @@ use super::branches;
 use super::frame::FrameState;
 use super::graph_numbers;
 use super::merge::{self, refuse, Piece};
-use super::operators;
 use super::regions::{self, End};
+use super::truth;
 use super::{Step, Stop, Tracer};
 
 /// A test of a condition.
@@ -252,7 +252,7 @@ fn simulate(
     } else if graph_numbers::is_captured(t, value) {
         graph_numbers::truth_value(t, value)?
     } else {
-        let truth = operators::truth(t, value)?;
+        let truth = truth::truth(t, value)?;
         t.bool(truth)
     };
     let mut way = regions::way(t, &side, mark, End::Return, Some(held), &[], &[])?;

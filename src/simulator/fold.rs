@@ -276,7 +276,7 @@ fn refuse_huge(t: &Tracer<'_>, callable: &Bound<'_, PyAny>, args: &[Bound<'_, Py
         }
         "mul" => {
             args.iter().any(|arg| {
-                arg.is_instance_of::<PyString>() || super::operators::is_sequence_object(arg)
+                arg.is_instance_of::<PyString>() || super::truth::is_sequence_object(arg)
             }) && args.iter().any(|arg| big(arg, 100_000))
         }
         _ => false,

@@ -10,7 +10,7 @@ use crate::variables::{Item, IterVar, Kind, VarId};
 
 use super::call::{call, describe};
 use super::{attributes, classes, exceptions, fold, generators, itertools, layers};
-use super::{operators, rows, sets, tensors};
+use super::{rows, sets, tensors, truth};
 use super::{Step, Stop, Tracer};
 
 /// `iter(value)`
@@ -45,7 +45,7 @@ pub fn get_iter(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
         Kind::Tensor(_) => match rows::over(t, value)? {
             Some(rows) => rows,
             None => {
-                operators::len(t, value)?;
+                truth::len(t, value)?;
                 IterVar::Tensor {
                     over: value,
                     index: 0,
@@ -304,7 +304,7 @@ pub fn next(t: &mut Tracer<'_>, iterator: VarId) -> Step<Option<VarId>> {
             Ok(item)
         }
         IterVar::Tensor { over, index } => {
-            if index as i64 >= operators::len(t, over)? {
+            if index as i64 >= truth::len(t, over)? {
                 return Ok(None);
             }
             let key = t.int(index as i64);
@@ -336,7 +336,7 @@ pub fn next_where(
             Some(function) => itertools::call_for_next(t, function, &[item])?,
             None => item,
         };
-        if operators::truth(t, verdict)? == wanted {
+        if truth::truth(t, verdict)? == wanted {
             return Ok(Some(item));
         }
     }
@@ -399,7 +399,7 @@ pub fn collect_for_list(t: &mut Tracer<'_>, value: VarId) -> Step<Vec<VarId>> {
             return t.unsupported("an object with __length_hint__");
         }
         if attributes::lookup(&class, "__len__").is_some() {
-            operators::len(t, value)?;
+            truth::len(t, value)?;
         }
     }
     collect(t, iterator)

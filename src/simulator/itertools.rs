@@ -4,7 +4,7 @@ use crate::bytecode::BinOp;
 use crate::reason::BreakKind;
 use crate::variables::{IterVar, Kind, Tool, VarId};
 
-use super::{call, exceptions, iterate, operators, Step, Stop, Tracer};
+use super::{call, exceptions, iterate, operators, truth, Step, Stop, Tracer};
 
 /// Calls what an iterator calls for its next item: a `StopIteration` of it would end whoever iterates.
 pub fn call_for_next(t: &mut Tracer<'_>, function: VarId, args: &[VarId]) -> Step<VarId> {
@@ -180,7 +180,7 @@ pub fn next(t: &mut Tracer<'_>, iterator: VarId, tool: Tool) -> Step<Option<VarI
                 return Ok(None);
             };
             let verdict = call_for_next(t, function, &[item])?;
-            if operators::truth(t, verdict)? {
+            if truth::truth(t, verdict)? {
                 return Ok(Some(item));
             }
             let over = true;
@@ -207,7 +207,7 @@ pub fn next(t: &mut Tracer<'_>, iterator: VarId, tool: Tool) -> Step<Option<VarI
                 return Ok(Some(item));
             }
             let verdict = call_for_next(t, function, &[item])?;
-            if !operators::truth(t, verdict)? {
+            if !truth::truth(t, verdict)? {
                 let begun = true;
                 set(
                     t,
@@ -229,7 +229,7 @@ pub fn next(t: &mut Tracer<'_>, iterator: VarId, tool: Tool) -> Step<Option<VarI
             let Some(selector) = iterate::next(t, selectors)? else {
                 return Ok(None);
             };
-            if operators::truth(t, selector)? {
+            if truth::truth(t, selector)? {
                 return Ok(Some(item));
             }
         },

@@ -188,7 +188,7 @@ pub fn round_ends(t: &mut Tracer<'_>, frame: &mut FrameState) -> Step<Option<Var
             false => graph_numbers::negation(t, value)?,
         }));
     }
-    let truth = super::operators::truth(t, value)?;
+    let truth = super::truth::truth(t, value)?;
     Ok(Some(t.bool(truth == goes_on_if)))
 }
 

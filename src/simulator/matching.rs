@@ -8,7 +8,7 @@ use pyo3::types::PyType;
 use crate::reason::BreakKind;
 use crate::variables::{Kind, VarId};
 
-use super::{attributes, builtins, keys as dict_keys, operators, subscript};
+use super::{attributes, builtins, keys as dict_keys, subscript, truth};
 use super::{Step, Tracer};
 
 /// Whether a mapping pattern may match.
@@ -52,7 +52,7 @@ pub fn keys(t: &mut Tracer<'_>, subject: VarId, keys: VarId) -> Step<VarId> {
             );
         }
         seen.push(known);
-        if !operators::contains(t, subject, key)? {
+        if !truth::contains(t, subject, key)? {
             return Ok(t.none());
         }
         values.push(subscript::get(t, subject, key)?);

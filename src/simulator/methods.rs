@@ -8,7 +8,9 @@ use crate::obj::Obj;
 use crate::reason::BreakKind;
 use crate::variables::{DictVar, IterVar, Key, Kind, VarId};
 
-use super::{exceptions, fold, generators, iterate, keys, namespaces, operators, sets, subscript};
+use super::{
+    comparisons, exceptions, fold, generators, iterate, keys, namespaces, sets, subscript, truth,
+};
 use super::{Kwargs, Step, Stop, Tracer};
 
 const LIST: &[&str] = &[
@@ -161,7 +163,7 @@ pub fn call(
     }
     match (name, args) {
         ("__len__", []) => {
-            let len = operators::len(t, receiver)?;
+            let len = truth::len(t, receiver)?;
             return Ok(t.int(len));
         }
         ("__getitem__", [key]) => return subscript::get(t, receiver, *key),
@@ -170,7 +172,7 @@ pub fn call(
             return Ok(t.none());
         }
         ("__contains__", [item]) => {
-            let found = operators::contains(t, receiver, *item)?;
+            let found = truth::contains(t, receiver, *item)?;
             return Ok(t.bool(found));
         }
         ("__iter__", []) => return iterate::get_iter(t, receiver),
@@ -231,7 +233,7 @@ fn sequence(t: &mut Tracer<'_>, items: &[VarId], name: &str, args: &[VarId]) -> 
     match (name, args) {
         ("index", [wanted]) => {
             for (at, item) in items.iter().enumerate() {
-                if operators::equal_values(t, *item, *wanted)? {
+                if comparisons::equal_values(t, *item, *wanted)? {
                     return Ok(t.int(at as i64));
                 }
             }
@@ -243,7 +245,7 @@ fn sequence(t: &mut Tracer<'_>, items: &[VarId], name: &str, args: &[VarId]) -> 
         ("count", [wanted]) => {
             let mut count = 0;
             for item in items {
-                count += i64::from(operators::equal_values(t, *item, *wanted)?);
+                count += i64::from(comparisons::equal_values(t, *item, *wanted)?);
             }
             Ok(t.int(count))
         }
@@ -328,7 +330,7 @@ fn list(
         }
         ("remove", [value]) => {
             for (at, item) in items.iter().enumerate() {
-                if operators::equal_values(t, *item, *value)? {
+                if comparisons::equal_values(t, *item, *value)? {
                     t.let_go(*item)?;
                     return Ok(change_list(t, list, |items| {
                         items.remove(at);
@@ -378,7 +380,7 @@ pub fn sort(t: &mut Tracer<'_>, items: Vec<VarId>, kwargs: &Kwargs) -> Step<Vec<
         match &**name {
             "key" if t.is_none(*value) => {}
             "key" => key = Some(*value),
-            "reverse" => reverse = operators::truth(t, *value)?,
+            "reverse" => reverse = truth::truth(t, *value)?,
             _ => return t.stop(BreakKind::RaisesException, "sort() got an unknown keyword"),
         }
     }
@@ -406,8 +408,8 @@ pub fn sort(t: &mut Tracer<'_>, items: Vec<VarId>, kwargs: &Kwargs) -> Step<Vec<
         let mut to = at;
         while to > 0 {
             let less =
-                operators::compare(t, crate::bytecode::CmpOp::Lt, pairs[to].0, pairs[to - 1].0)?;
-            if !operators::truth(t, less)? {
+                comparisons::compare(t, crate::bytecode::CmpOp::Lt, pairs[to].0, pairs[to - 1].0)?;
+            if !truth::truth(t, less)? {
                 break;
             }
             pairs.swap(to, to - 1);
@@ -522,8 +524,8 @@ fn dict(
         ("move_to_end", [key]) | ("move_to_end", [key, _]) => {
             subscript::refuse_iterated(t, dict)?;
             let last = match (args.get(1), kwargs) {
-                (Some(last), []) => operators::truth(t, *last)?,
-                (None, [(name, last)]) if &**name == "last" => operators::truth(t, *last)?,
+                (Some(last), []) => truth::truth(t, *last)?,
+                (None, [(name, last)]) if &**name == "last" => truth::truth(t, *last)?,
                 (None, []) => true,
                 _ => return t.unsupported("move_to_end() with these arguments"),
             };

@@ -11,6 +11,7 @@ mod branches;
 pub mod builtins;
 pub mod call;
 mod classes;
+pub mod comparisons;
 pub mod conditions;
 pub mod contexts;
 pub mod conversions;
@@ -54,6 +55,7 @@ pub mod subscript;
 pub mod survey;
 pub mod tensors;
 pub(crate) mod tracer;
+pub mod truth;
 pub mod views;
 
 pub use coverage::builtin_coverage;

@@ -88,7 +88,7 @@ pub fn several(t: &mut Tracer<'_>, inner: &[VarId], strict: bool) -> Step<Option
         }
         match t.kind(*id).clone() {
             Kind::Iter(IterVar::Tensor { over, index: 0 }) => {
-                let len = super::operators::len(t, over)?;
+                let len = super::truth::len(t, over)?;
                 items.push(Item::Row(over));
                 stops.push(t.int(len));
             }

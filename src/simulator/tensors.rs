@@ -573,7 +573,7 @@ pub fn method(
     match (name, args) {
         ("dim" | "ndimension", []) => return Ok(t.int(meta.shape.len() as i64)),
         ("__len__", []) => {
-            let len = super::operators::len(t, tensor)?;
+            let len = super::truth::len(t, tensor)?;
             return Ok(t.int(len));
         }
         ("is_floating_point", []) => {

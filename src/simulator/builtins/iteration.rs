@@ -6,8 +6,8 @@ use pyo3::types::{PyBytes, PyString, PyTuple};
 use crate::reason::BreakKind;
 use crate::simulator::call::call;
 use crate::simulator::{
-    exceptions, fold, generators, graph_numbers, iterate, methods, operators, rows, Kwargs, Step,
-    Tracer,
+    comparisons, exceptions, fold, generators, graph_numbers, iterate, methods, operators, rows,
+    truth, Kwargs, Step, Tracer,
 };
 use crate::variables::{IterVar, Kind, VarId};
 
@@ -71,7 +71,7 @@ pub(super) fn enumerate(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> 
 pub(super) fn zip(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
     let strict = match kwargs {
         [] => false,
-        [(name, value)] if &**name == "strict" => operators::truth(t, *value)?,
+        [(name, value)] if &**name == "strict" => truth::truth(t, *value)?,
         _ => return wrong(t, "zip"),
     };
     let inner = iterators(t, args)?;
@@ -201,7 +201,7 @@ pub(super) fn sum(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<V
 pub(super) fn quantify(t: &mut Tracer<'_>, over: VarId, wanted: bool) -> Step<VarId> {
     let iterator = iterate::get_iter(t, over)?;
     while let Some(item) = iterate::next(t, iterator)? {
-        if operators::truth(t, item)? == wanted {
+        if truth::truth(t, item)? == wanted {
             return Ok(t.bool(wanted));
         }
     }
@@ -238,8 +238,8 @@ pub(super) fn extreme(
         let better = match best {
             None => true,
             Some((known, _)) => {
-                let verdict = operators::compare(t, op, by, known)?;
-                operators::truth(t, verdict)?
+                let verdict = comparisons::compare(t, op, by, known)?;
+                truth::truth(t, verdict)?
             }
         };
         if better {

@@ -16,7 +16,9 @@ use crate::obj::Obj;
 use crate::reason::BreakKind;
 use crate::variables::{Kind, VarId};
 
-use super::{attributes, exceptions, fold, methods, operators, scalars, tensors};
+use super::{
+    attributes, comparisons, exceptions, fold, methods, operators, scalars, tensors, truth,
+};
 use super::{Kwargs, Step, Tracer};
 use construction::from_keys;
 use table::{Handler, PURE_BUILTINS, PURE_MODULES, PURE_OPERATORS, TABLE};
@@ -146,7 +148,7 @@ fn operator_function(
         return Ok(None);
     }
     if let ([value], "not" | "truth") = (args, stem) {
-        let truth = operators::truth(t, *value)?;
+        let truth = truth::truth(t, *value)?;
         return Ok(Some(t.bool(truth == (stem == "truth"))));
     }
     if let ([value], Some(op)) = (args, operators::UnaryOp::named(stem)) {
@@ -183,16 +185,16 @@ fn operator_function(
         .into_iter()
         .find(|op| op.dunder().trim_matches('_') == stem)
     {
-        return operators::compare(t, op, *a, *b).map(Some);
+        return comparisons::compare(t, op, *a, *b).map(Some);
     }
     Ok(match stem {
         "getitem" => Some(super::subscript::get(t, *a, *b)?),
         "contains" => {
-            let found = operators::contains(t, *a, *b)?;
+            let found = truth::contains(t, *a, *b)?;
             Some(t.bool(found))
         }
         "is" | "is_not" => {
-            let same = operators::is_same(t, *a, *b)?;
+            let same = comparisons::is_same(t, *a, *b)?;
             Some(t.bool(same == (stem == "is")))
         }
         _ => None,

@@ -6,8 +6,8 @@ use pyo3::types::PyInt;
 use crate::obj::Obj;
 use crate::reason::BreakKind;
 use crate::simulator::{
-    attributes, conversions, fold, format, iterate, layers, operators, printing, pylayer,
-    recompute, rows, tensors, Kwargs, Step, Tracer,
+    attributes, conversions, fold, format, iterate, layers, printing, pylayer, recompute, rows,
+    tensors, truth, Kwargs, Step, Tracer,
 };
 use crate::variables::{Kind, VarId};
 
@@ -32,7 +32,7 @@ pub(super) const TABLE: &[(&str, &str, Handler)] = &[
             if let Some(rows) = rows::len(t, x) {
                 return Ok(rows);
             }
-            let len = operators::len(t, x)?;
+            let len = truth::len(t, x)?;
             Ok(t.int(len))
         })
     }),
@@ -79,7 +79,7 @@ pub(super) const TABLE: &[(&str, &str, Handler)] = &[
             if let Some(number) = conversions::of_builtin(t, "bool", x)? {
                 return Ok(number);
             }
-            let truth = operators::truth(t, x)?;
+            let truth = truth::truth(t, x)?;
             Ok(t.bool(truth))
         })
     }),

@@ -5,7 +5,7 @@ use crate::simulator::call::call;
 use crate::simulator::frame::FrameState;
 use crate::simulator::generators::{self, Resumed};
 use crate::simulator::{
-    attributes, branches, contexts, graph_numbers, groups, iterate, operators, Step, Tracer,
+    attributes, branches, contexts, graph_numbers, groups, iterate, truth, Step, Tracer,
 };
 use crate::variables::{IterVar, Kind, VarId};
 
@@ -16,7 +16,7 @@ pub(super) fn to_bool(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
     if graph_numbers::is_captured(t, value) {
         return graph_numbers::truth_value(t, value);
     }
-    let truth = operators::truth(t, value)?;
+    let truth = truth::truth(t, value)?;
     Ok(t.bool(truth))
 }
 
@@ -33,7 +33,7 @@ pub(super) fn jump_if(
     if graph_numbers::is_captured(t, value) {
         return captured_jump(t, f, at, value, target, jumps_if, popped);
     }
-    if operators::truth(t, value)? == jumps_if {
+    if truth::truth(t, value)? == jumps_if {
         return Ok(Flow::Jump(target));
     }
     if !popped {

@@ -20,8 +20,8 @@ use super::call::call;
 use super::frame::{Exit, FrameState};
 use super::operators::{self, UnaryOp};
 use super::{
-    attributes, exceptions, format, graph_numbers, iterate, matching, methods, namespaces,
-    subscript,
+    attributes, comparisons, exceptions, format, graph_numbers, iterate, matching, methods,
+    namespaces, subscript, truth,
 };
 use super::{Step, Stop, Tracer};
 use calls::{
@@ -170,7 +170,7 @@ pub fn step(t: &mut Tracer<'_>, f: &mut FrameState, at: usize) -> Step<Flow> {
             let value = if graph_numbers::is_captured(t, value) {
                 graph_numbers::negation(t, value)?
             } else {
-                let truth = operators::truth(t, value)?;
+                let truth = truth::truth(t, value)?;
                 t.bool(!truth)
             };
             f.push(value);
@@ -189,7 +189,7 @@ pub fn step(t: &mut Tracer<'_>, f: &mut FrameState, at: usize) -> Step<Flow> {
         Instr::CompareOp { op, to_bool } => {
             let right = f.pop(t)?;
             let left = f.pop(t)?;
-            let mut value = operators::compare(t, *op, left, right)?;
+            let mut value = comparisons::compare(t, *op, left, right)?;
             if *to_bool {
                 value = self::to_bool(t, value)?;
             }
@@ -198,14 +198,14 @@ pub fn step(t: &mut Tracer<'_>, f: &mut FrameState, at: usize) -> Step<Flow> {
         Instr::IsOp { invert } => {
             let right = f.pop(t)?;
             let left = f.pop(t)?;
-            let same = operators::is_same(t, left, right)?;
+            let same = comparisons::is_same(t, left, right)?;
             let value = t.bool(same != *invert);
             f.push(value);
         }
         Instr::ContainsOp { invert } => {
             let container = f.pop(t)?;
             let item = f.pop(t)?;
-            let found = operators::contains(t, container, item)?;
+            let found = truth::contains(t, container, item)?;
             let value = t.bool(found != *invert);
             f.push(value);
         }
@@ -370,7 +370,7 @@ pub fn step(t: &mut Tracer<'_>, f: &mut FrameState, at: usize) -> Step<Flow> {
         }
         Instr::GetLen => {
             let value = f.peek(t, 1)?;
-            let len = operators::len(t, value)?;
+            let len = truth::len(t, value)?;
             let len = t.int(len);
             f.push(len);
         }

@@ -9,7 +9,7 @@ use crate::guard::GuardKind;
 use crate::obj::Obj;
 use crate::reason::BreakKind;
 use crate::simulator::frame::FrameState;
-use crate::simulator::{operators, subscript, Step, Tracer};
+use crate::simulator::{subscript, truth, Step, Tracer};
 use crate::tracker::{DictKey, Tracker};
 use crate::variables::{AttrOp, CellVar, Kind, VarId};
 
@@ -146,7 +146,7 @@ pub(super) fn namespace_item(
         return t.unsupported("the namespace of a class that is no dict");
     }
     let key = t.str(name);
-    if operators::contains(t, namespace, key)? {
+    if truth::contains(t, namespace, key)? {
         return subscript::get(t, namespace, key).map(Some);
     }
     Ok(None)

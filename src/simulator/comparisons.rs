@@ -1,0 +1,351 @@
+//! Comparisons on any kinds: by order, by equality and by identity.
+
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use pyo3::types::{PyComplex, PyFloat, PyInt, PyType};
+
+use crate::bytecode::CmpOp;
+use crate::guard::native::is_mutable;
+use crate::guard::GuardKind;
+use crate::obj::Obj;
+use crate::reason::BreakKind;
+use crate::tracker::Tracker;
+use crate::variables::{Kind, VarId};
+
+use super::aliases;
+use super::call::call;
+use super::operators::{is_not_implemented, is_object};
+use super::{attributes, classes, fold, graph_numbers, numbers, tensors, truth};
+use super::{Step, Tracer};
+
+/// `a < b` and its like.
+pub fn compare(t: &mut Tracer<'_>, op: CmpOp, a: VarId, b: VarId) -> Step<VarId> {
+    let (a, b) = graph_numbers::as_operands(t, None, a, b)?;
+    if let Some(number) = graph_numbers::comparison(t, op, a, b)? {
+        return Ok(number);
+    }
+    if let Some(holds) = numbers::compare(t, op, a, b)? {
+        return Ok(t.bool(holds));
+    }
+    let (left, right) = (t.kind(a).clone(), t.kind(b).clone());
+    if matches!(left, Kind::Tensor(_)) {
+        return tensors::method(t, a, op.dunder(), &[b], &[]);
+    }
+    if matches!(right, Kind::Tensor(_)) {
+        return match left {
+            Kind::Const | Kind::SymNumber(_) => {
+                tensors::method(t, b, op.reflected().dunder(), &[a], &[])
+            }
+            _ => t.unsupported("a comparison between this and a tensor"),
+        };
+    }
+    if is_object(&left) || is_object(&right) {
+        return object_compare(t, op, a, b);
+    }
+    let size = |id| t.vars.get(id).class.is_some();
+    match (&left, &right) {
+        (Kind::List(x), Kind::Tuple(y, None)) | (Kind::Tuple(x, None), Kind::List(y))
+            if size(a) || size(b) =>
+        {
+            return sequence_compare(t, op, &x.clone(), &y.clone());
+        }
+        (Kind::List(x), Kind::List(y)) | (Kind::Tuple(x, _), Kind::Tuple(y, _)) => {
+            return sequence_compare(t, op, &x.clone(), &y.clone());
+        }
+        (Kind::Dict(x), Kind::Dict(y)) if matches!(op, CmpOp::Eq | CmpOp::Ne) => {
+            let (x, y) = (x.clone(), y.clone());
+            let mut equal = x.items.len() == y.items.len();
+            for (key, (_, value)) in &x.items {
+                if !equal {
+                    break;
+                }
+                equal = match y.items.get(key) {
+                    Some((_, other)) => equal_values(t, *value, *other)?,
+                    None => false,
+                };
+            }
+            return Ok(t.bool(equal == (op == CmpOp::Eq)));
+        }
+        _ => {}
+    }
+    if let Some(result) = identity_compare(t, op, a, b, &left, &right) {
+        return Ok(result);
+    }
+    let name = ["lt", "le", "eq", "ne", "gt", "ge"][op as usize];
+    fold::operator(t, name, &[a, b])
+}
+
+/// Kinds that compare by identity, and kinds that are never equal to each other.
+fn identity_compare(
+    t: &mut Tracer<'_>,
+    op: CmpOp,
+    a: VarId,
+    b: VarId,
+    left: &Kind,
+    right: &Kind,
+) -> Option<VarId> {
+    if !matches!(op, CmpOp::Eq | CmpOp::Ne) {
+        return None;
+    }
+    let by_identity = |kind: &Kind| {
+        matches!(
+            kind,
+            Kind::Function(_) | Kind::Class | Kind::Module | Kind::Callable | Kind::Method { .. }
+        )
+    };
+    let is_special = |t: &Tracer<'_>, id: VarId, kind: &Kind| match (kind, t.value(id)) {
+        (Kind::Class, Some(class)) => !fold::has_plain_metaclass(&class),
+        _ => false,
+    };
+    if is_special(t, a, left) || is_special(t, b, right) {
+        return None;
+    }
+    let container = |kind: &Kind| {
+        matches!(
+            kind,
+            Kind::List(_) | Kind::Tuple(_, None) | Kind::Dict(_) | Kind::Set(_)
+        )
+    };
+    let equal = if by_identity(left) && by_identity(right) {
+        if matches!(left, Kind::Method { .. }) || matches!(right, Kind::Method { .. }) {
+            return None;
+        }
+        let same = same_object(t, a, b);
+        // Bound methods of C are equal where their receivers are.
+        if !same && matches!((left, right), (Kind::Callable, Kind::Callable)) {
+            return None;
+        }
+        same
+    } else if (by_identity(left) || container(left)) && matches!(right, Kind::Const)
+        || (by_identity(right) || container(right)) && matches!(left, Kind::Const)
+        || container(left)
+            && container(right)
+            && std::mem::discriminant(left) != std::mem::discriminant(right)
+    {
+        false
+    } else {
+        return None;
+    };
+    Some(t.bool(equal == (op == CmpOp::Eq)))
+}
+
+/// Containers compare item by item; a comparison that changes them does not get far.
+fn object_compare(t: &mut Tracer<'_>, op: CmpOp, a: VarId, b: VarId) -> Step<VarId> {
+    let before = (t.vars.mutations(), t.global_writes.len());
+    let answer = compare_methods(t, op, a, b)?;
+    if before != (t.vars.mutations(), t.global_writes.len()) {
+        return t.unsupported("a comparison that changes something");
+    }
+    Ok(answer)
+}
+
+fn compare_methods(t: &mut Tracer<'_>, op: CmpOp, a: VarId, b: VarId) -> Step<VarId> {
+    let forward = (a, b, op.dunder());
+    let reflected = (b, a, op.reflected().dunder());
+    let right_first = match (t.type_of(a), t.type_of(b)) {
+        (Some(left), Some(right)) => {
+            !left.is(&right) && classes::inherits(t, &right, left.as_any())
+        }
+        _ => return t.unsupported("a comparison of values of unknown classes"),
+    };
+    let attempts = if right_first {
+        [reflected, forward]
+    } else {
+        [forward, reflected]
+    };
+    let mut declined = false;
+    for (receiver, argument, name) in attempts {
+        let Some(method) = attributes::try_get_special(t, receiver, name)? else {
+            continue;
+        };
+        let Kind::Method { function, .. } = *t.kind(method) else {
+            continue;
+        };
+        if knows_nothing(t, receiver, function)? {
+            continue;
+        }
+        let result = call(t, method, &[argument], &[])?;
+        if !is_not_implemented(t, result) {
+            return Ok(result);
+        }
+        declined = true;
+    }
+    // The builtin class that it is derived from is asked for the other side.
+    if declined && (is_part_builtin(t, a) || is_part_builtin(t, b)) {
+        return t.unsupported("a comparison that is left to a builtin class");
+    }
+    match op {
+        CmpOp::Eq | CmpOp::Ne => {
+            let same = is_same(t, a, b)?;
+            Ok(t.bool(same == (op == CmpOp::Eq)))
+        }
+        _ => t.stop(BreakKind::RaisesException, "these objects have no order"),
+    }
+}
+
+/// Whether a class of Python's other than `object` is among those that say what it is equal to.
+fn is_part_builtin(t: &mut Tracer<'_>, value: VarId) -> bool {
+    let Some(class) = t.type_of(value) else {
+        return true;
+    };
+    let object = t.py.get_type::<PyAny>();
+    let knows = |part: &Bound<'_, PyAny>| -> PyResult<bool> {
+        let builtin = !is_mutable(part.cast::<PyType>()?);
+        Ok(builtin && !part.is(&object) && part.getattr("__dict__")?.contains("__eq__")?)
+    };
+    // Builtin classes themselves know nothing of what is not derived from them.
+    is_mutable(&class) && class.mro().iter().any(|part| knows(&part).unwrap_or(true))
+}
+
+/// Whether a comparison is the one of `object`, which knows of identity only: that is asked last.
+fn knows_nothing(t: &mut Tracer<'_>, receiver: VarId, function: VarId) -> Step<bool> {
+    let (Some(function), Some(class)) = (t.value(function), t.type_of(receiver)) else {
+        return Ok(false);
+    };
+    let object = t.py.get_type::<PyAny>();
+    let is_own = |name: &str| -> PyResult<bool> { Ok(function.is(&object.getattr(name)?)) };
+    // `__ne__` asks `__eq__`.
+    if is_own("__ne__")? {
+        let eq = attributes::lookup(&class, "__eq__");
+        attributes::guard_type_attr(t, &Obj::from(&class), "__eq__", eq.as_ref());
+        return Ok(eq.is_some_and(|eq| object.getattr("__eq__").is_ok_and(|own| own.is(&eq))));
+    }
+    Ok(is_own("__eq__")?
+        || ["__lt__", "__le__", "__gt__", "__ge__"]
+            .iter()
+            .any(|name| is_own(name).unwrap_or(false)))
+}
+
+fn sequence_compare(t: &mut Tracer<'_>, op: CmpOp, x: &[VarId], y: &[VarId]) -> Step<VarId> {
+    if matches!(op, CmpOp::Eq | CmpOp::Ne) && x.len() != y.len() {
+        return Ok(t.bool(op == CmpOp::Ne));
+    }
+    for (a, b) in x.iter().zip(y) {
+        if !equal_values(t, *a, *b)? {
+            return match op {
+                CmpOp::Eq => Ok(t.bool(false)),
+                CmpOp::Ne => Ok(t.bool(true)),
+                _ => compare(t, op, *a, *b),
+            };
+        }
+    }
+    let (x, y) = (x.len(), y.len());
+    Ok(t.bool(match op {
+        CmpOp::Lt => x < y,
+        CmpOp::Le => x <= y,
+        CmpOp::Eq => x == y,
+        CmpOp::Ne => x != y,
+        CmpOp::Gt => x > y,
+        CmpOp::Ge => x >= y,
+    }))
+}
+
+/// `a is b or a == b`, as containers compare their items.
+pub fn equal_values(t: &mut Tracer<'_>, a: VarId, b: VarId) -> Step<bool> {
+    if a == b {
+        return Ok(true);
+    }
+    if t.nesting > fold::MAX_NESTING {
+        return t.unsupported("a comparison of containers that are too deep");
+    }
+    if aliases::may_be_one(t, a, b) {
+        return t.stop(BreakKind::TensorBranch, ONE_OR_TWO);
+    }
+    // Guards do not tell whether two of them are one object.
+    if is_nan(t, a) && is_nan(t, b) {
+        return t.unsupported("the identity of NaN");
+    }
+    t.nesting += 1;
+    let equal = compare(t, CmpOp::Eq, a, b);
+    t.nesting -= 1;
+    truth::truth(t, equal?)
+}
+
+/// Whether this is a number that is not equal to itself.
+fn is_nan(t: &mut Tracer<'_>, id: VarId) -> bool {
+    matches!(t.kind(id), Kind::Const | Kind::Scalar)
+        && t.value(id).is_some_and(|value| {
+            let number = value.is_exact_instance_of::<PyFloat>()
+                || value.is_exact_instance_of::<PyComplex>()
+                || super::scalars::is_scalar(&value);
+            number && value.ne(&value).unwrap_or(true)
+        })
+}
+
+const ONE_OR_TWO: &str = "whether two tensors are one object, which captured control flow decides";
+
+/// That two real objects are one is guarded since the second was found; that they are two is guarded here.
+fn same_object(t: &mut Tracer<'_>, a: VarId, b: VarId) -> bool {
+    if a == b {
+        return true;
+    }
+    let (Some(x), Some(y)) = (t.value(a), t.value(b)) else {
+        return false;
+    };
+    if x.is(&y) {
+        return true;
+    }
+    // The guard of a constant tells it from everything else.
+    let constant = matches!(t.kind(a), Kind::Const) || matches!(t.kind(b), Kind::Const);
+    let guard = match (t.source(a), t.source(b)) {
+        _ if constant => None,
+        (Some(a), Some(b)) => Some((a, b)),
+        (Some(a), None) => Some((a, Arc::new(Tracker::Const(Obj::from(y))))),
+        (None, Some(b)) => Some((b, Arc::new(Tracker::Const(Obj::from(x))))),
+        (None, None) => None,
+    };
+    if let Some((one, other)) = guard {
+        t.guards.add(&one, GuardKind::OtherThan(other));
+    }
+    false
+}
+
+/// `a is b`
+pub fn is_same(t: &mut Tracer<'_>, a: VarId, b: VarId) -> Step<bool> {
+    let (left, right) = (t.kind(a).clone(), t.kind(b).clone());
+    if let (Kind::Const, Kind::Const) = (&left, &right) {
+        let (Some(x), Some(y)) = (t.value(a), t.value(b)) else {
+            return t.unsupported("is on constants");
+        };
+        let singleton = |value: &Bound<'_, PyAny>| {
+            !value.is_exact_instance_of::<PyInt>()
+                && (value.is_none()
+                    || value.is_exact_instance_of::<pyo3::types::PyBool>()
+                    || value.is(t.py.Ellipsis())
+                    || value.is(t.py.NotImplemented())
+                    || !super::tracer::is_plain_constant(value))
+        };
+        if a == b || singleton(&x) || singleton(&y) || !x.get_type().is(y.get_type()) {
+            return Ok(a == b || x.is(&y));
+        }
+        return t.unsupported("identity of numbers or strings");
+    }
+    if a != b && matches!((&left, &right), (Kind::Scalar, Kind::Scalar)) {
+        return t.unsupported("identity of scalars");
+    }
+    // A number is never None; whether two are one object depends on their values.
+    if a != b && (numbers::is_open(t, a) || numbers::is_open(t, b)) {
+        if t.is_none(a) || t.is_none(b) {
+            return Ok(false);
+        }
+        return t.unsupported("identity of numbers");
+    }
+    // There is one empty tuple.
+    if let (Kind::Tuple(x, None), Kind::Tuple(y, None)) = (&left, &right) {
+        if x.is_empty() && y.is_empty() {
+            return Ok(true);
+        }
+    }
+    if matches!(left, Kind::Null) || matches!(right, Kind::Null) {
+        return t.unsupported("identity of nothing");
+    }
+    // Bound methods are made anew by every attribute read.
+    if a != b && matches!((&left, &right), (Kind::Method { .. }, Kind::Method { .. })) {
+        return t.unsupported("identity of bound methods");
+    }
+    if a != b && aliases::may_be_one(t, a, b) {
+        return t.stop(BreakKind::TensorBranch, ONE_OR_TWO);
+    }
+    Ok(same_object(t, a, b))
+}
