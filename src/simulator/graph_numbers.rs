@@ -14,7 +14,7 @@ use crate::variables::{Kind, NumberVar, VarId};
 
 use super::conversions;
 use super::merge::refuse;
-use super::{numbers, tensors};
+use super::{arguments, numbers, tensors};
 use super::{Kwargs, Step, Tracer};
 
 /// Whether the truth of `value` is only known when the graph runs, and branches on it are captured.
@@ -285,7 +285,7 @@ pub fn comparison(t: &mut Tracer<'_>, op: CmpOp, a: VarId, b: VarId) -> Step<Opt
 /// `range()` with tensors or open dims among its ends; `None` when there are none, or control flow is not captured.
 pub fn range(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Option<VarId>> {
     let captured = args.iter().any(|arg| {
-        let is_dim = matches!(t.kind(*arg), Kind::Int(_)) && tensors::depends_on_dims(t, *arg);
+        let is_dim = matches!(t.kind(*arg), Kind::Int(_)) && arguments::depends_on_dims(t, *arg);
         is_captured(t, *arg) || is_dim && t.options.capture_control_flow
     });
     if !captured || !kwargs.is_empty() {
@@ -345,7 +345,7 @@ pub fn statement(t: &mut Tracer<'_>, name: &str, args: &[VarId]) -> Step<VarId> 
     let function = t.py.import("paddle_sot_rs._control")?.getattr(name)?;
     let args = args
         .iter()
-        .map(|arg| tensors::to_arg(t, *arg))
+        .map(|arg| arguments::to_arg(t, *arg))
         .collect::<Step<Vec<_>>>()?;
     let loc = t.loc();
     let callee = Callee::Api(Obj::from(function));

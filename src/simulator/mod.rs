@@ -5,6 +5,7 @@
 
 pub mod aliases;
 pub mod api;
+pub mod arguments;
 pub mod arrays;
 pub mod attributes;
 mod branches;

@@ -21,7 +21,7 @@ use crate::variables::{Kind, NumberVar, VarId};
 
 use super::operators::UnaryOp;
 use super::shapes::{self, Ordered};
-use super::{conversions, tensors, Step, Tracer};
+use super::{arguments, conversions, tensors, Step, Tracer};
 
 /// The type of an operand.
 pub fn class(t: &mut Tracer<'_>, id: VarId) -> Option<Type> {
@@ -313,7 +313,7 @@ fn is_double(t: &mut Tracer<'_>, id: VarId) -> Step<bool> {
 
 /// Whether only the type of this number is known, and the graph does not make it of dims.
 pub fn is_given(t: &mut Tracer<'_>, id: VarId) -> bool {
-    is_open(t, id) && !(matches!(t.kind(id), Kind::Int(_)) && tensors::depends_on_dims(t, id))
+    is_open(t, id) && !(matches!(t.kind(id), Kind::Int(_)) && arguments::depends_on_dims(t, id))
 }
 
 /// A number that differs between calls, or that a program would round, as a tensor of no dims.
@@ -367,8 +367,8 @@ fn constant(t: &mut Tracer<'_>, id: VarId, dtype: DType) -> Step<SymbolId> {
 pub fn in_graph(t: &mut Tracer<'_>, id: VarId) -> Step<Option<SymbolId>> {
     match t.kind(id).clone() {
         Kind::SymNumber(symbol) => Ok(Some(symbol)),
-        Kind::Int(number) if tensors::depends_on_dims(t, id) => {
-            tensors::number_statement(t, number).map(Some)
+        Kind::Int(number) if arguments::depends_on_dims(t, id) => {
+            arguments::number_statement(t, number).map(Some)
         }
         _ => Ok(None),
     }

@@ -10,7 +10,7 @@ use crate::reason::BreakKind;
 use crate::tracker::{Tracker, TrackerRef};
 use crate::variables::{Kind, TensorVar, VarId};
 
-use super::{fold, tensors, Step, Tracer};
+use super::{arguments, fold, Step, Tracer};
 
 /// Their classes.
 const CLASSES: &[&str] = &[
@@ -179,10 +179,10 @@ pub fn refuse(t: &mut Tracer<'_>, dtype: DType, name: &str, number: VarId) -> St
     let Some(value) = t.const_value(number) else {
         return Ok(());
     };
-    // Paddle multiplies by `1 / number`: see `tensors::is_negative_zero`.
+    // Paddle multiplies by `1 / number`: see `arguments::is_negative_zero`.
     let is_infinite = |number: &Bound<'_, PyFloat>| number.value() == f64::NEG_INFINITY;
     if name == "__truediv__" && value.cast().is_ok_and(is_infinite) {
-        return t.unsupported(tensors::NEGATIVE_ZERO);
+        return t.unsupported(arguments::NEGATIVE_ZERO);
     }
     let bits = match dtype {
         DType::UInt8 | DType::Int8 => 7,

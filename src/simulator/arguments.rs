@@ -1,0 +1,182 @@
+//! Variables as arguments of calls in the graph, and the results of those as variables.
+
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use pyo3::types::PyFloat;
+
+use crate::graph::{Arg, Callee, SymbolId};
+use crate::obj::Obj;
+use crate::reason::BreakKind;
+use crate::variables::{DictVar, Kind, NumberVar, TensorVar, VarId};
+
+use super::{keys, Step, Tracer};
+
+/// Why an operation breaks the graph that would hold `-0.0`.
+pub(super) const NEGATIVE_ZERO: &str = "-0.0 in a tensor operation: programs may take it for 0.0";
+
+/// Paddle keeps one attribute for all numbers that are equal: where `-0.0` came first, `0.0` becomes it.
+fn is_negative_zero(value: &Bound<'_, PyAny>) -> bool {
+    let number = value.cast::<PyFloat>().map(|number| number.value());
+    number.is_ok_and(|number| number == 0.0 && number.is_sign_negative())
+}
+
+/// The graph argument for a variable.
+pub fn to_arg(t: &mut Tracer<'_>, value: VarId) -> Step<Arg> {
+    let many = |t: &mut Tracer<'_>, items: Vec<VarId>| {
+        items
+            .into_iter()
+            .map(|item| to_arg(t, item))
+            .collect::<Step<Vec<_>>>()
+    };
+    Ok(match t.kind(value).clone() {
+        Kind::Tensor(tensor) => Arg::Symbol(tensor.symbol),
+        Kind::SymNumber(symbol) => Arg::Symbol(symbol),
+        Kind::Int(number) if depends_on_dims(t, value) => Arg::Symbol(number_statement(t, number)?),
+        Kind::Const | Kind::Class | Kind::Callable | Kind::Module => match t.value(value) {
+            Some(value) if is_negative_zero(&value) => return t.unsupported(NEGATIVE_ZERO),
+            Some(value) => Arg::Const(Obj::from(value)),
+            None => return t.unsupported("a constant without a value"),
+        },
+        Kind::List(items) => Arg::List(many(t, items)?),
+        Kind::Tuple(items, None) => Arg::Tuple(many(t, items)?),
+        Kind::Tuple(items, Some(class)) => Arg::NamedTuple(class, many(t, items)?),
+        Kind::Dict(dict) if dict.class.is_none() => {
+            let mut items = Vec::with_capacity(dict.items.len());
+            for (key, item) in dict.items.into_values() {
+                let Some(key) = t.const_value(key) else {
+                    return t.unsupported("a dict argument with such keys");
+                };
+                items.push((Obj::from(key), to_arg(t, item)?));
+            }
+            Arg::Dict(items)
+        }
+        Kind::Slice(parts) => {
+            let [start, stop, step] = parts;
+            Arg::Slice(Box::new([
+                to_arg(t, start)?,
+                to_arg(t, stop)?,
+                to_arg(t, step)?,
+            ]))
+        }
+        Kind::Range(..) => match super::fold::to_object(t, value) {
+            Some(range) => Arg::Const(Obj::from(range)),
+            None => return t.unsupported("a range argument"),
+        },
+        kind => {
+            let what = super::call::describe(t, value, &kind);
+            return t.stop(
+                BreakKind::UnsupportedCall,
+                format!("{what} is passed to a tensor operation"),
+            );
+        }
+    })
+}
+
+/// Whether a number is made of dims and constants only: then the graph can make it too.
+pub fn depends_on_dims(t: &mut Tracer<'_>, id: VarId) -> bool {
+    match *t.kind(id) {
+        Kind::Const | Kind::Int(NumberVar::Dim(..)) => true,
+        Kind::Int(NumberVar::Made(_, a, b)) => depends_on_dims(t, a) && depends_on_dims(t, b),
+        _ => false,
+    }
+}
+
+/// A number made of dims, as one of the graph.
+pub fn number_statement(t: &mut Tracer<'_>, number: NumberVar) -> Step<SymbolId> {
+    let (op, a, b) = match number {
+        NumberVar::Dim(symbol, dim) => return dim_statement(t, symbol, dim),
+        NumberVar::Made(op, a, b) => (op, a, b),
+        NumberVar::Given | NumberVar::Called(..) => {
+            return t.unsupported("a number from outside of the graph")
+        }
+        NumberVar::Graph(symbol) => return Ok(symbol),
+    };
+    let given = [to_arg(t, a)?, to_arg(t, b)?];
+    let (name, given) = match given {
+        [Arg::Const(a), b] => (format!("__r{}__", op.stem()), [b, Arg::Const(a)]),
+        given => (format!("__{}__", op.stem()), given),
+    };
+    let loc = t.loc();
+    let callee = Callee::Method(Arc::from(name));
+    let given = Vec::from(given);
+    match t
+        .graph
+        .call(t.py, callee, given, Vec::new(), loc, &mut |_| None)?
+    {
+        Arg::Symbol(symbol) => Ok(symbol),
+        _ => t.unsupported("a number that is not a tensor"),
+    }
+}
+
+/// A dim as a number of the graph.
+fn dim_statement(t: &mut Tracer<'_>, symbol: SymbolId, dim: usize) -> Step<SymbolId> {
+    let shape = t.py.import("paddle")?.getattr("shape")?;
+    let loc = t.loc();
+    let callee = Callee::Api(Obj::from(shape));
+    let given = vec![Arg::Symbol(symbol)];
+    let shape = t
+        .graph
+        .call(t.py, callee, given, Vec::new(), loc.clone(), &mut |_| None)?;
+    let index = Arg::Const(Obj::from(pyo3::types::PyInt::new(t.py, dim).into_any()));
+    let callee = Callee::Method(Arc::from("__getitem__"));
+    match t.graph.call(
+        t.py,
+        callee,
+        vec![shape, index],
+        Vec::new(),
+        loc,
+        &mut |_| None,
+    )? {
+        Arg::Symbol(symbol) => Ok(symbol),
+        _ => t.unsupported("a dim that is not a tensor"),
+    }
+}
+
+/// The variable for a statement's output.
+pub fn from_arg(t: &mut Tracer<'_>, value: &Arg) -> Step<VarId> {
+    let many = |t: &mut Tracer<'_>, items: &[Arg]| {
+        items
+            .iter()
+            .map(|item| from_arg(t, item))
+            .collect::<Step<Vec<_>>>()
+    };
+    Ok(match value {
+        Arg::Symbol(symbol) => tensor(t, *symbol),
+        Arg::Const(value) => {
+            let value = value.bind(t.py).clone();
+            super::fold::from_object(t, &value)?
+        }
+        Arg::List(items) => {
+            let items = many(t, items)?;
+            t.add(Kind::List(items))
+        }
+        Arg::Tuple(items) => {
+            let items = many(t, items)?;
+            t.add(Kind::Tuple(items, None))
+        }
+        Arg::NamedTuple(class, items) => {
+            let items = many(t, items)?;
+            t.add(Kind::Tuple(items, Some(class.clone())))
+        }
+        Arg::Dict(items) => {
+            let mut dict = DictVar::default();
+            for (key, item) in items {
+                let key = key.bind(t.py).clone();
+                let key = t.constant(&key);
+                let item = from_arg(t, item)?;
+                dict.items.insert(keys::key_of(t, key)?, (key, item));
+            }
+            t.add(Kind::Dict(dict))
+        }
+        Arg::Slice(_) => return t.unsupported("an operation that returns a slice"),
+    })
+}
+
+fn tensor(t: &mut Tracer<'_>, symbol: SymbolId) -> VarId {
+    t.add(Kind::Tensor(TensorVar {
+        symbol,
+        view: None,
+        class: None,
+    }))
+}
