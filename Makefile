@@ -46,9 +46,10 @@ differential: check-tools
 	@$(MAKE) --no-print-directory build-$(PYTHON)
 	$(call BIN,$(PYTHON)) tests/differential/run.py --seed $(SEED) --count $(COUNT) --jobs $(shell nproc)
 
-# The examples in Paddle's docstrings, as bodies of translated functions.
+# The examples in Paddle's docstrings, as bodies of translated functions, and with something changed in each.
 docstrings: build
 	$(call BIN,$(DEFAULT)) tests/differential/docstrings.py
+	$(call BIN,$(DEFAULT)) tests/differential/docstrings.py --mutants 1
 
 lint: check-tools .venv/$(DEFAULT)/ready
 	cargo fmt --all --check
