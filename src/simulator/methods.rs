@@ -3,13 +3,17 @@
 use std::rc::Rc;
 
 use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
 
+use crate::bytecode::CmpOp;
 use crate::obj::Obj;
 use crate::reason::BreakKind;
 use crate::variables::{DictVar, IterVar, Key, Kind, VarId};
 
+use super::tracer::is_plain_constant;
 use super::{
-    comparisons, exceptions, fold, generators, iterate, keys, namespaces, sets, subscript, truth,
+    comparisons, exceptions, fold, generators, iterate, keys, namespaces, numbers, sets, subscript,
+    truth,
 };
 use super::{Kwargs, Step, Stop, Tracer};
 
@@ -400,26 +404,90 @@ pub fn sort(t: &mut Tracer<'_>, items: Vec<VarId>, kwargs: &Kwargs) -> Step<Vec<
     if are_objects {
         return t.unsupported("a sort of objects that compare themselves");
     }
+    if let Some(order) = order_of_constants(t, &pairs, reverse)? {
+        return Ok(order.into_iter().map(|at| pairs[at].1).collect());
+    }
     if reverse {
         pairs.reverse();
     }
-    // Insertion sort: stable, and every comparison may be simulated code that stops.
-    for at in 1..pairs.len() {
-        let mut to = at;
-        while to > 0 {
-            let less =
-                comparisons::compare(t, crate::bytecode::CmpOp::Lt, pairs[to].0, pairs[to - 1].0)?;
-            if !truth::truth(t, less)? {
-                break;
-            }
-            pairs.swap(to, to - 1);
-            to -= 1;
+    if pairs.len() > 2 {
+        for (key, _) in &pairs {
+            check_order(t, *key)?;
         }
     }
-    if reverse {
-        pairs.reverse();
+    // Stable, and every comparison may be simulated code that stops.
+    let mut sorted: Vec<(VarId, VarId)> = Vec::with_capacity(pairs.len());
+    for pair in pairs {
+        let (mut from, mut to) = (0, sorted.len());
+        while from < to {
+            let middle = (from + to) / 2;
+            let less = comparisons::compare(t, CmpOp::Lt, pair.0, sorted[middle].0)?;
+            match truth::truth(t, less)? {
+                true => to = middle,
+                false => from = middle + 1,
+            }
+        }
+        sorted.insert(from, pair);
     }
-    Ok(pairs.into_iter().map(|(_, item)| item).collect())
+    if reverse {
+        sorted.reverse();
+    }
+    Ok(sorted.into_iter().map(|(_, item)| item).collect())
+}
+
+/// Stops where a key may be neither less nor greater than another one: where that comes is CPython's affair.
+fn check_order(t: &mut Tracer<'_>, key: VarId) -> Step<()> {
+    match t.kind(key).clone() {
+        Kind::Tuple(items, _) | Kind::List(items) => {
+            items.into_iter().try_for_each(|item| check_order(t, item))
+        }
+        Kind::Set(_) => t.unsupported("a sort of sets"),
+        Kind::Const | Kind::Float(_) => {
+            let is_itself = match t.const_value(key) {
+                Some(value) => Some(!value.extract().is_ok_and(f64::is_nan)),
+                None => numbers::compare(t, CmpOp::Eq, key, key)?,
+            };
+            match is_itself {
+                Some(true) => Ok(()),
+                _ => t.unsupported("a sort of nan"),
+            }
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Where CPython puts keys that are constants: what is neither less nor greater (`nan`) comes where its algorithm leaves it.
+fn order_of_constants(
+    t: &mut Tracer<'_>,
+    pairs: &[(VarId, VarId)],
+    reverse: bool,
+) -> Step<Option<Vec<usize>>> {
+    let keys = PyList::empty(t.py);
+    for (key, _) in pairs {
+        match fold::to_object(t, *key) {
+            Some(object) if is_made_of_constants(t, *key) => keys.append(object)?,
+            _ => return Ok(None),
+        }
+    }
+    let positions = PyList::new(t.py, 0..pairs.len())?;
+    let by = PyDict::new(t.py);
+    by.set_item("key", keys.getattr("__getitem__")?)?;
+    by.set_item("reverse", reverse)?;
+    match positions.call_method("sort", (), Some(&by)) {
+        Ok(_) => Ok(Some(positions.extract()?)),
+        // A list that is sorted in place is left half-way.
+        Err(_) => t.stop(BreakKind::RaisesException, "a sort that raises"),
+    }
+}
+
+fn is_made_of_constants(t: &mut Tracer<'_>, id: VarId) -> bool {
+    match t.kind(id).clone() {
+        Kind::Const => t
+            .const_value(id)
+            .is_some_and(|value| is_plain_constant(&value)),
+        Kind::Tuple(items, None) => items.into_iter().all(|item| is_made_of_constants(t, item)),
+        _ => false,
+    }
 }
 
 fn dict(

@@ -1044,3 +1044,59 @@ def test_tolerances_that_are_whole_numbers(name, given):
 
     for function in (by_function, by_method):
         assert answer(sot.to_static(function, min_graph_size=0), x, y) == answer(function, x, y)
+
+
+SORTS = [
+    [3, math.nan, 1, 2, math.nan, 0],
+    [math.nan, 3, 1],
+    [1.0, -0.0, 0.0, True],
+    [(2, math.nan), (2, 1), (1, 5)],
+    ["b", "a", "c"],
+    [3, "a", 1, 2],
+    [{1}, {2}, {1, 2}, set()],
+]
+
+
+@pytest.mark.parametrize("items", SORTS, ids=str)
+def test_sorts_leave_what_is_not_ordered_where_cpython_does(items):
+    def function(x, items):
+        made = list(items)
+        try:
+            found = sorted(items), sorted(items, reverse=True), sorted(items, key=lambda item: (item, 1))
+            made.sort()
+        except TypeError as error:
+            found = str(error)
+        return x + 1, found, made
+
+    x = paddle.ones([2])
+    for _ in range(3):
+        ours, theirs = sot.to_static(function, min_graph_size=0)(x, list(items)), function(x, list(items))
+        assert repr(ours[1:]) == repr(theirs[1:])
+
+
+def test_numbers_that_differ_between_calls_are_sorted_again():
+    def function(x, a, b, c):
+        return x + 1, sorted([a, b, c]), sorted([a, b, c], reverse=True), sorted([(a, 1), (b, 2), (c, 0)])
+
+    x, translated = paddle.ones([2]), sot.to_static(function, min_graph_size=0)
+    for numbers in [
+        (3.0, 1.0, 2.0),
+        (4.0, 1.5, 2.5),
+        (5.0, 0.5, 3.5),
+        (1.0, 2.0, 3.0),
+        (4.0, math.nan, 2.5),
+        (math.nan, 1, 2),
+    ]:
+        assert repr(translated(x, *numbers)[1:]) == repr(function(x, *numbers)[1:])
+
+
+def test_a_long_list_is_sorted_at_once():
+    def function(x):
+        items = [5, 3, 1, 4]
+        for _ in range(11):
+            items.extend(items)
+        return x + 1, sorted(items)[::1024]
+
+    x, translated = paddle.ones([2]), sot.to_static(function, min_graph_size=0)
+    assert translated(x)[1] == function(x)[1]
+    assert not sot.stats(translated).graph_breaks

@@ -106,3 +106,31 @@ def test_sizes_that_are_no_whole_numbers(name, dtype):
 
     static = sot.to_static(function, min_graph_size=0)
     assert tried(static) == tried(function)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bool"])
+@pytest.mark.parametrize("name", ["crop", "offsets", "slice", "strided_slice", "flip", "affine_grid", "pool"])
+def test_tensors_of_sizes_that_are_no_whole_numbers(name, dtype):
+    """They end the process there, too."""
+    x = paddle.ones([2, 2])
+
+    def function(n, sizes):
+        return {
+            "crop": lambda: paddle.crop(x, n),
+            "offsets": lambda: paddle.crop(x, [1, 1], n),
+            "slice": lambda: paddle.slice(x, [0, 1], n, [2, 2]),
+            "strided_slice": lambda: paddle.strided_slice(x, [0, 1], n, [2, 2], [1, 1]),
+            "flip": lambda: paddle.flip(x, n),
+            "affine_grid": lambda: F.affine_grid(paddle.ones([1, 2, 3]), sizes),
+            "pool": lambda: F.adaptive_avg_pool2d(paddle.ones([1, 1, 2, 2]), n + 1),
+        }[name]()
+
+    def tried(function):
+        try:
+            given = paddle.to_tensor([0, 1], dtype=dtype), paddle.to_tensor([1, 1, 2, 2], dtype=dtype)
+            return function(*given).numpy().tobytes()
+        except (TypeError, ValueError, OSError) as error:
+            return type(error)
+
+    static = sot.to_static(function, min_graph_size=0)
+    assert tried(static) == tried(function)

@@ -423,11 +423,12 @@ class Trace:
 # Give a result for each item along an axis.
 _TAKES_APART = ("unbind", "unstack")
 # Take sizes or positions as lists that may have tensors in them.
-_TAKES_SIZES = frozenset(
+_TAKES_SIZES = frozenset(("pad", "interpolate", "upsample", "conv1d_transpose", "conv2d_transpose", "conv3d_transpose"))
+# Or as one tensor: no other argument but the first one is a tensor.
+_TAKES_PLACES = frozenset(
     (
-        *("crop", "pad", "interpolate", "upsample", "affine_grid", "adaptive_avg_pool1d", "adaptive_avg_pool2d"),
+        *("crop", "slice", "strided_slice", "flip", "affine_grid", "adaptive_avg_pool1d", "adaptive_avg_pool2d"),
         *("adaptive_avg_pool3d", "adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d"),
-        *("conv1d_transpose", "conv2d_transpose", "conv3d_transpose"),
     )
 )
 
@@ -441,9 +442,10 @@ def _check_sizes(function, args, kwargs):
         # A slice of an open dim too.
         if isinstance(value, Value) and isinstance(axis, int) and -1 in value.shape[axis:][:1]:
             raise NotImplementedError(f"{name}() along an open dim")
-    elif name in _TAKES_SIZES:
-        for given in (*args, *kwargs.values()):
-            for size in given if isinstance(given, (list, tuple)) else ():
+    elif name in _TAKES_SIZES or name in _TAKES_PLACES:
+        for given in (*args[1:], *(value for key, value in kwargs.items() if key not in ("x", "input"))):
+            alone = (given,) if name in _TAKES_PLACES else ()
+            for size in given if isinstance(given, (list, tuple)) else alone:
                 if isinstance(size, Value) and size.dtype not in (core.DataType.INT32, core.DataType.INT64):
                     raise NotImplementedError(f"{name}() with a size that is a tensor of {size.dtype}")
 
