@@ -79,6 +79,18 @@ impl CmpOp {
         ["<", "<=", "==", "!=", ">", ">="][self as usize]
     }
 
+    /// What it answers for two values of one type.
+    pub fn holds<T: PartialOrd>(self, a: T, b: T) -> bool {
+        match self {
+            Self::Lt => a < b,
+            Self::Le => a <= b,
+            Self::Eq => a == b,
+            Self::Ne => a != b,
+            Self::Gt => a > b,
+            Self::Ge => a >= b,
+        }
+    }
+
     /// The dunder of the swapped comparison.
     pub fn reflected(self) -> CmpOp {
         [Self::Gt, Self::Ge, Self::Eq, Self::Ne, Self::Lt, Self::Le][self as usize]

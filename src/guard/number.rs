@@ -130,19 +130,9 @@ impl Value {
 
     /// `self op other` of Python; `None` where an int is too large to say.
     pub fn compare(self, op: CmpOp, other: Self) -> Option<bool> {
-        fn holds<T: PartialOrd>(op: CmpOp, a: T, b: T) -> bool {
-            match op {
-                CmpOp::Lt => a < b,
-                CmpOp::Le => a <= b,
-                CmpOp::Eq => a == b,
-                CmpOp::Ne => a != b,
-                CmpOp::Gt => a > b,
-                CmpOp::Ge => a >= b,
-            }
-        }
         Some(match (self, other) {
-            (Self::Int(a), Self::Int(b)) => holds(op, a, b),
-            _ => holds(op, self.float()?, other.float()?),
+            (Self::Int(a), Self::Int(b)) => op.holds(a, b),
+            _ => op.holds(self.float()?, other.float()?),
         })
     }
 }

@@ -414,22 +414,19 @@ fn is_choice(t: &mut Tracer<'_>, value: VarId) -> bool {
 /// What eager mode refuses and programs take: a tensor for a list of tensors, a view with gaps for complex numbers, and
 /// whole numbers for tolerances. `args` begin with `self` for a method.
 pub fn check_given(t: &mut Tracer<'_>, name: &str, args: &[VarId], kwargs: &Kwargs) -> Step<()> {
-    const FIRST: [&str; 5] = ["x", "data", "obj", "input", "tensors"];
     if matches!(name, "isclose" | "_isclose" | "allclose") {
+        let (_, positional) = args.split_at(args.len().min(2));
         let named = kwargs
             .iter()
             .filter(|(name, _)| matches!(&**name, "rtol" | "atol"));
-        for tolerance in args
-            .iter()
-            .skip(2)
-            .take(2)
-            .chain(named.map(|(_, value)| value))
-        {
+        let given = positional.iter().take(2).chain(named.map(|(_, it)| it));
+        for tolerance in given {
             if numbers::class(t, *tolerance) != Some(Type::Float) {
                 return t.unsupported(format!("{name}() with a tolerance that is no float"));
             }
         }
     }
+    const FIRST: [&str; 5] = ["x", "data", "obj", "input", "tensors"];
     let named = kwargs.iter().find(|(name, _)| FIRST.contains(&&**name));
     let Some(first) = args.first().or(named.map(|(_, value)| value)) else {
         return Ok(());

@@ -230,15 +230,7 @@ fn sequence_compare(t: &mut Tracer<'_>, op: CmpOp, x: &[VarId], y: &[VarId]) -> 
             };
         }
     }
-    let (x, y) = (x.len(), y.len());
-    Ok(t.bool(match op {
-        CmpOp::Lt => x < y,
-        CmpOp::Le => x <= y,
-        CmpOp::Eq => x == y,
-        CmpOp::Ne => x != y,
-        CmpOp::Gt => x > y,
-        CmpOp::Ge => x >= y,
-    }))
+    Ok(t.bool(op.holds(x.len(), y.len())))
 }
 
 /// `a is b or a == b`, as containers compare their items.
@@ -263,7 +255,7 @@ pub fn equal_values(t: &mut Tracer<'_>, a: VarId, b: VarId) -> Step<bool> {
 }
 
 /// Whether this is a number that is not equal to itself.
-fn is_nan(t: &mut Tracer<'_>, id: VarId) -> bool {
+pub fn is_nan(t: &mut Tracer<'_>, id: VarId) -> bool {
     matches!(t.kind(id), Kind::Const | Kind::Scalar)
         && t.value(id).is_some_and(|value| {
             let number = value.is_exact_instance_of::<PyFloat>()

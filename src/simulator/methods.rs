@@ -442,16 +442,11 @@ fn check_order(t: &mut Tracer<'_>, key: VarId) -> Step<()> {
             items.into_iter().try_for_each(|item| check_order(t, item))
         }
         Kind::Set(_) => t.unsupported("a sort of sets"),
-        Kind::Const | Kind::Float(_) => {
-            let is_itself = match t.const_value(key) {
-                Some(value) => Some(!value.extract().is_ok_and(f64::is_nan)),
-                None => numbers::compare(t, CmpOp::Eq, key, key)?,
-            };
-            match is_itself {
-                Some(true) => Ok(()),
-                _ => t.unsupported("a sort of nan"),
-            }
-        }
+        Kind::Float(_) => match numbers::compare(t, CmpOp::Eq, key, key)? {
+            Some(true) => Ok(()),
+            _ => t.unsupported("a sort of what may be nan"),
+        },
+        _ if comparisons::is_nan(t, key) => t.unsupported("a sort of nan"),
         _ => Ok(()),
     }
 }

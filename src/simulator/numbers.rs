@@ -91,14 +91,21 @@ pub fn called(
     if !stays_small(t, function, args)? {
         return Ok(None);
     }
-    let function = t.constant(function);
-    let var = NumberVar::Called(function, a, b);
-    let Some(made) = called_number(t, function, a, b, &mut Vec::new()) else {
+    let mut values = Vec::with_capacity(args.len());
+    for arg in args {
+        let number = number(t, *arg, &mut Vec::new());
+        values.extend(number.and_then(|number| now(t, &number)));
+    }
+    if values.len() < args.len() {
+        return Ok(None);
+    }
+    let Some(value) = Value::call(t.py, &Obj::from(function), &values) else {
         return Ok(None);
     };
-    let made = t.add(match made {
-        Number::Called(_, Type::Int, _) => Kind::Int(var),
-        _ => Kind::Float(var),
+    let var = NumberVar::Called(t.constant(function), a, b);
+    let made = t.add(match value.kind() {
+        Type::Int => Kind::Int(var),
+        Type::Float => Kind::Float(var),
     });
     // No number is less than itself: what is guarded is that it can be computed, and its type.
     let computed = compare(t, CmpOp::Lt, made, made)?;
@@ -139,24 +146,6 @@ fn is_of_module(function: &Bound<'_, PyAny>) -> bool {
             function.is(py.get_type::<PyInt>()) || function.is(py.get_type::<PyFloat>())
         }
     }
-}
-
-/// How the guard program computes what a function answers, by the type that it has now.
-fn called_number(
-    t: &mut Tracer<'_>,
-    function: VarId,
-    a: VarId,
-    b: Option<VarId>,
-    ordered: &mut Vec<Ordered>,
-) -> Option<Number> {
-    let mut args = Vec::new();
-    for arg in [Some(a), b].into_iter().flatten() {
-        args.push(number(t, arg, ordered)?);
-    }
-    let function = Obj::from(t.value(function)?);
-    let values: Option<Vec<_>> = args.iter().map(|arg| now(t, arg)).collect();
-    let kind = Value::call(t.py, &function, &values?)?.kind();
-    Some(Number::Called(function, kind, args.into()))
 }
 
 /// `-a` and `+a` of one that differs between calls.
@@ -250,7 +239,14 @@ fn number(t: &mut Tracer<'_>, id: VarId, ordered: &mut Vec<Ordered>) -> Option<N
             let (a, b) = (number(t, a, ordered)?, number(t, b, ordered)?);
             Some(Number::Made(op, Arc::new(a), Arc::new(b)))
         }
-        NumberVar::Called(function, a, b) => called_number(t, function, a, b, ordered),
+        NumberVar::Called(function, a, b) => {
+            let mut args = Vec::new();
+            for arg in [Some(a), b].into_iter().flatten() {
+                args.push(number(t, arg, ordered)?);
+            }
+            let function = Obj::from(t.value(function)?);
+            Some(Number::Called(function, class(t, id)?, args.into()))
+        }
     }
 }
 

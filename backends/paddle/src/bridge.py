@@ -237,7 +237,20 @@ _TENSORS_FIRST = {
     **{"yolo_box": 2, "yolo_loss": 3, "graph_khop_sampler": 3},
 }
 _TENSOR_NAMES = frozenset(
-    ("x", "input", "out", "img_size", "gt_box", "gt_label", "gt_score", "row", "colptr", "input_nodes", "sorted_eids")
+    (
+        "x",
+        "input",
+        "out",
+        "img_size",
+        "gt_box",
+        "gt_label",
+        "gt_score",
+        "row",
+        "colptr",
+        "input_nodes",
+        "sorted_eids",
+        "theta",
+    )
 )
 
 
@@ -247,20 +260,30 @@ def _has_tensor(item):
     return isinstance(item, (Value, paddle.Tensor))
 
 
-# With a shape or an axis that is no whole number these end the process, too: where it is given.
+# With sizes or places that are no whole numbers these end the process, too: where those begin.
 _WHOLE = {
     **dict.fromkeys(("randn", "standard_normal"), 0),
     **dict.fromkeys(("broadcast_to", "expand", "repeat", "reshape", "roll", "tile", "unsqueeze"), 1),
     **dict.fromkeys(("max", "mean", "min", "prod", "std", "var"), 1),
+    **dict.fromkeys(("affine_grid", "crop", "flip", "slice", "strided_slice"), 1),
+    **dict.fromkeys((f"adaptive_{kind}_pool{dims}d" for kind in ("avg", "max") for dims in (1, 2, 3)), 1),
 }
+# With lists that have such tensors in them; one alone is another operand.
+_WHOLE_IN_LISTS = ("pad", "interpolate", "upsample", "conv1d_transpose", "conv2d_transpose", "conv3d_transpose")
 
 
-def _check_attributes(function, args, kwargs):
-    name = function if type(function) is str else (getattr(function, "__name__", None) or "").removeprefix("_")
-    if name in _WHOLE:
-        for value in (*args[_WHOLE[name] :][:1], *(kwargs.get(key) for key in ("shape", "axis", "repeat_times"))):
-            if isinstance(value, (Value, paddle.Tensor)) and value.dtype not in (paddle.int32, paddle.int64):
-                raise TypeError(f"{name}() with a tensor of {value.dtype}")
+def _name_of(function):
+    return function if type(function) is str else (getattr(function, "__name__", None) or "").removeprefix("_")
+
+
+def _check_attributes(name, args, kwargs):
+    if name in _WHOLE or name in _WHOLE_IN_LISTS:
+        named = (value for key, value in kwargs.items() if key not in _TENSOR_NAMES)
+        for given in (*args[_WHOLE.get(name, 1) :], *named):
+            alone = (given,) if name in _WHOLE else ()
+            for value in given if isinstance(given, (list, tuple)) else alone:
+                if isinstance(value, (Value, paddle.Tensor)) and value.dtype not in (paddle.int32, paddle.int64):
+                    raise TypeError(f"{name}() with a tensor of {value.dtype}")
     first = _TENSORS_FIRST.get(name)
     if first is None:
         return
@@ -343,8 +366,9 @@ class Trace:
         self.fresh, self.known = [], []
         around, current = current, self
         self.notes_ways = grad
-        _check_attributes(function, args, kwargs)
-        _check_sizes(function, args, kwargs)
+        name = _name_of(function)
+        _check_attributes(name, args, kwargs)
+        _check_parts(name, args, kwargs)
         function, args, kwargs = _as_traced(function, args, kwargs)
         window = Window(self.program, self.startup, self.cast)
         if is_layer:
@@ -422,32 +446,17 @@ class Trace:
 
 # Give a result for each item along an axis.
 _TAKES_APART = ("unbind", "unstack")
-# Take sizes or positions as lists that may have tensors in them.
-_TAKES_SIZES = frozenset(("pad", "interpolate", "upsample", "conv1d_transpose", "conv2d_transpose", "conv3d_transpose"))
-# Or as one tensor: no other argument but the first one is a tensor.
-_TAKES_PLACES = frozenset(
-    (
-        *("crop", "slice", "strided_slice", "flip", "affine_grid", "adaptive_avg_pool1d", "adaptive_avg_pool2d"),
-        *("adaptive_avg_pool3d", "adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d"),
-    )
-)
 
 
-def _check_sizes(function, args, kwargs):
-    """Refuses what ends the process inside Paddle: results of unknown number, and sizes that are no whole numbers."""
-    name = function if type(function) is str else getattr(function, "__name__", "")
-    if name in _TAKES_APART:
-        value = args[0] if args else next((kwargs[key] for key in ("x", "input") if key in kwargs), None)
-        axis = args[1] if len(args) > 1 else kwargs.get("axis", kwargs.get("dim", 0))
-        # A slice of an open dim too.
-        if isinstance(value, Value) and isinstance(axis, int) and -1 in value.shape[axis:][:1]:
-            raise NotImplementedError(f"{name}() along an open dim")
-    elif name in _TAKES_SIZES or name in _TAKES_PLACES:
-        for given in (*args[1:], *(value for key, value in kwargs.items() if key not in ("x", "input"))):
-            alone = (given,) if name in _TAKES_PLACES else ()
-            for size in given if isinstance(given, (list, tuple)) else alone:
-                if isinstance(size, Value) and size.dtype not in (core.DataType.INT32, core.DataType.INT64):
-                    raise NotImplementedError(f"{name}() with a size that is a tensor of {size.dtype}")
+def _check_parts(name, args, kwargs):
+    """Refuses results of unknown number: they end the process inside Paddle."""
+    if name not in _TAKES_APART:
+        return
+    value = args[0] if args else next((kwargs[key] for key in ("x", "input") if key in kwargs), None)
+    axis = args[1] if len(args) > 1 else kwargs.get("axis", kwargs.get("dim", 0))
+    # A slice of an open dim too.
+    if isinstance(value, Value) and isinstance(axis, int) and -1 in value.shape[axis:][:1]:
+        raise NotImplementedError(f"{name}() along an open dim")
 
 
 def _values(result):
