@@ -124,7 +124,9 @@ pub fn shown(value: &Bound<'_, PyAny>) -> String {
     let is_scalar = !is_heap && SCALARS.iter().any(|known| named(known));
     let module = of_type(&class, "__module__").and_then(|name| name.extract::<String>().ok());
     let is_paddle = module.is_some_and(|module| module.starts_with("paddle"));
-    let text = (is_scalar || is_paddle).then(|| value.repr());
+    // Layers show their parts, which may be the user's.
+    let is_layer = of_type(&class, "extra_repr").is_some();
+    let text = (is_scalar || is_paddle && !is_layer).then(|| value.repr());
     match text {
         Some(Ok(text)) => text.to_string().chars().take(60).collect(),
         _ => class

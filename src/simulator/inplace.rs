@@ -199,6 +199,10 @@ pub fn set_item(t: &mut Tracer<'_>, tensor: VarId, key: VarId, value: VarId) -> 
         None if fits(t, tensor, value) => value,
         None => return Ok(false),
     };
+    // Eager mode lets gradients flow to the tensor even without gradients: it becomes a leaf.
+    if !t.grad_enabled && tensors::meta_of(t, value).is_some_and(|meta| !meta.stop_gradient) {
+        return Ok(false);
+    }
     let result = tensors::control(t, "set_item", &[tensor, key, value])?;
     Ok(replace(t, tensor, result)?.is_some())
 }

@@ -75,9 +75,14 @@ def gradients(block, inputs, targets, seeds, branches):
     return ir_backward.grad(inputs=inputs, outputs=targets, grad_outputs=seeds)
 
 
+def blocks_of(op):
+    # Most have none, and the end of Paddle's iterator is an exception of C++.
+    return op.blocks() if op.num_regions() else ()
+
+
 def inner_operations(op):
     """All operations in the blocks of one."""
-    for block in op.blocks():
+    for block in blocks_of(op):
         for inner in block.ops:
             yield inner
             yield from inner_operations(inner)
@@ -170,7 +175,7 @@ class _Backward:
                 continue
             if node.branch is not None:
                 pass
-            elif node.op.name() in _SPECIAL or any(True for _ in node.op.blocks()) or not core.has_vjp(node.op):
+            elif node.op.name() in _SPECIAL or node.op.num_regions() or not core.has_vjp(node.op):
                 raise _Unusual
             effective.append(node)
             producer.update(dict.fromkeys(outputs, node))

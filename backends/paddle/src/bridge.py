@@ -19,7 +19,7 @@ from paddle.pir import core as pir_core
 from paddle.pir import get_fake_value_name, is_fake_value
 from paddle_sot_rs import _again as again
 from paddle_sot_rs import _reach as reach
-from paddle_sot_rs._backward import RANDOM, REGIONS, gradients, inner_operations
+from paddle_sot_rs._backward import RANDOM, REGIONS, blocks_of, gradients, inner_operations
 from paddle_sot_rs._gates import gates_of
 
 Value = pir.Value
@@ -327,7 +327,7 @@ class Trace:
         self.conditions = reach.Conditions()
         # What was appended for each call, by its results.
         self.calls = {}
-        # All operations, while none is added: Paddle makes the list anew.
+        # All operations, with those inside of others, while none is added.
         self.known = []
         # Whether branches say what gradients reach through them.
         self.notes_ways = False
@@ -373,13 +373,13 @@ class Trace:
         window = Window(self.program, self.startup, self.cast)
         if is_layer:
             framework.global_var._in_to_static_mode_ = True
-        start = len(self.block.ops)
+        start = self.size()
         try:
             if type(function) is str:
                 result = call_method(args[0], function, args[1:], kwargs)
             else:
                 result = function(*args, **kwargs)
-            operations = self.block.ops[start:]
+            operations = self._since(start)
             if not grad:
                 for value in _values(result):
                     value.stop_gradient = True
@@ -388,7 +388,7 @@ class Trace:
             _refuse_mixed_products(operations)
             _refuse_rounded_numbers(operations, args, kwargs)
             for value in _values(result):
-                self.calls[value.id] = start, len(operations)
+                self.calls[value.id] = start, self.size()
             if self.inspect is not None:
                 self.inspect(function, operations, result)
         except BaseException:
@@ -404,7 +404,7 @@ class Trace:
     def placeholder(self, shape, dtype, stop_gradient):
         window = Window(self.program, self.startup, self.cast)
         try:
-            value = _C_ops.data(f"sot_p{len(self.block.ops)}", shape, getattr(paddle, dtype), core.Place())
+            value = _C_ops.data(f"sot_p{self.size()}", shape, getattr(paddle, dtype), core.Place())
             value.stop_gradient = stop_gradient
         finally:
             window.close()
@@ -414,10 +414,23 @@ class Trace:
         return sum(op.name() not in _NO_WORK for op in self.block.ops)
 
     def size(self):
-        return len(self.block.ops)
+        """How many operations there are, with those inside of others. Paddle makes `block.ops` anew each time."""
+        return self.block.num_ops()
+
+    def _since(self, size):
+        """The operations of the block itself that were appended since then."""
+        pir.set_insertion_point_to_block_end(self.block)
+        point = pir.get_current_insertion_point()
+        found, missing = [], self.size() - size
+        while missing > 0:
+            op = point.prev()
+            found.append(op)
+            missing -= 1 + sum(1 for _ in inner_operations(op))
+        return found[::-1]
 
     def rollback(self, size):
-        for op in reversed(self.block.ops[size:]):
+        while self.size() > size:
+            op = self.block.back()
             if self.branches and op.name() in REGIONS:
                 # Addresses are used again.
                 for dead in (op, *inner_operations(op)):
@@ -432,11 +445,10 @@ class Trace:
         """
         if value.id not in self.calls:
             return None
-        start, number = self.calls[value.id]
+        start, end = self.calls[value.id]
         if not self.known:
-            self.known = self.block.ops
-        operations = self.known[start : start + number]
-        described = [_described(one) for op in operations for one in (op, *inner_operations(op))]
+            self.known = [one for op in self.block.ops for one in (op, *inner_operations(op))]
+        described = [_described(op) for op in self.known[start:end]]
         return None if any(name in _READ_DIMS for name, *_ in described) else described
 
     def forget(self, tensors):
@@ -543,7 +555,7 @@ def _stop_where_eager_stops(operations):
         if known is None:
             known = name in _TRANSPARENT or core.has_vjp(op)
             _differentiable[name] = known
-        if any(True for _ in op.blocks()):
+        if op.num_regions():
             # What the blocks use is not among the operands.
             continue
         if not known or all(value.stop_gradient for value in operands):
@@ -695,7 +707,7 @@ def _say_layout(block):
     if not any(operations[0].has_attr(name) for name in _LAYOUTS):
         operations[0].set_str_attr(_LAYOUTS[0], "NHWC" if next(named, None) == "NHWC" else "NCHW")
     for op in operations:
-        for inner in op.blocks():
+        for inner in blocks_of(op):
             _say_layout(inner)
 
 
