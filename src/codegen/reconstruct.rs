@@ -93,6 +93,15 @@ pub struct Emitter<'a, 'py> {
     shared: &'a FxHashSet<VarId>,
 }
 
+/// Where generated code keeps a value.
+#[derive(Clone, Copy)]
+pub enum Home {
+    /// In the list of slots.
+    Slot(usize),
+    /// In a local variable.
+    Local(u32),
+}
+
 /// The answer of everything that emits.
 pub type Emit = Result<(), Break>;
 
@@ -190,19 +199,12 @@ impl<'a, 'py> Emitter<'a, 'py> {
     pub fn drop_all_but(&mut self, kept: &FxHashSet<VarId>) -> Emit {
         let mut slots = FxHashSet::default();
         for id in kept {
-            let var = self.t.vars.get(*id);
-            if let (Some(source), false) = (var.source.clone(), self.built.contains_key(id)) {
-                if !matches!(*source, Tracker::Const(_)) {
-                    slots.insert(self.demand.slot(&source));
-                }
+            if let Some(Home::Slot(slot)) = self.home(*id) {
+                slots.insert(slot);
             }
         }
-        let none = self.t.py.None().into_bound(self.t.py);
         for index in (0..self.demand.slots.len()).filter(|index| !slots.contains(index)) {
-            self.constant(&none)?;
-            self.code.load(0)?;
-            self.int(index as i64)?;
-            self.code.op("STORE_SUBSCR", 0)?;
+            self.vacate(Home::Slot(index))?;
         }
         let mut dropped: Vec<(VarId, u32)> = Vec::new();
         self.built.retain(|id, local| {
@@ -214,7 +216,32 @@ impl<'a, 'py> Emitter<'a, 'py> {
         });
         dropped.sort_unstable();
         for (_, local) in dropped {
-            self.code.op("DELETE_FAST", local)?;
+            self.vacate(Home::Local(local))?;
+        }
+        Ok(())
+    }
+
+    /// Where a variable is, once it has been made; constants are nowhere.
+    pub fn home(&mut self, id: VarId) -> Option<Home> {
+        if let Some(local) = self.built.get(&id) {
+            return Some(Home::Local(*local));
+        }
+        let source = self.t.vars.get(id).source.clone()?;
+        let is_constant = matches!(*source, Tracker::Const(_));
+        (!is_constant).then(|| Home::Slot(self.demand.slot(&source)))
+    }
+
+    /// Nothing is there any more.
+    pub fn vacate(&mut self, home: Home) -> Emit {
+        let none = self.t.py.None().into_bound(self.t.py);
+        self.constant(&none)?;
+        match home {
+            Home::Slot(index) => {
+                self.code.load(0)?;
+                self.int(index as i64)?;
+                self.code.op("STORE_SUBSCR", 0)?;
+            }
+            Home::Local(local) => self.code.store(local)?,
         }
         Ok(())
     }

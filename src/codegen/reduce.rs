@@ -14,7 +14,7 @@ use crate::tracker::TrackerRef;
 use crate::variables::{CellVar, ContextVar, IterVar, Kind, VarId};
 
 use super::direct::{self, OutTree};
-use super::reconstruct::{Demand, Emitter};
+use super::reconstruct::{Demand, Emitter, Home};
 use super::{effects, enclose, native};
 
 /// Makes (or finds) the callable of a resume function, of the frame itself or of an inlined one; with it the
@@ -218,8 +218,12 @@ fn break_here(
     let kept = kept.flat_map(|arm| arm.rest.iter().chain(arm.live.iter().map(|(_, id)| id)));
     let kept = kept.copied().collect();
     e.drop_all_but(&kept)?;
+    let unwound = match handler {
+        Some(_) => Vec::new(),
+        None => unwound(e, &arms, rest),
+    };
     let start = e.code.here();
-    if handler.is_some() && version == Version::V313 {
+    if (handler.is_some() || !unwound.is_empty()) && version == Version::V313 {
         // Where a call that the interpreter inlines raises, 3.13 looks for the handler of the code unit
         // in front of it (`exception_unwind` after `exit_unwind` in `Python/ceval.c`).
         e.code.op("NOP", 0)?;
@@ -283,7 +287,39 @@ fn break_here(
             resume,
         )?;
     }
+    if !unwound.is_empty() {
+        let target = e.code.here();
+        e.code.code.exception_table.push(ExceptionEntry {
+            start,
+            end,
+            target,
+            depth: 0,
+            lasti: true,
+        });
+        for home in unwound {
+            e.vacate(home)?;
+        }
+        // With the position: the traceback shows the instruction that raised.
+        e.code.op("RERAISE", 1)?;
+    }
     Ok(())
+}
+
+/// Where the generated code keeps items of the stack whose dying a program can tell. An exception that leaves the frame
+/// ends them; what the generated code holds lives as long as the traceback. The last one dies first.
+fn unwound(e: &mut Emitter<'_, '_>, arms: &[Arm], rest: &[VarId]) -> Vec<Home> {
+    let is_local = |id| {
+        arms.iter()
+            .any(|arm| arm.live.iter().any(|(_, live)| *live == id))
+    };
+    let mut homes = Vec::new();
+    for id in rest.iter().rev() {
+        let dies = matches!(e.t.kind(*id), Kind::Iter(_)) || is_seen_dying(e.t, *id);
+        if dies && !is_local(*id) {
+            homes.extend(e.home(*id));
+        }
+    }
+    homes
 }
 
 /// Puts what `DICT_MERGE` reads for the message of its error, the function that is called, where it looks for it: below
@@ -623,6 +659,13 @@ impl Arm {
             argc += 1;
         }
         e.code.op("BUILD_TUPLE", argc as u32)?;
+        if lasti.is_some() {
+            // The traceback keeps this frame: what it holds would die with the exception, or never if it holds that.
+            for local in results {
+                e.code.op("DELETE_FAST", local)?;
+            }
+            e.drop_all_but(&FxHashSet::default())?;
+        }
         e.code.op("BUILD_TUPLE", 2)?;
         e.code.op("RETURN_VALUE", 0)?;
         Ok(())

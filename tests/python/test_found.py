@@ -297,7 +297,7 @@ def what_static_mode_answers_otherwise(x):
     return paddle.inner(one, one), x.get_device(), x + 1
 
 
-@case([], X, fallbacks=None, bug="the slots of generated code keep the generator alive as long as the traceback lives")
+@case([], X, fallbacks=None)
 def a_generator_left_by_an_exception_runs_its_finally(log, x):
     def made():
         try:
@@ -1156,3 +1156,135 @@ def test_guards_on_layers_do_not_ask_their_parts_what_they_are():
     assert sot.to_static(net)(x).shape == [1, 2]
     assert any("Sequential" in guard for graph in report.graphs for guard in graph.guards)
     assert not LOG
+
+
+class Dies:
+    def __init__(self, log, name):
+        self.log, self.name = log, name
+
+    def __del__(self):
+        self.log.append(self.name)
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        return 1
+
+    def __call__(self, *args):
+        return len(args)
+
+
+def refuse(log, value):
+    log.append("refused")
+    raise ValueError(value.shape if isinstance(value, paddle.Tensor) else value)
+
+
+def yields(log, x, name):
+    try:
+        yield x * 2
+        yield x * 3
+    finally:
+        log.append(name)
+
+
+def loop_over_a_generator(log, x):
+    for value in yields(log, x, "a"):
+        refuse(log, value)
+
+
+def loop_in_a_loop(log, x):
+    for value in yields(log, x, "a"):
+        for other in yields(log, value, "b"):
+            refuse(log, other)
+
+
+def loop_over_an_object(log, x):
+    for value in Dies(log, "a"):
+        refuse(log, x + value)
+
+
+def callee_that_is_not_called(log, x):
+    return Dies(log, "a")(x, refuse(log, x))
+
+
+def locals_live_as_long_as_the_traceback(log, x):
+    kept = Dies(log, "kept")
+    for value in kept:
+        refuse(log, x + value)
+
+
+def loop_in_a_callee(log, x):
+    for value in yields(log, x, "a"):
+        loop_in_a_loop(log, value)
+
+
+def loop_inside_of_try(log, x):
+    try:
+        for value in yields(log, x, "a"):
+            refuse(log, value)
+    except ValueError:
+        log.append("inside")
+    return x + 1
+
+
+def loop_in_a_handler(log, x):
+    try:
+        refuse(log, x)
+    except ValueError:
+        for value in yields(log, x, "a"):
+            refuse(log, value)
+
+
+def loop_in_a_with(log, x):
+    with contextlib.suppress(KeyError):
+        for value in yields(log, x, "a"):
+            refuse(log, value)
+
+
+def caught_and_forgotten(log, x):
+    kept = Dies(log, "kept")
+    try:
+        refuse(log, kept)
+    except ValueError as error:
+        log.append(str(error)[:1])
+    return x + 1
+
+
+def caught_and_dropped(log, x):
+    kept = Dies(log, "kept")
+    try:
+        refuse(log, x)
+    except ValueError:
+        del kept
+        log.append("inside")
+    return x + 1
+
+
+LEFT = [
+    *(loop_over_a_generator, loop_in_a_loop, loop_over_an_object, callee_that_is_not_called),
+    *(locals_live_as_long_as_the_traceback, loop_in_a_callee, loop_inside_of_try, loop_in_a_handler, loop_in_a_with),
+    *(caught_and_forgotten, caught_and_dropped),
+]
+
+
+@pytest.mark.parametrize("function", LEFT, ids=lambda function: function.__name__)
+def test_what_an_exception_leaves_on_the_stack_dies_with_it(function):
+    def run(function):
+        log, lines = [], []
+        try:
+            function(log, paddle.ones([2]))
+        except ValueError as error:
+            log.append("caught")
+            at = error.__traceback__
+            while at:
+                if at.tb_frame.f_code.co_filename == __file__:
+                    lines.append((at.tb_lineno, at.tb_frame.f_code.co_name))
+                at = at.tb_next
+            at = None
+        log.append("left")
+        return log, lines
+
+    plain, translated = run(function), sot.to_static(function, min_graph_size=0)
+    for _ in range(3):
+        assert run(translated) == plain
