@@ -96,6 +96,17 @@ pub fn name_of(value: &Bound<'_, PyAny>) -> Option<String> {
     name.extract().ok()
 }
 
+/// `__module__` and `__name__` of a function or class as attributes; empty where they are no texts.
+pub fn module_and_name(value: &Bound<'_, PyAny>) -> (String, String) {
+    let text = |name: &str| {
+        value
+            .getattr(name)
+            .and_then(|text| text.extract())
+            .unwrap_or_default()
+    };
+    (text("__module__"), text("__name__"))
+}
+
 fn is_named(value: &Bound<'_, PyAny>, name: &str) -> bool {
     let class = value.get_type();
     class.name().is_ok_and(|found| found == name)

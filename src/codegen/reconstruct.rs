@@ -17,7 +17,8 @@ use crate::simulator::fold::MAX_NESTING;
 use crate::simulator::{aliases, groups, views, Tracer};
 use crate::tracker::{Tracker, TrackerRef};
 use crate::variables::{
-    CellVar, ContextVar, FunctionVar, Item, IterVar, Kind, NewFunction, NumberVar, ObjectVar, VarId,
+    CellVar, ContextVar, FunctionVar, Item, IterVar, Kind, NewFunction, NumberVar, ObjectVar,
+    TextPart, VarId,
 };
 
 static HELPERS: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
@@ -259,6 +260,18 @@ impl<'a, 'py> Emitter<'a, 'py> {
         Ok(self.code.call(argc)?)
     }
 
+    fn call_pure(&mut self, function: VarId, args: &[VarId]) -> Emit {
+        let Some(function) = self.t.value(function) else {
+            return Err(Break::new(
+                BreakKind::Construct,
+                "a function without a value",
+            ));
+        };
+        self.code.begin_call(&Obj::from(function))?;
+        self.values(args)?;
+        Ok(self.code.call(args.len())?)
+    }
+
     pub(super) fn int(&mut self, value: i64) -> Emit {
         let value = pyo3::types::PyInt::new(self.t.py, value).into_any();
         self.constant(&value)
@@ -365,16 +378,19 @@ impl<'a, 'py> Emitter<'a, 'py> {
             }
             Kind::Int(NumberVar::Called(function, a, b))
             | Kind::Float(NumberVar::Called(function, a, b)) => {
-                let Some(function) = self.t.value(*function) else {
-                    return Err(Break::new(
-                        BreakKind::Construct,
-                        "a function without a value",
-                    ));
-                };
                 let args: Vec<VarId> = [Some(*a), *b].into_iter().flatten().collect();
-                self.code.begin_call(&Obj::from(function))?;
-                self.values(&args)?;
-                self.code.call(args.len())?;
+                self.call_pure(*function, &args)?;
+            }
+            Kind::Text(parts) => {
+                for part in parts.iter() {
+                    match part {
+                        TextPart::Text(text) => self.value(*text)?,
+                        TextPart::Shown(function, args) => self.call_pure(*function, args)?,
+                    }
+                }
+                if parts.len() > 1 {
+                    self.code.op("BUILD_STRING", parts.len() as u32)?;
+                }
             }
             Kind::List(items) => {
                 let class = self.t.vars.get(id).class.clone();

@@ -314,7 +314,7 @@ fn unwound(e: &mut Emitter<'_, '_>, arms: &[Arm], rest: &[VarId]) -> Vec<Home> {
     };
     let mut homes = Vec::new();
     for id in rest.iter().rev() {
-        let dies = matches!(e.t.kind(*id), Kind::Iter(_)) || is_seen_dying(e.t, *id);
+        let dies = matches!(e.t.vars.kind(*id), Kind::Iter(_)) || is_seen_dying(e.t, *id);
         if dies && !is_local(*id) {
             homes.extend(e.home(*id));
         }

@@ -5,6 +5,8 @@ use std::fmt;
 use itertools::Itertools;
 use pyo3::prelude::*;
 
+use crate::obj::module_and_name;
+
 use super::{Arg, Callee, StatementIr};
 
 impl StatementIr {
@@ -41,14 +43,7 @@ impl StatementIr {
     fn callee(&self, callee: &Callee) -> (&'static str, String) {
         match callee {
             Callee::Api(function) => Python::attach(|py| {
-                let function = function.bind(py);
-                let text = |name: &str| {
-                    function
-                        .getattr(name)
-                        .and_then(|value| value.extract::<String>())
-                        .unwrap_or_default()
-                };
-                let (module, name) = (text("__module__"), text("__name__"));
+                let (module, name) = module_and_name(function.bind(py));
                 // Public functions live where users import them from, not where they are defined.
                 let public = if module.starts_with("paddle.tensor") {
                     "paddle".to_owned()

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use smallvec::SmallVec;
 
-use crate::obj::Obj;
+use crate::obj::{module_and_name, Obj};
 use crate::reason::SourceLoc;
 
 use super::{Region, TensorMeta};
@@ -135,12 +135,10 @@ impl Callee {
 
 /// The name of a function of Paddle's; generated ones (`paddle.sum`) have an underscore in front of theirs.
 fn paddle_name(function: &Bound<'_, PyAny>) -> Option<String> {
-    let text = |name: &str| function.getattr(name).ok()?.extract::<String>().ok();
-    let module = text("__module__")?;
-    if module != "paddle" && !module.starts_with("paddle.") {
+    let (module, name) = module_and_name(function);
+    if module != "paddle" && !module.starts_with("paddle.") || name.is_empty() {
         return None;
     }
-    let name = text("__name__")?;
     match name.strip_prefix('_') {
         Some(bare) if !bare.starts_with('_') => Some(bare.to_owned()),
         _ => Some(name),

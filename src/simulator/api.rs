@@ -5,7 +5,7 @@ use pyo3::types::{PyBool, PyFloat, PyInt};
 
 use crate::graph::{Callee, DType};
 use crate::guard::number::Type;
-use crate::obj::Obj;
+use crate::obj::{module_and_name, Obj};
 use crate::reason::BreakKind;
 use crate::variables::{Kind, VarId, Variable};
 
@@ -63,13 +63,7 @@ fn verdict(t: &Tracer<'_>, function: &Bound<'_, PyAny>) -> PyResult<Verdict> {
     if t.options.allow_list.contains(&(function.as_ptr() as usize)) {
         return Ok(Verdict::Capture);
     }
-    let text = |name: &str| {
-        function
-            .getattr(name)
-            .and_then(|value| value.extract::<String>())
-            .unwrap_or_default()
-    };
-    let (module, name) = (text("__module__"), text("__name__"));
+    let (module, name) = module_and_name(function);
     // Other functions of the extension change the state of the process.
     let ops =
         t.py.import("paddle._C_ops")

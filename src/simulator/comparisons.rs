@@ -316,12 +316,13 @@ pub fn is_same(t: &mut Tracer<'_>, a: VarId, b: VarId) -> Step<bool> {
     if a != b && matches!((&left, &right), (Kind::Scalar, Kind::Scalar)) {
         return t.unsupported("identity of scalars");
     }
-    // A number is never None; whether two are one object depends on their values.
-    if a != b && (numbers::is_open(t, a) || numbers::is_open(t, b)) {
+    // A number or a text is never None; whether two are one object depends on their values.
+    let is_open = |kind: &Kind| matches!(kind, Kind::Int(_) | Kind::Float(_) | Kind::Text(_));
+    if a != b && (is_open(&left) || is_open(&right)) {
         if t.is_none(a) || t.is_none(b) {
             return Ok(false);
         }
-        return t.unsupported("identity of numbers");
+        return t.unsupported("identity of numbers or strings");
     }
     // There is one empty tuple.
     if let (Kind::Tuple(x, None), Kind::Tuple(y, None)) = (&left, &right) {

@@ -9,7 +9,8 @@ use crate::reason::BreakKind;
 use crate::variables::{DictVar, Kind, SetVar, VarId};
 
 use super::call::describe;
-use super::{classes, exceptions, iterate, keys, numbers, scalars, Kwargs, Step, Stop, Tracer};
+use super::{classes, exceptions, iterate, keys, numbers, scalars, texts};
+use super::{Kwargs, Step, Stop, Tracer};
 
 /// Containers in containers deeper than this are left to the interpreter: the C stack is not endless.
 pub const MAX_NESTING: usize = 650;
@@ -186,6 +187,9 @@ pub fn call_object<'py>(
     if kwargs.is_empty() {
         if let Some(number) = numbers::called(t, callable, args)? {
             return Ok(number);
+        }
+        if let Some(text) = texts::shown(t, callable, args)? {
+            return Ok(text);
         }
     }
     let mut objects = Vec::with_capacity(args.len());

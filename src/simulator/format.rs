@@ -6,7 +6,7 @@ use pyo3::types::PyString;
 use crate::reason::BreakKind;
 use crate::variables::{Kind, VarId};
 
-use super::{exceptions, fold, Step, Tracer};
+use super::{exceptions, fold, texts, Step, Tracer};
 
 /// `f'{value!conversion:spec}'`; conversion is 0 (none), 1 (str), 2 (repr), 3 (ascii).
 pub fn format_value(
@@ -39,6 +39,9 @@ pub fn format_value(
 
 /// Concatenates strings.
 pub fn build_string(t: &mut Tracer<'_>, parts: &[VarId]) -> Step<VarId> {
+    if let Some(joined) = texts::joined(t, parts) {
+        return Ok(joined);
+    }
     let mut text = String::new();
     for part in parts {
         match t.const_str(*part) {

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use pyo3::prelude::*;
 use pyo3::types::{PyFrozenSet, PySet};
 
+use crate::obj::module_and_name;
 use crate::reason::BreakKind;
 use crate::variables::{Item, IterVar, Kind, VarId};
 
@@ -118,10 +119,8 @@ const ITERATORS: &[&str] = &[
 
 fn is_native_iterator(t: &Tracer<'_>, value: VarId) -> bool {
     t.value(value).is_some_and(|value| {
-        let class = value.get_type();
-        let text = |name: &str| class.getattr(name)?.extract::<String>();
-        text("__module__").is_ok_and(|module| module == "builtins")
-            && text("__name__").is_ok_and(|name| ITERATORS.contains(&&*name))
+        let (module, name) = module_and_name(value.get_type().as_any());
+        module == "builtins" && ITERATORS.contains(&&*name)
     })
 }
 

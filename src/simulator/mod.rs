@@ -55,6 +55,7 @@ pub mod shapes;
 pub mod subscript;
 pub mod survey;
 pub mod tensors;
+pub mod texts;
 pub(crate) mod tracer;
 pub mod truth;
 pub mod views;

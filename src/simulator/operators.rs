@@ -8,7 +8,7 @@ use crate::reason::BreakKind;
 use crate::variables::{Kind, VarId};
 
 use super::call::call;
-use super::{attributes, classes, fold, graph_numbers, methods, numbers, scalars, tensors};
+use super::{attributes, classes, fold, graph_numbers, methods, numbers, scalars, tensors, texts};
 use super::{Step, Tracer};
 
 /// Unary operators (`not` is that of `truth.rs`).
@@ -41,6 +41,17 @@ pub fn binary(t: &mut Tracer<'_>, op: BinOp, inplace: bool, a: VarId, b: VarId) 
         return tensor_binary(t, op, a, b);
     }
     match (&left, &right) {
+        (Kind::Text(_), _) | (_, Kind::Text(_)) if op == BinOp::Add => {
+            // CPython answers with the operand itself where there is nothing to add.
+            for (text, other) in [(a, b), (b, a)] {
+                if t.const_str(other).is_some_and(|other| other.is_empty()) {
+                    return Ok(text);
+                }
+            }
+            if let Some(joined) = texts::joined(t, &[a, b]) {
+                return Ok(joined);
+            }
+        }
         (Kind::List(items), Kind::List(more)) if op == BinOp::Add && !inplace => {
             let items = items.iter().chain(more).copied().collect();
             let sum = t.add(Kind::List(items));

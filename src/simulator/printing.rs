@@ -66,6 +66,7 @@ fn is_plain(t: &mut Tracer<'_>, id: VarId, left: &mut usize) -> bool {
     match t.kind(id).clone() {
         // A list from outside or of the frame may change before the line is printed.
         Kind::Tuple(items, None) => items.into_iter().all(|item| is_plain(t, item, left)),
+        Kind::Text(_) => true,
         Kind::Const => t.value(id).is_some_and(|value| {
             value.is_none()
                 || value.is_exact_instance_of::<PyString>()

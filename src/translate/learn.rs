@@ -1,7 +1,7 @@
 //! What differs between calls: learnt from the guards of one translation after the other.
 
 use pyo3::prelude::*;
-use pyo3::types::{PyFloat, PyInt};
+use pyo3::types::{PyFloat, PyInt, PyString};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::backend::TraceSession;
@@ -26,32 +26,73 @@ pub(super) struct Varies {
 /// Numbers that are tried one by one where not all of them together can stay open.
 pub(super) const FEW: usize = 4;
 
-/// Numbers that differ from those of earlier translations, and that nothing was found to need.
+/// Values of one number that are translated one by one where Python needs them; behind them the graph breaks there.
+const MOST_VALUES: usize = 16;
+
+/// What earlier translations say of a number.
+pub enum Seen {
+    /// The first value.
+    First(Obj),
+    /// Python needs the value.
+    Needed,
+}
+
+/// Numbers of a translation that differ from those of earlier ones.
+#[derive(Default)]
+pub(super) struct Learnt {
+    /// Those that nothing was found to need.
+    pub(super) open: Vec<(TrackerRef, Obj)>,
+    /// Those whose values alone took many translations.
+    pub(super) costly: Vec<(TrackerRef, Obj)>,
+}
+
+/// Compares the numbers that guards rely on with those of earlier translations.
 pub(super) fn numbers(
     py: Python<'_>,
     of: &Translated,
+    bound: &[Bound<'_, PyAny>],
     guards: &GuardSet,
-) -> Vec<(TrackerRef, Obj)> {
+) -> Learnt {
+    let missed = of.missed(py, bound);
     let mut known = lock(&of.numbers);
-    let mut open = Vec::new();
-    for guard in guards.iter() {
-        let GuardKind::ConstEq(value) = &guard.kind else {
-            continue;
-        };
-        let number = value.bind(py);
-        if !number.is_exact_instance_of::<PyInt>() && !number.is_exact_instance_of::<PyFloat>() {
-            continue;
-        }
+    let mut learnt = Learnt::default();
+    for (_, tracker, value) in values(py, guards) {
         let seen = known
-            .entry(guard.tracker.clone())
-            .or_insert_with(|| Some(value.clone()));
-        if let Some(seen) = seen {
-            if !seen.bind(py).eq(number).unwrap_or(true) {
-                open.push((guard.tracker.clone(), value.clone()));
+            .entry(tracker.clone())
+            .or_insert_with(|| Seen::First(value.clone()));
+        let found = match seen {
+            Seen::First(first) => {
+                let is_other = !first.bind(py).eq(value.bind(py)).unwrap_or(true);
+                is_other.then_some(&mut learnt.open)
             }
+            Seen::Needed => {
+                let translations = missed.iter().filter(|missed| *missed == tracker);
+                (translations.count() >= MOST_VALUES).then_some(&mut learnt.costly)
+            }
+        };
+        if let Some(found) = found {
+            found.push((tracker.clone(), value.clone()));
         }
     }
-    open
+    learnt
+}
+
+/// The numbers and texts that guards rely on, with the positions of those.
+pub(super) fn values<'a>(
+    py: Python<'a>,
+    guards: &'a GuardSet,
+) -> impl Iterator<Item = (usize, &'a TrackerRef, &'a Obj)> + 'a {
+    let can_be_open = move |value: &Obj| {
+        let value = value.bind(py);
+        value.is_exact_instance_of::<PyInt>()
+            || value.is_exact_instance_of::<PyFloat>()
+            || value.is_exact_instance_of::<PyString>()
+    };
+    let guards = guards.iter().enumerate();
+    guards.filter_map(move |(at, guard)| match &guard.kind {
+        GuardKind::ConstEq(value) if can_be_open(value) => Some((at, &guard.tracker, value)),
+        _ => None,
+    })
 }
 
 /// Dims that differ from those of earlier translations or were declared dynamic, by tracker.

@@ -29,7 +29,7 @@ use super::choice::Configured;
 use super::declared::{Declared, DynamicTensors};
 use super::function::{lock, Entry, GraphInfo, Translated};
 use super::graph_inputs::GraphInputs;
-use super::learn::{self, Varies};
+use super::learn::{self, Learnt, Seen, Varies};
 use super::pin;
 use super::random::Randomness;
 use super::statistics::Statistics;
@@ -109,13 +109,12 @@ pub fn translate(
     };
     let mut traced = trace(py, of, bound, &state, &backend, &varies)?;
     if backend.dynamic {
-        let learnt = learn::numbers(py, of, &traced.guards);
-        // Only where nothing needs the value: the graph ends, or breaks, where it did.
-        let mut attempt = |varies: &mut Varies, more: &[(TrackerRef, Obj)]| {
+        let Learnt { open, costly } = learn::numbers(py, of, bound, &traced.guards);
+        let mut attempt = |varies: &mut Varies, more: &[(TrackerRef, Obj)], breaks: bool| {
             let known = varies.numbers.clone();
             varies.numbers.extend(more.iter().cloned());
             match trace(py, of, bound, &state, &backend, varies) {
-                Ok(attempt) if place(&attempt) == place(&traced) => {
+                Ok(attempt) if breaks || place(&attempt) == place(&traced) => {
                     traced = attempt;
                     true
                 }
@@ -125,13 +124,18 @@ pub fn translate(
                 }
             }
         };
-        if !learnt.is_empty() && !attempt(&mut varies, &learnt) {
-            let alone = 1 < learnt.len() && learnt.len() <= learn::FEW;
-            for number in &learnt {
-                if !alone || !attempt(&mut varies, std::slice::from_ref(number)) {
-                    lock(&of.numbers).insert(number.0.clone(), None);
+        // Only where nothing needs the value: the graph ends, or breaks, where it did.
+        if !open.is_empty() && !attempt(&mut varies, &open, false) {
+            let alone = 1 < open.len() && open.len() <= learn::FEW;
+            for number in &open {
+                if !alone || !attempt(&mut varies, std::slice::from_ref(number), false) {
+                    lock(&of.numbers).insert(number.0.clone(), Seen::Needed);
                 }
             }
+        }
+        // One translation that breaks where the value is needed does for all values.
+        if !costly.is_empty() && !of.shared.options.full_graph {
+            attempt(&mut varies, &costly, true);
         }
     }
     let declared = Declared::of(py, &traced.inputs, wanted)?;
@@ -592,6 +596,10 @@ fn finish(
         graph = Some(compiled);
     }
     slots.extend(emission.slots);
+    let values = learn::values(py, &guards);
+    let values = values
+        .map(|(at, tracker, _)| (at, tracker.clone()))
+        .collect();
     let guard = NativeGuardCompiler.compile(py, &guards, &slots, state)?;
     log::debug!(target: "paddle_sot_rs.ir", "{ir}");
     log::debug!(target: "paddle_sot_rs.guards", "{}", guard.describe().join("\n"));
@@ -614,6 +622,7 @@ fn finish(
         listens,
         asks,
         backend: backend.clone(),
+        values,
     })
 }
 

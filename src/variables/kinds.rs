@@ -228,8 +228,16 @@ pub enum ContextVar {
     },
 }
 
-/// What a variable is. Matching is exhaustive: a new kind does not compile until every operation
-/// has decided about it.
+/// A part of a text that differs between calls.
+#[derive(Clone, Debug)]
+pub enum TextPart {
+    /// An exact `str`.
+    Text(VarId),
+    /// What a pure function answers to these arguments, an exact `str`.
+    Shown(VarId, Arc<[VarId]>),
+}
+
+/// What a variable is. An operation that does not name a kind leaves it to the interpreter.
 #[derive(Clone, Debug)]
 pub enum Kind {
     /// The interpreter's NULL on the stack.
@@ -249,6 +257,8 @@ pub enum Kind {
     Int(NumberVar),
     /// An exact `float` of which only the type is known.
     Float(NumberVar),
+    /// An exact `str` of which only the type is known: from outside, or made of these parts.
+    Text(Arc<[TextPart]>),
     /// `list`
     List(Vec<VarId>),
     /// An existing `list` that nothing has looked into, and what was appended to it.

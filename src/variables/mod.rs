@@ -15,6 +15,6 @@ pub use iterators::{Item, IterVar};
 pub use key::Key;
 pub use kinds::{
     AttrOp, CellVar, ContextVar, DictVar, FunctionVar, Kind, NewFunction, NumberVar, ObjectVar,
-    SetVar, TensorVar, Variable, View,
+    SetVar, TensorVar, TextPart, Variable, View,
 };
 pub use tools::Tool;

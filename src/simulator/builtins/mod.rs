@@ -12,7 +12,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
 use rustc_hash::FxHashMap;
 
-use crate::obj::Obj;
+use crate::obj::{module_and_name, Obj};
 use crate::reason::BreakKind;
 use crate::variables::{Kind, VarId};
 
@@ -82,13 +82,7 @@ pub fn try_call(
     if matches!(t.kind(callable), Kind::Class) && !fold::has_plain_metaclass(&object) {
         return Ok(None);
     }
-    let text = |name: &str| {
-        object
-            .getattr(name)
-            .and_then(|value| value.extract::<String>())
-            .unwrap_or_default()
-    };
-    let (module, name) = (text("__module__"), text("__name__"));
+    let (module, name) = module_and_name(&object);
     let native = matches!(t.kind(callable), Kind::Callable | Kind::Class);
     let operator = matches!(module.as_str(), "operator" | "_operator");
     if native && operator {

@@ -49,6 +49,8 @@ impl<'py> Tracer<'py> {
             self.guard_type(id, &value);
             let kind = if value.is_exact_instance_of::<PyInt>() {
                 Kind::Int(NumberVar::Given)
+            } else if value.is_exact_instance_of::<PyString>() {
+                Kind::Text([].into())
             } else {
                 Kind::Float(NumberVar::Given)
             };

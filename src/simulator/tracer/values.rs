@@ -289,6 +289,7 @@ impl<'py> Tracer<'py> {
             Kind::Set(set) => builtin(if set.frozen { "frozenset" } else { "set" }),
             Kind::Int(_) => builtin("int"),
             Kind::Float(_) => builtin("float"),
+            Kind::Text(_) => builtin("str"),
             Kind::SymNumber(symbol) => match self.graph.meta(*symbol)?.dtype {
                 DType::Int64 => builtin("int"),
                 DType::Bool => builtin("bool"),

@@ -7,6 +7,7 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
+use rustc_hash::FxHashMap;
 
 use crate::backend::{self, CompiledGraph};
 use crate::codegen::Plan;
@@ -14,6 +15,7 @@ use crate::guard::{CompiledGuard, GuardInputs};
 use crate::obj::Obj;
 use crate::plugin;
 use crate::reason::{Break, BreakKind, Recompile, Stats};
+use crate::tracker::TrackerRef;
 use crate::translate::arguments::{addresses, Bound_};
 use crate::translate::callable::{CalleeFunction, ResumeFunction};
 use crate::translate::choice::Configured;
@@ -49,6 +51,8 @@ pub struct Entry {
     pub asks: bool,
     /// The backend it was compiled by.
     pub backend: Arc<Configured>,
+    /// The numbers and texts that it is for, by the positions of their guards.
+    pub values: FxHashMap<usize, TrackerRef>,
 }
 
 /// Events of each kind that stay when a backend is swapped.
@@ -184,6 +188,23 @@ impl Translated {
             locals,
             closure: closure.map_or(std::ptr::null_mut(), Obj::as_ptr),
         }
+    }
+
+    /// The numbers and texts, one for each translation, for which these arguments miss translations.
+    pub(in crate::translate) fn missed(
+        &self,
+        py: Python<'_>,
+        bound: &[Bound<'_, PyAny>],
+    ) -> Vec<TrackerRef> {
+        let locals = addresses(bound);
+        let entries = self.entries();
+        let missed = entries.iter().filter_map(|entry| {
+            match entry.guard.check(py, self.guard_inputs(&locals)) {
+                Ok(_) => None,
+                Err(index) => entry.values.get(&index).cloned(),
+            }
+        });
+        missed.collect()
     }
 
     /// What another thread translated while this one waited for its turn.

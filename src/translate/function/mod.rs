@@ -21,6 +21,7 @@ use crate::tracker::TrackerRef;
 
 use super::arguments::Parameters;
 use super::declared::DynamicTensors;
+use super::learn::Seen;
 use super::totals;
 
 pub use cache::Entry;
@@ -40,8 +41,8 @@ pub struct Translated {
     pub shared: Arc<Shared>,
     /// Dims seen and found to change, by tracker.
     pub dims: Mutex<FxHashMap<TrackerRef, Vec<Option<i64>>>>,
-    /// The first value seen of numbers that were relied on, by tracker; `None` where Python needs the value.
-    pub numbers: Mutex<FxHashMap<TrackerRef, Option<Obj>>>,
+    /// Numbers that were relied on, by tracker.
+    pub numbers: Mutex<FxHashMap<TrackerRef, Seen>>,
     /// Instructions that the interpreter runs; see `TraceOptions::native`.
     pub native: Mutex<FxHashSet<usize>>,
     /// For the rest of an inlined callee: the instruction of the break it goes on from, which was reported.
