@@ -174,8 +174,9 @@ def settled(picture: Any) -> Any:
     return picture.__qualname__ if isinstance(picture, type) else picture
 
 
-# Seconds that plain Python may take for a call: numbers and lists of some programs grow without end.
-PATIENCE = 5
+# Seconds that plain Python may take for a call: numbers and lists of some programs grow without end, and the memory
+# with them, a hundred times from one call to the next.
+PATIENCE = 2
 
 
 class TooLong(BaseException):
