@@ -21,7 +21,7 @@ import harness  # noqa: E402
 import numpy as np  # noqa: E402
 import paddle  # noqa: E402
 import paddle_sot_rs as sot  # noqa: E402
-from harness import IDENTITY, Outcome, difference  # noqa: E402
+from harness import IDENTITY, Outcome, TooLarge, difference  # noqa: E402
 from pokes import POKES  # noqa: E402
 from prelude import PRELUDE  # noqa: E402
 
@@ -205,7 +205,10 @@ def compare(source: str, seed: int, file: str | None = None) -> str | None:
     try:
         for number, call in enumerate(calls(seed)):
             TooLong.in_plain_python, began = True, time.monotonic()
-            expected, failed = outcome(plain.main, plain, file, call, captures)
+            try:
+                expected, failed = outcome(plain.main, plain, file, call, captures)
+            except TooLarge:
+                return None
             if time.monotonic() - began > PATIENCE:
                 return None
             TooLong.in_plain_python = False

@@ -35,6 +35,10 @@ class Gradient(np.ndarray):
     """Numbers that may differ in the last digits: the order of a sum of gradients is not fixed."""
 
 
+class TooLarge(Exception):
+    """Of tuples that hold the same tuples many times, again and again, there is no picture."""
+
+
 class _Picture:
     """A comparable picture of values; an object met again is written as a reference to its number.
 
@@ -45,10 +49,14 @@ class _Picture:
         self.new_tensors = new_tensors
         self.seen: dict[int, int] = {}
         self.alive: list[Any] = []
+        self.left = 1_000_000
 
     def of(self, value: Any) -> Any:
         if isinstance(value, bool | int | float | complex | str | bytes | type(None) | type | types.ModuleType):
             return (type(value), repr(value))
+        self.left -= 1
+        if self.left < 0:
+            raise TooLarge
         if isinstance(value, types.FunctionType | types.BuiltinFunctionType | paddle.dtype):
             return ("named", getattr(value, "__name__", str(value)))
         if self.new_tensors and isinstance(value, paddle.Tensor):
