@@ -15,15 +15,20 @@ use super::{Kwargs, Step, Stop, Tracer};
 /// Containers in containers deeper than this are left to the interpreter: the C stack is not endless.
 pub const MAX_NESTING: usize = 650;
 
-/// A fresh real object equal to the variable, when it is made of constants only.
-pub fn to_object<'py>(t: &mut Tracer<'py>, id: VarId) -> Option<Bound<'py, PyAny>> {
+/// Looks into a container; `None` where it is in too many others, or in itself.
+pub fn deeper<'py, R>(t: &mut Tracer<'py>, look: impl FnOnce(&mut Tracer<'py>) -> R) -> Option<R> {
     if t.nesting > MAX_NESTING {
         return None;
     }
     t.nesting += 1;
-    let object = convert(t, id);
+    let found = look(t);
     t.nesting -= 1;
-    object
+    Some(found)
+}
+
+/// A fresh real object equal to the variable, when it is made of constants only.
+pub fn to_object<'py>(t: &mut Tracer<'py>, id: VarId) -> Option<Bound<'py, PyAny>> {
+    deeper(t, |t| convert(t, id))?
 }
 
 fn convert<'py>(t: &mut Tracer<'py>, id: VarId) -> Option<Bound<'py, PyAny>> {
@@ -247,16 +252,11 @@ pub fn call_object<'py>(
 }
 
 fn holds_mutable(t: &mut Tracer<'_>, id: VarId) -> bool {
-    if t.nesting > MAX_NESTING {
-        return true;
-    }
     match t.kind(id).clone() {
         Kind::List(_) | Kind::Dict(_) | Kind::Set(_) => true,
         Kind::Tuple(items, _) => {
-            t.nesting += 1;
-            let answer = items.into_iter().any(|item| holds_mutable(t, item));
-            t.nesting -= 1;
-            answer
+            let any = |t: &mut Tracer<'_>| items.into_iter().any(|item| holds_mutable(t, item));
+            deeper(t, any).unwrap_or(true)
         }
         _ => false,
     }

@@ -439,7 +439,14 @@ pub fn sort(t: &mut Tracer<'_>, items: Vec<VarId>, kwargs: &Kwargs) -> Step<Vec<
 fn check_order(t: &mut Tracer<'_>, key: VarId) -> Step<()> {
     match t.kind(key).clone() {
         Kind::Tuple(items, _) | Kind::List(items) => {
-            items.into_iter().try_for_each(|item| check_order(t, item))
+            let each = |t: &mut Tracer<'_>| {
+                let mut items = items.into_iter();
+                items.try_for_each(|item| check_order(t, item))
+            };
+            match fold::deeper(t, each) {
+                Some(checked) => checked,
+                None => t.unsupported("a sort of containers that are in too many others"),
+            }
         }
         Kind::Set(_) => t.unsupported("a sort of sets"),
         Kind::Float(_) => match numbers::compare(t, CmpOp::Eq, key, key)? {

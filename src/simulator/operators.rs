@@ -42,14 +42,8 @@ pub fn binary(t: &mut Tracer<'_>, op: BinOp, inplace: bool, a: VarId, b: VarId) 
     }
     match (&left, &right) {
         (Kind::Text(_), _) | (_, Kind::Text(_)) if op == BinOp::Add => {
-            // CPython answers with the operand itself where there is nothing to add.
-            for (text, other) in [(a, b), (b, a)] {
-                if t.const_str(other).is_some_and(|other| other.is_empty()) {
-                    return Ok(text);
-                }
-            }
-            if let Some(joined) = texts::joined(t, &[a, b]) {
-                return Ok(joined);
+            if let Some(sum) = texts::sum(t, a, b) {
+                return Ok(sum);
             }
         }
         (Kind::List(items), Kind::List(more)) if op == BinOp::Add && !inplace => {

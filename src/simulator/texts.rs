@@ -6,10 +6,10 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyCFunction, PyFloat, PyInt, PyString, PyTuple};
 
-use crate::variables::{Kind, NumberVar, TextPart, VarId};
+use crate::variables::{Kind, TextPart, VarId};
 
 use super::tracer::is_plain_constant;
-use super::{fold, Step, Tracer};
+use super::{conversions, fold, numbers, Step, Tracer};
 
 /// Functions of `builtins` that show numbers and texts.
 const SHOW: &[&str] = &["str", "repr", "ascii", "format", "hex", "oct", "bin"];
@@ -71,13 +71,26 @@ pub fn joined(t: &mut Tracer<'_>, texts: &[VarId]) -> Option<VarId> {
     differs.then(|| t.add(Kind::Text(parts.into())))
 }
 
+/// `a + b` where one of them differs between calls; `None` where the other is no text.
+pub fn sum(t: &mut Tracer<'_>, a: VarId, b: VarId) -> Option<VarId> {
+    // CPython answers with the operand itself where there is nothing to add.
+    for (text, other) in [(a, b), (b, a)] {
+        if t.const_str(other).is_some_and(|other| other.is_empty()) {
+            return Some(text);
+        }
+    }
+    joined(t, &[a, b])
+}
+
 /// Whether this is, or holds, a number or a text that differs between calls and that Python has.
 fn is_open(t: &mut Tracer<'_>, id: VarId) -> bool {
     match t.kind(id).clone() {
-        Kind::Int(NumberVar::Graph(_)) | Kind::Float(NumberVar::Graph(_)) => false,
-        Kind::Int(_) | Kind::Float(_) | Kind::Text(_) => true,
-        Kind::Tuple(items, None) => items.into_iter().any(|item| is_open(t, item)),
-        _ => false,
+        Kind::Text(_) => true,
+        Kind::Tuple(items, None) => {
+            let any = |t: &mut Tracer<'_>| items.into_iter().any(|item| is_open(t, item));
+            fold::deeper(t, any).unwrap_or(false)
+        }
+        _ => numbers::is_open(t, id) && !conversions::is_float(t, id),
     }
 }
 
@@ -104,15 +117,15 @@ fn is_pure(t: &mut Tracer<'_>, function: &Bound<'_, PyAny>, args: &[VarId]) -> P
 fn instead<'py>(t: &mut Tracer<'py>, id: VarId, stand_in: StandIn) -> Option<Bound<'py, PyAny>> {
     let py = t.py;
     match t.kind(id).clone() {
-        Kind::Int(NumberVar::Graph(_)) | Kind::Float(NumberVar::Graph(_)) => None,
+        _ if conversions::is_float(t, id) => None,
         Kind::Int(_) => Some(PyInt::new(py, stand_in.0).into_any()),
         Kind::Float(_) => Some(PyFloat::new(py, stand_in.1).into_any()),
         Kind::Text(_) => Some(PyString::new(py, stand_in.2).into_any()),
         Kind::Tuple(items, None) => {
-            let mut objects = Vec::with_capacity(items.len());
-            for item in items {
-                objects.push(instead(t, item, stand_in)?);
-            }
+            let objects = fold::deeper(t, |t| {
+                let objects = items.into_iter().map(|item| instead(t, item, stand_in));
+                objects.collect::<Option<Vec<_>>>()
+            })??;
             Some(PyTuple::new(py, objects).ok()?.into_any())
         }
         Kind::Const => fold::to_object(t, id).filter(is_plain_constant),

@@ -1288,3 +1288,30 @@ def test_what_an_exception_leaves_on_the_stack_dies_with_it(function):
     plain, translated = run(function), sot.to_static(function, min_graph_size=0)
     for _ in range(3):
         assert run(translated) == plain
+
+
+def sorted_with_itself(x, n):
+    own = []
+    own.append(own)
+    try:
+        return x + n, len(sorted([own, [own], [[own]]]))
+    except (RecursionError, TypeError) as error:
+        return x + n, type(error)
+
+
+def shown_from_far_inside(x, n):
+    inner = (n,)
+    for _ in range(100_000):
+        inner = (inner,)
+    try:
+        return x + n, len(str((n, inner)))
+    except RecursionError as error:
+        return x + n, type(error)
+
+
+@pytest.mark.parametrize("function", [sorted_with_itself, shown_from_far_inside])
+def test_containers_in_too_many_others_do_not_fill_the_stack(function):
+    translated = sot.to_static(function, min_graph_size=0)
+    for n in (1, 2, 3):
+        (found, answer), (expected, plain) = translated(paddle.ones([2]), n), function(paddle.ones([2]), n)
+        assert found.tolist() == expected.tolist() and answer == plain
