@@ -10,7 +10,7 @@ use crate::obj::Obj;
 use super::code::{Instruction, Loc, LocalKind, LocalSlot};
 use super::instr::typed;
 use super::optable::{OpTable, Version};
-use super::{BytecodeError, Code};
+use super::{BytecodeError, Code, ExceptionEntry};
 
 /// Appends instructions. Jumps are patched with [`CodeBuilder::jump_here`].
 pub struct CodeBuilder {
@@ -173,6 +173,18 @@ impl CodeBuilder {
     /// `LOAD_FAST`
     pub fn load(&mut self, slot: u32) -> Result<(), BytecodeError> {
         self.op("LOAD_FAST", slot).map(drop)
+    }
+
+    /// What raises in these instructions goes on here, on an empty stack.
+    pub fn handler_here(&mut self, start: usize, end: usize, lasti: bool) {
+        let target = self.here();
+        self.code.exception_table.push(ExceptionEntry {
+            start,
+            end,
+            target,
+            depth: 0,
+            lasti,
+        });
     }
 
     /// `STORE_FAST`

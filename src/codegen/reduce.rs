@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use rustc_hash::FxHashSet;
 
-use crate::bytecode::{live_locals, Code, ExceptionEntry, Instr, Origin, ResumeSpec, Version};
+use crate::bytecode::{live_locals, Code, Instr, Origin, ResumeSpec, Version};
 use crate::graph::SymbolId;
 use crate::obj::Obj;
 use crate::reason::{Break, BreakKind};
@@ -263,14 +263,7 @@ fn break_here(
         arm.emit(e, &vec![false; native::jump_pushes(&last.instr)], 0, resume)?;
     }
     if let Some((entry, arm)) = handler {
-        let target = e.code.here();
-        e.code.code.exception_table.push(ExceptionEntry {
-            start,
-            end,
-            target,
-            depth: 0,
-            lasti: entry.lasti,
-        });
+        e.code.handler_here(start, end, entry.lasti);
         if entry.lasti {
             // [lasti, exception]: the position is replaced by the one in the resume code.
             e.code.op("SWAP", 2)?;
@@ -288,14 +281,7 @@ fn break_here(
         )?;
     }
     if !unwound.is_empty() {
-        let target = e.code.here();
-        e.code.code.exception_table.push(ExceptionEntry {
-            start,
-            end,
-            target,
-            depth: 0,
-            lasti: true,
-        });
+        e.code.handler_here(start, end, true);
         for home in unwound {
             e.vacate(home)?;
         }

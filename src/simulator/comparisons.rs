@@ -317,8 +317,8 @@ pub fn is_same(t: &mut Tracer<'_>, a: VarId, b: VarId) -> Step<bool> {
         return t.unsupported("identity of scalars");
     }
     // A number or a text is never None; whether two are one object depends on their values.
-    let is_open = |kind: &Kind| matches!(kind, Kind::Int(_) | Kind::Float(_) | Kind::Text(_));
-    if a != b && (is_open(&left) || is_open(&right)) {
+    let texts = matches!(left, Kind::Text(_)) || matches!(right, Kind::Text(_));
+    if a != b && (texts || numbers::is_open(t, a) || numbers::is_open(t, b)) {
         if t.is_none(a) || t.is_none(b) {
             return Ok(false);
         }

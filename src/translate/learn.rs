@@ -53,7 +53,11 @@ pub(super) fn numbers(
     bound: &[Bound<'_, PyAny>],
     guards: &GuardSet,
 ) -> Learnt {
-    let missed = of.missed(py, bound);
+    let is_needed = |seen: &Seen| matches!(seen, Seen::Needed);
+    let missed = match lock(&of.numbers).values().any(is_needed) {
+        true => of.missed(py, bound),
+        false => Vec::new(),
+    };
     let mut known = lock(&of.numbers);
     let mut learnt = Learnt::default();
     for (_, tracker, value) in values(py, guards) {

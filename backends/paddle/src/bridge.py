@@ -379,7 +379,8 @@ class Trace:
                 result = call_method(args[0], function, args[1:], kwargs)
             else:
                 result = function(*args, **kwargs)
-            operations = self._since(start)
+            end = self.size()
+            operations = self._since(start, end)
             if not grad:
                 for value in _values(result):
                     value.stop_gradient = True
@@ -388,7 +389,7 @@ class Trace:
             _refuse_mixed_products(operations)
             _refuse_rounded_numbers(operations, args, kwargs)
             for value in _values(result):
-                self.calls[value.id] = start, self.size()
+                self.calls[value.id] = start, end
             if self.inspect is not None:
                 self.inspect(function, operations, result)
         except BaseException:
@@ -417,11 +418,11 @@ class Trace:
         """How many operations there are, with those inside of others. Paddle makes `block.ops` anew each time."""
         return self.block.num_ops()
 
-    def _since(self, size):
-        """The operations of the block itself that were appended since then."""
+    def _since(self, start, end):
+        """The operations of the block itself that were appended between these sizes; the last one is the block's."""
         pir.set_insertion_point_to_block_end(self.block)
         point = pir.get_current_insertion_point()
-        found, missing = [], self.size() - size
+        found, missing = [], end - start
         while missing > 0:
             op = point.prev()
             found.append(op)
