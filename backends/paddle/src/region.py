@@ -3,6 +3,7 @@
 from contextlib import contextmanager
 from functools import reduce
 
+import paddle
 from paddle import _C_ops
 from paddle.base import core, framework
 from paddle.base.libpaddle import pir
@@ -51,7 +52,8 @@ class Block:
     def __init__(self, inputs, outputs, steps):
         self.inputs = inputs
         self.outputs = outputs
-        self.steps = steps
+        # Constants are made here: where the block runs, Paddle is in static mode.
+        self.steps = [_with_constant(step) for step in steps]
 
     @property
     def decides(self):
@@ -73,10 +75,18 @@ class Block:
             elif kind == "layer":
                 result = _call_layer(target, arguments[1:], named)
             else:
-                function, arguments, named = _bridge._as_traced(target, arguments, named)
-                result = function(*arguments, **named)
+                result = target(*arguments, **named)
             _define(values, output, result)
         return [values[ref.number] for ref in self.outputs]
+
+
+def _with_constant(step):
+    kind, target, args, kwargs, output = step
+    if target is not paddle.to_tensor:
+        return step
+    named = {name: _value({}, item) for name, item in kwargs.items()}
+    array = _bridge._constant(*(_value({}, item) for item in args), **named)
+    return kind, paddle.assign, [Constant(array)], {}, output
 
 
 def _call_layer(layer, args, kwargs):
