@@ -35,6 +35,7 @@ pub fn bridge(py: Python<'_>) -> PyResult<&Bound<'_, PyModule>> {
         reach.setattr("can_cut", wrap_pyfunction!(crate::cuts::can_cut, &reach)?)?;
         let module = load("bridge", include_str!("bridge.py"))?;
         load("region", include_str!("region.py"))?;
+        load("predictors", include_str!("predictors.py"))?;
         load("export", include_str!("export.py"))?;
         Ok::<_, PyErr>(module.unbind())
     })?;

@@ -11,6 +11,7 @@ from paddle.base import core
 from paddle.base.libpaddle import pir
 from paddle.pir import core as pir_core
 from paddle_sot_rs._bridge import Window, loops
+from paddle_sot_rs._predictors import prepare
 
 _log = logging.getLogger("paddle_sot_rs.backend")
 
@@ -105,6 +106,7 @@ def export_program(trace, inputs, outputs):
                 "a loop was saved, and FLAGS_eager_delete_tensor_gb is negative: Paddle's executors compute loops "
                 "wrongly then, in loaded programs too; leave it at 0 or more where this one is loaded"
             )
+        prepare(block, values)
         trace.external.clear()
         # A Value points into its program, and does not keep it: `static.inputs` is all that the caller may have.
         for value in (*values, *result, *parameters):
