@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import paddle
 from paddle import _C_ops
-from paddle.autograd import PyLayer
+from paddle.autograd import PyLayer, PyLayerContext
 from paddle.base.variable_index import parse_index
 from paddle.static.nn import control_flow
 
@@ -130,25 +130,29 @@ class _Step:
         return iter(self._parts)
 
 
-class LayerContext:
-    """The `ctx` of a `PyLayer` whose methods are followed."""
+class LayerContext(PyLayerContext):  # type: ignore[misc]
+    """The `ctx` of a `PyLayer` whose methods are followed: without a C++ base, whose attributes are computed."""
 
-    def __init__(self) -> None:
-        self._saved: tuple[Any, ...] = ()
-        self._fixed: tuple[Any, ...] = ()
-        self._materializes = True
+    container: Any = None
+    not_inplace_tensors: Any = None
+    non_differentiable: Any = None
+    materialize_grads = True
+    grad_in_dtype_consistent = True
 
     def save_for_backward(self, *tensors: Any) -> None:
-        self._saved = tensors
+        self.container = tensors
 
-    def saved_tensor(self) -> tuple[Any, ...]:
-        return self._saved
+    def saved_tensor(self) -> Any:
+        return self.container
 
     def mark_not_inplace(self, *tensors: Any) -> None:
-        pass
+        self.not_inplace_tensors = tensors
 
     def mark_non_differentiable(self, *tensors: Any) -> None:
-        self._fixed = tensors
+        self.non_differentiable = tensors
 
     def set_materialize_grads(self, value: bool) -> None:
-        self._materializes = value
+        self.materialize_grads = value
+
+    def set_grad_in_dtype_consistent(self, flag: bool) -> None:
+        self.grad_in_dtype_consistent = flag

@@ -212,6 +212,18 @@ impl StatementIr {
         self.statements.iter().any(nested)
     }
 
+    /// Whether a statement is captured control flow or `recompute`, or a custom operation with such in it.
+    pub fn has_control_flow(&self) -> bool {
+        self.statements.iter().any(|it| match &it.callee {
+            Callee::Sir(region) if matches!(**region, Region::PyLayer { .. }) => {
+                let blocks = region.blocks();
+                blocks.iter().any(|(_, block)| block.has_control_flow())
+            }
+            Callee::Sir(_) => true,
+            _ => false,
+        })
+    }
+
     /// `var_3`, `layer_0`: numbered per kind.
     pub fn symbol_name(&self, id: SymbolId) -> String {
         let is_layer = |kind: &SymbolKind| matches!(kind, SymbolKind::Layer(_));

@@ -9,12 +9,12 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use rustc_hash::FxHashMap;
 
-use crate::graph::{Arg, Callee};
+use crate::graph::{Arg, Callee, SymbolId};
 use crate::guard::GuardKind;
 use crate::reason::BreakKind;
 use crate::variables::{Arena, Kind, TensorVar, VarId, View};
 
-use super::{aliases, inplace, Step, Tracer};
+use super::{aliases, inplace, pylayer, Step, Tracer};
 
 /// Operations whose results may share the storage of their argument (found by calling every function and
 /// method in eager mode and comparing addresses), and some that may in other versions. None of them draws random numbers.
@@ -238,7 +238,17 @@ fn has_views(t: &Tracer<'_>, which: impl Fn(&View) -> bool) -> bool {
 /// Breaks the graph where a tensor changes in place that has to be a real one.
 pub fn changed<T>(t: &mut Tracer<'_>, tensor: VarId, why: String) -> Step<T> {
     let changed = root(&t.vars, tensor);
-    t.changes_views |= t.grad_enabled && has_views(t, |view| root(&t.vars, view.base) == changed);
+    if t.grad_enabled {
+        let same = |at: &VarId| root(&t.vars, *at) == changed;
+        let symbol = |at: VarId| match t.vars.kind(at) {
+            Kind::Tensor(tensor) => Some(tensor.symbol),
+            _ => None,
+        };
+        let all = (0..t.vars.len() as u32).map(VarId).filter(same);
+        let symbols: Vec<SymbolId> = all.filter_map(symbol).collect();
+        t.changes_views |=
+            has_views(t, |view| root(&t.vars, view.base) == changed) || pylayer::keeps(t, &symbols);
+    }
     t.stop(BreakKind::InplaceTensor, why)
 }
 

@@ -654,8 +654,8 @@ fn compile(
         true => chosen.min_training_size,
         false => chosen.min_graph_size,
     };
-    let small = (by_calls || operations < request.least) && !sir.has_regions();
-    if small && chosen.backend.name() != "eager" {
+    let small = operations < request.least && !sir.has_regions();
+    if (small || by_calls && !sir.has_control_flow()) && chosen.backend.name() != "eager" {
         if let Ok(eager) = backend::get("eager") {
             return Ok(eager.backend.compile(py, request)?);
         }

@@ -20,10 +20,13 @@ class CustomGradient:
         results = self.operation.backward.run((*self.saved, *arrived[: self.operation.outputs]))
         found = [None if at is None else results[at] for at in self.operation.gradients]
         answer = []
+        left = list(zip(self.free, found, strict=True))
         for value in wanted:
-            gradient = next(new for old, new in zip(self.free, found, strict=True) if old.is_same(value))
+            # A tensor that was given twice has two gradients, one after the other.
+            _, gradient = left.pop(next(at for at, (old, _) in enumerate(left) if old.is_same(value)))
             if gradient is not None and (gradient.shape != value.shape or gradient.dtype != value.dtype):
-                raise NotImplementedError(f"a gradient of shape {gradient.shape} for a tensor of shape {value.shape}")
+                what = [f"{it.dtype.name} of shape {list(it.shape)}" for it in (gradient, value)]
+                raise NotImplementedError(f"PyLayer: a gradient of {what[0]} for a tensor of {what[1]}")
             answer.append(gradient)
         return answer
 

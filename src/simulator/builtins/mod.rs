@@ -7,6 +7,8 @@ mod itertools;
 mod reflection;
 mod table;
 
+use std::sync::Arc;
+
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
@@ -14,10 +16,11 @@ use rustc_hash::FxHashMap;
 
 use crate::obj::{module_and_name, Obj};
 use crate::reason::BreakKind;
+use crate::tracker::Tracker;
 use crate::variables::{Kind, VarId};
 
 use super::{
-    attributes, comparisons, exceptions, fold, methods, operators, scalars, tensors, truth,
+    attributes, comparisons, exceptions, fold, methods, operators, pylayer, scalars, tensors, truth,
 };
 use super::{Kwargs, Step, Tracer};
 use construction::from_keys;
@@ -57,6 +60,14 @@ pub fn try_call(
     if let Some((_, handler)) = handlers(t.py)?.get(&(object.as_ptr() as usize)) {
         t.guard_identity(callable);
         return handler(t, args, kwargs).map(Some);
+    }
+    if let Some(class) = pylayer::owner(t, &object)? {
+        t.guard_identity(callable);
+        let class = match t.source(callable) {
+            Some(source) => t.wrap(&class, Arc::new(Tracker::MethodSelf(source))),
+            None => t.constant(&class),
+        };
+        return pylayer::apply(t, class, args, kwargs).map(Some);
     }
     // A method of a class is a new object every time it is read.
     if kwargs.is_empty() && object.is_instance_of::<pyo3::types::PyCFunction>() {
