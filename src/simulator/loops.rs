@@ -9,9 +9,9 @@ use std::sync::Arc;
 use rustc_hash::FxHashSet;
 
 use crate::bytecode::{flow, live_locals, BinOp, CmpOp, Instr};
-use crate::graph::{BlockOutput, Region, SymbolId, TensorMeta};
+use crate::graph::{BlockOutput, Cut, Region, SymbolId, TensorMeta};
 use crate::obj::Obj;
-use crate::variables::{Item, IterVar, Kind, NumberVar, VarId};
+use crate::variables::{CellVar, Item, IterVar, Kind, NumberVar, VarId};
 
 use super::aliases;
 use super::branches;
@@ -21,7 +21,8 @@ use super::frame::FrameState;
 use super::graph_numbers;
 use super::merge::{self, refuse, Joined, Piece};
 use super::regions::{self, End};
-use super::returns::{self, Answer, Returns, WayOut};
+use super::returns::{self, Answer, Leaf, Returns, WayOut};
+use super::trees::{self, Trees};
 use super::{conversions, rows, Step, Tracer};
 
 /// What a loop leaves behind.
@@ -36,7 +37,8 @@ struct Behind {
     returned: Option<(SymbolId, Vec<SymbolId>, Answer)>,
 }
 
-/// What changes inside of something that was there before the loop: an item of a list or dict, or all of a tensor.
+/// What changes inside of something that was there before the loop: an item of a list or dict, what a cell holds, or
+/// all of a tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Part {
     of: VarId,
@@ -65,6 +67,8 @@ pub struct LoopRegion {
     iterator: Cell<Option<VarId>>,
     /// Locals that the next round or what follows may read.
     pub live: Vec<usize>,
+    /// Locals that what follows may read.
+    after: Vec<usize>,
     /// Where it returns from inside.
     pub returns: Returns,
 }
@@ -108,8 +112,9 @@ pub fn at_branch(frame: &FrameState, at: usize, yes: usize, no: usize) -> Option
             })
         };
         if let Some(found) = around.or_else(entered) {
+            let after = live_locals(code, exit);
             let mut live = live_locals(code, inside);
-            live.extend(live_locals(code, exit));
+            live.extend(&after);
             live.sort_unstable();
             live.dedup();
             let region = Rc::new(LoopRegion {
@@ -120,6 +125,7 @@ pub fn at_branch(frame: &FrameState, at: usize, yes: usize, no: usize) -> Option
                 iterates: None,
                 iterator: Cell::default(),
                 live,
+                after,
                 returns: Returns::default(),
             });
             return Some(LoopTest { region, goes_on_if });
@@ -225,8 +231,9 @@ pub fn capture_range(
     };
     let has_next = continues(t, frame)?;
     let condition = graph_numbers::condition(t, has_next)?;
+    let after = live_locals(&code, behind.pc);
     let mut live = live_locals(&code, at);
-    live.extend(live_locals(&code, behind.pc));
+    live.extend(&after);
     live.sort_unstable();
     live.dedup();
     let region = Rc::new(LoopRegion {
@@ -237,6 +244,7 @@ pub fn capture_range(
         iterates: Some(at),
         iterator: Cell::default(),
         live,
+        after,
         returns: Returns::default(),
     });
     let mut inside = frame.clone();
@@ -326,6 +334,8 @@ struct Carried {
     first: SymbolId,
     meta: TensorMeta,
     number: bool,
+    /// Whether it is not bound in front of the loop: then no round reads it before it is.
+    unbound: bool,
 }
 
 const RETURNED: &str = "what the loop returns";
@@ -389,8 +399,10 @@ impl Captured<'_> {
             );
         }
         let first_part = self.inside.locals.len().max(counter + 1);
-        let hidden = first_part + PARTS;
+        let first_leaf = first_part + PARTS;
+        let hidden = first_leaf + trees::MOST;
         let mut parts: Vec<Part> = Vec::new();
+        let mut trees = Trees::new(first_leaf);
         let mut answer: Option<Answer> = None;
         for _ in 0..ATTEMPTS {
             let mark = t.mark();
@@ -406,9 +418,13 @@ impl Captured<'_> {
             }
             frame.region = Some(region.clone());
             let (mut leading, mut placeholders, mut number) = (Vec::new(), Vec::new(), None);
+            let mut leaves = BTreeMap::new();
             for (slot, variable) in &carried {
                 let symbol = t.graph.placeholder(t.py, variable.meta.clone())?;
                 leading.push(symbol);
+                if variable.unbound {
+                    continue;
+                }
                 let part = parts.iter().find(|part| part.slot == *slot);
                 if let Some(Part { of, item: None, .. }) = part {
                     regions::change_tensor(t, *of, symbol);
@@ -426,8 +442,18 @@ impl Captured<'_> {
                     regions::change_item(t, *of, *at, value);
                 } else if *slot == counter {
                     number = Some(value);
+                } else if trees.leaf(*slot).is_some() {
+                    leaves.insert(*slot, value);
                 } else {
                     frame.locals[*slot] = Some(value);
+                }
+            }
+            for (slot, tuple) in trees.build(t, &leaves) {
+                match parts.iter().find(|part| part.slot == slot) {
+                    Some(Part {
+                        of, item: Some(at), ..
+                    }) => regions::change_item(t, *of, *at, tuple),
+                    _ => frame.locals[slot] = Some(tuple),
                 }
             }
             // Rows are of what the round begins with.
@@ -465,12 +491,10 @@ impl Captured<'_> {
                 way.locals.push((counter, advanced));
             }
             self.parts(t, &mut way, &mut parts, first_part)?;
+            self.open_tuples(t, &mut way, &parts, &mut trees)?;
             way.locals.sort_by_key(|(slot, _)| *slot);
             if !stack {
                 return refuse(t, "the value stack differs from round to round");
-            }
-            if !way.cells.is_empty() {
-                return refuse(t, "a variable of an inner function is changed inside");
             }
             t.graph.adopt(t.py, &mut way.cut)?;
             if let Some(news) = region.returns.news() {
@@ -479,9 +503,10 @@ impl Captured<'_> {
                 answer = Some(news);
                 continue;
             }
-            if self.settle(t, &mut carried, &mut way, &parts)? {
+            if self.settle(t, &mut carried, &mut way, (&parts, &trees))? {
                 let returns = &region.returns;
-                return self.emit(t, condition, (&carried, &parts), &leading, way, returns);
+                let carried = (&carried, &parts[..], &trees);
+                return self.emit(t, condition, carried, &leading, way, returns);
             }
         }
         refuse(t, "what differs from round to round does not settle")
@@ -496,8 +521,13 @@ impl Captured<'_> {
         first: usize,
     ) -> Step<()> {
         let mut tensors = Vec::new();
-        for (of, piece) in std::mem::take(&mut way.changed) {
+        let cells = std::mem::take(&mut way.cells);
+        let cells = cells.into_iter().map(|(of, piece)| (of, piece, true));
+        let changed = std::mem::take(&mut way.changed);
+        let changed = changed.into_iter().map(|(of, piece)| (of, piece, false));
+        for (of, piece, is_cell) in cells.chain(changed).collect::<Vec<_>>() {
             let items: Vec<(Option<usize>, Piece)> = match (merge::unchanged(t, of), piece) {
+                (_, piece) if is_cell => vec![(Some(0), piece)],
                 (Piece::List(before, _), Piece::List(now, _)) if before.len() == now.len() => {
                     let now = now.into_iter().enumerate();
                     now.map(|(at, piece)| (Some(at), piece)).collect()
@@ -540,7 +570,7 @@ impl Captured<'_> {
         }
         // What it was before is no longer there.
         for (slot, piece) in &way.locals {
-            let first = self.first(t, *slot, parts);
+            let first = self.first(t, *slot, parts, None);
             if matches!(piece, Piece::Same(id) if tensors.contains(id) && first != Some(*id)) {
                 return refuse(t, "a tensor that is changed in place gets another name");
             }
@@ -548,8 +578,51 @@ impl Captured<'_> {
         Ok(())
     }
 
+    /// Puts what is in tuples that differ from round to round next to the locals of a round.
+    fn open_tuples(
+        &self,
+        t: &mut Tracer<'_>,
+        way: &mut regions::Way,
+        parts: &[Part],
+        trees: &mut Trees,
+    ) -> Step<()> {
+        for (slot, piece) in std::mem::take(&mut way.locals) {
+            let first = self.first(t, slot, parts, None);
+            let name = self.name(slot, parts, None);
+            if !trees.open(t, slot, first, &piece, &name, &mut way.locals)? {
+                way.locals.push((slot, piece));
+            }
+        }
+        Ok(())
+    }
+
+    /// What a variable of the loop is called.
+    fn name(&self, slot: usize, parts: &[Part], trees: Option<&Trees>) -> Arc<str> {
+        let slots = &self.inside.code.localsplus;
+        match slots.get(slot) {
+            Some(slot) => slot.name.clone(),
+            None if slot == slots.len() => Arc::from("the number of the loop"),
+            None if parts.iter().any(|part| part.slot == slot) => Arc::from("an item"),
+            None => match trees.and_then(|trees| trees.leaf(slot)) {
+                Some((_, root)) => {
+                    Arc::from(format!("an item of {}", self.name(root, parts, None)))
+                }
+                None => Arc::from(RETURNED),
+            },
+        }
+    }
+
     /// What a local, or a part of something else, is in front of the loop.
-    fn first(&self, t: &mut Tracer<'_>, slot: usize, parts: &[Part]) -> Option<VarId> {
+    fn first(
+        &self,
+        t: &mut Tracer<'_>,
+        slot: usize,
+        parts: &[Part],
+        trees: Option<&Trees>,
+    ) -> Option<VarId> {
+        if let Some((first, _)) = trees.and_then(|trees| trees.leaf(slot)) {
+            return Some(first);
+        }
         let Some(part) = parts.iter().find(|part| part.slot == slot) else {
             return self.inside.locals.get(slot).copied().flatten();
         };
@@ -559,6 +632,7 @@ impl Captured<'_> {
         match t.kind(part.of) {
             Kind::List(items) => items.get(item).copied(),
             Kind::Dict(dict) => dict.items.get_index(item).map(|(_, (_, value))| *value),
+            Kind::Cell(CellVar::Full(content)) => Some(*content),
             _ => None,
         }
     }
@@ -584,6 +658,7 @@ impl Captured<'_> {
                     first,
                     meta,
                     number,
+                    unbound: false,
                 },
             );
         }
@@ -596,26 +671,29 @@ impl Captured<'_> {
         t: &mut Tracer<'_>,
         carried: &mut BTreeMap<usize, Carried>,
         way: &mut regions::Way,
-        parts: &[Part],
+        (parts, trees): (&[Part], &Trees),
     ) -> Step<bool> {
         let mut settled = true;
         for (slot, piece) in &way.locals {
-            let slots = &self.inside.code.localsplus;
-            let name: Arc<str> = match slots.get(*slot) {
-                Some(slot) => slot.name.clone(),
-                None if *slot == slots.len() => Arc::from("the number of the loop"),
-                None if parts.iter().any(|part| part.slot == *slot) => Arc::from("an item"),
-                None => Arc::from(RETURNED),
-            };
-            let first = self.first(t, *slot, parts);
+            let name = self.name(*slot, parts, Some(trees));
+            let first = self.first(t, *slot, parts, Some(trees));
             let Some(variable) = carried.get_mut(slot) else {
                 if matches!((piece, first), (Piece::Same(now), Some(first)) if *now == first)
                     || matches!((piece, first), (Piece::Unbound, None))
                 {
                     continue;
                 }
+                let is_local = *slot < self.inside.code.localsplus.len();
+                if first.is_none() && is_local && !self.region.after.contains(slot) {
+                    // Each round binds it before it reads it: a read in front of that would have raised.
+                    continue;
+                }
                 settled = false;
-                carried.insert(*slot, self.start(t, first, &name)?);
+                let started = match first {
+                    None => self.unbound(t, &mut way.cut, piece, &name)?,
+                    first => self.start(t, first, &name)?,
+                };
+                carried.insert(*slot, started);
                 continue;
             };
             let Some((_, next, number)) = merge::symbol(t, &mut way.cut, piece)? else {
@@ -655,6 +733,40 @@ impl Captured<'_> {
         Ok(settled)
     }
 
+    /// A local that is bound in each round, and read behind the loop: without a round, Python raises there.
+    fn unbound(
+        &self,
+        t: &mut Tracer<'_>,
+        cut: &mut Cut,
+        piece: &Piece,
+        name: &str,
+    ) -> Step<Carried> {
+        let Some((_, mut meta, number)) = merge::symbol(t, cut, piece)? else {
+            let now = merge::shown(t, piece);
+            return refuse(
+                t,
+                format!(
+                    "{name:?} is not bound in front of the loop, read after it, and {now} inside"
+                ),
+            );
+        };
+        let first = returns::zeros(
+            t,
+            &Leaf {
+                meta: meta.clone(),
+                number,
+            },
+            self.inside,
+        )?;
+        meta.stop_gradient = true;
+        Ok(Carried {
+            first,
+            meta,
+            number,
+            unbound: true,
+        })
+    }
+
     /// The first value of a local that differs from round to round.
     fn start(&self, t: &mut Tracer<'_>, first: Option<VarId>, name: &str) -> Step<Carried> {
         let Some(first) = first else {
@@ -681,6 +793,7 @@ impl Captured<'_> {
                 first: symbol,
                 meta,
                 number,
+                unbound: false,
             })
         });
         match found {
@@ -737,7 +850,7 @@ impl Captured<'_> {
         &self,
         t: &mut Tracer<'_>,
         condition: SymbolId,
-        (carried, parts): (&BTreeMap<usize, Carried>, &[Part]),
+        (carried, parts, trees): (&BTreeMap<usize, Carried>, &[Part], &Trees),
         leading: &[SymbolId],
         mut way: regions::Way,
         returns: &Returns,
@@ -764,11 +877,12 @@ impl Captured<'_> {
         }
         let mut locals = Vec::with_capacity(way.locals.len());
         let mut changed = Vec::new();
+        let mut leaves = BTreeMap::new();
         let pieces = std::mem::take(&mut way.locals);
         for (slot, piece) in &pieces {
             let part = parts.iter().find(|part| part.slot == *slot);
             let Some(variable) = carried.get(slot) else {
-                if part.is_some() {
+                if part.is_some() || trees.leaf(*slot).is_some() {
                     continue;
                 }
                 locals.push((
@@ -794,8 +908,21 @@ impl Captured<'_> {
             };
             match part {
                 Some(part) => changed.push((*part, joined)),
+                None if trees.leaf(*slot).is_some() => {
+                    leaves.insert(*slot, joined);
+                }
                 None => locals.push((*slot, joined)),
             }
+        }
+        for (slot, joined) in trees.joined(&leaves) {
+            match parts.iter().find(|part| part.slot == slot) {
+                Some(part) => changed.push((*part, joined)),
+                None => locals.push((slot, joined)),
+            }
+        }
+        if carried.values().any(|variable| variable.unbound) {
+            let comes_in = t.add(Kind::SymNumber(condition));
+            graph_numbers::statement(t, "check", &[comes_in])?;
         }
         let mut free = Vec::new();
         way.cut.free(&outputs, &mut free);

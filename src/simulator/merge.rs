@@ -398,7 +398,7 @@ pub fn same_class(a: &Option<Obj>, b: &Option<Obj>) -> bool {
     }
 }
 
-fn shown(t: &mut Tracer<'_>, piece: &Piece) -> String {
+pub(super) fn shown(t: &mut Tracer<'_>, piece: &Piece) -> String {
     match piece {
         Piece::Unbound => "not bound".into(),
         Piece::Same(id) => {

@@ -57,6 +57,7 @@ pub mod survey;
 pub mod tensors;
 pub mod texts;
 pub(crate) mod tracer;
+mod trees;
 pub mod truth;
 pub mod views;
 

@@ -127,7 +127,7 @@ pub fn way(
             // The iterator of a loop that ends in here.
             _ if owned.contains(&id) && !frame.stack.contains(&id) => {}
             // What it is became known.
-            (Kind::Lazy, _) if !now.mutated => {}
+            (Kind::Lazy | Kind::Cell(CellVar::Unread), _) if !now.mutated => {}
             _ => {
                 let what = super::call::describe(t, id, &now.kind);
                 return refuse(t, format!("{what} is changed inside"));
@@ -177,7 +177,7 @@ pub fn change_tensor(t: &mut Tracer<'_>, id: VarId, symbol: SymbolId) {
     });
 }
 
-/// Puts another item into a list or dict of the frame, which has as many items as before.
+/// Puts another item into a list or dict of the frame, which has as many items as before, or into a cell.
 pub fn change_item(t: &mut Tracer<'_>, id: VarId, at: usize, item: VarId) {
     t.vars.mutate(id, |var| match &mut var.kind {
         Kind::List(items) => {
@@ -190,6 +190,7 @@ pub fn change_item(t: &mut Tracer<'_>, id: VarId, at: usize, item: VarId) {
                 known.1 = item;
             }
         }
+        Kind::Cell(cell) => *cell = CellVar::Full(item),
         _ => {}
     });
 }

@@ -67,9 +67,9 @@ fn reasons(t: &mut Tracer<'_>, frame: &mut FrameState, first: &BreakPoint) -> Ve
 type Place = (usize, Vec<VarId>, Vec<Option<VarId>>);
 
 fn known(found: &[Break], reason: &Break) -> bool {
-    found
-        .iter()
-        .any(|known| known.kind == reason.kind && known.loc == reason.loc)
+    found.iter().any(|known| {
+        (known.kind, &known.message, &known.loc) == (reason.kind, &reason.message, &reason.loc)
+    })
 }
 
 fn operands(frame: &FrameState, point: &BreakPoint) -> Vec<VarId> {

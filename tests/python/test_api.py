@@ -171,6 +171,15 @@ def test_full_graph_lists_every_reason():
     assert "numpy()" in text and "the last one" in text
 
 
+def test_full_graph_lists_several_reasons_of_a_line():
+    def function(x):
+        return x.numpy(), x.tolist(), x * 2
+
+    with pytest.raises(sot.GraphBreakError) as error:
+        sot.to_static(function, full_graph=True)(paddle.ones([2]))
+    assert "Tensor.numpy()" in str(error.value) and "Tensor.tolist()" in str(error.value)
+
+
 def test_full_graph_lists_the_reason():
     @sot.to_static(full_graph=True)
     def f(x):
