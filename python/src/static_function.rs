@@ -277,7 +277,9 @@ impl StaticFunction {
             .into_iter()
             .map(|(name, tensor, dims)| (name, Obj::from(tensor), dims))
             .collect();
-        let exported = self.inner.export(py, inputs, args, kwargs)?;
+        let other = self.inner.of_other_code(py)?;
+        let function = other.as_ref().unwrap_or(&self.inner);
+        let exported = function.export(py, inputs, args, kwargs)?;
         Ok((exported.program.py(py), exported.ir))
     }
 

@@ -105,6 +105,8 @@ fn find(py: Python<'_>, view: &FrameView<'_>) -> PyResult<Option<Found>> {
     if let Some(known) = lock(&shared.callees).get(&address) {
         let translated = known.bind(py).cast::<CalleeFunction>()?.get().inner();
         let same = translated.function.bind(py).is(&function);
+        let of_other_code = translated.of_other_code(py)?;
+        let translated = of_other_code.as_ref().unwrap_or(translated);
         let wanted = same && !translated.is_left_alone();
         return Ok(wanted.then(|| Found::Translate(translated.clone())));
     }

@@ -113,7 +113,7 @@ pub(super) fn find(
     let address = function.as_ptr() as usize;
     if let Some(known) = lock(&shared.callees).get(&address) {
         let found = known.bind(py).cast::<CalleeFunction>()?.get().inner();
-        let same = found.function.bind(py).is(&function) && found.is_current(py)?;
+        let same = found.function.bind(py).is(&function) && found.is_current();
         if !same {
             shared.count("a function whose code was replaced");
         }

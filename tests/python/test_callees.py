@@ -66,6 +66,36 @@ def test_arguments_of_every_kind_reach_a_callee():
     check(function, X, fallbacks=0, watch=lambda: list(LOG), reset=LOG.clear)
 
 
+def replaced(x, by=1):
+    return x.exp() * by
+
+
+def test_the_code_of_a_callee_is_replaced():
+    class Called(type):
+        def __call__(cls, x):
+            return replaced(x) + 1
+
+    class Made(metaclass=Called):
+        pass
+
+    def function(x):
+        return Made(x * 2)
+
+    first, other = replaced.__code__, (lambda x, by=1: x.sin() - by).__code__
+    translated = sot.to_static(function, min_graph_size=0)
+    try:
+        for code in (first, other, first, other):
+            replaced.__code__ = code
+            for _ in range(2):
+                assert (translated(X) == function(X)).all()
+    finally:
+        replaced.__code__ = first
+    record = sot.stats(translated)
+    # The metaclass breaks the graph; the callee is translated for each of its two codes.
+    assert any("exp" in str(graph.ir) for graph in translated.graphs()), record
+    assert any("sin" in str(graph.ir) for graph in translated.graphs()), record
+
+
 def raises(x):
     y = x + 1
     print("before")

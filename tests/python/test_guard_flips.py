@@ -55,6 +55,37 @@ def test_flip(steps):
         assert sot.stats(translated).translations > 1, sot.stats(translated)
 
 
+def test_the_first_code_of_a_function_finds_its_translation_again():
+    def function(x):
+        return x + 1
+
+    codes = [function.__code__, (lambda x: x - 1).__code__, (lambda x: x * 2).__code__]
+    translated = sot.to_static(function, min_graph_size=0)
+    for code in codes * 3:
+        function.__code__ = code
+        assert (translated(X) == function(X)).all()
+    assert sot.stats(translated).translations == len(codes)
+    # Those of the others go with the rest.
+    sot.reset(translated)
+    assert (translated(X) == function(X)).all()
+    assert sot.stats(translated).translations == 1
+
+
+def test_code_that_is_replaced_at_every_call_is_not_kept():
+    def function(x):
+        return x + 1
+
+    translated = sot.to_static(function, min_graph_size=0)
+    for number in range(12):
+        code = eval(f"lambda x: x * {number}").__code__
+        gone = weakref.ref(code)
+        function.__code__ = code
+        assert (translated(X) == X * number).all()
+        first = gone if number == 0 else first
+    del code
+    assert first() is None
+
+
 # Functions.
 
 
@@ -65,6 +96,37 @@ def code_of_a_callee():
 
     yield lambda x: inner(x) * 2
     inner.__code__ = (lambda x: x - 1).__code__
+    yield
+
+
+@case
+def code_of_the_function_itself():
+    def function(x):
+        return x + 1
+
+    def other(x, by=2, *, more=3):
+        return x * by - more
+
+    first = function.__code__
+    yield function
+    function.__code__, function.__defaults__ = other.__code__, (5,)
+    function.__kwdefaults__ = {"more": 7}
+    yield
+    function.__code__ = first
+    function.__defaults__ = function.__kwdefaults__ = None
+    yield
+
+
+@case
+def code_of_a_method_itself():
+    class Owner:
+        def scaled(self, x):
+            return x * self.by
+
+    owner = Owner()
+    owner.by = 3
+    yield owner.scaled
+    Owner.scaled.__code__ = (lambda self, x: x - self.by).__code__
     yield
 
 

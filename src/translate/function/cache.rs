@@ -94,9 +94,13 @@ impl Translated {
         let entries = std::mem::take(&mut *lock(&self.entries));
         let dims = std::mem::take(&mut *lock(&self.dims));
         let numbers = std::mem::take(&mut *lock(&self.numbers));
+        let others = std::mem::take(&mut *lock(&self.others));
         self.failures.store(0, Ordering::Relaxed);
         self.gave_up.store(false, Ordering::Relaxed);
-        drop((entries, dims, numbers));
+        for other in &others {
+            other.forget();
+        }
+        drop((entries, dims, numbers, others));
     }
 
     pub(super) fn miss<'py>(

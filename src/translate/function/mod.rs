@@ -1,6 +1,7 @@
 //! [`Translated`]: one function (or resume function) that is translated when it is called.
 
 mod cache;
+mod code;
 mod destructors;
 mod refusal;
 mod run;
@@ -51,6 +52,10 @@ pub struct Translated {
     pub reasons: Mutex<Vec<Break>>,
     /// Whether it is called with bound arguments.
     pub(super) is_callee: bool,
+    /// Whether the function had this code first.
+    is_first: bool,
+    /// For the other code objects that the function has had since.
+    others: Mutex<Vec<Arc<Translated>>>,
     /// Checks the arguments of calls that no translation is ready for against the user's input
     /// specification; the answer is a list of (tensor, dynamic dims).
     specification: Option<Obj>,
@@ -101,6 +106,8 @@ impl Translated {
             receiver: receiver.map(Obj::from),
             origin: None,
             is_callee: false,
+            is_first: true,
+            others: Mutex::default(),
             specification: None,
             observed: Mutex::default(),
             shared,
@@ -168,15 +175,6 @@ impl Translated {
         Ok(made)
     }
 
-    /// Whether the function still has the code it had.
-    ///
-    /// # Errors
-    /// When the function cannot be asked.
-    pub fn is_current(&self, py: Python<'_>) -> PyResult<bool> {
-        let code = self.function.bind(py).getattr("__code__")?;
-        Ok(code.is(self.code.bind(py)))
-    }
-
     /// Where the function is defined.
     pub fn location(&self) -> &SourceLoc {
         &self.location
@@ -186,7 +184,7 @@ impl Translated {
 impl Drop for Translated {
     /// The function users hold ends its resume functions, and leaves its counters to the totals.
     fn drop(&mut self) {
-        if self.origin.is_some() || self.is_callee {
+        if self.origin.is_some() || self.is_callee || !self.is_first {
             return;
         }
         totals::retire(&lock(&self.shared.stats));

@@ -87,6 +87,9 @@ impl Translated {
         if is_switched_off() || self.is_watched(py) {
             return self.call_original(py, args, kwargs);
         }
+        if let Some(other) = self.of_other_code(py)? {
+            return other.call(py, args, kwargs);
+        }
         let _quiet = Quiet::new(py)?;
         let receiver = self.receiver.as_ref().map(|receiver| receiver.bind(py));
         let run = Run::Called(args, kwargs);
