@@ -18,7 +18,7 @@ fn real<'py>(t: &mut Tracer<'py>, id: VarId) -> Option<Bound<'py, PyAny>> {
     let object = t.value(id).filter(|_| outside)?;
     let is_set =
         object.is_exact_instance_of::<PySet>() || object.is_exact_instance_of::<PyFrozenSet>();
-    is_set.then_some(object)
+    (is_set && !t.is_closed(id)).then_some(object)
 }
 
 /// Whether a set made of this one takes its table over.

@@ -9,7 +9,7 @@ use crate::graph::{Arg, Callee, DType, Region, Statement, StatementIr, SymbolId}
 use crate::guard::{GuardKind, GuardSet};
 use crate::obj::Obj;
 use crate::reason::{Break, BreakKind};
-use crate::tracker::TrackerRef;
+use crate::tracker::{Tracker, TrackerRef};
 
 use super::declared::Declared;
 use super::function::{lock, Translated};
@@ -19,6 +19,8 @@ use super::function::{lock, Translated};
 pub(super) struct Varies {
     pub(super) dims: FxHashMap<TrackerRef, Vec<usize>>,
     pub(super) numbers: FxHashMap<TrackerRef, Obj>,
+    /// Containers that differ too often to be looked into.
+    pub(super) closed: FxHashSet<TrackerRef>,
     /// Whether guards are kept: what is exported has none.
     pub(super) guarded: bool,
 }
@@ -28,6 +30,9 @@ pub(super) const FEW: usize = 4;
 
 /// Values of one number that are translated one by one where Python needs them; behind them the graph breaks there.
 const MOST_VALUES: usize = 16;
+
+/// The same for what differs from round to round of a loop.
+const MOST_ROUNDS: usize = 4;
 
 /// What earlier translations say of a number.
 pub enum Seen {
@@ -44,9 +49,11 @@ pub(super) struct Learnt {
     pub(super) open: Vec<(TrackerRef, Obj)>,
     /// Those whose values alone took many translations.
     pub(super) costly: Vec<(TrackerRef, Obj)>,
+    /// Containers whose contents alone took many translations.
+    pub(super) containers: Vec<TrackerRef>,
 }
 
-/// Compares the numbers that guards rely on with those of earlier translations.
+/// Compares what guards rely on with what earlier translations do.
 pub(super) fn numbers(
     py: Python<'_>,
     of: &Translated,
@@ -54,7 +61,9 @@ pub(super) fn numbers(
     guards: &GuardSet,
 ) -> Learnt {
     let is_needed = |seen: &Seen| matches!(seen, Seen::Needed);
-    let missed = match lock(&of.numbers).values().any(is_needed) {
+    let most = if of.loops() { MOST_ROUNDS } else { MOST_VALUES };
+    let many = of.entries().len() >= most;
+    let missed = match many || lock(&of.numbers).values().any(is_needed) {
         true => of.missed(py, bound),
         false => Vec::new(),
     };
@@ -71,14 +80,49 @@ pub(super) fn numbers(
             }
             Seen::Needed => {
                 let translations = missed.iter().filter(|missed| *missed == tracker);
-                (translations.count() >= MOST_VALUES).then_some(&mut learnt.costly)
+                (translations.count() >= most).then_some(&mut learnt.costly)
             }
         };
         if let Some(found) = found {
             found.push((tracker.clone(), value.clone()));
         }
     }
+    for (_, tracker) in containers(guards) {
+        let translations = missed.iter().filter(|missed| *missed == tracker);
+        if translations.count() >= most && !learnt.containers.contains(tracker) {
+            learnt.containers.push(tracker.clone());
+        }
+    }
     learnt
+}
+
+/// The containers whose lengths, keys or elements guards rely on, with the positions of those.
+pub(super) fn containers(guards: &GuardSet) -> impl Iterator<Item = (usize, &TrackerRef)> {
+    let guards = guards.iter().enumerate();
+    guards.filter_map(|(at, guard)| {
+        let container = match &guard.kind {
+            GuardKind::Len(_)
+            | GuardKind::DictKeys(_)
+            | GuardKind::Elements(_)
+            | GuardKind::Holds(..) => Some(&guard.tracker),
+            GuardKind::SameAs(other) => holder(&guard.tracker).or_else(|| holder(other)),
+            _ => None,
+        };
+        container.map(|container| (at, container))
+    })
+}
+
+/// The list, tuple or dict that something is an item of.
+fn holder(item: &TrackerRef) -> Option<&TrackerRef> {
+    match &**item {
+        Tracker::ListItem(holder, _) | Tracker::TupleItem(holder, _) => Some(holder),
+        // Of a module or an object these are variables and attributes.
+        Tracker::DictItem(holder, _) => {
+            let is_namespace = matches!(**holder, Tracker::Const(_) | Tracker::InstanceDict(_));
+            (!is_namespace).then_some(holder)
+        }
+        _ => None,
+    }
 }
 
 /// The numbers and texts that guards rely on, with the positions of those.

@@ -108,8 +108,13 @@ pub fn translate(
         ..Varies::default()
     };
     let mut traced = trace(py, of, bound, &state, &backend, &varies)?;
+    let mut general = false;
     if backend.dynamic {
-        let Learnt { open, costly } = learn::numbers(py, of, bound, &traced.guards);
+        let Learnt {
+            open,
+            costly,
+            containers,
+        } = learn::numbers(py, of, bound, &traced.guards);
         let mut attempt = |varies: &mut Varies, more: &[(TrackerRef, Obj)], breaks: bool| {
             let known = varies.numbers.clone();
             varies.numbers.extend(more.iter().cloned());
@@ -135,7 +140,17 @@ pub fn translate(
         }
         // One translation that breaks where the value is needed does for all values.
         if !costly.is_empty() && !of.shared.options.full_graph {
-            attempt(&mut varies, &costly, true);
+            general |= attempt(&mut varies, &costly, true);
+        }
+        if !containers.is_empty() && !of.shared.options.full_graph {
+            varies.closed.extend(containers);
+            match trace(py, of, bound, &state, &backend, &varies) {
+                Ok(attempt) => {
+                    traced = attempt;
+                    general = true;
+                }
+                Err(_) => varies.closed.clear(),
+            }
         }
     }
     let declared = Declared::of(py, &traced.inputs, wanted)?;
@@ -182,7 +197,8 @@ pub fn translate(
         inputs.any(|input| input.value.bind(py).as_ptr() as usize == *tensor)
     };
     let asks = !wanted.keys().all(is_input);
-    finish(py, of, &backend, traced, &state, asks)
+    let entry = finish(py, of, &backend, traced, &state, asks)?;
+    Ok(Entry { general, ..entry })
 }
 
 /// Where and why a graph ends before its frame does.
@@ -256,6 +272,7 @@ pub(super) fn simulate<'py>(
     let mut trace_options: TraceOptions = options.trace.clone();
     trace_options.dynamic_dims = varies.dims.clone();
     trace_options.dynamic_numbers = varies.numbers.clone();
+    trace_options.closed = varies.closed.clone();
     trace_options.guards_outcomes = varies.guarded;
     trace_options.native = lock(&of.native).clone();
     trace_options.resume_inside = !options.full_graph && of.entries().len() < MOST_INSIDE;
@@ -596,9 +613,10 @@ fn finish(
         graph = Some(compiled);
     }
     slots.extend(emission.slots);
-    let values = learn::values(py, &guards);
+    let values = learn::values(py, &guards).map(|(at, tracker, _)| (at, tracker));
     let values = values
-        .map(|(at, tracker, _)| (at, tracker.clone()))
+        .chain(learn::containers(&guards))
+        .map(|(at, tracker)| (at, tracker.clone()))
         .collect();
     let guard = NativeGuardCompiler.compile(py, &guards, &slots, state)?;
     log::debug!(target: "paddle_sot_rs.ir", "{ir}");
@@ -623,6 +641,7 @@ fn finish(
         asks,
         backend: backend.clone(),
         values,
+        general: false,
     })
 }
 

@@ -76,12 +76,13 @@ def test_code_that_is_replaced_at_every_call_is_not_kept():
         return x + 1
 
     translated = sot.to_static(function, min_graph_size=0)
+    first = None
     for number in range(12):
         code = eval(f"lambda x: x * {number}").__code__
         gone = weakref.ref(code)
         function.__code__ = code
         assert (translated(X) == X * number).all()
-        first = gone if number == 0 else first
+        first = first or gone
     del code
     assert first() is None
 

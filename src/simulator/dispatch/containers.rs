@@ -78,7 +78,10 @@ pub(super) fn put_into(
 ) -> Step<()> {
     let value = f.pop(t)?;
     let container = f.peek(t, depth as usize)?;
-    methods::call(t, container, method, &[value], &[])?;
+    // A comprehension that goes on behind a break does not ask how far it has come.
+    if !methods::appends(t, container, method, &[value], &[]) {
+        methods::call(t, container, method, &[value], &[])?;
+    }
     Ok(())
 }
 

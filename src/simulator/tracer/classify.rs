@@ -41,6 +41,12 @@ impl<'py> Tracer<'py> {
             .is_some_and(|source| matches!(**source, Tracker::Const(_)))
     }
 
+    /// Whether it is a container that the interpreter looks into.
+    pub(in crate::simulator) fn is_closed(&self, id: VarId) -> bool {
+        let source = self.vars.get(id).source.as_ref();
+        source.is_some_and(|source| self.options.closed.contains(source))
+    }
+
     pub(super) fn classify(&mut self, id: VarId) {
         let Some(value) = self.value(id) else { return };
         let source = self.source(id);
@@ -59,6 +65,9 @@ impl<'py> Tracer<'py> {
                 var.kind = kind;
                 var.value = None;
             });
+        } else if self.is_closed(id) && is_container(&value) {
+            self.guard_type(id, &value);
+            self.set_kind(id, Kind::Opaque);
         } else if is_plain_constant(&value) {
             self.guard(id, GuardKind::ConstEq(Obj::from(&value)));
             self.set_kind(id, Kind::Const);
@@ -365,10 +374,13 @@ impl<'py> Tracer<'py> {
 const LONGEST: usize = 4096;
 
 pub(super) fn is_long(value: &Bound<'_, PyAny>) -> bool {
-    let container = value.is_exact_instance_of::<PyList>()
+    is_container(value) && value.len().is_ok_and(|len| len > LONGEST)
+}
+
+fn is_container(value: &Bound<'_, PyAny>) -> bool {
+    value.is_exact_instance_of::<PyList>()
         || value.is_exact_instance_of::<PyTuple>()
-        || value.is_exact_instance_of::<PyDict>();
-    container && value.len().is_ok_and(|len| len > LONGEST)
+        || value.is_exact_instance_of::<PyDict>()
 }
 
 /// A module without Python code behind its attributes; `__getattr__` in its namespace aside.

@@ -81,6 +81,8 @@ pub struct TraceOptions {
     pub dynamic_dims: FxHashMap<TrackerRef, Vec<usize>>,
     /// Numbers that differ between calls, and what they are in this one.
     pub dynamic_numbers: FxHashMap<TrackerRef, Obj>,
+    /// Containers that are not looked into: what looks into one is left to the interpreter.
+    pub closed: FxHashSet<TrackerRef>,
     /// A comparison of such numbers and of dynamic dims is answered, under a guard.
     pub guards_outcomes: bool,
     /// Instructions of the outermost frame that the interpreter runs: they make generators that outlive a break.

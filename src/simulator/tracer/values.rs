@@ -189,7 +189,7 @@ impl<'py> Tracer<'py> {
             let Some(value) = value.filter(|value| value.is_exact_instance_of::<PyList>()) else {
                 return false;
             };
-            if self.source(list).is_none() || self.is_fixed(list) {
+            if self.source(list).is_none() || self.is_fixed(list) || self.is_closed(list) {
                 return false;
             }
             self.guard_type(list, &value);

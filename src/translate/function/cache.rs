@@ -51,8 +51,10 @@ pub struct Entry {
     pub asks: bool,
     /// The backend it was compiled by.
     pub backend: Arc<Configured>,
-    /// The numbers and texts that it is for, by the positions of their guards.
+    /// The numbers, texts and containers that it is for, by the positions of their guards.
     pub values: FxHashMap<usize, TrackerRef>,
+    /// Whether it is for all values of something that others are for single values of.
+    pub general: bool,
 }
 
 /// Events of each kind that stay when a backend is swapped.
@@ -97,6 +99,7 @@ impl Translated {
         let others = std::mem::take(&mut *lock(&self.others));
         self.failures.store(0, Ordering::Relaxed);
         self.gave_up.store(false, Ordering::Relaxed);
+        self.loops.store(false, Ordering::Relaxed);
         for other in &others {
             other.forget();
         }
@@ -136,6 +139,7 @@ impl Translated {
             ));
             return self.native(py, bound, how);
         }
+        self.note_round();
         self.drop_stale();
         let before = self.entries();
         if before.len() >= MAX_ENTRIES {
@@ -148,7 +152,11 @@ impl Translated {
                 return Ok(entry);
             }
             let entry = self.translated(py, &bound, wanted)?;
-            Arc::make_mut(&mut lock(&self.entries)).push(entry.clone());
+            let mut entries = lock(&self.entries);
+            let entries = Arc::make_mut(&mut entries);
+            // The newest are looked at first.
+            let at = if entry.general { 0 } else { entries.len() };
+            entries.insert(at, entry.clone());
             Ok(entry)
         });
         match translated {
@@ -194,7 +202,7 @@ impl Translated {
         }
     }
 
-    /// The numbers and texts, one for each translation, for which these arguments miss translations.
+    /// What each translation is for, for which these arguments miss translations.
     pub(in crate::translate) fn missed(
         &self,
         py: Python<'_>,

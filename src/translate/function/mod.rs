@@ -4,6 +4,7 @@ mod cache;
 mod code;
 mod destructors;
 mod refusal;
+mod rounds;
 mod run;
 mod shared;
 mod turn;
@@ -66,6 +67,9 @@ pub struct Translated {
     location: SourceLoc,
     code: Obj,
     entries: Mutex<Arc<Vec<Arc<Entry>>>>,
+    /// The call of the user's that it was last translated in, and how often it was in that.
+    rounds: Mutex<(Option<u64>, usize)>,
+    loops: AtomicBool,
     failures: AtomicUsize,
     gave_up: AtomicBool,
     /// Why it last ran natively, for counting.
@@ -117,6 +121,8 @@ impl Translated {
             reported: None,
             reasons: Mutex::default(),
             entries: Mutex::default(),
+            rounds: Mutex::default(),
+            loops: AtomicBool::new(false),
             failures: AtomicUsize::new(0),
             gave_up: AtomicBool::new(false),
             why: Mutex::default(),

@@ -26,6 +26,7 @@ use crate::translate::pin::{self, Pin};
 
 use super::cache::Entry;
 use super::destructors;
+use super::rounds::Running;
 use super::turn::is_switched_off;
 use super::{lock, Translated};
 
@@ -91,6 +92,7 @@ impl Translated {
             return other.call(py, args, kwargs);
         }
         let _quiet = Quiet::new(py)?;
+        let _running = Running::new();
         let receiver = self.receiver.as_ref().map(|receiver| receiver.bind(py));
         let run = Run::Called(args, kwargs);
         let next = match self.parameters.bind(py, receiver, args, kwargs)? {
