@@ -100,22 +100,32 @@ def apply_layer(layer: Any, *args: Any, **kwargs: Any) -> Any:
 class _Operation(PyLayer):  # type: ignore[misc]
     @staticmethod
     def forward(ctx: Any, step: Any, *given: Any) -> Any:
-        forward, ctx.step, outputs, ctx.gradients, free = step
+        forward, ctx.step, outputs, ctx.gradients, ctx.again, free = step
         made = forward([*given, *free])
         ctx.save_for_backward(*made)
         return tuple(made[:outputs])
 
     @staticmethod
     def backward(ctx: Any, *arrived: Any) -> Any:
+        if paddle.is_grad_enabled() and not ctx.again:
+            raise RuntimeError(
+                "gradients of gradients through a PyLayer whose backward uses no_grad or another PyLayer: "
+                "call the function without translating it (sot.disable)"
+            )
         made = ctx.step([*ctx.saved_tensor(), *arrived])
         return tuple([None if at is None else made[at] for at in ctx.gradients])
 
 
 def run_operation(
-    blocks: tuple[Any, Any], outputs: int, gradients: list[int | None], given: list[Any], free: list[Any]
+    blocks: tuple[Any, Any],
+    outputs: int,
+    gradients: list[int | None],
+    again: bool,
+    given: list[Any],
+    free: list[Any],
 ) -> tuple[Any, ...]:
     """A captured `PyLayer` in eager mode."""
-    step = _Step((*blocks, outputs, gradients, free))
+    step = _Step((*blocks, outputs, gradients, again, free))
     result: tuple[Any, ...] = _Operation.apply(step, *given)
     return result
 

@@ -202,6 +202,13 @@ impl FunctionGraph {
         })
     }
 
+    /// Gradients flow through the calls from this one on, where whoever runs them has gradients on.
+    pub fn enable_gradients(&mut self, from: usize) {
+        for statement in &mut self.sir.statements[from..] {
+            statement.grad_enabled = true;
+        }
+    }
+
     /// Grad mode for the calls that follow.
     pub fn set_grad_enabled(&mut self, enabled: bool) {
         self.grad_enabled = enabled;

@@ -108,6 +108,7 @@ pub fn enter(t: &mut Tracer<'_>, context: VarId) -> Step<VarId> {
             }
             let restore = Some(t.grad_enabled);
             t.grad_enabled = enabled;
+            t.cut_off += usize::from(!enabled);
             t.vars.update(context, |var| {
                 var.kind = Kind::Context(ContextVar::GradMode {
                     enabled,

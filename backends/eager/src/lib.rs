@@ -204,6 +204,7 @@ impl EagerGraph {
                     operation,
                     *outputs,
                     gradients.clone(),
+                    backward.statements.iter().all(|it| it.grad_enabled),
                     PyList::new(py, given)?,
                     PyList::new(py, free)?,
                 ));

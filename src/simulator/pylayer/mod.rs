@@ -82,6 +82,7 @@ pub fn apply(t: &mut Tracer<'_>, class: VarId, args: &[VarId], kwargs: &Kwargs) 
     let context = call(t, made, &[], &[])?;
     let before = t.grad_enabled;
     let wants = before && inputs.iter().any(|it| t.graph.sir.has_gradient(*it));
+    t.cut_off += usize::from(!wants);
     let mut all = vec![context];
     all.extend_from_slice(args);
     t.grad_enabled = false;
@@ -166,9 +167,14 @@ impl Way {
             given.push(gradient);
             arrived.push(regions::tensor(t, gradient));
         }
+        let cut_off = t.cut_off;
         let backward = attributes::get(t, class, "backward")?;
         let answer = call(t, backward, &arrived, &[])?;
         let gradients = arguments::gradients(t, answer, slots)?;
+        if t.cut_off == cut_off {
+            // Gradients are on in there for who asks for gradients of gradients.
+            t.graph.enable_gradients(forward_end);
+        }
         Ok(Self {
             returned,
             fixed,

@@ -138,6 +138,8 @@ pub struct Tracer<'py> {
     pub global_writes: Vec<(Obj, AttrOp)>,
     /// How many `auto_cast` are entered.
     pub auto_casts: usize,
+    /// How often gradients were switched off, or a custom operation was followed without its own gradient.
+    pub cut_off: usize,
     /// Context managers that were entered and left and did nothing but warn, and new layers, which take the
     /// next name of their class.
     pub left_behind: Vec<VarId>,
@@ -209,6 +211,7 @@ impl<'py> Tracer<'py> {
             locations: Vec::new(),
             global_writes: Vec::new(),
             auto_casts: 0,
+            cut_off: 0,
             left_behind: Vec::new(),
             written_layers: Vec::new(),
             decoded: FxHashMap::default(),

@@ -1,0 +1,103 @@
+"""Gradients of gradients through a captured `PyLayer`: those of the user's `backward`."""
+
+import numpy as np
+import paddle
+import paddle_sot_rs as sot
+import pytest
+from paddle.autograd import PyLayer
+
+BACKENDS = {
+    "paddle": {"backend": "paddle"},
+    "eager": {"backend": "eager"},
+    "pylayer": {"backend": "pylayer"},
+    "cinn": {"backend": "cinn"},
+}
+
+
+class Cube(PyLayer):
+    """Its backward says twice the truth."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x**3
+
+    @staticmethod
+    def backward(ctx, dy):
+        (x,) = ctx.saved_tensor()
+        return dy * 6 * x * x
+
+
+class Product(PyLayer):
+    @staticmethod
+    def forward(ctx, a, b):
+        ctx.save_for_backward(a, b)
+        return a * b
+
+    @staticmethod
+    def backward(ctx, dy):
+        a, b = ctx.saved_tensor()
+        return dy * b * 3, dy * a
+
+
+class Quiet(Cube):
+    @staticmethod
+    def backward(ctx, dy):
+        (x,) = ctx.saved_tensor()
+        with paddle.no_grad():
+            slope = x * 6
+        return dy * slope * x
+
+
+class Inner(Cube):
+    @staticmethod
+    def backward(ctx, dy):
+        (x,) = ctx.saved_tensor()
+        return dy * Cube.apply(x)
+
+
+def penalty(function):
+    """The result, its gradients, and those of a penalty on them."""
+    x = paddle.to_tensor([0.5, -1.5, 2.0], stop_gradient=False)
+    w = paddle.to_tensor([1.5, 0.5, -1.0], stop_gradient=False)
+    result = function(x, w)
+    first = paddle.grad(result.sum(), [x, w], create_graph=True)
+    sum((grad * grad).sum() for grad in first).backward()
+    return [it.numpy() for it in (result, *first, x.grad, w.grad)]
+
+
+FUNCTIONS = {
+    "one": lambda x, w: Cube.apply(x * w) * w,
+    "two": lambda x, w: Product.apply(x, w) * x,
+    "the same twice": lambda x, w: Product.apply(x, x) * w * w,
+    "one after the other": lambda x, w: Cube.apply(Product.apply(x, w)) + w,
+}
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_equal_those_of_eager_mode(name, backend):
+    function = FUNCTIONS[name]
+    static = sot.to_static(function, min_graph_size=0, **BACKENDS[backend])
+    for _ in range(2):
+        for want, got in zip(penalty(function), penalty(static), strict=True):
+            np.testing.assert_allclose(want, got, rtol=1e-5)
+    assert sot.stats(static).graph_breaks == []
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("kind", [Quiet, Inner])
+def test_raise_where_they_are_not_known(kind, backend):
+    def function(x, w):
+        return kind.apply(x * w) * w
+
+    static = sot.to_static(function, min_graph_size=0, **BACKENDS[backend])
+    first = []
+    for run in (function, static):
+        x, w = (paddle.to_tensor([0.5, -1.5], stop_gradient=False) for _ in range(2))
+        run(x, w).sum().backward()
+        first.append([x.grad.numpy(), w.grad.numpy()])
+    np.testing.assert_allclose(first[0], first[1], rtol=1e-6)
+    with pytest.raises((RuntimeError, OSError), match="gradients of gradients through a PyLayer"):
+        penalty(static)
+    paddle.base.framework._dygraph_tracer()._has_grad = True
