@@ -18,6 +18,7 @@ def run(arguments: list[str]) -> int:
         print("run: name the script to run", file=sys.stderr)
         return 2
     from . import patch_paddle
+    from ._script import run_script
 
     patch_paddle()
     sys.argv = arguments
@@ -28,9 +29,7 @@ def run(arguments: list[str]) -> int:
     if not os.path.exists(arguments[0]):
         print(f"run: no such script: {arguments[0]}", file=sys.stderr)
         return 2
-    sys.path.insert(0, os.path.dirname(os.path.abspath(arguments[0])))
-    runpy.run_path(arguments[0], run_name="__main__")
-    return 0
+    return run_script(arguments[0])
 
 
 def cpython(arguments: list[str]) -> int:

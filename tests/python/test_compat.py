@@ -7,6 +7,7 @@ import textwrap
 import numpy as np
 import paddle
 import paddle_sot_rs as sot
+import pytest
 from paddle.static import InputSpec
 
 
@@ -97,6 +98,55 @@ def test_run_a_script(tmp_path):
     )
     assert done.returncode == 7, done.stderr
     assert done.stdout.splitlines() == ["seen ['--flag', '3']", "[3.0, 3.0] paddle_sot_rs._core True"]
+
+
+LIKE_PYTHON = """
+    import atexit, pickle, sys, threading
+
+    class Kept:
+        pass
+
+    def inner(n):
+        return 1 / n
+
+    if __name__ == "__main__":
+        print(sys.argv, __file__, __doc__, __package__, __spec__, type(__builtins__), type(__loader__).__name__)
+        print(sys.path[0], sys.path[1] == sys.argv[1], sys.modules["__main__"].__dict__ is globals())
+        print(isinstance(pickle.loads(pickle.dumps(Kept())), Kept), inner.__annotations__)
+        # The module is still there when the script is over.
+        atexit.register(lambda: print("at the end", isinstance(pickle.loads(pickle.dumps(Kept())), Kept)))
+        threading.Timer(0.2, lambda: print(sys.modules["__main__"].Kept is Kept)).start()
+        if sys.argv[2] == "raise":
+            inner(0)
+        if sys.argv[2] == "chain":
+            try:
+                inner(0)
+            except ZeroDivisionError as error:
+                raise SystemError("chained") from error
+        if sys.argv[2] == "exit":
+            sys.exit("said")
+        if sys.argv[2] == "hook":
+            sys.excepthook = lambda *what: print("hook", what[0].__name__, what[2].tb_lineno)
+            inner(0)
+"""
+
+
+@pytest.mark.parametrize("what", ["end", "raise", "chain", "exit", "hook", "syntax"])
+def test_a_script_runs_as_in_plain_python(tmp_path, what):
+    text = textwrap.dedent(LIKE_PYTHON) if what != "syntax" else "print(1\n"
+    (tmp_path / "scripts").mkdir()
+    (tmp_path / "scripts" / "script.py").write_text(text)
+    found = []
+    for start in ([], ["-m", "paddle_sot_rs", "run"]):
+        command = [sys.executable, "-W", "ignore", *start, "scripts/script.py", str(tmp_path), what]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+        errors = done.stderr.splitlines()
+        # Importing Paddle may warn.
+        first = next((at for at, line in enumerate(errors) if line.startswith(("Traceback", "  File", "said"))), None)
+        found.append((done.returncode, done.stdout, errors[first:] if first is not None else []))
+    assert found[0] == found[1]
+    assert found[0][0] == (0 if what == "end" else 1)
+    assert bool(found[0][2]) == (what not in ("end", "hook"))
 
 
 def test_commands_say_what_is_wrong(tmp_path):
