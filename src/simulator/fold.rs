@@ -9,7 +9,7 @@ use crate::reason::BreakKind;
 use crate::variables::{DictVar, Kind, SetVar, VarId};
 
 use super::call::describe;
-use super::{classes, exceptions, iterate, keys, numbers, scalars, texts};
+use super::{ambient, classes, exceptions, iterate, keys, numbers, scalars, texts};
 use super::{Kwargs, Step, Stop, Tracer};
 
 /// Containers in containers deeper than this are left to the interpreter: the C stack is not endless.
@@ -219,7 +219,12 @@ pub fn call_object<'py>(
             }
         }
     }
-    refuse_huge(t, callable, &objects)?;
+    let name = callable
+        .getattr("__name__")
+        .and_then(|name| name.extract::<String>())
+        .unwrap_or_default();
+    refuse_huge(t, &name, &objects)?;
+    ambient::refuse(t, callable, &name, &objects)?;
     let named = PyDict::new(t.py);
     for (name, value) in kwargs {
         match to_object(t, *value) {
@@ -263,18 +268,14 @@ fn holds_mutable(t: &mut Tracer<'_>, id: VarId) -> bool {
 }
 
 /// Folding must not take for ever or fill the memory.
-fn refuse_huge(t: &Tracer<'_>, callable: &Bound<'_, PyAny>, args: &[Bound<'_, PyAny>]) -> Step<()> {
-    let name = callable
-        .getattr("__name__")
-        .and_then(|name| name.extract::<String>())
-        .unwrap_or_default();
+fn refuse_huge(t: &Tracer<'_>, name: &str, args: &[Bound<'_, PyAny>]) -> Step<()> {
     let big = |value: &Bound<'_, PyAny>, limit: i64| {
         value.is_instance_of::<PyInt>()
             && value
                 .extract::<i64>()
                 .map_or(true, |number| number.abs() > limit)
     };
-    let refuse = match name.as_str() {
+    let refuse = match name {
         "pow" | "lshift" => {
             args.len() > 1 && big(&args[1], 4096) && args[0].is_instance_of::<PyInt>()
         }

@@ -4,6 +4,7 @@
 //! folder, where it takes several) whose public functions take the [`Tracer`] and variables and answer with a [`Step`].
 
 pub mod aliases;
+mod ambient;
 pub mod api;
 pub mod arguments;
 pub mod arrays;

@@ -47,8 +47,19 @@ def _native_gradients(*args):
 def _settled(walk, args):
     try:
         return _around_loops(walk, args) if loops else walk(*args)
+    except Exception:
+        # Paddle makes an error of its own of what a hook raises.
+        refused, _state.refused = getattr(_state, "refused", None), None
+        if refused is not None:
+            raise refused from None
+        raise
     finally:
         settle()
+
+
+def refuse(error):
+    """A program does not go backward."""
+    _state.refused = error
 
 
 def _around_loops(walk, args):

@@ -2,15 +2,17 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use paddle_sot::backend::CompiledGraph;
+use paddle_sot::guard::native;
 use paddle_sot::obj;
 use pyo3::exceptions::{PyImportError, PyRuntimeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyWeakrefMethods, PyWeakrefReference};
 
 use crate::executors;
+use crate::versions::{self, Version};
 
 /// Walks of autograd under way that hooks have to know of.
 static WALKS: AtomicUsize = AtomicUsize::new(0);
@@ -93,6 +95,8 @@ pub struct Shared {
     pub scopes: Mutex<VecDeque<Scope>>,
     /// Variables that the backward part takes from the forward part.
     pub names: Vec<String>,
+    /// Inputs whose numbers the backward part reads.
+    pub read: Vec<usize>,
     /// The same graph, call by call.
     pub replay: Box<dyn CompiledGraph>,
     /// Whether it draws random numbers: other ones when it runs again.
@@ -109,6 +113,10 @@ pub struct Run {
     shared: Arc<Shared>,
     scope: Py<PyAny>,
     inputs: Py<PyList>,
+    /// The in-place versions of the inputs that its backward reads, when it ran.
+    versions: Vec<u32>,
+    /// Those of the outputs that its backward reads.
+    outputs: OnceLock<Vec<Version>>,
     number: usize,
     /// Whether the scope was taken from the others, because its node may go backward again.
     kept: AtomicBool,
@@ -117,8 +125,29 @@ pub struct Run {
 }
 
 impl Run {
+    /// Remembers what the outputs are that its backward reads.
+    pub fn keep(&self, outputs: Vec<Version>) {
+        // There is one call for each run.
+        self.outputs.get_or_init(|| outputs);
+    }
+
+    /// Refuses what was changed in place since it ran: the numbers that the gradient needs are gone.
+    fn check_versions(&self, py: Python<'_>) -> PyResult<()> {
+        let inputs = self.inputs.bind(py);
+        for (&at, &version) in self.shared.read.iter().zip(&self.versions) {
+            versions::check(&inputs.get_item(at)?, version)?;
+        }
+        let mut outputs = self.outputs.get().into_iter().flatten();
+        outputs.try_for_each(|output| output.check(py))
+    }
+
     /// The backward of the program is about to run.
     fn goes_backward(&self, py: Python<'_>) -> PyResult<()> {
+        if let Err(refused) = self.check_versions(py) {
+            let again = py.import("paddle_sot_rs._again")?;
+            again.call_method1("refuse", (refused.value(py),))?;
+            return Err(refused);
+        }
         let now = executors::times();
         if self.backward_made.swap(now, Ordering::Relaxed) == now {
             return Ok(());
@@ -250,7 +279,7 @@ impl Hook {
 }
 
 /// Puts hooks on the outputs of a run: those at `training`, with their numbers among the ones that gradients can flow
-/// through.
+/// through. The answer is the run.
 pub fn hook(
     py: Python<'_>,
     shared: &Arc<Shared>,
@@ -259,14 +288,18 @@ pub fn hook(
     outputs: &[Bound<'_, PyAny>],
     training: &[(usize, usize)],
     arrived: Option<&Bound<'_, PyList>>,
-) -> PyResult<()> {
+) -> PyResult<Py<Run>> {
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let version = |at: &usize| native::inplace_version(&inputs[*at]);
+    let versions = shared.read.iter().map(version).collect::<PyResult<_>>()?;
     let run = Py::new(
         py,
         Run {
             shared: Arc::clone(shared),
             scope,
             inputs: PyList::new(py, inputs)?.unbind(),
+            versions,
+            outputs: OnceLock::new(),
             number,
             kept: AtomicBool::new(false),
             backward_made,
@@ -290,5 +323,5 @@ pub fn hook(
             (Py::new(py, hook)?,),
         )?;
     }
-    Ok(())
+    Ok(run)
 }

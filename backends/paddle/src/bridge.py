@@ -21,6 +21,7 @@ from paddle_sot_rs import _again as again
 from paddle_sot_rs import _reach as reach
 from paddle_sot_rs._backward import RANDOM, REGIONS, blocks_of, gradients, inner_operations
 from paddle_sot_rs._gates import gates_of
+from paddle_sot_rs._reads import read_back
 
 Value = pir.Value
 _program_numbers = itertools.count(1)
@@ -715,8 +716,9 @@ def _say_layout(block):
 def compile_graph(trace, inputs, outputs, grad, lowering=None, is_part=False):
     """The attribute map of `run_program`, the forward program, whether it trains, which inputs
     want a gradient but get none, gates around the program, what its runs need to go backward again (outputs that
-    train, variables, whether it draws random numbers), whether it has loops, whether its last output says which inputs
-    it has reached, and those inputs (see `Plan`), the bytes that it makes, and constants to pass after the inputs.
+    train, variables, whether it draws random numbers, inputs and outputs that its backward reads), whether it has
+    loops, whether its last output says which inputs it has reached, and those inputs (see `Plan`), the bytes that it
+    makes, and constants to pass after the inputs.
 
     `inputs` and `outputs` are Values; every input goes in as an `x` of the program. `lowering` rewrites the
     program on its way: see `_Lowering`. `is_part`: gradients arrive at all of its outputs, or at none.
@@ -834,6 +836,9 @@ def _compile(trace, inputs, outputs, grad, place, lowering, is_part):
         kept = {value.id for value in (*produced, *x_grads, *out_grads) if not is_fake_value(value)}
         constants, recipes, moved = _hoist_constants(block, kept, forward_end, start, place)
         forward_end, start = forward_end + moved, start + moved
+        read = [], []
+        if trains:
+            read = read_back(block.ops, forward_end, start, inputs, produced[: len(outputs)])
         inputs = [*inputs, *constants]
         if trains:
             x_grads = [*x_grads, *(pir.fake_value() for _ in constants)]
@@ -877,7 +882,7 @@ def _compile(trace, inputs, outputs, grad, place, lowering, is_part):
         decided = None
         if plan is not None:
             decided = [row for row in plan.rows if row[0] not in without], plan.loose
-        again_ = (training, needed, is_random)
+        again_ = (training, needed, is_random, *read)
         executor = (has_loops, decided, _memory((forward, backward)))
         return (attribute_map, forward, trains, without, gates, again_, executor), recipes
     finally:

@@ -31,6 +31,7 @@ pub fn bridge(py: Python<'_>) -> PyResult<&Bound<'_, PyModule>> {
         load("others", include_str!("others.py"))?;
         load("allocator", include_str!("allocator.py"))?;
         load("gates", include_str!("gates.py"))?;
+        load("reads", include_str!("reads.py"))?;
         let reach = load("reach", include_str!("reach.py"))?;
         reach.setattr("can_cut", wrap_pyfunction!(crate::cuts::can_cut, &reach)?)?;
         let module = load("bridge", include_str!("bridge.py"))?;

@@ -18,6 +18,7 @@ use crate::executors::{
     backward_threshold, is_small, looping, settle, times, unhurried, Executors,
 };
 use crate::trace::PaddleTrace;
+use crate::versions::Version;
 
 /// What `compile_graph` answers.
 type Answer<'py> = (
@@ -26,7 +27,7 @@ type Answer<'py> = (
     bool,
     Vec<usize>,
     Option<Py<PyAny>>,
-    (Vec<usize>, Vec<String>, bool),
+    (Vec<usize>, Vec<String>, bool, Vec<usize>, Vec<usize>),
     Executor,
     Vec<Py<PyAny>>,
 );
@@ -56,6 +57,8 @@ pub struct PaddleGraph {
     trains: bool,
     /// Outputs that gradients flow through.
     training: Vec<usize>,
+    /// Outputs whose numbers the backward part reads.
+    read_outputs: Vec<usize>,
     /// The gates around the program, where outputs depend on different inputs.
     gates: Option<Py<PyAny>>,
     /// The inputs behind them, among those that are used.
@@ -120,7 +123,8 @@ impl PaddleGraph {
             Some(gates) => gates.bind(py).getattr("inputs")?.extract()?,
             None => Vec::new(),
         };
-        let (training, names, is_random) = again;
+        let (training, names, is_random, read, read_outputs) = again;
+        let read = read.into_iter().map(|at| used[at]).collect();
         let stops = |symbol: &SymbolId| sir.meta(*symbol).is_some_and(|meta| meta.stop_gradient);
         let stopped = (0..sir.outputs.len())
             .filter(|at| trains && stops(&sir.outputs[*at]))
@@ -149,11 +153,13 @@ impl PaddleGraph {
             stopped,
             trains,
             training,
+            read_outputs,
             gates,
             gated,
             shared: Arc::new(Shared {
                 scopes: Mutex::new(VecDeque::new()),
                 names,
+                read,
                 replay: call_by_call(py, same(sir, session))?,
                 is_random,
                 is_small,
@@ -303,12 +309,13 @@ impl CompiledGraph for PaddleGraph {
                 dead = cuts.apply(&flags, &given, &outputs[at], gates)?;
             }
         }
+        let mut ran = None;
         if let Some(variables) = variables {
             let training = self.training.iter().copied().enumerate();
             let training: SmallVec<[(usize, usize); 4]> = training
                 .filter(|(number, _)| !dead.contains(number))
                 .collect();
-            hook(
+            let run = hook(
                 py,
                 &self.shared,
                 variables,
@@ -317,6 +324,7 @@ impl CompiledGraph for PaddleGraph {
                 &training,
                 arrived.as_ref(),
             )?;
+            ran = Some(run);
         }
         let made = |(at, output): (usize, Bound<'_, PyAny>)| {
             let is_dead = dead.iter().any(|number| self.training[*number] == at);
@@ -332,7 +340,17 @@ impl CompiledGraph for PaddleGraph {
             }
             with_own_version(&output)
         };
-        outputs.into_iter().enumerate().map(made).collect()
+        let outputs: SmallVec<[Py<PyAny>; 4]> = outputs
+            .into_iter()
+            .enumerate()
+            .map(made)
+            .collect::<PyResult<_>>()?;
+        if let Some(run) = ran.filter(|_| !self.read_outputs.is_empty()) {
+            let version = |&at: &usize| Version::of(outputs[at].bind(py));
+            let kept = self.read_outputs.iter().map(version);
+            run.get().keep(kept.collect::<PyResult<_>>()?);
+        }
+        Ok(outputs)
     }
 
     fn program_text(&self, py: Python<'_>) -> PyResult<String> {

@@ -13,6 +13,7 @@ mod graph;
 mod parts;
 mod region;
 mod trace;
+mod versions;
 
 use paddle_sot::backend::{
     self, BackendError, BackendRegistration, CompileRequest, CompiledGraph, ExportRequest,

@@ -170,9 +170,27 @@ def _copy(value):
     return copy
 
 
-def _copies(values):
-    """A function from these to copies of them, and from other values to themselves."""
-    copies = [(value, _copy(value)) for value in values]
+def _kept(values):
+    """Copies of those of the values that may be changed in place before the gradient uses them again, by id.
+
+    They come from outside, and are no parameters: those are large, and the gradient refuses those that changed.
+    """
+    trace = _bridge.current
+    if trace.repeats or pir.get_current_insertion_point().block() != trace.block:
+        return {}
+    kept = {}
+    for tensor, value in trace.external.values():
+        if not isinstance(tensor, framework.EagerParamBase) and _is_among(value, values):
+            kept[value.id] = _C_ops.assign(value)
+            kept[value.id].stop_gradient = True
+    return kept
+
+
+def _copies(values, kept):
+    """A function from these to copies of them (or of what was kept of them), and from other values to themselves."""
+    copies = [(value, _C_ops.assign(kept.get(value.id, value))) for value in values]
+    for value, copy in copies:
+        copy.stop_gradient = value.stop_gradient
     return lambda value: next((new for old, new in copies if old.is_same(value)), value)
 
 
@@ -195,12 +213,13 @@ class Branch:
         self.external = _bridge.current.external
         # What the blocks use, parameters that layers reach by themselves included.
         self.free = [value for value in get_used_external_value(op) if not value.is_same(condition)]
+        self.kept = _kept([condition, *self.free])
 
     def gradients(self, wanted, arrived, branches):
         """The gradients of `wanted`."""
         # Values that only a block uses do not go from the forward to the backward program.
-        condition = _copy(self.condition)
-        copy = _copies(self.free)
+        copy = _copies([self.condition, *self.free], self.kept)
+        condition = copy(self.condition)
         given, wanted = [copy(value) for value in self.given], [copy(value) for value in wanted]
 
         def side(block):
@@ -276,7 +295,7 @@ class Again:
 
     def gradients(self, wanted, arrived, branches):
         """The gradients of `wanted`, None where none arrives."""
-        copy = _copies(self.free)
+        copy = _copies(self.free, {})
         given, wanted = [copy(value) for value in self.given], [copy(value) for value in wanted]
         answer = [None] * len(wanted)
         reached = []
@@ -469,11 +488,12 @@ class Loop:
         for value in (*first, *inner):
             if not _is_among(value, self.free):
                 self.free.append(value)
+        self.kept = _kept(inner)
 
     def gradients(self, wanted, arrived, branches):
         """The gradients of `wanted`."""
         histories = [_copy(value) for value in self.histories]
-        copy = _copies(self.inner)
+        copy = _copies(self.inner, self.kept)
         given = [copy(value) for value in self.given]
         inner = [value for value in wanted if _is_among(value, self.inner)]
         flows = [at for at, ref in enumerate(self.region.body.inputs[: self.region.carried]) if not ref.stops]

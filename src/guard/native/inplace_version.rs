@@ -1,4 +1,4 @@
-//! Whether a result shares its in-place version with anything but the variable that it came from.
+//! In-place versions of tensors, and whether a result shares its own with anything but the variable that it came from.
 //!
 //! All runs of a program in one scope hand out the version of the scope's variable. Where nothing else has that
 //! version any more, and it counts no change, it is as good as a new one. A self-test finds where tensors keep it.
@@ -23,15 +23,31 @@ static READER: PyOnceLock<Option<Reader>> = PyOnceLock::new();
 /// Whether the variable that `result` came from is all that shares its version, and nothing was changed. `false`
 /// where that cannot be seen.
 pub fn has_fresh_version(result: &Bound<'_, PyAny>) -> bool {
-    let reader = READER.get_or_init(result.py(), || match open(result.py()) {
+    matches!(state(result), Some((0, 1 | 2)))
+}
+
+/// The number of changes in place that a `paddle.Tensor` counts, its views included.
+///
+/// # Errors
+/// What Paddle raises for a tensor of a kind that only Paddle reads.
+pub fn inplace_version(tensor: &Bound<'_, PyAny>) -> PyResult<u32> {
+    match state(tensor) {
+        Some((changes, _)) => Ok(changes),
+        None => tensor
+            .getattr(pyo3::intern!(tensor.py(), "inplace_version"))?
+            .extract(),
+    }
+}
+
+fn state(tensor: &Bound<'_, PyAny>) -> Option<(u32, i32)> {
+    let reader = READER.get_or_init(tensor.py(), || match open(tensor.py()) {
         Ok(reader) => Some(reader),
         Err(err) => {
             log::info!(target: "paddle_sot_rs.backend", "versions of tensors are not read: {err}");
             None
         }
     });
-    let state = reader.as_ref().and_then(|reader| reader.state(result));
-    matches!(state, Some((0, 1 | 2)))
+    reader.as_ref().and_then(|reader| reader.state(tensor))
 }
 
 impl Reader {

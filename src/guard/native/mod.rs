@@ -22,7 +22,7 @@ pub(crate) use version::{
 pub use edges::{can_move_edges, move_edges, stand_in};
 pub use flags::records_gradients;
 pub use global_state::GlobalState;
-pub use inplace_version::has_fresh_version;
+pub use inplace_version::{has_fresh_version, inplace_version};
 pub(crate) use object::{
     array_matches, cell_contents, const_equal, dict_item, dict_keys_are, elements_are,
     function_field, has_own_lookup, has_plain_constructor, instance_dict, is_array,

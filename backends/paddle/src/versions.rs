@@ -1,0 +1,43 @@
+//! Tensors that a backward reads and that were changed in place since the run: see `reads.py`.
+
+use paddle_sot::guard::native;
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyWeakrefMethods, PyWeakrefReference};
+
+/// A tensor and its version. What nobody holds any more, nobody changes.
+pub struct Version {
+    tensor: Py<PyWeakrefReference>,
+    version: u32,
+}
+
+impl Version {
+    /// The one that the tensor has now.
+    pub fn of(tensor: &Bound<'_, PyAny>) -> PyResult<Self> {
+        Ok(Self {
+            tensor: PyWeakrefReference::new(tensor)?.unbind(),
+            version: native::inplace_version(tensor)?,
+        })
+    }
+
+    /// Refuses a tensor that was changed, with eager mode's words.
+    pub fn check(&self, py: Python<'_>) -> PyResult<()> {
+        match self.tensor.bind(py).upgrade() {
+            Some(tensor) => check(&tensor, self.version),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Refuses a tensor that has another version than this one, with eager mode's words.
+pub fn check(tensor: &Bound<'_, PyAny>, expected: u32) -> PyResult<()> {
+    let version = native::inplace_version(tensor)?;
+    if version == expected {
+        return Ok(());
+    }
+    Err(PyRuntimeError::new_err(format!(
+        "(PermissionDenied) Tensor '' used in gradient computation has been modified by an inplace operation. \
+         Its version is {version} but the expected version is {expected}. Please fix your code to void calling an \
+         inplace operator after using the Tensor which will used in gradient computation."
+    )))
+}

@@ -1,0 +1,196 @@
+"""Tensors that change in place between the forward and the backward of a graph.
+
+Eager mode's gradients refuse what they had kept and was changed since, and do not mind what they have not kept.
+"""
+
+import paddle
+import paddle_sot_rs as sot
+import pytest
+
+REFUSAL = "has been modified by an inplace operation"
+
+
+def _product(weight, other):
+    return (other * weight).sin() * 2
+
+
+def _of_view(weight, other):
+    return (other.reshape([-1])[1:] * weight.flatten()[1:]).sin() * 2
+
+
+def _of_transposed(weight, other):
+    return (other.T.unsqueeze(0) * weight).sum(0) + 1
+
+
+def _sum(weight, other):
+    return (other + weight).sum() * 3
+
+
+def _computed(weight, other):
+    return (other + 1) * weight * 2
+
+
+def _result(weight, other):
+    return (weight * 2).exp()
+
+
+def _results(weight, other):
+    kept = (weight * 2).exp()
+    return kept, kept.sin().sum() + (other * 2).sum()
+
+
+def _changes(result, other):
+    return {
+        "nothing": lambda: None,
+        "given": lambda: other.add_(other),
+        "item": lambda: other.__setitem__(0, 7.0),
+        "view": lambda: other[0].zero_(),
+        "value": lambda: other.set_value(other * 3),
+        "result": lambda: result.scale_(3.0),
+    }
+
+
+def _outcomes(function, how, **options):
+    translated = sot.to_static(function, min_graph_size=0, **options)
+    outcomes = []
+    for run in (function, translated):
+        paddle.seed(1)
+        weight = paddle.to_tensor([[1.0, 2.0], [3.0, 4.0]], stop_gradient=False)
+        seen = []
+        for number in range(3):
+            other = paddle.to_tensor([[1.0, 2.0], [3.0, 4.0]]) * (number + 1)
+            results = run(weight, other)
+            first, last = (results[0], results[-1]) if isinstance(results, tuple) else (results, results)
+            _changes(first, other)[how]()
+            try:
+                last.sum().backward()
+            except RuntimeError as error:
+                assert REFUSAL in str(error), error
+                assert type(error) is RuntimeError
+                seen.append(str(error).partition("\n")[0])
+            else:
+                seen.append(weight.grad.numpy().tolist())
+            weight.clear_gradient()
+        outcomes.append(seen)
+    record = sot.stats(translated)
+    assert (record.graphs, record.graph_breaks, record.fallbacks) == (1, [], []), record
+    return outcomes
+
+
+@pytest.mark.parametrize("how", ["nothing", "given", "item", "view", "result"])
+@pytest.mark.parametrize("function", [_product, _of_view, _of_transposed, _sum, _computed, _result, _results])
+def test_what_eager_mode_refuses_is_refused(function, how):
+    expected, actual = _outcomes(function, how)
+    assert expected == actual
+    if how == "given":
+        refuses = function in (_product, _of_view, _of_transposed)
+        assert [isinstance(outcome, str) for outcome in expected] == [refuses] * 3
+
+
+def test_new_numbers_that_are_no_change_are_taken_where_eager_mode_takes_them():
+    expected, actual = _outcomes(_product, "value")
+    assert expected == actual
+    assert not isinstance(expected[0], str)
+
+
+def _branch(weight, other):
+    if weight.sum() > 0:
+        return (other + 1) * weight
+    return other * 2 + weight
+
+
+def _inner_branch(weight, other):
+    if weight.sum() > 0:
+        if other.sum() > 5:
+            result = (other + 1) * weight
+        else:
+            result = (other * 5) * weight
+    else:
+        result = other + weight
+    return result
+
+
+def _on_what_is_given(weight, other):
+    if (other > 1).any():
+        return (other + 1) * weight
+    return other + weight
+
+
+def _loop(weight, other):
+    value = weight * 1
+    while value.sum() < 50:
+        value = value * (other + 1)
+    return value
+
+
+@pytest.mark.parametrize("how", ["nothing", "given", "item", "value"])
+@pytest.mark.parametrize("function", [_branch, _inner_branch, _on_what_is_given, _loop])
+def test_the_gradient_of_control_flow_uses_what_was_there(function, how):
+    """It computes the way that was taken once more."""
+    expected, actual = _outcomes(function, how, full_graph=True)
+    assert expected == actual
+    assert not any(isinstance(outcome, str) for outcome in expected)
+
+
+def test_a_parameter_that_control_flow_reads_again_and_that_changed_is_refused():
+    """Copies of parameters would cost too much. Eager mode does not mind here: it has kept what was computed."""
+    layer = paddle.nn.Linear(2, 2)
+
+    @sot.to_static(full_graph=True, min_graph_size=0)
+    def function(x):
+        if x.sum() > 0:
+            return (layer.weight + 1) * x
+        return layer.weight * x
+
+    x = paddle.ones([2, 2])
+    function(x).sum().backward()
+    assert (layer.weight.grad == x).all()
+    result = function(x)
+    with paddle.no_grad():
+        layer.weight.scale_(2.0)
+    with pytest.raises(RuntimeError, match=REFUSAL):
+        result.sum().backward()
+    layer.weight.clear_gradient()
+    function(x).sum().backward()
+    assert (layer.weight.grad == x).all()
+
+
+def test_a_change_behind_a_break_is_seen():
+    def function(weight, other):
+        result = (other.reshape([-1]) * weight.flatten()).sin()
+        sot.graph_break()
+        other.add_(other)
+        return result
+
+    translated = sot.to_static(function, min_graph_size=0)
+    for run in (function, translated):
+        weight = paddle.to_tensor([[1.0, 2.0], [3.0, 4.0]], stop_gradient=False)
+        for _ in range(3):
+            with pytest.raises(RuntimeError, match=REFUSAL):
+                run(weight, paddle.ones([2, 2])).sum().backward()
+            assert weight.grad is None
+    assert sot.stats(translated).graphs == 1
+
+
+def test_statistics_that_move_and_steps_of_optimizers_are_no_changes():
+    layer = paddle.nn.Sequential(paddle.nn.Linear(4, 4), paddle.nn.BatchNorm1D(4), paddle.nn.ReLU())
+    weights = [weight.numpy() for weight in layer.state_dict().values()]
+
+    def train(network):
+        for value, known in zip(layer.state_dict().values(), weights, strict=True):
+            value.set_value(known)
+        optimizer = paddle.optimizer.SGD(0.1, parameters=layer.parameters())
+        paddle.seed(3)
+        for _ in range(3):
+            one, other = network(paddle.randn([3, 4])), network(paddle.randn([3, 4]))
+            one.sum().backward()
+            optimizer.step()
+            other.square().sum().backward()
+            optimizer.step()
+            optimizer.clear_grad()
+        return [value.numpy().tolist() for value in layer.state_dict().values()]
+
+    expected = train(layer.forward)
+    translated = sot.to_static(layer.forward, min_graph_size=0)
+    assert train(translated) == expected
+    assert sot.stats(translated).graphs == 1
