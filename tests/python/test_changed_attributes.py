@@ -346,6 +346,28 @@ def enum_eq_user():
     yield lambda x: (x * 2 if Mode.A == Mode.B else x * 3, Mode.A in (Mode.B,), {Mode.A: 1}.get(Mode.B))
 
 
+@case
+def simple_namespace():
+    settings = types.SimpleNamespace(gain=2, inner=types.SimpleNamespace(bias=X))
+    yield lambda x: (x * settings.gain + settings.inner.bias, hasattr(settings, "more"), settings == settings.inner)
+    settings.gain = 3
+    yield
+    settings.inner.bias = X * 2
+    yield
+    settings.inner.bias = 4
+    yield
+    settings.inner = types.SimpleNamespace(bias=4, gain=3)
+    yield
+    settings.more = None
+    yield
+    del settings.more, settings.inner.gain
+    yield
+    del settings.gain
+    yield
+    settings.__init__(gain=2)
+    yield
+
+
 @pytest.mark.parametrize("steps", CASES)
 def test_change(steps):
     run_case(steps)

@@ -7,6 +7,7 @@ import enum
 import functools
 import itertools
 import operator
+import types
 
 import paddle
 import pytest
@@ -749,6 +750,31 @@ def iterators_share_progress(x, y):
     it = iter([1, 2, 3, 4])
     pairs = list(zip(it, it, strict=False))
     return x + pairs[1][0], pairs
+
+
+class Settings(types.SimpleNamespace):
+    scale = 3
+
+    def scaled(self, x):
+        return x * self.scale * self.gain
+
+
+@program(X, types.SimpleNamespace(gain=2, inner=types.SimpleNamespace(bias=G), steps=[]), graphs=1, breaks=0)
+def simple_namespaces(x, settings):
+    settings.steps.append(settings.gain)
+    settings.last = x * settings.gain + settings.inner.bias
+    settings.gain += 1
+    settings.inner.name = "inner"
+    missing = hasattr(settings, "other"), getattr(settings, "other", 5)
+    del settings.inner.name
+    return settings.last, missing, settings.inner is settings.inner, isinstance(settings, types.SimpleNamespace)
+
+
+@program(X, Settings(gain=2), graphs=1, breaks=0)
+def classes_on_simple_namespaces(x, settings):
+    settings.result = settings.scaled(x)
+    settings.scale = 7
+    return settings.scaled(x), settings
 
 
 @pytest.mark.parametrize(("function", "args", "expectations"), program)

@@ -120,7 +120,8 @@ pub(super) fn is_generic(found: &Bound<'_, PyAny>, name: &str) -> bool {
         let owner = found.getattr("__objclass__")?;
         let module: String = owner.getattr("__module__")?.extract()?;
         let name: String = owner.getattr("__name__")?.extract()?;
-        let usual = matches!(module.as_str(), "builtins" | "collections");
+        let usual = matches!(module.as_str(), "builtins" | "collections")
+            || (module == "types" && name == "SimpleNamespace");
         Ok(usual && !matches!(name.as_str(), "type" | "super" | "module"))
     };
     is_named(found, "wrapper_descriptor")

@@ -223,7 +223,7 @@ impl<'py> Tracer<'py> {
                 self.guard_identity(id);
                 self.set_kind(id, Kind::Const);
             }
-            _ if is_python_class(&class) => {
+            _ if is_python_class(&class) || is_namespace_class(&class) => {
                 self.guard_type(id, value);
                 self.distinct(id);
                 self.set_kind(
@@ -413,6 +413,14 @@ fn is_python_class(class: &Bound<'_, PyType>) -> bool {
         && class
             .getattr("__dict__")
             .is_ok_and(|dict| dict.contains("__module__").unwrap_or(false))
+}
+
+/// `types.SimpleNamespace`: attributes in a dictionary, found and set as those of any object.
+fn is_namespace_class(class: &Bound<'_, PyType>) -> bool {
+    let types = class.py().import("types");
+    types
+        .and_then(|types| types.getattr("SimpleNamespace"))
+        .is_ok_and(|namespace| class.is(&namespace))
 }
 
 fn dict_key(key: &Bound<'_, PyAny>) -> Option<DictKey> {
