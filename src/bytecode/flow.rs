@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 
-use super::{Code, Instr};
+use super::{Code, Instr, Instruction};
 
 /// The instructions that may run after `at`.
 pub fn successors(code: &Code, at: usize) -> SmallVec<[usize; 2]> {
@@ -28,6 +28,40 @@ pub fn leads_to(code: &Code, mut at: usize) -> usize {
         }
     }
     at
+}
+
+/// Longest end of a function that is compared with others.
+const END: usize = 8;
+
+/// One place for all ends of the function that do the same: the compiler makes copies of small ones.
+pub fn place(code: &Code, at: usize) -> usize {
+    let at = leads_to(code, at);
+    let Some(end) = end_from(code, at) else {
+        return at;
+    };
+    (0..at)
+        .find(|other| {
+            let found = end_from(code, *other).unwrap_or_default();
+            found.len() == end.len() && found.iter().zip(end).all(|(a, b)| a.instr == b.instr)
+        })
+        .unwrap_or(at)
+}
+
+/// The instructions from `at` to a `return`, when all there is to do is to load what is returned.
+fn end_from(code: &Code, at: usize) -> Option<&[Instruction]> {
+    let rest = &code.instructions[at..];
+    let loads = |instr: &Instr| {
+        matches!(
+            instr,
+            Instr::LoadFast { clear: false, .. }
+                | Instr::LoadFastLoadFast { .. }
+                | Instr::LoadConst { .. }
+                | Instr::BuildTuple { .. }
+        )
+    };
+    let count = rest.iter().take(END).position(|it| !loads(&it.instr))?;
+    let last = &rest[count].instr;
+    matches!(last, Instr::ReturnValue | Instr::ReturnConst { .. }).then(|| &rest[..=count])
 }
 
 /// The first instruction that every way from `at` to a `return` passes, if there is one.

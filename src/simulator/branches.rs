@@ -67,6 +67,9 @@ pub fn branch(
         let (mut value, mut yes, mut no) = (value, yes, no);
         if let Some((condition, held)) = condition_of_many(t, frame, at, value, &yes, &no)? {
             (value, yes.pc, no.pc) = (held, condition.yes, condition.no);
+            for side in [&mut yes, &mut no] {
+                side.stack.truncate(side.stack.len() - condition.drops);
+            }
         }
         match loops::at_branch(frame, at, yes.pc, no.pc) {
             Some(found) => loops::capture(t, frame, value, found, &yes, &no),

@@ -4,6 +4,7 @@
 use pyo3::types::PyBool;
 
 use crate::bytecode::{flow, Code, Instr};
+use crate::codegen::stack_effect;
 use crate::graph::{Arg, SymbolId};
 use crate::obj::Obj;
 use crate::variables::{Kind, VarId};
@@ -27,6 +28,10 @@ struct Test {
     yes: usize,
     /// Where control goes when it does not.
     no: usize,
+    /// How many values are on the stack at its start, next to behind the first jump.
+    before: isize,
+    /// The same behind its jump.
+    after: isize,
 }
 
 /// Tests that lead to two places.
@@ -37,6 +42,8 @@ pub struct Condition {
     pub yes: usize,
     /// The other one.
     pub no: usize,
+    /// How many of the values on the stack behind the first jump are gone there: the middle of `a < b < c`.
+    pub drops: usize,
 }
 
 /// The most tests that are looked at.
@@ -45,45 +52,86 @@ const MOST: usize = 256;
 /// The conditions of at least two tests that begin with the jump at `at`, longest first.
 pub fn beginning_at(frame: &FrameState, at: usize, yes: usize, no: usize) -> Vec<Condition> {
     let code = &*frame.code;
-    let (yes, no) = (flow::leads_to(code, yes), flow::leads_to(code, no));
+    let keeps = keeps_middle(code, at);
+    let (yes, no) = (lands(code, yes, 0, keeps), lands(code, no, 0, keeps));
     let mut tests = vec![Test {
         start: at,
         jump: at,
-        yes,
-        no,
+        yes: yes.0,
+        no: no.0,
+        before: 0,
+        after: 0,
     }];
     let mut exits = vec![yes, no];
     let mut found = Vec::new();
     while tests.len() < MOST {
-        let inside = |exit: &&usize| {
+        let inside = |exit: usize| {
             let region = frame.region.as_ref();
-            region.is_none_or(|region| region.body.contains(exit))
+            region.is_none_or(|region| region.body.contains(&exit))
         };
         let last = tests.last().map_or(at, |test| test.jump);
-        let next = exits.iter().filter(|exit| **exit > last).filter(inside);
+        let next = exits.iter().filter(|exit| exit.0 > last && inside(exit.0));
         // Tests follow one another in the order they are made in.
-        let Some(test) = next.min().and_then(|exit| test_at(code, *exit)) else {
+        let Some((test, ends)) = next
+            .min()
+            .and_then(|(exit, depth)| test_at(code, *exit, *depth))
+        else {
             break;
         };
-        exits.retain(|exit| *exit != test.start);
-        for exit in [test.yes, test.no] {
-            if !exits.contains(&exit) {
-                exits.push(exit);
+        exits.retain(|exit| exit.0 != test.start);
+        for end in ends {
+            if !exits.contains(&end) {
+                exits.push(end);
             }
         }
         tests.push(test);
-        if let [yes, no] = exits[..] {
-            let tests = tests.clone();
-            found.push(Condition { tests, yes, no });
+        if let [(yes, depth), (no, other)] = exits[..] {
+            let again = tests[1..]
+                .iter()
+                .any(|test| [yes, no].contains(&test.start));
+            if let (true, false, Ok(drops)) = (depth == other, again, usize::try_from(-depth)) {
+                let tests = tests.clone();
+                found.push(Condition {
+                    tests,
+                    yes,
+                    no,
+                    drops,
+                });
+            }
         }
     }
     found.reverse();
     found
 }
 
-/// The test that begins at `start`: nothing but an expression without jumps, and a jump.
-fn test_at(code: &Code, start: usize) -> Option<Test> {
-    let mut jump = start;
+/// Where control gets to from `at`, and how many values are on the stack there: where a comparison of several that fails
+/// drops its middle.
+fn lands(code: &Code, at: usize, depth: isize, keeps_middle: bool) -> (usize, isize) {
+    let at = flow::leads_to(code, at);
+    match code.instructions[at].instr {
+        Instr::PopTop if keeps_middle => (flow::place(code, at + 1), depth - 1),
+        _ => (flow::place(code, at), depth),
+    }
+}
+
+/// Whether a jump is that of `a < b` in `a < b < c`: it leaves `b` on the stack.
+fn keeps_middle(code: &Code, jump: usize) -> bool {
+    let mut before = code.instructions[..jump].iter().rev().map(|it| &it.instr);
+    let mut last = before.next();
+    if matches!(last, Some(Instr::ToBool)) {
+        last = before.next();
+    }
+    let compares = matches!(
+        last,
+        Some(Instr::CompareOp { .. } | Instr::IsOp { .. } | Instr::ContainsOp { .. })
+    );
+    let copies = matches!(before.next(), Some(Instr::Copy { .. }));
+    compares && copies && matches!(before.next(), Some(Instr::Swap { .. }))
+}
+
+/// The test that begins at `start`: nothing but an expression without jumps, and a jump. Where it leads to, too.
+fn test_at(code: &Code, start: usize, before: isize) -> Option<(Test, [(usize, isize); 2])> {
+    let (mut jump, mut depth) = (start, before);
     loop {
         let instr = &code.instructions.get(jump)?.instr;
         let (yes, no) = match *instr {
@@ -92,17 +140,27 @@ fn test_at(code: &Code, start: usize) -> Option<Test> {
                 (jump + 1, target)
             }
             _ if is_pure(instr) => {
+                depth += growth(instr)?;
                 jump += 1;
                 continue;
             }
             _ => return None,
         };
-        return Some(Test {
+        let after = depth - 1;
+        let keeps = keeps_middle(code, jump);
+        let (yes, no) = (
+            lands(code, yes, after, keeps),
+            lands(code, no, after, keeps),
+        );
+        let test = Test {
             start,
             jump,
-            yes: flow::leads_to(code, yes),
-            no: flow::leads_to(code, no),
-        });
+            yes: yes.0,
+            no: no.0,
+            before,
+            after,
+        };
+        return Some((test, [yes, no]));
     }
 }
 
@@ -140,6 +198,27 @@ fn is_pure(instr: &Instr) -> bool {
             | Instr::Call { .. }
             | Instr::CallKw { .. }
     )
+}
+
+/// By how much such an instruction makes the stack longer.
+fn growth(instr: &Instr) -> Option<isize> {
+    Some(match instr {
+        Instr::Nop | Instr::Precall | Instr::KwNames { .. } | Instr::Swap { .. } => 0,
+        Instr::PushNull
+        | Instr::Copy { .. }
+        | Instr::LoadConst { .. }
+        | Instr::LoadFast { .. }
+        | Instr::LoadDeref { .. } => 1,
+        Instr::LoadFastLoadFast { .. } => 2,
+        Instr::LoadGlobal { push_null, .. } => 1 + isize::from(*push_null),
+        Instr::LoadAttr { method: true, .. } => 1,
+        Instr::LoadSuperAttr { method, .. } => isize::from(*method) - 2,
+        Instr::BuildSlice { count } => 1 - isize::try_from(*count).ok()?,
+        _ => {
+            let (pops, pushes) = stack_effect(instr)?;
+            isize::try_from(pushes).ok()? - isize::try_from(pops).ok()?
+        }
+    })
 }
 
 /// Whether the condition holds, where its first test is `value` and `frame` is as behind that test's jump. `None` when it
@@ -230,15 +309,23 @@ fn simulate(
     reached: SymbolId,
     test: &Test,
 ) -> Step<SymbolId> {
+    let depth = |by: isize| frame.stack.len().checked_add_signed(by);
+    let (Some(before), Some(after)) = (depth(test.before), depth(test.after)) else {
+        return refuse(t, "a test of what is not there");
+    };
+    if before.max(after) > frame.stack.len() {
+        return refuse(t, "a test in the middle of an expression");
+    }
     let mut side = frame.clone();
     side.pc = test.start;
+    side.stack.truncate(before);
     let mark = t.mark();
     let (end, _) = regions::run_to(t, &mut side, Some(test.jump))?;
     if end != End::At(test.jump) {
         return refuse(t, "a test that ends elsewhere");
     }
     let value = side.pop(t)?;
-    if side.stack != frame.stack {
+    if side.stack[..] != frame.stack[..after] {
         return refuse(t, "a test in the middle of an expression");
     }
     let jump = &frame.code.instructions[test.jump].instr;

@@ -121,7 +121,7 @@ pub fn at_branch(frame: &FrameState, at: usize, yes: usize, no: usize) -> Option
                 body: Rc::new(found.body.clone()),
                 header: found.header,
                 start: flow::leads_to(code, inside),
-                exit: flow::leads_to(code, exit),
+                exit: flow::place(code, exit),
                 iterates: None,
                 iterator: Cell::default(),
                 live,
@@ -141,7 +141,7 @@ pub fn round_ends(t: &mut Tracer<'_>, frame: &mut FrameState) -> Step<Option<Var
     };
     let code = frame.code.clone();
     if !region.body.contains(&frame.pc) {
-        if flow::leads_to(&code, frame.pc) != region.exit {
+        if flow::place(&code, frame.pc) != region.exit {
             // On the way out: `break` may have something to clean up.
             return match returns::way_out(&code, &region, frame.pc) {
                 WayOut::Exit | WayOut::Return => Ok(None),
@@ -161,7 +161,7 @@ pub fn round_ends(t: &mut Tracer<'_>, frame: &mut FrameState) -> Step<Option<Var
         Instr::PopJumpIfFalse { target } => (at + 1, target),
         _ => return Ok(None),
     };
-    let goes_on = |yes, no| match (flow::leads_to(&code, yes), flow::leads_to(&code, no)) {
+    let goes_on = |yes, no| match (flow::place(&code, yes), flow::place(&code, no)) {
         leads if leads == (region.start, region.exit) => Some(true),
         leads if leads == (region.exit, region.start) => Some(false),
         _ => None,
@@ -182,6 +182,7 @@ pub fn round_ends(t: &mut Tracer<'_>, frame: &mut FrameState) -> Step<Option<Var
             return Ok(None);
         };
         *frame = behind;
+        frame.stack.truncate(frame.stack.len() - many.drops);
         return Ok(Some(match goes_on(many.yes, many.no) {
             Some(false) => graph_numbers::negation(t, holds)?,
             _ => holds,
@@ -240,7 +241,7 @@ pub fn capture_range(
         body: Rc::new(found.body.clone()),
         header: found.header,
         start: at + 1,
-        exit: flow::leads_to(&code, behind.pc),
+        exit: flow::place(&code, behind.pc),
         iterates: Some(at),
         iterator: Cell::default(),
         live,

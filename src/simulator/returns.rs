@@ -505,7 +505,7 @@ pub fn way_out(code: &Code, region: &LoopRegion, at: usize) -> WayOut {
         (seen, comes_back)
     };
     let (seen, comes_back) = reach(at);
-    if seen.contains(&region.exit) {
+    if seen.iter().any(|at| flow::place(code, *at) == region.exit) {
         return WayOut::Exit;
     }
     let (behind, _) = reach(region.exit);
