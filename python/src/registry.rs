@@ -7,7 +7,7 @@ use paddle_sot::backend::{
 };
 use paddle_sot::obj::Obj;
 use paddle_sot::plugin::{self, CalledGraph};
-use pyo3::exceptions::{PyKeyError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyException, PyKeyError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyList, PyTuple};
 
@@ -122,7 +122,13 @@ impl GraphBackend for PythonBackend {
         let outputs = request.sir.outputs.len();
         let run = eager.backend.compile(py, request)?;
         let run = Bound::new(py, PythonIr { ir, run })?;
-        let compiled = self.compiler.bind(py).call1((run, metas))?;
+        let named = |err: PyErr| match BackendError::from(err) {
+            BackendError::Raised(err) if err.is_instance_of::<PyException>(py) => {
+                BackendError::Compile(format!("the backend {:?} raised {err}", self.name))
+            }
+            other => other,
+        };
+        let compiled = self.compiler.bind(py).call1((run, metas)).map_err(named)?;
         let graph = CalledGraph::new(&self.name, &compiled, outputs)
             .map_err(|err| BackendError::Compile(err.to_string()))?;
         Ok(Box::new(graph))

@@ -2,10 +2,11 @@
 
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyList, PyTuple};
 use smallvec::SmallVec;
 
 use crate::backend::CompiledGraph;
+use crate::paddle::Paddle;
 
 use super::caught;
 
@@ -91,10 +92,27 @@ impl CompiledGraph for CalledGraph {
         inputs: &[Bound<'_, PyAny>],
     ) -> PyResult<SmallVec<[Py<PyAny>; 4]>> {
         let answer = self.callable.bind(py).call1(PyTuple::new(py, inputs)?)?;
-        let outputs: SmallVec<[Py<PyAny>; 4]> = answer
-            .try_iter()?
-            .map(|output| output.map(Bound::unbind))
-            .collect::<PyResult<_>>()?;
+        // A tensor is iterable, too: by its rows.
+        if !answer.is_instance_of::<PyTuple>() && !answer.is_instance_of::<PyList>() {
+            return Err(PyTypeError::new_err(format!(
+                "the backend {:?} returned {} instead of a tuple of tensors",
+                self.name,
+                answer.get_type().name()?
+            )));
+        }
+        let paddle = Paddle::get(py)?;
+        let mut outputs: SmallVec<[Py<PyAny>; 4]> = SmallVec::new();
+        for output in answer.try_iter()? {
+            let output = output?;
+            if !paddle.is_tensor(&output) {
+                return Err(PyTypeError::new_err(format!(
+                    "the backend {:?} returned {} for a tensor",
+                    self.name,
+                    output.get_type().name()?
+                )));
+            }
+            outputs.push(output.unbind());
+        }
         if outputs.len() != self.outputs {
             return Err(PyRuntimeError::new_err(format!(
                 "the backend {:?} returned {} tensors for a graph with {} outputs",
