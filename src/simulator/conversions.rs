@@ -117,9 +117,13 @@ pub fn of(t: &mut Tracer<'_>, value: VarId, to: To) -> Step<Option<VarId>> {
 
 /// The graph fails where this `float64` is no number, or one that is not small enough to compute with as `int64`.
 fn is_small(t: &mut Tracer<'_>, symbol: SymbolId) -> Step<()> {
-    const LIMIT: f64 = (1_i64 << 62) as f64;
+    is_below(t, symbol, (1_i64 << 62) as f64)
+}
+
+/// The graph fails where the size of this `float64` is not below a limit.
+fn is_below(t: &mut Tracer<'_>, symbol: SymbolId, limit: f64) -> Step<()> {
     let size = graph_numbers::method(t, "abs", symbol, Vec::new())?;
-    let limit = PyFloat::new(t.py, LIMIT).into_any();
+    let limit = PyFloat::new(t.py, limit).into_any();
     let limit = t.constant(&limit);
     let Some(limit) = numbers::always_tensor(t, limit, DType::Float64)? else {
         return t.unsupported("a bound that is no tensor");
@@ -163,25 +167,75 @@ fn as_double(t: &mut Tracer<'_>, id: VarId) -> Step<Option<SymbolId>> {
     }
 }
 
-/// `a op b` where one of them is a `float` of the graph; `None` when neither is, or Python may raise.
+/// The largest whole number such that it and all below are doubles.
+const EXACT: i64 = 1 << 53;
+
+/// Whether `a op b` of numbers, of which one is a number of the graph, is a `float`.
+fn makes_float(t: &mut Tracer<'_>, op: BinOp, a: VarId, b: VarId) -> bool {
+    if is_float(t, a) || is_float(t, b) {
+        return true;
+    }
+    let mut whole = |id| matches!(t.kind(id), Kind::SymNumber(_));
+    if !whole(a) && !whole(b) {
+        return false;
+    }
+    op == BinOp::TrueDiv
+        || [a, b]
+            .map(|id| numbers::class(t, id))
+            .contains(&Some(Type::Float))
+}
+
+/// A divisor as a double; the graph fails where it is zero.
+fn divisor(t: &mut Tracer<'_>, id: VarId, symbol: SymbolId) -> Step<()> {
+    if t.const_value(id).is_some() {
+        return Ok(());
+    }
+    let zero = t.int(0);
+    let zero = t.value(zero).map(Obj::from);
+    let zero = zero.into_iter().map(Arg::Const).collect();
+    let fits = graph_numbers::method(t, "__ne__", symbol, zero)?;
+    let fits = t.add(Kind::SymNumber(fits));
+    graph_numbers::statement(t, "check", &[fits])?;
+    Ok(())
+}
+
+/// `a op b` where one of them is a number of the graph and the result is a `float`; `None` when it is none, or Python
+/// raises.
 pub fn arithmetic(t: &mut Tracer<'_>, op: BinOp, a: VarId, b: VarId) -> Step<Option<VarId>> {
-    if !is_float(t, a) && !is_float(t, b) {
+    if !makes_float(t, op, a, b) {
         return Ok(None);
     }
     let total = match op {
         BinOp::Add | BinOp::Sub | BinOp::Mul => true,
-        BinOp::TrueDiv => {
-            let divisor = t.const_value(b).and_then(|value| value.extract().ok());
-            divisor.is_some_and(|divisor: f64| divisor != 0.0)
-        }
+        BinOp::TrueDiv => match t.const_value(b) {
+            Some(value) => value.extract().is_ok_and(|divisor: f64| divisor != 0.0),
+            None => true,
+        },
         _ => false,
     };
     if !total {
         return Ok(None);
     }
-    let (Some(a), Some(b)) = (as_double(t, a)?, as_double(t, b)?) else {
+    // Python divides whole numbers as they are.
+    let whole = op == BinOp::TrueDiv && !is_float(t, a) && !is_float(t, b);
+    for id in [a, b] {
+        let known = t.const_value(id).map(|value| value.extract::<i64>());
+        if matches!(known, Some(Ok(value)) if whole && value.unsigned_abs() > EXACT as u64) {
+            return Ok(None);
+        }
+    }
+    let (Some(left), Some(right)) = (as_double(t, a)?, as_double(t, b)?) else {
         return Ok(None);
     };
+    for (id, symbol) in [(a, left), (b, right)] {
+        if whole && matches!(t.kind(id), Kind::SymNumber(_)) {
+            is_below(t, symbol, EXACT as f64)?;
+        }
+    }
+    if op == BinOp::TrueDiv {
+        divisor(t, b, right)?;
+    }
+    let (a, b) = (left, right);
     let name = format!("__{}__", op.stem());
     let made = graph_numbers::method(t, &name, a, vec![Arg::Symbol(b)])?;
     Ok(Some(variable(t, made)))

@@ -271,6 +271,10 @@ pub fn unary(t: &mut Tracer<'_>, op: UnaryOp, value: VarId) -> Step<VarId> {
     };
     match t.kind(value).clone() {
         Kind::Tensor(_) => tensors::method(t, value, dunder, &[], &[]),
+        Kind::SymNumber(_) if op == UnaryOp::Negative => {
+            let zero = t.int(0);
+            binary(t, BinOp::Sub, false, zero, value)
+        }
         kind if is_object(&kind) => {
             let method = attributes::get_special(t, value, dunder)?;
             call(t, method, &[], &[])
