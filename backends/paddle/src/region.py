@@ -232,7 +232,7 @@ class Branch:
             return build
 
         result = control_flow.cond(condition, side(self.region.then), side(self.region.otherwise))
-        return list(result) if isinstance(result, (list, tuple)) else [result]
+        return _not_empty(list(result) if isinstance(result, (list, tuple)) else [result])
 
 
 def _backwards(block, given, wanted, arrived, branches, copied):
@@ -274,7 +274,15 @@ def in_block(given, build):
     with operation.forward_block():
         pir.cf_yield(build())
     operation.update_output()
-    return tuple(operation.results())
+    return _not_empty(tuple(operation.results()))
+
+
+def _not_empty(results):
+    """Refuses blocks with empty results: what Paddle's executor hands on of them is no tensor, without a shape."""
+    for value in results:
+        if 0 in value.shape:
+            raise NotImplementedError(f"an empty tensor of shape {list(value.shape)} as result of a block")
+    return results
 
 
 def _without_random(op):
@@ -359,7 +367,7 @@ class If:
             return build
 
         result = control_flow.cond(condition, run(self.then), run(self.otherwise))
-        result = tuple(result) if isinstance(result, (list, tuple)) else (result,)
+        result = _not_empty(tuple(result) if isinstance(result, (list, tuple)) else (result,))
         _without_state(result)
         op = result[0].get_defining_op()
         word = None

@@ -162,7 +162,8 @@ impl Way {
             let Some(mut meta) = t.graph.meta(*symbol).cloned() else {
                 return refuse(t, "a result without metadata");
             };
-            meta.stop_gradient = true;
+            // Zeros that stand for one that does not arrive stop gradients, and what arrives does not.
+            meta.stop_gradient = returned.symbols.len() > 1;
             let gradient = t.graph.placeholder(t.py, meta)?;
             given.push(gradient);
             arrived.push(regions::tensor(t, gradient));
