@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList};
+use pyo3::types::{PyDict, PyList, PyType};
 
 use crate::bytecode::CmpOp;
 use crate::obj::Obj;
@@ -112,8 +112,11 @@ pub fn exists(t: &mut Tracer<'_>, receiver: VarId, name: &str) -> Step<bool> {
         Kind::Set(set) if set.frozen => SET.contains(&name) && is_frozen_method(t.py, name),
         Kind::Set(_) => SET.contains(&name),
         Kind::Const => t.value(receiver).is_some_and(|value| {
+            // A class can be called, too, but is no method: `__class__`.
+            let is_method =
+                |attr: &Bound<'_, PyAny>| attr.is_callable() && !attr.is_instance_of::<PyType>();
             super::tracer::is_plain_constant(&value)
-                && value.getattr(name).is_ok_and(|attr| attr.is_callable())
+                && value.getattr(name).is_ok_and(|attr| is_method(&attr))
         }),
         Kind::Iter(IterVar::Generator { .. } | IterVar::Ended { .. })
             if generators::METHODS.contains(&name) =>

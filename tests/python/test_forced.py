@@ -187,11 +187,24 @@ def super_without_self():
         return str(error)
 
 
+def classes_of_constants():
+    values = 1, 1.5, "a", b"a", None, True
+    one, other = 2, 3
+    return (
+        [value.__class__ is type(value) for value in values],
+        one.__class__ is other.__class__,
+        one.__class__ is int,
+        {one.__class__: "found"}[int],
+        isinstance(one, other.__class__),
+        one.__class__("7"),
+    )
+
+
 FUNCTIONS = [
     subclasses, handler_around_a_constructor, attributes_and_the_dict, dead_local_lives_on, deleted_local_dies,
     context_of_an_exception, calls_without_an_end, no_place_for_an_attribute, truth_that_is_none,
     keys_change_while_iterated, deep_list, names_that_look_interned, locals_after_a_break,
-    comparison_that_changes_the_list, super_without_self,
+    comparison_that_changes_the_list, super_without_self, classes_of_constants,
 ]  # fmt: skip
 
 
