@@ -3,6 +3,8 @@
 import functools
 import gc
 import logging
+import subprocess
+import sys
 import threading
 import warnings
 import weakref
@@ -263,6 +265,42 @@ def test_log_handler_that_calls_translated_code():
         logger.removeHandler(handler)
         logger.setLevel(level)
     assert set(results) <= {30.0}
+
+
+HANDLER_OF_ITSELF = """
+import logging
+
+import paddle
+import paddle_sot_rs as sot
+
+seen = []
+
+
+@sot.to_static(min_graph_size=0)
+def scaled(x, flag):
+    return x * 2 if flag == "up" else x * 3
+
+
+class Handler(logging.Handler):
+    def emit(self, record):
+        if "is translated again" in record.getMessage() and len(seen) < 3:
+            seen.append(float(scaled(paddle.ones([]), "up")))
+            seen.append(sot.stats(scaled).cache_misses)
+
+
+logger = logging.getLogger("paddle_sot_rs")
+logger.addHandler(Handler())
+logger.setLevel(logging.INFO)
+logger.propagate = False
+assert float(scaled(paddle.ones([]), "up")) == 2.0
+assert float(scaled(paddle.ones([]), "down")) == 3.0
+assert seen == [2.0, 2], seen
+"""
+
+
+def test_log_handler_that_calls_the_function_that_is_translated_again():
+    """In a new process: a lock that is waited for by the one who holds it would stop this one for ever."""
+    subprocess.run([sys.executable, "-c", HANDLER_OF_ITSELF], check=True, timeout=300)
 
 
 def test_warning_hook_that_calls_translated_code(monkeypatch):

@@ -114,17 +114,15 @@ impl Translated {
         wanted: &DynamicTensors,
         how: Run<'_, 'py>,
     ) -> PyResult<Next> {
-        {
-            let mut stats = lock(&self.shared.stats);
-            stats.cache_misses += 1;
-            if let Some((entry, index)) = &failed {
-                let guard = entry.guard.describe_failure(*index);
-                log::info!(target: "paddle_sot_rs.recompiles", "{} is translated again: {guard}", self.location);
-                stats.recompiles.push(Recompile {
-                    function: self.location.clone(),
-                    guard,
-                });
-            }
+        lock(&self.shared.stats).cache_misses += 1;
+        if let Some((entry, index)) = &failed {
+            let guard = entry.guard.describe_failure(*index);
+            // No lock is held here: what handles records of the log may be translated code, and other threads may run.
+            log::info!(target: "paddle_sot_rs.recompiles", "{} is translated again: {guard}", self.location);
+            lock(&self.shared.stats).recompiles.push(Recompile {
+                function: self.location.clone(),
+                guard,
+            });
         }
         // The frame that is replaced holds its arguments too, and the stack of its caller.
         let references = match how {
