@@ -6,6 +6,7 @@
 //! what is used.
 
 use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use crate::graph::DType;
@@ -14,6 +15,22 @@ use crate::obj::Obj;
 
 /// A shared tracker.
 pub type TrackerRef = Arc<Tracker>;
+
+/// Tells trackers apart without keeping alive what they start from, for what is remembered longer than guards.
+///
+/// Two trackers may share one, also those of an object and of another at the same address later: nothing that has to be
+/// right can depend on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Place(u64);
+
+impl Place {
+    /// Of this tracker.
+    pub fn of(tracker: &Tracker) -> Self {
+        let mut hasher = DefaultHasher::new();
+        tracker.hash(&mut hasher);
+        Self(hasher.finish())
+    }
+}
 
 /// One step of a path.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -9,7 +9,7 @@ use crate::graph::{Arg, Callee, DType, Region, Statement, StatementIr, SymbolId}
 use crate::guard::{GuardKind, GuardSet};
 use crate::obj::Obj;
 use crate::reason::{Break, BreakKind};
-use crate::tracker::{Tracker, TrackerRef};
+use crate::tracker::{Place, Tracker, TrackerRef};
 
 use super::declared::Declared;
 use super::function::{lock, Translated};
@@ -70,8 +70,9 @@ pub(super) fn numbers(
     let mut known = lock(&of.numbers);
     let mut learnt = Learnt::default();
     for (_, tracker, value) in values(py, guards) {
+        let place = Place::of(tracker);
         let seen = known
-            .entry(tracker.clone())
+            .entry(place)
             .or_insert_with(|| Seen::First(value.clone()));
         let found = match seen {
             Seen::First(first) => {
@@ -79,7 +80,7 @@ pub(super) fn numbers(
                 is_other.then_some(&mut learnt.open)
             }
             Seen::Needed => {
-                let translations = missed.iter().filter(|missed| *missed == tracker);
+                let translations = missed.iter().filter(|missed| **missed == place);
                 (translations.count() >= most).then_some(&mut learnt.costly)
             }
         };
@@ -88,7 +89,8 @@ pub(super) fn numbers(
         }
     }
     for (_, tracker) in containers(guards) {
-        let translations = missed.iter().filter(|missed| *missed == tracker);
+        let place = Place::of(tracker);
+        let translations = missed.iter().filter(|missed| **missed == place);
         if translations.count() >= most && !learnt.containers.contains(tracker) {
             learnt.containers.push(tracker.clone());
         }
@@ -159,7 +161,7 @@ pub(super) fn dims(
             _ => continue,
         };
         let seen = known
-            .entry(guard.tracker.clone())
+            .entry(Place::of(&guard.tracker))
             .or_insert_with(|| dims.to_vec());
         if seen.len() != dims.len() {
             *seen = dims.to_vec();

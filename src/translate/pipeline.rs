@@ -20,7 +20,7 @@ use crate::simulator::{
     BreakPoint, InnerFrame, OpcodeExecutor, Outcome, Simulation, Simulator, Stop, TraceOptions,
     Tracer,
 };
-use crate::tracker::{Tracker, TrackerRef};
+use crate::tracker::{Place, Tracker, TrackerRef};
 use crate::variables::Kind;
 
 use super::callable::ResumeFunction;
@@ -134,7 +134,7 @@ pub fn translate(
             let alone = 1 < open.len() && open.len() <= learn::FEW;
             for number in &open {
                 if !alone || !attempt(&mut varies, std::slice::from_ref(number), false) {
-                    lock(&of.numbers).insert(number.0.clone(), Seen::Needed);
+                    lock(&of.numbers).insert(Place::of(&number.0), Seen::Needed);
                 }
             }
         }
@@ -616,7 +616,7 @@ fn finish(
     let values = learn::values(py, &guards).map(|(at, tracker, _)| (at, tracker));
     let values = values
         .chain(learn::containers(&guards))
-        .map(|(at, tracker)| (at, tracker.clone()))
+        .map(|(at, tracker)| (at, Place::of(tracker)))
         .collect();
     let guard = NativeGuardCompiler.compile(py, &guards, &slots, state)?;
     log::debug!(target: "paddle_sot_rs.ir", "{ir}");

@@ -244,6 +244,33 @@ def test_a_local_class_is_not_kept_alive():
         assert known() is None
 
 
+class Sized:
+    size = 2
+
+
+def counts_with(owner):
+    return owner.size + 1, owner().size + 1
+
+
+@pytest.mark.parametrize("owner", [Sized, Mortal], ids=["inherited", "its own"])
+def test_numbers_of_a_class_do_not_keep_it_alive(owner):
+    def make():
+        class Local(owner):
+            size = 3
+
+        if owner is Sized:
+            del Local.size
+        assert counts_with(Local) == ((3, 3) if owner is Sized else (4, 4))
+        return weakref.ref(Local)
+
+    with force_translation() as forced:
+        for _ in range(4):
+            known = make()
+            gc.collect()
+            assert known() is None
+        assert forced.frames()["translated"] > 0
+
+
 ODD = """
 import warnings
 

@@ -15,7 +15,7 @@ use crate::guard::{CompiledGuard, GuardInputs};
 use crate::obj::Obj;
 use crate::plugin;
 use crate::reason::{Break, BreakKind, Recompile, Stats};
-use crate::tracker::TrackerRef;
+use crate::tracker::Place;
 use crate::translate::arguments::{addresses, Bound_};
 use crate::translate::callable::{CalleeFunction, ResumeFunction};
 use crate::translate::choice::Configured;
@@ -52,7 +52,7 @@ pub struct Entry {
     /// The backend it was compiled by.
     pub backend: Arc<Configured>,
     /// The numbers, texts and containers that it is for, by the positions of their guards.
-    pub values: FxHashMap<usize, TrackerRef>,
+    pub values: FxHashMap<usize, Place>,
     /// Whether it is for all values of something that others are for single values of.
     pub general: bool,
 }
@@ -205,13 +205,13 @@ impl Translated {
         &self,
         py: Python<'_>,
         bound: &[Bound<'_, PyAny>],
-    ) -> Vec<TrackerRef> {
+    ) -> Vec<Place> {
         let locals = addresses(bound);
         let entries = self.entries();
         let missed = entries.iter().filter_map(|entry| {
             match entry.guard.check(py, self.guard_inputs(&locals)) {
                 Ok(_) => None,
-                Err(index) => entry.values.get(&index).cloned(),
+                Err(index) => entry.values.get(&index).copied(),
             }
         });
         missed.collect()

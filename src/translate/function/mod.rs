@@ -19,7 +19,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::bytecode::Origin;
 use crate::obj::{self, Obj};
 use crate::reason::{Break, SourceLoc};
-use crate::tracker::TrackerRef;
+use crate::tracker::Place;
 
 use super::arguments::Parameters;
 use super::declared::DynamicTensors;
@@ -41,10 +41,10 @@ pub struct Translated {
     pub origin: Option<(Obj, Arc<Origin>)>,
     /// Shared with resume functions.
     pub shared: Arc<Shared>,
-    /// Dims seen and found to change, by tracker.
-    pub dims: Mutex<FxHashMap<TrackerRef, Vec<Option<i64>>>>,
-    /// Numbers that were relied on, by tracker.
-    pub numbers: Mutex<FxHashMap<TrackerRef, Seen>>,
+    /// Dims seen and found to change.
+    pub dims: Mutex<FxHashMap<Place, Vec<Option<i64>>>>,
+    /// Numbers that were relied on.
+    pub numbers: Mutex<FxHashMap<Place, Seen>>,
     /// Instructions that the interpreter runs; see `TraceOptions::native`.
     pub native: Mutex<FxHashSet<usize>>,
     /// For the rest of an inlined callee: the instruction of the break it goes on from, which was reported.
