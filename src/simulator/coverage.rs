@@ -15,7 +15,6 @@ const BREAKS: &[(&str, &str)] = &[
     ("bytearray", "a mutable buffer that others may share"),
     ("classmethod", "makes a descriptor that outlives the frame"),
     ("compile", "runs the compiler"),
-    ("delattr", "rarely seen with constant names"),
     ("dir", "looks at the frame that calls it, or runs __dir__"),
     ("eval", "looks at the frame that calls it"),
     ("exec", "looks at the frame that calls it"),

@@ -425,6 +425,45 @@ def named_tuple_property_becomes():
     yield
 
 
+@case
+def what_a_descriptor_does_when_it_is_set():
+    class Scaled:
+        by = 2
+
+        def __get__(self, owned, owner=None):
+            return owned._held
+
+        def __set__(self, owned, value):
+            owned._held = value * self.by
+
+        def __delete__(self, owned):
+            owned._held = self.by
+
+    class Owner:
+        held = Scaled()
+
+    def function(x):
+        owner = Owner()
+        owner.held = x
+        first = owner.held
+        del owner.held
+        return first, owner.held
+
+    yield function
+    Scaled.by = 3
+    yield
+    Owner.__dict__["held"].by = 4
+    yield
+    Scaled.__set__ = lambda self, owned, value: setattr(owned, "_held", value - 1)
+    yield
+    Scaled.__delete__ = lambda self, owned: None
+    yield
+    Owner.held = Scaled()
+    yield
+    del Owner.held
+    yield
+
+
 @pytest.mark.parametrize("steps", CASES)
 def test_change(steps):
     run_case(steps)

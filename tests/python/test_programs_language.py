@@ -777,6 +777,71 @@ def classes_on_simple_namespaces(x, settings):
     return settings.scaled(x), settings
 
 
+class Checked:
+    def __init__(self, kind):
+        self.kind = kind
+
+    def __set_name__(self, owner, name):
+        self.name = name
+
+    def __get__(self, owned, owner=None):
+        if owned is None:
+            return self
+        owned.log.append(f"get {self.name}")
+        return getattr(owned, f"_{self.name}")
+
+    def __set__(self, owned, value):
+        owned.log.append(f"set {self.name}")
+        if not isinstance(value, self.kind):
+            raise TypeError(f"{self.name}: {type(value).__name__}")
+        setattr(owned, f"_{self.name}", value)
+
+    def __delete__(self, owned):
+        owned.log.append(f"delete {self.name}")
+        delattr(owned, f"_{self.name}")
+
+
+class Owned:
+    weight = Checked(paddle.Tensor)
+    count = Checked(int)
+
+    def __init__(self, weight, count):
+        self.log = []
+        self.weight = weight
+        self.count = count
+
+    @property
+    def state(self):
+        return self._state
+
+    @state.setter
+    def state(self, value):
+        self.log.append("set state")
+        self._state = value
+
+    @state.deleter
+    def state(self):
+        self.log.append("delete state")
+        del self._state
+
+
+@program(X, Owned(G, 2), graphs=1, breaks=0)
+def descriptors_that_are_set_and_deleted(x, owned):
+    made = Owned(x, owned.count)
+    made.count += 1
+    made.weight = made.weight * made.count
+    owned.state = made.weight
+    owned.weight = owned.state + 1
+    del made.count, owned.state
+    return made, owned, hasattr(made, "count"), hasattr(owned, "state"), owned.weight
+
+
+@program(X, fallbacks=None)
+def descriptors_that_refuse(x):
+    owned = Owned(x + 1, 1)
+    owned.count = 2.5
+
+
 @pytest.mark.parametrize(("function", "args", "expectations"), program)
 def test_equals_eager(function, args, expectations):
     check(function, *args, **expectations)

@@ -12,6 +12,7 @@ use crate::simulator::{classes, exceptions, inplace, layers, Step, Tracer};
 use crate::variables::{AttrOp, FunctionVar, Kind, TensorVar, VarId};
 
 use super::descriptors::{descriptor, is_slot, Descriptor};
+use super::get_special;
 use super::instance::{instance_dict, instance_value};
 use super::lookup::{class_of, guard_type_attr, is_generic, is_named, lookup};
 
@@ -134,7 +135,7 @@ pub fn set_plainly(t: &mut Tracer<'_>, obj: VarId, name: &str, value: VarId) -> 
     };
     let class = class_of(t, &object.class)?;
     let found = lookup(&class, name);
-    guard_type_attr(t, &object.class, name, found.as_ref());
+    let tracker = guard_type_attr(t, &object.class, name, found.as_ref());
     let mut slot = false;
     if let Some(found) = &found {
         if is_named(found, "property") {
@@ -147,7 +148,14 @@ pub fn set_plainly(t: &mut Tracer<'_>, obj: VarId, name: &str, value: VarId) -> 
         }
         slot = is_named(found, "member_descriptor");
         if matches!(descriptor(found), Descriptor::Data) && !(slot && is_slot(found)) {
-            return t.unsupported(format!("assignment through the descriptor {name}"));
+            // Paddle reads what a class has of this name before a layer takes it.
+            let is_layer = matches!(t.kind(obj), Kind::Layer(_));
+            if is_layer || !is_of_users(found, "__set__") {
+                return t.unsupported(format!("assignment through the descriptor {name}"));
+            }
+            let descriptor = t.wrap(found, tracker);
+            let setter = get_special(t, descriptor, "__set__")?;
+            return call(t, setter, &[obj, value], &[]).map(drop);
         }
     }
     if !slot && class.getattr("__dictoffset__")?.extract::<isize>()? == 0 {
@@ -157,6 +165,12 @@ pub fn set_plainly(t: &mut Tracer<'_>, obj: VarId, name: &str, value: VarId) -> 
         );
     }
     write(t, obj, name, Some(value))
+}
+
+/// Whether the class of a descriptor says in Python what it does.
+fn is_of_users(descriptor: &Bound<'_, PyAny>, name: &str) -> bool {
+    let method = lookup(&descriptor.get_type(), name);
+    method.is_some_and(|method| method.is_exact_instance_of::<PyFunction>())
 }
 
 /// Records a write or delete of an instance attribute.
@@ -202,9 +216,25 @@ pub fn delete(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<()> {
     };
     let class = class_of(t, &object.class)?;
     classes::guard_names(t, &class, &[name, "__delattr__"]);
-    if lookup(&class, name).is_some()
-        || lookup(&class, "__delattr__").is_some_and(|found| !is_generic(&found, "__delattr__"))
-    {
+    let found = lookup(&class, name);
+    let is_plain = lookup(&class, "__delattr__").is_none_or(|own| is_generic(&own, "__delattr__"));
+    if let (Some(found), true) = (&found, is_plain) {
+        let deleter = match is_named(found, "property") {
+            true => Some(found.getattr("fdel")?).filter(|deleter| !deleter.is_none()),
+            false => None,
+        };
+        if let Some(deleter) = deleter {
+            let deleter = t.constant(&deleter);
+            return call(t, deleter, &[obj], &[]).map(drop);
+        }
+        if is_of_users(found, "__delete__") {
+            let tracker = guard_type_attr(t, &object.class, name, Some(found));
+            let descriptor = t.wrap(found, tracker);
+            let deleter = get_special(t, descriptor, "__delete__")?;
+            return call(t, deleter, &[obj], &[]).map(drop);
+        }
+    }
+    if found.is_some() || !is_plain {
         return t.unsupported(format!("deletion of attribute {name}"));
     }
     let present = match object.written(name) {

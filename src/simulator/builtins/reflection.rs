@@ -218,6 +218,17 @@ pub(super) fn set_attr(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> S
     Ok(t.none())
 }
 
+pub(super) fn del_attr(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
+    let ([object, name], []) = (args, kwargs) else {
+        return wrong(t, "delattr");
+    };
+    let Some(name) = t.const_str(*name) else {
+        return wrong(t, "delattr");
+    };
+    attributes::delete(t, *object, &name)?;
+    Ok(t.none())
+}
+
 pub(super) fn is_callable(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
     let answer = match t.kind(value).clone() {
         Kind::Function(_)

@@ -19,7 +19,7 @@ use super::iteration::{
 };
 use super::itertools;
 use super::reflection::{
-    get_attr, has_attr, is_callable, is_subclass, isinstance, set_attr, super_, type_of,
+    del_attr, get_attr, has_attr, is_callable, is_subclass, isinstance, set_attr, super_, type_of,
 };
 use super::{one, wrong};
 
@@ -42,6 +42,7 @@ pub(super) const TABLE: &[(&str, &str, Handler)] = &[
     ("builtins", "getattr", get_attr),
     ("builtins", "hasattr", has_attr),
     ("builtins", "setattr", set_attr),
+    ("builtins", "delattr", del_attr),
     ("builtins", "callable", |t, a, k| one(t, a, k, is_callable)),
     ("builtins", "range", range),
     ("builtins", "enumerate", enumerate),
