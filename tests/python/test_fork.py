@@ -1,0 +1,96 @@
+"""Processes that are forked after graphs ran: workers of a DataLoader, for one. Threads of the parent are not there."""
+
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+FORKED = """
+    import os, signal, sys, warnings
+    import numpy as np
+    import paddle
+    import paddle_sot_rs as sot
+
+    def unrolled(x):
+        y = x
+        for _ in range(20):
+            y = (y * 1.01 + x).tanh()
+        return y.sum()
+
+    def looped(x):
+        at, y = paddle.zeros([1]), x
+        while at.sum() < 5:
+            at, y = at + 1, (y * 1.1).tanh()
+        return y.sum()
+
+    network = paddle.nn.Sequential(paddle.nn.Conv2D(3, 8, 3), paddle.nn.BatchNorm2D(8), paddle.nn.ReLU())
+
+    def convolved(x):
+        return network(x.reshape([-1, 3, 8, 8])).mean()
+
+    function = {"unrolled": unrolled, "looped": looped, "convolved": convolved}[sys.argv[1]]
+    translated = sot.to_static(function, full_graph=True, min_graph_size=0)
+    x = paddle.linspace(-1, 1, 192 * 40)
+    x.stop_gradient = sys.argv[2] == "inference"
+
+    def step():
+        result = translated(x)
+        if x.stop_gradient:
+            return float(result)
+        x.clear_gradient()
+        result.backward()
+        return float(result), x.grad.numpy().tolist()[:5]
+
+    network.eval()
+    expected = [step() for _ in range(3)][-1]
+    warnings.simplefilter("ignore")
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)
+        os._exit(0 if step() == expected else 3)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert step() == expected
+    assert sot.stats(translated).graphs == 1
+"""
+
+LOADED = """
+    import sys
+    import numpy as np
+    import paddle
+    import paddle_sot_rs as sot
+
+    @sot.to_static(min_graph_size=0)
+    def prepared(x):
+        return (x * 2 + 1).tanh()
+
+    class Numbers(paddle.io.Dataset):
+        def __len__(self):
+            return 12
+
+        def __getitem__(self, at):
+            return prepared(paddle.full([4], float(at))).numpy()
+
+    first = Numbers()[3]
+    loaded = [batch[0].numpy() if isinstance(batch, list) else batch.numpy()
+              for batch in paddle.io.DataLoader(Numbers(), batch_size=3, num_workers=2)]
+    assert (np.concatenate(loaded)[3] == first).all()
+    assert (np.concatenate(loaded) == np.stack([Numbers()[at] for at in range(12)])).all()
+"""
+
+
+def _runs(script, *arguments):
+    ran = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script), *arguments], capture_output=True, text=True, timeout=180
+    )
+    assert ran.returncode == 0, ran.stderr[-2000:]
+
+
+@pytest.mark.parametrize("how", ["inference", "training"])
+@pytest.mark.parametrize("what", ["unrolled", "looped", "convolved"])
+def test_a_graph_that_ran_runs_in_a_forked_process(what, how):
+    _runs(FORKED, what, how)
+
+
+def test_workers_of_a_data_loader_call_translated_functions():
+    _runs(LOADED)
