@@ -38,12 +38,13 @@ zoo: build
 cpython: build
 	$(call BIN,$(DEFAULT)) -m paddle_sot_rs cpython
 
-# `make differential SEED=7 COUNT=500 PYTHON=3.13` runs other programs, on another Python.
+# `make differential SEED=7 COUNT=500 PYTHON=3.13` runs other programs and calls of builtins, on another Python.
 SEED ?= 0
 COUNT ?= 20000
 PYTHON ?= $(DEFAULT)
 differential: check-tools
 	@$(MAKE) --no-print-directory build-$(PYTHON)
+	$(call BIN,$(PYTHON)) tests/differential/calls.py --seed $(SEED) --count $(COUNT)
 	$(call BIN,$(PYTHON)) tests/differential/run.py --seed $(SEED) --count $(COUNT) --jobs $(shell nproc)
 
 # The examples in Paddle's docstrings, as bodies of translated functions, and with something changed in each.

@@ -92,6 +92,10 @@ def take_name(layer):
     unique_name.generate(_convert_camel_to_snake(layer.__name__))
 
 
+def bind(function, receiver):
+    return function.__get__(receiver, type(receiver))
+
+
 def make_partial(function, names, *values):
     from functools import partial
 

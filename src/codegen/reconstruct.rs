@@ -464,6 +464,9 @@ impl<'a, 'py> Emitter<'a, 'py> {
             Kind::Iter(state) => self.iterator(state)?,
             Kind::Cell(content) => return self.cell(id, content),
             Kind::Function(FunctionVar::New(new)) => self.function(new)?,
+            Kind::Method { receiver, function } if self.binds_itself(*function) => {
+                self.call_helper("bind", 2, |this| this.values(&[*function, *receiver]))?;
+            }
             Kind::Method { receiver, function } => {
                 self.call_type("types", "MethodType", 2, |this| {
                     this.values(&[*function, *receiver])
@@ -529,6 +532,15 @@ impl<'a, 'py> Emitter<'a, 'py> {
                 self.cached(1, index)
             }
         }
+    }
+
+    /// Whether it is a method of a builtin class: what they make of an object is no `types.MethodType`.
+    fn binds_itself(&mut self, function: VarId) -> bool {
+        let name = self
+            .t
+            .value(function)
+            .and_then(|function| function.get_type().name().ok());
+        name.is_some_and(|name| name == "method_descriptor" || name == "wrapper_descriptor")
     }
 
     fn with_names(

@@ -10,7 +10,7 @@ use crate::obj::Obj;
 use crate::reason::BreakKind;
 use crate::variables::{DictVar, Kind, NumberVar, TensorVar, VarId};
 
-use super::{keys, Step, Tracer};
+use super::{fold, keys, Step, Tracer};
 
 /// Why an operation breaks the graph that would hold `-0.0`.
 pub(super) const NEGATIVE_ZERO: &str = "-0.0 in a tensor operation: programs may take it for 0.0";
@@ -23,6 +23,13 @@ fn is_negative_zero(value: &Bound<'_, PyAny>) -> bool {
 
 /// The graph argument for a variable.
 pub fn to_arg(t: &mut Tracer<'_>, value: VarId) -> Step<Arg> {
+    match fold::deeper(t, |t| convert(t, value)) {
+        Some(arg) => arg,
+        None => t.unsupported("containers that are too deep are passed to a tensor operation"),
+    }
+}
+
+fn convert(t: &mut Tracer<'_>, value: VarId) -> Step<Arg> {
     let many = |t: &mut Tracer<'_>, items: Vec<VarId>| {
         items
             .into_iter()
@@ -59,7 +66,7 @@ pub fn to_arg(t: &mut Tracer<'_>, value: VarId) -> Step<Arg> {
                 to_arg(t, step)?,
             ]))
         }
-        Kind::Range(..) => match super::fold::to_object(t, value) {
+        Kind::Range(..) => match fold::to_object(t, value) {
             Some(range) => Arg::Const(Obj::from(range)),
             None => return t.unsupported("a range argument"),
         },

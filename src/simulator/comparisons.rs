@@ -238,9 +238,6 @@ pub fn equal_values(t: &mut Tracer<'_>, a: VarId, b: VarId) -> Step<bool> {
     if a == b {
         return Ok(true);
     }
-    if t.nesting > fold::MAX_NESTING {
-        return t.unsupported("a comparison of containers that are too deep");
-    }
     if aliases::may_be_one(t, a, b) {
         return t.stop(BreakKind::TensorBranch, ONE_OR_TWO);
     }
@@ -248,10 +245,10 @@ pub fn equal_values(t: &mut Tracer<'_>, a: VarId, b: VarId) -> Step<bool> {
     if is_nan(t, a) && is_nan(t, b) {
         return t.unsupported("the identity of NaN");
     }
-    t.nesting += 1;
-    let equal = compare(t, CmpOp::Eq, a, b);
-    t.nesting -= 1;
-    truth::truth(t, equal?)
+    match fold::deeper(t, |t| compare(t, CmpOp::Eq, a, b)) {
+        Some(equal) => truth::truth(t, equal?),
+        None => t.unsupported("a comparison of containers that are too deep"),
+    }
 }
 
 /// Whether this is a number that is not equal to itself.

@@ -164,7 +164,7 @@ pub fn shown(t: &mut Tracer<'_>, exception: VarId, function: &str) -> Step<Optio
 
 /// An exception like this one, where making and showing it runs no code of the user.
 fn real<'py>(t: &mut Tracer<'py>, id: VarId) -> Step<Option<Bound<'py, PyAny>>> {
-    let (Kind::Object(object), true) = (t.kind(id).clone(), t.nesting < fold::MAX_NESTING) else {
+    let Kind::Object(object) = t.kind(id).clone() else {
         return Ok(None);
     };
     let (Some(args), Ok(class)) = (object.base, object.class.bind(t.py).cast::<PyType>()) else {
@@ -189,10 +189,7 @@ fn real<'py>(t: &mut Tracer<'py>, id: VarId) -> Step<Option<Bound<'py, PyAny>>> 
     if groups::stale(t, id).is_some() {
         return Ok(None);
     }
-    t.nesting += 1;
-    let args = real_all(t, args);
-    t.nesting -= 1;
-    let Some(args) = args? else {
+    let Some(args) = real_all(t, args)? else {
         return Ok(None);
     };
     Ok(class.call1(PyTuple::new(t.py, args)?).ok())
@@ -200,6 +197,10 @@ fn real<'py>(t: &mut Tracer<'py>, id: VarId) -> Step<Option<Bound<'py, PyAny>>> 
 
 /// The values in a list or tuple, constants and exceptions.
 fn real_all<'py>(t: &mut Tracer<'py>, of: VarId) -> Step<Option<Vec<Bound<'py, PyAny>>>> {
+    fold::deeper(t, |t| real_items(t, of)).unwrap_or(Ok(None))
+}
+
+fn real_items<'py>(t: &mut Tracer<'py>, of: VarId) -> Step<Option<Vec<Bound<'py, PyAny>>>> {
     let (Kind::Tuple(items, None) | Kind::List(items)) = t.kind(of).clone() else {
         return Ok(None);
     };

@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyType};
+use rustc_hash::FxHashSet;
 
 use crate::bytecode::CmpOp;
 use crate::obj::Obj;
@@ -159,11 +160,10 @@ pub fn call(
 ) -> Step<VarId> {
     let takes_names = matches!(
         (t.kind(receiver), name),
-        (Kind::Const, _)
-            | (Kind::List(_), "sort")
+        (Kind::List(_), "sort")
             | (Kind::Dict(_), "update" | "move_to_end")
             | (Kind::Tuple(..), "_replace")
-    );
+    ) || matches!(t.kind(receiver), Kind::Const) && !name.starts_with("__");
     if !kwargs.is_empty() && !takes_names {
         let message = format!("method {name} with keyword arguments");
         return t.stop(BreakKind::UnsupportedCall, message);
@@ -645,7 +645,7 @@ fn set(t: &mut Tracer<'_>, set: VarId, name: &str, args: &[VarId]) -> Step<VarId
         return t.unsupported("a set method");
     };
     let arity = match name {
-        "add" | "discard" | "remove" | "issubset" | "issuperset" => Some(1),
+        "add" | "discard" | "remove" | "issubset" | "issuperset" | "intersection" => Some(1),
         "clear" | "copy" => Some(0),
         _ => None,
     };
@@ -667,7 +667,8 @@ fn set(t: &mut Tracer<'_>, set: VarId, name: &str, args: &[VarId]) -> Step<VarId
         }
     }
     let mut next = state.clone();
-    let has = |key: &Key| others.iter().any(|(known, _)| known == key);
+    let known: FxHashSet<Key> = others.iter().map(|(key, _)| key.clone()).collect();
+    let has = |key: &Key| known.contains(key);
     match name {
         "add" | "update" | "union" => {
             for (key, item) in others {

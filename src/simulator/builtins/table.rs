@@ -104,13 +104,10 @@ pub(super) const TABLE: &[(&str, &str, Handler)] = &[
         }
         t.stop(BreakKind::UnsupportedCall, "print()")
     }),
-    ("builtins", "format", |t, a, k| {
-        let _ = k;
-        match a {
-            [x] => format::format_value(t, *x, 0, None),
-            [x, s] => format::format_value(t, *x, 0, Some(*s)),
-            _ => wrong(t, "format"),
-        }
+    ("builtins", "format", |t, a, k| match a {
+        [x] if k.is_empty() => format::format_value(t, *x, 0, None),
+        [x, s] if k.is_empty() => format::format_value(t, *x, 0, Some(*s)),
+        _ => wrong(t, "format"),
     }),
     ("paddle_sot_rs._control", "apply_layer", |t, a, k| match a {
         [class, args @ ..] => pylayer::apply(t, *class, args, k),

@@ -319,7 +319,14 @@ pub fn step(t: &mut Tracer<'_>, f: &mut FrameState, at: usize) -> Step<Flow> {
         }
         Instr::ListExtend { depth } => put_into(t, f, *depth, "extend")?,
         Instr::SetUpdate { depth } => put_into(t, f, *depth, "update")?,
-        Instr::DictUpdate { depth } => put_into(t, f, *depth, "update")?,
+        Instr::DictUpdate { depth } => {
+            // Unlike the method, it takes no pairs.
+            let value = f.peek(t, 1)?;
+            if !matches!(t.kind(value), Kind::Dict(_)) {
+                return t.unsupported("** of something that is not a dict");
+            }
+            put_into(t, f, *depth, "update")?;
+        }
         Instr::DictMerge { depth } => {
             let value = f.pop(t)?;
             let dict = f.peek(t, *depth as usize)?;
