@@ -92,6 +92,12 @@ pub trait TraceSession: Send + Sync {
         loc: &SourceLoc,
     ) -> Result<CallResult, BackendError>;
 
+    /// Pairs of open dims (of a symbol, at a position) that the last call took for equal, because its Python code has
+    /// compared them.
+    fn take_compared(&mut self) -> Vec<[(SymbolId, usize); 2]> {
+        Vec::new()
+    }
+
     /// What was made for the call that returned `symbol`, to be compared with `==`: everything but the dims of tensors.
     /// `None`: unknown.
     fn made(&self, _py: Python<'_>, _symbol: SymbolId) -> PyResult<Option<Py<PyAny>>> {

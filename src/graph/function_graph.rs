@@ -202,6 +202,11 @@ impl FunctionGraph {
         })
     }
 
+    /// Open dims that the last call took for equal.
+    pub fn take_compared(&mut self) -> Vec<[(SymbolId, usize); 2]> {
+        self.session.take_compared()
+    }
+
     /// Gradients flow through the calls from this one on, where whoever runs them has gradients on.
     pub fn enable_gradients(&mut self, from: usize) {
         for statement in &mut self.sir.statements[from..] {

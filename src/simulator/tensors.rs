@@ -5,6 +5,7 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyType};
 
+use crate::bytecode::CmpOp;
 use crate::graph::{Arg, Callee, DType, SymbolId, TensorMeta};
 use crate::guard::GuardKind;
 use crate::obj::Obj;
@@ -13,8 +14,8 @@ use crate::tracker::{DictKey, Tracker, TrackerRef};
 use crate::variables::{Kind, NumberVar, TensorVar, VarId, Variable};
 
 use super::{
-    arguments, attributes, classes, conversions, inplace, places, recompute, scalars, views,
-    Kwargs, Step, Tracer,
+    arguments, attributes, classes, conversions, inplace, numbers, places, recompute, scalars,
+    views, Kwargs, Step, Tracer,
 };
 
 /// Methods and attributes that need the tensor's data in Python.
@@ -186,6 +187,7 @@ pub fn capture(
     };
     let view = viewed.and_then(|base| views::recipe(t, base, &callee, &given, &named));
     let output = t.graph.call(t.py, callee, given, named, loc, locate)?;
+    guard_compared(t)?;
     if let Arg::Symbol(symbol) = output {
         // A function that returns its argument returns the same object.
         for input in inputs {
@@ -199,6 +201,20 @@ pub fn capture(
         views::mark(t, view, result);
     }
     Ok(result)
+}
+
+/// A function of Paddle's has compared open dims in Python, which are all -1 there: guards keep them equal.
+fn guard_compared(t: &mut Tracer<'_>) -> Step<()> {
+    for pair in t.graph.take_compared() {
+        let [one, other] = pair.map(|(symbol, at)| t.add(Kind::Int(NumberVar::Dim(symbol, at))));
+        // Nobody guards what is exported.
+        let guarded =
+            !t.options.guards_outcomes || numbers::compare(t, CmpOp::Eq, one, other)? == Some(true);
+        if !guarded {
+            return t.unsupported("a function compares dims that differ between calls");
+        }
+    }
+    Ok(())
 }
 
 /// Whether a reshape to `shape` has nothing to do: eager mode then answers with the same tensor.

@@ -107,14 +107,14 @@ def call(draw: random.Random) -> tuple[str, str]:
     return call(draw) if "2**70" in "".join(made) and GROWS.search(made[1]) else made
 
 
-def _shown(value):
+def _shown(value, nested=False):
     if isinstance(value, (set, frozenset)):
         # In their order, where it does not depend on where objects lie.
-        items = [_shown(item) for item in value]
+        items = [_shown(item, True) for item in value]
         return type(value).__name__ + repr(sorted(items) if "0x" in "".join(items) else items)
-    if hasattr(value, "__next__"):
+    if hasattr(value, "__next__") and not nested:
         try:
-            items = [_shown(item) for item in itertools.islice(value, 20)]
+            items = [_shown(item, True) for item in itertools.islice(value, 20)]
             # One that has come to its end may be of another type.
             return type(value).__name__ + repr(items) if items else "nothing more"
         except Exception as error:  # noqa: BLE001 - compared

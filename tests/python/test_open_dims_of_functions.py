@@ -134,3 +134,24 @@ def test_tensors_of_sizes_that_are_no_whole_numbers(name, dtype):
 
     static = sot.to_static(function, min_graph_size=0)
     assert tried(static) == tried(function)
+
+
+@pytest.mark.parametrize("first", [2, 3])
+def test_dims_that_a_function_compares_stay_equal(first):
+    """Open dims are all -1 there, and equal: `atan2` computed with the memory behind a smaller tensor."""
+
+    def function(x, y):
+        return paddle.atan2(x, y) * 2
+
+    translated = sot.to_static(function, min_graph_size=0)
+    for rows, others in [(first, first), (4, 4), (5, 5), (4, 5), (1, 5), (6, 6), (6, 2), (7, 7)]:
+        x, y = paddle.rand([rows, 3]), paddle.rand([others, 3])
+        outcomes = []
+        for run in (function, translated):
+            try:
+                outcomes.append(run(x, y).numpy().tolist())
+            except ValueError as error:
+                outcomes.append(str(error).partition("\n")[0])
+        assert outcomes[0] == outcomes[1]
+    # Any number of rows takes one translation.
+    assert sot.stats(translated).translations <= 6

@@ -126,6 +126,33 @@ def _detach(self):
     return copy
 
 
+class _OpenDim(int):
+    """The -1 of an open dim of a Value. Functions that compare two of them in Python take them for equal."""
+
+    def __eq__(self, other):
+        if type(other) is _OpenDim and other.place != self.place and current is not None:
+            current.compared.append((*self.place, *other.place))
+        return int.__eq__(self, other)
+
+    def __ne__(self, other):
+        return not self == other
+
+    __hash__ = int.__hash__
+
+
+_static_shape = Value.shape
+
+
+def _shape(self):
+    shape = _static_shape.__get__(self)
+    if -1 in shape:
+        for at, dim in enumerate(shape):
+            if dim == -1:
+                shape[at] = _OpenDim(-1)
+                shape[at].place = str(self.id), at
+    return shape
+
+
 _INTEGERS = (paddle.bool, paddle.uint8, paddle.int8, paddle.int16, paddle.int32, paddle.int64)
 # What a Value does otherwise than a tensor, and what it does in a window.
 _AS_EAGER = {
@@ -136,6 +163,7 @@ _AS_EAGER = {
     "__rfloordiv__": _reversed_floor_divide,
     "__pos__": _positive,
     "detach": _detach,
+    "shape": property(_shape),
 }
 _AS_STATIC = {name: getattr(Value, name) for name in _AS_EAGER if hasattr(Value, name)}
 
@@ -323,6 +351,8 @@ class Trace:
         self.block = self.program.global_block()
         self.external = {}
         self.fresh = []
+        # Open dims that the last call has compared with each other: the ids of their values, and where they are.
+        self.compared = []
         # Captured branches, by the first of their results.
         self.branches = {}
         self.conditions = reach.Conditions()
@@ -364,7 +394,7 @@ class Trace:
     def call(self, function, args, kwargs, is_layer, grad):
         """Traces one call; the answer is (result, tensors met for the first time)."""
         global current
-        self.fresh, self.known = [], []
+        self.fresh, self.known, self.compared = [], [], []
         around, current = current, self
         self.notes_ways = grad
         name = _name_of(function)

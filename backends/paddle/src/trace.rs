@@ -26,6 +26,8 @@ pub struct PaddleTrace {
     value_type: Py<PyAny>,
     black_listed: Py<PyAny>,
     grad_enabled: bool,
+    /// See [`TraceSession::take_compared`].
+    compared: Vec<[(SymbolId, usize); 2]>,
     /// How many operations there are: counting them takes Paddle a list of all.
     size: AtomicUsize,
 }
@@ -45,6 +47,7 @@ impl PaddleTrace {
             black_listed: bridge.getattr("BlackListed")?.unbind(),
             value_type: bridge.getattr("Value")?.unbind(),
             grad_enabled: true,
+            compared: Vec::new(),
             size: AtomicUsize::new(UNKNOWN),
         })
     }
@@ -277,6 +280,28 @@ fn differs_from_eager(
     }
 }
 
+impl PaddleTrace {
+    /// The open dims that the call which was just traced has compared, of its arguments `known`.
+    fn compared_dims(
+        &self,
+        py: Python<'_>,
+        known: &[(SymbolId, String)],
+    ) -> Result<Vec<[(SymbolId, usize); 2]>, BackendError> {
+        let compared = self.trace.bind(py).getattr(pyo3::intern!(py, "compared"))?;
+        let compared: Vec<(String, usize, String, usize)> = compared.extract()?;
+        let place = |id: &str, at| {
+            let symbol = known.iter().find(|(_, known)| known == id);
+            symbol.map(|(symbol, _)| (*symbol, at)).ok_or_else(|| {
+                BackendError::Refused("it compares dims that differ between calls".into())
+            })
+        };
+        compared
+            .iter()
+            .map(|(one, at, other, there)| Ok([place(one, *at)?, place(other, *there)?]))
+            .collect()
+    }
+}
+
 impl TraceSession for PaddleTrace {
     fn add_input(
         &mut self,
@@ -398,6 +423,7 @@ impl TraceSession for PaddleTrace {
                 }
             });
         }
+        self.compared = self.compared_dims(py, &known)?;
         let output = self.inferred(py, &result, &known)?;
         let mut captured = Vec::with_capacity(fresh.len());
         for tensor in fresh.iter() {
@@ -410,6 +436,10 @@ impl TraceSession for PaddleTrace {
             });
         }
         Ok(CallResult { output, captured })
+    }
+
+    fn take_compared(&mut self) -> Vec<[(SymbolId, usize); 2]> {
+        std::mem::take(&mut self.compared)
     }
 
     fn made(&self, py: Python<'_>, symbol: SymbolId) -> PyResult<Option<Py<PyAny>>> {

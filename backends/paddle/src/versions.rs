@@ -20,10 +20,13 @@ impl Version {
         })
     }
 
-    /// Refuses a tensor that was changed, with eager mode's words.
+    /// Refuses a tensor that was changed, with eager mode's words: results are new there, and count from 0.
     pub fn check(&self, py: Python<'_>) -> PyResult<()> {
         match self.tensor.bind(py).upgrade() {
-            Some(tensor) => check(&tensor, self.version),
+            Some(tensor) => match native::inplace_version(&tensor)?.wrapping_sub(self.version) {
+                0 => Ok(()),
+                changes => Err(refusal(changes, 0)),
+            },
             None => Ok(()),
         }
     }
@@ -31,13 +34,16 @@ impl Version {
 
 /// Refuses a tensor that has another version than this one, with eager mode's words.
 pub fn check(tensor: &Bound<'_, PyAny>, expected: u32) -> PyResult<()> {
-    let version = native::inplace_version(tensor)?;
-    if version == expected {
-        return Ok(());
+    match native::inplace_version(tensor)? {
+        version if version == expected => Ok(()),
+        version => Err(refusal(version, expected)),
     }
-    Err(PyRuntimeError::new_err(format!(
+}
+
+fn refusal(version: u32, expected: u32) -> PyErr {
+    PyRuntimeError::new_err(format!(
         "(PermissionDenied) Tensor '' used in gradient computation has been modified by an inplace operation. \
          Its version is {version} but the expected version is {expected}. Please fix your code to void calling an \
          inplace operator after using the Tensor which will used in gradient computation."
-    )))
+    ))
 }
