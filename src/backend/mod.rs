@@ -12,6 +12,6 @@ pub use registry::{
 };
 pub use retrace::retrace;
 pub use traits::{
-    CallResult, Captured, CompileRequest, CompiledGraph, ExportInput, ExportRequest, GraphBackend,
-    InferredOutput, TraceSession, ValueHandle,
+    CallResult, Captured, ComparedDims, CompileRequest, CompiledGraph, ExportInput, ExportRequest,
+    GraphBackend, InferredOutput, TraceSession, ValueHandle,
 };

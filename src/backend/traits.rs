@@ -54,6 +54,9 @@ pub struct CallResult {
     pub captured: Vec<Captured>,
 }
 
+/// Two dims, each of a symbol, at a position; `None` where one is of a tensor that the call has made itself.
+pub type ComparedDims = Option<[(SymbolId, usize); 2]>;
+
 /// The trace of one graph. Metadata inference and, for backends that build programs, building.
 ///
 /// A session is used by one thread under the GIL and never runs user code.
@@ -92,9 +95,8 @@ pub trait TraceSession: Send + Sync {
         loc: &SourceLoc,
     ) -> Result<CallResult, BackendError>;
 
-    /// Pairs of open dims (of a symbol, at a position) that the last call took for equal, because its Python code has
-    /// compared them.
-    fn take_compared(&mut self) -> Vec<[(SymbolId, usize); 2]> {
+    /// Pairs of open dims that the last call took for equal, because its Python code has compared them.
+    fn take_compared(&mut self) -> Vec<ComparedDims> {
         Vec::new()
     }
 

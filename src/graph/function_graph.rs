@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 use std::sync::Arc;
 
-use crate::backend::{BackendError, InferredOutput, TraceSession};
+use crate::backend::{BackendError, ComparedDims, InferredOutput, TraceSession};
 use crate::obj::Obj;
 use crate::reason::SourceLoc;
 use crate::tracker::TrackerRef;
@@ -203,7 +203,7 @@ impl FunctionGraph {
     }
 
     /// Open dims that the last call took for equal.
-    pub fn take_compared(&mut self) -> Vec<[(SymbolId, usize); 2]> {
+    pub fn take_compared(&mut self) -> Vec<ComparedDims> {
         self.session.take_compared()
     }
 

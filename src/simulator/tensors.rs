@@ -206,11 +206,19 @@ pub fn capture(
 /// A function of Paddle's has compared open dims in Python, which are all -1 there: guards keep them equal.
 fn guard_compared(t: &mut Tracer<'_>) -> Step<()> {
     for pair in t.graph.take_compared() {
-        let [one, other] = pair.map(|(symbol, at)| t.add(Kind::Int(NumberVar::Dim(symbol, at))));
         // Nobody guards what is exported.
-        let guarded =
-            !t.options.guards_outcomes || numbers::compare(t, CmpOp::Eq, one, other)? == Some(true);
-        if !guarded {
+        if !t.options.guards_outcomes {
+            continue;
+        }
+        let holds = match pair {
+            Some(pair) => {
+                let dim = |(symbol, at)| t.add(Kind::Int(NumberVar::Dim(symbol, at)));
+                let [one, other] = pair.map(dim);
+                numbers::compare(t, CmpOp::Eq, one, other)?
+            }
+            None => None,
+        };
+        if holds != Some(true) {
             return t.unsupported("a function compares dims that differ between calls");
         }
     }

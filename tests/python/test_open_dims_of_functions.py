@@ -155,3 +155,17 @@ def test_dims_that_a_function_compares_stay_equal(first):
         assert outcomes[0] == outcomes[1]
     # Any number of rows takes one translation.
     assert sot.stats(translated).translations <= 6
+
+
+def test_what_is_exported_is_not_guarded(tmp_path):
+    """Open dims of an export are as the specification says; nobody checks them later."""
+
+    def function(x, y):
+        return paddle.atan2(x, y) * 2
+
+    shapes = [paddle.static.InputSpec([None, 3], "float32", name) for name in "xy"]
+    sot.save(function, str(tmp_path / "model"), input_spec=shapes)
+    loaded = paddle.jit.load(str(tmp_path / "model"))
+    for rows in (2, 5):
+        x, y = paddle.rand([rows, 3]), paddle.rand([rows, 3])
+        assert (loaded(x, y) == function(x, y)).all()

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 
 use paddle_sot::backend::{
-    BackendError, CallResult, Captured, InferredOutput, TraceSession, ValueHandle,
+    BackendError, CallResult, Captured, ComparedDims, InferredOutput, TraceSession, ValueHandle,
 };
 use paddle_sot::graph::{Arg, Callee, DType, StatementIr, SymbolId, SymbolKind, TensorMeta};
 use paddle_sot::obj::Obj;
@@ -27,7 +27,7 @@ pub struct PaddleTrace {
     black_listed: Py<PyAny>,
     grad_enabled: bool,
     /// See [`TraceSession::take_compared`].
-    compared: Vec<[(SymbolId, usize); 2]>,
+    compared: Vec<ComparedDims>,
     /// How many operations there are: counting them takes Paddle a list of all.
     size: AtomicUsize,
 }
@@ -286,19 +286,17 @@ impl PaddleTrace {
         &self,
         py: Python<'_>,
         known: &[(SymbolId, String)],
-    ) -> Result<Vec<[(SymbolId, usize); 2]>, BackendError> {
+    ) -> PyResult<Vec<ComparedDims>> {
         let compared = self.trace.bind(py).getattr(pyo3::intern!(py, "compared"))?;
         let compared: Vec<(String, usize, String, usize)> = compared.extract()?;
         let place = |id: &str, at| {
             let symbol = known.iter().find(|(_, known)| known == id);
-            symbol.map(|(symbol, _)| (*symbol, at)).ok_or_else(|| {
-                BackendError::Refused("it compares dims that differ between calls".into())
-            })
+            symbol.map(|(symbol, _)| (*symbol, at))
         };
-        compared
-            .iter()
-            .map(|(one, at, other, there)| Ok([place(one, *at)?, place(other, *there)?]))
-            .collect()
+        let pair = |(one, at, other, there): &(String, usize, String, usize)| {
+            Some([place(one, *at)?, place(other, *there)?])
+        };
+        Ok(compared.iter().map(pair).collect())
     }
 }
 
@@ -438,7 +436,7 @@ impl TraceSession for PaddleTrace {
         Ok(CallResult { output, captured })
     }
 
-    fn take_compared(&mut self) -> Vec<[(SymbolId, usize); 2]> {
+    fn take_compared(&mut self) -> Vec<ComparedDims> {
         std::mem::take(&mut self.compared)
     }
 
