@@ -85,8 +85,7 @@ pub fn name_of(value: &Bound<'_, PyAny>) -> Option<String> {
     }
     let known = value.is_exact_instance_of::<PyFunction>()
         || value.is_exact_instance_of::<PyCFunction>()
-        || is_named(value, "method_descriptor")
-        || is_named(value, "wrapper_descriptor");
+        || is_builtin_method(value);
     if known {
         let name = value.getattr("__qualname__").ok()?;
         return name.extract().ok();
@@ -98,13 +97,18 @@ pub fn name_of(value: &Bound<'_, PyAny>) -> Option<String> {
 
 /// `__module__` and `__name__` of a function or class as attributes; empty where they are no texts.
 pub fn module_and_name(value: &Bound<'_, PyAny>) -> (String, String) {
-    let text = |name: &str| {
-        value
-            .getattr(name)
-            .and_then(|text| text.extract())
-            .unwrap_or_default()
-    };
-    (text("__module__"), text("__name__"))
+    (text_of(value, "__module__"), text_of(value, "__name__"))
+}
+
+/// An attribute that should be a text; empty where it is none.
+pub fn text_of(value: &Bound<'_, PyAny>, name: &str) -> String {
+    let text = value.getattr(name).and_then(|text| text.extract());
+    text.unwrap_or_default()
+}
+
+/// Whether it is a method of a builtin type, as its class holds it.
+pub fn is_builtin_method(value: &Bound<'_, PyAny>) -> bool {
+    is_named(value, "method_descriptor") || is_named(value, "wrapper_descriptor")
 }
 
 fn is_named(value: &Bound<'_, PyAny>, name: &str) -> bool {

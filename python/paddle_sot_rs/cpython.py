@@ -84,15 +84,15 @@ def _child(name: str, mode: str, path: str, skip: set[str]) -> None:
                 if err is not None:
                     write("fail", test, self._exc_info_to_string(err, test))
 
-        def load_and_run() -> None:
+        def load_and_run(first: tuple[str, ...] = ()) -> None:
             suite = unittest.defaultTestLoader.loadTestsFromName(f"test.{name}")
+            if first:
+                _chosen(suite, lambda test: test.id().endswith(first)).run(unittest.TestResult())
             _chosen(suite, lambda test: test.id() not in skip).run(Result())
 
         if mode == "forced":
             with force_translation() as forced:
-                suite = unittest.defaultTestLoader.loadTestsFromName(f"test.{name}")
-                _chosen(suite, lambda test: test.id().endswith(TIMED)).run(unittest.TestResult())
-                load_and_run()
+                load_and_run(TIMED)
                 write("frames", name, json.dumps(forced.frames()))
         else:
             load_and_run()

@@ -8,6 +8,7 @@ use rustc_hash::FxHashMap;
 use crate::obj::Obj;
 
 use super::code::{Instruction, Loc, LocalKind, LocalSlot};
+use super::held::{hashes_quietly, Held};
 use super::instr::typed;
 use super::optable::{OpTable, Version};
 use super::{BytecodeError, Code, ExceptionEntry};
@@ -21,6 +22,8 @@ pub struct CodeBuilder {
     table: &'static OpTable,
     /// Indices of constants, which `code` keeps alive, by address.
     consts: FxHashMap<usize, u32>,
+    /// The same of those that a [`Held`] holds.
+    held: FxHashMap<usize, u32>,
 }
 
 impl CodeBuilder {
@@ -60,6 +63,7 @@ impl CodeBuilder {
             loc: Loc::line_only(i64::from(like.firstlineno)),
             table,
             consts: FxHashMap::default(),
+            held: FxHashMap::default(),
         };
         this.op("RESUME", 0)?;
         Ok(this)
@@ -164,10 +168,29 @@ impl CodeBuilder {
         self.code.localsplus.len() as u32 - 1
     }
 
-    /// `LOAD_CONST`
+    /// Pushes an object.
     pub fn load_const(&mut self, value: &Obj) -> Result<(), BytecodeError> {
+        if !Python::attach(|py| hashes_quietly(value.bind(py))) {
+            return self.load_held(value);
+        }
         let index = self.constant(value);
         self.op("LOAD_CONST", index).map(drop)
+    }
+
+    /// The same where the code object must not look at it.
+    pub fn load_held(&mut self, value: &Obj) -> Result<(), BytecodeError> {
+        let known = value.as_ptr() as usize;
+        let index = match self.held.get(&known) {
+            Some(index) => *index,
+            None => {
+                let holder = Python::attach(|py| Held::of(value.bind(py)))?;
+                let index = self.constant(&holder);
+                self.held.insert(known, index);
+                index
+            }
+        };
+        self.op("LOAD_CONST", index)?;
+        self.load_attr("value")
     }
 
     /// `LOAD_FAST`

@@ -8,6 +8,7 @@ mod builder;
 mod code;
 mod coverage;
 pub mod flow;
+mod held;
 mod instr;
 mod liveness;
 mod optable;

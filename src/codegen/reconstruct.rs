@@ -6,12 +6,12 @@ use std::sync::Arc;
 use indexmap::IndexSet;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyList, PyString, PyTuple};
+use pyo3::types::{PyString, PyTuple};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::bytecode::{BytecodeError, Code, CodeBuilder};
 use crate::graph::SymbolId;
-use crate::obj::Obj;
+use crate::obj::{is_builtin_method, Obj};
 use crate::reason::{Break, BreakKind};
 use crate::simulator::fold::MAX_NESTING;
 use crate::simulator::{aliases, groups, views, Tracer};
@@ -175,11 +175,7 @@ impl<'a, 'py> Emitter<'a, 'py> {
         if interned.is(text) {
             return Ok(self.code.load_const(value)?);
         }
-        let holder = Obj::from(PyList::new(self.t.py, [text])?);
-        self.code.load_const(&holder)?;
-        self.int(0)?;
-        self.code.op("BINARY_SUBSCR", 0)?;
-        Ok(())
+        Ok(self.code.load_held(value)?)
     }
 
     /// Calls a helper with what `arguments` pushes.
@@ -536,11 +532,8 @@ impl<'a, 'py> Emitter<'a, 'py> {
 
     /// Whether it is a method of a builtin class: what they make of an object is no `types.MethodType`.
     fn binds_itself(&mut self, function: VarId) -> bool {
-        let name = self
-            .t
-            .value(function)
-            .and_then(|function| function.get_type().name().ok());
-        name.is_some_and(|name| name == "method_descriptor" || name == "wrapper_descriptor")
+        let function = self.t.value(function);
+        function.is_some_and(|function| is_builtin_method(&function))
     }
 
     fn with_names(

@@ -5,7 +5,7 @@ use pyo3::types::{PyBool, PyFloat, PyInt};
 
 use crate::graph::{Callee, DType};
 use crate::guard::number::Type;
-use crate::obj::{module_and_name, Obj};
+use crate::obj::{module_and_name, text_of, Obj};
 use crate::reason::BreakKind;
 use crate::variables::{Kind, VarId, Variable};
 
@@ -305,10 +305,7 @@ pub fn try_call(
     }
     t.guard_identity(function);
     check_asked(t, &object, args, kwargs)?;
-    let name = object
-        .getattr("__name__")
-        .and_then(|name| name.extract::<String>())
-        .unwrap_or_default();
+    let name = text_of(&object, "__name__");
     let changed = match number_arguments::knows(&name) && is_of_paddle(t, &object, &name)? {
         true => number_arguments::of_call(t, &name, args, kwargs)?,
         false => None,

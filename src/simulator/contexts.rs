@@ -2,7 +2,7 @@
 
 use pyo3::prelude::*;
 
-use crate::obj::Obj;
+use crate::obj::{text_of, Obj};
 use crate::reason::BreakKind;
 use crate::variables::{ContextVar, Kind, VarId};
 
@@ -24,10 +24,7 @@ pub fn try_make(
     let Some(object) = t.value(callable) else {
         return Ok(None);
     };
-    let name = object
-        .getattr("__name__")
-        .and_then(|name| name.extract::<String>())
-        .unwrap_or_default();
+    let name = text_of(&object, "__name__");
     let grad = |enabled: Option<bool>| (enabled, Obj::from(&object));
     let (enabled, maker) = match name.as_str() {
         "no_grad" | "no_grad_"

@@ -197,6 +197,7 @@ pub fn call_object<'py>(
             return Ok(text);
         }
     }
+    let name = crate::obj::text_of(callable, "__name__");
     let mut objects = Vec::with_capacity(args.len());
     let mutable = args
         .iter()
@@ -211,18 +212,10 @@ pub fn call_object<'py>(
             None => {
                 let kind = t.kind(*arg).clone();
                 let what = describe(t, *arg, &kind);
-                let name = callable
-                    .getattr("__name__")
-                    .and_then(|name| name.extract::<String>())
-                    .unwrap_or_default();
                 return t.stop(BreakKind::UnsupportedCall, format!("{name}() of {what}"));
             }
         }
     }
-    let name = callable
-        .getattr("__name__")
-        .and_then(|name| name.extract::<String>())
-        .unwrap_or_default();
     refuse_huge(t, &name, &objects)?;
     ambient::refuse(t, callable, &name, &objects)?;
     let named = PyDict::new(t.py);

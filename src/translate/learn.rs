@@ -69,6 +69,7 @@ pub(super) fn numbers(
     };
     let mut known = lock(&of.numbers);
     let mut learnt = Learnt::default();
+    let is_costly = |place: &Place| missed.iter().filter(|missed| *missed == place).count() >= most;
     for (_, tracker, value) in values(py, guards) {
         let place = Place::of(tracker);
         let seen = known
@@ -79,10 +80,7 @@ pub(super) fn numbers(
                 let is_other = !first.bind(py).eq(value.bind(py)).unwrap_or(true);
                 is_other.then_some(&mut learnt.open)
             }
-            Seen::Needed => {
-                let translations = missed.iter().filter(|missed| **missed == place);
-                (translations.count() >= most).then_some(&mut learnt.costly)
-            }
+            Seen::Needed => is_costly(&place).then_some(&mut learnt.costly),
         };
         if let Some(found) = found {
             found.push((tracker.clone(), value.clone()));
@@ -90,8 +88,7 @@ pub(super) fn numbers(
     }
     for (_, tracker) in containers(guards) {
         let place = Place::of(tracker);
-        let translations = missed.iter().filter(|missed| **missed == place);
-        if translations.count() >= most && !learnt.containers.contains(tracker) {
+        if is_costly(&place) && !learnt.containers.contains(tracker) {
             learnt.containers.push(tracker.clone());
         }
     }

@@ -34,6 +34,24 @@ RANDOM = frozenset(
 
 REGIONS = ("pd_op.if", "pd_op.while", "pd_op.pylayer")
 
+_VIEWS = frozenset(
+    f"pd_op.{name}"
+    for name in (
+        *("reshape", "squeeze", "unsqueeze", "flatten", "transpose", "slice", "strided_slice"),
+        *("diagonal", "as_strided", "view_shape", "view_dtype", "tensor_unfold", "unbind"),
+    )
+)
+
+
+# An attribute of an `assign` that is a view in eager mode (`detach`).
+SHARES = "sot_shares"
+
+
+def is_view(op):
+    """Whether in eager mode what it makes shares storage, and the count of changes, with its first operand."""
+    name = op.name()
+    return name in _VIEWS or name == "pd_op.assign" and op.has_attr(SHARES)
+
 
 class _Unusual(Exception):
     """The program has something that only the general construction knows."""
@@ -96,10 +114,12 @@ class _Backward:
         self.gradients = {}
         self.zeros = {}
         self.made = []
+        self.shared = _Shared()
 
     def run(self, targets, seeds):
         for value, seed in zip(targets, seeds, strict=True):
             self.arrive(value, seed)
+            self.shared.leaves(value)
         order = self.order({value.id for value in targets})
         for node in order:
             self.differentiate(node)
@@ -107,6 +127,7 @@ class _Backward:
         for value in self.made:
             if value.use_empty():
                 self.block.remove_op(value.get_defining_op())
+        self.shared.remove_unused(self.block)
         return result
 
     def order(self, wanted):
@@ -255,8 +276,91 @@ class _Backward:
             [self.zero(value) if gradient is None else gradient for value, gradient in zip(values, found, strict=True)]
             for values, found in zip(node.outputs, arrived, strict=True)
         ]
-        answer = call_vjp(op, node.inputs, node.outputs, given, stops)
+        read = [[self.shared.of(value) for value in values] for values in node.inputs]
+        made = [[self.shared.of(value) for value in values] for values in node.outputs]
+        answer = call_vjp(op, read, made, given, stops)
         for values, stopped, found in zip(taken, stops, answer, strict=True):
             for value, stop, gradient in zip(values, stopped, found, strict=True):
                 if not stop and gradient is not None and not pir.is_fake_value(gradient):
                     self.arrive(value, gradient)
+
+
+class _Shared:
+    """What the backward part reads in place of values that the program has copies of and eager mode has not.
+
+    Views of inputs are made again, and results are read from what left the program. So an optimizer's step or
+    `set_value` in between is seen as in eager mode, and no copy is kept until then.
+    """
+
+    def __init__(self):
+        self.known = {}
+        self.left = {}
+        self.made = []
+
+    def leaves(self, value):
+        """A result of the program."""
+        op = value.get_defining_op()
+        if op is not None and op.name() == "pd_op.assign":
+            self.left.setdefault(op.operand_source(0).id, value)
+
+    def of(self, value):
+        """The value to read for this one: itself, most times."""
+        if not value.initialized():
+            return value
+        found = self.known.get(value.id)
+        if found is None:
+            found = self.known[value.id] = self._again(value)
+        return found
+
+    def _again(self, value):
+        op = value.get_defining_op()
+        if op is None:
+            # An argument of a block.
+            return value
+        split = None
+        if op.name() in ("builtin.split", "builtin.slice"):
+            split, op = op, op.operand_source(0).get_defining_op()
+        if not is_view(op):
+            return self.left.get(value.id, value)
+        source = op.operand_source(0)
+        above = self.of(source)
+        if above.id == source.id and not _comes_in(source):
+            return self.left.get(value.id, value)
+        with_above = pir.IrMapping()
+        for operand in op.operands_source():
+            with_above.add(operand, operand)
+        with_above.add(source, above)
+        for one in (op, split):
+            if one is not None:
+                results = one.results()
+                copies = one.clone(with_above, pir.CloneOptions(False, True, True)).results()
+                self.made.append((results, copies))
+                for old, new in zip(results, copies, strict=True):
+                    new.stop_gradient = old.stop_gradient
+                    with_above.add(old, new)
+        return with_above.look_up(value)
+
+    def remove_unused(self, block):
+        """Removes those whose numbers nothing reads."""
+        for values, copies in reversed(self.made):
+            for value, copy in zip(values, copies, strict=True):
+                if not _is_read(copy):
+                    copy.replace_all_uses_with(value)
+            if all(copy.use_empty() for copy in copies):
+                block.remove_op(copies[0].get_defining_op())
+
+
+def _comes_in(value):
+    op = value.get_defining_op()
+    return op is not None and op.name() == "pd_op.data"
+
+
+def _is_read(value):
+    """Whether an operation needs its numbers, not its shape alone."""
+    for op in value.all_used_ops():
+        if op.name() == "builtin.combine":
+            if _is_read(op.results()[0]):
+                return True
+        elif not op.is_no_need_buffer(value):
+            return True
+    return False

@@ -19,7 +19,7 @@ from paddle.pir import core as pir_core
 from paddle.pir import get_fake_value_name, is_fake_value
 from paddle_sot_rs import _again as again
 from paddle_sot_rs import _reach as reach
-from paddle_sot_rs._backward import RANDOM, REGIONS, blocks_of, gradients, inner_operations
+from paddle_sot_rs._backward import RANDOM, REGIONS, SHARES, blocks_of, gradients, inner_operations
 from paddle_sot_rs._gates import gates_of
 from paddle_sot_rs._reads import read_back
 
@@ -121,8 +121,16 @@ def _positive(self):
 def _detach(self):
     # Paddle's `share_data_` hides that the result lives in the storage of `self`: a later kernel that writes in
     # place would change a tensor of the caller.
-    copy = _C_ops.assign(self)
+    copy = _for_view(self)
     copy.stop_gradient = True
+    return copy
+
+
+def _for_view(value):
+    """A copy of what eager mode has a view of."""
+    copy = _C_ops.assign(value)
+    if current is not None and current.notes_ways:
+        copy.get_defining_op().set_bool_attr(SHARES, True)
     return copy
 
 
@@ -332,7 +340,7 @@ def call_method(value, name, args, kwargs):
     """`value.name(*args, **kwargs)`; looked up here: some act as in eager mode while the window is open."""
     result = getattr(value, name)(*args, **kwargs)
     if name == "__getitem__" and result is value:
-        return _C_ops.assign(result)
+        return _for_view(result)
     return result
 
 

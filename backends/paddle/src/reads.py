@@ -3,16 +3,8 @@
 Eager mode counts changes in place, and its gradients refuse a tensor that was changed after it was kept for them.
 """
 
-from paddle_sot_rs._backward import REGIONS, inner_operations
+from paddle_sot_rs._backward import REGIONS, inner_operations, is_view
 
-# In eager mode their results count changes together with their first operand.
-_VIEWS = frozenset(
-    f"pd_op.{name}"
-    for name in (
-        *("reshape", "squeeze", "unsqueeze", "flatten", "transpose", "slice", "strided_slice"),
-        *("diagonal", "as_strided", "view_shape", "view_dtype", "tensor_unfold"),
-    )
-)
 # They look at dims and dtype, and Paddle does not say so.
 _DESCRIBE = frozenset(f"pd_op.{name}" for name in ("shape", "shape64", "full_like", "empty_like"))
 
@@ -25,7 +17,7 @@ def read_back(operations, forward_end, start, inputs, outputs):
     written = set()
     for op in operations[:forward_end]:
         name = op.name()
-        if name in _VIEWS:
+        if is_view(op):
             first = op.operand_source(0).id
             roots[op.results()[0].id] = roots.setdefault(first, first)
         elif name == "builtin.combine":
@@ -34,8 +26,8 @@ def read_back(operations, forward_end, start, inputs, outputs):
             # Running statistics: the program changes them itself.
             written.update(value.id for value in op.operands_source() if value.initialized())
     sources = [_source(value) for value in outputs]
-    for source in sources:
-        roots.setdefault(source, source)
+    for value, source in zip(outputs, sources, strict=True):
+        roots[value.id] = roots.setdefault(source, source)
     read = set()
     for op in operations[start:]:
         name = op.name()

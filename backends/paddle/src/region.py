@@ -176,7 +176,7 @@ def _kept(values):
     They come from outside, and are no parameters: those are large, and the gradient refuses those that changed.
     """
     trace = _bridge.current
-    if trace.repeats or pir.get_current_insertion_point().block() != trace.block:
+    if not trace.notes_ways or trace.repeats or pir.get_current_insertion_point().block() != trace.block:
         return {}
     kept = {}
     for tensor, value in trace.external.values():

@@ -8,7 +8,7 @@ use paddle_sot::backend::{
     BackendError, CallResult, Captured, ComparedDims, InferredOutput, TraceSession, ValueHandle,
 };
 use paddle_sot::graph::{Arg, Callee, DType, StatementIr, SymbolId, SymbolKind, TensorMeta};
-use paddle_sot::obj::Obj;
+use paddle_sot::obj::{text_of, Obj};
 use paddle_sot::reason::SourceLoc;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyTuple};
@@ -356,10 +356,7 @@ impl TraceSession for PaddleTrace {
         let (function, rest, is_layer) = match callee {
             Callee::Api(function) => {
                 let function = function.bind(py).clone();
-                let name = function
-                    .getattr("__name__")
-                    .and_then(|name| name.extract::<String>())
-                    .unwrap_or_default();
+                let name = text_of(&function, "__name__");
                 if differs_from_eager(py, &name, sir, args, kwargs) {
                     return Err(BackendError::Refused(format!(
                         "{name}() has another result in static mode"

@@ -137,10 +137,21 @@ pub(super) fn user_descriptor(
     found: &Bound<'_, PyAny>,
     tracker: TrackerRef,
 ) -> Step<VarId> {
-    let descriptor = t.wrap(found, tracker);
-    let method = get_special(t, descriptor, "__get__")?;
     let class = t.constant(&class.bind(t.py).clone());
-    call(t, method, &[obj, class], &[])
+    call_descriptor(t, found, tracker, "__get__", &[obj, class])
+}
+
+/// What a special method of a descriptor answers.
+pub(super) fn call_descriptor(
+    t: &mut Tracer<'_>,
+    found: &Bound<'_, PyAny>,
+    tracker: TrackerRef,
+    name: &str,
+    args: &[VarId],
+) -> Step<VarId> {
+    let descriptor = t.wrap(found, tracker);
+    let method = get_special(t, descriptor, name)?;
+    call(t, method, args, &[])
 }
 
 /// What a class attribute gives when read through an instance.

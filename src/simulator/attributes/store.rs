@@ -11,8 +11,7 @@ use crate::simulator::call::call;
 use crate::simulator::{classes, exceptions, inplace, layers, Step, Tracer};
 use crate::variables::{AttrOp, FunctionVar, Kind, TensorVar, VarId};
 
-use super::descriptors::{descriptor, is_slot, Descriptor};
-use super::get_special;
+use super::descriptors::{call_descriptor, descriptor, is_slot, Descriptor};
 use super::instance::{instance_dict, instance_value};
 use super::lookup::{class_of, guard_type_attr, is_generic, is_named, lookup};
 
@@ -153,9 +152,7 @@ pub fn set_plainly(t: &mut Tracer<'_>, obj: VarId, name: &str, value: VarId) -> 
             if is_layer || !is_of_users(found, "__set__") {
                 return t.unsupported(format!("assignment through the descriptor {name}"));
             }
-            let descriptor = t.wrap(found, tracker);
-            let setter = get_special(t, descriptor, "__set__")?;
-            return call(t, setter, &[obj, value], &[]).map(drop);
+            return call_descriptor(t, found, tracker, "__set__", &[obj, value]).map(drop);
         }
     }
     if !slot && class.getattr("__dictoffset__")?.extract::<isize>()? == 0 {
@@ -229,9 +226,7 @@ pub fn delete(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<()> {
         }
         if is_of_users(found, "__delete__") {
             let tracker = guard_type_attr(t, &object.class, name, Some(found));
-            let descriptor = t.wrap(found, tracker);
-            let deleter = get_special(t, descriptor, "__delete__")?;
-            return call(t, deleter, &[obj], &[]).map(drop);
+            return call_descriptor(t, found, tracker, "__delete__", &[obj]).map(drop);
         }
     }
     if found.is_some() || !is_plain {

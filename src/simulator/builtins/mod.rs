@@ -14,7 +14,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
 use rustc_hash::FxHashMap;
 
-use crate::obj::{module_and_name, Obj};
+use crate::obj::{module_and_name, text_of, Obj};
 use crate::reason::BreakKind;
 use crate::tracker::Tracker;
 use crate::variables::{Kind, VarId};
@@ -220,10 +220,7 @@ fn unbound_method(
     ) {
         return Ok(None);
     }
-    let name = object
-        .getattr("__name__")
-        .and_then(|name| name.extract::<String>())
-        .unwrap_or_default();
+    let name = text_of(object, "__name__");
     let Some((receiver, rest)) = args.split_first() else {
         return Ok(None);
     };

@@ -26,7 +26,7 @@ pub(super) struct Parts {
 impl Parts {
     /// Adds the operation to the graph; the answer is its outputs.
     pub(super) fn emit(&self, t: &mut Tracer<'_>, mut cut: Cut) -> Step<Vec<SymbolId>> {
-        let mut backward = Cut {
+        let backward = Cut {
             statements: cut.statements.split_off(self.split),
             symbols: cut.symbols.clone(),
             inputs: Vec::new(),
@@ -79,7 +79,6 @@ impl Parts {
                 returned.len() - 1
             }));
         }
-        backward.inputs.clear();
         let backward = backward.block(format!("{}_backward", self.name), &leading, &[], &returned);
         let region = Region::PyLayer {
             name: self.name.clone(),
