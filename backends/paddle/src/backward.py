@@ -1,7 +1,7 @@
 """The backward part of a program: one pass over the operations that matter.
 
 Paddle's own construction (`paddle.autograd.ir_backward`) does the same for any program and takes
-most of a first training step; it is asked where this one does not apply (control flow).
+most of a first training step; it is asked where this one does not apply (operations of unusual kinds).
 """
 
 from collections import deque
