@@ -11,6 +11,7 @@ mod code_state;
 mod pep523;
 mod replacement;
 mod runtime;
+mod signals;
 mod tracing;
 mod view;
 #[cfg(Py_3_12)]
@@ -37,6 +38,7 @@ pub use pep523::{
     call_giving, is_hooked_by_others, is_installed, listen, refused_frames, set_handler, Listening,
     PassFrame, Pep523Frame, Pep523Scope,
 };
+pub use signals::{is_of_a_handler, HeldSignals};
 pub use tracing::user_is_tracing;
 pub use view::FrameView;
 

@@ -44,7 +44,7 @@ impl Translated {
                 "export: the arguments do not fit the function's parameters",
             ));
         };
-        exclusively(py, || export(py, self, &bound, inputs))
+        exclusively(py, |_| export(py, self, &bound, inputs))?
             .map_err(|reason| self.refusal(py, reason))
     }
 }

@@ -1,94 +1,84 @@
-"""Code objects that user code meets in frames hash and compare as any others do, and without a look at user objects."""
+"""Code objects that users meet in tracebacks hash and compare as any others do, without a look at the user's objects.
 
-import sys
+Template engines, for one, ask of each frame whether its code is among those that they know.
+"""
 
 import paddle
 import paddle_sot_rs as sot
 import pytest
-from paddle_sot_rs.debug import force_translation
-
-SEEN = []
 
 
-def _codes():
-    """What a caller is doing, as debuggers and template engines ask: of each frame, whether they know its code."""
-    frame = sys._getframe(1)
-    while frame is not None:
-        SEEN.append(frame.f_code in {_codes.__code__})
-        assert frame.f_code == frame.f_code
-        frame = frame.f_back
+class Failure(Exception):
+    pass
 
 
-class Marked(dict):
+class Kind(type):
+    def __hash__(cls):
+        raise AssertionError("the code object of a frame asks a class")
+
+
+class Thing(metaclass=Kind):
     __hash__ = None
 
-
-class Watched:
-    def __hash__(self):
-        raise AssertionError("the code object of a frame asks")
-
-    def __eq__(self, other):
-        raise AssertionError("the code object of a frame compares")
+    def __init__(self, x, name):
+        self.x, self.name = x, name
+        _fail(x, name)
 
 
-TABLE = {"a": [1, 2]}
-MARKED = Marked(a=1)
-WATCHED = Watched()
-TEXT = "".join(["comp", "uted"])
+TABLE = {}
 
 
-def _with_list(x):
-    kept = [x, TABLE]
-    _codes()
-    return kept
+def _fail(x, *given):
+    x.numpy()
+    raise Failure(*given)
 
 
-def _with_objects(x, given=WATCHED):
-    kept = MARKED, given, TEXT, x * 2
-    sot.graph_break()
-    _codes()
-    return kept[3]
+def _text_for_an_inner_call(x):
+    return _fail(x + 1, f"{x.ndim!r} is undefined")
 
 
-def _that_writes(x):
-    global COUNT
-    COUNT = {"n": x}
-    sys.modules[__name__].OTHER = [1]
-    _codes()
-    return x + 1
+def _text_behind_the_call(x):
+    name, y = "_".join(["a", "b"]), x * 2
+    return int(f"{name}x"), y
 
 
-def _that_raises(x):
-    TABLE["n"] = [x.sum() > 0]
-    text = TEXT + "!"
-    sot.graph_break()
-    raise ValueError(text)
+def _constructor(x):
+    return Thing(x * 2, "_".join(["a", "b"]))
 
 
-@pytest.mark.parametrize("function", [_with_list, _with_objects, _that_writes])
-@pytest.mark.parametrize("forced", [False, True])
-def test_they_hash(function, forced):
-    seen = []
-    for run in (function, function if forced else sot.to_static(function)):
-        SEEN.clear()
-        if forced and seen:
-            with force_translation():
-                for _ in range(3):
-                    run(paddle.ones([2]))
-        else:
-            for _ in range(3):
-                run(paddle.ones([2]))
-        assert SEEN
-        seen.append(set(SEEN))
-    assert seen == [{False}] * 2
+def _global(x):
+    global RESULT
+    RESULT = {"n": x * 2}
+    return _fail(x, "_".join(["a", "b"]))
 
 
-def test_those_in_tracebacks_hash():
-    for run in (_that_raises, sot.to_static(_that_raises)):
+def _item(x):
+    name, kind = "_".join(["a", "b"]), Thing
+    TABLE[name] = x * 2
+    return _fail(x, [name, kind]), kind
+
+
+def _instance(x):
+    made = Thing.__new__(Thing)
+    made.x, made.name = x * 2, "_".join(["a", "b"])
+    return _fail(x, made), made
+
+
+@pytest.mark.parametrize(
+    "function", [_text_for_an_inner_call, _text_behind_the_call, _constructor, _global, _item, _instance]
+)
+def test_they_hash(function):
+    expected = None
+    for run in (function, sot.to_static(function)):
         for _ in range(2):
-            with pytest.raises(ValueError, match="computed!") as caught:
+            with pytest.raises((Failure, ValueError)) as caught:
                 run(paddle.ones([2]))
-            step = caught.tb
+            step, names = caught.tb, []
             while step is not None:
-                assert step.tb_frame.f_code not in {_codes.__code__}
+                code = step.tb_frame.f_code
+                assert code not in {_fail.__code__.replace(co_name="other")}
+                assert code == code and hash(code) == hash(code)
+                names.append(code.co_name)
                 step = step.tb_next
+            expected = expected or names
+            assert names == expected

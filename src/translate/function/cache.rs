@@ -145,18 +145,21 @@ impl Translated {
             log::warn!(target: "paddle_sot_rs.recompiles", "{} has {MAX_ENTRIES} translations; from now on it runs as it is", self.location);
             return self.native(py, bound, how);
         }
-        let translated = exclusively(py, || {
+        let translated = exclusively(py, |signals| {
             if let Some(entry) = self.arrived(py, &bound, &before) {
                 return Ok(entry);
             }
             let entry = self.translated(py, &bound, wanted)?;
+            if signals.hurried() {
+                return Err(Break::internal("interrupted".to_owned()));
+            }
             let mut entries = lock(&self.entries);
             let entries = Arc::make_mut(&mut entries);
             // The newest are looked at first.
             let at = if entry.general { 0 } else { entries.len() };
             entries.insert(at, entry.clone());
             Ok(entry)
-        });
+        })?;
         match translated {
             Ok(entry) => {
                 if self.is_callee && entry.graph.is_none() && !self.shared.forced {

@@ -233,6 +233,9 @@ impl Translated {
                         if let Some(kept) = kept {
                             kept.restore(py)?;
                         }
+                        if frame::is_of_a_handler(py, &err) {
+                            return Err(err);
+                        }
                         // Nothing has happened yet: the original raises the user's exception itself.
                         log::info!(target: "paddle_sot_rs.graph_breaks", "{}: the graph failed: {err}", self.location);
                         if plugin::is_panic(py, &err) {

@@ -7,6 +7,8 @@ use std::sync::{Mutex, PoisonError};
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
 
+use crate::frame::HeldSignals;
+
 thread_local! {
     static TRANSLATING: Cell<bool> = const { Cell::new(false) };
 }
@@ -44,12 +46,21 @@ static TURN: Mutex<()> = Mutex::new(());
 
 /// The program that Paddle appends operators to is one per process: one translation at a time.
 /// Waiting gives up the GIL.
-pub(in crate::translate) fn exclusively<T>(py: Python<'_>, translate: impl FnOnce() -> T) -> T {
-    let _turn = TURN
+///
+/// # Errors
+/// What handlers of signals raise that have arrived meanwhile.
+pub(in crate::translate) fn exclusively<T>(
+    py: Python<'_>,
+    translate: impl FnOnce(&HeldSignals<'_>) -> T,
+) -> PyResult<T> {
+    let turn = TURN
         .lock_py_attached(py)
         .unwrap_or_else(PoisonError::into_inner);
+    let signals = HeldSignals::new(py)?;
     TRANSLATING.set(true);
-    let answer = translate();
+    let answer = translate(&signals);
     TRANSLATING.set(false);
-    answer
+    drop(turn);
+    signals.deliver()?;
+    Ok(answer)
 }

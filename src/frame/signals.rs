@@ -1,0 +1,238 @@
+//! [`HeldSignals`]: handlers of signals wait while the engine translates.
+//!
+//! They are the user's code. What one raises (an interrupt, the end of a time limit) would look like something that the
+//! translation ran into: the graph would break there, and nobody would hear of the signal.
+
+use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use pyo3::exceptions::PyException;
+use pyo3::prelude::*;
+use pyo3::types::{PyFunction, PyModule};
+
+use crate::obj::of_type;
+
+/// A handler, and how the process answered to its signal.
+struct Handler {
+    number: i32,
+    function: Py<PyAny>,
+    action: libc::sigaction,
+}
+
+/// What Python calls in the place of the handlers.
+#[pyclass(frozen, module = "paddle_sot_rs._core")]
+struct Waiting {
+    handlers: Vec<Handler>,
+    arrived: Mutex<Vec<i32>>,
+    hurried: AtomicBool,
+}
+
+impl Waiting {
+    fn handler(&self, number: i32) -> Option<&Py<PyAny>> {
+        let known = self.handlers.iter().find(|known| known.number == number);
+        known.map(|handler| &handler.function)
+    }
+
+    fn take(&self) -> Vec<i32> {
+        std::mem::take(&mut *self.arrived.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+#[pymethods]
+impl Waiting {
+    /// Whoever sends a signal twice does not want to wait.
+    fn __call__(&self, py: Python<'_>, number: i32, frame: Py<PyAny>) -> PyResult<()> {
+        {
+            let mut arrived = self.arrived.lock().unwrap_or_else(PoisonError::into_inner);
+            if !arrived.contains(&number) {
+                arrived.push(number);
+                return Ok(());
+            }
+        }
+        self.hurried.store(true, Ordering::Relaxed);
+        match self.handler(number) {
+            Some(handler) => handler.call1(py, (number, frame)).map(drop),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Handlers that wait; they are in place again when this is dropped.
+pub struct HeldSignals<'py> {
+    signal: Bound<'py, PyModule>,
+    /// None in threads that run no handlers.
+    waiting: Option<Bound<'py, Waiting>>,
+}
+
+impl<'py> HeldSignals<'py> {
+    /// Holds the handlers that Python would run in this thread.
+    ///
+    /// # Errors
+    /// Whatever Python's signal module raises.
+    pub fn new(py: Python<'py>) -> PyResult<Self> {
+        let signal = py.import("_signal")?;
+        let mut this = Self {
+            signal,
+            waiting: None,
+        };
+        if !is_main_thread(py)? {
+            return Ok(this);
+        }
+        let mut handlers = Vec::new();
+        let end: i32 = this.signal.getattr("NSIG")?.extract()?;
+        for number in 1..end {
+            let function = this.signal.call_method1("getsignal", (number,))?;
+            if function.is_callable() {
+                handlers.push(Handler {
+                    number,
+                    function: function.unbind(),
+                    action: action(number)?,
+                });
+            }
+        }
+        if handlers.is_empty() {
+            return Ok(this);
+        }
+        let numbers: Vec<i32> = handlers.iter().map(|handler| handler.number).collect();
+        let waiting = Waiting {
+            handlers,
+            arrived: Mutex::default(),
+            hurried: AtomicBool::new(false),
+        };
+        let waiting = this.waiting.insert(Bound::new(py, waiting)?);
+        for number in numbers {
+            this.signal.call_method1("signal", (number, &*waiting))?;
+        }
+        Ok(this)
+    }
+
+    /// Whether a signal was sent again and its handler ran: what was done meanwhile may be cut short.
+    pub fn hurried(&self) -> bool {
+        let waiting = self.waiting.as_ref();
+        waiting.is_some_and(|waiting| waiting.get().hurried.load(Ordering::Relaxed))
+    }
+
+    /// Puts the handlers back, and runs those whose signals have arrived.
+    ///
+    /// # Errors
+    /// What a handler raises; those behind it run when the interpreter gets to it.
+    pub fn deliver(self) -> PyResult<()> {
+        self.restore()?;
+        let Some(waiting) = &self.waiting else {
+            return Ok(());
+        };
+        let mut arrived = waiting.get().take().into_iter();
+        while let Some(number) = arrived.next() {
+            let Some(handler) = waiting.get().handler(number) else {
+                continue;
+            };
+            let py = waiting.py();
+            let frame = py.import("sys")?.call_method0("_getframe")?;
+            if let Err(raised) = handler.call1(py, (number, frame)) {
+                for later in arrived {
+                    self.signal.call_method1("raise_signal", (later,))?;
+                }
+                return Err(raised);
+            }
+        }
+        Ok(())
+    }
+
+    fn restore(&self) -> PyResult<()> {
+        let Some(waiting) = &self.waiting else {
+            return Ok(());
+        };
+        for handler in &waiting.get().handlers {
+            let current = self.signal.call_method1("getsignal", (handler.number,))?;
+            if current.is(waiting) {
+                self.signal
+                    .call_method1("signal", (handler.number, &handler.function))?;
+                // Python forgets whether calls of the system go on after the signal.
+                set_action(handler.number, &handler.action)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for HeldSignals<'_> {
+    fn drop(&mut self) {
+        if let Err(err) = self.restore() {
+            err.write_unraisable(self.signal.py(), None);
+        }
+    }
+}
+
+/// Whether the handler of a signal has raised this, wherever the interpreter ran it.
+pub fn is_of_a_handler(py: Python<'_>, raised: &PyErr) -> bool {
+    // The handler of an interrupt has no frame.
+    !raised.is_instance_of::<PyException>(py)
+        || handlers(py).is_ok_and(|handlers| passed_one_of(py, raised, &handlers).unwrap_or(false))
+}
+
+/// The code of those that are written in Python.
+fn handlers(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyAny>>> {
+    let signal = py.import("_signal")?;
+    let end: i32 = signal.getattr("NSIG")?.extract()?;
+    let mut codes = Vec::new();
+    for number in 1..end {
+        let function = signal.call_method1("getsignal", (number,))?;
+        if let Some(function) = behind(&function) {
+            codes.push(function.getattr("__code__")?);
+        }
+    }
+    Ok(codes)
+}
+
+/// The function that a callable calls.
+fn behind<'py>(callable: &Bound<'py, PyAny>) -> Option<Bound<'py, PyFunction>> {
+    if let Ok(function) = callable.cast::<PyFunction>() {
+        return Some(function.clone());
+    }
+    let class = callable.get_type();
+    let next = match class.name().ok()?.to_str().ok()? {
+        "method" => callable.getattr("__func__").ok()?,
+        "partial" => callable.getattr("func").ok()?,
+        _ => return of_type(&class, "__call__")?.cast_into().ok(),
+    };
+    behind(&next)
+}
+
+fn passed_one_of(py: Python<'_>, raised: &PyErr, handlers: &[Bound<'_, PyAny>]) -> PyResult<bool> {
+    let mut step = raised.traceback(py).map(Bound::into_any);
+    while let Some(found) = step.filter(|step| !step.is_none()) {
+        let code = found.getattr("tb_frame")?.getattr("f_code")?;
+        if handlers.iter().any(|handler| handler.is(&code)) {
+            return Ok(true);
+        }
+        step = Some(found.getattr("tb_next")?);
+    }
+    Ok(false)
+}
+
+fn is_main_thread(py: Python<'_>) -> PyResult<bool> {
+    let threading = py.import("threading")?;
+    let main = threading.call_method0("main_thread")?.getattr("ident")?;
+    main.eq(threading.call_method0("get_ident")?)
+}
+
+fn action(number: i32) -> PyResult<libc::sigaction> {
+    let mut action = MaybeUninit::uninit();
+    // SAFETY: no action is set; the place for the one that is has its type.
+    let answer = unsafe { libc::sigaction(number, std::ptr::null(), action.as_mut_ptr()) };
+    if answer != 0 {
+        return Err(std::io::Error::last_os_error().into());
+    }
+    // SAFETY: the call has filled it.
+    Ok(unsafe { action.assume_init() })
+}
+
+fn set_action(number: i32, action: &libc::sigaction) -> PyResult<()> {
+    // SAFETY: the action was in place before, and its handler is Python's own.
+    let answer = unsafe { libc::sigaction(number, action, std::ptr::null_mut()) };
+    match answer {
+        0 => Ok(()),
+        _ => Err(std::io::Error::last_os_error().into()),
+    }
+}
