@@ -7,7 +7,7 @@ use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use pyo3::exceptions::PyException;
+use pyo3::exceptions::{PyException, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyFunction, PyModule};
 
@@ -102,7 +102,12 @@ impl<'py> HeldSignals<'py> {
         };
         let waiting = this.waiting.insert(Bound::new(py, waiting)?);
         for number in numbers {
-            this.signal.call_method1("signal", (number, &*waiting))?;
+            let set = this.signal.call_method1("signal", (number, &*waiting));
+            match set {
+                // Another interpreter's main thread, or one that is made up.
+                Err(err) if err.is_instance_of::<PyValueError>(py) => break,
+                set => drop(set?),
+            }
         }
         Ok(this)
     }

@@ -238,3 +238,20 @@ def test_a_callee_that_native_code_calls(send):
         function(X)
     assert np.array_equal(function(X).numpy(), _double(X).numpy())
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_thread_that_is_taken_for_the_main_thread(send, monkeypatch):
+    """Libraries of green threads put functions of their own into `threading`."""
+    function = sot.to_static(_double, backend="sending", min_graph_size=0)
+
+    def call():
+        monkeypatch.setattr(threading, "main_thread", threading.current_thread)
+        results.append(function(X))
+        monkeypatch.undo()
+
+    results = []
+    thread = threading.Thread(target=call)
+    thread.start()
+    thread.join()
+    assert np.array_equal(results[0].numpy(), _double(X).numpy())
+    _check(function, 1)
