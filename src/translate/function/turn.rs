@@ -56,11 +56,11 @@ pub(in crate::translate) fn exclusively<T>(
     let turn = TURN
         .lock_py_attached(py)
         .unwrap_or_else(PoisonError::into_inner);
-    let signals = HeldSignals::new(py)?;
     TRANSLATING.set(true);
-    let answer = translate(&signals);
+    let answer = HeldSignals::new(py).map(|signals| (translate(&signals), signals));
     TRANSLATING.set(false);
     drop(turn);
+    let (answer, signals) = answer?;
     signals.deliver()?;
     Ok(answer)
 }
