@@ -5,7 +5,10 @@ use std::sync::Arc;
 
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyCFunction, PyDict, PyFunction, PyInt, PyModule, PyString, PyType};
+use pyo3::types::{
+    PyBool, PyBytes, PyCFunction, PyCode, PyComplex, PyDict, PyFloat, PyFunction, PyInt, PyModule,
+    PyString, PyType,
+};
 
 /// A shared strong reference to a Python object.
 ///
@@ -124,6 +127,20 @@ pub fn of_type<'py>(class: &Bound<'py, PyType>, name: &str) -> Option<Bound<'py,
     let slots = class.py().get_type::<PyType>().getattr("__dict__").ok()?;
     let slot = slots.get_item(name).ok()?;
     slot.call_method1("__get__", (class,)).ok()
+}
+
+/// Immutable builtin values whose content is all there is to know.
+pub fn is_plain_constant(value: &Bound<'_, PyAny>) -> bool {
+    value.is_none()
+        || value.is_exact_instance_of::<PyBool>()
+        || value.is_exact_instance_of::<PyInt>()
+        || value.is_exact_instance_of::<PyFloat>()
+        || value.is_exact_instance_of::<PyString>()
+        || value.is_exact_instance_of::<PyBytes>()
+        || value.is_exact_instance_of::<PyComplex>()
+        || value.is_exact_instance_of::<PyCode>()
+        || value.is(value.py().Ellipsis())
+        || value.is(value.py().NotImplemented())
 }
 
 /// A text for messages, made without running user code.

@@ -1,11 +1,10 @@
 //! [`Held`]: objects that are no constants for Python, among the constants of generated code.
 
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyEllipsis, PyNone, PyTuple};
-use pyo3::types::{PyBytes, PyCFunction, PyCode, PyComplex, PyFloat, PyFrozenSet, PyInt, PyString};
+use pyo3::types::{PyCFunction, PyFrozenSet, PyTuple};
 use pyo3::{PyTraverseError, PyVisit};
 
-use crate::obj::{of_type, Obj};
+use crate::obj::{is_plain_constant, of_type, Obj};
 
 /// Holds an object. Code objects hash and compare their constants, and put interned strings in the place of others:
 /// users meet generated code in frames (`frame.f_code in known`), and this one hashes by its address.
@@ -40,16 +39,8 @@ pub fn hashes_quietly(value: &Bound<'_, PyAny>) -> bool {
     if let Ok(items) = value.cast_exact::<PyFrozenSet>() {
         return items.iter().all(|item| hashes_quietly(&item));
     }
-    value.is_exact_instance_of::<PyString>()
-        || value.is_exact_instance_of::<PyInt>()
-        || value.is_exact_instance_of::<PyFloat>()
-        || value.is_exact_instance_of::<PyBool>()
-        || value.is_exact_instance_of::<PyNone>()
+    is_plain_constant(value)
         || value.is_exact_instance_of::<PyCFunction>()
-        || value.is_exact_instance_of::<PyBytes>()
-        || value.is_exact_instance_of::<PyComplex>()
-        || value.is_exact_instance_of::<PyCode>()
-        || value.is_exact_instance_of::<PyEllipsis>()
         || hashes_by_address(value)
 }
 

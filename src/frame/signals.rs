@@ -80,16 +80,12 @@ impl<'py> HeldSignals<'py> {
             return Ok(this);
         }
         let mut handlers = Vec::new();
-        let end: i32 = this.signal.getattr("NSIG")?.extract()?;
-        for number in 1..end {
-            let function = this.signal.call_method1("getsignal", (number,))?;
-            if function.is_callable() {
-                handlers.push(Handler {
-                    number,
-                    function: function.unbind(),
-                    action: action(number)?,
-                });
-            }
+        for (number, function) in handlers_of(&this.signal)? {
+            handlers.push(Handler {
+                number,
+                function: function.unbind(),
+                action: action(number)?,
+            });
         }
         if handlers.is_empty() {
             return Ok(this);
@@ -172,22 +168,20 @@ impl Drop for HeldSignals<'_> {
 /// Whether the handler of a signal has raised this, wherever the interpreter ran it.
 pub fn is_of_a_handler(py: Python<'_>, raised: &PyErr) -> bool {
     // The handler of an interrupt has no frame.
-    !raised.is_instance_of::<PyException>(py)
-        || handlers(py).is_ok_and(|handlers| passed_one_of(py, raised, &handlers).unwrap_or(false))
+    !raised.is_instance_of::<PyException>(py) || passed_one(py, raised).unwrap_or(false)
 }
 
-/// The code of those that are written in Python.
-fn handlers(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyAny>>> {
-    let signal = py.import("_signal")?;
+/// The signals that have handlers in Python, with those.
+fn handlers_of<'py>(signal: &Bound<'py, PyModule>) -> PyResult<Vec<(i32, Bound<'py, PyAny>)>> {
     let end: i32 = signal.getattr("NSIG")?.extract()?;
-    let mut codes = Vec::new();
+    let mut handlers = Vec::new();
     for number in 1..end {
         let function = signal.call_method1("getsignal", (number,))?;
-        if let Some(function) = behind(&function) {
-            codes.push(function.getattr("__code__")?);
+        if function.is_callable() {
+            handlers.push((number, function));
         }
     }
-    Ok(codes)
+    Ok(handlers)
 }
 
 /// The function that a callable calls.
@@ -204,11 +198,18 @@ fn behind<'py>(callable: &Bound<'py, PyAny>) -> Option<Bound<'py, PyFunction>> {
     behind(&next)
 }
 
-fn passed_one_of(py: Python<'_>, raised: &PyErr, handlers: &[Bound<'_, PyAny>]) -> PyResult<bool> {
+/// Whether a frame of a handler is in the traceback.
+fn passed_one(py: Python<'_>, raised: &PyErr) -> PyResult<bool> {
+    let mut codes = Vec::new();
+    for (_, handler) in handlers_of(&py.import("_signal")?)? {
+        if let Some(function) = behind(&handler) {
+            codes.push(function.getattr("__code__")?);
+        }
+    }
     let mut step = raised.traceback(py).map(Bound::into_any);
     while let Some(found) = step.filter(|step| !step.is_none()) {
         let code = found.getattr("tb_frame")?.getattr("f_code")?;
-        if handlers.iter().any(|handler| handler.is(&code)) {
+        if codes.iter().any(|known| known.is(&code)) {
             return Ok(true);
         }
         step = Some(found.getattr("tb_next")?);

@@ -129,7 +129,7 @@ impl LayerSnapshot {
                     .push(value.as_ptr() as usize, TensorGuard::of(&meta));
             }
             let object = Obj::from(&value);
-            let plain = crate::simulator::tracer::is_plain_constant(&value);
+            let plain = crate::obj::is_plain_constant(&value);
             let expected = if plain {
                 Expected::Const(object)
             } else {

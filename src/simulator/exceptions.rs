@@ -177,11 +177,7 @@ fn real<'py>(t: &mut Tracer<'py>, id: VarId) -> Step<Option<Bound<'py, PyAny>>> 
     for name in ["__str__", "__repr__", "__format__", "__del__"] {
         let found = attributes::lookup(class, name);
         attributes::guard_type_attr(t, &object.class, name, found.as_ref());
-        let plain = found.is_none_or(|found| {
-            let kind = found.get_type();
-            kind.name()
-                .is_ok_and(|kind| kind == "wrapper_descriptor" || kind == "method_descriptor")
-        });
+        let plain = found.is_none_or(|found| crate::obj::is_builtin_method(&found));
         if !plain {
             return Ok(None);
         }

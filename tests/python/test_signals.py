@@ -224,13 +224,9 @@ class Opaque:
         return False
 
 
-def _inner(x):
-    return x * 2 + 1
-
-
 def _outer(x):
     with Opaque():
-        return list(map(_inner, [x]))[0]
+        return list(map(_double, [x]))[0]
 
 
 def test_a_callee_that_native_code_calls(send):

@@ -317,9 +317,10 @@ class _Shared:
         if op is None:
             # An argument of a block.
             return value
-        split = None
+        chain = [op]
         if op.name() in ("builtin.split", "builtin.slice"):
-            split, op = op, op.operand_source(0).get_defining_op()
+            op = op.operand_source(0).get_defining_op()
+            chain = [op, *chain]
         if not is_view(op):
             return self.left.get(value.id, value)
         source = op.operand_source(0)
@@ -330,14 +331,13 @@ class _Shared:
         for operand in op.operands_source():
             with_above.add(operand, operand)
         with_above.add(source, above)
-        for one in (op, split):
-            if one is not None:
-                results = one.results()
-                copies = one.clone(with_above, pir.CloneOptions(False, True, True)).results()
-                self.made.append((results, copies))
-                for old, new in zip(results, copies, strict=True):
-                    new.stop_gradient = old.stop_gradient
-                    with_above.add(old, new)
+        for one in chain:
+            results = one.results()
+            copies = one.clone(with_above, pir.CloneOptions(False, True, True)).results()
+            self.made.append((results, copies))
+            for old, new in zip(results, copies, strict=True):
+                new.stop_gradient = old.stop_gradient
+                with_above.add(old, new)
         return with_above.look_up(value)
 
     def remove_unused(self, block):

@@ -186,9 +186,7 @@ pub(super) fn bind(
     }
     match descriptor(found) {
         Descriptor::Plain => Ok(t.wrap(found, tracker)),
-        Descriptor::NonData
-            if is_named(found, "method_descriptor") || is_named(found, "wrapper_descriptor") =>
-        {
+        Descriptor::NonData if crate::obj::is_builtin_method(found) => {
             let function = t.wrap(found, tracker);
             Ok(t.add(Kind::Method {
                 receiver: obj,

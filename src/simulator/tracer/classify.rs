@@ -17,7 +17,8 @@ use crate::variables::{
     CellVar, DictVar, FunctionVar, Key, Kind, NumberVar, ObjectVar, SetVar, TensorVar, VarId,
 };
 
-use super::constants::{is_enum_like, is_plain_constant};
+use super::constants::is_enum_like;
+use super::is_plain_constant;
 use super::Tracer;
 
 impl<'py> Tracer<'py> {

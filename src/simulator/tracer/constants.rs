@@ -1,26 +1,10 @@
 //! Objects that are constants of a trace: of builtin types, members of enumerations, dtypes and places.
 
 use pyo3::prelude::*;
-use pyo3::types::{
-    PyBool, PyBytes, PyCode, PyComplex, PyFloat, PyFunction, PyInt, PyString, PyType,
-};
+use pyo3::types::{PyFunction, PyType};
 
 use crate::guard::native;
 use crate::simulator::attributes;
-
-/// Immutable builtin values whose content is all there is to know.
-pub fn is_plain_constant(value: &Bound<'_, PyAny>) -> bool {
-    value.is_none()
-        || value.is_exact_instance_of::<PyBool>()
-        || value.is_exact_instance_of::<PyInt>()
-        || value.is_exact_instance_of::<PyFloat>()
-        || value.is_exact_instance_of::<PyString>()
-        || value.is_exact_instance_of::<PyBytes>()
-        || value.is_exact_instance_of::<PyComplex>()
-        || value.is_exact_instance_of::<PyCode>()
-        || value.is(value.py().Ellipsis())
-        || value.is(value.py().NotImplemented())
-}
 
 /// Objects that are constants by identity: enum members, dtypes, places.
 pub(super) fn is_enum_like(value: &Bound<'_, PyAny>) -> bool {

@@ -26,7 +26,8 @@ use super::frame::FrameState;
 use super::groups::Group;
 use super::inner::Unwound;
 
-pub use constants::{is_enum_member, is_plain_constant};
+pub use crate::obj::is_plain_constant;
+pub use constants::is_enum_member;
 pub use rollback::TraceMark;
 
 /// Keyword arguments of a simulated call, in call order.

@@ -14,7 +14,7 @@ use crate::tracker::{Tracker, TrackerRef};
 use crate::variables::{Kind, VarId, Variable};
 
 use super::classify::is_long;
-use super::constants::is_plain_constant;
+use super::is_plain_constant;
 use super::{Step, Tracer};
 
 impl<'py> Tracer<'py> {
