@@ -261,7 +261,8 @@ class Prober:
 
         load(paddle.ones([2]))
         # The parts that the backend uses, loaded by its first call.
-        self.bridge = sys.modules["paddle_sot_rs._bridge"]
+        self.Trace = sys.modules["paddle_sot_rs._trace"].Trace
+        self.black_listed = sys.modules["paddle_sot_rs._calls"].BlackListed
         self.inspect = sys.modules["paddle_sot_rs._cinn"].inspector(set())
         self.paddle = paddle
         self.kept = {spec: self.tensor(spec) for spec in TENSORS}
@@ -284,12 +285,12 @@ class Prober:
 
     def call(self, function: Any, args: list[Any], kwargs: dict[str, Any]) -> bool | None:
         """Whether a dim became unknown; None when the call fails."""
-        trace = self.bridge.Trace(self.inspect)
+        trace = self.Trace(self.inspect)
         try:
             given = [self.value(trace, item) for item in args]
             named = {name: self.value(trace, item) for name, item in kwargs.items()}
             trace.call(function, given, named, False, True)
-        except self.bridge.BlackListed:
+        except self.black_listed:
             return True
         except Exception:  # noqa: BLE001 - most guesses are wrong
             return None

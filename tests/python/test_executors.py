@@ -20,14 +20,14 @@ def translated(function):
     return sot.to_static(function, min_graph_size=0)
 
 
-def bridge():
+def programs():
     translated(lambda x: x + 1)(paddle.ones([1]))
-    return sys.modules["paddle_sot_rs._bridge"]
+    return sys.modules["paddle_sot_rs._programs"]
 
 
 def test_programs_in_neighbouring_scopes_do_not_meet(monkeypatch):
     """The table is sorted by 65 times the program's id plus a quarter of the scope's address, and by nothing else."""
-    loaded = bridge()
+    loaded = programs()
     scopes = sorted((core.Scope() for _ in range(3000)), key=address)
     high = scopes[-1]
     low = next(low for low in scopes[:-1] if (address(high) - address(low)) % (4 * 65) == 0)
@@ -53,7 +53,7 @@ def test_programs_in_neighbouring_scopes_do_not_meet(monkeypatch):
 
 
 def test_ids_are_too_far_apart_for_any_scopes():
-    new = bridge()._new_program_id
+    new = programs()._new_program_id
     ids = [new() for _ in range(500)]
     assert all(-(1 << 63) <= number < 1 << 63 for number in ids)
     furthest = 1 << 45  # A quarter of the largest address of a process.
@@ -64,7 +64,7 @@ def test_ids_are_too_far_apart_for_any_scopes():
 
 def test_ids_of_late_programs_work():
     """They are negative."""
-    loaded = bridge()
+    loaded = programs()
     before = loaded._program_numbers
     loaded._program_numbers = itertools.count((1 << 17) + 5)
     try:

@@ -41,7 +41,7 @@ static LOWERING: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
 fn lowering(py: Python<'_>) -> PyResult<&Bound<'_, PyModule>> {
     let module = LOWERING.get_or_try_init(py, || {
         // Its names are imported by this one.
-        paddle_sot_backend_paddle::python_part(py)?;
+        paddle_sot_backend_paddle::load_python(py)?;
         let source = CString::new(include_str!("lowering.py"))?;
         let file = c"paddle_sot_rs/backends/cinn.py";
         let module = PyModule::from_code(py, &source, file, c"paddle_sot_rs._cinn")?;

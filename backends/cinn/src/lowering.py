@@ -8,9 +8,9 @@ import paddle
 from paddle.base import core
 from paddle.base.libpaddle import pir
 from paddle.pir import is_fake_value
-from paddle_sot_rs import _backward, _bridge
-from paddle_sot_rs._backward import inner_operations
-from paddle_sot_rs._bridge import BlackListed, gradients
+from paddle_sot_rs import _backward, _tracing
+from paddle_sot_rs._backward import gradients, inner_operations
+from paddle_sot_rs._calls import BlackListed
 from paddle_sot_rs._listing import paddle_name
 
 # Composite operators that stay, and why.
@@ -218,7 +218,7 @@ def _decompose(program, values, black, composite, start, end):
 
 
 class Lowering:
-    """The lowering of one graph; see `_Lowering` of the bridge for the protocol."""
+    """The lowering of one graph; see `Lowering` of Paddle's backend (`programs.py`) for the protocol."""
 
     rewrites = True
 
@@ -239,7 +239,7 @@ class Lowering:
     def before_backward(self, program, kept, trains):
         self.before = _histogram([program])
         block = program.global_block()
-        if trains and _bridge.current.branches:
+        if trains and _tracing.current.branches:
             # What is known of nested graphs names values of the program as it is: all is decomposed afterwards.
             return kept
         if trains:

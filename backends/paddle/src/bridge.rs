@@ -1,15 +1,27 @@
-//! The embedded Python module that builds programs.
+//! The embedded Python modules: what talks to the parts of Paddle that only Python reaches.
 
 use std::ffi::CString;
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
-static BRIDGE: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
+static LOADED: PyOnceLock<()> = PyOnceLock::new();
 
-/// The module; made at first use.
-pub fn bridge(py: Python<'_>) -> PyResult<&Bound<'_, PyModule>> {
-    let module = BRIDGE.get_or_try_init(py, || {
+/// The module of this name.
+///
+/// # Errors
+/// When it, or one that it needs, cannot be loaded.
+pub fn module<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyModule>> {
+    load_python(py)?;
+    py.import(format!("paddle_sot_rs._{name}"))
+}
+
+/// Loads all of them, the first time.
+///
+/// # Errors
+/// When one cannot be loaded.
+pub fn load_python(py: Python<'_>) -> PyResult<()> {
+    LOADED.get_or_try_init(py, || {
         let load = |name: &str, source: &str| {
             let source = CString::new(source)?;
             let file = CString::new(format!("paddle_sot_rs/backends/{name}.py"))?;
@@ -34,11 +46,16 @@ pub fn bridge(py: Python<'_>) -> PyResult<&Bound<'_, PyModule>> {
         load("reads", include_str!("reads.py"))?;
         let reach = load("reach", include_str!("reach.py"))?;
         reach.setattr("can_cut", wrap_pyfunction!(crate::cuts::can_cut, &reach)?)?;
-        let module = load("bridge", include_str!("bridge.py"))?;
+        load("tracing", include_str!("tracing.py"))?;
+        load("values", include_str!("values.py"))?;
+        load("window", include_str!("window.py"))?;
+        load("calls", include_str!("calls.py"))?;
+        load("trace", include_str!("trace.py"))?;
+        load("programs", include_str!("programs.py"))?;
         load("region", include_str!("region.py"))?;
         load("predictors", include_str!("predictors.py"))?;
         load("export", include_str!("export.py"))?;
-        Ok::<_, PyErr>(module.unbind())
+        Ok::<_, PyErr>(())
     })?;
-    Ok(module.bind(py))
+    Ok(())
 }

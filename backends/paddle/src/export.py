@@ -10,8 +10,9 @@ from paddle import _C_ops
 from paddle.base import core
 from paddle.base.libpaddle import pir
 from paddle.pir import core as pir_core
-from paddle_sot_rs._bridge import Window, loops
 from paddle_sot_rs._predictors import prepare
+from paddle_sot_rs._programs import loops
+from paddle_sot_rs._window import Window
 
 _log = logging.getLogger("paddle_sot_rs.backend")
 

@@ -11,7 +11,7 @@ use pyo3::types::PyList;
 use smallvec::SmallVec;
 
 use crate::again::{hook, Scope, Shared};
-use crate::bridge::bridge;
+use crate::bridge;
 use crate::call_by_call;
 use crate::cuts::Cuts;
 use crate::executors::{
@@ -80,7 +80,7 @@ impl PaddleGraph {
         (grad_enabled, is_part): (bool, bool),
         lowering: Option<&Bound<'_, PyAny>>,
     ) -> Result<Box<dyn CompiledGraph>, BackendError> {
-        let bridge = bridge(py)?;
+        let programs = bridge::module(py, "programs")?;
         let mut used = Vec::new();
         let mut inputs = Vec::new();
         let tensors = sir
@@ -102,7 +102,7 @@ impl PaddleGraph {
             .map(|symbol| session.value(py, *symbol))
             .collect::<Result<Vec<_>, _>>()?;
         let trace = session.trace.bind(py);
-        let answer = bridge.getattr("compile_graph")?.call1((
+        let answer = programs.getattr("compile_graph")?.call1((
             trace,
             PyList::new(py, inputs)?,
             PyList::new(py, outputs)?,
@@ -111,7 +111,7 @@ impl PaddleGraph {
             is_part,
         ));
         let answer = match answer {
-            Err(err) if err.is_instance(py, &bridge.getattr("CallByCall")?) => {
+            Err(err) if err.is_instance(py, &programs.getattr("CallByCall")?) => {
                 return call_by_call(py, same(sir, session));
             }
             answer => answer?,
@@ -140,7 +140,7 @@ impl PaddleGraph {
                 .getattr("run_program")?
                 .unbind(),
             attributes: attributes.unbind(),
-            cuda_graph: bridge.getattr("CUDA_GRAPH")?.unbind(),
+            cuda_graph: programs.getattr("CUDA_GRAPH")?.unbind(),
             new_scope: py
                 .import("paddle.base")?
                 .getattr("core")?

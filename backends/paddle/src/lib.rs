@@ -25,6 +25,7 @@ use pyo3::exceptions::{PyNotImplementedError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+pub use bridge::load_python;
 pub use given_up::GivenUp;
 pub use parts::{compile_parts, Compiler};
 
@@ -79,8 +80,7 @@ impl GraphBackend for PaddleBackend {
             .iter()
             .map(|symbol| session.value(py, *symbol))
             .collect::<Result<Vec<_>, _>>()?;
-        bridge::bridge(py)?;
-        let export = py.import("paddle_sot_rs._export")?;
+        let export = bridge::module(py, "export")?;
         let given = (session.trace.bind(py), inputs, outputs);
         Ok(Obj::from(export.call_method1("export_program", given)?))
     }
@@ -108,7 +108,7 @@ fn own(session: Box<dyn TraceSession>) -> Result<Box<trace::PaddleTrace>, Backen
 }
 
 /// A trace for a backend that builds on this one: `inspect(callee, operations, result)` is called in
-/// static mode with what each call appends and answers, and refuses the call by raising `BlackListed` of the bridge.
+/// static mode with what each call appends and answers, and refuses the call by raising `BlackListed` of `calls.py`.
 ///
 /// # Errors
 /// When the Python part cannot be loaded.
@@ -119,7 +119,7 @@ pub fn begin_inspected(
     Ok(Box::new(trace::PaddleTrace::new(py, Some(inspect))?))
 }
 
-/// Compiles for a backend that builds on this one: `lowering` is a `_Lowering` of the bridge.
+/// Compiles for a backend that builds on this one: `lowering` is a `Lowering` of `programs.py`.
 ///
 /// # Errors
 /// When the program cannot be compiled, and whatever `lowering` raises.
@@ -167,14 +167,6 @@ fn call_by_call(
 ) -> Result<Box<dyn CompiledGraph>, BackendError> {
     let eager = backend::get("eager").map_err(|err| BackendError::Compile(err.to_string()))?;
     eager.backend.compile(py, request)
-}
-
-/// The Python part of this backend.
-///
-/// # Errors
-/// When it cannot be loaded.
-pub fn python_part(py: Python<'_>) -> PyResult<&Bound<'_, PyModule>> {
-    bridge::bridge(py)
 }
 
 inventory::submit! {

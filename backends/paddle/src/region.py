@@ -9,7 +9,8 @@ from paddle.base import core, framework
 from paddle.base.libpaddle import pir
 from paddle.base.libpaddle.pir import get_used_external_value
 from paddle.static.nn import control_flow
-from paddle_sot_rs import _backward, _bridge, _reach
+from paddle_sot_rs import _backward, _reach, _tracing
+from paddle_sot_rs._calls import call_method, constant
 from paddle_sot_rs._control import show
 
 Value = pir.Value
@@ -64,12 +65,12 @@ class Block:
         """Appends the block to the current one; the answer is the Values of its outputs."""
         values = {ref.number: value for ref, value in zip(self.inputs, given, strict=True)}
         for kind, target, args, kwargs, output in self.steps:
-            if target is show and _bridge.current.repeats:
+            if target is show and _tracing.current.repeats:
                 continue
             arguments = [_value(values, item) for item in args]
             named = {name: _value(values, item) for name, item in kwargs.items()}
             if kind == "method":
-                result = _bridge.call_method(arguments[0], target, arguments[1:], named)
+                result = call_method(arguments[0], target, arguments[1:], named)
             elif kind == "attribute":
                 result = getattr(arguments[0], target)
             elif kind == "layer":
@@ -85,7 +86,7 @@ def _with_constant(step):
     if target is not paddle.to_tensor:
         return step
     named = {name: _value({}, item) for name, item in kwargs.items()}
-    array = _bridge._constant(*(_value({}, item) for item in args), **named)
+    array = constant(*(_value({}, item) for item in args), **named)
     return kind, paddle.assign, [Constant(array)], {}, output
 
 
@@ -175,7 +176,7 @@ def _kept(values):
 
     They come from outside, and are no parameters: those are large, and the gradient refuses those that changed.
     """
-    trace = _bridge.current
+    trace = _tracing.current
     if not trace.notes_ways or trace.repeats or pir.get_current_insertion_point().block() != trace.block:
         return {}
     kept = {}
@@ -210,7 +211,7 @@ class Branch:
         self.region = region
         self.condition = condition
         self.given = given
-        self.external = _bridge.current.external
+        self.external = _tracing.current.external
         # What the blocks use, parameters that layers reach by themselves included.
         self.free = [value for value in get_used_external_value(op) if not value.is_same(condition)]
         self.kept = _kept([condition, *self.free])
@@ -254,7 +255,7 @@ def _backwards(block, given, wanted, arrived, branches, copied):
 @contextmanager
 def _reading(external, copy):
     """Layers find the copies of their parameters."""
-    trace = _bridge.current
+    trace = _tracing.current
     before = trace.external, trace.repeats
     trace.external = {key: (tensor, copy(value)) for key, (tensor, value) in external.items()}
     # What was printed is not printed again.
@@ -297,7 +298,7 @@ class Again:
     def __init__(self, region, given, op):
         self.region = region
         self.given = given
-        self.external = _bridge.current.external
+        self.external = _tracing.current.external
         # Parameters that layers reach by themselves included.
         self.free = list(get_used_external_value(op))
 
@@ -340,7 +341,7 @@ class Recompute:
         _without_random(op)
         for value, stop in zip(result, stops, strict=True):
             value.stop_gradient = stop
-        _bridge.current.branches[result[0].id] = Again(self, free, op)
+        _tracing.current.branches[result[0].id] = Again(self, free, op)
         return result
 
 
@@ -352,7 +353,7 @@ class If:
         self.otherwise = otherwise
 
     def __call__(self, condition, *free):
-        trace = _bridge.current
+        trace = _tracing.current
         has_word = trace.notes_ways and (self.then.decides or self.otherwise.decides)
         stops, sides = [], []
 
@@ -399,7 +400,7 @@ class While:
         # One row for each value that a variable ever has: the gradient goes through the rounds again.
         histories = [_row(value) for value in variables[1:]] if self.differentiable else []
         variables += histories
-        trace = _bridge.current
+        trace = _tracing.current
         flows = [at for at, ref in enumerate(self.body.inputs[: self.carried]) if not ref.stops]
         notes_ways = trace.notes_ways and self.differentiable
         block = pir.get_current_insertion_point().block()
@@ -430,7 +431,7 @@ class While:
     def _append(self, variables, words, free, flows, notes_ways):
         """Appends the loop; the variables end with words. The answer is the operation and the ways through a round."""
         made = None
-        trace = _bridge.current
+        trace = _tracing.current
 
         def body(_, *values):
             nonlocal made
@@ -491,7 +492,7 @@ class Loop:
         self.given = given
         self.inner = inner
         self.histories = histories
-        self.external = _bridge.current.external
+        self.external = _tracing.current.external
         self.free = []
         for value in (*first, *inner):
             if not _is_among(value, self.free):

@@ -1,4 +1,4 @@
-//! Nested graphs as Python data: the bridge runs them inside of `cond`, `while_loop` and `static_pylayer`.
+//! Nested graphs as Python data: `region.py` runs them inside of `cond`, `while_loop` and `static_pylayer`.
 
 use paddle_sot::backend::BackendError;
 use paddle_sot::graph::{Arg, Callee, Region, StatementIr, SymbolId, SymbolKind};
@@ -6,7 +6,7 @@ use paddle_sot_backend_pylayer::operation;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
-use crate::bridge::bridge;
+use crate::bridge;
 
 /// A callable that appends a region to the current program: it takes the statement's arguments.
 pub fn runner<'py>(
@@ -14,8 +14,7 @@ pub fn runner<'py>(
     region: &Region,
     grad_enabled: bool,
 ) -> Result<Bound<'py, PyAny>, BackendError> {
-    bridge(py)?;
-    let module = py.import("paddle_sot_rs._region")?;
+    let module = bridge::module(py, "region")?;
     Ok(match region {
         Region::If { then, otherwise } => module.getattr("If")?.call1((
             block(&module, then, grad_enabled)?,

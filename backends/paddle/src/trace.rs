@@ -13,11 +13,11 @@ use paddle_sot::reason::SourceLoc;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyTuple};
 
-use crate::bridge::bridge;
+use crate::bridge;
 
 /// A program under construction, and the value of every symbol.
 pub struct PaddleTrace {
-    /// The `Trace` of the bridge.
+    /// A `Trace` of `trace.py`.
     pub trace: Py<PyAny>,
     /// Values by symbol; `None` for layers and for symbols that were rolled back.
     pub values: Vec<Option<Py<PyAny>>>,
@@ -38,14 +38,16 @@ const UNKNOWN: usize = usize::MAX;
 impl PaddleTrace {
     /// An empty program. `inspect(callee, operations, result)` looks at each call.
     pub fn new(py: Python<'_>, inspect: Option<&Bound<'_, PyAny>>) -> Result<Self, BackendError> {
-        let bridge = bridge(py)?;
+        let class = bridge::module(py, "trace")?.getattr("Trace")?;
         Ok(Self {
-            trace: bridge.getattr("Trace")?.call1((inspect,))?.unbind(),
+            trace: class.call1((inspect,))?.unbind(),
             values: Vec::new(),
             inputs: Vec::new(),
             pending: Vec::new(),
-            black_listed: bridge.getattr("BlackListed")?.unbind(),
-            value_type: bridge.getattr("Value")?.unbind(),
+            black_listed: bridge::module(py, "calls")?
+                .getattr("BlackListed")?
+                .unbind(),
+            value_type: bridge::module(py, "values")?.getattr("Value")?.unbind(),
             grad_enabled: true,
             compared: Vec::new(),
             size: AtomicUsize::new(UNKNOWN),
@@ -216,7 +218,7 @@ fn number_differs(
         }
         if value.is_exact_instance_of::<PyFloat>() {
             let value: f64 = value.extract().unwrap_or(f64::NAN);
-            // Of those with a name, few are taken as tensors: the bridge looks for them.
+            // Of those with a name, few are taken as tensors: `trace.py` looks for them.
             let rounds = f64::from(value as f32) != value && !value.is_nan();
             return rounds && at < args.len() && dtypes().any(wide);
         }

@@ -1,7 +1,7 @@
 """The operator `static_pylayer` in programs: a forward block, and a backward block that its gradient runs."""
 
 import paddle
-from paddle_sot_rs import _bridge
+from paddle_sot_rs import _tracing
 from paddle_sot_rs._region import fresh, in_block
 
 _DIFFERENTIABLE = (paddle.float16, paddle.bfloat16, paddle.float32, paddle.float64, paddle.complex64, paddle.complex128)
@@ -51,5 +51,5 @@ class Operation:
         for value in result[self.outputs :]:
             value.stop_gradient = True
         record = CustomGradient(self, given, result)
-        _bridge.current.branches[result[0].id] = record
+        _tracing.current.branches[result[0].id] = record
         return result[: self.outputs]

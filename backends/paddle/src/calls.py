@@ -1,0 +1,209 @@
+"""Calls that a program cannot make as eager mode does: they are refused, or made in another way."""
+
+import math
+
+import numpy
+import paddle
+from paddle.base import core
+from paddle_sot_rs._backward import REGIONS
+from paddle_sot_rs._values import Value, for_view
+
+
+class BlackListed(Exception):
+    """Raised by an inspection: this call is left to the interpreter."""
+
+
+# With a tensor for an attribute, the static bindings of these end the process. How many tensors come first; others
+# have one of the names.
+_TENSORS_FIRST = {
+    **dict.fromkeys(("all", "amax", "amin", "any", "argmax", "argmin", "count_nonzero", "logsumexp"), 1),
+    **dict.fromkeys(("nanmean", "nanmedian", "nansum", "permute", "squeeze", "sum"), 1),
+    **{"yolo_box": 2, "yolo_loss": 3, "graph_khop_sampler": 3},
+}
+_TENSOR_NAMES = frozenset(
+    (
+        "x",
+        "input",
+        "out",
+        "img_size",
+        "gt_box",
+        "gt_label",
+        "gt_score",
+        "row",
+        "colptr",
+        "input_nodes",
+        "sorted_eids",
+        "theta",
+    )
+)
+
+
+def _has_tensor(item):
+    if isinstance(item, (list, tuple)):
+        return any(map(_has_tensor, item))
+    return isinstance(item, (Value, paddle.Tensor))
+
+
+# With sizes or places that are no whole numbers these end the process, too: where those begin.
+_WHOLE = {
+    **dict.fromkeys(("randn", "standard_normal"), 0),
+    **dict.fromkeys(("broadcast_to", "expand", "repeat", "reshape", "roll", "tile", "unsqueeze"), 1),
+    **dict.fromkeys(("max", "mean", "min", "prod", "std", "var"), 1),
+    **dict.fromkeys(("affine_grid", "crop", "flip", "slice", "strided_slice"), 1),
+    **dict.fromkeys((f"adaptive_{kind}_pool{dims}d" for kind in ("avg", "max") for dims in (1, 2, 3)), 1),
+}
+# With lists that have such tensors in them; one alone is another operand.
+_WHOLE_IN_LISTS = ("pad", "interpolate", "upsample", "conv1d_transpose", "conv2d_transpose", "conv3d_transpose")
+
+
+def name_of(function):
+    return function if type(function) is str else (getattr(function, "__name__", None) or "").removeprefix("_")
+
+
+def _check_attributes(name, args, kwargs):
+    if name in _WHOLE or name in _WHOLE_IN_LISTS:
+        named = (value for key, value in kwargs.items() if key not in _TENSOR_NAMES)
+        for given in (*args[_WHOLE.get(name, 1) :], *named):
+            alone = (given,) if name in _WHOLE else ()
+            for value in given if isinstance(given, (list, tuple)) else alone:
+                if isinstance(value, (Value, paddle.Tensor)) and value.dtype not in (paddle.int32, paddle.int64):
+                    raise TypeError(f"{name}() with a tensor of {value.dtype}")
+    first = _TENSORS_FIRST.get(name)
+    if first is None:
+        return
+    given = [*args[first:], *(value for key, value in kwargs.items() if key not in _TENSOR_NAMES)]
+    if any(map(_has_tensor, given)):
+        raise TypeError(f"{name}() with a tensor for an attribute")
+
+
+# Give a result for each item along an axis.
+_TAKES_APART = ("unbind", "unstack")
+
+
+def _check_parts(name, args, kwargs):
+    """Refuses results of unknown number."""
+    if name not in _TAKES_APART:
+        return
+    value = args[0] if args else next((kwargs[key] for key in ("x", "input") if key in kwargs), None)
+    axis = args[1] if len(args) > 1 else kwargs.get("axis", kwargs.get("dim", 0))
+    # A slice of an open dim too.
+    if isinstance(value, Value) and isinstance(axis, int) and -1 in value.shape[axis:][:1]:
+        raise NotImplementedError(f"{name}() along an open dim")
+
+
+def allow(name, args, kwargs):
+    """Raises for a call that would end the process inside Paddle."""
+    _check_attributes(name, args, kwargs)
+    _check_parts(name, args, kwargs)
+
+
+_CONSTANT_DTYPES = ("bool", "int32", "int64", "float32")
+
+
+def constant(data, dtype=None):
+    # Static mode rounds numbers to the default dtype first; eager mode decides what they are.
+    array = paddle.to_tensor(data, dtype).numpy()
+    if array.dtype not in _CONSTANT_DTYPES:
+        raise TypeError(f"a constant of dtype {array.dtype}")
+    # Attributes of operations forget the sign of a zero.
+    if array.dtype.kind in "fc" and _signed_zero(array):
+        raise TypeError("a constant with a negative zero")
+    if array.dtype == numpy.int64 and (array.astype("float64").astype("object") != array.astype("object")).any():
+        raise TypeError("a constant that a program rounds to doubles")
+    return array
+
+
+def _signed_zero(array):
+    return any((numpy.signbit(part) & (part == 0)).any() for part in (array.real, array.imag))
+
+
+def as_traced(function, args, kwargs):
+    """The call that does in a program what this one does in eager mode."""
+    if function is paddle.to_tensor:
+        return paddle.assign, [constant(*args, **kwargs)], {}
+    return function, args, kwargs
+
+
+def call_method(value, name, args, kwargs):
+    """`value.name(*args, **kwargs)`; looked up here: some act as in eager mode while the window is open."""
+    result = getattr(value, name)(*args, **kwargs)
+    if name == "__getitem__" and result is value:
+        return for_view(result)
+    return result
+
+
+_PRODUCTS = frozenset(("pd_op.matmul", "pd_op.linear_v2", "pd_op.fused_gemm_epilogue"))
+
+
+def _refuse_mixed_products(operations):
+    """Static mode multiplies matrices of two types, eager mode refuses or takes the type of the first."""
+    for op in operations:
+        if op.name() in _PRODUCTS:
+            first, *rest = (value.dtype for value in op.operands_source() if value.initialized())
+            if any(dtype != first for dtype in rest):
+                raise TypeError("a matrix product of tensors of two types")
+
+
+# They take a number as a tensor of floats, which rounds it.
+_SCALED = {"pd_op.scale", "pd_op.clip", "pd_op.pad", "pd_op.full_like", "pd_op.cast"}
+_WRITTEN_OUT = {"pd_op.assign_value", "pd_op.assign_value_"}
+_WIDE = {paddle.float64, paddle.complex64, paddle.complex128}
+
+
+def _refuse_rounded_numbers(operations, args, kwargs):
+    """Next to doubles, eager mode takes all digits of a number. Of one that Paddle's code wrote, the float is left: it
+    was rounded, most likely, when it has more than twelve binary digits."""
+    for op in operations:
+        name = op.name()
+        if name not in _SCALED or op.result(0).dtype not in _WIDE:
+            continue
+        makers = [value.get_defining_op() for value in op.operands_source() if value.dtype == paddle.float32]
+        makers = [maker for maker in makers if maker is not None]
+        if name == "pd_op.cast":
+            made = {value.id for op in operations for value in op.results()}
+            if any(maker.name() in _WRITTEN_OUT and maker.result(0).id in made for maker in makers):
+                raise TypeError("a constant that a program rounds to a float next to doubles")
+            continue
+        numbers = [maker.attrs()["value"] for maker in makers if maker.name() == "pd_op.full"]
+        if name == "pd_op.scale":
+            numbers.append(op.attrs()["bias"])
+        rounded = any(type(given) is float and numpy.float32(given) != given for given in (*args, *kwargs.values()))
+        for number in numbers:
+            digits = numpy.float32(number).view(numpy.int32)
+            # The largest double is infinite as a float.
+            if math.isinf(number) or number % 1 and (rounded or digits % 2**11):
+                raise TypeError("a number that a program rounds to a float next to doubles")
+
+
+def refuse(operations, args, kwargs):
+    """Raises where what a call appended would compute something else than eager mode."""
+    _refuse_mixed_products(operations)
+    _refuse_rounded_numbers(operations, args, kwargs)
+
+
+# No operations of their own in eager mode.
+_TRANSPARENT = ("builtin.combine", "builtin.split", "builtin.slice")
+_differentiable = {}
+
+
+def stop_where_eager_stops(operations):
+    """No gradient flows through an operation without a rule for it; static mode only looks at the inputs."""
+    for op in operations:
+        results = [value for value in op.results() if value.initialized() and not value.stop_gradient]
+        if not results:
+            continue
+        operands = [value for value in op.operands_source() if value.initialized()]
+        name = op.name()
+        if not operands or name in REGIONS:
+            # Data and parameters say themselves what they are; what a nested graph uses are no operands.
+            continue
+        known = _differentiable.get(name)
+        if known is None:
+            known = name in _TRANSPARENT or core.has_vjp(op)
+            _differentiable[name] = known
+        if op.num_regions():
+            # What the blocks use is not among the operands.
+            continue
+        if not known or all(value.stop_gradient for value in operands):
+            for value in results:
+                value.stop_gradient = True

@@ -1,0 +1,184 @@
+"""One program under construction, call by call."""
+
+import paddle
+from paddle import _C_ops
+from paddle.base import core, framework
+from paddle.base.libpaddle import pir
+from paddle_sot_rs import _reach as reach
+from paddle_sot_rs import _tracing
+from paddle_sot_rs._backward import REGIONS, inner_operations
+from paddle_sot_rs._calls import allow, as_traced, call_method, name_of, refuse, stop_where_eager_stops
+from paddle_sot_rs._values import Value
+from paddle_sot_rs._window import Window
+
+# Operations that cost nothing.
+_NO_WORK = frozenset(("pd_op.data", "pd_op.full", "pd_op.full_int_array", "builtin.combine", "builtin.split"))
+
+
+class Trace:
+    """One program under construction."""
+
+    def __init__(self, inspect=None):
+        # Looks at the operations of each call; what it raises undoes the call.
+        self.inspect = inspect
+        self.program = paddle.static.Program()
+        self.startup = paddle.static.Program()
+        self.block = self.program.global_block()
+        self.external = {}
+        self.fresh = []
+        # Open dims that the last call has compared with each other: the ids of their values, and where they are.
+        self.compared = []
+        # Captured branches, by the first of their results.
+        self.branches = {}
+        self.conditions = reach.Conditions()
+        # What was appended for each call, by its results.
+        self.calls = {}
+        # All operations, with those inside of others, while none is added.
+        self.known = []
+        # Whether branches say what gradients reach through them.
+        self.notes_ways = False
+        # Whether a part of the program is traced once more, for its gradient.
+        self.repeats = False
+
+    def input(self, tensor, shape):
+        known = self.external.get(id(tensor))
+        if known is not None:
+            return known[1]
+        window = Window(self.program, self.startup, self.cast)
+        try:
+            value = self._data(tensor, shape)
+        finally:
+            window.close()
+        self.external[id(tensor)] = (tensor, value)
+        return value
+
+    def _data(self, tensor, shape):
+        value = _C_ops.data(f"sot_x{len(self.external)}", shape, tensor.dtype, core.Place())
+        value.stop_gradient = tensor.stop_gradient
+        return value
+
+    def cast(self, tensor):
+        if not isinstance(tensor, paddle.Tensor):
+            return tensor
+        known = self.external.get(id(tensor))
+        if known is None:
+            known = self.external[id(tensor)] = (tensor, self._data(tensor, list(tensor.shape)))
+            self.fresh.append(tensor)
+        return known[1]
+
+    def call(self, function, args, kwargs, is_layer, grad):
+        """Traces one call; the answer is (result, tensors met for the first time)."""
+        self.fresh, self.known, self.compared = [], [], []
+        self.notes_ways = grad
+        allow(name_of(function), args, kwargs)
+        with _tracing.building(self):
+            return self._call(*as_traced(function, args, kwargs), is_layer, grad), self.fresh
+
+    def _call(self, function, args, kwargs, is_layer, grad):
+        window = Window(self.program, self.startup, self.cast)
+        if is_layer:
+            framework.global_var._in_to_static_mode_ = True
+        start = self.size()
+        try:
+            if type(function) is str:
+                result = call_method(args[0], function, args[1:], kwargs)
+            else:
+                result = function(*args, **kwargs)
+            end = self.size()
+            operations = self._since(start, end)
+            if not grad:
+                for value in _values(result):
+                    value.stop_gradient = True
+            else:
+                stop_where_eager_stops(operations)
+            refuse(operations, args, kwargs)
+            for value in _values(result):
+                self.calls[value.id] = start, end
+            if self.inspect is not None:
+                self.inspect(function, operations, result)
+        except BaseException:
+            self.rollback(start)
+            for tensor in self.fresh:
+                self.external.pop(id(tensor), None)
+            raise
+        finally:
+            window.close()
+        return result
+
+    def placeholder(self, shape, dtype, stop_gradient):
+        window = Window(self.program, self.startup, self.cast)
+        try:
+            value = _C_ops.data(f"sot_p{self.size()}", shape, getattr(paddle, dtype), core.Place())
+            value.stop_gradient = stop_gradient
+        finally:
+            window.close()
+        return value
+
+    def operations(self):
+        return sum(op.name() not in _NO_WORK for op in self.block.ops)
+
+    def size(self):
+        """How many operations there are, with those inside of others. Paddle makes `block.ops` anew each time."""
+        return self.block.num_ops()
+
+    def _since(self, start, end):
+        """The operations of the block itself that were appended between these sizes; the last one is the block's."""
+        pir.set_insertion_point_to_block_end(self.block)
+        point = pir.get_current_insertion_point()
+        found, missing = [], end - start
+        while missing > 0:
+            op = point.prev()
+            found.append(op)
+            missing -= 1 + sum(1 for _ in inner_operations(op))
+        return found[::-1]
+
+    def rollback(self, size):
+        while self.size() > size:
+            op = self.block.back()
+            if self.branches and op.name() in REGIONS:
+                # Addresses are used again.
+                for dead in (op, *inner_operations(op)):
+                    for value in dead.results():
+                        self.branches.pop(value.id, None)
+            self.block.remove_op(op)
+
+    def made(self, value):
+        """The operations of the call that returned `value`, by name, attributes and number of operands.
+
+        None where it is not known, and where they read dims at run time: who has written that knows of open dims.
+        """
+        if value.id not in self.calls:
+            return None
+        start, end = self.calls[value.id]
+        if not self.known:
+            self.known = [one for op in self.block.ops for one in (op, *inner_operations(op))]
+        described = [_described(op) for op in self.known[start:end]]
+        return None if any(name in _READ_DIMS for name, *_ in described) else described
+
+    def forget(self, tensors):
+        for tensor in tensors:
+            self.external.pop(id(tensor), None)
+
+
+def _values(result):
+    """All Values in what a call returned."""
+    if isinstance(result, Value):
+        yield result
+    elif isinstance(result, (list, tuple)):
+        for item in result:
+            yield from _values(item)
+    elif isinstance(result, dict):
+        for item in result.values():
+            yield from _values(item)
+
+
+_READ_DIMS = ("pd_op.shape", "pd_op.shape64")
+
+
+def _described(op):
+    attributes = {name: repr(value) for name, value in op.attrs().items() if name not in _NO_CHOICE}
+    return op.name(), attributes, op.num_operands()
+
+
+# Attributes that say nothing about what an operation computes.
+_NO_CHOICE = ("stop_gradient", "op_callstack", "struct_name", "target_shape")

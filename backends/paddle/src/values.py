@@ -1,0 +1,117 @@
+"""What Values do as tensors do in eager mode, while a program is built."""
+
+import paddle
+from paddle import _C_ops
+from paddle.base import core
+from paddle.base.libpaddle import pir
+from paddle_sot_rs import _tracing
+from paddle_sot_rs._backward import SHARES
+
+Value = pir.Value
+
+_static_divide, _static_power = Value.__truediv__, Value.__pow__
+_static_floor_divide, _static_reversed_floor_divide = Value.__floordiv__, Value.__rfloordiv__
+
+
+def _scalar(value):
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _divide(self, other):
+    # Eager mode divides by a tensor, static mode multiplies by the reciprocal: the last digit differs.
+    if not _scalar(other):
+        return _static_divide(self, other)
+    value = self
+    if value.dtype in _INTEGERS:
+        value = value.astype(paddle.float32)
+    return _C_ops.divide(value, _C_ops.full([], other, value.dtype, core.Place()))
+
+
+def _power(self, other):
+    # Eager mode uses the kernel with a number for the exponent.
+    if _scalar(other) and self.dtype not in _INTEGERS:
+        return _C_ops.pow(self, other)
+    result = _static_power(self, other)
+    return _with_rank_one(self, other, result) if isinstance(other, bool) else result
+
+
+def _with_rank_one(value, other, result):
+    # Where eager mode makes a tensor of the number, it makes one of shape [1].
+    if isinstance(other, (int, float)) and not value.shape and not result.shape:
+        return _C_ops.reshape(result, [1])
+    return result
+
+
+def _floor_divide(self, other):
+    return _with_rank_one(self, other, _static_floor_divide(self, other))
+
+
+def _reversed_floor_divide(self, other):
+    return _with_rank_one(self, other, _static_reversed_floor_divide(self, other))
+
+
+def _positive(self):
+    return self
+
+
+def _detach(self):
+    # Paddle's `share_data_` hides that the result lives in the storage of `self`: a later kernel that writes in
+    # place would change a tensor of the caller.
+    copy = for_view(self)
+    copy.stop_gradient = True
+    return copy
+
+
+def for_view(value):
+    """A copy of what eager mode has a view of."""
+    copy = _C_ops.assign(value)
+    if _tracing.current is not None and _tracing.current.notes_ways:
+        copy.get_defining_op().set_bool_attr(SHARES, True)
+    return copy
+
+
+class _OpenDim(int):
+    """The -1 of an open dim of a Value. Functions that compare two of them in Python take them for equal."""
+
+    def __eq__(self, other):
+        if type(other) is _OpenDim and other.place != self.place and _tracing.current is not None:
+            _tracing.current.compared.append((*self.place, *other.place))
+        return int.__eq__(self, other)
+
+    def __ne__(self, other):
+        return not self == other
+
+    __hash__ = int.__hash__
+
+
+_static_shape = Value.shape
+
+
+def _shape(self):
+    shape = _static_shape.__get__(self)
+    if -1 in shape:
+        for at, dim in enumerate(shape):
+            if dim == -1:
+                shape[at] = _OpenDim(-1)
+                shape[at].place = str(self.id), at
+    return shape
+
+
+_INTEGERS = (paddle.bool, paddle.uint8, paddle.int8, paddle.int16, paddle.int32, paddle.int64)
+# What a Value does otherwise than a tensor, and what it does in a window.
+AS_EAGER = {
+    "__truediv__": _divide,
+    "__div__": _divide,
+    "__pow__": _power,
+    "__floordiv__": _floor_divide,
+    "__rfloordiv__": _reversed_floor_divide,
+    "__pos__": _positive,
+    "detach": _detach,
+    "shape": property(_shape),
+}
+AS_STATIC = {name: getattr(Value, name) for name in AS_EAGER if hasattr(Value, name)}
+
+
+def become(names):
+    for name, function in names.items():
+        setattr(Value, name, function)
