@@ -1,0 +1,373 @@
+//! Loops on tensors as part of the graph: one round is simulated with placeholders for what differs from
+//! round to round, cut out of the graph, and becomes the body of one `while_loop`.
+
+mod emit;
+mod rounds;
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use rustc_hash::FxHashSet;
+
+use crate::bytecode::{flow, live_locals, BinOp, CmpOp, Instr};
+use crate::graph::{SymbolId, TensorMeta};
+use crate::simulator::dispatch::Flow;
+use crate::simulator::frame::FrameState;
+use crate::simulator::merge::{self, refuse, Joined};
+use crate::simulator::returns::{self, Answer, Returns, WayOut};
+use crate::simulator::{branches, conditions, graph_numbers, regions, rows, truth, Step, Tracer};
+use crate::variables::{Item, IterVar, Kind, VarId};
+
+/// What a loop leaves behind.
+struct Behind {
+    /// Its results.
+    made: Vec<SymbolId>,
+    /// The locals.
+    locals: Vec<(usize, Joined)>,
+    /// Parts of lists, dicts and tensors that were there before.
+    parts: Vec<(Part, Joined)>,
+    /// Where rounds return: whether one did, the leaves, and what is made of them.
+    returned: Option<(SymbolId, Vec<SymbolId>, Answer)>,
+}
+
+/// What changes inside of something that was there before the loop: an item of a list or dict, what a cell holds, or
+/// all of a tensor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Part {
+    of: VarId,
+    item: Option<usize>,
+    /// It is carried like a local of this number.
+    slot: usize,
+}
+
+/// A loop whose test is a tensor.
+#[derive(Clone, Debug)]
+pub struct LoopRegion {
+    /// Its instructions.
+    pub body: Rc<FxHashSet<usize>>,
+    /// Where its backward jumps lead to.
+    pub header: usize,
+    /// Where control goes when the test holds. CPython may have copied the test: each copy leads here.
+    start: usize,
+    /// Where control goes when the test fails.
+    pub exit: usize,
+    /// The FOR_ITER of a loop over `range()`.
+    iterates: Option<usize>,
+    /// The iterator of this round.
+    iterator: Cell<Option<VarId>>,
+    /// Locals that the next round or what follows may read.
+    pub live: Vec<usize>,
+    /// Locals that what follows may read.
+    after: Vec<usize>,
+    /// Where it returns from inside.
+    pub returns: Returns,
+}
+
+/// A branch that is the test of a loop.
+#[derive(Debug)]
+pub struct LoopTest {
+    region: Rc<LoopRegion>,
+    /// Whether the loop goes on when the test holds.
+    goes_on_if: bool,
+}
+
+/// The loop whose test the branch at `at` is.
+pub fn at_branch(frame: &FrameState, at: usize, yes: usize, no: usize) -> Option<LoopTest> {
+    let code = &*frame.code;
+    let mut found = flow::loops(code);
+    if let Some(region) = &frame.region {
+        // Its other tests are branches of its body, and those of loops around it: what leaves them leaves it.
+        found.retain(|found| !found.body.contains(&region.header));
+    }
+    let iterates = |header: usize| {
+        matches!(
+            code.instructions[header].instr,
+            Instr::ForIter { .. } | Instr::Send { .. }
+        )
+    };
+    let innermost = found.iter().find(|found| found.body.contains(&at));
+    for (goes_on_if, inside, exit) in [(true, yes, no), (false, no, yes)] {
+        let around = innermost.filter(|around| {
+            !iterates(around.header)
+                && around.body.contains(&inside)
+                && !around.body.contains(&exit)
+        });
+        // The test in front of a loop that has a copy of it at its end.
+        let entered = || {
+            found.iter().find(|found| {
+                found.header == flow::leads_to(code, inside)
+                    && !found.body.contains(&at)
+                    && !found.body.contains(&exit)
+                    && !iterates(found.header)
+            })
+        };
+        if let Some(found) = around.or_else(entered) {
+            let after = live_locals(code, exit);
+            let mut live = live_locals(code, inside);
+            live.extend(&after);
+            live.sort_unstable();
+            live.dedup();
+            let region = Rc::new(LoopRegion {
+                body: Rc::new(found.body.clone()),
+                header: found.header,
+                start: flow::leads_to(code, inside),
+                exit: flow::place(code, exit),
+                iterates: None,
+                iterator: Cell::default(),
+                live,
+                after,
+                returns: Returns::default(),
+            });
+            return Some(LoopTest { region, goes_on_if });
+        }
+    }
+    None
+}
+
+/// The condition with which the round of a captured loop ends here, if it does.
+pub fn round_ends(t: &mut Tracer<'_>, frame: &mut FrameState) -> Step<Option<VarId>> {
+    let Some(region) = frame.region.clone() else {
+        return Ok(None);
+    };
+    let code = frame.code.clone();
+    if !region.body.contains(&frame.pc) {
+        if flow::place(&code, frame.pc) != region.exit {
+            // On the way out: `break` may have something to clean up.
+            return match returns::way_out(&code, &region, frame.pc) {
+                WayOut::Exit | WayOut::Return => Ok(None),
+                WayOut::Elsewhere => refuse(t, "the loop is left to several places"),
+            };
+        }
+        // `break` has popped the iterator.
+        frame.stack.extend(region.iterator.get());
+        return Ok(Some(t.bool(false)));
+    }
+    let at = frame.pc;
+    if region.iterates == Some(at) {
+        return continues(t, frame).map(Some);
+    }
+    let (yes, no) = match code.instructions[at].instr {
+        Instr::PopJumpIfTrue { target } => (target, at + 1),
+        Instr::PopJumpIfFalse { target } => (at + 1, target),
+        _ => return Ok(None),
+    };
+    let goes_on = |yes, no| match (flow::place(&code, yes), flow::place(&code, no)) {
+        leads if leads == (region.start, region.exit) => Some(true),
+        leads if leads == (region.exit, region.start) => Some(false),
+        _ => None,
+    };
+    let Some(goes_on_if) = goes_on(yes, no) else {
+        // The first of several tests.
+        let many = conditions::beginning_at(frame, at, yes, no);
+        let Some(many) = many.iter().find(|it| goes_on(it.yes, it.no).is_some()) else {
+            return Ok(None);
+        };
+        let value = frame.peek(t, 1)?;
+        if !graph_numbers::is_captured(t, value) {
+            return Ok(None);
+        }
+        let mut behind = frame.clone();
+        behind.pop(t)?;
+        let Some(holds) = conditions::holds(t, &behind, value, many)? else {
+            return Ok(None);
+        };
+        *frame = behind;
+        frame.stack.truncate(frame.stack.len() - many.drops);
+        return Ok(Some(match goes_on(many.yes, many.no) {
+            Some(false) => graph_numbers::negation(t, holds)?,
+            _ => holds,
+        }));
+    };
+    let value = frame.pop(t)?;
+    if graph_numbers::is_captured(t, value) {
+        return Ok(Some(match goes_on_if {
+            true => graph_numbers::truth_value(t, value)?,
+            false => graph_numbers::negation(t, value)?,
+        }));
+    }
+    let truth = truth::truth(t, value)?;
+    Ok(Some(t.bool(truth == goes_on_if)))
+}
+
+/// Whether the iterator on the stack has a next number.
+fn continues(t: &mut Tracer<'_>, frame: &FrameState) -> Step<VarId> {
+    let iterator = frame.peek(t, 1)?;
+    let Kind::Iter(IterVar::Numbers {
+        next, stop, step, ..
+    }) = *t.kind(iterator)
+    else {
+        return refuse(t, "the iterator of the loop is another one");
+    };
+    let op = if step > 0 { CmpOp::Lt } else { CmpOp::Gt };
+    match graph_numbers::comparison(t, op, next, stop)? {
+        Some(condition) => Ok(condition),
+        None => {
+            let (next, stop) = (t.const_int(next), t.const_int(stop));
+            Ok(t.bool(if step > 0 { next < stop } else { next > stop }))
+        }
+    }
+}
+
+/// A loop over `range()` of numbers of the graph; `behind` is the frame after it.
+pub fn capture_range(
+    t: &mut Tracer<'_>,
+    frame: &mut FrameState,
+    at: usize,
+    behind: &FrameState,
+) -> Step<Flow> {
+    let code = frame.code.clone();
+    let found = flow::loops(&code);
+    let Some(found) = found.iter().find(|found| found.header == at) else {
+        return refuse(t, "a loop that never goes back");
+    };
+    let has_next = continues(t, frame)?;
+    let condition = graph_numbers::condition(t, has_next)?;
+    let after = live_locals(&code, behind.pc);
+    let mut live = live_locals(&code, at);
+    live.extend(&after);
+    live.sort_unstable();
+    live.dedup();
+    let region = Rc::new(LoopRegion {
+        body: Rc::new(found.body.clone()),
+        header: found.header,
+        start: at + 1,
+        exit: flow::place(&code, behind.pc),
+        iterates: Some(at),
+        iterator: Cell::default(),
+        live,
+        after,
+        returns: Returns::default(),
+    });
+    let mut inside = frame.clone();
+    inside.pc = at + 1;
+    let iterator = frame.peek(t, 1)?;
+    let Kind::Iter(IterVar::Numbers {
+        next,
+        stop,
+        step,
+        item,
+    }) = t.kind(iterator).clone()
+    else {
+        return refuse(t, "the iterator of the loop is another one");
+    };
+    // Somebody else may have it.
+    rows::advance(t, iterator);
+    let range = Some(Range {
+        next,
+        stop,
+        step,
+        item,
+    });
+    let loop_ = Captured {
+        region,
+        inside: &inside,
+        range,
+    };
+    let left = loop_.run(t, condition)?;
+    go_on(t, frame, behind, left)
+}
+
+/// A local that differs from round to round.
+struct Carried {
+    first: SymbolId,
+    meta: TensorMeta,
+    number: bool,
+    /// Whether it is not bound in front of the loop: then no round reads it before it is.
+    unbound: bool,
+}
+
+/// A loop that is being captured.
+struct Captured<'a> {
+    region: Rc<LoopRegion>,
+    inside: &'a FrameState,
+    /// What a `for` loop counts.
+    range: Option<Range>,
+}
+
+/// Next value, stop and step of a `range()`, and what each of its numbers stands for.
+struct Range {
+    next: VarId,
+    stop: VarId,
+    step: i64,
+    item: Rc<Item>,
+}
+
+/// Begins a round with `number` as the next one.
+fn next(
+    t: &mut Tracer<'_>,
+    frame: &mut FrameState,
+    region: &LoopRegion,
+    number: VarId,
+    range: &Range,
+) -> Step<()> {
+    let by = t.int(range.step);
+    let Some(next) = graph_numbers::arithmetic(t, BinOp::Add, number, by)? else {
+        return refuse(t, "the number of the loop is not one of the graph");
+    };
+    frame.pop(t)?;
+    let iterator = t.add(Kind::Iter(IterVar::Numbers {
+        next,
+        stop: range.stop,
+        step: range.step,
+        item: range.item.clone(),
+    }));
+    region.iterator.set(Some(iterator));
+    let value = rows::item(t, &range.item, number)?;
+    frame.push(iterator);
+    frame.push(value);
+    Ok(())
+}
+
+/// Goes on behind a loop, where the frame is as in `behind`.
+fn go_on(
+    t: &mut Tracer<'_>,
+    frame: &mut FrameState,
+    behind: &FrameState,
+    left: Behind,
+) -> Step<Flow> {
+    *frame = behind.clone();
+    let stack: Vec<Joined> = frame.stack.iter().map(|id| Joined::Keep(*id)).collect();
+    regions::apply(t, frame, &left.made, &left.locals, &stack, &[]);
+    for (part, joined) in &left.parts {
+        match (part.item, joined) {
+            (None, Joined::Output(at)) => regions::change_tensor(t, part.of, left.made[*at]),
+            (Some(item), joined) => {
+                if let Some(value) = merge::variable(t, joined, &left.made) {
+                    regions::change_item(t, part.of, item, value);
+                }
+            }
+            _ => return refuse(t, "a tensor that becomes something else"),
+        }
+    }
+    match left.returned {
+        None => Ok(Flow::Jump(behind.pc)),
+        Some((returned, leaves, answer)) => branches::returned(t, frame, returned, leaves, &answer),
+    }
+}
+
+/// A loop on a tensor: `yes` and `no` are the frame on either side of its test.
+pub fn capture(
+    t: &mut Tracer<'_>,
+    frame: &mut FrameState,
+    value: VarId,
+    test: LoopTest,
+    yes: &FrameState,
+    no: &FrameState,
+) -> Step<Flow> {
+    let LoopTest { region, goes_on_if } = test;
+    let (inside, outside) = if goes_on_if { (yes, no) } else { (no, yes) };
+    let condition = match goes_on_if {
+        true => graph_numbers::condition(t, value)?,
+        false => {
+            let negated = graph_numbers::negation(t, value)?;
+            graph_numbers::condition(t, negated)?
+        }
+    };
+    let loop_ = Captured {
+        region,
+        inside,
+        range: None,
+    };
+    let left = loop_.run(t, condition)?;
+    go_on(t, frame, outside, left)
+}
