@@ -1,10 +1,16 @@
 //! Native readers: tensors, dictionaries and global state without Python-level calls.
 
+mod arrays;
+mod classes;
+mod constants;
+mod containers;
 mod edges;
 mod flags;
+mod functions;
 mod global_state;
 mod inplace_version;
 mod object;
+mod references;
 mod shared_ptr;
 mod tensor;
 mod version;
@@ -19,17 +25,24 @@ pub(crate) use version::{
     Order,
 };
 
+pub(crate) use arrays::{array_matches, is_array};
+pub(crate) use classes::{
+    has_own_lookup, has_plain_constructor, is_mutable, is_named, mro, order_is, type_attr,
+    Registered,
+};
+pub(crate) use constants::const_equal;
+pub(crate) use containers::{
+    dict_item, dict_keys_are, elements_are, key_object, length, list_is, list_item, set_holds,
+    tuple_item,
+};
 pub use edges::{can_move_edges, move_edges, stand_in};
 pub use flags::records_gradients;
+pub(crate) use functions::{function_field, is_called_as_usual, method_part};
 pub use global_state::GlobalState;
 pub use inplace_version::{has_fresh_version, inplace_version};
-pub(crate) use object::{
-    array_matches, cell_contents, const_equal, dict_item, dict_keys_are, elements_are,
-    function_field, has_own_lookup, has_plain_constructor, instance_dict, is_array,
-    is_called_as_usual, is_mutable, is_named, is_tracked, key_object, length, list_is, list_item,
-    member, method_part, mro, order_is, references, set_holds, to_bound, tuple_item, type_attr,
-    type_of, Registered, WeakOrStrong,
-};
+pub(crate) use object::{cell_contents, instance_dict, member, to_bound, type_of};
+pub(crate) use references::{is_tracked, references, WeakOrStrong};
+
 /// A number, or a dim of a tensor or array, from outside.
 pub(crate) fn value(
     py: Python<'_>,
@@ -37,9 +50,9 @@ pub(crate) fn value(
     dim: Option<usize>,
 ) -> Option<Value> {
     match dim {
-        None => object::number(object),
-        Some(dim) if object::is_array(py, object) => {
-            object::array_dim(py, object, dim).map(Value::Int)
+        None => constants::number(object),
+        Some(dim) if arrays::is_array(py, object) => {
+            arrays::array_dim(py, object, dim).map(Value::Int)
         }
         Some(dim) => tensor::dim(py, object, dim).map(Value::Int),
     }

@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
 
-use super::object::PyODict_Type;
+use super::containers::PyODict_Type;
 
 type Ptr = *mut ffi::PyObject;
 

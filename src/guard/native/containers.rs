@@ -1,0 +1,200 @@
+//! Reads of containers.
+
+use pyo3::ffi;
+use pyo3::prelude::*;
+
+use crate::obj::Obj;
+use crate::tracker::DictKey;
+
+use super::constants::const_equal;
+use super::object::Ptr;
+
+extern "C" {
+    pub(super) static mut PyODict_Type: ffi::PyTypeObject;
+}
+
+/// `dict[key]` with `PyDict_GetItemWithError`; the key is an exact str, int, or hashed by identity.
+pub(crate) fn dict_item(dict: Ptr, key: Ptr) -> Ptr {
+    // SAFETY: both are live; the keys compared are never of a class with its own `__eq__`, except for
+    // other keys of the dict that collide, which dicts of this kind (namespaces) do not hold.
+    unsafe {
+        if ffi::PyDict_Check(dict) == 0 {
+            return std::ptr::null_mut();
+        }
+        let value = ffi::PyDict_GetItemWithError(dict, key);
+        if value.is_null() && !ffi::PyErr_Occurred().is_null() {
+            ffi::PyErr_Clear();
+        }
+        value
+    }
+}
+
+/// The key object for a [`DictKey`].
+pub(crate) fn key_object(py: Python<'_>, key: &DictKey) -> Py<PyAny> {
+    match key {
+        DictKey::Str(text) => pyo3::types::PyString::intern(py, text).into_any().unbind(),
+        DictKey::Int(number) => pyo3::types::PyInt::new(py, *number).into_any().unbind(),
+        DictKey::Identity(object) => object.py(py),
+    }
+}
+
+/// `list[index]` from its storage.
+pub(crate) fn list_item(list: Ptr, index: usize) -> Ptr {
+    // SAFETY: the index is checked against the live list's length.
+    unsafe {
+        if ffi::PyList_Check(list) == 0 || index >= ffi::PyList_GET_SIZE(list) as usize {
+            return std::ptr::null_mut();
+        }
+        ffi::PyList_GET_ITEM(list, index as isize)
+    }
+}
+
+/// Whether the list holds exactly these objects.
+pub(crate) fn list_is(list: Ptr, items: &[usize]) -> bool {
+    // SAFETY: the list is live; its storage holds as many items as its length says.
+    unsafe {
+        if ffi::PyList_Check(list) == 0 || ffi::PyList_GET_SIZE(list) as usize != items.len() {
+            return false;
+        }
+        let storage = (*list.cast::<ffi::PyListObject>()).ob_item;
+        (0..items.len()).all(|at| storage.add(at).read() as usize == items[at])
+    }
+}
+
+/// `tuple[index]` from its storage.
+pub(crate) fn tuple_item(tuple: Ptr, index: usize) -> Ptr {
+    // SAFETY: as for lists.
+    unsafe {
+        if ffi::PyTuple_Check(tuple) == 0 || index >= ffi::PyTuple_GET_SIZE(tuple) as usize {
+            return std::ptr::null_mut();
+        }
+        ffi::PyTuple_GET_ITEM(tuple, index as isize)
+    }
+}
+
+/// `len(x)` of the builtin containers; `None` for other kinds.
+pub(crate) fn length(object: Ptr) -> Option<usize> {
+    // SAFETY: the object is live; sizes of builtin containers are read without user code.
+    unsafe {
+        let size = if ffi::PyList_Check(object) != 0 {
+            ffi::PyList_GET_SIZE(object)
+        } else if ffi::PyTuple_Check(object) != 0 {
+            ffi::PyTuple_GET_SIZE(object)
+        } else if ffi::PyDict_Check(object) != 0 {
+            ffi::PyDict_Size(object)
+        } else if ffi::PyAnySet_Check(object) != 0 {
+            ffi::PySet_Size(object)
+        } else {
+            return None;
+        };
+        usize::try_from(size).ok()
+    }
+}
+
+/// Whether the keys of a dict are these, in order: strings and ints by value, others by identity.
+pub(crate) fn dict_keys_are(dict: Ptr, keys: &[Py<PyAny>]) -> bool {
+    // SAFETY: the type is checked; `PyDict_Next` borrows, and comparing exact strings and ints runs no
+    // user code.
+    unsafe {
+        if ffi::PyDict_Check(dict) == 0 || ffi::PyDict_Size(dict) as usize != keys.len() {
+            return false;
+        }
+        if ffi::Py_TYPE(dict) == &raw mut PyODict_Type {
+            return ordered_keys_are(dict, keys);
+        }
+        let (mut position, mut key, mut value) = (0, std::ptr::null_mut(), std::ptr::null_mut());
+        let mut wanted = keys.iter();
+        while ffi::PyDict_Next(dict, &raw mut position, &raw mut key, &raw mut value) != 0 {
+            let Some(wanted) = wanted.next() else {
+                return false;
+            };
+            if !same_key(key, wanted.as_ptr()) {
+                return false;
+            }
+        }
+        true
+    }
+}
+
+/// Whether a set has this element; `None` for what is no set, or where it cannot be told.
+pub(crate) fn set_holds(set: Ptr, key: Ptr) -> Option<bool> {
+    // SAFETY: both are live. Elements and key are of types that hash and compare without user code, unless the set was
+    // filled with others since: what an `==` of those raises is no answer.
+    unsafe {
+        if key.is_null() || ffi::PyAnySet_CheckExact(set) == 0 {
+            return None;
+        }
+        match ffi::PySet_Contains(set, key) {
+            0 => Some(false),
+            1 => Some(true),
+            _ => {
+                ffi::PyErr_Clear();
+                None
+            }
+        }
+    }
+}
+
+/// Whether a set has these constants as elements, in this order.
+pub(crate) fn elements_are(py: Python<'_>, set: Ptr, elements: &[Obj]) -> bool {
+    // SAFETY: the type is checked.
+    let size = unsafe {
+        if ffi::PyAnySet_CheckExact(set) == 0 {
+            return false;
+        }
+        ffi::PySet_Size(set) as usize
+    };
+    size == elements.len()
+        && are_all(set, elements, |item, wanted| {
+            const_equal(py, item, wanted.as_ptr())
+        })
+}
+
+/// The order of an `OrderedDict` is kept beside the dict and read through its iterator.
+fn ordered_keys_are(dict: Ptr, keys: &[Py<PyAny>]) -> bool {
+    are_all(dict, keys, |key, wanted| same_key(key, wanted.as_ptr()))
+}
+
+/// Whether an exact set or `OrderedDict` of as many items gives the wanted ones, in this order.
+fn are_all<T>(container: Ptr, wanted: &[T], same: impl Fn(Ptr, &T) -> bool) -> bool {
+    // SAFETY: iterating these runs no user code, and fails where a finalizer changes them; every new reference is given
+    // back.
+    unsafe {
+        let iterator = ffi::PyObject_GetIter(container);
+        if iterator.is_null() {
+            ffi::PyErr_Clear();
+            return false;
+        }
+        let all = wanted.iter().all(|wanted| {
+            let item = ffi::PyIter_Next(iterator);
+            if item.is_null() {
+                ffi::PyErr_Clear();
+                return false;
+            }
+            let is_it = same(item, wanted);
+            ffi::Py_DECREF(item);
+            is_it
+        });
+        ffi::Py_DECREF(iterator);
+        all
+    }
+}
+
+fn same_key(key: Ptr, wanted: Ptr) -> bool {
+    if key == wanted {
+        return true;
+    }
+    // SAFETY: both are live; only exact strings and ints are compared by value.
+    unsafe {
+        let class = ffi::Py_TYPE(key);
+        let plain = class == &raw mut ffi::PyUnicode_Type || class == &raw mut ffi::PyLong_Type;
+        if !plain || class != ffi::Py_TYPE(wanted) {
+            return false;
+        }
+        let answer = ffi::PyObject_RichCompareBool(key, wanted, ffi::Py_EQ);
+        if answer < 0 {
+            ffi::PyErr_Clear();
+        }
+        answer == 1
+    }
+}
