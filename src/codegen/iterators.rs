@@ -1,7 +1,7 @@
-//! Iterators over dicts, sets and constants, and iterators that must wait for the side effects.
+//! Iterators, and those of them that must wait for the side effects.
 
 use crate::reason::{Break, BreakKind};
-use crate::variables::{IterVar, Key, Kind, VarId};
+use crate::variables::{Item, IterVar, Key, Kind, VarId};
 
 use super::reconstruct::{Emit, Emitter};
 
@@ -10,6 +10,119 @@ fn refuse<T>(what: &str) -> Result<T, Break> {
 }
 
 impl Emitter<'_, '_> {
+    /// What goes on where this iterator is.
+    pub(super) fn iterator(&mut self, state: &IterVar) -> Emit {
+        match state {
+            IterVar::Numbers {
+                next,
+                stop,
+                step,
+                item,
+            } if self.t.const_int(*next).is_some() => self.rows(item, *next, *stop, *step),
+            IterVar::Numbers { .. } | IterVar::Advanced => {
+                refuse("an iterator over numbers of the graph")
+            }
+            IterVar::Sequence { over, index } => self.call_helper("sequence_iterator", 2, |this| {
+                this.value(*over)?;
+                this.int(*index as i64)
+            }),
+            IterVar::Reversed { over, left } => self.call_helper("reversed_iterator", 2, |this| {
+                this.value(*over)?;
+                this.int(*left as i64)
+            }),
+            IterVar::Dict {
+                over,
+                which,
+                keys,
+                index,
+            } => self.over_dict(*over, *which, keys, *index),
+            IterVar::Fixed {
+                over: Some((over, keys)),
+                index,
+                ..
+            } => self.over_container(*over, keys, *index),
+            IterVar::Fixed { items, index, .. } => self.call_type("builtins", "iter", 1, |this| {
+                let rest = &items[(*index).min(items.len())..];
+                this.values(rest)?;
+                this.code.op("BUILD_LIST", rest.len() as u32)?;
+                Ok(())
+            }),
+            IterVar::Range { next, stop, step } => self.call_helper("range_iterator", 3, |this| {
+                [next, stop, step]
+                    .into_iter()
+                    .try_for_each(|part| this.int(*part))
+            }),
+            IterVar::Enumerate { inner, count } => {
+                self.call_type("builtins", "enumerate", 2, |this| {
+                    this.value(*inner)?;
+                    this.int(*count)
+                })
+            }
+            IterVar::Zip { inner, strict } => {
+                let strict = pyo3::types::PyBool::new(self.t.py, *strict)
+                    .to_owned()
+                    .into_any();
+                self.call_helper("zip_iterator", 1 + inner.len(), |this| {
+                    this.constant(&strict)?;
+                    this.values(inner)
+                })
+            }
+            IterVar::Map { function, inner } => {
+                self.call_type("builtins", "map", 1 + inner.len(), |this| {
+                    this.value(*function)?;
+                    this.values(inner)
+                })
+            }
+            IterVar::Filter { function, inner } => {
+                self.call_type("builtins", "filter", 2, |this| {
+                    this.optional(*function)?;
+                    this.value(*inner)
+                })
+            }
+            IterVar::Tensor { over, index } => {
+                let len = crate::simulator::truth::len(self.t, *over)
+                    .map_err(|_| Break::internal("a tensor without a length"))?;
+                self.call_helper("tensor_iterator", 3, |this| {
+                    this.value(*over)?;
+                    this.int(*index as i64)?;
+                    this.int(len)
+                })
+            }
+            IterVar::Tool(tool) => self.tool(tool),
+            IterVar::Done => self.call_type("builtins", "iter", 1, |this| {
+                this.code.op("BUILD_TUPLE", 0)?;
+                Ok(())
+            }),
+            IterVar::Generator { made_at, .. } | IterVar::Ended { made_at } => {
+                let why = "a running generator is live at the break";
+                Err(self.t.left_to_interpreter(*made_at, why))
+            }
+        }
+    }
+
+    /// An iterator whose length only the graph knows, at its beginning.
+    fn rows(&mut self, item: &Item, next: VarId, stop: VarId, step: i64) -> Emit {
+        match item {
+            Item::Number => self.call_helper("range_iterator", 3, |this| {
+                this.value(next)?;
+                this.value(stop)?;
+                this.int(step)
+            }),
+            Item::Row(over) if self.t.const_int(next) == Some(0) => {
+                self.call_type("builtins", "iter", 1, |this| this.value(*over))
+            }
+            Item::Row(_) => refuse("an iterator over numbers of the graph"),
+            Item::Counted(inner, count) => self.call_type("builtins", "enumerate", 2, |this| {
+                this.rows(inner, next, stop, step)?;
+                this.int(*count)
+            }),
+            Item::Several(items) => self.call_type("builtins", "zip", items.len(), |this| {
+                let mut items = items.iter();
+                items.try_for_each(|item| this.rows(item, next, stop, step))
+            }),
+        }
+    }
+
     /// Whether `id` is an iterator over something that the side effects still have to change: made
     /// now it would be clamped to the old length, or find that the dict changed its size.
     pub(super) fn must_wait(&self, id: VarId) -> bool {

@@ -9,6 +9,7 @@ mod effects;
 mod enclose;
 mod iterators;
 mod native;
+mod objects;
 mod reconstruct;
 mod reduce;
 mod tools;

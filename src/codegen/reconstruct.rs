@@ -14,12 +14,9 @@ use crate::graph::SymbolId;
 use crate::obj::{is_builtin_method, Obj};
 use crate::reason::{Break, BreakKind};
 use crate::simulator::fold::MAX_NESTING;
-use crate::simulator::{aliases, groups, views, Tracer};
+use crate::simulator::{aliases, views, Tracer};
 use crate::tracker::{Tracker, TrackerRef};
-use crate::variables::{
-    CellVar, ContextVar, FunctionVar, Item, IterVar, Kind, NewFunction, NumberVar, ObjectVar,
-    TextPart, VarId,
-};
+use crate::variables::{FunctionVar, Kind, NumberVar, TextPart, VarId};
 
 static HELPERS: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
 
@@ -340,7 +337,7 @@ impl<'a, 'py> Emitter<'a, 'py> {
     }
 
     /// Keeps the top of the stack as the value of `id`.
-    fn keep(&mut self, id: VarId) -> Emit {
+    pub(super) fn keep(&mut self, id: VarId) -> Emit {
         let local = self.code.local(&format!(".value_{}", id.0));
         self.code.op("COPY", 1)?;
         self.code.store(local)?;
@@ -536,7 +533,7 @@ impl<'a, 'py> Emitter<'a, 'py> {
         function.is_some_and(|function| is_builtin_method(&function))
     }
 
-    fn with_names(
+    pub(super) fn with_names(
         &mut self,
         name: &str,
         args: &[VarId],
@@ -559,225 +556,4 @@ impl<'a, 'py> Emitter<'a, 'py> {
             this.values(&values)
         })
     }
-
-    fn iterator(&mut self, state: &IterVar) -> Emit {
-        match state {
-            IterVar::Numbers {
-                next,
-                stop,
-                step,
-                item,
-            } if self.t.const_int(*next).is_some() => self.rows(item, *next, *stop, *step),
-            IterVar::Numbers { .. } | IterVar::Advanced => refuse_iterator(),
-            IterVar::Sequence { over, index } => self.call_helper("sequence_iterator", 2, |this| {
-                this.value(*over)?;
-                this.int(*index as i64)
-            }),
-            IterVar::Reversed { over, left } => self.call_helper("reversed_iterator", 2, |this| {
-                this.value(*over)?;
-                this.int(*left as i64)
-            }),
-            IterVar::Dict {
-                over,
-                which,
-                keys,
-                index,
-            } => self.over_dict(*over, *which, keys, *index),
-            IterVar::Fixed {
-                over: Some((over, keys)),
-                index,
-                ..
-            } => self.over_container(*over, keys, *index),
-            IterVar::Fixed { items, index, .. } => self.call_type("builtins", "iter", 1, |this| {
-                let rest = &items[(*index).min(items.len())..];
-                this.values(rest)?;
-                this.code.op("BUILD_LIST", rest.len() as u32)?;
-                Ok(())
-            }),
-            IterVar::Range { next, stop, step } => self.call_helper("range_iterator", 3, |this| {
-                [next, stop, step]
-                    .into_iter()
-                    .try_for_each(|part| this.int(*part))
-            }),
-            IterVar::Enumerate { inner, count } => {
-                self.call_type("builtins", "enumerate", 2, |this| {
-                    this.value(*inner)?;
-                    this.int(*count)
-                })
-            }
-            IterVar::Zip { inner, strict } => {
-                let strict = pyo3::types::PyBool::new(self.t.py, *strict)
-                    .to_owned()
-                    .into_any();
-                self.call_helper("zip_iterator", 1 + inner.len(), |this| {
-                    this.constant(&strict)?;
-                    this.values(inner)
-                })
-            }
-            IterVar::Map { function, inner } => {
-                self.call_type("builtins", "map", 1 + inner.len(), |this| {
-                    this.value(*function)?;
-                    this.values(inner)
-                })
-            }
-            IterVar::Filter { function, inner } => {
-                self.call_type("builtins", "filter", 2, |this| {
-                    this.optional(*function)?;
-                    this.value(*inner)
-                })
-            }
-            IterVar::Tensor { over, index } => {
-                let len = crate::simulator::truth::len(self.t, *over)
-                    .map_err(|_| Break::internal("a tensor without a length"))?;
-                self.call_helper("tensor_iterator", 3, |this| {
-                    this.value(*over)?;
-                    this.int(*index as i64)?;
-                    this.int(len)
-                })
-            }
-            IterVar::Tool(tool) => self.tool(tool),
-            IterVar::Done => self.call_type("builtins", "iter", 1, |this| {
-                this.code.op("BUILD_TUPLE", 0)?;
-                Ok(())
-            }),
-            IterVar::Generator { made_at, .. } | IterVar::Ended { made_at } => {
-                let why = "a running generator is live at the break";
-                Err(self.t.left_to_interpreter(*made_at, why))
-            }
-        }
-    }
-
-    /// An iterator whose length only the graph knows, at its beginning.
-    fn rows(&mut self, item: &Item, next: VarId, stop: VarId, step: i64) -> Emit {
-        match item {
-            Item::Number => self.call_helper("range_iterator", 3, |this| {
-                this.value(next)?;
-                this.value(stop)?;
-                this.int(step)
-            }),
-            Item::Row(over) if self.t.const_int(next) == Some(0) => {
-                self.call_type("builtins", "iter", 1, |this| this.value(*over))
-            }
-            Item::Row(_) => refuse_iterator(),
-            Item::Counted(inner, count) => self.call_type("builtins", "enumerate", 2, |this| {
-                this.rows(inner, next, stop, step)?;
-                this.int(*count)
-            }),
-            Item::Several(items) => self.call_type("builtins", "zip", items.len(), |this| {
-                let mut items = items.iter();
-                items.try_for_each(|item| this.rows(item, next, stop, step))
-            }),
-        }
-    }
-
-    fn cell(&mut self, id: VarId, content: &CellVar) -> Result<bool, Break> {
-        self.call_type("types", "CellType", 0, |_| Ok(()))?;
-        self.keep(id)?;
-        if let CellVar::Full(value) = content {
-            self.call_helper("set_cell", 2, |this| {
-                this.value(id)?;
-                this.value(*value)
-            })?;
-            self.code.op("POP_TOP", 0)?;
-        }
-        Ok(true)
-    }
-
-    fn function(&mut self, new: &NewFunction) -> Emit {
-        let names = PyTuple::new(
-            self.t.py,
-            new.attrs
-                .iter()
-                .map(|(name, _)| &**name)
-                .collect::<Vec<_>>(),
-        )?
-        .into_any();
-        let none = self.t.py.None().into_bound(self.t.py);
-        self.call_helper("make_function", 7 + new.attrs.len(), |this| {
-            this.code.load_const(&new.code)?;
-            this.code.load_const(&new.globals)?;
-            for part in [new.defaults, new.kwdefaults, new.annotations] {
-                match part {
-                    Some(part) => this.value(part)?,
-                    None => this.constant(&none)?,
-                }
-            }
-            this.values(&new.closure)?;
-            this.code.op("BUILD_TUPLE", new.closure.len() as u32)?;
-            this.constant(&names)?;
-            let values: Vec<VarId> = new.attrs.iter().map(|(_, value)| *value).collect();
-            this.values(&values)
-        })
-    }
-
-    fn object(&mut self, id: VarId, object: &ObjectVar) -> Result<bool, Break> {
-        if let Some(at) = groups::stale(self.t, id) {
-            let why = "an exception group whose list was changed since";
-            return Err(self.t.left_to_interpreter(at, why));
-        }
-        match object.base {
-            Some(args) => self.call_helper("new_exception", 2, |this| {
-                this.code.load_const(&object.class)?;
-                this.value(args)
-            })?,
-            None => self.call_helper("new_object", 1, |this| {
-                Ok(this.code.load_const(&object.class)?)
-            })?,
-        }
-        self.keep(id)?;
-        self.writes(id, object)?;
-        Ok(true)
-    }
-
-    /// Replays attribute writes on the object `id`.
-    pub fn writes(&mut self, id: VarId, object: &ObjectVar) -> Emit {
-        for write in &object.writes {
-            let name = pyo3::types::PyString::intern(self.t.py, &write.name).into_any();
-            match write.value {
-                Some(value) => self.call_helper(write.helper(), 3, |this| {
-                    this.value(id)?;
-                    this.constant(&name)?;
-                    this.value(value)
-                })?,
-                None => self.call_helper("delete_attribute", 2, |this| {
-                    this.value(id)?;
-                    this.constant(&name)
-                })?,
-            }
-            self.code.op("POP_TOP", 0)?;
-        }
-        Ok(())
-    }
-
-    fn context(&mut self, context: &ContextVar) -> Emit {
-        match context {
-            ContextVar::GradMode {
-                make: (callable, args),
-                ..
-            }
-            | ContextVar::Null {
-                make: (callable, args),
-                ..
-            } => {
-                self.code.begin_call(callable)?;
-                self.values(args)?;
-                Ok(self.code.call(args.len())?)
-            }
-            ContextVar::AutoCast {
-                callable,
-                args,
-                kwargs,
-                ..
-            } => self.with_names("call_with", args, kwargs, |this| {
-                Ok(this.code.load_const(callable)?)
-            }),
-        }
-    }
-}
-
-fn refuse_iterator() -> Emit {
-    Err(Break::new(
-        BreakKind::Construct,
-        "an iterator over numbers of the graph",
-    ))
 }

@@ -6,6 +6,7 @@ mod callees;
 mod choice;
 mod declared;
 mod export;
+mod finish;
 mod forced;
 mod function;
 mod graph_inputs;
@@ -14,6 +15,7 @@ mod neighbour;
 mod pin;
 mod pipeline;
 mod random;
+mod resumes;
 mod statistics;
 mod totals;
 

@@ -5,15 +5,13 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use pyo3::types::{PyCode, PyTuple};
 
-use crate::backend::{self, BackendError, CompileRequest, CompiledGraph};
-use crate::bytecode::{build_resume, Code, Instr, Origin, ResumeSpec};
-use crate::codegen::{self, Emission, Plan};
-use crate::frame::{CodeState, Policy};
-use crate::graph::{FunctionGraph, GraphInput, StatementIr, SymbolId, SymbolKind};
+use crate::backend::BackendError;
+use crate::bytecode::{Code, Instr, Origin, ResumeSpec};
+use crate::codegen;
+use crate::graph::FunctionGraph;
 use crate::guard::native::GlobalState;
-use crate::guard::{CompiledGuard, GuardCompiler, GuardSet, NativeGuardCompiler};
 use crate::obj::Obj;
-use crate::reason::{Break, BreakKind, Fallback, GraphBreakEvent, SourceLoc};
+use crate::reason::{Break, BreakKind, GraphBreakEvent, SourceLoc};
 use crate::simulator::frame::FrameState;
 use crate::simulator::survey::Survey;
 use crate::simulator::{
@@ -23,31 +21,14 @@ use crate::simulator::{
 use crate::tracker::{Place, Tracker, TrackerRef};
 use crate::variables::Kind;
 
-use super::callable::ResumeFunction;
 use super::callees;
 use super::choice::Configured;
 use super::declared::{Declared, DynamicTensors};
-use super::function::{lock, Entry, GraphInfo, Translated};
-use super::graph_inputs::GraphInputs;
+use super::finish::{finish, Traced};
+use super::function::{lock, Entry, Translated};
 use super::learn::{self, Learnt, Seen, Varies};
 use super::pin;
-use super::random::Randomness;
-use super::statistics::Statistics;
-
-/// Parts of a translation that succeeded.
-struct Traced {
-    emission: Emission,
-    sir: StatementIr,
-    inputs: Vec<GraphInput>,
-    session: Box<dyn crate::backend::TraceSession>,
-    guards: GuardSet,
-    reason: Option<Break>,
-    /// Whether the reason was reported when the frame was inlined.
-    reported: bool,
-    listens: bool,
-    /// Gradients are taken in the middle: `run_program` frees what a second backward needs.
-    by_calls: bool,
-}
+use super::resumes::resume_function;
 
 impl From<BackendError> for Break {
     fn from(err: BackendError) -> Self {
@@ -497,222 +478,4 @@ fn first_frame(
         handling: Vec::new(),
         region: None,
     })
-}
-
-fn resume_function(
-    py: Python<'_>,
-    of: &Translated,
-    code_object: &Obj,
-    code: &Arc<Code>,
-    globals: &Obj,
-    spec: ResumeSpec,
-    raised_at: usize,
-) -> Result<(Obj, usize), Break> {
-    let key = (
-        code_object.clone(),
-        globals.clone(),
-        spec.clone(),
-        raised_at,
-    );
-    if let Some(known) = lock(&of.shared.resumes).get(&key) {
-        return Ok(known.clone());
-    }
-    let (built, moved) = build_resume(py, code, &spec)?;
-    let made = built.to_py(py)?;
-    log_code(py, "resume function", made.as_any())?;
-    // Where the raising instruction is in the new code, for `RERAISE` to find its line.
-    let decoded = Code::from_py(py, &made)?;
-    let raised = moved.positions.get(raised_at);
-    let position = raised
-        .and_then(|index| decoded.instructions.get(*index))
-        .map_or(0, |instruction| instruction.offset as usize / 2);
-    let function = codegen::function(py, made.as_any(), globals)?;
-    let mut translated = Translated::new(function.bind(py), of.shared.clone())?;
-    if spec.native {
-        let position = moved.positions[spec.at];
-        lock(&translated.native).insert(position);
-        translated.reported = Some(position);
-    }
-    translated.origin = Some((code_object.clone(), Arc::new(moved)));
-    let callable = Obj::from(Bound::new(py, ResumeFunction::new(Arc::new(translated)))?);
-    lock(&of.shared.resumes).insert(key, (callable.clone(), position));
-    Ok((callable, position))
-}
-
-fn finish(
-    py: Python<'_>,
-    of: &Translated,
-    backend: &Arc<Configured>,
-    traced: Traced,
-    state: &GlobalState,
-    asks: bool,
-) -> Result<Entry, Break> {
-    let Traced {
-        emission,
-        mut sir,
-        inputs,
-        session,
-        guards,
-        listens,
-        by_calls,
-        ..
-    } = traced;
-    sir.outputs = emission.outputs.clone();
-    let statements = sir.statements.len();
-    if sir.outputs.is_empty() {
-        // Statements with effects (running statistics, random state) must run all the same.
-        sir.outputs.extend(
-            sir.statements
-                .last()
-                .and_then(|last| last.output.first_symbol()),
-        );
-    }
-    let (layers, mut tensors): (Vec<&GraphInput>, Vec<&GraphInput>) = inputs
-        .iter()
-        .partition(|input| is_layer(&sir, input.symbol));
-    tensors.sort_by_key(|input| GraphInputs::is_made(&input.tracker));
-    sir.inputs = layers
-        .iter()
-        .chain(&tensors)
-        .map(|input| input.symbol)
-        .collect();
-    let mut slots: Vec<TrackerRef> = Vec::new();
-    let mut graph = None;
-    let mut graph_inputs = GraphInputs::default();
-    let ir = sir.to_string();
-    let randomness = match sir.has_regions() {
-        true => Randomness::assumed(),
-        false => Randomness::default(),
-    };
-    let statistics = Statistics::of(py, &sir, &tensors)?;
-    if statements > 0 {
-        for input in &tensors {
-            graph_inputs.add(&input.tracker, &mut slots);
-        }
-        let example_inputs = tensors.iter().map(|input| input.value.clone()).collect();
-        let request = CompileRequest {
-            sir: Arc::new(sir),
-            session,
-            example_inputs,
-            grad_enabled: state.grad_enabled,
-            least: 0,
-        };
-        let compiled = compile(py, backend, request, statements, by_calls)?;
-        let mut stats = lock(&of.shared.stats);
-        stats.graphs += 1;
-        stats.ops += statements as u64;
-        if let Some(why) = compiled.fell_back() {
-            let mut reason = Break::new(BreakKind::GraphNotCompiled, why);
-            reason.loc = of.location().clone();
-            stats.fallbacks.push(Fallback {
-                function: of.location().clone(),
-                reason,
-            });
-        }
-        drop(stats);
-        graph = Some(compiled);
-    }
-    slots.extend(emission.slots);
-    let values = learn::values(py, &guards).map(|(at, tracker, _)| (at, tracker));
-    let values = values
-        .chain(learn::containers(&guards))
-        .map(|(at, tracker)| (at, Place::of(tracker)))
-        .collect();
-    let guard = NativeGuardCompiler.compile(py, &guards, &slots, state)?;
-    log::debug!(target: "paddle_sot_rs.ir", "{ir}");
-    log::debug!(target: "paddle_sot_rs.guards", "{}", guard.describe().join("\n"));
-    remember(
-        py,
-        of,
-        &ir,
-        graph.as_deref(),
-        guard.as_ref(),
-        &emission.plan,
-        backend.generation,
-    )?;
-    Ok(Entry {
-        guard,
-        plan: emission.plan,
-        graph,
-        randomness,
-        statistics,
-        graph_inputs,
-        listens,
-        asks,
-        backend: backend.clone(),
-        values,
-        general: false,
-    })
-}
-
-fn log_code(py: Python<'_>, what: &str, code: &Bound<'_, PyAny>) -> PyResult<()> {
-    if log::log_enabled!(target: "paddle_sot_rs.bytecode", log::Level::Debug) {
-        let text = py.import("dis")?.call_method1("Bytecode", (code,))?;
-        let text = text.call_method0("dis")?;
-        log::debug!(target: "paddle_sot_rs.bytecode", "{what} of {code}\n{text}");
-    }
-    Ok(())
-}
-
-fn is_layer(sir: &StatementIr, symbol: SymbolId) -> bool {
-    matches!(sir.kind(symbol), SymbolKind::Layer(_))
-}
-
-/// Small graphs run call by call: a program costs more than it saves.
-fn compile(
-    py: Python<'_>,
-    chosen: &Configured,
-    mut request: CompileRequest,
-    statements: usize,
-    by_calls: bool,
-) -> Result<Box<dyn CompiledGraph>, Break> {
-    let operations = request.session.operations(statements);
-    let sir = &request.sir;
-    let trains = request.grad_enabled && sir.outputs.iter().any(|id| sir.has_gradient(*id));
-    request.least = match trains {
-        true => chosen.min_training_size,
-        false => chosen.min_graph_size,
-    };
-    let small = operations < request.least && !sir.has_regions();
-    if (small || by_calls && !sir.has_control_flow()) && chosen.backend.name() != "eager" {
-        if let Ok(eager) = backend::get("eager") {
-            return Ok(eager.backend.compile(py, request)?);
-        }
-    }
-    Ok(chosen.backend.compile(py, request)?)
-}
-
-fn remember(
-    py: Python<'_>,
-    of: &Translated,
-    ir: &str,
-    graph: Option<&dyn CompiledGraph>,
-    guard: &dyn CompiledGuard,
-    plan: &Plan,
-    generation: u64,
-) -> Result<(), Break> {
-    let code = match plan {
-        Plan::Code(function) | Plan::Resume(function) => {
-            Some(Obj::from(function.bind(py).getattr("__code__")?))
-        }
-        Plan::Direct(_) => None,
-    };
-    if let Some(code) = &code {
-        let state = code.bind(py).cast::<PyCode>().map_err(PyErr::from)?;
-        CodeState::of(state)?.set_policies(Policy::Skip, Policy::Default);
-        log_code(py, "generated code", code.bind(py))?;
-    }
-    if let Some(graph) = graph {
-        let info = GraphInfo {
-            ir: ir.to_owned(),
-            program: graph.program_text(py)?,
-            guards: guard.describe(),
-            backend: graph.backend_name().to_owned(),
-            generation,
-            report: graph.report(),
-            code,
-        };
-        lock(&of.shared.graphs).push(info);
-    }
-    Ok(())
 }
