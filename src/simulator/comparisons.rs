@@ -159,10 +159,12 @@ fn compare_methods(t: &mut Tracer<'_>, op: CmpOp, a: VarId, b: VarId) -> Step<Va
         let Some(method) = attributes::try_get_special(t, receiver, name)? else {
             continue;
         };
-        let Kind::Method { function, .. } = *t.kind(method) else {
-            continue;
+        // Builtin classes know nothing of objects. What a class of the user's has may be anything that can be called.
+        let says_nothing = match *t.kind(method) {
+            Kind::Method { function, .. } => knows_nothing(t, receiver, function)?,
+            _ => !is_object(t.kind(receiver)),
         };
-        if knows_nothing(t, receiver, function)? {
+        if says_nothing {
             continue;
         }
         let result = call(t, method, &[argument], &[])?;

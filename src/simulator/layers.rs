@@ -364,6 +364,14 @@ fn is_below(layer: &Bound<'_, PyAny>, part: &Bound<'_, PyAny>) -> bool {
     })
 }
 
+/// Whether a layer that was passed has no parameters, buffers, layers and hooks: then what is captured with it holds for
+/// any other of the same class and with the same attributes, such as the one that the next call makes.
+pub fn may_be_another(layer: &Bound<'_, PyAny>, source: Option<&TrackerRef>) -> bool {
+    let passed = source.is_some_and(|source| matches!(**source, Tracker::Local { .. }));
+    let is_empty = |which: &&str| registry(layer, which).is_some_and(|parts| parts.is_empty());
+    passed && REGISTRIES.iter().chain(&HOOKS).all(is_empty)
+}
+
 fn has_hooks(layer: &Bound<'_, PyAny>, which: &str) -> bool {
     registry(layer, which).is_some_and(|hooks| !hooks.is_empty())
 }
@@ -405,7 +413,7 @@ pub fn call(
     let is_other = written
         || t.written_layers.iter().any(changed)
         || t.vars.has_changed_dicts() && is_changed_below(t, &object);
-    if !is_other && is_opaque(&object)? {
+    if !is_other && !may_be_another(&object, Some(&source)) && is_opaque(&object)? {
         return statement(t, &object, &source, args, kwargs);
     }
     let (mut args, mut kwargs) = (args.to_vec(), kwargs.to_vec());

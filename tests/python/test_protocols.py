@@ -5,6 +5,7 @@ arguments and made inside of the function.
 """
 
 import contextlib
+import functools
 import io
 import re
 
@@ -72,13 +73,29 @@ for _name in "add sub mul and or".split():
 METHODS = {name: noting(name, result) for name, result in RESULTS.items()}
 
 
-def noisy(name, base, methods=None):
+class Found:
+    """A descriptor that answers with something other than a bound method."""
+
+    def __init__(self, method):
+        self.method = method
+
+    def __get__(self, instance, owner=None):
+        return self if instance is None else functools.partial(self.method, instance)
+
+
+def computed(method):
+    return property(lambda self: functools.partial(method, self))
+
+
+def noisy(name, base, methods=None, way=lambda method: method):
     names = METHODS if methods is None else [f"__{name}__" for name in methods.split()]
-    return type(name, (base,), {name: METHODS[name] for name in names})
+    return type(name, (base,), {name: way(METHODS[name]) for name in names})
 
 
 CLASSES = {
     "plain": (noisy("Plain", object), ()),
+    "descriptors": (noisy("Descriptors", object, way=Found), ()),
+    "properties": (noisy("Properties", object, way=computed), ()),
     "sized": (noisy("Sized", object, "len iter contains eq bool getitem"), ()),
     "sequence": (noisy("Sequence", object, "getitem len hash"), ()),
     "dict": (noisy("Dict", dict, "len contains iter eq bool"), ({"a": 1, "b": 2},)),

@@ -191,6 +191,8 @@ fn write_through(
         }
     }
     if matches!(t.kind(obj), Kind::Layer(_)) {
+        // It may be a part of another one.
+        t.guard_identity(obj);
         let layer = t.value(obj).map(Obj::from);
         t.written_layers.extend(layer);
     }

@@ -11,7 +11,7 @@ use crate::graph::TensorMeta;
 use crate::guard::{GuardKind, TensorGuard};
 use crate::obj::{items_in_order, Obj};
 use crate::paddle::tensor_meta;
-use crate::simulator::{attributes, iterate, keys, scalars};
+use crate::simulator::{attributes, iterate, keys, layers, scalars};
 use crate::tracker::{DictKey, Tracker, TrackerRef};
 use crate::variables::{
     CellVar, DictVar, FunctionVar, Key, Kind, NumberVar, ObjectVar, SetVar, TensorVar, VarId,
@@ -132,8 +132,11 @@ impl<'py> Tracer<'py> {
             self.guard_identity(id);
             self.set_kind(id, Kind::Class);
         } else if self.paddle.is_layer(&value) {
-            self.guard_identity(id);
             self.guard_type(id, &value);
+            match layers::may_be_another(&value, source) {
+                true => self.distinct(id),
+                false => self.guard_identity(id),
+            }
             let class = Obj::from(value.get_type());
             self.set_kind(
                 id,
