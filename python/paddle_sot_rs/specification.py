@@ -278,7 +278,8 @@ _PLAIN = (type(None), bool, int, float, complex, str, bytes)
 
 
 def _observed(value: Any, depth: int) -> Any:
-    if isinstance(value, paddle.Tensor):
+    # Not isinstance(): that asks objects of other classes for their `__class__`.
+    if issubclass(type(value), paddle.Tensor):
         return InputSpec(list(value.shape), value.dtype)
     if type(value) in _PLAIN:
         return value

@@ -120,6 +120,17 @@ def classes():
             LOG.append(("delete", name))
             object.__delattr__(self, name)
 
+    class Answers(Common):
+        def __init__(self):
+            pass
+
+        __getattribute__ = staticmethod(lambda name: LOG.append(("answers", name)) or name)
+
+    class Static(Common):
+        __getattr__ = staticmethod(lambda name: LOG.append(("static", name)) or name)
+        __setattr__ = staticmethod(lambda name, value: LOG.append(("write", name)))
+        __delattr__ = staticmethod(lambda name: LOG.append(("delete", name)))
+
     class WithMeta(Common, metaclass=Meta):
         pass
 
@@ -175,6 +186,8 @@ def classes():
         "fallback": Fallback,
         "lookup": Lookup,
         "writes": Writes,
+        "answers": Answers,
+        "static": Static,
         "metaclass": WithMeta,
         "derived": Derived,
         "slots": Slots,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyFunction, PyString, PyType};
+use pyo3::types::{PyString, PyType};
 
 use crate::guard::{native, GuardKind};
 use crate::obj::Obj;
@@ -101,7 +101,7 @@ pub(super) fn is_named(value: &Bound<'_, PyAny>, name: &str) -> bool {
 /// Stops where a class says something else about the class of its instances.
 pub fn own_class(t: &Tracer<'_>, class: &Bound<'_, PyType>) -> Step<()> {
     let own = lookup(class, "__getattribute__");
-    let is_asked = own.is_some_and(|own| own.is_exact_instance_of::<PyFunction>());
+    let is_asked = own.is_some_and(|own| !is_named(&own, "wrapper_descriptor"));
     if is_asked || native::has_own_lookup(class) {
         return t.unsupported("the class of an object that looks it up elsewhere");
     }
