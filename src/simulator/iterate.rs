@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyFrozenSet, PySet};
+use pyo3::types::{PyFrozenSet, PyIterator, PySet};
 
 use crate::obj::module_and_name;
 use crate::reason::BreakKind;
@@ -62,7 +62,14 @@ pub fn get_iter(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
                 }
             } else {
                 let method = attributes::get_special(t, value, "__iter__")?;
-                return call(t, method, &[], &[]);
+                let iterator = call(t, method, &[], &[])?;
+                return match is_iterator(t, iterator)? {
+                    true => Ok(iterator),
+                    false => t.stop(
+                        BreakKind::RaisesException,
+                        "__iter__ answers with something that is no iterator",
+                    ),
+                };
             }
         }
         Kind::Layers { items, .. } => IterVar::Fixed {
@@ -116,6 +123,28 @@ const ITERATORS: &[&str] = &[
     "filter",
     "reversed",
 ];
+
+/// Whether this is an iterator: the interpreter checks what an `__iter__` answers with, and nothing afterwards.
+fn is_iterator(t: &mut Tracer<'_>, value: VarId) -> Step<bool> {
+    t.realize(value);
+    match t.kind(value).clone() {
+        Kind::Iter(_) => Ok(true),
+        Kind::Object(object) | Kind::Layer(object) => {
+            let Some(class) = t.type_of(value) else {
+                return Ok(false);
+            };
+            let found = attributes::lookup(&class, "__next__");
+            attributes::guard_type_attr(t, &object.class, "__next__", found.as_ref());
+            Ok(found.is_some())
+        }
+        Kind::Opaque => {
+            t.guard_class(value);
+            let value = t.value(value);
+            Ok(value.is_some_and(|value| value.cast::<PyIterator>().is_ok()))
+        }
+        _ => Ok(false),
+    }
+}
 
 fn is_native_iterator(t: &Tracer<'_>, value: VarId) -> bool {
     t.value(value).is_some_and(|value| {

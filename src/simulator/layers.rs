@@ -364,12 +364,12 @@ fn is_below(layer: &Bound<'_, PyAny>, part: &Bound<'_, PyAny>) -> bool {
     })
 }
 
-/// Whether a layer that was passed has no parameters, buffers, layers and hooks: then what is captured with it holds for
-/// any other of the same class and with the same attributes, such as the one that the next call makes.
+/// Whether a layer of Paddle's that was passed has no parameters, buffers, layers and hooks: then what is captured with it
+/// holds for any other of the same class and with the same attributes, such as the one that the next call makes.
 pub fn may_be_another(layer: &Bound<'_, PyAny>, source: Option<&TrackerRef>) -> bool {
     let passed = source.is_some_and(|source| matches!(**source, Tracker::Local { .. }));
     let is_empty = |which: &&str| registry(layer, which).is_some_and(|parts| parts.is_empty());
-    passed && REGISTRIES.iter().chain(&HOOKS).all(is_empty)
+    passed && is_paddle(&layer.get_type()) && REGISTRIES.iter().chain(&HOOKS).all(is_empty)
 }
 
 fn has_hooks(layer: &Bound<'_, PyAny>, which: &str) -> bool {

@@ -98,18 +98,21 @@ pub fn truth(t: &mut Tracer<'_>, value: VarId) -> Step<bool> {
         Kind::Object(_) | Kind::Layer(_) => {
             if let Some(method) = attributes::try_get_special(t, value, "__bool__")? {
                 let result = call(t, method, &[], &[])?;
-                let known = t.const_value(result);
-                if known.is_some_and(|known| !known.is_exact_instance_of::<PyBool>()) {
-                    return t.stop(BreakKind::RaisesException, "__bool__ that is not a bool");
-                }
-                return truth(t, result);
+                let bools = t.py.get_type::<PyBool>();
+                return match t.type_of(result).is_some_and(|class| class.is(&bools)) {
+                    true => truth(t, result),
+                    false => t.stop(BreakKind::RaisesException, "__bool__ that is not a bool"),
+                };
             }
             if let Some(method) = attributes::try_get_special(t, value, "__len__")? {
                 let result = call(t, method, &[], &[])?;
-                if t.const_int(result).is_some_and(|len| len < 0) {
-                    return t.stop(BreakKind::RaisesException, "__len__ that is negative");
-                }
-                return truth(t, result);
+                t.realize(result);
+                let is_number = matches!(t.kind(result), Kind::Int(_) | Kind::SymNumber(_))
+                    || t.const_int(result).is_some_and(|len| len >= 0);
+                return match is_number {
+                    true => truth(t, result),
+                    false => t.unsupported("__len__ that is not a length"),
+                };
             }
             Ok(true)
         }

@@ -70,7 +70,7 @@ def test_of_classes_of_the_user_too():
     def function(layer, x):
         return layer(x + 1)
 
-    check(function, [lambda: (Scaled(), X)] * 5 + [lambda: (nn.ReLU(), X)] * 3, translations=2)
+    check(function, [lambda: (Scaled(), X)] * 5 + [lambda: (nn.ReLU(), X)] * 3, translations=6)
 
 
 def test_modes():

@@ -1,5 +1,6 @@
 """Static mode, on and off."""
 
+import gc
 import sys
 import threading
 
@@ -50,12 +51,14 @@ def _set_tracer(tracer):
 
 
 class Window:
-    """Static mode, on and off. Nothing of the user's runs inside."""
+    """Static mode, on and off. Nothing of the user's runs inside: no garbage is collected, which may have destructors."""
 
-    __slots__ = ("amp", "level", "saved")
+    __slots__ = ("amp", "collects", "level", "saved")
 
     def __init__(self, program, startup, cast):
         _turn.acquire()
+        self.collects = gc.isenabled()
+        gc.disable()
         variables = framework.global_var
         self.saved = saved = [
             variables._dygraph_tracer_,
@@ -91,4 +94,6 @@ class Window:
             del sys.tracebacklimit
         else:
             sys.tracebacklimit = limit
+        if self.collects:
+            gc.enable()
         _turn.release()

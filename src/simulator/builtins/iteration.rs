@@ -1,7 +1,7 @@
 //! Builtins that walk over their arguments, or make what is walked over.
 
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyString, PyTuple};
+use pyo3::types::{PyByteArray, PyBytes, PyString, PyTuple};
 
 use crate::reason::BreakKind;
 use crate::simulator::call::call;
@@ -172,6 +172,15 @@ pub(super) fn next(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<
     }
 }
 
+/// Whether this is a `str`, `bytes` or `bytearray`, or of a class derived from one.
+fn is_text(t: &mut Tracer<'_>, value: VarId) -> bool {
+    t.type_of(value).is_some_and(|class| {
+        class.is_subclass_of::<PyString>().unwrap_or(true)
+            || class.is_subclass_of::<PyBytes>().unwrap_or(true)
+            || class.is_subclass_of::<PyByteArray>().unwrap_or(true)
+    })
+}
+
 pub(super) fn sum(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
     let (over, start) = match (args, kwargs) {
         ([over], []) => (*over, t.int(0)),
@@ -179,6 +188,9 @@ pub(super) fn sum(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<V
         ([over], [(name, start)]) if &**name == "start" => (*over, *start),
         _ => return wrong(t, "sum"),
     };
+    if !matches!(t.kind(start), Kind::Const) && is_text(t, start) {
+        return t.stop(BreakKind::RaisesException, "sum() of texts");
+    }
     // Numbers are added by the real function: floats are compensated since 3.12.
     let mut items = iterate::collect(t, over)?;
     let mut total = start;
