@@ -182,10 +182,8 @@ def outcome(function, arguments):
     return re.sub("0x[0-9a-f]+", "0x", repr((found, log, out.getvalue())))
 
 
-@pytest.mark.parametrize("inside", [False, True], ids=["argument", "made_inside"])
-@pytest.mark.parametrize("kind", CLASSES)
-def test_the_same_special_methods_are_called(kind, inside):
-    made, given = CLASSES[kind]
+def check(made, given, inside):
+    """Runs all operations, translated and not."""
     space = {**globals(), "Made": made, "GIVEN": given}
     bodies = {text: f"r = ({text})" for text in OPERATIONS.split(";")} | STATEMENTS
     different = []
@@ -204,3 +202,35 @@ def test_the_same_special_methods_are_called(kind, inside):
         if not IDENTITY:
             sot.reset(translated)
     assert not different, "\n".join(different)
+
+
+@pytest.mark.parametrize("inside", [False, True], ids=["argument", "made_inside"])
+@pytest.mark.parametrize("kind", CLASSES)
+def test_the_same_special_methods_are_called(kind, inside):
+    check(*CLASSES[kind], inside)
+
+
+def _raise(self, *args):
+    raise StopIteration("odd")
+
+
+ODD = {
+    "None": None,
+    "negative": -1,
+    "list": [],
+    "not implemented": NotImplemented,
+    "itself": lambda self, *args: self,
+    "tensor": lambda self, *args: paddle.ones([1]),
+    "raises": _raise,
+}
+
+
+@pytest.mark.parametrize("answer", ODD)
+@pytest.mark.parametrize("base", [object, str], ids=["object", "str"])
+def test_what_special_methods_answer_with_is_checked(base, answer):
+    """Most of Python's operations take no answer of another type."""
+    names = [name for name in METHODS if name != "__call__"]
+    if base is str:
+        names = "__len__ __bool__ __eq__ __hash__ __iter__ __contains__ __getitem__ __add__ __radd__ __str__".split()
+    made = type("Odd", (base,), {name: noting(name, ODD[answer]) for name in names})
+    check(made, (), False)
