@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use pyo3::types::PyFloat;
+use pyo3::types::{PyFloat, PyInt, PyModule, PyType};
 
 use crate::graph::{Arg, Callee, SymbolId};
 use crate::obj::Obj;
@@ -21,6 +21,18 @@ fn is_negative_zero(value: &Bound<'_, PyAny>) -> bool {
     number.is_ok_and(|number| number == 0.0 && number.is_sign_negative())
 }
 
+/// Whether Paddle may be given this while a program is built. It looks for sizes and numbers in what it does not know, with
+/// special methods of a module or a metaclass, or ends the process; so do whole numbers of more than 64 bits.
+fn is_data(value: &Bound<'_, PyAny>) -> bool {
+    if value.is_instance_of::<PyModule>() {
+        return false;
+    }
+    if value.is_instance_of::<PyType>() {
+        return value.get_type().is(value.py().get_type::<PyType>());
+    }
+    !value.is_exact_instance_of::<PyInt>() || value.extract::<i64>().is_ok()
+}
+
 /// The graph argument for a variable.
 pub fn to_arg(t: &mut Tracer<'_>, value: VarId) -> Step<Arg> {
     match fold::deeper(t, |t| convert(t, value)) {
@@ -29,19 +41,24 @@ pub fn to_arg(t: &mut Tracer<'_>, value: VarId) -> Step<Arg> {
     }
 }
 
-fn convert(t: &mut Tracer<'_>, value: VarId) -> Step<Arg> {
+fn convert(t: &mut Tracer<'_>, id: VarId) -> Step<Arg> {
+    let kind = t.kind(id).clone();
     let many = |t: &mut Tracer<'_>, items: Vec<VarId>| {
         items
             .into_iter()
             .map(|item| to_arg(t, item))
             .collect::<Step<Vec<_>>>()
     };
-    Ok(match t.kind(value).clone() {
+    Ok(match kind.clone() {
         Kind::Tensor(tensor) => Arg::Symbol(tensor.symbol),
         Kind::SymNumber(symbol) => Arg::Symbol(symbol),
-        Kind::Int(number) if depends_on_dims(t, value) => Arg::Symbol(number_statement(t, number)?),
-        Kind::Const | Kind::Class | Kind::Callable | Kind::Module => match t.value(value) {
+        Kind::Int(number) if depends_on_dims(t, id) => Arg::Symbol(number_statement(t, number)?),
+        Kind::Const | Kind::Class | Kind::Callable | Kind::Module => match t.value(id) {
             Some(value) if is_negative_zero(&value) => return t.unsupported(NEGATIVE_ZERO),
+            Some(value) if !is_data(&value) => {
+                let what = super::call::describe(t, id, &kind);
+                return t.unsupported(format!("{what} is passed to a tensor operation"));
+            }
             Some(value) => Arg::Const(Obj::from(value)),
             None => return t.unsupported("a constant without a value"),
         },
@@ -66,12 +83,12 @@ fn convert(t: &mut Tracer<'_>, value: VarId) -> Step<Arg> {
                 to_arg(t, step)?,
             ]))
         }
-        Kind::Range(..) => match fold::to_object(t, value) {
+        Kind::Range(..) => match fold::to_object(t, id) {
             Some(range) => Arg::Const(Obj::from(range)),
             None => return t.unsupported("a range argument"),
         },
-        kind => {
-            let what = super::call::describe(t, value, &kind);
+        _ => {
+            let what = super::call::describe(t, id, &kind);
             return t.stop(
                 BreakKind::UnsupportedCall,
                 format!("{what} is passed to a tensor operation"),

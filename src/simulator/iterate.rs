@@ -417,7 +417,12 @@ fn next_of_object(t: &mut Tracer<'_>, iterator: VarId) -> Step<Option<VarId>> {
 
 /// All items of an iterable, as `list(x)` takes them: once it has an iterator it asks the object how long it may be.
 pub fn collect_for_list(t: &mut Tracer<'_>, value: VarId) -> Step<Vec<VarId>> {
-    if !matches!(t.kind(value), Kind::Object(_)) {
+    let of_users = match t.kind(value) {
+        Kind::Object(_) => true,
+        Kind::Layer(_) => layers::items(t, value)?.is_none(),
+        _ => false,
+    };
+    if !of_users {
         return collect(t, value);
     }
     let iterator = get_iter(t, value)?;

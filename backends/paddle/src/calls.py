@@ -69,6 +69,9 @@ def _check_attributes(name, args, kwargs):
                 if isinstance(value, (Value, paddle.Tensor)) and value.dtype not in (paddle.int32, paddle.int64):
                     raise TypeError(f"{name}() with a tensor of {value.dtype}")
     first = _TENSORS_FIRST.get(name)
+    # An empty one counts as no axis there.
+    if 1 in (first, _WHOLE.get(name)) and any(type(given) is str for given in args[1:2]):
+        raise TypeError(f"{name}() with a text for a number")
     if first is None:
         return
     given = [*args[first:], *(value for key, value in kwargs.items() if key not in _TENSOR_NAMES)]

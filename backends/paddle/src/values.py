@@ -51,6 +51,8 @@ def _reversed_floor_divide(self, other):
 
 
 def _positive(self):
+    if self.dtype == paddle.bool:
+        raise TypeError("+ of a tensor of bools")
     return self
 
 

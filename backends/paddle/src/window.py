@@ -51,7 +51,7 @@ def _set_tracer(tracer):
 
 
 class Window:
-    """Static mode, on and off. Nothing of the user's runs inside: no garbage is collected, which may have destructors."""
+    """Static mode, on and off. Nothing of the user's runs inside: no garbage is collected (it may have destructors)."""
 
     __slots__ = ("amp", "collects", "level", "saved")
 

@@ -238,7 +238,9 @@ pub(super) fn is_callable(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
         | Kind::Partial { .. }
         | Kind::Layer(_) => true,
         Kind::Object(_) => attributes::try_get_special(t, value, "__call__")?.is_some(),
-        Kind::Const | Kind::Callable => t.value(value).is_some_and(|value| value.is_callable()),
+        Kind::Const | Kind::Callable | Kind::Module => {
+            t.value(value).is_some_and(|value| value.is_callable())
+        }
         Kind::Opaque => return t.unsupported("callable() of an opaque object"),
         _ => false,
     };

@@ -8,10 +8,10 @@ use pyo3::types::{
 };
 
 use crate::graph::TensorMeta;
-use crate::guard::{GuardKind, TensorGuard};
+use crate::guard::{native, GuardKind, TensorGuard};
 use crate::obj::{items_in_order, Obj};
 use crate::paddle::tensor_meta;
-use crate::simulator::{attributes, iterate, keys, layers, scalars};
+use crate::simulator::{iterate, keys, layers, scalars};
 use crate::tracker::{DictKey, Tracker, TrackerRef};
 use crate::variables::{
     CellVar, DictVar, FunctionVar, Key, Kind, NumberVar, ObjectVar, SetVar, TensorVar, VarId,
@@ -387,20 +387,39 @@ fn is_container(value: &Bound<'_, PyAny>) -> bool {
         || value.is_exact_instance_of::<PyDict>()
 }
 
-/// A module without Python code behind its attributes; `__getattr__` in its namespace aside.
+/// Special names that the class of a module may define: the simulation of modules looks for no other.
+const OF_MODULES: [&str; 14] = [
+    "__annotations__",
+    "__call__",
+    "__dict__",
+    "__dir__",
+    "__doc__",
+    "__firstlineno__",
+    "__getattr__",
+    "__init__",
+    "__module__",
+    "__new__",
+    "__reduce__",
+    "__reduce_ex__",
+    "__static_attributes__",
+    "__weakref__",
+];
+
+/// A module that acts as modules do; `__getattr__` in its namespace or its class aside.
 fn is_plain_module(value: &Bound<'_, PyAny>) -> bool {
-    let class = value.get_type();
     let plain = value.py().get_type::<PyModule>();
-    class.is(&plain)
-        || ["__getattribute__", "__setattr__", "__delattr__"]
-            .iter()
-            .all(|name| {
-                let (own, base) = (
-                    attributes::lookup(&class, name),
-                    attributes::lookup(&plain, name),
-                );
-                matches!((own, base), (Some(own), Some(base)) if own.is(&base))
-            })
+    let order = native::mro(&value.get_type());
+    let is_harmless = |name: &Bound<'_, PyAny>| {
+        name.extract::<&str>()
+            .is_ok_and(|name| !name.starts_with("__") || OF_MODULES.contains(&name))
+    };
+    order
+        .iter()
+        .take_while(|class| !class.is(&plain))
+        .all(|class| {
+            let names = class.getattr("__dict__").and_then(|names| names.try_iter());
+            names.is_ok_and(|mut names| names.all(|name| name.is_ok_and(|name| is_harmless(&name))))
+        })
 }
 
 /// Whether the class was made by a `class` statement (a heap type with Python-level layout).
