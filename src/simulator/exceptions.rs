@@ -204,7 +204,7 @@ fn real_items<'py>(t: &mut Tracer<'py>, of: VarId) -> Step<Option<Vec<Bound<'py,
     for item in items {
         let value = match t.kind(item).clone() {
             Kind::Object(_) => real(t, item)?,
-            Kind::List(_) => match real_all(t, item)? {
+            Kind::List(_) if t.vars.get(item).class.is_none() => match real_all(t, item)? {
                 Some(values) => Some(PyList::new(t.py, values)?.into_any()),
                 None => None,
             },

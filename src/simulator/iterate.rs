@@ -415,15 +415,60 @@ fn next_of_object(t: &mut Tracer<'_>, iterator: VarId) -> Step<Option<VarId>> {
     }
 }
 
+/// Calls `visit` with the items of an iterable, each before the next one is asked for: what runs there and here may see
+/// each other, and nothing is asked for behind an item that raises.
+pub fn for_each(
+    t: &mut Tracer<'_>,
+    over: VarId,
+    mut visit: impl FnMut(&mut Tracer<'_>, VarId) -> Step<()>,
+) -> Step<()> {
+    let iterator = get_iter(t, over)?;
+    while let Some(item) = next(t, iterator)? {
+        visit(t, item)?;
+    }
+    Ok(())
+}
+
+/// Whether code of the user's may run between two items.
+pub fn is_lazy(t: &mut Tracer<'_>, over: VarId) -> bool {
+    t.realize(over);
+    matches!(
+        t.kind(over),
+        Kind::Iter(_) | Kind::Object(_) | Kind::Layer(_) | Kind::Opaque
+    )
+}
+
+/// The items of an iterable, but no more than `most`.
+pub fn collect_some(t: &mut Tracer<'_>, over: VarId, most: usize) -> Step<Vec<VarId>> {
+    if !is_lazy(t, over) {
+        return collect(t, over);
+    }
+    let iterator = get_iter(t, over)?;
+    let mut items = Vec::new();
+    while items.len() < most {
+        match next(t, iterator)? {
+            Some(item) => items.push(item),
+            None => break,
+        }
+    }
+    Ok(items)
+}
+
 /// All items of an iterable, as `list(x)` takes them: once it has an iterator it asks the object how long it may be.
 pub fn collect_for_list(t: &mut Tracer<'_>, value: VarId) -> Step<Vec<VarId>> {
+    let iterator = for_list(t, value)?;
+    collect(t, iterator)
+}
+
+/// What `list(x)` goes through.
+pub fn for_list(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
     let of_users = match t.kind(value) {
         Kind::Object(_) => true,
         Kind::Layer(_) => layers::items(t, value)?.is_none(),
         _ => false,
     };
     if !of_users {
-        return collect(t, value);
+        return Ok(value);
     }
     let iterator = get_iter(t, value)?;
     if let Some(class) = t.type_of(value) {
@@ -435,18 +480,24 @@ pub fn collect_for_list(t: &mut Tracer<'_>, value: VarId) -> Step<Vec<VarId>> {
             truth::len(t, value)?;
         }
     }
-    collect(t, iterator)
+    Ok(iterator)
 }
 
 /// All items of an iterable, as sets take them: out of the storage of other sets, whatever their `__iter__` says.
 pub fn collect_for_set(t: &mut Tracer<'_>, value: VarId) -> Step<Vec<VarId>> {
+    refuse_set(t, value)?;
+    collect(t, value)
+}
+
+/// Stops at a set of a class of the user's, which may iterate as it likes: those are merged without asking it.
+pub fn refuse_set(t: &mut Tracer<'_>, value: VarId) -> Step<()> {
     if let (Kind::Object(_), Some(class)) = (t.kind(value).clone(), t.type_of(value)) {
         let sets = (t.py.get_type::<PySet>(), t.py.get_type::<PyFrozenSet>());
         if class.is_subclass(&sets.0)? || class.is_subclass(&sets.1)? {
             return t.unsupported("a set of a class of the user's made part of another");
         }
     }
-    collect(t, value)
+    Ok(())
 }
 
 /// All items of an iterable.

@@ -303,7 +303,15 @@ fn list(
 ) -> Step<VarId> {
     match (name, args) {
         ("extend", [values]) => {
-            let values = iterate::collect_for_list(t, *values)?;
+            if iterate::is_lazy(t, *values) {
+                let values = iterate::for_list(t, *values)?;
+                iterate::for_each(t, values, |t, value| {
+                    change_list(t, list, |items| items.push(value));
+                    Ok(())
+                })?;
+                return Ok(t.none());
+            }
+            let values = iterate::collect(t, *values)?;
             Ok(change_list(t, list, |items| items.extend(values)))
         }
         ("insert", [at, value]) => {
@@ -567,13 +575,13 @@ fn dict(
                         return t.unsupported("update() from an object");
                     }
                     _ => {
-                        for pair in iterate::collect(t, *other)? {
+                        iterate::for_each(t, *other, |t, pair| {
                             let pair = iterate::collect(t, pair)?;
                             let [key, value] = pair[..] else {
                                 return t.unsupported("update() with these items");
                             };
-                            subscript::set(t, dict, key, value)?;
-                        }
+                            subscript::set(t, dict, key, value)
+                        })?;
                     }
                 }
             }
@@ -653,6 +661,12 @@ fn set(t: &mut Tracer<'_>, set: VarId, name: &str, args: &[VarId]) -> Step<VarId
         let message = format!("set method {name} with these arguments");
         return t.stop(BreakKind::UnsupportedCall, message);
     }
+    if name == "issuperset" && iterate::is_lazy(t, args[0]) {
+        return t.unsupported("issuperset() of an iterator, which may not come to its end");
+    }
+    if name == "update" && args.iter().any(|arg| iterate::is_lazy(t, *arg)) {
+        return update_one_by_one(t, set, args);
+    }
     let mut others = Vec::new();
     // Merging a table keeps its size and order; one by one does not.
     let mut one_by_one = matches!(name, "add" | "update" | "clear");
@@ -707,5 +721,26 @@ fn set(t: &mut Tracer<'_>, set: VarId, name: &str, args: &[VarId]) -> Step<VarId
         return Ok(t.add(Kind::Set(next)));
     }
     t.vars.mutate(set, |var| var.kind = Kind::Set(next));
+    Ok(t.none())
+}
+
+/// `set.update(*args)` where the set can be seen between two items.
+fn update_one_by_one(t: &mut Tracer<'_>, set: VarId, args: &[VarId]) -> Step<VarId> {
+    for arg in args {
+        if !iterate::is_lazy(t, *arg) {
+            self::set(t, set, "update", &[*arg])?;
+            continue;
+        }
+        iterate::refuse_set(t, *arg)?;
+        iterate::for_each(t, *arg, |t, item| {
+            let key = keys::key_of(t, item)?;
+            t.vars.mutate(set, |var| {
+                if let Kind::Set(set) = &mut var.kind {
+                    set.items.entry(key).or_insert(item);
+                }
+            });
+            Ok(())
+        })?;
+    }
     Ok(t.none())
 }

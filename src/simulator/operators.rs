@@ -40,13 +40,15 @@ pub fn binary(t: &mut Tracer<'_>, op: BinOp, inplace: bool, a: VarId, b: VarId) 
     if matches!(left, Kind::Tensor(_)) || matches!(right, Kind::Tensor(_)) {
         return tensor_binary(t, op, a, b);
     }
+    // A shape adds as numbers do, before lists are extended in place.
+    let is_shape = t.vars.get(a).class.is_some() || t.vars.get(b).class.is_some();
     match (&left, &right) {
         (Kind::Text(_), _) | (_, Kind::Text(_)) if op == BinOp::Add => {
             if let Some(sum) = texts::sum(t, a, b) {
                 return Ok(sum);
             }
         }
-        (Kind::List(items), Kind::List(more)) if op == BinOp::Add && !inplace => {
+        (Kind::List(items), Kind::List(more)) if op == BinOp::Add && (is_shape || !inplace) => {
             let items = items.iter().chain(more).copied().collect();
             let sum = t.add(Kind::List(items));
             t.inherit_class(sum, b);
@@ -54,9 +56,7 @@ pub fn binary(t: &mut Tracer<'_>, op: BinOp, inplace: bool, a: VarId, b: VarId) 
         }
         (Kind::List(items), Kind::Tuple(more, None))
         | (Kind::Tuple(items, None), Kind::List(more))
-            if op == BinOp::Add
-                && !inplace
-                && (t.vars.get(a).class.is_some() || t.vars.get(b).class.is_some()) =>
+            if op == BinOp::Add && is_shape =>
         {
             let items = items.iter().chain(more).copied().collect();
             return t.size(items);

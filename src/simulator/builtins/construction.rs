@@ -52,9 +52,7 @@ pub(super) fn from_keys(t: &mut Tracer<'_>, args: &[VarId]) -> Step<VarId> {
         _ => return wrong(t, "dict.fromkeys"),
     };
     let made = t.add(Kind::Dict(DictVar::default()));
-    for key in iterate::collect(t, over)? {
-        subscript::set(t, made, key, value)?;
-    }
+    iterate::for_each(t, over, |t, key| subscript::set(t, made, key, value))?;
     Ok(made)
 }
 

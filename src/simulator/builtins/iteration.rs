@@ -1,7 +1,7 @@
 //! Builtins that walk over their arguments, or make what is walked over.
 
 use pyo3::prelude::*;
-use pyo3::types::{PyByteArray, PyBytes, PyString, PyTuple};
+use pyo3::types::{PyBool, PyByteArray, PyBytes, PyFloat, PyInt, PyString, PyTuple};
 
 use crate::reason::BreakKind;
 use crate::simulator::call::call;
@@ -188,26 +188,48 @@ pub(super) fn sum(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<V
         ([over], [(name, start)]) if &**name == "start" => (*over, *start),
         _ => return wrong(t, "sum"),
     };
-    if !matches!(t.kind(start), Kind::Const) && is_text(t, start) {
-        return t.stop(BreakKind::RaisesException, "sum() of texts");
+    let over = iterate::get_iter(t, over)?;
+    if is_text(t, start) {
+        return match t.kind(start) {
+            Kind::Const => sum_of_numbers(t, Vec::new(), start),
+            _ => t.stop(BreakKind::RaisesException, "sum() of texts"),
+        };
     }
-    // Numbers are added by the real function: floats are compensated since 3.12.
-    let mut items = iterate::collect(t, over)?;
     let mut total = start;
-    if matches!(t.kind(start), Kind::Const) {
-        let tail = items
-            .iter()
-            .position(|item| !matches!(t.kind(*item), Kind::Const));
-        let rest = items.split_off(tail.unwrap_or(items.len()));
-        let function = t.py.import("builtins")?.getattr("sum")?;
-        let numbers = t.add(Kind::List(items));
-        total = fold::call_object(t, &function, &[numbers, start], &[])?;
-        items = rest;
-    }
-    for item in items {
+    // Numbers are added by the real function, all those at the beginning at once: floats are compensated since 3.12.
+    let mut numbers = matches!(t.kind(start), Kind::Const).then(Vec::new);
+    iterate::for_each(t, over, |t, item| {
+        t.realize(item);
+        if let (Some(numbers), true) = (&mut numbers, is_number(t, item)) {
+            numbers.push(item);
+            return Ok(());
+        }
+        if let Some(numbers) = numbers.take() {
+            total = sum_of_numbers(t, numbers, total)?;
+        }
         total = operators::binary(t, crate::bytecode::BinOp::Add, false, total, item)?;
+        Ok(())
+    })?;
+    match numbers {
+        Some(numbers) => sum_of_numbers(t, numbers, total),
+        None => Ok(total),
     }
-    Ok(total)
+}
+
+/// Whether this is a constant number: the sum of those does not raise.
+fn is_number(t: &mut Tracer<'_>, value: VarId) -> bool {
+    matches!(t.kind(value), Kind::Const)
+        && t.value(value).is_some_and(|value| {
+            value.is_exact_instance_of::<PyInt>()
+                || value.is_exact_instance_of::<PyFloat>()
+                || value.is_exact_instance_of::<PyBool>()
+        })
+}
+
+fn sum_of_numbers(t: &mut Tracer<'_>, numbers: Vec<VarId>, start: VarId) -> Step<VarId> {
+    let function = t.py.import("builtins")?.getattr("sum")?;
+    let numbers = t.add(Kind::List(numbers));
+    fold::call_object(t, &function, &[numbers, start], &[])
 }
 
 pub(super) fn quantify(t: &mut Tracer<'_>, over: VarId, wanted: bool) -> Step<VarId> {
@@ -236,13 +258,8 @@ pub(super) fn extreme(
             _ => return wrong(t, name),
         }
     }
-    let items = match args {
-        [over] => iterate::collect(t, *over)?,
-        [_, _, ..] if default.is_none() => args.to_vec(),
-        _ => return wrong(t, name),
-    };
     let mut best: Option<(VarId, VarId)> = None;
-    for item in items {
+    let mut ask = |t: &mut Tracer<'_>, item: VarId| {
         let by = match key {
             Some(key) => call(t, key, &[item], &[])?,
             None => item,
@@ -257,6 +274,16 @@ pub(super) fn extreme(
         if better {
             best = Some((by, item));
         }
+        Ok(())
+    };
+    match args {
+        [over] => iterate::for_each(t, *over, ask)?,
+        [_, _, ..] if default.is_none() => {
+            for item in args {
+                ask(t, *item)?;
+            }
+        }
+        _ => return wrong(t, name),
     }
     match (best, default) {
         (Some((_, item)), _) => Ok(item),
@@ -269,16 +296,20 @@ pub(super) fn reduce(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Ste
     let ([function, over, rest @ ..], []) = (args, kwargs) else {
         return wrong(t, "reduce");
     };
-    let mut items = iterate::collect(t, *over)?.into_iter();
-    let first = match rest {
+    let mut total = match rest {
+        [] => None,
         [initial] => Some(*initial),
-        _ => items.next(),
+        _ => return wrong(t, "reduce"),
     };
-    let Some(mut total) = first else {
-        return wrong(t, "reduce");
-    };
-    for item in items {
-        total = call(t, *function, &[total, item], &[])?;
+    iterate::for_each(t, *over, |t, item| {
+        total = Some(match total {
+            None => item,
+            Some(total) => call(t, *function, &[total, item], &[])?,
+        });
+        Ok(())
+    })?;
+    match total {
+        Some(total) => Ok(total),
+        None => wrong(t, "reduce"),
     }
-    Ok(total)
 }

@@ -236,7 +236,8 @@ pub(super) fn is_callable(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
         | Kind::BoundBuiltin { .. }
         | Kind::Class
         | Kind::Partial { .. }
-        | Kind::Layer(_) => true,
+        | Kind::Layer(_)
+        | Kind::Layers { .. } => true,
         Kind::Object(_) => attributes::try_get_special(t, value, "__call__")?.is_some(),
         Kind::Const | Kind::Callable | Kind::Module => {
             t.value(value).is_some_and(|value| value.is_callable())

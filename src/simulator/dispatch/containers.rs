@@ -39,11 +39,11 @@ pub(super) fn dict_merge(t: &mut Tracer<'_>, dict: VarId, value: VarId) -> Step<
 }
 
 pub(super) fn unpack(t: &mut Tracer<'_>, value: VarId, count: usize) -> Step<Vec<VarId>> {
-    let items = iterate::collect(t, value)?;
+    let items = iterate::collect_some(t, value, count + 1)?;
     if items.len() != count {
         return t.stop(
             BreakKind::RaisesException,
-            format!("{} values to unpack into {count}", items.len()),
+            format!("other than {count} values to unpack"),
         );
     }
     Ok(items)
