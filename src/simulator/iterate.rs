@@ -420,9 +420,18 @@ fn next_of_object(t: &mut Tracer<'_>, iterator: VarId) -> Step<Option<VarId>> {
 pub fn for_each(
     t: &mut Tracer<'_>,
     over: VarId,
-    mut visit: impl FnMut(&mut Tracer<'_>, VarId) -> Step<()>,
+    visit: impl FnMut(&mut Tracer<'_>, VarId) -> Step<()>,
 ) -> Step<()> {
     let iterator = get_iter(t, over)?;
+    drain(t, iterator, visit)
+}
+
+/// The same with an iterator, which is not asked for one of its own again.
+pub fn drain(
+    t: &mut Tracer<'_>,
+    iterator: VarId,
+    mut visit: impl FnMut(&mut Tracer<'_>, VarId) -> Step<()>,
+) -> Step<()> {
     while let Some(item) = next(t, iterator)? {
         visit(t, item)?;
     }
@@ -456,19 +465,26 @@ pub fn collect_some(t: &mut Tracer<'_>, over: VarId, most: usize) -> Step<Vec<Va
 
 /// All items of an iterable, as `list(x)` takes them: once it has an iterator it asks the object how long it may be.
 pub fn collect_for_list(t: &mut Tracer<'_>, value: VarId) -> Step<Vec<VarId>> {
-    let iterator = for_list(t, value)?;
-    collect(t, iterator)
+    let Some(iterator) = for_list(t, value)? else {
+        return collect(t, value);
+    };
+    let mut items = Vec::new();
+    drain(t, iterator, |_, item| {
+        items.push(item);
+        Ok(())
+    })?;
+    Ok(items)
 }
 
-/// What `list(x)` goes through.
-pub fn for_list(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
+/// The iterator that `list(x)` goes through, where `x` is the user's.
+pub fn for_list(t: &mut Tracer<'_>, value: VarId) -> Step<Option<VarId>> {
     let of_users = match t.kind(value) {
         Kind::Object(_) => true,
         Kind::Layer(_) => layers::items(t, value)?.is_none(),
         _ => false,
     };
     if !of_users {
-        return Ok(value);
+        return Ok(None);
     }
     let iterator = get_iter(t, value)?;
     if let Some(class) = t.type_of(value) {
@@ -480,7 +496,7 @@ pub fn for_list(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
             truth::len(t, value)?;
         }
     }
-    Ok(iterator)
+    Ok(Some(iterator))
 }
 
 /// All items of an iterable, as sets take them: out of the storage of other sets, whatever their `__iter__` says.

@@ -304,8 +304,11 @@ fn list(
     match (name, args) {
         ("extend", [values]) => {
             if iterate::is_lazy(t, *values) {
-                let values = iterate::for_list(t, *values)?;
-                iterate::for_each(t, values, |t, value| {
+                let iterator = match iterate::for_list(t, *values)? {
+                    Some(iterator) => iterator,
+                    None => iterate::get_iter(t, *values)?,
+                };
+                iterate::drain(t, iterator, |t, value| {
                     change_list(t, list, |items| items.push(value));
                     Ok(())
                 })?;
@@ -661,8 +664,10 @@ fn set(t: &mut Tracer<'_>, set: VarId, name: &str, args: &[VarId]) -> Step<VarId
         let message = format!("set method {name} with these arguments");
         return t.stop(BreakKind::UnsupportedCall, message);
     }
-    if name == "issuperset" && iterate::is_lazy(t, args[0]) {
-        return t.unsupported("issuperset() of an iterator, which may not come to its end");
+    if matches!(name, "issuperset" | "issubset" | "intersection") && iterate::is_lazy(t, args[0]) {
+        return t.unsupported(format!(
+            "{name}() of an iterator, which may not come to its end"
+        ));
     }
     if name == "update" && args.iter().any(|arg| iterate::is_lazy(t, *arg)) {
         return update_one_by_one(t, set, args);

@@ -43,7 +43,32 @@ class Number:
         return self.value > other.value
 
 
+class Noted:
+    """An iterator that notes what it is asked."""
+
+    def __init__(self, *items):
+        self.items = list(items)
+
+    def __iter__(self):
+        LOG.append("iter")
+        return self
+
+    def __len__(self):
+        LOG.append("len")
+        return 2
+
+    def __next__(self):
+        LOG.append("next")
+        if not self.items:
+            raise StopIteration
+        return self.items.pop(0)
+
+
 PROGRAMS = """
+r = list(Noted(1, 2)), tuple(Noted(1, 2)), [*Noted(1, 2)], sorted(Noted(1, 2)), set(Noted(1, 2))
+r = sum(Noted(1, 2)), max(Noted(1, 2)), dict(Noted((1, 2))), functools.reduce(seen, Noted(1, 2)), dict.fromkeys(Noted(1))
+items = []; items.extend(Noted(1, 2)); items += Noted(3); items[1:] = Noted(4, 5); a, b = Noted(1, 2); r = items, a, b
+s = {1, 2}; r = s.issubset(given(5, 1, 2, 3)), s.intersection(given(2, 1, 5)), s.union(given(3)), s.difference(given(1))
 r = functools.reduce(seen, given(1, 2, 3))
 r = functools.reduce(seen, given(1, 2, 3), 0)
 r = max(given(1, 2, 3), key=seen)

@@ -188,7 +188,7 @@ pub(super) fn sum(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<V
         ([over], [(name, start)]) if &**name == "start" => (*over, *start),
         _ => return wrong(t, "sum"),
     };
-    let over = iterate::get_iter(t, over)?;
+    let iterator = iterate::get_iter(t, over)?;
     if is_text(t, start) {
         return match t.kind(start) {
             Kind::Const => sum_of_numbers(t, Vec::new(), start),
@@ -198,7 +198,7 @@ pub(super) fn sum(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<V
     let mut total = start;
     // Numbers are added by the real function, all those at the beginning at once: floats are compensated since 3.12.
     let mut numbers = matches!(t.kind(start), Kind::Const).then(Vec::new);
-    iterate::for_each(t, over, |t, item| {
+    iterate::drain(t, iterator, |t, item| {
         t.realize(item);
         if let (Some(numbers), true) = (&mut numbers, is_number(t, item)) {
             numbers.push(item);
