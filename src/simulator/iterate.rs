@@ -476,6 +476,15 @@ pub fn collect_for_list(t: &mut Tracer<'_>, value: VarId) -> Step<Vec<VarId>> {
     Ok(items)
 }
 
+/// All items of an iterable, as `PySequence_Fast` takes them: it makes a list of the iterator.
+pub fn collect_fast(t: &mut Tracer<'_>, value: VarId) -> Step<Vec<VarId>> {
+    if !is_lazy(t, value) {
+        return collect(t, value);
+    }
+    let iterator = get_iter(t, value)?;
+    collect_for_list(t, iterator)
+}
+
 /// The iterator that `list(x)` goes through, where `x` is the user's.
 pub fn for_list(t: &mut Tracer<'_>, value: VarId) -> Step<Option<VarId>> {
     let of_users = match t.kind(value) {

@@ -220,7 +220,7 @@ fn constant(
     };
     let method = value.getattr(name)?;
     if name == "join" && args.len() == 1 {
-        let items = iterate::collect_for_list(t, args[0])?;
+        let items = iterate::collect_fast(t, args[0])?;
         let items = t.add(Kind::List(items));
         return fold::call_object(t, &method, &[items], kwargs);
     }
@@ -579,7 +579,7 @@ fn dict(
                     }
                     _ => {
                         iterate::for_each(t, *other, |t, pair| {
-                            let pair = iterate::collect(t, pair)?;
+                            let pair = iterate::collect_fast(t, pair)?;
                             let [key, value] = pair[..] else {
                                 return t.unsupported("update() with these items");
                             };

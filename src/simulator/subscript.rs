@@ -163,7 +163,7 @@ fn set_slice(
     if !t.is_none(step) && t.const_int(step) != Some(1) {
         return t.unsupported("assignment to an extended slice");
     }
-    let values = super::iterate::collect(t, value)?;
+    let values = super::iterate::collect_fast(t, value)?;
     let Some(slice) = fold::to_object(t, key) else {
         return t.unsupported("a slice that is not constant");
     };

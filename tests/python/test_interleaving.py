@@ -66,9 +66,10 @@ class Noted:
 
 PROGRAMS = """
 r = list(Noted(1, 2)), tuple(Noted(1, 2)), [*Noted(1, 2)], sorted(Noted(1, 2)), set(Noted(1, 2))
-r = sum(Noted(1, 2)), max(Noted(1, 2)), dict(Noted((1, 2))), functools.reduce(seen, Noted(1, 2)), dict.fromkeys(Noted(1))
+r = sum(Noted(1, 2)), max(Noted(1, 2)), dict(Noted((1, 2))), functools.reduce(seen, Noted(1, 2))
+r = dict.fromkeys(Noted(1)), ",".join(Noted("a", "b")), dict([Noted(1, 2)])
 items = []; items.extend(Noted(1, 2)); items += Noted(3); items[1:] = Noted(4, 5); a, b = Noted(1, 2); r = items, a, b
-s = {1, 2}; r = s.issubset(given(5, 1, 2, 3)), s.intersection(given(2, 1, 5)), s.union(given(3)), s.difference(given(1))
+s = {1, 2}; r = s.issubset(given(5, 1, 2, 3)), s.intersection(given(2, 1, 5)), s.union(given(3))
 r = functools.reduce(seen, given(1, 2, 3))
 r = functools.reduce(seen, given(1, 2, 3), 0)
 r = max(given(1, 2, 3), key=seen)
