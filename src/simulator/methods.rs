@@ -664,12 +664,13 @@ fn set(t: &mut Tracer<'_>, set: VarId, name: &str, args: &[VarId]) -> Step<VarId
         let message = format!("set method {name} with these arguments");
         return t.stop(BreakKind::UnsupportedCall, message);
     }
-    if matches!(name, "issuperset" | "issubset" | "intersection") && iterate::is_lazy(t, args[0]) {
+    if matches!(name, "issuperset" | "issubset" | "intersection") && is_taken_one_by_one(t, args[0])
+    {
         return t.unsupported(format!(
             "{name}() of an iterator, which may not come to its end"
         ));
     }
-    if name == "update" && args.iter().any(|arg| iterate::is_lazy(t, *arg)) {
+    if name == "update" && args.iter().any(|arg| is_taken_one_by_one(t, *arg)) {
         return update_one_by_one(t, set, args);
     }
     let mut others = Vec::new();
@@ -729,10 +730,15 @@ fn set(t: &mut Tracer<'_>, set: VarId, name: &str, args: &[VarId]) -> Step<VarId
     Ok(t.none())
 }
 
+/// Whether a set may be seen between two items of this: other sets and dicts are merged at once.
+fn is_taken_one_by_one(t: &mut Tracer<'_>, arg: VarId) -> bool {
+    iterate::is_lazy(t, arg) && !sets::merges(t, arg)
+}
+
 /// `set.update(*args)` where the set can be seen between two items.
 fn update_one_by_one(t: &mut Tracer<'_>, set: VarId, args: &[VarId]) -> Step<VarId> {
     for arg in args {
-        if !iterate::is_lazy(t, *arg) {
+        if !is_taken_one_by_one(t, *arg) {
             self::set(t, set, "update", &[*arg])?;
             continue;
         }
