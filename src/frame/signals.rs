@@ -8,8 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use pyo3::exceptions::{PyException, PyValueError};
+use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyFunction, PyModule};
+use pyo3::types::{PyFunction, PyString};
 
 use crate::obj::of_type;
 
@@ -60,7 +61,7 @@ impl Waiting {
 
 /// Handlers that wait; they are in place again when this is dropped.
 pub struct HeldSignals<'py> {
-    signal: Bound<'py, PyModule>,
+    signal: Bound<'py, PyAny>,
     /// None in threads that run no handlers.
     waiting: Option<Bound<'py, Waiting>>,
 }
@@ -71,7 +72,7 @@ impl<'py> HeldSignals<'py> {
     /// # Errors
     /// Whatever Python's signal module raises.
     pub fn new(py: Python<'py>) -> PyResult<Self> {
-        let signal = py.import("_signal")?;
+        let signal = loaded(py, "_signal")?;
         let mut this = Self {
             signal,
             waiting: None,
@@ -129,7 +130,7 @@ impl<'py> HeldSignals<'py> {
                 continue;
             };
             let py = waiting.py();
-            let frame = py.import("sys")?.call_method0("_getframe")?;
+            let frame = loaded(py, "sys")?.call_method0("_getframe")?;
             if let Err(raised) = handler.call1(py, (number, frame)) {
                 for later in arrived {
                     self.signal.call_method1("raise_signal", (later,))?;
@@ -171,8 +172,23 @@ pub fn is_of_a_handler(py: Python<'_>, raised: &PyErr) -> bool {
     !raised.is_instance_of::<PyException>(py) || passed_one(py, raised).unwrap_or(false)
 }
 
+/// A module of Python's. Importing looks for `__builtins__` in the globals of the running frame, which may have none, or
+/// ask the user's code.
+fn loaded<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+    let key = PyString::intern(py, name);
+    // SAFETY: the key is a live string; the answer is a new reference to an entry of `sys.modules`, or null.
+    let found = unsafe {
+        let found = ffi::PyImport_GetModule(key.as_ptr());
+        Bound::from_owned_ptr_or_opt(py, found)
+    };
+    match found {
+        Some(module) => Ok(module),
+        None => Ok(py.import(name)?.into_any()),
+    }
+}
+
 /// The signals that have handlers in Python, with those.
-fn handlers_of<'py>(signal: &Bound<'py, PyModule>) -> PyResult<Vec<(i32, Bound<'py, PyAny>)>> {
+fn handlers_of<'py>(signal: &Bound<'py, PyAny>) -> PyResult<Vec<(i32, Bound<'py, PyAny>)>> {
     let end: i32 = signal.getattr("NSIG")?.extract()?;
     let mut handlers = Vec::new();
     for number in 1..end {
@@ -201,7 +217,7 @@ fn behind<'py>(callable: &Bound<'py, PyAny>) -> Option<Bound<'py, PyFunction>> {
 /// Whether a frame of a handler is in the traceback.
 fn passed_one(py: Python<'_>, raised: &PyErr) -> PyResult<bool> {
     let mut codes = Vec::new();
-    for (_, handler) in handlers_of(&py.import("_signal")?)? {
+    for (_, handler) in handlers_of(&loaded(py, "_signal")?)? {
         if let Some(function) = behind(&handler) {
             codes.push(function.getattr("__code__")?);
         }
@@ -218,7 +234,7 @@ fn passed_one(py: Python<'_>, raised: &PyErr) -> PyResult<bool> {
 }
 
 fn is_main_thread(py: Python<'_>) -> PyResult<bool> {
-    let threading = py.import("threading")?;
+    let threading = loaded(py, "threading")?;
     let main = threading.call_method0("main_thread")?.getattr("ident")?;
     main.eq(threading.call_method0("get_ident")?)
 }
