@@ -41,23 +41,29 @@ pub fn to_arg(t: &mut Tracer<'_>, value: VarId) -> Step<Arg> {
     }
 }
 
-fn convert(t: &mut Tracer<'_>, id: VarId) -> Step<Arg> {
+/// Why a value is no argument.
+fn is_passed(t: &mut Tracer<'_>, id: VarId) -> String {
     let kind = t.kind(id).clone();
+    let what = super::call::describe(t, id, &kind);
+    format!("{what} is passed to a tensor operation")
+}
+
+fn convert(t: &mut Tracer<'_>, id: VarId) -> Step<Arg> {
     let many = |t: &mut Tracer<'_>, items: Vec<VarId>| {
         items
             .into_iter()
             .map(|item| to_arg(t, item))
             .collect::<Step<Vec<_>>>()
     };
-    Ok(match kind.clone() {
+    Ok(match t.kind(id).clone() {
         Kind::Tensor(tensor) => Arg::Symbol(tensor.symbol),
         Kind::SymNumber(symbol) => Arg::Symbol(symbol),
         Kind::Int(number) if depends_on_dims(t, id) => Arg::Symbol(number_statement(t, number)?),
         Kind::Const | Kind::Class | Kind::Callable | Kind::Module => match t.value(id) {
             Some(value) if is_negative_zero(&value) => return t.unsupported(NEGATIVE_ZERO),
             Some(value) if !is_data(&value) => {
-                let what = super::call::describe(t, id, &kind);
-                return t.unsupported(format!("{what} is passed to a tensor operation"));
+                let why = is_passed(t, id);
+                return t.unsupported(why);
             }
             Some(value) => Arg::Const(Obj::from(value)),
             None => return t.unsupported("a constant without a value"),
@@ -88,11 +94,8 @@ fn convert(t: &mut Tracer<'_>, id: VarId) -> Step<Arg> {
             None => return t.unsupported("a range argument"),
         },
         _ => {
-            let what = super::call::describe(t, id, &kind);
-            return t.stop(
-                BreakKind::UnsupportedCall,
-                format!("{what} is passed to a tensor operation"),
-            );
+            let why = is_passed(t, id);
+            return t.stop(BreakKind::UnsupportedCall, why);
         }
     })
 }

@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use rustc_hash::FxHashSet;
 
-use crate::bytecode::{flow, live_locals, BinOp, CmpOp, Instr};
+use crate::bytecode::{flow, live_locals, BinOp, CmpOp, Code, Instr};
 use crate::graph::{SymbolId, TensorMeta};
 use crate::simulator::dispatch::Flow;
 use crate::simulator::frame::FrameState;
@@ -63,6 +63,28 @@ pub struct LoopRegion {
     pub returns: Returns,
 }
 
+impl LoopRegion {
+    /// A `while` loop whose rounds begin at `inside`; it is left to `exit`.
+    fn new(code: &Code, found: &flow::Loop, inside: usize, exit: usize) -> Self {
+        let after = live_locals(code, exit);
+        let mut live = live_locals(code, inside);
+        live.extend(&after);
+        live.sort_unstable();
+        live.dedup();
+        Self {
+            body: Rc::new(found.body.clone()),
+            header: found.header,
+            start: flow::leads_to(code, inside),
+            exit: flow::place(code, exit),
+            iterates: None,
+            iterator: Cell::default(),
+            live,
+            after,
+            returns: Returns::default(),
+        }
+    }
+}
+
 /// A branch that is the test of a loop.
 #[derive(Debug)]
 pub struct LoopTest {
@@ -102,22 +124,7 @@ pub fn at_branch(frame: &FrameState, at: usize, yes: usize, no: usize) -> Option
             })
         };
         if let Some(found) = around.or_else(entered) {
-            let after = live_locals(code, exit);
-            let mut live = live_locals(code, inside);
-            live.extend(&after);
-            live.sort_unstable();
-            live.dedup();
-            let region = Rc::new(LoopRegion {
-                body: Rc::new(found.body.clone()),
-                header: found.header,
-                start: flow::leads_to(code, inside),
-                exit: flow::place(code, exit),
-                iterates: None,
-                iterator: Cell::default(),
-                live,
-                after,
-                returns: Returns::default(),
-            });
+            let region = Rc::new(LoopRegion::new(code, found, inside, exit));
             return Some(LoopTest { region, goes_on_if });
         }
     }
@@ -222,21 +229,10 @@ pub fn capture_range(
     };
     let has_next = continues(t, frame)?;
     let condition = graph_numbers::condition(t, has_next)?;
-    let after = live_locals(&code, behind.pc);
-    let mut live = live_locals(&code, at);
-    live.extend(&after);
-    live.sort_unstable();
-    live.dedup();
     let region = Rc::new(LoopRegion {
-        body: Rc::new(found.body.clone()),
-        header: found.header,
         start: at + 1,
-        exit: flow::place(&code, behind.pc),
         iterates: Some(at),
-        iterator: Cell::default(),
-        live,
-        after,
-        returns: Returns::default(),
+        ..LoopRegion::new(&code, found, at, behind.pc)
     });
     let mut inside = frame.clone();
     inside.pc = at + 1;
