@@ -5,6 +5,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
 use smallvec::SmallVec;
 
+use crate::frame::Modules;
 use crate::graph::{DType, TensorMeta};
 use crate::guard::native;
 use crate::obj::Obj;
@@ -27,12 +28,12 @@ impl Paddle {
     /// The cached types; imports Paddle at first use.
     pub fn get(py: Python<'_>) -> PyResult<&'static Paddle> {
         PADDLE.get_or_try_init(py, || {
-            let module = py.import("paddle")?;
-            let framework = py.import("paddle.base.framework")?;
+            let module = py.module("paddle")?;
+            let framework = py.module("paddle.base.framework")?;
             Ok(Paddle {
                 tensor: Obj::from(module.getattr("Tensor")?),
                 parameter: Obj::from(framework.getattr("EagerParamBase")?),
-                layer: Obj::from(py.import("paddle.nn")?.getattr("Layer")?),
+                layer: Obj::from(py.module("paddle.nn")?.getattr("Layer")?),
                 module: Obj::from(module.into_any()),
             })
         })

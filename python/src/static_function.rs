@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::sync::{Arc, PoisonError};
 
+use paddle_sot::frame::Modules;
 use paddle_sot::obj::Obj;
 use paddle_sot::simulator::TraceOptions;
 use paddle_sot::translate::{register, BackendChoice, CompileOptions, Shared, Translated};
@@ -33,7 +34,7 @@ impl StaticFunction {
         let function = self.callable.bind(py);
         let name = function.getattr("__qualname__").ok()?;
         let path: String = name.extract().ok()?;
-        let modules = py.import("sys").and_then(|sys| sys.getattr("modules"));
+        let modules = py.module("sys").and_then(|sys| sys.getattr("modules"));
         let module = modules.and_then(|them| them.get_item(function.getattr("__module__")?));
         let found = path
             .split('.')
@@ -109,7 +110,7 @@ impl StaticFunction {
         }
         let py = slf.py();
         Ok(py
-            .import("types")?
+            .module("types")?
             .getattr("MethodType")?
             .call1((slf, instance))?
             .unbind())
@@ -160,14 +161,14 @@ impl StaticFunction {
     /// The captured statements, as text: of all graphs so far, else of the program for the input specification.
     #[getter]
     fn code(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
-        let jit = slf.py().import("paddle_sot_rs.jit")?;
+        let jit = slf.py().module("paddle_sot_rs.jit")?;
         Ok(jit.call_method1("code_of", (slf,))?.unbind())
     }
 
     /// The function as one static program for its input specification.
     #[getter(concrete_program)]
     fn program(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
-        let jit = slf.py().import("paddle_sot_rs.jit")?;
+        let jit = slf.py().module("paddle_sot_rs.jit")?;
         Ok(jit.call_method1("concrete_program_of", (slf,))?.unbind())
     }
 
@@ -184,7 +185,7 @@ impl StaticFunction {
         args: &Bound<'_, PyTuple>,
         kwargs: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Py<PyAny>> {
-        let jit = slf.py().import("paddle_sot_rs.jit")?;
+        let jit = slf.py().module("paddle_sot_rs.jit")?;
         let program = jit.call_method1("concrete_program_for", (slf, args, kwargs))?;
         Ok((program, slf).into_pyobject(slf.py())?.into_any().unbind())
     }
@@ -209,7 +210,7 @@ impl StaticFunction {
 
     /// Puts the original method back into the object that it was taken from, and answers with it.
     fn rollback(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
-        let jit = slf.py().import("paddle_sot_rs.jit")?;
+        let jit = slf.py().module("paddle_sot_rs.jit")?;
         Ok(jit.call_method1("rollback", (slf,))?.unbind())
     }
 

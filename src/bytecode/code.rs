@@ -6,6 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCode, PyDict, PyTuple};
 use smallvec::SmallVec;
 
+use crate::frame::Modules;
 use crate::obj::Obj;
 
 use super::instr::{typed, Instr};
@@ -349,7 +350,7 @@ impl Code {
 
     /// Any code object will do: `replace` gives it every field.
     fn template<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        py.import("paddle_sot_rs")
+        py.module("paddle_sot_rs")
             .and_then(|module| module.getattr("_template"))
             .or_else(|_| py.eval(c"(lambda: None)", None, None))?
             .getattr("__code__")

@@ -5,6 +5,7 @@ use pyo3::types::PyDict;
 
 use super::instr::{typed, Instr, UNIMP};
 use super::optable::OpTable;
+use crate::frame::Modules;
 
 /// The reason why an instruction that has a typed form is not simulated.
 pub fn unimplemented(instr: &Instr) -> Option<&'static str> {
@@ -24,7 +25,7 @@ pub fn unimplemented(instr: &Instr) -> Option<&'static str> {
 /// When the interpreter's tables cannot be read.
 pub fn coverage(py: Python<'_>) -> PyResult<Vec<(String, bool, &'static str)>> {
     let version = OpTable::get(py)?.version;
-    let names = py.import("dis")?.getattr("opmap")?.cast_into::<PyDict>()?;
+    let names = py.module("dis")?.getattr("opmap")?.cast_into::<PyDict>()?;
     let mut rows = Vec::with_capacity(names.len());
     for (name, number) in names.iter() {
         let name: String = name.extract()?;

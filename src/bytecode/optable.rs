@@ -9,6 +9,8 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
 use rustc_hash::FxHashMap;
 
+use crate::frame::Modules;
+
 /// A supported Python minor version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Version {
@@ -67,7 +69,7 @@ impl OpTable {
                 )));
             }
         };
-        let module = py.import("opcode")?;
+        let module = py.module("opcode")?;
         let mut table = Self {
             version,
             names: vec![String::new(); 256],

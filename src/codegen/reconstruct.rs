@@ -10,6 +10,7 @@ use pyo3::types::{PyString, PyTuple};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::bytecode::{BytecodeError, Code, CodeBuilder};
+use crate::frame::Modules;
 use crate::graph::SymbolId;
 use crate::obj::{is_builtin_method, Obj};
 use crate::reason::{Break, BreakKind};
@@ -247,7 +248,7 @@ impl<'a, 'py> Emitter<'a, 'py> {
         argc: usize,
         arguments: impl FnOnce(&mut Self) -> Emit,
     ) -> Emit {
-        let class = Obj::from(self.t.py.import(module)?.getattr(name)?);
+        let class = Obj::from(self.t.py.module(module)?.getattr(name)?);
         self.code.begin_call(&class)?;
         arguments(self)?;
         Ok(self.code.call(argc)?)

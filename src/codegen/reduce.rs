@@ -5,6 +5,7 @@ use pyo3::types::{PyDict, PyTuple};
 use rustc_hash::FxHashSet;
 
 use crate::bytecode::{live_locals, Code, Instr, Origin, ResumeSpec, Version};
+use crate::frame::Modules;
 use crate::graph::SymbolId;
 use crate::obj::Obj;
 use crate::reason::{Break, BreakKind};
@@ -129,7 +130,7 @@ fn finish(plan: Plan, demand: Demand) -> Emission {
 
 /// A function object; cells for free variables are placeholders, which resume code overwrites.
 pub fn function(py: Python<'_>, code: &Bound<'_, PyAny>, globals: &Obj) -> PyResult<Obj> {
-    let types = py.import("types")?;
+    let types = py.module("types")?;
     let cell = types.getattr("CellType")?;
     let count = code.getattr("co_freevars")?.len()?;
     let cells = (0..count)
@@ -339,7 +340,7 @@ fn check_super(t: &Tracer<'_>, instr: &Instr, operands: &[VarId]) -> Result<(), 
     let (Instr::LoadSuperAttr { .. }, [function, ..]) = (instr, operands) else {
         return Ok(());
     };
-    let own = t.py.import("builtins")?.getattr("super")?;
+    let own = t.py.module("builtins")?.getattr("super")?;
     match t.value(*function) {
         Some(function) if function.is(&own) => Ok(()),
         _ => Err(Break::new(

@@ -3,6 +3,7 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyString, PyTuple};
 
+use crate::frame::Modules;
 use crate::graph::{Arg, Callee};
 use crate::obj::Obj;
 use crate::variables::View;
@@ -35,7 +36,7 @@ impl Emitter<'_, '_> {
                     this.code.load_attr("forward")?;
                 }
                 Callee::Attribute(_) | Callee::Sir(_) => {
-                    let getter = py.import("builtins")?.getattr("getattr")?;
+                    let getter = py.module("builtins")?.getattr("getattr")?;
                     this.constant(&getter)?;
                 }
             }

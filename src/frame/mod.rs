@@ -8,6 +8,7 @@
 mod arguments;
 mod call_site;
 mod code_state;
+mod modules;
 mod pep523;
 mod replacement;
 mod runtime;
@@ -34,6 +35,7 @@ use smallvec::SmallVec;
 pub use arguments::{ArgBinder, BoundLocals};
 pub use call_site::CallSite;
 pub use code_state::{CodeState, Policy};
+pub use modules::Modules;
 pub use pep523::{
     call_giving, is_hooked_by_others, is_installed, listen, refused_frames, set_handler, Listening,
     PassFrame, Pep523Frame, Pep523Scope,

@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use pyo3::exceptions::{PyException, PyValueError};
-use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyFunction, PyString};
+use pyo3::types::PyFunction;
 
+use super::modules::Modules;
 use crate::obj::of_type;
 
 /// A handler, and how the process answered to its signal.
@@ -72,7 +72,7 @@ impl<'py> HeldSignals<'py> {
     /// # Errors
     /// Whatever Python's signal module raises.
     pub fn new(py: Python<'py>) -> PyResult<Self> {
-        let signal = loaded(py, "_signal")?;
+        let signal = py.module("_signal")?;
         let mut this = Self {
             signal,
             waiting: None,
@@ -130,7 +130,7 @@ impl<'py> HeldSignals<'py> {
                 continue;
             };
             let py = waiting.py();
-            let frame = loaded(py, "sys")?.call_method0("_getframe")?;
+            let frame = py.module("sys")?.call_method0("_getframe")?;
             if let Err(raised) = handler.call1(py, (number, frame)) {
                 for later in arrived {
                     self.signal.call_method1("raise_signal", (later,))?;
@@ -172,21 +172,6 @@ pub fn is_of_a_handler(py: Python<'_>, raised: &PyErr) -> bool {
     !raised.is_instance_of::<PyException>(py) || passed_one(py, raised).unwrap_or(false)
 }
 
-/// A module of Python's. Importing looks for `__builtins__` in the globals of the running frame, which may have none, or
-/// ask the user's code.
-fn loaded<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
-    let key = PyString::intern(py, name);
-    // SAFETY: the key is a live string; the answer is a new reference to an entry of `sys.modules`, or null.
-    let found = unsafe {
-        let found = ffi::PyImport_GetModule(key.as_ptr());
-        Bound::from_owned_ptr_or_opt(py, found)
-    };
-    match found {
-        Some(module) => Ok(module),
-        None => Ok(py.import(name)?.into_any()),
-    }
-}
-
 /// The signals that have handlers in Python, with those.
 fn handlers_of<'py>(signal: &Bound<'py, PyAny>) -> PyResult<Vec<(i32, Bound<'py, PyAny>)>> {
     let end: i32 = signal.getattr("NSIG")?.extract()?;
@@ -217,7 +202,7 @@ fn behind<'py>(callable: &Bound<'py, PyAny>) -> Option<Bound<'py, PyFunction>> {
 /// Whether a frame of a handler is in the traceback.
 fn passed_one(py: Python<'_>, raised: &PyErr) -> PyResult<bool> {
     let mut codes = Vec::new();
-    for (_, handler) in handlers_of(&loaded(py, "_signal")?)? {
+    for (_, handler) in handlers_of(&py.module("_signal")?)? {
         if let Some(function) = behind(&handler) {
             codes.push(function.getattr("__code__")?);
         }
@@ -234,7 +219,7 @@ fn passed_one(py: Python<'_>, raised: &PyErr) -> PyResult<bool> {
 }
 
 fn is_main_thread(py: Python<'_>) -> PyResult<bool> {
-    let threading = loaded(py, "threading")?;
+    let threading = py.module("threading")?;
     let main = threading.call_method0("main_thread")?.getattr("ident")?;
     main.eq(threading.call_method0("get_ident")?)
 }

@@ -2,6 +2,7 @@
 
 use pyo3::prelude::*;
 
+use super::modules::Modules;
 use super::runtime;
 
 /// Whether a trace function, a profile function or a `sys.monitoring` tool is active.
@@ -21,7 +22,7 @@ fn traces(py: Python<'_>) -> bool {
 }
 
 fn traces_slowly(py: Python<'_>) -> PyResult<bool> {
-    let sys = py.import("sys")?;
+    let sys = py.module("sys")?;
     Ok(!sys.call_method0("gettrace")?.is_none() || !sys.call_method0("getprofile")?.is_none())
 }
 
@@ -39,6 +40,7 @@ mod monitoring {
     use pyo3::sync::PyOnceLock;
     use pyo3::types::PyString;
 
+    use crate::frame::modules::Modules;
     use crate::frame::words::Words;
 
     /// Tool ids that users can have; 6 and 7 serve `sys.setprofile` and `sys.settrace`.
@@ -65,7 +67,7 @@ mod monitoring {
     }
 
     fn asks(py: Python<'_>) -> PyResult<bool> {
-        let monitoring = py.import("sys")?.getattr("monitoring")?;
+        let monitoring = py.module("sys")?.getattr("monitoring")?;
         for tool in 0..USER_TOOLS {
             if !monitoring.call_method1("get_tool", (tool,))?.is_none() {
                 return Ok(true);
@@ -79,7 +81,7 @@ mod monitoring {
         let Some(words) = Words::of_runtime() else {
             return Ok(None);
         };
-        let monitoring = py.import("sys")?.getattr("monitoring")?;
+        let monitoring = py.module("sys")?.getattr("monitoring")?;
         for tool in (0..USER_TOOLS).rev() {
             if !monitoring.call_method1("get_tool", (tool,))?.is_none() {
                 continue;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use smallvec::SmallVec;
 
+use crate::frame::Modules;
 use crate::obj::{module_and_name, Obj};
 use crate::reason::SourceLoc;
 
@@ -121,7 +122,7 @@ impl Callee {
             Self::Method(name) | Self::Attribute(name) => {
                 names.push(name.to_string());
                 let method = py
-                    .import("paddle")
+                    .module("paddle")
                     .and_then(|paddle| paddle.getattr("Tensor")?.getattr(&**name));
                 names.extend(method.ok().and_then(|method| paddle_name(&method)));
                 names.dedup();

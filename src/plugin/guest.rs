@@ -13,6 +13,7 @@ use crate::backend::{
     BackendError, CallResult, CompileRequest, CompiledGraph, GraphBackend, TraceSession,
     ValueHandle,
 };
+use crate::frame::Modules;
 use crate::graph::{Arg, Callee, StatementIr, SymbolId, TensorMeta};
 use crate::obj::Obj;
 use crate::reason::SourceLoc;
@@ -291,7 +292,7 @@ impl GraphBackend for HostBackend {
         );
         let options = self.options.as_ref().map(|options| options.bind(py));
         let graph = py
-            .import("paddle_sot_rs._core")?
+            .module("paddle_sot_rs._core")?
             .getattr("delegate")?
             .call1((&self.name, options, given))
             .map_err(|err| BackendError::Compile(err.to_string()))?;

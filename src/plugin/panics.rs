@@ -6,8 +6,10 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
+use crate::frame::Modules;
+
 fn class(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
-    py.import("paddle_sot_rs.errors")?
+    py.module("paddle_sot_rs.errors")?
         .getattr("BackendPanicError")
 }
 

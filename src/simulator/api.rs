@@ -3,6 +3,7 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyInt};
 
+use crate::frame::Modules;
 use crate::graph::{Callee, DType};
 use crate::guard::number::Type;
 use crate::obj::{module_and_name, text_of, Obj};
@@ -66,7 +67,7 @@ fn verdict(t: &Tracer<'_>, function: &Bound<'_, PyAny>) -> PyResult<Verdict> {
     let (module, name) = module_and_name(function);
     // Other functions of the extension change the state of the process.
     let ops =
-        t.py.import("paddle._C_ops")
+        t.py.module("paddle._C_ops")
             .and_then(|ops| ops.getattr(name.as_str()))
             .is_ok_and(|op| op.is(function));
     let api =
@@ -99,7 +100,7 @@ fn limits(
     let ([dtype], []) = (args, kwargs) else {
         return Ok(None);
     };
-    let paddle = t.py.import("paddle")?;
+    let paddle = t.py.module("paddle")?;
     let known = ["finfo", "iinfo"]
         .into_iter()
         .any(|name| paddle.getattr(name).is_ok_and(|one| one.is(function)));
@@ -122,7 +123,7 @@ fn makes_constant(
     args: &[VarId],
     kwargs: &Kwargs,
 ) -> PyResult<bool> {
-    let to_tensor = t.py.import("paddle")?.getattr("to_tensor")?;
+    let to_tensor = t.py.module("paddle")?.getattr("to_tensor")?;
     if !function.is(&to_tensor) {
         return Ok(false);
     }
@@ -327,12 +328,12 @@ pub fn try_call(
             .find_map(|(name, value)| (&**name == "output").then_some(*value)),
         _ => None,
     };
-    if name == "where" && object.is(&t.py.import("paddle")?.getattr("where")?) {
+    if name == "where" && object.is(&t.py.module("paddle")?.getattr("where")?) {
         if let Some(result) = choice(t, args, kwargs)? {
             return Ok(Some(result));
         }
     }
-    if name == "add_n" && object.is(&t.py.import("paddle")?.getattr("add_n")?) {
+    if name == "add_n" && object.is(&t.py.module("paddle")?.getattr("add_n")?) {
         if let Some(result) = sum(t, args, kwargs)? {
             return Ok(Some(result));
         }
@@ -353,7 +354,7 @@ pub fn try_call(
         }
     }
     let object = match (&changed, name.as_str()) {
-        (Some(_), "dropout") => t.py.import("paddle_sot_rs._control")?.getattr("dropout")?,
+        (Some(_), "dropout") => t.py.module("paddle_sot_rs._control")?.getattr("dropout")?,
         _ => object,
     };
     let callee = Callee::Api(Obj::from(object));
@@ -363,7 +364,7 @@ pub fn try_call(
 /// Whether this is the public function of that name.
 fn is_of_paddle(t: &Tracer<'_>, function: &Bound<'_, PyAny>, name: &str) -> PyResult<bool> {
     for home in ["paddle", "paddle.nn.functional"] {
-        let known = t.py.import(home)?.getattr_opt(name)?;
+        let known = t.py.module(home)?.getattr_opt(name)?;
         if known.is_some_and(|known| known.is(function)) {
             return Ok(true);
         }

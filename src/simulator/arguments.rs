@@ -5,6 +5,7 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use pyo3::types::{PyFloat, PyInt, PyModule, PyType};
 
+use crate::frame::Modules;
 use crate::graph::{Arg, Callee, SymbolId};
 use crate::obj::Obj;
 use crate::reason::BreakKind;
@@ -138,7 +139,7 @@ pub fn number_statement(t: &mut Tracer<'_>, number: NumberVar) -> Step<SymbolId>
 
 /// A dim as a number of the graph.
 fn dim_statement(t: &mut Tracer<'_>, symbol: SymbolId, dim: usize) -> Step<SymbolId> {
-    let shape = t.py.import("paddle")?.getattr("shape")?;
+    let shape = t.py.module("paddle")?.getattr("shape")?;
     let loc = t.loc();
     let callee = Callee::Api(Obj::from(shape));
     let given = vec![Arg::Symbol(symbol)];

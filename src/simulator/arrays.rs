@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use pyo3::prelude::*;
 
+use crate::frame::Modules;
 use crate::graph::{Callee, DType};
 use crate::guard::{native, open_dims, ArrayGuard, GuardKind};
 use crate::obj::Obj;
@@ -148,7 +149,7 @@ pub fn assign(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Optio
 /// # Errors
 /// When Paddle cannot make it.
 pub fn tensor_of<'py>(array: &Bound<'py, PyAny>, maker: ArrayMaker) -> PyResult<Bound<'py, PyAny>> {
-    let paddle = array.py().import("paddle")?;
+    let paddle = array.py().module("paddle")?;
     match maker {
         ArrayMaker::ToTensor(None) => paddle.call_method1("to_tensor", (array,)),
         ArrayMaker::ToTensor(Some(dtype)) => {
@@ -159,7 +160,7 @@ pub fn tensor_of<'py>(array: &Bound<'py, PyAny>, maker: ArrayMaker) -> PyResult<
 }
 
 fn assigned(t: &mut Tracer<'_>, tensor: VarId) -> Step<VarId> {
-    let assign = Callee::Api(Obj::from(t.py.import("paddle")?.getattr("assign")?));
+    let assign = Callee::Api(Obj::from(t.py.module("paddle")?.getattr("assign")?));
     tensors::capture(t, assign, None, &[tensor], &[], &mut |_| None)
 }
 
@@ -216,20 +217,20 @@ fn stacked(t: &mut Tracer<'_>, items: &[VarId], wanted: Option<DType>) -> Step<O
         plain.push(detached(t, *item)?);
     }
     let plain = t.add(Kind::List(plain));
-    let stack = Callee::Api(Obj::from(t.py.import("paddle")?.getattr("stack")?));
+    let stack = Callee::Api(Obj::from(t.py.module("paddle")?.getattr("stack")?));
     tensors::capture(t, stack, None, &[plain], &[], &mut |_| None).map(Some)
 }
 
 /// Whether tensors are made where the others are: `to_tensor` moves them.
 fn is_here(t: &Tracer<'_>) -> PyResult<bool> {
-    let framework = t.py.import("paddle.base.framework")?;
+    let framework = t.py.module("paddle.base.framework")?;
     let place = framework.call_method0("_current_expected_place")?;
     place.call_method0("is_cpu_place")?.is_truthy()
 }
 
 /// Paddle warns about copies of tensors once in a process: now, unless that would raise.
 fn warned(t: &Tracer<'_>) -> PyResult<bool> {
-    let creation = t.py.import("paddle.tensor.creation")?;
+    let creation = t.py.module("paddle.tensor.creation")?;
     let is_done = || match creation.getattr_opt("_warned_in_tensor")? {
         Some(done) => done.is_truthy(),
         None => Ok(false),
@@ -237,7 +238,7 @@ fn warned(t: &Tracer<'_>) -> PyResult<bool> {
     if is_done()? {
         return Ok(true);
     }
-    let paddle = t.py.import("paddle")?;
+    let paddle = t.py.module("paddle")?;
     let empty: [i64; 0] = [];
     let zero = paddle.call_method1("zeros", (empty,))?;
     Ok(paddle.call_method1("to_tensor", (zero,)).is_ok() && is_done()?)

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use pyo3::prelude::*;
 
+use crate::frame::Modules;
 use crate::reason::BreakKind;
 use crate::tracker::Tracker;
 use crate::variables::{Key, Kind, VarId};
@@ -123,7 +124,7 @@ fn is_partial(t: &mut Tracer<'_>, callee: VarId) -> bool {
         return false;
     };
     let partial =
-        t.py.import("functools")
+        t.py.module("functools")
             .and_then(|module| module.getattr("partial"));
     partial.is_ok_and(|partial| partial.is(&class))
 }
@@ -229,7 +230,7 @@ fn looks_at_frames(t: &mut Tracer<'_>, callee: VarId, bare: bool) -> bool {
         return false;
     };
     let named = |module: &str, name: &str| {
-        let found = t.py.import(module).and_then(|module| module.getattr(name));
+        let found = t.py.module(module).and_then(|module| module.getattr(name));
         found.is_ok_and(|found| found.is(&value))
     };
     ["locals", "eval", "exec", "breakpoint"]

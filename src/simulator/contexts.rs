@@ -2,6 +2,7 @@
 
 use pyo3::prelude::*;
 
+use crate::frame::Modules;
 use crate::obj::{text_of, Obj};
 use crate::reason::BreakKind;
 use crate::variables::{ContextVar, Kind, VarId};
@@ -9,7 +10,7 @@ use crate::variables::{ContextVar, Kind, VarId};
 use super::{Kwargs, Step, Tracer};
 
 fn is_attr(t: &Tracer<'_>, value: &Bound<'_, PyAny>, module: &str, name: &str) -> bool {
-    t.py.import(module)
+    t.py.module(module)
         .and_then(|module| module.getattr(name))
         .is_ok_and(|found| found.is(value))
 }
@@ -144,7 +145,7 @@ pub fn enter(t: &mut Tracer<'_>, context: VarId) -> Step<VarId> {
 
 /// Whether `auto_cast` with these arguments is known to do nothing but warn: on a CPU nothing is cast.
 fn casts_nothing(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<bool> {
-    let framework = t.py.import("paddle.base.framework")?;
+    let framework = t.py.module("paddle.base.framework")?;
     let place = framework.call_method0("_current_expected_place")?;
     if !place.call_method0("is_cpu_place")?.is_truthy()? {
         return Ok(false);

@@ -3,6 +3,7 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple, PyType};
 
+use crate::frame::Modules;
 use crate::guard::native;
 use crate::obj::Obj;
 use crate::reason::BreakKind;
@@ -25,14 +26,14 @@ pub fn new(t: &mut Tracer<'_>, class: &Bound<'_, PyAny>, args: Vec<VarId>) -> Va
 /// Stops with a builtin exception that C code raises. Its message differs between versions: where anything
 /// looks at it, the exception is raised natively.
 pub fn throw<T>(t: &mut Tracer<'_>, class: &str) -> Step<T> {
-    let class = t.py.import("builtins")?.getattr(class)?;
+    let class = t.py.module("builtins")?.getattr(class)?;
     let message = t.made_natively();
     Err(Stop::Raise(new(t, &class, vec![message])))
 }
 
 /// Stops with `StopIteration(value)`, or `StopIteration()` for `None`.
 pub fn stop_iteration<T>(t: &mut Tracer<'_>, value: VarId) -> Step<T> {
-    let class = t.py.import("builtins")?.getattr("StopIteration")?;
+    let class = t.py.module("builtins")?.getattr("StopIteration")?;
     let args = if t.is_none(value) {
         Vec::new()
     } else {
@@ -62,7 +63,7 @@ pub fn raise(t: &mut Tracer<'_>, handling: &[VarId], args: &[VarId]) -> Step<Var
             let exception = raise(t, handling, &[*what])?;
             if !t.is_none(*cause) {
                 let cause = instance(t, *cause)?;
-                let base = t.py.import("builtins")?.getattr("BaseException")?;
+                let base = t.py.module("builtins")?.getattr("BaseException")?;
                 let valid = match t.type_of(cause) {
                     Some(class) => native::mro(&class).contains(base)?,
                     None => false,
@@ -105,7 +106,7 @@ pub fn matches(t: &mut Tracer<'_>, exception: VarId, class: VarId) -> Step<bool>
 
 /// Whether `except name:` with a builtin class catches the exception.
 pub fn is_a(t: &mut Tracer<'_>, exception: VarId, name: &str) -> Step<bool> {
-    let class = t.py.import("builtins")?.getattr(name)?;
+    let class = t.py.module("builtins")?.getattr(name)?;
     let class = t.constant(&class);
     matches(t, exception, class)
 }
@@ -156,7 +157,7 @@ pub fn shown(t: &mut Tracer<'_>, exception: VarId, function: &str) -> Step<Optio
         return Ok(None);
     };
     let text =
-        t.py.import("builtins")?
+        t.py.module("builtins")?
             .getattr(function)?
             .call1((object,))?;
     Ok(Some(t.constant(&text)))
@@ -170,7 +171,7 @@ fn real<'py>(t: &mut Tracer<'py>, id: VarId) -> Step<Option<Bound<'py, PyAny>>> 
     let (Some(args), Ok(class)) = (object.base, object.class.bind(t.py).cast::<PyType>()) else {
         return Ok(None);
     };
-    let exception = t.py.import("builtins")?.getattr("BaseException")?;
+    let exception = t.py.module("builtins")?.getattr("BaseException")?;
     if !native::mro(class).contains(exception)? || !object.writes.is_empty() {
         return Ok(None);
     }

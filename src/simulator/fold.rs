@@ -5,6 +5,7 @@ use pyo3::types::{
     PyDict, PyFrozenSet, PyInt, PyList, PyRange, PySet, PySlice, PyString, PyTuple, PyType,
 };
 
+use crate::frame::Modules;
 use crate::reason::BreakKind;
 use crate::variables::{DictVar, Kind, SetVar, VarId};
 
@@ -91,7 +92,7 @@ pub fn has_plain_metaclass(class: &Bound<'_, PyAny>) -> bool {
     [("abc", "ABCMeta"), ("enum", "EnumType")]
         .iter()
         .any(|(module, name)| {
-            let known = py.import(*module).and_then(|module| module.getattr(*name));
+            let known = py.module(*module).and_then(|module| module.getattr(*name));
             known.is_ok_and(|known| meta.is(&known))
         })
 }
@@ -304,6 +305,6 @@ pub fn operator(t: &mut Tracer<'_>, name: &str, args: &[VarId]) -> Step<VarId> {
     for arg in args {
         classes::check_member(t, *arg, &[&names[0], &names[1]])?;
     }
-    let function = t.py.import("operator")?.getattr(name)?;
+    let function = t.py.module("operator")?.getattr(name)?;
     call_object(t, &function, args, &[])
 }

@@ -3,6 +3,7 @@
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
+use crate::frame::Modules;
 use crate::reason::BreakKind;
 use crate::variables::{Kind, VarId};
 
@@ -18,7 +19,7 @@ pub fn format_value(
     if matches!(t.kind(value), Kind::Tensor(_)) {
         return t.stop(BreakKind::TensorValue, "a tensor is formatted");
     }
-    let builtins = t.py.import("builtins")?;
+    let builtins = t.py.module("builtins")?;
     let (mut value, mut conversion) = (value, conversion);
     let name = ["str", "str", "repr", "ascii"][usize::from(conversion & 3)];
     if conversion != 0 || spec.is_none() {

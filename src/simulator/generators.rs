@@ -4,6 +4,7 @@
 use pyo3::prelude::*;
 
 use crate::bytecode::{Instr, OpTable, Version};
+use crate::frame::Modules;
 use crate::reason::BreakKind;
 use crate::variables::{IterVar, Kind, VarId};
 
@@ -148,7 +149,7 @@ fn throw_into(t: &mut Tracer<'_>, frame: &mut FrameState, exception: VarId) -> S
         }
         // As if the inner one raised StopIteration: CLEANUP_THROW takes its value.
         Ok(Resumed::Returned(value)) => {
-            let class = t.py.import("builtins")?.getattr("StopIteration")?;
+            let class = t.py.module("builtins")?.getattr("StopIteration")?;
             let stop = exceptions::new(t, &class, vec![value]);
             raise_in(t, frame, stop)
         }
@@ -279,7 +280,7 @@ fn close(t: &mut Tracer<'_>, generator: VarId) -> Step<VarId> {
         t.vars.update(generator, |var| var.kind = ended);
         return Ok(t.none());
     }
-    let class = t.py.import("builtins")?.getattr("GeneratorExit")?;
+    let class = t.py.module("builtins")?.getattr("GeneratorExit")?;
     let exit = exceptions::new(t, &class, Vec::new());
     match resume(t, generator, Sent::Exception(exit)) {
         Ok(Resumed::Yielded(_)) => t.stop(

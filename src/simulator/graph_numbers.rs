@@ -8,6 +8,7 @@ use pyo3::types::{PyBool, PyFloat, PyInt, PyString};
 use smallvec::SmallVec;
 
 use crate::bytecode::{BinOp, CmpOp};
+use crate::frame::Modules;
 use crate::graph::{Arg, Callee, DType, SymbolId, TensorMeta};
 use crate::obj::Obj;
 use crate::variables::{Kind, NumberVar, VarId};
@@ -69,7 +70,7 @@ fn truth_of_tensor(t: &mut Tracer<'_>, symbol: SymbolId, dtype: DType) -> Step<S
     }
     let py = t.py;
     let positive = POSITIVE.get_or_try_init(py, || -> PyResult<bool> {
-        let negative = py.import("paddle")?.call_method1("to_tensor", (-1.0,))?;
+        let negative = py.module("paddle")?.call_method1("to_tensor", (-1.0,))?;
         Ok(!negative.is_truthy()?)
     })?;
     if !positive {
@@ -147,7 +148,7 @@ pub fn number(t: &mut Tracer<'_>, value: &Obj) -> Step<Option<SymbolId>> {
     let Some((dtype, _)) = number_meta(t, value)? else {
         return Ok(None);
     };
-    let full = Obj::from(t.py.import("paddle")?.getattr("full")?);
+    let full = Obj::from(t.py.module("paddle")?.getattr("full")?);
     let args = vec![
         Arg::List(Vec::new()),
         Arg::Const(value.clone()),
@@ -342,7 +343,7 @@ fn index(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
 
 /// A call of `paddle_sot_rs._control.name`; the answer is None.
 pub fn statement(t: &mut Tracer<'_>, name: &str, args: &[VarId]) -> Step<VarId> {
-    let function = t.py.import("paddle_sot_rs._control")?.getattr(name)?;
+    let function = t.py.module("paddle_sot_rs._control")?.getattr(name)?;
     let args = args
         .iter()
         .map(|arg| arguments::to_arg(t, *arg))

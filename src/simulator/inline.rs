@@ -6,6 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCode, PyDict, PyTuple};
 
 use crate::bytecode::Code;
+use crate::frame::Modules;
 use crate::guard::native::is_called_as_usual;
 use crate::guard::GuardKind;
 use crate::obj::Obj;
@@ -92,7 +93,7 @@ pub fn builtins_of(t: &mut Tracer<'_>, globals: &Obj) -> Step<Obj> {
     let builtins = match found {
         Some(found) if found.is_instance_of::<PyDict>() => found,
         Some(module) => module.getattr("__dict__")?,
-        None => t.py.import("builtins")?.getattr("__dict__")?,
+        None => t.py.module("builtins")?.getattr("__dict__")?,
     };
     Ok(Obj::from(builtins))
 }

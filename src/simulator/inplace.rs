@@ -9,6 +9,7 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyInt};
 
+use crate::frame::Modules;
 use crate::graph::{Callee, Statement, SymbolId, SymbolKind};
 use crate::obj::Obj;
 use crate::variables::{Kind, TensorVar, VarId};
@@ -149,7 +150,7 @@ pub fn function(
         true => "paddle.nn.functional",
         false => "paddle",
     };
-    let Ok(function) = t.py.import(home)?.getattr(form) else {
+    let Ok(function) = t.py.module(home)?.getattr(form) else {
         return Ok(None);
     };
     let callee = Callee::Api(Obj::from(function));

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyType};
 
+use crate::frame::Modules;
 use crate::graph::Callee;
 use crate::guard::GuardKind;
 use crate::obj::{items_in_order, within, Item, Obj};
@@ -38,7 +39,7 @@ fn registry<'py>(layer: &Bound<'py, PyAny>, which: &str) -> Option<Bound<'py, Py
 
 /// The items in the order Python iterates them; `None` for classes of dictionaries that may iterate as they like.
 fn in_order<'py>(dict: &Bound<'py, PyDict>) -> PyResult<Option<Vec<Item<'py>>>> {
-    let ordered = dict.py().import("collections")?.getattr("OrderedDict")?;
+    let ordered = dict.py().module("collections")?.getattr("OrderedDict")?;
     if !(dict.is_exact_instance_of::<PyDict>() || dict.get_type().is(&ordered)) {
         return Ok(None);
     }
@@ -239,7 +240,7 @@ fn simple(
     attributes::guard_type_attr(t, &Obj::from(class), "__init__", init.as_ref());
     // The name is taken when the code runs.
     let names =
-        t.py.import("paddle.utils.unique_name")?
+        t.py.module("paddle.utils.unique_name")?
             .call_method0("guard")?;
     let Ok(layer) = within(&names, || class.call(args, Some(&kwargs)))? else {
         return Ok(None);

@@ -5,6 +5,7 @@
 
 use pyo3::prelude::*;
 
+use crate::frame::Modules;
 use crate::graph::{BlockOutput, Cut, SymbolId, TensorMeta};
 use crate::obj::Obj;
 use crate::reason::BreakKind;
@@ -376,7 +377,7 @@ fn constant(
     let Some((dtype, meta)) = super::graph_numbers::number_meta(t, value)? else {
         return Ok(None);
     };
-    let full = Obj::from(t.py.import("paddle")?.getattr("full")?);
+    let full = Obj::from(t.py.module("paddle")?.getattr("full")?);
     let symbol = cut.constant(&full, value.clone(), dtype, meta.clone());
     Ok(Some((BlockOutput::Inner(symbol), meta, true)))
 }

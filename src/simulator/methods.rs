@@ -7,6 +7,7 @@ use pyo3::types::{PyDict, PyList, PyType};
 use rustc_hash::FxHashSet;
 
 use crate::bytecode::CmpOp;
+use crate::frame::Modules;
 use crate::obj::Obj;
 use crate::reason::BreakKind;
 use crate::variables::{DictVar, IterVar, Key, Kind, VarId};
@@ -549,7 +550,7 @@ fn dict(
                 }
                 (None, [_, default]) => Ok(*default),
                 (None, _) => {
-                    let class = t.py.import("builtins")?.getattr("KeyError")?;
+                    let class = t.py.module("builtins")?.getattr("KeyError")?;
                     Err(super::Stop::Raise(exceptions::new(t, &class, vec![*key])))
                 }
             }
@@ -615,7 +616,7 @@ fn dict(
             };
             let simulated = keys::key_of(t, *key)?;
             let Some(at) = state.items.get_index_of(&simulated) else {
-                let class = t.py.import("builtins")?.getattr("KeyError")?;
+                let class = t.py.module("builtins")?.getattr("KeyError")?;
                 return Err(super::Stop::Raise(exceptions::new(t, &class, vec![*key])));
             };
             change_dict(t, dict, |items| {

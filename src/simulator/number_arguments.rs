@@ -9,6 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyFloat;
 
 use crate::bytecode::CmpOp;
+use crate::frame::Modules;
 use crate::graph::{Callee, DType};
 use crate::guard::number::Type;
 use crate::obj::Obj;
@@ -262,7 +263,7 @@ fn is_probability(t: &mut Tracer<'_>, number: VarId) -> Step<bool> {
 }
 
 fn default_dtype(t: &Tracer<'_>) -> Step<DType> {
-    let name = t.py.import("paddle")?.call_method0("get_default_dtype")?;
+    let name = t.py.module("paddle")?.call_method0("get_default_dtype")?;
     match DType::from_name(&name.str()?.to_string()) {
         Some(dtype) => Ok(dtype),
         None => t.unsupported("an unknown default dtype"),
@@ -315,7 +316,7 @@ pub fn to_tensor(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Op
         [part] if items[0] == data => ("assign", part),
         _ => ("stack", t.add(Kind::List(parts))),
     };
-    let function = Obj::from(t.py.import("paddle")?.getattr(name)?);
+    let function = Obj::from(t.py.module("paddle")?.getattr(name)?);
     let callee = Callee::Api(function);
     tensors::capture(t, callee, None, &[given], &[], &mut |_| None).map(Some)
 }

@@ -11,6 +11,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyCFunction, PyFloat, PyInt, PyModule, PyString};
 
 use crate::bytecode::{BinOp, CmpOp};
+use crate::frame::Modules;
 use crate::graph::{Callee, DType, SymbolId};
 use crate::guard::number::{Number, Outcome, Type, Value};
 use crate::guard::GuardKind;
@@ -349,7 +350,7 @@ fn rounds(t: &mut Tracer<'_>, id: VarId, dtype: DType) -> bool {
 
 /// A number that is known, as a tensor of no dims: that keeps its digits.
 fn constant(t: &mut Tracer<'_>, id: VarId, dtype: DType) -> Step<SymbolId> {
-    let full = Obj::from(t.py.import("paddle")?.getattr("full")?);
+    let full = Obj::from(t.py.module("paddle")?.getattr("full")?);
     let name = PyString::intern(t.py, dtype.as_str()).into_any();
     let args = [t.add(Kind::List(Vec::new())), id, t.constant(&name)];
     let made = tensors::capture(t, Callee::Api(full), None, &args, &[], &mut |_| None)?;
@@ -402,7 +403,7 @@ pub fn scaled(t: &mut Tracer<'_>, a: VarId, b: VarId) -> Step<Option<VarId>> {
     if !matches!(known, Some(DType::Int64 | DType::Float64)) {
         return Ok(None);
     }
-    let scale = Obj::from(t.py.import("paddle")?.getattr("scale")?);
+    let scale = Obj::from(t.py.module("paddle")?.getattr("scale")?);
     let factor = t.add(Kind::SymNumber(symbol));
     let args = [tensor, factor];
     tensors::capture(t, Callee::Api(scale), None, &args, &[], &mut |_| None).map(Some)
@@ -439,7 +440,11 @@ fn fed(t: &mut Tracer<'_>, id: VarId, dtype: DType) -> Step<Option<SymbolId>> {
 /// When Paddle cannot make it.
 pub fn tensor_of<'py>(py: Python<'py>, value: Value, dtype: DType) -> PyResult<Bound<'py, PyAny>> {
     static FULL: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    let full = FULL.import(py, "paddle", "full")?;
+    let full = FULL
+        .get_or_try_init(py, || {
+            py.module("paddle")?.getattr("full").map(Bound::unbind)
+        })?
+        .bind(py);
     let shape: [i64; 0] = [];
     let dtype = PyString::intern(py, dtype.as_str());
     match value {

@@ -3,6 +3,7 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyTuple, PyType};
 
+use crate::frame::Modules;
 use crate::guard::native;
 use crate::obj::Obj;
 use crate::reason::BreakKind;
@@ -47,7 +48,7 @@ pub fn instantiate(
             format!("{name} is created inside of the compiled function"),
         );
     }
-    if native::mro(&object).contains(t.py.import("builtins")?.getattr("BaseException")?)? {
+    if native::mro(&object).contains(t.py.module("builtins")?.getattr("BaseException")?)? {
         return exception(t, &object, args, kwargs);
     }
     if object.is_subclass_of::<PyTuple>()? {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyString};
 
+use crate::frame::Modules;
 use crate::graph::{Callee, DType};
 use crate::variables::{Kind, VarId};
 
@@ -21,7 +22,7 @@ struct Wanted {
 
 /// Whether this Paddle computes on the processor and nowhere else.
 fn is_one_place(t: &Tracer<'_>) -> PyResult<bool> {
-    let core = t.py.import("paddle.base.core")?;
+    let core = t.py.module("paddle.base.core")?;
     for kind in ["cuda", "xpu", "ipu"] {
         let name = format!("is_compiled_with_{kind}");
         if core.getattr(&*name)?.call0()?.is_truthy()? {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use pyo3::prelude::*;
 
+use crate::frame::Modules;
 use crate::graph::{BlockOutput, Callee, Cut, Region, SymbolId};
 use crate::reason::BreakKind;
 use crate::variables::{FunctionVar, Kind, VarId};
@@ -45,7 +46,7 @@ pub fn try_call(
         Some(name) if name.eq("recompute")? => function.getattr("__module__")?,
         _ => return Ok(None),
     };
-    if !module.eq(MODULE)? || !t.py.import(MODULE)?.getattr("recompute")?.is(&function) {
+    if !module.eq(MODULE)? || !t.py.module(MODULE)?.getattr("recompute")?.is(&function) {
         return Ok(None);
     }
     t.guard_identity(callee);
@@ -97,7 +98,7 @@ impl Asked {
                 _ => asked.kwargs.push((name.clone(), *value)),
             }
         }
-        let manager = t.py.import(MODULE)?.getattr("custom_state_manager")?;
+        let manager = t.py.module(MODULE)?.getattr("custom_state_manager")?;
         let manager = t.constant(&manager);
         let custom = attributes::get(t, manager, "custom_get_state_func")?;
         if !t.is_none(custom) {
@@ -247,7 +248,7 @@ fn is_parameter(t: &Tracer<'_>, symbol: SymbolId) -> PyResult<bool> {
         return Ok(false);
     };
     let parameter =
-        t.py.import("paddle.base.framework")?
+        t.py.module("paddle.base.framework")?
             .getattr("EagerParamBase")?;
     input.value.bind(t.py).is_instance(&parameter)
 }

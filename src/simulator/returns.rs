@@ -6,6 +6,7 @@ use std::cell::RefCell;
 use smallvec::SmallVec;
 
 use crate::bytecode::{flow, Code};
+use crate::frame::Modules;
 use crate::graph::{Arg, Callee, SymbolId, TensorMeta};
 use crate::obj::Obj;
 use crate::tracker::TrackerRef;
@@ -410,7 +411,7 @@ fn collect(t: &mut Tracer<'_>, answer: &Answer, value: VarId, found: &mut Vec<Va
 
 /// Zeros in front of the loop, in place of what it may return: nobody ever sees them.
 pub fn zeros(t: &mut Tracer<'_>, leaf: &Leaf, around: &FrameState) -> Step<SymbolId> {
-    let paddle = t.py.import("paddle")?;
+    let paddle = t.py.module("paddle")?;
     let dtype = Obj::from(PyString::new(t.py, leaf.meta.dtype.as_str()).into_any());
     let zero = t.int(0);
     let zero = match t.value(zero) {

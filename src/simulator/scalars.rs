@@ -4,6 +4,7 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyComplex, PyFloat, PyInt, PyTuple};
 
+use crate::frame::Modules;
 use crate::graph::DType;
 use crate::obj::{within, Obj};
 use crate::reason::BreakKind;
@@ -73,7 +74,7 @@ pub fn compute<'py>(
     callable: &Bound<'py, PyAny>,
     args: Bound<'py, PyTuple>,
 ) -> Step<Bound<'py, PyAny>> {
-    let numpy = t.py.import("numpy")?;
+    let numpy = t.py.module("numpy")?;
     let errors = pyo3::types::PyDict::new(t.py);
     errors.set_item("all", "raise")?;
     errors.set_item("under", "ignore")?;
@@ -105,7 +106,7 @@ pub fn call<'py>(
     let known = class == "ufunc"
         || class == "_ArrayFunctionDispatcher" && FUNCTIONS.contains(&&*name)
         || is_class(object);
-    let own = || t.py.import("numpy")?.getattr(&*name);
+    let own = || t.py.module("numpy")?.getattr(&*name);
     if !known || !own().is_ok_and(|own| own.is(object)) {
         return Ok(None);
     }
@@ -144,7 +145,7 @@ pub fn operand(t: &mut Tracer<'_>, tensor: VarId, name: &str, value: VarId) -> S
 
 /// Whether an operator of a scalar leaves the answer to the tensor on its right.
 pub fn defer_to_tensors(py: Python<'_>) -> PyResult<bool> {
-    let tensor = py.import("paddle")?.getattr("Tensor")?;
+    let tensor = py.module("paddle")?.getattr("Tensor")?;
     let asked = tensor.getattr_opt("__array_ufunc__")?;
     Ok(asked.is_some_and(|answer| answer.is_none()))
 }

@@ -2,6 +2,7 @@
 
 use pyo3::prelude::*;
 
+use crate::frame::Modules;
 use crate::reason::BreakKind;
 use crate::variables::{IterVar, Kind, VarId};
 
@@ -40,7 +41,7 @@ pub fn get(t: &mut Tracer<'_>, container: VarId, key: VarId) -> Step<VarId> {
                 set(t, container, key, value)?;
                 return Ok(value);
             }
-            let class = t.py.import("builtins")?.getattr("KeyError")?;
+            let class = t.py.module("builtins")?.getattr("KeyError")?;
             Err(super::Stop::Raise(exceptions::new(t, &class, vec![key])))
         }
         Kind::Const | Kind::Range(..) => fold::operator(t, "getitem", &[container, key]),

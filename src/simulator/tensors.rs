@@ -6,6 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyString, PyType};
 
 use crate::bytecode::CmpOp;
+use crate::frame::Modules;
 use crate::graph::{Arg, Callee, DType, SymbolId, TensorMeta};
 use crate::guard::GuardKind;
 use crate::obj::Obj;
@@ -140,7 +141,7 @@ pub fn named_dtype(t: &mut Tracer<'_>, id: VarId) -> Option<DType> {
 
 /// Sends a call of `paddle_sot_rs._control.name` to the graph.
 pub fn control(t: &mut Tracer<'_>, name: &str, args: &[VarId]) -> Step<VarId> {
-    let function = t.py.import("paddle_sot_rs._control")?.getattr(name)?;
+    let function = t.py.module("paddle_sot_rs._control")?.getattr(name)?;
     let callee = Callee::Api(Obj::from(function));
     capture(t, callee, None, args, &[], &mut |_| None)
 }
@@ -311,7 +312,7 @@ pub fn attribute(t: &mut Tracer<'_>, tensor: VarId, name: &str) -> Step<VarId> {
         "ndim" => return Ok(t.int(meta.shape.len() as i64)),
         "size" if meta.is_static() => {
             let class =
-                t.py.import("paddle.base.dygraph.math_op_patch")?
+                t.py.module("paddle.base.dygraph.math_op_patch")?
                     .getattr("TensorSize")?;
             let size = Obj::from(class.call1((meta.shape.to_vec(),))?);
             return Ok(t.vars.add(Variable {
@@ -515,7 +516,7 @@ pub fn method(
         }
     }
     if let Some(function) =
-        t.py.import("paddle")?
+        t.py.module("paddle")?
             .getattr("Tensor")?
             .getattr_opt(name)?
     {

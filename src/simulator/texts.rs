@@ -6,6 +6,7 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyCFunction, PyFloat, PyInt, PyString, PyTuple};
 
+use crate::frame::Modules;
 use crate::variables::{Kind, TextPart, VarId};
 
 use super::tracer::is_plain_constant;
@@ -95,14 +96,14 @@ fn is_open(t: &mut Tracer<'_>, id: VarId) -> bool {
 }
 
 fn is_pure(t: &mut Tracer<'_>, function: &Bound<'_, PyAny>, args: &[VarId]) -> PyResult<bool> {
-    let builtins = t.py.import("builtins")?;
+    let builtins = t.py.module("builtins")?;
     for name in SHOW {
         if builtins.getattr(*name)?.is(function) {
             return Ok(true);
         }
     }
     // `"%d" % number`
-    if t.py.import("operator")?.getattr("mod")?.is(function) {
+    if t.py.module("operator")?.getattr("mod")?.is(function) {
         return Ok(args
             .first()
             .is_some_and(|text| t.const_str(*text).is_some()));

@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyCode, PyTuple};
 
-use crate::frame::{CodeState, CustomCode, FrameDecision, FrameView, Pep523Scope, Policy};
+use crate::frame::{CodeState, CustomCode, FrameDecision, FrameView, Modules, Pep523Scope, Policy};
 use crate::obj::Obj;
 
 use super::callable::{CalleeFrame, CalleeFunction};
@@ -148,7 +148,7 @@ static PLACES: PyOnceLock<Vec<(String, bool)>> = PyOnceLock::new();
 fn places(py: Python<'_>) -> PyResult<&'static Vec<(String, bool)>> {
     PLACES.get_or_try_init(py, || {
         let directory = |module: &str| -> PyResult<String> {
-            let file: String = py.import(module)?.getattr("__file__")?.extract()?;
+            let file: String = py.module(module)?.getattr("__file__")?.extract()?;
             Ok(file.trim_end_matches("__init__.py").to_owned())
         };
         let paddle = directory("paddle")?;
@@ -160,7 +160,7 @@ fn places(py: Python<'_>) -> PyResult<&'static Vec<(String, bool)>> {
             (directory("paddle_sot_rs")?, false),
             (directory("numpy")?, false),
         ];
-        let paths = py.import("sysconfig")?.call_method0("get_paths")?;
+        let paths = py.module("sysconfig")?.call_method0("get_paths")?;
         for key in ["purelib", "platlib"] {
             places.push((paths.get_item(key)?.extract()?, true));
         }

@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyCode;
 
-use crate::frame::{self, FrameView, Listening};
+use crate::frame::{self, FrameView, Listening, Modules};
 use crate::obj::Obj;
 
 use super::callable::CalleeFunction;
@@ -137,7 +137,7 @@ fn is_excluded(py: Python<'_>, code: &Bound<'_, PyCode>) -> PyResult<bool> {
         ["paddle", "paddle_sot_rs", "unittest", "numpy"]
             .iter()
             .map(|module| {
-                let file: String = py.import(*module)?.getattr("__file__")?.extract()?;
+                let file: String = py.module(*module)?.getattr("__file__")?.extract()?;
                 Ok::<_, PyErr>(file.trim_end_matches("__init__.py").to_owned())
             })
             .collect::<PyResult<Vec<String>>>()

@@ -5,6 +5,7 @@
 
 use pyo3::prelude::*;
 
+use crate::frame::Modules;
 use crate::{frame, obj};
 
 /// Paddle's translation is off until this is dropped.
@@ -42,7 +43,7 @@ impl Drop for Quiet {
 }
 
 fn set_callback<'py>(py: Python<'py>, callback: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-    py.import("paddle")?
+    py.module("paddle")?
         .getattr("base")?
         .getattr("core")?
         .call_method1("set_eval_frame", (callback,))

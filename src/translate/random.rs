@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
+use crate::frame::Modules;
+
 const UNKNOWN: u8 = 0;
 const NEVER: u8 = 1;
 const ALWAYS: u8 = 2;
@@ -28,7 +30,7 @@ impl Randomness {
         if self.0.load(Ordering::Relaxed) == NEVER {
             return Ok(None);
         }
-        let state = py.import("paddle")?.call_method0("get_rng_state")?;
+        let state = py.module("paddle")?.call_method0("get_rng_state")?;
         Ok(Some(Before(state.unbind())))
     }
 
@@ -37,7 +39,7 @@ impl Randomness {
         let (UNKNOWN, Some(before)) = (self.0.load(Ordering::Relaxed), before) else {
             return Ok(());
         };
-        let after = py.import("paddle")?.call_method0("get_rng_state")?;
+        let after = py.module("paddle")?.call_method0("get_rng_state")?;
         let drew = text(before.0.bind(py))? != text(&after)?;
         let found = if drew { ALWAYS } else { NEVER };
         self.0.store(found, Ordering::Relaxed);
@@ -48,7 +50,7 @@ impl Randomness {
 impl Before {
     /// Goes back.
     pub(super) fn restore(self, py: Python<'_>) -> PyResult<()> {
-        py.import("paddle")?
+        py.module("paddle")?
             .call_method1("set_rng_state", (self.0,))?;
         Ok(())
     }

@@ -6,6 +6,7 @@ use pyo3::prelude::*;
 
 use crate::bytecode::{build_resume, Code, ResumeSpec};
 use crate::codegen;
+use crate::frame::Modules;
 use crate::obj::Obj;
 use crate::reason::Break;
 
@@ -56,7 +57,7 @@ pub(super) fn resume_function(
 /// For `PADDLE_SOT_LOGS=bytecode`.
 pub(super) fn log_code(py: Python<'_>, what: &str, code: &Bound<'_, PyAny>) -> PyResult<()> {
     if log::log_enabled!(target: "paddle_sot_rs.bytecode", log::Level::Debug) {
-        let text = py.import("dis")?.call_method1("Bytecode", (code,))?;
+        let text = py.module("dis")?.call_method1("Bytecode", (code,))?;
         let text = text.call_method0("dis")?;
         log::debug!(target: "paddle_sot_rs.bytecode", "{what} of {code}\n{text}");
     }

@@ -1,19 +1,15 @@
 """Signals that arrive while a function is translated: handlers run when it is done, and what they raise is raised."""
 
-import ast
-import asyncio
 import functools
 import signal
 import sys
 import threading
-import types
 
 import numpy as np
 import paddle
 import paddle_sot_rs as sot
 import pytest
 from paddle.static import InputSpec
-from paddle_sot_rs.debug import force_translation
 
 X = paddle.to_tensor([1.0, 2.0])
 USER, ALARM = signal.SIGUSR1, signal.SIGALRM
@@ -257,17 +253,3 @@ def test_a_thread_that_is_taken_for_the_main_thread(send, monkeypatch):
     thread.join()
     assert np.array_equal(results[0].numpy(), _double(X).numpy())
     _check(function, 1)
-
-
-def test_globals_without_builtins():
-    """Holding signals imports nothing: that looks for builtins in the globals of the running frame."""
-
-    async def numbers():
-        yield 1
-
-    code = "async for i in numbers():\n    a = i"
-    code = compile(code, "made", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
-    space = {"numbers": numbers}
-    with force_translation():
-        asyncio.run(types.FunctionType(code, space)())
-    assert space["a"] == 1

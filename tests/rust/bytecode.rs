@@ -6,6 +6,7 @@ use paddle_sot::bytecode::{
     build_resume, live_locals, BytecodeError, Code, CodeBuilder, ExceptionEntry, Instr, Loc,
     ResumeSpec, StackDepths,
 };
+use paddle_sot::frame::Modules;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyCode;
@@ -150,7 +151,7 @@ fn locations_survive(#[case] loc: Loc) {
         let again = Code::from_py(py, &made).unwrap();
         assert!(again.instructions.iter().all(|i| i.loc == loc));
         let list = py
-            .import("builtins")
+            .module("builtins")
             .unwrap()
             .getattr("list")
             .unwrap()

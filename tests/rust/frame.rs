@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 
 use paddle_sot::frame::{
-    ArgBinder, CallSite, CodeState, CustomCode, FrameDecision, FrameSource, Policy,
+    ArgBinder, CallSite, CodeState, CustomCode, FrameDecision, FrameSource, Modules, Policy,
 };
 use pyo3::ffi::PyObject;
 use pyo3::prelude::*;
@@ -15,7 +15,7 @@ use rstest::rstest;
 fn define<'py>(py: Python<'py>, parameters: &str) -> Bound<'py, PyAny> {
     let namespace = PyDict::new(py);
     let source = format!("def f({parameters}):\n    return locals()\n");
-    let run = py.import("builtins").unwrap().getattr("exec").unwrap();
+    let run = py.module("builtins").unwrap().getattr("exec").unwrap();
     run.call1((source, &namespace)).unwrap();
     namespace.get_item("f").unwrap().unwrap()
 }
@@ -208,7 +208,7 @@ fn state_of_code_dies_with_the_code() {
     });
     // The function and its namespace are a cycle.
     Python::attach(|py| {
-        py.import("gc")
+        py.module("gc")
             .unwrap()
             .call_method0("collect")
             .unwrap()

@@ -17,6 +17,7 @@ use paddle_sot::backend::{
     self, BackendError, BackendRegistration, CompileRequest, CompiledGraph, ExportRequest,
     GraphBackend, TraceSession,
 };
+use paddle_sot::frame::Modules;
 use paddle_sot::graph::Callee;
 use paddle_sot::obj::Obj;
 use paddle_sot_backend_paddle::{compile_parts, Compiler, GivenUp};
@@ -51,7 +52,7 @@ fn lowering(py: Python<'_>) -> PyResult<&Bound<'_, PyModule>> {
 }
 
 fn has_cinn(py: Python<'_>) -> PyResult<bool> {
-    let paddle = py.import("paddle")?;
+    let paddle = py.module("paddle")?;
     paddle.call_method0("is_compiled_with_cinn")?.is_truthy()
 }
 

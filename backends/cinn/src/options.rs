@@ -6,6 +6,8 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict};
 
+use paddle_sot::frame::Modules;
+
 use crate::table::CDBL;
 
 /// What the user configured.
@@ -63,7 +65,7 @@ impl Options {
             // The names of each entry: one thing may have several.
             let groups: Vec<Vec<String>> = value
                 .py()
-                .import("paddle_sot_rs._listing")?
+                .module("paddle_sot_rs._listing")?
                 .call_method1("bare_names", (&argument, entries))?
                 .extract()?;
             let unknown = |group: &&Vec<String>| !group.iter().any(|name| in_table(name));

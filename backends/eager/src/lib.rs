@@ -8,6 +8,7 @@ use std::sync::Arc;
 use paddle_sot::backend::{
     BackendError, BackendRegistration, CompileRequest, CompiledGraph, GraphBackend,
 };
+use paddle_sot::frame::Modules;
 use paddle_sot::graph::{Arg, Callee, Region, Statement, StatementIr, SymbolKind};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -62,7 +63,7 @@ struct NoGrad<'py>(Bound<'py, PyAny>);
 
 impl<'py> NoGrad<'py> {
     fn enter(py: Python<'py>) -> PyResult<Self> {
-        let guard = py.import("paddle")?.call_method0("no_grad")?;
+        let guard = py.module("paddle")?.call_method0("no_grad")?;
         guard.call_method0("__enter__")?;
         Ok(Self(guard))
     }
@@ -196,7 +197,7 @@ impl EagerGraph {
                 ..
             } => {
                 let run = py
-                    .import("paddle_sot_rs._control")?
+                    .module("paddle_sot_rs._control")?
                     .getattr("run_operation")?;
                 let (given, free) = args.split_at(*inputs);
                 let operation = (function(py, forward)?, function(py, backward)?);

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use paddle_sot::backend::CompiledGraph;
+use paddle_sot::frame::Modules;
 use paddle_sot::guard::native;
 use paddle_sot::obj;
 use pyo3::exceptions::{PyImportError, PyRuntimeError};
@@ -144,7 +145,7 @@ impl Run {
     /// The backward of the program is about to run.
     fn goes_backward(&self, py: Python<'_>) -> PyResult<()> {
         if let Err(refused) = self.check_versions(py) {
-            let again = py.import("paddle_sot_rs._again")?;
+            let again = py.module("paddle_sot_rs._again")?;
             again.call_method1("refuse", (refused.value(py),))?;
             return Err(refused);
         }
@@ -186,7 +187,7 @@ impl Run {
                 scopes.retain(|known| !known.scope.is(&self.scope));
             }
         }
-        let again = py.import("paddle_sot_rs._again")?;
+        let again = py.module("paddle_sot_rs._again")?;
         again.call_method1("put_back", (&self.scope, tensors))?;
         Ok(())
     }
@@ -236,7 +237,7 @@ impl Run {
     /// Gives its scope to a later run.
     fn clear(&self, py: Python<'_>) {
         let cleared = py
-            .import("paddle_sot_rs._again")
+            .module("paddle_sot_rs._again")
             .and_then(|again| again.call_method1("clear", (&self.scope, &self.shared.names)));
         if let Err(err) = cleared {
             report(py, "a scope cannot be used again", &err);
@@ -265,13 +266,13 @@ impl Hook {
         let (at, number) = self.at;
         self.run.get().goes_backward(py)?;
         if let Some(arrived) = &self.arrived {
-            py.import("paddle_sot_rs._gates")?
+            py.module("paddle_sot_rs._gates")?
                 .call_method1("note", (arrived, number, !gradient.is_none()))?;
         }
         if WALKS.load(Ordering::Relaxed) == 0 {
             return Ok(py.None());
         }
-        let again = py.import("paddle_sot_rs._again")?;
+        let again = py.module("paddle_sot_rs._again")?;
         Ok(again
             .call_method1("arrived", (&self.run, at, gradient))?
             .unbind())

@@ -5,15 +5,17 @@ use std::ffi::CString;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
+use paddle_sot::frame::Modules;
+
 static LOADED: PyOnceLock<()> = PyOnceLock::new();
 
 /// The module of this name.
 ///
 /// # Errors
 /// When it, or one that it needs, cannot be loaded.
-pub fn module<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyModule>> {
+pub fn module<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
     load_python(py)?;
-    py.import(format!("paddle_sot_rs._{name}"))
+    py.module(format!("paddle_sot_rs._{name}"))
 }
 
 /// Loads all of them, the first time.

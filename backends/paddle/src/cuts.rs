@@ -1,5 +1,6 @@
 //! Edges of autograd from a program to inputs that its run has not reached: see `reach.py`.
 
+use paddle_sot::frame::Modules;
 use paddle_sot::guard::native::{can_move_edges, move_edges, stand_in};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
@@ -9,7 +10,7 @@ use smallvec::SmallVec;
 /// (Asking the node for them would keep it alive for good.)
 #[pyfunction]
 pub fn can_cut(py: Python<'_>) -> PyResult<bool> {
-    let version: String = py.import("paddle")?.getattr("__version__")?.extract()?;
+    let version: String = py.module("paddle")?.getattr("__version__")?.extract()?;
     Ok(version.starts_with("3.3.") && can_move_edges(py))
 }
 

@@ -4,6 +4,7 @@
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::Mutex;
 
+use paddle_sot::frame::Modules;
 use paddle_sot::graph::{StatementIr, SymbolKind, TensorMeta};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -51,7 +52,7 @@ impl Executors {
         let gone = GONE.load(Ordering::Relaxed);
         if gone >= MANY && drop_all(py, gone >= TOO_MANY)? {
             GONE.store(0, Ordering::Relaxed);
-            py.import("paddle_sot_rs._again")?
+            py.module("paddle_sot_rs._again")?
                 .setattr("unsettled", PASSES)?;
         }
         Ok(Self)
@@ -65,14 +66,14 @@ pub fn drop_all(py: Python<'_>, at_once: bool) -> PyResult<bool> {
     if !is_only_thread(py)? || (!at_once && waits_for_backward(py)?) {
         return Ok(false);
     }
-    py.import("paddle.base.core")?
+    py.module("paddle.base.core")?
         .call_method0("clear_executor_cache")?;
     TIMES.fetch_add(1, Ordering::Relaxed);
     Ok(true)
 }
 
 fn is_only_thread(py: Python<'_>) -> PyResult<bool> {
-    let count = py.import("threading")?.call_method0("active_count")?;
+    let count = py.module("threading")?.call_method0("active_count")?;
     Ok(count.extract::<usize>()? == 1)
 }
 
@@ -85,7 +86,7 @@ static FLAGS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 fn threshold(py: Python<'_>) -> PyResult<f64> {
     // `get_flags` takes ten times as long.
     let flags = FLAGS.get_or_try_init(py, || -> PyResult<_> {
-        let core = py.import("paddle.base.core")?;
+        let core = py.module("paddle.base.core")?;
         Ok(core.call_method0("globals")?.unbind())
     })?;
     flags.bind(py).get_item(pyo3::intern!(py, FLAG))?.extract()
@@ -94,7 +95,7 @@ fn threshold(py: Python<'_>) -> PyResult<f64> {
 fn set_threshold(py: Python<'_>, value: f64) -> PyResult<()> {
     let flags = pyo3::types::PyDict::new(py);
     flags.set_item(FLAG, value)?;
-    py.import("paddle")?
+    py.module("paddle")?
         .call_method1("set_flags", (flags,))
         .map(drop)
 }
@@ -106,9 +107,9 @@ const ENOUGH: f64 = 1.0 / 16384.0;
 /// On a CPU, executors collect this much before they wake the thread that frees it: for each tensor
 /// it costs more than a small operation. And the C library keeps large blocks. What the user has set stays.
 fn be_patient(py: Python<'_>) -> PyResult<()> {
-    let environment = py.import("os")?.getattr("environ")?;
+    let environment = py.module("os")?.getattr("environ")?;
     let place = py
-        .import("paddle.base.framework")?
+        .module("paddle.base.framework")?
         .call_method0("_current_expected_place")?;
     if place.get_type().name()? != "CPUPlace" {
         return Ok(());
@@ -116,7 +117,7 @@ fn be_patient(py: Python<'_>) -> PyResult<()> {
     if threshold(py)? == 0.0 && !environment.contains(FLAG)? {
         set_threshold(py, ENOUGH)?;
     }
-    py.import("paddle_sot_rs._allocator")?
+    py.module("paddle_sot_rs._allocator")?
         .call_method0("keep")
         .map(drop)
 }
@@ -175,7 +176,7 @@ pub fn lend(py: Python<'_>, is_small: bool, value: f64) -> PyResult<()> {
         return Ok(());
     }
     let others = || -> PyResult<bool> {
-        let others = py.import("paddle_sot_rs._others")?;
+        let others = py.module("paddle_sot_rs._others")?;
         others.call_method0("are_there")?.extract()
     };
     let value = if is_small && !others()? { -1.0 } else { value };

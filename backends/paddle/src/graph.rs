@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use paddle_sot::backend::{BackendError, CompileRequest, CompiledGraph};
+use paddle_sot::frame::Modules;
 use paddle_sot::graph::{StatementIr, SymbolId, SymbolKind};
 use paddle_sot::guard::native;
 use pyo3::prelude::*;
@@ -135,14 +136,14 @@ impl PaddleGraph {
             has_loops,
             cuts: decided.map(|(rows, loose)| Cuts::new(rows, loose, gated.clone())),
             run: py
-                .import("paddle")?
+                .module("paddle")?
                 .getattr("_C_ops")?
                 .getattr("run_program")?
                 .unbind(),
             attributes: attributes.unbind(),
             cuda_graph: programs.getattr("CUDA_GRAPH")?.unbind(),
             new_scope: py
-                .import("paddle.base")?
+                .module("paddle.base")?
                 .getattr("core")?
                 .getattr("Scope")?
                 .unbind(),

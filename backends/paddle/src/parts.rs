@@ -1,6 +1,7 @@
 //! [`Parts`]: the programs of a graph with several results that gradients flow through, or with sparse gradients.
 
 use paddle_sot::backend::{self, BackendError, CompileRequest, CompiledGraph, GraphBackend};
+use paddle_sot::frame::Modules;
 use paddle_sot::graph::{Part, Parted, StatementIr, SymbolId, SymbolKind, TensorMeta};
 use paddle_sot::obj::Obj;
 use pyo3::prelude::*;
@@ -118,7 +119,7 @@ impl Parts {
 fn stand_in(py: Python<'_>, meta: &TensorMeta) -> Result<Obj, BackendError> {
     let dims: Vec<i64> = meta.shape.iter().map(|dim| (*dim).max(1)).collect();
     let made = py
-        .import("paddle")?
+        .module("paddle")?
         .call_method1("empty", (dims, meta.dtype.as_str()))?;
     made.setattr("stop_gradient", meta.stop_gradient)?;
     Ok(Obj::from(made))

@@ -51,7 +51,7 @@ pub fn runner<'py>(
 }
 
 fn block<'py>(
-    module: &Bound<'py, PyModule>,
+    module: &Bound<'py, PyAny>,
     sir: &StatementIr,
     grad_enabled: bool,
 ) -> Result<Bound<'py, PyAny>, BackendError> {
@@ -93,7 +93,7 @@ fn block<'py>(
 
 fn many<'py>(
     py: Python<'py>,
-    module: &Bound<'py, PyModule>,
+    module: &Bound<'py, PyAny>,
     refs: &[Bound<'py, PyAny>],
     items: &[Arg],
 ) -> PyResult<Vec<Bound<'py, PyAny>>> {
@@ -105,7 +105,7 @@ fn many<'py>(
 
 fn tree<'py>(
     py: Python<'py>,
-    module: &Bound<'py, PyModule>,
+    module: &Bound<'py, PyAny>,
     refs: &[Bound<'py, PyAny>],
     arg: &Arg,
 ) -> PyResult<Bound<'py, PyAny>> {

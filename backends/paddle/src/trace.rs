@@ -7,6 +7,7 @@ use std::sync::Arc;
 use paddle_sot::backend::{
     BackendError, CallResult, Captured, ComparedDims, InferredOutput, TraceSession, ValueHandle,
 };
+use paddle_sot::frame::Modules;
 use paddle_sot::graph::{Arg, Callee, DType, StatementIr, SymbolId, SymbolKind, TensorMeta};
 use paddle_sot::obj::{text_of, Obj};
 use paddle_sot::reason::SourceLoc;
@@ -379,9 +380,9 @@ impl TraceSession for PaddleTrace {
                 )
             }
             Callee::Attribute(name) => {
-                let getattr = py.import("builtins")?.getattr("getattr")?;
+                let getattr = py.module("builtins")?.getattr("getattr")?;
                 let name = pyo3::types::PyString::new(py, name).into_any();
-                let getter = py.import("functools")?.getattr("partial")?.call1((
+                let getter = py.module("functools")?.getattr("partial")?.call1((
                     getattr,
                     &objects[0],
                     name,

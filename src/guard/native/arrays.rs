@@ -5,6 +5,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use smallvec::SmallVec;
 
+use crate::frame::Modules;
 use crate::guard::ArrayGuard;
 
 use super::object::{type_of, Ptr};
@@ -36,7 +37,7 @@ static ARRAY: PyOnceLock<Option<Py<PyAny>>> = PyOnceLock::new();
 pub(crate) fn is_array(py: Python<'_>, object: Ptr) -> bool {
     let class = ARRAY.get_or_init(py, || {
         let class = py
-            .import("numpy")
+            .module("numpy")
             .and_then(|numpy| numpy.getattr("ndarray"));
         class.ok().map(Bound::unbind)
     });

@@ -7,6 +7,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyTuple;
 
+use crate::frame::Modules;
 use crate::obj::Obj;
 
 use super::constants::const_equal;
@@ -117,7 +118,7 @@ static REGISTRATIONS: PyOnceLock<Option<Py<PyAny>>> = PyOnceLock::new();
 fn registrations(py: Python<'_>) -> Option<u64> {
     let count = REGISTRATIONS.get_or_init(py, || {
         let count = py
-            .import("_abc")
+            .module("_abc")
             .and_then(|abc| abc.getattr("get_cache_token"));
         count.ok().map(Bound::unbind)
     });

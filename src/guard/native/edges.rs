@@ -15,6 +15,7 @@ use smallvec::SmallVec;
 
 use super::shared_ptr::Shared;
 use super::tensor;
+use crate::frame::Modules;
 
 /// `std::vector` of pointers to tensors.
 #[repr(C)]
@@ -77,7 +78,7 @@ impl Edges {
         tensors: &[Bound<'_, PyAny>],
         slot: usize,
     ) -> PyResult<()> {
-        let class = output.py().import("paddle")?.getattr("Tensor")?;
+        let class = output.py().module("paddle")?.getattr("Tensor")?;
         for tensor in tensors.iter().chain([output]) {
             if !tensor.is_instance(&class)? {
                 return Err(PyRuntimeError::new_err("not a tensor"));
@@ -118,7 +119,7 @@ fn open(py: Python<'_>) -> Result<Edges, String> {
         return Err("tensors are not where they are known to be".into());
     }
     let file: String = py
-        .import("paddle.base.libpaddle")
+        .module("paddle.base.libpaddle")
         .and_then(|module| module.getattr("__file__")?.extract())
         .map_err(|err| err.to_string())?;
     let text = |err: libloading::Error| err.to_string();

@@ -8,6 +8,8 @@ use std::ffi::c_void;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
+use crate::frame::Modules;
+
 type BoolFn = unsafe extern "C" fn(*const c_void) -> bool;
 type IntFn = unsafe extern "C" fn(*const c_void) -> i32;
 
@@ -55,7 +57,7 @@ impl Reader {
 
 fn open(py: Python<'_>) -> Result<Reader, String> {
     let file: String = py
-        .import("paddle.base.libpaddle")
+        .module("paddle.base.libpaddle")
         .and_then(|module| module.getattr("__file__")?.extract())
         .map_err(|err| err.to_string())?;
     let text = |err: libloading::Error| err.to_string();
@@ -83,9 +85,9 @@ fn open(py: Python<'_>) -> Result<Reader, String> {
 
 /// Sets every combination and reads it back; the state before is restored.
 fn self_test(py: Python<'_>, reader: &Reader) -> PyResult<bool> {
-    let core = py.import("paddle.base.core")?;
+    let core = py.module("paddle.base.core")?;
     let tracer = py
-        .import("paddle.base.framework")?
+        .module("paddle.base.framework")?
         .call_method0("_dygraph_tracer")?;
     if tracer.is_none() {
         return Ok(false);

@@ -3,6 +3,7 @@
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
+use crate::frame::Modules;
 use crate::obj::Obj;
 
 /// Grad mode, AMP state, default dtype, device and static mode at entry.
@@ -28,9 +29,9 @@ static SOURCES: PyOnceLock<Sources> = PyOnceLock::new();
 
 fn sources(py: Python<'_>) -> PyResult<&'static Sources> {
     SOURCES.get_or_try_init(py, || {
-        let framework = py.import("paddle.base.framework")?;
+        let framework = py.module("paddle.base.framework")?;
         let helper = py
-            .import("paddle.base.layer_helper_base")?
+            .module("paddle.base.layer_helper_base")?
             .getattr("LayerHelperBase")?;
         Ok(Sources {
             variables: Obj::from(framework.getattr("global_var")?),

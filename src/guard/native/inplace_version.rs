@@ -10,6 +10,7 @@ use pyo3::sync::PyOnceLock;
 
 use super::shared_ptr::Shared;
 use super::tensor;
+use crate::frame::Modules;
 
 struct Reader {
     /// The virtual table of a dense tensor: other kinds are not looked at.
@@ -80,7 +81,7 @@ fn open(py: Python<'_>) -> Result<Reader, String> {
         return Err("tensors are not where they are known to be".into());
     }
     let make = || -> PyResult<Vec<Sample<'_>>> {
-        let zeros = py.import("paddle")?.getattr("zeros")?;
+        let zeros = py.module("paddle")?.getattr("zeros")?;
         let sample = |shape: Vec<usize>| -> PyResult<Sample<'_>> {
             let first = zeros.call1((shape,))?;
             let other = first.call_method1("_new_shared_tensor", (false,))?;

@@ -3,6 +3,7 @@
 use pyo3::ffi;
 use pyo3::prelude::*;
 
+use crate::frame::Modules;
 use crate::obj::Obj;
 
 use super::object::Ptr;
@@ -40,7 +41,7 @@ impl WeakOrStrong {
             || value.is_instance_of::<pyo3::types::PyModule>();
         if !fixed && is_weakly_referenced(value) {
             if let Ok(weak) = py
-                .import("weakref")
+                .module("weakref")
                 .and_then(|module| module.getattr("ref"))
                 .and_then(|make| make.call1((value,)))
             {

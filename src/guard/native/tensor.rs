@@ -10,6 +10,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use smallvec::SmallVec;
 
+use crate::frame::Modules;
 use crate::guard::TensorGuard;
 use crate::paddle::tensor_meta;
 
@@ -69,7 +70,7 @@ pub fn reader_name(py: Python<'_>) -> &'static str {
 
 fn open(py: Python<'_>) -> Result<Reader, String> {
     let text = |err: &dyn std::fmt::Display| err.to_string();
-    let paddle = py.import("paddle").map_err(|err| text(&err))?;
+    let paddle = py.module("paddle").map_err(|err| text(&err))?;
     let file: String = paddle
         .getattr("__file__")
         .and_then(|file| file.extract())
@@ -114,7 +115,7 @@ pub(super) fn tensor_of(object: *mut ffi::PyObject) -> *const c_void {
 /// Finds where `stop_gradient` lies and compares every field with the attributes.
 fn self_test(py: Python<'_>, reader: &mut Reader) -> Result<(), String> {
     let run = |reader: &mut Reader| -> PyResult<Option<String>> {
-        let paddle = py.import("paddle")?;
+        let paddle = py.module("paddle")?;
         let mut samples = Vec::new();
         for (shape, dtype, stop) in [
             (vec![], "float32", true),

@@ -6,6 +6,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
 
 use super::containers::PyODict_Type;
+use crate::frame::Modules;
 
 type Ptr = *mut ffi::PyObject;
 
@@ -160,7 +161,7 @@ pub(crate) fn order_of(py: Python<'_>, dict: usize) -> Order {
 
 /// Whether the number changes with every change of the order, and only then: tried.
 fn orders_work(py: Python<'_>) -> PyResult<bool> {
-    let ordered = py.import("collections")?.getattr("OrderedDict")?.call0()?;
+    let ordered = py.module("collections")?.getattr("OrderedDict")?.call0()?;
     let version = || order_version(ordered.as_ptr() as usize);
     ordered.set_item("moved", 0)?;
     for round in 0..40 {

@@ -3,6 +3,7 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyFunction, PyType};
 
+use crate::frame::Modules;
 use crate::guard::native;
 use crate::obj::Obj;
 use crate::reason::BreakKind;
@@ -73,7 +74,7 @@ pub(super) fn of_class(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Optio
         return Ok(Some(t.wrap(&value, tracker)));
     }
     if pylayer::is_apply(t, &class, name)? {
-        let function = t.py.import("paddle_sot_rs._control")?;
+        let function = t.py.module("paddle_sot_rs._control")?;
         let function = t.constant(&function.getattr("apply_layer")?);
         return Ok(Some(t.add(Kind::Partial {
             function,

@@ -3,6 +3,7 @@
 use pyo3::prelude::*;
 use pyo3::types::PyFrozenSet;
 
+use crate::frame::Modules;
 use crate::obj::Obj;
 use crate::reason::BreakKind;
 use crate::simulator::call::call;
@@ -67,7 +68,7 @@ pub(super) fn default_dict(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) 
     {
         return wrong(t, "defaultdict");
     }
-    let class = Obj::from(t.py.import("collections")?.getattr("defaultdict")?);
+    let class = Obj::from(t.py.module("collections")?.getattr("defaultdict")?);
     let made = dict(t, rest, kwargs)?;
     t.vars.update(made, |var| {
         if let Kind::Dict(dict) = &mut var.kind {
@@ -79,7 +80,7 @@ pub(super) fn default_dict(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) 
 }
 
 pub(super) fn ordered(t: &mut Tracer<'_>, dict: VarId) -> Step<VarId> {
-    let class = Obj::from(t.py.import("collections")?.getattr("OrderedDict")?);
+    let class = Obj::from(t.py.module("collections")?.getattr("OrderedDict")?);
     t.vars.update(dict, |var| {
         if let Kind::Dict(dict) = &mut var.kind {
             dict.class = Some(class);
@@ -149,7 +150,7 @@ pub(super) fn convert(
                 }
                 let method = attributes::get_special(t, *value, &format!("__{name}__"))?;
                 let result = call(t, method, &[], &[])?;
-                let exact = t.py.import("builtins")?.getattr(name)?;
+                let exact = t.py.module("builtins")?.getattr(name)?;
                 let class = t.type_of(result);
                 if !class.is_some_and(|class| class.is(&exact)) {
                     return t.unsupported(format!("__{name}__() that answers with something else"));
@@ -159,7 +160,7 @@ pub(super) fn convert(
             _ => {}
         }
     }
-    let class = t.py.import("builtins")?.getattr(name)?;
+    let class = t.py.module("builtins")?.getattr(name)?;
     fold::call_object(t, &class, args, kwargs)
 }
 
@@ -176,7 +177,7 @@ pub(super) fn dunder_or_fold(
             call(t, method, &[], &[])
         }
         _ => {
-            let function = t.py.import("builtins")?.getattr(name)?;
+            let function = t.py.module("builtins")?.getattr(name)?;
             fold::call_object(t, &function, &[value], &[])
         }
     }

@@ -14,6 +14,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
 use rustc_hash::FxHashMap;
 
+use crate::frame::Modules;
 use crate::obj::{module_and_name, text_of, Obj};
 use crate::reason::BreakKind;
 use crate::tracker::Tracker;
@@ -35,7 +36,7 @@ fn handlers(py: Python<'_>) -> PyResult<&'static FxHashMap<usize, (Obj, Handler)
     HANDLERS.get_or_try_init(py, || {
         let mut rows = FxHashMap::default();
         for (module, name, handler) in TABLE {
-            let found = py.import(*module).and_then(|module| {
+            let found = py.module(*module).and_then(|module| {
                 let mut parts = name.split('.');
                 parts.try_fold(module.into_any(), |found, part| found.getattr(part))
             });
@@ -72,7 +73,7 @@ pub fn try_call(
     // A method of a class is a new object every time it is read.
     if kwargs.is_empty() && object.is_instance_of::<pyo3::types::PyCFunction>() {
         let of = |module: &str, class: &str| -> PyResult<bool> {
-            let class = object.py().import(module)?.getattr(class)?;
+            let class = object.py().module(module)?.getattr(class)?;
             Ok(object
                 .getattr("__self__")
                 .is_ok_and(|owner| owner.is(&class)))
@@ -134,7 +135,7 @@ fn says_how_paddle_is_built(object: &Bound<'_, PyAny>, name: &str) -> bool {
             "get_all_custom_device_type" | "get_all_device_type" | "get_custom_device_count"
         );
     let of_core = |name: &str| -> PyResult<bool> {
-        let core = object.py().import("paddle.base.core")?;
+        let core = object.py().module("paddle.base.core")?;
         Ok(core.getattr(name)?.is(object))
     };
     known && of_core(name).unwrap_or(false)

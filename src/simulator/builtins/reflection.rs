@@ -3,6 +3,7 @@
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 
+use crate::frame::Modules;
 use crate::obj::Obj;
 use crate::simulator::{attributes, classes, exceptions, tensors, Kwargs, Step, Stop, Tracer};
 use crate::variables::{Kind, VarId};
@@ -106,7 +107,7 @@ fn subclass(
             let base = match abstract_.as_str() {
                 "VariableMetaClass" => Some(t.paddle.tensor.bind(t.py).clone()),
                 "ParameterMetaClass" => {
-                    let framework = t.py.import("paddle.base.framework")?;
+                    let framework = t.py.module("paddle.base.framework")?;
                     Some(framework.getattr("EagerParamBase")?)
                 }
                 _ => None,
@@ -131,7 +132,7 @@ fn subclass(
     // `typing.Sequence` without parameters stands for the class of `collections.abc`.
     if class
         .get_type()
-        .is(&t.py.import("typing")?.getattr("_SpecialGenericAlias")?)
+        .is(&t.py.module("typing")?.getattr("_SpecialGenericAlias")?)
     {
         t.guard_identity(id);
         let origin = t.constant(&class.getattr("__origin__")?);
@@ -184,7 +185,7 @@ pub fn attribute_or_none(t: &mut Tracer<'_>, object: VarId, name: &str) -> Step<
     }
     match attributes::try_get(t, object, name) {
         Err(Stop::Raise(exception)) => {
-            let class = t.py.import("builtins")?.getattr("AttributeError")?;
+            let class = t.py.module("builtins")?.getattr("AttributeError")?;
             let class = t.constant(&class);
             if exceptions::matches(t, exception, class)? {
                 Ok(None)

@@ -3,6 +3,7 @@
 use pyo3::prelude::*;
 use pyo3::types::PyInt;
 
+use crate::frame::Modules;
 use crate::obj::Obj;
 use crate::reason::BreakKind;
 use crate::simulator::{
@@ -220,7 +221,7 @@ pub(super) const TABLE: &[(&str, &str, Handler)] = &[
     }),
     ("paddle.base.data_feeder", "convert_dtype", |t, a, k| {
         one(t, a, k, |t, dtype| {
-            let function = t.py.import("paddle.base.data_feeder")?;
+            let function = t.py.module("paddle.base.data_feeder")?;
             let function = function.getattr("convert_dtype")?;
             fold::call_object(t, &function, &[dtype], &[])
         })
@@ -273,7 +274,7 @@ pub(super) const TABLE: &[(&str, &str, Handler)] = &[
         if !(a.is_empty() && k.is_empty()) {
             return wrong(t, "get_default_dtype");
         }
-        let v = t.py.import("paddle")?.call_method0("get_default_dtype")?;
+        let v = t.py.module("paddle")?.call_method0("get_default_dtype")?;
         Ok(t.constant(&v))
     }),
     ("paddle", "shape", |t, a, k| {
@@ -327,7 +328,7 @@ pub(in crate::simulator) fn names() -> (Vec<&'static str>, &'static [&'static st
 }
 
 fn shape_statement(t: &mut Tracer<'_>, tensor: VarId) -> Step<VarId> {
-    let function = t.py.import("paddle")?.getattr("shape")?;
+    let function = t.py.module("paddle")?.getattr("shape")?;
     let callee = crate::graph::Callee::Api(Obj::from(function));
     tensors::capture(t, callee, None, &[tensor], &[], &mut |_| None)
 }

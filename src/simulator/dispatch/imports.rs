@@ -5,6 +5,7 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use pyo3::types::{PyModule, PyTuple};
 
+use crate::frame::Modules;
 use crate::obj::Obj;
 use crate::reason::BreakKind;
 use crate::simulator::frame::FrameState;
@@ -56,7 +57,7 @@ fn absolute(t: &mut Tracer<'_>, f: &FrameState, name: &Arc<str>, up: i64) -> Ste
 }
 
 fn module_named(t: &mut Tracer<'_>, name: &Arc<str>, fromlist: VarId) -> Step<VarId> {
-    let modules = Obj::from(t.py.import("sys")?.getattr("modules")?);
+    let modules = Obj::from(t.py.module("sys")?.getattr("modules")?);
     let is_it = |value: &Obj| value.as_ptr() == modules.as_ptr();
     let mut changed = t.vars.mutated().iter().map(|id| t.vars.get(*id));
     if changed.any(|var| var.value.as_ref().is_some_and(is_it)) {

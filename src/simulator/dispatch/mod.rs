@@ -13,6 +13,7 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 
 use crate::bytecode::{unimplemented, Instr, OpTable, Version};
+use crate::frame::Modules;
 use crate::reason::BreakKind;
 use crate::variables::{CellVar, Kind, SetVar};
 
@@ -157,7 +158,7 @@ pub fn step(t: &mut Tracer<'_>, f: &mut FrameState, at: usize) -> Step<Flow> {
             f.push(value);
         }
         Instr::LoadAssertionError => {
-            let error = t.py.import("builtins")?.getattr("AssertionError")?;
+            let error = t.py.module("builtins")?.getattr("AssertionError")?;
             let error = t.constant(&error);
             f.push(error);
         }

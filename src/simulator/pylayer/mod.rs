@@ -9,6 +9,7 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use pyo3::types::{PyCFunction, PyType};
 
+use crate::frame::Modules;
 use crate::graph::{Callee, Region, SymbolId};
 use crate::guard::native;
 use crate::reason::BreakKind;
@@ -28,7 +29,7 @@ pub fn is_apply(t: &Tracer<'_>, class: &Bound<'_, PyType>, name: &str) -> PyResu
     if name != "apply" {
         return Ok(false);
     }
-    let base = t.py.import("paddle.autograd")?.getattr("PyLayer")?;
+    let base = t.py.module("paddle.autograd")?.getattr("PyLayer")?;
     let below = base.getattr("__base__")?;
     let overridden = native::mro(class).iter().any(|kind| {
         let own = kind
@@ -76,7 +77,7 @@ pub fn apply(t: &mut Tracer<'_>, class: VarId, args: &[VarId], kwargs: &Kwargs) 
     // Before the context: what is written to it is no side effect.
     let mark = t.mark();
     let made =
-        t.py.import("paddle_sot_rs._control")?
+        t.py.module("paddle_sot_rs._control")?
             .getattr("LayerContext")?;
     let made = t.constant(&made);
     let context = call(t, made, &[], &[])?;

@@ -7,6 +7,7 @@ use pyo3::types::{
     PyDict, PyFrozenSet, PyFunction, PyInt, PyList, PyModule, PyString, PyTuple, PyType,
 };
 
+use crate::frame::Modules;
 use crate::graph::TensorMeta;
 use crate::guard::{native, GuardKind, TensorGuard};
 use crate::obj::{items_in_order, Obj};
@@ -318,7 +319,7 @@ impl<'py> Tracer<'py> {
     fn ordered_dict(&self, value: &Bound<'py, PyAny>) -> Option<Bound<'py, PyDict>> {
         let class = self
             .py
-            .import("collections")
+            .module("collections")
             .and_then(|module| module.getattr("OrderedDict"))
             .ok()?;
         if value.get_type().is(&class) {
@@ -440,7 +441,7 @@ fn is_python_class(class: &Bound<'_, PyType>) -> bool {
 
 /// `types.SimpleNamespace`: attributes in a dictionary, found and set as those of any object.
 fn is_namespace_class(class: &Bound<'_, PyType>) -> bool {
-    let types = class.py().import("types");
+    let types = class.py().module("types");
     types
         .and_then(|types| types.getattr("SimpleNamespace"))
         .is_ok_and(|namespace| class.is(&namespace))

@@ -3,6 +3,7 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyFunction, PyType};
 
+use crate::frame::Modules;
 use crate::guard::native;
 use crate::simulator::attributes;
 
@@ -32,7 +33,7 @@ pub fn is_enum_member(value: &Bound<'_, PyAny>) -> bool {
     let class = value.get_type();
     let known = value
         .py()
-        .import("enum")
+        .module("enum")
         .and_then(|module| module.getattr("EnumType"));
     if !known.is_ok_and(|known| class.get_type().is(&known)) {
         return false;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFunction, PyInt, PyList, PyString, PyType};
 
+use crate::frame::Modules;
 use crate::graph::DType;
 use crate::guard::GuardKind;
 use crate::obj::Obj;
@@ -269,7 +270,7 @@ impl<'py> Tracer<'py> {
         self.realize(id);
         let py = self.py;
         let builtin = |name: &str| {
-            py.import("builtins")
+            py.module("builtins")
                 .ok()?
                 .getattr(name)
                 .ok()?
@@ -299,7 +300,7 @@ impl<'py> Tracer<'py> {
             Kind::Range(..) => builtin("range"),
             Kind::Function(_) => Some(py.get_type::<PyFunction>()),
             Kind::Method { .. } => py
-                .import("types")
+                .module("types")
                 .ok()?
                 .getattr("MethodType")
                 .ok()?

@@ -7,6 +7,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types;
 use pyo3::types::{PyFunction, PyList, PyModule, PyType};
 
+use crate::frame::Modules;
 use crate::guard::native;
 use crate::obj::of_type;
 use crate::paddle::Paddle;
@@ -51,7 +52,11 @@ fn ends(value: &Bound<'_, PyAny>, left: &mut usize) -> PyResult<bool> {
         return Ok(false);
     }
     static REFERENTS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    let referents = REFERENTS.import(py, "gc", "get_referents")?;
+    let referents = REFERENTS
+        .get_or_try_init(py, || {
+            py.module("gc")?.getattr("get_referents").map(Bound::unbind)
+        })?
+        .bind(py);
     let found = match value.cast::<PyFunction>() {
         Ok(function) => referents.call1((function.getattr("__closure__")?,))?,
         Err(_) => referents.call1((value,))?,
@@ -82,9 +87,13 @@ fn is_watched(value: &Bound<'_, PyAny>, class: &Bound<'_, PyType>) -> PyResult<b
         return Ok(false);
     }
     static FIND: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    let found = FIND
-        .import(value.py(), "weakref", "getweakrefs")?
-        .call1((value,))?;
+    let py = value.py();
+    let find = FIND.get_or_try_init(py, || {
+        py.module("weakref")?
+            .getattr("getweakrefs")
+            .map(Bound::unbind)
+    })?;
+    let found = find.bind(py).call1((value,))?;
     for reference in found.cast_into::<PyList>()? {
         if !reference.getattr("__callback__")?.is_none() {
             return Ok(true);

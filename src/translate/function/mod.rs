@@ -17,6 +17,7 @@ use pyo3::types::{PyDict, PyTuple};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::bytecode::Origin;
+use crate::frame::Modules;
 use crate::obj::{self, Obj};
 use crate::reason::{Break, SourceLoc};
 use crate::tracker::Place;
@@ -142,7 +143,7 @@ impl Translated {
         args: &Bound<'_, PyTuple>,
         kwargs: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<()> {
-        let module = py.import("paddle_sot_rs.specification")?;
+        let module = py.module("paddle_sot_rs.specification")?;
         let seen = module.call_method1("observed", (args, kwargs))?;
         *lock(&self.observed) = Some(Obj::from(seen));
         Ok(())

@@ -7,7 +7,7 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
 use crate::backend;
-use crate::frame::{user_is_tracing, CodeState, Policy};
+use crate::frame::{user_is_tracing, CodeState, Modules, Policy};
 use crate::reason::{Break, BreakKind, Fallback, SourceLoc};
 use crate::translate::pin;
 
@@ -148,7 +148,7 @@ pub fn graph_break_error(py: Python<'_>, reasons: &[Break]) -> PyErr {
     );
     let make = || -> PyResult<PyErr> {
         let class = py
-            .import("paddle_sot_rs.errors")?
+            .module("paddle_sot_rs.errors")?
             .getattr("GraphBreakError")?;
         Ok(PyErr::from_value(class.call1((message.as_str(),))?))
     };

@@ -3,6 +3,7 @@
 use std::ffi::CString;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use paddle_sot::frame::Modules;
 use paddle_sot::guard::native::GlobalState;
 use paddle_sot::guard::{
     CompiledGuard, GuardCompiler, GuardInputs, GuardKind, GuardSet, NativeGuardCompiler,
@@ -77,7 +78,7 @@ pub fn with_world(setup: &str, test: impl FnOnce(&World<'_>)) {
     Python::attach(|py| {
         let names = PyDict::new(py);
         if !py
-            .import("sys")
+            .module("sys")
             .unwrap()
             .getattr("modules")
             .unwrap()
