@@ -1,5 +1,6 @@
 """Constructors the generated code calls: one for each kind of value that no instruction builds."""
 
+import collections
 import itertools
 import types
 
@@ -7,17 +8,34 @@ _set = object.__setattr__
 _delete = object.__delattr__
 
 
+def _own(value, *classes):
+    """The one of these classes that it is of: what is called through it, no subclass has changed."""
+    return next((class_ for class_ in classes if isinstance(value, class_)), type(value))
+
+
 def sequence_iterator(over, index):
-    iterator = iter(over)
+    iterator = _own(over, list, tuple).__iter__(over)
     if index:
         iterator.__setstate__(index)
     return iterator
 
 
 def reversed_iterator(over, left):
-    iterator = reversed(over)
+    iterator = list.__reversed__(over) if isinstance(over, list) else reversed(over)
     iterator.__setstate__(left - 1)
     return iterator
+
+
+class Itself:
+    """Has an iterator, which is not asked again for the iterator that it is."""
+
+    __slots__ = ("iterator",)
+
+    def __init__(self, iterator):
+        self.iterator = iterator
+
+    def __iter__(self):
+        return self.iterator
 
 
 def range_iterator(start, stop, step):
@@ -65,8 +83,8 @@ def zip_longest_iterator(fill, *over):
 
 def advanced(container, which, count):
     if which is not None:
-        container = (container.keys, container.values, container.items)[which]()
-    iterator = iter(container)
+        container = view(container, which)
+    iterator = _own(container, set, frozenset).__iter__(container)
     for _ in range(count):
         next(iterator)
     return iterator
@@ -128,7 +146,8 @@ def new_exception(class_, args):
 
 
 def view(mapping, which):
-    return (mapping.keys, mapping.values, mapping.items)[which]()
+    own = _own(mapping, collections.OrderedDict, dict)
+    return (own.keys, own.values, own.items)[which](mapping)
 
 
 def set_attribute(target, name, value):

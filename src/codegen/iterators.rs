@@ -54,7 +54,7 @@ impl Emitter<'_, '_> {
             }),
             IterVar::Enumerate { inner, count } => {
                 self.call_type("builtins", "enumerate", 2, |this| {
-                    this.value(*inner)?;
+                    this.inner(*inner)?;
                     this.int(*count)
                 })
             }
@@ -64,19 +64,19 @@ impl Emitter<'_, '_> {
                     .into_any();
                 self.call_helper("zip_iterator", 1 + inner.len(), |this| {
                     this.constant(&strict)?;
-                    this.values(inner)
+                    this.inner_of(inner)
                 })
             }
             IterVar::Map { function, inner } => {
                 self.call_type("builtins", "map", 1 + inner.len(), |this| {
                     this.value(*function)?;
-                    this.values(inner)
+                    this.inner_of(inner)
                 })
             }
             IterVar::Filter { function, inner } => {
                 self.call_type("builtins", "filter", 2, |this| {
                     this.optional(*function)?;
-                    this.value(*inner)
+                    this.inner(*inner)
                 })
             }
             IterVar::Tensor { over, index } => {
@@ -98,6 +98,19 @@ impl Emitter<'_, '_> {
                 Err(self.t.left_to_interpreter(*made_at, why))
             }
         }
+    }
+
+    /// What an iterator takes its items from. Who makes one asks for `iter()` of it, which the frame has done: an object
+    /// with an `__iter__` in Python would see that again.
+    pub(super) fn inner(&mut self, id: VarId) -> Emit {
+        match self.t.vars.kind(id) {
+            Kind::Iter(_) => self.value(id),
+            _ => self.call_helper("Itself", 1, |this| this.value(id)),
+        }
+    }
+
+    pub(super) fn inner_of(&mut self, ids: &[VarId]) -> Emit {
+        ids.iter().try_for_each(|id| self.inner(*id))
     }
 
     /// An iterator whose length only the graph knows, at its beginning.

@@ -9,7 +9,8 @@ impl Emitter<'_, '_> {
     pub(super) fn tool(&mut self, tool: &Tool) -> Emit {
         match tool {
             Tool::Chain { active, source } => self.call_helper("chain_iterator", 2, |this| {
-                this.tuple_of(active.as_slice())?;
+                this.inner_of(active.as_slice())?;
+                this.code.op("BUILD_TUPLE", active.iter().count() as u32)?;
                 this.optional_iterator(*source)
             }),
             Tool::Rows {
@@ -51,7 +52,7 @@ impl Emitter<'_, '_> {
                 saved,
                 ..
             } if saved.is_empty() => {
-                self.call_type("itertools", "cycle", 1, |this| this.value(*inner))
+                self.call_type("itertools", "cycle", 1, |this| this.inner(*inner))
             }
             Tool::Cycle { inner: Some(_), .. } => Err(Break::new(
                 BreakKind::Construct,
@@ -85,17 +86,21 @@ impl Emitter<'_, '_> {
             Tool::FilterFalse { function, inner } => {
                 self.call_type("itertools", "filterfalse", 2, |this| {
                     this.optional(*function)?;
-                    this.value(*inner)
+                    this.inner(*inner)
                 })
             }
-            Tool::Compress { data, selectors } => self.walking("compress", *data, *selectors),
+            Tool::Compress { data, selectors } => {
+                self.call_type("itertools", "compress", 2, |this| {
+                    this.inner_of(&[*data, *selectors])
+                })
+            }
             Tool::Accumulate {
                 inner,
                 function,
                 total,
                 initial,
             } => self.call_helper("accumulate_iterator", 4, |this| {
-                this.value(*inner)?;
+                this.inner(*inner)?;
                 this.optional(*function)?;
                 this.optional(*initial)?;
                 this.tuple_of(total.as_slice())
@@ -118,9 +123,12 @@ impl Emitter<'_, '_> {
         }
     }
 
-    /// A tool of two arguments.
-    fn walking(&mut self, name: &str, first: VarId, second: VarId) -> Emit {
-        self.call_type("itertools", name, 2, |this| this.values(&[first, second]))
+    /// A tool that calls a function with what it takes.
+    fn walking(&mut self, name: &str, function: VarId, inner: VarId) -> Emit {
+        self.call_type("itertools", name, 2, |this| {
+            this.value(function)?;
+            this.inner(inner)
+        })
     }
 
     fn tuple_of(&mut self, items: &[VarId]) -> Emit {
@@ -132,7 +140,7 @@ impl Emitter<'_, '_> {
     /// One without items where there is nothing.
     fn optional_iterator(&mut self, value: Option<VarId>) -> Emit {
         match value {
-            Some(value) => self.value(value),
+            Some(value) => self.inner(value),
             None => self.tuple_of(&[]),
         }
     }

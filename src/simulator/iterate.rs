@@ -453,6 +453,11 @@ pub fn collect_some(t: &mut Tracer<'_>, over: VarId, most: usize) -> Step<Vec<Va
         return collect(t, over);
     }
     let iterator = get_iter(t, over)?;
+    take(t, iterator, most)
+}
+
+/// The next items of an iterator, but no more than `most`.
+pub fn take(t: &mut Tracer<'_>, iterator: VarId, most: usize) -> Step<Vec<VarId>> {
     let mut items = Vec::new();
     while items.len() < most {
         match next(t, iterator)? {

@@ -60,6 +60,13 @@ THINGS: list[Callable[[dict[str, Any], tuple[Any, ...]], Any]] = [
     lambda module, given: None,
     lambda module, given: 1,
     lambda module, given: "ab",
+    lambda module, given: module["Noted"](2),
+    lambda module, given: module["Noted"](3),
+    lambda module, given: module["Ticks"](3),
+    lambda module, given: module["OddInt"](3),
+    lambda module, given: module["OddList"]([2, 1]),
+    lambda module, given: module["OddDict"](a=3),
+    lambda module, given: module["OddStr"]("a"),
 ]
 
 

@@ -32,6 +32,8 @@ LEAVES = {
     "Q": "collections.deque([1, 2], maxlen=4)",
     "H": "KEEP",
     "A": "MARK",
+    "J": "Noted(3)",
+    "G": "Noted(2)",
 }
 
 TABLES = {
@@ -624,6 +626,59 @@ TABLES = {
         [v for v in $H0 if v is not $A0] + [MARK]
         list({id(v): v for v in $H0}.values())
         copy.copy($H0)
+    """,
+    # One that is iterated, and notes it.
+    "J": """
+        $J0
+        $J0
+        Noted($I0)
+        Ticks($I0 % 4)
+        OddList($L0)
+        OddDict($D0)
+        noting($L0[:4])
+        noting($J0)
+        map(tell, $J0)
+        map(told, $J0, $J0)
+        filter(tell, $J0)
+        (tell(v) for v in $J0)
+        itertools.chain($J0, $J0)
+        itertools.islice($J0, ${2|1, 3})
+        itertools.takewhile(tell, $J0)
+        itertools.dropwhile(tell, $J0)
+        itertools.accumulate($J0, told)
+        itertools.compress($J0, $J0)
+        itertools.starmap(told, zip($J0, $J0))
+        itertools.filterfalse(tell, $J0)
+        itertools.chain.from_iterable([$J0, $L0[:3]])
+        (p for p, in zip($J0))
+        iter(Ticks(4).__next__, ${1|3|8})
+        reversed(${Noted($I0)|OddList([1, 2])|[$I0, 3]})
+        iter($J0)
+        [$G0, $G0]
+        $H0[:4]
+        $L0[:4]
+        range($I0 % 4)
+    """,
+    # One whose special methods note what is asked.
+    "G": """
+        $G0
+        $G0
+        Noted($I0)
+        Noted($I0, '${eq|hash|bool|len|iter|lt|index|add|get|repr|end}')
+        OddInt($I0)
+        OddStr($S0)
+        OddStr($K)
+        OddList($L0)
+        OddDict($D0)
+        tell($G0)
+        ($G0 or $G0)
+        ($G0 and $G0)
+        ($G0 if $G0 else $I0)
+        [$G0, $I0, $G0][$I0 % 3]
+        next(iter($J0), $G0)
+        max($G0, $G0, key=tell)
+        $A0
+        $I0
     """,
     "K": """
         "a"

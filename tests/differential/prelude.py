@@ -465,4 +465,290 @@ def doubled(function):
 @doubled
 def soft(value, shift=0.5):
     return F.softmax(value + shift, axis=-1)
+
+
+class Noted:
+    """Every special method notes that it was called, and most note with what."""
+
+    def __init__(self, number=2, fails=None):
+        self.number = number
+        self.fails = fails
+
+    def note(self, *what):
+        LOG.append((what[0], self.number, *(part for part in what[1:] if isinstance(part, (int, str, tuple)))))
+        if self.fails == what[0]:
+            raise LookupError(what[0])
+        return self.number
+
+    def __eq__(self, other):
+        return self.note("eq", other) == getattr(other, "number", other)
+
+    def __lt__(self, other):
+        return self.note("lt", other) < getattr(other, "number", other)
+
+    def __ge__(self, other):
+        return self.note("ge", other) >= getattr(other, "number", other)
+
+    def __hash__(self):
+        return hash(self.note("hash"))
+
+    def __bool__(self):
+        return self.note("bool") % 2 == 0
+
+    def __len__(self):
+        return abs(self.note("len")) % 4
+
+    def __iter__(self):
+        self.note("iter")
+        for at in range(self.number % 4):
+            LOG.append(("item", at))
+            yield at
+        self.note("end")
+
+    def __reversed__(self):
+        self.note("reversed")
+        return Ticks(self.number % 3)
+
+    def __contains__(self, item):
+        return self.note("contains", item) == item
+
+    def __getitem__(self, key):
+        return self.note("get", str(key))
+
+    def __setitem__(self, key, value):
+        self.number = self.note("set", str(key)) + 1
+
+    def __delitem__(self, key):
+        self.note("del", str(key))
+
+    def __call__(self, *args, **kwargs):
+        return self.note("call", len(args), *kwargs) + len(args)
+
+    def __add__(self, other):
+        self.note("add", other)
+        return NotImplemented if isinstance(other, (str, list)) else self.number + other
+
+    def __radd__(self, other):
+        return other + self.note("radd", other)
+
+    def __iadd__(self, other):
+        self.number = (self.note("iadd", other) + other) % 9 if isinstance(other, int) else self.number
+        return self
+
+    def __mul__(self, other):
+        return self.note("mul", other) * other
+
+    __rmul__ = __mul__
+
+    def __matmul__(self, other):
+        return other * self.note("matmul")
+
+    def __divmod__(self, other):
+        return divmod(self.note("divmod", other), other)
+
+    def __neg__(self):
+        return -self.note("neg")
+
+    def __abs__(self):
+        return abs(self.note("abs"))
+
+    def __round__(self, digits=None):
+        return round(self.note("round", digits), digits)
+
+    def __index__(self):
+        return self.note("index") % 3
+
+    def __int__(self):
+        return self.note("int")
+
+    def __float__(self):
+        return self.note("float") / 2
+
+    def __str__(self):
+        return f"str{self.note('str')}"
+
+    def __repr__(self):
+        return f"repr{self.note('repr')}"
+
+    def __format__(self, spec):
+        return f"{spec}{self.note('format', spec)}"
+
+    def __getattr__(self, name):
+        if name.startswith("__") or name in ("number", "fails"):
+            raise AttributeError(name)
+        return self.note("getattr", name)
+
+    def __enter__(self):
+        return self.note("enter")
+
+    def __exit__(self, kind, *error):
+        self.note("exit", kind.__name__ if kind else "")
+        return kind is ZeroDivisionError
+
+
+class Ticks:
+    """An iterator that notes what is taken, with a hint about its length."""
+
+    def __init__(self, limit=2):
+        self.at, self.limit = 0, limit
+
+    def __iter__(self):
+        LOG.append(("iter of ticks", self.at))
+        return self
+
+    def __next__(self):
+        LOG.append(("tick", self.at))
+        if self.at >= self.limit:
+            raise StopIteration(self.at)
+        self.at += 1
+        return self.at
+
+    def __length_hint__(self):
+        LOG.append("hint")
+        return 1
+
+
+class Keys:
+    """A mapping for those who ask for `keys`."""
+
+    def __init__(self, number=2):
+        self.number = number
+
+    def keys(self):
+        LOG.append("keys")
+        return noting(["a", "b", "c"][: self.number % 4])
+
+    def __getitem__(self, key):
+        LOG.append(("key", key))
+        return self.number + ord(key) % 3
+
+
+class OddList(list):
+    def __iter__(self):
+        LOG.append(("iter of list", len(self)))
+        return noting(list.__getitem__(self, slice(None)))
+
+    def __len__(self):
+        LOG.append("len of list")
+        return super().__len__()
+
+    def __getitem__(self, key):
+        LOG.append(("item of list", str(key)))
+        return super().__getitem__(key)
+
+    def __contains__(self, item):
+        LOG.append("contains of list")
+        return super().__contains__(item)
+
+
+class OddDict(dict):
+    def __getitem__(self, key):
+        LOG.append(("item of dict", key))
+        return super().__getitem__(key)
+
+    def __setitem__(self, key, value):
+        LOG.append(("set of dict", key))
+        super().__setitem__(key, value)
+
+    def __iter__(self):
+        LOG.append("iter of dict")
+        return super().__iter__()
+
+    def keys(self):
+        LOG.append("keys of dict")
+        return super().keys()
+
+    def get(self, key, default=None):
+        LOG.append(("get of dict", key))
+        return super().get(key, default)
+
+    def __missing__(self, key):
+        LOG.append(("missing", key))
+        return 7
+
+
+class OddInt(int):
+    def __add__(self, other):
+        LOG.append("add of int")
+        return OddInt(super().__add__(int(other)))
+
+    def __radd__(self, other):
+        LOG.append("radd of int")
+        return other + int(self)
+
+    def __eq__(self, other):
+        LOG.append("eq of int")
+        return super().__eq__(other)
+
+    def __lt__(self, other):
+        LOG.append("lt of int")
+        return super().__lt__(other)
+
+    def __hash__(self):
+        LOG.append("hash of int")
+        return super().__hash__()
+
+    def __bool__(self):
+        LOG.append("bool of int")
+        return super().__bool__()
+
+    def __index__(self):
+        LOG.append("index of int")
+        return super().__index__()
+
+
+class OddStr(str):
+    def __eq__(self, other):
+        LOG.append("eq of str")
+        return super().__eq__(other)
+
+    def __hash__(self):
+        LOG.append("hash of str")
+        return super().__hash__()
+
+    def __str__(self):
+        LOG.append("str of str")
+        return super().__str__() + "!"
+
+    def __format__(self, spec):
+        LOG.append(("format of str", spec))
+        return super().__format__(spec)
+
+    def __len__(self):
+        LOG.append("len of str")
+        return super().__len__()
+
+
+def noting(items):
+    for item in items:
+        LOG.append(("takes", item if isinstance(item, (int, str)) else len(LOG)))
+        yield item
+    LOG.append("taken")
+
+
+def tell(value):
+    LOG.append(("tells", getattr(value, "number", value) if isinstance(value, (int, str, Noted)) else len(LOG)))
+    return value
+
+
+def told(first, second=1):
+    return bool(tell(first)) + tell(second)
+
+
+class Stream:
+    """An iterator of tensors that notes what is taken."""
+
+    def __init__(self, first, limit=2):
+        self.first, self.left = first, limit
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        LOG.append(("stream", self.left))
+        if not self.left:
+            raise StopIteration
+        self.left -= 1
+        self.first = self.first * 0.5
+        return self.first
 '''

@@ -226,6 +226,103 @@ SIMPLE = """
 1!: $_d = $T0.detach(); $_d.stop_gradient = False; $=T1 = paddle.grad(($_d * $T0).sum(), $_d)[0]
 1: $=T1 = $T; $=T1.stop_gradient = True
 1: $=T1 = $T0; LOG.append($=T1.grad is None)
+4: $=J1 = $J
+4: $=G1 = $G
+3!: LOG.append(${list|tuple|sorted|sum|any|all|min|max|bool|len|enumerate}($J) is None)
+2!: $_l = list($J); LOG.append($_l[:5]); $=H1 = $_l
+2!: $=L1 = ${list|sorted}($J)
+2!: LOG.append([*$J, *$J0])
+2!: LOG.append(${sum|max|min|any|all|math.prod|len|tuple|repr|next|set}($J))
+2!: LOG.append(${max|min|sorted}($J, key=tell))
+1!: LOG.append(${max|min}($J, default=$I0))
+1!: LOG.append(list(zip($J, $J0${|, strict=True})))
+1!: LOG.append(list(enumerate($J, $G0)))
+1!: LOG.append(${dict|list}(zip($J, $J0)))
+1!: LOG.append(dict.fromkeys($J, $I0))
+1!: LOG.append('-'.join(map(str, $J)))
+1!: LOG.append($G0 ${in|not in} $J)
+1!: $_a, *$_b = $J; LOG.append([$_a, $_b])
+1!: $_a, $_b = $J; LOG.append($_a)
+1!: ($_a, $_b), $=I1 = $J0, $I0
+2!: $L!.extend($J)
+1!: $L! += $J
+1!: $L![${1:1|:1|::2|:}] = $J
+1!: $U!.${update|difference_update|intersection_update|symmetric_difference_update}($J)
+1!: LOG.append($U0.${union|isdisjoint|issubset|issuperset|difference}($J))
+1!: $Q!.${extend|extendleft}($J)
+1!: $D!.update(${Keys($I0)|OddDict($D0)|zip('ab', $J0)})
+1!: $D! |= ${zip('ab', $J0)|OddDict($D0)}
+1!: LOG.append((lambda *a, **k: (len(a), k))(*$J, **${Keys($I0)|OddDict($D0)|$D0}))
+1!: LOG.append({**${Keys($I0)|OddDict($D0)}, $K: 1})
+1!: LOG.append(functools.reduce(told, $J${|, $G0}))
+1!: LOG.append(collections.Counter($J).most_common(1))
+1!: LOG.append(list(collections.deque($J, 2)))
+1!: LOG.append([(k, len(list(g))) for k, g in itertools.groupby($J, ${tell|None})])
+1!: LOG.append(list(itertools.product($J, $J0))[:5])
+1!: LOG.append([tell(a) for a in $J for b in $J0 if tell(b)][:6])
+1!: LOG.append({tell(a): tell(b) for a, b in zip($J, $J0)})
+1!: LOG.append([*itertools.zip_longest($J, $J0, fillvalue=$I0)][:5])
+1!: $_t, $_u = itertools.tee($J); LOG.append(next($_t, 0)); LOG.append(list($_u)[:4])
+1!: $_i = iter($J); LOG.append(next($_i, 9)); $=J1 = $_i
+1!: LOG.append(list(map(tell, $J, $J0)))
+1!: LOG.append(bytes($J)[:4])
+1!: LOG.append(next($J, $G0))
+1!: del $J0[${0|:1}]
+1!: $T~ = $T~ + sum($J)
+1!: $T~ = sum(Stream($T0, ${1|2|3}), $T0)
+1!: $=M1 = ${list|sorted}(Stream($T0))
+1!: $=M1 = list(map(tell, Stream($T0)))
+1!: $=M1 = [a + b for a, b in zip(Stream($T0), noting($M0))]
+1!: $_a, $=T1 = Stream($T0)
+1!: $=T1 = functools.reduce(operator.add, Stream($T0), $T0)
+1!: $=T1 = max(Stream($T0), key=lambda v: float(v.sum()))
+1!: $=T1 = paddle.stack(list(Stream($T0))).sum(0)
+1!: $T~ = $T~ * ${int|float|len|bool|abs|round|hash}($G)
+1!: $=T1 = $T0[$G0 : ]
+1!: $=T1 = $T + ($G ${+|-|*} $I0)
+1!: LOG.append($G ${==|!=|<|>|<=|>=} $G0)
+1!: LOG.append($G0 < $G0 ${<|==|>=} $G)
+1!: LOG.append([$G0, $G0, $I0].${index|count}($G))
+1!: $_l = [$G0, $I0, $G0]; $_l.remove($G0); LOG.append(len($_l))
+1!: LOG.append(($G0, $I0) ${==|<|>|!=} ($G0, $I))
+1!: LOG.append([$G0, $I0] ${==|<|>=} [$G0, $I])
+1!: LOG.append($G0 ${in|not in} ${[$G0, $G0]|($I0, $G0)})
+1!: LOG.append($G0 ${in|not in} {$G0: 1, $I0: 2})
+1!: LOG.append($G0 ${in|not in} {$G0, $I0})
+1!: LOG.append(sorted([$G0, $G0, $G0]${|, reverse=True|, key=tell}))
+1!: LOG.append(${max|min}($G0, $G0${|, key=tell}))
+1!: LOG.append(sum([$G0, $G0]${|, $I0}))
+1!: $_d = {$G0: 1, $G0: 2}; $_d[$G0] = 3; LOG.append($_d.${get|pop|setdefault}($G0, 4)); LOG.append(len($_d))
+1!: LOG.append(len({$G0, $G0, $I0} ${&||^|-} {$G0}))
+1!: LOG.append($G0 ${+|*|@|-|//|%|**|&} $G0)
+1!: LOG.append($I0 ${+|*|-|//|&|<<} $G0)
+1!: $G~ ${+|*|-}= $${I|G}0
+1!: LOG.append(f'{$G0}{$G0!r}{$G0!s:>4}{$G0:x}')
+1!: LOG.append('%s %r %d' % ($G0, $G0, $G0))
+1!: LOG.append('{} {!r}'.format($G0, $G0))
+1!: LOG.append(${str|repr|int|float|bool|len|hash|abs|round|list|tuple|iter|callable|operator.index|operator.not_|operator.truth}($G))
+1!: LOG.append(${divmod|pow|operator.add|operator.eq|operator.contains|operator.getitem|isinstance|hasattr|getattr}($G0, $${I|G|K}0))
+1!: LOG.append([5, 6, 7][$G0])
+1!: LOG.append([5, 6, 7][$G0:$G0])
+1!: LOG.append(list(range($G0)))
+1!: LOG.append('ab' * $G0)
+1!: LOG.append($G0[$${G|I|K}0])
+1!: $G0[$${I|G|K}0] = $I0
+1!: LOG.append($G0[${1:2|:|::2|0, 1}])
+1!: LOG.append($G0(${|$I0|$I0, k=1|*$L0}))
+1!: LOG.append(-$G0)
+1!: LOG.append(not $G0)
+1!: LOG.append($G0.${missing|number|__len__|__class__.__name__})
+1!: LOG.append(getattr($G0, '${missing|number|keys}', $I0))
+1!: print($G0, $G0${|, sep='/'})
+1!: LOG.append(list(filter($G0, $L0)))
+1!: LOG.append($T0.shape == $G0)
+1!: LOG.append(math.${floor|sqrt|gcd}($G0))
+1!: LOG.append($S0.${startswith|count|find|join|split}($G0))
+1!: LOG.append(OddDict($D0)[$K])
+1!: LOG.append(OddDict($D0).${get|pop|setdefault}($K, 1))
+1!: LOG.append(dict(${Keys($I0)|OddDict($D0)|OddDict($D0).items()}))
+1!: LOG.append(list(${OddDict($D0)|OddDict($D0).keys()|OddDict($D0).items()}))
 """
 
 COMPOUND = """
@@ -609,6 +706,59 @@ $=M1 = [*$_g()]
 $_h = $_g()
 next($_h)
 $=T1 = $_h.send($I0)
+
+2: for $=G1 in $J:
+    <body>
+    ?if $${B|C}: ${break|continue}
+
+1: for $=I1, $=G1 in ${enumerate($J)|zip($J, $J0)}:
+    tell($=I1)
+    <body>
+
+1: for $=T1 in Stream($T0, ${1|2|3}):
+    <body>
+?else:
+    bump()
+
+1: for $=T1, $=G1 in zip(Stream($T0, 3), $J):
+    <body>
+
+1: if $G:
+    <body>
+?elif not $G0:
+    <body>
+?else:
+    bump()
+
+1: $_w = 0
+while $_w < 3 and $G~:
+    $_w += 1
+    $G~ += 1
+    <body>
+
+1: with Noted($I0) as $=G1:
+    <body>
+    ?if $B: bump($I0 // 0)
+
+1: match $G:
+    case Noted(number=2):
+        <body>
+    case [$_a, *_]:
+        LOG.append($_a)
+    case {"a": $_a}:
+        LOG.append($_a)
+    case 2 | "a":
+        <body>
+    case _:
+        <body>
+
+1: def $_g():
+    $_r = yield from $J
+    LOG.append($_r)
+    <body>
+    yield $I0
+for $=G1 in $_g():
+    tell($=G1)
 """
 
 # Statements that may raise, and those that end an exception handler.
@@ -619,6 +769,8 @@ bump($L[$I0])
 raise KeyError($I0)
 raise ValueError($S0, $I0)
 bump($I0 // $I0)
+bump(Noted($I0, 'len').__len__())
+list(Noted($I0, 'end'))
 $O.missing
 if $C: raise ValueError('tensor')
 $=T1 = fails_late($T, LOG)

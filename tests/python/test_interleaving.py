@@ -94,7 +94,17 @@ s = {0}; s.update(len(s) + 5 for _ in given(1, 2, 3)); r = sorted(s)
 s = {0}; s.update((len(s) + 5 for _ in given(1, 2, 3)), [9], (len(s) for _ in given(1))); r = sorted(s)
 s = {1}; r = s.issuperset(given(1, 2, 3))
 q = collections.deque([0]); q.extend(len(q) for _ in given(1, 2, 3)); r = list(q)
-a, b = given(1, 2, 3, 4)
+a, *b = Noted(1, 2, 3); r = a, b
+a, *b, c = Noted(1, 2, 3); r = a, b, c
+*b, c = Noted(1, 2, 3); r = b, c
+a, b, *c = Noted(1)
+a, *b, c = Noted(1)
+a, b, *c, d = given(1, 2, 3, 4, 5); r = a, b, c, d
+a, b, *c, d = given(1, 2)
+a, b, *c, d = given(1)
+a, b, *c = itertools.islice(Noted(1, 2, 3, 4), 3); r = c
+a, b, *c, d = [1, 2]
+a, b, c = given(1, 2, 3, 4)
 a, b = given(1)
 a, b = given(1, 2)
 a, b = itertools.count()
@@ -115,16 +125,77 @@ PROGRAMS += [
     f"it = given(1, 'a', 3, 4)\ntry: {what}\nexcept (TypeError, ValueError) as e: r = str(e), list(it)"
     for what in ("sum(it)", "max(it)", "a, b = it", "dict(it)", "functools.reduce(lambda a, b: a + b, it)")
 ]
+
+# Iterators that a break of the graph lies between.
+ITERATORS = """
+enumerate(Noted(5, 6, 7), 3)
+zip(Noted(5, 6, 7), Noted(1, 2, 3, 4))
+zip(Noted(5, 6), Noted(1, 2), strict=True)
+map(seen, Noted(5, 6, 7))
+map(seen, Noted(5, 6, 7), Noted(1, 2, 3))
+filter(seen, Noted(5, 6, 7))
+filter(None, Noted(5, 6, 7))
+enumerate(map(seen, Noted(5, 6, 7)))
+itertools.chain(Noted(5, 6), Noted(1, 2))
+itertools.chain.from_iterable(Noted(Noted(5, 6), Noted(1, 2)))
+itertools.islice(Noted(5, 6, 7), 2)
+itertools.cycle(Noted(5, 6))
+itertools.starmap(seen, Noted((5, 6), (7, 8)))
+itertools.takewhile(seen, Noted(5, 6, 7))
+itertools.dropwhile(lambda v: v < 6, Noted(5, 6, 7))
+itertools.filterfalse(lambda v: v < 6, Noted(5, 6, 7))
+itertools.compress(Noted(5, 6, 7), Noted(1, 1, 0, 1))
+itertools.accumulate(Noted(5, 6, 7))
+itertools.accumulate(Noted(5, 6, 7), seen, initial=2)
+itertools.pairwise(Noted(5, 6, 7))
+itertools.zip_longest(Noted(5, 6, 7), Noted(1), fillvalue=0)
+itertools.product(Noted(5, 6, 7), Noted(1))
+itertools.permutations(Noted(5, 6, 7), 2)
+itertools.tee(Noted(5, 6, 7))[1]
+Noted(5, 6, 7)
+(v for v in Noted(5, 6, 7))
+list.__iter__(ThoseOfList([5, 6, 7]))
+list.__reversed__(ThoseOfList([5, 6, 7]))
+reversed(ThoseOfTuple((5, 6, 7)))
+iter(ThoseOfTuple((5, 6, 7)))
+tuple.__iter__(ThoseOfTuple((5, 6, 7)))
+iter(dict.keys(ThoseOfDict(a=1, b=2, c=3)))
+iter(dict.items(ThoseOfDict(a=1, b=2, c=3)))
+dict.__iter__(ThoseOfDict(a=1, b=2, c=3))
+iter(collections.OrderedDict.values(ThoseOfOrdered(a=1, b=2, c=3)))
+set.__iter__(ThoseOfSet({5}))
+frozenset.__iter__(ThoseOfFrozen({5}))
+""".strip().splitlines()
+
+
+def speaking(base, *names):
+    """A class of containers that notes what it is asked."""
+
+    def noting(name):
+        def method(self, *args):
+            LOG.append(name)
+            return getattr(super(made, self), name)(*args)
+
+        return method
+
+    made = type(f"ThoseOf{base.__name__}", (base,), {name: noting(name) for name in names})
+    return made
+
+
+ThoseOfList = speaking(list, "__iter__", "__len__", "__reversed__", "__getitem__")
+ThoseOfTuple = speaking(tuple, "__iter__", "__len__", "__getitem__")
+ThoseOfDict = speaking(dict, "__iter__", "__len__", "__reversed__", "keys", "values", "items")
+ThoseOfOrdered = speaking(collections.OrderedDict, "__iter__", "__len__", "keys", "values", "items")
+ThoseOfSet = speaking(set, "__iter__", "__len__")
+ThoseOfFrozen = speaking(frozenset, "__iter__", "__len__")
 ACT = paddle.nn.ReLU()
 MODULES = {"collections": collections, "functools": functools, "itertools": itertools}
 
 
-@pytest.mark.parametrize("program", PROGRAMS)
-def test_items_are_taken_one_after_the_other(program):
-    body = "".join(f"  {line}\n" for line in program.splitlines())
+def compare(source):
+    """Runs the function `f` of this source plainly and translated: the same results, the same notes."""
     space = globals() | MODULES
-    head = "def f(x):\n y = x * 2\n r = items = None\n try:\n"
-    exec(f"{head}{body} except Exception as e:\n  r = r, items, type(e), str(e)\n return r, y.tolist()\n", space)
+    exec(source, space)
 
     def outcome(function):
         LOG.clear()
@@ -134,5 +205,33 @@ def test_items_are_taken_one_after_the_other(program):
     translated = translate(space["f"])
     for _ in range(2):
         assert outcome(translated) == expected
-    if not IDENTITY:
-        assert sot.stats(translated).graphs >= 1
+    return None if IDENTITY else sot.stats(translated)
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_items_are_taken_one_after_the_other(program):
+    body = "".join(f"  {line}\n" for line in program.splitlines())
+    head = "def f(x):\n y = x * 2\n r = items = None\n try:\n"
+    stats = compare(f"{head}{body} except Exception as e:\n  r = r, items, type(e), str(e)\n return r, y.tolist()\n")
+    assert stats is None or stats.graphs >= 1
+
+
+@pytest.mark.parametrize("first", ["", "r = next(it)", "for r in it: break"])
+@pytest.mark.parametrize("iterator", ITERATORS)
+def test_nothing_is_asked_again_behind_a_break(iterator, first):
+    """An iterator that lives across a break is made again; what it goes through is not asked for its iterator again."""
+    stats = compare(f"""
+def f(x):
+    y = x * 2
+    r = None
+    it = {iterator}
+    {first or "pass"}
+    if y.sum() > 0:
+        y = y + 1
+    LOG.append("behind")
+    rest = list(itertools.islice(it, 5))
+    z = x * 2
+    return r, type(it), rest, y.tolist(), z.tolist()
+""")
+    # What cannot be made again runs natively.
+    assert stats is None or stats.graphs >= 1 or stats.fallbacks

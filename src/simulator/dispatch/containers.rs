@@ -56,12 +56,24 @@ pub(super) fn unpack_ex(
     after: usize,
 ) -> Step<()> {
     let value = f.pop(t)?;
-    let mut items = iterate::collect(t, value)?;
-    if items.len() < before + after {
+    let (items, mut middle) = if iterate::is_lazy(t, value) {
+        // The first ones are taken one by one, the others as `list()` takes them.
+        let iterator = iterate::get_iter(t, value)?;
+        let items = iterate::take(t, iterator, before)?;
+        let middle = match items.len() < before {
+            true => Vec::new(),
+            false => iterate::collect_for_list(t, iterator)?,
+        };
+        (items, middle)
+    } else {
+        let mut items = iterate::collect(t, value)?;
+        let middle = items.split_off(before.min(items.len()));
+        (items, middle)
+    };
+    if items.len() < before || middle.len() < after {
         return t.stop(BreakKind::RaisesException, "not enough values to unpack");
     }
-    let tail = items.split_off(items.len() - after);
-    let middle = items.split_off(before);
+    let tail = middle.split_off(middle.len() - after);
     let middle = t.add(Kind::List(middle));
     f.stack.extend(tail.into_iter().rev());
     f.push(middle);
