@@ -323,6 +323,80 @@ SIMPLE = """
 1!: LOG.append(OddDict($D0).${get|pop|setdefault}($K, 1))
 1!: LOG.append(dict(${Keys($I0)|OddDict($D0)|OddDict($D0).items()}))
 1!: LOG.append(list(${OddDict($D0)|OddDict($D0).keys()|OddDict($D0).items()}))
+2!: $H!.append(${[$G0, $G0]|($G0, $I0)|dict.fromkeys([$G0, $G0], $I0)|set([$G0, $I0])|frozenset([$G0])|collections.deque([$G0])})
+1!: $H!.append({$G0: $G0, $I0: $I0})
+1!: $H!.append(collections.${Counter|deque|OrderedDict.fromkeys}([$G0, $G0]))
+1!: $_d = collections.defaultdict(list); $_d[$G0].append($I0); $H!.append($_d)
+1!: $_d = collections.OrderedDict([($G0, 1)]); $_d.move_to_end($G0); $H!.append($_d)
+1!: $H!.append(collections.ChainMap(${OddDict($D0)}, $D0)[$K])
+1!: LOG.append(Point($G0) == Point($G0))
+1!: LOG.append(Pair($G0, $G0) ${<|==|>=|!=} Pair($G0, $G0))
+1!: LOG.append(hash(Pair($G0)))
+1!: LOG.append(repr(${Pair($G0)|Point($G0)|Row($G0)|[$G0, $I0]|($G0,)}))
+1!: LOG.append(Row($G0, $I0) == ($G0, $I0))
+1!: LOG.append(dataclasses.${astuple|asdict}(Pair($G0)))
+1!: $H!.append(copy.${copy|deepcopy}($G0))
+1!: $H!.append(copy.${copy|deepcopy}([$G0, $I0]))
+1!: LOG.append(cached($G0))
+1!: LOG.append(kind_of($G0))
+1!: LOG.append(functools.partial(tell, $G0)())
+1!: LOG.append(operator.${attrgetter('number')|itemgetter(1)|itemgetter(1, 2)|methodcaller('note', 'x')|methodcaller('missing')}($G0))
+1!: LOG.append(operator.${concat|iadd|lt|indexOf|countOf|length_hint|mul|xor}($${G|J}0, $G0))
+1!: LOG.append(isinstance($G0, ${collections.abc.Iterable|collections.abc.Hashable|collections.abc.Sized|collections.abc.Callable|Kindly|(int, str)|typing.Sized}))
+1!: LOG.append('%(a)s' % ${OddDict(a=1)|Keys(3)})
+1!: LOG.append('{a}{a!r}'.format(**${OddDict(a=1)|Keys(3)}))
+1!: LOG.append('{a}'.format_map(${OddDict(a=1)|OddDict()|Keys(3)}))
+1!: LOG.append('{0.number}{0.missing}{0[1]}'.format($G0))
+1!: LOG.append(f'{$G0:>{$I0}}{$G0!a}')
+1!: LOG.append(slice($G0, $G0).indices(5))
+1!: LOG.append(list(range($G0, ${5|$G0}))[:5])
+1!: LOG.append('a,b'.split(${OddStr(',')|$G0}))
+1!: LOG.append(${OddStr('a,b')|$G0}.${split(',')|upper()|join('ab')|count('a')})
+1!: LOG.append(sorted([3, 1, 2], key=$G0))
+1!: LOG.append(list(map($G0, [3, 1])))
+1!: LOG.append([*map($G0.note, 'ab')])
+1!: LOG.append(list(zip(*[$J, $J0])))
+1!: LOG.append([*zip(*[iter($J)] * 2)])
+1!: import heapq as $_q; $_l = [$G0, $G0, $I0]; $_q.heapify($_l); LOG.append($_q.heappop($_l))
+1!: import bisect as $_q; LOG.append($_q.bisect([1, 2, 3], $G0))
+1!: $L!.insert($G0, $I0)
+1!: $L!.pop($G0)
+1!: $L![$G0] = $I0
+1!: LOG.append($L0[$G0 : $G0])
+1!: $L!.sort(key=$G0)
+1!: $L!.sort(key=told, reverse=$G0)
+1!: LOG.append($L0 ${+|*|==|<} $G0)
+1!: $L! ${+|*}= $G0
+1!: $D![$G0] = $I0
+1!: LOG.append($D0.get($G0, $I0))
+1!: LOG.append($G0 in $D0)
+1!: LOG.append($D0 ${==|!=} $G0)
+1!: $U!.${add|discard|remove}($G0)
+1!: LOG.append($U0 ${==|<=|&|-} $G0)
+1!: $O0.late = $G0
+1!: $O0.value = $T0 * (1 if $G0 else 2)
+1!: $V0[$G0] = $G0
+1!: bump($G0)
+1!: LOG.append(spread($T0, $G0).shape)
+1!: LOG.append(round($G0, $I0))
+1!: LOG.append($G0 if not $G0 else -1)
+1!: LOG.append([$G0 and 1, $G0 or 2, not $G0])
+1!: LOG.append(all([$G0, $G0]) or any([$G0]))
+1!: LOG.append($G0 is $G0 or $G0 == $G0)
+1!: LOG.append(type($G0)($I0))
+1!: LOG.append(str($G0) + repr($G0) + f'{$G0}')
+1!: LOG.append(int($G0) + float($G0))
+1!: LOG.append(paddle.to_tensor([$I0, $I0])[$G0].item())
+1!: $=T1 = $T0.reshape([-1, $G0])
+1!: $=T1 = $T0.sum($G0)
+1!: $=T1 = $T0 if $G0 > $I0 else $T0 * 2
+1!: assert $G0, $G0
+1!: raise KeyError($G0)
+1!: del $G0.${number|missing}
+1!: $G0.number = $I0
+1!: vars($G0)['number'] = $I0
+1!: LOG.append(sorted(vars($G0)))
+1!: LOG.append(type($G0).__name__ + $G0.__class__.__qualname__)
 """
 
 COMPOUND = """
@@ -735,6 +809,16 @@ while $_w < 3 and $G~:
     $_w += 1
     $G~ += 1
     <body>
+
+1: for $=I1 in range(3):
+    if $G0 ${==|>|in} ${$I0|[1, 2]}: ${break|continue}
+    <body>
+
+1: class $_c(Noted):
+    def note(self, *what):
+        <body>
+        return super().note(*what)
+$=G1 = $_c($I0)
 
 1: with Noted($I0) as $=G1:
     <body>

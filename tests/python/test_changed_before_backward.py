@@ -262,3 +262,100 @@ def test_statistics_that_move_and_steps_of_optimizers_are_no_changes():
     translated = sot.to_static(layer.forward, min_graph_size=0)
     assert train(translated) == expected
     assert sot.stats(translated).graphs == 1
+
+
+class _Judge(paddle.nn.Layer):
+    """Two losses are computed with its parameters; an optimizer moves them between the two backwards."""
+
+    def __init__(self, body):
+        super().__init__()
+        paddle.seed(5)
+        self.one, self.two = paddle.nn.Linear(3, 3), paddle.nn.Linear(3, 3)
+        self.body = body
+
+    def forward(self, x):
+        return self.body(self, x).sum()
+
+
+def _one_matmul(self, x):
+    y = self.one(x).tanh()
+    if y.sum() > -100:
+        y = paddle.matmul(y.tanh(), self.two.weight)
+    return y
+
+
+def _sum_and_dims(self, x):
+    if x.sum() > -100:
+        y = x * 3 + paddle.zeros_like(self.two.weight)[0] + self.two.bias
+    else:
+        y = x
+    return y
+
+
+def _two_matmuls(self, x):
+    if x.sum() > -100:
+        y = self.two(self.one(x)).tanh()
+    else:
+        y = x
+    return y
+
+
+def _in_turns(self, x):
+    while x.abs().sum() < 50:
+        x = self.one(x).tanh() * 2 + x + 1
+    return x
+
+
+def _judged(body, optimizer, **settings):
+    layer = _Judge(body)
+    optimizer = optimizer(parameters=layer.parameters())
+    run = sot.to_static(layer.forward, min_graph_size=0, **settings) if settings else layer.forward
+    x = paddle.ones([2, 3])
+    x.stop_gradient = False
+    found = []
+    for _ in range(2):
+        first, second = run(x), run(x * 2)
+        first.backward()
+        optimizer.step()
+        optimizer.clear_grad()
+        second.backward()
+        found.append(
+            [None if value.grad is None else value.grad.numpy().tolist() for value in (x, *layer.parameters())]
+        )
+        optimizer.clear_grad()
+        x.clear_gradient()
+    return found
+
+
+OPTIMIZERS = [
+    lambda **given: paddle.optimizer.SGD(0.3, **given),
+    lambda **given: paddle.optimizer.Adam(0.3, **given),
+]
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=["sgd", "adam"])
+@pytest.mark.parametrize("body", [_one_matmul, _sum_and_dims])
+def test_parameters_that_an_optimizer_moved_are_taken_where_nothing_is_computed_from_them_again(body, optimizer):
+    expected = _judged(body, optimizer)
+    assert _judged(body, optimizer, capture_control_flow=True) == expected
+    assert _judged(body, optimizer, capture_control_flow=False) == expected
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=["sgd", "adam"])
+@pytest.mark.parametrize("body", [_two_matmuls, _in_turns])
+def test_parameters_that_an_optimizer_moved_are_refused_where_control_flow_computes_from_them_again(body, optimizer):
+    """Eager mode has kept what it computed; an optimizer's step counts no change in place."""
+    with pytest.raises(RuntimeError, match="has other numbers than when the translated function ran"):
+        _judged(body, optimizer, capture_control_flow=True)
+    assert _judged(body, optimizer, capture_control_flow=False) == _judged(body, optimizer)
+
+
+def test_a_step_between_two_rounds_of_training_is_no_change_for_the_next():
+    layer = _Judge(_two_matmuls)
+    optimizer = paddle.optimizer.SGD(0.3, parameters=layer.parameters())
+    run = sot.to_static(layer.forward, full_graph=True)
+    for _ in range(4):
+        run(paddle.ones([2, 3])).backward()
+        optimizer.step()
+        optimizer.clear_grad()
+    assert sot.stats(run).translations == 1

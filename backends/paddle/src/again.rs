@@ -98,6 +98,8 @@ pub struct Shared {
     pub names: Vec<String>,
     /// Inputs whose numbers the backward part reads.
     pub read: Vec<usize>,
+    /// Those that branches and loops are computed again from.
+    pub computed_from: Vec<usize>,
     /// The same graph, call by call.
     pub replay: Box<dyn CompiledGraph>,
     /// Whether it draws random numbers: other ones when it runs again.
@@ -116,6 +118,8 @@ pub struct Run {
     inputs: Py<PyList>,
     /// The in-place versions of the inputs that its backward reads, when it ran.
     versions: Vec<u32>,
+    /// Samples of the numbers of those that it computes from again.
+    numbers: Vec<Option<u64>>,
     /// Those of the outputs that its backward reads.
     outputs: OnceLock<Vec<Version>>,
     number: usize,
@@ -137,6 +141,9 @@ impl Run {
         let inputs = self.inputs.bind(py);
         for (&at, &version) in self.shared.read.iter().zip(&self.versions) {
             versions::check(&inputs.get_item(at)?, version)?;
+        }
+        for (&at, &numbers) in self.shared.computed_from.iter().zip(&self.numbers) {
+            versions::check_numbers(&inputs.get_item(at)?, numbers)?;
         }
         let mut outputs = self.outputs.get().into_iter().flatten();
         outputs.try_for_each(|output| output.check(py))
@@ -293,6 +300,9 @@ pub fn hook(
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let version = |at: &usize| native::inplace_version(&inputs[*at]);
     let versions = shared.read.iter().map(version).collect::<PyResult<_>>()?;
+    let numbers = shared.computed_from.iter();
+    let numbers = numbers.map(|at| native::sampled(&inputs[*at]));
+    let numbers = numbers.collect::<PyResult<_>>()?;
     let run = Py::new(
         py,
         Run {
@@ -300,6 +310,7 @@ pub fn hook(
             scope,
             inputs: PyList::new(py, inputs)?.unbind(),
             versions,
+            numbers,
             outputs: OnceLock::new(),
             number,
             kept: AtomicBool::new(false),

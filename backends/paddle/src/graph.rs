@@ -28,7 +28,14 @@ type Answer<'py> = (
     bool,
     Vec<usize>,
     Option<Py<PyAny>>,
-    (Vec<usize>, Vec<String>, bool, Vec<usize>, Vec<usize>),
+    (
+        Vec<usize>,
+        Vec<String>,
+        bool,
+        Vec<usize>,
+        Vec<usize>,
+        Vec<usize>,
+    ),
     Executor,
     Vec<Py<PyAny>>,
 );
@@ -124,8 +131,10 @@ impl PaddleGraph {
             Some(gates) => gates.bind(py).getattr("inputs")?.extract()?,
             None => Vec::new(),
         };
-        let (training, names, is_random, read, read_outputs) = again;
-        let read = read.into_iter().map(|at| used[at]).collect();
+        let (training, names, is_random, read, read_outputs, computed_from) = again;
+        let inputs_at =
+            |found: Vec<usize>| -> Vec<usize> { found.iter().map(|at| used[*at]).collect() };
+        let (read, computed_from) = (inputs_at(read), inputs_at(computed_from));
         let stops = |symbol: &SymbolId| sir.meta(*symbol).is_some_and(|meta| meta.stop_gradient);
         let stopped = (0..sir.outputs.len())
             .filter(|at| trains && stops(&sir.outputs[*at]))
@@ -161,6 +170,7 @@ impl PaddleGraph {
                 scopes: Mutex::new(VecDeque::new()),
                 names,
                 read,
+                computed_from,
                 replay: call_by_call(py, same(sir, session))?,
                 is_random,
                 is_small,

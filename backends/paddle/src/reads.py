@@ -10,7 +10,10 @@ _DESCRIBE = frozenset(f"pd_op.{name}" for name in ("shape", "shape64", "full_lik
 
 
 def read_back(operations, forward_end, start, inputs, outputs):
-    """Positions among `inputs` and among `outputs` of those whose numbers the operations from `start` on read."""
+    """Positions among `inputs` and among `outputs` of those whose numbers the operations from `start` on read.
+
+    Then those of inputs that branches and loops are computed again from: what that makes, eager mode has kept.
+    """
     # The value whose storage another one is a view of, or of which it is a copy, for values of interest.
     roots = {value.id: value.id for value in inputs}
     lists = {}
@@ -28,7 +31,7 @@ def read_back(operations, forward_end, start, inputs, outputs):
     sources = [_source(value) for value in outputs]
     for value, source in zip(outputs, sources, strict=True):
         roots[value.id] = roots.setdefault(source, source)
-    read = set()
+    read, computed_from = set(), set()
     for op in operations[start:]:
         name = op.name()
         if name == "pd_op.assign":
@@ -39,13 +42,32 @@ def read_back(operations, forward_end, start, inputs, outputs):
             # Eager mode does not look after what a PyLayer keeps, or `recompute`: neither compares versions.
             _add(op, roots, lists, read)
             if name in REGIONS:
-                for inner in inner_operations(op):
+                inside = list(inner_operations(op))
+                for inner in inside:
                     _add(inner, roots, lists, read)
+                for inner in _used(inside):
+                    if not inner.name().endswith("_grad"):
+                        _add(inner, roots, lists, computed_from)
     given = {value.id for value in inputs}
     return (
         [at for at, value in enumerate(inputs) if value.id in read and value.id not in written],
         [at for at, source in enumerate(sources) if roots[source] in read and roots[source] not in given],
+        [at for at, value in enumerate(inputs) if value.id in computed_from and value.id not in written],
     )
+
+
+def _used(operations):
+    """Those whose numbers go somewhere: many gradients take no more than the dims of what was computed."""
+    needed = set()
+    for op in reversed(operations):
+        name, results = op.name(), op.results()
+        if results and name not in REGIONS and not any(value.id in needed for value in results):
+            continue
+        yield op
+        if name not in _DESCRIBE:
+            whole = name == "builtin.combine"
+            values = (value for value in op.operands_source() if value.initialized())
+            needed.update(value.id for value in values if whole or not op.is_no_need_buffer(value))
 
 
 def _source(value):

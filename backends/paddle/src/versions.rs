@@ -40,6 +40,19 @@ pub fn check(tensor: &Bound<'_, PyAny>, expected: u32) -> PyResult<()> {
     }
 }
 
+/// Refuses a tensor with other numbers than those that this sample is of.
+pub fn check_numbers(tensor: &Bound<'_, PyAny>, expected: Option<u64>) -> PyResult<()> {
+    if expected.is_none() || native::sampled(tensor)? == expected {
+        return Ok(());
+    }
+    let name = tensor.getattr("name")?;
+    Err(PyRuntimeError::new_err(format!(
+        "the tensor {name} has other numbers than when the translated function ran (an optimizer's step?), and the \
+         gradient of a captured branch or loop computes it again: call backward() before they change, or let the graph \
+         break there (no capture_control_flow, no full_graph)"
+    )))
+}
+
 fn refusal(version: u32, expected: u32) -> PyErr {
     PyRuntimeError::new_err(format!(
         "(PermissionDenied) Tensor '' used in gradient computation has been modified by an inplace operation. \

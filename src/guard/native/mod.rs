@@ -9,6 +9,7 @@ mod flags;
 mod functions;
 mod global_state;
 mod inplace_version;
+mod numbers;
 mod object;
 mod references;
 mod shared_ptr;
@@ -40,6 +41,7 @@ pub use flags::records_gradients;
 pub(crate) use functions::{function_field, is_called_as_usual, method_part};
 pub use global_state::GlobalState;
 pub use inplace_version::{has_fresh_version, inplace_version};
+pub use numbers::sampled;
 pub(crate) use object::{cell_contents, instance_dict, member, to_bound, type_of};
 pub(crate) use references::{is_tracked, references, WeakOrStrong};
 

@@ -1,0 +1,57 @@
+//! Samples of the numbers of a tensor: optimizers write others into its memory, and count no change in place.
+
+use std::hash::Hasher;
+
+use pyo3::intern;
+use pyo3::prelude::*;
+use rustc_hash::FxHasher;
+
+/// Words that are looked at, spread over the memory.
+const WORDS: usize = 64;
+
+/// A digest of some of its numbers, all where they are few; `None` where they are not in the memory of this machine, one
+/// after the other.
+///
+/// # Errors
+/// What Paddle raises for a tensor that has no memory.
+pub fn sampled(tensor: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
+    let py = tensor.py();
+    let says = |name| -> PyResult<bool> { tensor.call_method0(name)?.is_truthy() };
+    let place = tensor.getattr(intern!(py, "place"))?;
+    if !place
+        .call_method0(intern!(py, "is_cpu_place"))?
+        .is_truthy()?
+        || !says(intern!(py, "is_dense"))?
+        || !says(intern!(py, "is_contiguous"))?
+    {
+        return Ok(None);
+    }
+    let count: usize = tensor.getattr(intern!(py, "size"))?.extract()?;
+    let each: usize = tensor
+        .call_method0(intern!(py, "element_size"))?
+        .extract()?;
+    let address: usize = tensor.call_method0(intern!(py, "data_ptr"))?.extract()?;
+    let bytes = count * each;
+    if bytes == 0 || address == 0 {
+        return Ok(None);
+    }
+    let memory = address as *const u8;
+    let mut digest = FxHasher::default();
+    // SAFETY: a dense, contiguous tensor in the memory of this machine has that many bytes at its address, and lives
+    // for this call. Each read is inside of them; `[u8; 8]` needs no alignment.
+    let word = |at: usize| unsafe { memory.add(at).cast::<[u8; 8]>().read_volatile() };
+    match bytes.checked_sub(8) {
+        Some(last) => {
+            let step = 8 * bytes.div_ceil(8 * WORDS);
+            (0..last)
+                .step_by(step)
+                .for_each(|at| digest.write(&word(at)));
+            digest.write(&word(last));
+        }
+        // SAFETY: as above.
+        None => {
+            (0..bytes).for_each(|at| digest.write_u8(unsafe { memory.add(at).read_volatile() }))
+        }
+    }
+    Ok(Some(digest.finish()))
+}
