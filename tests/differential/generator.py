@@ -2,7 +2,9 @@
 
 Variables have a kind (T: a matrix, R: a tensor of one number, I, F, B, S: Python scalars, L: a list of integers, M: a list
 of tensors, D: a dict of numbers, P: a tuple, U: a set, Q: a deque, N: an array, O, V, W: objects of classes of the
-prelude, A: any object, E: one that can be a key, H: a list of objects), so that most programs run to their end; the exceptions that remain are part of the game.
+prelude, A: any object, E: one that can be a key, H: a list of objects, G: an object whose special methods note what they
+are asked, J: something to iterate that notes what is taken), so that most programs run to their end; the exceptions
+that remain are part of the game.
 """
 
 from __future__ import annotations
