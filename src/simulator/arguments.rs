@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyFloat, PyInt, PyModule, PyType};
+use pyo3::types::{PyComplex, PyFloat, PyInt, PyModule, PyType};
 
 use crate::frame::Modules;
 use crate::graph::{Arg, Callee, SymbolId};
@@ -18,8 +18,13 @@ pub(super) const NEGATIVE_ZERO: &str = "-0.0 in a tensor operation: programs may
 
 /// Paddle keeps one attribute for all numbers that are equal: where `-0.0` came first, `0.0` becomes it.
 fn is_negative_zero(value: &Bound<'_, PyAny>) -> bool {
-    let number = value.cast::<PyFloat>().map(|number| number.value());
-    number.is_ok_and(|number| number == 0.0 && number.is_sign_negative())
+    let is_one = |number: f64| number == 0.0 && number.is_sign_negative();
+    match value.cast::<PyComplex>() {
+        Ok(number) => is_one(number.real()) || is_one(number.imag()),
+        Err(_) => value
+            .cast::<PyFloat>()
+            .is_ok_and(|number| is_one(number.value())),
+    }
 }
 
 /// Whether Paddle may be given this while a program is built. It looks for sizes and numbers in what it does not know, with

@@ -5,13 +5,13 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyComplex, PyFloat, PyInt, PyTuple};
 
 use crate::frame::Modules;
-use crate::graph::DType;
+use crate::graph::{Callee, DType};
 use crate::obj::{within, Obj};
 use crate::reason::BreakKind;
 use crate::tracker::{Tracker, TrackerRef};
 use crate::variables::{Kind, TensorVar, VarId};
 
-use super::{arguments, fold, Step, Tracer};
+use super::{arguments, fold, tensors, Step, Tracer};
 
 /// Their classes.
 const CLASSES: &[&str] = &[
@@ -150,6 +150,27 @@ pub fn defer_to_tensors(py: Python<'_>) -> PyResult<bool> {
     Ok(asked.is_some_and(|answer| answer.is_none()))
 }
 
+/// A bool next to a tensor of floats as the tensor that eager mode makes of it. Programs scale by it, which loses the sign
+/// of zeros.
+pub fn of_bool(
+    t: &mut Tracer<'_>,
+    (tensor, dtype): (VarId, DType),
+    name: &str,
+    value: VarId,
+) -> Step<Option<VarId>> {
+    const SCALES: [&str; 5] = ["__mul__", "__rmul__", "__sub__", "__rsub__", "__truediv__"];
+    let given = t.const_value(value);
+    let given = given.filter(PyAnyMethods::is_exact_instance_of::<PyBool>);
+    let (Some(given), true) = (given, dtype.is_floating() && SCALES.contains(&name)) else {
+        return Ok(None);
+    };
+    let function = Obj::from(t.py.module("paddle")?.getattr("full_like")?);
+    let number: f64 = if given.is_truthy()? { 1.0 } else { 0.0 };
+    let number = t.constant(PyFloat::new(t.py, number).as_any());
+    let args = [tensor, number];
+    tensors::capture(t, Callee::Api(function), None, &args, &[], &mut |_| None).map(Some)
+}
+
 /// Whether this takes nothing away. Paddle adds `-number`, and `-0.0` may become `0.0` in a program: not the same for numbers
 /// that are `-0.0`.
 pub fn subtracts_nothing(t: &mut Tracer<'_>, dtype: DType, name: &str, number: VarId) -> bool {
@@ -160,7 +181,11 @@ pub fn subtracts_nothing(t: &mut Tracer<'_>, dtype: DType, name: &str, number: V
         return false;
     };
     let plain = value.is_exact_instance_of::<PyInt>() || value.is_exact_instance_of::<PyFloat>();
-    plain && value.extract::<f64>().is_ok_and(|number| number == 0.0)
+    // `x - -0.0` adds `0.0`, and so changes the sign of `-0.0`.
+    plain
+        && value
+            .extract::<f64>()
+            .is_ok_and(|number| number == 0.0 && number.is_sign_positive())
 }
 
 /// Stops where eager mode makes a tensor of a Python number next to this one, and a program does not: that has half the
@@ -191,9 +216,14 @@ pub fn refuse(t: &mut Tracer<'_>, dtype: DType, name: &str, number: VarId) -> St
         DType::Int32 => 31,
         _ => 63,
     };
-    let wide = dtype == DType::Float64 || dtype.as_str().starts_with("complex");
-    let refused = if value.is_exact_instance_of::<PyBool>() {
-        !compares && bits < 31
+    let is_complex = dtype.as_str().starts_with("complex");
+    let wide = dtype == DType::Float64 || is_complex;
+    // What programs do instead loses the sign of zeros.
+    let subtracts = name == "__sub__" && value.extract::<f64>().is_ok_and(|value| value == 0.0);
+    let refused = if is_complex && subtracts {
+        true
+    } else if value.is_exact_instance_of::<PyBool>() {
+        !compares && (bits < 31 || is_complex)
     } else if value.is_instance_of::<PyComplex>() {
         !compares && !wide
     } else if bits < 63 && value.is_instance_of::<PyInt>() {

@@ -489,6 +489,9 @@ pub fn method(
     }
     if let ([value], []) = (args, kwargs) {
         scalars::refuse(t, meta.dtype, name, *value)?;
+        if let Some(other) = scalars::of_bool(t, (tensor, meta.dtype), name, *value)? {
+            return method(t, tensor, name, &[other], &[]);
+        }
         if scalars::subtracts_nothing(t, meta.dtype, name, *value) {
             return method(t, tensor, "clone", &[], &[]);
         }

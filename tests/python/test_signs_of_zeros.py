@@ -1,0 +1,65 @@
+"""Zeros keep their signs: programs scale and shift where eager mode makes a tensor of a bool, or adds `-0.0`."""
+
+import numpy as np
+import paddle
+import paddle_sot_rs as sot
+import pytest
+from paddle.nn import functional as F
+
+OPERATIONS = [
+    "x * v",
+    "v * x",
+    "x + v",
+    "v + x",
+    "x - v",
+    "v - x",
+    "x / v",
+    "v / x",
+    "paddle.scale(x, v)",
+    "paddle.scale(x, 2.0, v)",
+    "paddle.full_like(x, v) * x",
+    "x * (v == 1)",
+    "x * (x.shape[0] > 1)",
+    "F.relu(x) * v - v",
+]
+NUMBERS = [False, True, 0, 0.0, -0.0, 1, -1, 2.5, 1j, -1j, complex(0.0, -0.0), complex(-0.0, 0.0)]
+ZEROS = [0.0, -0.0, 1.0, -2.0]
+
+
+def _function(operation):
+    space = {"paddle": paddle, "F": F}
+    exec(f"def f(x, v):\n    y = x + x\n    return {operation}, y\n", space)
+    return space["f"]
+
+
+def _outcome(function, dtype, number):
+    values = np.array([complex(a, b) for a in ZEROS for b in ZEROS]) if "complex" in dtype else np.array(ZEROS)
+    x = paddle.to_tensor(values.astype(dtype), stop_gradient=False)
+    try:
+        result = function(x, number)[0]
+        result.sum().abs().backward()
+    except (TypeError, ValueError, RuntimeError) as error:
+        return type(error)
+    results = result.detach(), x.grad
+    return [str(result.dtype), *(None if value is None else repr(value.tolist()) for value in results)]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "complex64"])
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_zeros_keep_their_signs(operation, dtype):
+    for number in NUMBERS:
+        function = _function(operation)
+        translated = sot.to_static(_function(operation), min_graph_size=0)
+        expected = _outcome(function, dtype, number)
+        for _ in range(2):
+            assert _outcome(translated, dtype, number) == expected, number
+
+
+@pytest.mark.parametrize("flag", [False, True])
+def test_a_tensor_times_a_bool_is_one_graph_for_every_shape(flag):
+    translated = sot.to_static(_function("x * v"), min_graph_size=0)
+    for rows in (2, 3, 4, 5):
+        x = paddle.to_tensor(np.array([[0.0, -0.0, -1.0]] * rows, dtype="float32"))
+        assert repr(translated(x, flag)[0].tolist()) == repr((x * flag).tolist())
+    stats = sot.stats(translated)
+    assert stats.translations == 2 and not stats.graph_breaks and not stats.fallbacks, stats
