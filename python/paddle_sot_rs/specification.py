@@ -277,23 +277,30 @@ _UNKNOWN = Unknown()
 _PLAIN = (type(None), bool, int, float, complex, str, bytes)
 
 
-def _observed(value: Any, depth: int) -> Any:
+# Lists may hold the same lists many times, or themselves.
+_MOST_OBSERVED = 1024
+
+
+def _observed(value: Any, depth: int, left: Iterator[int]) -> Any:
     # Not isinstance(): that asks objects of other classes for their `__class__`.
     if issubclass(type(value), paddle.Tensor):
         return InputSpec(list(value.shape), value.dtype)
     if type(value) in _PLAIN:
         return value
-    if depth < 8 and type(value) in (list, tuple) and len(value) <= 256:
-        return type(value)([_observed(item, depth + 1) for item in value])
-    if depth < 8 and type(value) is dict and len(value) <= 256 and all(type(key) is str for key in value):
-        return {key: _observed(item, depth + 1) for key, item in value.items()}
+    if next(left, None) is None or depth >= 8:
+        return _UNKNOWN
+    if type(value) in (list, tuple) and len(value) <= 256:
+        return type(value)([_observed(item, depth + 1, left) for item in value])
+    if type(value) is dict and len(value) <= 256 and all(type(key) is str for key in value):
+        return {key: _observed(item, depth + 1, left) for key, item in value.items()}
     return _UNKNOWN
 
 
 def observed(args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> tuple[list[Any], dict[str, Any]]:
     """What is remembered of the arguments of a call: specifications of its tensors, and no tensor."""
-    named = {name: _observed(value, 0) for name, value in (kwargs or {}).items()}
-    return [_observed(value, 0) for value in args], named
+    left = iter(range(_MOST_OBSERVED))
+    named = {name: _observed(value, 0, left) for name, value in (kwargs or {}).items()}
+    return [_observed(value, 0, left) for value in args], named
 
 
 def is_known(value: Any) -> bool:

@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyType};
 use rustc_hash::FxHashSet;
 
-use crate::bytecode::CmpOp;
+use crate::bytecode::{CmpOp, OpTable, Version};
 use crate::frame::Modules;
 use crate::obj::Obj;
 use crate::reason::BreakKind;
@@ -399,7 +399,7 @@ pub fn sort(t: &mut Tracer<'_>, items: Vec<VarId>, kwargs: &Kwargs) -> Step<Vec<
         match &**name {
             "key" if t.is_none(*value) => {}
             "key" => key = Some(*value),
-            "reverse" => reverse = truth::truth(t, *value)?,
+            "reverse" => reverse = is_reversed(t, *value)?,
             _ => return t.stop(BreakKind::RaisesException, "sort() got an unknown keyword"),
         }
     }
@@ -448,6 +448,19 @@ pub fn sort(t: &mut Tracer<'_>, items: Vec<VarId>, kwargs: &Kwargs) -> Step<Vec<
         sorted.reverse();
     }
     Ok(sorted.into_iter().map(|(_, item)| item).collect())
+}
+
+/// What `reverse=` says: its truth, but in 3.11, which makes a C integer of it.
+fn is_reversed(t: &mut Tracer<'_>, value: VarId) -> Step<bool> {
+    let is_integer = OpTable::get(t.py).is_ok_and(|table| table.version < Version::V312);
+    let is_known = |t: &mut Tracer<'_>| {
+        let constant = t.const_value(value);
+        constant.is_some_and(|value| is_plain_constant(&value) && value.extract::<i32>().is_ok())
+    };
+    match is_integer && !is_known(t) {
+        true => t.unsupported("sort(reverse=) of something that Python 3.11 converts to a number"),
+        false => truth::truth(t, value),
+    }
 }
 
 /// Stops where a key may be neither less nor greater than another one: where that comes is CPython's affair.

@@ -42,6 +42,13 @@ pub fn binary(t: &mut Tracer<'_>, op: BinOp, inplace: bool, a: VarId, b: VarId) 
     }
     // A shape adds as numbers do, before lists are extended in place.
     let is_shape = t.vars.get(a).class.is_some() || t.vars.get(b).class.is_some();
+    if is_shape && (is_object(&left) || is_object(&right)) {
+        // What shapes do with them is written in C++.
+        return t.unsupported(format!(
+            "the operator {} of a shape and an object",
+            op.stem()
+        ));
+    }
     match (&left, &right) {
         (Kind::Text(_), _) | (_, Kind::Text(_)) if op == BinOp::Add => {
             if let Some(sum) = texts::sum(t, a, b) {

@@ -21,7 +21,7 @@ TIMEOUT = 60
 
 def worker(seed: int, count: int) -> None:
     """Announces each program before it runs, so that the parent knows which one ended the process."""
-    from compare import TooLong, compare
+    from compare import TooLong, compare, only_digits
     from generator import program
 
     def end(*_: object) -> None:
@@ -31,18 +31,20 @@ def worker(seed: int, count: int) -> None:
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     for current in range(seed, seed + count):
         print(json.dumps({"seed": current}), file=answers)
+        digits = False
         signal.alarm(TIMEOUT)
         # Where no byte code runs, no handler of a signal does.
         faulthandler.dump_traceback_later(3 * TIMEOUT, exit=True)
         try:
             found = compare(program(current), current)
+            digits = bool(found) and only_digits(program(current), current, found)
         except TooLong:
             found = None if TooLong.in_plain_python else "does not end in time"
         except BaseException as error:  # noqa: BLE001 - what escapes is a finding too
             found = f"escaped: {type(error).__name__}: {error}"[:1500]
         signal.alarm(0)
         if found:
-            print(json.dumps({"seed": current, "found": found}), file=answers)
+            print(json.dumps({"seed": current, "digits" if digits else "found": found}), file=answers)
 
 
 def _dies_in_plain_python(seed: int) -> bool:
@@ -52,9 +54,10 @@ def _dies_in_plain_python(seed: int) -> bool:
     return subprocess.run(command, capture_output=True, check=False, env=alone).returncode != 0
 
 
-def chunk(seed: int, count: int) -> list[tuple[int, str]]:
-    """The findings of one process and, where it died, of its successors."""
+def chunk(seed: int, count: int) -> tuple[list[tuple[int, str]], list[tuple[int, str]]]:
+    """The findings of one process and, where it died, of its successors; and what differs in digits only."""
     findings: list[tuple[int, str]] = []
+    digits: list[tuple[int, str]] = []
     end = seed + count
     while seed < end:
         command = [sys.executable, __file__, "--worker", "--seed", str(seed), "--count", str(end - seed)]
@@ -68,12 +71,14 @@ def chunk(seed: int, count: int) -> list[tuple[int, str]]:
             current = row["seed"]
             if "found" in row:
                 findings.append((current, row["found"]))
+            if "digits" in row:
+                digits.append((current, row["digits"]))
         if done.returncode == 0:
             break
         if not _dies_in_plain_python(current):
             findings.append((current, f"the process ended with {done.returncode}: {done.stderr[-400:]}"))
         seed = current + 1
-    return findings
+    return findings, digits
 
 
 def run(seed: int, count: int, jobs: int, size: int = 200) -> list[tuple[int, str]]:
@@ -99,9 +104,12 @@ def run(seed: int, count: int, jobs: int, size: int = 200) -> list[tuple[int, st
         for process in [process for process in running if process.poll() is not None or _ready(process)]:
             out, _ = process.communicate()
             running.remove(process)
-            for at, found in json.loads(out):
+            new, digits = json.loads(out)
+            for at, found in new:
                 findings.append((at, found))
                 print(f"seed {at}: {found}", flush=True)
+            for at, found in digits:
+                print(f"seed {at}, a sum of gradients that cancels, equal in double precision: {found}", flush=True)
             finished += 1
             print(
                 f"# {min(finished * size, count)} programs, {len(findings)} findings, {time.time() - began:.0f} s",

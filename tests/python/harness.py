@@ -35,6 +35,10 @@ class Gradient(np.ndarray):
     """Numbers that may differ in the last digits: the order of a sum of gradients is not fixed."""
 
 
+# What a difference of gradients begins with.
+GRADIENT = "gradient "
+
+
 class TooLarge(Exception):
     """Of tuples that hold the same tuples many times, again and again, there is no picture."""
 
@@ -106,7 +110,8 @@ def difference(a: Any, b: Any, close: bool, path: str = "") -> str | None:
             same = np.allclose(a, b, 1e-5, 1e-6 + 1e-5 * float(parts), equal_nan=True)
         else:
             same = np.array_equal(a, b, equal_nan=a.dtype.kind in "fc") and _same_signs(a, b)
-        return None if same else f"{path}: {a} and {b}"
+        kind = GRADIENT if isinstance(a, Gradient) else ""
+        return None if same else f"{path}: {kind}{a} and {b}"
     if type(a) is type(b) and isinstance(a, list | tuple) and len(a) == len(b):
         pairs = enumerate(zip(a, b, strict=True))
         return next((found for at, (x, y) in pairs if (found := difference(x, y, close, f"{path}[{at}]"))), None)

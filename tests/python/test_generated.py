@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import pytest
@@ -24,3 +25,32 @@ def test_generated_programs_equal_plain_python():
 def test_a_seed_is_one_program():
     show = [subprocess.check_output([sys.executable, str(RUN), "--show", "42"]) for _ in range(2)]
     assert show[0] == show[1] and b"def main(" in show[0]
+
+
+SUMS = """
+SIDE = 0
+
+def main(x, *others):
+    x = (x * 0 + 1).detach()
+    x.stop_gradient = False
+    {}.sum().backward()
+    return x
+"""
+CANCELS = "(x * 1e8 + x * 0.1 - x * 1e8 if SIDE else x * 1e8 - x * 1e8 + x * 0.1)"
+
+
+@pytest.mark.parametrize(
+    ("sums", "digits"), [(CANCELS, True), ("(x * (1 + SIDE / 1000))", False)], ids=["order", "wrong"]
+)
+def test_only_gradients_that_are_right_in_double_precision_are_no_findings(monkeypatch, sums, digits):
+    monkeypatch.syspath_prepend(RUN.parent)
+    import compare
+
+    def other_side(function, **settings):
+        function.__globals__["SIDE"] = 1
+        return function
+
+    monkeypatch.setattr(compare, "sot", types.SimpleNamespace(to_static=other_side, reset=lambda function: None))
+    source = compare.PRELUDE + SUMS.format(sums)
+    found = compare.compare(source, 0)
+    assert found and compare.only_digits(source, 0, found) is digits

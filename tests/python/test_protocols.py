@@ -136,6 +136,9 @@ type(s).__len__(s);s is s;id(s) == id(s);isinstance(s, collections.abc.Sized);is
 len([s]);str([s]);repr((s,));str({1: s});f"{[s]}";tuple([s]);s.__dict__;[0].extend(s);{1}.update(s);{1}.union(s);{1} | s
 dict(a=1).update(s);[1, 2].insert(s, 3);[1, 2].pop(s);(1, 2).index(s);zip(*s);all([s]);any([s]);list(s.__iter__())
 iter(s.__len__, 2);isinstance(s, (str, list));issubclass(type(s), object);s == s == s;0 < s < 5;not s == 1;s is not None
+sorted([3, 1], reverse=s);[3, 1].sort(reverse=s);"a\\nb".splitlines(s);"a b".split(None, s);int("1", s);round(2.5, s)
+x.shape + s;s + x.shape;x.shape * s;list.__len__(s);str.upper(s);dict.get(s, 1);list.append(s, 1);int.__add__(s, 1)
+object.__eq__(s, 1);object.__eq__(x, s);object.__ne__(s, s);object.__hash__(s) and 1;int.__eq__(True, s);list.__len__(x)
 """.replace("\n", ";").strip(";")
 
 STATEMENTS = {

@@ -173,3 +173,15 @@ def test_wrong_marks_are_errors():
         sot.mark_dynamic(x, 2)
     with pytest.raises(TypeError, match="tensor: expected a Tensor, got int"):
         sot.mark_static(3)
+
+
+def test_arguments_that_hold_themselves_many_times_are_looked_at_in_bounded_time():
+    def function(x, items):
+        return x * len(items)
+
+    static = sot.to_static(function, min_graph_size=0)
+    items = [1, 2]
+    items += [items] * 100
+    for _ in range(2):
+        same_as_eager(static, function, paddle.rand([2, 4]), items)
+    assert sot.stats(static).translations == 1
