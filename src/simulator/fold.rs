@@ -218,6 +218,7 @@ pub fn call_object<'py>(
         }
     }
     refuse_huge(t, &name, &objects)?;
+    refuse_members(t, &name, &objects)?;
     ambient::refuse(t, callable, &name, &objects)?;
     let named = PyDict::new(t.py);
     for (name, value) in kwargs {
@@ -259,6 +260,19 @@ fn holds_mutable(t: &mut Tracer<'_>, id: VarId) -> bool {
         }
         _ => false,
     }
+}
+
+/// The members of an enumeration may have methods of the user's, which must run in every call.
+fn refuse_members(t: &Tracer<'_>, name: &str, args: &[Bound<'_, PyAny>]) -> Step<()> {
+    if matches!(name, "repr" | "ascii" | "str" | "format" | "hash" | "len") {
+        return Ok(());
+    }
+    for arg in args.iter().filter_map(|arg| arg.cast::<PyType>().ok()) {
+        if arg.get_type().hasattr("__iter__")? {
+            return t.unsupported(format!("{name}() of the members of a class"));
+        }
+    }
+    Ok(())
 }
 
 /// Folding must not take for ever or fill the memory.

@@ -131,10 +131,12 @@ def _tensors(value: Any, inside: tuple[int, ...] = ()) -> list[paddle.Tensor]:
     if id(value) in inside:
         return []
     inside = (*inside, id(value))
+    # A derived class may answer to these with what it likes.
     if isinstance(value, dict):
-        value = list(value.values())
-    if isinstance(value, list | tuple | set):
-        return [tensor for item in value for tensor in _tensors(item, inside)]
+        value = list(dict.values(value))
+    for kind in (list, tuple, set):
+        if isinstance(value, kind):
+            return [tensor for item in kind.__iter__(value) for tensor in _tensors(item, inside)]
     return []
 
 

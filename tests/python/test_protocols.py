@@ -271,9 +271,19 @@ class Flags(enum.IntFlag):
     B = 2
 
 
+class Asked(enum.Enum):
+    A = 1
+    __index__ = METHODS["__index__"]
+    __float__ = METHODS["__float__"]
+    __eq__ = METHODS["__eq__"]
+    __hash__ = METHODS["__hash__"]
+
+
 Named = collections.namedtuple("Named", "a b")
 KINDS = {
     "class": lambda: Measured("Class", (), {}),
+    "members": lambda: Asked,
+    "member": lambda: Asked.A,
     "module": lambda: Told("told"),
     "layer": Kept,
     "exception": lambda: KeyError("k"),
