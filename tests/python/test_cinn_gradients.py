@@ -87,6 +87,38 @@ def test_gradients_are_those_of_eager_mode(name):
     assert sot.stats(static).graphs >= 1
 
 
+def kept(x):
+    return x[x[:, 0] > 0.5]
+
+
+SOME, NONE = paddle.to_tensor([0]), paddle.zeros([0], "int64")
+OF_OPEN_DIMS = {
+    "slice to no columns": lambda x: paddle.concat([x[:, :0], x * 2], 1),
+    "slices of rows": lambda x: paddle.concat([kept(x)[1:] * 2, kept(x)[:-1], kept(x)[:, 1:3].sum() * x]),
+    "joined rows": lambda x: paddle.concat([kept(x), x * 2, kept(x)[:0]]),
+    "joined columns": lambda x: paddle.concat([kept(x), kept(x) * 2], 1),
+    "selected rows": lambda x: paddle.index_select(x, SOME) * 2,
+    "no selected rows": lambda x: paddle.concat([paddle.index_select(x, NONE), x]),
+    "no selected columns": lambda x: paddle.concat([paddle.index_select(x, NONE, 1), x], 1),
+}
+
+
+@pytest.mark.parametrize("name", OF_OPEN_DIMS)
+def test_gradients_of_open_and_empty_dims(name):
+    function = OF_OPEN_DIMS[name]
+
+    def run(x):
+        return function(x)
+
+    static = sot.to_static(run, backend="cinn", min_graph_size=0, dynamic=True)
+    for rows in (4, 7, 9):
+        want, got = outcome(run, [numbers(rows, 6)]), outcome(static, [numbers(rows, 6)])
+        assert want[0].shape == got[0].shape and want[1][0].shape == got[1][0].shape
+        np.testing.assert_allclose(want[0], got[0], rtol=1e-9)
+        np.testing.assert_allclose(want[1][0], got[1][0], rtol=1e-9)
+    assert (sot.stats(static).graph_breaks, sot.stats(static).fallbacks) == ([], [])
+
+
 def test_a_batch_norm_of_rows_trains():
     paddle.seed(0)
     nets = [paddle.nn.BatchNorm1D(6) for _ in range(2)]

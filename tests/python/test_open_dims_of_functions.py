@@ -41,6 +41,10 @@ FUNCTIONS = {
     "local_response_norm": lambda x: F.local_response_norm(x.T.reshape([1, 6, -1, 1]), 3),
     "cosine_similarity": lambda x: F.cosine_similarity(x, x.flip(0), axis=0),
     "glu": lambda x: F.glu(x, axis=1),
+    "tensor_split": lambda x: paddle.tensor_split(x, 2, axis=0)[0] * 2,
+    "vsplit": lambda x: paddle.vsplit(x, [2])[0] * 2,
+    "tensordot": lambda x: paddle.tensordot(x, x, axes=[[0], [0]]),
+    "bilinear": lambda x: F.bilinear(x, x, paddle.ones([2, 6, 6])),
     "temporal_shift": lambda x: F.temporal_shift(x.reshape([-1, 6, 1, 1]), 1, 0.25),
 }
 
@@ -62,6 +66,18 @@ def test_results_for_every_size(name):
         expected = outcome(function, rows)
         found = outcome(static, rows)
         assert expected == found
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_sizes_that_only_the_graph_knows(name):
+    """Rows that a mask keeps: what computes with their -1 breaks the graph."""
+
+    def function(x):
+        return FUNCTIONS[name](x[x[:, 0] > -0.5] * 1.0)
+
+    static = sot.to_static(function, min_graph_size=0)
+    for rows in (11, 9, 7, 30, 9, 1, 2):
+        assert outcome(static, rows) == outcome(function, rows)
 
 
 def outcome(function, rows):

@@ -16,9 +16,12 @@ from paddle_sot_rs._listing import paddle_name
 # Composite operators that stay, and why.
 KEPT = {
     "pd_op.dropout": "decomposed it draws another mask than eager mode",
+    "pd_op.index_select": "decomposed it loses the axis for an index without items",
 }
 _MOST_ROUNDS = 8
 _COMPLEX = (paddle.complex64, paddle.complex128)
+# Paddle's primitive rules for their gradients compute with the -1 of an open dim, and forget axes without items.
+_OF_KNOWN_DIMS = frozenset(("pd_op.slice", "pd_op.concat"))
 # Paddle's primitive rules take the index for a list of several.
 _BY_INDEX = frozenset(("pd_op.gather", "pd_op.scatter"))
 
@@ -42,6 +45,10 @@ def _primitives():
 
 def _has_open_dim(value):
     return value.initialized() and value.is_dense_tensor_type() and -1 in value.shape
+
+
+def _may_be_empty(value):
+    return value.initialized() and value.is_dense_tensor_type() and not {-1, 0}.isdisjoint(value.shape)
 
 
 def _is_open(value):
@@ -120,6 +127,8 @@ def _vjp(op, inputs, outputs, given, stops):
     """The gradient operations of `op`, primitive ones where Paddle's rule for them is sound."""
     if _is_complex(op):
         # The rules forget to conjugate.
+        return core.call_vjp(op, inputs, outputs, given, stops)
+    if op.name() in _OF_KNOWN_DIMS and any(_may_be_empty(value) for values in (*inputs, *outputs) for value in values):
         return core.call_vjp(op, inputs, outputs, given, stops)
     if op.name() in _BY_INDEX and any(value.initialized() and value.shape == [] for value in op.operands_source()):
         return core.call_vjp(op, inputs, outputs, given, stops)

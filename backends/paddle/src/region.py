@@ -10,6 +10,7 @@ from paddle.base.libpaddle import pir
 from paddle.base.libpaddle.pir import get_used_external_value
 from paddle.static.nn import control_flow
 from paddle_sot_rs import _backward, _reach, _tracing
+from paddle_sot_rs._blocks import branch, in_block, narrowed, take_back
 from paddle_sot_rs._calls import call_method, constant
 from paddle_sot_rs._control import show
 
@@ -205,7 +206,9 @@ def _own(gradient, value):
 class Branch:
     """A captured branch in a program: its gradient is a branch that does the chosen side again and then backwards."""
 
-    def __init__(self, region, condition, given, op, ways):
+    def __init__(self, region, condition, given, op, along, ways):
+        # See `blocks.py`.
+        self.along = along
         # What each result depends on: see `reach.py`.
         self.ways = ways
         self.region = region
@@ -226,14 +229,14 @@ class Branch:
         def side(block):
             def build():
                 # The word of a branch follows its results.
-                seeds = arrived[: len(block.outputs)]
+                results = len(block.outputs)
+                seeds = narrowed(arrived[:results], self.along[:results])
                 found = _backwards(block, given, wanted, seeds, branches, (self.external, copy))
                 return [_own(gradient, value) for value, gradient in zip(wanted, found, strict=True)]
 
             return build
 
-        result = control_flow.cond(condition, side(self.region.then), side(self.region.otherwise))
-        return _not_empty(list(result) if isinstance(result, (list, tuple)) else [result])
+        return list(narrowed(*branch(condition, side(self.region.then), side(self.region.otherwise))))
 
 
 def _backwards(block, given, wanted, arrived, branches, copied):
@@ -266,26 +269,6 @@ def _reading(external, copy):
         trace.external, trace.repeats = before
 
 
-def in_block(given, build):
-    """One operation that takes `given` and has a block, in which `build` is called; the answer is its results.
-
-    Not through `static_pylayer()`: without a backward function, that takes no inputs that have gradients.
-    """
-    operation = pir.build_pylayer_op(list(given))
-    with operation.forward_block():
-        pir.cf_yield(build())
-    operation.update_output()
-    return _not_empty(tuple(operation.results()))
-
-
-def _not_empty(results):
-    """Refuses blocks with empty results: what Paddle's executor hands on of them is no tensor, without a shape."""
-    for value in results:
-        if 0 in value.shape:
-            raise NotImplementedError(f"an empty tensor of shape {list(value.shape)} as result of a block")
-    return results
-
-
 def _without_random(op):
     for inner in _backward.inner_operations(op):
         if inner.name() in _backward.RANDOM:
@@ -295,8 +278,10 @@ def _without_random(op):
 class Again:
     """What a program computes again on the way back."""
 
-    def __init__(self, region, given, op):
+    def __init__(self, region, given, op, along):
         self.region = region
+        # See `blocks.py`.
+        self.along = along
         self.given = given
         self.external = _tracing.current.external
         # Parameters that layers reach by themselves included.
@@ -310,12 +295,13 @@ class Again:
         reached = []
 
         def build():
-            found = _backwards(self.region.body, given, wanted, arrived, branches, (self.external, copy))
+            seeds = narrowed(arrived, self.along)
+            found = _backwards(self.region.body, given, wanted, seeds, branches, (self.external, copy))
             reached[:] = [at for at, gradient in enumerate(found) if gradient is not None]
             return [_own(found[at], wanted[at]) for at in reached]
 
         # A block waits for the gradients that arrive: all that is computed again would be there at once otherwise.
-        results = in_block([*given, *arrived], build)
+        results = narrowed(*in_block([*given, *arrived], build))
         for at, gradient in zip(reached, results, strict=True):
             answer[at] = gradient
         return answer
@@ -335,14 +321,14 @@ class Recompute:
             stops[:] = [value.stop_gradient for value in outputs]
             return outputs
 
-        result = in_block(free, build)
+        result, along = in_block(free, build)
         _without_state(result)
         op = result[0].get_defining_op()
         _without_random(op)
         for value, stop in zip(result, stops, strict=True):
             value.stop_gradient = stop
-        _tracing.current.branches[result[0].id] = Again(self, free, op)
-        return result
+        _tracing.current.branches[result[0].id] = Again(self, free, op, along)
+        return narrowed(result, along)
 
 
 class If:
@@ -355,33 +341,33 @@ class If:
     def __call__(self, condition, *free):
         trace = _tracing.current
         has_word = trace.notes_ways and (self.then.decides or self.otherwise.decides)
-        stops, sides = [], []
+        blocks = self.then, self.otherwise
+        stops, sides = [None, None], [None, None]
 
-        def run(block):
+        def run(at):
             def build():
-                outputs = fresh(block.run(free), free)
-                stops.append([value.stop_gradient for value in outputs])
+                outputs = fresh(blocks[at].run(free), free)
+                stops[at] = [value.stop_gradient for value in outputs]
                 if trace.notes_ways:
-                    sides.append(_reach.Side(trace, outputs))
-                return [*outputs, sides[-1].word()] if has_word else outputs
+                    sides[at] = _reach.Side(trace, outputs)
+                return [*outputs, sides[at].word()] if has_word else outputs
 
             return build
 
-        result = control_flow.cond(condition, run(self.then), run(self.otherwise))
-        result = _not_empty(tuple(result) if isinstance(result, (list, tuple)) else (result,))
+        result, along = branch(condition, run(0), run(1))
         _without_state(result)
         op = result[0].get_defining_op()
         word = None
         if has_word:
             *result, word = result
             word.stop_gradient = True
-            result = tuple(result)
+            along = along[:-1]
         # Paddle only looks at the side for true.
         for value, *both in zip(result, *stops, strict=True):
             value.stop_gradient = all(both)
         ways = _reach.of_branch(trace, condition, sides, word) if trace.notes_ways else []
-        trace.branches[result[0].id] = Branch(self, condition, free, op, ways)
-        return result
+        trace.branches[result[0].id] = Branch(self, condition, free, op, along, ways)
+        return narrowed(result, along)
 
 
 class While:
@@ -408,8 +394,7 @@ class While:
         words = _first_words(flows) if notes_ways and self.body.decides else []
         operation, made = self._append([*variables, *words], len(words), free, flows, notes_ways)
         if notes_ways and not words and not made.is_steady():
-            for op in reversed(block.ops[start:]):
-                block.remove_op(op)
+            take_back(block, start)
             words = _first_words(flows)
             operation, made = self._append([*variables, *words], len(words), free, flows, notes_ways)
         result = tuple(operation.results())

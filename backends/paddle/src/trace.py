@@ -7,6 +7,7 @@ from paddle.base.libpaddle import pir
 from paddle_sot_rs import _reach as reach
 from paddle_sot_rs import _tracing
 from paddle_sot_rs._backward import REGIONS, inner_operations
+from paddle_sot_rs._blocks import ROWS
 from paddle_sot_rs._calls import allow, as_traced, call_method, name_of, refuse, stop_where_eager_stops
 from paddle_sot_rs._values import Value
 from paddle_sot_rs._window import Window
@@ -28,6 +29,8 @@ class Trace:
         self.fresh = []
         # Open dims that the last call has compared with each other: the ids of their values, and where they are.
         self.compared = []
+        # Whether the last call has computed with the -1 of an open dim.
+        self.computes = False
         # Captured branches, by the first of their results.
         self.branches = {}
         self.conditions = reach.Conditions()
@@ -68,7 +71,7 @@ class Trace:
 
     def call(self, function, args, kwargs, is_layer, grad):
         """Traces one call; the answer is (result, tensors met for the first time)."""
-        self.fresh, self.known, self.compared = [], [], []
+        self.fresh, self.known, self.compared, self.computes = [], [], [], False
         self.notes_ways = grad
         allow(name_of(function), args, kwargs)
         with _tracing.building(self):
@@ -92,6 +95,8 @@ class Trace:
             else:
                 stop_where_eager_stops(operations)
             refuse(operations, args, kwargs)
+            if self.computes and not self._is_open():
+                raise NotImplementedError("computing with a dim that only the graph knows")
             for value in _values(result):
                 self.calls[value.id] = start, end
             if self.inspect is not None:
@@ -104,6 +109,10 @@ class Trace:
         finally:
             window.close()
         return result
+
+    def _is_open(self):
+        """Whether dims of inputs are open: what is made of those is compared with what it is where they are known."""
+        return any(-1 in value.shape for _, value in self.external.values())
 
     def placeholder(self, shape, dtype, stop_gradient):
         window = Window(self.program, self.startup, self.cast)
@@ -152,7 +161,7 @@ class Trace:
         start, end = self.calls[value.id]
         if not self.known:
             self.known = [one for op in self.block.ops for one in (op, *inner_operations(op))]
-        described = [_described(op) for op in self.known[start:end]]
+        described = [_described(op) for op in self.known[start:end] if not op.has_attr(ROWS)]
         return None if any(name in _READ_DIMS for name, *_ in described) else described
 
     def forget(self, tensors):

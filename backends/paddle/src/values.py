@@ -73,17 +73,54 @@ def for_view(value):
 
 
 class _OpenDim(int):
-    """The -1 of an open dim of a Value. Functions that compare two of them in Python take them for equal."""
+    """The -1 of an open dim of a Value. Functions that compare two of them in Python take them for equal.
+
+    What computes with one, or compares it with a size, computes with -1.
+    """
 
     def __eq__(self, other):
-        if type(other) is _OpenDim and other.place != self.place and _tracing.current is not None:
-            _tracing.current.compared.append((*self.place, *other.place))
+        trace = _tracing.current
+        if trace is not None:
+            if type(other) is _OpenDim:
+                if other.place != self.place:
+                    trace.compared.append((*self.place, *other.place))
+            elif _is_size(other):
+                trace.computes = True
         return int.__eq__(self, other)
 
     def __ne__(self, other):
         return not self == other
 
     __hash__ = int.__hash__
+
+
+# What functions ask an open dim itself for: whether it is open, empty or broadcast.
+_NO_SIZES = (-1, 0, 1)
+
+
+def _is_size(other):
+    return isinstance(other, (int, float)) and other not in _NO_SIZES
+
+
+def _noted(name):
+    operation = getattr(int, name)
+    orders = name in ("__lt__", "__le__", "__gt__", "__ge__")
+
+    def noted(self, *others):
+        if _tracing.current is not None and not (orders and not _is_size(others[0])):
+            _tracing.current.computes = True
+        return operation(self, *others)
+
+    return noted
+
+
+_TWO = ("add", "sub", "mul", "floordiv", "truediv", "mod", "divmod", "pow", "lshift", "rshift", "and", "or", "xor")
+_COMPUTES = (
+    *(f"__{side}{name}__" for name in _TWO for side in ("", "r")),
+    *(f"__{name}__" for name in ("lt", "le", "gt", "ge", "int", "float", "index", "neg", "abs", "invert", "round")),
+)
+for _name in _COMPUTES:
+    setattr(_OpenDim, _name, _noted(_name))
 
 
 _static_shape = Value.shape

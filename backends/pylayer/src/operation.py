@@ -2,7 +2,8 @@
 
 import paddle
 from paddle_sot_rs import _tracing
-from paddle_sot_rs._region import fresh, in_block
+from paddle_sot_rs._blocks import in_block, narrowed
+from paddle_sot_rs._region import fresh
 
 _DIFFERENTIABLE = (paddle.float16, paddle.bfloat16, paddle.float32, paddle.float64, paddle.complex64, paddle.complex128)
 
@@ -10,14 +11,18 @@ _DIFFERENTIABLE = (paddle.float16, paddle.bfloat16, paddle.float32, paddle.float
 class CustomGradient:
     """The gradients of a custom operation: its backward block."""
 
-    def __init__(self, operation, inputs, saved):
+    def __init__(self, operation, inputs, saved, along):
         self.operation = operation
         self.free = list(inputs)
         self.saved = saved
+        # See `blocks.py`.
+        self.along = along
 
     def gradients(self, wanted, arrived, branches):
         """The gradients of `wanted`, None where the user's `backward` gives none."""
-        results = self.operation.backward.run((*self.saved, *arrived[: self.operation.outputs]))
+        count = self.operation.outputs
+        seeds = narrowed(arrived[:count], self.along[:count])
+        results = self.operation.backward.run((*self.saved, *seeds))
         found = [None if at is None else results[at] for at in self.operation.gradients]
         answer = []
         left = list(zip(self.free, found, strict=True))
@@ -45,11 +50,11 @@ class Operation:
         given = rest[: self.inputs]
 
         # What backward uses is a result of the operation too.
-        result = in_block(given, lambda: fresh(self.forward.run(rest), rest))
+        result, along = in_block(given, lambda: fresh(self.forward.run(rest), rest))
         for value in result[: self.outputs]:
             value.stop_gradient = value.dtype not in _DIFFERENTIABLE
         for value in result[self.outputs :]:
             value.stop_gradient = True
-        record = CustomGradient(self, given, result)
-        _tracing.current.branches[result[0].id] = record
-        return result[: self.outputs]
+        whole = narrowed(result, along)
+        _tracing.current.branches[result[0].id] = CustomGradient(self, given, whole, along)
+        return whole[: self.outputs]
