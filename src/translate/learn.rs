@@ -296,7 +296,8 @@ impl<'a> CheckDims<'a, '_> {
             |session: &dyn TraceSession, symbol| session.made(self.py, symbol).ok().flatten();
         match (made(self.sessions.0, ours), made(self.sessions.1, theirs)) {
             (Some(ours), Some(theirs)) => ours.bind(self.py).eq(theirs).unwrap_or(false),
-            _ => true,
+            (Some(_), None) => false,
+            (None, _) => true,
         }
     }
 

@@ -97,6 +97,14 @@ def of_many_dtypes(x, n):
     return a, b, c, d, (c.real() * c.imag()).sum()
 
 
+def of_all_numbers(x, n):
+    if n > 1:
+        y = paddle.cumsum(rows_of(x, 100.0))
+    else:
+        y = paddle.cumsum(rows_of(x, 0.0))
+    return y, (y * y).sum() + x.sum()
+
+
 def in_a_loop(x, n):
     i, total = paddle.zeros([], "int64"), x.sum()
     while i < n:
@@ -145,6 +153,7 @@ FUNCTIONS = [
     axes_that_differ,
     nested,
     of_many_dtypes,
+    of_all_numbers,
     in_a_loop,
     a_loop_on_them,
     custom,
@@ -181,6 +190,19 @@ def test_results_and_gradients(function, backend):
             assert_alike(static, function, np.random.RandomState(rows).randn(rows, 3).astype("float32"), n)
     stats = sot.stats(static)
     assert (stats.graph_breaks, stats.fallbacks) == ([], [])
+
+
+@pytest.mark.parametrize("backend", ["paddle", "cinn"])
+def test_counts_of_nothing_have_the_dtype_of_eager_mode(backend):
+    def function(x):
+        kept = rows_of(x, 100.0)[:, 0]
+        return paddle.bincount(kept.astype("int64"), weights=kept)
+
+    static = translated(function, backend)
+    for most in (90.0, 90.0, 110.0, 90.0):
+        x = paddle.to_tensor([[most, 1.0], [3.0, 4.0]])
+        assert static(x).dtype == function(x).dtype
+        assert static(x).tolist() == function(x).tolist()
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda it: it.__name__)

@@ -42,6 +42,10 @@ FUNCTIONS = {
     "local_response_norm": lambda x: F.local_response_norm(x.T.reshape([1, 6, -1, 1]), 3),
     "cosine_similarity": lambda x: F.cosine_similarity(x, x.flip(0), axis=0),
     "glu": lambda x: F.glu(x, axis=1),
+    "trapezoid_of_points": lambda x: paddle.trapezoid(x[:, 0], x[:, 1].cumsum(0)),
+    # What is returned as it was given was made by another call.
+    "kl_div_as_it_is": lambda x: F.kl_div(x, F.softmax(x * 2), reduction="batchmean").astype("float32"),
+    "cumsum": lambda x: paddle.cumsum(x) * 2,
     "tensor_split": lambda x: paddle.tensor_split(x, 2, axis=0)[0] * 2,
     "vsplit": lambda x: paddle.vsplit(x, [2])[0] * 2,
     "tensordot": lambda x: paddle.tensordot(x, x, axes=[[0], [0]]),

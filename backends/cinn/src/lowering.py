@@ -44,11 +44,11 @@ def _primitives():
 
 
 def _has_open_dim(value):
-    return value.initialized() and value.is_dense_tensor_type() and -1 in value.shape
+    return value.initialized() and value.is_dense_tensor_type() and any(dim < 0 for dim in value.shape)
 
 
 def _may_be_empty(value):
-    return value.initialized() and value.is_dense_tensor_type() and not {-1, 0}.isdisjoint(value.shape)
+    return value.initialized() and value.is_dense_tensor_type() and any(dim <= 0 for dim in value.shape)
 
 
 def _is_open(value):

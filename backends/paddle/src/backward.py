@@ -239,7 +239,8 @@ class _Backward:
         if not value.initialized():
             return pir.fake_value()
         shape = tuple(value.shape)
-        if -1 in shape:
+        # Some of Paddle's rules multiply with the -1 of an open dim.
+        if any(dim < 0 for dim in shape):
             like = _C_ops.full_like(value, 0.0, value.dtype, core.Place())
             self.made += [like, like.get_defining_op().operands_source()[1]]
             return like

@@ -20,7 +20,7 @@ ROWS = "sot_rows"
 
 def axes(value):
     """The axes that may have no row."""
-    return [at for at, dim in enumerate(value.shape) if dim in (-1, 0)]
+    return [at for at, dim in enumerate(value.shape) if dim <= 0]
 
 
 def widened(value, along):
@@ -57,7 +57,7 @@ def _narrowed(value, along):
 
 def _row(value, axis):
     shape = [1 if at == axis else int(dim) for at, dim in enumerate(value.shape)]
-    if -1 in shape:
+    if min(shape) < 0:
         # There is no shape of `int16` in programs.
         known = _C_ops.shape64(_C_ops.cast(value, paddle.int32) if value.dtype == paddle.int16 else value)
         others = numpy.array([at != axis for at in range(len(shape))], "int64")

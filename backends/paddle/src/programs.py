@@ -64,7 +64,7 @@ def _memory(programs):
                 # The values in a list are results of the operation that takes it apart.
                 if value.initialized() and value.is_dense_tensor_type():
                     shape = value.shape
-                    if -1 not in shape:
+                    if all(dim >= 0 for dim in shape):
                         total += 8 * math.prod(shape)
                     elif op.name() not in _WITH_WORK_SPACE:
                         return None

@@ -97,8 +97,11 @@ class Trace:
             refuse(operations, args, kwargs)
             if self.computes and not self._is_open():
                 raise NotImplementedError("computing with a dim that only the graph knows")
+            made = {value.id for op in operations for value in op.results()}
             for value in _values(result):
-                self.calls[value.id] = start, end
+                # What is returned as it was given was made by another call.
+                if value.id in made:
+                    self.calls[value.id] = start, end, self.computes
             if self.inspect is not None:
                 self.inspect(function, operations, result)
         except BaseException:
@@ -154,15 +157,17 @@ class Trace:
     def made(self, value):
         """The operations of the call that returned `value`, by name, attributes and number of operands.
 
-        None where it is not known, and where they read dims at run time: who has written that knows of open dims.
+        None where it is not known, and where they read dims at run time and nothing computes with the -1 of open ones:
+        who has written that knows of open dims.
         """
         if value.id not in self.calls:
             return None
-        start, end = self.calls[value.id]
+        start, end, computes = self.calls[value.id]
         if not self.known:
             self.known = [one for op in self.block.ops for one in (op, *inner_operations(op))]
         described = [_described(op) for op in self.known[start:end] if not op.has_attr(ROWS)]
-        return None if any(name in _READ_DIMS for name, *_ in described) else described
+        reads_dims = any(name in _READ_DIMS for name, *_ in described)
+        return None if reads_dims and not computes else described
 
     def forget(self, tensors):
         for tensor in tensors:

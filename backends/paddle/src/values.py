@@ -128,9 +128,10 @@ _static_shape = Value.shape
 
 def _shape(self):
     shape = _static_shape.__get__(self)
-    if -1 in shape:
+    # Some of Paddle's rules multiply with the -1.
+    if any(dim < 0 for dim in shape):
         for at, dim in enumerate(shape):
-            if dim == -1:
+            if dim < 0:
                 shape[at] = _OpenDim(-1)
                 shape[at].place = str(self.id), at
     return shape
