@@ -31,12 +31,17 @@ import paddle
 import paddle_sot_rs as sot
 
 CHUNK = 40
+
+# Numbers in a tensor: some examples take gigabytes with twenty times as many rows.
+LARGEST = 20_000
 SCRIPT = str(Path(__file__).resolve())
 
 # Random numbers, memory that nothing was written to, and what is no computation.
 LEFT_OUT = re.compile(
     r"rand|empty|seed|normal|dropout|bernoulli|poisson|multinomial|gumbel|exponential_|uniform|cauchy|geometric_|shuffle|sample"
     r"|numpy|item$|tolist|backward|register|to_tensor|print|save|load|retain|grad$|cuda|cpu|pin_memory|clear|state_dict|apply|__repr__"
+    # With degenerate matrices the last digits decide between numbers and nan; minima of nothing are memory.
+    r"|cond$|amin$|amax$"
     r"|add_parameter|parameters|sublayer|to_sparse|sparse|_type$|is_|minimize|step|rrelu"
 )
 
@@ -125,9 +130,11 @@ def described(target: Any, args: list[Any], kwargs: dict[str, Any]) -> Call | No
     if not home.startswith("paddle") or inspect.isclass(target) or LEFT_OUT.search(name) or name.endswith("_"):
         return None
     call = Call(name, target, args, kwargs)
+    usable = all(one.is_dense() and one._is_initialized() and one.size <= LARGEST for one in call.tensors)
+    if not usable or not any(one.ndim and one.shape[0] for one in call.tensors):
+        return None
     call.tensors = [copied(one) for one in call.tensors]
-    usable = all(one.is_dense() and one._is_initialized() for one in call.tensors)
-    return call if usable and any(one.ndim and one.shape[0] for one in call.tensors) else None
+    return call
 
 
 def copied(tensor: paddle.Tensor) -> paddle.Tensor:
@@ -201,7 +208,14 @@ def in_a_loop(call: Callable[[Any], Any], rows: list[bool]) -> Callable[..., Any
     return function
 
 
-KINDS = {one.__name__: one for one in (by_masks, as_they_are, in_a_branch, in_a_branch_by_masks, in_a_loop)}
+def of_slices(call: Callable[[Any], Any], rows: list[bool]) -> Callable[..., Any]:
+    def function(tensors, masks, n):
+        return call([one[2:] if rows[at] else one for at, one in enumerate(tensors)])
+
+    return function
+
+
+KINDS = {one.__name__: one for one in (by_masks, as_they_are, in_a_branch, in_a_branch_by_masks, in_a_loop, of_slices)}
 
 
 def inputs(call: Call) -> tuple[list[bool], list[list[int]]]:
@@ -209,7 +223,7 @@ def inputs(call: Call) -> tuple[list[bool], list[list[int]]]:
     common = Counter(one.shape[0] for one in call.tensors if one.ndim).most_common(1)[0][0]
     rows = [bool(one.ndim) and one.shape[0] == common for one in call.tensors]
     every, twice = list(range(common)), [*range(common), *range(common)]
-    return rows, [twice, every, [*twice, *every], every[:-1], twice[:-1], [*twice, *twice], []]
+    return rows, [twice, every, [*twice, *every], every[:-1], twice[:-1], [*twice, *twice], [0], []]
 
 
 def given(call: Call, rows: list[bool], chosen: list[int], kind: str, rounds: int) -> tuple[list[Any], list[Any], Any]:
@@ -219,6 +233,8 @@ def given(call: Call, rows: list[bool], chosen: list[int], kind: str, rounds: in
     for one, has in zip(call.tensors, rows, strict=True):
         made = paddle.index_select(one.detach(), index) if has else one.detach().clone()
         mask = np.ones([len(chosen)], "bool")
+        if has and "slices" in kind:
+            made = paddle.concat([one.detach()[:1], one.detach()[:1], made])
         if has and "mask" in kind:
             made = paddle.concat([made, made]) if chosen else one.detach().clone()
             mask = np.zeros(made.shape[:1], "bool")
@@ -237,9 +253,9 @@ def outcome(run: Callable[..., Any], given: tuple[list[Any], list[Any], Any]) ->
     try:
         result = run(tensors, masks, n)
         found = [(str(one.dtype), list(one.shape), one.numpy()) for one in flat(result)]
+        total = total_of(result)
     except Exception as error:
         return type(error).__name__
-    total = total_of(result)
     if not total.stop_gradient:
         try:
             total.backward()
@@ -273,7 +289,8 @@ def compare(call: Call, kind: str, backend: str) -> str | None:
     )
     for one, want in zip(arguments, expected, strict=True):
         got = outcome(translated, given(*one))
-        if isinstance(want, str) and isinstance(got, str):
+        # Eager mode raises `SystemError` for sizes that are tensors with NumPy 2.5.
+        if isinstance(want, str) and (isinstance(got, str) or want == "SystemError"):
             continue
         if not alike(want, got):
             if not alike(want, outcome(plain, given(*one))):

@@ -189,7 +189,9 @@ def test_results_and_gradients(function, backend):
         for n in (3, 0, 1):
             assert_alike(static, function, np.random.RandomState(rows).randn(rows, 3).astype("float32"), n)
     stats = sot.stats(static)
-    assert (stats.graph_breaks, stats.fallbacks) == ([], [])
+    assert not stats.fallbacks
+    # Dims that Paddle multiplies with the -1 of an open one are no dims for its primitive operators.
+    assert bool(stats.graph_breaks) == (function is of_all_numbers and backend == "cinn")
 
 
 @pytest.mark.parametrize("backend", ["paddle", "cinn"])

@@ -158,10 +158,8 @@ impl GraphBackend for CinnBackend {
 
     fn begin(&self, py: Python<'_>) -> Result<Box<dyn TraceSession>, BackendError> {
         if self.dynamic {
-            return backend::get("paddle")
-                .map_err(|err| BackendError::Compile(err.to_string()))?
-                .backend
-                .begin(py);
+            let inspect = lowering(py)?.getattr("of_unknown_dims")?;
+            return paddle_sot_backend_paddle::begin_inspected(py, &inspect);
         }
         let removed = self.options.removed.clone();
         let inspect = lowering(py)?.getattr("inspector")?.call1((removed,))?;

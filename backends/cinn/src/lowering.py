@@ -12,6 +12,7 @@ from paddle_sot_rs import _backward, _tracing
 from paddle_sot_rs._backward import gradients, inner_operations
 from paddle_sot_rs._calls import BlackListed
 from paddle_sot_rs._listing import paddle_name
+from paddle_sot_rs._values import raw_dims
 
 # Composite operators that stay, and why.
 KEPT = {
@@ -101,6 +102,14 @@ def inspector(removed):
                 raise BlackListed(f"{name or op.name()}(): a dim of its result is unknown until it runs ({op.name()})")
 
     return inspect
+
+
+def of_unknown_dims(callee, operations, result):
+    """Refuses what Paddle's rules for primitive operators cannot take: a product of dims with the -1 of an open one."""
+    for op in operations:
+        for value in op.results():
+            if value.initialized() and value.is_dense_tensor_type() and any(dim < -1 for dim in raw_dims(value)):
+                raise NotImplementedError(f"a dim of {op.name()} that Paddle does not infer")
 
 
 def _short(name):

@@ -13,6 +13,7 @@ from paddle.base.libpaddle import pir
 from paddle.static.nn import control_flow
 from paddle_sot_rs import _tracing
 from paddle_sot_rs._backward import REGIONS, inner_operations
+from paddle_sot_rs._values import dims
 
 # Marks the operations that add and remove rows.
 ROWS = "sot_rows"
@@ -20,7 +21,7 @@ ROWS = "sot_rows"
 
 def axes(value):
     """The axes that may have no row."""
-    return [at for at, dim in enumerate(value.shape) if dim <= 0]
+    return [at for at, dim in enumerate(dims(value)) if dim <= 0]
 
 
 def widened(value, along):
@@ -56,8 +57,8 @@ def _narrowed(value, along):
 
 
 def _row(value, axis):
-    shape = [1 if at == axis else int(dim) for at, dim in enumerate(value.shape)]
-    if min(shape) < 0:
+    shape = [1 if at == axis else dim for at, dim in enumerate(dims(value))]
+    if -1 in shape:
         # There is no shape of `int16` in programs.
         known = _C_ops.shape64(_C_ops.cast(value, paddle.int32) if value.dtype == paddle.int16 else value)
         others = numpy.array([at != axis for at in range(len(shape))], "int64")

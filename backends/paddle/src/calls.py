@@ -6,7 +6,7 @@ import numpy
 import paddle
 from paddle.base import core
 from paddle_sot_rs._backward import REGIONS
-from paddle_sot_rs._values import Value, for_view
+from paddle_sot_rs._values import Value, dims, for_view
 
 
 class BlackListed(Exception):
@@ -136,6 +136,25 @@ def call_method(value, name, args, kwargs):
 
 
 _PRODUCTS = frozenset(("pd_op.matmul", "pd_op.linear_v2", "pd_op.fused_gemm_epilogue"))
+
+
+# Without rows, eager mode answers with another shape or dtype, or at all, or raises.
+_NEED_ROWS = frozenset(
+    ("pd_op.bincount", "pd_op.scatter_nd_add", "pd_op.topk", "pd_op.unique", "pd_op.unique_consecutive")
+)
+
+
+def _dims_of(value):
+    return dims(value) if value.is_dense_tensor_type() else []
+
+
+def refuse_without_rows(operations, is_open):
+    """Raises where eager mode may do something else without rows; where dims of inputs are open, those have rows."""
+    for op in operations:
+        if op.name() in _NEED_ROWS:
+            found = [dim for value in op.operands_source() if value.initialized() for dim in _dims_of(value)]
+            if 0 in found or -1 in found and not is_open:
+                raise NotImplementedError(f"{op.name()} without rows")
 
 
 def _refuse_mixed_products(operations):

@@ -8,7 +8,15 @@ from paddle_sot_rs import _reach as reach
 from paddle_sot_rs import _tracing
 from paddle_sot_rs._backward import REGIONS, inner_operations
 from paddle_sot_rs._blocks import ROWS
-from paddle_sot_rs._calls import allow, as_traced, call_method, name_of, refuse, stop_where_eager_stops
+from paddle_sot_rs._calls import (
+    allow,
+    as_traced,
+    call_method,
+    name_of,
+    refuse,
+    refuse_without_rows,
+    stop_where_eager_stops,
+)
 from paddle_sot_rs._values import Value
 from paddle_sot_rs._window import Window
 
@@ -95,7 +103,9 @@ class Trace:
             else:
                 stop_where_eager_stops(operations)
             refuse(operations, args, kwargs)
-            if self.computes and not self._is_open():
+            is_open = self._is_open()
+            refuse_without_rows(operations, is_open)
+            if self.computes and not is_open:
                 raise NotImplementedError("computing with a dim that only the graph knows")
             made = {value.id for op in operations for value in op.results()}
             for value in _values(result):

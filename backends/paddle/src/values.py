@@ -84,7 +84,7 @@ class _OpenDim(int):
             if type(other) is _OpenDim:
                 if other.place != self.place:
                     trace.compared.append((*self.place, *other.place))
-            elif _is_size(other):
+            elif other != -1:
                 trace.computes = True
         return int.__eq__(self, other)
 
@@ -94,20 +94,15 @@ class _OpenDim(int):
     __hash__ = int.__hash__
 
 
-# What functions ask an open dim itself for: whether it is open, empty or broadcast.
-_NO_SIZES = (-1, 0, 1)
-
-
-def _is_size(other):
-    return isinstance(other, (int, float)) and other not in _NO_SIZES
+# How functions ask whether a dim is open.
+_ASKS = (("__lt__", 0), ("__ge__", 0), ("__gt__", -1), ("__le__", -1))
 
 
 def _noted(name):
     operation = getattr(int, name)
-    orders = name in ("__lt__", "__le__", "__gt__", "__ge__")
 
     def noted(self, *others):
-        if _tracing.current is not None and not (orders and not _is_size(others[0])):
+        if _tracing.current is not None and (name, *others) not in _ASKS:
             _tracing.current.computes = True
         return operation(self, *others)
 
@@ -126,9 +121,18 @@ for _name in _COMPUTES:
 _static_shape = Value.shape
 
 
+def raw_dims(value):
+    """The shape as plain numbers, below 0 for what is open: some of Paddle's rules multiply with the -1."""
+    return _static_shape.__get__(value)
+
+
+def dims(value):
+    """The shape as plain numbers, -1 for what is open."""
+    return [max(dim, -1) for dim in raw_dims(value)]
+
+
 def _shape(self):
-    shape = _static_shape.__get__(self)
-    # Some of Paddle's rules multiply with the -1.
+    shape = raw_dims(self)
     if any(dim < 0 for dim in shape):
         for at, dim in enumerate(shape):
             if dim < 0:
