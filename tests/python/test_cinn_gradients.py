@@ -119,6 +119,16 @@ def test_gradients_of_open_and_empty_dims(name):
     assert (sot.stats(static).graph_breaks, sot.stats(static).fallbacks) == ([], [])
 
 
+def test_a_batch_norm_of_one_number_leaves_it():
+    nets = [paddle.nn.BatchNorm2D(6) for _ in range(2)]
+    static = sot.to_static(nets[1], backend="cinn", min_graph_size=0)
+    for rows in (1, 4, 1):
+        x = paddle.rand([rows, 6, 1, 1])
+        np.testing.assert_allclose(nets[0](x).numpy(), static(x).numpy(), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(nets[0]._mean.numpy(), nets[1]._mean.numpy(), rtol=1e-5)
+    np.testing.assert_allclose(nets[0]._variance.numpy(), nets[1]._variance.numpy(), rtol=1e-5)
+
+
 def test_a_batch_norm_of_rows_trains():
     paddle.seed(0)
     nets = [paddle.nn.BatchNorm1D(6) for _ in range(2)]

@@ -1,6 +1,7 @@
 """What happens to a program between the trace and the executor: primitive operators, and the checks."""
 
 import contextlib
+import math
 import time
 from collections import Counter
 
@@ -87,10 +88,19 @@ def _opens_dims(op, returned):
     return not any(_has_open_dim(value) for value in given)
 
 
+def _refuse_single_numbers(operations):
+    """The kernel of a batch norm leaves a channel of one number as it is; in primitive operators it would be 0."""
+    for op in operations:
+        if op.name() == "pd_op.batch_norm_" and not op.attrs()["is_test"]:
+            if math.prod(raw_dims(op.operand_source(0))) == math.prod(raw_dims(op.operand_source(1))):
+                raise NotImplementedError("batch_norm of one number for each channel")
+
+
 def inspector(removed):
     """Refuses calls that make an unknown dim out of known ones, but those whose name is in `removed`."""
 
     def inspect(callee, operations, result):
+        _refuse_single_numbers(operations)
         is_method = type(callee) is str
         name = callee if is_method else paddle_name(callee)
         function = getattr(paddle.Tensor, callee, None) if is_method else callee
@@ -106,6 +116,7 @@ def inspector(removed):
 
 def of_unknown_dims(callee, operations, result):
     """Refuses what Paddle's rules for primitive operators cannot take: a product of dims with the -1 of an open one."""
+    _refuse_single_numbers(operations)
     for op in operations:
         for value in op.results():
             if value.initialized() and value.is_dense_tensor_type() and any(dim < -1 for dim in raw_dims(value)):
