@@ -161,16 +161,24 @@ def total_of(value: Any) -> paddle.Tensor:
     return total
 
 
+class Shaped(tuple):
+    """A result, and the shapes that the function saw."""
+
+
+def with_shapes(value: Any) -> Any:
+    return Shaped((value, [list(one.shape) for one in flat(value)]))
+
+
 def by_masks(call: Callable[[Any], Any], rows: list[bool]) -> Callable[..., Any]:
     def function(tensors, masks, n):
-        return call([one[masks[at]] if rows[at] else one for at, one in enumerate(tensors)])
+        return with_shapes(call([one[masks[at]] if rows[at] else one for at, one in enumerate(tensors)]))
 
     return function
 
 
 def as_they_are(call: Callable[[Any], Any], rows: list[bool]) -> Callable[..., Any]:
     def function(tensors, masks, n):
-        return call(tensors)
+        return with_shapes(call(tensors))
 
     return function
 
@@ -210,7 +218,7 @@ def in_a_loop(call: Callable[[Any], Any], rows: list[bool]) -> Callable[..., Any
 
 def of_slices(call: Callable[[Any], Any], rows: list[bool]) -> Callable[..., Any]:
     def function(tensors, masks, n):
-        return call([one[2:] if rows[at] else one for at, one in enumerate(tensors)])
+        return with_shapes(call([one[2:] if rows[at] else one for at, one in enumerate(tensors)]))
 
     return function
 
@@ -253,6 +261,8 @@ def outcome(run: Callable[..., Any], given: tuple[list[Any], list[Any], Any]) ->
     try:
         result = run(tensors, masks, n)
         found = [(str(one.dtype), list(one.shape), one.numpy()) for one in flat(result)]
+        if type(result) is Shaped:
+            found.append(result[1])
         total = total_of(result)
     except Exception as error:
         return type(error).__name__

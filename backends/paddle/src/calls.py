@@ -166,6 +166,15 @@ def _refuse_mixed_products(operations):
                 raise TypeError("a matrix product of tensors of two types")
 
 
+def _refuse_open_batches(operations):
+    """Paddle infers that the product of an open batch and one of 1 has 1."""
+    for op in operations:
+        if op.name() in _PRODUCTS:
+            one, other = (dims(op.operand_source(at))[:-2] for at in (0, 1))
+            if any({*pair} == {-1, 1} for pair in zip(one[::-1], other[::-1], strict=False)):
+                raise NotImplementedError("a product of matrices, in an open batch and a batch of 1")
+
+
 # They take a number as a tensor of floats, which rounds it.
 _SCALED = {"pd_op.scale", "pd_op.clip", "pd_op.pad", "pd_op.full_like", "pd_op.cast"}
 _WRITTEN_OUT = {"pd_op.assign_value", "pd_op.assign_value_"}
@@ -200,6 +209,7 @@ def _refuse_rounded_numbers(operations, args, kwargs):
 def refuse(operations, args, kwargs):
     """Raises where what a call appended would compute something else than eager mode."""
     _refuse_mixed_products(operations)
+    _refuse_open_batches(operations)
     _refuse_rounded_numbers(operations, args, kwargs)
 
 
