@@ -54,8 +54,16 @@ pub struct CallResult {
     pub captured: Vec<Captured>,
 }
 
-/// Two dims, each of a symbol, at a position; `None` where one is of a tensor that the call has made itself.
-pub type ComparedDims = Option<[(SymbolId, usize); 2]>;
+/// What a call took for granted of open dims, each of a symbol, at a position.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ComparedDims {
+    /// Both are equal.
+    Equal([(SymbolId, usize); 2]),
+    /// It is not this number.
+    Differs((SymbolId, usize), i64),
+    /// Something of a dim of a tensor that the call has made itself.
+    Unknown,
+}
 
 /// The trace of one graph. Metadata inference and, for backends that build programs, building.
 ///
@@ -95,7 +103,7 @@ pub trait TraceSession: Send + Sync {
         loc: &SourceLoc,
     ) -> Result<CallResult, BackendError>;
 
-    /// Pairs of open dims that the last call took for equal, because its Python code has compared them.
+    /// What the last call took for granted of open dims, because its Python code or an operation asks for it.
     fn take_compared(&mut self) -> Vec<ComparedDims> {
         Vec::new()
     }

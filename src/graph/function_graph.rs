@@ -202,7 +202,7 @@ impl FunctionGraph {
         })
     }
 
-    /// Open dims that the last call took for equal.
+    /// What the last call took for granted of open dims.
     pub fn take_compared(&mut self) -> Vec<ComparedDims> {
         self.session.take_compared()
     }

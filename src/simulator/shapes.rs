@@ -85,8 +85,61 @@ const RULES: &[(&[&str], Rule)] = &[
             "Tanh",
             "tril",
             "triu",
+            "elu",
+            "ELU",
+            "hardsigmoid",
+            "Hardsigmoid",
+            "hardswish",
+            "Hardswish",
+            "leaky_relu",
+            "LeakyReLU",
+            "mish",
+            "Mish",
+            "relu6",
+            "ReLU6",
+            "softplus",
+            "Softplus",
         ],
         |s, it, at| s.same(it, at),
+    ),
+    // A batch of as many.
+    (
+        &[
+            "adaptive_avg_pool1d",
+            "adaptive_avg_pool2d",
+            "adaptive_max_pool2d",
+            "AdaptiveAvgPool1D",
+            "AdaptiveAvgPool2D",
+            "AdaptiveMaxPool2D",
+            "avg_pool1d",
+            "avg_pool2d",
+            "AvgPool1D",
+            "AvgPool2D",
+            "batch_norm",
+            "BatchNorm",
+            "BatchNorm1D",
+            "BatchNorm2D",
+            "conv1d",
+            "conv2d",
+            "conv3d",
+            "Conv1D",
+            "Conv2D",
+            "Conv3D",
+            "conv2d_transpose",
+            "Conv2DTranspose",
+            "group_norm",
+            "GroupNorm",
+            "instance_norm",
+            "InstanceNorm2D",
+            "interpolate",
+            "max_pool1d",
+            "max_pool2d",
+            "MaxPool1D",
+            "MaxPool2D",
+            "upsample",
+            "Upsample",
+        ],
+        |s, it, at| s.batch(it, at),
     ),
     (
         &[
@@ -116,6 +169,8 @@ const RULES: &[(&[&str], Rule)] = &[
         |s, it, at| s.leading(it, at),
     ),
     (&["concat"], |s, it, at| s.concat(it, at)),
+    (&["gather", "index_select"], |s, it, at| s.gather(it, at)),
+    (&["flatten", "Flatten"], |s, it, at| s.flatten(it, at)),
     (&["transpose"], |s, it, at| s.transpose(it, at)),
     (&["reshape"], |s, it, at| s.reshape(it, at)),
     (&["unsqueeze"], |s, it, at| s.unsqueeze(it, at)),
@@ -235,6 +290,12 @@ impl<'a> Search<'a, '_> {
         self.dim(x, at)
     }
 
+    fn batch(&mut self, it: &Statement, at: usize) -> Option<Number> {
+        let x = self.tensor(it, 0, &["x", "input"])?;
+        (at == 0 && self.rank(x) == self.made(it)).then_some(())?;
+        self.dim(x, at)
+    }
+
     /// Operands are aligned at their last dims; dims of 1 give way.
     fn broadcast(&mut self, it: &Statement, at: usize) -> Option<Number> {
         let from_end = self.made(it)?.checked_sub(at)?;
@@ -308,6 +369,38 @@ impl<'a> Search<'a, '_> {
             });
         }
         sum
+    }
+
+    fn gather(&mut self, it: &Statement, at: usize) -> Option<Number> {
+        let (x, index) = (self.tensor(it, 0, &["x"])?, self.tensor(it, 1, &["index"])?);
+        let axis = argument(it, 2, &["axis"]).filter(|axis| !is_none(self.t.py, axis));
+        let axis = self.axis(axis, 0, self.rank(x)?)?;
+        match self.rank(index)? {
+            1 if axis == at => self.dim(index, 0),
+            1 => self.dim(x, at),
+            _ => None,
+        }
+    }
+
+    /// Dims in front of those that are flattened.
+    fn flatten(&mut self, it: &Statement, at: usize) -> Option<Number> {
+        let x = self.tensor(it, 0, &["x", "input"])?;
+        let start = match &it.callee {
+            Callee::Layer(symbol) => {
+                let SymbolKind::Layer(layer) = self.t.graph.sir.kind(*symbol) else {
+                    return None;
+                };
+                layer
+                    .bind(self.t.py)
+                    .getattr("start_axis")
+                    .ok()?
+                    .extract()
+                    .ok()?
+            }
+            _ => argument(it, 1, &["start_axis"]).map_or(Some(0), |axis| self.whole(axis))?,
+        };
+        (at as i64 <= start - 1).then_some(())?;
+        self.dim(x, at)
     }
 
     fn transpose(&mut self, it: &Statement, at: usize) -> Option<Number> {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyType};
 
+use crate::backend::ComparedDims;
 use crate::bytecode::CmpOp;
 use crate::frame::Modules;
 use crate::graph::{Arg, Callee, DType, SymbolId, TensorMeta};
@@ -204,23 +205,28 @@ pub fn capture(
     Ok(result)
 }
 
-/// A function of Paddle's has compared open dims in Python, which are all -1 there: guards keep them equal.
+/// A function of Paddle's has compared open dims in Python, which are all -1 there, or an operation does something else where
+/// one is 0 or 1: guards keep the answer.
 fn guard_compared(t: &mut Tracer<'_>) -> Step<()> {
-    for pair in t.graph.take_compared() {
+    for compared in t.graph.take_compared() {
         // Nobody guards what is exported.
         if !t.options.guards_outcomes {
             continue;
         }
-        let holds = match pair {
-            Some(pair) => {
-                let dim = |(symbol, at)| t.add(Kind::Int(NumberVar::Dim(symbol, at)));
+        let mut dim = |(symbol, at)| t.add(Kind::Int(NumberVar::Dim(symbol, at)));
+        let holds = match compared {
+            ComparedDims::Equal(pair) => {
                 let [one, other] = pair.map(dim);
                 numbers::compare(t, CmpOp::Eq, one, other)?
             }
-            None => None,
+            ComparedDims::Differs(place, number) => {
+                let (one, other) = (dim(place), t.int(number));
+                numbers::compare(t, CmpOp::Ne, one, other)?
+            }
+            ComparedDims::Unknown => None,
         };
         if holds != Some(true) {
-            return t.unsupported("a function compares dims that differ between calls");
+            return t.unsupported("what is done depends on a dim that differs between calls");
         }
     }
     Ok(())

@@ -138,23 +138,46 @@ def call_method(value, name, args, kwargs):
 _PRODUCTS = frozenset(("pd_op.matmul", "pd_op.linear_v2", "pd_op.fused_gemm_epilogue"))
 
 
-# Without rows, eager mode answers with another shape or dtype, or at all, or raises.
-_NEED_ROWS = frozenset(
-    ("pd_op.bincount", "pd_op.scatter_nd_add", "pd_op.topk", "pd_op.unique", "pd_op.unique_consecutive")
-)
+# Without rows, eager mode answers with another shape or dtype, or at all, or raises: the operand that needs some.
+_NEED_ROWS = {
+    **dict.fromkeys(("pd_op.bincount", "pd_op.topk", "pd_op.unique", "pd_op.unique_consecutive"), 0),
+    "pd_op.scatter_nd_add": 1,
+}
+# What takes a shape as a tensor: Paddle knows its rank by the length of that.
+_TAKES_SHAPES = frozenset(("pd_op.reshape", "pd_op.expand", "pd_op.full_with_tensor", "pd_op.tile"))
 
 
-def _dims_of(value):
-    return dims(value) if value.is_dense_tensor_type() else []
-
-
-def refuse_without_rows(operations, is_open):
-    """Raises where eager mode may do something else without rows; where dims of inputs are open, those have rows."""
+def asked_dims(operations):
+    """Open dims that decide what an operation does, with the number that they must not be."""
+    asked = []
     for op in operations:
-        if op.name() in _NEED_ROWS:
-            found = [dim for value in op.operands_source() if value.initialized() for dim in _dims_of(value)]
-            if 0 in found or -1 in found and not is_open:
-                raise NotImplementedError(f"{op.name()} without rows")
+        name = op.name()
+        if name in _NEED_ROWS:
+            value = op.operand_source(_NEED_ROWS[name])
+            if 0 in dims(value):
+                raise NotImplementedError(f"{name} without rows")
+            asked += [(str(value.id), at, 0) for at, dim in enumerate(dims(value)) if dim < 0]
+        elif name == "pd_op.squeeze":
+            value, axes = op.operand_source(0), _squeezed(op)
+            asked += [
+                (str(value.id), at, 1)
+                for at, dim in enumerate(dims(value))
+                if dim < 0 and (not axes or at in axes or at - len(dims(value)) in axes)
+            ]
+        elif name == "pd_op.diag" and -1 in dims(op.operand_source(0)) and op.attrs()["offset"]:
+            raise NotImplementedError("Paddle does not infer the shape of a diagonal of open length")
+        elif name == "pd_op.fft_r2c" and -1 in dims(op.operand_source(0)) and op.attrs()["onesided"]:
+            raise NotImplementedError("Paddle does not infer the shape of half of a transform of open length")
+        elif name in _TAKES_SHAPES:
+            shapes = [value for value in op.operands_source()[1 - (name == "pd_op.full_with_tensor") :]]
+            if any(value.initialized() and value.is_dense_tensor_type() and dims(value) == [-1] for value in shapes):
+                raise NotImplementedError(f"{name} to a shape of open length")
+    return asked
+
+
+def _squeezed(op):
+    maker = op.operand_source(1).get_defining_op()
+    return maker.attrs()["value"] if maker is not None and maker.name() == "pd_op.full_int_array" else ()
 
 
 def _refuse_mixed_products(operations):

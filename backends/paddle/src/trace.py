@@ -11,10 +11,10 @@ from paddle_sot_rs._blocks import ROWS
 from paddle_sot_rs._calls import (
     allow,
     as_traced,
+    asked_dims,
     call_method,
     name_of,
     refuse,
-    refuse_without_rows,
     stop_where_eager_stops,
 )
 from paddle_sot_rs._values import Value
@@ -37,6 +37,8 @@ class Trace:
         self.fresh = []
         # Open dims that the last call has compared with each other: the ids of their values, and where they are.
         self.compared = []
+        # And those that are taken to differ from a number: id, place and number.
+        self.different = []
         # Whether the last call has computed with the -1 of an open dim.
         self.computes = False
         # Captured branches, by the first of their results.
@@ -79,7 +81,7 @@ class Trace:
 
     def call(self, function, args, kwargs, is_layer, grad):
         """Traces one call; the answer is (result, tensors met for the first time)."""
-        self.fresh, self.known, self.compared, self.computes = [], [], [], False
+        self.fresh, self.known, self.compared, self.different, self.computes = [], [], [], [], False
         self.notes_ways = grad
         allow(name_of(function), args, kwargs)
         with _tracing.building(self):
@@ -103,9 +105,8 @@ class Trace:
             else:
                 stop_where_eager_stops(operations)
             refuse(operations, args, kwargs)
-            is_open = self._is_open()
-            refuse_without_rows(operations, is_open)
-            if self.computes and not is_open:
+            self.different += asked_dims(operations)
+            if (self.computes or self.different) and not self._is_open():
                 raise NotImplementedError("computing with a dim that only the graph knows")
             made = {value.id for op in operations for value in op.results()}
             for value in _values(result):

@@ -294,15 +294,29 @@ impl PaddleTrace {
         known: &[(SymbolId, String)],
     ) -> PyResult<Vec<ComparedDims>> {
         let compared = self.trace.bind(py).getattr(pyo3::intern!(py, "compared"))?;
+        let different = self
+            .trace
+            .bind(py)
+            .getattr(pyo3::intern!(py, "different"))?;
         let compared: Vec<(String, usize, String, usize)> = compared.extract()?;
+        let different: Vec<(String, usize, i64)> = different.extract()?;
         let place = |id: &str, at| {
             let symbol = known.iter().find(|(_, known)| known == id);
             symbol.map(|(symbol, _)| (*symbol, at))
         };
-        let pair = |(one, at, other, there): &(String, usize, String, usize)| {
-            Some([place(one, *at)?, place(other, *there)?])
-        };
-        Ok(compared.iter().map(pair).collect())
+        let equal = compared.iter().map(|(one, at, other, there)| {
+            Some(ComparedDims::Equal([
+                place(one, *at)?,
+                place(other, *there)?,
+            ]))
+        });
+        let differs = different
+            .iter()
+            .map(|(one, at, number)| Some(ComparedDims::Differs(place(one, *at)?, *number)));
+        let known = equal.chain(differs);
+        Ok(known
+            .map(|it| it.unwrap_or(ComparedDims::Unknown))
+            .collect())
     }
 }
 

@@ -84,6 +84,8 @@ class _OpenDim(int):
             if type(other) is _OpenDim:
                 if other.place != self.place:
                     trace.compared.append((*self.place, *other.place))
+            elif type(other) is int and other >= 0:
+                trace.different.append((*self.place, other))
             elif other != -1:
                 trace.computes = True
         return int.__eq__(self, other)
