@@ -47,10 +47,12 @@ differential: check-tools
 	$(call BIN,$(PYTHON)) tests/differential/calls.py --seed $(SEED) --count $(COUNT)
 	$(call BIN,$(PYTHON)) tests/differential/run.py --seed $(SEED) --count $(COUNT) --jobs $(shell nproc)
 
-# The examples in Paddle's docstrings, as bodies of translated functions, and with something changed in each.
+# The examples in Paddle's docstrings, as bodies of translated functions, and with something changed in each; the
+# calls in them, with dims that differ between calls or that only the graph knows.
 docstrings: build
 	$(call BIN,$(DEFAULT)) tests/differential/docstrings.py
 	$(call BIN,$(DEFAULT)) tests/differential/docstrings.py --mutants 1
+	$(call BIN,$(DEFAULT)) tests/differential/dims.py
 
 lint: check-tools .venv/$(DEFAULT)/ready
 	cargo fmt --all --check

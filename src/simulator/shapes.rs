@@ -399,7 +399,7 @@ impl<'a> Search<'a, '_> {
             }
             _ => argument(it, 1, &["start_axis"]).map_or(Some(0), |axis| self.whole(axis))?,
         };
-        (at as i64 <= start - 1).then_some(())?;
+        ((at as i64) < start).then_some(())?;
         self.dim(x, at)
     }
 

@@ -1,4 +1,7 @@
-"""Examples of Paddle's docstrings, one in twelve, and some with something changed; `make docstrings` runs them all."""
+"""Examples of Paddle's docstrings, one in twelve, some with something changed, and calls in them with dims that differ.
+
+`make docstrings` runs them all.
+"""
 
 import subprocess
 import sys
@@ -7,6 +10,7 @@ from pathlib import Path
 import pytest
 
 SCRIPT = Path(__file__).resolve().parent.parent / "differential" / "docstrings.py"
+DIMS = SCRIPT.with_name("dims.py")
 
 
 @pytest.mark.default_python
@@ -15,3 +19,10 @@ def test_examples_of_paddle_equal_plain_python(options, least):
     done = subprocess.run([sys.executable, str(SCRIPT), *options], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
     assert int(done.stdout.split()[-4]) > least
+
+
+@pytest.mark.default_python
+def test_calls_in_examples_with_dims_that_differ_equal_plain_python():
+    done = subprocess.run([sys.executable, str(DIMS), "--every=60"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
+    assert int(done.stdout.split()[-4]) > 60

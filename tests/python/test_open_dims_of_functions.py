@@ -105,6 +105,55 @@ def test_rounds_of_open_loops(name):
                 np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-4, equal_nan=True)
 
 
+SEEN = {
+    "product of batches": lambda x: x.reshape([-1, 1, 2, 3]) @ paddle.ones([1, 5, 3, 2]),
+    "diagonal": lambda x: paddle.diag(x[:, 0], offset=1),
+    "half of a transform": lambda x: paddle.fft.rfft(x[:, 0]).real(),
+    "squeeze": lambda x: x.squeeze() * 2,
+    "squeeze of an axis": lambda x: x.squeeze(0) * 2,
+    "covariance": lambda x: paddle.linalg.cov(x),
+    "largest": lambda x: paddle.topk(x, 2)[0],
+    "flat": lambda x: paddle.cumsum(x),
+    "joined": lambda x: paddle.concat([x, x[1:]]),
+}
+
+
+@pytest.mark.parametrize("rest", ["mask", "slice"])
+@pytest.mark.parametrize("name", SEEN)
+def test_shapes_that_the_function_sees(name, rest):
+    """Also with one row and none: inferred is what is right for any number, or the call tells."""
+
+    def function(x):
+        result = SEEN[name](x[x[:, 0] > 0] if rest == "mask" else x[2:])
+        return result, list(result.shape)
+
+    def tried(run, x):
+        try:
+            result, shape = run(x)
+        except (ValueError, IndexError, RuntimeError) as error:
+            return type(error).__name__
+        return shape, result.shape, result.numpy().tobytes()
+
+    static = sot.to_static(function, min_graph_size=0)
+    for rows in (5, 4, 7, 1, 6, 0, 3, 1):
+        x = paddle.concat([paddle.rand([rows, 6]) + 0.1, -paddle.ones([2, 6])])
+        x = x if rest == "mask" else x.flip(0)
+        assert tried(static, x) == tried(function, x)
+
+
+def test_squeezed_batches_take_no_translation_for_each_size():
+    head = paddle.nn.Sequential(paddle.nn.Linear(6, 4), paddle.nn.ReLU(), paddle.nn.Linear(4, 1))
+
+    def function(x):
+        return F.mse_loss(head(x).squeeze(), x[:, 0])
+
+    static = sot.to_static(function, min_graph_size=0)
+    for rows in (4, 5, 6, 7, 1, 8):
+        x = paddle.rand([rows, 6])
+        assert static(x).item() == function(x).item()
+    assert sot.stats(static).translations == 3
+
+
 def outcome(function, rows):
     try:
         result, gradient = step(function, rows)
