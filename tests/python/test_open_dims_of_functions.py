@@ -111,6 +111,8 @@ SEEN = {
     "half of a transform": lambda x: paddle.fft.rfft(x[:, 0]).real(),
     "squeeze": lambda x: x.squeeze() * 2,
     "squeeze of an axis": lambda x: x.squeeze(0) * 2,
+    "frames": lambda x: paddle.signal.frame(x[:, 0], 2, 1),
+    "joined frames": lambda x: paddle.signal.overlap_add(x, 2),
     "covariance": lambda x: paddle.linalg.cov(x),
     "largest": lambda x: paddle.topk(x, 2)[0],
     "weighted loss": lambda x: F.cross_entropy(x, (x[:, 0] > 0.5).astype("int64"), weight=paddle.ones([6])),

@@ -168,6 +168,8 @@ def asked_dims(operations):
             ]
         elif name == "pd_op.diag" and -1 in dims(op.operand_source(0)) and op.attrs()["offset"]:
             raise NotImplementedError("Paddle does not infer the shape of a diagonal of open length")
+        elif name in ("pd_op.frame", "pd_op.overlap_add") and -1 in dims(op.operand_source(0)):
+            raise NotImplementedError(f"Paddle does not infer the shape of {name} of open length")
         elif name == "pd_op.fft_r2c" and -1 in dims(op.operand_source(0)) and op.attrs()["onesided"]:
             raise NotImplementedError("Paddle does not infer the shape of half of a transform of open length")
         elif name in _TAKES_SHAPES:

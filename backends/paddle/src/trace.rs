@@ -278,8 +278,8 @@ fn differs_from_eager(
         "multi_label_margin_loss" => true,
         // Asks for as many classes as the -1 of an open dim says.
         "dice_loss" => first.is_some_and(|meta| meta.shape.last() == Some(&-1)),
-        // No gradient goes through it without rows.
-        "vander" => first.is_some_and(|meta| meta.shape.iter().any(|dim| *dim < 1)),
+        // Without rows, no gradient goes through the first, and the other raises.
+        "vander" | "npair_loss" => first.is_some_and(|meta| meta.shape.iter().any(|dim| *dim < 1)),
         // Odd arguments of these abort the process.
         "count_nonzero" | "nansum" | "nanmean" | "box_coder" => true,
         _ => false,
