@@ -1,7 +1,7 @@
 """The calls in the examples of Paddle's docstrings, with rows whose number differs between calls or that only the graph knows.
 
 `dims.py` makes them all, `dims.py --every 12` those of some examples, `dims.py NAME...` those whose name contains one of these.
-With `--backend cinn` they go through that backend.
+With `--backend cinn` they go through that backend, with `--last` it is their last dim.
 """
 
 from __future__ import annotations
@@ -54,6 +54,7 @@ class Call:
     def __init__(self, name: str, target: Any, args: list[Any], kwargs: dict[str, Any]) -> None:
         self.name = name
         self.target = target
+        self.turned = False
         self.tensors: list[paddle.Tensor] = []
         self.args, self.kwargs = self._places(args), self._places(kwargs)
 
@@ -74,9 +75,26 @@ class Call:
         shapes = [(str(one.dtype), list(one.shape)) for one in self.tensors]
         return f"{self.name} {shapes} {self.args} {self.kwargs}"
 
-    def made(self, tensors: Any) -> Any:
+    def made(self) -> Callable[[Any], Any]:
         target = copy.deepcopy(self.target) if isinstance(self.target, paddle.nn.Layer) else self.target
-        return lambda given: target(*filled(self.args, given), **filled(self.kwargs, given))
+        if not self.turned:
+            return lambda given: target(*filled(self.args, given), **filled(self.kwargs, given))
+        orders = [[*range(1, one.ndim), 0] if one.ndim > 1 else None for one in self.tensors]
+
+        def call(given: Any) -> Any:
+            given = [one.transpose(order) if order else one for one, order in zip(given, orders, strict=True)]
+            return target(*filled(self.args, given), **filled(self.kwargs, given))
+
+        return call
+
+    def turn(self) -> None:
+        """It is the last dim that differs."""
+        self.turned = True
+        with paddle.no_grad():
+            turned = [
+                one.transpose([one.ndim - 1, *range(one.ndim - 1)]) if one.ndim > 1 else one for one in self.tensors
+            ]
+        self.tensors = [copied(one) for one in turned]
 
 
 class Place:
@@ -292,12 +310,12 @@ def compare(call: Call, kind: str, backend: str) -> str | None:
     """How the translated call differs from plain Python, or None."""
     rows, choices = inputs(call)
     settings = {"dynamic": True} if backend == "cinn" else {}
-    plain = KINDS[kind](call.made(None), rows)
+    plain = KINDS[kind](call.made(), rows)
     arguments = [(call, rows, chosen, kind, at + 2) for at, chosen in enumerate(choices)]
     expected = [outcome(plain, given(*one)) for one in arguments]
     print(docstrings.TRANSLATES, flush=True)
     translated = sot.to_static(
-        KINDS[kind](call.made(None), rows), backend=backend, min_graph_size=0, capture_control_flow=True, **settings
+        KINDS[kind](call.made(), rows), backend=backend, min_graph_size=0, capture_control_flow=True, **settings
     )
     for one, want in zip(arguments, expected, strict=True):
         got = outcome(translated, given(*one))
@@ -316,6 +334,7 @@ def main() -> int:
     parser.add_argument("names", nargs="*")
     parser.add_argument("--every", type=int, default=1)
     parser.add_argument("--backend", default="paddle")
+    parser.add_argument("--last", action="store_true")
     parser.add_argument("--kinds", nargs="*", default=list(KINDS))
     parser.add_argument("--chunk", type=int, nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -328,6 +347,8 @@ def main() -> int:
         done = 0
         for name, source in chosen[first:end]:
             for call in calls_of(source):
+                if options.last:
+                    call.turn()
                 for kind in options.kinds:
                     done += 1
                     if done <= skipped:
@@ -350,6 +371,7 @@ def main() -> int:
                 f"--every={options.every}",
                 f"--backend={options.backend}",
             ]
+            command += ["--last"] if options.last else []
             command += ["--chunk", str(first), str(first + CHUNK), str(skipped), "--kinds", *options.kinds]
             with tempfile.TemporaryDirectory() as here:
                 done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=here)
