@@ -113,6 +113,10 @@ SEEN = {
     "squeeze of an axis": lambda x: x.squeeze(0) * 2,
     "frames": lambda x: paddle.signal.frame(x[:, 0], 2, 1),
     "joined frames": lambda x: paddle.signal.overlap_add(x, 2),
+    "gathered columns": lambda x: paddle.gather(x, paddle.arange(x.shape[0]) // 9, axis=1),
+    "index of open length": lambda x: paddle.gather_nd(
+        paddle.ones([3] * 8), (x[:, 0] > 9).astype("int64").unsqueeze(0)
+    ),
     "covariance": lambda x: paddle.linalg.cov(x),
     "largest": lambda x: paddle.topk(x, 2)[0],
     "weighted loss": lambda x: F.cross_entropy(x, (x[:, 0] > 0.5).astype("int64"), weight=paddle.ones([6])),

@@ -154,6 +154,8 @@ def asked_dims(operations):
         name = op.name()
         # The mean of no labels is nan in eager mode.
         counts = name == "pd_op.cross_entropy_with_softmax" and _counts_labels(op, operations)
+        if name in _INDEXED and dims(op.operand_source(1))[-1:] == [-1]:
+            raise NotImplementedError(f"{name} with an index of open length")
         if name in _NEED_ROWS or counts:
             value = op.operand_source(_NEED_ROWS.get(name, 0))
             if 0 in dims(value):
@@ -168,6 +170,12 @@ def asked_dims(operations):
             ]
         elif name == "pd_op.diag" and -1 in dims(op.operand_source(0)) and op.attrs()["offset"]:
             raise NotImplementedError("Paddle does not infer the shape of a diagonal of open length")
+        elif name == "pd_op.gather" and _axis_of_gather(op):
+            # With an index without items, or of such a tensor, the kernel forgets the axis.
+            for value in op.operands_source()[:2]:
+                if 0 in dims(value):
+                    raise NotImplementedError(f"{name} without items")
+                asked += [(str(value.id), at, 0) for at, dim in enumerate(dims(value)) if dim < 0]
         elif name in ("pd_op.frame", "pd_op.overlap_add") and -1 in dims(op.operand_source(0)):
             raise NotImplementedError(f"Paddle does not infer the shape of {name} of open length")
         elif name == "pd_op.fft_r2c" and -1 in dims(op.operand_source(0)) and op.attrs()["onesided"]:
@@ -177,6 +185,15 @@ def asked_dims(operations):
             if any(value.initialized() and value.is_dense_tensor_type() and dims(value) == [-1] for value in shapes):
                 raise NotImplementedError(f"{name} to a shape of open length")
     return asked
+
+
+# The last dim of an index says the rank of the result.
+_INDEXED = ("pd_op.gather_nd", "pd_op.scatter_nd_add")
+
+
+def _axis_of_gather(op):
+    maker = op.operand_source(2).get_defining_op()
+    return maker is None or maker.name() != "pd_op.full" or maker.attrs()["value"] != 0
 
 
 def _counts_labels(op, operations):

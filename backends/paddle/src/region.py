@@ -426,7 +426,7 @@ class While:
                     value.stop_gradient = ref.stops
             given = (*now, *free)
             after = fresh(self.body.run(given), given)
-            if trace.computes:
+            if trace.computes or trace.asks:
                 # Nobody compares what a round is made of.
                 raise NotImplementedError("computing with an open dim inside of a loop")
             rows = [_C_ops.concat([rows, _row(value)], 0) for rows, value in zip(known, after[1:], strict=bool(known))]

@@ -41,6 +41,8 @@ class Trace:
         self.different = []
         # Whether the last call has computed with the -1 of an open dim.
         self.computes = False
+        # Whether it has asked for its sign.
+        self.asks = False
         # Captured branches, by the first of their results.
         self.branches = {}
         self.conditions = reach.Conditions()
@@ -81,7 +83,8 @@ class Trace:
 
     def call(self, function, args, kwargs, is_layer, grad):
         """Traces one call; the answer is (result, tensors met for the first time)."""
-        self.fresh, self.known, self.compared, self.different, self.computes = [], [], [], [], False
+        self.fresh, self.known, self.compared, self.different = [], [], [], []
+        self.computes = self.asks = False
         self.notes_ways = grad
         allow(name_of(function), args, kwargs)
         with _tracing.building(self):
@@ -105,16 +108,17 @@ class Trace:
             else:
                 stop_where_eager_stops(operations)
             refuse(operations, args, kwargs)
+            computes, asks = self.computes, self.asks
+            if self.inspect is not None:
+                self.inspect(function, operations, result)
             self.different += asked_dims(operations)
-            if (self.computes or self.different) and not self._is_open():
+            if (computes or asks or self.different) and not self._is_open():
                 raise NotImplementedError("computing with a dim that only the graph knows")
             made = {value.id for op in operations for value in op.results()}
             for value in _values(result):
                 # What is returned as it was given was made by another call.
                 if value.id in made:
-                    self.calls[value.id] = start, end, self.computes
-            if self.inspect is not None:
-                self.inspect(function, operations, result)
+                    self.calls[value.id] = start, end, computes
         except BaseException:
             self.rollback(start)
             for tensor in self.fresh:

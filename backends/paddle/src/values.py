@@ -96,16 +96,21 @@ class _OpenDim(int):
     __hash__ = int.__hash__
 
 
-# How functions ask whether a dim is open.
+# How functions ask whether a dim is open, and whether it is open or there are no rows.
 _ASKS = (("__lt__", 0), ("__ge__", 0), ("__gt__", -1), ("__le__", -1))
+_ASKS_FOR_ROWS = (("__gt__", 0), ("__le__", 0), ("__ge__", 1), ("__lt__", 1))
 
 
 def _noted(name):
     operation = getattr(int, name)
 
     def noted(self, *others):
-        if _tracing.current is not None and (name, *others) not in _ASKS:
-            _tracing.current.computes = True
+        trace = _tracing.current
+        if trace is not None and (name, *others) not in _ASKS:
+            if (name, *others) in _ASKS_FOR_ROWS:
+                trace.asks = True
+            else:
+                trace.computes = True
         return operation(self, *others)
 
     return noted
