@@ -12,6 +12,6 @@ pub use registry::{
 };
 pub use retrace::retrace;
 pub use traits::{
-    CallResult, Captured, ComparedDims, CompileRequest, CompiledGraph, ExportInput, ExportRequest,
-    GraphBackend, InferredOutput, TraceSession, ValueHandle,
+    CallResult, Captured, ComparedDims, ComparedWith, CompileRequest, CompiledGraph, ExportInput,
+    ExportRequest, GraphBackend, InferredOutput, TraceSession, ValueHandle,
 };

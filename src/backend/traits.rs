@@ -9,6 +9,7 @@ use pyo3::types::PyDict;
 use smallvec::SmallVec;
 
 use super::BackendError;
+use crate::bytecode::CmpOp;
 use crate::graph::{Arg, Callee, StatementIr, SymbolId, TensorMeta};
 use crate::obj::Obj;
 use crate::reason::SourceLoc;
@@ -54,15 +55,31 @@ pub struct CallResult {
     pub captured: Vec<Captured>,
 }
 
-/// What a call took for granted of open dims, each of a symbol, at a position.
+/// What a call took for granted of an open dim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ComparedDims {
-    /// Both are equal.
-    Equal([(SymbolId, usize); 2]),
-    /// It is not this number.
-    Differs((SymbolId, usize), i64),
-    /// Something of a dim of a tensor that the call has made itself.
+    /// What a comparison answers.
+    Known {
+        /// The dim: of a symbol, at a position.
+        left: (SymbolId, usize),
+        /// The comparison.
+        op: CmpOp,
+        /// What it is compared with.
+        right: ComparedWith,
+        /// The answer.
+        holds: bool,
+    },
+    /// Something of a dim of a tensor that the call has made itself, or of what was computed with a dim.
     Unknown,
+}
+
+/// The other side of [`ComparedDims::Known`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ComparedWith {
+    /// An open dim: of a symbol, at a position.
+    Dim(SymbolId, usize),
+    /// A number.
+    Number(i64),
 }
 
 /// The trace of one graph. Metadata inference and, for backends that build programs, building.

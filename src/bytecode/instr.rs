@@ -74,6 +74,11 @@ impl CmpOp {
         ["__lt__", "__le__", "__eq__", "__ne__", "__gt__", "__ge__"][self as usize]
     }
 
+    /// The comparison with this name.
+    pub fn from_dunder(name: &str) -> Option<CmpOp> {
+        Self::ALL.into_iter().find(|op| op.dunder() == name)
+    }
+
     /// `<`, ...
     pub fn symbol(self) -> &'static str {
         ["<", "<=", "==", "!=", ">", ">="][self as usize]

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyType};
 
-use crate::backend::ComparedDims;
-use crate::bytecode::CmpOp;
+use crate::backend::{ComparedDims, ComparedWith};
 use crate::frame::Modules;
 use crate::graph::{Arg, Callee, DType, SymbolId, TensorMeta};
 use crate::guard::GuardKind;
@@ -213,19 +212,23 @@ fn guard_compared(t: &mut Tracer<'_>) -> Step<()> {
         if !t.options.guards_outcomes {
             continue;
         }
-        let mut dim = |(symbol, at)| t.add(Kind::Int(NumberVar::Dim(symbol, at)));
-        let holds = match compared {
-            ComparedDims::Equal(pair) => {
-                let [one, other] = pair.map(dim);
-                numbers::compare(t, CmpOp::Eq, one, other)?
+        let is_so = match compared {
+            ComparedDims::Known {
+                left: (symbol, at),
+                op,
+                right,
+                holds,
+            } => {
+                let left = t.add(Kind::Int(NumberVar::Dim(symbol, at)));
+                let right = match right {
+                    ComparedWith::Dim(symbol, at) => t.add(Kind::Int(NumberVar::Dim(symbol, at))),
+                    ComparedWith::Number(number) => t.int(number),
+                };
+                numbers::compare(t, op, left, right)? == Some(holds)
             }
-            ComparedDims::Differs(place, number) => {
-                let (one, other) = (dim(place), t.int(number));
-                numbers::compare(t, CmpOp::Ne, one, other)?
-            }
-            ComparedDims::Unknown => None,
+            ComparedDims::Unknown => false,
         };
-        if holds != Some(true) {
+        if !is_so {
             return t.unsupported("what is done depends on a dim that differs between calls");
         }
     }

@@ -6,7 +6,7 @@ import numpy
 import paddle
 from paddle.base import core
 from paddle_sot_rs._backward import REGIONS
-from paddle_sot_rs._values import Value, dims, for_view
+from paddle_sot_rs._values import NUMBER, Value, dims, for_view
 
 
 class BlackListed(Exception):
@@ -148,7 +148,7 @@ _TAKES_SHAPES = frozenset(("pd_op.reshape", "pd_op.expand", "pd_op.full_with_ten
 
 
 def asked_dims(operations):
-    """Open dims that decide what an operation does, with the number that they must not be."""
+    """What operations ask of open dims, as `Trace.asked` has it."""
     asked = []
     for op in operations:
         name = op.name()
@@ -160,11 +160,11 @@ def asked_dims(operations):
             value = op.operand_source(_NEED_ROWS.get(name, 0))
             if 0 in dims(value):
                 raise NotImplementedError(f"{name} without rows")
-            asked += [(str(value.id), at, 0) for at, dim in enumerate(dims(value)) if dim < 0]
+            asked += [_is_not(value, at, 0) for at, dim in enumerate(dims(value)) if dim < 0]
         elif name == "pd_op.squeeze":
             value, axes = op.operand_source(0), _squeezed(op)
             asked += [
-                (str(value.id), at, 1)
+                _is_not(value, at, 1)
                 for at, dim in enumerate(dims(value))
                 if dim < 0 and (not axes or at in axes or at - len(dims(value)) in axes)
             ]
@@ -175,7 +175,7 @@ def asked_dims(operations):
             for value in op.operands_source()[:2]:
                 if 0 in dims(value):
                     raise NotImplementedError(f"{name} without items")
-                asked += [(str(value.id), at, 0) for at, dim in enumerate(dims(value)) if dim < 0]
+                asked += [_is_not(value, at, 0) for at, dim in enumerate(dims(value)) if dim < 0]
         elif name in ("pd_op.frame", "pd_op.overlap_add") and -1 in dims(op.operand_source(0)):
             raise NotImplementedError(f"Paddle does not infer the shape of {name} of open length")
         elif name == "pd_op.fft_r2c" and -1 in dims(op.operand_source(0)) and op.attrs()["onesided"]:
@@ -194,6 +194,10 @@ _INDEXED = ("pd_op.gather_nd", "pd_op.scatter_nd_add")
 def _axis_of_gather(op):
     maker = op.operand_source(2).get_defining_op()
     return maker is None or maker.name() != "pd_op.full" or maker.attrs()["value"] != 0
+
+
+def _is_not(value, at, number):
+    return str(value.id), at, "__eq__", NUMBER, number, False
 
 
 def _counts_labels(op, operations):

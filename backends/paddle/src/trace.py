@@ -35,10 +35,9 @@ class Trace:
         self.block = self.program.global_block()
         self.external = {}
         self.fresh = []
-        # Open dims that the last call has compared with each other: the ids of their values, and where they are.
-        self.compared = []
-        # And those that are taken to differ from a number: id, place and number.
-        self.different = []
+        # What the last call has asked of open dims: the id of a value and where the dim is, the comparison, the same
+        # of the other (or a number), and what was answered.
+        self.asked = []
         # Whether the last call has computed with the -1 of an open dim.
         self.computes = False
         # Whether it has asked for its sign.
@@ -83,7 +82,7 @@ class Trace:
 
     def call(self, function, args, kwargs, is_layer, grad):
         """Traces one call; the answer is (result, tensors met for the first time)."""
-        self.fresh, self.known, self.compared, self.different = [], [], [], []
+        self.fresh, self.known, self.asked = [], [], []
         self.computes = self.asks = False
         self.notes_ways = grad
         allow(name_of(function), args, kwargs)
@@ -111,8 +110,8 @@ class Trace:
             computes, asks = self.computes, self.asks
             if self.inspect is not None:
                 self.inspect(function, operations, result)
-            self.different += asked_dims(operations)
-            if (computes or asks or self.different) and not self._is_open():
+            self.asked += asked_dims(operations)
+            if (computes or asks or self.asked) and not self._is_open():
                 raise NotImplementedError("computing with a dim that only the graph knows")
             made = {value.id for op in operations for value in op.results()}
             for value in _values(result):

@@ -5,8 +5,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 
 use paddle_sot::backend::{
-    BackendError, CallResult, Captured, ComparedDims, InferredOutput, TraceSession, ValueHandle,
+    BackendError, CallResult, Captured, ComparedDims, ComparedWith, InferredOutput, TraceSession,
+    ValueHandle,
 };
+use paddle_sot::bytecode::CmpOp;
 use paddle_sot::frame::Modules;
 use paddle_sot::graph::{Arg, Callee, DType, StatementIr, SymbolId, SymbolKind, TensorMeta};
 use paddle_sot::obj::{text_of, Obj};
@@ -293,32 +295,31 @@ impl PaddleTrace {
         py: Python<'_>,
         known: &[(SymbolId, String)],
     ) -> PyResult<Vec<ComparedDims>> {
-        let compared = self.trace.bind(py).getattr(pyo3::intern!(py, "compared"))?;
-        let different = self
-            .trace
-            .bind(py)
-            .getattr(pyo3::intern!(py, "different"))?;
-        let compared: Vec<(String, usize, String, usize)> = compared.extract()?;
-        let different: Vec<(String, usize, i64)> = different.extract()?;
-        let place = |id: &str, at| {
-            let symbol = known.iter().find(|(_, known)| known == id);
-            symbol.map(|(symbol, _)| (*symbol, at))
-        };
-        let equal = compared.iter().map(|(one, at, other, there)| {
-            Some(ComparedDims::Equal([
-                place(one, *at)?,
-                place(other, *there)?,
-            ]))
-        });
-        let differs = different
+        let asked = self.trace.bind(py).getattr(pyo3::intern!(py, "asked"))?;
+        let asked: Vec<(String, usize, String, String, i64, bool)> = asked.extract()?;
+        let symbol = |id: &str| Some(known.iter().find(|(_, known)| known == id)?.0);
+        let compared =
+            |(id, at, op, other, there, holds): &(String, usize, String, String, i64, bool)| {
+                let right = match other.as_str() {
+                    NUMBER => ComparedWith::Number(*there),
+                    other => ComparedWith::Dim(symbol(other)?, usize::try_from(*there).ok()?),
+                };
+                Some(ComparedDims::Known {
+                    left: (symbol(id)?, *at),
+                    op: CmpOp::from_dunder(op)?,
+                    right,
+                    holds: *holds,
+                })
+            };
+        let found = asked
             .iter()
-            .map(|(one, at, number)| Some(ComparedDims::Differs(place(one, *at)?, *number)));
-        let known = equal.chain(differs);
-        Ok(known
-            .map(|it| it.unwrap_or(ComparedDims::Unknown))
-            .collect())
+            .map(|it| compared(it).unwrap_or(ComparedDims::Unknown));
+        Ok(found.collect())
     }
 }
+
+/// See `values.py`.
+const NUMBER: &str = "number";
 
 impl TraceSession for PaddleTrace {
     fn add_input(

@@ -73,21 +73,21 @@ def for_view(value):
 
 
 class _OpenDim(int):
-    """The -1 of an open dim of a Value. Functions that compare two of them in Python take them for equal.
+    """The -1 of an open dim of a Value, or what was computed with it.
 
-    What computes with one, or compares it with a size, computes with -1.
+    What a comparison answers is noted, to be guarded; two open dims are taken for equal. What computes with one
+    computes with -1.
     """
 
+    # The id of the value and the place of the dim; of what was computed nobody knows them.
+    place = "", 0
+
     def __eq__(self, other):
-        trace = _tracing.current
-        if trace is not None:
-            if type(other) is _OpenDim:
-                if other.place != self.place:
-                    trace.compared.append((*self.place, *other.place))
-            elif type(other) is int and other >= 0:
-                trace.different.append((*self.place, other))
-            elif other != -1:
-                trace.computes = True
+        if type(other) is _OpenDim:
+            if other.place != self.place or not self.place[0]:
+                _ask(self, "__eq__", other, int.__eq__(self, other))
+        elif other != -1:
+            _ask(self, "__eq__", other, int.__eq__(self, other))
         return int.__eq__(self, other)
 
     def __ne__(self, other):
@@ -96,33 +96,62 @@ class _OpenDim(int):
     __hash__ = int.__hash__
 
 
+def _ask(dim, name, other, answer):
+    trace = _tracing.current
+    if trace is None:
+        return
+    if type(other) is _OpenDim:
+        trace.asked.append((*dim.place, name, *other.place, bool(answer)))
+    elif type(other) is int:
+        trace.asked.append((*dim.place, name, NUMBER, other, bool(answer)))
+    else:
+        trace.asked.append((*dim.place, name, "", 0, bool(answer)))
+
+
+# Instead of the id of a value, where a dim is compared with a number.
+NUMBER = "number"
 # How functions ask whether a dim is open, and whether it is open or there are no rows.
 _ASKS = (("__lt__", 0), ("__ge__", 0), ("__gt__", -1), ("__le__", -1))
 _ASKS_FOR_ROWS = (("__gt__", 0), ("__le__", 0), ("__ge__", 1), ("__lt__", 1))
 
 
-def _noted(name):
+def _order(name):
     operation = getattr(int, name)
 
-    def noted(self, *others):
+    def compared(self, other):
+        answer = operation(self, other)
         trace = _tracing.current
-        if trace is not None and (name, *others) not in _ASKS:
-            if (name, *others) in _ASKS_FOR_ROWS:
-                trace.asks = True
-            else:
-                trace.computes = True
-        return operation(self, *others)
+        if trace is None or type(other) is int and (name, other) in _ASKS:
+            return answer
+        if type(other) is int and (name, other) in _ASKS_FOR_ROWS:
+            trace.asks = True
+            return answer
+        trace.computes = True
+        _ask(self, name, other, answer)
+        return answer
 
-    return noted
+    return compared
 
 
+def _computing(name):
+    operation = getattr(int, name)
+    stays = name not in ("__int__", "__index__")
+
+    def computed(self, *others):
+        if _tracing.current is not None:
+            _tracing.current.computes = True
+        result = operation(self, *others)
+        return _OpenDim(result) if stays and type(result) is int else result
+
+    return computed
+
+
+for _name in ("lt", "le", "gt", "ge"):
+    setattr(_OpenDim, f"__{_name}__", _order(f"__{_name}__"))
 _TWO = ("add", "sub", "mul", "floordiv", "truediv", "mod", "divmod", "pow", "lshift", "rshift", "and", "or", "xor")
-_COMPUTES = (
-    *(f"__{side}{name}__" for name in _TWO for side in ("", "r")),
-    *(f"__{name}__" for name in ("lt", "le", "gt", "ge", "int", "float", "index", "neg", "abs", "invert", "round")),
-)
-for _name in _COMPUTES:
-    setattr(_OpenDim, _name, _noted(_name))
+_ONE = ("int", "float", "index", "neg", "abs", "invert", "round")
+for _name in (*(side + name for name in _TWO for side in ("", "r")), *_ONE):
+    setattr(_OpenDim, f"__{_name}__", _computing(f"__{_name}__"))
 
 
 _static_shape = Value.shape
