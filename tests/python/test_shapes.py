@@ -11,12 +11,15 @@ paddle.seed(7)
 LINEAR, NORM, TABLE = nn.Linear(4, 6), nn.LayerNorm(4), nn.Embedding(9, 5)
 DROP, ACTS = nn.Dropout(0.0), [nn.ReLU(), nn.GELU(), nn.Sigmoid(), nn.Silu(), nn.Softmax(), nn.Tanh()]
 WEIGHT = paddle.randn([4, 6])
+CONV, BATCH, POOL, FLAT = nn.Conv2D(1, 2, 1), nn.BatchNorm2D(1), nn.AdaptiveAvgPool2D(1), nn.Flatten()
+PLACES = paddle.to_tensor([0, 1, 1])
 
 # Every rule: of x [n, m, 4] and y [k, m, 4].
 SAME = [
     *(getattr(paddle, name) for name in ("abs", "clip", "clone", "cos", "erf", "exp", "log", "neg", "rsqrt", "scale")),
     *(getattr(paddle, name) for name in ("sin", "sqrt", "square", "tanh", "tril", "triu")),
     *(getattr(F, name) for name in ("dropout", "gelu", "log_softmax", "relu", "sigmoid", "silu", "softmax", "swish")),
+    *(getattr(F, name) for name in ("elu", "hardsigmoid", "hardswish", "leaky_relu", "mish", "relu6", "softplus")),
     *(LINEAR, NORM, DROP, *ACTS),
     lambda x: x.astype("float64"),
     lambda x: x.cast("float64"),
@@ -67,6 +70,19 @@ ONE = [
     lambda x: paddle.minimum(x.mean(1, keepdim=True), y=x),
     lambda x: paddle.add(x, x.mean()),
     lambda x: paddle.subtract(x, x) + paddle.multiply(x, x) + paddle.divide(x, x + 10),
+    lambda x: CONV(x.unsqueeze(1)),
+    lambda x: BATCH.eval()(x.unsqueeze(1)) + POOL(x.unsqueeze(1)),
+    lambda x: F.max_pool2d(x.unsqueeze(1), 2, 1) * F.avg_pool2d(x.unsqueeze(1), 2, 1),
+    lambda x: F.interpolate(x.unsqueeze(1), scale_factor=2),
+    lambda x: F.group_norm(x.unsqueeze(1), 1) + F.instance_norm(x.unsqueeze(1)),
+    lambda x: FLAT(x.unsqueeze(1)),
+    lambda x: x.flatten(1),
+    lambda x: paddle.flatten(x, start_axis=1, stop_axis=-1),
+    lambda x: x.flatten(),
+    lambda x: paddle.gather(x, PLACES),
+    lambda x: paddle.gather(x, PLACES, axis=1),
+    lambda x: x.index_select(PLACES, axis=-1),
+    lambda x: paddle.gather(x, (x[:, 0, 0] * 0).astype("int64"), 0),
     lambda x: x[1:],
     lambda x: x[:100],
     lambda x: x[:4, 1:3],

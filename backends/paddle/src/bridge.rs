@@ -52,6 +52,7 @@ pub fn load_python(py: Python<'_>) -> PyResult<()> {
         load("values", include_str!("values.py"))?;
         load("window", include_str!("window.py"))?;
         load("calls", include_str!("calls.py"))?;
+        load("open_dims", include_str!("open_dims.py"))?;
         load("blocks", include_str!("blocks.py"))?;
         load("trace", include_str!("trace.py"))?;
         load("programs", include_str!("programs.py"))?;

@@ -6,7 +6,7 @@ import numpy
 import paddle
 from paddle.base import core
 from paddle_sot_rs._backward import REGIONS
-from paddle_sot_rs._values import NUMBER, Value, dims, for_view
+from paddle_sot_rs._values import Value, for_view
 
 
 class BlackListed(Exception):
@@ -138,77 +138,6 @@ def call_method(value, name, args, kwargs):
 _PRODUCTS = frozenset(("pd_op.matmul", "pd_op.linear_v2", "pd_op.fused_gemm_epilogue"))
 
 
-# Without rows, eager mode answers with another shape or dtype, or at all, or raises: the operand that needs some.
-_NEED_ROWS = {
-    **dict.fromkeys(("pd_op.bincount", "pd_op.topk", "pd_op.unique", "pd_op.unique_consecutive"), 0),
-    "pd_op.scatter_nd_add": 1,
-}
-# What takes a shape as a tensor: Paddle knows its rank by the length of that.
-_TAKES_SHAPES = frozenset(("pd_op.reshape", "pd_op.expand", "pd_op.full_with_tensor", "pd_op.tile"))
-
-
-def asked_dims(operations):
-    """What operations ask of open dims, as `Trace.asked` has it."""
-    asked = []
-    for op in operations:
-        name = op.name()
-        # The mean of no labels is nan in eager mode.
-        counts = name == "pd_op.cross_entropy_with_softmax" and _counts_labels(op, operations)
-        if name in _INDEXED and dims(op.operand_source(1))[-1:] == [-1]:
-            raise NotImplementedError(f"{name} with an index of open length")
-        if name in _NEED_ROWS or counts:
-            value = op.operand_source(_NEED_ROWS.get(name, 0))
-            if 0 in dims(value):
-                raise NotImplementedError(f"{name} without rows")
-            asked += [_is_not(value, at, 0) for at, dim in enumerate(dims(value)) if dim < 0]
-        elif name == "pd_op.squeeze":
-            value, axes = op.operand_source(0), _squeezed(op)
-            asked += [
-                _is_not(value, at, 1)
-                for at, dim in enumerate(dims(value))
-                if dim < 0 and (not axes or at in axes or at - len(dims(value)) in axes)
-            ]
-        elif name == "pd_op.diag" and -1 in dims(op.operand_source(0)) and op.attrs()["offset"]:
-            raise NotImplementedError("Paddle does not infer the shape of a diagonal of open length")
-        elif name == "pd_op.gather" and _axis_of_gather(op):
-            # With an index without items, or of such a tensor, the kernel forgets the axis.
-            for value in op.operands_source()[:2]:
-                if 0 in dims(value):
-                    raise NotImplementedError(f"{name} without items")
-                asked += [_is_not(value, at, 0) for at, dim in enumerate(dims(value)) if dim < 0]
-        elif name in ("pd_op.frame", "pd_op.overlap_add") and -1 in dims(op.operand_source(0)):
-            raise NotImplementedError(f"Paddle does not infer the shape of {name} of open length")
-        elif name == "pd_op.fft_r2c" and -1 in dims(op.operand_source(0)) and op.attrs()["onesided"]:
-            raise NotImplementedError("Paddle does not infer the shape of half of a transform of open length")
-        elif name in _TAKES_SHAPES:
-            shapes = [value for value in op.operands_source()[1 - (name == "pd_op.full_with_tensor") :]]
-            if any(value.initialized() and value.is_dense_tensor_type() and dims(value) == [-1] for value in shapes):
-                raise NotImplementedError(f"{name} to a shape of open length")
-    return asked
-
-
-# The last dim of an index says the rank of the result.
-_INDEXED = ("pd_op.gather_nd", "pd_op.scatter_nd_add")
-
-
-def _axis_of_gather(op):
-    maker = op.operand_source(2).get_defining_op()
-    return maker is None or maker.name() != "pd_op.full" or maker.attrs()["value"] != 0
-
-
-def _is_not(value, at, number):
-    return str(value.id), at, "__eq__", NUMBER, number, False
-
-
-def _counts_labels(op, operations):
-    return op.attrs()["ignore_index"] >= 0 or any(other.name() == "pd_op.gather_nd" for other in operations)
-
-
-def _squeezed(op):
-    maker = op.operand_source(1).get_defining_op()
-    return maker.attrs()["value"] if maker is not None and maker.name() == "pd_op.full_int_array" else ()
-
-
 def _refuse_mixed_products(operations):
     """Static mode multiplies matrices of two types, eager mode refuses or takes the type of the first."""
     for op in operations:
@@ -216,15 +145,6 @@ def _refuse_mixed_products(operations):
             first, *rest = (value.dtype for value in op.operands_source() if value.initialized())
             if any(dtype != first for dtype in rest):
                 raise TypeError("a matrix product of tensors of two types")
-
-
-def _refuse_open_batches(operations):
-    """Paddle infers that the product of an open batch and one of 1 has 1."""
-    for op in operations:
-        if op.name() in _PRODUCTS:
-            one, other = (dims(op.operand_source(at))[:-2] for at in (0, 1))
-            if any({*pair} == {-1, 1} for pair in zip(one[::-1], other[::-1], strict=False)):
-                raise NotImplementedError("a product of matrices, in an open batch and a batch of 1")
 
 
 # They take a number as a tensor of floats, which rounds it.
@@ -261,7 +181,6 @@ def _refuse_rounded_numbers(operations, args, kwargs):
 def refuse(operations, args, kwargs):
     """Raises where what a call appended would compute something else than eager mode."""
     _refuse_mixed_products(operations)
-    _refuse_open_batches(operations)
     _refuse_rounded_numbers(operations, args, kwargs)
 
 

@@ -8,15 +8,8 @@ from paddle_sot_rs import _reach as reach
 from paddle_sot_rs import _tracing
 from paddle_sot_rs._backward import REGIONS, inner_operations
 from paddle_sot_rs._blocks import ROWS
-from paddle_sot_rs._calls import (
-    allow,
-    as_traced,
-    asked_dims,
-    call_method,
-    name_of,
-    refuse,
-    stop_where_eager_stops,
-)
+from paddle_sot_rs._calls import allow, as_traced, call_method, name_of, refuse, stop_where_eager_stops
+from paddle_sot_rs._open_dims import asked
 from paddle_sot_rs._values import Value
 from paddle_sot_rs._window import Window
 
@@ -110,7 +103,7 @@ class Trace:
             computes, asks = self.computes, self.asks
             if self.inspect is not None:
                 self.inspect(function, operations, result)
-            self.asked += asked_dims(operations)
+            self.asked += asked(operations)
             if (computes or asks or self.asked) and not self._is_open():
                 raise NotImplementedError("computing with a dim that only the graph knows")
             made = {value.id for op in operations for value in op.results()}

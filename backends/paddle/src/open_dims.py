@@ -1,0 +1,114 @@
+"""What operations ask of open dims: those that do something else where one is 0 or 1, and those whose shapes Paddle
+infers wrongly. A row in `ASKS` for each, and a case in `SEEN` of `tests/python/test_open_dims_of_functions.py`."""
+
+from paddle_sot_rs._values import NUMBER, dims
+
+
+def asked(operations):
+    """What the operations of a call ask, as `Trace.asked` has it.
+
+    Raises for what depends on a dim that nobody knows.
+    """
+    found = []
+    for op in operations:
+        asks = ASKS.get(op.name())
+        if asks is not None:
+            found += asks(op, operations)
+    return found
+
+
+def _are_not(op, value, number, among=None):
+    """That open dims of a value are not this number; refuses those that are known to be."""
+    if among is None and number in dims(value):
+        raise NotImplementedError(f"{op.name()} with a dim of {number}")
+    places = [at for at, dim in enumerate(dims(value)) if dim < 0 and (among is None or at in among)]
+    return [(str(value.id), at, "__eq__", NUMBER, number, False) for at in places]
+
+
+def _rows_of(at):
+    """Without rows in this operand, eager mode answers with another shape or dtype, or at all, or raises."""
+    return lambda op, _: _are_not(op, op.operand_source(at), 0)
+
+
+def _known(at):
+    """Paddle does not infer what becomes of open dims of this operand."""
+
+    def asks(op, _):
+        if -1 in dims(op.operand_source(at)):
+            raise NotImplementedError(f"Paddle does not infer the shape of {op.name()} of open length")
+        return []
+
+    return asks
+
+
+def _where(attribute, asks):
+    """Only with this attribute."""
+    return lambda op, operations: asks(op, operations) if op.attrs()[attribute] else []
+
+
+def _indexed(asks):
+    """The last dim of an index says the rank of the result."""
+
+    def asks_too(op, operations):
+        if dims(op.operand_source(1))[-1:] == [-1]:
+            raise NotImplementedError(f"{op.name()} with an index of open length")
+        return asks(op, operations)
+
+    return asks_too
+
+
+def _shaped(first):
+    """The length of a shape that is a tensor says the rank of the result."""
+
+    def asks(op, _):
+        shapes = [value for value in op.operands_source()[first:] if value.initialized()]
+        if any(value.is_dense_tensor_type() and dims(value) == [-1] for value in shapes):
+            raise NotImplementedError(f"{op.name()} to a shape of open length")
+        return []
+
+    return asks
+
+
+def _labels(op, operations):
+    """The mean of no labels is nan in eager mode, where labels are counted."""
+    counted = op.attrs()["ignore_index"] >= 0 or any(other.name() == "pd_op.gather_nd" for other in operations)
+    return _are_not(op, op.operand_source(0), 0) if counted else []
+
+
+def _squeezed(op, _):
+    value, rank = op.operand_source(0), len(dims(op.operand_source(0)))
+    maker = op.operand_source(1).get_defining_op()
+    axes = maker.attrs()["value"] if maker is not None and maker.name() == "pd_op.full_int_array" else ()
+    return _are_not(op, value, 1, {axis + rank if axis < 0 else axis for axis in axes} or range(rank))
+
+
+def _gathered(op, _):
+    """Along another axis than the first, the kernel forgets the axis where there is nothing to do."""
+    maker = op.operand_source(2).get_defining_op()
+    if maker is not None and maker.name() == "pd_op.full" and maker.attrs()["value"] == 0:
+        return []
+    return _are_not(op, op.operand_source(0), 0) + _are_not(op, op.operand_source(1), 0)
+
+
+def _product(op, _):
+    """Paddle infers that the product of an open batch and one of 1 has 1."""
+    one, other = (dims(op.operand_source(at))[:-2] for at in (0, 1))
+    if any({*pair} == {-1, 1} for pair in zip(one[::-1], other[::-1], strict=False)):
+        raise NotImplementedError("a product of matrices, in an open batch and a batch of 1")
+    return []
+
+
+ASKS = {
+    **dict.fromkeys(("pd_op.bincount", "pd_op.topk", "pd_op.unique", "pd_op.unique_consecutive"), _rows_of(0)),
+    "pd_op.cross_entropy_with_softmax": _labels,
+    "pd_op.diag": _where("offset", _known(0)),
+    "pd_op.fft_r2c": _where("onesided", _known(0)),
+    **dict.fromkeys(("pd_op.frame", "pd_op.overlap_add"), _known(0)),
+    "pd_op.full_with_tensor": _shaped(0),
+    "pd_op.gather": _gathered,
+    "pd_op.gather_nd": _indexed(lambda *_: []),
+    "pd_op.matmul": _product,
+    **dict.fromkeys(("pd_op.expand", "pd_op.reshape", "pd_op.tile"), _shaped(1)),
+    "pd_op.scatter_nd_add": _indexed(_rows_of(1)),
+    "pd_op.squeeze": _squeezed,
+}
