@@ -38,6 +38,7 @@ CASES = {
     ),
     "cumulated": (lambda x: x.cumsum(1) * x.cumprod(0), numbers(4, 6)),
     "norms of rows": (lambda x: F.batch_norm(x, x[0].detach(), x[1].detach(), training=False), numbers(4, 6)),
+    "powers of zero": (lambda x, y: (x - 0.5).clip(0) ** (y.round() * 2), numbers(4, 6), numbers(4, 6)),
     "matmul of vectors": (lambda x, y: x @ y + y @ x.T, numbers(4, 6), numbers(6)),
     "where": (lambda x, y: paddle.where(x > 0.5, x * y, y), numbers(4, 6), numbers(6)),
     "stack, split, concat": (lambda x: paddle.concat(paddle.stack([x, x * 2]).split(2, axis=1)), numbers(4, 6)),

@@ -148,6 +148,9 @@ def _vjp(op, inputs, outputs, given, stops):
     if _is_complex(op):
         # The rules forget to conjugate.
         return core.call_vjp(op, inputs, outputs, given, stops)
+    if op.name() == "pd_op.elementwise_pow":
+        # The rule multiplies 0 with what is infinite for a base of 0.
+        return core.call_vjp(op, inputs, outputs, given, stops)
     if op.name() in _OF_KNOWN_DIMS and any(_may_be_empty(value) for values in (*inputs, *outputs) for value in values):
         return core.call_vjp(op, inputs, outputs, given, stops)
     if op.name() in _BY_INDEX and any(value.initialized() and value.shape == [] for value in op.operands_source()):
