@@ -227,10 +227,8 @@ impl<'a> Search<'a, '_> {
     fn rule(&self, it: &Statement) -> Option<Rule> {
         let names = match &it.callee {
             Callee::Layer(symbol) => {
-                let SymbolKind::Layer(layer) = self.t.graph.sir.kind(*symbol) else {
-                    return None;
-                };
-                let class = layer.bind(self.t.py).get_type();
+                let layer = self.layer(*symbol)?;
+                let class = layer.get_type();
                 let module: String = class.getattr("__module__").ok()?.extract().ok()?;
                 if !module.starts_with("paddle.nn.") {
                     return None;
@@ -246,6 +244,13 @@ impl<'a> Search<'a, '_> {
             .or(names.last())?;
         let mut rules = RULES.iter();
         Some(rules.find(|(of, _)| of.contains(&name.as_str()))?.1)
+    }
+
+    fn layer(&self, symbol: SymbolId) -> Option<&Bound<'_, PyAny>> {
+        match self.t.graph.sir.kind(symbol) {
+            SymbolKind::Layer(layer) => Some(layer.bind(self.t.py)),
+            SymbolKind::Tensor(_) => None,
+        }
     }
 
     fn rank(&self, symbol: SymbolId) -> Option<usize> {
@@ -387,15 +392,8 @@ impl<'a> Search<'a, '_> {
         let x = self.tensor(it, 0, &["x", "input"])?;
         let start = match &it.callee {
             Callee::Layer(symbol) => {
-                let SymbolKind::Layer(layer) = self.t.graph.sir.kind(*symbol) else {
-                    return None;
-                };
-                layer
-                    .bind(self.t.py)
-                    .getattr("start_axis")
-                    .ok()?
-                    .extract()
-                    .ok()?
+                let axis = self.layer(*symbol)?.getattr("start_axis").ok()?;
+                axis.extract().ok()?
             }
             _ => argument(it, 1, &["start_axis"]).map_or(Some(0), |axis| self.whole(axis))?,
         };

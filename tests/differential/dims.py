@@ -13,11 +13,8 @@ import copy
 import faulthandler
 import inspect
 import io
-import random
 import re
-import subprocess
 import sys
-import tempfile
 import types
 import warnings
 from collections import Counter
@@ -189,9 +186,13 @@ def with_shapes(value: Any) -> Any:
     return Shaped((value, [list(one.shape) for one in flat(value)]))
 
 
+def kept(tensors: Any, masks: Any, rows: list[bool]) -> list[Any]:
+    return [one[masks[at]] if rows[at] else one for at, one in enumerate(tensors)]
+
+
 def by_masks(call: Callable[[Any], Any], rows: list[bool]) -> Callable[..., Any]:
     def function(tensors, masks, n):
-        return with_shapes(call([one[masks[at]] if rows[at] else one for at, one in enumerate(tensors)]))
+        return with_shapes(call(kept(tensors, masks, rows)))
 
     return function
 
@@ -215,13 +216,10 @@ def in_a_branch(call: Callable[[Any], Any], rows: list[bool]) -> Callable[..., A
 
 
 def in_a_branch_by_masks(call: Callable[[Any], Any], rows: list[bool]) -> Callable[..., Any]:
+    branch = in_a_branch(call, rows)
+
     def function(tensors, masks, n):
-        given = [one[masks[at]] if rows[at] else one for at, one in enumerate(tensors)]
-        if n.sum() > 0:
-            result = call(given)
-        else:
-            result = call(given)
-        return result
+        return branch(kept(tensors, masks, rows), masks, n)
 
     return function
 
@@ -274,9 +272,7 @@ def given(call: Call, rows: list[bool], chosen: list[int], kind: str, rounds: in
 
 
 def outcome(run: Callable[..., Any], given: tuple[list[Any], list[Any], Any]) -> Any:
-    paddle.seed(42)
-    np.random.seed(0)
-    random.seed(0)
+    docstrings.seed()
     tensors, masks, n = given
     try:
         result = run(tensors, masks, n)
@@ -339,9 +335,7 @@ def main() -> int:
     parser.add_argument("--chunk", type=int, nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
-    chosen = [one for one in docstrings.examples() if not docstrings.is_known(one[0])][:: options.every]
-    if options.names:
-        chosen = [one for one in docstrings.examples() if any(part in one[0] for part in options.names)]
+    chosen = docstrings.choose(options.names, options.every)
     if options.chunk:
         first, end, skipped = options.chunk
         done = 0
@@ -363,24 +357,12 @@ def main() -> int:
     for first in range(0, len(chosen), CHUNK):
         skipped = 0
         while True:
-            # In processes of their own, which a call may end.
-            command = [
-                sys.executable,
-                SCRIPT,
-                *options.names,
-                f"--every={options.every}",
-                f"--backend={options.backend}",
-            ]
-            command += ["--last"] if options.last else []
-            command += ["--chunk", str(first), str(first + CHUNK), str(skipped), "--kinds", *options.kinds]
-            with tempfile.TemporaryDirectory() as here:
-                done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=here)
-            begun = re.findall(r"^begins (\d+) (.*)$", done.stdout, re.M)
-            reports = re.split(r"^(?=begins |differs )", done.stdout, flags=re.M)
-            differences = [report for report in reports if report.startswith("differs ")]
+            arguments = [SCRIPT, *options.names, f"--every={options.every}", f"--backend={options.backend}"]
+            arguments += ["--last"] if options.last else []
+            arguments += ["--chunk", str(first), str(first + CHUNK), str(skipped), "--kinds", *options.kinds]
+            done, begun, differences = docstrings.in_process(arguments)
             made += len(begun)
-            wrong += len(differences)
-            print("".join(differences), end="", flush=True)
+            wrong += differences
             if done.returncode == 0 or not begun:
                 break
             # Paddle's own kernels may end it, too.

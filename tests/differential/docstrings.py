@@ -143,11 +143,16 @@ def without_names(text: str) -> str:
     return re.sub(r"0x[0-9a-f]+|generated_tensor_\d+|eager_tmp_\d+|\w+_\d+\.[wb]_\d+|\bTensor \(\w*\)", "_", text)
 
 
-def outcome(call: Callable[[], Any]) -> tuple[str, Any]:
-    """What it prints, and what it answers or raises."""
+def seed() -> None:
+    """Random numbers are the same in each run."""
     paddle.seed(42)
     np.random.seed(0)
     random.seed(0)
+
+
+def outcome(call: Callable[[], Any]) -> tuple[str, Any]:
+    """What it prints, and what it answers or raises."""
+    seed()
     printed = io.StringIO()
     with unique_name.guard():
         try:
@@ -186,6 +191,28 @@ def is_known(name: str) -> bool:
     return any(part in name for part in KNOWN)
 
 
+def choose(names: list[str], every: int) -> list[tuple[str, str]]:
+    """The examples whose name contains one of these, or one in so many."""
+    if names:
+        return [one for one in examples() if any(part in one[0] for part in names)]
+    return [one for one in examples() if not is_known(one[0])][::every]
+
+
+def in_process(arguments: list[str]) -> tuple[subprocess.CompletedProcess[str], list[tuple[str, str]], int]:
+    """Runs a script in a process of its own, which an example may end, and a directory that it may write files to.
+
+    The answer is how it ended, what it has begun (number and name), and how many differences it found: they are printed.
+    """
+    with tempfile.TemporaryDirectory() as here:
+        command = [sys.executable, *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=here)
+    begun = re.findall(r"^begins (\d+) (.*)$", done.stdout, re.M)
+    reports = re.split(r"^(?=begins |differs )", done.stdout, flags=re.M)
+    differences = [report for report in reports if report.startswith("differs ")]
+    print("".join(differences), end="", flush=True)
+    return done, begun, len(differences)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*")
@@ -195,9 +222,7 @@ def main() -> int:
     parser.add_argument("--chunk", type=int, nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
-    chosen = [one for one in examples() if not is_known(one[0])][:: options.every]
-    if options.names:
-        chosen = [one for one in examples() if any(part in one[0] for part in options.names)]
+    chosen = choose(options.names, options.every)
     if options.mutants:
         chosen = [made for one in chosen for made in mutants(*one, options.mutants, options.seed)]
     if options.chunk:
@@ -210,10 +235,8 @@ def main() -> int:
         return 0
     first, wrong = 0, 0
     while first < len(chosen):
-        # In processes of their own, which an example may end, and a directory that it may write files to.
         last = min(first + CHUNK, len(chosen))
-        command = [
-            sys.executable,
+        arguments = [
             SCRIPT,
             *options.names,
             f"--every={options.every}",
@@ -223,13 +246,8 @@ def main() -> int:
             str(first),
             str(last),
         ]
-        with tempfile.TemporaryDirectory() as here:
-            done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=here)
-        begun = re.findall(r"^begins (\d+) (.*)$", done.stdout, re.M)
-        reports = re.split(r"^(?=begins |differs )", done.stdout, flags=re.M)
-        differences = [report for report in reports if report.startswith("differs ")]
-        wrong += len(differences)
-        print("".join(differences), end="")
+        done, begun, differences = in_process(arguments)
+        wrong += differences
         if done.returncode != 0:
             at, name = begun[-1] if begun else (str(first), "?")
             last = int(at) + 1

@@ -45,12 +45,17 @@ def _primitives():
         core._set_prim_backward_enabled(backward)
 
 
+def _dims(value):
+    """Below 0 for what is open; none of what is no tensor."""
+    return raw_dims(value) if value.initialized() and value.is_dense_tensor_type() else ()
+
+
 def _has_open_dim(value):
-    return value.initialized() and value.is_dense_tensor_type() and any(dim < 0 for dim in value.shape)
+    return any(dim < 0 for dim in _dims(value))
 
 
 def _may_be_empty(value):
-    return value.initialized() and value.is_dense_tensor_type() and any(dim <= 0 for dim in value.shape)
+    return any(dim <= 0 for dim in _dims(value))
 
 
 def _is_open(value):
@@ -92,7 +97,7 @@ def _refuse_single_numbers(operations):
     """The kernel of a batch norm leaves a channel of one number as it is; in primitive operators it would be 0."""
     for op in operations:
         if op.name() == "pd_op.batch_norm_" and not op.attrs()["is_test"]:
-            if math.prod(raw_dims(op.operand_source(0))) == math.prod(raw_dims(op.operand_source(1))):
+            if math.prod(_dims(op.operand_source(0))) == math.prod(_dims(op.operand_source(1))):
                 raise NotImplementedError("batch_norm of one number for each channel")
 
 
@@ -118,9 +123,8 @@ def of_unknown_dims(callee, operations, result):
     """Refuses what Paddle's rules for primitive operators cannot take: a product of dims with the -1 of an open one."""
     _refuse_single_numbers(operations)
     for op in operations:
-        for value in op.results():
-            if value.initialized() and value.is_dense_tensor_type() and any(dim < -1 for dim in raw_dims(value)):
-                raise NotImplementedError(f"a dim of {op.name()} that Paddle does not infer")
+        if any(dim < -1 for value in op.results() for dim in _dims(value)):
+            raise NotImplementedError(f"a dim of {op.name()} that Paddle does not infer")
 
 
 def _short(name):
@@ -143,17 +147,23 @@ def _is_complex(op):
     return any(value.is_dense_tensor_type() and value.dtype in _COMPLEX for value in values)
 
 
+def _has_wrong_rule(op, inputs, outputs):
+    """Whether Paddle's primitive rule for the gradient of this operator answers wrongly."""
+    name = op.name()
+    if name == "pd_op.elementwise_pow":
+        # It multiplies 0 with what is infinite for a base of 0.
+        return True
+    if name in _OF_KNOWN_DIMS:
+        return any(_may_be_empty(value) for values in (*inputs, *outputs) for value in values)
+    if name in _BY_INDEX:
+        return any(value.initialized() and value.shape == [] for value in op.operands_source())
+    return False
+
+
 def _vjp(op, inputs, outputs, given, stops):
     """The gradient operations of `op`, primitive ones where Paddle's rule for them is sound."""
-    if _is_complex(op):
-        # The rules forget to conjugate.
-        return core.call_vjp(op, inputs, outputs, given, stops)
-    if op.name() == "pd_op.elementwise_pow":
-        # The rule multiplies 0 with what is infinite for a base of 0.
-        return core.call_vjp(op, inputs, outputs, given, stops)
-    if op.name() in _OF_KNOWN_DIMS and any(_may_be_empty(value) for values in (*inputs, *outputs) for value in values):
-        return core.call_vjp(op, inputs, outputs, given, stops)
-    if op.name() in _BY_INDEX and any(value.initialized() and value.shape == [] for value in op.operands_source()):
+    # The rules for complex numbers forget to conjugate.
+    if _is_complex(op) or _has_wrong_rule(op, inputs, outputs):
         return core.call_vjp(op, inputs, outputs, given, stops)
     with _primitives():
         answer = core.call_vjp(op, inputs, outputs, given, stops)

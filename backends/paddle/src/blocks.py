@@ -99,12 +99,17 @@ def branch(condition, then, otherwise):
 def take_back(block, start):
     """Removes the operations behind the first `start` ones, and what is known of them."""
     for op in reversed(block.ops[start:]):
-        if op.name() in REGIONS:
-            # Addresses are used again.
-            for dead in (op, *inner_operations(op)):
-                for value in dead.results():
-                    _tracing.current.branches.pop(value.id, None)
-        block.remove_op(op)
+        remove(block, op, _tracing.current.branches)
+
+
+def remove(block, op, branches):
+    """Removes an operation, and what `branches` knows of it and of those inside of it."""
+    if branches and op.name() in REGIONS:
+        # Addresses are used again.
+        for dead in (op, *inner_operations(op)):
+            for value in dead.results():
+                branches.pop(value.id, None)
+    block.remove_op(op)
 
 
 def in_block(given, build):

@@ -6,8 +6,8 @@ from paddle.base import core, framework
 from paddle.base.libpaddle import pir
 from paddle_sot_rs import _reach as reach
 from paddle_sot_rs import _tracing
-from paddle_sot_rs._backward import REGIONS, inner_operations
-from paddle_sot_rs._blocks import ROWS
+from paddle_sot_rs._backward import inner_operations
+from paddle_sot_rs._blocks import ROWS, remove
 from paddle_sot_rs._calls import allow, as_traced, call_method, name_of, refuse, stop_where_eager_stops
 from paddle_sot_rs._open_dims import asked
 from paddle_sot_rs._values import Value
@@ -153,13 +153,7 @@ class Trace:
 
     def rollback(self, size):
         while self.size() > size:
-            op = self.block.back()
-            if self.branches and op.name() in REGIONS:
-                # Addresses are used again.
-                for dead in (op, *inner_operations(op)):
-                    for value in dead.results():
-                        self.branches.pop(value.id, None)
-            self.block.remove_op(op)
+            remove(self.block, self.block.back(), self.branches)
 
     def made(self, value):
         """The operations of the call that returned `value`, by name, attributes and number of operands.

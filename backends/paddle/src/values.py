@@ -83,12 +83,14 @@ class _OpenDim(int):
     place = "", 0
 
     def __eq__(self, other):
+        answer = int.__eq__(self, other)
         if type(other) is _OpenDim:
-            if other.place != self.place or not self.place[0]:
-                _ask(self, "__eq__", other, int.__eq__(self, other))
-        elif other != -1:
-            _ask(self, "__eq__", other, int.__eq__(self, other))
-        return int.__eq__(self, other)
+            asks = other.place != self.place or not self.place[0]
+        else:
+            asks = other != -1
+        if asks:
+            _ask(self, "__eq__", other, answer)
+        return answer
 
     def __ne__(self, other):
         return not self == other
