@@ -166,14 +166,16 @@ def _defaults(part: Any) -> Any:
     return part.__defaults__ if isinstance(part, types.FunctionType) else part
 
 
-# A tensor that nobody has asked for its name has none: Paddle's messages show nothing then.
+# A tensor that nobody has asked for its name has none: Paddle's messages show nothing then. Sets of objects that hash by
+# their address have no order: what is compared first, when one is sorted, differs.
 _NAMES = re.compile(
     r"(eager_tmp|eager_in_tmp|generated_tensor|output)_\d+(_deepcopy_\d+)*|0x[0-9a-f]{6,}|(?<=Leaf Var \()(?=\))"
+    r"|(?<='<' not supported between instances of )'\w+' and '\w+'"
 )
 
 
 def settled(picture: Any) -> Any:
-    """A picture without what may differ: names of tensors, modules of classes."""
+    """A picture without what may differ: names of tensors, modules of classes, the order of sets."""
     if isinstance(picture, list | tuple):
         return type(picture)(map(settled, picture))
     if isinstance(picture, str):
