@@ -42,8 +42,14 @@ def range_iterator(start, stop, step):
     return iter(range(start, stop, step))
 
 
-def tensor_iterator(over, index, stop):
-    return map(over.__getitem__, range(index, stop))
+def tensor_iterator(over, index):
+    iterator = iter(over)
+    iterator.__setstate__(index)
+    return iterator
+
+
+def layers_iterator(*layers):
+    return iter(collections.OrderedDict(enumerate(layers)).values())
 
 
 def zip_iterator(strict, *inner):

@@ -36,17 +36,14 @@ impl Emitter<'_, '_> {
                 keys,
                 index,
             } => self.over_dict(*over, *which, keys, *index),
-            IterVar::Fixed {
-                over: Some((over, keys)),
-                index,
-                ..
-            } => self.over_container(*over, keys, *index),
-            IterVar::Fixed { items, index, .. } => self.call_type("builtins", "iter", 1, |this| {
-                let rest = &items[(*index).min(items.len())..];
-                this.values(rest)?;
-                this.code.op("BUILD_LIST", rest.len() as u32)?;
-                Ok(())
-            }),
+            IterVar::Fixed { over, items, index } => match self.t.vars.kind(over.0) {
+                // A part of a list of layers, which the interpreter would have to make.
+                Kind::Layers { .. } => {
+                    let rest = &items[*index..];
+                    self.call_helper("layers_iterator", rest.len(), |this| this.values(rest))
+                }
+                _ => self.over_container(over.0, &over.1, *index),
+            },
             IterVar::Range { next, stop, step } => self.call_helper("range_iterator", 3, |this| {
                 [next, stop, step]
                     .into_iter()
@@ -79,20 +76,11 @@ impl Emitter<'_, '_> {
                     this.inner(*inner)
                 })
             }
-            IterVar::Tensor { over, index } => {
-                let len = crate::simulator::truth::len(self.t, *over)
-                    .map_err(|_| Break::internal("a tensor without a length"))?;
-                self.call_helper("tensor_iterator", 3, |this| {
-                    this.value(*over)?;
-                    this.int(*index as i64)?;
-                    this.int(len)
-                })
-            }
-            IterVar::Tool(tool) => self.tool(tool),
-            IterVar::Done => self.call_type("builtins", "iter", 1, |this| {
-                this.code.op("BUILD_TUPLE", 0)?;
-                Ok(())
+            IterVar::Tensor { over, index } => self.call_helper("tensor_iterator", 2, |this| {
+                this.value(*over)?;
+                this.int(*index as i64)
             }),
+            IterVar::Tool(tool) => self.tool(tool),
             IterVar::Generator { made_at, .. } | IterVar::Ended { made_at } => {
                 let why = "a running generator is live at the break";
                 Err(self.t.left_to_interpreter(*made_at, why))
@@ -154,8 +142,7 @@ impl Emitter<'_, '_> {
                 | IterVar::Reversed { over, .. }
                 | IterVar::Dict { over, .. }
                 | IterVar::Fixed {
-                    over: Some((over, _)),
-                    ..
+                    over: (over, _), ..
                 } => changes(over),
                 IterVar::Enumerate { inner, .. } | IterVar::Filter { inner, .. } => {
                     self.must_wait(*inner)
@@ -194,11 +181,14 @@ impl Emitter<'_, '_> {
 
     /// Pushes an iterator over a set or a constant.
     pub(super) fn over_container(&mut self, over: VarId, keys: &[Key], index: usize) -> Emit {
-        match self.t.vars.kind(over) {
-            Kind::Set(set) if set.items.keys().eq(keys) => {}
+        let same = match self.t.vars.kind(over) {
+            Kind::Set(set) => set.items.keys().eq(keys),
+            Kind::Layer(_) => !crate::simulator::layers::is_given_others(self.t, over),
             // What changes a set from outside breaks the graph.
-            Kind::Const | Kind::Opaque => {}
-            _ => return refuse("an iterator over a container that changed"),
+            _ => true,
+        };
+        if !same {
+            return refuse("an iterator over a container that changed");
         }
         self.advanced(over, None, index)
     }

@@ -5,9 +5,10 @@ use std::rc::Rc;
 use pyo3::prelude::*;
 use pyo3::types::{PyFrozenSet, PyIterator, PySet};
 
-use crate::obj::module_and_name;
+use crate::frame::Modules;
+use crate::obj::{module_and_name, Obj};
 use crate::reason::BreakKind;
-use crate::variables::{Item, IterVar, Kind, VarId};
+use crate::variables::{DictVar, Item, IterVar, Kind, SetVar, VarId};
 
 use super::call::{call, describe};
 use super::{attributes, classes, exceptions, fold, generators, itertools, layers};
@@ -38,7 +39,7 @@ pub fn get_iter(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
                 _ => Rc::from([]),
             };
             IterVar::Fixed {
-                over: Some((value, keys)),
+                over: (value, keys),
                 items,
                 index: 0,
             }
@@ -56,7 +57,7 @@ pub fn get_iter(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
         Kind::Layer(_) | Kind::Object(_) => {
             if let Some(items) = layers::items(t, value)? {
                 IterVar::Fixed {
-                    over: None,
+                    over: (value, Rc::from([])),
                     items,
                     index: 0,
                 }
@@ -73,7 +74,7 @@ pub fn get_iter(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
             }
         }
         Kind::Layers { items, .. } => IterVar::Fixed {
-            over: None,
+            over: (value, Rc::from([])),
             items,
             index: 0,
         },
@@ -87,7 +88,7 @@ pub fn get_iter(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
                 return t.unsupported(format!("iteration over {what}"));
             };
             IterVar::Fixed {
-                over: Some((value, Rc::from([]))),
+                over: (value, Rc::from([])),
                 items,
                 index: 0,
             }
@@ -186,6 +187,30 @@ fn changed<T>(t: &mut Tracer<'_>) -> Step<T> {
     )
 }
 
+/// What an iterator that came to its end goes over: it has let go of what it was made from. `None`: of that, which never
+/// changes.
+fn emptied(t: &mut Tracer<'_>, over: VarId) -> Step<Option<VarId>> {
+    let kind = match t.kind(over) {
+        Kind::List(_) => Kind::List(Vec::new()),
+        Kind::Tuple(..) => Kind::Tuple(Vec::new(), None),
+        Kind::Dict(dict) => Kind::Dict(DictVar {
+            class: dict.class.clone(),
+            ..DictVar::default()
+        }),
+        Kind::Set(_) | Kind::Opaque => Kind::Set(SetVar::default()),
+        // Their parts are in such a dict.
+        Kind::Layer(_) | Kind::Layers { .. } => {
+            let class = t.py.module("collections")?.getattr("OrderedDict")?;
+            Kind::Dict(DictVar {
+                class: Some(Obj::from(class)),
+                ..DictVar::default()
+            })
+        }
+        _ => return Ok(None),
+    };
+    Ok(Some(t.add(kind)))
+}
+
 /// `next(iterator)`; `None` at the end.
 pub fn next(t: &mut Tracer<'_>, iterator: VarId) -> Step<Option<VarId>> {
     let state = match t.kind(iterator).clone() {
@@ -194,7 +219,6 @@ pub fn next(t: &mut Tracer<'_>, iterator: VarId) -> Step<Option<VarId>> {
         _ => return t.unsupported("next() of something that is not an iterator"),
     };
     match state {
-        IterVar::Done => Ok(None),
         IterVar::Numbers { .. } | IterVar::Advanced => t.stop(
             BreakKind::TensorValue,
             "the next of an iterator whose length only the graph knows",
@@ -204,13 +228,15 @@ pub fn next(t: &mut Tracer<'_>, iterator: VarId) -> Step<Option<VarId>> {
                 Kind::List(items) | Kind::Tuple(items, _) => items.get(index).copied(),
                 _ => return t.unsupported("a sequence iterator over something else"),
             };
-            let state = if item.is_some() {
-                IterVar::Sequence {
+            let state = match item {
+                Some(_) => IterVar::Sequence {
                     over,
                     index: index + 1,
-                }
-            } else {
-                IterVar::Done
+                },
+                None => IterVar::Sequence {
+                    over: emptied(t, over)?.unwrap_or(over),
+                    index: 0,
+                },
             };
             advance(t, iterator, state);
             Ok(item)
@@ -237,7 +263,14 @@ pub fn next(t: &mut Tracer<'_>, iterator: VarId) -> Step<Option<VarId>> {
                 return changed(t);
             }
             let Some((key, value)) = found.map(|(_, item)| *item) else {
-                advance(t, iterator, IterVar::Done);
+                let over = emptied(t, over)?.unwrap_or(over);
+                let state = IterVar::Dict {
+                    over,
+                    which,
+                    keys: Rc::from([]),
+                    index: 0,
+                };
+                advance(t, iterator, state);
                 return Ok(None);
             };
             let index = index + 1;
@@ -251,22 +284,30 @@ pub fn next(t: &mut Tracer<'_>, iterator: VarId) -> Step<Option<VarId>> {
             Ok(Some(part(t, which, key, value)))
         }
         IterVar::Fixed { over, items, index } => {
-            if let Some((container, keys)) = &over {
-                if let Kind::Set(set) = t.kind(*container) {
-                    if !set.items.keys().eq(keys.iter()) {
-                        return changed(t);
-                    }
-                }
+            let same = match t.kind(over.0) {
+                Kind::Set(set) => set.items.keys().eq(over.1.iter()),
+                // At the end nobody looks.
+                Kind::Layer(_) if index < items.len() => !layers::is_given_others(t, over.0),
+                _ => true,
+            };
+            if !same {
+                return changed(t);
             }
             let item = items.get(index).copied();
-            let state = if item.is_some() {
-                IterVar::Fixed {
+            let state = match item {
+                Some(_) => IterVar::Fixed {
                     over,
                     items,
                     index: index + 1,
-                }
-            } else {
-                IterVar::Done
+                },
+                None => match emptied(t, over.0)? {
+                    Some(empty) => IterVar::Fixed {
+                        over: (empty, Rc::from([])),
+                        items: Vec::new(),
+                        index: 0,
+                    },
+                    None => return Ok(None),
+                },
             };
             advance(t, iterator, state);
             Ok(item)
@@ -320,13 +361,15 @@ pub fn next(t: &mut Tracer<'_>, iterator: VarId) -> Step<Option<VarId>> {
                 }
                 _ => return t.unsupported("reversed() over something else"),
             };
-            let state = if item.is_some() {
-                IterVar::Reversed {
+            let state = match item {
+                Some(_) => IterVar::Reversed {
                     over,
                     left: left - 1,
-                }
-            } else {
-                IterVar::Done
+                },
+                None => IterVar::Reversed {
+                    over: emptied(t, over)?.unwrap_or(over),
+                    left: 0,
+                },
             };
             advance(t, iterator, state);
             Ok(item)

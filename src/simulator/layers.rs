@@ -72,6 +72,14 @@ fn is_changed(t: &Tracer<'_>, layer: &Bound<'_, PyAny>, names: &[&str]) -> bool 
     })
 }
 
+/// Whether the program gave a layer other parts.
+pub fn is_given_others(t: &mut Tracer<'_>, layer: VarId) -> bool {
+    let Some(object) = t.value(layer) else {
+        return false;
+    };
+    is_changed(t, &object, &REGISTRIES)
+}
+
 /// Whether the program wrote to a dictionary of a layer, or of one below it.
 fn is_changed_below(t: &Tracer<'_>, layer: &Bound<'_, PyAny>) -> bool {
     is_changed(t, layer, &REGISTRIES)

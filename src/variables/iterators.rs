@@ -40,10 +40,10 @@ pub enum IterVar {
         /// Next index.
         index: usize,
     },
-    /// Over values fixed when the iterator was made (sets, enumerated constants).
+    /// Over values fixed when the iterator was made (sets, constants, lists of layers).
     Fixed {
-        /// What it was made from, when the real iterator must be rebuilt; the keys of a set then.
-        over: Option<(VarId, Rc<[Key]>)>,
+        /// What it was made from; the keys of a set then.
+        over: (VarId, Rc<[Key]>),
         /// What it yields.
         items: Vec<VarId>,
         /// Next index.
@@ -127,8 +127,6 @@ pub enum IterVar {
     },
     /// A tool of `itertools`.
     Tool(Tool),
-    /// Another iterator at its end.
-    Done,
 }
 
 impl IterVar {
