@@ -456,6 +456,18 @@ def test_whole_numbers_of_many_digits_next_to_whole_tensors(use, dtype):
     check(use, x, 2**53 + 1, fallbacks=None)
 
 
+@pytest.mark.parametrize("bounds", [(2**53 + 1, 2**53 + 5), (0, 2**53 + 3, 2**53 + 1), (-(2**53) - 1, -(2**53) + 3)])
+def test_bounds_of_ranges_with_more_digits_than_a_double(bounds):
+    def use(x):
+        return x + 1, paddle.arange(*bounds)
+
+    translated = sot.to_static(use, min_graph_size=0)
+    x = paddle.ones([2])
+    for _ in range(2):
+        assert [part.tolist() for part in translated(x)] == [part.tolist() for part in use(x)]
+    assert len(sot.stats(translated).graph_breaks) == 1
+
+
 OPERATORS = {
     "add": lambda x, n: n + x,
     "sub": lambda x, n: n - x,

@@ -178,9 +178,20 @@ def _refuse_rounded_numbers(operations, args, kwargs):
                 raise TypeError("a number that a program rounds to a float next to doubles")
 
 
+def _refuse_rounded_bounds(operations):
+    """A program writes the bounds of `arange` as doubles."""
+    for op in operations:
+        if op.name() != "pd_op.arange" or op.result(0).dtype != paddle.int64:
+            continue
+        makers = [value.get_defining_op() for value in op.operands_source()]
+        if any(maker is not None and abs(maker.attrs().get("value", 0)) >= 2**53 for maker in makers):
+            raise TypeError("a bound of arange() that a program rounds to a double")
+
+
 def refuse(operations, args, kwargs):
     """Raises where what a call appended would compute something else than eager mode."""
     _refuse_mixed_products(operations)
+    _refuse_rounded_bounds(operations)
     _refuse_rounded_numbers(operations, args, kwargs)
 
 
