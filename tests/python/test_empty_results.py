@@ -1,4 +1,4 @@
-"""What may be empty and leaves captured control flow, a PyLayer or `recompute`, inside of one graph."""
+"""What is empty, or may be, and leaves control flow, PyLayers or `recompute`: Paddle's executor hands none on."""
 
 import numpy as np
 import paddle
@@ -150,6 +150,7 @@ FUNCTIONS = [
     other_side,
     both_sides,
     other_axis,
+    two_axes,
     axes_that_differ,
     nested,
     of_many_dtypes,
@@ -218,3 +219,55 @@ def test_exported(function, tmp_path):
             for want, got in zip(function(x, paddle.to_tensor(n)), loaded(x, paddle.to_tensor(n)), strict=True):
                 assert (want.shape, want.dtype) == (got.shape, got.dtype)
                 np.testing.assert_allclose(want.numpy(), got.numpy(), rtol=1e-5)
+
+
+class Scaled(PyLayer):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, dy):
+        return dy * (5 if not dy.stop_gradient else 7)
+
+
+def of_all(x):
+    if x.sum() >= 0:
+        y = x * 2
+    else:
+        y = x * 3
+    return y
+
+
+def of_more(x):
+    if x.sum() >= 0:
+        y = paddle.concat([x, paddle.ones([1, 4])]) * 2
+    else:
+        y = paddle.concat([x, paddle.ones([1, 4])])
+    return y
+
+
+OF_GIVEN_ONES = {
+    "of_all": of_all,
+    "of_more": of_more,
+    "custom": lambda x: Scaled.apply(x),
+    "again": lambda x: recompute(lambda value: value * 2 + 1, x),
+}
+
+
+@pytest.mark.parametrize("backend", ["paddle", "cinn", "pylayer", "eager"])
+@pytest.mark.parametrize("name", OF_GIVEN_ONES)
+def test_given_empty_ones(name, backend):
+    function = OF_GIVEN_ONES[name]
+    static = sot.to_static(function, backend=backend, min_graph_size=0, capture_control_flow=True)
+    # Empty first, and after others.
+    for size in (0, 3, 0, 2, 0):
+        seen = []
+        for run in (function, static):
+            x = paddle.ones([size, 4])
+            x.stop_gradient = False
+            y = run(x)
+            (y * y).sum().backward()
+            seen.append((y.shape, y.numpy(), x.grad.shape, x.grad.numpy()))
+        for want, got in zip(*seen, strict=True):
+            np.testing.assert_allclose(want, got, rtol=1e-6)
