@@ -167,10 +167,12 @@ def _defaults(part: Any) -> Any:
 
 
 # A tensor that nobody has asked for its name has none: Paddle's messages show nothing then. Sets of objects that hash by
-# their address have no order: what is compared first, when one is sorted, differs.
+# their address have no order: what is compared first, when one is sorted, differs. Where recursion meets its limit depends
+# on what stands below it.
 _NAMES = re.compile(
     r"(eager_tmp|eager_in_tmp|generated_tensor|output)_\d+(_deepcopy_\d+)*|0x[0-9a-f]{6,}|(?<=Leaf Var \()(?=\))"
     r"|(?<='<' not supported between instances of )'\w+' and '\w+'"
+    r"|maximum recursion depth exceeded( while [a-z]+ an? [A-Za-z ]+| in comparison)?"
 )
 
 
