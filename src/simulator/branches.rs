@@ -298,8 +298,10 @@ fn one_of(
     if outputs[0].is_empty() {
         does = (0..2)
             .map(|way| {
-                let is_open = |id| t.graph.meta(id).is_some_and(|meta| !meta.is_static());
-                act(t.py, &merge.cuts[way].statements, &is_open)
+                let cut = &merge.cuts[way];
+                // The graph knows what is outside only.
+                let is_open = |id| cut.meta(id).is_some_and(|meta| !meta.is_static());
+                act(t.py, &cut.statements, &is_open)
             })
             .max()
             .unwrap_or(does);

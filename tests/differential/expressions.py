@@ -91,6 +91,10 @@ TABLES = {
         NET($T)
         NET($T, scale=$F0)
         (NET.linear($T) if NET.training else $T0)
+        NET.row($T)
+        NET.row${[1]|[:1]|[-1]|[::-1]|.first|.soft}($T)
+        NET.parts[$I0 % len(NET.parts) if len(NET.parts) else 0]($T)
+        functools.reduce(lambda v, part: part(v), NET.${parts|row|children()}, $T)
         next(tensors($T0, 2))
         list(itertools.islice(tensors($T0, 3), 1, 2))[0]
         [v for v in itertools.chain([$T0], $M)][-1]
@@ -151,6 +155,7 @@ TABLES = {
         paddle.dot($T0[0], $T0[0])
     """,
     "I": """
+        len(${NET.parts|NET.row|NET.sublayers()|list(NET.named_parameters())|NET.state_dict()})
         ($I0 ${+|-|*} $I) % 11
         ($I0 ${//|%} ${3|$I0})
         ($I0 ${&||^} $I)
@@ -351,6 +356,8 @@ TABLES = {
     """,
     "S": """
         $S0
+        type(${NET.parts[0]|NET.row[1]|NET.linear}).__name__
+        [name for name, _ in NET.named_${sublayers|parameters|children|buffers}()][$I0 % 2]
         f'{$I0}-{$S0!r}'
         f'{$F0:.2f}|{$I0:>3}'
         f'{$L0}{$S0!r}{$I0:x}'
@@ -629,6 +636,7 @@ TABLES = {
     """,
     # One that is iterated, and notes it.
     "J": """
+        ${NET.parts|NET.row|NET.parameters()|NET.named_children()}
         $J0
         $J0
         Noted($I0)

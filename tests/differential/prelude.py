@@ -297,12 +297,16 @@ class Net(paddle.nn.Layer):
         super().__init__()
         self.linear = paddle.nn.Linear(3, 3)
         self.norm = paddle.nn.LayerNorm(3)
+        self.parts = paddle.nn.LayerList([paddle.nn.Tanh(), paddle.nn.Linear(3, 3)])
+        self.row = paddle.nn.Sequential(("first", paddle.nn.Linear(3, 3)), ("soft", paddle.nn.Softsign()))
         self.register_buffer("seen", paddle.zeros([1]))
         self.calls = 0
 
     def forward(self, value, scale=1.0):
         self.calls += 1
         self.seen = self.seen + 1
+        for part in self.parts:
+            value = part(value)
         return self.norm(self.linear(value)) * scale
 
 

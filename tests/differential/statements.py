@@ -149,6 +149,22 @@ SIMPLE = """
 1: memo.__defaults__ = ([1],)
 1: NET.calls = $I0
 1: NET.${train|eval}()
+1: NET.parts.append(paddle.nn.${Tanh|ReLU6|Softsign}())
+1!: NET.parts.insert(0, paddle.nn.Tanh())
+1!: NET.parts[${0|-1|1}] = paddle.nn.Softsign()
+1!: del NET.parts[${0|-1}]
+1: NET.parts.extend([NET.linear])
+1: NET.row.add_sublayer('${first|soft|third}', paddle.nn.Tanh())
+1: NET.extra = ${paddle.nn.Tanh()|None|$I0|$T0}
+1!: del NET.extra
+1!: NET.linear = ${NET.row[0]|paddle.nn.Tanh()}
+1: NET.register_buffer('${late|seen}', $T0.detach())
+1: NET.apply(lambda layer: LOG.append(type(layer).__name__))
+1: LOG.append([type(layer).__name__ for layer in NET.sublayers(include_self=$B0)])
+1: LOG.append([name for name, _ in NET.named_parameters()])
+1: $=T1 = sum((p * $F0).sum() for p in NET.parameters()) * $T0
+1: NET.row.register_forward_post_hook(lambda layer, given, result: result * 0.5)
+1: $_k = NET.linear.register_forward_pre_hook(lambda layer, given: (given[0] + 1,)); $=T1 = NET.linear($T); $_k.remove()
 1: NET.linear.weight.stop_gradient = $B0
 1!: NET.seen.set_value(paddle.to_tensor([$F0]))
 1: print($T)
@@ -780,6 +796,15 @@ $=M1 = [*$_g()]
 $_h = $_g()
 next($_h)
 $=T1 = $_h.send($I0)
+
+1: for $=G1 in NET.${parts|row|row[:1]|sublayers()|children()}:
+    $=T2 = $=G1($T)
+    <body>
+
+1: for $=I1, $_p in enumerate(NET.parts):
+    <body>
+    $=T2 = $_p($T)
+    ?if $C: break
 
 2: for $=G1 in $J:
     <body>

@@ -184,3 +184,31 @@ def test_the_end_of_an_iterator_is_no_check():
         x = paddle.ones([2])
         assert static(x, limits).tolist() == counted(x, limits).tolist()
     assert any("an iterator ends inside" in one.message for one in sot.stats(static).graph_breaks)
+
+
+def alone(x, y):
+    if y.mean() > 0:
+        x * 3 + y * 3
+    return x + 1
+
+
+def inside_of_another(x, y):
+    if y.mean() > 0:
+        if (x * 2).mean() < (y * 2).mean() + 1:
+            (x * 3).sum() + x * 3 + y * 3
+    return x + 1
+
+
+@pytest.mark.parametrize("function", [alone, inside_of_another])
+def test_what_nobody_uses_raises_where_shapes_do_not_fit(function):
+    static = sot.to_static(function, min_graph_size=0, capture_control_flow=True)
+    for sizes in ((2, 2), (3, 3), (4, 4), (5, 6), (6, 5), (7, 7)):
+        seen = []
+        for run in (function, static):
+            try:
+                seen.append(run(*map(paddle.ones, ([size] for size in sizes))).tolist())
+            except ValueError as error:
+                seen.append(type(error))
+        assert seen[0] == seen[1]
+    assert sot.stats(static).graphs > 0
+    assert not sot.stats(static).fallbacks
