@@ -158,7 +158,7 @@ SIMPLE = """
 1: NET.extra = ${paddle.nn.Tanh()|None|$I0|$T0}
 1!: del NET.extra
 1!: NET.linear = ${NET.row[0]|paddle.nn.Tanh()}
-1: NET.register_buffer('${late|seen}', $T0.detach())
+1: NET.register_buffer('${added|seen}', $T0.detach())
 1: NET.apply(lambda layer: LOG.append(type(layer).__name__))
 1: LOG.append([type(layer).__name__ for layer in NET.sublayers(include_self=$B0)])
 1: LOG.append([name for name, _ in NET.named_parameters()])
