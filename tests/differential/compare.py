@@ -168,12 +168,10 @@ def _defaults(part: Any) -> Any:
 
 
 # A tensor that nobody has asked for its name has none: Paddle's messages show nothing then. Sets of objects that hash by
-# their address have no order: what is compared first, when one is sorted, differs. Where recursion meets its limit depends
-# on what stands below it.
+# their address have no order: what is compared first, when one is sorted, differs.
 _NAMES = re.compile(
     r"(eager_tmp|eager_in_tmp|generated_tensor|output)_\d+(_deepcopy_\d+)*|0x[0-9a-f]{6,}|(?<=Leaf Var \()(?=\))"
     r"|(?<='<' not supported between instances of )'\w+' and '\w+'"
-    r"|maximum recursion depth exceeded( while [a-z]+ an? [A-Za-z ]+| in comparison)?"
 )
 
 
@@ -258,6 +256,9 @@ def _compare(source: str, seed: int, file: str | None) -> tuple[str | None, bool
                     found = difference(*map(settled, pictures), False)
                 else:
                     found = None
+                # Where recursion meets its limit depends on what stands below it.
+                if found and "RecursionError" in repr((expected.value, expected.world)):
+                    return None, False
                 if found:
                     extra = ""
                     if name == "kind":

@@ -636,7 +636,7 @@ TABLES = {
     """,
     # One that is iterated, and notes it.
     "J": """
-        ${NET.parts|NET.row|NET.parameters()|NET.named_children()}
+        NET.named_${children|sublayers}()
         $J0
         $J0
         Noted($I0)
