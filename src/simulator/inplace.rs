@@ -204,6 +204,13 @@ pub fn set_item(t: &mut Tracer<'_>, tensor: VarId, key: VarId, value: VarId) -> 
     if !t.grad_enabled && tensors::meta_of(t, value).is_some_and(|meta| !meta.stop_gradient) {
         return Ok(false);
     }
+    if t.entry_grad && views::root(&t.vars, value) == tensor {
+        let mut flows = |id| tensors::meta_of(t, id).is_some_and(|meta| !meta.stop_gradient);
+        // Eager mode keeps the value for the gradient, sees that it changes with the tensor, and refuses.
+        if flows(tensor) || flows(value) {
+            return Ok(false);
+        }
+    }
     let result = tensors::control(t, "set_item", &[tensor, key, value])?;
     Ok(replace(t, tensor, result)?.is_some())
 }

@@ -50,7 +50,9 @@ def test_only_gradients_that_are_right_in_double_precision_are_no_findings(monke
         function.__globals__["SIDE"] = 1
         return function
 
-    monkeypatch.setattr(compare, "sot", types.SimpleNamespace(to_static=other_side, reset=lambda function: None))
+    stats = types.SimpleNamespace(fallbacks=[])
+    engine = types.SimpleNamespace(to_static=other_side, reset=lambda function: None, stats=lambda function: stats)
+    monkeypatch.setattr(compare, "sot", engine)
     source = compare.PRELUDE + SUMS.format(sums)
     found = compare.compare(source, 0)
     assert found and compare.only_digits(source, 0, found) is digits

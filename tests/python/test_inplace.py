@@ -218,6 +218,35 @@ def test_broken(function):
     assert "place" in reason or function is with_a_view and "outlives" in reason
 
 
+def own_row(y):
+    y[0] = y[1]
+
+
+def own_rows(y):
+    y[0:1] = y[1:2]
+
+
+@pytest.mark.parametrize("change", [own_row, own_rows], ids=lambda it: it.__name__)
+def test_an_item_that_is_part_of_the_tensor(change):
+    """Eager mode keeps it for the gradient, and refuses as it changes with the tensor."""
+
+    def function(x):
+        y = x * 1.0
+        change(y)
+        return y.sum()
+
+    static = sot.to_static(function, min_graph_size=0)
+    for _ in range(2):
+        for run in (function, static):
+            x = paddle.ones([2, 3])
+            x.stop_gradient = False
+            with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+                run(x).backward()
+    x = paddle.arange(6.0).reshape([2, 3])
+    for _ in range(2):
+        assert static(x).tolist() == function(x).tolist()
+
+
 def test_storage_of_its_own_for_an_argument():
     """Whether an argument has gaps decides whether it gets other storage."""
 
