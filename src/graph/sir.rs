@@ -137,7 +137,10 @@ impl Callee {
 /// The name of a function of Paddle's; generated ones (`paddle.sum`) have an underscore in front of theirs.
 fn paddle_name(function: &Bound<'_, PyAny>) -> Option<String> {
     let (module, name) = module_and_name(function);
-    if module != "paddle" && !module.starts_with("paddle.") || name.is_empty() {
+    // The one that takes its rate from the graph is what the user wrote, too.
+    let is_rated = module == "paddle_sot_rs._control" && name == "dropout";
+    let is_of_paddle = module == "paddle" || module.starts_with("paddle.");
+    if !is_rated && !is_of_paddle || name.is_empty() {
         return None;
     }
     match name.strip_prefix('_') {

@@ -104,3 +104,44 @@ def test_is_captured_without_gradients(place):
         np.testing.assert_allclose(*seen, rtol=1e-6)
     stats = sot.stats(static)
     assert (stats.graphs, len(stats.graph_breaks), len(stats.fallbacks)) == (1, 0, 0)
+
+
+@pytest.mark.parametrize("rate", [(), (0.3,)])
+def test_results_that_nobody_uses(rate):
+    def function(x, n):
+        if n > 1:
+            y = F.dropout(x, *rate)
+        else:
+            y = x * 1
+        y = x * 2
+        return y.sum()
+
+    static = sot.to_static(function, min_graph_size=0, capture_control_flow=True)
+    for n in (3, 3, 0, 3):
+        seen = []
+        for run in (function, static):
+            paddle.seed(7)
+            seen.append((run(paddle.ones([3, 4]), paddle.to_tensor(n)).item(), paddle.rand([1]).item()))
+        assert seen[0] == seen[1]
+
+
+def test_numbers_are_drawn_in_order():
+    """Of results that gradients flow to from several sides, each is a program of its own."""
+
+    def function(x, y):
+        a, b = F.dropout(x, 0.3), F.dropout(y, 0.4)
+        c = F.dropout(x * 2, 0.2) + a
+        return c.sum(), F.dropout(b, 0.1), b, a
+
+    static = sot.to_static(function, min_graph_size=0)
+    for _ in range(2):
+        seen = []
+        for run in (function, static):
+            paddle.seed(7)
+            x, y = paddle.ones([3, 4]), paddle.ones([3, 4])
+            x.stop_gradient = y.stop_gradient = False
+            results = run(x, y)
+            sum(result.sum() for result in results).backward()
+            seen.append([it.numpy() for it in (*results, x.grad, y.grad, paddle.rand([1]))])
+        for want, got in zip(*seen, strict=True):
+            np.testing.assert_allclose(got, want, rtol=1e-6)
