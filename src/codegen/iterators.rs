@@ -1,6 +1,7 @@
 //! Iterators, and those of them that must wait for the side effects.
 
 use crate::reason::{Break, BreakKind};
+use crate::simulator::iterate::is_unchanged;
 use crate::variables::{Item, IterVar, Key, Kind, VarId};
 
 use super::reconstruct::{Emit, Emitter};
@@ -181,13 +182,7 @@ impl Emitter<'_, '_> {
 
     /// Pushes an iterator over a set or a constant.
     pub(super) fn over_container(&mut self, over: VarId, keys: &[Key], index: usize) -> Emit {
-        let same = match self.t.vars.kind(over) {
-            Kind::Set(set) => set.items.keys().eq(keys),
-            Kind::Layer(_) => !crate::simulator::layers::is_given_others(self.t, over),
-            // What changes a set from outside breaks the graph.
-            _ => true,
-        };
-        if !same {
+        if !is_unchanged(self.t, over, keys) {
             return refuse("an iterator over a container that changed");
         }
         self.advanced(over, None, index)

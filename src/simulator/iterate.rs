@@ -8,7 +8,7 @@ use pyo3::types::{PyFrozenSet, PyIterator, PySet};
 use crate::frame::Modules;
 use crate::obj::{module_and_name, Obj};
 use crate::reason::BreakKind;
-use crate::variables::{DictVar, Item, IterVar, Kind, SetVar, VarId};
+use crate::variables::{DictVar, Item, IterVar, Key, Kind, SetVar, VarId};
 
 use super::call::{call, describe};
 use super::{attributes, classes, exceptions, fold, generators, itertools, layers};
@@ -187,6 +187,16 @@ fn changed<T>(t: &mut Tracer<'_>) -> Step<T> {
     )
 }
 
+/// Whether what an iterator was made from, with these keys where it is a set, holds what it held then.
+pub fn is_unchanged(t: &mut Tracer<'_>, over: VarId, keys: &[Key]) -> bool {
+    match t.kind(over) {
+        Kind::Set(set) => set.items.keys().eq(keys),
+        Kind::Layer(_) => !layers::is_given_others(t, over),
+        // What changes a set from outside breaks the graph.
+        _ => true,
+    }
+}
+
 /// What an iterator that came to its end goes over: it has let go of what it was made from. `None`: of that, which never
 /// changes.
 fn emptied(t: &mut Tracer<'_>, over: VarId) -> Step<Option<VarId>> {
@@ -284,13 +294,9 @@ pub fn next(t: &mut Tracer<'_>, iterator: VarId) -> Step<Option<VarId>> {
             Ok(Some(part(t, which, key, value)))
         }
         IterVar::Fixed { over, items, index } => {
-            let same = match t.kind(over.0) {
-                Kind::Set(set) => set.items.keys().eq(over.1.iter()),
-                // At the end nobody looks.
-                Kind::Layer(_) if index < items.len() => !layers::is_given_others(t, over.0),
-                _ => true,
-            };
-            if !same {
+            // At the end of a list of layers nobody looks.
+            let looks = index < items.len() || !matches!(t.kind(over.0), Kind::Layer(_));
+            if looks && !is_unchanged(t, over.0, &over.1) {
                 return changed(t);
             }
             let item = items.get(index).copied();

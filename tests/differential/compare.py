@@ -270,10 +270,9 @@ def _compare(source: str, seed: int, file: str | None) -> tuple[str | None, bool
                     if part is not None:
                         part.clear_grad()
         # The answers are right then: the function runs as it is.
-        panicked = (
-            [] if IDENTITY else [it.message for it in sot.stats(translated).fallbacks if "panicked" in it.message]
-        )
-        return (panicked[0], False) if panicked else (None, True)
+        fallbacks = [] if IDENTITY else sot.stats(translated).fallbacks
+        panicked = next((it.message for it in fallbacks if "panicked" in it.message), None)
+        return panicked, panicked is None
     finally:
         if not IDENTITY:
             sot.reset(translated)

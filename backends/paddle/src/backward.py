@@ -38,9 +38,10 @@ _RANDOM = frozenset(
 )
 
 
-def draws(op):
-    """Whether it draws random numbers, or one in its blocks does."""
-    return any(map(_is_random, (op, *inner_operations(op))))
+def first_random(operations):
+    """The name of the first of them, or in their blocks, that draws random numbers; None if none does."""
+    every = (one for op in operations for one in (op, *inner_operations(op)))
+    return next((op.name() for op in every if _is_random(op)), None)
 
 
 def _is_random(op):

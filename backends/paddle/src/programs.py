@@ -12,7 +12,7 @@ from paddle.pir import get_fake_value_name, is_fake_value
 from paddle_sot_rs import _again as again
 from paddle_sot_rs import _reach as reach
 from paddle_sot_rs import _tracing
-from paddle_sot_rs._backward import REGIONS, blocks_of, draws, gradients
+from paddle_sot_rs._backward import REGIONS, blocks_of, first_random, gradients
 from paddle_sot_rs._gates import gates_of
 from paddle_sot_rs._reads import read_back
 from paddle_sot_rs._trace import Trace
@@ -309,7 +309,7 @@ def _compile(trace, inputs, outputs, grad, place, lowering, is_part):
         inputs = [*inputs, *constants]
         if trains:
             x_grads = [*x_grads, *(pir.fake_value() for _ in constants)]
-        is_random = trains and any(map(draws, block.ops[:forward_end]))
+        is_random = trains and first_random(block.ops[:forward_end]) is not None
         (forward, backward), attributes = pir.split_program(
             program, inputs, [], produced, x_grads, [], out_grads, (0, forward_end), (start, len(block.ops))
         )

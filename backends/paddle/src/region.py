@@ -247,9 +247,8 @@ def _backwards(block, given, wanted, arrived, branches, copied):
     around = pir.get_current_insertion_point().block()
     with _reading(*copied):
         outputs = block.run(given)
-    for op in around.ops:
-        if _backward.draws(op):
-            raise NotImplementedError(f"gradients through a branch with random numbers ({op.name()})")
+    if name := _backward.first_random(around.ops):
+        raise NotImplementedError(f"gradients through a branch with random numbers ({name})")
     pairs = [(out, seed) for out, seed in zip(outputs, arrived, strict=True) if not out.stop_gradient]
     targets, seeds = [out for out, _ in pairs], [seed for _, seed in pairs]
     return _backward.gradients(around, wanted, targets, seeds, branches) if pairs else [None] * len(wanted)
@@ -270,9 +269,8 @@ def _reading(external, copy):
 
 
 def _without_random(op):
-    for inner in _backward.inner_operations(op):
-        if _backward.draws(inner):
-            raise NotImplementedError(f"{inner.name()} inside of recompute")
+    if name := _backward.first_random([op]):
+        raise NotImplementedError(f"{name} inside of recompute")
 
 
 class Again:
@@ -505,7 +503,7 @@ class Loop:
                 values.append(value)
             with _reading(self.external, copy):
                 outputs = self.region.body.run((*values, *given))[1:]
-            if any(map(_backward.draws, around.ops)):
+            if _backward.first_random(around.ops):
                 raise NotImplementedError("gradients through a loop with random numbers")
             targets = [(outputs[at], seed) for at, seed in zip(flows, seeds, strict=True)]
             targets = [(out, seed) for out, seed in targets if not out.stop_gradient]
