@@ -38,14 +38,16 @@ zoo: build
 cpython: build
 	$(call BIN,$(DEFAULT)) -m paddle_sot_rs cpython
 
-# `make differential SEED=7 COUNT=500 PYTHON=3.13` runs other programs and calls of builtins, on another Python.
+# `make differential SEED=7 COUNT=500 NESTS=100 PYTHON=3.13` runs other programs and calls of builtins, on another Python.
 SEED ?= 0
 COUNT ?= 20000
+NESTS ?= 2000
 PYTHON ?= $(DEFAULT)
 differential: check-tools
 	@$(MAKE) --no-print-directory build-$(PYTHON)
 	$(call BIN,$(PYTHON)) tests/differential/calls.py --seed $(SEED) --count $(COUNT)
 	$(call BIN,$(PYTHON)) tests/differential/run.py --seed $(SEED) --count $(COUNT) --jobs $(shell nproc)
+	$(call BIN,$(PYTHON)) tests/differential/run.py --family nests --seed $(SEED) --count $(NESTS) --jobs $(shell nproc)
 
 # The examples in Paddle's docstrings, as bodies of translated functions, and with something changed in each; the
 # calls in them, with dims that differ between calls or that only the graph knows.

@@ -720,6 +720,9 @@ ROWS = {kind: [line.strip() for line in text.strip().splitlines()] for kind, tex
 class Expressions:
     """Expression writers; each returns source text."""
 
+    rows = ROWS
+    leaves = LEAVES
+    statements = STATEMENTS
     random: random.Random
     scope: dict[str, str]
     helpers: list[str]
@@ -748,12 +751,12 @@ class Expressions:
         if kind == "S" and chance < 0.4:
             return self.pick(['"ab"', '"k"'])
         if kind == "K":
-            return self.pick(ROWS["K"])
+            return self.pick(self.rows["K"])
         if kind in "CE":
-            return self.fill(self.pick(ROWS[kind]), 0)
+            return self.fill(self.pick(self.rows[kind]), 0)
         if kind == "A":
-            return self.variable(self.pick("OOVHLD")) or LEAVES[kind]
-        return self.variable(kind) or LEAVES[kind]
+            return self.variable(self.pick("OOVHLD")) or self.leaves[kind]
+        return self.variable(kind) or self.leaves[kind]
 
     def any(self, kind: str, depth: int = 2) -> str:
         if depth <= 0 or (kind not in "C" and self.random.random() < 0.15):
@@ -764,7 +767,7 @@ class Expressions:
                 return self.fill(f"{name}($T0, $I0, $O0)" + (" % 7" if kind == "I" else ""), depth - 1)
         if kind == "T" and not self.in_helper and self.random.random() < 0.01:
             return f"loud({self.leaf('T')})"
-        return self.fill(self.pick(ROWS[kind]), depth - 1)
+        return self.fill(self.pick(self.rows[kind]), depth - 1)
 
     def fill(self, template: str, depth: int, made: dict[str, str] | None = None) -> str:
         """The text of a template; new variables are noted in `made`, by their name in the template."""
@@ -785,7 +788,7 @@ class Expressions:
             if kind == "Z":
                 return self.result()
             if kind in "XY":
-                return self.fill(self.pick(STATEMENTS[kind]), 1, made)
+                return self.fill(self.pick(self.statements[kind]), 1, made)
             return self.leaf(kind) if mark == "0" else self.any(kind, depth)
 
         return _KIND.sub(text, template)

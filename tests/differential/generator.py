@@ -25,6 +25,12 @@ STEP = "    "
 class Generator(Expressions):
     """The state of one program being written: lines, indentation and the variables in scope."""
 
+    simple, compound = SIMPLE_ROWS, COMPOUND_ROWS
+    # What decides whether a loop or the function is left.
+    decides = "$${B|C}"
+    # How many statements have no block.
+    plain = 0.66
+
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
         self.lines: list[str] = []
@@ -82,8 +88,8 @@ class Generator(Expressions):
         self.budget -= 1
         if self.depth > 1 and self.random.random() < 0.05:
             return self.leave()
-        simple = self.depth > 3 or self.budget < 0 or self.random.random() < 0.66
-        rows, weights = SIMPLE_ROWS if simple else COMPOUND_ROWS
+        simple = self.depth > 3 or self.budget < 0 or self.random.random() < self.plain
+        rows, weights = self.simple if simple else self.compound
         template = self.random.choices(rows, weights)[0]
         state = len(self.lines), self.indent, self.depth, dict(self.scope), set(self.locked), self.loops, self.in_helper
         lines = template.removeprefix("!").splitlines()
@@ -97,9 +103,9 @@ class Generator(Expressions):
 
     def leave(self) -> None:
         if self.loops and self.random.random() < 0.7:
-            self.line(self.fill("if $${B|C}: ${break|continue}", 1))
+            self.line(self.fill(f"if {self.decides}: ${{break|continue}}", 1))
         elif not self.in_helper:
-            self.line(self.fill("if $${B|C}: return $Z", 1))
+            self.line(self.fill(f"if {self.decides}: return $Z", 1))
 
     def emit(self, lines: list[str], made: dict[str, str]) -> None:
         """Writes the lines of a template, blocks with what is deeper."""

@@ -9,15 +9,22 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from prelude import PRELUDE
+from family import family
 
 HERE = Path(__file__).resolve().parent
 
 
-def differs_outside(source: str, seed: int) -> str | None:
+OUTSIDE = """
+import sys
+from compare import compare
+from family import family
+print('FOUND', compare(sys.stdin.read(), int(sys.argv[2]), family(sys.argv[1])))
+"""
+
+
+def differs_outside(kind: str, source: str, seed: int) -> str | None:
     """Compares in a process of its own."""
-    code = "import sys; from compare import compare; print('FOUND', compare(sys.stdin.read(), int(sys.argv[1])))"
-    command = [sys.executable, "-c", code, str(seed)]
+    command = [sys.executable, "-c", OUTSIDE, kind, str(seed)]
     try:
         done = subprocess.run(command, input=source, capture_output=True, text=True, cwd=HERE, check=False, timeout=60)
     except subprocess.TimeoutExpired:
@@ -37,18 +44,20 @@ def _sort(found: str | None) -> str:
     return place + re.sub(r"[\d.e+-]+", "0", shape)[:60]
 
 
-def reduce(source: str, seed: int, outside: bool) -> str:
+def reduce(kind: str, seed: int, outside: bool) -> str:
     from compare import compare
+
+    programs = family(kind)
 
     def check(text: str) -> str | None:
         if outside:
-            return differs_outside(PRELUDE + text, seed)
+            return differs_outside(kind, programs.prelude + text, seed)
         try:
-            return compare(PRELUDE + text, seed)
+            return compare(programs.prelude + text, seed, programs)
         except Exception as error:  # noqa: BLE001 - what escapes is a finding too
             return f"escaped {type(error).__name__} {error}"
 
-    text = ast.unparse(ast.parse(source.removeprefix(PRELUDE))) + "\n"
+    text = ast.unparse(ast.parse(programs.program(seed).removeprefix(programs.prelude))) + "\n"
     wanted = _sort(check(text))
 
     def same(text: str) -> bool:

@@ -1,4 +1,7 @@
-"""Runs generated programs: `run.py --count N --seed S`; `--show SEED` prints one, `--reduce SEED` makes it small."""
+"""Runs generated programs: `run.py --count N --seed S`; `--show SEED` prints one, `--reduce SEED` makes it small.
+
+`--family nests` takes those of branches and loops on tensors.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +22,12 @@ sys.path.insert(0, str(HERE))
 TIMEOUT = 60
 
 
-def worker(seed: int, count: int) -> None:
+def worker(kind: str, seed: int, count: int) -> None:
     """Announces each program before it runs, so that the parent knows which one ended the process."""
     from compare import TooLong, compare, only_digits
-    from generator import program
+    from family import family
+
+    programs = family(kind)
 
     def end(*_: object) -> None:
         raise TooLong
@@ -37,8 +42,9 @@ def worker(seed: int, count: int) -> None:
         # Where no byte code runs, no handler of a signal does.
         faulthandler.dump_traceback_later(3 * TIMEOUT, exit=True)
         try:
-            found = compare(program(current), current)
-            digits = bool(found) and only_digits(program(current), current, found)
+            source = programs.program(current)
+            found = compare(source, current, programs)
+            digits = bool(found) and only_digits(source, current, programs, found)
         except TooLong:
             found = None if TooLong.in_plain_python else "does not end in time"
         except BaseException as error:  # noqa: BLE001 - what escapes is a finding too
@@ -48,20 +54,24 @@ def worker(seed: int, count: int) -> None:
             print(json.dumps({"seed": current, "digits" if digits else "found": found}), file=answers)
 
 
-def _dies_in_plain_python(seed: int) -> bool:
+def _command(what: str, kind: str, seed: int, count: int) -> list[str]:
+    return [sys.executable, __file__, what, "--family", kind, "--seed", str(seed), "--count", str(count)]
+
+
+def _dies_in_plain_python(kind: str, seed: int) -> bool:
     """Paddle follows the operations of a gradient with its C stack, when they go too."""
-    command = [sys.executable, __file__, "--worker", "--seed", str(seed), "--count", "1"]
+    command = _command("--worker", kind, seed, 1)
     alone = {**os.environ, "SOT_TEST_WRAP": "identity"}
     return subprocess.run(command, capture_output=True, check=False, env=alone).returncode != 0
 
 
-def chunk(seed: int, count: int) -> tuple[list[tuple[int, str]], list[tuple[int, str]]]:
+def chunk(kind: str, seed: int, count: int) -> tuple[list[tuple[int, str]], list[tuple[int, str]]]:
     """The findings of one process and, where it died, of its successors; and what differs in digits only."""
     findings: list[tuple[int, str]] = []
     digits: list[tuple[int, str]] = []
     end = seed + count
     while seed < end:
-        command = [sys.executable, __file__, "--worker", "--seed", str(seed), "--count", str(end - seed)]
+        command = _command("--worker", kind, seed, end - seed)
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         current = seed
         for text in done.stdout.splitlines():
@@ -76,13 +86,13 @@ def chunk(seed: int, count: int) -> tuple[list[tuple[int, str]], list[tuple[int,
                 digits.append((current, row["digits"]))
         if done.returncode == 0:
             break
-        if not _dies_in_plain_python(current):
+        if not _dies_in_plain_python(kind, current):
             findings.append((current, f"the process ended with {done.returncode}: {done.stderr[-400:]}"))
         seed = current + 1
     return findings, digits
 
 
-def run(seed: int, count: int, jobs: int, size: int = 200) -> list[tuple[int, str]]:
+def run(kind: str, seed: int, count: int, jobs: int, size: int = 200) -> list[tuple[int, str]]:
     """All findings, printed as they come."""
     starts = list(range(seed, seed + count, size))
     running: list[subprocess.Popen[str]] = []
@@ -91,15 +101,7 @@ def run(seed: int, count: int, jobs: int, size: int = 200) -> list[tuple[int, st
     while starts or running:
         while starts and len(running) < jobs:
             first = starts.pop(0)
-            command = [
-                sys.executable,
-                __file__,
-                "--chunk",
-                "--seed",
-                str(first),
-                "--count",
-                str(min(size, seed + count - first)),
-            ]
+            command = _command("--chunk", kind, first, min(size, seed + count - first))
             running.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
         select.select([process.stdout for process in running], [], [], 5)
         for process in [process for process in running if process.poll() is not None or _ready(process)]:
@@ -125,6 +127,9 @@ def _ready(process: subprocess.Popen[str]) -> bool:
 
 def main() -> int:
     parser = argparse.ArgumentParser()
+    from family import NAMES, family
+
+    parser.add_argument("--family", choices=NAMES, default=NAMES[0])
     parser.add_argument("--count", type=int, default=20000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1)
@@ -135,22 +140,20 @@ def main() -> int:
     parser.add_argument("--crash", action="store_true", help="reduce in processes of their own")
     options = parser.parse_args()
     if options.worker:
-        worker(options.seed, options.count)
+        worker(options.family, options.seed, options.count)
         return 0
     if options.chunk:
-        print(json.dumps(chunk(options.seed, options.count)))
+        print(json.dumps(chunk(options.family, options.seed, options.count)))
         return 0
-    from generator import program
-
     if options.show is not None:
-        print(program(options.show))
+        print(family(options.family).program(options.show))
         return 0
     if options.reduce is not None:
         from reduce import reduce
 
-        print(reduce(program(options.reduce), options.reduce, options.crash))
+        print(reduce(options.family, options.reduce, options.crash))
         return 0
-    findings = run(options.seed, options.count, options.jobs)
+    findings = run(options.family, options.seed, options.count, options.jobs)
     print(f"{options.count} programs from seed {options.seed} on {sys.version.split()[0]}: {len(findings)} findings")
     return 1 if findings else 0
 

@@ -901,11 +901,11 @@ LOG.append(repr($_e.args))
 STATEMENTS = {"X": RAISES, "Y": AGAIN}
 
 
-def _rows(text: str, separator: str) -> tuple[list[str], list[int]]:
+def rows_of(text: str, separator: str) -> tuple[list[str], list[int]]:
     parts = [part.partition(": ") for part in text.strip().split(separator) if part.strip()]
     rows = ["!" * weight.endswith("!") + text for weight, _, text in parts]
     return rows, [int(weight.rstrip("!")) for weight, _, _ in parts]
 
 
-SIMPLE_ROWS = _rows(SIMPLE, "\n")
-COMPOUND_ROWS = _rows(COMPOUND, "\n\n")
+SIMPLE_ROWS = rows_of(SIMPLE, "\n")
+COMPOUND_ROWS = rows_of(COMPOUND, "\n\n")

@@ -9,21 +9,24 @@ from pathlib import Path
 import pytest
 
 RUN = Path(__file__).resolve().parent.parent / "differential" / "run.py"
-COUNT = 200
+COUNTS = {"mixed": 200, "nests": 60}
 
 
 @pytest.mark.default_python
-def test_generated_programs_equal_plain_python():
+@pytest.mark.parametrize("family", COUNTS)
+def test_generated_programs_equal_plain_python(family):
     seed = int(os.environ.get("SOT_SEED", 2026))
     print(f"seed {seed}: SOT_SEED={seed} pytest tests/python/test_generated.py runs the same programs")
-    command = [sys.executable, str(RUN), "--seed", str(seed), "--count", str(COUNT)]
+    command = [sys.executable, str(RUN), "--family", family, "--seed", str(seed), "--count", str(COUNTS[family])]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stdout + done.stderr[-2000:]
 
 
 @pytest.mark.default_python
-def test_a_seed_is_one_program():
-    show = [subprocess.check_output([sys.executable, str(RUN), "--show", "42"]) for _ in range(2)]
+@pytest.mark.parametrize("family", COUNTS)
+def test_a_seed_is_one_program(family):
+    command = [sys.executable, str(RUN), "--family", family, "--show", "42"]
+    show = [subprocess.check_output(command) for _ in range(2)]
     assert show[0] == show[1] and b"def main(" in show[0]
 
 
@@ -45,6 +48,7 @@ CANCELS = "(x * 1e8 + x * 0.1 - x * 1e8 if SIDE else x * 1e8 - x * 1e8 + x * 0.1
 def test_only_gradients_that_are_right_in_double_precision_are_no_findings(monkeypatch, sums, digits):
     monkeypatch.syspath_prepend(RUN.parent)
     import compare
+    from family import family
 
     def other_side(function, **settings):
         function.__globals__["SIDE"] = 1
@@ -53,6 +57,7 @@ def test_only_gradients_that_are_right_in_double_precision_are_no_findings(monke
     stats = types.SimpleNamespace(fallbacks=[])
     engine = types.SimpleNamespace(to_static=other_side, reset=lambda function: None, stats=lambda function: stats)
     monkeypatch.setattr(compare, "sot", engine)
-    source = compare.PRELUDE + SUMS.format(sums)
-    found = compare.compare(source, 0)
-    assert found and compare.only_digits(source, 0, found) is digits
+    mixed = family("mixed")
+    source = mixed.prelude + SUMS.format(sums)
+    found = compare.compare(source, 0, mixed)
+    assert found and compare.only_digits(source, 0, mixed, found) is digits
