@@ -13,4 +13,4 @@ pub use function_graph::{FunctionGraph, GraphInput, GraphMark};
 pub use meta::{DType, TensorMeta};
 pub use parts::{Part, Parted};
 pub use region::{BlockOutput, Cut, Region};
-pub use sir::{Arg, Callee, Statement, StatementIr, SymbolId, SymbolKind};
+pub use sir::{is_in_place, Arg, Callee, Statement, StatementIr, SymbolId, SymbolKind};

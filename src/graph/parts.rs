@@ -49,11 +49,7 @@ enum Does {
 }
 
 fn does(py: Python<'_>, sir: &StatementIr, statement: &Statement) -> Does {
-    let names = statement.callee.api_names(py);
-    if names
-        .iter()
-        .any(|name| name.ends_with('_') && !name.ends_with("__"))
-    {
+    if statement.callee.writes(py) {
         return Does::Writes;
     }
     let in_order = match &statement.callee {
@@ -63,7 +59,10 @@ fn does(py: Python<'_>, sir: &StatementIr, statement: &Statement) -> Does {
         },
         Callee::Sir(_) => true,
         // It writes the running statistics that it is given.
-        callee => callee.draws(py) || names.iter().any(|name| name.contains("batch_norm")),
+        callee => {
+            let names = callee.api_names(py);
+            callee.draws(py) || names.iter().any(|name| name.contains("batch_norm"))
+        }
     };
     match in_order || matches!(statement.output, Arg::Const(_)) {
         true => Does::InOrder,

@@ -108,7 +108,22 @@ pub(super) fn is_random(name: &str) -> bool {
     DRAWS.iter().any(|part| name.contains(part))
 }
 
+/// Functions and methods that change their first argument, and whose names do not say so.
+const UNNAMED: &[&str] = &["increment", "householder_product", "ormqr"];
+
+/// Whether a function or method of Paddle changes its first argument, by its name.
+pub fn is_in_place(name: &str) -> bool {
+    name.ends_with('_') && !name.ends_with("__") || UNNAMED.contains(&name)
+}
+
 impl Callee {
+    /// Whether it changes its first argument, by the name it is called by: `-x` calls a function that is named `_neg_`.
+    pub fn writes(&self, py: Python<'_>) -> bool {
+        self.api_names(py)
+            .first()
+            .is_some_and(|name| is_in_place(name))
+    }
+
     /// Whether it may draw random numbers, by its name. Layers and nested graphs are not looked into.
     pub fn draws(&self, py: Python<'_>) -> bool {
         self.api_names(py).iter().any(|name| is_random(name))

@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyInt};
 
 use crate::frame::Modules;
-use crate::graph::{Callee, DType};
+use crate::graph::{is_in_place, Callee, DType};
 use crate::guard::number::Type;
 use crate::obj::{module_and_name, text_of, Obj};
 use crate::reason::BreakKind;
@@ -80,7 +80,7 @@ fn verdict(t: &Tracer<'_>, function: &Bound<'_, PyAny>) -> PyResult<Verdict> {
             "{module}.{name} is not a function of tensors"
         )));
     }
-    if inplace::is_in_place(&name) {
+    if is_in_place(&name) {
         return Ok(Verdict::InPlace { module, name });
     }
     // What the convolutions call, which asks for settings of the process before it computes.

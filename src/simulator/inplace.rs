@@ -120,14 +120,6 @@ pub fn method(
     replace(t, tensor, result)
 }
 
-/// Functions and methods that change their first argument, and whose names do not say so.
-const UNNAMED: &[&str] = &["increment", "householder_product", "ormqr"];
-
-/// Whether a function or method of Paddle changes its first argument.
-pub fn is_in_place(name: &str) -> bool {
-    name.ends_with('_') && !name.ends_with("__") || UNNAMED.contains(&name)
-}
-
 /// `function(tensor, *args)` for a function of Paddle that changes its first argument; `None` when it cannot be captured.
 pub fn function(
     t: &mut Tracer<'_>,

@@ -262,6 +262,8 @@ impl Merge<'_> {
                         ),
                     );
                 }
+                keeps_no_gradient(t, &x, what)?;
+                keeps_no_gradient(t, &y, what)?;
                 Ok(Joined::Output(self.output(a, b, objects)))
             }
             _ => {
@@ -427,6 +429,18 @@ pub(super) fn shown(t: &mut Tracer<'_>, piece: &Piece) -> String {
         Piece::Dict(items) => format!("a dict of {}", items.len()),
         Piece::Other(what) => what.clone(),
     }
+}
+
+/// Stops where gradients are off, and a way hands on a tensor that has them: behind it they flow to that tensor
+/// itself, past the operation. Those of a PyLayer flow as it says.
+pub fn keeps_no_gradient(t: &Tracer<'_>, meta: &TensorMeta, what: &str) -> Step<()> {
+    if t.grad_enabled || meta.stop_gradient || t.custom_gradients > 0 {
+        return Ok(());
+    }
+    refuse(
+        t,
+        format!("{what} may be a tensor that needs a gradient, while gradients are off"),
+    )
 }
 
 /// Stops: control flow on a tensor that cannot be part of the graph.

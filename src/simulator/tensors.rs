@@ -7,7 +7,7 @@ use pyo3::types::{PyString, PyType};
 
 use crate::backend::{ComparedDims, ComparedWith};
 use crate::frame::Modules;
-use crate::graph::{Arg, Callee, DType, SymbolId, TensorMeta};
+use crate::graph::{is_in_place, Arg, Callee, DType, SymbolId, TensorMeta};
 use crate::guard::GuardKind;
 use crate::obj::Obj;
 use crate::reason::BreakKind;
@@ -399,7 +399,7 @@ pub(super) fn is_users(t: &mut Tracer<'_>, name: &str) -> bool {
 }
 
 fn is_inplace(name: &str) -> bool {
-    inplace::is_in_place(name) || (name.starts_with("__i") && INPLACE_DUNDERS.contains(&name))
+    is_in_place(name) || (name.starts_with("__i") && INPLACE_DUNDERS.contains(&name))
 }
 
 const INPLACE_DUNDERS: &[&str] = &[

@@ -294,10 +294,10 @@ class Lowering:
         self.in_time("decomposing forward")
         return kept
 
-    def backward(self, block, inputs, targets, seeds, branches):
+    def backward(self, block, inputs, targets, seeds, branches, whens):
         _backward.call_vjp = _vjp
         try:
-            found = gradients(block, inputs, targets, seeds, branches)
+            found = gradients(block, inputs, targets, seeds, branches, whens)
         finally:
             _backward.call_vjp = core.call_vjp
         self.in_time("building backward")

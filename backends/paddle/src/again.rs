@@ -1,7 +1,7 @@
 //! What a program needs to go backward more than once: see `again.py`.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use paddle_sot::backend::CompiledGraph;
@@ -127,9 +127,34 @@ pub struct Run {
     kept: AtomicBool,
     /// That of the scope.
     backward_made: Arc<AtomicUsize>,
+    /// Outputs that a gradient has arrived at in this pass, among those that gradients can flow through: one bit each.
+    arrived: AtomicU64,
+    /// The output that the backward reads that from, and for how many outputs.
+    signal: Option<(Py<PyAny>, usize)>,
 }
 
 impl Run {
+    /// Notes whether a gradient has arrived at an output; autograd asks for one after the other.
+    fn note(&self, number: usize, has_arrived: bool) {
+        let bit = 1_u64.checked_shl(number as u32).unwrap_or(0);
+        match has_arrived {
+            true => self.arrived.fetch_or(bit, Ordering::Relaxed),
+            false => self.arrived.fetch_and(!bit, Ordering::Relaxed),
+        };
+    }
+
+    /// Tells the backward of the program at which outputs gradients have arrived.
+    fn tell(&self, py: Python<'_>) -> PyResult<()> {
+        let Some((signal, outputs)) = &self.signal else {
+            return Ok(());
+        };
+        let bits = self.arrived.load(Ordering::Relaxed);
+        let bits: Vec<bool> = (0..*outputs).map(|at| bits >> at & 1 == 1).collect();
+        let bits = py.module("numpy")?.call_method1("array", (bits,))?;
+        signal.bind(py).call_method1("set_value", (bits,))?;
+        Ok(())
+    }
+
     /// Remembers what the outputs are that its backward reads.
     pub fn keep(&self, outputs: Vec<Version>) {
         // There is one call for each run.
@@ -265,13 +290,20 @@ pub struct Hook {
     at: (usize, usize),
     /// Where the gates of the program note which outputs a gradient arrived at.
     arrived: Option<Py<PyList>>,
+    /// Whether autograd asks for no other gradient after it.
+    is_last: bool,
 }
 
 #[pymethods]
 impl Hook {
     fn __call__(&self, py: Python<'_>, gradient: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
         let (at, number) = self.at;
-        self.run.get().goes_backward(py)?;
+        let run = self.run.get();
+        run.goes_backward(py)?;
+        run.note(number, !gradient.is_none());
+        if self.is_last {
+            run.tell(py)?;
+        }
         if let Some(arrived) = &self.arrived {
             py.module("paddle_sot_rs._gates")?
                 .call_method1("note", (arrived, number, !gradient.is_none()))?;
@@ -286,16 +318,24 @@ impl Hook {
     }
 }
 
-/// Puts hooks on the outputs of a run: those at `training`, with their numbers among the ones that gradients can flow
-/// through. The answer is the run.
+/// Who is told where gradients arrive in a run.
+pub struct Told<'a, 'py> {
+    /// The outputs to watch, with their numbers among the ones that gradients can flow through.
+    pub training: &'a [(usize, usize)],
+    /// The output that the backward reads it from, and how many outputs gradients can flow through.
+    pub signal: Option<(Bound<'py, PyAny>, usize)>,
+    /// What the gates of the program note it in.
+    pub gates: Option<&'a Bound<'py, PyList>>,
+}
+
+/// Puts hooks on the outputs of a run. The answer is the run.
 pub fn hook(
     py: Python<'_>,
     shared: &Arc<Shared>,
     (scope, backward_made): (Py<PyAny>, Arc<AtomicUsize>),
     inputs: &[Bound<'_, PyAny>],
     outputs: &[Bound<'_, PyAny>],
-    training: &[(usize, usize)],
-    arrived: Option<&Bound<'_, PyList>>,
+    told: &Told<'_, '_>,
 ) -> PyResult<Py<Run>> {
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let version = |at: &usize| native::inplace_version(&inputs[*at]);
@@ -315,6 +355,11 @@ pub fn hook(
             number,
             kept: AtomicBool::new(false),
             backward_made,
+            arrived: AtomicU64::new(0),
+            signal: told
+                .signal
+                .as_ref()
+                .map(|(signal, outputs)| (signal.clone().unbind(), *outputs)),
         },
     )?;
     let weak = PyWeakrefReference::new(run.bind(py))?.unbind();
@@ -323,11 +368,12 @@ pub fn hook(
         .ok()
         .and_then(|mut runs| runs.insert(number, weak));
     drop(known);
-    for &(number, at) in training {
+    for &(number, at) in told.training {
         let hook = Hook {
             run: run.clone_ref(py),
             at: (at, number),
-            arrived: arrived.map(|list| list.clone().unbind()),
+            arrived: told.gates.map(|list| list.clone().unbind()),
+            is_last: told.training.last() == Some(&(number, at)),
         };
         let output = &outputs[at];
         output.call_method1(

@@ -11,6 +11,8 @@ from paddle.autograd import ir_backward
 from paddle.autograd.backward_utils import ValueDict
 from paddle.base import core
 from paddle.base.libpaddle import pir
+from paddle_sot_rs import _tracing
+from paddle_sot_rs._arrivals import ALWAYS, NEVER, Arrivals
 
 # Operations that have blocks, or change what they are given, need the general construction.
 _SPECIAL = frozenset(
@@ -91,15 +93,22 @@ class _Node:
         self.waiting = 0
 
 
-def gradients(block, inputs, targets, seeds, branches):
+def gradients(block, inputs, targets, seeds, branches, whens=None):
     """Appends the gradient operations of `targets` (with gradients `seeds`) to `block`.
 
-    `branches` knows the captured branches of the program, by the first of their results. The answer has one Value
-    per entry of `inputs`, None where no gradient arrives.
+    `branches` knows the captured branches of the program, by the first of their results; `whens` are the conditions
+    under which the seeds arrive, always if there are none. The answer has one Value per entry of `inputs`, zeros where
+    no gradient arrives, None where that is known.
     """
+    return arriving(block, inputs, targets, seeds, branches, whens)[0]
+
+
+def arriving(block, inputs, targets, seeds, branches, whens=None):
+    """The same, and the conditions under which the gradients arrive, written to the block."""
+    whens = [ALWAYS] * len(targets) if whens is None else whens
     size = len(block.ops)
     try:
-        return _Backward(block, inputs, branches).run(targets, seeds)
+        return _Backward(block, inputs, branches).run(targets, seeds, whens)
     except _Unusual:
         for op in reversed(block.ops[size:]):
             block.remove_op(op)
@@ -107,11 +116,14 @@ def gradients(block, inputs, targets, seeds, branches):
     for op in block.ops:
         if op.name() in REGIONS and any(not value.stop_gradient for value in op.results()):
             raise NotImplementedError("gradients through nested graphs next to an operation of an unusual kind")
+    if any(when != ALWAYS for when in whens):
+        raise NotImplementedError("gradients of one way only next to an operation of an unusual kind")
     # Its maps from values to values are default arguments: they would hold those of programs that are gone, under
     # addresses that are used again.
     construct = ir_backward.append_backward_ops
     construct.__defaults__ = tuple(ValueDict() for _ in construct.__defaults__)
-    return ir_backward.grad(inputs=inputs, outputs=targets, grad_outputs=seeds)
+    found = ir_backward.grad(inputs=inputs, outputs=targets, grad_outputs=seeds)
+    return found, [NEVER if gradient is None else ALWAYS for gradient in found]
 
 
 def blocks_of(op):
@@ -132,24 +144,25 @@ class _Backward:
         self.branches = branches
         self.block = block
         self.inputs = inputs
-        self.gradients = {}
+        self.arrivals = Arrivals(_tracing.current.conditions)
         self.zeros = {}
         self.made = []
         self.shared = _Shared()
 
-    def run(self, targets, seeds):
-        for value, seed in zip(targets, seeds, strict=True):
-            self.arrive(value, seed)
+    def run(self, targets, seeds, whens):
+        for value, seed, when in zip(targets, seeds, whens, strict=True):
+            self.arrivals.add(value, seed, when)
             self.shared.leaves(value)
         order = self.order({value.id for value in targets})
         for node in order:
             self.differentiate(node)
-        result = [self.gradient(value) for value in self.inputs]
+        result = [self.arrivals.under(value, ALWAYS) for value in self.inputs]
+        whens = [self.arrivals.when(value) for value in self.inputs]
         for value in self.made:
             if value.use_empty():
                 self.block.remove_op(value.get_defining_op())
         self.shared.remove_unused(self.block)
-        return result
+        return result, whens
 
     def order(self, wanted):
         """The operations between the inputs and the targets, results first, breadth first as in eager mode."""
@@ -246,15 +259,6 @@ class _Backward:
                 if value.initialized() and (found := producer.get(value.id)) is not None:
                     yield found
 
-    def arrive(self, value, gradient):
-        # As eager mode adds them: `add_n` begins with zeros, and two `-0.0` would be `0.0`. And at once: else the
-        # gradients of a weight that was used a hundred times would all be there at the end.
-        before = self.gradients.get(value.id)
-        self.gradients[value.id] = gradient if before is None else _C_ops.add(before, gradient)
-
-    def gradient(self, value):
-        return self.gradients.get(value.id) if value.initialized() else None
-
     def zero(self, value):
         """No gradient arrives at this result, but the operation takes one."""
         if not value.initialized():
@@ -272,19 +276,23 @@ class _Backward:
         return self.zeros[key]
 
     def differentiate(self, node):
-        op = node.op
-        arrived = [[self.gradient(value) for value in values] for values in node.outputs]
-        if all(gradient is None for values in arrived for gradient in values):
+        op, arrivals = node.op, self.arrivals
+        when = NEVER
+        for values in node.outputs:
+            for value in values:
+                when = arrivals.conditions.either(when, arrivals.when(value))
+        if when == NEVER:
             return
+        if node.branch is not None and node.branch.takes_ways:
+            self.follow(node)
+            return
+        given = [[self.given(value, when) for value in values] for values in node.outputs]
         if node.branch is not None:
             wanted = [value for value in node.branch.free if value.id in self.needs]
-            given = [
-                self.zero(value) if found is None else found
-                for (value,), (found,) in zip(node.outputs, arrived, strict=True)
-            ]
-            for value, gradient in zip(wanted, node.branch.gradients(wanted, given, self.branches), strict=True):
+            found = node.branch.gradients(wanted, [gradient for (gradient,) in given], self.branches)
+            for value, gradient in zip(wanted, found, strict=True):
                 if gradient is not None:
-                    self.arrive(value, gradient)
+                    arrivals.add(value, gradient, when)
             return
         semantics = op.get_input_grad_semantics()
         stops, taken = [], []
@@ -294,17 +302,38 @@ class _Backward:
                 taken.append(values)
         if all(stop for values in stops for stop in values):
             return
-        given = [
-            [self.zero(value) if gradient is None else gradient for value, gradient in zip(values, found, strict=True)]
-            for values, found in zip(node.outputs, arrived, strict=True)
-        ]
         read = [[self.shared.of(value) for value in values] for values in node.inputs]
         made = [[self.shared.of(value) for value in values] for values in node.outputs]
         answer = call_vjp(op, read, made, given, stops)
         for values, stopped, found in zip(taken, stops, answer, strict=True):
             for value, stop, gradient in zip(values, stopped, found, strict=True):
                 if not stop and gradient is not None and not pir.is_fake_value(gradient):
-                    self.arrive(value, gradient)
+                    arrivals.add(value, gradient, when)
+
+    def given(self, value, when):
+        """What an operation that goes backward under the condition takes for this result."""
+        gradient = self.arrivals.under(value, when)
+        return self.zero(value) if gradient is None else gradient
+
+    def follow(self, node):
+        """Goes backward through control flow, from those of its results that a gradient arrives at."""
+        arrivals, branch = self.arrivals, node.branch
+        results = [value for (value,) in node.outputs]
+        whens = [arrivals.when(value) for value in results]
+        # Under which conditions something arrives at what it uses.
+        reached = {}
+        for when, ways in zip(whens, branch.ways, strict=False):
+            for source, way in ways:
+                way = arrivals.conditions.both(when, way)
+                if way != NEVER:
+                    reached[source.id] = arrivals.conditions.either(reached.get(source.id, NEVER), way)
+        wanted = [value for value in branch.free if value.id in self.needs and value.id in reached]
+        if not wanted:
+            return
+        seeds, flags = [arrivals.under(value, ALWAYS) for value in results], [arrivals.flag(when) for when in whens]
+        for value, gradient in zip(wanted, branch.gradients(wanted, seeds, flags, self.branches), strict=True):
+            if gradient is not None:
+                arrivals.add(value, gradient, reached[value.id], is_clean=True)
 
 
 class _Shared:

@@ -35,11 +35,12 @@ def widened(value, along):
 
 
 def narrowed(values, along):
-    """Such values without those rows."""
+    """Such values without those rows; None stays None."""
     if not any(along):
         return tuple(values)
     with _marked():
-        return tuple(_narrowed(value, at) if at else value for value, at in zip(values, along, strict=True))
+        pairs = zip(values, along, strict=True)
+        return tuple(_narrowed(value, at) if at and value is not None else value for value, at in pairs)
 
 
 @contextmanager

@@ -30,6 +30,8 @@ pub fn load_python(py: Python<'_>) -> PyResult<()> {
             let name = CString::new(format!("paddle_sot_rs._{name}"))?;
             PyModule::from_code(py, &source, &file, &name)
         };
+        load("tracing", include_str!("tracing.py"))?;
+        load("arrivals", include_str!("arrivals.py"))?;
         load("backward", include_str!("backward.py"))?;
         let again = load("again", include_str!("again.py"))?;
         again.setattr("watch", wrap_pyfunction!(crate::again::watch, &again)?)?;
@@ -46,12 +48,11 @@ pub fn load_python(py: Python<'_>) -> PyResult<()> {
         load("allocator", include_str!("allocator.py"))?;
         load("gates", include_str!("gates.py"))?;
         load("reads", include_str!("reads.py"))?;
-        let reach = load("reach", include_str!("reach.py"))?;
-        reach.setattr("can_cut", wrap_pyfunction!(crate::cuts::can_cut, &reach)?)?;
-        load("tracing", include_str!("tracing.py"))?;
         load("values", include_str!("values.py"))?;
         load("window", include_str!("window.py"))?;
         load("calls", include_str!("calls.py"))?;
+        let reach = load("reach", include_str!("reach.py"))?;
+        reach.setattr("can_cut", wrap_pyfunction!(crate::cuts::can_cut, &reach)?)?;
         load("open_dims", include_str!("open_dims.py"))?;
         load("blocks", include_str!("blocks.py"))?;
         load("trace", include_str!("trace.py"))?;

@@ -197,27 +197,32 @@ def refuse(operations, args, kwargs):
 
 # No operations of their own in eager mode.
 _TRANSPARENT = ("builtin.combine", "builtin.split", "builtin.slice")
+# By name, for each operand whether a gradient goes to it.
 _differentiable = {}
 
 
+def differentiable(op):
+    """The operands that gradients go through: in eager mode only they make the results of an operation need one."""
+    operands = op.operands_source()
+    name = op.name()
+    if name in _TRANSPARENT:
+        return operands
+    known = _differentiable.get(name)
+    if known is None:
+        known = op.get_input_grad_semantics() if core.has_vjp(op) else [False] * len(operands)
+        _differentiable[name] = known
+    return [value for value, takes_gradient in zip(operands, known, strict=True) if takes_gradient]
+
+
 def stop_where_eager_stops(operations):
-    """No gradient flows through an operation without a rule for it; static mode only looks at the inputs."""
+    """Static mode only looks at the inputs, whether a gradient goes to them or not."""
     for op in operations:
         results = [value for value in op.results() if value.initialized() and not value.stop_gradient]
         if not results:
             continue
-        operands = [value for value in op.operands_source() if value.initialized()]
-        name = op.name()
-        if not operands or name in REGIONS:
+        if not op.num_operands() or op.num_regions() or op.name() in REGIONS:
             # Data and parameters say themselves what they are; what a nested graph uses are no operands.
             continue
-        known = _differentiable.get(name)
-        if known is None:
-            known = name in _TRANSPARENT or core.has_vjp(op)
-            _differentiable[name] = known
-        if op.num_regions():
-            # What the blocks use is not among the operands.
-            continue
-        if not known or all(value.stop_gradient for value in operands):
+        if all(value.stop_gradient for value in differentiable(op) if value.initialized()):
             for value in results:
                 value.stop_gradient = True

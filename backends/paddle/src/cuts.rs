@@ -14,8 +14,23 @@ pub fn can_cut(py: Python<'_>) -> PyResult<bool> {
     Ok(version.starts_with("3.3.") && can_move_edges(py))
 }
 
-/// What the last output of a program says about its inputs.
+/// A `Plan` of `reach.py`: whether there are flags, the rows and the loose outputs.
+pub type Decided = (bool, Vec<(usize, Vec<i32>)>, Vec<usize>);
+
+/// What one run of a program was given.
+pub struct Given<'a, 'py> {
+    /// The tensors.
+    pub tensors: &'a [Bound<'py, PyAny>],
+    /// Which of them need no gradient, behind the gates too.
+    pub stops: &'a [bool],
+    /// The gates that the program has, with what they note.
+    pub gates: Option<(&'a Bound<'py, PyAny>, &'a Bound<'py, PyList>)>,
+}
+
+/// What decides which inputs of a program are reached.
 pub struct Cuts {
+    /// Whether the last output says so.
+    pub has_flags: bool,
     /// An input, and for each output that gradients flow through: which flag says whether the input is reached from
     /// it, -1 where it always is, -2 where it never is.
     rows: Vec<(usize, Vec<i32>)>,
@@ -27,21 +42,29 @@ pub struct Cuts {
 
 impl Cuts {
     /// Those of a program.
-    pub fn new(rows: Vec<(usize, Vec<i32>)>, loose: Vec<usize>, gated: Vec<usize>) -> Self {
-        Self { rows, loose, gated }
+    pub fn new((has_flags, rows, loose): Decided, gated: Vec<usize>) -> Self {
+        Self {
+            has_flags,
+            rows,
+            loose,
+            gated,
+        }
     }
 
-    /// Cuts the edges of a run. `tensors` are what the program was given, `output` is one that gradients flow through,
-    /// `gates` are those it has, with what they note. The answer is the outputs from which nothing is reached.
+    /// Cuts the edges of a run. `flags` is the last output, if it has one to say; `output` is one that gradients flow
+    /// through. The answer is the outputs from which nothing is reached.
     pub fn apply(
         &self,
-        flags: &Bound<'_, PyAny>,
-        tensors: &[Bound<'_, PyAny>],
+        flags: Option<&Bound<'_, PyAny>>,
+        given: &Given<'_, '_>,
         output: &Bound<'_, PyAny>,
-        gates: Option<(&Bound<'_, PyAny>, &Bound<'_, PyList>)>,
     ) -> PyResult<SmallVec<[usize; 4]>> {
-        let py = flags.py();
-        let flags: Vec<bool> = flags.call_method0(pyo3::intern!(py, "tolist"))?.extract()?;
+        let Given { tensors, stops, .. } = given;
+        let py = output.py();
+        let flags: Vec<bool> = match flags {
+            Some(flags) => flags.call_method0(pyo3::intern!(py, "tolist"))?.extract()?,
+            None => Vec::new(),
+        };
         let holds = |code: &i32| match *code {
             -1 => true,
             -2 => false,
@@ -51,16 +74,18 @@ impl Cuts {
         let mut cut: SmallVec<[usize; 8]> = SmallVec::new();
         let masks = PyDict::new(py);
         for (at, codes) in &self.rows {
+            // Captured control flow may have made it, on another way than the one with a gradient.
+            let holds = |code: &i32| !stops[*at] && holds(code);
             let mask: Vec<bool> = codes.iter().map(holds).collect();
             dead.retain(|number| !mask.get(*number).copied().unwrap_or(true));
-            if !mask.contains(&true) {
+            if !mask.contains(&true) && !stops[*at] {
                 cut.push(*at);
             }
             if self.gated.contains(at) {
                 masks.set_item(at, mask)?;
             }
         }
-        if let (Some((gates, noted)), false) = (gates, masks.is_empty()) {
+        if let (Some((gates, noted)), false) = (given.gates, masks.is_empty()) {
             gates.call_method1("narrow", (noted, masks))?;
         }
         if cut.is_empty() {

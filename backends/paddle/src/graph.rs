@@ -11,13 +11,14 @@ use pyo3::prelude::*;
 use pyo3::types::PyList;
 use smallvec::SmallVec;
 
-use crate::again::{hook, Scope, Shared};
+use crate::again::{hook, Scope, Shared, Told};
 use crate::bridge;
 use crate::call_by_call;
-use crate::cuts::Cuts;
+use crate::cuts::{Cuts, Decided, Given};
 use crate::executors::{
     backward_threshold, is_small, looping, settle, times, unhurried, Executors,
 };
+use crate::parts::Role;
 use crate::trace::PaddleTrace;
 use crate::versions::Version;
 
@@ -40,12 +41,9 @@ type Answer<'py> = (
     Vec<Py<PyAny>>,
 );
 
-/// Whether the program has loops, what tells which inputs it has reached, and the bytes that it makes.
-type Executor = (
-    bool,
-    Option<(Vec<(usize, Vec<i32>)>, Vec<usize>)>,
-    Option<usize>,
-);
+/// Whether the program has loops, what tells which inputs it has reached, the bytes that it makes, and whether its backward
+/// reads from an output where gradients have arrived.
+type Executor = (bool, Option<Decided>, Option<usize>, bool);
 
 /// A program, ready to run.
 pub struct PaddleGraph {
@@ -74,8 +72,10 @@ pub struct PaddleGraph {
     shared: Arc<Shared>,
     /// Whether there are loops in it.
     has_loops: bool,
-    /// What its last output says, where captured control flow decides which inputs are reached.
+    /// What decides which inputs are reached, where captured control flow does.
     cuts: Option<Cuts>,
+    /// Whether the backward reads from the output in front of the one that says so where gradients have arrived.
+    has_signal: bool,
     _executors: Executors,
 }
 
@@ -85,7 +85,7 @@ impl PaddleGraph {
         py: Python<'_>,
         sir: Arc<StatementIr>,
         session: Box<PaddleTrace>,
-        (grad_enabled, is_part): (bool, bool),
+        (grad_enabled, role): (bool, Role),
         lowering: Option<&Bound<'_, PyAny>>,
     ) -> Result<Box<dyn CompiledGraph>, BackendError> {
         let programs = bridge::module(py, "programs")?;
@@ -110,13 +110,16 @@ impl PaddleGraph {
             .map(|symbol| session.value(py, *symbol))
             .collect::<Result<Vec<_>, _>>()?;
         let trace = session.trace.bind(py);
+        let is_uncertain = |at: &usize| role.uncertain.contains(&used[*at]);
+        let uncertain: Vec<usize> = (0..used.len()).filter(is_uncertain).collect();
+        let role = (role.is_part, role.together, uncertain);
         let answer = programs.getattr("compile_graph")?.call1((
             trace,
             PyList::new(py, inputs)?,
             PyList::new(py, outputs)?,
             grad_enabled,
             lowering,
-            is_part,
+            programs.getattr("Role")?.call1(role)?,
         ));
         let answer = match answer {
             Err(err) if err.is_instance(py, &programs.getattr("CallByCall")?) => {
@@ -126,7 +129,7 @@ impl PaddleGraph {
         };
         let (attributes, program, trains, without, gates, again, executor, constants): Answer<'_> =
             answer.extract()?;
-        let (has_loops, decided, memory) = executor;
+        let (has_loops, decided, memory, has_signal) = executor;
         let gated = match &gates {
             Some(gates) => gates.bind(py).getattr("inputs")?.extract()?,
             None => Vec::new(),
@@ -143,7 +146,8 @@ impl PaddleGraph {
         let threshold = backward_threshold(&sir);
         Ok(Box::new(Self {
             has_loops,
-            cuts: decided.map(|(rows, loose)| Cuts::new(rows, loose, gated.clone())),
+            cuts: decided.map(|decided| Cuts::new(decided, gated.clone())),
+            has_signal,
             run: py
                 .module("paddle")?
                 .getattr("_C_ops")?
@@ -264,6 +268,13 @@ impl CompiledGraph for PaddleGraph {
         for &at in &self.without {
             tensors[at] = tensors[at].call_method0(pyo3::intern!(py, "detach"))?;
         }
+        let mut stops: SmallVec<[bool; 16]> = SmallVec::new();
+        if self.cuts.is_some() {
+            for tensor in &tensors {
+                let stop_gradient = tensor.getattr(pyo3::intern!(py, "stop_gradient"))?;
+                stops.push(stop_gradient.is_truthy()?);
+            }
+        }
         let mut arrived = None;
         if let Some(gates) = &self.gates {
             let list = PyList::new(py, &tensors)?;
@@ -308,16 +319,29 @@ impl CompiledGraph for PaddleGraph {
             .collect();
         // Those of the outputs that gradients could flow through, but for the way that was taken.
         let mut dead = SmallVec::new();
-        if let (Some(cuts), Some(flags)) =
-            (&self.cuts, self.cuts.as_ref().and_then(|_| outputs.pop()))
-        {
+        let has_flags = self.cuts.as_ref().is_some_and(|cuts| cuts.has_flags);
+        let flags = has_flags.then(|| outputs.pop()).flatten();
+        // Without the node of the program, which would keep itself alive through its hooks.
+        let detached = |signal: Bound<'_, PyAny>| {
+            signal
+                .call_method0(pyo3::intern!(py, "detach"))
+                .map(Bound::unbind)
+        };
+        let signal = self.has_signal.then(|| outputs.pop()).flatten();
+        let signal = signal.map(detached).transpose()?;
+        if let Some(cuts) = &self.cuts {
             let gates = self
                 .gates
                 .as_ref()
                 .map(|gates| gates.bind(py))
                 .zip(arrived.as_ref());
             if let Some(&at) = self.training.first() {
-                dead = cuts.apply(&flags, &given, &outputs[at], gates)?;
+                let given = Given {
+                    tensors: &given,
+                    stops: &stops,
+                    gates,
+                };
+                dead = cuts.apply(flags.as_ref(), &given, &outputs[at])?;
             }
         }
         let mut ran = None;
@@ -326,15 +350,12 @@ impl CompiledGraph for PaddleGraph {
             let training: SmallVec<[(usize, usize); 4]> = training
                 .filter(|(number, _)| !dead.contains(number))
                 .collect();
-            let run = hook(
-                py,
-                &self.shared,
-                variables,
-                inputs,
-                &outputs,
-                &training,
-                arrived.as_ref(),
-            )?;
+            let told = Told {
+                training: &training,
+                signal: signal.map(|signal| (signal.into_bound(py), self.training.len())),
+                gates: arrived.as_ref(),
+            };
+            let run = hook(py, &self.shared, variables, inputs, &outputs, &told)?;
             ran = Some(run);
         }
         let made = |(at, output): (usize, Bound<'_, PyAny>)| {

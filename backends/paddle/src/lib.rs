@@ -27,7 +27,7 @@ use pyo3::types::PyDict;
 
 pub use bridge::load_python;
 pub use given_up::GivenUp;
-pub use parts::{compile_parts, Compiler};
+pub use parts::{compile_parts, Compiler, Role};
 
 /// The backend named `paddle`.
 #[derive(Clone, Default)]
@@ -131,21 +131,21 @@ pub fn compile_lowered(
     if request.grad_enabled && lowering.is_none() {
         let compiler = Compiler {
             backend: &PaddleBackend,
-            compile: &|request, is_part| compile_program(py, request, None, is_part),
+            compile: &|request, role| compile_program(py, request, None, role),
         };
         return compile_parts(py, request, &compiler);
     }
-    compile_program(py, request, lowering, false)
+    compile_program(py, request, lowering, Role::default())
 }
 
-/// One program. `is_part`: gradients arrive at all of its outputs, or at none.
+/// One program.
 fn compile_program(
     py: Python<'_>,
     request: CompileRequest,
     lowering: Option<&Bound<'_, PyAny>>,
-    is_part: bool,
+    role: Role,
 ) -> Result<Box<dyn CompiledGraph>, BackendError> {
-    if !is_part && request.grad_enabled && request.sir.has_independent_gradients() {
+    if !role.is_part && request.grad_enabled && request.sir.has_independent_gradients() {
         // A second backward would find this program used up: call by call each has its own nodes.
         return call_by_call(py, request);
     }
@@ -156,7 +156,7 @@ fn compile_program(
         ..
     } = request;
     let session = own(session)?;
-    graph::PaddleGraph::compile(py, sir, session, (grad_enabled, is_part), lowering)
+    graph::PaddleGraph::compile(py, sir, session, (grad_enabled, role), lowering)
         .map_err(|err| unsupported(py, err))
 }
 

@@ -2,10 +2,10 @@
 
 use paddle_sot::backend::{self, BackendError, CompileRequest, CompiledGraph, GraphBackend};
 use paddle_sot::frame::Modules;
-use paddle_sot::graph::{Part, Parted, StatementIr, SymbolId, SymbolKind, TensorMeta};
+use paddle_sot::graph::{Part, Parted, SymbolId, SymbolKind, TensorMeta};
 use paddle_sot::obj::Obj;
 use pyo3::prelude::*;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 use crate::given_up::GivenUp;
@@ -30,8 +30,19 @@ struct Compiled {
     inputs: Vec<usize>,
 }
 
-/// Compiles one program, and is told whether it is a part: gradients arrive at all of its outputs then, or at none.
-type Compile<'a> = &'a dyn Fn(CompileRequest, bool) -> Result<Box<dyn CompiledGraph>, BackendError>;
+/// What a program is in its graph.
+#[derive(Clone, Debug, Default)]
+pub struct Role {
+    /// It is one of several.
+    pub is_part: bool,
+    /// Gradients arrive at all of its outputs, or at none.
+    pub together: bool,
+    /// Tensors among its inputs, by position, that may need no gradient after all: captured control flow decides.
+    pub uncertain: Vec<usize>,
+}
+
+/// Compiles one program.
+type Compile<'a> = &'a dyn Fn(CompileRequest, Role) -> Result<Box<dyn CompiledGraph>, BackendError>;
 
 /// Who makes the programs.
 pub struct Compiler<'a> {
@@ -51,7 +62,7 @@ pub fn compile_parts(
     compiler: &Compiler<'_>,
 ) -> Result<Box<dyn CompiledGraph>, BackendError> {
     let why = match request.sir.parts(py) {
-        Parted::One => return (compiler.compile)(request, false),
+        Parted::One => return (compiler.compile)(request, Role::default()),
         Parted::Never => "a sparse gradient in a graph that cannot be taken apart".to_owned(),
         Parted::Parts(parts) => match Parts::compile(py, &request, parts, compiler) {
             Ok(parts) => return Ok(Box::new(parts)),
@@ -78,6 +89,8 @@ impl Parts {
             numbers.get(id).copied().ok_or_else(missing)
         };
         let mut compiled = Vec::with_capacity(parts.len());
+        let together = !sir.has_control_flow();
+        let mut uncertain: FxHashSet<usize> = FxHashSet::default();
         for part in parts {
             let (mut taken, mut examples) = (Vec::new(), Vec::new());
             for (id, own) in part.inputs.iter().zip(&part.sir.inputs) {
@@ -91,18 +104,23 @@ impl Parts {
                 });
                 taken.push(at);
             }
-            for id in part.outputs {
+            let is_uncertain =
+                |(at, taken): (usize, &usize)| uncertain.contains(taken).then_some(at);
+            let role = Role {
+                is_part: true,
+                together,
+                uncertain: taken.iter().enumerate().filter_map(is_uncertain).collect(),
+            };
+            let decides = part.sir.has_control_flow() || !role.uncertain.is_empty();
+            for id in &part.outputs {
                 let next = numbers.len();
-                numbers.insert(id, next);
+                if decides {
+                    uncertain.insert(next);
+                }
+                numbers.insert(*id, next);
             }
             compiled.push(Compiled {
-                graph: compile_part(
-                    py,
-                    (part.sir, part.by_calls),
-                    examples,
-                    request.least,
-                    compiler,
-                )?,
+                graph: compile_part(py, part, examples, (request.least, role), compiler)?,
                 inputs: taken,
             });
         }
@@ -127,11 +145,12 @@ fn stand_in(py: Python<'_>, meta: &TensorMeta) -> Result<Obj, BackendError> {
 
 fn compile_part(
     py: Python<'_>,
-    (sir, by_calls): (StatementIr, bool),
+    part: Part,
     example_inputs: Vec<Obj>,
-    least: usize,
+    (least, role): (usize, Role),
     compiler: &Compiler<'_>,
 ) -> Result<Box<dyn CompiledGraph>, BackendError> {
+    let Part { sir, by_calls, .. } = part;
     let session = backend::retrace(py, compiler.backend, &sir, &example_inputs)?;
     let operations = session.operations(sir.statements.len());
     let is_small = by_calls || (operations < least.max(LEAST) && !sir.has_regions());
@@ -144,7 +163,7 @@ fn compile_part(
     };
     match backend::get("eager") {
         Ok(eager) if is_small => eager.backend.compile(py, request),
-        _ => (compiler.compile)(request, true),
+        _ => (compiler.compile)(request, role),
     }
 }
 

@@ -185,22 +185,40 @@ def _say_layout(block):
             _say_layout(inner)
 
 
-def compile_graph(trace, inputs, outputs, grad, lowering=None, is_part=False):
+class Role:
+    """What a program is in its graph."""
+
+    __slots__ = ("is_part", "together", "uncertain")
+
+    def __init__(self, is_part=False, together=False, uncertain=()):
+        self.is_part = is_part
+        # Gradients arrive at all of its outputs, or at none.
+        self.together = together
+        # Inputs, by position, that may need no gradient after all: captured control flow has made them.
+        self.uncertain = uncertain
+
+
+# One bit each.
+_MOST_SIGNALS = 64
+
+
+def compile_graph(trace, inputs, outputs, grad, lowering=None, role=None):
     """The attribute map of `run_program`, the forward program, whether it trains, which inputs
     want a gradient but get none, gates around the program, what its runs need to go backward again (outputs that
     train, variables, whether it draws random numbers, inputs and outputs that its backward reads), whether it has
     loops, whether its last output says which inputs it has reached, and those inputs (see `Plan`), the bytes that it
-    makes, and constants to pass after the inputs.
+    makes, whether the backward reads from an output in front of that one at which others gradients have arrived, and
+    constants to pass after the inputs.
 
     `inputs` and `outputs` are Values; every input goes in as an `x` of the program. `lowering` rewrites the
-    program on its way: see `Lowering`. `is_part`: gradients arrive at all of its outputs, or at none.
+    program on its way: see `Lowering`.
     """
     place = framework._current_expected_place()
     if grad and trace.branches:
         # It tries how edges are cut, in eager mode, the first time that it is asked.
         reach.can_cut()
     with _tracing.building(trace):
-        answer, recipes = _compile(trace, inputs, outputs, grad, place, lowering or Lowering(), is_part)
+        answer, recipes = _compile(trace, inputs, outputs, grad, place, lowering or Lowering(), role or Role())
     with paddle.no_grad():
         constants = [make(*arguments) for make, arguments in recipes]
     return (*answer, constants)
@@ -217,8 +235,8 @@ class Lowering:
     def before_backward(self, program, kept, trains):
         return kept
 
-    def backward(self, block, inputs, targets, seeds, branches):
-        return gradients(block, inputs, targets, seeds, branches)
+    def backward(self, block, inputs, targets, seeds, branches, whens):
+        return gradients(block, inputs, targets, seeds, branches, whens)
 
     def after_backward(self, program, kept, forward_end, start):
         """The answer is (kept, forward_end, start)."""
@@ -234,7 +252,7 @@ def loops(block):
     return any(op.name() == "pd_op.while" or any(map(loops, op.blocks())) for op in inner)
 
 
-def _compile(trace, inputs, outputs, grad, place, lowering, is_part):
+def _compile(trace, inputs, outputs, grad, place, lowering, role):
     program, block = trace.program, trace.block
     window = Window(program, trace.startup, trace.cast)
     try:
@@ -252,12 +270,21 @@ def _compile(trace, inputs, outputs, grad, place, lowering, is_part):
             produced.append(copy)
         trains = grad and any(not value.stop_gradient for value in produced)
         produced = lowering.before_backward(program, produced, trains)
-        plan, never = reach.plan(trace, block.ops, inputs, produced) if trains else (None, [])
+        plan, never = reach.plan(trace, block.ops, inputs, produced, role) if trains else (None, [])
         trace.notes_ways = False
+        training = [at for at, value in enumerate(produced) if trains and not value.stop_gradient]
+        # Who goes backward from some of the results only is told apart where ways differ.
+        has_signal = len(training) > 1 and not role.together and bool(trace.branches or role.is_part)
+        if has_signal:
+            if len(training) > _MOST_SIGNALS:
+                raise CallByCall
+            signal = _C_ops.full([len(training)], True, paddle.bool, core.Place())
+            produced = [*produced, signal]
         if plan is not None:
             if not reach.can_cut():
                 raise CallByCall
-            produced = [*produced, plan.flags]
+            if plan.flags is not None:
+                produced = [*produced, plan.flags]
         pir.append_shadow_outputs(program, produced, len(block.ops), "output_")
         forward_end = len(block.ops)
         x_grads, out_grads, without, gates = [], [], [], None
@@ -271,9 +298,11 @@ def _compile(trace, inputs, outputs, grad, place, lowering, is_part):
             pir.append_shadow_outputs(program, out_grads, len(block.ops), "grad_input_")
             between = len(block.ops) - forward_end
             last = block.ops[forward_end - 1]
-            targets = [value for value in produced if not value.stop_gradient]
-            seeds = [gradient for gradient, value in zip(out_grads, produced, strict=True) if not value.stop_gradient]
-            x_grads = list(lowering.backward(block, inputs, targets, seeds, trace.branches))
+            targets, seeds = [produced[at] for at in training], [out_grads[at] for at in training]
+            whens = [reach.ALWAYS] * len(training)
+            if has_signal:
+                whens = [trace.conditions.arrived(signal, number) for number in range(len(training))]
+            x_grads = list(lowering.backward(block, inputs, targets, seeds, trace.branches, whens))
             # The gradient of a branch has zeros for what its operators give no gradient to.
             for at in never:
                 x_grads[at] = None
@@ -287,9 +316,9 @@ def _compile(trace, inputs, outputs, grad, place, lowering, is_part):
                 if gradient is None and not value.stop_gradient
             ]
             if plan is not None:
-                gates = plan.gates
-            elif not is_part:
-                gates = gates_of(block.ops[:forward_end], inputs, produced)
+                gates = plan.gates(without)
+            elif not role.together:
+                gates = gates_of(block.ops[:forward_end], inputs, produced[: len(outputs)])
             if gates is not None and again.is_expected():
                 raise CallByCall
             start = forward_end + between
@@ -337,9 +366,8 @@ def _compile(trace, inputs, outputs, grad, place, lowering, is_part):
         for key, list_ in names.items():
             description[key + "_names"] = [mapping.get(name, name) for name in list_]
         attribute_map = core.construct_program_attribute_map(description)
-        training, needed = [], []
+        needed = []
         if trains:
-            training = [at for at, value in enumerate(produced) if not value.stop_gradient]
             taken = (mapping.get(name, name) for key in ("bx", "bp", "bm", "bo") for name in names[key])
             needed = sorted({name for name in taken if name != get_fake_value_name()})
         # The backward part has loops where this one has.
@@ -348,9 +376,9 @@ def _compile(trace, inputs, outputs, grad, place, lowering, is_part):
             again.loops = True
         decided = None
         if plan is not None:
-            decided = [row for row in plan.rows if row[0] not in without], plan.loose
+            decided = plan.flags is not None, [row for row in plan.rows if row[0] not in without], plan.loose
         again_ = (training, needed, is_random, *read)
-        executor = (has_loops, decided, _memory((forward, backward)))
+        executor = (has_loops, decided, _memory((forward, backward)), has_signal)
         return (attribute_map, forward, trains, without, gates, again_, executor), recipes
     finally:
         window.close()

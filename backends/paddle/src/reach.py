@@ -12,12 +12,14 @@ from paddle import _C_ops
 from paddle.base import core
 from paddle.base.libpaddle import pir
 from paddle.base.libpaddle.pir import get_used_external_value
+from paddle_sot_rs._calls import differentiable
 from paddle_sot_rs._gates import Gates
 
 NEVER, ALWAYS = 0, 1
+# Of results that each depend on a test of its own, they are twice as many with each result.
+_MOST_CONDITIONS = 1 << 14
 # Bits of the word that says which conditions of a block held.
 _BITS = 62
-_TRANSPARENT = ("builtin.combine", "builtin.split", "builtin.slice")
 
 
 class Conditions:
@@ -54,6 +56,8 @@ class Conditions:
         key = (test, yes, no)
         number = self.numbers.setdefault(key, len(self.nodes))
         if number == len(self.nodes):
+            if number > _MOST_CONDITIONS:
+                raise NotImplementedError("gradients under that many conditions")
             self.nodes.append(key)
         return number
 
@@ -97,6 +101,15 @@ class Conditions:
             value = self._write_choice(holds, yes, no, known)
         known[condition] = value
         return value
+
+    def scalar(self, condition, known):
+        """The same, without dims."""
+        value = self.write(condition, known)
+        return value if not value.shape else _C_ops.reshape(value, [])
+
+    def arrived(self, signal, number):
+        """The condition that a gradient arrived at this output: `signal` has a bool for each."""
+        return self._test((signal.id, number), lambda: _C_ops.slice(signal, [0], [number], [number + 1], [1], [0]))
 
     def _write_choice(self, holds, yes, no, known):
         if (yes, no) == (ALWAYS, NEVER):
@@ -199,15 +212,13 @@ class Ways:
                         self._add(found, self._of(source), condition)
                 self.known[result.id] = found
             return
-        operands = op.operands_source()
         if name == "pd_op.pylayer":
-            operands = [*operands, *get_used_external_value(op)]
-        elif not operands:
+            operands = [*op.operands_source(), *get_used_external_value(op)]
+        elif not op.num_operands():
             # Inputs and parameters come from outside.
             return
-        elif name not in _TRANSPARENT:
-            takes = op.get_input_grad_semantics() if core.has_vjp(op) else [False] * len(operands)
-            operands = [value for value, takes_gradient in zip(operands, takes, strict=True) if takes_gradient]
+        else:
+            operands = differentiable(op)
         found = {}
         for value in operands:
             self._add(found, self._of(value))
@@ -311,6 +322,25 @@ class Round:
                 return False
         return True
 
+    def behind(self, places):
+        """The variables that these may be computed from in any number of rounds, themselves included."""
+        inner = dict(zip(self.flows, self.inner, strict=True))
+        found = list(places)
+        for at in found:
+            found += [place for place in inner[at] if place not in found]
+        return found
+
+    def backwards(self, whens):
+        """The variables that gradients go to, from those after the last round at which they arrive under these
+        conditions; and those of them at which some arrive in each round."""
+        inner = dict(zip(self.flows, self.inner, strict=True))
+        found = self.behind(at for at in self.flows if whens[at] != NEVER)
+        sure, before = {at for at in found if whens[at] == ALWAYS}, None
+        while sure != before:
+            before = sure
+            sure = {at for at in before if any(inner[other].get(at) == ALWAYS for other in before)}
+        return sorted(found), sure
+
     def words(self, words):
         """What each variable has been computed from after the round, one bit each; `words` are those before it."""
         before = dict(zip(self.flows, words, strict=True))
@@ -349,10 +379,11 @@ def of_loop(trace, condition, first, made, answers):
             continue
         number = made.flows.index(at)
         if answers:
-            sources = [(first[place], conditions.has_bit(answers[number], bit)) for bit, place in enumerate(made.flows)]
-            sources += [
-                (source, conditions.has_bit(answers[number], made.bits[name])) for name, source in made.values.items()
-            ]
+            behind = made.behind([at])
+            outer = {name for place in behind for name in made.outer[made.flows.index(place)]}
+            bits = [(first[place], bit) for bit, place in enumerate(made.flows) if place in behind]
+            bits += [(source, made.bits[name]) for name, source in made.values.items() if name in outer]
+            sources = [(source, conditions.has_bit(answers[number], bit)) for source, bit in bits]
         else:
             sources = [(first[place], runs) for place in made.inner[number] if place != at]
             stays = at in made.inner[number]
@@ -367,24 +398,32 @@ can_cut = None
 
 
 class Plan:
-    """What a run says about its inputs: `flags` is an output of the program, one bool for each condition.
+    """What a run says about its inputs.
 
-    `rows` are inputs and, for each output that gradients flow through, the flag that says whether the input is
-    reached from it: -1 always, -2 never. `loose` are those outputs from which nothing may be reached.
+    `flags` is an output of the program, one bool for each condition, None where there is none to tell. `rows` are
+    inputs and, for each output that gradients flow through, the flag that says whether the input is reached from it: -1
+    always, -2 never. `loose` are those outputs from which nothing may be reached, `entering` are inputs that not all
+    outputs reach, with a bit for each output that does.
     """
 
-    __slots__ = ("flags", "gates", "loose", "rows")
+    __slots__ = ("entering", "flags", "loose", "rows")
 
-    def __init__(self, flags, gates, rows, loose):
+    def __init__(self, flags, entering, rows, loose):
+        self.entering = entering
         self.flags = flags
-        self.gates = gates
         self.loose = loose
         self.rows = rows
 
+    def gates(self, without):
+        """The gates that the program needs; the inputs `without` get no gradient anyhow."""
+        entering = [(at, mask) for at, mask in self.entering if at not in without]
+        return Gates(*map(list, zip(*entering, strict=True))) if entering else None
 
-def plan(trace, operations, inputs, outputs):
-    """The plan for a program, None where control flow does not decide what is reached; and inputs that never are."""
-    if not trace.branches:
+
+def plan(trace, operations, inputs, outputs, role):
+    """The plan for a program, None where nothing decides what is reached; and inputs that never are."""
+    uncertain = frozenset(role.uncertain)
+    if not trace.branches and not uncertain:
         return None, []
     ways = Ways(trace, operations)
     leaving = [
@@ -397,20 +436,22 @@ def plan(trace, operations, inputs, outputs):
     }
     decided = {one: None for column in columns.values() for one in column if one > ALWAYS}
     never = [at for at, column in columns.items() if not any(column)]
-    if not decided:
-        return None, never
-    known = {}
-    written = [_C_ops.reshape(trace.conditions.write(one, known), [1]) for one in decided]
-    flags = _C_ops.concat(written, 0) if len(written) > 1 else _C_ops.assign(written[0])
-    flags.stop_gradient = True
-    codes = {ALWAYS: -1, NEVER: -2, **{one: at for at, one in enumerate(decided)}}
-    entering = [at for at, column in columns.items() if len(set(column)) > 1]
-    gates = None
-    if entering:
-        masks = [sum((one != NEVER) << number for number, one in enumerate(columns[at])) for at in entering]
-        gates = Gates(entering, masks)
-    rows = [
-        (at, [codes[one] for one in column]) for at, column in columns.items() if any(one > ALWAYS for one in column)
+    entering = [
+        (at, sum((one != NEVER) << number for number, one in enumerate(column)))
+        for at, column in columns.items()
+        if len(set(column)) > 1 and not role.together
     ]
-    loose = [number for number in range(len(leaving)) if all(column[number] != ALWAYS for column in columns.values())]
-    return Plan(flags, gates, rows, loose), never
+    if not decided and not uncertain and not entering:
+        return None, never
+    flags = None
+    if decided:
+        known = {}
+        written = [_C_ops.reshape(trace.conditions.write(one, known), [1]) for one in decided]
+        flags = _C_ops.concat(written, 0) if len(written) > 1 else _C_ops.assign(written[0])
+        flags.stop_gradient = True
+    codes = {ALWAYS: -1, NEVER: -2, **{one: at for at, one in enumerate(decided)}}
+    told = NEVER if uncertain else ALWAYS
+    rows = [(at, [codes[one] for one in column]) for at, column in columns.items() if any(one > told for one in column)]
+    sure = [column for at, column in columns.items() if at not in uncertain]
+    loose = [number for number in range(len(leaving)) if all(column[number] != ALWAYS for column in sure)]
+    return Plan(flags, entering, rows, loose), never

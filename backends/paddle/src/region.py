@@ -198,13 +198,18 @@ def _copies(values, kept):
 
 def _own(gradient, value):
     """What a block may return: an operation of its own, also where a gradient only passes through or is zero."""
-    if gradient is None:
+    if gradient is not None:
+        return _C_ops.assign(gradient)
+    if any(dim < 0 for dim in value.shape):
         return _C_ops.full_like(value, 0.0, value.dtype, core.Place())
-    return _C_ops.assign(gradient)
+    return _C_ops.full(list(value.shape), 0.0, value.dtype, core.Place())
 
 
 class Branch:
     """A captured branch in a program: its gradient is a branch that does the chosen side again and then backwards."""
+
+    # Its gradient takes the conditions under which gradients arrive, and gives zeros where none does.
+    takes_ways = True
 
     def __init__(self, region, condition, given, op, along, ways):
         # See `blocks.py`.
@@ -219,8 +224,8 @@ class Branch:
         self.free = [value for value in get_used_external_value(op) if not value.is_same(condition)]
         self.kept = _kept([condition, *self.free])
 
-    def gradients(self, wanted, arrived, branches):
-        """The gradients of `wanted`."""
+    def gradients(self, wanted, arrived, whens, branches):
+        """The gradients of `wanted`; `whens` are the conditions under which the others arrive."""
         # Values that only a block uses do not go from the forward to the backward program.
         copy = _copies([self.condition, *self.free], self.kept)
         condition = copy(self.condition)
@@ -231,7 +236,7 @@ class Branch:
                 # The word of a branch follows its results.
                 results = len(block.outputs)
                 seeds = narrowed(arrived[:results], self.along[:results])
-                found = _backwards(block, given, wanted, seeds, branches, (self.external, copy))
+                found, _ = _backwards(block, given, wanted, (seeds, whens), branches, (self.external, copy))
                 return [_own(gradient, value) for value, gradient in zip(wanted, found, strict=True)]
 
             return build
@@ -240,18 +245,22 @@ class Branch:
 
 
 def _backwards(block, given, wanted, arrived, branches, copied):
-    """Runs a block again, then backward from `arrived`: the gradients of `wanted`, None where none arrives.
+    """Runs a block again, then backward: the gradients of `wanted`, None where none arrives, and their conditions.
 
+    `arrived` are the gradients of its outputs, None where none arrives, and the conditions under which they do.
     `copied` are the parameters that layers find, and the function from values to their copies.
     """
     around = pir.get_current_insertion_point().block()
     with _reading(*copied):
         outputs = block.run(given)
     if name := _backward.first_random(around.ops):
-        raise NotImplementedError(f"gradients through a branch with random numbers ({name})")
-    pairs = [(out, seed) for out, seed in zip(outputs, arrived, strict=True) if not out.stop_gradient]
-    targets, seeds = [out for out, _ in pairs], [seed for _, seed in pairs]
-    return _backward.gradients(around, wanted, targets, seeds, branches) if pairs else [None] * len(wanted)
+        raise NotImplementedError(f"gradients through control flow with random numbers ({name})")
+    known = zip(outputs, *arrived, strict=False)
+    known = [(out, seed, when) for out, seed, when in known if seed is not None and not out.stop_gradient]
+    if not known:
+        return [None] * len(wanted), [_reach.NEVER] * len(wanted)
+    targets, seeds, whens = map(list, zip(*known, strict=True))
+    return _backward.arriving(around, wanted, targets, seeds, branches, whens)
 
 
 @contextmanager
@@ -276,6 +285,9 @@ def _without_random(op):
 class Again:
     """What a program computes again on the way back."""
 
+    # It takes zeros for what does not arrive, as in eager mode.
+    takes_ways = False
+
     def __init__(self, region, given, op, along):
         self.region = region
         # See `blocks.py`.
@@ -294,7 +306,8 @@ class Again:
 
         def build():
             seeds = narrowed(arrived, self.along)
-            found = _backwards(self.region.body, given, wanted, seeds, branches, (self.external, copy))
+            whens = [_reach.ALWAYS] * len(seeds)
+            found, _ = _backwards(self.region.body, given, wanted, (seeds, whens), branches, (self.external, copy))
             reached[:] = [at for at, gradient in enumerate(found) if gradient is not None]
             return [_own(found[at], wanted[at]) for at in reached]
 
@@ -338,7 +351,9 @@ class If:
 
     def __call__(self, condition, *free):
         trace = _tracing.current
-        has_word = trace.notes_ways and (self.then.decides or self.otherwise.decides)
+        # Gradients are traced without, but for what they do again.
+        notes_ways = trace.notes_ways or trace.repeats
+        has_word = notes_ways and (self.then.decides or self.otherwise.decides)
         blocks = self.then, self.otherwise
         stops, sides = [None, None], [None, None]
 
@@ -346,7 +361,7 @@ class If:
             def build():
                 outputs = fresh(blocks[at].run(free), free)
                 stops[at] = [value.stop_gradient for value in outputs]
-                if trace.notes_ways:
+                if notes_ways:
                     sides[at] = _reach.Side(trace, outputs)
                 return [*outputs, sides[at].word()] if has_word else outputs
 
@@ -363,7 +378,7 @@ class If:
         # Paddle only looks at the side for true.
         for value, *both in zip(result, *stops, strict=True):
             value.stop_gradient = all(both)
-        ways = _reach.of_branch(trace, condition, sides, word) if trace.notes_ways else []
+        ways = _reach.of_branch(trace, condition, sides, word) if notes_ways else []
         trace.branches[result[0].id] = Branch(self, condition, free, op, along, ways)
         return narrowed(result, along)
 
@@ -386,7 +401,7 @@ class While:
         variables += histories
         trace = _tracing.current
         flows = [at for at, ref in enumerate(self.body.inputs[: self.carried]) if not ref.stops]
-        notes_ways = trace.notes_ways and self.differentiable
+        notes_ways = (trace.notes_ways or trace.repeats) and self.differentiable
         block = pir.get_current_insertion_point().block()
         start = len(block.ops)
         words = _first_words(flows) if notes_ways and self.body.decides else []
@@ -408,7 +423,7 @@ class While:
             for value in answers:
                 value.stop_gradient = True
             ways = _reach.of_loop(trace, condition, first, made, answers) if notes_ways else []
-            trace.branches[result[0].id] = Loop(self, first, free, inner, rows, ways)
+            trace.branches[result[0].id] = Loop(self, first, free, inner, rows, (ways, made))
         return result[1:last]
 
     def _append(self, variables, words, free, flows, notes_ways):
@@ -471,8 +486,11 @@ class Loop:
     Each round is done again from the values it started with, and then backwards.
     """
 
+    takes_ways = True
+
     def __init__(self, region, first, given, inner, histories, ways):
-        self.ways = ways
+        # What each result depends on, and each variable in a round: see `reach.py`.
+        self.ways, self.round = ways
         self.region = region
         self.first = list(first)
         self.given = given
@@ -485,52 +503,58 @@ class Loop:
                 self.free.append(value)
         self.kept = _kept(inner)
 
-    def gradients(self, wanted, arrived, branches):
-        """The gradients of `wanted`."""
+    def gradients(self, wanted, arrived, whens, branches):
+        """The gradients of `wanted`; `whens` are the conditions under which the others arrive."""
         histories = [_copy(value) for value in self.histories]
         copy = _copies(self.inner, self.kept)
         given = [copy(value) for value in self.given]
         inner = [value for value in wanted if _is_among(value, self.inner)]
-        flows = [at for at, ref in enumerate(self.region.body.inputs[: self.region.carried]) if not ref.stops]
+        arrived, whens = arrived[1:], whens[1:]
+        flows, sure = self.round.backwards(whens)
+        unsure = [at for at in flows if at not in sure]
+        conditions = _tracing.current.conditions
 
         def round_(_, at, *sums):
-            around = pir.get_current_insertion_point().block()
-            seeds, totals = sums[: len(flows)], sums[len(flows) :]
+            seeds, sums = sums[: len(flows)], sums[len(flows) :]
+            known, totals = dict(zip(unsure, sums, strict=False)), sums[len(unsure) :]
             values = []
             for number, rows in enumerate(histories):
                 value = _C_ops.squeeze(_C_ops.gather(rows, at, 0), [0])
                 value.stop_gradient = number not in flows
                 values.append(value)
-            with _reading(self.external, copy):
-                outputs = self.region.body.run((*values, *given))[1:]
-            if _backward.first_random(around.ops):
-                raise NotImplementedError("gradients through a loop with random numbers")
-            targets = [(outputs[at], seed) for at, seed in zip(flows, seeds, strict=True)]
-            targets = [(out, seed) for out, seed in targets if not out.stop_gradient]
+            into = dict(zip(flows, seeds, strict=True))
+            # The next condition is the first output.
+            seeds = [None, *(into.get(at) for at in range(len(histories)))]
+            under = [conditions.holds(known[at]) if at in known else _reach.ALWAYS for at in range(len(histories))]
             sources = [values[at] for at in flows] + [copy(value) for value in inner]
-            found = [None] * len(sources)
-            if targets:
-                outputs, arrived = zip(*targets, strict=True)
-                found = _backward.gradients(around, sources, outputs, arrived, branches)
+            body, under = self.region.body, [_reach.NEVER, *under]
+            given_now = (*values, *given)
+            found, reached = _backwards(body, given_now, sources, (seeds, under), branches, (self.external, copy))
+            if any(reached[number] != _reach.ALWAYS for number, at in enumerate(flows) if at in sure):
+                raise NotImplementedError("gradients through a loop whose rounds go other ways when done again")
             before, after = found[: len(flows)], found[len(flows) :]
             next_seeds = [_own(gradient, values[at]) for at, gradient in zip(flows, before, strict=True)]
+            next_known = [
+                _C_ops.assign(conditions.scalar(reached[number], {})) for number, at in enumerate(flows) if at in known
+            ]
             next_totals = [
                 _C_ops.assign(total) if gradient is None else _C_ops.add(total, gradient)
                 for total, gradient in zip(totals, after, strict=True)
             ]
             earlier = _C_ops.subtract(at, _C_ops.full_like(at, 1, at.dtype, core.Place()))
-            return [_is_a_round(earlier), earlier, *next_seeds, *next_totals]
+            return [_is_a_round(earlier), earlier, *next_seeds, *next_known, *next_totals]
 
         # The last row is what the loop ends with.
         rounds = _C_ops.slice(_C_ops.shape64(histories[0]), [0], [0], [1], [1], [])
         last = _C_ops.subtract(rounds, _C_ops.full_like(rounds, 2, rounds.dtype, core.Place()))
-        seeds = [_C_ops.assign(arrived[1 + at]) for at in flows]
+        seeds = [_own(arrived[at], self.first[at]) for at in flows]
+        known = [_C_ops.assign(conditions.scalar(whens[at], {})) for at in unsure]
         totals = [_C_ops.full_like(copy(value), 0.0, value.dtype, core.Place()) for value in inner]
-        variables = [_is_a_round(last), _C_ops.assign(last), *seeds, *totals]
+        variables = [_is_a_round(last), _C_ops.assign(last), *seeds, *known, *totals]
         for value in variables:
             value.stop_gradient = True
         done = _while_loop(round_, variables).results()[2:]
-        seeds, totals = done[: len(flows)], done[len(flows) :]
+        seeds, totals = done[: len(flows)], done[len(flows) + len(unsure) :]
         answer = []
         for value in wanted:
             parts = [seed for at, seed in zip(flows, seeds, strict=True) if self.first[at].is_same(value)]

@@ -11,6 +11,9 @@ _DIFFERENTIABLE = (paddle.float16, paddle.bfloat16, paddle.float32, paddle.float
 class CustomGradient:
     """The gradients of a custom operation: its backward block."""
 
+    # It takes zeros for what does not arrive, as in eager mode.
+    takes_ways = False
+
     def __init__(self, operation, inputs, saved, along):
         self.operation = operation
         self.free = list(inputs)

@@ -339,6 +339,7 @@ impl Captured<'_> {
                     format!("{name:?} is not a tensor or number after a round of the loop"),
                 );
             };
+            merge::keeps_no_gradient(t, &next, &name)?;
             let meta = &mut variable.meta;
             if next.dtype != meta.dtype
                 || next.shape.len() != meta.shape.len()
@@ -434,7 +435,10 @@ impl Captured<'_> {
             })
         });
         match found {
-            Some(carried) => Ok(carried),
+            Some(carried) => {
+                merge::keeps_no_gradient(t, &carried.meta, name)?;
+                Ok(carried)
+            }
             None => refuse(
                 t,
                 format!(

@@ -87,6 +87,7 @@ pub fn apply(t: &mut Tracer<'_>, class: VarId, args: &[VarId], kwargs: &Kwargs) 
     let mut all = vec![context];
     all.extend_from_slice(args);
     t.grad_enabled = false;
+    t.custom_gradients += usize::from(wants);
     // The user may catch what `forward` raises, and nothing that `backward` will raise.
     let result = attributes::get(t, class, "forward")
         .and_then(|forward| call(t, forward, &all, kwargs))
@@ -108,6 +109,7 @@ pub fn apply(t: &mut Tracer<'_>, class: VarId, args: &[VarId], kwargs: &Kwargs) 
             Ok((result, Some(way)))
         });
     t.grad_enabled = before;
+    t.custom_gradients -= usize::from(wants);
     match result? {
         (result, None) => Ok(result),
         (_, Some(way)) => way.emit(t, mark, name_of(t, class), inputs),

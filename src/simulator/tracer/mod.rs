@@ -131,6 +131,8 @@ pub struct Tracer<'py> {
     pub options: Arc<TraceOptions>,
     /// Grad mode as the simulated program sees it now.
     pub grad_enabled: bool,
+    /// How many PyLayers it is inside of whose `backward` says how gradients flow.
+    pub custom_gradients: usize,
     /// Grad mode at the call: a graph that is run without it has no gradients anywhere.
     pub entry_grad: bool,
     /// User locations of the frames being simulated, outermost first; the executor keeps them current.
@@ -213,6 +215,7 @@ impl<'py> Tracer<'py> {
             global_writes: Vec::new(),
             auto_casts: 0,
             cut_off: 0,
+            custom_gradients: 0,
             left_behind: Vec::new(),
             written_layers: Vec::new(),
             decoded: FxHashMap::default(),
