@@ -38,7 +38,7 @@ class Arrivals:
         """The condition under which any arrives."""
         return self.whens.get(value.id, NEVER) if value.initialized() else NEVER
 
-    def of(self, value):
+    def _sum(self, value):
         """What arrives, of no meaning where nothing does; None where that is known."""
         parts = self.parts.get(value.id) if value.initialized() else None
         if parts is None:
@@ -54,7 +54,7 @@ class Arrivals:
 
     def under(self, value, when):
         """What arrives, zeros where nothing does but the condition holds."""
-        gradient = self.of(value)
+        gradient = self._sum(value)
         if gradient is None or None in self.parts[value.id] or self.whens[value.id] == when:
             return gradient
         clean = self._where(self.whens[value.id], gradient)

@@ -93,19 +93,18 @@ class _Node:
         self.waiting = 0
 
 
-def gradients(block, inputs, targets, seeds, branches, whens=None):
+def gradients(block, inputs, targets, seeds, branches, whens):
     """Appends the gradient operations of `targets` (with gradients `seeds`) to `block`.
 
     `branches` knows the captured branches of the program, by the first of their results; `whens` are the conditions
-    under which the seeds arrive, always if there are none. The answer has one Value per entry of `inputs`, zeros where
+    under which the seeds arrive. The answer has one Value per entry of `inputs`, zeros where
     no gradient arrives, None where that is known.
     """
     return arriving(block, inputs, targets, seeds, branches, whens)[0]
 
 
-def arriving(block, inputs, targets, seeds, branches, whens=None):
-    """The same, and the conditions under which the gradients arrive, written to the block."""
-    whens = [ALWAYS] * len(targets) if whens is None else whens
+def arriving(block, inputs, targets, seeds, branches, whens):
+    """The same, and the conditions under which the gradients arrive."""
     size = len(block.ops)
     try:
         return _Backward(block, inputs, branches).run(targets, seeds, whens)

@@ -21,8 +21,8 @@ pub type Decided = (bool, Vec<(usize, Vec<i32>)>, Vec<usize>);
 pub struct Given<'a, 'py> {
     /// The tensors.
     pub tensors: &'a [Bound<'py, PyAny>],
-    /// Which of them need no gradient, behind the gates too.
-    pub stops: &'a [bool],
+    /// Those of them, by position, that need no gradient after all, behind the gates too.
+    pub stops: &'a [usize],
     /// The gates that the program has, with what they note.
     pub gates: Option<(&'a Bound<'py, PyAny>, &'a Bound<'py, PyList>)>,
 }
@@ -75,10 +75,11 @@ impl Cuts {
         let masks = PyDict::new(py);
         for (at, codes) in &self.rows {
             // Captured control flow may have made it, on another way than the one with a gradient.
-            let holds = |code: &i32| !stops[*at] && holds(code);
+            let stops = stops.contains(at);
+            let holds = |code: &i32| !stops && holds(code);
             let mask: Vec<bool> = codes.iter().map(holds).collect();
             dead.retain(|number| !mask.get(*number).copied().unwrap_or(true));
-            if !mask.contains(&true) && !stops[*at] {
+            if !mask.contains(&true) && !stops {
                 cut.push(*at);
             }
             if self.gated.contains(at) {

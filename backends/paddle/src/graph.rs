@@ -76,6 +76,8 @@ pub struct PaddleGraph {
     cuts: Option<Cuts>,
     /// Whether the backward reads from the output in front of the one that says so where gradients have arrived.
     has_signal: bool,
+    /// Inputs that may need no gradient after all, among those that are used.
+    uncertain: Vec<usize>,
     _executors: Executors,
 }
 
@@ -112,7 +114,7 @@ impl PaddleGraph {
         let trace = session.trace.bind(py);
         let is_uncertain = |at: &usize| role.uncertain.contains(&used[*at]);
         let uncertain: Vec<usize> = (0..used.len()).filter(is_uncertain).collect();
-        let role = (role.is_part, role.together, uncertain);
+        let role = (role.is_part, role.together, uncertain.clone());
         let answer = programs.getattr("compile_graph")?.call1((
             trace,
             PyList::new(py, inputs)?,
@@ -148,6 +150,7 @@ impl PaddleGraph {
             has_loops,
             cuts: decided.map(|decided| Cuts::new(decided, gated.clone())),
             has_signal,
+            uncertain,
             run: py
                 .module("paddle")?
                 .getattr("_C_ops")?
@@ -268,11 +271,11 @@ impl CompiledGraph for PaddleGraph {
         for &at in &self.without {
             tensors[at] = tensors[at].call_method0(pyo3::intern!(py, "detach"))?;
         }
-        let mut stops: SmallVec<[bool; 16]> = SmallVec::new();
-        if self.cuts.is_some() {
-            for tensor in &tensors {
-                let stop_gradient = tensor.getattr(pyo3::intern!(py, "stop_gradient"))?;
-                stops.push(stop_gradient.is_truthy()?);
+        let mut stops: SmallVec<[usize; 4]> = SmallVec::new();
+        for &at in &self.uncertain {
+            let stop_gradient = tensors[at].getattr(pyo3::intern!(py, "stop_gradient"))?;
+            if stop_gradient.is_truthy()? {
+                stops.push(at);
             }
         }
         let mut arrived = None;
@@ -322,13 +325,9 @@ impl CompiledGraph for PaddleGraph {
         let has_flags = self.cuts.as_ref().is_some_and(|cuts| cuts.has_flags);
         let flags = has_flags.then(|| outputs.pop()).flatten();
         // Without the node of the program, which would keep itself alive through its hooks.
-        let detached = |signal: Bound<'_, PyAny>| {
-            signal
-                .call_method0(pyo3::intern!(py, "detach"))
-                .map(Bound::unbind)
-        };
         let signal = self.has_signal.then(|| outputs.pop()).flatten();
-        let signal = signal.map(detached).transpose()?;
+        let detached = signal.map(|signal| signal.call_method0(pyo3::intern!(py, "detach")));
+        let signal = detached.transpose()?;
         if let Some(cuts) = &self.cuts {
             let gates = self
                 .gates
@@ -352,7 +351,7 @@ impl CompiledGraph for PaddleGraph {
                 .collect();
             let told = Told {
                 training: &training,
-                signal: signal.map(|signal| (signal.into_bound(py), self.training.len())),
+                signal: signal.map(|signal| (signal, self.training.len())),
                 gates: arrived.as_ref(),
             };
             let run = hook(py, &self.shared, variables, inputs, &outputs, &told)?;
