@@ -18,6 +18,19 @@ pub fn successors(code: &Code, at: usize) -> SmallVec<[usize; 2]> {
     next
 }
 
+/// Whether each instruction may run at or after `at`, through jumps and exception handlers.
+pub fn reachable(code: &Code, at: usize) -> Vec<bool> {
+    let mut found = vec![false; code.instructions.len()];
+    let mut places = vec![at];
+    while let Some(at) = places.pop() {
+        if at < found.len() && !std::mem::replace(&mut found[at], true) {
+            places.extend(successors(code, at));
+            places.extend(code.handler(at).map(|entry| entry.target));
+        }
+    }
+    found
+}
+
 /// Where control really goes when it goes to `at`: unconditional jumps and no-ops lead on.
 pub fn leads_to(code: &Code, mut at: usize) -> usize {
     for _ in 0..code.instructions.len() {

@@ -48,6 +48,7 @@ mod printing;
 pub mod pylayer;
 pub mod recompute;
 pub mod regions;
+pub mod rereads;
 mod returns;
 mod rows;
 pub mod scalars;

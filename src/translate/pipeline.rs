@@ -13,6 +13,7 @@ use crate::guard::native::GlobalState;
 use crate::obj::Obj;
 use crate::reason::{Break, BreakKind, GraphBreakEvent, SourceLoc};
 use crate::simulator::frame::FrameState;
+use crate::simulator::rereads;
 use crate::simulator::survey::Survey;
 use crate::simulator::{
     BreakPoint, InnerFrame, OpcodeExecutor, Outcome, Simulation, Simulator, Stop, TraceOptions,
@@ -256,6 +257,7 @@ pub(super) fn simulate<'py>(
     trace_options.closed = varies.closed.clone();
     trace_options.guards_outcomes = varies.guarded;
     trace_options.native = lock(&of.native).clone();
+    trace_options.changed_later = lock(&of.shared.changed_later).clone();
     trace_options.resume_inside = !options.full_graph && of.entries().len() < MOST_INSIDE;
     let mut tracer = Tracer::new(
         py,
@@ -294,19 +296,30 @@ fn trace(
     varies: &Varies,
 ) -> Result<Traced, Break> {
     loop {
-        let mut native = None;
-        match trace_once(py, of, bound, state, chosen, varies, &mut native) {
-            // Each instruction is added once.
-            Err(reason) => match native {
-                Some(at) if lock(&of.native).insert(at) => continue,
-                _ => return Err(reason),
-            },
-            traced => return traced,
+        let mut otherwise = None;
+        let traced = trace_once(py, of, bound, state, chosen, varies, &mut otherwise);
+        // Each is added once.
+        let again = match (&traced, otherwise) {
+            (Err(_), Some(Otherwise::Native(at))) => lock(&of.native).insert(at),
+            (Err(_), Some(Otherwise::ChangedLater(loc))) => {
+                lock(&of.shared.changed_later).insert(loc)
+            }
+            _ => false,
+        };
+        if !again {
+            return traced;
         }
     }
 }
 
-/// `native` is for the instruction that the interpreter has to run for another attempt.
+/// What the interpreter has to run in another attempt.
+enum Otherwise {
+    /// This instruction.
+    Native(usize),
+    /// The operation at this place: what its code reads when it runs again has changed by then.
+    ChangedLater(SourceLoc),
+}
+
 fn trace_once(
     py: Python<'_>,
     of: &Translated,
@@ -314,7 +327,7 @@ fn trace_once(
     state: &GlobalState,
     chosen: &Configured,
     varies: &Varies,
-    native: &mut Option<usize>,
+    otherwise: &mut Option<Otherwise>,
 ) -> Result<Traced, Break> {
     let Simulated {
         mut tracer,
@@ -323,6 +336,11 @@ fn trace_once(
         code_object,
         globals,
     } = simulate(py, of, bound, state, chosen, varies)?;
+    if let Some(loc) = rereads::changed(&mut tracer, &code, &outcome) {
+        let reason = Break::new(BreakKind::UnsupportedCall, "what runs again has changed");
+        *otherwise = Some(Otherwise::ChangedLater(loc));
+        return Err(reason);
+    }
     let mut by_calls = takes_gradients(py, &code) || tracer.changes_views;
     if let Outcome::Break(at) = &mut outcome {
         by_calls |= (at.inner.iter()).any(|frame| takes_gradients(py, &frame.code));
@@ -356,7 +374,10 @@ fn trace_once(
                 at.retreat(&mut tracer, at.inner.len() - 1);
                 tracer.native_next = None;
             }
-            (made, _) => break made.inspect_err(|_| *native = tracer.native_next)?,
+            (made, _) => {
+                break made
+                    .inspect_err(|_| *otherwise = tracer.native_next.map(Otherwise::Native))?
+            }
         }
     };
     let (listens, reported) = match &outcome {

@@ -152,6 +152,10 @@ class _Backward:
         for value, seed, when in zip(targets, seeds, whens, strict=True):
             self.arrivals.add(value, seed, when)
             self.shared.leaves(value)
+        # What no gradient flows through leaves the program, too.
+        for op in self.block.ops:
+            if op.name() == "builtin.shadow_output":
+                self.shared.leaves(op.operand_source(0))
         order = self.order({value.id for value in targets})
         for node in order:
             self.differentiate(node)
@@ -288,7 +292,7 @@ class _Backward:
         given = [[self.given(value, when) for value in values] for values in node.outputs]
         if node.branch is not None:
             wanted = [value for value in node.branch.free if value.id in self.needs]
-            found = node.branch.gradients(wanted, [gradient for (gradient,) in given], self.branches)
+            found = node.branch.gradients(wanted, [gradient for (gradient,) in given], self.branches, self.shared.of)
             for value, gradient in zip(wanted, found, strict=True):
                 if gradient is not None:
                     arrivals.add(value, gradient, when)

@@ -297,9 +297,12 @@ class Again:
         # Parameters that layers reach by themselves included.
         self.free = list(get_used_external_value(op))
 
-    def gradients(self, wanted, arrived, branches):
-        """The gradients of `wanted`, None where none arrives."""
-        copy = _copies(self.free, {})
+    def gradients(self, wanted, arrived, branches, read):
+        """The gradients of `wanted`, None where none arrives; `read` says where to read the numbers of a value.
+
+        As in eager mode the block sees what its tensors have become.
+        """
+        copy = _copies(self.free, {value.id: read(value) for value in self.free})
         given, wanted = [copy(value) for value in self.given], [copy(value) for value in wanted]
         answer = [None] * len(wanted)
         reached = []

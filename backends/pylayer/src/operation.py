@@ -21,7 +21,7 @@ class CustomGradient:
         # See `blocks.py`.
         self.along = along
 
-    def gradients(self, wanted, arrived, branches):
+    def gradients(self, wanted, arrived, branches, read):
         """The gradients of `wanted`, None where the user's `backward` gives none."""
         count = self.operation.outputs
         seeds = narrowed(arrived[:count], self.along[:count])

@@ -93,6 +93,9 @@ pub fn cell_get_raw(t: &mut Tracer<'_>, cell: VarId) -> Step<Option<VarId>> {
 }
 
 pub(super) fn load_global(t: &mut Tracer<'_>, f: &FrameState, name: &Arc<str>) -> Step<VarId> {
+    if let Some(reads) = &mut t.reads {
+        reads.note_name(name);
+    }
     let written = t
         .global_writes
         .iter()

@@ -16,6 +16,7 @@ use crate::reason::BreakKind;
 use crate::variables::{Kind, VarId};
 
 use super::call::call;
+use super::rereads::{self, Reads};
 use super::{attributes, regions};
 use super::{Kwargs, Step, Stop, TraceMark, Tracer};
 pub(super) use arguments::inputs;
@@ -70,6 +71,7 @@ fn refuse_of<T>(t: &Tracer<'_>, of: &str, message: &str) -> Step<T> {
 /// `class.apply(*args, **kwargs)`
 pub fn apply(t: &mut Tracer<'_>, class: VarId, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
     t.guard_identity(class);
+    rereads::check(t, NAME)?;
     let slots = arguments::slots(t, args, kwargs);
     let inputs = arguments::symbols(&slots);
     let mut given = args.to_vec();
@@ -125,6 +127,7 @@ struct Way {
     given: Vec<SymbolId>,
     gradients: Vec<Option<SymbolId>>,
     forward_end: usize,
+    reads: Reads,
 }
 
 impl Way {
@@ -172,8 +175,11 @@ impl Way {
             arrived.push(regions::tensor(t, gradient));
         }
         let cut_off = t.cut_off;
-        let backward = attributes::get(t, class, "backward")?;
-        let answer = call(t, backward, &arrived, &[])?;
+        let (answer, reads) = rereads::watch(t, |t| {
+            let backward = attributes::get(t, class, "backward")?;
+            call(t, backward, &arrived, &[])
+        });
+        let answer = answer?;
         let gradients = arguments::gradients(t, answer, slots)?;
         if t.cut_off == cut_off {
             // Gradients are on in there for who asks for gradients of gradients.
@@ -185,6 +191,7 @@ impl Way {
             given,
             gradients,
             forward_end,
+            reads,
         })
     }
 
@@ -201,6 +208,7 @@ impl Way {
         }
         let start = t.graph_len(&mark);
         let mut cut = t.cut(mark);
+        rereads::note(t, self.reads)?;
         t.graph.adopt(t.py, &mut cut)?;
         let parts = Parts {
             name,

@@ -25,6 +25,7 @@ use crate::variables::{Arena, AttrOp, VarId};
 use super::frame::FrameState;
 use super::groups::Group;
 use super::inner::Unwound;
+use super::rereads::{Reads, RunsAgain};
 
 pub use crate::obj::is_plain_constant;
 pub use constants::is_enum_member;
@@ -88,6 +89,8 @@ pub struct TraceOptions {
     pub guards_outcomes: bool,
     /// Instructions of the outermost frame that the interpreter runs: they make generators that outlive a break.
     pub native: FxHashSet<usize>,
+    /// Places of operations whose code runs again on the way back, and reads what changes until then.
+    pub changed_later: FxHashSet<SourceLoc>,
     /// A break in an inlined call is resumed inside of it.
     pub resume_inside: bool,
     /// Control flow on tensors becomes part of the graph.
@@ -173,6 +176,10 @@ pub struct Tracer<'py> {
     pub calls: usize,
     /// Whether what is simulated runs again on the way back, where other tensors need gradients than on this one.
     pub runs_again: bool,
+    /// What is read, while somebody asks: see [`super::rereads`].
+    pub reads: Option<Reads>,
+    /// Captured operations whose code plain Python runs again on the way back.
+    pub run_again: Vec<RunsAgain>,
     /// Whether the next call's result is what the calling instruction pushes. Whoever calls takes it first.
     pub tail: bool,
     /// Whether the next attribute is the dictionary of an object, to be read at once: see [`super::namespaces`].
@@ -227,6 +234,8 @@ impl<'py> Tracer<'py> {
             groups: Vec::new(),
             running: Vec::new(),
             runs_again: false,
+            reads: None,
+            run_again: Vec::new(),
             tail: false,
             reads_namespace: false,
             unwound: Unwound::default(),

@@ -20,6 +20,7 @@ pub struct TraceMark {
     depths: (usize, usize),
     raised: (usize, usize),
     aliases: usize,
+    run_again: usize,
 }
 
 impl<'py> Tracer<'py> {
@@ -35,6 +36,7 @@ impl<'py> Tracer<'py> {
             left_behind: self.left_behind.len(),
             raised: (self.raised.len(), self.groups.len()),
             aliases: self.aliases.len(),
+            run_again: self.run_again.len(),
             depths: (self.nesting, self.calls),
         }
     }
@@ -43,6 +45,7 @@ impl<'py> Tracer<'py> {
     pub fn rollback(&mut self, mark: TraceMark) {
         self.graph.rollback(self.py, mark.graph);
         self.guards.rollback(mark.guards);
+        self.run_again.truncate(mark.run_again);
         self.restore(mark);
     }
 
@@ -63,6 +66,9 @@ impl<'py> Tracer<'py> {
         let len = self.vars.len();
         self.known.retain(|_, id| (id.0 as usize) < len);
         self.aliases.truncate(mark.aliases);
+        for operation in &mut self.run_again {
+            operation.forget(len);
+        }
         self.raised.truncate(mark.raised.0);
         self.groups.truncate(mark.raised.1);
         self.unwound.clear();

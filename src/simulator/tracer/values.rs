@@ -157,7 +157,11 @@ impl<'py> Tracer<'py> {
     /// The kind of `id`, looked at: never [`Kind::Lazy`].
     pub fn kind(&mut self, id: VarId) -> &Kind {
         self.realize(id);
-        self.vars.kind(id)
+        let var = self.vars.get(id);
+        if let Some(reads) = &mut self.reads {
+            reads.note(id, var);
+        }
+        &var.kind
     }
 
     /// Looks at a lazy variable: decides its kind and guards what was decided on.

@@ -4,11 +4,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use pyo3::prelude::*;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::bytecode::ResumeSpec;
 use crate::obj::Obj;
-use crate::reason::Stats;
+use crate::reason::{SourceLoc, Stats};
 use crate::simulator::TraceOptions;
 use crate::translate::callees::Listener;
 use crate::translate::choice::BackendChoice;
@@ -58,6 +58,8 @@ pub struct Shared {
     pub graphs: Mutex<Vec<GraphInfo>>,
     /// Resume functions by original code object, place, and raising instruction.
     pub resumes: Mutex<FxHashMap<ResumeKey, (Obj, usize)>>,
+    /// See `TraceOptions::changed_later`.
+    pub changed_later: Mutex<FxHashSet<SourceLoc>>,
     /// Functions called by parts that run natively, by address.
     pub callees: Mutex<FxHashMap<usize, Obj>>,
     /// Under forced translation: frames of code whose functions are made over and over, by the address of the code.
@@ -83,6 +85,7 @@ impl Shared {
             stats: Mutex::default(),
             graphs: Mutex::default(),
             resumes: Mutex::default(),
+            changed_later: Mutex::default(),
             callees: Mutex::default(),
             seen: Mutex::default(),
             frames: Mutex::default(),

@@ -1,0 +1,245 @@
+//! What Python code that runs again on the way back has read (a block of `recompute`, the `backward` of a PyLayer): plain
+//! Python reads it then, as it has become by that time. Where the frame changes it behind the operation, the interpreter
+//! runs the operation.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use pyo3::types::PyCode;
+use rustc_hash::FxHashSet;
+
+use crate::bytecode::{flow, Code, Instr};
+use crate::reason::{BreakKind, SourceLoc};
+use crate::variables::{AttrOp, CellVar, Kind, VarId, Variable};
+
+use super::executor::Outcome;
+use super::{Step, Tracer};
+
+/// What is read while it is recorded.
+#[derive(Debug, Default)]
+pub struct Reads {
+    ids: FxHashSet<VarId>,
+    /// Addresses of those that come from outside.
+    objects: FxHashSet<usize>,
+    /// Of attributes and globals.
+    names: FxHashSet<Arc<str>>,
+}
+
+impl Reads {
+    pub(super) fn note(&mut self, id: VarId, var: &Variable) {
+        if may_change(&var.kind) && self.ids.insert(id) {
+            self.objects.extend(address(var));
+        }
+    }
+
+    pub(super) fn note_name(&mut self, name: &str) {
+        if !self.names.contains(name) {
+            self.names.insert(Arc::from(name));
+        }
+    }
+}
+
+fn address(var: &Variable) -> Option<usize> {
+    var.value.as_ref().map(|value| value.as_ptr() as usize)
+}
+
+fn may_change(kind: &Kind) -> bool {
+    matches!(
+        kind,
+        Kind::Cell(_)
+            | Kind::Tensor(_)
+            | Kind::List(_)
+            | Kind::Appended(_)
+            | Kind::Dict(_)
+            | Kind::Set(_)
+            | Kind::Object(_)
+            | Kind::Layer(_)
+            | Kind::Function(_)
+            | Kind::Iter(_)
+    )
+}
+
+/// A captured operation whose Python code plain Python runs again on the way back.
+#[derive(Debug)]
+pub struct RunsAgain {
+    loc: SourceLoc,
+    /// What was there in front of it, as it was then.
+    read: Vec<(VarId, Rc<Variable>)>,
+    /// Addresses of objects from outside.
+    objects: FxHashSet<usize>,
+    names: FxHashSet<Arc<str>>,
+    global_writes: usize,
+}
+
+/// Runs `run`; the answer says what it read, too.
+pub fn watch<'py, R>(t: &mut Tracer<'py>, run: impl FnOnce(&mut Tracer<'py>) -> R) -> (R, Reads) {
+    let around = t.reads.replace(Reads::default());
+    let answer = run(t);
+    let reads = std::mem::replace(&mut t.reads, around).unwrap_or_default();
+    if let Some(around) = &mut t.reads {
+        around.ids.extend(&reads.ids);
+        around.objects.extend(&reads.objects);
+        around.names.extend(reads.names.iter().cloned());
+    }
+    (answer, reads)
+}
+
+/// The user's call, which Paddle's own functions may stand in between.
+fn place(t: &Tracer<'_>) -> PyResult<SourceLoc> {
+    let paddle = t
+        .paddle
+        .module
+        .bind(t.py)
+        .getattr("__path__")?
+        .get_item(0)?;
+    let paddle: String = paddle.extract()?;
+    let mut locations = t.locations.iter().rev();
+    let of_user = locations.find(|loc| !loc.file.starts_with(&paddle));
+    Ok(of_user.cloned().unwrap_or_else(|| t.loc()))
+}
+
+/// Stops where another attempt has found that what the operation reads changes behind it.
+pub fn check(t: &Tracer<'_>, operation: &str) -> Step<()> {
+    if !t.options.changed_later.is_empty() && t.options.changed_later.contains(&place(t)?) {
+        return t.stop(
+            BreakKind::UnsupportedCall,
+            format!(
+                "{operation}: what its code reads changes before it runs again on the way back"
+            ),
+        );
+    }
+    Ok(())
+}
+
+/// Remembers an operation, when it is in the trace and nothing else of what was simulated for it.
+pub fn note(t: &mut Tracer<'_>, reads: Reads) -> PyResult<()> {
+    let there = reads
+        .ids
+        .into_iter()
+        .filter(|id| (id.0 as usize) < t.vars.len());
+    let operation = RunsAgain {
+        loc: place(t)?,
+        read: there.map(|id| (id, t.vars.get(id).clone())).collect(),
+        objects: reads.objects,
+        names: reads.names,
+        global_writes: t.global_writes.len(),
+    };
+    t.run_again.push(operation);
+    Ok(())
+}
+
+impl RunsAgain {
+    /// Variables from `len` on are no more.
+    pub(super) fn forget(&mut self, len: usize) {
+        self.read.retain(|(id, _)| (id.0 as usize) < len);
+    }
+
+    fn is_changed(&self, t: &Tracer<'_>) -> bool {
+        let named = |write: &AttrOp| self.names.contains(&write.name);
+        let globals = t.global_writes.get(self.global_writes..);
+        if globals.is_some_and(|writes| writes.iter().any(|(_, write)| named(write))) {
+            return true;
+        }
+        let differs = |(id, then): &(VarId, Rc<Variable>)| {
+            let now = t.vars.get(*id);
+            let same =
+                Rc::ptr_eq(now, then) || (!now.mutated && !matches!(now.kind, Kind::Iter(_)));
+            !same && self.differs(&then.kind, &now.kind)
+        };
+        let known = |id: &VarId| self.read.iter().any(|(known, _)| known == id);
+        // Objects that were met in there first, and again behind it.
+        let met_again = |id: &VarId| {
+            let var = t.vars.get(*id);
+            address(var).is_some_and(|of| self.objects.contains(&of))
+                && !known(id)
+                && match &var.kind {
+                    Kind::Object(object) | Kind::Layer(object) => object.writes.iter().any(named),
+                    _ => true,
+                }
+        };
+        self.read.iter().any(differs) || t.vars.mutated().iter().any(met_again)
+    }
+
+    fn differs(&self, then: &Kind, now: &Kind) -> bool {
+        match (then, now) {
+            (Kind::Cell(CellVar::Full(then)), Kind::Cell(CellVar::Full(now))) => then != now,
+            (Kind::Tensor(then), Kind::Tensor(now)) => then.symbol != now.symbol,
+            (Kind::List(then), Kind::List(now)) => then != now,
+            (Kind::Object(then) | Kind::Layer(then), Kind::Object(now) | Kind::Layer(now)) => {
+                let mut later = now.writes.iter().skip(then.writes.len());
+                now.writes.len() < then.writes.len()
+                    || now.base != then.base
+                    || later.any(|write| self.names.contains(&write.name))
+            }
+            _ => true,
+        }
+    }
+
+    /// Whether the rest of a frame may bind a variable again that was read.
+    fn is_bound_later(
+        &self,
+        t: &mut Tracer<'_>,
+        code: &Arc<Code>,
+        at: usize,
+        locals: &[Option<VarId>],
+    ) -> bool {
+        let cells: FxHashSet<VarId> = (self.read.iter())
+            .filter(|(_, var)| matches!(var.kind, Kind::Cell(_)))
+            .map(|(id, _)| *id)
+            .collect();
+        let slots =
+            || (0..locals.len()).filter(|slot| locals[*slot].is_some_and(|id| cells.contains(&id)));
+        if slots().next().is_none() {
+            return false;
+        }
+        let behind = flow::reachable(code, at);
+        let own = (code.instructions.iter().zip(behind)).any(|(it, behind)| {
+            let slot = bound(&it.instr);
+            behind && slot.is_some_and(|slot| slots().any(|it| it == slot))
+        });
+        own || slots().any(|slot| is_bound_inside(t, code, &code.localsplus[slot].name))
+    }
+}
+
+/// The slot whose cell an instruction changes.
+fn bound(instr: &Instr) -> Option<usize> {
+    match instr {
+        Instr::StoreDeref { local } | Instr::DeleteDeref { local } => Some(*local as usize),
+        _ => None,
+    }
+}
+
+/// Whether inner functions of this code bind the variable (`nonlocal`).
+fn is_bound_inside(t: &Tracer<'_>, code: &Code, name: &str) -> bool {
+    code.consts.iter().any(|item| {
+        let Ok(item) = item.bind(t.py).cast::<PyCode>() else {
+            return false;
+        };
+        // What is not decoded is not known.
+        let Ok(inner) = Code::from_py(t.py, item) else {
+            return true;
+        };
+        let is_it = |slot: usize| &*inner.localsplus[slot].name == name;
+        let mut instructions = inner.instructions.iter();
+        instructions.any(|it| bound(&it.instr).is_some_and(is_it))
+            || is_bound_inside(t, &inner, name)
+    })
+}
+
+/// An operation whose code reads what the frame changes behind it, or may change when it goes on behind its break.
+pub fn changed(t: &mut Tracer<'_>, code: &Arc<Code>, outcome: &Outcome) -> Option<SourceLoc> {
+    let all = std::mem::take(&mut t.run_again);
+    let found = all.iter().find(|operation| {
+        if operation.is_changed(t) {
+            return true;
+        }
+        let Outcome::Break(at) = outcome else {
+            return false;
+        };
+        let mut inner = at.inner.iter();
+        operation.is_bound_later(t, code, at.start, &at.locals)
+            || inner.any(|it| operation.is_bound_later(t, &it.code, it.start, &it.locals))
+    });
+    found.map(|operation| operation.loc.clone())
+}
