@@ -36,6 +36,8 @@ pub enum Region {
     Recompute {
         /// The block.
         body: Arc<StatementIr>,
+        /// Which of the arguments the results need gradients for, as those of a PyLayer do; `None` where all count.
+        given: Option<Vec<usize>>,
     },
     /// A custom operation. Arguments: its tensor inputs. `forward` takes them and returns the outputs, then the
     /// values `backward` uses; `backward` takes those values and the gradients of the outputs, and returns the
@@ -61,7 +63,7 @@ impl Region {
     pub fn blocks(&self) -> Vec<(&'static str, &Arc<StatementIr>)> {
         match self {
             Self::If { then, otherwise } => vec![("then", then), ("else", otherwise)],
-            Self::While { body, .. } | Self::Recompute { body } => vec![("body", body)],
+            Self::While { body, .. } | Self::Recompute { body, .. } => vec![("body", body)],
             Self::PyLayer {
                 forward, backward, ..
             } => vec![("forward", forward), ("backward", backward)],

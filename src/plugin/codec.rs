@@ -83,7 +83,7 @@ fn encode_region<'py>(py: Python<'py>, region: &Region) -> Encoded<'py> {
             differentiable,
             ..
         } => pack(py, ("while", graphs, (*carried, *differentiable))),
-        Region::Recompute { .. } => pack(py, ("recompute", graphs, PyTuple::empty(py))),
+        Region::Recompute { given, .. } => pack(py, ("recompute", graphs, (given.clone(),))),
         Region::PyLayer {
             name,
             inputs,
@@ -117,7 +117,10 @@ fn decode_region(region: &Bound<'_, PyAny>) -> PyResult<Region> {
             carried: rest.get_item(0)?.extract()?,
             differentiable: rest.get_item(1)?.extract()?,
         },
-        "recompute" => Region::Recompute { body: graph()? },
+        "recompute" => Region::Recompute {
+            body: graph()?,
+            given: rest.get_item(0)?.extract()?,
+        },
         "pylayer" => {
             let (name, inputs, outputs, gradients): (String, usize, usize, Vec<Option<usize>>) =
                 rest.extract()?;

@@ -230,7 +230,9 @@ fn captured(t: &mut Tracer<'_>, asked: &Asked) -> Step<VarId> {
     }
     let free = regions::with_kinds(t, free);
     let body = Arc::new(cut.block("recompute".to_owned(), &[], &free, &outputs));
-    let outputs = regions::emit(t, Region::Recompute { body }, Vec::new(), &free)?;
+    let places = (free.iter().enumerate()).filter(|(_, (symbol, _))| given.contains(symbol));
+    let given = asked.reentrant.then(|| places.map(|(at, _)| at).collect());
+    let outputs = regions::emit(t, Region::Recompute { body, given }, Vec::new(), &free)?;
     let made: Vec<VarId> = outputs
         .into_iter()
         .map(|symbol| regions::tensor(t, symbol))

@@ -176,14 +176,21 @@ impl RunsAgain {
         }
     }
 
-    /// Whether the rest of a frame may bind a variable again that was read.
-    fn is_bound_later(
+    /// Whether the rest of a frame may write what was read.
+    fn is_written_later(
         &self,
         t: &mut Tracer<'_>,
         code: &Arc<Code>,
         at: usize,
         locals: &[Option<VarId>],
     ) -> bool {
+        let behind = flow::reachable(code, at);
+        let mut left = (code.instructions.iter().zip(&behind)).filter(|(_, behind)| **behind);
+        if left.any(|(it, _)| {
+            written(&it.instr).is_some_and(|name| self.names.contains(&code.names[name]))
+        }) {
+            return true;
+        }
         let cells: FxHashSet<VarId> = (self.read.iter())
             .filter(|(_, var)| matches!(var.kind, Kind::Cell(_)))
             .map(|(id, _)| *id)
@@ -193,12 +200,22 @@ impl RunsAgain {
         if slots().next().is_none() {
             return false;
         }
-        let behind = flow::reachable(code, at);
         let own = (code.instructions.iter().zip(behind)).any(|(it, behind)| {
             let slot = bound(&it.instr);
             behind && slot.is_some_and(|slot| slots().any(|it| it == slot))
         });
         own || slots().any(|slot| is_bound_inside(t, code, &code.localsplus[slot].name))
+    }
+}
+
+/// The name of the attribute or global that an instruction writes.
+fn written(instr: &Instr) -> Option<usize> {
+    match instr {
+        Instr::StoreAttr { name }
+        | Instr::DeleteAttr { name }
+        | Instr::StoreGlobal { name }
+        | Instr::DeleteGlobal { name } => Some(*name as usize),
+        _ => None,
     }
 }
 
@@ -238,8 +255,8 @@ pub fn changed(t: &mut Tracer<'_>, code: &Arc<Code>, outcome: &Outcome) -> Optio
             return false;
         };
         let mut inner = at.inner.iter();
-        operation.is_bound_later(t, code, at.start, &at.locals)
-            || inner.any(|it| operation.is_bound_later(t, &it.code, it.start, &it.locals))
+        operation.is_written_later(t, code, at.start, &at.locals)
+            || inner.any(|it| operation.is_written_later(t, &it.code, it.start, &it.locals))
     });
     found.map(|operation| operation.loc.clone())
 }

@@ -45,6 +45,25 @@ class Scaled(PyLayer):
         return gradient * ctx.by + v * 0.01
 
 
+class Settings:
+    def __init__(self):
+        self.scale, self.sizes = 1.5, [0.5, 2.0]
+
+
+SETTINGS = Settings()
+SIZES = [1.25, 0.75]
+
+
+class BySettings(PyLayer):
+    @staticmethod
+    def forward(ctx, v):
+        return v * SETTINGS.scale
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * SETTINGS.scale + SETTINGS.sizes[0]
+
+
 class Both(PyLayer):
     @staticmethod
     def forward(ctx, v, w):
@@ -139,6 +158,9 @@ TABLES = {
         recompute(squeezed, $T0, $T)
         recompute(${weighed|chosen}, $T0, $T0)
         recompute(lambda v: v * $R0 + $T0, $T0)
+        recompute(lambda v: v * ${SETTINGS.scale|SETTINGS.sizes[0]|SIZES[0]} + $T0.detach(), $T0)
+        recompute(lambda v: (v * $T0.detach()).sin(), ($T0 * 1), use_reentrant=${True|False})
+        BySettings.apply($T0)
         chosen($T0, $T0)
         repeated($T0, $N0)
         $P0[${0|1}]
@@ -234,6 +256,10 @@ SIMPLE = """
 1: $=T1 = paddle.stack([$T0, $T0, $T0])[$N0.clip(0, 2)]
 1: $=T1 = sum([v * $F0 for v in $M0], $T0)
 1: LOG.append($R + 0)
+1: SETTINGS.scale = $F
+1: ${SETTINGS.sizes|SIZES}[0] = $F
+1: SETTINGS.sizes = [$F, 1.0]
+1: $=R1 = $R; print(float($=R1.detach()))
 """
 
 COMPOUND = """
@@ -427,7 +453,8 @@ def state(module: types.ModuleType) -> Any:
     log, module.LOG[:] = list(module.LOG), []
     # Hooks of one backward have no order among each other.
     hooks = sorted(it for it in log if isinstance(it, int))
-    return [hooks, [it for it in log if not isinstance(it, int)], module.WEIGHT, module.BIAS, module.NET]
+    left = [it for it in log if not isinstance(it, int)]
+    return [hooks, left, module.WEIGHT, module.BIAS, module.NET, vars(module.SETTINGS), module.SIZES]
 
 
 def settings(seed: int) -> dict[str, Any]:
@@ -437,6 +464,8 @@ def settings(seed: int) -> dict[str, Any]:
         found["min_graph_size"] = 0
     if seed % 11 == 0:
         found["backend"] = "eager"
+    elif seed % 7 == 0:
+        found.update(backend="cinn", dynamic=True)
     return found
 
 

@@ -1,4 +1,4 @@
-"""What Python code reads that runs again on the way back (`recompute`, `backward` of a PyLayer) and what changes until then."""
+"""What code that runs again on the way back (`recompute`, `backward` of a PyLayer) reads, and what changes before."""
 
 import paddle
 import pytest

@@ -187,7 +187,7 @@ impl EagerGraph {
                 values.into_iter().map(Bound::unbind).collect()
             }
             // Call by call, a graph keeps what its gradients need.
-            Region::Recompute { body } => run(body, &args)?,
+            Region::Recompute { body, .. } => run(body, &args)?,
             Region::PyLayer {
                 forward,
                 backward,

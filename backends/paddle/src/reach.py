@@ -7,11 +7,13 @@ edges of autograd to the others are cut before anybody goes backward.
 Conditions are decision diagrams over bools of the program: equal ones are the same number, 1 always holds, 0 never.
 """
 
+from functools import reduce
+
 import paddle
 from paddle import _C_ops
 from paddle.base import core
 from paddle.base.libpaddle import pir
-from paddle.base.libpaddle.pir import get_used_external_value
+from paddle_sot_rs._backward import REGIONS
 from paddle_sot_rs._calls import differentiable
 from paddle_sot_rs._gates import Gates
 
@@ -161,6 +163,8 @@ class Ways:
         self.numbers = {}
         # For each value of the block: sets of values from outside (one bit each), by condition.
         self.known = {}
+        # Values from outside, of each of which lists one has to need a gradient.
+        self.required = []
         for op in operations:
             self._follow(op)
 
@@ -202,9 +206,11 @@ class Ways:
     def _follow(self, op):
         results = op.results()
         name = op.name()
-        if name in ("pd_op.if", "pd_op.while"):
+        if name in REGIONS:
             branch = self.branches.get(results[0].id)
             ways = [[]] * len(results) if branch is None else branch.ways
+            for values in () if branch is None else branch.required:
+                self._require(values)
             for result, sources in zip(results, ways, strict=False):
                 found = {}
                 if not result.stop_gradient:
@@ -212,20 +218,27 @@ class Ways:
                         self._add(found, self._of(source), condition)
                 self.known[result.id] = found
             return
-        if name == "pd_op.pylayer":
-            operands = [*op.operands_source(), *get_used_external_value(op)]
-        elif not op.num_operands():
+        if not op.num_operands():
             # Inputs and parameters come from outside.
             return
-        else:
-            operands = differentiable(op)
         found = {}
-        for value in operands:
+        for value in differentiable(op):
             self._add(found, self._of(value))
         for result in results:
             if result.initialized():
                 flows = result.is_combine() or not result.stop_gradient
                 self.known[result.id] = found if flows else {}
+
+    def _require(self, values):
+        """Refuses values none of which needs a gradient on some ways."""
+        found = {}
+        for value in values:
+            self._add(found, self._of(value))
+        if reduce(self.conditions.either, found, NEVER) != ALWAYS:
+            raise NotImplementedError("recompute of what needs gradients on some ways only")
+        # Those that do so on different ways all have to need one.
+        for mask in [found[ALWAYS]] if ALWAYS in found else found.values():
+            self.required.append([value for at, value in enumerate(self.outside) if mask >> at & 1])
 
 
 def _current_block():
@@ -239,6 +252,7 @@ class Side:
         ways = Ways(trace, _current_block().ops)
         self.conditions = trace.conditions
         self.ways = [ways.sources(value) for value in outputs]
+        self.required = ways.required
         self.bits = {}
 
     def word(self):
@@ -310,6 +324,7 @@ class Round:
             self.inner.append(inner)
             self.outer.append(outer)
         self.bits = {}
+        self.required = [[places.get(value.id, value) for value in values] for values in ways.required]
 
     def is_steady(self):
         """Whether later rounds reach nothing that the first one does not."""
@@ -329,6 +344,15 @@ class Round:
         for at in found:
             found += [place for place in inner[at] if place not in found]
         return found
+
+    def requires(self, first):
+        """The values outside of which one has to need a gradient, given the first values of the variables."""
+        for values in self.required:
+            for at in values:
+                # A variable that needs one in each round needs one in the next.
+                if type(at) is int and (at not in self.flows or self.inner[self.flows.index(at)].get(at) != ALWAYS):
+                    raise NotImplementedError("recompute of what needs gradients in some rounds only")
+            yield [first[at] if type(at) is int else at for at in values]
 
     def backwards(self, whens):
         """The variables that gradients go to, from those after the last round at which they arrive under these
@@ -434,6 +458,10 @@ def plan(trace, operations, inputs, outputs, role):
         for at, value in enumerate(inputs)
         if not value.stop_gradient
     }
+    for values in ways.required:
+        sources = {value.id for value in values}
+        if all(at in uncertain for at, value in enumerate(inputs) if value.id in sources):
+            raise NotImplementedError("recompute of what needs gradients in some runs only")
     decided = {one: None for column in columns.values() for one in column if one > ALWAYS}
     never = [at for at, column in columns.items() if not any(column)]
     entering = [

@@ -214,8 +214,8 @@ class Branch:
     def __init__(self, region, condition, given, op, along, ways):
         # See `blocks.py`.
         self.along = along
-        # What each result depends on: see `reach.py`.
-        self.ways = ways
+        # What each result depends on, and what has to need gradients: see `reach.py`.
+        self.ways, self.required = ways
         self.region = region
         self.condition = condition
         self.given = given
@@ -288,8 +288,10 @@ class Again:
     # It takes zeros for what does not arrive, as in eager mode.
     takes_ways = False
 
-    def __init__(self, region, given, op, along):
+    def __init__(self, region, given, op, along, ways):
         self.region = region
+        # What each result depends on, and what has to need gradients: see `reach.py`.
+        self.ways, self.required = ways
         # See `blocks.py`.
         self.along = along
         self.given = given
@@ -322,17 +324,37 @@ class Again:
 
 
 class Recompute:
-    """A block whose gradient runs it again: arguments are what it uses."""
+    """A block whose gradient runs it again: arguments are what it uses.
 
-    def __init__(self, body):
+    `given` are the places of those of them that the results need gradients for, None where they do so for all.
+    """
+
+    def __init__(self, body, given):
         self.body = body
+        self.given = given
+
+    def _ways(self, outputs, free):
+        trace = _tracing.current
+        if not (trace.notes_ways or trace.repeats):
+            return [], []
+        ways = _reach.Ways(trace, pir.get_current_insertion_point().block().ops)
+        found = [ways.sources(value) for value in outputs]
+        if self.given is None:
+            return found, ways.required
+        given = [free[at] for at in self.given if not free[at].stop_gradient]
+        always = [(value, _reach.ALWAYS) for value in given]
+        parameters = any(not _is_among(source, given) for sources in found for source, _ in sources)
+        required = [given] if given and parameters else []
+        return [[*always, *sources] for sources in found], [*ways.required, *required]
 
     def __call__(self, *free):
-        stops = []
+        stops, ways = [], ([], [])
 
         def build():
+            nonlocal ways
             outputs = fresh(self.body.run(free), free)
             stops[:] = [value.stop_gradient for value in outputs]
+            ways = self._ways(outputs, free)
             return outputs
 
         result, along = in_block(free, build)
@@ -341,7 +363,7 @@ class Recompute:
         _without_random(op)
         for value, stop in zip(result, stops, strict=True):
             value.stop_gradient = stop
-        _tracing.current.branches[result[0].id] = Again(self, free, op, along)
+        _tracing.current.branches[result[0].id] = Again(self, free, op, along, ways)
         return narrowed(result, along)
 
 
@@ -381,7 +403,10 @@ class If:
         # Paddle only looks at the side for true.
         for value, *both in zip(result, *stops, strict=True):
             value.stop_gradient = all(both)
-        ways = _reach.of_branch(trace, condition, sides, word) if notes_ways else []
+        ways = [], []
+        if notes_ways:
+            required = [*sides[0].required, *sides[1].required]
+            ways = _reach.of_branch(trace, condition, sides, word), required
         trace.branches[result[0].id] = Branch(self, condition, free, op, along, ways)
         return narrowed(result, along)
 
@@ -426,7 +451,8 @@ class While:
             for value in answers:
                 value.stop_gradient = True
             ways = _reach.of_loop(trace, condition, first, made, answers) if notes_ways else []
-            trace.branches[result[0].id] = Loop(self, first, free, inner, rows, (ways, made))
+            required = list(made.requires(first)) if notes_ways else []
+            trace.branches[result[0].id] = Loop(self, first, free, inner, rows, (ways, required, made))
         return result[1:last]
 
     def _append(self, variables, words, free, flows, notes_ways):
@@ -492,8 +518,8 @@ class Loop:
     takes_ways = True
 
     def __init__(self, region, first, given, inner, histories, ways):
-        # What each result depends on, and each variable in a round: see `reach.py`.
-        self.ways, self.round = ways
+        # What each result depends on, what has to need gradients, and each variable in a round: see `reach.py`.
+        self.ways, self.required, self.round = ways
         self.region = region
         self.first = list(first)
         self.given = given

@@ -29,9 +29,9 @@ pub fn runner<'py>(
             let given = (body, *carried, *differentiable);
             module.getattr("While")?.call1(given)?
         }
-        Region::Recompute { body } => {
+        Region::Recompute { body, given } => {
             let body = block(&module, body, grad_enabled)?;
-            module.getattr("Recompute")?.call1((body,))?
+            module.getattr("Recompute")?.call1((body, given.clone()))?
         }
         Region::PyLayer {
             forward,

@@ -3,6 +3,7 @@
 import paddle
 from paddle_sot_rs import _tracing
 from paddle_sot_rs._blocks import in_block, narrowed
+from paddle_sot_rs._reach import ALWAYS
 from paddle_sot_rs._region import fresh
 
 _DIFFERENTIABLE = (paddle.float16, paddle.bfloat16, paddle.float32, paddle.float64, paddle.complex64, paddle.complex128)
@@ -20,6 +21,9 @@ class CustomGradient:
         self.saved = saved
         # See `blocks.py`.
         self.along = along
+        # What each result depends on: see `reach.py`.
+        self.ways = [[(value, ALWAYS) for value in inputs]] * operation.outputs
+        self.required = []
 
     def gradients(self, wanted, arrived, branches, read):
         """The gradients of `wanted`, None where the user's `backward` gives none."""
