@@ -12,7 +12,9 @@ import paddle.nn.functional as F
 import paddle_sot_rs as sot
 import pytest
 from paddle.autograd import PyLayer
+from paddle.distributed.fleet.utils import recompute
 
+PARAMETER = paddle.create_parameter([3], "float32", default_initializer=paddle.nn.initializer.Constant(0.5))
 W = paddle.to_tensor([0.5, -1.0, 2.0], stop_gradient=False)
 
 
@@ -28,6 +30,18 @@ class Offset(PyLayer):
     def backward(ctx, gradient):
         (x,) = ctx.saved_tensor()
         return gradient * 2 + x + 1
+
+
+class Weighed(PyLayer):
+    """Its forward uses what is no argument."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x * W
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * W
 
 
 def in_front_of_a_branch(x, y, n):
@@ -143,6 +157,23 @@ def both_sides_of_both(x, y, n):
     return x, y
 
 
+def recompute_of_one_way(x, y, n):
+    z = x if n > 1 else y
+    return recompute(lambda v: (v * x.detach()).sin(), z, use_reentrant=False), z * 2
+
+
+def custom_gradient_of_one_way(x, y, n):
+    z = x * 1 if n > 1 else y * 1
+    return Weighed.apply(z), z * 2
+
+
+def recompute_of_a_parameter(x, y, n):
+    z = (x + y) * 1 if n > 1 else x * y
+    for _ in range(n):
+        z = recompute(lambda v: (v * PARAMETER).tanh(), z)
+    return z if n < 3 else recompute(lambda v: v - PARAMETER, z)
+
+
 FUNCTIONS = [value for value in list(globals().values()) if getattr(value, "__module__", "") == __name__]
 FUNCTIONS = [value for value in FUNCTIONS if not isinstance(value, type)]
 DATA = ([0.0, 0.25, 4.0], [1.0, -2.0, 0.5])
@@ -150,7 +181,8 @@ DATA = ([0.0, 0.25, 4.0], [1.0, -2.0, 0.5])
 
 def observe(function, n, used, needs, computed):
     """Results, what they say of gradients, and the gradients after going backward from some of them."""
-    W.clear_gradient(set_to_zero=False)
+    for weight in (W, PARAMETER):
+        weight.clear_gradient(set_to_zero=False)
     leaves = [paddle.to_tensor(data, stop_gradient=not need) for data, need in zip(DATA, needs, strict=True)]
     given = [leaf * 1.0 for leaf in leaves] if computed else leaves
     results = function(*given, paddle.to_tensor(n))
@@ -158,7 +190,7 @@ def observe(function, n, used, needs, computed):
     ends = [results[at] for at in used if at < len(results) and not results[at].stop_gradient]
     if ends:
         sum((end * end).sum() for end in ends).backward()
-    gradients = [None if leaf.grad is None else leaf.grad.numpy() for leaf in (*leaves, W)]
+    gradients = [None if leaf.grad is None else leaf.grad.numpy() for leaf in (*leaves, W, PARAMETER)]
     return [result.numpy() for result in results], [result.stop_gradient for result in results], gradients
 
 
@@ -182,6 +214,40 @@ def test_gradients_arrive_as_in_eager_mode(function, computed, backend):
                 same(observe(function, *given), observe(static, *given))
         stats = sot.stats(static)
         assert (stats.graphs, stats.graph_breaks, stats.fallbacks) == (1, [], [])
+
+
+def stops_on_one_way(x, y, n):
+    z = x.detach() if n > 1 else x * y
+    return recompute(lambda v: (v * PARAMETER).tanh(), z), z
+
+
+def stops_inside_of_a_branch(x, y, n):
+    z = x.detach() if n > 1 else x * y
+    if n > 0:
+        z = recompute(lambda v: (v * PARAMETER).tanh(), z)
+    return z
+
+
+def stops_after_a_round(x, y, n):
+    z = x * y
+    for _ in range(n):
+        z = recompute(lambda v: (v * PARAMETER).tanh(), z).detach()
+    return z + x
+
+
+@pytest.mark.parametrize(
+    "function", [stops_on_one_way, stops_inside_of_a_branch, stops_after_a_round], ids=lambda it: it.__name__
+)
+@pytest.mark.parametrize("computed", [False, True])
+def test_reentrant_recompute_of_what_needs_no_gradient_on_some_ways(function, computed):
+    """Eager mode gives its parameters no gradients then. No program does so: the interpreter runs the function."""
+    static = sot.to_static(function, min_graph_size=0, capture_control_flow=True)
+    for n in (2, 2, 0, 1, 3, 1):
+        for used in ((0, 1), (0,), (1,)):
+            given = (n, used, (True, True), computed)
+            same(observe(function, *given), observe(static, *given))
+    stats = sot.stats(static)
+    assert stats.graph_breaks or stats.fallbacks
 
 
 def test_what_a_run_keeps_for_its_backward_goes_with_its_results():

@@ -187,7 +187,24 @@ impl EagerGraph {
                 values.into_iter().map(Bound::unbind).collect()
             }
             // Call by call, a graph keeps what its gradients need.
-            Region::Recompute { body, .. } => run(body, &args)?,
+            Region::Recompute { body, given } => {
+                let needs_gradient = |at: &usize| -> PyResult<bool> {
+                    let stops = args[*at].getattr(pyo3::intern!(py, "stop_gradient"))?;
+                    Ok(!stops.is_truthy()?)
+                };
+                let mut needs = given.is_none();
+                for at in given.iter().flatten() {
+                    needs |= needs_gradient(at)?;
+                }
+                let no_grad = if needs {
+                    None
+                } else {
+                    Some(NoGrad::enter(py)?)
+                };
+                let outputs = run(body, &args);
+                no_grad.map_or(Ok(()), NoGrad::exit)?;
+                outputs?
+            }
             Region::PyLayer {
                 forward,
                 backward,
