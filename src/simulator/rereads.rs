@@ -20,6 +20,8 @@ use super::{Step, Tracer};
 #[derive(Debug, Default)]
 pub struct Reads {
     ids: FxHashSet<VarId>,
+    /// Those of them that are cells.
+    cells: FxHashSet<VarId>,
     /// Addresses of those that come from outside.
     objects: FxHashSet<usize>,
     /// Of attributes and globals.
@@ -30,6 +32,9 @@ impl Reads {
     pub(super) fn note(&mut self, id: VarId, var: &Variable) {
         if may_change(&var.kind) && self.ids.insert(id) {
             self.objects.extend(address(var));
+            if matches!(var.kind, Kind::Cell(_)) {
+                self.cells.insert(id);
+            }
         }
     }
 
@@ -66,6 +71,7 @@ pub struct RunsAgain {
     loc: SourceLoc,
     /// What was there in front of it, as it was then.
     read: Vec<(VarId, Rc<Variable>)>,
+    cells: FxHashSet<VarId>,
     /// Addresses of objects from outside.
     objects: FxHashSet<usize>,
     names: FxHashSet<Arc<str>>,
@@ -79,6 +85,7 @@ pub fn watch<'py, R>(t: &mut Tracer<'py>, run: impl FnOnce(&mut Tracer<'py>) -> 
     let reads = std::mem::replace(&mut t.reads, around).unwrap_or_default();
     if let Some(around) = &mut t.reads {
         around.ids.extend(&reads.ids);
+        around.cells.extend(&reads.cells);
         around.objects.extend(&reads.objects);
         around.names.extend(reads.names.iter().cloned());
     }
@@ -118,13 +125,15 @@ pub fn note(t: &mut Tracer<'_>, reads: Reads) -> PyResult<()> {
         .ids
         .into_iter()
         .filter(|id| (id.0 as usize) < t.vars.len());
-    let operation = RunsAgain {
+    let mut operation = RunsAgain {
         loc: place(t)?,
         read: there.map(|id| (id, t.vars.get(id).clone())).collect(),
+        cells: reads.cells,
         objects: reads.objects,
         names: reads.names,
         global_writes: t.global_writes.len(),
     };
+    operation.forget(t.vars.len());
     t.run_again.push(operation);
     Ok(())
 }
@@ -133,6 +142,7 @@ impl RunsAgain {
     /// Variables from `len` on are no more.
     pub(super) fn forget(&mut self, len: usize) {
         self.read.retain(|(id, _)| (id.0 as usize) < len);
+        self.cells.retain(|id| (id.0 as usize) < len);
     }
 
     fn is_changed(&self, t: &Tracer<'_>) -> bool {
@@ -166,10 +176,15 @@ impl RunsAgain {
             (Kind::Cell(CellVar::Full(then)), Kind::Cell(CellVar::Full(now))) => then != now,
             (Kind::Tensor(then), Kind::Tensor(now)) => then.symbol != now.symbol,
             (Kind::List(then), Kind::List(now)) => then != now,
-            (Kind::Object(then) | Kind::Layer(then), Kind::Object(now) | Kind::Layer(now)) => {
-                let mut later = now.writes.iter().skip(then.writes.len());
-                now.writes.len() < then.writes.len()
-                    || now.base != then.base
+            (then, Kind::Object(now) | Kind::Layer(now)) => {
+                let (writes, base) = match then {
+                    Kind::Object(then) | Kind::Layer(then) => (then.writes.len(), then.base),
+                    // Nobody had looked at it.
+                    _ => (0, None),
+                };
+                let mut later = now.writes.iter().skip(writes);
+                now.writes.len() < writes
+                    || now.base != base
                     || later.any(|write| self.names.contains(&write.name))
             }
             _ => true,
@@ -191,12 +206,10 @@ impl RunsAgain {
         }) {
             return true;
         }
-        let cells: FxHashSet<VarId> = (self.read.iter())
-            .filter(|(_, var)| matches!(var.kind, Kind::Cell(_)))
-            .map(|(id, _)| *id)
-            .collect();
-        let slots =
-            || (0..locals.len()).filter(|slot| locals[*slot].is_some_and(|id| cells.contains(&id)));
+        let slots = || {
+            (0..locals.len())
+                .filter(|slot| locals[*slot].is_some_and(|id| self.cells.contains(&id)))
+        };
         if slots().next().is_none() {
             return false;
         }

@@ -79,6 +79,16 @@ def bound_in_front_of_it_and_a_break(x):
     return y.sin().cos().tan() * a
 
 
+@case(X, breaks=5)
+def bound_again_behind_breaks(x):
+    a = 2.0
+    print(float(x.sum()))
+    y = recompute(lambda v: (v * a).sin(), x * 1)
+    print(float(y.sum()))
+    a = 5.0
+    return y * a
+
+
 @case(X, breaks=2)
 def bound_again_in_a_handler(x):
     a = 2.0
