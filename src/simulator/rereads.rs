@@ -194,30 +194,29 @@ impl RunsAgain {
     /// Whether the rest of a frame may write what was read.
     fn is_written_later(
         &self,
-        t: &mut Tracer<'_>,
-        code: &Arc<Code>,
+        t: &Tracer<'_>,
+        code: &Code,
         at: usize,
         locals: &[Option<VarId>],
     ) -> bool {
-        let behind = flow::reachable(code, at);
-        let mut left = (code.instructions.iter().zip(&behind)).filter(|(_, behind)| **behind);
-        if left.any(|(it, _)| {
-            written(&it.instr).is_some_and(|name| self.names.contains(&code.names[name]))
-        }) {
-            return true;
-        }
-        let slots = || {
-            (0..locals.len())
-                .filter(|slot| locals[*slot].is_some_and(|id| self.cells.contains(&id)))
+        let named = |code: &Code, instr: &Instr| {
+            written(instr).is_some_and(|name| self.names.contains(&code.names[name]))
         };
-        if slots().next().is_none() {
-            return false;
-        }
-        let own = (code.instructions.iter().zip(behind)).any(|(it, behind)| {
-            let slot = bound(&it.instr);
-            behind && slot.is_some_and(|slot| slots().any(|it| it == slot))
-        });
-        own || slots().any(|slot| is_bound_inside(t, code, &code.localsplus[slot].name))
+        let is_cell = |slot: &usize| locals[*slot].is_some_and(|id| self.cells.contains(&id));
+        let cells: Vec<usize> = (0..locals.len()).filter(is_cell).collect();
+        let behind = flow::reachable(code, at);
+        let mut left = (code.instructions.iter().zip(behind)).filter(|(_, behind)| *behind);
+        left.any(|(it, _)| {
+            named(code, &it.instr) || bound(&it.instr).is_some_and(|slot| cells.contains(&slot))
+        }) || any_inside(t, code, &|inner, instr| {
+            let of_cell = |slot: usize| {
+                let name = &inner.localsplus[slot].name;
+                cells
+                    .iter()
+                    .any(|cell| code.localsplus[*cell].name == *name)
+            };
+            named(inner, instr) || bound(instr).is_some_and(of_cell)
+        })
     }
 }
 
@@ -240,20 +239,17 @@ fn bound(instr: &Instr) -> Option<usize> {
     }
 }
 
-/// Whether inner functions of this code bind the variable (`nonlocal`).
-fn is_bound_inside(t: &Tracer<'_>, code: &Code, name: &str) -> bool {
+/// Whether there is such an instruction in the inner functions of this code.
+fn any_inside(t: &Tracer<'_>, code: &Code, is_it: &dyn Fn(&Code, &Instr) -> bool) -> bool {
     code.consts.iter().any(|item| {
         let Ok(item) = item.bind(t.py).cast::<PyCode>() else {
             return false;
         };
-        // What is not decoded is not known.
-        let Ok(inner) = Code::from_py(t.py, item) else {
-            return true;
-        };
-        let is_it = |slot: usize| &*inner.localsplus[slot].name == name;
-        let mut instructions = inner.instructions.iter();
-        instructions.any(|it| bound(&it.instr).is_some_and(is_it))
-            || is_bound_inside(t, &inner, name)
+        // What cannot be decoded may do it.
+        Code::from_py(t.py, item).map_or(true, |inner| {
+            let mut instructions = inner.instructions.iter();
+            instructions.any(|it| is_it(&inner, &it.instr)) || any_inside(t, &inner, is_it)
+        })
     })
 }
 

@@ -257,7 +257,6 @@ SIMPLE = """
 1: $=T1 = sum([v * $F0 for v in $M0], $T0)
 1: LOG.append($R + 0)
 1: SETTINGS.scale = $F
-1: ${SETTINGS.sizes|SIZES}[0] = $F
 1: SETTINGS.sizes = [$F, 1.0]
 1: $=R1 = $R; print(float($=R1.detach()))
 """

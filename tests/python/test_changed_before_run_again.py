@@ -162,6 +162,17 @@ def an_attribute(x):
     return y * 2
 
 
+@case(X, breaks=3)
+def an_attribute_behind_a_break(x):
+    def change():
+        SETTINGS.scale = 5.0
+
+    y = recompute(lambda v: (v * SETTINGS.scale).sin(), x * 1)
+    print(float(y.sum()))
+    change()
+    return y * 2
+
+
 @case(X, graphs=1, breaks=0)
 def another_attribute(x):
     y = recompute(lambda v: (v * SETTINGS.scale).sin(), x * 1)
