@@ -219,6 +219,11 @@ fn captured(t: &mut Tracer<'_>, asked: &Asked) -> Step<VarId> {
     let mut free = Vec::new();
     cut.free(&outputs, &mut free);
     if asked.reentrant {
+        // Results need a gradient where an argument does, used or not.
+        let unused = |it: &SymbolId| t.graph.sir.has_gradient(*it) && !free.contains(it);
+        if given.iter().any(unused) {
+            return refuse(t, "an argument that needs a gradient and is not used");
+        }
         for symbol in &free {
             if !given.contains(symbol)
                 && t.graph.sir.has_gradient(*symbol)

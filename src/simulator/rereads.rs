@@ -121,19 +121,17 @@ pub fn check(t: &Tracer<'_>, operation: &str) -> Step<()> {
 
 /// Remembers an operation, when it is in the trace and nothing else of what was simulated for it.
 pub fn note(t: &mut Tracer<'_>, reads: Reads) -> PyResult<()> {
-    let there = reads
-        .ids
-        .into_iter()
-        .filter(|id| (id.0 as usize) < t.vars.len());
-    let mut operation = RunsAgain {
+    let len = t.vars.len();
+    let is_there = |id: &VarId| (id.0 as usize) < len;
+    let read = reads.ids.into_iter().filter(is_there);
+    let operation = RunsAgain {
         loc: place(t)?,
-        read: there.map(|id| (id, t.vars.get(id).clone())).collect(),
-        cells: reads.cells,
+        read: read.map(|id| (id, t.vars.get(id).clone())).collect(),
+        cells: reads.cells.into_iter().filter(is_there).collect(),
         objects: reads.objects,
         names: reads.names,
         global_writes: t.global_writes.len(),
     };
-    operation.forget(t.vars.len());
     t.run_again.push(operation);
     Ok(())
 }

@@ -216,6 +216,11 @@ def a_result_without_a_gradient(x):
     return y, z
 
 
+@case(X, Y, breaks=1)
+def an_argument_that_is_not_used(x, y):
+    return recompute(lambda x, y: (x @ W).tanh(), x * 2, y) + 1
+
+
 @case(X, breaks=1)
 def a_list_of_tensors(x):
     return recompute(lambda xs: xs[0] * xs[1], (x * 2, x * 3)) + 1

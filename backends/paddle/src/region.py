@@ -344,7 +344,7 @@ class Recompute:
         given = [free[at] for at in self.given if not free[at].stop_gradient]
         always = [(value, _reach.ALWAYS) for value in given]
         parameters = any(not _is_among(source, given) for sources in found for source, _ in sources)
-        required = [given] if given and parameters else []
+        required = [given] if parameters else []
         return [[*always, *sources] for sources in found], [*ways.required, *required]
 
     def __call__(self, *free):
