@@ -359,3 +359,19 @@ def test_a_step_between_two_rounds_of_training_is_no_change_for_the_next():
         optimizer.step()
         optimizer.clear_grad()
     assert sot.stats(run).translations == 1
+
+
+def test_results_without_a_gradient_are_read_where_the_caller_has_them():
+    def function(x, z):
+        factor = z * 2
+        return x * factor, factor
+
+    found = []
+    for run in (function, sot.to_static(function, min_graph_size=0)):
+        x, z = paddle.ones([3]), paddle.ones([3])
+        x.stop_gradient = False
+        y, factor = run(x, z)
+        factor.set_value(paddle.full([3], 7.0))
+        y.sum().backward()
+        found.append(x.grad.tolist())
+    assert found == [[7.0] * 3] * 2
