@@ -8,7 +8,9 @@ import time
 import paddle
 import paddle_sot_rs as sot
 import pytest
+from paddle.autograd import PyLayer
 from paddle.base import core
+from paddle.distributed.fleet.utils import recompute
 
 # Executors of programs that make less than 256 MiB free nothing before the end of a run.
 SIDE = 3072
@@ -375,3 +377,99 @@ def test_results_without_a_gradient_are_read_where_the_caller_has_them():
         y.sum().backward()
         found.append(x.grad.tolist())
     assert found == [[7.0] * 3] * 2
+
+
+class Multiplied(PyLayer):
+    """What its context keeps is an argument."""
+
+    @staticmethod
+    def forward(ctx, x, weight):
+        ctx.save_for_backward(x, weight)
+        return x * weight
+
+    @staticmethod
+    def backward(ctx, gradient):
+        x, weight = ctx.saved_tensor()
+        return gradient * weight + x * 0.5, None
+
+
+class Exponential(PyLayer):
+    """What its context keeps is its result."""
+
+    @staticmethod
+    def forward(ctx, x):
+        y = x.exp()
+        ctx.save_for_backward(y)
+        return y
+
+    @staticmethod
+    def backward(ctx, gradient):
+        (y,) = ctx.saved_tensor()
+        return gradient * y
+
+
+class Scaled(PyLayer):
+    """Its backward uses a tensor from outside."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x * FACTOR
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * FACTOR
+
+
+FACTOR = paddle.ones([3])
+
+
+def keeps_an_argument(x, weight):
+    return Multiplied.apply(x * 1, weight), weight
+
+
+def keeps_what_is_computed(x, weight):
+    factor = weight * 2
+    return Multiplied.apply(x * 1, factor), factor
+
+
+def keeps_a_view(x, weight):
+    factor = weight * 2
+    return Multiplied.apply(x * 1, factor.reshape([3])), factor
+
+
+def keeps_a_result(x, weight):
+    result = Exponential.apply(x * weight)
+    return result, result
+
+
+def keeps_nothing(x, weight):
+    return Scaled.apply(x * weight), FACTOR
+
+
+def is_computed_again(x, weight):
+    factor = weight * 2
+    return recompute(lambda x: Multiplied.apply(x.sin(), factor), x * 1), factor
+
+
+KEEPERS = [keeps_an_argument, keeps_what_is_computed, keeps_a_view, keeps_a_result, keeps_nothing, is_computed_again]
+
+
+@pytest.mark.parametrize("backend", ["paddle", "eager", "pylayer"])
+@pytest.mark.parametrize("change", ["set_value", "add_"])
+@pytest.mark.parametrize("function", KEEPERS, ids=lambda it: it.__name__)
+def test_a_custom_gradient_sees_what_its_tensors_have_become(function, change, backend):
+    """Eager mode does not compare versions of what a context keeps."""
+    static = sot.to_static(function, min_graph_size=0, backend=backend)
+    found = []
+    for run in (function, static, static):
+        FACTOR.set_value(paddle.full([3], 2.0))
+        x, weight = paddle.to_tensor([0.5, -1.0, 2.0]), paddle.to_tensor([1.0, 0.25, -0.5])
+        x.stop_gradient = False
+        result, changed = run(x, weight)
+        with paddle.no_grad():
+            getattr(changed, change)(paddle.full([3], 5.0))
+        result.sum().backward()
+        found.append(x.grad.tolist())
+    assert found[0] == found[1] == found[2]
+    record = sot.stats(static)
+    assert (record.graphs, record.graph_breaks, record.fallbacks) == (1, [], [])

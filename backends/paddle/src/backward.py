@@ -68,6 +68,8 @@ _VIEWS = frozenset(
 
 # An attribute of an `assign` that is a view in eager mode (`detach`).
 SHARES = "sot_shares"
+# On operations of a gradient that does not look after what it keeps.
+UNVERSIONED = "sot_unversioned"
 
 
 def is_view(op):

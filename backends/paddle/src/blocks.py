@@ -28,7 +28,7 @@ def widened(value, along):
     """`value` with a row more along each of these axes."""
     if not along:
         return value
-    with _marked():
+    with marked(ROWS):
         for axis in along:
             value = _C_ops.concat([value, _row(value, axis)], axis)
     return value
@@ -38,19 +38,20 @@ def narrowed(values, along):
     """Such values without those rows; None stays None."""
     if not any(along):
         return tuple(values)
-    with _marked():
+    with marked(ROWS):
         pairs = zip(values, along, strict=True)
         return tuple(_narrowed(value, at) if at and value is not None else value for value, at in pairs)
 
 
 @contextmanager
-def _marked():
+def marked(attribute):
+    """Gives this attribute to the operations that are appended."""
     block = pir.get_current_insertion_point().block()
     start = block.num_ops()
     yield
     missing = block.num_ops() - start
     for op in block.ops[-missing:] if missing else ():
-        op.set_bool_attr(ROWS, True)
+        op.set_bool_attr(attribute, True)
 
 
 def _narrowed(value, along):

@@ -3,7 +3,7 @@
 Eager mode counts changes in place, and its gradients refuse a tensor that was changed after it was kept for them.
 """
 
-from paddle_sot_rs._backward import REGIONS, inner_operations, is_view
+from paddle_sot_rs._backward import REGIONS, UNVERSIONED, inner_operations, is_view
 
 # They look at dims and dtype, and Paddle does not say so.
 _DESCRIBE = frozenset(f"pd_op.{name}" for name in ("shape", "shape64", "full_like", "empty_like"))
@@ -38,7 +38,7 @@ def read_back(operations, forward_end, start, inputs, outputs):
             source = op.operand_source(0).id
             if source in roots:
                 roots[op.results()[0].id] = roots[source]
-        elif name != "pd_op.pylayer":
+        elif name != "pd_op.pylayer" and not op.has_attr(UNVERSIONED):
             # Eager mode does not look after what a PyLayer keeps, or `recompute`: neither compares versions.
             _add(op, roots, lists, read)
             if name in REGIONS:

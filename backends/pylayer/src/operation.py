@@ -2,7 +2,8 @@
 
 import paddle
 from paddle_sot_rs import _tracing
-from paddle_sot_rs._blocks import in_block, narrowed
+from paddle_sot_rs._backward import UNVERSIONED
+from paddle_sot_rs._blocks import in_block, marked, narrowed
 from paddle_sot_rs._reach import ALWAYS
 from paddle_sot_rs._region import fresh
 
@@ -26,10 +27,14 @@ class CustomGradient:
         self.required = []
 
     def gradients(self, wanted, arrived, branches, read):
-        """The gradients of `wanted`, None where the user's `backward` gives none."""
+        """The gradients of `wanted`, None where the user's `backward` gives none.
+
+        `read` says where to read the numbers of a value: as in eager mode it sees what its tensors have become.
+        """
         count = self.operation.outputs
         seeds = narrowed(arrived[:count], self.along[:count])
-        results = self.operation.backward.run((*self.saved, *seeds))
+        with marked(UNVERSIONED):
+            results = self.operation.backward.run((*map(read, self.saved), *seeds))
         found = [None if at is None else results[at] for at in self.operation.gradients]
         answer = []
         left = list(zip(self.free, found, strict=True))
@@ -55,13 +60,25 @@ class Operation:
 
     def __call__(self, *rest):
         given = rest[: self.inputs]
+        # The outputs, and what backward uses: it is there, or a result of the operation too.
+        saved = [len(rest) + at for at in range(self.outputs)]
 
-        # What backward uses is a result of the operation too.
-        result, along = in_block(given, lambda: fresh(self.forward.run(rest), rest))
+        def build():
+            values = self.forward.run(rest)
+            known = [*rest, *values[: self.outputs]]
+            for value in values[self.outputs :]:
+                at = next((at for at, one in enumerate(known) if one.is_same(value)), len(known))
+                if at == len(known):
+                    known.append(value)
+                saved.append(at)
+            return fresh(known[len(rest) :], rest)
+
+        result, along = in_block(given, build)
         for value in result[: self.outputs]:
             value.stop_gradient = value.dtype not in _DIFFERENTIABLE
         for value in result[self.outputs :]:
             value.stop_gradient = True
         whole = narrowed(result, along)
-        _tracing.current.branches[result[0].id] = CustomGradient(self, given, whole, along)
+        known = [*rest, *whole]
+        _tracing.current.branches[result[0].id] = CustomGradient(self, given, [known[at] for at in saved], along)
         return whole[: self.outputs]
