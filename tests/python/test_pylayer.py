@@ -528,3 +528,56 @@ def test_marks_of_the_context(function, graphs, reason, at, backend):
     else:
         assert reason in record.graph_breaks[0].message
         assert record.graphs >= graphs
+
+
+FACTOR, PARAMETER = paddle.full([3], 3.0), paddle.create_parameter([3], "float32")
+
+
+class Settings:
+    factor = 1.0
+
+
+class ByFactor(PyLayer):
+    """What its backward uses, nothing else does."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, dy):
+        return dy * FACTOR
+
+
+class ByParameter(ByFactor):
+    @staticmethod
+    def backward(ctx, dy):
+        return dy * PARAMETER.sum()
+
+
+class ByNumber(ByFactor):
+    @staticmethod
+    def backward(ctx, dy):
+        return dy * 3 + Settings.factor
+
+
+@pytest.mark.parametrize("backend", ["paddle", "eager", "pylayer", "cinn"])
+@pytest.mark.parametrize("layer", [ByFactor, ByParameter, ByNumber])
+@pytest.mark.parametrize("control_flow", [False, True])
+def test_what_only_backward_uses(layer, backend, control_flow, monkeypatch):
+    def function(x):
+        if control_flow and x.sum() < 100:
+            x = layer.apply(x) * 1.5
+        return layer.apply(x).sin()
+
+    static = sot.to_static(function, min_graph_size=0, backend=backend, capture_control_flow=True)
+    for factor in (1.0, 1.0, 2.5, 3.5, 4.5):
+        monkeypatch.setattr(Settings, "factor", factor)
+        found = []
+        for run in (function, static):
+            x = paddle.to_tensor([1.0, -2.0, 3.0], stop_gradient=False)
+            run(x).sum().backward()
+            found.append(x.grad.numpy())
+        np.testing.assert_allclose(*found, rtol=1e-6)
+    record = sot.stats(static)
+    assert (record.graph_breaks, record.fallbacks) == ([], [])

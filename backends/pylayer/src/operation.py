@@ -1,6 +1,7 @@
 """The operator `static_pylayer` in programs: a forward block, and a backward block that its gradient runs."""
 
 import paddle
+from paddle import _C_ops
 from paddle_sot_rs import _tracing
 from paddle_sot_rs._backward import UNVERSIONED
 from paddle_sot_rs._blocks import in_block, marked, narrowed
@@ -79,6 +80,10 @@ class Operation:
         for value in result[self.outputs :]:
             value.stop_gradient = True
         whole = narrowed(result, along)
+        for at in saved:
+            if at < len(rest) and rest[at].use_empty():
+                # Inputs of a program are what its forward part uses.
+                _C_ops.numel(rest[at]).stop_gradient = True
         known = [*rest, *whole]
         _tracing.current.branches[result[0].id] = CustomGradient(self, given, [known[at] for at in saved], along)
         return whole[: self.outputs]
