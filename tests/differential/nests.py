@@ -1,5 +1,7 @@
 """Programs of branches and loops on tensors, in one another, with gradients; all of them capture control flow.
 
+Without reentrance, `recompute` of Paddle 3.3.1 reads what it computes again without its offset: no view is saved in there.
+
 Kinds: T is a matrix, R a tensor of one number, N a small whole number in a tensor, C a condition on a tensor, P a pair of
 matrices, M a list of matrices, D a dict of matrices, F a Python number.
 """
@@ -159,7 +161,7 @@ TABLES = {
         recompute(${weighed|chosen}, $T0, $T0)
         recompute(lambda v: v * $R0 + $T0, $T0)
         recompute(lambda v: v * ${SETTINGS.scale|SETTINGS.sizes[0]|SIZES[0]} + $T0.detach(), $T0)
-        recompute(lambda v: (v * $T0.detach()).sin(), ($T0 * 1), use_reentrant=${True|False})
+        recompute(lambda v: (v * ($T0.detach() * 1)).sin(), ($T0 * 1), use_reentrant=${True|False})
         BySettings.apply($T0)
         chosen($T0, $T0)
         repeated($T0, $N0)
@@ -258,7 +260,7 @@ SIMPLE = """
 1: LOG.append($R + 0)
 1: SETTINGS.scale = $F
 1: SETTINGS.sizes = [$F, 1.0]
-1: $=R1 = $R; print(float($=R1.detach()))
+1: $=R1 = $R; print(round(float($=R1.detach()), 3))
 """
 
 COMPOUND = """
