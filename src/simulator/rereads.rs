@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use pyo3::prelude::*;
 use pyo3::types::PyCode;
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::bytecode::{flow, Code, Instr};
 use crate::reason::{BreakKind, SourceLoc};
@@ -70,7 +70,7 @@ fn may_change(kind: &Kind) -> bool {
 pub struct RunsAgain {
     loc: SourceLoc,
     /// What was there in front of it, as it was then.
-    read: Vec<(VarId, Rc<Variable>)>,
+    read: FxHashMap<VarId, Rc<Variable>>,
     cells: FxHashSet<VarId>,
     /// Addresses of objects from outside.
     objects: FxHashSet<usize>,
@@ -139,7 +139,7 @@ pub fn note(t: &mut Tracer<'_>, reads: Reads) -> PyResult<()> {
 impl RunsAgain {
     /// Variables from `len` on are no more.
     pub(super) fn forget(&mut self, len: usize) {
-        self.read.retain(|(id, _)| (id.0 as usize) < len);
+        self.read.retain(|id, _| (id.0 as usize) < len);
         self.cells.retain(|id| (id.0 as usize) < len);
     }
 
@@ -149,18 +149,17 @@ impl RunsAgain {
         if globals.is_some_and(|writes| writes.iter().any(|(_, write)| named(write))) {
             return true;
         }
-        let differs = |(id, then): &(VarId, Rc<Variable>)| {
+        let differs = |(id, then): (&VarId, &Rc<Variable>)| {
             let now = t.vars.get(*id);
             let same =
                 Rc::ptr_eq(now, then) || (!now.mutated && !matches!(now.kind, Kind::Iter(_)));
             !same && self.differs(&then.kind, &now.kind)
         };
-        let known = |id: &VarId| self.read.iter().any(|(known, _)| known == id);
         // Objects that were met in there first, and again behind it.
         let met_again = |id: &VarId| {
             let var = t.vars.get(*id);
             address(var).is_some_and(|of| self.objects.contains(&of))
-                && !known(id)
+                && !self.read.contains_key(id)
                 && match &var.kind {
                     Kind::Object(object) | Kind::Layer(object) => object.writes.iter().any(named),
                     _ => true,
@@ -188,44 +187,71 @@ impl RunsAgain {
             _ => true,
         }
     }
-
-    /// Whether the rest of a frame may write what was read.
-    fn is_written_later(
-        &self,
-        t: &Tracer<'_>,
-        code: &Code,
-        at: usize,
-        locals: &[Option<VarId>],
-    ) -> bool {
-        let named = |code: &Code, instr: &Instr| {
-            written(instr).is_some_and(|name| self.names.contains(&code.names[name]))
-        };
-        let is_cell = |slot: &usize| locals[*slot].is_some_and(|id| self.cells.contains(&id));
-        let cells: Vec<usize> = (0..locals.len()).filter(is_cell).collect();
-        let behind = flow::reachable(code, at);
-        let mut left = (code.instructions.iter().zip(behind)).filter(|(_, behind)| *behind);
-        left.any(|(it, _)| {
-            named(code, &it.instr) || bound(&it.instr).is_some_and(|slot| cells.contains(&slot))
-        }) || any_inside(t, code, &|inner, instr| {
-            let of_cell = |slot: usize| {
-                let name = &inner.localsplus[slot].name;
-                cells
-                    .iter()
-                    .any(|cell| code.localsplus[*cell].name == *name)
-            };
-            named(inner, instr) || bound(instr).is_some_and(of_cell)
-        })
-    }
 }
 
-/// The name of the attribute or global that an instruction writes.
-fn written(instr: &Instr) -> Option<usize> {
-    match instr {
-        Instr::StoreAttr { name }
+/// What the rest of the frames of a break may write.
+#[derive(Default)]
+struct Written {
+    /// Attributes and globals.
+    names: FxHashSet<Arc<str>>,
+    cells: FxHashSet<VarId>,
+    /// Whether that is not known.
+    anything: bool,
+}
+
+impl Written {
+    /// Adds the rest of a frame, and all of its inner functions.
+    fn add(&mut self, t: &mut Tracer<'_>, code: &Code, at: usize, locals: &[Option<VarId>]) {
+        let behind = flow::reachable(code, at);
+        for (it, behind) in code.instructions.iter().zip(behind) {
+            if behind {
+                self.note(code, &it.instr);
+                self.cells
+                    .extend(bound(&it.instr).and_then(|slot| *locals.get(slot)?));
+            }
+        }
+        let mut variables = FxHashSet::default();
+        self.add_inner(t, code, &mut variables);
+        for (slot, local) in code.localsplus.iter().zip(locals) {
+            if variables.contains(&slot.name) {
+                self.cells.extend(*local);
+            }
+        }
+    }
+
+    /// Adds the inner functions of this code; `variables` are those that they bind.
+    fn add_inner(&mut self, t: &mut Tracer<'_>, code: &Code, variables: &mut FxHashSet<Arc<str>>) {
+        for item in &code.consts {
+            if !item.bind(t.py).is_instance_of::<PyCode>() {
+                continue;
+            }
+            let Ok(inner) = t.decode(item) else {
+                self.anything = true;
+                continue;
+            };
+            for it in &inner.instructions {
+                self.note(&inner, &it.instr);
+                let name = bound(&it.instr).map(|slot| inner.localsplus[slot].name.clone());
+                variables.extend(name);
+            }
+            self.add_inner(t, &inner, variables);
+        }
+    }
+
+    fn note(&mut self, code: &Code, instr: &Instr) {
+        if let Instr::StoreAttr { name }
         | Instr::DeleteAttr { name }
         | Instr::StoreGlobal { name }
-        | Instr::DeleteGlobal { name } => Some(*name as usize),
-        _ => None,
+        | Instr::DeleteGlobal { name } = instr
+        {
+            self.names.insert(code.names[*name as usize].clone());
+        }
+    }
+
+    fn is_read_by(&self, operation: &RunsAgain) -> bool {
+        self.anything
+            || !self.names.is_disjoint(&operation.names)
+            || !self.cells.is_disjoint(&operation.cells)
     }
 }
 
@@ -237,33 +263,19 @@ fn bound(instr: &Instr) -> Option<usize> {
     }
 }
 
-/// Whether there is such an instruction in the inner functions of this code.
-fn any_inside(t: &Tracer<'_>, code: &Code, is_it: &dyn Fn(&Code, &Instr) -> bool) -> bool {
-    code.consts.iter().any(|item| {
-        let Ok(item) = item.bind(t.py).cast::<PyCode>() else {
-            return false;
-        };
-        // What cannot be decoded may do it.
-        Code::from_py(t.py, item).map_or(true, |inner| {
-            let mut instructions = inner.instructions.iter();
-            instructions.any(|it| is_it(&inner, &it.instr)) || any_inside(t, &inner, is_it)
-        })
-    })
-}
-
 /// An operation whose code reads what the frame changes behind it, or may change when it goes on behind its break.
-pub fn changed(t: &mut Tracer<'_>, code: &Arc<Code>, outcome: &Outcome) -> Option<SourceLoc> {
+pub fn changed(t: &mut Tracer<'_>, code: &Code, outcome: &Outcome) -> Option<SourceLoc> {
     let all = std::mem::take(&mut t.run_again);
-    let found = all.iter().find(|operation| {
-        if operation.is_changed(t) {
-            return true;
+    if all.is_empty() {
+        return None;
+    }
+    let mut later = Written::default();
+    if let Outcome::Break(at) = outcome {
+        later.add(t, code, at.start, &at.locals);
+        for frame in &at.inner {
+            later.add(t, &frame.code, frame.start, &frame.locals);
         }
-        let Outcome::Break(at) = outcome else {
-            return false;
-        };
-        let mut inner = at.inner.iter();
-        operation.is_written_later(t, code, at.start, &at.locals)
-            || inner.any(|it| operation.is_written_later(t, &it.code, it.start, &it.locals))
-    });
+    }
+    let found = (all.iter()).find(|it| it.is_changed(t) || later.is_read_by(it));
     found.map(|operation| operation.loc.clone())
 }
