@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import builtins
+import contextlib
+import threading
+import weakref
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import paddle
 from paddle import _C_ops
 from paddle.autograd import PyLayer, PyLayerContext
+from paddle.base import core
 from paddle.base.variable_index import parse_index
 from paddle.static.nn import control_flow
 
@@ -138,6 +143,95 @@ class _Step:
 
     def __iter__(self) -> Any:
         return iter(self._parts)
+
+
+class _Place:
+    """Stands for a tensor that the gradient of a recomputed block needs."""
+
+    __slots__ = ("__weakref__",)
+
+
+class _Recomputation:
+    """A block whose gradients compute what they need again, from what its tensors have become."""
+
+    def __init__(self, block: Any, given: list[Any]) -> None:
+        self._block = block
+        self._given = given
+        self._stops = [tensor.stop_gradient for tensor in given]
+        # In the order in which autograd keeps tensors, the same in every run.
+        self._places: list[weakref.ref[_Place]] = []
+        self._found: weakref.WeakKeyDictionary[_Place, Any] = weakref.WeakKeyDictionary()
+
+    def run(self) -> Any:
+        with _keeping(self._pack, self._unpack):
+            return self._block(self._given)
+
+    def _pack(self, _: Any) -> _Place:
+        place = _Place()
+        self._places.append(weakref.ref(place))
+        return place
+
+    def _unpack(self, place: _Place) -> Any:
+        if place not in self._found:
+            self._compute()
+        return self._found.pop(place)
+
+    def _compute(self) -> None:
+        places = iter(self._places)
+
+        def pack(tensor: Any) -> None:
+            place = next(places)()
+            if place is not None:
+                self._found[place] = tensor.detach()
+
+        def unpack(_: None) -> None:
+            raise RuntimeError("a block that is computed again goes nowhere")
+
+        given = [tensor.detach() for tensor in self._given]
+        for tensor, stops in zip(given, self._stops, strict=True):
+            tensor.stop_gradient = stops
+        with paddle.enable_grad(), _keeping(pack, unpack):
+            self._block(given)
+
+
+class _Current(threading.local):
+    hooks: tuple[Any, Any] | None = None
+
+
+# Paddle knows one pair of hooks, for all threads.
+_current = _Current()
+_turns = threading.RLock()
+
+
+@contextlib.contextmanager
+def _keeping(pack: Any, unpack: Any) -> Iterator[None]:
+    """Gives these the tensors that autograd keeps; hooks around them hold again behind it."""
+    thread = threading.get_ident()
+
+    def of_this_thread(tensor: Any) -> Any:
+        return pack(tensor) if threading.get_ident() == thread else tensor
+
+    def unpacked(kept: Any) -> Any:
+        return kept if isinstance(kept, paddle.Tensor) else unpack(kept)
+
+    with _turns:
+        around, hooks = _current.hooks, (of_this_thread, unpacked)
+        if around is not None:
+            core.eager.reset_saved_tensors_hooks()
+        core.eager.register_saved_tensors_hooks(*hooks)
+        _current.hooks = hooks
+        try:
+            yield
+        finally:
+            _current.hooks = around
+            core.eager.reset_saved_tensors_hooks()
+            if around is not None:
+                core.eager.register_saved_tensors_hooks(*around)
+
+
+def run_again(block: Any, given: list[Any]) -> Any:
+    """A captured `recompute` in eager mode."""
+    return _Recomputation(block, given).run()
 
 
 class LayerContext(PyLayerContext):  # type: ignore[misc]

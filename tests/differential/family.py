@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import types
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -30,6 +31,9 @@ class Family:
     # What is called, given `main` of a side; where it is another function, that goes backward by itself.
     around: Callable[[Any], Any] = _itself
 
+    # Whether the backward behind a call of program number `seed` may raise this where eager mode does not.
+    may_refuse: Callable[[int, dict[str, Any], str], bool] = lambda *_: False
+
     @property
     def goes_backward(self) -> bool:
         """Whether the calls go backward by themselves."""
@@ -38,11 +42,7 @@ class Family:
 
 def family(name: str) -> Family:
     """The family with this name."""
-    if name == "nests":
-        from nests import FAMILY
-    else:
-        from mixed import FAMILY
-    return FAMILY
+    return importlib.import_module(name).FAMILY
 
 
-NAMES = ("mixed", "nests")
+NAMES = ("mixed", "nests", "between")

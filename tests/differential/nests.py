@@ -8,11 +8,13 @@ matrices, M a list of matrices, D a dict of matrices, F a Python number.
 
 from __future__ import annotations
 
+import functools
 import random
 import types
 from collections.abc import Callable
 from typing import Any
 
+import changes
 import numpy as np
 import paddle
 from family import Family
@@ -388,9 +390,10 @@ def calls(seed: int) -> list[dict[str, Any]]:
         "computed": [chance.random() < 0.3 for _ in range(4)],
         "uses": chance.randint(0, 5),
         "trains": True,
+        "between": None,
     }
     found = [first, dict(first)]
-    changes = [
+    others = [
         *({"n": n, "m": m} for n in range(4) for m in range(3)),
         *({"values": first["values"] + step, "n": (first["n"] + step) % 4} for step in range(1, 6)),
         *({"uses": uses, "values": first["values"] + uses} for uses in range(6)),
@@ -399,7 +402,8 @@ def calls(seed: int) -> list[dict[str, Any]]:
         {"rows": first["rows"] + 1},
         {"trains": False},
     ]
-    found += [{**first, **change} for change in chance.sample(changes, 9)]
+    found += [{**first, **change} for change in chance.sample(others, 9)]
+    found += [{**first, "between": changes.pick(chance)} for _ in range(3)]
     found.append(dict(first))
     return found
 
@@ -420,19 +424,23 @@ def arguments(module: types.ModuleType, call: dict[str, Any]) -> tuple[Any, ...]
         tensors.append(tensor)
     a, b, c, r = tensors
     n, m = paddle.to_tensor(call["n"]), paddle.to_tensor(call["m"])
-    return a, b, c, n, m, r, leaves, call["uses"], call["trains"]
+    picked = call["between"]
+    between = functools.partial(changes.change, module, (a, b, c, r), picked=picked) if picked else None
+    return a, b, c, n, m, r, leaves, call["uses"], call["trains"], between
 
 
 def around(main: Callable[..., Any]) -> Callable[..., Any]:
     """Goes backward from some of the results."""
 
     def step(*given: Any) -> Any:
-        *args, _, uses, trains = given
+        *args, _, uses, trains, between = given
         if not trains:
             with paddle.no_grad():
                 return main(*args)
         results = main(*args)
         tensors = _tensors(results)
+        if between:
+            between(tensors)
         picked = {1: tensors[:1], 2: tensors[-1:], 3: tensors[::2]}.get(uses, tensors)
         roots = [tensor for tensor in picked if not tensor.stop_gradient]
         if roots:
@@ -471,4 +479,10 @@ def settings(seed: int) -> dict[str, Any]:
     return found
 
 
-FAMILY = Family(PRELUDE, program, calls, arguments, state, settings, around)
+def may_refuse(seed: int, call: dict[str, Any], error: str) -> bool:
+    """The gradients of captured branches and loops compute them again."""
+    words = "has other numbers than when", "has been modified by an inplace operation"
+    return bool(call["between"]) and any(it in error for it in words)
+
+
+FAMILY = Family(PRELUDE, program, calls, arguments, state, settings, around, may_refuse)

@@ -4,6 +4,7 @@ Eager mode's gradients refuse what they had kept and was changed since, and do n
 """
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import paddle
 import paddle_sot_rs as sot
@@ -451,7 +452,23 @@ def is_computed_again(x, weight):
     return recompute(lambda x: Multiplied.apply(x.sin(), factor), x * 1), factor
 
 
+def copies_are_computed_again(x, weight):
+    return recompute(lambda x: (x * (weight[1:] * 1).sum()).sin(), x * 1), weight
+
+
+def without_reentrance(x, weight):
+    return recompute(lambda x: (x * (weight * 1)).sin(), x * 1, use_reentrant=False), weight
+
+
+def in_one_another(x, weight):
+    def inner(x):
+        return (x * (weight * 1)).sin()
+
+    return recompute(lambda x: recompute(inner, x * 2) * x.exp(), x * 1), weight
+
+
 KEEPERS = [keeps_an_argument, keeps_what_is_computed, keeps_a_view, keeps_a_result, keeps_nothing, is_computed_again]
+KEEPERS += [copies_are_computed_again, without_reentrance, in_one_another]
 
 
 @pytest.mark.parametrize("backend", ["paddle", "eager", "pylayer"])
@@ -473,3 +490,19 @@ def test_a_custom_gradient_sees_what_its_tensors_have_become(function, change, b
     assert found[0] == found[1] == found[2]
     record = sot.stats(static)
     assert (record.graphs, record.graph_breaks, record.fallbacks) == (1, [], [])
+
+
+def test_threads_compute_blocks_again_at_once():
+    """Paddle knows one pair of hooks for what autograd keeps, of all threads."""
+    static = sot.to_static(without_reentrance, min_graph_size=0, backend="eager")
+
+    def gradient(run):
+        x, weight = paddle.full([64, 64], 0.5), paddle.full([64, 64], 0.25)
+        x.stop_gradient = False
+        run(x, weight)[0].sum().backward()
+        return x.grad.sum().item()
+
+    expected = gradient(without_reentrance)
+    with ThreadPoolExecutor(8) as pool:
+        assert set(pool.map(gradient, [static] * 200)) == {expected}
+    assert sot.stats(static).fallbacks == []

@@ -186,7 +186,6 @@ impl EagerGraph {
                 values.truncate(*carried);
                 values.into_iter().map(Bound::unbind).collect()
             }
-            // Call by call, a graph keeps what its gradients need.
             Region::Recompute { body, given } => {
                 let needs_gradient = |at: &usize| -> PyResult<bool> {
                     let stops = args[*at].getattr(pyo3::intern!(py, "stop_gradient"))?;
@@ -196,13 +195,13 @@ impl EagerGraph {
                 for at in given.iter().flatten() {
                     needs |= needs_gradient(at)?;
                 }
-                let no_grad = if needs {
-                    None
-                } else {
-                    Some(NoGrad::enter(py)?)
-                };
+                if needs {
+                    let run = py.module("paddle_sot_rs._control")?.getattr("run_again")?;
+                    return run.call1((function(py, body)?, PyList::new(py, args)?));
+                }
+                let no_grad = NoGrad::enter(py)?;
                 let outputs = run(body, &args);
-                no_grad.map_or(Ok(()), NoGrad::exit)?;
+                no_grad.exit()?;
                 outputs?
             }
             Region::PyLayer {
