@@ -145,6 +145,43 @@ class _Step:
         return iter(self._parts)
 
 
+class _Again(PyLayer):  # type: ignore[misc]
+    """A block that gradients flow through from some of its tensors, and that adds up those of parameters by itself."""
+
+    @staticmethod
+    def forward(ctx: Any, step: Any, *given: Any) -> Any:
+        block, places, free = ctx.step = tuple(step)
+        ctx.save_for_backward(*given)
+        return tuple(block(_placed(free, places, given)))
+
+    @staticmethod
+    def backward(ctx: Any, *arrived: Any) -> Any:
+        block, places, free = ctx.step
+        given = ctx.saved_tensor()
+        detached = _detached(given, [tensor.stop_gradient for tensor in given])
+        with paddle.enable_grad():
+            results = block(_placed(free, places, detached))
+        pairs = [pair for pair in zip(results, arrived, strict=True) if not pair[0].stop_gradient]
+        if not pairs:
+            raise RuntimeError("recompute: no result of the function needs a gradient")
+        paddle.autograd.backward(*map(list, zip(*pairs, strict=True)))
+        return tuple([tensor._grad_ivar() for tensor in detached])
+
+
+def _placed(free: list[Any], places: list[int], given: Any) -> list[Any]:
+    taken = list(free)
+    for place, tensor in zip(places, given, strict=True):
+        taken[place] = tensor
+    return taken
+
+
+def _detached(tensors: Any, stops: list[bool]) -> list[Any]:
+    detached = [tensor.detach() for tensor in tensors]
+    for tensor, stop in zip(detached, stops, strict=True):
+        tensor.stop_gradient = stop
+    return detached
+
+
 class _Place:
     """Stands for a tensor that the gradient of a recomputed block needs."""
 
@@ -187,51 +224,44 @@ class _Recomputation:
         def unpack(_: None) -> None:
             raise RuntimeError("a block that is computed again goes nowhere")
 
-        given = [tensor.detach() for tensor in self._given]
-        for tensor, stops in zip(given, self._stops, strict=True):
-            tensor.stop_gradient = stops
         with paddle.enable_grad(), _keeping(pack, unpack):
-            self._block(given)
+            self._block(_detached(self._given, self._stops))
 
 
 class _Current(threading.local):
     hooks: tuple[Any, Any] | None = None
 
 
-# Paddle knows one pair of hooks, for all threads.
+# Paddle knows one pair of hooks, for all threads: as in its own `recompute`, one at a time may run such blocks.
 _current = _Current()
-_turns = threading.RLock()
 
 
 @contextlib.contextmanager
 def _keeping(pack: Any, unpack: Any) -> Iterator[None]:
-    """Gives these the tensors that autograd keeps; hooks around them hold again behind it."""
-    thread = threading.get_ident()
-
-    def of_this_thread(tensor: Any) -> Any:
-        return pack(tensor) if threading.get_ident() == thread else tensor
-
-    def unpacked(kept: Any) -> Any:
-        return kept if isinstance(kept, paddle.Tensor) else unpack(kept)
-
-    with _turns:
-        around, hooks = _current.hooks, (of_this_thread, unpacked)
+    """Gives these the tensors that autograd keeps; hooks of a block around hold again behind it."""
+    around, hooks = _current.hooks, (pack, unpack)
+    if around is not None:
+        core.eager.reset_saved_tensors_hooks()
+    core.eager.register_saved_tensors_hooks(*hooks)
+    _current.hooks = hooks
+    try:
+        yield
+    finally:
+        _current.hooks = around
+        core.eager.reset_saved_tensors_hooks()
         if around is not None:
-            core.eager.reset_saved_tensors_hooks()
-        core.eager.register_saved_tensors_hooks(*hooks)
-        _current.hooks = hooks
-        try:
-            yield
-        finally:
-            _current.hooks = around
-            core.eager.reset_saved_tensors_hooks()
-            if around is not None:
-                core.eager.register_saved_tensors_hooks(*around)
+            core.eager.register_saved_tensors_hooks(*around)
 
 
-def run_again(block: Any, given: list[Any]) -> Any:
-    """A captured `recompute` in eager mode."""
-    return _Recomputation(block, given).run()
+def run_again(block: Any, places: list[int] | None, tensors: list[Any]) -> Any:
+    """A captured `recompute` in eager mode, `places` are those of its arguments, None without reentrance."""
+    if places is None:
+        return _Recomputation(block, tensors).run()
+    given = [tensors[place] for place in places]
+    if all(tensor.stop_gradient for tensor in given):
+        with paddle.no_grad():
+            return block(tensors)
+    return _Again.apply(_Step((block, places, tensors)), *given)
 
 
 class LayerContext(PyLayerContext):  # type: ignore[misc]

@@ -493,16 +493,16 @@ def test_a_custom_gradient_sees_what_its_tensors_have_become(function, change, b
 
 
 def test_threads_compute_blocks_again_at_once():
-    """Paddle knows one pair of hooks for what autograd keeps, of all threads."""
-    static = sot.to_static(without_reentrance, min_graph_size=0, backend="eager")
+    """Without reentrance Paddle's own cannot: it knows one pair of hooks for what autograd keeps, of all threads."""
+    static = sot.to_static(copies_are_computed_again, min_graph_size=0, backend="eager")
 
     def gradient(run):
-        x, weight = paddle.full([64, 64], 0.5), paddle.full([64, 64], 0.25)
+        x, weight = paddle.full([64], 0.5), paddle.full([64], 0.25)
         x.stop_gradient = False
         run(x, weight)[0].sum().backward()
         return x.grad.sum().item()
 
-    expected = gradient(without_reentrance)
+    expected = gradient(copies_are_computed_again)
     with ThreadPoolExecutor(8) as pool:
         assert set(pool.map(gradient, [static] * 200)) == {expected}
     assert sot.stats(static).fallbacks == []

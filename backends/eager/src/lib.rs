@@ -187,22 +187,9 @@ impl EagerGraph {
                 values.into_iter().map(Bound::unbind).collect()
             }
             Region::Recompute { body, given } => {
-                let needs_gradient = |at: &usize| -> PyResult<bool> {
-                    let stops = args[*at].getattr(pyo3::intern!(py, "stop_gradient"))?;
-                    Ok(!stops.is_truthy()?)
-                };
-                let mut needs = given.is_none();
-                for at in given.iter().flatten() {
-                    needs |= needs_gradient(at)?;
-                }
-                if needs {
-                    let run = py.module("paddle_sot_rs._control")?.getattr("run_again")?;
-                    return run.call1((function(py, body)?, PyList::new(py, args)?));
-                }
-                let no_grad = NoGrad::enter(py)?;
-                let outputs = run(body, &args);
-                no_grad.exit()?;
-                outputs?
+                let run = py.module("paddle_sot_rs._control")?.getattr("run_again")?;
+                let places = given.clone();
+                return run.call1((function(py, body)?, places, PyList::new(py, args)?));
             }
             Region::PyLayer {
                 forward,
