@@ -8,6 +8,7 @@ mod print;
 mod region;
 mod selected_rows;
 mod sir;
+mod views;
 
 pub use function_graph::{FunctionGraph, GraphInput, GraphMark};
 pub use meta::{DType, TensorMeta};

@@ -6,7 +6,8 @@
 //! what is put on a result from outside (a hook, `retain_grads()`) would not see what comes through other results
 //! that are computed from it. So statements are one part when gradients of the same results flow to them.
 //!
-//! Calls whose gradient is selected rows are parts of their own, which are no programs.
+//! Calls whose gradient is selected rows are parts of their own, which are no programs. So are views of what comes in or
+//! goes out that gradients of several parts flow through; other such views are made again where they are used.
 
 use pyo3::prelude::*;
 use rustc_hash::FxHashMap;
@@ -110,6 +111,18 @@ struct Known<'a> {
     places: &'a [Place],
     /// Which statements stay in order.
     acts: &'a [bool],
+    /// What each statement views that anyone can change.
+    views: &'a [Option<SymbolId>],
+}
+
+/// What goes where.
+struct Plan<'a> {
+    /// The part of each statement.
+    of: &'a [usize],
+    /// Those that are parts of their own.
+    alone: &'a [bool],
+    /// For each part the views of others that it makes again.
+    again: &'a [Vec<bool>],
 }
 
 /// How a graph is taken apart.
@@ -138,14 +151,20 @@ impl StatementIr {
     /// The same, where `selects` says which statements are parts of their own.
     fn parts_with(&self, py: Python<'_>, selects: &[bool]) -> Option<Vec<Part>> {
         let producer = self.producers();
-        let (places, groups) = self.places(&producer, selects)?;
+        let mut views = self.views(py, &producer);
+        let (mut places, mut groups) = self.places(&producer, selects)?;
+        let mut alone = selects.to_vec();
+        if self.views_between(&producer, &places, &views, &mut alone) {
+            (places, groups) = self.places(&producer, &alone)?;
+        }
         let flows = |place: &Place| matches!(place, Place::Group(_));
-        let selects: Vec<bool> = places
-            .iter()
-            .zip(selects)
-            .map(|(place, selects)| *selects && flows(place))
-            .collect();
-        if groups > MOST || (groups < 2 && !selects.contains(&true)) {
+        for (at, place) in places.iter().enumerate() {
+            alone[at] &= flows(place);
+            if flows(place) {
+                views[at] = None;
+            }
+        }
+        if groups > MOST || (groups < 2 && !alone.contains(&true)) {
             return None;
         }
         let acts = self.acting(py)?;
@@ -153,6 +172,7 @@ impl StatementIr {
             producer: &producer,
             places: &places,
             acts: &acts,
+            views: &views,
         };
         let mut of = match self.group_by_group(&known, groups) {
             Some(of) => of,
@@ -161,9 +181,47 @@ impl StatementIr {
         self.use_late(&known, &mut of);
         let whole = self.without_idle_gradients(&places);
         let parts = of.iter().copied().max()? + 1;
+        let again = |number| self.made_again(&known, &of, number);
+        let again: Vec<Vec<bool>> = (0..parts).map(again).collect();
+        let plan = Plan {
+            of: &of,
+            alone: &alone,
+            again: &again,
+        };
         (0..parts)
-            .map(|number| whole.part(&producer, &of, &selects, number))
+            .map(|number| whole.part(&producer, &plan, number))
             .collect()
+    }
+
+    /// Notes the views that gradients of several parts flow through, with what they are views of. Whether there are any.
+    fn views_between(
+        &self,
+        producer: &[Option<usize>],
+        places: &[Place],
+        views: &[Option<SymbolId>],
+        alone: &mut [bool],
+    ) -> bool {
+        let group = |at: usize| match places[at] {
+            Place::Group(group) => Some(group),
+            Place::Free => None,
+        };
+        let mut found = false;
+        for (number, statement) in self.statements.iter().enumerate().rev() {
+            let mut note = |id: SymbolId| {
+                let from = producer[id.0 as usize].filter(|from| *from < number);
+                let Some(from) = from.filter(|from| views[*from].is_some()) else {
+                    return;
+                };
+                let between = group(number).is_some() && group(from) != group(number);
+                if group(from).is_some() && (between || (alone[number] && views[number].is_some()))
+                {
+                    alone[from] = true;
+                    found = true;
+                }
+            };
+            for_each_operand(statement, &mut note);
+        }
+        found
     }
 
     /// The same graph, in which nothing needs a gradient that none flows to: one part would hand it to another as if.
@@ -368,21 +426,14 @@ impl StatementIr {
         }
     }
 
-    fn part(
-        &self,
-        producer: &[Option<usize>],
-        of: &[usize],
-        selects: &[bool],
-        number: usize,
-    ) -> Option<Part> {
-        let in_part = |part: usize| {
-            let all = self.statements.iter().zip(of);
-            all.filter(move |(_, at)| **at == part)
-        };
-        let statements: Vec<Statement> = in_part(number)
-            .map(|(statement, _)| statement.clone())
+    fn part(&self, producer: &[Option<usize>], plan: &Plan<'_>, number: usize) -> Option<Part> {
+        let Plan { of, alone, again } = plan;
+        let is_in = |at: usize| of[at] == number || again[number][at];
+        let statements: Vec<Statement> = (self.statements.iter().enumerate())
+            .filter(|(at, _)| is_in(*at))
+            .map(|(_, statement)| statement.clone())
             .collect();
-        let is_made = |id: SymbolId| producer[id.0 as usize].is_some_and(|from| of[from] == number);
+        let is_made = |id: SymbolId| producer[id.0 as usize].is_some_and(&is_in);
         let mut used = Vec::new();
         let mut use_once = |id: SymbolId| {
             if !is_made(id) && !used.contains(&id) {
@@ -401,14 +452,21 @@ impl StatementIr {
         used.sort_by_key(|id| matches!(self.kind(*id), SymbolKind::Tensor(_)));
         let mut outputs: Vec<SymbolId> = Vec::new();
         let mut note = |id: SymbolId| {
-            if is_made(id) && !outputs.contains(&id) {
+            let is_own = producer[id.0 as usize].is_some_and(|from| of[from] == number);
+            if is_own && !outputs.contains(&id) {
                 outputs.push(id);
             }
         };
         self.outputs.iter().copied().for_each(&mut note);
-        for (statement, at) in self.statements.iter().zip(of) {
-            if *at > number {
-                for_each_operand(statement, &mut note);
+        for (at, statement) in self.statements.iter().enumerate() {
+            for later in (number + 1)..again.len() {
+                if of[at] == later || again[later][at] {
+                    for_each_operand(statement, &mut |id| {
+                        if !producer[id.0 as usize].is_some_and(|from| again[later][from]) {
+                            note(id);
+                        }
+                    });
+                }
             }
         }
         if outputs.is_empty() {
@@ -428,7 +486,20 @@ impl StatementIr {
             sir: cut.block(name, &used, &[], &results),
             inputs: used,
             outputs,
-            by_calls: selects.iter().zip(of).any(|(it, at)| *it && *at == number),
+            by_calls: alone.iter().zip(*of).any(|(it, at)| *it && *at == number),
         })
+    }
+
+    /// The views of other parts that this one makes again.
+    fn made_again(&self, known: &Known<'_>, of: &[usize], number: usize) -> Vec<bool> {
+        let mut again = vec![false; of.len()];
+        for at in (0..of.len()).rev() {
+            if of[at] == number || again[at] {
+                self.for_each_source(known, at, &mut |from| {
+                    again[from] |= known.views[from].is_some() && of[from] != number;
+                });
+            }
+        }
+        again
     }
 }

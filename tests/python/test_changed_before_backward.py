@@ -117,6 +117,22 @@ def _of_whole(weight, other):
     return (other[:] * weight[...]).sin() * 2
 
 
+def _of_a_view_in_parts(weight, other):
+    row = weight[0]
+    base = row.sin().tanh() + 1
+    return base * 2 + other, (base * row * row).exp().sum()
+
+
+def _of_a_detached_one_in_parts(weight, other):
+    kept = other.detach()
+    return (weight * 2).exp() * kept, (weight * kept[0]).sin().sum() * 2
+
+
+def _detached_result(weight, other):
+    kept = (weight * other).exp()
+    return kept.detach(), kept.sum() * 2
+
+
 def _stacked(weight, other):
     return paddle.concat([weight.T, other[:1]]).exp() * 2
 
@@ -124,7 +140,10 @@ def _stacked(weight, other):
 @pytest.mark.parametrize("how", ["value", "value of the result", "step"])
 @pytest.mark.parametrize(
     "function",
-    [_product, _of_view, _of_transposed, _of_parts, _of_detached, _of_whole, _stacked, _sum, _result, _results],
+    [
+        *(_product, _of_view, _of_transposed, _of_parts, _of_detached, _of_whole, _stacked, _sum, _result, _results),
+        *(_of_a_view_in_parts, _of_a_detached_one_in_parts, _detached_result),
+    ],
 )
 def test_new_numbers_that_are_no_change_are_taken_where_eager_mode_takes_them(function, how):
     """Eager mode keeps the tensors, and views of them."""

@@ -98,6 +98,17 @@ fn parts(text: &str, outputs: &str) -> Option<Vec<String>> {
 // Nothing flows through a mask, which is of a part that runs later.
 #[case::a_mask("c=tanh(a) D=greater(c) e=mul(cd) f=sin(e)", "ef", Some(vec!["a tanh,greater,mul e", "e sin f"]))]
 #[case::a_mask_of_the_other("c=tanh(a) D=greater(c) e=mul(bd)", "ce", Some(vec!["a tanh c", "cb greater,mul e"]))]
+// Views of what comes in or goes out are made again, or by calls where gradients of several parts flow through them.
+#[case::a_view("C=slice(b) d=mul(ac) e=sin(ac)", "de", Some(vec!["ba slice,mul d", "ba slice,sin e"]))]
+#[case::a_view_of_a_view("C=slice(b) D=squeeze(c) e=mul(ad) f=sin(ac)", "ef",
+    Some(vec!["ba slice,squeeze,mul e", "ba slice,sin f"]))]
+#[case::a_view_of_a_result("c=tanh(a) D=detach(c) e=mul(bd) f=sin(bd)", "cef",
+    Some(vec!["a tanh c", "cb detach,mul e", "cb detach,sin f"]))]
+#[case::a_view_of_what_is_inside("c=tanh(a) d=exp(c) E=detach(c) f=mul(be)", "df",
+    Some(vec!["a tanh,exp dc", "cb detach,mul f"]))]
+#[case::a_view_between("c=slice(a) d=tanh(c) e=exp(c)", "de",
+    Some(vec!["by calls: a slice c", "c tanh d", "c exp e"]))]
+#[case::a_view_for_one("c=slice(a) d=tanh(c) e=exp(d)", "e", None)]
 // Random numbers and text stay in order.
 #[case::draws("c=tanh(a) d=dropout(c) e=dropout(b)", "cde", Some(vec!["a tanh c", "c dropout d", "b dropout e"]))]
 #[case::draws_in_turns("c=dropout(a) d=dropout(b) e=dropout(c) f=dropout(d)", "ef",

@@ -356,8 +356,13 @@ class _Shared:
     def leaves(self, value):
         """A result of the program."""
         op = value.get_defining_op()
-        if op is not None and op.name() == "pd_op.assign":
-            self.left.setdefault(op.operand_source(0).id, value)
+        while op is not None and op.name() == "pd_op.assign":
+            source = op.operand_source(0)
+            self.left.setdefault(source.id, value)
+            # What was detached is the same storage under another name.
+            op = source.get_defining_op()
+            if op is not None and not op.has_attr(SHARES):
+                break
 
     def of(self, value):
         """The value to read for this one: itself, most times."""

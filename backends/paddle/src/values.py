@@ -67,8 +67,7 @@ def _detach(self):
 def for_view(value):
     """A copy of what eager mode has a view of."""
     copy = _C_ops.assign(value)
-    if _tracing.current is not None and _tracing.current.notes_ways:
-        copy.get_defining_op().set_bool_attr(SHARES, True)
+    copy.get_defining_op().set_bool_attr(SHARES, True)
     return copy
 
 
