@@ -9,11 +9,8 @@ from typing import Any
 import paddle
 
 # What is changed: globals of the program, arguments and results by number.
-TARGETS = [
-    *("WEIGHT", "WEIGHT", "BIAS", "NET"),
-    *(("argument", at) for at in range(4)),
-    *(("result", at) for at in range(3)),
-]
+GIVEN = ["WEIGHT", "WEIGHT", "BIAS", "NET", *(("argument", at) for at in range(4))]
+RESULTS = [("result", at) for at in range(3)]
 
 # Numbers that operations of the programs are defined for.
 HOWS = {
@@ -27,9 +24,9 @@ HOWS = {
 }
 
 
-def pick(chance: random.Random) -> tuple[Any, str, bool]:
+def pick(chance: random.Random, results: bool = True) -> tuple[Any, str, bool]:
     """Something that a caller may change: what, how, and whether gradients are on."""
-    return chance.choice(TARGETS), chance.choice(list(HOWS)), chance.random() < 0.3
+    return chance.choice(GIVEN + RESULTS * results), chance.choice(list(HOWS)), chance.random() < 0.3
 
 
 def change(

@@ -222,6 +222,80 @@ def test_the_gradient_of_control_flow_uses_what_was_there(function, how):
     assert not any(isinstance(outcome, str) for outcome in expected)
 
 
+def _handed_on(x, other):
+    kept = other if x.sum() > 0 else x
+    return kept * x, other
+
+
+def _handed_on_by_a_loop(x, other):
+    kept, number = other.reshape([-1]), paddle.zeros([], "int64")
+    while number < 2:
+        kept, number = kept * x, number + 1
+    return kept, other
+
+
+def _read_in_a_branch(x, other):
+    value = x * 1
+    if x.sum() > 0:
+        value = (value * other[:]).sin()
+    return value, other
+
+
+def _result_read_in_a_branch(x, other):
+    kept = other * 2
+    value = x * 1
+    if x.sum() > 0:
+        value = value * kept
+    return value, kept
+
+
+def _recomputed_in_a_branch(x, other):
+    value = x * 1
+    if x.sum() > 0:
+        value = recompute(lambda value: (value * other).sin(), value)
+    return value, other
+
+
+def _recomputed_behind_a_branch(x, other):
+    kept = other if x.sum() > 0 else other * 2
+    return recompute(lambda value: (value * kept).sin(), x * 1), other
+
+
+@pytest.mark.parametrize("how", ["nothing", "set_value", "add_"])
+@pytest.mark.parametrize(
+    "function",
+    [
+        *(_handed_on, _handed_on_by_a_loop, _read_in_a_branch, _result_read_in_a_branch),
+        *(_recomputed_in_a_branch, _recomputed_behind_a_branch),
+    ],
+)
+def test_changes_that_the_gradient_of_control_flow_would_not_see_are_refused(function, how):
+    """Where eager mode's gradient sees what a tensor has become."""
+    translated = sot.to_static(function, full_graph=True, min_graph_size=0)
+    outcomes = []
+    for run in (function, translated, translated):
+        x, other = paddle.to_tensor([1.0, 2.0, 3.0], stop_gradient=False), paddle.to_tensor([0.5, 1.0, 2.0])
+        result, changed = run(x, other)
+        with paddle.no_grad():
+            if how != "nothing":
+                getattr(changed, how)(changed.detach() * 2)
+        try:
+            result.sum().backward()
+        except RuntimeError as error:
+            outcomes.append("versions" if REFUSAL in str(error) else "has other numbers" in str(error))
+        else:
+            outcomes.append(x.grad.tolist())
+    expected, *actual = outcomes
+    if how == "nothing":
+        assert actual == [expected] * 2
+    elif expected == "versions":
+        # The gradient has the numbers from before, or refuses, too.
+        assert how == "add_"
+    else:
+        assert actual == [True] * 2
+    assert sot.stats(translated).graphs == 1
+
+
 def test_a_parameter_that_control_flow_reads_again_and_that_changed_is_refused():
     """Copies of parameters would cost too much. Eager mode does not mind here: it has kept what was computed."""
     layer = paddle.nn.Linear(2, 2)

@@ -13,7 +13,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyWeakrefMethods, PyWeakrefReference};
 
 use crate::executors;
-use crate::versions::{self, Version};
+use crate::versions::{self, Numbers, ResultNumbers, Version};
 
 /// Walks of autograd under way that hooks have to know of.
 static WALKS: AtomicUsize = AtomicUsize::new(0);
@@ -98,8 +98,8 @@ pub struct Shared {
     pub names: Vec<String>,
     /// Inputs whose numbers the backward part reads.
     pub read: Vec<usize>,
-    /// Those that branches and loops are computed again from.
-    pub computed_from: Vec<usize>,
+    /// Those that control flow is computed again from or hands on, and whether every change of them matters.
+    pub computed_from: Vec<(usize, bool)>,
     /// The same graph, call by call.
     pub replay: Box<dyn CompiledGraph>,
     /// Whether it draws random numbers: other ones when it runs again.
@@ -118,10 +118,10 @@ pub struct Run {
     inputs: Py<PyList>,
     /// The in-place versions of the inputs that its backward reads, when it ran.
     versions: Vec<u32>,
-    /// Samples of the numbers of those that it computes from again.
-    numbers: Vec<Option<u64>>,
-    /// Those of the outputs that its backward reads.
-    outputs: OnceLock<Vec<Version>>,
+    /// What the numbers were of those that control flow is computed again from.
+    numbers: Vec<Numbers>,
+    /// The same of the outputs.
+    outputs: OnceLock<(Vec<Version>, Vec<ResultNumbers>)>,
     number: usize,
     /// Whether the scope was taken from the others, because its node may go backward again.
     kept: AtomicBool,
@@ -156,9 +156,9 @@ impl Run {
     }
 
     /// Remembers what the outputs are that its backward reads.
-    pub fn keep(&self, outputs: Vec<Version>) {
+    pub fn keep(&self, versions: Vec<Version>, numbers: Vec<ResultNumbers>) {
         // There is one call for each run.
-        self.outputs.get_or_init(|| outputs);
+        self.outputs.get_or_init(|| (versions, numbers));
     }
 
     /// Refuses what was changed in place since it ran: the numbers that the gradient needs are gone.
@@ -167,11 +167,14 @@ impl Run {
         for (&at, &version) in self.shared.read.iter().zip(&self.versions) {
             versions::check(&inputs.get_item(at)?, version)?;
         }
-        for (&at, &numbers) in self.shared.computed_from.iter().zip(&self.numbers) {
-            versions::check_numbers(&inputs.get_item(at)?, numbers)?;
+        for (&(at, _), numbers) in self.shared.computed_from.iter().zip(&self.numbers) {
+            numbers.check(&inputs.get_item(at)?)?;
         }
-        let mut outputs = self.outputs.get().into_iter().flatten();
-        outputs.try_for_each(|output| output.check(py))
+        let Some((versions, numbers)) = self.outputs.get() else {
+            return Ok(());
+        };
+        versions.iter().try_for_each(|output| output.check(py))?;
+        numbers.iter().try_for_each(|output| output.check(py))
     }
 
     /// The backward of the program is about to run.
@@ -341,7 +344,7 @@ pub fn hook(
     let version = |at: &usize| native::inplace_version(&inputs[*at]);
     let versions = shared.read.iter().map(version).collect::<PyResult<_>>()?;
     let numbers = shared.computed_from.iter();
-    let numbers = numbers.map(|at| native::sampled(&inputs[*at]));
+    let numbers = numbers.map(|(at, ever)| Numbers::of(&inputs[*at], *ever));
     let numbers = numbers.collect::<PyResult<_>>()?;
     let run = Py::new(
         py,

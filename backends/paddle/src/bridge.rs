@@ -47,6 +47,8 @@ pub fn load_python(py: Python<'_>) -> PyResult<()> {
         load("others", include_str!("others.py"))?;
         load("allocator", include_str!("allocator.py"))?;
         load("gates", include_str!("gates.py"))?;
+        load("used", include_str!("used.py"))?;
+        load("aliases", include_str!("aliases.py"))?;
         load("reads", include_str!("reads.py"))?;
         load("values", include_str!("values.py"))?;
         load("window", include_str!("window.py"))?;

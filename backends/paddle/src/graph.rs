@@ -20,7 +20,7 @@ use crate::executors::{
 };
 use crate::parts::Role;
 use crate::trace::PaddleTrace;
-use crate::versions::Version;
+use crate::versions::{ResultNumbers, Version};
 
 /// What `compile_graph` answers.
 type Answer<'py> = (
@@ -35,7 +35,8 @@ type Answer<'py> = (
         bool,
         Vec<usize>,
         Vec<usize>,
-        Vec<usize>,
+        Vec<(usize, bool)>,
+        Vec<(usize, bool)>,
     ),
     Executor,
     Vec<Py<PyAny>>,
@@ -65,6 +66,8 @@ pub struct PaddleGraph {
     training: Vec<usize>,
     /// Outputs whose numbers the backward part reads.
     read_outputs: Vec<usize>,
+    /// Those that control flow is computed again from or hands on, and whether every change of them matters.
+    outputs_again: Vec<(usize, bool)>,
     /// The gates around the program, where outputs depend on different inputs.
     gates: Option<Py<PyAny>>,
     /// The inputs behind them, among those that are used.
@@ -136,10 +139,12 @@ impl PaddleGraph {
             Some(gates) => gates.bind(py).getattr("inputs")?.extract()?,
             None => Vec::new(),
         };
-        let (training, names, is_random, read, read_outputs, computed_from) = again;
+        let (training, names, is_random, read, read_outputs, computed_from, outputs_again) = again;
         let inputs_at =
             |found: Vec<usize>| -> Vec<usize> { found.iter().map(|at| used[*at]).collect() };
-        let (read, computed_from) = (inputs_at(read), inputs_at(computed_from));
+        let read = inputs_at(read);
+        let computed_from = computed_from.into_iter();
+        let computed_from = computed_from.map(|(at, ever)| (used[at], ever)).collect();
         let stops = |symbol: &SymbolId| sir.meta(*symbol).is_some_and(|meta| meta.stop_gradient);
         let stopped = (0..sir.outputs.len())
             .filter(|at| trains && stops(&sir.outputs[*at]))
@@ -171,6 +176,7 @@ impl PaddleGraph {
             trains,
             training,
             read_outputs,
+            outputs_again,
             gates,
             gated,
             shared: Arc::new(Shared {
@@ -376,10 +382,17 @@ impl CompiledGraph for PaddleGraph {
             .enumerate()
             .map(made)
             .collect::<PyResult<_>>()?;
-        if let Some(run) = ran.filter(|_| !self.read_outputs.is_empty()) {
+        let reads = !self.read_outputs.is_empty() || !self.outputs_again.is_empty();
+        if let Some(run) = ran.filter(|_| reads) {
             let version = |&at: &usize| Version::of(outputs[at].bind(py));
-            let kept = self.read_outputs.iter().map(version);
-            run.get().keep(kept.collect::<PyResult<_>>()?);
+            let numbers =
+                |&(at, ever): &(usize, bool)| ResultNumbers::of(outputs[at].bind(py), ever);
+            let versions = self.read_outputs.iter().map(version);
+            let numbers = self.outputs_again.iter().map(numbers);
+            run.get().keep(
+                versions.collect::<PyResult<_>>()?,
+                numbers.collect::<PyResult<_>>()?,
+            );
         }
         Ok(outputs)
     }

@@ -332,7 +332,7 @@ def _compile(trace, inputs, outputs, grad, place, lowering, role):
         kept = {value.id for value in (*produced, *x_grads, *out_grads) if not is_fake_value(value)}
         constants, recipes, moved = _hoist_constants(block, kept, forward_end, start, place)
         forward_end, start = forward_end + moved, start + moved
-        read = [], [], []
+        read = [], [], [], []
         if trains:
             read = read_back(block.ops, forward_end, start, inputs, produced[: len(outputs)])
         inputs = [*inputs, *constants]

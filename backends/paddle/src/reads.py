@@ -3,16 +3,16 @@
 Eager mode counts changes in place, and its gradients refuse a tensor that was changed after it was kept for them.
 """
 
+from paddle_sot_rs._aliases import read_again
 from paddle_sot_rs._backward import REGIONS, UNVERSIONED, inner_operations, is_view
-
-# They look at dims and dtype, and Paddle does not say so.
-_DESCRIBE = frozenset(f"pd_op.{name}" for name in ("shape", "shape64", "full_like", "empty_like"))
+from paddle_sot_rs._used import DESCRIBE, used
 
 
 def read_back(operations, forward_end, start, inputs, outputs):
     """Positions among `inputs` and among `outputs` of those whose numbers the operations from `start` on read.
 
-    Then those of inputs that branches and loops are computed again from: what that makes, eager mode has kept.
+    Then those, of both, that control flow is computed again from (what that makes, eager mode has kept) or hands on,
+    and whether changes matter that versions count, too (see `aliases.py`).
     """
     # The value whose storage another one is a view of, or of which it is a copy, for values of interest.
     roots = {value.id: value.id for value in inputs}
@@ -45,29 +45,21 @@ def read_back(operations, forward_end, start, inputs, outputs):
                 inside = list(inner_operations(op))
                 for inner in inside:
                     _add(inner, roots, lists, read)
-                for inner in _used(inside):
+                for inner in used(inside):
                     if not inner.name().endswith("_grad"):
                         _add(inner, roots, lists, computed_from)
     given = {value.id for value in inputs}
+    uncounted, ever = set(), computed_from
+    if any(op.name() in REGIONS for op in operations[:forward_end]):
+        uncounted, others = read_again(operations, forward_end, start, given, given.union(sources))
+        ever |= others
+    again = {**dict.fromkeys(uncounted, False), **dict.fromkeys(ever, True)}
     return (
         [at for at, value in enumerate(inputs) if value.id in read and value.id not in written],
         [at for at, source in enumerate(sources) if roots[source] in read and roots[source] not in given],
-        [at for at, value in enumerate(inputs) if value.id in computed_from and value.id not in written],
+        [(at, again[value.id]) for at, value in enumerate(inputs) if value.id in again and value.id not in written],
+        [(at, again[source]) for at, source in enumerate(sources) if source in again and source not in given],
     )
-
-
-def _used(operations):
-    """Those whose numbers go somewhere: many gradients take no more than the dims of what was computed."""
-    needed = set()
-    for op in reversed(operations):
-        name, results = op.name(), op.results()
-        if results and name not in REGIONS and not any(value.id in needed for value in results):
-            continue
-        yield op
-        if name not in _DESCRIBE:
-            whole = name == "builtin.combine"
-            values = (value for value in op.operands_source() if value.initialized())
-            needed.update(value.id for value in values if whole or not op.is_no_need_buffer(value))
 
 
 def _source(value):
@@ -80,7 +72,7 @@ def _add(op, roots, lists, read):
     name = op.name()
     if name == "builtin.combine":
         lists[op.results()[0].id] = op.operands_source()
-    if name == "builtin.combine" or name in _DESCRIBE:
+    if name == "builtin.combine" or name in DESCRIBE:
         return
     for value in op.operands_source():
         if not value.initialized():

@@ -40,17 +40,65 @@ pub fn check(tensor: &Bound<'_, PyAny>, expected: u32) -> PyResult<()> {
     }
 }
 
-/// Refuses a tensor with other numbers than those that this sample is of.
-pub fn check_numbers(tensor: &Bound<'_, PyAny>, expected: Option<u64>) -> PyResult<()> {
-    if expected.is_none() || native::sampled(tensor)? == expected {
-        return Ok(());
+/// What the numbers of a tensor were that control flow is computed again from, or that it handed on: see `aliases.py`.
+pub struct Numbers {
+    sample: Option<u64>,
+    /// Where only changes matter that no version counts.
+    version: Option<u32>,
+}
+
+impl Numbers {
+    /// Those that the tensor has now; `ever`: every change matters.
+    pub fn of(tensor: &Bound<'_, PyAny>, ever: bool) -> PyResult<Self> {
+        let version = match ever {
+            true => None,
+            false => Some(native::inplace_version(tensor)?),
+        };
+        let sample = native::sampled(tensor)?;
+        Ok(Self { sample, version })
     }
-    let name = tensor.getattr("name")?;
-    Err(PyRuntimeError::new_err(format!(
-        "the tensor {name} has other numbers than when the translated function ran (an optimizer's step?), and the \
-         gradient of a captured branch or loop computes it again: call backward() before they change, or let the graph \
-         break there (no capture_control_flow, no full_graph)"
-    )))
+
+    /// Refuses the tensor where it has others.
+    pub fn check(&self, tensor: &Bound<'_, PyAny>) -> PyResult<()> {
+        if self.sample.is_none() || native::sampled(tensor)? == self.sample {
+            return Ok(());
+        }
+        if let Some(version) = self.version {
+            if native::inplace_version(tensor)? != version {
+                return Ok(());
+            }
+        }
+        let name = tensor.getattr("name")?;
+        Err(PyRuntimeError::new_err(format!(
+            "the tensor {name} has other numbers than when the translated function ran (an optimizer's step?), and the \
+             gradient of a captured branch or loop computes it again: call backward() before they change, or let the graph \
+             break there (no capture_control_flow, no full_graph)"
+        )))
+    }
+}
+
+/// The same of a result, as long as somebody holds it.
+pub struct ResultNumbers {
+    tensor: Py<PyWeakrefReference>,
+    numbers: Numbers,
+}
+
+impl ResultNumbers {
+    /// Those that it has now.
+    pub fn of(tensor: &Bound<'_, PyAny>, ever: bool) -> PyResult<Self> {
+        Ok(Self {
+            tensor: PyWeakrefReference::new(tensor)?.unbind(),
+            numbers: Numbers::of(tensor, ever)?,
+        })
+    }
+
+    /// Refuses it where it has others.
+    pub fn check(&self, py: Python<'_>) -> PyResult<()> {
+        match self.tensor.bind(py).upgrade() {
+            Some(tensor) => self.numbers.check(&tensor),
+            None => Ok(()),
+        }
+    }
 }
 
 fn refusal(version: u32, expected: u32) -> PyErr {

@@ -1,0 +1,107 @@
+"""What captured control flow computes again from, or hands on, of tensors that anyone can change.
+
+Eager mode's gradients see what such a tensor has become where no version counts it (`set_value`, an optimizer's step),
+and what `recompute` and PyLayers keep they see in any case. The gradient of control flow has what was there: it refuses.
+"""
+
+from paddle_sot_rs._backward import REGIONS, UNVERSIONED, blocks_of, inner_operations, is_view
+from paddle_sot_rs._used import reads, used
+
+
+class _Aliases:
+    """For each value the inputs and outputs that it may be, or be a view of; what control flow handed on apart."""
+
+    def __init__(self, roots):
+        self.every = {root: frozenset([root]) for root in roots}
+        self.handed_on = {}
+
+    def walk(self, operations):
+        for op in operations:
+            name = op.name()
+            if name in ("pd_op.if", "pd_op.while"):
+                self.region(op)
+            elif is_view(op) or name in ("pd_op.assign", "builtin.split", "builtin.slice"):
+                for value in op.results():
+                    self.add(value, op.operand_source(0))
+            elif name == "builtin.combine":
+                for value in op.operands_source():
+                    self.add(op.results()[0], value)
+
+    def add(self, value, source):
+        for known in (self.every, self.handed_on):
+            if found := known.get(source.id):
+                known[value.id] = known.get(value.id, found) | found
+
+    def region(self, op):
+        operands = op.operands_source()
+        for block in blocks_of(op):
+            # What a variable of a loop becomes in one round it is in the next.
+            for _ in range(2 if op.name() == "pd_op.while" else 1):
+                last = block.back()
+                yielded = last.operands_source()
+                for argument, value in zip(block.args(), operands[1:], strict=False):
+                    self.add(argument, value)
+                self.walk(block.ops)
+                for argument, value in zip(block.args(), yielded[1:], strict=False):
+                    self.add(argument, value)
+            results = op.results()
+            for value, source in zip(results, yielded[-len(results) :], strict=True):
+                self.hand_on(value, self.every.get(source.id))
+        if op.name() == "pd_op.while":
+            # The values of its variables are kept in others of its results.
+            found = frozenset().union(*(self.every.get(value.id, ()) for value in operands))
+            for value in op.results():
+                self.hand_on(value, found)
+
+    def hand_on(self, value, found):
+        if found:
+            for known in (self.every, self.handed_on):
+                known[value.id] = known.get(value.id, found) | found
+
+
+def read_again(operations, forward_end, start, inputs, roots):
+    """Those of `roots` that should not change behind the back of their versions before the gradients from `start` on run.
+
+    Then those that should not change at all. `inputs` are the ids of those that come in.
+    """
+    aliases = _Aliases(roots)
+    aliases.walk(operations[:forward_end])
+    uncounted, ever = set(), set()
+    # What is read where it is, as it has become.
+    direct = set(inputs)
+
+    def note(op, known, found):
+        for value in reads(op):
+            found.update(known.get(value.id, ()))
+
+    for op in operations[start:]:
+        aliases.walk([op])
+        name = op.name()
+        if name == "pd_op.pylayer" or op.has_attr(UNVERSIONED):
+            for one in (op, *inner_operations(op)):
+                note(one, aliases.handed_on, ever)
+        elif name in REGIONS:
+            inside = list(inner_operations(op))
+            kept = [one for one in inside if one.name() == "pd_op.pylayer" or one.has_attr(UNVERSIONED)]
+            rounds = inside if name == "pd_op.while" else []
+            for one in rounds:
+                # The values of its variables come from where each round has left them.
+                note(one, aliases.handed_on, uncounted)
+            for one in rounds if kept and rounds else kept:
+                for inner in (one, *inner_operations(one)):
+                    note(inner, aliases.every, ever)
+            direct.update(_copies(inside, direct))
+            # What is computed again is so from copies of what was there, or see `reads.py`.
+            for one in used(inside):
+                if one.name().endswith("_grad"):
+                    values = (value for value in reads(one) if value.id not in direct)
+                    uncounted.update(*(aliases.every.get(value.id, ()) for value in values))
+        else:
+            direct.update(_copies([op], direct))
+            note(op, aliases.handed_on, uncounted)
+    return uncounted, ever
+
+
+def _copies(operations, direct):
+    assigns = (op for op in operations if op.name() == "pd_op.assign")
+    return [op.results()[0].id for op in assigns if op.operand_source(0).id in direct]

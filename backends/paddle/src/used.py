@@ -1,0 +1,28 @@
+"""Which operations of a gradient need numbers, and of which operands."""
+
+from paddle_sot_rs._backward import REGIONS
+
+# They look at dims and dtype, and Paddle does not say so.
+DESCRIBE = frozenset(f"pd_op.{name}" for name in ("shape", "shape64", "full_like", "empty_like"))
+
+
+def used(operations):
+    """Those whose numbers go somewhere: many gradients take no more than the dims of what was computed."""
+    needed = set()
+    for op in reversed(operations):
+        name, results = op.name(), op.results()
+        if results and name not in REGIONS and not any(value.id in needed for value in results):
+            continue
+        yield op
+        if name not in DESCRIBE:
+            whole = name == "builtin.combine"
+            values = (value for value in op.operands_source() if value.initialized())
+            needed.update(value.id for value in values if whole or not op.is_no_need_buffer(value))
+
+
+def reads(op):
+    """The operands whose numbers it needs; those of lists are read by the operation that takes the list."""
+    name = op.name()
+    if name == "builtin.combine" or name in DESCRIBE:
+        return []
+    return [value for value in op.operands_source() if value.initialized() and not op.is_no_need_buffer(value)]
