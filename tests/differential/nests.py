@@ -403,7 +403,6 @@ def calls(seed: int) -> list[dict[str, Any]]:
         {"trains": False},
     ]
     found += [{**first, **change} for change in chance.sample(others, 9)]
-    # What control flow hands on is a new tensor: changes of results show in no argument.
     found += [{**first, "between": changes.pick(chance, results=False)} for _ in range(3)]
     found.append(dict(first))
     return found
@@ -440,12 +439,17 @@ def around(main: Callable[..., Any]) -> Callable[..., Any]:
                 return main(*args)
         results = main(*args)
         tensors = _tensors(results)
-        if between:
-            between(tensors)
         picked = {1: tensors[:1], 2: tensors[-1:], 3: tensors[::2]}.get(uses, tensors)
         roots = [tensor for tensor in picked if not tensor.stop_gradient]
+        if between:
+            # What control flow hands on is a new tensor, in which changes of arguments do not show.
+            loss = sum(tensor.astype("float32").sum() * (at + 0.5) for at, tensor in enumerate(roots))
+            results = [tensor.detach().clone() for tensor in tensors]
+            between(tensors)
+        else:
+            loss = sum((tensor.astype("float32") ** 2).sum() for tensor in roots)
         if roots:
-            sum((tensor.astype("float32") ** 2).sum() for tensor in roots).backward()
+            loss.backward()
         return results
 
     return step

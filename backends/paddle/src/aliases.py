@@ -1,7 +1,8 @@
 """What captured control flow computes again from, or hands on, of tensors that anyone can change.
 
 Eager mode's gradients see what such a tensor has become where no version counts it (`set_value`, an optimizer's step),
-and what `recompute` and PyLayers keep they see in any case. The gradient of control flow has what was there: it refuses.
+and what `recompute` and PyLayers keep they see in any case. The gradient of control flow has what was there: it
+refuses.
 """
 
 from paddle_sot_rs._backward import REGIONS, UNVERSIONED, blocks_of, inner_operations, is_view
@@ -60,7 +61,7 @@ class _Aliases:
 
 
 def read_again(operations, forward_end, start, inputs, roots):
-    """Those of `roots` that should not change behind the back of their versions before the gradients from `start` on run.
+    """Those of `roots` that should not change behind the back of their versions before their gradients run.
 
     Then those that should not change at all. `inputs` are the ids of those that come in.
     """
