@@ -26,11 +26,14 @@ pub struct Reads {
     objects: FxHashSet<usize>,
     /// Of attributes and globals.
     names: FxHashSet<Arc<str>>,
+    /// Whether lists, dicts or sets are among them.
+    containers: bool,
 }
 
 impl Reads {
     pub(super) fn note(&mut self, id: VarId, var: &Variable) {
         if may_change(&var.kind) && self.ids.insert(id) {
+            self.containers |= is_container(&var.kind);
             self.objects.extend(address(var));
             if matches!(var.kind, Kind::Cell(_)) {
                 self.cells.insert(id);
@@ -47,6 +50,15 @@ impl Reads {
 
 fn address(var: &Variable) -> Option<usize> {
     var.value.as_ref().map(|value| value.as_ptr() as usize)
+}
+
+/// Layers keep their parts in ordered dicts: those are left out.
+fn is_container(kind: &Kind) -> bool {
+    match kind {
+        Kind::List(_) | Kind::Appended(_) | Kind::Set(_) => true,
+        Kind::Dict(dict) => dict.class.is_none() || dict.default_factory.is_some(),
+        _ => false,
+    }
 }
 
 fn may_change(kind: &Kind) -> bool {
@@ -75,6 +87,8 @@ pub struct RunsAgain {
     /// Addresses of objects from outside.
     objects: FxHashSet<usize>,
     names: FxHashSet<Arc<str>>,
+    /// Whether it reads lists, dicts or sets.
+    containers: bool,
     global_writes: usize,
 }
 
@@ -88,6 +102,7 @@ pub fn watch<'py, R>(t: &mut Tracer<'py>, run: impl FnOnce(&mut Tracer<'py>) -> 
         around.cells.extend(&reads.cells);
         around.objects.extend(&reads.objects);
         around.names.extend(reads.names.iter().cloned());
+        around.containers |= reads.containers;
     }
     (answer, reads)
 }
@@ -130,6 +145,7 @@ pub fn note(t: &mut Tracer<'_>, reads: Reads) -> PyResult<()> {
         cells: reads.cells.into_iter().filter(is_there).collect(),
         objects: reads.objects,
         names: reads.names,
+        containers: reads.containers,
         global_writes: t.global_writes.len(),
     };
     t.run_again.push(operation);
@@ -195,9 +211,28 @@ struct Written {
     /// Attributes and globals.
     names: FxHashSet<Arc<str>>,
     cells: FxHashSet<VarId>,
+    /// Whether there are items: nobody knows of what.
+    items: bool,
     /// Whether that is not known.
     anything: bool,
 }
+
+/// Methods that change a list, a dict or a set.
+const MUTATORS: &[&str] = &[
+    "append",
+    "extend",
+    "insert",
+    "remove",
+    "pop",
+    "clear",
+    "sort",
+    "reverse",
+    "update",
+    "setdefault",
+    "popitem",
+    "add",
+    "discard",
+];
 
 impl Written {
     /// Adds the rest of a frame, and all of its inner functions.
@@ -246,10 +281,16 @@ impl Written {
         {
             self.names.insert(code.names[*name as usize].clone());
         }
+        self.items |= match instr {
+            Instr::StoreSubscr | Instr::DeleteSubscr | Instr::StoreSlice => true,
+            Instr::LoadAttr { name, .. } => MUTATORS.contains(&&*code.names[*name as usize]),
+            _ => false,
+        };
     }
 
     fn is_read_by(&self, operation: &RunsAgain) -> bool {
         self.anything
+            || (self.items && operation.containers)
             || !self.names.is_disjoint(&operation.names)
             || !self.cells.is_disjoint(&operation.cells)
     }

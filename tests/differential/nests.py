@@ -263,6 +263,8 @@ SIMPLE = """
 1: LOG.append($R + 0)
 1: SETTINGS.scale = $F
 1: SETTINGS.sizes = [$F, 1.0]
+1: SETTINGS.sizes[0] = $F
+1: SIZES[0] = $F
 1: $=R1 = $R; print(round(float($=R1.detach()), 3))
 """
 

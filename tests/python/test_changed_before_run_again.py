@@ -230,6 +230,38 @@ def one_more_item(x):
     return y * 2
 
 
+@case(X, [2.0, 1.0], breaks=2)
+def an_item_behind_a_break(x, sizes):
+    y = recompute(lambda v: (v * sizes[0]).sin(), x * 1)
+    print("break")
+    sizes[0] = 5.0
+    return y * 2
+
+
+@case(X, [2.0, 1.0], breaks=2)
+def one_less_behind_a_break(x, sizes):
+    y = recompute(lambda v: (v * sizes[-1]).sin(), x * 1)
+    print("break")
+    sizes.pop()
+    return y * 2
+
+
+@case(X, {"scale": 2.0}, breaks=2)
+def a_value_of_a_dict_behind_a_break(x, table):
+    y = recompute(lambda v: (v * table["scale"]).sin(), x * 1)
+    print("break")
+    table["scale"] = 5.0
+    return y * 2
+
+
+@case(X, [2.0, 1.0], graphs=2, breaks=1)
+def an_item_of_another_list_without_items_inside(x, sizes):
+    y = recompute(lambda v: (v * 2.0).sin(), x * 1)
+    print("break")
+    sizes[0] = 5.0
+    return y * 2
+
+
 @case(X, graphs=1, breaks=0)
 def a_list_that_it_does_not_look_into(x):
     outs = []
