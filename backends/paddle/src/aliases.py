@@ -6,7 +6,10 @@ refuses.
 """
 
 from paddle_sot_rs._backward import REGIONS, UNVERSIONED, blocks_of, inner_operations, is_view
+from paddle_sot_rs._blocks import ROWS
 from paddle_sot_rs._used import reads, used
+
+_NAMES = ("pd_op.assign", "builtin.split", "builtin.slice")
 
 
 class _Aliases:
@@ -21,8 +24,8 @@ class _Aliases:
             name = op.name()
             if name in ("pd_op.if", "pd_op.while"):
                 self.region(op)
-            elif is_view(op) or name in ("pd_op.assign", "builtin.split", "builtin.slice"):
-                for value in op.results():
+            elif is_view(op) or name in _NAMES or op.has_attr(ROWS):
+                for value in op.results() if op.num_operands() else ():
                     self.add(value, op.operand_source(0))
             elif name == "builtin.combine":
                 for value in op.operands_source():

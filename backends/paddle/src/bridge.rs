@@ -47,9 +47,6 @@ pub fn load_python(py: Python<'_>) -> PyResult<()> {
         load("others", include_str!("others.py"))?;
         load("allocator", include_str!("allocator.py"))?;
         load("gates", include_str!("gates.py"))?;
-        load("used", include_str!("used.py"))?;
-        load("aliases", include_str!("aliases.py"))?;
-        load("reads", include_str!("reads.py"))?;
         load("values", include_str!("values.py"))?;
         load("window", include_str!("window.py"))?;
         load("calls", include_str!("calls.py"))?;
@@ -57,6 +54,9 @@ pub fn load_python(py: Python<'_>) -> PyResult<()> {
         reach.setattr("can_cut", wrap_pyfunction!(crate::cuts::can_cut, &reach)?)?;
         load("open_dims", include_str!("open_dims.py"))?;
         load("blocks", include_str!("blocks.py"))?;
+        load("used", include_str!("used.py"))?;
+        load("aliases", include_str!("aliases.py"))?;
+        load("reads", include_str!("reads.py"))?;
         load("trace", include_str!("trace.py"))?;
         load("programs", include_str!("programs.py"))?;
         load("region", include_str!("region.py"))?;
