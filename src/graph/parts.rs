@@ -155,7 +155,10 @@ impl StatementIr {
         let (mut places, mut groups) = self.places(&producer, selects)?;
         let mut alone = selects.to_vec();
         if self.views_between(&producer, &places, &views, &mut alone) {
-            (places, groups) = self.places(&producer, &alone)?;
+            match self.places(&producer, &alone)? {
+                (_, more) if more > MOST => alone.copy_from_slice(selects),
+                found => (places, groups) = found,
+            }
         }
         let flows = |place: &Place| matches!(place, Place::Group(_));
         for (at, place) in places.iter().enumerate() {

@@ -187,7 +187,9 @@ impl EagerGraph {
                 values.into_iter().map(Bound::unbind).collect()
             }
             Region::Recompute { body, given } => {
-                let run = py.module("paddle_sot_rs._control")?.getattr("run_again")?;
+                let run = py
+                    .module("paddle_sot_rs._recompute")?
+                    .getattr("run_again")?;
                 let places = given.clone();
                 return run.call1((function(py, body)?, places, PyList::new(py, args)?));
             }
