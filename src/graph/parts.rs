@@ -123,6 +123,8 @@ struct Plan<'a> {
     alone: &'a [bool],
     /// For each part the views of others that it makes again.
     again: &'a [Vec<bool>],
+    /// What parts take from others.
+    crossing: &'a [SymbolId],
 }
 
 /// How a graph is taken apart.
@@ -151,10 +153,11 @@ impl StatementIr {
     /// The same, where `selects` says which statements are parts of their own.
     fn parts_with(&self, py: Python<'_>, selects: &[bool]) -> Option<Vec<Part>> {
         let producer = self.producers();
-        let mut views = self.views(py, &producer);
         let (mut places, mut groups) = self.places(&producer, selects)?;
+        let mut views = self.views(py, &producer);
         let mut alone = selects.to_vec();
-        if self.views_between(&producer, &places, &views, &mut alone) {
+        self.add_views_between(&producer, &places, &views, &mut alone);
+        if alone != selects {
             match self.places(&producer, &alone)? {
                 (_, more) if more > MOST => alone.copy_from_slice(selects),
                 found => (places, groups) = found,
@@ -186,29 +189,30 @@ impl StatementIr {
         let parts = of.iter().copied().max()? + 1;
         let again = |number| self.made_again(&known, &of, number);
         let again: Vec<Vec<bool>> = (0..parts).map(again).collect();
+        let crossing = self.crossing(&known, &of, &again);
         let plan = Plan {
             of: &of,
             alone: &alone,
             again: &again,
+            crossing: &crossing,
         };
         (0..parts)
             .map(|number| whole.part(&producer, &plan, number))
             .collect()
     }
 
-    /// Notes the views that gradients of several parts flow through, with what they are views of. Whether there are any.
-    fn views_between(
+    /// Notes the views that gradients of several parts flow through, and those that these are views of.
+    fn add_views_between(
         &self,
         producer: &[Option<usize>],
         places: &[Place],
         views: &[Option<SymbolId>],
         alone: &mut [bool],
-    ) -> bool {
+    ) {
         let group = |at: usize| match places[at] {
             Place::Group(group) => Some(group),
             Place::Free => None,
         };
-        let mut found = false;
         for (number, statement) in self.statements.iter().enumerate().rev() {
             let mut note = |id: SymbolId| {
                 let from = producer[id.0 as usize].filter(|from| *from < number);
@@ -219,12 +223,10 @@ impl StatementIr {
                 if group(from).is_some() && (between || (alone[number] && views[number].is_some()))
                 {
                     alone[from] = true;
-                    found = true;
                 }
             };
             for_each_operand(statement, &mut note);
         }
-        found
     }
 
     /// The same graph, in which nothing needs a gradient that none flows to: one part would hand it to another as if.
@@ -430,7 +432,12 @@ impl StatementIr {
     }
 
     fn part(&self, producer: &[Option<usize>], plan: &Plan<'_>, number: usize) -> Option<Part> {
-        let Plan { of, alone, again } = plan;
+        let Plan {
+            of,
+            alone,
+            again,
+            crossing,
+        } = plan;
         let is_in = |at: usize| of[at] == number || again[number][at];
         let statements: Vec<Statement> = (self.statements.iter().enumerate())
             .filter(|(at, _)| is_in(*at))
@@ -460,18 +467,11 @@ impl StatementIr {
                 outputs.push(id);
             }
         };
-        self.outputs.iter().copied().for_each(&mut note);
-        for (at, statement) in self.statements.iter().enumerate() {
-            for later in (number + 1)..again.len() {
-                if of[at] == later || again[later][at] {
-                    for_each_operand(statement, &mut |id| {
-                        if !producer[id.0 as usize].is_some_and(|from| again[later][from]) {
-                            note(id);
-                        }
-                    });
-                }
-            }
-        }
+        self.outputs
+            .iter()
+            .chain(*crossing)
+            .copied()
+            .for_each(&mut note);
         if outputs.is_empty() {
             return None;
         }
@@ -491,6 +491,25 @@ impl StatementIr {
             outputs,
             by_calls: alone.iter().zip(*of).any(|(it, at)| *it && *at == number),
         })
+    }
+
+    /// What parts take from others, in order of use.
+    fn crossing(&self, known: &Known<'_>, of: &[usize], again: &[Vec<bool>]) -> Vec<SymbolId> {
+        let mut crossing = Vec::new();
+        let mut is_known = vec![false; self.symbols.len()];
+        for (at, statement) in self.statements.iter().enumerate() {
+            let parts = (0..again.len()).filter(|part| of[at] == *part || again[*part][at]);
+            for part in parts {
+                for_each_operand(statement, &mut |id| {
+                    let from = known.producer[id.0 as usize];
+                    let is_taken = from.is_some_and(|from| of[from] != part && !again[part][from]);
+                    if is_taken && !std::mem::replace(&mut is_known[id.0 as usize], true) {
+                        crossing.push(id);
+                    }
+                });
+            }
+        }
+        crossing
     }
 
     /// The views of other parts that this one makes again.

@@ -7,8 +7,8 @@ use pyo3::prelude::*;
 
 use super::{Statement, StatementIr, SymbolId};
 
-/// Operations whose results share the storage of their argument, where they can.
-const VIEWS: &[&str] = &[
+/// Operations whose results share the storage of their argument, where they can, and that cost next to nothing.
+pub const CHEAP_VIEWS: &[&str] = &[
     "__getitem__",
     "reshape",
     "view",
@@ -62,5 +62,5 @@ fn only_operand(statement: &Statement) -> Option<SymbolId> {
 
 fn shares(py: Python<'_>, statement: &Statement) -> bool {
     let names = statement.callee.api_names(py);
-    names.iter().any(|name| VIEWS.contains(&&**name))
+    names.iter().any(|name| CHEAP_VIEWS.contains(&&**name))
 }

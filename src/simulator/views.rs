@@ -9,44 +9,29 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use rustc_hash::FxHashMap;
 
-use crate::graph::{Arg, Callee, SymbolId};
+use crate::graph::{Arg, Callee, SymbolId, CHEAP_VIEWS};
 use crate::guard::GuardKind;
 use crate::reason::BreakKind;
 use crate::variables::{Arena, Kind, TensorVar, VarId, View};
 
 use super::{aliases, inplace, pylayer, Step, Tracer};
 
-/// Operations whose results may share the storage of their argument (found by calling every function and
-/// method in eager mode and comparing addresses), and some that may in other versions. None of them draws random numbers.
+/// Other operations than `CHEAP_VIEWS` whose results may share the storage of their argument (found by calling every
+/// function and method in eager mode and comparing addresses), and some that may in other versions. None of them draws
+/// random numbers.
 const VIEWS: &[&str] = &[
-    "__getitem__",
-    "reshape",
-    "transpose",
-    "t",
-    "squeeze",
-    "unsqueeze",
     "split",
     "chunk",
-    "unbind",
-    "flatten",
     "ravel",
-    "slice",
     "strided_slice",
-    "detach",
     "expand",
     "expand_as",
     "broadcast_to",
     "broadcast_tensors",
-    "diagonal",
     "tensor_split",
     "hsplit",
     "vsplit",
     "dsplit",
-    "swapaxes",
-    "swapdims",
-    "moveaxis",
-    "matrix_transpose",
-    "unflatten",
     "unfold",
     "real",
     "imag",
@@ -54,18 +39,14 @@ const VIEWS: &[&str] = &[
     "as_real",
     "view_as_complex",
     "view_as_real",
-    "view",
     "view_as",
     "as_strided",
-    "T",
-    "mT",
     "H",
     "mH",
     "conj",
     "atleast_1d",
     "atleast_2d",
     "atleast_3d",
-    "permute",
     "narrow",
     "select",
     "contiguous",
@@ -82,6 +63,10 @@ const KEEP_ORDER: &[&str] = &["reshape", "flatten", "squeeze", "unsqueeze", "det
 /// Layers that do such operations.
 const VIEW_LAYERS: &[&str] = &["Flatten", "Unflatten", "ChannelShuffle"];
 
+fn is_view(name: &str) -> bool {
+    CHEAP_VIEWS.contains(&name) || VIEWS.contains(&name)
+}
+
 /// How to do a captured call again, when its result may share the storage of `base`.
 pub fn recipe(
     t: &mut Tracer<'_>,
@@ -91,10 +76,10 @@ pub fn recipe(
     kwargs: &[(Arc<str>, Arg)],
 ) -> Option<View> {
     let listed = match callee {
-        Callee::Method(name) | Callee::Attribute(name) => VIEWS.contains(&&**name),
+        Callee::Method(name) | Callee::Attribute(name) => is_view(name),
         Callee::Api(function) => {
             let name = function.bind(t.py).getattr("__name__").ok()?;
-            VIEWS.contains(&name.extract::<String>().ok()?.as_str())
+            is_view(&name.extract::<String>().ok()?)
         }
         Callee::Layer(symbol) => {
             let input = t

@@ -33,8 +33,7 @@ class _Aliases:
 
     def add(self, value, source):
         for known in (self.every, self.handed_on):
-            if found := known.get(source.id):
-                known[value.id] = known.get(value.id, found) | found
+            _unite(known, value, known.get(source.id))
 
     def region(self, op):
         operands = op.operands_source()
@@ -58,9 +57,13 @@ class _Aliases:
                 self.hand_on(value, found)
 
     def hand_on(self, value, found):
-        if found:
-            for known in (self.every, self.handed_on):
-                known[value.id] = known.get(value.id, found) | found
+        for known in (self.every, self.handed_on):
+            _unite(known, value, found)
+
+
+def _unite(known, value, found):
+    if found:
+        known[value.id] = known.get(value.id, found) | found
 
 
 def read_again(operations, forward_end, start, inputs, roots):
@@ -74,36 +77,37 @@ def read_again(operations, forward_end, start, inputs, roots):
     # What is read where it is, as it has become.
     direct = set(inputs)
 
-    def note(op, known, found):
-        for value in reads(op):
-            found.update(known.get(value.id, ()))
+    def note(operations, known, found):
+        for op in operations:
+            for value in reads(op, lambda value: value.id in known):
+                found.update(known[value.id])
 
     for op in operations[start:]:
         aliases.walk([op])
-        name = op.name()
-        if name == "pd_op.pylayer" or op.has_attr(UNVERSIONED):
-            for one in (op, *inner_operations(op)):
-                note(one, aliases.handed_on, ever)
-        elif name in REGIONS:
-            inside = list(inner_operations(op))
-            kept = [one for one in inside if one.name() == "pd_op.pylayer" or one.has_attr(UNVERSIONED)]
-            rounds = inside if name == "pd_op.while" else []
-            for one in rounds:
+        inside = list(inner_operations(op))
+        if _keeps(op):
+            note((op, *inside), aliases.handed_on, ever)
+        elif op.name() in REGIONS:
+            kept = [inner for one in inside if _keeps(one) for inner in (one, *inner_operations(one))]
+            if op.name() == "pd_op.while":
                 # The values of its variables come from where each round has left them.
-                note(one, aliases.handed_on, uncounted)
-            for one in rounds if kept and rounds else kept:
-                for inner in (one, *inner_operations(one)):
-                    note(inner, aliases.every, ever)
+                note(inside, aliases.handed_on, uncounted)
+                kept = kept and inside
+            note(kept, aliases.every, ever)
             direct.update(_copies(inside, direct))
             # What is computed again is so from copies of what was there, or see `reads.py`.
-            for one in used(inside):
-                if one.name().endswith("_grad"):
-                    values = (value for value in reads(one) if value.id not in direct)
-                    uncounted.update(*(aliases.every.get(value.id, ()) for value in values))
+            gradients = (one for one in used(inside) if one.name().endswith("_grad"))
+            copies = {value: found for value, found in aliases.every.items() if value not in direct}
+            note(gradients, copies, uncounted)
         else:
             direct.update(_copies([op], direct))
-            note(op, aliases.handed_on, uncounted)
+            note([op], aliases.handed_on, uncounted)
     return uncounted, ever
+
+
+def _keeps(op):
+    """Whether it is of what keeps tensors without looking after them: `recompute` and PyLayers."""
+    return op.name() == "pd_op.pylayer" or op.has_attr(UNVERSIONED)
 
 
 def _copies(operations, direct):

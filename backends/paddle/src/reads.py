@@ -5,7 +5,7 @@ Eager mode counts changes in place, and its gradients refuse a tensor that was c
 
 from paddle_sot_rs._aliases import read_again
 from paddle_sot_rs._backward import REGIONS, UNVERSIONED, inner_operations, is_view
-from paddle_sot_rs._used import DESCRIBE, used
+from paddle_sot_rs._used import reads, used
 
 
 def read_back(operations, forward_end, start, inputs, outputs):
@@ -69,14 +69,11 @@ def _source(value):
 
 
 def _add(op, roots, lists, read):
-    name = op.name()
-    if name == "builtin.combine":
+    if op.name() == "builtin.combine":
         lists[op.results()[0].id] = op.operands_source()
-    if name == "builtin.combine" or name in DESCRIBE:
-        return
-    for value in op.operands_source():
-        if not value.initialized():
-            continue
-        found = {roots[part.id] for part in lists.get(value.id, (value,)) if part.initialized() and part.id in roots}
-        if found and not op.is_no_need_buffer(value):
-            read |= found
+
+    def found(value):
+        return {roots[part.id] for part in lists.get(value.id, (value,)) if part.initialized() and part.id in roots}
+
+    for value in reads(op, found):
+        read |= found(value)

@@ -20,9 +20,13 @@ def used(operations):
             needed.update(value.id for value in values if whole or not op.is_no_need_buffer(value))
 
 
-def reads(op):
-    """The operands whose numbers it needs; those of lists are read by the operation that takes the list."""
+def reads(op, matters):
+    """Those of the operands that `matters` says yes to whose numbers the operation needs.
+
+    Those of lists are read by the operation that takes the list.
+    """
     name = op.name()
     if name == "builtin.combine" or name in DESCRIBE:
         return []
-    return [value for value in op.operands_source() if value.initialized() and not op.is_no_need_buffer(value)]
+    operands = (value for value in op.operands_source() if value.initialized() and matters(value))
+    return [value for value in operands if not op.is_no_need_buffer(value)]
