@@ -114,6 +114,7 @@ pub fn tree(
         return None;
     }
     seen.push(id);
+    demand.made.insert(id);
     let mut many = |items: &[VarId]| {
         items
             .iter()

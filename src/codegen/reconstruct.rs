@@ -45,6 +45,8 @@ pub struct Demand {
     pub outputs: IndexSet<SymbolId>,
     /// Tensors that are rebuilt.
     pub tensors: IndexSet<VarId>,
+    /// All that is made.
+    pub made: FxHashSet<VarId>,
 }
 
 impl Demand {
@@ -343,6 +345,7 @@ impl<'a, 'py> Emitter<'a, 'py> {
         self.code.op("COPY", 1)?;
         self.code.store(local)?;
         self.built.insert(id, local);
+        self.demand.made.insert(id);
         Ok(())
     }
 

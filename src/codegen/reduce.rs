@@ -44,6 +44,8 @@ pub struct Emission {
     pub slots: Vec<TrackerRef>,
     /// Symbols the graph must output.
     pub outputs: Vec<SymbolId>,
+    /// Variables of the frame that it makes.
+    pub made: FxHashSet<VarId>,
 }
 
 /// Makes the plan for the outcome of a simulation.
@@ -125,6 +127,7 @@ fn finish(plan: Plan, demand: Demand) -> Emission {
         plan,
         slots: demand.slots.into_iter().collect(),
         outputs: demand.outputs.into_iter().collect(),
+        made: demand.made,
     }
 }
 

@@ -12,6 +12,21 @@ fn find(sets: &mut [usize], mut at: usize) -> usize {
 }
 
 impl StatementIr {
+    /// The positions of outputs that gradients flow from to a call of such a callee.
+    pub fn results_behind(&self, wanted: &dyn Fn(&Callee) -> bool) -> Vec<usize> {
+        let mut behind = vec![false; self.symbols.len()];
+        for statement in &self.statements {
+            let mut found = wanted(&statement.callee);
+            statement.for_each_argument(&mut |id| found |= behind[id.0 as usize]);
+            statement.output.for_each_symbol(&mut |id| {
+                behind[id.0 as usize] |= found && self.carries_gradient(id);
+            });
+        }
+        let outputs = self.outputs.iter().enumerate();
+        let found = outputs.filter(|(_, id)| behind[id.0 as usize]);
+        found.map(|(at, _)| at).collect()
+    }
+
     /// Whether some outputs share no differentiable statement with some others.
     ///
     /// Eager mode can go backward through each of them by itself; a program is one node of autograd
@@ -39,7 +54,7 @@ impl StatementIr {
             }
             let mut sources = Vec::new();
             statement.for_each_argument(&mut |id| {
-                sources.extend(producer[id.0 as usize].filter(|_| self.has_gradient(id)));
+                sources.extend(producer[id.0 as usize].filter(|_| self.carries_gradient(id)));
             });
             for source in sources {
                 let (a, b) = (find(&mut sets, source), find(&mut sets, number));

@@ -291,7 +291,7 @@ impl StatementIr {
             places[number] =
                 Place::Group(*numbers.entry((results, selects[number])).or_insert(next));
             for_each_operand(statement, &mut |id| {
-                if self.has_gradient(id) {
+                if self.carries_gradient(id) {
                     from[id.0 as usize] |= results;
                 }
             });

@@ -70,6 +70,19 @@ impl Region {
         }
     }
 
+    /// Whether plain Python runs code of it again for its gradient.
+    pub fn runs_again(&self) -> bool {
+        match self {
+            Self::Recompute { .. } | Self::PyLayer { .. } => true,
+            Self::If { .. } | Self::While { .. } => self.blocks().iter().any(|(_, block)| {
+                block.statements.iter().any(|it| match &it.callee {
+                    Callee::Sir(region) => region.runs_again(),
+                    _ => false,
+                })
+            }),
+        }
+    }
+
     /// `cond`, `while_loop`, `recompute`, `static_pylayer`: what Paddle calls the operation.
     pub fn name(&self) -> &'static str {
         match self {

@@ -225,6 +225,12 @@ impl StatementIr {
         self.meta(id).is_some_and(|meta| !meta.stop_gradient)
     }
 
+    /// Whether gradients flow through `id`: eager mode also says of whole numbers that they need one.
+    pub fn carries_gradient(&self, id: SymbolId) -> bool {
+        let differentiable = |meta: &TensorMeta| !meta.stop_gradient && meta.dtype.is_differentiable();
+        self.meta(id).is_some_and(differentiable)
+    }
+
     /// Whether a statement holds nested graphs.
     pub fn has_regions(&self) -> bool {
         let nested = |statement: &Statement| matches!(statement.callee, Callee::Sir(_));

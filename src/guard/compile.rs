@@ -182,6 +182,21 @@ impl GuardCompiler for NativeGuardCompiler {
         slots: &[TrackerRef],
         state: &GlobalState,
     ) -> PyResult<Box<dyn CompiledGuard>> {
+        Ok(Box::new(NativeGuards::new(py, guards, slots, state)?))
+    }
+}
+
+impl NativeGuards {
+    /// Compiles guards, as [`GuardCompiler::compile`] does.
+    ///
+    /// # Errors
+    /// When an object cannot be recorded.
+    pub fn new(
+        py: Python<'_>,
+        guards: &GuardSet,
+        slots: &[TrackerRef],
+        state: &GlobalState,
+    ) -> PyResult<Self> {
         let mut builder = Builder::default();
         let mut texts = Vec::with_capacity(guards.len());
         // What is looked at otherwise is there.
@@ -254,7 +269,7 @@ impl GuardCompiler for NativeGuardCompiler {
             .collect();
         let loads = builder.slots.len();
         let plan = GatePlan::of(&builder.steps, loads);
-        Ok(Box::new(NativeGuards {
+        Ok(Self {
             state: state.clone(),
             steps: builder.steps,
             loads,
@@ -268,7 +283,22 @@ impl GuardCompiler for NativeGuardCompiler {
             texts,
             plan,
             gate: Mutex::default(),
-        }))
+        })
+    }
+
+    /// What is at the wanted trackers where all guards hold, whatever the global state is; else which guard failed.
+    pub fn values<'py>(
+        &self,
+        py: Python<'py>,
+        inputs: GuardInputs<'_>,
+    ) -> Result<Vec<Option<Bound<'py, PyAny>>>, usize> {
+        let mut slots = vec![0; self.loads];
+        self.walk(py, inputs, &self.plan.all, &mut slots)?;
+        let value = |slot: &usize| match slots[*slot] {
+            0 => None,
+            object => Some(native::to_bound(py, object as Ptr)),
+        };
+        Ok(self.outputs.iter().map(value).collect())
     }
 }
 

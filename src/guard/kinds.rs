@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use indexmap::IndexSet;
+use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 
 use crate::graph::{DType, TensorMeta};
@@ -114,15 +115,35 @@ pub struct Guard {
 pub struct GuardSet {
     guards: IndexSet<Guard>,
     distinct: IndexSet<TrackerRef>,
+    /// Those that were asked for since somebody watches, new or not.
+    watched: Option<FxHashSet<usize>>,
 }
 
 impl GuardSet {
     /// Adds a guard unless it is there.
     pub fn add(&mut self, tracker: &TrackerRef, kind: GuardKind) {
-        self.guards.insert(Guard {
+        let (at, _) = self.guards.insert_full(Guard {
             tracker: tracker.clone(),
             kind,
         });
+        if let Some(watched) = &mut self.watched {
+            watched.insert(at);
+        }
+    }
+
+    /// From here on [`GuardSet::end_watch`] knows what was asked for, new or not. The answer is for it.
+    pub fn watch(&mut self) -> Option<FxHashSet<usize>> {
+        self.watched.replace(FxHashSet::default())
+    }
+
+    /// Ends a watch, inside of the one around it; the answer is what was asked for since it began.
+    pub fn end_watch(&mut self, around: Option<FxHashSet<usize>>) -> Vec<Guard> {
+        let watched = std::mem::replace(&mut self.watched, around).unwrap_or_default();
+        if let Some(around) = &mut self.watched {
+            around.extend(&watched);
+        }
+        let found = watched.into_iter().filter_map(|at| self.guards.get_index(at));
+        found.cloned().collect()
     }
 
     /// Declares that this value is a different object from every other value declared so.
@@ -159,5 +180,8 @@ impl GuardSet {
     pub fn rollback(&mut self, mark: (usize, usize)) {
         self.guards.truncate(mark.0);
         self.distinct.truncate(mark.1);
+        if let Some(watched) = &mut self.watched {
+            watched.retain(|at| *at < mark.0);
+        }
     }
 }

@@ -12,7 +12,8 @@ use crate::graph::{GraphInput, StatementIr, SymbolId, SymbolKind};
 use crate::guard::native::GlobalState;
 use crate::guard::{CompiledGuard, GuardCompiler, GuardSet, NativeGuardCompiler};
 use crate::obj::Obj;
-use crate::reason::{Break, BreakKind, Fallback};
+use crate::simulator::rereads::Outside;
+use crate::reason::{Break, BreakKind, Fallback, SourceLoc};
 use crate::tracker::{Place, TrackerRef};
 
 use super::choice::Configured;
@@ -22,6 +23,7 @@ use super::learn;
 use super::random::Randomness;
 use super::resumes::log_code;
 use super::statistics::Statistics;
+use super::way_back::WayBack;
 
 /// Parts of a translation that succeeded.
 pub(super) struct Traced {
@@ -36,6 +38,8 @@ pub(super) struct Traced {
     pub(super) listens: bool,
     /// Gradients are taken in the middle: `run_program` frees what a second backward needs.
     pub(super) by_calls: bool,
+    /// What code that runs again for gradients reads outside of the frame, and where.
+    pub(super) outside: Option<(Outside, Vec<SourceLoc>)>,
 }
 
 /// Compiles the graph and the guard.
@@ -55,6 +59,7 @@ pub(super) fn finish(
         guards,
         listens,
         by_calls,
+        outside,
         ..
     } = traced;
     sir.outputs = emission.outputs.clone();
@@ -83,6 +88,13 @@ pub(super) fn finish(
     let randomness = match sir.has_regions() {
         true => Randomness::assumed(),
         false => Randomness::default(),
+    };
+    let way_back = match outside {
+        Some(outside) if state.grad_enabled => {
+            let way_back = WayBack::new(py, outside, &sir, state, &of.shared)?;
+            way_back.is_needed().then(|| Arc::new(way_back))
+        }
+        _ => None,
     };
     let statistics = Statistics::of(py, &sir, &tensors)?;
     if statements > 0 {
@@ -136,6 +148,7 @@ pub(super) fn finish(
         graph,
         randomness,
         statistics,
+        way_back,
         graph_inputs,
         listens,
         asks,

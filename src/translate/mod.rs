@@ -18,6 +18,7 @@ mod random;
 mod resumes;
 mod statistics;
 mod totals;
+mod way_back;
 
 pub use callable::{CalleeFunction, Continuation, ResumeFunction};
 pub use choice::{BackendChoice, Configured};

@@ -180,7 +180,7 @@ def another_attribute(x):
     return y * 2
 
 
-@case(X, graphs=1, breaks=0)
+@case(X, breaks=1)
 def an_attribute_in_front_of_it(x):
     SETTINGS.scale = 5.0
     y = recompute(lambda v: (v * SETTINGS.scale).sin(), x * 1)

@@ -126,6 +126,9 @@ impl<'py> Tracer<'py> {
     /// An object that is already known keeps its variable: both trackers are then guarded to
     /// lead to the same object.
     pub fn wrap(&mut self, value: &Bound<'_, PyAny>, tracker: TrackerRef) -> VarId {
+        if let Some(reads) = &mut self.reads {
+            reads.note_place(&tracker);
+        }
         let address = value.as_ptr() as usize;
         if let Some(&id) = self.known.get(&address) {
             let known = self.vars.get(id).source.clone();

@@ -24,6 +24,7 @@ use crate::translate::graph_inputs::GraphInputs;
 use crate::translate::pipeline;
 use crate::translate::random::Randomness;
 use crate::translate::statistics::Statistics;
+use crate::translate::way_back::WayBack;
 
 use super::destructors;
 use super::run::{owned, Next, Run};
@@ -43,6 +44,8 @@ pub struct Entry {
     pub randomness: Randomness,
     /// What the graph writes.
     pub statistics: Statistics,
+    /// What must not change until gradients of the graph were computed.
+    pub way_back: Option<Arc<WayBack>>,
     /// The inputs of the graph.
     pub graph_inputs: GraphInputs,
     /// Whether the instruction that breaks the graph may call Python functions.
@@ -55,6 +58,14 @@ pub struct Entry {
     pub values: FxHashMap<usize, Place>,
     /// Whether it is for all values of something that others are for single values of.
     pub general: bool,
+}
+
+impl Entry {
+    /// Whether a gradient of its graph was refused: see [`WayBack`].
+    pub(super) fn is_refused(&self) -> bool {
+        let way_back = self.way_back.as_ref();
+        way_back.is_some_and(|way_back| way_back.is_refused())
+    }
 }
 
 /// Events of each kind that stay when a backend is swapped.
@@ -139,6 +150,7 @@ impl Translated {
         }
         self.note_round();
         self.drop_stale();
+        self.drop_refused();
         let before = self.entries();
         if before.len() >= MAX_ENTRIES {
             self.give_up();
@@ -238,6 +250,7 @@ impl Translated {
         entries
             .find(|entry| {
                 generation.is_none_or(|now| now == entry.backend.generation)
+                    && !entry.is_refused()
                     && entry.guard.check(py, inputs).is_ok()
             })
             .cloned()
@@ -260,6 +273,22 @@ impl Translated {
     }
 
     /// Drops what was compiled by backends that were replaced since.
+    /// Drops those whose gradients were refused.
+    fn drop_refused(&self) {
+        let refused: Vec<Arc<Entry>> = {
+            let mut entries = lock(&self.entries);
+            if !entries.iter().any(|entry| entry.is_refused()) {
+                return;
+            }
+            let all = entries.iter().cloned();
+            let (refused, others) = all.partition(|entry| entry.is_refused());
+            *entries = Arc::new(others);
+            refused
+        };
+        // Outside of the lock: user code may run.
+        drop(refused);
+    }
+
     fn drop_stale(&self) {
         let Some(generation) = backend::current(self.shared.options.backend.name()) else {
             return;

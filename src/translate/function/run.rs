@@ -164,7 +164,9 @@ impl Translated {
         let generation = self.generation();
         let mut failed = None;
         for entry in entries.iter().rev() {
-            if generation.is_some_and(|generation| generation != entry.backend.generation) {
+            let is_stale =
+                generation.is_some_and(|generation| generation != entry.backend.generation);
+            if is_stale || entry.is_refused() {
                 continue;
             }
             match entry.guard.check(py, inputs) {
@@ -208,6 +210,22 @@ impl Translated {
                 if self.is_callee {
                     self.shared.found_graphs.store(true, Ordering::Relaxed);
                 }
+                let seen = match &entry.way_back {
+                    None => None,
+                    Some(way_back) => {
+                        let locals = addresses(&bound);
+                        match way_back.look(py, self.guard_inputs(&locals)) {
+                            Ok(seen) => Some((way_back, seen)),
+                            Err(what) => {
+                                self.fall_back(Break::internal(format!(
+                                    "{what} holds, and does not for what runs again"
+                                )));
+                                self.remove(entry);
+                                return self.native(py, bound, how);
+                            }
+                        }
+                    }
+                };
                 let before = entry.randomness.before(py)?;
                 let inputs = &entry.graph_inputs;
                 let mut kept = None;
@@ -222,6 +240,9 @@ impl Translated {
                         entry.randomness.ran(py, before)?;
                         if let Some(kept) = kept {
                             entry.statistics.ran(py, &kept)?;
+                        }
+                        if let Some((way_back, seen)) = seen {
+                            way_back.watch(py, seen, &outputs)?;
                         }
                         outputs
                     }

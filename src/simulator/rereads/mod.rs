@@ -1,20 +1,26 @@
 //! What Python code that runs again on the way back has read (a block of `recompute`, the `backward` of a PyLayer): plain
 //! Python reads it then, as it has become by that time. Where the frame changes it behind the operation, the interpreter
-//! runs the operation.
+//! runs the operation. What others may have changed is checked when it would run again: see [`Outside`].
+
+mod outside;
+mod written;
 
 use std::rc::Rc;
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use pyo3::types::PyCode;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::bytecode::{flow, Code, Instr};
+use crate::bytecode::Code;
 use crate::reason::{BreakKind, SourceLoc};
+use crate::tracker::TrackerRef;
 use crate::variables::{AttrOp, CellVar, Kind, VarId, Variable};
 
 use super::executor::Outcome;
 use super::{Step, Tracer};
+use written::Written;
+
+pub use outside::Outside;
 
 /// What is read while it is recorded.
 #[derive(Debug, Default)]
@@ -28,6 +34,7 @@ pub struct Reads {
     names: FxHashSet<Arc<str>>,
     /// Whether lists, dicts or sets are among them.
     containers: bool,
+    outside: Outside,
 }
 
 impl Reads {
@@ -44,6 +51,13 @@ impl Reads {
     pub(super) fn note_name(&mut self, name: &str) {
         if !self.names.contains(name) {
             self.names.insert(Arc::from(name));
+        }
+    }
+
+    /// Something outside was looked up.
+    pub(super) fn note_place(&mut self, place: &TrackerRef) {
+        if place.base().is_some() {
+            self.outside.add(place.clone());
         }
     }
 }
@@ -90,19 +104,25 @@ pub struct RunsAgain {
     /// Whether it reads lists, dicts or sets.
     containers: bool,
     global_writes: usize,
+    outside: Outside,
 }
 
 /// Runs `run`; the answer says what it read, too.
 pub fn watch<'py, R>(t: &mut Tracer<'py>, run: impl FnOnce(&mut Tracer<'py>) -> R) -> (R, Reads) {
     let around = t.reads.replace(Reads::default());
+    let guards = t.guards.watch();
     let answer = run(t);
-    let reads = std::mem::replace(&mut t.reads, around).unwrap_or_default();
+    let guards = t.guards.end_watch(guards);
+    let mut reads = std::mem::replace(&mut t.reads, around).unwrap_or_default();
+    reads.outside.relies_on(guards);
+    reads.outside.add_contents(t, &reads.ids);
     if let Some(around) = &mut t.reads {
         around.ids.extend(&reads.ids);
         around.cells.extend(&reads.cells);
         around.objects.extend(&reads.objects);
         around.names.extend(reads.names.iter().cloned());
         around.containers |= reads.containers;
+        around.outside.extend(&reads.outside);
     }
     (answer, reads)
 }
@@ -147,6 +167,7 @@ pub fn note(t: &mut Tracer<'_>, reads: Reads) -> PyResult<()> {
         names: reads.names,
         containers: reads.containers,
         global_writes: t.global_writes.len(),
+        outside: reads.outside,
     };
     t.run_again.push(operation);
     Ok(())
@@ -159,8 +180,38 @@ impl RunsAgain {
         self.cells.retain(|id| (id.0 as usize) < len);
     }
 
+    fn names(&self, write: &AttrOp) -> bool {
+        self.names.contains(&write.name)
+    }
+
+    /// Whether it reads what the frame has written to something outside: nobody could tell whether that is still there.
+    fn reads_written(&self, t: &Tracer<'_>) -> bool {
+        let globals = t.global_writes.iter().take(self.global_writes);
+        let written = |var: &Rc<Variable>| {
+            let by_frame = var.mutated && var.source.is_some();
+            by_frame
+                && match &var.kind {
+                    Kind::Object(object) | Kind::Layer(object) => {
+                        object.writes.iter().any(|write| self.names(write))
+                    }
+                    kind => is_container(kind) || matches!(kind, Kind::Cell(_)),
+                }
+        };
+        globals.into_iter().any(|(_, write)| self.names(write)) || self.read.values().any(written)
+    }
+
+    /// Whether it reads something that the frame made, may change and hands on to others.
+    fn is_handed_on(&self, t: &Tracer<'_>, made: &FxHashSet<VarId>) -> bool {
+        let mut read = self.read.keys();
+        read.any(|id| {
+            let kind = t.vars.kind(*id);
+            let may_change = is_container(kind) || matches!(kind, Kind::Object(_) | Kind::Layer(_));
+            may_change && made.contains(id)
+        })
+    }
+
     fn is_changed(&self, t: &Tracer<'_>) -> bool {
-        let named = |write: &AttrOp| self.names.contains(&write.name);
+        let named = |write: &AttrOp| self.names(write);
         let globals = t.global_writes.get(self.global_writes..);
         if globals.is_some_and(|writes| writes.iter().any(|(_, write)| named(write))) {
             return true;
@@ -205,118 +256,48 @@ impl RunsAgain {
     }
 }
 
-/// What the rest of the frames of a break may write.
-#[derive(Default)]
-struct Written {
-    /// Attributes and globals.
-    names: FxHashSet<Arc<str>>,
-    cells: FxHashSet<VarId>,
-    /// Whether there are items: nobody knows of what.
-    items: bool,
-    /// Whether that is not known.
-    anything: bool,
-}
+/// The captured operations of a frame whose code runs again.
+pub struct Operations(Vec<RunsAgain>);
 
-/// Methods that change a list, a dict or a set.
-const MUTATORS: &[&str] = &[
-    "append",
-    "extend",
-    "insert",
-    "remove",
-    "pop",
-    "clear",
-    "sort",
-    "reverse",
-    "update",
-    "setdefault",
-    "popitem",
-    "add",
-    "discard",
-];
+impl Operations {
+    /// Those of a frame that was simulated to its end.
+    pub fn of(t: &mut Tracer<'_>) -> Self {
+        Self(std::mem::take(&mut t.run_again))
+    }
 
-impl Written {
-    /// Adds the rest of a frame, and all of its inner functions.
-    fn add(&mut self, t: &mut Tracer<'_>, code: &Code, at: usize, locals: &[Option<VarId>]) {
-        let behind = flow::reachable(code, at);
-        for (it, behind) in code.instructions.iter().zip(behind) {
-            if behind {
-                self.note(code, &it.instr);
-                self.cells
-                    .extend(bound(&it.instr).and_then(|slot| *locals.get(slot)?));
+    /// One whose code reads what the frame changes, or may change when it goes on behind its break.
+    pub fn changed(&self, t: &mut Tracer<'_>, code: &Code, outcome: &Outcome) -> Option<SourceLoc> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let mut later = Written::default();
+        match outcome {
+            Outcome::Break(at) => {
+                later.add(t, code, at.start, &at.locals);
+                for frame in &at.inner {
+                    later.add(t, &frame.code, frame.start, &frame.locals);
+                }
             }
+            Outcome::Return(_) => {}
         }
-        let mut variables = FxHashSet::default();
-        self.add_inner(t, code, &mut variables);
-        for (slot, local) in code.localsplus.iter().zip(locals) {
-            if variables.contains(&slot.name) {
-                self.cells.extend(*local);
-            }
-        }
+        let differs =
+            |it: &&RunsAgain| it.is_changed(t) || it.reads_written(t) || later.is_read_by(it);
+        self.0.iter().find(differs).map(|it| it.loc.clone())
     }
 
-    /// Adds the inner functions of this code; `variables` are those that they bind.
-    fn add_inner(&mut self, t: &mut Tracer<'_>, code: &Code, variables: &mut FxHashSet<Arc<str>>) {
-        for item in &code.consts {
-            if !item.bind(t.py).is_instance_of::<PyCode>() {
-                continue;
-            }
-            let Ok(inner) = t.decode(item) else {
-                self.anything = true;
-                continue;
-            };
-            for it in &inner.instructions {
-                self.note(&inner, &it.instr);
-                let name = bound(&it.instr).map(|slot| inner.localsplus[slot].name.clone());
-                variables.extend(name);
-            }
-            self.add_inner(t, &inner, variables);
-        }
+    /// One whose code reads what the frame made and hands on; `made` is all that it makes.
+    pub fn handed_on(&self, t: &Tracer<'_>, made: &FxHashSet<VarId>) -> Option<SourceLoc> {
+        let mut all = self.0.iter();
+        let found = all.find(|it| it.is_handed_on(t, made));
+        found.map(|it| it.loc.clone())
     }
 
-    fn note(&mut self, code: &Code, instr: &Instr) {
-        if let Instr::StoreAttr { name }
-        | Instr::DeleteAttr { name }
-        | Instr::StoreGlobal { name }
-        | Instr::DeleteGlobal { name } = instr
-        {
-            self.names.insert(code.names[*name as usize].clone());
-        }
-        self.items |= match instr {
-            Instr::StoreSubscr | Instr::DeleteSubscr | Instr::StoreSlice => true,
-            Instr::LoadAttr { name, .. } => MUTATORS.contains(&&*code.names[*name as usize]),
-            _ => false,
-        };
+    /// What their code reads outside of the frame, and where they are; `None` where it reads nothing.
+    pub fn outside(&self, t: &Tracer<'_>) -> Option<(Outside, Vec<SourceLoc>)> {
+        let mut all = Outside::default();
+        self.0.iter().for_each(|it| all.extend(&it.outside));
+        let all = all.without_written(t);
+        let places = self.0.iter().map(|it| it.loc.clone());
+        (!all.is_empty()).then(|| (all, places.collect()))
     }
-
-    fn is_read_by(&self, operation: &RunsAgain) -> bool {
-        self.anything
-            || (self.items && operation.containers)
-            || !self.names.is_disjoint(&operation.names)
-            || !self.cells.is_disjoint(&operation.cells)
-    }
-}
-
-/// The slot whose cell an instruction changes.
-fn bound(instr: &Instr) -> Option<usize> {
-    match instr {
-        Instr::StoreDeref { local } | Instr::DeleteDeref { local } => Some(*local as usize),
-        _ => None,
-    }
-}
-
-/// An operation whose code reads what the frame changes behind it, or may change when it goes on behind its break.
-pub fn changed(t: &mut Tracer<'_>, code: &Code, outcome: &Outcome) -> Option<SourceLoc> {
-    let all = std::mem::take(&mut t.run_again);
-    if all.is_empty() {
-        return None;
-    }
-    let mut later = Written::default();
-    if let Outcome::Break(at) = outcome {
-        later.add(t, code, at.start, &at.locals);
-        for frame in &at.inner {
-            later.add(t, &frame.code, frame.start, &frame.locals);
-        }
-    }
-    let found = (all.iter()).find(|it| it.is_changed(t) || later.is_read_by(it));
-    found.map(|operation| operation.loc.clone())
 }
