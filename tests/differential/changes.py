@@ -1,4 +1,4 @@
-"""What a caller changes between forward and backward: an optimizer's step, `set_value`, operations in place."""
+"""What a caller changes between forward and backward: tensors (a step, `set_value`, in place), attributes and items."""
 
 from __future__ import annotations
 
@@ -23,9 +23,20 @@ HOWS = {
     "detached": lambda tensor: tensor.detach().scale_(0.5),
 }
 
+# What no tensor holds, and code that runs again on the way back reads.
+PYTHON = {
+    "scale": lambda module: setattr(module.SETTINGS, "scale", 0.75),
+    "sizes": lambda module: setattr(module.SETTINGS, "sizes", [0.75, 1.0]),
+    "size": lambda module: module.SETTINGS.sizes.__setitem__(0, 0.75),
+    "item": lambda module: module.SIZES.__setitem__(0, 0.5),
+    "settings": lambda module: setattr(module, "SETTINGS", module.Settings()),
+}
+
 
 def pick(chance: random.Random, results: bool = True) -> tuple[Any, str, bool]:
     """Something that a caller may change: what, how, and whether gradients are on."""
+    if chance.random() < 0.2:
+        return "python", chance.choice(list(PYTHON)), False
     return chance.choice(GIVEN + RESULTS * results), chance.choice(list(HOWS)), chance.random() < 0.3
 
 
@@ -35,14 +46,17 @@ def change(
     results: list[paddle.Tensor],
     picked: tuple[Any, str, bool],
 ) -> None:
-    """Changes it, where there is such a tensor."""
+    """Changes it, where there is such a thing."""
     target, how, with_gradients = picked
+    if target == "python":
+        return PYTHON[how](module)
     tensor = _target(module, args, results, target)
     if tensor is None or not tensor.is_floating_point():
-        return
+        return None
     # Leaves cannot change in place while gradients are on.
     with paddle.set_grad_enabled(with_gradients and not tensor.is_leaf):
         HOWS[how](tensor)
+    return None
 
 
 def _target(

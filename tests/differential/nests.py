@@ -489,7 +489,12 @@ def settings(seed: int) -> dict[str, Any]:
 def may_refuse(seed: int, call: dict[str, Any], error: str) -> bool:
     """The gradients of captured branches and loops compute them again."""
     words = "has other numbers than when", "has been modified by an inplace operation"
-    return bool(call["between"]) and any(it in error for it in words)
+    return bool(call["between"]) and (any(it in error for it in words) or is_of_python(call, error))
+
+
+def is_of_python(call: dict[str, Any], error: str) -> bool:
+    """Whether what runs again has read something else than a tensor that the caller has changed since."""
+    return call["between"] is not None and call["between"][0] == "python" and "since the call: what" in error
 
 
 FAMILY = Family(PRELUDE, program, calls, arguments, state, settings, around, may_refuse)
