@@ -293,3 +293,22 @@ def test_towers_in_turns_with_random_numbers():
     same(*found)
     (graph,) = translated.graphs()
     assert graph.report[0].startswith("5 parts, one after the other, of which 3 are programs")
+
+
+@pytest.mark.parametrize("backend", ["paddle", "cinn", "pylayer", "eager"])
+def test_positions_carry_no_gradient(backend):
+    """Eager mode says that the positions of a sort need a gradient: what they were sorted by gets none."""
+
+    def sort(a, b):
+        a = a * 2
+        return a, paddle.gather(b, paddle.argsort(a[:, 0])) * 3
+
+    def run(call):
+        a, b = tensor(3, 4, grad=True), tensor(3, 4, seed=1, grad=True)
+        first, second = call(a, b)
+        second.sum().backward()
+        found = numbers([a.grad, b.grad])
+        first.sum().backward()
+        return [*found, *numbers([a.grad, b.grad])]
+
+    same(run(sort), run(sot.to_static(sort, backend=backend, min_graph_size=0)))
