@@ -561,8 +561,17 @@ def in_one_another(x, weight):
     return recompute(lambda x: recompute(inner, x * 2) * x.exp(), x * 1), weight
 
 
+def a_view_of_an_argument_is_computed_again(x, weight):
+    return recompute(lambda view, factor: (view * factor).tanh() + view, x.reshape([-1, 3]), x * 2), x
+
+
+def keeps_a_view_of_an_argument(x, weight):
+    return Multiplied.apply(x.reshape([3]), weight), x
+
+
 KEEPERS = [keeps_an_argument, keeps_what_is_computed, keeps_a_view, keeps_a_result, keeps_nothing, is_computed_again]
 KEEPERS += [copies_are_computed_again, without_reentrance, in_one_another]
+KEEPERS += [a_view_of_an_argument_is_computed_again, keeps_a_view_of_an_argument]
 
 
 @pytest.mark.parametrize("backend", ["paddle", "eager", "pylayer"])

@@ -34,10 +34,12 @@ def read_back(operations, forward_end, start, inputs, outputs):
     read, computed_from = set(), set()
     for op in operations[start:]:
         name = op.name()
-        if name == "pd_op.assign":
-            source = op.operand_source(0).id
-            if source in roots:
-                roots[op.results()[0].id] = roots[source]
+        if name == "pd_op.assign" or is_view(op):
+            # Views of inputs are made again: what reads them reads those.
+            source, *others = op.operands_source()
+            if source.id in roots:
+                roots[op.results()[0].id] = roots[source.id]
+            read.update(roots[value.id] for value in others if value.initialized() and value.id in roots)
         elif name != "pd_op.pylayer" and not op.has_attr(UNVERSIONED):
             # Eager mode does not look after what a PyLayer keeps, or `recompute`: neither compares versions.
             _add(op, roots, lists, read)
