@@ -2,6 +2,7 @@
 
 mod autograd;
 mod function_graph;
+mod handed_on;
 mod meta;
 mod parts;
 mod print;

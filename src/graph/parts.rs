@@ -9,6 +9,8 @@
 //! Calls whose gradient is selected rows are parts of their own, which are no programs. So are views of what comes in or
 //! goes out that gradients of several parts flow through; other such views are made again where they are used.
 
+use std::collections::BTreeSet;
+
 use pyo3::prelude::*;
 use rustc_hash::FxHashMap;
 
@@ -27,6 +29,8 @@ pub struct Part {
     pub outputs: Vec<SymbolId>,
     /// A program would give other gradients.
     pub by_calls: bool,
+    /// Inputs and outputs of the whole that captured control flow of other parts may have handed on to this one.
+    pub handed_on: Vec<SymbolId>,
 }
 
 /// More are one program.
@@ -125,6 +129,8 @@ struct Plan<'a> {
     again: &'a [Vec<bool>],
     /// What parts take from others.
     crossing: &'a [SymbolId],
+    /// What that may be, where captured control flow has handed it on.
+    handed_on: &'a FxHashMap<SymbolId, BTreeSet<SymbolId>>,
 }
 
 /// How a graph is taken apart.
@@ -195,6 +201,7 @@ impl StatementIr {
             alone: &alone,
             again: &again,
             crossing: &crossing,
+            handed_on: &self.handed_on(py),
         };
         (0..parts)
             .map(|number| whole.part(&producer, &plan, number))
@@ -437,6 +444,7 @@ impl StatementIr {
             alone,
             again,
             crossing,
+            handed_on,
         } = plan;
         let is_in = |at: usize| of[at] == number || again[number][at];
         let statements: Vec<Statement> = (self.statements.iter().enumerate())
@@ -485,7 +493,13 @@ impl StatementIr {
         };
         let results: Vec<BlockOutput> = outputs.iter().map(|id| BlockOutput::Outer(*id)).collect();
         let name = format!("{}_{number}", self.name);
+        let handed_on: BTreeSet<SymbolId> = (used.iter())
+            .filter_map(|id| handed_on.get(id))
+            .flatten()
+            .copied()
+            .collect();
         Some(Part {
+            handed_on: handed_on.into_iter().collect(),
             sir: cut.block(name, &used, &[], &results),
             inputs: used,
             outputs,

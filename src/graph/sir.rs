@@ -227,7 +227,8 @@ impl StatementIr {
 
     /// Whether gradients flow through `id`: eager mode also says of whole numbers that they need one.
     pub fn carries_gradient(&self, id: SymbolId) -> bool {
-        let differentiable = |meta: &TensorMeta| !meta.stop_gradient && meta.dtype.is_differentiable();
+        let differentiable =
+            |meta: &TensorMeta| !meta.stop_gradient && meta.dtype.is_differentiable();
         self.meta(id).is_some_and(differentiable)
     }
 

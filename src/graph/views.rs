@@ -51,7 +51,7 @@ impl StatementIr {
     }
 }
 
-fn only_operand(statement: &Statement) -> Option<SymbolId> {
+pub(super) fn only_operand(statement: &Statement) -> Option<SymbolId> {
     let (mut first, mut others) = (None, false);
     statement.for_each_argument(&mut |id| {
         others |= first.is_some_and(|known| known != id);
@@ -60,7 +60,7 @@ fn only_operand(statement: &Statement) -> Option<SymbolId> {
     first.filter(|_| !others)
 }
 
-fn shares(py: Python<'_>, statement: &Statement) -> bool {
+pub(super) fn shares(py: Python<'_>, statement: &Statement) -> bool {
     let names = statement.callee.api_names(py);
     names.iter().any(|name| CHEAP_VIEWS.contains(&&**name))
 }

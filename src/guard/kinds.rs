@@ -142,7 +142,9 @@ impl GuardSet {
         if let Some(around) = &mut self.watched {
             around.extend(&watched);
         }
-        let found = watched.into_iter().filter_map(|at| self.guards.get_index(at));
+        let found = watched
+            .into_iter()
+            .filter_map(|at| self.guards.get_index(at));
         found.cloned().collect()
     }
 

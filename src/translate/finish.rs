@@ -12,8 +12,8 @@ use crate::graph::{GraphInput, StatementIr, SymbolId, SymbolKind};
 use crate::guard::native::GlobalState;
 use crate::guard::{CompiledGuard, GuardCompiler, GuardSet, NativeGuardCompiler};
 use crate::obj::Obj;
-use crate::simulator::rereads::Outside;
 use crate::reason::{Break, BreakKind, Fallback, SourceLoc};
+use crate::simulator::rereads::Outside;
 use crate::tracker::{Place, TrackerRef};
 
 use super::choice::Configured;

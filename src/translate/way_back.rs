@@ -179,7 +179,8 @@ impl Hook {
 
     /// What is not as it was, as part of a sentence.
     fn changed(&self, py: Python<'_>) -> Option<String> {
-        let address = |value: &Option<Obj>| value.as_ref().map_or(std::ptr::null_mut(), Obj::as_ptr);
+        let address =
+            |value: &Option<Obj>| value.as_ref().map_or(std::ptr::null_mut(), Obj::as_ptr);
         let locals: Vec<*mut ffi::PyObject> = self.arguments.iter().map(address).collect();
         let inputs = GuardInputs {
             locals: &locals,

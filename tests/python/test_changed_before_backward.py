@@ -297,6 +297,70 @@ def test_changes_that_the_gradient_of_control_flow_would_not_see_are_refused(fun
     assert sot.stats(translated).fallbacks == []
 
 
+def _to_a_program(x, other):
+    kept = other if x.sum() > 0 else x
+    return kept.exp() * 2, (kept * x).sin()
+
+
+def _a_view_to_a_program(x, other):
+    kept = other.reshape([-1]) if x.sum() > 0 else x
+    return kept.exp() * 2, (kept.reshape([1, -1]) * x).sin()
+
+
+def _through_branches(x, other):
+    kept = other if x.sum() > 0 else x
+    kept = (kept if x.max() > 0 else x) if x.sum() > 0 else x
+    return kept.exp() * 2, (kept * x).sin()
+
+
+def _by_a_loop(x, other):
+    kept, number = other * 1, paddle.zeros([], "int64")
+    while number < 2:
+        kept, number = (other if number > 0 else x), number + 1
+    return kept.exp() * 2, (kept * x).sin()
+
+
+def _kept_by_a_pylayer(x, other):
+    kept = other if x.sum() > 0 else x
+    return kept.exp() * 2, Multiplied.apply(x * 1, kept).sin()
+
+
+def _to_nobody(x, other):
+    kept = other if x.sum() > 0 else x
+    return kept.exp() * 2, (x * 3).sin() * other.sin()
+
+
+@pytest.mark.parametrize("how", ["nothing", "set_value", "add_"])
+@pytest.mark.parametrize(
+    "function", [_to_a_program, _a_view_to_a_program, _through_branches, _by_a_loop, _kept_by_a_pylayer, _to_nobody]
+)
+def test_what_control_flow_hands_on_to_another_program(function, how):
+    """Each result has a program: that of the second reads what the control flow of the first handed on."""
+    translated = sot.to_static(function, full_graph=True, min_graph_size=0)
+
+    def outcome(run):
+        x, other = paddle.to_tensor([1.0, 2.0, 3.0]), paddle.to_tensor([0.5, 0.25, 0.75])
+        x.stop_gradient = False
+        _, result = run(x, other)
+        with paddle.no_grad():
+            if how != "nothing":
+                getattr(other, how)(other.detach() * 2)
+        try:
+            result.sum().backward()
+        except RuntimeError as error:
+            return "versions" if REFUSAL in str(error) else "has other numbers" in str(error)
+        return x.grad.tolist()
+
+    for _ in range(2):
+        expected, actual = outcome(function), outcome(translated)
+        if how == "nothing" or function is _to_nobody:
+            assert actual == expected
+        elif expected != "versions":
+            assert actual is True
+    record = sot.stats(translated)
+    assert (record.graphs, record.graph_breaks, record.fallbacks) == (1, [], [])
+
+
 def test_a_parameter_that_control_flow_reads_again_and_that_changed_is_refused():
     """Copies of parameters would cost too much. Eager mode does not mind here: it has kept what was computed."""
     layer = paddle.nn.Linear(2, 2)

@@ -179,11 +179,8 @@ impl Run {
 
     /// The backward of the program is about to run.
     fn goes_backward(&self, py: Python<'_>) -> PyResult<()> {
-        if let Err(refused) = self.check_versions(py) {
-            let again = py.module("paddle_sot_rs._again")?;
-            again.call_method1("refuse", (refused.value(py),))?;
-            return Err(refused);
-        }
+        self.check_versions(py)
+            .or_else(|refused| versions::refuse(py, refused))?;
         let now = executors::times();
         if self.backward_made.swap(now, Ordering::Relaxed) == now {
             return Ok(());

@@ -2,13 +2,14 @@
 
 use paddle_sot::backend::{self, BackendError, CompileRequest, CompiledGraph, GraphBackend};
 use paddle_sot::frame::Modules;
-use paddle_sot::graph::{Part, Parted, SymbolId, SymbolKind, TensorMeta};
+use paddle_sot::graph::{Callee, Part, Parted, SymbolId, SymbolKind, TensorMeta};
 use paddle_sot::obj::Obj;
 use pyo3::prelude::*;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 use crate::given_up::GivenUp;
+use crate::versions::{self, ResultNumbers};
 
 /// Parts of fewer operations always run call by call: what follows a result is often a loss of one or two.
 const LEAST: usize = 3;
@@ -28,6 +29,8 @@ struct Compiled {
     graph: Box<dyn CompiledGraph>,
     /// The tensors that it takes.
     inputs: Vec<usize>,
+    /// Those that control flow of others may have handed on to it, and whether every change of them matters.
+    handed_on: (Vec<usize>, bool),
 }
 
 /// What a program is in its graph.
@@ -111,6 +114,13 @@ impl Parts {
                 together,
                 uncertain: taken.iter().enumerate().filter_map(is_uncertain).collect(),
             };
+            let handed_on: Vec<usize> = (part.handed_on.iter())
+                .map(|id| number(&numbers, id))
+                .collect::<Result<_, _>>()?;
+            let keeps = part.sir.statements.iter().any(|it| match &it.callee {
+                Callee::Sir(region) => region.runs_again(),
+                _ => false,
+            });
             let decides = part.sir.has_control_flow() || !role.uncertain.is_empty();
             for id in &part.outputs {
                 let next = numbers.len();
@@ -122,6 +132,7 @@ impl Parts {
             compiled.push(Compiled {
                 graph: compile_part(py, part, examples, (request.least, role), compiler)?,
                 inputs: taken,
+                handed_on: (handed_on, keeps),
             });
         }
         let outputs = sir.outputs.iter().map(|id| number(&numbers, id));
@@ -177,6 +188,12 @@ impl CompiledGraph for Parts {
         for part in &self.parts {
             let taken: Vec<_> = part.inputs.iter().map(|at| tensors[*at].clone()).collect();
             let made = part.graph.call(py, &taken)?;
+            let (handed_on, ever) = &part.handed_on;
+            if !handed_on.is_empty() {
+                let numbers = handed_on.iter();
+                let numbers = numbers.map(|at| ResultNumbers::of(&tensors[*at], *ever));
+                versions::watch(py, numbers.collect::<PyResult<_>>()?, &made)?;
+            }
             tensors.extend(made.into_iter().map(|tensor| tensor.into_bound(py)));
         }
         let outputs = self.outputs.iter().map(|at| tensors[*at].clone().unbind());

@@ -1,5 +1,6 @@
 //! Tensors that a backward reads and that were changed in place since the run: see `reads.py`.
 
+use paddle_sot::frame::Modules;
 use paddle_sot::guard::native;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
@@ -99,6 +100,42 @@ impl ResultNumbers {
             None => Ok(()),
         }
     }
+}
+
+/// What autograd calls with the gradient of a result, before it computes those of what made it.
+#[pyclass(frozen)]
+struct Watch(Vec<ResultNumbers>);
+
+#[pymethods]
+impl Watch {
+    fn __call__(&self, py: Python<'_>, gradient: &Bound<'_, PyAny>) -> PyResult<()> {
+        if gradient.is_none() {
+            return Ok(());
+        }
+        let mut all = self.0.iter();
+        all.try_for_each(|numbers| numbers.check(py))
+            .or_else(|refused| refuse(py, refused))
+    }
+}
+
+/// Refuses gradients of these results where tensors have other numbers than now.
+pub fn watch(py: Python<'_>, numbers: Vec<ResultNumbers>, results: &[Py<PyAny>]) -> PyResult<()> {
+    let watch = Bound::new(py, Watch(numbers))?;
+    for result in results {
+        let result = result.bind(py);
+        let stops = result.getattr(pyo3::intern!(py, "stop_gradient"))?;
+        if !stops.is_truthy()? {
+            result.call_method1(pyo3::intern!(py, "_register_grad_hook"), (&watch,))?;
+        }
+    }
+    Ok(())
+}
+
+/// Paddle makes an error of its own of what a hook raises: the one that it is to be is remembered.
+pub fn refuse<T>(py: Python<'_>, refused: PyErr) -> PyResult<T> {
+    let again = py.module("paddle_sot_rs._again")?;
+    again.call_method1("refuse", (refused.value(py),))?;
+    Err(refused)
 }
 
 fn refusal(version: u32, expected: u32) -> PyErr {

@@ -43,7 +43,13 @@ const MUTATORS: &[&str] = &[
 
 impl Written {
     /// Adds the rest of a frame, and all of its inner functions.
-    pub(super) fn add(&mut self, t: &mut Tracer<'_>, code: &Code, at: usize, locals: &[Option<VarId>]) {
+    pub(super) fn add(
+        &mut self,
+        t: &mut Tracer<'_>,
+        code: &Code,
+        at: usize,
+        locals: &[Option<VarId>],
+    ) {
         let behind = flow::reachable(code, at);
         for (it, behind) in code.instructions.iter().zip(behind) {
             if behind {
