@@ -297,8 +297,15 @@ impl StatementIr {
             let next = numbers.len();
             places[number] =
                 Place::Group(*numbers.entry((results, selects[number])).or_insert(next));
+            let mut carries = false;
+            for_each_operand(statement, &mut |id| carries |= self.carries_gradient(id));
+            // Where no gradient flows any further, the result needs one because whole numbers do.
+            let flows = |id| match carries {
+                true => self.carries_gradient(id),
+                false => self.has_gradient(id),
+            };
             for_each_operand(statement, &mut |id| {
-                if self.carries_gradient(id) {
+                if flows(id) {
                     from[id.0 as usize] |= results;
                 }
             });

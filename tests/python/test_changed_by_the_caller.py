@@ -1,4 +1,4 @@
-"""Code that runs again on the way back (`recompute`, a `backward` of a PyLayer) and callers that change what it reads."""
+"""Code that runs again on the way back (`recompute`, `backward` of a PyLayer) and callers that change what it reads."""
 
 import collections
 import gc

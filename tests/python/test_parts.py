@@ -295,20 +295,30 @@ def test_towers_in_turns_with_random_numbers():
     assert graph.report[0].startswith("5 parts, one after the other, of which 3 are programs")
 
 
-@pytest.mark.parametrize("backend", ["paddle", "cinn", "pylayer", "eager"])
-def test_positions_carry_no_gradient(backend):
-    """Eager mode says that the positions of a sort need a gradient: what they were sorted by gets none."""
+def sorts(a, b):
+    a = a * 2
+    return a, paddle.gather(b, paddle.argsort(a[:, 0])) * 3
 
-    def sort(a, b):
-        a = a * 2
-        return a, paddle.gather(b, paddle.argsort(a[:, 0])) * 3
+
+def sorts_numbers(a, b):
+    order = paddle.argsort(a[:, 0])
+    return a * 2, paddle.gather(b, order) * 3, b.argmax(axis=1)[order], order[1:] + 1
+
+
+@pytest.mark.parametrize("backend", ["paddle", "cinn", "pylayer", "eager"])
+@pytest.mark.parametrize("function", [sorts, sorts_numbers])
+def test_positions_carry_no_gradient(function, backend):
+    """Eager mode says that the positions of a sort need a gradient: what they were sorted by gets none."""
 
     def run(call):
         a, b = tensor(3, 4, grad=True), tensor(3, 4, seed=1, grad=True)
-        first, second = call(a, b)
+        first, second, *numbered = call(a, b)
         second.sum().backward()
         found = numbers([a.grad, b.grad])
         first.sum().backward()
-        return [*found, *numbers([a.grad, b.grad])]
+        flags = [np.array(it.stop_gradient) for it in (first, second, *numbered)]
+        return [*found, *numbers([a.grad, b.grad, *numbered]), *flags]
 
-    same(run(sort), run(sot.to_static(sort, backend=backend, min_graph_size=0)))
+    translated = sot.to_static(function, backend=backend, min_graph_size=0)
+    same(run(function), run(translated))
+    assert sot.stats(translated).fallbacks == []
