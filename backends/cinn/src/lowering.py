@@ -1,6 +1,7 @@
 """What happens to a program between the trace and the executor: primitive operators, and the checks."""
 
 import contextlib
+import functools
 import math
 import time
 from collections import Counter
@@ -10,7 +11,7 @@ from paddle.base import core
 from paddle.base.libpaddle import pir
 from paddle.pir import is_fake_value
 from paddle_sot_rs import _backward, _tracing
-from paddle_sot_rs._backward import gradients, inner_operations
+from paddle_sot_rs._backward import gradients, inner_operations, is_view
 from paddle_sot_rs._calls import BlackListed
 from paddle_sot_rs._listing import paddle_name
 from paddle_sot_rs._values import raw_dims
@@ -20,6 +21,15 @@ KEPT = {
     "pd_op.dropout": "decomposed it draws another mask than eager mode",
     "pd_op.index_select": "decomposed it loses the axis for an index without items",
 }
+# Their gradients read something else in primitive operators than in one of their own (what they are given, or what it
+# becomes), which matters where that gets other numbers in between.
+_READ_OTHERWISE = frozenset(
+    f"pd_op.{name}"
+    for name in (
+        *("amax", "amin", "clip", "cumprod", "divide", "group_norm", "p_norm", "prod", "reciprocal", "silu"),
+        "sigmoid_cross_entropy_with_logits",
+    )
+)
 _MOST_ROUNDS = 8
 _COMPLEX = (paddle.complex64, paddle.complex128)
 # Paddle's primitive rules for their gradients compute with the -1 of an open dim, and forget axes without items.
@@ -160,10 +170,31 @@ def _has_wrong_rule(op, inputs, outputs):
     return False
 
 
-def _vjp(op, inputs, outputs, given, stops):
-    """The gradient operations of `op`, primitive ones where Paddle's rule for them is sound."""
+def _reading_otherwise(operations, kept):
+    """The names of those of these operators that are given a tensor that anyone can change, or a view of one."""
+    visible = {value.id for value in kept}
+    for op in operations:
+        results = op.results()
+        if op.name() in ("pd_op.data", "builtin.parameter"):
+            visible.add(results[0].id)
+        elif op.name() == "pd_op.assign" and results[0].id in visible:
+            # What goes out is a copy.
+            visible.add(op.operand_source(0).id)
+    found = set()
+    for op in operations:
+        if is_view(op) and op.operand_source(0).id in visible:
+            visible.add(op.results()[0].id)
+        elif op.name() in _READ_OTHERWISE and any(
+            value.initialized() and value.id in visible for value in op.operands_source()
+        ):
+            found.add(op.name())
+    return found
+
+
+def _vjp(whole, op, inputs, outputs, given, stops):
+    """The gradient operations of `op`: primitive ones where Paddle's rule is sound and it is not left `whole`."""
     # The rules for complex numbers forget to conjugate.
-    if _is_complex(op) or _has_wrong_rule(op, inputs, outputs):
+    if op.name() in whole or _is_complex(op) or _has_wrong_rule(op, inputs, outputs):
         return core.call_vjp(op, inputs, outputs, given, stops)
     with _primitives():
         answer = core.call_vjp(op, inputs, outputs, given, stops)
@@ -270,6 +301,7 @@ class Lowering:
         self.with_cinn = with_cinn
         self.began = time.perf_counter()
         self.custom = frozenset()
+        self.whole = frozenset()
         self.before = Counter()
         self.report = []
 
@@ -285,6 +317,8 @@ class Lowering:
             # What is known of nested graphs names values of the program as it is: all is decomposed afterwards.
             return kept
         if trains:
+            names = _reading_otherwise(block.ops, kept)
+            self.whole = frozenset(names | {f"{name}_grad" for name in names})
             # Their gradients have rules of their own, written for the whole operator.
             with _primitives():
                 self.custom = frozenset(
@@ -295,7 +329,7 @@ class Lowering:
         return kept
 
     def backward(self, block, inputs, targets, seeds, branches, whens):
-        _backward.call_vjp = _vjp
+        _backward.call_vjp = functools.partial(_vjp, self.whole)
         try:
             found = gradients(block, inputs, targets, seeds, branches, whens)
         finally:
@@ -318,7 +352,7 @@ class Lowering:
         The answer is what `kept` became, and the new end.
         """
         block = program.global_block()
-        black = {*core.prim_config["forward_blacklist"], *KEPT, *leave}
+        black = {*core.prim_config["forward_blacklist"], *KEPT, *leave, *self.whole}
         for _ in range(_MOST_ROUNDS):
             operations = block.ops
             tail = len(operations) - end
@@ -353,7 +387,7 @@ class Lowering:
         if opened and not self.open_dims:
             raise GivenUp(f"dims of -1 are left (pass dynamic=True to let them through): {_text(opened)}")
         left = Counter(op.name() for op in operations if core.has_decomp_rule(op))
-        chosen = Counter({name: count for name, count in left.items() if name in KEPT})
+        chosen = Counter({name: count for name, count in left.items() if name in KEPT or name in self.whole})
         left -= chosen
         after = _histogram(programs)
         gradients_left = {name: count for name, count in after.items() if name.rstrip("_").endswith("_grad")}
