@@ -49,7 +49,8 @@ impl CompiledGuard for Expressions {
     }
 }
 
-fn path(py: Python<'_>, tracker: &Tracker) -> String {
+/// What a user would write for what is at a tracker.
+pub fn path(py: Python<'_>, tracker: &Tracker) -> String {
     match tracker {
         Tracker::Const(object) => {
             let object = object.bind(py);
@@ -68,6 +69,11 @@ fn path(py: Python<'_>, tracker: &Tracker) -> String {
             _ => format!("{}[{key}]", path(py, base)),
         },
         Tracker::TypeAttr(base, name) => format!("{}.{name}", path(py, base)),
+        Tracker::ListItem(base, at)
+        | Tracker::TupleItem(base, at)
+        | Tracker::DequeItem(base, at) => {
+            format!("{}[{at}]", path(py, base))
+        }
         _ => tracker.to_string(),
     }
 }

@@ -11,5 +11,5 @@ pub mod number;
 pub use compile::{
     CompiledGuard, GuardCompiler, GuardInputs, NativeGuardCompiler, NativeGuards, Slots,
 };
-pub use expression::ExpressionGuardCompiler;
+pub use expression::{path, ExpressionGuardCompiler};
 pub use kinds::{open_dims, ArrayGuard, Guard, GuardKind, GuardSet, TensorGuard};

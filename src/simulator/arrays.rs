@@ -91,6 +91,11 @@ fn array(t: &mut Tracer<'_>, data: VarId, maker: ArrayMaker) -> Step<Option<VarI
     if t.options.forward_only || !native::is_array(t.py, value.as_ptr()) {
         return Ok(None);
     }
+    if t.reads.is_some() {
+        return t.unsupported(
+            "an array, which may hold something else when its code runs again on the way back",
+        );
+    }
     let dtype = value.getattr("dtype")?;
     if !taken(&dtype.getattr("name")?.extract::<String>()?) {
         return Ok(None);

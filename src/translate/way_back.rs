@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use crate::frame::Modules;
 use crate::graph::{Callee, StatementIr};
 use crate::guard::native::{self, GlobalState};
-use crate::guard::{CompiledGuard, GuardInputs, NativeGuards};
+use crate::guard::{self, CompiledGuard, GuardInputs, NativeGuards};
 use crate::obj::{is_plain_constant, Obj};
 use crate::reason::SourceLoc;
 use crate::simulator::rereads::Outside;
@@ -196,7 +196,10 @@ impl Hook {
             _ => false,
         };
         let at = self.values.iter().zip(&now).position(|pair| !same(pair))?;
-        Some(format!("{} has changed", self.of.places[at]))
+        Some(format!(
+            "{} has changed",
+            guard::path(py, &self.of.places[at])
+        ))
     }
 }
 
