@@ -381,7 +381,7 @@ fn trace_once(
             }
         }
     };
-    if let Some(loc) = operations.handed_on(&tracer, &emission.made) {
+    if let Some(loc) = operations.handed_on(&tracer, &emission.made, &outcome) {
         *otherwise = Some(Otherwise::ChangedLater(loc));
         let message = "what runs again reads what is handed on";
         return Err(Break::new(BreakKind::UnsupportedCall, message));

@@ -64,6 +64,7 @@ class Net(nn.Layer):
 
 
 NET = Net()
+RELU = nn.functional.relu
 
 
 def reset():
@@ -81,6 +82,7 @@ def reset():
     Settings.scale, Settings.unused = 2.0, 1.0
     SLOTS.scale = 2.0
     factor.__code__, with_default.__defaults__ = FACTOR, (2.0,)
+    nn.functional.relu = RELU
     NET.__init__()
     write_cell("cell", 2.0)
     write_cell("other", 1.0)
@@ -149,6 +151,7 @@ READS = {
         lambda v: sum(layer(v) for layer in NET.layers).sin(),
         lambda: NET.layers.append(NET.other),
     ),
+    "module": (lambda v: nn.functional.relu(v).sin(), lambda: setattr(nn.functional, "relu", nn.functional.silu)),
     "tensor": (lambda v: (v * NET.weight).sin(), lambda: setattr(NET, "weight", paddle.full([3], 5.0))),
 }
 
@@ -287,6 +290,24 @@ def test_arrays_are_left_to_the_interpreter(program):
     assert sot.stats(function).graph_breaks
 
 
+@pytest.mark.parametrize("through", ["layer", "parameter"])
+def test_parameters_that_are_frozen_in_between(through):
+    def program(x):
+        block = NET.linear if through == "layer" else lambda v: (v @ NET.linear.weight).sin()
+        return recompute(block, x * 1.5)
+
+    def frozen(call):
+        gradient(call, lambda: setattr(NET.linear.weight, "stop_gradient", True))
+        return NET.linear.weight.grad
+
+    function = translate(program)
+    gradient(function)
+    assert NET.linear.weight.grad is not None
+    with pytest.raises(RuntimeError, match="since the call"):
+        frozen(function)
+    assert frozen(program) is frozen(function) is None
+
+
 def test_numbers_that_differ_between_calls():
     """They are inputs of the graph, and read again in plain Python all the same."""
 
@@ -405,6 +426,28 @@ def test_what_the_frame_makes_and_returns():
     for which in (True, False):
         assert_close(run(function, which), run(program, which))
     assert len(sot.stats(function).graph_breaks) == 1
+
+
+def test_a_variable_that_a_returned_function_binds():
+    def program(x):
+        scale = 2.0
+
+        def bind(value):
+            nonlocal scale
+            scale = value
+
+        return recompute(lambda v: (v * scale).sin(), x * 1.5), bind
+
+    def run(call):
+        x = paddle.to_tensor([[0.5, 0.25, -0.5]], stop_gradient=False)
+        y, bind = call(x)
+        bind(5.0)
+        y.sum().backward()
+        return x.grad.numpy()
+
+    function = translate(program)
+    for _ in range(2):
+        assert_close(run(function), run(program))
 
 
 def test_what_the_frame_makes_and_keeps():

@@ -201,11 +201,15 @@ impl RunsAgain {
     }
 
     /// Whether it reads something that the frame made, may change and hands on to others.
-    fn is_handed_on(&self, t: &Tracer<'_>, made: &FxHashSet<VarId>) -> bool {
+    fn is_handed_on(&self, t: &Tracer<'_>, made: &FxHashSet<VarId>, returns: bool) -> bool {
         let mut read = self.read.keys();
         read.any(|id| {
-            let kind = t.vars.kind(*id);
-            let may_change = is_container(kind) || matches!(kind, Kind::Object(_) | Kind::Layer(_));
+            let may_change = match t.vars.kind(*id) {
+                Kind::Object(_) | Kind::Layer(_) => true,
+                // Behind a break the frame itself may need it: what that writes is known.
+                Kind::Cell(_) => returns,
+                kind => is_container(kind),
+            };
             may_change && made.contains(id)
         })
     }
@@ -286,9 +290,15 @@ impl Operations {
     }
 
     /// One whose code reads what the frame made and hands on; `made` is all that it makes.
-    pub fn handed_on(&self, t: &Tracer<'_>, made: &FxHashSet<VarId>) -> Option<SourceLoc> {
+    pub fn handed_on(
+        &self,
+        t: &Tracer<'_>,
+        made: &FxHashSet<VarId>,
+        outcome: &Outcome,
+    ) -> Option<SourceLoc> {
+        let returns = matches!(outcome, Outcome::Return(_));
         let mut all = self.0.iter();
-        let found = all.find(|it| it.is_handed_on(t, made));
+        let found = all.find(|it| it.is_handed_on(t, made, returns));
         found.map(|it| it.loc.clone())
     }
 

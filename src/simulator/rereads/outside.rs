@@ -45,7 +45,7 @@ impl Outside {
     }
 
     pub(super) fn relies_on(&mut self, guards: Vec<Guard>) {
-        self.relied.extend(guards.into_iter().filter(is_of_python));
+        self.relied.extend(guards.into_iter().filter(is_checked));
     }
 
     pub(super) fn extend(&mut self, other: &Self) {
@@ -103,8 +103,8 @@ impl Outside {
     }
 }
 
-/// Tensors are read where they are, numbers and identities at their places.
-fn is_of_python(guard: &Guard) -> bool {
+/// What tensors hold is read where they are; the others are the same where what is at the places is.
+fn is_checked(guard: &Guard) -> bool {
     match guard.kind {
         GuardKind::Absent
         | GuardKind::TypeIs(_)
@@ -118,9 +118,9 @@ fn is_of_python(guard: &Guard) -> bool {
         | GuardKind::Order(_)
         | GuardKind::Registered(..)
         | GuardKind::Named(..)
+        | GuardKind::Tensor(_)
         | GuardKind::LayerState(_) => true,
         GuardKind::Present
-        | GuardKind::Tensor(_)
         | GuardKind::Contiguous
         | GuardKind::Array(_)
         | GuardKind::Outcome(_)
