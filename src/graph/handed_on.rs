@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use pyo3::prelude::*;
 use rustc_hash::FxHashMap;
 
-use super::views::{only_operand, shares};
+use super::views::only_operand;
 use super::{Callee, Region, StatementIr, SymbolId};
 
 /// For each symbol what it may be, or be a view of.
@@ -50,7 +50,9 @@ impl StatementIr {
                     unite(&mut known.every, *id, Some(found.clone()));
                     unite(&mut known.handed_on, *id, Some(found));
                 }
-            } else if let Some(viewed) = only_operand(statement).filter(|_| shares(py, statement)) {
+            } else if let Some(viewed) =
+                only_operand(statement).filter(|_| self.shares(py, statement))
+            {
                 for id in results {
                     for may in [&mut known.every, &mut known.handed_on] {
                         let found = may.get(&viewed).cloned();

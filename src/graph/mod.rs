@@ -16,4 +16,4 @@ pub use meta::{DType, TensorMeta};
 pub use parts::{Part, Parted};
 pub use region::{BlockOutput, Cut, Region};
 pub use sir::{is_in_place, Arg, Callee, Statement, StatementIr, SymbolId, SymbolKind};
-pub use views::CHEAP_VIEWS;
+pub use views::{picks, CHEAP_VIEWS};

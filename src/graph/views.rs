@@ -4,8 +4,9 @@
 //! their own, so each part makes its views again, or they are made in eager mode where gradients flow through them.
 
 use pyo3::prelude::*;
+use pyo3::types::PyList;
 
-use super::{Statement, StatementIr, SymbolId};
+use super::{Arg, Statement, StatementIr, SymbolId, TensorMeta};
 
 /// Operations whose results share the storage of their argument, where they can, and that cost next to nothing.
 pub const CHEAP_VIEWS: &[&str] = &[
@@ -43,11 +44,21 @@ impl StatementIr {
         for statement in &self.statements {
             let viewed = only_operand(statement).filter(|id| {
                 let view = producer[id.0 as usize].map(|from| views.get(from).copied().flatten());
-                (outside(*id) || view.flatten().is_some()) && shares(py, statement)
+                (outside(*id) || view.flatten().is_some()) && self.shares(py, statement)
             });
             views.push(viewed);
         }
         views
+    }
+
+    /// Whether a statement makes such a view.
+    pub(super) fn shares(&self, py: Python<'_>, statement: &Statement) -> bool {
+        let names = statement.callee.api_names(py);
+        let is = |name: &String| match &**name {
+            "__getitem__" => !picks(py, &|id| self.meta(id), &statement.args),
+            name => CHEAP_VIEWS.contains(&name),
+        };
+        names.iter().any(is)
     }
 }
 
@@ -60,7 +71,26 @@ pub(super) fn only_operand(statement: &Statement) -> Option<SymbolId> {
     first.filter(|_| !others)
 }
 
-pub(super) fn shares(py: Python<'_>, statement: &Statement) -> bool {
-    let names = statement.callee.api_names(py);
-    names.iter().any(|name| CHEAP_VIEWS.contains(&&**name))
+/// Whether `__getitem__` with these arguments picks items out by a list, an array or a tensor: what it makes is a tensor of
+/// its own.
+pub fn picks<'a>(
+    py: Python<'_>,
+    meta: &dyn Fn(SymbolId) -> Option<&'a TensorMeta>,
+    args: &[Arg],
+) -> bool {
+    args.get(1).is_some_and(|index| is_list(py, meta, index))
+}
+
+fn is_list<'a>(
+    py: Python<'_>,
+    meta: &dyn Fn(SymbolId) -> Option<&'a TensorMeta>,
+    index: &Arg,
+) -> bool {
+    match index {
+        Arg::List(_) => true,
+        Arg::Symbol(id) => meta(*id).is_some_and(|meta| !meta.shape.is_empty()),
+        Arg::Tuple(items) => items.iter().any(|item| is_list(py, meta, item)),
+        Arg::Const(value) => value.bind(py).is_instance_of::<PyList>(),
+        _ => false,
+    }
 }

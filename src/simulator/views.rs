@@ -9,7 +9,7 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use rustc_hash::FxHashMap;
 
-use crate::graph::{Arg, Callee, SymbolId, CHEAP_VIEWS};
+use crate::graph::{picks, Arg, Callee, SymbolId, CHEAP_VIEWS};
 use crate::guard::GuardKind;
 use crate::reason::BreakKind;
 use crate::variables::{Arena, Kind, TensorVar, VarId, View};
@@ -76,6 +76,9 @@ pub fn recipe(
     kwargs: &[(Arc<str>, Arg)],
 ) -> Option<View> {
     let listed = match callee {
+        Callee::Method(name) if &**name == "__getitem__" => {
+            !picks(t.py, &|id| t.graph.meta(id), args)
+        }
         Callee::Method(name) | Callee::Attribute(name) => is_view(name),
         Callee::Api(function) => {
             let name = function.bind(t.py).getattr("__name__").ok()?;
