@@ -150,6 +150,7 @@ READERS = {
     "cumprod": lambda x: x.cumprod(1),
     "divide": lambda x: x / (x.detach() + 1),
     "group_norm": lambda x: NORM(x.reshape([1, 4, 2])).sin(),
+    "max": lambda x: x.max(axis=1),
     "normalize": lambda x: F.normalize(x),
     "prod": lambda x: x.prod(axis=1),
     "reciprocal": lambda x: x.reciprocal(),

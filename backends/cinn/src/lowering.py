@@ -26,8 +26,8 @@ KEPT = {
 _READ_OTHERWISE = frozenset(
     f"pd_op.{name}"
     for name in (
-        *("amax", "amin", "clip", "cumprod", "divide", "group_norm", "p_norm", "prod", "reciprocal", "silu"),
-        "sigmoid_cross_entropy_with_logits",
+        *("amax", "amin", "clip", "cumprod", "divide", "group_norm", "max", "min", "p_norm", "prod", "reciprocal"),
+        *("sigmoid_cross_entropy_with_logits", "silu"),
     )
 )
 _MOST_ROUNDS = 8
@@ -313,12 +313,13 @@ class Lowering:
     def before_backward(self, program, kept, trains):
         self.before = _histogram([program])
         block = program.global_block()
+        if trains:
+            names = _reading_otherwise(block.ops, kept)
+            self.whole = frozenset(names | {f"{name}_grad" for name in names})
         if trains and _tracing.current.branches:
             # What is known of nested graphs names values of the program as it is: all is decomposed afterwards.
             return kept
         if trains:
-            names = _reading_otherwise(block.ops, kept)
-            self.whole = frozenset(names | {f"{name}_grad" for name in names})
             # Their gradients have rules of their own, written for the whole operator.
             with _primitives():
                 self.custom = frozenset(
