@@ -325,6 +325,13 @@ def _kept_by_a_pylayer(x, other):
     return kept.exp() * 2, Multiplied.apply(x * 1, kept).sin()
 
 
+def _a_view_that_dies(x, other):
+    view = other.detach()
+    sot.graph_break()
+    kept = view if x.sum() > 0 else x
+    return kept.exp() * 2, (kept * x).sin()
+
+
 def _to_nobody(x, other):
     kept = other if x.sum() > 0 else x
     return kept.exp() * 2, (x * 3).sin() * other.sin()
@@ -332,11 +339,21 @@ def _to_nobody(x, other):
 
 @pytest.mark.parametrize("how", ["nothing", "set_value", "add_"])
 @pytest.mark.parametrize(
-    "function", [_to_a_program, _a_view_to_a_program, _through_branches, _by_a_loop, _kept_by_a_pylayer, _to_nobody]
+    "function",
+    [
+        _to_a_program,
+        _a_view_to_a_program,
+        _through_branches,
+        _by_a_loop,
+        _kept_by_a_pylayer,
+        _to_nobody,
+        _a_view_that_dies,
+    ],
 )
 def test_what_control_flow_hands_on_to_another_program(function, how):
     """Each result has a program: that of the second reads what the control flow of the first handed on."""
-    translated = sot.to_static(function, full_graph=True, min_graph_size=0)
+    breaks = function is _a_view_that_dies
+    translated = sot.to_static(function, capture_control_flow=True, min_graph_size=0)
 
     def outcome(run):
         x, other = paddle.to_tensor([1.0, 2.0, 3.0]), paddle.to_tensor([0.5, 0.25, 0.75])
@@ -358,7 +375,7 @@ def test_what_control_flow_hands_on_to_another_program(function, how):
         elif expected != "versions":
             assert actual is True
     record = sot.stats(translated)
-    assert (record.graphs, record.graph_breaks, record.fallbacks) == (1, [], [])
+    assert (record.graphs, len(record.graph_breaks), record.fallbacks) == (1 + breaks, breaks, [])
 
 
 def test_a_parameter_that_control_flow_reads_again_and_that_changed_is_refused():

@@ -9,7 +9,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 use crate::given_up::GivenUp;
-use crate::versions::{self, ResultNumbers};
+use crate::versions;
 
 /// Parts of fewer operations always run call by call: what follows a result is often a loss of one or two.
 const LEAST: usize = 3;
@@ -190,9 +190,8 @@ impl CompiledGraph for Parts {
             let made = part.graph.call(py, &taken)?;
             let (handed_on, ever) = &part.handed_on;
             if !handed_on.is_empty() {
-                let numbers = handed_on.iter();
-                let numbers = numbers.map(|at| ResultNumbers::of(&tensors[*at], *ever));
-                versions::watch(py, numbers.collect::<PyResult<_>>()?, &made)?;
+                let watched: Vec<_> = handed_on.iter().map(|at| &tensors[*at]).collect();
+                versions::watch(py, &watched, *ever, &made)?;
             }
             tensors.extend(made.into_iter().map(|tensor| tensor.into_bound(py)));
         }

@@ -104,7 +104,7 @@ impl ResultNumbers {
 
 /// What autograd calls with the gradient of a result, before it computes those of what made it.
 #[pyclass(frozen)]
-struct Watch(Vec<ResultNumbers>);
+struct Watch(Vec<(Py<PyAny>, Numbers)>);
 
 #[pymethods]
 impl Watch {
@@ -113,13 +113,24 @@ impl Watch {
             return Ok(());
         }
         let mut all = self.0.iter();
-        all.try_for_each(|numbers| numbers.check(py))
+        all.try_for_each(|(tensor, numbers)| numbers.check(tensor.bind(py)))
             .or_else(|refused| refuse(py, refused))
     }
 }
 
-/// Refuses gradients of these results where tensors have other numbers than now.
-pub fn watch(py: Python<'_>, numbers: Vec<ResultNumbers>, results: &[Py<PyAny>]) -> PyResult<()> {
+/// Refuses gradients of these results where the tensors have other numbers than now; `ever`: every change matters.
+pub fn watch(
+    py: Python<'_>,
+    tensors: &[&Bound<'_, PyAny>],
+    ever: bool,
+    results: &[Py<PyAny>],
+) -> PyResult<()> {
+    // Held: others may have the storage, and change it.
+    let numbers = |tensor: &&Bound<'_, PyAny>| {
+        let numbers = Numbers::of(tensor, ever)?;
+        Ok(((*tensor).clone().unbind(), numbers))
+    };
+    let numbers = tensors.iter().map(numbers).collect::<PyResult<_>>()?;
     let watch = Bound::new(py, Watch(numbers))?;
     for result in results {
         let result = result.bind(py);
