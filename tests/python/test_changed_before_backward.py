@@ -378,6 +378,30 @@ def test_what_control_flow_hands_on_to_another_program(function, how):
     assert (record.graphs, len(record.graph_breaks), record.fallbacks) == (1 + breaks, breaks, [])
 
 
+@pytest.mark.parametrize("how", ["add_", "set_value"])
+@pytest.mark.parametrize("view", ["detach", "reshape"])
+def test_a_result_that_is_gone_changes_through_a_view(view, how):
+    def run(call):
+        x = paddle.to_tensor([0.5, 0.25], stop_gradient=False)
+        result = call(x)
+        loss = result.sum()
+        other = result.detach() if view == "detach" else result.detach().reshape([2, 1])
+        del result
+        getattr(other, how)(paddle.to_tensor([5.0, 7.0]).reshape(other.shape))
+        try:
+            loss.backward()
+        except RuntimeError as error:
+            return REFUSAL in str(error)
+        return x.grad.tolist()
+
+    def function(x):
+        return (x * 2).exp()
+
+    translated = sot.to_static(function, min_graph_size=0)
+    for _ in range(2):
+        assert run(translated) == run(function)
+
+
 def test_a_parameter_that_control_flow_reads_again_and_that_changed_is_refused():
     """Copies of parameters would cost too much. Eager mode does not mind here: it has kept what was computed."""
     layer = paddle.nn.Linear(2, 2)

@@ -4,11 +4,17 @@ use paddle_sot::frame::Modules;
 use paddle_sot::guard::native;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyWeakrefMethods, PyWeakrefReference};
 
-/// A tensor and its version. What nobody holds any more, nobody changes.
+/// A tensor with the storage and the count of changes of a result, that autograd does not know: the result itself may be
+/// gone while others have views of it, and would never go if what its gradient needs held it.
+fn alias(result: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+    let alias = result.call_method0(pyo3::intern!(result.py(), "detach"))?;
+    Ok(alias.unbind())
+}
+
+/// A result and its version.
 pub struct Version {
-    tensor: Py<PyWeakrefReference>,
+    result: Py<PyAny>,
     version: u32,
 }
 
@@ -16,19 +22,16 @@ impl Version {
     /// The one that the tensor has now.
     pub fn of(tensor: &Bound<'_, PyAny>) -> PyResult<Self> {
         Ok(Self {
-            tensor: PyWeakrefReference::new(tensor)?.unbind(),
+            result: alias(tensor)?,
             version: native::inplace_version(tensor)?,
         })
     }
 
     /// Refuses a tensor that was changed, with eager mode's words: results are new there, and count from 0.
     pub fn check(&self, py: Python<'_>) -> PyResult<()> {
-        match self.tensor.bind(py).upgrade() {
-            Some(tensor) => match native::inplace_version(&tensor)?.wrapping_sub(self.version) {
-                0 => Ok(()),
-                changes => Err(refusal(changes, 0)),
-            },
-            None => Ok(()),
+        match native::inplace_version(self.result.bind(py))?.wrapping_sub(self.version) {
+            0 => Ok(()),
+            changes => Err(refusal(changes, 0)),
         }
     }
 }
@@ -78,9 +81,9 @@ impl Numbers {
     }
 }
 
-/// The same of a result, as long as somebody holds it.
+/// The same of a result.
 pub struct ResultNumbers {
-    tensor: Py<PyWeakrefReference>,
+    result: Py<PyAny>,
     numbers: Numbers,
 }
 
@@ -88,17 +91,14 @@ impl ResultNumbers {
     /// Those that it has now.
     pub fn of(tensor: &Bound<'_, PyAny>, ever: bool) -> PyResult<Self> {
         Ok(Self {
-            tensor: PyWeakrefReference::new(tensor)?.unbind(),
+            result: alias(tensor)?,
             numbers: Numbers::of(tensor, ever)?,
         })
     }
 
     /// Refuses it where it has others.
     pub fn check(&self, py: Python<'_>) -> PyResult<()> {
-        match self.tensor.bind(py).upgrade() {
-            Some(tensor) => self.numbers.check(&tensor),
-            None => Ok(()),
-        }
+        self.numbers.check(self.result.bind(py))
     }
 }
 
