@@ -75,10 +75,8 @@ impl Region {
         match self {
             Self::Recompute { .. } | Self::PyLayer { .. } => true,
             Self::If { .. } | Self::While { .. } => self.blocks().iter().any(|(_, block)| {
-                block.statements.iter().any(|it| match &it.callee {
-                    Callee::Sir(region) => region.runs_again(),
-                    _ => false,
-                })
+                let mut statements = block.statements.iter();
+                statements.any(|it| it.callee.runs_again())
             }),
         }
     }

@@ -117,6 +117,14 @@ pub fn is_in_place(name: &str) -> bool {
 }
 
 impl Callee {
+    /// Whether plain Python runs code of it again for its gradient.
+    pub fn runs_again(&self) -> bool {
+        match self {
+            Self::Sir(region) => region.runs_again(),
+            _ => false,
+        }
+    }
+
     /// Whether it changes its first argument, by the name it is called by: `-x` calls a function that is named `_neg_`.
     pub fn writes(&self, py: Python<'_>) -> bool {
         self.api_names(py)

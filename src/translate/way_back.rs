@@ -61,10 +61,7 @@ impl WayBack {
             guards: NativeGuards::new(py, &guards, &places, state)?,
             places,
             arguments,
-            results: sir.results_behind(&|callee| match callee {
-                Callee::Sir(region) => region.runs_again(),
-                _ => false,
-            }),
+            results: sir.results_behind(&Callee::runs_again),
             operations,
             shared: Arc::downgrade(shared),
             refused: AtomicBool::new(false),

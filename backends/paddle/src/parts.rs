@@ -2,7 +2,7 @@
 
 use paddle_sot::backend::{self, BackendError, CompileRequest, CompiledGraph, GraphBackend};
 use paddle_sot::frame::Modules;
-use paddle_sot::graph::{Callee, Part, Parted, SymbolId, SymbolKind, TensorMeta};
+use paddle_sot::graph::{Part, Parted, SymbolId, SymbolKind, TensorMeta};
 use paddle_sot::obj::Obj;
 use pyo3::prelude::*;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -117,10 +117,8 @@ impl Parts {
             let handed_on: Vec<usize> = (part.handed_on.iter())
                 .map(|id| number(&numbers, id))
                 .collect::<Result<_, _>>()?;
-            let keeps = part.sir.statements.iter().any(|it| match &it.callee {
-                Callee::Sir(region) => region.runs_again(),
-                _ => false,
-            });
+            let mut statements = part.sir.statements.iter();
+            let keeps = statements.any(|it| it.callee.runs_again());
             let decides = part.sir.has_control_flow() || !role.uncertain.is_empty();
             for id in &part.outputs {
                 let next = numbers.len();

@@ -272,7 +272,6 @@ impl Translated {
         .map(Arc::new)
     }
 
-    /// Drops what was compiled by backends that were replaced since.
     /// Drops those whose gradients were refused.
     fn drop_refused(&self) {
         let refused: Vec<Arc<Entry>> = {
@@ -289,6 +288,7 @@ impl Translated {
         drop(refused);
     }
 
+    /// Drops what was compiled by backends that were replaced since.
     fn drop_stale(&self) {
         let Some(generation) = backend::current(self.shared.options.backend.name()) else {
             return;
