@@ -53,6 +53,8 @@ pub struct CallResult {
     pub output: InferredOutput,
     /// External tensors met for the first time in this session.
     pub captured: Vec<Captured>,
+    /// Whether the call copied what other calls of it make a view of; see [`Statement::copies`](crate::graph::Statement).
+    pub copies: bool,
 }
 
 /// What a call took for granted of an open dim.

@@ -170,6 +170,7 @@ impl FunctionGraph {
             kwargs,
             output: output.clone(),
             grad_enabled: self.grad_enabled,
+            copies: inferred.copies,
             loc,
         });
         Ok(output)
@@ -200,6 +201,11 @@ impl FunctionGraph {
                     .collect::<Result<Vec<_>, BackendError>>()?,
             ),
         })
+    }
+
+    /// Whether the last call made a copy where other calls of it make a view.
+    pub fn has_copied(&self) -> bool {
+        self.sir.statements.last().is_some_and(|last| last.copies)
     }
 
     /// What the last call took for granted of open dims.

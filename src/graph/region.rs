@@ -127,6 +127,7 @@ impl Cut {
             kwargs: Vec::new(),
             output: Arg::Symbol(symbol),
             grad_enabled: true,
+            copies: false,
             loc: SourceLoc::default(),
         });
         symbol
@@ -217,6 +218,7 @@ impl Cut {
                 kwargs,
                 output,
                 grad_enabled: statement.grad_enabled,
+                copies: statement.copies,
                 loc: statement.loc.clone(),
             });
         }

@@ -185,6 +185,9 @@ pub struct Statement {
     pub output: Arg,
     /// Whether gradients were on. Metadata do not tell: some results keep the `stop_gradient` of their argument.
     pub grad_enabled: bool,
+    /// Whether its result has storage of its own where other calls of it make a view: `reshape` of a tensor whose numbers
+    /// do not lie in its order.
+    pub copies: bool,
     /// The user's line.
     pub loc: SourceLoc,
 }

@@ -53,6 +53,9 @@ impl StatementIr {
 
     /// Whether a statement makes such a view.
     pub(super) fn shares(&self, py: Python<'_>, statement: &Statement) -> bool {
+        if statement.copies {
+            return false;
+        }
         let names = statement.callee.api_names(py);
         let is = |name: &String| match &**name {
             "__getitem__" => !picks(py, &|id| self.meta(id), &statement.args),

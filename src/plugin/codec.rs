@@ -159,6 +159,7 @@ fn encode_statement<'py>(py: Python<'py>, statement: &Statement) -> Encoded<'py>
             encode_arg(py, &statement.output)?,
             (&*loc.file, loc.line, &*loc.function),
             statement.grad_enabled,
+            statement.copies,
         ),
     )
 }
@@ -257,6 +258,7 @@ fn decode_statement(statement: &Bound<'_, PyAny>) -> PyResult<Statement> {
         })?,
         output: decode_arg(&statement.get_item(3)?)?,
         grad_enabled: statement.get_item(5)?.extract()?,
+        copies: statement.get_item(6)?.extract()?,
         loc: SourceLoc {
             file: file.into(),
             line,

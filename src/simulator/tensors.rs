@@ -198,7 +198,7 @@ pub fn capture(
         }
     }
     let result = arguments::from_arg(t, &output)?;
-    if let Some(view) = view {
+    if let Some(view) = views::unless_copied(t, view)? {
         views::mark(t, view, result);
     }
     Ok(result)

@@ -110,6 +110,23 @@ pub fn recipe(
     })
 }
 
+/// `view`, unless the call has copied: what does so depends on how the numbers of its argument lie in storage.
+pub fn unless_copied(t: &mut Tracer<'_>, view: Option<View>) -> Step<Option<View>> {
+    let Some(view) = view else {
+        return Ok(None);
+    };
+    if !t.graph.has_copied() {
+        return Ok(Some(view));
+    }
+    let from = root(&t.vars, view.base);
+    match is_contiguous(t, from)? {
+        true => Ok(None),
+        false => {
+            t.unsupported("another shape of a view of a tensor whose numbers lie in another order")
+        }
+    }
+}
+
 /// Remembers how the tensors of `result` were made.
 pub fn mark(t: &mut Tracer<'_>, view: View, result: VarId) {
     let items = match t.vars.kind(result) {

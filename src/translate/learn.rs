@@ -282,9 +282,12 @@ impl<'a> CheckDims<'a, '_> {
         Ok(())
     }
 
-    /// Whether both calls became the same operations. Where one is given numbers that the graph makes of dims, it says
+    /// Whether both calls became the same operations, and both copy or neither. Where one is given numbers that the graph makes of dims, it says
     /// itself what it does with them.
     fn is_made_alike(&self, open: &Statement, known: &Statement) -> bool {
+        if open.copies != known.copies {
+            return false;
+        }
         if !are_alike(self.py, arguments(open), arguments(known)) {
             return true;
         }

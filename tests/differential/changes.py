@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import types
-from typing import Any
+from typing import Any, NamedTuple
 
 import paddle
 
@@ -33,29 +33,39 @@ PYTHON = {
 }
 
 
-def pick(chance: random.Random, results: bool = True) -> tuple[Any, str, bool]:
-    """Something that a caller may change: what, how, and whether gradients are on."""
+class Change(NamedTuple):
+    """Something that a caller may change, and how."""
+
+    target: Any
+    how: str
+    with_gradients: bool
+    # Whether the caller keeps views of the results only.
+    drops: bool
+
+
+def pick(chance: random.Random, results: bool = True) -> Change:
+    """Any of those; none of results without `results`."""
     if chance.random() < 0.2:
-        return "python", chance.choice(list(PYTHON)), False
-    return chance.choice(GIVEN + RESULTS * results), chance.choice(list(HOWS)), chance.random() < 0.3
+        return Change("python", chance.choice(list(PYTHON)), False, False)
+    target, how = chance.choice(GIVEN + RESULTS * results), chance.choice(list(HOWS))
+    return Change(target, how, chance.random() < 0.3, results and chance.random() < 0.3)
 
 
 def change(
     module: types.ModuleType,
     args: tuple[paddle.Tensor, ...],
     results: list[paddle.Tensor],
-    picked: tuple[Any, str, bool],
+    picked: Change,
 ) -> None:
     """Changes it, where there is such a thing."""
-    target, how, with_gradients = picked
-    if target == "python":
-        return PYTHON[how](module)
-    tensor = _target(module, args, results, target)
+    if picked.target == "python":
+        return PYTHON[picked.how](module)
+    tensor = _target(module, args, results, picked.target)
     if tensor is None or not tensor.is_floating_point():
         return None
     # Leaves cannot change in place while gradients are on.
-    with paddle.set_grad_enabled(with_gradients and not tensor.is_leaf):
-        HOWS[how](tensor)
+    with paddle.set_grad_enabled(picked.with_gradients and not tensor.is_leaf):
+        HOWS[picked.how](tensor)
     return None
 
 

@@ -426,31 +426,33 @@ def arguments(module: types.ModuleType, call: dict[str, Any]) -> tuple[Any, ...]
         tensors.append(tensor)
     a, b, c, r = tensors
     n, m = paddle.to_tensor(call["n"]), paddle.to_tensor(call["m"])
-    picked = call["between"]
-    between = functools.partial(changes.change, module, (a, b, c, r), picked=picked) if picked else None
-    return a, b, c, n, m, r, leaves, call["uses"], call["trains"], between
+    between = functools.partial(changes.change, module, (a, b, c, r)) if call["between"] else None
+    return a, b, c, n, m, r, leaves, call, between
 
 
 def around(main: Callable[..., Any]) -> Callable[..., Any]:
     """Goes backward from some of the results."""
 
     def step(*given: Any) -> Any:
-        *args, _, uses, trains, between = given
-        if not trains:
+        *args, _, call, between = given
+        if not call["trains"]:
             with paddle.no_grad():
                 return main(*args)
         results = main(*args)
         tensors = _tensors(results)
-        picked = {1: tensors[:1], 2: tensors[-1:], 3: tensors[::2]}.get(uses, tensors)
+        picked = {1: tensors[:1], 2: tensors[-1:], 3: tensors[::2]}.get(call["uses"], tensors)
         roots = [tensor for tensor in picked if not tensor.stop_gradient]
+        goes_back = bool(roots)
         if between:
             # What control flow hands on is a new tensor, in which changes of arguments do not show.
             loss = sum(tensor.astype("float32").sum() * (at + 0.5) for at, tensor in enumerate(roots))
             results = [tensor.detach().clone() for tensor in tensors]
-            between(tensors)
+            if call["between"].drops:
+                picked = tensors = roots = [tensor.detach() for tensor in tensors]
+            between(tensors, call["between"])
         else:
             loss = sum((tensor.astype("float32") ** 2).sum() for tensor in roots)
-        if roots:
+        if goes_back:
             loss.backward()
         return results
 
@@ -494,7 +496,7 @@ def may_refuse(seed: int, call: dict[str, Any], error: str) -> bool:
 
 def is_of_python(call: dict[str, Any], error: str) -> bool:
     """Whether what runs again has read something else than a tensor that the caller has changed since."""
-    return call["between"] is not None and call["between"][0] == "python" and "since the call: what" in error
+    return call["between"] is not None and call["between"].target == "python" and "since the call: what" in error
 
 
 FAMILY = Family(PRELUDE, program, calls, arguments, state, settings, around, may_refuse)

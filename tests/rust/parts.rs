@@ -42,6 +42,7 @@ fn graph(py: Python<'_>, text: &str, outputs: &str) -> StatementIr {
                 None => Arg::Const(Obj::from(py.None().into_bound(py))),
             },
             grad_enabled: true,
+            copies: false,
             loc: SourceLoc::default(),
         }
     });

@@ -58,6 +58,7 @@ fn statement(callee: Callee, args: Vec<Arg>, output: Arg) -> Statement {
         kwargs: Vec::new(),
         output,
         grad_enabled: true,
+        copies: false,
         loc: SourceLoc::default(),
     }
 }

@@ -11,10 +11,12 @@ from paddle.base import core
 from paddle.base.libpaddle import pir
 from paddle.pir import is_fake_value
 from paddle_sot_rs import _backward, _tracing
-from paddle_sot_rs._backward import gradients, inner_operations, is_view
+from paddle_sot_rs._backward import GRADIENT, gradients, inner_operations
 from paddle_sot_rs._calls import BlackListed
 from paddle_sot_rs._listing import paddle_name
+from paddle_sot_rs._strides import mark_copies
 from paddle_sot_rs._values import raw_dims
+from paddle_sot_rs._views import is_view
 
 # Composite operators that stay, and why.
 KEPT = {
@@ -27,7 +29,7 @@ _READ_OTHERWISE = frozenset(
     f"pd_op.{name}"
     for name in (
         *("amax", "amin", "clip", "cumprod", "divide", "group_norm", "max", "min", "p_norm", "prod", "reciprocal"),
-        *("sigmoid_cross_entropy_with_logits", "silu"),
+        *("sigmoid_cross_entropy_with_logits", "silu", "unbind"),
     )
 )
 _MOST_ROUNDS = 8
@@ -182,12 +184,12 @@ def _reading_otherwise(operations, kept):
             visible.add(op.operand_source(0).id)
     found = set()
     for op in operations:
-        if is_view(op) and op.operand_source(0).id in visible:
-            visible.add(op.results()[0].id)
-        elif op.name() in _READ_OTHERWISE and any(
-            value.initialized() and value.id in visible for value in op.operands_source()
-        ):
+        if not any(value.initialized() and value.id in visible for value in op.operands_source()):
+            continue
+        if op.name() in _READ_OTHERWISE:
             found.add(op.name())
+        if is_view(op) or op.name() == "builtin.split":
+            visible.update(value.id for value in op.results())
     return found
 
 
@@ -213,6 +215,8 @@ def _vjp(whole, op, inputs, outputs, given, stops):
             fits = gradient.dtype == value.dtype and list(gradient.shape) == list(value.shape)
             sound = sound and (stop or (reached and fits))
     if sound:
+        for op in made.values():
+            op.set_bool_attr(GRADIENT, True)
         return answer
     # Some rules forget the gradient that arrives (`slice` down to one number), or the broadcast of an operand.
     _remove(made)
@@ -326,6 +330,8 @@ class Lowering:
                     op.name() for op in block.ops if core.has_custom_vjp(op) or _takes_without_gradient(op)
                 )
         kept, _ = self.decompose(program, kept, 0, len(block.ops), leave=self.custom)
+        # Primitive operators have lost the marks.
+        mark_copies(block.ops)
         self.in_time("decomposing forward")
         return kept
 

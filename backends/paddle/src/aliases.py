@@ -5,9 +5,10 @@ and what `recompute` and PyLayers keep they see in any case. The gradient of con
 refuses.
 """
 
-from paddle_sot_rs._backward import REGIONS, UNVERSIONED, blocks_of, inner_operations, is_view
+from paddle_sot_rs._backward import REGIONS, UNVERSIONED, blocks_of, inner_operations, is_gradient
 from paddle_sot_rs._blocks import ROWS
 from paddle_sot_rs._used import reads, used
+from paddle_sot_rs._views import is_view
 
 _NAMES = ("pd_op.assign", "builtin.split", "builtin.slice")
 
@@ -96,7 +97,7 @@ def read_again(operations, forward_end, start, inputs, roots):
             note(kept, aliases.every, ever)
             direct.update(_copies(inside, direct))
             # What is computed again is so from copies of what was there, or see `reads.py`.
-            gradients = (one for one in used(inside) if one.name().endswith("_grad"))
+            gradients = filter(is_gradient, used(inside))
             copies = {value: found for value, found in aliases.every.items() if value not in direct}
             note(gradients, copies, uncounted)
         else:

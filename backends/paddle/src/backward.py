@@ -13,6 +13,7 @@ from paddle.base import core
 from paddle.base.libpaddle import pir
 from paddle_sot_rs import _tracing
 from paddle_sot_rs._arrivals import ALWAYS, NEVER, Arrivals
+from paddle_sot_rs._views import SHARES, is_view
 
 # Operations that have blocks, or change what they are given, need the general construction.
 _SPECIAL = frozenset(
@@ -57,25 +58,15 @@ def _is_random(op):
 
 REGIONS = ("pd_op.if", "pd_op.while", "pd_op.pylayer")
 
-_VIEWS = frozenset(
-    f"pd_op.{name}"
-    for name in (
-        *("reshape", "squeeze", "unsqueeze", "flatten", "transpose", "slice", "strided_slice"),
-        *("diagonal", "as_strided", "view_shape", "view_dtype", "tensor_unfold", "unbind"),
-    )
-)
-
-
-# An attribute of an `assign` that is a view in eager mode (`detach`).
-SHARES = "sot_shares"
 # On operations of a gradient that does not look after what it keeps.
 UNVERSIONED = "sot_unversioned"
+# On operations of a gradient whose names do not say so.
+GRADIENT = "sot_gradient"
 
 
-def is_view(op):
-    """Whether in eager mode what it makes shares storage, and the count of changes, with its first operand."""
-    name = op.name()
-    return name in _VIEWS or name == "pd_op.assign" and op.has_attr(SHARES)
+def is_gradient(op):
+    """Whether it is of a gradient, not one of those that compute again what a gradient needs."""
+    return op.name().endswith("_grad") or op.has_attr(GRADIENT)
 
 
 class _Unusual(Exception):

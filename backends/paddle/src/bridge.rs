@@ -32,6 +32,7 @@ pub fn load_python(py: Python<'_>) -> PyResult<()> {
         };
         load("tracing", include_str!("tracing.py"))?;
         load("arrivals", include_str!("arrivals.py"))?;
+        load("views", include_str!("views.py"))?;
         load("backward", include_str!("backward.py"))?;
         let again = load("again", include_str!("again.py"))?;
         again.setattr("watch", wrap_pyfunction!(crate::again::watch, &again)?)?;
@@ -48,6 +49,7 @@ pub fn load_python(py: Python<'_>) -> PyResult<()> {
         load("allocator", include_str!("allocator.py"))?;
         load("gates", include_str!("gates.py"))?;
         load("values", include_str!("values.py"))?;
+        load("strides", include_str!("strides.py"))?;
         load("window", include_str!("window.py"))?;
         load("calls", include_str!("calls.py"))?;
         let reach = load("reach", include_str!("reach.py"))?;

@@ -288,6 +288,7 @@ def _compile(trace, inputs, outputs, grad, place, lowering, role):
         pir.append_shadow_outputs(program, produced, len(block.ops), "output_")
         forward_end = len(block.ops)
         x_grads, out_grads, without, gates = [], [], [], None
+        read = [], [], [], []
         between = 0
         if trains:
             for value in produced:
@@ -322,6 +323,9 @@ def _compile(trace, inputs, outputs, grad, place, lowering, role):
             if gates is not None and again.is_expected():
                 raise CallByCall
             start = forward_end + between
+            if trace.branches:
+                # What runs in the end may no longer say what of it is computed again.
+                read = read_back(block.ops, forward_end, start, inputs, produced[: len(outputs)])
             live = [value for value in x_grads if value is not None]
             after, forward_end, start = lowering.after_backward(program, [*produced, *live], forward_end, start)
             produced, live = after[: len(produced)], iter(after[len(produced) :])
@@ -332,8 +336,7 @@ def _compile(trace, inputs, outputs, grad, place, lowering, role):
         kept = {value.id for value in (*produced, *x_grads, *out_grads) if not is_fake_value(value)}
         constants, recipes, moved = _hoist_constants(block, kept, forward_end, start, place)
         forward_end, start = forward_end + moved, start + moved
-        read = [], [], [], []
-        if trains:
+        if trains and not trace.branches:
             read = read_back(block.ops, forward_end, start, inputs, produced[: len(outputs)])
         inputs = [*inputs, *constants]
         if trains:

@@ -4,8 +4,9 @@ Eager mode counts changes in place, and its gradients refuse a tensor that was c
 """
 
 from paddle_sot_rs._aliases import read_again
-from paddle_sot_rs._backward import REGIONS, UNVERSIONED, inner_operations, is_view
+from paddle_sot_rs._backward import REGIONS, UNVERSIONED, inner_operations, is_gradient
 from paddle_sot_rs._used import reads, used
+from paddle_sot_rs._views import is_view, shares_count
 
 
 def read_back(operations, forward_end, start, inputs, outputs):
@@ -14,15 +15,20 @@ def read_back(operations, forward_end, start, inputs, outputs):
     Then those, of both, that control flow is computed again from (what that makes, eager mode has kept) or hands on,
     and whether changes matter that versions count, too (see `aliases.py`).
     """
-    # The value whose storage another one is a view of, or of which it is a copy, for values of interest.
+    # The value with which changes of another one are counted, or of which it is a copy, for values of interest.
     roots = {value.id: value.id for value in inputs}
     lists = {}
+    # Those among them that have storage of their own, which in a program is counted by itself.
+    copied = set()
     written = set()
     for op in operations[:forward_end]:
         name = op.name()
-        if is_view(op):
+        if shares_count(op):
             first = op.operand_source(0).id
-            roots[op.results()[0].id] = roots.setdefault(first, first)
+            result = op.results()[0].id
+            roots[result] = roots.setdefault(first, first)
+            if first in copied or not is_view(op):
+                copied.add(result)
         elif name == "builtin.combine":
             lists[op.results()[0].id] = op.operands_source()
         elif name.endswith("_"):
@@ -34,7 +40,7 @@ def read_back(operations, forward_end, start, inputs, outputs):
     read, computed_from = set(), set()
     for op in operations[start:]:
         name = op.name()
-        if name == "pd_op.assign" or is_view(op):
+        if name == "pd_op.assign" or shares_count(op):
             # Views of inputs are made again: what reads them reads those.
             source, *others = op.operands_source()
             if source.id in roots:
@@ -48,7 +54,7 @@ def read_back(operations, forward_end, start, inputs, outputs):
                 for inner in inside:
                     _add(inner, roots, lists, read)
                 for inner in used(inside):
-                    if not inner.name().endswith("_grad"):
+                    if not is_gradient(inner):
                         _add(inner, roots, lists, computed_from)
     given = {value.id for value in inputs}
     uncounted, ever = set(), computed_from
@@ -58,7 +64,11 @@ def read_back(operations, forward_end, start, inputs, outputs):
     again = {**dict.fromkeys(uncounted, False), **dict.fromkeys(ever, True)}
     return (
         [at for at, value in enumerate(inputs) if value.id in read and value.id not in written],
-        [at for at, source in enumerate(sources) if roots[source] in read and roots[source] not in given],
+        [
+            at
+            for at, source in enumerate(sources)
+            if roots[source] in read and (roots[source] not in given or source in copied)
+        ],
         [(at, again[value.id]) for at, value in enumerate(inputs) if value.id in again and value.id not in written],
         [(at, again[source]) for at, source in enumerate(sources) if source in again and source not in given],
     )

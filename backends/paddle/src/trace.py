@@ -10,6 +10,7 @@ from paddle_sot_rs._backward import inner_operations
 from paddle_sot_rs._blocks import ROWS, remove
 from paddle_sot_rs._calls import allow, as_traced, call_method, name_of, refuse, stop_where_eager_stops
 from paddle_sot_rs._open_dims import asked
+from paddle_sot_rs._strides import mark_copies
 from paddle_sot_rs._values import Value
 from paddle_sot_rs._window import Window
 
@@ -35,6 +36,8 @@ class Trace:
         self.computes = False
         # Whether it has asked for its sign.
         self.asks = False
+        # Whether it has copied what other calls of it make a view of.
+        self.copies = False
         # Captured branches, by the first of their results.
         self.branches = {}
         self.conditions = reach.Conditions()
@@ -74,13 +77,13 @@ class Trace:
         return known[1]
 
     def call(self, function, args, kwargs, is_layer, grad):
-        """Traces one call; the answer is (result, tensors met for the first time)."""
+        """Traces one call; the answer is (result, tensors met for the first time, whether a view became a copy)."""
         self.fresh, self.known, self.asked = [], [], []
-        self.computes = self.asks = False
+        self.computes = self.asks = self.copies = False
         self.notes_ways = grad
         allow(name_of(function), args, kwargs)
         with _tracing.building(self):
-            return self._call(*as_traced(function, args, kwargs), is_layer, grad), self.fresh
+            return self._call(*as_traced(function, args, kwargs), is_layer, grad), self.fresh, self.copies
 
     def _call(self, function, args, kwargs, is_layer, grad):
         window = Window(self.program, self.startup, self.cast)
@@ -100,6 +103,7 @@ class Trace:
             else:
                 stop_where_eager_stops(operations)
             refuse(operations, args, kwargs)
+            self.copies = mark_copies(operations)
             computes, asks = self.computes, self.asks
             if self.inspect is not None:
                 self.inspect(function, operations, result)

@@ -426,7 +426,8 @@ impl TraceSession for PaddleTrace {
             Ok(true) => BackendError::BlackListed(err.value(py).to_string()),
             _ => err.into(),
         })?;
-        let (result, fresh): (Bound<'_, PyAny>, Bound<'_, PyList>) = answer.extract()?;
+        let (result, fresh, copies): (Bound<'_, PyAny>, Bound<'_, PyList>, bool) =
+            answer.extract()?;
         self.pending.clear();
         let mut known = Vec::new();
         for arg in args.iter().chain(kwargs.iter().map(|(_, arg)| arg)) {
@@ -451,7 +452,11 @@ impl TraceSession for PaddleTrace {
                 meta,
             });
         }
-        Ok(CallResult { output, captured })
+        Ok(CallResult {
+            output,
+            captured,
+            copies,
+        })
     }
 
     fn take_compared(&mut self) -> Vec<ComparedDims> {

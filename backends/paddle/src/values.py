@@ -5,7 +5,7 @@ from paddle import _C_ops
 from paddle.base import core
 from paddle.base.libpaddle import pir
 from paddle_sot_rs import _tracing
-from paddle_sot_rs._backward import SHARES
+from paddle_sot_rs._views import SHARES
 
 Value = pir.Value
 

@@ -1,0 +1,28 @@
+"""Which operations make views in eager mode.
+
+They share storage with their first operand, and the count of changes; where they have to copy, the count alone.
+"""
+
+_VIEWS = frozenset(
+    f"pd_op.{name}"
+    for name in (
+        *("reshape", "squeeze", "unsqueeze", "flatten", "transpose", "slice", "strided_slice"),
+        *("diagonal", "as_strided", "view_shape", "view_dtype", "tensor_unfold", "unbind"),
+    )
+)
+
+# An attribute of an `assign` that is a view in eager mode (`detach`).
+SHARES = "sot_shares"
+# An attribute of one of the above whose result has storage of its own there (see `strides.py`).
+COPIES = "sot_copies"
+
+
+def shares_count(op):
+    """Whether changes in place of its result and of its first operand are counted together."""
+    name = op.name()
+    return name in _VIEWS or name == "pd_op.assign" and op.has_attr(SHARES)
+
+
+def is_view(op):
+    """Whether its result is in the storage of its first operand."""
+    return shares_count(op) and not op.has_attr(COPIES)
