@@ -22,7 +22,7 @@ class _Unknown(Exception):
 def mark_copies(operations):
     """Marks those that copy, in blocks too; the answer is whether there are any."""
     found = False
-    for op in (one for op in operations for one in (op, *inner_operations(op))):
+    for op in (inner for one in operations for inner in (one, *inner_operations(one))):
         if op.name() in _RESHAPE and _copies(op):
             op.set_bool_attr(COPIES, True)
             found = True
