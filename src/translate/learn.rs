@@ -282,8 +282,8 @@ impl<'a> CheckDims<'a, '_> {
         Ok(())
     }
 
-    /// Whether both calls became the same operations, and both copy or neither. Where one is given numbers that the graph makes of dims, it says
-    /// itself what it does with them.
+    /// Whether both calls became the same operations, and both copy or neither. Where one is given numbers that the graph
+    /// makes of dims, it says itself what it does with them.
     fn is_made_alike(&self, open: &Statement, known: &Statement) -> bool {
         if open.copies != known.copies {
             return false;

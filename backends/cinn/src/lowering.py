@@ -11,7 +11,7 @@ from paddle.base import core
 from paddle.base.libpaddle import pir
 from paddle.pir import is_fake_value
 from paddle_sot_rs import _backward, _tracing
-from paddle_sot_rs._backward import GRADIENT, gradients, inner_operations
+from paddle_sot_rs._backward import GRADIENT, gradients, with_inner
 from paddle_sot_rs._calls import BlackListed
 from paddle_sot_rs._listing import paddle_name
 from paddle_sot_rs._strides import mark_copies
@@ -254,15 +254,8 @@ def _remove(made):
                 op.get_parent_block().remove_op(op)
 
 
-def _all(operations):
-    """The operations and those in their blocks."""
-    for op in operations:
-        yield op
-        yield from inner_operations(op)
-
-
 def _operations(programs):
-    return [op for program in programs for op in _all(program.global_block().ops)]
+    return [op for program in programs for op in with_inner(program.global_block().ops)]
 
 
 def _histogram(programs):
@@ -320,18 +313,18 @@ class Lowering:
         if trains:
             names = _reading_otherwise(block.ops, kept)
             self.whole = frozenset(names | {f"{name}_grad" for name in names})
-        if trains and _tracing.current.branches:
-            # What is known of nested graphs names values of the program as it is: all is decomposed afterwards.
-            return kept
-        if trains:
+            if _tracing.current.branches:
+                # What is known of nested graphs names values of the program as it is: all is decomposed afterwards.
+                return kept
             # Their gradients have rules of their own, written for the whole operator.
             with _primitives():
                 self.custom = frozenset(
                     op.name() for op in block.ops if core.has_custom_vjp(op) or _takes_without_gradient(op)
                 )
         kept, _ = self.decompose(program, kept, 0, len(block.ops), leave=self.custom)
-        # Primitive operators have lost the marks.
-        mark_copies(block.ops)
+        if trains:
+            # Primitive operators have lost the marks, which only gradients look at.
+            mark_copies(block.ops)
         self.in_time("decomposing forward")
         return kept
 
@@ -363,11 +356,11 @@ class Lowering:
         for _ in range(_MOST_ROUNDS):
             operations = block.ops
             tail = len(operations) - end
-            part = _all(operations[start:end])
+            part = with_inner(operations[start:end])
             composite = [op for op in part if core.has_decomp_rule(op) and op.name() not in black]
             if not composite:
                 return kept, end
-            names = [op.name() for op in _all(operations)]
+            names = [op.name() for op in with_inner(operations)]
             # What replaces a value that stops gradients has to stop them too.
             watched = {value.id: value for value in kept}
             for op in composite:
@@ -383,7 +376,7 @@ class Lowering:
             kept = [replaced[value.id] for value in kept]
             operations = block.ops
             end = len(operations) - tail
-            if [op.name() for op in _all(operations)] == names:
+            if [op.name() for op in with_inner(operations)] == names:
                 return kept, end
         raise GivenUp(f"still not in primitive operators after {_MOST_ROUNDS} rounds")
 

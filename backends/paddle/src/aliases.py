@@ -5,7 +5,7 @@ and what `recompute` and PyLayers keep they see in any case. The gradient of con
 refuses.
 """
 
-from paddle_sot_rs._backward import REGIONS, UNVERSIONED, blocks_of, inner_operations, is_gradient
+from paddle_sot_rs._backward import REGIONS, UNVERSIONED, blocks_of, inner_operations, is_gradient, with_inner
 from paddle_sot_rs._blocks import ROWS
 from paddle_sot_rs._used import reads, used
 from paddle_sot_rs._views import is_view
@@ -89,7 +89,7 @@ def read_again(operations, forward_end, start, inputs, roots):
         if _keeps(op):
             note((op, *inside), aliases.handed_on, ever)
         elif op.name() in REGIONS:
-            kept = [inner for one in inside if _keeps(one) for inner in (one, *inner_operations(one))]
+            kept = list(with_inner(filter(_keeps, inside)))
             if op.name() == "pd_op.while":
                 # The values of its variables come from where each round has left them.
                 note(inside, aliases.handed_on, uncounted)

@@ -43,8 +43,7 @@ _RANDOM = frozenset(
 
 def first_random(operations):
     """The name of the first of them, or in their blocks, that draws random numbers; None if none does."""
-    every = (one for op in operations for one in (op, *inner_operations(op)))
-    return next((op.name() for op in every if _is_random(op)), None)
+    return next((op.name() for op in with_inner(operations) if _is_random(op)), None)
 
 
 def _is_random(op):
@@ -126,9 +125,14 @@ def blocks_of(op):
 def inner_operations(op):
     """All operations in the blocks of one."""
     for block in blocks_of(op):
-        for inner in block.ops:
-            yield inner
-            yield from inner_operations(inner)
+        yield from with_inner(block.ops)
+
+
+def with_inner(operations):
+    """The operations and those in their blocks, each behind the one that it is in."""
+    for op in operations:
+        yield op
+        yield from inner_operations(op)
 
 
 class _Backward:

@@ -5,7 +5,7 @@ New tensors lie in their order, without gaps between the numbers. An input that 
 
 from math import prod
 
-from paddle_sot_rs._backward import inner_operations
+from paddle_sot_rs._backward import with_inner
 from paddle_sot_rs._values import dims
 from paddle_sot_rs._views import COPIES, is_view
 
@@ -22,7 +22,7 @@ class _Unknown(Exception):
 def mark_copies(operations):
     """Marks those that copy, in blocks too; the answer is whether there are any."""
     found = False
-    for op in (inner for one in operations for inner in (one, *inner_operations(one))):
+    for op in with_inner(operations):
         if op.name() in _RESHAPE and _copies(op):
             op.set_bool_attr(COPIES, True)
             found = True
@@ -30,14 +30,11 @@ def mark_copies(operations):
 
 
 def _copies(op):
-    """Whether its operand is a view in which the numbers lie so that no strides describe the result."""
-    source = op.operand_source(0).get_defining_op()
-    if source is None or not (is_view(source) or source.name() == "builtin.split"):
-        return False
+    """Whether the numbers of its operand lie so that no strides describe the result."""
+    known = _Strides()
     try:
-        known = _Strides()
-        given = known.of(op.operand_source(0))
-        return reshaped(*given, known.sizes(op.results()[0], given[0])) is None
+        sizes, strides = known.of(op.operand_source(0))
+        return reshaped(sizes, strides, known.sizes(op.results()[0], sizes)) is None
     except _Unknown:
         return False
 
@@ -99,9 +96,10 @@ class _Strides:
         if op is None or not is_view(op):
             sizes = [self.size(dim) for dim in dims(value)]
             return sizes, _in_order(sizes)
-        given = self.of(op.operand_source(0))
-        sizes = self.sizes(value, given[0]) if op.name() in _SAME_NUMBERS else None
-        return _RULES.get(op.name(), _unknown)(self, op, *given, sizes or dims(value))
+        rule = _RULES.get(op.name())
+        if rule is None:
+            raise _Unknown
+        return rule(self, op, value, *self.of(op.operand_source(0)))
 
     def sizes(self, value, given):
         """Those of a value that holds the numbers of one with sizes `given`, in their order.
@@ -122,59 +120,55 @@ class _Strides:
         return sizes
 
 
-def _unknown(*_):
-    raise _Unknown
-
-
-def _same(known, op, sizes, strides, new):
+def _same(known, op, value, sizes, strides):
     return sizes, strides
 
 
-def _reshape(known, op, sizes, strides, new):
+def _reshape(known, op, value, sizes, strides):
+    new = known.sizes(value, sizes)
     found = reshaped(sizes, strides, new)
     if found is None:
         raise _Unknown
     return new, found
 
 
-def _transpose(known, op, sizes, strides, new):
+def _transpose(known, op, value, sizes, strides):
     order = op.attrs()["perm"]
     return [sizes[at] for at in order], [strides[at] for at in order]
 
 
-def _slice(known, op, sizes, strides, new):
+def _slice(known, op, value, sizes, strides):
     attributes = op.attrs()
     kept = [at for at in range(len(sizes)) if at not in attributes["decrease_axis"]]
     cut = attributes["axes"]
-    sizes = [known.size(dim) if at in cut else sizes[at] for at, dim in zip(kept, new, strict=True)]
+    sizes = [known.size(dim) if at in cut else sizes[at] for at, dim in zip(kept, dims(value), strict=True)]
     return sizes, [strides[at] for at in kept]
 
 
-def _strided_slice(known, op, sizes, strides, new):
+def _strided_slice(known, op, value, sizes, strides):
     steps = op.operand_source(3).get_defining_op()
     if steps is None or steps.name() != "pd_op.full_int_array":
         raise _Unknown
     by = dict(zip(op.attrs()["axes"], steps.attrs()["value"], strict=True))
-    sizes = [known.size(dim) if at in by else sizes[at] for at, dim in enumerate(new)]
+    sizes = [known.size(dim) if at in by else sizes[at] for at, dim in enumerate(dims(value))]
     return sizes, [stride * by.get(at, 1) for at, stride in enumerate(strides)]
 
 
-def _diagonal(known, op, sizes, strides, new):
+def _diagonal(known, op, value, sizes, strides):
     attributes = op.attrs()
     axes = [attributes[name] % len(sizes) for name in ("axis1", "axis2")]
     kept = [at for at in range(len(sizes)) if at not in axes]
     along = sum(strides[at] for at in axes)
-    return [*(sizes[at] for at in kept), known.size(new[-1])], [*(strides[at] for at in kept), along]
+    return [*(sizes[at] for at in kept), known.size(dims(value)[-1])], [*(strides[at] for at in kept), along]
 
 
-def _unbind(known, op, sizes, strides, new):
+def _unbind(known, op, value, sizes, strides):
     axis = op.attrs()["axis"] % len(sizes)
-    return [sizes[:axis] + sizes[axis + 1 :], strides[:axis] + strides[axis + 1 :]]
+    return sizes[:axis] + sizes[axis + 1 :], strides[:axis] + strides[axis + 1 :]
 
 
-_SAME_NUMBERS = ("pd_op.reshape", "pd_op.flatten", "pd_op.squeeze", "pd_op.unsqueeze")
 _RULES = {
-    **dict.fromkeys(_SAME_NUMBERS, _reshape),
+    **dict.fromkeys((*_RESHAPE, "pd_op.squeeze", "pd_op.unsqueeze"), _reshape),
     "pd_op.assign": _same,
     "pd_op.transpose": _transpose,
     "pd_op.slice": _slice,

@@ -6,7 +6,7 @@ from paddle.base import core, framework
 from paddle.base.libpaddle import pir
 from paddle_sot_rs import _reach as reach
 from paddle_sot_rs import _tracing
-from paddle_sot_rs._backward import inner_operations
+from paddle_sot_rs._backward import inner_operations, with_inner
 from paddle_sot_rs._blocks import ROWS, remove
 from paddle_sot_rs._calls import allow, as_traced, call_method, name_of, refuse, stop_where_eager_stops
 from paddle_sot_rs._open_dims import asked
@@ -169,7 +169,7 @@ class Trace:
             return None
         start, end, computes = self.calls[value.id]
         if not self.known:
-            self.known = [one for op in self.block.ops for one in (op, *inner_operations(op))]
+            self.known = list(with_inner(self.block.ops))
         described = [_described(op) for op in self.known[start:end] if not op.has_attr(ROWS)]
         reads_dims = any(name in _READ_DIMS for name, *_ in described)
         return None if reads_dims and not computes else described
