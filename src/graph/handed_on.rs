@@ -10,7 +10,7 @@ use super::views::only_operand;
 use super::{Callee, Region, StatementIr, SymbolId};
 
 /// For each symbol what it may be, or be a view of.
-type May = FxHashMap<SymbolId, BTreeSet<SymbolId>>;
+pub(super) type May = FxHashMap<SymbolId, BTreeSet<SymbolId>>;
 
 fn unite(may: &mut May, id: SymbolId, found: Option<BTreeSet<SymbolId>>) {
     if let Some(found) = found.filter(|found| !found.is_empty()) {
@@ -26,17 +26,43 @@ struct Known {
     handed_on: May,
 }
 
+/// What captured control flow hands on between the parts of a graph.
+#[derive(Default)]
+pub(super) struct HandedOn {
+    /// For each symbol that it may have handed on: the inputs and outputs of the graph that it may be.
+    pub from: May,
+    /// For each symbol the outputs that may be it, or share its storage.
+    pub to: May,
+}
+
 impl StatementIr {
-    /// For each symbol that captured control flow may have handed on: the inputs and outputs of the graph that it may be.
-    pub(super) fn handed_on(&self, py: Python<'_>) -> FxHashMap<SymbolId, BTreeSet<SymbolId>> {
-        let mut known = Known::default();
-        if self.has_control_flow() {
-            for id in self.inputs.iter().chain(&self.outputs) {
-                known.every.insert(*id, BTreeSet::from([*id]));
-            }
-            self.follow(py, &mut known);
+    pub(super) fn handed_on(&self, py: Python<'_>) -> HandedOn {
+        let mut found = HandedOn::default();
+        if !self.has_control_flow() {
+            return found;
         }
-        known.handed_on
+        let mut known = Known::default();
+        let all = (0..self.symbols.len()).map(|number| SymbolId(number as u32));
+        known.every.extend(all.map(|id| (id, BTreeSet::from([id]))));
+        self.follow(py, &mut known);
+        for (id, may) in &known.handed_on {
+            let outside = may.iter().copied();
+            let outside =
+                outside.filter(|id| self.inputs.contains(id) || self.outputs.contains(id));
+            unite(&mut found.from, *id, Some(outside.collect()));
+        }
+        for output in &self.outputs {
+            let Some(sources) = known.handed_on.get(output) else {
+                continue;
+            };
+            for (id, may) in &known.every {
+                // What is computed from the output, or views it, sees what becomes of it.
+                if !may.contains(output) && !may.is_disjoint(sources) {
+                    unite(&mut found.to, *id, Some(BTreeSet::from([*output])));
+                }
+            }
+        }
+        found
     }
 
     fn follow(&self, py: Python<'_>, known: &mut Known) {

@@ -1,6 +1,7 @@
 //! Graphs as plain data: symbols, metadata, [`StatementIr`] and its printer.
 
 mod autograd;
+mod behind;
 mod function_graph;
 mod handed_on;
 mod meta;

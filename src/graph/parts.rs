@@ -16,6 +16,7 @@ use rustc_hash::FxHashMap;
 
 use crate::obj::Obj;
 
+use super::handed_on::{HandedOn, May};
 use super::{Arg, BlockOutput, Callee, Cut, Statement, StatementIr, SymbolId, SymbolKind};
 
 /// A part of a graph, with what its inputs and outputs are called in the whole.
@@ -31,6 +32,14 @@ pub struct Part {
     pub by_calls: bool,
     /// Inputs and outputs of the whole that captured control flow of other parts may have handed on to this one.
     pub handed_on: Vec<SymbolId>,
+    /// Outputs of the whole that may be what this one takes or makes, handed on by captured control flow of other parts.
+    pub handed_to: Vec<SymbolId>,
+}
+
+/// All that `may` says of these.
+fn united(may: &May, of: impl Iterator<Item = SymbolId>) -> Vec<SymbolId> {
+    let found: BTreeSet<&SymbolId> = of.filter_map(|id| may.get(&id)).flatten().collect();
+    found.into_iter().copied().collect()
 }
 
 /// More are one program.
@@ -115,22 +124,18 @@ struct Known<'a> {
     places: &'a [Place],
     /// Which statements stay in order.
     acts: &'a [bool],
-    /// What each statement views that anyone can change.
-    views: &'a [Option<SymbolId>],
 }
 
 /// What goes where.
-struct Plan<'a> {
+pub(super) struct Plan<'a> {
+    /// For each symbol the statement that makes it.
+    pub producer: &'a [Option<usize>],
     /// The part of each statement.
-    of: &'a [usize],
+    pub of: &'a [usize],
     /// Those that are parts of their own.
-    alone: &'a [bool],
+    pub alone: &'a [bool],
     /// For each part the views of others that it makes again.
-    again: &'a [Vec<bool>],
-    /// What parts take from others.
-    crossing: &'a [SymbolId],
-    /// What that may be, where captured control flow has handed it on.
-    handed_on: &'a FxHashMap<SymbolId, BTreeSet<SymbolId>>,
+    pub again: &'a [Vec<bool>],
 }
 
 /// How a graph is taken apart.
@@ -184,28 +189,31 @@ impl StatementIr {
             producer: &producer,
             places: &places,
             acts: &acts,
-            views: &views,
         };
         let mut of = match self.group_by_group(&known, groups) {
             Some(of) => of,
             None => self.in_turns(&known)?,
         };
         self.use_late(&known, &mut of);
-        let whole = self.without_idle_gradients(&places);
         let parts = of.iter().copied().max()? + 1;
-        let again = |number| self.made_again(&known, &of, number);
+        let is_view = |at: usize| views[at].is_some();
+        let again = |number| self.made_again(&producer, &is_view, &of, number);
         let again: Vec<Vec<bool>> = (0..parts).map(again).collect();
-        let crossing = self.crossing(&known, &of, &again);
         let plan = Plan {
+            producer: &producer,
             of: &of,
             alone: &alone,
             again: &again,
-            crossing: &crossing,
-            handed_on: &self.handed_on(py),
         };
-        (0..parts)
-            .map(|number| whole.part(&producer, &plan, number))
-            .collect()
+        self.without_idle_gradients(&places).cut_up(py, &plan)
+    }
+
+    /// The parts as they are planned; `None` where one of them is nothing.
+    pub(super) fn cut_up(&self, py: Python<'_>, plan: &Plan<'_>) -> Option<Vec<Part>> {
+        let crossing = self.crossing(plan);
+        let handed_on = self.handed_on(py);
+        let part = |number| self.part(plan, &crossing, &handed_on, number);
+        (0..plan.again.len()).map(part).collect()
     }
 
     /// Notes the views that gradients of several parts flow through, and those that these are views of.
@@ -255,7 +263,7 @@ impl StatementIr {
     }
 
     /// For each symbol the statement that makes it. Others may answer with it too.
-    fn producers(&self) -> Vec<Option<usize>> {
+    pub(super) fn producers(&self) -> Vec<Option<usize>> {
         let mut producer = vec![None; self.symbols.len()];
         for (number, statement) in self.statements.iter().enumerate() {
             statement.output.for_each_symbol(&mut |id| {
@@ -315,7 +323,7 @@ impl StatementIr {
     }
 
     /// Which statements stay in order; `None` where one changes a tensor.
-    fn acting(&self, py: Python<'_>) -> Option<Vec<bool>> {
+    pub(super) fn acting(&self, py: Python<'_>) -> Option<Vec<bool>> {
         let one = |statement| match does(py, self, statement) {
             Does::Nothing => Some(false),
             Does::InOrder => Some(true),
@@ -324,10 +332,15 @@ impl StatementIr {
         self.statements.iter().map(one).collect()
     }
 
-    fn for_each_source(&self, known: &Known<'_>, number: usize, f: &mut impl FnMut(usize)) {
+    fn for_each_source(
+        &self,
+        producer: &[Option<usize>],
+        number: usize,
+        f: &mut impl FnMut(usize),
+    ) {
         let statement = &self.statements[number];
         for_each_operand(statement, &mut |id| {
-            if let Some(from) = known.producer[id.0 as usize].filter(|from| *from < number) {
+            if let Some(from) = producer[id.0 as usize].filter(|from| *from < number) {
                 f(from);
             }
         });
@@ -341,7 +354,7 @@ impl StatementIr {
         let mut acted = 0;
         for (number, place) in known.places.iter().enumerate() {
             let mut wanted = 0;
-            self.for_each_source(known, number, &mut |from| {
+            self.for_each_source(known.producer, number, &mut |from| {
                 wanted |= match known.places[from] {
                     Place::Group(group) => 1 << group,
                     Place::Free => needs[from],
@@ -394,7 +407,7 @@ impl StatementIr {
         let mut acted: Turns = Vec::new();
         for (number, place) in known.places.iter().enumerate() {
             let mut wanted = Turns::new();
-            self.for_each_source(known, number, &mut |from| {
+            self.for_each_source(known.producer, number, &mut |from| {
                 wanted.extend_from_slice(&needs[from]);
             });
             if known.acts[number] {
@@ -439,19 +452,24 @@ impl StatementIr {
                 of[number] = of[number].max(first);
             }
             let part = of[number];
-            self.for_each_source(known, number, &mut |from| {
+            self.for_each_source(known.producer, number, &mut |from| {
                 wanted[from] = Some(wanted[from].map_or(part, |known| known.min(part)));
             });
         }
     }
 
-    fn part(&self, producer: &[Option<usize>], plan: &Plan<'_>, number: usize) -> Option<Part> {
+    fn part(
+        &self,
+        plan: &Plan<'_>,
+        crossing: &[SymbolId],
+        handed_on: &HandedOn,
+        number: usize,
+    ) -> Option<Part> {
         let Plan {
+            producer,
             of,
             alone,
             again,
-            crossing,
-            handed_on,
         } = plan;
         let is_in = |at: usize| of[at] == number || again[number][at];
         let statements: Vec<Statement> = (self.statements.iter().enumerate())
@@ -476,15 +494,15 @@ impl StatementIr {
         // Layers first, then tensors.
         used.sort_by_key(|id| matches!(self.kind(*id), SymbolKind::Tensor(_)));
         let mut outputs: Vec<SymbolId> = Vec::new();
+        let is_own = |id: &SymbolId| producer[id.0 as usize].is_some_and(|from| of[from] == number);
         let mut note = |id: SymbolId| {
-            let is_own = producer[id.0 as usize].is_some_and(|from| of[from] == number);
-            if is_own && !outputs.contains(&id) {
+            if is_own(&id) && !outputs.contains(&id) {
                 outputs.push(id);
             }
         };
         self.outputs
             .iter()
-            .chain(*crossing)
+            .chain(crossing)
             .copied()
             .for_each(&mut note);
         if outputs.is_empty() {
@@ -500,13 +518,12 @@ impl StatementIr {
         };
         let results: Vec<BlockOutput> = outputs.iter().map(|id| BlockOutput::Outer(*id)).collect();
         let name = format!("{}_{number}", self.name);
-        let handed_on: BTreeSet<SymbolId> = (used.iter())
-            .filter_map(|id| handed_on.get(id))
-            .flatten()
-            .copied()
-            .collect();
+        let made = (0..self.symbols.len() as u32).map(SymbolId).filter(is_own);
+        let handed_to = united(&handed_on.to, used.iter().copied().chain(made));
+        let handed_to = handed_to.into_iter().filter(|id| !is_own(id));
         Some(Part {
-            handed_on: handed_on.into_iter().collect(),
+            handed_on: united(&handed_on.from, used.iter().copied()),
+            handed_to: handed_to.collect(),
             sir: cut.block(name, &used, &[], &results),
             inputs: used,
             outputs,
@@ -515,14 +532,15 @@ impl StatementIr {
     }
 
     /// What parts take from others, in order of use.
-    fn crossing(&self, known: &Known<'_>, of: &[usize], again: &[Vec<bool>]) -> Vec<SymbolId> {
+    fn crossing(&self, plan: &Plan<'_>) -> Vec<SymbolId> {
+        let Plan { of, again, .. } = plan;
         let mut crossing = Vec::new();
         let mut is_known = vec![false; self.symbols.len()];
         for (at, statement) in self.statements.iter().enumerate() {
             let parts = (0..again.len()).filter(|part| of[at] == *part || again[*part][at]);
             for part in parts {
                 for_each_operand(statement, &mut |id| {
-                    let from = known.producer[id.0 as usize];
+                    let from = plan.producer[id.0 as usize];
                     let is_taken = from.is_some_and(|from| of[from] != part && !again[part][from]);
                     if is_taken && !std::mem::replace(&mut is_known[id.0 as usize], true) {
                         crossing.push(id);
@@ -534,12 +552,18 @@ impl StatementIr {
     }
 
     /// The views of other parts that this one makes again.
-    fn made_again(&self, known: &Known<'_>, of: &[usize], number: usize) -> Vec<bool> {
+    pub(super) fn made_again(
+        &self,
+        producer: &[Option<usize>],
+        is_view: &dyn Fn(usize) -> bool,
+        of: &[usize],
+        number: usize,
+    ) -> Vec<bool> {
         let mut again = vec![false; of.len()];
         for at in (0..of.len()).rev() {
             if of[at] == number || again[at] {
-                self.for_each_source(known, at, &mut |from| {
-                    again[from] |= known.views[from].is_some() && of[from] != number;
+                self.for_each_source(producer, at, &mut |from| {
+                    again[from] |= is_view(from) && of[from] != number;
                 });
             }
         }

@@ -20,7 +20,7 @@ use paddle_sot::backend::{
 use paddle_sot::frame::Modules;
 use paddle_sot::graph::Callee;
 use paddle_sot::obj::Obj;
-use paddle_sot_backend_paddle::{compile_parts, Compiler, GivenUp};
+use paddle_sot_backend_paddle::{are_read, compile_one, compile_parts, Compiler, GivenUp, Role};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -65,6 +65,7 @@ impl CinnBackend {
         &self,
         py: Python<'_>,
         request: CompileRequest,
+        role: Role,
     ) -> Result<Box<dyn CompiledGraph>, BackendError> {
         let with_cinn = has_cinn(py)?;
         if !with_cinn {
@@ -79,20 +80,22 @@ impl CinnBackend {
             with_cinn,
         );
         let lowering = lowering(py)?.getattr("Lowering")?.call1(given)?;
-        let program = paddle_sot_backend_paddle::compile_lowered(py, request, Some(&lowering))?;
+        let program =
+            paddle_sot_backend_paddle::compile_lowered(py, request, Some(&lowering), role)?;
         let report = lowering.call_method0("finished")?.extract()?;
         Ok(Box::new(graph::CinnGraph { program, report }))
     }
 
     /// One program, or call by call.
-    fn compile_one(
+    fn compile_or_give_up(
         &self,
         py: Python<'_>,
         request: CompileRequest,
+        role: Role,
     ) -> Result<Box<dyn CompiledGraph>, BackendError> {
         let sir = Arc::clone(&request.sir);
         let grad_enabled = request.grad_enabled;
-        let err = match self.compile_decomposed(py, request) {
+        let err = match self.compile_decomposed(py, request, role) {
             Ok(graph) => return Ok(graph),
             Err(err) => err,
         };
@@ -100,6 +103,7 @@ impl CinnBackend {
             return Err(err);
         }
         let why = match &err {
+            BackendError::Raised(raised) if are_read(py, raised)? => return Err(err),
             BackendError::Raised(raised) => {
                 let given_up = lowering(py)?.getattr("GivenUp")?;
                 match raised.matches(py, given_up) {
@@ -171,14 +175,14 @@ impl GraphBackend for CinnBackend {
         py: Python<'_>,
         request: CompileRequest,
     ) -> Result<Box<dyn CompiledGraph>, BackendError> {
-        if !request.grad_enabled || !request.sir.selects_rows(py) {
-            return self.compile_one(py, request);
-        }
         let compiler = Compiler {
             backend: self,
-            compile: &|request, _| self.compile_one(py, request),
+            compile: &|request, role| self.compile_or_give_up(py, request, role),
         };
-        compile_parts(py, request, &compiler)
+        match request.grad_enabled && request.sir.selects_rows(py) {
+            true => compile_parts(py, request, &compiler),
+            false => compile_one(py, request, &compiler, Role::default()),
+        }
     }
 
     fn export(&self, py: Python<'_>, request: ExportRequest) -> Result<Obj, BackendError> {

@@ -28,8 +28,8 @@ KEPT = {
 _READ_OTHERWISE = frozenset(
     f"pd_op.{name}"
     for name in (
-        *("amax", "amin", "clip", "cumprod", "divide", "group_norm", "max", "min", "p_norm", "prod", "reciprocal"),
-        *("sigmoid_cross_entropy_with_logits", "silu", "unbind"),
+        *("amax", "amin", "clip", "cumprod", "divide", "group_norm", "log_softmax", "max", "min", "p_norm", "prod"),
+        *("reciprocal", "sigmoid_cross_entropy_with_logits", "silu", "unbind"),
     )
 )
 _MOST_ROUNDS = 8
@@ -173,24 +173,36 @@ def _has_wrong_rule(op, inputs, outputs):
 
 
 def _reading_otherwise(operations, kept):
-    """The names of those of these operators that are given a tensor that anyone can change, or a view of one."""
+    """The names of those of these operators that take or make what is in storage that anyone can change."""
     visible = {value.id for value in kept}
+    for op in reversed(operations):
+        # What is a copy goes out, what a view is of is changed with it.
+        shares = is_view(op) or op.name() in ("pd_op.assign", "builtin.split", "builtin.slice")
+        if shares and any(value.id in visible for value in op.results()):
+            visible.add(op.operand_source(0).id)
     for op in operations:
         results = op.results()
         if op.name() in ("pd_op.data", "builtin.parameter"):
             visible.add(results[0].id)
-        elif op.name() == "pd_op.assign" and results[0].id in visible:
-            # What goes out is a copy.
-            visible.add(op.operand_source(0).id)
     found = set()
     for op in operations:
-        if not any(value.initialized() and value.id in visible for value in op.operands_source()):
-            continue
-        if op.name() in _READ_OTHERWISE:
-            found.add(op.name())
-        if is_view(op) or op.name() == "builtin.split":
+        taken = any(value.initialized() and value.id in visible for value in op.operands_source())
+        if taken and (is_view(op) or op.name() == "builtin.split"):
             visible.update(value.id for value in op.results())
+        made = any(value.initialized() and value.id in visible for value in op.results())
+        if (taken or made) and op.name() in _READ_OTHERWISE:
+            found.add(op.name())
     return found
+
+
+def _without_weight(operations):
+    """The names of those whose kernel on a CPU forgets, in eager mode too, a weight that gets no gradient by itself."""
+    for op in operations:
+        if op.name() == "pd_op.layer_norm":
+            weight = op.operand_source(1)
+            if weight.initialized() and weight.stop_gradient:
+                return {op.name()}
+    return set()
 
 
 def _vjp(whole, op, inputs, outputs, given, stops):
@@ -311,7 +323,7 @@ class Lowering:
         self.before = _histogram([program])
         block = program.global_block()
         if trains:
-            names = _reading_otherwise(block.ops, kept)
+            names = _reading_otherwise(block.ops, kept) | _without_weight(with_inner(block.ops))
             self.whole = frozenset(names | {f"{name}_grad" for name in names})
             if _tracing.current.branches:
                 # What is known of nested graphs names values of the program as it is: all is decomposed afterwards.

@@ -120,6 +120,8 @@ pub struct Run {
     versions: Vec<u32>,
     /// What the numbers were of those that control flow is computed again from.
     numbers: Vec<Numbers>,
+    /// The same of those that its backward reads, where it has copied them.
+    copied: Vec<(usize, Numbers)>,
     /// The same of the outputs.
     outputs: OnceLock<(Vec<Version>, Vec<ResultNumbers>)>,
     number: usize,
@@ -168,7 +170,10 @@ impl Run {
             versions::check(&inputs.get_item(at)?, version)?;
         }
         for (&(at, _), numbers) in self.shared.computed_from.iter().zip(&self.numbers) {
-            numbers.check(&inputs.get_item(at)?)?;
+            numbers.check(&inputs.get_item(at)?, versions::COMPUTED_AGAIN)?;
+        }
+        for (at, numbers) in &self.copied {
+            numbers.check(&inputs.get_item(*at)?, versions::COPIED)?;
         }
         let Some((versions, numbers)) = self.outputs.get() else {
             return Ok(());
@@ -343,6 +348,7 @@ pub fn hook(
     let numbers = shared.computed_from.iter();
     let numbers = numbers.map(|(at, ever)| Numbers::of(&inputs[*at], *ever));
     let numbers = numbers.collect::<PyResult<_>>()?;
+    let copied = copied(py, shared, inputs)?;
     let run = Py::new(
         py,
         Run {
@@ -351,6 +357,7 @@ pub fn hook(
             inputs: PyList::new(py, inputs)?.unbind(),
             versions,
             numbers,
+            copied,
             outputs: OnceLock::new(),
             number,
             kept: AtomicBool::new(false),
@@ -382,4 +389,25 @@ pub fn hook(
         )?;
     }
     Ok(run)
+}
+
+/// The numbers of those inputs that the backward reads and whose strides have gaps or another order: a program takes copies
+/// of them, which see nothing of what becomes of them. Parameters have none.
+fn copied(
+    py: Python<'_>,
+    shared: &Shared,
+    inputs: &[Bound<'_, PyAny>],
+) -> PyResult<Vec<(usize, Numbers)>> {
+    let class = py.module("paddle")?.getattr(pyo3::intern!(py, "Tensor"))?;
+    let mut copied = Vec::new();
+    for &at in &shared.read {
+        let input = &inputs[at];
+        if input.get_type().is(&class) {
+            let is_contiguous = input.call_method0(pyo3::intern!(py, "is_contiguous"))?;
+            if !is_contiguous.is_truthy()? {
+                copied.push((at, Numbers::of(input, false)?));
+            }
+        }
+    }
+    Ok(copied)
 }

@@ -106,6 +106,20 @@ def read_again(operations, forward_end, start, inputs, roots):
     return uncounted, ever
 
 
+def from_control_flow(operations):
+    """Ids of the results of control flow, and of what is in their storage.
+
+    Eager mode's gradient of the way that was taken may read them, or have handed on what another one reads.
+    """
+    found = set()
+    for op in operations:
+        if op.name() in ("pd_op.if", "pd_op.while"):
+            found.update(value.id for value in op.results())
+        elif op.num_operands() and (is_view(op) or op.name() in _NAMES) and op.operand_source(0).id in found:
+            found.update(value.id for value in op.results())
+    return found
+
+
 def _keeps(op):
     """Whether it is of what keeps tensors without looking after them: `recompute` and PyLayers."""
     return op.name() == "pd_op.pylayer" or op.has_attr(UNVERSIONED)

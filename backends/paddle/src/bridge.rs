@@ -59,6 +59,7 @@ pub fn load_python(py: Python<'_>) -> PyResult<()> {
         load("used", include_str!("used.py"))?;
         load("aliases", include_str!("aliases.py"))?;
         load("reads", include_str!("reads.py"))?;
+        load("bases", include_str!("bases.py"))?;
         load("trace", include_str!("trace.py"))?;
         load("programs", include_str!("programs.py"))?;
         load("region", include_str!("region.py"))?;

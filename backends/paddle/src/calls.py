@@ -188,8 +188,18 @@ def _refuse_rounded_bounds(operations):
             raise TypeError("a bound of arange() that a program rounds to a double")
 
 
+def _refuse_views_by_equation(operations):
+    """In eager mode what these answer is in the storage of what they are given, which no program knows."""
+    for op in operations:
+        if op.name() == "pd_op.einsum" and len(op.operand_source(0).get_defining_op().operands_source()) == 1:
+            given, _, made = op.attrs()["equation"].replace(" ", "").partition("->")
+            if made in ("", given):
+                raise NotImplementedError("einsum() that answers with a view")
+
+
 def refuse(operations, args, kwargs):
     """Raises where what a call appended would compute something else than eager mode."""
+    _refuse_views_by_equation(operations)
     _refuse_mixed_products(operations)
     _refuse_rounded_bounds(operations)
     _refuse_rounded_numbers(operations, args, kwargs)

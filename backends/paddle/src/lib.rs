@@ -27,7 +27,7 @@ use pyo3::types::PyDict;
 
 pub use bridge::load_python;
 pub use given_up::GivenUp;
-pub use parts::{compile_parts, Compiler, Role};
+pub use parts::{are_read, compile_one, compile_parts, Compiler, Role};
 
 /// The backend named `paddle`.
 #[derive(Clone, Default)]
@@ -64,7 +64,7 @@ impl GraphBackend for PaddleBackend {
         py: Python<'_>,
         request: CompileRequest,
     ) -> Result<Box<dyn CompiledGraph>, BackendError> {
-        compile_lowered(py, request, None)
+        compile_lowered(py, request, None, Role::default())
     }
 
     fn export(&self, py: Python<'_>, request: ExportRequest) -> Result<Obj, BackendError> {
@@ -127,6 +127,7 @@ pub fn compile_lowered(
     py: Python<'_>,
     request: CompileRequest,
     lowering: Option<&Bound<'_, PyAny>>,
+    role: Role,
 ) -> Result<Box<dyn CompiledGraph>, BackendError> {
     if request.grad_enabled && lowering.is_none() {
         let compiler = Compiler {
@@ -135,7 +136,7 @@ pub fn compile_lowered(
         };
         return compile_parts(py, request, &compiler);
     }
-    compile_program(py, request, lowering, Role::default())
+    compile_program(py, request, lowering, role)
 }
 
 /// One program.

@@ -1,4 +1,7 @@
-//! [`Parts`]: the programs of a graph with several results that gradients flow through, or with sparse gradients.
+//! [`Parts`]: the programs of a graph with several results that gradients flow through, or with sparse gradients, and the
+//! views behind a program that keeps what they are of.
+
+use std::ops::Range;
 
 use paddle_sot::backend::{self, BackendError, CompileRequest, CompiledGraph, GraphBackend};
 use paddle_sot::frame::Modules;
@@ -8,6 +11,7 @@ use pyo3::prelude::*;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
+use crate::bridge;
 use crate::given_up::GivenUp;
 use crate::versions;
 
@@ -31,6 +35,10 @@ struct Compiled {
     inputs: Vec<usize>,
     /// Those that control flow of others may have handed on to it, and whether every change of them matters.
     handed_on: (Vec<usize>, bool),
+    /// Those of the results of others that may be what it has, handed on so.
+    handed_to: Vec<usize>,
+    /// What it makes.
+    outputs: Range<usize>,
 }
 
 /// What a program is in its graph.
@@ -65,15 +73,73 @@ pub fn compile_parts(
     compiler: &Compiler<'_>,
 ) -> Result<Box<dyn CompiledGraph>, BackendError> {
     let why = match request.sir.parts(py) {
-        Parted::One => return (compiler.compile)(request, Role::default()),
+        Parted::One => return compile_one(py, request, compiler, Role::default()),
         Parted::Never => "a sparse gradient in a graph that cannot be taken apart".to_owned(),
-        Parted::Parts(parts) => match Parts::compile(py, &request, parts, compiler) {
-            Ok(parts) => return Ok(Box::new(parts)),
-            Err(err) if err.is_interrupt(py) => return Err(err),
-            Err(err) => format!("its parts do not compile: {err}"),
-        },
+        Parted::Parts(parts) => {
+            let role = Role {
+                is_part: true,
+                together: !request.sir.has_control_flow(),
+                uncertain: Vec::new(),
+            };
+            match Parts::compile(py, &request, parts, compiler, &role) {
+                Ok(parts) => return Ok(Box::new(parts)),
+                Err(err) if err.is_interrupt(py) => return Err(err),
+                Err(err) => format!("its parts do not compile: {err}"),
+            }
+        }
     };
     GivenUp::run(py, request, why, "eager")
+}
+
+/// One program, with views behind it where its backward reads what those are of: who writes into them writes there.
+///
+/// # Errors
+/// Whatever compiling it raises.
+pub fn compile_one(
+    py: Python<'_>,
+    request: CompileRequest,
+    compiler: &Compiler<'_>,
+    role: Role,
+) -> Result<Box<dyn CompiledGraph>, BackendError> {
+    let (sir, example_inputs) = (request.sir.clone(), request.example_inputs.clone());
+    let (grad_enabled, least) = (request.grad_enabled, request.least);
+    let outputs = match (compiler.compile)(request, role.clone()) {
+        Err(BackendError::Raised(raised)) => read_bases(py, raised)?,
+        answer => return answer,
+    };
+    let again = CompileRequest {
+        sir,
+        session: compiler.backend.begin(py)?,
+        example_inputs,
+        grad_enabled,
+        least,
+    };
+    let why = match again.sir.views_behind(py, &outputs) {
+        Some(parts) => match Parts::compile(py, &again, parts, compiler, &role) {
+            Ok(parts) => return Ok(Box::new(parts)),
+            Err(err) if err.is_interrupt(py) => return Err(err),
+            Err(err) => format!("its views do not compile behind it: {err}"),
+        },
+        None => "a result is a view of what its gradient reads".to_owned(),
+    };
+    GivenUp::run(py, again, why, "eager")
+}
+
+/// The outputs that a `BasesAreRead` of `bases.py` names.
+fn read_bases(py: Python<'_>, raised: PyErr) -> Result<Vec<usize>, BackendError> {
+    match are_read(py, &raised)? {
+        true => Ok(raised.value(py).getattr("args")?.get_item(0)?.extract()?),
+        false => Err(raised.into()),
+    }
+}
+
+/// Whether it is no failure, but asks for views behind the program: see [`compile_one`].
+///
+/// # Errors
+/// When the Python part cannot be loaded.
+pub fn are_read(py: Python<'_>, raised: &PyErr) -> PyResult<bool> {
+    let class = bridge::module(py, "bases")?.getattr("BasesAreRead")?;
+    Ok(raised.is_instance(py, &class))
 }
 
 impl Parts {
@@ -82,6 +148,7 @@ impl Parts {
         request: &CompileRequest,
         parts: Vec<Part>,
         compiler: &Compiler<'_>,
+        whole: &Role,
     ) -> Result<Self, BackendError> {
         let sir = &request.sir;
         let is_tensor = |id: &SymbolId| matches!(sir.kind(*id), SymbolKind::Tensor(_));
@@ -92,8 +159,8 @@ impl Parts {
             numbers.get(id).copied().ok_or_else(missing)
         };
         let mut compiled = Vec::with_capacity(parts.len());
-        let together = !sir.has_control_flow();
-        let mut uncertain: FxHashSet<usize> = FxHashSet::default();
+        let mut all_handed_to = Vec::with_capacity(parts.len());
+        let mut uncertain: FxHashSet<usize> = whole.uncertain.iter().copied().collect();
         for part in parts {
             let (mut taken, mut examples) = (Vec::new(), Vec::new());
             for (id, own) in part.inputs.iter().zip(&part.sir.inputs) {
@@ -110,9 +177,8 @@ impl Parts {
             let is_uncertain =
                 |(at, taken): (usize, &usize)| uncertain.contains(taken).then_some(at);
             let role = Role {
-                is_part: true,
-                together,
                 uncertain: taken.iter().enumerate().filter_map(is_uncertain).collect(),
+                ..*whole
             };
             let handed_on: Vec<usize> = (part.handed_on.iter())
                 .map(|id| number(&numbers, id))
@@ -120,6 +186,7 @@ impl Parts {
             let mut statements = part.sir.statements.iter();
             let keeps = statements.any(|it| it.callee.runs_again());
             let decides = part.sir.has_control_flow() || !role.uncertain.is_empty();
+            let first = numbers.len();
             for id in &part.outputs {
                 let next = numbers.len();
                 if decides {
@@ -127,11 +194,19 @@ impl Parts {
                 }
                 numbers.insert(*id, next);
             }
+            all_handed_to.push(part.handed_to.clone());
             compiled.push(Compiled {
                 graph: compile_part(py, part, examples, (request.least, role), compiler)?,
                 inputs: taken,
                 handed_on: (handed_on, keeps),
+                handed_to: Vec::new(),
+                outputs: first..numbers.len(),
             });
+        }
+        // Parts that are behind it make them.
+        for (part, ids) in compiled.iter_mut().zip(all_handed_to) {
+            let found = ids.iter().map(|id| number(&numbers, id));
+            part.handed_to = found.collect::<Result<_, _>>()?;
         }
         let outputs = sir.outputs.iter().map(|id| number(&numbers, id));
         Ok(Self {
@@ -172,7 +247,7 @@ fn compile_part(
     };
     match backend::get("eager") {
         Ok(eager) if is_small => eager.backend.compile(py, request),
-        _ => (compiler.compile)(request, role),
+        _ => compile_one(py, request, compiler, role),
     }
 }
 
@@ -192,6 +267,17 @@ impl CompiledGraph for Parts {
                 versions::watch(py, &watched, *ever, &made)?;
             }
             tensors.extend(made.into_iter().map(|tensor| tensor.into_bound(py)));
+        }
+        for part in self.parts.iter().filter(|part| !part.handed_to.is_empty()) {
+            // They are computed from what watches them.
+            let aliases = part
+                .handed_to
+                .iter()
+                .map(|at| versions::alias(&tensors[*at]));
+            let aliases = aliases.collect::<PyResult<Vec<_>>>()?;
+            let made = tensors[part.outputs.clone()].iter();
+            let made: Vec<_> = made.map(|tensor| tensor.clone().unbind()).collect();
+            versions::watch(py, &aliases.iter().collect::<Vec<_>>(), false, &made)?;
         }
         let outputs = self.outputs.iter().map(|at| tensors[*at].clone().unbind());
         Ok(outputs.collect())

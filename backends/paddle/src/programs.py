@@ -13,6 +13,7 @@ from paddle_sot_rs import _again as again
 from paddle_sot_rs import _reach as reach
 from paddle_sot_rs import _tracing
 from paddle_sot_rs._backward import REGIONS, blocks_of, first_random, gradients
+from paddle_sot_rs._bases import look_for_bases
 from paddle_sot_rs._gates import gates_of
 from paddle_sot_rs._reads import read_back
 from paddle_sot_rs._trace import Trace
@@ -323,6 +324,7 @@ def _compile(trace, inputs, outputs, grad, place, lowering, role):
             if gates is not None and again.is_expected():
                 raise CallByCall
             start = forward_end + between
+            look_for_bases(block.ops, forward_end, start, inputs, produced[: len(outputs)], role.is_part)
             if trace.branches:
                 # What runs in the end may no longer say what of it is computed again.
                 read = read_back(block.ops, forward_end, start, inputs, produced[: len(outputs)])
@@ -333,6 +335,7 @@ def _compile(trace, inputs, outputs, grad, place, lowering, role):
             pir.append_shadow_outputs(program, x_grads, len(block.ops), "grad_output_")
         else:
             start = forward_end
+            look_for_bases(block.ops, forward_end, start, inputs, produced, role.is_part)
         kept = {value.id for value in (*produced, *x_grads, *out_grads) if not is_fake_value(value)}
         constants, recipes, moved = _hoist_constants(block, kept, forward_end, start, place)
         forward_end, start = forward_end + moved, start + moved

@@ -3,7 +3,7 @@
 Eager mode counts changes in place, and its gradients refuse a tensor that was changed after it was kept for them.
 """
 
-from paddle_sot_rs._aliases import read_again
+from paddle_sot_rs._aliases import from_control_flow, read_again
 from paddle_sot_rs._backward import REGIONS, UNVERSIONED, inner_operations, is_gradient
 from paddle_sot_rs._used import reads, used
 from paddle_sot_rs._views import is_view, shares_count
@@ -60,6 +60,7 @@ def read_back(operations, forward_end, start, inputs, outputs):
     uncounted, ever = set(), computed_from
     if any(op.name() in REGIONS for op in operations[:forward_end]):
         uncounted, others = read_again(operations, forward_end, start, given, given.union(sources))
+        uncounted |= from_control_flow(operations[:forward_end]).intersection(sources)
         ever |= others
     again = {**dict.fromkeys(uncounted, False), **dict.fromkeys(ever, True)}
     return (

@@ -7,9 +7,8 @@ use pyo3::prelude::*;
 
 /// A tensor with the storage and the count of changes of a result, that autograd does not know: the result itself may be
 /// gone while others have views of it, and would never go if what its gradient needs held it.
-fn alias(result: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-    let alias = result.call_method0(pyo3::intern!(result.py(), "detach"))?;
-    Ok(alias.unbind())
+pub fn alias<'py>(result: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    result.call_method0(pyo3::intern!(result.py(), "detach"))
 }
 
 /// A result and its version.
@@ -22,7 +21,7 @@ impl Version {
     /// The one that the tensor has now.
     pub fn of(tensor: &Bound<'_, PyAny>) -> PyResult<Self> {
         Ok(Self {
-            result: alias(tensor)?,
+            result: alias(tensor)?.unbind(),
             version: native::inplace_version(tensor)?,
         })
     }
@@ -44,7 +43,16 @@ pub fn check(tensor: &Bound<'_, PyAny>, expected: u32) -> PyResult<()> {
     }
 }
 
-/// What the numbers of a tensor were that control flow is computed again from, or that it handed on: see `aliases.py`.
+/// Why a gradient does not see what becomes of a tensor that control flow is computed again from, or handed on: see
+/// `aliases.py`.
+pub const COMPUTED_AGAIN: &str =
+    "the gradient of a captured branch or loop computes it again: call backward() before they \
+    change, or let the graph break there (no capture_control_flow, no full_graph)";
+/// The same of one that goes into a program, whose numbers do not lie one after the other.
+pub const COPIED: &str = "the program has a copy of it, as a view with gaps or in another order: call backward() before they \
+    change, or hand over what contiguous() makes of it";
+
+/// What the numbers of a tensor were that a gradient should see, and does not.
 pub struct Numbers {
     sample: Option<u64>,
     /// Where only changes matter that no version counts.
@@ -62,8 +70,8 @@ impl Numbers {
         Ok(Self { sample, version })
     }
 
-    /// Refuses the tensor where it has others.
-    pub fn check(&self, tensor: &Bound<'_, PyAny>) -> PyResult<()> {
+    /// Refuses the tensor where it has others; `why` is one of the reasons above.
+    pub fn check(&self, tensor: &Bound<'_, PyAny>, why: &str) -> PyResult<()> {
         if self.sample.is_none() || native::sampled(tensor)? == self.sample {
             return Ok(());
         }
@@ -74,9 +82,7 @@ impl Numbers {
         }
         let name = tensor.getattr("name")?;
         Err(PyRuntimeError::new_err(format!(
-            "the tensor {name} has other numbers than when the translated function ran (an optimizer's step?), and the \
-             gradient of a captured branch or loop computes it again: call backward() before they change, or let the graph \
-             break there (no capture_control_flow, no full_graph)"
+            "the tensor {name} has other numbers than when the translated function ran (an optimizer's step?), and {why}"
         )))
     }
 }
@@ -91,14 +97,14 @@ impl ResultNumbers {
     /// Those that it has now.
     pub fn of(tensor: &Bound<'_, PyAny>, ever: bool) -> PyResult<Self> {
         Ok(Self {
-            result: alias(tensor)?,
+            result: alias(tensor)?.unbind(),
             numbers: Numbers::of(tensor, ever)?,
         })
     }
 
     /// Refuses it where it has others.
     pub fn check(&self, py: Python<'_>) -> PyResult<()> {
-        self.numbers.check(self.result.bind(py))
+        self.numbers.check(self.result.bind(py), COMPUTED_AGAIN)
     }
 }
 
@@ -113,7 +119,7 @@ impl Watch {
             return Ok(());
         }
         let mut all = self.0.iter();
-        all.try_for_each(|(tensor, numbers)| numbers.check(tensor.bind(py)))
+        all.try_for_each(|(tensor, numbers)| numbers.check(tensor.bind(py), COMPUTED_AGAIN))
             .or_else(|refused| refuse(py, refused))
     }
 }

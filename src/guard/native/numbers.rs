@@ -9,8 +9,7 @@ use rustc_hash::FxHasher;
 /// Words that are looked at, spread over the memory.
 const WORDS: usize = 64;
 
-/// A digest of some of its numbers, all where they are few; `None` where they are not in the memory of this machine, one
-/// after the other.
+/// A digest of some of its numbers, all where they are few; `None` where they are not in the memory of this machine.
 ///
 /// # Errors
 /// What Paddle raises for a tensor that has no memory.
@@ -22,7 +21,6 @@ pub fn sampled(tensor: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
         .call_method0(intern!(py, "is_cpu_place"))?
         .is_truthy()?
         || !says(intern!(py, "is_dense"))?
-        || !says(intern!(py, "is_contiguous"))?
     {
         return Ok(None);
     }
@@ -34,6 +32,11 @@ pub fn sampled(tensor: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
     let bytes = count * each;
     if bytes == 0 || address == 0 {
         return Ok(None);
+    }
+    if !says(intern!(py, "is_contiguous"))? {
+        let shape: Vec<usize> = tensor.getattr(intern!(py, "shape"))?.extract()?;
+        let strides: Vec<isize> = tensor.getattr(intern!(py, "strides"))?.extract()?;
+        return Ok(Some(sampled_by_strides(address, each, &shape, &strides)));
     }
     let memory = address as *const u8;
     let mut digest = FxHasher::default();
@@ -54,4 +57,29 @@ pub fn sampled(tensor: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
         }
     }
     Ok(Some(digest.finish()))
+}
+
+/// The same of a tensor whose numbers do not lie one after the other: `address` is that of the first, `each` the bytes of
+/// one.
+fn sampled_by_strides(address: usize, each: usize, shape: &[usize], strides: &[isize]) -> u64 {
+    let count: usize = shape.iter().product();
+    let mut digest = FxHasher::default();
+    let mut look = |number: usize| {
+        let mut rest = number;
+        let mut at: isize = 0;
+        for (dim, stride) in shape.iter().zip(strides).rev() {
+            at += (rest % dim) as isize * stride;
+            rest /= dim;
+        }
+        let first = (address as *const u8).wrapping_offset(at * each as isize);
+        for byte in 0..each {
+            // SAFETY: this is how a dense tensor says where each of its numbers is, and it lives for this call.
+            digest.write_u8(unsafe { first.wrapping_add(byte).read_volatile() });
+        }
+    };
+    (0..count)
+        .step_by(count.div_ceil(WORDS))
+        .for_each(&mut look);
+    look(count - 1);
+    digest.finish()
 }
