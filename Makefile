@@ -6,6 +6,7 @@ VENV = .venv/$(1)
 BIN = .venv/$(1)/bin/python
 export GLOG_minloglevel ?= 2
 
+.PRECIOUS: .venv/%/ready
 .PHONY: demo test bench zoo differential docstrings cpython build lint rust-test clean
 .DEFAULT_GOAL := build
 
