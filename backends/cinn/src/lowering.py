@@ -32,6 +32,13 @@ _READ_OTHERWISE = frozenset(
         *("reciprocal", "sigmoid_cross_entropy_with_logits", "silu", "unbind"),
     )
 )
+# Their kernels do something else where gradients go to some operands (norms forget a weight, or give it nothing; for
+# `swiglu` Paddle's primitive rule crashes), or to all of them (a value that is filled in gets zeros).
+_SOME, _ALL = {True, False}, {False}
+_OF_KERNELS = {
+    **dict.fromkeys(("pd_op.layer_norm", "pd_op.batch_norm_", "pd_op.instance_norm", "pd_op.swiglu"), _SOME),
+    "pd_op.masked_fill": _ALL,
+}
 _MOST_ROUNDS = 8
 _COMPLEX = (paddle.complex64, paddle.complex128)
 # Paddle's primitive rules for their gradients compute with the -1 of an open dim, and forget axes without items.
@@ -72,6 +79,12 @@ def _may_be_empty(value):
 
 def _is_open(value):
     return _has_open_dim(value) and not value.use_empty()
+
+
+def _seen(op):
+    """Its results but for the work space of a batch norm, whose size is not told."""
+    results = op.results()
+    return results[:-1] if op.name() in ("pd_op.batch_norm", "pd_op.batch_norm_") else results
 
 
 def _is_list(value):
@@ -195,14 +208,16 @@ def _reading_otherwise(operations, kept):
     return found
 
 
-def _without_weight(operations):
-    """The names of those whose kernel on a CPU forgets, in eager mode too, a weight that gets no gradient by itself."""
+def _of_kernels(operations):
+    """The names of those whose kernel gives another gradient than primitive operators do: eager mode has that one."""
+    found = set()
     for op in operations:
-        if op.name() == "pd_op.layer_norm":
-            weight = op.operand_source(1)
-            if weight.initialized() and weight.stop_gradient:
-                return {op.name()}
-    return set()
+        if op.name() in _OF_KERNELS:
+            taken = zip(op.operands_source(), op.get_input_grad_semantics(), strict=True)
+            stops = {value.stop_gradient for value, has_gradient in taken if has_gradient and value.initialized()}
+            if stops == _OF_KERNELS[op.name()]:
+                found.add(op.name())
+    return found
 
 
 def _vjp(whole, op, inputs, outputs, given, stops):
@@ -323,7 +338,7 @@ class Lowering:
         self.before = _histogram([program])
         block = program.global_block()
         if trains:
-            names = _reading_otherwise(block.ops, kept) | _without_weight(with_inner(block.ops))
+            names = _reading_otherwise(block.ops, kept) | _of_kernels(with_inner(block.ops))
             self.whole = frozenset(names | {f"{name}_grad" for name in names})
             if _tracing.current.branches:
                 # What is known of nested graphs names values of the program as it is: all is decomposed afterwards.
@@ -395,7 +410,7 @@ class Lowering:
     def finish(self, forward, backward):
         programs = [forward, backward]
         operations = _operations(programs)
-        opened = Counter(_short(op.name()) for op in operations if any(_is_open(value) for value in op.results()))
+        opened = Counter(_short(op.name()) for op in operations if any(_is_open(value) for value in _seen(op)))
         if opened and not self.open_dims:
             raise GivenUp(f"dims of -1 are left (pass dynamic=True to let them through): {_text(opened)}")
         left = Counter(op.name() for op in operations if core.has_decomp_rule(op))

@@ -24,6 +24,9 @@ _SPECIAL = frozenset(
 # Appends the gradient operations of one operation; a backend may put another one here while it compiles.
 call_vjp = core.call_vjp
 
+# Their kernels give a scale and a shift their gradients where both want one, in eager mode too.
+_BOTH_OR_NEITHER = frozenset(("pd_op.batch_norm", "pd_op.batch_norm_", "pd_op.instance_norm"))
+
 # Operations that draw random numbers, some of them where an attribute says so only.
 _RANDOM = frozenset(
     f"pd_op.{name}"
@@ -300,6 +303,8 @@ class _Backward:
             if has_gradient:
                 stops.append([not value.initialized() or value.id not in self.needs for value in values])
                 taken.append(values)
+        if op.name() in _BOTH_OR_NEITHER and [True] in stops[1:]:
+            stops[1:] = [True], [True]
         if all(stop for values in stops for stop in values):
             return
         read = [[self.shared.of(value) for value in values] for values in node.inputs]
