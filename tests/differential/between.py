@@ -19,8 +19,23 @@ def _without_flow(rows: tuple[list[str], list[int]]) -> tuple[list[str], list[in
     return [row for row, _ in kept], [weight for _, weight in kept]
 
 
+# What a result may be of a matrix.
+VIEWS = [
+    "[0]",
+    "[1:]",
+    "[:, 1]",
+    "[:, :2]",
+    ".T",
+    ".T[1:]",
+    ".reshape([-1])",
+    ".flatten()[2:]",
+    ".unbind(0)[1]",
+    ".unsqueeze(0)",
+]
+
+
 class Flat(Nests):
-    """Writes one of them."""
+    """Writes one of them; a third of the matrices that are returned are views of what it computes."""
 
     rows = {kind: _without_flow((rows, [1] * len(rows)))[0] for kind, rows in Nests.rows.items()}
     simple, compound = _without_flow(Nests.simple), _without_flow(Nests.compound)
@@ -28,6 +43,10 @@ class Flat(Nests):
 
     def leave(self) -> None:
         """Everything runs to its end."""
+
+    def returned(self, kind: str) -> str:
+        view = self.pick(VIEWS) if kind == "T" and self.random.random() < 0.35 else ""
+        return f"({super().returned(kind)}){view}" if view else super().returned(kind)
 
 
 def program(seed: int) -> str:

@@ -363,8 +363,12 @@ class Nests(Generator):
 
     def result(self) -> str:
         # What the ways return has one form: otherwise they are no branch of a graph.
-        parts = [self.any(kind, 1) for kind in self.results]
+        parts = [self.returned(kind) for kind in self.results]
         return parts[0] if len(parts) == 1 else f"({', '.join(parts)})"
+
+    def returned(self, kind: str) -> str:
+        """One part of a result."""
+        return self.any(kind, 1)
 
     def program(self) -> str:
         self.lines = [PRELUDE, ""]
