@@ -5,7 +5,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-# Programs that still differ from plain Python; docs/STATUS.md says how. A mended one leaves this list.
+# Programs that still differ from plain Python; docs/differences.md says how. A mended one leaves this list.
 KNOWN_DIFFERENCES = {"backward_inside"}
 
 
