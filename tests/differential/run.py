@@ -74,7 +74,7 @@ def chunk(kind: str, seed: int, count: int) -> tuple[list[tuple[int, str]], list
     while seed < end:
         command = _command("--worker", kind, seed, end - seed)
         done = subprocess.run(command, capture_output=True, text=True, check=False)
-        current = seed
+        current = None
         for text in done.stdout.splitlines():
             try:
                 row = json.loads(text)
@@ -87,6 +87,8 @@ def chunk(kind: str, seed: int, count: int) -> tuple[list[tuple[int, str]], list
                 digits.append((current, row["digits"]))
         if done.returncode == 0:
             break
+        if current is None:
+            raise RuntimeError(f"no program has run, the worker ended with {done.returncode}: {done.stderr[-1000:]}")
         if not _dies_in_plain_python(kind, seed, current):
             findings.append((current, f"the process ended with {done.returncode}: {done.stderr[-400:]}"))
         seed = current + 1
@@ -108,6 +110,8 @@ def run(kind: str, seed: int, count: int, jobs: int, size: int = 200) -> list[tu
         for process in [process for process in running if process.poll() is not None or _ready(process)]:
             out, _ = process.communicate()
             running.remove(process)
+            if process.returncode:
+                raise SystemExit("a chunk of programs did not run, see above")
             new, digits = json.loads(out)
             for at, found in new:
                 findings.append((at, found))

@@ -12,6 +12,7 @@ import sys
 import threading
 import types
 
+import numpy
 import paddle
 from paddle import _C_ops
 from paddle.base import core
@@ -227,6 +228,7 @@ def run_partial_grad(outputs, inputs, gradients, retain_graph, create_graph, onl
         given = run.inputs()
         with _unmoved(given):
             answers = run.replay(given)
+        _compare(run, answers)
         reached = [(answers[at], gradient) for at, gradient in captured.items() if not answers[at].stop_gradient]
         if not reached:
             continue
@@ -238,6 +240,29 @@ def run_partial_grad(outputs, inputs, gradients, retain_graph, create_graph, onl
             for at, gradient in more.items():
                 known[at] = _sum(known.get(at), gradient)
     return found
+
+
+# How far the results of a program and of the same operations call by call are from one another, to the largest of them.
+_ROUNDING = {paddle.float64: 1e-10, paddle.float32: 1e-5, paddle.float16: 1e-2, paddle.bfloat16: 1e-1}
+
+
+def _compare(run, answers):
+    """Raises where what was computed again is not what the program has computed."""
+    for at, result in run.results():
+        rounding = _ROUNDING.get(result.dtype)
+        if rounding is None:
+            continue
+        one, other = (tensor.detach().astype("float64").numpy() for tensor in (answers[at], result))
+        largest = numpy.abs(other).max(initial=0.0, where=numpy.isfinite(other))
+        if one.size == other.size and numpy.allclose(
+            one.reshape(-1), other.reshape(-1), rtol=0.0, atol=rounding * largest, equal_nan=True
+        ):
+            continue
+        raise RuntimeError(
+            f"a result of a translated function ({result.name}), or something that it was computed from, has other "
+            "numbers than when the function ran (an optimizer's step?): gradients of gradients compute it again. Ask "
+            "for them before that changes, or use backend='eager'"
+        )
 
 
 def _walk(alive, outputs, inputs, gradients, retain_graph, *rest):

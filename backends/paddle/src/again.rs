@@ -122,8 +122,10 @@ pub struct Run {
     numbers: Vec<Numbers>,
     /// The same of those that its backward reads, where it has copied them.
     copied: Vec<(usize, Numbers)>,
-    /// The same of the outputs.
-    outputs: OnceLock<(Vec<Version>, Vec<ResultNumbers>)>,
+    /// The same of the outputs, which are at these positions.
+    outputs: OnceLock<(Vec<(usize, Version)>, Vec<ResultNumbers>)>,
+    /// The outputs that train, where the caller still has them, and their in-place versions.
+    results: Vec<(usize, Py<PyWeakrefReference>, u32)>,
     number: usize,
     /// Whether the scope was taken from the others, because its node may go backward again.
     kept: AtomicBool,
@@ -158,7 +160,7 @@ impl Run {
     }
 
     /// Remembers what the outputs are that its backward reads.
-    pub fn keep(&self, versions: Vec<Version>, numbers: Vec<ResultNumbers>) {
+    pub fn keep(&self, versions: Vec<(usize, Version)>, numbers: Vec<ResultNumbers>) {
         // There is one call for each run.
         self.outputs.get_or_init(|| (versions, numbers));
     }
@@ -178,7 +180,9 @@ impl Run {
         let Some((versions, numbers)) = self.outputs.get() else {
             return Ok(());
         };
-        versions.iter().try_for_each(|output| output.check(py))?;
+        versions
+            .iter()
+            .try_for_each(|(_, output)| output.check(py))?;
         numbers.iter().try_for_each(|output| output.check(py))
     }
 
@@ -229,6 +233,21 @@ impl Run {
         Ok(())
     }
 
+    /// Positions and tensors of those of the outputs that nobody has changed in place, as far as versions count that.
+    fn results(&self, py: Python<'_>) -> PyResult<Vec<(usize, Py<PyAny>)>> {
+        let mut found = Vec::new();
+        for (at, result, version) in &self.results {
+            if let Some(result) = result.bind(py).upgrade() {
+                if native::inplace_version(&result)? == *version {
+                    found.push((*at, result.unbind()));
+                }
+            }
+        }
+        let kept = self.outputs.get().into_iter().flat_map(|(kept, _)| kept);
+        found.extend(kept.map(|(at, version)| (*at, version.tensor(py))));
+        Ok(found)
+    }
+
     /// The outputs, computed call by call.
     fn replay(&self, py: Python<'_>, inputs: Vec<Bound<'_, PyAny>>) -> PyResult<Vec<Py<PyAny>>> {
         if self.shared.is_random {
@@ -236,7 +255,18 @@ impl Run {
                 "gradients of gradients through translated code with random numbers: use backend='eager' for it",
             ));
         }
-        Ok(self.shared.replay.call(py, &inputs)?.into_vec())
+        let answers = self.shared.replay.call(py, &inputs)?.into_vec();
+        // What is computed from them from now on reads the answers, in eager mode the results.
+        for (at, version) in self.outputs.get().into_iter().flat_map(|(kept, _)| kept) {
+            let result = version.tensor(py).into_bound(py);
+            versions::watch(
+                py,
+                &[&result],
+                (true, versions::DIFFERENTIATED),
+                &answers[*at..=*at],
+            )?;
+        }
+        Ok(answers)
     }
 }
 
@@ -349,6 +379,13 @@ pub fn hook(
     let numbers = numbers.map(|(at, ever)| Numbers::of(&inputs[*at], *ever));
     let numbers = numbers.collect::<PyResult<_>>()?;
     let copied = copied(py, shared, inputs)?;
+    let result = |(_, at): &(usize, usize)| {
+        let output = &outputs[*at];
+        let weak = PyWeakrefReference::new(output)?.unbind();
+        Ok((*at, weak, native::inplace_version(output)?))
+    };
+    let results = told.training.iter().map(result);
+    let results = results.collect::<PyResult<_>>()?;
     let run = Py::new(
         py,
         Run {
@@ -359,6 +396,7 @@ pub fn hook(
             numbers,
             copied,
             outputs: OnceLock::new(),
+            results,
             number,
             kept: AtomicBool::new(false),
             backward_made,

@@ -384,7 +384,7 @@ impl CompiledGraph for PaddleGraph {
             .collect::<PyResult<_>>()?;
         let reads = !self.read_outputs.is_empty() || !self.outputs_again.is_empty();
         if let Some(run) = ran.filter(|_| reads) {
-            let version = |&at: &usize| Version::of(outputs[at].bind(py));
+            let version = |&at: &usize| Ok((at, Version::of(outputs[at].bind(py))?));
             let numbers =
                 |&(at, ever): &(usize, bool)| ResultNumbers::of(outputs[at].bind(py), ever);
             let versions = self.read_outputs.iter().map(version);

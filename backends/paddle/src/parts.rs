@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 
 use crate::bridge;
 use crate::given_up::GivenUp;
-use crate::versions;
+use crate::versions::{self, COMPUTED_AGAIN};
 
 /// Parts of fewer operations always run call by call: what follows a result is often a loss of one or two.
 const LEAST: usize = 3;
@@ -264,7 +264,7 @@ impl CompiledGraph for Parts {
             let (handed_on, ever) = &part.handed_on;
             if !handed_on.is_empty() {
                 let watched: Vec<_> = handed_on.iter().map(|at| &tensors[*at]).collect();
-                versions::watch(py, &watched, *ever, &made)?;
+                versions::watch(py, &watched, (*ever, COMPUTED_AGAIN), &made)?;
             }
             tensors.extend(made.into_iter().map(|tensor| tensor.into_bound(py)));
         }
@@ -277,7 +277,12 @@ impl CompiledGraph for Parts {
             let aliases = aliases.collect::<PyResult<Vec<_>>>()?;
             let made = tensors[part.outputs.clone()].iter();
             let made: Vec<_> = made.map(|tensor| tensor.clone().unbind()).collect();
-            versions::watch(py, &aliases.iter().collect::<Vec<_>>(), false, &made)?;
+            versions::watch(
+                py,
+                &aliases.iter().collect::<Vec<_>>(),
+                (false, COMPUTED_AGAIN),
+                &made,
+            )?;
         }
         let outputs = self.outputs.iter().map(|at| tensors[*at].clone().unbind());
         Ok(outputs.collect())

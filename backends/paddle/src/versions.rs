@@ -26,6 +26,11 @@ impl Version {
         })
     }
 
+    /// The tensor itself.
+    pub fn tensor(&self, py: Python<'_>) -> Py<PyAny> {
+        self.result.clone_ref(py)
+    }
+
     /// Refuses a tensor that was changed, with eager mode's words: results are new there, and count from 0.
     pub fn check(&self, py: Python<'_>) -> PyResult<()> {
         match native::inplace_version(self.result.bind(py))?.wrapping_sub(self.version) {
@@ -51,6 +56,11 @@ pub const COMPUTED_AGAIN: &str =
 /// The same of one that goes into a program, whose numbers do not lie one after the other.
 pub const COPIED: &str = "the program has a copy of it, as a view with gaps or in another order: call backward() before they \
     change, or hand over what contiguous() makes of it";
+
+/// The same of a result that gradients of gradients have computed again.
+pub const DIFFERENTIATED: &str =
+    "gradients of gradients have computed it again: call backward() before they change, or use \
+    backend='eager'";
 
 /// What the numbers of a tensor were that a gradient should see, and does not.
 pub struct Numbers {
@@ -110,7 +120,10 @@ impl ResultNumbers {
 
 /// What autograd calls with the gradient of a result, before it computes those of what made it.
 #[pyclass(frozen)]
-struct Watch(Vec<(Py<PyAny>, Numbers)>);
+struct Watch {
+    tensors: Vec<(Py<PyAny>, Numbers)>,
+    why: &'static str,
+}
 
 #[pymethods]
 impl Watch {
@@ -118,8 +131,8 @@ impl Watch {
         if gradient.is_none() {
             return Ok(());
         }
-        let mut all = self.0.iter();
-        all.try_for_each(|(tensor, numbers)| numbers.check(tensor.bind(py), COMPUTED_AGAIN))
+        let mut all = self.tensors.iter();
+        all.try_for_each(|(tensor, numbers)| numbers.check(tensor.bind(py), self.why))
             .or_else(|refused| refuse(py, refused))
     }
 }
@@ -128,7 +141,7 @@ impl Watch {
 pub fn watch(
     py: Python<'_>,
     tensors: &[&Bound<'_, PyAny>],
-    ever: bool,
+    (ever, why): (bool, &'static str),
     results: &[Py<PyAny>],
 ) -> PyResult<()> {
     // Held: others may have the storage, and change it.
@@ -136,8 +149,8 @@ pub fn watch(
         let numbers = Numbers::of(tensor, ever)?;
         Ok(((*tensor).clone().unbind(), numbers))
     };
-    let numbers = tensors.iter().map(numbers).collect::<PyResult<_>>()?;
-    let watch = Bound::new(py, Watch(numbers))?;
+    let tensors = tensors.iter().map(numbers).collect::<PyResult<_>>()?;
+    let watch = Bound::new(py, Watch { tensors, why })?;
     for result in results {
         let result = result.bind(py);
         let stops = result.getattr(pyo3::intern!(py, "stop_gradient"))?;
