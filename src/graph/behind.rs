@@ -2,9 +2,9 @@
 
 use pyo3::prelude::*;
 
-use super::parts::Plan;
+use super::cut_up::{Part, Plan};
 use super::views::only_operand;
-use super::{Part, StatementIr};
+use super::StatementIr;
 
 impl StatementIr {
     /// The graph without the statements that make the outputs at these positions, and without the views that those are

@@ -2,6 +2,7 @@
 
 mod autograd;
 mod behind;
+mod cut_up;
 mod function_graph;
 mod handed_on;
 mod meta;
@@ -12,9 +13,10 @@ mod selected_rows;
 mod sir;
 mod views;
 
+pub use cut_up::Part;
 pub use function_graph::{FunctionGraph, GraphInput, GraphMark};
 pub use meta::{DType, TensorMeta};
-pub use parts::{Part, Parted};
+pub use parts::Parted;
 pub use region::{BlockOutput, Cut, Region};
 pub use sir::{is_in_place, Arg, Callee, Statement, StatementIr, SymbolId, SymbolKind};
 pub use views::{picks, CHEAP_VIEWS};

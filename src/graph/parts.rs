@@ -9,49 +9,16 @@
 //! Calls whose gradient is selected rows are parts of their own, which are no programs. So are views of what comes in or
 //! goes out that gradients of several parts flow through; other such views are made again where they are used.
 
-use std::collections::BTreeSet;
-
 use pyo3::prelude::*;
 use rustc_hash::FxHashMap;
 
 use crate::obj::Obj;
 
-use super::handed_on::{HandedOn, May};
-use super::{Arg, BlockOutput, Callee, Cut, Statement, StatementIr, SymbolId, SymbolKind};
-
-/// A part of a graph, with what its inputs and outputs are called in the whole.
-#[derive(Debug)]
-pub struct Part {
-    /// The part.
-    pub sir: StatementIr,
-    /// Tensors and layers it takes, in the order of its inputs.
-    pub inputs: Vec<SymbolId>,
-    /// Its outputs.
-    pub outputs: Vec<SymbolId>,
-    /// A program would give other gradients.
-    pub by_calls: bool,
-    /// Inputs and outputs of the whole that captured control flow of other parts may have handed on to this one.
-    pub handed_on: Vec<SymbolId>,
-    /// Outputs of the whole that may be what this one takes or makes, handed on by captured control flow of other parts.
-    pub handed_to: Vec<SymbolId>,
-}
-
-/// All that `may` says of these.
-fn united(may: &May, of: impl Iterator<Item = SymbolId>) -> Vec<SymbolId> {
-    let found: BTreeSet<&SymbolId> = of.filter_map(|id| may.get(&id)).flatten().collect();
-    found.into_iter().copied().collect()
-}
+use super::cut_up::{for_each_operand, Part, Plan};
+use super::{Arg, Callee, Statement, StatementIr, SymbolId, SymbolKind};
 
 /// More are one program.
 const MOST: usize = 64;
-
-/// What it takes, a layer that it calls included.
-fn for_each_operand(statement: &Statement, f: &mut impl FnMut(SymbolId)) {
-    statement.for_each_argument(f);
-    if let Callee::Layer(layer) = statement.callee {
-        f(layer);
-    }
-}
 
 /// What a statement may do besides computing its results.
 enum Does {
@@ -126,18 +93,6 @@ struct Known<'a> {
     acts: &'a [bool],
 }
 
-/// What goes where.
-pub(super) struct Plan<'a> {
-    /// For each symbol the statement that makes it.
-    pub producer: &'a [Option<usize>],
-    /// The part of each statement.
-    pub of: &'a [usize],
-    /// Those that are parts of their own.
-    pub alone: &'a [bool],
-    /// For each part the views of others that it makes again.
-    pub again: &'a [Vec<bool>],
-}
-
 /// How a graph is taken apart.
 #[derive(Debug)]
 pub enum Parted {
@@ -208,14 +163,6 @@ impl StatementIr {
         self.without_idle_gradients(&places).cut_up(py, &plan)
     }
 
-    /// The parts as they are planned; `None` where one of them is nothing.
-    pub(super) fn cut_up(&self, py: Python<'_>, plan: &Plan<'_>) -> Option<Vec<Part>> {
-        let crossing = self.crossing(plan);
-        let handed_on = self.handed_on(py);
-        let part = |number| self.part(plan, &crossing, &handed_on, number);
-        (0..plan.again.len()).map(part).collect()
-    }
-
     /// Notes the views that gradients of several parts flow through, and those that these are views of.
     fn add_views_between(
         &self,
@@ -260,19 +207,6 @@ impl StatementIr {
             });
         }
         whole
-    }
-
-    /// For each symbol the statement that makes it. Others may answer with it too.
-    pub(super) fn producers(&self) -> Vec<Option<usize>> {
-        let mut producer = vec![None; self.symbols.len()];
-        for (number, statement) in self.statements.iter().enumerate() {
-            statement.output.for_each_symbol(&mut |id| {
-                if !self.inputs.contains(&id) {
-                    producer[id.0 as usize].get_or_insert(number);
-                }
-            });
-        }
-        producer
     }
 
     /// The group of each statement, and how many groups there are.
@@ -330,20 +264,6 @@ impl StatementIr {
             Does::Writes => None,
         };
         self.statements.iter().map(one).collect()
-    }
-
-    fn for_each_source(
-        &self,
-        producer: &[Option<usize>],
-        number: usize,
-        f: &mut impl FnMut(usize),
-    ) {
-        let statement = &self.statements[number];
-        for_each_operand(statement, &mut |id| {
-            if let Some(from) = producer[id.0 as usize].filter(|from| *from < number) {
-                f(from);
-            }
-        });
     }
 
     /// For each statement its part, where each group is one; `None` where groups take turns.
@@ -456,117 +376,5 @@ impl StatementIr {
                 wanted[from] = Some(wanted[from].map_or(part, |known| known.min(part)));
             });
         }
-    }
-
-    fn part(
-        &self,
-        plan: &Plan<'_>,
-        crossing: &[SymbolId],
-        handed_on: &HandedOn,
-        number: usize,
-    ) -> Option<Part> {
-        let Plan {
-            producer,
-            of,
-            alone,
-            again,
-        } = plan;
-        let is_in = |at: usize| of[at] == number || again[number][at];
-        let statements: Vec<Statement> = (self.statements.iter().enumerate())
-            .filter(|(at, _)| is_in(*at))
-            .map(|(_, statement)| statement.clone())
-            .collect();
-        let is_made = |id: SymbolId| producer[id.0 as usize].is_some_and(&is_in);
-        let mut used = Vec::new();
-        let mut use_once = |id: SymbolId| {
-            if !is_made(id) && !used.contains(&id) {
-                used.push(id);
-            }
-        };
-        for statement in &statements {
-            for_each_operand(statement, &mut use_once);
-        }
-        let reaches = |it: &Statement| matches!(it.callee, Callee::Layer(_) | Callee::Sir(_));
-        if statements.iter().any(reaches) {
-            // Nobody says which parameters a layer reaches by itself.
-            self.inputs.iter().copied().for_each(use_once);
-        }
-        // Layers first, then tensors.
-        used.sort_by_key(|id| matches!(self.kind(*id), SymbolKind::Tensor(_)));
-        let mut outputs: Vec<SymbolId> = Vec::new();
-        let is_own = |id: &SymbolId| producer[id.0 as usize].is_some_and(|from| of[from] == number);
-        let mut note = |id: SymbolId| {
-            if is_own(&id) && !outputs.contains(&id) {
-                outputs.push(id);
-            }
-        };
-        self.outputs
-            .iter()
-            .chain(crossing)
-            .copied()
-            .for_each(&mut note);
-        if outputs.is_empty() {
-            return None;
-        }
-        let cut = Cut {
-            statements,
-            symbols: self.symbols.clone(),
-            inputs: Vec::new(),
-            // All are called what they are called in the whole.
-            first: u32::MAX,
-            adopted: FxHashMap::default(),
-        };
-        let results: Vec<BlockOutput> = outputs.iter().map(|id| BlockOutput::Outer(*id)).collect();
-        let name = format!("{}_{number}", self.name);
-        let made = (0..self.symbols.len() as u32).map(SymbolId).filter(is_own);
-        let handed_to = united(&handed_on.to, used.iter().copied().chain(made));
-        let handed_to = handed_to.into_iter().filter(|id| !is_own(id));
-        Some(Part {
-            handed_on: united(&handed_on.from, used.iter().copied()),
-            handed_to: handed_to.collect(),
-            sir: cut.block(name, &used, &[], &results),
-            inputs: used,
-            outputs,
-            by_calls: alone.iter().zip(*of).any(|(it, at)| *it && *at == number),
-        })
-    }
-
-    /// What parts take from others, in order of use.
-    fn crossing(&self, plan: &Plan<'_>) -> Vec<SymbolId> {
-        let Plan { of, again, .. } = plan;
-        let mut crossing = Vec::new();
-        let mut is_known = vec![false; self.symbols.len()];
-        for (at, statement) in self.statements.iter().enumerate() {
-            let parts = (0..again.len()).filter(|part| of[at] == *part || again[*part][at]);
-            for part in parts {
-                for_each_operand(statement, &mut |id| {
-                    let from = plan.producer[id.0 as usize];
-                    let is_taken = from.is_some_and(|from| of[from] != part && !again[part][from]);
-                    if is_taken && !std::mem::replace(&mut is_known[id.0 as usize], true) {
-                        crossing.push(id);
-                    }
-                });
-            }
-        }
-        crossing
-    }
-
-    /// The views of other parts that this one makes again.
-    pub(super) fn made_again(
-        &self,
-        producer: &[Option<usize>],
-        is_view: &dyn Fn(usize) -> bool,
-        of: &[usize],
-        number: usize,
-    ) -> Vec<bool> {
-        let mut again = vec![false; of.len()];
-        for at in (0..of.len()).rev() {
-            if of[at] == number || again[at] {
-                self.for_each_source(producer, at, &mut |from| {
-                    again[from] |= is_view(from) && of[from] != number;
-                });
-            }
-        }
-        again
     }
 }

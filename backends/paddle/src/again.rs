@@ -110,6 +110,14 @@ pub struct Shared {
     pub threshold: f64,
 }
 
+/// What is known of the outputs that the backward of a run reads, or should read, from when it ran.
+struct Kept {
+    /// Positions, and the outputs in their versions.
+    versions: Vec<(usize, Version)>,
+    /// Those that control flow is computed again from, or has handed on.
+    numbers: Vec<ResultNumbers>,
+}
+
 /// One run of a program that trains. It lives as long as the autograd node of the program.
 #[pyclass(frozen, weakref)]
 pub struct Run {
@@ -122,8 +130,7 @@ pub struct Run {
     numbers: Vec<Numbers>,
     /// The same of those that its backward reads, where it has copied them.
     copied: Vec<(usize, Numbers)>,
-    /// The same of the outputs, which are at these positions.
-    outputs: OnceLock<(Vec<(usize, Version)>, Vec<ResultNumbers>)>,
+    outputs: OnceLock<Kept>,
     /// The outputs that train, where the caller still has them, and their in-place versions.
     results: Vec<(usize, Py<PyWeakrefReference>, u32)>,
     number: usize,
@@ -162,7 +169,7 @@ impl Run {
     /// Remembers what the outputs are that its backward reads.
     pub fn keep(&self, versions: Vec<(usize, Version)>, numbers: Vec<ResultNumbers>) {
         // There is one call for each run.
-        self.outputs.get_or_init(|| (versions, numbers));
+        self.outputs.get_or_init(|| Kept { versions, numbers });
     }
 
     /// Refuses what was changed in place since it ran: the numbers that the gradient needs are gone.
@@ -177,13 +184,13 @@ impl Run {
         for (at, numbers) in &self.copied {
             numbers.check(&inputs.get_item(*at)?, versions::COPIED)?;
         }
-        let Some((versions, numbers)) = self.outputs.get() else {
+        let Some(kept) = self.outputs.get() else {
             return Ok(());
         };
-        versions
+        kept.versions
             .iter()
             .try_for_each(|(_, output)| output.check(py))?;
-        numbers.iter().try_for_each(|output| output.check(py))
+        kept.numbers.iter().try_for_each(|output| output.check(py))
     }
 
     /// The backward of the program is about to run.
@@ -243,8 +250,8 @@ impl Run {
                 }
             }
         }
-        let kept = self.outputs.get().into_iter().flat_map(|(kept, _)| kept);
-        found.extend(kept.map(|(at, version)| (*at, version.tensor(py))));
+        let kept = self.outputs.get().map_or(&[][..], |kept| &kept.versions);
+        found.extend(kept.iter().map(|(at, version)| (*at, version.tensor(py))));
         Ok(found)
     }
 
@@ -257,7 +264,7 @@ impl Run {
         }
         let answers = self.shared.replay.call(py, &inputs)?.into_vec();
         // What is computed from them from now on reads the answers, in eager mode the results.
-        for (at, version) in self.outputs.get().into_iter().flat_map(|(kept, _)| kept) {
+        for (at, version) in self.outputs.get().map_or(&[][..], |kept| &kept.versions) {
             let result = version.tensor(py).into_bound(py);
             versions::watch(
                 py,
