@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 
 use crate::obj::Obj;
 
-use super::{Arg, Callee, Statement, StatementIr, SymbolId, SymbolKind};
+use super::{Arg, Callee, Statement, SymbolId, SymbolKind};
 
 /// The functions that can be asked for it, by a `True`.
 const FUNCTIONS: &[&str] = &["embedding", "hsigmoid_loss"];
@@ -40,14 +40,6 @@ impl Statement {
                     && self.args.iter().chain(named).any(|arg| is_true(py, arg))
             }
         }
-    }
-}
-
-impl StatementIr {
-    /// Whether a gradient of it may be selected rows, while gradients are on.
-    pub fn selects_rows(&self, py: Python<'_>) -> bool {
-        let selects = |it: &Statement| it.may_select_rows(py, &self.symbols);
-        self.statements.iter().any(selects)
     }
 }
 

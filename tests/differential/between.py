@@ -65,9 +65,8 @@ def calls(seed: int) -> list[dict[str, Any]]:
 
 
 def may_refuse(seed: int, call: dict[str, Any], error: str) -> bool:
-    """As eager mode, but for what is not of tensors, and graphs that are one program: it goes backward from all results."""
-    one_program = nests.settings(seed).get("backend") == "cinn"
-    return nests.is_of_python(call, error) or (one_program and nests.may_refuse(seed, call, error))
+    """As eager mode, but for what is not of tensors."""
+    return nests.is_of_python(call, error)
 
 
 FAMILY = replace(nests.FAMILY, program=program, calls=calls, may_refuse=may_refuse)

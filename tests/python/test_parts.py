@@ -208,7 +208,8 @@ def test_what_needs_no_gradient_is_no_reason():
     assert not graph.report
 
 
-def test_captured_control_flow_between_results():
+@pytest.mark.parametrize("backend", ["paddle", "cinn"])
+def test_captured_control_flow_between_results(backend):
     def function(x, w):
         y = (x @ w).tanh()
         if y.sum() > 0:
@@ -217,7 +218,7 @@ def test_captured_control_flow_between_results():
             z = y - w
         return y, z.exp()
 
-    translated = sot.to_static(function, min_graph_size=0, capture_control_flow=True)
+    translated = sot.to_static(function, min_graph_size=0, capture_control_flow=True, backend=backend)
     for sign in (1, -1, 1):
         found = []
         for one in (function, translated):
@@ -231,7 +232,8 @@ def test_captured_control_flow_between_results():
     assert (sot.stats(translated).graphs, sot.stats(translated).graph_breaks) == (1, [])
 
 
-def test_results_that_go_backward_by_themselves():
+@pytest.mark.parametrize("backend", ["paddle", "cinn"])
+def test_results_that_go_backward_by_themselves(backend):
     """Zeros on the way through a result that nobody wants a gradient of would be no numbers here."""
 
     def function(x, w, v):
@@ -239,7 +241,7 @@ def test_results_that_go_backward_by_themselves():
         slope = (shared - shared).sqrt() * v
         return slope.sin().exp(), (shared * w).sin().exp() * 2
 
-    translated = sot.to_static(function, min_graph_size=0)
+    translated = sot.to_static(function, min_graph_size=0, backend=backend)
     for which in (0, 1, 1):
         found = []
         for one in (function, translated):
@@ -256,11 +258,12 @@ def test_results_that_go_backward_by_themselves():
     assert "pd_op.sqrt" in graph.program
 
 
-def test_two_losses_without_anything_in_common():
+@pytest.mark.parametrize("backend", ["paddle", "cinn"])
+def test_two_losses_without_anything_in_common(backend):
     def losses(x, w):
         return (x.tanh() * 2).sin().sum(), (w.exp() * 3).cos().sum()
 
-    translated = sot.to_static(losses, min_graph_size=0)
+    translated = sot.to_static(losses, min_graph_size=0, backend=backend)
     for one in (losses, translated):
         x, w = tensor(2, 3, grad=True), tensor(2, 3, seed=1, grad=True)
         first, second = one(x, w)
@@ -273,7 +276,8 @@ def test_two_losses_without_anything_in_common():
     assert graph.report[0].startswith("2 parts, one after the other, of which 2 are programs")
 
 
-def test_towers_in_turns_with_random_numbers():
+@pytest.mark.parametrize("backend", ["paddle", "cinn"])
+def test_towers_in_turns_with_random_numbers(backend):
     drop = nn.Dropout(0.5)
 
     def towers(x, w):
@@ -282,7 +286,7 @@ def test_towers_in_turns_with_random_numbers():
             a, b = drop(a) * 2, drop(b) * 3
         return a.sum(), b.sum()
 
-    translated = sot.to_static(towers, min_graph_size=0)
+    translated = sot.to_static(towers, min_graph_size=0, backend=backend)
     found = []
     for one in (towers, translated):
         paddle.seed(3)

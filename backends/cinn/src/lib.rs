@@ -20,7 +20,7 @@ use paddle_sot::backend::{
 use paddle_sot::frame::Modules;
 use paddle_sot::graph::Callee;
 use paddle_sot::obj::Obj;
-use paddle_sot_backend_paddle::{are_read, compile_one, compile_parts, Compiler, GivenUp, Role};
+use paddle_sot_backend_paddle::{are_read, compile_parts, Compiler, GivenUp, Role};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -179,9 +179,9 @@ impl GraphBackend for CinnBackend {
             backend: self,
             compile: &|request, role| self.compile_or_give_up(py, request, role),
         };
-        match request.grad_enabled && request.sir.selects_rows(py) {
+        match request.grad_enabled {
             true => compile_parts(py, request, &compiler),
-            false => compile_one(py, request, &compiler, Role::default()),
+            false => self.compile_or_give_up(py, request, Role::default()),
         }
     }
 
