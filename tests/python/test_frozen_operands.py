@@ -191,3 +191,38 @@ def test_gradients_of_some_operands(name, backend):
     # What is written into a tensor with a gradient is written by the interpreter.
     assert [it.code for it in stats.graph_breaks] == ["UNSPS"] * (name == "setitem")
     assert not stats.fallbacks
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("frozen", itertools.product((True, False), repeat=2))
+@pytest.mark.parametrize("norm", [paddle.nn.BatchNorm1D, paddle.nn.LayerNorm, paddle.nn.InstanceNorm1D])
+def test_norms_in_a_branch(norm, frozen, backend):
+    net, linear = norm(3), paddle.nn.Linear(3, 3)
+    net.eval()
+    scale = getattr(net, "weight", None) if norm is not paddle.nn.InstanceNorm1D else net.scale
+    scale.set_value(paddle.to_tensor([0.5, 2.0, 3.0]))
+    scale.stop_gradient, net.bias.stop_gradient = frozen
+    parameters = [scale, net.bias, *linear.parameters()]
+
+    def function(x, last):
+        made = linear(x)
+        if last.sum() > 0:
+            made = net(made) * 2
+        else:
+            made = made * 3
+        return (made * made * made).sum()
+
+    run = translate(function, backend=backend, capture_control_flow=True)
+    for last in (1.0, -1.0, 1.0):
+        found = []
+        for one in (function, run):
+            x = paddle.to_tensor(np.random.RandomState(1).rand(2, 3, 3).astype("float32"))
+            one(x, paddle.full([1], last)).backward()
+            found.append([None if it.grad is None else it.grad.numpy() for it in parameters])
+            for parameter in parameters:
+                parameter.clear_gradient(set_to_zero=False)
+        for expected, other in zip(*found, strict=True):
+            assert (expected is None) == (other is None)
+            assert expected is None or np.allclose(other, expected, rtol=1e-3, atol=1e-3 * np.abs(expected).max())
+    assert sot.stats(run).graphs == 1
+    assert not sot.stats(run).graph_breaks

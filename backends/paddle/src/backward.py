@@ -71,6 +71,13 @@ def is_gradient(op):
     return op.name().endswith("_grad") or op.has_attr(GRADIENT)
 
 
+def gives_neither(op, values):
+    """Whether it gives no gradients to a scale and a shift, behind the first of these operands: one wants none."""
+    if op.name() not in _BOTH_OR_NEITHER:
+        return False
+    return any(not value.initialized() or value.stop_gradient for value in values[1:])
+
+
 class _Unusual(Exception):
     """The program has something that only the general construction knows."""
 
@@ -303,7 +310,7 @@ class _Backward:
             if has_gradient:
                 stops.append([not value.initialized() or value.id not in self.needs for value in values])
                 taken.append(values)
-        if op.name() in _BOTH_OR_NEITHER and [True] in stops[1:]:
+        if gives_neither(op, [values[0] for values in taken]):
             stops[1:] = [True], [True]
         if all(stop for values in stops for stop in values):
             return

@@ -5,7 +5,7 @@ import math
 import numpy
 import paddle
 from paddle.base import core
-from paddle_sot_rs._backward import REGIONS
+from paddle_sot_rs._backward import REGIONS, gives_neither
 from paddle_sot_rs._values import Value, for_view
 
 
@@ -222,6 +222,12 @@ def differentiable(op):
         known = op.get_input_grad_semantics() if core.has_vjp(op) else [False] * len(operands)
         _differentiable[name] = known
     return [value for value, takes_gradient in zip(operands, known, strict=True) if takes_gradient]
+
+
+def reached(op):
+    """Those of them that a gradient arrives at."""
+    operands = differentiable(op)
+    return operands[:1] if gives_neither(op, operands) else operands
 
 
 def stop_where_eager_stops(operations):

@@ -14,7 +14,7 @@ from paddle import _C_ops
 from paddle.base import core
 from paddle.base.libpaddle import pir
 from paddle_sot_rs._backward import REGIONS
-from paddle_sot_rs._calls import differentiable
+from paddle_sot_rs._calls import reached
 from paddle_sot_rs._gates import Gates
 
 NEVER, ALWAYS = 0, 1
@@ -222,7 +222,7 @@ class Ways:
             # Inputs and parameters come from outside.
             return
         found = {}
-        for value in differentiable(op):
+        for value in reached(op):
             self._add(found, self._of(value))
         for result in results:
             if result.initialized():
