@@ -57,7 +57,7 @@ def read_back(operations, forward_end, start, inputs, outputs):
                     if not is_gradient(inner):
                         _add(inner, roots, lists, computed_from)
     given = {value.id for value in inputs}
-    uncounted, ever = set(), computed_from
+    uncounted, ever = set(), computed_from | _kept_by_kernels(operations[:forward_end], roots, lists, given)
     if any(op.name() in REGIONS for op in operations[:forward_end]):
         uncounted, others = read_again(operations, forward_end, start, given, given.union(sources))
         uncounted |= from_control_flow(operations[:forward_end]).intersection(sources)
@@ -73,6 +73,19 @@ def read_back(operations, forward_end, start, inputs, outputs):
         [(at, again[value.id]) for at, value in enumerate(inputs) if value.id in again and value.id not in written],
         [(at, again[source]) for at, source in enumerate(sources) if source in again and source not in given],
     )
+
+
+def _kept_by_kernels(operations, roots, lists, given):
+    """What the gradient of `einsum` finds in a cache of its kernel, not where it is now: outputs, and views of inputs.
+
+    In eager mode the cache may be in their storage, and nothing compares versions.
+    """
+    kept = set()
+    for op in operations:
+        if op.name() == "pd_op.einsum":
+            parts = [part.id for part in lists.get(op.operand_source(0).id, ()) if part.id in roots]
+            kept.update(roots[part] for part in parts if roots[part] not in given or part not in given)
+    return kept
 
 
 def _source(value):

@@ -50,9 +50,8 @@ pub fn check(tensor: &Bound<'_, PyAny>, expected: u32) -> PyResult<()> {
 
 /// Why a gradient does not see what becomes of a tensor that control flow is computed again from, or handed on: see
 /// `aliases.py`.
-pub const COMPUTED_AGAIN: &str =
-    "the gradient of a captured branch or loop computes it again: call backward() before they \
-    change, or let the graph break there (no capture_control_flow, no full_graph)";
+pub const COMPUTED_AGAIN: &str = "the gradient of a captured branch or loop, or of einsum(), does not see them: call backward() before \
+    they change, or let the graph break there (no capture_control_flow, no full_graph; graph_break())";
 /// The same of one that goes into a program, whose numbers do not lie one after the other.
 pub const COPIED: &str = "the program has a copy of it, as a view with gaps or in another order: call backward() before they \
     change, or hand over what contiguous() makes of it";
