@@ -31,23 +31,14 @@ impl StatementIr {
                 }
             }
         }
-        if alone.iter().all(|it| *it) {
-            let plan = Plan {
-                producer: &producer,
-                of: &vec![0; alone.len()],
-                again: &[vec![false; alone.len()]],
-                alone: &alone,
-            };
-            return self.cut_up(py, &plan);
-        }
-        let of: Vec<usize> = alone.iter().map(|it| usize::from(*it)).collect();
-        // What the program computes from them it computes from views of its own.
-        let in_program = self.made_again(&producer, &|at| alone[at], &of, 0);
+        let is_rest = alone.contains(&false);
+        let of: Vec<usize> = alone.iter().map(|it| usize::from(*it && is_rest)).collect();
         let plan = Plan {
             producer: &producer,
             of: &of,
             alone: &alone,
-            again: &[in_program, vec![false; of.len()]],
+            // What the program computes from them it computes from views of its own.
+            is_view: &|at| alone[at],
         };
         self.cut_up(py, &plan)
     }

@@ -39,8 +39,18 @@ pub(super) struct Plan<'a> {
     pub of: &'a [usize],
     /// Those that are parts of their own.
     pub alone: &'a [bool],
+    /// Whether a statement is a view that other parts make again.
+    pub is_view: &'a dyn Fn(usize) -> bool,
+}
+
+/// What follows from a plan.
+struct Between {
     /// For each part the views of others that it makes again.
-    pub again: &'a [Vec<bool>],
+    again: Vec<Vec<bool>>,
+    /// What parts take from others, in order of use.
+    crossing: Vec<SymbolId>,
+    /// What captured control flow hands on between them.
+    handed_on: HandedOn,
 }
 
 /// What it takes, a layer that it calls included.
@@ -82,25 +92,31 @@ impl StatementIr {
 
     /// The parts as they are planned; `None` where one of them is nothing.
     pub(super) fn cut_up(&self, py: Python<'_>, plan: &Plan<'_>) -> Option<Vec<Part>> {
-        let crossing = self.crossing(plan);
-        let handed_on = self.handed_on(py);
-        let part = |number| self.part(plan, &crossing, &handed_on, number);
-        (0..plan.again.len()).map(part).collect()
+        let parts = plan.of.iter().copied().max()? + 1;
+        let again: Vec<_> = (0..parts)
+            .map(|number| self.made_again(plan, number))
+            .collect();
+        let between = Between {
+            crossing: self.crossing(plan, &again),
+            again,
+            handed_on: self.handed_on(py),
+        };
+        let part = |number| self.part(plan, &between, number);
+        (0..parts).map(part).collect()
     }
 
-    fn part(
-        &self,
-        plan: &Plan<'_>,
-        crossing: &[SymbolId],
-        handed_on: &HandedOn,
-        number: usize,
-    ) -> Option<Part> {
+    fn part(&self, plan: &Plan<'_>, between: &Between, number: usize) -> Option<Part> {
         let Plan {
             producer,
             of,
             alone,
-            again,
+            ..
         } = plan;
+        let Between {
+            again,
+            crossing,
+            handed_on,
+        } = between;
         let is_in = |at: usize| of[at] == number || again[number][at];
         let statements: Vec<Statement> = (self.statements.iter().enumerate())
             .filter(|(at, _)| is_in(*at))
@@ -162,8 +178,8 @@ impl StatementIr {
     }
 
     /// What parts take from others, in order of use.
-    fn crossing(&self, plan: &Plan<'_>) -> Vec<SymbolId> {
-        let Plan { of, again, .. } = plan;
+    fn crossing(&self, plan: &Plan<'_>, again: &[Vec<bool>]) -> Vec<SymbolId> {
+        let of = plan.of;
         let mut crossing = Vec::new();
         let mut is_known = vec![false; self.symbols.len()];
         for (at, statement) in self.statements.iter().enumerate() {
@@ -182,18 +198,13 @@ impl StatementIr {
     }
 
     /// The views of other parts that this one makes again.
-    pub(super) fn made_again(
-        &self,
-        producer: &[Option<usize>],
-        is_view: &dyn Fn(usize) -> bool,
-        of: &[usize],
-        number: usize,
-    ) -> Vec<bool> {
+    fn made_again(&self, plan: &Plan<'_>, number: usize) -> Vec<bool> {
+        let of = plan.of;
         let mut again = vec![false; of.len()];
         for at in (0..of.len()).rev() {
             if of[at] == number || again[at] {
-                self.for_each_source(producer, at, &mut |from| {
-                    again[from] |= is_view(from) && of[from] != number;
+                self.for_each_source(plan.producer, at, &mut |from| {
+                    again[from] |= (plan.is_view)(from) && of[from] != number;
                 });
             }
         }

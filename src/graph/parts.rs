@@ -150,15 +150,11 @@ impl StatementIr {
             None => self.in_turns(&known)?,
         };
         self.use_late(&known, &mut of);
-        let parts = of.iter().copied().max()? + 1;
-        let is_view = |at: usize| views[at].is_some();
-        let again = |number| self.made_again(&producer, &is_view, &of, number);
-        let again: Vec<Vec<bool>> = (0..parts).map(again).collect();
         let plan = Plan {
             producer: &producer,
             of: &of,
             alone: &alone,
-            again: &again,
+            is_view: &|at| views[at].is_some(),
         };
         self.without_idle_gradients(&places).cut_up(py, &plan)
     }

@@ -7,11 +7,10 @@ import paddle
 import paddle.nn.functional as F
 import paddle_sot_rs as sot
 import pytest
-from harness import translate
+from harness import REFUSED, is_close, translate
 from paddle.autograd import PyLayer
 
 BACKENDS = ["paddle", "cinn"]
-REFUSED = "refused"
 
 # What the gradient reads, each from its result.
 BASES = {
@@ -72,12 +71,6 @@ def _gradient(function, change, of=0, last=1.0):
     return x.grad.numpy()
 
 
-def _is_close(found, expected):
-    if found is REFUSED or expected is REFUSED:
-        return found is expected
-    return np.allclose(found, expected, rtol=1e-6)
-
-
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("view", VIEWS)
 @pytest.mark.parametrize("base", BASES)
@@ -108,7 +101,7 @@ def test_gradients_see_what_becomes_of_views_of_what_they_read(base, view, backe
             may_refuse = function is three and view in ("several", "steps") and change.startswith("value")
             for _ in range(2):
                 found = _gradient(run, change)
-                assert _is_close(found, expected) or (may_refuse and found is REFUSED), (function.__name__, change)
+                assert is_close(found, expected) or (may_refuse and found is REFUSED), (function.__name__, change)
         stats = sot.stats(run)
         # No program knows that this is a view.
         assert [it.code for it in stats.graph_breaks] == ["UNSPS"] * (view == "by equation")
@@ -214,7 +207,7 @@ def test_results_of_control_flow(function, backend):
                 expected = _gradient(function, "nothing", last=last)
             # What gets a value from outside may have been handed on: that is an error, never a wrong gradient.
             may_refuse = change.startswith("value") and function not in (_behind_a_branch, _of_a_pylayer)
-            assert _is_close(found, expected) or (may_refuse and found is REFUSED), (change, last)
+            assert is_close(found, expected) or (may_refuse and found is REFUSED), (change, last)
     # Loops that gradients go through run natively there.
     broken = backend == "cinn" and function is _made_in_a_loop
     assert {it.code for it in sot.stats(run).graph_breaks} == ({"CDBL"} if broken else set())
@@ -271,3 +264,30 @@ def test_views_that_einsum_keeps(change):
     assert found[0] is not REFUSED
     # Eager mode's gradient finds the new numbers, in a cache that no version is compared of.
     assert found[1] is REFUSED if change != "nothing" else np.allclose(*found)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("trains", [True, False])
+def test_results_of_one_call_that_share_storage(trains, backend):
+    @sot.allow_in_graph
+    def overlapping(x):
+        made = x.exp()
+        return made[:2], made[1:]
+
+    def both(x):
+        return overlapping(x * 2 + 1)
+
+    run = translate(both, backend=backend)
+    for _ in range(2):
+        found = []
+        for function in (both, run):
+            x = paddle.to_tensor([0.0, 1.0, 2.0], stop_gradient=not trains)
+            with paddle.set_grad_enabled(trains):
+                one, other = function(x)
+            with paddle.no_grad():
+                one.scale_(2.0)
+            found.append([one.tolist(), other.tolist()])
+        assert found[0] == found[1]
+    assert sot.stats(run).graphs == 1
+    assert not sot.stats(run).graph_breaks
+    assert not sot.stats(run).fallbacks

@@ -6,9 +6,7 @@ import numpy as np
 import paddle
 import paddle_sot_rs as sot
 import pytest
-from harness import translate
-
-REFUSED = "refused"
+from harness import REFUSED, translate
 
 
 def _exponential(x, weight):

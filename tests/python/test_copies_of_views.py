@@ -6,11 +6,10 @@ Changes in place are still counted together with those of what was copied.
 import itertools
 import random
 
-import numpy as np
 import paddle
 import paddle_sot_rs as sot
 import pytest
-from harness import translate
+from harness import REFUSED, is_close, translate
 
 BACKENDS = ["paddle", "eager", "cinn"]
 
@@ -33,7 +32,6 @@ SHAPES = {
     "layer": paddle.nn.Flatten(0),
     "after another": lambda x: x.unsqueeze(0).t() if x.ndim == 1 else x.t().reshape([-1]),
 }
-REFUSED = "refused"
 CHANGES = {
     "nothing": lambda tensor: None,
     "value": lambda tensor: tensor.set_value(tensor.detach() * 0 + 5.0),
@@ -58,12 +56,6 @@ def _outcome(run, change, of_result):
     return numbers, x.grad.numpy()
 
 
-def _is_close(found, expected):
-    if REFUSED is found or REFUSED is expected:
-        return found is expected
-    return np.allclose(found, expected, rtol=1e-6)
-
-
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("view", VIEWS)
@@ -80,9 +72,9 @@ def test_what_becomes_of_a_copy_and_of_what_it_is_of(view, shape, backend):
             assert numbers == expected[0]
             if expected[1] is REFUSED and found is not REFUSED:
                 # Between parts of a graph the counts of a copy and of what it is of are two: nothing has changed.
-                assert _is_close(found, _outcome(both, "nothing", of_result)[1])
+                assert is_close(found, _outcome(both, "nothing", of_result)[1])
             else:
-                assert _is_close(found, expected[1])
+                assert is_close(found, expected[1])
     assert sot.stats(run).graphs == 1
     assert not sot.stats(run).graph_breaks
 

@@ -199,7 +199,7 @@ def test_gradients_of_some_operands(name, backend):
 def test_norms_in_a_branch(norm, frozen, backend):
     net, linear = norm(3), paddle.nn.Linear(3, 3)
     net.eval()
-    scale = getattr(net, "weight", None) if norm is not paddle.nn.InstanceNorm1D else net.scale
+    scale = net.scale if norm is paddle.nn.InstanceNorm1D else net.weight
     scale.set_value(paddle.to_tensor([0.5, 2.0, 3.0]))
     scale.stop_gradient, net.bias.stop_gradient = frozen
     parameters = [scale, net.bias, *linear.parameters()]

@@ -80,8 +80,7 @@ impl CinnBackend {
             with_cinn,
         );
         let lowering = lowering(py)?.getattr("Lowering")?.call1(given)?;
-        let program =
-            paddle_sot_backend_paddle::compile_lowered(py, request, Some(&lowering), role)?;
+        let program = paddle_sot_backend_paddle::compile_lowered(py, request, &lowering, role)?;
         let report = lowering.call_method0("finished")?.extract()?;
         Ok(Box::new(graph::CinnGraph { program, report }))
     }
@@ -179,10 +178,7 @@ impl GraphBackend for CinnBackend {
             backend: self,
             compile: &|request, role| self.compile_or_give_up(py, request, role),
         };
-        match request.grad_enabled {
-            true => compile_parts(py, request, &compiler),
-            false => self.compile_or_give_up(py, request, Role::default()),
-        }
+        compile_parts(py, request, &compiler)
     }
 
     fn export(&self, py: Python<'_>, request: ExportRequest) -> Result<Obj, BackendError> {

@@ -16,7 +16,7 @@ from paddle_sot_rs._calls import BlackListed
 from paddle_sot_rs._listing import paddle_name
 from paddle_sot_rs._strides import mark_copies
 from paddle_sot_rs._values import raw_dims
-from paddle_sot_rs._views import is_view
+from paddle_sot_rs._views import PARTS, is_view
 
 # Composite operators that stay, and why.
 KEPT = {
@@ -190,15 +190,13 @@ def _reading_otherwise(operations, kept):
     visible = {value.id for value in kept}
     for op in reversed(operations):
         # What is a copy goes out, what a view is of is changed with it.
-        shares = is_view(op) or op.name() in ("pd_op.assign", "builtin.split", "builtin.slice")
+        shares = is_view(op) or op.name() in ("pd_op.assign", *PARTS)
         if shares and any(value.id in visible for value in op.results()):
             visible.add(op.operand_source(0).id)
-    for op in operations:
-        results = op.results()
-        if op.name() in ("pd_op.data", "builtin.parameter"):
-            visible.add(results[0].id)
     found = set()
     for op in operations:
+        if op.name() in ("pd_op.data", "builtin.parameter"):
+            visible.add(op.results()[0].id)
         taken = any(value.initialized() and value.id in visible for value in op.operands_source())
         if taken and (is_view(op) or op.name() == "builtin.split"):
             visible.update(value.id for value in op.results())

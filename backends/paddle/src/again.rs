@@ -8,6 +8,7 @@ use paddle_sot::backend::CompiledGraph;
 use paddle_sot::frame::Modules;
 use paddle_sot::guard::native;
 use paddle_sot::obj;
+use paddle_sot::paddle::Paddle;
 use pyo3::exceptions::{PyImportError, PyRuntimeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyWeakrefMethods, PyWeakrefReference};
@@ -268,7 +269,7 @@ impl Run {
             let result = version.tensor(py).into_bound(py);
             versions::watch(
                 py,
-                &[&result],
+                vec![result],
                 (true, versions::DIFFERENTIATED),
                 &answers[*at..=*at],
             )?;
@@ -443,11 +444,11 @@ fn copied(
     shared: &Shared,
     inputs: &[Bound<'_, PyAny>],
 ) -> PyResult<Vec<(usize, Numbers)>> {
-    let class = py.module("paddle")?.getattr(pyo3::intern!(py, "Tensor"))?;
+    let class = Paddle::get(py)?.tensor.bind(py);
     let mut copied = Vec::new();
     for &at in &shared.read {
         let input = &inputs[at];
-        if input.get_type().is(&class) {
+        if input.get_type().is(class) {
             let is_contiguous = input.call_method0(pyo3::intern!(py, "is_contiguous"))?;
             if !is_contiguous.is_truthy()? {
                 copied.push((at, Numbers::of(input, false)?));

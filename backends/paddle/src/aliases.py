@@ -8,9 +8,9 @@ refuses.
 from paddle_sot_rs._backward import REGIONS, UNVERSIONED, blocks_of, inner_operations, is_gradient, with_inner
 from paddle_sot_rs._blocks import ROWS
 from paddle_sot_rs._used import reads, used
-from paddle_sot_rs._views import is_view
+from paddle_sot_rs._views import PARTS, is_view
 
-_NAMES = ("pd_op.assign", "builtin.split", "builtin.slice")
+_NAMES = ("pd_op.assign", *PARTS)
 
 
 class _Aliases:

@@ -13,7 +13,7 @@ from paddle.base import core
 from paddle.base.libpaddle import pir
 from paddle_sot_rs import _tracing
 from paddle_sot_rs._arrivals import ALWAYS, NEVER, Arrivals
-from paddle_sot_rs._views import SHARES, is_view
+from paddle_sot_rs._views import PARTS, SHARES, is_view
 
 # Operations that have blocks, or change what they are given, need the general construction.
 _SPECIAL = frozenset(
@@ -386,7 +386,7 @@ class _Shared:
             # An argument of a block.
             return value
         chain = [op]
-        if op.name() in ("builtin.split", "builtin.slice"):
+        if op.name() in PARTS:
             op = op.operand_source(0).get_defining_op()
             chain = [op, *chain]
         if not is_view(op):

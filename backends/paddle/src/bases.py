@@ -5,11 +5,9 @@ that shows, the views have to be made of real tensors, behind the program.
 """
 
 from paddle_sot_rs._backward import with_inner
+from paddle_sot_rs._reads import source_of
 from paddle_sot_rs._used import reads
-from paddle_sot_rs._views import is_view
-
-# They take apart what `unbind` gives.
-_PARTS = ("builtin.split", "builtin.slice")
+from paddle_sot_rs._views import PARTS, is_view
 
 
 class BasesAreRead(Exception):
@@ -23,12 +21,12 @@ def look_for_bases(operations, forward_end, start, inputs, outputs, is_part):
     """
     bases = {}
     for op in operations[:forward_end]:
-        if op.num_operands() and (is_view(op) or op.name() in _PARTS and op.operand_source(0).id in bases):
+        if op.num_operands() and (is_view(op) or op.name() in PARTS and op.operand_source(0).id in bases):
             source = op.operand_source(0).id
             for value in op.results():
                 bases[value.id] = bases.get(source, source)
     # Outputs are copies, most times: the backward part reads those instead of what they were copied from.
-    sources = [_source(value, bases) for value in outputs]
+    sources = [source_of(value) for value in outputs]
     given = {value.id for value in inputs}
     outside = given.union(sources)
     views = {}
@@ -47,9 +45,3 @@ def look_for_bases(operations, forward_end, start, inputs, outputs, is_part):
             found += hidden.pop(bases.get(value.id, value.id), ())
     if found:
         raise BasesAreRead(found)
-
-
-def _source(value, bases):
-    """What an output is a copy of; a view is itself."""
-    op = value.get_defining_op()
-    return op.operand_source(0).id if op.name() == "pd_op.assign" and value.id not in bases else value.id

@@ -27,7 +27,7 @@ use pyo3::types::PyDict;
 
 pub use bridge::load_python;
 pub use given_up::GivenUp;
-pub use parts::{are_read, compile_one, compile_parts, Compiler, Role};
+pub use parts::{are_read, compile_parts, Compiler, Role};
 
 /// The backend named `paddle`.
 #[derive(Clone, Default)]
@@ -64,7 +64,11 @@ impl GraphBackend for PaddleBackend {
         py: Python<'_>,
         request: CompileRequest,
     ) -> Result<Box<dyn CompiledGraph>, BackendError> {
-        compile_lowered(py, request, None, Role::default())
+        let compiler = Compiler {
+            backend: self,
+            compile: &|request, role| compile_program(py, request, None, role),
+        };
+        compile_parts(py, request, &compiler)
     }
 
     fn export(&self, py: Python<'_>, request: ExportRequest) -> Result<Obj, BackendError> {
@@ -119,24 +123,17 @@ pub fn begin_inspected(
     Ok(Box::new(trace::PaddleTrace::new(py, Some(inspect))?))
 }
 
-/// Compiles for a backend that builds on this one: `lowering` is a `Lowering` of `programs.py`.
+/// Compiles one program for a backend that builds on this one: `lowering` is a `Lowering` of `programs.py`.
 ///
 /// # Errors
 /// When the program cannot be compiled, and whatever `lowering` raises.
 pub fn compile_lowered(
     py: Python<'_>,
     request: CompileRequest,
-    lowering: Option<&Bound<'_, PyAny>>,
+    lowering: &Bound<'_, PyAny>,
     role: Role,
 ) -> Result<Box<dyn CompiledGraph>, BackendError> {
-    if request.grad_enabled && lowering.is_none() {
-        let compiler = Compiler {
-            backend: &PaddleBackend,
-            compile: &|request, role| compile_program(py, request, None, role),
-        };
-        return compile_parts(py, request, &compiler);
-    }
-    compile_program(py, request, lowering, role)
+    compile_program(py, request, Some(lowering), role)
 }
 
 /// One program.

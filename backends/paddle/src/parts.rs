@@ -63,7 +63,7 @@ pub struct Compiler<'a> {
     pub compile: Compile<'a>,
 }
 
-/// A graph that gradients may flow through: part by part where it has to be.
+/// A graph, while gradients are on part by part where it has to be.
 ///
 /// # Errors
 /// Whatever compiling the whole raises, where it is one program.
@@ -72,21 +72,37 @@ pub fn compile_parts(
     request: CompileRequest,
     compiler: &Compiler<'_>,
 ) -> Result<Box<dyn CompiledGraph>, BackendError> {
-    let why = match request.sir.parts(py) {
+    let role = Role {
+        is_part: true,
+        together: !request.sir.has_control_flow(),
+        uncertain: Vec::new(),
+    };
+    let parted = match request.grad_enabled {
+        true => request.sir.parts(py),
+        false => Parted::One,
+    };
+    let parts = match parted {
         Parted::One => return compile_one(py, request, compiler, Role::default()),
-        Parted::Never => "a sparse gradient in a graph that cannot be taken apart".to_owned(),
-        Parted::Parts(parts) => {
-            let role = Role {
-                is_part: true,
-                together: !request.sir.has_control_flow(),
-                uncertain: Vec::new(),
-            };
-            match Parts::compile(py, &request, parts, compiler, &role) {
-                Ok(parts) => return Ok(Box::new(parts)),
-                Err(err) if err.is_interrupt(py) => return Err(err),
-                Err(err) => format!("its parts do not compile: {err}"),
-            }
-        }
+        Parted::Never => Err("a sparse gradient in a graph that cannot be taken apart"),
+        Parted::Parts(parts) => Ok(parts),
+    };
+    compile_or_give_up(py, request, parts, compiler, &role)
+}
+
+/// The parts, if there are any; otherwise, and where they do not compile, the whole runs call by call.
+fn compile_or_give_up(
+    py: Python<'_>,
+    request: CompileRequest,
+    parts: Result<Vec<Part>, &str>,
+    compiler: &Compiler<'_>,
+    role: &Role,
+) -> Result<Box<dyn CompiledGraph>, BackendError> {
+    let compiled = parts.map(|parts| Parts::compile(py, &request, parts, compiler, role));
+    let why = match compiled {
+        Ok(Ok(parts)) => return Ok(Box::new(parts)),
+        Ok(Err(err)) if err.is_interrupt(py) => return Err(err),
+        Ok(Err(err)) => format!("its parts do not compile: {err}"),
+        Err(why) => why.to_owned(),
     };
     GivenUp::run(py, request, why, "eager")
 }
@@ -95,7 +111,7 @@ pub fn compile_parts(
 ///
 /// # Errors
 /// Whatever compiling it raises.
-pub fn compile_one(
+fn compile_one(
     py: Python<'_>,
     request: CompileRequest,
     compiler: &Compiler<'_>,
@@ -114,15 +130,9 @@ pub fn compile_one(
         grad_enabled,
         least,
     };
-    let why = match again.sir.views_behind(py, &outputs) {
-        Some(parts) => match Parts::compile(py, &again, parts, compiler, &role) {
-            Ok(parts) => return Ok(Box::new(parts)),
-            Err(err) if err.is_interrupt(py) => return Err(err),
-            Err(err) => format!("its views do not compile behind it: {err}"),
-        },
-        None => "a result is a view of what its gradient reads".to_owned(),
-    };
-    GivenUp::run(py, again, why, "eager")
+    let parts = again.sir.views_behind(py, &outputs);
+    let parts = parts.ok_or("a result is a view of what its gradient reads");
+    compile_or_give_up(py, again, parts, compiler, &role)
 }
 
 /// The outputs that a `BasesAreRead` of `bases.py` names.
@@ -196,7 +206,7 @@ impl Parts {
             }
             all_handed_to.push(part.handed_to.clone());
             compiled.push(Compiled {
-                graph: compile_part(py, part, examples, (request.least, role), compiler)?,
+                graph: compile_part(py, part, examples, (request, role), compiler)?,
                 inputs: taken,
                 handed_on: (handed_on, keeps),
                 handed_to: Vec::new(),
@@ -231,19 +241,19 @@ fn compile_part(
     py: Python<'_>,
     part: Part,
     example_inputs: Vec<Obj>,
-    (least, role): (usize, Role),
+    (whole, role): (&CompileRequest, Role),
     compiler: &Compiler<'_>,
 ) -> Result<Box<dyn CompiledGraph>, BackendError> {
     let Part { sir, by_calls, .. } = part;
     let session = backend::retrace(py, compiler.backend, &sir, &example_inputs)?;
     let operations = session.operations(sir.statements.len());
-    let is_small = by_calls || (operations < least.max(LEAST) && !sir.has_regions());
+    let is_small = by_calls || (operations < whole.least.max(LEAST) && !sir.has_regions());
     let request = CompileRequest {
         sir: sir.into(),
         session,
         example_inputs,
-        grad_enabled: true,
-        least,
+        grad_enabled: whole.grad_enabled,
+        least: whole.least,
     };
     match backend::get("eager") {
         Ok(eager) if is_small => eager.backend.compile(py, request),
@@ -263,8 +273,8 @@ impl CompiledGraph for Parts {
             let made = part.graph.call(py, &taken)?;
             let (handed_on, ever) = &part.handed_on;
             if !handed_on.is_empty() {
-                let watched: Vec<_> = handed_on.iter().map(|at| &tensors[*at]).collect();
-                versions::watch(py, &watched, (*ever, COMPUTED_AGAIN), &made)?;
+                let watched = handed_on.iter().map(|at| tensors[*at].clone()).collect();
+                versions::watch(py, watched, (*ever, COMPUTED_AGAIN), &made)?;
             }
             tensors.extend(made.into_iter().map(|tensor| tensor.into_bound(py)));
         }
@@ -277,12 +287,7 @@ impl CompiledGraph for Parts {
             let aliases = aliases.collect::<PyResult<Vec<_>>>()?;
             let made = tensors[part.outputs.clone()].iter();
             let made: Vec<_> = made.map(|tensor| tensor.clone().unbind()).collect();
-            versions::watch(
-                py,
-                &aliases.iter().collect::<Vec<_>>(),
-                (false, COMPUTED_AGAIN),
-                &made,
-            )?;
+            versions::watch(py, aliases, (false, COMPUTED_AGAIN), &made)?;
         }
         let outputs = self.outputs.iter().map(|at| tensors[*at].clone().unbind());
         Ok(outputs.collect())

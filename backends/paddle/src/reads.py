@@ -34,7 +34,7 @@ def read_back(operations, forward_end, start, inputs, outputs):
         elif name.endswith("_"):
             # Running statistics: the program changes them itself.
             written.update(value.id for value in op.operands_source() if value.initialized())
-    sources = [_source(value) for value in outputs]
+    sources = [source_of(value) for value in outputs]
     for value, source in zip(outputs, sources, strict=True):
         roots[value.id] = roots.setdefault(source, source)
     read, computed_from = set(), set()
@@ -88,7 +88,7 @@ def _kept_by_kernels(operations, roots, lists, given):
     return kept
 
 
-def _source(value):
+def source_of(value):
     """What an output is a copy of."""
     op = value.get_defining_op()
     return op.operand_source(0).id if op.name() == "pd_op.assign" else value.id

@@ -139,16 +139,16 @@ impl Watch {
 /// Refuses gradients of these results where the tensors have other numbers than now; `ever`: every change matters.
 pub fn watch(
     py: Python<'_>,
-    tensors: &[&Bound<'_, PyAny>],
+    tensors: Vec<Bound<'_, PyAny>>,
     (ever, why): (bool, &'static str),
     results: &[Py<PyAny>],
 ) -> PyResult<()> {
     // Held: others may have the storage, and change it.
-    let numbers = |tensor: &&Bound<'_, PyAny>| {
-        let numbers = Numbers::of(tensor, ever)?;
-        Ok(((*tensor).clone().unbind(), numbers))
+    let numbers = |tensor: Bound<'_, PyAny>| {
+        let numbers = Numbers::of(&tensor, ever)?;
+        Ok((tensor.unbind(), numbers))
     };
-    let tensors = tensors.iter().map(numbers).collect::<PyResult<_>>()?;
+    let tensors = tensors.into_iter().map(numbers).collect::<PyResult<_>>()?;
     let watch = Bound::new(py, Watch { tensors, why })?;
     for result in results {
         let result = result.bind(py);

@@ -11,6 +11,9 @@ _VIEWS = frozenset(
     )
 )
 
+# They take apart the lists that some of them make.
+PARTS = ("builtin.split", "builtin.slice")
+
 # An attribute of an `assign` that is a view in eager mode (`detach`).
 SHARES = "sot_shares"
 # An attribute of one of the above whose result has storage of its own there (see `strides.py`).
