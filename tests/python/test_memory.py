@@ -9,6 +9,7 @@ import subprocess
 import sys
 import weakref
 
+import numpy as np
 import paddle
 import paddle_sot_rs as sot
 import pytest
@@ -267,6 +268,54 @@ def test_executors_that_go_between_forward_and_backward(way):
             gradients.append((a.grad, b.grad))
         for ours, theirs in zip(*gradients, strict=True):
             assert paddle.allclose(ours, theirs)
+
+
+@pytest.mark.parametrize("retains", [False, True])
+def test_executors_go_although_a_program_waits_for_ever(retains):
+    """A backward executor that is made while that of its run is gone forgets what later runs need."""
+
+    def function(x, w):
+        return ((x @ w).exp() * x + (x * w).tanh()).sum()
+
+    def dropped(k):
+        sot.to_static(lambda x: x * k + 1, min_graph_size=0)(paddle.ones([2]))
+
+    def step(between=lambda: None):
+        given = [paddle.rand([4, 4]) for _ in range(2)]
+        gradients = []
+        for called in (translated, function):
+            leaves = [tensor.detach() for tensor in given]
+            for leaf in leaves:
+                leaf.stop_gradient = False
+            loss = called(*leaves)
+            if called is translated:
+                loss.backward(retain_graph=True) if retains else None
+                between()
+                loss.backward()
+            else:
+                loss.backward(retain_graph=retains)
+                loss.backward() if retains else None
+            gradients.append([leaf.grad for leaf in leaves])
+        for ours, theirs in zip(*gradients, strict=True):
+            assert paddle.allclose(ours, theirs)
+
+    def drop_many():
+        for k in range(140):
+            dropped(k)
+        gc.collect()
+        dropped(-1)
+
+    translated = sot.to_static(function, min_graph_size=0)
+    x = paddle.ones([3])
+    x.stop_gradient = False
+    waits = sot.to_static(lambda x: (x * 2 + 1).exp() * x, min_graph_size=0)(x)
+    step()
+    for _ in range(2):
+        step(drop_many)
+        for _ in range(4):
+            step()
+    waits.sum().backward()
+    assert paddle.allclose(x.grad, paddle.full([3], 3 * np.exp(3.0)))
 
 
 def test_results_stay_what_they_were_when_a_small_graph_runs_again():

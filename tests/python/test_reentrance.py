@@ -511,3 +511,41 @@ def test_grad_mode_of_one_thread_is_not_seen_by_another():
             assert not f(x).stop_gradient
 
     in_threads(without, plain)
+
+
+@pytest.mark.parametrize("way", ["backward", "grad"])
+def test_hooks_that_run_what_goes_backward_again(way):
+    """What the pass gives back to the program at its end is not put where a hook runs it once more."""
+
+    def function(x, w):
+        return ((x @ w).exp() * x).sum()
+
+    def run(called):
+        w = paddle.full([2, 2], 0.5)
+        x = paddle.full([2, 2], 0.3)
+        w.stop_gradient = x.stop_gradient = False
+        later = []
+
+        def hook(gradient):
+            other = paddle.full([2, 2], 0.1 * (len(later) + 1))
+            other.stop_gradient = False
+            later.append((other, called(other, w)))
+
+        y = x * 2
+        y.register_hook(hook)
+        loss = called(y, w)
+        if way == "grad":
+            paddle.grad(loss, [x], retain_graph=True)
+        else:
+            loss.backward(retain_graph=True)
+        loss.backward()
+        for _, result in later:
+            result.backward()
+        return [x.grad, w.grad, *(other.grad for other, _ in later)]
+
+    translated = sot.to_static(function, min_graph_size=0)
+    for _ in range(3):
+        ours, theirs = run(translated), run(function)
+        assert len(ours) == len(theirs) == 4
+        assert all(paddle.allclose(one, other) for one, other in zip(ours, theirs, strict=True))
+    assert sot.stats(translated).graphs == 1

@@ -1,12 +1,15 @@
 """Other threads: training in eager mode during translations, and one function called from many."""
 
 import os
+import subprocess
+import sys
 import threading
 import time
 
 import numpy as np
 import paddle
 import paddle_sot_rs as sot
+import pytest
 from paddle import nn
 
 SECONDS = float(os.environ.get("PADDLE_SOT_THREAD_TEST_SECONDS", "5"))
@@ -76,3 +79,130 @@ def test_one_function_from_eight_threads():
         return run
 
     in_threads(*[body(k) for k in range(8)])
+
+
+@pytest.fixture
+def impatient():
+    """Threads take turns as often as they can."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    yield
+    sys.setswitchinterval(interval)
+
+
+def network():
+    return nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 1))
+
+
+def variable(number):
+    x = paddle.full([2, 4], float(number))
+    x.stop_gradient = False
+    return x
+
+
+def test_one_network_trains_in_eight_threads(impatient):
+    """Paddle says that a scope can be used again before its backward has emptied it."""
+    end = time.monotonic() + SECONDS
+    while time.monotonic() < end:
+        net = network()
+        translated = sot.to_static(net, min_graph_size=0)
+
+        def body(number, net=net, translated=translated):
+            def run():
+                for _ in range(6):
+                    x, plain = variable(number), variable(number)
+                    translated(x).sum().backward()
+                    net(plain).sum().backward()
+                    assert np.allclose(x.grad.numpy(), plain.grad.numpy(), atol=1e-5)
+
+            return run
+
+        in_threads(*[body(number) for number in range(8)])
+
+
+def test_one_thread_asks_for_gradients_while_others_train(impatient):
+    """What `paddle.grad` gives back to programs is not put where another thread runs one. Paddle's own
+    `grad` is for one thread at a time."""
+    end = time.monotonic() + SECONDS
+    while time.monotonic() < end:
+        net = network()
+        translated = sot.to_static(net, min_graph_size=0)
+
+        def gradients(net=net, translated=translated):
+            for at in range(12):
+                found = []
+                for function in (translated, net):
+                    x = variable(at)
+                    found += paddle.grad(function(x).sum(), [x], create_graph=at % 2 == 1)
+                assert np.allclose(found[0].numpy(), found[1].numpy(), atol=1e-5)
+
+        def body(number, net=net, translated=translated):
+            def run():
+                for at in range(6):
+                    x, plain = variable(number), variable(number)
+                    for function, given in ((translated, x), (net, plain)):
+                        loss = function(given).sum()
+                        loss.backward(retain_graph=at % 2 == 1)
+                        if at % 2 == 1:
+                            loss.backward()
+                    assert np.allclose(x.grad.numpy(), plain.grad.numpy(), atol=1e-5)
+
+            return run
+
+        in_threads(gradients, *[body(number) for number in range(5)])
+
+
+def test_a_hook_may_wait_for_another_thread():
+    """It runs a program for the first time. For that the pass of autograd would have to be over: call by call, then."""
+    net = network()
+    translated = sot.to_static(net, min_graph_size=0)
+    found = []
+
+    def wait(gradient):
+        other = sot.to_static(lambda x: (x * 2 + 1).exp(), min_graph_size=0)
+        thread = threading.Thread(target=lambda: found.append(other(paddle.ones([2]))))
+        thread.start()
+        thread.join()
+
+    x = variable(1)
+    y = x * 2
+    y.register_hook(wait)
+    translated(y).sum().backward()
+    assert np.allclose(found[0].numpy(), np.exp(3.0))
+    plain = variable(1)
+    net(plain * 2).sum().backward()
+    assert np.allclose(x.grad.numpy(), plain.grad.numpy())
+
+
+MANY_GRAPHS = """
+import gc, os, threading
+import paddle
+import paddle_sot_rs as sot
+from paddle import nn
+
+def threads():
+    return len(os.listdir("/proc/self/task"))
+
+def translate():
+    x = paddle.ones([2, 4])
+    for _ in range(200):
+        sot.to_static(nn.Sequential(nn.Linear(4, 4), nn.Tanh()), min_graph_size=0)(x)
+        gc.collect()
+        found.append(threads())
+    done.set()
+
+found, done = [], threading.Event()
+with paddle.no_grad():
+    both = [threading.Thread(target=done.wait), threading.Thread(target=translate)]
+    for thread in both:
+        thread.start()
+    for thread in both:
+        thread.join()
+print(max(found) - found[0])
+"""
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="threads are counted there")
+def test_executors_end_while_another_thread_lives():
+    run = subprocess.run([sys.executable, "-c", MANY_GRAPHS], check=True, capture_output=True, text=True)
+    assert int(run.stdout) < 100

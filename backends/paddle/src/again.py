@@ -25,6 +25,8 @@ _state = threading.local()
 watch = None
 # All runs of programs that may go backward, latest first.
 runs = None
+# What backward passes through programs are counted by.
+now = None
 # Drops the executors of all programs.
 drop_executors = None
 # Whether any program that trains has loops in it, and what stands around each of its runs: see `executors.rs`.
@@ -33,6 +35,11 @@ begin_loops = None
 end_loops = None
 # Puts back the flag that executors of backward passes were made under.
 settle = None
+# What stands around each pass, and what keeps other threads from running programs in it: see `turns.rs`.
+begin_pass = None
+end_pass = None
+be_alone = None
+be_among = None
 # Backward passes after which they are dropped once more: see `executors.rs`.
 unsettled = 0
 
@@ -46,6 +53,7 @@ def _native_gradients(*args):
 
 
 def _settled(walk, args):
+    before = begin_pass()
     try:
         return _around_loops(walk, args) if loops else walk(*args)
     except Exception:
@@ -56,6 +64,7 @@ def _settled(walk, args):
         raise
     finally:
         settle()
+        end_pass(before)
 
 
 def refuse(error):
@@ -74,7 +83,18 @@ def _around_loops(walk, args):
 class _Pass:
     """One walk of autograd over the graph."""
 
-    __slots__ = ("captured", "differentiates", "fragile", "held", "only", "outer", "problem", "taken")
+    __slots__ = (
+        "before",
+        "captured",
+        "differentiates",
+        "fragile",
+        "held",
+        "moment",
+        "only",
+        "outer",
+        "problem",
+        "taken",
+    )
 
     def __init__(self, differentiates=False, only=False):
         self.captured = {}
@@ -88,8 +108,16 @@ class _Pass:
 
     def __enter__(self):
         self.outer = getattr(_state, "walk", None)
-        if self.only:
-            self._hold_all()
+        self.before = begin_pass()
+        self.moment = now()
+        try:
+            if self.only:
+                be_alone()
+                self._hold_all()
+                be_among()
+        except BaseException:
+            self._release()
+            raise
         _state.walk = self
         watch(1)
         return self
@@ -100,22 +128,38 @@ class _Pass:
         scopes = set()
         for run in runs():
             scope = run.scope()
-            if id(scope) in scopes or not run.waits():
+            if id(scope) in scopes or not run.may_be_held(self.moment):
                 continue
             scopes.add(id(scope))
             try:
-                self.held[id(run)] = (run, _held(run))
+                self.hold(run)
             except RuntimeError as error:
+                run.hold()
                 self.fragile.append((run, _initialized(run), error))
+
+    def hold(self, run):
+        """Notes what the program holds."""
+        if id(run) not in self.held:
+            tensors = _held(run)
+            run.hold()
+            self.held[id(run)] = (run, tensors)
+
+    def _release(self):
+        be_alone()
+        try:
+            for run, tensors in self.held.values():
+                run.release(tensors, self.moment)
+            for run, before, problem in self.fragile:
+                run.release(None, self.moment)
+                if not run.is_elsewhere(self.moment) and _initialized(run) != before:
+                    self.problem = self.problem or problem
+        finally:
+            end_pass(self.before)
 
     def __exit__(self, *error):
         watch(-1)
         _state.walk = self.outer
-        for run, tensors in self.held.values():
-            run.restore(tensors)
-        for run, before, problem in self.fragile:
-            if _initialized(run) != before:
-                self.problem = self.problem or problem
+        self._release()
         if self.problem is not None:
             raise self.problem from None
 
@@ -175,8 +219,7 @@ def arrived(run, at, gradient):
     if walk is None:
         return None
     try:
-        if id(run) not in walk.held:
-            walk.held[id(run)] = (run, _held(run))
+        walk.hold(run)
         if walk.differentiates and gradient is not None:
             walk.captured.setdefault(id(run), {})[at] = gradient
             with paddle.no_grad():
@@ -209,7 +252,7 @@ def run_backward(tensors, gradients=(), retain_graph=False, *rest):
 def _settle():
     global unsettled
     unsettled -= 1
-    drop_executors(False)
+    drop_executors(True)
 
 
 def run_partial_grad(outputs, inputs, gradients, retain_graph, create_graph, only_inputs, allow_unused, *rest):

@@ -13,7 +13,8 @@ use pyo3::exceptions::{PyImportError, PyRuntimeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyWeakrefMethods, PyWeakrefReference};
 
-use crate::executors;
+use crate::executors::{self, Executors};
+use crate::turns;
 use crate::versions::{self, Numbers, ResultNumbers, Version};
 
 /// Walks of autograd under way that hooks have to know of.
@@ -31,7 +32,7 @@ pub fn watch(change: isize) {
 
 /// Runs whose nodes are alive, by their numbers.
 static RUNS: Mutex<BTreeMap<usize, Py<PyWeakrefReference>>> = Mutex::new(BTreeMap::new());
-static NUMBER: AtomicUsize = AtomicUsize::new(0);
+static NUMBER: AtomicUsize = AtomicUsize::new(1);
 
 /// All runs of programs that may go backward, latest first.
 #[pyfunction]
@@ -42,6 +43,15 @@ pub fn runs(py: Python<'_>) -> Vec<Py<PyAny>> {
     );
     let alive = |run: Py<PyWeakrefReference>| run.bind(py).upgrade().map(Bound::unbind);
     known.into_iter().filter_map(alive).collect()
+}
+
+/// Counts the backward passes through programs.
+static PASSES: AtomicU64 = AtomicU64::new(1);
+
+/// The number of the next one.
+#[pyfunction]
+pub fn now() -> u64 {
+    PASSES.load(Ordering::Relaxed)
 }
 
 /// Whether any program may still go backward.
@@ -64,8 +74,34 @@ pub struct Scope {
     pub is_over: bool,
     /// When the executor of a run in it was made, by `executors::times`; none was at 0.
     pub made: usize,
-    /// The same for the backward.
-    pub backward_made: Arc<AtomicUsize>,
+    /// Its backward passes.
+    pub backward: Arc<Backward>,
+    _executors: Executors,
+}
+
+/// What is known of the last run in a scope and its backward.
+#[derive(Default)]
+pub struct Backward {
+    /// When the executor of the run was made, as in `Scope`.
+    forward_made: AtomicUsize,
+    /// Whether the executor of the backward was made while that of the run was gone.
+    is_spoiled: AtomicBool,
+    /// When its executor was made, by `executors::times`; none was at 0.
+    made: AtomicUsize,
+    /// The thread that it began in, by `turns::this_thread`.
+    thread: AtomicUsize,
+    /// The number of the run that the scope was used for last, once that has ended; before, and without training, 0.
+    user: AtomicUsize,
+    /// Passes under way that may give the scope back what its backward freed.
+    held: AtomicUsize,
+}
+
+/// What Paddle says of a scope: true before its backward, or what nothing went backward through, has been emptied.
+fn can_be_reused(py: Python<'_>, scope: &Py<PyAny>) -> PyResult<bool> {
+    scope
+        .bind(py)
+        .getattr(pyo3::intern!(py, "_can_reused"))?
+        .is_truthy()
 }
 
 impl Scope {
@@ -76,18 +112,35 @@ impl Scope {
             scope,
             is_over: false,
             made: 0,
-            backward_made: Arc::default(),
+            backward: Arc::default(),
+            _executors: Executors,
         })
     }
 
-    /// Whether nothing waits for its backward.
+    /// Whether nothing waits for its backward or is about to empty it after that.
     pub fn is_free(&self, py: Python<'_>) -> PyResult<bool> {
-        let asked = || {
-            self.scope
-                .bind(py)
-                .getattr(pyo3::intern!(py, "_can_reused"))
+        let Backward { thread, held, .. } = &*self.backward;
+        let is_left = || {
+            held.load(Ordering::Relaxed) == 0
+                && !turns::is_another_at_work(thread.load(Ordering::Relaxed))
         };
-        Ok(self.is_over || asked()?.is_truthy()?)
+        Ok(self.is_over || (can_be_reused(py, &self.scope)? && is_left()))
+    }
+
+    /// Whether it is of no use any more. A backward executor that was made while that of the run was gone does not know
+    /// what to keep: the backward of a later run would find no memory.
+    pub fn is_spoiled(&self) -> bool {
+        self.backward.is_spoiled.load(Ordering::Relaxed)
+    }
+
+    /// A run in it begins, whose executor is there or made now.
+    pub fn begin(&mut self, is_over: bool) {
+        self.is_over = is_over;
+        self.made = executors::times();
+        self.backward.user.store(0, Ordering::Relaxed);
+        self.backward
+            .forward_made
+            .store(self.made, Ordering::Relaxed);
     }
 }
 
@@ -138,7 +191,9 @@ pub struct Run {
     /// Whether the scope was taken from the others, because its node may go backward again.
     kept: AtomicBool,
     /// That of the scope.
-    backward_made: Arc<AtomicUsize>,
+    backward: Arc<Backward>,
+    /// The thread that its last backward began in, and which pass that was.
+    last: (AtomicUsize, AtomicU64),
     /// Outputs that a gradient has arrived at in this pass, among those that gradients can flow through: one bit each.
     arrived: AtomicU64,
     /// The output that the backward reads that from, and for how many outputs.
@@ -146,6 +201,18 @@ pub struct Run {
 }
 
 impl Run {
+    /// Whether it may go backward. When that is over the scope may be a later run's.
+    fn waits(&self, py: Python<'_>) -> PyResult<bool> {
+        let is_used = self.backward.user.load(Ordering::Relaxed) == self.number;
+        Ok(self.kept.load(Ordering::Relaxed) || (is_used && !can_be_reused(py, &self.scope)?))
+    }
+
+    /// Whether its backward has freed what it needed.
+    fn is_freed(&self, py: Python<'_>) -> PyResult<bool> {
+        let is_used = self.backward.user.load(Ordering::Relaxed) == self.number;
+        Ok(self.kept.load(Ordering::Relaxed) || (is_used && can_be_reused(py, &self.scope)?))
+    }
+
     /// Notes whether a gradient has arrived at an output; autograd asks for one after the other.
     fn note(&self, number: usize, has_arrived: bool) {
         let bit = 1_u64.checked_shl(number as u32).unwrap_or(0);
@@ -198,9 +265,25 @@ impl Run {
     fn goes_backward(&self, py: Python<'_>) -> PyResult<()> {
         self.check_versions(py)
             .or_else(|refused| versions::refuse(py, refused))?;
-        let now = executors::times();
-        if self.backward_made.swap(now, Ordering::Relaxed) == now {
+        let thread = turns::this_thread();
+        let pass = PASSES.fetch_add(1, Ordering::Relaxed);
+        self.last.0.store(thread, Ordering::Relaxed);
+        self.last.1.store(pass, Ordering::Relaxed);
+        self.backward.thread.store(thread, Ordering::Relaxed);
+        let mut now = executors::times();
+        let mut makes = self.backward.made.load(Ordering::Relaxed) != now;
+        turns::go_backward(py, makes);
+        if !makes && now != executors::times() {
+            // They went while this thread waited.
+            (now, makes) = (executors::times(), true);
+            turns::go_backward(py, makes);
+        }
+        if self.backward.made.swap(now, Ordering::Relaxed) == now {
             return Ok(());
+        }
+        if self.backward.forward_made.load(Ordering::Relaxed) != now {
+            self.backward.is_spoiled.store(true, Ordering::Relaxed);
+            executors::keep_address(self.scope.clone_ref(py));
         }
         executors::settle(py)?;
         executors::lend(py, self.shared.is_small, self.shared.threshold)
@@ -221,16 +304,39 @@ impl Run {
         self.inputs.clone_ref(py)
     }
 
-    /// Whether it may go backward, for the first time or because it was given back what its backward freed. A run
-    /// that is over may have left its scope to a later one.
-    fn waits(&self, py: Python<'_>) -> PyResult<bool> {
-        let kept = self.kept.load(Ordering::Relaxed);
-        let is_over = |scope: &Bound<'_, PyAny>| scope.getattr("_can_reused")?.is_truthy();
-        Ok(kept || !is_over(self.scope.bind(py))?)
+    /// Whether it may go backward in this thread, for the first time or because it was given back what its backward
+    /// freed. `moment`: when the pass that asks began.
+    fn may_be_held(&self, py: Python<'_>, moment: u64) -> PyResult<bool> {
+        Ok(!self.is_elsewhere(moment) && self.waits(py)?)
     }
 
-    /// Gives the program back what its backward freed.
-    fn restore(&self, py: Python<'_>, tensors: &Bound<'_, PyDict>) -> PyResult<()> {
+    /// Whether another thread goes backward through it, or has done so from `moment` on.
+    fn is_elsewhere(&self, moment: u64) -> bool {
+        let (thread, pass) = &self.last;
+        let thread = thread.load(Ordering::Relaxed);
+        let is_another = thread != 0 && thread != turns::this_thread();
+        is_another && (pass.load(Ordering::Relaxed) >= moment || turns::is_another_at_work(thread))
+    }
+
+    /// From now on nothing else runs in its scope.
+    fn hold(&self) {
+        self.backward.held.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The end of that, and of the pass that began at `moment`: gives the program back what its backward freed.
+    fn release(
+        &self,
+        py: Python<'_>,
+        tensors: Option<&Bound<'_, PyDict>>,
+        moment: u64,
+    ) -> PyResult<()> {
+        self.backward.held.fetch_sub(1, Ordering::Relaxed);
+        let Some(tensors) = tensors else {
+            return Ok(());
+        };
+        if self.is_elsewhere(moment) || !self.is_freed(py)? {
+            return Ok(());
+        }
         if !self.kept.swap(true, Ordering::Relaxed) {
             if let Ok(mut scopes) = self.shared.scopes.lock() {
                 scopes.retain(|known| !known.scope.is(&self.scope));
@@ -316,10 +422,13 @@ impl Run {
             .and_then(|again| again.call_method1("clear", (&self.scope, &self.shared.names)));
         if let Err(err) = cleared {
             report(py, "a scope cannot be used again", &err);
-        } else if let (Ok(mut scopes), Ok(scope)) = (
-            self.shared.scopes.lock(),
-            Scope::new(py, self.scope.clone_ref(py)),
-        ) {
+            return;
+        }
+        let Ok(mut scope) = Scope::new(py, self.scope.clone_ref(py)) else {
+            return;
+        };
+        scope.backward = Arc::clone(&self.backward);
+        if let Ok(mut scopes) = self.shared.scopes.lock() {
             scopes.push_back(scope);
         }
     }
@@ -375,7 +484,7 @@ pub struct Told<'a, 'py> {
 pub fn hook(
     py: Python<'_>,
     shared: &Arc<Shared>,
-    (scope, backward_made): (Py<PyAny>, Arc<AtomicUsize>),
+    (scope, backward): (Py<PyAny>, Arc<Backward>),
     inputs: &[Bound<'_, PyAny>],
     outputs: &[Bound<'_, PyAny>],
     told: &Told<'_, '_>,
@@ -407,7 +516,8 @@ pub fn hook(
             results,
             number,
             kept: AtomicBool::new(false),
-            backward_made,
+            backward,
+            last: Default::default(),
             arrived: AtomicU64::new(0),
             signal: told
                 .signal
@@ -415,6 +525,7 @@ pub fn hook(
                 .map(|(signal, outputs)| (signal.clone().unbind(), *outputs)),
         },
     )?;
+    run.get().backward.user.store(number, Ordering::Relaxed);
     let weak = PyWeakrefReference::new(run.bind(py))?.unbind();
     let known = RUNS
         .lock()

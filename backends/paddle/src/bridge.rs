@@ -4,6 +4,7 @@ use std::ffi::CString;
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
+use pyo3::types::PyDict;
 
 use paddle_sot::frame::Modules;
 
@@ -37,6 +38,7 @@ pub fn load_python(py: Python<'_>) -> PyResult<()> {
         let again = load("again", include_str!("again.py"))?;
         again.setattr("watch", wrap_pyfunction!(crate::again::watch, &again)?)?;
         again.setattr("runs", wrap_pyfunction!(crate::again::runs, &again)?)?;
+        again.setattr("now", wrap_pyfunction!(crate::again::now, &again)?)?;
         let drop_all = wrap_pyfunction!(crate::executors::drop_all, &again)?;
         again.setattr("drop_executors", drop_all)?;
         let begin = wrap_pyfunction!(crate::executors::begin_loops, &again)?;
@@ -45,6 +47,23 @@ pub fn load_python(py: Python<'_>) -> PyResult<()> {
         again.setattr("end_loops", end)?;
         let settle = wrap_pyfunction!(crate::executors::settle, &again)?;
         again.setattr("settle", settle)?;
+        let begin = wrap_pyfunction!(crate::turns::begin_pass, &again)?;
+        again.setattr("begin_pass", begin)?;
+        let end = wrap_pyfunction!(crate::turns::end_pass, &again)?;
+        again.setattr("end_pass", end)?;
+        again.setattr(
+            "be_alone",
+            wrap_pyfunction!(crate::turns::be_alone, &again)?,
+        )?;
+        again.setattr(
+            "be_among",
+            wrap_pyfunction!(crate::turns::be_among, &again)?,
+        )?;
+        let hooks = PyDict::new(py);
+        let alone = wrap_pyfunction!(crate::turns::alone_after_fork, &again)?;
+        hooks.set_item("after_in_child", alone)?;
+        py.module("os")?
+            .call_method("register_at_fork", (), Some(&hooks))?;
         load("others", include_str!("others.py"))?;
         load("allocator", include_str!("allocator.py"))?;
         load("gates", include_str!("gates.py"))?;

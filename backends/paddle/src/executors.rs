@@ -10,32 +10,42 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
 use crate::again::waits_for_backward;
+use crate::turns;
 
-/// Graphs that are gone while their executors are not.
+/// Scopes that are gone while their executors are not.
 static GONE: AtomicUsize = AtomicUsize::new(0);
 
 /// So many, before all executors are dropped. Those of living graphs are made again at the next run, which takes about
 /// as long as a call.
 const MANY: usize = 64;
 
-/// So many, and they are dropped although a program waits for its backward.
-const TOO_MANY: usize = 16 * MANY;
+/// So many, and they are dropped although a program waits for its backward: see `Scope::is_spoiled`.
+const TOO_MANY: usize = 2 * MANY;
 
-/// Backward passes after which all executors are dropped once more.
-///
-/// A backward executor that is made while that of its forward part is gone does not know what to keep, and a later
-/// run finds no memory. Programs of ours are known; those that Paddle translated itself may be waiting too.
-const PASSES: usize = 4;
+/// Backward passes after which all executors are dropped once more, where there are other programs than ours: of
+/// those nobody knows which wait, and what `Scope::is_spoiled` says is true of them too.
+const PASSES: usize = 16;
 
 /// How often all executors were dropped, and one: those made under a smaller number are gone.
 static TIMES: AtomicUsize = AtomicUsize::new(1);
+
+/// Scopes that are of no use any more, until their executors are gone: Paddle would find those for a new scope at the same
+/// address.
+static ADDRESSES: Mutex<Vec<Py<PyAny>>> = Mutex::new(Vec::new());
+
+/// Keeps a scope alive for as long as its executors are.
+pub fn keep_address(scope: Py<PyAny>) {
+    if let Ok(mut kept) = ADDRESSES.lock() {
+        kept.push(scope);
+    }
+}
 
 /// The number that executors made now are known by.
 pub fn times() -> usize {
     TIMES.load(Ordering::Relaxed)
 }
 
-/// A graph's share in the executors.
+/// The executors of one scope.
 #[derive(Debug)]
 pub struct Executors;
 
@@ -45,36 +55,47 @@ impl Drop for Executors {
     }
 }
 
-impl Executors {
-    /// For one more graph.
-    pub fn of_a_graph(py: Python<'_>) -> PyResult<Self> {
-        PATIENT.get_or_try_init(py, || be_patient(py))?;
-        let gone = GONE.load(Ordering::Relaxed);
-        if gone >= MANY && drop_all(py, gone >= TOO_MANY)? {
-            GONE.store(0, Ordering::Relaxed);
+/// There will be one more graph: drops what is gone, if that is much.
+pub fn make_room(py: Python<'_>) -> PyResult<()> {
+    PATIENT.get_or_try_init(py, || be_patient(py))?;
+    let gone = GONE.load(Ordering::Relaxed);
+    if gone >= MANY && drop_all(py, gone >= TOO_MANY)? {
+        GONE.store(0, Ordering::Relaxed);
+        if others(py)? {
             py.module("paddle_sot_rs._again")?
                 .setattr("unsettled", PASSES)?;
         }
-        Ok(Self)
     }
+    Ok(())
 }
 
 /// Drops all executors, those of living graphs too; the answer is whether that was possible.
 #[pyfunction]
 pub fn drop_all(py: Python<'_>, at_once: bool) -> PyResult<bool> {
-    // Another thread may be looking for its executor this moment, without the GIL.
-    if !is_only_thread(py)? || (!at_once && waits_for_backward(py)?) {
+    // Another thread may be looking for its executor this moment, without the GIL. Programs of others take no turns.
+    let Some(_turn) = turns::try_alone() else {
+        return Ok(false);
+    };
+    if (!at_once && waits_for_backward(py)?) || (!is_only_thread(py)? && others(py)?) {
         return Ok(false);
     }
     py.module("paddle.base.core")?
         .call_method0("clear_executor_cache")?;
     TIMES.fetch_add(1, Ordering::Relaxed);
+    let kept = ADDRESSES.lock().map(|mut kept| std::mem::take(&mut *kept));
+    drop(kept);
     Ok(true)
 }
 
 fn is_only_thread(py: Python<'_>) -> PyResult<bool> {
-    let count = py.module("threading")?.call_method0("active_count")?;
-    Ok(count.extract::<usize>()? == 1)
+    let frames = py.module("sys")?.call_method0("_current_frames")?;
+    Ok(frames.len()? == 1)
+}
+
+/// Whether there are programs that are not ours.
+fn others(py: Python<'_>) -> PyResult<bool> {
+    let others = py.module("paddle_sot_rs._others")?;
+    others.call_method0("are_there")?.extract()
 }
 
 static PATIENT: PyOnceLock<()> = PyOnceLock::new();
@@ -175,11 +196,11 @@ pub fn lend(py: Python<'_>, is_small: bool, value: f64) -> PyResult<()> {
     if has_loops || threshold(py)? != ENOUGH {
         return Ok(());
     }
-    let others = || -> PyResult<bool> {
-        let others = py.module("paddle_sot_rs._others")?;
-        others.call_method0("are_there")?.extract()
+    let value = if is_small && !others(py)? {
+        -1.0
+    } else {
+        value
     };
-    let value = if is_small && !others()? { -1.0 } else { value };
     if value == ENOUGH {
         return Ok(());
     }

@@ -16,10 +16,11 @@ use crate::bridge;
 use crate::call_by_call;
 use crate::cuts::{Cuts, Decided, Given};
 use crate::executors::{
-    backward_threshold, is_small, looping, settle, times, unhurried, Executors,
+    backward_threshold, is_small, looping, make_room, settle, times, unhurried,
 };
 use crate::parts::Role;
 use crate::trace::PaddleTrace;
+use crate::turns::{self, Turn};
 use crate::versions::{ResultNumbers, Version};
 
 /// What `compile_graph` answers.
@@ -81,7 +82,6 @@ pub struct PaddleGraph {
     has_signal: bool,
     /// Inputs that may need no gradient after all, among those that are used.
     uncertain: Vec<usize>,
-    _executors: Executors,
 }
 
 impl PaddleGraph {
@@ -94,6 +94,7 @@ impl PaddleGraph {
         lowering: Option<&Bound<'_, PyAny>>,
     ) -> Result<Box<dyn CompiledGraph>, BackendError> {
         let programs = bridge::module(py, "programs")?;
+        make_room(py)?;
         let mut used = Vec::new();
         let mut inputs = Vec::new();
         let tensors = sir
@@ -189,7 +190,6 @@ impl PaddleGraph {
                 is_small,
                 threshold,
             }),
-            _executors: Executors::of_a_graph(py)?,
         }))
     }
 
@@ -213,6 +213,12 @@ impl PaddleGraph {
         let Ok(mut scopes) = self.shared.scopes.lock() else {
             return made();
         };
+        while scopes.back().is_some_and(Scope::is_spoiled) {
+            scopes.pop_back();
+        }
+        while scopes.front().is_some_and(Scope::is_spoiled) {
+            scopes.pop_front();
+        }
         // The one used last is free again in a loop that trains, the first one after a backward through many.
         let ends = [scopes.len().checked_sub(1), (scopes.len() > 1).then_some(0)];
         for at in ends.into_iter().flatten() {
@@ -226,6 +232,24 @@ impl PaddleGraph {
         drop(scopes);
         made()
     }
+
+    fn give_back(&self, scope: Scope) {
+        if let Ok(mut scopes) = self.shared.scopes.lock() {
+            scopes.push_back(scope);
+        }
+    }
+}
+
+/// The turn of a run in this scope, and whether its executor is made then.
+fn take_turn(py: Python<'_>, scope: &Scope) -> Option<(Turn, bool)> {
+    let makes = scope.made != times();
+    let turn = turns::take(py, makes)?;
+    if makes || scope.made == times() {
+        return Some((turn, makes));
+    }
+    // It went while this thread waited.
+    drop(turn);
+    Some((turns::take(py, true)?, true))
 }
 
 fn same(sir: Arc<StatementIr>, session: Box<PaddleTrace>) -> CompileRequest {
@@ -298,7 +322,11 @@ impl CompiledGraph for PaddleGraph {
         } else {
             PyList::new(py, &given)?.into_any()
         };
-        scope.is_over = !native::records_gradients(py);
+        let Some((turn, makes)) = take_turn(py, &scope) else {
+            self.give_back(scope);
+            return self.shared.replay.call(py, inputs);
+        };
+        scope.begin(!native::records_gradients(py));
         let none = py.None();
         let run = || {
             self.run.bind(py).call1((
@@ -309,18 +337,15 @@ impl CompiledGraph for PaddleGraph {
                 self.cuda_graph.bind(py),
             ))
         };
-        let made = std::mem::replace(&mut scope.made, times());
-        let outputs = match made != scope.made && self.shared.is_small {
+        let outputs = match makes && self.shared.is_small {
             true => unhurried(py, run)?,
             false if self.has_loops => looping(py, run)?,
             false => run()?,
         };
         let variables = self
             .trains
-            .then(|| (scope.scope.clone_ref(py), scope.backward_made.clone()));
-        if let Ok(mut kept) = self.shared.scopes.lock() {
-            kept.push_back(scope);
-        }
+            .then(|| (scope.scope.clone_ref(py), Arc::clone(&scope.backward)));
+        self.give_back(scope);
         let mut outputs: SmallVec<[Bound<'_, PyAny>; 4]> = outputs
             .cast::<PyList>()
             .map_err(PyErr::from)?
@@ -363,6 +388,8 @@ impl CompiledGraph for PaddleGraph {
             let run = hook(py, &self.shared, variables, inputs, &outputs, &told)?;
             ran = Some(run);
         }
+        // Until now nothing told that it waits for its backward.
+        drop(turn);
         let made = |(at, output): (usize, Bound<'_, PyAny>)| {
             let is_dead = dead.iter().any(|number| self.training[*number] == at);
             let stops = is_dead || self.stopped.contains(&at);

@@ -13,6 +13,7 @@ mod graph;
 mod parts;
 mod region;
 mod trace;
+mod turns;
 mod versions;
 
 use paddle_sot::backend::{

@@ -1,0 +1,256 @@
+//! Whose turn it is to run programs. Paddle keeps the executors of all programs in one map without a lock and looks them
+//! up without the GIL: while one is made, no other thread may run a program. And a scope says that it can be used again
+//! before a backward has emptied it.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use pyo3::prelude::*;
+
+/// Threads that run programs now, or `ALONE`.
+static RUNNING: AtomicUsize = AtomicUsize::new(0);
+const ALONE: usize = usize::MAX;
+
+/// Threads that wait to be alone: others do not begin before them.
+static WAITING: AtomicUsize = AtomicUsize::new(0);
+
+/// A thread that is not let in for so long is not the one to blame: what runs may be waiting for this one, in a hook.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How many threads are going backward through programs, by their numbers modulo the length.
+static BACKWARD: [AtomicUsize; 256] = [const { AtomicUsize::new(0) }; 256];
+
+static THREADS: AtomicUsize = AtomicUsize::new(1);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Out,
+    Among,
+    Alone,
+}
+
+/// What a thread has.
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    kind: Kind,
+    /// Whether it has gone backward through a program since its outermost pass of autograd began.
+    goes_backward: bool,
+    /// Passes of autograd that it is in.
+    passes: usize,
+}
+
+thread_local! {
+    static NUMBER: usize = THREADS.fetch_add(1, Ordering::Relaxed);
+    static HELD: Cell<Held> = const {
+        Cell::new(Held {
+            kind: Kind::Out,
+            goes_backward: false,
+            passes: 0,
+        })
+    };
+}
+
+/// The number of this thread; none has 0.
+pub fn this_thread() -> usize {
+    NUMBER.with(|number| *number)
+}
+
+fn backward_of(thread: usize) -> &'static AtomicUsize {
+    &BACKWARD[thread % BACKWARD.len()]
+}
+
+/// Whether this may be another thread that is going backward through a program at this moment.
+pub fn is_another_at_work(thread: usize) -> bool {
+    thread != 0 && thread != this_thread() && backward_of(thread).load(Ordering::Acquire) > 0
+}
+
+fn enter(kind: Kind) -> bool {
+    let running = RUNNING.load(Ordering::Relaxed);
+    let (from, to) = match kind {
+        Kind::Out => return true,
+        Kind::Among if running == ALONE || WAITING.load(Ordering::Relaxed) > 0 => return false,
+        Kind::Among => (running, running + 1),
+        Kind::Alone => (0, ALONE),
+    };
+    RUNNING
+        .compare_exchange(from, to, Ordering::Acquire, Ordering::Relaxed)
+        .is_ok()
+}
+
+fn enter_in_time(kind: Kind) -> bool {
+    let end = Instant::now() + PATIENCE;
+    let mut pause = Duration::from_micros(20);
+    while Instant::now() < end {
+        if enter(kind) {
+            return true;
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(1));
+    }
+    false
+}
+
+/// Goes from what this thread has to `kind`, if that is more. A thread that waits runs no program: meanwhile it gives up
+/// what it has. `false`: it has waited in vain.
+fn rise(py: Python<'_>, kind: Kind) -> bool {
+    let before = HELD.get().kind;
+    if kind <= before {
+        return true;
+    }
+    fall(Kind::Out);
+    let mut is_in = enter(kind);
+    if !is_in {
+        let alone = usize::from(kind == Kind::Alone);
+        WAITING.fetch_add(alone, Ordering::Relaxed);
+        is_in = py.detach(|| enter_in_time(kind));
+        WAITING.fetch_sub(alone, Ordering::Relaxed);
+    }
+    if is_in || enter(before) {
+        let kind = if is_in { kind } else { before };
+        HELD.set(Held { kind, ..HELD.get() });
+    }
+    is_in
+}
+
+/// Goes from what this thread has to `kind`, if that is less.
+fn fall(kind: Kind) {
+    let held = HELD.get();
+    if kind >= held.kind {
+        return;
+    }
+    match (held.kind, kind) {
+        (Kind::Alone, kind) => RUNNING.store(usize::from(kind == Kind::Among), Ordering::Release),
+        _ => {
+            RUNNING.fetch_sub(1, Ordering::Release);
+        }
+    }
+    HELD.set(Held { kind, ..held });
+}
+
+fn kind(makes: bool) -> Kind {
+    if makes {
+        Kind::Alone
+    } else {
+        Kind::Among
+    }
+}
+
+/// A run of a program, until it is dropped.
+#[derive(Debug)]
+pub struct Turn {
+    before: Kind,
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        fall(self.before);
+    }
+}
+
+/// A program is about to run. `makes`: Paddle makes an executor for it. `None`: it must not run.
+pub fn take(py: Python<'_>, makes: bool) -> Option<Turn> {
+    let before = HELD.get().kind;
+    if rise(py, kind(makes)) {
+        return Some(Turn { before });
+    }
+    log::warn!(
+        target: "paddle_sot_rs.backend",
+        "a graph ran call by call: other threads have been running programs for {} s, maybe in a hook that waits for this \
+         thread",
+        PATIENCE.as_secs(),
+    );
+    None
+}
+
+/// A turn of its own, if no program runs or is about to run now, in this thread or another.
+pub fn try_alone() -> Option<Turn> {
+    let held = HELD.get();
+    if held.kind != Kind::Out || !enter(Kind::Alone) {
+        return None;
+    }
+    HELD.set(Held {
+        kind: Kind::Alone,
+        ..held
+    });
+    Some(Turn { before: Kind::Out })
+}
+
+/// The backward of a program is about to run. Nothing tells when it ends: this thread has its turn until the pass of
+/// autograd is over.
+pub fn go_backward(py: Python<'_>, makes: bool) {
+    if HELD.get().passes == 0 {
+        // A pass that nothing told of could never be over.
+        return;
+    }
+    if HELD.get().kind == Kind::Among && WAITING.load(Ordering::Relaxed) > 0 {
+        // What ran before in this pass is over.
+        fall(Kind::Out);
+    }
+    rise(py, kind(makes));
+    let held = HELD.get();
+    if !held.goes_backward {
+        backward_of(this_thread()).fetch_add(1, Ordering::AcqRel);
+        HELD.set(Held {
+            goes_backward: true,
+            ..held
+        });
+    }
+}
+
+/// Waits until no other thread runs programs; none does before the pass of autograd is over, or `be_among` is called.
+#[pyfunction]
+pub fn be_alone(py: Python<'_>) {
+    go_backward(py, true);
+}
+
+/// Lets the other threads run programs again.
+#[pyfunction]
+pub fn be_among() {
+    fall(Kind::Among);
+}
+
+/// A pass of autograd begins. The answer is for `end_pass`.
+#[pyfunction]
+pub fn begin_pass() -> (u8, bool) {
+    let held = HELD.get();
+    HELD.set(Held {
+        passes: held.passes + 1,
+        ..held
+    });
+    (held.kind as u8, held.goes_backward)
+}
+
+/// A pass of autograd is over.
+#[pyfunction]
+pub fn end_pass(before: (u8, bool)) {
+    let (kind, goes_backward) = before;
+    let kinds = [Kind::Out, Kind::Among, Kind::Alone];
+    fall(kinds[usize::from(kind).min(2)]);
+    let held = HELD.get();
+    if held.goes_backward && !goes_backward {
+        backward_of(this_thread()).fetch_sub(1, Ordering::AcqRel);
+    }
+    HELD.set(Held {
+        goes_backward,
+        passes: held.passes.saturating_sub(1),
+        ..held
+    });
+}
+
+/// In a child after a fork, where the other threads are gone.
+#[pyfunction]
+pub fn alone_after_fork() {
+    let held = HELD.get();
+    WAITING.store(0, Ordering::Relaxed);
+    for count in &BACKWARD {
+        count.store(0, Ordering::Relaxed);
+    }
+    backward_of(this_thread()).store(usize::from(held.goes_backward), Ordering::Relaxed);
+    let running = match held.kind {
+        Kind::Out => 0,
+        Kind::Among => 1,
+        Kind::Alone => ALONE,
+    };
+    RUNNING.store(running, Ordering::Release);
+}
