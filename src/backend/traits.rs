@@ -15,13 +15,13 @@ use crate::obj::Obj;
 use crate::reason::SourceLoc;
 
 /// An opaque index of a value inside one [`TraceSession`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ValueHandle(pub usize);
 
 /// What a call returns, as far as it can be known without running it.
 #[derive(Debug)]
 pub enum InferredOutput {
-    /// A tensor that this call makes.
+    /// A tensor that this call makes. A handle that is there twice is the same tensor.
     Tensor(TensorMeta, ValueHandle),
     /// The very tensor that already has this symbol (the call returned its argument).
     Existing(SymbolId),

@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 use std::sync::Arc;
 
-use crate::backend::{BackendError, ComparedDims, InferredOutput, TraceSession};
+use crate::backend::{BackendError, ComparedDims, InferredOutput, TraceSession, ValueHandle};
 use crate::obj::Obj;
 use crate::reason::SourceLoc;
 use crate::tracker::TrackerRef;
@@ -163,7 +163,7 @@ impl FunctionGraph {
                 tracker,
             });
         }
-        let output = self.define(inferred.output)?;
+        let output = self.define(inferred.output, &mut FxHashMap::default())?;
         self.sir.statements.push(Statement {
             callee,
             args,
@@ -176,17 +176,26 @@ impl FunctionGraph {
         Ok(output)
     }
 
-    fn define(&mut self, output: InferredOutput) -> Result<Arg, BackendError> {
-        let many = |this: &mut Self, items: Vec<InferredOutput>| {
+    /// The symbols of what a call returned: a tensor that is there twice has one.
+    fn define(
+        &mut self,
+        output: InferredOutput,
+        known: &mut FxHashMap<ValueHandle, SymbolId>,
+    ) -> Result<Arg, BackendError> {
+        let mut many = |this: &mut Self, items: Vec<InferredOutput>| {
             items
                 .into_iter()
-                .map(|item| this.define(item))
+                .map(|item| this.define(item, known))
                 .collect::<Result<Vec<_>, _>>()
         };
         Ok(match output {
             InferredOutput::Tensor(meta, handle) => {
+                if let Some(symbol) = known.get(&handle) {
+                    return Ok(Arg::Symbol(*symbol));
+                }
                 let symbol = self.new_symbol(SymbolKind::Tensor(meta));
                 self.session.bind_output(symbol, handle)?;
+                known.insert(handle, symbol);
                 Arg::Symbol(symbol)
             }
             InferredOutput::Existing(symbol) => Arg::Symbol(symbol),
@@ -197,7 +206,7 @@ impl FunctionGraph {
             InferredOutput::Dict(items) => Arg::Dict(
                 items
                     .into_iter()
-                    .map(|(key, item)| Ok((key, self.define(item)?)))
+                    .map(|(key, item)| Ok((key, self.define(item, known)?)))
                     .collect::<Result<Vec<_>, BackendError>>()?,
             ),
         })

@@ -270,14 +270,13 @@ impl Run {
         self.last.0.store(thread, Ordering::Relaxed);
         self.last.1.store(pass, Ordering::Relaxed);
         self.backward.thread.store(thread, Ordering::Relaxed);
-        let mut now = executors::times();
-        let mut makes = self.backward.made.load(Ordering::Relaxed) != now;
-        turns::go_backward(py, makes);
-        if !makes && now != executors::times() {
-            // They went while this thread waited.
-            (now, makes) = (executors::times(), true);
-            turns::go_backward(py, makes);
+        let makes = || self.backward.made.load(Ordering::Relaxed) != executors::times();
+        turns::go_backward(py, makes());
+        if makes() {
+            // All of them may have gone while this thread waited.
+            turns::go_backward(py, true);
         }
+        let now = executors::times();
         if self.backward.made.swap(now, Ordering::Relaxed) == now {
             return Ok(());
         }

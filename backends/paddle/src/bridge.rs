@@ -64,7 +64,11 @@ pub fn load_python(py: Python<'_>) -> PyResult<()> {
         hooks.set_item("after_in_child", alone)?;
         py.module("os")?
             .call_method("register_at_fork", (), Some(&hooks))?;
-        load("others", include_str!("others.py"))?;
+        let others = load("others", include_str!("others.py"))?;
+        let begin = wrap_pyfunction!(crate::turns::begin_other, &others)?;
+        others.setattr("begin_other", begin)?;
+        let end = wrap_pyfunction!(crate::turns::end_pass, &others)?;
+        others.setattr("end_pass", end)?;
         load("allocator", include_str!("allocator.py"))?;
         load("gates", include_str!("gates.py"))?;
         load("values", include_str!("values.py"))?;

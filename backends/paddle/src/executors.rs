@@ -72,24 +72,19 @@ pub fn make_room(py: Python<'_>) -> PyResult<()> {
 /// Drops all executors, those of living graphs too; the answer is whether that was possible.
 #[pyfunction]
 pub fn drop_all(py: Python<'_>, at_once: bool) -> PyResult<bool> {
-    // Another thread may be looking for its executor this moment, without the GIL. Programs of others take no turns.
+    if !at_once && waits_for_backward(py)? {
+        return Ok(false);
+    }
+    // Another thread may be looking for its executor this moment, without the GIL.
     let Some(_turn) = turns::try_alone() else {
         return Ok(false);
     };
-    if (!at_once && waits_for_backward(py)?) || (!is_only_thread(py)? && others(py)?) {
-        return Ok(false);
-    }
     py.module("paddle.base.core")?
         .call_method0("clear_executor_cache")?;
     TIMES.fetch_add(1, Ordering::Relaxed);
     let kept = ADDRESSES.lock().map(|mut kept| std::mem::take(&mut *kept));
     drop(kept);
     Ok(true)
-}
-
-fn is_only_thread(py: Python<'_>) -> PyResult<bool> {
-    let frames = py.module("sys")?.call_method0("_current_frames")?;
-    Ok(frames.len()? == 1)
 }
 
 /// Whether there are programs that are not ours.

@@ -16,7 +16,7 @@ use crate::bridge;
 use crate::call_by_call;
 use crate::cuts::{Cuts, Decided, Given};
 use crate::executors::{
-    backward_threshold, is_small, looping, make_room, settle, times, unhurried,
+    backward_threshold, is_small, keep_address, looping, make_room, settle, times, unhurried,
 };
 use crate::parts::Role;
 use crate::trace::PaddleTrace;
@@ -158,8 +158,7 @@ impl PaddleGraph {
             has_signal,
             uncertain,
             run: py
-                .module("paddle")?
-                .getattr("_C_ops")?
+                .module("paddle_sot_rs._others")?
                 .getattr("run_program")?
                 .unbind(),
             attributes: attributes.unbind(),
@@ -338,10 +337,14 @@ impl CompiledGraph for PaddleGraph {
             ))
         };
         let outputs = match makes && self.shared.is_small {
-            true => unhurried(py, run)?,
-            false if self.has_loops => looping(py, run)?,
-            false => run()?,
+            true => unhurried(py, run),
+            false if self.has_loops => looping(py, run),
+            false => run(),
         };
+        if outputs.is_err() {
+            keep_address(scope.scope.clone_ref(py));
+        }
+        let outputs = outputs?;
         let variables = self
             .trains
             .then(|| (scope.scope.clone_ref(py), Arc::clone(&scope.backward)));

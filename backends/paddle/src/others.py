@@ -1,8 +1,9 @@
-"""Whether this process has programs that are not this package's: Paddle's own `to_static`, loaded ones, static mode."""
+"""Programs that are not this package's: Paddle's own `to_static`, loaded ones, static mode."""
 
 import functools
 import gc
 
+from paddle import _C_ops, _legacy_C_ops
 from paddle.base import executor
 from paddle.jit.dy2static import partial_program, pir_partial_program
 
@@ -14,6 +15,11 @@ _RUNNERS = (
 )
 # None: nobody has asked.
 _found = None
+# Paddle's own, for ours: they take their turns themselves.
+run_program = _C_ops.run_program
+# What stands around each run: see `turns.rs`.
+begin_other = None
+end_pass = None
 
 
 def are_there():
@@ -37,3 +43,21 @@ def _tell_of_the_first(runner):
         make(self, *args, **kwargs)
 
     runner.__init__ = first
+
+
+def _in_turn(run):
+    """Executors are dropped while nobody runs one."""
+
+    def run_program(*args):
+        before = begin_other()
+        try:
+            return run(*args)
+        finally:
+            end_pass(before)
+
+    run_program.__doc__ = run.__doc__
+    return run_program
+
+
+for _module in (_C_ops, _legacy_C_ops):
+    _module.run_program = _in_turn(_module.run_program)

@@ -133,6 +133,11 @@ impl PaddleTrace {
                 return Ok(InferredOutput::Existing(*symbol));
             }
             let meta = value_meta(result)?;
+            for (at, known) in self.pending.iter().enumerate() {
+                if known.is(result) {
+                    return Ok(InferredOutput::Tensor(meta, ValueHandle(at)));
+                }
+            }
             self.pending.push(result.clone().unbind());
             return Ok(InferredOutput::Tensor(
                 meta,

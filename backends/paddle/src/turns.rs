@@ -3,7 +3,7 @@
 //! before a backward has emptied it.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
@@ -20,6 +20,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How many threads are going backward through programs, by their numbers modulo the length.
 static BACKWARD: [AtomicUsize; 256] = [const { AtomicUsize::new(0) }; 256];
+
+/// Whether a program has run that is not ours.
+static OTHERS: AtomicBool = AtomicBool::new(false);
 
 static THREADS: AtomicUsize = AtomicUsize::new(1);
 
@@ -148,6 +151,13 @@ impl Drop for Turn {
     }
 }
 
+fn busy() -> String {
+    format!(
+        "other threads have been running programs for {} s, maybe in a hook that waits for this thread",
+        PATIENCE.as_secs()
+    )
+}
+
 /// A program is about to run. `makes`: Paddle makes an executor for it. `None`: it must not run.
 pub fn take(py: Python<'_>, makes: bool) -> Option<Turn> {
     let before = HELD.get().kind;
@@ -156,9 +166,8 @@ pub fn take(py: Python<'_>, makes: bool) -> Option<Turn> {
     }
     log::warn!(
         target: "paddle_sot_rs.backend",
-        "a graph ran call by call: other threads have been running programs for {} s, maybe in a hook that waits for this \
-         thread",
-        PATIENCE.as_secs(),
+        "a graph ran call by call: {}",
+        busy(),
     );
     None
 }
@@ -187,7 +196,9 @@ pub fn go_backward(py: Python<'_>, makes: bool) {
         // What ran before in this pass is over.
         fall(Kind::Out);
     }
-    rise(py, kind(makes));
+    if !rise(py, kind(makes)) {
+        log::warn!(target: "paddle_sot_rs.backend", "a graph goes backward beside others: {}", busy());
+    }
     let held = HELD.get();
     if !held.goes_backward {
         backward_of(this_thread()).fetch_add(1, Ordering::AcqRel);
@@ -212,13 +223,24 @@ pub fn be_among() {
 
 /// A pass of autograd begins. The answer is for `end_pass`.
 #[pyfunction]
-pub fn begin_pass() -> (u8, bool) {
+pub fn begin_pass(py: Python<'_>) -> (u8, bool) {
     let held = HELD.get();
     HELD.set(Held {
         passes: held.passes + 1,
         ..held
     });
+    if OTHERS.load(Ordering::Relaxed) {
+        // Nothing tells when one of those goes backward.
+        rise(py, Kind::Among);
+    }
     (held.kind as u8, held.goes_backward)
+}
+
+/// A program that is not ours is about to run. The answer is for `end_pass`.
+#[pyfunction]
+pub fn begin_other(py: Python<'_>) -> (u8, bool) {
+    OTHERS.store(true, Ordering::Relaxed);
+    begin_pass(py)
 }
 
 /// A pass of autograd is over.
