@@ -259,7 +259,7 @@ def test_executors_that_go_between_forward_and_backward(way):
             a.stop_gradient = b.stop_gradient = False
             loss = function(a, b)
             if function is static and not number:
-                for _ in range(70):
+                for _ in range(140):
                     dropped(number)
                     number += 1
                 gc.collect()

@@ -27,8 +27,6 @@ watch = None
 runs = None
 # What backward passes through programs are counted by.
 now = None
-# Drops the executors of all programs.
-drop_executors = None
 # Whether any program that trains has loops in it, and what stands around each of its runs: see `executors.rs`.
 loops = False
 begin_loops = None
@@ -40,8 +38,6 @@ begin_pass = None
 end_pass = None
 be_alone = None
 be_among = None
-# Backward passes after which they are dropped once more: see `executors.rs`.
-unsettled = 0
 
 
 def _native_backward(*args):
@@ -234,10 +230,7 @@ def arrived(run, at, gradient):
 
 def run_backward(tensors, gradients=(), retain_graph=False, *rest):
     if not retain_graph and getattr(_state, "walk", None) is None:
-        _native_backward(tensors, gradients, retain_graph, *rest)
-        if unsettled:
-            _settle()
-        return None
+        return _native_backward(tensors, gradients, retain_graph, *rest)
     if retain_graph:
         with _Pass():
             return _native_backward(tensors, gradients, retain_graph, *rest)
@@ -247,12 +240,6 @@ def run_backward(tensors, gradients=(), retain_graph=False, *rest):
         return _native_backward(tensors, gradients, retain_graph, *rest)
     finally:
         _state.walk = outer
-
-
-def _settle():
-    global unsettled
-    unsettled -= 1
-    drop_executors(True)
 
 
 def run_partial_grad(outputs, inputs, gradients, retain_graph, create_graph, only_inputs, allow_unused, *rest):

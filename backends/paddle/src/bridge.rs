@@ -39,8 +39,6 @@ pub fn load_python(py: Python<'_>) -> PyResult<()> {
         again.setattr("watch", wrap_pyfunction!(crate::again::watch, &again)?)?;
         again.setattr("runs", wrap_pyfunction!(crate::again::runs, &again)?)?;
         again.setattr("now", wrap_pyfunction!(crate::again::now, &again)?)?;
-        let drop_all = wrap_pyfunction!(crate::executors::drop_all, &again)?;
-        again.setattr("drop_executors", drop_all)?;
         let begin = wrap_pyfunction!(crate::executors::begin_loops, &again)?;
         again.setattr("begin_loops", begin)?;
         let end = wrap_pyfunction!(crate::executors::end_loops, &again)?;
@@ -69,6 +67,8 @@ pub fn load_python(py: Python<'_>) -> PyResult<()> {
         others.setattr("begin_other", begin)?;
         let end = wrap_pyfunction!(crate::turns::end_pass, &others)?;
         others.setattr("end_pass", end)?;
+        let drop_executors = wrap_pyfunction!(crate::executors::drop_executors, &others)?;
+        others.setattr("drop_executors", drop_executors)?;
         load("allocator", include_str!("allocator.py"))?;
         load("gates", include_str!("gates.py"))?;
         load("values", include_str!("values.py"))?;

@@ -19,12 +19,8 @@ static GONE: AtomicUsize = AtomicUsize::new(0);
 /// as long as a call.
 const MANY: usize = 64;
 
-/// So many, and they are dropped although a program waits for its backward: see `Scope::is_spoiled`.
+/// So many, and they are dropped although programs wait for their backward: see `Scope::is_spoiled`.
 const TOO_MANY: usize = 2 * MANY;
-
-/// Backward passes after which all executors are dropped once more, where there are other programs than ours: of
-/// those nobody knows which wait, and what `Scope::is_spoiled` says is true of them too.
-const PASSES: usize = 16;
 
 /// How often all executors were dropped, and one: those made under a smaller number are gone.
 static TIMES: AtomicUsize = AtomicUsize::new(1);
@@ -59,38 +55,41 @@ impl Drop for Executors {
 pub fn make_room(py: Python<'_>) -> PyResult<()> {
     PATIENT.get_or_try_init(py, || be_patient(py))?;
     let gone = GONE.load(Ordering::Relaxed);
-    if gone >= MANY && drop_all(py, gone >= TOO_MANY)? {
+    if gone < MANY || (gone < TOO_MANY && (waits_for_backward(py)? || others(py, "do_wait")?)) {
+        return Ok(());
+    }
+    // Another thread may be looking for its executor this moment, without the GIL.
+    if let Some(_turn) = turns::try_alone() {
+        drop_all(py)?;
         GONE.store(0, Ordering::Relaxed);
-        if others(py)? {
-            py.module("paddle_sot_rs._again")?
-                .setattr("unsettled", PASSES)?;
-        }
     }
     Ok(())
 }
 
-/// Drops all executors, those of living graphs too; the answer is whether that was possible.
+/// Drops all executors, those of living graphs too.
 #[pyfunction]
-pub fn drop_all(py: Python<'_>, at_once: bool) -> PyResult<bool> {
-    if !at_once && waits_for_backward(py)? {
-        return Ok(false);
+pub fn drop_executors(py: Python<'_>) -> PyResult<()> {
+    match turns::take(py, true) {
+        Some(_turn) => drop_all(py),
+        None => Ok(()),
     }
-    // Another thread may be looking for its executor this moment, without the GIL.
-    let Some(_turn) = turns::try_alone() else {
-        return Ok(false);
-    };
+}
+
+fn drop_all(py: Python<'_>) -> PyResult<()> {
     py.module("paddle.base.core")?
         .call_method0("clear_executor_cache")?;
     TIMES.fetch_add(1, Ordering::Relaxed);
     let kept = ADDRESSES.lock().map(|mut kept| std::mem::take(&mut *kept));
     drop(kept);
-    Ok(true)
+    py.module("paddle_sot_rs._others")?
+        .call_method0("spoil")
+        .map(drop)
 }
 
-/// Whether there are programs that are not ours.
-fn others(py: Python<'_>) -> PyResult<bool> {
+/// What `others.py` says of programs that are not ours.
+fn others(py: Python<'_>, question: &str) -> PyResult<bool> {
     let others = py.module("paddle_sot_rs._others")?;
-    others.call_method0("are_there")?.extract()
+    others.call_method0(question)?.extract()
 }
 
 static PATIENT: PyOnceLock<()> = PyOnceLock::new();
@@ -191,7 +190,7 @@ pub fn lend(py: Python<'_>, is_small: bool, value: f64) -> PyResult<()> {
     if has_loops || threshold(py)? != ENOUGH {
         return Ok(());
     }
-    let value = if is_small && !others(py)? {
+    let value = if is_small && !others(py, "are_there")? {
         -1.0
     } else {
         value

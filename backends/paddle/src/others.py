@@ -17,9 +17,13 @@ _RUNNERS = (
 _found = None
 # Paddle's own, for ours: they take their turns themselves.
 run_program = _C_ops.run_program
-# What stands around each run: see `turns.rs`.
+# What stands around each run, and what drops all executors: see `turns.rs` and `executors.rs`.
 begin_other = None
 end_pass = None
+drop_executors = None
+# Scopes whose backward has not run, and those of them whose executors were dropped, by their ids.
+_waiting = {}
+_spoiled = {}
 
 
 def are_there():
@@ -45,19 +49,44 @@ def _tell_of_the_first(runner):
     runner.__init__ = first
 
 
-def _in_turn(run):
-    """Executors are dropped while nobody runs one."""
+def do_wait():
+    """Whether one of them may still go backward."""
+    for key, scope in list(_waiting.items()):
+        if scope._can_reused:
+            _waiting.pop(key, None)
+    return bool(_waiting)
+
+
+def spoil():
+    """All executors were dropped. A backward executor that is made while that of its run is gone does not know what to
+    keep: after that backward they have to go once more, before the next run."""
+    do_wait()
+    _spoiled.clear()
+    _spoiled.update(_waiting)
+
+
+def _in_turn(run, at):
+    """`run`, which takes its scopes at position `at`."""
 
     def run_program(*args):
+        scopes = args[at]
+        if _spoiled and any(id(scope) in _spoiled for scope in scopes):
+            drop_executors()
         before = begin_other()
         try:
             return run(*args)
         finally:
+            for scope in scopes:
+                if not scope._can_reused:
+                    _waiting[id(scope)] = scope
+            if len(_waiting) > _MANY:
+                do_wait()
             end_pass(before)
 
     run_program.__doc__ = run.__doc__
     return run_program
 
 
-for _module in (_C_ops, _legacy_C_ops):
-    _module.run_program = _in_turn(_module.run_program)
+_MANY = 64
+_C_ops.run_program = _in_turn(_C_ops.run_program, 2)
+_legacy_C_ops.run_program = _in_turn(_legacy_C_ops.run_program, 3)
