@@ -29,7 +29,7 @@ _READ_OTHERWISE = frozenset(
     f"pd_op.{name}"
     for name in (
         *("amax", "amin", "clip", "cumprod", "divide", "group_norm", "log_softmax", "max", "min", "p_norm", "prod"),
-        *("reciprocal", "sigmoid_cross_entropy_with_logits", "silu", "unbind"),
+        *("put_along_axis", "reciprocal", "sigmoid_cross_entropy_with_logits", "silu", "unbind"),
     )
 )
 # Their kernels do something else where gradients go to some operands (norms forget a weight, or give it nothing; for

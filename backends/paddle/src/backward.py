@@ -27,6 +27,10 @@ call_vjp = core.call_vjp
 # Their kernels give a scale and a shift their gradients where both want one, in eager mode too.
 _BOTH_OR_NEITHER = frozenset(("pd_op.batch_norm", "pd_op.batch_norm_", "pd_op.instance_norm"))
 
+# Their gradients take none where none arrives, in eager mode too: with zeros in its place the kernel computes what is
+# not a number (of singular values that are equal).
+_TAKE_NONE = frozenset(("pd_op.svd",))
+
 # Operations that draw random numbers, some of them where an attribute says so only.
 _RANDOM = frozenset(
     f"pd_op.{name}"
@@ -76,6 +80,12 @@ def gives_neither(op, values):
     if op.name() not in _BOTH_OR_NEITHER:
         return False
     return any(not value.initialized() or value.stop_gradient for value in values[1:])
+
+
+def takes_none_of_several(operations):
+    """Whether one of them would have to be told at which of its results gradients arrive."""
+    found = (op for op in with_inner(operations) if op.name() in _TAKE_NONE)
+    return any(sum(not value.use_empty() for value in op.results()) > 1 for op in found)
 
 
 class _Unusual(Exception):
@@ -296,7 +306,8 @@ class _Backward:
         if node.branch is not None and node.branch.takes_ways:
             self.follow(node)
             return
-        given = [[self.given(value, when) for value in values] for values in node.outputs]
+        none = pir.fake_value if op.name() in _TAKE_NONE else None
+        given = [[self.given(value, when, none) for value in values] for values in node.outputs]
         if node.branch is not None:
             wanted = [value for value in node.branch.free if value.id in self.needs]
             found = node.branch.gradients(wanted, [gradient for (gradient,) in given], self.branches, self.shared.of)
@@ -322,10 +333,13 @@ class _Backward:
                 if not stop and gradient is not None and not pir.is_fake_value(gradient):
                     arrivals.add(value, gradient, when)
 
-    def given(self, value, when):
-        """What an operation that goes backward under the condition takes for this result."""
+    def given(self, value, when, none):
+        """What an operation that goes backward under the condition takes for this result; `none` makes what it takes
+        where no gradient arrives, if not zeros."""
         gradient = self.arrivals.under(value, when)
-        return self.zero(value) if gradient is None else gradient
+        if gradient is not None:
+            return gradient
+        return self.zero(value) if none is None else none()
 
     def follow(self, node):
         """Goes backward through control flow, from those of its results that a gradient arrives at."""

@@ -12,7 +12,7 @@ from paddle.pir import get_fake_value_name, is_fake_value
 from paddle_sot_rs import _again as again
 from paddle_sot_rs import _reach as reach
 from paddle_sot_rs import _tracing
-from paddle_sot_rs._backward import REGIONS, blocks_of, first_random, gradients
+from paddle_sot_rs._backward import REGIONS, blocks_of, first_random, gradients, takes_none_of_several
 from paddle_sot_rs._bases import look_for_bases
 from paddle_sot_rs._gates import gates_of
 from paddle_sot_rs._reads import read_back
@@ -270,10 +270,15 @@ def _compile(trace, inputs, outputs, grad, place, lowering, role):
             copy.stop_gradient = value.stop_gradient
             produced.append(copy)
         trains = grad and any(not value.stop_gradient for value in produced)
+        whole = [], [], [], []
+        if trains and lowering.rewrites and not trace.branches:
+            whole = _read_by_kernels(program, inputs, produced)
         produced = lowering.before_backward(program, produced, trains)
         plan, never = reach.plan(trace, block.ops, inputs, produced, role) if trains else (None, [])
         trace.notes_ways = False
         training = [at for at, value in enumerate(produced) if trains and not value.stop_gradient]
+        if len(training) > 1 and not role.together and takes_none_of_several(block.ops):
+            raise CallByCall
         # Who goes backward from some of the results only is told apart where ways differ.
         has_signal = len(training) > 1 and not role.together and bool(trace.branches or role.is_part)
         if has_signal:
@@ -341,6 +346,10 @@ def _compile(trace, inputs, outputs, grad, place, lowering, role):
         forward_end, start = forward_end + moved, start + moved
         if trains and not trace.branches:
             read = read_back(block.ops, forward_end, start, inputs, produced[: len(outputs)])
+            # Eager mode refuses changes of what its kernels read.
+            (inner, outer, again_in, again_out), (more_in, more_out, *more_again) = read, whole
+            again_in, again_out = map(_either, (again_in, again_out), more_again)
+            read = sorted({*inner, *more_in}), sorted({*outer, *more_out}), again_in, again_out
         inputs = [*inputs, *constants]
         if trains:
             x_grads = [*x_grads, *(pir.fake_value() for _ in constants)]
@@ -388,6 +397,27 @@ def _compile(trace, inputs, outputs, grad, place, lowering, role):
         return (attribute_map, forward, trains, without, gates, again_, executor), recipes
     finally:
         window.close()
+
+
+def _either(one, other):
+    """Pairs of what is in one of two lists of pairs, with True where one of them says so."""
+    return sorted((at, (at, True) in one or (at, True) in other) for at in {*dict(one), *dict(other)})
+
+
+def _read_by_kernels(program, inputs, outputs):
+    """What `read_back` finds for this program before it is rewritten. The backward part for that is removed again."""
+    block = program.global_block()
+    size = len(block.ops)
+    pir.append_shadow_outputs(program, outputs, size, "output_")
+    forward_end = len(block.ops)
+    targets = [value for value in outputs if not value.stop_gradient]
+    seeds = [_C_ops.full_like(value, 1.0, value.dtype, core.Place()) for value in targets]
+    start = len(block.ops)
+    gradients(block, inputs, targets, seeds, {}, [reach.ALWAYS] * len(targets))
+    found = read_back(block.ops, forward_end, start, inputs, outputs)
+    for op in reversed(block.ops[size:]):
+        block.remove_op(op)
+    return found
 
 
 CUDA_GRAPH = {"cuda_graph_state": CUDAGraphState.DISABLE, "cuda_graph_dispatch_key": 0}

@@ -8,6 +8,9 @@ from paddle_sot_rs._backward import REGIONS, UNVERSIONED, inner_operations, is_g
 from paddle_sot_rs._used import reads, used
 from paddle_sot_rs._views import is_view, shares_count
 
+# Operands that an operation in place writes, where that is not the first: running statistics.
+_WRITTEN = dict.fromkeys(("pd_op.batch_norm_", "pd_op.sync_batch_norm_"), (1, 2))
+
 
 def read_back(operations, forward_end, start, inputs, outputs):
     """Positions among `inputs` and among `outputs` of those whose numbers the operations from `start` on read.
@@ -32,8 +35,9 @@ def read_back(operations, forward_end, start, inputs, outputs):
         elif name == "builtin.combine":
             lists[op.results()[0].id] = op.operands_source()
         elif name.endswith("_"):
-            # Running statistics: the program changes them itself.
-            written.update(value.id for value in op.operands_source() if value.initialized())
+            # The program changes them itself.
+            operands = op.operands_source()
+            written.update(operands[at].id for at in _WRITTEN.get(name, (0,)) if operands[at].initialized())
     sources = [source_of(value) for value in outputs]
     for value, source in zip(outputs, sources, strict=True):
         roots[value.id] = roots.setdefault(source, source)
