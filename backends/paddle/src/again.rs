@@ -72,9 +72,7 @@ pub struct Scope {
     pub scope: Py<PyAny>,
     /// Whether nothing was recorded in the last run: no backward can be waiting.
     pub is_over: bool,
-    /// When the executor of a run in it was made, by `executors::times`; none was at 0.
-    pub made: usize,
-    /// Its backward passes.
+    /// What is known of its last run.
     pub backward: Arc<Backward>,
     _executors: Executors,
 }
@@ -82,11 +80,11 @@ pub struct Scope {
 /// What is known of the last run in a scope and its backward.
 #[derive(Default)]
 pub struct Backward {
-    /// When the executor of the run was made, as in `Scope`.
+    /// When the executor of the run was made, by `executors::times`; none was at 0.
     forward_made: AtomicUsize,
     /// Whether the executor of the backward was made while that of the run was gone.
     is_spoiled: AtomicBool,
-    /// When its executor was made, by `executors::times`; none was at 0.
+    /// The same for its backward.
     made: AtomicUsize,
     /// The thread that it began in, by `turns::this_thread`.
     thread: AtomicUsize,
@@ -111,7 +109,6 @@ impl Scope {
             list: PyList::new(py, [&scope])?.unbind(),
             scope,
             is_over: false,
-            made: 0,
             backward: Arc::default(),
             _executors: Executors,
         })
@@ -133,14 +130,17 @@ impl Scope {
         self.backward.is_spoiled.load(Ordering::Relaxed)
     }
 
+    /// Whether the executor of a run in it is there.
+    pub fn is_made(&self) -> bool {
+        self.backward.forward_made.load(Ordering::Relaxed) == executors::times()
+    }
+
     /// A run in it begins, whose executor is there or made now.
     pub fn begin(&mut self, is_over: bool) {
         self.is_over = is_over;
-        self.made = executors::times();
         self.backward.user.store(0, Ordering::Relaxed);
-        self.backward
-            .forward_made
-            .store(self.made, Ordering::Relaxed);
+        let made = &self.backward.forward_made;
+        made.store(executors::times(), Ordering::Relaxed);
     }
 }
 
@@ -203,14 +203,19 @@ pub struct Run {
 impl Run {
     /// Whether it may go backward. When that is over the scope may be a later run's.
     fn waits(&self, py: Python<'_>) -> PyResult<bool> {
-        let is_used = self.backward.user.load(Ordering::Relaxed) == self.number;
-        Ok(self.kept.load(Ordering::Relaxed) || (is_used && !can_be_reused(py, &self.scope)?))
+        Ok(self.kept.load(Ordering::Relaxed)
+            || (self.has_scope() && !can_be_reused(py, &self.scope)?))
     }
 
     /// Whether its backward has freed what it needed.
     fn is_freed(&self, py: Python<'_>) -> PyResult<bool> {
-        let is_used = self.backward.user.load(Ordering::Relaxed) == self.number;
-        Ok(self.kept.load(Ordering::Relaxed) || (is_used && can_be_reused(py, &self.scope)?))
+        Ok(self.kept.load(Ordering::Relaxed)
+            || (self.has_scope() && can_be_reused(py, &self.scope)?))
+    }
+
+    /// Whether its scope was used for no later run.
+    fn has_scope(&self) -> bool {
+        self.backward.user.load(Ordering::Relaxed) == self.number
     }
 
     /// Notes whether a gradient has arrived at an output; autograd asks for one after the other.

@@ -4,9 +4,11 @@ use std::ffi::CString;
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::PyDict;
+use pyo3::types::{PyCFunction, PyDict, PyString};
 
 use paddle_sot::frame::Modules;
+
+use crate::{executors, turns};
 
 static LOADED: PyOnceLock<()> = PyOnceLock::new();
 
@@ -17,6 +19,11 @@ static LOADED: PyOnceLock<()> = PyOnceLock::new();
 pub fn module<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
     load_python(py)?;
     py.module(format!("paddle_sot_rs._{name}"))
+}
+
+/// Puts a function into a module, under its own name.
+fn give(module: &Bound<'_, PyModule>, function: Bound<'_, PyCFunction>) -> PyResult<()> {
+    module.setattr(function.getattr("__name__")?.cast::<PyString>()?, function)
 }
 
 /// Loads all of them, the first time.
@@ -36,39 +43,25 @@ pub fn load_python(py: Python<'_>) -> PyResult<()> {
         load("views", include_str!("views.py"))?;
         load("backward", include_str!("backward.py"))?;
         let again = load("again", include_str!("again.py"))?;
-        again.setattr("watch", wrap_pyfunction!(crate::again::watch, &again)?)?;
-        again.setattr("runs", wrap_pyfunction!(crate::again::runs, &again)?)?;
-        again.setattr("now", wrap_pyfunction!(crate::again::now, &again)?)?;
-        let begin = wrap_pyfunction!(crate::executors::begin_loops, &again)?;
-        again.setattr("begin_loops", begin)?;
-        let end = wrap_pyfunction!(crate::executors::end_loops, &again)?;
-        again.setattr("end_loops", end)?;
-        let settle = wrap_pyfunction!(crate::executors::settle, &again)?;
-        again.setattr("settle", settle)?;
-        let begin = wrap_pyfunction!(crate::turns::begin_pass, &again)?;
-        again.setattr("begin_pass", begin)?;
-        let end = wrap_pyfunction!(crate::turns::end_pass, &again)?;
-        again.setattr("end_pass", end)?;
-        again.setattr(
-            "be_alone",
-            wrap_pyfunction!(crate::turns::be_alone, &again)?,
-        )?;
-        again.setattr(
-            "be_among",
-            wrap_pyfunction!(crate::turns::be_among, &again)?,
-        )?;
+        give(&again, wrap_pyfunction!(crate::again::watch, py)?)?;
+        give(&again, wrap_pyfunction!(crate::again::runs, py)?)?;
+        give(&again, wrap_pyfunction!(crate::again::now, py)?)?;
+        give(&again, wrap_pyfunction!(executors::begin_loops, py)?)?;
+        give(&again, wrap_pyfunction!(executors::end_loops, py)?)?;
+        give(&again, wrap_pyfunction!(executors::settle, py)?)?;
+        give(&again, wrap_pyfunction!(turns::begin_pass, py)?)?;
+        give(&again, wrap_pyfunction!(turns::end_pass, py)?)?;
+        give(&again, wrap_pyfunction!(turns::be_alone, py)?)?;
+        give(&again, wrap_pyfunction!(turns::be_among, py)?)?;
         let hooks = PyDict::new(py);
-        let alone = wrap_pyfunction!(crate::turns::alone_after_fork, &again)?;
+        let alone = wrap_pyfunction!(turns::alone_after_fork, py)?;
         hooks.set_item("after_in_child", alone)?;
         py.module("os")?
             .call_method("register_at_fork", (), Some(&hooks))?;
         let others = load("others", include_str!("others.py"))?;
-        let begin = wrap_pyfunction!(crate::turns::begin_other, &others)?;
-        others.setattr("begin_other", begin)?;
-        let end = wrap_pyfunction!(crate::turns::end_pass, &others)?;
-        others.setattr("end_pass", end)?;
-        let drop_executors = wrap_pyfunction!(crate::executors::drop_executors, &others)?;
-        others.setattr("drop_executors", drop_executors)?;
+        give(&others, wrap_pyfunction!(turns::begin_other, py)?)?;
+        give(&others, wrap_pyfunction!(turns::end_pass, py)?)?;
+        give(&others, wrap_pyfunction!(executors::drop_executors, py)?)?;
         load("allocator", include_str!("allocator.py"))?;
         load("gates", include_str!("gates.py"))?;
         load("values", include_str!("values.py"))?;
@@ -76,7 +69,7 @@ pub fn load_python(py: Python<'_>) -> PyResult<()> {
         load("window", include_str!("window.py"))?;
         load("calls", include_str!("calls.py"))?;
         let reach = load("reach", include_str!("reach.py"))?;
-        reach.setattr("can_cut", wrap_pyfunction!(crate::cuts::can_cut, &reach)?)?;
+        give(&reach, wrap_pyfunction!(crate::cuts::can_cut, py)?)?;
         load("open_dims", include_str!("open_dims.py"))?;
         load("blocks", include_str!("blocks.py"))?;
         load("used", include_str!("used.py"))?;

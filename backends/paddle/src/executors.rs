@@ -71,7 +71,10 @@ pub fn make_room(py: Python<'_>) -> PyResult<()> {
 pub fn drop_executors(py: Python<'_>) -> PyResult<()> {
     match turns::take(py, true) {
         Some(_turn) => drop_all(py),
-        None => Ok(()),
+        None => {
+            turns::warn_of_others("executors that do not know what to keep stay");
+            Ok(())
+        }
     }
 }
 

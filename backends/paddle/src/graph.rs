@@ -16,7 +16,7 @@ use crate::bridge;
 use crate::call_by_call;
 use crate::cuts::{Cuts, Decided, Given};
 use crate::executors::{
-    backward_threshold, is_small, keep_address, looping, make_room, settle, times, unhurried,
+    backward_threshold, is_small, keep_address, looping, make_room, settle, unhurried,
 };
 use crate::parts::Role;
 use crate::trace::PaddleTrace;
@@ -241,9 +241,9 @@ impl PaddleGraph {
 
 /// The turn of a run in this scope, and whether its executor is made then.
 fn take_turn(py: Python<'_>, scope: &Scope) -> Option<(Turn, bool)> {
-    let makes = scope.made != times();
+    let makes = !scope.is_made();
     let turn = turns::take(py, makes)?;
-    if makes || scope.made == times() {
+    if makes || scope.is_made() {
         return Some((turn, makes));
     }
     // It went while this thread waited.
@@ -322,6 +322,7 @@ impl CompiledGraph for PaddleGraph {
             PyList::new(py, &given)?.into_any()
         };
         let Some((turn, makes)) = take_turn(py, &scope) else {
+            turns::warn_of_others("a graph runs call by call");
             self.give_back(scope);
             return self.shared.replay.call(py, inputs);
         };

@@ -133,16 +133,12 @@ impl PaddleTrace {
                 return Ok(InferredOutput::Existing(*symbol));
             }
             let meta = value_meta(result)?;
-            for (at, known) in self.pending.iter().enumerate() {
-                if known.is(result) {
-                    return Ok(InferredOutput::Tensor(meta, ValueHandle(at)));
-                }
-            }
-            self.pending.push(result.clone().unbind());
-            return Ok(InferredOutput::Tensor(
-                meta,
-                ValueHandle(self.pending.len() - 1),
-            ));
+            let known = self.pending.iter().position(|known| known.is(result));
+            let at = known.unwrap_or_else(|| {
+                self.pending.push(result.clone().unbind());
+                self.pending.len() - 1
+            });
+            return Ok(InferredOutput::Tensor(meta, ValueHandle(at)));
         }
         let many = |this: &mut Self, items: Vec<Bound<'_, PyAny>>| {
             items

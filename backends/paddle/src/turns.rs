@@ -110,8 +110,7 @@ fn rise(py: Python<'_>, kind: Kind) -> bool {
         WAITING.fetch_sub(alone, Ordering::Relaxed);
     }
     if is_in || enter(before) {
-        let kind = if is_in { kind } else { before };
-        HELD.set(Held { kind, ..HELD.get() });
+        set(if is_in { kind } else { before });
     }
     is_in
 }
@@ -128,7 +127,11 @@ fn fall(kind: Kind) {
             RUNNING.fetch_sub(1, Ordering::Release);
         }
     }
-    HELD.set(Held { kind, ..held });
+    set(kind);
+}
+
+fn set(kind: Kind) {
+    HELD.set(Held { kind, ..HELD.get() });
 }
 
 fn kind(makes: bool) -> Kind {
@@ -151,37 +154,27 @@ impl Drop for Turn {
     }
 }
 
-fn busy() -> String {
-    format!(
-        "other threads have been running programs for {} s, maybe in a hook that waits for this thread",
-        PATIENCE.as_secs()
-    )
+/// Says what comes of having waited in vain.
+pub fn warn_of_others(what: &str) {
+    log::warn!(
+        target: "paddle_sot_rs.backend",
+        "{what}: other threads have been running programs for {} s, maybe in a hook that waits for this thread",
+        PATIENCE.as_secs(),
+    );
 }
 
 /// A program is about to run. `makes`: Paddle makes an executor for it. `None`: it must not run.
 pub fn take(py: Python<'_>, makes: bool) -> Option<Turn> {
     let before = HELD.get().kind;
-    if rise(py, kind(makes)) {
-        return Some(Turn { before });
-    }
-    log::warn!(
-        target: "paddle_sot_rs.backend",
-        "a graph ran call by call: {}",
-        busy(),
-    );
-    None
+    rise(py, kind(makes)).then(|| Turn { before })
 }
 
 /// A turn of its own, if no program runs or is about to run now, in this thread or another.
 pub fn try_alone() -> Option<Turn> {
-    let held = HELD.get();
-    if held.kind != Kind::Out || !enter(Kind::Alone) {
+    if HELD.get().kind != Kind::Out || !enter(Kind::Alone) {
         return None;
     }
-    HELD.set(Held {
-        kind: Kind::Alone,
-        ..held
-    });
+    set(Kind::Alone);
     Some(Turn { before: Kind::Out })
 }
 
@@ -197,7 +190,7 @@ pub fn go_backward(py: Python<'_>, makes: bool) {
         fall(Kind::Out);
     }
     if !rise(py, kind(makes)) {
-        log::warn!(target: "paddle_sot_rs.backend", "a graph goes backward beside others: {}", busy());
+        warn_of_others("a graph goes backward beside others");
     }
     let held = HELD.get();
     if !held.goes_backward {
