@@ -75,18 +75,20 @@ def warm() -> None:
 def above_bare() -> None:
     """What a warm call costs above Paddle's own entry point with the same program."""
     x, y = paddle.randn([64]), paddle.randn([64])
-    bare, seen = paddle._C_ops.run_program, []
+    sot.to_static(add, min_graph_size=0)(x, y)
+    backend, seen = sys.modules["paddle_sot_rs._others"], []
+    bare = backend.run_program
 
     def noted(*given):
         seen.append(given)
         return bare(*given)
 
     with paddle.no_grad():
-        paddle._C_ops.run_program = noted
+        backend.run_program = noted
         try:
             sot.to_static(lambda x, y: x + y, min_graph_size=0)(x, y)
         finally:
-            paddle._C_ops.run_program = bare
+            backend.run_program = bare
         ours = sot.to_static(add, min_graph_size=0)
         times = interleaved({"ours": lambda: ours(x, y), "bare": lambda: bare(*seen[-1])}, 15, 1000)
     above = (times["ours"] - times["bare"]) * 1e6

@@ -240,6 +240,13 @@ pub trait GraphBackend: DynClone + Send + Sync {
         asked.unwrap_or(true)
     }
 
+    /// Whether a call of a graph goes through autograd as in eager mode: statements that are `alone` run by themselves, on
+    /// real tensors, and gradients of other results flow through what they make. Where it does not, views that leave a graph
+    /// are made behind it.
+    fn takes_graphs_apart(&self) -> bool {
+        false
+    }
+
     /// Whether this callee must not be captured (CDBL), and why.
     fn refuses(&self, _py: Python<'_>, _callee: &Callee) -> Option<String> {
         None

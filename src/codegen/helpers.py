@@ -132,15 +132,13 @@ def call_with(function, names, *values):
     return function(*values[:split], **dict(zip(names, values[split:], strict=True)))
 
 
-def again(item, grad, function, names, *values):
+def again(grad, function, names, *values):
     if grad:
-        result = call_with(function, names, *values)
-    else:
-        from paddle.base.dygraph import no_grad
+        return call_with(function, names, *values)
+    from paddle.base.dygraph import no_grad
 
-        with no_grad():
-            result = call_with(function, names, *values)
-    return result if item is None else result[item]
+    with no_grad():
+        return call_with(function, names, *values)
 
 
 def new_object(class_):

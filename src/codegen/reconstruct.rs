@@ -15,7 +15,7 @@ use crate::graph::SymbolId;
 use crate::obj::{is_builtin_method, Obj};
 use crate::reason::{Break, BreakKind};
 use crate::simulator::fold::MAX_NESTING;
-use crate::simulator::{aliases, views, Tracer};
+use crate::simulator::{aliases, Shared, Tracer};
 use crate::tracker::{Tracker, TrackerRef};
 use crate::variables::{FunctionVar, Kind, NumberVar, TextPart, VarId};
 
@@ -90,8 +90,9 @@ pub struct Emitter<'a, 'py> {
     pub(super) replayed: bool,
     /// What is made after the side effects.
     pub(super) waiting: Vec<VarId>,
-    /// Tensors whose views are made anew from them.
-    shared: &'a FxHashSet<VarId>,
+    /// Lists of views that were made anew.
+    pub(super) lists: FxHashMap<VarId, u32>,
+    shared: &'a Shared,
 }
 
 /// Where generated code keeps a value.
@@ -109,11 +110,7 @@ pub type Emit = Result<(), Break>;
 impl<'a, 'py> Emitter<'a, 'py> {
     /// An emitter for code that looks like `like` in tracebacks. Its parameters are a list, the slots,
     /// and a tuple, the outputs.
-    pub fn new(
-        t: &'a mut Tracer<'py>,
-        like: &Code,
-        shared: &'a FxHashSet<VarId>,
-    ) -> Result<Self, Break> {
+    pub fn new(t: &'a mut Tracer<'py>, like: &Code, shared: &'a Shared) -> Result<Self, Break> {
         let code = CodeBuilder::new(t.py, like, vec![Arc::from(".slots"), Arc::from(".outputs")])?;
         Ok(Self {
             t,
@@ -125,6 +122,7 @@ impl<'a, 'py> Emitter<'a, 'py> {
             building: FxHashSet::default(),
             replayed: false,
             waiting: Vec::new(),
+            lists: FxHashMap::default(),
             shared,
         })
     }
@@ -355,7 +353,7 @@ impl<'a, 'py> Emitter<'a, 'py> {
             Kind::Tensor(tensor) => {
                 self.demand.tensors.insert(id);
                 match &tensor.view {
-                    Some(view) if self.shared.contains(&views::root(&self.t.vars, id)) => {
+                    Some(view) if self.shared.is_made_anew(self.t, id) => {
                         self.view(view)?;
                     }
                     _ => self.symbol(tensor.symbol)?,

@@ -10,7 +10,7 @@ use crate::graph::SymbolId;
 use crate::obj::Obj;
 use crate::reason::{Break, BreakKind};
 use crate::simulator::tracer::is_plain_constant;
-use crate::simulator::{views, BreakPoint, InnerFrame, Outcome, Tracer};
+use crate::simulator::{BreakPoint, InnerFrame, Outcome, Shared, Tracer};
 use crate::tracker::TrackerRef;
 use crate::variables::{CellVar, ContextVar, IterVar, Kind, VarId};
 
@@ -44,6 +44,8 @@ pub struct Emission {
     pub slots: Vec<TrackerRef>,
     /// Symbols the graph must output.
     pub outputs: Vec<SymbolId>,
+    /// Results of statements that run by themselves: see `Statement::alone`.
+    pub alone: FxHashSet<SymbolId>,
     /// Variables of the frame that it makes.
     pub made: FxHashSet<VarId>,
 }
@@ -67,26 +69,21 @@ pub fn generate(
     if let (Outcome::Return(value), true) = (outcome, quiet) {
         let mut demand = Demand::default();
         let tree = direct::tree(t, &mut demand, *value, &mut Vec::new(), 0);
-        if let (Some(tree), true) = (tree, sharing(t, &demand).is_empty()) {
-            return Ok(finish(Plan::Direct(tree), demand));
+        let mut shared = Shared::default();
+        if let (Some(tree), false) = (tree, shared.learn(t, &demand.tensors)) {
+            return Ok(finish(Plan::Direct(tree), demand, shared));
         }
     }
     // Which tensors share storage with others is known when all that leave are known.
-    let mut shared = FxHashSet::default();
+    let mut shared = Shared::default();
     loop {
         let mark = t.mark();
         let (plan, demand) = attempt(t, code, origin, globals, outcome, resume, &shared)?;
-        let known = shared.len();
-        shared.extend(sharing(t, &demand));
-        if shared.len() == known {
-            return Ok(finish(plan, demand));
+        if !shared.learn(t, &demand.tensors) {
+            return Ok(finish(plan, demand, shared));
         }
         t.rollback(mark);
     }
-}
-
-fn sharing(t: &Tracer<'_>, demand: &Demand) -> Vec<VarId> {
-    views::shared_roots(t, demand.tensors.iter().copied())
 }
 
 fn attempt(
@@ -96,7 +93,7 @@ fn attempt(
     globals: &Obj,
     outcome: &Outcome,
     resume: &mut ResumeFactory<'_>,
-    shared: &FxHashSet<VarId>,
+    shared: &Shared,
 ) -> Result<(Plan, Demand), Break> {
     let grad = grad_below(t, outcome);
     let py = t.py;
@@ -122,11 +119,12 @@ fn attempt(
     Ok((plan, e.demand))
 }
 
-fn finish(plan: Plan, demand: Demand) -> Emission {
+fn finish(plan: Plan, demand: Demand, shared: Shared) -> Emission {
     Emission {
         plan,
         slots: demand.slots.into_iter().collect(),
         outputs: demand.outputs.into_iter().collect(),
+        alone: shared.by_calls(),
         made: demand.made,
     }
 }

@@ -11,8 +11,27 @@ use crate::variables::View;
 use super::reconstruct::{Emit, Emitter};
 
 impl Emitter<'_, '_> {
-    /// Pushes the result of a view operation on its rebuilt base.
+    /// Pushes the result of a view operation on its rebuilt base. Several results come from one call.
     pub(super) fn view(&mut self, view: &View) -> Emit {
+        let Some((list, at)) = view.item else {
+            return self.view_call(view);
+        };
+        match self.lists.get(&list) {
+            Some(local) => self.code.load(*local)?,
+            None => {
+                self.view_call(view)?;
+                let local = self.code.local(&format!(".list_{}", list.0));
+                self.code.op("COPY", 1)?;
+                self.code.store(local)?;
+                self.lists.insert(list, local);
+            }
+        }
+        self.int(at as i64)?;
+        self.code.op("BINARY_SUBSCR", 0)?;
+        Ok(())
+    }
+
+    fn view_call(&mut self, view: &View) -> Emit {
         let py = self.t.py;
         let names = view.kwargs.iter().map(|(name, _)| &**name);
         let names = PyTuple::new(py, names)?.into_any();
@@ -22,8 +41,7 @@ impl Emitter<'_, '_> {
             _ => (&view.args[1..], None),
         };
         let count = args.len() + usize::from(attribute.is_some()) + view.kwargs.len();
-        self.call_helper("again", 4 + count, |this| {
-            this.optional_int(view.item.map(|item| item as i64))?;
+        self.call_helper("again", 3 + count, |this| {
             this.constant(&PyBool::new(py, view.grad_enabled).to_owned().into_any())?;
             match &view.callee {
                 Callee::Api(function) => this.code.load_const(function)?,

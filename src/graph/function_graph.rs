@@ -171,6 +171,7 @@ impl FunctionGraph {
             output: output.clone(),
             grad_enabled: self.grad_enabled,
             copies: inferred.copies,
+            alone: false,
             loc,
         });
         Ok(output)

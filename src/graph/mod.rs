@@ -10,6 +10,7 @@ mod parts;
 mod print;
 mod region;
 mod selected_rows;
+mod several;
 mod sir;
 mod views;
 

@@ -6,8 +6,9 @@
 //! what is put on a result from outside (a hook, `retain_grads()`) would not see what comes through other results
 //! that are computed from it. So statements are one part when gradients of the same results flow to them.
 //!
-//! Calls whose gradient is selected rows are parts of their own, which are no programs. So are views of what comes in or
-//! goes out that gradients of several parts flow through; other such views are made again where they are used.
+//! Calls whose gradient is selected rows are parts of their own, which are no programs. So are those with several results
+//! that gradients come to apart (`several.rs`), and views of what comes in or goes out that gradients of several parts flow
+//! through; other such views are made again where they are used.
 
 use pyo3::prelude::*;
 use rustc_hash::FxHashMap;
@@ -107,26 +108,30 @@ pub enum Parted {
 impl StatementIr {
     /// The parts of the graph, while gradients are on. One that cannot be taken apart by its results is one.
     pub fn parts(&self, py: Python<'_>) -> Parted {
-        let selects = |it: &Statement| it.may_select_rows(py, &self.symbols);
-        let selects: Vec<bool> = self.statements.iter().map(selects).collect();
-        match self.parts_with(py, &selects) {
+        let selects = |it: &Statement| it.alone || it.may_select_rows(py, &self.symbols);
+        let mut apart: Vec<bool> = self.statements.iter().map(selects).collect();
+        match self.parts_with(py, &mut apart) {
             Some(parts) => Parted::Parts(parts),
-            None if selects.contains(&true) => Parted::Never,
+            None if apart.contains(&true) => Parted::Never,
             None => Parted::One,
         }
     }
 
-    /// The same, where `selects` says which statements are parts of their own.
-    fn parts_with(&self, py: Python<'_>, selects: &[bool]) -> Option<Vec<Part>> {
+    /// The same, where `apart` says which statements have to be parts of their own, and learns of more.
+    fn parts_with(&self, py: Python<'_>, apart: &mut [bool]) -> Option<Vec<Part>> {
         let producer = self.producers();
-        let (mut places, mut groups) = self.places(&producer, selects)?;
+        let (_, _, from) = self.places(&producer, apart)?;
+        for (statement, apart) in self.statements.iter().zip(apart.iter_mut()) {
+            *apart |= self.has_results_apart(py, statement, &from);
+        }
+        let (mut places, mut groups, _) = self.places(&producer, apart)?;
         let mut views = self.views(py, &producer);
-        let mut alone = selects.to_vec();
+        let mut alone = apart.to_vec();
         self.add_views_between(&producer, &places, &views, &mut alone);
-        if alone != selects {
+        if alone != apart {
             match self.places(&producer, &alone)? {
-                (_, more) if more > MOST => alone.copy_from_slice(selects),
-                found => (places, groups) = found,
+                (_, more, _) if more > MOST => alone.copy_from_slice(apart),
+                (found, number, _) => (places, groups) = (found, number),
             }
         }
         let flows = |place: &Place| matches!(place, Place::Group(_));
@@ -205,8 +210,12 @@ impl StatementIr {
         whole
     }
 
-    /// The group of each statement, and how many groups there are.
-    fn places(&self, producer: &[Option<usize>], selects: &[bool]) -> Option<(Vec<Place>, usize)> {
+    /// The group of each statement, how many groups there are, and the results that gradients of each symbol come from.
+    fn places(
+        &self,
+        producer: &[Option<usize>],
+        selects: &[bool],
+    ) -> Option<(Vec<Place>, usize, Vec<u64>)> {
         // For each symbol the results that gradients come from: one bit each.
         let mut from: Vec<u64> = vec![0; self.symbols.len()];
         let mut bit = 0;
@@ -249,7 +258,7 @@ impl StatementIr {
             });
         }
         let groups = numbers.len();
-        Some((places, groups))
+        Some((places, groups, from))
     }
 
     /// Which statements stay in order; `None` where one changes a tensor.

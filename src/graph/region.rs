@@ -128,6 +128,7 @@ impl Cut {
             output: Arg::Symbol(symbol),
             grad_enabled: true,
             copies: false,
+            alone: false,
             loc: SourceLoc::default(),
         });
         symbol
@@ -219,6 +220,7 @@ impl Cut {
                 output,
                 grad_enabled: statement.grad_enabled,
                 copies: statement.copies,
+                alone: statement.alone,
                 loc: statement.loc.clone(),
             });
         }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use pyo3::prelude::*;
+use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 
 use crate::frame::Modules;
@@ -188,6 +189,9 @@ pub struct Statement {
     /// Whether its result has storage of its own where other calls of it make a view: `reshape` of a tensor whose numbers
     /// do not lie in its order.
     pub copies: bool,
+    /// Whether it has to run by itself, on real tensors, where gradients are on: what it makes leaves the graph and shares
+    /// storage with something else that leaves, and other results are computed from it.
+    pub alone: bool,
     /// The user's line.
     pub loc: SourceLoc,
 }
@@ -218,6 +222,15 @@ pub struct StatementIr {
 }
 
 impl StatementIr {
+    /// Has the statements that make these run by themselves.
+    pub fn run_alone(&mut self, made: &FxHashSet<SymbolId>) {
+        for statement in &mut self.statements {
+            statement.output.for_each_symbol(&mut |id| {
+                statement.alone |= made.contains(&id);
+            });
+        }
+    }
+
     /// What `id` is.
     pub fn kind(&self, id: SymbolId) -> &SymbolKind {
         &self.symbols[id.0 as usize]

@@ -259,6 +259,7 @@ fn decode_statement(statement: &Bound<'_, PyAny>) -> PyResult<Statement> {
         output: decode_arg(&statement.get_item(3)?)?,
         grad_enabled: statement.get_item(5)?.extract()?,
         copies: statement.get_item(6)?.extract()?,
+        alone: false,
         loc: SourceLoc {
             file: file.into(),
             line,

@@ -7,7 +7,6 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use rustc_hash::FxHashMap;
 
 use crate::graph::{picks, Arg, Callee, SymbolId, CHEAP_VIEWS};
 use crate::guard::GuardKind;
@@ -134,7 +133,7 @@ pub fn mark(t: &mut Tracer<'_>, view: View, result: VarId) {
         Kind::List(items) | Kind::Tuple(items, _) => items
             .iter()
             .enumerate()
-            .map(|(at, item)| (*item, Some(at)))
+            .map(|(at, item)| (*item, Some((result, at))))
             .collect(),
         _ => Vec::new(),
     };
@@ -255,30 +254,4 @@ pub fn changed<T>(t: &mut Tracer<'_>, tensor: VarId, why: String) -> Step<T> {
             has_views(t, |view| root(&t.vars, view.base) == changed) || pylayer::keeps(t, &symbols);
     }
     t.stop(BreakKind::InplaceTensor, why)
-}
-
-/// The roots of those of `leaving` that share storage with each other, or with a tensor that exists.
-pub fn shared_roots(t: &Tracer<'_>, leaving: impl Iterator<Item = VarId>) -> Vec<VarId> {
-    let mut groups: FxHashMap<VarId, usize> = FxHashMap::default();
-    for id in leaving {
-        let root = root(&t.vars, id);
-        let outside = |id: VarId| {
-            let Kind::Tensor(tensor) = t.vars.kind(id) else {
-                return false;
-            };
-            let inputs = &t.graph.inputs;
-            t.vars.get(id).source.is_some()
-                || inputs.iter().any(|input| input.symbol == tensor.symbol)
-        };
-        let count = groups.entry(root).or_default();
-        *count += 1;
-        if id != root && outside(root) {
-            *count += 1;
-        }
-    }
-    groups
-        .into_iter()
-        .filter(|(_, count)| *count > 1)
-        .map(|(root, _)| root)
-        .collect()
 }

@@ -63,6 +63,7 @@ pub(super) fn finish(
         ..
     } = traced;
     sir.outputs = emission.outputs.clone();
+    sir.run_alone(&emission.alone);
     let statements = sir.statements.len();
     if sir.outputs.is_empty() {
         // Statements with effects (running statistics, random state) must run all the same.

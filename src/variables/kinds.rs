@@ -64,8 +64,8 @@ pub struct View {
     pub args: Vec<Arg>,
     /// Its keyword arguments.
     pub kwargs: Vec<(Arc<str>, Arg)>,
-    /// Which of several results.
-    pub item: Option<usize>,
+    /// Which of several results, and the list of them.
+    pub item: Option<(VarId, usize)>,
     /// Whether gradients were on.
     pub grad_enabled: bool,
 }

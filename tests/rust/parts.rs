@@ -43,6 +43,7 @@ fn graph(py: Python<'_>, text: &str, outputs: &str) -> StatementIr {
             },
             grad_enabled: true,
             copies: false,
+            alone: false,
             loc: SourceLoc::default(),
         }
     });

@@ -144,6 +144,10 @@ impl GraphBackend for CinnBackend {
         self.dynamic
     }
 
+    fn takes_graphs_apart(&self) -> bool {
+        true
+    }
+
     fn refuses(&self, py: Python<'_>, callee: &Callee) -> Option<String> {
         let names = callee.api_names(py);
         if let Some(name) = names.iter().find(|name| self.options.added.contains(*name)) {

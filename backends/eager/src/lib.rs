@@ -33,6 +33,10 @@ impl GraphBackend for EagerBackend {
         }
     }
 
+    fn takes_graphs_apart(&self) -> bool {
+        true
+    }
+
     fn compile(
         &self,
         _py: Python<'_>,

@@ -77,6 +77,7 @@ pub fn load_python(py: Python<'_>) -> PyResult<()> {
         load("reads", include_str!("reads.py"))?;
         load("bases", include_str!("bases.py"))?;
         load("trace", include_str!("trace.py"))?;
+        load("constants", include_str!("constants.py"))?;
         load("programs", include_str!("programs.py"))?;
         load("region", include_str!("region.py"))?;
         load("predictors", include_str!("predictors.py"))?;

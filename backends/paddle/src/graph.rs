@@ -23,29 +23,27 @@ use crate::trace::PaddleTrace;
 use crate::turns::{self, Turn};
 use crate::versions::{ResultNumbers, Version};
 
-/// What `compile_graph` answers.
-type Answer<'py> = (
-    Bound<'py, PyAny>,
-    Bound<'py, PyAny>,
-    bool,
-    Vec<usize>,
-    Option<Py<PyAny>>,
-    (
-        Vec<usize>,
-        Vec<String>,
-        bool,
-        Vec<usize>,
-        Vec<usize>,
-        Vec<(usize, bool)>,
-        Vec<(usize, bool)>,
-    ),
-    Executor,
-    Vec<Py<PyAny>>,
-);
-
-/// Whether the program has loops, what tells which inputs it has reached, the bytes that it makes, and whether its backward
-/// reads from an output where gradients have arrived.
-type Executor = (bool, Option<Decided>, Option<usize>, bool);
+/// What `compile_graph` answers: see `Compiled` in `programs.py`.
+#[derive(FromPyObject)]
+struct Answer {
+    attributes: Py<PyAny>,
+    program: Py<PyAny>,
+    constants: Vec<Py<PyAny>>,
+    trains: bool,
+    training: Vec<usize>,
+    without: Vec<usize>,
+    gates: Option<Py<PyAny>>,
+    decided: Option<Decided>,
+    has_signal: bool,
+    needed: Vec<String>,
+    is_random: bool,
+    read: Vec<usize>,
+    read_outputs: Vec<usize>,
+    computed_from: Vec<(usize, bool)>,
+    outputs_again: Vec<(usize, bool)>,
+    has_loops: bool,
+    memory: Option<usize>,
+}
 
 /// A program, ready to run.
 pub struct PaddleGraph {
@@ -133,59 +131,57 @@ impl PaddleGraph {
             }
             answer => answer?,
         };
-        let (attributes, program, trains, without, gates, again, executor, constants): Answer<'_> =
-            answer.extract()?;
-        let (has_loops, decided, memory, has_signal) = executor;
-        let gated = match &gates {
+        let answer: Answer = answer.extract()?;
+        let gated = match &answer.gates {
             Some(gates) => gates.bind(py).getattr("inputs")?.extract()?,
             None => Vec::new(),
         };
-        let (training, names, is_random, read, read_outputs, computed_from, outputs_again) = again;
-        let inputs_at =
-            |found: Vec<usize>| -> Vec<usize> { found.iter().map(|at| used[*at]).collect() };
-        let read = inputs_at(read);
-        let computed_from = computed_from.into_iter();
-        let computed_from = computed_from.map(|(at, ever)| (used[at], ever)).collect();
+        let read = answer.read.iter().map(|at| used[*at]).collect();
+        let computed_from = answer.computed_from.iter();
+        let computed_from = computed_from.map(|(at, ever)| (used[*at], *ever)).collect();
         let stops = |symbol: &SymbolId| sir.meta(*symbol).is_some_and(|meta| meta.stop_gradient);
         let stopped = (0..sir.outputs.len())
-            .filter(|at| trains && stops(&sir.outputs[*at]))
+            .filter(|at| answer.trains && stops(&sir.outputs[*at]))
             .collect();
-        let is_small = !has_loops && !sir.has_regions() && is_small(memory, trains);
+        let is_small =
+            !answer.has_loops && !sir.has_regions() && is_small(answer.memory, answer.trains);
         let threshold = backward_threshold(&sir);
         Ok(Box::new(Self {
-            has_loops,
-            cuts: decided.map(|decided| Cuts::new(decided, gated.clone())),
-            has_signal,
+            has_loops: answer.has_loops,
+            cuts: answer
+                .decided
+                .map(|decided| Cuts::new(decided, gated.clone())),
+            has_signal: answer.has_signal,
             uncertain,
             run: py
                 .module("paddle_sot_rs._others")?
                 .getattr("run_program")?
                 .unbind(),
-            attributes: attributes.unbind(),
+            attributes: answer.attributes,
             cuda_graph: programs.getattr("CUDA_GRAPH")?.unbind(),
             new_scope: py
                 .module("paddle.base")?
                 .getattr("core")?
                 .getattr("Scope")?
                 .unbind(),
-            program: program.unbind(),
+            program: answer.program,
             used,
-            constants,
-            without,
+            constants: answer.constants,
+            without: answer.without,
             stopped,
-            trains,
-            training,
-            read_outputs,
-            outputs_again,
-            gates,
+            trains: answer.trains,
+            training: answer.training,
+            read_outputs: answer.read_outputs,
+            outputs_again: answer.outputs_again,
+            gates: answer.gates,
             gated,
             shared: Arc::new(Shared {
                 scopes: Mutex::new(VecDeque::new()),
-                names,
+                names: answer.needed,
                 read,
                 computed_from,
                 replay: call_by_call(py, same(sir, session))?,
-                is_random,
+                is_random: answer.is_random,
                 is_small,
                 threshold,
             }),

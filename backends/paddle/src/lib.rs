@@ -60,6 +60,10 @@ impl GraphBackend for PaddleBackend {
         Ok(Box::new(trace::PaddleTrace::new(py, None)?))
     }
 
+    fn takes_graphs_apart(&self) -> bool {
+        true
+    }
+
     fn compile(
         &self,
         py: Python<'_>,

@@ -14,6 +14,7 @@ from paddle_sot_rs import _reach as reach
 from paddle_sot_rs import _tracing
 from paddle_sot_rs._backward import REGIONS, blocks_of, first_random, gradients, takes_none_of_several
 from paddle_sot_rs._bases import look_for_bases
+from paddle_sot_rs._constants import hoist
 from paddle_sot_rs._gates import gates_of
 from paddle_sot_rs._reads import read_back
 from paddle_sot_rs._trace import Trace
@@ -117,62 +118,6 @@ def _keep_operands(block):
     pir.set_insertion_point_to_block_end(block)
 
 
-# Larger constants are made by every run, as the program says.
-_LARGEST_CONSTANT = 4096
-_CONSTANTS = ("pd_op.full", "pd_op.full_int_array")
-# Their results may share storage with what they are given, which operations in place do not know.
-_HANDS_ON = ("pd_op.while", "pd_op.if", "cf.yield")
-
-
-def _hoist_constants(block, kept, forward_end, start, place):
-    """Makes inputs of the numbers that the program would write to memory in every run.
-
-    The forward part ends at `forward_end`, the backward part starts at `start`. The answer is the new
-    inputs, what makes each of them in eager mode, and how many operations the forward part has won.
-    """
-    values, recipes, removed = [], [], 0
-    operations = block.ops
-    # Constants have no operands: none of their uses is in front of this operation.
-    anchor = next((op for op in operations if op.name() not in _CONSTANTS), None)
-    if anchor is None or not place.is_cpu_place():
-        return values, recipes, 0
-    known = {}
-    for index, op in enumerate(operations):
-        name = op.name()
-        if name not in _CONSTANTS:
-            continue
-        if forward_end <= index < start:
-            continue
-        value = op.results()[0]
-        attributes = op.attrs()
-        number = attributes["value"]
-        whole = name == "pd_op.full_int_array"
-        uses = [use.name() for use in value.all_used_ops()]
-        if value.id in kept or not uses or any(use.endswith("_") or use in _HANDS_ON for use in uses):
-            continue
-        if not whole and (isinstance(number, complex) or math.prod(attributes["shape"]) > _LARGEST_CONSTANT):
-            continue
-        where = attributes["place"] if attributes["place"].is_cpu_place() else place
-        # repr: 0.0 and -0.0 are equal.
-        key = (whole, repr(number), tuple(value.shape), str(value.dtype), str(where))
-        constant = known.get(key)
-        if constant is None:
-            recipes.append(
-                (_C_ops.full_int_array, (number, value.dtype, where))
-                if whole
-                else (_C_ops.full, (attributes["shape"], number, value.dtype, where))
-            )
-            pir.set_insertion_point(anchor)
-            constant = known[key] = _C_ops.data(f"sot_c{len(values)}", value.shape, value.dtype, where)
-            constant.stop_gradient = True
-            values.append(constant)
-        value.replace_all_uses_with(constant)
-        block.remove_op(op)
-        removed += index < forward_end
-    pir.set_insertion_point_to_block_end(block)
-    return values, recipes, len(values) - removed
-
-
 def _say_layout(block):
     """Before each run on a CPU Paddle goes through operations until one of them names a layout: so the first does."""
     operations = block.ops
@@ -199,17 +144,47 @@ class Role:
         self.uncertain = uncertain
 
 
+class Compiled:
+    """A program as it runs, and what its runs have to know of it. Positions are among what went into the graph and came
+    out of it; `Answer` in `graph.rs` takes these attributes.
+    """
+
+    __slots__ = (
+        # The attribute map of `run_program`, and the forward part.
+        "attributes",
+        "program",
+        # Constants to pass after the inputs.
+        "constants",
+        "trains",
+        # Outputs that gradients flow through, and inputs that want a gradient but get none.
+        "training",
+        "without",
+        # Gates around the program, where outputs depend on different inputs.
+        "gates",
+        # Whether the last output says which inputs were reached, and those: see `Plan`.
+        "decided",
+        # Whether the backward reads from the output in front of that one at which others gradients have arrived.
+        "has_signal",
+        # Variables that the backward takes from a run.
+        "needed",
+        "is_random",
+        # Inputs and outputs whose numbers the backward reads, and those that control flow is computed again from.
+        "read",
+        "read_outputs",
+        "computed_from",
+        "outputs_again",
+        "has_loops",
+        # Bytes that it makes, None where that is not told.
+        "memory",
+    )
+
+
 # One bit each.
 _MOST_SIGNALS = 64
 
 
 def compile_graph(trace, inputs, outputs, grad, lowering=None, role=None):
-    """The attribute map of `run_program`, the forward program, whether it trains, which inputs
-    want a gradient but get none, gates around the program, what its runs need to go backward again (outputs that
-    train, variables, whether it draws random numbers, inputs and outputs that its backward reads), whether it has
-    loops, whether its last output says which inputs it has reached, and those inputs (see `Plan`), the bytes that it
-    makes, whether the backward reads from an output in front of that one at which others gradients have arrived, and
-    constants to pass after the inputs.
+    """The `Compiled` program of a trace.
 
     `inputs` and `outputs` are Values; every input goes in as an `x` of the program. `lowering` rewrites the
     program on its way: see `Lowering`.
@@ -218,11 +193,12 @@ def compile_graph(trace, inputs, outputs, grad, lowering=None, role=None):
     if grad and trace.branches:
         # It tries how edges are cut, in eager mode, the first time that it is asked.
         reach.can_cut()
+    compilation = _Compilation(trace, inputs, outputs, lowering or Lowering(), role or Role())
     with _tracing.building(trace):
-        answer, recipes = _compile(trace, inputs, outputs, grad, place, lowering or Lowering(), role or Role())
+        compiled, recipes = compilation.run(grad, place)
     with paddle.no_grad():
-        constants = [make(*arguments) for make, arguments in recipes]
-    return (*answer, constants)
+        compiled.constants = [make(*arguments) for make, arguments in recipes]
+    return compiled
 
 
 class Lowering:
@@ -253,111 +229,197 @@ def loops(block):
     return any(op.name() == "pd_op.while" or any(map(loops, op.blocks())) for op in inner)
 
 
-def _compile(trace, inputs, outputs, grad, place, lowering, role):
-    program, block = trace.program, trace.block
-    window = Window(program, trace.startup, trace.cast)
-    try:
-        if grad:
-            _keep_operands(block)
-        # A kernel may write its result into the storage it shares with another output or an input.
-        produced = []
-        for value in outputs:
-            copies = grad or lowering.rewrites
+class _Compilation:
+    """A program on its way, step by step."""
+
+    def __init__(self, trace, inputs, outputs, lowering, role):
+        self.trace = trace
+        self.program = trace.program
+        self.block = trace.block
+        self.inputs = inputs
+        self.outputs = outputs
+        self.lowering = lowering
+        self.role = role
+        # What the program gives: the outputs, then whatever its own backward needs.
+        self.produced = []
+        # Gradients of inputs and of what it gives.
+        self.x_grads = []
+        self.out_grads = []
+        # Operations in front of the first one are its forward part, those from the second one on its backward part.
+        self.forward_end = self.start = 0
+
+    def run(self, grad, place):
+        """The `Compiled` program without its constants, and how those are made."""
+        trace, role = self.trace, self.role
+        window = Window(self.program, trace.startup, trace.cast)
+        compiled = Compiled()
+        try:
+            if grad:
+                _keep_operands(self.block)
+            self.copy_outputs(grad)
+            trains = compiled.trains = grad and any(not value.stop_gradient for value in self.produced)
+            by_kernels = None
+            if trains and self.lowering.rewrites and not trace.branches:
+                by_kernels = _read_by_kernels(self.program, self.inputs, self.produced)
+            self.produced = self.lowering.before_backward(self.program, self.produced, trains)
+            plan, never = None, []
+            if trains:
+                plan, never = reach.plan(trace, self.block.ops, self.inputs, self.produced, role)
+            trace.notes_ways = False
+            signal = None
+            compiled.training = [at for at, value in enumerate(self.produced) if trains and not value.stop_gradient]
+            if len(compiled.training) > 1 and not role.together:
+                signal = self.signal(compiled.training)
+            compiled.has_signal = signal is not None
+            if plan is not None:
+                if not reach.can_cut():
+                    raise CallByCall
+                if plan.flags is not None:
+                    self.produced = [*self.produced, plan.flags]
+            pir.append_shadow_outputs(self.program, self.produced, len(self.block.ops), "output_")
+            self.forward_end = self.start = len(self.block.ops)
+            compiled.without, compiled.gates = [], None
+            if trains:
+                self.differentiate(compiled.training, signal, never)
+                compiled.without = [
+                    index
+                    for index, (gradient, value) in enumerate(zip(self.x_grads, self.inputs, strict=True))
+                    if gradient is None and not value.stop_gradient
+                ]
+                compiled.gates = self.gates(plan, compiled.without)
+            results = self.produced[: len(self.outputs)]
+            look_for_bases(self.block.ops, self.forward_end, self.start, self.inputs, results, role.is_part)
+            read = [], [], [], []
+            if trains:
+                if trace.branches:
+                    # What runs in the end may no longer say what of it is computed again.
+                    read = self.read_back()
+                self.finish_backward()
+                if not trace.branches:
+                    read = self.read_back(by_kernels)
+            compiled.read, compiled.read_outputs, compiled.computed_from, compiled.outputs_again = read
+            constants, recipes = self.hoist_constants(place)
+            inputs = [*self.inputs, *constants]
+            if trains:
+                self.x_grads = [*self.x_grads, *(pir.fake_value() for _ in constants)]
+            compiled.is_random = trains and first_random(self.block.ops[: self.forward_end]) is not None
+            forward, backward = self.split(inputs, compiled)
+            # The backward part has loops where this one has.
+            compiled.has_loops = loops(forward.global_block())
+            if compiled.has_loops and trains:
+                again.loops = True
+            compiled.decided = None
+            if plan is not None:
+                rows = [row for row in plan.rows if row[0] not in compiled.without]
+                compiled.decided = plan.flags is not None, rows, plan.loose
+            compiled.memory = _memory((forward, backward))
+            return compiled, recipes
+        finally:
+            window.close()
+
+    def copy_outputs(self, grad):
+        """A kernel may write its result into the storage it shares with another output or an input."""
+        for value in self.outputs:
+            copies = grad or self.lowering.rewrites
             if not copies and value.use_empty() and value.get_defining_op().name() not in _SHARES_STORAGE:
-                produced.append(value)
+                self.produced.append(value)
                 continue
             copy = _C_ops.assign(value)
             copy.stop_gradient = value.stop_gradient
-            produced.append(copy)
-        trains = grad and any(not value.stop_gradient for value in produced)
-        whole = [], [], [], []
-        if trains and lowering.rewrites and not trace.branches:
-            whole = _read_by_kernels(program, inputs, produced)
-        produced = lowering.before_backward(program, produced, trains)
-        plan, never = reach.plan(trace, block.ops, inputs, produced, role) if trains else (None, [])
-        trace.notes_ways = False
-        training = [at for at, value in enumerate(produced) if trains and not value.stop_gradient]
-        if len(training) > 1 and not role.together and takes_none_of_several(block.ops):
+            self.produced.append(copy)
+
+    def signal(self, training):
+        """An output that says at which others gradients have arrived; None where it makes no difference."""
+        if takes_none_of_several(self.block.ops):
             raise CallByCall
         # Who goes backward from some of the results only is told apart where ways differ.
-        has_signal = len(training) > 1 and not role.together and bool(trace.branches or role.is_part)
-        if has_signal:
-            if len(training) > _MOST_SIGNALS:
-                raise CallByCall
-            signal = _C_ops.full([len(training)], True, paddle.bool, core.Place())
-            produced = [*produced, signal]
+        if not self.trace.branches and not self.role.is_part:
+            return None
+        if len(training) > _MOST_SIGNALS:
+            raise CallByCall
+        signal = _C_ops.full([len(training)], True, paddle.bool, core.Place())
+        self.produced = [*self.produced, signal]
+        return signal
+
+    def differentiate(self, training, signal, never):
+        """Appends the backward part."""
+        block, produced = self.block, self.produced
+        for value in produced:
+            if value.stop_gradient:
+                self.out_grads.append(pir.fake_value())
+            else:
+                self.out_grads.append(_C_ops.full_like(value, 1.0, value.dtype, core.Place()))
+        pir.append_shadow_outputs(self.program, self.out_grads, len(block.ops), "grad_input_")
+        between = len(block.ops) - self.forward_end
+        last = block.ops[self.forward_end - 1]
+        targets, seeds = [produced[at] for at in training], [self.out_grads[at] for at in training]
+        whens = [reach.ALWAYS] * len(training)
+        if signal is not None:
+            whens = [self.trace.conditions.arrived(signal, number) for number in range(len(training))]
+        backward = self.lowering.backward
+        self.x_grads = list(backward(block, self.inputs, targets, seeds, self.trace.branches, whens))
+        # The gradient of a branch has zeros for what its operators give no gradient to.
+        for at in never:
+            self.x_grads[at] = None
+        # The forward part may have grown.
+        for index, op in enumerate(block.ops):
+            if op == last:
+                self.forward_end = index + 1
+                break
+        self.start = self.forward_end + between
+
+    def gates(self, plan, without):
+        gates = None
         if plan is not None:
-            if not reach.can_cut():
-                raise CallByCall
-            if plan.flags is not None:
-                produced = [*produced, plan.flags]
-        pir.append_shadow_outputs(program, produced, len(block.ops), "output_")
-        forward_end = len(block.ops)
-        x_grads, out_grads, without, gates = [], [], [], None
-        read = [], [], [], []
-        between = 0
-        if trains:
-            for value in produced:
-                if value.stop_gradient:
-                    out_grads.append(pir.fake_value())
-                else:
-                    out_grads.append(_C_ops.full_like(value, 1.0, value.dtype, core.Place()))
-            pir.append_shadow_outputs(program, out_grads, len(block.ops), "grad_input_")
-            between = len(block.ops) - forward_end
-            last = block.ops[forward_end - 1]
-            targets, seeds = [produced[at] for at in training], [out_grads[at] for at in training]
-            whens = [reach.ALWAYS] * len(training)
-            if has_signal:
-                whens = [trace.conditions.arrived(signal, number) for number in range(len(training))]
-            x_grads = list(lowering.backward(block, inputs, targets, seeds, trace.branches, whens))
-            # The gradient of a branch has zeros for what its operators give no gradient to.
-            for at in never:
-                x_grads[at] = None
-            for index, op in enumerate(block.ops):
-                if op == last:
-                    forward_end = index + 1
-                    break
-            without = [
-                index
-                for index, (gradient, value) in enumerate(zip(x_grads, inputs, strict=True))
-                if gradient is None and not value.stop_gradient
-            ]
-            if plan is not None:
-                gates = plan.gates(without)
-            elif not role.together:
-                gates = gates_of(block.ops[:forward_end], inputs, produced[: len(outputs)])
-            if gates is not None and again.is_expected():
-                raise CallByCall
-            start = forward_end + between
-            look_for_bases(block.ops, forward_end, start, inputs, produced[: len(outputs)], role.is_part)
-            if trace.branches:
-                # What runs in the end may no longer say what of it is computed again.
-                read = read_back(block.ops, forward_end, start, inputs, produced[: len(outputs)])
-            live = [value for value in x_grads if value is not None]
-            after, forward_end, start = lowering.after_backward(program, [*produced, *live], forward_end, start)
-            produced, live = after[: len(produced)], iter(after[len(produced) :])
-            x_grads = [pir.fake_value() if value is None else next(live) for value in x_grads]
-            pir.append_shadow_outputs(program, x_grads, len(block.ops), "grad_output_")
-        else:
-            start = forward_end
-            look_for_bases(block.ops, forward_end, start, inputs, produced, role.is_part)
-        kept = {value.id for value in (*produced, *x_grads, *out_grads) if not is_fake_value(value)}
-        constants, recipes, moved = _hoist_constants(block, kept, forward_end, start, place)
-        forward_end, start = forward_end + moved, start + moved
-        if trains and not trace.branches:
-            read = read_back(block.ops, forward_end, start, inputs, produced[: len(outputs)])
-            # Eager mode refuses changes of what its kernels read.
-            (inner, outer, again_in, again_out), (more_in, more_out, *more_again) = read, whole
-            again_in, again_out = map(_either, (again_in, again_out), more_again)
-            read = sorted({*inner, *more_in}), sorted({*outer, *more_out}), again_in, again_out
-        inputs = [*inputs, *constants]
-        if trains:
-            x_grads = [*x_grads, *(pir.fake_value() for _ in constants)]
-        is_random = trains and first_random(block.ops[:forward_end]) is not None
-        (forward, backward), attributes = pir.split_program(
-            program, inputs, [], produced, x_grads, [], out_grads, (0, forward_end), (start, len(block.ops))
+            gates = plan.gates(without)
+        elif not self.role.together:
+            gates = gates_of(self.block.ops[: self.forward_end], self.inputs, self.produced[: len(self.outputs)])
+        if gates is not None and again.is_expected():
+            raise CallByCall
+        return gates
+
+    def read_back(self, by_kernels=None):
+        """What the backward part reads, with what eager mode's kernels read: changes of that are refused, too."""
+        results = self.produced[: len(self.outputs)]
+        found = read_back(self.block.ops, self.forward_end, self.start, self.inputs, results)
+        if by_kernels is None:
+            return found
+        (inner, outer, *ours), (more_in, more_out, *theirs) = found, by_kernels
+        return sorted({*inner, *more_in}), sorted({*outer, *more_out}), *map(_either, ours, theirs)
+
+    def finish_backward(self):
+        live = [value for value in self.x_grads if value is not None]
+        kept = [*self.produced, *live]
+        kept, self.forward_end, self.start = self.lowering.after_backward(
+            self.program, kept, self.forward_end, self.start
         )
-        lowering.finish(forward, backward)
+        self.produced, live = kept[: len(self.produced)], iter(kept[len(self.produced) :])
+        self.x_grads = [pir.fake_value() if value is None else next(live) for value in self.x_grads]
+        pir.append_shadow_outputs(self.program, self.x_grads, len(self.block.ops), "grad_output_")
+
+    def hoist_constants(self, place):
+        """The constants that become inputs, and how they are made."""
+        values = (*self.produced, *self.x_grads, *self.out_grads)
+        kept = {value.id for value in values if not is_fake_value(value)}
+        constants, recipes, moved = hoist(self.block, kept, self.forward_end, self.start, place)
+        self.forward_end += moved
+        self.start += moved
+        return constants, recipes
+
+    def split(self, inputs, compiled):
+        """The forward and the backward program; `compiled` learns how they are run."""
+        (forward, backward), attributes = pir.split_program(
+            self.program,
+            inputs,
+            [],
+            self.produced,
+            self.x_grads,
+            [],
+            self.out_grads,
+            (0, self.forward_end),
+            (self.start, len(self.block.ops)),
+        )
+        self.lowering.finish(forward, backward)
         for part in (forward, backward):
             _say_layout(part.global_block())
         by_name = {name: value for value in _all_values(forward) for name in value._names}
@@ -367,36 +429,26 @@ def _compile(trace, inputs, outputs, grad, place, lowering, role):
         renamed = {name for pair in mapping.items() for name in pair}
         names["no_need_buffers"] = [name for name in names["no_need_buffers"] if name not in renamed]
         results = [by_name.get(name, pir.fake_value()) for name in names["fo"]]
-        for value, original in zip(results, produced, strict=True):
+        for value, original in zip(results, self.produced, strict=True):
             if not is_fake_value(value):
                 value.stop_gradient = original.stop_gradient
         description = {
             "forward_program": forward,
             "backward_program": backward,
-            "is_test": not trains,
+            "is_test": not compiled.trains,
             "program_id": _new_program_id(),
             "in_sot_mode": True,
             "fo_values": results,
         }
         for key, list_ in names.items():
             description[key + "_names"] = [mapping.get(name, name) for name in list_]
-        attribute_map = core.construct_program_attribute_map(description)
-        needed = []
-        if trains:
+        compiled.attributes = core.construct_program_attribute_map(description)
+        compiled.program = forward
+        compiled.needed = []
+        if compiled.trains:
             taken = (mapping.get(name, name) for key in ("bx", "bp", "bm", "bo") for name in names[key])
-            needed = sorted({name for name in taken if name != get_fake_value_name()})
-        # The backward part has loops where this one has.
-        has_loops = loops(forward.global_block())
-        if has_loops and trains:
-            again.loops = True
-        decided = None
-        if plan is not None:
-            decided = plan.flags is not None, [row for row in plan.rows if row[0] not in without], plan.loose
-        again_ = (training, needed, is_random, *read)
-        executor = (has_loops, decided, _memory((forward, backward)), has_signal)
-        return (attribute_map, forward, trains, without, gates, again_, executor), recipes
-    finally:
-        window.close()
+            compiled.needed = sorted({name for name in taken if name != get_fake_value_name()})
+        return forward, backward
 
 
 def _either(one, other):
