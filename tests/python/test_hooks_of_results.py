@@ -37,7 +37,7 @@ SOURCES = {"made": lambda x: F.gelu(x * 2.0), "given": lambda x: x}
 
 
 def _numbers(tensor):
-    return None if tensor is None else tensor.numpy()
+    return None if tensor is None or not tensor._is_initialized() else tensor.numpy()
 
 
 def _times(gradient, factor):
@@ -140,6 +140,8 @@ def test_views_share_storage_with_what_they_are_of(backend):
 CALLS = {
     "attention": (paddle.nn.MultiHeadAttention(6, 2, need_weights=True), lambda net, x: net(x[None], x[None], x[None])),
     "lstm cell": (paddle.nn.LSTMCell(6, 4), lambda net, x: net(x)[1]),
+    "lstm": (paddle.nn.LSTM(6, 4, num_layers=2), lambda net, x: (lambda y, states: (y, *states))(*net(x[None]))),
+    "gru": (paddle.nn.GRU(6, 4), lambda net, x: net(x[None])),
     "frexp": (paddle.nn.Identity(), lambda net, x: paddle.frexp(net(x))),
     "svd of a projection": (
         paddle.nn.Identity(),
@@ -154,6 +156,10 @@ CALLS = {
 def test_of_calls_with_several_results(call, computes, backend):
     """A parameter that nothing arrives at has no gradient, not zeros, which an optimizer would take."""
     net, call = CALLS[call]
+    hows = ("looks", "changes", "keeps", "grad")
+    if isinstance(net, paddle.nn.LSTM | paddle.nn.GRU):
+        # `paddle.grad` of some of their results raises in eager mode.
+        hows = hows[:3]
 
     def function(x):
         results = call(net, x)
@@ -164,7 +170,7 @@ def test_of_calls_with_several_results(call, computes, backend):
         return [*_seen(each, how, start), *(_numbers(parameter.grad) for parameter in net.parameters())]
 
     run = translate(function, backend=backend)
-    for how in ("looks", "changes", "keeps", "grad"):
+    for how in hows:
         for start in range(3):
             expected = gradients(function, how, start)
             for _ in range(2):

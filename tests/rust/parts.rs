@@ -19,7 +19,7 @@ fn tensor(stop_gradient: bool) -> SymbolKind {
     })
 }
 
-/// One statement a word: `c=tanh(a)`, symbols are letters from `a`. Those in capitals need no gradient, `!` is `True`.
+/// One statement a word: `c=tanh(a)`, `cd=split(a)`, symbols are letters from `a`. Those in capitals need no gradient, `!` is `True`.
 fn graph(py: Python<'_>, text: &str, outputs: &str) -> StatementIr {
     let id = |letter: char| SymbolId(letter.to_ascii_lowercase() as u32 - 'a' as u32);
     let mut symbols = vec![tensor(false); 26];
@@ -37,9 +37,10 @@ fn graph(py: Python<'_>, text: &str, outputs: &str) -> StatementIr {
             callee: Callee::Method(Arc::from(name)),
             args: args.chars().map(arg).collect(),
             kwargs: Vec::new(),
-            output: match made.chars().next() {
-                Some(letter) => Arg::Symbol(id(letter)),
-                None => Arg::Const(Obj::from(py.None().into_bound(py))),
+            output: match made.len() {
+                0 => Arg::Const(Obj::from(py.None().into_bound(py))),
+                1 => made.chars().map(arg).next().unwrap(),
+                _ => Arg::List(made.chars().map(arg).collect()),
             },
             grad_enabled: true,
             copies: false,
@@ -133,6 +134,15 @@ fn parts(text: &str, outputs: &str) -> Option<Vec<String>> {
 #[case::only_sparse("c=embedding(ab!)", "c", Some(vec!["by calls: ab embedding c"]))]
 #[case::sparse_for_two("c=embedding(ab!) d=tanh(c) e=exp(c)", "de",
     Some(vec!["by calls: ab embedding c", "c tanh d", "c exp e"]))]
+// Calls with several results that gradients come to apart.
+#[case::pieces_leave("cd=split(a) e=exp(c)", "cde", Some(vec!["by calls: a split cd", "c exp e"]))]
+#[case::pieces_of_what_is_made("c=tanh(a) de=chunk(c)", "de", Some(vec!["a tanh c", "by calls: c chunk de"]))]
+#[case::pieces_inside("cd=split(a) e=exp(c) f=sin(d)", "ef", Some(vec!["a split cd", "c exp e", "d sin f"]))]
+#[case::apart_inside("cd=frexp(a) e=exp(c) f=sin(d)", "ef",
+    Some(vec!["by calls: a frexp cd", "c exp e", "d sin f"]))]
+#[case::together_inside("cd=frexp(a) e=mul(cd)", "e", None)]
+#[case::one_is_not_used("cd=frexp(a) e=exp(c) f=sin(c)", "ef", Some(vec!["a frexp c", "c exp e", "c sin f"]))]
+#[case::all_or_nothing("cd=qr(a)", "cd", None)]
 #[case::sparse_without_gradients("C=embedding(ab!) d=tanh(a) e=mul(cd)", "e", None)]
 fn a_graph_is_taken_apart(
     #[case] text: &str,
