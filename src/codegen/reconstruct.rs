@@ -209,6 +209,7 @@ impl<'a, 'py> Emitter<'a, 'py> {
             }
             keep
         });
+        dropped.extend(self.lists.drain());
         dropped.sort_unstable();
         for (_, local) in dropped {
             self.vacate(Home::Local(local))?;
