@@ -11,7 +11,7 @@ import paddle_sot_rs as sot
 import pytest
 from harness import translate
 
-BACKENDS = ["paddle", "cinn", "eager"]
+BACKENDS = ["paddle", "cinn", "eager", "pylayer"]
 
 VIEWS = {
     "items": lambda y: (y[0], y[1]),

@@ -107,6 +107,11 @@ impl GraphBackend for PyLayerBackend {
         self.around.as_ref()?.refuses(py, callee)
     }
 
+    fn takes_graphs_apart(&self) -> bool {
+        self.around()
+            .is_ok_and(|around| around.takes_graphs_apart())
+    }
+
     fn begin(&self, py: Python<'_>) -> Result<Box<dyn TraceSession>, BackendError> {
         self.around()?.begin(py)
     }
