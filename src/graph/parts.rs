@@ -120,11 +120,17 @@ impl StatementIr {
     /// The same, where `apart` says which statements have to be parts of their own, and learns of more.
     fn parts_with(&self, py: Python<'_>, apart: &mut [bool]) -> Option<Vec<Part>> {
         let producer = self.producers();
-        let (_, _, from) = self.places(&producer, apart)?;
+        let (mut places, mut groups, from) = self.places(&producer, apart)?;
+        let mut more = false;
         for (statement, apart) in self.statements.iter().zip(apart.iter_mut()) {
-            *apart |= self.has_results_apart(py, statement, &from);
+            if !*apart && self.has_results_apart(py, statement, &from) {
+                *apart = true;
+                more = true;
+            }
         }
-        let (mut places, mut groups, _) = self.places(&producer, apart)?;
+        if more {
+            (places, groups, _) = self.places(&producer, apart)?;
+        }
         let mut views = self.views(py, &producer);
         let mut alone = apart.to_vec();
         self.add_views_between(&producer, &places, &views, &mut alone);

@@ -47,15 +47,15 @@ impl Shared {
     /// what they are views of.
     fn find_passed_through(&mut self, t: &Tracer<'_>, leaving: &IndexSet<VarId>) {
         let used = Used::of(t);
-        let mut lists = FxHashSet::default();
         loop {
             let known = self.by_calls.len();
             for id in leaving {
-                let list = list(t, *id);
-                let is_among = list
-                    .is_some_and(|list| lists.contains(&list) || used.passed_lists.contains(&list));
+                let is_among = list(t, *id).is_some_and(|of| {
+                    let is_in = |id: &VarId| list(t, *id) == Some(of);
+                    used.passed_lists.contains(&of) || self.by_calls.keys().any(is_in)
+                });
                 if self.is_made_anew(t, *id) && (is_among || used.flows_through(t, *id)) {
-                    lists.extend(self.add_chain(t, &used, *id));
+                    self.add_chain(t, &used, *id);
                 }
             }
             if self.by_calls.len() == known {
@@ -64,20 +64,18 @@ impl Shared {
         }
     }
 
-    /// Adds a view and the views that it is of, where statements make them all; the lists that they are in.
-    fn add_chain(&mut self, t: &Tracer<'_>, used: &Used, id: VarId) -> Vec<VarId> {
-        let (mut chain, mut lists) = (Vec::new(), Vec::new());
+    /// Adds a view and the views that it is of, where statements make them all.
+    fn add_chain(&mut self, t: &Tracer<'_>, used: &Used, id: VarId) {
+        let mut chain = Vec::new();
         let mut next = id;
         while let Some((symbol, view)) = view(t, next) {
             if symbol == view.base_symbol || !used.made.contains(&symbol) {
-                return Vec::new();
+                return;
             }
             chain.push((next, symbol));
-            lists.extend(view.item.map(|item| item.0));
             next = view.base;
         }
         self.by_calls.extend(chain);
-        lists
     }
 }
 

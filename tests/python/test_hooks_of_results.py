@@ -66,6 +66,17 @@ def _seen(function, how, backward_from):
     return [*seen, _numbers(x.grad)]
 
 
+HOWS = ("looks", "changes", "keeps", "grad")
+
+
+def _compare(function, run, starts, hows=HOWS, seen=_seen):
+    for how in hows:
+        for start in range(starts):
+            expected = seen(function, how, start)
+            for _ in range(2):
+                assert _equal(seen(run, how, start), expected), (how, start)
+
+
 def _equal(found, expected):
     if isinstance(expected, (list, tuple)):
         return len(found) == len(expected) and all(map(_equal, found, expected))
@@ -86,11 +97,7 @@ def test_of_views(view, results, backend):
             return RESULTS[results](made, one, other)
 
         run = translate(function, backend=backend)
-        for how in ("looks", "changes", "keeps", "grad"):
-            for start in range(3):
-                expected = _seen(function, how, start)
-                for _ in range(2):
-                    assert _equal(_seen(run, how, start), expected), (how, start)
+        _compare(function, run, 3)
         assert sot.stats(run).graphs == 1
         assert not sot.stats(run).graph_breaks
 
@@ -105,11 +112,7 @@ def test_views_on_both_sides_of_a_graph_break(backend):
         return mean, spread, noisy * 2.0, spread * mean
 
     run = translate(function, backend=backend)
-    for how in ("looks", "changes", "keeps", "grad"):
-        for start in range(4):
-            expected = _seen(function, how, start)
-            for _ in range(2):
-                assert _equal(_seen(run, how, start), expected), (how, start)
+    _compare(function, run, 4)
     assert sot.stats(run).graphs == 2
     assert len(sot.stats(run).graph_breaks) == 1
 
@@ -156,7 +159,7 @@ CALLS = {
 def test_of_calls_with_several_results(call, computes, backend):
     """A parameter that nothing arrives at has no gradient, not zeros, which an optimizer would take."""
     net, call = CALLS[call]
-    hows = ("looks", "changes", "keeps", "grad")
+    hows = HOWS
     if isinstance(net, paddle.nn.LSTM | paddle.nn.GRU):
         # `paddle.grad` of some of their results raises in eager mode.
         hows = hows[:3]
@@ -170,10 +173,6 @@ def test_of_calls_with_several_results(call, computes, backend):
         return [*_seen(each, how, start), *(_numbers(parameter.grad) for parameter in net.parameters())]
 
     run = translate(function, backend=backend)
-    for how in hows:
-        for start in range(3):
-            expected = gradients(function, how, start)
-            for _ in range(2):
-                assert _equal(gradients(run, how, start), expected), (how, start)
+    _compare(function, run, 3, hows, gradients)
     assert sot.stats(run).graphs == 1
     assert not sot.stats(run).graph_breaks
