@@ -98,8 +98,17 @@ const FORGET: &[&str] = &[
     "__radd__",
     "__sub__",
     "__rsub__",
+    "__neg__",
     "add",
     "subtract",
+    "set_item",
+    "clone",
+    "assign",
+    "concat",
+    "stack",
+    "sum",
+    "mean",
+    "tile",
 ];
 
 /// `tensor.name(*args)` for a name that ends with `_`; `None` when it cannot be captured.
@@ -274,8 +283,17 @@ fn is_captured(t: &mut Tracer<'_>, tensor: VarId, form: &str) -> Step<bool> {
     let Some(meta) = t.graph.meta(symbol) else {
         return Ok(false);
     };
-    if meta.stop_gradient || !t.entry_grad {
+    if !t.entry_grad {
         return Ok(true);
+    }
+    if meta.stop_gradient {
+        let views = views_of(t, tensor).collect::<Vec<_>>();
+        let views = views.into_iter().filter_map(|view| match t.kind(view) {
+            Kind::Tensor(view) => Some(view.symbol),
+            _ => None,
+        });
+        let names: Vec<SymbolId> = views.chain([symbol]).collect();
+        return Ok(!names.into_iter().any(|symbol| is_kept(t, symbol)));
     }
     // Without gradients, the tensor keeps the history of what it was.
     let differentiable = form == "set_item" || at.is_some_and(|at| at < DIFFERENTIABLE);
@@ -335,11 +353,22 @@ fn give_up_views(t: &mut Tracer<'_>, tensor: VarId) {
     }
 }
 
+/// Whether an operation so far keeps this value for the gradient of something else.
+fn is_kept(t: &Tracer<'_>, symbol: SymbolId) -> bool {
+    t.graph.sir.statements.iter().any(|statement| {
+        let mut flows = false;
+        statement.output.for_each_symbol(&mut |made| {
+            flows |= t.graph.meta(made).is_none_or(|meta| !meta.stop_gradient);
+        });
+        flows && keeps(t, statement, symbol)
+    })
+}
+
 /// Whether no operation so far keeps this value for its gradient.
 fn nothing_keeps(t: &Tracer<'_>, symbol: SymbolId) -> bool {
     let mut maker = None;
     for statement in &t.graph.sir.statements {
-        if uses(statement, symbol) && !called(t, statement).is_some_and(forgets) {
+        if keeps(t, statement, symbol) {
             return false;
         }
         statement.output.for_each_symbol(&mut |made| {
@@ -367,9 +396,10 @@ fn called(t: &Tracer<'_>, statement: &Statement) -> Option<String> {
     }
 }
 
-/// Whether an operation keeps none of its arguments for its gradient.
-fn forgets(name: String) -> bool {
-    FORGET.contains(&&*name)
+/// Whether an operation keeps this value, one of its arguments, for its gradient.
+fn keeps(t: &Tracer<'_>, statement: &Statement, symbol: SymbolId) -> bool {
+    let forgets = || called(t, statement).is_some_and(|name| FORGET.contains(&&*name));
+    uses(statement, symbol) && !forgets()
 }
 
 fn name_of(object: &Bound<'_, PyAny>) -> Option<String> {
@@ -385,16 +415,20 @@ fn uses(statement: &Statement, symbol: SymbolId) -> bool {
 /// `tensor` is what `result` is from now on. `None` when that is another kind of tensor.
 fn replace(t: &mut Tracer<'_>, tensor: VarId, result: VarId) -> Step<Option<VarId>> {
     let (before, after) = (tensors::meta_of(t, tensor), tensors::meta_of(t, result));
-    // A tensor that gradients begin to flow to stays a leaf in eager mode, with a gradient of its own.
-    let same = matches!((&before, &after), (Some(before), Some(after))
-        if before.shape == after.shape
-            && before.dtype == after.dtype
-            && (!before.stop_gradient || after.stop_gradient));
+    let (Some(before), Some(after)) = (before, after) else {
+        return Ok(None);
+    };
     let Kind::Tensor(made) = t.kind(result).clone() else {
         return Ok(None);
     };
-    if !same || result == tensor {
+    // Eager mode gives a tensor that gradients begin to flow to a gradient of its own: nothing else is such a tensor.
+    let begins = before.stop_gradient && !after.stop_gradient;
+    let same = before.shape == after.shape && before.dtype == after.dtype;
+    if !same || result == tensor || begins && t.regions > 0 {
         return Ok(None);
+    }
+    if begins {
+        t.only_the_interpreter_makes(tensor);
     }
     give_up_views(t, tensor);
     t.vars.mutate(tensor, |var| {
