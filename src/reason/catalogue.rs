@@ -70,6 +70,9 @@ break_kinds! {
     UnsupportedCall => Unsps, "mark it with allow_in_graph if it is a pure function of tensors";
     /// An operation on a kind of object the simulator does not know.
     UnsupportedOperation => Unsps, "move this operation out of the compiled function";
+    /// Only the interpreter can make what is made here (a view of something that changed, an exception with its traceback),
+    /// and it leaves the graph.
+    MadeNatively => Unsps, "keep what this line makes inside of the graph, or make it outside of the compiled function";
     /// An attribute whose lookup may run code that the simulator cannot follow.
     UnsupportedAttribute => Unsps, "read the attribute before the compiled function is called";
     /// Paddle's static inference refused the call.

@@ -209,8 +209,8 @@ fn run_breaking(t: &mut Tracer<'_>, frame: &mut FrameState) -> Result<Outcome, B
             let before = frame.pc;
             let stepped = if t.options.native.contains(&before) {
                 t.stop(
-                    BreakKind::UnsupportedCall,
-                    "it made what outlives a graph break",
+                    BreakKind::MadeNatively,
+                    "what this line makes leaves the graph, and only the interpreter can make it",
                 )
             } else {
                 advance(t, frame)
