@@ -10,6 +10,8 @@ use pyo3::types::{
     PyString, PyType,
 };
 
+use crate::frame::Modules;
+
 /// A shared strong reference to a Python object.
 ///
 /// `Py<T>` is not `Clone` without the GIL; the engine's data structures (trackers, guards, IR)
@@ -212,7 +214,7 @@ pub type Item<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>);
 /// # Errors
 /// Those of the iteration.
 pub fn items_in_order<'py>(dict: &Bound<'py, PyDict>) -> PyResult<Option<Vec<Item<'py>>>> {
-    if dict.is_exact_instance_of::<PyDict>() {
+    if dict.is_exact_instance_of::<PyDict>() || !dict.is_instance(&ordered_dict(dict.py())?)? {
         return Ok(Some(dict.iter().collect()));
     }
     // Going over an `OrderedDict` hashes its keys.
@@ -228,6 +230,11 @@ pub fn items_in_order<'py>(dict: &Bound<'py, PyDict>) -> PyResult<Option<Vec<Ite
         items.push((key, value));
     }
     Ok(Some(items))
+}
+
+/// `collections.OrderedDict`.
+pub fn ordered_dict(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+    py.module("collections")?.getattr("OrderedDict")
 }
 
 fn hashes_in_c(key: &Bound<'_, PyAny>) -> bool {

@@ -20,6 +20,7 @@ pub fn new(t: &mut Tracer<'_>, class: &Bound<'_, PyAny>, args: Vec<VarId>) -> Va
         class: Obj::from(class),
         writes: Vec::new(),
         base: Some(base),
+        contents: None,
     }))
 }
 

@@ -582,7 +582,8 @@ fn dict(
         }
         ("update", []) | ("update", [_]) => {
             if let [other] = args {
-                match t.kind(*other).clone() {
+                let other = t.merged(*other).unwrap_or(*other);
+                match t.kind(other).clone() {
                     Kind::Dict(other) => {
                         for (key, value) in other.items.into_values() {
                             subscript::set(t, dict, key, value)?;
@@ -592,7 +593,7 @@ fn dict(
                         return t.unsupported("update() from an object");
                     }
                     _ => {
-                        iterate::for_each(t, *other, |t, pair| {
+                        iterate::for_each(t, other, |t, pair| {
                             let pair = iterate::collect_fast(t, pair)?;
                             let [key, value] = pair[..] else {
                                 return t.unsupported("update() with these items");

@@ -90,6 +90,7 @@ pub fn instantiate(
         class: Obj::from(&object),
         writes: Vec::new(),
         base: None,
+        contents: None,
     }));
     let init = lookup(&object, "__init__");
     let default_init = t.py.get_type::<PyAny>().getattr("__init__")?;

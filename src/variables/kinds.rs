@@ -183,6 +183,8 @@ pub struct ObjectVar {
     pub writes: Vec<AttrOp>,
     /// For new instances of `list`/`dict`/`tuple`/exception subclasses: the base value or `args`.
     pub base: Option<VarId>,
+    /// What an existing instance of a subclass of `list`, `dict` or `tuple` holds as one, once something has read it.
+    pub contents: Option<VarId>,
 }
 
 impl ObjectVar {

@@ -202,6 +202,7 @@ fn of_enum_member<'py>(
         class: Obj::from(&class),
         writes: Vec::new(),
         base: None,
+        contents: None,
     };
     of_instance(t, obj, &object, name)
 }

@@ -288,7 +288,45 @@ fn unbound_method(
     if is_found && methods::exists(t, *receiver, &name)? {
         return methods::call(t, *receiver, &name, rest, kwargs).map(Some);
     }
+    // What goes over the object, where it is handed on, is made by the method that its class has.
+    let live = ["__iter__", "items", "keys", "values"].contains(&&*name);
+    if is_found || !live {
+        if let Some(result) = read_contents(t, object, *receiver, rest, kwargs)? {
+            return Ok(Some(result));
+        }
+    }
     t.stop(BreakKind::UnsupportedCall, format!("the C method {name}"))
+}
+
+/// A method of `dict`, `list` or `tuple` that reads an instance of a subclass.
+fn read_contents(
+    t: &mut Tracer<'_>,
+    method: &Bound<'_, PyAny>,
+    receiver: VarId,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<Option<VarId>> {
+    let method = method.clone().unbind().into_bound(t.py);
+    let Some(contents) = t.contents(receiver, &method) else {
+        return Ok(None);
+    };
+    let name = text_of(&method, "__name__");
+    if let ("__getitem__", [key]) = (&*name, args) {
+        let found = match t.kind(contents).clone() {
+            // `__missing__` of the class answers for other keys.
+            Kind::Dict(dict) => {
+                let key = super::keys::key_of(t, *key)?;
+                dict.items.contains_key(&key)
+            }
+            // A slice of a list is a new one; of a tuple it may be the tuple.
+            Kind::List(_) => true,
+            _ => t.const_int(*key).is_some(),
+        };
+        if !found {
+            return Ok(None);
+        }
+    }
+    methods::call(t, contents, &name, args, kwargs).map(Some)
 }
 
 fn wrong<T>(t: &Tracer<'_>, name: &str) -> Step<T> {

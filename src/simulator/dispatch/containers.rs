@@ -23,7 +23,8 @@ pub(super) fn build_dict(
 }
 
 pub(super) fn dict_merge(t: &mut Tracer<'_>, dict: VarId, value: VarId) -> Step<()> {
-    let Kind::Dict(other) = t.kind(value).clone() else {
+    let merged = t.merged(value).map(|merged| t.kind(merged).clone());
+    let Some(Kind::Dict(other)) = merged else {
         return t.unsupported("** of something that is not a dict");
     };
     for (key, (key_var, value)) in other.items {

@@ -323,7 +323,7 @@ pub fn step(t: &mut Tracer<'_>, f: &mut FrameState, at: usize) -> Step<Flow> {
         Instr::DictUpdate { depth } => {
             // Unlike the method, it takes no pairs.
             let value = f.peek(t, 1)?;
-            if !matches!(t.kind(value), Kind::Dict(_)) {
+            if t.merged(value).is_none() {
                 return t.unsupported("** of something that is not a dict");
             }
             put_into(t, f, *depth, "update")?;

@@ -10,7 +10,7 @@ use pyo3::types::{
 use crate::frame::Modules;
 use crate::graph::TensorMeta;
 use crate::guard::{native, GuardKind, TensorGuard};
-use crate::obj::{items_in_order, Obj};
+use crate::obj::{items_in_order, ordered_dict, Obj};
 use crate::paddle::tensor_meta;
 use crate::simulator::{iterate, keys, layers, scalars};
 use crate::tracker::{DictKey, Tracker, TrackerRef};
@@ -78,32 +78,9 @@ impl<'py> Tracer<'py> {
         } else if self.paddle.is_tensor(&value) {
             self.classify_tensor(id, &value);
         } else if let Ok(list) = value.cast_exact::<PyList>() {
-            self.guard_type(id, &value);
-            self.guard(id, GuardKind::Len(list.len()));
-            self.distinct(id);
-            let items = list
-                .iter()
-                .enumerate()
-                .map(|(index, item)| {
-                    self.child(source, &item, |base| Tracker::ListItem(base, index))
-                })
-                .collect();
-            self.set_kind(id, Kind::List(items));
+            self.classify_list(id, list, source);
         } else if let Ok(tuple) = value.cast_exact::<PyTuple>() {
-            let fixed = source.is_none_or(|source| matches!(**source, Tracker::Const(_)));
-            if !fixed {
-                self.guard_type(id, &value);
-                self.guard(id, GuardKind::Len(tuple.len()));
-            }
-            let source = source.filter(|_| !fixed);
-            let items = tuple
-                .iter()
-                .enumerate()
-                .map(|(index, item)| {
-                    self.child(source, &item, |base| Tracker::TupleItem(base, index))
-                })
-                .collect();
-            self.set_kind(id, Kind::Tuple(items, None));
+            self.classify_tuple(id, tuple, source);
         } else if let Ok(dict) = value.cast_exact::<PyDict>() {
             self.classify_dict(id, dict, None, source);
         } else if let Some(dict) = self.ordered_dict(&value) {
@@ -145,6 +122,7 @@ impl<'py> Tracer<'py> {
                     class,
                     writes: Vec::new(),
                     base: None,
+                    contents: None,
                 }),
             );
         } else {
@@ -237,6 +215,7 @@ impl<'py> Tracer<'py> {
                         class: Obj::from(class),
                         writes: Vec::new(),
                         base: None,
+                        contents: None,
                     }),
                 );
             }
@@ -317,11 +296,7 @@ impl<'py> Tracer<'py> {
     }
 
     fn ordered_dict(&self, value: &Bound<'py, PyAny>) -> Option<Bound<'py, PyDict>> {
-        let class = self
-            .py
-            .module("collections")
-            .and_then(|module| module.getattr("OrderedDict"))
-            .ok()?;
+        let class = ordered_dict(self.py).ok()?;
         if value.get_type().is(&class) {
             value.cast::<PyDict>().ok().cloned()
         } else {
@@ -329,7 +304,44 @@ impl<'py> Tracer<'py> {
         }
     }
 
-    fn classify_dict(
+    pub(super) fn classify_list(
+        &mut self,
+        id: VarId,
+        list: &Bound<'py, PyList>,
+        source: Option<&TrackerRef>,
+    ) {
+        self.guard_type(id, list.as_any());
+        self.guard(id, GuardKind::Len(list.len()));
+        self.distinct(id);
+        let items = list
+            .iter()
+            .enumerate()
+            .map(|(index, item)| self.child(source, &item, |base| Tracker::ListItem(base, index)))
+            .collect();
+        self.set_kind(id, Kind::List(items));
+    }
+
+    pub(super) fn classify_tuple(
+        &mut self,
+        id: VarId,
+        tuple: &Bound<'py, PyTuple>,
+        source: Option<&TrackerRef>,
+    ) {
+        let fixed = source.is_none_or(|source| matches!(**source, Tracker::Const(_)));
+        if !fixed {
+            self.guard_type(id, tuple.as_any());
+            self.guard(id, GuardKind::Len(tuple.len()));
+        }
+        let source = source.filter(|_| !fixed);
+        let items = tuple
+            .iter()
+            .enumerate()
+            .map(|(index, item)| self.child(source, &item, |base| Tracker::TupleItem(base, index)))
+            .collect();
+        self.set_kind(id, Kind::Tuple(items, None));
+    }
+
+    pub(super) fn classify_dict(
         &mut self,
         id: VarId,
         dict: &Bound<'py, PyDict>,
@@ -376,7 +388,7 @@ impl<'py> Tracer<'py> {
 }
 
 /// Containers that are not looked into: every item would be a guard.
-const LONGEST: usize = 4096;
+pub(super) const LONGEST: usize = 4096;
 
 pub(super) fn is_long(value: &Bound<'_, PyAny>) -> bool {
     is_container(value) && value.len().is_ok_and(|len| len > LONGEST)

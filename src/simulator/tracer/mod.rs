@@ -2,6 +2,7 @@
 
 mod classify;
 mod constants;
+mod contents;
 mod reliance;
 mod rollback;
 mod values;

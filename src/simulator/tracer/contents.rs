@@ -1,0 +1,128 @@
+//! What existing instances of subclasses of `dict`, `list` and `tuple` hold: a configuration whose attributes are its items,
+//! a list with methods of its own.
+
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyTuple, PyType};
+use pyo3::PyTypeInfo;
+
+use crate::obj::ordered_dict;
+use crate::simulator::attributes;
+use crate::variables::{Kind, VarId, Variable};
+
+use super::classify::LONGEST;
+use super::Tracer;
+
+/// Methods of `dict`, `list` and `tuple` that only read, and answer for a subclass what they answer for the class itself.
+const READERS: [(&str, &[&str]); 3] = [
+    (
+        "dict",
+        &[
+            "__getitem__",
+            "__len__",
+            "__contains__",
+            "__iter__",
+            "get",
+            "items",
+            "keys",
+            "values",
+        ],
+    ),
+    ("list", SEQUENCES),
+    ("tuple", SEQUENCES),
+];
+
+const SEQUENCES: &[&str] = &[
+    "__getitem__",
+    "__len__",
+    "__contains__",
+    "__iter__",
+    "index",
+    "count",
+];
+
+impl<'py> Tracer<'py> {
+    /// What `method`, a descriptor of a built-in class, reads of the object: a dict, list or tuple like it. `None` where
+    /// it is no such method, or of another object.
+    pub fn contents(&mut self, id: VarId, method: &Bound<'py, PyAny>) -> Option<VarId> {
+        let name: String = method.getattr("__name__").ok()?.extract().ok()?;
+        let of = method.getattr("__objclass__").ok()?;
+        let builtin = [
+            PyDict::type_object(self.py),
+            PyList::type_object(self.py),
+            PyTuple::type_object(self.py),
+        ];
+        let at = builtin.iter().position(|class| of.is(class))?;
+        if !READERS[at].1.contains(&&*name) {
+            return None;
+        }
+        self.held(id)
+    }
+
+    /// The dict whose items `{**x}` and `dict.update(x)` copy without asking `x` for them: one, or what an instance of a
+    /// subclass holds that goes over itself as a dict does.
+    pub fn merged(&mut self, id: VarId) -> Option<VarId> {
+        self.realize(id);
+        let class = match self.vars.kind(id) {
+            Kind::Dict(_) => return Some(id),
+            Kind::Object(object) => object.class.clone(),
+            _ => return None,
+        };
+        let dict = PyDict::type_object(self.py);
+        let bound = class.bind(self.py).cast::<PyType>().ok()?.clone();
+        let iter = attributes::lookup(&bound, "__iter__");
+        attributes::guard_type_attr(self, &class, "__iter__", iter.as_ref());
+        let own = attributes::lookup(&dict, "__iter__")?;
+        if !bound.is_subclass_of::<PyDict>().ok()? || !iter?.is(&own) {
+            return None;
+        }
+        self.held(id)
+    }
+
+    fn held(&mut self, id: VarId) -> Option<VarId> {
+        self.realize(id);
+        let Kind::Object(object) = self.vars.kind(id) else {
+            return None;
+        };
+        if let Some(contents) = object.contents {
+            return Some(contents);
+        }
+        let contents = self.read(id)?;
+        self.vars.update(id, |var| {
+            if let Kind::Object(object) = &mut var.kind {
+                object.contents = Some(contents);
+            }
+        });
+        Some(contents)
+    }
+
+    /// A variable like a plain one of the built-in class, whose items come from the object itself. It is no second name of the
+    /// object: nothing that the frame hands on holds it, and nothing changes it.
+    fn read(&mut self, id: VarId) -> Option<VarId> {
+        let (value, source) = (self.value(id)?, self.source(id)?);
+        if self.is_closed(id) {
+            return None;
+        }
+        let made = self.vars.add(Variable {
+            value: Some((&value).into()),
+            source: Some(source.clone()),
+            ..Variable::new(Kind::Opaque)
+        });
+        let source = Some(&source);
+        if let Ok(dict) = value.cast::<PyDict>() {
+            // The order of an `OrderedDict` is not that of the dict below.
+            let ordered = ordered_dict(self.py).ok()?;
+            if dict.len() <= LONGEST && !value.is_instance(&ordered).ok()? {
+                self.classify_dict(made, dict, None, source);
+            }
+        } else if let Ok(list) = value.cast::<PyList>() {
+            if list.len() <= LONGEST {
+                self.classify_list(made, list, source);
+            }
+        } else if let Ok(tuple) = value.cast::<PyTuple>() {
+            if tuple.len() <= LONGEST {
+                self.classify_tuple(made, tuple, source);
+            }
+        }
+        (!matches!(self.vars.kind(made), Kind::Opaque)).then_some(made)
+    }
+}
