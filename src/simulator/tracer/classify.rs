@@ -206,7 +206,7 @@ impl<'py> Tracer<'py> {
                 self.guard_identity(id);
                 self.set_kind(id, Kind::Const);
             }
-            _ if is_python_class(&class) || is_namespace_class(&class) => {
+            _ if is_python_class(&class) || is_plain_class(&class) => {
                 self.guard_type(id, value);
                 self.distinct(id);
                 self.set_kind(
@@ -451,12 +451,17 @@ fn is_python_class(class: &Bound<'_, PyType>) -> bool {
             .is_ok_and(|dict| dict.contains("__module__").unwrap_or(false))
 }
 
-/// `types.SimpleNamespace`: attributes in a dictionary, found and set as those of any object.
-fn is_namespace_class(class: &Bound<'_, PyType>) -> bool {
-    let types = class.py().module("types");
-    types
-        .and_then(|types| types.getattr("SimpleNamespace"))
-        .is_ok_and(|namespace| class.is(&namespace))
+/// Classes written in C whose attributes are found and set as those of any object: their layout as that of Python's classes
+/// differs between versions.
+fn is_plain_class(class: &Bound<'_, PyType>) -> bool {
+    let named = |module: &str, name: &str| {
+        let found = class
+            .py()
+            .module(module)
+            .and_then(|module| module.getattr(name));
+        found.is_ok_and(|found| class.is(&found))
+    };
+    named("types", "SimpleNamespace") || named("collections", "defaultdict")
 }
 
 fn dict_key(key: &Bound<'_, PyAny>) -> Option<DictKey> {
