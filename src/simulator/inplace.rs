@@ -101,7 +101,6 @@ const FORGET: &[&str] = &[
     "__neg__",
     "add",
     "subtract",
-    "set_item",
     "clone",
     "assign",
     "concat",
@@ -110,6 +109,9 @@ const FORGET: &[&str] = &[
     "mean",
     "tile",
 ];
+
+/// What keeps nothing next to a number.
+const FORGET_WITH_NUMBERS: &[&str] = &["__mul__", "__rmul__", "__truediv__", "scale"];
 
 /// `tensor.name(*args)` for a name that ends with `_`; `None` when it cannot be captured.
 pub fn method(
@@ -280,24 +282,28 @@ fn is_captured(t: &mut Tracer<'_>, tensor: VarId, form: &str) -> Step<bool> {
     let Some(symbol) = own(t, tensor) else {
         return Ok(false);
     };
-    let Some(meta) = t.graph.meta(symbol) else {
+    let Some(cut) = t.graph.meta(symbol).map(|meta| meta.stop_gradient) else {
         return Ok(false);
     };
     if !t.entry_grad {
         return Ok(true);
     }
-    if meta.stop_gradient {
-        let views = views_of(t, tensor).collect::<Vec<_>>();
-        let views = views.into_iter().filter_map(|view| match t.kind(view) {
-            Kind::Tensor(view) => Some(view.symbol),
-            _ => None,
-        });
-        let names: Vec<SymbolId> = views.chain([symbol]).collect();
-        return Ok(!names.into_iter().any(|symbol| is_kept(t, symbol)));
+    // A view that is kept changes with the tensor, and eager mode sees that.
+    let views = views_of(t, tensor).collect::<Vec<_>>();
+    let views = views.into_iter().filter_map(|view| match t.kind(view) {
+        Kind::Tensor(view) => Some(view.symbol),
+        _ => None,
+    });
+    let names: Vec<SymbolId> = views.chain([symbol]).collect();
+    if names.into_iter().any(|symbol| is_kept(t, symbol)) {
+        return Ok(false);
+    }
+    if cut {
+        return Ok(true);
     }
     // Without gradients, the tensor keeps the history of what it was.
     let differentiable = form == "set_item" || at.is_some_and(|at| at < DIFFERENTIABLE);
-    Ok(t.grad_enabled && differentiable && nothing_keeps(t, symbol))
+    Ok(t.grad_enabled && differentiable && keeps_nothing(t, symbol))
 }
 
 /// The symbol of a plain tensor that the frame made, and no other value is.
@@ -364,23 +370,18 @@ fn is_kept(t: &Tracer<'_>, symbol: SymbolId) -> bool {
     })
 }
 
-/// Whether no operation so far keeps this value for its gradient.
-fn nothing_keeps(t: &Tracer<'_>, symbol: SymbolId) -> bool {
-    let mut maker = None;
-    for statement in &t.graph.sir.statements {
-        if keeps(t, statement, symbol) {
-            return false;
-        }
-        statement.output.for_each_symbol(&mut |made| {
-            if made == symbol {
-                maker = Some(statement);
-            }
-        });
-    }
-    let Some(maker) = maker else {
-        return false;
-    };
-    called(t, maker).is_some_and(|name| KEEP_NOTHING.contains(&&*name))
+/// Whether the operation that made this value does not keep it for its own gradient.
+fn keeps_nothing(t: &Tracer<'_>, symbol: SymbolId) -> bool {
+    let maker = t.graph.sir.statements.iter().rfind(|statement| {
+        let mut made = false;
+        statement
+            .output
+            .for_each_symbol(&mut |output| made |= output == symbol);
+        made
+    });
+    maker
+        .and_then(|maker| called(t, maker))
+        .is_some_and(|name| KEEP_NOTHING.contains(&&*name))
 }
 
 /// The name of what a statement calls.
@@ -398,18 +399,19 @@ fn called(t: &Tracer<'_>, statement: &Statement) -> Option<String> {
 
 /// Whether an operation keeps this value, one of its arguments, for its gradient.
 fn keeps(t: &Tracer<'_>, statement: &Statement, symbol: SymbolId) -> bool {
-    let forgets = || called(t, statement).is_some_and(|name| FORGET.contains(&&*name));
-    uses(statement, symbol) && !forgets()
+    let (mut found, mut tensors) = (false, 0);
+    statement.for_each_argument(&mut |used| {
+        found |= used == symbol;
+        tensors += 1;
+    });
+    let forgets = |name: String| {
+        FORGET.contains(&&*name) || tensors == 1 && FORGET_WITH_NUMBERS.contains(&&*name)
+    };
+    found && !called(t, statement).is_some_and(forgets)
 }
 
 fn name_of(object: &Bound<'_, PyAny>) -> Option<String> {
     object.getattr("__name__").ok()?.extract().ok()
-}
-
-fn uses(statement: &Statement, symbol: SymbolId) -> bool {
-    let mut found = false;
-    statement.for_each_argument(&mut |used| found |= used == symbol);
-    found
 }
 
 /// `tensor` is what `result` is from now on. `None` when that is another kind of tensor.
@@ -424,11 +426,15 @@ fn replace(t: &mut Tracer<'_>, tensor: VarId, result: VarId) -> Step<Option<VarI
     // Eager mode gives a tensor that gradients begin to flow to a gradient of its own: nothing else is such a tensor.
     let begins = before.stop_gradient && !after.stop_gradient;
     let same = before.shape == after.shape && before.dtype == after.dtype;
-    if !same || result == tensor || begins && t.regions > 0 {
+    if !same || result == tensor {
         return Ok(None);
     }
     if begins {
+        if t.regions > 0 || t.options.filled.contains(&t.outermost) {
+            return Ok(None);
+        }
         t.only_the_interpreter_makes(tensor);
+        t.fills.insert(t.outermost);
     }
     give_up_views(t, tensor);
     t.vars.mutate(tensor, |var| {

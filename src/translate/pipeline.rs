@@ -257,6 +257,7 @@ pub(super) fn simulate<'py>(
     trace_options.closed = varies.closed.clone();
     trace_options.guards_outcomes = varies.guarded;
     trace_options.native = lock(&of.native).clone();
+    trace_options.filled = lock(&of.filled).clone();
     trace_options.changed_later = lock(&of.shared.changed_later).clone();
     trace_options.resume_inside = !options.full_graph && of.entries().len() < MOST_INSIDE;
     let mut tracer = Tracer::new(
@@ -301,6 +302,9 @@ fn trace(
         // Each is added once.
         let again = match (&traced, otherwise) {
             (Err(_), Some(Otherwise::Native(at))) => lock(&of.native).insert(at),
+            (Err(_), Some(Otherwise::Filled(at))) => {
+                lock(&of.filled).insert(at) || lock(&of.native).insert(at)
+            }
             (Err(_), Some(Otherwise::ChangedLater(loc))) => {
                 lock(&of.shared.changed_later).insert(loc)
             }
@@ -316,6 +320,8 @@ fn trace(
 enum Otherwise {
     /// This instruction.
     Native(usize),
+    /// What gives a tensor gradients in place in this instruction.
+    Filled(usize),
     /// The operation at this place: what its code reads when it runs again has changed by then.
     ChangedLater(SourceLoc),
 }
@@ -376,8 +382,14 @@ fn trace_once(
                 tracer.native_next = None;
             }
             (made, _) => {
-                break made
-                    .inspect_err(|_| *otherwise = tracer.native_next.map(Otherwise::Native))?
+                break made.inspect_err(|_| {
+                    *otherwise = tracer
+                        .native_next
+                        .map(|at| match tracer.fills.contains(&at) {
+                            true => Otherwise::Filled(at),
+                            false => Otherwise::Native(at),
+                        });
+                })?
             }
         }
     };

@@ -52,10 +52,10 @@ impl<'py> Tracer<'py> {
             PyTuple::type_object(self.py),
         ];
         let at = builtin.iter().position(|class| of.is(class))?;
-        if !READERS[at].1.contains(&&*name) {
-            return None;
-        }
-        self.held(id)
+        let reads = READERS[at].1.contains(&&*name);
+        let class = self.type_of(id)?;
+        // Another class than its own refuses the object.
+        (reads && class.is_subclass(&of).ok()?).then(|| self.held(id))?
     }
 
     /// The dict whose items `{**x}` and `dict.update(x)` copy without asking `x` for them: one, or what an instance of a

@@ -90,6 +90,8 @@ pub struct TraceOptions {
     pub guards_outcomes: bool,
     /// Instructions of the outermost frame that the interpreter runs: they make generators that outlive a break.
     pub native: FxHashSet<usize>,
+    /// Those in which no tensor begins to take gradients in place: it leaves the graph.
+    pub filled: FxHashSet<usize>,
     /// Places of operations whose code runs again on the way back, and reads what changes until then.
     pub changed_later: FxHashSet<SourceLoc>,
     /// A break in an inlined call is resumed inside of it.
@@ -191,6 +193,8 @@ pub struct Tracer<'py> {
     pub nesting: usize,
     /// The instruction of the outermost frame that is being simulated.
     pub outermost: usize,
+    /// The instructions of the outermost frame in which a tensor began to take gradients in place.
+    pub fills: FxHashSet<usize>,
     /// What the code generator could not build, but the interpreter could: this instruction made it.
     pub native_next: Option<usize>,
     /// Whether the tensor that breaks the graph because it changes in place has views in it: gradients of what was computed
@@ -245,6 +249,7 @@ impl<'py> Tracer<'py> {
             namespaces: FxHashMap::default(),
             plain_classes: FxHashSet::default(),
             outermost: 0,
+            fills: FxHashSet::default(),
             native_next: None,
             changes_views: false,
             frames: Vec::new(),

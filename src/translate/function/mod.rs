@@ -48,6 +48,8 @@ pub struct Translated {
     pub numbers: Mutex<FxHashMap<Place, Seen>>,
     /// Instructions that the interpreter runs; see `TraceOptions::native`.
     pub native: Mutex<FxHashSet<usize>>,
+    /// See `TraceOptions::filled`.
+    pub filled: Mutex<FxHashSet<usize>>,
     /// For the rest of an inlined callee: the instruction of the break it goes on from, which was reported.
     pub reported: Option<usize>,
     /// Under `full_graph`: every reason of the last attempt.
@@ -119,6 +121,7 @@ impl Translated {
             dims: Mutex::default(),
             numbers: Mutex::default(),
             native: Mutex::default(),
+            filled: Mutex::default(),
             reported: None,
             reasons: Mutex::default(),
             entries: Mutex::default(),
