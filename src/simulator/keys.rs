@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyFloat, PyInt, PyString};
+use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyString};
 
 use crate::variables::{Key, Kind, VarId};
 
@@ -65,6 +65,38 @@ fn identity(t: &Tracer<'_>, value: VarId) -> Step<Key> {
     }))
 }
 
+/// Whether it is a number or text of another class than the built-in one: a member of an `IntEnum`, `x.size`.
+pub fn is_of_subclass(object: &Bound<'_, PyAny>) -> bool {
+    let exact = object.is_exact_instance_of::<PyInt>()
+        || object.is_exact_instance_of::<PyBool>()
+        || object.is_exact_instance_of::<PyString>();
+    !exact && (object.is_instance_of::<PyInt>() || object.is_instance_of::<PyString>())
+}
+
+/// The key of such a one that hashes and compares as what it is a kind of.
+pub fn by_value(object: &Bound<'_, PyAny>) -> Option<Key> {
+    if !is_of_subclass(object) {
+        return None;
+    }
+    let class = object.get_type();
+    let is_number = object.is_instance_of::<PyInt>();
+    let base = match is_number {
+        true => object.py().get_type::<PyInt>(),
+        false => object.py().get_type::<PyString>(),
+    };
+    let own = |name: &str| match (lookup(&class, name), lookup(&base, name)) {
+        (Some(own), Some(of_base)) => own.is(&of_base),
+        _ => false,
+    };
+    if !own("__hash__") || !own("__eq__") {
+        return None;
+    }
+    match object.cast::<PyString>() {
+        Ok(text) => Some(Key::Str(Arc::from(text.to_str().ok()?))),
+        Err(_) => object.extract().ok().map(Key::Int),
+    }
+}
+
 fn const_key(t: &mut Tracer<'_>, value: VarId) -> Step<Key> {
     let Some(object) = t.value(value) else {
         return t.unsupported("a constant without a value");
@@ -100,6 +132,9 @@ fn const_key(t: &mut Tracer<'_>, value: VarId) -> Step<Key> {
         return Ok(Key::Identity(object.as_ptr() as usize));
     }
     classes::check_member(t, value, &["__hash__", "__eq__"])?;
+    if let Some(key) = by_value(&object) {
+        return Ok(key);
+    }
     // Enum members and dtypes: fine when hash and equality are the defaults of their kind.
     let plain = object
         .get_type()
