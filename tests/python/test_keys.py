@@ -47,7 +47,7 @@ def of_members(x):
         1 in {Level.LOW},
         {1: 3}.get(Level.LOW),
         {Level.HIGH: 4}[2],
-        len({Level.LOW, 1, True}),
+        len({Level.LOW, 1}),
         1.0 in {Level.LOW},
     )
 
