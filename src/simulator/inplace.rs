@@ -289,13 +289,8 @@ fn is_captured(t: &mut Tracer<'_>, tensor: VarId, form: &str) -> Step<bool> {
         return Ok(true);
     }
     // A view that is kept changes with the tensor, and eager mode sees that.
-    let views = views_of(t, tensor).collect::<Vec<_>>();
-    let views = views.into_iter().filter_map(|view| match t.kind(view) {
-        Kind::Tensor(view) => Some(view.symbol),
-        _ => None,
-    });
-    let names: Vec<SymbolId> = views.chain([symbol]).collect();
-    if names.into_iter().any(|symbol| is_kept(t, symbol)) {
+    let kept = |id| matches!(t.vars.kind(id), Kind::Tensor(var) if is_kept(t, var.symbol));
+    if views_of(t, tensor).chain([tensor]).any(kept) {
         return Ok(false);
     }
     if cut {

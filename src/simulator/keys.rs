@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyString};
+use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyString, PyType};
 
 use crate::variables::{Key, Kind, VarId};
 
@@ -36,13 +36,7 @@ pub fn key_of(t: &mut Tracer<'_>, value: VarId) -> Step<Key> {
         Kind::Layer(_) | Kind::Object(_) => {
             let own = t.type_of(value).is_some_and(|class| {
                 classes::guard_names(t, &class, &["__hash__", "__eq__"]);
-                let object = t.py.get_type::<PyAny>();
-                ["__hash__", "__eq__"].iter().all(|name| {
-                    match (lookup(&class, name), lookup(&object, name)) {
-                        (Some(a), Some(b)) => a.is(&b),
-                        _ => false,
-                    }
-                })
+                is_keyed_as(&class, &t.py.get_type::<PyAny>())
             });
             if own {
                 t.guard_identity(value);
@@ -57,6 +51,16 @@ pub fn key_of(t: &mut Tracer<'_>, value: VarId) -> Step<Key> {
         Kind::Tensor(_) => identity(t, value),
         _ => t.unsupported("a key that is not a constant"),
     }
+}
+
+/// Whether instances of a class hash and compare as those of another.
+fn is_keyed_as(class: &Bound<'_, PyType>, other: &Bound<'_, PyType>) -> bool {
+    ["__hash__", "__eq__"]
+        .iter()
+        .all(|name| match (lookup(class, name), lookup(other, name)) {
+            (Some(a), Some(b)) => a.is(&b),
+            _ => false,
+        })
 }
 
 fn identity(t: &Tracer<'_>, value: VarId) -> Step<Key> {
@@ -84,11 +88,7 @@ pub fn by_value(object: &Bound<'_, PyAny>) -> Option<Key> {
         true => object.py().get_type::<PyInt>(),
         false => object.py().get_type::<PyString>(),
     };
-    let own = |name: &str| match (lookup(&class, name), lookup(&base, name)) {
-        (Some(own), Some(of_base)) => own.is(&of_base),
-        _ => false,
-    };
-    if !own("__hash__") || !own("__eq__") {
+    if !is_keyed_as(&class, &base) {
         return None;
     }
     match object.cast::<PyString>() {

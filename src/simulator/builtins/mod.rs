@@ -291,7 +291,7 @@ fn unbound_method(
     // What goes over the object, where it is handed on, is made by the method that its class has.
     let live = ["__iter__", "items", "keys", "values"].contains(&&*name);
     if is_found || !live {
-        if let Some(result) = read_contents(t, object, *receiver, rest, kwargs)? {
+        if let Some(result) = read_contents(t, (object, &name), *receiver, rest, kwargs)? {
             return Ok(Some(result));
         }
     }
@@ -301,17 +301,15 @@ fn unbound_method(
 /// A method of `dict`, `list` or `tuple` that reads an instance of a subclass.
 fn read_contents(
     t: &mut Tracer<'_>,
-    method: &Bound<'_, PyAny>,
+    (method, name): (&Bound<'_, PyAny>, &str),
     receiver: VarId,
     args: &[VarId],
     kwargs: &Kwargs,
 ) -> Step<Option<VarId>> {
-    let method = method.clone().unbind().into_bound(t.py);
-    let Some(contents) = t.contents(receiver, &method) else {
+    let Some(contents) = t.contents(receiver, method, name) else {
         return Ok(None);
     };
-    let name = text_of(&method, "__name__");
-    if let ("__getitem__", [key]) = (&*name, args) {
+    if let ("__getitem__", [key]) = (name, args) {
         let found = match t.kind(contents).clone() {
             // `__missing__` of the class answers for other keys.
             Kind::Dict(dict) => {
@@ -326,7 +324,7 @@ fn read_contents(
             return Ok(None);
         }
     }
-    methods::call(t, contents, &name, args, kwargs).map(Some)
+    methods::call(t, contents, name, args, kwargs).map(Some)
 }
 
 fn wrong<T>(t: &Tracer<'_>, name: &str) -> Step<T> {

@@ -41,10 +41,9 @@ const SEQUENCES: &[&str] = &[
 ];
 
 impl<'py> Tracer<'py> {
-    /// What `method`, a descriptor of a built-in class, reads of the object: a dict, list or tuple like it. `None` where
-    /// it is no such method, or of another object.
-    pub fn contents(&mut self, id: VarId, method: &Bound<'py, PyAny>) -> Option<VarId> {
-        let name: String = method.getattr("__name__").ok()?.extract().ok()?;
+    /// What `method`, a descriptor of a built-in class and of this name, reads of the object: a dict, list or tuple like it.
+    /// `None` where it is no such method, or of another object.
+    pub fn contents(&mut self, id: VarId, method: &Bound<'_, PyAny>, name: &str) -> Option<VarId> {
         let of = method.getattr("__objclass__").ok()?;
         let builtin = [
             PyDict::type_object(self.py),
@@ -52,7 +51,7 @@ impl<'py> Tracer<'py> {
             PyTuple::type_object(self.py),
         ];
         let at = builtin.iter().position(|class| of.is(class))?;
-        let reads = READERS[at].1.contains(&&*name);
+        let reads = READERS[at].1.contains(&name);
         let class = self.type_of(id)?;
         // Another class than its own refuses the object.
         (reads && class.is_subclass(&of).ok()?).then(|| self.held(id))?
