@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyComplex, PyFloat, PyInt, PyType};
+use pyo3::types::{PyComplex, PyDict, PyFloat, PyFrozenSet, PyInt, PyList, PySet, PyTuple, PyType};
 
 use crate::bytecode::CmpOp;
 use crate::guard::native::is_mutable;
@@ -117,8 +117,10 @@ fn identity_compare(
             return None;
         }
         same
-    } else if (by_identity(left) || container(left)) && matches!(right, Kind::Const)
-        || (by_identity(right) || container(right)) && matches!(left, Kind::Const)
+    } else if by_identity(left) && matches!(right, Kind::Const)
+        || by_identity(right) && matches!(left, Kind::Const)
+        || container(left) && is_no_container(t, b, right)
+        || container(right) && is_no_container(t, a, left)
         || container(left)
             && container(right)
             && std::mem::discriminant(left) != std::mem::discriminant(right)
@@ -128,6 +130,18 @@ fn identity_compare(
         return None;
     };
     Some(t.bool(equal == (op == CmpOp::Eq)))
+}
+
+/// Whether it is a constant that no container is equal to: members of enumerations may be containers.
+fn is_no_container(t: &Tracer<'_>, id: VarId, kind: &Kind) -> bool {
+    let is_container = |value: &Bound<'_, PyAny>| {
+        value.is_instance_of::<PyTuple>()
+            || value.is_instance_of::<PyList>()
+            || value.is_instance_of::<PyDict>()
+            || value.is_instance_of::<PySet>()
+            || value.is_instance_of::<PyFrozenSet>()
+    };
+    matches!(kind, Kind::Const) && t.value(id).is_some_and(|value| !is_container(&value))
 }
 
 /// Containers compare item by item; a comparison that changes them does not get far.

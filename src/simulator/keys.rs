@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyString, PyType};
+use pyo3::types::{PyBytes, PyFloat, PyInt, PyString, PyType};
 
+use crate::frame::Modules;
 use crate::variables::{Key, Kind, VarId};
 
 use super::aliases;
@@ -21,24 +22,24 @@ pub fn key_of(t: &mut Tracer<'_>, value: VarId) -> Step<Key> {
                 .map(|item| key_of(t, item))
                 .collect::<Step<_>>()?,
         )),
-        Kind::Class
-            if !t
-                .value(value)
-                .is_some_and(|class| super::fold::has_plain_metaclass(&class)) =>
-        {
-            t.unsupported("a class with a metaclass as a key")
+        Kind::Class => {
+            let metaclass = t.value(value).map(|class| class.get_type());
+            if metaclass
+                .is_some_and(|metaclass| is_guarded_as(t, &metaclass, &t.py.get_type::<PyType>()))
+            {
+                identity(t, value)
+            } else {
+                t.unsupported("a class whose metaclass has its own __hash__ or __eq__ as a key")
+            }
         }
         Kind::Function(_) => {
             t.guard_identity(value);
             identity(t, value)
         }
-        Kind::Class | Kind::Module | Kind::Callable => identity(t, value),
+        Kind::Module | Kind::Callable => identity(t, value),
         Kind::Layer(_) | Kind::Object(_) => {
-            let own = t.type_of(value).is_some_and(|class| {
-                classes::guard_names(t, &class, &["__hash__", "__eq__"]);
-                is_keyed_as(&class, &t.py.get_type::<PyAny>())
-            });
-            if own {
+            let class = t.type_of(value);
+            if class.is_some_and(|class| is_guarded_as(t, &class, &t.py.get_type::<PyAny>())) {
                 t.guard_identity(value);
                 identity(t, value)
             } else {
@@ -51,6 +52,16 @@ pub fn key_of(t: &mut Tracer<'_>, value: VarId) -> Step<Key> {
         Kind::Tensor(_) => identity(t, value),
         _ => t.unsupported("a key that is not a constant"),
     }
+}
+
+/// Whether instances of a class hash and compare as those of another, which is guarded.
+fn is_guarded_as<'py>(
+    t: &mut Tracer<'py>,
+    class: &Bound<'py, PyType>,
+    other: &Bound<'py, PyType>,
+) -> bool {
+    classes::guard_names(t, class, &["__hash__", "__eq__"]);
+    is_keyed_as(class, other)
 }
 
 /// Whether instances of a class hash and compare as those of another.
@@ -69,84 +80,67 @@ fn identity(t: &Tracer<'_>, value: VarId) -> Step<Key> {
     }))
 }
 
-/// Whether it is a number or text of another class than the built-in one: a member of an `IntEnum`, `x.size`.
-pub fn is_of_subclass(object: &Bound<'_, PyAny>) -> bool {
-    let exact = object.is_exact_instance_of::<PyInt>()
-        || object.is_exact_instance_of::<PyBool>()
-        || object.is_exact_instance_of::<PyString>();
-    !exact && (object.is_instance_of::<PyInt>() || object.is_instance_of::<PyString>())
-}
-
-/// The key of such a one that hashes and compares as what it is a kind of.
-pub fn by_value(object: &Bound<'_, PyAny>) -> Option<Key> {
-    if !is_of_subclass(object) {
-        return None;
-    }
-    let class = object.get_type();
-    let is_number = object.is_instance_of::<PyInt>();
-    let base = match is_number {
-        true => object.py().get_type::<PyInt>(),
-        false => object.py().get_type::<PyString>(),
-    };
-    if !is_keyed_as(&class, &base) {
-        return None;
-    }
-    match object.cast::<PyString>() {
-        Ok(text) => Some(Key::Str(Arc::from(text.to_str().ok()?))),
-        Err(_) => object.extract().ok().map(Key::Int),
-    }
-}
-
 fn const_key(t: &mut Tracer<'_>, value: VarId) -> Step<Key> {
     let Some(object) = t.value(value) else {
         return t.unsupported("a constant without a value");
     };
-    if let Ok(text) = object.cast_exact::<PyString>() {
-        return Ok(Key::Str(Arc::from(text.to_str()?)));
+    if object.is_none() || object.is(t.py.Ellipsis()) {
+        return Ok(Key::Identity(object.as_ptr() as usize));
     }
-    if let Ok(bytes) = object.cast_exact::<PyBytes>() {
-        return Ok(Key::Bytes(Arc::from(bytes.as_bytes())));
-    }
-    if object.is_instance_of::<PyInt>()
-        && (object.is_exact_instance_of::<PyInt>() || object.cast::<pyo3::types::PyBool>().is_ok())
-    {
+    classes::check_member(t, value, &["__hash__", "__eq__"])?;
+    let class = object.get_type();
+    if object.is_instance_of::<PyInt>() && is_keyed_as(&class, &t.py.get_type::<PyInt>()) {
         return match object.extract::<i128>() {
             Ok(number) => Ok(Key::Int(number)),
             Err(_) => t.unsupported("a huge integer as a key"),
         };
     }
-    if let Ok(number) = object.cast_exact::<PyFloat>() {
-        let number = number.value();
-        if number.is_nan() {
-            return t.unsupported("NaN as a key");
+    if let Ok(text) = object.cast::<PyString>() {
+        if is_keyed_as(&class, &t.py.get_type::<PyString>()) {
+            return Ok(Key::Str(Arc::from(text.to_str()?)));
         }
-        if number.fract() == 0.0 && number.abs() < 1e38 {
-            return Ok(Key::Int(number as i128));
-        }
-        if number.is_finite() && number.abs() >= 1e38 {
-            return t.unsupported("a huge number as a key");
-        }
-        return Ok(Key::Float(number.to_bits()));
     }
-    if object.is_none() || object.is(t.py.Ellipsis()) {
+    if let Ok(bytes) = object.cast::<PyBytes>() {
+        if is_keyed_as(&class, &t.py.get_type::<PyBytes>()) {
+            return Ok(Key::Bytes(Arc::from(bytes.as_bytes())));
+        }
+    }
+    if let Ok(number) = object.cast::<PyFloat>() {
+        if is_keyed_as(&class, &t.py.get_type::<PyFloat>()) {
+            return float_key(t, number.value());
+        }
+    }
+    let enumerations = t.py.module("enum")?.getattr("Enum")?.cast_into();
+    let by_identity = is_keyed_as(&class, &t.py.get_type::<PyAny>())
+        || enumerations.is_ok_and(|of| is_keyed_as(&class, &of));
+    if by_identity {
         return Ok(Key::Identity(object.as_ptr() as usize));
     }
-    classes::check_member(t, value, &["__hash__", "__eq__"])?;
-    if let Some(key) = by_value(&object) {
-        return Ok(key);
+    match member_of(&object) {
+        Some(member) => Ok(Key::Identity(member.as_ptr() as usize)),
+        None => t.unsupported("a key of this type"),
     }
-    // Enum members and dtypes: fine when hash and equality are the defaults of their kind.
-    let plain = object
-        .get_type()
-        .getattr("__module__")
-        .and_then(|m| m.extract::<String>())
-        .unwrap_or_default();
-    if plain.starts_with("paddle.")
-        || object.hasattr("_value_")?
-            && !object.is_instance_of::<PyInt>()
-            && !object.is_instance_of::<PyString>()
-    {
-        return Ok(Key::Identity(object.as_ptr() as usize));
+}
+
+fn float_key(t: &Tracer<'_>, number: f64) -> Step<Key> {
+    if number.is_nan() {
+        return t.unsupported("NaN as a key");
     }
-    t.unsupported("a key of this type")
+    if number.fract() == 0.0 && number.abs() < 1e38 {
+        return Ok(Key::Int(number as i128));
+    }
+    if number.is_finite() && number.abs() >= 1e38 {
+        return t.unsupported("a huge number as a key");
+    }
+    Ok(Key::Float(number.to_bits()))
+}
+
+/// The dtype that every equal one is: copies of a dtype are objects of their own.
+fn member_of<'py>(object: &Bound<'py, PyAny>) -> Option<Bound<'py, PyAny>> {
+    let class = object.get_type();
+    if !matches!(class.name().ok()?.to_str().ok()?, "DataType" | "VarType") {
+        return None;
+    }
+    let members = class.getattr("__members__").ok()?;
+    members.get_item(object.getattr("name").ok()?).ok()
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 
+use crate::guard::native;
 use crate::reason::BreakKind;
 use crate::variables::{Kind, VarId};
 
@@ -13,25 +14,33 @@ use super::{Step, Tracer};
 
 /// Whether a mapping pattern may match.
 pub fn is_mapping(t: &mut Tracer<'_>, value: VarId) -> Step<bool> {
+    if is_of_any_class(t, value) {
+        return t.unsupported("a mapping pattern on this object");
+    }
+    Ok(matches!(t.kind(value), Kind::Dict(_)))
+}
+
+/// Whether its class may be a collection, or be registered as one at any time, unseen by guards.
+fn is_of_any_class(t: &mut Tracer<'_>, value: VarId) -> bool {
     match t.kind(value) {
-        Kind::Dict(_) => Ok(true),
-        // Its class may be registered as a collection at any time, unseen by guards.
-        Kind::Object(_) | Kind::Layer(_) | Kind::Opaque => {
-            t.unsupported("a mapping pattern on this object")
-        }
-        _ => Ok(false),
+        Kind::Object(_) | Kind::Layer(_) | Kind::Opaque => true,
+        Kind::Const => t
+            .type_of(value)
+            .is_none_or(|class| native::is_mutable(&class)),
+        _ => false,
     }
 }
 
 /// Whether a sequence pattern may match.
 pub fn is_sequence(t: &mut Tracer<'_>, value: VarId) -> Step<bool> {
-    match t.kind(value) {
-        Kind::List(_) | Kind::Tuple(..) | Kind::Range(..) => Ok(true),
-        Kind::Object(_) | Kind::Layer(_) | Kind::Opaque => {
-            t.unsupported("a sequence pattern on this object")
-        }
-        _ => Ok(false),
+    if is_of_any_class(t, value) {
+        return t.unsupported("a sequence pattern on this object");
     }
+    let kind = t.kind(value);
+    Ok(matches!(
+        kind,
+        Kind::List(_) | Kind::Tuple(..) | Kind::Range(..)
+    ))
 }
 
 /// The tuple of the values that a mapping has for these keys, or `None` (`match_keys` in CPython's `Python/ceval.c`).

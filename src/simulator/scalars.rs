@@ -134,8 +134,10 @@ pub fn operand(t: &mut Tracer<'_>, tensor: VarId, name: &str, value: VarId) -> S
         .graph
         .meta(symbol)
         .is_some_and(|meta| matches!(meta.dtype, DType::Float32 | DType::Float64));
-    // A float64 is a float; of the others Paddle makes tensors, whose classes decide with those of other tensors.
-    let same = class == "float64" || floating && ["float32", "int64", "int32"].contains(&&*class);
+    // A float64 is a float; of the others Paddle makes tensors, whose classes decide with those of other tensors. Powers
+    // of tensors have digits of their own.
+    let same = class == "float64"
+        || floating && name != "__pow__" && ["float32", "int64", "int32"].contains(&&*class);
     if !same || !OPERATORS.contains(&name) {
         return Ok(None);
     }

@@ -1,5 +1,7 @@
 """Keys and elements that are numbers or texts of another class: members of `IntEnum`, `x.size` of a tensor."""
 
+import abc
+import copy
 import enum
 
 import paddle
@@ -85,3 +87,72 @@ def test_keys_are_compared_by_value(ask):
         assert static(x)[0] == function(x)[0]
     if ask is not of_its_own_equality:
         assert (sot.stats(static).graphs, sot.stats(static).graph_breaks) == (1, [])
+
+
+class Registry(type):
+    """A metaclass that says nothing of equality."""
+
+
+class Anything(type):
+    def __eq__(cls, other):
+        return isinstance(other, type)
+
+    def __hash__(cls):
+        return 1
+
+
+class Registered(metaclass=Registry):
+    pass
+
+
+class Abstract(abc.ABC):  # noqa: B024 - its metaclass is what matters
+    pass
+
+
+class Equal(metaclass=Anything):
+    pass
+
+
+COPIED = copy.deepcopy(paddle.float32)
+BY_DTYPE = {COPIED: 1}
+BY_CLASS = {Registered: 1, Abstract: 2, int: 3}
+BY_PLACE = {paddle.CPUPlace(): 1}
+
+
+def of_dtypes(x):
+    return COPIED in {x.dtype}, x.dtype in {COPIED}, BY_DTYPE.get(x.dtype), {paddle.float32: 2}[COPIED]
+
+
+def of_classes(x):
+    return BY_CLASS[Registered], BY_CLASS.get(Abstract), BY_CLASS.get(float), Registered in {Registered: 1}
+
+
+@pytest.mark.parametrize("ask", [of_dtypes, of_classes], ids=lambda it: it.__name__)
+def test_dtypes_and_classes_are_keys(ask):
+    def function(x):
+        return ask(x), x * 2
+
+    static = sot.to_static(function, min_graph_size=0)
+    x = paddle.ones([2, 3])
+    for _ in range(2):
+        assert static(x)[0] == function(x)[0]
+    assert (sot.stats(static).graphs, sot.stats(static).graph_breaks) == (1, [])
+
+
+def of_places(x):
+    return paddle.CPUPlace() in {paddle.CPUPlace()}, BY_PLACE.get(paddle.CPUPlace()), x.place in {paddle.CPUPlace()}
+
+
+def of_equal_classes(x):
+    return Equal in {Equal}, {Equal: 1}.get(Equal), Equal == Registered
+
+
+@pytest.mark.parametrize("ask", [of_places, of_equal_classes], ids=lambda it: it.__name__)
+def test_what_has_an_equality_of_its_own(ask):
+    def function(x):
+        return ask(x), x * 2
+
+    static = sot.to_static(function, min_graph_size=0)
+    x = paddle.ones([2, 3])
+    for _ in range(2):
+        assert static(x)[0] == function(x)[0]

@@ -42,7 +42,9 @@ pub(crate) use functions::{function_field, is_called_as_usual, method_part};
 pub use global_state::GlobalState;
 pub use inplace_version::{has_fresh_version, inplace_version};
 pub use numbers::sampled;
-pub(crate) use object::{cell_contents, instance_dict, member, to_bound, type_of};
+pub(crate) use object::{
+    cell_contents, instance_dict, is_object_member, member, to_bound, type_of,
+};
 pub(crate) use references::{is_tracked, references, WeakOrStrong};
 
 /// A number, or a dim of a tensor or array, from outside.

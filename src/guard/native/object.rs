@@ -52,17 +52,34 @@ pub(crate) fn cell_contents(cell: Ptr) -> Ptr {
     }
 }
 
+/// Whether a member descriptor reads a field that holds an object: those of numbers make a new object at each read.
+pub(crate) fn is_object_member(descriptor: &Bound<'_, PyAny>) -> bool {
+    holds_object(descriptor.as_ptr())
+}
+
+fn holds_object(descriptor: Ptr) -> bool {
+    // SAFETY: the type says what the layout is, and the definition lives as long as its descriptor.
+    unsafe {
+        if ffi::Py_TYPE(descriptor) != &raw mut ffi::PyMemberDescr_Type {
+            return false;
+        }
+        const T_OBJECT: std::ffi::c_int = 6;
+        let definition = (*descriptor.cast::<ffi::PyMemberDescrObject>()).d_member;
+        matches!((*definition).type_code, T_OBJECT | ffi::Py_T_OBJECT_EX)
+    }
+}
+
 /// A `__slots__` member, read through its member descriptor.
 pub(crate) fn member(py: Python<'_>, object: Ptr, name: Ptr) -> Ptr {
     let descriptor = type_attr(type_of(object), name);
     if descriptor.is_null() {
         return descriptor;
     }
-    // SAFETY: member descriptors read a field; the object keeps the value, so the reference is given back.
+    if !holds_object(descriptor) {
+        return std::ptr::null_mut();
+    }
+    // SAFETY: the descriptor reads a field; the object keeps the value, so the reference is given back.
     unsafe {
-        if ffi::Py_TYPE(descriptor) != &raw mut ffi::PyMemberDescr_Type {
-            return std::ptr::null_mut();
-        }
         let Some(get) = (*ffi::Py_TYPE(descriptor)).tp_descr_get else {
             return std::ptr::null_mut();
         };

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use pyo3::types::{PyFunction, PyTuple, PyType};
 
+use crate::guard::native;
 use crate::obj::Obj;
 use crate::reason::BreakKind;
 use crate::simulator::call::call;
@@ -80,6 +81,12 @@ pub(super) fn data_descriptor(
             return groups::member(t, obj, name);
         }
         if let (Some(value), Some(source)) = (t.value(obj), t.source(obj)) {
+            if !native::is_object_member(found) {
+                return t.stop(
+                    BreakKind::UnsupportedAttribute,
+                    format!("attribute {name} computed by C code"),
+                );
+            }
             let tracker = Arc::new(Tracker::Member(source, Arc::from(name)));
             return match found.call_method1("__get__", (&value,)) {
                 Ok(value) => Ok(t.wrap(&value, tracker)),

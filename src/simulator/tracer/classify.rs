@@ -12,10 +12,10 @@ use crate::graph::TensorMeta;
 use crate::guard::{native, GuardKind, TensorGuard};
 use crate::obj::{items_in_order, ordered_dict, Obj};
 use crate::paddle::tensor_meta;
-use crate::simulator::{classes, iterate, keys, layers, scalars};
+use crate::simulator::{iterate, keys, layers, scalars};
 use crate::tracker::{DictKey, Tracker, TrackerRef};
 use crate::variables::{
-    CellVar, DictVar, FunctionVar, Key, Kind, NumberVar, ObjectVar, SetVar, TensorVar, VarId,
+    CellVar, DictVar, FunctionVar, Kind, NumberVar, ObjectVar, SetVar, TensorVar, VarId,
 };
 
 use super::constants::is_enum_like;
@@ -374,21 +374,10 @@ impl<'py> Tracer<'py> {
             ..DictVar::default()
         };
         for ((key, value), dict_key) in found.into_iter().zip(keys) {
-            let simulated = match &dict_key {
-                DictKey::Str(text) => Key::Str(text.clone()),
-                DictKey::Int(number) => Key::Int(i128::from(*number)),
-                DictKey::Identity(object) => {
-                    let object = object.bind(self.py);
-                    let key = keys::by_value(object);
-                    if key.is_some() {
-                        classes::guard_names(self, &object.get_type(), &["__hash__", "__eq__"]);
-                    } else if keys::is_of_subclass(object) {
-                        return self.set_kind(id, Kind::Opaque);
-                    }
-                    key.unwrap_or_else(|| Key::Identity(object.as_ptr() as usize))
-                }
-            };
             let key = self.constant(&key);
+            let Ok(simulated) = keys::key_of(self, key) else {
+                return self.set_kind(id, Kind::Opaque);
+            };
             let value = self.child(source, &value, |base| Tracker::DictItem(base, dict_key));
             items.items.insert(simulated, (key, value));
         }

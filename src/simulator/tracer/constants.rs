@@ -28,7 +28,23 @@ pub(super) fn is_enum_like(value: &Bound<'_, PyAny>) -> bool {
     is_enum_member(value)
 }
 
-/// A member of an enumeration none of whose operators is written in Python, other than in the module `enum`.
+/// Classes of C code whose instances never change and hold nothing that does.
+const VALUES: &[&str] = &[
+    "object",
+    "int",
+    "float",
+    "complex",
+    "str",
+    "bytes",
+    "date",
+    "datetime",
+    "time",
+    "timedelta",
+    "Decimal",
+];
+
+/// A member of an enumeration that is no container and none of whose operators is written in Python, other than in the
+/// module `enum`.
 pub fn is_enum_member(value: &Bound<'_, PyAny>) -> bool {
     let class = value.get_type();
     let known = value
@@ -40,10 +56,17 @@ pub fn is_enum_member(value: &Bound<'_, PyAny>) -> bool {
     }
     const MAKING: &[&str] = &["__init__", "__new__", "__init_subclass__", "__set_name__"];
     native::mro(&class).iter().all(|base| {
-        let names = base
-            .cast::<PyType>()
-            .ok()
-            .and_then(|base| crate::obj::of_type(base, "__dict__"));
+        let Ok(base) = base.cast::<PyType>() else {
+            return false;
+        };
+        let is_value = || {
+            base.name()
+                .is_ok_and(|name| VALUES.iter().any(|known| name == *known))
+        };
+        if !native::is_mutable(base) && !is_value() {
+            return false;
+        }
+        let names = crate::obj::of_type(base, "__dict__");
         let items = names.and_then(|names| names.call_method0("items").ok());
         let Some(items) = items.and_then(|items| items.try_iter().ok()) else {
             return false;
