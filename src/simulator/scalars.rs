@@ -130,19 +130,31 @@ pub fn operand(t: &mut Tracer<'_>, tensor: VarId, name: &str, value: VarId) -> S
         return Ok(None);
     };
     let class = scalar.get_type().name()?.to_string();
-    let floating = t
-        .graph
-        .meta(symbol)
-        .is_some_and(|meta| matches!(meta.dtype, DType::Float32 | DType::Float64));
-    // A float64 is a float; of the others Paddle makes tensors, whose classes decide with those of other tensors. Powers
-    // of tensors have digits of their own.
-    let same = class == "float64"
-        || floating && name != "__pow__" && ["float32", "int64", "int32"].contains(&&*class);
+    let Some(dtype) = t.graph.meta(symbol).map(|meta| meta.dtype) else {
+        return Ok(None);
+    };
+    let floating = matches!(dtype, DType::Float32 | DType::Float64);
+    // A float64 is a float; of the others Paddle makes tensors, whose classes decide with those of other tensors.
+    let same = class == "float64" || floating && ["float32", "int64", "int32"].contains(&&*class);
     if !same || !OPERATORS.contains(&name) {
         return Ok(None);
     }
     let number = scalar.call_method0("item")?;
-    Ok(Some(t.constant(&number)))
+    let number = t.constant(&number);
+    // Powers with tensors have digits of their own.
+    match class == "float32" && name == "__pow__" {
+        true => filled(t, number, dtype).map(Some),
+        false => Ok(Some(number)),
+    }
+}
+
+/// The tensor of no dims that eager mode makes of a number.
+fn filled(t: &mut Tracer<'_>, number: VarId, dtype: DType) -> Step<VarId> {
+    let function = Obj::from(t.py.module("paddle")?.getattr("full")?);
+    let shape = t.add(Kind::List(Vec::new()));
+    let dtype = t.str(dtype.as_str());
+    let args = [shape, number, dtype];
+    tensors::capture(t, Callee::Api(function), None, &args, &[], &mut |_| None)
 }
 
 /// Whether an operator of a scalar leaves the answer to the tensor on its right.
