@@ -11,7 +11,7 @@ use crate::guard::GuardKind;
 use crate::obj::Obj;
 use crate::reason::BreakKind;
 use crate::tracker::Tracker;
-use crate::variables::{Kind, VarId};
+use crate::variables::{DictVar, Kind, VarId};
 
 use super::aliases;
 use super::call::call;
@@ -56,6 +56,9 @@ pub fn compare(t: &mut Tracer<'_>, op: CmpOp, a: VarId, b: VarId) -> Step<VarId>
         (Kind::Dict(x), Kind::Dict(y)) if matches!(op, CmpOp::Eq | CmpOp::Ne) => {
             let (x, y) = (x.clone(), y.clone());
             let mut equal = x.items.len() == y.items.len();
+            // Two ordered dicts have their items in one order, too.
+            let ordered = is_ordered(t, &x)? && is_ordered(t, &y)?;
+            equal &= !ordered || x.items.keys().eq(y.items.keys());
             for (key, (_, value)) in &x.items {
                 if !equal {
                     break;
@@ -130,6 +133,14 @@ fn identity_compare(
         return None;
     };
     Some(t.bool(equal == (op == CmpOp::Eq)))
+}
+
+fn is_ordered(t: &Tracer<'_>, dict: &DictVar) -> Step<bool> {
+    let class = crate::obj::ordered_dict(t.py)?;
+    Ok(dict
+        .class
+        .as_ref()
+        .is_some_and(|of| of.bind(t.py).is(&class)))
 }
 
 /// Whether it is a constant that no container is equal to: members of enumerations may be containers.

@@ -39,7 +39,8 @@ pub fn try_make(
             t.guard_identity(callable);
             let result = match (args, kwargs) {
                 ([], []) => t.none(),
-                ([value], []) | ([], [(_, value)]) => *value,
+                ([value], []) => *value,
+                ([], [(name, value)]) if &**name == "enter_result" => *value,
                 _ => {
                     return t.stop(
                         BreakKind::RaisesException,
@@ -71,8 +72,8 @@ pub fn try_make(
     let Some(enabled) = enabled else {
         return Ok(None);
     };
-    match args {
-        [] => {}
+    match (args, kwargs) {
+        ([], []) => {}
         // `no_grad(function)` wraps the function.
         _ => {
             return t.stop(

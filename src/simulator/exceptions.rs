@@ -1,5 +1,6 @@
 //! Raising and matching exceptions.
 
+use pyo3::exceptions::PyBaseException;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple, PyType};
 
@@ -84,6 +85,32 @@ fn instance(t: &mut Tracer<'_>, exception: VarId) -> Step<VarId> {
         return call(t, exception, &[], &[]);
     }
     Ok(exception)
+}
+
+/// Stops where an `except` clause has something else than classes of exceptions: that is asked before anything matches.
+pub fn check_clause(t: &mut Tracer<'_>, class: VarId) -> Step<()> {
+    let classes = match t.kind(class).clone() {
+        Kind::Tuple(classes, _) => classes,
+        _ => vec![class],
+    };
+    let base = t.py.get_type::<PyBaseException>();
+    for class in classes {
+        t.realize(class);
+        let value = t
+            .value(class)
+            .and_then(|class| class.cast_into::<PyType>().ok());
+        let is_one = match value {
+            Some(class) => native::mro(&class).contains(&base)?,
+            None => false,
+        };
+        if !is_one {
+            return t.stop(
+                BreakKind::RaisesException,
+                "an except clause with something that is no class of exceptions",
+            );
+        }
+    }
+    Ok(())
 }
 
 /// Whether `except class:` catches the exception.

@@ -334,17 +334,17 @@ pub fn next(t: &mut Tracer<'_>, iterator: VarId) -> Step<Option<VarId>> {
             Ok(Some(t.int(next)))
         }
         IterVar::Enumerate { inner, count } => {
+            let Some(following) = count.checked_add(1) else {
+                return t.unsupported("enumerate() beyond what fits into 64 bits");
+            };
             let Some(item) = next(t, inner)? else {
                 return Ok(None);
             };
-            advance(
-                t,
-                iterator,
-                IterVar::Enumerate {
-                    inner,
-                    count: count + 1,
-                },
-            );
+            let count_on = IterVar::Enumerate {
+                inner,
+                count: following,
+            };
+            advance(t, iterator, count_on);
             let number = t.int(count);
             Ok(Some(t.add(Kind::Tuple(vec![number, item], None))))
         }

@@ -712,7 +712,11 @@ fn set(t: &mut Tracer<'_>, set: VarId, name: &str, args: &[VarId]) -> Step<VarId
         }
         "discard" | "remove" => {
             for (key, _) in others {
-                if next.items.shift_remove(&key).is_none() && name == "remove" {
+                // Its table keeps a mark where an element was, which decides on the order of what is added later.
+                if next.items.contains_key(&key) {
+                    return t.stop(BreakKind::UnsupportedCall, format!("set method {name}"));
+                }
+                if name == "remove" {
                     return t.stop(BreakKind::RaisesException, "KeyError");
                 }
             }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyFunction, PyTuple, PyType};
+use pyo3::types::{PyFunction, PyTuple};
 
 use crate::guard::native;
 use crate::obj::Obj;
@@ -200,9 +200,6 @@ pub(super) fn bind(
                 function,
             }))
         }
-        Descriptor::NonData if t.paddle.is_layer(found) => Ok(t.wrap(found, tracker)),
-        // Classes and builtin functions stored on a class are not bound.
-        Descriptor::NonData if found.is_instance_of::<PyType>() => Ok(t.wrap(found, tracker)),
         _ if found
             .get_type()
             .getattr("__module__")

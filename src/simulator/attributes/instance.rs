@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use pyo3::exceptions::PyBaseException;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyFunction, PyType};
 
@@ -28,10 +29,18 @@ pub(super) fn of_instance(
         own_class(t, &class)?;
         return Ok(Some(t.constant(class.as_any())));
     }
-    if name == "args" && object.base.is_some() {
-        return Ok(object.base);
+    let own = custom_getattribute(t, &class)?;
+    if name == "args" && object.base.is_some() && own.is_none() {
+        let found = lookup(&class, name);
+        let plain = lookup(&t.py.get_type::<PyBaseException>(), name);
+        guard_type_attr(t, &object.class, name, found.as_ref());
+        if let (Some(found), Some(plain)) = (found, plain) {
+            if found.is(&plain) {
+                return Ok(object.base);
+            }
+        }
     }
-    let found = match custom_getattribute(t, &class)? {
+    let found = match own {
         Some(own) => through(t, obj, object, &own, name)?,
         None => match generic(t, obj, object, name) {
             // `__getattr__` is asked too where a property, say, raises an `AttributeError`.

@@ -12,7 +12,7 @@ mod store;
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyFunction, PyType};
+use pyo3::types::{PyFunction, PyTuple, PyType};
 
 use crate::guard::GuardKind;
 use crate::obj::Obj;
@@ -342,16 +342,18 @@ fn of_named_tuple(
             return Ok(items.get(at).copied());
         }
     }
-    if methods::exists(t, obj, name)? {
+    let found = class
+        .cast::<PyType>()
+        .ok()
+        .and_then(|class| lookup(class, name));
+    let known = found.as_ref().is_some_and(is_of_named_tuples);
+    if known && methods::exists(t, obj, name)? {
+        guard_type_attr(t, &Obj::from(&class), name, found.as_ref());
         return Ok(Some(t.add(Kind::BoundBuiltin {
             receiver: obj,
             name: Arc::from(name),
         })));
     }
-    let found = class
-        .cast::<PyType>()
-        .ok()
-        .and_then(|class| lookup(class, name));
     if let Some(found) = found {
         if found.is_exact_instance_of::<PyFunction>() {
             guard_type_attr(t, &Obj::from(&class), name, Some(&found));
@@ -372,4 +374,13 @@ fn of_named_tuple(
         BreakKind::UnsupportedAttribute,
         format!("attribute {name} of a named tuple"),
     )
+}
+
+/// Whether what a class has is what every named tuple has: a method of tuples, or a function of `collections`.
+fn is_of_named_tuples(found: &Bound<'_, PyAny>) -> bool {
+    let tuples = found.py().get_type::<PyTuple>();
+    let home = found.getattr("__globals__");
+    let home = home.and_then(|names| names.get_item("__name__"));
+    found.getattr("__objclass__").is_ok_and(|of| of.is(&tuples))
+        || home.is_ok_and(|home| home.eq("collections").unwrap_or(false))
 }

@@ -198,6 +198,12 @@ pub(super) fn partial(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> St
     let [function, rest @ ..] = args else {
         return wrong(t, "partial");
     };
+    let callable = is_callable(t, *function)?;
+    if t.const_value(callable)
+        .is_none_or(|answer| !answer.is_truthy().unwrap_or(false))
+    {
+        return wrong(t, "partial");
+    }
     Ok(t.add(Kind::Partial {
         function: *function,
         args: rest.to_vec(),

@@ -156,7 +156,12 @@ fn is_always_true(class: &Bound<'_, PyType>, meta: &Bound<'_, PyType>) -> PyResu
             };
             Ok(module.starts_with("collections") || module == "_collections_abc")
         }
-        "typing" | "enum" => Ok(true),
+        "enum" => Ok(true),
+        // Protocols look at what an object has, or may not be asked.
+        "typing" => {
+            let protocol = attributes::lookup(class, "_is_protocol");
+            Ok(!protocol.is_some_and(|is| is.is_truthy().unwrap_or(true)))
+        }
         home => Ok(home.starts_with("paddle.")),
     }
 }

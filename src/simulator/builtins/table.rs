@@ -147,12 +147,9 @@ pub(super) const TABLE: &[(&str, &str, Handler)] = &[
         let made = dict(t, a, k)?;
         ordered(t, made)
     }),
-    ("typing", "cast", |t, a, k| {
-        let _ = k;
-        match a {
-            [_, x] => Ok(*x),
-            _ => wrong(t, "cast"),
-        }
+    ("typing", "cast", |t, a, k| match (a, k) {
+        ([_, x], []) => Ok(*x),
+        _ => wrong(t, "cast"),
     }),
     ("paddle", "is_tensor", |t, a, k| {
         one(t, a, k, |t, x| {
@@ -277,12 +274,9 @@ pub(super) const TABLE: &[(&str, &str, Handler)] = &[
         let v = t.py.module("paddle")?.call_method0("get_default_dtype")?;
         Ok(t.constant(&v))
     }),
-    ("paddle", "shape", |t, a, k| {
-        let _ = k;
-        match a {
-            [_] => shape_statement(t, a[0]),
-            _ => wrong(t, "shape"),
-        }
+    ("paddle", "shape", |t, a, k| match (a, k) {
+        ([x], []) => shape_statement(t, *x),
+        _ => wrong(t, "shape"),
     }),
     ("paddle_sot_rs", "graph_break", |t, a, k| {
         let _ = k;

@@ -464,6 +464,7 @@ pub fn step(t: &mut Tracer<'_>, f: &mut FrameState, at: usize) -> Step<Flow> {
         Instr::CheckExcMatch => {
             let class = f.pop(t)?;
             let exception = f.peek(t, 1)?;
+            exceptions::check_clause(t, class)?;
             let matches = exceptions::matches(t, exception, class)?;
             let value = t.bool(matches);
             f.push(value);
