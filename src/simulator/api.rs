@@ -1,7 +1,7 @@
 //! Capturing calls of Paddle's API.
 
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyFloat, PyInt};
+use pyo3::types::{PyBool, PyComplex, PyFloat, PyInt};
 
 use crate::frame::Modules;
 use crate::graph::{is_in_place, Callee, DType};
@@ -10,7 +10,7 @@ use crate::obj::{module_and_name, text_of, Obj};
 use crate::reason::BreakKind;
 use crate::variables::{Kind, VarId, Variable};
 
-use super::{arrays, inplace, number_arguments, numbers, tensors, views};
+use super::{arrays, inplace, number_arguments, numbers, scalars, tensors, views};
 use super::{Kwargs, Step, Tracer};
 
 /// Modules whose functions are API: a call of one becomes a statement.
@@ -424,6 +424,11 @@ pub fn check_given(t: &mut Tracer<'_>, name: &str, args: &[VarId], kwargs: &Kwar
         return Ok(());
     };
     let first = *first;
+    let argument = |at: usize, name: &str| {
+        let mut named = kwargs.iter();
+        let named = named.find(|(known, _)| &**known == name);
+        args.get(at).copied().or(named.map(|(_, value)| *value))
+    };
     match name {
         "concat" | "stack" | "multi_dot" | "broadcast_tensors"
             if matches!(t.kind(first), Kind::Tensor(_)) =>
@@ -437,11 +442,46 @@ pub fn check_given(t: &mut Tracer<'_>, name: &str, args: &[VarId], kwargs: &Kwar
         "as_tensor" | "asarray" | "tensor" if matches!(t.kind(first), Kind::Tensor(_)) => {
             t.unsupported(format!("{name}() copies the tensor"))
         }
+        // Programs take the numbers of a tensor that eager mode reads.
+        "index_fill" if is_tensor(t, argument(3, "value")) => {
+            t.unsupported("index_fill() with a tensor for a value")
+        }
+        "interpolate" | "upsample" if is_tensor(t, argument(2, "scale_factor")) => {
+            t.unsupported(format!("{name}() with a tensor for a factor"))
+        }
+        "full" if is_rounded(t, argument(1, "fill_value")) => {
+            t.unsupported("full() of a complex number with the digits of a double")
+        }
         "as_complex" | "view_as_complex" if !views::is_contiguous(t, first)? => {
             t.unsupported(format!("{name}() of a tensor that may have gaps"))
         }
         _ => Ok(()),
     }
+}
+
+/// Whether an argument is a tensor, or has one among its items.
+fn is_tensor(t: &mut Tracer<'_>, value: Option<VarId>) -> bool {
+    let Some(value) = value else {
+        return false;
+    };
+    match t.kind(value).clone() {
+        Kind::Tensor(_) => true,
+        Kind::List(items) | Kind::Tuple(items, _) => {
+            let mut items = items.into_iter();
+            items.any(|item| matches!(t.kind(item), Kind::Tensor(_)))
+        }
+        _ => false,
+    }
+}
+
+/// Whether an argument is a complex number that a program would round.
+fn is_rounded(t: &mut Tracer<'_>, value: Option<VarId>) -> bool {
+    let value = value.and_then(|value| t.const_value(value));
+    value.is_some_and(|value| {
+        value
+            .cast::<PyComplex>()
+            .is_ok_and(|it| !scalars::is_single(it))
+    })
 }
 
 /// Eager mode takes conditions of bools only, programs take all.

@@ -185,13 +185,25 @@ pub fn as_operands(
 
 fn number_like(t: &mut Tracer<'_>, op: Option<BinOp>, id: VarId, tensor: SymbolId) -> Step<VarId> {
     let dtype = |t: &Tracer<'_>, symbol| t.graph.meta(symbol).map(|meta| meta.dtype);
+    // Eager mode makes a dim of its own where it divides by numbers: a tensor of none would stay one.
+    let without_dims = t
+        .graph
+        .meta(tensor)
+        .is_some_and(|meta| meta.shape.is_empty());
+    let gets_a_dim = op == Some(BinOp::FloorDiv) && without_dims;
     let Some(number) = numbers::in_graph(t, id)? else {
         let Some(wanted) = dtype(t, tensor) else {
             return Ok(id);
         };
         let fed = numbers::operand(t, id, wanted, op)?;
+        if fed.is_some() && gets_a_dim {
+            return refuse(t, "a division of a tensor of no dims that rounds down");
+        }
         return Ok(fed.map_or(id, |symbol| t.add(Kind::SymNumber(symbol))));
     };
+    if gets_a_dim {
+        return refuse(t, "a division of a tensor of no dims that rounds down");
+    }
     let symbol = match (dtype(t, number), dtype(t, tensor)) {
         (Some(DType::Int64), Some(wanted)) if wanted != DType::Bool && wanted != DType::Int64 => {
             let name = PyString::new(t.py, wanted.as_str()).into_any();

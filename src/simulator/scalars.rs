@@ -141,17 +141,20 @@ pub fn operand(t: &mut Tracer<'_>, tensor: VarId, name: &str, value: VarId) -> S
     }
     let number = scalar.call_method0("item")?;
     let number = t.constant(&number);
-    // Powers with tensors have digits of their own.
-    match class == "float32" && name == "__pow__" {
-        true => filled(t, number, dtype).map(Some),
-        false => Ok(Some(number)),
+    match (class.as_str(), name) {
+        // Powers with tensors have digits of their own; a power of a tensor of no dims has one.
+        ("float32", "__pow__") => filled(t, number, dtype, &[1]).map(Some),
+        // Programs scale by numbers, which loses the sign of zeros.
+        ("float32", "__mul__" | "__rmul__") => filled(t, number, dtype, &[]).map(Some),
+        _ => Ok(Some(number)),
     }
 }
 
-/// The tensor of no dims that eager mode makes of a number.
-fn filled(t: &mut Tracer<'_>, number: VarId, dtype: DType) -> Step<VarId> {
+/// The tensor that eager mode makes of a number.
+fn filled(t: &mut Tracer<'_>, number: VarId, dtype: DType, dims: &[i64]) -> Step<VarId> {
     let function = Obj::from(t.py.module("paddle")?.getattr("full")?);
-    let shape = t.add(Kind::List(Vec::new()));
+    let dims = dims.iter().map(|dim| t.int(*dim)).collect();
+    let shape = t.add(Kind::List(dims));
     let dtype = t.str(dtype.as_str());
     let args = [shape, number, dtype];
     tensors::capture(t, Callee::Api(function), None, &args, &[], &mut |_| None)
@@ -238,8 +241,13 @@ pub fn refuse(t: &mut Tracer<'_>, dtype: DType, name: &str, number: VarId) -> St
         true
     } else if value.is_exact_instance_of::<PyBool>() {
         !compares && (bits < 31 || is_complex)
-    } else if value.is_instance_of::<PyComplex>() {
-        !compares && !wide
+    } else if let Ok(number) = value.cast::<PyComplex>() {
+        let sums = matches!(stem, "add" | "sub");
+        !compares && (!wide || sums && !is_single(number))
+    } else if dtype == DType::Bool && value.is_instance_of::<PyInt>() {
+        // A program scales by it, with the digits of a float.
+        let held = value.extract::<i64>();
+        !compares && !held.is_ok_and(|value| (value as f32) as i128 == i128::from(value))
     } else if bits < 63 && value.is_instance_of::<PyInt>() {
         let held = value.extract::<i64>();
         !held.is_ok_and(|value| (-(1 << bits)..1 << bits).contains(&value))
@@ -253,6 +261,13 @@ pub fn refuse(t: &mut Tracer<'_>, dtype: DType, name: &str, number: VarId) -> St
         )),
         false => Ok(()),
     }
+}
+
+/// Whether programs keep all digits of a complex number: they have two floats for it.
+pub fn is_single(number: &Bound<'_, PyComplex>) -> bool {
+    [number.real(), number.imag()]
+        .iter()
+        .all(|part| f64::from(*part as f32) == *part || part.is_nan())
 }
 
 /// Whether two of one class are the same number to the last bit.

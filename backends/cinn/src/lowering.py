@@ -21,6 +21,7 @@ from paddle_sot_rs._views import PARTS, is_view
 # Composite operators that stay, and why.
 KEPT = {
     "pd_op.dropout": "decomposed it draws another mask than eager mode",
+    **dict.fromkeys(("pd_op.elu", "pd_op.relu6", "pd_op.add_n"), "decomposed it has other signs of zeros"),
     "pd_op.index_select": "decomposed it loses the axis for an index without items",
 }
 # Their gradients read something else in primitive operators than in one of their own (what they are given, or what it
@@ -43,6 +44,12 @@ _MOST_ROUNDS = 8
 _COMPLEX = (paddle.complex64, paddle.complex128)
 # Paddle's primitive rules for their gradients compute with the -1 of an open dim, and forget axes without items.
 _OF_KNOWN_DIMS = frozenset(("pd_op.slice", "pd_op.concat"))
+# Why Paddle's primitive rules for their gradients are not used.
+_WRONG_RULES = {
+    "pd_op.elementwise_pow": "it multiplies 0 with what is infinite for a base of 0",
+    "pd_op.index_put": "it takes a mask for an index, and gives a value the shape of what it fills",
+    "pd_op.leaky_relu": "it takes 0 for a negative number",
+}
 # Paddle's primitive rules take the index for a list of several.
 _BY_INDEX = frozenset(("pd_op.gather", "pd_op.scatter"))
 
@@ -175,9 +182,11 @@ def _is_complex(op):
 def _has_wrong_rule(op, inputs, outputs):
     """Whether Paddle's primitive rule for the gradient of this operator answers wrongly."""
     name = op.name()
-    if name == "pd_op.elementwise_pow":
-        # It multiplies 0 with what is infinite for a base of 0.
+    if name in _WRONG_RULES:
         return True
+    if name == "pd_op.scale":
+        # It rounds the factor to a float.
+        return any(value.initialized() and value.dtype == paddle.float64 for values in inputs for value in values)
     if name in _OF_KNOWN_DIMS:
         return any(_may_be_empty(value) for values in (*inputs, *outputs) for value in values)
     if name in _BY_INDEX:
