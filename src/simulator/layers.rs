@@ -385,6 +385,13 @@ fn has_hooks(layer: &Bound<'_, PyAny>, which: &str) -> bool {
     registry(layer, which).is_some_and(|hooks| !hooks.is_empty())
 }
 
+/// Whether a function is one of Paddle's `Layer`, not what someone put in its place.
+fn is_of_layers(function: &Bound<'_, PyAny>) -> bool {
+    let home = function.getattr("__globals__");
+    let home = home.and_then(|names| names.get_item("__name__"));
+    home.is_ok_and(|home| home.eq("paddle.nn.layer.layers").unwrap_or(false))
+}
+
 /// `layer(*args, **kwargs)`: hooks, then `forward`; Paddle's own layers become `call_layer`.
 /// `tail`: see [`Tracer::tail`].
 pub fn call(
@@ -404,14 +411,16 @@ pub fn call(
     let own_call = lookup(&class, "__call__");
     let base_call = t.paddle.layer.bind(t.py).getattr("__call__")?;
     attributes::guard_type_attr(t, &Obj::from(&class), "__call__", own_call.as_ref());
-    if !own_call.as_ref().is_some_and(|found| found.is(&base_call)) {
+    let is_paddles = |found: &Bound<'_, PyAny>| found.is(&base_call) && is_of_layers(found);
+    if !own_call.as_ref().is_some_and(is_paddles) {
         let method = attributes::get_special(t, layer, "__call__")?;
         t.tail = tail;
         return call_any(t, method, args, kwargs);
     }
     classes::guard_names(t, &class, &["_build_once"]);
     let build = t.paddle.layer.bind(t.py).getattr("_build_once")?;
-    if !lookup(&class, "_build_once").is_some_and(|found| found.is(&build)) {
+    let is_paddles = |found: Bound<'_, PyAny>| found.is(&build) && is_of_layers(&found);
+    if !lookup(&class, "_build_once").is_some_and(is_paddles) {
         return t.stop(
             BreakKind::UnsupportedCall,
             "a layer with its own _build_once",

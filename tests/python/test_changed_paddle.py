@@ -37,6 +37,25 @@ def grad_of_argument_is_none():
 
 
 @case
+def call_of_all_layers_replaced():
+    net = nn.Sequential(nn.ReLU(), nn.Linear(3, 3))
+    own = nn.Layer.__call__
+    called = []
+
+    def counted(self, *args, **kwargs):
+        called.append(type(self).__name__)
+        return own(self, *args, **kwargs)
+
+    yield lambda x: (net(x - 1), called.copy(), called.clear())
+    nn.Layer.__call__ = counted
+    try:
+        yield
+    finally:
+        nn.Layer.__call__ = own
+    yield
+
+
+@case
 def buffer_absent_in_layer():
     class Net(nn.Layer):
         def forward(self, x):
