@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyComplex, PyDict, PyFloat, PyFrozenSet, PyInt, PyList, PySet, PyTuple, PyType};
+use pyo3::types::{PyComplex, PyFloat, PyInt, PyType};
 
 use crate::bytecode::CmpOp;
 use crate::guard::native::is_mutable;
@@ -120,10 +120,8 @@ fn identity_compare(
             return None;
         }
         same
-    } else if by_identity(left) && matches!(right, Kind::Const)
-        || by_identity(right) && matches!(left, Kind::Const)
-        || container(left) && is_no_container(t, b, right)
-        || container(right) && is_no_container(t, a, left)
+    } else if (by_identity(left) || container(left)) && matches!(right, Kind::Const)
+        || (by_identity(right) || container(right)) && matches!(left, Kind::Const)
         || container(left)
             && container(right)
             && std::mem::discriminant(left) != std::mem::discriminant(right)
@@ -141,18 +139,6 @@ fn is_ordered(t: &Tracer<'_>, dict: &DictVar) -> Step<bool> {
         .class
         .as_ref()
         .is_some_and(|of| of.bind(t.py).is(&class)))
-}
-
-/// Whether it is a constant that no container is equal to: members of enumerations may be containers.
-fn is_no_container(t: &Tracer<'_>, id: VarId, kind: &Kind) -> bool {
-    let is_container = |value: &Bound<'_, PyAny>| {
-        value.is_instance_of::<PyTuple>()
-            || value.is_instance_of::<PyList>()
-            || value.is_instance_of::<PyDict>()
-            || value.is_instance_of::<PySet>()
-            || value.is_instance_of::<PyFrozenSet>()
-    };
-    matches!(kind, Kind::Const) && t.value(id).is_some_and(|value| !is_container(&value))
 }
 
 /// Containers compare item by item; a comparison that changes them does not get far.

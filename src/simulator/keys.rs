@@ -89,24 +89,26 @@ fn const_key(t: &mut Tracer<'_>, value: VarId) -> Step<Key> {
     }
     classes::check_member(t, value, &["__hash__", "__eq__"])?;
     let class = object.get_type();
-    if object.is_instance_of::<PyInt>() && is_keyed_as(&class, &t.py.get_type::<PyInt>()) {
+    let is_plain = super::tracer::is_plain_constant(&object);
+    let is_as = |base: &Bound<'_, PyType>| is_plain || is_keyed_as(&class, base);
+    if object.is_instance_of::<PyInt>() && is_as(&t.py.get_type::<PyInt>()) {
         return match object.extract::<i128>() {
             Ok(number) => Ok(Key::Int(number)),
             Err(_) => t.unsupported("a huge integer as a key"),
         };
     }
     if let Ok(text) = object.cast::<PyString>() {
-        if is_keyed_as(&class, &t.py.get_type::<PyString>()) {
+        if is_as(&t.py.get_type::<PyString>()) {
             return Ok(Key::Str(Arc::from(text.to_str()?)));
         }
     }
     if let Ok(bytes) = object.cast::<PyBytes>() {
-        if is_keyed_as(&class, &t.py.get_type::<PyBytes>()) {
+        if is_as(&t.py.get_type::<PyBytes>()) {
             return Ok(Key::Bytes(Arc::from(bytes.as_bytes())));
         }
     }
     if let Ok(number) = object.cast::<PyFloat>() {
-        if is_keyed_as(&class, &t.py.get_type::<PyFloat>()) {
+        if is_as(&t.py.get_type::<PyFloat>()) {
             return float_key(t, number.value());
         }
     }
