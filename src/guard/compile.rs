@@ -403,13 +403,13 @@ impl CompiledGuard for NativeGuards {
             Some(guard) => Err(guard),
             None => self.answer(&slots, open),
         };
-        if !open && failed.is_none() {
-            gate.record(py, &self.plan, inputs, &slots);
+        // An open gate asks only those of the distinct objects that vary: it stands for an answer, not for the walk alone.
+        match (open, &answer) {
+            (true, _) => {}
+            (false, Ok(_)) => gate.record(py, &self.plan, inputs, &slots),
+            (false, Err(_)) => gate.close(),
         }
         gate.slots = slots;
-        if failed.is_some() && !open {
-            gate.close();
-        }
         answer
     }
 
