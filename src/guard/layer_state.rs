@@ -52,7 +52,8 @@ pub struct LayerSnapshot {
     items: Vec<Items>,
     /// Ordered registries of several items, which move keys without a new version.
     orders: Vec<Ordered>,
-    lists: Vec<(usize, Vec<usize>)>,
+    /// Items are referred to: at the address of one that is gone another may lie.
+    lists: Vec<(usize, Vec<WeakOrStrong>)>,
     tensors: native::Tensors,
     /// Whether a version that stays says that the dictionary does.
     versions_follow: bool,
@@ -84,7 +85,9 @@ impl LayerSnapshot {
             if let Ok(list) = value.cast::<PyList>() {
                 self.lists.push((
                     list.as_ptr() as usize,
-                    list.iter().map(|item| item.as_ptr() as usize).collect(),
+                    list.iter()
+                        .map(|item| WeakOrStrong::new(py, &Obj::from(&item)))
+                        .collect(),
                 ));
             }
         }

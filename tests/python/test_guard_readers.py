@@ -2,6 +2,7 @@
 
 import paddle
 import paddle_sot_rs as sot
+import pytest
 
 
 def translate(function, **options):
@@ -29,3 +30,21 @@ def test_a_gate_opens_only_where_distinct_objects_are():
     net.b = net.a
     for n in (1, 2, 3, 4):
         assert translated(net, x, n).tolist() == function(net, x, n).tolist()
+
+
+@pytest.mark.parametrize("name", ["_updated_padding", "_stride"])
+def test_an_item_of_a_list_of_a_layer_at_the_address_of_the_one_before(name):
+    layer = paddle.nn.Conv2D(1, 1, 3, padding=[int("1000") - 700] * 2, stride=[int("1000") - 700] * 2)
+
+    def function(x):
+        return layer(x) * 2
+
+    translated = translate(function)
+    x = paddle.ones([1, 1, 4, 4])
+    for _ in range(3):
+        assert translated(x).shape == function(x).shape
+    items = getattr(layer, name)
+    for number in (401, 502, 603, 704):
+        items.pop()
+        items.append(int(str(number)))
+        assert translated(x).shape == function(x).shape

@@ -8,6 +8,7 @@ use crate::tracker::DictKey;
 
 use super::constants::const_equal;
 use super::object::Ptr;
+use super::references::WeakOrStrong;
 
 extern "C" {
     pub(super) static mut PyODict_Type: ffi::PyTypeObject;
@@ -50,14 +51,15 @@ pub(crate) fn list_item(list: Ptr, index: usize) -> Ptr {
 }
 
 /// Whether the list holds exactly these objects.
-pub(crate) fn list_is(list: Ptr, items: &[usize]) -> bool {
+pub(crate) fn list_is(list: Ptr, items: &[WeakOrStrong]) -> bool {
     // SAFETY: the list is live; its storage holds as many items as its length says.
     unsafe {
         if ffi::PyList_Check(list) == 0 || ffi::PyList_GET_SIZE(list) as usize != items.len() {
             return false;
         }
         let storage = (*list.cast::<ffi::PyListObject>()).ob_item;
-        (0..items.len()).all(|at| storage.add(at).read() as usize == items[at])
+        let mut items = items.iter().enumerate();
+        items.all(|(at, known)| known.is(storage.add(at).read()))
     }
 }
 
