@@ -1,8 +1,11 @@
 """What guards read at a call: nothing of the user's runs meanwhile, and nothing they compare with is gone."""
 
+import gc
+
 import paddle
 import paddle_sot_rs as sot
 import pytest
+from paddle.static import InputSpec
 
 
 def translate(function, **options):
@@ -48,3 +51,38 @@ def test_an_item_of_a_list_of_a_layer_at_the_address_of_the_one_before(name):
         items.pop()
         items.append(int(str(number)))
         assert translated(x).shape == function(x).shape
+
+
+def test_what_guards_found_stays_while_a_declaration_is_asked():
+    def function(x, items):
+        return items[0] * 2
+
+    class Cycle:
+        def __init__(self, items):
+            self.items = items
+            self.itself = self
+
+        def __del__(self):
+            self.items.clear()
+
+    translated = translate(function, input_spec=[InputSpec([None, 4], "float32")])
+    x = paddle.ones([3, 4])
+    for rows in (3, 5, 3, 4):
+        translated(paddle.ones([rows, 4]), [paddle.full([3, 4], 3.0)])
+    threshold = gc.get_threshold()
+    try:
+        for more in range(60):
+            gc.collect()
+            gc.disable()
+            items = [paddle.full([3, 4], 5.0)]
+            Cycle(items)
+            gc.set_threshold(gc.get_count()[0] + more)
+            gc.enable()
+            try:
+                result = translated(x, items)
+            except IndexError:
+                continue
+            assert result.tolist() == [[10.0] * 4] * 3
+    finally:
+        gc.set_threshold(*threshold)
+        gc.enable()

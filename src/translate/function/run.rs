@@ -171,11 +171,13 @@ impl Translated {
             }
             match entry.guard.check(py, inputs) {
                 Ok(slots) => {
+                    // What the declaration runs may let go of them.
+                    let slots = owned(py, &slots);
                     if let (true, Run::Called(args, kwargs)) = (entry.asks, &how) {
                         self.declared(py, args, *kwargs)?;
                     }
                     lock(&self.shared.stats).cache_hits += 1;
-                    return self.run(py, entry, owned(py, &slots), bound, how);
+                    return self.run(py, entry, slots, bound, how);
                 }
                 Err(index) => failed = failed.or_else(|| Some((entry.clone(), index))),
             }
