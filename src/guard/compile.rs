@@ -72,7 +72,7 @@ pub(super) enum Load {
     CellContents(usize),
     TypeOf(usize),
     InstanceDict(usize),
-    DictItem(usize, Py<PyAny>),
+    DictItem(usize, native::HashedKey),
     Nothing,
     ListItem(usize, usize),
     TupleItem(usize, usize),
@@ -153,7 +153,10 @@ impl Builder {
             Tracker::CellContents(_) => Load::CellContents(base),
             Tracker::TypeOf(_) => Load::TypeOf(base),
             Tracker::InstanceDict(_) => Load::InstanceDict(base),
-            Tracker::DictItem(_, key) => Load::DictItem(base, native::key_object(py, key)),
+            Tracker::DictItem(_, key) => {
+                let key = native::key_object(py, key).into_bound(py);
+                Load::DictItem(base, native::HashedKey::new(key))
+            }
             Tracker::DictKeyAt(..) | Tracker::Number(..) | Tracker::Array(..) => Load::Nothing,
             Tracker::ListItem(_, index) | Tracker::DequeItem(_, index) => {
                 Load::ListItem(base, *index)
@@ -302,7 +305,8 @@ impl NativeGuards {
     }
 }
 
-fn load(py: Python<'_>, load: &Load, inputs: GuardInputs<'_>, slots: &[usize]) -> Ptr {
+/// What is there, or null; `None` when it cannot be told without running code of the user's.
+fn load(py: Python<'_>, load: &Load, inputs: GuardInputs<'_>, slots: &[usize]) -> Option<Ptr> {
     let base = |slot: &usize| slots[*slot] as Ptr;
     let from = |slot: &usize, read: &dyn Fn(Ptr) -> Ptr| {
         let object = base(slot);
@@ -312,7 +316,7 @@ fn load(py: Python<'_>, load: &Load, inputs: GuardInputs<'_>, slots: &[usize]) -
             read(object)
         }
     };
-    match load {
+    Some(match load {
         Load::Local(index) => inputs
             .locals
             .get(*index)
@@ -327,7 +331,10 @@ fn load(py: Python<'_>, load: &Load, inputs: GuardInputs<'_>, slots: &[usize]) -
         Load::CellContents(slot) => from(slot, &native::cell_contents),
         Load::TypeOf(slot) => from(slot, &native::type_of),
         Load::InstanceDict(slot) => from(slot, &|object| native::instance_dict(py, object)),
-        Load::DictItem(slot, key) => from(slot, &|dict| native::dict_item(dict, key.as_ptr())),
+        Load::DictItem(slot, key) => match base(slot) {
+            dict if dict.is_null() => dict,
+            dict => native::dict_item(dict, key)?,
+        },
         Load::Nothing => std::ptr::null_mut(),
         Load::ListItem(slot, index) => from(slot, &|list| native::list_item(list, *index)),
         Load::TupleItem(slot, index) => from(slot, &|tuple| native::tuple_item(tuple, *index)),
@@ -339,7 +346,7 @@ fn load(py: Python<'_>, load: &Load, inputs: GuardInputs<'_>, slots: &[usize]) -
         Load::MethodPart(slot, receiver) => {
             from(slot, &|method| native::method_part(method, *receiver))
         }
-    }
+    })
 }
 
 fn holds(py: Python<'_>, check: &Check, object: Ptr, slots: &[usize]) -> bool {
@@ -422,7 +429,8 @@ impl CompiledGuard for NativeGuards {
             None => self.texts[index].clone(),
             Some(0) => "grad mode, AMP, default dtype or device".to_owned(),
             Some(1) => "arguments that must be different objects".to_owned(),
-            Some(_) => "a value that the graph needs is missing".to_owned(),
+            Some(2) => "a value that the graph needs is missing".to_owned(),
+            Some(_) => "a key that says itself what it is equal to".to_owned(),
         }
     }
 }
@@ -437,7 +445,12 @@ impl NativeGuards {
     ) -> Result<(), usize> {
         for &at in steps {
             match &self.steps[at] {
-                Step::Load(target, what) => slots[*target] = load(py, what, inputs, slots) as usize,
+                Step::Load(target, what) => {
+                    let Some(found) = load(py, what, inputs, slots) else {
+                        return Err(self.texts.len() + 3);
+                    };
+                    slots[*target] = found as usize;
+                }
                 Step::Check { slot, check, guard } => {
                     if !holds(py, check, slots[*slot] as Ptr, slots) {
                         return Err(*guard);

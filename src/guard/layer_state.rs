@@ -34,7 +34,7 @@ struct Namespace {
 }
 
 struct Items {
-    items: Vec<(Obj, Expected)>,
+    items: Vec<(native::HashedKey, Expected)>,
     /// The order of a registry's keys, which a layer may walk through.
     keys: Vec<Py<PyAny>>,
 }
@@ -138,7 +138,7 @@ impl LayerSnapshot {
             } else {
                 Expected::Same(WeakOrStrong::new(py, &object))
             };
-            items.push((Obj::from(key), expected));
+            items.push((native::HashedKey::new(key), expected));
         }
         let address = dict.as_ptr() as usize;
         let mut keys = Vec::new();
@@ -213,11 +213,10 @@ fn unchanged(py: Python<'_>, dict: Ptr, known: &Items) -> bool {
     native::length(dict) == Some(known.items.len())
         && (known.keys.is_empty() || native::dict_keys_are(dict, &known.keys))
         && known.items.iter().all(|(key, expected)| {
-            let value = native::dict_item(dict, key.as_ptr());
-            !value.is_null()
-                && match expected {
-                    Expected::Const(constant) => native::const_equal(py, value, constant.as_ptr()),
-                    Expected::Same(object) => object.is(value),
-                }
+            let value = native::dict_item(dict, key).filter(|value| !value.is_null());
+            value.is_some_and(|value| match expected {
+                Expected::Const(constant) => native::const_equal(py, value, constant.as_ptr()),
+                Expected::Same(object) => object.is(value),
+            })
         })
 }

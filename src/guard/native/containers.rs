@@ -9,24 +9,31 @@ use crate::tracker::DictKey;
 use super::constants::const_equal;
 use super::object::Ptr;
 use super::references::WeakOrStrong;
+use super::tables::{self, HashedKey};
 
 extern "C" {
     pub(super) static mut PyODict_Type: ffi::PyTypeObject;
 }
 
-/// `dict[key]` with `PyDict_GetItemWithError`; the key is an exact str, int, or hashed by identity.
-pub(crate) fn dict_item(dict: Ptr, key: Ptr) -> Ptr {
-    // SAFETY: both are live; the keys compared are never of a class with its own `__eq__`, except for
-    // other keys of the dict that collide, which dicts of this kind (namespaces) do not hold.
+/// `dict[key]`; `None` when a key of the dict says itself what it is equal to.
+pub(crate) fn dict_item(dict: Ptr, key: &HashedKey) -> Option<Ptr> {
+    // SAFETY: both are live and the type is checked. Where the keys of the dict are exact strings, as those of namespaces
+    // are, the interpreter compares them with another without user code.
     unsafe {
         if ffi::PyDict_Check(dict) == 0 {
-            return std::ptr::null_mut();
+            return Some(std::ptr::null_mut());
         }
-        let value = ffi::PyDict_GetItemWithError(dict, key);
+        if tables::is_general(dict) {
+            return tables::find_in_dict(dict, key);
+        }
+        if !key.is_text() {
+            return Some(std::ptr::null_mut());
+        }
+        let value = ffi::PyDict_GetItemWithError(dict, key.as_ptr());
         if value.is_null() && !ffi::PyErr_Occurred().is_null() {
             ffi::PyErr_Clear();
         }
-        value
+        Some(value)
     }
 }
 
@@ -118,21 +125,19 @@ pub(crate) fn dict_keys_are(dict: Ptr, keys: &[Py<PyAny>]) -> bool {
     }
 }
 
-/// Whether a set has this element; `None` for what is no set, or where it cannot be told.
+/// Whether a set has this element; `None` for what is no set, or when an element says itself what it is equal to.
 pub(crate) fn set_holds(set: Ptr, key: Ptr) -> Option<bool> {
-    // SAFETY: both are live. Elements and key are of types that hash and compare without user code, unless the set was
-    // filled with others since: what an `==` of those raises is no answer.
+    // SAFETY: both are live and the type is checked. The key is a constant or a class, which hash without user code.
     unsafe {
         if key.is_null() || ffi::PyAnySet_CheckExact(set) == 0 {
             return None;
         }
-        match ffi::PySet_Contains(set, key) {
-            0 => Some(false),
-            1 => Some(true),
-            _ => {
+        match ffi::PyObject_Hash(key) {
+            -1 => {
                 ffi::PyErr_Clear();
                 None
             }
+            hash => tables::find_in_set(set, key, hash),
         }
     }
 }

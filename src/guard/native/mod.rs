@@ -13,6 +13,7 @@ mod numbers;
 mod object;
 mod references;
 mod shared_ptr;
+mod tables;
 mod tensor;
 mod version;
 
@@ -46,6 +47,7 @@ pub(crate) use object::{
     cell_contents, instance_dict, is_object_member, member, to_bound, type_of,
 };
 pub(crate) use references::{is_tracked, references, WeakOrStrong};
+pub(crate) use tables::HashedKey;
 
 /// A number, or a dim of a tensor or array, from outside.
 pub(crate) fn value(
