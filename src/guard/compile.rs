@@ -200,6 +200,7 @@ impl NativeGuards {
         slots: &[TrackerRef],
         state: &GlobalState,
     ) -> PyResult<Self> {
+        native::try_versions(py);
         let mut builder = Builder::default();
         let mut texts = Vec::with_capacity(guards.len());
         // What is looked at otherwise is there.
@@ -295,6 +296,7 @@ impl NativeGuards {
         py: Python<'py>,
         inputs: GuardInputs<'_>,
     ) -> Result<Vec<Option<Bound<'py, PyAny>>>, usize> {
+        let _no_collection = native::NoCollection::new(py);
         let mut slots = vec![0; self.loads];
         self.walk(py, inputs, &self.plan.all, &mut slots)?;
         let value = |slot: &usize| match slots[*slot] {
@@ -387,8 +389,8 @@ impl CompiledGuard for NativeGuards {
         if !self.state.matches(py) {
             return Err(self.texts.len());
         }
-        // A read may make a dictionary, that may start a garbage collection, and a finalizer may call the
-        // same function: then, as when another thread is here, everything is checked without the gate.
+        let _no_collection = native::NoCollection::new(py);
+        // When another thread is here, everything is checked without the gate.
         let Ok(mut gate) = self.gate.try_lock() else {
             let mut slots = vec![0; self.loads];
             self.walk(py, inputs, &self.plan.all, &mut slots)?;

@@ -264,3 +264,46 @@ def test_keys_that_compare_as_builtins_do_cost_no_translation():
         known = {("a", True), "RED", more}
         assert translated(x, table, known).tolist() == function(x, table, known).tolist()
     assert sot.stats(translated).translations == 1
+
+
+def test_no_destructor_runs_among_guards():
+    def function(x, thing, items):
+        first = items[0]
+        return first * thing.a + x
+
+    class Cycle:
+        def __init__(self, items):
+            self.items = items
+            self.itself = self
+
+        def __del__(self):
+            self.items.clear()
+
+    def thing():
+        made = Thing()
+        made.a = 1.0
+        return made
+
+    translated = translate(function)
+    x = paddle.ones([4])
+    for _ in range(3):
+        translated(x, thing(), [paddle.full([4], 3.0)])
+    threshold = gc.get_threshold()
+    gc.freeze()
+    try:
+        for more in range(1, 30):
+            gc.disable()
+            items = [paddle.full([4], 5.0)]
+            # Its dictionary is made when a guard reads it.
+            held = thing()
+            Cycle(items)
+            gc.set_threshold(gc.get_count()[0] + more)
+            gc.enable()
+            try:
+                assert translated(x, held, items).tolist() == [6.0] * 4
+            except IndexError:
+                continue
+    finally:
+        gc.set_threshold(*threshold)
+        gc.enable()
+        gc.unfreeze()

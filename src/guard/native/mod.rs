@@ -2,6 +2,7 @@
 
 mod arrays;
 mod classes;
+mod collection;
 mod constants;
 mod containers;
 mod edges;
@@ -23,8 +24,8 @@ use pyo3::prelude::*;
 use super::number::Value;
 
 pub(crate) use version::{
-    dict_version, managed_dict, order_of, order_version, owned_dict, type_version, version_follows,
-    Order,
+    dict_version, managed_dict, order_of, order_version, owned_dict, try_versions, type_version,
+    version_follows, Order,
 };
 
 pub(crate) use arrays::{array_matches, is_array};
@@ -32,6 +33,7 @@ pub(crate) use classes::{
     has_own_lookup, has_plain_constructor, is_mutable, is_named, mro, order_is, type_attr,
     Registered,
 };
+pub(crate) use collection::NoCollection;
 pub(crate) use constants::const_equal;
 pub(crate) use containers::{
     dict_item, dict_keys_are, elements_are, key_object, length, list_is, list_item, set_holds,

@@ -45,6 +45,12 @@ fn follows(py: Python<'_>) -> Follows {
     })
 }
 
+/// Tries what versions tell, which runs Python: before guards need it, whose values are borrowed.
+pub(crate) fn try_versions(py: Python<'_>) {
+    follows(py);
+    orders_are_told(py);
+}
+
 /// How a write of an attribute is noticed: `version`, `version of a dictionary with values` or `every guard runs`.
 pub fn versions_name(py: Python<'_>) -> &'static str {
     match follows(py) {
@@ -144,6 +150,10 @@ pub(crate) fn order_version(dict: usize) -> u64 {
 
 static ORDERS_WORK: PyOnceLock<bool> = PyOnceLock::new();
 
+fn orders_are_told(py: Python<'_>) -> bool {
+    *ORDERS_WORK.get_or_init(py, || orders_work(py).unwrap_or(false))
+}
+
 /// What tells that the keys of this living dictionary are in another order.
 pub(crate) fn order_of(py: Python<'_>, dict: usize) -> Order {
     // SAFETY: the object is live.
@@ -153,7 +163,7 @@ pub(crate) fn order_of(py: Python<'_>, dict: usize) -> Order {
     }
     // SAFETY: both are live types.
     let is_ordered = unsafe { ffi::PyType_IsSubtype(class, &raw mut PyODict_Type) } != 0;
-    if !is_ordered || !*ORDERS_WORK.get_or_init(py, || orders_work(py).unwrap_or(false)) {
+    if !is_ordered || !orders_are_told(py) {
         return Order::Unknown;
     }
     Order::Version(order_version(dict))
