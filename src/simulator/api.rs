@@ -10,7 +10,7 @@ use crate::obj::{module_and_name, text_of, Obj};
 use crate::reason::BreakKind;
 use crate::variables::{Kind, VarId, Variable};
 
-use super::{arrays, inplace, number_arguments, numbers, scalars, tensors, views};
+use super::{arrays, homes, inplace, number_arguments, numbers, scalars, tensors, views};
 use super::{Kwargs, Step, Tracer};
 
 /// Modules whose functions are API: a call of one becomes a statement.
@@ -72,7 +72,7 @@ fn verdict(t: &Tracer<'_>, function: &Bound<'_, PyAny>) -> PyResult<Verdict> {
             .is_ok_and(|op| op.is(function));
     let api =
         MODULES.iter().any(|prefix| module.starts_with(prefix)) || module == "paddle.nn.functional";
-    if !api && !ops {
+    if !ops && !(api && homes::is_of_paddle(function)) {
         return Ok(Verdict::NotOurs);
     }
     if REFUSED.contains(&name.as_str()) {

@@ -71,9 +71,12 @@ fn dispatch(
         Kind::Layer(_) => layers::call(t, callee, args, kwargs, tail),
         Kind::Layers { class, items } => layers::call_made(t, &class, &items, args, kwargs),
         Kind::Const => {
+            let of_sizes =
+                t.py.module("paddle.base.dygraph.math_op_patch")
+                    .and_then(|module| module.getattr("TensorSize"));
             let is_size = |value: &Bound<'_, PyAny>| {
-                let name = value.get_type().name();
-                value.is_callable() && name.is_ok_and(|name| name == "TensorSize")
+                let class = value.get_type();
+                value.is_callable() && of_sizes.is_ok_and(|of_sizes| class.is(&of_sizes))
             };
             let Some(value) = t.value(callee).filter(is_size) else {
                 return t.stop(BreakKind::UnsupportedCall, "call of a constant");

@@ -13,8 +13,8 @@ use crate::reason::BreakKind;
 use crate::tracker::Tracker;
 use crate::variables::{Kind, VarId};
 
-use super::attributes::{guard_type_attr, lookup};
-use super::{Step, Tracer};
+use super::attributes::{guard_type_attr, is_of_enum_module, lookup};
+use super::{homes, Step, Tracer};
 
 fn add(t: &mut Tracer<'_>, of: &Bound<'_, PyAny>, kind: GuardKind) {
     t.guards.add(&Arc::new(Tracker::Const(Obj::from(of))), kind);
@@ -129,12 +129,9 @@ pub fn check_member(t: &mut Tracer<'_>, id: VarId, names: &[&str]) -> Step<()> {
     for name in names {
         let found = lookup(&class, name);
         let is_users = found.is_some_and(|found| {
-            let module = found.getattr("__module__");
             found.is_exact_instance_of::<PyFunction>()
-                && !module.is_ok_and(|module| {
-                    let module = module.extract::<String>();
-                    module.is_ok_and(|module| module == "enum" || module.starts_with("paddle"))
-                })
+                && !is_of_enum_module(&found)
+                && !homes::is_of_paddle(&found)
         });
         if is_users {
             let message = format!("{name} of a member of an enumeration");

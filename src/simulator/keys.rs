@@ -10,7 +10,7 @@ use crate::variables::{Key, Kind, VarId};
 
 use super::aliases;
 use super::attributes::lookup;
-use super::{classes, Step, Tracer};
+use super::{classes, homes, Step, Tracer};
 
 /// The key a variable is. Keys whose hash or equality is user code stop.
 pub fn key_of(t: &mut Tracer<'_>, value: VarId) -> Step<Key> {
@@ -140,7 +140,7 @@ fn float_key(t: &Tracer<'_>, number: f64) -> Step<Key> {
 /// The dtype that every equal one is: copies of a dtype are objects of their own.
 fn member_of<'py>(object: &Bound<'py, PyAny>) -> Option<Bound<'py, PyAny>> {
     let class = object.get_type();
-    if !matches!(class.name().ok()?.to_str().ok()?, "DataType" | "VarType") {
+    if !matches!(&*homes::name_in_paddle(&class)?, "DataType" | "VarType") {
         return None;
     }
     let members = class.getattr("__members__").ok()?;

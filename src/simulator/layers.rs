@@ -15,7 +15,7 @@ use crate::variables::{DictVar, Kind, VarId};
 
 use super::attributes::{self, lookup};
 use super::call::{call as call_any, Named};
-use super::{classes, fold, subscript, tensors};
+use super::{classes, fold, homes, subscript, tensors};
 use super::{Kwargs, Step, Tracer};
 
 fn dict_item(base: TrackerRef, name: &str) -> TrackerRef {
@@ -318,10 +318,7 @@ fn is_opaque(layer: &Bound<'_, PyAny>) -> PyResult<bool> {
 
 /// Whether the `forward` of a class of Paddle's is Paddle's.
 fn has_its_own_forward(class: &Bound<'_, PyType>) -> bool {
-    let forward = lookup(class, "forward");
-    let module =
-        forward.and_then(|found| found.getattr("__module__").ok()?.extract::<String>().ok());
-    module.is_some_and(|module| module.starts_with("paddle."))
+    lookup(class, "forward").is_some_and(|forward| homes::is_of_paddle(&forward))
 }
 
 /// Guards that the classes below a layer keep their `forward`.

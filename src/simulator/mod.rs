@@ -27,6 +27,7 @@ pub mod frame;
 mod generators;
 mod graph_numbers;
 pub mod groups;
+mod homes;
 pub mod inline;
 mod inner;
 mod inplace;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyString, PyType};
+use pyo3::types::{PyFunction, PyString, PyType};
 
 use crate::backend::{ComparedDims, ComparedWith};
 use crate::frame::Modules;
@@ -15,8 +15,8 @@ use crate::tracker::{DictKey, Tracker, TrackerRef};
 use crate::variables::{Kind, NumberVar, TensorVar, VarId, Variable};
 
 use super::{
-    arguments, attributes, classes, conversions, inplace, numbers, places, recompute, scalars,
-    views, Kwargs, Step, Tracer,
+    arguments, attributes, classes, conversions, homes, inplace, numbers, places, recompute,
+    scalars, views, Kwargs, Step, Tracer,
 };
 
 /// Methods and attributes that need the tensor's data in Python.
@@ -132,7 +132,7 @@ pub fn meta_of(t: &mut Tracer<'_>, tensor: VarId) -> Option<TensorMeta> {
 pub fn named_dtype(t: &mut Tracer<'_>, id: VarId) -> Option<DType> {
     let dtype = t.const_value(id)?;
     let known = dtype.is_exact_instance_of::<PyString>()
-        || dtype.get_type().name().is_ok_and(|name| name == "DataType");
+        || homes::name_in_paddle(&dtype.get_type()).is_some_and(|name| name == "DataType");
     if !known {
         return None;
     }
@@ -262,8 +262,7 @@ fn refuse_patched(t: &mut Tracer<'_>, name: &str) -> Step<()> {
     };
     classes::guard_names(t, class, &[name]);
     let getter = attributes::lookup(class, name).and_then(|found| found.getattr("fget").ok());
-    let module = getter.and_then(|getter| getter.getattr("__module__").ok()?.extract().ok());
-    if module.is_some_and(|module: String| !module.starts_with("paddle")) {
+    if getter.is_some_and(|getter| !homes::is_of_paddle(&getter)) {
         return t.stop(
             BreakKind::UnsupportedAttribute,
             format!("attribute {name} of a tensor is not Paddle's"),
@@ -394,8 +393,14 @@ pub(super) fn is_users(t: &mut Tracer<'_>, name: &str) -> bool {
         Err(_) => None,
     };
     attributes::guard_type_attr(t, &class, name, found.as_ref());
-    let module = found.and_then(|found| found.getattr("__module__").ok()?.extract::<String>().ok());
-    module.is_some_and(|module| !module.starts_with("paddle") && module != "builtins")
+    let Some(found) = found else {
+        return false;
+    };
+    if found.is_exact_instance_of::<PyFunction>() {
+        return !homes::is_of_paddle(&found);
+    }
+    let module = found.getattr("__module__").and_then(|of| of.extract());
+    module.is_ok_and(|of: String| !homes::is_name_of_paddle(&of) && of != "builtins")
 }
 
 fn is_inplace(name: &str) -> bool {

@@ -21,7 +21,7 @@ use crate::tracker::{DictKey, Tracker};
 use crate::variables::{FunctionVar, Kind, ObjectVar, VarId};
 
 use super::call::{call, describe};
-use super::{classes, exceptions, groups, methods, namespaces, tensors};
+use super::{classes, exceptions, groups, homes, methods, namespaces, tensors};
 use super::{Step, Tracer};
 use class::{of_class, of_super};
 use descriptors::bind;
@@ -209,8 +209,7 @@ fn of_enum_member<'py>(
 
 /// Whether a function was written in the module `enum`.
 pub fn is_of_enum_module(function: &Bound<'_, PyAny>) -> bool {
-    let module = function.getattr("__module__");
-    module.is_ok_and(|module| module.eq("enum").unwrap_or(false))
+    homes::is_from(function, "enum")
 }
 
 /// `type(obj).name` bound to `obj`, as the interpreter looks up dunders (the instance is not searched).

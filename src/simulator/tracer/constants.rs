@@ -5,23 +5,12 @@ use pyo3::types::{PyFunction, PyType};
 
 use crate::frame::Modules;
 use crate::guard::native;
-use crate::simulator::attributes;
+use crate::simulator::{attributes, homes};
 
 /// Objects that are constants by identity: enum members, dtypes, places.
 pub(super) fn is_enum_like(value: &Bound<'_, PyAny>) -> bool {
     let class = value.get_type();
-    let module = class
-        .module()
-        .map(|module| module.to_string())
-        .unwrap_or_default();
-    if module == "paddle"
-        || module == "paddle.base.libpaddle"
-        || module.starts_with("paddle.base.libpaddle.")
-    {
-        let name = class
-            .name()
-            .map(|name| name.to_string())
-            .unwrap_or_default();
+    if let Some(name) = homes::name_in_paddle(&class) {
         return matches!(name.as_str(), "DataType" | "VarType" | "finfo" | "iinfo")
             || name.ends_with("Place");
     }

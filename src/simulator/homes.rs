@@ -1,0 +1,71 @@
+//! Where functions and classes come from. `__module__` does not say: anyone may set it, and `functools.wraps` copies it. The variables
+//! that a function uses are those of the module that it was written in.
+
+use pyo3::prelude::*;
+use pyo3::types::{PyFunction, PyString, PyType};
+
+use crate::frame::Modules;
+
+/// Most decorators that are looked through.
+const DEEPEST: usize = 16;
+
+/// Whether a module is one of Paddle's.
+pub fn is_name_of_paddle(module: &str) -> bool {
+    module == "paddle" || module.starts_with("paddle.")
+}
+
+/// The name of the loaded module whose variables a function uses; empty where there is none.
+fn home(function: &Bound<'_, PyFunction>) -> PyResult<String> {
+    let globals = function.getattr("__globals__")?;
+    let name = globals.call_method1("get", ("__name__",))?;
+    let Ok(name) = name.cast_exact::<PyString>() else {
+        return Ok(String::new());
+    };
+    let name = name.to_str()?.to_owned();
+    // Code that was executed with variables of its own may call itself as it likes.
+    let loaded = function.py().module("sys")?.getattr("modules")?;
+    let module = loaded.get_item(&name);
+    let names = module.and_then(|module| module.getattr("__dict__"));
+    match names.is_ok_and(|names| names.is(&globals)) {
+        true => Ok(name),
+        false => Ok(String::new()),
+    }
+}
+
+/// Whether a function was written in the module of this name.
+pub fn is_from(function: &Bound<'_, PyAny>, module: &str) -> bool {
+    let function = function.cast_exact::<PyFunction>();
+    function.is_ok_and(|function| home(function).is_ok_and(|home| home == module))
+}
+
+/// The name of a class of Paddle's C code.
+pub fn name_in_paddle(class: &Bound<'_, PyType>) -> Option<String> {
+    // What Python code defines has another metaclass.
+    if class.get_type().is(class.py().get_type::<PyType>()) {
+        return None;
+    }
+    let module = class.module().ok()?.to_string();
+    let known = matches!(&*module, "paddle" | "paddle.base.libpaddle")
+        || module.starts_with("paddle.base.libpaddle.");
+    let name = class.name().ok()?.to_string();
+    known.then_some(name)
+}
+
+/// Whether a function was written by Paddle, and all that it decorates.
+pub fn is_of_paddle(function: &Bound<'_, PyAny>) -> bool {
+    let mut innermost = function.clone();
+    for _ in 0..DEEPEST {
+        let Ok(function) = innermost.cast_exact::<PyFunction>() else {
+            return false;
+        };
+        if !home(function).is_ok_and(|home| is_name_of_paddle(&home)) {
+            return false;
+        }
+        innermost = match function.getattr_opt("__wrapped__") {
+            Ok(Some(wrapped)) => wrapped,
+            Ok(None) => return true,
+            Err(_) => return false,
+        };
+    }
+    false
+}
