@@ -11,6 +11,7 @@ use pyo3::types::{
 };
 
 use crate::frame::Modules;
+use crate::guard::native;
 
 /// A shared strong reference to a Python object.
 ///
@@ -116,9 +117,30 @@ pub fn is_builtin_method(value: &Bound<'_, PyAny>) -> bool {
     is_named(value, "method_descriptor") || is_named(value, "wrapper_descriptor")
 }
 
-fn is_named(value: &Bound<'_, PyAny>, name: &str) -> bool {
-    let class = value.get_type();
-    class.name().is_ok_and(|found| found == name)
+/// Modules of Python and NumPy with classes of C code that are told by their names.
+const HOMES: &[&str] = &[
+    "builtins",
+    "_collections",
+    "collections",
+    "functools",
+    "numpy",
+    "operator",
+];
+
+/// The name of a class of C code in one of these modules. Classes that Python code defines may have any name, and say
+/// that they are from any module; but they can be changed.
+pub fn name_in_c<'py>(class: &Bound<'py, PyType>) -> Option<Bound<'py, PyString>> {
+    if native::is_mutable(class) {
+        return None;
+    }
+    let module = class.module().ok()?;
+    let known = HOMES.contains(&module.to_str().ok()?);
+    class.name().ok().filter(|_| known)
+}
+
+/// Whether the class of a value is the one of C code that has this name.
+pub fn is_named(value: &Bound<'_, PyAny>, name: &str) -> bool {
+    name_in_c(&value.get_type()).is_some_and(|found| found == name)
 }
 
 /// `type.<name>` of a class. Not `getattr`: a metaclass may have its own ideas about attributes.

@@ -5,7 +5,7 @@ use pyo3::types::{PyTuple, PyType};
 
 use crate::frame::Modules;
 use crate::guard::native;
-use crate::obj::Obj;
+use crate::obj::{is_named, Obj};
 use crate::reason::BreakKind;
 use crate::tracker::FunctionField;
 use crate::variables::{Kind, ObjectVar, VarId};
@@ -115,7 +115,9 @@ pub fn instantiate(
 }
 
 fn is_abc(class: &Bound<'_, PyType>) -> bool {
-    class.get_type().name().is_ok_and(|name| name == "ABCMeta")
+    let known = class.py().module("abc");
+    let known = known.and_then(|module| module.getattr("ABCMeta"));
+    known.is_ok_and(|known| class.get_type().is(&known))
         && class
             .getattr("__abstractmethods__")
             .and_then(|names| names.len())
@@ -131,9 +133,7 @@ fn exception(
 ) -> Step<VarId> {
     let plain = |name: &str| {
         lookup(class, name).is_none_or(|found| {
-            found.get_type().name().is_ok_and(|name| {
-                name == "wrapper_descriptor" || name == "builtin_function_or_method"
-            })
+            is_named(&found, "wrapper_descriptor") || is_named(&found, "builtin_function_or_method")
         })
     };
     classes::guard_names(t, class, &["__init__", "__new__"]);

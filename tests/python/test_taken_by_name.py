@@ -2,6 +2,7 @@
 
 # ruff: noqa: A001, B018, E721, UP030, UP031, UP032, UP042
 
+import abc
 import functools
 
 import paddle
@@ -153,6 +154,200 @@ def forward_that_wraps_the_old_one():
         yield
     finally:
         paddle.nn.ReLU.forward = old
+    yield
+
+
+@case
+def class_named_range():
+    class range:
+        def __init__(self):
+            self.start, self.stop, self.step = 1, 5, 2
+
+        def __iter__(self):
+            return iter("abc")
+
+        def __len__(self):
+            return 77
+
+    it = range()
+    yield lambda x: (x + 1, list(it), len(it), [i for i in it], it.stop)
+    it.stop = 9
+    yield
+    range.__len__ = lambda self: 78
+    yield
+
+
+@case
+def class_named_slice():
+    class slice:
+        start, stop, step = 1, 5, 2
+
+        def __index__(self):
+            return 0
+
+    it, items = slice(), [1, 2, 3]
+    yield lambda x: (x + 1, items[it], it.stop)
+    it.stop = 3
+    yield
+
+
+@case
+def class_named_cell():
+    class cell:
+        cell_contents = 4
+
+        def __bool__(self):
+            return False
+
+    it = cell()
+    yield lambda x: x * 2 if it else x * 3
+    cell.__bool__ = lambda self: True
+    yield
+
+
+@case
+def class_named_ufunc():
+    class ufunc:
+        __name__ = "sqrt"
+
+        def __bool__(self):
+            return False
+
+        def __eq__(self, other):
+            return True
+
+        __hash__ = None
+
+    it = ufunc()
+    yield lambda x: (x * 2 if it else x * 3, it == 5, it.__name__)
+    it.__name__ = "cbrt"
+    yield
+    ufunc.__eq__ = lambda self, other: False
+    yield
+
+
+@case
+def class_named_property():
+    class property:
+        def __init__(self, function):
+            self.fget = function
+
+        def __get__(self, obj, of=None):
+            return self.fget(obj) * 10
+
+        def __set__(self, obj, value):
+            raise AttributeError
+
+    class Thing:
+        @property
+        def v(self):
+            return 1
+
+    thing = Thing()
+    yield lambda x: (x + thing.v, thing.v)
+    property.__get__ = lambda self, obj, of=None: 7
+    yield
+
+
+@case
+def classes_derived_from_builtin_descriptors():
+    class Tenfold(property):
+        def __get__(self, obj, of=None):
+            return self.fget(obj) * 10
+
+    Tenfold.__name__ = "property"
+
+    class Own(classmethod):
+        def __get__(self, obj, of=None):
+            return lambda: 77
+
+    Own.__name__ = "classmethod"
+
+    class Thing:
+        v = Tenfold(lambda self: 1)
+        w = Own(lambda of: 5)
+
+    thing = Thing()
+    yield lambda x: (x + thing.v, thing.v)
+    yield
+    Tenfold.__get__ = lambda self, obj, of=None: 8
+    yield
+
+
+@case
+def class_method_of_a_derived_class():
+    class Own(classmethod):
+        def __get__(self, obj, of=None):
+            return lambda: 77
+
+    Own.__name__ = "classmethod"
+
+    class Thing:
+        w = Own(lambda of: 5)
+
+    thing = Thing()
+    yield lambda x: (x + 1, thing.w(), Thing.w())
+    yield
+
+
+@case
+def name_of_a_cached_function():
+    @functools.lru_cache
+    def g(a):
+        return a
+
+    yield lambda x: (x + 1, g.__name__, g.__doc__)
+    g.__name__ = "h"
+    yield
+    g.__doc__ = "changed"
+    yield
+
+
+@case
+def metaclass_named_abcmeta():
+    class ABCMeta(abc.ABCMeta):
+        def __call__(cls, *args):
+            return "called"
+
+        def __instancecheck__(cls, obj):
+            return True
+
+    class Base(metaclass=ABCMeta):
+        pass
+
+    Base.__module__ = "collections.abc"
+    yield lambda x: (x + 1, Base(), isinstance(cases, Base))
+    yield
+
+
+@case
+def class_named_uniontype():
+    class UnionType:
+        __args__ = (int,)
+
+    union = UnionType()
+
+    def f(x):
+        try:
+            return x + 1, isinstance(1, union)
+        except TypeError:
+            return x + 2
+
+    yield f
+    yield
+
+
+@case
+def class_that_says_it_is_from_math():
+    answer = [2.0]
+
+    class sqrt:
+        def __new__(cls, number):
+            return answer[0]
+
+    sqrt.__module__ = "math"
+    yield lambda x: x * sqrt(4)
+    answer[0] = 3.0
     yield
 
 

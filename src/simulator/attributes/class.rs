@@ -5,7 +5,7 @@ use pyo3::types::{PyFunction, PyType};
 
 use crate::frame::Modules;
 use crate::guard::native;
-use crate::obj::Obj;
+use crate::obj::{is_named, Obj};
 use crate::reason::BreakKind;
 use crate::simulator::call::call;
 use crate::simulator::{classes, fold, pylayer, Step, Tracer};
@@ -13,7 +13,7 @@ use crate::variables::{Kind, VarId};
 
 use super::descriptors::{bind, descriptor, user_descriptor, wrapped_function, Descriptor};
 use super::is_of_enum_module;
-use super::lookup::{class_of, guard_type_attr, is_named, lookup, lookup_after, only_names};
+use super::lookup::{class_of, guard_type_attr, lookup, lookup_after, only_names};
 
 pub(super) fn of_class(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Option<VarId>> {
     let Some(class) = t
@@ -82,7 +82,8 @@ pub(super) fn of_class(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Optio
             kwargs: Vec::new(),
         })));
     }
-    if is_named(&found, "classmethod_descriptor") || class.get_type().name()? == "EnumType" {
+    let of_enums = t.py.module("enum")?.getattr("EnumType")?;
+    if is_named(&found, "classmethod_descriptor") || class.get_type().is(&of_enums) {
         return Ok(Some(t.constant(&value)));
     }
     t.stop(

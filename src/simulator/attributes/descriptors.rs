@@ -6,14 +6,14 @@ use pyo3::prelude::*;
 use pyo3::types::{PyFunction, PyTuple};
 
 use crate::guard::native;
-use crate::obj::Obj;
+use crate::obj::{is_named, Obj};
 use crate::reason::BreakKind;
 use crate::simulator::call::call;
 use crate::simulator::{groups, namespaces, Step, Tracer};
 use crate::tracker::{Tracker, TrackerRef};
 use crate::variables::{Kind, ObjectVar, VarId};
 
-use super::lookup::{is_named, lookup};
+use super::lookup::lookup;
 use super::{get_special, missing};
 
 /// What a `staticmethod` or `classmethod` holds.
@@ -185,7 +185,8 @@ pub(super) fn bind(
         let receiver = t.constant(&class.bind(t.py).clone());
         return Ok(t.add(Kind::Method { receiver, function }));
     }
-    if is_named(found, "cached_property") {
+    let own = found.get_type().name();
+    if own.is_ok_and(|own| own == "cached_property") {
         return t.stop(
             BreakKind::UnsupportedAttribute,
             format!("cached_property {name}"),

@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyString, PyType};
 
 use crate::guard::{native, GuardKind};
-use crate::obj::Obj;
+use crate::obj::{is_named, Obj};
 use crate::reason::BreakKind;
 use crate::simulator::{tracer, Step, Tracer};
 use crate::tracker::{Tracker, TrackerRef};
@@ -89,13 +89,7 @@ pub fn guard_type_attr(
 
 /// An exact `staticmethod` or `classmethod`.
 fn is_holder(found: &Bound<'_, PyAny>) -> bool {
-    let class = found.get_type();
-    class.module().is_ok_and(|module| module == "builtins")
-        && (is_named(found, "staticmethod") || is_named(found, "classmethod"))
-}
-
-pub(super) fn is_named(value: &Bound<'_, PyAny>, name: &str) -> bool {
-    value.get_type().name().is_ok_and(|found| found == name)
+    is_named(found, "staticmethod") || is_named(found, "classmethod")
 }
 
 /// Stops where a class says something else about the class of its instances.

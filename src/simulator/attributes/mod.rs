@@ -15,7 +15,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyFunction, PyTuple, PyType};
 
 use crate::guard::GuardKind;
-use crate::obj::Obj;
+use crate::obj::{is_named, Obj};
 use crate::reason::BreakKind;
 use crate::tracker::{DictKey, Tracker};
 use crate::variables::{FunctionVar, Kind, ObjectVar, VarId};
@@ -26,7 +26,7 @@ use super::{Step, Tracer};
 use class::{of_class, of_super};
 use descriptors::bind;
 use instance::of_instance;
-use lookup::{class_of, is_named};
+use lookup::class_of;
 
 pub(super) use descriptors::wrapped_function;
 pub use instance::{generic_or_raise, instance_dict, instance_value};
@@ -99,8 +99,11 @@ pub fn try_get(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Option<VarId>
             let Some(value) = t.value(obj) else {
                 return Ok(None);
             };
-            let value = value.getattr(name)?;
-            Ok(Some(t.constant(&value)))
+            // Others of C code cannot be named anew.
+            match value.getattr_opt("__dict__")? {
+                Some(_) => t.unsupported(format!("{name} of what can be named anew")),
+                None => Ok(Some(t.constant(&value.getattr(name)?))),
+            }
         }
         kind => {
             if methods::exists(t, obj, name)? || namespaces::has_method(t, obj, name) {

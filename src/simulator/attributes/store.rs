@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFunction};
 
-use crate::obj::Obj;
+use crate::obj::{is_named, Obj};
 use crate::reason::BreakKind;
 use crate::simulator::call::call;
 use crate::simulator::{classes, exceptions, inplace, layers, Step, Tracer};
@@ -13,7 +13,7 @@ use crate::variables::{AttrOp, FunctionVar, Kind, TensorVar, VarId};
 
 use super::descriptors::{call_descriptor, descriptor, is_slot, Descriptor};
 use super::instance::{instance_dict, instance_value};
-use super::lookup::{class_of, guard_type_attr, is_generic, is_named, lookup};
+use super::lookup::{class_of, guard_type_attr, is_generic, lookup};
 
 /// Whether a function keeps this as it is, and nothing about it changes: not what it runs, nor what it checks.
 fn is_kept_by_functions(t: &mut Tracer<'_>, name: &str, value: VarId) -> bool {

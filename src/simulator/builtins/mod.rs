@@ -11,11 +11,11 @@ use std::sync::Arc;
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::PyDict;
+use pyo3::types::{PyCFunction, PyDict, PyType};
 use rustc_hash::FxHashMap;
 
 use crate::frame::Modules;
-use crate::obj::{module_and_name, text_of, Obj};
+use crate::obj::{is_named, module_and_name, text_of, Obj};
 use crate::reason::BreakKind;
 use crate::tracker::Tracker;
 use crate::variables::{Kind, VarId};
@@ -96,8 +96,12 @@ pub fn try_call(
     }
     let (module, name) = module_and_name(&object);
     let native = matches!(t.kind(callable), Kind::Callable | Kind::Class);
+    let is_c = object.is_exact_instance_of::<PyCFunction>()
+        || object
+            .cast::<PyType>()
+            .is_ok_and(|class| !crate::guard::native::is_mutable(class));
     let operator = matches!(module.as_str(), "operator" | "_operator");
-    if native && operator {
+    if native && is_c && operator {
         t.guard_identity(callable);
         if let Some(result) = operator_function(t, &name, args, kwargs)? {
             return Ok(Some(result));
@@ -115,7 +119,7 @@ pub fn try_call(
     let pure = PURE_MODULES.contains(&module.as_str())
         || operator && PURE_OPERATORS.contains(&name.as_str())
         || module == "builtins" && PURE_BUILTINS.contains(&name.as_str());
-    if !native || !pure {
+    if !native || !is_c || !pure {
         return Ok(None);
     }
     t.guard_identity(callable);
@@ -214,11 +218,10 @@ fn unbound_method(
     args: &[VarId],
     kwargs: &Kwargs,
 ) -> Step<Option<VarId>> {
-    let kind = object.get_type().name()?.to_string();
-    if !matches!(
-        kind.as_str(),
-        "method_descriptor" | "wrapper_descriptor" | "instancemethod"
-    ) {
+    let is_method = ["method_descriptor", "wrapper_descriptor", "instancemethod"]
+        .iter()
+        .any(|kind| is_named(object, kind));
+    if !is_method {
         return Ok(None);
     }
     let name = text_of(object, "__name__");

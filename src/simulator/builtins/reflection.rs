@@ -88,7 +88,8 @@ fn subclass(
             .getattr("__module__")?
             .extract::<String>()
             .unwrap_or_default();
-        if abstract_ == "ABCMeta" && (std.starts_with("collections") || std == "numbers") {
+        let of_abstract = t.py.module("abc")?.getattr("ABCMeta")?;
+        if meta.is(&of_abstract) && (std.starts_with("collections") || std == "numbers") {
             return classes::is_registered(t, of, class);
         }
         classes::guard_names(t, &meta, &["__instancecheck__", "__subclasscheck__"]);
@@ -118,7 +119,10 @@ fn subclass(
         }
         return t.unsupported("isinstance() with a class that decides itself");
     }
-    if class.get_type().name()? == "UnionType" {
+    if class
+        .get_type()
+        .is(&t.py.module("types")?.getattr("UnionType")?)
+    {
         t.guard_identity(id);
         let args = class.getattr("__args__")?;
         for class in args.try_iter()? {

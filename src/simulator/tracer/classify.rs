@@ -10,7 +10,7 @@ use pyo3::types::{
 use crate::frame::Modules;
 use crate::graph::TensorMeta;
 use crate::guard::{native, GuardKind, TensorGuard};
-use crate::obj::{items_in_order, ordered_dict, Obj};
+use crate::obj::{items_in_order, name_in_c, ordered_dict, Obj};
 use crate::paddle::tensor_meta;
 use crate::simulator::{iterate, keys, layers, scalars};
 use crate::tracker::{DictKey, Tracker, TrackerRef};
@@ -144,12 +144,9 @@ impl<'py> Tracer<'py> {
         source: Option<&TrackerRef>,
     ) {
         let class = value.get_type();
-        let name = class
-            .name()
-            .map(|name| name.to_string())
-            .unwrap_or_default();
-        match name.as_str() {
-            "method" if class.module().is_ok_and(|module| module == "builtins") => {
+        let name = name_in_c(&class).map(|name| name.to_string());
+        match name.as_deref().unwrap_or_default() {
+            "method" => {
                 let (Ok(receiver), Ok(function)) =
                     (value.getattr("__self__"), value.getattr("__func__"))
                 else {
@@ -192,8 +189,7 @@ impl<'py> Tracer<'py> {
             | "_lru_cache_wrapper"
             | "itemgetter"
             | "attrgetter"
-            | "methodcaller"
-            | "pybind11_builtins.pybind11_static_property" => {
+            | "methodcaller" => {
                 self.guard_identity(id);
                 self.set_kind(id, Kind::Callable);
             }
