@@ -10,7 +10,7 @@ use crate::reason::BreakKind;
 use crate::variables::{DictVar, Kind, SetVar, VarId};
 
 use super::call::describe;
-use super::{ambient, classes, exceptions, iterate, keys, numbers, scalars, texts};
+use super::{ambient, classes, exceptions, iterate, keys, numbers, scalars, shown, texts};
 use super::{Kwargs, Step, Stop, Tracer};
 
 /// Containers in containers deeper than this are left to the interpreter: the C stack is not endless.
@@ -41,7 +41,12 @@ fn convert<'py>(t: &mut Tracer<'py>, id: VarId) -> Option<Bound<'py, PyAny>> {
             .collect::<Option<Vec<_>>>()
     };
     match t.kind(id).clone() {
-        Kind::Const | Kind::Scalar => t.value(id),
+        Kind::Const => {
+            let value = t.value(id)?;
+            shown::guard_operations(t, &value);
+            Some(value)
+        }
+        Kind::Scalar => t.value(id),
         Kind::Class => t.value(id).filter(|class| has_plain_metaclass(class)),
         Kind::Tuple(items, None) => Some(PyTuple::new(py, many(t, &items)?).ok()?.into_any()),
         Kind::List(items) if t.vars.get(id).class.is_some() => {
@@ -217,6 +222,11 @@ pub fn call_object<'py>(
             }
         }
     }
+    let named: Vec<VarId> = kwargs.iter().map(|(_, value)| *value).collect();
+    for given in [args, &named] {
+        shown::guard(t, &name, given)?;
+        shown::check_template(t, callable, &name, given)?;
+    }
     refuse_huge(t, &name, &objects)?;
     refuse_members(t, &name, &objects)?;
     ambient::refuse(t, callable, &name, &objects)?;
@@ -251,7 +261,8 @@ pub fn call_object<'py>(
     }
 }
 
-fn holds_mutable(t: &mut Tracer<'_>, id: VarId) -> bool {
+/// Whether this is a list, dict or set, or a tuple of such.
+pub fn holds_mutable(t: &mut Tracer<'_>, id: VarId) -> bool {
     match t.kind(id).clone() {
         Kind::List(_) | Kind::Dict(_) | Kind::Set(_) => true,
         Kind::Tuple(items, _) => {

@@ -56,6 +56,7 @@ pub mod scalars;
 pub mod sets;
 pub mod shapes;
 pub mod shared;
+mod shown;
 pub mod subscript;
 pub mod survey;
 pub mod tensors;

@@ -3,7 +3,9 @@
 # ruff: noqa: A001, B018, E721, UP030, UP031, UP032, UP042
 
 import abc
+import enum
 import functools
+import math
 
 import paddle
 import paddle.nn.functional as F
@@ -288,6 +290,115 @@ def class_method_of_a_derived_class():
     thing = Thing()
     yield lambda x: (x + 1, thing.w(), Thing.w())
     yield
+
+
+@case
+def template_with_an_attribute_of_a_class():
+    class Thing:
+        v = 1
+
+    yield lambda x: (x + 1, "{0.v}".format(Thing), "{of.v}".format_map({"of": Thing}))
+    Thing.v = 2
+    yield
+
+
+@case
+def template_with_attributes_and_items_of_a_member():
+    class Color(enum.Enum):
+        RED = 1
+
+    Color.RED.data = data = ["q"]
+    yield lambda x: (x + 1, "{0.data[0]}".format(Color.RED), "{0[0].data}".format([Color.RED]))
+    data[0] = "r"
+    yield
+    Color.RED.data = "st"
+    yield
+
+
+@case
+def text_of_a_member_with_a_list():
+    class Color(enum.Enum):
+        RED = [1]
+
+    yield lambda x: (x + 1, repr(Color.RED), f"{Color.RED!r}", "%r" % (Color.RED,), str([Color.RED]))
+    Color.RED.value.append(2)
+    yield
+
+
+@case
+def text_of_a_member_with_another_value():
+    class Color(enum.Enum):
+        RED = 1
+
+    yield lambda x: (x + 1, repr(Color.RED), str(Color.RED), "{}".format((Color.RED,)))
+    Color.RED._value_ = 2
+    yield
+    Color.RED._name_ = "BLUE"
+    yield
+    Color.__qualname__ = Color.__name__ = "Shade"
+    yield
+
+
+@case
+def text_of_a_class():
+    class Thing:
+        pass
+
+    yield lambda x: (x + 1, repr(Thing), str(Thing), f"{Thing}", "%s" % (Thing,), str([Thing]), repr({1: Thing}))
+    Thing.__qualname__ = "Other"
+    yield
+    Thing.__module__ = "elsewhere"
+    yield
+
+
+@case
+def text_of_an_enumeration():
+    class Color(enum.Enum):
+        RED = 1
+
+    yield lambda x: (x + 1, repr(Color), f"{Color}")
+    Color.__name__ = "Shade"
+    yield
+
+
+def member_and_special_method(base, name):
+    def steps():
+        values = {"A": "1", "B": "2"} if base is enum.StrEnum else {"A": 1, "B": 2}
+        of = base("Of", values)
+        a = of.A
+
+        def f(x):
+            found = [x + 1]
+            for read in (lambda: read_all[0](a), lambda: read_all[1](a)):
+                try:
+                    found.append(read())
+                except TypeError as error:
+                    found.append(str(error))
+            return found
+
+        read_all = READS[name]
+        yield f
+        setattr(of, name, lambda self, *args: ANSWERS.get(name, 7))
+        yield
+
+    return steps
+
+
+ANSWERS = {"__str__": "s", "__repr__": "r", "__format__": "f", "__float__": 1.5}
+READS = {
+    "__str__": (lambda a: str(a), lambda a: "%s" % a),
+    "__repr__": (lambda a: repr(a), lambda a: f"{a!r}"),
+    "__format__": (lambda a: f"{a}", lambda a: "{}".format(a)),
+    "__int__": (lambda a: int(a), lambda a: "%d" % a),
+    "__index__": (lambda a: hex(a), lambda a: int(a)),
+    "__float__": (lambda a: float(a), lambda a: math.sqrt(a)),
+    "__round__": (lambda a: round(a), lambda a: round(a, 1)),
+    "__abs__": (lambda a: abs(a), lambda a: -abs(a)),
+    "__len__": (lambda a: len(a), lambda a: len(a) + 1),
+}
+for BASE in (enum.Enum, enum.IntEnum, enum.StrEnum):
+    for NAME in READS:
+        CASES.append(pytest.param(member_and_special_method(BASE, NAME), id=f"{BASE.__name__}{NAME}"))
 
 
 @case
