@@ -382,12 +382,8 @@ fn has_hooks(layer: &Bound<'_, PyAny>, which: &str) -> bool {
     registry(layer, which).is_some_and(|hooks| !hooks.is_empty())
 }
 
-/// Whether a function is one of Paddle's `Layer`, not what someone put in its place.
-fn is_of_layers(function: &Bound<'_, PyAny>) -> bool {
-    let home = function.getattr("__globals__");
-    let home = home.and_then(|names| names.get_item("__name__"));
-    home.is_ok_and(|home| home.eq("paddle.nn.layer.layers").unwrap_or(false))
-}
+/// Where Paddle's `Layer` was written.
+const LAYERS: &str = "paddle.nn.layer.layers";
 
 /// `layer(*args, **kwargs)`: hooks, then `forward`; Paddle's own layers become `call_layer`.
 /// `tail`: see [`Tracer::tail`].
@@ -408,7 +404,8 @@ pub fn call(
     let own_call = lookup(&class, "__call__");
     let base_call = t.paddle.layer.bind(t.py).getattr("__call__")?;
     attributes::guard_type_attr(t, &Obj::from(&class), "__call__", own_call.as_ref());
-    let is_paddles = |found: &Bound<'_, PyAny>| found.is(&base_call) && is_of_layers(found);
+    let is_paddles =
+        |found: &Bound<'_, PyAny>| found.is(&base_call) && homes::is_from(found, LAYERS);
     if !own_call.as_ref().is_some_and(is_paddles) {
         let method = attributes::get_special(t, layer, "__call__")?;
         t.tail = tail;
@@ -416,7 +413,7 @@ pub fn call(
     }
     classes::guard_names(t, &class, &["_build_once"]);
     let build = t.paddle.layer.bind(t.py).getattr("_build_once")?;
-    let is_paddles = |found: Bound<'_, PyAny>| found.is(&build) && is_of_layers(&found);
+    let is_paddles = |found: Bound<'_, PyAny>| found.is(&build) && homes::is_from(&found, LAYERS);
     if !lookup(&class, "_build_once").is_some_and(is_paddles) {
         return t.stop(
             BreakKind::UnsupportedCall,
