@@ -127,3 +127,8 @@ pub(super) unsafe fn finish(_state: *mut ThreadState, _frame: *mut InterpreterFr
 
 /// In 3.11 a Python call costs the same whether it nests on the C stack or not.
 pub(super) unsafe fn grant_c_recursion(_state: *mut ThreadState, _by: c_int) {}
+
+/// The call of a resume function, which is an object of ours, counts beside the frame that it runs.
+pub(super) unsafe fn grant_nesting(state: *mut ThreadState, by: c_int) {
+    (*state).recursion_remaining += by;
+}

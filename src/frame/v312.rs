@@ -203,3 +203,8 @@ unsafe fn pop(state: *mut ThreadState, frame: *mut InterpreterFrame) {
 pub(super) unsafe fn grant_c_recursion(state: *mut ThreadState, by: c_int) {
     (*state).c_recursion_remaining += by;
 }
+
+/// A resume function, which is an object of ours, is called through C, and so is what it runs.
+pub(super) unsafe fn grant_nesting(state: *mut ThreadState, by: c_int) {
+    (*state).c_recursion_remaining += 3 * by;
+}

@@ -144,3 +144,8 @@ pub(super) unsafe fn finish(state: *mut ThreadState, frame: *mut InterpreterFram
 pub(super) unsafe fn grant_c_recursion(state: *mut ThreadState, by: c_int) {
     (*state).c_recursion_remaining += by;
 }
+
+/// A resume function, which is an object of ours, is called through C, and so is what it runs.
+pub(super) unsafe fn grant_nesting(state: *mut ThreadState, by: c_int) {
+    (*state).c_recursion_remaining += 3 * by;
+}

@@ -3,6 +3,7 @@
 mod cache;
 mod code;
 mod destructors;
+mod nested;
 mod refusal;
 mod rounds;
 mod run;

@@ -11,6 +11,7 @@ use crate::frame::{user_is_tracing, CodeState, Modules, Policy};
 use crate::reason::{Break, BreakKind, Fallback, SourceLoc};
 use crate::translate::pin;
 
+use super::nested;
 use super::turn::{is_translating, saves_are_hooked};
 use super::{lock, Translated};
 
@@ -87,6 +88,21 @@ impl Translated {
         } else {
             return false;
         };
+        self.note_fallback(kind, message);
+        true
+    }
+
+    /// Whether a call runs as it is, because too many nest.
+    pub(super) fn is_too_deep(&self) -> bool {
+        let is = nested::is_too_deep();
+        if is {
+            self.note_fallback(BreakKind::InlineDepth, "calls that nest too deep");
+        }
+        is
+    }
+
+    /// Counts, once, that calls run as they are for a reason that is none of the function's own.
+    fn note_fallback(&self, kind: BreakKind, message: &str) {
         let mut stats = lock(&self.shared.stats);
         let is_known = |it: &Fallback| it.reason.kind == kind && it.function == self.location;
         if !stats.fallbacks.iter().any(is_known) {
@@ -95,7 +111,6 @@ impl Translated {
                 reason: self.placed(Break::new(kind, message)),
             });
         }
-        true
     }
 
     /// A reason without a place is about the whole function.

@@ -26,6 +26,7 @@ use crate::translate::pin::{self, Pin};
 
 use super::cache::Entry;
 use super::destructors;
+use super::nested::{self, Nested};
 use super::rounds::Running;
 use super::turn::is_switched_off;
 use super::{lock, Translated};
@@ -155,7 +156,8 @@ impl Translated {
 
     /// Runs the function up to its end or its first break: from the cache, translated now, or as it is.
     fn step<'py>(&self, py: Python<'py>, bound: Bound_<'py>, how: Run<'_, 'py>) -> PyResult<Next> {
-        if self.is_watched(py) {
+        let _nested = Nested::new(py);
+        if self.is_watched(py) || self.is_too_deep() {
             return self.native(py, bound, how);
         }
         let locals = addresses(&bound);
@@ -346,7 +348,8 @@ impl Translated {
             origin.is_some_and(|(_, origin)| !origin.slots.contains(&(*at as u32)))
         };
         let alone = held.iter().any(of_stack);
-        let listener = match dies {
+        let deep = nested::is_too_deep();
+        let listener = match dies || deep {
             true => Listener::start(py, &self.shared),
             false => self.shared.listen(py),
         };
@@ -356,7 +359,7 @@ impl Translated {
         });
         let _pin = backend.map(|backend| Pin::new(&self.shared, backend));
         let code = self.function.bind(py).getattr("__code__")?;
-        let pass = listener.is_some().then(|| match alone {
+        let pass = listener.is_some().then(|| match alone || deep {
             true => PassFrame::alone(&code),
             false => PassFrame::of(&code),
         });
