@@ -288,16 +288,18 @@ def test_no_destructor_runs_among_guards():
     x = paddle.ones([4])
     for _ in range(3):
         translated(x, thing(), [paddle.full([4], 3.0)])
+    kept = []
     threshold = gc.get_threshold()
     gc.freeze()
     try:
-        for more in range(1, 30):
+        for _ in range(30):
             gc.disable()
+            gc.set_threshold(1)
             items = [paddle.full([4], 5.0)]
-            # Its dictionary is made when a guard reads it.
+            # Its dictionary is made when a guard reads it, and is one more than the threshold.
             held = thing()
             Cycle(items)
-            gc.set_threshold(gc.get_count()[0] + more)
+            kept.append([{} for _ in range(100)])
             gc.enable()
             try:
                 assert translated(x, held, items).tolist() == [6.0] * 4
