@@ -72,7 +72,8 @@ fn verdict(t: &Tracer<'_>, function: &Bound<'_, PyAny>) -> PyResult<Verdict> {
             .is_ok_and(|op| op.is(function));
     let api =
         MODULES.iter().any(|prefix| module.starts_with(prefix)) || module == "paddle.nn.functional";
-    if !ops && !(api && homes::is_of_paddle(function)) {
+    let is_ours = ops || api && homes::is_of_paddle(function);
+    if !is_ours {
         return Ok(Verdict::NotOurs);
     }
     if REFUSED.contains(&name.as_str()) {

@@ -316,9 +316,12 @@ fn is_opaque(layer: &Bound<'_, PyAny>) -> PyResult<bool> {
     tree_is_plain(layer)
 }
 
-/// Whether the `forward` of a class of Paddle's is Paddle's.
+/// Whether what a class of Paddle's does when it is called is Paddle's.
 fn has_its_own_forward(class: &Bound<'_, PyType>) -> bool {
-    lookup(class, "forward").is_some_and(|forward| homes::is_of_paddle(&forward))
+    ["forward", "__call__"].iter().all(|name| {
+        let found = lookup(class, name);
+        found.is_some_and(|found| homes::is_of_paddle(&found))
+    })
 }
 
 /// Guards that the classes below a layer keep their `forward`.

@@ -159,6 +159,7 @@ pub fn len(t: &mut Tracer<'_>, value: VarId) -> Step<i64> {
         Kind::DictView(dict, _) => len(t, dict),
         Kind::Set(set) => Ok(set.items.len() as i64),
         Kind::Const => {
+            classes::check_member(t, value, &["__len__"])?;
             let object = t.value(value);
             match object.and_then(|object| object.len().ok()) {
                 Some(len) => Ok(len as i64),

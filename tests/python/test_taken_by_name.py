@@ -160,6 +160,24 @@ def forward_that_wraps_the_old_one():
 
 
 @case
+def call_of_layers_that_is_the_users():
+    relu, old, scale = paddle.nn.ReLU(), paddle.nn.Layer.__call__, [3.0]
+
+    def mine(self, x):
+        return x * scale[0]
+
+    yield lambda x: relu(x)
+    paddle.nn.Layer.__call__ = mine
+    try:
+        yield
+        scale[0] = 4.0
+        yield
+    finally:
+        paddle.nn.Layer.__call__ = old
+    yield
+
+
+@case
 def class_named_range():
     class range:
         def __init__(self):

@@ -41,6 +41,7 @@ impl Drop for Nested<'_> {
         if self.depth > 0 {
             frame::grant_nesting(self.py, -1);
         }
-        DEPTH.set(self.depth);
+        // Stacks that are switched (greenlets) end in any order.
+        DEPTH.set(DEPTH.get().saturating_sub(1));
     }
 }
