@@ -143,6 +143,13 @@ pub fn is_named(value: &Bound<'_, PyAny>, name: &str) -> bool {
     name_in_c(&value.get_type()).is_some_and(|found| found == name)
 }
 
+/// Whether an object is the one that a module has by this name.
+pub fn is_attr(value: &Bound<'_, PyAny>, module: &str, name: &str) -> bool {
+    let module = value.py().module(module);
+    let found = module.and_then(|module| module.getattr(name));
+    found.is_ok_and(|found| found.is(value))
+}
+
 /// `type.<name>` of a class. Not `getattr`: a metaclass may have its own ideas about attributes.
 pub fn of_type<'py>(class: &Bound<'py, PyType>, name: &str) -> Option<Bound<'py, PyAny>> {
     if class.get_type().is(class.py().get_type::<PyType>()) {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 
 use crate::frame::Modules;
+use crate::obj::is_attr;
 use crate::reason::BreakKind;
 use crate::tracker::Tracker;
 use crate::variables::{Key, Kind, VarId};
@@ -71,12 +72,9 @@ fn dispatch(
         Kind::Layer(_) => layers::call(t, callee, args, kwargs, tail),
         Kind::Layers { class, items } => layers::call_made(t, &class, &items, args, kwargs),
         Kind::Const => {
-            let of_sizes =
-                t.py.module("paddle.base.dygraph.math_op_patch")
-                    .and_then(|module| module.getattr("TensorSize"));
             let is_size = |value: &Bound<'_, PyAny>| {
-                let class = value.get_type();
-                value.is_callable() && of_sizes.is_ok_and(|of_sizes| class.is(&of_sizes))
+                let home = "paddle.base.dygraph.math_op_patch";
+                value.is_callable() && is_attr(&value.get_type(), home, "TensorSize")
             };
             let Some(value) = t.value(callee).filter(is_size) else {
                 return t.stop(BreakKind::UnsupportedCall, "call of a constant");

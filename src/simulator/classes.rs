@@ -6,9 +6,8 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use pyo3::types::{PyFunction, PyType};
 
-use crate::frame::Modules;
 use crate::guard::{native, GuardKind};
-use crate::obj::Obj;
+use crate::obj::{is_attr, Obj};
 use crate::reason::BreakKind;
 use crate::tracker::Tracker;
 use crate::variables::{Kind, VarId};
@@ -101,9 +100,8 @@ pub fn truth(t: &mut Tracer<'_>, class: VarId) -> Step<bool> {
         return Ok(true);
     }
     let own = |name: &str| lookup(&meta, name).is_some();
-    let of_enums = t.py.module("enum")?.getattr("EnumType")?;
     guard_names(t, &meta, &["__bool__", "__len__"]);
-    if !meta.is(&of_enums) && (own("__bool__") || own("__len__")) {
+    if !is_attr(&meta, "enum", "EnumType") && (own("__bool__") || own("__len__")) {
         return t.unsupported("the truth of a class with a metaclass");
     }
     Ok(true)

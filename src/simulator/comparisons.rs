@@ -8,7 +8,7 @@ use pyo3::types::{PyComplex, PyFloat, PyInt, PyType};
 use crate::bytecode::CmpOp;
 use crate::guard::native::is_mutable;
 use crate::guard::GuardKind;
-use crate::obj::Obj;
+use crate::obj::{is_attr, Obj};
 use crate::reason::BreakKind;
 use crate::tracker::Tracker;
 use crate::variables::{DictVar, Kind, VarId};
@@ -57,7 +57,7 @@ pub fn compare(t: &mut Tracer<'_>, op: CmpOp, a: VarId, b: VarId) -> Step<VarId>
             let (x, y) = (x.clone(), y.clone());
             let mut equal = x.items.len() == y.items.len();
             // Two ordered dicts have their items in one order, too.
-            let ordered = is_ordered(t, &x)? && is_ordered(t, &y)?;
+            let ordered = is_ordered(t, &x) && is_ordered(t, &y);
             equal &= !ordered || x.items.keys().eq(y.items.keys());
             for (key, (_, value)) in &x.items {
                 if !equal {
@@ -133,12 +133,9 @@ fn identity_compare(
     Some(t.bool(equal == (op == CmpOp::Eq)))
 }
 
-fn is_ordered(t: &Tracer<'_>, dict: &DictVar) -> Step<bool> {
-    let class = crate::obj::ordered_dict(t.py)?;
-    Ok(dict
-        .class
-        .as_ref()
-        .is_some_and(|of| of.bind(t.py).is(&class)))
+fn is_ordered(t: &Tracer<'_>, dict: &DictVar) -> bool {
+    let class = dict.class.as_ref();
+    class.is_some_and(|class| is_attr(class.bind(t.py), "collections", "OrderedDict"))
 }
 
 /// Containers compare item by item; a comparison that changes them does not get far.

@@ -3,17 +3,11 @@
 use pyo3::prelude::*;
 
 use crate::frame::Modules;
-use crate::obj::{text_of, Obj};
+use crate::obj::{is_attr, text_of, Obj};
 use crate::reason::BreakKind;
 use crate::variables::{ContextVar, Kind, VarId};
 
 use super::{Kwargs, Step, Tracer};
-
-fn is_attr(t: &Tracer<'_>, value: &Bound<'_, PyAny>, module: &str, name: &str) -> bool {
-    t.py.module(module)
-        .and_then(|module| module.getattr(name))
-        .is_ok_and(|found| found.is(value))
-}
 
 /// Makes a context manager for a call of a known callable; `None` when it is not one.
 pub fn try_make(
@@ -29,13 +23,13 @@ pub fn try_make(
     let grad = |enabled: Option<bool>| (enabled, Obj::from(&object));
     let (enabled, maker) = match name.as_str() {
         "no_grad" | "no_grad_"
-            if is_attr(t, &object, "paddle", "no_grad")
-                || is_attr(t, &object, "paddle.base.dygraph", "no_grad_") =>
+            if is_attr(&object, "paddle", "no_grad")
+                || is_attr(&object, "paddle.base.dygraph", "no_grad_") =>
         {
             grad(Some(false))
         }
-        "enable_grad" if is_attr(t, &object, "paddle", "enable_grad") => grad(Some(true)),
-        "nullcontext" if is_attr(t, &object, "contextlib", "nullcontext") => {
+        "enable_grad" if is_attr(&object, "paddle", "enable_grad") => grad(Some(true)),
+        "nullcontext" if is_attr(&object, "contextlib", "nullcontext") => {
             t.guard_identity(callable);
             let result = match (args, kwargs) {
                 ([], []) => t.none(),
@@ -54,8 +48,8 @@ pub fn try_make(
             ));
         }
         "auto_cast" | "amp_guard"
-            if is_attr(t, &object, "paddle.amp", "auto_cast")
-                || is_attr(t, &object, "paddle.amp.auto_cast", "amp_guard") =>
+            if is_attr(&object, "paddle.amp", "auto_cast")
+                || is_attr(&object, "paddle.amp.auto_cast", "amp_guard") =>
         {
             t.guard_identity(callable);
             let (args, kwargs) = (args.to_vec(), kwargs.to_vec());

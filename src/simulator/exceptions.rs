@@ -65,12 +65,8 @@ pub fn raise(t: &mut Tracer<'_>, handling: &[VarId], args: &[VarId]) -> Step<Var
             let exception = raise(t, handling, &[*what])?;
             if !t.is_none(*cause) {
                 let cause = instance(t, *cause)?;
-                let base = t.py.module("builtins")?.getattr("BaseException")?;
-                let valid = match t.type_of(cause) {
-                    Some(class) => native::mro(&class).contains(base)?,
-                    None => false,
-                };
-                if !valid {
+                let class = t.type_of(cause);
+                if !class.is_some_and(|class| is_exception_class(&class)) {
                     return t.stop(BreakKind::RaisesException, "raise ... from no exception");
                 }
             }
@@ -87,26 +83,35 @@ fn instance(t: &mut Tracer<'_>, exception: VarId) -> Step<VarId> {
     Ok(exception)
 }
 
-/// Stops where an `except` clause has something else than classes of exceptions: that is asked before anything matches.
-pub fn check_clause(t: &mut Tracer<'_>, class: VarId) -> Step<()> {
+/// Whether a class is one of exceptions.
+pub fn is_exception_class(class: &Bound<'_, PyType>) -> bool {
+    let base = class.py().get_type::<PyBaseException>();
+    native::mro(class).iter().any(|known| known.is(&base))
+}
+
+/// Stops where a clause, `except` or `except*`, has something else than classes of exceptions that it takes: that is asked
+/// before anything matches (`_PyEval_CheckExceptTypeValid`, `_PyEval_CheckExceptStarTypeValid`).
+pub fn check_clause<'py>(
+    t: &mut Tracer<'py>,
+    clause: &str,
+    class: VarId,
+    takes: impl Fn(&Tracer<'py>, &Bound<'py, PyType>) -> Step<bool>,
+) -> Step<()> {
     let classes = match t.kind(class).clone() {
         Kind::Tuple(classes, _) => classes,
         _ => vec![class],
     };
-    let base = t.py.get_type::<PyBaseException>();
     for class in classes {
         t.realize(class);
-        let value = t
-            .value(class)
-            .and_then(|class| class.cast_into::<PyType>().ok());
-        let is_one = match value {
-            Some(class) => native::mro(&class).contains(&base)?,
-            None => false,
+        let class = t.value(class).map(|class| class.cast_into::<PyType>());
+        let is_valid = match class {
+            Some(Ok(class)) => is_exception_class(&class) && takes(t, &class)?,
+            _ => false,
         };
-        if !is_one {
+        if !is_valid {
             return t.stop(
                 BreakKind::RaisesException,
-                "an except clause with something that is no class of exceptions",
+                format!("{clause} with this class"),
             );
         }
     }
@@ -199,8 +204,7 @@ fn real<'py>(t: &mut Tracer<'py>, id: VarId) -> Step<Option<Bound<'py, PyAny>>> 
     let (Some(args), Ok(class)) = (object.base, object.class.bind(t.py).cast::<PyType>()) else {
         return Ok(None);
     };
-    let exception = t.py.module("builtins")?.getattr("BaseException")?;
-    if !native::mro(class).contains(exception)? || !object.writes.is_empty() {
+    if !is_exception_class(class) || !object.writes.is_empty() {
         return Ok(None);
     }
     for name in ["__str__", "__repr__", "__format__", "__del__"] {

@@ -6,6 +6,7 @@ use pyo3::types::{
 };
 
 use crate::frame::Modules;
+use crate::obj::is_attr;
 use crate::reason::BreakKind;
 use crate::variables::{DictVar, Kind, SetVar, VarId};
 
@@ -89,17 +90,13 @@ fn convert<'py>(t: &mut Tracer<'py>, id: VarId) -> Option<Bound<'py, PyAny>> {
 
 /// Whether comparing, hashing and looking into this class runs no user code.
 pub fn has_plain_metaclass(class: &Bound<'_, PyAny>) -> bool {
-    let py = class.py();
     let meta = class.get_type();
-    if meta.is(py.get_type::<PyType>()) {
+    if meta.is(class.py().get_type::<PyType>()) {
         return true;
     }
     [("abc", "ABCMeta"), ("enum", "EnumType")]
         .iter()
-        .any(|(module, name)| {
-            let known = py.module(*module).and_then(|module| module.getattr(*name));
-            known.is_ok_and(|known| meta.is(&known))
-        })
+        .any(|(module, name)| is_attr(&meta, module, name))
 }
 
 /// The variable for a result of folding. Mutable results become values that the frame made.
@@ -205,13 +202,12 @@ pub fn call_object<'py>(
     }
     let name = crate::obj::text_of(callable, "__name__");
     let mut objects = Vec::with_capacity(args.len());
-    let mutable = args
+    let given: Vec<VarId> = args
         .iter()
         .chain(kwargs.iter().map(|(_, value)| value))
         .copied()
-        .collect::<Vec<_>>()
-        .into_iter()
-        .any(|arg| holds_mutable(t, arg));
+        .collect();
+    let mutable = given.iter().any(|arg| holds_mutable(t, *arg));
     for arg in args {
         match to_object(t, *arg) {
             Some(object) => objects.push(object),
@@ -222,11 +218,8 @@ pub fn call_object<'py>(
             }
         }
     }
-    let named: Vec<VarId> = kwargs.iter().map(|(_, value)| *value).collect();
-    for given in [args, &named] {
-        shown::guard(t, &name, given)?;
-        shown::check_template(t, callable, &name, given)?;
-    }
+    shown::guard(t, &name, &given)?;
+    shown::check_template(t, callable, &name, &given)?;
     refuse_huge(t, &name, &objects)?;
     refuse_members(t, &name, &objects)?;
     ambient::refuse(t, callable, &name, &objects)?;

@@ -190,20 +190,17 @@ fn number_like(t: &mut Tracer<'_>, op: Option<BinOp>, id: VarId, tensor: SymbolI
         .graph
         .meta(tensor)
         .is_some_and(|meta| meta.shape.is_empty());
-    let gets_a_dim = op == Some(BinOp::FloorDiv) && without_dims;
-    let Some(number) = numbers::in_graph(t, id)? else {
-        let Some(wanted) = dtype(t, tensor) else {
-            return Ok(id);
-        };
-        let fed = numbers::operand(t, id, wanted, op)?;
-        if fed.is_some() && gets_a_dim {
-            return refuse(t, "a division of a tensor of no dims that rounds down");
-        }
-        return Ok(fed.map_or(id, |symbol| t.add(Kind::SymNumber(symbol))));
+    let known = numbers::in_graph(t, id)?;
+    let fed = match (known, dtype(t, tensor)) {
+        (None, Some(wanted)) => numbers::operand(t, id, wanted, op)?,
+        _ => None,
     };
-    if gets_a_dim {
+    if op == Some(BinOp::FloorDiv) && without_dims && known.or(fed).is_some() {
         return refuse(t, "a division of a tensor of no dims that rounds down");
     }
+    let Some(number) = known else {
+        return Ok(fed.map_or(id, |symbol| t.add(Kind::SymNumber(symbol))));
+    };
     let symbol = match (dtype(t, number), dtype(t, tensor)) {
         (Some(DType::Int64), Some(wanted)) if wanted != DType::Bool && wanted != DType::Int64 => {
             let name = PyString::new(t.py, wanted.as_str()).into_any();

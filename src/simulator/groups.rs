@@ -244,7 +244,8 @@ pub fn matched(
     exception: VarId,
     class: VarId,
 ) -> Step<(Option<VarId>, Option<VarId>)> {
-    check_classes(t, class)?;
+    let is_single = |t: &Tracer<'_>, class: &Bound<'_, PyType>| Ok(!is_group_class(t, class)?);
+    exceptions::check_clause(t, "except*", class, is_single)?;
     if t.is_none(exception) {
         return Ok((None, None));
     }
@@ -261,27 +262,6 @@ pub fn matched(
     let at = exceptions::raised_at(t, exception);
     t.raised.push((wrapped, at));
     Ok((Some(wrapped), None))
-}
-
-/// `_PyEval_CheckExceptStarTypeValid`: what it refuses breaks the graph.
-fn check_classes(t: &mut Tracer<'_>, class: VarId) -> Step<()> {
-    let classes = match t.kind(class).clone() {
-        Kind::Tuple(classes, None) => classes,
-        _ => vec![class],
-    };
-    let exception = builtin(t, "BaseException")?;
-    for class in classes {
-        t.realize(class);
-        let found = t.value(class);
-        let valid = match found.as_ref().map(|found| found.cast::<PyType>()) {
-            Some(Ok(class)) => has_base(class, &exception) && !is_group_class(t, class)?,
-            _ => false,
-        };
-        if !valid {
-            return t.stop(BreakKind::RaisesException, "except* with this class");
-        }
-    }
-    Ok(())
 }
 
 fn split(

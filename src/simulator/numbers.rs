@@ -345,24 +345,35 @@ fn rounds(t: &mut Tracer<'_>, id: VarId, dtype: DType) -> bool {
         return false;
     };
     match (class, dtype) {
-        (Some(Type::Float), DType::Float64) => {
-            let value = value.extract().unwrap_or(f64::NAN);
-            f64::from(value as f32) != value && !value.is_nan()
-        }
+        (Some(Type::Float), DType::Float64) => !is_single(value.extract().unwrap_or(f64::NAN)),
         (Some(Type::Int), DType::Int64 | DType::Float64) => {
-            let value = value.extract::<i64>();
-            value.is_ok_and(|value| (value as f32) as i128 != i128::from(value))
+            value.extract().is_ok_and(|value| !is_single_int(value))
         }
         _ => false,
     }
 }
 
+/// Whether a float of half the digits is the same number, or NaN too.
+pub fn is_single(value: f64) -> bool {
+    f64::from(value as f32) == value || value.is_nan()
+}
+
+/// Whether a float of half the digits holds this number.
+pub fn is_single_int(value: i64) -> bool {
+    (value as f32) as i128 == i128::from(value)
+}
+
+/// A tensor of these dims that has the digits of a number that is known.
+pub fn filled(t: &mut Tracer<'_>, dims: &[i64], id: VarId, dtype: DType) -> Step<VarId> {
+    let full = Obj::from(t.py.module("paddle")?.getattr("full")?);
+    let dims = dims.iter().map(|dim| t.int(*dim)).collect();
+    let args = [t.add(Kind::List(dims)), id, t.str(dtype.as_str())];
+    tensors::capture(t, Callee::Api(full), None, &args, &[], &mut |_| None)
+}
+
 /// A number that is known, as a tensor of no dims: that keeps its digits.
 fn constant(t: &mut Tracer<'_>, id: VarId, dtype: DType) -> Step<SymbolId> {
-    let full = Obj::from(t.py.module("paddle")?.getattr("full")?);
-    let name = PyString::intern(t.py, dtype.as_str()).into_any();
-    let args = [t.add(Kind::List(Vec::new())), id, t.constant(&name)];
-    let made = tensors::capture(t, Callee::Api(full), None, &args, &[], &mut |_| None)?;
+    let made = filled(t, &[], id, dtype)?;
     match t.kind(made) {
         Kind::Tensor(tensor) => Ok(tensor.symbol),
         _ => t.unsupported("a number that is not a tensor"),

@@ -3,15 +3,15 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyTuple, PyType};
 
-use crate::frame::Modules;
 use crate::guard::native;
-use crate::obj::{is_named, Obj};
+use crate::obj::{is_attr, is_named, Obj};
 use crate::reason::BreakKind;
 use crate::tracker::FunctionField;
 use crate::variables::{Kind, ObjectVar, VarId};
 
 use super::attributes::{self, lookup};
 use super::call::call;
+use super::exceptions::is_exception_class;
 use super::{classes, groups, inline, iterate, layers};
 use super::{Kwargs, Step, Tracer};
 
@@ -48,7 +48,7 @@ pub fn instantiate(
             format!("{name} is created inside of the compiled function"),
         );
     }
-    if native::mro(&object).contains(t.py.module("builtins")?.getattr("BaseException")?)? {
+    if is_exception_class(&object) {
         return exception(t, &object, args, kwargs);
     }
     if object.is_subclass_of::<PyTuple>()? {
@@ -115,9 +115,7 @@ pub fn instantiate(
 }
 
 fn is_abc(class: &Bound<'_, PyType>) -> bool {
-    let known = class.py().module("abc");
-    let known = known.and_then(|module| module.getattr("ABCMeta"));
-    known.is_ok_and(|known| class.get_type().is(&known))
+    is_attr(&class.get_type(), "abc", "ABCMeta")
         && class
             .getattr("__abstractmethods__")
             .and_then(|names| names.len())

@@ -11,7 +11,7 @@ use crate::reason::BreakKind;
 use crate::tracker::{Tracker, TrackerRef};
 use crate::variables::{Kind, TensorVar, VarId};
 
-use super::{arguments, fold, tensors, Step, Tracer};
+use super::{arguments, fold, numbers, tensors, Step, Tracer};
 
 /// Their classes.
 const CLASSES: &[&str] = &[
@@ -143,21 +143,11 @@ pub fn operand(t: &mut Tracer<'_>, tensor: VarId, name: &str, value: VarId) -> S
     let number = t.constant(&number);
     match (class.as_str(), name) {
         // Powers with tensors have digits of their own; a power of a tensor of no dims has one.
-        ("float32", "__pow__") => filled(t, number, dtype, &[1]).map(Some),
+        ("float32", "__pow__") => numbers::filled(t, &[1], number, dtype).map(Some),
         // Programs scale by numbers, which loses the sign of zeros.
-        ("float32", "__mul__" | "__rmul__") => filled(t, number, dtype, &[]).map(Some),
+        ("float32", "__mul__" | "__rmul__") => numbers::filled(t, &[], number, dtype).map(Some),
         _ => Ok(Some(number)),
     }
-}
-
-/// The tensor that eager mode makes of a number.
-fn filled(t: &mut Tracer<'_>, number: VarId, dtype: DType, dims: &[i64]) -> Step<VarId> {
-    let function = Obj::from(t.py.module("paddle")?.getattr("full")?);
-    let dims = dims.iter().map(|dim| t.int(*dim)).collect();
-    let shape = t.add(Kind::List(dims));
-    let dtype = t.str(dtype.as_str());
-    let args = [shape, number, dtype];
-    tensors::capture(t, Callee::Api(function), None, &args, &[], &mut |_| None)
 }
 
 /// Whether an operator of a scalar leaves the answer to the tensor on its right.
@@ -246,8 +236,7 @@ pub fn refuse(t: &mut Tracer<'_>, dtype: DType, name: &str, number: VarId) -> St
         !compares && (!wide || sums && !is_single(number))
     } else if dtype == DType::Bool && value.is_instance_of::<PyInt>() {
         // A program scales by it, with the digits of a float.
-        let held = value.extract::<i64>();
-        !compares && !held.is_ok_and(|value| (value as f32) as i128 == i128::from(value))
+        !compares && !value.extract().is_ok_and(numbers::is_single_int)
     } else if bits < 63 && value.is_instance_of::<PyInt>() {
         let held = value.extract::<i64>();
         !held.is_ok_and(|value| (-(1 << bits)..1 << bits).contains(&value))
@@ -265,9 +254,7 @@ pub fn refuse(t: &mut Tracer<'_>, dtype: DType, name: &str, number: VarId) -> St
 
 /// Whether programs keep all digits of a complex number: they have two floats for it.
 pub fn is_single(number: &Bound<'_, PyComplex>) -> bool {
-    [number.real(), number.imag()]
-        .iter()
-        .all(|part| f64::from(*part as f32) == *part || part.is_nan())
+    numbers::is_single(number.real()) && numbers::is_single(number.imag())
 }
 
 /// Whether two of one class are the same number to the last bit.

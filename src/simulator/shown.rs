@@ -3,8 +3,8 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyType};
 
-use crate::frame::Modules;
 use crate::guard::native;
+use crate::obj::is_attr;
 use crate::variables::{Kind, VarId};
 
 use super::attributes::instance_value;
@@ -60,18 +60,15 @@ const OPERATIONS: &[&str] = &[
 const NAMES: &[&str] = &["__name__", "__qualname__", "__module__"];
 
 /// The class of a member of an enumeration.
-fn enumeration<'py>(t: &Tracer<'py>, value: &Bound<'py, PyAny>) -> Option<Bound<'py, PyType>> {
+fn enumeration<'py>(value: &Bound<'py, PyAny>) -> Option<Bound<'py, PyType>> {
     let class = value.get_type();
-    let of_enums = t.py.module("enum").and_then(|of| of.getattr("EnumType"));
-    of_enums
-        .is_ok_and(|of_enums| class.get_type().is(&of_enums))
-        .then_some(class)
+    is_attr(&class.get_type(), "enum", "EnumType").then_some(class)
 }
 
 /// Guards that operations of what is handed to the real ones stay what they are: they are none of the user's now.
 pub fn guard_operations(t: &mut Tracer<'_>, value: &Bound<'_, PyAny>) {
     if !is_plain_constant(value) {
-        if let Some(class) = enumeration(t, value) {
+        if let Some(class) = enumeration(value) {
             classes::guard_names(t, &class, OPERATIONS);
         }
     }
@@ -101,7 +98,7 @@ fn guard_one(t: &mut Tracer<'_>, id: VarId) -> Step<()> {
         }
         return Ok(());
     }
-    let Some(class) = enumeration(t, &value) else {
+    let Some(class) = enumeration(&value) else {
         return Ok(());
     };
     let class = t.constant(class.as_any());

@@ -9,6 +9,17 @@ import pytest
 from paddle.static import InputSpec
 
 
+class Cycle:
+    """Empties a list when the garbage collector finds it."""
+
+    def __init__(self, items):
+        self.items = items
+        self.itself = self
+
+    def __del__(self):
+        self.items.clear()
+
+
 def translate(function, **options):
     return sot.to_static(function, min_graph_size=0, **options)
 
@@ -57,14 +68,6 @@ def test_an_item_of_a_list_of_a_layer_at_the_address_of_the_one_before(name):
 def test_what_guards_found_stays_while_a_declaration_is_asked():
     def function(x, items):
         return items[0] * 2
-
-    class Cycle:
-        def __init__(self, items):
-            self.items = items
-            self.itself = self
-
-        def __del__(self):
-            self.items.clear()
 
     translated = translate(function, input_spec=[InputSpec([None, 4], "float32")])
     x = paddle.ones([3, 4])
@@ -270,14 +273,6 @@ def test_no_destructor_runs_among_guards():
     def function(x, thing, items):
         first = items[0]
         return first * thing.a + x
-
-    class Cycle:
-        def __init__(self, items):
-            self.items = items
-            self.itself = self
-
-        def __del__(self):
-            self.items.clear()
 
     def thing():
         made = Thing()

@@ -6,6 +6,7 @@ import abc
 import enum
 import functools
 import math
+from unittest import mock
 
 import paddle
 import paddle.nn.functional as F
@@ -21,14 +22,18 @@ def with_globals(source, **names):
     return names
 
 
-@case
-def function_that_wraps_one_of_paddle():
-    scale = [1.0]
-
+def wraps_relu(scale):
     @functools.wraps(F.relu)
     def mine(x):
         return x * scale[0]
 
+    return mine
+
+
+@case
+def function_that_wraps_one_of_paddle():
+    scale = [1.0]
+    mine = wraps_relu(scale)
     yield lambda x: mine(x)
     scale[0] = 5.0
     yield
@@ -37,12 +42,7 @@ def function_that_wraps_one_of_paddle():
 @case
 def function_that_wraps_one_of_paddle_below_no_grad():
     scale = [1.0]
-
-    @paddle.no_grad()
-    @functools.wraps(F.relu)
-    def mine(x):
-        return x * scale[0]
-
+    mine = paddle.no_grad()(wraps_relu(scale))
     yield lambda x: mine(x)
     scale[0] = 5.0
     yield
@@ -96,28 +96,21 @@ def public_function_replaced_by_one_that_wraps_it():
         return old(x) * scale[0]
 
     yield lambda x: F.relu(x)
-    F.relu = mine
-    try:
+    with mock.patch.object(F, "relu", mine):
         yield
         scale[0] = 4.0
         yield
-    finally:
-        F.relu = old
     yield
 
 
 @case
 def method_of_tensors_from_a_module_that_begins_like_paddle():
-    old = paddle.Tensor.abs
     names = with_globals("def mine(self): return self * scale", scale=3.0, __name__="paddlenlp.utils")
     yield lambda x: x.abs()
-    paddle.Tensor.abs = names["mine"]
-    try:
+    with mock.patch.object(paddle.Tensor, "abs", names["mine"]):
         yield
         names["scale"] = 4.0
         yield
-    finally:
-        paddle.Tensor.abs = old
     yield
 
 
@@ -130,13 +123,10 @@ def method_of_tensors_that_wraps_the_old_one():
         return old(self) * scale[0]
 
     yield lambda x: x.abs()
-    paddle.Tensor.abs = mine
-    try:
+    with mock.patch.object(paddle.Tensor, "abs", mine):
         yield
         scale[0] = 4.0
         yield
-    finally:
-        paddle.Tensor.abs = old
     yield
 
 
@@ -149,31 +139,25 @@ def forward_that_wraps_the_old_one():
         return old(self, x) * scale[0]
 
     yield lambda x: relu(x)
-    paddle.nn.ReLU.forward = mine
-    try:
+    with mock.patch.object(paddle.nn.ReLU, "forward", mine):
         yield
         scale[0] = 4.0
         yield
-    finally:
-        paddle.nn.ReLU.forward = old
     yield
 
 
 @case
 def call_of_layers_that_is_the_users():
-    relu, old, scale = paddle.nn.ReLU(), paddle.nn.Layer.__call__, [3.0]
+    relu, scale = paddle.nn.ReLU(), [3.0]
 
     def mine(self, x):
         return x * scale[0]
 
     yield lambda x: relu(x)
-    paddle.nn.Layer.__call__ = mine
-    try:
+    with mock.patch.object(paddle.nn.Layer, "__call__", mine):
         yield
         scale[0] = 4.0
         yield
-    finally:
-        paddle.nn.Layer.__call__ = old
     yield
 
 

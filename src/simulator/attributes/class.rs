@@ -5,7 +5,7 @@ use pyo3::types::{PyFunction, PyType};
 
 use crate::frame::Modules;
 use crate::guard::native;
-use crate::obj::{is_named, Obj};
+use crate::obj::{is_attr, is_named, Obj};
 use crate::reason::BreakKind;
 use crate::simulator::call::call;
 use crate::simulator::{classes, fold, pylayer, Step, Tracer};
@@ -82,8 +82,8 @@ pub(super) fn of_class(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Optio
             kwargs: Vec::new(),
         })));
     }
-    let of_enums = t.py.module("enum")?.getattr("EnumType")?;
-    if is_named(&found, "classmethod_descriptor") || class.get_type().is(&of_enums) {
+    if is_named(&found, "classmethod_descriptor") || is_attr(&class.get_type(), "enum", "EnumType")
+    {
         return Ok(Some(t.constant(&value)));
     }
     t.stop(

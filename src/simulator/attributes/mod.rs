@@ -381,8 +381,6 @@ fn of_named_tuple(
 /// Whether what a class has is what every named tuple has: a method of tuples, or a function of `collections`.
 fn is_of_named_tuples(found: &Bound<'_, PyAny>) -> bool {
     let tuples = found.py().get_type::<PyTuple>();
-    let home = found.getattr("__globals__");
-    let home = home.and_then(|names| names.get_item("__name__"));
     found.getattr("__objclass__").is_ok_and(|of| of.is(&tuples))
-        || home.is_ok_and(|home| home.eq("collections").unwrap_or(false))
+        || homes::is_from(found, "collections")
 }

@@ -57,17 +57,21 @@ pub(super) fn from_keys(t: &mut Tracer<'_>, args: &[VarId]) -> Step<VarId> {
     Ok(made)
 }
 
+/// Stops where a constructor is given what cannot be called: what has no `__call__` raises there.
+fn check_callable(t: &mut Tracer<'_>, value: VarId, name: &str) -> Step<()> {
+    let callable = is_callable(t, value)?;
+    let answer = t.const_value(callable);
+    match answer.is_some_and(|answer| answer.is_truthy().unwrap_or(false)) {
+        true => Ok(()),
+        false => wrong(t, name),
+    }
+}
+
 pub(super) fn default_dict(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
     let [factory, rest @ ..] = args else {
         return wrong(t, "defaultdict");
     };
-    // Checked by the constructor: what has no `__call__` raises there.
-    let callable = is_callable(t, *factory)?;
-    if t.const_value(callable)
-        .is_none_or(|answer| !answer.is_truthy().unwrap_or(false))
-    {
-        return wrong(t, "defaultdict");
-    }
+    check_callable(t, *factory, "defaultdict")?;
     let class = Obj::from(t.py.module("collections")?.getattr("defaultdict")?);
     let made = dict(t, rest, kwargs)?;
     t.vars.update(made, |var| {
@@ -198,12 +202,7 @@ pub(super) fn partial(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> St
     let [function, rest @ ..] = args else {
         return wrong(t, "partial");
     };
-    let callable = is_callable(t, *function)?;
-    if t.const_value(callable)
-        .is_none_or(|answer| !answer.is_truthy().unwrap_or(false))
-    {
-        return wrong(t, "partial");
-    }
+    check_callable(t, *function, "partial")?;
     Ok(t.add(Kind::Partial {
         function: *function,
         args: rest.to_vec(),

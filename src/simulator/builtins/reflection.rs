@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyType;
 
 use crate::frame::Modules;
-use crate::obj::Obj;
+use crate::obj::{is_attr, Obj};
 use crate::simulator::{attributes, classes, exceptions, tensors, Kwargs, Step, Stop, Tracer};
 use crate::variables::{Kind, VarId};
 
@@ -88,8 +88,8 @@ fn subclass(
             .getattr("__module__")?
             .extract::<String>()
             .unwrap_or_default();
-        let of_abstract = t.py.module("abc")?.getattr("ABCMeta")?;
-        if meta.is(&of_abstract) && (std.starts_with("collections") || std == "numbers") {
+        if is_attr(&meta, "abc", "ABCMeta") && (std.starts_with("collections") || std == "numbers")
+        {
             return classes::is_registered(t, of, class);
         }
         classes::guard_names(t, &meta, &["__instancecheck__", "__subclasscheck__"]);
@@ -119,10 +119,7 @@ fn subclass(
         }
         return t.unsupported("isinstance() with a class that decides itself");
     }
-    if class
-        .get_type()
-        .is(&t.py.module("types")?.getattr("UnionType")?)
-    {
+    if is_attr(&class.get_type(), "types", "UnionType") {
         t.guard_identity(id);
         let args = class.getattr("__args__")?;
         for class in args.try_iter()? {

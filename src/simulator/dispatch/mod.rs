@@ -464,7 +464,7 @@ pub fn step(t: &mut Tracer<'_>, f: &mut FrameState, at: usize) -> Step<Flow> {
         Instr::CheckExcMatch => {
             let class = f.pop(t)?;
             let exception = f.peek(t, 1)?;
-            exceptions::check_clause(t, class)?;
+            exceptions::check_clause(t, "except", class, |_, _| Ok(true))?;
             let matches = exceptions::matches(t, exception, class)?;
             let value = t.bool(matches);
             f.push(value);

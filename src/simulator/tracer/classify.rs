@@ -7,10 +7,9 @@ use pyo3::types::{
     PyDict, PyFrozenSet, PyFunction, PyInt, PyList, PyModule, PyString, PyTuple, PyType,
 };
 
-use crate::frame::Modules;
 use crate::graph::TensorMeta;
 use crate::guard::{native, GuardKind, TensorGuard};
-use crate::obj::{items_in_order, name_in_c, ordered_dict, Obj};
+use crate::obj::{is_attr, items_in_order, name_in_c, ordered_dict, Obj};
 use crate::paddle::tensor_meta;
 use crate::simulator::{iterate, keys, layers, scalars};
 use crate::tracker::{DictKey, Tracker, TrackerRef};
@@ -448,14 +447,7 @@ fn is_python_class(class: &Bound<'_, PyType>) -> bool {
 /// Classes written in C whose attributes are found and set as those of any object: their layout as that of Python's classes
 /// differs between versions.
 fn is_plain_class(class: &Bound<'_, PyType>) -> bool {
-    let named = |module: &str, name: &str| {
-        let found = class
-            .py()
-            .module(module)
-            .and_then(|module| module.getattr(name));
-        found.is_ok_and(|found| class.is(&found))
-    };
-    named("types", "SimpleNamespace") || named("collections", "defaultdict")
+    is_attr(class, "types", "SimpleNamespace") || is_attr(class, "collections", "defaultdict")
 }
 
 fn dict_key(key: &Bound<'_, PyAny>) -> Option<DictKey> {

@@ -3,8 +3,8 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyFunction, PyType};
 
-use crate::frame::Modules;
 use crate::guard::native;
+use crate::obj::is_attr;
 use crate::simulator::{attributes, homes};
 
 /// Objects that are constants by identity: enum members, dtypes, places.
@@ -36,11 +36,7 @@ const VALUES: &[&str] = &[
 /// module `enum`.
 pub fn is_enum_member(value: &Bound<'_, PyAny>) -> bool {
     let class = value.get_type();
-    let known = value
-        .py()
-        .module("enum")
-        .and_then(|module| module.getattr("EnumType"));
-    if !known.is_ok_and(|known| class.get_type().is(&known)) {
+    if !is_attr(&class.get_type(), "enum", "EnumType") {
         return false;
     }
     const MAKING: &[&str] = &["__init__", "__new__", "__init_subclass__", "__set_name__"];
