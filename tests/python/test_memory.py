@@ -116,6 +116,47 @@ def test_programs_of_others_are_seen(when, tmp_path):
     subprocess.run([sys.executable, str(script), when], check=True)
 
 
+OF_BLOCKS = """
+import gc, sys
+import paddle
+import paddle_sot_rs as sot
+from paddle.base.libpaddle.pir import Block
+from paddle.static import InputSpec
+
+# The translation loads what stands in front of Paddle's functions.
+sot.to_static(lambda x: x + 1)(paddle.ones([1]))
+given, kwargs = [], Block.kwargs
+
+def noted(self):
+    found = kwargs(self)
+    given.extend(found.values())
+    # The block's own come as the same objects each time, for they are found by where they are.
+    assert not set(map(id, found.values())) & set(map(id, kwargs(self).values()))
+    return found
+
+Block.kwargs = noted
+net = paddle.nn.Linear(4, 4)
+paddle.jit.save(net, sys.argv[1], input_spec=[InputSpec([None, 4], "float32", "x")])
+gc.disable()
+loaded = paddle.jit.load(sys.argv[1])
+loaded.train()
+loaded(paddle.ones([2, 4])).sum().backward()
+assert given
+main = paddle.static.Program()
+with paddle.base.framework._dygraph_guard(None), paddle.static.program_guard(main):
+    paddle.static.nn.while_loop(lambda i: i < 3, lambda i: [i + 1], [paddle.zeros([])])
+(loop,) = (op for op in main.global_block().ops if op.name() == "pd_op.while")
+body = loop.as_while_op().body()
+(first,), (second,) = body.args(), body.args()
+assert first is not second and first.is_same(second)
+"""
+
+
+def test_values_of_a_block_do_not_point_into_it(tmp_path):
+    """Paddle keeps some of them beyond the program; unrelated lists of values then had them as items."""
+    subprocess.run([sys.executable, "-c", OF_BLOCKS, str(tmp_path / "net")], check=True)
+
+
 def plain(net, x):
     return net.second(net.first(x).exp()).sum()
 

@@ -62,6 +62,7 @@ pub fn load_python(py: Python<'_>) -> PyResult<()> {
         give(&others, wrap_pyfunction!(turns::begin_other, py)?)?;
         give(&others, wrap_pyfunction!(turns::end_pass, py)?)?;
         give(&others, wrap_pyfunction!(executors::drop_executors, py)?)?;
+        load("block_values", include_str!("block_values.py"))?;
         load("allocator", include_str!("allocator.py"))?;
         load("gates", include_str!("gates.py"))?;
         load("values", include_str!("values.py"))?;
