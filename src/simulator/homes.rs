@@ -5,6 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyFunction, PyString, PyType};
 
 use crate::frame::Modules;
+use crate::obj::{is_attr, of_type};
 
 /// Most decorators that are looked through.
 const DEEPEST: usize = 16;
@@ -49,6 +50,13 @@ pub fn name_in_paddle(class: &Bound<'_, PyType>) -> Option<String> {
         || module.starts_with("paddle.base.libpaddle.");
     let name = class.name().ok()?.to_string();
     known.then_some(name)
+}
+
+/// The module of Paddle that has a class by its own name: what the class says of itself is there in a user's, too.
+pub fn module_in_paddle(class: &Bound<'_, PyType>) -> Option<String> {
+    let text = |name| of_type(class, name)?.extract::<String>().ok();
+    let module = text("__module__").filter(|module| is_name_of_paddle(module))?;
+    is_attr(class, &module, &text("__qualname__")?).then_some(module)
 }
 
 /// Whether a function was written by Paddle, and all that it decorates.

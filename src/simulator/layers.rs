@@ -291,16 +291,13 @@ pub fn call_made(
     Ok(value)
 }
 
-/// Whether a class is defined by Paddle.
+/// Whether it is a class of layers of Paddle's.
 fn is_paddle(class: &Bound<'_, PyType>) -> bool {
-    class
-        .getattr("__module__")
-        .and_then(|module| module.extract::<String>())
-        .is_ok_and(|module| {
-            module.starts_with("paddle.nn.")
-                || module.starts_with("paddle.incubate.nn.")
-                || module == "paddle.vision.ops"
-        })
+    homes::module_in_paddle(class).is_some_and(|module| {
+        module.starts_with("paddle.nn.")
+            || module.starts_with("paddle.incubate.nn.")
+            || module == "paddle.vision.ops"
+    })
 }
 
 /// Paddle layers whose own code only calls other layers: they are inlined, so that user layers,
@@ -317,7 +314,7 @@ fn is_opaque(layer: &Bound<'_, PyAny>) -> PyResult<bool> {
 }
 
 /// Whether what a class of Paddle's does when it is called is Paddle's.
-fn has_its_own_forward(class: &Bound<'_, PyType>) -> bool {
+fn calls_paddle(class: &Bound<'_, PyType>) -> bool {
     ["forward", "__call__"].iter().all(|name| {
         let found = lookup(class, name);
         found.is_some_and(|found| homes::is_of_paddle(&found))
@@ -343,7 +340,7 @@ fn guard_forwards(t: &mut Tracer<'_>, layer: &Bound<'_, PyAny>, seen: &mut Vec<O
 
 fn tree_is_plain(layer: &Bound<'_, PyAny>) -> PyResult<bool> {
     let class = layer.get_type();
-    if !is_paddle(&class) || !has_its_own_forward(&class) {
+    if !is_paddle(&class) || !calls_paddle(&class) {
         return Ok(false);
     }
     let dict = layer.getattr("__dict__")?;

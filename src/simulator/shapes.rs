@@ -10,7 +10,7 @@ use crate::graph::{Arg, Callee, Statement, SymbolId, SymbolKind};
 use crate::guard::number::Number;
 use crate::tracker::{Tracker, TrackerRef};
 
-use super::Tracer;
+use super::{homes, Tracer};
 
 /// Statements that are looked at for one dim.
 const FUEL: usize = 256;
@@ -229,10 +229,7 @@ impl<'a> Search<'a, '_> {
             Callee::Layer(symbol) => {
                 let layer = self.layer(*symbol)?;
                 let class = layer.get_type();
-                let module: String = class.getattr("__module__").ok()?.extract().ok()?;
-                if !module.starts_with("paddle.nn.") {
-                    return None;
-                }
+                homes::module_in_paddle(&class)?;
                 [class.name().ok()?.to_string()].into_iter().collect()
             }
             callee => callee.api_names(self.t.py),

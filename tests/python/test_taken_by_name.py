@@ -464,6 +464,21 @@ def class_that_says_it_is_from_math():
     yield
 
 
+@case
+def items_of_a_container_that_says_it_is_from_paddle():
+    class LayerList(paddle.nn.LayerList):
+        def __iter__(self):
+            return iter(list(super().__iter__())[::-1])
+
+        def __getitem__(self, at):
+            return super().__getitem__(1 - at)
+
+    LayerList.__module__ = "paddle.nn.layer.container"
+    layers = LayerList([paddle.nn.Tanh(), paddle.nn.Sigmoid()])
+    yield lambda x: (layers[0](x), [layer(x) for layer in layers])
+    yield
+
+
 @pytest.mark.parametrize("steps", CASES)
 def test_change(steps):
     run_case(steps)
@@ -477,3 +492,15 @@ def test_functions_of_paddle_are_in_the_graph():
     translated = sot.to_static(f, min_graph_size=0)
     assert translated(X).item() == f(X).item()
     assert sot.stats(translated).graph_breaks == []
+
+
+def test_a_container_that_says_it_is_from_paddle():
+    class LayerList(paddle.nn.LayerList):
+        def __init__(self, layers):
+            super().__init__(reversed(layers))
+
+    LayerList.__module__ = "paddle.nn.layer.container"
+    first, second = paddle.nn.Tanh(), paddle.nn.Sigmoid()
+    translated = sot.to_static(lambda x: LayerList([first, second])[0](x))
+    for _ in range(3):
+        assert translated(X).tolist() == paddle.nn.functional.sigmoid(X).tolist()

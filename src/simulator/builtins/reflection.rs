@@ -5,7 +5,9 @@ use pyo3::types::PyType;
 
 use crate::frame::Modules;
 use crate::obj::{is_attr, Obj};
-use crate::simulator::{attributes, classes, exceptions, tensors, Kwargs, Step, Stop, Tracer};
+use crate::simulator::{
+    attributes, classes, exceptions, homes, tensors, Kwargs, Step, Stop, Tracer,
+};
 use crate::variables::{Kind, VarId};
 
 use super::wrong;
@@ -80,7 +82,6 @@ fn subclass(
         if plain || inherits && instance && of.is(class) {
             return Ok(inherits);
         }
-        let abstract_ = meta.name()?.to_string();
         if inherits && is_always_true(class, &meta)? {
             return Ok(true);
         }
@@ -100,22 +101,24 @@ fn subclass(
         if !own("__instancecheck__")? && !own("__subclasscheck__")? {
             return Ok(of.is_subclass(class)?);
         }
-        if !own("__subclasscheck__")? && meta.getattr("__module__")?.eq("paddle.base.framework")? {
-            // In dynamic mode tensors are instances of static mode's classes, but no subclasses.
-            if !instance {
-                return Ok(of.is_subclass(class)?);
+        // In dynamic mode tensors are instances of static mode's classes, but no subclasses.
+        const FRAMEWORK: &str = "paddle.base.framework";
+        let stands_for = match meta {
+            ref meta if is_attr(meta, FRAMEWORK, "VariableMetaClass") => {
+                Some(t.paddle.tensor.bind(t.py).clone())
             }
-            let base = match abstract_.as_str() {
-                "VariableMetaClass" => Some(t.paddle.tensor.bind(t.py).clone()),
-                "ParameterMetaClass" => {
-                    let framework = t.py.module("paddle.base.framework")?;
-                    Some(framework.getattr("EagerParamBase")?)
-                }
-                _ => None,
+            ref meta if is_attr(meta, FRAMEWORK, "ParameterMetaClass") => {
+                Some(t.py.module(FRAMEWORK)?.getattr("EagerParamBase")?)
+            }
+            _ => None,
+        };
+        if let Some(stands_for) = stands_for.filter(|_| !own("__subclasscheck__").unwrap_or(true)) {
+            let base = if instance {
+                &stands_for
+            } else {
+                class.as_any()
             };
-            if let Some(base) = base {
-                return Ok(of.is_subclass(&base)?);
-            }
+            return Ok(of.is_subclass(base)?);
         }
         return t.unsupported("isinstance() with a class that decides itself");
     }
@@ -163,7 +166,7 @@ fn is_always_true(class: &Bound<'_, PyType>, meta: &Bound<'_, PyType>) -> PyResu
             let protocol = attributes::lookup(class, "_is_protocol");
             Ok(!protocol.is_some_and(|is| is.is_truthy().unwrap_or(true)))
         }
-        home => Ok(home.starts_with("paddle.")),
+        _ => Ok(homes::module_in_paddle(meta).is_some()),
     }
 }
 

@@ -18,19 +18,22 @@ pub(super) fn is_enum_like(value: &Bound<'_, PyAny>) -> bool {
 }
 
 /// Classes of C code whose instances never change and hold nothing that does.
-const VALUES: &[&str] = &[
-    "object",
-    "int",
-    "float",
-    "complex",
-    "str",
-    "bytes",
-    "date",
-    "datetime",
-    "time",
-    "timedelta",
-    "Decimal",
+const VALUES: &[(&str, &[&str])] = &[
+    (
+        "builtins",
+        &["object", "int", "float", "complex", "str", "bytes"],
+    ),
+    ("datetime", &["date", "datetime", "time", "timedelta"]),
+    ("decimal", &["Decimal"]),
 ];
+
+fn is_value(class: &Bound<'_, PyType>) -> bool {
+    class.module().is_ok_and(|module| {
+        let mut homes = VALUES.iter();
+        let home = homes.find(|(home, _)| module == *home);
+        home.is_some_and(|(home, names)| names.iter().any(|name| is_attr(class, home, name)))
+    })
+}
 
 /// A member of an enumeration that is no container and none of whose operators is written in Python, other than in the
 /// module `enum`.
@@ -44,11 +47,7 @@ pub fn is_enum_member(value: &Bound<'_, PyAny>) -> bool {
         let Ok(base) = base.cast::<PyType>() else {
             return false;
         };
-        let is_value = || {
-            base.name()
-                .is_ok_and(|name| VALUES.iter().any(|known| name == *known))
-        };
-        if !native::is_mutable(base) && !is_value() {
+        if !native::is_mutable(base) && !is_value(base) {
             return false;
         }
         let names = crate::obj::of_type(base, "__dict__");
