@@ -5,6 +5,8 @@ DEFAULT := $(firstword $(FOUND))
 VENV = .venv/$(1)
 BIN = .venv/$(1)/bin/python
 export GLOG_minloglevel ?= 2
+# Each worker runs whole files of tests.
+PYTEST = -m pytest -q -n $(shell n=$$(nproc); echo $$((n < 4 ? n : 4))) --dist loadfile
 
 .PRECIOUS: .venv/%/ready
 .PHONY: demo test bench zoo differential docstrings cpython build lint rust-test clean
@@ -72,9 +74,9 @@ rust-test: check-tools .venv/$(DEFAULT)/ready
 # Everything on the default Python, the behaviour tests on the others.
 test: lint rust-test
 	@$(MAKE) --no-print-directory build-$(DEFAULT)
-	$(call BIN,$(DEFAULT)) -m pytest -q tests/python
+	$(call BIN,$(DEFAULT)) $(PYTEST) tests/python
 	@for v in $(filter-out $(DEFAULT),$(FOUND)); do \
-	  $(MAKE) --no-print-directory build-$$v && .venv/$$v/bin/python -m pytest -q -m "not default_python" tests/python || exit 1; done
+	  $(MAKE) --no-print-directory build-$$v && .venv/$$v/bin/python $(PYTEST) -m "not default_python" tests/python || exit 1; done
 
 clean:
 	rm -rf target .venv
