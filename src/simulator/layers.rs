@@ -15,7 +15,7 @@ use crate::variables::{DictVar, Kind, VarId};
 
 use super::attributes::{self, lookup};
 use super::call::{call as call_any, Named};
-use super::{classes, fold, homes, subscript, tensors};
+use super::{classes, fold, homes, opaque, subscript, tensors};
 use super::{Kwargs, Step, Tracer};
 
 fn dict_item(base: TrackerRef, name: &str) -> TrackerRef {
@@ -27,7 +27,7 @@ fn layer_dict(source: &TrackerRef) -> TrackerRef {
 }
 
 /// The dict registered under `which` (`_parameters`, `_sub_layers`, `_buffers`) of a real layer.
-fn registry<'py>(layer: &Bound<'py, PyAny>, which: &str) -> Option<Bound<'py, PyDict>> {
+pub(super) fn registry<'py>(layer: &Bound<'py, PyAny>, which: &str) -> Option<Bound<'py, PyDict>> {
     layer
         .getattr("__dict__")
         .ok()?
@@ -130,7 +130,7 @@ pub fn items(t: &mut Tracer<'_>, layer: VarId) -> Step<Option<Vec<VarId>>> {
         "ParameterList" => "_parameters",
         _ => return Ok(None),
     };
-    if !is_paddle(&object.get_type()) {
+    if !opaque::is_paddle(&object.get_type()) {
         return Ok(None);
     }
     refuse_changed(t, &object, &[which])?;
@@ -184,7 +184,7 @@ pub fn instantiate(
     args: &[VarId],
     kwargs: &Kwargs,
 ) -> Step<Option<VarId>> {
-    if !is_paddle(class) {
+    if !opaque::is_paddle(class) {
         return Ok(None);
     }
     if is_simple(class)? {
@@ -291,76 +291,6 @@ pub fn call_made(
     Ok(value)
 }
 
-/// Whether it is a class of layers of Paddle's.
-fn is_paddle(class: &Bound<'_, PyType>) -> bool {
-    homes::module_in_paddle(class).is_some_and(|module| {
-        module.starts_with("paddle.nn.")
-            || module.starts_with("paddle.incubate.nn.")
-            || module == "paddle.vision.ops"
-    })
-}
-
-/// Paddle layers whose own code only calls other layers: they are inlined, so that user layers,
-/// hooks and shared sub-layers inside of them are seen.
-const CONTAINERS: &[&str] = &["LayerList", "Sequential", "LayerDict", "ParameterList"];
-
-/// Whether the whole tree below a real layer is Paddle's, unmodified and without hooks.
-fn is_opaque(layer: &Bound<'_, PyAny>) -> PyResult<bool> {
-    let class = layer.get_type();
-    if !is_paddle(&class) || CONTAINERS.contains(&class.name()?.to_string().as_str()) {
-        return Ok(false);
-    }
-    tree_is_plain(layer)
-}
-
-/// Whether what a class of Paddle's does when it is called is Paddle's.
-fn calls_paddle(class: &Bound<'_, PyType>) -> bool {
-    ["forward", "__call__"].iter().all(|name| {
-        let found = lookup(class, name);
-        found.is_some_and(|found| homes::is_of_paddle(&found))
-    })
-}
-
-/// Guards that the classes below a layer keep their `forward`.
-fn guard_forwards(t: &mut Tracer<'_>, layer: &Bound<'_, PyAny>, seen: &mut Vec<Obj>) {
-    let class = layer.get_type();
-    if !seen.iter().any(|known| known.bind(t.py).is(&class)) {
-        classes::guard_names(t, &class, &["forward", "__call__"]);
-        seen.push(Obj::from(&class));
-    }
-    let children: Vec<_> = registry(layer, "_sub_layers")
-        .into_iter()
-        .flat_map(|children| children.values().iter().collect::<Vec<_>>())
-        .filter(|child| !child.is_none())
-        .collect();
-    for child in children {
-        guard_forwards(t, &child, seen);
-    }
-}
-
-fn tree_is_plain(layer: &Bound<'_, PyAny>) -> PyResult<bool> {
-    let class = layer.get_type();
-    if !is_paddle(&class) || !calls_paddle(&class) {
-        return Ok(false);
-    }
-    let dict = layer.getattr("__dict__")?;
-    if dict.contains("forward")?
-        || has_hooks(layer, "_forward_pre_hooks")
-        || has_hooks(layer, "_forward_post_hooks")
-    {
-        return Ok(false);
-    }
-    let Some(children) = registry(layer, "_sub_layers") else {
-        return Ok(false);
-    };
-    for (_, child) in children.iter() {
-        if !child.is_none() && !tree_is_plain(&child)? {
-            return Ok(false);
-        }
-    }
-    Ok(true)
-}
-
 /// Whether `part` is somewhere below `layer`.
 fn is_below(layer: &Bound<'_, PyAny>, part: &Bound<'_, PyAny>) -> bool {
     registry(layer, "_sub_layers").is_some_and(|children| {
@@ -375,11 +305,7 @@ fn is_below(layer: &Bound<'_, PyAny>, part: &Bound<'_, PyAny>) -> bool {
 pub fn may_be_another(layer: &Bound<'_, PyAny>, source: Option<&TrackerRef>) -> bool {
     let passed = source.is_some_and(|source| matches!(**source, Tracker::Local { .. }));
     let is_empty = |which: &&str| registry(layer, which).is_some_and(|parts| parts.is_empty());
-    passed && is_paddle(&layer.get_type()) && REGISTRIES.iter().chain(&HOOKS).all(is_empty)
-}
-
-fn has_hooks(layer: &Bound<'_, PyAny>, which: &str) -> bool {
-    registry(layer, which).is_some_and(|hooks| !hooks.is_empty())
+    passed && opaque::is_paddle(&layer.get_type()) && REGISTRIES.iter().chain(&HOOKS).all(is_empty)
 }
 
 /// Where Paddle's `Layer` was written.
@@ -425,7 +351,7 @@ pub fn call(
     let is_other = written
         || t.written_layers.iter().any(changed)
         || t.vars.has_changed_dicts() && is_changed_below(t, &object);
-    if !is_other && !may_be_another(&object, Some(&source)) && is_opaque(&object)? {
+    if !is_other && !may_be_another(&object, Some(&source)) && opaque::is_opaque(&object)? {
         return statement(t, &object, &source, args, kwargs);
     }
     let (mut args, mut kwargs) = (args.to_vec(), kwargs.to_vec());
@@ -548,7 +474,7 @@ fn statement(
     let callee = Callee::Layer(symbol);
     tensors::refuse_listed(t, &callee)?;
     t.guards.add(source, GuardKind::LayerState(as_obj));
-    guard_forwards(t, object, &mut Vec::new());
+    opaque::guard_code(t, object)?;
     let receiver = Some(tensors::Receiver::Layer(symbol));
     tensors::capture(t, callee, receiver, args, kwargs, &mut |tensor| {
         locate(object, source, tensor)

@@ -43,6 +43,7 @@ mod namespaces;
 mod number_arguments;
 pub mod numbers;
 pub mod objects;
+mod opaque;
 pub mod operators;
 mod places;
 mod printing;

@@ -170,6 +170,75 @@ def layer_call_of_a_part_replaced():
 
 
 @case
+def function_of_a_layer_of_paddle_replaced():
+    relu, own = nn.ReLU(), nn.functional.relu
+    called = []
+
+    def counted(x, *rest):
+        called.append(x.shape)
+        return own(x, *rest) * 2
+
+    yield lambda x: (relu(x - 1), called.copy(), called.clear())
+    nn.functional.relu = counted
+    try:
+        yield
+    finally:
+        nn.functional.relu = own
+    yield
+
+
+@case
+def method_of_a_layer_of_paddle_replaced():
+    net = nn.TransformerEncoderLayer(3, 1, 4, dropout=0.0)
+    net.eval()
+    own = nn.MultiHeadAttention._prepare_qkv
+    called = []
+
+    def counted(self, query, *rest):
+        called.append(query.shape)
+        return own(self, query * 2, *rest)
+
+    yield lambda x: (net(x.unsqueeze(0)), called.copy(), called.clear())
+    nn.MultiHeadAttention._prepare_qkv = counted
+    try:
+        yield
+    finally:
+        nn.MultiHeadAttention._prepare_qkv = own
+    yield
+
+
+@case
+def function_that_a_layer_of_paddle_was_given():
+    called = []
+
+    def distance(a, b):
+        called.append(a.shape)
+        return (a - b).abs().sum(-1)
+
+    loss = nn.TripletMarginWithDistanceLoss(distance_function=distance)
+    yield lambda x: (loss(x, x + 1, x - 3), called.copy(), called.clear())
+    loss.distance_function = lambda a, b: distance(a, b) * 2
+    yield
+
+
+@case
+def method_of_one_layer_of_paddle_replaced():
+    net = nn.MultiHeadAttention(3, 1)
+    net.eval()
+    called = []
+    own = net._prepare_qkv
+
+    def counted(query, *rest):
+        called.append(query.shape)
+        return own(query * 2, *rest)
+
+    net._prepare_qkv = counted
+    yield lambda x: (net(x.unsqueeze(0)), called.copy(), called.clear())
+    del net._prepare_qkv
+    yield
+
+
+@case
 def layer_gets_items():
     net = nn.Sequential(nn.ReLU())
     yield lambda x: (len(net), [type(n).__name__ for n in net], net(x))

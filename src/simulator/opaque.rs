@@ -1,0 +1,214 @@
+//! Layers of Paddle's that become one call of the graph.
+//!
+//! What stands for such a layer is what its code did when it was translated. So that code is Paddle's, with all that it
+//! names, and guards say that it stays what it was: others are inlined.
+
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use pyo3::types::{PyCFunction, PyDict, PyFunction, PyModule, PyString, PyType};
+
+use crate::guard::GuardKind;
+use crate::obj::{is_named, Obj};
+use crate::tracker::{DictKey, Tracker};
+
+use super::attributes::lookup;
+use super::layers::registry;
+use super::{classes, homes, Tracer};
+
+/// Whether it is a class of layers of Paddle's.
+pub fn is_paddle(class: &Bound<'_, PyType>) -> bool {
+    homes::module_in_paddle(class).is_some_and(|module| {
+        module.starts_with("paddle.nn.")
+            || module.starts_with("paddle.incubate.nn.")
+            || module == "paddle.vision.ops"
+    })
+}
+
+/// Paddle layers whose own code only calls other layers: they are inlined, so that user layers,
+/// hooks and shared sub-layers inside of them are seen.
+const CONTAINERS: &[&str] = &["LayerList", "Sequential", "LayerDict", "ParameterList"];
+
+/// Whether the whole tree below a real layer is Paddle's, unmodified and without hooks.
+pub fn is_opaque(layer: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let class = layer.get_type();
+    if !is_paddle(&class) || CONTAINERS.contains(&class.name()?.to_string().as_str()) {
+        return Ok(false);
+    }
+    Ok(every_layer(layer, &mut Vec::new(), &mut is_plain)?.is_some())
+}
+
+/// Guards that the code of a layer, and of those below it, stays what it is.
+pub fn guard_code(t: &mut Tracer<'_>, layer: &Bound<'_, PyAny>) -> PyResult<()> {
+    let mut seen = Vec::new();
+    every_layer(layer, &mut seen, &mut |_, _| Ok(true))?;
+    for class in seen {
+        let Some(code) = Named::by(&class)? else {
+            continue;
+        };
+        let methods: Vec<&str> = code.methods.iter().map(|name| &**name).collect();
+        classes::guard_names(t, &class, &methods);
+        classes::guard_names(t, &class, &["__call__"]);
+        for (names, name, found) in code.globals {
+            let names = Arc::new(Tracker::Const(Obj::from(names)));
+            let tracker = Arc::new(Tracker::DictItem(names, DictKey::Str(Arc::from(name))));
+            t.guards.add(&tracker, GuardKind::Is(Obj::from(found)));
+        }
+    }
+    Ok(())
+}
+
+/// Asks about a layer and those below it, each with whether its class is a new one; the classes are put into `seen`.
+/// `None` once the answer is no, or where something else than layers is below.
+fn every_layer<'py>(
+    layer: &Bound<'py, PyAny>,
+    seen: &mut Vec<Bound<'py, PyType>>,
+    ask: &mut impl FnMut(&Bound<'py, PyAny>, bool) -> PyResult<bool>,
+) -> PyResult<Option<()>> {
+    let class = layer.get_type();
+    let is_new = !seen.iter().any(|known| known.is(&class));
+    if !ask(layer, is_new)? {
+        return Ok(None);
+    }
+    if is_new {
+        seen.push(class);
+    }
+    let Some(children) = registry(layer, "_sub_layers") else {
+        return Ok(None);
+    };
+    for (_, child) in children.iter() {
+        if !child.is_none() && every_layer(&child, seen, ask)?.is_none() {
+            return Ok(None);
+        }
+    }
+    Ok(Some(()))
+}
+
+/// Whether nothing but Paddle's code runs where a layer is called, those below it apart.
+fn is_plain(layer: &Bound<'_, PyAny>, is_new: bool) -> PyResult<bool> {
+    let class = layer.get_type();
+    if is_new && !(is_paddle(&class) && Named::by(&class)?.is_some()) {
+        return Ok(false);
+    }
+    let Ok(own) = layer.getattr("__dict__")?.cast_into::<PyDict>() else {
+        return Ok(false);
+    };
+    Ok(!own.contains("forward")?
+        && !has_hooks(layer, "_forward_pre_hooks")
+        && !has_hooks(layer, "_forward_post_hooks")
+        && own.values().iter().all(|value| is_no_other_code(&value)))
+}
+
+fn has_hooks(layer: &Bound<'_, PyAny>, which: &str) -> bool {
+    registry(layer, which).is_some_and(|hooks| !hooks.is_empty())
+}
+
+/// Whether an attribute of a layer is nothing that somebody else has written for it to call.
+fn is_no_other_code(value: &Bound<'_, PyAny>) -> bool {
+    if is_named(value, "method") {
+        let function = value.getattr("__func__");
+        return function.is_ok_and(|function| homes::is_of_paddle(&function));
+    }
+    let class = value.get_type();
+    !value.is_callable()
+        || homes::is_of_paddle(value)
+        || value.is_instance_of::<PyCFunction>()
+        || value.is_instance_of::<PyType>()
+        || homes::name_in_paddle(&class).is_some()
+        || homes::module_in_paddle(&class).is_some()
+}
+
+/// What the code of a class's `forward` names: methods, and functions in its module and in other modules of Paddle's.
+struct Named<'py> {
+    methods: Vec<String>,
+    globals: Vec<(Bound<'py, PyDict>, String, Bound<'py, PyAny>)>,
+}
+
+impl<'py> Named<'py> {
+    /// `None` where a function among it is not Paddle's.
+    fn by(class: &Bound<'py, PyType>) -> PyResult<Option<Self>> {
+        let call = lookup(class, "__call__");
+        if !call.is_some_and(|call| homes::is_of_paddle(&call)) {
+            return Ok(None);
+        }
+        let mut this = Self {
+            methods: vec!["forward".to_owned()],
+            globals: Vec::new(),
+        };
+        let mut at = 0;
+        while let Some(name) = this.methods.get(at) {
+            let Some(method) = lookup(class, name).filter(homes::is_of_paddle) else {
+                return Ok(None);
+            };
+            if !this.add_code(class, method)? {
+                return Ok(None);
+            }
+            at += 1;
+        }
+        Ok(Some(this))
+    }
+
+    /// What a function names, and what it decorates.
+    fn add_code(
+        &mut self,
+        class: &Bound<'py, PyType>,
+        method: Bound<'py, PyAny>,
+    ) -> PyResult<bool> {
+        let mut next = Some(method);
+        while let Some(function) = next {
+            let names = function.getattr("__code__")?.getattr("co_names")?;
+            let names: Vec<Bound<'_, PyString>> = names.extract()?;
+            for name in &names {
+                let name = name.to_str()?;
+                let is_method = lookup(class, name)
+                    .is_some_and(|found| found.is_exact_instance_of::<PyFunction>());
+                if is_method && !self.methods.iter().any(|known| known == name) {
+                    self.methods.push(name.to_owned());
+                }
+            }
+            let globals = function.getattr("__globals__")?.cast_into::<PyDict>()?;
+            if !self.add_globals(globals, &names)? {
+                return Ok(false);
+            }
+            next = function.getattr_opt("__wrapped__")?;
+        }
+        Ok(true)
+    }
+
+    /// The functions that these names have in the dictionary of a module, and in Paddle's modules that they have there.
+    fn add_globals(
+        &mut self,
+        globals: Bound<'py, PyDict>,
+        names: &[Bound<'py, PyString>],
+    ) -> PyResult<bool> {
+        let mut dicts = vec![globals];
+        let mut at = 0;
+        while let Some(dict) = dicts.get(at).cloned() {
+            for name in names {
+                let Some(found) = dict.get_item(name)? else {
+                    continue;
+                };
+                if let Ok(module) = found.cast::<PyModule>() {
+                    let dict = module.dict();
+                    let is_paddle = module
+                        .name()
+                        .is_ok_and(|name| name.to_str().is_ok_and(homes::is_name_of_paddle));
+                    if is_paddle && !dicts.iter().any(|known| known.is(&dict)) {
+                        dicts.push(dict);
+                    }
+                    continue;
+                }
+                let is_function = found.is_exact_instance_of::<PyFunction>();
+                if is_function && !homes::is_of_paddle(&found) {
+                    return Ok(false);
+                }
+                if is_function || found.is_instance_of::<PyCFunction>() {
+                    let name = name.to_str()?.to_owned();
+                    self.globals.push((dict.clone(), name, found));
+                }
+            }
+            at += 1;
+        }
+        Ok(true)
+    }
+}
