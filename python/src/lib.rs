@@ -6,6 +6,7 @@ mod records;
 mod registry;
 mod static_function;
 
+use paddle_sot::frame::Modules;
 use pyo3::prelude::*;
 
 #[pymodule]
@@ -14,6 +15,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     paddle_sot_backend_eager::link();
     paddle_sot_backend_cinn::link();
     paddle_sot_backend_pylayer::link();
+    module.py().keep_originals()?;
     // A second import in the same process finds the logger installed: that is fine.
     let _ = pyo3_log::try_init();
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;

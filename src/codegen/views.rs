@@ -1,6 +1,5 @@
 //! Operations that are done again on real tensors: see [`crate::simulator::views`].
 
-use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyString, PyTuple};
 
 use crate::frame::Modules;
@@ -54,7 +53,7 @@ impl Emitter<'_, '_> {
                     this.code.load_attr("forward")?;
                 }
                 Callee::Attribute(_) | Callee::Sir(_) => {
-                    let getter = py.module("builtins")?.getattr("getattr")?;
+                    let getter = py.original("builtins", "getattr")?;
                     this.constant(&getter)?;
                 }
             }

@@ -5,9 +5,13 @@
 
 use std::ptr;
 
+use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
-use pyo3::types::PyString;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyCFunction, PyDict, PyString, PyType};
 use pyo3::{ffi, PyAny};
+
+use crate::guard::native;
 
 /// Importing that asks nothing of the running frame.
 pub trait Modules<'py> {
@@ -16,6 +20,32 @@ pub trait Modules<'py> {
     /// # Errors
     /// When it cannot be imported.
     fn module(self, name: impl AsRef<str>) -> PyResult<Bound<'py, PyAny>>;
+
+    /// What Python itself has by this name in `builtins` or `operator`, whatever the program has put in its place.
+    ///
+    /// # Errors
+    /// When there is nothing, or was something else already when the engine was imported.
+    fn original(self, module: &str, name: &str) -> PyResult<Bound<'py, PyAny>>;
+
+    /// Keeps what [`Modules::original`] answers with: the sooner, the less was replaced.
+    ///
+    /// # Errors
+    /// When the modules cannot be read.
+    fn keep_originals(self) -> PyResult<&'static Py<PyDict>>;
+}
+
+static ORIGINALS: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
+
+/// Whether this is a function or class of C code, and no other that a program has put there.
+fn is_of_c(value: &Bound<'_, PyAny>, name: &str) -> bool {
+    if value.is_exact_instance_of::<PyCFunction>() {
+        let own = value.getattr("__name__");
+        return own.is_ok_and(|own| own.eq(name).unwrap_or(false));
+    }
+    // `ExceptionGroup` can be changed as classes of Python code can.
+    value.cast::<PyType>().is_ok_and(|class| {
+        !native::is_mutable(class) || class.module().is_ok_and(|module| module == "builtins")
+    })
 }
 
 impl<'py> Modules<'py> for Python<'py> {
@@ -35,6 +65,30 @@ impl<'py> Modules<'py> for Python<'py> {
         loaded(&name)?.ok_or_else(|| {
             let text = format!("{name} is not in sys.modules after it was imported");
             pyo3::exceptions::PyImportError::new_err(text)
+        })
+    }
+
+    fn original(self, module: &str, name: &str) -> PyResult<Bound<'py, PyAny>> {
+        let whole = format!("{module}.{name}");
+        let found = self.keep_originals()?.bind(self).get_item(&whole)?;
+        found.ok_or_else(|| PyKeyError::new_err(format!("there is no {whole}")))
+    }
+
+    fn keep_originals(self) -> PyResult<&'static Py<PyDict>> {
+        ORIGINALS.get_or_try_init(self, || {
+            let kept = PyDict::new(self);
+            for module in ["builtins", "operator"] {
+                let names = self.module(module)?.getattr("__dict__")?;
+                for (name, value) in names.cast::<PyDict>()? {
+                    let Ok(name) = name.extract::<String>() else {
+                        continue;
+                    };
+                    if is_of_c(&value, &name) {
+                        kept.set_item(format!("{module}.{name}"), value)?;
+                    }
+                }
+            }
+            Ok(kept.unbind())
         })
     }
 }

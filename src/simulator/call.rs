@@ -231,7 +231,10 @@ fn looks_at_frames(t: &mut Tracer<'_>, callee: VarId, bare: bool) -> bool {
         return false;
     };
     let named = |module: &str, name: &str| {
-        let found = t.py.module(module).and_then(|module| module.getattr(name));
+        let found = match module {
+            "builtins" => t.py.original(module, name),
+            _ => t.py.module(module).and_then(|module| module.getattr(name)),
+        };
         found.is_ok_and(|found| found.is(&value))
     };
     ["locals", "eval", "exec", "breakpoint"]

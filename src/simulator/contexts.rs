@@ -7,7 +7,12 @@ use crate::obj::{is_attr, text_of, Obj};
 use crate::reason::BreakKind;
 use crate::variables::{ContextVar, Kind, VarId};
 
-use super::{Kwargs, Step, Tracer};
+use super::{homes, Kwargs, Step, Tracer};
+
+/// Whether it is what the module has by this name, and came with.
+fn is_original(object: &Bound<'_, PyAny>, module: &str, name: &str) -> bool {
+    is_attr(object, module, name) && homes::is_original(object, module, name)
+}
 
 /// Makes a context manager for a call of a known callable; `None` when it is not one.
 pub fn try_make(
@@ -23,13 +28,13 @@ pub fn try_make(
     let grad = |enabled: Option<bool>| (enabled, Obj::from(&object));
     let (enabled, maker) = match name.as_str() {
         "no_grad" | "no_grad_"
-            if is_attr(&object, "paddle", "no_grad")
-                || is_attr(&object, "paddle.base.dygraph", "no_grad_") =>
+            if is_original(&object, "paddle", "no_grad")
+                || is_original(&object, "paddle.base.dygraph", "no_grad_") =>
         {
             grad(Some(false))
         }
-        "enable_grad" if is_attr(&object, "paddle", "enable_grad") => grad(Some(true)),
-        "nullcontext" if is_attr(&object, "contextlib", "nullcontext") => {
+        "enable_grad" if is_original(&object, "paddle", "enable_grad") => grad(Some(true)),
+        "nullcontext" if is_original(&object, "contextlib", "nullcontext") => {
             t.guard_identity(callable);
             let result = match (args, kwargs) {
                 ([], []) => t.none(),
@@ -48,8 +53,8 @@ pub fn try_make(
             ));
         }
         "auto_cast" | "amp_guard"
-            if is_attr(&object, "paddle.amp", "auto_cast")
-                || is_attr(&object, "paddle.amp.auto_cast", "amp_guard") =>
+            if is_original(&object, "paddle.amp", "auto_cast")
+                || is_original(&object, "paddle.amp.auto_cast", "amp_guard") =>
         {
             t.guard_identity(callable);
             let (args, kwargs) = (args.to_vec(), kwargs.to_vec());

@@ -323,6 +323,6 @@ pub fn operator(t: &mut Tracer<'_>, name: &str, args: &[VarId]) -> Step<VarId> {
     for arg in args {
         classes::check_member(t, *arg, &[&names[0], &names[1]])?;
     }
-    let function = t.py.module("operator")?.getattr(name)?;
+    let function = t.py.original("operator", name)?;
     call_object(t, &function, args, &[])
 }

@@ -1,6 +1,5 @@
 //! String formatting.
 
-use pyo3::prelude::*;
 use pyo3::types::PyString;
 
 use crate::frame::Modules;
@@ -19,7 +18,6 @@ pub fn format_value(
     if matches!(t.kind(value), Kind::Tensor(_)) {
         return t.stop(BreakKind::TensorValue, "a tensor is formatted");
     }
-    let builtins = t.py.module("builtins")?;
     let (mut value, mut conversion) = (value, conversion);
     let name = ["str", "str", "repr", "ascii"][usize::from(conversion & 3)];
     if conversion != 0 || spec.is_none() {
@@ -28,10 +26,10 @@ pub fn format_value(
         }
     }
     if conversion != 0 {
-        let function = builtins.getattr(name)?;
+        let function = t.py.original("builtins", name)?;
         value = fold::call_object(t, &function, &[value], &[])?;
     }
-    let format = builtins.getattr("format")?;
+    let format = t.py.original("builtins", "format")?;
     match spec {
         Some(spec) => fold::call_object(t, &format, &[value, spec], &[]),
         None => fold::call_object(t, &format, &[value], &[]),

@@ -1,8 +1,6 @@
 //! Generators that the frame made: `next`, `send`, `throw` and `close`, and what `yield from` does with them.
 //! See `Objects/genobject.c` of CPython.
 
-use pyo3::prelude::*;
-
 use crate::bytecode::{Instr, OpTable, Version};
 use crate::frame::Modules;
 use crate::reason::BreakKind;
@@ -149,7 +147,7 @@ fn throw_into(t: &mut Tracer<'_>, frame: &mut FrameState, exception: VarId) -> S
         }
         // As if the inner one raised StopIteration: CLEANUP_THROW takes its value.
         Ok(Resumed::Returned(value)) => {
-            let class = t.py.module("builtins")?.getattr("StopIteration")?;
+            let class = t.py.original("builtins", "StopIteration")?;
             let stop = exceptions::new(t, &class, vec![value]);
             raise_in(t, frame, stop)
         }
@@ -280,7 +278,7 @@ fn close(t: &mut Tracer<'_>, generator: VarId) -> Step<VarId> {
         t.vars.update(generator, |var| var.kind = ended);
         return Ok(t.none());
     }
-    let class = t.py.module("builtins")?.getattr("GeneratorExit")?;
+    let class = t.py.original("builtins", "GeneratorExit")?;
     let exit = exceptions::new(t, &class, Vec::new());
     match resume(t, generator, Sent::Exception(exit)) {
         Ok(Resumed::Yielded(_)) => t.stop(

@@ -40,7 +40,7 @@ fn by_interpreter(t: &mut Tracer<'_>, id: VarId) {
 }
 
 fn builtin<'py>(t: &Tracer<'py>, name: &str) -> Step<Bound<'py, PyType>> {
-    let class = t.py.module("builtins")?.getattr(name)?;
+    let class = t.py.original("builtins", name)?;
     Ok(class.cast_into::<PyType>().map_err(PyErr::from)?)
 }
 

@@ -2,10 +2,11 @@
 //! that a function uses are those of the module that it was written in.
 
 use pyo3::prelude::*;
-use pyo3::types::{PyFunction, PyString, PyType};
+use pyo3::types::{PyCFunction, PyFunction, PyString, PyType};
 
 use crate::frame::Modules;
-use crate::obj::{is_attr, of_type};
+use crate::guard::native;
+use crate::obj::{is_attr, of_type, text_of};
 
 /// Most decorators that are looked through.
 const DEEPEST: usize = 16;
@@ -37,6 +38,25 @@ fn home(function: &Bound<'_, PyFunction>) -> PyResult<String> {
 pub fn is_from(function: &Bound<'_, PyAny>, module: &str) -> bool {
     let function = function.cast_exact::<PyFunction>();
     function.is_ok_and(|function| home(function).is_ok_and(|home| home == module))
+}
+
+/// Whether what a module has by a name is what it came with, and nothing that a program has put in its place.
+pub fn is_original(value: &Bound<'_, PyAny>, module: &str, name: &str) -> bool {
+    let package = |module: &str| module.split('.').next().unwrap_or_default().to_owned();
+    let ours = package(module);
+    let last = name.rsplit('.').next().unwrap_or(name);
+    if let Ok(class) = value.cast::<PyType>() {
+        if !native::is_mutable(class) {
+            return class.name().is_ok_and(|own| own == last);
+        }
+        return text_of(class, "__module__").split('.').next() == Some(&*ours);
+    }
+    match value.cast_exact::<PyFunction>() {
+        Ok(_) if ours == "paddle" => is_of_paddle(value),
+        Ok(function) => home(function).is_ok_and(|home| package(&home) == ours),
+        // The name of what C code made cannot be changed.
+        Err(_) => value.is_exact_instance_of::<PyCFunction>() && text_of(value, "__name__") == last,
+    }
 }
 
 /// The name of a class of Paddle's C code.

@@ -14,8 +14,8 @@ use crate::variables::{DictVar, IterVar, Key, Kind, VarId};
 
 use super::tracer::is_plain_constant;
 use super::{
-    comparisons, exceptions, fold, generators, iterate, keys, namespaces, numbers, sets, subscript,
-    truth,
+    comparisons, exceptions, fold, generators, iterate, keys, namespaces, numbers, objects, sets,
+    subscript, truth,
 };
 use super::{Kwargs, Step, Stop, Tracer};
 
@@ -285,6 +285,7 @@ fn named_tuple(
         }
         return Ok(made);
     }
+    objects::check_make(t, class.bind(t.py).cast::<PyType>().map_err(PyErr::from)?)?;
     for (given, value) in kwargs {
         match fields.iter().position(|field| **field == **given) {
             Some(at) => items[at] = *value,
@@ -563,7 +564,7 @@ fn dict(
                 }
                 (None, [_, default]) => Ok(*default),
                 (None, _) => {
-                    let class = t.py.module("builtins")?.getattr("KeyError")?;
+                    let class = t.py.original("builtins", "KeyError")?;
                     Err(super::Stop::Raise(exceptions::new(t, &class, vec![*key])))
                 }
             }
@@ -630,7 +631,7 @@ fn dict(
             };
             let simulated = keys::key_of(t, *key)?;
             let Some(at) = state.items.get_index_of(&simulated) else {
-                let class = t.py.module("builtins")?.getattr("KeyError")?;
+                let class = t.py.original("builtins", "KeyError")?;
                 return Err(super::Stop::Raise(exceptions::new(t, &class, vec![*key])));
             };
             change_dict(t, dict, |items| {

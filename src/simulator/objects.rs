@@ -12,7 +12,7 @@ use crate::variables::{Kind, ObjectVar, VarId};
 use super::attributes::{self, lookup};
 use super::call::call;
 use super::exceptions::is_exception_class;
-use super::{classes, groups, inline, iterate, layers};
+use super::{classes, groups, homes, inline, iterate, layers};
 use super::{Kwargs, Step, Tracer};
 
 /// `class(*args, **kwargs)` for Python classes.
@@ -53,8 +53,9 @@ pub fn instantiate(
     }
     if object.is_subclass_of::<PyTuple>()? {
         return match object.getattr("_fields") {
-            Ok(fields) if is_plain_named_tuple(&object) => {
+            Ok(fields) if is_plain_named_tuple(&object) && takes(&object, &fields) => {
                 classes::guard_names(t, &object, OWN);
+                classes::guard_names(t, &object, &["_fields"]);
                 named_tuple(t, &object, &fields, args, kwargs)
             }
             _ => t.stop(
@@ -69,7 +70,13 @@ pub fn instantiate(
             format!("{name} has a destructor, which runs when the object is gone"),
         );
     }
-    classes::guard_names(t, &object, &["__init__", "__del__"]);
+    classes::guard_names(t, &object, &["__init__", "__del__", "__abstractmethods__"]);
+    if native::is_abstract(&object) {
+        return t.stop(
+            BreakKind::RaisesException,
+            format!("{name} has abstract methods"),
+        );
+    }
     let new = lookup(&object, "__new__");
     let default_new = t.py.get_type::<PyAny>().getattr("__new__")?;
     attributes::guard_type_attr(t, &Obj::from(&object), "__new__", new.as_ref());
@@ -115,12 +122,7 @@ pub fn instantiate(
 }
 
 fn is_abc(class: &Bound<'_, PyType>) -> bool {
-    is_attr(&class.get_type(), "abc", "ABCMeta")
-        && class
-            .getattr("__abstractmethods__")
-            .and_then(|names| names.len())
-            .unwrap_or(0)
-            == 0
+    is_attr(&class.get_type(), "abc", "ABCMeta") && !native::is_abstract(class)
 }
 
 fn exception(
@@ -144,7 +146,7 @@ fn exception(
     if groups::is_group_class(t, class)? {
         return groups::new(t, class, args);
     }
-    if args.len() > 1 && has_picky_base(class) {
+    if has_base(class, &PICKIEST) || args.len() > 1 && has_base(class, &PICKY) {
         return t.stop(
             BreakKind::UnsupportedCall,
             "an exception class that looks at its arguments",
@@ -154,12 +156,19 @@ fn exception(
 }
 
 /// Classes whose constructors refuse some arguments, or answer with an instance of another class for some.
-fn has_picky_base(class: &Bound<'_, PyType>) -> bool {
-    let picky = ["OSError", "SyntaxError", "UnicodeError"];
+const PICKY: [&str; 3] = ["OSError", "SyntaxError", "UnicodeError"];
+/// Those that refuse all but one number of arguments.
+const PICKIEST: [&str; 3] = [
+    "UnicodeDecodeError",
+    "UnicodeEncodeError",
+    "UnicodeTranslateError",
+];
+
+fn has_base(class: &Bound<'_, PyType>, names: &[&str]) -> bool {
     let mut bases = native::mro(class).iter();
     bases.any(|base| {
         let named = base.cast::<PyType>().ok().and_then(|base| base.name().ok());
-        named.is_some_and(|named| picky.iter().any(|name| named == *name))
+        named.is_some_and(|named| names.iter().any(|name| named == *name))
     })
 }
 
@@ -207,6 +216,38 @@ fn is_plain_named_tuple(class: &Bound<'_, PyType>) -> bool {
         }
     }
     false
+}
+
+/// Whether the constructor of a named tuple takes its fields, in their order: a derived class may say that it has others.
+fn takes(class: &Bound<'_, PyType>, fields: &Bound<'_, PyAny>) -> bool {
+    let names = || -> PyResult<Vec<String>> {
+        let new = lookup(class, "__new__").map(|new| new.getattr("__func__"));
+        let Some(new) = new.transpose()? else {
+            return Ok(Vec::new());
+        };
+        new.getattr("__code__")?.getattr("co_varnames")?.extract()
+    };
+    let fields = fields.extract::<Vec<String>>();
+    match (names(), fields) {
+        (Ok(names), Ok(fields)) => names.get(1..) == Some(&*fields),
+        _ => false,
+    }
+}
+
+/// Stops where a named tuple has a `_make` of its own, which `_replace()` calls.
+pub fn check_make(t: &mut Tracer<'_>, class: &Bound<'_, PyType>) -> Step<()> {
+    let make = lookup(class, "_make").filter(|make| is_named(make, "classmethod"));
+    let Some(make) = make else {
+        return t.unsupported("a named tuple with its own _make()");
+    };
+    let tracker = attributes::guard_type_attr(t, &Obj::from(class), "_make", Some(&make));
+    let function = attributes::wrapped_function(t, &make, tracker)?;
+    t.guard_identity(function);
+    let function = t.value(function);
+    match function.is_some_and(|function| homes::is_from(&function, "collections")) {
+        true => Ok(()),
+        false => t.unsupported("a named tuple with its own _make()"),
+    }
 }
 
 /// The defaults of the function that makes a named tuple.

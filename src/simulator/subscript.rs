@@ -41,7 +41,7 @@ pub fn get(t: &mut Tracer<'_>, container: VarId, key: VarId) -> Step<VarId> {
                 set(t, container, key, value)?;
                 return Ok(value);
             }
-            let class = t.py.module("builtins")?.getattr("KeyError")?;
+            let class = t.py.original("builtins", "KeyError")?;
             Err(super::Stop::Raise(exceptions::new(t, &class, vec![key])))
         }
         Kind::Const | Kind::Range(..) => fold::operator(t, "getitem", &[container, key]),

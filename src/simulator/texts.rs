@@ -96,14 +96,13 @@ fn is_open(t: &mut Tracer<'_>, id: VarId) -> bool {
 }
 
 fn is_pure(t: &mut Tracer<'_>, function: &Bound<'_, PyAny>, args: &[VarId]) -> PyResult<bool> {
-    let builtins = t.py.module("builtins")?;
     for name in SHOW {
-        if builtins.getattr(*name)?.is(function) {
+        if t.py.original("builtins", name)?.is(function) {
             return Ok(true);
         }
     }
     // `"%d" % number`
-    if t.py.module("operator")?.getattr("mod")?.is(function) {
+    if t.py.original("operator", "mod")?.is(function) {
         return Ok(args
             .first()
             .is_some_and(|text| t.const_str(*text).is_some()));

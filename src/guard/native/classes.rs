@@ -159,6 +159,12 @@ pub(crate) fn has_plain_constructor(class: &Bound<'_, pyo3::types::PyType>) -> b
     }
 }
 
+/// Whether a class has abstract methods, so that no instance of it can be made.
+pub(crate) fn is_abstract(class: &Bound<'_, pyo3::types::PyType>) -> bool {
+    // SAFETY: it is a type object.
+    unsafe { (*class.as_type_ptr()).tp_flags & ffi::Py_TPFLAGS_IS_ABSTRACT != 0 }
+}
+
 /// Whether objects of this class, which is written in C, look their attributes up in their own way: weak proxies do.
 pub(crate) fn has_own_lookup(class: &Bound<'_, pyo3::types::PyType>) -> bool {
     let class_ptr = class.as_type_ptr();

@@ -21,7 +21,8 @@ use crate::tracker::Tracker;
 use crate::variables::{Kind, VarId};
 
 use super::{
-    attributes, comparisons, exceptions, fold, methods, operators, pylayer, scalars, tensors, truth,
+    attributes, comparisons, exceptions, fold, homes, methods, operators, pylayer, scalars,
+    tensors, truth,
 };
 use super::{Kwargs, Step, Tracer};
 use construction::from_keys;
@@ -40,7 +41,11 @@ fn handlers(py: Python<'_>) -> PyResult<&'static FxHashMap<usize, (Obj, Handler)
                 let mut parts = name.split('.');
                 parts.try_fold(module.into_any(), |found, part| found.getattr(part))
             });
-            if let Ok(found) = found {
+            // What a program has put in its place is not meant.
+            if let Some(found) = found
+                .ok()
+                .filter(|found| homes::is_original(found, module, name))
+            {
                 rows.insert(found.as_ptr() as usize, (Obj::from(found), *handler));
             }
         }

@@ -194,7 +194,7 @@ pub fn attribute_or_none(t: &mut Tracer<'_>, object: VarId, name: &str) -> Step<
     }
     match attributes::try_get(t, object, name) {
         Err(Stop::Raise(exception)) => {
-            let class = t.py.module("builtins")?.getattr("AttributeError")?;
+            let class = t.py.original("builtins", "AttributeError")?;
             let class = t.constant(&class);
             if exceptions::matches(t, exception, class)? {
                 Ok(None)
@@ -248,12 +248,24 @@ pub(super) fn is_callable(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
         | Kind::Partial { .. }
         | Kind::Layer(_)
         | Kind::Layers { .. } => true,
-        Kind::Object(_) => attributes::try_get_special(t, value, "__call__")?.is_some(),
+        Kind::Object(_) => {
+            let Some(class) = t.type_of(value) else {
+                return t.unsupported("callable() of this value");
+            };
+            // It is looked for and not bound: a descriptor is not asked.
+            classes::guard_names(t, &class, &["__call__"]);
+            attributes::lookup(&class, "__call__").is_some()
+        }
+        Kind::Iter(_) | Kind::DictView(..) | Kind::SymNumber(_) => false,
         Kind::Const | Kind::Callable | Kind::Module => {
             t.value(value).is_some_and(|value| value.is_callable())
         }
         Kind::Opaque => return t.unsupported("callable() of an opaque object"),
-        _ => false,
+        // Context managers among them may be decorators, too.
+        _ => match t.type_of(value) {
+            Some(class) => attributes::lookup(&class, "__call__").is_some(),
+            None => return t.unsupported("callable() of this value"),
+        },
     };
     Ok(t.bool(answer))
 }

@@ -95,7 +95,7 @@ fn call_or_super(
 ) -> Step<VarId> {
     let is_super =
         args.is_empty() && kwargs.is_empty() && matches!(t.kind(callee), Kind::Class) && {
-            let class = t.py.module("builtins")?.getattr("super")?;
+            let class = t.py.original("builtins", "super")?;
             t.value(callee).is_some_and(|value| value.is(&class))
         };
     if !is_super {

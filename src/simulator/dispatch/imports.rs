@@ -89,7 +89,20 @@ fn module_named(t: &mut Tracer<'_>, name: &Arc<str>, fromlist: VarId) -> Step<Va
     }
 }
 
+/// Whether `__import__` is the one of Python, which is guarded: the statement calls what the builtins have by that name.
+fn check_import(t: &mut Tracer<'_>, f: &FrameState) -> Step<()> {
+    let own = t.py.original("builtins", "__import__")?;
+    let found = load_from_dict(t, &f.builtins, &Arc::from("__import__"))?;
+    let found = found.filter(|found| t.value(*found).is_some_and(|found| found.is(&own)));
+    let Some(found) = found else {
+        return t.unsupported("an import through another __import__ than Python's");
+    };
+    t.guard_identity(found);
+    Ok(())
+}
+
 pub(super) fn import_name(t: &mut Tracer<'_>, f: &mut FrameState, name: &Arc<str>) -> Step<()> {
+    check_import(t, f)?;
     let fromlist = f.pop(t)?;
     let level = f.pop(t)?;
     let name = match t.const_int(level) {

@@ -15,7 +15,7 @@ use pyo3::prelude::*;
 use crate::bytecode::{unimplemented, Instr, OpTable, Version};
 use crate::frame::Modules;
 use crate::reason::BreakKind;
-use crate::variables::{CellVar, Kind, SetVar};
+use crate::variables::{CellVar, Kind, SetVar, VarId};
 
 use super::call::call;
 use super::frame::{Exit, FrameState};
@@ -158,7 +158,7 @@ pub fn step(t: &mut Tracer<'_>, f: &mut FrameState, at: usize) -> Step<Flow> {
             f.push(value);
         }
         Instr::LoadAssertionError => {
-            let error = t.py.module("builtins")?.getattr("AssertionError")?;
+            let error = t.py.original("builtins", "AssertionError")?;
             let error = t.constant(&error);
             f.push(error);
         }
@@ -252,7 +252,13 @@ pub fn step(t: &mut Tracer<'_>, f: &mut FrameState, at: usize) -> Step<Flow> {
             let receiver = f.pop(t)?;
             let class = f.pop(t)?;
             let function = f.pop(t)?;
-            let proxy = call(t, function, &[class, receiver], &[])?;
+            // `super()` finds both by itself; what else has its name is called as it is written.
+            let is_written = code.instructions[at].arg & 2 != 0;
+            let args: &[VarId] = match is_written || is_super(t, function)? {
+                true => &[class, receiver],
+                false => &[],
+            };
+            let proxy = call(t, function, args, &[])?;
             let value = attributes::get(t, proxy, &name)?;
             push_callee(t, f, value, *method);
         }
@@ -540,6 +546,11 @@ pub fn step(t: &mut Tracer<'_>, f: &mut FrameState, at: usize) -> Step<Flow> {
 
 fn version(t: &Tracer<'_>) -> Step<Version> {
     Ok(OpTable::get(t.py)?.version)
+}
+
+fn is_super(t: &Tracer<'_>, function: VarId) -> Step<bool> {
+    let own = t.py.original("builtins", "super")?;
+    Ok(t.value(function).is_some_and(|function| function.is(&own)))
 }
 
 fn unary(t: &mut Tracer<'_>, f: &mut FrameState, op: UnaryOp) -> Step<()> {

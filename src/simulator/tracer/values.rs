@@ -277,9 +277,7 @@ impl<'py> Tracer<'py> {
         self.realize(id);
         let py = self.py;
         let builtin = |name: &str| {
-            py.module("builtins")
-                .ok()?
-                .getattr(name)
+            py.original("builtins", name)
                 .ok()?
                 .cast_into::<PyType>()
                 .ok()
