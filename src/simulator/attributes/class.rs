@@ -1,19 +1,22 @@
 //! Attributes of classes, and of `super()`, which starts the lookup in the middle of one.
 
+use std::sync::Arc;
+
 use pyo3::prelude::*;
 use pyo3::types::{PyFunction, PyType};
 
 use crate::frame::Modules;
-use crate::guard::native;
+use crate::guard::{native, GuardKind};
 use crate::obj::{is_attr, is_named, Obj};
 use crate::reason::BreakKind;
 use crate::simulator::call::call;
-use crate::simulator::{classes, fold, pylayer, Step, Tracer};
+use crate::simulator::{classes, fold, pylayer, tracer, Step, Tracer};
+use crate::tracker::Tracker;
 use crate::variables::{Kind, VarId};
 
 use super::descriptors::{bind, descriptor, user_descriptor, wrapped_function, Descriptor};
 use super::is_of_enum_module;
-use super::lookup::{class_of, guard_type_attr, lookup, lookup_after, only_names};
+use super::lookup::{class_of, guard_type_attr, is_holder, lookup, lookup_after, only_names};
 
 pub(super) fn of_class(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Option<VarId>> {
     let Some(class) = t
@@ -145,7 +148,16 @@ pub(super) fn of_super(
             .cast::<PyType>()
             .ok()
             .and_then(|base| lookup(base, name));
-        guard_type_attr(t, &Obj::from(&base), name, found.as_ref());
+        let tracker = guard_type_attr(t, &Obj::from(&base), name, found.as_ref());
+        // What it inherits may be hidden by another constant or holder.
+        let Some(found) = found else { continue };
+        if tracer::is_plain_constant(&found) {
+            t.guards.add(&tracker, GuardKind::ConstEq(Obj::from(found)));
+        } else if is_holder(&found) {
+            let held = found.getattr("__func__")?;
+            let tracker = Arc::new(Tracker::Member(tracker, Arc::from("__func__")));
+            t.guards.add(&tracker, GuardKind::Is(Obj::from(held)));
+        }
     }
     let tracker = guard_type_attr(t, &Obj::from(&owner), name, Some(&found));
     if is_class {

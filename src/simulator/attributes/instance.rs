@@ -10,7 +10,7 @@ use crate::guard::GuardKind;
 use crate::obj::Obj;
 use crate::reason::BreakKind;
 use crate::simulator::call::call;
-use crate::simulator::{classes, exceptions, layers, tracer, Step, Stop, Tracer};
+use crate::simulator::{classes, exceptions, layers, Step, Stop, Tracer};
 use crate::tracker::{DictKey, Tracker};
 use crate::variables::{Kind, ObjectVar, VarId};
 
@@ -115,11 +115,6 @@ fn generic(t: &mut Tracer<'_>, obj: VarId, object: &ObjectVar, name: &str) -> St
         None => instance_value(t, obj, name)?,
     };
     if let Some(own) = own {
-        // A constant of the class is hidden whatever it is, but a descriptor in its place may not be.
-        if let Some(found) = found.filter(tracer::is_plain_constant) {
-            let kind = GuardKind::TypeIs(Obj::from(found.get_type()));
-            t.guards.add(&tracker, kind);
-        }
         return Ok(Some(own));
     }
     match &found {

@@ -75,9 +75,9 @@ pub fn guard_type_attr(
     let root = Arc::new(Tracker::Const(class.clone()));
     let tracker = Arc::new(Tracker::TypeAttr(root, Arc::from(name)));
     match found {
-        Some(found) if tracer::is_plain_constant(found) => {}
-        // What they hold is guarded where it is used: these themselves cannot be referenced weakly.
-        Some(found) if is_holder(found) => {
+        // The values of constants, and what holders hold, are guarded where they are used: here, that no descriptor takes
+        // their place. Holders cannot be referenced weakly either.
+        Some(found) if tracer::is_plain_constant(found) || is_holder(found) => {
             let class = Obj::from(found.get_type());
             t.guards.add(&tracker, GuardKind::TypeIs(class));
         }
@@ -88,7 +88,7 @@ pub fn guard_type_attr(
 }
 
 /// An exact `staticmethod` or `classmethod`.
-fn is_holder(found: &Bound<'_, PyAny>) -> bool {
+pub(super) fn is_holder(found: &Bound<'_, PyAny>) -> bool {
     is_named(found, "staticmethod") || is_named(found, "classmethod")
 }
 
