@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyComplex, PyFloat, PyInt};
 
 use crate::frame::Modules;
-use crate::graph::{is_in_place, Callee, DType};
+use crate::graph::{is_in_place, Callee, DType, TensorMeta};
 use crate::guard::number::Type;
 use crate::obj::{module_and_name, text_of, Obj};
 use crate::reason::BreakKind;
@@ -506,15 +506,21 @@ fn sum(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Option<VarId
     let (Kind::List(items) | Kind::Tuple(items, None)) = t.kind(inputs).clone() else {
         return Ok(None);
     };
-    let mut stops = Vec::with_capacity(items.len());
+    let mut metas = Vec::with_capacity(items.len());
     for item in items {
         match tensors::meta_of(t, item) {
-            Some(meta) => stops.push(meta.stop_gradient),
+            Some(meta) => metas.push(meta),
             None => return Ok(None),
         }
     }
-    if !stops.contains(&true) || !stops.contains(&false) {
+    let stops = |stop| metas.iter().any(|meta| meta.stop_gradient == stop);
+    if !stops(true) || !stops(false) {
         return Ok(None);
+    }
+    // Additions of two would convert and broadcast.
+    let alike = |meta: &TensorMeta| meta.dtype == metas[0].dtype && meta.shape == metas[0].shape;
+    if !metas.iter().all(alike) {
+        return t.unsupported("add_n() of tensors that differ in dtype or shape");
     }
     tensors::control(t, "add_n", &[inputs]).map(Some)
 }

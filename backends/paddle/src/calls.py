@@ -6,7 +6,7 @@ import numpy
 import paddle
 from paddle.base import core
 from paddle_sot_rs._backward import REGIONS, gives_neither
-from paddle_sot_rs._values import Value, for_view
+from paddle_sot_rs._values import Value, for_view, same_dtype
 
 
 class BlackListed(Exception):
@@ -120,10 +120,23 @@ def _signed_zero(array):
     return any((numpy.signbit(part) & (part == 0)).any() for part in (array.real, array.imag))
 
 
+def _floor_divide(x, y, name=None, *, out=None):
+    other = paddle.assign(y) if isinstance(y, numpy.ndarray) else y
+    return paddle.floor_divide(*same_dtype(x, other), name, out=out)
+
+
+def _with_constants(value):
+    # Eager mode makes a tensor of a number, too, with the same say.
+    return constant(value) if type(value) in (bool, int, float) else value
+
+
 def as_traced(function, args, kwargs):
     """The call that does in a program what this one does in eager mode."""
     if function is paddle.to_tensor:
         return paddle.assign, [constant(*args, **kwargs)], {}
+    if function in ("floor_divide", paddle.floor_divide):
+        named = {name: _with_constants(value) for name, value in kwargs.items()}
+        return _floor_divide, [_with_constants(value) for value in args], named
     return function, args, kwargs
 
 

@@ -1,5 +1,6 @@
 """What Values do as tensors do in eager mode, while a program is built."""
 
+import numpy
 import paddle
 from paddle import _C_ops
 from paddle.base import core
@@ -42,11 +43,33 @@ def _with_rank_one(value, other, result):
     return result
 
 
+_REALS = (
+    (paddle.uint8, paddle.int8, paddle.int16, paddle.int32, paddle.int64),
+    (paddle.float16, paddle.bfloat16, paddle.float32, paddle.float64),
+)
+
+
+def same_dtype(x, y):
+    """Operands of `floor_divide`: in eager mode a tensor of no dims has a say in the dtype, in a program none."""
+    x, y = _tracing.current.cast(x), _tracing.current.cast(y)
+    for reals in _REALS:
+        if x.dtype != y.dtype and x.dtype in reals and y.dtype in reals and (not x.shape or not y.shape):
+            if paddle.bfloat16 in (x.dtype, y.dtype):
+                raise TypeError("floor_divide() of tensors of two types")
+            dtype = numpy.result_type(x.dtype.name.lower(), y.dtype.name.lower()).name
+            return x.astype(dtype), y.astype(dtype)
+    return x, y
+
+
 def _floor_divide(self, other):
+    if isinstance(other, (Value, paddle.Tensor)):
+        self, other = same_dtype(self, other)
     return _with_rank_one(self, other, _static_floor_divide(self, other))
 
 
 def _reversed_floor_divide(self, other):
+    if isinstance(other, (Value, paddle.Tensor)):
+        self, other = same_dtype(self, other)
     return _with_rank_one(self, other, _static_reversed_floor_divide(self, other))
 
 

@@ -1,0 +1,50 @@
+"""Which dtype an operation of two operands has: that of eager mode, where a program has rules of its own."""
+
+import numpy as np
+import paddle
+import pytest
+from harness import check
+
+WHOLE = ("uint8", "int8", "int16", "int32", "int64")
+FLOATS = ("float16", "float32", "float64")
+PAIRS = [(a, b) for kind in (WHOLE, FLOATS) for a in kind for b in kind]
+
+
+def tensor(dtype, shape):
+    return paddle.to_tensor(np.full(shape, 7, dtype))
+
+
+@pytest.mark.parametrize("backend", ["paddle", "cinn"])
+def test_floor_division_by_a_tensor_without_dims(backend):
+    def divided(tensors, scalars):
+        quotients = []
+        for x, y in zip(tensors, scalars, strict=True):
+            quotients += [x // y, y // x, paddle.floor_divide(x, y), x.floor_divide(y), x.__rfloordiv__(y)]
+        return quotients
+
+    tensors = [tensor(a, (3,)) for a, _ in PAIRS]
+    scalars = [tensor(b, ()) for _, b in PAIRS]
+    check(divided, tensors, scalars, graphs=1, breaks=0, backend=backend)
+
+
+@pytest.mark.parametrize("backend", ["paddle", "cinn"])
+def test_floor_division_by_a_number(backend):
+    def divided(tensors):
+        quotients = []
+        for x in tensors:
+            quotients += [paddle.floor_divide(x, 2), x.floor_divide(-3), paddle.floor_divide(y=2.5, x=x)]
+            quotients += [x // 2, 20 // x, x // 2.5]
+        return quotients
+
+    check(divided, [tensor(dtype, (3,)) for dtype in WHOLE + FLOATS], fallbacks=None, backend=backend)
+
+
+def test_sums_of_two_dtypes_or_shapes():
+    def added(x, y):
+        return paddle.add_n([x, y])
+
+    x = paddle.ones([3])
+    x.stop_gradient = False
+    check(added, x, paddle.ones([3], "int64"), fallbacks=None)
+    check(added, x, paddle.ones([3], "float64"), fallbacks=None)
+    check(added, x, paddle.ones([3]), graphs=1, breaks=0)
