@@ -331,6 +331,16 @@ pub fn is_same(t: &mut Tracer<'_>, a: VarId, b: VarId) -> Step<bool> {
         }
         return t.unsupported("identity of numbers or strings");
     }
+    // What the graph knows of a bool is which of the two it is; of other numbers, not which object.
+    let numbers = [&left, &right].map(|kind| matches!(kind, Kind::SymNumber(_)));
+    if a != b && numbers.contains(&true) {
+        let other = if numbers[0] { (b, &right) } else { (a, &left) };
+        let may_be_one = matches!(other.1, Kind::SymNumber(_) | Kind::Const | Kind::Scalar);
+        return match may_be_one && !t.is_none(other.0) {
+            true => t.unsupported("identity of a number of the graph"),
+            false => Ok(false),
+        };
+    }
     // There is one empty tuple.
     if let (Kind::Tuple(x, None), Kind::Tuple(y, None)) = (&left, &right) {
         if x.is_empty() && y.is_empty() {

@@ -107,6 +107,10 @@ pub fn of(t: &mut Tracer<'_>, value: VarId, to: To) -> Step<Option<VarId>> {
         symbol = cast(t, symbol, DType::Float64)?;
         is_small(t, symbol)?;
     }
+    if is_tensor && meta.dtype == DType::Int64 && to == DType::Int64 {
+        let size = cast(t, symbol, DType::Float64)?;
+        is_small(t, size)?;
+    }
     symbol = cast(t, symbol, to)?;
     // A number does not change when its tensor does.
     if is_tensor && to == meta.dtype {
@@ -115,9 +119,21 @@ pub fn of(t: &mut Tracer<'_>, value: VarId, to: To) -> Step<Option<VarId>> {
     Ok(Some(variable(t, symbol)))
 }
 
+/// Whole numbers of the graph are smaller when they become such: sums and products of them are checked, steps are not.
+const SMALL: i64 = 1 << 62;
+
+/// The largest constant that is added without a check: to get from small numbers to those that wrap around takes more such
+/// steps than a program makes.
+pub const STEP: u64 = 1 << 24;
+
+/// Whether a constant may be a number of the graph.
+pub fn is_small_int(value: i64) -> bool {
+    value.unsigned_abs() < SMALL as u64
+}
+
 /// The graph fails where this `float64` is no number, or one that is not small enough to compute with as `int64`.
 fn is_small(t: &mut Tracer<'_>, symbol: SymbolId) -> Step<()> {
-    is_below(t, symbol, (1_i64 << 62) as f64)
+    is_below(t, symbol, SMALL as f64)
 }
 
 /// The graph fails where the size of this `float64` is not below a limit.

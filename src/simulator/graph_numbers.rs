@@ -118,7 +118,9 @@ pub fn number_meta(t: &Tracer<'_>, value: &Obj) -> Step<Option<(Obj, TensorMeta)
     let value = value.bind(t.py);
     let dtype = if value.is_exact_instance_of::<PyBool>() {
         DType::Bool
-    } else if value.is_exact_instance_of::<PyInt>() && value.extract::<i64>().is_ok() {
+    } else if value.is_exact_instance_of::<PyInt>()
+        && value.extract().is_ok_and(conversions::is_small_int)
+    {
         DType::Int64
     } else if is_plain_float(value) {
         DType::Float64
@@ -273,8 +275,17 @@ pub fn arithmetic(t: &mut Tracer<'_>, op: BinOp, a: VarId, b: VarId) -> Step<Opt
     }
     let (forward, reflected) = (format!("__{}__", op.stem()), format!("__r{}__", op.stem()));
     let made = on_numbers(t, a, b, &forward, &reflected)?;
-    let grows = op == BinOp::Mul || [a, b].into_iter().all(|id| t.const_value(id).is_none());
-    if let (Some(made), true) = (made, grows && total) {
+    // Numbers of the graph are small, and remain so for as many steps as a program takes: no check for those.
+    let step = [a, b].into_iter().any(|id| {
+        let known = t.const_value(id).map(|value| value.extract::<i64>());
+        matches!(known, Some(Ok(step)) if step.unsigned_abs() <= conversions::STEP)
+    });
+    let grows = match op {
+        BinOp::Add | BinOp::Sub => !step,
+        BinOp::Mul => true,
+        _ => false,
+    };
+    if let (Some(made), true) = (made, grows) {
         conversions::fits(t, op, a, b)?;
         return Ok(Some(made));
     }

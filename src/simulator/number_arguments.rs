@@ -147,6 +147,9 @@ pub fn of_call(
             }
             None => number,
         };
+        if matches!(kind, As::Dtype) && given.get(2).is_none_or(|dtype| t.is_none(dtype)) {
+            is_of_default_dtype(t, number)?;
+        }
         let Some(dtype) = wanted(t, &given, number, kind)? else {
             continue;
         };
@@ -260,6 +263,17 @@ fn is_probability(t: &mut Tracer<'_>, number: VarId) -> Step<bool> {
     let (none, all) = (t.int(0), t.int(1));
     Ok(numbers::compare(t, CmpOp::Gt, number, none)? == Some(true)
         && numbers::compare(t, CmpOp::Le, number, all)? == Some(true))
+}
+
+/// Stops at a bool of the graph that chooses the dtype: programs see a tensor, and take the default dtype.
+fn is_of_default_dtype(t: &mut Tracer<'_>, number: VarId) -> Step<()> {
+    let Kind::SymNumber(symbol) = *t.kind(number) else {
+        return Ok(());
+    };
+    match t.graph.meta(symbol).map(|meta| meta.dtype) {
+        Some(DType::Bool) => t.unsupported("full() of a bool that the graph makes"),
+        _ => Ok(()),
+    }
 }
 
 fn default_dtype(t: &Tracer<'_>) -> Step<DType> {

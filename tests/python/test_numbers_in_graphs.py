@@ -1,0 +1,103 @@
+"""What Python does with numbers that only the graph knows, and programs would do otherwise: `is`, sums that no `int64`
+holds, bools that choose a dtype."""
+
+import paddle
+import paddle_sot_rs as sot
+import pytest
+
+LARGE = 2**63 - 1
+SENTINEL = 2**62 + 5
+
+
+def is_true(x):
+    b = x.item() > 2
+    return b is True, b is not True, b is False, b is None, (b if b is not None else 3)
+
+
+def is_itself(x):
+    n = x.item()
+    other = n
+    return n is other, n is None, n is not None, n is x
+
+
+def branch_by_identity(x):
+    flag = bool(x > 2)
+    if flag is True:
+        return x * 2
+    return x + 1
+
+
+def large_constants(x):
+    n = x.item()
+    return n + 2**62 + 2**62, n - 2**62 - 2**62 - 9, -(2**63) - n
+
+
+def steps(x):
+    n = x.item()
+    return n + 1, n - 1, n + 2**24, n * 3 - 7
+
+
+def counts_from_the_largest(x):
+    best = LARGE
+    while x < 5:
+        best = best + 1
+        x = x + 1
+    return best, x
+
+
+def chosen_by_the_graph(x):
+    n = LARGE if x > 2 else 0
+    return n + 1, x + 1
+
+
+def large_rounds(x):
+    total = 0
+    while x < 5:
+        total = total + 2**61
+        x = x + 1
+    return total, x
+
+
+def filled_with_a_bool(x):
+    b = x.item() > 2
+    return paddle.full([2], b), paddle.full([2], b, "float32"), paddle.full_like(x, b)
+
+
+FUNCTIONS = [
+    is_true,
+    is_itself,
+    branch_by_identity,
+    large_constants,
+    steps,
+    counts_from_the_largest,
+    chosen_by_the_graph,
+    large_rounds,
+    filled_with_a_bool,
+]
+
+
+def picture(value):
+    if isinstance(value, tuple):
+        return [picture(item) for item in value]
+    if isinstance(value, paddle.Tensor):
+        return (str(value.dtype), value.shape, value.tolist())
+    return (type(value), value)
+
+
+@pytest.mark.parametrize("backend", ["paddle", "eager"])
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.__name__)
+def test_numbers_are_pythons(function, backend):
+    static = sot.to_static(function, min_graph_size=0, capture_control_flow=True, backend=backend)
+    # No loop goes on to numbers that a tensor wraps around to.
+    values = [3, 0, -7, 4, LARGE - 1, SENTINEL, 3] if function in (steps, is_true, is_itself) else [3, 0, -7, 4, 3]
+    for value in values:
+        x = paddle.to_tensor(value)
+        assert picture(static(x)) == picture(function(x)), value
+
+
+def test_steps_are_one_graph():
+    static = sot.to_static(steps, min_graph_size=0, full_graph=True)
+    for value in (3, -7, 0):
+        x = paddle.to_tensor(value)
+        assert picture(static(x)) == picture(steps(x))
+    assert sot.stats(static).graphs == 1
