@@ -450,6 +450,18 @@ pub fn check_given(t: &mut Tracer<'_>, name: &str, args: &[VarId], kwargs: &Kwar
         "interpolate" | "upsample" if is_tensor(t, argument(2, "scale_factor")) => {
             t.unsupported(format!("{name}() with a tensor for a factor"))
         }
+        // Where programs take whole numbers only, Paddle reads a tensor as a sequence of them, and the process ends.
+        "flip" | "reverse" if is_value(t, argument(1, "axis")) => unreadable_axis(t, name),
+        "roll" if is_value(t, argument(2, "axis")) => unreadable_axis(t, name),
+        "transpose" | "permute" if is_value(t, argument(1, "perm")) => unreadable_axis(t, name),
+        "swapaxes" | "swapdims"
+            if is_value(t, argument(1, "axis0"))
+                || is_value(t, argument(2, "axis1"))
+                || is_value(t, argument(1, "dim0"))
+                || is_value(t, argument(2, "dim1")) =>
+        {
+            unreadable_axis(t, name)
+        }
         "full" if is_rounded(t, argument(1, "fill_value")) => {
             t.unsupported("full() of a complex number with the digits of a double")
         }
@@ -458,6 +470,19 @@ pub fn check_given(t: &mut Tracer<'_>, name: &str, args: &[VarId], kwargs: &Kwar
         }
         _ => Ok(()),
     }
+}
+
+/// Whether a program has a tensor for this argument: one of the user's, or a number that the graph makes.
+fn is_value(t: &mut Tracer<'_>, argument: Option<VarId>) -> bool {
+    argument.is_some_and(|argument| match t.kind(argument) {
+        Kind::Tensor(_) | Kind::SymNumber(_) => true,
+        Kind::Int(_) => super::arguments::depends_on_dims(t, argument),
+        _ => false,
+    })
+}
+
+fn unreadable_axis(t: &Tracer<'_>, name: &str) -> Step<()> {
+    t.unsupported(format!("{name}() along an axis that the graph makes"))
 }
 
 /// Whether an argument is a tensor, or has one among its items.

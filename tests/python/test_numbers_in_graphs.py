@@ -1,5 +1,5 @@
 """What Python does with numbers that only the graph knows, and programs would do otherwise: `is`, sums that no `int64`
-holds, bools that choose a dtype."""
+holds, bools that choose a dtype, axes."""
 
 import paddle
 import paddle_sot_rs as sot
@@ -63,6 +63,18 @@ def filled_with_a_bool(x):
     return paddle.full([2], b), paddle.full([2], b, "float32"), paddle.full_like(x, b)
 
 
+def axes(x):
+    axis = x.item() % 2
+    m = paddle.arange(6).reshape([2, 3]) + x
+    return (
+        m.flip(axis),
+        paddle.flip(m, axis),
+        paddle.roll(m, 1, axis),
+        paddle.swapaxes(m, axis, 0),
+        m.roll(1, axis=axis),
+    )
+
+
 FUNCTIONS = [
     is_true,
     is_itself,
@@ -73,6 +85,7 @@ FUNCTIONS = [
     chosen_by_the_graph,
     large_rounds,
     filled_with_a_bool,
+    axes,
 ]
 
 
