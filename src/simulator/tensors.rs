@@ -7,7 +7,7 @@ use pyo3::types::{PyFunction, PyString, PyType};
 
 use crate::backend::{ComparedDims, ComparedWith};
 use crate::frame::Modules;
-use crate::graph::{is_in_place, Arg, Callee, DType, SymbolId, TensorMeta};
+use crate::graph::{is_in_place, Arg, Callee, DType, Region, Statement, SymbolId, TensorMeta};
 use crate::guard::GuardKind;
 use crate::obj::Obj;
 use crate::reason::BreakKind;
@@ -291,6 +291,22 @@ pub fn lacks(t: &mut Tracer<'_>, tensor: VarId, name: &str) -> Step<bool> {
     Ok(true)
 }
 
+/// Whether a tensor that has gradients may have none on some way through captured control flow.
+pub fn may_stop(t: &Tracer<'_>, tensor: VarId) -> bool {
+    let given = match *t.vars.kind(tensor) {
+        Kind::Tensor(TensorVar { symbol, .. }) => {
+            let mut inputs = t.graph.inputs.iter();
+            inputs.any(|input| input.symbol == symbol)
+        }
+        _ => false,
+    };
+    let decides = |statement: &Statement| match &statement.callee {
+        Callee::Sir(region) => matches!(**region, Region::If { .. } | Region::While { .. }),
+        _ => false,
+    };
+    !given && (t.regions > 0 || t.graph.sir.statements.iter().any(decides))
+}
+
 /// `x.name` for a tensor.
 pub fn attribute(t: &mut Tracer<'_>, tensor: VarId, name: &str) -> Step<VarId> {
     let Kind::Tensor(var) = t.kind(tensor).clone() else {
@@ -330,6 +346,10 @@ pub fn attribute(t: &mut Tracer<'_>, tensor: VarId, name: &str) -> Step<VarId> {
         }
         "stop_gradient" => {
             recompute::check_reads(t)?;
+            if !meta.stop_gradient && may_stop(t, tensor) {
+                return t
+                    .unsupported("whether gradients stop, which captured control flow decides");
+            }
             return Ok(t.bool(meta.stop_gradient));
         }
         "dtype" => {

@@ -1,5 +1,6 @@
 """Constants, staticmethods and classmethods of classes, which a descriptor or another class may replace."""
 
+import collections
 import contextlib
 
 import paddle
@@ -75,6 +76,14 @@ def property_of_super(x):
     return x + 1, BOTH.shown
 
 
+Pair = collections.namedtuple("Pair", "a b")
+GIVEN = Pair(1, 2)
+
+
+def fields(x):
+    return x + 1, Pair(5, 6).a, GIVEN.a, GIVEN.b
+
+
 class Asked:
     def __get__(self, obj, owner):
         return "asked", obj is None
@@ -114,7 +123,12 @@ PROPERTIES = [
     (Right, "shown", "right"),
     (Right, "shown", property(lambda self: "right")),
 ]
+FIELDS = [
+    (Pair, "a", Pair.b),
+    (Pair, "b", property(lambda self: self[0])),
+]
 CASES = [
+    (fields, FIELDS),
     *((function, CONSTANTS) for function in (read, read_of_class, handed_on)),
     (called, METHODS),
     (through_super, OF_SUPER),

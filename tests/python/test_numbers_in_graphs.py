@@ -114,3 +114,26 @@ def test_steps_are_one_graph():
         x = paddle.to_tensor(value)
         assert picture(static(x)) == picture(steps(x))
     assert sot.stats(static).graphs == 1
+
+
+def stops_on_one_way(x):
+    y = x.detach() if x.sum() > 0 else x * 2
+    z = y * 2
+    return z + 1 if z.stop_gradient else z
+
+
+def stops_without_rounds(x):
+    y = x.detach()
+    while y.sum() < 6:
+        y = y + x
+    return y, y.stop_gradient
+
+
+@pytest.mark.parametrize("function", [stops_on_one_way, stops_without_rounds], ids=lambda function: function.__name__)
+def test_whether_gradients_stop_is_up_to_the_way(function):
+    static = sot.to_static(function, min_graph_size=0, capture_control_flow=True)
+    for values in ([9.0, 1.0], [-1.0, 0.5], [1.0, 1.0], [2.0, 1.0]):
+        x = paddle.to_tensor(values, stop_gradient=False)
+        if function is stops_without_rounds and x.sum() < 1:
+            continue
+        assert picture(static(x)) == picture(function(x)), values

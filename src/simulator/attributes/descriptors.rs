@@ -114,6 +114,12 @@ pub(super) fn data_descriptor(
     user_descriptor(t, obj, &object.class, found, tracker)
 }
 
+/// Which item a getter of a named tuple's field takes: the name that it has on the class does not say.
+pub(super) fn index_of(getter: &Bound<'_, PyAny>) -> PyResult<usize> {
+    let parts = getter.call_method0("__reduce__")?.get_item(1)?;
+    parts.get_item(0)?.extract()
+}
+
 /// A field of a named tuple that exists, of a class derived from one too.
 pub(super) fn field(
     t: &mut Tracer<'_>,
@@ -121,8 +127,7 @@ pub(super) fn field(
     source: TrackerRef,
     getter: &Bound<'_, PyAny>,
 ) -> Step<VarId> {
-    let parts = getter.call_method0("__reduce__")?.get_item(1)?;
-    let index: usize = parts.get_item(0)?.extract()?;
+    let index = index_of(getter)?;
     let items = tuple.cast::<PyTuple>().ok();
     match items.and_then(|items| items.get_item(index).ok()) {
         Some(item) => Ok(t.wrap(&item, Arc::new(Tracker::TupleItem(source, index)))),

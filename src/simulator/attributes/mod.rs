@@ -331,23 +331,20 @@ fn of_named_tuple(
     name: &str,
 ) -> Step<Option<VarId>> {
     let class = class.bind(t.py).clone();
-    let fields: Vec<String> = class
-        .getattr("_fields")
-        .and_then(|fields| fields.extract())
-        .unwrap_or_default();
-    if let Some(at) = fields.iter().position(|field| field == name) {
-        let own = class
-            .cast::<PyType>()
-            .ok()
-            .and_then(|class| lookup(class, name));
-        if own.is_some_and(|own| is_named(&own, "_tuplegetter")) {
-            return Ok(items.get(at).copied());
-        }
-    }
     let found = class
         .cast::<PyType>()
         .ok()
         .and_then(|class| lookup(class, name));
+    if let Some(getter) = found
+        .as_ref()
+        .filter(|found| is_named(found, "_tuplegetter"))
+    {
+        guard_type_attr(t, &Obj::from(&class), name, Some(getter));
+        return match items.get(descriptors::index_of(getter)?) {
+            Some(item) => Ok(Some(*item)),
+            None => t.stop(BreakKind::RaisesException, "a tuple without this field"),
+        };
+    }
     let known = found.as_ref().is_some_and(is_of_named_tuples);
     if known && methods::exists(t, obj, name)? {
         guard_type_attr(t, &Obj::from(&class), name, found.as_ref());

@@ -8,7 +8,7 @@ use pyo3::types::{PyBool, PyFunction};
 use crate::obj::{is_named, Obj};
 use crate::reason::BreakKind;
 use crate::simulator::call::call;
-use crate::simulator::{classes, exceptions, inplace, layers, Step, Tracer};
+use crate::simulator::{classes, exceptions, inplace, layers, tensors, Step, Tracer};
 use crate::variables::{AttrOp, FunctionVar, Kind, TensorVar, VarId};
 
 use super::descriptors::{call_descriptor, descriptor, is_slot, Descriptor};
@@ -114,7 +114,7 @@ fn stays(t: &mut Tracer<'_>, tensor: VarId, value: VarId) -> bool {
     };
     let symbol = *symbol;
     let known = t.graph.meta(symbol).map(|meta| meta.stop_gradient);
-    known.is_some() && known == wanted
+    known.is_some() && known == wanted && (known == Some(true) || !tensors::may_stop(t, tensor))
 }
 
 /// Whether `tensor.stop_gradient = value` turns gradients off, and was captured.
