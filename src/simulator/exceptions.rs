@@ -4,7 +4,6 @@ use pyo3::exceptions::PyBaseException;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple, PyType};
 
-use crate::frame::Modules;
 use crate::guard::native;
 use crate::obj::Obj;
 use crate::reason::BreakKind;
@@ -28,14 +27,14 @@ pub fn new(t: &mut Tracer<'_>, class: &Bound<'_, PyAny>, args: Vec<VarId>) -> Va
 /// Stops with a builtin exception that C code raises. Its message differs between versions: where anything
 /// looks at it, the exception is raised natively.
 pub fn throw<T>(t: &mut Tracer<'_>, class: &str) -> Step<T> {
-    let class = t.py.original("builtins", class)?;
+    let class = t.original("builtins", class)?;
     let message = t.made_natively();
     Err(Stop::Raise(new(t, &class, vec![message])))
 }
 
 /// Stops with `StopIteration(value)`, or `StopIteration()` for `None`.
 pub fn stop_iteration<T>(t: &mut Tracer<'_>, value: VarId) -> Step<T> {
-    let class = t.py.original("builtins", "StopIteration")?;
+    let class = t.original("builtins", "StopIteration")?;
     let args = if t.is_none(value) {
         Vec::new()
     } else {
@@ -139,7 +138,7 @@ pub fn matches(t: &mut Tracer<'_>, exception: VarId, class: VarId) -> Step<bool>
 
 /// Whether `except name:` with a builtin class catches the exception.
 pub fn is_a(t: &mut Tracer<'_>, exception: VarId, name: &str) -> Step<bool> {
-    let class = t.py.original("builtins", name)?;
+    let class = t.original("builtins", name)?;
     let class = t.constant(&class);
     matches(t, exception, class)
 }
@@ -189,7 +188,7 @@ pub fn shown(t: &mut Tracer<'_>, exception: VarId, function: &str) -> Step<Optio
     let Some(object) = real(t, exception)? else {
         return Ok(None);
     };
-    let text = t.py.original("builtins", function)?.call1((object,))?;
+    let text = t.original("builtins", function)?.call1((object,))?;
     Ok(Some(t.constant(&text)))
 }
 

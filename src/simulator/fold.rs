@@ -5,7 +5,6 @@ use pyo3::types::{
     PyDict, PyFrozenSet, PyInt, PyList, PyRange, PySet, PySlice, PyString, PyTuple, PyType,
 };
 
-use crate::frame::Modules;
 use crate::obj::is_attr;
 use crate::reason::BreakKind;
 use crate::variables::{DictVar, Kind, SetVar, VarId};
@@ -323,6 +322,6 @@ pub fn operator(t: &mut Tracer<'_>, name: &str, args: &[VarId]) -> Step<VarId> {
     for arg in args {
         classes::check_member(t, *arg, &[&names[0], &names[1]])?;
     }
-    let function = t.py.original("operator", name)?;
+    let function = t.original("operator", name)?;
     call_object(t, &function, args, &[])
 }

@@ -2,7 +2,6 @@
 
 use pyo3::types::PyString;
 
-use crate::frame::Modules;
 use crate::reason::BreakKind;
 use crate::variables::{Kind, VarId};
 
@@ -26,10 +25,10 @@ pub fn format_value(
         }
     }
     if conversion != 0 {
-        let function = t.py.original("builtins", name)?;
+        let function = t.original("builtins", name)?;
         value = fold::call_object(t, &function, &[value], &[])?;
     }
-    let format = t.py.original("builtins", "format")?;
+    let format = t.original("builtins", "format")?;
     match spec {
         Some(spec) => fold::call_object(t, &format, &[value, spec], &[]),
         None => fold::call_object(t, &format, &[value], &[]),

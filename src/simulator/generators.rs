@@ -2,7 +2,6 @@
 //! See `Objects/genobject.c` of CPython.
 
 use crate::bytecode::{Instr, OpTable, Version};
-use crate::frame::Modules;
 use crate::reason::BreakKind;
 use crate::variables::{IterVar, Kind, VarId};
 
@@ -147,7 +146,7 @@ fn throw_into(t: &mut Tracer<'_>, frame: &mut FrameState, exception: VarId) -> S
         }
         // As if the inner one raised StopIteration: CLEANUP_THROW takes its value.
         Ok(Resumed::Returned(value)) => {
-            let class = t.py.original("builtins", "StopIteration")?;
+            let class = t.original("builtins", "StopIteration")?;
             let stop = exceptions::new(t, &class, vec![value]);
             raise_in(t, frame, stop)
         }
@@ -278,7 +277,7 @@ fn close(t: &mut Tracer<'_>, generator: VarId) -> Step<VarId> {
         t.vars.update(generator, |var| var.kind = ended);
         return Ok(t.none());
     }
-    let class = t.py.original("builtins", "GeneratorExit")?;
+    let class = t.original("builtins", "GeneratorExit")?;
     let exit = exceptions::new(t, &class, Vec::new());
     match resume(t, generator, Sent::Exception(exit)) {
         Ok(Resumed::Yielded(_)) => t.stop(

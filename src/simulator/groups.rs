@@ -10,7 +10,6 @@ use pyo3::prelude::*;
 use pyo3::types::PyType;
 use rustc_hash::FxHashSet;
 
-use crate::frame::Modules;
 use crate::guard::native;
 use crate::obj::Obj;
 use crate::reason::BreakKind;
@@ -40,7 +39,7 @@ fn by_interpreter(t: &mut Tracer<'_>, id: VarId) {
 }
 
 fn builtin<'py>(t: &Tracer<'py>, name: &str) -> Step<Bound<'py, PyType>> {
-    let class = t.py.original("builtins", name)?;
+    let class = t.original("builtins", name)?;
     Ok(class.cast_into::<PyType>().map_err(PyErr::from)?)
 }
 

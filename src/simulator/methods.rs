@@ -7,7 +7,6 @@ use pyo3::types::{PyDict, PyList, PyType};
 use rustc_hash::FxHashSet;
 
 use crate::bytecode::{CmpOp, OpTable, Version};
-use crate::frame::Modules;
 use crate::obj::Obj;
 use crate::reason::BreakKind;
 use crate::variables::{DictVar, IterVar, Key, Kind, VarId};
@@ -564,7 +563,7 @@ fn dict(
                 }
                 (None, [_, default]) => Ok(*default),
                 (None, _) => {
-                    let class = t.py.original("builtins", "KeyError")?;
+                    let class = t.original("builtins", "KeyError")?;
                     Err(super::Stop::Raise(exceptions::new(t, &class, vec![*key])))
                 }
             }
@@ -631,7 +630,7 @@ fn dict(
             };
             let simulated = keys::key_of(t, *key)?;
             let Some(at) = state.items.get_index_of(&simulated) else {
-                let class = t.py.original("builtins", "KeyError")?;
+                let class = t.original("builtins", "KeyError")?;
                 return Err(super::Stop::Raise(exceptions::new(t, &class, vec![*key])));
             };
             change_dict(t, dict, |items| {

@@ -8,7 +8,6 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 
 use crate::bytecode::{Code, Instr};
-use crate::frame::Modules;
 use crate::guard::GuardKind;
 use crate::tracker::{DictKey, Tracker};
 use crate::variables::{DictVar, Key, Kind, VarId};
@@ -86,7 +85,7 @@ pub fn try_get(t: &mut Tracer<'_>, dict: VarId, key: VarId) -> Step<Option<Optio
 pub fn get_item(t: &mut Tracer<'_>, dict: VarId, key: VarId) -> Step<Option<VarId>> {
     match try_get(t, dict, key)? {
         Some(None) => {
-            let class = t.py.original("builtins", "KeyError")?;
+            let class = t.original("builtins", "KeyError")?;
             Err(Stop::Raise(exceptions::new(t, &class, vec![key])))
         }
         found => Ok(found.flatten()),

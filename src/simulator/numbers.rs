@@ -93,7 +93,7 @@ pub fn called(
         return Ok(None);
     }
     // The hash of NaN is that of the object.
-    let hash = t.py.original("builtins", "hash")?;
+    let hash = t.original("builtins", "hash")?;
     if function.is(&hash)
         && args
             .iter()

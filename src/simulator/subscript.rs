@@ -2,7 +2,6 @@
 
 use pyo3::prelude::*;
 
-use crate::frame::Modules;
 use crate::reason::BreakKind;
 use crate::variables::{IterVar, Kind, VarId};
 
@@ -41,7 +40,7 @@ pub fn get(t: &mut Tracer<'_>, container: VarId, key: VarId) -> Step<VarId> {
                 set(t, container, key, value)?;
                 return Ok(value);
             }
-            let class = t.py.original("builtins", "KeyError")?;
+            let class = t.original("builtins", "KeyError")?;
             Err(super::Stop::Raise(exceptions::new(t, &class, vec![key])))
         }
         Kind::Const | Kind::Range(..) => fold::operator(t, "getitem", &[container, key]),

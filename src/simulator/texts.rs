@@ -97,12 +97,12 @@ fn is_open(t: &mut Tracer<'_>, id: VarId) -> bool {
 
 fn is_pure(t: &mut Tracer<'_>, function: &Bound<'_, PyAny>, args: &[VarId]) -> PyResult<bool> {
     for name in SHOW {
-        if t.py.original("builtins", name)?.is(function) {
+        if is_original(t, function, "builtins", name) {
             return Ok(true);
         }
     }
     // `"%d" % number`
-    if t.py.original("operator", "mod")?.is(function) {
+    if is_original(t, function, "operator", "mod") {
         return Ok(args
             .first()
             .is_some_and(|text| t.const_str(*text).is_some()));
@@ -112,6 +112,11 @@ fn is_pure(t: &mut Tracer<'_>, function: &Bound<'_, PyAny>, args: &[VarId]) -> P
     };
     let receiver = method.getattr("__self__")?;
     Ok(receiver.is_exact_instance_of::<PyString>() && method.getattr("__name__")?.eq("format")?)
+}
+
+fn is_original(t: &Tracer<'_>, function: &Bound<'_, PyAny>, module: &str, name: &str) -> bool {
+    let own = t.py.original(module, name);
+    own.is_ok_and(|own| own.is(function))
 }
 
 fn instead<'py>(t: &mut Tracer<'py>, id: VarId, stand_in: StandIn) -> Option<Bound<'py, PyAny>> {

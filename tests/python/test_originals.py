@@ -233,3 +233,41 @@ def test_callable():
     translated = sot.to_static(is_called, min_graph_size=0)
     assert [plainly(translated) for _ in range(3)] == [expected] * 3
     assert Asked.log == []
+
+
+# Before the engine is imported.
+EARLIER = """
+import builtins, paddle
+
+def other(*args, **kwargs):
+    log.append(args[0])
+    return own(*args, **kwargs)
+
+log, own = [], builtins.{name}
+builtins.{name} = other
+import paddle_sot_rs as sot
+
+def f(x):
+    y = x * 2
+    import math
+    z = y * math.pi
+    return z, repr(3.5), f"{{math.pi:.2f}}"
+
+def outcome(function):
+    log.clear()
+    answer = str(function(paddle.ones([2])))
+    return answer, [each for each in log if each in ("math", 3.5)]
+
+translated = sot.to_static(f, min_graph_size=0)
+expected = outcome(f)
+outcome(translated)
+for _ in range(2):
+    assert outcome(translated) == expected, (outcome(translated), expected)
+stats = sot.stats(translated)
+assert stats.graphs >= 1 and stats.fallbacks == [], stats
+"""
+
+
+@pytest.mark.parametrize("name", ["__import__", "repr", "format"])
+def test_what_was_replaced_before_the_engine_was_imported(name):
+    subprocess.run([sys.executable, "-c", EARLIER.format(name=name)], check=True)

@@ -6,7 +6,7 @@ unrelated list of values (`Program.list_vars()`, `Operation.results()`) that com
 reads memory that is free. Copies know their operation and nothing else.
 """
 
-from paddle.base.libpaddle.pir import Block
+from paddle.base.libpaddle.pir import Block, Value
 
 _args, _kwargs = Block.args, Block.kwargs
 
@@ -19,6 +19,7 @@ def kwargs(self):
     return {name: value._clone() for name, value in _kwargs(self).items()}
 
 
-for function, of in ((args, _args), (kwargs, _kwargs)):
-    function.__doc__ = of.__doc__
-    setattr(Block, function.__name__, function)
+if hasattr(Value, "_clone"):  # Not every version of Paddle can copy one.
+    for function, of in ((args, _args), (kwargs, _kwargs)):
+        function.__doc__ = of.__doc__
+        setattr(Block, function.__name__, function)

@@ -154,7 +154,7 @@ pub(super) fn convert(
                 }
                 let method = attributes::get_special(t, *value, &format!("__{name}__"))?;
                 let result = call(t, method, &[], &[])?;
-                let exact = t.py.original("builtins", name)?;
+                let exact = t.original("builtins", name)?;
                 let class = t.type_of(result);
                 if !class.is_some_and(|class| class.is(&exact)) {
                     return t.unsupported(format!("__{name}__() that answers with something else"));
@@ -164,7 +164,7 @@ pub(super) fn convert(
             _ => {}
         }
     }
-    let class = t.py.original("builtins", name)?;
+    let class = t.original("builtins", name)?;
     fold::call_object(t, &class, args, kwargs)
 }
 
@@ -181,7 +181,7 @@ pub(super) fn dunder_or_fold(
             call(t, method, &[], &[])
         }
         _ => {
-            let function = t.py.original("builtins", name)?;
+            let function = t.original("builtins", name)?;
             fold::call_object(t, &function, &[value], &[])
         }
     }

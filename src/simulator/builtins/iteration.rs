@@ -3,7 +3,6 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyByteArray, PyBytes, PyFloat, PyInt, PyString, PyTuple};
 
-use crate::frame::Modules;
 use crate::reason::BreakKind;
 use crate::simulator::call::call;
 use crate::simulator::{
@@ -228,7 +227,7 @@ fn is_number(t: &mut Tracer<'_>, value: VarId) -> bool {
 }
 
 fn sum_of_numbers(t: &mut Tracer<'_>, numbers: Vec<VarId>, start: VarId) -> Step<VarId> {
-    let function = t.py.original("builtins", "sum")?;
+    let function = t.original("builtins", "sum")?;
     let numbers = t.add(Kind::List(numbers));
     fold::call_object(t, &function, &[numbers, start], &[])
 }

@@ -6,7 +6,6 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::bytecode::{OpTable, Version};
-use crate::frame::Modules;
 use crate::obj::Obj;
 use crate::reason::{Break, BreakKind};
 use crate::simulator::call::{call, merge_kwargs, named};
@@ -95,7 +94,7 @@ fn call_or_super(
 ) -> Step<VarId> {
     let is_super =
         args.is_empty() && kwargs.is_empty() && matches!(t.kind(callee), Kind::Class) && {
-            let class = t.py.original("builtins", "super")?;
+            let class = t.original("builtins", "super")?;
             t.value(callee).is_some_and(|value| value.is(&class))
         };
     if !is_super {

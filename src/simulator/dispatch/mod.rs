@@ -13,7 +13,6 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 
 use crate::bytecode::{unimplemented, Instr, OpTable, Version};
-use crate::frame::Modules;
 use crate::reason::BreakKind;
 use crate::variables::{CellVar, Kind, SetVar, VarId};
 
@@ -158,7 +157,7 @@ pub fn step(t: &mut Tracer<'_>, f: &mut FrameState, at: usize) -> Step<Flow> {
             f.push(value);
         }
         Instr::LoadAssertionError => {
-            let error = t.py.original("builtins", "AssertionError")?;
+            let error = t.original("builtins", "AssertionError")?;
             let error = t.constant(&error);
             f.push(error);
         }
@@ -549,7 +548,7 @@ fn version(t: &Tracer<'_>) -> Step<Version> {
 }
 
 fn is_super(t: &Tracer<'_>, function: VarId) -> Step<bool> {
-    let own = t.py.original("builtins", "super")?;
+    let own = t.original("builtins", "super")?;
     Ok(t.value(function).is_some_and(|function| function.is(&own)))
 }
 

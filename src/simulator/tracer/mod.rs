@@ -15,6 +15,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::backend::{BackendError, GraphBackend};
 use crate::bytecode::Code;
+use crate::frame::Modules;
 use crate::graph::{FunctionGraph, SymbolId};
 use crate::guard::GuardSet;
 use crate::obj::Obj;
@@ -275,6 +276,15 @@ impl<'py> Tracer<'py> {
     /// Stops: this operation is not simulated.
     pub fn unsupported<T>(&self, message: impl Into<String>) -> Step<T> {
         self.stop(BreakKind::UnsupportedOperation, message)
+    }
+
+    /// What Python itself has by this name in `builtins` or `operator`: stops where something else was there already when
+    /// the engine was imported.
+    pub fn original(&self, module: &str, name: &str) -> Step<Bound<'py, PyAny>> {
+        let found = self.py.original(module, name);
+        found.or_else(|_| {
+            self.unsupported(format!("{module}.{name}, which the program has replaced"))
+        })
     }
 
     /// Keeps a suspended generator frame; the answer names it.
