@@ -11,7 +11,7 @@ use crate::tracker::Tracker;
 use crate::variables::{Key, Kind, VarId};
 
 use super::{
-    api, attributes, builtins, contexts, fold, inline, iterate, layers, methods, objects,
+    api, attributes, builtins, contexts, fold, homes, inline, iterate, layers, methods, objects,
     recompute, tensors,
 };
 use super::{Kwargs, Step, Tracer};
@@ -230,19 +230,12 @@ fn looks_at_frames(t: &mut Tracer<'_>, callee: VarId, bare: bool) -> bool {
     let Some(value) = t.value(callee) else {
         return false;
     };
-    let named = |module: &str, name: &str| {
-        let found = match module {
-            "builtins" => t.py.original(module, name),
-            _ => t.py.module(module).and_then(|module| module.getattr(name)),
-        };
-        found.is_ok_and(|found| found.is(&value))
-    };
-    ["locals", "eval", "exec", "breakpoint"]
-        .iter()
-        .any(|name| named("builtins", name))
-        || bare && (named("builtins", "vars") || named("builtins", "dir"))
-        || named("sys", "_getframe")
-        || named("sys", "_getframemodulename")
+    let builtin = |name: &&str| homes::is_of_python(&value, "builtins", name);
+    ["locals", "eval", "exec", "breakpoint"].iter().any(builtin)
+        || bare && ["vars", "dir"].iter().any(builtin)
+        || ["_getframe", "_getframemodulename"]
+            .iter()
+            .any(|name| is_attr(&value, "sys", name))
 }
 
 /// Whether this is what `to_static` answers with: inside of another translation the function itself is meant.

@@ -103,13 +103,12 @@ pub fn of(t: &mut Tracer<'_>, value: VarId, to: To) -> Step<Option<VarId>> {
         To::Item | To::Float => DType::Float64,
         To::Int => DType::Int64,
     };
-    if floating && to == DType::Int64 {
-        symbol = cast(t, symbol, DType::Float64)?;
-        is_small(t, symbol)?;
-    }
-    if is_tensor && meta.dtype == DType::Int64 && to == DType::Int64 {
+    if to == DType::Int64 && (floating || is_tensor && meta.dtype == DType::Int64) {
         let size = cast(t, symbol, DType::Float64)?;
         is_small(t, size)?;
+        if floating {
+            symbol = size;
+        }
     }
     symbol = cast(t, symbol, to)?;
     // A number does not change when its tensor does.

@@ -40,6 +40,12 @@ pub fn is_from(function: &Bound<'_, PyAny>, module: &str) -> bool {
     function.is_ok_and(|function| home(function).is_ok_and(|home| home == module))
 }
 
+/// Whether it is what Python itself has by this name in `builtins` or `operator`.
+pub fn is_of_python(value: &Bound<'_, PyAny>, module: &str, name: &str) -> bool {
+    let own = value.py().original(module, name);
+    own.is_ok_and(|own| own.is(value))
+}
+
 /// Whether what a module has by a name is what it came with, and nothing that a program has put in its place.
 pub fn is_original(value: &Bound<'_, PyAny>, module: &str, name: &str) -> bool {
     let package = |module: &str| module.split('.').next().unwrap_or_default().to_owned();

@@ -15,7 +15,8 @@ use crate::variables::{DictVar, Kind, VarId};
 
 use super::attributes::{self, lookup};
 use super::call::{call as call_any, Named};
-use super::{classes, fold, homes, opaque, subscript, tensors};
+use super::opaque::{self, LayerCode};
+use super::{classes, fold, homes, subscript, tensors};
 use super::{Kwargs, Step, Tracer};
 
 fn dict_item(base: TrackerRef, name: &str) -> TrackerRef {
@@ -351,8 +352,10 @@ pub fn call(
     let is_other = written
         || t.written_layers.iter().any(changed)
         || t.vars.has_changed_dicts() && is_changed_below(t, &object);
-    if !is_other && !may_be_another(&object, Some(&source)) && opaque::is_opaque(&object)? {
-        return statement(t, &object, &source, args, kwargs);
+    if !is_other && !may_be_another(&object, Some(&source)) {
+        if let Some(code) = LayerCode::of(&object)? {
+            return statement(t, &object, code, &source, args, kwargs);
+        }
     }
     let (mut args, mut kwargs) = (args.to_vec(), kwargs.to_vec());
     refuse_changed(t, &object, &HOOKS)?;
@@ -465,6 +468,7 @@ fn hook_vars(
 fn statement(
     t: &mut Tracer<'_>,
     object: &Bound<'_, PyAny>,
+    code: LayerCode<'_>,
     source: &TrackerRef,
     args: &[VarId],
     kwargs: &Kwargs,
@@ -474,7 +478,7 @@ fn statement(
     let callee = Callee::Layer(symbol);
     tensors::refuse_listed(t, &callee)?;
     t.guards.add(source, GuardKind::LayerState(as_obj));
-    opaque::guard_code(t, object)?;
+    code.guard(t);
     let receiver = Some(tensors::Receiver::Layer(symbol));
     tensors::capture(t, callee, receiver, args, kwargs, &mut |tensor| {
         locate(object, source, tensor)

@@ -29,74 +29,67 @@ pub fn is_paddle(class: &Bound<'_, PyType>) -> bool {
 /// hooks and shared sub-layers inside of them are seen.
 const CONTAINERS: &[&str] = &["LayerList", "Sequential", "LayerDict", "ParameterList"];
 
-/// Whether the whole tree below a real layer is Paddle's, unmodified and without hooks.
-pub fn is_opaque(layer: &Bound<'_, PyAny>) -> PyResult<bool> {
-    let class = layer.get_type();
-    if !is_paddle(&class) || CONTAINERS.contains(&class.name()?.to_string().as_str()) {
-        return Ok(false);
-    }
-    Ok(every_layer(layer, &mut Vec::new(), &mut is_plain)?.is_some())
-}
+/// The code that runs where a layer is called: of its class, and of those of the layers below it, each once.
+#[derive(Default)]
+pub struct LayerCode<'py>(Vec<(Bound<'py, PyType>, Named<'py>)>);
 
-/// Guards that the code of a layer, and of those below it, stays what it is.
-pub fn guard_code(t: &mut Tracer<'_>, layer: &Bound<'_, PyAny>) -> PyResult<()> {
-    let mut seen = Vec::new();
-    every_layer(layer, &mut seen, &mut |_, _| Ok(true))?;
-    for class in seen {
-        let Some(code) = Named::by(&class)? else {
-            continue;
-        };
-        let methods: Vec<&str> = code.methods.iter().map(|name| &**name).collect();
-        classes::guard_names(t, &class, &methods);
-        classes::guard_names(t, &class, &["__call__"]);
-        for (names, name, found) in code.globals {
-            let names = Arc::new(Tracker::Const(Obj::from(names)));
-            let tracker = Arc::new(Tracker::DictItem(names, DictKey::Str(Arc::from(name))));
-            t.guards.add(&tracker, GuardKind::Is(Obj::from(found)));
-        }
-    }
-    Ok(())
-}
-
-/// Asks about a layer and those below it, each with whether its class is a new one; the classes are put into `seen`.
-/// `None` once the answer is no, or where something else than layers is below.
-fn every_layer<'py>(
-    layer: &Bound<'py, PyAny>,
-    seen: &mut Vec<Bound<'py, PyType>>,
-    ask: &mut impl FnMut(&Bound<'py, PyAny>, bool) -> PyResult<bool>,
-) -> PyResult<Option<()>> {
-    let class = layer.get_type();
-    let is_new = !seen.iter().any(|known| known.is(&class));
-    if !ask(layer, is_new)? {
-        return Ok(None);
-    }
-    if is_new {
-        seen.push(class);
-    }
-    let Some(children) = registry(layer, "_sub_layers") else {
-        return Ok(None);
-    };
-    for (_, child) in children.iter() {
-        if !child.is_none() && every_layer(&child, seen, ask)?.is_none() {
+impl<'py> LayerCode<'py> {
+    /// `None` unless the whole tree below a real layer is Paddle's, unmodified and without hooks.
+    pub fn of(layer: &Bound<'py, PyAny>) -> PyResult<Option<Self>> {
+        let mut this = Self::default();
+        if CONTAINERS.contains(&layer.get_type().name()?.to_string().as_str()) {
             return Ok(None);
         }
+        Ok(this.add(layer)?.then_some(this))
     }
-    Ok(Some(()))
-}
 
-/// Whether nothing but Paddle's code runs where a layer is called, those below it apart.
-fn is_plain(layer: &Bound<'_, PyAny>, is_new: bool) -> PyResult<bool> {
-    let class = layer.get_type();
-    if is_new && !(is_paddle(&class) && Named::by(&class)?.is_some()) {
-        return Ok(false);
+    /// Adds a layer and those below it; whether nothing but Paddle's code runs where it is called.
+    fn add(&mut self, layer: &Bound<'py, PyAny>) -> PyResult<bool> {
+        let class = layer.get_type();
+        if !self.0.iter().any(|(known, _)| known.is(&class)) {
+            let code = match is_paddle(&class) {
+                true => Named::by(&class)?,
+                false => None,
+            };
+            let Some(code) = code else {
+                return Ok(false);
+            };
+            self.0.push((class, code));
+        }
+        let Ok(own) = layer.getattr("__dict__")?.cast_into::<PyDict>() else {
+            return Ok(false);
+        };
+        if own.contains("forward")?
+            || has_hooks(layer, "_forward_pre_hooks")
+            || has_hooks(layer, "_forward_post_hooks")
+            || !own.values().iter().all(|value| is_no_other_code(&value))
+        {
+            return Ok(false);
+        }
+        let Some(children) = registry(layer, "_sub_layers") else {
+            return Ok(false);
+        };
+        for (_, child) in children.iter() {
+            if !child.is_none() && !self.add(&child)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
-    let Ok(own) = layer.getattr("__dict__")?.cast_into::<PyDict>() else {
-        return Ok(false);
-    };
-    Ok(!own.contains("forward")?
-        && !has_hooks(layer, "_forward_pre_hooks")
-        && !has_hooks(layer, "_forward_post_hooks")
-        && own.values().iter().all(|value| is_no_other_code(&value)))
+
+    /// Guards that it stays what it is.
+    pub fn guard(self, t: &mut Tracer<'_>) {
+        for (class, code) in self.0 {
+            let methods: Vec<&str> = code.methods.iter().map(|name| &**name).collect();
+            classes::guard_names(t, &class, &methods);
+            classes::guard_names(t, &class, &["__call__"]);
+            for (names, name, found) in code.globals {
+                let names = Arc::new(Tracker::Const(Obj::from(names)));
+                let tracker = Arc::new(Tracker::DictItem(names, DictKey::Str(Arc::from(name))));
+                t.guards.add(&tracker, GuardKind::Is(Obj::from(found)));
+            }
+        }
+    }
 }
 
 fn has_hooks(layer: &Bound<'_, PyAny>, which: &str) -> bool {

@@ -6,11 +6,10 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyCFunction, PyFloat, PyInt, PyString, PyTuple};
 
-use crate::frame::Modules;
 use crate::variables::{Kind, TextPart, VarId};
 
 use super::tracer::is_plain_constant;
-use super::{conversions, fold, numbers, Step, Tracer};
+use super::{conversions, fold, homes, numbers, Step, Tracer};
 
 /// Functions of `builtins` that show numbers and texts.
 const SHOW: &[&str] = &["str", "repr", "ascii", "format", "hex", "oct", "bin"];
@@ -96,13 +95,14 @@ fn is_open(t: &mut Tracer<'_>, id: VarId) -> bool {
 }
 
 fn is_pure(t: &mut Tracer<'_>, function: &Bound<'_, PyAny>, args: &[VarId]) -> PyResult<bool> {
-    for name in SHOW {
-        if is_original(t, function, "builtins", name) {
-            return Ok(true);
-        }
+    if SHOW
+        .iter()
+        .any(|name| homes::is_of_python(function, "builtins", name))
+    {
+        return Ok(true);
     }
     // `"%d" % number`
-    if is_original(t, function, "operator", "mod") {
+    if homes::is_of_python(function, "operator", "mod") {
         return Ok(args
             .first()
             .is_some_and(|text| t.const_str(*text).is_some()));
@@ -112,11 +112,6 @@ fn is_pure(t: &mut Tracer<'_>, function: &Bound<'_, PyAny>, args: &[VarId]) -> P
     };
     let receiver = method.getattr("__self__")?;
     Ok(receiver.is_exact_instance_of::<PyString>() && method.getattr("__name__")?.eq("format")?)
-}
-
-fn is_original(t: &Tracer<'_>, function: &Bound<'_, PyAny>, module: &str, name: &str) -> bool {
-    let own = t.py.original(module, name);
-    own.is_ok_and(|own| own.is(function))
 }
 
 fn instead<'py>(t: &mut Tracer<'py>, id: VarId, stand_in: StandIn) -> Option<Bound<'py, PyAny>> {

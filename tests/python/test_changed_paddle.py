@@ -2,6 +2,8 @@
 
 # ruff: noqa: B008, B018, E721, UP042
 
+from unittest import mock
+
 import numpy as np
 import paddle
 import pytest
@@ -47,11 +49,8 @@ def call_of_all_layers_replaced():
         return own(self, *args, **kwargs)
 
     yield lambda x: (net(x - 1), called.copy(), called.clear())
-    nn.Layer.__call__ = counted
-    try:
+    with mock.patch.object(nn.Layer, "__call__", counted):
         yield
-    finally:
-        nn.Layer.__call__ = own
     yield
 
 
@@ -179,11 +178,8 @@ def function_of_a_layer_of_paddle_replaced():
         return own(x, *rest) * 2
 
     yield lambda x: (relu(x - 1), called.copy(), called.clear())
-    nn.functional.relu = counted
-    try:
+    with mock.patch.object(nn.functional, "relu", counted):
         yield
-    finally:
-        nn.functional.relu = own
     yield
 
 
@@ -199,11 +195,8 @@ def method_of_a_layer_of_paddle_replaced():
         return own(self, query * 2, *rest)
 
     yield lambda x: (net(x.unsqueeze(0)), called.copy(), called.clear())
-    nn.MultiHeadAttention._prepare_qkv = counted
-    try:
+    with mock.patch.object(nn.MultiHeadAttention, "_prepare_qkv", counted):
         yield
-    finally:
-        nn.MultiHeadAttention._prepare_qkv = own
     yield
 
 

@@ -13,6 +13,7 @@ use crate::simulator::frame::FrameState;
 use crate::simulator::{iterate, Step, Stop, Tracer};
 use crate::variables::{FunctionVar, Kind, NewFunction, VarId};
 
+use super::is_super;
 use super::scopes::{cell_get_raw, cell_of};
 
 /// Pushes what is called next, with a NULL in the place of a receiver (methods are bound already), or just a value.
@@ -92,12 +93,8 @@ fn call_or_super(
     args: &[VarId],
     kwargs: &crate::simulator::Kwargs,
 ) -> Step<VarId> {
-    let is_super =
-        args.is_empty() && kwargs.is_empty() && matches!(t.kind(callee), Kind::Class) && {
-            let class = t.original("builtins", "super")?;
-            t.value(callee).is_some_and(|value| value.is(&class))
-        };
-    if !is_super {
+    let bare = args.is_empty() && kwargs.is_empty() && matches!(t.kind(callee), Kind::Class);
+    if !(bare && is_super(t, callee)?) {
         t.tail = true;
         return call(t, callee, args, kwargs);
     }

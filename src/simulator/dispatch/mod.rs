@@ -547,6 +547,7 @@ fn version(t: &Tracer<'_>) -> Step<Version> {
     Ok(OpTable::get(t.py)?.version)
 }
 
+/// Whether it is Python's own `super`.
 fn is_super(t: &Tracer<'_>, function: VarId) -> Step<bool> {
     let own = t.original("builtins", "super")?;
     Ok(t.value(function).is_some_and(|function| function.is(&own)))
