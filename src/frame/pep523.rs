@@ -533,7 +533,7 @@ unsafe fn evaluate(
     result
 }
 
-/// Translated functions that nest, or nest no more, are not to count as calls of C functions: plain Python makes none.
+/// Objects of ours that are called, or return, are not to count as calls: plain Python makes none.
 pub fn grant_nesting(py: Python<'_>, by: i32) {
     if runtime::layout_is_known(py) {
         // SAFETY: it is the state of this thread, and laid out as expected.

@@ -39,3 +39,33 @@ def test_recursion_through_breaks_goes_as_deep_as_in_plain_python(limit):
     finally:
         sys.setrecursionlimit(before)
     assert "nest too deep" in str(sot.stats(alone).fallbacks)
+
+
+@pytest.mark.parametrize("levels", [40, 120])
+def test_the_limit_of_recursion_holds_for_functions_that_break(levels):
+    seen = []
+
+    def inner(x):
+        seen.append(len(seen))
+        print(end="")
+        return inner(x + 1)
+
+    def function(x):
+        return inner(x) * 2
+
+    def depth(call):
+        seen.clear()
+        with pytest.raises(RecursionError):
+            call(paddle.ones([2]))
+        return len(seen)
+
+    before = sys.getrecursionlimit()
+    translated, alone = translate(function), translate(inner)
+    try:
+        sys.setrecursionlimit(levels + len(inspect.stack(0)))
+        plain = depth(function)
+        for call in (translated, alone) * 2:
+            # Not all calls that are counted on the way to the limit are levels.
+            assert abs(depth(call) - plain) < 20
+    finally:
+        sys.setrecursionlimit(before)

@@ -19,29 +19,35 @@ pub(super) fn is_too_deep() -> bool {
 }
 
 /// A function runs on this thread until this is dropped.
-pub(super) struct Nested<'py> {
-    depth: u32,
-    py: Python<'py>,
-}
+pub(super) struct Nested;
 
-impl<'py> Nested<'py> {
-    pub(super) fn new(py: Python<'py>) -> Self {
-        let depth = DEPTH.get();
-        DEPTH.set(depth + 1);
-        // The outermost calls are those that plain Python makes too.
-        if depth > 0 {
-            frame::grant_nesting(py, 1);
-        }
-        Self { depth, py }
+impl Nested {
+    pub(super) fn new() -> Self {
+        DEPTH.set(DEPTH.get() + 1);
+        Self
     }
 }
 
-impl Drop for Nested<'_> {
+impl Drop for Nested {
     fn drop(&mut self) {
-        if self.depth > 0 {
-            frame::grant_nesting(self.py, -1);
-        }
         // Stacks that are switched (greenlets) end in any order.
         DEPTH.set(DEPTH.get().saturating_sub(1));
+    }
+}
+
+/// An object of ours is called, until this is dropped: a call that plain Python does not make, beside the frame that it
+/// stands for. Where a frame itself is taken over, none is made.
+pub(super) struct CallOfObject<'py>(Python<'py>);
+
+impl<'py> CallOfObject<'py> {
+    pub(super) fn new(py: Python<'py>) -> Self {
+        frame::grant_nesting(py, 1);
+        Self(py)
+    }
+}
+
+impl Drop for CallOfObject<'_> {
+    fn drop(&mut self) {
+        frame::grant_nesting(self.0, -1);
     }
 }

@@ -26,7 +26,7 @@ use crate::translate::pin::{self, Pin};
 
 use super::cache::Entry;
 use super::destructors;
-use super::nested::{self, Nested};
+use super::nested::{self, CallOfObject, Nested};
 use super::rounds::Running;
 use super::turn::is_switched_off;
 use super::{lock, Translated};
@@ -94,6 +94,7 @@ impl Translated {
         }
         let _quiet = Quiet::new(py)?;
         let _running = Running::new();
+        let _call = CallOfObject::new(py);
         let receiver = self.receiver.as_ref().map(|receiver| receiver.bind(py));
         let run = Run::Called(args, kwargs);
         let next = match self.parameters.bind(py, receiver, args, kwargs)? {
@@ -114,6 +115,7 @@ impl Translated {
         py: Python<'_>,
         args: Bound<'_, PyTuple>,
     ) -> PyResult<Py<PyAny>> {
+        let _call = CallOfObject::new(py);
         let bound = args.iter().collect();
         drop(args);
         let next = self.step(py, bound, Run::Resumed)?;
@@ -156,7 +158,7 @@ impl Translated {
 
     /// Runs the function up to its end or its first break: from the cache, translated now, or as it is.
     fn step<'py>(&self, py: Python<'py>, bound: Bound_<'py>, how: Run<'_, 'py>) -> PyResult<Next> {
-        let _nested = Nested::new(py);
+        let _nested = Nested::new();
         if self.is_watched(py) || self.is_too_deep() {
             return self.native(py, bound, how);
         }
