@@ -67,11 +67,33 @@ pub fn binary(t: &mut Tracer<'_>, op: BinOp, a: VarId, b: VarId) -> Step<Option<
     if !can {
         return Ok(None);
     }
+    stay_short(t, &[a, b])?;
     let kind = match whole && op != BinOp::TrueDiv {
         true => Kind::Int,
         false => Kind::Float,
     };
     Ok(Some(t.add(kind(NumberVar::Made(op, a, b)))))
+}
+
+/// Stops where a number is made of too many others: guards compute each anew wherever it is used.
+fn stay_short(t: &mut Tracer<'_>, args: &[VarId]) -> Step<()> {
+    const MOST: usize = 256;
+    let mut open = args.to_vec();
+    let mut count = 0;
+    while let Some(id) = open.pop() {
+        count += 1;
+        if count > MOST {
+            return t.unsupported("a number that is computed from too many others");
+        }
+        if let Kind::Int(number) | Kind::Float(number) = *t.kind(id) {
+            match number {
+                NumberVar::Made(_, a, b) => open.extend([a, b]),
+                NumberVar::Called(_, a, b) => open.extend(std::iter::once(a).chain(b)),
+                NumberVar::Given | NumberVar::Dim(..) | NumberVar::Graph(_) => {}
+            }
+        }
+    }
+    Ok(())
 }
 
 /// What a pure function answers, where one of its arguments differs between calls; `None` where that is no number, or
@@ -101,6 +123,7 @@ pub fn called(
     {
         return t.unsupported("the hash of a float that differs between calls");
     }
+    stay_short(t, args)?;
     let mut values = Vec::with_capacity(args.len());
     for arg in args {
         let number = number(t, *arg, &mut Vec::new());

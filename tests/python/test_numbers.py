@@ -514,3 +514,68 @@ def test_scalars_that_numpy_computes_in_a_loop():
     x = paddle.rand([3, 4])
     np.testing.assert_array_equal(ours(x).numpy(), function(x).numpy())
     assert (sot.stats(ours).graphs, sot.stats(ours).graph_breaks) == (1, [])
+
+
+@pytest.mark.parametrize(
+    ("add", "terms"),
+    [
+        (lambda n: sum((n, 1e100, 1.0, -1e100)), 4),
+        (lambda n: sum(n**k for k in range(6)), 6),
+        (lambda n: sum([0.1, 0.2, 0.3, n]), 4),
+        (lambda n: sum([0.1, 0.2, 0.3], n), 4),
+        (lambda n: sum([n, 0.1, 2, True, 1 << 60]), 3),
+        (lambda n: sum((n, n, np.float64(0.1), n)), 4),
+        (lambda n: sum([n, 0.1]), 2),
+        (lambda n: sum((1, 2, n, 0.7)), 2),
+    ],
+)
+def test_sum_keeps_what_adding_floats_loses(add, terms):
+    def function(x, n):
+        total = add(n)
+        return x * total, total
+
+    first, rest = several([0.1, 0.3, 1e16, 0.7, -0.3, float("inf"), -0.0])
+    # Since 3.12: what more than two floats lose is Python's to add.
+    record = check(function, *first, calls=rest, fallbacks=None)
+    if terms <= 2:
+        assert not record.fallbacks, record
+
+
+def test_sum_of_floats_and_a_tensor():
+    def function(x, n):
+        return sum([0.1, 0.2, 0.3, x, n, 0.1])
+
+    first, rest = several(FLOATS)
+    check(function, *first, calls=rest, fallbacks=0)
+
+
+@pytest.mark.parametrize("rounds", [3, 20, 60])
+@pytest.mark.parametrize(
+    "step",
+    [
+        lambda n: n - (n * n - 5) / (2 * n),
+        lambda n: (n + 1) * n / (n * n + 3) - n,
+        lambda n: math.fmod(n + n, 7) - n,
+        lambda n: max(n, n + 1) - min(n, n - 1) / 2,
+    ],
+)
+@pytest.mark.parametrize("values", [[0.3, 0.7, 1.1, 0.9, 2.5], [3, 7, 5, 11, 2]])
+def test_numbers_that_are_computed_in_rounds(step, rounds, values):
+    def function(x, n):
+        for _ in range(rounds):
+            n = step(n)
+        return x * n, n
+
+    first, rest = several(values)
+    check(function, *first, calls=rest, fallbacks=None)
+
+
+def test_dims_that_are_computed_in_rounds():
+    def function(x):
+        n = x.shape[0]
+        for _ in range(20):
+            n = n + n // 2 - n * n % 7
+        return x * n, n
+
+    sizes = [tensor(size) for size in (3, 5, 8, 11, 4)]
+    check(function, sizes[0], calls=[(size,) for size in sizes[1:]], fallbacks=None)

@@ -1,7 +1,7 @@
 //! Builtins that walk over their arguments, or make what is walked over.
 
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyByteArray, PyBytes, PyFloat, PyInt, PyString, PyTuple};
+use pyo3::types::{PyBool, PyByteArray, PyBytes, PyFloat, PyInt, PyString, PyTuple, PyType};
 
 use crate::reason::BreakKind;
 use crate::simulator::call::call;
@@ -196,6 +196,8 @@ pub(super) fn sum(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<V
         };
     }
     let mut total = start;
+    let mut compensation = Compensation::default();
+    compensation.has_lost(t, start);
     // Numbers are added by the real function, all those at the beginning at once: floats are compensated since 3.12.
     let mut numbers = matches!(t.kind(start), Kind::Const).then(Vec::new);
     iterate::drain(t, iterator, |t, item| {
@@ -205,7 +207,13 @@ pub(super) fn sum(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<V
             return Ok(());
         }
         if let Some(numbers) = numbers.take() {
+            for number in &numbers {
+                compensation.has_lost(t, *number);
+            }
             total = sum_of_numbers(t, numbers, total)?;
+        }
+        if compensation.has_lost(t, item) {
+            return t.unsupported("sum() of floats that differ between calls");
         }
         total = operators::binary(t, crate::bytecode::BinOp::Add, false, total, item)?;
         Ok(())
@@ -213,6 +221,30 @@ pub(super) fn sum(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<V
     match numbers {
         Some(numbers) => sum_of_numbers(t, numbers, total),
         None => Ok(total),
+    }
+}
+
+/// What `sum()` keeps beside a sum of floats since 3.12: the digits that adding them has lost.
+#[derive(Default)]
+struct Compensation {
+    floats: usize,
+    /// Something else than a number was added: nothing is kept any more.
+    is_over: bool,
+}
+
+impl Compensation {
+    /// This is added; whether it is a number that is added after two floats, and so to what those have lost.
+    fn has_lost(&mut self, t: &mut Tracer<'_>, item: VarId) -> bool {
+        if self.is_over || !cfg!(Py_3_12) {
+            return false;
+        }
+        let class = t.type_of(item);
+        let is = |whether: fn(&Bound<'_, PyType>) -> bool| class.as_ref().is_some_and(whether);
+        let float = is(|class| class.is(class.py().get_type::<PyFloat>()));
+        self.is_over = !float && !is(|class| class.is_subclass_of::<PyInt>().unwrap_or(true));
+        let lost = self.floats >= 2 && !self.is_over;
+        self.floats += usize::from(float);
+        lost
     }
 }
 
