@@ -4,34 +4,185 @@
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use pyo3::prelude::*;
-use smallvec::smallvec;
 
-use crate::graph::{Callee, GraphInput, StatementIr, SymbolId, SymbolKind};
+use crate::graph::{Callee, GraphInput, Statement, StatementIr, SymbolId, SymbolKind};
+use crate::obj::{self, Obj};
 
 /// Not run yet: it may fail because of its shapes.
 const NEW: u8 = 0;
 const NEVER: u8 = 1;
 const ALWAYS: u8 = 2;
 
-/// Parts of names of what fails because of the numbers it is given: labels and positions out of range.
-const CHECKED: &[&str] = &[
-    "loss",
-    "entropy",
-    "embedding",
-    "gather",
-    "scatter",
-    "index",
-    "one_hot",
-    "take",
-    "getitem",
-    "put_along",
-    "bincount",
-    "repeat",
-    "histogram",
-    "multinomial",
-    "nonzero",
-    "masked",
+/// What networks with running statistics are made of, and never fails because of the numbers it is given. Of anything else
+/// nobody knows: labels and positions out of range, a matrix that cannot be inverted, an assertion.
+const NEVER_FAIL: &[&str] = &[
+    // Operators and their functions; operators have two underscores more around them, those in place one behind.
+    "abs",
+    "add",
+    "assign",
+    "cast",
+    "astype",
+    "clip",
+    "clone",
+    "detach",
+    "divide",
+    "exp",
+    "matmul",
+    "maximum",
+    "mean",
+    "minimum",
+    "mul",
+    "multiply",
+    "neg",
+    "negative",
+    "radd",
+    "rmul",
+    "rsqrt",
+    "rsub",
+    "rtruediv",
+    "scale",
+    "sqrt",
+    "square",
+    "sub",
+    "subtract",
+    "sum",
+    "truediv",
+    // Functions of layers.
+    "adaptive_avg_pool1d",
+    "adaptive_avg_pool2d",
+    "adaptive_avg_pool3d",
+    "adaptive_max_pool1d",
+    "adaptive_max_pool2d",
+    "adaptive_max_pool3d",
+    "avg_pool1d",
+    "avg_pool2d",
+    "avg_pool3d",
+    "batch_norm",
+    "celu",
+    "conv1d",
+    "conv1d_transpose",
+    "conv2d",
+    "conv2d_transpose",
+    "conv3d",
+    "conv3d_transpose",
+    "dropout",
+    "elu",
+    "gelu",
+    "group_norm",
+    "hardsigmoid",
+    "hardswish",
+    "hardtanh",
+    "instance_norm",
+    "layer_norm",
+    "leaky_relu",
+    "linear",
+    "log_softmax",
+    "max_pool1d",
+    "max_pool2d",
+    "max_pool3d",
+    "mish",
+    "mse_loss",
+    "normalize",
+    "prelu",
+    "relu",
+    "relu6",
+    "sigmoid",
+    "silu",
+    "softmax",
+    "softplus",
+    "swish",
+    "tanh",
 ];
+
+/// The same, as long as they are given no tensors but those that they put together or take apart.
+const NEVER_FAIL_ALONE: &[&str] = &[
+    "chunk",
+    "concat",
+    "expand",
+    "flatten",
+    "getitem",
+    "interpolate",
+    "pad",
+    "pixel_shuffle",
+    "pixel_unshuffle",
+    "reshape",
+    "split",
+    "squeeze",
+    "stack",
+    "tile",
+    "transpose",
+    "unsqueeze",
+    "upsample",
+];
+
+/// The same, of layers of Paddle's by their classes.
+const LAYERS_NEVER_FAIL: &[&str] = &[
+    "AdaptiveAvgPool1D",
+    "AdaptiveAvgPool2D",
+    "AdaptiveAvgPool3D",
+    "AdaptiveMaxPool1D",
+    "AdaptiveMaxPool2D",
+    "AdaptiveMaxPool3D",
+    "AvgPool1D",
+    "AvgPool2D",
+    "AvgPool3D",
+    "BatchNorm",
+    "BatchNorm1D",
+    "BatchNorm2D",
+    "BatchNorm3D",
+    "Conv1D",
+    "Conv1DTranspose",
+    "Conv2D",
+    "Conv2DTranspose",
+    "Conv3D",
+    "Conv3DTranspose",
+    "Dropout",
+    "Flatten",
+    "GELU",
+    "GroupNorm",
+    "Hardsigmoid",
+    "Hardswish",
+    "Identity",
+    "LayerNorm",
+    "LeakyReLU",
+    "Linear",
+    "MaxPool1D",
+    "MaxPool2D",
+    "MaxPool3D",
+    "PReLU",
+    "ReLU",
+    "ReLU6",
+    "Sigmoid",
+    "Silu",
+    "Softmax",
+    "Swish",
+    "SyncBatchNorm",
+    "Tanh",
+];
+
+/// Whether a call may fail although calls of its kind did not, whose tensors had the same dims and dtypes.
+fn may_fail(py: Python<'_>, it: &Statement, layer: Option<&Obj>) -> bool {
+    if let Some(layer) = layer {
+        let class = layer.bind(py).get_type();
+        let is_paddles = obj::text_of(&class, "__module__").starts_with("paddle.nn.");
+        let name = obj::name_of(&class);
+        return !is_paddles || !name.is_some_and(|name| LAYERS_NEVER_FAIL.contains(&&*name));
+    }
+    let names = it.callee.api_names(py);
+    let is_among = |known: &[&str]| {
+        let mut names = names.iter().map(|name| name.trim_matches('_'));
+        names.any(|name| known.contains(&name))
+    };
+    let is_alone = || {
+        let mut rest = it
+            .args
+            .iter()
+            .skip(1)
+            .chain(it.kwargs.iter().map(|(_, arg)| arg));
+        !rest.any(|arg| arg.first_symbol().is_some())
+    };
+    !is_among(NEVER_FAIL) && !(is_among(NEVER_FAIL_ALONE) && is_alone())
+}
 
 /// What a graph may write, as far as it may fail afterwards.
 #[derive(Debug)]
@@ -51,7 +202,7 @@ impl Statistics {
     pub(super) fn of(py: Python<'_>, sir: &StatementIr, inputs: &[&GraphInput]) -> PyResult<Self> {
         let mut given: Vec<SymbolId> = Vec::new();
         let mut held: Vec<usize> = Vec::new();
-        let mut may_fail = sir.symbols.iter().any(|kind| match kind {
+        let mut can_fail = sir.symbols.iter().any(|kind| match kind {
             SymbolKind::Tensor(meta) => meta.shape.iter().any(|dim| *dim < 0),
             SymbolKind::Layer(_) => false,
         });
@@ -63,24 +214,14 @@ impl Statistics {
                 },
                 _ => None,
             };
-            // A layer by its class.
-            let names = match layer {
-                Some(layer) => {
-                    let name = layer.bind(py).get_type().name()?.to_string();
-                    smallvec![name.to_lowercase()]
-                }
-                None => it.callee.api_names(py),
-            };
-            may_fail |= names
-                .iter()
-                .any(|name| CHECKED.iter().any(|part| name.contains(part)));
+            can_fail |= may_fail(py, it, layer);
             if let Some(layer) = layer {
                 for which in ["parameters", "buffers"] {
                     for tensor in layer.bind(py).call_method0(which)?.try_iter()? {
                         held.push(tensor?.as_ptr() as usize);
                     }
                 }
-            } else if names.iter().any(|name| name.contains("batch_norm")) {
+            } else if (it.callee.api_names(py).iter()).any(|name| name.contains("batch_norm")) {
                 it.for_each_argument(&mut |symbol| given.push(symbol));
             }
         }
@@ -98,7 +239,7 @@ impl Statistics {
         let state = if written.is_empty() { NEVER } else { NEW };
         Ok(Self {
             written,
-            may_fail,
+            may_fail: can_fail,
             state: AtomicU8::new(state),
         })
     }
