@@ -64,6 +64,9 @@ pub fn truth(t: &mut Tracer<'_>, value: VarId) -> Step<bool> {
             "the truth of a tensor decides what is executed next",
         ),
         Kind::Const => match t.value(value) {
+            Some(object) if object.is(t.py.NotImplemented()) => {
+                t.unsupported("the truth of NotImplemented, which warns")
+            }
             Some(object) if super::tracer::is_plain_constant(&object) => Ok(object.is_truthy()?),
             Some(object) => enum_truth(t, &object),
             None => t.unsupported("the truth of nothing"),
