@@ -44,11 +44,35 @@ class StaticFunction:
     def __get__(self, instance: Any, owner: Any = None, /) -> Any:
         """Binds like a function: a method with `instance` in front, and the same cache; itself on the class."""
 
-    def __reduce__(self) -> str | tuple[type[StaticFunction], tuple[Callable[..., Any], dict[str, Any]]]:
-        """For `copy` and `pickle`: the copy has the same options and translates anew."""
+    def __reduce__(
+        self,
+    ) -> str | tuple[Callable[..., StaticFunction], tuple[Callable[..., Any], dict[str, Any], dict[str, Any]]]:
+        """For `pickle`: the copy has the same options and attributes, and translates anew."""
+
+    def __copy__(self) -> Self:
+        """Itself, as functions are their own copies."""
+
+    def __deepcopy__(self, memo: Any) -> StaticFunction:
+        """Itself; of a bound method, one that translates anew, with a copy of the object."""
 
     def __repr__(self) -> str:
         """Names the function and where it is defined."""
+
+    @property
+    def __self__(self) -> Any:
+        """That of the original, where it is a bound method.
+
+        Raises:
+            AttributeError: it is none.
+        """
+
+    @property
+    def __func__(self) -> Callable[..., Any]:
+        """That of the original, where it is a bound method.
+
+        Raises:
+            AttributeError: it is none.
+        """
 
     @property
     def __wrapped__(self) -> Callable[..., Any]:

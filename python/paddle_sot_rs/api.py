@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import os
+import types
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -130,7 +131,9 @@ def _translate(target: Any, settings: dict[str, Any]) -> Any:
         return _translate(plain, settings)
     if isinstance(target, functools.partial):
         inner = _translate(target.func, settings)
-        return functools.partial(inner, *target.args, **target.keywords)
+        made = functools.partial.__new__(type(target), inner, *target.args, **target.keywords)
+        made.__dict__.update(target.__dict__)
+        return made
     if isinstance(target, staticmethod | classmethod):
         return type(target)(_translate(target.__func__, settings))
     if _translatable(target):
@@ -144,18 +147,25 @@ def _translate(target: Any, settings: dict[str, Any]) -> Any:
 
 def undecorated(target: Any) -> Any:
     """The Python function or bound method behind a translated one."""
-    receiver = getattr(target, "__self__", None)
-    static = getattr(target, "__func__", target)
-    if not isinstance(static, _core.StaticFunction):
+    static = static_of(target)
+    if static is None:
         return target
     wrapped = static.__wrapped__
-    return wrapped if receiver is None else wrapped.__get__(receiver)
+    return wrapped if static is target else wrapped.__get__(target.__self__)
+
+
+def static_of(target: Any) -> Any:
+    """What was translated, where this is it or a method that its class has translated; else None."""
+    for static in (target, getattr(target, "__func__", None)):
+        if isinstance(static, _core.StaticFunction):
+            return static
+    return None
 
 
 def _with_spec_of(method: Any, settings: dict[str, Any]) -> dict[str, Any]:
     """A method that its class decorates keeps its input specification, where no other one is given."""
-    static = getattr(method, "__func__", None)
-    if settings["specification"] is None and isinstance(static, _core.StaticFunction):
+    static = static_of(method)
+    if settings["specification"] is None and static is not None and static is not method:
         return {**settings, "specification": static.specification.input_spec}
     return settings
 
@@ -163,16 +173,37 @@ def _with_spec_of(method: Any, settings: dict[str, Any]) -> dict[str, Any]:
 def _static(target: Callable[..., Any], settings: dict[str, Any]) -> Any:
     specification = Specification(target, settings["specification"])
     given = {**settings, "specification": specification if specification.says_something else None}
-    static = _named(_core.StaticFunction(target, given), target)
-    static.specification = specification
-    return static
+    return _named(_core.StaticFunction(target, given), target, specification)
 
 
-def _named(static: Any, original: Callable[..., Any]) -> Any:
+def _named(static: Any, original: Callable[..., Any], specification: Specification) -> Any:
     for name in ("__name__", "__qualname__", "__module__"):
         if (value := getattr(original, name, None)) is not None:
             setattr(static, name, value)
     static.__doc__ = original.__doc__
+    # What other decorators have said of the function, as `functools.wraps` does.
+    static.__dict__.update(_attributes_of(original))
+    static.specification = specification
+    return static
+
+
+def _attributes_of(original: Callable[..., Any]) -> dict[str, Any]:
+    attributes = getattr(original, "__dict__", {})
+    return {name: value for name, value in attributes.items() if not hasattr(_core.StaticFunction, name)}
+
+
+def attributes_of(static: Any) -> dict[str, Any]:
+    """What was set on a translated function since it was made."""
+    original = static.__wrapped__
+    made = vars(_named(types.SimpleNamespace(), original, static.specification))
+    return {name: value for name, value in vars(static).items() if name not in made or made[name] is not value}
+
+
+def copied(target: Callable[..., Any], settings: dict[str, Any], attributes: dict[str, Any]) -> Any:
+    """A copy of a translated function, with the settings that it was made with."""
+    specification = settings["specification"] or Specification(target, None)
+    static = _named(_core.StaticFunction(target, settings), target, specification)
+    static.__dict__.update(attributes)
     return static
 
 

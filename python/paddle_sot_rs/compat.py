@@ -30,8 +30,7 @@ def _to_static(
 
 
 def _is_ours(target: Any) -> bool:
-    static = getattr(target, "__func__", target)
-    return isinstance(static, _core.StaticFunction)
+    return api.static_of(target) is not None
 
 
 def _save(layer: Any, path: str, input_spec: Any = None, **configs: Any) -> None:

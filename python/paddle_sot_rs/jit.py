@@ -15,7 +15,7 @@ from paddle.base import core, framework
 from paddle.nn import Layer
 
 from . import _core
-from .api import export_settings, undecorated
+from .api import export_settings, static_of, undecorated
 from .errors import GraphBreakError
 from .specification import EXAMPLES, Examples, Specification, is_known
 
@@ -116,8 +116,8 @@ def _positional(function: Callable[..., Any], args: list[Any], kwargs: dict[str,
 
 def _last_spec(static: Any) -> list[Any] | None:
     """A specification like the arguments it was translated for last; `None` where they are not known."""
-    static = getattr(static, "__func__", static)
-    seen = static.observed if isinstance(static, _core.StaticFunction) else None
+    static = static_of(static)
+    seen = None if static is None else static.observed
     if seen is None:
         return None
     args, kwargs = seen
@@ -172,7 +172,7 @@ def _targets(layer_or_fn: Any, input_spec: Any) -> list[tuple[str, Callable[...,
     for name in ["forward", *sorted((others | set(by_method)) - {"forward"})]:
         method = getattr(layer, name)
         spec = by_method.get(name)
-        spec = spec if spec is not None else _own_spec(getattr(method, "__func__", method))
+        spec = spec if spec is not None else _own_spec(static_of(method))
         spec = spec if spec is not None else _last_spec(method)
         captured = _caller(layer) if name == "forward" else undecorated(method)
         found.append(("" if name == "forward" else f".{name}", captured, undecorated(method), spec))

@@ -105,7 +105,8 @@ impl StaticFunction {
         owner: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Py<PyAny>> {
         let _ = owner;
-        if instance.is_none() {
+        // A bound method stays with its object.
+        if instance.is_none() || slf.get().inner.receiver.is_some() {
             return Ok(slf.clone().into_any().unbind());
         }
         let py = slf.py();
@@ -138,6 +139,18 @@ impl StaticFunction {
     #[getter]
     fn __kwdefaults__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         self.callable.getattr(py, "__kwdefaults__")
+    }
+
+    /// That of the original, where it is a bound method.
+    #[getter]
+    fn __self__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        self.callable.getattr(py, "__self__")
+    }
+
+    /// That of the original, where it is a bound method.
+    #[getter]
+    fn __func__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        self.callable.getattr(py, "__func__")
     }
 
     /// Those of the original.
@@ -296,19 +309,42 @@ impl StaticFunction {
         self.inner.time_guards(py, args, kwargs, times)
     }
 
-    /// What its module knows by its name (`@to_static def f`) is pickled as that, and is its own copy, like a plain function. Any
-    /// other copy translates anew: translations belong to the object they were made for.
+    /// What its module knows by its name (`@to_static def f`) is pickled as that, like a plain function. Of what is not, the
+    /// copy translates anew: translations belong to the object they were made for.
     fn __reduce__(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
         let py = slf.py();
         let this = slf.get();
         if let Some(name) = this.global_name(slf) {
             return Ok(name.unbind());
         }
-        let arguments = (this.callable.clone_ref(py), this.make.py(py));
-        Ok((slf.get_type(), arguments)
+        let api = py.module("paddle_sot_rs.api")?;
+        let attributes = api.call_method1("attributes_of", (slf,))?;
+        let arguments = (this.callable.clone_ref(py), this.make.py(py), attributes);
+        Ok((api.getattr("copied")?, arguments)
             .into_pyobject(py)?
             .into_any()
             .unbind())
+    }
+
+    /// Functions are their own copies.
+    fn __copy__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    /// Functions are their own copies; a bound method is copied with its object.
+    fn __deepcopy__(slf: &Bound<'_, Self>, memo: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        let this = slf.get();
+        if this.inner.receiver.is_none() {
+            return Ok(slf.clone().into_any().unbind());
+        }
+        let py = slf.py();
+        let copy = py.module("copy")?;
+        let api = py.module("paddle_sot_rs.api")?;
+        let attributes = api.call_method1("attributes_of", (slf,))?;
+        let of = copy.call_method1("deepcopy", (this.callable.bind(py), memo))?;
+        let attributes = copy.call_method1("deepcopy", (attributes, memo))?;
+        let arguments = (of, this.make.py(py), attributes);
+        Ok(api.call_method1("copied", arguments)?.unbind())
     }
 
     fn __repr__(&self) -> String {

@@ -212,6 +212,10 @@ pub(super) fn bind(
             .is_ok_and(|m| m.eq("paddle_sot_rs._core").unwrap_or(false)) =>
         {
             let function = found.getattr("__wrapped__")?;
+            // A bound method stays with its object.
+            if !function.is_exact_instance_of::<PyFunction>() {
+                return Ok(t.wrap(found, tracker));
+            }
             let function = t.constant(&function);
             Ok(t.add(Kind::Method {
                 receiver: obj,
