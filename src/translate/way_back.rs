@@ -22,6 +22,8 @@ use super::function::{lock, Shared};
 /// What the graph of one translation relies on until its gradients are computed.
 pub struct WayBack {
     guards: NativeGuards,
+    /// Its default dtype is read where numbers become tensors.
+    state: GlobalState,
     places: Vec<TrackerRef>,
     /// Arguments of the frame that it is found from.
     arguments: Vec<usize>,
@@ -59,6 +61,7 @@ impl WayBack {
         arguments.dedup();
         Ok(Self {
             guards: NativeGuards::new(py, &guards, &places, state)?,
+            state: state.clone(),
             places,
             arguments,
             results: sir.results_behind(&Callee::runs_again),
@@ -176,6 +179,9 @@ impl Hook {
 
     /// What is not as it was, as part of a sentence.
     fn changed(&self, py: Python<'_>) -> Option<String> {
+        if !self.of.state.keeps_default_dtype(py) {
+            return Some("the default dtype has changed".to_owned());
+        }
         let address =
             |value: &Option<Obj>| value.as_ref().map_or(std::ptr::null_mut(), Obj::as_ptr);
         let locals: Vec<*mut ffi::PyObject> = self.arguments.iter().map(address).collect();

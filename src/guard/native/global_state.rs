@@ -125,6 +125,16 @@ impl GlobalState {
         if place.as_ptr() != self.place.as_ptr() {
             return Ok(false);
         }
+        self.has_default_dtype(py, sources)
+    }
+
+    /// Whether the default dtype is the one it was.
+    pub fn keeps_default_dtype(&self, py: Python<'_>) -> bool {
+        let same = sources(py).and_then(|sources| self.has_default_dtype(py, sources));
+        same.unwrap_or(false)
+    }
+
+    fn has_default_dtype(&self, py: Python<'_>, sources: &Sources) -> PyResult<bool> {
         let dtype = default_dtype(py, sources)?;
         Ok(dtype.as_ptr() == self.default_dtype.as_ptr()
             || dtype.eq(self.default_dtype.bind(py))?)
