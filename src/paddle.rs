@@ -2,7 +2,7 @@
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::PyType;
+use pyo3::types::{PyDict, PyType};
 use smallvec::SmallVec;
 
 use crate::frame::Modules;
@@ -20,6 +20,8 @@ pub struct Paddle {
     pub layer: Obj,
     /// The `paddle` module.
     pub module: Obj,
+    /// The methods of tensors.
+    methods: Py<PyDict>,
 }
 
 static PADDLE: PyOnceLock<Paddle> = PyOnceLock::new();
@@ -30,13 +32,30 @@ impl Paddle {
         PADDLE.get_or_try_init(py, || {
             let module = py.module("paddle")?;
             let framework = py.module("paddle.base.framework")?;
+            let tensor = module.getattr("Tensor")?;
+            let methods = PyDict::new(py);
+            methods.update(tensor.getattr("__dict__")?.cast()?)?;
             Ok(Paddle {
-                tensor: Obj::from(module.getattr("Tensor")?),
+                methods: methods.unbind(),
+                tensor: Obj::from(tensor),
                 parameter: Obj::from(framework.getattr("EagerParamBase")?),
                 layer: Obj::from(py.module("paddle.nn")?.getattr("Layer")?),
                 module: Obj::from(module.into_any()),
             })
         })
+    }
+
+    /// What the method of tensors that had this name when the engine was imported answers for this one: a program may have
+    /// put another in its place since.
+    ///
+    /// # Errors
+    /// When there is none, or it raises.
+    pub fn original<'py>(tensor: &Bound<'py, PyAny>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+        let py = tensor.py();
+        match Self::get(py)?.methods.bind(py).get_item(name)? {
+            Some(method) => method.call1((tensor,)),
+            None => tensor.call_method0(name),
+        }
     }
 
     /// Whether `value` is a tensor (or parameter, or a user's subclass).

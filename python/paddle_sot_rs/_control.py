@@ -9,6 +9,7 @@ import numpy as np
 import paddle
 from paddle import _C_ops
 from paddle.autograd import PyLayer, PyLayerContext
+from paddle.base import framework
 from paddle.base.variable_index import parse_index
 from paddle.static.nn import control_flow
 
@@ -107,7 +108,7 @@ class _Operation(PyLayer):  # type: ignore[misc]
 
     @staticmethod
     def backward(ctx: Any, *arrived: Any) -> Any:
-        if paddle.is_grad_enabled() and not ctx.again:
+        if framework._dygraph_tracer()._has_grad and not ctx.again:
             raise RuntimeError(
                 "gradients of gradients through a PyLayer whose backward uses no_grad or another PyLayer: "
                 "call the function without translating it (sot.disable)"
@@ -137,7 +138,7 @@ class Step:
         self._parts = parts
 
     def __iter__(self) -> Any:
-        return iter(self._parts)
+        yield from self._parts
 
 
 class LayerContext(PyLayerContext):  # type: ignore[misc]

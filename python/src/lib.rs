@@ -7,6 +7,7 @@ mod registry;
 mod static_function;
 
 use paddle_sot::frame::Modules;
+use paddle_sot::paddle::Paddle;
 use pyo3::prelude::*;
 
 #[pymodule]
@@ -16,6 +17,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     paddle_sot_backend_cinn::link();
     paddle_sot_backend_pylayer::link();
     module.py().keep_originals()?;
+    Paddle::get(module.py())?;
     // A second import in the same process finds the logger installed: that is fine.
     let _ = pyo3_log::try_init();
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;

@@ -4,6 +4,9 @@ import collections
 import itertools
 import types
 
+import paddle
+
+_item = paddle.Tensor.item
 _set = object.__setattr__
 _delete = object.__delattr__
 
@@ -205,7 +208,7 @@ def delete_global(namespace, name):
 
 
 def number(tensor):
-    return tensor.item()
+    return _item(tensor)
 
 
 def set_cell(cell, value):

@@ -25,13 +25,9 @@ static HELPERS: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
 pub fn helper(py: Python<'_>, name: &str) -> Result<Obj, Break> {
     let module = HELPERS.get_or_try_init(py, || {
         let source = std::ffi::CString::new(include_str!("helpers.py"))?;
-        PyModule::from_code(
-            py,
-            &source,
-            c"paddle_sot_rs/codegen/helpers.py",
-            c"paddle_sot_rs._helpers",
-        )
-        .map(Bound::unbind)
+        let file = c"paddle_sot_rs/codegen/helpers.py";
+        py.embedded(&source, file, c"paddle_sot_rs._helpers")
+            .map(Bound::unbind)
     })?;
     Ok(Obj::from(module.bind(py).getattr(name)?))
 }

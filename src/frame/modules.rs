@@ -3,12 +3,13 @@
 //! `PyImport_Import` asks the `__import__` in the builtins of the running frame, which is the user's: it may be a
 //! function of theirs, or not be there.
 
+use std::ffi::CStr;
 use std::ptr;
 
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyCFunction, PyDict, PyString, PyType};
+use pyo3::types::{PyCFunction, PyDict, PyModule, PyString, PyType};
 use pyo3::{ffi, PyAny};
 
 use crate::guard::native;
@@ -27,12 +28,22 @@ pub trait Modules<'py> {
     /// When there is nothing, or was something else already when the engine was imported.
     fn original(self, module: &str, name: &str) -> PyResult<Bound<'py, PyAny>>;
 
+    /// A module of the engine's own Python code. What its functions find in `builtins` is what was there when the engine was
+    /// imported, whatever the program has put in its place since.
+    ///
+    /// # Errors
+    /// When the code cannot be run.
+    fn embedded(self, source: &CStr, file: &CStr, name: &CStr) -> PyResult<Bound<'py, PyModule>>;
+
     /// Keeps what [`Modules::original`] answers with: the sooner, the less was replaced.
     ///
     /// # Errors
     /// When the modules cannot be read.
     fn keep_originals(self) -> PyResult<&'static Py<PyDict>>;
 }
+
+/// Under this name all of them are kept in one dict. Others have the name of their module and a dot in front of theirs.
+const BUILTINS: &str = "builtins";
 
 static ORIGINALS: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
 
@@ -74,9 +85,22 @@ impl<'py> Modules<'py> for Python<'py> {
         found.ok_or_else(|| PyKeyError::new_err(format!("there is no {whole}")))
     }
 
+    fn embedded(self, source: &CStr, file: &CStr, name: &CStr) -> PyResult<Bound<'py, PyModule>> {
+        let builtins = self.keep_originals()?.bind(self).get_item(BUILTINS)?;
+        // SAFETY: the name is a live string; the answer is borrowed from `sys.modules`, or null with an exception set.
+        let module: Bound<'_, PyAny> = unsafe {
+            Bound::from_borrowed_ptr_or_err(self, ffi::PyImport_AddModule(name.as_ptr()))?
+        };
+        // What has builtins already keeps them.
+        module.setattr("__builtins__", builtins)?;
+        PyModule::from_code(self, source, file, name)
+    }
+
     fn keep_originals(self) -> PyResult<&'static Py<PyDict>> {
         ORIGINALS.get_or_try_init(self, || {
             let kept = PyDict::new(self);
+            let builtins = self.module("builtins")?.getattr("__dict__")?;
+            kept.set_item(BUILTINS, builtins.cast::<PyDict>()?.copy()?)?;
             for module in ["builtins", "operator"] {
                 let names = self.module(module)?.getattr("__dict__")?;
                 for (name, value) in names.cast::<PyDict>()? {

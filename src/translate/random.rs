@@ -8,6 +8,9 @@ use pyo3::types::PyList;
 
 use crate::frame::Modules;
 
+/// Where Paddle has its functions: in `paddle` itself a program may put others in their places.
+const RANDOM: &str = "paddle.framework.random";
+
 const UNKNOWN: u8 = 0;
 const NEVER: u8 = 1;
 const ALWAYS: u8 = 2;
@@ -30,7 +33,7 @@ impl Randomness {
         if self.0.load(Ordering::Relaxed) == NEVER {
             return Ok(None);
         }
-        let state = py.module("paddle")?.call_method0("get_rng_state")?;
+        let state = state_of(py)?;
         Ok(Some(Before(state.unbind())))
     }
 
@@ -39,7 +42,7 @@ impl Randomness {
         let (UNKNOWN, Some(before)) = (self.0.load(Ordering::Relaxed), before) else {
             return Ok(());
         };
-        let after = py.module("paddle")?.call_method0("get_rng_state")?;
+        let after = state_of(py)?;
         let drew = text(before.0.bind(py))? != text(&after)?;
         let found = if drew { ALWAYS } else { NEVER };
         self.0.store(found, Ordering::Relaxed);
@@ -50,10 +53,14 @@ impl Randomness {
 impl Before {
     /// Goes back.
     pub(super) fn restore(self, py: Python<'_>) -> PyResult<()> {
-        py.module("paddle")?
+        py.module(RANDOM)?
             .call_method1("set_rng_state", (self.0,))?;
         Ok(())
     }
+}
+
+fn state_of(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+    py.module(RANDOM)?.call_method0("get_rng_state")
 }
 
 /// What tells two states apart: a state prints its engine, and addresses.

@@ -7,6 +7,7 @@ use pyo3::prelude::*;
 
 use crate::graph::{Callee, GraphInput, Statement, StatementIr, SymbolId, SymbolKind};
 use crate::obj::{self, Obj};
+use crate::paddle::Paddle;
 
 /// Not run yet: it may fail because of its shapes.
 const NEW: u8 = 0;
@@ -275,13 +276,13 @@ impl Statistics {
 }
 
 fn copy<'py>(tensor: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-    tensor.call_method0(pyo3::intern!(tensor.py(), "clone"))
+    Paddle::original(tensor, "clone")
 }
 
 impl Kept {
     fn has_changed(&self, py: Python<'_>) -> PyResult<bool> {
         let bytes = |tensor: &Py<PyAny>| -> PyResult<Vec<u8>> {
-            let array = tensor.bind(py).call_method0("numpy")?;
+            let array = Paddle::original(tensor.bind(py), "numpy")?;
             array.call_method0("tobytes")?.extract()
         };
         for (tensor, copy) in &self.0 {

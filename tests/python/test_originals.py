@@ -6,6 +6,7 @@ import functools
 import subprocess
 import sys
 
+import numpy as np
 import paddle
 import paddle_sot_rs as sot
 import pytest
@@ -271,3 +272,67 @@ assert stats.graphs >= 1 and stats.fallbacks == [], stats
 @pytest.mark.parametrize("name", ["__import__", "repr", "format"])
 def test_what_was_replaced_before_the_engine_was_imported(name):
     subprocess.run([sys.executable, "-c", EARLIER.format(name=name)], check=True)
+
+
+def returning(x):
+    for _ in range(paddle.full([], 3, "int64")):
+        if x.sum() > 100:
+            return x
+        x = x * 2
+    return x
+
+
+def leaving(x):
+    return x * 2, iter(range(3)), zip([1], [2], strict=True), dict(a=x + 1)
+
+
+def cubed(x):
+    return (x**3).sum()
+
+
+# Called by the engine while a graph runs, or goes backward.
+CALLED = [
+    *((builtins, name) for name in ("abs", "all", "any", "getattr", "id", "isinstance", "iter", "len", "next")),
+    *((paddle.Tensor, name) for name in ("astype", "detach", "item", "numpy")),
+    *((np, name) for name in ("abs", "allclose", "isfinite")),
+    *((paddle, name) for name in ("get_rng_state", "set_rng_state", "zeros_like")),
+]
+
+
+@pytest.mark.parametrize("function", [returning, leaving, cubed])
+def test_what_the_engine_calls_itself(monkeypatch, function):
+    here = __file__
+
+    def other(original, log, name):
+        def call(*args, **kwargs):
+            frame = sys._getframe(1)
+            # Paddle and NumPy call them, too.
+            if frame.f_code.co_filename.startswith((here, "paddle_sot_rs/")):
+                log.append(name)
+            return original(*args, **kwargs)
+
+        return call
+
+    def go(run):
+        x = paddle.ones([2])
+        x.stop_gradient = False
+        made = run(x)
+        result = made[0] if type(made) is tuple else made
+        (first,) = paddle.grad(result, [x], create_graph=True)
+        if not first.stop_gradient:
+            first.backward()
+        result.backward(retain_graph=True)
+        result.backward()
+
+    translated = sot.to_static(function, min_graph_size=0, capture_control_flow=True)
+    go(translated)
+    go(translated)
+    for owner, name in CALLED:
+        seen = []
+        for run in (function, translated):
+            log = []
+            with monkeypatch.context() as patch:
+                patch.setattr(owner, name, other(getattr(owner, name), log, name))
+                go(run)
+            seen.append(log)
+        assert seen[0] == seen[1], name

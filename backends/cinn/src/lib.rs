@@ -45,7 +45,7 @@ fn lowering(py: Python<'_>) -> PyResult<&Bound<'_, PyModule>> {
         paddle_sot_backend_paddle::load_python(py)?;
         let source = CString::new(include_str!("lowering.py"))?;
         let file = c"paddle_sot_rs/backends/cinn.py";
-        let module = PyModule::from_code(py, &source, file, c"paddle_sot_rs._cinn")?;
+        let module = py.embedded(&source, file, c"paddle_sot_rs._cinn")?;
         Ok::<_, PyErr>(module.unbind())
     })?;
     Ok(module.bind(py))

@@ -18,6 +18,12 @@ from paddle import _C_ops
 from paddle.base import core
 from paddle.base.libpaddle import eager
 
+# A program may put others in their places: `paddle.zeros_like = ...`.
+_zeros_like = paddle.zeros_like
+_astype, _data_ptr, _detach, _numpy = (
+    getattr(paddle.Tensor, name) for name in ("astype", "data_ptr", "detach", "numpy")
+)
+_abs, _allclose, _isfinite = numpy.abs, numpy.allclose, numpy.isfinite
 _paddles_backward = eager.run_backward
 _paddles_gradients = eager.run_partial_grad
 _state = threading.local()
@@ -219,8 +225,8 @@ def arrived(run, at, gradient):
         if walk.differentiates and gradient is not None:
             walk.captured.setdefault(id(run), {})[at] = gradient
             with paddle.no_grad():
-                zeros = paddle.zeros_like(gradient)
-            walk.taken[zeros.data_ptr()] = (zeros, gradient)
+                zeros = _zeros_like(gradient)
+            walk.taken[_data_ptr(zeros)] = (zeros, gradient)
             return zeros
     except Exception as error:
         walk.problem = walk.problem or error
@@ -282,9 +288,9 @@ def _compare(run, answers):
         rounding = _ROUNDING.get(result.dtype)
         if rounding is None:
             continue
-        one, other = (tensor.detach().astype("float64").numpy() for tensor in (answers[at], result))
-        largest = numpy.abs(other).max(initial=0.0, where=numpy.isfinite(other))
-        if one.size == other.size and numpy.allclose(
+        one, other = (_numpy(_astype(_detach(tensor), "float64")) for tensor in (answers[at], result))
+        largest = _abs(other).max(initial=0.0, where=_isfinite(other))
+        if one.size == other.size and _allclose(
             one.reshape(-1), other.reshape(-1), rtol=0.0, atol=rounding * largest, equal_nan=True
         ):
             continue
@@ -309,7 +315,7 @@ def _taken(walk, inputs):
 
     def note(at):
         def look(gradient):
-            if gradient is not None and (known := walk.taken.get(gradient.data_ptr())) is not None:
+            if gradient is not None and (known := walk.taken.get(_data_ptr(gradient))) is not None:
                 taken[at] = known[1]
 
         return look
@@ -346,7 +352,7 @@ def _differentiable(alive):
 def _as_leaf(gradient):
     if gradient is None or not gradient.is_leaf:
         return None
-    leaf = gradient.detach()
+    leaf = _detach(gradient)
     leaf.stop_gradient = False
     return leaf
 

@@ -36,7 +36,7 @@ pub fn load_python(py: Python<'_>) -> PyResult<()> {
             let source = CString::new(source)?;
             let file = CString::new(format!("paddle_sot_rs/backends/{name}.py"))?;
             let name = CString::new(format!("paddle_sot_rs._{name}"))?;
-            PyModule::from_code(py, &source, &file, &name)
+            py.embedded(&source, &file, &name)
         };
         load("tracing", include_str!("tracing.py"))?;
         load("arrivals", include_str!("arrivals.py"))?;

@@ -7,6 +7,7 @@ use paddle_sot::backend::{BackendError, CompileRequest, CompiledGraph};
 use paddle_sot::frame::Modules;
 use paddle_sot::graph::{StatementIr, SymbolId, SymbolKind};
 use paddle_sot::guard::native;
+use paddle_sot::paddle::Paddle;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 use smallvec::SmallVec;
@@ -294,7 +295,7 @@ impl CompiledGraph for PaddleGraph {
         let mut tensors: SmallVec<[Bound<'_, PyAny>; 16]> =
             self.used.iter().map(|&at| inputs[at].clone()).collect();
         for &at in &self.without {
-            tensors[at] = tensors[at].call_method0(pyo3::intern!(py, "detach"))?;
+            tensors[at] = Paddle::original(&tensors[at], "detach")?;
         }
         let mut stops: SmallVec<[usize; 4]> = SmallVec::new();
         for &at in &self.uncertain {
@@ -357,7 +358,7 @@ impl CompiledGraph for PaddleGraph {
         let flags = has_flags.then(|| outputs.pop()).flatten();
         // Without the node of the program, which would keep itself alive through its hooks.
         let signal = self.has_signal.then(|| outputs.pop()).flatten();
-        let detached = signal.map(|signal| signal.call_method0(pyo3::intern!(py, "detach")));
+        let detached = signal.map(|signal| Paddle::original(&signal, "detach"));
         let signal = detached.transpose()?;
         if let Some(cuts) = &self.cuts {
             let gates = self

@@ -2,13 +2,14 @@
 
 use paddle_sot::frame::Modules;
 use paddle_sot::guard::native;
+use paddle_sot::paddle::Paddle;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
 /// A tensor with the storage and the count of changes of a result, that autograd does not know: the result itself may be
 /// gone while others have views of it, and would never go if what its gradient needs held it.
 pub fn alias<'py>(result: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-    result.call_method0(pyo3::intern!(result.py(), "detach"))
+    Paddle::original(result, "detach")
 }
 
 /// A result and its version.

@@ -11,6 +11,7 @@ use paddle_sot::backend::{
     self, BackendError, BackendRegistration, CompileRequest, CompiledGraph, ExportRequest,
     GraphBackend, TraceSession,
 };
+use paddle_sot::frame::Modules;
 use paddle_sot::graph::Callee;
 use paddle_sot::obj::Obj;
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -36,7 +37,7 @@ pub fn operation<'py>(
     let module = OPERATION.get_or_try_init(py, || {
         let source = CString::new(include_str!("operation.py"))?;
         let file = c"paddle_sot_rs/backends/pylayer.py";
-        let module = PyModule::from_code(py, &source, file, c"paddle_sot_rs._pylayer")?;
+        let module = py.embedded(&source, file, c"paddle_sot_rs._pylayer")?;
         Ok::<_, PyErr>(module.unbind())
     })?;
     let (forward, backward) = blocks;

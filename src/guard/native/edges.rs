@@ -16,6 +16,7 @@ use smallvec::SmallVec;
 use super::shared_ptr::Shared;
 use super::tensor;
 use crate::frame::Modules;
+use crate::paddle::Paddle;
 
 /// `std::vector` of pointers to tensors.
 #[repr(C)]
@@ -153,7 +154,7 @@ fn open(py: Python<'_>) -> Result<Edges, String> {
 /// What Paddle raises.
 pub fn stand_in<'py>(tensor: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let py = tensor.py();
-    let detached = tensor.call_method0(pyo3::intern!(py, "detach"))?;
+    let detached = Paddle::original(tensor, "detach")?;
     detached.setattr(pyo3::intern!(py, "stop_gradient"), false)?;
     Ok(detached)
 }
