@@ -182,7 +182,7 @@ fn may_fail(py: Python<'_>, it: &Statement, layer: Option<&Obj>) -> bool {
             .chain(it.kwargs.iter().map(|(_, arg)| arg));
         !rest.any(|arg| arg.first_symbol().is_some())
     };
-    !is_among(NEVER_FAIL) && !(is_among(NEVER_FAIL_ALONE) && is_alone())
+    !(is_among(NEVER_FAIL) || is_among(NEVER_FAIL_ALONE) && is_alone())
 }
 
 /// What a graph may write, as far as it may fail afterwards.
