@@ -56,6 +56,22 @@ class Inner(Cube):
         return dy * Cube.apply(x)
 
 
+class Clipped(Cube):
+    """What it makes of zeros is not zeros."""
+
+    @staticmethod
+    def backward(ctx, dy):
+        (x,) = ctx.saved_tensor()
+        return dy.clip(0.5, 1.0) * x
+
+
+class Regular(Cube):
+    @staticmethod
+    def backward(ctx, dy):
+        (x,) = ctx.saved_tensor()
+        return dy + x
+
+
 def penalty(function):
     """The result, its gradients, and those of a penalty on them."""
     x = paddle.to_tensor([0.5, -1.5, 2.0], stop_gradient=False)
@@ -70,6 +86,8 @@ FUNCTIONS = {
     "one": lambda x, w: Cube.apply(x * w) * w,
     "two": lambda x, w: Product.apply(x, w) * x,
     "the same twice": lambda x, w: Product.apply(x, x) * w * w,
+    "zeros are clipped": lambda x, w: Clipped.apply(x * w) * w,
+    "adds to zeros": lambda x, w: Regular.apply(Clipped.apply(x) * w).sin(),
     "one after the other": lambda x, w: Cube.apply(Product.apply(x, w)) + w,
 }
 
@@ -83,6 +101,21 @@ def test_equal_those_of_eager_mode(name, backend):
         for want, got in zip(penalty(function), penalty(static), strict=True):
             np.testing.assert_allclose(want, got, rtol=1e-5)
     assert sot.stats(static).graph_breaks == []
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_of_one_of_several_results(backend):
+    """What arrives at one result only, in a program with others."""
+
+    def function(x, w):
+        made = Clipped.apply(x * w)
+        return made * w, Regular.apply(made), (w * 2).sin()
+
+    static = sot.to_static(function, min_graph_size=0, **BACKENDS[backend])
+    for at in (0, 1, 0):
+        expected, found = (penalty(lambda x, w, run=run: run(x, w)[at]) for run in (function, static))  # noqa: B023
+        for want, got in zip(expected, found, strict=True):
+            np.testing.assert_allclose(want, got, rtol=1e-5)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -172,6 +172,12 @@ def asks_only():
     return walk is not None and walk.only
 
 
+def gets_zeros():
+    """Whether programs get zeros in this walk: what they contribute is computed call by call."""
+    walk = getattr(_state, "walk", None)
+    return walk is not None and walk.differentiates
+
+
 def _variables(run):
     """Name and tensor of the variables that hold one; None in its place for the other kinds."""
     for name in run.names():

@@ -456,7 +456,15 @@ impl Hook {
         let (at, number) = self.at;
         let run = self.run.get();
         run.goes_backward(py)?;
-        run.note(number, !gradient.is_none());
+        let is_watched = WALKS.load(Ordering::Relaxed) > 0;
+        let again = is_watched
+            .then(|| py.module("paddle_sot_rs._again"))
+            .transpose()?;
+        let takes_zeros = match &again {
+            Some(again) => again.call_method0("gets_zeros")?.is_truthy()?,
+            None => false,
+        };
+        run.note(number, !gradient.is_none() && !takes_zeros);
         if self.is_last {
             run.tell(py)?;
         }
@@ -464,10 +472,9 @@ impl Hook {
             py.module("paddle_sot_rs._gates")?
                 .call_method1("note", (arrived, number, !gradient.is_none()))?;
         }
-        if WALKS.load(Ordering::Relaxed) == 0 {
+        let Some(again) = again else {
             return Ok(py.None());
-        }
-        let again = py.module("paddle_sot_rs._again")?;
+        };
         Ok(again
             .call_method1("arrived", (&self.run, at, gradient))?
             .unbind())

@@ -1,5 +1,6 @@
 """Programs as they will run: what a trace has built is finished, differentiated and split."""
 
+import functools
 import itertools
 import math
 
@@ -268,7 +269,7 @@ class _Compilation:
             trace.notes_ways = False
             signal = None
             compiled.training = [at for at, value in enumerate(self.produced) if trains and not value.stop_gradient]
-            if len(compiled.training) > 1 and not role.together:
+            if compiled.training:
                 signal = self.signal(compiled.training)
             compiled.has_signal = signal is not None
             if plan is not None:
@@ -328,12 +329,20 @@ class _Compilation:
             copy.stop_gradient = value.stop_gradient
             self.produced.append(copy)
 
+    def are_told_apart(self, training):
+        """Whether it matters at which of the results gradients arrive."""
+        return len(training) > 1 and not self.role.together
+
     def signal(self, training):
         """An output that says at which others gradients have arrived; None where it makes no difference."""
-        if takes_none_of_several(self.block.ops):
-            raise CallByCall
-        # Who goes backward from some of the results only is told apart where ways differ.
-        if not self.trace.branches and not self.role.is_part:
+        # What a PyLayer makes of zeros is taken away where gradients of gradients let zeros flow: see `again.py`.
+        is_needed = any(branch.is_custom for branch in self.trace.branches.values())
+        if self.are_told_apart(training):
+            if takes_none_of_several(self.block.ops):
+                raise CallByCall
+            # Who goes backward from some of the results only is told apart where ways differ.
+            is_needed = is_needed or self.trace.branches or self.role.is_part
+        if not is_needed:
             return None
         if len(training) > _MOST_SIGNALS:
             raise CallByCall
@@ -355,7 +364,10 @@ class _Compilation:
         targets, seeds = [produced[at] for at in training], [self.out_grads[at] for at in training]
         whens = [reach.ALWAYS] * len(training)
         if signal is not None:
-            whens = [self.trace.conditions.arrived(signal, number) for number in range(len(training))]
+            conditions = self.trace.conditions
+            whens = [conditions.arrived(signal, number) for number in range(len(training))]
+            if not self.are_told_apart(training):
+                whens = [functools.reduce(conditions.either, whens)] * len(training)
         backward = self.lowering.backward
         self.x_grads = list(backward(block, self.inputs, targets, seeds, self.trace.branches, whens))
         # The gradient of a branch has zeros for what its operators give no gradient to.

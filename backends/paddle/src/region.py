@@ -210,6 +210,7 @@ class Branch:
 
     # Its gradient takes the conditions under which gradients arrive, and gives zeros where none does.
     takes_ways = True
+    is_custom = False
 
     def __init__(self, region, condition, given, op, along, ways):
         # See `blocks.py`.
@@ -287,6 +288,7 @@ class Again:
 
     # It takes zeros for what does not arrive, as in eager mode.
     takes_ways = False
+    is_custom = False
 
     def __init__(self, region, given, op, along, ways):
         self.region = region
@@ -516,6 +518,7 @@ class Loop:
     """
 
     takes_ways = True
+    is_custom = False
 
     def __init__(self, region, first, given, inner, histories, ways):
         # What each result depends on, what has to need gradients, and each variable in a round: see `reach.py`.

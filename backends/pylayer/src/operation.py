@@ -16,6 +16,8 @@ class CustomGradient:
 
     # It takes zeros for what does not arrive, as in eager mode.
     takes_ways = False
+    # Zeros that arrive need not be zeros behind it.
+    is_custom = True
 
     def __init__(self, operation, inputs, saved, along):
         self.operation = operation
