@@ -23,6 +23,15 @@ KEPT = {
     "pd_op.dropout": "decomposed it draws another mask than eager mode",
     **dict.fromkeys(("pd_op.elu", "pd_op.relu6", "pd_op.add_n"), "decomposed it has other signs of zeros"),
     "pd_op.index_select": "decomposed it loses the axis for an index without items",
+    "pd_op.lerp": "decomposed it makes other numbers of what is infinite",
+    **dict.fromkeys(
+        ("pd_op.huber_loss", "pd_op.sigmoid_cross_entropy_with_logits"),
+        "its gradient in primitive operators multiplies 0 with what is infinite",
+    ),
+    **dict.fromkeys(
+        ("pd_op.clip", "pd_op.relu", "pd_op.heaviside", "pd_op.kldiv_loss"),
+        "decomposed it makes other numbers of what is no number",
+    ),
 }
 # Their gradients read something else in primitive operators than in one of their own (what they are given, or what it
 # becomes), which matters where that gets other numbers in between.
@@ -46,9 +55,16 @@ _COMPLEX = (paddle.complex64, paddle.complex128)
 _OF_KNOWN_DIMS = frozenset(("pd_op.slice", "pd_op.concat"))
 # Why Paddle's primitive rules for their gradients are not used.
 _WRONG_RULES = {
+    **dict.fromkeys(
+        ("pd_op.max", "pd_op.min", "pd_op.amax", "pd_op.amin", "pd_op.p_norm"),
+        "it has no slope where something is no number",
+    ),
+    **dict.fromkeys(("pd_op.prod", "pd_op.cumprod"), "it divides by what may be infinite or no number"),
+    "pd_op.abs": "it has a slope for what is infinite",
     "pd_op.elementwise_pow": "it multiplies 0 with what is infinite for a base of 0",
     "pd_op.index_put": "it takes a mask for an index, and gives a value the shape of what it fills",
     "pd_op.leaky_relu": "it takes 0 for a negative number",
+    "pd_op.pow": "it multiplies an exponent of 0 with what is infinite for a base of 0",
 }
 # Paddle's primitive rules take the index for a list of several.
 _BY_INDEX = frozenset(("pd_op.gather", "pd_op.scatter"))
@@ -189,6 +205,9 @@ def _has_wrong_rule(op, inputs, outputs):
         return any(value.initialized() and value.dtype == paddle.float64 for values in inputs for value in values)
     if name in _OF_KNOWN_DIMS:
         return any(_may_be_empty(value) for values in (*inputs, *outputs) for value in values)
+    if all(value.initialized() and value.shape == [] for values in (inputs[0], *outputs) for value in values):
+        # It takes the axis of a tensor without dims for one of more (`sum`, `argsort`), or gives it a dim (`maximum`).
+        return True
     if name in _BY_INDEX:
         return any(value.initialized() and value.shape == [] for value in op.operands_source())
     return False
