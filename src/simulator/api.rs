@@ -10,7 +10,7 @@ use crate::obj::{module_and_name, text_of, Obj};
 use crate::reason::BreakKind;
 use crate::variables::{Kind, VarId, Variable};
 
-use super::{arrays, homes, inplace, number_arguments, numbers, scalars, tensors, views};
+use super::{arrays, homes, inplace, number_arguments, numbers, places, scalars, tensors, views};
 use super::{Kwargs, Step, Tracer};
 
 /// Modules whose functions are API: a call of one becomes a statement.
@@ -272,6 +272,14 @@ pub fn try_call(
         t.guard_identity(function);
         return Ok(Some(limits));
     }
+    let plain = match object.is(&t.py.module("paddle")?.getattr("to_tensor")?) {
+        true => Some(places::without_defaults(t, args, kwargs)?),
+        false => None,
+    };
+    let (args, kwargs) = match &plain {
+        Some((args, kwargs)) => (&args[..], &kwargs[..]),
+        None => (args, kwargs),
+    };
     match verdict(t, &object)? {
         Verdict::NotOurs => return Ok(None),
         Verdict::Refuse(_) if makes_constant(t, &object, args, kwargs)? => {

@@ -12,7 +12,7 @@ use crate::variables::{Kind, ObjectVar, VarId};
 use super::attributes::{self, lookup};
 use super::call::call;
 use super::exceptions::is_exception_class;
-use super::{classes, groups, homes, inline, iterate, layers};
+use super::{classes, groups, homes, inline, iterate, layers, places};
 use super::{Kwargs, Step, Tracer};
 
 /// `class(*args, **kwargs)` for Python classes.
@@ -29,6 +29,9 @@ pub fn instantiate(
         return t.unsupported("a class without an object");
     };
     t.guard_identity(class);
+    if let Some(place) = places::made(t, &object, args, kwargs)? {
+        return Ok(place);
+    }
     let name = object.name()?.to_string();
     if !object.get_type().is(t.py.get_type::<PyType>()) && !is_abc(&object) {
         return t.stop(

@@ -1,16 +1,18 @@
-//! `tensor.to(...)` and `tensor.cpu()`, where there is no other place than the one the tensors are in.
+//! Places: `tensor.to(...)`, `tensor.cpu()`, `tensor.place` and the place of `to_tensor`, where there is no other than
+//! the one the tensors are in; `CPUPlace()` anywhere.
 
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyString};
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyBool, PyString, PyType};
 
 use crate::frame::Modules;
 use crate::graph::{Callee, DType};
 use crate::variables::{Kind, VarId};
 
 use super::tensors::{self, Receiver};
-use super::{Kwargs, Step, Tracer};
+use super::{homes, Kwargs, Step, Tracer};
 
 /// What `to` was asked for.
 #[derive(Default)]
@@ -126,4 +128,78 @@ pub fn to(
 /// `tensor.cpu()`: the tensor itself.
 pub fn cpu(t: &Tracer<'_>, tensor: VarId) -> PyResult<Option<VarId>> {
     Ok(is_one_place(t)?.then_some(tensor))
+}
+
+/// `tensor.place`: all have the same.
+pub fn of_tensors(t: &mut Tracer<'_>) -> PyResult<Option<VarId>> {
+    static PLACE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    if !is_one_place(t)? {
+        return Ok(None);
+    }
+    let py = t.py;
+    let place = PLACE.get_or_try_init(py, || {
+        let tensor = py.module("paddle")?.call_method1("to_tensor", (0.0,))?;
+        tensor.getattr("place").map(Bound::unbind)
+    })?;
+    Ok(Some(t.constant(place.bind(py))))
+}
+
+/// `paddle.CPUPlace()`; `None` for other classes.
+pub fn made(
+    t: &mut Tracer<'_>,
+    class: &Bound<'_, PyType>,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> PyResult<Option<VarId>> {
+    let known = homes::name_in_paddle(class).is_some_and(|name| name == "CPUPlace");
+    if !known || !args.is_empty() || !kwargs.is_empty() {
+        return Ok(None);
+    }
+    let place = class.call0()?;
+    Ok(Some(t.constant(&place)))
+}
+
+/// The arguments of `to_tensor(data, dtype, place, stop_gradient)` but for a place where tensors are anyway and for
+/// gradients that stop, as they do anyway.
+pub fn without_defaults(
+    t: &mut Tracer<'_>,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> PyResult<(Vec<VarId>, Vec<(Arc<str>, VarId)>)> {
+    let one_place = is_one_place(t)?;
+    let mut is_default = |name: &str, value: VarId| match name {
+        "place" => t.is_none(value) || one_place && is_processor(t, value),
+        "stop_gradient" => t.const_value(value).is_some_and(|value| {
+            value
+                .cast_exact::<PyBool>()
+                .is_ok_and(|flag| flag.is_true())
+        }),
+        _ => false,
+    };
+    let mut positional = args.to_vec();
+    let mut named = kwargs.to_vec();
+    named.retain(|(name, value)| !is_default(name, *value));
+    for (at, name) in [(3, "stop_gradient"), (2, "place")] {
+        if positional.len() == at + 1 && is_default(name, positional[at]) {
+            positional.pop();
+        }
+    }
+    Ok((positional, named))
+}
+
+/// Whether a place that is known, or its name, is the processor.
+fn is_processor(t: &mut Tracer<'_>, place: VarId) -> bool {
+    if let Some(name) = t.const_str(place) {
+        return &*name == "cpu";
+    }
+    let Some(value) = t.const_value(place) else {
+        return false;
+    };
+    match homes::name_in_paddle(&value.get_type()).as_deref() {
+        Some("CPUPlace") => true,
+        Some("Place") => value
+            .call_method0("is_cpu_place")
+            .is_ok_and(|is| is.is_truthy().unwrap_or(false)),
+        _ => false,
+    }
 }

@@ -356,6 +356,11 @@ pub fn attribute(t: &mut Tracer<'_>, tensor: VarId, name: &str) -> Step<VarId> {
             let dtype = t.paddle.module.bind(t.py).getattr(meta.dtype.as_str())?;
             return Ok(t.constant(&dtype));
         }
+        "place" => {
+            if let Some(place) = places::of_tensors(t)? {
+                return Ok(place);
+            }
+        }
         "__class__" => {
             if let Some(class) = t.type_of(tensor) {
                 return Ok(t.constant(class.as_any()));
