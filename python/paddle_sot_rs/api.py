@@ -201,6 +201,7 @@ def attributes_of(static: Any) -> dict[str, Any]:
 
 def copied(target: Callable[..., Any], settings: dict[str, Any], attributes: dict[str, Any]) -> Any:
     """A copy of a translated function, with the settings that it was made with."""
+    settings = {**settings, "allow_list": list(_allowed)}
     specification = settings["specification"] or Specification(target, None)
     static = _named(_core.StaticFunction(target, settings), target, specification)
     static.__dict__.update(attributes)

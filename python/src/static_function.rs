@@ -319,7 +319,10 @@ impl StaticFunction {
         }
         let api = py.module("paddle_sot_rs.api")?;
         let attributes = api.call_method1("attributes_of", (slf,))?;
-        let arguments = (this.callable.clone_ref(py), this.make.py(py), attributes);
+        // What is allowed in graphs is asked for where the copy is made: it has no part of its own in it.
+        let settings = this.make.bind(py).cast::<PyDict>()?.copy()?;
+        settings.set_item("allow_list", PyTuple::empty(py))?;
+        let arguments = (this.callable.clone_ref(py), settings, attributes);
         Ok((api.getattr("copied")?, arguments)
             .into_pyobject(py)?
             .into_any()

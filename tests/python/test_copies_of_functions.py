@@ -124,3 +124,12 @@ def test_copies_keep_settings_and_specifications(tmp_path):
         other(types.SimpleNamespace())
     sot.save(other, str(tmp_path / "net"))
     assert paddle.jit.load(str(tmp_path / "net"))(X).tolist() == [3.0, 6.0]
+
+
+def test_what_is_allowed_in_graphs_is_no_part_of_a_copy():
+    @sot.allow_in_graph
+    def local(x):
+        return x * 2
+
+    net = translate(Net())
+    assert pickle.loads(pickle.dumps(net))(X).tolist() == net(X).tolist()
