@@ -165,7 +165,7 @@ pub fn without_defaults(
     t: &mut Tracer<'_>,
     args: &[VarId],
     kwargs: &Kwargs,
-) -> PyResult<(Vec<VarId>, Vec<(Arc<str>, VarId)>)> {
+) -> PyResult<(Vec<VarId>, Box<Kwargs>)> {
     let one_place = is_one_place(t)?;
     let mut is_default = |name: &str, value: VarId| match name {
         "place" => t.is_none(value) || one_place && is_processor(t, value),
@@ -184,7 +184,7 @@ pub fn without_defaults(
             positional.pop();
         }
     }
-    Ok((positional, named))
+    Ok((positional, named.into()))
 }
 
 /// Whether a place that is known, or its name, is the processor.
