@@ -2,7 +2,7 @@
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyDict, PyType};
+use pyo3::types::{PyDict, PyString, PyType};
 use smallvec::SmallVec;
 
 use crate::frame::Modules;
@@ -50,7 +50,10 @@ impl Paddle {
     ///
     /// # Errors
     /// When there is none, or it raises.
-    pub fn original<'py>(tensor: &Bound<'py, PyAny>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+    pub fn original<'py>(
+        tensor: &Bound<'py, PyAny>,
+        name: &Bound<'py, PyString>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         let py = tensor.py();
         match Self::get(py)?.methods.bind(py).get_item(name)? {
             Some(method) => method.call1((tensor,)),

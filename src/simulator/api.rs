@@ -117,19 +117,10 @@ fn limits(
 /// Most numbers of a constant that becomes part of a program.
 const LARGEST_CONSTANT: usize = 4096;
 
-/// Whether this is `to_tensor` of plain numbers: the same new tensor in every call.
-fn makes_constant(
-    t: &mut Tracer<'_>,
-    function: &Bound<'_, PyAny>,
-    args: &[VarId],
-    kwargs: &Kwargs,
-) -> PyResult<bool> {
-    let to_tensor = t.py.module("paddle")?.getattr("to_tensor")?;
-    if !function.is(&to_tensor) {
-        return Ok(false);
-    }
+/// Whether `to_tensor` is given plain numbers, and makes the same new tensor in every call.
+fn makes_constant(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> bool {
     let [data, rest @ ..] = args else {
-        return Ok(false);
+        return false;
     };
     let only_dtype = match (rest, kwargs) {
         ([], []) | ([_], []) => true,
@@ -137,7 +128,7 @@ fn makes_constant(
         _ => false,
     };
     let mut left = LARGEST_CONSTANT;
-    Ok(only_dtype && is_plain_data(t, *data, &mut left, 0))
+    only_dtype && is_plain_data(t, *data, &mut left, 0)
 }
 
 /// `to_tensor` of a scalar of NumPy that is known.
@@ -272,17 +263,20 @@ pub fn try_call(
         t.guard_identity(function);
         return Ok(Some(limits));
     }
-    let plain = match object.is(&t.py.module("paddle")?.getattr("to_tensor")?) {
-        true => Some(places::without_defaults(t, args, kwargs)?),
-        false => None,
+    let verdict = verdict(t, &object)?;
+    let plain = match verdict {
+        Verdict::Refuse(_) if is_of_paddle(t, &object, "to_tensor")? => {
+            Some(places::without_defaults(t, args, kwargs))
+        }
+        _ => None,
     };
     let (args, kwargs) = match &plain {
         Some((args, kwargs)) => (&args[..], &kwargs[..]),
         None => (args, kwargs),
     };
-    match verdict(t, &object)? {
+    match verdict {
         Verdict::NotOurs => return Ok(None),
-        Verdict::Refuse(_) if makes_constant(t, &object, args, kwargs)? => {
+        Verdict::Refuse(_) if plain.is_some() && makes_constant(t, args, kwargs) => {
             if let ([data, rest @ ..], Kind::Scalar) = (args, t.kind(args[0]).clone()) {
                 return scalar_tensor(t, function, &object, *data, rest, kwargs).map(Some);
             }
@@ -299,7 +293,7 @@ pub fn try_call(
             };
         }
         Verdict::Refuse(why) => {
-            if is_of_paddle(t, &object, "to_tensor")? {
+            if plain.is_some() {
                 let made = match number_arguments::to_tensor(t, args, kwargs)? {
                     None => arrays::to_tensor(t, args, kwargs)?,
                     made => made,

@@ -165,10 +165,9 @@ pub fn without_defaults(
     t: &mut Tracer<'_>,
     args: &[VarId],
     kwargs: &Kwargs,
-) -> PyResult<(Vec<VarId>, Box<Kwargs>)> {
-    let one_place = is_one_place(t)?;
+) -> (Vec<VarId>, Box<Kwargs>) {
     let mut is_default = |name: &str, value: VarId| match name {
-        "place" => t.is_none(value) || one_place && is_processor(t, value),
+        "place" => t.is_none(value) || is_processor(t, value) && is_one_place(t).unwrap_or(false),
         "stop_gradient" => t.const_value(value).is_some_and(|value| {
             value
                 .cast_exact::<PyBool>()
@@ -184,7 +183,7 @@ pub fn without_defaults(
             positional.pop();
         }
     }
-    Ok((positional, named.into()))
+    (positional, named.into())
 }
 
 /// Whether a place that is known, or its name, is the processor.

@@ -276,13 +276,13 @@ impl Statistics {
 }
 
 fn copy<'py>(tensor: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-    Paddle::original(tensor, "clone")
+    Paddle::original(tensor, pyo3::intern!(tensor.py(), "clone"))
 }
 
 impl Kept {
     fn has_changed(&self, py: Python<'_>) -> PyResult<bool> {
         let bytes = |tensor: &Py<PyAny>| -> PyResult<Vec<u8>> {
-            let array = Paddle::original(tensor.bind(py), "numpy")?;
+            let array = Paddle::original(tensor.bind(py), pyo3::intern!(py, "numpy"))?;
             array.call_method0("tobytes")?.extract()
         };
         for (tensor, copy) in &self.0 {

@@ -295,7 +295,7 @@ impl CompiledGraph for PaddleGraph {
         let mut tensors: SmallVec<[Bound<'_, PyAny>; 16]> =
             self.used.iter().map(|&at| inputs[at].clone()).collect();
         for &at in &self.without {
-            tensors[at] = Paddle::original(&tensors[at], "detach")?;
+            tensors[at] = Paddle::original(&tensors[at], pyo3::intern!(py, "detach"))?;
         }
         let mut stops: SmallVec<[usize; 4]> = SmallVec::new();
         for &at in &self.uncertain {
@@ -358,7 +358,7 @@ impl CompiledGraph for PaddleGraph {
         let flags = has_flags.then(|| outputs.pop()).flatten();
         // Without the node of the program, which would keep itself alive through its hooks.
         let signal = self.has_signal.then(|| outputs.pop()).flatten();
-        let detached = signal.map(|signal| Paddle::original(&signal, "detach"));
+        let detached = signal.map(|signal| Paddle::original(&signal, pyo3::intern!(py, "detach")));
         let signal = detached.transpose()?;
         if let Some(cuts) = &self.cuts {
             let gates = self

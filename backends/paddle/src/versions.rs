@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 /// A tensor with the storage and the count of changes of a result, that autograd does not know: the result itself may be
 /// gone while others have views of it, and would never go if what its gradient needs held it.
 pub fn alias<'py>(result: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-    Paddle::original(result, "detach")
+    Paddle::original(result, pyo3::intern!(result.py(), "detach"))
 }
 
 /// A result and its version.

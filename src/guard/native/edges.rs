@@ -154,7 +154,7 @@ fn open(py: Python<'_>) -> Result<Edges, String> {
 /// What Paddle raises.
 pub fn stand_in<'py>(tensor: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let py = tensor.py();
-    let detached = Paddle::original(tensor, "detach")?;
+    let detached = Paddle::original(tensor, pyo3::intern!(py, "detach"))?;
     detached.setattr(pyo3::intern!(py, "stop_gradient"), false)?;
     Ok(detached)
 }
