@@ -13,17 +13,19 @@ __version__: str
 class StaticFunction:
     """A function that is translated when it is called. Attributes can be set on it, as on a function."""
 
-    def __new__(cls, callable: Callable[..., Any], options: dict[str, Any]) -> Self:
+    def __new__(cls, callable: Callable[..., Any], options: dict[str, Any], marks: dict[str, Any]) -> Self:
         """Wraps a Python function or a bound method; nothing is translated before the first call.
 
         Args:
             callable: what to translate.
             options: all of `backend` (registered name), `backend_options` (dict), `full_graph` (bool), `dynamic`
-                (bool; `None` asks the backend), `min_graph_size` (operations; `None` asks the backend), `black_list`,
-                `allow_list` and `disabled` (iterables of callables, compared by identity), `black_names` (set of
-                names of Paddle functions and tensor methods), `specification` (`None`, or a callable
-                that checks the arguments of a call and answers with a list of (tensor, open dims)),
-                `capture_control_flow` and `forward_only` (bool: for export).
+                (bool; `None` asks the backend), `min_graph_size` (operations; `None` asks the backend), `black_list`
+                (iterable of callables, compared by identity), `black_names` (set of names of Paddle functions and
+                tensor methods), `specification` (`None`, or a callable that checks the arguments of a call and
+                answers with a list of (tensor, open dims)), `capture_control_flow` and `forward_only` (bool: for
+                export). They are kept, and those of a copy.
+            marks: what the process has marked: `black_list`, `allow_list` and `disabled` (iterables of callables,
+                compared by identity; who asks keeps them alive).
 
         Raises:
             AttributeError: `callable` has no code object.

@@ -45,19 +45,24 @@ def _options(
         "full_graph": full_graph,
         "dynamic": dynamic,
         "min_graph_size": min_graph_size,
-        "black_list": [*black_callables, *_black_list],
+        "black_list": list(black_callables),
         "black_names": black_names,
-        "allow_list": list(_allowed),
-        "disabled": list(_disabled),
         "specification": input_spec,
         "capture_control_flow": capture_control_flow,
         "forward_only": False,
     }
 
 
-def export_settings() -> dict[str, Any]:
-    """The settings a function is exported with."""
-    return {**_options("paddle", True, None, None, (), None, None, True), "forward_only": True}
+def made(target: Callable[..., Any], settings: dict[str, Any]) -> Any:
+    """The translated function: what the process has marked belongs to it, but not to its settings and copies."""
+    marks = {"black_list": tuple(_black_list), "allow_list": tuple(_allowed), "disabled": tuple(_disabled)}
+    return _core.StaticFunction(target, settings, marks)
+
+
+def exported(target: Callable[..., Any]) -> Any:
+    """One that is translated to be exported."""
+    settings = _options("paddle", True, None, None, (), None, None, True)
+    return made(target, {**settings, "forward_only": True})
 
 
 def to_static(
@@ -173,7 +178,7 @@ def _with_spec_of(method: Any, settings: dict[str, Any]) -> dict[str, Any]:
 def _static(target: Callable[..., Any], settings: dict[str, Any]) -> Any:
     specification = Specification(target, settings["specification"])
     given = {**settings, "specification": specification if specification.says_something else None}
-    return _named(_core.StaticFunction(target, given), target, specification)
+    return _named(made(target, given), target, specification)
 
 
 def _named(static: Any, original: Callable[..., Any], specification: Specification) -> Any:
@@ -201,9 +206,8 @@ def attributes_of(static: Any) -> dict[str, Any]:
 
 def copied(target: Callable[..., Any], settings: dict[str, Any], attributes: dict[str, Any]) -> Any:
     """A copy of a translated function, with the settings that it was made with."""
-    settings = {**settings, "allow_list": list(_allowed)}
     specification = settings["specification"] or Specification(target, None)
-    static = _named(_core.StaticFunction(target, settings), target, specification)
+    static = _named(made(target, settings), target, specification)
     static.__dict__.update(attributes)
     return static
 

@@ -15,7 +15,7 @@ from paddle.base import core, framework
 from paddle.nn import Layer
 
 from . import _core
-from .api import export_settings, static_of, undecorated
+from .api import exported, static_of, undecorated
 from .errors import GraphBreakError
 from .specification import EXAMPLES, Examples, Specification, is_known
 
@@ -41,7 +41,7 @@ def concrete_program(function: Callable[..., Any], input_spec: Any, names_of: Ca
     refused = None
     for size in EXAMPLES:
         examples = Examples(specification.entries, size)
-        static = _core.StaticFunction(function, export_settings())
+        static = exported(function)
         try:
             program, code = static.export(examples.inputs, *examples.args)
         except GraphBreakError as error:

@@ -20,7 +20,7 @@ pub struct StaticFunction {
     make: Obj,
 }
 
-fn addresses(values: &Bound<'_, PyAny>) -> PyResult<HashSet<usize>> {
+fn addresses(values: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
     values
         .try_iter()?
         .map(|value| Ok(value?.as_ptr() as usize))
@@ -46,11 +46,18 @@ impl StaticFunction {
 #[pymethods]
 impl StaticFunction {
     /// `options` holds: backend, backend_options, full_graph, dynamic, min_graph_size, black_list,
-    /// black_names, allow_list, disabled, specification, capture_control_flow, forward_only. The Python layer has
-    /// checked them.
+    /// black_names, specification, capture_control_flow, forward_only; `marks`, what holds for all functions of the
+    /// process: black_list, allow_list, disabled. The Python layer has checked them.
     #[new]
-    fn new(callable: &Bound<'_, PyAny>, options: &Bound<'_, PyDict>) -> PyResult<Self> {
+    fn new(
+        callable: &Bound<'_, PyAny>,
+        options: &Bound<'_, PyDict>,
+        marks: &Bound<'_, PyDict>,
+    ) -> PyResult<Self> {
         let get = |name: &str| options.as_any().get_item(name);
+        let marked = |name: &str| addresses(&marks.as_any().get_item(name)?);
+        let mut black_list = addresses(&get("black_list")?)?;
+        black_list.extend(marked("black_list")?);
         let backend = BackendChoice::new(
             get("backend")?.extract()?,
             get("backend_options")?.cast::<PyDict>()?,
@@ -58,13 +65,13 @@ impl StaticFunction {
             get("dynamic")?.extract()?,
         )?;
         let trace = TraceOptions {
-            black_list: addresses(&get("black_list")?)?.into_iter().collect(),
+            black_list: black_list.into_iter().collect(),
             black_names: get("black_names")?
                 .extract::<HashSet<String>>()?
                 .into_iter()
                 .collect(),
-            allow_list: addresses(&get("allow_list")?)?.into_iter().collect(),
-            disabled: addresses(&get("disabled")?)?.into_iter().collect(),
+            allow_list: marked("allow_list")?.into_iter().collect(),
+            disabled: marked("disabled")?.into_iter().collect(),
             capture_control_flow: get("capture_control_flow")?.extract()?,
             forward_only: get("forward_only")?.extract()?,
             capture_print: get("full_graph")?.extract()?,
@@ -319,10 +326,7 @@ impl StaticFunction {
         }
         let api = py.module("paddle_sot_rs.api")?;
         let attributes = api.call_method1("attributes_of", (slf,))?;
-        // What is allowed in graphs is asked for where the copy is made: it has no part of its own in it.
-        let settings = this.make.bind(py).cast::<PyDict>()?.copy()?;
-        settings.set_item("allow_list", PyTuple::empty(py))?;
-        let arguments = (this.callable.clone_ref(py), settings, attributes);
+        let arguments = (this.callable.clone_ref(py), this.make.py(py), attributes);
         Ok((api.getattr("copied")?, arguments)
             .into_pyobject(py)?
             .into_any()

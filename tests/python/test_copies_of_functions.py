@@ -126,10 +126,11 @@ def test_copies_keep_settings_and_specifications(tmp_path):
     assert paddle.jit.load(str(tmp_path / "net"))(X).tolist() == [3.0, 6.0]
 
 
-def test_what_is_allowed_in_graphs_is_no_part_of_a_copy():
-    @sot.allow_in_graph
+@pytest.mark.parametrize("mark", [sot.allow_in_graph, sot.disable, sot.black_list])
+def test_what_the_process_has_marked_is_no_part_of_a_copy(mark):
     def local(x):
         return x * 2
 
+    mark(local)
     net = translate(Net())
     assert pickle.loads(pickle.dumps(net))(X).tolist() == net(X).tolist()
