@@ -134,6 +134,8 @@ pub fn build_resume(
             ..i.loc
         });
 
+    // In front of RESUME, as `COPY_FREE_VARS`: nobody sees the frame without them.
+    let begin = builder.code.instructions.pop();
     for (argument, &slot) in spec
         .live
         .iter()
@@ -144,6 +146,7 @@ pub fn build_resume(
         builder.op("DELETE_FAST", argument as u32)?;
         builder.store(slots[slot])?;
     }
+    builder.code.instructions.extend(begin);
     let mut next = spec.live.len() as u32;
     for &null in &spec.nulls {
         if null {

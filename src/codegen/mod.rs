@@ -4,6 +4,7 @@
 //! graph's outputs. The function rebuilds values, replays side effects, and either returns or runs
 //! the instruction that broke the graph and hands over to a resume function.
 
+mod alive;
 mod direct;
 mod effects;
 mod enclose;

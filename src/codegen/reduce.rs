@@ -4,19 +4,18 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use rustc_hash::FxHashSet;
 
-use crate::bytecode::{live_locals, Code, Instr, Origin, ResumeSpec, Version};
+use crate::bytecode::{Code, Instr, Origin, ResumeSpec, Version};
 use crate::frame::Modules;
 use crate::graph::SymbolId;
 use crate::obj::Obj;
 use crate::reason::{Break, BreakKind};
-use crate::simulator::tracer::is_plain_constant;
 use crate::simulator::{BreakPoint, InnerFrame, Outcome, Shared, Tracer};
 use crate::tracker::TrackerRef;
-use crate::variables::{CellVar, ContextVar, IterVar, Kind, VarId};
+use crate::variables::{ContextVar, IterVar, Kind, VarId};
 
 use super::direct::{self, OutTree};
 use super::reconstruct::{Demand, Emitter, Home};
-use super::{effects, enclose, native};
+use super::{alive, effects, enclose, native};
 
 /// Makes (or finds) the callable of a resume function, of the frame itself or of an inlined one; with it the
 /// position, in code units, that the instruction of the given index has in its code.
@@ -302,7 +301,7 @@ fn unwound(e: &mut Emitter<'_, '_>, arms: &[Arm], rest: &[VarId]) -> Vec<Home> {
     };
     let mut homes = Vec::new();
     for id in rest.iter().rev() {
-        let dies = matches!(e.t.vars.kind(*id), Kind::Iter(_)) || is_seen_dying(e.t, *id);
+        let dies = matches!(e.t.vars.kind(*id), Kind::Iter(_)) || alive::is_seen_dying(e.t, *id);
         if dies && !is_local(*id) {
             homes.extend(e.home(*id));
         }
@@ -507,22 +506,6 @@ fn original(origin: &Origin, position: usize) -> Result<usize, Break> {
     origin.index(position).ok_or_else(missing)
 }
 
-/// Whether a program can tell when this value dies: by a weak reference, or by a destructor of it or of
-/// what it holds.
-fn is_seen_dying(t: &Tracer<'_>, id: VarId) -> bool {
-    let var = t.vars.get(id);
-    match (&var.kind, &var.value) {
-        (Kind::Cell(CellVar::Full(content)), _) => is_seen_dying(t, *content),
-        (Kind::Tensor(_) | Kind::Const | Kind::Null | Kind::Module, _) => false,
-        (Kind::Object(_), _) => true,
-        (_, Some(value)) => {
-            let value = value.bind(t.py);
-            var.source.is_some() && !is_plain_constant(value) && !t.paddle.is_tensor(value)
-        }
-        _ => false,
-    }
-}
-
 /// One way on after the native instruction.
 pub(super) struct Arm {
     at: usize,
@@ -541,42 +524,8 @@ impl Arm {
     ) -> Result<Self, Break> {
         let code = &origin.code;
         let at = original(origin, at)?;
-        let mut slots = live_locals(code, at);
-        // super() without arguments looks at the first argument and at `__class__`.
-        for (slot, known) in code.localsplus.iter().enumerate() {
-            let class = known.kind.free && &*known.name == "__class__";
-            if (class || slot == 0 && code.argcount > 0) && !slots.contains(&slot) {
-                slots.push(slot);
-            }
-        }
         let value = |slot: usize| *locals.get(origin.slots[slot] as usize)?;
-        // `locals()` and its like show everything, and weak references what is still there.
-        let shows = [
-            "locals",
-            "vars",
-            "dir",
-            "eval",
-            "exec",
-            "_getframe",
-            "currentframe",
-            "weakref",
-            "ref",
-            "proxy",
-            "finalize",
-            "WeakKeyDictionary",
-            "WeakMethod",
-            "WeakSet",
-            "WeakValueDictionary",
-        ];
-        let shown = code.names.iter().any(|name| shows.contains(&&**name));
-        // What no instruction reads any more lives to the end of the frame all the same.
-        for slot in 0..code.localsplus.len() {
-            let lives_on = value(slot).is_some_and(|id| shown || is_seen_dying(t, id));
-            if !slots.contains(&slot) && lives_on {
-                slots.push(slot);
-            }
-        }
-        slots.sort_unstable();
+        let slots = alive::slots(t, code, at, &value, rest);
         let live = slots
             .into_iter()
             .filter_map(|slot| Some((slot, value(slot)?)))

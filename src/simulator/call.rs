@@ -216,7 +216,8 @@ fn call_known(
         Kind::Class => objects::instantiate(t, callee, args, kwargs),
         other => {
             let what = describe(t, callee, &other);
-            if looks_at_frames(t, callee, args.is_empty()) {
+            let value = t.value(callee);
+            if value.is_some_and(|value| looks_at_frames(&value, args.is_empty())) {
                 let message = format!("{what}() looks at the frame that calls it");
                 return t.stop(BreakKind::Construct, message);
             }
@@ -225,17 +226,15 @@ fn call_known(
     }
 }
 
-/// Whether a built-in answers with, or acts on, the locals of its caller: the frame must be the real one.
-fn looks_at_frames(t: &mut Tracer<'_>, callee: VarId, bare: bool) -> bool {
-    let Some(value) = t.value(callee) else {
-        return false;
-    };
-    let builtin = |name: &&str| homes::is_of_python(&value, "builtins", name);
+/// Whether a built-in answers with, or acts on, the locals of its caller: the frame must be the real one. `bare` says that
+/// it is called without arguments.
+pub fn looks_at_frames(value: &Bound<'_, PyAny>, bare: bool) -> bool {
+    let builtin = |name: &&str| homes::is_of_python(value, "builtins", name);
     ["locals", "eval", "exec", "breakpoint"].iter().any(builtin)
         || bare && ["vars", "dir"].iter().any(builtin)
         || ["_getframe", "_getframemodulename"]
             .iter()
-            .any(|name| is_attr(&value, "sys", name))
+            .any(|name| is_attr(value, "sys", name))
 }
 
 /// Whether this is what `to_static` answers with: inside of another translation the function itself is meant.

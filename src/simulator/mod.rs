@@ -67,6 +67,7 @@ mod trees;
 pub mod truth;
 pub mod views;
 
+pub use call::looks_at_frames;
 pub use coverage::builtin_coverage;
 pub use dispatch::{cell_get, cell_get_raw};
 pub use executor::{BreakPoint, OpcodeExecutor, Outcome, Simulation, Simulator};

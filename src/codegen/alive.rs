@@ -1,0 +1,79 @@
+//! Which locals of a frame a resume function goes on with.
+
+use crate::bytecode::{live_locals, Code};
+use crate::simulator::tracer::is_plain_constant;
+use crate::simulator::{looks_at_frames, Tracer};
+use crate::variables::{CellVar, Kind, VarId};
+
+/// Names of what shows all locals of a frame, or which of their values still live.
+const SHOW: &[&str] = &[
+    "locals",
+    "vars",
+    "dir",
+    "eval",
+    "exec",
+    "_getframe",
+    "currentframe",
+    "weakref",
+    "ref",
+    "proxy",
+    "finalize",
+    "WeakKeyDictionary",
+    "WeakMethod",
+    "WeakSet",
+    "WeakValueDictionary",
+];
+
+/// The slots that are alive at an instruction, in order. `value` says what is in a slot, `rest` is on the stack.
+pub(super) fn slots(
+    t: &Tracer<'_>,
+    code: &Code,
+    at: usize,
+    value: &dyn Fn(usize) -> Option<VarId>,
+    rest: &[VarId],
+) -> Vec<usize> {
+    let mut slots = live_locals(code, at);
+    let all = 0..code.localsplus.len();
+    let mut values = all.clone().filter_map(value).chain(rest.iter().copied());
+    let shown = code.names.iter().any(|name| SHOW.contains(&&**name))
+        || values.any(|id| shows_frames(t, id));
+    for (slot, known) in code.localsplus.iter().enumerate() {
+        // The interpreter takes for granted that free variables are there: whoever asks for the locals of the frame would
+        // end the process. `super()` without arguments looks at the first argument.
+        let needed = known.kind.free || slot == 0 && code.argcount > 0;
+        // What no instruction reads any more lives to the end of the frame all the same.
+        let lives_on = || value(slot).is_some_and(|id| shown || is_seen_dying(t, id));
+        if !slots.contains(&slot) && (needed || lives_on()) {
+            slots.push(slot);
+        }
+    }
+    slots.sort_unstable();
+    slots
+}
+
+/// Whether this is a built-in that looks at the frame that calls it, by whatever name.
+fn shows_frames(t: &Tracer<'_>, id: VarId) -> bool {
+    let var = t.vars.get(id);
+    match (&var.kind, &var.value) {
+        (Kind::Cell(CellVar::Full(content)), _) => shows_frames(t, *content),
+        (Kind::Tensor(_) | Kind::Null | Kind::Module, _) => false,
+        (_, Some(value)) => looks_at_frames(value.bind(t.py), true),
+        _ => false,
+    }
+}
+
+/// Whether a program can tell when this value dies: by a weak reference, or by a destructor of it or of
+/// what it holds.
+pub(super) fn is_seen_dying(t: &Tracer<'_>, id: VarId) -> bool {
+    let var = t.vars.get(id);
+    match (&var.kind, &var.value) {
+        (Kind::Cell(CellVar::Full(content)), _) => is_seen_dying(t, *content),
+        (Kind::Tensor(_) | Kind::Const | Kind::Null | Kind::Module, _) => false,
+        (Kind::Object(_), _) => true,
+        (_, Some(value)) => {
+            let value = value.bind(t.py);
+            var.source.is_some() && !is_plain_constant(value) && !t.paddle.is_tensor(value)
+        }
+        _ => false,
+    }
+}
