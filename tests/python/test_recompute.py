@@ -474,3 +474,33 @@ def test_a_custom_state_manager_is_seen(monkeypatch):
     call()
     assert calls
     assert sot.stats(translated).graph_breaks
+
+
+def test_a_break_in_a_caller_of_paddles_behind_a_block():
+    """What was captured in there is forgotten, and with it what its code reads."""
+
+    class Row(nn.Linear):
+        def forward(self, x):
+            return (super().forward(x),)
+
+    class Breaks(nn.Linear):
+        def forward(self, x):
+            sot.graph_break()
+            return super().forward(x).tanh()
+
+    parts = nn.Sequential(Row(4, 4), Breaks(4, 4))
+
+    def f(x):
+        return recompute_sequential({"segments": 2}, parts, x)
+
+    g = sot.to_static(f, min_graph_size=0)
+    for seed in range(3):
+        results = []
+        for function in (f, g):
+            (x,) = inputs(seed=seed)
+            y = function(x)
+            y.sum().backward()
+            results.append([y.numpy(), x.grad.numpy(), *(p.grad.numpy() for p in parts.parameters())])
+            parts.clear_gradients()
+        assert all(np.allclose(*pair) for pair in zip(*results, strict=True))
+    assert not sot.stats(g).fallbacks

@@ -260,54 +260,38 @@ impl RunsAgain {
     }
 }
 
-/// The captured operations of a frame whose code runs again.
-pub struct Operations(Vec<RunsAgain>);
-
-impl Operations {
-    /// Those of a frame that was simulated to its end.
-    pub fn of(t: &mut Tracer<'_>) -> Self {
-        Self(std::mem::take(&mut t.run_again))
+/// One whose code reads what the frame changes, or may change when it goes on behind its break.
+pub fn changed(t: &mut Tracer<'_>, code: &Code, outcome: &Outcome) -> Option<SourceLoc> {
+    if t.run_again.is_empty() {
+        return None;
     }
-
-    /// One whose code reads what the frame changes, or may change when it goes on behind its break.
-    pub fn changed(&self, t: &mut Tracer<'_>, code: &Code, outcome: &Outcome) -> Option<SourceLoc> {
-        if self.0.is_empty() {
-            return None;
-        }
-        let mut later = Written::default();
-        match outcome {
-            Outcome::Break(at) => {
-                later.add(t, code, at.start, &at.locals);
-                for frame in &at.inner {
-                    later.add(t, &frame.code, frame.start, &frame.locals);
-                }
+    let mut later = Written::default();
+    match outcome {
+        Outcome::Break(at) => {
+            later.add(t, code, at.start, &at.locals);
+            for frame in &at.inner {
+                later.add(t, &frame.code, frame.start, &frame.locals);
             }
-            Outcome::Return(_) => {}
         }
-        let differs =
-            |it: &&RunsAgain| it.is_changed(t) || it.reads_written(t) || later.is_read_by(it);
-        self.0.iter().find(differs).map(|it| it.loc.clone())
+        Outcome::Return(_) => {}
     }
+    let differs = |it: &&RunsAgain| it.is_changed(t) || it.reads_written(t) || later.is_read_by(it);
+    t.run_again.iter().find(differs).map(|it| it.loc.clone())
+}
 
-    /// One whose code reads what the frame made and hands on; `made` is all that it makes.
-    pub fn handed_on(
-        &self,
-        t: &Tracer<'_>,
-        made: &FxHashSet<VarId>,
-        outcome: &Outcome,
-    ) -> Option<SourceLoc> {
-        let returns = matches!(outcome, Outcome::Return(_));
-        let mut all = self.0.iter();
-        let found = all.find(|it| it.is_handed_on(t, made, returns));
-        found.map(|it| it.loc.clone())
-    }
+/// One whose code reads what the frame made and hands on; `made` is all that it makes.
+pub fn handed_on(t: &Tracer<'_>, made: &FxHashSet<VarId>, outcome: &Outcome) -> Option<SourceLoc> {
+    let returns = matches!(outcome, Outcome::Return(_));
+    let mut all = t.run_again.iter();
+    let found = all.find(|it| it.is_handed_on(t, made, returns));
+    found.map(|it| it.loc.clone())
+}
 
-    /// What their code reads outside of the frame, and where they are; `None` where it reads nothing.
-    pub fn outside(&self, t: &Tracer<'_>) -> Option<(Outside, Vec<SourceLoc>)> {
-        let mut all = Outside::default();
-        self.0.iter().for_each(|it| all.extend(&it.outside));
-        let all = all.without_written(t);
-        let places = self.0.iter().map(|it| it.loc.clone());
-        (!all.is_empty()).then(|| (all, places.collect()))
-    }
+/// What their code reads outside of the frame, and where they are; `None` where it reads nothing.
+pub fn outside(t: &Tracer<'_>) -> Option<(Outside, Vec<SourceLoc>)> {
+    let mut all = Outside::default();
+    t.run_again.iter().for_each(|it| all.extend(&it.outside));
+    let all = all.without_written(t);
+    let places = t.run_again.iter().map(|it| it.loc.clone());
+    (!all.is_empty()).then(|| (all, places.collect()))
 }
