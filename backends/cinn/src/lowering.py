@@ -22,6 +22,7 @@ from paddle_sot_rs._views import PARTS, is_view
 KEPT = {
     "pd_op.dropout": "decomposed it draws another mask than eager mode",
     **dict.fromkeys(("pd_op.elu", "pd_op.relu6", "pd_op.add_n"), "decomposed it has other signs of zeros"),
+    "pd_op.any": "decomposed it is a sum, of the dtype of what it is given",
     "pd_op.index_select": "decomposed it loses the axis for an index without items",
     "pd_op.lerp": "decomposed it makes other numbers of what is infinite",
     **dict.fromkeys(
