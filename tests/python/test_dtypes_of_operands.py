@@ -48,3 +48,20 @@ def test_sums_of_two_dtypes_or_shapes():
     check(added, x, paddle.ones([3], "int64"), fallbacks=None)
     check(added, x, paddle.ones([3], "float64"), fallbacks=None)
     check(added, x, paddle.ones([3]), graphs=1, breaks=0)
+
+
+@pytest.mark.parametrize("backend", ["paddle", "cinn"])
+@pytest.mark.parametrize("dtype", ["bool", "int32", "int64", "float32", "float64"])
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: (x.any(), x.any().dtype, x.all(0).dtype),
+        lambda x: (paddle.zeros_like(x.any(0)), paddle.ones_like(x.all(0)), paddle.full_like(x.any(0), 1)),
+        lambda x: x.any(0).max(),
+        lambda x: (x.unique().dtype, paddle.zeros_like(x.unique())),
+        lambda x: (x.unique_consecutive().dtype, paddle.zeros_like(x.unique_consecutive())),
+    ],
+)
+def test_results_of_other_dtypes(function, dtype, backend):
+    for rows in ([[1, 0, 2], [0, 0, 3]], [[0, 1, -1], [0, 1, 1]]):
+        check(function, paddle.to_tensor(rows).astype(dtype), fallbacks=None, backend=backend)

@@ -261,7 +261,7 @@ fn differs_from_eager(
         _ => None,
     });
     let integral = first.is_some_and(|meta| !meta.dtype.is_differentiable());
-    let floating = first.is_some_and(|meta| meta.dtype.is_differentiable());
+    let is_other = |dtype: DType| first.is_some_and(|meta| meta.dtype != dtype);
     let single = |arg: &Arg| {
         matches!(arg, Arg::Symbol(symbol)
             if sir.meta(*symbol).is_some_and(|meta| meta.shape.iter().all(|dim| *dim == 1)))
@@ -269,7 +269,9 @@ fn differs_from_eager(
     match name {
         "inner" => args.iter().any(single),
         "exp" | "expm1" | "log" | "log2" | "log10" | "log1p" => integral,
-        "all" | "any" => floating,
+        // The program says the dtype of what they are given, or none.
+        "all" | "any" => is_other(DType::Bool),
+        "unique" => is_other(DType::Float32),
         "equal_all" | "matrix_rank" | "lstsq" | "slogdet" | "svdvals" | "stft" => true,
         // Eager mode makes single precision of both first.
         "__pow__" | "__rpow__" | "pow" => {
