@@ -51,7 +51,7 @@ def test_sums_of_two_dtypes_or_shapes():
 
 
 @pytest.mark.parametrize("backend", ["paddle", "cinn"])
-@pytest.mark.parametrize("dtype", ["bool", "int32", "int64", "float32", "float64"])
+@pytest.mark.parametrize("dtype", ["bool", "int32", "int64", "float32", "float64", "complex64"])
 @pytest.mark.parametrize(
     "function",
     [
@@ -60,6 +60,9 @@ def test_sums_of_two_dtypes_or_shapes():
         lambda x: x.any(0).max(),
         lambda x: (x.unique().dtype, paddle.zeros_like(x.unique())),
         lambda x: (x.unique_consecutive().dtype, paddle.zeros_like(x.unique_consecutive())),
+        lambda x: (x.reduce_as(x[0]).dtype, paddle.zeros_like(x.reduce_as(x[0]))),
+        lambda x: (paddle.signal.overlap_add(x, 1).dtype, paddle.zeros_like(paddle.signal.overlap_add(x, 1))),
+        lambda x: (paddle.linalg.svd(x)[1].dtype, paddle.zeros_like(paddle.linalg.svd(x)[1])),
     ],
 )
 def test_results_of_other_dtypes(function, dtype, backend):
