@@ -53,7 +53,7 @@ def _options(
     }
 
 
-def made(target: Callable[..., Any], settings: dict[str, Any]) -> Any:
+def _marked(target: Callable[..., Any], settings: dict[str, Any]) -> Any:
     """The translated function: what the process has marked belongs to it, but not to its settings and copies."""
     marks = {"black_list": tuple(_black_list), "allow_list": tuple(_allowed), "disabled": tuple(_disabled)}
     return _core.StaticFunction(target, settings, marks)
@@ -62,7 +62,7 @@ def made(target: Callable[..., Any], settings: dict[str, Any]) -> Any:
 def exported(target: Callable[..., Any]) -> Any:
     """One that is translated to be exported."""
     settings = _options("paddle", True, None, None, (), None, None, True)
-    return made(target, {**settings, "forward_only": True})
+    return _marked(target, {**settings, "forward_only": True})
 
 
 def to_static(
@@ -178,7 +178,7 @@ def _with_spec_of(method: Any, settings: dict[str, Any]) -> dict[str, Any]:
 def _static(target: Callable[..., Any], settings: dict[str, Any]) -> Any:
     specification = Specification(target, settings["specification"])
     given = {**settings, "specification": specification if specification.says_something else None}
-    return _named(made(target, given), target, specification)
+    return _named(_marked(target, given), target, specification)
 
 
 def _named(static: Any, original: Callable[..., Any], specification: Specification) -> Any:
@@ -207,7 +207,7 @@ def attributes_of(static: Any) -> dict[str, Any]:
 def copied(target: Callable[..., Any], settings: dict[str, Any], attributes: dict[str, Any]) -> Any:
     """A copy of a translated function, with the settings that it was made with."""
     specification = settings["specification"] or Specification(target, None)
-    static = _named(made(target, settings), target, specification)
+    static = _named(_marked(target, settings), target, specification)
     static.__dict__.update(attributes)
     return static
 

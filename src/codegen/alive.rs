@@ -33,8 +33,8 @@ pub(super) fn slots(
     rest: &[VarId],
 ) -> Vec<usize> {
     let mut slots = live_locals(code, at);
-    let all = 0..code.localsplus.len();
-    let mut values = all.clone().filter_map(value).chain(rest.iter().copied());
+    let locals = (0..code.localsplus.len()).filter_map(value);
+    let mut values = locals.chain(rest.iter().copied());
     let shown = code.names.iter().any(|name| SHOW.contains(&&**name))
         || values.any(|id| shows_frames(t, id));
     for (slot, known) in code.localsplus.iter().enumerate() {

@@ -50,7 +50,12 @@ dtypes! {
 impl DType {
     /// Whether gradients can flow through tensors of this type.
     pub fn is_differentiable(self) -> bool {
-        self.is_floating() || matches!(self, Self::Complex64 | Self::Complex128)
+        self.is_floating() || self.is_complex()
+    }
+
+    /// Whether they hold complex numbers.
+    pub fn is_complex(self) -> bool {
+        matches!(self, Self::Complex64 | Self::Complex128)
     }
 
     /// Whether they hold real numbers that are not whole, of two bytes or more.

@@ -223,7 +223,7 @@ pub fn refuse(t: &mut Tracer<'_>, dtype: DType, name: &str, number: VarId) -> St
         DType::Int32 => 31,
         _ => 63,
     };
-    let is_complex = dtype.as_str().starts_with("complex");
+    let is_complex = dtype.is_complex();
     let wide = dtype == DType::Float64 || is_complex;
     // What programs do instead loses the sign of zeros.
     let subtracts = name == "__sub__" && value.extract::<f64>().is_ok_and(|value| value == 0.0);
