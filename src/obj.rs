@@ -251,7 +251,9 @@ pub fn items_in_order<'py>(dict: &Bound<'py, PyDict>) -> PyResult<Option<Vec<Ite
         return Ok(None);
     }
     let mut items = Vec::with_capacity(dict.len());
-    for key in dict.try_iter()? {
+    // A subclass may go over itself in another way.
+    let keys = ordered_dict(dict.py())?.call_method1("__iter__", (dict,))?;
+    for key in keys.try_iter()? {
         let key = key?;
         let Some(value) = dict.get_item(&key)? else {
             return Ok(None);

@@ -148,6 +148,20 @@ def new_object(class_):
     return object.__new__(class_)
 
 
+def new_container(class_):
+    base = next(base for base in (collections.OrderedDict, dict, list) if issubclass(class_, base))
+    return base.__new__(class_)
+
+
+def fill(target, items):
+    own = _own(target, collections.OrderedDict, dict, list)
+    if own is list:
+        list.extend(target, items)
+    else:
+        for key, value in items.items():
+            own.__setitem__(target, key, value)
+
+
 def new_exception(class_, args):
     return class_(*args)
 

@@ -4,7 +4,7 @@ use pyo3::types::PyTuple;
 
 use crate::reason::Break;
 use crate::simulator::groups;
-use crate::variables::{CellVar, ContextVar, NewFunction, ObjectVar, VarId};
+use crate::variables::{CellVar, ContextVar, Kind, NewFunction, ObjectVar, VarId};
 
 use super::reconstruct::{Emit, Emitter};
 
@@ -54,18 +54,50 @@ impl Emitter<'_, '_> {
             let why = "an exception group whose list was changed since";
             return Err(self.t.left_to_interpreter(at, why));
         }
-        match object.base {
-            Some(args) => self.call_helper("new_exception", 2, |this| {
-                this.code.load_const(&object.class)?;
-                this.value(args)
-            })?,
-            None => self.call_helper("new_object", 1, |this| {
-                Ok(this.code.load_const(&object.class)?)
-            })?,
-        }
+        let (helper, args) = match (object.base, object.contents) {
+            (Some(args), _) => ("new_exception", Some(args)),
+            (None, Some(_)) => ("new_container", None),
+            (None, None) => ("new_object", None),
+        };
+        self.call_helper(helper, 1 + usize::from(args.is_some()), |this| {
+            this.code.load_const(&object.class)?;
+            args.map_or(Ok(()), |args| this.value(args))
+        })?;
         self.keep(id)?;
+        if let Some(contents) = object.contents {
+            self.fill(id, contents)?;
+        }
         self.writes(id, object)?;
         Ok(true)
+    }
+
+    /// Puts what a new instance of a subclass of `dict` or `list` holds into it.
+    fn fill(&mut self, id: VarId, contents: VarId) -> Emit {
+        let (items, list) = match self.t.vars.kind(contents) {
+            Kind::List(items) => (items.clone(), true),
+            Kind::Dict(dict) => {
+                let pairs = dict.items.values();
+                (
+                    pairs.flat_map(|(key, value)| [*key, *value]).collect(),
+                    false,
+                )
+            }
+            _ => return Err(Break::internal("an instance that holds something else")),
+        };
+        if items.is_empty() {
+            return Ok(());
+        }
+        self.call_helper("fill", 2, |this| {
+            this.value(id)?;
+            this.values(&items)?;
+            match list {
+                true => this.code.op("BUILD_LIST", items.len() as u32)?,
+                false => this.code.op("BUILD_MAP", items.len() as u32 / 2)?,
+            };
+            Ok(())
+        })?;
+        self.code.op("POP_TOP", 0)?;
+        Ok(())
     }
 
     /// Replays attribute writes on the object `id`.

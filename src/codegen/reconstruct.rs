@@ -300,6 +300,9 @@ impl<'a, 'py> Emitter<'a, 'py> {
         if let Some(source) = &var.source {
             return self.source(source);
         }
+        if let Some(owner) = var.owner {
+            return self.value(owner);
+        }
         if let (Kind::Tensor(tensor), true) = (&var.kind, self.t.hands_on) {
             // What follows may change it, and with it what it may be.
             if let Some(at) = aliases::made_at(self.t, tensor.symbol) {

@@ -178,6 +178,10 @@ pub fn call(
             subscript::set(t, receiver, *key, *value)?;
             return Ok(t.none());
         }
+        ("__delitem__", [key]) => {
+            subscript::delete(t, receiver, *key)?;
+            return Ok(t.none());
+        }
         ("__contains__", [item]) => {
             let found = truth::contains(t, receiver, *item)?;
             return Ok(t.bool(found));

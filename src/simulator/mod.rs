@@ -58,6 +58,7 @@ pub mod sets;
 pub mod shapes;
 pub mod shared;
 mod shown;
+mod subclasses;
 pub mod subscript;
 pub mod survey;
 pub mod tensors;

@@ -7,12 +7,12 @@ use crate::guard::native;
 use crate::obj::{is_attr, is_named, Obj};
 use crate::reason::BreakKind;
 use crate::tracker::FunctionField;
-use crate::variables::{Kind, ObjectVar, VarId};
+use crate::variables::{Kind, VarId};
 
 use super::attributes::{self, lookup};
 use super::call::call;
 use super::exceptions::is_exception_class;
-use super::{classes, groups, homes, inline, iterate, layers, places};
+use super::{classes, groups, homes, inline, iterate, layers, places, subclasses};
 use super::{Kwargs, Step, Tracer};
 
 /// `class(*args, **kwargs)` for Python classes.
@@ -81,10 +81,11 @@ pub fn instantiate(
         );
     }
     let new = lookup(&object, "__new__");
-    let default_new = t.py.get_type::<PyAny>().getattr("__new__")?;
+    let base = subclasses::base_of(t, &object)?;
+    let default_new = lookup(&base, "__new__");
     attributes::guard_type_attr(t, &Obj::from(&object), "__new__", new.as_ref());
-    let plain = new.is_some_and(|new| new.is(&default_new));
-    if !plain || !native::has_plain_constructor(&object) {
+    let plain = matches!((new, default_new), (Some(new), Some(default)) if new.is(&default));
+    if !plain || !native::is_made_like(&object, &base) {
         return t.stop(
             BreakKind::UnsupportedCall,
             format!("{name} has its own __new__"),
@@ -96,12 +97,10 @@ pub fn instantiate(
             format!("{name} has a destructor"),
         );
     }
-    let instance = t.add(Kind::Object(ObjectVar {
-        class: Obj::from(&object),
-        writes: Vec::new(),
-        base: None,
-        contents: None,
-    }));
+    if !base.is(t.py.get_type::<PyAny>()) {
+        classes::guard_order(t, &object);
+    }
+    let instance = subclasses::new(t, &object, &base)?;
     let init = lookup(&object, "__init__");
     let default_init = t.py.get_type::<PyAny>().getattr("__init__")?;
     match init {

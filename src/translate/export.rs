@@ -9,7 +9,7 @@ use crate::graph::SymbolId;
 use crate::obj::Obj;
 use crate::reason::{Break, BreakKind};
 use crate::simulator::{Outcome, Tracer};
-use crate::variables::{Kind, NumberVar, VarId};
+use crate::variables::{Kind, NumberVar, ObjectVar, VarId};
 
 use super::declared::{Declared, DynamicTensors};
 use super::function::{exclusively, Translated};
@@ -152,6 +152,10 @@ fn flatten(
             items.sort();
             items.into_iter().map(|(_, value)| value).collect()
         }
+        Kind::Object(ObjectVar {
+            contents: Some(contents),
+            ..
+        }) => vec![*contents],
         Kind::Object(object) => object.writes.iter().filter_map(|op| op.value).collect(),
         _ => {
             return Err(Break::new(

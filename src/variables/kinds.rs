@@ -24,6 +24,8 @@ pub struct Variable {
     pub mutated: bool,
     /// The class, where it is a subclass of the kind's that behaves like it (`paddle.Size`).
     pub class: Option<Obj>,
+    /// The new instance of a subclass of `dict` or `list` whose items these are: where this is needed as an object, it is that.
+    pub owner: Option<VarId>,
 }
 
 impl Variable {
@@ -35,6 +37,7 @@ impl Variable {
             source: None,
             mutated: false,
             class: None,
+            owner: None,
         }
     }
 }
@@ -181,9 +184,9 @@ pub struct ObjectVar {
     /// Writes and deletes of instance attributes since the frame began, in order. For an object
     /// the frame made this is its whole state.
     pub writes: Vec<AttrOp>,
-    /// For new instances of `list`/`dict`/`tuple`/exception subclasses: the base value or `args`.
+    /// `args` of a new exception.
     pub base: Option<VarId>,
-    /// What an existing instance of a subclass of `list`, `dict` or `tuple` holds as one, once something has read it.
+    /// What an instance of a subclass of `list`, `dict` or `tuple` holds as one: of one that exists, once something has read it.
     pub contents: Option<VarId>,
 }
 

@@ -150,12 +150,14 @@ pub(crate) fn mro<'py>(class: &Bound<'py, pyo3::types::PyType>) -> Bound<'py, Py
 }
 
 /// Whether making an instance is `object.__new__`. The slot remembers a `__new__` in Python that was deleted.
-pub(crate) fn has_plain_constructor(class: &Bound<'_, pyo3::types::PyType>) -> bool {
-    let object = class.py().get_type::<PyAny>();
+pub(crate) fn is_made_like(
+    class: &Bound<'_, pyo3::types::PyType>,
+    base: &Bound<'_, pyo3::types::PyType>,
+) -> bool {
     // SAFETY: both are type objects.
     unsafe {
         let slot = |class: *mut ffi::PyTypeObject| (*class).tp_new.map(|new| new as usize);
-        slot(class.as_type_ptr()) == slot(object.as_type_ptr())
+        slot(class.as_type_ptr()) == slot(base.as_type_ptr())
     }
 }
 

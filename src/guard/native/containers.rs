@@ -108,7 +108,7 @@ pub(crate) fn dict_keys_are(dict: Ptr, keys: &[Py<PyAny>]) -> bool {
         if ffi::PyDict_Check(dict) == 0 || ffi::PyDict_Size(dict) as usize != keys.len() {
             return false;
         }
-        if ffi::Py_TYPE(dict) == &raw mut PyODict_Type {
+        if ffi::PyObject_TypeCheck(dict, &raw mut PyODict_Type) != 0 {
             return ordered_keys_are(dict, keys);
         }
         let (mut position, mut key, mut value) = (0, std::ptr::null_mut(), std::ptr::null_mut());
@@ -145,29 +145,40 @@ pub(crate) fn set_holds(set: Ptr, key: Ptr) -> Option<bool> {
 /// Whether a set has these constants as elements, in this order.
 pub(crate) fn elements_are(py: Python<'_>, set: Ptr, elements: &[Obj]) -> bool {
     // SAFETY: the type is checked.
-    let size = unsafe {
+    let (size, iter) = unsafe {
         if ffi::PyAnySet_CheckExact(set) == 0 {
             return false;
         }
-        ffi::PySet_Size(set) as usize
+        (ffi::PySet_Size(set) as usize, (*ffi::Py_TYPE(set)).tp_iter)
     };
     size == elements.len()
-        && are_all(set, elements, |item, wanted| {
+        && are_all(set, iter, elements, |item, wanted| {
             const_equal(py, item, wanted.as_ptr())
         })
 }
 
 /// The order of an `OrderedDict` is kept beside the dict and read through its iterator.
 fn ordered_keys_are(dict: Ptr, keys: &[Py<PyAny>]) -> bool {
-    are_all(dict, keys, |key, wanted| same_key(key, wanted.as_ptr()))
+    // SAFETY: the class is live for ever.
+    let iter = unsafe { (*(&raw mut PyODict_Type)).tp_iter };
+    are_all(dict, iter, keys, |key, wanted| {
+        same_key(key, wanted.as_ptr())
+    })
 }
 
-/// Whether an exact set or `OrderedDict` of as many items gives the wanted ones, in this order.
-fn are_all<T>(container: Ptr, wanted: &[T], same: impl Fn(Ptr, &T) -> bool) -> bool {
+/// Whether a set or `OrderedDict` of as many items gives the wanted ones, in this order, through the iterator of the built-in
+/// class.
+fn are_all<T>(
+    container: Ptr,
+    iter: Option<ffi::getiterfunc>,
+    wanted: &[T],
+    same: impl Fn(Ptr, &T) -> bool,
+) -> bool {
+    let Some(iter) = iter else { return false };
     // SAFETY: iterating these runs no user code, and fails where a finalizer changes them; every new reference is given
     // back.
     unsafe {
-        let iterator = ffi::PyObject_GetIter(container);
+        let iterator = iter(container);
         if iterator.is_null() {
             ffi::PyErr_Clear();
             return false;

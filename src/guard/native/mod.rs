@@ -30,8 +30,8 @@ pub(crate) use version::{
 
 pub(crate) use arrays::{array_matches, is_array};
 pub(crate) use classes::{
-    has_own_lookup, has_plain_constructor, is_abstract, is_mutable, is_named, mro, order_is,
-    type_attr, Registered,
+    has_own_lookup, is_abstract, is_made_like, is_mutable, is_named, mro, order_is, type_attr,
+    Registered,
 };
 pub(crate) use collection::NoCollection;
 pub(crate) use constants::const_equal;

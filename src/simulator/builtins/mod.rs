@@ -21,8 +21,8 @@ use crate::tracker::Tracker;
 use crate::variables::{Kind, VarId};
 
 use super::{
-    attributes, comparisons, exceptions, fold, homes, methods, operators, pylayer, scalars,
-    tensors, truth,
+    attributes, classes, comparisons, exceptions, fold, homes, methods, operators, pylayer,
+    scalars, subclasses, tensors, truth,
 };
 use super::{Kwargs, Step, Tracer};
 use construction::from_keys;
@@ -268,6 +268,12 @@ fn unbound_method(
         }
         return Ok(Some(t.none()));
     }
+    if name == "__init__" && !is_named(object, "instancemethod") {
+        let base = object.getattr("__objclass__")?;
+        if let Some(result) = subclasses::init(t, &base, *receiver, rest, kwargs)? {
+            return Ok(Some(result));
+        }
+    }
     if name == "__getattribute__"
         && object
             .getattr("__objclass__")
@@ -299,15 +305,15 @@ fn unbound_method(
     // What goes over the object, where it is handed on, is made by the method that its class has.
     let live = ["__iter__", "items", "keys", "values"].contains(&&*name);
     if is_found || !live {
-        if let Some(result) = read_contents(t, (object, &name), *receiver, rest, kwargs)? {
+        if let Some(result) = use_contents(t, (object, &name), *receiver, rest, kwargs)? {
             return Ok(Some(result));
         }
     }
     t.stop(BreakKind::UnsupportedCall, format!("the C method {name}"))
 }
 
-/// A method of `dict`, `list` or `tuple` that reads an instance of a subclass.
-fn read_contents(
+/// A method of `dict`, `list` or `tuple` that reads an instance of a subclass, or changes a new one.
+fn use_contents(
     t: &mut Tracer<'_>,
     (method, name): (&Bound<'_, PyAny>, &str),
     receiver: VarId,
@@ -322,7 +328,7 @@ fn read_contents(
             // `__missing__` of the class answers for other keys.
             Kind::Dict(dict) => {
                 let key = super::keys::key_of(t, *key)?;
-                dict.items.contains_key(&key)
+                dict.items.contains_key(&key) || !has_missing(t, receiver)
             }
             // A slice of a list is a new one; of a tuple it may be the tuple.
             Kind::List(_) => true,
@@ -332,7 +338,19 @@ fn read_contents(
             return Ok(None);
         }
     }
+    // It would grow while it is gone over.
+    if name == "extend" && args.contains(&receiver) {
+        return t.unsupported("a container that is given to a method of its own");
+    }
     methods::call(t, contents, name, args, kwargs).map(Some)
+}
+
+fn has_missing(t: &mut Tracer<'_>, object: VarId) -> bool {
+    let Some(class) = t.type_of(object) else {
+        return true;
+    };
+    classes::guard_names(t, &class, &["__missing__"]);
+    attributes::lookup(&class, "__missing__").is_some()
 }
 
 fn wrong<T>(t: &Tracer<'_>, name: &str) -> Step<T> {

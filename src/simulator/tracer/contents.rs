@@ -1,11 +1,11 @@
-//! What existing instances of subclasses of `dict`, `list` and `tuple` hold: a configuration whose attributes are its items,
-//! a list with methods of its own.
+//! What instances of subclasses of `dict`, `list` and `tuple` hold: a configuration whose attributes are its items, a list
+//! with methods of its own, what a network answers with.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple, PyType};
 use pyo3::PyTypeInfo;
 
-use crate::obj::ordered_dict;
+use crate::obj::{ordered_dict, Obj};
 use crate::simulator::attributes;
 use crate::variables::{Kind, VarId, Variable};
 
@@ -13,22 +13,19 @@ use super::classify::LONGEST;
 use super::Tracer;
 
 /// Methods of `dict`, `list` and `tuple` that only read, and answer for a subclass what they answer for the class itself.
-const READERS: [(&str, &[&str]); 3] = [
-    (
-        "dict",
-        &[
-            "__getitem__",
-            "__len__",
-            "__contains__",
-            "__iter__",
-            "get",
-            "items",
-            "keys",
-            "values",
-        ],
-    ),
-    ("list", SEQUENCES),
-    ("tuple", SEQUENCES),
+const READERS: [&[&str]; 3] = [
+    &[
+        "__getitem__",
+        "__len__",
+        "__contains__",
+        "__iter__",
+        "get",
+        "items",
+        "keys",
+        "values",
+    ],
+    SEQUENCES,
+    SEQUENCES,
 ];
 
 const SEQUENCES: &[&str] = &[
@@ -40,21 +37,63 @@ const SEQUENCES: &[&str] = &[
     "count",
 ];
 
+/// Those that change an object and ask none of its other methods, whatever its class overrides.
+const WRITERS: [&[&str]; 3] = [
+    &[
+        "__setitem__",
+        "__delitem__",
+        "clear",
+        "pop",
+        "setdefault",
+        "update",
+    ],
+    &[
+        "__setitem__",
+        "__delitem__",
+        "append",
+        "clear",
+        "extend",
+        "insert",
+        "pop",
+        "reverse",
+    ],
+    &[],
+];
+
+/// Of those of `dict`, the ones that do not go past the order that an `OrderedDict` keeps.
+const UNORDERED: &[&str] = &["__getitem__", "__len__", "__contains__", "get"];
+
+/// Those that an `OrderedDict` has of its own and that ask no other method.
+const ORDERED_WRITERS: &[&str] = &["__setitem__", "__delitem__", "clear", "move_to_end"];
+
 impl<'py> Tracer<'py> {
-    /// What `method`, a descriptor of a built-in class and of this name, reads of the object: a dict, list or tuple like it.
-    /// `None` where it is no such method, or of another object.
+    /// What `method`, a descriptor of a built-in class and of this name, reads or changes of the object: a dict, list or tuple
+    /// like it. `None` where it is no such method, or of another object. Only what the frame made is changed so.
     pub fn contents(&mut self, id: VarId, method: &Bound<'_, PyAny>, name: &str) -> Option<VarId> {
         let of = method.getattr("__objclass__").ok()?;
-        let builtin = [
-            PyDict::type_object(self.py),
-            PyList::type_object(self.py),
-            PyTuple::type_object(self.py),
-        ];
-        let at = builtin.iter().position(|class| of.is(class))?;
-        let reads = READERS[at].1.contains(&name);
         let class = self.type_of(id)?;
         // Another class than its own refuses the object.
-        (reads && class.is_subclass(&of).ok()?).then(|| self.held(id))?
+        if !class.is_subclass(&of).ok()? {
+            return None;
+        }
+        let ordered = ordered_dict(self.py).ok()?;
+        let (reads, writes) = if of.is(&ordered) {
+            (READERS[0].contains(&name), ORDERED_WRITERS.contains(&name))
+        } else {
+            let builtin = [
+                PyDict::type_object(self.py),
+                PyList::type_object(self.py),
+                PyTuple::type_object(self.py),
+            ];
+            let at = builtin.iter().position(|class| of.is(class))?;
+            let plain = !class.is_subclass(&ordered).ok()?;
+            (
+                READERS[at].contains(&name) && (plain || UNORDERED.contains(&name)),
+                WRITERS[at].contains(&name) && plain,
+            )
+        };
+        let is_new = || self.vars.get(id).source.is_none();
+        (reads || writes && is_new()).then(|| self.held(id))?
     }
 
     /// The dict whose items `{**x}` and `dict.update(x)` copy without asking `x` for them: one, or what an instance of a
@@ -108,10 +147,13 @@ impl<'py> Tracer<'py> {
         });
         let source = Some(&source);
         if let Ok(dict) = value.cast::<PyDict>() {
-            // The order of an `OrderedDict` is not that of the dict below.
             let ordered = ordered_dict(self.py).ok()?;
-            if dict.len() <= LONGEST && !value.is_instance(&ordered).ok()? {
-                self.classify_dict(made, dict, None, source);
+            let class = value
+                .is_instance(&ordered)
+                .ok()?
+                .then(|| Obj::from(ordered));
+            if dict.len() <= LONGEST {
+                self.classify_dict(made, dict, class, source);
             }
         } else if let Ok(list) = value.cast::<PyList>() {
             if list.len() <= LONGEST {

@@ -111,6 +111,7 @@ impl<'py> Tracer<'py> {
             let held: Vec<VarId> = match &var.kind {
                 Kind::List(items) | Kind::Tuple(items, _) => items.clone(),
                 Kind::Dict(dict) => dict.items.values().map(|(_, value)| *value).collect(),
+                Kind::Object(object) => object.contents.into_iter().collect(),
                 _ => Vec::new(),
             };
             for item in held {

@@ -83,11 +83,8 @@ impl<'py> Tracer<'py> {
         if is_plain_constant(value) {
             let value = Some(Obj::from(value));
             return self.vars.add(Variable {
-                kind: Kind::Const,
                 value,
-                source: None,
-                mutated: false,
-                class: None,
+                ..Variable::new(Kind::Const)
             });
         }
         // The object is fixed, what it holds is not: reads from it are guarded below this root.
@@ -145,11 +142,9 @@ impl<'py> Tracer<'py> {
             self.guards.add(&tracker, GuardKind::Present);
         }
         let id = self.vars.add(Variable {
-            kind: Kind::Lazy,
             value: Some(Obj::from(value)),
             source: Some(tracker),
-            mutated: false,
-            class: None,
+            ..Variable::new(Kind::Lazy)
         });
         if !is_plain_constant(value) {
             self.known.insert(address, id);
