@@ -59,6 +59,21 @@ def set_item(tensor: Any, key: Any, value: Any) -> Any:
     return _C_ops.set_value_with_tensor(tensor, value, *place)
 
 
+def put_items(tensor: Any, key: Any, value: Any) -> Any:
+    """A copy of `tensor` after `copy[key] = value`, for a mask or tensors of whole numbers."""
+    if paddle.in_dynamic_mode():
+        result = paddle.assign(tensor)
+        result[key] = value
+        return result
+    if not isinstance(value, paddle.pir.Value):
+        value = paddle.full([1], value, tensor.dtype)
+    keys = key if isinstance(key, tuple) else (key,)
+    if keys[0].dtype == paddle.bool and len(keys[0].shape) == len(tensor.shape):
+        value = paddle.expand(value, tensor.shape)
+        return paddle.where(paddle.logical_not(keys[0]), tensor, value)
+    return paddle.index_put(tensor, keys, value)
+
+
 def where(condition: Any, x: Any, y: Any) -> Any:
     """`paddle.where`, which in a program adds zeros to reach one shape (and takes `-0.0` for `0.0`)."""
     if paddle.in_dynamic_mode():

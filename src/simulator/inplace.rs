@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyInt};
 
 use crate::frame::Modules;
-use crate::graph::{Callee, Statement, SymbolId, SymbolKind};
+use crate::graph::{Callee, DType, Statement, SymbolId, SymbolKind, TensorMeta};
 use crate::obj::Obj;
 use crate::variables::{Kind, TensorVar, VarId};
 
@@ -64,6 +64,7 @@ const KEEP_NOTHING: &[&str] = &[
     "multiply",
     "matmul",
     "scale",
+    "put_items",
     "set_item",
     "sum",
     "mean",
@@ -195,7 +196,8 @@ fn increment(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Option
 
 /// `tensor[key] = value`; whether it was captured.
 pub fn set_item(t: &mut Tracer<'_>, tensor: VarId, key: VarId, value: VarId) -> Step<bool> {
-    if !is_basic(t, key) || !is_captured(t, tensor, "set_item")? {
+    let basic = is_basic(t, key);
+    if !basic && !is_advanced(t, tensor, key, value) || !is_captured(t, tensor, "set_item")? {
         return Ok(false);
     }
     let value = match number_arguments::of_item(t, tensor, value)? {
@@ -214,7 +216,8 @@ pub fn set_item(t: &mut Tracer<'_>, tensor: VarId, key: VarId, value: VarId) -> 
             return Ok(false);
         }
     }
-    let result = tensors::control(t, "set_item", &[tensor, key, value])?;
+    let operation = if basic { "set_item" } else { "put_items" };
+    let result = tensors::control(t, operation, &[tensor, key, value])?;
     Ok(replace(t, tensor, result)?.is_some())
 }
 
@@ -233,6 +236,47 @@ fn is_basic(t: &mut Tracer<'_>, key: VarId) -> bool {
                     .is_some_and(|value| value.is_none() || value.is(t.py.Ellipsis()))
         }
         _ => false,
+    }
+}
+
+/// A mask for the first dims, or tensors of whole numbers for them, and one number or exactly what they select for a value.
+/// Keys of no dims are numbers, in eager mode.
+fn is_advanced(t: &mut Tracer<'_>, tensor: VarId, key: VarId, value: VarId) -> bool {
+    let keys = match t.kind(key).clone() {
+        Kind::Tuple(keys, None) => keys,
+        _ => vec![key],
+    };
+    let keys: Option<Vec<TensorMeta>> = keys
+        .into_iter()
+        .map(|key| tensors::meta_of(t, key).filter(|meta| !meta.shape.is_empty()))
+        .collect();
+    let (Some(keys), Some(shape)) = (keys, tensors::meta_of(t, tensor).map(|meta| meta.shape))
+    else {
+        return false;
+    };
+    let value = tensors::meta_of(t, value);
+    // Eager mode computes a gradient of its own for it, which depends on memory that nobody has written.
+    if t.entry_grad && value.as_ref().is_some_and(|value| !value.stop_gradient) {
+        return false;
+    }
+    let is_number = value
+        .as_ref()
+        .is_none_or(|value| value.shape.iter().all(|dim| *dim == 1));
+    match &*keys {
+        [mask] if mask.dtype == DType::Bool => {
+            let fixed = shape.iter().all(|dim| *dim >= 0);
+            fixed && is_number && shape.starts_with(&mask.shape)
+        }
+        [first, rest @ ..] => {
+            let whole = |key: &TensorMeta| matches!(key.dtype, DType::Int32 | DType::Int64);
+            // Eager mode raises for some values where nothing is selected.
+            let alike =
+                rest.iter().all(|key| key.shape == first.shape) && !first.shape.contains(&0);
+            let selected = first.shape.iter().chain(shape.iter().skip(keys.len()));
+            let fits = is_number || value.is_some_and(|value| value.shape.iter().eq(selected));
+            keys.iter().all(whole) && alike && fits && keys.len() <= shape.len()
+        }
+        [] => false,
     }
 }
 
