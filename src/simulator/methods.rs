@@ -13,8 +13,8 @@ use crate::variables::{DictVar, IterVar, Key, Kind, VarId};
 
 use super::tracer::is_plain_constant;
 use super::{
-    comparisons, exceptions, fold, generators, iterate, keys, namespaces, numbers, objects, sets,
-    subscript, truth,
+    comparisons, exceptions, fold, generators, iterate, keys, namespaces, numbers, objects, places,
+    sets, subscript, truth,
 };
 use super::{Kwargs, Step, Stop, Tracer};
 
@@ -116,7 +116,7 @@ pub fn exists(t: &mut Tracer<'_>, receiver: VarId, name: &str) -> Step<bool> {
             // A class can be called, too, but is no method: `__class__`.
             let is_method =
                 |attr: &Bound<'_, PyAny>| attr.is_callable() && !attr.is_instance_of::<PyType>();
-            super::tracer::is_plain_constant(&value)
+            (super::tracer::is_plain_constant(&value) || places::is_question(t, &value, name))
                 && value.getattr(name).is_ok_and(|attr| is_method(&attr))
         }),
         Kind::Iter(IterVar::Generator { .. } | IterVar::Ended { .. })

@@ -12,7 +12,7 @@ use crate::graph::{Callee, DType};
 use crate::variables::{Kind, VarId};
 
 use super::tensors::{self, Receiver};
-use super::{homes, Kwargs, Step, Tracer};
+use super::{classes, homes, Kwargs, Step, Tracer};
 
 /// What `to` was asked for.
 #[derive(Default)]
@@ -184,6 +184,19 @@ pub fn without_defaults(
         }
     }
     (positional, named.into())
+}
+
+/// Whether this is a method that says what kind of place a place is: `is_gpu_place`.
+pub fn is_question(t: &mut Tracer<'_>, place: &Bound<'_, PyAny>, name: &str) -> bool {
+    let class = place.get_type();
+    let of_places = homes::name_in_paddle(&class);
+    let known = matches!(of_places.as_deref(), Some("CPUPlace" | "Place"))
+        && name.starts_with("is_")
+        && name.ends_with("_place");
+    if known {
+        classes::guard_names(t, &class, &[name]);
+    }
+    known
 }
 
 /// Whether a place that is known, or its name, is the processor.

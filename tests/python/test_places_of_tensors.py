@@ -34,6 +34,31 @@ def test_places_that_are_asked_for():
         assert list(map(str, answer)) == list(map(str, plain))
 
 
+def test_questions_about_places():
+    def function(x):
+        y = x + 1 if x.place.is_gpu_place() or paddle.CPUPlace().is_xpu_place() else x * 2
+        return y, x.place.is_cpu_place(), y.place.is_custom_place()
+
+    check(function, tensor(3, 2, grad=True), graphs=1, breaks=0)
+
+
+@pytest.mark.parametrize("backend", ["paddle", "cinn"])
+@pytest.mark.parametrize("dtype", ["float64", "complex64", "complex128"])
+def test_constants_of_wide_dtypes(dtype, backend):
+    """Their numbers reach a program bit by bit; a negative zero, which one forgets, breaks the graph."""
+    numbers = [0.1, 1 / 3, 1e-300, 1e30, float("inf"), float("nan"), 5e-324, 1 + 2**-52]
+
+    def function(x):
+        one, many = paddle.to_tensor(1 / 3, dtype=dtype), paddle.to_tensor(numbers, dtype)
+        return one, many, x.astype(dtype) * one, paddle.to_tensor([[2.5]], dtype=dtype)
+
+    def negative(x):
+        return paddle.to_tensor([-0.0, 1], dtype) + 0, x * 2
+
+    check(function, tensor(3, 2, grad=True), graphs=1, breaks=0, backend=backend)
+    check(negative, tensor(3, 2), breaks=1, backend=backend)
+
+
 @pytest.mark.parametrize("arguments", [{"place": "gpu"}, {"place": 3}, {"stop_gradient": False}])
 def test_to_tensor_elsewhere(arguments):
     def function(x):

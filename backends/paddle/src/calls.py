@@ -100,7 +100,7 @@ def allow(name, args, kwargs):
     _check_parts(name, args, kwargs)
 
 
-_CONSTANT_DTYPES = ("bool", "int32", "int64", "float32")
+_CONSTANT_DTYPES = ("bool", "int32", "int64", "float32", "float64", "complex64", "complex128")
 
 
 def constant(data, dtype=None):
