@@ -52,6 +52,7 @@ differential: check-tools
 	$(call BIN,$(PYTHON)) tests/differential/run.py --seed $(SEED) --count $(COUNT) --jobs $(shell nproc)
 	$(call BIN,$(PYTHON)) tests/differential/run.py --family nests --seed $(SEED) --count $(NESTS) --jobs $(shell nproc)
 	$(call BIN,$(PYTHON)) tests/differential/run.py --family between --seed $(SEED) --count $(NESTS) --jobs $(shell nproc)
+	$(call BIN,$(PYTHON)) tests/differential/run.py --family containers --seed $(SEED) --count $(NESTS) --jobs $(shell nproc)
 
 # The examples in Paddle's docstrings, as bodies of translated functions, and with something changed in each; the
 # calls in them, with dims that differ between calls or that only the graph knows.

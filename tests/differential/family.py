@@ -45,4 +45,4 @@ def family(name: str) -> Family:
     return importlib.import_module(name).FAMILY
 
 
-NAMES = ("mixed", "nests", "between")
+NAMES = ("mixed", "nests", "between", "containers")

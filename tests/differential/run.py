@@ -1,6 +1,7 @@
 """Runs generated programs: `run.py --count N --seed S`; `--show SEED` prints one, `--reduce SEED` makes it small.
 
-`--family nests` takes those of branches and loops on tensors, `between` those whose callers change tensors.
+`--family nests` takes those of branches and loops on tensors, `between` those whose callers change tensors,
+`containers` those on subclasses of `dict` and `list`.
 """
 
 from __future__ import annotations
