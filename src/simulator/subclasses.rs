@@ -24,8 +24,8 @@ pub fn base_of<'py>(t: &Tracer<'py>, class: &Bound<'py, PyType>) -> Step<Bound<'
     let mro = native::mro(class);
     // Other classes in C hold something else, or act in their own way (`defaultdict`).
     let is_known = |of: &Bound<'_, PyAny>| {
-        let own = |of: &Bound<'_, PyType>| native::is_mutable(of);
-        bases.iter().any(|base| of.is(base)) || of.cast::<PyType>().is_ok_and(own)
+        let own = of.cast::<PyType>().is_ok_and(native::is_mutable);
+        own || bases.iter().any(|base| of.is(base))
     };
     let object = t.py.get_type::<PyAny>();
     let known = mro.iter().all(|of| of.is(&object) || is_known(&of));

@@ -146,6 +146,52 @@ class Sample(Output):
     c: typing.Any = None
 
 
+class Loud(dict):
+    def __setitem__(self, key, value):
+        show("set", key)
+        super().__setitem__(key, value)
+        show("done", len(self))
+
+    def __getitem__(self, key):
+        found = super().__getitem__(key)
+        show("get", key)
+        return found
+
+    def items(self):
+        show("items")
+        return super().items()
+
+
+class LoudInOrder(collections.OrderedDict):
+    def __init__(self, *args, **kwargs):
+        show("before")
+        super().__init__(*args, **kwargs)
+        show("behind")
+
+    def __setitem__(self, key, value):
+        super().__setitem__(key, value)
+        self.last = key
+        show("set", key, self.last)
+
+    def __iter__(self):
+        show("iter")
+        return super().__iter__()
+
+
+class LoudList(list):
+    def append(self, value):
+        super().append(value)
+        show("append", len(self))
+
+    def __getitem__(self, at):
+        show("get")
+        return super().__getitem__(at)
+
+    def __len__(self):
+        show("len")
+        return super().__len__()
+
+
 class Stack(list):
     def __init__(self, *args):
         super().__init__(*args)
@@ -197,11 +243,13 @@ DICTS = {
     "NotedInOrder": 2,
     "Generic": 1,
     "Alike": 1,
+    "Loud": 2,
+    "LoudInOrder": 2,
     "Sample": 3,
     "collections.OrderedDict": 1,
     "collections.Counter": 1,
 }
-LISTS = {"Stack": 2, "NotedList": 2, "Bare": 1}
+LISTS = {"Stack": 2, "NotedList": 2, "Bare": 1, "LoudList": 2}
 ITEMS = ["a=1", "a=1, b=x", "a=x * 2, c=0", "b=2", ""]
 PAIRS = ["{'a': x * 1, 'b': 2}", "[('a', 1), ('b', x)], k=3", "[('b', x), ('a', 1)]", *ITEMS]
 VALUES = ["[1, 2]", "[1, 2, 3]", "(x, 1, 2)", "[1, x * 2]", "(y for y in [2, 1])", ""]

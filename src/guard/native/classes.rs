@@ -149,7 +149,7 @@ pub(crate) fn mro<'py>(class: &Bound<'py, pyo3::types::PyType>) -> Bound<'py, Py
     order.unwrap_or_else(|| PyTuple::empty(class.py()))
 }
 
-/// Whether making an instance is `object.__new__`. The slot remembers a `__new__` in Python that was deleted.
+/// Whether instances are made as those of `base`. The slot remembers a `__new__` in Python that was deleted.
 pub(crate) fn is_made_like(
     class: &Bound<'_, pyo3::types::PyType>,
     base: &Bound<'_, pyo3::types::PyType>,
