@@ -68,10 +68,11 @@ def put_items(tensor: Any, key: Any, value: Any) -> Any:
     if not isinstance(value, paddle.pir.Value):
         value = paddle.full([1], value, tensor.dtype)
     keys = key if isinstance(key, tuple) else (key,)
-    if keys[0].dtype == paddle.bool and len(keys[0].shape) == len(tensor.shape):
-        value = paddle.expand(value, tensor.shape)
-        return paddle.where(paddle.logical_not(keys[0]), tensor, value)
-    return paddle.index_put(tensor, keys, value)
+    if keys[0].dtype != paddle.bool:
+        return paddle.index_put(tensor, keys, value)
+    rest = len(tensor.shape) - len(keys[0].shape)
+    mask = paddle.unsqueeze(keys[0], list(range(-rest, 0))) if rest else keys[0]
+    return paddle.masked_fill(tensor, mask, value)
 
 
 def where(condition: Any, x: Any, y: Any) -> Any:
@@ -80,6 +81,12 @@ def where(condition: Any, x: Any, y: Any) -> Any:
         return paddle.where(condition, x, y)
     parts = [part if isinstance(part, paddle.pir.Value) else paddle.to_tensor(part) for part in (condition, x, y)]
     shapes = [list(part.shape) for part in parts]
+    wide = next((shape for shape in shapes if shape), [])
+    alike = all(shape == wide or not shape and part.stop_gradient for part, shape in zip(parts, shapes, strict=True))
+    if wide and alike:
+        # The same where dims are open: numbers become as wide as the tensors.
+        like = parts[shapes.index(wide)]
+        return _C_ops.where(*(part if part.shape else paddle.expand_as(part, like) for part in parts))
     if all(dim >= 0 for shape in shapes for dim in shape):
         wide = list(np.broadcast_shapes(*shapes))
         pairs = zip(parts, shapes, strict=True)

@@ -8,7 +8,7 @@ use crate::graph::{is_in_place, Callee, DType, TensorMeta};
 use crate::guard::number::Type;
 use crate::obj::{module_and_name, text_of, Obj};
 use crate::reason::BreakKind;
-use crate::variables::{Kind, VarId, Variable};
+use crate::variables::{Kind, NumberVar, VarId, Variable};
 
 use super::{arrays, homes, inplace, number_arguments, numbers, places, scalars, tensors, views};
 use super::{Kwargs, Step, Tracer};
@@ -403,7 +403,12 @@ fn is_choice(t: &mut Tracer<'_>, value: VarId) -> bool {
     let is_number = |value: Bound<'_, PyAny>| {
         value.is_instance_of::<PyInt>() || value.is_instance_of::<PyFloat>()
     };
-    tensors::meta_of(t, value).is_some() || t.const_value(value).is_some_and(is_number)
+    // One that the graph makes too: what adds zeros to it forgets the sign of its zeros.
+    let is_made = matches!(
+        t.kind(value),
+        Kind::SymNumber(_) | Kind::Float(NumberVar::Graph(_))
+    );
+    is_made || tensors::meta_of(t, value).is_some() || t.const_value(value).is_some_and(is_number)
 }
 
 /// What eager mode refuses and programs take: a tensor for a list of tensors, a view with gaps for complex numbers, and

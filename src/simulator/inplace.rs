@@ -9,13 +9,14 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyInt};
 
+use crate::bytecode::CmpOp;
 use crate::frame::Modules;
 use crate::graph::{Callee, DType, Statement, SymbolId, SymbolKind, TensorMeta};
 use crate::obj::Obj;
-use crate::variables::{Kind, TensorVar, VarId};
+use crate::variables::{Kind, NumberVar, TensorVar, VarId};
 
 use super::tensors::{self, Receiver};
-use super::{aliases, number_arguments, views};
+use super::{aliases, number_arguments, numbers, views};
 use super::{Kwargs, Step, Tracer};
 
 /// Operations whose in-place form gives what they give.
@@ -197,7 +198,7 @@ fn increment(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Option
 /// `tensor[key] = value`; whether it was captured.
 pub fn set_item(t: &mut Tracer<'_>, tensor: VarId, key: VarId, value: VarId) -> Step<bool> {
     let basic = is_basic(t, key);
-    if !basic && !is_advanced(t, tensor, key, value) || !is_captured(t, tensor, "set_item")? {
+    if !basic && !is_advanced(t, tensor, key, value)? || !is_captured(t, tensor, "set_item")? {
         return Ok(false);
     }
     let value = match number_arguments::of_item(t, tensor, value)? {
@@ -241,43 +242,74 @@ fn is_basic(t: &mut Tracer<'_>, key: VarId) -> bool {
 
 /// A mask for the first dims, or tensors of whole numbers for them, and one number or exactly what they select for a value.
 /// Keys of no dims are numbers, in eager mode.
-fn is_advanced(t: &mut Tracer<'_>, tensor: VarId, key: VarId, value: VarId) -> bool {
+fn is_advanced(t: &mut Tracer<'_>, tensor: VarId, key: VarId, value: VarId) -> Step<bool> {
+    let Some((of, shape)) = symbol_and_meta(t, tensor).map(|(of, meta)| (of, meta.shape)) else {
+        return Ok(false);
+    };
     let keys = match t.kind(key).clone() {
         Kind::Tuple(keys, None) => keys,
         _ => vec![key],
     };
-    let keys: Option<Vec<TensorMeta>> = keys
+    let keys: Option<Vec<(SymbolId, TensorMeta)>> = keys
         .into_iter()
-        .map(|key| tensors::meta_of(t, key).filter(|meta| !meta.shape.is_empty()))
+        .map(|key| symbol_and_meta(t, key).filter(|(_, meta)| !meta.shape.is_empty()))
         .collect();
-    let (Some(keys), Some(shape)) = (keys, tensors::meta_of(t, tensor).map(|meta| meta.shape))
-    else {
-        return false;
-    };
     let value = tensors::meta_of(t, value);
     // Eager mode computes a gradient of its own for it, which depends on memory that nobody has written.
-    if t.entry_grad && value.as_ref().is_some_and(|value| !value.stop_gradient) {
-        return false;
-    }
+    let flows = value.as_ref().is_some_and(|value| !value.stop_gradient);
     let is_number = value
         .as_ref()
         .is_none_or(|value| value.shape.iter().all(|dim| *dim == 1));
-    match &*keys {
-        [mask] if mask.dtype == DType::Bool => {
-            let fixed = shape.iter().all(|dim| *dim >= 0);
-            fixed && is_number && shape.starts_with(&mask.shape)
+    match keys.as_deref() {
+        Some([(mask, meta)]) if meta.dtype == DType::Bool => {
+            if t.entry_grad && flows || !is_number || meta.shape.len() > shape.len() {
+                return Ok(false);
+            }
+            // A program would take one row for all.
+            for at in 0..meta.shape.len() {
+                if !is_same_dim(t, (*mask, meta.shape[at]), (of, shape[at]), at)? {
+                    return Ok(false);
+                }
+            }
+            Ok(true)
         }
-        [first, rest @ ..] => {
+        Some([(_, first), rest @ ..]) => {
             let whole = |key: &TensorMeta| matches!(key.dtype, DType::Int32 | DType::Int64);
-            // Eager mode raises for some values where nothing is selected.
-            let alike =
-                rest.iter().all(|key| key.shape == first.shape) && !first.shape.contains(&0);
-            let selected = first.shape.iter().chain(shape.iter().skip(keys.len()));
-            let fits = is_number || value.is_some_and(|value| value.shape.iter().eq(selected));
-            keys.iter().all(whole) && alike && fits && keys.len() <= shape.len()
+            let keys = || [first].into_iter().chain(rest.iter().map(|(_, key)| key));
+            let alike = keys().all(|key| key.shape == first.shape);
+            let selected = first.shape.iter().chain(shape.iter().skip(rest.len() + 1));
+            // Where nothing is selected, eager mode raises for a number.
+            let fits = match is_number {
+                true => first.shape.iter().all(|dim| *dim > 0),
+                false => value.is_some_and(|value| value.shape.iter().eq(selected)),
+            };
+            let flows = t.entry_grad && flows;
+            Ok(keys().all(whole) && alike && fits && !flows && rest.len() < shape.len())
         }
-        [] => false,
+        _ => Ok(false),
     }
+}
+
+fn symbol_and_meta(t: &mut Tracer<'_>, tensor: VarId) -> Option<(SymbolId, TensorMeta)> {
+    let Kind::Tensor(TensorVar { symbol, .. }) = *t.kind(tensor) else {
+        return None;
+    };
+    Some((symbol, t.graph.meta(symbol)?.clone()))
+}
+
+/// Whether two tensors have the same dim at a place, where those are open too.
+fn is_same_dim(
+    t: &mut Tracer<'_>,
+    a: (SymbolId, i64),
+    b: (SymbolId, i64),
+    at: usize,
+) -> Step<bool> {
+    if a.1 >= 0 && b.1 >= 0 {
+        return Ok(a.1 == b.1);
+    }
+    let mut dim = |symbol| t.add(Kind::Int(NumberVar::Dim(symbol, at)));
+    let (a, b) = (dim(a.0), dim(b.0));
+    Ok(numbers::compare(t, CmpOp::Eq, a, b)? == Some(true))
 }
 
 fn is_whole(t: &mut Tracer<'_>, id: VarId) -> bool {

@@ -35,6 +35,9 @@ struct Search<'a, 'py> {
     ordered: Vec<Ordered>,
 }
 
+/// The names of two operands.
+const TWO: &[[&str; 2]] = &[["x", "input"], ["y", "other"]];
+
 /// One rule: the dim of the result, by the arguments.
 type Rule = fn(&mut Search<'_, '_>, &Statement, usize) -> Option<Number>;
 
@@ -85,6 +88,21 @@ const RULES: &[(&[&str], Rule)] = &[
             "Tanh",
             "tril",
             "triu",
+            "logical_not",
+            "__invert__",
+            "bitwise_not",
+            "isnan",
+            "isinf",
+            "isfinite",
+            "sign",
+            "floor",
+            "ceil",
+            "round",
+            "zeros_like",
+            "ones_like",
+            "full_like",
+            "put_items",
+            "set_item",
             "elu",
             "ELU",
             "hardsigmoid",
@@ -157,9 +175,37 @@ const RULES: &[(&[&str], Rule)] = &[
             "__rmul__",
             "__truediv__",
             "__rtruediv__",
+            "__eq__",
+            "__ne__",
+            "__lt__",
+            "__le__",
+            "__gt__",
+            "__ge__",
+            "equal",
+            "not_equal",
+            "less_than",
+            "less_equal",
+            "greater_than",
+            "greater_equal",
+            "logical_and",
+            "logical_or",
+            "logical_xor",
+            "bitwise_and",
+            "bitwise_or",
+            "bitwise_xor",
+            "__and__",
+            "__or__",
+            "__xor__",
         ],
-        |s, it, at| s.broadcast(it, at),
+        |s, it, at| s.broadcast(it, at, TWO),
     ),
+    (&["where"], |s, it, at| {
+        s.broadcast(
+            it,
+            at,
+            &[["condition", "condition"], ["x", "input"], ["y", "other"]],
+        )
+    }),
     (&["matmul", "__matmul__", "bmm", "mm"], |s, it, at| {
         s.matmul(it, at)
     }),
@@ -299,11 +345,11 @@ impl<'a> Search<'a, '_> {
     }
 
     /// Operands are aligned at their last dims; dims of 1 give way.
-    fn broadcast(&mut self, it: &Statement, at: usize) -> Option<Number> {
+    fn broadcast(&mut self, it: &Statement, at: usize, operands: &[[&str; 2]]) -> Option<Number> {
         let from_end = self.made(it)?.checked_sub(at)?;
         let mut found: Option<Number> = None;
-        for (position, name) in [["x", "input"], ["y", "other"]].into_iter().enumerate() {
-            let operand = match argument(it, position, &name)? {
+        for (position, names) in operands.iter().enumerate() {
+            let operand = match argument(it, position, names)? {
                 Arg::Symbol(symbol) => *symbol,
                 Arg::Const(value) if value.bind(self.t.py).extract::<f64>().is_ok() => continue,
                 _ => return None,
@@ -344,7 +390,7 @@ impl<'a> Search<'a, '_> {
         } else if at + 2 == rank {
             self.dim(x, x_rank - if turn_x { 1 } else { 2 })
         } else {
-            self.broadcast(it, at)
+            self.broadcast(it, at, TWO)
         }
     }
 
