@@ -331,6 +331,20 @@ def test_a_network_that_answers_so_is_trained(backend):
         assert (stats.graphs, stats.graph_breaks, stats.fallbacks, stats.translations) == (1, [], [], 1)
 
 
+def test_a_network_that_answers_so_is_exported(tmp_path):
+    """Its outputs are in the order of their keys, as those of a dict."""
+    network = Network()
+    network.eval()
+    spec = [paddle.static.InputSpec([None, 3], "float32", "x")]
+    static = sot.to_static(network, full_graph=True, input_spec=spec)
+    answer = static(X)
+    assert type(answer) is Sample and list(answer) == ["sample", "hidden"]
+    sot.save(static, str(tmp_path / "network"))
+    outputs = paddle.jit.load(str(tmp_path / "network"))(X)
+    for output, name in zip(outputs, ["hidden", "sample"], strict=True):
+        assert output.tolist() == answer[name].tolist()
+
+
 CHANGES = {
     "attribute": lambda out: setattr(out, "sample", X * 7),
     "item": lambda out: out.__setitem__("hidden", X * 8),
