@@ -160,7 +160,7 @@ pub(crate) fn elements_are(py: Python<'_>, set: Ptr, elements: &[Obj]) -> bool {
 /// The order of an `OrderedDict` is kept beside the dict and read through its iterator.
 fn ordered_keys_are(dict: Ptr, keys: &[Py<PyAny>]) -> bool {
     // SAFETY: the class is live for ever.
-    let iter = unsafe { (*(&raw mut PyODict_Type)).tp_iter };
+    let iter = unsafe { PyODict_Type.tp_iter };
     are_all(dict, iter, keys, |key, wanted| {
         same_key(key, wanted.as_ptr())
     })
