@@ -144,12 +144,7 @@ def again(grad, function, names, *values):
         return call_with(function, names, *values)
 
 
-def new_object(class_):
-    return object.__new__(class_)
-
-
-def new_container(class_):
-    base = next(base for base in (collections.OrderedDict, dict, list) if issubclass(class_, base))
+def new_object(base, class_):
     return base.__new__(class_)
 
 

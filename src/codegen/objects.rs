@@ -1,5 +1,6 @@
 //! Cells, functions, objects of the user's classes and contexts.
 
+use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::reason::Break;
@@ -54,15 +55,20 @@ impl Emitter<'_, '_> {
             let why = "an exception group whose list was changed since";
             return Err(self.t.left_to_interpreter(at, why));
         }
-        let (helper, args) = match (object.base, object.contents) {
-            (Some(args), _) => ("new_exception", Some(args)),
-            (None, Some(_)) => ("new_container", None),
-            (None, None) => ("new_object", None),
-        };
-        self.call_helper(helper, 1 + usize::from(args.is_some()), |this| {
-            this.code.load_const(&object.class)?;
-            args.map_or(Ok(()), |args| this.value(args))
-        })?;
+        match object.base {
+            Some(args) => self.call_helper("new_exception", 2, |this| {
+                this.code.load_const(&object.class)?;
+                this.value(args)
+            })?,
+            None => {
+                let held = object.contents.and_then(|it| self.t.type_of(it));
+                let base = held.unwrap_or_else(|| self.t.py.get_type::<PyAny>());
+                self.call_helper("new_object", 2, |this| {
+                    this.constant(base.as_any())?;
+                    Ok(this.code.load_const(&object.class)?)
+                })?;
+            }
+        }
         self.keep(id)?;
         if let Some(contents) = object.contents {
             self.fill(id, contents)?;

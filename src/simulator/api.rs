@@ -8,9 +8,11 @@ use crate::graph::{is_in_place, Callee, DType, TensorMeta};
 use crate::guard::number::Type;
 use crate::obj::{module_and_name, text_of, Obj};
 use crate::reason::BreakKind;
-use crate::variables::{Kind, NumberVar, VarId, Variable};
+use crate::variables::{Kind, VarId, Variable};
 
-use super::{arrays, homes, inplace, number_arguments, numbers, places, scalars, tensors, views};
+use super::{
+    arrays, conversions, homes, inplace, number_arguments, numbers, places, scalars, tensors, views,
+};
 use super::{Kwargs, Step, Tracer};
 
 /// Modules whose functions are API: a call of one becomes a statement.
@@ -404,10 +406,7 @@ fn is_choice(t: &mut Tracer<'_>, value: VarId) -> bool {
         value.is_instance_of::<PyInt>() || value.is_instance_of::<PyFloat>()
     };
     // One that the graph makes too: what adds zeros to it forgets the sign of its zeros.
-    let is_made = matches!(
-        t.kind(value),
-        Kind::SymNumber(_) | Kind::Float(NumberVar::Graph(_))
-    );
+    let is_made = conversions::symbol(t, value).is_some();
     is_made || tensors::meta_of(t, value).is_some() || t.const_value(value).is_some_and(is_number)
 }
 

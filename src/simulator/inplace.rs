@@ -243,7 +243,8 @@ fn is_basic(t: &mut Tracer<'_>, key: VarId) -> bool {
 /// A mask for the first dims, or tensors of whole numbers for them, and one number or exactly what they select for a value.
 /// Keys of no dims are numbers, in eager mode.
 fn is_advanced(t: &mut Tracer<'_>, tensor: VarId, key: VarId, value: VarId) -> Step<bool> {
-    let Some((of, shape)) = symbol_and_meta(t, tensor).map(|(of, meta)| (of, meta.shape)) else {
+    let Some((of, shape)) = tensors::symbol_and_meta(t, tensor).map(|(of, meta)| (of, meta.shape))
+    else {
         return Ok(false);
     };
     let keys = match t.kind(key).clone() {
@@ -252,17 +253,19 @@ fn is_advanced(t: &mut Tracer<'_>, tensor: VarId, key: VarId, value: VarId) -> S
     };
     let keys: Option<Vec<(SymbolId, TensorMeta)>> = keys
         .into_iter()
-        .map(|key| symbol_and_meta(t, key).filter(|(_, meta)| !meta.shape.is_empty()))
+        .map(|key| tensors::symbol_and_meta(t, key).filter(|(_, meta)| !meta.shape.is_empty()))
         .collect();
     let value = tensors::meta_of(t, value);
     // Eager mode computes a gradient of its own for it, which depends on memory that nobody has written.
-    let flows = value.as_ref().is_some_and(|value| !value.stop_gradient);
+    if t.entry_grad && value.as_ref().is_some_and(|value| !value.stop_gradient) {
+        return Ok(false);
+    }
     let is_number = value
         .as_ref()
         .is_none_or(|value| value.shape.iter().all(|dim| *dim == 1));
     match keys.as_deref() {
         Some([(mask, meta)]) if meta.dtype == DType::Bool => {
-            if t.entry_grad && flows || !is_number || meta.shape.len() > shape.len() {
+            if !is_number || meta.shape.len() > shape.len() {
                 return Ok(false);
             }
             // A program would take one row for all.
@@ -283,18 +286,10 @@ fn is_advanced(t: &mut Tracer<'_>, tensor: VarId, key: VarId, value: VarId) -> S
                 true => first.shape.iter().all(|dim| *dim > 0),
                 false => value.is_some_and(|value| value.shape.iter().eq(selected)),
             };
-            let flows = t.entry_grad && flows;
-            Ok(keys().all(whole) && alike && fits && !flows && rest.len() < shape.len())
+            Ok(keys().all(whole) && alike && fits && rest.len() < shape.len())
         }
         _ => Ok(false),
     }
-}
-
-fn symbol_and_meta(t: &mut Tracer<'_>, tensor: VarId) -> Option<(SymbolId, TensorMeta)> {
-    let Kind::Tensor(TensorVar { symbol, .. }) = *t.kind(tensor) else {
-        return None;
-    };
-    Some((symbol, t.graph.meta(symbol)?.clone()))
 }
 
 /// Whether two tensors have the same dim at a place, where those are open too.

@@ -97,10 +97,7 @@ pub fn instantiate(
             format!("{name} has a destructor"),
         );
     }
-    if !base.is(t.py.get_type::<PyAny>()) {
-        classes::guard_order(t, &object);
-    }
-    let instance = subclasses::new(t, &object, &base)?;
+    let instance = subclasses::new(t, &object, &base);
     let init = lookup(&object, "__init__");
     let default_init = t.py.get_type::<PyAny>().getattr("__init__")?;
     match init {

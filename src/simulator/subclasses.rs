@@ -34,18 +34,22 @@ pub fn base_of<'py>(t: &Tracer<'py>, class: &Bound<'py, PyType>) -> Step<Bound<'
 }
 
 /// An instance that holds nothing yet.
-pub fn new(t: &mut Tracer<'_>, class: &Bound<'_, PyType>, base: &Bound<'_, PyType>) -> Step<VarId> {
-    let contents = if base.is(t.py.get_type::<PyAny>()) {
+pub fn new(t: &mut Tracer<'_>, class: &Bound<'_, PyType>, base: &Bound<'_, PyType>) -> VarId {
+    let held = if base.is(t.py.get_type::<PyAny>()) {
         None
     } else if base.is(t.py.get_type::<PyList>()) {
-        Some(t.add(Kind::List(Vec::new())))
+        Some(Kind::List(Vec::new()))
     } else {
         let plain = base.is(t.py.get_type::<PyDict>());
-        Some(t.add(Kind::Dict(DictVar {
+        Some(Kind::Dict(DictVar {
             class: (!plain).then(|| Obj::from(base)),
             ..DictVar::default()
-        })))
+        }))
     };
+    let contents = held.map(|held| {
+        classes::guard_order(t, class);
+        t.add(held)
+    });
     let instance = t.add(Kind::Object(ObjectVar {
         class: Obj::from(class),
         writes: Vec::new(),
@@ -55,7 +59,7 @@ pub fn new(t: &mut Tracer<'_>, class: &Bound<'_, PyType>, base: &Bound<'_, PyTyp
     if let Some(contents) = contents {
         t.vars.update(contents, |var| var.owner = Some(instance));
     }
-    Ok(instance)
+    instance
 }
 
 /// `base.__init__(instance, *args, **kwargs)` for one of those classes; `None` for other objects.
@@ -69,13 +73,11 @@ pub fn init(
     let Kind::Object(object) = t.kind(instance).clone() else {
         return Ok(None);
     };
-    let class = object.class.bind(t.py).cast::<PyType>().cloned();
-    let class = class.map_err(PyErr::from)?;
     let (Some(contents), true) = (object.contents, t.source(instance).is_none()) else {
         return Ok(None);
     };
     // The one that the instance is of: that of a plain dict does not keep the order of an `OrderedDict`.
-    if !base_of(t, &class)?.is(base) {
+    if !t.type_of(contents).is_some_and(|own| own.is(base)) {
         return Ok(None);
     }
     if args.is_empty() && kwargs.is_empty() {
@@ -86,6 +88,8 @@ pub fn init(
         Kind::Dict(dict) if dict.class.is_none() => "update",
         Kind::Dict(dict) if dict.items.is_empty() => {
             // It sets one item after the other through `self[key] = value`.
+            let class = object.class.bind(t.py).cast::<PyType>().cloned();
+            let class = class.map_err(PyErr::from)?;
             let own = lookup(&class, "__setitem__");
             classes::guard_names(t, &class, &["__setitem__"]);
             let plain = base.getattr("__setitem__")?;

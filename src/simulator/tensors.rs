@@ -122,10 +122,15 @@ pub enum Receiver {
 
 /// The metadata of a tensor.
 pub fn meta_of(t: &mut Tracer<'_>, tensor: VarId) -> Option<TensorMeta> {
+    symbol_and_meta(t, tensor).map(|(_, meta)| meta)
+}
+
+/// The symbol of a tensor, too.
+pub fn symbol_and_meta(t: &mut Tracer<'_>, tensor: VarId) -> Option<(SymbolId, TensorMeta)> {
     let Kind::Tensor(TensorVar { symbol, .. }) = *t.kind(tensor) else {
         return None;
     };
-    t.graph.meta(symbol).cloned()
+    Some((symbol, t.graph.meta(symbol)?.clone()))
 }
 
 /// A constant that is a dtype of Paddle, or its name.

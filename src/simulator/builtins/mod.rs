@@ -233,33 +233,25 @@ fn unbound_method(
     let Some((receiver, rest)) = args.split_first() else {
         return Ok(None);
     };
-    let dict_type = t.py.get_type::<PyDict>();
+    // Methods of tensors that are written in C++ do not say whose they are.
+    let home = object.getattr_opt("__objclass__")?;
+    let is_of = |class: Bound<'_, PyType>| home.as_ref().is_some_and(|home| home.is(&class));
     let is_other_dict = matches!(t.kind(*receiver), Kind::Dict(dict) if dict.class.is_some());
-    if is_other_dict {
-        let of_dict = object
-            .getattr("__objclass__")
-            .is_ok_and(|class| class.is(&dict_type));
-        if of_dict {
-            return t.unsupported(format!("dict.{name}() of another class"));
-        }
+    if is_other_dict && is_of(t.py.get_type::<PyDict>()) {
+        return t.unsupported(format!("dict.{name}() of another class"));
     }
     // `list.__len__(b"")` raises, and `object.__hash__("")` is not what `hash("")` is.
     let is_found = t
         .type_of(*receiver)
         .is_some_and(|own| attributes::lookup(&own, &name).is_some_and(|found| found.is(object)));
     if matches!(t.kind(*receiver), Kind::Tensor(_)) {
-        // Methods of tensors that are written in C++ do not say whose they are.
-        if !is_found && object.hasattr("__objclass__")? {
+        if !is_found && home.is_some() {
             return t.unsupported(format!("{name}() of another class than a tensor's"));
         }
         return tensors::method(t, *receiver, &name, rest, kwargs).map(Some);
     }
-    let object_type = t.py.get_type::<PyAny>();
-    if name == "__init__"
-        && object
-            .getattr("__objclass__")
-            .is_ok_and(|class| class.is(&object_type))
-    {
+    let of_object = is_of(t.py.get_type::<PyAny>());
+    if name == "__init__" && of_object {
         if !rest.is_empty() || !kwargs.is_empty() {
             return t.stop(
                 BreakKind::RaisesException,
@@ -268,17 +260,12 @@ fn unbound_method(
         }
         return Ok(Some(t.none()));
     }
-    if name == "__init__" && !is_named(object, "instancemethod") {
-        let base = object.getattr("__objclass__")?;
-        if let Some(result) = subclasses::init(t, &base, *receiver, rest, kwargs)? {
+    if let ("__init__", Some(base)) = (&*name, &home) {
+        if let Some(result) = subclasses::init(t, base, *receiver, rest, kwargs)? {
             return Ok(Some(result));
         }
     }
-    if name == "__getattribute__"
-        && object
-            .getattr("__objclass__")
-            .is_ok_and(|class| class.is(&object_type))
-    {
+    if name == "__getattribute__" && of_object {
         if let ([name], Kind::Object(state) | Kind::Layer(state)) =
             (rest, t.kind(*receiver).clone())
         {
@@ -287,11 +274,7 @@ fn unbound_method(
             }
         }
     }
-    if name == "__setattr__"
-        && object
-            .getattr("__objclass__")
-            .is_ok_and(|class| class.is(&object_type))
-    {
+    if name == "__setattr__" && of_object {
         if let ([name, value], Kind::Object(_)) = (rest, t.kind(*receiver).clone()) {
             if let Some(name) = t.const_str(*name) {
                 attributes::set_plainly(t, *receiver, &name, *value)?;
