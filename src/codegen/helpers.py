@@ -76,8 +76,11 @@ def cycle_iterator(saved, index):
 def accumulate_iterator(over, function, initial, total):
     if not total:
         return itertools.accumulate(over, function, initial=initial)
-    # `initial=None` would be none.
-    sums = itertools.accumulate(itertools.chain(total, over), function)
+    if total[0] is None:
+        # `initial=None` would be none.
+        sums = itertools.accumulate(itertools.chain(total, over), function)
+    else:
+        sums = itertools.accumulate(over, function, initial=total[0])
     next(sums)
     return sums
 
@@ -189,14 +192,19 @@ def extend_list(target, items):
 
 
 def set_dict(target, items):
-    for key in [key for key in target if key not in items]:
+    # Keys that stay where they are in front of the others are left alone: only values change, keys go and are added, as
+    # iterators that others have on the dict find it.
+    wanted = list(items)
+    stays = 0
+    gone = []
+    for old in target:
+        new = wanted[stays] if stays < len(wanted) else gone
+        if old is new or type(old) is type(new) and old == new:
+            stays += 1
+        else:
+            gone.append(old)
+    for key in gone:
         del target[key]
-    # Where the keys that stay are the first ones in the same order, only values change and keys are
-    # added: iterators that others have on the dict go on as they would.
-    for old, new in zip(target, items, strict=False):
-        if type(old) is not type(new) or old != new:
-            target.clear()
-            break
     for key, value in items.items():
         target[key] = value
 

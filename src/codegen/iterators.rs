@@ -23,14 +23,10 @@ impl Emitter<'_, '_> {
             IterVar::Numbers { .. } | IterVar::Advanced => {
                 refuse("an iterator over numbers of the graph")
             }
-            IterVar::Sequence { over, index } => self.call_helper("sequence_iterator", 2, |this| {
-                this.value(*over)?;
-                this.int(*index as i64)
-            }),
-            IterVar::Reversed { over, left } => self.call_helper("reversed_iterator", 2, |this| {
-                this.value(*over)?;
-                this.int(*left as i64)
-            }),
+            IterVar::Sequence { over, index } => {
+                self.over_items("sequence_iterator", *over, *index)
+            }
+            IterVar::Reversed { over, left } => self.over_items("reversed_iterator", *over, *left),
             IterVar::Dict {
                 over,
                 which,
@@ -100,6 +96,21 @@ impl Emitter<'_, '_> {
 
     pub(super) fn inner_of(&mut self, ids: &[VarId]) -> Emit {
         ids.iter().try_for_each(|id| self.inner(*id))
+    }
+
+    /// An iterator over a list or tuple. One that stands behind the end of what became shorter keeps its place, which
+    /// cannot be set.
+    fn over_items(&mut self, helper: &str, over: VarId, at: usize) -> Emit {
+        match self.t.vars.kind(over) {
+            Kind::List(items) | Kind::Tuple(items, _) if at > items.len() => {
+                return refuse("an iterator over a list that became shorter")
+            }
+            _ => {}
+        }
+        self.call_helper(helper, 2, |this| {
+            this.value(over)?;
+            this.int(at as i64)
+        })
     }
 
     /// An iterator whose length only the graph knows, at its beginning.

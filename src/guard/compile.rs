@@ -82,6 +82,25 @@ pub(super) enum Load {
     MethodPart(usize, bool),
 }
 
+impl Load {
+    /// The slot this is read from.
+    pub(super) fn base(&self) -> Option<usize> {
+        match self {
+            Self::Local(_) | Self::FreeCell(_) | Self::Const(_) | Self::Nothing => None,
+            Self::CellContents(base)
+            | Self::TypeOf(base)
+            | Self::InstanceDict(base)
+            | Self::DictItem(base, _)
+            | Self::ListItem(base, _)
+            | Self::TupleItem(base, _)
+            | Self::TypeAttr(base, _)
+            | Self::Member(base, _)
+            | Self::Function(base, _)
+            | Self::MethodPart(base, _) => Some(*base),
+        }
+    }
+}
+
 pub(super) enum Check {
     Present,
     Absent,
@@ -102,6 +121,7 @@ pub(super) enum Check {
     Registered(native::Registered),
     Named(Py<PyAny>, Obj),
     Outcome(Outcome<usize>),
+    Quiet,
     Layer(LayerSnapshot),
     Never,
 }
@@ -206,7 +226,7 @@ impl NativeGuards {
         // What is looked at otherwise is there.
         let seen: FxHashSet<&TrackerRef> = guards
             .iter()
-            .filter(|guard| guard.kind != GuardKind::Present)
+            .filter(|guard| !matches!(guard.kind, GuardKind::Present | GuardKind::Quiet))
             .map(|guard| &guard.tracker)
             .chain(guards.distinct())
             .chain(slots)
@@ -251,6 +271,7 @@ impl NativeGuards {
                     let name = pyo3::types::PyString::intern(py, name).into_any();
                     Check::Named(name.unbind(), value.clone())
                 }
+                GuardKind::Quiet => Check::Quiet,
                 GuardKind::LayerState(layer) => match LayerSnapshot::record(layer.bind(py))? {
                     Some(snapshot) => Check::Layer(snapshot),
                     None => Check::Never,
@@ -267,12 +288,12 @@ impl NativeGuards {
             .distinct()
             .map(|tracker| builder.slot(py, tracker))
             .collect();
-        let outputs = slots
+        let outputs: Vec<usize> = slots
             .iter()
             .map(|tracker| builder.slot(py, tracker))
             .collect();
         let loads = builder.slots.len();
-        let plan = GatePlan::of(&builder.steps, loads);
+        let plan = GatePlan::of(&builder.steps, loads, distinct.iter().chain(&outputs));
         Ok(Self {
             state: state.clone(),
             steps: builder.steps,
@@ -353,7 +374,7 @@ fn load(py: Python<'_>, load: &Load, inputs: GuardInputs<'_>, slots: &[usize]) -
 
 fn holds(py: Python<'_>, check: &Check, object: Ptr, slots: &[usize]) -> bool {
     if object.is_null() {
-        return matches!(check, Check::Absent);
+        return matches!(check, Check::Absent | Check::Quiet);
     }
     match check {
         Check::Present => true,
@@ -380,6 +401,7 @@ fn holds(py: Python<'_>, check: &Check, object: Ptr, slots: &[usize]) -> bool {
         Check::Order(classes) => native::order_is(object, classes),
         Check::Registered(known) => known.holds(py, object),
         Check::Named(name, value) => native::is_named(py, object, name.as_ptr(), value.as_ptr()),
+        Check::Quiet => native::is_quiet(py, object),
         Check::Layer(snapshot) => snapshot.holds(py),
     }
 }

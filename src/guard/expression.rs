@@ -134,6 +134,7 @@ pub fn text(py: Python<'_>, guard: &Guard) -> String {
             show(class)
         ),
         GuardKind::Named(name, value) => format!("{x}.{name} == {}", show(value)),
+        GuardKind::Quiet => format!("{x} ends without a destructor"),
         GuardKind::LayerState(layer) => format!("{x}: state of {} unchanged", show(layer)),
         GuardKind::Never => format!("{x} cannot be checked"),
     }

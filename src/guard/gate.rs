@@ -33,15 +33,17 @@ pub struct GatePlan {
 }
 
 impl GatePlan {
-    /// Finds the covered steps.
-    pub fn of(steps: &[Step], loads: usize) -> Self {
+    /// Finds the covered steps; `kept`: slots that are looked at otherwise.
+    pub fn of<'a>(steps: &[Step], loads: usize, kept: impl Iterator<Item = &'a usize>) -> Self {
         let mut plan = Self::default();
+        let counts = Self::counts(steps, loads, kept);
         // A load is covered when its value follows from covered dictionaries.
         let mut covered = vec![false; loads];
         let mut fixed = vec![false; loads];
         for (at, step) in steps.iter().enumerate() {
             plan.all.push(at);
             let skip = match step {
+                Step::Load(slot, _) if !counts[*slot] => false,
                 Step::Load(slot, load) => {
                     plan.cover(*slot, load, &mut covered, &mut fixed);
                     covered[*slot] || fixed[*slot]
@@ -78,6 +80,44 @@ impl GatePlan {
             .map(|(covered, fixed)| covered || fixed)
             .collect();
         plan
+    }
+
+    /// By slot: whether more is asked of it than how its value goes. A dictionary that is written alone has another version at
+    /// each call: it would keep the gate shut.
+    fn counts<'a>(
+        steps: &[Step],
+        loads: usize,
+        kept: impl Iterator<Item = &'a usize>,
+    ) -> Vec<bool> {
+        let mut counts = vec![false; loads];
+        for slot in kept {
+            counts[*slot] = true;
+        }
+        for step in steps.iter().rev() {
+            match step {
+                Step::Check {
+                    check: Check::Quiet,
+                    ..
+                } => {}
+                Step::Check { slot, check, .. } => {
+                    counts[*slot] = true;
+                    match check {
+                        Check::SameAs(other) | Check::OtherThan(other) => counts[*other] = true,
+                        Check::Outcome(outcome) => {
+                            outcome.map(&mut |place| counts[*place] = true);
+                        }
+                        _ => {}
+                    }
+                }
+                Step::Load(slot, load) if counts[*slot] => {
+                    if let Some(base) = load.base() {
+                        counts[base] = true;
+                    }
+                }
+                Step::Load(..) => {}
+            }
+        }
+        counts
     }
 
     fn covers_dict(&mut self, slot: usize) {

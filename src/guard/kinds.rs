@@ -91,6 +91,8 @@ pub enum GuardKind {
     Registered(Obj, bool),
     /// `__name__` or the like of a function or class.
     Named(Arc<str>, Obj),
+    /// No code of the user's runs when what is there, if anything is, goes.
+    Quiet,
     /// All state that an opaque Paddle layer's `forward` may read is as it was: `__dict__`,
     /// parameters, buffers, sub-layers and hooks, recursively. The value is the layer itself.
     LayerState(Obj),

@@ -25,6 +25,20 @@ fn set(t: &mut Tracer<'_>, iterator: VarId, tool: Tool) {
         .mutate(iterator, |var| var.kind = Kind::Iter(IterVar::Tool(tool)));
 }
 
+/// `next(from)` for a tool that is over where that raises: `ended`.
+fn next_or_end(
+    t: &mut Tracer<'_>,
+    iterator: VarId,
+    from: VarId,
+    ended: impl FnOnce() -> Tool,
+) -> Step<Option<VarId>> {
+    let answer = iterate::next(t, from);
+    if matches!(answer, Err(Stop::Raise(_))) {
+        set(t, iterator, ended());
+    }
+    answer
+}
+
 fn row(t: &mut Tracer<'_>, items: Vec<VarId>) -> VarId {
     t.add(Kind::Tuple(items, None))
 }
@@ -101,7 +115,8 @@ pub fn next(t: &mut Tracer<'_>, iterator: VarId, tool: Tool) -> Step<Option<VarI
                 if wanted && stop.is_some_and(|stop| taken >= stop) {
                     break;
                 }
-                let Some(item) = iterate::next(t, from)? else {
+                let ended = || state(None, taken, next);
+                let Some(item) = next_or_end(t, iterator, from, ended)? else {
                     break;
                 };
                 taken += 1;
@@ -265,15 +280,15 @@ pub fn next(t: &mut Tracer<'_>, iterator: VarId, tool: Tool) -> Step<Option<VarI
         }
         Tool::Pairwise { inner, old } => {
             let Some(from) = inner else { return Ok(None) };
-            let ended = Tool::Pairwise {
+            let ended = || Tool::Pairwise {
                 inner: None,
                 old: None,
             };
             let first = match old {
                 Some(old) => old,
                 None => {
-                    let Some(first) = iterate::next(t, from)? else {
-                        set(t, iterator, ended);
+                    let Some(first) = next_or_end(t, iterator, from, ended)? else {
+                        set(t, iterator, ended());
                         return Ok(None);
                     };
                     let old = Some(first);
@@ -281,8 +296,8 @@ pub fn next(t: &mut Tracer<'_>, iterator: VarId, tool: Tool) -> Step<Option<VarI
                     first
                 }
             };
-            let Some(second) = iterate::next(t, from)? else {
-                set(t, iterator, ended);
+            let Some(second) = next_or_end(t, iterator, from, ended)? else {
+                set(t, iterator, ended());
                 return Ok(None);
             };
             let old = Some(second);
@@ -297,7 +312,10 @@ pub fn next(t: &mut Tracer<'_>, iterator: VarId, tool: Tool) -> Step<Option<VarI
             for at in 0..inner.len() {
                 let item = match inner[at] {
                     None => None,
-                    Some(from) => iterate::next(t, from)?,
+                    Some(from) => {
+                        let inner = vec![None; inner.len()];
+                        next_or_end(t, iterator, from, || Tool::ZipLongest { inner, fill })?
+                    }
                 };
                 if item.is_none() && inner[at].take().is_some() {
                     let inner_now = inner.clone();
@@ -321,7 +339,8 @@ pub fn next(t: &mut Tracer<'_>, iterator: VarId, tool: Tool) -> Step<Option<VarI
             let Some(from) = inner else { return Ok(None) };
             let mut items = Vec::new();
             while (items.len() as i64) < size {
-                match iterate::next(t, from)? {
+                let ended = || Tool::Batched { inner: None, size };
+                match next_or_end(t, iterator, from, ended)? {
                     Some(item) => items.push(item),
                     None => break,
                 }

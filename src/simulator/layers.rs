@@ -101,6 +101,20 @@ fn refuse_changed(t: &mut Tracer<'_>, layer: &Bound<'_, PyAny>, names: &[&str]) 
     }
 }
 
+/// Called where a tensor becomes an attribute of a layer: the dictionaries it may go to are the layer's own.
+pub fn note_registries<'py>(
+    t: &mut Tracer<'py>,
+    layer: &Bound<'py, PyAny>,
+    source: &TrackerRef,
+) -> Step<()> {
+    for which in REGISTRIES {
+        if let Some(dict) = registry(layer, which) {
+            t.note_dict(&dict, dict_item(layer_dict(source), which))?;
+        }
+    }
+    Ok(())
+}
+
 /// What `Layer.__getattr__` finds: parameters, then sub-layers, then buffers.
 pub fn registered(t: &mut Tracer<'_>, layer: VarId, name: &str) -> Step<Option<VarId>> {
     let (Some(object), Some(source)) = (t.value(layer), t.source(layer)) else {

@@ -346,6 +346,7 @@ fn list(
             let Some(at) = usize::try_from(at).ok().filter(|at| *at < items.len()) else {
                 return exceptions::throw(t, "IndexError");
             };
+            t.release(list, items[at])?;
             change_list(t, list, |items| {
                 items.remove(at);
             });
@@ -354,7 +355,7 @@ fn list(
         ("remove", [value]) => {
             for (at, item) in items.iter().enumerate() {
                 if comparisons::equal_values(t, *item, *value)? {
-                    t.let_go(*item)?;
+                    t.release(list, *item)?;
                     return Ok(change_list(t, list, |items| {
                         items.remove(at);
                     }));
@@ -364,7 +365,7 @@ fn list(
         }
         ("clear", []) => {
             for item in items {
-                t.let_go(item)?;
+                t.release(list, item)?;
             }
             Ok(change_list(t, list, Vec::clear))
         }
@@ -419,7 +420,7 @@ pub fn sort(t: &mut Tracer<'_>, items: Vec<VarId>, kwargs: &Kwargs) -> Step<Vec<
     let are_objects = pairs.len() > 2
         && pairs
             .iter()
-            .any(|(by, _)| matches!(t.vars.kind(*by), Kind::Object(_)));
+            .any(|(by, _)| matches!(t.vars.kind(*by), Kind::Object(_) | Kind::Layer(_)));
     if are_objects {
         return t.unsupported("a sort of objects that compare themselves");
     }
@@ -481,6 +482,9 @@ fn check_order(t: &mut Tracer<'_>, key: VarId) -> Step<()> {
             }
         }
         Kind::Set(_) => t.unsupported("a sort of sets"),
+        Kind::Object(_) | Kind::Layer(_) => {
+            t.unsupported("a sort of containers of objects that compare themselves")
+        }
         Kind::Float(_) => match numbers::compare(t, CmpOp::Eq, key, key)? {
             Some(true) => Ok(()),
             _ => t.unsupported("a sort of what may be nan"),
@@ -549,7 +553,7 @@ fn dict(
         ("copy", []) => Ok(t.add(Kind::Dict(state))),
         ("clear", []) => {
             for (_, value) in state.items.values() {
-                t.let_go(*value)?;
+                t.release(dict, *value)?;
             }
             subscript::refuse_iterated(t, dict)?;
             change_dict(t, dict, |items| items.clear());
@@ -559,6 +563,7 @@ fn dict(
             let simulated = keys::key_of(t, *key)?;
             match (state.items.get(&simulated), args) {
                 (Some((_, value)), _) => {
+                    t.release(dict, *value)?;
                     subscript::refuse_iterated(t, dict)?;
                     change_dict(t, dict, |items| {
                         items.shift_remove(&simulated);

@@ -101,6 +101,11 @@ pub fn binary(t: &mut Tracer<'_>, op: BinOp, inplace: bool, a: VarId, b: VarId) 
         (Kind::List(items), Kind::Const) if op == BinOp::Mul && inplace => {
             let repeated = repeat(t, &left, items, b)?;
             let repeated = t.kind(repeated).clone();
+            if matches!(&repeated, Kind::List(kept) if kept.is_empty()) {
+                for item in items {
+                    t.release(a, *item)?;
+                }
+            }
             t.vars.mutate(a, |var| var.kind = repeated);
             return Ok(a);
         }

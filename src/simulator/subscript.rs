@@ -121,7 +121,7 @@ pub fn set(t: &mut Tracer<'_>, container: VarId, key: VarId, value: VarId) -> St
                 return set_slice(t, container, &items, key, step, value);
             }
             let index = position(t, items.len(), key)?;
-            t.let_go(items[index])?;
+            t.release(container, items[index])?;
             t.vars.mutate(container, |var| {
                 if let Kind::List(items) = &mut var.kind {
                     items[index] = value;
@@ -132,7 +132,7 @@ pub fn set(t: &mut Tracer<'_>, container: VarId, key: VarId, value: VarId) -> St
         Kind::Dict(dict) => {
             let simulated = keys::key_of(t, key)?;
             if let Some((_, old)) = dict.items.get(&simulated) {
-                t.let_go(*old)?;
+                t.release(container, *old)?;
             }
             t.vars.mutate(container, |var| {
                 if let Kind::Dict(dict) = &mut var.kind {
@@ -169,12 +169,18 @@ fn set_slice(
     };
     let (start, stop, _): (usize, usize, i64) =
         slice.call_method1("indices", (items.len(),))?.extract()?;
-    for item in items.iter().take(stop.max(start)).skip(start) {
-        t.let_go(*item)?;
+    // What the values come from may have changed the list meanwhile; its bounds stay those of before.
+    let Kind::List(items) = t.kind(list).clone() else {
+        return t.unsupported("a list that became something else");
+    };
+    let start = start.min(items.len());
+    let stop = stop.clamp(start, items.len());
+    for item in &items[start..stop] {
+        t.release(list, *item)?;
     }
     t.vars.mutate(list, |var| {
         if let Kind::List(items) = &mut var.kind {
-            items.splice(start..stop.max(start), values);
+            items.splice(start..stop, values);
         }
     });
     Ok(())
@@ -203,7 +209,7 @@ pub fn delete(t: &mut Tracer<'_>, container: VarId, key: VarId) -> Step<()> {
                 _ => vec![position(t, items.len(), key)?],
             };
             for at in &gone {
-                t.let_go(items[*at])?;
+                t.release(container, items[*at])?;
             }
             let kept = items
                 .iter()
@@ -219,7 +225,7 @@ pub fn delete(t: &mut Tracer<'_>, container: VarId, key: VarId) -> Step<()> {
             let Some((_, old)) = dict.items.get(&simulated) else {
                 return t.stop(BreakKind::RaisesException, "KeyError");
             };
-            t.let_go(*old)?;
+            t.release(container, *old)?;
             refuse_iterated(t, container)?;
             t.vars.mutate(container, |var| {
                 if let Kind::Dict(dict) = &mut var.kind {

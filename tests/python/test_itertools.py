@@ -286,3 +286,74 @@ def test_errors_are_python_s(make):
     x = paddle.ones([2])
     for _ in range(2):
         assert plain(ours(x)) == plain(function(x))
+
+
+class Source:
+    """Raises once, and goes on."""
+
+    def __init__(self):
+        self.asked = 0
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        self.asked += 1
+        if self.asked == 3:
+            raise ValueError("once")
+        if self.asked > 6:
+            raise StopIteration
+        return self.asked
+
+
+AFTER_AN_EXCEPTION = {
+    "islice": lambda source: islice(source, 10),
+    "islice with a step": lambda source: islice(source, 1, 10, 2),
+    "islice of map": lambda source: islice(map(operator.neg, source), 10),
+    "pairwise": pairwise,
+    "zip_longest": lambda source: zip_longest(source, [1, 2, 3, 4]),
+    "chain": lambda source: chain(source, [1]),
+    "cycle": cycle,
+    "accumulate": accumulate,
+}
+if sys.version_info >= (3, 12):
+    AFTER_AN_EXCEPTION["batched"] = lambda source: __import__("itertools").batched(source, 2)
+
+
+@pytest.mark.parametrize("name", AFTER_AN_EXCEPTION)
+def test_what_follows_an_exception_of_the_source(name):
+    make = AFTER_AN_EXCEPTION[name]
+
+    def function(x):
+        source = Source()
+        tool = make(source)
+        seen = []
+        for _ in range(6):
+            try:
+                seen.append(next(tool, "end"))
+            except ValueError as error:
+                seen.append(str(error))
+        return x + 1, seen, source.asked
+
+    ours = sot.to_static(function, min_graph_size=0)
+    x = paddle.ones([2])
+    for _ in range(2):
+        assert plain(ours(x)) == plain(function(x))
+
+
+def test_a_sum_that_is_at_its_end_asks_again_behind_a_break():
+    def function(x, source):
+        sums = accumulate(source)
+        seen = [next(sums), next(sums)]
+        seen.append(x.sum().item())
+        for _ in range(8):
+            try:
+                seen.append(next(sums, "end"))
+            except ValueError as error:
+                seen.append(str(error))
+        return x + 1, seen, source.asked
+
+    ours = sot.to_static(function, min_graph_size=0)
+    x = paddle.ones([2])
+    for _ in range(2):
+        assert plain(ours(x, Source())) == plain(function(x, Source()))

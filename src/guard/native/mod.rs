@@ -6,6 +6,7 @@ mod collection;
 mod constants;
 mod containers;
 mod edges;
+mod endings;
 mod flags;
 mod functions;
 mod global_state;
@@ -40,6 +41,7 @@ pub(crate) use containers::{
     tuple_item,
 };
 pub use edges::{can_move_edges, move_edges, stand_in};
+pub(crate) use endings::{is_quiet, Ends};
 pub use flags::records_gradients;
 pub(crate) use functions::{function_field, is_called_as_usual, method_part};
 pub use global_state::GlobalState;
@@ -48,7 +50,7 @@ pub use numbers::sampled;
 pub(crate) use object::{
     cell_contents, instance_dict, is_object_member, member, to_bound, type_of,
 };
-pub(crate) use references::{is_tracked, references, WeakOrStrong};
+pub(crate) use references::{references, WeakOrStrong};
 pub(crate) use tables::HashedKey;
 
 /// A number, or a dim of a tensor or array, from outside.

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyFunction};
+use pyo3::types::{PyBool, PyDict, PyFunction};
 
+use crate::guard::GuardKind;
 use crate::obj::{is_named, Obj};
 use crate::reason::BreakKind;
 use crate::simulator::call::call;
 use crate::simulator::{classes, exceptions, inplace, layers, tensors, Step, Tracer};
+use crate::tracker::{Tracker, TrackerRef};
 use crate::variables::{AttrOp, FunctionVar, Kind, TensorVar, VarId};
 
 use super::descriptors::{call_descriptor, descriptor, is_slot, Descriptor};
@@ -186,9 +188,14 @@ fn write_through(
     registers: bool,
 ) -> Step<()> {
     if let (Some(real), Some(source)) = (t.value(obj), t.source(obj)) {
-        if let Ok(dict) = instance_dict(&real) {
-            t.note_namespace(&dict, &source)?;
+        let dict = instance_dict(&real).ok();
+        if let Some(dict) = &dict {
+            t.note_namespace(dict, &source)?;
         }
+        if registers {
+            layers::note_registries(t, &real, &source)?;
+        }
+        release_old(t, obj, &real, source, dict, name)?;
     }
     if matches!(t.kind(obj), Kind::Layer(_)) {
         // It may be a part of another one.
@@ -206,6 +213,42 @@ fn write_through(
         }
     });
     Ok(())
+}
+
+/// What the attribute of an existing object holds goes, unless it went before.
+fn release_old<'py>(
+    t: &mut Tracer<'py>,
+    obj: VarId,
+    real: &Bound<'py, PyAny>,
+    source: TrackerRef,
+    dict: Option<Bound<'py, PyDict>>,
+    name: &str,
+) -> Step<()> {
+    let (Kind::Object(object) | Kind::Layer(object)) = t.kind(obj) else {
+        return Ok(());
+    };
+    if object.written(name).is_some() {
+        return Ok(());
+    }
+    match lookup(&real.get_type(), name).filter(is_slot) {
+        Some(slot) => {
+            let place = Arc::new(Tracker::Member(source, Arc::from(name)));
+            match slot.call_method1("__get__", (real,)) {
+                Ok(old) => t.release_at(&old, place),
+                Err(_) => {
+                    t.guards.add(&place, GuardKind::Quiet);
+                    Ok(())
+                }
+            }
+        }
+        None => match dict {
+            Some(dict) => {
+                let old = dict.get_item(name)?;
+                t.release_item(Arc::new(Tracker::InstanceDict(source)), name, old)
+            }
+            None => Ok(()),
+        },
+    }
 }
 
 /// `del obj.name`

@@ -138,8 +138,8 @@ pub(super) fn before_with(t: &mut Tracer<'_>, f: &mut FrameState) -> Step<()> {
         f.push(value);
         return Ok(());
     }
-    let exit = attributes::get_special(t, manager, "__exit__")?;
     let enter = attributes::get_special(t, manager, "__enter__")?;
+    let exit = attributes::get_special(t, manager, "__exit__")?;
     f.push(exit);
     let value = call(t, enter, &[], &[])?;
     f.push(value);

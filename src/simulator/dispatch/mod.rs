@@ -130,12 +130,12 @@ pub fn step(t: &mut Tracer<'_>, f: &mut FrameState, at: usize) -> Step<Flow> {
         }
         Instr::StoreGlobal { name } => {
             let value = f.pop(t)?;
-            write_global(t, f, f.name(*name), Some(value));
+            write_global(t, f, f.name(*name), Some(value))?;
         }
         Instr::DeleteGlobal { name } => {
             let name = f.name(*name);
             load_global(t, f, &name)?;
-            write_global(t, f, name, None);
+            write_global(t, f, name, None)?;
         }
         Instr::LoadFromDictOrGlobals { name } => {
             let name = f.name(*name);

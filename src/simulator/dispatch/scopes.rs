@@ -163,7 +163,7 @@ pub(super) fn store_deref(
 ) -> Step<()> {
     let cell = cell_of(t, f, local)?;
     if let Some(old) = cell_get_raw(t, cell)? {
-        t.let_go(old)?;
+        t.release(cell, old)?;
     }
     t.vars
         .mutate(cell, |var| var.kind = Kind::Cell(CellVar::Full(value)));
@@ -173,7 +173,7 @@ pub(super) fn store_deref(
 pub(super) fn delete_deref(t: &mut Tracer<'_>, f: &FrameState, local: u32) -> Step<()> {
     let cell = cell_of(t, f, local)?;
     let old = cell_get(t, cell)?;
-    t.let_go(old)?;
+    t.release(cell, old)?;
     t.vars
         .mutate(cell, |var| var.kind = Kind::Cell(CellVar::Empty));
     Ok(())
@@ -185,11 +185,25 @@ pub(super) fn write_global(
     f: &FrameState,
     name: Arc<str>,
     value: Option<VarId>,
-) {
+) -> Step<()> {
+    let written = t
+        .global_writes
+        .iter()
+        .any(|(dict, op)| dict.is(&f.globals) && op.name == name);
+    if !written {
+        let old = f
+            .globals
+            .bind(t.py)
+            .cast::<PyDict>()
+            .map_err(PyErr::from)?
+            .get_item(&*name)?;
+        t.release_item(Arc::new(Tracker::Const(f.globals.clone())), &name, old)?;
+    }
     let write = AttrOp {
         name,
         value,
         registers: false,
     };
     t.global_writes.push((f.globals.clone(), write));
+    Ok(())
 }

@@ -126,6 +126,7 @@ fn is_checked(guard: &Guard) -> bool {
         | GuardKind::Outcome(_)
         | GuardKind::SameAs(_)
         | GuardKind::OtherThan(_)
+        | GuardKind::Quiet
         | GuardKind::Never => false,
     }
 }

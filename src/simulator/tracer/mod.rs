@@ -3,6 +3,7 @@
 mod classify;
 mod constants;
 mod contents;
+mod release;
 mod reliance;
 mod rollback;
 mod values;

@@ -1,5 +1,4 @@
-//! What a trace relies on beyond the kinds of its variables: guards on objects, on their dictionaries, and that nothing
-//! with a destructor goes away.
+//! What a trace relies on beyond the kinds of its variables: guards on objects and on their dictionaries.
 
 use std::sync::Arc;
 
@@ -8,7 +7,6 @@ use pyo3::types::{PyDict, PyString, PyType};
 
 use crate::guard::{native, GuardKind};
 use crate::obj::Obj;
-use crate::simulator::{attributes, classes};
 use crate::tracker::{Tracker, TrackerRef};
 use crate::variables::{Kind, VarId};
 
@@ -45,6 +43,11 @@ impl<'py> Tracer<'py> {
     /// Called for the dictionary of an object whose attributes are read or written. Stops where the program
     /// has the dictionary itself too, and where looking into it may run user code.
     pub fn note_namespace(&mut self, dict: &Bound<'py, PyDict>, of: &TrackerRef) -> Step<()> {
+        self.note_dict(dict, Arc::new(Tracker::InstanceDict(of.clone())))
+    }
+
+    /// The same for a dictionary that is found at `place`.
+    pub fn note_dict(&mut self, dict: &Bound<'py, PyDict>, place: TrackerRef) -> Step<()> {
         let address = dict.as_ptr() as usize;
         if self.namespaces.contains_key(&address) {
             return Ok(());
@@ -60,15 +63,14 @@ impl<'py> Tracer<'py> {
         {
             return self.unsupported("an object with attributes that are not strings");
         }
-        let tracker = Arc::new(Tracker::InstanceDict(of.clone()));
-        self.namespaces.insert(address, tracker);
+        self.namespaces.insert(address, place);
         Ok(())
     }
 
-    /// Guards that no dictionary which the program has is that of an object, where it writes to one of them: the other
-    /// would change too.
+    /// Guards that no dictionary which the program has is one of an object, where it writes to one of them, and that cells it
+    /// writes to are no others: those would change too.
     pub fn guard_namespaces(&mut self) {
-        let (mut dicts, mut objects) = (Vec::new(), Vec::new());
+        let (mut dicts, mut objects, mut cells) = (Vec::new(), Vec::new(), Vec::new());
         for id in self.vars.mutated() {
             let var = self.vars.get(*id);
             match (&var.kind, &var.source, &var.value) {
@@ -76,6 +78,7 @@ impl<'py> Tracer<'py> {
                 (Kind::Object(_) | Kind::Layer(_), Some(source), Some(_)) => {
                     objects.push(source.clone())
                 }
+                (Kind::Cell(_), Some(source), Some(_)) => cells.push(source.clone()),
                 _ => {}
             }
         }
@@ -89,48 +92,20 @@ impl<'py> Tracer<'py> {
         }
         for object in objects {
             let own = Arc::new(Tracker::InstanceDict(object));
-            if !self.namespaces.values().any(|known| *known == own) {
-                continue;
-            }
             let all = self.vars.sources(|kind| matches!(kind, Kind::Dict(_)));
-            pairs.extend(all.into_iter().map(|dict| (own.clone(), dict)));
+            let of_object = |known: &&TrackerRef| **known == own || known.base() == Some(&own);
+            for known in self.namespaces.values().filter(of_object) {
+                pairs.extend(all.iter().map(|dict| (known.clone(), dict.clone())));
+            }
+        }
+        let all = self.vars.sources(|kind| matches!(kind, Kind::Cell(_)));
+        for cell in cells {
+            let others = all.iter().filter(|other| **other != cell);
+            pairs.extend(others.map(|other| (cell.clone(), other.clone())));
         }
         for (own, dict) in pairs {
             self.guards.add(&own, GuardKind::OtherThan(dict));
         }
-    }
-
-    /// Called for a value whose reference goes away: stops when that may run a destructor.
-    pub fn let_go(&mut self, id: VarId) -> Step<()> {
-        self.let_go_of(id, 4)
-    }
-
-    fn let_go_of(&mut self, id: VarId, depth: usize) -> Step<()> {
-        let var = self.vars.get(id);
-        if var.value.is_none() && depth > 0 {
-            let held: Vec<VarId> = match &var.kind {
-                Kind::List(items) | Kind::Tuple(items, _) => items.clone(),
-                Kind::Dict(dict) => dict.items.values().map(|(_, value)| *value).collect(),
-                Kind::Object(object) => object.contents.into_iter().collect(),
-                _ => Vec::new(),
-            };
-            for item in held {
-                self.let_go_of(item, depth - 1)?;
-            }
-        }
-        let var = self.vars.get(id);
-        let (real, known) = match (&var.kind, &var.value) {
-            (Kind::Lazy | Kind::Opaque, Some(value)) => (value.bind(self.py).clone(), false),
-            (Kind::Object(_), Some(value)) => (value.bind(self.py).clone(), true),
-            _ => return Ok(()),
-        };
-        if known {
-            classes::guard_names(self, &real.get_type(), &["__del__"]);
-        }
-        if attributes::lookup(&real.get_type(), "__del__").is_some() {
-            return self.unsupported("an object with a destructor may go away");
-        }
-        Ok(())
     }
 
     /// Guards the class of `id`.
