@@ -90,6 +90,20 @@ pub fn name(t: &mut Tracer<'_>, of: VarId, name: &str) -> Step<VarId> {
     Ok(t.constant(&value))
 }
 
+/// Whether a class of Python's other than `object` is among those that say what it is equal to.
+pub fn is_part_builtin(t: &mut Tracer<'_>, value: VarId) -> bool {
+    let Some(class) = t.type_of(value) else {
+        return true;
+    };
+    let object = t.py.get_type::<PyAny>();
+    let knows = |part: &Bound<'_, PyAny>| -> PyResult<bool> {
+        let builtin = !native::is_mutable(part.cast::<PyType>()?);
+        Ok(builtin && !part.is(&object) && part.getattr("__dict__")?.contains("__eq__")?)
+    };
+    // Builtin classes themselves know nothing of what is not derived from them.
+    native::is_mutable(&class) && class.mro().iter().any(|part| knows(&part).unwrap_or(true))
+}
+
 /// Whether a class object is true: a metaclass may say it is not.
 pub fn truth(t: &mut Tracer<'_>, class: VarId) -> Step<bool> {
     let Some(value) = t.value(class) else {

@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyComplex, PyFloat, PyInt, PyType};
+use pyo3::types::{PyComplex, PyFloat, PyInt};
 
 use crate::bytecode::CmpOp;
-use crate::guard::native::is_mutable;
 use crate::guard::GuardKind;
-use crate::obj::{is_attr, Obj};
+use crate::obj::{is_attr, is_builtin_method, Obj};
 use crate::reason::BreakKind;
 use crate::tracker::Tracker;
 use crate::variables::{DictVar, Kind, VarId};
@@ -149,8 +148,8 @@ fn object_compare(t: &mut Tracer<'_>, op: CmpOp, a: VarId, b: VarId) -> Step<Var
 }
 
 fn compare_methods(t: &mut Tracer<'_>, op: CmpOp, a: VarId, b: VarId) -> Step<VarId> {
-    let forward = (a, b, op.dunder());
-    let reflected = (b, a, op.reflected().dunder());
+    let forward = (a, b, op);
+    let reflected = (b, a, op.reflected());
     let right_first = match (t.type_of(a), t.type_of(b)) {
         (Some(left), Some(right)) => {
             !left.is(&right) && classes::inherits(t, &right, left.as_any())
@@ -163,17 +162,18 @@ fn compare_methods(t: &mut Tracer<'_>, op: CmpOp, a: VarId, b: VarId) -> Step<Va
         [forward, reflected]
     };
     let mut declined = false;
-    for (receiver, argument, name) in attempts {
-        let Some(method) = attributes::try_get_special(t, receiver, name)? else {
+    for (receiver, argument, op) in attempts {
+        let method = attributes::try_get_special(t, receiver, op.dunder())?;
+        if !is_object(t.kind(receiver)) {
+            check_builtin(t, op, receiver, argument)?;
             continue;
-        };
-        // Builtin classes know nothing of objects. What a class of the user's has may be anything that can be called.
-        let says_nothing = match *t.kind(method) {
-            Kind::Method { function, .. } => knows_nothing(t, receiver, function)?,
-            _ => !is_object(t.kind(receiver)),
-        };
-        if says_nothing {
-            continue;
+        }
+        let Some(method) = method else { continue };
+        // What a class of the user's has may be anything that can be called.
+        if let Kind::Method { function, .. } = *t.kind(method) {
+            if knows_nothing(t, receiver, function)? {
+                continue;
+            }
         }
         let result = call(t, method, &[argument], &[])?;
         if !is_not_implemented(t, result) {
@@ -182,7 +182,7 @@ fn compare_methods(t: &mut Tracer<'_>, op: CmpOp, a: VarId, b: VarId) -> Step<Va
         declined = true;
     }
     // The builtin class that it is derived from is asked for the other side.
-    if declined && (is_part_builtin(t, a) || is_part_builtin(t, b)) {
+    if declined && (classes::is_part_builtin(t, a) || classes::is_part_builtin(t, b)) {
         return t.unsupported("a comparison that is left to a builtin class");
     }
     match op {
@@ -194,18 +194,26 @@ fn compare_methods(t: &mut Tracer<'_>, op: CmpOp, a: VarId, b: VarId) -> Step<Va
     }
 }
 
-/// Whether a class of Python's other than `object` is among those that say what it is equal to.
-fn is_part_builtin(t: &mut Tracer<'_>, value: VarId) -> bool {
-    let Some(class) = t.type_of(value) else {
-        return true;
+/// Stops where a builtin class may answer for an object: it knows nothing of those of plain classes, but of those of classes
+/// derived from one of its kind, which say something else.
+fn check_builtin(t: &mut Tracer<'_>, op: CmpOp, receiver: VarId, argument: VarId) -> Step<()> {
+    let name = op.dunder();
+    classes::check_member(t, receiver, &[name])?;
+    let (Some(own), Some(class)) = (t.type_of(receiver), t.type_of(argument)) else {
+        return t.unsupported("a comparison of values of unknown classes");
     };
-    let object = t.py.get_type::<PyAny>();
-    let knows = |part: &Bound<'_, PyAny>| -> PyResult<bool> {
-        let builtin = !is_mutable(part.cast::<PyType>()?);
-        Ok(builtin && !part.is(&object) && part.getattr("__dict__")?.contains("__eq__")?)
-    };
-    // Builtin classes themselves know nothing of what is not derived from them.
-    is_mutable(&class) && class.mro().iter().any(|part| knows(&part).unwrap_or(true))
+    let found = attributes::lookup(&own, name);
+    let of_object = t.py.get_type::<PyAny>().getattr(name)?;
+    if found.is_none_or(|found| found.is(&of_object)) || !classes::is_part_builtin(t, argument) {
+        return Ok(());
+    }
+    // Where both are methods of builtin classes, they agree. That of a derived class has been asked.
+    let own_method = attributes::lookup(&class, op.reflected().dunder());
+    let overrides = own_method.is_some_and(|method| !is_builtin_method(&method));
+    match overrides && !classes::inherits(t, &class, own.as_any()) {
+        true => t.unsupported("a comparison of a builtin class with an object that it may know"),
+        false => Ok(()),
+    }
 }
 
 /// Whether a comparison is the one of `object`, which knows of identity only: that is asked last.

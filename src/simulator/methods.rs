@@ -7,14 +7,15 @@ use pyo3::types::{PyDict, PyList, PyType};
 use rustc_hash::FxHashSet;
 
 use crate::bytecode::{CmpOp, OpTable, Version};
+use crate::guard::native;
 use crate::obj::Obj;
 use crate::reason::BreakKind;
 use crate::variables::{DictVar, IterVar, Key, Kind, VarId};
 
 use super::tracer::is_plain_constant;
 use super::{
-    comparisons, exceptions, fold, generators, iterate, keys, namespaces, numbers, objects, places,
-    sets, subscript, truth,
+    attributes, classes, comparisons, exceptions, fold, generators, iterate, keys, namespaces,
+    numbers, objects, places, sets, subscript, truth,
 };
 use super::{Kwargs, Step, Stop, Tracer};
 
@@ -591,6 +592,9 @@ fn dict(
         }
         ("update", []) | ("update", [_]) => {
             if let [other] = args {
+                if state.class.is_some() && state.default_factory.is_none() {
+                    check_read_as_dict(t, *other)?;
+                }
                 let other = t.merged(*other).unwrap_or(*other);
                 match t.kind(other).clone() {
                     Kind::Dict(other) => {
@@ -660,6 +664,41 @@ fn dict(
             Ok(t.add(Kind::Tuple(pair, None)))
         }
         _ => t.stop(BreakKind::UnsupportedCall, format!("dict method {name}")),
+    }
+}
+
+/// Stops where an object has its own idea of its keys or items, which an `OrderedDict` asks it for. A dict reads what it holds.
+fn check_read_as_dict(t: &mut Tracer<'_>, other: VarId) -> Step<()> {
+    t.realize(other);
+    if !matches!(t.kind(other), Kind::Object(_)) {
+        return Ok(());
+    }
+    let Some(class) = t.type_of(other) else {
+        return t.unsupported("update() from an object of an unknown class");
+    };
+    let mut order = native::mro(&class).iter();
+    let is_of_c = |base: &Bound<'_, PyType>| {
+        !native::is_mutable(base) && attributes::lookup(base, "keys").is_some()
+    };
+    let base = order.find_map(|base| base.cast_into().ok().filter(is_of_c));
+    let own = |name: &str| {
+        base.as_ref()
+            .and_then(|base| attributes::lookup(base, name))
+    };
+    let is_own = |found: Option<&Bound<'_, PyAny>>, name: &str| matches!((found, own(name)), (Some(found), Some(own)) if found.is(&own));
+    classes::guard_names(t, &class, &["__getitem__"]);
+    // An object may have one of its own.
+    let keys = match attributes::try_get(t, other, "keys") {
+        Err(Stop::Raise(_)) => None,
+        keys => match keys?.map(|keys| t.kind(keys).clone()) {
+            Some(Kind::Method { receiver, function }) if receiver == other => t.value(function),
+            _ => None,
+        },
+    };
+    let getitem = attributes::lookup(&class, "__getitem__");
+    match is_own(keys.as_ref(), "keys") && is_own(getitem.as_ref(), "__getitem__") {
+        true => Ok(()),
+        false => t.unsupported("an OrderedDict of an object with its own keys() or items"),
     }
 }
 

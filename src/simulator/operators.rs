@@ -261,12 +261,40 @@ fn object_binary(t: &mut Tracer<'_>, op: BinOp, inplace: bool, a: VarId, b: VarI
             if !is_not_implemented(t, result) {
                 return Ok(result);
             }
+        } else if !is_object(t.kind(receiver)) && !declines(t, receiver, argument, &name)? {
+            return t.unsupported(format!("{name}() of a builtin class and an object"));
         }
     }
     t.stop(
         BreakKind::RaisesException,
         format!("unsupported operand types for {}", op.stem()),
     )
+}
+
+/// Whether a method of a builtin class that is not simulated leaves this object to the object's own one, if there is a
+/// method of this name at all.
+fn declines(t: &mut Tracer<'_>, receiver: VarId, argument: VarId, name: &str) -> Step<bool> {
+    let Some(class) = t.type_of(receiver) else {
+        return Ok(false);
+    };
+    classes::check_member(t, receiver, &[name])?;
+    if attributes::lookup(&class, name).is_none() {
+        return Ok(true);
+    }
+    let of_sequences = matches!(
+        name,
+        "__add__" | "__mul__" | "__rmul__" | "__iadd__" | "__imul__"
+    );
+    Ok(match t.kind(receiver) {
+        // Sequences are asked when numbers have declined.
+        Kind::List(_) | Kind::Tuple(..) | Kind::Text(_) if of_sequences => true,
+        // These know their own kind only; a dict is updated in place from anything.
+        Kind::Dict(_) if name == "__ior__" => false,
+        Kind::Int(_) | Kind::Float(_) | Kind::SymNumber(_) | Kind::Set(_) | Kind::Dict(_) => {
+            !classes::is_part_builtin(t, argument)
+        }
+        _ => false,
+    })
 }
 
 pub(super) fn is_not_implemented(t: &mut Tracer<'_>, value: VarId) -> bool {

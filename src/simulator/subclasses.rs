@@ -81,7 +81,11 @@ pub fn init(
         return Ok(None);
     }
     if args.is_empty() && kwargs.is_empty() {
-        return Ok(Some(t.none()));
+        return match t.kind(contents) {
+            // A list begins anew.
+            Kind::List(_) => methods::call(t, contents, "clear", args, kwargs).map(Some),
+            _ => Ok(Some(t.none())),
+        };
     }
     let method = match t.kind(contents) {
         Kind::List(items) if items.is_empty() && kwargs.is_empty() => "extend",

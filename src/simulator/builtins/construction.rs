@@ -83,14 +83,14 @@ pub(super) fn default_dict(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) 
     Ok(made)
 }
 
-pub(super) fn ordered(t: &mut Tracer<'_>, dict: VarId) -> Step<VarId> {
+pub(super) fn ordered(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
     let class = Obj::from(t.py.module("collections")?.getattr("OrderedDict")?);
-    t.vars.update(dict, |var| {
-        if let Kind::Dict(dict) = &mut var.kind {
-            dict.class = Some(class);
-        }
-    });
-    Ok(dict)
+    let made = t.add(Kind::Dict(DictVar {
+        class: Some(class),
+        ..DictVar::default()
+    }));
+    methods::call(t, made, "update", args, kwargs)?;
+    Ok(made)
 }
 
 pub(super) fn set(

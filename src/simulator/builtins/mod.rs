@@ -321,8 +321,15 @@ fn use_contents(
             return Ok(None);
         }
     }
-    // It would grow while it is gone over.
-    if name == "extend" && args.contains(&receiver) {
+    // It would grow while it is gone over, and CPython copies what goes into a slice of its own.
+    let takes_items = match (name, args) {
+        ("extend", _) => true,
+        ("__setitem__", [key, _]) => {
+            matches!(t.kind(contents), Kind::List(_)) && t.const_int(*key).is_none()
+        }
+        _ => false,
+    };
+    if takes_items && args.contains(&receiver) {
         return t.unsupported("a container that is given to a method of its own");
     }
     methods::call(t, contents, name, args, kwargs).map(Some)

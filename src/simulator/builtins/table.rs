@@ -143,10 +143,7 @@ pub(super) const TABLE: &[(&str, &str, Handler)] = &[
     ("itertools", "takewhile", itertools::take_while),
     ("itertools", "zip_longest", itertools::zip_longest),
     ("collections", "defaultdict", default_dict),
-    ("collections", "OrderedDict", |t, a, k| {
-        let made = dict(t, a, k)?;
-        ordered(t, made)
-    }),
+    ("collections", "OrderedDict", ordered),
     ("typing", "cast", |t, a, k| match (a, k) {
         ([_, x], []) => Ok(*x),
         _ => wrong(t, "cast"),
