@@ -63,11 +63,11 @@ pub fn guard_names(t: &mut Tracer<'_>, class: &Bound<'_, PyType>, names: &[&str]
     }
 }
 
-/// Guards that what was found on a class stays the descriptor it is, or none: its own class may be changed.
-pub fn guard_descriptor(t: &mut Tracer<'_>, found: &Bound<'_, PyAny>) {
+/// Guards that what was found on a class stays the descriptor it is for these operations, or none: its own class may be changed.
+pub fn guard_descriptor(t: &mut Tracer<'_>, found: &Bound<'_, PyAny>, names: &[&str]) {
     let class = found.get_type();
     if native::is_mutable(&class) {
-        guard_names(t, &class, &["__get__", "__set__", "__delete__"]);
+        guard_names(t, &class, names);
     }
 }
 

@@ -9,7 +9,7 @@ import types
 import paddle
 import paddle_sot_rs as sot
 import pytest
-from harness import IDENTITY, translate
+from harness import IDENTITY, Programs, check, tensor, translate
 
 LOG = []
 
@@ -340,3 +340,164 @@ def test_attributes_are_looked_up_as_in_plain_python(kind):
         if not IDENTITY:
             sot.reset(translated)
     assert not different, "\n".join(different)
+
+
+programs = Programs()
+X = tensor(2, 3)
+
+
+def log(*args):
+    """Notes what it is called with, and answers with 3."""
+    LOG.append([type(arg).__name__ for arg in args])
+    return 3
+
+
+class Slots:
+    __slots__ = ("x",)
+
+
+Slots.y = Slots.x
+
+
+class Others:
+    __slots__ = ()
+    x = Slots.x
+
+
+def slots(value):
+    made = Slots()
+    made.x = value
+    return made
+
+
+@programs(X, graphs=1, breaks=3)
+def a_new_slot_by_two_names(x):
+    a = Slots()
+    a.x = 5
+    r = a.y
+    a.y = 7
+    return r, a.x, a.y, x * 2
+
+
+@programs(X, slots(1), graphs=1, breaks=3)
+def a_given_slot_by_two_names(x, a):
+    a.x = 5
+    r = a.y
+    a.y = 7
+    return r, a.x, a.y, x * 2
+
+
+@programs(X, graphs=1, breaks=0)
+def a_slot_by_its_name(x):
+    a = Slots()
+    a.x = 5
+    return a.x, a, x * 2
+
+
+@programs(X, graphs=0, breaks=1)
+def the_slot_of_another_class(x):
+    a = Others()
+    a.x = 5
+    return a.x, x * 2
+
+
+class Caller:
+    def __call__(self, *args):
+        return log(*args)
+
+    def method(self, *args):
+        return log(*args)
+
+
+CALLED = {
+    "partial": functools.partial(log, "p"),
+    "object": Caller(),
+    "bound": Caller().method,
+    "static": staticmethod(log),
+    "function": log,
+}
+
+
+@pytest.mark.parametrize("base", [object, dict, list])
+@pytest.mark.parametrize("kind", CALLED)
+def test_setattr_that_is_no_function_is_not_given_the_object(kind, base):
+    made = type("Made", (base,), {"__setattr__": CALLED[kind]})
+
+    def of_new(x):
+        a = made()
+        a.q = 4
+        return x * 2
+
+    given = made()
+
+    def of_given(x):
+        given.q = 4
+        return x * 2
+
+    for function in (of_new, of_given):
+        check(function, X, graphs=1, breaks=0, watch=LOG.copy, reset=LOG.clear)
+
+
+def reading(expression, **space):
+    """A function that reads this, and what it calls is captured."""
+    exec(f"def function(x):\n r = {expression}\n return r, x * 2", space)
+    return space["function"]
+
+
+@pytest.mark.parametrize("kind", CALLED)
+def test_get_that_is_no_function_is_given_the_descriptor(kind):
+    held = type("Held", (), {"__get__": CALLED[kind]})()
+
+    class Base:
+        d = held
+
+    class Owner(Base):
+        pass
+
+    # Of the class too: nothing runs while it is translated.
+    for expression in ("Owner().d", "owner.d", "super(Owner, owner).d", "Owner.d", "Base.d"):
+        function = reading(expression, Owner=Owner, Base=Base, owner=Owner())
+        breaks = 0 if kind == "function" else 1
+        check(function, X, graphs=1, breaks=breaks, watch=LOG.copy, reset=LOG.clear)
+
+
+class Property(property):
+    pass
+
+
+PROPERTY = Property(lambda self: 4)
+
+
+class Reads:
+    made = PROPERTY
+
+
+@programs(X, graphs=1, breaks=0)
+def a_property_of_a_derived_class(x):
+    return Reads.made is PROPERTY, x * 2
+
+
+class Answers:
+    """Whatever attribute it is asked for."""
+
+    def __getattr__(self, name):
+        if name.startswith("__deepcopy"):
+            raise AttributeError(name)
+        return log(name)
+
+
+class Held:
+    answers = Answers()
+
+
+def test_what_a_class_holds_is_not_asked_when_it_is_written_over():
+    def function(x, held):
+        held.answers = 5
+        return held, x * 2
+
+    check(function, X, Held(), graphs=1, breaks=0, watch=LOG.copy, reset=LOG.clear)
+
+
+@pytest.mark.parametrize(("function", "args", "expectations"), programs)
+def test_programs(function, args, expectations):
+    check(function, *args, **expectations)

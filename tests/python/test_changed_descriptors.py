@@ -464,6 +464,83 @@ def what_a_descriptor_does_when_it_is_set():
     yield
 
 
+@case
+def what_is_written_over_gains_a_setter():
+    class Held:
+        pass
+
+    class Owner:
+        held = Held()
+
+    owner = Owner()
+
+    def f(x):
+        owner.held = 5
+        return x * 2, owner.__dict__.get("held")
+
+    yield f
+    Held.__set__ = lambda self, owner, value: vars(owner).update(held=value * 100)
+    yield
+    del Held.__set__
+    yield
+    Held.__delete__ = lambda self, owner: None
+    yield
+
+
+@case
+def what_super_finds_gains_a_getter():
+    class Held:
+        by = 2
+
+    class Base:
+        held = Held()
+
+    class Owner(Base):
+        held = 3
+
+        def of_base(self):
+            return super().held
+
+    owner = Owner()
+    yield lambda x: (x * 2, getattr(owner.of_base(), "by", 7))
+    Held.__get__ = lambda self, owner, of=None: 4
+    yield
+    del Held.__get__
+    yield
+
+
+@case
+def what_a_class_holds_gains_a_getter():
+    class Held:
+        by = 2
+
+    class Owner:
+        held = Held()
+
+    yield lambda x: (x * 2, getattr(Owner.held, "by", 7))
+    Held.__get__ = lambda self, owner, of=None: 4
+    yield
+    del Held.__get__
+    yield
+
+
+@case
+def special_method_gains_a_getter():
+    class Length:
+        def __call__(self):
+            return 3
+
+    class Owner:
+        __len__ = Length()
+
+    owner = Owner()
+    yield lambda x: x * len(owner)
+    Length.__get__ = lambda self, owner, of=None: lambda: 5
+    yield
+    del Length.__get__
+    yield
+
+
 @pytest.mark.parametrize("steps", CASES)
 def test_change(steps):
     run_case(steps)

@@ -7,7 +7,7 @@ use pyo3::types::{PyFunction, PyType};
 
 use crate::frame::Modules;
 use crate::guard::{native, GuardKind};
-use crate::obj::{is_attr, is_named, Obj};
+use crate::obj::{is_attr, is_builtin_method, is_named, Obj};
 use crate::reason::BreakKind;
 use crate::simulator::call::call;
 use crate::simulator::{classes, fold, pylayer, tracer, Step, Tracer};
@@ -49,6 +49,7 @@ pub(super) fn of_class(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Optio
         };
     };
     let tracker = guard_type_attr(t, &as_obj, name, Some(&found));
+    classes::guard_descriptor(t, &found, &["__get__"]);
     if found.is_exact_instance_of::<PyFunction>() {
         return Ok(Some(t.wrap(&found, tracker)));
     }
@@ -63,13 +64,19 @@ pub(super) fn of_class(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Optio
         })));
     }
     let own = lookup(&found.get_type(), "__get__");
-    if own.is_some_and(|own| own.is_exact_instance_of::<PyFunction>() && !is_of_enum_module(&own)) {
+    if own
+        .as_ref()
+        .is_some_and(|own| own.is_exact_instance_of::<PyFunction>() && !is_of_enum_module(own))
+    {
         if lookup(&class.get_type(), "__getattr__").is_some() {
             // It is asked where the descriptor raises an `AttributeError`.
             return t.unsupported("a descriptor of a class whose metaclass has __getattr__");
         }
         let nothing = t.none();
         return user_descriptor(t, nothing, &as_obj, &found, tracker).map(Some);
+    }
+    if own.is_some_and(|own| may_run_code(&own)) {
+        return t.unsupported("a descriptor with a __get__ that is no function");
     }
     // Enum members of 3.11+ may sit behind `enum.property`; builtin descriptors give themselves.
     let value = class.getattr(name)?;
@@ -93,6 +100,15 @@ pub(super) fn of_class(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Optio
         BreakKind::UnsupportedAttribute,
         format!("{name} is a descriptor"),
     )
+}
+
+/// Whether the `__get__` of a descriptor may run code of the user's where there is no object: that of `classmethod` may too.
+fn may_run_code(getter: &Bound<'_, PyAny>) -> bool {
+    if is_builtin_method(getter) {
+        let owner = getter.getattr("__objclass__");
+        return owner.is_ok_and(|owner| is_attr(&owner, "builtins", "classmethod"));
+    }
+    !is_of_enum_module(getter)
 }
 
 /// Stops where the metaclass may have a say in an attribute of the class.

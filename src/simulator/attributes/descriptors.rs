@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyFunction, PyTuple};
+use pyo3::types::{PyFunction, PyTuple, PyType};
 
 use crate::guard::native;
-use crate::obj::{is_named, Obj};
+use crate::obj::{is_named, of_type, text_of, Obj};
 use crate::reason::BreakKind;
 use crate::simulator::call::call;
-use crate::simulator::{groups, namespaces, Step, Tracer};
+use crate::simulator::{classes, groups, namespaces, Step, Tracer};
 use crate::tracker::{Tracker, TrackerRef};
 use crate::variables::{Kind, ObjectVar, VarId};
 
@@ -74,6 +74,7 @@ pub(super) fn data_descriptor(
         return call(t, getter, &[obj], &[]);
     }
     if is_named(found, "member_descriptor") {
+        check_slot(t, &object.class, found, name)?;
         if let Some(Some(value)) = object.written(name) {
             return Ok(value);
         }
@@ -137,11 +138,40 @@ pub(super) fn field(
 
 /// Whether a member is one of `__slots__`: those of C code may be read-only, convert, or take values of one type only.
 pub(super) fn is_slot(found: &Bound<'_, PyAny>) -> bool {
-    let class = found.getattr("__objclass__");
-    let dict = class.and_then(|class| class.getattr("__dict__"));
-    dict.is_ok_and(|dict| dict.contains("__slots__").unwrap_or(false))
+    // What a class holds may answer for any attribute.
+    if !is_named(found, "member_descriptor") {
+        return false;
+    }
+    let class = found.getattr("__objclass__").ok();
+    let class = class.and_then(|class| class.cast_into::<PyType>().ok());
+    let dict = class.and_then(|class| of_type(&class, "__dict__"));
+    dict.is_some_and(|dict| dict.contains("__slots__").unwrap_or(false))
 }
 
+/// Stops where a member is that of another class, or has another name on this one: what is written is kept by its name.
+pub(super) fn check_slot(
+    t: &Tracer<'_>,
+    class: &Obj,
+    found: &Bound<'_, PyAny>,
+    name: &str,
+) -> Step<()> {
+    let owner = found.getattr("__objclass__")?;
+    let class = class.bind(t.py).cast::<PyType>().map_err(PyErr::from)?;
+    let is_own = native::mro(class).iter().any(|base| base.is(&owner));
+    match is_own && text_of(found, "__name__") == name {
+        true => Ok(()),
+        false => t.unsupported(format!("a slot under another name: {name}")),
+    }
+}
+
+/// Whether the class of a descriptor says in Python what it does.
+pub(super) fn is_of_users(descriptor: &Bound<'_, PyAny>, name: &str) -> bool {
+    let method = lookup(&descriptor.get_type(), name);
+    method.is_some_and(|method| method.is_exact_instance_of::<PyFunction>())
+}
+
+/// What `__get__` of a descriptor answers. It is called with the descriptor, and not bound to it, which differs where it is
+/// no function.
 pub(super) fn user_descriptor(
     t: &mut Tracer<'_>,
     obj: VarId,
@@ -149,6 +179,9 @@ pub(super) fn user_descriptor(
     found: &Bound<'_, PyAny>,
     tracker: TrackerRef,
 ) -> Step<VarId> {
+    if !is_of_users(found, "__get__") {
+        return t.unsupported("a descriptor with a __get__ that is no function");
+    }
     let class = t.constant(&class.bind(t.py).clone());
     call_descriptor(t, found, tracker, "__get__", &[obj, class])
 }
@@ -190,6 +223,7 @@ pub(super) fn bind(
         let receiver = t.constant(&class.bind(t.py).clone());
         return Ok(t.add(Kind::Method { receiver, function }));
     }
+    classes::guard_descriptor(t, found, &["__get__"]);
     let own = found.get_type().name();
     if own.is_ok_and(|own| own == "cached_property") {
         return t.stop(
@@ -206,10 +240,8 @@ pub(super) fn bind(
                 function,
             }))
         }
-        _ if found
-            .get_type()
-            .getattr("__module__")
-            .is_ok_and(|m| m.eq("paddle_sot_rs._core").unwrap_or(false)) =>
+        _ if of_type(&found.get_type(), "__module__")
+            .is_some_and(|m| m.eq("paddle_sot_rs._core").unwrap_or(false)) =>
         {
             let function = found.getattr("__wrapped__")?;
             // A bound method stays with its object.

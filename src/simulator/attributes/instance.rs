@@ -105,7 +105,7 @@ fn generic(t: &mut Tracer<'_>, obj: VarId, object: &ObjectVar, name: &str) -> St
     let found = lookup(&class, name);
     let tracker = guard_type_attr(t, &object.class, name, found.as_ref());
     if let Some(found) = &found {
-        classes::guard_descriptor(t, found);
+        classes::guard_descriptor(t, found, &["__get__", "__set__", "__delete__"]);
         if matches!(descriptor(found), Descriptor::Data) {
             return data_descriptor(t, obj, object, found, tracker, name).map(Some);
         }

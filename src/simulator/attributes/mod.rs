@@ -15,7 +15,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyFunction, PyTuple, PyType};
 
 use crate::guard::GuardKind;
-use crate::obj::{is_named, Obj};
+use crate::obj::{is_builtin_method, is_named, Obj};
 use crate::reason::BreakKind;
 use crate::tracker::{DictKey, Tracker};
 use crate::variables::{FunctionVar, Kind, ObjectVar, VarId};
@@ -378,6 +378,7 @@ fn of_named_tuple(
 /// Whether what a class has is what every named tuple has: a method of tuples, or a function of `collections`.
 fn is_of_named_tuples(found: &Bound<'_, PyAny>) -> bool {
     let tuples = found.py().get_type::<PyTuple>();
-    found.getattr("__objclass__").is_ok_and(|of| of.is(&tuples))
+    let is_method = is_builtin_method(found);
+    is_method && found.getattr("__objclass__").is_ok_and(|of| of.is(&tuples))
         || homes::is_from(found, "collections")
 }

@@ -6,16 +6,22 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFunction};
 
 use crate::guard::GuardKind;
-use crate::obj::{is_named, Obj};
+use crate::obj::{is_named, of_type, Obj};
 use crate::reason::BreakKind;
 use crate::simulator::call::call;
 use crate::simulator::{classes, exceptions, inplace, layers, tensors, Step, Tracer};
 use crate::tracker::{Tracker, TrackerRef};
 use crate::variables::{AttrOp, FunctionVar, Kind, TensorVar, VarId};
 
-use super::descriptors::{call_descriptor, descriptor, is_slot, Descriptor};
+use super::descriptors::{
+    call_descriptor, check_slot, descriptor, is_of_users, is_slot, Descriptor,
+};
+use super::get_special;
 use super::instance::{instance_dict, instance_value};
 use super::lookup::{class_of, guard_type_attr, is_generic, lookup};
+
+/// What makes a descriptor one that attributes are set through.
+const SETS: &[&str] = &["__set__", "__delete__"];
 
 /// Whether a function keeps this as it is, and nothing about it changes: not what it runs, nor what it checks.
 fn is_kept_by_functions(t: &mut Tracer<'_>, name: &str, value: VarId) -> bool {
@@ -62,9 +68,9 @@ pub fn set(t: &mut Tracer<'_>, obj: VarId, name: &str, value: VarId) -> Step<()>
     let is_layers = setter.as_ref().is_some_and(|setter| setter.is(&of_layers));
     if let Some(setter) = &setter {
         if !is_layers && !setter.is(&default) && !is_generic(setter, "__setattr__") {
-            let setter = t.constant(setter);
+            let setter = get_special(t, obj, "__setattr__")?;
             let name = t.str(name);
-            return call(t, setter, &[obj, name, value], &[]).map(drop);
+            return call(t, setter, &[name, value], &[]).map(drop);
         }
     }
     if !is_layers {
@@ -86,6 +92,9 @@ pub fn set_on_layer(t: &mut Tracer<'_>, obj: VarId, name: &str, value: VarId) ->
     }
     layers::check_plain_write(t, obj, name, value)?;
     let registers = matches!(t.kind(value), Kind::Tensor(_));
+    if let Some(found) = &found {
+        classes::guard_descriptor(t, found, SETS);
+    }
     match &found {
         Some(found) if is_named(found, "property") => {
             if registers {
@@ -148,6 +157,10 @@ pub fn set_plainly(t: &mut Tracer<'_>, obj: VarId, name: &str, value: VarId) -> 
             return call(t, setter, &[obj, value], &[]).map(drop);
         }
         slot = is_named(found, "member_descriptor");
+        if slot {
+            check_slot(t, &object.class, found, name)?;
+        }
+        classes::guard_descriptor(t, found, SETS);
         if matches!(descriptor(found), Descriptor::Data) && !(slot && is_slot(found)) {
             // Paddle reads what a class has of this name before a layer takes it.
             let is_layer = matches!(t.kind(obj), Kind::Layer(_));
@@ -157,19 +170,15 @@ pub fn set_plainly(t: &mut Tracer<'_>, obj: VarId, name: &str, value: VarId) -> 
             return call_descriptor(t, found, tracker, "__set__", &[obj, value]).map(drop);
         }
     }
-    if !slot && class.getattr("__dictoffset__")?.extract::<isize>()? == 0 {
+    let offset =
+        of_type(&class, "__dictoffset__").and_then(|offset| offset.extract::<isize>().ok());
+    if !slot && offset.is_none_or(|offset| offset == 0) {
         return t.stop(
             BreakKind::RaisesException,
             format!("there is no place for an attribute {name}"),
         );
     }
     write(t, obj, name, Some(value))
-}
-
-/// Whether the class of a descriptor says in Python what it does.
-fn is_of_users(descriptor: &Bound<'_, PyAny>, name: &str) -> bool {
-    let method = lookup(&descriptor.get_type(), name);
-    method.is_some_and(|method| method.is_exact_instance_of::<PyFunction>())
 }
 
 /// Records a write or delete of an instance attribute.
