@@ -106,9 +106,13 @@ pub fn module_and_name(value: &Bound<'_, PyAny>) -> (String, String) {
     (text_of(value, "__module__"), text_of(value, "__name__"))
 }
 
-/// An attribute that should be a text; empty where it is none.
+/// An attribute that should be a text; empty where it is none. Of a class, it is what `type` says.
 pub fn text_of(value: &Bound<'_, PyAny>, name: &str) -> String {
-    let text = value.getattr(name).and_then(|text| text.extract());
+    let text = match value.cast::<PyType>() {
+        Ok(class) => of_type(class, name),
+        Err(_) => value.getattr(name).ok(),
+    };
+    let text = text.and_then(|text| text.extract().ok());
     text.unwrap_or_default()
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 
 use crate::frame::Modules;
-use crate::obj::is_attr;
+use crate::obj::{is_attr, of_type};
 use crate::reason::BreakKind;
 use crate::tracker::Tracker;
 use crate::variables::{Key, Kind, VarId};
@@ -241,8 +241,8 @@ pub fn looks_at_frames(value: &Bound<'_, PyAny>, bare: bool) -> bool {
 fn is_translated(t: &mut Tracer<'_>, callee: VarId) -> bool {
     t.type_of(callee).is_some_and(|class| {
         let named = |name: &str, wanted: &str| {
-            let found = class.getattr(name);
-            found.is_ok_and(|found| found.eq(wanted).unwrap_or(false))
+            let found = of_type(&class, name);
+            found.is_some_and(|found| found.eq(wanted).unwrap_or(false))
         };
         named("__name__", "StaticFunction") && named("__module__", "paddle_sot_rs._core")
     })

@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyFunction, PyType};
 
 use crate::guard::{native, GuardKind};
-use crate::obj::{is_attr, Obj};
+use crate::obj::{is_attr, of_type, Obj};
 use crate::reason::BreakKind;
 use crate::tracker::Tracker;
 use crate::variables::{Kind, VarId};
@@ -71,15 +71,45 @@ pub fn guard_descriptor(t: &mut Tracer<'_>, found: &Bound<'_, PyAny>, names: &[&
     }
 }
 
+/// Guards the metaclass of a class, which can be exchanged where Python code defines it.
+pub fn guard_meta(t: &mut Tracer<'_>, class: &Bound<'_, PyAny>) {
+    let meta = class.get_type();
+    if native::is_mutable(&meta) {
+        add(t, class, GuardKind::TypeIs(Obj::from(meta)));
+    }
+}
+
+/// The same for what may be a class.
+pub fn guard_meta_of(t: &mut Tracer<'_>, id: VarId) {
+    if let (Kind::Class, Some(class)) = (t.kind(id).clone(), t.value(id)) {
+        guard_meta(t, &class);
+    }
+}
+
+/// `__name__` or the like of a class; `None` where code of the user's would say it.
+fn written_name<'py>(class: &Bound<'py, PyType>, name: &str) -> Option<Bound<'py, PyAny>> {
+    let is_told = |found: Bound<'_, PyAny>| !super::tracer::is_plain_constant(&found);
+    // That is what `type` reads, and asks where it is a descriptor.
+    if name == "__doc__" && native::is_mutable(class) && lookup(class, name).is_some_and(is_told) {
+        return None;
+    }
+    of_type(class, name)
+}
+
 /// `__name__` or the like of a function or class, guarded where it can be replaced.
 pub fn name(t: &mut Tracer<'_>, of: VarId, name: &str) -> Step<VarId> {
     let Some(object) = t.value(of) else {
         return t.unsupported(format!("{name} of nothing"));
     };
-    let value = object.getattr(name)?;
-    let fixed = object
-        .cast::<PyType>()
-        .is_ok_and(|class| !native::is_mutable(class));
+    let class = object.cast::<PyType>().ok();
+    let value = match class {
+        Some(class) => written_name(class, name),
+        None => object.getattr_opt(name)?,
+    };
+    let Some(value) = value else {
+        return t.unsupported(format!("{name} that is no constant"));
+    };
+    let fixed = class.is_some_and(|class| !native::is_mutable(class));
     if !fixed {
         if !super::tracer::is_plain_constant(&value) {
             return t.unsupported(format!("{name} that is no constant"));
@@ -113,6 +143,7 @@ pub fn truth(t: &mut Tracer<'_>, class: VarId) -> Step<bool> {
     if !native::is_mutable(&meta) {
         return Ok(true);
     }
+    guard_meta(t, &value);
     let own = |name: &str| lookup(&meta, name).is_some();
     guard_names(t, &meta, &["__bool__", "__len__"]);
     if !is_attr(&meta, "enum", "EnumType") && (own("__bool__") || own("__len__")) {

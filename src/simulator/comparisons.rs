@@ -100,6 +100,8 @@ fn identity_compare(
         (Kind::Class, Some(class)) => !fold::has_plain_metaclass(&class),
         _ => false,
     };
+    classes::guard_meta_of(t, a);
+    classes::guard_meta_of(t, b);
     if is_special(t, a, left) || is_special(t, b, right) {
         return None;
     }

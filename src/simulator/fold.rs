@@ -47,7 +47,10 @@ fn convert<'py>(t: &mut Tracer<'py>, id: VarId) -> Option<Bound<'py, PyAny>> {
             Some(value)
         }
         Kind::Scalar => t.value(id),
-        Kind::Class => t.value(id).filter(|class| has_plain_metaclass(class)),
+        Kind::Class => {
+            classes::guard_meta_of(t, id);
+            t.value(id).filter(has_plain_metaclass)
+        }
         Kind::Tuple(items, None) => Some(PyTuple::new(py, many(t, &items)?).ok()?.into_any()),
         Kind::List(items) if t.vars.get(id).class.is_some() => {
             let class = t.vars.get(id).class.clone()?;

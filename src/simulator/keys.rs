@@ -23,6 +23,7 @@ pub fn key_of(t: &mut Tracer<'_>, value: VarId) -> Step<Key> {
                 .collect::<Step<_>>()?,
         )),
         Kind::Class => {
+            classes::guard_meta_of(t, value);
             let metaclass = t.value(value).map(|class| class.get_type());
             if metaclass
                 .is_some_and(|metaclass| is_guarded_as(t, &metaclass, &t.py.get_type::<PyType>()))

@@ -33,6 +33,7 @@ pub fn instantiate(
         return Ok(place);
     }
     let name = object.name()?.to_string();
+    classes::guard_meta(t, object.as_any());
     if !object.get_type().is(t.py.get_type::<PyType>()) && !is_abc(&object) {
         return t.stop(
             BreakKind::UnsupportedCall,

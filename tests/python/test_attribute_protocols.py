@@ -498,6 +498,71 @@ def test_what_a_class_holds_is_not_asked_when_it_is_written_over():
     check(function, X, Held(), graphs=1, breaks=0, watch=LOG.copy, reset=LOG.clear)
 
 
+def named(name):
+    return property(lambda cls: log(name) and f"of the metaclass: {name}")
+
+
+class Names(type):
+    __name__, __doc__, __module__ = named("name"), named("doc"), named("module")
+    __class__ = property(lambda cls: log("class") and int)
+
+
+class Looked(type):
+    def __getattribute__(cls, name):
+        log(name)
+        return type.__getattribute__(cls, name)
+
+
+class Constants(type):
+    """Of the metaclass."""
+
+
+class Told:
+    def __get__(self, instance, owner=None):
+        return log("told")
+
+
+def test_names_that_a_metaclass_says_are_asked_for_once():
+    def made(of):
+        class Thing(metaclass=of):
+            k = 2
+
+            def method(self):
+                return 3
+
+            def __call__(self):
+                return 4
+
+        return Thing
+
+    thing, constant = made(Names), made(Constants)
+    instance = thing()
+
+    class WithDoc:
+        __doc__ = Told()
+
+    looked = made(Looked)
+    of_looked = looked()
+
+    reads = {
+        "thing.__name__": 1,
+        "thing.__doc__": 1,
+        "thing.__module__": 1,
+        "thing.__class__": 1,
+        "instance.k, instance.method(), instance(), isinstance(instance, thing)": 0,
+        "setattr(instance, 'n', 3), instance.n": 0,
+        "constant.__name__, constant.__doc__, constant.__module__, constant.__qualname__": 0,
+        "constant.__class__ is Constants": 0,
+        "WithDoc.__doc__": 1,
+        "type(looked())": 1,
+        "setattr(of_looked, 'n', 3), of_looked.k, of_looked.method(), of_looked(), type(of_looked)": 0,
+    }
+    space = {"thing": thing, "instance": instance, "constant": constant, "WithDoc": WithDoc, "Constants": Constants}
+    space |= {"looked": looked, "of_looked": of_looked}
+    for expression, breaks in reads.items():
+        check(reading(expression, **space), X, graphs=1, breaks=breaks, watch=LOG.copy, reset=LOG.clear)
+
+
 @pytest.mark.parametrize(("function", "args", "expectations"), programs)
 def test_programs(function, args, expectations):
     check(function, *args, **expectations)

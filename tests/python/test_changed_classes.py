@@ -6,6 +6,7 @@ import abc
 import collections
 import collections.abc
 import numbers
+import types
 import typing
 
 import pytest
@@ -308,6 +309,132 @@ def match_args_changed():
 
     yield f
     Thing.__match_args__ = ("b",)
+    yield
+
+
+class First(type):
+    pass
+
+
+class Property(type):
+    k = property(lambda cls: 9)
+
+
+class Attribute(type):
+    def __getattribute__(cls, name):
+        return 5 if name == "k" else type.__getattribute__(cls, name)
+
+
+class Says(type):
+    def __instancecheck__(cls, thing):
+        return True
+
+    def __subclasscheck__(cls, thing):
+        return True
+
+    def __bool__(cls):
+        return False
+
+    def __eq__(cls, other):
+        return True
+
+    def __call__(cls):
+        return 70
+
+    __hash__ = type.__hash__
+
+
+class AbstractProperty(abc.ABCMeta):
+    k = property(lambda cls: 9)
+
+    def __call__(cls):
+        return 70
+
+    def __eq__(cls, other):
+        return True
+
+    __hash__ = abc.ABCMeta.__hash__
+
+
+class Other:
+    pass
+
+
+OF_CLASSES = {
+    "attribute": lambda x, cls: x * cls.k,
+    "name": lambda x, cls: (x * 2, cls.__name__, cls.__class__.__name__),
+    "isinstance": lambda x, cls: x * 2 if isinstance(Other(), cls) else x * 3,
+    "issubclass": lambda x, cls: x * 2 if issubclass(Other, cls) else x * 3,
+    "truth": lambda x, cls: x * 2 if cls else x * 3,
+    "type": lambda x, cls: (x * 2, type(cls).__name__),
+    "isinstance of it": lambda x, cls: x * 2 if isinstance(cls, Property) else x * 3,
+    "equality": lambda x, cls: x * 2 if cls == Other else x * 3,
+    "call": lambda x, cls: (x * 2, isinstance(cls(), int)),
+}
+
+
+@pytest.mark.parametrize("name", OF_CLASSES)
+def test_metaclasses_that_are_exchanged_are_noticed(name):
+    def concrete():
+        class Thing(metaclass=First):
+            k = 1
+
+        yield lambda x: OF_CLASSES[name](x, Thing)
+        for meta in (Property, Attribute, Says, First):
+            Thing.__class__ = meta
+            yield
+
+    def abstract():
+        class Thing(abc.ABC):  # noqa: B024
+            k = 1
+
+        yield lambda x: OF_CLASSES[name](x, Thing)
+        for meta in (AbstractProperty, abc.ABCMeta):
+            Thing.__class__ = meta
+            yield
+
+    run_case(concrete)
+    run_case(abstract)
+
+
+class Lazy(types.ModuleType):
+    k = property(lambda self: 10)
+
+
+class Looking(types.ModuleType):
+    def __getattribute__(self, name):
+        return 5 if name == "k" else super().__getattribute__(name)
+
+
+class Harmless(types.ModuleType):
+    other = property(lambda self: 10)
+
+
+@case
+def class_of_a_module():
+    module = types.ModuleType("made")
+    module.k = 1
+    yield lambda x: x * module.k
+    for of in (Lazy, Looking, Harmless, types.ModuleType):
+        module.__class__ = of
+        yield
+
+
+@case
+def class_of_a_module_changes():
+    class Made(types.ModuleType):
+        pass
+
+    module = Made("made")
+    module.k = 1
+    yield lambda x: x * module.k
+    Made.k = property(lambda self: 10)
+    yield
+    Made.k = 7
+    yield
+    del Made.k
+    yield
+    Made.__getattribute__ = Looking.__getattribute__
     yield
 
 

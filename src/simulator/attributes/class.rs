@@ -7,7 +7,7 @@ use pyo3::types::{PyFunction, PyType};
 
 use crate::frame::Modules;
 use crate::guard::{native, GuardKind};
-use crate::obj::{is_attr, is_builtin_method, is_named, Obj};
+use crate::obj::{is_attr, is_builtin_method, is_named, of_type, Obj};
 use crate::reason::BreakKind;
 use crate::simulator::call::call;
 use crate::simulator::{classes, fold, pylayer, tracer, Step, Tracer};
@@ -27,6 +27,7 @@ pub(super) fn of_class(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Optio
     };
     let as_obj = Obj::from(&class);
     only_names(t, &class)?;
+    classes::guard_meta(t, class.as_any());
     if !fold::has_plain_metaclass(class.as_any()) {
         meta_decides(t, &class, name)?;
     }
@@ -111,6 +112,23 @@ fn may_run_code(getter: &Bound<'_, PyAny>) -> bool {
     !is_of_enum_module(getter)
 }
 
+/// Whether what a class has of a name that `type` computes is what that says: a metaclass may have its own.
+fn is_of_type(t: &Tracer<'_>, class: &Bound<'_, PyType>, name: &str) -> bool {
+    let own = lookup(&t.py.get_type::<PyType>(), name);
+    let of_meta = lookup(&class.get_type(), name);
+    match (own, of_meta) {
+        (Some(own), Some(of_meta)) if own.is(&of_meta) => true,
+        // A constant, as each class has, goes behind what the class itself has.
+        (_, Some(of_meta)) if matches!(descriptor(&of_meta), Descriptor::Plain) => {
+            match (lookup(class, name), of_type(class, name)) {
+                (Some(found), Some(value)) => found.is(&value),
+                _ => false,
+            }
+        }
+        _ => false,
+    }
+}
+
 /// Stops where the metaclass may have a say in an attribute of the class.
 fn meta_decides(t: &mut Tracer<'_>, class: &Bound<'_, PyType>, name: &str) -> Step<()> {
     let meta = class.get_type();
@@ -121,8 +139,12 @@ fn meta_decides(t: &mut Tracer<'_>, class: &Bound<'_, PyType>, name: &str) -> St
         "__name__" | "__qualname__" | "__module__" | "__doc__" | "__class__"
     );
     classes::guard_names(t, &meta, &["__getattribute__", name]);
-    let shadowed = !special
-        && lookup(&meta, name).is_some_and(|found| matches!(descriptor(&found), Descriptor::Data));
+    let of_meta = lookup(&meta, name);
+    let shadowed = match special {
+        // `type` has data descriptors of these names, where the metaclass has nothing of its own.
+        true => !is_of_type(t, class, name),
+        false => of_meta.is_some_and(|found| matches!(descriptor(&found), Descriptor::Data)),
+    };
     if plain_lookup && !shadowed && (special || lookup(class, name).is_some()) {
         return Ok(());
     }

@@ -12,19 +12,19 @@ mod store;
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyFunction, PyTuple, PyType};
+use pyo3::types::{PyFunction, PyModule, PyTuple, PyType};
 
 use crate::guard::GuardKind;
-use crate::obj::{is_builtin_method, is_named, Obj};
+use crate::obj::{is_builtin_method, is_named, of_type, Obj};
 use crate::reason::BreakKind;
-use crate::tracker::{DictKey, Tracker};
+use crate::tracker::{DictKey, Tracker, TrackerRef};
 use crate::variables::{FunctionVar, Kind, ObjectVar, VarId};
 
 use super::call::{call, describe};
 use super::{classes, exceptions, groups, homes, methods, namespaces, tensors};
 use super::{Step, Tracer};
 use class::{of_class, of_super};
-use descriptors::bind;
+use descriptors::{bind, descriptor, Descriptor};
 use instance::of_instance;
 use lookup::class_of;
 
@@ -171,8 +171,8 @@ fn of_enum_member<'py>(
     let class = value.get_type();
     let found = lookup(&class, name);
     let of_enum = |found: &Bound<'py, PyAny>| {
-        let module = found.get_type().module();
-        module.is_ok_and(|module| module == "enum")
+        let module = of_type(&found.get_type(), "__module__");
+        module.is_some_and(|module| module.eq("enum").unwrap_or(false))
     };
     let of_c = |found: &Bound<'py, PyAny>| is_named(found, "method_descriptor");
     let fixed = match name {
@@ -256,6 +256,7 @@ fn of_module(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Option<VarId>> 
     let (Some(module), Some(source)) = (t.value(obj), t.source(obj)) else {
         return t.unsupported("a module without a source");
     };
+    check_module(t, &module, &source, name)?;
     let dict = module.getattr("__dict__")?;
     let mut writes = t.global_writes.iter();
     if writes.any(|(globals, write)| globals.bind(t.py).is(&dict) && *write.name == *name) {
@@ -282,6 +283,33 @@ fn of_module(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Option<VarId>> 
         return Ok(None);
     };
     Ok(Some(t.wrap(&found, tracker)))
+}
+
+/// Guards the class of a module, which may be exchanged for a derived one, and stops where that computes this attribute.
+fn check_module(
+    t: &mut Tracer<'_>,
+    module: &Bound<'_, PyAny>,
+    source: &TrackerRef,
+    name: &str,
+) -> Step<()> {
+    let class = module.get_type();
+    t.guards
+        .add(source, GuardKind::TypeIs(Obj::from(class.clone())));
+    let plain = t.py.get_type::<PyModule>();
+    if class.is(&plain) {
+        return Ok(());
+    }
+    classes::guard_names(t, &class, &["__getattribute__", name]);
+    let (found, of_plain) = (lookup(&class, name), lookup(&plain, name));
+    let Some(found) = found.filter(|found| !of_plain.is_some_and(|of_plain| of_plain.is(found)))
+    else {
+        return Ok(());
+    };
+    classes::guard_descriptor(t, &found, &["__set__", "__delete__"]);
+    match descriptor(&found) {
+        Descriptor::Data => t.unsupported(format!("{name} is computed by the module")),
+        _ => Ok(()),
+    }
 }
 
 fn of_function(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Option<VarId>> {

@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyType;
 
 use crate::frame::Modules;
-use crate::obj::{is_attr, Obj};
+use crate::obj::{is_attr, of_type, Obj};
 use crate::simulator::{
     attributes, classes, exceptions, homes, tensors, Kwargs, Step, Stop, Tracer,
 };
@@ -13,6 +13,7 @@ use crate::variables::{Kind, VarId};
 use super::wrong;
 
 pub(super) fn type_of(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
+    classes::guard_meta_of(t, value);
     match t.type_of(value) {
         Some(class) => Ok(t.constant(class.as_any())),
         None => t.unsupported("type() of this value"),
@@ -32,6 +33,7 @@ pub fn is_instance(t: &mut Tracer<'_>, value: VarId, class: VarId) -> Step<bool>
     let Some(of) = t.type_of(value) else {
         return t.unsupported("isinstance() of this value");
     };
+    classes::guard_meta_of(t, value);
     let answer = subclass(t, &of, class, true)?;
     if !answer && matches!(t.kind(value), Kind::Object(_) | Kind::Opaque) {
         attributes::own_class(t, &of)?;
@@ -82,13 +84,12 @@ fn subclass(
         if plain || inherits && instance && of.is(class) {
             return Ok(inherits);
         }
+        classes::guard_meta(t, class.as_any());
         if inherits && is_always_true(class, &meta)? {
             return Ok(true);
         }
-        let std = class
-            .getattr("__module__")?
-            .extract::<String>()
-            .unwrap_or_default();
+        let std = of_type(class, "__module__").and_then(|name| name.extract::<String>().ok());
+        let std = std.unwrap_or_default();
         if is_attr(&meta, "abc", "ABCMeta") && (std.starts_with("collections") || std == "numbers")
         {
             return classes::is_registered(t, of, class);
@@ -148,8 +149,8 @@ fn subclass(
 /// Whether a metaclass that decides itself says yes to all that inherits from the class: Python's own and Paddle's do, where
 /// the class has no hook.
 fn is_always_true(class: &Bound<'_, PyType>, meta: &Bound<'_, PyType>) -> PyResult<bool> {
-    let home: String = meta.getattr("__module__")?.extract()?;
-    match home.as_str() {
+    let home = of_type(meta, "__module__").and_then(|name| name.extract::<String>().ok());
+    match home.as_deref().unwrap_or_default() {
         "abc" => {
             let Some(hook) = attributes::lookup(class, "__subclasshook__") else {
                 return Ok(true);

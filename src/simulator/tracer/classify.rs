@@ -9,7 +9,7 @@ use pyo3::types::{
 
 use crate::graph::TensorMeta;
 use crate::guard::{native, GuardKind, TensorGuard};
-use crate::obj::{is_attr, items_in_order, name_in_c, ordered_dict, Obj};
+use crate::obj::{is_attr, items_in_order, name_in_c, of_type, ordered_dict, Obj};
 use crate::paddle::tensor_meta;
 use crate::simulator::{iterate, keys, layers, scalars};
 use crate::tracker::{DictKey, Tracker, TrackerRef};
@@ -423,25 +423,26 @@ fn is_plain_module(value: &Bound<'_, PyAny>) -> bool {
         .iter()
         .take_while(|class| !class.is(&plain))
         .all(|class| {
-            let names = class.getattr("__dict__").and_then(|names| names.try_iter());
-            names.is_ok_and(|mut names| names.all(|name| name.is_ok_and(|name| is_harmless(&name))))
+            let names = class
+                .cast::<PyType>()
+                .ok()
+                .and_then(|class| of_type(class, "__dict__"));
+            let names = names.and_then(|names| names.try_iter().ok());
+            names.is_some_and(|mut names| {
+                names.all(|name| name.is_ok_and(|name| is_harmless(&name)))
+            })
         })
 }
 
 /// Whether the class was made by a `class` statement (a heap type with Python-level layout).
 fn is_python_class(class: &Bound<'_, PyType>) -> bool {
     const HEAPTYPE: u64 = 1 << 9;
-    let flags = class
-        .getattr("__flags__")
-        .and_then(|flags| flags.extract::<u64>())
-        .unwrap_or(0);
-    flags & HEAPTYPE != 0
-        && class
-            .getattr("__module__")
-            .is_ok_and(|m| m.extract::<String>().is_ok_and(|m| m != "builtins"))
-        && class
-            .getattr("__dict__")
-            .is_ok_and(|dict| dict.contains("__module__").unwrap_or(false))
+    let flags = of_type(class, "__flags__").and_then(|flags| flags.extract::<u64>().ok());
+    let module = of_type(class, "__module__").and_then(|module| module.extract::<String>().ok());
+    let names = of_type(class, "__dict__");
+    flags.is_some_and(|flags| flags & HEAPTYPE != 0)
+        && module.is_some_and(|module| module != "builtins")
+        && names.is_some_and(|names| names.contains("__module__").unwrap_or(false))
 }
 
 /// Classes written in C whose attributes are found and set as those of any object: their layout as that of Python's classes
