@@ -72,7 +72,8 @@ def put_items(tensor: Any, key: Any, value: Any) -> Any:
         return paddle.index_put(tensor, keys, value)
     rest = len(tensor.shape) - len(keys[0].shape)
     mask = paddle.unsqueeze(keys[0], list(range(-rest, 0))) if rest else keys[0]
-    return paddle.masked_fill(tensor, mask, value)
+    # `paddle.masked_fill` copies the mask first. Here eager mode's gradient sees what becomes of it.
+    return _C_ops.masked_fill(tensor, mask, value)
 
 
 def where(condition: Any, x: Any, y: Any) -> Any:

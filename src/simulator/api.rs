@@ -377,28 +377,47 @@ fn is_of_paddle(t: &Tracer<'_>, function: &Bound<'_, PyAny>, name: &str) -> PyRe
     Ok(false)
 }
 
-/// `paddle.where(condition, x, y)` of tensors and numbers; `None` for the other forms, and for what eager mode refuses.
-fn choice(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Option<VarId>> {
+/// `paddle.where(condition, x, y)` of tensors and numbers, or `condition.where(x, y)`; `None` for the other forms, and for
+/// what eager mode refuses.
+pub fn choice(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Option<VarId>> {
     let mut given: Vec<Option<VarId>> = args.iter().copied().map(Some).collect();
-    given.resize(given.len().max(3), None);
+    given.resize(given.len().max(5), None);
     for (name, value) in kwargs {
         let at = match &**name {
             "condition" => 0,
             "x" | "input" => 1,
             "y" | "other" => 2,
+            "name" => 3,
+            "out" => 4,
             _ => return Ok(None),
         };
-        given[at] = Some(*value);
+        if given[at].replace(*value).is_some() {
+            return Ok(None);
+        }
     }
-    let [Some(condition), Some(x), Some(y)] = given[..] else {
+    // Nobody looks at the name.
+    let [Some(condition), Some(x), Some(y), _, out] = given[..] else {
         return Ok(None);
     };
+    // It can be given by name only.
+    if args.len() > 4 || out.is_some_and(|it| !t.is_none(it)) {
+        return Ok(None);
+    }
+    if is_complex(t, x) || is_complex(t, y) {
+        // A program makes a double of it, and adds zeros to reach one shape.
+        return t.unsupported("where() of a complex number");
+    }
     let is_tensor = tensors::meta_of(t, condition).is_some();
     if !is_tensor || !is_choice(t, x) || !is_choice(t, y) {
         return Ok(None);
     }
     check_condition(t, condition)?;
     tensors::control(t, "where", &[condition, x, y]).map(Some)
+}
+
+fn is_complex(t: &mut Tracer<'_>, value: VarId) -> bool {
+    let value = t.const_value(value);
+    value.is_some_and(|value| value.is_instance_of::<PyComplex>())
 }
 
 fn is_choice(t: &mut Tracer<'_>, value: VarId) -> bool {

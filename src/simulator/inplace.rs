@@ -124,7 +124,7 @@ pub fn method(
     kwargs: &Kwargs,
 ) -> Step<Option<VarId>> {
     let form = name.strip_suffix('_').unwrap_or_default();
-    if !is_captured(t, tensor, form)? {
+    if reads_itself(t, tensor, args, kwargs) || !is_captured(t, tensor, form)? {
         return Ok(None);
     }
     let callee = Callee::Method(Arc::from(form));
@@ -148,7 +148,7 @@ pub fn function(
     let [tensor, ..] = *args else {
         return Ok(None);
     };
-    if !is_captured(t, tensor, form)? {
+    if reads_itself(t, tensor, args, kwargs) || !is_captured(t, tensor, form)? {
         return Ok(None);
     }
     let home = match module.starts_with("paddle.nn.functional") {
@@ -222,6 +222,14 @@ pub fn set_item(t: &mut Tracer<'_>, tensor: VarId, key: VarId, value: VarId) -> 
     Ok(replace(t, tensor, result)?.is_some())
 }
 
+/// Whether an argument is a view of the tensor. The kernel reads numbers there that it has changed before
+/// (`y.add_(y[0])`), which no operation without side effect does. With the tensor itself it reads each before it changes it.
+fn reads_itself(t: &Tracer<'_>, tensor: VarId, args: &[VarId], kwargs: &Kwargs) -> bool {
+    let named = kwargs.iter().map(|(_, value)| value);
+    let mut given = args.iter().chain(named);
+    given.any(|arg| *arg != tensor && views::root(&t.vars, *arg) == tensor)
+}
+
 /// Whole numbers, slices of them, `...` and `None`: other keys have rules of their own.
 fn is_basic(t: &mut Tracer<'_>, key: VarId) -> bool {
     match t.kind(key).clone() {
@@ -251,6 +259,8 @@ fn is_advanced(t: &mut Tracer<'_>, tensor: VarId, key: VarId, value: VarId) -> S
         Kind::Tuple(keys, None) => keys,
         _ => vec![key],
     };
+    let shares = |id: &VarId| views::root(&t.vars, *id) == tensor;
+    let (key_shares, value_shares) = (keys.iter().any(shares), shares(&value));
     let keys: Option<Vec<(SymbolId, TensorMeta)>> = keys
         .into_iter()
         .map(|key| tensors::symbol_and_meta(t, key).filter(|(_, meta)| !meta.shape.is_empty()))
@@ -286,7 +296,9 @@ fn is_advanced(t: &mut Tracer<'_>, tensor: VarId, key: VarId, value: VarId) -> S
                 true => first.shape.iter().all(|dim| *dim > 0),
                 false => value.is_some_and(|value| value.shape.iter().eq(selected)),
             };
-            Ok(keys().all(whole) && alike && fits && rest.len() < shape.len())
+            // Eager mode's kernel goes from one place to the next, and reads what it has written to those before.
+            let apart = !key_shares && (is_number || !value_shares);
+            Ok(keys().all(whole) && alike && fits && apart && rest.len() < shape.len())
         }
         _ => Ok(false),
     }

@@ -575,15 +575,18 @@ pub fn method(
     }
     let given = [&[tensor], args].concat();
     super::api::check_given(t, name, &given, kwargs)?;
-    let changed = match name {
+    let changed = super::number_arguments::of_call(t, name, &given, kwargs)?;
+    let (given, kwargs) = match &changed {
+        Some((given, kwargs)) => (&given[..], &kwargs[..]),
+        None => (&given[..], kwargs),
+    };
+    if name == "where" {
         // In a program the method adds zeros to reach one shape.
-        "where" => None,
-        _ => super::number_arguments::of_call(t, name, &given, kwargs)?,
-    };
-    let (args, kwargs) = match &changed {
-        Some((args, kwargs)) => (&args[1..], &kwargs[..]),
-        None => (args, kwargs),
-    };
+        if let Some(result) = super::api::choice(t, given, kwargs)? {
+            return Ok(result);
+        }
+    }
+    let args = &given[1..];
     let callee = Callee::Method(Arc::from(name));
     let receiver = Some(Receiver::Tensor(tensor));
     let result = capture(t, callee, receiver, args, kwargs, &mut |_| None)?;

@@ -155,10 +155,17 @@ def by_a_mask(x, w):
     return y
 
 
+def adds_itself(x, w):
+    y = x * 2
+    y.add_(y)
+    return y.subtract_(w)
+
+
 CAPTURED = [
     *(adds, chained, relu, two_names, in_containers, through_a_callee, items, slices, new_axes, whole_numbers),
     *(without_gradients, made_without_gradients),
     *(filled_in_a_loop, filled_many_times, filled_after_a_use, filled_and_cut, changed_after_copies, by_a_mask),
+    adds_itself,
 ]
 
 
@@ -209,6 +216,30 @@ def filled_and_asked(x, w):
     return y * x, y.is_leaf, y.sum()
 
 
+def adds_a_row_of_itself(x, w):
+    y = x * 2
+    y.add_(y[0])
+    return y
+
+
+def subtracts_an_item_of_itself(x, w):
+    y = x * w
+    paddle.subtract_(y, y=y.detach()[0, 1])
+    return y * 1
+
+
+def multiplied_by_a_row_of_itself(x, w):
+    y = x.detach() + w.detach()
+    y.multiply_(y[0].reshape([1, 3]))
+    return y * x
+
+
+def divided_by_a_part_of_itself(x, w):
+    y, part = (lambda it: (it, it.chunk(2)[0]))(x.detach() + w.detach())
+    y.divide_(part)
+    return y * x
+
+
 def by_a_tensor(x, w):
     y = x + w
     y[paddle.to_tensor([1, 0])] = w
@@ -218,6 +249,7 @@ def by_a_tensor(x, w):
 BROKEN = [
     *(of_an_argument, with_a_view, of_a_view, without_grad_on_a_differentiable, grows, by_a_tensor),
     *(zeros_take_gradients, filled_and_asked),
+    *(adds_a_row_of_itself, subtracts_an_item_of_itself, multiplied_by_a_row_of_itself, divided_by_a_part_of_itself),
 ]
 
 

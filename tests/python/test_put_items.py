@@ -106,6 +106,45 @@ def a_view_that_lives_on(x, mask):
     return row + 1, y
 
 
+@programs(X, paddle.to_tensor([1, 2]), breaks=1)
+def rows_of_itself(x, i):
+    y = x.detach() * 2
+    y[i] = y[:2]
+    return y * x
+
+
+@programs(X, paddle.to_tensor([2, 1, 0]), breaks=1)
+def itself(x, i):
+    y = x.detach() + 1
+    y[i] = y
+    return y * x
+
+
+@programs(X, paddle.to_tensor([2, 1, 0]), AT, graphs=1, breaks=0)
+def copies_and_items_of_itself(x, i, j):
+    y = x.detach() + 1
+    y[i] = y * 1
+    y[j] = y[i[:2]]
+    y[i] = y[1, 1]
+    y[y > 1] = y[0, 2:3]
+    return y * x
+
+
+@programs(X, paddle.to_tensor([[1, 2, 2], [0, 0, 0], [5, 5, 5]]), breaks=1)
+def indices_in_itself(x, k):
+    y = k + 0
+    y[y[0]] = 0
+    return y, y.astype("float32") + x[:, :3]
+
+
+@programs(X, paddle.to_tensor([[True, False, True], [False, True, True], [True, True, False]]), graphs=1, breaks=0)
+def a_mask_in_itself(x, mask):
+    y, z = mask.clone(), paddle.logical_not(mask)
+    y[y[0]] = False
+    z[z] = False
+    return y, z, x * 2
+
+
 @pytest.mark.parametrize("backend", ["paddle", "cinn"])
 @pytest.mark.parametrize("function, args, expectations", programs)
 def test_items_are_put(function, args, expectations, backend):
@@ -131,3 +170,65 @@ def test_the_gradient_is_that_of_eager_mode_bit_by_bit():
         found.append(x.grad.numpy().tobytes())
     assert found[0] == found[1] == found[2]
     assert (sot.stats(static).graphs, sot.stats(static).graph_breaks) == (1, [])
+
+
+def of_numbers(x, mask):
+    y = x * 2
+    y[mask] = 3.0
+    return y, mask
+
+
+def of_a_tensor(x, mask):
+    y = x + 1
+    y[mask] = paddle.to_tensor([3.0])
+    return y, mask
+
+
+def of_a_mask_that_is_made(x, mask):
+    y, mask = x * 2, paddle.logical_not(mask)
+    y[mask] = 7.0
+    return y, mask
+
+
+def of_a_view(x, mask):
+    y = x * 2
+    y[mask[0]] = 3.0
+    return y[:, :2], mask
+
+
+CHANGES = {
+    "nothing": lambda mask: None,
+    "set_value": lambda mask: mask.set_value(~mask),
+    "assign": lambda mask: paddle.assign(~mask, mask),
+    "in place": lambda mask: mask.logical_not_(),
+    "an item": lambda mask: mask.__setitem__(0, True),
+}
+
+
+@pytest.mark.parametrize("backend", ["paddle", "cinn", "eager"])
+@pytest.mark.parametrize("how", CHANGES)
+@pytest.mark.parametrize("rows", [False, True])
+@pytest.mark.parametrize("function", [of_numbers, of_a_tensor, of_a_mask_that_is_made, of_a_view], ids=lambda it: it.__name__)
+def test_a_mask_that_changes_before_backward(function, rows, how, backend):
+    """Eager mode keeps it for the gradient, which sees new numbers in it and refuses it where it was changed in place."""
+
+    def outcome(run):
+        x = X.detach()
+        x.stop_gradient = False
+        mask = ROWS.clone() if rows else MASK.clone()
+        if function is of_a_view:
+            mask = paddle.stack([mask, mask])
+        y, mask = run(x, mask)
+        CHANGES[how](mask)
+        try:
+            y.backward(paddle.arange(y.size, dtype="float32").reshape(y.shape))
+        except RuntimeError as refused:
+            assert "modified by an inplace operation" in str(refused)
+            return "refused"
+        return x.grad.numpy().tobytes()
+
+    static = sot.to_static(function, min_graph_size=0, backend=backend)
+    expected = outcome(function)
+    assert [outcome(static), outcome(static)] == [expected] * 2
+    assert (sot.stats(static).graphs, sot.stats(static).graph_breaks) == (1, [])
+    assert (expected == "refused") == (how in ("assign", "in place", "an item"))
