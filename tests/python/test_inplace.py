@@ -5,6 +5,7 @@ import paddle
 import paddle.nn.functional as F
 import paddle_sot_rs as sot
 import pytest
+from harness import check
 from paddle import nn
 
 linear = nn.Linear(3, 3)
@@ -425,3 +426,47 @@ def test_storage_of_its_own_for_an_argument():
             found.append((same, x.strides, x.is_contiguous(), y.numpy().tolist()))
         assert found[0] == found[1]
     assert len(sot.stats(translated).graph_breaks) == 1
+
+
+WHOLE = paddle.to_tensor([1, 2, 3, 3])
+TURNED = paddle.to_tensor([3, 2, 1, 0])
+WRITTEN_OVER = {
+    "addmm": lambda y, v: paddle.addmm(y, y, y),
+    "addmm of one": lambda y, v: paddle.addmm(y, y * 0.5, y),
+    "baddbmm": lambda y, v: (lambda z: paddle.baddbmm(z, z, z))(paddle.stack([y, y])),
+    "cross_entropy": lambda y, v: F.cross_entropy(y, y, soft_label=True),
+    "index_add": lambda y, v: paddle.index_add(y, TURNED, 0, y),
+    "index_add of indices": lambda y, v: paddle.index_add(v, v, 0, v * 0),
+    "index_put": lambda y, v: paddle.index_put(v, (v,), v),
+    "index_put of indices": lambda y, v: paddle.index_put(v, (v,), paddle.ones([4], "int64")),
+    "scatter": lambda y, v: paddle.scatter(y, TURNED, y),
+    "scatter that adds": lambda y, v: paddle.scatter(y, TURNED, y, overwrite=False),
+    "scatter_reduce": lambda y, v: paddle.scatter_reduce(y, 0, TURNED.reshape([4, 1]).tile([1, 4]), y, "sum"),
+}
+
+
+@pytest.mark.parametrize("backend", ["paddle", "cinn"])
+@pytest.mark.parametrize("gradient", [False, True])
+@pytest.mark.parametrize("name", WRITTEN_OVER)
+def test_what_a_program_would_write_over_while_it_reads_it(name, gradient, backend):
+    """Paddle's programs do that where nothing reads the tensor later."""
+
+    def function(x):
+        return WRITTEN_OVER[name](x + 1, WHOLE + 0)
+
+    x = paddle.arange(16.0).reshape([4, 4])
+    x.stop_gradient = not gradient
+    check(function, x, graphs=1, breaks=1, fallbacks=None, backend=backend)
+    check(lambda x: WRITTEN_OVER[name](x + 1, WHOLE + 0) * 2, x, fallbacks=None, backend=backend)
+
+
+@pytest.mark.parametrize("backend", ["paddle", "cinn"])
+def test_what_a_program_may_write_over(backend):
+    def function(x):
+        y = x + 1
+        moved = paddle.scatter(y, TURNED, y * 2)
+        added = paddle.addmm(moved, y, y)
+        put = paddle.put_along_axis(y, TURNED[None], y, 0)
+        return y + y, paddle.where(y > 3, y, y), paddle.lerp(y, y, y), added, put
+
+    check(function, paddle.arange(16.0).reshape([4, 4]), graphs=1, breaks=0, backend=backend, close=backend == "cinn")

@@ -196,6 +196,7 @@ def of_a_view(x, mask):
     return y[:, :2], mask
 
 
+FILLED = [of_numbers, of_a_tensor, of_a_mask_that_is_made, of_a_view]
 CHANGES = {
     "nothing": lambda mask: None,
     "set_value": lambda mask: mask.set_value(~mask),
@@ -208,9 +209,9 @@ CHANGES = {
 @pytest.mark.parametrize("backend", ["paddle", "cinn", "eager"])
 @pytest.mark.parametrize("how", CHANGES)
 @pytest.mark.parametrize("rows", [False, True])
-@pytest.mark.parametrize("function", [of_numbers, of_a_tensor, of_a_mask_that_is_made, of_a_view], ids=lambda it: it.__name__)
+@pytest.mark.parametrize("function", FILLED, ids=lambda it: it.__name__)
 def test_a_mask_that_changes_before_backward(function, rows, how, backend):
-    """Eager mode keeps it for the gradient, which sees new numbers in it and refuses it where it was changed in place."""
+    """Eager mode keeps it for the gradient, which sees new numbers in it, and refuses it if it was changed in place."""
 
     def outcome(run):
         x = X.detach()

@@ -210,8 +210,40 @@ def _refuse_views_by_equation(operations):
                 raise NotImplementedError("einsum() that answers with a view")
 
 
+# Paddle's programs let them write over their first operand where nothing reads it later, and do not ask whether it is
+# another operand too. Those that read each number before they write it are not among them.
+_WRITE_OVER = frozenset(
+    f"pd_op.{name}"
+    for name in (
+        *("addmm", "baddbmm", "cross_entropy_with_softmax"),
+        *("index_add", "index_put", "put_along_axis", "scatter"),
+    )
+)
+
+
+def _refuse_written_while_read(operations):
+    for op in operations:
+        if op.name() in _WRITE_OVER:
+            first, *rest = _operands(op)
+            if any(value.id == first.id for value in rest):
+                raise NotImplementedError("a tensor that a program writes over while it reads it")
+
+
+def _operands(op):
+    """Those of an operation, with what its lists hold."""
+    for value in op.operands_source():
+        if not value.initialized():
+            continue
+        maker = value.get_defining_op()
+        if maker is not None and maker.name() == "builtin.combine":
+            yield from maker.operands_source()
+        else:
+            yield value
+
+
 def refuse(operations, args, kwargs):
     """Raises where what a call appended would compute something else than eager mode."""
+    _refuse_written_while_read(operations)
     _refuse_views_by_equation(operations)
     _refuse_mixed_products(operations)
     _refuse_rounded_bounds(operations)
