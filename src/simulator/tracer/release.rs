@@ -17,7 +17,11 @@ impl<'py> Tracer<'py> {
     /// Called where a container or cell lets a value go, also for another holder: from then on names of the frame may
     /// be all that holds it, which are not followed. Stops where its end may run code of the user's.
     pub fn release(&mut self, holder: VarId, id: VarId) -> Step<()> {
-        let leaf = matches!(self.kind(id), Kind::Const | Kind::Tensor(_) | Kind::Null);
+        // Not `kind`, which looks at what nobody has read.
+        let leaf = matches!(
+            self.vars.kind(id),
+            Kind::Const | Kind::Tensor(_) | Kind::Null
+        );
         let existed = self.value(holder).is_some();
         match (self.value(id), self.source(id)) {
             (Some(value), Some(source)) if existed && !leaf => self.release_at(&value, source),
