@@ -233,6 +233,8 @@ pub(super) fn bind(
     }
     match descriptor(found) {
         Descriptor::Plain => Ok(t.wrap(found, tracker)),
+        // From 3.13 on they have a `__get__`, which answers with the method.
+        _ if is_named(found, "method") => Ok(t.wrap(found, tracker)),
         Descriptor::NonData if crate::obj::is_builtin_method(found) => {
             let function = t.wrap(found, tracker);
             Ok(t.add(Kind::Method {
