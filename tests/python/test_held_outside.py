@@ -1,5 +1,5 @@
-"""What others see of what a frame uses: cells that functions share, iterators over lists that become shorter, dictionaries
-of a layer by another name, iterators over a dict that the frame changes."""
+"""What others see of what a frame uses: cells that functions share, iterators over lists that become shorter,
+dictionaries of a layer by another name, iterators over a dict that the frame changes."""
 
 import paddle
 import paddle_sot_rs as sot

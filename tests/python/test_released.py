@@ -1,5 +1,5 @@
-"""When things end that objects, containers, cells and modules outside of the frame held: `__del__`, weak references that
-are told, the `finally` of generators, among the other things that the program does."""
+"""When things end that objects, containers, cells and modules outside of the frame held: `__del__`, weak references
+that are told, the `finally` of generators, among the other things that the program does."""
 
 import weakref
 
