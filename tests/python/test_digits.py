@@ -101,3 +101,38 @@ def test_digits_are_those_of_eager_mode(text, names, whole, backend):
         assert answer(static, names) == expected
     if whole is not None and not isinstance(expected, type):
         assert (not sot.stats(static).graph_breaks) == whole
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "int16", "int32", "int64", "float32", "float64", "bool"])
+@pytest.mark.parametrize("number", [2**40 + 5, 2**40, -(2**31) - 1, 300, -1, 1e40, -1e40, 1e300, 2.7, float("inf")])
+@pytest.mark.parametrize("name", ["full", "full_like", "full_like_float", "clip", "masked_fill", "scale"])
+def test_numbers_that_the_dtype_does_not_hold(name, number, dtype):
+    makers = {
+        "full": lambda x: paddle.full([2], number, dtype),
+        "full_like": lambda x: paddle.full_like(x, number),
+        "full_like_float": lambda x: paddle.full_like(x, number, "float32"),
+        "clip": lambda x: x.clip(max=number),
+        "masked_fill": lambda x: x.masked_fill(x > 0, number),
+        "scale": lambda x: paddle.scale(x, number),
+    }
+    x = paddle.to_tensor([1, 3]).astype(dtype)
+    static = sot.to_static(makers[name], min_graph_size=0)
+    answers = []
+    for run in (makers[name], static, static):
+        try:
+            result = run(x)
+            answers.append((str(result.dtype), result.shape, result.numpy().tobytes()))
+        except Exception as error:
+            answers.append(type(error))
+    assert answers[0] == answers[1] == answers[2]
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+@pytest.mark.parametrize("exponent", [0, 1, 2, 5, 17, 40])
+def test_powers_of_whole_numbers_wrap_around(exponent, dtype):
+    x = paddle.to_tensor([-300, -98, 3, 205, 710]).astype(dtype)
+    static = sot.to_static(lambda x: x**exponent, min_graph_size=0)
+    for _ in range(2):
+        assert static(x).tolist() == (x**exponent).tolist()
+    stats = sot.stats(static)
+    assert (stats.graphs, stats.graph_breaks) == (1, [])

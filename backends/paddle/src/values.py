@@ -30,7 +30,7 @@ def _divide(self, other):
 
 def _power(self, other):
     # Eager mode uses the kernel with a number for the exponent.
-    if _scalar(other) and self.dtype not in _INTEGERS:
+    if _scalar(other) and (self.dtype not in _INTEGERS or self.dtype in _WITH_POWERS and isinstance(other, int)):
         return _C_ops.pow(self, other)
     result = _static_power(self, other)
     return _with_rank_one(self, other, result) if isinstance(other, bool) else result
@@ -202,6 +202,8 @@ def _shape(self):
 
 
 _INTEGERS = (paddle.bool, paddle.uint8, paddle.int8, paddle.int16, paddle.int32, paddle.int64)
+# Of which there is a power by a number.
+_WITH_POWERS = (paddle.int32, paddle.int64)
 # What a Value does otherwise than a tensor, and what it does in a window.
 AS_EAGER = {
     "__truediv__": _divide,
