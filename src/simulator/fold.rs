@@ -290,10 +290,10 @@ fn refuse_huge(t: &Tracer<'_>, name: &str, args: &[Bound<'_, PyAny>]) -> Step<()
                 .map_or(true, |number| number.abs() > limit)
     };
     let refuse = match name {
-        "pow" | "lshift" => {
+        "pow" | "ipow" | "lshift" | "ilshift" => {
             args.len() > 1 && big(&args[1], 4096) && args[0].is_instance_of::<PyInt>()
         }
-        "mul" => {
+        "mul" | "imul" => {
             args.iter().any(|arg| {
                 arg.is_instance_of::<PyString>() || super::truth::is_sequence_object(arg)
             }) && args.iter().any(|arg| big(arg, 100_000))

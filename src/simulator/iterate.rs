@@ -481,10 +481,22 @@ pub fn drain(
     iterator: VarId,
     mut visit: impl FnMut(&mut Tracer<'_>, VarId) -> Step<()>,
 ) -> Step<()> {
+    let mut count = 0;
     while let Some(item) = next(t, iterator)? {
+        check_count(t, count)?;
+        count += 1;
         visit(t, item)?;
     }
     Ok(())
+}
+
+/// Stops behind so many items of an iterator that they would fill the memory: the interpreter raises there.
+fn check_count(t: &Tracer<'_>, count: usize) -> Step<()> {
+    const MOST: usize = 100_000;
+    match count < MOST {
+        true => Ok(()),
+        false => t.unsupported("very many items of an iterator"),
+    }
 }
 
 /// Whether code of the user's may run between two items.
@@ -621,11 +633,16 @@ pub fn collect(t: &mut Tracer<'_>, value: VarId) -> Step<Vec<VarId>> {
             Ok(items)
         }
         _ => {
+            if let Kind::Range(..) = t.kind(value) {
+                let len = truth::len(t, value)?;
+                check_count(t, usize::try_from(len).unwrap_or(usize::MAX))?;
+            }
             let iterator = get_iter(t, value)?;
             let mut items = Vec::new();
-            while let Some(item) = next(t, iterator)? {
+            drain(t, iterator, |_, item| {
                 items.push(item);
-            }
+                Ok(())
+            })?;
             Ok(items)
         }
     }

@@ -122,3 +122,27 @@ def test_a_break_between_layers_of_a_part():
     for _ in range(2):
         assert translated(x).tolist() == run(x).tolist()
     assert len(sot.stats(translated).graph_breaks) == 3
+
+
+@pytest.mark.parametrize(
+    "collect",
+    [
+        lambda: list(range(10**6)),
+        lambda: tuple(iter(range(10**6))),
+        lambda: set(range(10**6)),
+        lambda: list(map(abs, range(10**6))),
+        lambda: sum(range(10**6)),
+    ],
+)
+def test_very_many_items_are_left_to_the_interpreter(collect):
+    """It raises `MemoryError` where they do not fit, and is the faster one where they do."""
+
+    def run(x):
+        items = collect()
+        return x + 1, items
+
+    translated = sot.to_static(run, min_graph_size=0)
+    x = paddle.ones([2])
+    for _ in range(2):
+        assert translated(x)[1] == run(x)[1]
+    assert len(sot.stats(translated).graph_breaks) == 1
