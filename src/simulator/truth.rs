@@ -110,9 +110,7 @@ pub fn truth(t: &mut Tracer<'_>, value: VarId) -> Step<bool> {
             if let Some(method) = attributes::try_get_special(t, value, "__len__")? {
                 let result = call(t, method, &[], &[])?;
                 t.realize(result);
-                let is_number = matches!(t.kind(result), Kind::Int(_) | Kind::SymNumber(_))
-                    || t.const_int(result).is_some_and(|len| len >= 0);
-                return match is_number {
+                return match is_length(t, result)? {
                     true => truth(t, result),
                     false => t.unsupported("__len__ that is not a length"),
                 };
@@ -130,6 +128,17 @@ pub fn truth(t: &mut Tracer<'_>, value: VarId) -> Step<bool> {
             t.unsupported(format!("the truth of {what}"))
         }
     }
+}
+
+/// Whether this is what `__len__` may answer with, under a guard where that differs between calls.
+fn is_length(t: &mut Tracer<'_>, value: VarId) -> Step<bool> {
+    if let Kind::Int(_) = t.kind(value) {
+        let zero = t.int(0);
+        return Ok(numbers::compare(t, CmpOp::Ge, value, zero)? == Some(true));
+    }
+    // Nothing is captured behind the truth of one of the graph.
+    let of_graph = matches!(t.kind(value), Kind::SymNumber(_));
+    Ok(of_graph || t.const_int(value).is_some_and(|len| len >= 0))
 }
 
 /// Whether its class, one of C code, which is guarded, says nothing about the truth of its instances.
