@@ -487,6 +487,12 @@ pub fn check_given(t: &mut Tracer<'_>, name: &str, args: &[VarId], kwargs: &Kwar
         {
             unreadable_axis(t, name)
         }
+        // A tensor for an exponent has other digits.
+        "pow" | "pow_" | "__pow__" | "__rpow__" | "float_power" | "float_power_"
+            if is_number_of_graph(t, argument(1, "y")) =>
+        {
+            t.unsupported(format!("{name}() of a number of the graph"))
+        }
         "full" if is_rounded(t, argument(1, "fill_value")) => {
             t.unsupported("full() of a complex number with the digits of a double")
         }
@@ -504,6 +510,10 @@ fn is_value(t: &mut Tracer<'_>, argument: Option<VarId>) -> bool {
         Kind::Int(_) => super::arguments::depends_on_dims(t, argument),
         _ => false,
     })
+}
+
+fn is_number_of_graph(t: &mut Tracer<'_>, argument: Option<VarId>) -> bool {
+    argument.is_some_and(|argument| numbers::is_of_graph(t, argument))
 }
 
 fn unreadable_axis(t: &Tracer<'_>, name: &str) -> Step<()> {

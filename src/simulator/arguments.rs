@@ -5,13 +5,14 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use pyo3::types::{PyComplex, PyFloat, PyInt, PyModule, PyType};
 
+use crate::bytecode::BinOp;
 use crate::frame::Modules;
 use crate::graph::{Arg, Callee, SymbolId};
 use crate::obj::Obj;
 use crate::reason::BreakKind;
 use crate::variables::{DictVar, Kind, NumberVar, TensorVar, VarId};
 
-use super::{fold, keys, Step, Tracer};
+use super::{conversions, fold, keys, numbers, Step, Tracer};
 
 /// Why an operation breaks the graph that would hold `-0.0`.
 pub(super) const NEGATIVE_ZERO: &str = "-0.0 in a tensor operation: programs may take it for 0.0";
@@ -115,6 +116,45 @@ pub fn depends_on_dims(t: &mut Tracer<'_>, id: VarId) -> bool {
     }
 }
 
+/// Whether a number made of dims is larger than those because of its constants.
+pub fn has_large_part(t: &mut Tracer<'_>, id: VarId) -> bool {
+    digits(t, id, 0) > u64::BITS - conversions::STEP.leading_zeros()
+}
+
+/// The most binary digits that a number made of dims has, where a dim has `of_dim`.
+fn digits(t: &mut Tracer<'_>, id: VarId, of_dim: u32) -> u32 {
+    match *t.kind(id) {
+        Kind::Const => t.const_int(id).map_or(u32::MAX, |value| {
+            u64::BITS - value.unsigned_abs().leading_zeros()
+        }),
+        Kind::Int(NumberVar::Made(op, a, b)) => {
+            let (a, b) = (digits(t, a, of_dim), digits(t, b, of_dim));
+            match op {
+                BinOp::Mul => a.saturating_add(b),
+                BinOp::Add | BinOp::Sub => a.max(b).saturating_add(1),
+                BinOp::Rem => b,
+                _ => a,
+            }
+        }
+        _ => of_dim,
+    }
+}
+
+/// Python's whole numbers do not wrap around: guards compute those that might, which fails where one does.
+fn check_size(t: &mut Tracer<'_>, number: NumberVar) -> Step<()> {
+    /// Of a dim. There is no memory for more elements than the square of that.
+    const DIGITS: u32 = 31;
+    let id = t.add(Kind::Int(number));
+    if digits(t, id, DIGITS) < u64::BITS - 1 || numbers::is_computed(t, id)? {
+        return Ok(());
+    }
+    // Dims that no guard computes: there is no memory for elements whose number wraps around.
+    match has_large_part(t, id) || numbers::is_known_to_guards(t, id) {
+        true => t.unsupported("a number made of dims that may be too large for a graph"),
+        false => Ok(()),
+    }
+}
+
 /// A number made of dims, as one of the graph.
 pub fn number_statement(t: &mut Tracer<'_>, number: NumberVar) -> Step<SymbolId> {
     let (op, a, b) = match number {
@@ -125,6 +165,7 @@ pub fn number_statement(t: &mut Tracer<'_>, number: NumberVar) -> Step<SymbolId>
         }
         NumberVar::Graph(symbol) => return Ok(symbol),
     };
+    check_size(t, number)?;
     let given = [to_arg(t, a)?, to_arg(t, b)?];
     let (name, given) = match given {
         [Arg::Const(a), b] => (format!("__r{}__", op.stem()), [b, Arg::Const(a)]),

@@ -136,7 +136,7 @@ fn is_small(t: &mut Tracer<'_>, symbol: SymbolId) -> Step<()> {
 }
 
 /// The graph fails where the size of this `float64` is not below a limit.
-fn is_below(t: &mut Tracer<'_>, symbol: SymbolId, limit: f64) -> Step<()> {
+pub(super) fn is_below(t: &mut Tracer<'_>, symbol: SymbolId, limit: f64) -> Step<()> {
     let size = graph_numbers::method(t, "abs", symbol, Vec::new())?;
     let limit = PyFloat::new(t.py, limit).into_any();
     let limit = t.constant(&limit);

@@ -176,16 +176,63 @@ pub fn as_operands(
     a: VarId,
     b: VarId,
 ) -> Step<(VarId, VarId)> {
+    let (a, b) = match op {
+        Some(BinOp::TrueDiv) => (dividend(t, a, b)?, dividend(t, b, a)?),
+        _ => (a, b),
+    };
     if let Kind::Tensor(tensor) = t.kind(a).clone() {
-        return Ok((a, number_like(t, op, b, tensor.symbol)?));
+        return Ok((a, number_like(t, op, b, tensor.symbol, false)?));
     }
     if let Kind::Tensor(tensor) = t.kind(b).clone() {
-        return Ok((number_like(t, op, a, tensor.symbol)?, b));
+        return Ok((number_like(t, op, a, tensor.symbol, true)?, b));
     }
     Ok((a, b))
 }
 
-fn number_like(t: &mut Tracer<'_>, op: Option<BinOp>, id: VarId, tensor: SymbolId) -> Step<VarId> {
+/// A tensor of whole numbers next to a number of the graph that it is divided by, or divides: eager mode divides floats,
+/// and the dtype of the tensor may not hold the number.
+fn dividend(t: &mut Tracer<'_>, id: VarId, number: VarId) -> Step<VarId> {
+    let Kind::Tensor(tensor) = t.kind(id).clone() else {
+        return Ok(id);
+    };
+    let dtype = t.graph.meta(tensor.symbol).map(|meta| meta.dtype);
+    let whole = matches!(
+        dtype,
+        Some(DType::Int64 | DType::Int32 | DType::Int16 | DType::Int8 | DType::UInt8)
+    );
+    if !whole || !numbers::is_of_graph(t, number) {
+        return Ok(id);
+    }
+    if ["__truediv__", "__rtruediv__"]
+        .iter()
+        .any(|name| tensors::is_users(t, name))
+    {
+        return t.unsupported("a division of the user's next to a number of the graph");
+    }
+    let symbol = conversions::cast(t, tensor.symbol, DType::Float32)?;
+    arguments::from_arg(t, &Arg::Symbol(symbol))
+}
+
+/// Whether eager mode makes a double of a whole number before that gets the dtype of the tensor. `first`: the number is
+/// the left operand.
+fn goes_through_double(op: Option<BinOp>, first: bool) -> bool {
+    match op {
+        Some(BinOp::Add | BinOp::Sub | BinOp::Mul) => true,
+        Some(BinOp::TrueDiv) => !first,
+        _ => false,
+    }
+}
+
+fn number_like(
+    t: &mut Tracer<'_>,
+    op: Option<BinOp>,
+    id: VarId,
+    tensor: SymbolId,
+    first: bool,
+) -> Step<VarId> {
+    if op == Some(BinOp::Pow) && numbers::is_of_graph(t, id) {
+        return t.unsupported("a power of or by a number of the graph: a tensor has other digits");
+    }
     let dtype = |t: &Tracer<'_>, symbol| t.graph.meta(symbol).map(|meta| meta.dtype);
     // Eager mode makes a dim of its own where it divides by numbers: a tensor of none would stay one.
     let without_dims = t
@@ -203,7 +250,14 @@ fn number_like(t: &mut Tracer<'_>, op: Option<BinOp>, id: VarId, tensor: SymbolI
     let Some(number) = known else {
         return Ok(fed.map_or(id, |symbol| t.add(Kind::SymNumber(symbol))));
     };
+    let number = match goes_through_double(op, first) {
+        true => numbers::rounded(t, id, number)?,
+        false => number,
+    };
     let symbol = match (dtype(t, number), dtype(t, tensor)) {
+        (Some(DType::Float64), Some(wanted)) if wanted != DType::Bool => {
+            conversions::cast(t, number, wanted)?
+        }
         (Some(DType::Int64), Some(wanted)) if wanted != DType::Bool && wanted != DType::Int64 => {
             let name = PyString::new(t.py, wanted.as_str()).into_any();
             method(t, "astype", number, vec![Arg::Const(Obj::from(name))])?

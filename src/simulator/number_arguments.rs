@@ -15,7 +15,7 @@ use crate::guard::number::Type;
 use crate::obj::Obj;
 use crate::variables::{Kind, VarId};
 
-use super::numbers;
+use super::{conversions, numbers};
 use super::{tensors, Kwargs, Step, Tracer};
 
 /// What the number becomes.
@@ -153,6 +153,9 @@ pub fn of_call(
         let Some(dtype) = wanted(t, &given, number, kind)? else {
             continue;
         };
+        if name == "full_like" {
+            check_limits(t, number, dtype)?;
+        }
         if let Some(symbol) = numbers::as_tensor(t, number, dtype)? {
             let value = t.add(Kind::SymNumber(symbol));
             given.set(at, argument, value);
@@ -250,8 +253,34 @@ pub fn of_item(t: &mut Tracer<'_>, tensor: VarId, value: VarId) -> Step<Option<V
     if !keeps(class, meta.dtype) {
         return Ok(None);
     }
+    // Eager mode makes a double of it.
+    if meta.dtype != DType::Float64 && numbers::is_given(t, value) {
+        numbers::check_double(t, value)?;
+    }
     let symbol = numbers::as_tensor(t, value, meta.dtype)?;
     Ok(symbol.map(|symbol| t.add(Kind::SymNumber(symbol))))
+}
+
+/// `full_like` makes a double of a whole number, and raises where the dtype does not hold the number.
+fn check_limits(t: &mut Tracer<'_>, number: VarId, dtype: DType) -> Step<()> {
+    if dtype != DType::Float32 || !numbers::is_given(t, number) {
+        return Ok(());
+    }
+    numbers::check_double(t, number)?;
+    if numbers::class(t, number) != Some(Type::Float) {
+        return Ok(());
+    }
+    let most = f64::from(f32::MAX);
+    if let Some(symbol) = conversions::symbol(t, number) {
+        return conversions::is_below(t, symbol, most);
+    }
+    for (op, limit) in [(CmpOp::Ge, -most), (CmpOp::Le, most)] {
+        let limit = t.constant(&PyFloat::new(t.py, limit).into_any());
+        if numbers::compare(t, op, number, limit)? != Some(true) {
+            return t.unsupported("full_like() of a number that the dtype may not hold");
+        }
+    }
+    Ok(())
 }
 
 /// Whether a number is more than 0, with which `dropout` answers with the tensor itself, and at most 1.

@@ -68,11 +68,36 @@ pub fn binary(t: &mut Tracer<'_>, op: BinOp, a: VarId, b: VarId) -> Step<Option<
         return Ok(None);
     }
     stay_short(t, &[a, b])?;
-    let kind = match whole && op != BinOp::TrueDiv {
-        true => Kind::Int,
-        false => Kind::Float,
-    };
-    Ok(Some(t.add(kind(NumberVar::Made(op, a, b)))))
+    let number = NumberVar::Made(op, a, b);
+    if whole && op != BinOp::TrueDiv {
+        return Ok(Some(t.add(Kind::Int(number))));
+    }
+    let made = t.add(Kind::Float(number));
+    // Python raises where a whole number is too large for a float.
+    if (may_be_large(t, a) || may_be_large(t, b)) && !is_computed(t, made)? {
+        return Ok(None);
+    }
+    Ok(Some(made))
+}
+
+/// Whether this may be a whole number that is no double.
+fn may_be_large(t: &mut Tracer<'_>, id: VarId) -> bool {
+    match t.kind(id) {
+        Kind::SymNumber(_) => true,
+        Kind::Int(_) => is_given(t, id) || arguments::has_large_part(t, id),
+        Kind::Const => class(t, id) == Some(Type::Int) && !is_exact_constant(t, id),
+        _ => false,
+    }
+}
+
+/// Whether guards find what a number is made of, wherever it can be computed.
+pub fn is_known_to_guards(t: &mut Tracer<'_>, id: VarId) -> bool {
+    t.options.guards_outcomes && number(t, id, &mut Vec::new()).is_some()
+}
+
+/// Whether the guards can compute a number now, and have to in other calls: no number is less than itself.
+pub fn is_computed(t: &mut Tracer<'_>, id: VarId) -> Step<bool> {
+    Ok(compare(t, CmpOp::Lt, id, id)?.is_some())
 }
 
 /// Stops where a number is made of too many others: guards compute each anew wherever it is used.
@@ -140,9 +165,8 @@ pub fn called(
         Type::Int => Kind::Int(var),
         Type::Float => Kind::Float(var),
     });
-    // No number is less than itself: what is guarded is that it can be computed, and its type.
-    let computed = compare(t, CmpOp::Lt, made, made)?;
-    Ok(computed.map(|_| made))
+    // What is guarded is its type, too.
+    Ok(is_computed(t, made)?.then_some(made))
 }
 
 /// Whether computing this takes no time worth speaking of, now and under a guard.
@@ -152,7 +176,7 @@ fn stays_small(t: &mut Tracer<'_>, function: &Bound<'_, PyAny>, args: &[VarId]) 
     }
     let name: String = function.getattr("__name__")?.extract()?;
     let grows_with = match &*name {
-        "pow" | "lshift" => args.last(),
+        "pow" | "ipow" | "lshift" | "ilshift" => args.last(),
         "factorial" | "comb" | "perm" => args.first(),
         _ => None,
     };
@@ -319,25 +343,55 @@ pub fn operand(
     if !fits {
         return Ok(None);
     }
-    if whole && op.is_some() && !is_double(t, id)? {
-        return t.unsupported("a whole number with more digits than a double, next to a tensor");
+    // Where a quotient is rounded down, eager mode does not make a double of it first.
+    let twice =
+        dtype == DType::Float32 && matches!(op, Some(BinOp::Add | BinOp::Sub | BinOp::TrueDiv));
+    if twice || whole && op.is_some() {
+        check_double(t, id)?;
     }
     as_tensor(t, id, dtype)
 }
 
+/// Stops at a whole number that differs between calls and that a double may not hold: eager mode makes one of it, and
+/// rounds twice where the tensor has floats.
+pub fn check_double(t: &mut Tracer<'_>, id: VarId) -> Step<()> {
+    if class(t, id) == Some(Type::Int) && !is_double(t, id)? {
+        return t.unsupported("a whole number with more digits than a double, next to a tensor");
+    }
+    Ok(())
+}
+
+/// A whole number of the graph as the double that eager mode makes of it, where that may be another number.
+pub fn rounded(t: &mut Tracer<'_>, id: VarId, symbol: SymbolId) -> Step<SymbolId> {
+    let whole = t
+        .graph
+        .meta(symbol)
+        .is_some_and(|meta| meta.dtype == DType::Int64);
+    match whole && may_be_large(t, id) {
+        true => conversions::cast(t, symbol, DType::Float64),
+        false => Ok(symbol),
+    }
+}
+
 /// Whether a whole number is surely one that a double holds: eager mode makes one of it.
 fn is_double(t: &mut Tracer<'_>, id: VarId) -> Step<bool> {
-    const MOST: i64 = 1 << 53;
-    if let Some(value) = t.const_value(id) {
-        let value = value.extract::<i64>();
-        return Ok(value.is_ok_and(|value| (-MOST..=MOST).contains(&value)));
+    if t.const_value(id).is_some() {
+        return Ok(is_exact_constant(t, id));
     }
     if !is_given(t, id) {
         return Ok(true);
     }
-    let (least, most) = (t.int(-MOST), t.int(MOST));
+    let (least, most) = (t.int(-EXACT), t.int(EXACT));
     Ok(compare(t, CmpOp::Ge, id, least)? == Some(true)
         && compare(t, CmpOp::Le, id, most)? == Some(true))
+}
+
+/// The largest whole number such that it and all below are doubles.
+const EXACT: i64 = 1 << 53;
+
+fn is_exact_constant(t: &mut Tracer<'_>, id: VarId) -> bool {
+    let value = t.const_value(id).and_then(|value| value.extract().ok());
+    value.is_some_and(|value| (-EXACT..=EXACT).contains(&value))
 }
 
 /// Whether only the type of this number is known, and the graph does not make it of dims.
@@ -403,6 +457,15 @@ fn constant(t: &mut Tracer<'_>, id: VarId, dtype: DType) -> Step<SymbolId> {
     }
 }
 
+/// Whether the graph has this number, or makes it of dims.
+pub fn is_of_graph(t: &mut Tracer<'_>, id: VarId) -> bool {
+    match t.kind(id) {
+        Kind::SymNumber(_) => true,
+        Kind::Int(_) => arguments::depends_on_dims(t, id),
+        _ => false,
+    }
+}
+
 /// A number that the graph has, or makes of dims.
 pub fn in_graph(t: &mut Tracer<'_>, id: VarId) -> Step<Option<SymbolId>> {
     match t.kind(id).clone() {
@@ -431,9 +494,9 @@ pub fn scaled(t: &mut Tracer<'_>, a: VarId, b: VarId) -> Step<Option<VarId>> {
     }
     let known = in_graph(t, number_id)?;
     let symbol = match (known, t.kind(number_id).clone()) {
-        (Some(symbol), _) => Some(symbol),
-        (None, Kind::Int(_)) => fed(t, number_id, DType::Int64)?,
-        (None, Kind::Float(_)) => fed(t, number_id, DType::Float64)?,
+        (Some(symbol), _) => Some(rounded(t, number_id, symbol)?),
+        // Eager mode makes a double of it.
+        (None, Kind::Int(_) | Kind::Float(_)) => fed(t, number_id, DType::Float64)?,
         _ if dtype == Some(DType::Float64) && rounds(t, number_id, DType::Float64) => {
             Some(constant(t, number_id, DType::Float64)?)
         }

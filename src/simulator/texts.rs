@@ -47,9 +47,35 @@ pub fn shown(
             _ => return Ok(None),
         }
     }
+    for arg in args {
+        if !stays_short(t, function, *arg)? {
+            return Ok(None);
+        }
+    }
     let function = t.constant(function);
     let part = TextPart::Shown(function, args.into());
     Ok(Some(t.add(Kind::Text([part].into()))))
+}
+
+/// Whether whole numbers have no more digits than Python shows, and are no larger than floats: 64 bits, under a guard.
+fn stays_short(t: &mut Tracer<'_>, function: &Bound<'_, PyAny>, id: VarId) -> Step<bool> {
+    const UNLIMITED: [&str; 3] = ["hex", "oct", "bin"];
+    match t.kind(id).clone() {
+        Kind::Int(_) if numbers::is_given(t, id) => {
+            let of_python = |name: &&str| homes::is_of_python(function, "builtins", name);
+            Ok(UNLIMITED.iter().any(of_python) || numbers::is_computed(t, id)?)
+        }
+        Kind::Tuple(items, None) => {
+            for item in items {
+                let short = fold::deeper(t, |t| stays_short(t, function, item));
+                if !short.unwrap_or(Ok(false))? {
+                    return Ok(false);
+                }
+            }
+            Ok(true)
+        }
+        _ => Ok(true),
+    }
 }
 
 /// Exact texts in a row, of which some differ between calls; `None` where none does, or one is something else.

@@ -263,6 +263,8 @@ impl<'a> CheckDims<'a, '_> {
                     return Err(Differs::Made(it));
                 }
                 self.at += 1;
+            } else if self.is_dividend(open, it) {
+                // Where the dim is known the division makes floats of whole numbers itself.
             } else if of_helper || is_named(py, it, &["shape"]) || is_number(py, open, it) {
                 it.output.for_each_symbol(&mut |made| {
                     helpers.insert(made);
@@ -280,6 +282,24 @@ impl<'a> CheckDims<'a, '_> {
             }
         }
         Ok(())
+    }
+
+    /// Whether a statement makes floats of a tensor of whole numbers for a division by a dim, which follows.
+    fn is_dividend(&self, open: &StatementIr, it: &Statement) -> bool {
+        let named = |it: &Statement, names: &[&str]| match &it.callee {
+            Callee::Method(name) => names.contains(&&**name),
+            _ => false,
+        };
+        let (Some(next), Some(Arg::Symbol(tensor))) =
+            (self.known.statements.get(self.at), it.args.first())
+        else {
+            return false;
+        };
+        let whole = open
+            .meta(*tensor)
+            .is_some_and(|meta| !meta.dtype.is_differentiable());
+        let divides = named(next, &["__truediv__", "__rtruediv__"]) && next.loc == it.loc;
+        whole && divides && named(it, &["astype"])
     }
 
     /// Whether both calls became the same operations, and both copy or neither. Where one is given numbers that the graph

@@ -89,3 +89,52 @@ def test_division_by_zero_raises():
                 static(x)
         else:
             assert repr(static(x)[1]) == repr(function(x)[1])
+
+
+LARGE = 2**53 + 2**29 + 1
+OPERATORS = {
+    "x + n": lambda x, n: x + n,
+    "n - x": lambda x, n: n - x,
+    "x * n": lambda x, n: x * n,
+    "x / n": lambda x, n: x / n,
+    "n / x": lambda x, n: n / x,
+    "x < n": lambda x, n: x < n,
+}
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "int16", "int32", "int64", "float32", "float64"])
+@pytest.mark.parametrize("name", OPERATORS)
+def test_numbers_that_the_dtype_of_the_tensor_may_not_hold(name, dtype):
+    """Eager mode makes a double of the number for most operators, before it becomes one of the tensor's dtype."""
+
+    def function(x, t):
+        return OPERATORS[name](x, int(t))
+
+    x = paddle.to_tensor([1, 2, 3, 100]).astype(dtype)
+    static = sot.to_static(function, capture_control_flow=True, min_graph_size=0)
+    for number in (2, 4, 100, 300, 2**33, LARGE):
+        found, expected = (run(x, paddle.to_tensor(number)) for run in (static, function))
+        assert found.dtype == expected.dtype
+        assert found.numpy().tobytes() == expected.numpy().tobytes()
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "int16", "int32", "int64"])
+def test_division_of_whole_numbers_is_one_graph(dtype):
+    x = paddle.to_tensor([1, 2, 3, 100]).astype(dtype)
+    static = sot.to_static(lambda x, t: (x / int(t), int(t) / x), full_graph=True, min_graph_size=0)
+    for number in (2, 300, 2**33):
+        t = paddle.to_tensor(number)
+        assert [part.tolist() for part in static(x, t)] == [(x / number).tolist(), (number / x).tolist()]
+    assert sot.stats(static).graphs == 1
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64", "float32", "float64"])
+@pytest.mark.parametrize(
+    "power", [lambda x, n: x**n, lambda x, n: n**x, lambda x, n: paddle.pow(x, n), lambda x, n: x.pow(n)]
+)
+def test_powers_of_numbers_of_the_graph(power, dtype):
+    x = (paddle.arange(19) + 1).astype(dtype)
+    static = sot.to_static(lambda x, t: power(x, int(t)), capture_control_flow=True, min_graph_size=0)
+    for number in (3, 5, 17, 19):
+        assert static(x, paddle.to_tensor(number)).numpy().tobytes() == power(x, number).numpy().tobytes()
+    assert len(sot.stats(static).graph_breaks) == 1

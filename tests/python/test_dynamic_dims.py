@@ -174,3 +174,70 @@ def test_training_with_a_smaller_last_batch():
     for a, b in zip(eager.state_dict().values(), static.state_dict().values(), strict=True):
         assert paddle.allclose(a, b, 1e-5, 1e-6)
     assert sot.stats(static).translations <= 3
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "int16", "int32", "int64"])
+@pytest.mark.parametrize(
+    "divide",
+    [
+        lambda x: x / x.shape[0],
+        lambda x: x.sum(0) / x.shape[0],
+        lambda x: x / (x.shape[0] * 2),
+        lambda x: x.shape[0] / x,
+    ],
+)
+def test_whole_numbers_are_divided_as_floats(divide, dtype):
+    """The dtype of the tensor may not hold the dim: 300 is no `uint8`."""
+    sizes = [paddle.full([size, 2], 100, dtype) for size in (2, 4, 130, 300)]
+    check(divide, sizes[0], calls=[(x,) for x in sizes[1:]], fallbacks=None)
+
+
+def test_one_program_divides_by_many_dims():
+    def function(x):
+        return x / x.shape[0] / x.shape[1]
+
+    for dtype in ("uint8", "int8", "int32", "int64"):
+        sizes = [paddle.full([size, 2], 100, dtype) for size in (2, 4, 130, 300)]
+        check(function, sizes[0], calls=[(x,) for x in sizes[1:]], graphs=2, breaks=0, translations=2)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64", "float32", "float64"])
+@pytest.mark.parametrize(
+    "power",
+    [
+        lambda x: x ** x.shape[0],
+        lambda x: x.shape[0] ** x,
+        lambda x: paddle.pow(x, x.shape[0]),
+        lambda x: paddle.pow(x, y=x.shape[0]),
+        lambda x: x.pow(x.shape[0]),
+    ],
+)
+def test_powers_of_dims(power, dtype):
+    """A tensor for an exponent has other digits, and does not wrap around: there is a program for each dim."""
+    sizes = [(paddle.arange(size) + 1).astype(dtype) for size in (3, 5, 17, 19)]
+    check(power, sizes[0], calls=[(x,) for x in sizes[1:]], graphs=4, breaks=0, translations=4)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x.reshape([x.shape[0] * 2**62 // 2**62, -1]) * 2,
+        lambda x: x + (x.shape[0] * 2**62 // 2**61),
+        lambda x: paddle.zeros([x.shape[0] * 2**62 // 2**62]) + 1,
+        lambda x: x + (x.shape[0] + 2**63 - 5) // 2**61,
+    ],
+)
+def test_dims_do_not_wrap_around(function):
+    sizes = [tensor(size, 2) for size in (3, 5, 7)]
+    check(function, sizes[0], calls=[(x,) for x in sizes[1:]], graphs=3, breaks=0, fallbacks=0)
+
+
+def test_products_of_many_dims():
+    def function(x):
+        n = x.shape[0]
+        return x.sum() + n * n * n * n * n
+
+    sizes = [paddle.ones([size], "int64") for size in (3, 5, 7, 9000, 4)]
+    # The fifth power of 9000 is no `int64`.
+    check(function, sizes[0], calls=[(x,) for x in sizes[1:]], fallbacks=None)
+    check(function, sizes[0], calls=[(x,) for x in sizes[1:3]], graphs=2, breaks=0, translations=2)

@@ -104,7 +104,8 @@ def test_numbers_are_shown_without_another_translation(function, numbers):
     for n in [*numbers, *numbers]:
         assert seen(translated, n) == seen(function, n)
     stats = sot.stats(translated)
-    assert stats.translations == 2 and not stats.graph_breaks, stats
+    # That the number has 64 bits is guarded.
+    assert stats.translations == 2 + (2**70 in numbers) and not stats.graph_breaks, stats
 
 
 @pytest.mark.parametrize("function", [by_format, printed, raised, caught], ids=lambda function: function.__name__)
@@ -253,3 +254,41 @@ def test_objects_that_have_numbers_are_no_values_of_one_number():
         assert (answers[0] == X * 2 + 1).all() and (answers[1] == X * 2).all()
     stats = sot.stats(function)
     assert stats.translations == 24 and not stats.graph_breaks, stats
+
+
+SHOW = {
+    "str": str,
+    "f": lambda n: f"{n}",
+    "grouped": lambda n: f"{n:,}",
+    "percent d": lambda n: "%d" % n,
+    "percent s": lambda n: "%s %s" % (n, 1),
+    "format": lambda n: "{}".format(n),
+    "percent f": lambda n: "%.2f" % n,
+    "f float": lambda n: f"{n:.2f}",
+    "e": lambda n: f"{n:e}",
+    "hex": hex,
+}
+
+
+@pytest.mark.parametrize("name", SHOW)
+def test_whole_numbers_that_are_too_large_to_show(name):
+    def caught(x, n):
+        try:
+            text = SHOW[name](n)
+        except (ValueError, OverflowError) as error:
+            text = str(error)
+        return x + 1, text
+
+    def unused(x, n):
+        SHOW[name](n)
+        return x + 1
+
+    for function in (caught, unused):
+        translated = sot.to_static(function, min_graph_size=0)
+        for n in (1, 2, 5, 10**5000, 10**400, 7, 2**70):
+            assert seen(translated, n) == seen(function, n), n
+        translated = sot.to_static(function, min_graph_size=0)
+        for n in (1, 2, 5, -(2**62), 7):
+            assert seen(translated, n) == seen(function, n), n
+        stats = sot.stats(translated)
+        assert (stats.graphs, stats.translations, stats.graph_breaks) == (2, 2, []), stats
