@@ -52,7 +52,7 @@ impl Ends {
             return Ok(false);
         }
         self.left -= 1;
-        if self.generators && is_open_generator(value, &class)? {
+        if self.generators && is_open_generator(value)? {
             return Ok(true);
         }
         let name = pyo3::intern!(py, "__del__");
@@ -103,9 +103,10 @@ pub(crate) fn is_quiet(py: Python<'_>, object: Ptr) -> bool {
 }
 
 /// Whether a generator stands at a `yield`, maybe in a `try` or `with` block.
-fn is_open_generator(value: &Bound<'_, PyAny>, class: &Bound<'_, PyType>) -> PyResult<bool> {
+fn is_open_generator(value: &Bound<'_, PyAny>) -> PyResult<bool> {
     let py = value.py();
-    if class.name()? != "generator" || !value.getattr("gi_suspended")?.extract::<bool>()? {
+    let is_generator = value.get_type_ptr() == &raw mut ffi::PyGen_Type;
+    if !is_generator || !value.getattr("gi_suspended")?.extract::<bool>()? {
         return Ok(false);
     }
     // An entry begins at each byte that has this bit. From 3.12 on one handler is around all of a generator.
