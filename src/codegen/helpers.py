@@ -194,13 +194,13 @@ def extend_list(target, items):
 def set_dict(target, items):
     # Keys that stay where they are in front of the others are left alone: only values change, keys go and are added, as
     # iterators that others have on the dict find it.
-    wanted = list(items)
-    stays = 0
+    end = object()
+    wanted = iter(items)
+    new = next(wanted, end)
     gone = []
     for old in target:
-        new = wanted[stays] if stays < len(wanted) else gone
         if old is new or type(old) is type(new) and old == new:
-            stays += 1
+            new = next(wanted, end)
         else:
             gone.append(old)
     for key in gone:

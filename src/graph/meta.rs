@@ -58,6 +58,14 @@ impl DType {
         matches!(self, Self::Complex64 | Self::Complex128)
     }
 
+    /// Whether they hold whole numbers.
+    pub fn is_whole(self) -> bool {
+        matches!(
+            self,
+            Self::UInt8 | Self::Int8 | Self::Int16 | Self::Int32 | Self::Int64
+        )
+    }
+
     /// Whether they hold real numbers that are not whole, of two bytes or more.
     pub fn is_floating(self) -> bool {
         matches!(

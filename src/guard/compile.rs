@@ -82,25 +82,6 @@ pub(super) enum Load {
     MethodPart(usize, bool),
 }
 
-impl Load {
-    /// The slot this is read from.
-    pub(super) fn base(&self) -> Option<usize> {
-        match self {
-            Self::Local(_) | Self::FreeCell(_) | Self::Const(_) | Self::Nothing => None,
-            Self::CellContents(base)
-            | Self::TypeOf(base)
-            | Self::InstanceDict(base)
-            | Self::DictItem(base, _)
-            | Self::ListItem(base, _)
-            | Self::TupleItem(base, _)
-            | Self::TypeAttr(base, _)
-            | Self::Member(base, _)
-            | Self::Function(base, _)
-            | Self::MethodPart(base, _) => Some(*base),
-        }
-    }
-}
-
 pub(super) enum Check {
     Present,
     Absent,
@@ -157,6 +138,8 @@ pub struct NativeGuards {
 struct Builder {
     steps: Vec<Step>,
     slots: FxHashMap<TrackerRef, usize>,
+    /// By slot: the one it is read from, which comes before it.
+    bases: Vec<Option<usize>>,
 }
 
 impl Builder {
@@ -164,7 +147,8 @@ impl Builder {
         if let Some(slot) = self.slots.get(tracker) {
             return *slot;
         }
-        let base = tracker.base().map_or(0, |base| self.slot(py, base));
+        let read_from = tracker.base().map(|base| self.slot(py, base));
+        let base = read_from.unwrap_or_default();
         let text = |name: &Arc<str>| pyo3::types::PyString::intern(py, name).into_any().unbind();
         let load = match &**tracker {
             Tracker::Local { index, .. } => Load::Local(*index),
@@ -190,8 +174,9 @@ impl Builder {
             Tracker::MethodSelf(_) => Load::MethodPart(base, true),
             Tracker::MethodFunc(_) => Load::MethodPart(base, false),
         };
-        let slot = self.slots.len();
+        let slot = self.bases.len();
         self.slots.insert(tracker.clone(), slot);
+        self.bases.push(read_from);
         self.steps.push(Step::Load(slot, load));
         slot
     }
@@ -292,12 +277,12 @@ impl NativeGuards {
             .iter()
             .map(|tracker| builder.slot(py, tracker))
             .collect();
-        let loads = builder.slots.len();
-        let plan = GatePlan::of(&builder.steps, loads, distinct.iter().chain(&outputs));
+        let kept = distinct.iter().chain(&outputs);
+        let plan = GatePlan::of(&builder.steps, &builder.bases, kept);
         Ok(Self {
             state: state.clone(),
             steps: builder.steps,
-            loads,
+            loads: builder.bases.len(),
             varying: distinct
                 .iter()
                 .copied()

@@ -33,10 +33,15 @@ pub struct GatePlan {
 }
 
 impl GatePlan {
-    /// Finds the covered steps; `kept`: slots that are looked at otherwise.
-    pub fn of<'a>(steps: &[Step], loads: usize, kept: impl Iterator<Item = &'a usize>) -> Self {
+    /// Finds the covered steps. `bases`: by slot, which one it is read from; `kept`: slots that are looked at otherwise.
+    pub fn of<'a>(
+        steps: &[Step],
+        bases: &[Option<usize>],
+        kept: impl Iterator<Item = &'a usize>,
+    ) -> Self {
         let mut plan = Self::default();
-        let counts = Self::counts(steps, loads, kept);
+        let loads = bases.len();
+        let counts = Self::counts(steps, bases, kept);
         // A load is covered when its value follows from covered dictionaries.
         let mut covered = vec![false; loads];
         let mut fixed = vec![false; loads];
@@ -86,35 +91,30 @@ impl GatePlan {
     /// each call: it would keep the gate shut.
     fn counts<'a>(
         steps: &[Step],
-        loads: usize,
+        bases: &[Option<usize>],
         kept: impl Iterator<Item = &'a usize>,
     ) -> Vec<bool> {
-        let mut counts = vec![false; loads];
+        let mut counts = vec![false; bases.len()];
         for slot in kept {
             counts[*slot] = true;
         }
-        for step in steps.iter().rev() {
-            match step {
-                Step::Check {
-                    check: Check::Quiet,
-                    ..
-                } => {}
-                Step::Check { slot, check, .. } => {
-                    counts[*slot] = true;
-                    match check {
-                        Check::SameAs(other) | Check::OtherThan(other) => counts[*other] = true,
-                        Check::Outcome(outcome) => {
-                            outcome.map(&mut |place| counts[*place] = true);
-                        }
-                        _ => {}
-                    }
+        for step in steps {
+            let Step::Check { slot, check, .. } = step else {
+                continue;
+            };
+            counts[*slot] |= !matches!(check, Check::Quiet);
+            match check {
+                Check::SameAs(other) | Check::OtherThan(other) => counts[*other] = true,
+                Check::Outcome(outcome) => {
+                    outcome.map(&mut |place| counts[*place] = true);
                 }
-                Step::Load(slot, load) if counts[*slot] => {
-                    if let Some(base) = load.base() {
-                        counts[base] = true;
-                    }
-                }
-                Step::Load(..) => {}
+                _ => {}
+            }
+        }
+        // What is read from another slot comes behind it.
+        for (slot, base) in bases.iter().enumerate().rev() {
+            if let (true, Some(base)) = (counts[slot], base) {
+                counts[*base] = true;
             }
         }
         counts

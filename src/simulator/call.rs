@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 
 use crate::frame::Modules;
-use crate::obj::{is_attr, of_type};
+use crate::obj::{is_attr, module_and_name};
 use crate::reason::BreakKind;
 use crate::tracker::Tracker;
 use crate::variables::{Key, Kind, VarId};
@@ -240,11 +240,8 @@ pub fn looks_at_frames(value: &Bound<'_, PyAny>, bare: bool) -> bool {
 /// Whether this is what `to_static` answers with: inside of another translation the function itself is meant.
 fn is_translated(t: &mut Tracer<'_>, callee: VarId) -> bool {
     t.type_of(callee).is_some_and(|class| {
-        let named = |name: &str, wanted: &str| {
-            let found = of_type(&class, name);
-            found.is_some_and(|found| found.eq(wanted).unwrap_or(false))
-        };
-        named("__name__", "StaticFunction") && named("__module__", "paddle_sot_rs._core")
+        let (module, name) = module_and_name(&class);
+        name == "StaticFunction" && module == "paddle_sot_rs._core"
     })
 }
 

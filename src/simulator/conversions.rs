@@ -69,10 +69,7 @@ pub fn of(t: &mut Tracer<'_>, value: VarId, to: To) -> Step<Option<VarId>> {
     if meta.shape.iter().any(|dim| *dim != 1) {
         return Ok(None);
     }
-    let whole = matches!(
-        meta.dtype,
-        DType::Int64 | DType::Int32 | DType::Int16 | DType::Int8 | DType::UInt8 | DType::Bool
-    );
+    let whole = meta.dtype.is_whole() || meta.dtype == DType::Bool;
     let floating = matches!(meta.dtype, DType::Float32 | DType::Float64);
     if !whole && !floating {
         return Ok(None);

@@ -54,18 +54,8 @@ pub fn condition(t: &mut Tracer<'_>, value: VarId) -> Step<SymbolId> {
 /// What `Tensor.__bool__` answers: Paddle 3.3 asks whether the number is positive.
 fn truth_of_tensor(t: &mut Tracer<'_>, symbol: SymbolId, dtype: DType) -> Step<SymbolId> {
     static POSITIVE: PyOnceLock<bool> = PyOnceLock::new();
-    let comparable = matches!(
-        dtype,
-        DType::Float16
-            | DType::Float32
-            | DType::Float64
-            | DType::Int64
-            | DType::Int32
-            | DType::Int16
-            | DType::Int8
-            | DType::UInt8
-    );
-    if !comparable || tensors::is_users(t, "__bool__") {
+    let floating = matches!(dtype, DType::Float16 | DType::Float32 | DType::Float64);
+    if !(floating || dtype.is_whole()) || tensors::is_users(t, "__bool__") {
         return refuse(t, "the truth of such a tensor");
     }
     let py = t.py;
@@ -196,11 +186,7 @@ fn dividend(t: &mut Tracer<'_>, id: VarId, number: VarId) -> Step<VarId> {
         return Ok(id);
     };
     let dtype = t.graph.meta(tensor.symbol).map(|meta| meta.dtype);
-    let whole = matches!(
-        dtype,
-        Some(DType::Int64 | DType::Int32 | DType::Int16 | DType::Int8 | DType::UInt8)
-    );
-    if !whole || !numbers::is_of_graph(t, number) {
+    if !dtype.is_some_and(DType::is_whole) || !numbers::is_of_graph(t, number) {
         return Ok(id);
     }
     if ["__truediv__", "__rtruediv__"]
@@ -255,14 +241,9 @@ fn number_like(
         false => number,
     };
     let symbol = match (dtype(t, number), dtype(t, tensor)) {
-        (Some(DType::Float64), Some(wanted)) if wanted != DType::Bool => {
+        (Some(DType::Int64 | DType::Float64), Some(wanted)) if wanted != DType::Bool => {
             conversions::cast(t, number, wanted)?
         }
-        (Some(DType::Int64), Some(wanted)) if wanted != DType::Bool && wanted != DType::Int64 => {
-            let name = PyString::new(t.py, wanted.as_str()).into_any();
-            method(t, "astype", number, vec![Arg::Const(Obj::from(name))])?
-        }
-        (Some(DType::Int64), Some(DType::Int64)) => number,
         _ => return refuse(t, "a bool and a tensor in one operation"),
     };
     Ok(t.add(Kind::SymNumber(symbol)))

@@ -71,7 +71,7 @@ pub fn name_in_paddle(class: &Bound<'_, PyType>) -> Option<String> {
     if class.get_type().is(class.py().get_type::<PyType>()) {
         return None;
     }
-    let module = of_type(class, "__module__")?.extract::<String>().ok()?;
+    let module = text_of(class, "__module__");
     let known = matches!(&*module, "paddle" | "paddle.base.libpaddle")
         || module.starts_with("paddle.base.libpaddle.");
     let name = class.name().ok()?.to_string();

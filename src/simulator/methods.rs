@@ -417,14 +417,6 @@ pub fn sort(t: &mut Tracer<'_>, items: Vec<VarId>, kwargs: &Kwargs) -> Step<Vec<
         };
         pairs.push((by, item));
     }
-    // How often objects are compared, and which, is CPython's affair.
-    let are_objects = pairs.len() > 2
-        && pairs
-            .iter()
-            .any(|(by, _)| matches!(t.vars.kind(*by), Kind::Object(_) | Kind::Layer(_)));
-    if are_objects {
-        return t.unsupported("a sort of objects that compare themselves");
-    }
     if let Some(order) = order_of_constants(t, &pairs, reverse)? {
         return Ok(order.into_iter().map(|at| pairs[at].1).collect());
     }
@@ -483,8 +475,9 @@ fn check_order(t: &mut Tracer<'_>, key: VarId) -> Step<()> {
             }
         }
         Kind::Set(_) => t.unsupported("a sort of sets"),
+        // How often they are compared, and which, is CPython's affair.
         Kind::Object(_) | Kind::Layer(_) => {
-            t.unsupported("a sort of containers of objects that compare themselves")
+            t.unsupported("a sort of objects that compare themselves")
         }
         Kind::Float(_) => match numbers::compare(t, CmpOp::Eq, key, key)? {
             Some(true) => Ok(()),

@@ -248,7 +248,7 @@ fn number_differs(
             return !exact(|value| (value as f64) as i128)
                 || !is_small_int(value) && given().any(|arg| is_short_dtype(py, arg));
         }
-        let short = |dtype: &str| matches!(dtype, "uint8" | "int8" | "int16" | "int32");
+        let short = |dtype| SHORT.contains(&dtype);
         if !name.starts_with("__") && !is_small_int(value) && dtypes().any(short) {
             return true;
         }
@@ -265,17 +265,16 @@ fn is_small_int(value: &Bound<'_, PyAny>) -> bool {
     value.is_ok_and(|value| (-MOST..=MOST).contains(&value))
 }
 
-/// Whether an argument is a dtype of whole numbers of less than 64 bits, however that is written.
+/// Dtypes of whole numbers of less than 64 bits.
+const SHORT: &[&str] = &["uint8", "int8", "int16", "int32"];
+
+/// Whether an argument is one of those, however that is written.
 fn is_short_dtype(py: Python<'_>, arg: &Arg) -> bool {
     let Arg::Const(value) = arg else {
         return false;
     };
     let name = value.bind(py).str().map(|name| name.to_string());
-    name.is_ok_and(|name| {
-        ["int8", "int16", "int32"]
-            .iter()
-            .any(|dtype| name.contains(dtype))
-    })
+    name.is_ok_and(|name| SHORT.iter().any(|dtype| name.contains(dtype)))
 }
 
 /// Methods that make a tensor of the other type first.

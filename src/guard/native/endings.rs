@@ -8,11 +8,10 @@ use pyo3::types;
 use pyo3::types::{PyBytes, PyFunction, PyList, PyModule, PyType};
 
 use crate::frame::Modules;
-use crate::obj::of_type;
 use crate::paddle::Paddle;
 
 use super::object::{to_bound, Ptr};
-use super::references::{is_tracked, references};
+use super::references::{is_tracked, is_weakly_referenced, references};
 
 /// Objects that are looked at.
 const MOST: usize = 256;
@@ -60,7 +59,7 @@ impl Ends {
         if !found.is_null() {
             return Ok(is_users(&to_bound(py, found)));
         }
-        if is_watched(value, &class)? {
+        if is_watched(value)? {
             return Ok(true);
         }
         if !is_tracked(value) {
@@ -126,9 +125,8 @@ fn is_users(destructor: &Bound<'_, PyAny>) -> bool {
 }
 
 /// Whether a weak reference to it has a callback.
-fn is_watched(value: &Bound<'_, PyAny>, class: &Bound<'_, PyType>) -> PyResult<bool> {
-    let offset = of_type(class, "__weakrefoffset__").map(|offset| offset.extract::<isize>());
-    if value.is_instance_of::<PyFunction>() || !matches!(offset, Some(Ok(offset)) if offset != 0) {
+fn is_watched(value: &Bound<'_, PyAny>) -> PyResult<bool> {
+    if value.is_instance_of::<PyFunction>() || !is_weakly_referenced(value) {
         return Ok(false);
     }
     static FIND: PyOnceLock<Py<PyAny>> = PyOnceLock::new();

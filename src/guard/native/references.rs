@@ -10,11 +10,9 @@ use super::object::Ptr;
 
 /// Whether objects of this type can be referenced weakly.
 pub(crate) fn is_weakly_referenced(value: &Bound<'_, PyAny>) -> bool {
-    value
-        .get_type()
-        .getattr("__weakrefoffset__")
-        .and_then(|at| at.extract::<isize>())
-        .is_ok_and(|at| at != 0)
+    let at = crate::obj::of_type(&value.get_type(), "__weakrefoffset__");
+    at.and_then(|at| at.extract::<isize>().ok())
+        .is_some_and(|at| at != 0)
 }
 
 /// Whether this is a class or a function that was defined inside of a function.

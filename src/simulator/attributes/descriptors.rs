@@ -41,10 +41,13 @@ pub(super) enum Descriptor {
     Plain,
 }
 
+/// What makes a descriptor one that attributes are set through.
+pub(super) const SETS: &[&str] = &["__set__", "__delete__"];
+
 pub(super) fn descriptor(found: &Bound<'_, PyAny>) -> Descriptor {
     let class = found.get_type();
     let has = |name: &str| lookup(&class, name).is_some();
-    if has("__set__") || has("__delete__") {
+    if SETS.iter().any(|name| has(name)) {
         Descriptor::Data
     } else if has("__get__") {
         Descriptor::NonData
@@ -242,9 +245,7 @@ pub(super) fn bind(
                 function,
             }))
         }
-        _ if of_type(&found.get_type(), "__module__")
-            .is_some_and(|m| m.eq("paddle_sot_rs._core").unwrap_or(false)) =>
-        {
+        _ if text_of(&found.get_type(), "__module__") == "paddle_sot_rs._core" => {
             let function = found.getattr("__wrapped__")?;
             // A bound method stays with its object.
             if !function.is_exact_instance_of::<PyFunction>() {

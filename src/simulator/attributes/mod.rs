@@ -15,7 +15,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyFunction, PyModule, PyTuple, PyType};
 
 use crate::guard::GuardKind;
-use crate::obj::{is_builtin_method, is_named, of_type, Obj};
+use crate::obj::{is_builtin_method, is_named, text_of, Obj};
 use crate::reason::BreakKind;
 use crate::tracker::{DictKey, Tracker, TrackerRef};
 use crate::variables::{FunctionVar, Kind, ObjectVar, VarId};
@@ -24,7 +24,7 @@ use super::call::{call, describe};
 use super::{classes, exceptions, groups, homes, methods, namespaces, tensors};
 use super::{Step, Tracer};
 use class::{of_class, of_super};
-use descriptors::{bind, descriptor, Descriptor};
+use descriptors::{bind, descriptor, Descriptor, SETS};
 use instance::of_instance;
 use lookup::class_of;
 
@@ -170,10 +170,7 @@ fn of_enum_member<'py>(
 ) -> Step<Option<VarId>> {
     let class = value.get_type();
     let found = lookup(&class, name);
-    let of_enum = |found: &Bound<'py, PyAny>| {
-        let module = of_type(&found.get_type(), "__module__");
-        module.is_some_and(|module| module.eq("enum").unwrap_or(false))
-    };
+    let of_enum = |found: &Bound<'py, PyAny>| text_of(&found.get_type(), "__module__") == "enum";
     let of_c = |found: &Bound<'py, PyAny>| is_named(found, "method_descriptor");
     let fixed = match name {
         "_value_" | "_name_" => true,
@@ -305,7 +302,7 @@ fn check_module(
     else {
         return Ok(());
     };
-    classes::guard_descriptor(t, &found, &["__set__", "__delete__"]);
+    classes::guard_descriptor(t, &found, SETS);
     match descriptor(&found) {
         Descriptor::Data => t.unsupported(format!("{name} is computed by the module")),
         _ => Ok(()),

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFunction};
 
-use crate::guard::GuardKind;
 use crate::obj::{is_named, of_type, Obj};
 use crate::reason::BreakKind;
 use crate::simulator::call::call;
@@ -14,14 +13,11 @@ use crate::tracker::{Tracker, TrackerRef};
 use crate::variables::{AttrOp, FunctionVar, Kind, TensorVar, VarId};
 
 use super::descriptors::{
-    call_descriptor, check_slot, descriptor, is_of_users, is_slot, Descriptor,
+    call_descriptor, check_slot, descriptor, is_of_users, is_slot, Descriptor, SETS,
 };
 use super::get_special;
 use super::instance::{instance_dict, instance_value};
 use super::lookup::{class_of, guard_type_attr, is_generic, lookup};
-
-/// What makes a descriptor one that attributes are set through.
-const SETS: &[&str] = &["__set__", "__delete__"];
 
 /// Whether a function keeps this as it is, and nothing about it changes: not what it runs, nor what it checks.
 fn is_kept_by_functions(t: &mut Tracer<'_>, name: &str, value: VarId) -> bool {
@@ -161,7 +157,7 @@ pub fn set_plainly(t: &mut Tracer<'_>, obj: VarId, name: &str, value: VarId) -> 
             check_slot(t, &object.class, found, name)?;
         }
         classes::guard_descriptor(t, found, SETS);
-        if matches!(descriptor(found), Descriptor::Data) && !(slot && is_slot(found)) {
+        if matches!(descriptor(found), Descriptor::Data) && !is_slot(found) {
             // Paddle reads what a class has of this name before a layer takes it.
             let is_layer = matches!(t.kind(obj), Kind::Layer(_));
             if is_layer || !is_of_users(found, "__set__") {
@@ -239,24 +235,13 @@ fn release_old<'py>(
     if object.written(name).is_some() {
         return Ok(());
     }
-    match lookup(&real.get_type(), name).filter(is_slot) {
-        Some(slot) => {
-            let place = Arc::new(Tracker::Member(source, Arc::from(name)));
-            match slot.call_method1("__get__", (real,)) {
-                Ok(old) => t.release_at(&old, place),
-                Err(_) => {
-                    t.guards.add(&place, GuardKind::Quiet);
-                    Ok(())
-                }
-            }
-        }
-        None => match dict {
-            Some(dict) => {
-                let old = dict.get_item(name)?;
-                t.release_item(Arc::new(Tracker::InstanceDict(source)), name, old)
-            }
-            None => Ok(()),
-        },
+    if let Some(slot) = lookup(&real.get_type(), name).filter(is_slot) {
+        let old = slot.call_method1("__get__", (real,)).ok();
+        return t.release_at(old, Arc::new(Tracker::Member(source, Arc::from(name))));
+    }
+    match dict {
+        Some(dict) => t.release_item(&dict, Arc::new(Tracker::InstanceDict(source)), name),
+        None => Ok(()),
     }
 }
 

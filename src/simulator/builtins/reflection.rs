@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyType;
 
 use crate::frame::Modules;
-use crate::obj::{is_attr, of_type, Obj};
+use crate::obj::{is_attr, text_of, Obj};
 use crate::simulator::{
     attributes, classes, exceptions, homes, tensors, Kwargs, Step, Stop, Tracer,
 };
@@ -88,8 +88,7 @@ fn subclass(
         if inherits && is_always_true(class, &meta)? {
             return Ok(true);
         }
-        let std = of_type(class, "__module__").and_then(|name| name.extract::<String>().ok());
-        let std = std.unwrap_or_default();
+        let std = text_of(class, "__module__");
         if is_attr(&meta, "abc", "ABCMeta") && (std.starts_with("collections") || std == "numbers")
         {
             return classes::is_registered(t, of, class);
@@ -149,8 +148,7 @@ fn subclass(
 /// Whether a metaclass that decides itself says yes to all that inherits from the class: Python's own and Paddle's do, where
 /// the class has no hook.
 fn is_always_true(class: &Bound<'_, PyType>, meta: &Bound<'_, PyType>) -> PyResult<bool> {
-    let home = of_type(meta, "__module__").and_then(|name| name.extract::<String>().ok());
-    match home.as_deref().unwrap_or_default() {
+    match text_of(meta, "__module__").as_str() {
         "abc" => {
             let Some(hook) = attributes::lookup(class, "__subclasshook__") else {
                 return Ok(true);

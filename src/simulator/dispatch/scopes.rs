@@ -96,12 +96,7 @@ pub(super) fn load_global(t: &mut Tracer<'_>, f: &FrameState, name: &Arc<str>) -
     if let Some(reads) = &mut t.reads {
         reads.note_name(name);
     }
-    let written = t
-        .global_writes
-        .iter()
-        .rev()
-        .find(|(dict, op)| dict.is(&f.globals) && op.name == *name);
-    match written.map(|(_, op)| op.value) {
+    match written_global(t, f, name) {
         Some(Some(value)) => return Ok(value),
         Some(None) => {}
         None => {
@@ -119,6 +114,20 @@ pub(super) fn load_global(t: &mut Tracer<'_>, f: &FrameState, name: &Arc<str>) -
     }
 }
 
+/// What the frame wrote last to a global: a value, or `None` where it deleted it.
+fn written_global(t: &Tracer<'_>, f: &FrameState, name: &Arc<str>) -> Option<Option<VarId>> {
+    let mut writes = t.global_writes.iter().rev();
+    let written = writes.find(|(dict, op)| dict.is(&f.globals) && op.name == *name);
+    written.map(|(_, op)| op.value)
+}
+
+fn namespace<'py>(t: &Tracer<'py>, dict: &Obj) -> Step<Bound<'py, PyDict>> {
+    match dict.bind(t.py).cast::<PyDict>() {
+        Ok(dict) => Ok(dict.clone()),
+        Err(_) => t.unsupported("globals that are not a dict"),
+    }
+}
+
 pub(super) fn load_from_dict(
     t: &mut Tracer<'_>,
     dict: &Obj,
@@ -126,10 +135,7 @@ pub(super) fn load_from_dict(
 ) -> Step<Option<VarId>> {
     let source = Arc::new(Tracker::Const(dict.clone()));
     let source = Arc::new(Tracker::DictItem(source, DictKey::Str(name.clone())));
-    let Ok(object) = dict.bind(t.py).cast::<PyDict>().cloned() else {
-        return t.unsupported("globals that are not a dict");
-    };
-    match object.get_item(&**name)? {
+    match namespace(t, dict)?.get_item(&**name)? {
         Some(value) => Ok(Some(t.wrap(&value, source))),
         None => {
             t.guards.add(&source, GuardKind::Absent);
@@ -186,18 +192,9 @@ pub(super) fn write_global(
     name: Arc<str>,
     value: Option<VarId>,
 ) -> Step<()> {
-    let written = t
-        .global_writes
-        .iter()
-        .any(|(dict, op)| dict.is(&f.globals) && op.name == name);
-    if !written {
-        let old = f
-            .globals
-            .bind(t.py)
-            .cast::<PyDict>()
-            .map_err(PyErr::from)?
-            .get_item(&*name)?;
-        t.release_item(Arc::new(Tracker::Const(f.globals.clone())), &name, old)?;
+    if written_global(t, f, &name).is_none() {
+        let globals = namespace(t, &f.globals)?;
+        t.release_item(&globals, Arc::new(Tracker::Const(f.globals.clone())), &name)?;
     }
     let write = AttrOp {
         name,

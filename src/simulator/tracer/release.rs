@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 
 use crate::guard::{native, GuardKind};
 use crate::simulator::{attributes, classes};
@@ -24,7 +25,7 @@ impl<'py> Tracer<'py> {
         );
         let existed = self.value(holder).is_some();
         match (self.value(id), self.source(id)) {
-            (Some(value), Some(source)) if existed && !leaf => self.release_at(&value, source),
+            (Some(value), Some(source)) if existed && !leaf => self.release_at(Some(value), source),
             _ => self.let_go(id),
         }
     }
@@ -32,23 +33,17 @@ impl<'py> Tracer<'py> {
     /// The same for what an attribute or global variable holds, if it does; it need not have been read.
     pub fn release_item(
         &mut self,
-        dict: TrackerRef,
+        dict: &Bound<'py, PyDict>,
+        of: TrackerRef,
         name: &str,
-        old: Option<Bound<'py, PyAny>>,
     ) -> Step<()> {
-        let place = Arc::new(Tracker::DictItem(dict, DictKey::Str(Arc::from(name))));
-        match old {
-            Some(old) => self.release_at(&old, place),
-            None => {
-                self.guards.add(&place, GuardKind::Quiet);
-                Ok(())
-            }
-        }
+        let place = Arc::new(Tracker::DictItem(of, DictKey::Str(Arc::from(name))));
+        self.release_at(dict.get_item(name)?, place)
     }
 
-    /// The same for the value at a place.
-    pub fn release_at(&mut self, value: &Bound<'py, PyAny>, place: TrackerRef) -> Step<()> {
-        if native::Ends::of_holders().runs_code(value)? {
+    /// The same for the value at a place, if there is one. What is asked now is what the guard asks at each call.
+    pub fn release_at(&mut self, old: Option<Bound<'py, PyAny>>, place: TrackerRef) -> Step<()> {
+        if old.is_some_and(|old| !native::is_quiet(self.py, old.as_ptr())) {
             return self.unsupported(WHY);
         }
         self.guards.add(&place, GuardKind::Quiet);

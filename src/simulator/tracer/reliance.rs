@@ -90,9 +90,9 @@ impl<'py> Tracer<'py> {
                     .map(|own| (own.clone(), dict.clone())),
             );
         }
+        let all = self.vars.sources(|kind| matches!(kind, Kind::Dict(_)));
         for object in objects {
             let own = Arc::new(Tracker::InstanceDict(object));
-            let all = self.vars.sources(|kind| matches!(kind, Kind::Dict(_)));
             let of_object = |known: &&TrackerRef| **known == own || known.base() == Some(&own);
             for known in self.namespaces.values().filter(of_object) {
                 pairs.extend(all.iter().map(|dict| (known.clone(), dict.clone())));
