@@ -1,102 +1,266 @@
-//! What texts of numbers depend on besides the numbers: the limit of digits, and the locale.
-//!
-//! Both may change between two calls, and no guard looks at them: such texts are left to the interpreter.
+//! What a computation depends on besides its operands. Names of classes are guarded. What belongs to the process (the limit
+//! of digits, the locale, filters of warnings, how NumPy prints, the context of `decimal`, clocks and time zones, codecs)
+//! may change between two calls without a guard noticing: what asks for it is left to the interpreter.
 
+use pyo3::exceptions::PyWarning;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyFrozenSet, PyInt, PySet, PyString};
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{
+    PyBytes, PyDict, PyFrozenSet, PyInt, PyList, PyModule, PySet, PySlice, PyString, PyTuple,
+};
 
-use super::fold::MAX_NESTING;
-use super::truth::is_sequence_object;
-use super::{Step, Tracer};
+use crate::frame::Modules;
+
+use super::tracer::{asks_the_process, is_plain_constant};
+use super::{fold, scalars, shown, Step, Tracer};
 
 /// No limit of `sys.set_int_max_str_digits()` is lower.
 const DIGITS: usize = 640;
 
-/// Breaks the graph where folding a call of `callable`, which is called `name`, depends on either.
-pub fn refuse(
-    t: &Tracer<'_>,
-    callable: &Bound<'_, PyAny>,
+/// Functions and methods that make a text of what they are given, besides `%`.
+const SHOWING: &[&str] = &[
+    "repr",
+    "ascii",
+    "str",
+    "format",
+    "format_map",
+    "__repr__",
+    "__str__",
+    "__format__",
+];
+
+/// Encodings and handlers of errors that Python does not look up by their names.
+const CODECS: &[&str] = &[
+    "utf-8",
+    "utf8",
+    "ascii",
+    "latin-1",
+    "latin1",
+    "strict",
+    "ignore",
+    "replace",
+    "surrogateescape",
+];
+
+/// What folding a call of `callable`, which is called `name`, depends on: guards it, or breaks the graph.
+pub fn check<'py>(
+    t: &mut Tracer<'py>,
+    callable: &Bound<'py, PyAny>,
     name: &str,
-    args: &[Bound<'_, PyAny>],
+    args: &[Bound<'py, PyAny>],
 ) -> Step<()> {
     // A method has its text or number in front.
     let owner = callable.getattr("__self__").ok();
-    if converts_many_digits(owner.as_ref(), name, args) {
-        return t.unsupported("text of more digits than sys.set_int_max_str_digits() may allow");
+    let owner = owner.filter(|owner| !owner.is_instance_of::<PyModule>());
+    let operands: Vec<_> = owner.iter().chain(args).cloned().collect();
+    let template = owner.filter(|owner| owner.is_instance_of::<PyString>());
+    let template = match (name, template) {
+        ("format" | "format_map", Some(template)) => Some(template.extract::<String>()?),
+        _ => None,
+    };
+    each(
+        t,
+        &operands,
+        &mut |t, value| match asks_the_process(value) {
+            true => t.unsupported("a computation with a date or a decimal number"),
+            false => Ok(()),
+        },
+    )?;
+    if shows(name, &operands) {
+        let formats = match &template {
+            Some(template) => !template.contains('!'),
+            None => matches!(name, "format" | "__format__"),
+        };
+        texts(t, &operands, formats)?;
     }
-    if asks_locale(owner.as_ref(), name, args) {
-        return t.unsupported("a number is formatted as the locale says");
+    if name == "int" && args.iter().any(has_many_digits) {
+        return too_long(t);
+    }
+    if let Some(template) = &template {
+        check_template(t, template, args)?;
+    }
+    let spec = match (name, &template) {
+        ("format", None) => args.get(1),
+        ("__format__", _) => args.first(),
+        _ => None,
+    };
+    if spec.is_some_and(ends_with_n) {
+        return asks_locale(t);
+    }
+    if asks_codecs(name, args) {
+        return t.unsupported("a codec, or a handler of its errors, that is looked up");
     }
     Ok(())
 }
 
-fn converts_many_digits(
-    owner: Option<&Bound<'_, PyAny>>,
-    name: &str,
-    args: &[Bound<'_, PyAny>],
-) -> bool {
-    match name {
-        "int" => args
-            .iter()
-            .any(|arg| !arg.is_instance_of::<PyInt>() && arg.len().is_ok_and(|n| n > DIGITS)),
-        // Of two numbers, `%` is another operation.
-        "mod" | "imod" => args
-            .split_first()
-            .is_some_and(|(first, rest)| !first.is_instance_of::<PyInt>() && has_long(rest, 0)),
-        "__mod__" => {
-            owner.is_some_and(|owner| !owner.is_instance_of::<PyInt>()) && has_long(args, 0)
+/// What texts of these values depend on: guards it, or breaks the graph. `formats`: NumPy's scalars are those of Python there.
+pub fn texts<'py>(t: &mut Tracer<'py>, values: &[Bound<'py, PyAny>], formats: bool) -> Step<()> {
+    each(t, values, &mut |t, value| {
+        if is_long(value) {
+            return too_long(t);
         }
-        "str" | "repr" | "ascii" | "format" | "format_map" | "__format__" | "__repr__"
-        | "__str__" => has_long(args, 0) || owner.is_some_and(is_long),
-        _ => false,
-    }
+        if !formats && scalars::is_scalar(value) {
+            return t.unsupported("a scalar is shown as np.set_printoptions() says");
+        }
+        match shown::guard(t, value)? {
+            Some(part) => texts(t, &[part], false),
+            None => Ok(()),
+        }
+    })
 }
 
-/// Whether there is a number among these, or in them, whose text depends on the limit.
-fn has_long(values: &[Bound<'_, PyAny>], nesting: usize) -> bool {
-    values.iter().any(|value| {
-        let inside = match value.cast_exact::<PyDict>() {
-            Ok(dict) => dict
-                .call_method0(pyo3::intern!(value.py(), "items"))
-                .and_then(|items| items.try_iter()),
-            Err(_) if is_sequence_object(value) || is_set(value) => value.try_iter(),
-            Err(_) => return is_long(value),
-        };
-        let inside = inside.and_then(|items| items.collect::<PyResult<Vec<_>>>());
-        inside.is_ok_and(|items| nesting > MAX_NESTING || has_long(&items, nesting + 1))
+/// Runs this where what would warn raises. `None`: it would, which is for the interpreter to do, at the user's line.
+///
+/// The filters are exchanged as an attribute: `catch_warnings()` has Python forget what it has warned of.
+pub fn silently<'py, R>(
+    t: &Tracer<'py>,
+    compute: impl FnOnce() -> PyResult<R>,
+) -> PyResult<Option<PyResult<R>>> {
+    static RAISE: PyOnceLock<Py<PyList>> = PyOnceLock::new();
+    let raise = RAISE.get_or_try_init(t.py, || {
+        let none = t.py.None();
+        let filter = ("error", &none, t.py.get_type::<PyWarning>(), &none, 0);
+        PyList::new(t.py, [filter]).map(Bound::unbind)
+    })?;
+    let warnings = t.py.module("warnings")?;
+    let filters = warnings.getattr("filters")?;
+    warnings.setattr("filters", raise)?;
+    let made = compute();
+    warnings.setattr("filters", filters)?;
+    Ok(match made {
+        Err(err) if err.is_instance_of::<PyWarning>(t.py) => None,
+        made => Some(made),
     })
+}
+
+/// Whether a call of this name makes a text.
+fn shows(name: &str, operands: &[Bound<'_, PyAny>]) -> bool {
+    // Of two numbers, `%` is another operation.
+    let is_remainder = matches!(name, "mod" | "imod" | "__mod__" | "__rmod__");
+    let is_text = |value: &Bound<'_, PyAny>| {
+        value.is_instance_of::<PyString>() || value.is_instance_of::<PyBytes>()
+    };
+    SHOWING.contains(&name) || is_remainder && operands.iter().any(is_text)
+}
+
+/// Whether the number that a text gives has more digits than may be allowed.
+fn has_many_digits(text: &Bound<'_, PyAny>) -> bool {
+    !text.is_instance_of::<PyInt>() && text.len().is_ok_and(|len| len > DIGITS)
 }
 
 fn is_long(value: &Bound<'_, PyAny>) -> bool {
     // Each digit takes more than three bits.
     let bits = || {
-        value
-            .call_method0(pyo3::intern!(value.py(), "bit_length"))?
-            .extract::<usize>()
+        let int = value.py().get_type::<PyInt>();
+        int.call_method1("bit_length", (value,))?.extract::<usize>()
     };
     value.is_instance_of::<PyInt>() && bits().map_or(true, |bits| bits > DIGITS * 3)
 }
 
-fn is_set(value: &Bound<'_, PyAny>) -> bool {
-    value.is_instance_of::<PySet>() || value.is_instance_of::<PyFrozenSet>()
+fn too_long<T>(t: &Tracer<'_>) -> Step<T> {
+    t.unsupported("text of more digits than sys.set_int_max_str_digits() may allow")
 }
 
-/// Whether a format specification, or one in a template, is of type `n`.
-fn asks_locale(owner: Option<&Bound<'_, PyAny>>, name: &str, args: &[Bound<'_, PyAny>]) -> bool {
-    let template = owner.filter(|owner| owner.is_instance_of::<PyString>());
-    let ends = |text: Option<&Bound<'_, PyAny>>| {
-        text.and_then(|text| text.extract::<String>().ok())
-            .is_some_and(|text| text.ends_with('n'))
+fn ends_with_n(text: &Bound<'_, PyAny>) -> bool {
+    text.extract::<String>()
+        .is_ok_and(|text| text.ends_with('n'))
+}
+
+fn asks_locale<T>(t: &Tracer<'_>) -> Step<T> {
+    t.unsupported("a number is formatted as the locale says")
+}
+
+/// Stops where a template of `str.format` has fields of type `n`, also one that an argument says, or reads attributes and
+/// items of classes, members and the like.
+fn check_template<'py>(
+    t: &mut Tracer<'py>,
+    template: &str,
+    values: &[Bound<'py, PyAny>],
+) -> Step<()> {
+    let specs = || {
+        template
+            .split('}')
+            .filter_map(|field| field.split_once(':'))
     };
-    match (name, template) {
-        ("format" | "format_map", Some(template)) => {
-            template.extract::<String>().is_ok_and(|text| {
-                text.split('}')
-                    .any(|field| field.ends_with('n') && field.contains(':'))
-            })
+    if specs().any(|(_, spec)| spec.ends_with('n')) {
+        return asks_locale(t);
+    }
+    let is_nested = specs().any(|(_, spec)| spec.contains('{'));
+    let reads_parts = reads_parts(template);
+    each(t, values, &mut |t, value| {
+        if is_nested && ends_with_n(value) {
+            return asks_locale(t);
         }
-        ("format", None) => ends(args.get(1)),
-        ("__format__", _) => ends(args.first()),
-        _ => false,
+        match reads_parts && !is_plain_constant(value) {
+            true => t.unsupported("a template that reads attributes"),
+            false => Ok(()),
+        }
+    })
+}
+
+/// Whether a field of a template names an attribute or an item.
+fn reads_parts(template: &str) -> bool {
+    let mut is_name = false;
+    for letter in template.chars() {
+        match letter {
+            '{' => is_name = true,
+            '}' | ':' | '!' => is_name = false,
+            '.' | '[' if is_name => return true,
+            _ => {}
+        }
+    }
+    false
+}
+
+/// Whether a text is made of bytes, or bytes of a text, by functions that a program may register.
+fn asks_codecs(name: &str, args: &[Bound<'_, PyAny>]) -> bool {
+    let names = match name {
+        "encode" | "decode" => args,
+        "str" | "bytes" => args.get(1..).unwrap_or_default(),
+        _ => return false,
+    };
+    let is_known = |name: &Bound<'_, PyAny>| {
+        let text = name.extract::<String>();
+        text.is_ok_and(|text| CODECS.contains(&&*text.to_lowercase()))
+    };
+    !names.iter().all(is_known)
+}
+
+/// Looks at what is no container among these values, and in them.
+fn each<'py>(
+    t: &mut Tracer<'py>,
+    values: &[Bound<'py, PyAny>],
+    look: &mut dyn FnMut(&mut Tracer<'py>, &Bound<'py, PyAny>) -> Step<()>,
+) -> Step<()> {
+    for value in values {
+        let Some(parts) = parts(value)? else {
+            look(t, value)?;
+            continue;
+        };
+        match fold::deeper(t, |t| each(t, &parts, look)) {
+            Some(all) => all?,
+            None => return t.unsupported("containers in too many others"),
+        }
+    }
+    Ok(())
+}
+
+fn parts<'py>(value: &Bound<'py, PyAny>) -> PyResult<Option<Vec<Bound<'py, PyAny>>>> {
+    if let Ok(dict) = value.cast_exact::<PyDict>() {
+        let pairs = dict.iter().flat_map(|(key, value)| [key, value]);
+        return Ok(Some(pairs.collect()));
+    }
+    if value.is_exact_instance_of::<PySlice>() {
+        let names = ["start", "stop", "step"];
+        let parts = names.iter().map(|name| value.getattr(*name));
+        return parts.collect::<PyResult<_>>().map(Some);
+    }
+    let is_container = value.is_instance_of::<PyList>()
+        || value.is_instance_of::<PyTuple>()
+        || value.is_exact_instance_of::<PySet>()
+        || value.is_exact_instance_of::<PyFrozenSet>();
+    match is_container {
+        true => value.try_iter()?.collect::<PyResult<_>>().map(Some),
+        false => Ok(None),
     }
 }

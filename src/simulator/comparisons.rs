@@ -134,7 +134,8 @@ fn identity_compare(
     Some(t.bool(equal == (op == CmpOp::Eq)))
 }
 
-fn is_ordered(t: &Tracer<'_>, dict: &DictVar) -> bool {
+/// Whether it is an `OrderedDict`.
+pub(super) fn is_ordered(t: &Tracer<'_>, dict: &DictVar) -> bool {
     let class = dict.class.as_ref();
     class.is_some_and(|class| is_attr(class.bind(t.py), "collections", "OrderedDict"))
 }

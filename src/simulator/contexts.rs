@@ -36,10 +36,10 @@ pub fn try_make(
         "enable_grad" if is_original(&object, "paddle", "enable_grad") => grad(Some(true)),
         "nullcontext" if is_original(&object, "contextlib", "nullcontext") => {
             t.guard_identity(callable);
-            let result = match (args, kwargs) {
-                ([], []) => t.none(),
-                ([value], []) => *value,
-                ([], [(name, value)]) if &**name == "enter_result" => *value,
+            let given = match (args, kwargs) {
+                ([], []) => None,
+                ([value], []) => Some(*value),
+                ([], [(name, value)]) if &**name == "enter_result" => Some(*value),
                 _ => {
                     return t.stop(
                         BreakKind::RaisesException,
@@ -47,7 +47,8 @@ pub fn try_make(
                     )
                 }
             };
-            let make = (Obj::from(&object), args.to_vec());
+            let result = given.unwrap_or_else(|| t.none());
+            let make = (Obj::from(&object), given.into_iter().collect());
             return Ok(Some(
                 t.add(Kind::Context(ContextVar::Null { result, make })),
             ));

@@ -10,7 +10,7 @@ use crate::reason::BreakKind;
 use crate::variables::{Kind, ObjectVar, VarId};
 
 use super::call::call;
-use super::{attributes, classes, fold, groups};
+use super::{ambient, attributes, classes, fold, groups, shown};
 use super::{Step, Stop, Tracer};
 
 /// A new exception variable of a builtin class.
@@ -217,6 +217,8 @@ fn real<'py>(t: &mut Tracer<'py>, id: VarId) -> Step<Option<Bound<'py, PyAny>>> 
     let Some(args) = real_all(t, args)? else {
         return Ok(None);
     };
+    shown::guard_class(t, class)?;
+    ambient::texts(t, &args, false)?;
     Ok(class.call1(PyTuple::new(t.py, args)?).ok())
 }
 

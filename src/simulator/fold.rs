@@ -5,12 +5,14 @@ use pyo3::types::{
     PyDict, PyFrozenSet, PyInt, PyList, PyRange, PySet, PySlice, PyString, PyTuple, PyType,
 };
 
+use crate::bytecode::CmpOp;
 use crate::obj::is_attr;
 use crate::reason::BreakKind;
 use crate::variables::{DictVar, Kind, SetVar, VarId};
 
 use super::call::describe;
 use super::{ambient, classes, exceptions, iterate, keys, numbers, scalars, shown, texts};
+
 use super::{Kwargs, Step, Stop, Tracer};
 
 /// Containers in containers deeper than this are left to the interpreter: the C stack is not endless.
@@ -203,13 +205,9 @@ pub fn call_object<'py>(
         }
     }
     let name = crate::obj::text_of(callable, "__name__");
-    let mut objects = Vec::with_capacity(args.len());
-    let given: Vec<VarId> = args
-        .iter()
-        .chain(kwargs.iter().map(|(_, value)| value))
-        .copied()
-        .collect();
-    let mutable = given.iter().any(|arg| holds_mutable(t, *arg));
+    let mut objects = Vec::with_capacity(args.len() + kwargs.len());
+    let mut given = args.iter().chain(kwargs.iter().map(|(_, value)| value));
+    let mutable = given.any(|arg| holds_mutable(t, *arg));
     for arg in args {
         match to_object(t, *arg) {
             Some(object) => objects.push(object),
@@ -220,15 +218,14 @@ pub fn call_object<'py>(
             }
         }
     }
-    shown::guard(t, &name, &given)?;
-    shown::check_template(t, callable, &name, &given)?;
-    refuse_huge(t, &name, &objects)?;
-    refuse_members(t, &name, &objects)?;
-    ambient::refuse(t, callable, &name, &objects)?;
+    let args = PyTuple::new(t.py, &objects)?;
     let named = PyDict::new(t.py);
     for (name, value) in kwargs {
         match to_object(t, *value) {
-            Some(object) => named.set_item(&**name, object)?,
+            Some(object) => {
+                named.set_item(&**name, &object)?;
+                objects.push(object);
+            }
             None => {
                 return t.stop(
                     BreakKind::UnsupportedCall,
@@ -237,16 +234,21 @@ pub fn call_object<'py>(
             }
         }
     }
-    if objects.iter().any(scalars::is_scalar) && named.is_empty() {
-        let objects = PyTuple::new(t.py, objects)?;
-        let value = scalars::compute(t, callable, objects)?;
+    refuse_huge(t, &name, &objects)?;
+    refuse_members(t, &name, &objects)?;
+    ambient::check(t, callable, &name, &objects)?;
+    if objects.iter().any(scalars::is_scalar) {
+        let value = scalars::compute(t, callable, args, &named)?;
         let simple = super::tracer::is_plain_constant(&value) || scalars::is_scalar(&value);
         return match simple {
             true => from_object(t, &value),
             false => t.unsupported("a computation with a scalar that gives no number"),
         };
     }
-    match callable.call(PyTuple::new(t.py, objects)?, Some(&named)) {
+    let Some(made) = ambient::silently(t, || callable.call(args, Some(&named)))? else {
+        return t.unsupported("a computation that warns");
+    };
+    match made {
         // What comes out of a copy is not what is in the original.
         Ok(value) if mutable && !super::tracer::is_plain_constant(&value) => {
             t.unsupported("a part of a container that was copied")
@@ -321,7 +323,12 @@ pub fn raise_error<T>(t: &mut Tracer<'_>, err: &PyErr) -> Step<T> {
 /// `operator.<name>(*args)` on constants.
 pub fn operator(t: &mut Tracer<'_>, name: &str, args: &[VarId]) -> Step<VarId> {
     let stem = name.trim_matches('_');
-    let names = [format!("__{stem}__"), format!("__r{stem}__")];
+    let forward = format!("__{stem}__");
+    let reflected = match CmpOp::from_dunder(&forward) {
+        Some(op) => op.reflected().dunder().to_owned(),
+        None => format!("__r{stem}__"),
+    };
+    let names = [forward, reflected];
     for arg in args {
         classes::check_member(t, *arg, &[&names[0], &names[1]])?;
     }

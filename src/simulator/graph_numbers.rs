@@ -15,7 +15,7 @@ use crate::variables::{Kind, NumberVar, VarId};
 
 use super::conversions;
 use super::merge::refuse;
-use super::{arguments, numbers, tensors};
+use super::{arguments, numbers, printing, tensors};
 use super::{Kwargs, Step, Tracer};
 
 /// Whether the truth of `value` is only known when the graph runs, and branches on it are captured.
@@ -398,6 +398,9 @@ fn index(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
 
 /// A call of `paddle_sot_rs._control.name`; the answer is None.
 pub fn statement(t: &mut Tracer<'_>, name: &str, args: &[VarId]) -> Step<VarId> {
+    if name == "check" {
+        printing::refuse_check(t)?;
+    }
     let function = t.py.module("paddle_sot_rs._control")?.getattr(name)?;
     let args = args
         .iter()

@@ -4,6 +4,7 @@
 //! [`Joined`] value: one that is the same on both, or results of the operation that chooses a way.
 
 use pyo3::prelude::*;
+use pyo3::types::PyTuple;
 
 use crate::frame::Modules;
 use crate::graph::{BlockOutput, Cut, SymbolId, TensorMeta};
@@ -216,8 +217,7 @@ impl Merge<'_> {
                 return Ok(Joined::Tuple(self.many(t, a, b, what)?, class.clone()));
             }
             (Piece::Dict(a), Piece::Dict(b)) => {
-                let keys = a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.0 == b.0);
-                if keys {
+                if same_keys(t, a, b)? {
                     let mut items = Vec::with_capacity(a.len());
                     for ((key, name, a), (_, _, b)) in a.iter().zip(b) {
                         items.push((key.clone(), name.clone(), self.join(t, a, b, what)?));
@@ -390,6 +390,33 @@ pub fn same(t: &Tracer<'_>, a: &Obj, b: &Obj) -> Step<bool> {
     // -0.0 and 0.0 print differently.
     let shown = |value: &Bound<'_, PyAny>| -> PyResult<String> { Ok(value.repr()?.to_string()) };
     Ok(a.is(b) || a.get_type().is(b.get_type()) && shown(a)? == shown(b)? && a.eq(b)?)
+}
+
+/// Whether two dicts have the same keys in one order: of `1`, `True` and `1.0`, which are equal, each shows its own.
+pub fn same_keys<T>(t: &Tracer<'_>, a: &[(Key, Obj, T)], b: &[(Key, Obj, T)]) -> Step<bool> {
+    if a.len() != b.len() {
+        return Ok(false);
+    }
+    for ((key, name, _), (other, shown, _)) in a.iter().zip(b) {
+        if key != other || !same_key(t, name, shown)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Whether two equal keys are the same to everybody.
+fn same_key(t: &Tracer<'_>, a: &Obj, b: &Obj) -> Step<bool> {
+    let tuple = |key: &Obj| key.bind(t.py).cast_exact::<PyTuple>().ok().cloned();
+    let (Some(items), Some(others)) = (tuple(a), tuple(b)) else {
+        return same(t, a, b);
+    };
+    for (item, other) in items.iter().zip(&others) {
+        if !same_key(t, &Obj::from(item), &Obj::from(other))? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Whether two containers are of one class.

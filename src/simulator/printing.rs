@@ -6,9 +6,13 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyInt, PyString};
 
+use crate::frame::Modules;
+use crate::graph::{Callee, Statement};
+use crate::obj::Obj;
 use crate::variables::{Kind, VarId};
 
 use super::graph_numbers;
+use super::merge::refuse;
 use super::{Kwargs, Step, Tracer};
 
 /// Most items of a line, with those of its containers.
@@ -54,6 +58,41 @@ pub fn print(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Option
     let line = t.add(Kind::Tuple(parts, None));
     t.left_behind.push(line);
     Ok(Some(t.none()))
+}
+
+/// Stops where the graph would check something behind a line that it prints: where that fails, the interpreter runs
+/// everything again, and the line would be there twice.
+pub fn refuse_check(t: &Tracer<'_>) -> Step<()> {
+    match t.options.forward_only || !has(t, &t.graph.sir.statements, "show")? {
+        true => Ok(()),
+        false => refuse(t, "what it checks comes after a print"),
+    }
+}
+
+/// The same for a round of a loop: its checks come after the lines of the rounds before.
+pub fn refuse_checks_of_rounds(t: &Tracer<'_>, round: &[Statement]) -> Step<()> {
+    let speaks = !t.options.forward_only && has(t, round, "show")? && has(t, round, "check")?;
+    match speaks {
+        true => refuse(t, "a round checks something, and prints"),
+        false => Ok(()),
+    }
+}
+
+/// Whether this function of `paddle_sot_rs._control` is called, also in nested graphs.
+fn has(t: &Tracer<'_>, statements: &[Statement], name: &str) -> Step<bool> {
+    let function = t.py.module("paddle_sot_rs._control")?.getattr(name)?;
+    Ok(calls(statements, &Obj::from(function)))
+}
+
+fn calls(statements: &[Statement], function: &Obj) -> bool {
+    statements.iter().any(|it| match &it.callee {
+        Callee::Api(callee) => callee.is(function),
+        Callee::Sir(region) => {
+            let mut blocks = region.blocks().into_iter();
+            blocks.any(|(_, block)| calls(&block.statements, function))
+        }
+        _ => false,
+    })
 }
 
 /// Whether showing it runs no code of the user, and it shows the same later.

@@ -330,9 +330,7 @@ fn join(t: &mut Tracer<'_>, a: Answer, b: Answer) -> Step<Answer> {
         {
             Ok(Answer::Tuple(many(t, a, b)?, class))
         }
-        (Answer::Dict(a), Answer::Dict(b))
-            if a.len() == b.len() && a.iter().zip(&b).all(|(a, b)| a.0 == b.0) =>
-        {
+        (Answer::Dict(a), Answer::Dict(b)) if merge::same_keys(t, &a, &b)? => {
             let mut items = Vec::with_capacity(a.len());
             for ((key, name, a), (_, _, b)) in a.into_iter().zip(b) {
                 items.push((key, name, join(t, a, b)?));

@@ -2,7 +2,7 @@
 //! Python's numbers, and what is computed with them is computed at translation.
 
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyComplex, PyFloat, PyInt, PyTuple};
+use pyo3::types::{PyBool, PyComplex, PyDict, PyFloat, PyInt, PyTuple};
 
 use crate::frame::Modules;
 use crate::graph::{Callee, DType};
@@ -11,7 +11,7 @@ use crate::reason::BreakKind;
 use crate::tracker::{Tracker, TrackerRef};
 use crate::variables::{Kind, TensorVar, VarId};
 
-use super::{arguments, fold, numbers, tensors, Step, Tracer};
+use super::{ambient, arguments, fold, numbers, tensors, Step, Tracer};
 
 /// Their classes.
 const CLASSES: &[&str] = &[
@@ -73,15 +73,16 @@ pub fn compute<'py>(
     t: &mut Tracer<'py>,
     callable: &Bound<'py, PyAny>,
     args: Bound<'py, PyTuple>,
+    kwargs: &Bound<'py, PyDict>,
 ) -> Step<Bound<'py, PyAny>> {
     let numpy = t.py.module("numpy")?;
-    let errors = pyo3::types::PyDict::new(t.py);
+    let errors = PyDict::new(t.py);
     errors.set_item("all", "raise")?;
-    errors.set_item("under", "ignore")?;
     let state = numpy.call_method("errstate", (), Some(&errors))?;
-    match within(&state, || callable.call1(args))? {
-        Ok(value) => Ok(value),
-        Err(_) => t.stop(
+    let compute = || ambient::silently(t, || callable.call(args, Some(kwargs)));
+    match within(&state, compute)?? {
+        Some(Ok(value)) => Ok(value),
+        _ => t.stop(
             BreakKind::UnsupportedOperation,
             "NumPy raises or warns in this computation",
         ),
@@ -111,10 +112,12 @@ pub fn call<'py>(
         return Ok(None);
     }
     t.guard_identity(callable);
-    let Some((objects, _)) = fold::arguments(t, args, &[])? else {
+    let Some((objects, named)) = fold::arguments(t, args, &[])? else {
         return Ok(None);
     };
-    let value = compute(t, object, objects)?;
+    let operands: Vec<_> = objects.iter().collect();
+    ambient::check(t, object, &name, &operands)?;
+    let value = compute(t, object, objects, &named)?;
     if !is_scalar(&value) {
         return t.unsupported(format!("{name}() that answers with an array"));
     }

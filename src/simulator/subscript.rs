@@ -6,7 +6,7 @@ use crate::reason::BreakKind;
 use crate::variables::{IterVar, Kind, VarId};
 
 use super::call::{call, describe};
-use super::{attributes, exceptions, fold, keys, layers, namespaces, tensors};
+use super::{attributes, comparisons, exceptions, fold, keys, layers, namespaces, tensors};
 use super::{Step, Tracer};
 
 /// `container[key]`
@@ -186,12 +186,17 @@ fn set_slice(
     Ok(())
 }
 
-/// An iterator over a dict notices keys that went away, even when others came: the interpreter decides.
+/// An iterator over a dict notices keys that went away, even when others came: the interpreter decides. That of an
+/// `OrderedDict` does from the start.
 pub fn refuse_iterated(t: &Tracer<'_>, dict: VarId) -> Step<()> {
+    let is_ordered = match t.vars.kind(dict) {
+        Kind::Dict(dict) => comparisons::is_ordered(t, dict),
+        _ => false,
+    };
     let iterates = |id: VarId| match t.vars.kind(id) {
         Kind::Iter(IterVar::Dict {
             over, keys, index, ..
-        }) => *over == dict && *index > 0 && *index <= keys.len(),
+        }) => *over == dict && (is_ordered || *index > 0) && *index <= keys.len(),
         _ => false,
     };
     if (0..t.vars.len() as u32).map(VarId).any(iterates) {

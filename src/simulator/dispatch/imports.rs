@@ -69,22 +69,23 @@ fn module_named(t: &mut Tracer<'_>, name: &Arc<str>, fromlist: VarId) -> Step<Va
     } else {
         name.clone()
     };
-    for needed in [name, &wanted] {
-        if load_from_dict(t, &modules, needed)?.is_none() {
-            return t.stop(
-                BreakKind::UnsupportedCall,
-                format!("first import of {needed}"),
-            );
-        }
-    }
-    match load_from_dict(t, &modules, &wanted)? {
+    imported(t, &modules, name)?;
+    let module = imported(t, &modules, &wanted)?;
+    refuse_submodules(t, module, fromlist)?;
+    Ok(module)
+}
+
+/// What `sys.modules` has by this name, guarded. None is no module: its import raises.
+fn imported(t: &mut Tracer<'_>, modules: &Obj, name: &Arc<str>) -> Step<VarId> {
+    let found = load_from_dict(t, modules, name)?;
+    match found.filter(|found| !t.is_none(*found)) {
         Some(module) => {
-            refuse_submodules(t, module, fromlist)?;
+            t.guard_identity(module);
             Ok(module)
         }
         None => t.stop(
             BreakKind::UnsupportedCall,
-            format!("first import of {wanted}"),
+            format!("first import of {name}"),
         ),
     }
 }

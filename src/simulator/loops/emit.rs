@@ -7,7 +7,7 @@ use crate::graph::{BlockOutput, Region, SymbolId};
 use crate::simulator::merge::{self, refuse, Joined};
 use crate::simulator::returns::Returns;
 use crate::simulator::trees::Trees;
-use crate::simulator::{aliases, graph_numbers, regions, Step, Tracer};
+use crate::simulator::{aliases, graph_numbers, printing, regions, Step, Tracer};
 use crate::variables::Kind;
 
 use super::{Behind, Captured, Carried, Part};
@@ -131,6 +131,7 @@ impl Captured<'_> {
             let comes_in = t.add(Kind::SymNumber(condition));
             graph_numbers::statement(t, "check", &[comes_in])?;
         }
+        printing::refuse_checks_of_rounds(t, &way.cut.statements)?;
         let mut free = Vec::new();
         way.cut.free(&outputs, &mut free);
         let free = regions::with_kinds(t, free);

@@ -169,10 +169,7 @@ impl Captured<'_> {
                     let now = now.into_iter().enumerate();
                     now.map(|(at, piece)| (Some(at), piece)).collect()
                 }
-                (Piece::Dict(before), Piece::Dict(now))
-                    if before.len() == now.len()
-                        && before.iter().zip(&now).all(|(a, b)| a.0 == b.0) =>
-                {
+                (Piece::Dict(before), Piece::Dict(now)) if merge::same_keys(t, &before, &now)? => {
                     let now = now.into_iter().enumerate();
                     now.map(|(at, (.., piece))| (Some(at), piece)).collect()
                 }

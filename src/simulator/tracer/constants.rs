@@ -17,22 +17,40 @@ pub(super) fn is_enum_like(value: &Bound<'_, PyAny>) -> bool {
     is_enum_member(value)
 }
 
-/// Classes of C code whose instances never change and hold nothing that does.
-const VALUES: &[(&str, &[&str])] = &[
+/// Classes of C code, by module.
+type Classes = [(&'static str, &'static [&'static str])];
+
+/// Those whose instances never change and hold nothing that does.
+const VALUES: &Classes = &[
     (
         "builtins",
         &["object", "int", "float", "complex", "str", "bytes"],
     ),
-    ("datetime", &["date", "datetime", "time", "timedelta"]),
+    ("datetime", &["timedelta"]),
+];
+
+/// Those of which this holds too, but whose operations ask for a context, a clock, a time zone or the locale.
+const OF_THE_PROCESS: &Classes = &[
+    ("datetime", &["date", "datetime", "time"]),
     ("decimal", &["Decimal"]),
 ];
 
-fn is_value(class: &Bound<'_, PyType>) -> bool {
+fn is_among(class: &Bound<'_, PyType>, classes: &Classes) -> bool {
     class.module().is_ok_and(|module| {
-        let mut homes = VALUES.iter();
-        let home = homes.find(|(home, _)| module == *home);
+        let home = classes.iter().find(|(home, _)| module == *home);
         home.is_some_and(|(home, names)| names.iter().any(|name| is_attr(class, home, name)))
     })
+}
+
+/// Whether what is computed with a constant depends on more than on it.
+pub fn asks_the_process(value: &Bound<'_, PyAny>) -> bool {
+    let class = value.get_type();
+    let asks = |base: &Bound<'_, PyAny>| {
+        let base = base.cast::<PyType>();
+        base.is_ok_and(|base| is_among(base, OF_THE_PROCESS))
+    };
+    // Only members of enumerations are such constants.
+    native::is_mutable(&class) && native::mro(&class).iter().any(|base| asks(&base))
 }
 
 /// A member of an enumeration that is no container and none of whose operators is written in Python, other than in the
@@ -47,7 +65,7 @@ pub fn is_enum_member(value: &Bound<'_, PyAny>) -> bool {
         let Ok(base) = base.cast::<PyType>() else {
             return false;
         };
-        if !native::is_mutable(base) && !is_value(base) {
+        if !native::is_mutable(base) && !is_among(base, VALUES) && !is_among(base, OF_THE_PROCESS) {
             return false;
         }
         let names = crate::obj::of_type(base, "__dict__");

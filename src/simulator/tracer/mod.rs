@@ -31,7 +31,7 @@ use super::inner::Unwound;
 use super::rereads::{Reads, RunsAgain};
 
 pub use crate::obj::is_plain_constant;
-pub use constants::is_enum_member;
+pub use constants::{asks_the_process, is_enum_member};
 pub use rollback::TraceMark;
 
 /// Keyword arguments of a simulated call, in call order.
