@@ -67,11 +67,16 @@ pub fn check<'py>(
         },
     )?;
     if shows(name, &operands) {
+        // A scalar of NumPy by itself is formatted as Python's number.
         let formats = match &template {
             Some(template) => !template.contains('!'),
             None => matches!(name, "format" | "__format__"),
         };
-        texts(t, &operands, formats)?;
+        let shown = operands.into_iter();
+        let shown: Vec<_> = shown
+            .filter(|value| !(formats && scalars::is_scalar(value)))
+            .collect();
+        texts(t, &shown)?;
     }
     if name == "int" && args.iter().any(has_many_digits) {
         return too_long(t);
@@ -93,17 +98,17 @@ pub fn check<'py>(
     Ok(())
 }
 
-/// What texts of these values depend on: guards it, or breaks the graph. `formats`: NumPy's scalars are those of Python there.
-pub fn texts<'py>(t: &mut Tracer<'py>, values: &[Bound<'py, PyAny>], formats: bool) -> Step<()> {
+/// What texts of these values depend on: guards it, or breaks the graph.
+pub fn texts<'py>(t: &mut Tracer<'py>, values: &[Bound<'py, PyAny>]) -> Step<()> {
     each(t, values, &mut |t, value| {
         if is_long(value) {
             return too_long(t);
         }
-        if !formats && scalars::is_scalar(value) {
+        if scalars::is_scalar(value) {
             return t.unsupported("a scalar is shown as np.set_printoptions() says");
         }
         match shown::guard(t, value)? {
-            Some(part) => texts(t, &[part], false),
+            Some(part) => texts(t, &[part]),
             None => Ok(()),
         }
     })

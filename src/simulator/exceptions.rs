@@ -218,7 +218,7 @@ fn real<'py>(t: &mut Tracer<'py>, id: VarId) -> Step<Option<Bound<'py, PyAny>>> 
         return Ok(None);
     };
     shown::guard_class(t, class)?;
-    ambient::texts(t, &args, false)?;
+    ambient::texts(t, &args)?;
     Ok(class.call1(PyTuple::new(t.py, args)?).ok())
 }
 

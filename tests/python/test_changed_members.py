@@ -397,6 +397,40 @@ def typed_named_tuple_with_method():
     yield
 
 
+def _operator_of_a_member(name, body):
+    """An operation of a member of an enumeration that its class gets later."""
+
+    def steps():
+        class Level(enum.IntEnum):
+            A = 3
+
+        space = {"A": Level.A}
+        exec(f"def function(x):\n    return x * 2, {body}\n", space)
+        yield space["function"]
+        setattr(Level, name, lambda self, other: "changed")
+        yield
+        delattr(Level, name)
+        yield
+
+    steps.__name__ = f"operator_{name}_of_a_member"
+    return case(steps)
+
+
+for _name, _body in {
+    "__ge__": "5 <= A",
+    "__le__": "5 >= A",
+    "__gt__": "5 < A",
+    "__lt__": "5 > A",
+    "__ne__": "5 != A",
+    "__rdivmod__": "divmod(7, A)",
+    "__divmod__": "divmod(A, 2)",
+    "__rpow__": "pow(2, A)",
+    "__pow__": "pow(A, 2)",
+    "__rsub__": "7 - A",
+}.items():
+    _operator_of_a_member(_name, _body)
+
+
 @pytest.mark.parametrize("steps", CASES)
 def test_change(steps):
     run_case(steps)

@@ -407,6 +407,88 @@ def sentinel_of_class():
     yield (X, Missing)
 
 
+@case
+def names_in_texts_of_exceptions():
+    class Shown:
+        pass
+
+    class Failure(Exception):
+        pass
+
+    def function(x):
+        inner, outer = Failure("a"), Failure(Failure("b"))
+        return x * 2, str(KeyError(Shown)), repr(inner), str(outer), str(OSError(1, "no", Shown))
+
+    yield function
+    Shown.__qualname__ = "Renamed"
+    yield
+    Failure.__name__ = "Other"
+    yield
+
+
+@case
+def names_in_other_texts():
+    class Shown:
+        pass
+
+    class Slice:
+        pass
+
+    template, named = "%s", "{c}"
+
+    def function(x):
+        text = template
+        text %= (Shown,)
+        return x * 2, text, repr(slice(Slice)), named.format(c=Shown)
+
+    yield function
+    Shown.__qualname__ = "Renamed"
+    yield
+    Slice.__qualname__ = "Other"
+    yield
+
+
+@case
+def modules_that_are_none():
+    sys.modules["zz_module"] = module = types.ModuleType("zz_module")
+
+    def function(x):
+        import zz_module
+
+        return x * 2, zz_module is module
+
+    yield function
+    sys.modules["zz_module"] = None
+    yield
+    sys.modules["zz_module"] = module
+    yield
+    sys.modules["zz_module"] = types.ModuleType("zz_module")
+    yield
+    del sys.modules["zz_module"]
+
+
+@case
+def submodules_that_are_none():
+    package, module = types.ModuleType("zz_package"), types.ModuleType("zz_package.module")
+    package.__path__, package.module = [], module
+    sys.modules.update({"zz_package": package, "zz_package.module": module})
+
+    def function(x):
+        import zz_package.module
+
+        return x * 2, zz_package is package
+
+    yield function
+    sys.modules["zz_package.module"] = None
+    yield
+    sys.modules["zz_package.module"] = module
+    sys.modules["zz_package"] = None
+    yield
+    sys.modules["zz_package"] = package
+    yield
+    del sys.modules["zz_package"], sys.modules["zz_package.module"]
+
+
 @pytest.mark.parametrize("steps", CASES)
 def test_change(steps):
     run_case(steps)

@@ -95,6 +95,28 @@ def moved(x, table):
     return x + 1, out
 
 
+def moved_before_the_first(x, table):
+    own = collections.OrderedDict(table)
+    it = iter(own)
+    own.move_to_end("a", last=False)
+    try:
+        return x + 1, next(it)
+    except RuntimeError as error:
+        return x + 1, str(error)
+
+
+def replaced_before_the_first(x, table):
+    own, plain = collections.OrderedDict(table), dict(table)
+    it, others = zip(own.items(), [1]), iter(plain)
+    for changed in (own, plain):
+        del changed["a"]
+        changed["d"] = 4
+    try:
+        return x + 1, next(others), next(it)
+    except RuntimeError as error:
+        return x + 1, str(error)
+
+
 def elements(x, table):
     own, out = {1, 2, 3}, []
     for element in own:
@@ -107,7 +129,7 @@ def elements(x, table):
 
 
 CASES = [pairs, values_in_loops, by_hand, counted_and_zipped, behind_a_break, handed_on]
-CASES += [of_the_frame, of_a_module, other_keys, moved, elements]
+CASES += [of_the_frame, of_a_module, other_keys, moved, moved_before_the_first, replaced_before_the_first, elements]
 
 
 @pytest.mark.parametrize("function", CASES, ids=lambda function: function.__name__)

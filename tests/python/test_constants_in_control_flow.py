@@ -105,3 +105,73 @@ def test_what_a_program_cannot_hold_is_left_to_the_interpreter():
         x = paddle.to_tensor(numbers)
         got, want = static(x).numpy(), function(x).numpy()
         np.testing.assert_array_equal(np.signbit(got), np.signbit(want))
+
+
+def keys_of_results(x):
+    if x.sum() > 0:
+        table = {True: x * 2}
+    else:
+        table = {1: x}
+    return table
+
+
+def keys_in_tuples(x):
+    if x.sum() > 0:
+        return {(1.0, "a"): x * 2}
+    return {(1, "a"): x}
+
+
+def keys_of_what_changes(x):
+    table = {1: x}
+    if x.sum() > 0:
+        table.pop(1)
+        table[True] = x * 2
+    return table
+
+
+def keys_that_loops_change(x):
+    table = {1: x}
+    for at in range(int(abs(x.sum()))):
+        del table[1]
+        table[1.0] = x * at
+    return table
+
+
+def keys_that_loops_return(x):
+    for at in range(int(abs(x.sum()))):
+        if at == 1:
+            return {1: x}
+        if x.sum() * at > 5:
+            return {True: x * 2}
+    return {1.0: x}
+
+
+@pytest.mark.parametrize(
+    "function",
+    [keys_of_results, keys_in_tuples, keys_of_what_changes, keys_that_loops_change, keys_that_loops_return],
+    ids=lambda f: f.__name__,
+)
+def test_equal_keys_of_other_types_are_not_one(function):
+    def shown(table):
+        return [(repr(key), value.tolist()) for key, value in table.items()]
+
+    static = sot.to_static(function, capture_control_flow=True, min_graph_size=0)
+    for numbers in (*DATA, [3.0, 3.0, 0.0], *DATA):
+        assert shown(static(paddle.to_tensor(numbers))) == shown(function(paddle.to_tensor(numbers)))
+    assert any("dict" in reason.message for reason in sot.stats(static).graph_breaks)
+
+
+def test_dicts_with_the_same_keys_are_one_graph():
+    def function(x):
+        if x.sum() > 0:
+            table = {1: x * 2, (True, "a"): x}
+        else:
+            table = {1: x, (True, "a"): x - 1}
+        return table
+
+    static = sot.to_static(function, full_graph=True, min_graph_size=0)
+    for numbers in DATA:
+        found, expected = (run(paddle.to_tensor(numbers)) for run in (static, function))
+        assert [(repr(key), value.tolist()) for key, value in found.items()] == [
+            (repr(key), value.tolist()) for key, value in expected.items()
+        ]

@@ -1315,3 +1315,17 @@ def test_containers_in_too_many_others_do_not_fill_the_stack(function):
     for n in (1, 2, 3):
         (found, answer), (expected, plain) = translated(paddle.ones([2]), n), function(paddle.ones([2]), n)
         assert found.tolist() == expected.tolist() and answer == plain
+
+
+@pytest.mark.parametrize("entered", [False, True])
+def test_what_a_context_without_effect_was_given_by_name(entered):
+    def function(x):
+        context = contextlib.nullcontext(enter_result=7)
+        if not entered:
+            sot.graph_break()
+        with context as number:
+            if entered:
+                sot.graph_break()
+            return x + number, context.enter_result
+
+    check(function, X, graphs=1, breaks=1)

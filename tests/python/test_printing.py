@@ -154,3 +154,44 @@ def test_assertions_in_captured_control_flow(name, grad):
         assert outcomes[0] == outcomes[1]
     stats = sot.stats(static)
     assert (stats.graphs, stats.graph_breaks) == (1, [])
+
+
+SPEAKS_AND_CHECKS = [
+    "print('first', x.sum() > 1)\nassert x.sum() > 0, 'no'\nreturn x * 2",
+    "print('first', x)\nreturn x * int(6 / x.sum())",
+    "if x.sum() < 5:\n    print('small', x)\nassert x.max() > 0\nreturn x * 2",
+    "while x.sum() < 20:\n    print('round', x)\n    x = x * 2\n    assert x.sum() > 0\nreturn x",
+    "while x.sum() < 20:\n    assert x.sum() > 0\n    print('round', x)\n    x = x * 2 - 2\nreturn x",
+]
+
+
+@pytest.mark.parametrize("body", SPEAKS_AND_CHECKS)
+def test_no_graph_checks_behind_what_it_prints(body):
+    """Where that fails, the interpreter runs the call again, and would print again."""
+    lines = "\n    ".join(body.split("\n"))
+    space = {}
+    exec(f"def function(x):\n    {lines}\n", space)
+    static = sot.to_static(space["function"], full_graph=True, min_graph_size=0)
+    with pytest.raises(sot.GraphBreakError, match="print"):
+        static(paddle.to_tensor(DATA[0]))
+
+
+def test_a_graph_checks_before_it_prints(capfd):
+    def function(x):
+        if x.sum() < 0:
+            raise ValueError("negative")
+        print("above", x)
+        return x * 2
+
+    static = sot.to_static(function, full_graph=True, min_graph_size=0)
+    for data in (*DATA, *DATA):
+        said = []
+        for run in (function, static):
+            try:
+                run(paddle.to_tensor(data))
+            except ValueError as error:
+                print(error)
+            said.append(words_of(spoken(capfd)))
+        assert said[0] == said[1]
+    stats = sot.stats(static)
+    assert (stats.graphs, stats.graph_breaks, stats.fallbacks) == (1, [], [])
