@@ -6,10 +6,13 @@ use pyo3::exceptions::PyWarning;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{
-    PyBytes, PyDict, PyFrozenSet, PyInt, PyList, PyModule, PySet, PySlice, PyString, PyTuple,
+    PyBytes, PyCFunction, PyDict, PyFrozenSet, PyInt, PyList, PyModule, PySet, PySlice, PyString,
+    PyTuple, PyType,
 };
 
 use crate::frame::Modules;
+use crate::guard::native;
+use crate::obj::is_named;
 
 use super::tracer::{asks_the_process, is_plain_constant};
 use super::{fold, scalars, shown, Step, Tracer};
@@ -114,14 +117,20 @@ pub fn texts<'py>(t: &mut Tracer<'py>, values: &[Bound<'py, PyAny>]) -> Step<()>
     })
 }
 
-/// Runs this where what would warn raises. `None`: it would, which is for the interpreter to do, at the user's line.
+/// Calls it where what would warn raises. `None`: it would, which is for the interpreter to do, at the user's line.
 ///
-/// The filters are exchanged as an attribute: `catch_warnings()` has Python forget what it has warned of.
-pub fn silently<'py, R>(
+/// The filters are exchanged as an attribute: `catch_warnings()` has Python forget what it has warned of. Meanwhile no other
+/// thread may run: only C code is called so.
+pub fn call<'py>(
     t: &Tracer<'py>,
-    compute: impl FnOnce() -> PyResult<R>,
-) -> PyResult<Option<PyResult<R>>> {
+    callable: &Bound<'py, PyAny>,
+    args: &Bound<'py, PyTuple>,
+    kwargs: &Bound<'py, PyDict>,
+) -> PyResult<Option<PyResult<Bound<'py, PyAny>>>> {
     static RAISE: PyOnceLock<Py<PyList>> = PyOnceLock::new();
+    if !(is_c(callable) && is_plain(args)? && is_plain(kwargs)?) {
+        return Ok(Some(callable.call(args, Some(kwargs))));
+    }
     let raise = RAISE.get_or_try_init(t.py, || {
         let none = t.py.None();
         let filter = ("error", &none, t.py.get_type::<PyWarning>(), &none, 0);
@@ -130,12 +139,37 @@ pub fn silently<'py, R>(
     let warnings = t.py.module("warnings")?;
     let filters = warnings.getattr("filters")?;
     warnings.setattr("filters", raise)?;
-    let made = compute();
+    let made = callable.call(args, Some(kwargs));
     warnings.setattr("filters", filters)?;
     Ok(match made {
         Err(err) if err.is_instance_of::<PyWarning>(t.py) => None,
         made => Some(made),
     })
+}
+
+fn is_c(callable: &Bound<'_, PyAny>) -> bool {
+    let is_class = || {
+        let class = callable.cast::<PyType>();
+        class.is_ok_and(|class| !native::is_mutable(class))
+    };
+    callable.is_exact_instance_of::<PyCFunction>()
+        || is_class()
+        || ["method-wrapper", "ufunc"]
+            .iter()
+            .any(|kind| is_named(callable, kind))
+}
+
+/// Whether no operation of it is written in Python, as those of enumerations are.
+fn is_plain(value: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let Some(parts) = parts(value)? else {
+        return Ok(is_plain_constant(value) || scalars::is_scalar(value));
+    };
+    for part in &parts {
+        if !is_plain(part)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Whether a call of this name makes a text.

@@ -238,14 +238,14 @@ pub fn call_object<'py>(
     refuse_members(t, &name, &objects)?;
     ambient::check(t, callable, &name, &objects)?;
     if objects.iter().any(scalars::is_scalar) {
-        let value = scalars::compute(t, callable, args, &named)?;
+        let value = scalars::compute(t, callable, &args, &named)?;
         let simple = super::tracer::is_plain_constant(&value) || scalars::is_scalar(&value);
         return match simple {
             true => from_object(t, &value),
             false => t.unsupported("a computation with a scalar that gives no number"),
         };
     }
-    let Some(made) = ambient::silently(t, || callable.call(args, Some(&named)))? else {
+    let Some(made) = ambient::call(t, callable, &args, &named)? else {
         return t.unsupported("a computation that warns");
     };
     match made {

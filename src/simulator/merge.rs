@@ -216,14 +216,12 @@ impl Merge<'_> {
             {
                 return Ok(Joined::Tuple(self.many(t, a, b, what)?, class.clone()));
             }
-            (Piece::Dict(a), Piece::Dict(b)) => {
-                if same_keys(t, a, b)? {
-                    let mut items = Vec::with_capacity(a.len());
-                    for ((key, name, a), (_, _, b)) in a.iter().zip(b) {
-                        items.push((key.clone(), name.clone(), self.join(t, a, b, what)?));
-                    }
-                    return Ok(Joined::Dict(items));
+            (Piece::Dict(a), Piece::Dict(b)) if same_keys(t, a, b)? => {
+                let mut items = Vec::with_capacity(a.len());
+                for ((key, name, a), (_, _, b)) in a.iter().zip(b) {
+                    items.push((key.clone(), name.clone(), self.join(t, a, b, what)?));
                 }
+                return Ok(Joined::Dict(items));
             }
             _ => {}
         }

@@ -72,15 +72,14 @@ pub fn is_settled(source: Option<&TrackerRef>) -> bool {
 pub fn compute<'py>(
     t: &mut Tracer<'py>,
     callable: &Bound<'py, PyAny>,
-    args: Bound<'py, PyTuple>,
+    args: &Bound<'py, PyTuple>,
     kwargs: &Bound<'py, PyDict>,
 ) -> Step<Bound<'py, PyAny>> {
     let numpy = t.py.module("numpy")?;
     let errors = PyDict::new(t.py);
     errors.set_item("all", "raise")?;
     let state = numpy.call_method("errstate", (), Some(&errors))?;
-    let compute = || ambient::silently(t, || callable.call(args, Some(kwargs)));
-    match within(&state, compute)?? {
+    match within(&state, || ambient::call(t, callable, args, kwargs))?? {
         Some(Ok(value)) => Ok(value),
         _ => t.stop(
             BreakKind::UnsupportedOperation,
@@ -117,7 +116,7 @@ pub fn call<'py>(
     };
     let operands: Vec<_> = objects.iter().collect();
     ambient::check(t, object, &name, &operands)?;
-    let value = compute(t, object, objects, &named)?;
+    let value = compute(t, object, &objects, &named)?;
     if !is_scalar(&value) {
         return t.unsupported(format!("{name}() that answers with an array"));
     }

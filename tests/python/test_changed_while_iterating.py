@@ -98,7 +98,7 @@ def moved(x, table):
 def moved_before_the_first(x, table):
     own = collections.OrderedDict(table)
     it = iter(own)
-    own.move_to_end("a", last=False)
+    own.move_to_end("b")
     try:
         return x + 1, next(it)
     except RuntimeError as error:
