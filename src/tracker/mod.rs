@@ -131,6 +131,14 @@ impl Tracker {
         }
     }
 
+    /// Whether there are more reads behind each other than are followed: whoever walks a path walks all of it.
+    pub fn is_deep(&self) -> bool {
+        const DEEPEST: usize = 512;
+        std::iter::successors(self.base(), |tracker| tracker.base())
+            .nth(DEEPEST)
+            .is_some()
+    }
+
     /// The tracker this one reads from.
     pub fn base(&self) -> Option<&TrackerRef> {
         match self {

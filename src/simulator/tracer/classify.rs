@@ -74,6 +74,10 @@ impl<'py> Tracer<'py> {
             self.set_kind(id, Kind::Const);
         } else if scalars::is_settled(source) && scalars::is_scalar(&value) {
             scalars::settle(self, id, &value);
+        } else if source.is_some_and(|source| source.is_deep()) {
+            // Behind a break it is a local: a list whose items are linked is walked part by part.
+            self.guard_type(id, &value);
+            self.set_kind(id, Kind::Opaque);
         } else if self.paddle.is_tensor(&value) {
             self.classify_tensor(id, &value);
         } else if let Ok(list) = value.cast_exact::<PyList>() {
