@@ -11,6 +11,7 @@ import typing
 
 import pytest
 from changes import X, cases, ns, run_case
+from paddle import nn
 
 CASES, case = cases()
 
@@ -435,6 +436,28 @@ def class_of_a_module_changes():
     del Made.k
     yield
     Made.__getattribute__ = Looking.__getattribute__
+    yield
+
+
+@case
+def class_that_a_layer_says_it_has():
+    class Net(nn.Layer):
+        __class__ = property(lambda self: Lazy)
+
+    net = Net()
+    yield lambda x: x * 2 if isinstance(net, Lazy) else x * 3
+
+
+@case
+def class_that_a_layer_says_it_has_from_then_on():
+    class Net(nn.Layer):
+        pass
+
+    net = Net()
+    yield lambda x: x * 2 if isinstance(net, Lazy) else x * 3
+    Net.__getattribute__ = lambda self, name: Lazy if name == "__class__" else object.__getattribute__(self, name)
+    yield
+    del Net.__getattribute__
     yield
 
 

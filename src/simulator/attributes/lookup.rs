@@ -8,7 +8,7 @@ use pyo3::types::{PyString, PyType};
 use crate::guard::{native, GuardKind};
 use crate::obj::{is_named, Obj};
 use crate::reason::BreakKind;
-use crate::simulator::{tracer, Step, Tracer};
+use crate::simulator::{classes, tracer, Step, Tracer};
 use crate::tracker::{Tracker, TrackerRef};
 
 /// The first class of the MRO that defines `name`, and what it defines.
@@ -93,7 +93,10 @@ pub(super) fn is_holder(found: &Bound<'_, PyAny>) -> bool {
 }
 
 /// Stops where a class says something else about the class of its instances.
-pub fn own_class(t: &Tracer<'_>, class: &Bound<'_, PyType>) -> Step<()> {
+pub fn own_class(t: &mut Tracer<'_>, class: &Bound<'_, PyType>) -> Step<()> {
+    if native::is_mutable(class) {
+        classes::guard_names(t, class, &["__class__", "__getattribute__"]);
+    }
     let own = lookup(class, "__getattribute__");
     let is_asked = own.is_some_and(|own| !is_named(&own, "wrapper_descriptor"));
     if is_asked || native::has_own_lookup(class) {

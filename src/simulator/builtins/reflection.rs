@@ -4,6 +4,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyType;
 
 use crate::frame::Modules;
+use crate::guard::native;
 use crate::obj::{is_attr, text_of, Obj};
 use crate::simulator::{
     attributes, classes, exceptions, homes, tensors, Kwargs, Step, Stop, Tracer,
@@ -35,7 +36,9 @@ pub fn is_instance(t: &mut Tracer<'_>, value: VarId, class: VarId) -> Step<bool>
     };
     classes::guard_meta_of(t, value);
     let answer = subclass(t, &of, class, true)?;
-    if !answer && matches!(t.kind(value), Kind::Object(_) | Kind::Opaque) {
+    // What a class is not, its instances may say they are: those of Python classes, and what stands for others.
+    let may_say = matches!(t.kind(value), Kind::Object(_) | Kind::Opaque);
+    if !answer && (may_say || native::is_mutable(&of)) {
         attributes::own_class(t, &of)?;
     }
     Ok(answer)
