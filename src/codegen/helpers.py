@@ -192,6 +192,10 @@ def extend_list(target, items):
 
 
 def set_dict(target, items):
+    if not items:
+        # Iterators of an `OrderedDict` tell this from keys that are deleted.
+        target.clear()
+        return
     # Keys that stay where they are in front of the others are left alone: only values change, keys go and are added, as
     # iterators that others have on the dict find it.
     end = object()

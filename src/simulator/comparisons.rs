@@ -389,5 +389,13 @@ pub fn is_same(t: &mut Tracer<'_>, a: VarId, b: VarId) -> Step<bool> {
     if a != b && aliases::may_be_one(t, a, b) {
         return t.stop(BreakKind::TensorBranch, ONE_OR_TWO);
     }
+    // A new layer keeps lists that it was given.
+    let unknown = |kind: &Kind, id| matches!(kind, Kind::Opaque) && t.value(id).is_none();
+    if a != b
+        && (unknown(&left, a) && matches!(right, Kind::List(_))
+            || unknown(&right, b) && matches!(left, Kind::List(_)))
+    {
+        return t.unsupported("identity of a list that a layer keeps");
+    }
     Ok(same_object(t, a, b))
 }

@@ -206,8 +206,12 @@ pub fn call_object<'py>(
     }
     let name = crate::obj::text_of(callable, "__name__");
     let mut objects = Vec::with_capacity(args.len() + kwargs.len());
-    let mut given = args.iter().chain(kwargs.iter().map(|(_, value)| value));
-    let mutable = given.any(|arg| holds_mutable(t, *arg));
+    let given: Vec<VarId> = args
+        .iter()
+        .chain(kwargs.iter().map(|(_, value)| value))
+        .copied()
+        .collect();
+    let mutable = any_mutable(t, &given);
     for arg in args {
         match to_object(t, *arg) {
             Some(object) => objects.push(object),
@@ -262,12 +266,15 @@ pub fn call_object<'py>(
 pub fn holds_mutable(t: &mut Tracer<'_>, id: VarId) -> bool {
     match t.kind(id).clone() {
         Kind::List(_) | Kind::Dict(_) | Kind::Set(_) => true,
-        Kind::Tuple(items, _) => {
-            let any = |t: &mut Tracer<'_>| items.into_iter().any(|item| holds_mutable(t, item));
-            deeper(t, any).unwrap_or(true)
-        }
+        Kind::Tuple(items, _) => any_mutable(t, &items),
         _ => false,
     }
+}
+
+/// Whether one of these is such a thing.
+pub fn any_mutable(t: &mut Tracer<'_>, items: &[VarId]) -> bool {
+    let any = |t: &mut Tracer<'_>| items.iter().any(|item| holds_mutable(t, *item));
+    deeper(t, any).unwrap_or(true)
 }
 
 /// The members of an enumeration may have methods of the user's, which must run in every call.

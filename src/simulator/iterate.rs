@@ -55,7 +55,7 @@ pub fn get_iter(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
             }
         },
         Kind::Layer(_) | Kind::Object(_) => {
-            if let Some(items) = layers::items(t, value)? {
+            if let Some(items) = layers::items(t, value, &["__iter__"])? {
                 IterVar::Fixed {
                     over: (value, Rc::from([])),
                     items,
@@ -555,7 +555,7 @@ pub fn collect_fast(t: &mut Tracer<'_>, value: VarId) -> Step<Vec<VarId>> {
 pub fn for_list(t: &mut Tracer<'_>, value: VarId) -> Step<Option<VarId>> {
     let of_users = match t.kind(value) {
         Kind::Object(_) => true,
-        Kind::Layer(_) => layers::items(t, value)?.is_none(),
+        Kind::Layer(_) => layers::items(t, value, &["__iter__", "__len__"])?.is_none(),
         _ => false,
     };
     if !of_users {

@@ -191,13 +191,18 @@ pub struct ObjectVar {
 }
 
 impl ObjectVar {
-    /// What the frame last did to this attribute: `Some(None)` means it was deleted.
+    /// What the frame last did to this attribute in the dictionary of the instance: `Some(None)` means that it is not there, as
+    /// it was deleted, or became a buffer.
     pub fn written(&self, name: &str) -> Option<Option<VarId>> {
-        self.writes
-            .iter()
-            .rev()
-            .find(|op| &*op.name == name)
-            .map(|op| op.value)
+        let mut latest = self.writes.iter().rev();
+        let last = latest.find(|op| &*op.name == name)?;
+        Some(last.value.filter(|_| !last.registers))
+    }
+
+    /// The buffer that the frame last made of this attribute of a layer.
+    pub fn registered(&self, name: &str) -> Option<VarId> {
+        let mut latest = self.writes.iter().rev();
+        latest.find(|op| op.registers && &*op.name == name)?.value
     }
 }
 

@@ -423,6 +423,28 @@ def tensor_shape_replaced():
         paddle.Tensor.ndim = original
 
 
+@case
+def items_of_a_list_of_layers_under_other_names():
+    layers = nn.LayerList([nn.ReLU(), nn.Sigmoid()])
+    yield lambda x: layers[0](x)
+    layers.add_sublayer("0", layers._sub_layers.pop("0"))
+    yield
+
+
+@case
+def constructor_of_a_simple_layer_replaced():
+    own, made = nn.Softmax.__init__, []
+
+    def other(self, axis):
+        made.append(axis)
+        own(self, 1 - axis)
+
+    yield lambda x: (nn.Softmax(axis=0)(x), made.copy(), made.clear())
+    with mock.patch.object(nn.Softmax, "__init__", other):
+        yield
+    yield
+
+
 @pytest.mark.parametrize("steps", CASES)
 def test_change(steps):
     run_case(steps)

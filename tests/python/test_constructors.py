@@ -6,6 +6,8 @@ import collections
 import paddle
 import paddle_sot_rs as sot
 import pytest
+from harness import check
+from paddle import nn
 
 LOG = []
 
@@ -96,6 +98,53 @@ def test_graphs(function):
     translated = sot.to_static(function, min_graph_size=0)
     translated(paddle.ones([2]))
     assert (sot.stats(translated).graphs, sot.stats(translated).graph_breaks) == (1, [])
+
+
+IMAGE, SIZES = paddle.ones([1, 1, 4, 4]), [2, 2]
+
+
+def a_list_for_a_layer(x):
+    size = [1, 1]
+    size[0] = 2
+    return nn.Pad2D([1, 1, 1, 1])(x), nn.MaxPool2D(size)(x), nn.AdaptiveAvgPool2D(x.shape[3:] * 2)(x)
+
+
+def a_list_that_changes_behind_the_constructor(x):
+    size = [2, 2]
+    layer = nn.MaxPool2D(size)
+    size[0] = size[1] = 1
+    return layer(x).shape, size
+
+
+def a_list_that_is_asked_for(x):
+    size = [2, 2]
+    layer = nn.AvgPool2D(size)
+    return layer(x), layer.ksize is size, layer.ksize == size, bool(size)
+
+
+def a_list_from_outside(x):
+    layer = nn.AvgPool2D(SIZES)
+    return layer(x), layer.ksize is SIZES
+
+
+def lists_in_a_tuple(x):
+    sizes = ([1, 1], SIZES)
+    layer = nn.AvgPool2D(kernel_size=sizes[1], stride=sizes[0])
+    return layer(x), layer.ksize is SIZES
+
+
+@pytest.mark.parametrize(
+    ("function", "graphs", "breaks"),
+    [
+        (a_list_for_a_layer, 1, 0),
+        (a_list_that_changes_behind_the_constructor, 1, 1),
+        (a_list_that_is_asked_for, 1, 1),
+        (a_list_from_outside, 1, 1),
+        (lists_in_a_tuple, 1, 1),
+    ],
+)
+def test_lists_that_layers_keep(function, graphs, breaks):
+    check(function, IMAGE, graphs=graphs, breaks=breaks)
 
 
 def other_make(cls, items):

@@ -2,7 +2,7 @@
 
 import paddle
 import pytest
-from harness import Programs, check, tensor
+from harness import Programs, _Picture, check, difference, tensor, translate
 from paddle import nn
 
 program = Programs()
@@ -153,6 +153,73 @@ def parts_of_another_layer(x):
     return NET(x)
 
 
+def named(*names):
+    layers = nn.LayerList()
+    for name, layer in zip(names, [nn.ReLU(), nn.Sigmoid()], strict=True):
+        layers.add_sublayer(name, layer)
+    return layers
+
+
+SWAPPED, ODD = named("1", "0"), named("0", "x")
+RATES = nn.ParameterList([paddle.create_parameter([2], "float32") for _ in range(2)])
+
+
+@program(X, graphs=1, breaks=0)
+def a_list_counts_by_names(x):
+    return SWAPPED[0](x), SWAPPED[-1](x), ODD[0](x), [type(layer).__name__ for layer in SWAPPED]
+
+
+@program(X, graphs=0, breaks=2)
+def a_list_without_the_name(x):
+    return ODD[-1](x)
+
+
+@program(X, graphs=0, breaks=2)
+def a_list_at_true(x):
+    return SWAPPED[True](x)
+
+
+@program(X, graphs=0, fallbacks=None)
+def a_list_of_parameters_from_behind(x):
+    return x * RATES[-1]
+
+
 @pytest.mark.parametrize(("function", "args", "expected"), program)
 def test_equals_eager(function, args, expected):
     check(function, *args, reset=reset, watch=names, repeat=3, **expected)
+
+
+LIST, FIRST, SECOND = nn.LayerList([nn.ReLU(), nn.Sigmoid()]), nn.ReLU(), nn.Sigmoid()
+OTHERS = {
+    "items": (nn.LayerList, "__getitem__", lambda own, of, at: own(of, at if isinstance(at, slice) else 1 - at)),
+    "iteration": (nn.LayerList, "__iter__", lambda own, of: iter([*own(of)][::-1])),
+    "length": (nn.LayerList, "__len__", lambda own, of: NET.steps.append(NEW) and own(of)),
+    "constructor": (nn.LayerList, "__init__", lambda own, of, parts: own(of, [*parts][::-1])),
+    "forward": (nn.Sequential, "forward", lambda own, of, x: x * 100),
+    "items of a sequence": (nn.Sequential, "__getitem__", lambda own, of, at: SECOND),
+    "length of a sequence": (nn.Sequential, "__len__", lambda own, of: 7),
+}
+
+
+@pytest.mark.parametrize("other", OTHERS)
+def test_methods_of_containers_that_are_replaced(other, monkeypatch):
+    def function(x):
+        made, rest = nn.Sequential(FIRST, SECOND), LIST[:]
+        names = [type(layer).__name__ for layer in LIST], [type(layer).__name__ for layer in list(LIST)]
+        return LIST[0](x), rest[0](x), names, len(made), made[0](x), made(x)
+
+    of, name, instead = OTHERS[other]
+    own = getattr(of, name)
+    run = translate(function)
+
+    def outcome(function):
+        reset()
+        return _Picture().of((function(X), len(NET.steps._sub_layers)))
+
+    before = outcome(function)
+    for method in (own, lambda *args: instead(own, *args), own):
+        monkeypatch.setattr(of, name, method)
+        expected = outcome(function)
+        assert (difference(expected, before, close=False) is None) == (method is own)
+        for _ in range(2):
+            assert difference(expected, outcome(run), close=False) is None

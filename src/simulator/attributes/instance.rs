@@ -178,8 +178,7 @@ pub fn instance_value(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Option
     t.note_namespace(&dict, &source)?;
     if matches!(name, "_parameters" | "_sub_layers" | "_buffers") {
         if let Kind::Layer(object) = t.kind(obj).clone() {
-            let mut written = object.writes.iter().filter_map(|op| op.value);
-            if written.any(|value| matches!(t.kind(value), Kind::Tensor(_))) {
+            if object.writes.iter().any(|op| op.registers) {
                 return t.unsupported("the buffers of a layer that one was assigned to");
             }
         }

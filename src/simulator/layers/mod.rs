@@ -1,4 +1,8 @@
-//! `paddle.nn.Layer` instances: calls, hooks, registered parameters and containers.
+//! `paddle.nn.Layer` instances: calls, and what is registered with them.
+
+mod containers;
+mod hooks;
+mod made;
 
 use std::sync::Arc;
 
@@ -8,16 +12,20 @@ use pyo3::types::{PyBool, PyDict, PyType};
 use crate::frame::Modules;
 use crate::graph::Callee;
 use crate::guard::GuardKind;
-use crate::obj::{items_in_order, within, Item, Obj};
+use crate::obj::{items_in_order, Item, Obj};
 use crate::reason::BreakKind;
 use crate::tracker::{DictKey, Tracker, TrackerRef};
-use crate::variables::{DictVar, Kind, VarId};
+use crate::variables::{Kind, VarId};
 
 use super::attributes::{self, lookup};
-use super::call::{call as call_any, Named};
+use super::call::call as call_any;
 use super::opaque::{self, LayerCode};
-use super::{classes, fold, homes, subscript, tensors};
+use super::{classes, homes, tensors};
 use super::{Kwargs, Step, Tracer};
+use hooks::HOOKS;
+
+pub use containers::{get_item, items};
+pub use made::{call_made, instantiate, made};
 
 fn dict_item(base: TrackerRef, name: &str) -> TrackerRef {
     Arc::new(Tracker::DictItem(base, DictKey::Str(Arc::from(name))))
@@ -49,15 +57,6 @@ fn in_order<'py>(dict: &Bound<'py, PyDict>) -> PyResult<Option<Vec<Item<'py>>>> 
 
 /// Where a layer keeps its parts.
 const REGISTRIES: [&str; 3] = ["_parameters", "_sub_layers", "_buffers"];
-
-/// Where a layer keeps its hooks.
-const HOOKS: [&str; 5] = [
-    "_forward_pre_hooks",
-    "_forward_post_hooks",
-    "_forward_pre_hooks_with_kwargs_flag",
-    "_forward_post_hooks_with_kwargs_flag",
-    "_forward_post_hooks_always_called",
-];
 
 /// Whether the program wrote to one of these dictionaries of a layer: the real one does not have that yet.
 fn is_changed(t: &Tracer<'_>, layer: &Bound<'_, PyAny>, names: &[&str]) -> bool {
@@ -115,12 +114,31 @@ pub fn note_registries<'py>(
     Ok(())
 }
 
+/// The buffer that the frame made of an attribute.
+fn made_buffer(t: &mut Tracer<'_>, layer: VarId, name: &str) -> Option<VarId> {
+    match t.kind(layer) {
+        Kind::Layer(object) => object.registered(name),
+        _ => None,
+    }
+}
+
+/// Whether these methods of a class are Paddle's own, so that what they do is known; guards that they stay what they are.
+fn has_own(t: &mut Tracer<'_>, class: &Bound<'_, PyType>, methods: &[&str]) -> bool {
+    classes::guard_names(t, class, methods);
+    methods
+        .iter()
+        .all(|name| lookup(class, name).is_some_and(|found| homes::is_of_paddle(&found)))
+}
+
 /// What `Layer.__getattr__` finds: parameters, then sub-layers, then buffers.
 pub fn registered(t: &mut Tracer<'_>, layer: VarId, name: &str) -> Step<Option<VarId>> {
     let (Some(object), Some(source)) = (t.value(layer), t.source(layer)) else {
         return Ok(None);
     };
     refuse_changed(t, &object, &REGISTRIES)?;
+    if let Some(buffer) = made_buffer(t, layer, name) {
+        return Ok(Some(buffer));
+    }
     for which in REGISTRIES {
         let Some(dict) = registry(&object, which) else {
             continue;
@@ -132,178 +150,6 @@ pub fn registered(t: &mut Tracer<'_>, layer: VarId, name: &str) -> Step<Option<V
         }
     }
     Ok(None)
-}
-
-/// The items of a container layer (LayerList, Sequential), wrapped; the keys are guarded.
-pub fn items(t: &mut Tracer<'_>, layer: VarId) -> Step<Option<Vec<VarId>>> {
-    let (Some(object), Some(source)) = (t.value(layer), t.source(layer)) else {
-        return Ok(None);
-    };
-    let class = object.get_type().name()?.to_string();
-    let which = match class.as_str() {
-        "LayerList" | "Sequential" => "_sub_layers",
-        "ParameterList" => "_parameters",
-        _ => return Ok(None),
-    };
-    if !opaque::is_paddle(&object.get_type()) {
-        return Ok(None);
-    }
-    refuse_changed(t, &object, &[which])?;
-    let Some(dict) = registry(&object, which) else {
-        return Ok(None);
-    };
-    let Some(found) = in_order(&dict)? else {
-        return Ok(None);
-    };
-    let base = dict_item(layer_dict(&source), which);
-    let mut keys = Vec::new();
-    let mut values = Vec::new();
-    for (key, value) in found {
-        let Ok(key) = key.extract::<String>() else {
-            return Ok(None);
-        };
-        values.push(t.wrap(&value, dict_item(base.clone(), &key)));
-        keys.push(DictKey::Str(Arc::from(key)));
-    }
-    t.guards.add(&base, GuardKind::DictKeys(keys));
-    Ok(Some(values))
-}
-
-/// `container[index]` of LayerList, Sequential and ParameterList with a constant int.
-pub fn get_item(t: &mut Tracer<'_>, layer: VarId, key: VarId) -> Step<Option<VarId>> {
-    let Some(index) = t.const_int(key) else {
-        return Ok(None);
-    };
-    let Some(items) = items(t, layer)? else {
-        return Ok(None);
-    };
-    let index = if index < 0 {
-        index + items.len() as i64
-    } else {
-        index
-    };
-    match usize::try_from(index)
-        .ok()
-        .and_then(|index| items.get(index))
-    {
-        Some(item) => Ok(Some(*item)),
-        None => t.stop(BreakKind::RaisesException, "a layer index is out of range"),
-    }
-}
-
-/// `LayerList(layers)` and `Sequential(*layers)` of layers that exist, which is how those are sliced; `None` for
-/// everything else.
-pub fn instantiate(
-    t: &mut Tracer<'_>,
-    class: &Bound<'_, PyType>,
-    args: &[VarId],
-    kwargs: &Kwargs,
-) -> Step<Option<VarId>> {
-    if !opaque::is_paddle(class) {
-        return Ok(None);
-    }
-    if is_simple(class)? {
-        return simple(t, class, args, kwargs);
-    }
-    if !kwargs.is_empty() {
-        return Ok(None);
-    }
-    let items = match (class.name()?.to_str()?, args) {
-        ("LayerList", [list]) => match t.kind(*list).clone() {
-            Kind::List(items) | Kind::Tuple(items, _) => items,
-            _ => return Ok(None),
-        },
-        ("Sequential", layers) => layers.to_vec(),
-        _ => return Ok(None),
-    };
-    if !items
-        .iter()
-        .all(|item| matches!(t.kind(*item), Kind::Layer(_)))
-    {
-        return Ok(None);
-    }
-    let init = lookup(class, "__init__");
-    attributes::guard_type_attr(t, &Obj::from(class), "__init__", init.as_ref());
-    Ok(Some(made(t, Obj::from(class), items)))
-}
-
-/// Modules of layers without parameters, buffers and layers of their own, with those that are none.
-const SIMPLE: &[(&str, &[&str])] = &[
-    ("paddle.nn.layer.activation", &["PReLU"]),
-    ("paddle.nn.layer.pooling", &[]),
-    (
-        "paddle.nn.layer.loss",
-        &["HSigmoidLoss", "AdaptiveLogSoftmaxWithLoss"],
-    ),
-    ("paddle.nn.layer.distance", &[]),
-    ("paddle.nn.layer.vision", &[]),
-    (
-        "paddle.nn.layer.common",
-        &["Linear", "Embedding", "Bilinear"],
-    ),
-];
-
-fn is_simple(class: &Bound<'_, PyType>) -> PyResult<bool> {
-    let (module, name) = (class.module()?, class.name()?);
-    let found = SIMPLE.iter().find(|row| module == row.0);
-    Ok(found.is_some_and(|row| !row.1.iter().any(|other| name == *other)))
-}
-
-/// A new layer that is only a function with settings: `Softmax(axis=1)`. The graph has one made at translation.
-fn simple(
-    t: &mut Tracer<'_>,
-    class: &Bound<'_, PyType>,
-    args: &[VarId],
-    kwargs: &Kwargs,
-) -> Step<Option<VarId>> {
-    let Some((args, kwargs)) = fold::arguments(t, args, kwargs)? else {
-        return Ok(None);
-    };
-    let init = lookup(class, "__init__");
-    attributes::guard_type_attr(t, &Obj::from(class), "__init__", init.as_ref());
-    // The name is taken when the code runs.
-    let names =
-        t.py.module("paddle.utils.unique_name")?
-            .call_method0("guard")?;
-    let Ok(layer) = within(&names, || class.call(args, Some(&kwargs)))? else {
-        return Ok(None);
-    };
-    let empty = |which: &str| registry(&layer, which).is_some_and(|dict| dict.is_empty());
-    if !(empty("_parameters") && empty("_buffers") && empty("_sub_layers")) {
-        return Ok(None);
-    }
-    let id = t.constant(&layer);
-    t.only_the_interpreter_makes(id);
-    t.left_behind.push(id);
-    Ok(Some(id))
-}
-
-/// A new `LayerList` or `Sequential`.
-pub fn made(t: &mut Tracer<'_>, class: Obj, items: Vec<VarId>) -> VarId {
-    let id = t.made_natively();
-    t.vars
-        .update(id, |var| var.kind = Kind::Layers { class, items });
-    t.left_behind.push(id);
-    id
-}
-
-/// Calls a new `Sequential`, which has no hooks.
-pub fn call_made(
-    t: &mut Tracer<'_>,
-    class: &Obj,
-    items: &[VarId],
-    args: &[VarId],
-    kwargs: &Kwargs,
-) -> Step<VarId> {
-    let sequential = class.bind(t.py).getattr("__name__")?.eq("Sequential")?;
-    let (true, true, [input]) = (sequential, kwargs.is_empty(), args) else {
-        return t.unsupported("this call of a new layer");
-    };
-    let mut value = *input;
-    for layer in items {
-        value = call_any(t, *layer, &[value], &[])?;
-    }
-    Ok(value)
 }
 
 /// Whether `part` is somewhere below `layer`.
@@ -371,111 +217,7 @@ pub fn call(
             return statement(t, &object, code, &source, args, kwargs);
         }
     }
-    let (mut args, mut kwargs) = (args.to_vec(), kwargs.to_vec());
-    refuse_changed(t, &object, &HOOKS)?;
-    if registry(&object, "_forward_post_hooks_always_called").is_some_and(|dict| !dict.is_empty()) {
-        return t.unsupported("a hook that is called after an exception too");
-    }
-    for (hook, named) in hook_vars(t, &object, &source, "_forward_pre_hooks")? {
-        let inputs = t.add(Kind::Tuple(args.clone(), None));
-        if named {
-            let given = named_arguments(t, &kwargs)?;
-            let result = call_any(t, hook, &[layer, inputs, given], &[])?;
-            if !t.is_none(result) {
-                (args, kwargs) = both(t, result)?;
-            }
-            continue;
-        }
-        let result = call_any(t, hook, &[layer, inputs], &[])?;
-        if !t.is_none(result) {
-            args = match t.kind(result).clone() {
-                Kind::Tuple(items, None) => items,
-                _ => vec![result],
-            };
-        }
-    }
-    let forward = attributes::get(t, layer, "forward")?;
-    let post_hooks = hook_vars(t, &object, &source, "_forward_post_hooks")?;
-    t.tail = tail && post_hooks.is_empty();
-    let mut output = call_any(t, forward, &args, &kwargs)?;
-    for (hook, named) in post_hooks {
-        let inputs = t.add(Kind::Tuple(args.clone(), None));
-        let result = if named {
-            let given = named_arguments(t, &kwargs)?;
-            call_any(t, hook, &[layer, inputs, given, output], &[])?
-        } else {
-            call_any(t, hook, &[layer, inputs, output], &[])?
-        };
-        if !t.is_none(result) {
-            output = result;
-        }
-    }
-    Ok(output)
-}
-
-/// Keyword arguments as the dict that a hook is given.
-fn named_arguments(t: &mut Tracer<'_>, kwargs: &Kwargs) -> Step<VarId> {
-    let dict = t.add(Kind::Dict(DictVar::default()));
-    for (name, value) in kwargs {
-        let key = t.str(name);
-        subscript::set(t, dict, key, *value)?;
-    }
-    Ok(dict)
-}
-
-/// What a hook answers that takes keyword arguments: `(args, kwargs)`.
-fn both(t: &mut Tracer<'_>, result: VarId) -> Step<(Vec<VarId>, Named)> {
-    if let Kind::Tuple(items, None) = t.kind(result).clone() {
-        if let [args, kwargs] = items[..] {
-            if let (Kind::Tuple(args, None), Kind::Dict(dict)) =
-                (t.kind(args).clone(), t.kind(kwargs).clone())
-            {
-                let mut named = Vec::with_capacity(dict.items.len());
-                for (key, value) in dict.items.into_values() {
-                    match t.const_str(key) {
-                        Some(name) => named.push((name, value)),
-                        None => return t.unsupported("what a forward hook returned"),
-                    }
-                }
-                return Ok((args, named));
-            }
-        }
-    }
-    t.unsupported("what a forward hook returned")
-}
-
-fn hook_vars(
-    t: &mut Tracer<'_>,
-    layer: &Bound<'_, PyAny>,
-    source: &TrackerRef,
-    which: &str,
-) -> Step<Vec<(VarId, bool)>> {
-    let base = dict_item(layer_dict(source), which);
-    let named = registry(layer, &format!("{which}_with_kwargs_flag"));
-    let found = match registry(layer, which) {
-        Some(dict) => in_order(&dict)?,
-        None => Some(Vec::new()),
-    };
-    let Some(found) = found else {
-        return t.unsupported("a layer whose hooks are in a dictionary of another class");
-    };
-    let mut keys = Vec::new();
-    let mut vars = Vec::new();
-    for (key, hook) in found {
-        let plain = key.is_exact_instance_of::<pyo3::types::PyInt>();
-        let Some(key) = plain.then(|| key.extract::<i64>().ok()).flatten() else {
-            return t.unsupported("a layer with hooks under unusual keys");
-        };
-        let takes_names = named
-            .as_ref()
-            .is_some_and(|named| named.contains(key).unwrap_or(true));
-        let key = DictKey::Int(key);
-        keys.push(key.clone());
-        let hook = t.wrap(&hook, Arc::new(Tracker::DictItem(base.clone(), key)));
-        vars.push((hook, takes_names));
-    }
-    t.guards.add(&base, GuardKind::DictKeys(keys));
-    Ok(vars)
+    hooks::call(t, (layer, &object, &source), args, kwargs, tail)
 }
 
 /// Captures the call of an opaque layer.
@@ -575,11 +317,13 @@ pub fn check_plain_write(t: &mut Tracer<'_>, layer: VarId, name: &str, value: Va
     };
     // A buffer that is replaced by another tensor stays a buffer; what reads the registry stops.
     let plain_tensor = matches!(t.kind(value), Kind::Tensor(tensor) if tensor.class.is_none());
+    let is_buffer = made_buffer(t, layer, name).is_some();
     for which in REGISTRIES {
         if which == "_buffers" && plain_tensor {
             continue;
         }
-        if registry(&object, which).is_some_and(|dict| dict.contains(name).unwrap_or(true)) {
+        let has = |dict: Bound<'_, PyDict>| dict.contains(name).unwrap_or(true);
+        if which == "_buffers" && is_buffer || registry(&object, which).is_some_and(has) {
             return t.unsupported(format!(
                 "assignment to the registered attribute {name} of a layer"
             ));
