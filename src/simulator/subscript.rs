@@ -1,6 +1,7 @@
 //! Subscription.
 
 use pyo3::prelude::*;
+use pyo3::types::PyBool;
 
 use crate::reason::BreakKind;
 use crate::variables::{IterVar, Kind, VarId};
@@ -44,10 +45,17 @@ pub fn get(t: &mut Tracer<'_>, container: VarId, key: VarId) -> Step<VarId> {
             Err(super::Stop::Raise(exceptions::new(t, &class, vec![key])))
         }
         Kind::Const | Kind::Range(..) => fold::operator(t, "getitem", &[container, key]),
-        Kind::Layers { class, items } => match picked(t, &items, key)? {
-            Picked::One(item) => Ok(item),
-            Picked::Many(items) => Ok(layers::made(t, class, items)),
-        },
+        Kind::Layers { class, items } => {
+            let index = t.const_value(key);
+            if index.is_some_and(|index| index.is_instance_of::<PyBool>()) {
+                // The layers of a list are under the texts of their numbers.
+                return t.unsupported("an index that is a bool");
+            }
+            match picked(t, &items, key)? {
+                Picked::One(item) => Ok(item),
+                Picked::Many(items) => Ok(layers::made(t, class, items)),
+            }
+        }
         Kind::Layer(_) | Kind::Object(_) => {
             if let Some(value) = layers::get_item(t, container, key)? {
                 return Ok(value);

@@ -431,6 +431,36 @@ def items_of_a_list_of_layers_under_other_names():
     yield
 
 
+class Scaled(nn.Layer):
+    def __init__(self):
+        super().__init__()
+        self.rate = self.create_parameter([3], default_initializer=nn.initializer.Constant(2.0))
+
+    def forward(self, x):
+        self.kept = x * self.rate
+        return self.kept + 1
+
+
+@case
+def look_up_of_layers_replaced():
+    net, own = Scaled(), nn.Layer.__getattr__
+    net(X)
+    yield lambda x: net(x)
+    with mock.patch.object(nn.Layer, "__getattr__", lambda self, name: own(self, name) * 2):
+        yield
+    yield
+
+
+@case
+def attributes_of_layers_set_by_another():
+    net, own = Scaled(), nn.Layer.__setattr__
+    net(X)
+    yield lambda x: net(x)
+    with mock.patch.object(nn.Layer, "__setattr__", lambda self, name, value: own(self, name, value + 1)):
+        yield
+    yield
+
+
 @case
 def constructor_of_a_simple_layer_replaced():
     own, made = nn.Softmax.__init__, []

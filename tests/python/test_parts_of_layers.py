@@ -184,6 +184,40 @@ def a_list_of_parameters_from_behind(x):
     return x * RATES[-1]
 
 
+@program(X, graphs=0, breaks=None)
+def a_new_list_at_true(x):
+    return NET.parts[:][True](x)
+
+
+class Renaming(nn.Layer):
+    """Is asked for what is not in the dictionary: also for what is registered."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.part = paddle.ones([2]), nn.ReLU()
+        self.rate = self.create_parameter([2])
+
+    def __getattr__(self, name):
+        if name == "rate":
+            return super().__getattr__("first")
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            return getattr(self.part, name)
+
+    def forward(self, x):
+        self.kept = x * 3
+        return self.part(x * self.rate), self._act() if hasattr(self, "_act") else self._name, self.kept
+
+
+RENAMING = Renaming()
+
+
+@program(X, graphs=1, breaks=0)
+def attributes_that_a_class_looks_up(x):
+    return RENAMING(x)
+
+
 @pytest.mark.parametrize(("function", "args", "expected"), program)
 def test_equals_eager(function, args, expected):
     check(function, *args, reset=reset, watch=names, repeat=3, **expected)

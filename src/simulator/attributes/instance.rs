@@ -56,19 +56,13 @@ pub(super) fn of_instance(
     if found.is_some() {
         return Ok(found);
     }
-    if matches!(t.kind(obj), Kind::Layer(_)) {
-        if let Some(value) = layers::registered(t, obj, name)? {
-            return Ok(Some(value));
-        }
-    }
     let fallback = lookup(&class, "__getattr__");
     let tracker = guard_type_attr(t, &object.class, "__getattr__", fallback.as_ref());
     let Some(fallback) = fallback else {
         return Ok(None);
     };
-    let base = t.paddle.layer.bind(t.py).getattr("__getattr__")?;
-    if fallback.is(&base) {
-        return Ok(None);
+    if layers::is_base(t, &fallback, "__getattr__") {
+        return layers::registered(t, obj, name);
     }
     let method = bind(t, obj, &object.class, &fallback, tracker, "__getattr__")?;
     let name = t.str(name);

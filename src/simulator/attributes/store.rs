@@ -60,8 +60,9 @@ pub fn set(t: &mut Tracer<'_>, obj: VarId, name: &str, value: VarId) -> Step<()>
     let setter = lookup(&class, "__setattr__");
     guard_type_attr(t, &object.class, "__setattr__", setter.as_ref());
     let default = t.py.get_type::<PyAny>().getattr("__setattr__")?;
-    let of_layers = t.paddle.layer.bind(t.py).getattr("__setattr__")?;
-    let is_layers = setter.as_ref().is_some_and(|setter| setter.is(&of_layers));
+    let is_layers = setter
+        .as_ref()
+        .is_some_and(|setter| layers::is_base(t, setter, "__setattr__"));
     if let Some(setter) = &setter {
         if !is_layers && !setter.is(&default) && !is_generic(setter, "__setattr__") {
             let setter = get_special(t, obj, "__setattr__")?;

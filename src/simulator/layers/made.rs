@@ -154,7 +154,8 @@ pub fn call_made(
     args: &[VarId],
     kwargs: &Kwargs,
 ) -> Step<VarId> {
-    let sequential = class.bind(t.py).getattr("__name__")?.eq("Sequential")?;
+    let class = class.bind(t.py).cast::<PyType>().map_err(PyErr::from)?;
+    let sequential = Container::of(class) == Some(Container::Sequential);
     let (true, true, [input]) = (sequential, kwargs.is_empty(), args) else {
         return t.unsupported("this call of a new layer");
     };

@@ -169,8 +169,11 @@ pub fn may_be_another(layer: &Bound<'_, PyAny>, source: Option<&TrackerRef>) -> 
     passed && opaque::is_paddle(&layer.get_type()) && REGISTRIES.iter().chain(&HOOKS).all(is_empty)
 }
 
-/// Where Paddle's `Layer` was written.
-const LAYERS: &str = "paddle.nn.layer.layers";
+/// Whether what a class of layers has by this name is what Paddle's `Layer` came with.
+pub fn is_base(t: &Tracer<'_>, found: &Bound<'_, PyAny>, name: &str) -> bool {
+    let base = t.paddle.layer.bind(t.py).getattr(name);
+    base.is_ok_and(|base| base.is(found)) && homes::is_from(found, "paddle.nn.layer.layers")
+}
 
 /// `layer(*args, **kwargs)`: hooks, then `forward`; Paddle's own layers become `call_layer`.
 /// `tail`: see [`Tracer::tail`].
@@ -188,20 +191,14 @@ pub fn call(
         );
     };
     let class = object.get_type();
-    let own_call = lookup(&class, "__call__");
-    let base_call = t.paddle.layer.bind(t.py).getattr("__call__")?;
-    attributes::guard_type_attr(t, &Obj::from(&class), "__call__", own_call.as_ref());
-    let is_paddles =
-        |found: &Bound<'_, PyAny>| found.is(&base_call) && homes::is_from(found, LAYERS);
-    if !own_call.as_ref().is_some_and(is_paddles) {
+    classes::guard_names(t, &class, &["__call__", "_build_once"]);
+    let is_own = |name| lookup(&class, name).is_some_and(|found| is_base(t, &found, name));
+    if !is_own("__call__") {
         let method = attributes::get_special(t, layer, "__call__")?;
         t.tail = tail;
         return call_any(t, method, args, kwargs);
     }
-    classes::guard_names(t, &class, &["_build_once"]);
-    let build = t.paddle.layer.bind(t.py).getattr("_build_once")?;
-    let is_paddles = |found: Bound<'_, PyAny>| found.is(&build) && homes::is_from(&found, LAYERS);
-    if !lookup(&class, "_build_once").is_some_and(is_paddles) {
+    if !is_own("_build_once") {
         return t.stop(
             BreakKind::UnsupportedCall,
             "a layer with its own _build_once",
