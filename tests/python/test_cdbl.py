@@ -83,3 +83,22 @@ def test_tensors_for_attributes_do_not_end_the_process(name):
             return str(error).partition("(at")[0]
 
     assert outcome(sot.to_static(function, min_graph_size=0)) == outcome(function)
+
+
+WITHOUT_LISTS = {
+    "a method": lambda x: (x * 2).index_put(),
+    "a function": lambda x: paddle.index_put(x * 2),
+    "by name": lambda x: paddle.index_put(x=x * 2, value=x),
+}
+
+
+@pytest.mark.parametrize("name", WITHOUT_LISTS)
+def test_lists_that_are_missing_do_not_end_the_process(name):
+    function = WITHOUT_LISTS[name]
+
+    def outcome(run):
+        with pytest.raises((TypeError, ValueError)) as raised:
+            run(paddle.ones([2, 2]))
+        return raised.type
+
+    assert outcome(sot.to_static(function, min_graph_size=0)) == outcome(function)

@@ -94,8 +94,20 @@ def _check_parts(name, args, kwargs):
         raise NotImplementedError(f"{name}() along an open dim")
 
 
+# Where their bindings expect a list of tensors, and what it is called: without one these end the process.
+_LISTS = {"index_put": (1, "indices")}
+
+
+def _check_lists(name, args, kwargs):
+    if name in _LISTS:
+        at, keyword = _LISTS[name]
+        if len(args) <= at and keyword not in kwargs:
+            raise TypeError(f"{name}() without {keyword}")
+
+
 def allow(name, args, kwargs):
     """Raises for a call that would end the process inside Paddle."""
+    _check_lists(name, args, kwargs)
     _check_attributes(name, args, kwargs)
     _check_parts(name, args, kwargs)
 
