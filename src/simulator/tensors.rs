@@ -15,8 +15,8 @@ use crate::tracker::{DictKey, Tracker, TrackerRef};
 use crate::variables::{Kind, NumberVar, TensorVar, VarId, Variable};
 
 use super::{
-    arguments, attributes, classes, conversions, homes, inplace, numbers, places, recompute,
-    scalars, views, Kwargs, Step, Tracer,
+    arguments, attributes, classes, conversions, homes, inplace, numbers, places, pylayer,
+    recompute, scalars, views, Kwargs, Step, Tracer,
 };
 
 /// Methods and attributes that need the tensor's data in Python.
@@ -351,6 +351,7 @@ pub fn attribute(t: &mut Tracer<'_>, tensor: VarId, name: &str) -> Step<VarId> {
         }
         "stop_gradient" => {
             recompute::check_reads(t)?;
+            pylayer::check_reads(t, Some(var.symbol))?;
             if !meta.stop_gradient && may_stop(t, tensor) {
                 return t
                     .unsupported("whether gradients stop, which captured control flow decides");

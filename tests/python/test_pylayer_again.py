@@ -5,6 +5,7 @@ import paddle
 import paddle_sot_rs as sot
 import pytest
 from paddle.autograd import PyLayer
+from paddle.autograd.py_layer import once_differentiable
 
 BACKENDS = {
     "paddle": {"backend": "paddle"},
@@ -47,6 +48,44 @@ class Quiet(Cube):
         with paddle.no_grad():
             slope = x * 6
         return dy * slope * x
+
+
+class Switched(Cube):
+    @staticmethod
+    def backward(ctx, dy):
+        (x,) = ctx.saved_tensor()
+        with paddle.set_grad_enabled(False):
+            return dy * 6 * x
+
+
+class Once(Cube):
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, dy):
+        (x,) = ctx.saved_tensor()
+        return dy * 6 * x
+
+
+class AsksTheMode(Cube):
+    @staticmethod
+    def backward(ctx, dy):
+        (x,) = ctx.saved_tensor()
+        return dy * x * (100 if paddle.is_grad_enabled() else 2)
+
+
+class AsksWhatItMakes(Cube):
+    @staticmethod
+    def backward(ctx, dy):
+        (x,) = ctx.saved_tensor()
+        slope = x * 6
+        return dy * slope * (100 if slope.stop_gradient else 2)
+
+
+class AsksWhatItIsGiven(Cube):
+    @staticmethod
+    def backward(ctx, dy):
+        (x,) = ctx.saved_tensor()
+        return dy * x * (100 if x.stop_gradient or dy.stop_gradient else 2)
 
 
 class Inner(Cube):
@@ -119,7 +158,7 @@ def test_of_one_of_several_results(backend):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("kind", [Quiet, Inner])
+@pytest.mark.parametrize("kind", [Quiet, Once, Inner])
 def test_raise_where_they_are_not_known(kind, backend):
     def function(x, w):
         return kind.apply(x * w) * w
@@ -134,3 +173,25 @@ def test_raise_where_they_are_not_known(kind, backend):
     with pytest.raises((RuntimeError, OSError), match="gradients of gradients through a PyLayer"):
         penalty(static)
     paddle.base.framework._dygraph_tracer()._has_grad = True
+
+
+@pytest.mark.parametrize(
+    ("kind", "is_refused"),
+    [(AsksTheMode, True), (Switched, True), (AsksWhatItMakes, True), (AsksWhatItIsGiven, False)],
+)
+def test_what_a_backward_asks_of_gradients_is_what_eager_mode_says(kind, is_refused):
+    """For who asks for gradients of gradients they are on in there."""
+
+    def function(x, w):
+        return kind.apply(x * w) * w
+
+    def first(run, **settings):
+        x, w = (paddle.to_tensor([0.5, -1.5], stop_gradient=False) for _ in range(2))
+        return [it.numpy() for it in paddle.grad(run(x, w).sum(), [x, w], **settings)]
+
+    static = sot.to_static(function, min_graph_size=0)
+    for settings in ({}, {"create_graph": True}, {}):
+        for want, got in zip(first(function, **settings), first(static, **settings), strict=True):
+            np.testing.assert_allclose(want, got, rtol=1e-6)
+    reasons = [reason.message for reason in sot.stats(static).graph_breaks]
+    assert ("PyLayer: backward reads what needs gradients" in reasons) == is_refused

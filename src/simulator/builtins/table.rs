@@ -159,6 +159,7 @@ pub(super) const TABLE: &[(&str, &str, Handler)] = &[
             return wrong(t, "is_grad_enabled");
         }
         recompute::check_reads(t)?;
+        pylayer::check_reads(t, None)?;
         let on = t.grad_enabled;
         Ok(t.bool(on))
     }),
@@ -179,6 +180,7 @@ pub(super) const TABLE: &[(&str, &str, Handler)] = &[
                 None => t.unsupported("a grad mode that is no bool"),
                 Some(Ok(on)) if t.entry_grad || !on => {
                     t.grad_enabled = on;
+                    t.cut_off += usize::from(!on);
                     Ok(t.none())
                 }
                 _ => t.stop(

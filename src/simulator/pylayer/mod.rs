@@ -60,6 +60,16 @@ pub fn owner<'py>(
 
 const NAME: &str = "PyLayer";
 
+/// Stops where the code of a `backward` asks whether gradients are on, or whether `of` needs one: for who asks for gradients
+/// of gradients they are, and what it makes does.
+pub fn check_reads(t: &Tracer<'_>, of: Option<SymbolId>) -> Step<()> {
+    let differs = |first: SymbolId| of.is_none_or(|of| of >= first);
+    match t.backward.is_some_and(differs) {
+        true => refuse(t, "backward reads what needs gradients"),
+        false => Ok(()),
+    }
+}
+
 fn refuse<T>(t: &Tracer<'_>, message: &str) -> Step<T> {
     refuse_of(t, NAME, message)
 }
@@ -175,10 +185,13 @@ impl Way {
             arrived.push(regions::tensor(t, gradient));
         }
         let cut_off = t.cut_off;
+        let first = SymbolId(t.graph.sir.symbols.len() as u32);
+        let around = t.backward.replace(first);
         let (answer, reads) = rereads::watch(t, |t| {
             let backward = attributes::get(t, class, "backward")?;
             call(t, backward, &arrived, &[])
         });
+        t.backward = around;
         let answer = answer?;
         let gradients = arguments::gradients(t, answer, slots)?;
         if t.cut_off == cut_off {

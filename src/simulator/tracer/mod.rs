@@ -151,6 +151,8 @@ pub struct Tracer<'py> {
     pub auto_casts: usize,
     /// How often gradients were switched off, or a custom operation was followed without its own gradient.
     pub cut_off: usize,
+    /// While the `backward` of a custom operation is followed: the first symbol that it makes.
+    pub backward: Option<SymbolId>,
     /// Context managers that were entered and left and did nothing but warn, and new layers, which take the
     /// next name of their class.
     pub left_behind: Vec<VarId>,
@@ -229,6 +231,7 @@ impl<'py> Tracer<'py> {
             global_writes: Vec::new(),
             auto_casts: 0,
             cut_off: 0,
+            backward: None,
             custom_gradients: 0,
             left_behind: Vec::new(),
             written_layers: Vec::new(),
