@@ -127,6 +127,15 @@ pub trait TraceSession: Send + Sync {
         Vec::new()
     }
 
+    /// The tensors that the last call writes besides making its result: running statistics. Asked when all that it captured has
+    /// symbols.
+    ///
+    /// # Errors
+    /// When the trace cannot say.
+    fn updated(&self, _py: Python<'_>) -> Result<Vec<SymbolId>, BackendError> {
+        Ok(Vec::new())
+    }
+
     /// What was made for the call that returned `symbol`, to be compared with `==`: everything but the dims of tensors.
     /// `None`: unknown.
     fn made(&self, _py: Python<'_>, _symbol: SymbolId) -> PyResult<Option<Py<PyAny>>> {

@@ -3,6 +3,7 @@
 use pyo3::prelude::*;
 
 use super::cut_up::{Part, Plan};
+use super::parts::Order;
 use super::views::only_operand;
 use super::StatementIr;
 
@@ -11,7 +12,7 @@ impl StatementIr {
     /// of; then these statements, which run call by call. `None` where one does more than compute.
     pub fn views_behind(&self, py: Python<'_>, outputs: &[usize]) -> Option<Vec<Part>> {
         let producer = self.producers();
-        let acts = self.acting(py)?;
+        let order = self.order(py)?;
         let mut alone = vec![false; self.statements.len()];
         let viewed = |number: usize| {
             let statement = &self.statements[number];
@@ -20,7 +21,7 @@ impl StatementIr {
         for at in outputs {
             let mut number = producer[self.outputs.get(*at)?.0 as usize]?;
             loop {
-                if acts[number] {
+                if order[number] == Order::Acts {
                     return None;
                 }
                 alone[number] = true;

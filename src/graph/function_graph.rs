@@ -164,6 +164,10 @@ impl FunctionGraph {
             });
         }
         let output = self.define(inferred.output, &mut FxHashMap::default())?;
+        let mut updates = self.session.updated(py)?;
+        if let Callee::Sir(region) = &callee {
+            updates.extend(region.updates(&args));
+        }
         self.sir.statements.push(Statement {
             callee,
             args,
@@ -172,6 +176,7 @@ impl FunctionGraph {
             grad_enabled: self.grad_enabled,
             copies: inferred.copies,
             alone: false,
+            updates,
             loc,
         });
         Ok(output)
@@ -216,6 +221,12 @@ impl FunctionGraph {
     /// Whether the last call made a copy where other calls of it make a view.
     pub fn has_copied(&self) -> bool {
         self.sir.statements.last().is_some_and(|last| last.copies)
+    }
+
+    /// What the last call writes besides making its result.
+    pub fn updated(&self) -> &[SymbolId] {
+        let last = self.sir.statements.last();
+        last.map_or(&[], |last| &last.updates)
     }
 
     /// What the last call took for granted of open dims.

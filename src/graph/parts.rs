@@ -11,45 +11,52 @@
 //! through; other such views are made again where they are used.
 
 use pyo3::prelude::*;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::obj::Obj;
 
 use super::cut_up::{for_each_operand, Part, Plan};
-use super::{Arg, Callee, Statement, StatementIr, SymbolId, SymbolKind};
+use super::{Arg, Callee, Statement, StatementIr, SymbolId, SymbolKind, TensorMeta};
 
 /// More are one program.
 const MOST: usize = 64;
 
-/// What a statement may do besides computing its results.
-enum Does {
-    Nothing,
-    /// It stays behind others that do something too: random numbers, running statistics, text.
-    InOrder,
-    /// It changes a tensor.
-    Writes,
+/// What keeps a statement in its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    /// Nothing but what it takes and what takes its results.
+    Free,
+    /// It reads what others update: those before it stay before it, those behind it behind it.
+    Reads,
+    /// It does something besides computing its results, and stays in order with others that do and that read: random numbers,
+    /// running statistics, text.
+    Acts,
 }
 
-fn does(py: Python<'_>, sir: &StatementIr, statement: &Statement) -> Does {
+/// The order of a statement; `None` where it changes its argument. `updated` is what statements of the graph update.
+fn order(
+    py: Python<'_>,
+    sir: &StatementIr,
+    statement: &Statement,
+    updated: &FxHashSet<SymbolId>,
+) -> Option<Order> {
     if statement.callee.writes(py) {
-        return Does::Writes;
+        return None;
     }
-    let in_order = match &statement.callee {
+    let acts = match &statement.callee {
         Callee::Layer(symbol) => match sir.kind(*symbol) {
             SymbolKind::Layer(layer) => acts(py, layer).unwrap_or(true),
             SymbolKind::Tensor(_) => true,
         },
         Callee::Sir(_) => true,
-        // It writes the running statistics that it is given.
-        callee => {
-            let names = callee.api_names(py);
-            callee.draws(py) || names.iter().any(|name| name.contains("batch_norm"))
-        }
+        callee => callee.draws(py),
     };
-    match in_order || matches!(statement.output, Arg::Const(_)) {
-        true => Does::InOrder,
-        false => Does::Nothing,
+    if acts || !statement.updates.is_empty() || matches!(statement.output, Arg::Const(_)) {
+        return Some(Order::Acts);
     }
+    let mut reads = false;
+    statement.for_each_argument(&mut |id| reads |= updated.contains(&id));
+    Some(if reads { Order::Reads } else { Order::Free })
 }
 
 /// Whether a layer may draw random numbers or change buffers (running statistics are parameters without gradients), or
@@ -90,8 +97,7 @@ struct Known<'a> {
     /// For each symbol the statement that makes it.
     producer: &'a [Option<usize>],
     places: &'a [Place],
-    /// Which statements stay in order.
-    acts: &'a [bool],
+    order: &'a [Order],
 }
 
 /// How a graph is taken apart.
@@ -150,11 +156,11 @@ impl StatementIr {
         if groups > MOST || (groups < 2 && !alone.contains(&true)) {
             return None;
         }
-        let acts = self.acting(py)?;
+        let order = self.order(py)?;
         let known = Known {
             producer: &producer,
             places: &places,
-            acts: &acts,
+            order: &order,
         };
         let mut of = match self.group_by_group(&known, groups) {
             Some(of) => of,
@@ -267,14 +273,39 @@ impl StatementIr {
         Some((places, groups, from))
     }
 
-    /// Which statements stay in order; `None` where one changes a tensor.
-    pub(super) fn acting(&self, py: Python<'_>) -> Option<Vec<bool>> {
-        let one = |statement| match does(py, self, statement) {
-            Does::Nothing => Some(false),
-            Does::InOrder => Some(true),
-            Does::Writes => None,
+    /// What keeps each statement in its place; `None` where one changes its argument.
+    pub(super) fn order(&self, py: Python<'_>) -> Option<Vec<Order>> {
+        let mut updated = self.updated();
+        let one = |it: &Statement| {
+            let order = order(py, self, it, &updated)?;
+            if order == Order::Reads && self.shares(py, it) {
+                // Who reads a view reads what it is of.
+                it.output.for_each_symbol(&mut |id| {
+                    updated.insert(id);
+                });
+            }
+            Some(order)
         };
         self.statements.iter().map(one).collect()
+    }
+
+    /// What statements update, and inputs that may be views of it: whoever calls may give one.
+    fn updated(&self) -> FxHashSet<SymbolId> {
+        let updates = self.statements.iter().flat_map(|it| &it.updates);
+        let mut found: FxHashSet<SymbolId> = updates.copied().collect();
+        let whole: Vec<&TensorMeta> = found.iter().filter_map(|id| self.meta(*id)).collect();
+        let is_within = |view: &TensorMeta, whole: &TensorMeta| {
+            let count = |meta: &TensorMeta| meta.shape.iter().product::<i64>();
+            let fits = !view.is_static() || !whole.is_static() || count(view) <= count(whole);
+            view.dtype == whole.dtype && fits
+        };
+        let may_view = |id: &SymbolId| {
+            let meta = self.meta(*id).filter(|meta| meta.stop_gradient);
+            meta.is_some_and(|view| whole.iter().any(|whole| is_within(view, whole)))
+        };
+        let views: Vec<SymbolId> = self.inputs.iter().copied().filter(may_view).collect();
+        found.extend(views);
+        found
     }
 
     /// For each statement its part, where each group is one; `None` where groups take turns.
@@ -282,7 +313,8 @@ impl StatementIr {
         let mut first = vec![usize::MAX; groups];
         // The groups that have to run before a statement, or that it is among: one bit each.
         let mut needs = vec![0_u64; known.places.len()];
-        let mut acted = 0;
+        // The same for those that acted, and for those that have read since.
+        let (mut acted, mut read) = (0, 0);
         for (number, place) in known.places.iter().enumerate() {
             let mut wanted = 0;
             self.for_each_source(known.producer, number, &mut |from| {
@@ -291,18 +323,23 @@ impl StatementIr {
                     Place::Free => needs[from],
                 };
             });
-            if known.acts[number] {
-                wanted |= acted;
+            match known.order[number] {
+                Order::Free => {}
+                Order::Reads => wanted |= acted,
+                Order::Acts => wanted |= acted | read,
             }
             needs[number] = wanted;
             if let Place::Group(group) = place {
                 first[*group] = first[*group].min(number);
             }
-            if known.acts[number] {
-                acted = match place {
-                    Place::Group(group) => 1 << group,
-                    Place::Free => wanted,
-                };
+            let runs = match place {
+                Place::Group(group) => 1 << group,
+                Place::Free => wanted,
+            };
+            match known.order[number] {
+                Order::Free => {}
+                Order::Reads => read |= runs,
+                Order::Acts => (acted, read) = (runs, 0),
             }
         }
         let mut before = vec![0_u64; groups];
@@ -335,14 +372,17 @@ impl StatementIr {
         // Turns and groups that have to run before a statement, or that it is among.
         type Turns = Vec<(usize, usize)>;
         let mut needs: Vec<Turns> = Vec::with_capacity(known.places.len());
-        let mut acted: Turns = Vec::new();
+        let (mut acted, mut read) = (Turns::new(), Turns::new());
         for (number, place) in known.places.iter().enumerate() {
             let mut wanted = Turns::new();
             self.for_each_source(known.producer, number, &mut |from| {
                 wanted.extend_from_slice(&needs[from]);
             });
-            if known.acts[number] {
+            if known.order[number] != Order::Free {
                 wanted.extend_from_slice(&acted);
+            }
+            if known.order[number] == Order::Acts {
+                wanted.append(&mut read);
             }
             wanted.sort_unstable();
             wanted.dedup();
@@ -352,8 +392,10 @@ impl StatementIr {
                     .map(|(turn, group)| turn + usize::from(*group != own));
                 wanted = vec![(turns.max().unwrap_or(0), own)];
             }
-            if known.acts[number] {
-                acted.clone_from(&wanted);
+            match known.order[number] {
+                Order::Free => {}
+                Order::Reads => read.extend_from_slice(&wanted),
+                Order::Acts => acted.clone_from(&wanted),
             }
             needs.push(wanted);
         }
@@ -378,7 +420,8 @@ impl StatementIr {
     fn use_late(&self, known: &Known<'_>, of: &mut [usize]) {
         let mut wanted: Vec<Option<usize>> = vec![None; of.len()];
         for number in (0..of.len()).rev() {
-            let stays = known.acts[number] || matches!(known.places[number], Place::Group(_));
+            let stays = known.order[number] != Order::Free
+                || matches!(known.places[number], Place::Group(_));
             if let (false, Some(first)) = (stays, wanted[number]) {
                 of[number] = of[number].max(first);
             }

@@ -81,6 +81,26 @@ impl Region {
         }
     }
 
+    /// Those of the statement's arguments that its nested graphs update on the way forward.
+    pub(super) fn updates(&self, args: &[Arg]) -> Vec<SymbolId> {
+        let mut found = Vec::new();
+        let forward = match self {
+            Self::PyLayer { .. } => 1,
+            _ => 2,
+        };
+        for (_, block) in self.blocks().into_iter().take(forward) {
+            let is_updated =
+                |input: &SymbolId| block.statements.iter().any(|it| it.updates.contains(input));
+            // Both end with what is used of the graph around.
+            for (input, arg) in block.inputs.iter().rev().zip(args.iter().rev()) {
+                if is_updated(input) {
+                    found.extend(arg.first_symbol());
+                }
+            }
+        }
+        found
+    }
+
     /// `cond`, `while_loop`, `recompute`, `static_pylayer`: what Paddle calls the operation.
     pub fn name(&self) -> &'static str {
         match self {
@@ -129,6 +149,7 @@ impl Cut {
             grad_enabled: true,
             copies: false,
             alone: false,
+            updates: Vec::new(),
             loc: SourceLoc::default(),
         });
         symbol
@@ -221,6 +242,9 @@ impl Cut {
                 grad_enabled: statement.grad_enabled,
                 copies: statement.copies,
                 alone: statement.alone,
+                updates: (statement.updates.iter())
+                    .filter_map(|symbol| block.known(*symbol))
+                    .collect(),
                 loc: statement.loc.clone(),
             });
         }
@@ -251,6 +275,13 @@ impl Renamed<'_> {
             None => (false, symbol),
         };
         self.named(key, &self.cut.symbols[symbol.0 as usize])
+    }
+
+    /// What a symbol is called, if anything that came before names it.
+    fn known(&self, symbol: SymbolId) -> Option<SymbolId> {
+        let outer = self.cut.outer(symbol);
+        let key = (outer.is_some(), outer.unwrap_or(symbol));
+        self.names.get(&key).copied()
     }
 
     fn named(&mut self, key: (bool, SymbolId), kind: &SymbolKind) -> SymbolId {

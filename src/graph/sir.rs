@@ -192,6 +192,9 @@ pub struct Statement {
     /// Whether it has to run by itself, on real tensors, where gradients are on: what it makes leaves the graph and shares
     /// storage with something else that leaves, and other results are computed from it.
     pub alone: bool,
+    /// Tensors that it writes besides making its result: running statistics. Whoever moves statements, copies tensors or runs
+    /// a graph once more asks here.
+    pub updates: Vec<SymbolId>,
     /// The user's line.
     pub loc: SourceLoc,
 }

@@ -194,6 +194,7 @@ pub fn capture(
     let view = viewed.and_then(|base| views::recipe(t, base, &callee, &given, &named));
     let output = t.graph.call(t.py, callee, given, named, loc, locate)?;
     guard_compared(t)?;
+    views::refuse_updated(t)?;
     if let Arg::Symbol(symbol) = output {
         // A function that returns its argument returns the same object.
         for input in inputs {

@@ -239,6 +239,30 @@ fn has_views(t: &Tracer<'_>, which: impl Fn(&View) -> bool) -> bool {
     })
 }
 
+/// Breaks the graph where the last call writes a tensor besides making its result (running statistics) that is a view, or of
+/// which there are views: in a graph they are copies.
+pub fn refuse_updated(t: &mut Tracer<'_>) -> Step<()> {
+    let updated = t.graph.updated().to_vec();
+    if updated.is_empty() {
+        return Ok(());
+    }
+    for id in (0..t.vars.len() as u32).map(VarId) {
+        let Kind::Tensor(TensorVar { symbol, .. }) = *t.vars.kind(id) else {
+            continue;
+        };
+        if !updated.contains(&symbol) {
+            continue;
+        }
+        let of = root(&t.vars, id);
+        let is_shared = of != id || has_views(t, |view| root(&t.vars, view.base) == of);
+        if is_shared || aliases::is_of_two(t, symbol) {
+            let why = "a call updates a tensor that shares storage with a view".to_owned();
+            return changed(t, id, why);
+        }
+    }
+    Ok(())
+}
+
 /// Breaks the graph where a tensor changes in place that has to be a real one.
 pub fn changed<T>(t: &mut Tracer<'_>, tensor: VarId, why: String) -> Step<T> {
     let changed = root(&t.vars, tensor);

@@ -97,7 +97,7 @@ pub(super) fn finish(
         }
         _ => None,
     };
-    let statistics = Statistics::of(py, &sir, &tensors)?;
+    let statistics = Statistics::of(py, &sir, &tensors);
     if statements > 0 {
         for input in &tensors {
             graph_inputs.add(&input.tracker, &mut slots);

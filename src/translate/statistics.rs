@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use pyo3::prelude::*;
 
-use crate::graph::{Callee, GraphInput, Statement, StatementIr, SymbolId, SymbolKind};
+use crate::graph::{Callee, GraphInput, Statement, StatementIr, SymbolKind};
 use crate::obj::{self, Obj};
 use crate::paddle::Paddle;
 
@@ -200,9 +200,7 @@ pub(super) struct Kept(Vec<(Py<PyAny>, Py<PyAny>)>);
 
 impl Statistics {
     /// Those of a graph with these tensors as inputs.
-    pub(super) fn of(py: Python<'_>, sir: &StatementIr, inputs: &[&GraphInput]) -> PyResult<Self> {
-        let mut given: Vec<SymbolId> = Vec::new();
-        let mut held: Vec<usize> = Vec::new();
+    pub(super) fn of(py: Python<'_>, sir: &StatementIr, inputs: &[&GraphInput]) -> Self {
         let mut can_fail = sir.symbols.iter().any(|kind| match kind {
             SymbolKind::Tensor(meta) => meta.shape.iter().any(|dim| *dim < 0),
             SymbolKind::Layer(_) => false,
@@ -216,33 +214,20 @@ impl Statistics {
                 _ => None,
             };
             can_fail |= may_fail(py, it, layer);
-            if let Some(layer) = layer {
-                for which in ["parameters", "buffers"] {
-                    for tensor in layer.bind(py).call_method0(which)?.try_iter()? {
-                        held.push(tensor?.as_ptr() as usize);
-                    }
-                }
-            } else if (it.callee.api_names(py).iter()).any(|name| name.contains("batch_norm")) {
-                it.for_each_argument(&mut |symbol| given.push(symbol));
-            }
         }
         let is_written = |input: &&GraphInput| {
-            let stops =
-                matches!(sir.kind(input.symbol), SymbolKind::Tensor(meta) if meta.stop_gradient);
-            let address = input.value.bind(py).as_ptr() as usize;
-            // Recurrent layers hold a state for dropout that has no storage.
-            let has_storage = || copy(input.value.bind(py)).is_ok();
-            stops && (given.contains(&input.symbol) || held.contains(&address)) && has_storage()
+            let mut statements = sir.statements.iter();
+            statements.any(|it| it.updates.contains(&input.symbol))
         };
         let written: Vec<usize> = (0..inputs.len())
             .filter(|at| is_written(&inputs[*at]))
             .collect();
         let state = if written.is_empty() { NEVER } else { NEW };
-        Ok(Self {
+        Self {
             written,
             may_fail: can_fail,
             state: AtomicU8::new(state),
-        })
+        }
     }
 
     /// Whether a run may write something and fail.
@@ -262,16 +247,11 @@ impl Statistics {
     }
 
     /// Learns from a run that succeeded.
-    pub(super) fn ran(&self, py: Python<'_>, kept: &Kept) -> PyResult<()> {
-        if self.state.load(Ordering::Relaxed) != NEW {
-            return Ok(());
+    pub(super) fn ran(&self) {
+        if self.state.load(Ordering::Relaxed) == NEW {
+            let found = if self.may_fail { ALWAYS } else { NEVER };
+            self.state.store(found, Ordering::Relaxed);
         }
-        let found = match self.may_fail && kept.has_changed(py)? {
-            true => ALWAYS,
-            false => NEVER,
-        };
-        self.state.store(found, Ordering::Relaxed);
-        Ok(())
     }
 }
 
@@ -280,19 +260,6 @@ fn copy<'py>(tensor: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
 }
 
 impl Kept {
-    fn has_changed(&self, py: Python<'_>) -> PyResult<bool> {
-        let bytes = |tensor: &Py<PyAny>| -> PyResult<Vec<u8>> {
-            let array = Paddle::original(tensor.bind(py), pyo3::intern!(py, "numpy"))?;
-            array.call_method0("tobytes")?.extract()
-        };
-        for (tensor, copy) in &self.0 {
-            if bytes(tensor)? != bytes(copy)? {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
     /// Goes back.
     pub(super) fn restore(self, py: Python<'_>) -> PyResult<()> {
         for (tensor, copy) in self.0 {

@@ -75,6 +75,23 @@ def history(function, arguments):
     return seen
 
 
+def test_statistics_that_the_first_run_leaves_at_what_they_were():
+    """The mean and the variance of the first batch are those that the layer begins with."""
+
+    def run(translate):
+        norm, seen = paddle.nn.BatchNorm1D(1), []
+        function = translate(lambda x, other: (norm(x), paddle.linalg.cholesky(other)))
+        for x, other in (([[1.0], [-1.0]], EYE), ([[4.0], [-2.0]], -EYE), ([[4.0], [-2.0]], EYE)):
+            try:
+                function(paddle.to_tensor(x), paddle.to_tensor(other))
+            except Exception as error:  # noqa: BLE001 - any of them
+                seen.append(type(error).__name__)
+            seen.append((norm._mean.numpy().tolist(), norm._variance.numpy().tolist()))
+        return seen
+
+    assert run(lambda it: sot.to_static(it, min_graph_size=0)) == run(lambda it: it)
+
+
 @pytest.mark.parametrize(("function", "settings", "fails"), FAILING, ids=[one.__name__ for one, *_ in FAILING])
 def test_what_a_graph_wrote_before_it_failed(function, settings, fails):
     arguments = [EYE, EYE, fails, EYE, fails]

@@ -326,3 +326,62 @@ def test_positions_carry_no_gradient(function, backend):
     translated = sot.to_static(function, backend=backend, min_graph_size=0)
     same(run(function), run(translated))
     assert sot.stats(translated).fallbacks == []
+
+
+def read_before(norm, x, mean):
+    kept = mean() * 2
+    y = norm(x)
+    return y, (x * 2).exp() + kept
+
+
+def read_behind(norm, x, mean):
+    first = (x * 3).exp()
+    y = norm(x)
+    return first, y, mean() * 2
+
+
+def read_for_another_result(norm, x, mean):
+    first = (x * 3).exp()
+    y = norm(x * 2)
+    return first + mean() * 2, y
+
+
+def read_between(norm, x, mean):
+    before = mean() * 2
+    y = norm(x)
+    between = mean() * 3
+    z = norm(y.exp())
+    return y, (x * 2).exp() + before, z.sin() + between, mean() + 1
+
+
+def functional(norm, x, mean):
+    before = mean() * 2
+    y = paddle.nn.functional.batch_norm(x, norm._mean, norm._variance, training=True)
+    return y, (x * 2).exp() + before, mean() * 3
+
+
+# The tensor itself, or one that shares its storage, which the caller gives.
+MEANS = {
+    "itself": lambda norm: norm._mean,
+    "a view": lambda norm: norm._mean.detach(),
+    "a part": lambda norm: norm._mean[1:],
+}
+
+
+@pytest.mark.parametrize("given", MEANS)
+@pytest.mark.parametrize("function", [read_before, read_behind, read_for_another_result, read_between, functional])
+def test_reads_of_running_statistics_stay_on_their_side_of_what_updates_them(function, given):
+    def run(translate):
+        norm, found = nn.BatchNorm1D(3), []
+        norm._mean.set_value(paddle.full([3], 0.5))
+        static = translate(lambda x, mean: function(norm, x, lambda: mean.sum() if given == "a part" else mean))
+        for seed in range(3):
+            x = tensor(4, 3, seed=seed, grad=True)
+            results = static(x, MEANS[given](norm))
+            sum((it * it).sum() for it in results if not it.stop_gradient).backward()
+            found += numbers([*results, x.grad, norm._mean, norm._variance])
+        return static, found
+
+    (_, expected), (static, found) = run(lambda it: it), run(lambda it: sot.to_static(it, min_graph_size=0))
+    same(found, expected)
+    assert (sot.stats(static).graphs, sot.stats(static).graph_breaks) == (1, [])

@@ -1,6 +1,8 @@
 """Tensors that share storage when they leave a graph: a later change of one shows in the others, as in eager mode."""
 
+import numpy as np
 import paddle
+import paddle.nn.functional as F
 import paddle_sot_rs as sot
 import pytest
 from harness import Programs, check, tensor
@@ -8,6 +10,7 @@ from harness import Programs, check, tensor
 program = Programs()
 X = tensor(2, 3, 4)
 P = tensor(2, 3, 4, grad=True)
+NORM = paddle.nn.BatchNorm1D(3)
 
 
 OPERATIONS = {
@@ -247,3 +250,67 @@ def test_items_that_are_picked_are_a_tensor_of_their_own(name, backend):
         assert run(translated) == run(function)
     record = sot.stats(translated)
     assert (record.graphs, record.graph_breaks, record.fallbacks) == (1, [], [])
+
+
+def updates_an_item(x, rows, variance):
+    mean = rows[0]
+    return F.batch_norm(x, mean, variance, training=True), mean * 1, rows * 1
+
+
+def updates_a_slice(x, rows, variance):
+    return F.batch_norm(x, rows[1][:], variance, training=True), rows * 1
+
+
+def updates_without_gradients(x, rows, variance):
+    return F.batch_norm(x, rows[1], variance.detach(), training=True), rows * 1, variance + 0
+
+
+def updates_what_it_made(x, rows, variance):
+    mean = rows[0] * 1
+    flat = mean.reshape([1, 3])
+    return F.batch_norm(x, mean, variance, training=True), mean, flat, flat + 1
+
+
+def updates_what_has_views(x, rows, variance):
+    view = variance.detach()
+    return F.batch_norm(x, rows.sum(0), variance, training=True), view * 2
+
+
+def updates_of_a_layer(x, rows, variance):
+    view = NORM._mean.detach()
+    return NORM(x), view * 2
+
+
+@pytest.mark.parametrize("grad", [False, True])
+@pytest.mark.parametrize(
+    "function",
+    [
+        *(updates_an_item, updates_a_slice, updates_without_gradients),
+        *(updates_what_it_made, updates_what_has_views, updates_of_a_layer),
+    ],
+)
+def test_running_statistics_that_share_storage(function, grad):
+    """They are updated in place: the call is made on real tensors."""
+    found = []
+    static = sot.to_static(function, min_graph_size=0)
+    for run in (function, static):
+        rows, variance = paddle.arange(6, dtype="float32").reshape([2, 3]), paddle.ones([3])
+        for which in (NORM._mean, NORM._variance):
+            which.set_value(paddle.ones([3]))
+        for seed in range(3):
+            x = tensor(4, 3, seed=seed, grad=grad)
+            seen = [*run(x, rows, variance), rows, variance, NORM._mean, NORM._variance]
+            found.append([it.numpy() for it in seen])
+    for want, got in zip(found[:3], found[3:], strict=True):
+        for one, other in zip(want, got, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+    assert [it.code for it in sot.stats(static).graph_breaks] == ["UNSPS"]
+
+
+@pytest.mark.parametrize("grad", [False, True])
+def test_views_of_running_statistics_behind_what_updates_them(grad):
+    def function(x, rows, variance):
+        y = F.batch_norm(x, rows, variance, training=True)
+        return y, rows.reshape([1, 3]) * 2, variance.detach()
+
+    check(function, tensor(4, 3, grad=grad), paddle.zeros([3]), paddle.ones([3]), graphs=1, breaks=0)

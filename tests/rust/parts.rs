@@ -45,6 +45,11 @@ fn graph(py: Python<'_>, text: &str, outputs: &str) -> StatementIr {
             grad_enabled: true,
             copies: false,
             alone: false,
+            // What the call writes besides making its result: its last argument.
+            updates: match name {
+                "batch_norm" => args.chars().last().map(id).into_iter().collect(),
+                _ => Vec::new(),
+            },
             loc: SourceLoc::default(),
         }
     });
@@ -120,6 +125,17 @@ fn parts(text: &str, outputs: &str) -> Option<Vec<String>> {
     Some(vec!["a tanh c", "cb greater,mul e", "ec mul f"]))]
 #[case::speaks("c=tanh(a) =show(c) d=exp(c) =show(d) e=uniform(b)", "cde",
     Some(vec!["a tanh,show c", "c exp,show d", "b uniform e"]))]
+// What reads running statistics stays on its side of what updates them.
+#[case::reads_before("D=scale(B) c=batch_norm(aB) e=exp(a) f=mul(ed)", "cf",
+    Some(vec!["ba scale,batch_norm cd", "ad exp,mul f"]))]
+#[case::reads_behind("e=exp(a) c=batch_norm(aB) D=scale(B)", "ecd",
+    Some(vec!["a exp e", "ab batch_norm,scale cd"]))]
+#[case::reads_in_between("c=batch_norm(aB) D=scale(B) e=batch_norm(aB) f=mul(ad)", "cef",
+    Some(vec!["ab batch_norm,scale cd", "ab batch_norm e", "ad mul f"]))]
+#[case::reads_a_view("D=slice(B) c=batch_norm(aB) E=scale(D) f=mul(ae) g=exp(a)", "gcf",
+    Some(vec!["ba slice,batch_norm,scale ce", "ae mul f", "a exp g"]))]
+#[case::updates_one_after_the_other("c=batch_norm(aB) e=mul(cB) f=batch_norm(cB) g=mul(fB)", "eg",
+    Some(vec!["ab batch_norm c", "cb mul e", "cb batch_norm,mul g"]))]
 // A statement that answers with its argument makes nothing.
 #[case::existing("c=tanh(a) c=identity(c) d=exp(c)", "cd", Some(vec!["a tanh,identity c", "c exp d"]))]
 // Gradients of selected rows are not those of a program.

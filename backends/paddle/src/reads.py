@@ -5,11 +5,8 @@ Eager mode counts changes in place, and its gradients refuse a tensor that was c
 
 from paddle_sot_rs._aliases import from_control_flow, read_again
 from paddle_sot_rs._backward import REGIONS, UNVERSIONED, inner_operations, is_gradient
-from paddle_sot_rs._used import reads, used
+from paddle_sot_rs._used import reads, used, written
 from paddle_sot_rs._views import is_view, shares_count
-
-# Operands that an operation in place writes, where that is not the first: running statistics.
-_WRITTEN = dict.fromkeys(("pd_op.batch_norm_", "pd_op.sync_batch_norm_"), (1, 2))
 
 
 def read_back(operations, forward_end, start, inputs, outputs):
@@ -23,21 +20,19 @@ def read_back(operations, forward_end, start, inputs, outputs):
     lists = {}
     # Those among them that have storage of their own, which in a program is counted by itself.
     copied = set()
-    written = set()
+    changed = set()
     for op in operations[:forward_end]:
-        name = op.name()
         if shares_count(op):
             first = op.operand_source(0).id
             result = op.results()[0].id
             roots[result] = roots.setdefault(first, first)
             if first in copied or not is_view(op):
                 copied.add(result)
-        elif name == "builtin.combine":
+        elif op.name() == "builtin.combine":
             lists[op.results()[0].id] = op.operands_source()
-        elif name.endswith("_"):
+        else:
             # The program changes them itself.
-            operands = op.operands_source()
-            written.update(operands[at].id for at in _WRITTEN.get(name, (0,)) if operands[at].initialized())
+            changed.update(value.id for value in written(op))
     sources = [source_of(value) for value in outputs]
     for value, source in zip(outputs, sources, strict=True):
         roots[value.id] = roots.setdefault(source, source)
@@ -68,13 +63,13 @@ def read_back(operations, forward_end, start, inputs, outputs):
         ever |= others
     again = {**dict.fromkeys(uncounted, False), **dict.fromkeys(ever, True)}
     return (
-        [at for at, value in enumerate(inputs) if value.id in read and value.id not in written],
+        [at for at, value in enumerate(inputs) if value.id in read and value.id not in changed],
         [
             at
             for at, source in enumerate(sources)
             if roots[source] in read and (roots[source] not in given or source in copied)
         ],
-        [(at, again[value.id]) for at, value in enumerate(inputs) if value.id in again and value.id not in written],
+        [(at, again[value.id]) for at, value in enumerate(inputs) if value.id in again and value.id not in changed],
         [(at, again[source]) for at, source in enumerate(sources) if source in again and source not in given],
     )
 

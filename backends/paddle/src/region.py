@@ -13,6 +13,7 @@ from paddle_sot_rs import _backward, _reach, _tracing
 from paddle_sot_rs._blocks import branch, in_block, narrowed, take_back
 from paddle_sot_rs._calls import call_method, constant
 from paddle_sot_rs._control import show
+from paddle_sot_rs._used import reads_statistics
 
 Value = pir.Value
 
@@ -151,19 +152,11 @@ def _without_state(results):
     """Refuses blocks with operations that change what they are given: running statistics."""
     for inner in _backward.inner_operations(results[0].get_defining_op()):
         name = inner.name()
-        if name.endswith("_") and name not in _HARMLESS and not _reads_statistics(inner):
+        if name.endswith("_") and name not in _HARMLESS and not reads_statistics(inner):
             raise NotImplementedError(f"{name} inside of control flow")
 
 
 _HARMLESS = frozenset(("pd_op.assign_value_", "pd_op.assign_out_", "pd_op.increment_"))
-
-
-def _reads_statistics(op):
-    """Whether this is a normalization by running statistics, which leaves them as they are."""
-    if op.name() != "pd_op.batch_norm_":
-        return False
-    attributes = op.attrs()
-    return attributes["is_test"] and not attributes["trainable_statistics"]
 
 
 def _copy(value):

@@ -11,6 +11,7 @@ from paddle_sot_rs._blocks import ROWS, remove
 from paddle_sot_rs._calls import allow, as_traced, call_method, name_of, refuse, stop_where_eager_stops
 from paddle_sot_rs._open_dims import asked
 from paddle_sot_rs._strides import mark_copies
+from paddle_sot_rs._used import reads_statistics, written
 from paddle_sot_rs._values import Value
 from paddle_sot_rs._window import Window
 
@@ -38,6 +39,8 @@ class Trace:
         self.asks = False
         # Whether it has copied what other calls of it make a view of.
         self.copies = False
+        # Values from elsewhere that it writes.
+        self.updated = []
         # Captured branches, by the first of their results.
         self.branches = {}
         self.conditions = reach.Conditions()
@@ -79,6 +82,7 @@ class Trace:
     def call(self, function, args, kwargs, is_layer, grad):
         """Traces one call; the answer is (result, tensors met for the first time, whether a view became a copy)."""
         self.fresh, self.known, self.asked = [], [], []
+        self.updated = []
         self.computes = self.asks = self.copies = False
         self.notes_ways = grad
         allow(name_of(function), args, kwargs)
@@ -111,6 +115,7 @@ class Trace:
             if (computes or asks or self.asked) and not self._is_open():
                 raise NotImplementedError("computing with a dim that only the graph knows")
             made = {value.id for op in operations for value in op.results()}
+            self.updated = self._updated(operations, made)
             for value in _values(result):
                 # What is returned as it was given was made by another call.
                 if value.id in made:
@@ -123,6 +128,13 @@ class Trace:
         finally:
             window.close()
         return result
+
+    def _updated(self, operations, made):
+        updating = (op for op in with_inner(operations) if not reads_statistics(op))
+        found = [value.id for op in updating for value in written(op)]
+        # A layer meets its buffers while it is called.
+        own = made.difference(value.id for _, value in self.external.values()) if found else made
+        return [name for name in found if name not in own]
 
     def _is_open(self):
         """Whether dims of inputs are open: what is made of those is compared with what it is where they are known."""

@@ -31,6 +31,8 @@ pub struct PaddleTrace {
     grad_enabled: bool,
     /// See [`TraceSession::take_compared`].
     compared: Vec<ComparedDims>,
+    /// The tensors that the last call was given.
+    given: Vec<SymbolId>,
     /// How many operations there are: counting them takes Paddle a list of all.
     size: AtomicUsize,
 }
@@ -53,6 +55,7 @@ impl PaddleTrace {
             value_type: bridge::module(py, "values")?.getattr("Value")?.unbind(),
             grad_enabled: true,
             compared: Vec::new(),
+            given: Vec::new(),
             size: AtomicUsize::new(UNKNOWN),
         })
     }
@@ -482,6 +485,7 @@ impl TraceSession for PaddleTrace {
             });
         }
         self.compared = self.compared_dims(py, &known)?;
+        self.given = known.iter().map(|(symbol, _)| *symbol).collect();
         let output = self.inferred(py, &result, &known)?;
         let mut captured = Vec::with_capacity(fresh.len());
         for tensor in fresh.iter() {
@@ -502,6 +506,22 @@ impl TraceSession for PaddleTrace {
 
     fn take_compared(&mut self) -> Vec<ComparedDims> {
         std::mem::take(&mut self.compared)
+    }
+
+    fn updated(&self, py: Python<'_>) -> Result<Vec<SymbolId>, BackendError> {
+        let updated = self.trace.bind(py).getattr(pyo3::intern!(py, "updated"))?;
+        let mut found = Vec::new();
+        for id in updated.extract::<Vec<String>>()? {
+            let is_it = |symbol: &SymbolId| {
+                let value = self.value(py, *symbol).ok();
+                let known = value.and_then(|value| value.getattr("id").ok()?.extract().ok());
+                known.is_some_and(|known: String| known == id)
+            };
+            // What it has captured is among the last.
+            let inputs = self.inputs.iter().rev().map(|(symbol, _)| *symbol);
+            found.extend(self.given.iter().copied().chain(inputs).find(is_it));
+        }
+        Ok(found)
     }
 
     fn made(&self, py: Python<'_>, symbol: SymbolId) -> PyResult<Option<Py<PyAny>>> {

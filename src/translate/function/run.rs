@@ -244,9 +244,7 @@ impl Translated {
                 match inputs.with(py, &slots, run) {
                     Ok(Some(outputs)) => {
                         entry.randomness.ran(py, before)?;
-                        if let Some(kept) = kept {
-                            entry.statistics.ran(py, &kept)?;
-                        }
+                        entry.statistics.ran();
                         if let Some((way_back, seen)) = seen {
                             way_back.watch(py, seen, &outputs)?;
                         }
