@@ -179,6 +179,21 @@ fn as_double(t: &mut Tracer<'_>, id: VarId) -> Step<Option<SymbolId>> {
     }
 }
 
+/// A number that Python computes of dims, as the `float64` that the graph computes; `None` where it does not.
+pub fn of_dims(t: &mut Tracer<'_>, id: VarId) -> Step<Option<SymbolId>> {
+    let Kind::Float(NumberVar::Made(op, a, b)) = *t.kind(id) else {
+        return match numbers::is_of_graph(t, id) {
+            true => as_double(t, id),
+            false => Ok(None),
+        };
+    };
+    let (Some(a), Some(b)) = (as_double(t, a)?, as_double(t, b)?) else {
+        return Ok(None);
+    };
+    let name = format!("__{}__", op.stem());
+    graph_numbers::method(t, &name, a, vec![Arg::Symbol(b)]).map(Some)
+}
+
 /// The largest whole number such that it and all below are doubles.
 const EXACT: i64 = 1 << 53;
 

@@ -520,6 +520,13 @@ fn fed(t: &mut Tracer<'_>, id: VarId, dtype: DType) -> Step<Option<SymbolId>> {
     if let Kind::Float(NumberVar::Graph(symbol)) = *t.kind(id) {
         return conversions::cast(t, symbol, dtype).map(Some);
     }
+    // What is exported has nobody who makes inputs of it.
+    if !t.options.guards_outcomes {
+        return match conversions::of_dims(t, id)? {
+            Some(symbol) => conversions::cast(t, symbol, dtype).map(Some),
+            None => t.unsupported("a number made of open dims that a program does not compute"),
+        };
+    }
     let mut ordered = Vec::new();
     let Some(number) = number(t, id, &mut ordered).filter(|_| ordered.is_empty()) else {
         return Ok(None);

@@ -252,6 +252,10 @@ impl<'a> CheckDims<'a, '_> {
                 && matches!(it.args.first(), Some(Arg::Symbol(first)) if helpers.contains(first));
             let expected = self.known.statements.get(self.at);
             let expected = expected.filter(|other| match of_helper {
+                // A constant that a number of dims is computed with is not the user's `full()` of that line.
+                false if is_number(py, open, it) && !has_dims_of(open, it, self.known, other) => {
+                    false
+                }
                 false => is_same_call(py, it, other),
                 true => is_round && is_same_operator(it, other),
             });

@@ -280,3 +280,47 @@ def test_programs_of_methods_that_a_class_decorates():
     np.testing.assert_allclose(static(x).numpy(), want, rtol=1e-6)
     scored = sot.to_static(net.scored, min_graph_size=0)
     np.testing.assert_allclose(scored(x).numpy(), net.inner(x).numpy() * 2, rtol=1e-6)
+
+
+def set_to_a_part(x):
+    y = x * 1
+    y[0] = x.shape[0] * 0.5
+    return y
+
+
+def added_in_a_loop(x):
+    for _ in range(paddle.to_tensor(3)):
+        x = x + x.shape[0] * 0.1
+    return x
+
+
+def added_on_a_side(x):
+    if x.sum() > 0:
+        return x + x.shape[0] / 10
+    return x * (x.shape[0] * 0.3 - 1)
+
+
+FLOATS = {
+    "sum": lambda x: x + x.shape[0] * 0.1,
+    "quotient": lambda x: x / x.shape[0] + (x.shape[0] + x.shape[1]) / 8,
+    "scaled": lambda x: x * (x.shape[0] * 0.3 - 1),
+    "rest": lambda x: x % (x.shape[0] * 0.3),
+    "compared": lambda x: x > x.shape[0] * 0.1,
+    "full": lambda x: paddle.full([2], x.shape[0] * 0.5),
+    "clip": lambda x: x.clip(0.0, (x.shape[0] + 1) * 0.1),
+    "masked_fill": lambda x: x.masked_fill(x > 0, x.shape[0] * 0.1),
+    "item": set_to_a_part,
+    "in a loop": added_in_a_loop,
+    "in a branch": added_on_a_side,
+}
+
+
+@pytest.mark.parametrize("name", FLOATS)
+def test_floats_of_open_dims(name, tmp_path):
+    """The program computes them: they are others than in the call that it was traced with."""
+    prefix = str(tmp_path / "floats")
+    sot.save(FLOATS[name], prefix, input_spec=[InputSpec([None, 4], "float32", "x")])
+    loaded = paddle.jit.load(prefix)
+    for batch in (1, 2, 3, 7):
+        x = paddle.rand([batch, 4]) - 0.4
+        np.testing.assert_allclose(loaded(x).numpy(), FLOATS[name](x).numpy(), rtol=1e-6)
