@@ -310,3 +310,52 @@ def test_what_is_left_to_the_interpreter(function, text):
     static = sot.to_static(function, capture_control_flow=True, min_graph_size=0)
     for numbers in data:
         same(observe(static, numbers, False), observe(function, numbers, False))
+
+
+def cut_to_seven(x):
+    for at in range(paddle.to_tensor(5)):
+        x = paddle.concat([x + at, x])[:7]
+    return x, x[:5], x[-6:]
+
+
+def cut_from_the_front(x):
+    for at in range(paddle.to_tensor(3)):
+        x = paddle.concat([x, x + at, x])[1:20:3]
+    return x
+
+
+def set_in_the_middle(x):
+    for _ in range(paddle.to_tensor(4)):
+        y = paddle.concat([x, x])
+        y[2:7] = 3.0
+        y[:5] = 1.0
+        x = y * 2
+    return x
+
+
+def differences(x):
+    for _ in range(paddle.to_tensor(3)):
+        x = paddle.concat([paddle.diff(x), x])
+    return x
+
+
+def cut_in_a_branch(x):
+    for at in range(paddle.to_tensor(4)):
+        x = paddle.concat([x, x * at])
+        if x.sum() > 0:
+            x = x[:8]
+    return x
+
+
+GROW = [cut_to_seven, cut_from_the_front, set_in_the_middle, differences, cut_in_a_branch]
+
+
+@pytest.mark.parametrize("function", GROW, ids=lambda function: function.__name__)
+def test_variables_that_change_their_size(function):
+    """Code of Paddle that looks at a shape does not see the first one in all rounds."""
+    static = sot.to_static(function, capture_control_flow=True, min_graph_size=0)
+    for size in (3, 3, 4, 6, 9):
+        x = paddle.arange(1.0, size + 1)
+        for a, b in zip(*map(paddle.utils.flatten, (static(x), function(x))), strict=True):
+            assert a.tolist() == b.tolist()
+    assert not sot.stats(static).graph_breaks

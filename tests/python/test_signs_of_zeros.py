@@ -63,3 +63,45 @@ def test_a_tensor_times_a_bool_is_one_graph_for_every_shape(flag):
         assert repr(translated(x, flag)[0].tolist()) == repr((x * flag).tolist())
     stats = sot.stats(translated)
     assert stats.translations == 2 and not stats.graph_breaks and not stats.fallbacks, stats
+
+
+def multiplied(x, w, n):
+    for _ in range(n):
+        x = x * w
+    return x
+
+
+def added(x, w, n):
+    y = x
+    while n > 0:
+        y, n = y + x * w, n - 1
+    return y
+
+
+def multiplied_on_a_side(x, w, n):
+    y = x * w
+    if n > 1:
+        y = y * w
+    return y * x
+
+
+def either(x, w, n):
+    for _ in range(n):
+        x = x * w if x.sum() > 0 else x * 3
+    return x
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("function", [multiplied, added, multiplied_on_a_side, either], ids=lambda it: it.__name__)
+def test_zeros_of_gradients_through_control_flow(function, dtype):
+    """What does not arrive is no zero that is added."""
+
+    def gradients(run, numbers, rounds):
+        given = [paddle.to_tensor(part, dtype, stop_gradient=False) for part in (numbers, [2.0, -3.0])]
+        run(*given, paddle.to_tensor(rounds)).sum().backward()
+        return [None if it.grad is None else repr(it.grad.tolist()) for it in given]
+
+    translated = sot.to_static(function, full_graph=True)
+    for numbers in ([-0.0, 0.0], [1.0, -0.0], [-0.0, -1.0]):
+        for rounds in (0, 1, 2, 3):
+            assert gradients(translated, numbers, rounds) == gradients(function, numbers, rounds), (numbers, rounds)

@@ -14,6 +14,7 @@ from paddle_sot_rs._blocks import branch, in_block, narrowed, take_back
 from paddle_sot_rs._calls import call_method, constant
 from paddle_sot_rs._control import show
 from paddle_sot_rs._used import reads_statistics
+from paddle_sot_rs._values import dims
 
 Value = pir.Value
 
@@ -21,11 +22,13 @@ Value = pir.Value
 class Ref:
     """A symbol of a block."""
 
-    __slots__ = ("number", "stops")
+    __slots__ = ("number", "shape", "stops")
 
-    def __init__(self, number, stops):
+    def __init__(self, number, stops, shape):
         self.number = number
         self.stops = stops
+        # -1 for what is open.
+        self.shape = shape
 
 
 class Constant:
@@ -193,9 +196,19 @@ def _own(gradient, value):
     """What a block may return: an operation of its own, also where a gradient only passes through or is zero."""
     if gradient is not None:
         return _C_ops.assign(gradient)
-    if any(dim < 0 for dim in value.shape):
-        return _C_ops.full_like(value, 0.0, value.dtype, core.Place())
-    return _C_ops.full(list(value.shape), 0.0, value.dtype, core.Place())
+    return _nothing(value)
+
+
+def _nothing(value):
+    """A gradient of zeros that changes no sum: `-0.0`, which may not be an attribute of an operation."""
+
+    def full(number):
+        if any(dim < 0 for dim in value.shape):
+            return _C_ops.full_like(value, number, value.dtype, core.Place())
+        return _C_ops.full(list(value.shape), number, value.dtype, core.Place())
+
+    signed = value.dtype in (paddle.float32, paddle.float64)
+    return _C_ops.multiply(full(0.0), full(-1.0)) if signed else full(0.0)
 
 
 class Branch:
@@ -419,6 +432,7 @@ class While:
         variables = [_C_ops.assign(value) for value in (condition, *first)]
         for variable, ref in zip(variables[1:], self.body.inputs, strict=False):
             variable.stop_gradient = ref.stops
+            _open(variable, ref.shape)
         # One row for each value that a variable ever has: the gradient goes through the rounds again.
         histories = [_row(value) for value in variables[1:]] if self.differentiable else []
         variables += histories
@@ -475,6 +489,13 @@ class While:
             return [*after, *rows, *(made.words(values[len(values) - words :]) if words else [])]
 
         return _while_loop(body, variables), made
+
+
+def _open(value, shape):
+    """Opens the dims of a first value that later ones may have others of: code of Paddle's looks at them in a round."""
+    if -1 in shape and (known := dims(value)) != shape:
+        opened = [-1 if dim < 0 else size for dim, size in zip(shape, known, strict=True)]
+        value.set_type(pir.create_shaped_type(value.type(), opened))
 
 
 def _first_words(flows):
@@ -574,7 +595,7 @@ class Loop:
         last = _C_ops.subtract(rounds, _C_ops.full_like(rounds, 2, rounds.dtype, core.Place()))
         seeds = [_own(arrived[at], self.first[at]) for at in flows]
         known = [_C_ops.assign(conditions.scalar(whens[at], {})) for at in unsure]
-        totals = [_C_ops.full_like(copy(value), 0.0, value.dtype, core.Place()) for value in inner]
+        totals = [_nothing(copy(value)) for value in inner]
         variables = [_is_a_round(last), _C_ops.assign(last), *seeds, *known, *totals]
         for value in variables:
             value.stop_gradient = True

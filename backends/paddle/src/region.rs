@@ -59,8 +59,8 @@ fn block<'py>(
     let refs = (0..sir.symbols.len())
         .map(|at| match sir.kind(SymbolId(at as u32)) {
             SymbolKind::Tensor(meta) => {
-                let stops = meta.stop_gradient;
-                Ok(module.getattr("Ref")?.call1((at, stops))?)
+                let given = (at, meta.stop_gradient, meta.shape.to_vec());
+                Ok(module.getattr("Ref")?.call1(given)?)
             }
             SymbolKind::Layer(layer) => Ok(layer.bind(py).clone()),
         })
