@@ -11,12 +11,13 @@ use pyo3::types::{PyBool, PyFloat, PyInt};
 
 use crate::bytecode::CmpOp;
 use crate::frame::Modules;
-use crate::graph::{Callee, DType, Statement, SymbolId, SymbolKind, TensorMeta};
+use crate::graph::{Callee, DType, SymbolId, TensorMeta};
 use crate::obj::Obj;
 use crate::variables::{Kind, NumberVar, TensorVar, VarId};
 
+use super::kept::Statements;
 use super::tensors::{self, Receiver};
-use super::{aliases, number_arguments, numbers, views};
+use super::{aliases, arguments, graph_numbers, number_arguments, numbers, views};
 use super::{Kwargs, Step, Tracer};
 
 /// Operations whose in-place form gives what they give.
@@ -50,70 +51,6 @@ const FORMS: &[&str] = &[
 
 /// How many of those do not need what the tensor was for their own gradient.
 const DIFFERENTIABLE: usize = 10;
-
-/// What makes a tensor and does not keep it for its gradient.
-const KEEP_NOTHING: &[&str] = &[
-    "__add__",
-    "__radd__",
-    "__sub__",
-    "__rsub__",
-    "__mul__",
-    "__rmul__",
-    "__matmul__",
-    "add",
-    "subtract",
-    "multiply",
-    "matmul",
-    "scale",
-    "put_items",
-    "set_item",
-    "sum",
-    "mean",
-    "concat",
-    "stack",
-    "assign",
-    "clone",
-    "linear",
-    "conv1d",
-    "conv2d",
-    "conv3d",
-    "batch_norm",
-    "layer_norm",
-    "Linear",
-    "Conv1D",
-    "Conv2D",
-    "Conv3D",
-    "Conv2DTranspose",
-    "BatchNorm",
-    "BatchNorm1D",
-    "BatchNorm2D",
-    "BatchNorm3D",
-    "LayerNorm",
-    "dropout",
-    "Dropout",
-];
-
-/// What keeps none of its arguments for its gradient.
-const FORGET: &[&str] = &[
-    "__getitem__",
-    "__add__",
-    "__radd__",
-    "__sub__",
-    "__rsub__",
-    "__neg__",
-    "add",
-    "subtract",
-    "clone",
-    "assign",
-    "concat",
-    "stack",
-    "sum",
-    "mean",
-    "tile",
-];
-
-/// What keeps nothing next to a number.
-const FORGET_WITH_NUMBERS: &[&str] = &["__mul__", "__rmul__", "__truediv__", "scale"];
 
 /// `tensor.name(*args)` for a name that ends with `_`; `None` when it cannot be captured.
 pub fn method(
@@ -198,6 +135,9 @@ fn increment(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Option
 /// `tensor[key] = value`; whether it was captured.
 pub fn set_item(t: &mut Tracer<'_>, tensor: VarId, key: VarId, value: VarId) -> Step<bool> {
     let basic = is_basic(t, key);
+    if basic && !is_in_range(t, tensor, key)? {
+        return Ok(false);
+    }
     if !basic && !is_advanced(t, tensor, key, value)? || !is_captured(t, tensor, "set_item")? {
         return Ok(false);
     }
@@ -246,6 +186,64 @@ fn is_basic(t: &mut Tracer<'_>, key: VarId) -> bool {
         }
         _ => false,
     }
+}
+
+/// Whether each whole number of such a key is a place along its dim, guarded where that is open: eager mode raises for
+/// another one, a program looks at some of them only.
+fn is_in_range(t: &mut Tracer<'_>, tensor: VarId, key: VarId) -> Step<bool> {
+    let Some((symbol, meta)) = tensors::symbol_and_meta(t, tensor) else {
+        return Ok(false);
+    };
+    let items = match t.kind(key).clone() {
+        Kind::Tuple(items, None) => items,
+        _ => vec![key],
+    };
+    let rank = meta.shape.len();
+    let mut takes = |id: &VarId| matches!(t.kind(*id), Kind::Slice(_)) || is_whole(t, *id);
+    let Some(left_out) = rank.checked_sub(items.iter().filter(|id| takes(id)).count()) else {
+        return Ok(false);
+    };
+    let mut axis = 0;
+    for item in items {
+        if let Some(at) = t.const_int(item) {
+            if !is_place(t, (symbol, axis), meta.shape[axis], at)? {
+                return Ok(false);
+            }
+        } else if !matches!(t.kind(item), Kind::Slice(_)) {
+            // The ellipsis, or a new axis.
+            axis += if t.is_none(item) { 0 } else { left_out };
+            continue;
+        }
+        axis += 1;
+    }
+    Ok(true)
+}
+
+/// Whether there is such a place along a dim.
+fn is_place(t: &mut Tracer<'_>, dim: (SymbolId, usize), known: i64, at: i64) -> Step<bool> {
+    let least = match at {
+        0.. => at.saturating_add(1),
+        _ => at.saturating_neg(),
+    };
+    // Nobody guards what is exported.
+    if known >= 0 || !t.options.guards_outcomes {
+        return Ok(known < 0 || known >= least);
+    }
+    let open = NumberVar::Dim(dim.0, dim.1);
+    let (dim, least) = (t.add(Kind::Int(open)), t.int(least));
+    if let Some(holds) = numbers::compare(t, CmpOp::Ge, dim, least)? {
+        return Ok(holds);
+    }
+    // A dim that differs from round to round: the graph fails where there is no such place.
+    if t.regions == 0 {
+        return Ok(false);
+    }
+    let now = arguments::number_statement(t, open)?;
+    let least = arguments::to_arg(t, least)?;
+    let fits = graph_numbers::method(t, "__ge__", now, vec![least])?;
+    let fits = t.add(Kind::SymNumber(fits));
+    graph_numbers::statement(t, "check", &[fits])?;
+    Ok(true)
 }
 
 /// A mask for the first dims, or tensors of whole numbers for them, and one number or exactly what they select for a value.
@@ -372,7 +370,8 @@ fn is_captured(t: &mut Tracer<'_>, tensor: VarId, form: &str) -> Step<bool> {
         return Ok(true);
     }
     // A view that is kept changes with the tensor, and eager mode sees that.
-    let kept = |id| matches!(t.vars.kind(id), Kind::Tensor(var) if is_kept(t, var.symbol));
+    let graph = Statements::of_graph(t);
+    let kept = |id| matches!(t.vars.kind(id), Kind::Tensor(var) if graph.keep(t, var.symbol));
     if views_of(t, tensor).chain([tensor]).any(kept) {
         return Ok(false);
     }
@@ -381,7 +380,7 @@ fn is_captured(t: &mut Tracer<'_>, tensor: VarId, form: &str) -> Step<bool> {
     }
     // Without gradients, the tensor keeps the history of what it was.
     let differentiable = form == "set_item" || at.is_some_and(|at| at < DIFFERENTIABLE);
-    Ok(t.grad_enabled && differentiable && keeps_nothing(t, symbol))
+    Ok(t.grad_enabled && differentiable && Statements::of_graph(t).make_and_forget(t, symbol))
 }
 
 /// The symbol of a plain tensor that the frame made, and no other value is.
@@ -435,61 +434,6 @@ fn give_up_views(t: &mut Tracer<'_>, tensor: VarId) {
         t.vars.update(view, |var| var.kind = Kind::Opaque);
         t.only_the_interpreter_makes(view);
     }
-}
-
-/// Whether an operation so far keeps this value for the gradient of something else.
-fn is_kept(t: &Tracer<'_>, symbol: SymbolId) -> bool {
-    t.graph.sir.statements.iter().any(|statement| {
-        let mut flows = false;
-        statement.output.for_each_symbol(&mut |made| {
-            flows |= t.graph.meta(made).is_none_or(|meta| !meta.stop_gradient);
-        });
-        flows && keeps(t, statement, symbol)
-    })
-}
-
-/// Whether the operation that made this value does not keep it for its own gradient.
-fn keeps_nothing(t: &Tracer<'_>, symbol: SymbolId) -> bool {
-    let maker = t.graph.sir.statements.iter().rfind(|statement| {
-        let mut made = false;
-        statement
-            .output
-            .for_each_symbol(&mut |output| made |= output == symbol);
-        made
-    });
-    maker
-        .and_then(|maker| called(t, maker))
-        .is_some_and(|name| KEEP_NOTHING.contains(&&*name))
-}
-
-/// The name of what a statement calls.
-fn called(t: &Tracer<'_>, statement: &Statement) -> Option<String> {
-    match &statement.callee {
-        Callee::Method(name) => Some(name.to_string()),
-        Callee::Api(function) => name_of(function.bind(t.py)),
-        Callee::Layer(layer) => match t.graph.sir.kind(*layer) {
-            SymbolKind::Layer(layer) => name_of(layer.bind(t.py).get_type().as_any()),
-            SymbolKind::Tensor(_) => None,
-        },
-        Callee::Attribute(_) | Callee::Sir(_) => None,
-    }
-}
-
-/// Whether an operation keeps this value, one of its arguments, for its gradient.
-fn keeps(t: &Tracer<'_>, statement: &Statement, symbol: SymbolId) -> bool {
-    let (mut found, mut tensors) = (false, 0);
-    statement.for_each_argument(&mut |used| {
-        found |= used == symbol;
-        tensors += 1;
-    });
-    let forgets = |name: String| {
-        FORGET.contains(&&*name) || tensors == 1 && FORGET_WITH_NUMBERS.contains(&&*name)
-    };
-    found && !called(t, statement).is_some_and(forgets)
-}
-
-fn name_of(object: &Bound<'_, PyAny>) -> Option<String> {
-    object.getattr("__name__").ok()?.extract().ok()
 }
 
 /// `tensor` is what `result` is from now on. `None` when that is another kind of tensor.

@@ -33,6 +33,7 @@ mod inner;
 mod inplace;
 pub mod iterate;
 mod itertools;
+mod kept;
 pub mod keys;
 pub mod layers;
 pub mod loops;

@@ -205,6 +205,9 @@ pub(super) fn counter<T: AsRef<str>>(names: &[T]) -> Option<&str> {
     names.find(|name| COUNTERS.contains(name))
 }
 
+/// What tells how often a tensor was changed in place.
+const VERSIONS: &[&str] = &["inplace_version", "_inplace_version"];
+
 /// Translations of a frame that may resume inside of its callees: they depend on more than those that leave the
 /// call to the interpreter, and a loop over layers would soon reach the limit of translations.
 const MOST_INSIDE: usize = 8;
@@ -246,6 +249,12 @@ pub(super) fn simulate<'py>(
         return Err(Break::new(
             BreakKind::Construct,
             format!("{name}() would count objects of a translation"),
+        ));
+    }
+    if let Some(name) = code.names.iter().find(|name| VERSIONS.contains(&&***name)) {
+        return Err(Break::new(
+            BreakKind::Construct,
+            format!("{name} counts changes in place that a graph does not make"),
         ));
     }
     let code = Arc::new(code);

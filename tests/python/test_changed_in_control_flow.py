@@ -223,7 +223,17 @@ def in_both_loops(x):
     return x * total, i
 
 
+def copied_for_the_gradient(x):
+    y, total = paddle.zeros([1]), x * 0
+    for _ in range(paddle.to_tensor(3)):
+        kept = y + 0
+        y.add_(paddle.ones([1]))
+        total = total + x * kept + y
+    return total, y
+
+
 TENSORS = [
+    copied_for_the_gradient,
     increments,
     increments_without_a_name,
     adds_in_a_branch,
@@ -315,6 +325,68 @@ def changes_an_argument(x):
     if x.sum() > 0:
         y.add_(paddle.ones([3]))
     return y
+
+
+def kept_by_the_round_before(x):
+    y, total = paddle.zeros([1]), x * 0
+    for _ in range(paddle.to_tensor(3)):
+        y.add_(paddle.ones([1]))
+        total = total + x * y
+    return total, y
+
+
+def item_kept_by_the_round_before(x):
+    y, total = paddle.zeros([3]), x * 0
+    for _ in range(paddle.to_tensor(3)):
+        y[0] = y[0] + 1.0
+        total = total + (x * y).exp()
+    return total
+
+
+def view_kept_by_the_round_before(x):
+    y, total = paddle.zeros([3]), x * 0
+    for _ in range(paddle.to_tensor(3)):
+        y.add_(paddle.ones([3]))
+        total = total + x * y[1:2]
+    return total
+
+
+def kept_on_a_side_by_the_round_before(x):
+    y, total = [paddle.zeros([1])], x * 0
+    for _ in range(paddle.to_tensor(3)):
+        if x.sum() > -100:
+            y[0].add_(paddle.ones([1]))
+            total = total + x * y[0]
+    return total
+
+
+def kept_in_a_branch_in_front(x):
+    y, total = paddle.zeros([1]), x * 0
+    if x.sum() > -100:
+        y.add_(paddle.ones([1]))
+        total = x * y
+    y.add_(paddle.ones([1]))
+    return total
+
+
+KEPT = [
+    kept_by_the_round_before,
+    item_kept_by_the_round_before,
+    view_kept_by_the_round_before,
+    kept_on_a_side_by_the_round_before,
+    kept_in_a_branch_in_front,
+]
+
+
+@pytest.mark.parametrize("function", KEPT, ids=lambda function: function.__name__)
+def test_what_a_gradient_keeps(function):
+    """Eager mode refuses the gradient; without gradients there is nothing to keep."""
+    static = sot.to_static(function, capture_control_flow=True, min_graph_size=0)
+    for run in (function, static, static):
+        result = run(paddle.to_tensor(DATA[0], stop_gradient=False))
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            paddle.utils.flatten(result)[0].sum().backward()
+    check(function, grad=False)
 
 
 REFUSED = [

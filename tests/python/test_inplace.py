@@ -1,5 +1,7 @@
 """In-place operations: part of the graph on tensors that it made itself, a break on all others."""
 
+import contextlib
+
 import numpy as np
 import paddle
 import paddle.nn.functional as F
@@ -470,3 +472,78 @@ def test_what_a_program_may_write_over(backend):
         return y + y, paddle.where(y > 3, y, y), paddle.lerp(y, y, y), added, put
 
     check(function, paddle.arange(16.0).reshape([4, 4]), graphs=1, breaks=0, backend=backend, close=backend == "cinn")
+
+
+KEYS = [-5, 3, (-4, 0), (slice(None), -3), (0, 2), (..., -3), (None, -4), (0, None, 2), (0, ..., -3), (0, 0, 0)]
+FIT = [-3, 2, (-1, 0), (slice(None), -2), (..., 1), (None, 2), (0, None, 1), (1, ..., -1), ...]
+
+
+@pytest.mark.parametrize("key", [*KEYS, *FIT], ids=repr)
+def test_places_that_a_tensor_does_not_have(key):
+    """A program looks at some of them only: eager mode raises for the others."""
+
+    def function(x):
+        y = x * 1
+        y[key] = 5.0
+        return y
+
+    x = paddle.arange(6.0).reshape([3, 2])
+    check(function, x, graphs=1, breaks=int(key in KEYS))
+    with pytest.raises(IndexError) if key in KEYS else contextlib.nullcontext():
+        function(x)
+
+
+def set_fourth(x):
+    y = x * 1
+    y[3] = 5.0
+    return y
+
+
+def set_fourth_last(x):
+    y = x[1:] * 1
+    y[-4] = 5.0
+    return y
+
+
+def set_among_chosen(x):
+    y = x[x > 0] * 1
+    y[3] = 5.0
+    return y
+
+
+def set_in_a_loop(x):
+    y = x * 1
+    for at in range(paddle.to_tensor(3)):
+        y[3] = y[0] + at
+    return y
+
+
+SETS = [set_fourth, set_fourth_last, set_among_chosen, set_in_a_loop]
+
+
+@pytest.mark.parametrize("function", SETS, ids=lambda f: f.__name__)
+def test_places_along_an_open_dim(function):
+    """One graph for all sizes that have the place; how many rows a mask keeps nobody knows."""
+
+    def sized(*sizes):
+        return [(paddle.arange(1.0, size + 1),) for size in sizes]
+
+    settings = {"capture_control_flow": True, "repeat": 1}
+    takes = {} if function is set_among_chosen else {"graphs": 2, "breaks": 0}
+    check(function, *sized(6)[0], calls=sized(7, 8, 5, 9), **takes, **settings)
+    with pytest.raises(IndexError):
+        function(*sized(3)[0])
+    check(function, *sized(6)[0], calls=sized(7, 3, 8, 2, 5, 9), fallbacks=None, **settings)
+
+
+def test_code_that_reads_versions_runs_as_it_is():
+    """Results of graphs begin to count anew, whatever became of them in the graph."""
+
+    def function(x, how):
+        y = x * 1
+        y.add_(x)
+        y[0] = 3.0
+        return y.inplace_version if how == "property" else y._inplace_version()
+
+    for how in ("property", "method"):
+        check(function, paddle.ones([3]), how, graphs=0, fallbacks=None)

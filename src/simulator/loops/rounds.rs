@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::graph::{Cut, SymbolId};
 use crate::obj::Obj;
+use crate::simulator::kept::Statements;
 use crate::simulator::merge::{self, refuse, Piece};
 use crate::simulator::regions::{self, End};
 use crate::simulator::returns::{self, Answer, Leaf, Returns};
@@ -177,6 +178,16 @@ impl Captured<'_> {
                     let stops = way.cut.meta(symbol).is_some_and(|meta| meta.stop_gradient);
                     if t.entry_grad && !stops {
                         return refuse(t, "a tensor with a gradient is changed in place inside");
+                    }
+                    // Of what is kept in front of the change in a round, the change itself is refused.
+                    let shares = way.aliases.iter().filter(|(_, of)| *of == symbol);
+                    let mut same = shares.map(|(view, _)| *view).chain([symbol]);
+                    let round = Statements::of_cut(&way.cut);
+                    if t.entry_grad && same.any(|it| round.keep(t, it)) {
+                        return refuse(
+                            t,
+                            "a tensor that the gradient of the round before keeps is changed in place inside",
+                        );
                     }
                     tensors.push(of);
                     vec![(None, Piece::Tensor(symbol, None))]
