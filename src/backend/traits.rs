@@ -55,6 +55,8 @@ pub struct CallResult {
     pub captured: Vec<Captured>,
     /// Whether the call copied what other calls of it make a view of; see [`Statement::copies`](crate::graph::Statement).
     pub copies: bool,
+    /// Whether the call draws random numbers; see [`Statement::draws`](crate::graph::Statement).
+    pub draws: bool,
 }
 
 /// What a call took for granted of an open dim.

@@ -175,6 +175,7 @@ impl FunctionGraph {
             output: output.clone(),
             grad_enabled: self.grad_enabled,
             copies: inferred.copies,
+            draws: inferred.draws,
             alone: false,
             updates,
             loc,

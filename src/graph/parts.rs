@@ -45,13 +45,14 @@ fn order(
     }
     let acts = match &statement.callee {
         Callee::Layer(symbol) => match sir.kind(*symbol) {
-            SymbolKind::Layer(layer) => acts(py, layer).unwrap_or(true),
+            SymbolKind::Layer(layer) => has_state(py, layer).unwrap_or(true),
             SymbolKind::Tensor(_) => true,
         },
         Callee::Sir(_) => true,
-        callee => callee.draws(py),
+        _ => false,
     };
-    if acts || !statement.updates.is_empty() || matches!(statement.output, Arg::Const(_)) {
+    let does = acts || statement.draws || !statement.updates.is_empty();
+    if does || matches!(statement.output, Arg::Const(_)) {
         return Some(Order::Acts);
     }
     let mut reads = false;
@@ -59,24 +60,14 @@ fn order(
     Some(if reads { Order::Reads } else { Order::Free })
 }
 
-/// Whether a layer may draw random numbers or change buffers (running statistics are parameters without gradients), or
-/// has parts that may.
-fn acts(py: Python<'_>, layer: &Obj) -> PyResult<bool> {
+/// Whether a layer has buffers, perhaps in its parts (running statistics are parameters without gradients).
+fn has_state(py: Python<'_>, layer: &Obj) -> PyResult<bool> {
     let layer = layer.bind(py);
     if layer.call_method0("buffers")?.len()? > 0 {
         return Ok(true);
     }
     for parameter in layer.call_method0("parameters")?.try_iter()? {
         if parameter?.getattr("stop_gradient")?.is_truthy()? {
-            return Ok(true);
-        }
-    }
-    for part in layer.call_method1("sublayers", (true,))?.try_iter()? {
-        let name = part?.get_type().name()?.to_string().to_lowercase();
-        let draws = ["rnn", "lstm", "gru"]
-            .iter()
-            .any(|known| name.contains(known));
-        if draws || super::sir::is_random(&name) {
             return Ok(true);
         }
     }

@@ -148,6 +148,7 @@ impl Cut {
             output: Arg::Symbol(symbol),
             grad_enabled: true,
             copies: false,
+            draws: false,
             alone: false,
             updates: Vec::new(),
             loc: SourceLoc::default(),
@@ -241,6 +242,7 @@ impl Cut {
                 output,
                 grad_enabled: statement.grad_enabled,
                 copies: statement.copies,
+                draws: statement.draws,
                 alone: statement.alone,
                 updates: (statement.updates.iter())
                     .filter_map(|symbol| block.known(*symbol))

@@ -82,33 +82,6 @@ pub enum Callee {
     Sir(Arc<Region>),
 }
 
-/// Parts of the names of what draws random numbers.
-const DRAWS: &[&str] = &[
-    "attention",
-    "bernoulli",
-    "binomial",
-    "cauchy",
-    "dropout",
-    "exponential",
-    "fractional",
-    "gamma",
-    "geometric",
-    "gumbel",
-    "multinomial",
-    "normal",
-    "poisson",
-    "rand",
-    "rrelu",
-    "sampl",
-    "shuffle",
-    "uniform",
-];
-
-/// Whether something of that name, in lower case, may draw random numbers.
-pub(super) fn is_random(name: &str) -> bool {
-    DRAWS.iter().any(|part| name.contains(part))
-}
-
 /// Functions and methods that change their first argument, and whose names do not say so.
 const UNNAMED: &[&str] = &["increment", "householder_product", "ormqr"];
 
@@ -131,11 +104,6 @@ impl Callee {
         self.api_names(py)
             .first()
             .is_some_and(|name| is_in_place(name))
-    }
-
-    /// Whether it may draw random numbers, by its name. Layers and nested graphs are not looked into.
-    pub fn draws(&self, py: Python<'_>) -> bool {
-        self.api_names(py).iter().any(|name| is_random(name))
     }
 
     /// The bare names of a function of Paddle's, a tensor method or a tensor attribute, as the user wrote it first:
@@ -189,6 +157,8 @@ pub struct Statement {
     /// Whether its result has storage of its own where other calls of it make a view: `reshape` of a tensor whose numbers
     /// do not lie in its order.
     pub copies: bool,
+    /// Whether it draws random numbers, as the operations of its program say.
+    pub draws: bool,
     /// Whether it has to run by itself, on real tensors, where gradients are on: what it makes leaves the graph and shares
     /// storage with something else that leaves, and other results are computed from it.
     pub alone: bool,

@@ -160,6 +160,7 @@ fn encode_statement<'py>(py: Python<'py>, statement: &Statement) -> Encoded<'py>
             (&*loc.file, loc.line, &*loc.function),
             statement.grad_enabled,
             statement.copies,
+            statement.draws,
             numbers(py, &statement.updates)?,
         ),
     )
@@ -250,7 +251,7 @@ fn decode_symbol(symbol: &Bound<'_, PyAny>) -> PyResult<SymbolKind> {
 
 fn decode_statement(statement: &Bound<'_, PyAny>) -> PyResult<Statement> {
     let (file, line, function): (String, u32, String) = statement.get_item(4)?.extract()?;
-    let updates: Vec<u32> = statement.get_item(7)?.extract()?;
+    let updates: Vec<u32> = statement.get_item(8)?.extract()?;
     Ok(Statement {
         callee: decode_callee(&statement.get_item(0)?)?,
         args: decode_many(&statement.get_item(1)?, decode_arg)?,
@@ -261,6 +262,7 @@ fn decode_statement(statement: &Bound<'_, PyAny>) -> PyResult<Statement> {
         output: decode_arg(&statement.get_item(3)?)?,
         grad_enabled: statement.get_item(5)?.extract()?,
         copies: statement.get_item(6)?.extract()?,
+        draws: statement.get_item(7)?.extract()?,
         alone: false,
         updates: updates.into_iter().map(SymbolId).collect(),
         loc: SourceLoc {

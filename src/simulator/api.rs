@@ -32,6 +32,9 @@ const MODULES: &[&str] = &[
     "paddle.text.viterbi_decode",
 ];
 
+/// Its functions work on Python lists in eager mode: they are code like any other.
+const ARRAYS: &str = "paddle.tensor.array";
+
 /// Functions of those modules that are not functions of tensors to tensors.
 const REFUSED: &[&str] = &[
     "to_tensor",
@@ -75,7 +78,7 @@ fn verdict(t: &Tracer<'_>, function: &Bound<'_, PyAny>) -> PyResult<Verdict> {
     let api =
         MODULES.iter().any(|prefix| module.starts_with(prefix)) || module == "paddle.nn.functional";
     let is_ours = ops || api && homes::is_of_paddle(function);
-    if !is_ours {
+    if !is_ours || module == ARRAYS {
         return Ok(Verdict::NotOurs);
     }
     if REFUSED.contains(&name.as_str()) {
@@ -176,8 +179,8 @@ fn is_plain_data(t: &mut Tracer<'_>, id: VarId, left: &mut usize, depth: usize) 
             .all(|item| is_plain_data(t, item, left, depth + 1))
 }
 
-/// Names of arguments that are written to, or that ask for that.
-const WRITTEN: &[&str] = &[
+/// Names of arguments that are written to, or that ask for that, and of such settings of layers.
+pub(super) const WRITTEN: &[&str] = &[
     "out",
     "output",
     "inplace",
@@ -346,16 +349,9 @@ pub fn try_call(
     if writes.is_some_and(|output| !t.is_none(output)) {
         return t.stop(BreakKind::InplaceTensor, "assign() writes into a tensor");
     }
-    if let ("reshape", [x, shape], []) = (name.as_str(), args, kwargs) {
-        let symbol = match t.kind(*x) {
-            Kind::Tensor(tensor) => Some(tensor.symbol),
-            _ => None,
-        };
-        let meta = symbol.and_then(|symbol| t.graph.meta(symbol).cloned());
-        if let Some(meta) = meta {
-            if tensors::keeps_shape(t, &meta, *shape)? {
-                return Ok(Some(*x));
-            }
+    if name == "reshape" {
+        if let Some(tensor) = tensors::keeps_shape(t, args, kwargs)? {
+            return Ok(Some(tensor));
         }
     }
     let object = match (&changed, name.as_str()) {

@@ -207,16 +207,58 @@ fn dim_statement(t: &mut Tracer<'_>, symbol: SymbolId, dim: usize) -> Step<Symbo
     }
 }
 
-/// The variable for a statement's output.
-pub fn from_arg(t: &mut Tracer<'_>, value: &Arg) -> Step<VarId> {
+/// Arguments of a call, and what is in the tuples and lists among them.
+pub fn parts(t: &Tracer<'_>, given: impl Iterator<Item = VarId>) -> Vec<VarId> {
+    let mut found: Vec<VarId> = given.collect();
+    let mut at = 0;
+    while let Some(id) = found.get(at) {
+        if let Kind::List(items) | Kind::Tuple(items, _) = t.vars.kind(*id) {
+            let new: Vec<VarId> = items
+                .iter()
+                .copied()
+                .filter(|id| !found.contains(id))
+                .collect();
+            found.extend(new);
+        }
+        at += 1;
+    }
+    found
+}
+
+/// A tuple of exactly these items: among `given`, or a new one. A function that hands on the items hands on the tuple.
+fn tuple(t: &mut Tracer<'_>, items: Vec<VarId>, class: Option<Obj>, given: &[VarId]) -> VarId {
+    let is_it = |id: &&VarId| match t.vars.kind(**id) {
+        Kind::Tuple(known, of) => {
+            let is_class = match (of, &class) {
+                (Some(a), Some(b)) => a.is(b),
+                (a, b) => a.is_none() && b.is_none(),
+            };
+            is_class && *known == items
+        }
+        _ => false,
+    };
+    match given.iter().find(is_it) {
+        Some(known) => *known,
+        None => t.add(Kind::Tuple(items, class)),
+    }
+}
+
+/// The variable for a statement's output. A function that returns something that it was `given` returns the same object.
+pub fn from_arg(t: &mut Tracer<'_>, value: &Arg, given: &[VarId]) -> Step<VarId> {
     let many = |t: &mut Tracer<'_>, items: &[Arg]| {
         items
             .iter()
-            .map(|item| from_arg(t, item))
+            .map(|item| from_arg(t, item, given))
             .collect::<Step<Vec<_>>>()
     };
     Ok(match value {
-        Arg::Symbol(symbol) => tensor(t, *symbol),
+        Arg::Symbol(symbol) => {
+            let is_it = |id: &&VarId| matches!(t.vars.kind(**id), Kind::Tensor(known) if known.symbol == *symbol);
+            match given.iter().find(is_it) {
+                Some(known) => *known,
+                None => tensor(t, *symbol),
+            }
+        }
         Arg::Const(value) => {
             let value = value.bind(t.py).clone();
             super::fold::from_object(t, &value)?
@@ -227,18 +269,18 @@ pub fn from_arg(t: &mut Tracer<'_>, value: &Arg) -> Step<VarId> {
         }
         Arg::Tuple(items) => {
             let items = many(t, items)?;
-            t.add(Kind::Tuple(items, None))
+            tuple(t, items, None, given)
         }
         Arg::NamedTuple(class, items) => {
             let items = many(t, items)?;
-            t.add(Kind::Tuple(items, Some(class.clone())))
+            tuple(t, items, Some(class.clone()), given)
         }
         Arg::Dict(items) => {
             let mut dict = DictVar::default();
             for (key, item) in items {
                 let key = key.bind(t.py).clone();
                 let key = t.constant(&key);
-                let item = from_arg(t, item)?;
+                let item = from_arg(t, item, given)?;
                 dict.items.insert(keys::key_of(t, key)?, (key, item));
             }
             t.add(Kind::Dict(dict))

@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use pyo3::prelude::*;
 use pyo3::types::PyInt;
 
 use crate::bytecode::{flow, Instr};
@@ -301,7 +300,7 @@ fn one_of(
                 let cut = &merge.cuts[way];
                 // The graph knows what is outside only.
                 let is_open = |id| cut.meta(id).is_some_and(|meta| !meta.is_static());
-                act(t.py, &cut.statements, &is_open)
+                act(&cut.statements, &is_open)
             })
             .max()
             .unwrap_or(does);
@@ -481,20 +480,20 @@ fn may_not_fit(statement: &Statement, is_open: &dyn Fn(SymbolId) -> bool) -> boo
     taken > 1 && open
 }
 
-fn act(py: Python<'_>, statements: &[Statement], is_open: &dyn Fn(SymbolId) -> bool) -> Does {
+fn act(statements: &[Statement], is_open: &dyn Fn(SymbolId) -> bool) -> Does {
     let one = |statement: &Statement| match &statement.callee {
         Callee::Layer(_) => Does::Changes,
         Callee::Sir(region) => {
             let inside = |block: &StatementIr| {
                 let is_open = |id| block.meta(id).is_some_and(|meta| !meta.is_static());
-                act(py, &block.statements, &is_open)
+                act(&block.statements, &is_open)
             };
             let blocks = region.blocks().into_iter();
             let inside = blocks.map(|(_, block)| inside(block)).max();
             inside.unwrap_or(Does::Nothing)
         }
-        callee => {
-            if callee.draws(py) {
+        _ => {
+            if statement.draws || !statement.updates.is_empty() {
                 Does::Changes
             } else if matches!(statement.output, Arg::Const(_)) {
                 Does::Speaks

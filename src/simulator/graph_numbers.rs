@@ -196,7 +196,7 @@ fn dividend(t: &mut Tracer<'_>, id: VarId, number: VarId) -> Step<VarId> {
         return t.unsupported("a division of the user's next to a number of the graph");
     }
     let symbol = conversions::cast(t, tensor.symbol, DType::Float32)?;
-    arguments::from_arg(t, &Arg::Symbol(symbol))
+    arguments::from_arg(t, &Arg::Symbol(symbol), &[])
 }
 
 /// Whether eager mode makes a double of a whole number before that gets the dtype of the tensor. `first`: the number is

@@ -3,7 +3,7 @@
 
 use pyo3::prelude::*;
 
-use crate::graph::{Callee, Cut, Region, Statement, StatementIr, SymbolId, SymbolKind};
+use crate::graph::{Callee, Cut, DType, Region, Statement, StatementIr, SymbolId, SymbolKind};
 
 use super::Tracer;
 
@@ -66,10 +66,14 @@ const FORGET: &[&str] = &[
     "sum",
     "mean",
     "tile",
+    "scale",
 ];
 
+/// Of those, what keeps the whole numbers that say where. Of a mask it keeps the places that it says.
+const KEEP_PLACES: &[&str] = &["__getitem__"];
+
 /// What keeps nothing next to a number.
-const FORGET_WITH_NUMBERS: &[&str] = &["__mul__", "__rmul__", "__truediv__", "scale"];
+const FORGET_WITH_NUMBERS: &[&str] = &["__mul__", "__rmul__", "__truediv__"];
 
 /// Statements, with what their symbols are.
 #[derive(Clone, Copy)]
@@ -134,8 +138,17 @@ impl<'a> Statements<'a> {
             found |= used == symbol;
             tensors += 1;
         });
+        let says_where = || {
+            let mut places = Vec::new();
+            for arg in statement.args.iter().skip(1) {
+                arg.for_each_symbol(&mut |used| places.push(used));
+            }
+            let is_mask = matches!(self.symbols.get(symbol.0 as usize), Some(SymbolKind::Tensor(meta)) if meta.dtype == DType::Bool);
+            places.contains(&symbol) && !is_mask
+        };
         let forgets = |name: String| {
-            FORGET.contains(&&*name) || tensors == 1 && FORGET_WITH_NUMBERS.contains(&&*name)
+            FORGET.contains(&&*name) && !(KEEP_PLACES.contains(&&*name) && says_where())
+                || tensors == 1 && FORGET_WITH_NUMBERS.contains(&&*name)
         };
         found && !self.called(t, statement).is_some_and(forgets)
     }

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyCFunction, PyDict, PyFunction, PyModule, PyString, PyType};
+use pyo3::types::{PyBool, PyCFunction, PyDict, PyFunction, PyModule, PyString, PyType};
 
 use crate::guard::GuardKind;
 use crate::obj::{is_named, Obj};
@@ -14,7 +14,7 @@ use crate::tracker::{DictKey, Tracker};
 
 use super::attributes::lookup;
 use super::layers::registry;
-use super::{classes, homes, Tracer};
+use super::{api, classes, homes, Tracer};
 
 /// Whether it is a class of layers of Paddle's.
 pub fn is_paddle(class: &Bound<'_, PyType>) -> bool {
@@ -63,6 +63,7 @@ impl<'py> LayerCode<'py> {
             || has_hooks(layer, "_forward_pre_hooks")
             || has_hooks(layer, "_forward_post_hooks")
             || !own.values().iter().all(|value| is_no_other_code(&value))
+            || works_in_place(&own)
         {
             return Ok(false);
         }
@@ -90,6 +91,19 @@ impl<'py> LayerCode<'py> {
             }
         }
     }
+}
+
+/// Whether a setting of a layer (`inplace`, `_inplace`) asks to write its result into what it is given.
+fn works_in_place(own: &Bound<'_, PyDict>) -> bool {
+    let asks = |(name, value): (Bound<'_, PyAny>, Bound<'_, PyAny>)| {
+        let is_off = value.cast::<PyBool>().is_ok_and(|value| !value.is_true());
+        let is_one = name.cast::<PyString>().is_ok_and(|name| {
+            let name = name.to_str().map(|name| name.trim_start_matches('_'));
+            name.is_ok_and(|name| api::WRITTEN.contains(&name))
+        });
+        is_one && !is_off && !value.is_none()
+    };
+    own.iter().any(asks)
 }
 
 fn has_hooks(layer: &Bound<'_, PyAny>, which: &str) -> bool {

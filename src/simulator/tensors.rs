@@ -179,33 +179,20 @@ pub fn capture(
     }
     let loc = t.loc();
     t.graph.set_grad_enabled(t.grad_enabled);
-    let inputs: Vec<VarId> = args
-        .iter()
-        .chain(kwargs.iter().map(|(_, value)| value))
-        .copied()
-        .collect();
-    let viewed = match receiver {
+    let of_tensor = match receiver {
         Some(Receiver::Tensor(tensor)) => Some(tensor),
-        _ => args
-            .first()
-            .copied()
-            .or_else(|| Some(kwargs.iter().find(|(name, _)| &**name == "x")?.1)),
+        _ => None,
     };
-    let view = viewed.and_then(|base| views::recipe(t, base, &callee, &given, &named));
+    let args: Vec<VarId> = of_tensor.into_iter().chain(args.iter().copied()).collect();
+    let view = views::recipe(t, &callee, (&args, kwargs), (&given, &named))?;
     let output = t.graph.call(t.py, callee, given, named, loc, locate)?;
     guard_compared(t)?;
     views::refuse_updated(t)?;
-    if let Arg::Symbol(symbol) = output {
-        // A function that returns its argument returns the same object.
-        for input in inputs {
-            if matches!(t.kind(input), Kind::Tensor(known) if known.symbol == symbol) {
-                return Ok(input);
-            }
-        }
-    }
-    let result = arguments::from_arg(t, &output)?;
+    let named = kwargs.iter().map(|(_, value)| *value);
+    let known = arguments::parts(t, args.into_iter().chain(named));
+    let result = arguments::from_arg(t, &output, &known)?;
     if let Some(view) = views::unless_copied(t, view)? {
-        views::mark(t, view, result);
+        views::mark(t, view, result, &known)?;
     }
     Ok(result)
 }
@@ -241,8 +228,27 @@ fn guard_compared(t: &mut Tracer<'_>) -> Step<()> {
     Ok(())
 }
 
-/// Whether a reshape to `shape` has nothing to do: eager mode then answers with the same tensor.
-pub fn keeps_shape(t: &mut Tracer<'_>, meta: &TensorMeta, shape: VarId) -> Step<bool> {
+/// The tensor that is reshaped by a call with these arguments, where that has nothing to do: eager mode answers with the
+/// same tensor. The receiver of a method is the first.
+pub fn keeps_shape(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Option<VarId>> {
+    let named = kwargs.iter().map(|(_, value)| *value);
+    let mut given: Vec<VarId> = args.iter().copied().chain(named).collect();
+    given.retain(|id| !t.is_none(*id));
+    let [a, b] = given[..] else {
+        return Ok(None);
+    };
+    let (tensor, shape) = match t.kind(a) {
+        Kind::Tensor(_) => (a, b),
+        _ => (b, a),
+    };
+    let Some(meta) = meta_of(t, tensor) else {
+        return Ok(None);
+    };
+    Ok(is_shape(t, &meta, shape)?.then_some(tensor))
+}
+
+/// Whether these are the dims of a tensor.
+fn is_shape(t: &mut Tracer<'_>, meta: &TensorMeta, shape: VarId) -> Step<bool> {
     let (Arg::List(dims) | Arg::Tuple(dims)) = arguments::to_arg(t, shape)? else {
         return Ok(false);
     };
@@ -559,8 +565,9 @@ pub fn method(
             );
         }
     }
-    if let ("reshape", [shape], []) = (name, args, kwargs) {
-        if keeps_shape(t, &meta, *shape)? {
+    if name == "reshape" {
+        let given = [&[tensor], args].concat();
+        if let Some(tensor) = keeps_shape(t, &given, kwargs)? {
             return Ok(tensor);
         }
     }

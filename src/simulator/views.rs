@@ -13,7 +13,7 @@ use crate::guard::GuardKind;
 use crate::reason::BreakKind;
 use crate::variables::{Arena, Kind, TensorVar, VarId, View};
 
-use super::{aliases, inplace, pylayer, Step, Tracer};
+use super::{aliases, inplace, pylayer, Kwargs, Step, Tracer};
 
 /// Other operations than `CHEAP_VIEWS` whose results may share the storage of their argument (found by calling every
 /// function and method in eager mode and comparing addresses), and some that may in other versions. None of them draws
@@ -54,6 +54,7 @@ const VIEWS: &[&str] = &[
     "einsum",
     "rot90",
     "channel_shuffle",
+    "cartesian_prod",
 ];
 
 /// Those whose results have no gaps where the argument has none.
@@ -66,15 +67,78 @@ fn is_view(name: &str) -> bool {
     CHEAP_VIEWS.contains(&name) || VIEWS.contains(&name)
 }
 
-/// How to do a captured call again, when its result may share the storage of `base`.
+/// The tensors among these arguments, or in containers among them, each once.
+fn tensors_in(t: &Tracer<'_>, given: &[VarId], found: &mut Vec<VarId>) {
+    for id in given {
+        match t.vars.kind(*id) {
+            Kind::Tensor(_) if !found.contains(id) => found.push(*id),
+            Kind::List(items) | Kind::Tuple(items, _) => tensors_in(t, items, found),
+            _ => {}
+        }
+    }
+}
+
+/// The tensor whose storage the result of a listed call may share: the only one that it is given, or of several what it is
+/// given first. What keywords are called tells nothing, as functions have several names for one.
+fn viewed(t: &Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Option<VarId>> {
+    let is_tensor = |id: &VarId| matches!(t.vars.kind(*id), Kind::Tensor(_));
+    let given: Vec<VarId> = args
+        .iter()
+        .chain(kwargs.iter().map(|(_, value)| value))
+        .copied()
+        .collect();
+    let mut found: Vec<VarId> = Vec::new();
+    // Next to one that is given as it is, those in containers are sizes and positions.
+    let alone: Vec<VarId> = given.iter().copied().filter(is_tensor).collect();
+    tensors_in(
+        t,
+        if alone.is_empty() { &given } else { &alone },
+        &mut found,
+    );
+    match (&found[..], args.first()) {
+        ([one], _) => Ok(Some(*one)),
+        (_, Some(first)) if is_tensor(first) => Ok(Some(*first)),
+        // What is computed from several tensors has storage of its own.
+        (_, Some(_)) => Ok(None),
+        _ if alone.is_empty() => Ok(None),
+        _ => t.unsupported("a view of one of several tensors that are given by name"),
+    }
+}
+
+/// How to do a captured call again, when its result may share the storage of a tensor that it is given. `args` begin with
+/// the receiver of a method.
 pub fn recipe(
-    t: &mut Tracer<'_>,
-    base: VarId,
+    t: &Tracer<'_>,
     callee: &Callee,
-    args: &[Arg],
-    kwargs: &[(Arc<str>, Arg)],
-) -> Option<View> {
-    let listed = match callee {
+    (args, kwargs): (&[VarId], &Kwargs),
+    (given, named): (&[Arg], &[(Arc<str>, Arg)]),
+) -> Step<Option<View>> {
+    if !is_listed(t, callee, given).unwrap_or(false) {
+        return Ok(None);
+    }
+    let base = match callee {
+        Callee::Method(_) | Callee::Attribute(_) => args.first().copied(),
+        _ => viewed(t, args, kwargs)?,
+    };
+    Ok(base.and_then(|base| {
+        let Kind::Tensor(tensor) = t.vars.kind(base) else {
+            return None;
+        };
+        Some(View {
+            base,
+            base_symbol: tensor.symbol,
+            callee: callee.clone(),
+            args: given.to_vec(),
+            kwargs: named.to_vec(),
+            item: None,
+            grad_enabled: t.grad_enabled,
+        })
+    }))
+}
+
+/// Whether the result of a call may share the storage of what it is given.
+fn is_listed(t: &Tracer<'_>, callee: &Callee, args: &[Arg]) -> Option<bool> {
+    Some(match callee {
         Callee::Method(name) if &**name == "__getitem__" => {
             !picks(t.py, &|id| t.graph.meta(id), args)
         }
@@ -93,19 +157,6 @@ pub fn recipe(
             VIEW_LAYERS.contains(&class.to_str().ok()?)
         }
         Callee::Sir(_) => false,
-    };
-    let Kind::Tensor(tensor) = t.kind(base) else {
-        return None;
-    };
-    let base_symbol = tensor.symbol;
-    listed.then(|| View {
-        base,
-        base_symbol,
-        callee: callee.clone(),
-        args: args.to_vec(),
-        kwargs: kwargs.to_vec(),
-        item: None,
-        grad_enabled: t.grad_enabled,
     })
 }
 
@@ -126,8 +177,8 @@ pub fn unless_copied(t: &mut Tracer<'_>, view: Option<View>) -> Step<Option<View
     }
 }
 
-/// Remembers how the tensors of `result` were made.
-pub fn mark(t: &mut Tracer<'_>, view: View, result: VarId) {
+/// Remembers how the tensors of `result` were made, but for those that the call was given.
+pub fn mark(t: &mut Tracer<'_>, view: View, result: VarId, given: &[VarId]) -> Step<()> {
     let items = match t.vars.kind(result) {
         Kind::Tensor(_) => vec![(result, None)],
         Kind::List(items) | Kind::Tuple(items, _) => items
@@ -137,7 +188,15 @@ pub fn mark(t: &mut Tracer<'_>, view: View, result: VarId) {
             .collect(),
         _ => Vec::new(),
     };
+    let mut operands: Vec<&Arg> = view.args.iter().collect();
+    operands.retain(|arg| matches!(arg, Arg::Symbol(_)));
+    if items.len() > 1 && operands.len() > 1 {
+        return t.unsupported("views of several tensors by one call");
+    }
     for (id, item) in items {
+        if given.contains(&id) {
+            continue;
+        }
         let view = Arc::new(View {
             item,
             args: view.args.clone(),
@@ -151,6 +210,7 @@ pub fn mark(t: &mut Tracer<'_>, view: View, result: VarId) {
             }
         });
     }
+    Ok(())
 }
 
 /// `tensor.contiguous()`: the same tensor, in storage of its own where it was a view with gaps or in another order.

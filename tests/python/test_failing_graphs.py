@@ -98,3 +98,25 @@ def test_what_a_graph_wrote_before_it_failed(function, settings, fails):
     expected = history(function, arguments)
     assert expected[2][0] != expected[1][0]
     assert history(sot.to_static(function, min_graph_size=0, **settings), arguments) == expected
+
+
+def test_statistics_that_the_first_run_left_as_they_were():
+    """Those of a batch may be what they were before: then they are written all the same."""
+    found = []
+    for translate in (lambda it: it, lambda it: sot.to_static(it, min_graph_size=0)):
+        norm = paddle.nn.BatchNorm1D(1)
+
+        def function(x, other, norm=norm):
+            return norm(x), paddle.linalg.cholesky(other)
+
+        run = translate(function)
+        one = paddle.to_tensor([[1.0], [-1.0]])
+        seen = []
+        for x, other in ((one, EYE), (one * 3 + 1, -EYE), (one * 3 + 1, EYE)):
+            try:
+                run(x, paddle.to_tensor(other))
+            except Exception as error:  # noqa: BLE001
+                seen.append(type(error))
+            seen.append((norm._mean.tolist(), norm._variance.tolist()))
+        found.append(seen)
+    assert found[0] == found[1]

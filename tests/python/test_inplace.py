@@ -547,3 +547,72 @@ def test_code_that_reads_versions_runs_as_it_is():
 
     for how in ("property", "method"):
         check(function, paddle.ones([3]), how, graphs=0, fallbacks=None)
+PLACES = {
+    "rows": (lambda x, i: x[i], [0, 1], True),
+    "columns": (lambda x, i: x[:, i], [0, 1], True),
+    "rows and columns": (lambda x, i: x[0, i], [0, 1], True),
+    "mask": (lambda x, i: x[i], [False, True], False),
+    "axis": (lambda x, i: paddle.concat([x, x * 2], axis=i), [1], False),
+    "times": (lambda x, i: x.tile(i), [2, 2], False),
+    "factor": (lambda x, i: x.scale(i), [2.0], False),
+}
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_what_says_where_changes_later(name):
+    """Eager mode keeps whole numbers that are indices for the gradient, and refuses it where they have changed."""
+    call, numbers, keeps = PLACES[name]
+
+    def function(x):
+        i = paddle.to_tensor(numbers)
+        y = call(x, i)
+        i[0] = numbers[-1]
+        return y, i
+
+    translated = sot.to_static(function, min_graph_size=0)
+    for seed in range(2):
+        found = []
+        for run in (function, translated):
+            x = paddle.arange(6.0).reshape([2, 3]) + seed
+            x.stop_gradient = False
+            y, i = run(x)
+            try:
+                y.sum().backward()
+                gradient = x.grad.tolist()
+            except RuntimeError as error:
+                gradient = "modified by an inplace operation" in str(error)
+            found.append((y.tolist(), i.tolist(), gradient))
+        assert found[0] == found[1]
+        assert (found[0][2] is True) == keeps
+    assert len(sot.stats(translated).graph_breaks) == keeps
+
+
+IN_PLACE = {
+    "dropout": nn.Dropout(0.5, inplace=True),
+    "silu": nn.Silu(inplace=True),
+    "inside": nn.Sequential(nn.Linear(3, 3), nn.Silu(inplace=True)),
+}
+
+
+@pytest.mark.parametrize("train", [True, False])
+@pytest.mark.parametrize("name", IN_PLACE)
+def test_layers_that_work_in_place(name, train):
+    """They are what their functions are."""
+    layer = IN_PLACE[name]
+    layer.train() if train else layer.eval()
+
+    def function(x):
+        y = x * 1.0
+        z = layer(y)
+        return y, z, y is z, y * 2
+
+    check(function, paddle.arange(6.0).reshape([2, 3]) - 2, breaks=2 if name == "inside" else 1)
+
+
+def test_layers_made_in_a_frame_that_work_in_place():
+    def function(x):
+        y = x * 1.0
+        z = nn.Silu(inplace=True)(y)
+        return y, z, y is z, nn.Silu(inplace=False)(y), nn.Dropout(0.5)(y)
+
+    check(function, paddle.arange(6.0).reshape([2, 3]) - 2, breaks=2)

@@ -4,7 +4,7 @@ import numpy as np
 import paddle
 import paddle_sot_rs as sot
 import pytest
-from harness import tensor
+from harness import check, tensor
 from paddle import nn
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -161,6 +161,26 @@ def test_random_numbers_and_running_statistics_stay_in_order(train):
             one.clear_gradients(set_to_zero=False)
         same(*found)
     assert (sot.stats(net).graphs, sot.stats(net).graph_breaks) == (1, [])
+
+
+DRAWS = {
+    "gaussian": lambda x: paddle.tensor.random.gaussian([3, 4]),
+    "pca_lowrank": lambda x: paddle.linalg.pca_lowrank(x.detach(), q=2)[1].sum(),
+    "svd_lowrank": lambda x: paddle.linalg.svd_lowrank(x.detach(), q=2)[0].sum(),
+}
+
+
+@pytest.mark.parametrize("name", DRAWS)
+def test_what_draws_is_known_by_its_operations(name):
+    """Its numbers come before those of what is called later, whatever it is called."""
+    draw = DRAWS[name]
+
+    def function(x):
+        t = draw(x)
+        a = nn.functional.dropout(x, 0.5)
+        return a, (x * 2).exp() + t
+
+    check(function, tensor(3, 4, grad=True), graphs=1, breaks=0)
 
 
 def test_every_state_of_a_stack_of_layers():

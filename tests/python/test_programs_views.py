@@ -25,10 +25,19 @@ OPERATIONS = {
     "detach": lambda x: x.detach(),
     "chain": lambda x: x.flatten(1).transpose([1, 0])[1:3],
     "layer": paddle.nn.Flatten(),
+    "layer by name": lambda x: FLATTEN(input=x),
+    "input": lambda x: paddle.slice(input=x, axes=[1], starts=[0], ends=[2]),
+    "other name": lambda x: paddle.reshape(input=x, shape=[4, 6]),
+    "in another order": lambda x: paddle.flatten(start_axis=1, x=x),
+    "several by another name": lambda x: paddle.unbind(input=x, axis=1)[1],
+    "next to a size": lambda x: paddle.reshape(input=x, shape=[SIZE, 6]),
+    "in a list": lambda x: paddle.cartesian_prod([x[0, 1]]),
     "no_grad": lambda x: without_grad(x),
     "cast": lambda x: x.astype("float64"),
     "real": lambda x: paddle.view_as_real(paddle.as_complex(x.reshape([3, 4, 2]))),
 }
+FLATTEN = paddle.nn.Flatten()
+SIZE = paddle.to_tensor(4)
 
 
 def without_grad(x):
@@ -314,3 +323,30 @@ def test_views_of_running_statistics_behind_what_updates_them(grad):
         return y, rows.reshape([1, 3]) * 2, variance.detach()
 
     check(function, tensor(4, 3, grad=grad), paddle.zeros([3]), paddle.ones([3]), graphs=1, breaks=0)
+@program(X, graphs=2, breaks=2)
+def views_of_several_tensors(x):
+    y = x[0] * 2
+    parts = paddle.atleast_3d(x * 3, y)
+    y.add_(paddle.ones([]))
+    return y, parts
+
+
+@program(X, graphs=1, breaks=1)
+def one_of_several_tensors_by_name(x):
+    y = x * 2
+    return y, paddle.reshape(x=y, shape=paddle.to_tensor([4, 6]))
+
+
+@program(X, graphs=1, breaks=0)
+def what_is_computed_from_several_tensors_is_no_view(x):
+    y = x * 2
+    z = paddle.einsum("ijk,ijk->ijk", y, x)
+    wide, _ = paddle.broadcast_tensors([y[0], x])
+    y.scale_(3.0)
+    return y, z, wide, paddle.expand_as(y, x), paddle.reshape(y, [x.shape[0], -1])
+
+
+@program(X, graphs=1, breaks=0)
+def the_shape_that_it_has_by_name(x):
+    y = x * 2
+    return y, paddle.reshape(x=y, shape=[2, 3, 4]) is y, y.reshape(shape=[2, 3, 4]) is y, paddle.reshape(y, [24]) is y

@@ -365,3 +365,54 @@ class Wide(PyLayer):
 def test_a_gradient_of_another_dtype_is_named():
     record = compare(lambda x, w: Wide.apply(x) * 1.5, "paddle")
     assert "a gradient of FLOAT64 of shape [3, 4] for a tensor of FLOAT32" in record.fallbacks[0].message
+
+
+class ChangesSaved(PyLayer):
+    @staticmethod
+    def forward(ctx, x):
+        y = x.exp()
+        ctx.save_for_backward(y)
+        return y
+
+    @staticmethod
+    def backward(ctx, dy):
+        (y,) = ctx.saved_tensor()
+        y.scale_(2.0)
+        return dy * y
+
+
+def test_what_backward_changes_is_there_for_all_to_see():
+    """The result that it has saved."""
+
+    def function(x, w):
+        y = ChangesSaved.apply(x)
+        return y, y + w
+
+    results = []
+    for run in (function, sot.to_static(function, min_graph_size=0)):
+        x, w = (paddle.to_tensor([0.5, 1.0, -1.0], stop_gradient=False) for _ in range(2))
+        y, z = run(x, w)
+        y.retain_grads()
+        (z * 1.5).sum().backward()
+        results.append([it.tolist() for it in (y, y.grad, z, x.grad, w.grad)])
+    assert results[0] == results[1]
+
+
+class KeepsItsOwn(PyLayer):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x.tanh()
+
+    @staticmethod
+    def backward(ctx, dy):
+        (x,) = ctx.saved_tensor()
+        gradient = dy * x
+        gradient.scale_(2.0)
+        return gradient
+
+
+def test_what_backward_makes_itself_it_may_change():
+    record = compare(lambda x, w: KeepsItsOwn.apply(x) * w, "paddle")
+    assert record.graphs == 1
+    assert not record.graph_breaks

@@ -34,3 +34,35 @@ def test_same_object(call):
         actual = translated(X)
         assert (actual is X) == (expected is X)
         assert bool((actual == expected).all())
+
+
+def test_a_tuple_that_a_layer_hands_on():
+    attention = paddle.nn.MultiHeadAttention(4, 2)
+    attention.eval()
+    x = tensor(1, 3, 4)
+    outside = attention.gen_cache(x, x, paddle.nn.MultiHeadAttention.StaticCache)
+
+    def function(q):
+        known = attention.gen_cache(q, q, paddle.nn.MultiHeadAttention.StaticCache)
+        grows = attention.gen_cache(q)
+        _, same = attention(q, q, q, None, known)
+        _, other = attention(q, q, q, None, grows)
+        _, given = attention(q, q, q, None, outside)
+        return same is known, same.k is known.k, type(same), other is grows, other.k is grows.k, given is outside
+
+    translated = translate(function)
+    for _ in range(2):
+        assert translated(x) == function(x)
+
+
+def test_a_list_of_tensors_that_are_what_they_were():
+    def function(x):
+        y = x * 2
+        a, b = paddle.atleast_2d(x, y)
+        return a is x, b is y, a + b
+
+    translated = translate(function)
+    for _ in range(2):
+        (*same, total), (*found, other) = function(X), translated(X)
+        assert same == found
+        assert total.tolist() == other.tolist()

@@ -59,6 +59,7 @@ fn statement(callee: Callee, args: Vec<Arg>, output: Arg) -> Statement {
         output,
         grad_enabled: true,
         copies: false,
+        draws: false,
         alone: false,
         updates: Vec::new(),
         loc: SourceLoc::default(),

@@ -31,37 +31,6 @@ _BOTH_OR_NEITHER = frozenset(("pd_op.batch_norm", "pd_op.batch_norm_", "pd_op.in
 # not a number (of singular values that are equal).
 _TAKE_NONE = frozenset(("pd_op.svd",))
 
-# Operations that draw random numbers, some of them where an attribute says so only.
-_RANDOM = frozenset(
-    f"pd_op.{name}"
-    for name in (
-        *("dropout", "dropout_", "uniform", "gaussian", "randint", "bernoulli", "multinomial", "randperm", "poisson"),
-        *("uniform_inplace", "uniform_inplace_", "gaussian_inplace", "gaussian_inplace_", "exponential", "rrelu"),
-        *("gumbel_softmax", "exponential_", "truncated_gaussian_random", "standard_gamma", "binomial", "dirichlet"),
-        *("class_center_sample", "nce", "random_routing", "top_p_sampling", "random", "random_", "shuffle_batch"),
-        *("fractional_max_pool2d", "fractional_max_pool3d", "uniform_random_batch_size_like", "tdm_sampler"),
-        *("graph_khop_sampler", "graph_sample_neighbors", "weighted_sample_neighbors", "memory_efficient_attention"),
-        *("fused_dropout_add", "fused_bias_dropout_residual_layer_norm", "fused_attention", "fused_feedforward"),
-        *("flash_attn", "flash_attn_qkvpacked", "flash_attn_unpadded", "flash_attn_varlen_qkvpacked"),
-        *("flashmask_attention", "fused_dot_product_attention"),
-    )
-)
-
-
-def first_random(operations):
-    """The name of the first of them, or in their blocks, that draws random numbers; None if none does."""
-    return next((op.name() for op in with_inner(operations) if _is_random(op)), None)
-
-
-def _is_random(op):
-    name = op.name()
-    if name == "pd_op.rnn":
-        # Between its layers.
-        attributes = op.attrs()
-        return attributes["dropout_prob"] != 0 and not attributes["is_test"]
-    return name in _RANDOM
-
-
 REGIONS = ("pd_op.if", "pd_op.while", "pd_op.pylayer")
 
 # On operations of a gradient that does not look after what it keeps.

@@ -66,6 +66,7 @@ pub fn load_python(py: Python<'_>) -> PyResult<()> {
         load("allocator", include_str!("allocator.py"))?;
         load("gates", include_str!("gates.py"))?;
         load("values", include_str!("values.py"))?;
+        load("effects", include_str!("effects.py"))?;
         load("strides", include_str!("strides.py"))?;
         load("window", include_str!("window.py"))?;
         load("calls", include_str!("calls.py"))?;

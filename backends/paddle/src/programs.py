@@ -13,9 +13,10 @@ from paddle.pir import get_fake_value_name, is_fake_value
 from paddle_sot_rs import _again as again
 from paddle_sot_rs import _reach as reach
 from paddle_sot_rs import _tracing
-from paddle_sot_rs._backward import REGIONS, blocks_of, first_random, gradients, takes_none_of_several
+from paddle_sot_rs._backward import REGIONS, blocks_of, gradients, takes_none_of_several
 from paddle_sot_rs._bases import look_for_bases
 from paddle_sot_rs._constants import hoist
+from paddle_sot_rs._effects import first_random
 from paddle_sot_rs._gates import gates_of
 from paddle_sot_rs._reads import read_back
 from paddle_sot_rs._trace import Trace

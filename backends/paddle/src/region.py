@@ -13,7 +13,7 @@ from paddle_sot_rs import _backward, _reach, _tracing
 from paddle_sot_rs._blocks import branch, in_block, narrowed, take_back
 from paddle_sot_rs._calls import call_method, constant
 from paddle_sot_rs._control import show
-from paddle_sot_rs._used import reads_statistics
+from paddle_sot_rs._effects import first_random, reads_statistics
 from paddle_sot_rs._values import dims
 
 Value = pir.Value
@@ -260,7 +260,7 @@ def _backwards(block, given, wanted, arrived, branches, copied):
     around = pir.get_current_insertion_point().block()
     with _reading(*copied):
         outputs = block.run(given)
-    if name := _backward.first_random(around.ops):
+    if name := first_random(around.ops):
         raise NotImplementedError(f"gradients through control flow with random numbers ({name})")
     known = zip(outputs, *arrived, strict=False)
     known = [(out, seed, when) for out, seed, when in known if seed is not None and not out.stop_gradient]
@@ -285,7 +285,7 @@ def _reading(external, copy):
 
 
 def _without_random(op):
-    if name := _backward.first_random([op]):
+    if name := first_random([op]):
         raise NotImplementedError(f"{name} inside of recompute")
 
 
@@ -353,7 +353,9 @@ class Recompute:
         always = [(value, _reach.ALWAYS) for value in given]
         parameters = any(not _is_among(source, given) for sources in found for source, _ in sources)
         required = [given] if parameters else []
-        return [[*always, *sources] for sources in found], [*ways.required, *required]
+        # Zeros stand for what does not arrive: gradients of one result go through all of the block.
+        through = [*always, *(source for sources in found for source in sources)]
+        return [through for _ in found], [*ways.required, *required]
 
     def __call__(self, *free):
         stops, ways = [], ([], [])

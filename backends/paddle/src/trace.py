@@ -9,9 +9,9 @@ from paddle_sot_rs import _tracing
 from paddle_sot_rs._backward import inner_operations, with_inner
 from paddle_sot_rs._blocks import ROWS, remove
 from paddle_sot_rs._calls import allow, as_traced, call_method, name_of, refuse, stop_where_eager_stops
+from paddle_sot_rs._effects import first_random, reads_statistics, written
 from paddle_sot_rs._open_dims import asked
 from paddle_sot_rs._strides import mark_copies
-from paddle_sot_rs._used import reads_statistics, written
 from paddle_sot_rs._values import Value
 from paddle_sot_rs._window import Window
 
@@ -39,6 +39,8 @@ class Trace:
         self.asks = False
         # Whether it has copied what other calls of it make a view of.
         self.copies = False
+        # Whether it draws random numbers.
+        self.draws = False
         # Values from elsewhere that it writes.
         self.updated = []
         # Captured branches, by the first of their results.
@@ -80,14 +82,19 @@ class Trace:
         return known[1]
 
     def call(self, function, args, kwargs, is_layer, grad):
-        """Traces one call; the answer is (result, tensors met for the first time, whether a view became a copy)."""
+        """Traces one call.
+
+        The answer is its result, tensors met for the first time, whether a view became a copy, whether it draws.
+        """
         self.fresh, self.known, self.asked = [], [], []
         self.updated = []
         self.computes = self.asks = self.copies = False
+        self.draws = False
         self.notes_ways = grad
         allow(name_of(function), args, kwargs)
         with _tracing.building(self):
-            return self._call(*as_traced(function, args, kwargs), is_layer, grad), self.fresh, self.copies
+            result = self._call(*as_traced(function, args, kwargs), is_layer, grad)
+        return result, self.fresh, self.copies, self.draws
 
     def _call(self, function, args, kwargs, is_layer, grad):
         window = Window(self.program, self.startup, self.cast)
@@ -108,6 +115,7 @@ class Trace:
                 stop_where_eager_stops(operations)
             refuse(operations, args, kwargs)
             self.copies = mark_copies(operations)
+            self.draws = first_random(operations) is not None
             computes, asks = self.computes, self.asks
             if self.inspect is not None:
                 self.inspect(function, operations, result)

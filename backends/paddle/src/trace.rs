@@ -470,7 +470,7 @@ impl TraceSession for PaddleTrace {
             Ok(true) => BackendError::BlackListed(err.value(py).to_string()),
             _ => err.into(),
         })?;
-        let (result, fresh, copies): (Bound<'_, PyAny>, Bound<'_, PyList>, bool) =
+        let (result, fresh, copies, draws): (Bound<'_, PyAny>, Bound<'_, PyList>, bool, bool) =
             answer.extract()?;
         self.pending.clear();
         let mut known = Vec::new();
@@ -501,6 +501,7 @@ impl TraceSession for PaddleTrace {
             output,
             captured,
             copies,
+            draws,
         })
     }
 

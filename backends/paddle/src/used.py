@@ -1,4 +1,4 @@
-"""Which operations of a gradient need numbers, and of which operands; and what operations write."""
+"""Which operations of a gradient need numbers, and of which operands."""
 
 from paddle_sot_rs._backward import REGIONS
 
@@ -30,25 +30,3 @@ def reads(op, matters):
         return []
     operands = (value for value in op.operands_source() if value.initialized() and matters(value))
     return [value for value in operands if not op.is_no_need_buffer(value)]
-
-
-_NORMALIZATIONS = ("pd_op.batch_norm_", "pd_op.sync_batch_norm_")
-# Operands that an operation in place writes, where that is not the first: running statistics.
-_WRITTEN = {**dict.fromkeys(_NORMALIZATIONS, (1, 2)), "pd_op.assign_out_": (1,), "pd_op.share_data_": ()}
-
-
-def written(op):
-    """The operands that an operation in place writes."""
-    name = op.name()
-    if not name.endswith("_"):
-        return []
-    operands = op.operands_source()
-    return [operands[at] for at in _WRITTEN.get(name, (0,)) if operands[at].initialized()]
-
-
-def reads_statistics(op):
-    """Whether this is a normalization by running statistics, which leaves them as they are."""
-    if op.name() not in _NORMALIZATIONS:
-        return False
-    attributes = op.attrs()
-    return attributes["is_test"] and not attributes["trainable_statistics"]

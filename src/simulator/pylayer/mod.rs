@@ -187,6 +187,7 @@ impl Way {
         let cut_off = t.cut_off;
         let first = SymbolId(t.graph.sir.symbols.len() as u32);
         let around = t.backward.replace(first);
+        let mark = t.mark();
         let (answer, reads) = rereads::watch(t, |t| {
             let backward = attributes::get(t, class, "backward")?;
             call(t, backward, &arrived, &[])
@@ -194,6 +195,10 @@ impl Way {
         t.backward = around;
         let answer = answer?;
         let gradients = arguments::gradients(t, answer, slots)?;
+        // It runs later, and perhaps again: what forward has made is there for all to see by then.
+        if regions::acts(t, &mark) {
+            return refuse(t, "backward changes something outside of it");
+        }
         if t.cut_off == cut_off {
             // Gradients are on in there for who asks for gradients of gradients.
             t.graph.enable_gradients(forward_end);

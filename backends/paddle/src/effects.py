@@ -1,0 +1,55 @@
+"""What operations do besides giving results: they draw random numbers, or write what they are given."""
+
+from paddle_sot_rs._backward import with_inner
+
+# Operations that draw random numbers, some of them where an attribute says so only.
+_RANDOM = frozenset(
+    f"pd_op.{name}"
+    for name in (
+        *("dropout", "dropout_", "uniform", "gaussian", "randint", "bernoulli", "multinomial", "randperm", "poisson"),
+        *("uniform_inplace", "uniform_inplace_", "gaussian_inplace", "gaussian_inplace_", "exponential", "rrelu"),
+        *("gumbel_softmax", "exponential_", "truncated_gaussian_random", "standard_gamma", "binomial", "dirichlet"),
+        *("class_center_sample", "nce", "random_routing", "top_p_sampling", "random", "random_", "shuffle_batch"),
+        *("fractional_max_pool2d", "fractional_max_pool3d", "uniform_random_batch_size_like", "tdm_sampler"),
+        *("graph_khop_sampler", "graph_sample_neighbors", "weighted_sample_neighbors", "memory_efficient_attention"),
+        *("fused_dropout_add", "fused_bias_dropout_residual_layer_norm", "fused_attention", "fused_feedforward"),
+        *("flash_attn", "flash_attn_qkvpacked", "flash_attn_unpadded", "flash_attn_varlen_qkvpacked"),
+        *("flashmask_attention", "fused_dot_product_attention", "pyramid_hash", "dpsgd", "random_routing_"),
+    )
+)
+
+
+def first_random(operations):
+    """The name of the first of them, or in their blocks, that draws random numbers; None if none does."""
+    return next((op.name() for op in with_inner(operations) if _is_random(op)), None)
+
+
+def _is_random(op):
+    name = op.name()
+    if name in ("pd_op.rnn", "pd_op.cudnn_lstm"):
+        # Between its layers.
+        attributes = op.attrs()
+        return attributes["dropout_prob"] != 0 and not attributes["is_test"]
+    return name in _RANDOM
+
+
+_NORMALIZATIONS = ("pd_op.batch_norm_", "pd_op.sync_batch_norm_")
+# Operands that an operation in place writes, where that is not the first: running statistics.
+_WRITTEN = {**dict.fromkeys(_NORMALIZATIONS, (1, 2)), "pd_op.assign_out_": (1,), "pd_op.share_data_": ()}
+
+
+def written(op):
+    """The operands that an operation in place writes."""
+    name = op.name()
+    if not name.endswith("_"):
+        return []
+    operands = op.operands_source()
+    return [operands[at] for at in _WRITTEN.get(name, (0,)) if operands[at].initialized()]
+
+
+def reads_statistics(op):
+    """Whether this is a normalization by running statistics, which leaves them as they are."""
+    if op.name() not in _NORMALIZATIONS:
+        return False
+    attributes = op.attrs()
+    return attributes["is_test"] and not attributes["trainable_statistics"]
