@@ -11,6 +11,7 @@ import paddle
 import paddle.nn.functional as F
 import paddle_sot_rs as sot
 import pytest
+from harness import tensor
 from paddle.autograd import PyLayer
 from paddle.distributed.fleet.utils import recompute
 
@@ -345,3 +346,24 @@ def test_negation_takes_no_graph_in_one_piece():
         given = (0, used, (True, True), False)
         same(observe(function, *given), observe(static, *given))
     assert (sot.stats(static).graphs, sot.stats(static).graph_breaks) == (1, [])
+
+
+@pytest.mark.parametrize("reentrant", [True, False])
+def test_gradients_of_one_of_several_results(reentrant):
+    """Reentrant, zeros arrive for the other one, and go on to its parameters."""
+    linear = paddle.nn.Linear(4, 4)
+
+    def function(x):
+        return recompute(lambda x: (linear(x), x * 2), x, use_reentrant=reentrant)
+
+    translated = sot.to_static(function, min_graph_size=0)
+    for at in (1, 0, 1):
+        found = []
+        for run in (function, translated):
+            x = tensor(3, 4, grad=True)
+            run(x)[at].sum().backward()
+            found.append([it.grad is not None and it.grad.tolist() for it in (x, *linear.parameters())])
+            linear.clear_gradients(set_to_zero=False)
+        assert found[0] == found[1]
+    assert sot.stats(translated).graphs == 1
+    assert not sot.stats(translated).graph_breaks

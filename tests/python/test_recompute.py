@@ -504,24 +504,3 @@ def test_a_break_in_a_caller_of_paddles_behind_a_block():
             parts.clear_gradients()
         assert all(np.allclose(*pair) for pair in zip(*results, strict=True))
     assert not sot.stats(g).fallbacks
-
-
-@REENTRANT
-def test_gradients_of_one_of_several_results(reentrant):
-    """Reentrant, zeros arrive for the other one, and go on to its parameters."""
-    linear = nn.Linear(4, 4)
-
-    def function(x):
-        return recompute(lambda x: (linear(x), x * 2), x, use_reentrant=reentrant)
-
-    translated = sot.to_static(function, min_graph_size=0)
-    for at in (1, 0, 1):
-        found = []
-        for run in (function, translated):
-            (x,) = inputs()
-            run(x)[at].sum().backward()
-            found.append([it.grad is not None and it.grad.tolist() for it in (x, *linear.parameters())])
-            linear.clear_gradients(set_to_zero=False)
-        assert found[0] == found[1]
-    assert sot.stats(translated).graphs == 1
-    assert not sot.stats(translated).graph_breaks
