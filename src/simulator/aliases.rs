@@ -1,8 +1,11 @@
 //! Tensors that captured control flow hands on: in eager mode one that a side leaves as it was is still the same tensor, the
 //! result of a graph is a new one. Where a later change could tell, the interpreter runs the control flow.
 
+use pyo3::prelude::*;
+use pyo3::types::PyType;
+
 use crate::graph::{BlockOutput, Cut, SymbolId};
-use crate::variables::{Kind, VarId};
+use crate::variables::{Kind, TensorVar, VarId};
 
 use super::tracer::{Alias, TraceMark};
 use super::views;
@@ -75,6 +78,31 @@ pub fn may_be_one(t: &Tracer<'_>, a: VarId, b: VarId) -> bool {
         all.map(|it| it.of).chain(std::iter::once(symbol))
     };
     of(pair.0).any(|one| of(pair.1).any(|other| one == other))
+}
+
+/// Why a question for it breaks the graph.
+pub const CLASS: &str = "the class of a tensor, which captured control flow decides";
+
+/// The class of a parameter (or another tensor of a class of its own) that a tensor without one may be.
+pub fn other_class<'py>(t: &Tracer<'py>, tensor: VarId) -> Option<Bound<'py, PyType>> {
+    let Kind::Tensor(TensorVar {
+        symbol,
+        class: None,
+        ..
+    }) = t.vars.kind(tensor)
+    else {
+        return None;
+    };
+    let of = t.aliases.iter().filter(|it| it.result == *symbol);
+    of.filter_map(|it| class_of_input(t, it.of)).next()
+}
+
+/// The class of an input of the graph that is more than a tensor.
+pub fn class_of_input<'py>(t: &Tracer<'py>, symbol: SymbolId) -> Option<Bound<'py, PyType>> {
+    let mut inputs = t.graph.inputs.iter();
+    let input = inputs.find(|input| input.symbol == symbol)?;
+    let class = input.value.bind(t.py).get_type();
+    (!class.is(t.paddle.tensor.bind(t.py))).then_some(class)
 }
 
 /// The instruction that has to run natively where the tensor goes on to native code.

@@ -50,6 +50,14 @@ const TABLE: &[(&str, usize, &str, As)] = &[
     ("dropout", 1, "p", As::Probability),
 ];
 
+/// The functions, the place and name of an argument, and the least it may be: kernels that get it as a tensor do not look
+/// (`eye` would not end).
+const LEAST: &[(&str, usize, &str, i64)] = &[
+    ("eye", 0, "num_rows", 1),
+    ("eye", 1, "num_columns", 1),
+    ("topk", 1, "k", 1),
+];
+
 /// Names of the arguments that [`As`] looks at.
 const NAMES: &[(&str, usize, &str)] = &[
     ("full", 2, "dtype"),
@@ -103,7 +111,7 @@ impl Given<'_> {
 
 /// Whether arguments of a function or method of this name are looked at.
 pub fn knows(name: &str) -> bool {
-    TABLE.iter().any(|row| row.0 == name)
+    TABLE.iter().any(|row| row.0 == name) || LEAST.iter().any(|row| row.0 == name)
 }
 
 /// The positional and the named arguments of a call.
@@ -126,6 +134,7 @@ pub fn of_call(
         args: args.to_vec(),
         kwargs: kwargs.to_vec(),
     };
+    check_least(t, &given)?;
     let mut changed = false;
     for &(_, at, argument, kind) in rows() {
         let number = match args.get(at) {
@@ -163,6 +172,27 @@ pub fn of_call(
         }
     }
     Ok(changed.then_some((given.args, given.kwargs)))
+}
+
+/// Stops at a number of the graph that may be less than the function takes; dims are guarded.
+fn check_least(t: &mut Tracer<'_>, given: &Given<'_>) -> Step<()> {
+    for &(name, at, argument, least) in LEAST.iter().filter(|row| row.0 == given.name) {
+        let positional = given.args.get(at).copied();
+        let number = positional.or_else(|| given.named(argument));
+        let Some(number) = number.filter(|number| numbers::is_of_graph(t, *number)) else {
+            continue;
+        };
+        let of_dims = matches!(t.kind(number), Kind::Int(_));
+        // Nobody guards what is exported.
+        if of_dims && !t.options.guards_outcomes {
+            continue;
+        }
+        let limit = t.int(least);
+        if !of_dims || numbers::compare(t, CmpOp::Ge, number, limit)? != Some(true) {
+            return t.unsupported(format!("{name}() of a number that may be below {least}"));
+        }
+    }
+    Ok(())
 }
 
 /// `paddle.full(shape, "-inf")`: programs take no texts. Eager mode makes a double of it.

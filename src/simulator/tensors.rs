@@ -15,7 +15,7 @@ use crate::tracker::{DictKey, Tracker, TrackerRef};
 use crate::variables::{Kind, NumberVar, TensorVar, VarId, Variable};
 
 use super::{
-    arguments, attributes, classes, conversions, homes, inplace, numbers, places, pylayer,
+    aliases, arguments, attributes, classes, conversions, homes, inplace, numbers, places, pylayer,
     recompute, scalars, views, Kwargs, Step, Tracer,
 };
 
@@ -375,6 +375,9 @@ pub fn attribute(t: &mut Tracer<'_>, tensor: VarId, name: &str) -> Step<VarId> {
             }
         }
         "__class__" => {
+            if aliases::other_class(t, tensor).is_some() {
+                return t.unsupported(aliases::CLASS);
+            }
             if let Some(class) = t.type_of(tensor) {
                 return Ok(t.constant(class.as_any()));
             }

@@ -70,7 +70,39 @@ def two_tensors(x):
     return a is b, a is not b, a, b
 
 
-WHOLE = [two_names, in_containers, an_argument_or_a_new_one, changed_in_place, of_a_side_of_a_side, two_tensors]
+state = paddle.create_parameter([2], "float32", default_initializer=paddle.nn.initializer.Constant(0.5))
+
+
+def a_parameter_is_a_tensor(x):
+    y = state
+    while y.sum() < x.sum():
+        y = y + x if isinstance(y, paddle.Tensor) else y * 100
+    return isinstance(y, paddle.Tensor), y * 1
+
+
+def class_of_a_variable(x):
+    y = state
+    while y.sum() < x.sum():
+        y = y + x
+    return type(y), isinstance(y, type(state)), y.__class__, y * 1
+
+
+def class_in_a_round(x):
+    y = state
+    while y.sum() < x.sum():
+        y = y + (1 if isinstance(y, type(state)) else 2)
+    return y * 1
+
+
+WHOLE = [
+    a_parameter_is_a_tensor,
+    two_names,
+    in_containers,
+    an_argument_or_a_new_one,
+    changed_in_place,
+    of_a_side_of_a_side,
+    two_tensors,
+]
 
 
 def one_side_only(x):
@@ -124,7 +156,17 @@ def in_a_list(x):
     return z.shape, any(z is one for one in [y]), z
 
 
-PIECES = [one_side_only, left_as_it_was, left_as_it_was_and_new, names_of_a_loop, without_a_round, keys, in_a_list]
+PIECES = [
+    class_of_a_variable,
+    class_in_a_round,
+    one_side_only,
+    left_as_it_was,
+    left_as_it_was_and_new,
+    names_of_a_loop,
+    without_a_round,
+    keys,
+    in_a_list,
+]
 
 
 def flat(result):

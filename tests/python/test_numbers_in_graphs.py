@@ -137,3 +137,36 @@ def test_whether_gradients_stop_is_up_to_the_way(function):
         if function is stops_without_rounds and x.sum() < 1:
             continue
         assert picture(static(x)) == picture(function(x)), values
+
+
+LIMITED = {
+    "eye": lambda x, n: paddle.eye(n) + x.sum(),
+    "columns": lambda x, n: paddle.eye(3, num_columns=n) + x.sum(),
+    "topk": lambda x, n: x.topk(n)[0],
+    "topk of Paddle": lambda x, n: paddle.topk(x, k=n)[0] * 2,
+}
+
+
+@pytest.mark.parametrize("name", LIMITED)
+def test_numbers_that_kernels_do_not_look_at(name):
+    """`eye` of no rows would not end. One graph for all dims that are not too small; the graph's numbers break it."""
+    function = LIMITED[name]
+    of_dims = sot.to_static(lambda x: function(x, x.shape[0] - 3), min_graph_size=0)
+    of_graph = sot.to_static(lambda x: function(x, int(x[0])), min_graph_size=0, capture_control_flow=True)
+
+    def outcome(run, *args):
+        try:
+            return picture(run(*args))
+        except (TypeError, ValueError) as error:
+            return type(error)
+
+    for size in (6, 5, 7, 4):
+        x = paddle.arange(1.0, size + 1)
+        assert outcome(of_dims, x) == outcome(function, x, size - 3)
+    assert sot.stats(of_dims).graphs == 2 and not sot.stats(of_dims).graph_breaks
+    for size in (3, 2, 8):
+        x = paddle.arange(1.0, size + 1)
+        assert outcome(of_dims, x) == outcome(function, x, size - 3)
+    for number in (2.0, 1.0, 0.0, -1.0, 3.0):
+        x = paddle.to_tensor([number, 5.0, 4.0, 1.0])
+        assert outcome(of_graph, x) == outcome(function, x, int(number))

@@ -7,7 +7,7 @@ use crate::frame::Modules;
 use crate::guard::native;
 use crate::obj::{is_attr, text_of, Obj};
 use crate::simulator::{
-    attributes, classes, exceptions, homes, tensors, Kwargs, Step, Stop, Tracer,
+    aliases, attributes, classes, exceptions, homes, tensors, Kwargs, Step, Stop, Tracer,
 };
 use crate::variables::{Kind, VarId};
 
@@ -15,6 +15,9 @@ use super::wrong;
 
 pub(super) fn type_of(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
     classes::guard_meta_of(t, value);
+    if aliases::other_class(t, value).is_some() {
+        return t.unsupported(aliases::CLASS);
+    }
     match t.type_of(value) {
         Some(class) => Ok(t.constant(class.as_any())),
         None => t.unsupported("type() of this value"),
@@ -36,6 +39,11 @@ pub fn is_instance(t: &mut Tracer<'_>, value: VarId, class: VarId) -> Step<bool>
     };
     classes::guard_meta_of(t, value);
     let answer = subclass(t, &of, class, true)?;
+    if let Some(other) = aliases::other_class(t, value) {
+        if subclass(t, &other, class, true)? != answer {
+            return t.unsupported(aliases::CLASS);
+        }
+    }
     // What a class is not, its instances may say they are: those of Python classes, and what stands for others.
     let may_say = matches!(t.kind(value), Kind::Object(_) | Kind::Opaque);
     if !answer && (may_say || native::is_mutable(&of)) {

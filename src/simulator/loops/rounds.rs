@@ -11,7 +11,7 @@ use crate::simulator::merge::{self, refuse, Piece};
 use crate::simulator::regions::{self, End};
 use crate::simulator::returns::{self, Answer, Leaf, Returns};
 use crate::simulator::trees::{self, Trees};
-use crate::simulator::{call, conversions, graph_numbers, Step, Tracer};
+use crate::simulator::{aliases, call, conversions, graph_numbers, Step, Tracer};
 use crate::variables::{CellVar, IterVar, Kind, NumberVar, VarId};
 
 use super::{next, Behind, Captured, Carried, Part};
@@ -60,6 +60,10 @@ impl Captured<'_> {
             for (slot, variable) in &carried {
                 let symbol = t.graph.placeholder(t.py, variable.meta.clone())?;
                 leading.push(symbol);
+                // The first round has the parameter itself.
+                if aliases::class_of_input(t, variable.first).is_some() {
+                    aliases::note(t, symbol, variable.first);
+                }
                 if variable.unbound {
                     continue;
                 }
