@@ -93,8 +93,8 @@ pub fn other_class<'py>(t: &Tracer<'py>, tensor: VarId) -> Option<Bound<'py, PyT
     else {
         return None;
     };
-    let of = t.aliases.iter().filter(|it| it.result == *symbol);
-    of.filter_map(|it| class_of_input(t, it.of)).next()
+    let mut of = t.aliases.iter().filter(|it| it.result == *symbol);
+    of.find_map(|it| class_of_input(t, it.of))
 }
 
 /// The class of an input of the graph that is more than a tensor.

@@ -201,14 +201,16 @@ def _own(gradient, value):
 
 def _nothing(value):
     """A gradient of zeros that changes no sum: `-0.0`, which may not be an attribute of an operation."""
-
-    def full(number):
-        if any(dim < 0 for dim in value.shape):
-            return _C_ops.full_like(value, number, value.dtype, core.Place())
-        return _C_ops.full(list(value.shape), number, value.dtype, core.Place())
-
-    signed = value.dtype in (paddle.float32, paddle.float64)
-    return _C_ops.multiply(full(0.0), full(-1.0)) if signed else full(0.0)
+    dtype, place = value.dtype, core.Place()
+    is_signed = dtype in (paddle.float32, paddle.float64)
+    minus = _C_ops.full([], -1.0, dtype, place) if is_signed else None
+    if any(dim < 0 for dim in value.shape):
+        zeros = _C_ops.full_like(value, 0.0, dtype, place)
+        return _C_ops.multiply(zeros, minus) if is_signed else zeros
+    if not is_signed:
+        return _C_ops.full(list(value.shape), 0.0, dtype, place)
+    zero = _C_ops.multiply(_C_ops.full([], 0.0, dtype, place), minus)
+    return _C_ops.full_with_tensor(zero, list(value.shape), dtype)
 
 
 class Branch:
