@@ -88,7 +88,7 @@ def capsule(head, name=NAME):
     ("head", "error", "text"),
     [
         (Head(MAGIC, 999, 16, b"9.9.9"), ImportError, r"version 999 of the plug-in interface \(paddle-sot 9.9.9\)"),
-        (Head(MAGIC, 4, 16, b"0.1.0"), ImportError, "its table has 16 bytes instead of"),
+        (Head(MAGIC, 5, 16, b"0.1.0"), ImportError, "its table has 16 bytes instead of"),
         (Head(12345, 2, 16, b""), ImportError, "does not hold a table"),
     ],
 )
