@@ -46,6 +46,9 @@ class StaticFunction:
     def __get__(self, instance: Any, owner: Any = None, /) -> Any:
         """Binds like a function: a method with `instance` in front, and the same cache; itself on the class."""
 
+    def __set_name__(self, owner: type, name: str) -> None:
+        """Makes `__new__` a static method, and `__init_subclass__` and `__class_getitem__` class methods."""
+
     def __reduce__(
         self,
     ) -> str | tuple[Callable[..., StaticFunction], tuple[Callable[..., Any], dict[str, Any], dict[str, Any]]]:
@@ -78,22 +81,42 @@ class StaticFunction:
 
     @property
     def __wrapped__(self) -> Callable[..., Any]:
-        """The original callable."""
+        """The original callable, until it is set (`functools.update_wrapper`)."""
 
+    @__wrapped__.setter
+    def __wrapped__(self, value: Callable[..., Any], /) -> None: ...
     @property
     def __code__(self) -> CodeType:
         """The code of the original: with those below `inspect` takes this for a function."""
 
+    @__code__.setter
+    def __code__(self, value: CodeType, /) -> None: ...
     @property
     def __defaults__(self) -> tuple[Any, ...] | None:
         """Those of the original."""
 
+    @__defaults__.setter
+    def __defaults__(self, value: tuple[Any, ...] | None, /) -> None: ...
     @property
     def __kwdefaults__(self) -> dict[str, Any] | None:
         """Those of the original."""
 
+    @__kwdefaults__.setter
+    def __kwdefaults__(self, value: dict[str, Any] | None, /) -> None: ...
     @property
     def __annotations__(self) -> dict[str, Any]:
+        """Those of the original."""
+
+    @__annotations__.setter
+    def __annotations__(self, value: dict[str, Any], /) -> None: ...
+    @property
+    def __type_params__(self) -> tuple[Any, ...]:
+        """Those of the original, from Python 3.12 on."""
+
+    @__type_params__.setter
+    def __type_params__(self, value: tuple[Any, ...], /) -> None: ...
+    @property
+    def __builtins__(self) -> dict[str, Any]:
         """Those of the original."""
 
     @property

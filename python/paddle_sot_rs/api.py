@@ -155,7 +155,7 @@ def undecorated(target: Any) -> Any:
     static = static_of(target)
     if static is None:
         return target
-    wrapped = static.__wrapped__
+    wrapped = static.dygraph_function
     return wrapped if static is target else wrapped.__get__(target.__self__)
 
 
@@ -199,7 +199,7 @@ def _attributes_of(original: Callable[..., Any]) -> dict[str, Any]:
 
 def attributes_of(static: Any) -> dict[str, Any]:
     """What was set on a translated function since it was made."""
-    original = static.__wrapped__
+    original = static.dygraph_function
     made = vars(_named(types.SimpleNamespace(), original, static.specification))
     return {name: value for name, value in vars(static).items() if name not in made or made[name] is not value}
 

@@ -58,8 +58,8 @@ def concrete_program(function: Callable[..., Any], input_spec: Any, names_of: Ca
 def concrete_program_of(static: Any) -> Any:
     """`concrete_program` of a translated function, for the `input_spec` it was given."""
     specification = getattr(static, "specification", None)
-    if specification is not None and specification.skips_self and not hasattr(static.__wrapped__, "__self__"):
-        name = static.__wrapped__.__name__
+    if specification is not None and specification.skips_self and not hasattr(static.dygraph_function, "__self__"):
+        name = static.dygraph_function.__name__
         raise ValueError(
             f"concrete_program: {name} is a method of a class, without the object that it is called on: "
             "use paddle_sot_rs.to_static(layer).forward, or "
@@ -70,20 +70,20 @@ def concrete_program_of(static: Any) -> Any:
         spec = _last_spec(static)
     if spec is None:
         raise ValueError("concrete_program: give to_static an input_spec, call it first, or use paddle_sot_rs.save")
-    return concrete_program(static.__wrapped__, spec)
+    return concrete_program(static.dygraph_function, spec)
 
 
 def concrete_program_for(static: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> Any:
     """The program for these arguments, specifications or examples."""
-    spec = _positional(static.__wrapped__, list(args), kwargs or {})
+    spec = _positional(static.dygraph_function, list(args), kwargs or {})
     if spec is None:
         raise TypeError("get_concrete_program: the arguments do not fit positional parameters")
-    return concrete_program(static.__wrapped__, spec)
+    return concrete_program(static.dygraph_function, spec)
 
 
 def rollback(static: Any) -> Callable[..., Any]:
     """Undoes `to_static` of an object's method."""
-    original: Callable[..., Any] = static.__wrapped__
+    original: Callable[..., Any] = static.dygraph_function
     owner, name = getattr(original, "__self__", None), original.__name__
     if owner is not None and vars(owner).get(name) is static:
         delattr(owner, name)
@@ -121,7 +121,7 @@ def _last_spec(static: Any) -> list[Any] | None:
     if seen is None:
         return None
     args, kwargs = seen
-    spec = _positional(static.__wrapped__, args, kwargs)
+    spec = _positional(static.dygraph_function, args, kwargs)
     if spec is not None and static.specification.skips_self:
         spec = spec[1:]
     return spec if spec is not None and is_known(spec) else None

@@ -9,6 +9,7 @@ mod static_function;
 use paddle_sot::frame::Modules;
 use paddle_sot::paddle::Paddle;
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 
 #[pymodule]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -18,6 +19,11 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     paddle_sot_backend_pylayer::link();
     module.py().keep_originals()?;
     Paddle::get(module.py())?;
+    let hooks = PyDict::new(module.py());
+    let take_turns_anew = wrap_pyfunction!(static_function::take_turns_anew, module)?;
+    hooks.set_item("after_in_child", take_turns_anew)?;
+    let os = module.py().module("os")?;
+    os.call_method("register_at_fork", (), Some(&hooks))?;
     // A second import in the same process finds the logger installed: that is fine.
     let _ = pyo3_log::try_init();
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;

@@ -8,7 +8,7 @@ use paddle_sot::obj::Obj;
 use paddle_sot::simulator::TraceOptions;
 use paddle_sot::translate::{register, BackendChoice, CompileOptions, Shared, Translated};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple};
+use pyo3::types::{PyDict, PyString, PyTuple, PyType};
 
 use crate::records::{GraphRecord, StatsRecord};
 
@@ -124,10 +124,37 @@ impl StaticFunction {
             .unbind())
     }
 
-    /// The original callable.
+    /// A class takes these methods for what they are where they are plain functions.
+    fn __set_name__(
+        slf: &Bound<'_, Self>,
+        owner: &Bound<'_, PyAny>,
+        name: &Bound<'_, PyString>,
+    ) -> PyResult<()> {
+        let py = slf.py();
+        let kind = match name.to_str()? {
+            "__new__" => "staticmethod",
+            "__init_subclass__" | "__class_getitem__" => "classmethod",
+            _ => return Ok(()),
+        };
+        let method = py.original("builtins", kind)?.call1((slf,))?;
+        let class = py.get_type::<PyType>();
+        class.call_method1("__setattr__", (owner, name, method))?;
+        Ok(())
+    }
+
+    /// The original callable, until it is set (`functools.update_wrapper`).
     #[getter]
-    fn __wrapped__(&self, py: Python<'_>) -> Py<PyAny> {
-        self.callable.clone_ref(py)
+    fn __wrapped__(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
+        let attributes = slf.getattr("__dict__")?;
+        let set = attributes
+            .cast::<PyDict>()?
+            .get_item(pyo3::intern!(slf.py(), "__wrapped__"))?;
+        Ok(set.map_or_else(|| slf.get().callable.clone_ref(slf.py()), Bound::unbind))
+    }
+
+    #[setter(__wrapped__)]
+    fn set_wrapped(slf: &Bound<'_, Self>, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        slf.getattr("__dict__")?.set_item("__wrapped__", value)
     }
 
     /// The code of the original: with those below `inspect` takes this for a function, and finds its arguments.
@@ -136,16 +163,31 @@ impl StaticFunction {
         self.callable.getattr(py, "__code__")
     }
 
+    #[setter(__code__)]
+    fn set_code(&self, py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.callable.setattr(py, "__code__", value)
+    }
+
     /// Those of the original.
     #[getter]
     fn __defaults__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         self.callable.getattr(py, "__defaults__")
     }
 
+    #[setter(__defaults__)]
+    fn set_defaults(&self, py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.callable.setattr(py, "__defaults__", value)
+    }
+
     /// Those of the original.
     #[getter]
     fn __kwdefaults__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         self.callable.getattr(py, "__kwdefaults__")
+    }
+
+    #[setter(__kwdefaults__)]
+    fn set_kwdefaults(&self, py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.callable.setattr(py, "__kwdefaults__", value)
     }
 
     /// That of the original, where it is a bound method.
@@ -164,6 +206,28 @@ impl StaticFunction {
     #[getter]
     fn __annotations__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         self.callable.getattr(py, "__annotations__")
+    }
+
+    #[setter(__annotations__)]
+    fn set_annotations(&self, py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.callable.setattr(py, "__annotations__", value)
+    }
+
+    /// Those of the original.
+    #[getter]
+    fn __type_params__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        self.callable.getattr(py, "__type_params__")
+    }
+
+    #[setter(__type_params__)]
+    fn set_type_params(&self, py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.callable.setattr(py, "__type_params__", value)
+    }
+
+    /// Those of the original.
+    #[getter]
+    fn __builtins__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        self.callable.getattr(py, "__builtins__")
     }
 
     /// Those of the original.
@@ -372,6 +436,12 @@ impl StaticFunction {
 #[pyfunction]
 pub fn note_hooked_saves(hooked: bool) {
     paddle_sot::translate::note_hooked_saves(hooked);
+}
+
+/// For a child after a fork, where no other thread translates.
+#[pyfunction]
+pub fn take_turns_anew(py: Python<'_>) -> PyResult<()> {
+    paddle_sot::translate::take_turns_anew(py)
 }
 
 /// Lets all translated functions of the process run as they are, or not any more.

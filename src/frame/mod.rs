@@ -40,7 +40,7 @@ pub use pep523::{
     call_giving, grant_nesting, is_hooked_by_others, is_installed, listen, refused_frames,
     set_handler, Listening, PassFrame, Pep523Frame, Pep523Scope,
 };
-pub use signals::{is_of_a_handler, HeldSignals};
+pub use signals::{free_signals, is_of_a_handler, HeldSignals};
 pub use tracing::user_is_tracing;
 pub use view::FrameView;
 

@@ -21,6 +21,14 @@ struct Handler {
     action: libc::sigaction,
 }
 
+impl Handler {
+    fn put_back(&self, signal: &Bound<'_, PyAny>) -> PyResult<()> {
+        signal.call_method1("signal", (self.number, &self.function))?;
+        // Python forgets whether calls of the system go on after the signal.
+        set_action(self.number, &self.action)
+    }
+}
+
 /// What Python calls in the place of the handlers.
 #[pyclass(frozen, module = "paddle_sot_rs._core")]
 struct Waiting {
@@ -30,9 +38,8 @@ struct Waiting {
 }
 
 impl Waiting {
-    fn handler(&self, number: i32) -> Option<&Py<PyAny>> {
-        let known = self.handlers.iter().find(|known| known.number == number);
-        known.map(|handler| &handler.function)
+    fn handler(&self, number: i32) -> Option<&Handler> {
+        self.handlers.iter().find(|known| known.number == number)
     }
 
     fn take(&self) -> Vec<i32> {
@@ -53,7 +60,7 @@ impl Waiting {
         }
         self.hurried.store(true, Ordering::Relaxed);
         match self.handler(number) {
-            Some(handler) => handler.call1(py, (number, frame)).map(drop),
+            Some(handler) => handler.function.call1(py, (number, frame)).map(drop),
             None => Ok(()),
         }
     }
@@ -131,7 +138,7 @@ impl<'py> HeldSignals<'py> {
             };
             let py = waiting.py();
             let frame = py.module("sys")?.call_method0("_getframe")?;
-            if let Err(raised) = handler.call1(py, (number, frame)) {
+            if let Err(raised) = handler.function.call1(py, (number, frame)) {
                 for later in arrived {
                     self.signal.call_method1("raise_signal", (later,))?;
                 }
@@ -148,10 +155,7 @@ impl<'py> HeldSignals<'py> {
         for handler in &waiting.get().handlers {
             let current = self.signal.call_method1("getsignal", (handler.number,))?;
             if current.is(waiting) {
-                self.signal
-                    .call_method1("signal", (handler.number, &handler.function))?;
-                // Python forgets whether calls of the system go on after the signal.
-                set_action(handler.number, &handler.action)?;
+                handler.put_back(&self.signal)?;
             }
         }
         Ok(())
@@ -164,6 +168,23 @@ impl Drop for HeldSignals<'_> {
             err.write_unraisable(self.signal.py(), None);
         }
     }
+}
+
+/// Puts handlers back that another thread has held, which is not in this process: for a child after a fork.
+///
+/// # Errors
+/// Whatever Python's signal module raises.
+pub fn free_signals(py: Python<'_>) -> PyResult<()> {
+    let signal = py.module("_signal")?;
+    for (number, function) in handlers_of(&signal)? {
+        let Ok(waiting) = function.cast::<Waiting>() else {
+            continue;
+        };
+        if let Some(handler) = waiting.get().handler(number) {
+            handler.put_back(&signal)?;
+        }
+    }
+    Ok(())
 }
 
 /// Whether the handler of a signal has raised this, wherever the interpreter ran it.

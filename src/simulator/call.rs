@@ -91,7 +91,7 @@ fn dispatch(
             let Some(wrapped) = t.value(callee) else {
                 return t.unsupported("a translated function without a value");
             };
-            let wrapped = t.constant(&wrapped.getattr("__wrapped__")?);
+            let wrapped = t.constant(&wrapped.getattr("dygraph_function")?);
             t.tail = tail;
             call(t, wrapped, args, kwargs)
         }

@@ -77,7 +77,9 @@ impl Parameters {
                 .find(|at| same_name(&name, self.names[*at].bind(py)));
             match known {
                 Some(at) if slots[at].is_none() => slots[at] = Some(value),
-                None if self.varkw => rest.set_item(name, value)?,
+                None if self.varkw && name.is_instance_of::<PyString>() => {
+                    rest.set_item(name, value)?
+                }
                 _ => return Ok(None),
             }
         }

@@ -25,7 +25,7 @@ pub use choice::{BackendChoice, Configured};
 pub use export::Exported;
 pub use forced::ForcedTranslation;
 pub use function::{
-    is_translating, note_hooked_saves, switch_off, CompileOptions, Entry, GraphInfo, Shared,
-    Translated,
+    is_translating, note_hooked_saves, switch_off, take_turns_anew, CompileOptions, Entry,
+    GraphInfo, Shared, Translated,
 };
 pub use totals::{register, reset_all, totals};

@@ -484,3 +484,83 @@ def test_high_level_models_of_paddle():
         seen.append((model.evaluate(Data(), batch_size=4, verbose=0), np.concatenate(answer[0]).tolist()))
     assert str(seen[0]) == str(seen[1])
     assert sot.stats(net).graph_breaks == []
+
+
+def described(x: int, y=3) -> int:
+    """Of another function."""
+    return x + y
+
+
+def fresh():
+    def scaled(x, by=2, *, more=1):
+        return x * by + more
+
+    return scaled
+
+
+def with_other_code(function):
+    function.__code__ = (lambda x, by=2, *, more=1: x - by - more).__code__
+
+
+def with_other_defaults(function):
+    function.__defaults__ = (5,)
+    function.__kwdefaults__ = {"more": 7}
+
+
+def with_annotations(function):
+    function.__annotations__ = {"x": int}
+
+
+@pytest.mark.parametrize("change", [with_other_code, with_other_defaults, with_annotations])
+def test_what_is_written_on_a_function_is_written_on_a_translated_one(change):
+    plain, static = fresh(), sot.to_static(fresh(), min_graph_size=0)
+    for _ in range(2):
+        for function in (plain, static):
+            change(function)
+        assert static(X).tolist() == plain(X).tolist()
+        assert inspect.signature(static) == inspect.signature(plain)
+
+
+def test_a_translated_function_wraps_another_one():
+    plain, static = fresh(), sot.to_static(fresh(), min_graph_size=0)
+    for function in (plain, static):
+        assert functools.wraps(described)(function) is function
+        assert function.__wrapped__ is described and function.__annotations__ == described.__annotations__
+        assert (function.__name__, function.__doc__) == ("described", "Of another function.")
+        assert inspect.signature(function) == inspect.signature(described)
+    assert static(X).tolist() == plain(X).tolist()
+    assert sot.to_static(lambda x: static(x) + 1)(X).tolist() == (plain(X) + 1).tolist()
+    assert getattr(static, "__type_params__", ()) == getattr(plain, "__type_params__", ())
+
+
+def test_methods_that_a_class_makes_class_methods():
+    def made(decorate):
+        class Made:
+            seen = []
+
+            @decorate
+            def __new__(cls, *args):
+                return super().__new__(cls)
+
+            @decorate
+            def __class_getitem__(cls, at):
+                return cls, at
+
+            @decorate
+            def __init_subclass__(cls):
+                cls.seen.append(cls.__name__)
+
+        class Below(Made):
+            pass
+
+        found = Made[3]
+        return found[0] is Made, found[1], Made.seen, type(Made()) is Made, type(Made().__new__(Below)) is Below
+
+    assert made(sot.to_static) == made(lambda function: function)
+
+
+def test_keywords_are_strings():
+    for function in (lambda **named: named, lambda x=1: x):
+        for called in (function, sot.to_static(function)):
+            with pytest.raises(TypeError, match="keywords must be strings"):
+                called(**{1: 2})

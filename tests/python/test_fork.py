@@ -94,3 +94,106 @@ def test_a_graph_that_ran_runs_in_a_forked_process(what, how):
 
 def test_workers_of_a_data_loader_call_translated_functions():
     _runs(LOADED)
+
+
+MEANWHILE = """
+    import gc, os, signal, sys, threading, warnings
+    import paddle
+    import paddle_sot_rs as sot
+
+    def doubled(x):
+        return paddle.nn.functional.relu(x) * 2
+
+    x = paddle.to_tensor([1.0, -2.0])
+    # What is made once in a process is there: see docs/differences.md.
+    sot.to_static(doubled, min_graph_size=0)(x)
+    inside, forked = threading.Event(), threading.Event()
+    activation = sys.modules["paddle.nn.functional.activation"]
+    asked = activation.in_dynamic_or_pir_mode
+
+    def wait():
+        inside.set()
+        forked.wait(TIMEOUT)
+
+    def ask():
+        # In static mode an operation is traced.
+        if not paddle.in_dynamic_mode():
+            wait()
+        return asked()
+
+    def compiler(ir, metas):
+        wait()
+        return lambda *inputs: [doubled(inputs[0])]
+
+    backend = sys.argv[1]
+    if backend == "paddle":
+        activation.in_dynamic_or_pir_mode = ask
+    else:
+        # Between two operations.
+        sot.register_backend(backend)(compiler)
+
+    def translate():
+        sot.to_static(doubled, min_graph_size=0, backend=backend)(x)
+
+    thread = threading.Thread(target=translate)
+    thread.start()
+    inside.wait()
+    warnings.simplefilter("ignore")
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)
+        activation.in_dynamic_or_pir_mode = asked
+        assert gc.isenabled() and not hasattr(sys, "tracebacklimit")
+        result = sot.to_static(lambda x: doubled(x) + 1, min_graph_size=0)(x)
+        os._exit(0 if result.tolist() == [3.0, 1.0] else 3)
+    forked.set()
+    thread.join()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+"""
+
+
+def test_a_process_that_is_forked_while_another_thread_traces_an_operation_translates():
+    # The fork waits for the end of the operation, which waits for a second of its own.
+    _runs(MEANWHILE.replace("TIMEOUT", "1"), "paddle")
+
+
+def test_a_process_that_is_forked_while_another_thread_translates_does_so_too():
+    _runs(MEANWHILE.replace("TIMEOUT", "None"), "waiting")
+
+
+HELD = """
+    import os, signal, threading, warnings
+    import paddle
+    import paddle_sot_rs as sot
+
+    handler = lambda number, frame: None
+    signal.signal(signal.SIGUSR1, handler)
+    inside, forked = threading.Event(), threading.Event()
+    statuses = []
+
+    def compiler(ir, metas):
+        inside.set()
+        forked.wait()
+        return lambda *inputs: [inputs[0] * 2]
+
+    def fork():
+        inside.wait()
+        warnings.simplefilter("ignore")
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if signal.getsignal(signal.SIGUSR1) is handler else 3)
+        statuses.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        forked.set()
+
+    sot.register_backend("waiting")(compiler)
+    thread = threading.Thread(target=fork)
+    thread.start()
+    sot.to_static(lambda x: x * 2, min_graph_size=0, backend="waiting")(paddle.ones([2]))
+    thread.join()
+    assert statuses == [0]
+    assert signal.getsignal(signal.SIGUSR1) is handler
+"""
+
+
+def test_a_process_that_is_forked_while_the_main_thread_translates_has_its_handlers_of_signals():
+    _runs(HELD)

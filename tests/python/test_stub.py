@@ -15,6 +15,11 @@ TREE = ast.parse(Path(paddle_sot_rs.__file__).with_name("_core.pyi").read_text()
 IGNORED = {"__all__", "__doc__", "__file__", "__loader__", "__name__", "__package__", "__spec__"}
 IGNORED_IN_CLASSES = {"__doc__", "__module__", "__dict__", "__weakref__"}
 
+
+def is_setter(node):
+    return any(isinstance(name, ast.Attribute) and name.attr == "setter" for name in node.decorator_list)
+
+
 STUB_CLASSES = {node.name: node for node in TREE.body if isinstance(node, ast.ClassDef)}
 STUB_FUNCTIONS = {node.name: node for node in TREE.body if isinstance(node, ast.FunctionDef)}
 STUB_VALUES = {node.target.id: node for node in TREE.body if isinstance(node, ast.AnnAssign)}
@@ -22,7 +27,13 @@ MEMBERS = [
     pytest.param(class_name, node, id=f"{class_name}.{node.name}")
     for class_name, owner in STUB_CLASSES.items()
     for node in owner.body
-    if isinstance(node, ast.FunctionDef)
+    if isinstance(node, ast.FunctionDef) and not is_setter(node)
+]
+SETTERS = [
+    pytest.param(class_name, node.name, id=f"{class_name}.{node.name}")
+    for class_name, owner in STUB_CLASSES.items()
+    for node in owner.body
+    if isinstance(node, ast.FunctionDef) and is_setter(node)
 ]
 DESCRIBED = [TREE, *STUB_CLASSES.values(), *STUB_FUNCTIONS.values(), *(parameter.values[1] for parameter in MEMBERS)]
 
@@ -95,6 +106,13 @@ def test_a_member_is_what_the_stub_says(class_name, node):
         assert node.args.vararg and len(node.args.args) <= 2
     elif not is_property(node):
         assert in_module(member, bound=True) == in_stub(node, bound=True)
+
+
+@pytest.mark.parametrize("class_name, name", SETTERS)
+def test_a_property_with_a_setter_can_be_set(class_name, name):
+    member = vars(getattr(_core, class_name))[name]
+    with pytest.raises(TypeError, match="doesn't apply to a 'int' object"):
+        member.__set__(1, None)
 
 
 @pytest.mark.parametrize("name", [name for name in STUB_CLASSES if "__new__" not in vars(getattr(_core, name))])

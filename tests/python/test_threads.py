@@ -1,13 +1,16 @@
 """Other threads: training in eager mode during translations, and one function called from many."""
 
+import gc
 import os
 import subprocess
 import sys
 import threading
 import time
+import traceback
 
 import numpy as np
 import paddle
+import paddle.nn.functional as F
 import paddle_sot_rs as sot
 import pytest
 from paddle import nn
@@ -178,6 +181,7 @@ MANY_GRAPHS = """
 import gc, os, threading
 import paddle
 import paddle_sot_rs as sot
+import paddle.nn.functional as F
 from paddle import nn
 
 def threads():
@@ -206,3 +210,78 @@ print(max(found) - found[0])
 def test_executors_end_while_another_thread_lives():
     run = subprocess.run([sys.executable, "-c", MANY_GRAPHS], check=True, capture_output=True, text=True)
     assert int(run.stdout) < 100
+
+
+def in_the_middle_of_an_operation(monkeypatch, do):
+    """Translates a function; calls `do` while Paddle is in static mode for one of its operations."""
+    activation = sys.modules["paddle.nn.functional.activation"]
+    asked = activation.in_dynamic_or_pir_mode
+    calls = []
+
+    def ask():
+        if not paddle.in_dynamic_mode() and not calls:
+            calls.append(1)
+            do()
+        return asked()
+
+    monkeypatch.setattr(activation, "in_dynamic_or_pir_mode", ask)
+    translated = sot.to_static(lambda x: F.relu(x) * 2, min_graph_size=0)
+    assert translated(paddle.to_tensor([1.0, -2.0])).tolist() == [2.0, 0.0]
+    assert calls and sot.stats(translated).graphs == 1
+
+
+def test_other_threads_have_tracebacks_and_the_garbage_collector_while_one_translates(monkeypatch):
+    inside, looked = threading.Event(), threading.Event()
+    seen = {}
+
+    def look():
+        inside.wait()
+        try:
+            try:
+                raise ValueError("other")
+            except ValueError:
+                seen["traceback"] = traceback.format_exc()
+            seen["stack"] = traceback.extract_stack()[-1].name
+            seen["limited"] = hasattr(sys, "tracebacklimit")
+            seen["collects"] = gc.isenabled()
+            gc.disable()
+        finally:
+            looked.set()
+
+    thread = threading.Thread(target=look)
+    thread.start()
+
+    def let_look():
+        inside.set()
+        looked.wait()
+
+    before, callbacks = traceback.extract_stack, list(gc.callbacks)
+    try:
+        in_the_middle_of_an_operation(monkeypatch, let_look)
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+    thread.join()
+    assert "in look" in seen.pop("traceback")
+    assert seen == {"stack": "look", "limited": False, "collects": True}
+    assert traceback.extract_stack is before and gc.callbacks == callbacks
+
+
+def test_garbage_that_is_collected_in_the_middle_of_an_operation_dies_in_eager_mode(monkeypatch):
+    seen = []
+
+    class Ring:
+        def __init__(self):
+            self.ring = self
+
+        def __del__(self):
+            frames = traceback.extract_stack()
+            seen.append((paddle.in_dynamic_mode(), (paddle.ones([2]) + 1).tolist(), frames[-1].name))
+
+    def collect():
+        Ring()
+        gc.collect()
+        seen.append(paddle.in_dynamic_mode())
+
+    in_the_middle_of_an_operation(monkeypatch, collect)
+    assert seen == [(True, [2.0, 2.0], "__del__"), False]

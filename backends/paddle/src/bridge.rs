@@ -54,6 +54,10 @@ pub fn load_python(py: Python<'_>) -> PyResult<()> {
         give(&again, wrap_pyfunction!(turns::be_alone, py)?)?;
         give(&again, wrap_pyfunction!(turns::be_among, py)?)?;
         let hooks = PyDict::new(py);
+        let alone = wrap_pyfunction!(turns::alone_before_fork, py)?;
+        hooks.set_item("before", alone)?;
+        let among = wrap_pyfunction!(turns::among_after_fork, py)?;
+        hooks.set_item("after_in_parent", among)?;
         let alone = wrap_pyfunction!(turns::alone_after_fork, py)?;
         hooks.set_item("after_in_child", alone)?;
         py.module("os")?

@@ -44,6 +44,8 @@ struct Held {
 }
 
 thread_local! {
+    /// What this thread had before it began to fork.
+    static FORKS: Cell<Kind> = const { Cell::new(Kind::Out) };
     static NUMBER: usize = THREADS.fetch_add(1, Ordering::Relaxed);
     static HELD: Cell<Held> = const {
         Cell::new(Held {
@@ -253,6 +255,22 @@ pub fn end_pass(before: (u8, bool)) {
     });
 }
 
+/// A process is about to be forked: who runs a program in another thread holds locks of Paddle's, and the child would find
+/// them held for ever.
+#[pyfunction]
+pub fn alone_before_fork(py: Python<'_>) {
+    FORKS.set(HELD.get().kind);
+    if !rise(py, Kind::Alone) {
+        warn_of_others("a process is forked beside others");
+    }
+}
+
+/// In the parent, after that.
+#[pyfunction]
+pub fn among_after_fork() {
+    fall(FORKS.get());
+}
+
 /// In a child after a fork, where the other threads are gone.
 #[pyfunction]
 pub fn alone_after_fork() {
@@ -268,4 +286,5 @@ pub fn alone_after_fork() {
         Kind::Alone => ALONE,
     };
     RUNNING.store(running, Ordering::Release);
+    fall(FORKS.get());
 }

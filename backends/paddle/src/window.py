@@ -1,8 +1,11 @@
 """Static mode, on and off."""
 
+import functools
 import gc
+import os
 import sys
 import threading
+import traceback
 
 from paddle.base import core, framework
 from paddle.nn.layer import layers as layers_module
@@ -26,7 +29,6 @@ class _NoStruct:
 
 
 _no_struct = _NoStruct()
-_missing = object()
 
 
 # Paddle keeps the mode per thread, but the current program and its insertion point per process, and
@@ -43,57 +45,101 @@ def _switch_in_turn(program, insertion_point=None):
 
 pir_core.switch_main_program = _switch_in_turn
 
+# A process that is forked has the state of this moment for ever, and no thread that would close the window.
+os.register_at_fork(before=_turn.acquire, after_in_parent=_turn.release, after_in_child=_turn.release)
 
-def _set_tracer(tracer):
+# The window that is open. Other threads may look.
+_open = None
+
+
+def _here():
+    """The window that is open, if it is this thread's."""
+    window = _open
+    return window if window is not None and window.thread == threading.get_ident() else None
+
+
+_extract_stack = traceback.extract_stack
+
+
+@functools.wraps(_extract_stack)
+def _no_stack(f=None, limit=None):
+    # Paddle asks for it with each operation that it makes: that takes longer than making it, and nobody reads it.
+    if f is None:
+        if _here() is not None and framework.global_var._dygraph_tracer_ is None:
+            return []
+        f = sys._getframe(1)
+    return _extract_stack(f, limit)
+
+
+# The first and the last who hear of a collection: what runs between them may be the user's (destructors, other such
+# functions) and is in eager mode.
+def _before_garbage(phase, info):
+    if phase == "start" and (window := _here()) is not None:
+        window.static = _set_mode(*window.eager)
+
+
+def _after_garbage(phase, info):
+    if phase == "stop" and (window := _here()) is not None:
+        _set_mode(*window.static)
+
+
+def _mode():
+    variables = framework.global_var
+    return variables._dygraph_tracer_, variables._in_to_static_mode_
+
+
+def _set_mode(tracer, in_to_static):
+    """Sets the mode of this thread, and says what it was."""
+    before = _mode()
+    variables = framework.global_var
+    variables._in_to_static_mode_ = in_to_static
     # Not by assignment: that also sets what other threads begin with, which must not be static mode.
-    framework.global_var.__dict__["_dygraph_tracer_"] = tracer
+    variables.__dict__["_dygraph_tracer_"] = tracer
     core._switch_tracer(tracer)
+    return before
 
 
 class Window:
-    """Static mode, on and off. Nothing of the user's runs inside: no garbage is collected (it may have destructors)."""
+    """Static mode, on and off. Nothing of the user's runs in it."""
 
-    __slots__ = ("amp", "collects", "level", "saved")
+    __slots__ = ("amp", "eager", "hook", "level", "names", "outer", "programs", "static", "thread")
 
     def __init__(self, program, startup, cast):
+        global _extract_stack, _open
         _turn.acquire()
-        self.collects = gc.isenabled()
-        gc.disable()
-        variables = framework.global_var
-        self.saved = saved = [
-            variables._dygraph_tracer_,
-            getattr(sys, "tracebacklimit", _missing),
-            None,
-            None,
-            None,
-        ]
-        saved[3] = (layers_module.name_struct, pir_core._convert_into_value, variables._in_to_static_mode_)
+        self.thread = threading.get_ident()
+        self.eager = self.static = _mode()
+        self.outer, _open = _open, self
+        gc.callbacks.insert(0, _before_garbage)
+        gc.callbacks.append(_after_garbage)
+        if traceback.extract_stack is not _no_stack:
+            _extract_stack, traceback.extract_stack = traceback.extract_stack, _no_stack
         # A graph is traced under auto_cast only where that casts nothing (on a CPU); programs would cast.
         self.amp = core._get_amp_attrs()
         self.level, self.amp._amp_level = self.amp._amp_level, core.AmpLevel.O0
-        sys.tracebacklimit = 0
+        self.names = layers_module.name_struct, pir_core._convert_into_value
         layers_module.name_struct = _no_struct
         pir_core._convert_into_value = cast
-        saved[4] = pir_core.set_static_op_arg_pre_cast_hook(cast)
-        _set_tracer(None)
+        self.hook = pir_core.set_static_op_arg_pre_cast_hook(cast)
+        _set_mode(None, self.eager[1])
         become(AS_EAGER)
-        saved[2] = (_switch_main_program(program), pir_core.switch_startup_program(startup))
+        self.programs = _switch_main_program(program), pir_core.switch_startup_program(startup)
 
     def close(self):
-        variables = framework.global_var
-        tracer, limit, programs, names, hook = self.saved
-        (main, point), startup = programs
+        global _open
+        (main, point), startup = self.programs
         _switch_main_program(main, point)
         pir_core.switch_startup_program(startup)
         become(AS_STATIC)
-        _set_tracer(tracer)
+        _set_mode(*self.eager)
         self.amp._amp_level = self.level
-        pir_core.set_static_op_arg_pre_cast_hook(hook)
-        layers_module.name_struct, pir_core._convert_into_value, variables._in_to_static_mode_ = names
-        if limit is _missing:
-            del sys.tracebacklimit
-        else:
-            sys.tracebacklimit = limit
-        if self.collects:
-            gc.enable()
+        pir_core.set_static_op_arg_pre_cast_hook(self.hook)
+        layers_module.name_struct, pir_core._convert_into_value = self.names
+        # The user may have set these meanwhile, in another thread.
+        if self.outer is None and traceback.extract_stack is _no_stack:
+            traceback.extract_stack = _extract_stack
+        for callback in (_before_garbage, _after_garbage):
+            if callback in gc.callbacks:
+                gc.callbacks.remove(callback)
+        _open = self.outer
         _turn.release()

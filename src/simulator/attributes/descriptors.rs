@@ -246,7 +246,7 @@ pub(super) fn bind(
             }))
         }
         _ if text_of(&found.get_type(), "__module__") == "paddle_sot_rs._core" => {
-            let function = found.getattr("__wrapped__")?;
+            let function = found.getattr("dygraph_function")?;
             // A bound method stays with its object.
             if !function.is_exact_instance_of::<PyFunction>() {
                 return Ok(t.wrap(found, tracker));

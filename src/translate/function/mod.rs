@@ -31,7 +31,7 @@ use super::totals;
 pub use cache::Entry;
 pub use shared::{CompileOptions, GraphInfo, Shared};
 pub(super) use turn::exclusively;
-pub use turn::{is_translating, note_hooked_saves, switch_off};
+pub use turn::{is_translating, note_hooked_saves, switch_off, take_turns_anew};
 
 /// A function that is translated when it is called.
 pub struct Translated {

@@ -2,12 +2,13 @@
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
+use arc_swap::ArcSwap;
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
 
-use crate::frame::HeldSignals;
+use crate::frame::{free_signals, HeldSignals};
 
 thread_local! {
     static TRANSLATING: Cell<bool> = const { Cell::new(false) };
@@ -42,7 +43,20 @@ pub fn note_hooked_saves(hooked: bool) {
     SAVES_ARE_HOOKED.store(hooked, Ordering::Relaxed);
 }
 
-static TURN: Mutex<()> = Mutex::new(());
+static TURN: LazyLock<ArcSwap<Mutex<()>>> = LazyLock::new(ArcSwap::default);
+
+/// In a child after a fork: the thread that translated in the parent is not there to end its turn, nor to put the handlers
+/// of signals back.
+///
+/// # Errors
+/// When those cannot be put back.
+pub fn take_turns_anew(py: Python<'_>) -> PyResult<()> {
+    if is_translating() {
+        return Ok(());
+    }
+    TURN.store(Arc::default());
+    free_signals(py)
+}
 
 /// The program that Paddle appends operators to is one per process: one translation at a time.
 /// Waiting gives up the GIL.
@@ -53,7 +67,8 @@ pub(in crate::translate) fn exclusively<T>(
     py: Python<'_>,
     translate: impl FnOnce(&HeldSignals<'_>) -> T,
 ) -> PyResult<T> {
-    let turn = TURN
+    let lock = TURN.load_full();
+    let turn = lock
         .lock_py_attached(py)
         .unwrap_or_else(PoisonError::into_inner);
     TRANSLATING.set(true);
