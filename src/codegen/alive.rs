@@ -1,8 +1,11 @@
 //! Which locals of a frame a resume function goes on with.
 
+use pyo3::prelude::*;
+
 use crate::bytecode::{live_locals, Code};
+use crate::obj::{is_named, Obj};
 use crate::simulator::tracer::is_plain_constant;
-use crate::simulator::{looks_at_frames, Tracer};
+use crate::simulator::{looks_at_frames, onlookers, Tracer};
 use crate::variables::{CellVar, Kind, VarId};
 
 /// Names of what shows all locals of a frame, or which of their values still live.
@@ -28,6 +31,7 @@ const SHOW: &[&str] = &[
 pub(super) fn slots(
     t: &Tracer<'_>,
     code: &Code,
+    globals: &Obj,
     at: usize,
     value: &dyn Fn(usize) -> Option<VarId>,
     rest: &[VarId],
@@ -36,7 +40,9 @@ pub(super) fn slots(
     let locals = (0..code.localsplus.len()).filter_map(value);
     let mut values = locals.chain(rest.iter().copied());
     let shown = code.names.iter().any(|name| SHOW.contains(&&**name))
-        || values.any(|id| shows_frames(t, id));
+        || values.any(|id| shows_frames(t, id))
+        || onlookers::reads_locals(code)
+        || onlookers::calls_onlookers(t.py, code, globals);
     for (slot, known) in code.localsplus.iter().enumerate() {
         // The interpreter takes for granted that free variables are there: whoever asks for the locals of the frame would
         // end the process. `super()` without arguments looks at the first argument.
@@ -51,15 +57,26 @@ pub(super) fn slots(
     slots
 }
 
-/// Whether this is a built-in that looks at the frame that calls it, by whatever name.
+/// Whether this looks at the frame that calls it, by whatever name: a built-in, or what reads its locals.
 fn shows_frames(t: &Tracer<'_>, id: VarId) -> bool {
     let var = t.vars.get(id);
     match (&var.kind, &var.value) {
         (Kind::Cell(CellVar::Full(content)), _) => shows_frames(t, *content),
         (Kind::Tensor(_) | Kind::Null | Kind::Module, _) => false,
-        (_, Some(value)) => looks_at_frames(value.bind(t.py), true),
+        (_, Some(value)) => {
+            let value = value.bind(t.py);
+            // Cells that nobody has read yet are such objects.
+            match is_named(value, "cell").then(|| value.getattr("cell_contents")) {
+                Some(content) => content.is_ok_and(|content| is_shown_to(&content)),
+                None => is_shown_to(value),
+            }
+        }
         _ => false,
     }
+}
+
+fn is_shown_to(value: &Bound<'_, PyAny>) -> bool {
+    looks_at_frames(value, true) || onlookers::is_onlooker(value)
 }
 
 /// Whether a program can tell when this value dies: by a weak reference, or by a destructor of it or of

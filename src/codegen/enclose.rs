@@ -21,7 +21,14 @@ pub(super) fn stack(
         let last = &frame.code.instructions[frame.end - 1].instr;
         let stack = called(t, last, &frame.stack, callee)?;
         let origin = Origin::identity(frame.code.clone());
-        let arm = Arm::new(t, &origin, &frame.locals, &stack, frame.start)?;
+        let arm = Arm::new(
+            t,
+            &origin,
+            &frame.globals,
+            &frame.locals,
+            &stack,
+            frame.start,
+        )?;
         let spec = arm.spec(t, &[], true);
         let (function, _) = resume(Some(frame), spec, 0)?;
         let args = arm.arguments(t);

@@ -107,7 +107,7 @@ fn attempt(
             e.value(*value)?;
             e.code.op("RETURN_VALUE", 0)?;
         }
-        Outcome::Break(at) => break_here(&mut e, code, origin, at, resume)?,
+        Outcome::Break(at) => break_here(&mut e, code, origin, globals, at, resume)?,
     }
     let made = e.code.code.to_py(py)?;
     let function = function(py, made.as_any(), globals)?;
@@ -151,6 +151,7 @@ fn break_here(
     e: &mut Emitter<'_, '_>,
     code: &Code,
     origin: &Origin,
+    globals: &Obj,
     at: &BreakPoint,
     resume: &mut ResumeFactory<'_>,
 ) -> Result<(), Break> {
@@ -176,7 +177,7 @@ fn break_here(
     let handler = code.handler(at.start).copied();
     let mut arms = Vec::new();
     if last.instr.falls_through() {
-        arms.push(Arm::new(e.t, origin, &at.locals, rest, at.end)?);
+        arms.push(Arm::new(e.t, origin, globals, &at.locals, rest, at.end)?);
     }
     let version = e.code.version();
     if let Some(target) = last.instr.target() {
@@ -185,14 +186,21 @@ fn break_here(
         } else {
             0
         };
-        arms.push(Arm::new(e.t, origin, &at.locals, rest, target + skip)?);
+        arms.push(Arm::new(
+            e.t,
+            origin,
+            globals,
+            &at.locals,
+            rest,
+            target + skip,
+        )?);
     }
     // The handler's stack is a part of the stack in front of the instruction, operands included.
     let handler = match handler {
         Some(entry) => match stack.get(..entry.depth as usize) {
             Some(stack) => Some((
                 entry,
-                Arm::new(e.t, origin, &at.locals, stack, entry.target)?,
+                Arm::new(e.t, origin, globals, &at.locals, stack, entry.target)?,
             )),
             None => return Err(Break::internal("the stack is too short for the handler")),
         },
@@ -518,6 +526,7 @@ impl Arm {
     pub(super) fn new(
         t: &Tracer<'_>,
         origin: &Origin,
+        globals: &Obj,
         locals: &[Option<VarId>],
         rest: &[VarId],
         at: usize,
@@ -525,7 +534,7 @@ impl Arm {
         let code = &origin.code;
         let at = original(origin, at)?;
         let value = |slot: usize| *locals.get(origin.slots[slot] as usize)?;
-        let slots = alive::slots(t, code, at, &value, rest);
+        let slots = alive::slots(t, code, globals, at, &value, rest);
         let live = slots
             .into_iter()
             .filter_map(|slot| Some((slot, value(slot)?)))

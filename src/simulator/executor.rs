@@ -11,7 +11,7 @@ use crate::variables::VarId;
 use super::dispatch::{self, Flow};
 use super::frame::{Exit, FrameState};
 use super::inner::InnerFrame;
-use super::{Step, Stop, TraceMark, Tracer};
+use super::{onlookers, Step, Stop, TraceMark, Tracer};
 
 /// How the simulation of the outermost frame ended.
 #[derive(Debug)]
@@ -132,7 +132,11 @@ fn run_located(t: &mut Tracer<'_>, frame: &mut FrameState, resumes: bool) -> Ste
         match advance(t, frame) {
             Ok(None) => {}
             Ok(Some(exit)) => return Ok(exit),
-            Err(Stop::Break(reason)) => {
+            Err(Stop::Break(mut reason)) => {
+                if onlookers::reads_locals(&frame.code) {
+                    // The frame that calls this one must be the real one.
+                    reason.kind = BreakKind::Construct;
+                }
                 let inner = position.and_then(|at| InnerFrame::of(t, frame, at));
                 t.unwound.leave(&reason, inner);
                 return Err(Stop::Break(reason));

@@ -44,6 +44,7 @@ mod namespaces;
 mod number_arguments;
 pub mod numbers;
 pub mod objects;
+pub mod onlookers;
 mod opaque;
 pub mod operators;
 mod places;

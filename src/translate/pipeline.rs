@@ -189,20 +189,22 @@ fn place(traced: &Traced) -> Option<(BreakKind, SourceLoc)> {
     Some((reason.kind, reason.loc.clone()))
 }
 
-/// Functions that see how many objects, references or bytes there are.
-const COUNTERS: &[&str] = &[
+/// Functions that see how many objects, references or bytes there are, or have the frames shown from now on.
+const WATCHERS: &[&str] = &[
     "get_objects",
     "get_referrers",
     "getallocatedblocks",
     "getrefcount",
     "getsizeof",
     "gettotalrefcount",
+    "setprofile",
+    "settrace",
 ];
 
-/// The first of these names that counts objects.
-pub(super) fn counter<T: AsRef<str>>(names: &[T]) -> Option<&str> {
+/// The first of these names that is one of those.
+pub(super) fn watcher<T: AsRef<str>>(names: &[T]) -> Option<&str> {
     let mut names = names.iter().map(AsRef::as_ref);
-    names.find(|name| COUNTERS.contains(name))
+    names.find(|name| WATCHERS.contains(name))
 }
 
 /// What tells how often a tensor was changed in place.
@@ -245,10 +247,10 @@ pub(super) fn simulate<'py>(
             "a generator or coroutine function",
         ));
     }
-    if let Some(name) = counter(&code.names) {
+    if let Some(name) = watcher(&code.names) {
         return Err(Break::new(
             BreakKind::Construct,
-            format!("{name}() would count objects of a translation"),
+            format!("{name}() would see objects or frames of a translation"),
         ));
     }
     if let Some(name) = code.names.iter().find(|name| VERSIONS.contains(&&***name)) {
