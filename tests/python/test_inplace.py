@@ -547,6 +547,8 @@ def test_code_that_reads_versions_runs_as_it_is():
 
     for how in ("property", "method"):
         check(function, paddle.ones([3]), how, graphs=0, fallbacks=None)
+
+
 PLACES = {
     "rows": (lambda x, i: x[i], [0, 1], True),
     "columns": (lambda x, i: x[:, i], [0, 1], True),

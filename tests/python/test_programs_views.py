@@ -323,6 +323,8 @@ def test_views_of_running_statistics_behind_what_updates_them(grad):
         return y, rows.reshape([1, 3]) * 2, variance.detach()
 
     check(function, tensor(4, 3, grad=grad), paddle.zeros([3]), paddle.ones([3]), graphs=1, breaks=0)
+
+
 @program(X, graphs=2, breaks=2)
 def views_of_several_tensors(x):
     y = x[0] * 2
