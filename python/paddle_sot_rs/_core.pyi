@@ -85,6 +85,8 @@ class StaticFunction:
 
     @__wrapped__.setter
     def __wrapped__(self, value: Callable[..., Any], /) -> None: ...
+    @__wrapped__.deleter
+    def __wrapped__(self) -> None: ...
     @property
     def __code__(self) -> CodeType:
         """The code of the original: with those below `inspect` takes this for a function."""
@@ -97,18 +99,24 @@ class StaticFunction:
 
     @__defaults__.setter
     def __defaults__(self, value: tuple[Any, ...] | None, /) -> None: ...
+    @__defaults__.deleter
+    def __defaults__(self) -> None: ...
     @property
     def __kwdefaults__(self) -> dict[str, Any] | None:
         """Those of the original."""
 
     @__kwdefaults__.setter
     def __kwdefaults__(self, value: dict[str, Any] | None, /) -> None: ...
+    @__kwdefaults__.deleter
+    def __kwdefaults__(self) -> None: ...
     @property
     def __annotations__(self) -> dict[str, Any]:
         """Those of the original."""
 
     @__annotations__.setter
     def __annotations__(self, value: dict[str, Any], /) -> None: ...
+    @__annotations__.deleter
+    def __annotations__(self) -> None: ...
     @property
     def __type_params__(self) -> tuple[Any, ...]:
         """Those of the original, from Python 3.12 on."""

@@ -7,6 +7,7 @@ use paddle_sot::frame::Modules;
 use paddle_sot::obj::Obj;
 use paddle_sot::simulator::TraceOptions;
 use paddle_sot::translate::{register, BackendChoice, CompileOptions, Shared, Translated};
+use pyo3::exceptions::PyAttributeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple, PyType};
 
@@ -157,6 +158,12 @@ impl StaticFunction {
         slf.getattr("__dict__")?.set_item("__wrapped__", value)
     }
 
+    #[deleter(__wrapped__)]
+    fn delete_wrapped(slf: &Bound<'_, Self>) -> PyResult<()> {
+        let deleted = slf.getattr("__dict__")?.del_item("__wrapped__");
+        deleted.map_err(|_| PyAttributeError::new_err("__wrapped__"))
+    }
+
     /// The code of the original: with those below `inspect` takes this for a function, and finds its arguments.
     #[getter]
     fn __code__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
@@ -179,6 +186,11 @@ impl StaticFunction {
         self.callable.setattr(py, "__defaults__", value)
     }
 
+    #[deleter(__defaults__)]
+    fn delete_defaults(&self, py: Python<'_>) -> PyResult<()> {
+        self.callable.bind(py).delattr("__defaults__")
+    }
+
     /// Those of the original.
     #[getter]
     fn __kwdefaults__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
@@ -188,6 +200,11 @@ impl StaticFunction {
     #[setter(__kwdefaults__)]
     fn set_kwdefaults(&self, py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<()> {
         self.callable.setattr(py, "__kwdefaults__", value)
+    }
+
+    #[deleter(__kwdefaults__)]
+    fn delete_kwdefaults(&self, py: Python<'_>) -> PyResult<()> {
+        self.callable.bind(py).delattr("__kwdefaults__")
     }
 
     /// That of the original, where it is a bound method.
@@ -211,6 +228,11 @@ impl StaticFunction {
     #[setter(__annotations__)]
     fn set_annotations(&self, py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<()> {
         self.callable.setattr(py, "__annotations__", value)
+    }
+
+    #[deleter(__annotations__)]
+    fn delete_annotations(&self, py: Python<'_>) -> PyResult<()> {
+        self.callable.bind(py).delattr("__annotations__")
     }
 
     /// Those of the original.

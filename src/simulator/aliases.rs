@@ -73,6 +73,10 @@ pub fn may_be_one(t: &Tracer<'_>, a: VarId, b: VarId) -> bool {
         return false;
     };
     let pair = (a.symbol, b.symbol);
+    let is_carried = |symbol| t.carried.contains(&symbol);
+    if pair.0 != pair.1 && (is_carried(pair.0) || is_carried(pair.1)) {
+        return true;
+    }
     let of = |symbol| {
         let all = t.aliases.iter().filter(move |it| it.result == symbol);
         all.map(|it| it.of).chain(std::iter::once(symbol))

@@ -111,7 +111,10 @@ pub fn texts<'py>(t: &mut Tracer<'py>, values: &[Bound<'py, PyAny>]) -> Step<()>
             return t.unsupported("a scalar is shown as np.set_printoptions() says");
         }
         match shown::guard(t, value)? {
-            Some(part) => texts(t, &[part]),
+            Some(part) => match fold::deeper(t, |t| texts(t, &[part])) {
+                Some(all) => all,
+                None => t.unsupported("a member in too many others"),
+            },
             None => Ok(()),
         }
     })
@@ -136,15 +139,28 @@ pub fn call<'py>(
         let filter = ("error", &none, t.py.get_type::<PyWarning>(), &none, 0);
         PyList::new(t.py, [filter]).map(Bound::unbind)
     })?;
+    let run = run_apart(t.py)?;
     let warnings = t.py.module("warnings")?;
     let filters = warnings.getattr("filters")?;
     warnings.setattr("filters", raise)?;
-    let made = callable.call(args, Some(kwargs));
+    let made = run.call1((callable, args, kwargs));
     warnings.setattr("filters", filters)?;
     Ok(match made {
         Err(err) if err.is_instance_of::<PyWarning>(t.py) => None,
         made => Some(made),
     })
+}
+
+/// `function(*args, **kwargs)` in a module of its own: C code asks the module of the Python code that runs first whether it has
+/// warned of the same in that line before.
+fn run_apart(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
+    static RUN: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let run = RUN.get_or_try_init(py, || {
+        let code = c"def run(function, args, kwargs): return function(*args, **kwargs)";
+        let module = py.embedded(code, c"paddle_sot_rs/_apart.py", c"paddle_sot_rs._apart")?;
+        module.getattr("run").map(Bound::unbind)
+    })?;
+    Ok(run.bind(py))
 }
 
 fn is_c(callable: &Bound<'_, PyAny>) -> bool {
@@ -221,10 +237,12 @@ fn check_template<'py>(
             .split('}')
             .filter_map(|field| field.split_once(':'))
     };
-    if specs().any(|(_, spec)| spec.ends_with('n')) {
+    let is_nested = specs().any(|(_, spec)| spec.contains('{'));
+    // Behind a nested one the rest of a specification has no colon.
+    let may_end = |field: &str| field.ends_with('n');
+    if specs().any(|(_, spec)| may_end(spec)) || is_nested && template.split('}').any(may_end) {
         return asks_locale(t);
     }
-    let is_nested = specs().any(|(_, spec)| spec.contains('{'));
     let reads_parts = reads_parts(template);
     each(t, values, &mut |t, value| {
         if is_nested && ends_with_n(value) {

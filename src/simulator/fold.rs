@@ -12,7 +12,6 @@ use crate::variables::{DictVar, Kind, SetVar, VarId};
 
 use super::call::describe;
 use super::{ambient, classes, exceptions, iterate, keys, numbers, scalars, shown, texts};
-
 use super::{Kwargs, Step, Stop, Tracer};
 
 /// Containers in containers deeper than this are left to the interpreter: the C stack is not endless.

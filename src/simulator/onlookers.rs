@@ -7,7 +7,7 @@ use pyo3::types::{PyCode, PyDict, PyFunction, PyModule, PyString, PyTuple, PyTyp
 
 use crate::bytecode::Code;
 use crate::frame::Modules;
-use crate::obj::{is_named, Obj};
+use crate::obj::{is_attr, is_named, of_type, Obj};
 
 const LOCALS: &str = "f_locals";
 
@@ -48,29 +48,32 @@ pub(super) fn tells_callers(function: &Bound<'_, PyAny>) -> PyResult<bool> {
     Ok(false)
 }
 
-/// Whether something that this code names, or defines, reads the locals of a frame: functions and classes of its globals
-/// and of its modules, and the methods of objects there.
+/// Whether something that this code names, or defines, reads the locals of a frame: functions and classes of its globals,
+/// of the builtins and of modules in there, and the methods of objects there.
 pub fn calls_onlookers(py: Python<'_>, code: &Code, globals: &Obj) -> bool {
     let defined = |value: &Obj| reads(value.bind(py)).unwrap_or(false);
     code.consts.iter().any(defined) || names_one(code, globals.bind(py)).unwrap_or(false)
 }
 
 fn names_one(code: &Code, globals: &Bound<'_, PyAny>) -> PyResult<bool> {
-    let globals = globals.cast::<PyDict>()?;
-    for name in &code.names {
-        let Some(value) = globals.get_item(&**name)? else {
-            continue;
-        };
-        if is_onlooker(&value) {
-            return Ok(true);
-        }
-        let Ok(module) = value.cast_exact::<PyModule>() else {
-            continue;
-        };
+    let builtins = globals.py().module("builtins")?.cast_into::<PyModule>();
+    let mut namespaces = vec![globals.cast::<PyDict>()?.clone()];
+    namespaces.extend(builtins.ok().map(|module| module.dict()));
+    let mut at = 0;
+    while let Some(namespace) = namespaces.get(at).cloned() {
+        at += 1;
         for name in &code.names {
-            let value = module.dict().get_item(&**name)?;
-            if value.is_some_and(|value| is_onlooker(&value)) {
+            let Some(value) = namespace.get_item(&**name)? else {
+                continue;
+            };
+            if is_onlooker(&value) {
                 return Ok(true);
+            }
+            if let Ok(module) = value.cast_exact::<PyModule>() {
+                let inner = module.dict();
+                if !namespaces.iter().any(|known| known.is(&inner)) {
+                    namespaces.push(inner);
+                }
             }
         }
     }
@@ -85,6 +88,9 @@ pub fn is_onlooker(value: &Bound<'_, PyAny>) -> bool {
         Err(_) if is_named(value, "method") => value
             .getattr("__func__")
             .and_then(|function| reads(&function)),
+        Err(_) if is_attr(value.get_type().as_any(), "functools", "partial") => {
+            value.getattr("func").map(|function| is_onlooker(&function))
+        }
         Err(_) => a_method_reads(&value.get_type()),
     };
     found.unwrap_or(false)
@@ -98,7 +104,10 @@ fn a_method_reads(class: &Bound<'_, PyType>) -> PyResult<bool> {
         (py.original("builtins", "classmethod")?, "__func__"),
     ];
     for class in class.mro() {
-        let namespace = class.getattr(pyo3::intern!(py, "__dict__"))?;
+        let class = class.cast::<PyType>()?;
+        let Some(namespace) = of_type(class, "__dict__") else {
+            continue;
+        };
         for value in namespace.call_method0("values")?.try_iter()? {
             let value = value?;
             let mut holders = holders.iter();
@@ -122,8 +131,18 @@ fn reads(value: &Bound<'_, PyAny>) -> PyResult<bool> {
         Err(_) if value.is_exact_instance_of::<PyCode>() => value.clone(),
         Err(_) => return Ok(false),
     };
+    let text = PyString::intern(py, LOCALS);
     let names = code.getattr(pyo3::intern!(py, "co_names"))?;
-    names
-        .cast::<PyTuple>()?
-        .contains(PyString::intern(py, LOCALS))
+    if names.cast::<PyTuple>()?.contains(&text)? {
+        return Ok(true);
+    }
+    let constants = code.getattr(pyo3::intern!(py, "co_consts"))?;
+    for value in constants.cast::<PyTuple>()? {
+        // `getattr(frame, "f_locals")`, and what is defined inside.
+        let is_text = value.cast_exact::<PyString>().is_ok_and(|it| it == LOCALS);
+        if is_text || value.is_exact_instance_of::<PyCode>() && reads(&value)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }

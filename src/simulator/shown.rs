@@ -81,6 +81,8 @@ pub fn guard<'py>(
     };
     guard_class(t, &class)?;
     let member = t.constant(value);
+    // What its text shows of its value may be the user's to say.
+    classes::check_member(t, member, &["_value_repr_"])?;
     let mut shown = None;
     for field in ["_name_", "_value_"] {
         let Some(part) = instance_value(t, member, field)? else {

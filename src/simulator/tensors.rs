@@ -231,15 +231,36 @@ fn guard_compared(t: &mut Tracer<'_>) -> Step<()> {
 /// The tensor that is reshaped by a call with these arguments, where that has nothing to do: eager mode answers with the
 /// same tensor. The receiver of a method is the first.
 pub fn keeps_shape(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Option<VarId>> {
-    let named = kwargs.iter().map(|(_, value)| *value);
-    let mut given: Vec<VarId> = args.iter().copied().chain(named).collect();
-    given.retain(|id| !t.is_none(*id));
-    let [a, b] = given[..] else {
-        return Ok(None);
+    let (mut tensor, mut shape, mut rest, mut has_name) = (None, None, args, false);
+    for (name, value) in kwargs {
+        let place = match &**name {
+            "x" | "input" => &mut tensor,
+            "shape" => &mut shape,
+            "name" => {
+                has_name = true;
+                continue;
+            }
+            _ => return Ok(None),
+        };
+        if place.replace(*value).is_some() {
+            return Ok(None);
+        }
+    }
+    let tensor = match (tensor, rest) {
+        (None, [first, others @ ..]) => {
+            rest = others;
+            *first
+        }
+        (Some(tensor), []) => tensor,
+        _ => return Ok(None),
     };
-    let (tensor, shape) = match t.kind(a) {
-        Kind::Tensor(_) => (a, b),
-        _ => (b, a),
+    let is_list = |t: &Tracer<'_>, id| matches!(t.vars.kind(id), Kind::List(_) | Kind::Tuple(..));
+    let shape = match (shape, rest) {
+        (Some(shape), []) => shape,
+        (None, [shape]) if is_list(t, *shape) => *shape,
+        (None, [shape, _name]) if !has_name && is_list(t, *shape) => *shape,
+        (None, [_, ..]) => t.add(Kind::Tuple(rest.to_vec(), None)),
+        _ => return Ok(None),
     };
     let Some(meta) = meta_of(t, tensor) else {
         return Ok(None);
@@ -249,21 +270,18 @@ pub fn keeps_shape(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<
 
 /// Whether these are the dims of a tensor.
 fn is_shape(t: &mut Tracer<'_>, meta: &TensorMeta, shape: VarId) -> Step<bool> {
-    let (Arg::List(dims) | Arg::Tuple(dims)) = arguments::to_arg(t, shape)? else {
+    let (Kind::List(dims) | Kind::Tuple(dims, _)) = t.kind(shape).clone() else {
         return Ok(false);
     };
-    let same = |(dim, known): (&Arg, &i64)| match dim {
-        Arg::Const(value) => value
-            .bind(t.py)
-            .extract::<i64>()
-            .is_ok_and(|dim| dim == *known),
-        _ => false,
-    };
-    Ok(
-        meta.is_static()
-            && dims.len() == meta.shape.len()
-            && dims.iter().zip(&meta.shape).all(same),
-    )
+    if !meta.is_static() || dims.len() != meta.shape.len() {
+        return Ok(false);
+    }
+    for (dim, known) in dims.iter().zip(&meta.shape) {
+        if t.const_int(*dim) != Some(*known) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Stops where a property of tensors is the user's; guards that it is the one it is.

@@ -101,7 +101,13 @@ fn viewed(t: &Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Option<VarId>
         // What is computed from several tensors has storage of its own.
         (_, Some(_)) => Ok(None),
         _ if alone.is_empty() => Ok(None),
-        _ => t.unsupported("a view of one of several tensors that are given by name"),
+        _ => match kwargs
+            .iter()
+            .find(|(name, _)| matches!(&**name, "x" | "input"))
+        {
+            Some((_, first)) if is_tensor(first) => Ok(Some(*first)),
+            _ => t.unsupported("a view of one of several tensors that are given by name"),
+        },
     }
 }
 

@@ -521,6 +521,21 @@ def test_what_is_written_on_a_function_is_written_on_a_translated_one(change):
         assert inspect.signature(static) == inspect.signature(plain)
 
 
+@pytest.mark.parametrize("name", ["__defaults__", "__kwdefaults__", "__annotations__", "__wrapped__"])
+def test_what_is_deleted_of_a_function_is_deleted_of_a_translated_one(name):
+    plain, static = fresh(), sot.to_static(fresh(), min_graph_size=0)
+    found = []
+    for function in (plain, static):
+        functools.update_wrapper(function, described)
+        function.__defaults__ = (4,)
+        delattr(function, name)
+        try:
+            found.append((inspect.signature(function), function(X, 2, more=3).tolist(), function(X, more=3).tolist()))
+        except TypeError:
+            found.append((inspect.signature(function), TypeError))
+    assert found[0] == found[1]
+
+
 def test_a_translated_function_wraps_another_one():
     plain, static = fresh(), sot.to_static(fresh(), min_graph_size=0)
     for function in (plain, static):

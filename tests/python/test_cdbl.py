@@ -102,3 +102,24 @@ def test_lists_that_are_missing_do_not_end_the_process(name):
         return raised.type
 
     assert outcome(sot.to_static(function, min_graph_size=0)) == outcome(function)
+
+
+WITH_NONE = {
+    "stack": lambda x: paddle.stack([x, None]),
+    "a tuple": lambda x: paddle.stack((None, x)),
+    "add_n": lambda x: paddle.add_n([x, None]),
+    "meshgrid": lambda x: paddle.meshgrid(x[0], None),
+    "a list for meshgrid": lambda x: paddle.meshgrid([x[0], None]),
+}
+
+
+@pytest.mark.parametrize("name", WITH_NONE)
+def test_none_is_no_tensor(name):
+    function = WITH_NONE[name]
+
+    def outcome(run):
+        with pytest.raises((TypeError, ValueError)) as raised:
+            run(paddle.ones([2, 2]))
+        return raised.type
+
+    assert outcome(sot.to_static(function, min_graph_size=0)) == outcome(function)

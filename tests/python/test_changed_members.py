@@ -10,6 +10,7 @@ import typing
 
 import numpy as np
 import paddle
+import paddle_sot_rs as sot
 import pytest
 from changes import X, cases, ns, run_case
 from paddle import nn
@@ -431,6 +432,29 @@ for _name, _body in {
     _operator_of_a_member(_name, _body)
 
 
+@case
+def how_values_of_members_are_shown():
+    class E(enum.Enum):
+        A = 10
+
+    yield lambda x: (repr(E.A), x * 2)
+    E._value_repr_ = hex
+    yield
+    E._value_repr_ = lambda value: f"<{value}>"
+    yield
+    del E._value_repr_
+    yield
+
+
 @pytest.mark.parametrize("steps", CASES)
 def test_change(steps):
     run_case(steps)
+
+
+def test_a_member_that_is_its_own_value():
+    """It has no text: the interpreter finds out."""
+    E = enum.Enum("E", "A")
+    E.A._value_ = E.A
+    translated = sot.to_static(lambda x: (repr(E.A), x))
+    with pytest.raises(RecursionError):
+        translated(X)

@@ -210,3 +210,34 @@ def test_whether_a_hook_takes_keyword_arguments_is_guarded():
             assert (translated(X) == function(X)).all()
     if not IDENTITY:
         assert (sot.stats(translated).translations, sot.stats(translated).graph_breaks) == (2, [])
+
+
+def test_a_class_that_calls_its_hooks_itself():
+    class Net(Scale):
+        def _dygraph_call_func(self, *inputs, **kwargs):
+            return super()._dygraph_call_func(*inputs, **kwargs) * 10
+
+    net = Net()
+    net.register_forward_post_hook(lambda layer, inputs, result: result + 1)
+
+    def function(x):
+        return net(x)
+
+    translated = translate(function)
+    for _ in range(2):
+        assert (translated(X) == function(X)).all()
+
+
+def test_arguments_that_are_used_up():
+    """Paddle goes over them once before they are given to `forward`."""
+    results = []
+    for wrap in (lambda function: function, translate):
+        net = Scale()
+        net.register_forward_pre_hook(lambda layer, inputs, named: ((it for it in inputs), named), with_kwargs=True)
+        run = wrap(lambda x, net=net: net(x))
+        for _ in range(2):
+            try:
+                results.append(run(X).tolist())
+            except (TypeError, IndexError) as error:
+                results.append(repr(error))
+    assert results[:2] == results[2:]

@@ -215,3 +215,30 @@ def test_gradients(function):
             sum((one * one).sum() for one in run(x) if isinstance(one, paddle.Tensor)).backward()
             grads.append(x.grad.numpy())
         np.testing.assert_allclose(*grads, rtol=1e-6)
+
+
+def begins_with(x, n):
+    h, out = x, x * 0
+    for _ in range(n):
+        if h is x:
+            out = out + 1
+        h = h * 2
+    return out + h
+
+
+def ends_with(x, n):
+    h, out = x * 1, x * 0
+    for _ in range(n):
+        if h is x:
+            out = out + 1
+        h = x
+    return out + h
+
+
+@pytest.mark.parametrize("function", [begins_with, ends_with], ids=lambda f: f.__name__)
+def test_what_a_variable_of_a_loop_is_in_other_rounds(function):
+    static = sot.to_static(function, capture_control_flow=True, min_graph_size=0)
+    for numbers in DATA:
+        for rounds in (3, 0, 1, 2):
+            x, n = paddle.to_tensor(numbers), paddle.to_tensor(rounds)
+            assert static(x, n).tolist() == function(x, n).tolist()

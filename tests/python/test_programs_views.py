@@ -336,7 +336,10 @@ def views_of_several_tensors(x):
 @program(X, graphs=1, breaks=1)
 def one_of_several_tensors_by_name(x):
     y = x * 2
-    return y, paddle.reshape(x=y, shape=paddle.to_tensor([4, 6]))
+    z = paddle.reshape(x=y, shape=paddle.to_tensor([4, 6]))
+    wide = paddle.expand_as(x=y[0], y=x)
+    y.add_(paddle.ones([]))
+    return y, z, wide
 
 
 @program(X, graphs=1, breaks=0)

@@ -2,7 +2,7 @@
 
 import paddle
 import pytest
-from harness import tensor, translate
+from harness import check, tensor, translate
 
 X = tensor(3, 4)
 CALLS = [
@@ -66,3 +66,37 @@ def test_a_list_of_tensors_that_are_what_they_were():
         (*same, total), (*found, other) = function(X), translated(X)
         assert same == found
         assert total.tolist() == other.tolist()
+
+
+def _reshape(*args, **kwargs):
+    return lambda h: (h.reshape(*args, **kwargs),)
+
+
+SHAPES = {
+    "each": _reshape(2, 3),
+    "with a name": lambda h: (paddle.reshape(h, [2, 3], "n"), h.reshape([2, 3], name="n"), h.reshape((2, 3))),
+    "by name": lambda h: (
+        paddle.reshape(x=h, shape=[2, 3]),
+        paddle.reshape(input=h, shape=(2, 3)),
+        h.reshape(shape=[2, 3]),
+    ),
+    "one": lambda h: (h[0].reshape(3), h[0].reshape([3])),
+    "other": lambda h: (h.reshape(3, 2), h.reshape(6), h.reshape([-1, 3])),
+    "the other way": lambda h: paddle.reshape([2, 3], h),
+    "nobody": _reshape(None, [2, 3]),
+    "no such name": _reshape(foo=[2, 3]),
+    "no such names": lambda h: paddle.reshape(foo=h, bar=[2, 3]),
+    "one name too many": _reshape([2, 3], nome=None),
+    "twice": lambda h: paddle.reshape([2, 3], x=h),
+}
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_reshape_to_the_shape_that_a_tensor_has(name):
+    call = SHAPES[name]
+
+    def function(x):
+        h = x * 1
+        return [(same is h, same) for same in call(h)]
+
+    check(function, tensor(2, 3), fallbacks=None)

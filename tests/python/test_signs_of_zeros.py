@@ -105,3 +105,27 @@ def test_zeros_of_gradients_through_control_flow(function, dtype):
     for numbers in ([-0.0, 0.0], [1.0, -0.0], [-0.0, -1.0]):
         for rounds in (0, 1, 2, 3):
             assert gradients(translated, numbers, rounds) == gradients(function, numbers, rounds), (numbers, rounds)
+
+
+def of_a_piece(x, n):
+    a, b = x.chunk(2)
+    return a * -1 if n > 1 else b.sum() * a
+
+
+def of_a_piece_in_a_loop(x, n):
+    a, b = x.unbind()
+    for _ in range(n):
+        a = a * b
+    return a * -1
+
+
+@pytest.mark.parametrize("function", [of_a_piece, of_a_piece_in_a_loop], ids=lambda it: it.__name__)
+def test_zeros_of_one_of_several_results(function):
+    translated = sot.to_static(function, full_graph=True)
+    for rounds in (2, 0, 1, 3):
+        found = []
+        for run in (function, translated):
+            x = paddle.to_tensor([[1.0, 2.0], [3.0, -4.0]], stop_gradient=False)
+            run(x, paddle.to_tensor(rounds)).sum().backward()
+            found.append(repr(x.grad.tolist()))
+        assert found[0] == found[1], rounds

@@ -118,6 +118,7 @@ def test_the_limit_of_digits_may_change(function):
         lambda x: (x + 1, TYPED.format(7, n=2)),
         lambda x: (x + 1, NESTED.format(7, "n")),
         lambda x: (x + 1, NESTED_BY_NAME.format(1.5, s=".3n")),
+        lambda x: (x + 1, "{:{}n}".format(1234567, 9)),
     ],
 )
 def test_what_the_locale_decides_is_left_to_the_interpreter(function):
@@ -225,6 +226,27 @@ def test_a_warning_is_given_by_the_line_that_it_is_for(process):
                 function(tensor(3))
         found.append([(warning.filename, warning.lineno, str(warning.message)) for warning in given])
     assert found[0] == found[1]
+
+
+def _inverted_too(x):
+    return x * 3, ~FLAG
+
+
+def test_a_line_that_was_warned_of_warns_of_no_other(process):
+    def function(x):
+        found = []
+        for _ in range(3):
+            found.append((~FLAG, _inverted_too(x)))
+        return found
+
+    lines = []
+    for run in (function, sot.to_static(function, min_graph_size=0)):
+        with warnings.catch_warnings(record=True) as given:
+            warnings.simplefilter("default")
+            globals().pop("__warningregistry__", None)
+            run(tensor(3))
+        lines.append([warning.lineno for warning in given])
+    assert lines[0] == lines[1]
 
 
 def test_what_needs_nothing_of_the_process_is_one_graph():

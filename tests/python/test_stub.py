@@ -16,8 +16,9 @@ IGNORED = {"__all__", "__doc__", "__file__", "__loader__", "__name__", "__packag
 IGNORED_IN_CLASSES = {"__doc__", "__module__", "__dict__", "__weakref__"}
 
 
-def is_setter(node):
-    return any(isinstance(name, ast.Attribute) and name.attr == "setter" for name in node.decorator_list)
+def accessor(node):
+    """`setter` or `deleter`, of a property."""
+    return next((name.attr for name in node.decorator_list if isinstance(name, ast.Attribute)), None)
 
 
 STUB_CLASSES = {node.name: node for node in TREE.body if isinstance(node, ast.ClassDef)}
@@ -27,13 +28,13 @@ MEMBERS = [
     pytest.param(class_name, node, id=f"{class_name}.{node.name}")
     for class_name, owner in STUB_CLASSES.items()
     for node in owner.body
-    if isinstance(node, ast.FunctionDef) and not is_setter(node)
+    if isinstance(node, ast.FunctionDef) and not accessor(node)
 ]
 SETTERS = [
     pytest.param(class_name, node.name, id=f"{class_name}.{node.name}")
     for class_name, owner in STUB_CLASSES.items()
     for node in owner.body
-    if isinstance(node, ast.FunctionDef) and is_setter(node)
+    if isinstance(node, ast.FunctionDef) and accessor(node) == "setter"
 ]
 DESCRIBED = [TREE, *STUB_CLASSES.values(), *STUB_FUNCTIONS.values(), *(parameter.values[1] for parameter in MEMBERS)]
 

@@ -285,3 +285,47 @@ def test_garbage_that_is_collected_in_the_middle_of_an_operation_dies_in_eager_m
 
     in_the_middle_of_an_operation(monkeypatch, collect)
     assert seen == [(True, [2.0, 2.0], "__del__"), False]
+
+
+def test_the_stack_is_shown_whoever_replaces_what_shows_it(monkeypatch):
+    """Also where that happens while an operation is made: as here, in the middle of a collection, any thread may."""
+    monkeypatch.setattr(traceback, "extract_stack", traceback.extract_stack)
+    known, replaced = traceback.extract_stack, []
+
+    def replace(phase, info):
+        if traceback.extract_stack is not known and not replaced:
+            replaced.append(traceback.extract_stack)
+            traceback.extract_stack = lambda *args, **kwargs: replaced[0](*args, **kwargs)
+
+    gc.callbacks.append(replace)
+    threshold = gc.get_threshold()
+    gc.set_threshold(1)
+    try:
+        sot.to_static(lambda x: paddle.tanh(x) * 2, min_graph_size=0)(paddle.ones([3]))
+    finally:
+        gc.set_threshold(*threshold)
+        gc.callbacks.remove(replace)
+    assert replaced
+    sot.to_static(lambda x: paddle.tanh(x) * 3, min_graph_size=0)(paddle.ones([3]))
+    assert traceback.extract_stack()[-2].name == "test_the_stack_is_shown_whoever_replaces_what_shows_it"
+
+
+def test_a_collection_while_nobody_but_the_engine_listens():
+    """Its own listeners are found among others, which may compare as they like."""
+
+    class Listener:
+        def __call__(self, phase, info):
+            pass
+
+        def __eq__(self, other):
+            gc.collect()
+            return self is other
+
+    listener = Listener()
+    gc.callbacks.append(listener)
+    try:
+        static = sot.to_static(lambda x: paddle.tanh(x) * 2, min_graph_size=0)
+        assert static(paddle.ones([3])).tolist() == (paddle.tanh(paddle.ones([3])) * 2).tolist()
+        assert paddle.in_dynamic_mode()
+    finally:
+        gc.callbacks.pop(next(at for at, it in enumerate(gc.callbacks) if it is listener))

@@ -53,15 +53,6 @@ pub fn load_python(py: Python<'_>) -> PyResult<()> {
         give(&again, wrap_pyfunction!(turns::end_pass, py)?)?;
         give(&again, wrap_pyfunction!(turns::be_alone, py)?)?;
         give(&again, wrap_pyfunction!(turns::be_among, py)?)?;
-        let hooks = PyDict::new(py);
-        let alone = wrap_pyfunction!(turns::alone_before_fork, py)?;
-        hooks.set_item("before", alone)?;
-        let among = wrap_pyfunction!(turns::among_after_fork, py)?;
-        hooks.set_item("after_in_parent", among)?;
-        let alone = wrap_pyfunction!(turns::alone_after_fork, py)?;
-        hooks.set_item("after_in_child", alone)?;
-        py.module("os")?
-            .call_method("register_at_fork", (), Some(&hooks))?;
         let others = load("others", include_str!("others.py"))?;
         give(&others, wrap_pyfunction!(turns::begin_other, py)?)?;
         give(&others, wrap_pyfunction!(turns::end_pass, py)?)?;
@@ -73,6 +64,16 @@ pub fn load_python(py: Python<'_>) -> PyResult<()> {
         load("effects", include_str!("effects.py"))?;
         load("strides", include_str!("strides.py"))?;
         load("window", include_str!("window.py"))?;
+        // Behind that of windows, and so called before it: who runs a program may wait for a window.
+        let hooks = PyDict::new(py);
+        let alone = wrap_pyfunction!(turns::alone_before_fork, py)?;
+        hooks.set_item("before", alone)?;
+        let among = wrap_pyfunction!(turns::among_after_fork, py)?;
+        hooks.set_item("after_in_parent", among)?;
+        let alone = wrap_pyfunction!(turns::alone_after_fork, py)?;
+        hooks.set_item("after_in_child", alone)?;
+        py.module("os")?
+            .call_method("register_at_fork", (), Some(&hooks))?;
         load("calls", include_str!("calls.py"))?;
         let reach = load("reach", include_str!("reach.py"))?;
         give(&reach, wrap_pyfunction!(crate::cuts::can_cut, py)?)?;

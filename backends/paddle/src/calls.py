@@ -96,6 +96,7 @@ def _check_parts(name, args, kwargs):
 
 # Where their bindings expect a list of tensors, and what it is called: without one these end the process.
 _LISTS = {"index_put": (1, "indices")}
+_OF_TENSORS = ("add_n", "meshgrid", "stack")
 
 
 def _check_lists(name, args, kwargs):
@@ -103,6 +104,12 @@ def _check_lists(name, args, kwargs):
         at, keyword = _LISTS[name]
         if len(args) <= at and keyword not in kwargs:
             raise TypeError(f"{name}() without {keyword}")
+    if name in _OF_TENSORS:
+        # Static mode takes them away.
+        given = (*args, *kwargs.values())
+        lists = [it for it in given if isinstance(it, (list, tuple))]
+        if any(item is None for it in (lists if name != "meshgrid" else (*lists, args)) for item in it):
+            raise TypeError(f"{name}() with None for a tensor")
 
 
 def allow(name, args, kwargs):

@@ -52,4 +52,4 @@ def reads_statistics(op):
     if op.name() not in _NORMALIZATIONS:
         return False
     attributes = op.attrs()
-    return attributes["is_test"] and not attributes["trainable_statistics"]
+    return attributes["use_global_stats"] or attributes["is_test"] and not attributes["trainable_statistics"]

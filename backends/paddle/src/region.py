@@ -192,17 +192,22 @@ def _copies(values, kept):
     return lambda value: next((new for old, new in copies if old.is_same(value)), value)
 
 
-def _own(gradient, value):
-    """What a block may return: an operation of its own, also where a gradient only passes through or is zero."""
+def _own(gradient, value, of=None):
+    """What a block may return: an operation of its own, also where a gradient only passes through or is zero.
+
+    `of`: what `value` is a copy of.
+    """
     if gradient is not None:
         return _C_ops.assign(gradient)
-    return _nothing(value)
+    return _nothing(value, value if of is None else of)
 
 
-def _nothing(value):
+def _nothing(value, of):
     """A gradient of zeros that changes no sum: `-0.0`, which may not be an attribute of an operation."""
     dtype, place = value.dtype, core.Place()
-    is_signed = dtype in (paddle.float32, paddle.float64)
+    maker = of.get_defining_op()
+    # The zeros of one of several results are not added to anything, but seen: eager mode has `0.0` for them.
+    is_signed = dtype in (paddle.float32, paddle.float64) and (maker is None or len(maker.results()) == 1)
     minus = _C_ops.full([], -1.0, dtype, place) if is_signed else None
     if any(dim < 0 for dim in value.shape):
         zeros = _C_ops.full_like(value, 0.0, dtype, place)
@@ -238,7 +243,7 @@ class Branch:
         # Values that only a block uses do not go from the forward to the backward program.
         copy = _copies([self.condition, *self.free], self.kept)
         condition = copy(self.condition)
-        given, wanted = [copy(value) for value in self.given], [copy(value) for value in wanted]
+        given, of, wanted = [copy(value) for value in self.given], wanted, [copy(value) for value in wanted]
 
         def side(block):
             def build():
@@ -246,7 +251,7 @@ class Branch:
                 results = len(block.outputs)
                 seeds = narrowed(arrived[:results], self.along[:results])
                 found, _ = _backwards(block, given, wanted, (seeds, whens), branches, (self.external, copy))
-                return [_own(gradient, value) for value, gradient in zip(wanted, found, strict=True)]
+                return [_own(*each) for each in zip(found, wanted, of, strict=True)]
 
             return build
 
@@ -599,7 +604,7 @@ class Loop:
         last = _C_ops.subtract(rounds, _C_ops.full_like(rounds, 2, rounds.dtype, core.Place()))
         seeds = [_own(arrived[at], self.first[at]) for at in flows]
         known = [_C_ops.assign(conditions.scalar(whens[at], {})) for at in unsure]
-        totals = [_nothing(copy(value)) for value in inner]
+        totals = [_nothing(copy(value), value) for value in inner]
         variables = [_is_a_round(last), _C_ops.assign(last), *seeds, *known, *totals]
         for value in variables:
             value.stop_gradient = True

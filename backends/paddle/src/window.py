@@ -59,6 +59,8 @@ def _here():
 
 
 _extract_stack = traceback.extract_stack
+# What stood there when the window was opened.
+_replaced = _extract_stack
 
 
 @functools.wraps(_extract_stack)
@@ -105,7 +107,7 @@ class Window:
     __slots__ = ("amp", "eager", "hook", "level", "names", "outer", "programs", "static", "thread")
 
     def __init__(self, program, startup, cast):
-        global _extract_stack, _open
+        global _replaced, _open
         _turn.acquire()
         self.thread = threading.get_ident()
         self.eager = self.static = _mode()
@@ -113,7 +115,7 @@ class Window:
         gc.callbacks.insert(0, _before_garbage)
         gc.callbacks.append(_after_garbage)
         if traceback.extract_stack is not _no_stack:
-            _extract_stack, traceback.extract_stack = traceback.extract_stack, _no_stack
+            _replaced, traceback.extract_stack = traceback.extract_stack, _no_stack
         # A graph is traced under auto_cast only where that casts nothing (on a CPU); programs would cast.
         self.amp = core._get_amp_attrs()
         self.level, self.amp._amp_level = self.amp._amp_level, core.AmpLevel.O0
@@ -137,9 +139,10 @@ class Window:
         layers_module.name_struct, pir_core._convert_into_value = self.names
         # The user may have set these meanwhile, in another thread.
         if self.outer is None and traceback.extract_stack is _no_stack:
-            traceback.extract_stack = _extract_stack
+            traceback.extract_stack = _replaced
+        # First: a collection between the removals would only hear of its end.
+        _open = self.outer
         for callback in (_before_garbage, _after_garbage):
             if callback in gc.callbacks:
                 gc.callbacks.remove(callback)
-        _open = self.outer
         _turn.release()

@@ -13,7 +13,7 @@ use crate::simulator::{Kwargs, Step, Tracer};
 use crate::tracker::{DictKey, Tracker, TrackerRef};
 use crate::variables::{DictVar, Kind, VarId};
 
-use super::{dict_item, in_order, layer_dict, refuse_changed, registry};
+use super::{dict_item, has_own, in_order, layer_dict, refuse_changed, registry};
 
 /// Where a layer keeps its hooks.
 pub(super) const HOOKS: [&str; 5] = [
@@ -50,6 +50,10 @@ pub(super) fn call<'py>(
         // Hooks that come meanwhile wait for the next call.
         return call_any(t, forward, args, kwargs);
     }
+    let class = object.get_type();
+    if !has_own(t, &class, &["_dygraph_call_func"]) {
+        return t.unsupported("a layer that calls its hooks itself");
+    }
     if !entries(t, object, source, "_forward_post_hooks_always_called")?.is_empty() {
         return t.unsupported("a hook that is called after an exception too");
     }
@@ -72,7 +76,7 @@ pub(super) fn call<'py>(
     let forward = attributes::get(t, layer, "forward")?;
     let args = iterate::collect_for_list(t, inputs)?;
     let kwargs = named(t, given)?;
-    t.tail = tail && after.is_empty();
+    // Paddle asks for the hooks behind it once more: that call is no tail.
     let mut output = call_any(t, forward, &args, &kwargs)?;
     refuse_changed(t, object, &HOOKS)?;
     for hook in after {
@@ -180,8 +184,14 @@ fn is_tuple(t: &mut Tracer<'_>, result: VarId) -> Step<bool> {
 
 /// What a hook answers that takes keyword arguments: `(args, kwargs)`.
 fn both(t: &mut Tracer<'_>, result: VarId) -> Step<(VarId, VarId)> {
-    match t.kind(result) {
-        Kind::Tuple(items, _) if items.len() == 2 => Ok((items[0], items[1])),
-        _ => t.unsupported("what a forward hook returned"),
+    if let Kind::Tuple(items, _) = t.kind(result).clone() {
+        let is_sequence =
+            |t: &Tracer<'_>, id| matches!(t.vars.kind(id), Kind::Tuple(..) | Kind::List(_));
+        if let [inputs, given] = items[..] {
+            if is_sequence(t, inputs) && matches!(t.kind(given), Kind::Dict(_)) {
+                return Ok((inputs, given));
+            }
+        }
     }
+    t.unsupported("what a forward hook returned")
 }

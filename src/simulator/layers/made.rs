@@ -120,7 +120,7 @@ fn simple(
     Ok(Some(id))
 }
 
-/// The lists among the arguments of a layer, which may keep them; `None` where others hold them, or are more than a list.
+/// The lists among the arguments of a layer, which may keep them; `None` where they are not the frame's, or hold what may change.
 fn lists(t: &mut Tracer<'_>, args: &[VarId]) -> Option<Vec<VarId>> {
     let mut lists = Vec::new();
     for &arg in args {

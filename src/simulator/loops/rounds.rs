@@ -60,6 +60,7 @@ impl Captured<'_> {
             for (slot, variable) in &carried {
                 let symbol = t.graph.placeholder(t.py, variable.meta.clone())?;
                 leading.push(symbol);
+                t.carried.push(symbol);
                 // The first round has the parameter itself.
                 if aliases::class_of_input(t, variable.first).is_some() {
                     aliases::note(t, symbol, variable.first);

@@ -169,6 +169,8 @@ pub struct Tracer<'py> {
     pub raised: Vec<(VarId, usize)>,
     /// Results of captured control flow that may be a tensor from in front of it, or a view of one.
     pub aliases: Vec<Alias>,
+    /// What the variables of captured loops are called in a round: in another round each may be another object.
+    pub carried: Vec<SymbolId>,
     /// Whether what is rebuilt goes on to native code that may change it.
     pub hands_on: bool,
     /// Exception groups that the frame made.
@@ -240,6 +242,7 @@ impl<'py> Tracer<'py> {
             steps: 0,
             raised: Vec::new(),
             aliases: Vec::new(),
+            carried: Vec::new(),
             hands_on: false,
             groups: Vec::new(),
             running: Vec::new(),

@@ -20,6 +20,7 @@ pub struct TraceMark {
     depths: (usize, usize),
     raised: (usize, usize),
     aliases: usize,
+    carried: usize,
     run_again: usize,
 }
 
@@ -36,6 +37,7 @@ impl<'py> Tracer<'py> {
             left_behind: self.left_behind.len(),
             raised: (self.raised.len(), self.groups.len()),
             aliases: self.aliases.len(),
+            carried: self.carried.len(),
             run_again: self.run_again.len(),
             depths: (self.nesting, self.calls),
         }
@@ -66,6 +68,7 @@ impl<'py> Tracer<'py> {
         let len = self.vars.len();
         self.known.retain(|_, id| (id.0 as usize) < len);
         self.aliases.truncate(mark.aliases);
+        self.carried.truncate(mark.carried);
         for operation in &mut self.run_again {
             operation.forget(len);
         }
