@@ -130,14 +130,17 @@ def to_static(
 def _translate(target: Any, settings: dict[str, Any]) -> Any:
     if isinstance(target, Layer):
         settings = _with_spec_of(target.forward, settings)
-        target.forward = _static(undecorated(target.forward), settings)
+        forward = undecorated(target.forward)
+        is_partial = isinstance(forward, functools.partial)
+        target.forward = _translate(forward, settings) if is_partial else _static(forward, settings)
         return target
     if (plain := undecorated(target)) is not target:
         return _translate(plain, settings)
     if isinstance(target, functools.partial):
         inner = _translate(target.func, settings)
-        made = functools.partial.__new__(type(target), inner, *target.args, **target.keywords)
-        made.__dict__.update(target.__dict__)
+        made = functools.partial.__new__(type(target), inner)
+        # They share what may be written to.
+        functools.partial.__setstate__(made, (inner, target.args, target.keywords, target.__dict__))
         return made
     if isinstance(target, staticmethod | classmethod):
         return type(target)(_translate(target.__func__, settings))

@@ -41,7 +41,7 @@ pub fn of_object(t: &mut Tracer<'_>, obj: VarId) -> Step<Option<VarId>> {
     let Ok(dict) = attributes::instance_dict(&value) else {
         return Ok(None);
     };
-    t.note_namespace(&dict, &source)?;
+    t.note_namespace(&dict, &source, &value)?;
     let tracker = Arc::new(Tracker::InstanceDict(source));
     Ok(Some(t.wrap(dict.as_any(), tracker)))
 }

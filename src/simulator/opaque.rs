@@ -6,14 +6,17 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyCFunction, PyDict, PyFunction, PyModule, PyString, PyType};
+use pyo3::types::{
+    PyBool, PyCFunction, PyDict, PyFunction, PyList, PyModule, PyString, PyTuple, PyType,
+};
 
+use crate::frame::Modules;
 use crate::guard::GuardKind;
 use crate::obj::{is_named, Obj};
 use crate::tracker::{DictKey, Tracker};
 
 use super::attributes::lookup;
-use super::layers::registry;
+use super::layers::{registry, REGISTRIES};
 use super::{api, classes, homes, Tracer};
 
 /// Whether it is a class of layers of Paddle's.
@@ -64,6 +67,7 @@ impl<'py> LayerCode<'py> {
             || has_hooks(layer, "_forward_post_hooks")
             || !own.values().iter().all(|value| is_no_other_code(&value))
             || works_in_place(&own)
+            || keeps_tensors(&own)?
         {
             return Ok(false);
         }
@@ -104,6 +108,39 @@ fn works_in_place(own: &Bound<'_, PyDict>) -> bool {
         is_one && !is_off && !value.is_none()
     };
     own.iter().any(asks)
+}
+
+/// Whether a setting of a layer is a container with a tensor in it: its code would get the real one while it is traced.
+fn keeps_tensors(own: &Bound<'_, PyDict>) -> PyResult<bool> {
+    let tensor = own.py().module("paddle")?.getattr("Tensor")?;
+    for (name, value) in own {
+        let is_registry = name
+            .extract::<&str>()
+            .is_ok_and(|name| REGISTRIES.contains(&name));
+        if !is_registry && holds(&value, &tensor, 0)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Whether a container has an instance of `class` in it, or in those in it.
+fn holds(value: &Bound<'_, PyAny>, class: &Bound<'_, PyAny>, depth: usize) -> PyResult<bool> {
+    const DEEPEST: usize = 16;
+    let items = match value.cast::<PyDict>() {
+        Ok(dict) => dict.values(),
+        Err(_) if value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>() => value
+            .try_iter()?
+            .collect::<PyResult<Vec<_>>>()
+            .and_then(|items| PyList::new(value.py(), items))?,
+        Err(_) => return Ok(false),
+    };
+    for item in items {
+        if depth > DEEPEST || item.is_instance(class)? || holds(&item, class, depth + 1)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 fn has_hooks(layer: &Bound<'_, PyAny>, which: &str) -> bool {

@@ -579,3 +579,22 @@ def test_keywords_are_strings():
         for called in (function, sot.to_static(function)):
             with pytest.raises(TypeError, match="keywords must be strings"):
                 called(**{1: 2})
+
+
+def test_a_partial_and_its_translation_share_what_may_be_written():
+    partial = functools.partial(lambda x, by=1: x * by, by=2)
+    static = sot.to_static(partial)
+    for by in (3, 4):
+        partial.keywords["by"] = by
+        assert static(X).tolist() == partial(X).tolist()
+    partial.told = 5
+    assert static.told == 5
+
+
+def test_a_layer_whose_forward_is_a_partial():
+    layer = paddle.nn.Linear(3, 3)
+    layer.scaled = lambda x, by: paddle.nn.Linear.forward(layer, x) * by
+    layer.forward = functools.partial(layer.scaled, by=2)
+    x = paddle.ones([2, 3])
+    expected = layer(x).tolist()
+    assert sot.to_static(layer, min_graph_size=0)(x).tolist() == expected

@@ -4,7 +4,7 @@ have another one."""
 import paddle
 import paddle_sot_rs as sot
 import pytest
-from harness import IDENTITY, translate
+from harness import IDENTITY, tensor, translate
 from paddle import nn
 
 X = paddle.to_tensor([[1.0, -2.0, 3.0], [0.5, 0.25, -1.0]])
@@ -152,3 +152,21 @@ def test_a_layer_that_is_a_part_of_another():
 
     for own in (False, True, False, True):
         assert values(static(*make(own))) == values(function(*make(own)))
+
+
+WITH_TENSORS_INSIDE = {
+    "a size": lambda: nn.Upsample(size=[paddle.to_tensor(8), 8], mode="nearest"),
+    "a scale": lambda: nn.Upsample(scale_factor=[paddle.to_tensor(2.0), 2.0], mode="nearest"),
+    "a part": lambda: nn.Sequential(nn.ReLU(), nn.Upsample(size=(8, paddle.to_tensor(6)), mode="nearest")),
+}
+
+
+@pytest.mark.parametrize("name", WITH_TENSORS_INSIDE)
+def test_settings_with_tensors_inside(name):
+    """Programs have values of their own in place of such a tensor: the real one ended the process."""
+    layer = WITH_TENSORS_INSIDE[name]()
+    function = lambda x: layer(x) * 2  # noqa: E731
+    static = translate(function)
+    for _ in range(2):
+        x = tensor(1, 1, 4, 4)
+        assert static(x).tolist() == function(x).tolist()

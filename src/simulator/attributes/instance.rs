@@ -169,7 +169,7 @@ pub fn instance_value(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Option
         }
         return Ok(None);
     };
-    t.note_namespace(&dict, &source)?;
+    t.note_namespace(&dict, &source, &value)?;
     if matches!(name, "_parameters" | "_sub_layers" | "_buffers") {
         if let Kind::Layer(object) = t.kind(obj).clone() {
             if object.writes.iter().any(|op| op.registers) {

@@ -196,7 +196,7 @@ fn write_through(
     if let (Some(real), Some(source)) = (t.value(obj), t.source(obj)) {
         let dict = instance_dict(&real).ok();
         if let Some(dict) = &dict {
-            t.note_namespace(dict, &source)?;
+            t.note_namespace(dict, &source, &real)?;
         }
         if registers {
             layers::note_registries(t, &real, &source)?;

@@ -56,7 +56,7 @@ fn in_order<'py>(dict: &Bound<'py, PyDict>) -> PyResult<Option<Vec<Item<'py>>>> 
 }
 
 /// Where a layer keeps its parts.
-const REGISTRIES: [&str; 3] = ["_parameters", "_sub_layers", "_buffers"];
+pub const REGISTRIES: [&str; 3] = ["_parameters", "_sub_layers", "_buffers"];
 
 /// Whether the program wrote to one of these dictionaries of a layer: the real one does not have that yet.
 fn is_changed(t: &Tracer<'_>, layer: &Bound<'_, PyAny>, names: &[&str]) -> bool {
@@ -108,7 +108,7 @@ pub fn note_registries<'py>(
 ) -> Step<()> {
     for which in REGISTRIES {
         if let Some(dict) = registry(layer, which) {
-            t.note_dict(&dict, dict_item(layer_dict(source), which))?;
+            t.note_dict(&dict, dict_item(layer_dict(source), which), layer)?;
         }
     }
     Ok(())

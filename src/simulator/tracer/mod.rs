@@ -178,7 +178,7 @@ pub struct Tracer<'py> {
     /// Generators of the frame that are running.
     pub running: Vec<VarId>,
     /// Instance dictionaries that were read through their objects, by address.
-    pub namespaces: FxHashMap<usize, TrackerRef>,
+    pub namespaces: FxHashMap<usize, reliance::Namespace>,
     /// Classes whose attributes are all under strings, by address.
     pub plain_classes: FxHashSet<usize>,
     /// How deep simulated calls of anything nest.

@@ -12,6 +12,13 @@ use crate::variables::{Kind, VarId};
 
 use super::{Step, Tracer};
 
+/// The dictionary of an object.
+pub struct Namespace {
+    place: TrackerRef,
+    /// The address of the object: another one may have the same dictionary.
+    owner: usize,
+}
+
 impl<'py> Tracer<'py> {
     /// Adds a guard on `id`, when it comes from outside.
     pub fn guard(&mut self, id: VarId, kind: GuardKind) {
@@ -42,15 +49,29 @@ impl<'py> Tracer<'py> {
 
     /// Called for the dictionary of an object whose attributes are read or written. Stops where the program
     /// has the dictionary itself too, and where looking into it may run user code.
-    pub fn note_namespace(&mut self, dict: &Bound<'py, PyDict>, of: &TrackerRef) -> Step<()> {
-        self.note_dict(dict, Arc::new(Tracker::InstanceDict(of.clone())))
+    pub fn note_namespace(
+        &mut self,
+        dict: &Bound<'py, PyDict>,
+        of: &TrackerRef,
+        owner: &Bound<'py, PyAny>,
+    ) -> Step<()> {
+        let place = Arc::new(Tracker::InstanceDict(of.clone()));
+        self.note_dict(dict, place, owner)
     }
 
-    /// The same for a dictionary that is found at `place`.
-    pub fn note_dict(&mut self, dict: &Bound<'py, PyDict>, place: TrackerRef) -> Step<()> {
-        let address = dict.as_ptr() as usize;
-        if self.namespaces.contains_key(&address) {
-            return Ok(());
+    /// The same for a dictionary of `owner` that is found at `place`.
+    pub fn note_dict(
+        &mut self,
+        dict: &Bound<'py, PyDict>,
+        place: TrackerRef,
+        owner: &Bound<'py, PyAny>,
+    ) -> Step<()> {
+        let (address, owner) = (dict.as_ptr() as usize, owner.as_ptr() as usize);
+        if let Some(known) = self.namespaces.get(&address) {
+            return match known.owner == owner {
+                true => Ok(()),
+                false => self.unsupported("two objects that share one dictionary"),
+            };
         }
         let seen = self.known.get(&address).copied();
         if seen.is_some_and(|id| !matches!(self.vars.kind(id), Kind::Lazy | Kind::Opaque)) {
@@ -63,12 +84,12 @@ impl<'py> Tracer<'py> {
         {
             return self.unsupported("an object with attributes that are not strings");
         }
-        self.namespaces.insert(address, place);
+        self.namespaces.insert(address, Namespace { place, owner });
         Ok(())
     }
 
-    /// Guards that no dictionary which the program has is one of an object, where it writes to one of them, and that cells it
-    /// writes to are no others: those would change too.
+    /// Guards that no dictionary which the program has is one of an object, where it writes to one of them, that objects it
+    /// writes to share theirs with none, and that cells it writes to are no others: those would change too.
     pub fn guard_namespaces(&mut self) {
         let (mut dicts, mut objects, mut cells) = (Vec::new(), Vec::new(), Vec::new());
         for id in self.vars.mutated() {
@@ -87,15 +108,20 @@ impl<'py> Tracer<'py> {
             pairs.extend(
                 self.namespaces
                     .values()
-                    .map(|own| (own.clone(), dict.clone())),
+                    .map(|own| (own.place.clone(), dict.clone())),
             );
         }
         let all = self.vars.sources(|kind| matches!(kind, Kind::Dict(_)));
         for object in objects {
             let own = Arc::new(Tracker::InstanceDict(object));
-            let of_object = |known: &&TrackerRef| **known == own || known.base() == Some(&own);
-            for known in self.namespaces.values().filter(of_object) {
+            let places = || self.namespaces.values().map(|known| &known.place);
+            for known in places().filter(|known| **known == own || known.base() == Some(&own)) {
                 pairs.extend(all.iter().map(|dict| (known.clone(), dict.clone())));
+            }
+            if places().any(|known| *known == own) {
+                let others =
+                    places().filter(|it| matches!(***it, Tracker::InstanceDict(_)) && **it != own);
+                pairs.extend(others.map(|other| (own.clone(), other.clone())));
             }
         }
         let all = self.vars.sources(|kind| matches!(kind, Kind::Cell(_)));
