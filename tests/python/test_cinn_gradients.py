@@ -59,6 +59,18 @@ CASES = {
         numbers(4),
         numbers(6),
     ),
+    "group norm without a weight": (lambda x: F.group_norm(x * 1, 2) * 1, numbers(2, 4, 3)),
+    "group norm with a bias alone": (lambda x, y: F.group_norm(x * 1, 2, bias=y * 1) * 1, numbers(2, 4, 3), numbers(4)),
+    "group norm with a weight alone": (
+        lambda x, y: F.group_norm(x * 1, 2, weight=y * 1) * 1,
+        numbers(2, 4, 3),
+        numbers(4),
+    ),
+    "sum of another dtype": (lambda x: (x.astype("float16") * 1).sum(1, dtype="float32"), numbers(4, 6)),
+    "norms of the largest": (
+        lambda x: paddle.linalg.norm(x - 0.7, float("inf"), 1) + paddle.linalg.norm(x - 0.7, -float("inf"), 1),
+        numbers(4, 6),
+    ),
     "pad and roll": (lambda x: F.pad(x, [1, 2, 0, 1]).roll(1, 0) ** 2, numbers(4, 6)),
 }
 

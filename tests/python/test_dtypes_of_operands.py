@@ -2,6 +2,7 @@
 
 import numpy as np
 import paddle
+import paddle_sot_rs as sot
 import pytest
 from harness import check
 
@@ -68,3 +69,33 @@ def test_sums_of_two_dtypes_or_shapes():
 def test_results_of_other_dtypes(function, dtype, backend):
     for rows in ([[1, 0, 2], [0, 0, 3]], [[0, 1, -1], [0, 1, 1]]):
         check(function, paddle.to_tensor(rows).astype(dtype), fallbacks=None, backend=backend)
+
+
+WITHOUT_KERNELS = {
+    "slice of halves": ("float16", lambda x: (x * 2)[1:, ::2] + 1),
+    "slice of halves from behind": ("float16", lambda x: (x * 2)[::-1, 1:2] * 3),
+    "real sum of complex numbers": ("complex64", lambda x: (x * 2).sum(dtype="float32") * 3),
+}
+
+
+@pytest.mark.parametrize("name", WITHOUT_KERNELS)
+def test_gradients_that_programs_have_no_kernel_for(name):
+    """They break the graph; without gradients nothing does."""
+    dtype, function = WITHOUT_KERNELS[name]
+    translated = sot.to_static(function, min_graph_size=0)
+
+    def gradient(call):
+        x = paddle.arange(12.0).reshape([3, 4]).astype(dtype)
+        x.stop_gradient = False
+        result = call(x)
+        result.sum().backward()
+        return result.numpy(), x.grad.numpy()
+
+    for want, got in zip(gradient(function), gradient(translated), strict=True):
+        np.testing.assert_array_equal(want, got)
+    assert len(sot.stats(translated).graph_breaks) == 1
+
+    whole = sot.to_static(function, min_graph_size=0)
+    x = paddle.arange(12.0).reshape([3, 4]).astype(dtype)
+    np.testing.assert_array_equal(whole(x).numpy(), function(x).numpy())
+    assert sot.stats(whole).graph_breaks == []

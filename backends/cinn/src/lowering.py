@@ -23,6 +23,8 @@ KEPT = {
     "pd_op.dropout": "decomposed it draws another mask than eager mode",
     **dict.fromkeys(("pd_op.elu", "pd_op.relu6", "pd_op.add_n"), "decomposed it has other signs of zeros"),
     "pd_op.any": "decomposed it is a sum, of the dtype of what it is given",
+    "pd_op.bce_loss": "decomposed it takes what is no probability",
+    "pd_op.log_softmax": "decomposed it has numbers below the -64 at which a kernel ends",
     "pd_op.index_select": "decomposed it loses the axis for an index without items",
     "pd_op.lerp": "decomposed it makes other numbers of what is infinite",
     **dict.fromkeys(
@@ -33,6 +35,28 @@ KEPT = {
         ("pd_op.clip", "pd_op.relu", "pd_op.heaviside", "pd_op.kldiv_loss"),
         "decomposed it makes other numbers of what is no number",
     ),
+}
+_WHOLE_NUMBERS = (paddle.bool, paddle.uint8, paddle.int8, paddle.int16, paddle.int32, paddle.int64)
+
+
+def _takes_whole_numbers(op):
+    return op.operand_source(0).dtype in _WHOLE_NUMBERS
+
+
+# Composite operators that stay for some operands and attributes.
+_KEPT_WHERE = {
+    # Decomposed they ignore nothing of what they multiply with 0.
+    **dict.fromkeys(("pd_op.addmm", "pd_op.baddbmm"), lambda op: 0 in (op.attrs()["alpha"], op.attrs()["beta"])),
+    # Its kernel makes another gradient without a weight, and eager mode has that one.
+    "pd_op.group_norm": lambda op: not op.operand_source(1).initialized(),
+    # Decomposed it has other signs of zeros.
+    "pd_op.leaky_relu": lambda op: op.attrs()["negative_slope"] < 0,
+    # Decomposed it divides by the length of an axis that is not there, and rounds what has no fractions otherwise.
+    "pd_op.mean": lambda op: _takes_whole_numbers(op) or op.operand_source(0).shape == [],
+    # Decomposed it forgets the absolute value of the largest and the smallest.
+    "pd_op.p_norm": lambda op: math.isinf(op.attrs()["porder"]),
+    # Decomposed it is a power of floats.
+    "pd_op.square": _takes_whole_numbers,
 }
 # Their gradients read something else in primitive operators than in one of their own (what they are given, or what it
 # becomes), which matters where that gets other numbers in between.
@@ -99,6 +123,10 @@ def _has_open_dim(value):
 
 def _may_be_empty(value):
     return any(dim <= 0 for dim in _dims(value))
+
+
+def _is_empty(value):
+    return 0 in _dims(value)
 
 
 def _is_open(value):
@@ -201,6 +229,12 @@ def _has_wrong_rule(op, inputs, outputs):
     name = op.name()
     if name in _WRONG_RULES:
         return True
+    if any(_is_empty(value) for values in (*inputs, *outputs) for value in values):
+        # Some divide by the length of an axis (`kron`).
+        return True
+    if name == "pd_op.sum" and outputs[0][0].dtype != inputs[0][0].dtype:
+        # It forgets that the sum has another dtype.
+        return True
     if name == "pd_op.scale":
         # It rounds the factor to a float.
         return any(value.initialized() and value.dtype == paddle.float64 for values in inputs for value in values)
@@ -233,6 +267,23 @@ def _reading_otherwise(operations, kept):
         if (taken or made) and op.name() in _READ_OTHERWISE:
             found.add(op.name())
     return found
+
+
+def _kept_where(operations):
+    """The names of those that stay for what they are given; some rules end the process without items (`diag`)."""
+    found = set()
+    for op in operations:
+        name = op.name()
+        if name in _KEPT_WHERE and _KEPT_WHERE[name](op):
+            found.add(name)
+        elif core.has_decomp_rule(op):
+            if any(_is_empty(part) for value in op.operands_source() if value.initialized() for part in _parts(value)):
+                found.add(name)
+    return found
+
+
+def _with_gradients(names):
+    return frozenset(names | {f"{name}_grad" for name in names})
 
 
 def _of_kernels(operations):
@@ -366,7 +417,7 @@ class Lowering:
         block = program.global_block()
         if trains:
             names = _reading_otherwise(block.ops, kept) | _of_kernels(with_inner(block.ops))
-            self.whole = frozenset(names | {f"{name}_grad" for name in names})
+            self.whole = _with_gradients(names | _kept_where(with_inner(block.ops)))
             if _tracing.current.branches:
                 # What is known of nested graphs names values of the program as it is: all is decomposed afterwards.
                 return kept
@@ -406,11 +457,12 @@ class Lowering:
         The answer is what `kept` became, and the new end.
         """
         block = program.global_block()
-        black = {*core.prim_config["forward_blacklist"], *KEPT, *leave, *self.whole}
         for _ in range(_MOST_ROUNDS):
             operations = block.ops
             tail = len(operations) - end
-            part = with_inner(operations[start:end])
+            part = list(with_inner(operations[start:end]))
+            self.whole |= _with_gradients(_kept_where(part))
+            black = {*core.prim_config["forward_blacklist"], *KEPT, *leave, *self.whole}
             composite = [op for op in part if core.has_decomp_rule(op) and op.name() not in black]
             if not composite:
                 return kept, end

@@ -4,7 +4,7 @@ import math
 
 import numpy
 import paddle
-from paddle.base import core
+from paddle.base import core, framework
 from paddle_sot_rs._backward import REGIONS, gives_neither
 from paddle_sot_rs._values import Value, for_view, same_dtype
 
@@ -248,6 +248,27 @@ def _refuse_written_while_read(operations):
                 raise NotImplementedError("a tensor that a program writes over while it reads it")
 
 
+_COMPLEX = {paddle.complex64, paddle.complex128}
+
+
+def _is_on_cpu():
+    # The other one of Paddle's functions for this knows no place while a program is built.
+    return isinstance(framework._current_expected_place_(), core.CPUPlace)
+
+
+def _refuse_gradients_without_kernels(operations):
+    """Eager mode goes back through strides, which tensors of programs have not, and casts what arrives at a sum."""
+    for op in operations:
+        name = op.name()
+        if name not in ("pd_op.strided_slice", "pd_op.sum") or op.result(0).stop_gradient:
+            continue
+        given, made = op.operand_source(0).dtype, op.result(0).dtype
+        if name == "pd_op.strided_slice" and made == paddle.float16 and _is_on_cpu():
+            raise NotImplementedError("a gradient of a slice of halves, which a CPU has no kernel for")
+        if name == "pd_op.sum" and given in _COMPLEX and made not in _COMPLEX:
+            raise NotImplementedError("a gradient of a real sum of complex numbers")
+
+
 def _operands(op):
     """Those of an operation, with what its lists hold."""
     for value in op.operands_source():
@@ -262,6 +283,7 @@ def _operands(op):
 
 def refuse(operations, args, kwargs):
     """Raises where what a call appended would compute something else than eager mode."""
+    _refuse_gradients_without_kernels(operations)
     _refuse_written_while_read(operations)
     _refuse_views_by_equation(operations)
     _refuse_mixed_products(operations)
