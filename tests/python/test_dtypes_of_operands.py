@@ -99,3 +99,10 @@ def test_gradients_that_programs_have_no_kernel_for(name):
     x = paddle.arange(12.0).reshape([3, 4]).astype(dtype)
     np.testing.assert_array_equal(whole(x).numpy(), function(x).numpy())
     assert sot.stats(whole).graph_breaks == []
+
+
+def test_clip_of_bfloat16_raises():
+    """A program would cast it, and end the process where the bounds are the wrong way around."""
+    translated = sot.to_static(lambda x: (x * 2).clip(3, 1), min_graph_size=0)
+    with pytest.raises(RuntimeError, match="bfloat16"):
+        translated(paddle.ones([3, 4]).astype("bfloat16"))

@@ -49,12 +49,12 @@ _KEPT_WHERE = {
     **dict.fromkeys(("pd_op.addmm", "pd_op.baddbmm"), lambda op: 0 in (op.attrs()["alpha"], op.attrs()["beta"])),
     # Its kernel makes another gradient without a weight, and eager mode has that one.
     "pd_op.group_norm": lambda op: not op.operand_source(1).initialized(),
-    # Decomposed it has other signs of zeros.
-    "pd_op.leaky_relu": lambda op: op.attrs()["negative_slope"] < 0,
+    # Decomposed it has other signs of zeros, and multiplies a slope of 0 with what is infinite.
+    "pd_op.leaky_relu": lambda op: op.attrs()["negative_slope"] <= 0,
     # Decomposed it divides by the length of an axis that is not there, and rounds what has no fractions otherwise.
     "pd_op.mean": lambda op: _takes_whole_numbers(op) or op.operand_source(0).shape == [],
-    # Decomposed it forgets the absolute value of the largest and the smallest.
-    "pd_op.p_norm": lambda op: math.isinf(op.attrs()["porder"]),
+    # Decomposed it forgets the absolute value of the largest and the smallest, and counts what is no number.
+    "pd_op.p_norm": lambda op: op.attrs()["porder"] in (0, math.inf, -math.inf),
     # Decomposed it is a power of floats.
     "pd_op.square": _takes_whole_numbers,
 }

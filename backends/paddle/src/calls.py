@@ -256,16 +256,22 @@ def _is_on_cpu():
     return isinstance(framework._current_expected_place_(), core.CPUPlace)
 
 
-def _refuse_gradients_without_kernels(operations):
+def _refuse_without_kernels(operations):
     """Eager mode goes back through strides, which tensors of programs have not, and casts what arrives at a sum."""
     for op in operations:
         name = op.name()
-        if name not in ("pd_op.strided_slice", "pd_op.sum") or op.result(0).stop_gradient:
+        if name not in ("pd_op.clip", "pd_op.strided_slice", "pd_op.sum"):
             continue
         given, made = op.operand_source(0).dtype, op.result(0).dtype
-        if name == "pd_op.strided_slice" and made == paddle.float16 and _is_on_cpu():
+        if name == "pd_op.clip":
+            # Eager mode refuses it; what a program casts it for may end the process.
+            if made == paddle.bfloat16 and _is_on_cpu():
+                raise TypeError("clip() of bfloat16 on a CPU")
+        elif op.result(0).stop_gradient:
+            continue
+        elif name == "pd_op.strided_slice" and made == paddle.float16 and _is_on_cpu():
             raise NotImplementedError("a gradient of a slice of halves, which a CPU has no kernel for")
-        if name == "pd_op.sum" and given in _COMPLEX and made not in _COMPLEX:
+        elif name == "pd_op.sum" and given in _COMPLEX and made not in _COMPLEX:
             raise NotImplementedError("a gradient of a real sum of complex numbers")
 
 
@@ -283,7 +289,7 @@ def _operands(op):
 
 def refuse(operations, args, kwargs):
     """Raises where what a call appended would compute something else than eager mode."""
-    _refuse_gradients_without_kernels(operations)
+    _refuse_without_kernels(operations)
     _refuse_written_while_read(operations)
     _refuse_views_by_equation(operations)
     _refuse_mixed_products(operations)
