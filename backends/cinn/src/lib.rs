@@ -43,6 +43,9 @@ fn lowering(py: Python<'_>) -> PyResult<&Bound<'_, PyModule>> {
     let module = LOWERING.get_or_try_init(py, || {
         // Its names are imported by this one.
         paddle_sot_backend_paddle::load_python(py)?;
+        let source = CString::new(include_str!("kept.py"))?;
+        let file = c"paddle_sot_rs/backends/kept.py";
+        py.embedded(&source, file, c"paddle_sot_rs._kept")?;
         let source = CString::new(include_str!("lowering.py"))?;
         let file = c"paddle_sot_rs/backends/cinn.py";
         let module = py.embedded(&source, file, c"paddle_sot_rs._cinn")?;

@@ -13,67 +13,20 @@ from paddle.pir import is_fake_value
 from paddle_sot_rs import _backward, _tracing
 from paddle_sot_rs._backward import GRADIENT, gradients, with_inner
 from paddle_sot_rs._calls import BlackListed
+from paddle_sot_rs._kept import (
+    KEPT,
+    dims_of,
+    is_empty,
+    is_list,
+    kept_where,
+    of_kernels,
+    parts_of,
+    reading_otherwise,
+    with_gradients,
+)
 from paddle_sot_rs._listing import paddle_name
 from paddle_sot_rs._strides import mark_copies
-from paddle_sot_rs._values import raw_dims
-from paddle_sot_rs._views import PARTS, is_view
 
-# Composite operators that stay, and why.
-KEPT = {
-    "pd_op.dropout": "decomposed it draws another mask than eager mode",
-    **dict.fromkeys(("pd_op.elu", "pd_op.relu6", "pd_op.add_n"), "decomposed it has other signs of zeros"),
-    "pd_op.any": "decomposed it is a sum, of the dtype of what it is given",
-    "pd_op.bce_loss": "decomposed it takes what is no probability",
-    "pd_op.log_softmax": "decomposed it has numbers below the -64 at which a kernel ends",
-    "pd_op.index_select": "decomposed it loses the axis for an index without items",
-    "pd_op.lerp": "decomposed it makes other numbers of what is infinite",
-    **dict.fromkeys(
-        ("pd_op.huber_loss", "pd_op.sigmoid_cross_entropy_with_logits"),
-        "its gradient in primitive operators multiplies 0 with what is infinite",
-    ),
-    **dict.fromkeys(
-        ("pd_op.clip", "pd_op.relu", "pd_op.heaviside", "pd_op.kldiv_loss"),
-        "decomposed it makes other numbers of what is no number",
-    ),
-}
-_WHOLE_NUMBERS = (paddle.bool, paddle.uint8, paddle.int8, paddle.int16, paddle.int32, paddle.int64)
-
-
-def _takes_whole_numbers(op):
-    return op.operand_source(0).dtype in _WHOLE_NUMBERS
-
-
-# Composite operators that stay for some operands and attributes.
-_KEPT_WHERE = {
-    # Decomposed they ignore nothing of what they multiply with 0.
-    **dict.fromkeys(("pd_op.addmm", "pd_op.baddbmm"), lambda op: 0 in (op.attrs()["alpha"], op.attrs()["beta"])),
-    # Its kernel makes another gradient without a weight, and eager mode has that one.
-    "pd_op.group_norm": lambda op: not op.operand_source(1).initialized(),
-    # Decomposed it has other signs of zeros, and multiplies a slope of 0 with what is infinite.
-    "pd_op.leaky_relu": lambda op: op.attrs()["negative_slope"] <= 0,
-    # Decomposed it divides by the length of an axis that is not there, and rounds what has no fractions otherwise.
-    "pd_op.mean": lambda op: _takes_whole_numbers(op) or op.operand_source(0).shape == [],
-    # Decomposed it forgets the absolute value of the largest and the smallest, and counts what is no number.
-    "pd_op.p_norm": lambda op: op.attrs()["porder"] in (0, math.inf, -math.inf),
-    # Decomposed it is a power of floats.
-    "pd_op.square": _takes_whole_numbers,
-}
-# Their gradients read something else in primitive operators than in one of their own (what they are given, or what it
-# becomes), which matters where that gets other numbers in between.
-_READ_OTHERWISE = frozenset(
-    f"pd_op.{name}"
-    for name in (
-        *("amax", "amin", "clip", "cumprod", "divide", "group_norm", "log_softmax", "max", "min", "p_norm", "prod"),
-        *("put_along_axis", "reciprocal", "sigmoid_cross_entropy_with_logits", "silu", "unbind"),
-    )
-)
-# Their kernels do something else where gradients go to some operands (norms forget a weight, or give it nothing; for
-# `swiglu` Paddle's primitive rule crashes), or to all of them (a value that is filled in gets zeros).
-_SOME, _ALL = {True, False}, {False}
-_OF_KERNELS = {
-    **dict.fromkeys(("pd_op.layer_norm", "pd_op.batch_norm_", "pd_op.instance_norm", "pd_op.swiglu"), _SOME),
-    "pd_op.masked_fill": _ALL,
-}
 _MOST_ROUNDS = 8
 _COMPLEX = (paddle.complex64, paddle.complex128)
 # Paddle's primitive rules for their gradients compute with the -1 of an open dim, and forget axes without items.
@@ -112,21 +65,12 @@ def _primitives():
         core._set_prim_backward_enabled(backward)
 
 
-def _dims(value):
-    """Below 0 for what is open; none of what is no tensor."""
-    return raw_dims(value) if value.initialized() and value.is_dense_tensor_type() else ()
-
-
 def _has_open_dim(value):
-    return any(dim < 0 for dim in _dims(value))
+    return any(dim < 0 for dim in dims_of(value))
 
 
 def _may_be_empty(value):
-    return any(dim <= 0 for dim in _dims(value))
-
-
-def _is_empty(value):
-    return 0 in _dims(value)
+    return any(dim <= 0 for dim in dims_of(value))
 
 
 def _is_open(value):
@@ -137,17 +81,6 @@ def _seen(op):
     """Its results but for the work space of a batch norm, whose size is not told."""
     results = op.results()
     return results[:-1] if op.name() in ("pd_op.batch_norm", "pd_op.batch_norm_") else results
-
-
-def _is_list(value):
-    return value.initialized() and value.is_combine()
-
-
-def _parts(value):
-    """The values in a list operand."""
-    if _is_list(value):
-        return value.get_defining_op().operands_source()
-    return [value]
 
 
 def _values_in(result):
@@ -166,7 +99,7 @@ def _opens_dims(op, returned):
     seen = [value for value in op.results() if _has_open_dim(value)]
     if not any(not value.use_empty() or value.id in returned for value in seen):
         return False
-    given = [part for value in op.operands_source() if value.initialized() for part in _parts(value)]
+    given = [part for value in op.operands_source() if value.initialized() for part in parts_of(value)]
     return not any(_has_open_dim(value) for value in given)
 
 
@@ -174,7 +107,7 @@ def _refuse_single_numbers(operations):
     """The kernel of a batch norm leaves a channel of one number as it is; in primitive operators it would be 0."""
     for op in operations:
         if op.name() == "pd_op.batch_norm_" and not op.attrs()["is_test"]:
-            if math.prod(_dims(op.operand_source(0))) == math.prod(_dims(op.operand_source(1))):
+            if math.prod(dims_of(op.operand_source(0))) == math.prod(dims_of(op.operand_source(1))):
                 raise NotImplementedError("batch_norm of one number for each channel")
 
 
@@ -200,7 +133,7 @@ def of_unknown_dims(callee, operations, result):
     """Refuses what Paddle's rules for primitive operators cannot take: a product of dims with the -1 of an open one."""
     _refuse_single_numbers(operations)
     for op in operations:
-        if any(dim < -1 for value in op.results() for dim in _dims(value)):
+        if any(dim < -1 for value in op.results() for dim in dims_of(value)):
             raise NotImplementedError(f"a dim of {op.name()} that Paddle does not infer")
 
 
@@ -214,13 +147,15 @@ def _takes_without_gradient(op):
         return False
     pairs = zip(op.operands_source(), op.get_input_grad_semantics(), strict=True)
     return any(
-        not has_gradient and value.initialized() and any(not part.stop_gradient for part in _parts(value))
+        not has_gradient and value.initialized() and any(not part.stop_gradient for part in parts_of(value))
         for value, has_gradient in pairs
     )
 
 
 def _is_complex(op):
-    values = [part for value in (*op.operands_source(), *op.results()) if value.initialized() for part in _parts(value)]
+    values = [
+        part for value in (*op.operands_source(), *op.results()) if value.initialized() for part in parts_of(value)
+    ]
     return any(value.is_dense_tensor_type() and value.dtype in _COMPLEX for value in values)
 
 
@@ -229,7 +164,7 @@ def _has_wrong_rule(op, inputs, outputs):
     name = op.name()
     if name in _WRONG_RULES:
         return True
-    if any(_is_empty(value) for values in (*inputs, *outputs) for value in values):
+    if any(is_empty(value) for values in (*inputs, *outputs) for value in values):
         # Some divide by the length of an axis (`kron`).
         return True
     if name == "pd_op.sum" and outputs[0][0].dtype != inputs[0][0].dtype:
@@ -246,56 +181,6 @@ def _has_wrong_rule(op, inputs, outputs):
     if name in _BY_INDEX:
         return any(value.initialized() and value.shape == [] for value in op.operands_source())
     return False
-
-
-def _reading_otherwise(operations, kept):
-    """The names of those of these operators that take or make what is in storage that anyone can change."""
-    visible = {value.id for value in kept}
-    for op in reversed(operations):
-        # What is a copy goes out, what a view is of is changed with it.
-        shares = is_view(op) or op.name() in ("pd_op.assign", *PARTS)
-        if shares and any(value.id in visible for value in op.results()):
-            visible.add(op.operand_source(0).id)
-    found = set()
-    for op in operations:
-        if op.name() in ("pd_op.data", "builtin.parameter"):
-            visible.add(op.results()[0].id)
-        taken = any(value.initialized() and value.id in visible for value in op.operands_source())
-        if taken and (is_view(op) or op.name() == "builtin.split"):
-            visible.update(value.id for value in op.results())
-        made = any(value.initialized() and value.id in visible for value in op.results())
-        if (taken or made) and op.name() in _READ_OTHERWISE:
-            found.add(op.name())
-    return found
-
-
-def _kept_where(operations):
-    """The names of those that stay for what they are given; some rules end the process without items (`diag`)."""
-    found = set()
-    for op in operations:
-        name = op.name()
-        if name in _KEPT_WHERE and _KEPT_WHERE[name](op):
-            found.add(name)
-        elif core.has_decomp_rule(op):
-            if any(_is_empty(part) for value in op.operands_source() if value.initialized() for part in _parts(value)):
-                found.add(name)
-    return found
-
-
-def _with_gradients(names):
-    return frozenset(names | {f"{name}_grad" for name in names})
-
-
-def _of_kernels(operations):
-    """The names of those whose kernel gives another gradient than primitive operators do: eager mode has that one."""
-    found = set()
-    for op in operations:
-        if op.name() in _OF_KERNELS:
-            taken = zip(op.operands_source(), op.get_input_grad_semantics(), strict=True)
-            stops = {value.stop_gradient for value, has_gradient in taken if has_gradient and value.initialized()}
-            if stops == _OF_KERNELS[op.name()]:
-                found.add(op.name())
-    return found
 
 
 def _vjp(whole, op, inputs, outputs, given, stops):
@@ -380,7 +265,7 @@ def _decompose(program, values, black, composite, start, end):
     With an operation that makes a list Paddle removes what takes the list apart, and then reads it where it is next in
     turn: those go alone, and stay where they are in a block.
     """
-    lists = {op.name() for op in composite if any(_is_list(value) for value in op.results())}
+    lists = {op.name() for op in composite if any(is_list(value) for value in op.results())}
     block = program.global_block()
     tail = len(block.ops) - end
     with _primitives():
@@ -416,8 +301,8 @@ class Lowering:
         self.before = _histogram([program])
         block = program.global_block()
         if trains:
-            names = _reading_otherwise(block.ops, kept) | _of_kernels(with_inner(block.ops))
-            self.whole = _with_gradients(names | _kept_where(with_inner(block.ops)))
+            names = reading_otherwise(block.ops, kept) | of_kernels(with_inner(block.ops))
+            self.whole = with_gradients(names | kept_where(with_inner(block.ops)))
             if _tracing.current.branches:
                 # What is known of nested graphs names values of the program as it is: all is decomposed afterwards.
                 return kept
@@ -461,7 +346,7 @@ class Lowering:
             operations = block.ops
             tail = len(operations) - end
             part = list(with_inner(operations[start:end]))
-            self.whole |= _with_gradients(_kept_where(part))
+            self.whole |= with_gradients(kept_where(part))
             black = {*core.prim_config["forward_blacklist"], *KEPT, *leave, *self.whole}
             composite = [op for op in part if core.has_decomp_rule(op) and op.name() not in black]
             if not composite:
@@ -472,7 +357,7 @@ class Lowering:
             for op in composite:
                 for value in op.results():
                     # Lists of values are taken apart: what they become is not known.
-                    if value.initialized() and value.stop_gradient and not value.use_empty() and not _is_list(value):
+                    if value.initialized() and value.stop_gradient and not value.use_empty() and not is_list(value):
                         watched.setdefault(value.id, value)
             stops = [value.stop_gradient for value in watched.values()]
             became = _decompose(program, list(watched.values()), black, composite, start, end)
