@@ -45,8 +45,8 @@ def _save(layer: Any, path: str, input_spec: Any = None, **configs: Any) -> None
         _paddle_save(layer, path, input_spec, **configs)
 
 
-class Patch:
-    """What `patch_paddle` answers with: a context manager that undoes the patch, or call `undo`."""
+class _Replaced:
+    """What stands in `paddle.jit` while there are patches, however many, and what stood there before."""
 
     def __init__(self) -> None:
         self._before: list[tuple[Any, str, Any]] = []
@@ -55,10 +55,7 @@ class Patch:
         self._before.append((owner, name, getattr(owner, name)))
         setattr(owner, name, value)
 
-    def apply(self) -> None:
-        """Puts this engine behind `paddle.jit`; does nothing when it is there already."""
-        if self._before:
-            return
+    def put(self) -> None:
         # Not in `paddle.jit.api`: Paddle's own `save` uses Paddle's own `to_static`.
         self._set(paddle.jit, "to_static", _to_static)
         self._set(paddle.jit, "save", _save)
@@ -72,13 +69,35 @@ class Patch:
         self._set(translator, "enable", switch)
         _core.switch_off(not translator().enable_to_static)
 
-    def undo(self) -> None:
-        """Puts back what was there before."""
+    def take_away(self) -> None:
         while self._before:
             owner, name, value = self._before.pop()
             setattr(owner, name, value)
-        if paddle.jit.to_static is not _to_static:
-            _core.switch_off(False)
+        _core.switch_off(False)
+
+
+_replaced = _Replaced()
+# Those that have not been undone, in any order.
+_patches: list[Patch] = []
+
+
+class Patch:
+    """What `patch_paddle` answers with: a context manager that undoes the patch, or call `undo`."""
+
+    def apply(self) -> None:
+        """Puts this engine behind `paddle.jit`; does nothing when this patch has done so already."""
+        if self in _patches:
+            return
+        if not _patches:
+            _replaced.put()
+        _patches.append(self)
+
+    def undo(self) -> None:
+        """Puts back what was there before, unless there are other patches."""
+        if self in _patches:
+            _patches.remove(self)
+            if not _patches:
+                _replaced.take_away()
 
     def __enter__(self) -> Patch:
         return self

@@ -154,3 +154,14 @@ def test_commands_say_what_is_wrong(tmp_path):
         done = subprocess.run([sys.executable, "-m", "paddle_sot_rs", *arguments], capture_output=True, text=True)
         assert done.returncode == 2
         assert text in done.stderr
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_patches_are_undone_in_any_order(order):
+    before = paddle.jit.to_static, paddle.jit.save
+    patches = [sot.patch_paddle(), sot.patch_paddle()]
+    for at in order:
+        assert paddle.jit.to_static is not before[0]
+        patches[at].undo()
+        patches[at].undo()
+    assert (paddle.jit.to_static, paddle.jit.save) == before
