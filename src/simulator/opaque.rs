@@ -111,6 +111,7 @@ fn works_in_place(own: &Bound<'_, PyDict>) -> bool {
 }
 
 /// Whether a setting of a layer is a container with a tensor in it: its code would get the real one while it is traced.
+/// Parameters, as recurrent layers have them in lists, are known to the program.
 fn keeps_tensors(own: &Bound<'_, PyDict>) -> PyResult<bool> {
     let tensor = own.py().module("paddle")?.getattr("Tensor")?;
     for (name, value) in own {
@@ -124,7 +125,7 @@ fn keeps_tensors(own: &Bound<'_, PyDict>) -> PyResult<bool> {
     Ok(false)
 }
 
-/// Whether a container has an instance of `class` in it, or in those in it.
+/// Whether a container has something of this class in it, or in those in it.
 fn holds(value: &Bound<'_, PyAny>, class: &Bound<'_, PyAny>, depth: usize) -> PyResult<bool> {
     const DEEPEST: usize = 16;
     let items = match value.cast::<PyDict>() {
@@ -136,7 +137,7 @@ fn holds(value: &Bound<'_, PyAny>, class: &Bound<'_, PyAny>, depth: usize) -> Py
         Err(_) => return Ok(false),
     };
     for item in items {
-        if depth > DEEPEST || item.is_instance(class)? || holds(&item, class, depth + 1)? {
+        if depth > DEEPEST || item.get_type().is(class) || holds(&item, class, depth + 1)? {
             return Ok(true);
         }
     }
