@@ -129,14 +129,14 @@ fn keeps_tensors(own: &Bound<'_, PyDict>) -> PyResult<bool> {
 fn holds(value: &Bound<'_, PyAny>, class: &Bound<'_, PyAny>, depth: usize) -> PyResult<bool> {
     const DEEPEST: usize = 16;
     let items = match value.cast::<PyDict>() {
-        Ok(dict) => dict.values(),
-        Err(_) if value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>() => value
-            .try_iter()?
-            .collect::<PyResult<Vec<_>>>()
-            .and_then(|items| PyList::new(value.py(), items))?,
+        Ok(dict) => dict.values().try_iter()?,
+        Err(_) if value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>() => {
+            value.try_iter()?
+        }
         Err(_) => return Ok(false),
     };
     for item in items {
+        let item = item?;
         if depth > DEEPEST || item.get_type().is(class) || holds(&item, class, depth + 1)? {
             return Ok(true);
         }

@@ -95,19 +95,20 @@ fn viewed(t: &Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Option<VarId>
         if alone.is_empty() { &given } else { &alone },
         &mut found,
     );
-    match (&found[..], args.first()) {
-        ([one], _) => Ok(Some(*one)),
-        (_, Some(first)) if is_tensor(first) => Ok(Some(*first)),
+    if let [one] = found[..] {
+        return Ok(Some(one));
+    }
+    if let Some(first) = args.first() {
         // What is computed from several tensors has storage of its own.
-        (_, Some(_)) => Ok(None),
-        _ if alone.is_empty() => Ok(None),
-        _ => match kwargs
-            .iter()
-            .find(|(name, _)| matches!(&**name, "x" | "input"))
-        {
-            Some((_, first)) if is_tensor(first) => Ok(Some(*first)),
-            _ => t.unsupported("a view of one of several tensors that are given by name"),
-        },
+        return Ok(Some(*first).filter(is_tensor));
+    }
+    if alone.is_empty() {
+        return Ok(None);
+    }
+    let mut named = kwargs.iter();
+    match named.find(|(name, _)| matches!(&**name, "x" | "input")) {
+        Some((_, first)) if is_tensor(first) => Ok(Some(*first)),
+        _ => t.unsupported("a view of one of several tensors that are given by name"),
     }
 }
 

@@ -258,6 +258,14 @@ def check(
     return record
 
 
+def pictured(function: Callable[..., Any], *args: Any) -> Any:
+    """What a call answers with or raises, to be compared with that of another function."""
+    try:
+        return _Picture().of(function(*args))
+    except Exception as error:  # noqa: BLE001 - the same one is expected
+        return type(error), str(error)
+
+
 class Programs(list):
     """Collects small functions with the arguments they are run on and what they must take.
 

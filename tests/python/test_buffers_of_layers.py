@@ -2,7 +2,7 @@
 
 import paddle_sot_rs as sot
 import pytest
-from harness import IDENTITY, _Picture, difference, tensor, translate
+from harness import IDENTITY, difference, pictured, tensor, translate
 from paddle import nn
 
 X = tensor(2, 3)
@@ -88,10 +88,7 @@ def results(of, wrap):
     function = wrap(net.forward)
     found = []
     for _ in range(3):
-        try:
-            found.append(_Picture().of(function(X)))
-        except Exception as error:  # noqa: BLE001 - the same one is expected
-            found.append((type(error), str(error)))
+        found.append(pictured(function, X))
         found.append([sorted(vars(net)), sorted(net._buffers), sorted(net._sub_layers), sorted(net.state_dict())])
     return found, function
 

@@ -85,6 +85,15 @@ def test_tensors_for_attributes_do_not_end_the_process(name):
     assert outcome(sot.to_static(function, min_graph_size=0)) == outcome(function)
 
 
+def raises_alike(function):
+    def outcome(run):
+        with pytest.raises((TypeError, ValueError)) as raised:
+            run(paddle.ones([2, 2]))
+        return raised.type
+
+    assert outcome(sot.to_static(function, min_graph_size=0)) == outcome(function)
+
+
 WITHOUT_LISTS = {
     "a method": lambda x: (x * 2).index_put(),
     "a function": lambda x: paddle.index_put(x * 2),
@@ -94,14 +103,7 @@ WITHOUT_LISTS = {
 
 @pytest.mark.parametrize("name", WITHOUT_LISTS)
 def test_lists_that_are_missing_do_not_end_the_process(name):
-    function = WITHOUT_LISTS[name]
-
-    def outcome(run):
-        with pytest.raises((TypeError, ValueError)) as raised:
-            run(paddle.ones([2, 2]))
-        return raised.type
-
-    assert outcome(sot.to_static(function, min_graph_size=0)) == outcome(function)
+    raises_alike(WITHOUT_LISTS[name])
 
 
 WITH_NONE = {
@@ -115,11 +117,4 @@ WITH_NONE = {
 
 @pytest.mark.parametrize("name", WITH_NONE)
 def test_none_is_no_tensor(name):
-    function = WITH_NONE[name]
-
-    def outcome(run):
-        with pytest.raises((TypeError, ValueError)) as raised:
-            run(paddle.ones([2, 2]))
-        return raised.type
-
-    assert outcome(sot.to_static(function, min_graph_size=0)) == outcome(function)
+    raises_alike(WITH_NONE[name])

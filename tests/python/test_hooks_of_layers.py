@@ -4,7 +4,7 @@ import collections
 
 import paddle_sot_rs as sot
 import pytest
-from harness import IDENTITY, _Picture, difference, tensor, translate
+from harness import IDENTITY, difference, pictured, tensor, translate
 from paddle import nn
 
 X = tensor(2, 3)
@@ -151,10 +151,7 @@ def results(make, calls, wrap):
     function = wrap(calls(net))
     found = []
     for _ in range(3):
-        try:
-            found.append(_Picture().of(function(X)))
-        except Exception as error:  # noqa: BLE001 - the same one is expected
-            found.append((type(error), str(error)))
+        found.append(pictured(function, X))
     return found, list(net._forward_post_hooks.values()) != [], function
 
 

@@ -138,8 +138,7 @@ class Trace:
         return result
 
     def _updated(self, operations, made):
-        updating = (op for op in with_inner(operations) if not reads_statistics(op))
-        found = [value.id for op in updating for value in written(op)]
+        found = [value.id for op in with_inner(operations) for value in written(op) if not reads_statistics(op)]
         # A layer meets its buffers while it is called.
         own = made.difference(value.id for _, value in self.external.values()) if found else made
         return [name for name in found if name not in own]

@@ -102,11 +102,16 @@ pub fn own_class(t: &mut Tracer<'_>, class: &Bound<'_, PyType>) -> Step<()> {
     if is_asked || native::has_own_lookup(class) {
         return t.unsupported("the class of an object that looks it up elsewhere");
     }
-    let default = lookup(&t.py.get_type::<PyAny>(), "__class__");
-    match (lookup(class, "__class__"), default) {
-        (Some(found), Some(default)) if found.is(&default) => Ok(()),
-        _ => t.unsupported("a class with its own __class__"),
+    match tells_class(class) {
+        true => t.unsupported("a class with its own __class__"),
+        false => Ok(()),
     }
+}
+
+/// Whether `__class__` of its instances is another one than that of `object`.
+pub fn tells_class(class: &Bound<'_, PyType>) -> bool {
+    let default = lookup(&class.py().get_type::<PyAny>(), "__class__");
+    !matches!((lookup(class, "__class__"), default), (Some(found), Some(default)) if found.is(&default))
 }
 
 /// Whether this is the C implementation of the dunder `name` in a built-in class that acts as that of `object`

@@ -30,7 +30,7 @@ use lookup::class_of;
 
 pub(super) use descriptors::wrapped_function;
 pub use instance::{generic_or_raise, instance_dict, instance_value};
-pub use lookup::{guard_type_attr, lookup, own_class};
+pub use lookup::{guard_type_attr, lookup, own_class, tells_class};
 pub use store::{delete, set, set_on_layer, set_plainly, write};
 
 /// `obj.name`

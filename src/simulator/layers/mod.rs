@@ -175,12 +175,6 @@ pub fn is_base(t: &Tracer<'_>, found: &Bound<'_, PyAny>, name: &str) -> bool {
     base.is_ok_and(|base| base.is(found)) && homes::is_from(found, "paddle.nn.layer.layers")
 }
 
-/// Whether this is what `object` has by that name.
-fn is_of_object(t: &Tracer<'_>, found: &Bound<'_, PyAny>, name: &str) -> bool {
-    let default = lookup(&t.py.get_type::<PyAny>(), name);
-    default.is_some_and(|default| default.is(found))
-}
-
 /// `layer(*args, **kwargs)`: hooks, then `forward`; Paddle's own layers become `call_layer`.
 /// `tail`: see [`Tracer::tail`].
 pub fn call(
@@ -204,7 +198,7 @@ pub fn call(
         t.tail = tail;
         return call_any(t, method, args, kwargs);
     }
-    if lookup(&class, "__class__").is_some_and(|found| !is_of_object(t, &found, "__class__")) {
+    if attributes::tells_class(&class) {
         return t.stop(BreakKind::UnsupportedCall, "a layer with its own __class__");
     }
     if !is_own("_build_once") {
