@@ -10,6 +10,7 @@ import paddle
 from paddle.nn import Layer
 
 from . import _core, api, jit
+from .specification import Lenient
 
 _log = logging.getLogger("paddle_sot_rs.compat")
 _paddle_to_static = paddle.jit.to_static
@@ -24,6 +25,9 @@ def _to_static(
         return _paddle_to_static(function, input_spec, build_strategy, backend, **kwargs)
     if build_strategy is not None:
         _log.warning("to_static: build_strategy is not used by paddle_sot_rs")
+    # Paddle's lets calls differ.
+    if isinstance(input_spec, list | tuple):
+        input_spec = Lenient(input_spec)
     # Paddle's full graph mode turns control flow on tensors into operators.
     captures = kwargs.get("full_graph") is True
     return api.to_static(function, input_spec=input_spec, capture_control_flow=captures)

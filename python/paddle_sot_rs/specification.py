@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import logging
 import typing
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import paddle
 from paddle.static import InputSpec
 
+_log = logging.getLogger("paddle_sot_rs.specification")
 _DYNAMIC = "__sot_dynamic_dims"
 _STATIC = "__sot_static_dims"
 
@@ -85,44 +88,78 @@ def is_open(dim: Any) -> bool:
     return dim is None or dim == -1
 
 
+class Lenient(list[Any]):
+    """An `input_spec` that calls may differ from: what it says of such a call is not used."""
+
+
 class Specification:
     """The input specification of one function. Calling it checks arguments."""
 
     def __init__(self, function: Callable[..., Any], input_spec: Any) -> None:
         """
         Args:
-            function: whose parameters are meant; a leading `self` is not one of them.
+            function: whose parameters are meant; a leading `self` is not one of them, nor the `cls` of a method.
             input_spec: a list or tuple with an entry per positional parameter, in order.
 
         Raises:
             TypeError, ValueError: `input_spec` does not fit.
         """
         self.signature = inspect.signature(function)
-        self.parameters = list(self.signature.parameters.values())
-        self.skips_self = bool(self.parameters) and self.parameters[0].name == "self"
-        if self.skips_self:
-            self.parameters = self.parameters[1:]
+        self._receives = _receives(function, self.signature)
+        # The classes that it is a method of: their objects come first.
+        self._classes: list[weakref.ref[type]] = []
+        self._said = False
         self.open = _annotated(function)
         self.input_spec = input_spec
-        self.entries: list[tuple[str, Any]] = []
-        if input_spec is None:
-            return
-        if not isinstance(input_spec, list | tuple):
+        if input_spec is not None and not isinstance(input_spec, list | tuple):
             raise TypeError(f"input_spec: expected a list or tuple, got {type(input_spec).__name__}")
-        self.entries = list(zip(self._names(len(input_spec)), map(_normal, input_spec), strict=True))
+        self.entries = self._entries(self._receives)
 
-    def _names(self, count: int) -> list[str]:
-        names = []
-        for parameter in self.parameters:
-            if len(names) == count:
+    def belongs_to(self, owner: type) -> None:
+        """Called where `owner` is made with the function as a method, whatever that calls its object.
+
+        Raises:
+            ValueError: `input_spec` has more entries than the method has other parameters.
+        """
+        self._entries(True)
+        self._classes.append(weakref.ref(owner))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_classes": [known for ref in self._classes if (known := ref()) is not None]}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _classes=list(map(weakref.ref, state["_classes"])))
+
+    @property
+    def skips_self(self) -> bool:
+        """Whether its object comes in front of what the entries are for."""
+        return self._receives or bool(self._classes)
+
+    def _entries(self, receives: bool) -> list[tuple[str, Any]]:
+        spec = self.input_spec or ()
+        return list(zip(self._names(len(spec), receives), map(_normal, spec), strict=True))
+
+    def _names(self, count: int, receives: bool) -> list[str]:
+        names: list[str] = []
+        skipped = int(receives)
+        for parameter in self.signature.parameters.values():
+            if len(names) == count + skipped:
                 break
             if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
                 names.append(parameter.name)
             elif parameter.kind is parameter.VAR_POSITIONAL:
-                names += [f"{parameter.name}[{at}]" for at in range(count - len(names))]
+                names += [f"{parameter.name}[{at}]" for at in range(count + skipped - len(names))]
+        names = names[skipped:]
         if len(names) < count:
             raise ValueError(f"input_spec: {count} entries, but the function takes {len(names)} positional arguments")
         return names
+
+    def _entries_for(self, args: tuple[Any, ...]) -> list[tuple[str, Any]]:
+        if not self._receives and args:
+            bases = type(args[0]).__mro__
+            if any(known() in bases for known in self._classes):
+                return self._entries(True)
+        return self.entries
 
     def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> list[tuple[Any, list[int]]]:
         """Checks the arguments of a call; the answer lists tensors with their open dims.
@@ -142,8 +179,16 @@ class Specification:
                 values |= {f"{name}[{at}]": item for at, item in enumerate(value)}
             values[name] = value
         found: list[tuple[Any, list[int]]] = []
-        for name, spec in self.entries:
-            _check(name, spec, values.get(name), found)
+        try:
+            for name, spec in self._entries_for(args):
+                _check(name, spec, values.get(name), found)
+        except (TypeError, ValueError) as error:
+            if not isinstance(self.input_spec, Lenient):
+                raise
+            if not self._said:
+                self._said = True
+                _log.warning("%s; its input_spec is not used for such calls", error)
+            found = []
         for name, dims in self.open.items():
             tensor = values.get(name)
             if isinstance(tensor, paddle.Tensor):
@@ -154,6 +199,16 @@ class Specification:
     def says_something(self) -> bool:
         """Whether there is anything to check or to declare."""
         return bool(self.entries or self.open)
+
+
+def _receives(function: Callable[..., Any], signature: inspect.Signature) -> bool:
+    """Whether the first parameter is the object of a method, or its class."""
+    first = next(iter(signature.parameters), None)
+    if first != "cls":
+        return first == "self"
+    name = getattr(function, "__qualname__", "")
+    inside = name.rpartition(".")[0]
+    return not hasattr(function, "__self__") and bool(inside) and not inside.endswith("<locals>")
 
 
 def _annotated(function: Callable[..., Any]) -> dict[str, tuple[int, ...]]:

@@ -125,7 +125,7 @@ impl StaticFunction {
             .unbind())
     }
 
-    /// A class takes these methods for what they are where they are plain functions.
+    /// A class takes these methods for what they are where they are plain functions; others are given the object first.
     fn __set_name__(
         slf: &Bound<'_, Self>,
         owner: &Bound<'_, PyAny>,
@@ -135,7 +135,16 @@ impl StaticFunction {
         let kind = match name.to_str()? {
             "__new__" => "staticmethod",
             "__init_subclass__" | "__class_getitem__" => "classmethod",
-            _ => return Ok(()),
+            _ => {
+                let attributes = slf.getattr("__dict__")?;
+                if let Some(specification) = attributes
+                    .cast::<PyDict>()?
+                    .get_item(pyo3::intern!(py, "specification"))?
+                {
+                    specification.call_method1(pyo3::intern!(py, "belongs_to"), (owner,))?;
+                }
+                return Ok(());
+            }
         };
         let method = py.original("builtins", kind)?.call1((slf,))?;
         let class = py.get_type::<PyType>();

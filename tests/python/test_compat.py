@@ -55,6 +55,22 @@ def test_save_of_a_translated_layer(tmp_path):
         np.testing.assert_allclose(found.numpy(), layer(x).numpy(), rtol=1e-5)
 
 
+def test_calls_that_differ_from_their_specification(caplog):
+    with sot.patch_paddle():
+        static = paddle.jit.to_static(scaled, input_spec=[InputSpec([None, 2], "float32", "x")])
+    for size in (3, 4, 5):
+        np.testing.assert_array_equal(static(paddle.ones([size, 2])).numpy(), np.full([size, 2], 3.0))
+    assert sot.stats(static).translations == 1
+    for _ in range(2):
+        np.testing.assert_array_equal(static(paddle.ones([3])).numpy(), [3.0, 3.0, 3.0])
+        np.testing.assert_array_equal(static(paddle.ones([3, 2], "int64")).numpy(), np.full([3, 2], 3))
+        assert static(4) == 9
+    said = [record.message for record in caplog.records if "input_spec" in record.message]
+    assert said == [
+        "argument x: input_spec says rank 2 ([None, 2]), got rank 1 ([3]); its input_spec is not used for such calls"
+    ]
+
+
 def test_both_engines_in_one_process():
     theirs = paddle.jit.to_static(scaled, full_graph=True)
     ours = sot.to_static(scaled, min_graph_size=0)

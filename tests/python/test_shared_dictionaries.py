@@ -128,3 +128,84 @@ def test_objects_apart_are_one_graph():
         assert static(a, b, X).tolist() == (X * 5).tolist() and a.v == 2
     if not IDENTITY:
         assert (sot.stats(static).graphs, sot.stats(static).graph_breaks) == (1, [])
+
+
+COUNT = 5
+MODULE = types.ModuleType("counted")
+MODULE.__dict__.update(COUNT=5)
+
+
+def global_is_written(a, x):
+    global COUNT
+    COUNT += 1
+    return x * a.COUNT
+
+
+def global_is_read(a, x):
+    a.COUNT = a.COUNT + 1
+    return x * COUNT
+
+
+def global_of_a_module_is_read(a, x):
+    a.COUNT = a.COUNT + 1
+    return x * MODULE.COUNT
+
+
+def global_is_written_after_the_attribute(a, x):
+    global COUNT
+    before = a.COUNT
+    COUNT = 7
+    return x * a.COUNT + before
+
+
+def is_written_by_its_module(a, x):
+    MODULE.COUNT = MODULE.COUNT + 1
+    return x * a.COUNT
+
+
+def new_object(a, x):
+    b = Thing()
+    b.__dict__ = a.__dict__
+    b.COUNT = 9
+    return x * COUNT + MODULE.COUNT
+
+
+OF_MODULES = [
+    global_is_written,
+    global_is_read,
+    global_of_a_module_is_read,
+    global_is_written_after_the_attribute,
+    is_written_by_its_module,
+    new_object,
+]
+
+
+@pytest.mark.parametrize("function", OF_MODULES, ids=lambda it: it.__name__)
+@pytest.mark.parametrize("module", [globals(), vars(MODULE)], ids=["globals", "module"])
+@pytest.mark.parametrize("together", [(False, True, False), (True, True, False)], ids=["later", "first"])
+def test_objects_and_modules(function, module, together):
+    def run(function):
+        found = []
+        for shares in together:
+            globals()["COUNT"] = MODULE.COUNT = 5
+            a = Thing()
+            if shares:
+                a.__dict__ = module
+            else:
+                a.COUNT = 5
+            result = function(a, X).tolist()
+            found.append((result, a.COUNT, COUNT, MODULE.COUNT))
+        return found
+
+    assert run(translate(function)) == run(function)
+
+
+def test_globals_and_objects_apart_are_one_graph():
+    static = translate(global_is_written)
+    for _ in range(3):
+        globals()["COUNT"] = 5
+        a = Thing()
+        a.COUNT = 5
+        assert static(a, X).tolist() == (X * 5).tolist() and COUNT == 6
+    if not IDENTITY:
+        assert (sot.stats(static).graphs, sot.stats(static).graph_breaks) == (1, [])

@@ -1,5 +1,6 @@
 """`input_spec`, annotations and marks: what is said about arguments before the first call."""
 
+import pickle
 from typing import Annotated
 
 import numpy as np
@@ -128,6 +129,69 @@ def test_methods():
     assert sot.stats(net).translations == 1
     with pytest.raises(ValueError, match="argument x: .* rank 2"):
         net(paddle.ones([4]))
+
+
+SPEC = [InputSpec([None, 4])]
+
+
+class NamedOtherwise(paddle.nn.Layer):
+    @sot.to_static(input_spec=SPEC, min_graph_size=0)
+    def forward(this, x):  # noqa: N805
+        return x * 2
+
+    @sot.to_static(input_spec=SPEC, min_graph_size=0)
+    def __call__(*args):
+        return args[1] * 2
+
+    @classmethod
+    @sot.to_static(input_spec=SPEC, min_graph_size=0)
+    def inside(cls, x):
+        return x * 2
+
+    @sot.to_static(input_spec=SPEC, min_graph_size=0)
+    @classmethod
+    def outside(cls, x):
+        return x * 2
+
+    @staticmethod
+    @sot.to_static(input_spec=SPEC, min_graph_size=0)
+    def without(x):
+        return x * 2
+
+
+@pytest.mark.parametrize("name", ["forward", "__call__", "inside", "outside", "without"])
+def test_methods_whatever_they_call_their_object(name):
+    static = getattr(NamedOtherwise(), name)
+    for size in (3, 5, 8):
+        np.testing.assert_array_equal(static(paddle.ones([size, 4])).numpy(), np.full([size, 4], 2.0))
+    assert sot.stats(static).translations == 1
+    with pytest.raises(ValueError, match=r"argument (x|args\[1\]): .* rank 2"):
+        static(paddle.ones([4]))
+
+
+def plain(x):
+    return x * 2
+
+
+def test_functions_that_are_methods_too():
+    static = sot.to_static(plain, input_spec=SPEC, min_graph_size=0)
+
+    class Net(paddle.nn.Layer):
+        twice = staticmethod(static)
+
+    copied = pickle.loads(pickle.dumps(NamedOtherwise.__dict__["forward"].specification))
+    assert copied.skips_self and copied((NamedOtherwise(), paddle.ones([3, 4])), None)[0][1] == [0]
+    for called in (static, Net().twice):
+        same_as_eager(called, plain, paddle.rand([3, 4]))
+
+
+def test_more_entries_than_a_method_takes():
+    static = sot.to_static(plain, input_spec=SPEC)
+    # Up to 3.11 the class says that its own way.
+    with pytest.raises((ValueError, RuntimeError)) as raised:
+        type("Net", (), {"method": static})
+    error = raised.value if isinstance(raised.value, ValueError) else raised.value.__cause__
+    assert "input_spec: 1 entries, but the function takes 0 positional arguments" in str(error)
 
 
 def annotated(x: Annotated[paddle.Tensor, sot.DynamicDims(0)], y):

@@ -264,6 +264,7 @@ fn of_module(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Option<VarId>> 
         let dict = Arc::new(Tracker::InstanceDict(source.clone()));
         Arc::new(Tracker::DictItem(dict, DictKey::Str(Arc::from(name))))
     };
+    t.note_variable(Arc::new(Tracker::InstanceDict(source.clone())), name);
     let tracker = item(name);
     let Ok(found) = dict.get_item(name) else {
         let class = module.get_type();

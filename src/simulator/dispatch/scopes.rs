@@ -134,6 +134,7 @@ pub(super) fn load_from_dict(
     name: &Arc<str>,
 ) -> Step<Option<VarId>> {
     let source = Arc::new(Tracker::Const(dict.clone()));
+    t.note_variable(source.clone(), name);
     let source = Arc::new(Tracker::DictItem(source, DictKey::Str(name.clone())));
     match namespace(t, dict)?.get_item(&**name)? {
         Some(value) => Ok(Some(t.wrap(&value, source))),

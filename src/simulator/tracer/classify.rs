@@ -19,6 +19,7 @@ use crate::variables::{
 
 use super::constants::is_enum_like;
 use super::is_plain_constant;
+use super::reliance::is_of_module;
 use super::Tracer;
 
 impl<'py> Tracer<'py> {
@@ -348,10 +349,8 @@ impl<'py> Tracer<'py> {
         source: Option<&TrackerRef>,
     ) {
         self.guard_type(id, dict.as_any());
-        let is_namespace = self.namespaces.contains_key(&(dict.as_ptr() as usize))
-            || ["__builtins__", "__spec__"]
-                .iter()
-                .any(|name| dict.contains(*name).unwrap_or(true));
+        let is_namespace =
+            self.namespaces.contains_key(&(dict.as_ptr() as usize)) || is_of_module(dict);
         if is_namespace {
             // Its items are variables of the program, and attributes of an object, by other names.
             return self.set_kind(id, Kind::Opaque);

@@ -179,6 +179,8 @@ pub struct Tracer<'py> {
     pub running: Vec<VarId>,
     /// Instance dictionaries that were read through their objects, by address.
     pub namespaces: FxHashMap<usize, reliance::Namespace>,
+    /// The dictionaries of modules that variables were read from, by their names.
+    variables: FxHashMap<Arc<str>, Vec<TrackerRef>>,
     /// Classes whose attributes are all under strings, by address.
     pub plain_classes: FxHashSet<usize>,
     /// How deep simulated calls of anything nest.
@@ -255,6 +257,7 @@ impl<'py> Tracer<'py> {
             nesting: 0,
             calls: 0,
             namespaces: FxHashMap::default(),
+            variables: FxHashMap::default(),
             plain_classes: FxHashSet::default(),
             outermost: 0,
             fills: FxHashSet::default(),

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyString, PyType};
+use pyo3::types::{PyDict, PyModule, PyString, PyType};
 
 use crate::guard::{native, GuardKind};
 use crate::obj::Obj;
 use crate::tracker::{Tracker, TrackerRef};
-use crate::variables::{Kind, VarId};
+use crate::variables::{AttrOp, Kind, VarId};
 
 use super::{Step, Tracer};
 
@@ -17,6 +17,13 @@ pub struct Namespace {
     place: TrackerRef,
     /// The address of the object: another one may have the same dictionary.
     owner: usize,
+}
+
+/// Whether a dictionary is that of a module: its items are variables.
+pub(super) fn is_of_module(dict: &Bound<'_, PyDict>) -> bool {
+    ["__builtins__", "__spec__"]
+        .iter()
+        .any(|name| dict.contains(*name).unwrap_or(true))
 }
 
 impl<'py> Tracer<'py> {
@@ -66,6 +73,13 @@ impl<'py> Tracer<'py> {
         place: TrackerRef,
         owner: &Bound<'py, PyAny>,
     ) -> Step<()> {
+        let written = |(globals, _): &(Obj, AttrOp)| globals.bind(self.py).is(dict);
+        if self.global_writes.iter().any(written) {
+            return self.unsupported("globals that were written, as the __dict__ of an object");
+        }
+        if !owner.is_instance_of::<PyModule>() && is_of_module(dict) {
+            return self.unsupported("an object whose __dict__ is that of a module");
+        }
         let (address, owner) = (dict.as_ptr() as usize, owner.as_ptr() as usize);
         if let Some(known) = self.namespaces.get(&address) {
             return match known.owner == owner {
@@ -88,16 +102,24 @@ impl<'py> Tracer<'py> {
         Ok(())
     }
 
+    /// Called for each variable of a module that is read, under its name and the dictionary that it is in.
+    pub fn note_variable(&mut self, dict: TrackerRef, name: &str) {
+        let dicts = self.variables.entry(Arc::from(name)).or_default();
+        if !dicts.contains(&dict) {
+            dicts.push(dict);
+        }
+    }
+
     /// Guards that no dictionary which the program has is one of an object, where it writes to one of them, that objects it
-    /// writes to share theirs with none, and that cells it writes to are no others: those would change too.
+    /// writes to share theirs with none, nor with a module of which variables are read or written, and that cells it writes to are no others: those would change too.
     pub fn guard_namespaces(&mut self) {
         let (mut dicts, mut objects, mut cells) = (Vec::new(), Vec::new(), Vec::new());
         for id in self.vars.mutated() {
             let var = self.vars.get(*id);
             match (&var.kind, &var.source, &var.value) {
                 (Kind::Dict(_), Some(source), _) => dicts.push(source.clone()),
-                (Kind::Object(_) | Kind::Layer(_), Some(source), Some(_)) => {
-                    objects.push(source.clone())
+                (Kind::Object(object) | Kind::Layer(object), Some(source), Some(_)) => {
+                    objects.push((source.clone(), object.writes.iter().map(|op| &op.name)));
                 }
                 (Kind::Cell(_), Some(source), Some(_)) => cells.push(source.clone()),
                 _ => {}
@@ -112,7 +134,7 @@ impl<'py> Tracer<'py> {
             );
         }
         let all = self.vars.sources(|kind| matches!(kind, Kind::Dict(_)));
-        for object in objects {
+        for (object, names) in objects {
             let own = Arc::new(Tracker::InstanceDict(object));
             let places = || self.namespaces.values().map(|known| &known.place);
             for known in places().filter(|known| **known == own || known.base() == Some(&own)) {
@@ -122,7 +144,15 @@ impl<'py> Tracer<'py> {
                 let others =
                     places().filter(|it| matches!(***it, Tracker::InstanceDict(_)) && **it != own);
                 pairs.extend(others.map(|other| (own.clone(), other.clone())));
+                let variables = names.filter_map(|name| self.variables.get(name)).flatten();
+                pairs.extend(variables.map(|globals| (own.clone(), globals.clone())));
             }
+        }
+        for (globals, _) in &self.global_writes {
+            let globals = Arc::new(Tracker::Const(globals.clone()));
+            let places = self.namespaces.values().map(|known| &known.place);
+            let own = places.filter(|it| matches!(***it, Tracker::InstanceDict(_)));
+            pairs.extend(own.map(|own| (own.clone(), globals.clone())));
         }
         let all = self.vars.sources(|kind| matches!(kind, Kind::Cell(_)));
         for cell in cells {
