@@ -118,6 +118,7 @@ def patch_paddle() -> Patch:
     Use it as a function, or as a context manager that puts Paddle's own back. Functions that were decorated
     before, and names imported by `from paddle.jit import to_static` before, are not changed. Where a program asks
     for `full_graph=True`, control flow on tensors becomes part of the graph, and what cannot be captured breaks it.
+    Calls may differ from their `input_spec`, as Paddle lets them; a warning names the first one that does.
     `paddle.jit.enable_to_static(False)` lets functions run as they are.
 
     Returns:
