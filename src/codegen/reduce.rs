@@ -395,18 +395,17 @@ fn check_generators(t: &mut Tracer<'_>) -> Result<(), Break> {
         };
         let frame = t.frame(frame);
         let (code, at) = (&frame.code, frame.pc.wrapping_sub(1));
-        let guarded = code.handler(at).is_some_and(|entry| {
-            let target = code.instructions.get(entry.target);
-            // From 3.12 on all of a generator is under a handler that turns StopIteration into RuntimeError.
-            // What it delegates to is another generator here.
-            let own = target.is_some_and(|it| {
-                matches!(
-                    it.instr,
-                    Instr::CallIntrinsic1 { id: 3 } | Instr::CleanupThrow
-                )
-            });
-            !own
-        });
+        // From 3.12 on all of a generator is under a handler that turns StopIteration into RuntimeError, and what
+        // it delegates to, which is another generator here, under one that looks for the value of a StopIteration.
+        let mut handler = code.handler(at);
+        while let Some(entry) = handler {
+            match code.instructions.get(entry.target).map(|it| &it.instr) {
+                Some(Instr::CleanupThrow) => handler = code.handler(entry.target),
+                Some(Instr::CallIntrinsic1 { id: 3 }) => handler = None,
+                _ => break,
+            }
+        }
+        let guarded = handler.is_some();
         if frame.pc > 0 && guarded {
             let why = "a generator is left inside of a try or with block";
             return Err(t.left_to_interpreter(made_at, why));

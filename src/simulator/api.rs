@@ -28,9 +28,11 @@ const MODULES: &[&str] = &[
     "paddle._C_ops",
     "paddle.nn.utils.transform_parameters",
     "paddle.audio.functional",
-    "paddle.sparse",
+    SPARSE,
     "paddle.text.viterbi_decode",
 ];
+
+const SPARSE: &str = "paddle.sparse";
 
 /// Its functions work on Python lists in eager mode: they are code like any other.
 const ARRAYS: &str = "paddle.tensor.array";
@@ -80,6 +82,12 @@ fn verdict(t: &Tracer<'_>, function: &Bound<'_, PyAny>) -> PyResult<Verdict> {
     let is_ours = ops || api && homes::is_of_paddle(function);
     if !is_ours || module == ARRAYS {
         return Ok(Verdict::NotOurs);
+    }
+    // Programs write into the storage that sparse tensors share with others, and do not check what they are made of.
+    if module.starts_with(SPARSE) || ops && name.starts_with("sparse_") {
+        return Ok(Verdict::Refuse(format!(
+            "{module}.{name} is about sparse tensors"
+        )));
     }
     if REFUSED.contains(&name.as_str()) {
         return Ok(Verdict::Refuse(format!(

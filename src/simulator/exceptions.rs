@@ -163,11 +163,26 @@ pub fn leaves_with(t: &mut Tracer<'_>, exit: VarId, exception: VarId) -> Step<Va
 
 /// The value of the `StopIteration` that ended what a generator delegates to; any other exception goes on.
 pub fn stop_value(t: &mut Tracer<'_>, exception: VarId) -> Step<VarId> {
-    if is_a(t, exception, "StopIteration")? {
-        attributes::get(t, exception, "value")
-    } else {
-        Err(Stop::Raise(exception))
+    if !is_a(t, exception, "StopIteration")? {
+        return Err(Stop::Raise(exception));
     }
+    // The interpreter reads the field, whatever a derived class says.
+    const READ: [&str; 2] = ["value", "__getattribute__"];
+    let plain = t.original("builtins", "StopIteration")?;
+    let (Some(class), Ok(plain)) = (t.type_of(exception), plain.cast::<PyType>()) else {
+        return t.unsupported("a StopIteration without a class");
+    };
+    classes::guard_names(t, &class, &READ);
+    let field = |class: &Bound<'_, PyType>, name: &str| {
+        attributes::lookup(class, name).map(|found| found.as_ptr() as usize)
+    };
+    if READ
+        .iter()
+        .any(|name| field(&class, name) != field(plain, name))
+    {
+        return t.unsupported("a StopIteration with a value of its own");
+    }
+    attributes::get(t, exception, "value")
 }
 
 /// The instruction of the outermost frame that raised an exception first.

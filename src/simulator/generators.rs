@@ -1,7 +1,9 @@
 //! Generators that the frame made: `next`, `send`, `throw` and `close`, and what `yield from` does with them.
 //! See `Objects/genobject.c` of CPython.
 
-use crate::bytecode::{Instr, OpTable, Version};
+use pyo3::prelude::*;
+
+use crate::bytecode::{Code, Instr, OpTable, Version};
 use crate::reason::BreakKind;
 use crate::variables::{IterVar, Kind, VarId};
 
@@ -190,10 +192,57 @@ pub fn delegate(t: &mut Tracer<'_>, receiver: VarId, sent: VarId) -> Step<Resume
             answer => answer.map(Resumed::Yielded),
         };
     }
-    Ok(match iterate::next(t, receiver)? {
-        Some(value) => Resumed::Yielded(value),
-        None => Resumed::Returned(t.none()),
-    })
+    match next_of_iterator(t, receiver) {
+        Ok(Some(value)) => Ok(Resumed::Yielded(value)),
+        Ok(None) => Ok(Resumed::Returned(t.none())),
+        // A function that it calls may end it.
+        Err(Stop::Raise(exception)) => exceptions::stop_value(t, exception).map(Resumed::Returned),
+        Err(stop) => Err(stop),
+    }
+}
+
+/// The next item of an iterator that is no generator and of no class of the user's. Stops at its end where another one
+/// inside of it may have raised a `StopIteration` with a value, which goes on.
+fn next_of_iterator(t: &mut Tracer<'_>, iterator: VarId) -> Step<Option<VarId>> {
+    let ends_with_value = may_end_with_value(t, iterator);
+    let found = iterate::next(t, iterator)?;
+    if found.is_none() && ends_with_value {
+        return t.stop(
+            BreakKind::RaisesException,
+            "a StopIteration of an iterator inside of another one",
+        );
+    }
+    Ok(found)
+}
+
+fn may_end_with_value(t: &Tracer<'_>, iterator: VarId) -> bool {
+    match t.vars.kind(iterator) {
+        Kind::Iter(IterVar::Generator { frame, .. }) => {
+            returns_a_value(t.py, &t.frame(*frame).code)
+        }
+        Kind::Iter(state) => {
+            let mut inner = state.inner().into_iter();
+            inner.any(|it| may_end_with_value(t, it))
+        }
+        _ => true,
+    }
+}
+
+fn returns_a_value(py: Python<'_>, code: &Code) -> bool {
+    let is_none = |at: u32| {
+        let found = code.consts.get(at as usize);
+        found.is_some_and(|found| found.bind(py).is_none())
+    };
+    let before = std::iter::once(None).chain(code.instructions.iter().map(Some));
+    let mut pairs = before.zip(&code.instructions);
+    pairs.any(
+        |(before, it)| match (&it.instr, before.map(|it| &it.instr)) {
+            (Instr::ReturnConst { index }, _) => !is_none(*index),
+            (Instr::ReturnValue, Some(Instr::LoadConst { index })) => !is_none(*index),
+            (Instr::ReturnValue, _) => true,
+            _ => false,
+        },
+    )
 }
 
 /// `next(iterator)`, with the exception at the end.
@@ -203,25 +252,17 @@ pub fn next_or_stop(t: &mut Tracer<'_>, iterator: VarId) -> Step<VarId> {
         let answer = resume(t, iterator, Sent::Value(none))?;
         return value_or_stop(t, answer);
     }
-    let inner = match t.kind(iterator) {
-        Kind::Object(_) => {
-            let method = attributes::get_special(t, iterator, "__next__")?;
-            return call(t, method, &[], &[]);
+    if matches!(t.kind(iterator), Kind::Object(_)) {
+        let method = attributes::get_special(t, iterator, "__next__")?;
+        return call(t, method, &[], &[]);
+    }
+    match next_of_iterator(t, iterator)? {
+        Some(value) => Ok(value),
+        None => {
+            let none = t.none();
+            exceptions::stop_iteration(t, none)
         }
-        Kind::Iter(state) => state.inner(),
-        _ => Vec::new(),
-    };
-    if let Some(value) = iterate::next(t, iterator)? {
-        return Ok(value);
     }
-    if !inner.is_empty() {
-        return t.stop(
-            BreakKind::RaisesException,
-            "a StopIteration of an iterator inside of another one",
-        );
-    }
-    let none = t.none();
-    exceptions::stop_iteration(t, none)
 }
 
 /// `generator.name(*args)`

@@ -212,6 +212,11 @@ pub fn unary(t: &mut Tracer<'_>, op: UnaryOp, a: VarId) -> Step<Option<VarId>> {
         UnaryOp::Positive => Ok(Some(a)),
         // The negative of a zero is the other one, too.
         UnaryOp::Negative => {
+            // A product with -1 has the sign of NaN that this one has.
+            let is_float = matches!(t.kind(a), Kind::Float(_));
+            if is_float && compare(t, CmpOp::Eq, a, a)? == Some(false) {
+                return Ok(None);
+            }
             let minus_one = t.int(-1);
             binary(t, BinOp::Mul, a, minus_one)
         }

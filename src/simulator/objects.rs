@@ -52,6 +52,13 @@ pub fn instantiate(
             format!("{name} is created inside of the compiled function"),
         );
     }
+    if lookup(&object, "__del__").is_some() {
+        return t.stop(
+            BreakKind::UnsupportedCall,
+            format!("{name} has a destructor, which runs when the object is gone"),
+        );
+    }
+    classes::guard_names(t, &object, &["__del__"]);
     if is_exception_class(&object) {
         return exception(t, &object, args, kwargs);
     }
@@ -68,13 +75,7 @@ pub fn instantiate(
             ),
         };
     }
-    if lookup(&object, "__del__").is_some() {
-        return t.stop(
-            BreakKind::UnsupportedCall,
-            format!("{name} has a destructor, which runs when the object is gone"),
-        );
-    }
-    classes::guard_names(t, &object, &["__init__", "__del__", "__abstractmethods__"]);
+    classes::guard_names(t, &object, &["__init__", "__abstractmethods__"]);
     if native::is_abstract(&object) {
         return t.stop(
             BreakKind::RaisesException,
@@ -90,12 +91,6 @@ pub fn instantiate(
         return t.stop(
             BreakKind::UnsupportedCall,
             format!("{name} has its own __new__"),
-        );
-    }
-    if lookup(&object, "__del__").is_some() {
-        return t.stop(
-            BreakKind::UnsupportedCall,
-            format!("{name} has a destructor"),
         );
     }
     let instance = subclasses::new(t, &object, &base);

@@ -44,6 +44,7 @@ const VALUE_READERS: &[&str] = &[
     "pin_memory",
     "to_dense",
     "to_sparse_coo",
+    "to_sparse_csr",
     "view",
     "view_as",
     "as_strided",

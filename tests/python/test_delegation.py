@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 
 import paddle
 import pytest
@@ -350,6 +351,135 @@ def the_end_of_an_iterator_in_another_one(x):
         except TypeError:
             EVENTS.append("no length")
     return y
+
+
+class OwnStop(StopIteration):
+    value = 5
+
+
+class EndsWith:
+    def __init__(self, kind):
+        self.kind = kind
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        raise self.kind("x")
+
+
+def returns(value):
+    yield 1
+    return value
+
+
+def ends_a_map(_):
+    raise StopIteration("of the function")
+
+
+def keeps(to):
+    EVENTS.append((yield from to))
+
+
+def all_of(x, to):
+    for _ in keeps(to):
+        x = x + 1
+    return x * 2
+
+
+@program(fallbacks=None)
+def the_value_of_an_end(x):
+    return all_of(x, EndsWith(StopIteration))
+
+
+@program(fallbacks=None)
+def the_value_of_an_end_with_another_one(x):
+    return all_of(x, EndsWith(OwnStop))
+
+
+@program(fallbacks=None)
+def the_value_of_an_end_in_a_zip(x):
+    return all_of(x, zip(EndsWith(StopIteration), [1], strict=False))
+
+
+@program(fallbacks=None)
+def the_value_of_an_end_in_a_slice(x):
+    return all_of(x, itertools.islice(EndsWith(StopIteration), 4))
+
+
+@program(fallbacks=None)
+def the_value_of_an_end_in_two(x):
+    return all_of(x, map(str, zip(returns("y"), strict=True)))
+
+
+@program(fallbacks=None)
+def the_value_of_a_generator_that_is_counted(x):
+    return all_of(x, enumerate(returns(3)))
+
+
+@program(fallbacks=None)
+def the_value_of_an_end_by_a_function(x):
+    return all_of(x, map(ends_a_map, [1, 2]))
+
+
+@program(graphs=1, breaks=0)
+def delegation_to_what_ends_without_a_value(x):
+    def delegates():
+        first = yield from zip([1, 2], (n for n in (3, 4)), strict=True)
+        second = yield from enumerate(map(abs, [x, x * 2]))
+        EVENTS.append((first, second))
+
+    y = x
+    for one, two in delegates():
+        y = y + one + two
+    return y
+
+
+def left_in(kind):
+    if kind == "finally":
+        try:
+            yield from [1, 2, 3]
+        finally:
+            EVENTS.append("finally")
+    elif kind == "of a generator":
+        try:
+            yield from returns(2)
+        finally:
+            EVENTS.append("of a generator")
+    elif kind == "with":
+        with Entered():
+            yield from [1, 2, 3]
+    elif kind == "closed":
+        try:
+            yield from [1, 2, 3]
+        except GeneratorExit:
+            EVENTS.append("closed")
+
+
+class Entered:
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        EVENTS.append("exit")
+
+
+@program(fallbacks=None)
+def generators_left_where_they_delegate(x):
+    for kind in ("finally", "of a generator", "with", "closed"):
+        next(left_in(kind))
+        for _ in left_in(kind):
+            break
+        EVENTS.append(any(left_in(kind)))
+    return x * 2
+
+
+@program(graphs=1, breaks=0)
+def one_left_where_it_delegates_and_nothing_waits(x):
+    def delegates():
+        yield from [x, x * 2]
+
+    return next(delegates()) + 1
 
 
 @pytest.mark.parametrize(("function", "args", "expected"), program)

@@ -2,6 +2,7 @@
 
 import contextlib
 import weakref
+from typing import NamedTuple
 
 import pytest
 from harness import Programs, check, tensor
@@ -194,6 +195,50 @@ def somebody_else_holds_it(x):
     y = x * len(tokens)
     LOG.append(tokens[0].name)
     return y
+
+
+class Failure(Exception):
+    def __del__(self):
+        if LOG is not None:
+            LOG.append("failure is gone")
+
+
+class Pair(NamedTuple):
+    first: int
+
+
+class Watched(Pair):
+    def __del__(self):
+        if LOG is not None:
+            LOG.append("pair is gone")
+
+
+@program(X, graphs=0, breaks=None)
+def an_exception(x):
+    failure = Failure(1)
+    LOG.append("before")
+    del failure
+    LOG.append("after")
+    return x * 2
+
+
+@program(X, graphs=0, breaks=None)
+def an_exception_that_is_caught(x):
+    try:
+        raise Failure(1)
+    except Failure:
+        LOG.append("caught")
+    LOG.append("after")
+    return x * 2
+
+
+@program(X, graphs=0, breaks=None)
+def a_named_tuple(x):
+    pair = Watched(1)
+    LOG.append("before")
+    pair = None  # noqa: F841
+    LOG.append("after")
+    return x * 2
 
 
 @pytest.mark.parametrize(("function", "args", "expected"), program)

@@ -662,6 +662,15 @@ def test_whether_two_floats_are_one_object(use):
     check(function, X, 1.0, 2.0, calls=[(X, 3.0, 4.0), (X, 5.0, 6.0)], graphs=2, breaks=0, translations=2)
 
 
+def test_the_sign_of_nan():
+    def function(x, n):
+        return x + 1, math.copysign(1.0, -n), math.copysign(1.0, n), f"{-n}"
+
+    static = sot.to_static(function, min_graph_size=0)
+    for n in (2.0, 3.0, 4.0, math.nan, -0.0, -math.nan, 5.0):
+        assert static(tensor(2), n)[1:] == function(tensor(2), n)[1:]
+
+
 def test_a_float_among_constants_with_nan():
     def function(x, n):
         return x + 1, n in (1.0, math.nan)

@@ -248,6 +248,8 @@ def _refuse_written_while_read(operations):
                 raise NotImplementedError("a tensor that a program writes over while it reads it")
 
 
+# Programs say that the gradients of these are of float32.
+_OF_FLOATS = ("pd_op.multi_dot", "pd_op.multiplex")
 _COMPLEX = {paddle.complex64, paddle.complex128}
 
 
@@ -257,21 +259,23 @@ def _is_on_cpu():
 
 
 def _refuse_without_kernels(operations):
-    """Eager mode goes back through strides, which tensors of programs have not, and casts what arrives at a sum."""
+    """Where programs lack kernels: eager mode goes back through strides, and casts what arrives at a sum."""
     for op in operations:
         name = op.name()
-        if name not in ("pd_op.clip", "pd_op.strided_slice", "pd_op.sum"):
+        if name not in ("pd_op.clip", "pd_op.strided_slice", "pd_op.sum", *_OF_FLOATS):
             continue
-        given, made = op.operand_source(0).dtype, op.result(0).dtype
+        made = op.result(0).dtype
         if name == "pd_op.clip":
             # Eager mode refuses it; what a program casts it for may end the process.
             if made == paddle.bfloat16 and _is_on_cpu():
                 raise TypeError("clip() of bfloat16 on a CPU")
         elif op.result(0).stop_gradient:
             continue
+        elif name in _OF_FLOATS and made != paddle.float32:
+            raise NotImplementedError(f"a gradient of {name} of another dtype than float32")
         elif name == "pd_op.strided_slice" and made == paddle.float16 and _is_on_cpu():
             raise NotImplementedError("a gradient of a slice of halves, which a CPU has no kernel for")
-        elif name == "pd_op.sum" and given in _COMPLEX and made not in _COMPLEX:
+        elif name == "pd_op.sum" and op.operand_source(0).dtype in _COMPLEX and made not in _COMPLEX:
             raise NotImplementedError("a gradient of a real sum of complex numbers")
 
 
