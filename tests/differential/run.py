@@ -62,15 +62,25 @@ def _command(what: str, kind: str, seed: int, count: int) -> list[str]:
 def _dies_in_plain_python(kind: str, first: int, seed: int) -> bool:
     """Paddle follows the operations of a gradient with its C stack, when they go too, which may be in a later program."""
     start = max(first, seed - 2)
-    command = _command("--worker", kind, start, seed + 1 - start)
+    return _in_plain_python(kind, start, seed + 1 - start).returncode != 0
+
+
+def _differs_in_plain_python(kind: str, seed: int) -> bool:
+    """Whether it is not the same twice without the engine: on a CPU, Paddle reads beyond a tensor for indices out of range."""
+    return any('"found"' in _in_plain_python(kind, seed, 1).stdout for _ in range(3))
+
+
+def _in_plain_python(kind: str, seed: int, count: int) -> subprocess.CompletedProcess[str]:
     alone = {**os.environ, "SOT_TEST_WRAP": "identity"}
-    return subprocess.run(command, capture_output=True, check=False, env=alone).returncode != 0
+    return subprocess.run(
+        _command("--worker", kind, seed, count), capture_output=True, text=True, check=False, env=alone
+    )
 
 
 def chunk(kind: str, seed: int, count: int) -> tuple[list[tuple[int, str]], list[tuple[int, str]]]:
-    """The findings of one process and, where it died, of its successors; and what differs in digits only."""
+    """The findings of one process and, where it died, of its successors; and differences that are not the engine's."""
     findings: list[tuple[int, str]] = []
-    digits: list[tuple[int, str]] = []
+    excused: list[tuple[int, str]] = []
     end = seed + count
     while seed < end:
         command = _command("--worker", kind, seed, end - seed)
@@ -82,10 +92,14 @@ def chunk(kind: str, seed: int, count: int) -> tuple[list[tuple[int, str]], list
             except ValueError:
                 continue
             current = row["seed"]
-            if "found" in row:
-                findings.append((current, row["found"]))
             if "digits" in row:
-                digits.append((current, row["digits"]))
+                excused.append(
+                    (current, f"a sum of gradients that cancels, equal in double precision: {row['digits']}")
+                )
+            elif "found" in row and _differs_in_plain_python(kind, current):
+                excused.append((current, f"not the same twice in plain Python: {row['found']}"))
+            elif "found" in row:
+                findings.append((current, row["found"]))
         if done.returncode == 0:
             break
         if current is None:
@@ -93,7 +107,7 @@ def chunk(kind: str, seed: int, count: int) -> tuple[list[tuple[int, str]], list
         if not _dies_in_plain_python(kind, seed, current):
             findings.append((current, f"the process ended with {done.returncode}: {done.stderr[-400:]}"))
         seed = current + 1
-    return findings, digits
+    return findings, excused
 
 
 def run(kind: str, seed: int, count: int, jobs: int, size: int = 200) -> list[tuple[int, str]]:
@@ -113,12 +127,12 @@ def run(kind: str, seed: int, count: int, jobs: int, size: int = 200) -> list[tu
             running.remove(process)
             if process.returncode:
                 raise SystemExit("a chunk of programs did not run, see above")
-            new, digits = json.loads(out)
+            new, excused = json.loads(out)
             for at, found in new:
                 findings.append((at, found))
                 print(f"seed {at}: {found}", flush=True)
-            for at, found in digits:
-                print(f"seed {at}, a sum of gradients that cancels, equal in double precision: {found}", flush=True)
+            for at, found in excused:
+                print(f"seed {at}, {found}", flush=True)
             finished += 1
             print(
                 f"# {min(finished * size, count)} programs, {len(findings)} findings, {time.time() - began:.0f} s",
