@@ -500,6 +500,35 @@ pub fn check_given(t: &mut Tracer<'_>, name: &str, args: &[VarId], kwargs: &Kwar
         "full" if is_rounded(t, argument(1, "fill_value")) => {
             t.unsupported("full() of a complex number with the digits of a double")
         }
+        "full"
+            if argument(1, "fill_value").is_some_and(|it| is_complex(t, it))
+                && argument(2, "dtype").is_some() =>
+        {
+            t.unsupported("full() of a complex number and a dtype")
+        }
+        "new_full" if argument(2, "fill_value").is_some_and(|it| is_complex(t, it)) => {
+            t.unsupported("new_full() of a complex number")
+        }
+        // Eager mode takes the dtype of such a bound for none, writes numbers into the list, and says that sizes want no
+        // gradient.
+        "clip" | "clip_" if is_half(t, argument(1, "min")) || is_half(t, argument(2, "max")) => {
+            t.unsupported("clip() with a bound of half precision")
+        }
+        "split" if is_list_with_tensors(t, argument(1, "num_or_sections")) => {
+            t.unsupported("split() with a list of tensors")
+        }
+        "reshape" | "crop" if wants_gradient(t, argument(1, "shape")) => {
+            t.unsupported(format!("{name}() with sizes that want a gradient"))
+        }
+        "crop" if wants_gradient(t, argument(2, "offsets")) => {
+            t.unsupported("crop() with offsets that want a gradient")
+        }
+        "interpolate" | "upsample" if wants_gradient(t, argument(1, "size")) => {
+            t.unsupported(format!("{name}() with sizes that want a gradient"))
+        }
+        "conv1d" | "conv2d" | "conv3d" if has_dims(t, argument(2, "bias")) => {
+            t.unsupported(format!("{name}() with a bias of several dims"))
+        }
         "as_complex" | "view_as_complex" if !views::is_contiguous(t, first)? => {
             t.unsupported(format!("{name}() of a tensor that may have gaps"))
         }
@@ -537,6 +566,39 @@ fn is_tensor(t: &mut Tracer<'_>, value: Option<VarId>) -> bool {
         }
         _ => false,
     }
+}
+
+fn is_list_with_tensors(t: &mut Tracer<'_>, value: Option<VarId>) -> bool {
+    let is_list = value.is_some_and(|value| matches!(t.kind(value), Kind::List(_)));
+    is_list && is_tensor(t, value)
+}
+
+/// Whether an argument is a tensor that wants a gradient, or has one among its items.
+fn wants_gradient(t: &mut Tracer<'_>, value: Option<VarId>) -> bool {
+    let Some(value) = value else {
+        return false;
+    };
+    match t.kind(value).clone() {
+        Kind::List(items) | Kind::Tuple(items, _) => {
+            let mut items = items.into_iter();
+            items.any(|item| has_meta(t, Some(item), |meta| !meta.stop_gradient))
+        }
+        _ => has_meta(t, Some(value), |meta| !meta.stop_gradient),
+    }
+}
+
+fn is_half(t: &mut Tracer<'_>, value: Option<VarId>) -> bool {
+    has_meta(t, value, |meta| {
+        matches!(meta.dtype, DType::Float16 | DType::BFloat16)
+    })
+}
+
+fn has_dims(t: &mut Tracer<'_>, value: Option<VarId>) -> bool {
+    has_meta(t, value, |meta| meta.shape.len() > 1)
+}
+
+fn has_meta(t: &mut Tracer<'_>, value: Option<VarId>, holds: fn(&TensorMeta) -> bool) -> bool {
+    value.is_some_and(|value| tensors::meta_of(t, value).is_some_and(|meta| holds(&meta)))
 }
 
 /// Whether an argument is a complex number that a program would round.

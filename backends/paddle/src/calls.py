@@ -248,6 +248,15 @@ def _refuse_written_while_read(operations):
                 raise NotImplementedError("a tensor that a program writes over while it reads it")
 
 
+def _refuse_labels(operations):
+    """Those that eager mode has no kernels for: what the gradient of a program raises ends the process."""
+    for op in operations:
+        if op.name() != "pd_op.cross_entropy_with_softmax" or op.attrs()["soft_label"]:
+            continue
+        if op.operand_source(1).dtype not in (paddle.int32, paddle.int64):
+            raise NotImplementedError("labels of cross_entropy() that are no classes")
+
+
 # Programs say that the gradients of these are of float32.
 _OF_FLOATS = ("pd_op.multi_dot", "pd_op.multiplex")
 _COMPLEX = {paddle.complex64, paddle.complex128}
@@ -296,6 +305,7 @@ def refuse(operations, args, kwargs):
     _refuse_without_kernels(operations)
     _refuse_written_while_read(operations)
     _refuse_views_by_equation(operations)
+    _refuse_labels(operations)
     _refuse_mixed_products(operations)
     _refuse_rounded_bounds(operations)
     _refuse_rounded_numbers(operations, args, kwargs)

@@ -247,7 +247,7 @@ fn number_differs(
             let value = value.extract::<i64>();
             value.is_ok_and(|value| round(value) == i128::from(value))
         };
-        if name == "full" {
+        if matches!(name, "full" | "linspace") {
             return !exact(|value| (value as f64) as i128)
                 || !is_small_int(value) && given().any(|arg| is_short_dtype(py, arg));
         }
@@ -295,7 +295,8 @@ fn differs_from_eager(
     if number_differs(py, name, sir, args, kwargs) {
         return true;
     }
-    let first = args.iter().find_map(|arg| match arg {
+    let given = || args.iter().chain(kwargs.iter().map(|(_, arg)| arg));
+    let first = given().find_map(|arg| match arg {
         Arg::Symbol(symbol) => sir.meta(*symbol),
         _ => None,
     });
@@ -306,22 +307,21 @@ fn differs_from_eager(
             if sir.meta(*symbol).is_some_and(|meta| meta.shape.iter().all(|dim| *dim == 1)))
     };
     match name {
-        "inner" => args.iter().any(single),
+        "inner" => given().any(single),
         "exp" | "expm1" | "log" | "log2" | "log10" | "log1p" => integral,
         // The program says another dtype than the result has.
         "all" | "any" => is_other(DType::Bool),
         "reduce_as" => integral && is_other(DType::Int64),
         "unique" | "overlap_add" => is_other(DType::Float32),
         "svd" | "svd_lowrank" | "pca_lowrank" => first.is_some_and(|meta| meta.dtype.is_complex()),
-        "equal_all" | "matrix_rank" | "lstsq" | "slogdet" | "svdvals" | "stft" => true,
+        "equal_all" | "matrix_rank" | "lstsq" | "slogdet" | "svdvals" | "stft" | "istft" => true,
         // Eager mode makes single precision of both first.
         "__pow__" | "__rpow__" | "pow" => {
             let fraction = |arg: &Arg| matches!(arg, Arg::Const(it) if it.bind(py).is_instance_of::<PyFloat>());
-            let named = kwargs.iter().map(|(_, arg)| arg);
-            integral && args.iter().chain(named).any(fraction)
+            integral && given().any(fraction)
         }
-        // Eager mode looks at the labels.
-        "multi_label_margin_loss" => true,
+        // Eager mode looks at the numbers.
+        "multi_label_margin_loss" | "gammainc" | "gammaincc" => true,
         // Asks for as many classes as the -1 of an open dim says.
         "dice_loss" => first.is_some_and(|meta| meta.shape.last() == Some(&-1)),
         // Without rows, no gradient goes through the first, and the other raises.
