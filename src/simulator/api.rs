@@ -526,6 +526,13 @@ pub fn check_given(t: &mut Tracer<'_>, name: &str, args: &[VarId], kwargs: &Kwar
         "interpolate" | "upsample" if wants_gradient(t, argument(1, "size")) => {
             t.unsupported(format!("{name}() with sizes that want a gradient"))
         }
+        // Eager mode looks whether it is 1, and divides by no zero.
+        "dropout" if argument(2, "axis").is_some() && is_tensor(t, argument(1, "p")) => {
+            t.unsupported("dropout() along an axis by a tensor")
+        }
+        "dropout2d" | "dropout3d" if is_tensor(t, argument(1, "p")) => {
+            t.unsupported(format!("{name}() by a tensor"))
+        }
         "conv1d" | "conv2d" | "conv3d" if has_dims(t, argument(2, "bias")) => {
             t.unsupported(format!("{name}() with a bias of several dims"))
         }

@@ -67,6 +67,11 @@ CALLS = {
         lambda x, w, b: F.conv2d(x, w, b, data_format="NHWC"),
         lambda: [floats(2, 5, 5, 3), floats(4, 3, 3, 3), floats(1, 4, 1, 1)],
     ),
+    "dropout of everything": (
+        lambda x, p: F.dropout(x, p, axis=0, training=True),
+        lambda: [floats(3, 4), paddle.to_tensor(1.0)],
+    ),
+    "dropout2d of everything": (F.dropout2d, lambda: [floats(2, 2, 2, 2), paddle.to_tensor(1.0)]),
     "full of a complex number": (lambda x: (paddle.full([2], 1 + 2j, dtype="float32"), x), lambda: [floats(2)]),
     "new_full of a complex number": (lambda x: (x.new_full([2], 1 + 2j), x), lambda: [floats(2)]),
     "linspace beyond int32": (
