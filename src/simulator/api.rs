@@ -481,7 +481,9 @@ pub fn check_given(t: &mut Tracer<'_>, name: &str, args: &[VarId], kwargs: &Kwar
         }
         // Where programs take whole numbers only, Paddle reads a tensor as a sequence of them, and the process ends.
         "flip" | "reverse" if is_value(t, argument(1, "axis")) => unreadable_axis(t, name),
-        "roll" if is_value(t, argument(2, "axis")) => unreadable_axis(t, name),
+        "roll" if is_value(t, argument(2, "axis")) || is_value(t, argument(2, "dims")) => {
+            unreadable_axis(t, name)
+        }
         "transpose" | "permute" if is_value(t, argument(1, "perm")) => unreadable_axis(t, name),
         "swapaxes" | "swapdims"
             if is_value(t, argument(1, "axis0"))
