@@ -116,12 +116,7 @@ class Specification:
         self.entries = self._entries(self._receives)
 
     def belongs_to(self, owner: type) -> None:
-        """Called where `owner` is made with the function as a method, whatever that calls its object.
-
-        Raises:
-            ValueError: `input_spec` has more entries than the method has other parameters.
-        """
-        self._entries(True)
+        """Called where `owner` is made with the function as a method, whatever that calls its object."""
         self._classes.append(weakref.ref(owner))
 
     def __getstate__(self) -> dict[str, Any]:
