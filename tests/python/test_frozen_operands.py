@@ -187,9 +187,10 @@ def test_gradients_of_some_operands(name, backend):
             assert (one is None) == (other is None), wanted
             assert one is None or np.allclose(other, one, rtol=2e-4, atol=1e-5), wanted
     stats = sot.stats(run)
-    assert stats.graphs == len(subsets)
+    # A program asks for more of the variances than eager mode does.
+    assert stats.graphs == len(subsets) * (name != "gauss")
     # What is written into a tensor with a gradient is written by the interpreter.
-    assert [it.code for it in stats.graph_breaks] == ["UNSPS"] * (name == "setitem")
+    assert [it.code for it in stats.graph_breaks] == ["UNSPS"] * (name in ("gauss", "setitem"))
     assert not stats.fallbacks
 
 
