@@ -208,16 +208,20 @@ fn handlers_of<'py>(signal: &Bound<'py, PyAny>) -> PyResult<Vec<(i32, Bound<'py,
 
 /// The function that a callable calls.
 fn behind<'py>(callable: &Bound<'py, PyAny>) -> Option<Bound<'py, PyFunction>> {
-    if let Ok(function) = callable.cast::<PyFunction>() {
-        return Some(function.clone());
+    let mut callable = callable.clone();
+    // One may call itself.
+    for _ in 0..100 {
+        if let Ok(function) = callable.cast::<PyFunction>() {
+            return Some(function.clone());
+        }
+        let class = callable.get_type();
+        callable = match class.name().ok()?.to_str().ok()? {
+            "method" => callable.getattr("__func__").ok()?,
+            "partial" => callable.getattr("func").ok()?,
+            _ => return of_type(&class, "__call__")?.cast_into().ok(),
+        };
     }
-    let class = callable.get_type();
-    let next = match class.name().ok()?.to_str().ok()? {
-        "method" => callable.getattr("__func__").ok()?,
-        "partial" => callable.getattr("func").ok()?,
-        _ => return of_type(&class, "__call__")?.cast_into().ok(),
-    };
-    behind(&next)
+    None
 }
 
 /// Whether a frame of a handler is in the traceback.

@@ -1,7 +1,9 @@
 """What stands behind many reads of one another: lists of linked nodes, nests of containers."""
 
+import signal
 from functools import partial
 
+import paddle
 import paddle_sot_rs as sot
 import pytest
 from harness import IDENTITY, tensor, translate
@@ -100,3 +102,25 @@ def test_a_tensor_behind_many_nodes():
         return node.weight * 2
 
     check(program, *[partial(weighted, length) for length in (253, 254, 255, 256, 257, 600)])
+
+
+OF_ITSELF = partial(print)
+OF_ITSELF.__setstate__((OF_ITSELF, (), {}, {}))
+
+
+def test_a_partial_of_itself():
+    def function(x):
+        y = x * 2
+        sot.graph_break()
+        return y + 1, OF_ITSELF.func is OF_ITSELF
+
+    static = sot.to_static(function, min_graph_size=0)
+    before = signal.signal(signal.SIGUSR1, OF_ITSELF)
+    try:
+        for _ in range(2):
+            result, same = static(paddle.ones([2]))
+            assert result.tolist() == [3.0, 3.0] and same
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    # It counts as one that may look at frames.
+    assert (sot.stats(static).graphs, len(sot.stats(static).graph_breaks)) == (2, 2)
