@@ -154,6 +154,21 @@ pub fn is_attr(value: &Bound<'_, PyAny>, module: &str, name: &str) -> bool {
     found.is_ok_and(|found| found.is(value))
 }
 
+/// What methods and `functools.partial` objects call in the end; `None` where one calls itself.
+pub fn called<'py>(callable: &Bound<'py, PyAny>) -> Option<Bound<'py, PyAny>> {
+    let mut callable = callable.clone();
+    for _ in 0..100 {
+        callable = if is_named(&callable, "method") {
+            callable.getattr("__func__").ok()?
+        } else if is_attr(callable.get_type().as_any(), "functools", "partial") {
+            callable.getattr("func").ok()?
+        } else {
+            return Some(callable);
+        };
+    }
+    None
+}
+
 /// `type.<name>` of a class. Not `getattr`: a metaclass may have its own ideas about attributes.
 pub fn of_type<'py>(class: &Bound<'py, PyType>, name: &str) -> Option<Bound<'py, PyAny>> {
     if class.get_type().is(class.py().get_type::<PyType>()) {

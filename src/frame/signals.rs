@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyFunction;
 
 use super::modules::Modules;
-use crate::obj::of_type;
+use crate::obj::{called, of_type};
 
 /// A handler, and how the process answered to its signal.
 struct Handler {
@@ -208,20 +208,11 @@ fn handlers_of<'py>(signal: &Bound<'py, PyAny>) -> PyResult<Vec<(i32, Bound<'py,
 
 /// The function that a callable calls.
 fn behind<'py>(callable: &Bound<'py, PyAny>) -> Option<Bound<'py, PyFunction>> {
-    let mut callable = callable.clone();
-    // One may call itself.
-    for _ in 0..100 {
-        if let Ok(function) = callable.cast::<PyFunction>() {
-            return Some(function.clone());
-        }
-        let class = callable.get_type();
-        callable = match class.name().ok()?.to_str().ok()? {
-            "method" => callable.getattr("__func__").ok()?,
-            "partial" => callable.getattr("func").ok()?,
-            _ => return of_type(&class, "__call__")?.cast_into().ok(),
-        };
+    let called = called(callable)?;
+    match called.cast::<PyFunction>() {
+        Ok(function) => Some(function.clone()),
+        Err(_) => of_type(&called.get_type(), "__call__")?.cast_into().ok(),
     }
-    None
 }
 
 /// Whether a frame of a handler is in the traceback.

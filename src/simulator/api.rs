@@ -511,14 +511,15 @@ pub fn check_given(t: &mut Tracer<'_>, name: &str, args: &[VarId], kwargs: &Kwar
         "new_full" if argument(2, "fill_value").is_some_and(|it| is_complex(t, it)) => {
             t.unsupported("new_full() of a complex number")
         }
-        // Eager mode takes the dtype of such a bound for none, writes numbers into the list, and says that sizes want no
-        // gradient.
+        // Eager mode takes the dtype of such a bound for none.
         "clip" | "clip_" if is_half(t, argument(1, "min")) || is_half(t, argument(2, "max")) => {
             t.unsupported("clip() with a bound of half precision")
         }
+        // Eager mode writes numbers into the list.
         "split" if is_list_with_tensors(t, argument(1, "num_or_sections")) => {
             t.unsupported("split() with a list of tensors")
         }
+        // Eager mode says that sizes want no gradient.
         "reshape" | "crop" if wants_gradient(t, argument(1, "shape")) => {
             t.unsupported(format!("{name}() with sizes that want a gradient"))
         }
@@ -535,6 +536,7 @@ pub fn check_given(t: &mut Tracer<'_>, name: &str, args: &[VarId], kwargs: &Kwar
         "dropout2d" | "dropout3d" if is_tensor(t, argument(1, "p")) => {
             t.unsupported(format!("{name}() by a tensor"))
         }
+        // Eager mode adds it as it is.
         "conv1d" | "conv2d" | "conv3d" if has_dims(t, argument(2, "bias")) => {
             t.unsupported(format!("{name}() with a bias of several dims"))
         }
@@ -564,16 +566,21 @@ fn unreadable_axis(t: &Tracer<'_>, name: &str) -> Step<()> {
 
 /// Whether an argument is a tensor, or has one among its items.
 fn is_tensor(t: &mut Tracer<'_>, value: Option<VarId>) -> bool {
+    any_part(t, value, |t, part| matches!(t.kind(part), Kind::Tensor(_)))
+}
+
+/// Whether this holds for an argument, or for one of its items.
+fn any_part(
+    t: &mut Tracer<'_>,
+    value: Option<VarId>,
+    holds: fn(&mut Tracer<'_>, VarId) -> bool,
+) -> bool {
     let Some(value) = value else {
         return false;
     };
     match t.kind(value).clone() {
-        Kind::Tensor(_) => true,
-        Kind::List(items) | Kind::Tuple(items, _) => {
-            let mut items = items.into_iter();
-            items.any(|item| matches!(t.kind(item), Kind::Tensor(_)))
-        }
-        _ => false,
+        Kind::List(items) | Kind::Tuple(items, _) => items.into_iter().any(|item| holds(t, item)),
+        _ => holds(t, value),
     }
 }
 
@@ -584,16 +591,9 @@ fn is_list_with_tensors(t: &mut Tracer<'_>, value: Option<VarId>) -> bool {
 
 /// Whether an argument is a tensor that wants a gradient, or has one among its items.
 fn wants_gradient(t: &mut Tracer<'_>, value: Option<VarId>) -> bool {
-    let Some(value) = value else {
-        return false;
-    };
-    match t.kind(value).clone() {
-        Kind::List(items) | Kind::Tuple(items, _) => {
-            let mut items = items.into_iter();
-            items.any(|item| has_meta(t, Some(item), |meta| !meta.stop_gradient))
-        }
-        _ => has_meta(t, Some(value), |meta| !meta.stop_gradient),
-    }
+    any_part(t, value, |t, part| {
+        has_meta(t, Some(part), |meta| !meta.stop_gradient)
+    })
 }
 
 fn is_half(t: &mut Tracer<'_>, value: Option<VarId>) -> bool {

@@ -173,12 +173,9 @@ pub fn stop_value(t: &mut Tracer<'_>, exception: VarId) -> Step<VarId> {
         return t.unsupported("a StopIteration without a class");
     };
     classes::guard_names(t, &class, &READ);
-    let field = |class: &Bound<'_, PyType>, name: &str| {
-        attributes::lookup(class, name).map(|found| found.as_ptr() as usize)
-    };
-    if READ
+    if !READ
         .iter()
-        .any(|name| field(&class, name) != field(plain, name))
+        .all(|name| attributes::inherits(&class, plain, name))
     {
         return t.unsupported("a StopIteration with a value of its own");
     }

@@ -7,7 +7,7 @@ use pyo3::types::{PyCode, PyDict, PyFunction, PyModule, PyString, PyTuple, PyTyp
 
 use crate::bytecode::Code;
 use crate::frame::Modules;
-use crate::obj::{is_attr, is_named, of_type, Obj};
+use crate::obj::{called, of_type, Obj};
 
 const LOCALS: &str = "f_locals";
 
@@ -82,23 +82,12 @@ fn names_one(code: &Code, globals: &Bound<'_, PyAny>) -> PyResult<bool> {
 
 /// Whether this is a function that reads the locals of a frame, or an object with such a method.
 pub fn is_onlooker(value: &Bound<'_, PyAny>) -> bool {
-    let mut value = value.clone();
-    // One may call itself.
-    let mut left = 100;
-    while is_attr(value.get_type().as_any(), "functools", "partial") {
-        left -= 1;
-        match value.getattr("func") {
-            Ok(function) if left > 0 => value = function,
-            _ => return true,
-        }
-    }
-    let value = &value;
+    let Some(value) = called(value) else {
+        return true;
+    };
     let found = match value.cast::<PyType>() {
         Ok(class) => a_method_reads(class),
-        Err(_) if value.is_exact_instance_of::<PyFunction>() => reads(value),
-        Err(_) if is_named(value, "method") => value
-            .getattr("__func__")
-            .and_then(|function| reads(&function)),
+        Err(_) if value.is_exact_instance_of::<PyFunction>() => reads(&value),
         Err(_) => a_method_reads(&value.get_type()),
     };
     found.unwrap_or(false)

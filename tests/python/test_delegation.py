@@ -357,15 +357,9 @@ class OwnStop(StopIteration):
     value = 5
 
 
-class EndsWith:
-    def __init__(self, kind):
-        self.kind = kind
-
-    def __iter__(self):
-        return self
-
+class CountsOtherwise(Counts):
     def __next__(self):
-        raise self.kind("x")
+        raise OwnStop("counted")
 
 
 def returns(value):
@@ -389,22 +383,22 @@ def all_of(x, to):
 
 @program(fallbacks=None)
 def the_value_of_an_end(x):
-    return all_of(x, EndsWith(StopIteration))
+    return all_of(x, Counts(0))
 
 
 @program(fallbacks=None)
 def the_value_of_an_end_with_another_one(x):
-    return all_of(x, EndsWith(OwnStop))
+    return all_of(x, CountsOtherwise(0))
 
 
 @program(fallbacks=None)
 def the_value_of_an_end_in_a_zip(x):
-    return all_of(x, zip(EndsWith(StopIteration), [1], strict=False))
+    return all_of(x, zip(Counts(0), [1], strict=False))
 
 
 @program(fallbacks=None)
 def the_value_of_an_end_in_a_slice(x):
-    return all_of(x, itertools.islice(EndsWith(StopIteration), 4))
+    return all_of(x, itertools.islice(Counts(0), 4))
 
 
 @program(fallbacks=None)

@@ -197,6 +197,13 @@ fn value_meta(value: &Bound<'_, PyAny>) -> Result<TensorMeta, BackendError> {
     })
 }
 
+fn all_given<'a>(
+    args: &'a [Arg],
+    kwargs: &'a [(Arc<str>, Arg)],
+) -> impl Iterator<Item = &'a Arg> + 'a {
+    args.iter().chain(kwargs.iter().map(|(_, arg)| arg))
+}
+
 /// Programs keep numbers in single precision, and do arithmetic of a bool or half tensor and a number
 /// that eager mode refuses or does in another type.
 fn number_differs(
@@ -206,7 +213,7 @@ fn number_differs(
     args: &[Arg],
     kwargs: &[(Arc<str>, Arg)],
 ) -> bool {
-    let given = || args.iter().chain(kwargs.iter().map(|(_, arg)| arg));
+    let given = || all_given(args, kwargs);
     let dtypes = || {
         given().filter_map(|arg| match arg {
             Arg::Symbol(symbol) => sir.meta(*symbol).map(|meta| meta.dtype.as_str()),
@@ -295,7 +302,7 @@ fn differs_from_eager(
     if number_differs(py, name, sir, args, kwargs) {
         return true;
     }
-    let given = || args.iter().chain(kwargs.iter().map(|(_, arg)| arg));
+    let given = || all_given(args, kwargs);
     let first = given().find_map(|arg| match arg {
         Arg::Symbol(symbol) => sir.meta(*symbol),
         _ => None,
@@ -474,7 +481,7 @@ impl TraceSession for PaddleTrace {
             answer.extract()?;
         self.pending.clear();
         let mut known = Vec::new();
-        for arg in args.iter().chain(kwargs.iter().map(|(_, arg)| arg)) {
+        for arg in all_given(args, kwargs) {
             arg.for_each_symbol(&mut |symbol| {
                 if let Ok(id) = self
                     .value(py, symbol)

@@ -110,8 +110,12 @@ pub fn own_class(t: &mut Tracer<'_>, class: &Bound<'_, PyType>) -> Step<()> {
 
 /// Whether `__class__` of its instances is another one than that of `object`.
 pub fn tells_class(class: &Bound<'_, PyType>) -> bool {
-    let default = lookup(&class.py().get_type::<PyAny>(), "__class__");
-    !matches!((lookup(class, "__class__"), default), (Some(found), Some(default)) if found.is(&default))
+    !inherits(class, &class.py().get_type::<PyAny>(), "__class__")
+}
+
+/// Whether a class has by this name what `base` has.
+pub fn inherits(class: &Bound<'_, PyType>, base: &Bound<'_, PyType>, name: &str) -> bool {
+    matches!((lookup(class, name), lookup(base, name)), (Some(found), Some(of_base)) if found.is(&of_base))
 }
 
 /// Whether this is the C implementation of the dunder `name` in a built-in class that acts as that of `object`

@@ -30,7 +30,7 @@ use lookup::class_of;
 
 pub(super) use descriptors::wrapped_function;
 pub use instance::{generic_or_raise, instance_dict, instance_value};
-pub use lookup::{guard_type_attr, lookup, own_class, tells_class};
+pub use lookup::{guard_type_attr, inherits, lookup, own_class, tells_class};
 pub use store::{delete, set, set_on_layer, set_plainly, write};
 
 /// `obj.name`
@@ -260,11 +260,12 @@ fn of_module(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Option<VarId>> 
         // A function of the module wrote it as its global.
         return t.unsupported(format!("{name} of a module that has just written it"));
     }
+    let place = Arc::new(Tracker::InstanceDict(source.clone()));
+    t.note_variable(place.clone(), name);
     let item = |name: &str| {
-        let dict = Arc::new(Tracker::InstanceDict(source.clone()));
-        Arc::new(Tracker::DictItem(dict, DictKey::Str(Arc::from(name))))
+        let key = DictKey::Str(Arc::from(name));
+        Arc::new(Tracker::DictItem(place.clone(), key))
     };
-    t.note_variable(Arc::new(Tracker::InstanceDict(source.clone())), name);
     let tracker = item(name);
     let Ok(found) = dict.get_item(name) else {
         let class = module.get_type();

@@ -77,15 +77,16 @@ impl<'py> Tracer<'py> {
         if self.global_writes.iter().any(written) {
             return self.unsupported("globals that were written, as the __dict__ of an object");
         }
-        if !owner.is_instance_of::<PyModule>() && is_of_module(dict) {
-            return self.unsupported("an object whose __dict__ is that of a module");
-        }
+        let of_module = owner.is_instance_of::<PyModule>();
         let (address, owner) = (dict.as_ptr() as usize, owner.as_ptr() as usize);
         if let Some(known) = self.namespaces.get(&address) {
             return match known.owner == owner {
                 true => Ok(()),
                 false => self.unsupported("two objects that share one dictionary"),
             };
+        }
+        if !of_module && is_of_module(dict) {
+            return self.unsupported("an object whose __dict__ is that of a module");
         }
         let seen = self.known.get(&address).copied();
         if seen.is_some_and(|id| !matches!(self.vars.kind(id), Kind::Lazy | Kind::Opaque)) {
@@ -111,7 +112,8 @@ impl<'py> Tracer<'py> {
     }
 
     /// Guards that no dictionary which the program has is one of an object, where it writes to one of them, that objects it
-    /// writes to share theirs with none, nor with a module of which variables are read or written, and that cells it writes to are no others: those would change too.
+    /// writes to share theirs with none, nor with a module of which variables are read or written, and that cells it writes
+    /// to are no others: those would change too.
     pub fn guard_namespaces(&mut self) {
         let (mut dicts, mut objects, mut cells) = (Vec::new(), Vec::new(), Vec::new());
         for id in self.vars.mutated() {
