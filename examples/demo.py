@@ -60,6 +60,8 @@ def main() -> None:
     print(f"{record.graphs} sub-graphs, {record.ops} statements, {len(record.graph_breaks)} graph breaks")
     for reason in record.graph_breaks:
         print(f"  {reason.code} {reason.file}:{reason.line}: {reason.message}")
+    if advice := sot.blas.advice():
+        print(advice)
 
 
 if __name__ == "__main__":

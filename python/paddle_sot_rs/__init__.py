@@ -17,6 +17,7 @@ from .api import (
     to_static,
 )
 from .backends import list_backends, register_backend, swap_backend
+from .blas import NativeBlas, native_blas
 from .compat import patch_paddle
 from .errors import GraphBreakError
 from .jit import save
@@ -29,6 +30,7 @@ __all__ = [
     "Explanation",
     "GraphBreak",
     "GraphBreakError",
+    "NativeBlas",
     "Stats",
     "__version__",
     "allow_in_graph",
@@ -40,6 +42,7 @@ __all__ = [
     "list_backends",
     "mark_dynamic",
     "mark_static",
+    "native_blas",
     "patch_paddle",
     "register_backend",
     "reset",

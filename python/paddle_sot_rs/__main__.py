@@ -11,7 +11,12 @@ USAGE = "usage: python -m paddle_sot_rs COMMAND ...\n\ncommands:\n"
 
 
 def run(arguments: list[str]) -> int:
-    """run SCRIPT [ARGS]: runs a script whose paddle.jit.to_static is this engine's (also: run -m MODULE [ARGS])"""
+    """run [--native-blas] SCRIPT|-m MODULE [ARGS]: runs a script with this engine for paddle.jit.to_static"""
+    if arguments[:1] == ["--native-blas"]:
+        arguments = arguments[1:]
+        from . import native_blas
+
+        print(f"native BLAS: {native_blas()}", file=sys.stderr)
     as_module = arguments[:1] == ["-m"]
     arguments = arguments[as_module:]
     if not arguments:

@@ -7,6 +7,8 @@ import os
 import sys
 import sysconfig
 
+from . import blas
+
 _CATEGORIES = {
     "graph_breaks": "graph_breaks",
     "guards": "guards",
@@ -29,7 +31,18 @@ def check_environment() -> None:
     version = tuple(int(part) for part in paddle.__version__.split(".")[:2])
     if not (3, 2) <= version < (3, 4):
         raise ImportError(f"paddle_sot_rs supports PaddlePaddle 3.2 and 3.3; this is {paddle.__version__}")
+    native = blas.set_by_environment(os.environ.get("PADDLE_SOT_NATIVE_BLAS"))
     _configure_logs(os.environ.get("PADDLE_SOT_LOGS", ""))
+    _tell_of_kernels(native)
+
+
+def _tell_of_kernels(native: blas.NativeBlas | None) -> None:
+    """The first line where anything is logged: which kernels MKL runs, if others would be faster."""
+    log = logging.getLogger("paddle_sot_rs.blas")
+    if native is not None:
+        log.info("native BLAS: %s", native)
+    elif advice := blas.advice():
+        log.info("%s", advice)
 
 
 def _configure_logs(wanted: str) -> None:
@@ -45,8 +58,8 @@ def _configure_logs(wanted: str) -> None:
         return
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("[%(name)s] %(message)s"))
-    for name in names:
-        logger = logging.getLogger(f"paddle_sot_rs.{_CATEGORIES[name]}")
+    for name in [*(_CATEGORIES[name] for name in names), "blas"]:
+        logger = logging.getLogger(f"paddle_sot_rs.{name}")
         logger.setLevel(logging.DEBUG)
         logger.addHandler(handler)
         logger.propagate = False

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import _core
+from . import _core, blas
 from .api import to_static
 
 
@@ -138,6 +138,8 @@ class Explanation:
                 print(f"  {line}", file=out)
             for guard in graph.guards:
                 print(f"  guard: {guard}", file=out)
+        if advice := blas.advice():
+            print(advice, file=out)
         return out.getvalue()
 
 
