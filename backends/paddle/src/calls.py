@@ -248,6 +248,17 @@ def _refuse_written_while_read(operations):
                 raise NotImplementedError("a tensor that a program writes over while it reads it")
 
 
+# In eager mode their calls run kernels of this name through `_legacy_C_ops`, with other
+# arguments: the program would quantise what eager mode dequantises.
+_OTHER_KERNELS = frozenset(("pd_op.dequantize_linear", "pd_op.quantize_linear"))
+
+
+def _refuse_other_kernels(operations):
+    for op in operations:
+        if op.name().removesuffix("_") in _OTHER_KERNELS:
+            raise NotImplementedError(f"{op.name()} of a program, where eager mode runs another kernel")
+
+
 def _refuse_labels(operations):
     """Those that eager mode has no kernels for: what the gradient of a program raises ends the process."""
     for op in operations:
@@ -306,6 +317,7 @@ def refuse(operations, args, kwargs):
     _refuse_written_while_read(operations)
     _refuse_views_by_equation(operations)
     _refuse_labels(operations)
+    _refuse_other_kernels(operations)
     _refuse_mixed_products(operations)
     _refuse_rounded_bounds(operations)
     _refuse_rounded_numbers(operations, args, kwargs)

@@ -101,11 +101,17 @@ class Trace:
         if is_layer:
             framework.global_var._in_to_static_mode_ = True
         start = self.size()
+        given = [(value, value.stop_gradient) for value in _values((args, kwargs))]
+        first = self._first()
         try:
             if type(function) is str:
                 result = call_method(args[0], function, args[1:], kwargs)
             else:
                 result = function(*args, **kwargs)
+            if any(value.stop_gradient is not stops for value, stops in given):
+                raise NotImplementedError("a call that cuts the gradients of its arguments while a program is built")
+            if first is not None and self._first() != first:
+                raise NotImplementedError("a call that makes a parameter of the program")
             end = self.size()
             operations = self._since(start, end)
             if not grad:
@@ -129,7 +135,9 @@ class Trace:
                 if value.id in made:
                     self.calls[value.id] = start, end, computes
         except BaseException:
-            self.rollback(start)
+            for value, stops in given:
+                value.stop_gradient = stops
+            self._undo(start, first)
             for tensor in self.fresh:
                 self.external.pop(id(tensor), None)
             raise
@@ -173,6 +181,19 @@ class Trace:
             found.append(op)
             missing -= 1 + sum(1 for _ in inner_operations(op))
         return found[::-1]
+
+    def _first(self):
+        """The first operation: Paddle puts parameters in front of it. None where there is none."""
+        return None if self.block.empty() else self.block.front().id()
+
+    def _undo(self, size, first):
+        """Removes what a call has appended, and what it has put in front of all others."""
+        before = 0
+        if first is not None and self._first() != first:
+            before = next(at for at, op in enumerate(self.block.ops) if op.id() == first)
+        self.rollback(size + before)
+        for _ in range(before):
+            remove(self.block, self.block.front(), self.branches)
 
     def rollback(self, size):
         while self.size() > size:
