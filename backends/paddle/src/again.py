@@ -23,6 +23,8 @@ _zeros_like = paddle.zeros_like
 _astype, _data_ptr, _detach, _numpy = (
     getattr(paddle.Tensor, name) for name in ("astype", "data_ptr", "detach", "numpy")
 )
+# The state of the generators that programs draw from.
+random_state, _set_random_state = paddle.get_rng_state, paddle.set_rng_state
 _abs, _allclose, _isfinite = numpy.abs, numpy.allclose, numpy.isfinite
 _paddles_backward = eager.run_backward
 _paddles_gradients = eager.run_partial_grad
@@ -268,8 +270,8 @@ def run_partial_grad(outputs, inputs, gradients, retain_graph, create_graph, onl
         if captured is None:
             continue
         given = run.inputs()
-        with _unmoved(given):
-            answers = run.replay(given)
+        with _unmoved(given), _drawing_from(run.random_state()):
+            answers = run.replay()
         _compare(run, answers)
         reached = [(answers[at], gradient) for at, gradient in captured.items() if not answers[at].stop_gradient]
         if not reached:
@@ -382,6 +384,20 @@ def _unmoved(tensors):
     finally:
         for storage, original in moved:
             storage._share_data_with(original)
+
+
+@contextlib.contextmanager
+def _drawing_from(state):
+    """Draws meanwhile what a run drew whose generators were in this state; they do not move. None: nothing is drawn."""
+    if state is None:
+        yield
+        return
+    now = random_state()
+    _set_random_state(state)
+    try:
+        yield
+    finally:
+        _set_random_state(now)
 
 
 _scanned = {}

@@ -9,7 +9,7 @@ use paddle_sot::frame::Modules;
 use paddle_sot::guard::native;
 use paddle_sot::obj;
 use paddle_sot::paddle::Paddle;
-use pyo3::exceptions::{PyImportError, PyRuntimeError};
+use pyo3::exceptions::PyImportError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyWeakrefMethods, PyWeakrefReference};
 
@@ -198,6 +198,11 @@ pub struct Run {
     arrived: AtomicU64,
     /// The output that the backward reads that from, and for how many outputs.
     signal: Option<(Py<PyAny>, usize)>,
+    /// The state of the random generators in front of the run, where it draws.
+    random_state: Option<Py<PyAny>>,
+    /// The outputs, computed call by call: the nodes of eager mode live as long as that of the program, and higher
+    /// gradients look at results that only they hold.
+    replayed: OnceLock<Vec<Py<PyAny>>>,
 }
 
 impl Run {
@@ -366,13 +371,20 @@ impl Run {
         Ok(found)
     }
 
-    /// The outputs, computed call by call.
-    fn replay(&self, py: Python<'_>, inputs: Vec<Bound<'_, PyAny>>) -> PyResult<Vec<Py<PyAny>>> {
-        if self.shared.is_random {
-            return Err(PyRuntimeError::new_err(
-                "gradients of gradients through translated code with random numbers: use backend='eager' for it",
-            ));
+    /// The state of the random generators in front of the run, None where it does not draw.
+    fn random_state(&self, py: Python<'_>) -> Option<Py<PyAny>> {
+        self.random_state
+            .as_ref()
+            .map(|state| state.clone_ref(py))
+    }
+
+    /// The outputs, computed call by call: once for all gradients of gradients that are asked for.
+    fn replay(&self, py: Python<'_>) -> PyResult<Vec<Py<PyAny>>> {
+        let copies = |answers: &Vec<Py<PyAny>>| answers.iter().map(|it| it.clone_ref(py)).collect();
+        if let Some(answers) = self.replayed.get() {
+            return Ok(copies(answers));
         }
+        let inputs: Vec<Bound<'_, PyAny>> = self.inputs.bind(py).iter().collect();
         let answers = self.shared.replay.call(py, &inputs)?.into_vec();
         // What is computed from them from now on reads the answers, in eager mode the results.
         for (at, version) in self.outputs.get().map_or(&[][..], |kept| &kept.versions) {
@@ -384,7 +396,7 @@ impl Run {
                 &answers[*at..=*at],
             )?;
         }
-        Ok(answers)
+        Ok(copies(self.replayed.get_or_init(|| answers)))
     }
 }
 
@@ -489,6 +501,8 @@ pub struct Told<'a, 'py> {
     pub signal: Option<(Bound<'py, PyAny>, usize)>,
     /// What the gates of the program note it in.
     pub gates: Option<&'a Bound<'py, PyList>>,
+    /// The state of the random generators in front of the run, where it draws.
+    pub random_state: Option<Py<PyAny>>,
 }
 
 /// Puts hooks on the outputs of a run. The answer is the run.
@@ -534,6 +548,8 @@ pub fn hook(
                 .signal
                 .as_ref()
                 .map(|(signal, outputs)| (signal.clone().unbind(), *outputs)),
+            random_state: told.random_state.as_ref().map(|state| state.clone_ref(py)),
+            replayed: OnceLock::new(),
         },
     )?;
     run.get().backward.user.store(number, Ordering::Relaxed);

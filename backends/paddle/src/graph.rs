@@ -324,6 +324,9 @@ impl CompiledGraph for PaddleGraph {
             return self.shared.replay.call(py, inputs);
         };
         scope.begin(!native::records_gradients(py));
+        let draws = self.trains && self.shared.is_random;
+        let random_state = draws.then(|| bridge::module(py, "again")?.call_method0("random_state"));
+        let random_state = random_state.transpose()?.map(Bound::unbind);
         let none = py.None();
         let run = || {
             self.run.bind(py).call1((
@@ -385,6 +388,7 @@ impl CompiledGraph for PaddleGraph {
                 training: &training,
                 signal: signal.map(|signal| (signal, self.training.len())),
                 gates: arrived.as_ref(),
+                random_state,
             };
             let run = hook(py, &self.shared, variables, inputs, &outputs, &told)?;
             ran = Some(run);
