@@ -41,6 +41,7 @@ pub fn load_python(py: Python<'_>) -> PyResult<()> {
         load("tracing", include_str!("tracing.py"))?;
         load("arrivals", include_str!("arrivals.py"))?;
         load("views", include_str!("views.py"))?;
+        load("kernels", include_str!("kernels.py"))?;
         load("backward", include_str!("backward.py"))?;
         let again = load("again", include_str!("again.py"))?;
         give(&again, wrap_pyfunction!(crate::again::watch, py)?)?;

@@ -4,8 +4,9 @@ import math
 
 import numpy
 import paddle
-from paddle.base import core, framework
+from paddle.base import core
 from paddle_sot_rs._backward import REGIONS, gives_neither
+from paddle_sot_rs._kernels import is_on_cpu, mixed, operands, taken_from_onednn
 from paddle_sot_rs._values import Value, for_view, same_dtype
 
 
@@ -243,7 +244,7 @@ _WRITE_OVER = frozenset(
 def _refuse_written_while_read(operations):
     for op in operations:
         if op.name() in _WRITE_OVER:
-            first, *rest = _operands(op)
+            first, *rest = operands(op)
             if any(value.id == first.id for value in rest):
                 raise NotImplementedError("a tensor that a program writes over while it reads it")
 
@@ -257,6 +258,12 @@ def _refuse_other_kernels(operations):
     for op in operations:
         if op.name().removesuffix("_") in _OTHER_KERNELS:
             raise NotImplementedError(f"{op.name()} of a program, where eager mode runs another kernel")
+        if is_on_cpu() and (dtype := taken_from_onednn(op)) is not None:
+            raise TypeError(f"{op.name()} of {dtype}, which a CPU has no kernel for")
+        if op.num_regions() or op.name() in (*REGIONS, *_TRANSPARENT):
+            continue
+        if mixed(op.operands_source()) and mixed(differentiable(op)):
+            raise TypeError(f"{op.name()} of tensors of several dtypes")
 
 
 def _refuse_labels(operations):
@@ -273,11 +280,6 @@ _OF_FLOATS = ("pd_op.multi_dot", "pd_op.multiplex")
 _COMPLEX = {paddle.complex64, paddle.complex128}
 
 
-def _is_on_cpu():
-    # The other one of Paddle's functions for this knows no place while a program is built.
-    return isinstance(framework._current_expected_place_(), core.CPUPlace)
-
-
 def _refuse_without_kernels(operations):
     """Where programs lack kernels: eager mode goes back through strides, and casts what arrives at a sum."""
     for op in operations:
@@ -287,28 +289,16 @@ def _refuse_without_kernels(operations):
         made = op.result(0).dtype
         if name == "pd_op.clip":
             # Eager mode refuses it; what a program casts it for may end the process.
-            if made == paddle.bfloat16 and _is_on_cpu():
+            if made == paddle.bfloat16 and is_on_cpu():
                 raise TypeError("clip() of bfloat16 on a CPU")
         elif op.result(0).stop_gradient:
             continue
         elif name in _OF_FLOATS and made != paddle.float32:
             raise NotImplementedError(f"a gradient of {name} of another dtype than float32")
-        elif name == "pd_op.strided_slice" and made == paddle.float16 and _is_on_cpu():
+        elif name == "pd_op.strided_slice" and made == paddle.float16 and is_on_cpu():
             raise NotImplementedError("a gradient of a slice of halves, which a CPU has no kernel for")
         elif name == "pd_op.sum" and op.operand_source(0).dtype in _COMPLEX and made not in _COMPLEX:
             raise NotImplementedError("a gradient of a real sum of complex numbers")
-
-
-def _operands(op):
-    """Those of an operation, with what its lists hold."""
-    for value in op.operands_source():
-        if not value.initialized():
-            continue
-        maker = value.get_defining_op()
-        if maker is not None and maker.name() == "builtin.combine":
-            yield from maker.operands_source()
-        else:
-            yield value
 
 
 def refuse(operations, args, kwargs):

@@ -13,11 +13,12 @@ from paddle.pir import get_fake_value_name, is_fake_value
 from paddle_sot_rs import _again as again
 from paddle_sot_rs import _reach as reach
 from paddle_sot_rs import _tracing
-from paddle_sot_rs._backward import REGIONS, blocks_of, gradients, takes_none_of_several
+from paddle_sot_rs._backward import REGIONS, blocks_of, gradients, takes_none_of_several, with_inner
 from paddle_sot_rs._bases import look_for_bases
 from paddle_sot_rs._constants import hoist
 from paddle_sot_rs._effects import first_random
 from paddle_sot_rs._gates import gates_of
+from paddle_sot_rs._kernels import is_on_cpu, taken_from_onednn
 from paddle_sot_rs._reads import read_back
 from paddle_sot_rs._trace import Trace
 from paddle_sot_rs._window import Window
@@ -380,6 +381,10 @@ class _Compilation:
                 self.forward_end = index + 1
                 break
         self.start = self.forward_end + between
+        if is_on_cpu():
+            for op in with_inner(block.ops[self.start :]):
+                if (dtype := taken_from_onednn(op)) is not None:
+                    raise NotImplementedError(f"{op.name()} of {dtype}, which a CPU has no kernel for")
 
     def gates(self, plan, without):
         gates = None
