@@ -19,6 +19,7 @@ class BlackListed(Exception):
 _TENSORS_FIRST = {
     **dict.fromkeys(("all", "amax", "amin", "any", "argmax", "argmin", "count_nonzero", "logsumexp"), 1),
     **dict.fromkeys(("nanmean", "nanmedian", "nansum", "permute", "squeeze", "sum"), 1),
+    **{"slice_scatter": 2, "strided_slice": 1},
     **{"yolo_box": 2, "yolo_loss": 3, "graph_khop_sampler": 3},
 }
 _TENSOR_NAMES = frozenset(
@@ -35,6 +36,7 @@ _TENSOR_NAMES = frozenset(
         "input_nodes",
         "sorted_eids",
         "theta",
+        "value",
     )
 )
 
@@ -45,12 +47,13 @@ def _has_tensor(item):
     return isinstance(item, (Value, paddle.Tensor))
 
 
-# With sizes or places that are no whole numbers these end the process, too: where those begin.
+# With sizes or places that are no list of whole numbers these end the process, too: where those begin.
 _WHOLE = {
-    **dict.fromkeys(("randn", "standard_normal"), 0),
+    **dict.fromkeys(("gaussian", "rand", "randn", "standard_normal", "uniform"), 0),
     **dict.fromkeys(("broadcast_to", "expand", "repeat", "reshape", "roll", "tile", "unsqueeze"), 1),
     **dict.fromkeys(("max", "mean", "min", "prod", "std", "var"), 1),
     **dict.fromkeys(("affine_grid", "crop", "flip", "slice", "strided_slice"), 1),
+    "slice_scatter": 2,
     **dict.fromkeys((f"adaptive_{kind}_pool{dims}d" for kind in ("avg", "max") for dims in (1, 2, 3)), 1),
 }
 # With lists that have such tensors in them; one alone is another operand.
@@ -67,8 +70,14 @@ def _check_attributes(name, args, kwargs):
         for given in (*args[_WHOLE.get(name, 1) :], *named):
             alone = (given,) if name in _WHOLE else ()
             for value in given if isinstance(given, (list, tuple)) else alone:
-                if isinstance(value, (Value, paddle.Tensor)) and value.dtype not in (paddle.int32, paddle.int64):
+                if not isinstance(value, (Value, paddle.Tensor)):
+                    continue
+                if value.dtype not in (paddle.int32, paddle.int64):
                     raise TypeError(f"{name}() with a tensor of {value.dtype}")
+                if value.ndim > 1 or 0 in value.shape:
+                    raise TypeError(f"{name}() with a tensor of shape {list(value.shape)} for whole numbers")
+                if name == "affine_grid" and value is given and value.shape[:1] not in ([4], [5]):
+                    raise TypeError("affine_grid() of neither four nor five dims")
     first = _TENSORS_FIRST.get(name)
     # An empty one counts as no axis there.
     if 1 in (first, _WHOLE.get(name)) and any(type(given) is str for given in args[1:2]):
@@ -269,6 +278,9 @@ def _refuse_other_kernels(operations):
 def _refuse_labels(operations):
     """Those that eager mode has no kernels for: what the gradient of a program raises ends the process."""
     for op in operations:
+        # Eager mode takes the bits for whole numbers, and has a gradient.
+        if op.name() == "pd_op.take_along_axis" and op.operand_source(1).dtype not in (paddle.int32, paddle.int64):
+            raise TypeError("an index that is no whole number")
         if op.name() != "pd_op.cross_entropy_with_softmax" or op.attrs()["soft_label"]:
             continue
         if op.operand_source(1).dtype not in (paddle.int32, paddle.int64):
