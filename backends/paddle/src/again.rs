@@ -373,9 +373,7 @@ impl Run {
 
     /// The state of the random generators in front of the run, None where it does not draw.
     fn random_state(&self, py: Python<'_>) -> Option<Py<PyAny>> {
-        self.random_state
-            .as_ref()
-            .map(|state| state.clone_ref(py))
+        self.random_state.as_ref().map(|state| state.clone_ref(py))
     }
 
     /// The outputs, computed call by call: once for all gradients of gradients that are asked for.
