@@ -200,8 +200,8 @@ pub struct Run {
     signal: Option<(Py<PyAny>, usize)>,
     /// The state of the random generators in front of the run, where it draws.
     random_state: Option<Py<PyAny>>,
-    /// The outputs, computed call by call: the nodes of eager mode live as long as that of the program, and higher
-    /// gradients look at results that only they hold.
+    /// The outputs, computed call by call: the nodes of eager mode live as long as that of the
+    /// program, and higher gradients look at results that only they hold.
     replayed: OnceLock<Vec<Py<PyAny>>>,
 }
 

@@ -47,7 +47,8 @@ def _has_tensor(item):
     return isinstance(item, (Value, paddle.Tensor))
 
 
-# With sizes or places that are no list of whole numbers these end the process, too: where those begin.
+# With sizes or places that are no list of whole numbers these end the process, too: where those
+# begin.
 _WHOLE = {
     **dict.fromkeys(("gaussian", "rand", "randn", "standard_normal", "uniform"), 0),
     **dict.fromkeys(("broadcast_to", "expand", "repeat", "reshape", "roll", "tile", "unsqueeze"), 1),

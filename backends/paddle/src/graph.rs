@@ -19,6 +19,7 @@ use crate::cuts::{Cuts, Decided, Given};
 use crate::executors::{
     backward_threshold, is_small, keep_address, looping, make_room, settle, unhurried,
 };
+use crate::leaves;
 use crate::parts::Role;
 use crate::trace::PaddleTrace;
 use crate::turns::{self, Turn};
@@ -33,6 +34,7 @@ struct Answer {
     trains: bool,
     training: Vec<usize>,
     without: Vec<usize>,
+    by_operators: Vec<usize>,
     gates: Option<Py<PyAny>>,
     decided: Option<Decided>,
     has_signal: bool,
@@ -59,6 +61,8 @@ pub struct PaddleGraph {
     constants: Vec<Py<PyAny>>,
     /// Inputs that want a gradient but get none: they go in detached, so that theirs stays `None`.
     without: Vec<usize>,
+    /// Inputs, among all, that get their gradients from operators.
+    by_operators: Vec<usize>,
     /// Outputs through which no gradient flows although the program trains: they leave as leaves.
     stopped: Vec<usize>,
     trains: bool,
@@ -137,6 +141,7 @@ impl PaddleGraph {
             Some(gates) => gates.bind(py).getattr("inputs")?.extract()?,
             None => Vec::new(),
         };
+        let by_operators = answer.by_operators.iter().map(|at| used[*at]).collect();
         let read = answer.read.iter().map(|at| used[*at]).collect();
         let computed_from = answer.computed_from.iter();
         let computed_from = computed_from.map(|(at, ever)| (used[*at], *ever)).collect();
@@ -169,6 +174,7 @@ impl PaddleGraph {
             used,
             constants: answer.constants,
             without: answer.without,
+            by_operators,
             stopped,
             trains: answer.trains,
             training: answer.training,
@@ -294,6 +300,9 @@ impl CompiledGraph for PaddleGraph {
         };
         let mut tensors: SmallVec<[Bound<'_, PyAny>; 16]> =
             self.used.iter().map(|&at| inputs[at].clone()).collect();
+        for &at in &self.by_operators {
+            leaves::describe(&inputs[at])?;
+        }
         for &at in &self.without {
             tensors[at] = Paddle::original(&tensors[at], pyo3::intern!(py, "detach"))?;
         }

@@ -10,6 +10,7 @@ mod cuts;
 mod executors;
 mod given_up;
 mod graph;
+mod leaves;
 mod parts;
 mod region;
 mod trace;

@@ -162,6 +162,8 @@ class Compiled:
         # Outputs that gradients flow through, and inputs that want a gradient but get none.
         "training",
         "without",
+        # Inputs that get their gradients from operators.
+        "by_operators",
         # Gates around the program, where outputs depend on different inputs.
         "gates",
         # Whether the last output says which inputs were reached, and those: see `Plan`.
@@ -281,7 +283,7 @@ class _Compilation:
                     self.produced = [*self.produced, plan.flags]
             pir.append_shadow_outputs(self.program, self.produced, len(self.block.ops), "output_")
             self.forward_end = self.start = len(self.block.ops)
-            compiled.without, compiled.gates = [], None
+            compiled.without, compiled.by_operators, compiled.gates = [], [], None
             if trains:
                 self.differentiate(compiled.training, signal, never)
                 compiled.without = [
@@ -289,6 +291,11 @@ class _Compilation:
                     for index, (gradient, value) in enumerate(zip(self.x_grads, self.inputs, strict=True))
                     if gradient is None and not value.stop_gradient
                 ]
+                if all(gradient is None for gradient in self.x_grads):
+                    # Eager mode's results are no leaves; those of a program without inputs that
+                    # train would be.
+                    raise CallByCall
+                compiled.by_operators = self.by_operators()
                 compiled.gates = self.gates(plan, compiled.without)
             results = self.produced[: len(self.outputs)]
             look_for_bases(self.block.ops, self.forward_end, self.start, self.inputs, results, role.is_part)
@@ -385,6 +392,13 @@ class _Compilation:
             for op in with_inner(block.ops[self.start :]):
                 if (dtype := taken_from_onednn(op)) is not None:
                     raise NotImplementedError(f"{op.name()} of {dtype}, which a CPU has no kernel for")
+
+    def by_operators(self):
+        """Inputs with gradients, but from no PyLayer: what `backward` returns may say anything."""
+        users = (branch for branch in self.trace.branches.values() if branch.is_custom)
+        apart = {value.id for branch in users for value in branch.free}
+        pairs = enumerate(zip(self.x_grads, self.inputs, strict=True))
+        return [at for at, (gradient, value) in pairs if gradient is not None and value.id not in apart]
 
     def gates(self, plan, without):
         gates = None
