@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
 use crate::again::waits_for_backward;
-use crate::turns;
+use crate::{flags, onednn, turns};
 
 /// Scopes that are gone while their executors are not.
 static GONE: AtomicUsize = AtomicUsize::new(0);
@@ -99,23 +99,12 @@ static PATIENT: PyOnceLock<()> = PyOnceLock::new();
 
 const FLAG: &str = "FLAGS_eager_delete_tensor_gb";
 
-static FLAGS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-
 fn threshold(py: Python<'_>) -> PyResult<f64> {
-    // `get_flags` takes ten times as long.
-    let flags = FLAGS.get_or_try_init(py, || -> PyResult<_> {
-        let core = py.module("paddle.base.core")?;
-        Ok(core.call_method0("globals")?.unbind())
-    })?;
-    flags.bind(py).get_item(pyo3::intern!(py, FLAG))?.extract()
+    flags::get(py, pyo3::intern!(py, FLAG))?.extract()
 }
 
 fn set_threshold(py: Python<'_>, value: f64) -> PyResult<()> {
-    let flags = pyo3::types::PyDict::new(py);
-    flags.set_item(FLAG, value)?;
-    py.module("paddle")?
-        .call_method1("set_flags", (flags,))
-        .map(drop)
+    flags::set(py, FLAG, value)
 }
 
 /// 64 KiB: of small tensors that is hundreds (each with some KiB of its own that wait with it), of large ones the time
@@ -188,6 +177,7 @@ static LENT: AtomicU64 = AtomicU64::new(0);
 /// A backward begins whose executor is yet to be made. That of a small graph frees nothing before the backward ends; other
 /// programs that may begin in the same pass must not see that: they can have loops.
 pub fn lend(py: Python<'_>, is_small: bool, value: f64) -> PyResult<()> {
+    onednn::lend(py)?;
     let has_loops = LOOPS.lock().map_or(true, |loops| loops.0 > 0);
     // Any other value is the user's.
     if has_loops || threshold(py)? != ENOUGH {
@@ -206,10 +196,11 @@ pub fn lend(py: Python<'_>, is_small: bool, value: f64) -> PyResult<()> {
     Ok(())
 }
 
-/// Puts the flag back: after a pass, when a node goes, and before anything else runs.
+/// Puts the flags back: after a pass, when a node goes, and before anything else runs.
 #[pyfunction]
 pub fn settle(py: Python<'_>) -> PyResult<()> {
-    if !is_lent() {
+    onednn::settle(py)?;
+    if LENT.load(Ordering::Relaxed) == 0 {
         return Ok(());
     }
     let value = f64::from_bits(LENT.swap(0, Ordering::Relaxed));
@@ -222,7 +213,7 @@ pub fn settle(py: Python<'_>) -> PyResult<()> {
 
 /// Whether there is something to put back.
 pub fn is_lent() -> bool {
-    LENT.load(Ordering::Relaxed) != 0
+    LENT.load(Ordering::Relaxed) != 0 || onednn::is_lent()
 }
 
 /// Makes a run whose executor, made for it, frees nothing before the run ends.

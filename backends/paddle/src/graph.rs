@@ -20,6 +20,7 @@ use crate::executors::{
     backward_threshold, is_small, keep_address, looping, make_room, settle, unhurried,
 };
 use crate::leaves;
+use crate::onednn;
 use crate::parts::Role;
 use crate::trace::PaddleTrace;
 use crate::turns::{self, Turn};
@@ -346,9 +347,13 @@ impl CompiledGraph for PaddleGraph {
                 self.cuda_graph.bind(py),
             ))
         };
-        let outputs = match makes && self.shared.is_small {
+        let run = || match makes && self.shared.is_small {
             true => unhurried(py, run),
             false if self.has_loops => looping(py, run),
+            false => run(),
+        };
+        let outputs = match makes {
+            true => onednn::without(py, run),
             false => run(),
         };
         if outputs.is_err() {

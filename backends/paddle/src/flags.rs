@@ -1,0 +1,33 @@
+//! Paddle's flags, which its executors take over when they are made.
+
+use paddle_sot::frame::Modules;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDict, PyString};
+
+static FLAGS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+
+/// What a flag is set to.
+///
+/// # Errors
+/// Where this Paddle has no such flag.
+pub fn get<'py>(py: Python<'py>, name: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyAny>> {
+    // `get_flags` takes ten times as long.
+    let flags = FLAGS.get_or_try_init(py, || -> PyResult<_> {
+        let core = py.module("paddle.base.core")?;
+        Ok(core.call_method0("globals")?.unbind())
+    })?;
+    flags.bind(py).get_item(name)
+}
+
+/// Sets a flag.
+///
+/// # Errors
+/// What Paddle raises for the name, or for the value.
+pub fn set<'py>(py: Python<'py>, name: &str, value: impl IntoPyObject<'py>) -> PyResult<()> {
+    let flags = PyDict::new(py);
+    flags.set_item(name, value)?;
+    py.module("paddle")?
+        .call_method1("set_flags", (flags,))
+        .map(drop)
+}
