@@ -20,4 +20,4 @@ pub use meta::{DType, TensorMeta};
 pub use parts::Parted;
 pub use region::{BlockOutput, Cut, Region};
 pub use sir::{is_in_place, Arg, Callee, Statement, StatementIr, SymbolId, SymbolKind};
-pub use views::{picks, CHEAP_VIEWS};
+pub use views::{picks, CHEAP_VIEWS, RESHAPES};

@@ -8,6 +8,9 @@ use pyo3::types::PyList;
 
 use super::{Arg, Statement, StatementIr, SymbolId, TensorMeta};
 
+/// The same numbers in the same order, in another shape.
+pub const RESHAPES: &[&str] = &["reshape", "view"];
+
 /// Operations whose results share the storage of their argument, where they can, and that cost next to nothing.
 pub const CHEAP_VIEWS: &[&str] = &[
     "__getitem__",

@@ -357,6 +357,11 @@ pub fn try_call(
     if writes.is_some_and(|output| !t.is_none(output)) {
         return t.stop(BreakKind::InplaceTensor, "assign() writes into a tensor");
     }
+    if let (true, [tensor, rest @ ..]) = (views::asks_for_shape(&name), args) {
+        if is_of_paddle(t, &object, &name)? && matches!(t.kind(*tensor), Kind::Tensor(_)) {
+            return tensors::method(t, *tensor, &name, rest, kwargs).map(Some);
+        }
+    }
     if name == "reshape" {
         if let Some(tensor) = tensors::keeps_shape(t, args, kwargs)? {
             return Ok(Some(tensor));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 
 use crate::bytecode::BinOp;
-use crate::graph::{Arg, Callee, Statement, SymbolId, SymbolKind};
+use crate::graph::{Arg, Callee, Statement, SymbolId, SymbolKind, RESHAPES};
 use crate::guard::number::Number;
 use crate::tracker::{Tracker, TrackerRef};
 
@@ -218,7 +218,7 @@ const RULES: &[(&[&str], Rule)] = &[
     (&["gather", "index_select"], |s, it, at| s.gather(it, at)),
     (&["flatten", "Flatten"], |s, it, at| s.flatten(it, at)),
     (&["transpose"], |s, it, at| s.transpose(it, at)),
-    (&["reshape"], |s, it, at| s.reshape(it, at)),
+    (RESHAPES, |s, it, at| s.reshape(it, at)),
     (&["unsqueeze"], |s, it, at| s.unsqueeze(it, at)),
     (&["__getitem__"], |s, it, at| s.getitem(it, at)),
 ];

@@ -45,8 +45,6 @@ const VALUE_READERS: &[&str] = &[
     "to_dense",
     "to_sparse_coo",
     "to_sparse_csr",
-    "view",
-    "view_as",
     "as_strided",
     "to",
     "_to",
@@ -526,6 +524,21 @@ pub fn method(
     }
     if name == "contiguous" && args.is_empty() && kwargs.is_empty() {
         return views::contiguous(t, tensor);
+    }
+    let asks_for_shape = views::asks_for_shape(name);
+    let shape = match asks_for_shape {
+        true => views::asked_shape(t, tensor, (name, args, kwargs))?,
+        false => None,
+    };
+    let shape = shape.as_slice();
+    let (name, args, kwargs) = match shape {
+        [] => (name, args, kwargs),
+        shape => (views::VIEW, shape, &[][..]),
+    };
+    if asks_for_shape && shape.is_empty() {
+        let message =
+            format!("Tensor.{name}() of a dtype, or of numbers that may lie in another order");
+        return t.stop(BreakKind::UnsupportedCall, message);
     }
     if VALUE_READERS.contains(&name) {
         return t.stop(

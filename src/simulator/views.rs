@@ -7,13 +7,14 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
+use pyo3::types::PyInt;
 
-use crate::graph::{picks, Arg, Callee, SymbolId, CHEAP_VIEWS};
+use crate::graph::{picks, Arg, Callee, SymbolId, CHEAP_VIEWS, RESHAPES};
 use crate::guard::GuardKind;
 use crate::reason::BreakKind;
 use crate::variables::{Arena, Kind, TensorVar, VarId, View};
 
-use super::{aliases, inplace, pylayer, Kwargs, Step, Tracer};
+use super::{aliases, inplace, pylayer, tensors, Kwargs, Step, Tracer};
 
 /// Other operations than `CHEAP_VIEWS` whose results may share the storage of their argument (found by calling every
 /// function and method in eager mode and comparing addresses), and some that may in other versions. None of them draws
@@ -58,7 +59,7 @@ const VIEWS: &[&str] = &[
 ];
 
 /// Those whose results have no gaps where the argument has none.
-const KEEP_ORDER: &[&str] = &["reshape", "flatten", "squeeze", "unsqueeze", "detach"];
+const KEEP_ORDER: &[&str] = &["flatten", "squeeze", "unsqueeze", "detach"];
 
 /// Layers that do such operations.
 const VIEW_LAYERS: &[&str] = &["Flatten", "Unflatten", "ChannelShuffle"];
@@ -175,6 +176,10 @@ pub fn unless_copied(t: &mut Tracer<'_>, view: Option<View>) -> Step<Option<View
     if !t.graph.has_copied() {
         return Ok(Some(view));
     }
+    // A program knows nothing of `contiguous()`: behind it nothing copies.
+    if is_contiguous(t, view.base)? {
+        return Ok(Some(view));
+    }
     let from = root(&t.vars, view.base);
     match is_contiguous(t, from)? {
         true => Ok(None),
@@ -260,6 +265,58 @@ pub fn contiguous(t: &mut Tracer<'_>, tensor: VarId) -> Step<VarId> {
     }
 }
 
+/// The method that gives a tensor the shape of a list; it copies nothing.
+pub const VIEW: &str = "view";
+
+/// Whether a method, or the function of that name, gives a tensor another shape without a copy.
+pub fn asks_for_shape(name: &str) -> bool {
+    name == VIEW || name == "view_as"
+}
+
+/// The shape that `tensor.view(...)` or `tensor.view_as(...)` asks for, as a list. `None` where it
+/// asks for a dtype, and where the numbers may lie so that eager mode refuses.
+pub fn asked_shape(
+    t: &mut Tracer<'_>,
+    tensor: VarId,
+    (name, args, kwargs): (&str, &[VarId], &Kwargs),
+) -> Step<Option<VarId>> {
+    let named = match kwargs {
+        [] => None,
+        [(keyword, value)] => Some((&**keyword, value)),
+        _ => return Ok(None),
+    };
+    let shape = match (name, args, named) {
+        ("view_as", [other], None) => {
+            if !matches!(t.kind(*other), Kind::Tensor(_)) {
+                return Ok(None);
+            }
+            tensors::attribute(t, *other, "shape")?
+        }
+        (VIEW, [shape], None) | (VIEW, [], Some(("shape_or_dtype", shape))) => *shape,
+        (VIEW, [_, ..], None) => t.add(Kind::List(args.to_vec())),
+        _ => return Ok(None),
+    };
+    let dims = match t.kind(shape).clone() {
+        Kind::List(dims) | Kind::Tuple(dims, _) => dims,
+        Kind::Const | Kind::Int(_) if args.len() == 1 => vec![shape],
+        _ => return Ok(None),
+    };
+    for dim in &dims {
+        // Of a zero `reshape` makes the dim that is there.
+        let is_whole = match t.kind(*dim) {
+            Kind::Const => t.const_int(*dim).is_some_and(|dim| dim != 0),
+            kind => matches!(kind, Kind::Int(_)),
+        };
+        if !is_whole {
+            return Ok(None);
+        }
+    }
+    match is_contiguous(t, tensor)? {
+        true => Ok(Some(t.add(Kind::List(dims)))),
+        false => Ok(None),
+    }
+}
+
 /// Whether a tensor surely lies in storage without gaps, in its own order: new ones do, of those that exist it is guarded.
 pub fn is_contiguous(t: &mut Tracer<'_>, tensor: VarId) -> Step<bool> {
     let Kind::Tensor(var) = t.kind(tensor).clone() else {
@@ -271,7 +328,14 @@ pub fn is_contiguous(t: &mut Tracer<'_>, tensor: VarId) -> Step<bool> {
             Callee::Api(function) => function.bind(t.py).getattr("__name__")?.extract()?,
             _ => return Ok(false),
         };
-        return Ok(KEEP_ORDER.contains(&&*name) && is_contiguous(t, view.base)?);
+        if name == "contiguous" {
+            return Ok(true);
+        }
+        if name == "__getitem__" && is_one_of_rows(t.py, &view.args) {
+            return is_contiguous(t, view.base);
+        }
+        return Ok((KEEP_ORDER.contains(&&*name) || RESHAPES.contains(&&*name))
+            && is_contiguous(t, view.base)?);
     }
     if !inplace::is_outside(t, tensor, var.symbol) && !aliases::is_of_two(t, var.symbol) {
         return Ok(true);
@@ -284,6 +348,11 @@ pub fn is_contiguous(t: &mut Tracer<'_>, tensor: VarId) -> Step<bool> {
         t.guards.add(&source, GuardKind::Contiguous);
     }
     Ok(is_so)
+}
+
+/// Whether `__getitem__` with these arguments takes one row of the first dim.
+fn is_one_of_rows(py: Python<'_>, args: &[Arg]) -> bool {
+    matches!(args.get(1), Some(Arg::Const(at)) if at.bind(py).is_exact_instance_of::<PyInt>())
 }
 
 /// The tensor whose storage `id` may share, through any number of views.

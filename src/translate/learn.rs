@@ -5,7 +5,7 @@ use pyo3::types::{PyFloat, PyInt, PyString};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::backend::TraceSession;
-use crate::graph::{Arg, Callee, DType, Region, Statement, StatementIr, SymbolId};
+use crate::graph::{Arg, Callee, DType, Region, Statement, StatementIr, SymbolId, RESHAPES};
 use crate::guard::{GuardKind, GuardSet};
 use crate::obj::Obj;
 use crate::reason::{Break, BreakKind};
@@ -280,7 +280,7 @@ impl<'a> CheckDims<'a, '_> {
                     Differs::Call(_) => Differs::Call(it),
                     Differs::Made(_) => Differs::Made(it),
                 })?;
-            } else if !is_named(py, it, &["reshape", "view"]) {
+            } else if !is_named(py, it, RESHAPES) {
                 // A reshape to the shape that the tensor has is left out where that is known.
                 return Err(Differs::Call(it));
             }

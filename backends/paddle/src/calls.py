@@ -155,6 +155,11 @@ def _floor_divide(x, y, name=None, *, out=None):
     return paddle.floor_divide(*same_dtype(x, other), name, out=out)
 
 
+def _view(x, shape):
+    # Of numbers in their order: the program's own copies where eager mode refuses.
+    return paddle.reshape(x, shape)
+
+
 def _with_constants(value):
     # Eager mode makes a tensor of a number, too, with the same say.
     return constant(value) if type(value) in (bool, int, float) else value
@@ -164,6 +169,8 @@ def as_traced(function, args, kwargs):
     """The call that does in a program what this one does in eager mode."""
     if function is paddle.to_tensor:
         return paddle.assign, [constant(*args, **kwargs)], {}
+    if function == "view":
+        return _view, args, kwargs
     if function in ("floor_divide", paddle.floor_divide):
         named = {name: _with_constants(value) for name, value in kwargs.items()}
         return _floor_divide, [_with_constants(value) for value in args], named
