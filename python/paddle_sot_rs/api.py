@@ -9,11 +9,12 @@ import types
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from paddle.jit.dy2static.program_translator import StaticFunction as _PaddlesStatic
 from paddle.nn import Layer
 
 from . import _core, _listing
 from .backends import provide
-from .specification import Specification
+from .specification import Lenient, Specification
 
 _black_list: list[Any] = []
 _allowed: list[Any] = []
@@ -135,7 +136,7 @@ def _translate(target: Any, settings: dict[str, Any]) -> Any:
         target.forward = _translate(forward, settings) if is_partial else _static(forward, settings)
         return target
     if (plain := undecorated(target)) is not target:
-        return _translate(plain, settings)
+        return _translate(plain, _with_spec_of(target, settings))
     if isinstance(target, functools.partial):
         inner = _translate(target.func, settings)
         made = functools.partial.__new__(type(target), inner)
@@ -154,12 +155,13 @@ def _translate(target: Any, settings: dict[str, Any]) -> Any:
 
 
 def undecorated(target: Any) -> Any:
-    """The Python function or bound method behind a translated one."""
-    static = static_of(target)
-    if static is None:
-        return target
-    wrapped = static.dygraph_function
-    return wrapped if static is target else wrapped.__get__(target.__self__)
+    """The Python function or bound method behind a translated one, by this package or by Paddle's `to_static`."""
+    while True:
+        static = target if is_of_paddle(target) else static_of(target)
+        if static is None:
+            return target
+        wrapped = static.dygraph_function
+        target = wrapped if static is target else wrapped.__get__(target.__self__)
 
 
 def static_of(target: Any) -> Any:
@@ -172,10 +174,24 @@ def static_of(target: Any) -> Any:
 
 def _with_spec_of(method: Any, settings: dict[str, Any]) -> dict[str, Any]:
     """A method that its class decorates keeps its input specification, where no other one is given."""
-    static = static_of(method)
-    if settings["specification"] is None and static is not None and static is not method:
-        return {**settings, "specification": static.specification.input_spec}
+    if settings["specification"] is None:
+        static = static_of(method)
+        if static is not None and static is not method:
+            return {**settings, "specification": static.specification.input_spec}
+        if is_of_paddle(method):
+            return {**settings, "specification": spec_of_paddles(method)}
     return settings
+
+
+def is_of_paddle(target: Any) -> bool:
+    """Whether this is what Paddle's own `to_static` answers with."""
+    return isinstance(target, _PaddlesStatic)
+
+
+def spec_of_paddles(static: Any) -> Any:
+    """The input specification that Paddle's `to_static` was given; calls may differ from it."""
+    spec = static._input_spec
+    return Lenient(spec) if isinstance(spec, list | tuple) else None
 
 
 def _static(target: Callable[..., Any], settings: dict[str, Any]) -> Any:

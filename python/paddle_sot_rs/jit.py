@@ -15,7 +15,7 @@ from paddle.base import core, framework
 from paddle.nn import Layer
 
 from . import _core
-from .api import exported, static_of, undecorated
+from .api import exported, is_of_paddle, spec_of_paddles, static_of, undecorated
 from .errors import GraphBreakError
 from .specification import EXAMPLES, Examples, Specification, is_known
 
@@ -144,6 +144,8 @@ def _caller(layer: Layer) -> Callable[..., Any]:
 
 
 def _own_spec(target: Any) -> Any:
+    if is_of_paddle(target):
+        return spec_of_paddles(target)
     specification = getattr(target, "specification", None)
     return None if specification is None else specification.input_spec
 
@@ -167,12 +169,12 @@ def _targets(layer_or_fn: Any, input_spec: Any) -> list[tuple[str, Callable[...,
         name
         for kind in type(layer).__mro__
         for name, value in vars(kind).items()
-        if isinstance(value, _core.StaticFunction)
+        if isinstance(value, _core.StaticFunction) or (is_of_paddle(value) and not value.is_property)
     }
     for name in ["forward", *sorted((others | set(by_method)) - {"forward"})]:
         method = getattr(layer, name)
         spec = by_method.get(name)
-        spec = spec if spec is not None else _own_spec(static_of(method))
+        spec = spec if spec is not None else _own_spec(method if is_of_paddle(method) else static_of(method))
         spec = spec if spec is not None else _last_spec(method)
         captured = _caller(layer) if name == "forward" else undecorated(method)
         found.append(("" if name == "forward" else f".{name}", captured, undecorated(method), spec))

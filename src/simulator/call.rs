@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 
 use crate::frame::Modules;
-use crate::obj::{is_attr, module_and_name};
+use crate::obj::is_attr;
 use crate::reason::BreakKind;
 use crate::tracker::Tracker;
 use crate::variables::{Key, Kind, VarId};
@@ -239,10 +239,8 @@ pub fn looks_at_frames(value: &Bound<'_, PyAny>, bare: bool) -> bool {
 
 /// Whether this is what `to_static` answers with: inside of another translation the function itself is meant.
 fn is_translated(t: &mut Tracer<'_>, callee: VarId) -> bool {
-    t.type_of(callee).is_some_and(|class| {
-        let (module, name) = module_and_name(&class);
-        name == "StaticFunction" && module == "paddle_sot_rs._core"
-    })
+    t.type_of(callee)
+        .is_some_and(|class| homes::is_static_function(&class))
 }
 
 fn in_module(t: &Tracer<'_>, callee: VarId, name: &str) -> bool {

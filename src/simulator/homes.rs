@@ -40,6 +40,24 @@ pub fn is_from(function: &Bound<'_, PyAny>, module: &str) -> bool {
     function.is_ok_and(|function| home(function).is_ok_and(|home| home == module))
 }
 
+const OURS: &str = "paddle_sot_rs._core";
+const THEIRS: &str = "paddle.jit.dy2static.program_translator";
+
+/// What this package's `to_static` answers with, and Paddle's.
+const STATIC_FUNCTIONS: &[(&str, &str)] = &[
+    (OURS, "StaticFunction"),
+    (THEIRS, "ASTStaticFunction"),
+    (THEIRS, "SymbolicStaticFunction"),
+];
+
+/// Whether this is a class of functions that were given to `to_static`: `dygraph_function` is what
+/// they were, and what they mean inside of another translation.
+pub fn is_static_function(class: &Bound<'_, PyType>) -> bool {
+    STATIC_FUNCTIONS
+        .iter()
+        .any(|(module, name)| is_attr(class, module, name))
+}
+
 /// Whether it is what Python itself has by this name in `builtins` or `operator`.
 pub fn is_of_python(value: &Bound<'_, PyAny>, module: &str, name: &str) -> bool {
     let own = value.py().original(module, name);

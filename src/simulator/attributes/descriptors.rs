@@ -9,7 +9,7 @@ use crate::guard::native;
 use crate::obj::{is_named, of_type, text_of, Obj};
 use crate::reason::BreakKind;
 use crate::simulator::call::call;
-use crate::simulator::{classes, groups, namespaces, Step, Tracer};
+use crate::simulator::{classes, groups, homes, namespaces, Step, Tracer};
 use crate::tracker::{Tracker, TrackerRef};
 use crate::variables::{Kind, ObjectVar, VarId};
 
@@ -245,7 +245,7 @@ pub(super) fn bind(
                 function,
             }))
         }
-        _ if text_of(&found.get_type(), "__module__") == "paddle_sot_rs._core" => {
+        _ if homes::is_static_function(&found.get_type()) => {
             let function = found.getattr("dygraph_function")?;
             // A bound method stays with its object.
             if !function.is_exact_instance_of::<PyFunction>() {
