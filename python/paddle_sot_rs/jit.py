@@ -56,7 +56,20 @@ def concrete_program(function: Callable[..., Any], input_spec: Any, names_of: Ca
 
 
 def concrete_program_of(static: Any) -> Any:
-    """`concrete_program` of a translated function, for the `input_spec` it was given."""
+    """`concrete_program` of a translated function, for the `input_spec` it was given.
+
+    Raises:
+        AttributeError: there is none; the same error is the ValueError, TypeError or GraphBreakError that says why.
+    """
+    try:
+        return _concrete_program_of(static)
+    except (ValueError, TypeError, GraphBreakError) as error:
+        # An attribute that is missing is an AttributeError: `hasattr` and `inspect.getmembers` expect that.
+        missing = type(type(error).__name__, (type(error), AttributeError), {"__module__": type(error).__module__})
+        raise missing(*error.args) from error.__cause__
+
+
+def _concrete_program_of(static: Any) -> Any:
     specification = getattr(static, "specification", None)
     if specification is not None and specification.skips_self and not hasattr(static.dygraph_function, "__self__"):
         name = static.dygraph_function.__name__
