@@ -13,7 +13,7 @@ use crate::guard::number::Type;
 use crate::obj::Obj;
 use crate::variables::{Kind, NumberVar, TensorVar, VarId};
 
-use super::{graph_numbers, numbers, tensors, Step, Tracer};
+use super::{graph_numbers, numbers, shapes, tensors, Step, Tracer};
 
 /// What a tensor is asked for.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -47,8 +47,28 @@ pub fn is_float(t: &mut Tracer<'_>, id: VarId) -> bool {
     matches!(t.kind(id), Kind::Float(NumberVar::Graph(_)))
 }
 
+/// An item of `paddle.shape()` as the dim that it is.
+fn item_of_shape(t: &mut Tracer<'_>, symbol: SymbolId, to: To) -> Option<VarId> {
+    let (tensor, at) = shapes::item_of_shape(t, symbol)?;
+    let dunder = match to {
+        To::Item => "item",
+        _ => "__int__",
+    };
+    if tensors::is_users(t, dunder) {
+        return None;
+    }
+    let dim = *t.graph.meta(tensor)?.shape.get(at)?;
+    Some(tensors::dim(t, (tensor, at), dim))
+}
+
 /// A tensor or a number of the graph as another number; `None` where it is none of both, or has no such number.
 pub fn of(t: &mut Tracer<'_>, value: VarId, to: To) -> Step<Option<VarId>> {
+    if let (Kind::Tensor(tensor), true) = (t.kind(value), to != To::Float) {
+        let symbol = tensor.symbol;
+        if let Some(dim) = item_of_shape(t, symbol, to) {
+            return Ok(Some(dim));
+        }
+    }
     if !t.options.capture_control_flow {
         return Ok(None);
     }

@@ -87,8 +87,17 @@ fn convert<'py>(t: &mut Tracer<'py>, id: VarId) -> Option<Bound<'py, PyAny>> {
             let slice = py.get_type::<PySlice>();
             slice.call1((&parts[0], &parts[1], &parts[2])).ok()
         }
-        _ => None,
+        _ => {
+            let union = t.value(id).filter(is_union)?;
+            t.guard_identity(id);
+            Some(union)
+        }
     }
+}
+
+/// Whether it is `A | B` of classes, which nothing can change.
+fn is_union(value: &Bound<'_, PyAny>) -> bool {
+    is_attr(&value.get_type(), "types", "UnionType")
 }
 
 /// Whether comparing, hashing and looking into this class runs no user code.
@@ -159,6 +168,9 @@ pub fn from_object<'py>(t: &mut Tracer<'py>, value: &Bound<'py, PyAny>) -> Step<
         return Ok(t.constant(value));
     }
     let id = t.constant(value);
+    if is_union(value) {
+        return Ok(id);
+    }
     match t.vars.kind(id) {
         Kind::Const | Kind::Scalar | Kind::Class | Kind::Callable | Kind::Module => Ok(id),
         _ => t.unsupported("the result of this call is not a constant"),

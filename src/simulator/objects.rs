@@ -213,6 +213,33 @@ fn is_plain_named_tuple(class: &Bound<'_, PyType>) -> bool {
     false
 }
 
+/// A named tuple that exists, where all that can be done with it is what tuples do.
+pub fn as_named_tuple<'a, 'py>(
+    t: &mut Tracer<'py>,
+    value: &'a Bound<'py, PyAny>,
+) -> Option<&'a Bound<'py, PyTuple>> {
+    let tuple = value.cast::<PyTuple>().ok()?;
+    let class = value.get_type();
+    let fields = lookup(&class, "_fields")?;
+    let fields = fields.cast_exact::<PyTuple>().ok()?;
+    if fields.len() != tuple.len() || !is_plain_named_tuple(&class) {
+        return None;
+    }
+    // A derived class may let its instances have more.
+    if class
+        .getattr("__dictoffset__")
+        .ok()?
+        .extract::<isize>()
+        .ok()?
+        != 0
+    {
+        return None;
+    }
+    classes::guard_names(t, &class, OWN);
+    classes::guard_names(t, &class, &["_fields"]);
+    Some(tuple)
+}
+
 /// Whether the constructor of a named tuple takes its fields, in their order: a derived class may say that it has others.
 fn takes(class: &Bound<'_, PyType>, fields: &Bound<'_, PyAny>) -> bool {
     let names = || -> PyResult<Vec<String>> {

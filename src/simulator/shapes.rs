@@ -29,6 +29,20 @@ pub fn dim(t: &Tracer<'_>, symbol: SymbolId, at: usize) -> Option<(Number, Vec<O
     Some((dim, search.ordered))
 }
 
+/// The tensor and its dim, where `symbol` is an item of `paddle.shape()`.
+pub fn item_of_shape(t: &Tracer<'_>, symbol: SymbolId) -> Option<(SymbolId, usize)> {
+    let mut search = Search {
+        t,
+        fuel: FUEL,
+        ordered: Vec::new(),
+    };
+    let it = search.producer(symbol)?;
+    match &it.callee {
+        Callee::Method(name) if &**name == "__getitem__" => search.item_of_shape(it),
+        _ => None,
+    }
+}
+
 struct Search<'a, 'py> {
     t: &'a Tracer<'py>,
     fuel: usize,
@@ -536,6 +550,21 @@ impl<'a> Search<'a, '_> {
         Some(Number::Made(BinOp::Sub, Arc::new(stop), Arc::new(start)))
     }
 
+    fn item_of_shape(&mut self, it: &Statement) -> Option<(SymbolId, usize)> {
+        let (Arg::Symbol(shape), index) = (it.args.first()?, it.args.get(1)?) else {
+            return None;
+        };
+        let of = self.producer(*shape)?;
+        let is_shape = of
+            .callee
+            .api_names(self.t.py)
+            .last()
+            .is_some_and(|name| name == "shape");
+        let tensor = self.tensor(of, 0, &["input"]).filter(|_| is_shape)?;
+        let at = self.axis(Some(index), 0, self.rank(tensor)?)?;
+        Some((tensor, at))
+    }
+
     /// A number of the graph that was made of dims.
     fn number(&mut self, symbol: SymbolId) -> Option<Number> {
         self.fuel = self.fuel.checked_sub(1)?;
@@ -544,17 +573,7 @@ impl<'a> Search<'a, '_> {
             return None;
         };
         if &**name == "__getitem__" {
-            let (Arg::Symbol(shape), index) = (it.args.first()?, it.args.get(1)?) else {
-                return None;
-            };
-            let of = self.producer(*shape)?;
-            let is_shape = of
-                .callee
-                .api_names(self.t.py)
-                .last()
-                .is_some_and(|name| name == "shape");
-            let tensor = self.tensor(of, 0, &["input"]).filter(|_| is_shape)?;
-            let at = self.axis(Some(index), 0, self.rank(tensor)?)?;
+            let (tensor, at) = self.item_of_shape(it)?;
             return self.dim(tensor, at);
         }
         let stem = name.strip_prefix("__")?.strip_suffix("__")?;

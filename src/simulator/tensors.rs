@@ -143,6 +143,14 @@ pub fn named_dtype(t: &mut Tracer<'_>, id: VarId) -> Option<DType> {
     DType::from_name(&dtype.str().ok()?.to_string())
 }
 
+/// The dim of a tensor as a number; -1: it is open.
+pub fn dim(t: &mut Tracer<'_>, (symbol, at): (SymbolId, usize), dim: i64) -> VarId {
+    match dim {
+        -1 => t.add(Kind::Int(NumberVar::Dim(symbol, at))),
+        known => t.int(known),
+    }
+}
+
 /// Sends a call of `paddle_sot_rs._control.name` to the graph.
 pub fn control(t: &mut Tracer<'_>, name: &str, args: &[VarId]) -> Step<VarId> {
     let function = t.py.module("paddle_sot_rs._control")?.getattr(name)?;
@@ -355,10 +363,7 @@ pub fn attribute(t: &mut Tracer<'_>, tensor: VarId, name: &str) -> Step<VarId> {
         "shape" => {
             let dims = meta.shape.iter().enumerate();
             let dims = dims
-                .map(|(at, dim)| match *dim {
-                    -1 => t.add(Kind::Int(NumberVar::Dim(var.symbol, at))),
-                    known => t.int(known),
-                })
+                .map(|(at, dim)| self::dim(t, (var.symbol, at), *dim))
                 .collect();
             return t.size(dims);
         }

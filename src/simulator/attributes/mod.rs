@@ -12,9 +12,9 @@ mod store;
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyFunction, PyModule, PyTuple, PyType};
+use pyo3::types::{PyDict, PyFunction, PyModule, PyTuple, PyType};
 
-use crate::guard::GuardKind;
+use crate::guard::{native, GuardKind};
 use crate::obj::{is_builtin_method, is_named, text_of, Obj};
 use crate::reason::BreakKind;
 use crate::tracker::{DictKey, Tracker, TrackerRef};
@@ -114,6 +114,13 @@ pub fn try_get(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Option<VarId>
             }
             if let Some(value) = groups::real_member(t, obj, name)? {
                 return Ok(Some(value));
+            }
+            // Nobody adds attributes to instances of built-in classes, nor to those.
+            if matches!(kind, Kind::List(_) | Kind::Tuple(..) | Kind::Dict(_)) {
+                let class = t.type_of(obj).filter(|class| !native::is_mutable(class));
+                if class.is_some_and(|class| lookup(&class, name).is_none()) {
+                    return Ok(None);
+                }
             }
             if name == "__class__" {
                 if let Some(class) = t.type_of(obj) {
@@ -380,21 +387,29 @@ fn of_named_tuple(
             name: Arc::from(name),
         })));
     }
-    if let Some(found) = found {
+    if let Some(found) = &found {
+        if found.is_exact_instance_of::<PyTuple>() || found.is_exact_instance_of::<PyDict>() {
+            let tracker = guard_type_attr(t, &Obj::from(&class), name, Some(found));
+            return Ok(Some(t.wrap(found, tracker)));
+        }
         if found.is_exact_instance_of::<PyFunction>() {
-            guard_type_attr(t, &Obj::from(&class), name, Some(&found));
-            let function = t.constant(&found);
+            guard_type_attr(t, &Obj::from(&class), name, Some(found));
+            let function = t.constant(found);
             return Ok(Some(t.add(Kind::Method {
                 receiver: obj,
                 function,
             })));
         }
-        if is_named(&found, "property") && !found.getattr("fget")?.is_none() {
-            guard_type_attr(t, &Obj::from(&class), name, Some(&found));
+        if is_named(found, "property") && !found.getattr("fget")?.is_none() {
+            guard_type_attr(t, &Obj::from(&class), name, Some(found));
             let getter = found.getattr("fget")?;
             let getter = t.constant(&getter);
             return call(t, getter, &[obj], &[]).map(Some);
         }
+    }
+    if found.is_none() {
+        guard_type_attr(t, &Obj::from(&class), name, None);
+        return Ok(None);
     }
     t.stop(
         BreakKind::UnsupportedAttribute,

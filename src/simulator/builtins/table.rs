@@ -6,6 +6,7 @@ use pyo3::types::PyInt;
 use crate::frame::Modules;
 use crate::obj::Obj;
 use crate::reason::BreakKind;
+use crate::simulator::call::call;
 use crate::simulator::{
     attributes, conversions, fold, format, iterate, layers, printing, pylayer, recompute, rows,
     tensors, truth, Kwargs, Step, Tracer,
@@ -23,6 +24,13 @@ use super::reflection::{
     del_attr, get_attr, has_attr, is_callable, is_subclass, isinstance, set_attr, super_, type_of,
 };
 use super::{one, wrong};
+
+/// A call of a function of Paddle's that is followed in another form: see `_followed.py`.
+fn followed_as(t: &mut Tracer<'_>, name: &str, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
+    let function = t.py.module("paddle_sot_rs._followed")?.getattr(name)?;
+    let function = t.constant(&function);
+    call(t, function, args, kwargs)
+}
 
 pub(super) type Handler = fn(&mut Tracer<'_>, &[VarId], &Kwargs) -> Step<VarId>;
 
@@ -114,6 +122,11 @@ pub(super) const TABLE: &[(&str, &str, Handler)] = &[
         [class, args @ ..] => pylayer::apply(t, *class, args, k),
         [] => wrong(t, "apply"),
     }),
+    (
+        "paddle.nn.layer.rnn",
+        "RNNCellBase.get_initial_states",
+        |t, a, k| followed_as(t, "initial_states", a, k),
+    ),
     ("functools", "partial", partial),
     ("functools", "reduce", reduce),
     ("itertools", "accumulate", itertools::accumulate),

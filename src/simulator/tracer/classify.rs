@@ -11,7 +11,7 @@ use crate::graph::TensorMeta;
 use crate::guard::{native, GuardKind, TensorGuard};
 use crate::obj::{is_attr, items_in_order, name_in_c, of_type, ordered_dict, Obj};
 use crate::paddle::tensor_meta;
-use crate::simulator::{iterate, keys, layers, scalars};
+use crate::simulator::{iterate, keys, layers, objects, scalars};
 use crate::tracker::{DictKey, Tracker, TrackerRef};
 use crate::variables::{
     CellVar, DictVar, FunctionVar, Kind, NumberVar, ObjectVar, SetVar, TensorVar, VarId,
@@ -85,6 +85,14 @@ impl<'py> Tracer<'py> {
             self.classify_list(id, list, source);
         } else if let Ok(tuple) = value.cast_exact::<PyTuple>() {
             self.classify_tuple(id, tuple, source);
+        } else if let Some(tuple) = objects::as_named_tuple(self, &value) {
+            let class = value.get_type();
+            self.classify_tuple(id, tuple, source);
+            self.vars.update(id, |var| {
+                if let Kind::Tuple(_, named) = &mut var.kind {
+                    *named = Some(Obj::from(class));
+                }
+            });
         } else if let Ok(dict) = value.cast_exact::<PyDict>() {
             self.classify_dict(id, dict, None, source);
         } else if let Some(dict) = self.ordered_dict(&value) {
