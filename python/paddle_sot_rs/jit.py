@@ -64,7 +64,7 @@ def concrete_program_of(static: Any) -> Any:
     try:
         return _concrete_program_of(static)
     except (ValueError, TypeError, GraphBreakError) as error:
-        # An attribute that is missing is an AttributeError: `hasattr` and `inspect.getmembers` expect that.
+        # A missing attribute is an AttributeError: `hasattr` and `getmembers` expect that.
         missing = type(type(error).__name__, (type(error), AttributeError), {"__module__": type(error).__module__})
         raise missing(*error.args) from error.__cause__
 

@@ -81,6 +81,8 @@ break_kinds! {
     RaisesException => Unsps, "the exception is raised by running this line in the interpreter";
     /// A callee broke the graph; its call runs in the interpreter.
     InlinedCallBreaks => Unsps, "see the break inside the callee";
+    /// A step of an optimizer, or what scales or clips gradients for one: one native call.
+    GradientStep => Unsps, "nothing has to be done: it runs as one call of Paddle's, as in eager mode";
     /// Recursion deeper than the simulator follows.
     InlineDepth => Unsps, "turn deep recursion into a loop";
     /// `graph_break()` was called.

@@ -58,6 +58,52 @@ pub fn is_static_function(class: &Bound<'_, PyType>) -> bool {
         .any(|(module, name)| is_attr(class, module, name))
 }
 
+/// Functions of Paddle that work on the gradients of many parameters, by module, or package with a
+/// dot behind it: their graphs would be cut at each of those.
+const GRADIENT_STEPS: &[(&str, &[&str])] = &[
+    (
+        "paddle.optimizer.",
+        &[
+            "apply_gradients",
+            "backward",
+            "clear_grad",
+            "minimize",
+            "step",
+        ],
+    ),
+    (
+        "paddle.amp.grad_scaler",
+        &["minimize", "step", "unscale_", "update"],
+    ),
+    ("paddle.nn.clip", &["__call__"]),
+    ("paddle.nn.utils.clip_grad_norm_", &["clip_grad_norm_"]),
+    ("paddle.nn.utils.clip_grad_value_", &["clip_grad_value_"]),
+];
+
+/// Schedulers have steps too, which compute with numbers only.
+const SCHEDULERS: &str = "paddle.optimizer.lr";
+
+/// Whether the function of this name, with these variables of its module, is one of them.
+pub fn is_gradient_step(name: &str, globals: &Bound<'_, PyAny>) -> bool {
+    if !GRADIENT_STEPS
+        .iter()
+        .any(|(_, names)| names.contains(&name))
+    {
+        return false;
+    }
+    let module = globals.call_method1("get", ("__name__",));
+    let Ok(module) = module.and_then(|module| module.extract::<String>()) else {
+        return false;
+    };
+    let is_home = |home: &str| match home.ends_with('.') {
+        true => module.starts_with(home) && module != SCHEDULERS,
+        false => module == home,
+    };
+    GRADIENT_STEPS
+        .iter()
+        .any(|(home, names)| is_home(home) && names.contains(&name))
+}
+
 /// Whether it is what Python itself has by this name in `builtins` or `operator`.
 pub fn is_of_python(value: &Bound<'_, PyAny>, module: &str, name: &str) -> bool {
     let own = value.py().original(module, name);

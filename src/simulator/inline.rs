@@ -16,7 +16,7 @@ use crate::variables::{DictVar, FunctionVar, IterVar, Key, Kind, VarId};
 
 use super::executor;
 use super::frame::{Exit, FrameState};
-use super::{Kwargs, Step, Tracer};
+use super::{homes, Kwargs, Step, Tracer};
 
 const VARARGS: u32 = 0x04;
 pub(super) const VARKEYWORDS: u32 = 0x08;
@@ -54,6 +54,10 @@ pub fn call_function(
         );
     }
     let callee = open(t, function)?;
+    if homes::is_gradient_step(&callee.code.name, callee.globals.bind(t.py)) {
+        let message = format!("{}() works on gradients", callee.code.qualname);
+        return t.stop(BreakKind::GradientStep, message);
+    }
     let flags = callee.code.flags;
     if flags & COROUTINES != 0 {
         return t.stop(BreakKind::UnsupportedCall, "call of a coroutine function");

@@ -4,6 +4,8 @@
 //! They are captured only where nobody can tell the difference: nothing shares the tensor's storage, and no
 //! earlier operation keeps what it was for its gradient. Eager mode raises in the latter case.
 
+mod forms;
+
 use std::sync::Arc;
 
 use pyo3::prelude::*;
@@ -19,38 +21,7 @@ use super::kept::Statements;
 use super::tensors::{self, Receiver};
 use super::{aliases, arguments, graph_numbers, number_arguments, numbers, views};
 use super::{Kwargs, Step, Tracer};
-
-/// Operations whose in-place form gives what they give.
-const FORMS: &[&str] = &[
-    "add",
-    "subtract",
-    "scale",
-    "relu",
-    "tanh",
-    "sigmoid",
-    "exp",
-    "sqrt",
-    "rsqrt",
-    "reciprocal",
-    "multiply",
-    "divide",
-    "clip",
-    "abs",
-    "floor",
-    "ceil",
-    "round",
-    "neg",
-    "square",
-    "masked_fill",
-    "tril",
-    "triu",
-    "leaky_relu",
-    "elu",
-    "softmax",
-];
-
-/// How many of those do not need what the tensor was for their own gradient.
-const DIFFERENTIABLE: usize = 10;
+use forms::{APART, DIFFERENTIABLE, FORMS};
 
 /// `tensor.name(*args)` for a name that ends with `_`; `None` when it cannot be captured.
 pub fn method(
@@ -61,7 +32,10 @@ pub fn method(
     kwargs: &Kwargs,
 ) -> Step<Option<VarId>> {
     let form = name.strip_suffix('_').unwrap_or_default();
-    if reads_itself(t, tensor, args, kwargs) || !is_captured(t, tensor, form)? {
+    if matches!(form, "fill" | "zero") {
+        return fill(t, tensor, form, args, kwargs);
+    }
+    if reads_itself(t, tensor, form, args, kwargs) || !is_captured(t, tensor, form)? {
         return Ok(None);
     }
     let callee = Callee::Method(Arc::from(form));
@@ -85,7 +59,7 @@ pub fn function(
     let [tensor, ..] = *args else {
         return Ok(None);
     };
-    if reads_itself(t, tensor, args, kwargs) || !is_captured(t, tensor, form)? {
+    if reads_itself(t, tensor, form, &args[1..], kwargs) || !is_captured(t, tensor, form)? {
         return Ok(None);
     }
     let home = match module.starts_with("paddle.nn.functional") {
@@ -164,10 +138,45 @@ pub fn set_item(t: &mut Tracer<'_>, tensor: VarId, key: VarId, value: VarId) -> 
 
 /// Whether an argument is a view of the tensor. The kernel reads numbers there that it has changed before
 /// (`y.add_(y[0])`), which no operation without side effect does. With the tensor itself it reads each before it changes it.
-fn reads_itself(t: &Tracer<'_>, tensor: VarId, args: &[VarId], kwargs: &Kwargs) -> bool {
-    let named = kwargs.iter().map(|(_, value)| value);
-    let mut given = args.iter().chain(named);
-    given.any(|arg| *arg != tensor && views::root(&t.vars, *arg) == tensor)
+fn reads_itself(
+    t: &Tracer<'_>,
+    tensor: VarId,
+    form: &str,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> bool {
+    let named = kwargs.iter().map(|(_, value)| *value);
+    let given = arguments::parts(t, args.iter().copied().chain(named));
+    let apart = APART.contains(&form);
+    given
+        .into_iter()
+        .any(|arg| (apart || arg != tensor) && views::root(&t.vars, arg) == tensor)
+}
+
+/// `tensor.fill_(number)` and `tensor.zero_()` of one that no gradient flows to: in eager mode it
+/// would stay one that they flow to.
+fn fill(
+    t: &mut Tracer<'_>,
+    tensor: VarId,
+    form: &str,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<Option<VarId>> {
+    let value = match (form, args, kwargs) {
+        ("zero", [], []) => t.int(0),
+        ("fill", [value], []) => *value,
+        _ => return Ok(None),
+    };
+    let is_cut = tensors::meta_of(t, tensor).is_some_and(|meta| meta.stop_gradient);
+    if !is_cut || tensors::meta_of(t, value).is_some() || !fits(t, tensor, value) {
+        return Ok(None);
+    }
+    if !is_captured(t, tensor, "set_item")? {
+        return Ok(None);
+    }
+    let callee = Callee::Api(Obj::from(t.py.module("paddle")?.getattr("full_like")?));
+    let result = tensors::capture(t, callee, None, &[tensor, value], &[], &mut |_| None)?;
+    replace(t, tensor, result)
 }
 
 /// Whole numbers, slices of them, `...` and `None`: other keys have rules of their own.
@@ -357,7 +366,7 @@ pub fn stop_gradient(t: &mut Tracer<'_>, tensor: VarId) -> Step<bool> {
 
 fn is_captured(t: &mut Tracer<'_>, tensor: VarId, form: &str) -> Step<bool> {
     let at = FORMS.iter().position(|known| *known == form);
-    if at.is_none() && form != "set_item" {
+    if at.is_none() && form != "set_item" && !APART.contains(&form) {
         return Ok(false);
     }
     let Some(symbol) = own(t, tensor) else {
