@@ -25,6 +25,9 @@ thread_local! {
 /// Most functions that are translated on behalf of one other.
 const MAX_CALLEES: usize = 256;
 
+/// Functions of one code object that are: who makes more of them makes them in each call.
+const MAX_OF_ONE_CODE: usize = 4;
+
 /// This thread's calls are looked at until it is dropped.
 pub struct Listener {
     _scope: Pep523Scope,
@@ -110,7 +113,18 @@ fn find(py: Python<'_>, view: &FrameView<'_>) -> PyResult<Option<Found>> {
         let wanted = same && !translated.is_left_alone();
         return Ok(wanted.then(|| Found::Translate(translated.clone())));
     }
-    if lock(&shared.callees).len() >= MAX_CALLEES {
+    let is_made_anew = {
+        let callees = lock(&shared.callees);
+        if callees.len() >= MAX_CALLEES {
+            return Ok(None);
+        }
+        let same_code = callees.values().filter(|known| {
+            let known = known.bind(py).cast::<CalleeFunction>();
+            known.is_ok_and(|known| known.get().inner().is_of(&code))
+        });
+        same_code.take(MAX_OF_ONE_CODE).count() == MAX_OF_ONE_CODE
+    };
+    if is_made_anew {
         return Ok(None);
     }
     let translated = Arc::new(Translated::callee(&function, shared.clone())?);

@@ -49,10 +49,37 @@ impl<'py> Tracer<'py> {
         source.is_some_and(|source| self.options.closed.contains(source))
     }
 
+    /// Whether it is a class that a statement of the outermost frame's code makes, or an instance.
+    fn is_of_own_class(&self, value: &Bound<'py, PyAny>) -> bool {
+        let class = match value.cast::<PyType>() {
+            Ok(class) => class.clone(),
+            Err(_) => value.get_type(),
+        };
+        if !native::is_mutable(&class) {
+            return false;
+        }
+        let Some(frame) = self.locations.first() else {
+            return false;
+        };
+        let name = of_type(&class, "__qualname__");
+        let name = name.and_then(|name| name.extract::<String>().ok());
+        name.is_some_and(|name| {
+            let local = name.strip_prefix(&*frame.function);
+            local.is_some_and(|local| local.starts_with(".<locals>."))
+        })
+    }
+
     pub(super) fn classify(&mut self, id: VarId) {
         let Some(value) = self.value(id) else { return };
         let source = self.source(id);
         let source = source.as_ref();
+        if !self.is_fixed(id) && self.is_of_own_class(&value) {
+            // Another one in each call: a guard would never hold again, but keep it alive.
+            return self.vars.update(id, |var| {
+                var.kind = Kind::Opaque;
+                var.value = None;
+            });
+        }
         if source.is_some_and(|source| self.options.dynamic_numbers.contains_key(source)) {
             self.guard_type(id, &value);
             let kind = if value.is_exact_instance_of::<PyInt>() {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use pyo3::ffi;
 use pyo3::prelude::*;
+use pyo3::types::PyCode;
 
 use super::{lock, Translated};
 
@@ -12,6 +13,11 @@ use super::{lock, Translated};
 const MAX_OTHERS: usize = 8;
 
 impl Translated {
+    /// Whether this is the code that is translated.
+    pub fn is_of(&self, code: &Bound<'_, PyCode>) -> bool {
+        self.code.as_ptr() == code.as_ptr()
+    }
+
     /// Whether the function still has the code it had.
     pub fn is_current(&self) -> bool {
         let function = self.function.as_ptr();
