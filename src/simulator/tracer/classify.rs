@@ -9,7 +9,7 @@ use pyo3::types::{
 
 use crate::graph::TensorMeta;
 use crate::guard::{native, GuardKind, TensorGuard};
-use crate::obj::{is_attr, items_in_order, name_in_c, of_type, ordered_dict, Obj};
+use crate::obj::{is_attr, items_in_order, name_in_c, of_type, ordered_dict, text_of, Obj};
 use crate::paddle::tensor_meta;
 use crate::simulator::{iterate, keys, layers, objects, scalars};
 use crate::tracker::{DictKey, Tracker, TrackerRef};
@@ -61,12 +61,9 @@ impl<'py> Tracer<'py> {
         let Some(frame) = self.locations.first() else {
             return false;
         };
-        let name = of_type(&class, "__qualname__");
-        let name = name.and_then(|name| name.extract::<String>().ok());
-        name.is_some_and(|name| {
-            let local = name.strip_prefix(&*frame.function);
-            local.is_some_and(|local| local.starts_with(".<locals>."))
-        })
+        let name = text_of(class.as_any(), "__qualname__");
+        let local = name.strip_prefix(&*frame.function);
+        local.is_some_and(|local| local.starts_with(".<locals>."))
     }
 
     pub(super) fn classify(&mut self, id: VarId) {
