@@ -222,7 +222,8 @@ pub fn as_named_tuple<'a, 'py>(
     let class = value.get_type();
     let fields = lookup(&class, "_fields")?;
     let fields = fields.cast_exact::<PyTuple>().ok()?;
-    if fields.len() != tuple.len() || !is_plain_named_tuple(&class) {
+    let is_plain = is_plain_named_tuple(&class) && takes(&class, fields);
+    if fields.len() != tuple.len() || !is_plain {
         return None;
     }
     // A derived class may let its instances have more.

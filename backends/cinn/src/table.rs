@@ -105,7 +105,6 @@ pub const CDBL: &[Row] = &[
     by_result("split"),
     by_result("standard_normal"),
     by_result("std"),
-    by_result("strided_slice"),
     by_result("tile"),
     by_result("topk"),
     by_result("unflatten"),
