@@ -106,6 +106,19 @@ pub fn module_and_name(value: &Bound<'_, PyAny>) -> (String, String) {
     (text_of(value, "__module__"), text_of(value, "__name__"))
 }
 
+/// What a `functools.cached_property` is called, and its function; `None` for anything else.
+///
+/// # Errors
+/// When its attributes cannot be read.
+pub fn cached_property<'py>(
+    found: &Bound<'py, PyAny>,
+) -> PyResult<Option<(Bound<'py, PyAny>, Bound<'py, PyAny>)>> {
+    if !is_attr(&found.get_type(), "functools", "cached_property") {
+        return Ok(None);
+    }
+    Ok(Some((found.getattr("attrname")?, found.getattr("func")?)))
+}
+
 /// An attribute that should be a text; empty where it is none. Of a class, it is what `type` says.
 pub fn text_of(value: &Bound<'_, PyAny>, name: &str) -> String {
     let text = match value.cast::<PyType>() {

@@ -12,6 +12,7 @@ use crate::variables::{Kind, VarId};
 use super::attributes::{self, lookup};
 use super::call::call;
 use super::exceptions::is_exception_class;
+use super::tracer::is_enum_member;
 use super::{classes, groups, homes, inline, iterate, layers, places, subclasses};
 use super::{Kwargs, Step, Tracer};
 
@@ -34,6 +35,9 @@ pub fn instantiate(
     }
     let name = object.name()?.to_string();
     classes::guard_meta(t, object.as_any());
+    if let Some(member) = enum_member(t, &object, args, kwargs)? {
+        return Ok(member);
+    }
     if !object.get_type().is(t.py.get_type::<PyType>()) && !is_abc(&object) {
         return t.stop(
             BreakKind::UnsupportedCall,
@@ -211,6 +215,27 @@ fn is_plain_named_tuple(class: &Bound<'_, PyType>) -> bool {
         }
     }
     false
+}
+
+/// `Enumeration(value)` of a value that a member has.
+fn enum_member(
+    t: &mut Tracer<'_>,
+    class: &Bound<'_, PyType>,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<Option<VarId>> {
+    let ([value], []) = (args, kwargs) else {
+        return Ok(None);
+    };
+    if !is_attr(&class.get_type(), "enum", "EnumType") {
+        return Ok(None);
+    }
+    let Some(value) = t.const_value(*value) else {
+        return Ok(None);
+    };
+    let known = class.getattr("_value2member_map_")?;
+    let member = known.call_method1("get", (value,))?;
+    Ok(is_enum_member(&member).then(|| t.constant(&member)))
 }
 
 /// A named tuple that exists, where all that can be done with it is what tuples do.

@@ -460,9 +460,15 @@ fn calls_python(t: &mut Tracer<'_>, code: &Code, at: &BreakPoint) -> bool {
     let last = &code.instructions[at.end - 1].instr;
     let pops = codegen::stack_effect(last).map_or(at.stack.len(), |(pops, _)| pops);
     let from = at.stack.len().saturating_sub(pops);
+    // A step calls Paddle's own functions, but for a closure that it is given.
+    let is_step = at.reason.kind == BreakKind::GradientStep;
     at.stack[from..].iter().any(|id| {
+        let kind = t.vars.kind(*id);
+        if is_step && matches!(kind, Kind::Method { .. } | Kind::Object(_)) {
+            return false;
+        }
         matches!(
-            t.vars.kind(*id),
+            kind,
             Kind::Lazy
                 | Kind::Function(_)
                 | Kind::Method { .. }

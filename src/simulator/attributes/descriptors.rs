@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyFunction, PyTuple, PyType};
 
 use crate::guard::native;
-use crate::obj::{is_named, of_type, text_of, Obj};
+use crate::obj::{cached_property, is_named, of_type, text_of, Obj};
 use crate::reason::BreakKind;
 use crate::simulator::call::call;
 use crate::simulator::{classes, groups, homes, namespaces, Step, Tracer};
@@ -14,7 +14,7 @@ use crate::tracker::{Tracker, TrackerRef};
 use crate::variables::{Kind, ObjectVar, VarId};
 
 use super::lookup::lookup;
-use super::{get_special, missing};
+use super::{get_special, missing, set_plainly};
 
 /// What a `staticmethod` or `classmethod` holds.
 pub(in crate::simulator) fn wrapped_function(
@@ -202,6 +202,24 @@ pub(super) fn call_descriptor(
     call(t, method, args, &[])
 }
 
+/// The first read of a `cached_property`: what the function answers is an attribute from then on.
+fn first_read(
+    t: &mut Tracer<'_>,
+    obj: VarId,
+    (known_as, function): (Bound<'_, PyAny>, Bound<'_, PyAny>),
+    name: &str,
+) -> Step<VarId> {
+    let is_named_so = known_as.eq(name)?;
+    if !is_named_so || !matches!(t.kind(obj), Kind::Object(_)) {
+        let message = format!("cached_property {name}");
+        return t.stop(BreakKind::UnsupportedAttribute, message);
+    }
+    let function = t.constant(&function);
+    let value = call(t, function, &[obj], &[])?;
+    set_plainly(t, obj, name, value)?;
+    Ok(value)
+}
+
 /// What a class attribute gives when read through an instance.
 pub(super) fn bind(
     t: &mut Tracer<'_>,
@@ -227,12 +245,8 @@ pub(super) fn bind(
         return Ok(t.add(Kind::Method { receiver, function }));
     }
     classes::guard_descriptor(t, found, &["__get__"]);
-    let own = found.get_type().name();
-    if own.is_ok_and(|own| own == "cached_property") {
-        return t.stop(
-            BreakKind::UnsupportedAttribute,
-            format!("cached_property {name}"),
-        );
+    if let Some(property) = cached_property(found)? {
+        return first_read(t, obj, property, name);
     }
     match descriptor(found) {
         Descriptor::Plain => Ok(t.wrap(found, tracker)),
