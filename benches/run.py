@@ -1,7 +1,9 @@
 """Side by side in one run: eager, Paddle's SOT and AST modes, and ours. Medians, and ratios to ours."""
 
 import contextlib
+import itertools
 import os
+import platform
 import statistics
 import subprocess
 import sys
@@ -13,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "pytho
 
 import paddle
 import paddle_sot_rs as sot
+from paddle_sot_rs import blas
 
 MODES = {
     "ours": lambda f: sot.to_static(f, min_graph_size=0),
@@ -127,18 +130,24 @@ def network(name: str, mode: str) -> None:
         print(statistics.median(times), flush=True)
 
 
+# Which kernels MKL takes where it has better ones than it takes by itself: what stands behind a row's title, and
+# `PADDLE_SOT_NATIVE_BLAS`.
+KERNELS = (("", "0"), (", native_blas()", "1")) if blas.advice() else (("", "0"),)
+
+
 def networks() -> None:
     """Each mode in processes of its own, as users run them, that take turns."""
     for name in WANTED:
-        times: dict[tuple[str, str], list[float]] = {}
+        times: dict[tuple[str, str, str], list[float]] = {}
         for _ in range(3):
-            for mode in MODES:
+            for mode, (kernels, native) in itertools.product(MODES, KERNELS):
                 command = [sys.executable, __file__, name, mode]
-                result = subprocess.run(command, capture_output=True, text=True, check=True)
+                environment = {**os.environ, "PADDLE_SOT_NATIVE_BLAS": native}
+                result = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
                 for kind, seconds in zip(("inference", "training"), result.stdout.split()[-2:], strict=True):
-                    times.setdefault((kind, mode), []).append(float(seconds))
-        for kind in ("inference", "training"):
-            row(f"{name} {kind}", {mode: statistics.median(times[kind, mode]) for mode in MODES})
+                    times.setdefault((kind, kernels, mode), []).append(float(seconds))
+        for kind, (kernels, _) in itertools.product(("inference", "training"), KERNELS):
+            row(f"{name} {kind}{kernels}", {mode: statistics.median(times[kind, kernels, mode]) for mode in MODES})
 
 
 def guards() -> None:
@@ -190,9 +199,31 @@ def first_calls() -> None:
         )
 
 
+ONEDNN = """
+import paddle
+convolution = paddle.jit.to_static(paddle.nn.Conv2D(1, 1, 1), full_graph=True)
+with paddle.no_grad():
+    convolution(paddle.ones([1, 1, 4, 4]))
+"""
+
+
+def processor() -> None:
+    """Which processor this is, and which kernels Paddle's libraries run on it."""
+    cpuinfo = Path("/proc/cpuinfo")
+    lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
+    name = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
+    environment = {**os.environ, "DNNL_VERBOSE": "1", "FLAGS_use_onednn": "1"}
+    command = [sys.executable, "-c", ONEDNN]
+    told = subprocess.run(command, env=environment, capture_output=True, text=True, check=False).stdout
+    isa = next((line.partition("isa:")[2] for line in told.splitlines() if "cpu,isa:" in line), "not known")
+    mkl = "generic, AVX2 with native_blas()" if blas.advice() else "what it takes by itself"
+    print(f"Processor: {name}, {os.cpu_count()} cores. Kernels: MKL {mkl}; oneDNN {isa}.\n", flush=True)
+
+
 def main() -> None:
     if sys.argv[1:]:
         return network(*sys.argv[1:])
+    processor()
     print("Times, and in brackets the ratio to ours.\n")
     print("| | " + " | ".join(MODES) + " |\n|" + "---|" * (len(MODES) + 1), flush=True)
     warm()
