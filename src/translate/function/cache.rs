@@ -71,6 +71,12 @@ impl Entry {
 /// Events of each kind that stay when a backend is swapped.
 const EVENTS: usize = 1000;
 
+/// Entries of the end of a function that only has a few operations, each of them one call.
+const MAX_SMALL_ENDS: usize = 8;
+
+/// The backend that makes a call of each operation.
+const BY_CALLS: &str = "eager";
+
 /// Entries of one function.
 const MAX_ENTRIES: usize = 32;
 
@@ -157,6 +163,11 @@ impl Translated {
             log::warn!(target: "paddle_sot_rs.recompiles", "{} has {MAX_ENTRIES} translations; from now on it runs as it is", self.location);
             return self.native(py, bound, how);
         }
+        if before.len() >= MAX_SMALL_ENDS && self.is_a_small_end(&before) {
+            self.give_up();
+            log::info!(target: "paddle_sot_rs.recompiles", "{} differs from call to call, and no program is in it; from now on it runs as it is", self.location);
+            return self.native(py, bound, how);
+        }
         let translated = exclusively(py, |signals| {
             if let Some(entry) = self.arrived(py, &bound, &before) {
                 return Ok(entry);
@@ -204,6 +215,21 @@ impl Translated {
                 self.native(py, bound, how)
             }
         }
+    }
+
+    /// Whether this is the end of a function, behind a break, and no translation has a program.
+    fn is_a_small_end(&self, entries: &[Arc<Entry>]) -> bool {
+        let runs_by_calls = |entry: &Arc<Entry>| {
+            let graph = entry.graph.as_ref();
+            graph.is_none_or(|graph| graph.backend_name() == BY_CALLS)
+        };
+        let is_end = |entry: &Arc<Entry>| !matches!(entry.plan, Plan::Resume(_));
+        self.origin.is_some()
+            && !self.shared.forced
+            && self.shared.options.backend.name() != BY_CALLS
+            && entries
+                .iter()
+                .all(|entry| runs_by_calls(entry) && is_end(entry))
     }
 
     /// What guards are evaluated on, by the addresses of the bound arguments.

@@ -99,3 +99,18 @@ def test_a_scheduler_is_followed():
         expected.step()
         assert translated(paddle.ones([2])).tolist() == (paddle.ones([2]) * expected.get_lr()).tolist()
     assert not any("works on gradients" in found.message for found in sot.stats(translated).graph_breaks)
+
+
+def test_the_end_of_a_step_that_differs_each_time_is_left_alone():
+    trainer = Trainer("SGD")
+
+    def step(x, y):
+        trainer.step(x, y)
+        return {"steps": len(trainer.losses), "last": x.detach()}
+
+    translated = sot.to_static(step)
+    x, y = paddle.ones([3, 4]), paddle.ones([3, 2])
+    for number in range(40):
+        assert translated(x, y)["steps"] == number + 1
+    stats = sot.stats(translated)
+    assert stats.translations < 24 and stats.fallbacks == []
