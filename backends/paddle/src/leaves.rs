@@ -40,9 +40,12 @@ impl Hooked {
         let key = tensor.as_ptr() as usize;
         let mut gone: Vec<_> = self.leaves.insert(key, weak.unbind()).into_iter().collect();
         if self.leaves.len() > 2 * self.alive + FEW {
-            let dead = self.leaves.extract_if(|_, weak| !is_alive(py, weak));
-            gone.extend(dead.map(|(_, weak)| weak));
-            self.alive = self.leaves.len();
+            let leaves = std::mem::take(&mut self.leaves).into_iter();
+            let (alive, dead): (HashMap<_, _>, HashMap<_, _>) =
+                leaves.partition(|(_, weak)| is_alive(py, weak));
+            gone.extend(dead.into_values());
+            self.alive = alive.len();
+            self.leaves = alive;
         }
         gone
     }
