@@ -138,5 +138,6 @@ def test_a_class_statement():
         assert expected[1:] == got[1:]
     stats = sot.stats(static)
     assert stats.graphs >= 2
-    assert [event.message for event in stats.graph_breaks] == ["call of __build_class__"]
-    assert stats.fallbacks == []
+    assert stats.graph_breaks[0].message == "call of __build_class__"
+    # Another class in each call: nothing is translated for this one alone.
+    assert stats.recompiles == stats.fallbacks == []
