@@ -156,7 +156,7 @@ def _floor_divide(x, y, name=None, *, out=None):
 
 
 def _view(x, shape):
-    # Of numbers in their order: the program's own copies where eager mode refuses.
+    # Static mode has no `view`. That the numbers lie in their order was seen to before.
     return paddle.reshape(x, shape)
 
 
