@@ -157,7 +157,7 @@ def _translate(target: Any, settings: dict[str, Any]) -> Any:
 def undecorated(target: Any) -> Any:
     """The Python function or bound method behind a translated one, by this package or by Paddle's `to_static`."""
     while True:
-        static = target if is_of_paddle(target) else static_of(target)
+        static = decorated(target)
         if static is None:
             return target
         wrapped = static.dygraph_function
@@ -181,6 +181,11 @@ def _with_spec_of(method: Any, settings: dict[str, Any]) -> dict[str, Any]:
         if is_of_paddle(method):
             return {**settings, "specification": spec_of_paddles(method)}
     return settings
+
+
+def decorated(target: Any) -> Any:
+    """What this package's `to_static`, or Paddle's, answered with, where this is it or a method of it; else None."""
+    return target if is_of_paddle(target) else static_of(target)
 
 
 def is_of_paddle(target: Any) -> bool:

@@ -15,7 +15,7 @@ from paddle.base import core, framework
 from paddle.nn import Layer
 
 from . import _core
-from .api import exported, is_of_paddle, spec_of_paddles, static_of, undecorated
+from .api import decorated, exported, is_of_paddle, spec_of_paddles, static_of, undecorated
 from .errors import GraphBreakError
 from .specification import EXAMPLES, Examples, Specification, is_known
 
@@ -187,7 +187,7 @@ def _targets(layer_or_fn: Any, input_spec: Any) -> list[tuple[str, Callable[...,
     for name in ["forward", *sorted((others | set(by_method)) - {"forward"})]:
         method = getattr(layer, name)
         spec = by_method.get(name)
-        spec = spec if spec is not None else _own_spec(method if is_of_paddle(method) else static_of(method))
+        spec = spec if spec is not None else _own_spec(decorated(method))
         spec = spec if spec is not None else _last_spec(method)
         captured = _caller(layer) if name == "forward" else undecorated(method)
         found.append(("" if name == "forward" else f".{name}", captured, undecorated(method), spec))

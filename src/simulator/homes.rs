@@ -18,17 +18,21 @@ pub fn is_name_of_paddle(module: &str) -> bool {
 
 /// The name of the loaded module whose variables a function uses; empty where there is none.
 fn home(function: &Bound<'_, PyFunction>) -> PyResult<String> {
-    let globals = function.getattr("__globals__")?;
+    home_of(&function.getattr("__globals__")?)
+}
+
+/// The name of the loaded module whose variables these are.
+fn home_of(globals: &Bound<'_, PyAny>) -> PyResult<String> {
     let name = globals.call_method1("get", ("__name__",))?;
     let Ok(name) = name.cast_exact::<PyString>() else {
         return Ok(String::new());
     };
     let name = name.to_str()?.to_owned();
     // Code that was executed with variables of its own may call itself as it likes.
-    let loaded = function.py().module("sys")?.getattr("modules")?;
+    let loaded = globals.py().module("sys")?.getattr("modules")?;
     let module = loaded.get_item(&name);
     let names = module.and_then(|module| module.getattr("__dict__"));
-    match names.is_ok_and(|names| names.is(&globals)) {
+    match names.is_ok_and(|names| names.is(globals)) {
         true => Ok(name),
         false => Ok(String::new()),
     }
@@ -85,23 +89,17 @@ const SCHEDULERS: &str = "paddle.optimizer.lr";
 
 /// Whether the function of this name, with these variables of its module, is one of them.
 pub fn is_gradient_step(name: &str, globals: &Bound<'_, PyAny>) -> bool {
-    if !GRADIENT_STEPS
-        .iter()
-        .any(|(_, names)| names.contains(&name))
-    {
+    let rows = GRADIENT_STEPS.iter();
+    let mut homes = rows.filter(|(_, names)| names.contains(&name)).peekable();
+    // Most functions have other names: their modules are not looked for.
+    if homes.peek().is_none() {
         return false;
     }
-    let module = globals.call_method1("get", ("__name__",));
-    let Ok(module) = module.and_then(|module| module.extract::<String>()) else {
-        return false;
-    };
-    let is_home = |home: &str| match home.ends_with('.') {
+    let module = home_of(globals).unwrap_or_default();
+    homes.any(|(home, _)| match home.ends_with('.') {
         true => module.starts_with(home) && module != SCHEDULERS,
-        false => module == home,
-    };
-    GRADIENT_STEPS
-        .iter()
-        .any(|(home, names)| is_home(home) && names.contains(&name))
+        false => module == *home,
+    })
 }
 
 /// Whether it is what Python itself has by this name in `builtins` or `operator`.

@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyTuple, PyType};
 
 use crate::guard::native;
-use crate::obj::{is_attr, is_named, Obj};
+use crate::obj::{is_attr, is_named, of_type, Obj};
 use crate::reason::BreakKind;
 use crate::tracker::FunctionField;
 use crate::variables::{Kind, VarId};
@@ -67,13 +67,9 @@ pub fn instantiate(
         return exception(t, &object, args, kwargs);
     }
     if object.is_subclass_of::<PyTuple>()? {
-        return match object.getattr("_fields") {
-            Ok(fields) if is_plain_named_tuple(&object) && takes(&object, &fields) => {
-                classes::guard_names(t, &object, OWN);
-                classes::guard_names(t, &object, &["_fields"]);
-                named_tuple(t, &object, &fields, args, kwargs)
-            }
-            _ => t.stop(
+        return match fields_of(t, &object) {
+            Some(fields) => named_tuple(t, &object, &fields, args, kwargs),
+            None => t.stop(
                 BreakKind::UnsupportedCall,
                 format!("{name} is a tuple with methods of its own"),
             ),
@@ -205,7 +201,7 @@ fn is_plain_named_tuple(class: &Bound<'_, PyType>) -> bool {
             return true;
         }
         let dict = match base.cast::<PyType>() {
-            Ok(base) => crate::obj::of_type(base, "__dict__"),
+            Ok(base) => of_type(base, "__dict__"),
             Err(_) => None,
         };
         let Some(dict) = dict else { return false };
@@ -245,25 +241,24 @@ pub fn as_named_tuple<'a, 'py>(
 ) -> Option<&'a Bound<'py, PyTuple>> {
     let tuple = value.cast::<PyTuple>().ok()?;
     let class = value.get_type();
-    let fields = lookup(&class, "_fields")?;
-    let fields = fields.cast_exact::<PyTuple>().ok()?;
-    let is_plain = is_plain_named_tuple(&class) && takes(&class, fields);
-    if fields.len() != tuple.len() || !is_plain {
-        return None;
-    }
     // A derived class may let its instances have more.
-    if class
-        .getattr("__dictoffset__")
-        .ok()?
-        .extract::<isize>()
-        .ok()?
-        != 0
-    {
+    let dict = of_type(&class, "__dictoffset__")?.extract::<isize>().ok()?;
+    if dict != 0 {
         return None;
     }
-    classes::guard_names(t, &class, OWN);
-    classes::guard_names(t, &class, &["_fields"]);
-    Some(tuple)
+    let fields = fields_of(t, &class)?;
+    (fields.len().ok()? == tuple.len()).then_some(tuple)
+}
+
+/// The fields of a named tuple that acts as those of `collections.namedtuple` do; guarded.
+fn fields_of<'py>(t: &mut Tracer<'py>, class: &Bound<'py, PyType>) -> Option<Bound<'py, PyAny>> {
+    let fields = lookup(class, "_fields")?;
+    if !is_plain_named_tuple(class) || !takes(class, &fields) {
+        return None;
+    }
+    classes::guard_names(t, class, OWN);
+    classes::guard_names(t, class, &["_fields"]);
+    Some(fields)
 }
 
 /// Whether the constructor of a named tuple takes its fields, in their order: a derived class may say that it has others.

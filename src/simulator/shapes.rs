@@ -20,22 +20,14 @@ pub type Ordered = (Number, Number);
 
 /// The dim `at` of `symbol`, computed from dims of inputs, and what has to hold for that.
 pub fn dim(t: &Tracer<'_>, symbol: SymbolId, at: usize) -> Option<(Number, Vec<Ordered>)> {
-    let mut search = Search {
-        t,
-        fuel: FUEL,
-        ordered: Vec::new(),
-    };
+    let mut search = Search::new(t);
     let dim = search.dim(symbol, at)?;
     Some((dim, search.ordered))
 }
 
 /// The tensor and its dim, where `symbol` is an item of `paddle.shape()`.
 pub fn item_of_shape(t: &Tracer<'_>, symbol: SymbolId) -> Option<(SymbolId, usize)> {
-    let mut search = Search {
-        t,
-        fuel: FUEL,
-        ordered: Vec::new(),
-    };
+    let mut search = Search::new(t);
     let it = search.producer(symbol)?;
     match &it.callee {
         Callee::Method(name) if &**name == "__getitem__" => search.item_of_shape(it),
@@ -264,7 +256,14 @@ pub fn place(input: &TrackerRef) -> &TrackerRef {
     }
 }
 
-impl<'a> Search<'a, '_> {
+impl<'a, 'py> Search<'a, 'py> {
+    fn new(t: &'a Tracer<'py>) -> Self {
+        Self {
+            t,
+            fuel: FUEL,
+            ordered: Vec::new(),
+        }
+    }
     fn dim(&mut self, symbol: SymbolId, at: usize) -> Option<Number> {
         self.fuel = self.fuel.checked_sub(1)?;
         let known = *self.t.graph.meta(symbol)?.shape.get(at)?;

@@ -530,21 +530,14 @@ pub fn method(
     if name == "contiguous" && args.is_empty() && kwargs.is_empty() {
         return views::contiguous(t, tensor);
     }
-    let asks_for_shape = views::asks_for_shape(name);
-    let shape = match asks_for_shape {
-        true => views::asked_shape(t, tensor, (name, args, kwargs))?,
-        false => None,
+    let shape;
+    let (name, args, kwargs) = match views::asks_for_shape(name) {
+        true => {
+            shape = [views::asked_shape(t, tensor, (name, args, kwargs))?];
+            (views::VIEW, &shape[..], &[][..])
+        }
+        false => (name, args, kwargs),
     };
-    let shape = shape.as_slice();
-    let (name, args, kwargs) = match shape {
-        [] => (name, args, kwargs),
-        shape => (views::VIEW, shape, &[][..]),
-    };
-    if asks_for_shape && shape.is_empty() {
-        let message =
-            format!("Tensor.{name}() of a dtype, or of numbers that may lie in another order");
-        return t.stop(BreakKind::UnsupportedCall, message);
-    }
     if VALUE_READERS.contains(&name) {
         return t.stop(
             BreakKind::TensorValue,

@@ -273,9 +273,23 @@ pub fn asks_for_shape(name: &str) -> bool {
     name == VIEW || name == "view_as"
 }
 
-/// The shape that `tensor.view(...)` or `tensor.view_as(...)` asks for, as a list. `None` where it
+/// The shape that `tensor.view(...)` or `tensor.view_as(...)` asks for, as a list. Stops where it
 /// asks for a dtype, and where the numbers may lie so that eager mode refuses.
 pub fn asked_shape(
+    t: &mut Tracer<'_>,
+    tensor: VarId,
+    (name, args, kwargs): (&str, &[VarId], &Kwargs),
+) -> Step<VarId> {
+    match shape_in_order(t, tensor, (name, args, kwargs))? {
+        Some(shape) => Ok(shape),
+        None => t.stop(
+            BreakKind::UnsupportedCall,
+            format!("Tensor.{name}() of a dtype, or of numbers that may lie in another order"),
+        ),
+    }
+}
+
+fn shape_in_order(
     t: &mut Tracer<'_>,
     tensor: VarId,
     (name, args, kwargs): (&str, &[VarId], &Kwargs),

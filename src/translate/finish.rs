@@ -17,7 +17,7 @@ use crate::simulator::rereads::Outside;
 use crate::tracker::{Place, TrackerRef};
 
 use super::choice::Configured;
-use super::function::{lock, Entry, GraphInfo, Translated};
+use super::function::{lock, Entry, GraphInfo, Translated, BY_CALLS};
 use super::graph_inputs::GraphInputs;
 use super::learn;
 use super::random::Randomness;
@@ -179,8 +179,8 @@ fn compile(
         false => chosen.min_graph_size,
     };
     let small = operations < request.least && !sir.has_regions();
-    if (small || by_calls && !sir.has_control_flow()) && chosen.backend.name() != "eager" {
-        if let Ok(eager) = backend::get("eager") {
+    if (small || by_calls && !sir.has_control_flow()) && chosen.backend.name() != BY_CALLS {
+        if let Ok(eager) = backend::get(BY_CALLS) {
             return Ok(eager.backend.compile(py, request)?);
         }
     }

@@ -200,10 +200,11 @@ pub fn lend(py: Python<'_>, is_small: bool, value: f64) -> PyResult<()> {
 #[pyfunction]
 pub fn settle(py: Python<'_>) -> PyResult<()> {
     onednn::settle(py)?;
-    if LENT.load(Ordering::Relaxed) == 0 {
+    let lent = LENT.swap(0, Ordering::Relaxed);
+    if lent == 0 {
         return Ok(());
     }
-    let value = f64::from_bits(LENT.swap(0, Ordering::Relaxed));
+    let value = f64::from_bits(lent);
     // Another value is a newer one of the user's.
     if threshold(py)? == value {
         set_threshold(py, ENOUGH)?;

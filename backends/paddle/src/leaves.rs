@@ -4,11 +4,12 @@
 //! `stop_gradient=True`. Those of eager mode's operators say False: code that computes with
 //! `p.grad` takes its result to be differentiable, or not. A hook on each leaf describes them.
 
+use std::sync::{LazyLock, Mutex};
+
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyCFunction, PyWeakrefReference};
-use std::collections::HashMap;
-use std::sync::{LazyLock, Mutex};
+use rustc_hash::FxHashMap;
 
 /// The leaves that have the hook, by address.
 static HOOKED: LazyLock<Mutex<Hooked>> = LazyLock::new(Mutex::default);
@@ -20,7 +21,7 @@ const FEW: usize = 64;
 
 #[derive(Default)]
 struct Hooked {
-    leaves: HashMap<usize, Py<PyWeakrefReference>>,
+    leaves: FxHashMap<usize, Py<PyWeakrefReference>>,
     alive: usize,
 }
 
@@ -41,7 +42,7 @@ impl Hooked {
         let mut gone: Vec<_> = self.leaves.insert(key, weak.unbind()).into_iter().collect();
         if self.leaves.len() > 2 * self.alive + FEW {
             let leaves = std::mem::take(&mut self.leaves).into_iter();
-            let (alive, dead): (HashMap<_, _>, HashMap<_, _>) =
+            let (alive, dead): (FxHashMap<_, _>, FxHashMap<_, _>) =
                 leaves.partition(|(_, weak)| is_alive(py, weak));
             gone.extend(dead.into_values());
             self.alive = alive.len();
@@ -72,13 +73,9 @@ pub fn describe(tensor: &Bound<'_, PyAny>) -> PyResult<()> {
     if HOOKED.lock().is_ok_and(|hooked| hooked.has(tensor)) {
         return Ok(());
     }
-    for (name, expected) in [
-        (pyo3::intern!(py, "stop_gradient"), false),
-        (pyo3::intern!(py, "is_leaf"), true),
-    ] {
-        if tensor.getattr(name)?.is_truthy()? != expected {
-            return Ok(());
-        }
+    let says = |name| tensor.getattr(name)?.is_truthy();
+    if says(pyo3::intern!(py, "stop_gradient"))? || !says(pyo3::intern!(py, "is_leaf"))? {
+        return Ok(());
     }
     let hook = HOOK.get_or_try_init(py, || {
         pyo3::wrap_pyfunction!(with_description, py).map(Bound::unbind)

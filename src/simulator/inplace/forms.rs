@@ -80,6 +80,9 @@ pub(super) const FORMS: &[&str] = &[
     "trunc",
 ];
 
+/// How many of those do not need what the tensor was for their own gradient.
+pub(super) const DIFFERENTIABLE: usize = 10;
+
 /// The same of those that read other numbers of the tensor than the one they write: with the tensor
 /// for another argument too they would read what they have written.
 pub(super) const APART: &[&str] = &[
@@ -92,6 +95,3 @@ pub(super) const APART: &[&str] = &[
     "put_along_axis",
     "scatter",
 ];
-
-/// How many of those do not need what the tensor was for their own gradient.
-pub(super) const DIFFERENTIABLE: usize = 10;

@@ -108,15 +108,10 @@ impl<'py> Tracer<'py> {
         } else if let Ok(list) = value.cast_exact::<PyList>() {
             self.classify_list(id, list, source);
         } else if let Ok(tuple) = value.cast_exact::<PyTuple>() {
-            self.classify_tuple(id, tuple, source);
+            self.classify_tuple(id, tuple, None, source);
         } else if let Some(tuple) = objects::as_named_tuple(self, &value) {
-            let class = value.get_type();
-            self.classify_tuple(id, tuple, source);
-            self.vars.update(id, |var| {
-                if let Kind::Tuple(_, named) = &mut var.kind {
-                    *named = Some(Obj::from(class));
-                }
-            });
+            let class = Obj::from(value.get_type());
+            self.classify_tuple(id, tuple, Some(class), source);
         } else if let Ok(dict) = value.cast_exact::<PyDict>() {
             self.classify_dict(id, dict, None, source);
         } else if let Some(dict) = self.ordered_dict(&value) {
@@ -357,6 +352,7 @@ impl<'py> Tracer<'py> {
         &mut self,
         id: VarId,
         tuple: &Bound<'py, PyTuple>,
+        class: Option<Obj>,
         source: Option<&TrackerRef>,
     ) {
         let fixed = source.is_none_or(|source| matches!(**source, Tracker::Const(_)));
@@ -370,7 +366,7 @@ impl<'py> Tracer<'py> {
             .enumerate()
             .map(|(index, item)| self.child(source, &item, |base| Tracker::TupleItem(base, index)))
             .collect();
-        self.set_kind(id, Kind::Tuple(items, None));
+        self.set_kind(id, Kind::Tuple(items, class));
     }
 
     pub(super) fn classify_dict(

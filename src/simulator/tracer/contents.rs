@@ -161,7 +161,7 @@ impl<'py> Tracer<'py> {
             }
         } else if let Ok(tuple) = value.cast::<PyTuple>() {
             if tuple.len() <= LONGEST {
-                self.classify_tuple(made, tuple, source);
+                self.classify_tuple(made, tuple, None, source);
             }
         }
         (!matches!(self.vars.kind(made), Kind::Opaque)).then_some(made)

@@ -75,7 +75,7 @@ const EVENTS: usize = 1000;
 const MAX_SMALL_ENDS: usize = 8;
 
 /// The backend that makes a call of each operation.
-const BY_CALLS: &str = "eager";
+pub(in crate::translate) const BY_CALLS: &str = "eager";
 
 /// Entries of one function.
 const MAX_ENTRIES: usize = 32;

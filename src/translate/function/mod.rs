@@ -29,6 +29,7 @@ use super::learn::Seen;
 use super::totals;
 
 pub use cache::Entry;
+pub(super) use cache::BY_CALLS;
 pub use shared::{CompileOptions, GraphInfo, Shared};
 pub(super) use turn::exclusively;
 pub use turn::{is_translating, note_hooked_saves, switch_off, take_turns_anew};
