@@ -1,6 +1,6 @@
 """Functions of Paddle's that translated code follows in another form.
 
-What they do with classes and variables of modules of their own no graph has; what comes of it, it has.
+What they do with classes and variables of modules of their own, or in place, no graph has; what comes of it, it has.
 """
 
 from __future__ import annotations
@@ -8,8 +8,9 @@ from __future__ import annotations
 import types
 from typing import Any
 
+import numpy as np
 import paddle
-from paddle import framework
+from paddle import _C_ops, framework
 from paddle.nn.layer.rnn import RNNCellBase
 
 # Another function with its code: calls of the one itself come here.
@@ -44,3 +45,65 @@ def initial_states(
 
 def _is_shape(value: Any) -> bool:
     return isinstance(value, list | tuple) and len(value) > 0 and all(isinstance(dim, int) for dim in value)
+
+
+fill_diagonal_tensor = paddle.tensor.manipulation.fill_diagonal_tensor
+
+
+def fill_diagonal(x: Any, value: float, offset: int = 0, wrap: bool = False, name: Any = None) -> Any:
+    """`x.fill_diagonal_(...)` without the side effect."""
+    return _C_ops.fill_diagonal(x, value, offset, wrap or len(x.shape) != 2)
+
+
+# Operations that fill a tensor with what they draw: the same numbers, from the same generator, as a new tensor.
+
+
+def uniform_like(x: Any, min: float = 0, max: float = 1.0, seed: int = 0, name: Any = None) -> Any:
+    """`x.uniform_(...)` without the side effect."""
+    return _C_ops.uniform_inplace(x, min, max, seed, 0, 0, 1.0)
+
+
+def gaussian_like(x: Any, mean: float = 0.0, std: float = 1.0, seed: int = 0, name: Any = None) -> Any:
+    """`gaussian_(x, ...)` without the side effect."""
+    return _C_ops.gaussian_inplace(x, float(mean), float(std), int(seed))
+
+
+def normal_like(x: Any, mean: float = 0.0, std: float = 1.0, name: Any = None) -> Any:
+    """`x.normal_(...)` without the side effect."""
+    return gaussian_like(x, mean, std)
+
+
+def log_normal_like(x: Any, mean: float = 1.0, std: float = 2.0, name: Any = None) -> Any:
+    """`x.log_normal_(...)` without the side effect."""
+    return paddle.exp(normal_like(x, mean, std))
+
+
+def exponential_like(x: Any, lam: float = 1.0, name: Any = None) -> Any:
+    """`x.exponential_(...)` without the side effect: there is no operation but the one in place."""
+    return _C_ops.exponential_(paddle.zeros_like(x), lam)
+
+
+def bernoulli_like(x: Any, p: Any = 0.5, name: Any = None) -> Any:
+    """`x.bernoulli_(...)` without the side effect."""
+    drawn = uniform_like(x, 0.0, 1.0)
+    ones, zeros = drawn < p, drawn > p
+    return paddle.masked_fill(paddle.masked_fill(drawn, ones, 1.0), zeros, 0.0)
+
+
+def cauchy_like(x: Any, loc: Any = 0, scale: Any = 1, name: Any = None) -> Any:
+    """`x.cauchy_(...)` without the side effect."""
+    drawn = normal_like(x)
+    loc, half = _as_tensor(loc, x), _as_tensor(0.5, x)
+    drawn = paddle.scale(paddle.subtract(drawn, half), np.pi)
+    return paddle.add(paddle.scale(paddle.tan(drawn), scale), loc)
+
+
+def geometric_like(x: Any, probs: Any, name: Any = None) -> Any:
+    """`x.geometric_(...)` without the side effect."""
+    tiny = {paddle.float32: np.finfo(np.float32), paddle.float64: np.finfo(np.float64)}[x.dtype].tiny
+    probs = _as_tensor(probs, x)
+    return paddle.divide(paddle.log(uniform_like(x, min=float(tiny), max=1.0)), paddle.log1p(-probs))
+
+
+def _as_tensor(value: Any, like: Any) -> Any:
+    return paddle.full([], value, like.dtype) if isinstance(value, int | float) else value.astype(like.dtype)

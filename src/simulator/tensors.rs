@@ -552,6 +552,11 @@ pub fn method(
             return Ok(t.bool(false));
         }
     }
+    if let ("set_value", [value], []) = (name, args, kwargs) {
+        if inplace::set_value(t, tensor, *value)? {
+            return Ok(t.none());
+        }
+    }
     if OBJECT_METHODS.contains(&name) {
         return t.stop(
             BreakKind::UnsupportedCall,

@@ -78,6 +78,23 @@ pub(super) const FORMS: &[&str] = &[
     "sub",
     "tan",
     "trunc",
+    "addmm",
+    "baddbmm",
+    "clamp",
+    "erf",
+    "expm1",
+    "gammainc",
+    "gammaincc",
+    "hardtanh",
+    "renorm",
+    "thresholded_relu",
+    "equal",
+    "greater_equal",
+    "greater_than",
+    "less",
+    "less_equal",
+    "less_than",
+    "not_equal",
 ];
 
 /// How many of those do not need what the tensor was for their own gradient.
@@ -94,4 +111,45 @@ pub(super) const APART: &[&str] = &[
     "masked_scatter",
     "put_along_axis",
     "scatter",
+    "scatter_add",
+];
+
+/// Those of them whose result is bool, whatever the tensor was.
+pub(super) const COMPARE: &[&str] = &[
+    "equal",
+    "greater_equal",
+    "greater_than",
+    "less",
+    "less_equal",
+    "less_than",
+    "not_equal",
+];
+
+/// The same of those whose result may have another shape or dtype; none needs what the tensor was
+/// for its gradient.
+pub(super) const REFORMED: &[&str] = &[
+    "cast",
+    "flatten",
+    "reshape",
+    "squeeze",
+    "t",
+    "transpose",
+    "unsqueeze",
+];
+
+/// Those that are captured as functions of `_followed.py`, and need nothing of the tensor for their
+/// gradient.
+pub(super) const FOLLOWED: &[&str] = &["fill_diagonal", "fill_diagonal_tensor"];
+
+/// Those that draw new numbers, whatever the tensor holds: functions of `_followed.py`. Where
+/// gradients flow to the tensor, eager mode gives what it was zeros.
+pub(super) const DRAWN: &[&str] = &[
+    "bernoulli",
+    "cauchy",
+    "exponential",
+    "gaussian",
+    "geometric",
+    "log_normal",
+    "normal",
+    "uniform",
 ];

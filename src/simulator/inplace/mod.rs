@@ -5,23 +5,25 @@
 //! earlier operation keeps what it was for its gradient. Eager mode raises in the latter case.
 
 mod forms;
+mod items;
 
 use std::sync::Arc;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyInt};
 
-use crate::bytecode::CmpOp;
 use crate::frame::Modules;
-use crate::graph::{Callee, DType, SymbolId, TensorMeta};
+use crate::graph::{Callee, DType, SymbolId};
 use crate::obj::Obj;
-use crate::variables::{Kind, NumberVar, TensorVar, VarId};
+use crate::variables::{Kind, TensorVar, VarId};
 
 use super::kept::Statements;
 use super::tensors::{self, Receiver};
-use super::{aliases, arguments, graph_numbers, number_arguments, numbers, views};
+use super::{aliases, arguments, views};
 use super::{Kwargs, Step, Tracer};
-use forms::{APART, DIFFERENTIABLE, FORMS};
+pub use items::set_item;
+
+use forms::{APART, COMPARE, DIFFERENTIABLE, DRAWN, FOLLOWED, FORMS, REFORMED};
 
 /// `tensor.name(*args)` for a name that ends with `_`; `None` when it cannot be captured.
 pub fn method(
@@ -35,13 +37,22 @@ pub fn method(
     if matches!(form, "fill" | "zero") {
         return fill(t, tensor, form, args, kwargs);
     }
+    if form == "where" {
+        return choose(t, &[&[tensor], args].concat(), kwargs);
+    }
+    if DRAWN.contains(&form) || FOLLOWED.contains(&form) {
+        return followed(t, tensor, form, args, kwargs);
+    }
     if reads_itself(t, tensor, form, args, kwargs) || !is_captured(t, tensor, form)? {
         return Ok(None);
     }
     let callee = Callee::Method(Arc::from(form));
     let receiver = Some(Receiver::Tensor(tensor));
     let result = tensors::capture(t, callee, receiver, args, kwargs, &mut |_| None)?;
-    replace(t, tensor, result)
+    match REFORMED.contains(&form) || COMPARE.contains(&form) {
+        true => reform(t, tensor, result),
+        false => replace(t, tensor, result),
+    }
 }
 
 /// `function(tensor, *args)` for a function of Paddle that changes its first argument; `None` when it cannot be captured.
@@ -59,6 +70,12 @@ pub fn function(
     let [tensor, ..] = *args else {
         return Ok(None);
     };
+    if form == "where" {
+        return choose(t, args, kwargs);
+    }
+    if DRAWN.contains(&form) || FOLLOWED.contains(&form) {
+        return followed(t, tensor, form, &args[1..], kwargs);
+    }
     if reads_itself(t, tensor, form, &args[1..], kwargs) || !is_captured(t, tensor, form)? {
         return Ok(None);
     }
@@ -71,7 +88,79 @@ pub fn function(
     };
     let callee = Callee::Api(Obj::from(function));
     let result = tensors::capture(t, callee, None, args, kwargs, &mut |_| None)?;
+    match REFORMED.contains(&form) || COMPARE.contains(&form) {
+        true => reform(t, tensor, result),
+        false => replace(t, tensor, result),
+    }
+}
+
+/// An operation that has no form without side effect but ours.
+fn followed(
+    t: &mut Tracer<'_>,
+    tensor: VarId,
+    form: &str,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<Option<VarId>> {
+    let draws = DRAWN.contains(&form);
+    let flows = tensors::meta_of(t, tensor).is_none_or(|meta| !meta.stop_gradient);
+    if draws && flows || reads_itself(t, tensor, form, args, kwargs) {
+        return Ok(None);
+    }
+    if !is_captured(t, tensor, "set_item")? {
+        return Ok(None);
+    }
+    let name = if draws { &format!("{form}_like") } else { form };
+    let function = t.py.module("paddle_sot_rs._followed")?.getattr(name)?;
+    let callee = Callee::Api(Obj::from(function));
+    let given = [&[tensor], args].concat();
+    let result = tensors::capture(t, callee, None, &given, kwargs, &mut |_| None)?;
     replace(t, tensor, result)
+}
+
+/// `paddle.where_(condition, x, y)`: what changes is `x`, where it has the shape of the result.
+fn choose(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Option<VarId>> {
+    let ([condition, x, y], []) = (args, kwargs) else {
+        return Ok(None);
+    };
+    let metas = [*condition, *x, *y].map(|id| tensors::meta_of(t, id));
+    let [Some(condition_meta), Some(x_meta), Some(y_meta)] = metas else {
+        return Ok(None);
+    };
+    let plain = condition_meta.dtype == DType::Bool
+        && x_meta.dtype == y_meta.dtype
+        && condition_meta.shape == x_meta.shape
+        && y_meta.shape == x_meta.shape;
+    let shares = [*condition, *y]
+        .into_iter()
+        .any(|id| views::root(&t.vars, id) == *x);
+    if !plain || shares || !is_captured(t, *x, "set_item")? {
+        return Ok(None);
+    }
+    let callee = Callee::Api(Obj::from(t.py.module("paddle")?.getattr("where")?));
+    let result = tensors::capture(t, callee, None, args, kwargs, &mut |_| None)?;
+    replace(t, *x, result)
+}
+
+/// `tensor.set_value(value)` of one that no gradient flows to: it has the numbers of a tensor like
+/// it. Whether it was captured.
+pub fn set_value(t: &mut Tracer<'_>, tensor: VarId, value: VarId) -> Step<bool> {
+    let metas = tensors::meta_of(t, tensor).zip(tensors::meta_of(t, value));
+    let alike = metas.is_some_and(|(own, given)| {
+        let same = own.shape == given.shape && own.dtype == given.dtype;
+        same && own.stop_gradient && !own.shape.contains(&-1)
+    });
+    if !alike || views::root(&t.vars, value) == tensor || !is_captured(t, tensor, "set_item")? {
+        return Ok(false);
+    }
+    let cut = Callee::Method(Arc::from("detach"));
+    let value = tensors::capture(t, cut, Some(Receiver::Tensor(value)), &[], &[], &mut |_| {
+        None
+    })?;
+    let copy = Callee::Method(Arc::from("clone"));
+    let receiver = Some(Receiver::Tensor(value));
+    let result = tensors::capture(t, copy, receiver, &[], &[], &mut |_| None)?;
+    Ok(replace(t, tensor, result)?.is_some())
 }
 
 /// `paddle.increment(tensor, value)`: a whole number is added in place. It has no gradient.
@@ -104,36 +193,6 @@ fn increment(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Option
     let callee = Callee::Method(Arc::from("__add__"));
     let result = tensors::capture(t, callee, receiver, &[step], &[], &mut |_| None)?;
     replace(t, tensor, result)
-}
-
-/// `tensor[key] = value`; whether it was captured.
-pub fn set_item(t: &mut Tracer<'_>, tensor: VarId, key: VarId, value: VarId) -> Step<bool> {
-    let basic = is_basic(t, key);
-    if basic && !is_in_range(t, tensor, key)? {
-        return Ok(false);
-    }
-    if !basic && !is_advanced(t, tensor, key, value)? || !is_captured(t, tensor, "set_item")? {
-        return Ok(false);
-    }
-    let value = match number_arguments::of_item(t, tensor, value)? {
-        Some(number) => number,
-        None if fits(t, tensor, value) => value,
-        None => return Ok(false),
-    };
-    // Eager mode lets gradients flow to the tensor even without gradients: it becomes a leaf.
-    if !t.grad_enabled && tensors::meta_of(t, value).is_some_and(|meta| !meta.stop_gradient) {
-        return Ok(false);
-    }
-    if t.entry_grad && views::root(&t.vars, value) == tensor {
-        let mut flows = |id| tensors::meta_of(t, id).is_some_and(|meta| !meta.stop_gradient);
-        // Eager mode keeps the value for the gradient, sees that it changes with the tensor, and refuses.
-        if flows(tensor) || flows(value) {
-            return Ok(false);
-        }
-    }
-    let operation = if basic { "set_item" } else { "put_items" };
-    let result = tensors::control(t, operation, &[tensor, key, value])?;
-    Ok(replace(t, tensor, result)?.is_some())
 }
 
 /// Whether an argument is a view of the tensor. The kernel reads numbers there that it has changed before
@@ -179,158 +238,6 @@ fn fill(
     replace(t, tensor, result)
 }
 
-/// Whole numbers, slices of them, `...` and `None`: other keys have rules of their own.
-fn is_basic(t: &mut Tracer<'_>, key: VarId) -> bool {
-    match t.kind(key).clone() {
-        Kind::Tuple(items, None) => items
-            .into_iter()
-            .all(|item| !matches!(t.kind(item), Kind::Tuple(..)) && is_basic(t, item)),
-        Kind::Slice(parts) => parts
-            .into_iter()
-            .all(|part| t.is_none(part) || is_whole(t, part)),
-        Kind::Const => {
-            is_whole(t, key)
-                || t.value(key)
-                    .is_some_and(|value| value.is_none() || value.is(t.py.Ellipsis()))
-        }
-        _ => false,
-    }
-}
-
-/// Whether each whole number of such a key is a place along its dim, guarded where that is open: eager mode raises for
-/// another one, a program looks at some of them only.
-fn is_in_range(t: &mut Tracer<'_>, tensor: VarId, key: VarId) -> Step<bool> {
-    let Some((symbol, meta)) = tensors::symbol_and_meta(t, tensor) else {
-        return Ok(false);
-    };
-    let items = match t.kind(key).clone() {
-        Kind::Tuple(items, None) => items,
-        _ => vec![key],
-    };
-    let rank = meta.shape.len();
-    let mut takes = |id: &VarId| matches!(t.kind(*id), Kind::Slice(_)) || is_whole(t, *id);
-    let Some(left_out) = rank.checked_sub(items.iter().filter(|id| takes(id)).count()) else {
-        return Ok(false);
-    };
-    let mut axis = 0;
-    for item in items {
-        if let Some(at) = t.const_int(item) {
-            if !is_place(t, (symbol, axis), meta.shape[axis], at)? {
-                return Ok(false);
-            }
-        } else if !matches!(t.kind(item), Kind::Slice(_)) {
-            // The ellipsis, or a new axis.
-            axis += if t.is_none(item) { 0 } else { left_out };
-            continue;
-        }
-        axis += 1;
-    }
-    Ok(true)
-}
-
-/// Whether there is such a place along a dim.
-fn is_place(t: &mut Tracer<'_>, dim: (SymbolId, usize), known: i64, at: i64) -> Step<bool> {
-    let least = match at {
-        0.. => at.saturating_add(1),
-        _ => at.saturating_neg(),
-    };
-    // Nobody guards what is exported.
-    if known >= 0 || !t.options.guards_outcomes {
-        return Ok(known < 0 || known >= least);
-    }
-    let open = NumberVar::Dim(dim.0, dim.1);
-    let (dim, least) = (t.add(Kind::Int(open)), t.int(least));
-    if let Some(holds) = numbers::compare(t, CmpOp::Ge, dim, least)? {
-        return Ok(holds);
-    }
-    // A dim that differs from round to round: the graph fails where there is no such place.
-    if t.regions == 0 {
-        return Ok(false);
-    }
-    let now = arguments::number_statement(t, open)?;
-    let least = arguments::to_arg(t, least)?;
-    let fits = graph_numbers::method(t, "__ge__", now, vec![least])?;
-    let fits = t.add(Kind::SymNumber(fits));
-    graph_numbers::statement(t, "check", &[fits])?;
-    Ok(true)
-}
-
-/// A mask for the first dims, or tensors of whole numbers for them, and one number or exactly what they select for a value.
-/// Keys of no dims are numbers, in eager mode.
-fn is_advanced(t: &mut Tracer<'_>, tensor: VarId, key: VarId, value: VarId) -> Step<bool> {
-    let Some((of, shape)) = tensors::symbol_and_meta(t, tensor).map(|(of, meta)| (of, meta.shape))
-    else {
-        return Ok(false);
-    };
-    let keys = match t.kind(key).clone() {
-        Kind::Tuple(keys, None) => keys,
-        _ => vec![key],
-    };
-    let shares = |id: &VarId| views::root(&t.vars, *id) == tensor;
-    let (key_shares, value_shares) = (keys.iter().any(shares), shares(&value));
-    let keys: Option<Vec<(SymbolId, TensorMeta)>> = keys
-        .into_iter()
-        .map(|key| tensors::symbol_and_meta(t, key).filter(|(_, meta)| !meta.shape.is_empty()))
-        .collect();
-    let value = tensors::meta_of(t, value);
-    // Eager mode computes a gradient of its own for it, which depends on memory that nobody has written.
-    if t.entry_grad && value.as_ref().is_some_and(|value| !value.stop_gradient) {
-        return Ok(false);
-    }
-    let is_number = value
-        .as_ref()
-        .is_none_or(|value| value.shape.iter().all(|dim| *dim == 1));
-    match keys.as_deref() {
-        Some([(mask, meta)]) if meta.dtype == DType::Bool => {
-            if !is_number || meta.shape.len() > shape.len() {
-                return Ok(false);
-            }
-            // A program would take one row for all.
-            for at in 0..meta.shape.len() {
-                if !is_same_dim(t, (*mask, meta.shape[at]), (of, shape[at]), at)? {
-                    return Ok(false);
-                }
-            }
-            Ok(true)
-        }
-        Some([(_, first), rest @ ..]) => {
-            let whole = |key: &TensorMeta| matches!(key.dtype, DType::Int32 | DType::Int64);
-            let keys = || [first].into_iter().chain(rest.iter().map(|(_, key)| key));
-            let alike = keys().all(|key| key.shape == first.shape);
-            let selected = first.shape.iter().chain(shape.iter().skip(rest.len() + 1));
-            // Where nothing is selected, eager mode raises for a number.
-            let fits = match is_number {
-                true => first.shape.iter().all(|dim| *dim > 0),
-                false => value.is_some_and(|value| value.shape.iter().eq(selected)),
-            };
-            // Eager mode's kernel goes from one place to the next, and reads what it has written to those before.
-            let apart = !key_shares && (is_number || !value_shares);
-            Ok(keys().all(whole) && alike && fits && apart && rest.len() < shape.len())
-        }
-        _ => Ok(false),
-    }
-}
-
-/// Whether two tensors have the same dim at a place, where those are open too.
-fn is_same_dim(
-    t: &mut Tracer<'_>,
-    a: (SymbolId, i64),
-    b: (SymbolId, i64),
-    at: usize,
-) -> Step<bool> {
-    if a.1 >= 0 && b.1 >= 0 {
-        return Ok(a.1 == b.1);
-    }
-    let mut dim = |symbol| t.add(Kind::Int(NumberVar::Dim(symbol, at)));
-    let (a, b) = (dim(a.0), dim(b.0));
-    Ok(numbers::compare(t, CmpOp::Eq, a, b)? == Some(true))
-}
-
-fn is_whole(t: &mut Tracer<'_>, id: VarId) -> bool {
-    t.const_value(id)
-        .is_some_and(|value| value.is_exact_instance_of::<PyInt>())
-}
-
 /// Whether the value needs no conversion.
 fn fits(t: &mut Tracer<'_>, tensor: VarId, value: VarId) -> bool {
     let Some(meta) = tensors::meta_of(t, tensor) else {
@@ -366,7 +273,8 @@ pub fn stop_gradient(t: &mut Tracer<'_>, tensor: VarId) -> Step<bool> {
 
 fn is_captured(t: &mut Tracer<'_>, tensor: VarId, form: &str) -> Step<bool> {
     let at = FORMS.iter().position(|known| *known == form);
-    if at.is_none() && form != "set_item" && !APART.contains(&form) {
+    let forgets = form == "set_item" || REFORMED.contains(&form);
+    if at.is_none() && !forgets && !APART.contains(&form) {
         return Ok(false);
     }
     let Some(symbol) = own(t, tensor) else {
@@ -388,7 +296,7 @@ fn is_captured(t: &mut Tracer<'_>, tensor: VarId, form: &str) -> Step<bool> {
         return Ok(true);
     }
     // Without gradients, the tensor keeps the history of what it was.
-    let differentiable = form == "set_item" || at.is_some_and(|at| at < DIFFERENTIABLE);
+    let differentiable = forgets || at.is_some_and(|at| at < DIFFERENTIABLE);
     Ok(t.grad_enabled && differentiable && Statements::of_graph(t).make_and_forget(t, symbol))
 }
 
@@ -445,8 +353,20 @@ fn give_up_views(t: &mut Tracer<'_>, tensor: VarId) {
     }
 }
 
-/// `tensor` is what `result` is from now on. `None` when that is another kind of tensor.
+/// `tensor` is what `result` is from now on. `None` when that has another shape or dtype.
 fn replace(t: &mut Tracer<'_>, tensor: VarId, result: VarId) -> Step<Option<VarId>> {
+    let (before, after) = (tensors::meta_of(t, tensor), tensors::meta_of(t, result));
+    let same = before
+        .zip(after)
+        .is_some_and(|(before, after)| before.shape == after.shape && before.dtype == after.dtype);
+    match same {
+        true => reform(t, tensor, result),
+        false => Ok(None),
+    }
+}
+
+/// `tensor` is what `result` is from now on. `None` when that is another kind of tensor.
+fn reform(t: &mut Tracer<'_>, tensor: VarId, result: VarId) -> Step<Option<VarId>> {
     let (before, after) = (tensors::meta_of(t, tensor), tensors::meta_of(t, result));
     let (Some(before), Some(after)) = (before, after) else {
         return Ok(None);
@@ -456,9 +376,9 @@ fn replace(t: &mut Tracer<'_>, tensor: VarId, result: VarId) -> Step<Option<VarI
     };
     // Eager mode gives a tensor that gradients begin to flow to a gradient of its own: nothing else is such a tensor.
     let begins = before.stop_gradient && !after.stop_gradient;
-    let same = before.shape == after.shape && before.dtype == after.dtype;
-    if !same || result == tensor {
-        return Ok(None);
+    if result == tensor {
+        // As it was: a shape that it has already.
+        return Ok(Some(tensor));
     }
     if begins {
         if t.regions > 0 || t.options.filled.contains(&t.outermost) {

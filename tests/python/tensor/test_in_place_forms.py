@@ -40,7 +40,24 @@ OTHERS = {
     "sub": [made("float32", 1)],
     "fill": [3.0],
     "cumsum": [0],
+    "addmm": [paddle.ones([3, 2]), paddle.ones([2, 4])],
+    "cast": ["float64"],
+    "clamp": [-1.0, 1.0],
     "cumprod": [1],
+    "equal": [made("float32", 1)],
+    "fill_diagonal": [2.0],
+    "fill_diagonal_tensor": [paddle.ones([3])],
+    "flatten": [],
+    "greater_than": [made("float32", 1)],
+    "less_equal": [made("float32", 1)],
+    "not_equal": [made("float32", 1)],
+    "renorm": [1.0, -1, 2.05],
+    "reshape": [[4, 3]],
+    "scatter_add": [0, paddle.to_tensor([[0, 1, 1, 2]]), made("float32", 2)[:1]],
+    "squeeze": [0],
+    "t": [],
+    "transpose": [[1, 0]],
+    "unsqueeze": [1],
     "index_add": [paddle.to_tensor([0, 1]), 0, made("float32", 2)[:2]],
     "index_fill": [paddle.to_tensor([0, 1]), 0, 1.0],
     "index_put": [(paddle.to_tensor([0, 2]),), made("float32", 2)[:2]],
@@ -88,9 +105,37 @@ def test_they_are_captured(name, dtype, given):
     for _ in range(2):
         x = made(dtype)
         (found, is_it), (expected, was_it) = translated(x), changes(x)
-        assert is_it == was_it is True and found.dtype == expected.dtype
+        assert is_it == was_it is True and found.dtype == expected.dtype and found.shape == expected.shape
         np.testing.assert_array_equal(found.numpy(), expected.numpy())
         np.testing.assert_array_equal(x.numpy(), made(dtype).numpy())
+    assert (sot.stats(translated).graphs, sot.stats(translated).graph_breaks) == (1, [])
+
+
+def chosen(x):
+    h = x.clone()
+    same = paddle.where_(x > 0, h, x * 2)
+    return h, same is h
+
+
+def set_by_value(x):
+    h = paddle.zeros_like(x)
+    same = h.set_value(x * 2)
+    return h * 2, same is None
+
+
+def reshaped_and_used(x):
+    h = x * 2
+    before = h.sum(0)
+    h.reshape_([2, 6])
+    h.add_(paddle.ones([2, 6]))
+    return h.unsqueeze_(0) + 1, before, h.shape
+
+
+@pytest.mark.parametrize("function", [chosen, set_by_value, reshaped_and_used])
+def test_others_are_captured(function):
+    translated = translate(lambda x: function(x))
+    for _ in range(2):
+        assert str(translated(made("float32"))) == str(function(made("float32")))
     assert (sot.stats(translated).graphs, sot.stats(translated).graph_breaks) == (1, [])
 
 
@@ -113,6 +158,27 @@ def with_itself(x):
     return h
 
 
+def reshaped_with_view(x):
+    h = x.clone()
+    row = h[0]
+    h.reshape_([4, 3])
+    h.add_(paddle.ones([4, 3]))
+    return h, row
+
+
+def chosen_for_a_larger_shape(x):
+    h = x[:1].clone()
+    made = paddle.where_(x > 0, h, x * 2)
+    return h, made, made is h
+
+
+def set_from_a_view(x):
+    h = x.clone()
+    h.set_value(h[::1] * 1)
+    h.copy_(h.reshape([3, 4]), True)
+    return h
+
+
 def on_an_argument(x):
     x.zero_()
     return x + 1
@@ -129,6 +195,9 @@ LEFT = {
     "a view of it": with_view,
     "its own rows": of_a_part,
     "itself": with_itself,
+    "a view of what is reshaped": reshaped_with_view,
+    "a larger shape": chosen_for_a_larger_shape,
+    "what it was": set_from_a_view,
     "an argument": on_an_argument,
     "numbers of another kind": of_another_dtype,
 }
@@ -148,6 +217,19 @@ TRAINED = {
     "pow": lambda x: (x * 2).pow_(2),
     "cumsum": lambda x: (x * 2).cumsum_(0),
     "fill": lambda x: (x * 2).fill_(1.0) * x,
+    "fill_diagonal": lambda x: (x * 2).fill_diagonal_(1.0) * x,
+    "reshape": lambda x: (x * 2).reshape_([2, 6]) ** 2,
+    "reshape of what its maker keeps": lambda x: x.exp().reshape_([2, 6]) ** 2,
+    "squeeze": lambda x: (x * 2).squeeze_(0) ** 2,
+    "t": lambda x: (x * 2).t_() ** 2,
+    "transpose": lambda x: (x * 2).transpose_([1, 0]) @ x,
+    "cast": lambda x: (x * 2).cast_("float64") ** 2,
+    "flatten": lambda x: (x * 2).flatten_().cumsum(),
+    "equal": lambda x: (x * 2).equal_(x).astype("float32") * x,
+    "where": lambda x: paddle.where_(x > 0, x * 2, x * 3),
+    "set_value": lambda x: (lambda h: (h.set_value(x * 3), h)[1])(x * 2),
+    "set_value of a cut one": lambda x: (lambda h: (h.set_value(x * 3), h * x)[1])(paddle.zeros_like(x)),
+    "copy": lambda x: (x * 2).copy_(x * 3, True),
     "zero": lambda x: (x * 2).zero_() + x,
     "kept": lambda x: (lambda h: (h.exp(), h.sin_())[0])(x * 2),
     "read before": lambda x: (lambda h: (h * h, h.cos_())[0])(x * 2),

@@ -1,0 +1,195 @@
+//! `tensor[key] = value` of a tensor that the frame made.
+
+use pyo3::prelude::*;
+use pyo3::types::PyInt;
+
+use crate::bytecode::CmpOp;
+use crate::graph::{DType, SymbolId, TensorMeta};
+use crate::simulator::tensors;
+use crate::simulator::{arguments, graph_numbers, number_arguments, numbers, views};
+use crate::simulator::{Step, Tracer};
+use crate::variables::{Kind, NumberVar, VarId};
+
+use super::{fits, is_captured, replace};
+
+/// `tensor[key] = value`; whether it was captured.
+pub fn set_item(t: &mut Tracer<'_>, tensor: VarId, key: VarId, value: VarId) -> Step<bool> {
+    let basic = is_basic(t, key);
+    if basic && !is_in_range(t, tensor, key)? {
+        return Ok(false);
+    }
+    if !basic && !is_advanced(t, tensor, key, value)? || !is_captured(t, tensor, "set_item")? {
+        return Ok(false);
+    }
+    let value = match number_arguments::of_item(t, tensor, value)? {
+        Some(number) => number,
+        None if fits(t, tensor, value) => value,
+        None => return Ok(false),
+    };
+    // Eager mode lets gradients flow to the tensor even without gradients: it becomes a leaf.
+    if !t.grad_enabled && tensors::meta_of(t, value).is_some_and(|meta| !meta.stop_gradient) {
+        return Ok(false);
+    }
+    if t.entry_grad && views::root(&t.vars, value) == tensor {
+        let mut flows = |id| tensors::meta_of(t, id).is_some_and(|meta| !meta.stop_gradient);
+        // Eager mode keeps the value for the gradient, sees that it changes with the tensor, and refuses.
+        if flows(tensor) || flows(value) {
+            return Ok(false);
+        }
+    }
+    let operation = if basic { "set_item" } else { "put_items" };
+    let result = tensors::control(t, operation, &[tensor, key, value])?;
+    Ok(replace(t, tensor, result)?.is_some())
+}
+
+/// Whole numbers, slices of them, `...` and `None`: other keys have rules of their own.
+fn is_basic(t: &mut Tracer<'_>, key: VarId) -> bool {
+    match t.kind(key).clone() {
+        Kind::Tuple(items, None) => items
+            .into_iter()
+            .all(|item| !matches!(t.kind(item), Kind::Tuple(..)) && is_basic(t, item)),
+        Kind::Slice(parts) => parts
+            .into_iter()
+            .all(|part| t.is_none(part) || is_whole(t, part)),
+        Kind::Const => {
+            is_whole(t, key)
+                || t.value(key)
+                    .is_some_and(|value| value.is_none() || value.is(t.py.Ellipsis()))
+        }
+        _ => false,
+    }
+}
+
+/// Whether each whole number of such a key is a place along its dim, guarded where that is open: eager mode raises for
+/// another one, a program looks at some of them only.
+fn is_in_range(t: &mut Tracer<'_>, tensor: VarId, key: VarId) -> Step<bool> {
+    let Some((symbol, meta)) = tensors::symbol_and_meta(t, tensor) else {
+        return Ok(false);
+    };
+    let items = match t.kind(key).clone() {
+        Kind::Tuple(items, None) => items,
+        _ => vec![key],
+    };
+    let rank = meta.shape.len();
+    let mut takes = |id: &VarId| matches!(t.kind(*id), Kind::Slice(_)) || is_whole(t, *id);
+    let Some(left_out) = rank.checked_sub(items.iter().filter(|id| takes(id)).count()) else {
+        return Ok(false);
+    };
+    let mut axis = 0;
+    for item in items {
+        if let Some(at) = t.const_int(item) {
+            if !is_place(t, (symbol, axis), meta.shape[axis], at)? {
+                return Ok(false);
+            }
+        } else if !matches!(t.kind(item), Kind::Slice(_)) {
+            // The ellipsis, or a new axis.
+            axis += if t.is_none(item) { 0 } else { left_out };
+            continue;
+        }
+        axis += 1;
+    }
+    Ok(true)
+}
+
+/// Whether there is such a place along a dim.
+fn is_place(t: &mut Tracer<'_>, dim: (SymbolId, usize), known: i64, at: i64) -> Step<bool> {
+    let least = match at {
+        0.. => at.saturating_add(1),
+        _ => at.saturating_neg(),
+    };
+    // Nobody guards what is exported.
+    if known >= 0 || !t.options.guards_outcomes {
+        return Ok(known < 0 || known >= least);
+    }
+    let open = NumberVar::Dim(dim.0, dim.1);
+    let (dim, least) = (t.add(Kind::Int(open)), t.int(least));
+    if let Some(holds) = numbers::compare(t, CmpOp::Ge, dim, least)? {
+        return Ok(holds);
+    }
+    // A dim that differs from round to round: the graph fails where there is no such place.
+    if t.regions == 0 {
+        return Ok(false);
+    }
+    let now = arguments::number_statement(t, open)?;
+    let least = arguments::to_arg(t, least)?;
+    let fits = graph_numbers::method(t, "__ge__", now, vec![least])?;
+    let fits = t.add(Kind::SymNumber(fits));
+    graph_numbers::statement(t, "check", &[fits])?;
+    Ok(true)
+}
+
+/// A mask for the first dims, or tensors of whole numbers for them, and one number or exactly what they select for a value.
+/// Keys of no dims are numbers, in eager mode.
+fn is_advanced(t: &mut Tracer<'_>, tensor: VarId, key: VarId, value: VarId) -> Step<bool> {
+    let Some((of, shape)) = tensors::symbol_and_meta(t, tensor).map(|(of, meta)| (of, meta.shape))
+    else {
+        return Ok(false);
+    };
+    let keys = match t.kind(key).clone() {
+        Kind::Tuple(keys, None) => keys,
+        _ => vec![key],
+    };
+    let shares = |id: &VarId| views::root(&t.vars, *id) == tensor;
+    let (key_shares, value_shares) = (keys.iter().any(shares), shares(&value));
+    let keys: Option<Vec<(SymbolId, TensorMeta)>> = keys
+        .into_iter()
+        .map(|key| tensors::symbol_and_meta(t, key).filter(|(_, meta)| !meta.shape.is_empty()))
+        .collect();
+    let value = tensors::meta_of(t, value);
+    // Eager mode computes a gradient of its own for it, which depends on memory that nobody has written.
+    if t.entry_grad && value.as_ref().is_some_and(|value| !value.stop_gradient) {
+        return Ok(false);
+    }
+    let is_number = value
+        .as_ref()
+        .is_none_or(|value| value.shape.iter().all(|dim| *dim == 1));
+    match keys.as_deref() {
+        Some([(mask, meta)]) if meta.dtype == DType::Bool => {
+            if !is_number || meta.shape.len() > shape.len() {
+                return Ok(false);
+            }
+            // A program would take one row for all.
+            for at in 0..meta.shape.len() {
+                if !is_same_dim(t, (*mask, meta.shape[at]), (of, shape[at]), at)? {
+                    return Ok(false);
+                }
+            }
+            Ok(true)
+        }
+        Some([(_, first), rest @ ..]) => {
+            let whole = |key: &TensorMeta| matches!(key.dtype, DType::Int32 | DType::Int64);
+            let keys = || [first].into_iter().chain(rest.iter().map(|(_, key)| key));
+            let alike = keys().all(|key| key.shape == first.shape);
+            let selected = first.shape.iter().chain(shape.iter().skip(rest.len() + 1));
+            // Where nothing is selected, eager mode raises for a number.
+            let fits = match is_number {
+                true => first.shape.iter().all(|dim| *dim > 0),
+                false => value.is_some_and(|value| value.shape.iter().eq(selected)),
+            };
+            // Eager mode's kernel goes from one place to the next, and reads what it has written to those before.
+            let apart = !key_shares && (is_number || !value_shares);
+            Ok(keys().all(whole) && alike && fits && apart && rest.len() < shape.len())
+        }
+        _ => Ok(false),
+    }
+}
+
+/// Whether two tensors have the same dim at a place, where those are open too.
+fn is_same_dim(
+    t: &mut Tracer<'_>,
+    a: (SymbolId, i64),
+    b: (SymbolId, i64),
+    at: usize,
+) -> Step<bool> {
+    if a.1 >= 0 && b.1 >= 0 {
+        return Ok(a.1 == b.1);
+    }
+    let mut dim = |symbol| t.add(Kind::Int(NumberVar::Dim(symbol, at)));
+    let (a, b) = (dim(a.0), dim(b.0));
+    Ok(numbers::compare(t, CmpOp::Eq, a, b)? == Some(true))
+}
+
+fn is_whole(t: &mut Tracer<'_>, id: VarId) -> bool {
+    t.const_value(id)
+        .is_some_and(|value| value.is_exact_instance_of::<PyInt>())
+}
