@@ -2,6 +2,7 @@
 
 import collections
 import itertools
+import operator
 import types
 
 import paddle
@@ -17,6 +18,8 @@ def _own(value, *classes):
 
 
 def sequence_iterator(over, index):
+    if isinstance(over, collections.deque):
+        return type(iter(over))(over, index)
     iterator = _own(over, list, tuple).__iter__(over)
     if index:
         iterator.__setstate__(index)
@@ -151,10 +154,14 @@ def new_object(base, class_):
     return base.__new__(class_)
 
 
+def new_deque(most):
+    return collections.deque(maxlen=most)
+
+
 def fill(target, items):
-    own = _own(target, collections.OrderedDict, dict, list)
-    if own is list:
-        list.extend(target, items)
+    own = _own(target, collections.OrderedDict, dict, list, collections.deque)
+    if own is list or own is collections.deque:
+        own.extend(target, items)
     else:
         for key, value in items.items():
             own.__setitem__(target, key, value)
@@ -184,17 +191,24 @@ def delete_attribute(target, name):
 
 
 def set_list(target, items):
-    target[:] = items
+    if isinstance(target, collections.deque):
+        # Iterators of others notice every change.
+        if len(target) != len(items) or any(map(operator.is_not, target, items)):
+            target.clear()
+            target.extend(items)
+    else:
+        list.__setitem__(target, slice(None), items)
 
 
 def extend_list(target, items):
-    target.extend(items)
+    list.extend(target, items)
 
 
 def set_dict(target, items):
+    own = _own(target, collections.OrderedDict, dict)
     if not items:
         # Iterators of an `OrderedDict` tell this from keys that are deleted.
-        target.clear()
+        own.clear(target)
         return
     # Keys that stay where they are in front of the others are left alone: only values change, keys go and are added, as
     # iterators that others have on the dict find it.
@@ -202,15 +216,15 @@ def set_dict(target, items):
     wanted = iter(items)
     new = next(wanted, end)
     gone = []
-    for old in target:
+    for old in own.__iter__(target):
         if old is new or type(old) is type(new) and old == new:
             new = next(wanted, end)
         else:
             gone.append(old)
     for key in gone:
-        del target[key]
+        own.__delitem__(target, key)
     for key, value in items.items():
-        target[key] = value
+        own.__setitem__(target, key, value)
 
 
 def set_set(target, items):

@@ -1,10 +1,10 @@
 //! Cells, functions, objects of the user's classes and contexts.
 
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyTuple, PyType};
 
 use crate::reason::Break;
-use crate::simulator::groups;
+use crate::simulator::{deques, groups};
 use crate::variables::{CellVar, ContextVar, Kind, NewFunction, ObjectVar, VarId};
 
 use super::reconstruct::{Emit, Emitter};
@@ -56,13 +56,22 @@ impl Emitter<'_, '_> {
             return Err(self.t.left_to_interpreter(at, why));
         }
         match object.base {
+            None if object.most.is_some() => {
+                let most = object.most.unwrap_or_default() as i64;
+                self.call_helper("new_deque", 1, |this| this.int(most))?;
+            }
             Some(args) => self.call_helper("new_exception", 2, |this| {
                 this.code.load_const(&object.class)?;
                 this.value(args)
             })?,
             None => {
                 let held = object.contents.and_then(|it| self.t.type_of(it));
-                let base = held.unwrap_or_else(|| self.t.py.get_type::<PyAny>());
+                let class = object.class.bind(self.t.py).cast::<PyType>().ok().cloned();
+                let deque =
+                    class.filter(|class| deques::class(self.t.py).is_ok_and(|it| it.is(class)));
+                let base = deque
+                    .or(held)
+                    .unwrap_or_else(|| self.t.py.get_type::<PyAny>());
                 self.call_helper("new_object", 2, |this| {
                     this.constant(base.as_any())?;
                     Ok(this.code.load_const(&object.class)?)

@@ -75,6 +75,7 @@ pub(super) enum Load {
     DictItem(usize, native::HashedKey),
     Nothing,
     ListItem(usize, usize),
+    DequeItem(usize, usize),
     TupleItem(usize, usize),
     TypeAttr(usize, Py<PyAny>),
     Member(usize, Py<PyAny>),
@@ -90,6 +91,7 @@ pub(super) enum Check {
     ConstEq(Obj),
     Len(usize),
     Filled(bool),
+    MaxLen(Option<usize>),
     Holds(WeakOrStrong, bool),
     Elements(Vec<Obj>),
     DictKeys(Vec<Py<PyAny>>),
@@ -162,9 +164,8 @@ impl Builder {
                 Load::DictItem(base, native::HashedKey::new(key))
             }
             Tracker::DictKeyAt(..) | Tracker::Number(..) | Tracker::Array(..) => Load::Nothing,
-            Tracker::ListItem(_, index) | Tracker::DequeItem(_, index) => {
-                Load::ListItem(base, *index)
-            }
+            Tracker::ListItem(_, index) => Load::ListItem(base, *index),
+            Tracker::DequeItem(_, index) => Load::DequeItem(base, *index),
             Tracker::TupleItem(_, index) => Load::TupleItem(base, *index),
             Tracker::TypeAttr(_, name) => Load::TypeAttr(base, text(name)),
             Tracker::Member(_, name) | Tracker::NativeAttr(_, name) => {
@@ -230,6 +231,7 @@ impl NativeGuards {
                 GuardKind::ConstEq(object) => Check::ConstEq(object.clone()),
                 GuardKind::Len(len) => Check::Len(*len),
                 GuardKind::Filled(filled) => Check::Filled(*filled),
+                GuardKind::MaxLen(most) => Check::MaxLen(*most),
                 GuardKind::Holds(key, is) => Check::Holds(WeakOrStrong::root(py, key), *is),
                 GuardKind::Elements(elements) => Check::Elements(elements.clone()),
                 GuardKind::DictKeys(keys) => {
@@ -345,6 +347,7 @@ fn load(py: Python<'_>, load: &Load, inputs: GuardInputs<'_>, slots: &[usize]) -
         },
         Load::Nothing => std::ptr::null_mut(),
         Load::ListItem(slot, index) => from(slot, &|list| native::list_item(list, *index)),
+        Load::DequeItem(slot, index) => from(slot, &|deque| native::deque_item(deque, *index)),
         Load::TupleItem(slot, index) => from(slot, &|tuple| native::tuple_item(tuple, *index)),
         Load::TypeAttr(slot, name) => from(slot, &|class| native::type_attr(class, name.as_ptr())),
         Load::Member(slot, name) => from(slot, &|object| native::member(py, object, name.as_ptr())),
@@ -368,6 +371,7 @@ fn holds(py: Python<'_>, check: &Check, object: Ptr, slots: &[usize]) -> bool {
         Check::Is(known) => known.is(object),
         Check::ConstEq(constant) => native::const_equal(py, object, constant.as_ptr()),
         Check::Len(len) => native::length(object) == Some(*len),
+        Check::MaxLen(most) => native::max_len(py, object) == Some(*most),
         Check::Filled(filled) => native::length(object).is_some_and(|len| (len > 0) == *filled),
         Check::Holds(key, is) => native::set_holds(object, key.get()) == Some(*is),
         Check::Elements(elements) => native::elements_are(py, object, elements),

@@ -89,6 +89,8 @@ pub fn text(py: Python<'_>, guard: &Guard) -> String {
         GuardKind::Is(object) => format!("{x} is {}", show(object)),
         GuardKind::ConstEq(object) => format!("{x} == {}", show(object)),
         GuardKind::Len(len) => format!("len({x}) == {len}"),
+        GuardKind::MaxLen(Some(most)) => format!("{x}.maxlen == {most}"),
+        GuardKind::MaxLen(None) => format!("{x}.maxlen is None"),
         GuardKind::Filled(filled) => format!("{}{x}", if *filled { "" } else { "not " }),
         GuardKind::Holds(key, is) => {
             let not = if *is { "" } else { "not " };

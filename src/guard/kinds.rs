@@ -67,6 +67,8 @@ pub enum GuardKind {
     Len(usize),
     /// Whether a list, tuple, dict or set (or a subclass) has items.
     Filled(bool),
+    /// `maxlen` of a deque.
+    MaxLen(Option<usize>),
     /// Whether a set has this element: a plain constant or a class.
     Holds(Obj, bool),
     /// The elements of a set, which are plain constants, in its order.

@@ -17,10 +17,8 @@ use super::{Step, Stop, Tracer};
 pub fn new(t: &mut Tracer<'_>, class: &Bound<'_, PyAny>, args: Vec<VarId>) -> VarId {
     let base = t.add(Kind::Tuple(args, None));
     t.add(Kind::Object(ObjectVar {
-        class: Obj::from(class),
-        writes: Vec::new(),
         base: Some(base),
-        contents: None,
+        ..ObjectVar::of(Obj::from(class))
     }))
 }
 

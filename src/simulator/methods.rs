@@ -162,7 +162,7 @@ pub fn call(
     let takes_names = matches!(
         (t.kind(receiver), name),
         (Kind::List(_), "sort")
-            | (Kind::Dict(_), "update" | "move_to_end")
+            | (Kind::Dict(_), "update" | "move_to_end" | "popitem")
             | (Kind::Tuple(..), "_replace")
     ) || matches!(t.kind(receiver), Kind::Const) && !name.starts_with("__");
     if !kwargs.is_empty() && !takes_names {
@@ -622,10 +622,6 @@ fn dict(
                 "popitem() of a dict that exists",
             )
         }
-        ("move_to_end", [_, ..]) if t.vars.get(dict).source.is_some() => t.stop(
-            BreakKind::UnsupportedCall,
-            "move_to_end() of a dict that exists",
-        ),
         ("move_to_end", [key]) | ("move_to_end", [key, _]) => {
             subscript::refuse_iterated(t, dict)?;
             let last = match (args.get(1), kwargs) {
@@ -645,14 +641,28 @@ fn dict(
             });
             Ok(t.none())
         }
-        ("popitem", []) => {
+        ("popitem", [] | [_]) => {
             subscript::refuse_iterated(t, dict)?;
-            let Some((_, (key, value))) = state.items.last() else {
+            let last = match (args, kwargs) {
+                ([], []) => true,
+                ([last], []) => truth::truth(t, *last)?,
+                ([], [(name, last)]) if &**name == "last" => truth::truth(t, *last)?,
+                _ => return t.unsupported("popitem() with these arguments"),
+            };
+            if !last && !comparisons::is_ordered(t, &state) {
+                return t.stop(BreakKind::RaisesException, "popitem() of a dict takes none");
+            }
+            let end = if last {
+                state.items.len().wrapping_sub(1)
+            } else {
+                0
+            };
+            let Some((_, (key, value))) = state.items.get_index(end) else {
                 return t.stop(BreakKind::RaisesException, "popitem(): dictionary is empty");
             };
             let pair = vec![*key, *value];
             change_dict(t, dict, |items| {
-                items.pop();
+                items.shift_remove_index(end);
             });
             Ok(t.add(Kind::Tuple(pair, None)))
         }

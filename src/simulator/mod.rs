@@ -18,6 +18,7 @@ pub mod conditions;
 pub mod contexts;
 pub mod conversions;
 mod coverage;
+pub mod deques;
 mod dispatch;
 pub mod exceptions;
 pub mod executor;

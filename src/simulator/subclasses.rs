@@ -51,10 +51,8 @@ pub fn new(t: &mut Tracer<'_>, class: &Bound<'_, PyType>, base: &Bound<'_, PyTyp
         t.add(held)
     });
     let instance = t.add(Kind::Object(ObjectVar {
-        class: Obj::from(class),
-        writes: Vec::new(),
-        base: None,
         contents,
+        ..ObjectVar::of(Obj::from(class))
     }));
     if let Some(contents) = contents {
         t.vars.update(contents, |var| var.owner = Some(instance));

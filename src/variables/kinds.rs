@@ -186,11 +186,25 @@ pub struct ObjectVar {
     pub writes: Vec<AttrOp>,
     /// `args` of a new exception.
     pub base: Option<VarId>,
-    /// What an instance of a subclass of `list`, `dict` or `tuple` holds as one: of one that exists, once something has read it.
+    /// What a deque or an instance of a subclass of `list`, `dict` or `tuple` holds as one: of one
+    /// that exists, once something has read it.
     pub contents: Option<VarId>,
+    /// `maxlen` of a new deque.
+    pub most: Option<usize>,
 }
 
 impl ObjectVar {
+    /// An instance of a class, with nothing written to it.
+    pub fn of(class: Obj) -> Self {
+        Self {
+            class,
+            writes: Vec::new(),
+            base: None,
+            contents: None,
+            most: None,
+        }
+    }
+
     /// What the frame last did to this attribute in the dictionary of the instance: `Some(None)` means that it is not there, as
     /// it was deleted, or became a buffer.
     pub fn written(&self, name: &str) -> Option<Option<VarId>> {

@@ -333,7 +333,7 @@ def list_begins_anew(x):
     return Begun(), numbers, again, Numbers(), x * 2
 
 
-@programs(X, graphs=1, breaks=4)
+@programs(X, graphs=1, breaks=3)
 def list_begins_anew_with_items(x):
     return Begun([4, 5]), Begun("ab"), x * 2
 

@@ -1,8 +1,11 @@
 //! Reads of containers.
 
+use std::sync::OnceLock;
+
 use pyo3::ffi;
 use pyo3::prelude::*;
 
+use crate::frame::Modules;
 use crate::obj::Obj;
 use crate::tracker::DictKey;
 
@@ -57,6 +60,52 @@ pub(crate) fn list_item(list: Ptr, index: usize) -> Ptr {
     }
 }
 
+/// The address of `collections.deque`, once guards look into one.
+static DEQUE: OnceLock<usize> = OnceLock::new();
+
+/// Makes deques known to the guards.
+pub(crate) fn know_deques(py: Python<'_>) -> PyResult<()> {
+    if DEQUE.get().is_none() {
+        let class = py.module("collections")?.getattr("deque")?;
+        // The class lives as long as the process.
+        DEQUE.get_or_init(|| class.into_ptr() as usize);
+    }
+    Ok(())
+}
+
+fn is_deque(object: Ptr) -> bool {
+    // SAFETY: the object is live.
+    DEQUE.get() == Some(&(unsafe { ffi::Py_TYPE(object) } as usize))
+}
+
+/// `deque.maxlen`; `None` for anything else.
+pub(crate) fn max_len(py: Python<'_>, deque: Ptr) -> Option<Option<usize>> {
+    if !is_deque(deque) {
+        return None;
+    }
+    // SAFETY: the object is live.
+    let deque = unsafe { Bound::from_borrowed_ptr(py, deque) };
+    deque
+        .getattr(pyo3::intern!(py, "maxlen"))
+        .ok()?
+        .extract()
+        .ok()
+}
+
+/// `deque[index]`.
+pub(crate) fn deque_item(deque: Ptr, index: usize) -> Ptr {
+    // SAFETY: the index is checked against the live deque's length; reading an item of an exact deque
+    // runs no user code, and the deque goes on holding it.
+    unsafe {
+        if !is_deque(deque) || index >= ffi::Py_SIZE(deque) as usize {
+            return std::ptr::null_mut();
+        }
+        let item = ffi::PySequence_GetItem(deque, index as isize);
+        ffi::Py_XDECREF(item);
+        item
+    }
+}
+
 /// Whether the list holds exactly these objects.
 pub(crate) fn list_is(list: Ptr, items: &[WeakOrStrong]) -> bool {
     // SAFETY: the list is live; its storage holds as many items as its length says.
@@ -93,6 +142,8 @@ pub(crate) fn length(object: Ptr) -> Option<usize> {
             ffi::PyDict_Size(object)
         } else if ffi::PyAnySet_Check(object) != 0 {
             ffi::PySet_Size(object)
+        } else if is_deque(object) {
+            ffi::Py_SIZE(object)
         } else {
             return None;
         };

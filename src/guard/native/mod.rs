@@ -37,8 +37,8 @@ pub(crate) use classes::{
 pub(crate) use collection::NoCollection;
 pub(crate) use constants::const_equal;
 pub(crate) use containers::{
-    dict_item, dict_keys_are, elements_are, key_object, length, list_is, list_item, set_holds,
-    tuple_item,
+    deque_item, dict_item, dict_keys_are, elements_are, key_object, know_deques, length, list_is,
+    list_item, max_len, set_holds, tuple_item,
 };
 pub use edges::{can_move_edges, move_edges, stand_in};
 pub(crate) use endings::{is_quiet, Ends};

@@ -9,7 +9,7 @@ use crate::guard::native;
 use crate::obj::{cached_property, is_named, of_type, text_of, Obj};
 use crate::reason::BreakKind;
 use crate::simulator::call::call;
-use crate::simulator::{classes, groups, homes, namespaces, Step, Tracer};
+use crate::simulator::{classes, deques, groups, homes, namespaces, Step, Tracer};
 use crate::tracker::{Tracker, TrackerRef};
 use crate::variables::{Kind, ObjectVar, VarId};
 
@@ -104,6 +104,13 @@ pub(super) fn data_descriptor(
             if let Some(dict) = namespaces::of_object(t, obj)? {
                 return Ok(dict);
             }
+        }
+        if name == "maxlen" && object.class.bind(t.py).is(&deques::class(t.py)?) {
+            let most = deques::most(t, obj)?;
+            return Ok(match most {
+                Some(most) => t.int(most as i64),
+                None => t.none(),
+            });
         }
         return t.stop(
             BreakKind::UnsupportedAttribute,

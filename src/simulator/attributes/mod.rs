@@ -205,12 +205,7 @@ fn of_enum_member<'py>(
             name: Arc::from(name),
         })));
     }
-    let object = ObjectVar {
-        class: Obj::from(&class),
-        writes: Vec::new(),
-        base: None,
-        contents: None,
-    };
+    let object = ObjectVar::of(Obj::from(&class));
     of_instance(t, obj, &object, name)
 }
 

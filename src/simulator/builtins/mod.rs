@@ -21,7 +21,7 @@ use crate::tracker::Tracker;
 use crate::variables::{Kind, VarId};
 
 use super::{
-    attributes, classes, comparisons, exceptions, fold, homes, methods, operators, pylayer,
+    attributes, classes, comparisons, deques, exceptions, fold, homes, methods, operators, pylayer,
     scalars, subclasses, tensors, truth,
 };
 use super::{Kwargs, Step, Tracer};
@@ -306,6 +306,11 @@ fn use_contents(
     let Some(contents) = t.contents(receiver, method, name) else {
         return Ok(None);
     };
+    if t.type_of(receiver)
+        .is_some_and(|own| deques::class(t.py).is_ok_and(|class| own.is(&class)))
+    {
+        return deques::call(t, (receiver, contents), name, args, kwargs).map(Some);
+    }
     if let ("__getitem__", [key]) = (name, args) {
         let found = match t.kind(contents).clone() {
             // `__missing__` of the class answers for other keys.
@@ -318,7 +323,7 @@ fn use_contents(
             _ => t.const_int(*key).is_some(),
         };
         if !found {
-            return Ok(None);
+            return made_for_key(t, receiver, contents, *key);
         }
     }
     // It would grow while it is gone over, and CPython copies what goes into a slice of its own.
@@ -333,6 +338,28 @@ fn use_contents(
         return t.unsupported("a container that is given to a method of its own");
     }
     methods::call(t, contents, name, args, kwargs).map(Some)
+}
+
+/// What a dict of a class with `__missing__` answers for a key that it has not.
+fn made_for_key(
+    t: &mut Tracer<'_>,
+    dict: VarId,
+    contents: VarId,
+    key: VarId,
+) -> Step<Option<VarId>> {
+    let class = t.py.module("collections")?.getattr("defaultdict")?;
+    if !t.type_of(dict).is_some_and(|own| own.is(&class)) {
+        let missing = attributes::get_special(t, dict, "__missing__")?;
+        return super::call::call(t, missing, &[key], &Vec::new()).map(Some);
+    }
+    let factory = attributes::get(t, dict, "default_factory")?;
+    t.realize(factory);
+    if t.is_none(factory) {
+        return Ok(None);
+    }
+    let made = super::call::call(t, factory, &[], &Vec::new())?;
+    methods::call(t, contents, "__setitem__", &[key, made], &Vec::new())?;
+    Ok(Some(made))
 }
 
 fn has_missing(t: &mut Tracer<'_>, object: VarId) -> bool {

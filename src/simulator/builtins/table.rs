@@ -8,8 +8,8 @@ use crate::obj::Obj;
 use crate::reason::BreakKind;
 use crate::simulator::call::call;
 use crate::simulator::{
-    attributes, conversions, fold, format, iterate, layers, printing, pylayer, recompute, rows,
-    tensors, truth, Kwargs, Step, Tracer,
+    attributes, conversions, deques, fold, format, iterate, layers, printing, pylayer, recompute,
+    rows, tensors, truth, Kwargs, Step, Tracer,
 };
 use crate::variables::{Kind, VarId};
 
@@ -157,6 +157,7 @@ pub(super) const TABLE: &[(&str, &str, Handler)] = &[
     ("itertools", "zip_longest", itertools::zip_longest),
     ("collections", "defaultdict", default_dict),
     ("collections", "OrderedDict", ordered),
+    ("collections", "deque", deques::new),
     ("typing", "cast", |t, a, k| match (a, k) {
         ([_, x], []) => Ok(*x),
         _ => wrong(t, "cast"),

@@ -112,6 +112,7 @@ fn is_checked(guard: &Guard) -> bool {
         | GuardKind::ConstEq(_)
         | GuardKind::Len(_)
         | GuardKind::Filled(_)
+        | GuardKind::MaxLen(_)
         | GuardKind::Holds(..)
         | GuardKind::Elements(_)
         | GuardKind::DictKeys(_)

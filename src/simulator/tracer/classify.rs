@@ -23,7 +23,7 @@ use super::reliance::is_of_module;
 use super::Tracer;
 
 impl<'py> Tracer<'py> {
-    fn child(
+    pub(super) fn child(
         &mut self,
         source: Option<&TrackerRef>,
         value: &Bound<'py, PyAny>,
@@ -147,15 +147,7 @@ impl<'py> Tracer<'py> {
                 false => self.guard_identity(id),
             }
             let class = Obj::from(value.get_type());
-            self.set_kind(
-                id,
-                Kind::Layer(ObjectVar {
-                    class,
-                    writes: Vec::new(),
-                    base: None,
-                    contents: None,
-                }),
-            );
+            self.set_kind(id, Kind::Layer(ObjectVar::of(class)));
         } else {
             self.classify_by_type_name(id, &value, source);
         }
@@ -236,15 +228,7 @@ impl<'py> Tracer<'py> {
             _ if is_python_class(&class) || is_plain_class(&class) => {
                 self.guard_type(id, value);
                 self.distinct(id);
-                self.set_kind(
-                    id,
-                    Kind::Object(ObjectVar {
-                        class: Obj::from(class),
-                        writes: Vec::new(),
-                        base: None,
-                        contents: None,
-                    }),
-                );
+                self.set_kind(id, Kind::Object(ObjectVar::of(Obj::from(class))));
             }
             _ => {
                 self.guard_type(id, value);

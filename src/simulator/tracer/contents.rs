@@ -1,12 +1,14 @@
-//! What instances of subclasses of `dict`, `list` and `tuple` hold: a configuration whose attributes are its items, a list
+//! What deques and instances of subclasses of `dict`, `list` and `tuple` hold: a configuration whose attributes are its items, a list
 //! with methods of its own, what a network answers with.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple, PyType};
 use pyo3::PyTypeInfo;
 
+use crate::guard::{native, GuardKind};
 use crate::obj::{ordered_dict, Obj};
-use crate::simulator::attributes;
+use crate::simulator::{attributes, deques};
+use crate::tracker::{Tracker, TrackerRef};
 use crate::variables::{Kind, VarId, Variable};
 
 use super::classify::LONGEST;
@@ -68,7 +70,7 @@ const ORDERED_WRITERS: &[&str] = &["__setitem__", "__delitem__", "clear", "move_
 
 impl<'py> Tracer<'py> {
     /// What `method`, a descriptor of a built-in class and of this name, reads or changes of the object: a dict, list or tuple
-    /// like it. `None` where it is no such method, or of another object. Only what the frame made is changed so.
+    /// like it. `None` where it is no such method, or of another object.
     pub fn contents(&mut self, id: VarId, method: &Bound<'_, PyAny>, name: &str) -> Option<VarId> {
         let of = method.getattr("__objclass__").ok()?;
         let class = self.type_of(id)?;
@@ -77,7 +79,10 @@ impl<'py> Tracer<'py> {
             return None;
         }
         let ordered = ordered_dict(self.py).ok()?;
-        let (reads, writes) = if of.is(&ordered) {
+        let deque = deques::class(self.py).ok()?;
+        let (reads, writes) = if of.is(&deque) {
+            (class.is(&deque) && deques::has(name), false)
+        } else if of.is(&ordered) {
             (READERS[0].contains(&name), ORDERED_WRITERS.contains(&name))
         } else {
             let builtin = [
@@ -92,8 +97,7 @@ impl<'py> Tracer<'py> {
                 WRITERS[at].contains(&name) && plain,
             )
         };
-        let is_new = || self.vars.get(id).source.is_none();
-        (reads || writes && is_new()).then(|| self.held(id))?
+        (reads || writes).then(|| self.held(id))?
     }
 
     /// The dict whose items `{**x}` and `dict.update(x)` copy without asking `x` for them: one, or what an instance of a
@@ -163,7 +167,31 @@ impl<'py> Tracer<'py> {
             if tuple.len() <= LONGEST {
                 self.classify_tuple(made, tuple, None, source);
             }
+        } else if deques::class(self.py).is_ok_and(|class| class.is(value.get_type())) {
+            self.classify_deque(made, &value, source)?;
         }
         (!matches!(self.vars.kind(made), Kind::Opaque)).then_some(made)
+    }
+
+    fn classify_deque(
+        &mut self,
+        id: VarId,
+        deque: &Bound<'py, PyAny>,
+        source: Option<&TrackerRef>,
+    ) -> Option<()> {
+        let items: Vec<Bound<'py, PyAny>> = deque.try_iter().ok()?.collect::<PyResult<_>>().ok()?;
+        if items.len() > LONGEST {
+            return None;
+        }
+        native::know_deques(self.py).ok()?;
+        self.guard_type(id, deque);
+        self.guard(id, GuardKind::Len(items.len()));
+        let items = items
+            .iter()
+            .enumerate()
+            .map(|(index, item)| self.child(source, item, |base| Tracker::DequeItem(base, index)))
+            .collect();
+        self.set_kind(id, Kind::List(items));
+        Some(())
     }
 }

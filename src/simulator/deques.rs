@@ -1,0 +1,237 @@
+//! `collections.deque`: an object that holds a list, which its methods change at both ends. A method
+//! is a row here.
+
+use pyo3::prelude::*;
+use pyo3::types::PyType;
+
+use crate::frame::Modules;
+use crate::guard::GuardKind;
+use crate::obj::Obj;
+use crate::reason::BreakKind;
+use crate::variables::{IterVar, Kind, ObjectVar, VarId};
+
+use super::{iterate, methods, subscript};
+use super::{Kwargs, Step, Tracer};
+
+/// Methods that only read.
+const READERS: &[&str] = &[
+    "__contains__",
+    "__getitem__",
+    "__iter__",
+    "__len__",
+    "copy",
+    "count",
+    "index",
+];
+
+/// Methods that change it.
+const WRITERS: &[&str] = &[
+    "__delitem__",
+    "__setitem__",
+    "append",
+    "appendleft",
+    "clear",
+    "extend",
+    "extendleft",
+    "insert",
+    "pop",
+    "popleft",
+    "remove",
+    "reverse",
+    "rotate",
+];
+
+/// `collections.deque`.
+pub fn class(py: Python<'_>) -> PyResult<Bound<'_, PyType>> {
+    Ok(py.module("collections")?.getattr("deque")?.cast_into()?)
+}
+
+/// Whether this is a method that is simulated.
+pub fn has(name: &str) -> bool {
+    READERS.contains(&name) || WRITERS.contains(&name)
+}
+
+/// `deque(iterable, maxlen)`.
+pub fn new(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
+    let (over, most) = match (args, kwargs) {
+        ([], []) => (None, None),
+        ([over], []) => (Some(*over), None),
+        ([over, most], []) => (Some(*over), Some(*most)),
+        ([], [(name, most)]) if &**name == "maxlen" => (None, Some(*most)),
+        ([over], [(name, most)]) if &**name == "maxlen" => (Some(*over), Some(*most)),
+        _ => return t.unsupported("deque() with these arguments"),
+    };
+    let most = match most {
+        Some(most) if !t.is_none(most) => match t.const_int(most).map(usize::try_from) {
+            Some(Ok(most)) => Some(most),
+            _ => return t.unsupported("deque() with this maxlen"),
+        },
+        _ => None,
+    };
+    let deque = of(t, most)?;
+    if let Some(over) = over {
+        let contents = contents_of(t, deque)?;
+        call(t, (deque, contents), "extend", &[over], &Vec::new())?;
+    }
+    Ok(deque)
+}
+
+/// A new deque without items.
+fn of(t: &mut Tracer<'_>, most: Option<usize>) -> Step<VarId> {
+    let class = Obj::from(class(t.py)?);
+    let contents = t.add(Kind::List(Vec::new()));
+    let deque = t.add(Kind::Object(ObjectVar {
+        contents: Some(contents),
+        most,
+        ..ObjectVar::of(class)
+    }));
+    t.vars.update(contents, |var| var.owner = Some(deque));
+    Ok(deque)
+}
+
+fn contents_of(t: &Tracer<'_>, deque: VarId) -> Step<VarId> {
+    match t.vars.kind(deque) {
+        Kind::Object(ObjectVar {
+            contents: Some(contents),
+            ..
+        }) => Ok(*contents),
+        _ => t.unsupported("a deque that holds nothing"),
+    }
+}
+
+/// `deque.name(*args)`.
+pub fn call(
+    t: &mut Tracer<'_>,
+    (deque, contents): (VarId, VarId),
+    name: &str,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<VarId> {
+    if WRITERS.contains(&name) {
+        refuse_iterated(t, contents)?;
+    }
+    // Iterators of others do not notice these: they would notice how they are replayed.
+    if matches!(name, "__setitem__" | "reverse") && t.source(deque).is_some() {
+        return t.unsupported(format!("{name}() of a deque that exists"));
+    }
+    let items = len(t, contents)?;
+    let on_list = |t: &mut Tracer<'_>, name: &str, args: &[VarId]| {
+        methods::call(t, contents, name, args, &Vec::new())
+    };
+    match (name, args) {
+        _ if !kwargs.is_empty() => t.unsupported("a method of a deque with names"),
+        ("append", [item]) => add(t, (deque, contents), *item, true),
+        ("appendleft", [item]) => add(t, (deque, contents), *item, false),
+        ("extend" | "extendleft", [over]) if *over != deque => {
+            let last = name == "extend";
+            iterate::for_each(t, *over, |t, item| {
+                add(t, (deque, contents), item, last).map(drop)
+            })?;
+            Ok(t.none())
+        }
+        ("popleft", []) if items > 0 => {
+            let first = t.int(0);
+            on_list(t, "pop", &[first])
+        }
+        ("pop", []) if items > 0 => on_list(t, "pop", &[]),
+        ("insert", [..]) if most(t, deque)?.is_some() => {
+            t.unsupported("insert() into a deque with a maxlen")
+        }
+        ("rotate", []) => rotate(t, contents, 1),
+        ("rotate", [by]) => match t.const_int(*by) {
+            Some(by) => rotate(t, contents, by),
+            None => t.unsupported("rotate() by a number that is not constant"),
+        },
+        ("copy", []) => {
+            let most = most(t, deque)?;
+            let made = of(t, most)?;
+            let target = contents_of(t, made)?;
+            methods::call(t, target, "extend", &[contents], kwargs)?;
+            Ok(made)
+        }
+        ("__getitem__" | "__setitem__" | "__delitem__", [key, ..]) => {
+            // A deque has no slices.
+            if t.const_int(*key).is_none() {
+                return t.unsupported("an item of a deque at such a place");
+            }
+            if name == "__delitem__" {
+                subscript::delete(t, contents, *key)?;
+                return Ok(t.none());
+            }
+            on_list(t, name, args)
+        }
+        (
+            "__contains__" | "__iter__" | "__len__" | "clear" | "count" | "index" | "insert"
+            | "remove" | "reverse",
+            _,
+        ) => on_list(t, name, args),
+        _ => t.stop(
+            BreakKind::UnsupportedCall,
+            format!("{name}() of a deque with these arguments"),
+        ),
+    }
+}
+
+fn len(t: &mut Tracer<'_>, contents: VarId) -> Step<usize> {
+    match t.kind(contents) {
+        Kind::List(items) => Ok(items.len()),
+        _ => t.unsupported("a deque that holds something else"),
+    }
+}
+
+/// An item at the right or left end: the one at the other end goes where there are too many.
+fn add(
+    t: &mut Tracer<'_>,
+    (deque, contents): (VarId, VarId),
+    item: VarId,
+    last: bool,
+) -> Step<VarId> {
+    let first = t.int(0);
+    match last {
+        true => methods::call(t, contents, "append", &[item], &Vec::new())?,
+        false => methods::call(t, contents, "insert", &[first, item], &Vec::new())?,
+    };
+    if most(t, deque)?.is_some_and(|most| most < len(t, contents).unwrap_or(0)) {
+        let gone: &[VarId] = if last { &[first] } else { &[] };
+        methods::call(t, contents, "pop", gone, &Vec::new())?;
+    }
+    Ok(t.none())
+}
+
+/// `maxlen`, guarded where the deque exists.
+pub fn most(t: &mut Tracer<'_>, deque: VarId) -> Step<Option<usize>> {
+    if t.source(deque).is_none() {
+        let made = match t.kind(deque) {
+            Kind::Object(made) => made.most,
+            _ => None,
+        };
+        return Ok(made);
+    }
+    let Some(value) = t.value(deque) else {
+        return t.unsupported("a deque whose maxlen is not known");
+    };
+    let most = value.getattr("maxlen")?.extract()?;
+    t.guard(deque, GuardKind::MaxLen(most));
+    Ok(most)
+}
+
+fn rotate(t: &mut Tracer<'_>, contents: VarId, by: i64) -> Step<VarId> {
+    t.vars.mutate(contents, |var| {
+        if let Kind::List(items) = &mut var.kind {
+            if !items.is_empty() {
+                let by = by.rem_euclid(items.len() as i64);
+                items.rotate_right(by as usize);
+            }
+        }
+    });
+    Ok(t.none())
+}
+
+/// Its iterators notice every change, also one that is undone.
+fn refuse_iterated(t: &Tracer<'_>, contents: VarId) -> Step<()> {
+    let iterates = |id: VarId| matches!(t.vars.kind(id), Kind::Iter(IterVar::Sequence { over, .. }) if *over == contents);
+    match (0..t.vars.len() as u32).map(VarId).any(iterates) {
+        true => t.unsupported("a change of a deque that is iterated over"),
+        false => Ok(()),
+    }
+}
