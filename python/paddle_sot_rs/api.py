@@ -6,6 +6,7 @@ import functools
 import inspect
 import os
 import types
+import weakref
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -199,7 +200,40 @@ def spec_of_paddles(static: Any) -> Any:
     return Lenient(spec) if isinstance(spec, list | tuple) else None
 
 
+# What was translated and is alive, by function, owner and settings: translated again, it is this one.
+_alive: weakref.WeakValueDictionary[Any, Any] = weakref.WeakValueDictionary()
+
+
 def _static(target: Callable[..., Any], settings: dict[str, Any]) -> Any:
+    if settings["specification"] is not None:
+        return _made(target, settings)
+    hashable = {
+        **settings,
+        "backend_options": tuple(settings["backend_options"].items()),
+        "black_list": tuple(map(id, settings["black_list"])),
+        "black_names": frozenset(settings["black_names"]),
+    }
+    marks = tuple(tuple(map(id, listed)) for listed in (_black_list, _allowed, _disabled))
+    of = (id(getattr(target, "__func__", target)), id(getattr(target, "__self__", None)))
+    key = (*of, *hashable.values(), marks)
+    try:
+        static = _alive.get(key)
+    except TypeError:
+        # An option that cannot be a key.
+        return _made(target, settings)
+    if static is None or static.dygraph_function != target or _has_changed(static):
+        static = _alive[key] = _made(target, settings)
+    return static
+
+
+def _has_changed(static: Any) -> bool:
+    """Whether something was set on it, or on its function, since it was made."""
+    made = vars(_named(types.SimpleNamespace(), static.dygraph_function, static.specification))
+    own = vars(static)
+    return own.keys() != made.keys() or any(own[name] is not made[name] for name in own)
+
+
+def _made(target: Callable[..., Any], settings: dict[str, Any]) -> Any:
     specification = Specification(target, settings["specification"])
     given = {**settings, "specification": specification if specification.says_something else None}
     return _named(_marked(target, given), target, specification)

@@ -28,7 +28,21 @@ def translate(target: Any, **settings: Any) -> Any:
     if IDENTITY:
         return target
     settings.setdefault("min_graph_size", 0)
-    return sot.to_static(target, **settings)
+    return sot.to_static(apart(target), **settings)
+
+
+def apart(target: Any) -> Any:
+    """The same function as another object: what is known of one that was translated before does not count."""
+    if not isinstance(target, types.FunctionType):
+        return target
+    twin = types.FunctionType(target.__code__, target.__globals__, target.__name__, closure=target.__closure__)
+    # The same objects: what is written to one of them is seen through the other.
+    twin.__defaults__, twin.__kwdefaults__ = target.__defaults__, target.__kwdefaults__
+    for name in ("__qualname__", "__module__", "__doc__", "__annotations__", "__type_params__"):
+        if hasattr(target, name):
+            setattr(twin, name, getattr(target, name))
+    twin.__dict__.update(target.__dict__)
+    return twin
 
 
 class Gradient(np.ndarray):

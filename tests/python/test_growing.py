@@ -6,7 +6,7 @@ import numpy as np
 import paddle
 import paddle_sot_rs as sot
 import pytest
-from harness import _Picture, check, difference, tensor
+from harness import _Picture, apart, check, difference, tensor
 
 LOG = []
 
@@ -152,7 +152,7 @@ LOOKING = [
 def test_what_differs_in_each_round_takes_a_few_translations(function, most):
     made = []
     for rounds in (60, 100):
-        static = sot.to_static(function, min_graph_size=0)
+        static = sot.to_static(apart(function), min_graph_size=0)
         for _ in range(2):
             x = paddle.to_tensor([1.0, 2.0], stop_gradient=False)
             check_x = paddle.to_tensor([1.0, 2.0], stop_gradient=False)

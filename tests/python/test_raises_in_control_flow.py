@@ -4,6 +4,7 @@ import numpy as np
 import paddle
 import paddle_sot_rs as sot
 import pytest
+from harness import apart
 
 DATA = ([1.0, 2.0], [-1.0, -2.0], [0.0, 0.0], [5.0, 5.0])
 
@@ -63,7 +64,7 @@ ONE_GRAPH = [one_side_raises, the_other_side_raises, raises_in_a_loop, fails_far
 @pytest.mark.parametrize("mode", [{"full_graph": True}, {"capture_control_flow": True, "backend": "eager"}])
 def test_one_graph(function, mode):
     for order in (DATA, DATA[::-1]):
-        static = sot.to_static(function, min_graph_size=0, **mode)
+        static = sot.to_static(apart(function), min_graph_size=0, **mode)
         for numbers in order:
             assert outcome(static, numbers, []) == outcome(function, numbers, [])
         stats = sot.stats(static)
@@ -110,7 +111,7 @@ def taken_natively(x, seen):
 )
 def test_with_breaks(function):
     for numbers in DATA:
-        static = sot.to_static(function, capture_control_flow=True, min_graph_size=0)
+        static = sot.to_static(apart(function), capture_control_flow=True, min_graph_size=0)
         for again in (numbers, *DATA):
             got, want = [], []
             assert outcome(static, again, got) == outcome(function, again, want)
@@ -121,7 +122,7 @@ def test_with_breaks(function):
 def test_nothing_happens_before_a_refusal(function):
     for numbers in DATA:
         seen = []
-        static = sot.to_static(function, full_graph=True)
+        static = sot.to_static(apart(function), full_graph=True)
         try:
             got = static(paddle.to_tensor(numbers), seen)
         except sot.GraphBreakError:
