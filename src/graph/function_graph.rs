@@ -10,7 +10,7 @@ use crate::tracker::TrackerRef;
 
 use rustc_hash::FxHashMap;
 
-use super::{Arg, Callee, Cut, Statement, StatementIr, SymbolId, SymbolKind, TensorMeta};
+use super::{Arg, Callee, Cut, LayerRef, Statement, StatementIr, SymbolId, SymbolKind, TensorMeta};
 
 /// Where an input symbol's real object comes from at run time.
 #[derive(Clone, Debug)]
@@ -96,11 +96,11 @@ impl FunctionGraph {
     }
 
     /// The symbol of an external layer.
-    pub fn layer_input(&mut self, value: Obj, tracker: TrackerRef) -> SymbolId {
+    pub fn layer_input(&mut self, py: Python<'_>, value: Obj, tracker: TrackerRef) -> SymbolId {
         if let Some(known) = self.inputs.iter().find(|input| input.value.is(&value)) {
             return known.symbol;
         }
-        let symbol = self.new_symbol(SymbolKind::Layer(value.clone()));
+        let symbol = self.new_symbol(SymbolKind::Layer(LayerRef::new(value.bind(py))));
         self.inputs.push(GraphInput {
             symbol,
             value,
@@ -306,7 +306,7 @@ impl FunctionGraph {
             let (value, tracker) = (input.value.clone(), input.tracker.clone());
             let outer = match &cut.symbols[input.symbol.0 as usize] {
                 SymbolKind::Tensor(meta) => self.tensor_input(py, value, meta.clone(), tracker)?,
-                SymbolKind::Layer(_) => self.layer_input(value, tracker),
+                SymbolKind::Layer(_) => self.layer_input(py, value, tracker),
             };
             cut.adopted.insert(input.symbol, outer);
         }

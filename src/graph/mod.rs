@@ -5,6 +5,7 @@ mod behind;
 mod cut_up;
 mod function_graph;
 mod handed_on;
+mod layer_ref;
 mod meta;
 mod parts;
 mod print;
@@ -16,6 +17,7 @@ mod views;
 
 pub use cut_up::Part;
 pub use function_graph::{FunctionGraph, GraphInput, GraphMark};
+pub use layer_ref::LayerRef;
 pub use meta::{DType, TensorMeta};
 pub use parts::Parted;
 pub use region::{BlockOutput, Cut, Region};

@@ -13,10 +13,8 @@
 use pyo3::prelude::*;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::obj::Obj;
-
 use super::cut_up::{for_each_operand, Part, Plan};
-use super::{Arg, Callee, Statement, StatementIr, SymbolId, SymbolKind, TensorMeta};
+use super::{Arg, Callee, LayerRef, Statement, StatementIr, SymbolId, SymbolKind, TensorMeta};
 
 /// More are one program.
 const MOST: usize = 64;
@@ -61,7 +59,7 @@ fn order(
 }
 
 /// Whether a layer has buffers, perhaps in its parts (running statistics are parameters without gradients).
-fn has_state(py: Python<'_>, layer: &Obj) -> PyResult<bool> {
+fn has_state(py: Python<'_>, layer: &LayerRef) -> PyResult<bool> {
     let layer = layer.bind(py);
     if layer.call_method0("buffers")?.len()? > 0 {
         return Ok(true);

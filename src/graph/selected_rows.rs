@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 
 use crate::obj::Obj;
 
-use super::{Arg, Callee, Statement, SymbolId, SymbolKind};
+use super::{Arg, Callee, LayerRef, Statement, SymbolId, SymbolKind};
 
 /// The functions that can be asked for it, by a `True`.
 const FUNCTIONS: &[&str] = &["embedding", "hsigmoid_loss"];
@@ -48,7 +48,7 @@ fn is_true(py: Python<'_>, arg: &Arg) -> bool {
     matches!(arg, Arg::Const(value) if is(value))
 }
 
-fn has_sparse_part(py: Python<'_>, layer: &Obj) -> PyResult<bool> {
+fn has_sparse_part(py: Python<'_>, layer: &LayerRef) -> PyResult<bool> {
     let parts = layer.bind(py).call_method1("sublayers", (true,))?;
     for part in parts.try_iter()? {
         let part = part?;

@@ -11,7 +11,7 @@ use crate::frame::Modules;
 use crate::obj::{module_and_name, Obj};
 use crate::reason::SourceLoc;
 
-use super::{Region, TensorMeta};
+use super::{LayerRef, Region, TensorMeta};
 
 /// Names one value of a graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -23,7 +23,7 @@ pub enum SymbolKind {
     /// A tensor with this metadata; prints as `var_N`.
     Tensor(TensorMeta),
     /// A Paddle Layer; prints as `layer_N`. The object is the one seen at translation time.
-    Layer(Obj),
+    Layer(LayerRef),
 }
 
 /// An argument or result tree.

@@ -16,7 +16,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::graph::{
-    Arg, Callee, DType, Region, Statement, StatementIr, SymbolId, SymbolKind, TensorMeta,
+    Arg, Callee, DType, LayerRef, Region, Statement, StatementIr, SymbolId, SymbolKind, TensorMeta,
 };
 use crate::obj::Obj;
 use crate::reason::SourceLoc;
@@ -237,7 +237,7 @@ pub fn decode_callee(callee: &Bound<'_, PyAny>) -> PyResult<Callee> {
 fn decode_symbol(symbol: &Bound<'_, PyAny>) -> PyResult<SymbolKind> {
     let tag: String = symbol.get_item(0)?.extract()?;
     if tag == "layer" {
-        return Ok(SymbolKind::Layer(Obj::from(symbol.get_item(1)?)));
+        return Ok(SymbolKind::Layer(LayerRef::new(&symbol.get_item(1)?)));
     }
     let (_, dims, code, stop_gradient): (String, Vec<i64>, i32, bool) = symbol.extract()?;
     let dtype =

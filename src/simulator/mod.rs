@@ -29,6 +29,7 @@ mod generators;
 mod graph_numbers;
 pub mod groups;
 mod homes;
+mod index_range;
 pub mod inline;
 mod inner;
 mod inplace;

@@ -302,7 +302,7 @@ impl<'a, 'py> Search<'a, 'py> {
         Some(rules.find(|(of, _)| of.contains(&name.as_str()))?.1)
     }
 
-    fn layer(&self, symbol: SymbolId) -> Option<&Bound<'_, PyAny>> {
+    fn layer(&self, symbol: SymbolId) -> Option<Bound<'_, PyAny>> {
         match self.t.graph.sir.kind(symbol) {
             SymbolKind::Layer(layer) => Some(layer.bind(self.t.py)),
             SymbolKind::Tensor(_) => None,

@@ -7,13 +7,18 @@ use crate::reason::BreakKind;
 use crate::variables::{IterVar, Kind, VarId};
 
 use super::call::{call, describe};
-use super::{attributes, comparisons, exceptions, fold, keys, layers, namespaces, tensors};
+use super::{
+    attributes, comparisons, exceptions, fold, index_range, keys, layers, namespaces, tensors,
+};
 use super::{Step, Tracer};
 
 /// `container[key]`
 pub fn get(t: &mut Tracer<'_>, container: VarId, key: VarId) -> Step<VarId> {
     match t.kind(container).clone() {
-        Kind::Tensor(_) => tensors::method(t, container, "__getitem__", &[key], &[]),
+        Kind::Tensor(_) => {
+            index_range::check(t, container, key)?;
+            tensors::method(t, container, "__getitem__", &[key], &[])
+        }
         Kind::List(items) => match picked(t, &items, key)? {
             Picked::One(item) => Ok(item),
             Picked::Many(items) => {

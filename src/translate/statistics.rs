@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use pyo3::prelude::*;
 
-use crate::graph::{Callee, GraphInput, Statement, StatementIr, SymbolKind};
-use crate::obj::{self, Obj};
+use crate::graph::{Callee, GraphInput, LayerRef, Statement, StatementIr, SymbolKind};
+use crate::obj;
 use crate::paddle::Paddle;
 
 /// Not run yet: it may fail because of its shapes.
@@ -162,7 +162,7 @@ const LAYERS_NEVER_FAIL: &[&str] = &[
 ];
 
 /// Whether a call may fail although calls of its kind did not, whose tensors had the same dims and dtypes.
-fn may_fail(py: Python<'_>, it: &Statement, layer: Option<&Obj>) -> bool {
+fn may_fail(py: Python<'_>, it: &Statement, layer: Option<&LayerRef>) -> bool {
     if let Some(layer) = layer {
         let class = layer.bind(py).get_type();
         let is_paddles = obj::text_of(&class, "__module__").starts_with("paddle.nn.");

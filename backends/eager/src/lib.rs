@@ -103,7 +103,7 @@ impl EagerGraph {
         };
         Ok(match arg {
             Arg::Symbol(symbol) => match self.sir.kind(*symbol) {
-                SymbolKind::Layer(layer) => layer.bind(py).clone(),
+                SymbolKind::Layer(layer) => layer.bind(py),
                 SymbolKind::Tensor(_) => values[symbol.0 as usize].clone().ok_or_else(|| {
                     PyRuntimeError::new_err(format!("symbol {symbol} has no value"))
                 })?,

@@ -62,7 +62,7 @@ fn block<'py>(
                 let given = (at, meta.stop_gradient, meta.shape.to_vec());
                 Ok(module.getattr("Ref")?.call1(given)?)
             }
-            SymbolKind::Layer(layer) => Ok(layer.bind(py).clone()),
+            SymbolKind::Layer(layer) => Ok(layer.bind(py)),
         })
         .collect::<PyResult<Vec<_>>>()?;
     let steps = PyList::empty(py);

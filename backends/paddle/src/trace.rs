@@ -95,7 +95,7 @@ impl PaddleTrace {
         Ok(match arg {
             Arg::Symbol(symbol) => match sir.kind(*symbol) {
                 SymbolKind::Tensor(_) => self.value(py, *symbol)?,
-                SymbolKind::Layer(layer) => layer.bind(py).clone(),
+                SymbolKind::Layer(layer) => layer.bind(py),
             },
             Arg::Const(value) => value.bind(py).clone(),
             Arg::List(items) => PyList::new(py, many(items)?)?.into_any(),

@@ -50,7 +50,7 @@ pub use numbers::sampled;
 pub(crate) use object::{
     cell_contents, instance_dict, is_object_member, member, to_bound, type_of,
 };
-pub(crate) use references::{references, WeakOrStrong};
+pub(crate) use references::{references, weak_reference, WeakOrStrong};
 pub(crate) use tables::HashedKey;
 
 /// A number, or a dim of a tensor or array, from outside.

@@ -22,6 +22,16 @@ fn is_local(value: &Bound<'_, PyAny>) -> bool {
         && crate::obj::name_of(value).is_some_and(|name| name.contains("<locals>"))
 }
 
+/// A weak reference to an object whose class allows it.
+pub(crate) fn weak_reference(value: &Bound<'_, PyAny>) -> Option<Obj> {
+    if !is_weakly_referenced(value) {
+        return None;
+    }
+    let module = value.py().module("weakref").ok()?;
+    let made = module.getattr("ref").ok()?.call1((value,)).ok()?;
+    Some(Obj::from(made))
+}
+
 /// An object to compare identities with: held weakly where its type allows.
 #[derive(Debug)]
 pub(crate) enum WeakOrStrong {
@@ -37,14 +47,8 @@ impl WeakOrStrong {
         let value = object.bind(py);
         let fixed = value.is_instance_of::<pyo3::types::PyType>() && !is_local(value)
             || value.is_instance_of::<pyo3::types::PyModule>();
-        if !fixed && is_weakly_referenced(value) {
-            if let Ok(weak) = py
-                .module("weakref")
-                .and_then(|module| module.getattr("ref"))
-                .and_then(|make| make.call1((value,)))
-            {
-                return Self::Weak(weak.unbind());
-            }
+        if let Some(weak) = (!fixed).then(|| weak_reference(value)).flatten() {
+            return Self::Weak(weak.py(py));
         }
         Self::Strong(object.clone())
     }

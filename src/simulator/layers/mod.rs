@@ -230,7 +230,7 @@ fn statement(
     kwargs: &Kwargs,
 ) -> Step<VarId> {
     let as_obj = Obj::from(object);
-    let symbol = t.graph.layer_input(as_obj.clone(), source.clone());
+    let symbol = t.graph.layer_input(t.py, as_obj.clone(), source.clone());
     let callee = Callee::Layer(symbol);
     tensors::refuse_listed(t, &callee)?;
     t.guards.add(source, GuardKind::LayerState(as_obj));

@@ -1,0 +1,98 @@
+//! `tensor[key]` where a number of the graph, or a tensor of no dims, says which place: the graph fails
+//! where there is no such place, since a program's kernel gives an empty result, or none that is used.
+
+use pyo3::prelude::*;
+use pyo3::types::PyInt;
+
+use crate::graph::{Arg, DType, SymbolId};
+use crate::obj::Obj;
+use crate::variables::{Kind, NumberVar, VarId};
+
+use super::{arguments, graph_numbers, tensors};
+use super::{Step, Tracer};
+
+/// Fails in the graph where a place that only the graph knows is outside of its dim.
+pub fn check(t: &mut Tracer<'_>, tensor: VarId, key: VarId) -> Step<()> {
+    let items = match t.kind(key).clone() {
+        Kind::Tuple(items, None) => items,
+        _ => vec![key],
+    };
+    let mut places = Vec::new();
+    for item in &items {
+        places.push(place(t, *item)?);
+    }
+    if places.iter().all(Option::is_none) {
+        return Ok(());
+    }
+    let Some((symbol, meta)) = tensors::symbol_and_meta(t, tensor) else {
+        return Ok(());
+    };
+    let taken: Vec<usize> = items.iter().map(|item| dims_of(t, *item)).collect();
+    let Some(left_out) = meta.shape.len().checked_sub(taken.iter().sum()) else {
+        return Ok(());
+    };
+    let mut axis = 0;
+    for ((item, place), taken) in items.into_iter().zip(places).zip(taken) {
+        if let Some(place) = place {
+            match meta.shape[axis] {
+                // The dim of this call, negative and open in others.
+                ..0 => inside(t, place, Err((symbol, axis)))?,
+                dim => inside(t, place, Ok(dim))?,
+            }
+        }
+        axis += match t.value(item).is_some_and(|item| item.is(t.py.Ellipsis())) {
+            true => left_out,
+            false => taken,
+        };
+    }
+    Ok(())
+}
+
+/// The symbol of a place that only the graph knows.
+fn place(t: &mut Tracer<'_>, item: VarId) -> Step<Option<SymbolId>> {
+    Ok(match t.kind(item).clone() {
+        Kind::SymNumber(symbol) | Kind::Int(NumberVar::Graph(symbol)) => Some(symbol),
+        Kind::Tensor(var) => {
+            let meta = t.graph.meta(var.symbol);
+            let whole = |meta: &&crate::graph::TensorMeta| {
+                let dtype = meta.dtype;
+                let index = matches!(dtype, DType::Int32 | DType::Int64);
+                meta.shape.is_empty() && index
+            };
+            meta.filter(whole).map(|_| var.symbol)
+        }
+        _ => None,
+    })
+}
+
+/// How many dims an item of a key takes.
+fn dims_of(t: &mut Tracer<'_>, item: VarId) -> usize {
+    let mask = tensors::meta_of(t, item).filter(|meta| meta.dtype == DType::Bool);
+    let none = t.is_none(item) || t.value(item).is_some_and(|item| item.is(t.py.Ellipsis()));
+    match mask {
+        Some(mask) => mask.shape.len(),
+        None => usize::from(!none),
+    }
+}
+
+/// The graph fails where a place is not inside of a dim, counted from either end.
+fn inside(t: &mut Tracer<'_>, place: SymbolId, dim: Result<i64, (SymbolId, usize)>) -> Step<()> {
+    let (least, end) = match dim {
+        Ok(dim) => {
+            let number = |number: i64| PyInt::new(t.py, number).into_any();
+            let (least, end) = (number(-dim), number(dim));
+            (Arg::Const(Obj::from(least)), Arg::Const(Obj::from(end)))
+        }
+        Err((symbol, axis)) => {
+            let dim = arguments::number_statement(t, NumberVar::Dim(symbol, axis))?;
+            let least = graph_numbers::method(t, "__neg__", dim, Vec::new())?;
+            (Arg::Symbol(least), Arg::Symbol(dim))
+        }
+    };
+    for (name, limit) in [("__ge__", least), ("__lt__", end)] {
+        let fits = graph_numbers::method(t, name, place, vec![limit])?;
+        let fits = t.add(Kind::SymNumber(fits));
+        graph_numbers::statement(t, "check", &[fits])?;
+    }
+    Ok(())
+}
