@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import inspect
+import logging
 import os
 import pickle
 import shutil
@@ -18,6 +21,10 @@ from . import _core
 from .api import decorated, exported, is_of_paddle, spec_of_paddles, static_of, undecorated
 from .errors import GraphBreakError
 from .specification import EXAMPLES, Examples, Specification, is_known
+
+_log = logging.getLogger("paddle_sot_rs.jit")
+# How Paddle writes a float that is no number.
+_NAN = '"VD":"NaN"'
 
 
 def concrete_program(function: Callable[..., Any], input_spec: Any, names_of: Callable[..., Any] | None = None) -> Any:
@@ -148,8 +155,8 @@ def code_of(static: Any) -> str:
     return "\n".join(graphs)
 
 
-def _caller(layer: Layer) -> Callable[..., Any]:
-    # Through the Layer itself: its hooks are part of what is exported.
+def _caller(layer: Callable[..., Any]) -> Callable[..., Any]:
+    # Through a Layer itself: its hooks are part of what is exported.
     def call(*args: Any, **kwargs: Any) -> Any:
         return layer(*args, **kwargs)
 
@@ -169,6 +176,10 @@ def _targets(layer_or_fn: Any, input_spec: Any) -> list[tuple[str, Callable[...,
         function = undecorated(layer_or_fn)
         if not callable(function):
             raise TypeError(f"layer_or_fn: expected a Layer or a function, got {type(layer_or_fn).__name__}")
+        if not (inspect.isfunction(function) or inspect.ismethod(function)):
+            # A `functools.partial`, an object with `__call__`.
+            function = _caller(function)
+            functools.update_wrapper(function, layer_or_fn, assigned=(), updated=())
         spec = input_spec if input_spec is not None else _own_spec(layer_or_fn)
         spec = spec if spec is not None else _last_spec(layer_or_fn)
         return [("", function, function, spec)]
@@ -229,10 +240,30 @@ def save(layer_or_fn: Any, path: str | os.PathLike[str], input_spec: Any = None)
         for suffix, program in programs:
             _write(program, os.path.join(temporary, prefix + suffix))
         _write_info(layer_or_fn, [program for _, program in programs], os.path.join(temporary, prefix))
-        for name in sorted(os.listdir(temporary)):
+        written = sorted(os.listdir(temporary))
+        for name in written:
             os.replace(os.path.join(temporary, name), os.path.join(directory, name))
+        _clear_older(directory, prefix, written)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _clear_older(directory: str, prefix: str, written: list[str]) -> None:
+    """Removes what an older program of these names had and this one has not: it would be loaded with it."""
+    for name in written:
+        for suffix in (".pdiparams", ".pdiparams.info"):
+            older = name.removesuffix(".json") + suffix
+            if name.endswith(".json") and older not in written:
+                with contextlib.suppress(FileNotFoundError):
+                    os.remove(os.path.join(directory, older))
+    others = [name for name in os.listdir(directory) if name.startswith(f"{prefix}.") and name.endswith(".json")]
+    if left := sorted(set(others) - set(written)):
+        _log.warning(
+            "%s: paddle.jit.load(%r) reads %s as further methods; remove them if they are of an older save",
+            directory,
+            prefix,
+            ", ".join(left),
+        )
 
 
 def _write(program: Any, path: str) -> None:
@@ -253,6 +284,12 @@ def _write(program: Any, path: str) -> None:
             program=program.main_program,
             skip_prune_program=True,
         )
+    with open(path + ".json", encoding="utf-8") as file:
+        if _NAN in file.read():
+            raise ValueError(
+                "layer_or_fn: a constant that is no number (nan): Paddle writes it so that nothing can read the file; "
+                "compute it in the function, such as (x - x) / (x - x)"
+            )
 
 
 def _write_info(layer: Any, programs: list[Any], path: str) -> None:

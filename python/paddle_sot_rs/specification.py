@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import inspect
 import itertools
 import logging
@@ -223,17 +224,28 @@ def _normal(spec: Any) -> Any:
     if isinstance(spec, paddle.Tensor):
         return InputSpec.from_tensor(spec)
     if isinstance(spec, list | tuple):
-        return [_normal(item) for item in spec]
+        return _sequence(spec, [_normal(item) for item in spec])
     if isinstance(spec, dict):
-        return {key: _normal(item) for key, item in spec.items()}
+        return _mapping(spec, {key: _normal(item) for key, item in spec.items()})
     return spec
+
+
+def _sequence(like: Any, items: list[Any]) -> Any:
+    """The items in a list, a tuple or a named tuple: the function may ask which of them it is."""
+    if isinstance(like, tuple):
+        return type(like)(*items) if hasattr(like, "_fields") else tuple(items)
+    return items
+
+
+def _mapping(like: Any, items: dict[Any, Any]) -> Any:
+    return collections.OrderedDict(items) if isinstance(like, collections.OrderedDict) else items
 
 
 def _check(path: str, spec: Any, value: Any, found: list[tuple[Any, list[int]]]) -> None:
     if isinstance(spec, InputSpec):
         _check_tensor(path, spec, value)
         found.append((value, [at for at, dim in enumerate(spec.shape) if is_open(dim)]))
-    elif isinstance(spec, list):
+    elif isinstance(spec, list | tuple):
         if not isinstance(value, list | tuple) or len(value) != len(spec):
             raise TypeError(f"argument {path}: input_spec says a list or tuple of {len(spec)}, got {_shown(value)}")
         for at, (inner, item) in enumerate(zip(spec, value, strict=True)):
@@ -302,17 +314,18 @@ class Examples:
             dims = enumerate(spec.shape)
             shape = [self._size(next(self._open), place) if is_open(dim) else dim for place, dim in dims]
             tensor = paddle.zeros(shape, spec.dtype)
-            tensor.stop_gradient = spec.stop_gradient
+            # What an `InputSpec` says unless told otherwise; other dtypes have no gradient.
+            tensor.stop_gradient = spec.stop_gradient or not (tensor.is_floating_point() or tensor.is_complex())
             name = base = spec.name or path.replace("[", "_").replace("]", "").replace("'", "")
             while name in self._names:
                 name = f"{base}_{len(self._names)}"
             self._names.add(name)
             self.inputs.append((name, tensor, [at for at, dim in enumerate(spec.shape) if is_open(dim)]))
             return tensor
-        if isinstance(spec, list):
-            return [self._value(f"{path}[{at}]", item) for at, item in enumerate(spec)]
+        if isinstance(spec, list | tuple):
+            return _sequence(spec, [self._value(f"{path}[{at}]", item) for at, item in enumerate(spec)])
         if isinstance(spec, dict):
-            return {key: self._value(f"{path}[{key!r}]", item) for key, item in spec.items()}
+            return _mapping(spec, {key: self._value(f"{path}[{key!r}]", item) for key, item in spec.items()})
         return spec
 
 

@@ -21,6 +21,8 @@ type Ptr = *mut ffi::PyObject;
 enum Expected {
     Const(Obj),
     Same(WeakOrStrong),
+    /// A list at this address, which cannot be held weakly: what it holds is compared apart.
+    List(usize),
 }
 
 /// One dictionary of the tree.
@@ -135,6 +137,8 @@ impl LayerSnapshot {
             let plain = crate::obj::is_plain_constant(&value);
             let expected = if plain {
                 Expected::Const(object)
+            } else if owner != 0 && value.is_exact_instance_of::<PyList>() {
+                Expected::List(value.as_ptr() as usize)
             } else {
                 Expected::Same(WeakOrStrong::new(py, &object))
             };
@@ -217,6 +221,7 @@ fn unchanged(py: Python<'_>, dict: Ptr, known: &Items) -> bool {
             value.is_some_and(|value| match expected {
                 Expected::Const(constant) => native::const_equal(py, value, constant.as_ptr()),
                 Expected::Same(object) => object.is(value),
+                Expected::List(address) => value as usize == *address,
             })
         })
 }

@@ -1,0 +1,109 @@
+"""What `save` is given: partials, callable objects, containers of their own kind, flags; and what it leaves behind."""
+
+import collections
+import functools
+import logging
+from typing import Any, NamedTuple
+
+import paddle
+import paddle_sot_rs as sot
+import pytest
+from paddle import nn
+from paddle.static import InputSpec
+
+ROWS = InputSpec([None, 4])
+
+
+class Pair(NamedTuple):
+    p: Any
+    n: Any
+
+
+class Tripled:
+    def __call__(self, x):
+        return x * 3
+
+
+def add(x, k):
+    return x + k
+
+
+def of_a_tuple(xs):
+    return xs[0] + 1 if isinstance(xs, tuple) else xs[0] - 1
+
+
+def of_a_pair(pair):
+    return pair.n - pair.p * 2 if isinstance(pair, Pair) else pair[0]
+
+
+def of_an_ordered_dict(d):
+    return d["a"] * 2 if isinstance(d, collections.OrderedDict) else -d["a"]
+
+
+def by_a_flag(x, flag):
+    return x * 2 if flag else x - 1
+
+
+def X():
+    return paddle.arange(8, dtype="float32").reshape([2, 4])
+
+
+CASES = {
+    "partial": (functools.partial(add, k=2), [ROWS], [X()], [X()]),
+    "translated partial": (sot.to_static(functools.partial(add, k=2)), [ROWS], [X()], [X()]),
+    "callable": (Tripled(), [ROWS], [X()], [X()]),
+    "tuple": (of_a_tuple, [(ROWS,)], [(X(),)], [X()]),
+    "named tuple": (of_a_pair, [Pair(ROWS, ROWS)], [Pair(X(), X() + 1)], [X(), X() + 1]),
+    "ordered dict": (of_an_ordered_dict, [collections.OrderedDict(a=ROWS)], [collections.OrderedDict(a=X())], [X()]),
+    "flag": (
+        by_a_flag,
+        [ROWS, InputSpec([], "bool", "flag")],
+        [X(), paddle.to_tensor(False)],
+        [X(), paddle.to_tensor(False)],
+    ),
+    "whole number": (
+        by_a_flag,
+        [ROWS, InputSpec([1], "int64", "flag")],
+        [X(), paddle.to_tensor([2])],
+        [X(), paddle.to_tensor([2])],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_is_loaded_answers_as_eager_mode(name, tmp_path):
+    function, spec, args, flat = CASES[name]
+    sot.save(function, tmp_path / "saved", spec)
+    loaded = paddle.jit.load(str(tmp_path / "saved"))
+    assert loaded(*flat).tolist() == function(*args).tolist()
+
+
+def test_no_number_is_refused(tmp_path):
+    def masked(x):
+        return paddle.where(x > 0, x, paddle.to_tensor(float("nan")))
+
+    with pytest.raises(ValueError, match="layer_or_fn: a constant that is no number"):
+        sot.save(masked, tmp_path / "saved", [ROWS])
+    assert list(tmp_path.iterdir()) == []
+
+
+class Net(nn.Layer):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+
+    def forward(self, x):
+        return self.linear(x)
+
+    def extra(self, x):
+        return self.linear(x) * 2
+
+
+def test_over_an_older_program(tmp_path, caplog):
+    path = tmp_path / "saved"
+    sot.save(Net(), path, {"forward": [ROWS], "extra": [ROWS]})
+    with caplog.at_level(logging.WARNING, logger="paddle_sot_rs.jit"):
+        sot.save(functools.partial(add, k=1), path, [ROWS])
+    assert "saved.extra.json as further methods" in caplog.text
+    assert not (tmp_path / "saved.pdiparams").exists() and (tmp_path / "saved.extra.pdiparams").exists()
+    assert paddle.jit.load(str(path))(X()).tolist() == (X() + 1).tolist()
