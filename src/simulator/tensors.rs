@@ -89,7 +89,7 @@ const OBJECT_METHODS: &[&str] = &[
 ];
 
 /// Attributes that are known from the metadata.
-const PROPERTIES: &[&str] = &["shape", "ndim", "size", "stop_gradient", "dtype"];
+const PROPERTIES: &[&str] = &["shape", "ndim", "size", "stop_gradient", "dtype", "type"];
 
 /// Attributes that are tensors computed from this one.
 const TENSOR_ATTRIBUTES: &[&str] = &["T", "mT", "H", "mH"];
@@ -390,6 +390,11 @@ pub fn attribute(t: &mut Tracer<'_>, tensor: VarId, name: &str) -> Step<VarId> {
         "dtype" => {
             let dtype = t.paddle.module.bind(t.py).getattr(meta.dtype.as_str())?;
             return Ok(t.constant(&dtype));
+        }
+        "type" => {
+            let core = t.py.module("paddle.base.core")?;
+            let kinds = core.getattr("VarDesc")?.getattr("VarType")?;
+            return Ok(t.constant(&kinds.getattr("DENSE_TENSOR")?));
         }
         "place" => {
             if let Some(place) = places::of_tensors(t)? {
