@@ -4,7 +4,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyTuple, PyType};
 
 use crate::reason::Break;
-use crate::simulator::{deques, groups};
+use crate::simulator::containers::deques;
+use crate::simulator::groups;
 use crate::variables::{CellVar, ContextVar, Kind, NewFunction, ObjectVar, VarId};
 
 use super::reconstruct::{Emit, Emitter};

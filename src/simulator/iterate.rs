@@ -226,7 +226,9 @@ pub fn next(t: &mut Tracer<'_>, iterator: VarId) -> Step<Option<VarId>> {
     let state = match t.kind(iterator).clone() {
         Kind::Iter(state) => state,
         Kind::Object(_) => return next_of_object(t, iterator),
-        _ => return t.unsupported("next() of an iterator that exists, which no guard can look into"),
+        _ => {
+            return t.unsupported("next() of an iterator that exists, which no guard can look into")
+        }
     };
     match state {
         IterVar::Numbers { .. } | IterVar::Advanced => t.stop(

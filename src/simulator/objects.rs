@@ -11,9 +11,10 @@ use crate::variables::{Kind, VarId};
 
 use super::attributes::{self, lookup};
 use super::call::call;
+use super::containers::subclasses;
 use super::exceptions::is_exception_class;
 use super::tracer::is_enum_member;
-use super::{classes, groups, homes, inline, iterate, layers, places, subclasses};
+use super::{classes, groups, homes, inline, iterate, layers, places};
 use super::{Kwargs, Step, Tracer};
 
 /// `class(*args, **kwargs)` for Python classes.

@@ -94,8 +94,8 @@ pub(crate) fn max_len(py: Python<'_>, deque: Ptr) -> Option<Option<usize>> {
 
 /// `deque[index]`.
 pub(crate) fn deque_item(deque: Ptr, index: usize) -> Ptr {
-    // SAFETY: the index is checked against the live deque's length; reading an item of an exact deque
-    // runs no user code, and the deque goes on holding it.
+    // SAFETY: the index is checked against the live deque's length; reading an item of an exact
+    // deque runs no user code, and the deque goes on holding it.
     unsafe {
         if !is_deque(deque) || index >= ffi::Py_SIZE(deque) as usize {
             return std::ptr::null_mut();

@@ -9,7 +9,8 @@ use crate::guard::native;
 use crate::obj::{cached_property, is_named, of_type, text_of, Obj};
 use crate::reason::BreakKind;
 use crate::simulator::call::call;
-use crate::simulator::{classes, deques, groups, homes, namespaces, Step, Tracer};
+use crate::simulator::containers::deques;
+use crate::simulator::{classes, groups, homes, namespaces, Step, Tracer};
 use crate::tracker::{Tracker, TrackerRef};
 use crate::variables::{Kind, ObjectVar, VarId};
 

@@ -20,9 +20,10 @@ use crate::reason::BreakKind;
 use crate::tracker::Tracker;
 use crate::variables::{Kind, VarId};
 
+use super::containers::{deques, subclasses};
 use super::{
-    attributes, classes, comparisons, deques, exceptions, fold, homes, methods, operators, pylayer,
-    scalars, subclasses, tensors, truth,
+    attributes, classes, comparisons, exceptions, fold, homes, methods, operators, pylayer,
+    scalars, tensors, truth,
 };
 use super::{Kwargs, Step, Tracer};
 use construction::from_keys;

@@ -7,9 +7,10 @@ use crate::frame::Modules;
 use crate::obj::Obj;
 use crate::reason::BreakKind;
 use crate::simulator::call::call;
+use crate::simulator::containers::deques;
 use crate::simulator::{
-    attributes, conversions, deques, fold, format, iterate, layers, printing, pylayer, recompute,
-    rows, tensors, truth, Kwargs, Step, Tracer,
+    attributes, conversions, fold, format, iterate, layers, printing, pylayer, recompute, rows,
+    tensors, truth, Kwargs, Step, Tracer,
 };
 use crate::variables::{Kind, VarId};
 

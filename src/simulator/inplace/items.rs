@@ -136,7 +136,7 @@ fn is_advanced(t: &mut Tracer<'_>, tensor: VarId, key: VarId, value: VarId) -> S
         .map(|key| tensors::symbol_and_meta(t, key).filter(|(_, meta)| !meta.shape.is_empty()))
         .collect();
     let value = tensors::meta_of(t, value);
-    // Eager mode computes a gradient of its own for it, which depends on memory that nobody has written.
+    // Eager mode computes a gradient of its own for it, of memory that nobody has written.
     if t.entry_grad && value.as_ref().is_some_and(|value| !value.stop_gradient) {
         return Ok(false);
     }

@@ -1,5 +1,5 @@
-//! What deques and instances of subclasses of `dict`, `list` and `tuple` hold: a configuration whose attributes are its items, a list
-//! with methods of its own, what a network answers with.
+//! What deques and instances of subclasses of `dict`, `list` and `tuple` hold: a configuration
+//! whose attributes are its items, a list with methods of its own, what a network answers with.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple, PyType};
@@ -7,7 +7,8 @@ use pyo3::PyTypeInfo;
 
 use crate::guard::{native, GuardKind};
 use crate::obj::{ordered_dict, Obj};
-use crate::simulator::{attributes, deques};
+use crate::simulator::attributes;
+use crate::simulator::containers::deques;
 use crate::tracker::{Tracker, TrackerRef};
 use crate::variables::{Kind, VarId, Variable};
 

@@ -9,9 +9,9 @@ use crate::obj::{ordered_dict, Obj};
 use crate::reason::BreakKind;
 use crate::variables::{DictVar, Kind, ObjectVar, VarId};
 
-use super::attributes::lookup;
-use super::{classes, methods};
-use super::{Kwargs, Step, Tracer};
+use crate::simulator::attributes::lookup;
+use crate::simulator::{classes, methods};
+use crate::simulator::{Kwargs, Step, Tracer};
 
 /// The built-in class that makes the instances of a class: `object`, or the one that says what they hold.
 pub fn base_of<'py>(t: &Tracer<'py>, class: &Bound<'py, PyType>) -> Step<Bound<'py, PyType>> {

@@ -1,16 +1,18 @@
 //! Subscription.
 
+mod index_range;
+
 use pyo3::prelude::*;
 use pyo3::types::PyBool;
 
 use crate::reason::BreakKind;
 use crate::variables::{IterVar, Kind, VarId};
 
-use super::call::{call, describe};
-use super::{
-    attributes, comparisons, exceptions, fold, index_range, keys, layers, namespaces, tensors,
+use crate::simulator::call::{call, describe};
+use crate::simulator::{
+    attributes, comparisons, exceptions, fold, keys, layers, namespaces, tensors,
 };
-use super::{Step, Tracer};
+use crate::simulator::{Step, Tracer};
 
 /// `container[key]`
 pub fn get(t: &mut Tracer<'_>, container: VarId, key: VarId) -> Step<VarId> {
@@ -47,7 +49,11 @@ pub fn get(t: &mut Tracer<'_>, container: VarId, key: VarId) -> Step<VarId> {
                 return Ok(value);
             }
             let class = t.original("builtins", "KeyError")?;
-            Err(super::Stop::Raise(exceptions::new(t, &class, vec![key])))
+            Err(crate::simulator::Stop::Raise(exceptions::new(
+                t,
+                &class,
+                vec![key],
+            )))
         }
         Kind::Const | Kind::Range(..) => fold::operator(t, "getitem", &[container, key]),
         Kind::Layers { class, items } => {
@@ -176,7 +182,7 @@ fn set_slice(
     if !t.is_none(step) && t.const_int(step) != Some(1) {
         return t.unsupported("assignment to an extended slice");
     }
-    let values = super::iterate::collect_fast(t, value)?;
+    let values = crate::simulator::iterate::collect_fast(t, value)?;
     let Some(slice) = fold::to_object(t, key) else {
         return t.unsupported("a slice that is not constant");
     };

@@ -1,5 +1,6 @@
-//! `tensor[key]` where a number of the graph, or a tensor of no dims, says which place: the graph fails
-//! where there is no such place, since a program's kernel gives an empty result, or none that is used.
+//! `tensor[key]` where a number of the graph, or a tensor of no dims, says which place.
+//!
+//! The graph fails where there is no such place: a program's kernel gives an empty result then.
 
 use pyo3::prelude::*;
 use pyo3::types::PyInt;
@@ -8,8 +9,8 @@ use crate::graph::{Arg, DType, SymbolId};
 use crate::obj::Obj;
 use crate::variables::{Kind, NumberVar, VarId};
 
-use super::{arguments, graph_numbers, tensors};
-use super::{Step, Tracer};
+use crate::simulator::{arguments, graph_numbers, tensors};
+use crate::simulator::{Step, Tracer};
 
 /// Fails in the graph where a place that only the graph knows is outside of its dim.
 pub fn check(t: &mut Tracer<'_>, tensor: VarId, key: VarId) -> Step<()> {

@@ -1,5 +1,4 @@
-//! `collections.deque`: an object that holds a list, which its methods change at both ends. A method
-//! is a row here.
+//! `collections.deque`: an object that holds a list, which its methods change at both ends.
 
 use pyo3::prelude::*;
 use pyo3::types::PyType;
@@ -10,8 +9,8 @@ use crate::obj::Obj;
 use crate::reason::BreakKind;
 use crate::variables::{IterVar, Kind, ObjectVar, VarId};
 
-use super::{iterate, methods, subscript};
-use super::{Kwargs, Step, Tracer};
+use crate::simulator::{iterate, methods, subscript};
+use crate::simulator::{Kwargs, Step, Tracer};
 
 /// Methods that only read.
 const READERS: &[&str] = &[
