@@ -13,6 +13,7 @@ PYTEST = -m pytest -q -n $(shell n=$$(nproc); echo $$((n < 4 ? n : 4))) --dist l
 .DEFAULT_GOAL := build
 
 check-tools:
+	@command -v c++ >/dev/null || { echo "a C++ compiler is missing: install g++ or clang"; exit 1; }
 	@command -v cargo >/dev/null || { echo "cargo is missing: install a stable Rust toolchain (rustup)"; exit 1; }
 	@test -n "$(DEFAULT)" || { echo "no CPython 3.11, 3.12 or 3.13 found on PATH or in pyenv"; exit 1; }
 

@@ -39,6 +39,11 @@ const ARRAYS: &str = "paddle.tensor.array";
 
 /// Functions of those modules that are not functions of tensors to tensors.
 const REFUSED: &[&str] = &[
+    // Operators that one of the modes has alone, or answers otherwise.
+    "matmul_with_flatten",
+    "assign_value",
+    "moving_average_abs_max_scale",
+    "view_shape",
     "to_tensor",
     "save",
     "load",

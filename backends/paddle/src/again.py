@@ -29,6 +29,8 @@ _abs, _allclose, _isfinite = numpy.abs, numpy.allclose, numpy.isfinite
 _paddles_backward = eager.run_backward
 _paddles_gradients = eager.run_partial_grad
 _state = threading.local()
+# Calls a C function: what it throws becomes an error. See `foreign.rs`.
+caught = None
 # Told how many passes are under way that hooks have to know of.
 watch = None
 # All runs of programs that may go backward, latest first.
@@ -59,7 +61,7 @@ def _native_gradients(*args):
 def _settled(walk, args):
     before = begin_pass()
     try:
-        return _around_loops(walk, args) if loops else walk(*args)
+        return _around_loops(walk, args) if loops else caught(walk, *args)
     except Exception:
         # Paddle makes an error of its own of what a hook raises.
         refused, _state.refused = getattr(_state, "refused", None), None
@@ -79,7 +81,7 @@ def refuse(error):
 def _around_loops(walk, args):
     begin_loops()
     try:
-        return walk(*args)
+        return caught(walk, *args)
     finally:
         end_loops()
 

@@ -44,6 +44,7 @@ pub fn load_python(py: Python<'_>) -> PyResult<()> {
         load("kernels", include_str!("kernels.py"))?;
         load("backward", include_str!("backward.py"))?;
         let again = load("again", include_str!("again.py"))?;
+        give(&again, wrap_pyfunction!(crate::foreign::caught, py)?)?;
         give(&again, wrap_pyfunction!(crate::again::watch, py)?)?;
         give(&again, wrap_pyfunction!(crate::again::runs, py)?)?;
         give(&again, wrap_pyfunction!(crate::again::now, py)?)?;

@@ -281,6 +281,19 @@ def _refuse_other_kernels(operations):
             continue
         if mixed(op.operands_source()) and mixed(differentiable(op)):
             raise TypeError(f"{op.name()} of tensors of several dtypes")
+        if _mixes_complex(op):
+            raise TypeError(f"{op.name()} of complex numbers and others")
+
+
+def _mixes_complex(op):
+    """Eager mode casts the others, or refuses; the kernel of a program reads their bytes as its own. Numbers that are
+    written out as tensors are not meant."""
+    if op.name() == "pd_op.svd":
+        # A program says that the singular values of complex numbers are complex.
+        return op.operand_source(0).dtype in _COMPLEX
+    given = [value for value in op.operands_source() if value.initialized()]
+    dtypes = {value.dtype for value in given if value.get_defining_op().name() != "pd_op.full"}
+    return bool(dtypes & _COMPLEX) and len(dtypes & _NUMBERS) > 1
 
 
 def _refuse_labels(operations):
@@ -298,6 +311,7 @@ def _refuse_labels(operations):
 # Programs say that the gradients of these are of float32.
 _OF_FLOATS = ("pd_op.multi_dot", "pd_op.multiplex")
 _COMPLEX = {paddle.complex64, paddle.complex128}
+_NUMBERS = _COMPLEX | {paddle.float16, paddle.bfloat16, paddle.float32, paddle.float64}
 
 
 def _refuse_without_kernels(operations):

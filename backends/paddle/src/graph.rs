@@ -9,7 +9,7 @@ use paddle_sot::graph::{StatementIr, SymbolId, SymbolKind};
 use paddle_sot::guard::native;
 use paddle_sot::paddle::Paddle;
 use pyo3::prelude::*;
-use pyo3::types::PyList;
+use pyo3::types::{PyList, PyTuple};
 use smallvec::SmallVec;
 
 use crate::again::{hook, Scope, Shared, Told};
@@ -19,6 +19,7 @@ use crate::cuts::{Cuts, Decided, Given};
 use crate::executors::{
     backward_threshold, is_small, keep_address, looping, make_room, settle, unhurried,
 };
+use crate::foreign;
 use crate::leaves;
 use crate::onednn;
 use crate::parts::Role;
@@ -339,13 +340,14 @@ impl CompiledGraph for PaddleGraph {
         let random_state = random_state.transpose()?.map(Bound::unbind);
         let none = py.None();
         let run = || {
-            self.run.bind(py).call1((
-                list,
+            let given = [
+                &list,
                 none.bind(py),
                 scope.list.bind(py),
                 self.attributes.bind(py),
                 self.cuda_graph.bind(py),
-            ))
+            ];
+            foreign::caught(self.run.bind(py), &PyTuple::new(py, given)?)
         };
         let run = || match makes && self.shared.is_small {
             true => unhurried(py, run),

@@ -9,6 +9,7 @@ mod bridge;
 mod cuts;
 mod executors;
 mod flags;
+mod foreign;
 mod given_up;
 mod graph;
 mod leaves;

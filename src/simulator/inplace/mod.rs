@@ -43,7 +43,9 @@ pub fn method(
     if DRAWN.contains(&form) || FOLLOWED.contains(&form) {
         return followed(t, tensor, form, args, kwargs);
     }
-    if reads_itself(t, tensor, form, args, kwargs) || !is_captured(t, tensor, form)? {
+    let refused =
+        reads_itself(t, tensor, form, args, kwargs) || takes_numbers(t, form, args, kwargs);
+    if refused || !is_captured(t, tensor, form)? {
         return Ok(None);
     }
     let callee = Callee::Method(Arc::from(form));
@@ -76,7 +78,10 @@ pub fn function(
     if DRAWN.contains(&form) || FOLLOWED.contains(&form) {
         return followed(t, tensor, form, &args[1..], kwargs);
     }
-    if reads_itself(t, tensor, form, &args[1..], kwargs) || !is_captured(t, tensor, form)? {
+    let rest = &args[1..];
+    let refused =
+        reads_itself(t, tensor, form, rest, kwargs) || takes_numbers(t, form, rest, kwargs);
+    if refused || !is_captured(t, tensor, form)? {
         return Ok(None);
     }
     let home = match module.starts_with("paddle.nn.functional") {
@@ -173,8 +178,13 @@ fn increment(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Option
     };
     t.realize(tensor);
     // Eager mode raises for more than one number.
-    let fits = tensors::meta_of(t, tensor)
-        .is_some_and(|meta| meta.stop_gradient && meta.shape.iter().all(|dim| *dim == 1));
+    let fits = tensors::meta_of(t, tensor).is_some_and(|meta| {
+        let counts = matches!(
+            meta.dtype,
+            DType::Float32 | DType::Float64 | DType::Int32 | DType::Int64
+        );
+        counts && meta.stop_gradient && meta.shape.iter().all(|dim| *dim == 1)
+    });
     if !fits || !is_captured(t, tensor, "add")? {
         return Ok(None);
     }
@@ -210,6 +220,16 @@ fn reads_itself(
     given
         .into_iter()
         .any(|arg| (apart || arg != tensor) && views::root(&t.vars, arg) == tensor)
+}
+
+/// Whether the form in place takes numbers where the other takes tensors too.
+fn takes_numbers(t: &mut Tracer<'_>, form: &str, args: &[VarId], kwargs: &Kwargs) -> bool {
+    let number = match (form, args) {
+        ("pow", [number]) | ("index_fill", [_, _, number]) => Some(*number),
+        ("pow" | "index_fill", _) => kwargs.last().map(|(_, number)| *number),
+        _ => None,
+    };
+    number.is_some_and(|number| tensors::meta_of(t, number).is_some())
 }
 
 /// `tensor.fill_(number)` and `tensor.zero_()` of one that no gradient flows to: in eager mode it
