@@ -1,4 +1,4 @@
-# `make demo` and `make test` install what they need: Rust (cargo) and CPython 3.11, 3.12 or 3.13 must exist.
+# `make demo` and `make test` install what they need: Rust (cargo), a C++ compiler and CPython 3.11, 3.12 or 3.13 must exist.
 PYTHONS := 3.12 3.11 3.13
 FOUND := $(shell for v in $(PYTHONS); do .ci/find-python $$v >/dev/null 2>&1 && echo $$v; done)
 DEFAULT := $(firstword $(FOUND))

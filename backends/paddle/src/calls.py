@@ -291,7 +291,7 @@ def _mixes_complex(op):
     if op.name() == "pd_op.svd":
         # A program says that the singular values of complex numbers are complex.
         return op.operand_source(0).dtype in _COMPLEX
-    given = [value for value in op.operands_source() if value.initialized()]
+    given = [value for value in op.operands_source() if value.initialized() and value.is_dense_tensor_type()]
     dtypes = {value.dtype for value in given if value.get_defining_op().name() != "pd_op.full"}
     return bool(dtypes & _COMPLEX) and len(dtypes & _NUMBERS) > 1
 
