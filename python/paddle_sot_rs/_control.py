@@ -23,6 +23,14 @@ def check(condition: Any) -> None:
         control_flow.Assert(condition)
 
 
+def check_place(tensor: Any, place: Any, axis: int) -> None:
+    """Checks that `tensor` has such a place along `axis`, counted from either end."""
+    size = tensor.shape[axis]
+    if size < 0:
+        size = paddle.shape(tensor)[axis].astype(place.dtype)
+    check(paddle.logical_and(place >= -size, place < size))
+
+
 def show(*values: Any) -> None:
     """`print(*values)`; in a program each tensor is printed by a `Print` operator, with the text around it."""
     if paddle.in_dynamic_mode():

@@ -202,6 +202,7 @@ def spec_of_paddles(static: Any) -> Any:
 
 # What was translated and is alive, by function, owner and settings: translated again, it is this one.
 _alive: weakref.WeakValueDictionary[Any, Any] = weakref.WeakValueDictionary()
+_parts: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 
 
 def _static(target: Callable[..., Any], settings: dict[str, Any]) -> Any:
@@ -214,7 +215,9 @@ def _static(target: Callable[..., Any], settings: dict[str, Any]) -> Any:
         "black_names": frozenset(settings["black_names"]),
     }
     marks = tuple(tuple(map(id, listed)) for listed in (_black_list, _allowed, _disabled))
-    of = (id(getattr(target, "__func__", target)), id(getattr(target, "__self__", None)))
+    function = getattr(target, "__func__", target)
+    parts = tuple(getattr(function, name, None) for name in ("__code__", "__defaults__", "__kwdefaults__"))
+    of = (id(function), id(getattr(target, "__self__", None)), *map(id, parts))
     key = (*of, *hashable.values(), marks)
     try:
         static = _alive.get(key)
@@ -223,6 +226,8 @@ def _static(target: Callable[..., Any], settings: dict[str, Any]) -> Any:
         return _made(target, settings)
     if static is None or static.dygraph_function != target or _has_changed(static):
         static = _alive[key] = _made(target, settings)
+        # What the key says is the identity of lives as long.
+        _parts[static] = parts
     return static
 
 

@@ -470,6 +470,15 @@ pub fn check_given(t: &mut Tracer<'_>, name: &str, args: &[VarId], kwargs: &Kwar
         args.get(at).copied().or(named.map(|(_, value)| *value))
     };
     match name {
+        // Eager mode looks at how many are asked for, and at where the quantile is.
+        "topk" if argument(1, "k").is_some_and(|k| matches!(t.kind(k), Kind::Tensor(_))) => {
+            t.unsupported("topk() of a number that is a tensor")
+        }
+        "quantile" | "nanquantile"
+            if argument(1, "q").is_some_and(|q| matches!(t.kind(q), Kind::Tensor(_))) =>
+        {
+            t.unsupported(format!("{name}() where a tensor says"))
+        }
         "concat" | "stack" | "multi_dot" | "broadcast_tensors"
             if matches!(t.kind(first), Kind::Tensor(_)) =>
         {

@@ -7,7 +7,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::backend::TraceSession;
 use crate::graph::{Arg, Callee, DType, Region, Statement, StatementIr, SymbolId, RESHAPES};
 use crate::guard::{GuardKind, GuardSet};
-use crate::obj::Obj;
+use crate::obj::{self, Obj};
 use crate::reason::{Break, BreakKind};
 use crate::tracker::{Place, Tracker, TrackerRef};
 
@@ -280,8 +280,9 @@ impl<'a> CheckDims<'a, '_> {
                     Differs::Call(_) => Differs::Call(it),
                     Differs::Made(_) => Differs::Made(it),
                 })?;
-            } else if !is_named(py, it, RESHAPES) {
-                // A reshape to the shape that the tensor has is left out where that is known.
+            } else if !is_named(py, it, RESHAPES) && !checks_place(py, it) {
+                // A reshape to the shape that the tensor has is left out where that is known, and a
+                // place that is known is not checked.
                 return Err(Differs::Call(it));
             }
         }
@@ -413,6 +414,16 @@ fn is_same_operator(a: &Statement, b: &Statement) -> bool {
 fn is_named(py: Python<'_>, it: &Statement, names: &[&str]) -> bool {
     let known = it.callee.api_names(py);
     known.iter().any(|name| names.contains(&name.as_str()))
+}
+
+/// Whether a statement checks that there is such a place: see `index_range.rs`.
+fn checks_place(py: Python<'_>, it: &Statement) -> bool {
+    match &it.callee {
+        Callee::Api(function) => {
+            obj::name_of(function.bind(py)).is_some_and(|name| name == "check_place")
+        }
+        _ => false,
+    }
 }
 
 fn is_same_call(py: Python<'_>, open: &Statement, known: &Statement) -> bool {

@@ -9,6 +9,7 @@ import paddle_sot_rs as sot
 import pytest
 import test_control_flow as flow
 import test_pylayer as custom
+from harness import apart
 
 
 def outcome(function, numbers, grad):
@@ -126,7 +127,7 @@ def test_a_branch_in_a_graph_that_is_given_up_runs_call_by_call():
     options = {"compile_budget_s": 0}
     for grad in (False, True):
         static = sot.to_static(
-            branches_of_composites, backend="cinn", capture_control_flow=True, min_graph_size=0, options=options
+            apart(branches_of_composites), backend="cinn", capture_control_flow=True, min_graph_size=0, options=options
         )
         for numbers in flow.DATA:
             want, got = outcome(branches_of_composites, numbers, grad), outcome(static, numbers, grad)

@@ -327,17 +327,6 @@ fn differs_from_eager(
             let fraction = |arg: &Arg| matches!(arg, Arg::Const(it) if it.bind(py).is_instance_of::<PyFloat>());
             integral && given().any(fraction)
         }
-        // Eager mode looks at the number of elements, and at where the quantile is.
-        "topk" | "quantile" | "nanquantile" => {
-            let second = args.get(1);
-            let named = || {
-                kwargs
-                    .iter()
-                    .filter(|(name, _)| matches!(&**name, "k" | "q"))
-            };
-            let mut asked = second.into_iter().chain(named().map(|(_, arg)| arg));
-            asked.any(|arg| matches!(arg, Arg::Symbol(_)))
-        }
         // Eager mode looks at the numbers.
         "gammainc" | "gammaincc" | "gaussian_nll_loss" | "multi_label_margin_loss" => true,
         // Asks for as many classes as the -1 of an open dim says.

@@ -2,14 +2,15 @@
 //!
 //! The graph fails where there is no such place: a program's kernel gives an empty result then.
 
+use crate::frame::Modules;
 use pyo3::prelude::*;
 use pyo3::types::PyInt;
 
-use crate::graph::{Arg, DType, SymbolId};
+use crate::graph::{Arg, Callee, DType, SymbolId};
 use crate::obj::Obj;
 use crate::variables::{Kind, NumberVar, VarId};
 
-use crate::simulator::{arguments, graph_numbers, tensors};
+use crate::simulator::{printing, tensors};
 use crate::simulator::{Step, Tracer};
 
 /// Fails in the graph where a place that only the graph knows is outside of its dim.
@@ -35,11 +36,7 @@ pub fn check(t: &mut Tracer<'_>, tensor: VarId, key: VarId) -> Step<()> {
     let mut axis = 0;
     for ((item, place), taken) in items.into_iter().zip(places).zip(taken) {
         if let Some(place) = place {
-            match meta.shape[axis] {
-                // The dim of this call, negative and open in others.
-                ..0 => inside(t, place, Err((symbol, axis)))?,
-                dim => inside(t, place, Ok(dim))?,
-            }
+            inside(t, (symbol, axis), place)?;
         }
         axis += match t.value(item).is_some_and(|item| item.is(t.py.Ellipsis())) {
             true => left_out,
@@ -76,24 +73,17 @@ fn dims_of(t: &mut Tracer<'_>, item: VarId) -> usize {
     }
 }
 
-/// The graph fails where a place is not inside of a dim, counted from either end.
-fn inside(t: &mut Tracer<'_>, place: SymbolId, dim: Result<i64, (SymbolId, usize)>) -> Step<()> {
-    let (least, end) = match dim {
-        Ok(dim) => {
-            let number = |number: i64| PyInt::new(t.py, number).into_any();
-            let (least, end) = (number(-dim), number(dim));
-            (Arg::Const(Obj::from(least)), Arg::Const(Obj::from(end)))
-        }
-        Err((symbol, axis)) => {
-            let dim = arguments::number_statement(t, NumberVar::Dim(symbol, axis))?;
-            let least = graph_numbers::method(t, "__neg__", dim, Vec::new())?;
-            (Arg::Symbol(least), Arg::Symbol(dim))
-        }
-    };
-    for (name, limit) in [("__ge__", least), ("__lt__", end)] {
-        let fits = graph_numbers::method(t, name, place, vec![limit])?;
-        let fits = t.add(Kind::SymNumber(fits));
-        graph_numbers::statement(t, "check", &[fits])?;
-    }
+/// The graph fails where a place is not inside of a dim: one statement, whether the dim is open or not.
+fn inside(t: &mut Tracer<'_>, (of, axis): (SymbolId, usize), place: SymbolId) -> Step<()> {
+    printing::refuse_check(t)?;
+    let function =
+        t.py.module("paddle_sot_rs._control")?
+            .getattr("check_place")?;
+    let axis = Arg::Const(Obj::from(PyInt::new(t.py, axis as i64).into_any()));
+    let args = vec![Arg::Symbol(of), Arg::Symbol(place), axis];
+    let callee = Callee::Api(Obj::from(function));
+    let loc = t.loc();
+    t.graph
+        .call(t.py, callee, args, Vec::new(), loc, &mut |_| None)?;
     Ok(())
 }
