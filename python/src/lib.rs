@@ -16,6 +16,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     paddle_sot_backend_paddle::link();
     paddle_sot_backend_eager::link();
     paddle_sot_backend_cinn::link();
+    paddle_sot_backend_onednn::link();
     paddle_sot_backend_pylayer::link();
     module.py().keep_originals()?;
     Paddle::get(module.py())?;

@@ -1,5 +1,7 @@
 //! [`LayerRef`]: a layer that a graph calls.
 
+use std::sync::Arc;
+
 use pyo3::prelude::*;
 
 use crate::guard::native;
@@ -11,18 +13,26 @@ use crate::obj::Obj;
 pub struct LayerRef {
     of: Obj,
     weak: bool,
+    class: Arc<str>,
 }
 
 impl LayerRef {
     /// Refers to `layer`.
     pub fn new(layer: &Bound<'_, PyAny>) -> Self {
-        match native::weak_reference(layer) {
-            Some(of) => Self { of, weak: true },
-            None => Self {
-                of: Obj::from(layer),
-                weak: false,
+        let weak = native::weak_reference(layer);
+        Self {
+            weak: weak.is_some(),
+            of: weak.unwrap_or_else(|| Obj::from(layer)),
+            class: match layer.get_type().name() {
+                Ok(name) => name.to_string().into(),
+                Err(_) => "Layer".into(),
             },
         }
+    }
+
+    /// The name of its class.
+    pub fn class_name(&self) -> &str {
+        &self.class
     }
 
     /// The layer; `None` of Python once it is gone.

@@ -65,13 +65,7 @@ impl StatementIr {
             Callee::Attribute(name) => ("attribute", name.to_string()),
             Callee::Layer(symbol) => {
                 let name = match self.kind(*symbol) {
-                    super::SymbolKind::Layer(layer) => Python::attach(|py| {
-                        layer
-                            .bind(py)
-                            .get_type()
-                            .name()
-                            .map_or_else(|_| "Layer".to_owned(), |name| name.to_string())
-                    }),
+                    super::SymbolKind::Layer(layer) => layer.class_name().to_owned(),
                     super::SymbolKind::Tensor(_) => "Layer".to_owned(),
                 };
                 ("layer", name)

@@ -123,7 +123,7 @@ def test_attributes_of_functions():
 @pytest.mark.parametrize(
     ("settings", "error", "text"),
     [
-        ({"backend": "nope"}, ValueError, "unknown backend 'nope'; known: cinn, eager, paddle, pylayer"),
+        ({"backend": "nope"}, ValueError, "unknown backend 'nope'; known: cinn, eager, onednn, paddle, pylayer"),
         ({"backend": 3}, TypeError, "backend"),
         ({"input_spec": 3}, TypeError, "input_spec"),
         ({"options": {"x": 1}}, ValueError, "options"),
@@ -255,7 +255,7 @@ def test_backends_can_be_registered_swapped_and_removed():
         assert sot.stats(f).translations == 2
     finally:
         sot.unregister_backend("mine")
-    assert sot.list_backends() == ["cinn", "eager", "paddle", "pylayer"]
+    assert sot.list_backends() == ["cinn", "eager", "onednn", "paddle", "pylayer"]
     with pytest.raises(KeyError, match="mine"):
         sot.unregister_backend("mine")
 
@@ -398,7 +398,7 @@ def test_reset_of_everything_keeps_backends():
     sot.register_backend("mine", lambda ir, metas: ir)
     try:
         sot.reset()
-        assert sot.list_backends() == ["cinn", "eager", "mine", "paddle", "pylayer"]
+        assert sot.list_backends() == ["cinn", "eager", "mine", "onednn", "paddle", "pylayer"]
     finally:
         sot.unregister_backend("mine")
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use paddle_sot::graph::{
-    Arg, Callee, DType, Region, Statement, StatementIr, SymbolId, SymbolKind, TensorMeta,
+    Arg, Callee, DType, LayerRef, Region, Statement, StatementIr, SymbolId, SymbolKind, TensorMeta,
 };
 use paddle_sot::obj::Obj;
 use paddle_sot::reason::SourceLoc;
@@ -113,8 +113,8 @@ fn the_example_of_the_design_prints_exactly() {
             ),
         ],
         symbols: vec![
-            SymbolKind::Layer(object(py, "Conv2D()")),
-            SymbolKind::Layer(object(py, "Conv2D()")),
+            SymbolKind::Layer(LayerRef::new(object(py, "Conv2D()").bind(py))),
+            SymbolKind::Layer(LayerRef::new(object(py, "Conv2D()").bind(py))),
             tensor(),
             tensor(),
             tensor(),
@@ -149,9 +149,9 @@ fn symbols_are_numbered_per_kind_in_order_of_first_use() {
     let sir = Python::attach(|py| StatementIr {
         symbols: vec![
             tensor(),
-            SymbolKind::Layer(object(py, "Conv2D()")),
+            SymbolKind::Layer(LayerRef::new(object(py, "Conv2D()").bind(py))),
             tensor(),
-            SymbolKind::Layer(object(py, "Conv2D()")),
+            SymbolKind::Layer(LayerRef::new(object(py, "Conv2D()").bind(py))),
             tensor(),
         ],
         ..StatementIr::default()

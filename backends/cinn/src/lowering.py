@@ -281,6 +281,7 @@ class Lowering:
     """The lowering of one graph; see `Lowering` of Paddle's backend (`programs.py`) for the protocol."""
 
     rewrites = True
+    in_place = True
 
     def __init__(self, open_dims, budget, with_cinn):
         self.open_dims = open_dims

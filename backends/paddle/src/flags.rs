@@ -31,3 +31,20 @@ pub fn set<'py>(py: Python<'py>, name: &str, value: impl IntoPyObject<'py>) -> P
         .call_method1("set_flags", (flags,))
         .map(drop)
 }
+
+/// Makes a run whose executor is made for it, and whose operators write into buffers of their own.
+///
+/// # Errors
+/// Those of the run.
+pub fn keeping<T>(py: Python<'_>, run: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
+    const IN_PLACE: &str = "FLAGS_pir_apply_inplace_pass";
+    let is_on = get(py, &PyString::intern(py, IN_PLACE))?.is_truthy()?;
+    if is_on {
+        set(py, IN_PLACE, false)?;
+    }
+    let answer = run();
+    if is_on {
+        set(py, IN_PLACE, true)?;
+    }
+    answer
+}

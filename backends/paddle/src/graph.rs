@@ -19,6 +19,7 @@ use crate::cuts::{Cuts, Decided, Given};
 use crate::executors::{
     backward_threshold, is_small, keep_address, looping, make_room, settle, unhurried,
 };
+use crate::flags::keeping;
 use crate::foreign;
 use crate::leaves;
 use crate::onednn;
@@ -47,6 +48,7 @@ struct Answer {
     computed_from: Vec<(usize, bool)>,
     outputs_again: Vec<(usize, bool)>,
     has_loops: bool,
+    in_place: bool,
     memory: Option<usize>,
 }
 
@@ -81,6 +83,7 @@ pub struct PaddleGraph {
     shared: Arc<Shared>,
     /// Whether there are loops in it.
     has_loops: bool,
+    in_place: bool,
     /// What decides which inputs are reached, where captured control flow does.
     cuts: Option<Cuts>,
     /// Whether the backward reads from the output in front of the one that says so where gradients have arrived.
@@ -156,6 +159,7 @@ impl PaddleGraph {
         let threshold = backward_threshold(&sir);
         Ok(Box::new(Self {
             has_loops: answer.has_loops,
+            in_place: answer.in_place,
             cuts: answer
                 .decided
                 .map(|decided| Cuts::new(decided, gated.clone())),
@@ -355,7 +359,8 @@ impl CompiledGraph for PaddleGraph {
             false => run(),
         };
         let outputs = match makes {
-            true => onednn::without(py, run),
+            true if self.in_place => onednn::without(py, run),
+            true => onednn::without(py, || keeping(py, run)),
             false => run(),
         };
         if outputs.is_err() {

@@ -179,6 +179,8 @@ class Compiled:
         "computed_from",
         "outputs_again",
         "has_loops",
+        # Whether its operators may write over what is not read any more.
+        "in_place",
         # Bytes that it makes, None where that is not told.
         "memory",
     )
@@ -213,6 +215,8 @@ class Lowering:
     """
 
     rewrites = False
+    # Paddle's pass for that does not see who reads what oneDNN has made.
+    in_place = True
 
     def before_backward(self, program, kept, trains):
         return kept
@@ -314,6 +318,7 @@ class _Compilation:
                 self.x_grads = [*self.x_grads, *(pir.fake_value() for _ in constants)]
             compiled.is_random = trains and first_random(self.block.ops[: self.forward_end]) is not None
             forward, backward = self.split(inputs, compiled)
+            compiled.in_place = self.lowering.in_place
             # The backward part has loops where this one has.
             compiled.has_loops = loops(forward.global_block())
             if compiled.has_loops and trains:
@@ -451,11 +456,12 @@ class _Compilation:
             (0, self.forward_end),
             (self.start, len(self.block.ops)),
         )
+        # A lowering may replace what is in between: nothing looks at those Values afterwards.
+        names = {key: [_name(value) for value in values] for key, values in attributes.items()}
         self.lowering.finish(forward, backward)
         for part in (forward, backward):
             _say_layout(part.global_block())
         by_name = {name: value for value in _all_values(forward) for name in value._names}
-        names = {key: [_name(value) for value in values] for key, values in attributes.items()}
         mapping = _unify_names(backward, _unify_names(forward, {}))
         # A value that is also known under another name must keep its buffer.
         renamed = {name for pair in mapping.items() for name in pair}

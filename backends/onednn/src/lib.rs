@@ -1,0 +1,124 @@
+//! The backend named `onednn`: what runs without gradients on a CPU uses oneDNN's kernels.
+//!
+//! It takes the programs of the default backend. One that goes backward runs as that backend runs
+//! it. Of another, operators become oneDNN's where the table in `_onednn.py` lets them, and
+//! fusions are made that hold with parameters that change.
+#![deny(missing_docs)]
+
+mod graph;
+mod layout;
+
+use paddle_sot::backend::{
+    self, BackendError, BackendRegistration, CompileRequest, CompiledGraph, ExportRequest,
+    GraphBackend, TraceSession,
+};
+use paddle_sot::frame::Modules;
+use paddle_sot::obj::Obj;
+use paddle_sot_backend_paddle::{compile_parts, Compiler, Role};
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyDict;
+
+/// The backend named `onednn`.
+#[derive(Clone, Default)]
+pub struct OnednnBackend;
+
+static PLACEMENT: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+
+/// The Python part, made at first use.
+fn placement(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
+    let module = PLACEMENT.get_or_try_init(py, || {
+        // Its names are imported by this one.
+        paddle_sot_backend_paddle::load_python(py)?;
+        let module = py.module("paddle_sot_rs._onednn")?;
+        Ok::<_, PyErr>(module.unbind())
+    })?;
+    Ok(module.bind(py))
+}
+
+impl OnednnBackend {
+    fn compile_placed(
+        &self,
+        py: Python<'_>,
+        request: CompileRequest,
+        role: Role,
+    ) -> Result<Box<dyn CompiledGraph>, BackendError> {
+        let lowering = placement(py)?
+            .getattr("Lowering")?
+            .call1((request.grad_enabled, layout::reset(py)?))?;
+        let program = paddle_sot_backend_paddle::compile_lowered(py, request, &lowering, role)?;
+        let report = lowering.getattr("report")?.extract()?;
+        Ok(Box::new(graph::OnednnGraph { program, report }))
+    }
+}
+
+impl GraphBackend for OnednnBackend {
+    fn name(&self) -> &str {
+        "onednn"
+    }
+
+    fn configure(&mut self, py: Python<'_>, options: &Bound<'_, PyDict>) -> PyResult<()> {
+        if let Some(name) = options.keys().iter().next() {
+            return Err(PyValueError::new_err(format!(
+                "options: the onednn backend has none, got {name}"
+            )));
+        }
+        let compiled = py
+            .module("paddle.base.core")?
+            .call_method0("is_compiled_with_mkldnn");
+        if !compiled
+            .and_then(|answer| answer.is_truthy())
+            .unwrap_or(false)
+        {
+            return Err(PyRuntimeError::new_err(
+                "backend: onednn: this Paddle is built without oneDNN; use another of list_backends()",
+            ));
+        }
+        Ok(())
+    }
+
+    fn begin(&self, py: Python<'_>) -> Result<Box<dyn TraceSession>, BackendError> {
+        default(|backend| backend.begin(py))
+    }
+
+    fn takes_graphs_apart(&self) -> bool {
+        true
+    }
+
+    fn compile(
+        &self,
+        py: Python<'_>,
+        request: CompileRequest,
+    ) -> Result<Box<dyn CompiledGraph>, BackendError> {
+        let compiler = Compiler {
+            backend: self,
+            compile: &|request, role| self.compile_placed(py, request, role),
+        };
+        compile_parts(py, request, &compiler)
+    }
+
+    fn export(&self, py: Python<'_>, request: ExportRequest) -> Result<Obj, BackendError> {
+        // Saved programs stay in Paddle's own operators: who loads them decides how to run them.
+        default(|backend| backend.export(py, request))
+    }
+
+    fn min_graph_size(&self) -> usize {
+        paddle_sot_backend_paddle::MIN_GRAPH_SIZE
+    }
+}
+
+/// What the default backend answers.
+fn default<T>(
+    ask: impl FnOnce(&dyn GraphBackend) -> Result<T, BackendError>,
+) -> Result<T, BackendError> {
+    let paddle = backend::get("paddle").map_err(|err| BackendError::Compile(err.to_string()))?;
+    ask(&*paddle.backend)
+}
+
+inventory::submit! {
+    BackendRegistration { name: "onednn", make: || Box::<OnednnBackend>::default() }
+}
+
+/// Makes sure that the linker keeps this crate's registration.
+pub fn link() {}

@@ -1,0 +1,89 @@
+"""Hides operations of a program from Paddle's passes, which know operations by their names only.
+
+In the place of one that is hidden stand inputs with its results, and outputs with its operands, which
+the passes keep; a copy of it waits in a program of its own.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import paddle
+from paddle import _C_ops
+from paddle.base import core
+from paddle.base.libpaddle import pir
+
+_PREFIX = "sot_hidden_"
+_OPTIONS = (False, True, True)
+
+
+def _data(name: str, value: Any) -> Any:
+    return _C_ops.data(name, list(value.shape), value.dtype, core.Place())
+
+
+def _is_plain(value: Any) -> bool:
+    return not value.initialized() or value.is_dense_tensor_type()
+
+
+def can_hide(op: Any) -> bool:
+    """Whether it can be: it has no blocks, and neither takes nor makes lists."""
+    return not op.num_regions() and all(map(_is_plain, (*op.operands_source(), *op.results())))
+
+
+class Masks:
+    """The hidden operations of a program."""
+
+    def __init__(self, program: Any, operations: list[Any]) -> None:
+        self.program = program
+        self.block = program.global_block()
+        self.waiting = paddle.static.Program()
+        self.hidden = [self._hide(number, op) for number, op in enumerate(operations)]
+
+    def _hide(self, number: int, op: Any) -> tuple[str, list[Any], list[str], Any]:
+        prefix = f"{_PREFIX}{number}_"
+        operands = [value for value in op.operands_source() if value.initialized()]
+        mapping, given = pir.IrMapping(), []
+        with paddle.static.program_guard(self.waiting):
+            for at, value in enumerate(operands):
+                given.append(_data(f"{prefix}waits_{at}", value))
+                mapping.add(value, given[-1])
+            copy = op.clone(mapping, pir.CloneOptions(*_OPTIONS))
+        with paddle.static.program_guard(self.program):
+            pir.set_insertion_point(op)
+            for at, result in enumerate(op.results()):
+                if result.initialized():
+                    stand_in = _data(f"{prefix}result_{at}", result)
+                    stand_in.stop_gradient = result.stop_gradient
+                    result.replace_all_uses_with(stand_in)
+            place = next(at for at, other in enumerate(self.block.ops) if other.id() == op.id())
+            pir.append_shadow_outputs(self.program, operands, place, prefix)
+        self.block.remove_op(op)
+        # Those of inputs, and of what another one took, keep the name that they had.
+        return prefix, given, [value.name for value in operands], copy
+
+    def show(self) -> None:
+        """Puts them back, with what their operands have become."""
+        wanted = {name for _, _, names, _ in self.hidden for name in names}
+        outputs: dict[str, Any] = {}
+        stand_ins: dict[str, Any] = {}
+        left: list[Any] = []
+        for op in self.block.ops:
+            if op.name() == "builtin.shadow_output" and op.attrs()["output_name"] in wanted:
+                outputs[op.attrs()["output_name"]] = op
+                left.append(op)
+            elif op.name() == "pd_op.data" and op.attrs()["name"].startswith(_PREFIX):
+                stand_ins[op.attrs()["name"]] = op
+        with paddle.static.program_guard(self.program):
+            for prefix, given, names, copy in self.hidden:
+                mapping = pir.IrMapping()
+                for value, name in zip(given, names, strict=True):
+                    mapping.add(value, outputs[name].operand_source(0))
+                made = [stand_ins.get(f"{prefix}result_{at}") for at in range(copy.num_results())]
+                pir.set_insertion_point(next(op for op in made if op is not None))
+                shown = copy.clone(mapping, pir.CloneOptions(*_OPTIONS))
+                for at, stand_in in enumerate(made):
+                    if stand_in is not None:
+                        stand_in.result(0).replace_all_uses_with(shown.result(at))
+                        self.block.remove_op(stand_in)
+            for op in left:
+                self.block.remove_op(op)

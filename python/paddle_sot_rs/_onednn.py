@@ -1,0 +1,195 @@
+"""Which operators of a program run on oneDNN, and which are fused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import paddle
+from paddle import _C_ops
+from paddle.base import core, framework
+from paddle.base.libpaddle import pir
+
+from paddle_sot_rs import _programs as programs
+from paddle_sot_rs._backward import REGIONS
+
+from ._masks import Masks, can_hide
+
+# Fusions that hold whatever becomes of the parameters, in the order in which Paddle's predictor makes
+# them. Those of convolutions do not: the fused kernel keeps its weights in oneDNN's layout, for good.
+FUSIONS = (
+    "depthwise_conv_onednn_pass",
+    "squeeze_transpose_onednn_fuse_pass",
+    "matmul_scale_fuse_pass",
+    "scale_matmul_fuse_pass",
+    "reshape_transpose_matmul_fuse_pass",
+    "matmul_transpose_reshape_fuse_pass",
+    "matmul_elementwise_add_fuse_pass",
+    "matmul_activation_fuse_pass",
+    "fc_onednn_enable_pass",
+    "self_attention_fuse_pass",
+    "batch_norm_act_fuse_pass",
+    "softplus_activation_fuse_pass",
+    "shuffle_channel_detect_pass",
+    "elementwise_act_onednn_fuse_pass",
+    "operator_scale_onednn_fuse_pass",
+    "operator_unsqueeze_onednn_fuse_pass",
+    "operator_reshape_onednn_fuse_pass",
+)
+PLACEMENT = "onednn_placement_pass"
+# What these passes know; they ask for no more than the name.
+KNOWN = frozenset(
+    """
+    abs add add_n batch_norm bilinear_interp cast clip concat conv2d conv2d_transpose
+    conv2d_transpose_bias conv3d depthwise_conv2d divide elu exp fc flatten full fusion_gru
+    gaussian gelu hardswish layer_norm leaky_relu log_softmax lrn matmul matmul_with_flatten max
+    mean min mish multiply nearest_interp pad pad3d pool2d prelu prior_box relu relu6 reshape
+    round scale shape sigmoid slice softmax softplus split split_with_num sqrt squeeze stack
+    subtract sum swish tanh transpose unsqueeze
+    """.split()
+)
+
+
+def _always(op: Any) -> bool:
+    return True
+
+
+def _has_one_of_scale_and_bias(op: Any) -> bool:
+    return op.operand_source(1).initialized() != op.operand_source(2).initialized()
+
+
+def _makes_another_dtype(op: Any) -> bool:
+    return op.result(0).dtype != op.operand_source(0).dtype
+
+
+def _follows_the_batch(op: Any) -> bool:
+    return not (op.attrs()["is_test"] or op.attrs()["use_global_stats"])
+
+
+# By name, where oneDNN computes something else than eager mode, or ends the process.
+UNSAFE = dict(
+    # Other random numbers.
+    gaussian=_always,
+    # What is no number becomes infinite.
+    exp=_always,
+    # What is no number is passed over.
+    max=_always,
+    min=_always,
+    # Ends the process for some ranks, and never ends for others.
+    pad=_always,
+    # They keep their weights in oneDNN's layout, whatever becomes of them.
+    conv2d_transpose=_always,
+    conv2d_transpose_bias=_always,
+    # Reorders, whatever dtype is asked for.
+    cast=_makes_another_dtype,
+    sum=_makes_another_dtype,
+    # A scale without a bias, or the other way round, is not looked at.
+    layer_norm=_has_one_of_scale_and_bias,
+    # Placed, it is always the one of inference.
+    batch_norm=_follows_the_batch,
+)
+# Of bytes its kernels saturate where eager mode wraps around; halves it rounds elsewhere.
+_OTHERWISE = {paddle.int8, paddle.uint8, paddle.bfloat16}
+
+
+def _layouts(block: Any) -> set[str]:
+    """The layouts that operations of a program name."""
+    named = (op.attrs().get(name) for op in block.ops for name in ("data_format", "data_layout") if op.has_attr(name))
+    return {layout for layout in named if layout not in ("", "AnyLayout")}
+
+
+def is_unsafe(op: Any) -> bool:
+    """Whether this operation must not be placed."""
+    name = op.name().removeprefix("pd_op.").removesuffix("_")
+    if name not in KNOWN:
+        return False
+    plain = [value for value in op.operands_source() if value.initialized() and value.is_dense_tensor_type()]
+    if any(value.dtype in _OTHERWISE for value in plain):
+        return True
+    # Kernels of oneDNN have no tensors without dims: they get one.
+    made = [value for value in op.results() if value.initialized() and value.is_dense_tensor_type()]
+    if any(not value.shape for value in (*plain, *made)):
+        return True
+    rule = UNSAFE.get(name)
+    return rule is not None and rule(op)
+
+
+def _copy_in_plain_layout(block: Any) -> None:
+    """`assign` copies what oneDNN has laid out as it lies, and forgets how."""
+    for op in block.ops:
+        value = op.operand_source(0) if op.name() == "pd_op.assign" else None
+        if value is not None and value.is_dense_tensor_type() and value.dtype == paddle.float32:
+            pir.set_insertion_point(op)
+            copy = _C_ops.memcpy(value, 0)
+            copy.stop_gradient = op.result(0).stop_gradient
+            op.result(0).replace_all_uses_with(copy)
+            block.remove_op(op)
+    pir.set_insertion_point_to_block_end(block)
+
+
+def _register() -> None:
+    """The first executor of a process makes the operators of oneDNN known."""
+    program = paddle.static.Program()
+    with framework._dygraph_guard(None), paddle.static.program_guard(program):
+        value = _C_ops.full([1], 0.0, paddle.float32, core.Place())
+        paddle.static.Executor(paddle.CPUPlace()).run(program, fetch_list=[value])
+
+
+_register()
+
+
+_CONVOLUTIONS = frozenset(
+    f"onednn_op.{name}" for name in ("conv2d", "conv3d", "depthwise_conv2d", "fused_conv2d", "fused_conv3d")
+)
+
+
+class Lowering(programs.Lowering):
+    """Puts a program that runs without gradients onto oneDNN."""
+
+    def __init__(self, grad: bool, keeps_layouts: bool) -> None:
+        self.keeps_layouts = keeps_layouts
+        # Outputs are copies, as they are with gradients: what the passes replace is nobody's.
+        self.rewrites = not grad
+        self.trains = False
+        self.report: list[str] = []
+
+    def before_backward(self, program: Any, kept: Any, trains: bool) -> Any:
+        self.trains = trains
+        return kept
+
+    def finish(self, forward: Any, backward: Any) -> None:
+        if self.trains:
+            self.report = ["oneDNN: not used, the program goes backward"]
+            return
+        if not self.keeps_layouts:
+            self.report = ["oneDNN: not used, this Paddle does not let anyone set the layout"]
+            return
+        block = forward.global_block()
+        if any(op.name() in REGIONS for op in block.ops):
+            self.report = ["oneDNN: not used, the program has control flow"]
+            return
+        if any("C" in layout and not layout.startswith("NC") for layout in _layouts(block)):
+            self.report = ["oneDNN: not used, an operation takes the channels last"]
+            return
+        with paddle.static.program_guard(forward):
+            _copy_in_plain_layout(block)
+        unsafe = [op for op in block.ops if is_unsafe(op)]
+        if refused := {op.name() for op in unsafe if not can_hide(op)}:
+            self.report = [f"oneDNN: not used, next to {', '.join(sorted(refused))}"]
+            return
+        hidden = {op.name() for op in unsafe}
+        masks = Masks(forward, unsafe)
+        passes = pir.PassManager(3)
+        for name in (*FUSIONS, PLACEMENT):
+            passes.add_pass(name, {})
+        passes.run(forward)
+        masks.show()
+        for op in block.ops:
+            # A convolution of inference keeps its weights in oneDNN's layout, for good.
+            if op.name() in _CONVOLUTIONS and op.has_attr("is_test"):
+                op.set_bool_attr("is_test", False)
+        self.in_place = False
+        operations = [op for op in block.ops if op.name() not in ("pd_op.data", "builtin.shadow_output")]
+        placed = sum(op.name().startswith("onednn_op.") for op in operations)
+        self.report = [f"oneDNN: {placed} of {len(operations)} operators"]
+        if hidden:
+            self.report.append(f"oneDNN: not for {', '.join(sorted(hidden))}")
