@@ -14,8 +14,8 @@ from paddle_sot_rs._backward import REGIONS
 
 from ._masks import Masks, can_hide
 
-# Fusions that hold whatever becomes of the parameters, in the order in which Paddle's predictor makes
-# them. Those of convolutions do not: the fused kernel keeps its weights in oneDNN's layout, for good.
+# Fusions that hold whatever becomes of the parameters, in the order of Paddle's predictor. Those of
+# convolutions do not: the fused kernel keeps its weights in oneDNN's layout, for good.
 FUSIONS = (
     "depthwise_conv_onednn_pass",
     "squeeze_transpose_onednn_fuse_pass",
@@ -138,7 +138,7 @@ _register()
 
 
 _CONVOLUTIONS = frozenset(
-    f"onednn_op.{name}" for name in ("conv2d", "conv3d", "depthwise_conv2d", "fused_conv2d", "fused_conv3d")
+    f"onednn_op.{name}" for name in "conv2d conv3d depthwise_conv2d fused_conv2d fused_conv3d".split()
 )
 
 

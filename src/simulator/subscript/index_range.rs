@@ -73,7 +73,7 @@ fn dims_of(t: &mut Tracer<'_>, item: VarId) -> usize {
     }
 }
 
-/// The graph fails where a place is not inside of a dim: one statement, whether the dim is open or not.
+/// The graph fails where a place is not inside of a dim: one statement, also for an open dim.
 fn inside(t: &mut Tracer<'_>, (of, axis): (SymbolId, usize), place: SymbolId) -> Step<()> {
     printing::refuse_check(t)?;
     let function =
