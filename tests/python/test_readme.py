@@ -30,7 +30,8 @@ def test_snippets_of_the_readme_run(tmp_path):
 
 
 def test_snippets_about_backends_run(tmp_path):
-    out = output_of(ROOT / "docs" / "backends.md", 3, tmp_path)
+    out = output_of(ROOT / "docs" / "backends.md", 4, tmp_path)
+    assert "oneDNN: " in out
     assert "operators after decomposition" in out
 
 
