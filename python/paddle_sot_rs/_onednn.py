@@ -11,6 +11,7 @@ from paddle.base.libpaddle import pir
 
 from paddle_sot_rs import _programs as programs
 from paddle_sot_rs._backward import REGIONS
+from paddle_sot_rs._kernels import is_on_cpu
 
 from ._masks import Masks, can_hide
 
@@ -62,7 +63,8 @@ def _makes_another_dtype(op: Any) -> bool:
 
 
 def _follows_the_batch(op: Any) -> bool:
-    return not (op.attrs()["is_test"] or op.attrs()["use_global_stats"])
+    asked = op.attrs()
+    return asked["trainable_statistics"] or not (asked["is_test"] or asked["use_global_stats"])
 
 
 # By name, where oneDNN computes something else than eager mode, or ends the process.
@@ -159,6 +161,9 @@ class Lowering(programs.Lowering):
     def finish(self, forward: Any, backward: Any) -> None:
         if self.trains:
             self.report = ["oneDNN: not used, the program goes backward"]
+            return
+        if not is_on_cpu():
+            self.report = ["oneDNN: not used, the program runs on another device"]
             return
         if not self.keeps_layouts:
             self.report = ["oneDNN: not used, this Paddle does not let anyone set the layout"]
