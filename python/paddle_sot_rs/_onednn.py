@@ -67,7 +67,11 @@ def _follows_the_batch(op: Any) -> bool:
     return asked["trainable_statistics"] or not (asked["is_test"] or asked["use_global_stats"])
 
 
-# By name, where oneDNN computes something else than eager mode, or ends the process.
+def _has_open_dims(op: Any) -> bool:
+    return any(dim < 0 for dim in op.operand_source(0).shape)
+
+
+# By name, where oneDNN computes something else than eager mode, ends the process or grows.
 UNSAFE = dict(
     # Other random numbers.
     gaussian=_always,
@@ -78,6 +82,10 @@ UNSAFE = dict(
     min=_always,
     # Ends the process for some ranks, and never ends for others.
     pad=_always,
+    # What oneDNN makes for each shape of theirs lives as long as the program.
+    conv2d=_has_open_dims,
+    conv3d=_has_open_dims,
+    depthwise_conv2d=_has_open_dims,
     # They keep their weights in oneDNN's layout, whatever becomes of them.
     conv2d_transpose=_always,
     conv2d_transpose_bias=_always,
