@@ -16,6 +16,9 @@ import zoo
 from paddle.base import core
 from paddle.base.libpaddle import pir
 
+# What Paddle computes does not depend on the version of Python.
+pytestmark = pytest.mark.default_python
+
 QUICK = [network for network in zoo.NETWORKS if network.quick]
 TOLERANCE = 1e-5
 # Five steps of these in single precision differ as much when one weight changes by one bit: batch norms over

@@ -8,6 +8,9 @@ import paddle.nn.functional as F
 import paddle_sot_rs as sot
 import pytest
 
+# What Paddle computes does not depend on the version of Python.
+pytestmark = pytest.mark.default_python
+
 
 def numbers(*shape):
     return np.random.default_rng(len(shape)).uniform(0.1, 0.9, shape)

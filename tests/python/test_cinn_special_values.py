@@ -8,6 +8,9 @@ import paddle.nn.functional as F
 import paddle_sot_rs as sot
 import pytest
 
+# What Paddle computes does not depend on the version of Python.
+pytestmark = pytest.mark.default_python
+
 NAN, INF = float("nan"), float("inf")
 VALUES = {
     "no number": [NAN, -1.0, 2.0],

@@ -5,6 +5,9 @@ import paddle
 import paddle_sot_rs as sot
 import pytest
 
+# What Paddle computes does not depend on the version of Python.
+pytestmark = pytest.mark.default_python
+
 F = paddle.nn.functional
 INDEX = paddle.to_tensor([0, 2, 1], dtype="int32")
 SINGLE = np.float32(2.5)

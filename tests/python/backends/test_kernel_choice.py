@@ -9,6 +9,9 @@ import pytest
 from harness import translate
 from paddle.nn import functional as F
 
+# What Paddle computes does not depend on the version of Python.
+pytestmark = pytest.mark.default_python
+
 DTYPES = ("float16", "bfloat16", "float32", "float64", "complex64", "int32", "bool")
 
 UNARY = {
