@@ -463,7 +463,10 @@ fn is_python_class(class: &Bound<'_, PyType>) -> bool {
 /// Classes written in C whose attributes are found and set as those of any object: their layout as that of Python's classes
 /// differs between versions.
 fn is_plain_class(class: &Bound<'_, PyType>) -> bool {
-    is_attr(class, "types", "SimpleNamespace") || is_attr(class, "collections", "defaultdict")
+    let of_collections = |name| is_attr(class, "collections", name);
+    is_attr(class, "types", "SimpleNamespace")
+        || of_collections("defaultdict")
+        || of_collections("deque")
 }
 
 fn dict_key(key: &Bound<'_, PyAny>) -> Option<DictKey> {
