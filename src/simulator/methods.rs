@@ -649,7 +649,8 @@ fn dict(
                 ([], [(name, last)]) if &**name == "last" => truth::truth(t, *last)?,
                 _ => return t.unsupported("popitem() with these arguments"),
             };
-            if !last && !comparisons::is_ordered(t, &state) {
+            let is_asked = !args.is_empty() || !kwargs.is_empty();
+            if is_asked && !comparisons::is_ordered(t, &state) {
                 return t.stop(BreakKind::RaisesException, "popitem() of a dict takes none");
             }
             let end = if last {

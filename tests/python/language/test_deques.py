@@ -212,6 +212,10 @@ def with_an_own_class(held, x):
     return x * window[1], list(window)
 
 
+def asked_of_a_dict(held, x):
+    return collections.defaultdict(list, a=[1]).popitem(True), x
+
+
 def no_factory(held, x):
     held.groups.default_factory = None
     return x * held.groups["none"]
@@ -221,7 +225,7 @@ def no_factory(held, x):
     "function",
     [
         *(changed_while_gone_over, broken_in_the_round, broken_while_alive, changed_behind_a_break),
-        *(from_an_empty_one, into_itself, sliced, with_an_own_class, no_factory),
+        *(from_an_empty_one, into_itself, sliced, with_an_own_class, asked_of_a_dict, no_factory),
     ],
     ids=lambda function: function.__name__,
 )
