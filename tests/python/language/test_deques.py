@@ -213,7 +213,10 @@ def with_an_own_class(held, x):
 
 
 def asked_of_a_dict(held, x):
-    return collections.defaultdict(list, a=[1]).popitem(True), x
+    try:
+        return collections.defaultdict(list, a=[1]).popitem(True), x
+    except TypeError:
+        return "refused", x * 2
 
 
 def no_factory(held, x):
