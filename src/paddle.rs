@@ -1,5 +1,7 @@
 //! The few Paddle objects the engine itself must recognise: types, never programs.
 
+use std::path::PathBuf;
+
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyString, PyType};
@@ -25,6 +27,15 @@ pub struct Paddle {
 }
 
 static PADDLE: PyOnceLock<Paddle> = PyOnceLock::new();
+
+/// Paddle's library of tensors and kernels, which it has loaded.
+///
+/// # Errors
+/// When Paddle cannot be imported.
+pub fn core_library(py: Python<'_>) -> PyResult<PathBuf> {
+    let file: PathBuf = py.module("paddle")?.getattr("__file__")?.extract()?;
+    Ok(file.with_file_name("libs").join("libphi_core.so"))
+}
 
 impl Paddle {
     /// The cached types; imports Paddle at first use.

@@ -1,7 +1,7 @@
 //! Cells, functions, objects of the user's classes and contexts.
 
 use pyo3::prelude::*;
-use pyo3::types::{PyTuple, PyType};
+use pyo3::types::PyTuple;
 
 use crate::reason::Break;
 use crate::simulator::containers::deques;
@@ -57,9 +57,11 @@ impl Emitter<'_, '_> {
             return Err(self.t.left_to_interpreter(at, why));
         }
         match object.base {
-            None if object.most.is_some() => {
-                let most = object.most.unwrap_or_default() as i64;
-                self.call_helper("new_deque", 1, |this| this.int(most))?;
+            None if deques::is_exact(object.class.bind(self.t.py)) => {
+                self.call_helper("new_deque", 1, |this| match object.most {
+                    Some(most) => this.int(most as i64),
+                    None => this.constant(&this.t.py.None().into_bound(this.t.py)),
+                })?;
             }
             Some(args) => self.call_helper("new_exception", 2, |this| {
                 this.code.load_const(&object.class)?;
@@ -67,12 +69,7 @@ impl Emitter<'_, '_> {
             })?,
             None => {
                 let held = object.contents.and_then(|it| self.t.type_of(it));
-                let class = object.class.bind(self.t.py).cast::<PyType>().ok().cloned();
-                let deque =
-                    class.filter(|class| deques::class(self.t.py).is_ok_and(|it| it.is(class)));
-                let base = deque
-                    .or(held)
-                    .unwrap_or_else(|| self.t.py.get_type::<PyAny>());
+                let base = held.unwrap_or_else(|| self.t.py.get_type::<PyAny>());
                 self.call_helper("new_object", 2, |this| {
                     this.constant(base.as_any())?;
                     Ok(this.code.load_const(&object.class)?)

@@ -398,17 +398,23 @@ fn index(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
 
 /// A call of `paddle_sot_rs._control.name`; the answer is None.
 pub fn statement(t: &mut Tracer<'_>, name: &str, args: &[VarId]) -> Step<VarId> {
-    if name == "check" {
-        printing::refuse_check(t)?;
-    }
-    let function = t.py.module("paddle_sot_rs._control")?.getattr(name)?;
     let args = args
         .iter()
         .map(|arg| arguments::to_arg(t, *arg))
         .collect::<Step<Vec<_>>>()?;
+    control(t, name, args)?;
+    Ok(t.none())
+}
+
+/// The same, of what goes into the graph.
+pub fn control(t: &mut Tracer<'_>, name: &str, args: Vec<Arg>) -> Step<()> {
+    if matches!(name, "check" | "check_place") {
+        printing::refuse_check(t)?;
+    }
+    let function = t.py.module("paddle_sot_rs._control")?.getattr(name)?;
     let loc = t.loc();
     let callee = Callee::Api(Obj::from(function));
     t.graph
         .call(t.py, callee, args, Vec::new(), loc, &mut |_| None)?;
-    Ok(t.none())
+    Ok(())
 }

@@ -6,7 +6,6 @@
 //! long, runs call by call and is counted as a fallback.
 #![deny(missing_docs)]
 
-mod graph;
 mod options;
 mod table;
 
@@ -20,7 +19,7 @@ use paddle_sot::backend::{
 use paddle_sot::frame::Modules;
 use paddle_sot::graph::Callee;
 use paddle_sot::obj::Obj;
-use paddle_sot_backend_paddle::{are_read, compile_parts, Compiler, GivenUp, Role};
+use paddle_sot_backend_paddle::{are_read, compile_parts, Compiler, GivenUp, Lowered, Role};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -85,7 +84,12 @@ impl CinnBackend {
         let lowering = lowering(py)?.getattr("Lowering")?.call1(given)?;
         let program = paddle_sot_backend_paddle::compile_lowered(py, request, &lowering, role)?;
         let report = lowering.call_method0("finished")?.extract()?;
-        Ok(Box::new(graph::CinnGraph { program, report }))
+        Ok(Box::new(Lowered {
+            program,
+            report,
+            backend: "cinn",
+            prepare: |_| Ok(()),
+        }))
     }
 
     /// One program, or call by call.

@@ -2,7 +2,7 @@
 //! computes in NHWC, by whatever backend, leaves it so for all that come after.
 
 use libloading::Library;
-use paddle_sot::frame::Modules;
+use paddle_sot::paddle::core_library;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
@@ -23,11 +23,7 @@ static LAYOUT: PyOnceLock<Option<Layout>> = PyOnceLock::new();
 /// # Errors
 /// When Paddle cannot be imported.
 pub fn reset(py: Python<'_>) -> PyResult<bool> {
-    let layout = LAYOUT.get_or_try_init(py, || {
-        let file: String = py.module("paddle")?.getattr("__file__")?.extract()?;
-        let libraries = std::path::Path::new(&file).with_file_name("libs");
-        Ok::<_, PyErr>(load(&libraries.join("libphi_core.so")))
-    })?;
+    let layout = LAYOUT.get_or_try_init(py, || Ok::<_, PyErr>(load(&core_library(py)?)))?;
     let Some(layout) = layout else {
         return Ok(false);
     };

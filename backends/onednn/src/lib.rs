@@ -5,7 +5,6 @@
 //! fusions are made that hold with parameters that change.
 #![deny(missing_docs)]
 
-mod graph;
 mod layout;
 
 use paddle_sot::backend::{
@@ -14,7 +13,7 @@ use paddle_sot::backend::{
 };
 use paddle_sot::frame::Modules;
 use paddle_sot::obj::Obj;
-use paddle_sot_backend_paddle::{compile_parts, Compiler, Role};
+use paddle_sot_backend_paddle::{compile_parts, Compiler, Lowered, Role};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -49,7 +48,12 @@ impl OnednnBackend {
             .call1((request.grad_enabled, layout::reset(py)?))?;
         let program = paddle_sot_backend_paddle::compile_lowered(py, request, &lowering, role)?;
         let report = lowering.getattr("report")?.extract()?;
-        Ok(Box::new(graph::OnednnGraph { program, report }))
+        Ok(Box::new(Lowered {
+            program,
+            report,
+            backend: "onednn",
+            prepare: |py| layout::reset(py).map(drop),
+        }))
     }
 }
 

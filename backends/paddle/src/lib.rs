@@ -13,6 +13,7 @@ mod foreign;
 mod given_up;
 mod graph;
 mod leaves;
+mod lowered;
 mod onednn;
 mod parts;
 mod region;
@@ -32,6 +33,7 @@ use pyo3::types::PyDict;
 
 pub use bridge::load_python;
 pub use given_up::GivenUp;
+pub use lowered::Lowered;
 pub use parts::{are_read, compile_parts, Compiler, Role};
 
 /// The backend named `paddle`.

@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 
 use crate::frame::Modules;
 use crate::guard::TensorGuard;
-use crate::paddle::tensor_meta;
+use crate::paddle::{core_library, tensor_meta};
 
 type DimsFn = unsafe extern "C" fn(*const c_void) -> *const i64;
 type IntFn = unsafe extern "C" fn(*const c_void) -> i32;
@@ -70,14 +70,7 @@ pub fn reader_name(py: Python<'_>) -> &'static str {
 
 fn open(py: Python<'_>) -> Result<Reader, String> {
     let text = |err: &dyn std::fmt::Display| err.to_string();
-    let paddle = py.module("paddle").map_err(|err| text(&err))?;
-    let file: String = paddle
-        .getattr("__file__")
-        .and_then(|file| file.extract())
-        .map_err(|err| text(&err))?;
-    let path = std::path::Path::new(&file)
-        .with_file_name("libs")
-        .join("libphi_core.so");
+    let path = core_library(py).map_err(|err| text(&err))?;
     // SAFETY: Paddle is imported, so the library is loaded and its initialisers have run.
     let library = unsafe { libloading::Library::new(path) }.map_err(|err| text(&err))?;
     // SAFETY: the mangled names fix the signatures: const member functions of `paddle::Tensor` without

@@ -106,7 +106,7 @@ pub(super) fn data_descriptor(
                 return Ok(dict);
             }
         }
-        if name == "maxlen" && object.class.bind(t.py).is(&deques::class(t.py)?) {
+        if name == "maxlen" && deques::is_exact(object.class.bind(t.py)) {
             let most = deques::most(t, obj)?;
             return Ok(match most {
                 Some(most) => t.int(most as i64),

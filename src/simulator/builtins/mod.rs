@@ -308,7 +308,7 @@ fn use_contents(
         return Ok(None);
     };
     if t.type_of(receiver)
-        .is_some_and(|own| deques::class(t.py).is_ok_and(|class| own.is(&class)))
+        .is_some_and(|own| deques::is_exact(&own))
     {
         return deques::call(t, (receiver, contents), name, args, kwargs).map(Some);
     }

@@ -7,26 +7,16 @@ use crate::frame::Modules;
 use crate::guard::GuardKind;
 use crate::obj::Obj;
 use crate::reason::BreakKind;
+use crate::simulator::tracer::contents::{LIST_WRITERS, SEQUENCES};
 use crate::variables::{IterVar, Kind, ObjectVar, VarId};
 
 use crate::simulator::{iterate, methods, subscript};
 use crate::simulator::{Kwargs, Step, Tracer};
 
-/// Methods that only read.
-const READERS: &[&str] = &[
-    "__contains__",
-    "__getitem__",
-    "__iter__",
-    "__len__",
-    "copy",
-    "count",
-    "index",
-];
-
-/// Methods that change it.
-const WRITERS: &[&str] = &[
+/// Methods that change it in a way that its iterators notice. Those of lists that are not among them
+/// change what it holds, and not its length.
+const NOTICED: &[&str] = &[
     "__delitem__",
-    "__setitem__",
     "append",
     "appendleft",
     "clear",
@@ -36,18 +26,38 @@ const WRITERS: &[&str] = &[
     "pop",
     "popleft",
     "remove",
-    "reverse",
+    "rotate",
+];
+
+/// Methods that do something else than those of lists.
+const OWN: &[&str] = &[
+    "append",
+    "appendleft",
+    "copy",
+    "extend",
+    "extendleft",
+    "pop",
+    "popleft",
     "rotate",
 ];
 
 /// `collections.deque`.
-pub fn class(py: Python<'_>) -> PyResult<Bound<'_, PyType>> {
+fn class(py: Python<'_>) -> PyResult<Bound<'_, PyType>> {
     Ok(py.module("collections")?.getattr("deque")?.cast_into()?)
+}
+
+/// Whether a class is this one, and none of its subclasses.
+pub fn is_exact(of: &Bound<'_, PyAny>) -> bool {
+    class(of.py()).is_ok_and(|class| of.is(&class))
 }
 
 /// Whether this is a method that is simulated.
 pub fn has(name: &str) -> bool {
-    READERS.contains(&name) || WRITERS.contains(&name)
+    SEQUENCES.contains(&name) || OWN.contains(&name) || writes(name)
+}
+
+fn writes(name: &str) -> bool {
+    NOTICED.contains(&name) || LIST_WRITERS.contains(&name)
 }
 
 /// `deque(iterable, maxlen)`.
@@ -106,12 +116,12 @@ pub fn call(
     args: &[VarId],
     kwargs: &Kwargs,
 ) -> Step<VarId> {
-    if WRITERS.contains(&name) {
+    if writes(name) {
         refuse_iterated(t, contents)?;
-    }
-    // Iterators of others do not notice these: they would notice how they are replayed.
-    if matches!(name, "__setitem__" | "reverse") && t.source(deque).is_some() {
-        return t.unsupported(format!("{name}() of a deque that exists"));
+        // Iterators of others would notice how it is replayed.
+        if !NOTICED.contains(&name) && t.source(deque).is_some() {
+            return t.unsupported(format!("{name}() of a deque that exists"));
+        }
     }
     let items = len(t, contents)?;
     let on_list = |t: &mut Tracer<'_>, name: &str, args: &[VarId]| {
@@ -159,11 +169,7 @@ pub fn call(
             }
             on_list(t, name, args)
         }
-        (
-            "__contains__" | "__iter__" | "__len__" | "clear" | "count" | "index" | "insert"
-            | "remove" | "reverse",
-            _,
-        ) => on_list(t, name, args),
+        _ if !OWN.contains(&name) => on_list(t, name, args),
         _ => t.stop(
             BreakKind::UnsupportedCall,
             format!("{name}() of a deque with these arguments"),

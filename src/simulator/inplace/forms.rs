@@ -1,5 +1,7 @@
 //! Operations that have a form in place.
 
+use crate::graph::RESHAPES;
+
 /// Operations whose in-place form gives what they give.
 pub(super) const FORMS: &[&str] = &[
     "add",
@@ -88,13 +90,6 @@ pub(super) const FORMS: &[&str] = &[
     "hardtanh",
     "renorm",
     "thresholded_relu",
-    "equal",
-    "greater_equal",
-    "greater_than",
-    "less",
-    "less_equal",
-    "less_than",
-    "not_equal",
 ];
 
 /// How many of those do not need what the tensor was for their own gradient.
@@ -114,7 +109,7 @@ pub(super) const APART: &[&str] = &[
     "scatter_add",
 ];
 
-/// Those of them whose result is bool, whatever the tensor was.
+/// The same of those whose result is bool, whatever the tensor was.
 pub(super) const COMPARE: &[&str] = &[
     "equal",
     "greater_equal",
@@ -125,17 +120,14 @@ pub(super) const COMPARE: &[&str] = &[
     "not_equal",
 ];
 
-/// The same of those whose result may have another shape or dtype; none needs what the tensor was
-/// for its gradient.
-pub(super) const REFORMED: &[&str] = &[
-    "cast",
-    "flatten",
-    "reshape",
-    "squeeze",
-    "t",
-    "transpose",
-    "unsqueeze",
-];
+/// The same of those whose result may have another shape or dtype, next to `RESHAPES`; none needs
+/// what the tensor was for its gradient.
+const REFORMED: &[&str] = &["cast", "flatten", "squeeze", "t", "transpose", "unsqueeze"];
+
+/// Whether the result may have another shape or dtype, and a gradient that needs no numbers.
+pub(super) fn reforms(form: &str) -> bool {
+    REFORMED.contains(&form) || RESHAPES.contains(&form)
+}
 
 /// Those that are captured as functions of `_followed.py`, and need nothing of the tensor for their
 /// gradient.

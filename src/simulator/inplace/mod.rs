@@ -23,7 +23,7 @@ use super::{aliases, arguments, views};
 use super::{Kwargs, Step, Tracer};
 pub use items::set_item;
 
-use forms::{APART, COMPARE, DIFFERENTIABLE, DRAWN, FOLLOWED, FORMS, REFORMED};
+use forms::{reforms, APART, COMPARE, DIFFERENTIABLE, DRAWN, FOLLOWED, FORMS};
 
 /// `tensor.name(*args)` for a name that ends with `_`; `None` when it cannot be captured.
 pub fn method(
@@ -51,10 +51,7 @@ pub fn method(
     let callee = Callee::Method(Arc::from(form));
     let receiver = Some(Receiver::Tensor(tensor));
     let result = tensors::capture(t, callee, receiver, args, kwargs, &mut |_| None)?;
-    match REFORMED.contains(&form) || COMPARE.contains(&form) {
-        true => reform(t, tensor, result),
-        false => replace(t, tensor, result),
-    }
+    put(t, tensor, form, result)
 }
 
 /// `function(tensor, *args)` for a function of Paddle that changes its first argument; `None` when it cannot be captured.
@@ -93,10 +90,7 @@ pub fn function(
     };
     let callee = Callee::Api(Obj::from(function));
     let result = tensors::capture(t, callee, None, args, kwargs, &mut |_| None)?;
-    match REFORMED.contains(&form) || COMPARE.contains(&form) {
-        true => reform(t, tensor, result),
-        false => replace(t, tensor, result),
-    }
+    put(t, tensor, form, result)
 }
 
 /// An operation that has no form without side effect but ours.
@@ -293,8 +287,8 @@ pub fn stop_gradient(t: &mut Tracer<'_>, tensor: VarId) -> Step<bool> {
 
 fn is_captured(t: &mut Tracer<'_>, tensor: VarId, form: &str) -> Step<bool> {
     let at = FORMS.iter().position(|known| *known == form);
-    let forgets = form == "set_item" || REFORMED.contains(&form);
-    if at.is_none() && !forgets && !APART.contains(&form) {
+    let forgets = form == "set_item" || reforms(form);
+    if at.is_none() && !forgets && !APART.contains(&form) && !COMPARE.contains(&form) {
         return Ok(false);
     }
     let Some(symbol) = own(t, tensor) else {
@@ -370,6 +364,14 @@ fn give_up_views(t: &mut Tracer<'_>, tensor: VarId) {
     for view in views {
         t.vars.update(view, |var| var.kind = Kind::Opaque);
         t.only_the_interpreter_makes(view);
+    }
+}
+
+/// `tensor` is what the form made of it from now on. `None` when it cannot be.
+fn put(t: &mut Tracer<'_>, tensor: VarId, form: &str, result: VarId) -> Step<Option<VarId>> {
+    match reforms(form) || COMPARE.contains(&form) {
+        true => reform(t, tensor, result),
+        false => replace(t, tensor, result),
     }
 }
 

@@ -2,15 +2,14 @@
 //!
 //! The graph fails where there is no such place: a program's kernel gives an empty result then.
 
-use crate::frame::Modules;
 use pyo3::prelude::*;
 use pyo3::types::PyInt;
 
-use crate::graph::{Arg, Callee, DType, SymbolId};
+use crate::graph::{Arg, DType, SymbolId};
 use crate::obj::Obj;
 use crate::variables::{Kind, NumberVar, VarId};
 
-use crate::simulator::{printing, tensors};
+use crate::simulator::{graph_numbers, tensors};
 use crate::simulator::{Step, Tracer};
 
 /// Fails in the graph where a place that only the graph knows is outside of its dim.
@@ -75,15 +74,7 @@ fn dims_of(t: &mut Tracer<'_>, item: VarId) -> usize {
 
 /// The graph fails where a place is not inside of a dim: one statement, also for an open dim.
 fn inside(t: &mut Tracer<'_>, (of, axis): (SymbolId, usize), place: SymbolId) -> Step<()> {
-    printing::refuse_check(t)?;
-    let function =
-        t.py.module("paddle_sot_rs._control")?
-            .getattr("check_place")?;
     let axis = Arg::Const(Obj::from(PyInt::new(t.py, axis as i64).into_any()));
     let args = vec![Arg::Symbol(of), Arg::Symbol(place), axis];
-    let callee = Callee::Api(Obj::from(function));
-    let loc = t.loc();
-    t.graph
-        .call(t.py, callee, args, Vec::new(), loc, &mut |_| None)?;
-    Ok(())
+    graph_numbers::control(t, "check_place", args)
 }

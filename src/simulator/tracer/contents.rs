@@ -31,7 +31,8 @@ const READERS: [&[&str]; 3] = [
     SEQUENCES,
 ];
 
-const SEQUENCES: &[&str] = &[
+/// What every sequence reads so.
+pub(in crate::simulator) const SEQUENCES: &[&str] = &[
     "__getitem__",
     "__len__",
     "__contains__",
@@ -50,17 +51,20 @@ const WRITERS: [&[&str]; 3] = [
         "setdefault",
         "update",
     ],
-    &[
-        "__setitem__",
-        "__delitem__",
-        "append",
-        "clear",
-        "extend",
-        "insert",
-        "pop",
-        "reverse",
-    ],
+    LIST_WRITERS,
     &[],
+];
+
+/// Those of lists.
+pub(in crate::simulator) const LIST_WRITERS: &[&str] = &[
+    "__setitem__",
+    "__delitem__",
+    "append",
+    "clear",
+    "extend",
+    "insert",
+    "pop",
+    "reverse",
 ];
 
 /// Of those of `dict`, the ones that do not go past the order that an `OrderedDict` keeps.
@@ -80,9 +84,8 @@ impl<'py> Tracer<'py> {
             return None;
         }
         let ordered = ordered_dict(self.py).ok()?;
-        let deque = deques::class(self.py).ok()?;
-        let (reads, writes) = if of.is(&deque) {
-            (class.is(&deque) && deques::has(name), false)
+        let (reads, writes) = if deques::is_exact(&of) {
+            (deques::is_exact(&class) && deques::has(name), false)
         } else if of.is(&ordered) {
             (READERS[0].contains(&name), ORDERED_WRITERS.contains(&name))
         } else {
@@ -168,7 +171,7 @@ impl<'py> Tracer<'py> {
             if tuple.len() <= LONGEST {
                 self.classify_tuple(made, tuple, None, source);
             }
-        } else if deques::class(self.py).is_ok_and(|class| class.is(value.get_type())) {
+        } else if deques::is_exact(&value.get_type()) {
             self.classify_deque(made, &value, source)?;
         }
         (!matches!(self.vars.kind(made), Kind::Opaque)).then_some(made)

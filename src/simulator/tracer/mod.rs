@@ -2,7 +2,7 @@
 
 mod classify;
 mod constants;
-mod contents;
+pub(super) mod contents;
 mod release;
 mod reliance;
 mod rollback;

@@ -1,23 +1,28 @@
-//! [`CinnGraph`]: a decomposed program.
+//! [`Lowered`]: a program of this backend as another one has rewritten it.
 
 use paddle_sot::backend::CompiledGraph;
 use pyo3::prelude::*;
 use smallvec::SmallVec;
 
-/// A decomposed program.
-pub struct CinnGraph {
+/// A program that a `Lowering` of another backend has rewritten.
+pub struct Lowered {
     /// What runs it.
     pub program: Box<dyn CompiledGraph>,
-    /// Operators before and after, and the results of the checks.
+    /// What became of it.
     pub report: Vec<String>,
+    /// The name of that backend.
+    pub backend: &'static str,
+    /// What goes before each run.
+    pub prepare: fn(Python<'_>) -> PyResult<()>,
 }
 
-impl CompiledGraph for CinnGraph {
+impl CompiledGraph for Lowered {
     fn call(
         &self,
         py: Python<'_>,
         inputs: &[Bound<'_, PyAny>],
     ) -> PyResult<SmallVec<[Py<PyAny>; 4]>> {
+        (self.prepare)(py)?;
         self.program.call(py, inputs)
     }
 
@@ -30,7 +35,7 @@ impl CompiledGraph for CinnGraph {
     }
 
     fn backend_name(&self) -> &str {
-        "cinn"
+        self.backend
     }
 
     fn traverse(&self, visit: &mut dyn FnMut(&Py<PyAny>)) {
