@@ -4,6 +4,9 @@ import paddle
 import paddle_sot_rs as sot
 import pytest
 
+# What is done with a graph does not depend on the version of Python.
+pytestmark = pytest.mark.default_python
+
 DATA = ([1.0, 2.0], [-1.0, -2.0], [3.0, -1.0])
 GLOBAL = paddle.ones([2])
 ONE = paddle.to_tensor(1.0)

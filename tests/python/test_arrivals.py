@@ -15,6 +15,9 @@ from harness import apart, tensor
 from paddle.autograd import PyLayer
 from paddle.distributed.fleet.utils import recompute
 
+# What is done with a graph does not depend on the version of Python.
+pytestmark = pytest.mark.default_python
+
 PARAMETER = paddle.create_parameter([3], "float32", default_initializer=paddle.nn.initializer.Constant(0.5))
 W = paddle.to_tensor([0.5, -1.0, 2.0], stop_gradient=False)
 

@@ -10,6 +10,9 @@ import pytest
 from harness import _Picture, difference, tensor, translate
 from paddle import nn
 
+# What is done with a graph does not depend on the version of Python.
+pytestmark = pytest.mark.default_python
+
 
 def layers(*widths, between=nn.Tanh):
     parts = []

@@ -10,6 +10,9 @@ import pytest
 from harness import REFUSED, is_close, translate
 from paddle.autograd import PyLayer
 
+# What is done with a graph does not depend on the version of Python.
+pytestmark = pytest.mark.default_python
+
 BACKENDS = ["paddle", "cinn"]
 
 # What the gradient reads, each from its result.

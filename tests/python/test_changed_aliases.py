@@ -8,6 +8,9 @@ from changes import X, cases, ns, run_case
 from harness import translate
 from paddle import nn
 
+# What is done with a graph does not depend on the version of Python.
+pytestmark = pytest.mark.default_python
+
 CASES, case = cases()
 
 

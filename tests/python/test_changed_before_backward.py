@@ -13,6 +13,9 @@ from paddle.autograd import PyLayer
 from paddle.base import core
 from paddle.distributed.fleet.utils import recompute
 
+# What is done with a graph does not depend on the version of Python.
+pytestmark = pytest.mark.default_python
+
 # Executors of programs that make less than 256 MiB free nothing before the end of a run.
 SIDE = 3072
 

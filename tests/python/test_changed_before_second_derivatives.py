@@ -8,6 +8,9 @@ import paddle_sot_rs as sot
 import pytest
 from harness import REFUSED, translate
 
+# What is done with a graph does not depend on the version of Python.
+pytestmark = pytest.mark.default_python
+
 
 def _exponential(x, weight):
     return ((x * weight + 0.1) * 0.9 - 0.05).sin().exp()

@@ -11,6 +11,9 @@ import paddle.nn.functional as F
 import paddle_sot_rs as sot
 import pytest
 
+# What is done with a graph does not depend on the version of Python.
+pytestmark = pytest.mark.default_python
+
 HOMES = {"paddle": paddle, "functional": F, "linalg": paddle.linalg, "Tensor": paddle.Tensor, "fft": paddle.fft}
 # They change the process, print, or read numbers. The gradient of `qr`, and of what is made of it, ends the process.
 LEFT_OUT = (

@@ -11,6 +11,9 @@ import test_control_flow as flow
 import test_pylayer as custom
 from harness import apart
 
+# What is done with a graph does not depend on the version of Python.
+pytestmark = pytest.mark.default_python
+
 
 def outcome(function, numbers, grad):
     """Values, and the gradient of their sum."""

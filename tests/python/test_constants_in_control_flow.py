@@ -7,6 +7,9 @@ import pytest
 from paddle.static import InputSpec
 from support import eager_deletion
 
+# What is done with a graph does not depend on the version of Python.
+pytestmark = pytest.mark.default_python
+
 DATA = ([1.0, 2.0, 3.0], [-1.0, -2.0, -3.0], [0.5, -0.25, 0.125])
 
 

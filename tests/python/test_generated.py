@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 RUN = Path(__file__).resolve().parent.parent / "differential" / "run.py"
-COUNTS = {"mixed": 200, "nests": 60, "between": 200, "containers": 100}
+COUNTS = {"mixed": 100, "nests": 30, "between": 100, "containers": 100}
 
 
 @pytest.mark.default_python

@@ -11,6 +11,9 @@ import paddle_sot_rs as sot
 import pytest
 from harness import translate
 
+# What is done with a graph does not depend on the version of Python.
+pytestmark = pytest.mark.default_python
+
 BACKENDS = ["paddle", "cinn", "eager", "pylayer"]
 
 VIEWS = {

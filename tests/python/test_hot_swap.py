@@ -10,6 +10,9 @@ import paddle_sot_rs as sot
 import pytest
 from paddle import nn
 
+# What is done with a graph does not depend on the version of Python.
+pytestmark = pytest.mark.default_python
+
 SWAPS = 1000
 THREADS = 8
 

@@ -9,6 +9,9 @@ from harness import IDENTITY, translate
 from paddle import nn
 from paddle.nn import functional as F
 
+# What is done with a graph does not depend on the version of Python.
+pytestmark = pytest.mark.default_python
+
 BACKENDS = ["paddle", "cinn"]
 
 

@@ -35,6 +35,7 @@ def test_warm_calls_do_not_grow():
     assert min(after - before for before, after in itertools.pairwise(peaks)) < 500
 
 
+@pytest.mark.default_python
 @pytest.mark.parametrize("width", [1, 4096])
 def test_training_steps_do_not_grow(width):
     """Gradients wait in the executor of the backward from one step to the next, but only so many."""

@@ -6,6 +6,9 @@ import paddle_sot_rs as sot
 import pytest
 from paddle import nn
 
+# What is done with a graph does not depend on the version of Python.
+pytestmark = pytest.mark.default_python
+
 
 def in_a_branch(norm, x):
     if x.sum() > 0:

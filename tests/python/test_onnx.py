@@ -10,6 +10,9 @@ import pytest
 from paddle import nn
 from paddle.static import InputSpec
 
+# What is done with a graph does not depend on the version of Python.
+pytestmark = pytest.mark.default_python
+
 SPEC = [InputSpec([None, 4], "float32", "x")]
 installed = pytest.mark.skipif(
     not all(importlib.util.find_spec(name) for name in ("paddle2onnx", "onnxruntime")), reason="they are not installed"

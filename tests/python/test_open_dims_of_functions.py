@@ -6,6 +6,9 @@ import paddle_sot_rs as sot
 import pytest
 from paddle.nn import functional as F
 
+# What is done with a graph does not depend on the version of Python.
+pytestmark = pytest.mark.default_python
+
 COMPLEX = {"fft", "ifft", "fftn"}
 INDEX = paddle.to_tensor([-1, 2])
 

@@ -8,6 +8,9 @@ from paddle import nn
 from paddle.static import InputSpec
 from support import eager_deletion
 
+# What is done with a graph does not depend on the version of Python.
+pytestmark = pytest.mark.default_python
+
 SPEC = [InputSpec([None, 3], "float32", "x")]
 SIZES = (4, 2, 7, 3)
 w = paddle.to_tensor([0.5, -1.0, 2.0], stop_gradient=False)

@@ -7,7 +7,8 @@ import pytest
 from harness import check, tensor
 from paddle import nn
 
-pytestmark = pytest.mark.filterwarnings("ignore")
+# What is done with a graph does not depend on the version of Python.
+pytestmark = [pytest.mark.default_python, pytest.mark.filterwarnings("ignore")]
 
 
 class Heads(nn.Layer):

@@ -8,7 +8,8 @@ import paddle_sot_rs as sot
 import pytest
 from paddle import nn
 
-pytestmark = pytest.mark.filterwarnings("ignore")
+# What is done with a graph does not depend on the version of Python.
+pytestmark = [pytest.mark.default_python, pytest.mark.filterwarnings("ignore")]
 
 UNARY = [
     "{}.tanh()",

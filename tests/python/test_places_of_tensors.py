@@ -5,6 +5,9 @@ import paddle_sot_rs as sot
 import pytest
 from harness import check, tensor
 
+# What is done with a graph does not depend on the version of Python.
+pytestmark = pytest.mark.default_python
+
 
 @pytest.mark.parametrize(
     "made",

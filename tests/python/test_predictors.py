@@ -7,6 +7,9 @@ import pytest
 from paddle import nn
 from paddle.static import InputSpec
 
+# What is done with a graph does not depend on the version of Python.
+pytestmark = pytest.mark.default_python
+
 DATA = (np.arange(8, dtype="float32").reshape(2, 4)[::-1].copy(), -np.ones([3, 4], "float32"))
 weight = paddle.to_tensor([0.5, -1.0, 2.0, 1.0])
 

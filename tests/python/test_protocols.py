@@ -19,6 +19,9 @@ import pytest
 from harness import IDENTITY, translate
 from paddle import nn
 
+# Which special methods are called is the same in each version of Python.
+pytestmark = pytest.mark.default_python
+
 LOG = []
 
 

@@ -8,6 +8,9 @@ import paddle_sot_rs as sot
 import pytest
 from harness import Programs, check, tensor
 
+# What is done with a graph does not depend on the version of Python.
+pytestmark = pytest.mark.default_python
+
 programs = Programs()
 X = tensor(3, 4, grad=True)
 MASK = tensor(3, 4, seed=1) > 0

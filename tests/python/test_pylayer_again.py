@@ -7,6 +7,9 @@ import pytest
 from paddle.autograd import PyLayer
 from paddle.autograd.py_layer import once_differentiable
 
+# What is done with a graph does not depend on the version of Python.
+pytestmark = pytest.mark.default_python
+
 BACKENDS = {
     "paddle": {"backend": "paddle"},
     "eager": {"backend": "eager"},

@@ -8,6 +8,9 @@ import paddle_sot_rs as sot
 import pytest
 from paddle.autograd import PyLayer
 
+# What is done with a graph does not depend on the version of Python.
+pytestmark = pytest.mark.default_python
+
 BACKENDS = {
     "paddle": {"backend": "paddle"},
     "eager": {"backend": "eager"},

@@ -6,6 +6,9 @@ import paddle.nn.functional as F
 import paddle_sot_rs as sot
 import pytest
 
+# What is done with a graph does not depend on the version of Python.
+pytestmark = pytest.mark.default_python
+
 MEMORY = paddle.nn.LSTM(4, 4, num_layers=2, dropout=0.5)
 
 OPERATIONS = {

@@ -5,6 +5,9 @@ import paddle
 import paddle_sot_rs as sot
 import pytest
 
+# What is done with a graph does not depend on the version of Python.
+pytestmark = pytest.mark.default_python
+
 MODES = {
     "program": {"full_graph": True},
     "eager": {"capture_control_flow": True, "backend": "eager"},

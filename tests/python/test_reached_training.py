@@ -7,6 +7,9 @@ import pytest
 from paddle import nn
 from paddle.autograd import PyLayer
 
+# What is done with a graph does not depend on the version of Python.
+pytestmark = pytest.mark.default_python
+
 
 class Switch(nn.Layer):
     """One expert or the other."""

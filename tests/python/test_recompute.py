@@ -16,7 +16,8 @@ from paddle.incubate.distributed.fleet import recompute_sequential
 from paddle.static import InputSpec
 from test_user_models import compare
 
-pytestmark = pytest.mark.filterwarnings("ignore")
+# What is done with a graph does not depend on the version of Python.
+pytestmark = [pytest.mark.default_python, pytest.mark.filterwarnings("ignore")]
 REENTRANT = pytest.mark.parametrize("reentrant", [True, False])
 
 

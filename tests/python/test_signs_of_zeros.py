@@ -6,6 +6,9 @@ import paddle_sot_rs as sot
 import pytest
 from paddle.nn import functional as F
 
+# What is done with a graph does not depend on the version of Python.
+pytestmark = pytest.mark.default_python
+
 OPERATIONS = [
     "x * v",
     "v * x",

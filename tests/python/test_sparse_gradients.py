@@ -8,7 +8,8 @@ import pytest
 from paddle import nn
 from paddle.distributed.fleet.utils import recompute
 
-pytestmark = pytest.mark.filterwarnings("ignore")
+# What is done with a graph does not depend on the version of Python.
+pytestmark = [pytest.mark.default_python, pytest.mark.filterwarnings("ignore")]
 
 ROWS = 40
 

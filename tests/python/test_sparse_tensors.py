@@ -4,6 +4,9 @@ import paddle
 import pytest
 from harness import Programs, check
 
+# What is done with a graph does not depend on the version of Python.
+pytestmark = pytest.mark.default_python
+
 sparse = paddle.sparse
 INDICES = paddle.to_tensor([[0, 1, 2], [1, 2, 0]])
 program = Programs()

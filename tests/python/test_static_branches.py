@@ -8,6 +8,9 @@ import pytest
 from harness import translate
 from paddle.nn import functional as F
 
+# What is done with a graph does not depend on the version of Python.
+pytestmark = pytest.mark.default_python
+
 
 def floats(*shape):
     x = paddle.arange(int(np.prod(shape)), dtype="float32").reshape(shape) * 0.25 + 0.5

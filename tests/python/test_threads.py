@@ -206,6 +206,7 @@ print(max(found) - found[0])
 """
 
 
+@pytest.mark.default_python
 @pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="threads are counted there")
 def test_executors_end_while_another_thread_lives():
     run = subprocess.run([sys.executable, "-c", MANY_GRAPHS], check=True, capture_output=True, text=True)

@@ -7,6 +7,9 @@ import paddle_sot_rs as sot
 import pytest
 from harness import check, tensor
 
+# What is done with a graph does not depend on the version of Python.
+pytestmark = pytest.mark.default_python
+
 CHOICES = {
     "tensors": lambda x, v: paddle.where(x > 0, x, x * 2),
     "a number": lambda x, v: paddle.where((x > 0) & ~paddle.isnan(x), x, -1e4),

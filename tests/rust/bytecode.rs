@@ -109,7 +109,7 @@ fn the_standard_library_survives_a_round_trip() {
             )
             .unwrap();
         let answer = stdlib.getattr("check").unwrap().call1((examine,));
-        all_right(answer.unwrap().extract().unwrap(), py, 10_000);
+        all_right(answer.unwrap().extract().unwrap(), py, 5_000);
     });
 }
 
@@ -118,7 +118,7 @@ fn resume_functions_of_the_standard_library_assemble_and_need_no_more_stack() {
     Python::attach(|py| {
         let stdlib = module(py, STDLIB);
         let examine = wrap_pyfunction!(resume_everywhere, py).unwrap();
-        let answer = stdlib.getattr("check").unwrap().call1((examine, "[a-d]"));
+        let answer = stdlib.getattr("check").unwrap().call1((examine, "[a-f]"));
         all_right(answer.unwrap().extract().unwrap(), py, 2_000);
     });
 }

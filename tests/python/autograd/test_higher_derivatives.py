@@ -8,6 +8,9 @@ from harness import translate
 from paddle import nn
 from paddle.nn import functional as F
 
+# What is done with a graph does not depend on the version of Python.
+pytestmark = pytest.mark.default_python
+
 BACKENDS = ("paddle", "cinn", "pylayer")
 
 # Some look at the result of forward through a weak pointer (silu), the others do not.

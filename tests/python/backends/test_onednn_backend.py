@@ -8,6 +8,9 @@ import pytest
 from harness import translate
 from paddle import nn
 
+# What is done with a graph does not depend on the version of Python.
+pytestmark = pytest.mark.default_python
+
 if "onednn" not in sot.list_backends():
     pytest.skip("no such backend", allow_module_level=True)
 

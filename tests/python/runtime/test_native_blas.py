@@ -8,6 +8,9 @@ import paddle_sot_rs as sot
 import pytest
 from paddle_sot_rs import blas
 
+# What is done with a graph does not depend on the version of Python.
+pytestmark = pytest.mark.default_python
+
 VARIABLE = "MKL_DEBUG_CPU_TYPE"
 KNOWN = blas._known_before(blas.Processor.this(), blas._library())
 # What a fresh process is told on this machine.

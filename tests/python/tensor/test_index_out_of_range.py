@@ -5,6 +5,9 @@ import paddle_sot_rs as sot
 import pytest
 from harness import translate
 
+# What is done with a graph does not depend on the version of Python.
+pytestmark = pytest.mark.default_python
+
 
 def branch(x, t):
     return x[t] if x.sum() > 0 else x[0]
