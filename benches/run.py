@@ -150,6 +150,20 @@ def networks() -> None:
             row(f"{name} {kind}{kernels}", {mode: statistics.median(times[kind, kernels, mode]) for mode in MODES})
 
 
+def on_onednn() -> None:
+    """The backend `onednn` beside Paddle's predictor, each network in a process of its own."""
+    script = Path(__file__).with_name("onednn.py")
+    sides = ("onednn", "frozen", "eager", "paddle", "predictor, oneDNN")
+    print("\n| inference on oneDNN | " + " | ".join(sides) + " | largest difference |\n|" + "---|" * (len(sides) + 2))
+    for name, (kernels, native) in itertools.product(("resnet50", "mobilenet_v3_small", "encoder", "chain"), KERNELS):
+        environment = {**os.environ, "PADDLE_SOT_NATIVE_BLAS": native}
+        command = [sys.executable, str(script), name]
+        result = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        *times, difference = map(float, result.stdout.split()[-len(sides) - 1 :])
+        cells = (f"{value:.1f} ms ({value / times[0]:.2f})" for value in times)
+        print(f"| {name}{kernels} | " + " | ".join(cells) + f" | {difference:.0e} |", flush=True)
+
+
 def guards() -> None:
     net = sot.to_static(paddle.vision.models.resnet18())
     net.eval()
@@ -229,6 +243,7 @@ def main() -> None:
     warm()
     first_calls()
     networks()
+    on_onednn()
     above_bare()
     guards()
 

@@ -13,7 +13,6 @@ from paddle import _C_ops
 from paddle.base import core
 from paddle.base.libpaddle import pir
 
-_PREFIX = "sot_hidden_"
 _OPTIONS = (False, True, True)
 
 
@@ -33,14 +32,16 @@ def can_hide(op: Any) -> bool:
 class Masks:
     """The hidden operations of a program."""
 
-    def __init__(self, program: Any, operations: list[Any]) -> None:
+    def __init__(self, program: Any, operations: list[Any], prefix: str = "sot_hidden_") -> None:
         self.program = program
+        # No other masks of the program may have it.
+        self.prefix = prefix
         self.block = program.global_block()
         self.waiting = paddle.static.Program()
         self.hidden = [self._hide(number, op) for number, op in enumerate(operations)]
 
     def _hide(self, number: int, op: Any) -> tuple[str, list[Any], list[str], Any]:
-        prefix = f"{_PREFIX}{number}_"
+        prefix = f"{self.prefix}{number}_"
         operands = [value for value in op.operands_source() if value.initialized()]
         mapping, given = pir.IrMapping(), []
         with paddle.static.program_guard(self.waiting):
@@ -71,7 +72,7 @@ class Masks:
             if op.name() == "builtin.shadow_output" and op.attrs()["output_name"] in wanted:
                 outputs[op.attrs()["output_name"]] = op
                 left.append(op)
-            elif op.name() == "pd_op.data" and op.attrs()["name"].startswith(_PREFIX):
+            elif op.name() == "pd_op.data" and op.attrs()["name"].startswith(self.prefix):
                 stand_ins[op.attrs()["name"]] = op
         with paddle.static.program_guard(self.program):
             for prefix, given, names, copy in self.hidden:

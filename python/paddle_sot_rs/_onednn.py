@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import paddle
@@ -13,12 +14,19 @@ from paddle_sot_rs import _programs as programs
 from paddle_sot_rs._backward import REGIONS
 from paddle_sot_rs._kernels import is_on_cpu
 
+from ._convolutions import (
+    fold_batch_norms,
+    follows_the_batch,
+    fuse_convolutions,
+    kept_by_convolutions,
+    let_go_of_weights,
+)
+from ._linears import fuse_linears, kept_by_linears
 from ._masks import Masks, can_hide
+from ._steady import Steady
 
-# Fusions that hold whatever becomes of the parameters, in the order of Paddle's predictor. Those of
-# convolutions do not: the fused kernel keeps its weights in oneDNN's layout, for good.
+# Fusions in the order of Paddle's predictor. Those of convolutions are in `_convolutions.py`.
 FUSIONS = (
-    "depthwise_conv_onednn_pass",
     "squeeze_transpose_onednn_fuse_pass",
     "matmul_scale_fuse_pass",
     "scale_matmul_fuse_pass",
@@ -62,11 +70,6 @@ def _makes_another_dtype(op: Any) -> bool:
     return op.result(0).dtype != op.operand_source(0).dtype
 
 
-def _follows_the_batch(op: Any) -> bool:
-    asked = op.attrs()
-    return asked["trainable_statistics"] or not (asked["is_test"] or asked["use_global_stats"])
-
-
 def _has_open_dims(op: Any) -> bool:
     return any(dim < 0 for dim in op.operand_source(0).shape)
 
@@ -95,7 +98,7 @@ UNSAFE = dict(
     # A scale without a bias, or the other way round, is not looked at.
     layer_norm=_has_one_of_scale_and_bias,
     # Placed, it is always the one of inference.
-    batch_norm=_follows_the_batch,
+    batch_norm=follows_the_batch,
 )
 # Of bytes its kernels saturate where eager mode wraps around; halves it rounds elsewhere.
 _OTHERWISE = {paddle.int8, paddle.uint8, paddle.bfloat16}
@@ -147,41 +150,90 @@ def _register() -> None:
 _register()
 
 
-_CONVOLUTIONS = frozenset(
-    f"onednn_op.{name}" for name in "conv2d conv3d depthwise_conv2d fused_conv2d fused_conv3d".split()
-)
+def _small(block: Any) -> int | None:
+    """The mean number of elements of results, where a program of few is better off with Paddle's kernels.
+
+    A kernel of oneDNN costs 20 to 40 us however little it computes. Paddle's own convolutions cost more.
+    """
+    sizes = []
+    for op in block.ops:
+        name = op.name().removeprefix("pd_op.").removesuffix("_")
+        if "conv" in name:
+            return None
+        if name in KNOWN:
+            shape = op.result(0).shape if op.result(0).is_dense_tensor_type() else []
+            if any(dim < 0 for dim in shape):
+                return None
+            sizes.append(math.prod(shape))
+    return sum(sizes) // len(sizes) if sizes else None
+
+
+def _data_name(value: Any) -> str:
+    return value.get_defining_op().attrs()["name"]
 
 
 class Lowering(programs.Lowering):
-    """Puts a program that runs without gradients onto oneDNN."""
+    """Puts a program that runs without gradients onto oneDNN.
 
-    def __init__(self, grad: bool, keeps_layouts: bool) -> None:
-        self.keeps_layouts = keeps_layouts
+    Args:
+        grad: whether the program may go backward.
+        caches: what its runs keep in oneDNN's layouts, with a method that forgets it; None where this
+            Paddle lets nobody set the layout.
+        frozen: whether weights never change.
+        least: see `_small`.
+    """
+
+    def __init__(self, grad: bool, caches: Any, frozen: bool, least: int) -> None:
+        self.caches = caches
+        self.frozen = frozen
+        self.least = least
         # Outputs are copies, as they are with gradients: what the passes replace is nobody's.
         self.rewrites = not grad
         self.trains = False
         self.report: list[str] = []
+        # Names of inputs that convolutions keep.
+        self.kept: set[str] = set()
 
     def before_backward(self, program: Any, kept: Any, trains: bool) -> Any:
         self.trains = trains
         return kept
 
-    def finish(self, forward: Any, backward: Any) -> None:
+    def _refusal(self, block: Any) -> str | None:
+        """Why nothing of a program runs on oneDNN."""
         if self.trains:
-            self.report = ["oneDNN: not used, the program goes backward"]
-            return
+            return "the program goes backward"
         if not is_on_cpu():
-            self.report = ["oneDNN: not used, the program runs on another device"]
-            return
-        if not self.keeps_layouts:
-            self.report = ["oneDNN: not used, this Paddle does not let anyone set the layout"]
-            return
-        block = forward.global_block()
+            return "the program runs on another device"
+        if self.caches is None:
+            return "this Paddle does not let anyone set the layout"
         if any(op.name() in REGIONS for op in block.ops):
-            self.report = ["oneDNN: not used, the program has control flow"]
-            return
+            return "the program has control flow"
         if any("C" in layout and not layout.startswith("NC") for layout in _layouts(block)):
-            self.report = ["oneDNN: not used, an operation takes the channels last"]
+            return "an operation takes the channels last"
+        if (elements := _small(block)) is not None and elements < self.least:
+            return f"results of its operators have {elements} elements on average, fewer than least_elements"
+        return None
+
+    def set_apart(self, program: Any, inputs: list[Any], weights: list[int]) -> Steady | None:
+        block = program.global_block()
+        if self._refusal(block) is not None:
+            return None
+        closed = [at for at in weights if all(dim >= 0 for dim in inputs[at].shape)]
+        values = [inputs[at] for at in closed]
+        fold_batch_norms(block, values)
+        kept = (*kept_by_convolutions(block, values), *kept_by_linears(block, values))
+        wanted = list({value.id: value for value in kept}.values())
+        if not wanted:
+            return None
+        steady = Steady(program, inputs, closed, wanted, self.caches, self.frozen)
+        given = {value.id for value in values}
+        self.kept = {_data_name(value) for value in (*steady.values, *(v for v in wanted if v.id in given))}
+        return steady
+
+    def finish(self, forward: Any, backward: Any) -> None:
+        block = forward.global_block()
+        if (refusal := self._refusal(block)) is not None:
+            self.report = [f"oneDNN: not used, {refusal}"]
             return
         with paddle.static.program_guard(forward):
             _copy_in_plain_layout(block)
@@ -191,15 +243,16 @@ class Lowering(programs.Lowering):
             return
         hidden = {op.name() for op in unsafe}
         masks = Masks(forward, unsafe)
+        given = (op.result(0) for op in block.ops if op.name() == "pd_op.data")
+        weights = [value for value in given if _data_name(value) in self.kept]
+        fuse_convolutions(forward, weights)
+        fuse_linears(forward, weights)
         passes = pir.PassManager(3)
         for name in (*FUSIONS, PLACEMENT):
             passes.add_pass(name, {})
         passes.run(forward)
         masks.show()
-        for op in block.ops:
-            # A convolution of inference keeps its weights in oneDNN's layout, for good.
-            if op.name() in _CONVOLUTIONS and op.has_attr("is_test"):
-                op.set_bool_attr("is_test", False)
+        let_go_of_weights(block)
         self.in_place = False
         operations = [op for op in block.ops if op.name() not in ("pd_op.data", "builtin.shadow_output")]
         placed = sum(op.name().startswith("onednn_op.") for op in operations)

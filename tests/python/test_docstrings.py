@@ -1,4 +1,4 @@
-"""Examples of Paddle's docstrings, one in twenty-four, some with something changed, and calls in them with dims that differ.
+"""Examples of Paddle's docstrings, some of them changed, and calls in them with dims that differ.
 
 `make docstrings` runs them all.
 """

@@ -88,7 +88,7 @@ impl CinnBackend {
             program,
             report,
             backend: "cinn",
-            prepare: |_| Ok(()),
+            surroundings: None,
         }))
     }
 

@@ -10,7 +10,7 @@ import paddle
 from paddle.base import core
 from paddle.base.libpaddle import pir
 from paddle.pir import is_fake_value
-from paddle_sot_rs import _backward, _tracing
+from paddle_sot_rs import _backward, _programs, _tracing
 from paddle_sot_rs._backward import GRADIENT, gradients, with_inner
 from paddle_sot_rs._calls import BlackListed
 from paddle_sot_rs._kept import (
@@ -277,11 +277,10 @@ def _decompose(program, values, black, composite, start, end):
     return values
 
 
-class Lowering:
-    """The lowering of one graph; see `Lowering` of Paddle's backend (`programs.py`) for the protocol."""
+class Lowering(_programs.Lowering):
+    """The lowering of one graph."""
 
     rewrites = True
-    in_place = True
 
     def __init__(self, open_dims, budget, with_cinn):
         self.open_dims = open_dims

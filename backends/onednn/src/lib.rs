@@ -5,7 +5,7 @@
 //! fusions are made that hold with parameters that change.
 #![deny(missing_docs)]
 
-mod layout;
+mod caches;
 
 use paddle_sot::backend::{
     self, BackendError, BackendRegistration, CompileRequest, CompiledGraph, ExportRequest,
@@ -13,15 +13,32 @@ use paddle_sot::backend::{
 };
 use paddle_sot::frame::Modules;
 use paddle_sot::obj::Obj;
-use paddle_sot_backend_paddle::{compile_parts, Compiler, Lowered, Role};
+use paddle_sot_backend_paddle::{compile_parts, Compiler, Lowered, Role, Surroundings};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
 
+use caches::Caches;
+
 /// The backend named `onednn`.
-#[derive(Clone, Default)]
-pub struct OnednnBackend;
+#[derive(Clone)]
+pub struct OnednnBackend {
+    /// Whether weights are taken once: `freeze` gives tensors that nobody else has.
+    frozen: bool,
+    /// Elements that results have on average, where no convolution is: programs of fewer stay with
+    /// Paddle's kernels.
+    least: usize,
+}
+
+impl Default for OnednnBackend {
+    fn default() -> Self {
+        Self {
+            frozen: false,
+            least: 1 << 15,
+        }
+    }
+}
 
 static PLACEMENT: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 
@@ -43,17 +60,31 @@ impl OnednnBackend {
         request: CompileRequest,
         role: Role,
     ) -> Result<Box<dyn CompiledGraph>, BackendError> {
-        let lowering = placement(py)?
-            .getattr("Lowering")?
-            .call1((request.grad_enabled, layout::reset(py)?))?;
+        let caches = Caches::new(py)?.map(|it| Py::new(py, it)).transpose()?;
+        let given = (request.grad_enabled, &caches, self.frozen, self.least);
+        let lowering = placement(py)?.getattr("Lowering")?.call1(given)?;
         let program = paddle_sot_backend_paddle::compile_lowered(py, request, &lowering, role)?;
         let report = lowering.getattr("report")?.extract()?;
+        let surroundings = caches.map(|it| Box::new(Session(it)) as Box<dyn Surroundings>);
         Ok(Box::new(Lowered {
             program,
             report,
             backend: "onednn",
-            prepare: |py| layout::reset(py).map(drop),
+            surroundings,
         }))
+    }
+}
+
+/// The state of the thread that runs a program.
+struct Session(Py<Caches>);
+
+impl Surroundings for Session {
+    fn enter(&self) {
+        self.0.get().enter();
+    }
+
+    fn leave(&self) {
+        self.0.get().leave();
     }
 }
 
@@ -63,10 +94,22 @@ impl GraphBackend for OnednnBackend {
     }
 
     fn configure(&mut self, py: Python<'_>, options: &Bound<'_, PyDict>) -> PyResult<()> {
-        if let Some(name) = options.keys().iter().next() {
-            return Err(PyValueError::new_err(format!(
-                "options: the onednn backend has none, got {name}"
-            )));
+        for (name, value) in options {
+            match name.extract::<String>()?.as_str() {
+                "frozen" => self.frozen = value.extract()?,
+                "least_elements" => {
+                    self.least = value.extract().map_err(|_| {
+                        PyValueError::new_err(
+                            "options: least_elements: expected a number from 0 on",
+                        )
+                    })?;
+                }
+                name => {
+                    return Err(PyValueError::new_err(format!(
+                        "options: the onednn backend has no option {name}"
+                    )))
+                }
+            }
         }
         let compiled = py
             .module("paddle.base.core")?

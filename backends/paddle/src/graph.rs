@@ -7,7 +7,6 @@ use paddle_sot::backend::{BackendError, CompileRequest, CompiledGraph};
 use paddle_sot::frame::Modules;
 use paddle_sot::graph::{StatementIr, SymbolId, SymbolKind};
 use paddle_sot::guard::native;
-use paddle_sot::paddle::Paddle;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 use smallvec::SmallVec;
@@ -24,9 +23,11 @@ use crate::foreign;
 use crate::leaves;
 use crate::onednn;
 use crate::parts::Role;
+use crate::results::{with_own_name, with_own_version};
+use crate::steady::{Look, Recipe, Steady};
 use crate::trace::PaddleTrace;
 use crate::turns::{self, Turn};
-use crate::versions::{ResultNumbers, Version};
+use crate::versions::{alias, ResultNumbers, Version};
 
 /// What `compile_graph` answers: see `Compiled` in `programs.py`.
 #[derive(FromPyObject)]
@@ -50,18 +51,21 @@ struct Answer {
     has_loops: bool,
     in_place: bool,
     memory: Option<usize>,
+    steady: Option<Recipe>,
 }
 
 /// A program, ready to run.
 pub struct PaddleGraph {
-    run: Py<PyAny>,
+    run_program: Py<PyAny>,
     attributes: Py<PyAny>,
     cuda_graph: Py<PyAny>,
     new_scope: Py<PyAny>,
     program: Py<PyAny>,
     /// Positions of the tensors the program takes among the inputs it is given.
     used: Vec<usize>,
-    /// Constants of the program, passed after the inputs.
+    /// What is made of weights alone, passed after the inputs.
+    steady: Option<Steady>,
+    /// Constants of the program, passed after those.
     constants: Vec<Py<PyAny>>,
     /// Inputs that want a gradient but get none: they go in detached, so that theirs stays `None`.
     without: Vec<usize>,
@@ -100,6 +104,7 @@ impl PaddleGraph {
         session: Box<PaddleTrace>,
         (grad_enabled, role): (bool, Role),
         lowering: Option<&Bound<'_, PyAny>>,
+        weights: &[usize],
     ) -> Result<Box<dyn CompiledGraph>, BackendError> {
         let programs = bridge::module(py, "programs")?;
         make_room(py)?;
@@ -126,7 +131,9 @@ impl PaddleGraph {
         let trace = session.trace.bind(py);
         let is_uncertain = |at: &usize| role.uncertain.contains(&used[*at]);
         let uncertain: Vec<usize> = (0..used.len()).filter(is_uncertain).collect();
-        let role = (role.is_part, role.together, uncertain.clone());
+        let is_weight = |at: &usize| weights.contains(&used[*at]);
+        let weights: Vec<usize> = (0..used.len()).filter(is_weight).collect();
+        let role = (role.is_part, role.together, uncertain.clone(), weights);
         let answer = programs.getattr("compile_graph")?.call1((
             trace,
             PyList::new(py, inputs)?,
@@ -165,7 +172,7 @@ impl PaddleGraph {
                 .map(|decided| Cuts::new(decided, gated.clone())),
             has_signal: answer.has_signal,
             uncertain,
-            run: py
+            run_program: py
                 .module("paddle_sot_rs._others")?
                 .getattr("run_program")?
                 .unbind(),
@@ -178,6 +185,7 @@ impl PaddleGraph {
                 .unbind(),
             program: answer.program,
             used,
+            steady: answer.steady.map(Steady::new),
             constants: answer.constants,
             without: answer.without,
             by_operators,
@@ -248,16 +256,18 @@ impl PaddleGraph {
     }
 }
 
-/// The turn of a run in this scope, and whether its executor is made then.
-fn take_turn(py: Python<'_>, scope: &Scope) -> Option<(Turn, bool)> {
+/// The turn of a run in this scope, and whether its executor is made then. `is_ready`: whether what
+/// no run may meet half made is there.
+fn take_turn(py: Python<'_>, scope: &Scope, is_ready: impl Fn() -> bool) -> Option<(Turn, bool)> {
     let makes = !scope.is_made();
-    let turn = turns::take(py, makes)?;
-    if makes || scope.is_made() {
+    let alone = makes || !is_ready();
+    let turn = turns::take(py, alone)?;
+    if alone || (scope.is_made() && is_ready()) {
         return Some((turn, makes));
     }
     // It went while this thread waited.
     drop(turn);
-    Some((turns::take(py, true)?, true))
+    Some((turns::take(py, true)?, !scope.is_made()))
 }
 
 fn same(sir: Arc<StatementIr>, session: Box<PaddleTrace>) -> CompileRequest {
@@ -270,32 +280,17 @@ fn same(sir: Arc<StatementIr>, session: Box<PaddleTrace>) -> CompileRequest {
     }
 }
 
-/// The same memory with an in-place version of its own. All runs in one scope hand out the version of the scope's
-/// variable: a later result that is changed in place would look like a change of an earlier one, and the backward that
-/// this one was saved for would refuse.
-fn with_own_version(output: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-    let py = output.py();
-    let holds = output.call_method1(pyo3::intern!(py, "_new_shared_tensor"), (false,))?;
-    output.call_method1(pyo3::intern!(py, "_share_buffer_to"), (&holds,))?;
-    with_own_name(holds)
-}
-
-/// Without the name of the program's variable, which the results of all runs share: the tensor makes one up when it is asked.
-fn with_own_name(output: Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-    let py = output.py();
-    output.setattr(pyo3::intern!(py, "name"), pyo3::intern!(py, ""))?;
-    Ok(output.unbind())
-}
-
 /// Runs of one program that may wait for their backward: each needs a scope, which costs milliseconds to make and
 /// is never freed. Further ones run call by call.
 const SCOPES: usize = 16;
 
-impl CompiledGraph for PaddleGraph {
-    fn call(
+impl PaddleGraph {
+    /// One run. `known`: what a look at the weights has found.
+    fn run(
         &self,
         py: Python<'_>,
         inputs: &[Bound<'_, PyAny>],
+        known: Option<Look>,
     ) -> PyResult<SmallVec<[Py<PyAny>; 4]>> {
         if self.may_owe_nothing(inputs)? {
             return self.shared.replay.call(py, inputs);
@@ -310,7 +305,7 @@ impl CompiledGraph for PaddleGraph {
             leaves::describe(&inputs[at])?;
         }
         for &at in &self.without {
-            tensors[at] = Paddle::original(&tensors[at], pyo3::intern!(py, "detach"))?;
+            tensors[at] = alias(&tensors[at])?;
         }
         let mut stops: SmallVec<[usize; 4]> = SmallVec::new();
         for &at in &self.uncertain {
@@ -326,17 +321,35 @@ impl CompiledGraph for PaddleGraph {
             arrived = Some(noted.cast_into::<PyList>()?);
             tensors = list.iter().collect();
         }
+        let mut steady = match &self.steady {
+            Some(steady) => Some((steady, known.map_or_else(|| steady.look(py, &tensors), Ok)?)),
+            None => None,
+        };
+        let is_ready = || {
+            steady
+                .as_ref()
+                .is_none_or(|(steady, look)| steady.is_of(look.hash))
+        };
+        let Some((turn, makes)) = take_turn(py, &scope, is_ready) else {
+            turns::warn_of_others("a graph runs call by call");
+            self.give_back(scope);
+            return self.shared.replay.call(py, inputs);
+        };
+        if let Some((steady, look)) = &steady {
+            match steady.tensors(py, &tensors, look) {
+                Ok(made) => tensors.extend(made),
+                Err(err) => {
+                    self.give_back(scope);
+                    return Err(err);
+                }
+            }
+        }
         tensors.extend(self.constants.iter().map(|value| value.bind(py).clone()));
         let given = tensors;
         let list = if given.is_empty() {
             py.None().into_bound(py)
         } else {
             PyList::new(py, &given)?.into_any()
-        };
-        let Some((turn, makes)) = take_turn(py, &scope) else {
-            turns::warn_of_others("a graph runs call by call");
-            self.give_back(scope);
-            return self.shared.replay.call(py, inputs);
         };
         scope.begin(!native::records_gradients(py));
         let draws = self.trains && self.shared.is_random;
@@ -351,7 +364,7 @@ impl CompiledGraph for PaddleGraph {
                 self.attributes.bind(py),
                 self.cuda_graph.bind(py),
             ];
-            foreign::caught(self.run.bind(py), &PyTuple::new(py, given)?)
+            foreign::caught(self.run_program.bind(py), &PyTuple::new(py, given)?)
         };
         let run = || match makes && self.shared.is_small {
             true => unhurried(py, run),
@@ -371,6 +384,10 @@ impl CompiledGraph for PaddleGraph {
             .trains
             .then(|| (scope.scope.clone_ref(py), Arc::clone(&scope.backward)));
         self.give_back(scope);
+        if let Some(look) = steady.as_mut().and_then(|(_, look)| look.differs(py)) {
+            drop(turn);
+            return self.run(py, inputs, Some(look));
+        }
         let mut outputs: SmallVec<[Bound<'_, PyAny>; 4]> = outputs
             .cast::<PyList>()
             .map_err(PyErr::from)?
@@ -382,7 +399,7 @@ impl CompiledGraph for PaddleGraph {
         let flags = has_flags.then(|| outputs.pop()).flatten();
         // Without the node of the program, which would keep itself alive through its hooks.
         let signal = self.has_signal.then(|| outputs.pop()).flatten();
-        let detached = signal.map(|signal| Paddle::original(&signal, pyo3::intern!(py, "detach")));
+        let detached = signal.map(|signal| alias(&signal));
         let signal = detached.transpose()?;
         if let Some(cuts) = &self.cuts {
             let gates = self
@@ -449,6 +466,16 @@ impl CompiledGraph for PaddleGraph {
         }
         Ok(outputs)
     }
+}
+
+impl CompiledGraph for PaddleGraph {
+    fn call(
+        &self,
+        py: Python<'_>,
+        inputs: &[Bound<'_, PyAny>],
+    ) -> PyResult<SmallVec<[Py<PyAny>; 4]>> {
+        self.run(py, inputs, None)
+    }
 
     fn program_text(&self, py: Python<'_>) -> PyResult<String> {
         Ok(self.program.bind(py).str()?.to_string())
@@ -465,8 +492,7 @@ impl CompiledGraph for PaddleGraph {
     fn traverse(&self, visit: &mut dyn FnMut(&Py<PyAny>)) {
         visit(&self.attributes);
         visit(&self.program);
-        if let Some(gates) = &self.gates {
-            visit(gates);
-        }
+        self.steady.iter().for_each(|it| it.traverse(visit));
+        self.gates.iter().for_each(visit);
     }
 }

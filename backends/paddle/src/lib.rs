@@ -17,6 +17,8 @@ mod lowered;
 mod onednn;
 mod parts;
 mod region;
+mod results;
+mod steady;
 mod trace;
 mod turns;
 mod versions;
@@ -33,7 +35,7 @@ use pyo3::types::PyDict;
 
 pub use bridge::load_python;
 pub use given_up::GivenUp;
-pub use lowered::Lowered;
+pub use lowered::{Lowered, Surroundings};
 pub use parts::{are_read, compile_parts, Compiler, Role};
 
 /// The backend named `paddle`.
@@ -161,12 +163,30 @@ fn compile_program(
     let CompileRequest {
         sir,
         session,
+        example_inputs,
         grad_enabled,
         ..
     } = request;
     let session = own(session)?;
-    graph::PaddleGraph::compile(py, sir, session, (grad_enabled, role), lowering)
+    let weights = match lowering {
+        Some(_) if !grad_enabled => weights(py, &example_inputs)?,
+        _ => Vec::new(),
+    };
+    let way = (grad_enabled, role);
+    graph::PaddleGraph::compile(py, sir, session, way, lowering, &weights)
         .map_err(|err| unsupported(py, err))
+}
+
+/// Positions of parameters and buffers among the inputs: they seldom change between calls.
+fn weights(py: Python<'_>, inputs: &[Obj]) -> PyResult<Vec<usize>> {
+    let mut found = Vec::new();
+    for (at, input) in inputs.iter().enumerate() {
+        let persists = input.bind(py).getattr(pyo3::intern!(py, "persistable"))?;
+        if persists.is_truthy()? {
+            found.push(at);
+        }
+    }
+    Ok(found)
 }
 
 /// The graph, call by call.

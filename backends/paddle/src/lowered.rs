@@ -12,8 +12,17 @@ pub struct Lowered {
     pub report: Vec<String>,
     /// The name of that backend.
     pub backend: &'static str,
-    /// What goes before each run.
-    pub prepare: fn(Python<'_>) -> PyResult<()>,
+    /// What goes around each run.
+    pub surroundings: Option<Box<dyn Surroundings>>,
+}
+
+/// What goes around each run of a program, in the thread that runs it.
+pub trait Surroundings: Send + Sync {
+    /// Before a run.
+    fn enter(&self);
+
+    /// After it, whatever came of it.
+    fn leave(&self);
 }
 
 impl CompiledGraph for Lowered {
@@ -22,8 +31,13 @@ impl CompiledGraph for Lowered {
         py: Python<'_>,
         inputs: &[Bound<'_, PyAny>],
     ) -> PyResult<SmallVec<[Py<PyAny>; 4]>> {
-        (self.prepare)(py)?;
-        self.program.call(py, inputs)
+        let Some(surroundings) = &self.surroundings else {
+            return self.program.call(py, inputs);
+        };
+        surroundings.enter();
+        let answer = self.program.call(py, inputs);
+        surroundings.leave();
+        answer
     }
 
     fn program_text(&self, py: Python<'_>) -> PyResult<String> {

@@ -89,7 +89,7 @@ def _name(value):
     return get_fake_value_name() if is_fake_value(value) else value.name
 
 
-_SHARES_STORAGE = frozenset(
+SHARES_STORAGE = frozenset(
     f"pd_op.{name}"
     for name in (
         *("data", "reshape", "reshape_", "squeeze", "unsqueeze", "flatten", "transpose", "slice", "strided_slice"),
@@ -137,14 +137,16 @@ def _say_layout(block):
 class Role:
     """What a program is in its graph."""
 
-    __slots__ = ("is_part", "together", "uncertain")
+    __slots__ = ("is_part", "together", "uncertain", "weights")
 
-    def __init__(self, is_part=False, together=False, uncertain=()):
+    def __init__(self, is_part=False, together=False, uncertain=(), weights=()):
         self.is_part = is_part
         # Gradients arrive at all of its outputs, or at none.
         self.together = together
         # Inputs, by position, that may need no gradient after all: captured control flow has made them.
         self.uncertain = uncertain
+        # Inputs, by position, that a call seldom finds changed; told where a lowering may ask.
+        self.weights = weights
 
 
 class Compiled:
@@ -181,6 +183,8 @@ class Compiled:
         "has_loops",
         # Whether its operators may write over what is not read any more.
         "in_place",
+        # What is made of weights, behind the inputs: None, or what `Recipe` in `steady.rs` takes.
+        "steady",
         # Bytes that it makes, None where that is not told.
         "memory",
     )
@@ -221,6 +225,12 @@ class Lowering:
     def before_backward(self, program, kept, trains):
         return kept
 
+    def set_apart(self, program, inputs, weights):
+        """What is made of weights alone, by a lowering of a program without a backward: None, or an object with its
+        `values`, which become inputs, and with what `Recipe` in `steady.rs` takes. `weights`: positions among `inputs`.
+        """
+        return None
+
     def backward(self, block, inputs, targets, seeds, branches, whens):
         return gradients(block, inputs, targets, seeds, branches, whens)
 
@@ -236,6 +246,31 @@ def loops(block):
     """Whether there is a loop in it, or in a block of it."""
     inner = (op for op in block.ops if op.name() in REGIONS)
     return any(op.name() == "pd_op.while" or any(map(loops, op.blocks())) for op in inner)
+
+
+def _attributes(forward, backward, names, results, trains):
+    """The attribute map of `run_program`; `names` by what they are names of."""
+    description = {
+        "forward_program": forward,
+        "backward_program": backward,
+        "is_test": not trains,
+        "program_id": _new_program_id(),
+        "in_sot_mode": True,
+        "fo_values": results,
+    }
+    for key, list_ in names.items():
+        description[key + "_names"] = list_
+    return core.construct_program_attribute_map(description)
+
+
+def whole(program, inputs, outputs):
+    """What runs a program as it is, without a backward."""
+    size = len(program.global_block().ops)
+    given = (inputs, [], outputs, [], [], [], (0, size), (size, size))
+    (forward, backward), attributes = pir.split_program(program, *given)
+    names = {key: [_name(value) for value in values] for key, values in attributes.items()}
+    by_name = {name: value for value in _all_values(forward) for name in value._names}
+    return _attributes(forward, backward, names, [by_name[name] for name in names["fo"]], False)
 
 
 class _Compilation:
@@ -312,8 +347,12 @@ class _Compilation:
                 if not trace.branches:
                     read = self.read_back(by_kernels)
             compiled.read, compiled.read_outputs, compiled.computed_from, compiled.outputs_again = read
+            compiled.steady, steady = None, []
+            if not trains and (apart := self.lowering.set_apart(self.program, self.inputs, role.weights)):
+                compiled.steady, steady = apart, apart.values
+                self.forward_end = self.start = len(self.block.ops)
             constants, recipes = self.hoist_constants(place)
-            inputs = [*self.inputs, *constants]
+            inputs = [*self.inputs, *steady, *constants]
             if trains:
                 self.x_grads = [*self.x_grads, *(pir.fake_value() for _ in constants)]
             compiled.is_random = trains and first_random(self.block.ops[: self.forward_end]) is not None
@@ -336,7 +375,7 @@ class _Compilation:
         """A kernel may write its result into the storage it shares with another output or an input."""
         for value in self.outputs:
             copies = grad or self.lowering.rewrites
-            if not copies and value.use_empty() and value.get_defining_op().name() not in _SHARES_STORAGE:
+            if not copies and value.use_empty() and value.get_defining_op().name() not in SHARES_STORAGE:
                 self.produced.append(value)
                 continue
             copy = _C_ops.assign(value)
@@ -470,17 +509,8 @@ class _Compilation:
         for value, original in zip(results, self.produced, strict=True):
             if not is_fake_value(value):
                 value.stop_gradient = original.stop_gradient
-        description = {
-            "forward_program": forward,
-            "backward_program": backward,
-            "is_test": not compiled.trains,
-            "program_id": _new_program_id(),
-            "in_sot_mode": True,
-            "fo_values": results,
-        }
-        for key, list_ in names.items():
-            description[key + "_names"] = [mapping.get(name, name) for name in list_]
-        compiled.attributes = core.construct_program_attribute_map(description)
+        listed = {key: [mapping.get(name, name) for name in list_] for key, list_ in names.items()}
+        compiled.attributes = _attributes(forward, backward, listed, results, compiled.trains)
         compiled.program = forward
         compiled.needed = []
         if compiled.trains:

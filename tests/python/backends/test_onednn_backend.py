@@ -15,6 +15,10 @@ if "onednn" not in sot.list_backends():
     pytest.skip("no such backend", allow_module_level=True)
 
 
+# However small a program is.
+ONEDNN = dict(backend="onednn", options={"least_elements": 0})
+
+
 def made(shape, dtype="float32", seed=0):
     numbers = np.random.RandomState(seed).rand(*shape) * 4 - 2
     return paddle.to_tensor(np.asarray(numbers)).astype(dtype)
@@ -72,7 +76,7 @@ NETWORKS = {name: (network, shape) for name, network, shape in networks()}
 def test_inference(name, grad):
     network, shape = NETWORKS[name]
     network.eval()
-    translated = translate(lambda x: network(x), backend="onednn")
+    translated = translate(lambda x: network(x), **ONEDNN)
     with paddle.set_grad_enabled(grad):
         for seed in range(3):
             x = made(shape, seed=seed)
@@ -87,7 +91,7 @@ def test_inference(name, grad):
 def test_parameters_that_change(name):
     network, shape = NETWORKS[name]
     network.eval()
-    translated = translate(lambda x: network(x), backend="onednn")
+    translated = translate(lambda x: network(x), **ONEDNN)
     x = made(shape)
     with paddle.no_grad():
         for step in range(4):
@@ -112,7 +116,7 @@ def test_training_is_that_of_the_default_backend():
             losses.append(float(loss))
         return losses
 
-    ours = steps(lambda function: translate(function, backend="onednn"))
+    ours = steps(lambda function: translate(function, **ONEDNN))
     assert ours == steps(lambda function: translate(function, backend="paddle"))
 
 
@@ -160,7 +164,7 @@ FOUND = {
 def test_what_a_probe_has_found(name):
     function, given = FOUND[name]
     given = [paddle.to_tensor(each) if isinstance(each, list) else each for each in given]
-    translated = translate(function, backend="onednn")
+    translated = translate(function, **ONEDNN)
     for grad in (True, False):
         with paddle.set_grad_enabled(grad):
             for _ in range(2):
@@ -168,7 +172,7 @@ def test_what_a_probe_has_found(name):
 
 
 def test_random_numbers_are_eager_modes():
-    translated = translate(lambda x: F.relu(paddle.randn([3, 4]) + x) * 2, backend="onednn")
+    translated = translate(lambda x: F.relu(paddle.randn([3, 4]) + x) * 2, **ONEDNN)
     x = made([3, 4])
     for seed in range(3):
         paddle.seed(seed)
@@ -180,7 +184,7 @@ def test_random_numbers_are_eager_modes():
 @pytest.mark.parametrize("other", ["paddle", "onednn"])
 def test_a_program_with_channels_last_leaves_nothing(other):
     x, weight = made([1, 2, 5, 5]), made([3, 2, 3, 3])
-    convolution = translate(lambda x, w: F.conv2d(x, w), backend="onednn")
+    convolution = translate(lambda x, w: F.conv2d(x, w), **ONEDNN)
     pool = translate(lambda x: F.max_pool2d(x, 2, data_format="NHWC"), backend=other)
     for _ in range(3):
         compare(convolution(x, weight), F.conv2d(x, weight))
@@ -199,7 +203,7 @@ def test_control_flow_and_side_effects():
             y = y * 2
         return y
 
-    translated = translate(function, backend="onednn", capture_control_flow=True)
+    translated = translate(function, **ONEDNN, capture_control_flow=True)
     with paddle.no_grad():
         for seed in range(3):
             x = made([3, 4], seed=seed)
@@ -210,13 +214,25 @@ def test_control_flow_and_side_effects():
 def test_shapes_that_change():
     network = Convolutions()
     network.eval()
-    translated = translate(lambda x: network(x), backend="onednn")
+    translated = translate(lambda x: network(x), **ONEDNN)
     with paddle.no_grad():
         for size in (8, 12, 16, 8, 20):
             x = made([2, 3, size, size])
             compare(translated(x), network(x))
 
 
-def test_options_are_refused():
-    with pytest.raises(ValueError, match="options: the onednn backend has none, got fast"):
-        sot.to_static(lambda x: x, backend="onednn", options={"fast": True})(made([2]))
+def test_small_programs_stay_with_paddles_kernels():
+    layers = nn.LayerNorm(8), nn.GELU(), nn.Softmax()
+    network, x = nn.Sequential(*layers), made([4, 8])
+    translated = translate(lambda x: network(x) * 2 + x, backend="onednn", min_graph_size=0)
+    with paddle.no_grad():
+        np.testing.assert_array_equal(translated(x).numpy(), (network(x) * 2 + x).numpy())
+    assert translated.graphs()[0].report == [
+        "oneDNN: not used, results of its operators have 32 elements on average, fewer than least_elements"
+    ]
+
+
+@pytest.mark.parametrize("options", [{"fast": True}, {"least_elements": "few"}, {"least_elements": -1}])
+def test_options_are_refused(options):
+    with pytest.raises(ValueError, match="options: (the onednn backend has no option fast|least_elements: expected)"):
+        sot.to_static(lambda x: x, backend="onednn", options=options)(made([2]))

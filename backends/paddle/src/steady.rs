@@ -1,0 +1,259 @@
+//! [`Steady`]: what a program takes that depends on its weights alone. It is made once, and again
+//! when a weight differs.
+//!
+//! Nothing of Paddle's tells of every change (optimizers and shared memory do not), so that the
+//! bytes themselves are compared, by a hash of 64 bits: many of them while the program runs, in
+//! another thread. Where they differ then, its results are dropped and it runs once more.
+
+use std::hash::Hasher;
+use std::sync::{Arc, Mutex};
+use std::thread::{available_parallelism, JoinHandle};
+
+use paddle_sot::paddle::Paddle;
+use pyo3::prelude::*;
+use pyo3::types::PyList;
+use twox_hash::XxHash3_64;
+
+use crate::onednn;
+use crate::versions::alias;
+
+/// So much of each weight is compared before any run: most changes are found by that.
+const BEGINNING: usize = 64;
+
+/// Fewer bytes are compared before the run: a thread costs as long as this many.
+const FEW: usize = 256 << 10;
+
+/// `Steady` in `_steady.py`.
+#[derive(FromPyObject)]
+pub struct Recipe {
+    /// Positions of weights among the inputs of the program, with their sizes in bytes.
+    watched: Vec<(usize, usize)>,
+    /// Whether the weights are never looked at again.
+    frozen: bool,
+    /// Whether a run that is dropped leaves nothing behind.
+    may_run_twice: bool,
+    /// Takes the weights, and answers with the tensors that go in behind the inputs.
+    make: Py<PyAny>,
+    /// What each run begins with, in its turn.
+    enter: Py<PyAny>,
+}
+
+/// Tensors that go into a program.
+struct Made {
+    /// The hash of the weights that they were made of, and that of their beginnings.
+    hash: u64,
+    beginnings: u64,
+    tensors: Vec<Py<PyAny>>,
+}
+
+/// What goes into a program behind its inputs, and the weights that it is of.
+pub struct Steady {
+    recipe: Recipe,
+    made: Mutex<Option<Made>>,
+    /// The storage of the weights that were seen last, by its address.
+    seen: Mutex<Vec<(usize, Py<PyAny>)>>,
+}
+
+/// Bytes of a weight.
+struct Bytes(usize, usize);
+
+/// Of so many bytes of each.
+fn hash(all: &[Bytes], most: usize) -> u64 {
+    let mut hasher = XxHash3_64::new();
+    for Bytes(address, size) in all {
+        let size = most.min(*size);
+        // SAFETY: a contiguous tensor on a CPU has so many bytes there, by its shape and dtype,
+        // which a guard has compared. `Look` keeps its storage. Who writes there meanwhile does so
+        // while a program computes with it.
+        hasher.write(unsafe { std::slice::from_raw_parts(*address as *const u8, size) });
+    }
+    hasher.finish()
+}
+
+/// A look at the weights, which may still be going on.
+#[derive(Default)]
+pub struct Look {
+    /// What a run may go by until then.
+    pub hash: u64,
+    beginnings: u64,
+    pending: Option<JoinHandle<u64>>,
+    /// The storage that is looked at.
+    _kept: Vec<Py<PyAny>>,
+}
+
+impl Look {
+    /// What the next run goes by, where this one went by other weights.
+    pub fn differs(&mut self, py: Python<'_>) -> Option<Self> {
+        let pending = self.pending.take()?;
+        let hash = py.detach(|| pending.join()).unwrap_or(!self.hash);
+        (hash != self.hash).then(|| Self {
+            hash,
+            beginnings: self.beginnings,
+            pending: None,
+            _kept: std::mem::take(&mut self._kept),
+        })
+    }
+}
+
+impl Drop for Look {
+    fn drop(&mut self) {
+        // It reads what is kept here.
+        if let Some(pending) = self.pending.take() {
+            drop(pending.join());
+        }
+    }
+}
+
+fn has_several_cores() -> bool {
+    available_parallelism().is_ok_and(|cores| cores.get() > 1)
+}
+
+impl Steady {
+    pub fn new(recipe: Recipe) -> Self {
+        Self {
+            recipe,
+            made: Mutex::new(None),
+            seen: Mutex::new(Vec::new()),
+        }
+    }
+
+    /// Begins to look at the weights.
+    ///
+    /// # Errors
+    /// When Paddle does not tell where a tensor lies.
+    pub fn look(&self, py: Python<'_>, inputs: &[Bound<'_, PyAny>]) -> PyResult<Look> {
+        if self.recipe.frozen {
+            return Ok(Look::default());
+        }
+        let kept = self.storage(py, inputs)?;
+        let sizes = self.recipe.watched.iter().map(|(_, size)| *size);
+        let all: Vec<Bytes> = kept
+            .iter()
+            .zip(sizes)
+            .filter(|((address, _), _)| *address != 0)
+            .map(|((address, _), size)| Bytes(*address, size))
+            .collect();
+        let kept = kept.into_iter().map(|(_, tensor)| tensor).collect();
+        let beginnings = hash(&all, BEGINNING);
+        let total: usize = all.iter().map(|Bytes(_, size)| size).sum();
+        let may_wait = self.recipe.may_run_twice && total > FEW && has_several_cores();
+        let expected = self.made.lock().ok().and_then(|made| {
+            let made = made.as_ref()?;
+            (may_wait && made.beginnings == beginnings).then_some(made.hash)
+        });
+        let all = Arc::new(all);
+        let pending = expected.and_then(|expected| {
+            let all = Arc::clone(&all);
+            let thread = std::thread::Builder::new().name("paddle-sot-weights".into());
+            let thread = thread.spawn(move || hash(&all, usize::MAX)).ok()?;
+            Some((expected, thread))
+        });
+        let (hash, pending) = match pending {
+            Some((expected, thread)) => (expected, Some(thread)),
+            None => (py.detach(|| hash(&all, usize::MAX)), None),
+        };
+        Ok(Look {
+            hash,
+            beginnings,
+            pending,
+            _kept: kept,
+        })
+    }
+
+    /// Where the weights lie, each with a tensor that keeps its storage alive.
+    fn storage(
+        &self,
+        py: Python<'_>,
+        inputs: &[Bound<'_, PyAny>],
+    ) -> PyResult<Vec<(usize, Py<PyAny>)>> {
+        let before = match self.seen.lock() {
+            Ok(mut seen) => std::mem::take(&mut *seen),
+            Err(_) => Vec::new(),
+        };
+        let mut found = Vec::with_capacity(self.recipe.watched.len());
+        for (number, &(at, _)) in self.recipe.watched.iter().enumerate() {
+            let mut weight = inputs[at].clone();
+            let is_plain = Paddle::original(&weight, pyo3::intern!(py, "is_contiguous"))?;
+            if !is_plain.is_truthy()? {
+                weight = Paddle::original(&weight, pyo3::intern!(py, "contiguous"))?;
+            }
+            let address: usize =
+                Paddle::original(&weight, pyo3::intern!(py, "data_ptr"))?.extract()?;
+            found.push(match before.get(number) {
+                Some((known, keeper)) if *known == address => (address, keeper.clone_ref(py)),
+                _ => {
+                    let keeper = alias(&weight)?;
+                    (address, keeper.unbind())
+                }
+            });
+        }
+        if let Ok(mut seen) = self.seen.lock() {
+            let copies = found
+                .iter()
+                .map(|(address, it)| (*address, it.clone_ref(py)));
+            *seen = copies.collect();
+        }
+        drop(before);
+        Ok(found)
+    }
+
+    /// Whether what is there was made of these weights.
+    pub fn is_of(&self, hash: u64) -> bool {
+        let made = self.made.lock();
+        made.is_ok_and(|made| made.as_ref().is_some_and(|made| made.hash == hash))
+    }
+
+    /// The tensors of these weights, for a run that has its turn: where they have to be made, no
+    /// other program runs meanwhile.
+    ///
+    /// # Errors
+    /// Those of what makes them.
+    pub fn tensors<'py>(
+        &self,
+        py: Python<'py>,
+        inputs: &[Bound<'py, PyAny>],
+        look: &Look,
+    ) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        let tensors = match self.made(py, look.hash) {
+            Some(tensors) => tensors,
+            None => self.make(py, inputs, look)?,
+        };
+        self.recipe.enter.bind(py).call0()?;
+        Ok(tensors)
+    }
+
+    fn made<'py>(&self, py: Python<'py>, hash: u64) -> Option<Vec<Bound<'py, PyAny>>> {
+        let made = self.made.lock().ok()?;
+        let made = made.as_ref().filter(|made| made.hash == hash)?;
+        Some(made.tensors.iter().map(|it| it.bind(py).clone()).collect())
+    }
+
+    fn make<'py>(
+        &self,
+        py: Python<'py>,
+        inputs: &[Bound<'py, PyAny>],
+        look: &Look,
+    ) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        let weights = self.recipe.watched.iter().map(|(at, _)| &inputs[*at]);
+        let weights = PyList::new(py, weights)?;
+        let make = || self.recipe.make.bind(py).call1((weights,))?.extract();
+        let tensors: Vec<Bound<'py, PyAny>> = onednn::without(py, make)?;
+        let kept = Made {
+            hash: look.hash,
+            beginnings: look.beginnings,
+            tensors: tensors.iter().map(|it| it.clone().unbind()).collect(),
+        };
+        let before = match self.made.lock() {
+            Ok(mut made) => made.replace(kept),
+            Err(_) => None,
+        };
+        // Outside of the lock: tensors that go may run anything.
+        drop(before);
+        Ok(tensors)
+    }
+
+    pub fn traverse(&self, visit: &mut dyn FnMut(&Py<PyAny>)) {
+        visit(&self.recipe.make);
+        visit(&self.recipe.enter);
+    }
+}

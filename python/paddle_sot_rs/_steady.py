@@ -1,0 +1,115 @@
+"""What a program makes of its weights alone: set apart from it, and made again only when they change."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import paddle
+from paddle import _C_ops
+from paddle.base import core
+from paddle.base.libpaddle import pir
+
+from paddle_sot_rs import _programs as programs
+from paddle_sot_rs._effects import first_random
+from paddle_sot_rs._others import run_program
+
+_CONSTANTS = frozenset(("pd_op.full", "pd_op.full_int_array"))
+# Always the same of the same, without effects.
+_PURE = frozenset(
+    f"pd_op.{name}"
+    for name in """
+    abs add assign cast clip divide exp expand flatten matmul maximum mean minimum multiply norm p_norm
+    pow reshape rsqrt scale sqrt square squeeze subtract sum transpose unsqueeze
+    """.split()
+)
+_CLONE = (False, True, True)
+
+
+def steady_values(block: Any, weights: list[Any]) -> set[int]:
+    """The ids of values that are made of weights and constants alone."""
+    found = {value.id for value in weights}
+    for op in block.ops:
+        operands = (value for value in op.operands_source() if value.initialized())
+        if op.name() in _CONSTANTS or (op.name() in _PURE and all(value.id in found for value in operands)):
+            found.update(value.id for value in op.results())
+    return found
+
+
+def _data(name: str, value: Any) -> Any:
+    made = _C_ops.data(name, list(value.shape), value.dtype, core.Place())
+    made.stop_gradient = True
+    return made
+
+
+class Steady:
+    """Values of a program that are steady, as inputs of it: see `set_apart` in `programs.py`.
+
+    Args:
+        program: it loses the operations that only they need.
+        inputs: its inputs; `weights` are positions among them.
+        wanted: steady values, some of which may be weights themselves.
+        caches: what runs keep; it forgets before they are made again.
+        frozen: whether that never happens.
+    """
+
+    def __init__(
+        self, program: Any, inputs: list[Any], weights: list[int], wanted: list[Any], caches: Any, frozen: bool
+    ) -> None:
+        self.frozen = frozen
+        needed = {value.id for value in wanted}
+        moved = []
+        for op in reversed(program.global_block().ops):
+            if op.name() != "pd_op.data" and any(value.id in needed for value in op.results()):
+                moved.append(op)
+                needed.update(value.id for value in op.operands_source() if value.initialized())
+        read = [at for at in weights if inputs[at].id in needed]
+        # `Recipe` in `steady.rs` takes these, and `make`.
+        self.watched = [(at, _bytes(inputs[at])) for at in read]
+        self.enter = caches.enter
+        self.may_run_twice = first_random(program.global_block().ops) is None
+        self.caches = caches
+        self.attributes: Any = None
+        # A scope for its executor.
+        self.scope = core.Scope()
+        given = {value.id for value in (inputs[at] for at in read)}
+        made = {value.id: value for value in wanted if value.id not in given}
+        self.values = self._move(program, [inputs[at] for at in read], moved[::-1], list(made.values()))
+
+    def _move(self, program: Any, weights: list[Any], moved: list[Any], made: list[Any]) -> list[Any]:
+        if not made:
+            return []
+        apart, mapping, copies = paddle.static.Program(), pir.IrMapping(), {}
+        with paddle.static.program_guard(apart):
+            inputs = [_data(f"sot_w{at}", value) for at, value in enumerate(weights)]
+            for value, copy in zip(weights, inputs, strict=True):
+                mapping.add(value, copy)
+            for op in moved:
+                copy = op.clone(mapping, pir.CloneOptions(*_CLONE))
+                copies.update((value.id, copy.result(at)) for at, value in enumerate(op.results()))
+            # Copies: what shares storage with a weight would change before anything says so.
+            outputs = [_C_ops.assign(copies[value.id]) for value in made]
+            pir.append_shadow_outputs(apart, outputs, len(apart.global_block().ops), "output_")
+            self.attributes = programs.whole(apart, inputs, outputs)
+        block = program.global_block()
+        pir.set_insertion_point(block.ops[0])
+        values = [_data(f"sot_s{at}", value) for at, value in enumerate(made)]
+        for value, stand_in in zip(made, values, strict=True):
+            value.replace_all_uses_with(stand_in)
+        for op in reversed(moved):
+            if all(value.use_empty() for value in op.results()):
+                block.remove_op(op)
+        pir.set_insertion_point_to_block_end(block)
+        return values
+
+    def make(self, weights: list[Any]) -> list[Any]:
+        """The tensors for `values`."""
+        self.caches.forget()
+        if self.attributes is None:
+            return []
+        with paddle.no_grad():
+            return run_program(weights, None, [self.scope], self.attributes, programs.CUDA_GRAPH)
+
+
+def _bytes(value: Any) -> int:
+    return math.prod(value.shape) * core.size_of_dtype(value.dtype)
