@@ -20,6 +20,7 @@ from .backends import list_backends, register_backend, swap_backend
 from .blas import NativeBlas, native_blas
 from .compat import patch_paddle
 from .errors import GraphBreakError
+from .frozen import Frozen, FrozenStats, freeze
 from .jit import save
 from .onnx import save_onnx
 from .report import Explanation, GraphBreak, Stats, explain, reset, stats
@@ -28,6 +29,8 @@ from .specification import DynamicDims, mark_dynamic, mark_static
 __all__ = [
     "DynamicDims",
     "Explanation",
+    "Frozen",
+    "FrozenStats",
     "GraphBreak",
     "GraphBreakError",
     "NativeBlas",
@@ -37,6 +40,7 @@ __all__ = [
     "black_list",
     "disable",
     "explain",
+    "freeze",
     "graph_break",
     "is_compiling",
     "list_backends",

@@ -197,6 +197,23 @@ class StaticFunction:
     def graphs(self) -> list[GraphRecord]:
         """The graphs compiled since the function was made or `reset`, oldest first."""
 
+    def freeze(
+        self,
+        inputs: list[tuple[Tensor, list[int]]],
+        keep: Callable[[Tensor], Tensor],
+        *args: Any,
+        **kwargs: Any,
+    ) -> FrozenGraph:
+        """Compiles the function for these arguments as one graph for inference; it does not run.
+
+        Args:
+            inputs: the tensors among the arguments, with their open dims, in the order of the graph's arguments.
+            keep: answers with what to go by in the place of another tensor.
+
+        Raises:
+            GraphBreakError: it is not one graph, or changes something.
+        """
+
     def export(self, inputs: list[tuple[str, Tensor, list[int]]], *args: Any, **kwargs: Any) -> tuple[Any, str]:
         """Captures the function for these arguments as one program; it does not run.
 
@@ -224,6 +241,17 @@ class StaticFunction:
             OverflowError: `times` is negative.
             RuntimeError: there is no translation yet, or its guards do not hold for these arguments.
         """
+
+@final
+class FrozenGraph:
+    """One graph that runs without guards."""
+
+    @property
+    def report(self) -> list[str]:
+        """What the backend says of it, line by line."""
+
+    def __call__(self, *tensors: Tensor) -> list[Tensor]:
+        """The tensors of the result."""
 
 @final
 class CalleeFunction:

@@ -67,6 +67,12 @@ def exported(target: Callable[..., Any]) -> Any:
     return _marked(target, {**settings, "forward_only": True})
 
 
+def frozen(target: Callable[..., Any], backend: str, options: dict[str, Any] | None) -> Any:
+    """One that is translated to be frozen."""
+    settings = _options(backend, True, None, 0, (), options, None, True)
+    return _marked(target, {**settings, "forward_only": True})
+
+
 def to_static(
     fn_or_layer: Any = None,
     *,

@@ -155,8 +155,9 @@ def code_of(static: Any) -> str:
     return "\n".join(graphs)
 
 
-def _caller(layer: Callable[..., Any]) -> Callable[..., Any]:
-    # Through a Layer itself: its hooks are part of what is exported.
+def caller(layer: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that calls a layer: its hooks are part of what is captured."""
+
     def call(*args: Any, **kwargs: Any) -> Any:
         return layer(*args, **kwargs)
 
@@ -178,7 +179,7 @@ def _targets(layer_or_fn: Any, input_spec: Any) -> list[tuple[str, Callable[...,
             raise TypeError(f"layer_or_fn: expected a Layer or a function, got {type(layer_or_fn).__name__}")
         if not (inspect.isfunction(function) or inspect.ismethod(function)):
             # A `functools.partial`, an object with `__call__`.
-            function = _caller(function)
+            function = caller(function)
             functools.update_wrapper(function, layer_or_fn, assigned=(), updated=())
         spec = input_spec if input_spec is not None else _own_spec(layer_or_fn)
         spec = spec if spec is not None else _last_spec(layer_or_fn)
@@ -200,7 +201,7 @@ def _targets(layer_or_fn: Any, input_spec: Any) -> list[tuple[str, Callable[...,
         spec = by_method.get(name)
         spec = spec if spec is not None else _own_spec(decorated(method))
         spec = spec if spec is not None else _last_spec(method)
-        captured = _caller(layer) if name == "forward" else undecorated(method)
+        captured = caller(layer) if name == "forward" else undecorated(method)
         found.append(("" if name == "forward" else f".{name}", captured, undecorated(method), spec))
     return found
 

@@ -2,6 +2,7 @@
 
 mod debug;
 mod frame;
+mod frozen;
 mod records;
 mod registry;
 mod static_function;
@@ -29,6 +30,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let _ = pyo3_log::try_init();
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<static_function::StaticFunction>()?;
+    module.add_class::<frozen::Frozen>()?;
     module.add_function(wrap_pyfunction!(static_function::switch_off, module)?)?;
     module.add_function(wrap_pyfunction!(
         static_function::note_hooked_saves,

@@ -11,6 +11,7 @@ use pyo3::exceptions::PyAttributeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple, PyType};
 
+use crate::frozen::Frozen;
 use crate::records::{GraphRecord, StatsRecord};
 
 /// A function that is translated when it is called.
@@ -397,6 +398,22 @@ impl StaticFunction {
         let function = other.as_ref().unwrap_or(&self.inner);
         let exported = function.export(py, inputs, args, kwargs)?;
         Ok((exported.program.py(py), exported.ir))
+    }
+
+    /// The function as one graph that runs without guards: see `freeze` in `frozen.py`.
+    #[pyo3(signature = (inputs, keep, *args, **kwargs))]
+    fn freeze(
+        &self,
+        py: Python<'_>,
+        inputs: Vec<(Bound<'_, PyAny>, Vec<usize>)>,
+        keep: &Bound<'_, PyAny>,
+        args: &Bound<'_, PyTuple>,
+        kwargs: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Frozen> {
+        let inputs = inputs.into_iter().map(|(it, dims)| (Obj::from(it), dims));
+        let inputs: Vec<_> = inputs.collect();
+        let graph = self.inner.freeze(py, &inputs, keep, args, kwargs)?;
+        Ok(Frozen(graph))
     }
 
     /// Seconds one evaluation of the newest entry's guards takes, averaged over `times`.

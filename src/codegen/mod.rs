@@ -17,6 +17,7 @@ mod tools;
 mod views;
 
 pub use direct::OutTree;
+pub use effects::any as has_effects;
 pub use native::effect as stack_effect;
 pub use reconstruct::Emitter;
 pub use reduce::{function, generate, Emission, Plan, ResumeFactory};

@@ -1,5 +1,7 @@
 //! Export: a function as one program with named inputs, instead of something that runs.
 
+use std::sync::Arc;
+
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -11,6 +13,7 @@ use crate::reason::{Break, BreakKind};
 use crate::simulator::{Outcome, Tracer};
 use crate::variables::{Kind, NumberVar, ObjectVar, VarId};
 
+use super::choice::Configured;
 use super::declared::{Declared, DynamicTensors};
 use super::function::{exclusively, Translated};
 use super::learn::{self, Varies};
@@ -49,21 +52,34 @@ impl Translated {
     }
 }
 
-fn export(
-    py: Python<'_>,
+/// The dims that stay open of the tensors among a call's arguments, by address.
+pub(super) fn open_dims<'a>(
+    inputs: impl Iterator<Item = (&'a Obj, &'a Vec<usize>)>,
+) -> DynamicTensors {
+    inputs
+        .filter(|(_, dims)| !dims.is_empty())
+        .map(|(tensor, dims)| (tensor.as_ptr() as usize, dims.clone()))
+        .collect()
+}
+
+/// A function that is one graph.
+pub(super) struct Whole<'py> {
+    pub(super) tracer: Tracer<'py>,
+    pub(super) outputs: Vec<SymbolId>,
+    pub(super) backend: Arc<Configured>,
+}
+
+/// Captures a function as one graph.
+pub(super) fn whole<'py>(
+    py: Python<'py>,
     of: &Translated,
     bound: &[Bound<'_, PyAny>],
-    inputs: Vec<(String, Obj, Vec<usize>)>,
-) -> Result<Exported, Break> {
+    wanted: &DynamicTensors,
+) -> Result<Whole<'py>, Break> {
     let (state, backend) = prepare(py, of)?;
-    let wanted: DynamicTensors = inputs
-        .iter()
-        .filter(|(_, _, dims)| !dims.is_empty())
-        .map(|(_, tensor, dims)| (tensor.as_ptr() as usize, dims.clone()))
-        .collect();
     let mut varies = Varies::default();
     let mut simulated = simulate(py, of, bound, &state, &backend, &varies)?;
-    let declared = Declared::of(py, &simulated.tracer.graph.inputs, &wanted)?;
+    let declared = Declared::of(py, &simulated.tracer.graph.inputs, wanted)?;
     varies.dims = learn::dims(of, &simulated.tracer.guards, &declared, backend.dynamic);
     if !varies.dims.is_empty() {
         let known = simulated.tracer.graph;
@@ -92,6 +108,25 @@ fn export(
             "the function returns no tensor",
         ));
     }
+    Ok(Whole {
+        tracer,
+        outputs,
+        backend,
+    })
+}
+
+fn export(
+    py: Python<'_>,
+    of: &Translated,
+    bound: &[Bound<'_, PyAny>],
+    inputs: Vec<(String, Obj, Vec<usize>)>,
+) -> Result<Exported, Break> {
+    let wanted = open_dims(inputs.iter().map(|(_, tensor, dims)| (tensor, dims)));
+    let Whole {
+        tracer,
+        outputs,
+        backend,
+    } = whole(py, of, bound, &wanted)?;
     let (mut sir, graph_inputs, session) = tracer.graph.into_parts();
     sir.inputs = graph_inputs.iter().map(|input| input.symbol).collect();
     sir.outputs = outputs;

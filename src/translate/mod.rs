@@ -8,6 +8,7 @@ mod declared;
 mod export;
 mod finish;
 mod forced;
+mod freeze;
 mod function;
 mod graph_inputs;
 mod learn;
@@ -24,6 +25,7 @@ pub use callable::{CalleeFunction, Continuation, ResumeFunction};
 pub use choice::{BackendChoice, Configured};
 pub use export::Exported;
 pub use forced::ForcedTranslation;
+pub use freeze::FrozenGraph;
 pub use function::{
     is_translating, note_hooked_saves, switch_off, take_turns_anew, CompileOptions, Entry,
     GraphInfo, Shared, Translated,

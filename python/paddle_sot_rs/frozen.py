@@ -1,0 +1,365 @@
+"""Frozen functions: inference with parameters that are constants, and without guards."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import paddle
+from paddle.base import framework
+from paddle.nn import Layer
+
+from . import api, jit
+from .errors import GraphBreakError
+from .specification import EXAMPLES, Examples, Specification
+
+_CONSTANTS = (type(None), bool, int, float, complex, str, bytes)
+# Kinds of calls with open dims that are found by what they are exactly.
+_MOST_KNOWN = 1024
+
+
+def freeze(
+    layer_or_fn: Any,
+    warm_up: Sequence[Sequence[Any]],
+    *,
+    backend: str = "onednn",
+    options: dict[str, Any] | None = None,
+    on_miss: Literal["translate", "error"] = "translate",
+    allow_breaks: bool = False,
+    check: bool = False,
+) -> Frozen:
+    """Makes a function for inference, whose parameters, buffers and other tensors from outside are copied.
+
+    Args:
+        layer_or_fn: a Layer in `eval()` mode, or a function. Gradients do not flow through it.
+        warm_up: the kinds of calls to be ready for: of each the positional arguments, as tensors, as `InputSpec`
+            (dims of None stay open), as lists, tuples and dicts of them, or as numbers, strings and None, which
+            have to be the same in a call.
+        backend: who compiles it, of `list_backends()`.
+        options: of the backend.
+        on_miss: what becomes of a call of another kind: it is translated, or it is a `LookupError`.
+        allow_breaks: whether what is not one graph runs as `to_static` runs it, with the parameters of the moment.
+        check: whether each call looks whether parameters differ from the copies, which is slow: for finding errors.
+
+    Returns:
+        What is called like the function. Changes of parameters are seen by `refresh()` only.
+
+    Raises:
+        GraphBreakError: it is not one graph; every reason is listed.
+        TypeError, ValueError: an argument does not fit, or the layer trains.
+        RuntimeError: a warm-up call raises.
+    """
+    return Frozen(layer_or_fn, warm_up, backend, options, on_miss, allow_breaks, check)
+
+
+@dataclass(frozen=True)
+class FrozenStats:
+    """What has become of the calls so far.
+
+    Attributes:
+        kinds: kinds of calls that are ready.
+        misses: calls of a kind that was not ready.
+        refreshes: how often parameters were taken anew.
+    """
+
+    kinds: int
+    misses: int
+    refreshes: int
+
+
+class _Kept:
+    """Copies of tensors, which all kinds of calls share."""
+
+    def __init__(self) -> None:
+        self._by_id: dict[int, tuple[Any, Any]] = {}
+
+    def keep(self, tensor: Any) -> Any:
+        known = self._by_id.get(id(tensor))
+        if known is None:
+            with paddle.no_grad():
+                copy = paddle.assign(tensor)
+            copy.stop_gradient = copy.persistable = True
+            known = self._by_id[id(tensor)] = tensor, copy
+        return known[1]
+
+    def changed(self) -> list[str]:
+        """Names of tensors that differ from their copies."""
+        pairs = self._by_id.values()
+        return [of.name for of, copy in pairs if of.shape != copy.shape or not bool(paddle.equal_all(of, copy))]
+
+
+@dataclass(frozen=True)
+class _Slot:
+    """The place of a tensor in a result."""
+
+    at: int
+
+
+def _template(value: Any, tensors: list[Any]) -> Any:
+    """A result with slots in the place of its tensors."""
+    if isinstance(value, paddle.Tensor):
+        tensors.append(value)
+        return _Slot(len(tensors) - 1)
+    if type(value) in _CONSTANTS:
+        return value
+    if type(value) is dict:
+        made = {key: _template(value[key], tensors) for key in sorted(value)}
+        return {key: made[key] for key in value}
+    if type(value) in (list, tuple):
+        return type(value)(_template(item, tensors) for item in value)
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(_template(item, tensors) for item in value))
+    raise TypeError(f"freeze: a result holds a {type(value).__name__}: only lists, tuples and dicts can be given back")
+
+
+def _filled(template: Any, tensors: list[Any]) -> Any:
+    if type(template) is _Slot:
+        return tensors[template.at]
+    if type(template) is dict:
+        return {key: _filled(item, tensors) for key, item in template.items()}
+    if type(template) in (list, tuple):
+        return type(template)(_filled(item, tensors) for item in template)
+    if isinstance(template, tuple):
+        return type(template)(*(_filled(item, tensors) for item in template))
+    return template
+
+
+def _key(value: Any, tensors: list[Any], open_dims: dict[int, list[int]]) -> Any:
+    """What tells kinds of calls apart; `tensors` gets those of the call, in order."""
+    if isinstance(value, paddle.Tensor):
+        tensors.append(value)
+        shape = tuple(value.shape)
+        if dims := open_dims.get(id(value)):
+            shape = tuple(None if at in dims else dim for at, dim in enumerate(shape))
+        # Enumerations of Paddle take longer to hash than all the rest.
+        return value.dtype.value, shape
+    if type(value) in _CONSTANTS:
+        # 1, 1.0 and True are equal, and so are 0.0 and -0.0.
+        return type(value), repr(value)
+    if type(value) is dict:
+        return dict, tuple((key, _key(item, tensors, open_dims)) for key, item in value.items())
+    if isinstance(value, list | tuple):
+        return type(value), tuple(_key(item, tensors, open_dims) for item in value)
+    raise TypeError(
+        f"freeze: an argument is a {type(value).__name__}: expected tensors, constants, or containers of them"
+    )
+
+
+def _has_open_dims(key: Any) -> bool:
+    return isinstance(key, tuple) and any(item is None or _has_open_dims(item) for item in key)
+
+
+def _fits(key: Any, pattern: Any) -> bool:
+    """Whether a call is of a kind whose open dims are None."""
+    if pattern is None:
+        return type(key) is int or key is None
+    if isinstance(pattern, tuple) and isinstance(key, tuple):
+        return len(key) == len(pattern) and all(map(_fits, key, pattern))
+    return bool(key == pattern)
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """One kind of calls."""
+
+    graph: Any
+    template: Any
+
+    def run(self, args: tuple[Any, ...], tensors: list[Any]) -> Any:
+        # As `paddle.no_grad`, which costs as much as a small graph.
+        tracer = framework._dygraph_tracer()
+        before, tracer._has_grad = tracer._has_grad, False
+        try:
+            made = self.graph(*tensors)
+        finally:
+            tracer._has_grad = before
+        return made[0] if type(self.template) is _Slot else _filled(self.template, made)
+
+
+@dataclass(frozen=True)
+class _Broken:
+    """A kind of calls that is not one graph."""
+
+    function: Any
+
+    def run(self, args: tuple[Any, ...], tensors: list[Any]) -> Any:
+        with paddle.no_grad():
+            return self.function(*args)
+
+
+class _State:
+    """What belongs to one set of parameters."""
+
+    def __init__(self) -> None:
+        self.kept = _Kept()
+        self.kinds: dict[Any, Any] = {}
+        self.patterns: list[tuple[Any, Any]] = []
+        # Kinds of calls that patterns were found for.
+        self.known: dict[Any, Any] = {}
+
+    def find(self, key: Any) -> Any:
+        kind = self.kinds.get(key) or self.known.get(key)
+        if kind is None and self.patterns:
+            kind = next((kind for pattern, kind in self.patterns if _fits(key, pattern)), None)
+            if kind is not None and len(self.known) < _MOST_KNOWN:
+                self.known[key] = kind
+        return kind
+
+    def add(self, key: Any, kind: Any) -> None:
+        if _has_open_dims(key):
+            self.patterns.append((key, kind))
+        else:
+            self.kinds[key] = kind
+
+
+class Frozen:
+    """What `freeze` makes. Any number of threads may call it."""
+
+    def __init__(
+        self,
+        layer_or_fn: Any,
+        warm_up: Sequence[Sequence[Any]],
+        backend: str,
+        options: dict[str, Any] | None,
+        on_miss: str,
+        allow_breaks: bool,
+        check: bool,
+    ) -> None:
+        if on_miss not in ("translate", "error"):
+            raise ValueError(f'on_miss: expected "translate" or "error", got {on_miss!r}')
+        if not isinstance(warm_up, list | tuple) or not warm_up:
+            raise ValueError("warm_up: expected a list with a tuple of arguments for each kind of calls")
+        for number, given in enumerate(warm_up):
+            if not isinstance(given, list | tuple):
+                raise TypeError(f"warm_up[{number}]: expected a tuple of arguments, got {type(given).__name__}")
+        self._of = layer_or_fn
+        if isinstance(layer_or_fn, Layer):
+            self._function, self._named = jit.caller(layer_or_fn), api.undecorated(layer_or_fn.forward)
+        elif callable(layer_or_fn):
+            self._function = self._named = api.undecorated(layer_or_fn)
+        else:
+            raise TypeError(f"layer_or_fn: expected a Layer or a function, got {type(layer_or_fn).__name__}")
+        self._warm_up = [list(given) for given in warm_up]
+        self._backend = backend
+        self._options = {**(options or {}), "frozen": True} if backend == "onednn" else options
+        self._on_miss, self._allow_breaks, self._check = on_miss, allow_breaks, check
+        self._misses = self._refreshes = 0
+        self._lock = threading.RLock()
+        self._state = self._made()
+
+    def _made(self) -> _State:
+        if isinstance(self._of, Layer) and any(layer.training for layer in self._of.sublayers(include_self=True)):
+            raise ValueError(f"layer_or_fn: {type(self._of).__name__} is in training mode; call eval() first")
+        state = _State()
+        for number, given in enumerate(self._warm_up):
+            self._add(state, given, f"warm_up[{number}]")
+        return state
+
+    def _add(self, state: _State, spec: list[Any], what: str) -> Any:
+        """Makes a kind of calls ready."""
+        refused = None
+        for size in EXAMPLES:
+            examples = Examples(Specification(self._named, spec).entries, size)
+            try:
+                key, kind = self._kind(state, examples, what)
+            except GraphBreakError as error:
+                refused = refused or error
+                if sum(len(dims) for *_, dims in examples.inputs) < 2:
+                    break
+                continue
+            state.add(key, kind)
+            return kind
+        assert refused is not None
+        if not self._allow_breaks:
+            raise refused
+        kind = _Broken(api.to_static(self._function, backend=self._backend, options=self._options))
+        state.add(_key(examples.args, [], {id(tensor): dims for _, tensor, dims in examples.inputs}), kind)
+        return kind
+
+    def _kind(self, state: _State, examples: Examples, what: str) -> tuple[Any, _Kind]:
+        tensors: list[Any] = []
+        dims = {id(tensor): dims for _, tensor, dims in examples.inputs}
+        key = _key(examples.args, tensors, dims)
+        static = api.frozen(self._function, self._backend, self._options)
+        random = paddle.get_rng_state()
+        try:
+            with paddle.no_grad():
+                inputs = [(tensor, dims.get(id(tensor), [])) for tensor in tensors]
+                graph = static.freeze(inputs, state.kept.keep, *examples.args)
+                try:
+                    result = self._function(*examples.args)
+                except Exception as error:
+                    raise RuntimeError(f"freeze: {what} raises {type(error).__name__}: {error}") from error
+                shown: list[Any] = []
+                template = _template(result, shown)
+                # The first run makes what later ones keep.
+                if len(graph(*tensors)) != len(shown):
+                    raise TypeError("freeze: a result holds numbers that depend on open dims; return them as tensors")
+        finally:
+            paddle.set_rng_state(random)
+        return key, _Kind(graph, template)
+
+    def __call__(self, *args: Any) -> Any:
+        """
+        Raises:
+            LookupError: the call is of no kind that is ready, and `on_miss` is "error".
+        """
+        state = self._state
+        tensors: list[Any] = []
+        key = _key(args, tensors, {})
+        kind = state.find(key)
+        if kind is None:
+            kind = self._miss(state, args, key)
+        if self._check and (changed := state.kept.changed()):
+            raise RuntimeError(f"frozen: {', '.join(changed)} changed since; call refresh()")
+        return kind.run(args, tensors)
+
+    def _miss(self, state: _State, args: tuple[Any, ...], key: Any) -> Any:
+        with self._lock:
+            self._misses += 1
+            kind = state.find(key)
+            if kind is not None:
+                return kind
+            if self._on_miss == "error":
+                ready = "\n".join(f"    {given}" for given in map(_shown, self._warm_up))
+                raise LookupError(f"frozen: no kind of calls is ready for\n    {_shown(args)}\nready are\n{ready}")
+            return self._add(state, list(args), "the call")
+
+    def refresh(self) -> None:
+        """Takes parameters, buffers and other tensors as they are now. Calls under way end with those of before."""
+        with self._lock:
+            self._state = self._made()
+            self._refreshes += 1
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Saves what `paddle.jit.load` and `paddle.inference` run, for the first kind of calls: see `save`.
+
+        Raises:
+            RuntimeError: parameters have changed since.
+        """
+        if changed := self._state.kept.changed():
+            raise RuntimeError(f"frozen: {', '.join(changed)} changed since; call refresh() before save()")
+        jit.save(self._of, path, self._warm_up[0])
+
+    @property
+    def stats(self) -> FrozenStats:
+        state = self._state
+        return FrozenStats(len(state.kinds) + len(state.patterns), self._misses, self._refreshes)
+
+    @property
+    def report(self) -> list[list[str]]:
+        """What the backend says of each graph, line by line."""
+        kinds = [*self._state.kinds.values(), *(kind for _, kind in self._state.patterns)]
+        return [kind.graph.report if isinstance(kind, _Kind) else [] for kind in kinds]
+
+
+def _shown(args: Any) -> str:
+    def one(value: Any) -> str:
+        if isinstance(value, paddle.Tensor):
+            return f"{value.dtype} {list(value.shape)}".replace("paddle.", "")
+        return repr(value)
+
+    return ", ".join(one(value) for value in args)

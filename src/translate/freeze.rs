@@ -1,0 +1,150 @@
+//! Freezing: a function as one compiled graph for inference, without guards.
+
+use std::sync::Arc;
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+use smallvec::SmallVec;
+
+use crate::backend::{CompileRequest, CompiledGraph};
+use crate::codegen::has_effects;
+use crate::graph::SymbolKind;
+use crate::obj::Obj;
+use crate::reason::{Break, BreakKind};
+
+use super::export::{open_dims, whole, Whole};
+use super::function::{exclusively, Translated};
+
+/// A graph with all that it takes but the arguments of a call.
+pub struct FrozenGraph {
+    graph: Box<dyn CompiledGraph>,
+    given: Vec<Given>,
+}
+
+/// An input of the graph.
+enum Given {
+    /// Of the tensors of a call, by position.
+    Argument(usize),
+    Kept(Obj),
+}
+
+impl FrozenGraph {
+    /// Runs it.
+    ///
+    /// # Errors
+    /// Those of the graph.
+    pub fn call<'py>(
+        &self,
+        py: Python<'py>,
+        tensors: &[Bound<'py, PyAny>],
+    ) -> PyResult<SmallVec<[Py<PyAny>; 4]>> {
+        let inputs: SmallVec<[Bound<'py, PyAny>; 16]> = self
+            .given
+            .iter()
+            .map(|given| match given {
+                Given::Argument(at) => tensors[*at].clone(),
+                Given::Kept(tensor) => tensor.bind(py).clone(),
+            })
+            .collect();
+        self.graph.call(py, &inputs)
+    }
+
+    /// What the backend says of it, line by line.
+    pub fn report(&self) -> Vec<String> {
+        self.graph.report()
+    }
+
+    /// Visits what it owns, for the cycle collector.
+    pub fn traverse(&self, visit: &mut dyn FnMut(&Py<PyAny>)) {
+        self.graph.traverse(visit);
+    }
+}
+
+impl Translated {
+    /// Compiles the function for these arguments as one graph; it does not run. `inputs` are the
+    /// tensors among the arguments, with the dims that stay open, in the order of
+    /// `FrozenGraph::call`; `keep` is called with each other tensor, and answers with another.
+    ///
+    /// # Errors
+    /// `GraphBreakError` when it is not one graph or changes something, `TypeError` when the arguments
+    /// do not bind, and what the backend says when it cannot compile.
+    pub fn freeze(
+        &self,
+        py: Python<'_>,
+        inputs: &[(Obj, Vec<usize>)],
+        keep: &Bound<'_, PyAny>,
+        args: &Bound<'_, PyTuple>,
+        kwargs: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<FrozenGraph> {
+        let receiver = self.receiver.as_ref().map(|receiver| receiver.bind(py));
+        let Some(bound) = self.parameters.bind(py, receiver, args, kwargs)? else {
+            return Err(PyTypeError::new_err(
+                "freeze: the arguments do not fit the function's parameters",
+            ));
+        };
+        exclusively(py, |_| freeze(py, self, &bound, inputs, keep))?
+            .map_err(|reason| self.refusal(py, reason))
+    }
+}
+
+fn freeze(
+    py: Python<'_>,
+    of: &Translated,
+    bound: &[Bound<'_, PyAny>],
+    inputs: &[(Obj, Vec<usize>)],
+    keep: &Bound<'_, PyAny>,
+) -> Result<FrozenGraph, Break> {
+    let wanted = open_dims(inputs.iter().map(|(tensor, dims)| (tensor, dims)));
+    let Whole {
+        tracer,
+        outputs,
+        backend,
+    } = whole(py, of, bound, &wanted)?;
+    if has_effects(&tracer) {
+        return Err(Break::new(
+            BreakKind::UnsupportedOperation,
+            "the function changes something that exists before the call",
+        ));
+    }
+    let (mut sir, graph_inputs, session) = tracer.graph.into_parts();
+    let mut given = Vec::new();
+    let mut example_inputs = Vec::new();
+    for input in &graph_inputs {
+        if matches!(sir.kind(input.symbol), SymbolKind::Layer(_)) {
+            continue;
+        }
+        let address = input.value.as_ptr();
+        let argument = inputs
+            .iter()
+            .position(|(tensor, _)| tensor.as_ptr() == address);
+        let (which, example) = match argument {
+            Some(at) => (Given::Argument(at), input.value.clone()),
+            None => {
+                let kept = Obj::from(keep.call1((input.value.bind(py),))?);
+                (Given::Kept(kept.clone()), kept)
+            }
+        };
+        given.push(which);
+        example_inputs.push(example);
+    }
+    let is_layer =
+        |input: &crate::graph::GraphInput| matches!(sir.kind(input.symbol), SymbolKind::Layer(_));
+    let (layers, tensors): (Vec<_>, Vec<_>) =
+        graph_inputs.iter().partition(|input| is_layer(input));
+    sir.inputs = layers
+        .iter()
+        .chain(&tensors)
+        .map(|input| input.symbol)
+        .collect();
+    sir.outputs = outputs;
+    let request = CompileRequest {
+        sir: Arc::new(sir),
+        session,
+        example_inputs,
+        grad_enabled: false,
+        least: 0,
+    };
+    let graph = backend.backend.compile(py, request)?;
+    Ok(FrozenGraph { graph, given })
+}

@@ -1,0 +1,242 @@
+"""`freeze`: inference with parameters that are constants, without guards."""
+
+import threading
+from collections import namedtuple
+
+import numpy as np
+import paddle
+import paddle.nn.functional as F
+import paddle_sot_rs as sot
+import pytest
+from paddle import nn
+from paddle.static import InputSpec
+
+Pair = namedtuple("Pair", "left right")
+
+
+class Network(nn.Layer):
+    def __init__(self):
+        super().__init__()
+        self.convolution = nn.Conv2D(3, 8, 3, padding=1)
+        self.norm = nn.BatchNorm2D(8)
+        self.last = nn.Linear(8, 4)
+        self.scale = 2.0
+
+    def forward(self, x, mask=None):
+        x = F.relu(self.norm(self.convolution(x)))
+        if mask is not None:
+            x = x * mask
+        return self.last(x.mean([2, 3])) * self.scale
+
+
+def network():
+    paddle.seed(1)
+    made = Network()
+    made.norm._variance.set_value(paddle.rand([8]) + 0.5)
+    made.eval()
+    return made
+
+
+def tensor(*shape, seed=0):
+    return paddle.to_tensor(np.random.RandomState(seed).rand(*shape).astype("float32"))
+
+
+def same(found, expected):
+    np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("backend", ["onednn", "paddle", "cinn", "eager"])
+def test_kinds_of_calls(backend):
+    net = network()
+    x, mask = tensor(2, 3, 6, 6), tensor(2, 8, 6, 6)
+    frozen = sot.freeze(net, [(x,), (x, mask)], backend=backend)
+    for seed in range(3):
+        x, mask = tensor(2, 3, 6, 6, seed=seed), tensor(2, 8, 6, 6, seed=seed)
+        found = frozen(x)
+        assert found.stop_gradient
+        same(found, net(x))
+        same(frozen(x, mask), net(x, mask))
+    assert frozen.stats == sot.FrozenStats(kinds=2, misses=0, refreshes=0)
+
+
+@pytest.mark.parametrize("backend", ["onednn", "paddle"])
+def test_parameters_are_constants_until_they_are_refreshed(backend):
+    net, x = network(), tensor(2, 3, 6, 6)
+    frozen = sot.freeze(net, [(x,)], backend=backend)
+    before = frozen(x).numpy()
+    for change in (
+        lambda: net.convolution.weight.set_value(net.convolution.weight * 2),
+        lambda: net.norm._mean.set_value(net.norm._mean + 1),
+        lambda: net.last.bias.set_value(net.last.bias + 1),
+        lambda: setattr(net, "scale", 3.0),
+        lambda: setattr(net, "last", nn.Linear(8, 4)),
+    ):
+        change()
+        net.eval()
+        np.testing.assert_array_equal(frozen(x).numpy(), before)
+        assert not np.allclose(net(x).numpy(), before)
+        frozen.refresh()
+        same(frozen(x), net(x))
+        before = frozen(x).numpy()
+    assert frozen.stats.refreshes == 5
+
+
+def test_a_check_says_what_has_changed():
+    net, x = network(), tensor(2, 3, 6, 6)
+    frozen = sot.freeze(net, [(x,)], check=True)
+    same(frozen(x), net(x))
+    net.last.weight.set_value(net.last.weight + 1)
+    with pytest.raises(RuntimeError, match=rf"^frozen: {net.last.weight.name} changed since; call refresh"):
+        frozen(x)
+    frozen.refresh()
+    same(frozen(x), net(x))
+
+
+def test_open_dims():
+    net = network()
+    frozen = sot.freeze(net, [(InputSpec([None, 3, 6, 6], "float32"),)], on_miss="error")
+    for batch in (1, 2, 7):
+        x = tensor(batch, 3, 6, 6)
+        same(frozen(x), net(x))
+    with pytest.raises(LookupError, match="no kind of calls is ready for\n    float32 .2, 3, 5, 6.\nready are\n"):
+        frozen(tensor(2, 3, 5, 6))
+    assert frozen.stats == sot.FrozenStats(kinds=1, misses=1, refreshes=0)
+
+
+def test_other_calls_are_translated():
+    net = network()
+    frozen = sot.freeze(net, [(tensor(1, 3, 6, 6),)])
+    for batch in (1, 2, 2, 3, 1):
+        x = tensor(batch, 3, 6, 6)
+        same(frozen(x), net(x))
+    assert frozen.stats == sot.FrozenStats(kinds=3, misses=2, refreshes=0)
+
+
+def test_results_and_arguments_in_containers():
+    def f(items, options, power):
+        a, b = items
+        return {"b": [a * options["scale"], None, "text"], "a": Pair(b**power, (a + b, 3))}
+
+    x, y, scale = tensor(3), tensor(3, seed=1), tensor(1)
+    frozen = sot.freeze(f, [([x, y], {"scale": scale}, 2)])
+    for seed in range(2):
+        x, y = tensor(3, seed=seed), tensor(3, seed=seed + 5)
+        found, expected = frozen([x, y], {"scale": scale}, 2), f([x, y], {"scale": scale}, 2)
+        assert list(found) == list(expected) and type(found["a"]) is Pair
+        assert found["b"][1:] == [None, "text"] and found["a"].right[1] == 3
+        same(found["b"][0], expected["b"][0])
+        same(found["a"].left, expected["a"].left)
+        same(found["a"].right[0], expected["a"].right[0])
+    same(frozen([x, y], {"scale": scale}, 3)["a"].left, y**3)
+    # 2 and 2.0 are equal; what they give may differ.
+    frozen([x, y], {"scale": scale}, 2.0)
+    assert frozen.stats.kinds == 3
+
+
+SEEN = []
+
+
+def effect(x):
+    SEEN.append(1)
+    return x + 1
+
+
+def breaking(x):
+    y = x * 2
+    print(y.numpy().sum(), end="")
+    return y + 1
+
+
+def generator(x):
+    yield x
+
+
+def raising(x):
+    return x + paddle.ones([x.shape[0] + 1])
+
+
+@pytest.mark.parametrize(
+    ("function", "error", "message"),
+    [
+        (effect, sot.GraphBreakError, "changes something that exists before the call"),
+        (breaking, sot.GraphBreakError, "numpy"),
+        (generator, sot.GraphBreakError, "generator"),
+        (raising, (RuntimeError, ValueError, sot.GraphBreakError), "."),
+        (lambda x: 3, sot.GraphBreakError, "returns no tensor"),
+        (nn.Dropout(0.5), ValueError, "Dropout is in training mode; call eval"),
+        (3, TypeError, "layer_or_fn: expected a Layer or a function, got int"),
+    ],
+    ids=["effect", "break", "generator", "raises", "no tensor", "trains", "no function"],
+)
+def test_what_cannot_be_frozen(function, error, message):
+    with pytest.raises(error, match=message):
+        sot.freeze(function, [(tensor(3),)])
+    assert not SEEN
+
+
+def test_breaks_can_be_kept(capfd):
+    frozen, x = sot.freeze(breaking, [(tensor(3),)], allow_breaks=True, on_miss="error"), tensor(3)
+    same(frozen(x), breaking(x))
+    assert frozen.stats.kinds == 1
+    capfd.readouterr()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        (dict(warm_up=[]), ValueError, "warm_up: expected a list"),
+        (dict(warm_up=[3]), TypeError, r"warm_up\[0\]: expected a tuple of arguments, got int"),
+        (dict(warm_up=[(1,)], on_miss="never"), ValueError, "on_miss: expected"),
+        (dict(warm_up=[(1,)], backend="none"), ValueError, "none"),
+        (dict(warm_up=[(object(),)]), TypeError, "an argument is a object"),
+    ],
+)
+def test_arguments_are_checked(arguments, error, message):
+    with pytest.raises(error, match=message):
+        sot.freeze(lambda x: x, **arguments)
+
+
+def test_random_numbers_stay_where_they_are():
+    paddle.seed(5)
+    expected = paddle.rand([2]).numpy()
+    paddle.seed(5)
+    frozen = sot.freeze(lambda x: x + paddle.rand([2]), [(tensor(2),)], backend="paddle")
+    np.testing.assert_array_equal(paddle.rand([2]).numpy(), expected)
+    assert not np.array_equal(frozen(tensor(2)).numpy(), frozen(tensor(2)).numpy())
+
+
+@pytest.mark.parametrize("backend", ["onednn", "paddle"])
+def test_threads(backend):
+    """Eight at once, while parameters are taken anew: each result is of one set of them."""
+    net, x = network(), tensor(2, 3, 6, 6)
+    frozen = sot.freeze(net, [(x,)], backend=backend)
+    expected, wrong = [net(x).numpy()], []
+    net.last.bias.set_value(net.last.bias + 1)
+    expected.append(net(x).numpy())
+
+    def run():
+        for batch in (2, 2, 3, 2, 2, 4, 2):
+            found = frozen(tensor(batch, 3, 6, 6)).numpy()
+            if batch == 2 and not any(np.allclose(found, one, rtol=1e-4, atol=1e-5) for one in expected):
+                wrong.append(found)
+
+    threads = [threading.Thread(target=run) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    frozen.refresh()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+    same(frozen(x), net(x))
+
+
+def test_saved(tmp_path):
+    net, x = network(), tensor(2, 3, 6, 6)
+    frozen = sot.freeze(net, [(x,)])
+    frozen.save(tmp_path / "net")
+    loaded = paddle.jit.load(str(tmp_path / "net"))
+    same(loaded(x), frozen(x))
+    net.last.bias.set_value(net.last.bias + 1)
+    with pytest.raises(RuntimeError, match="changed since; call refresh"):
+        frozen.save(tmp_path / "other")
+    assert not list(tmp_path.glob("other*"))
