@@ -66,9 +66,8 @@ class Steady:
         read = [at for at in weights if inputs[at].id in needed]
         # `Recipe` in `steady.rs` takes these, and `make`.
         self.watched = [(at, _bytes(inputs[at])) for at in read]
-        self.enter = caches.enter
+        self.enter, self.forget = caches.enter, caches.forget
         self.may_run_twice = first_random(program.global_block().ops) is None
-        self.caches = caches
         self.attributes: Any = None
         # A scope for its executor.
         self.scope = core.Scope()
@@ -87,8 +86,7 @@ class Steady:
             for op in moved:
                 copy = op.clone(mapping, pir.CloneOptions(*_CLONE))
                 copies.update((value.id, copy.result(at)) for at, value in enumerate(op.results()))
-            # Copies: what shares storage with a weight would change before anything says so.
-            outputs = [_C_ops.assign(copies[value.id]) for value in made]
+            outputs = [_own(copies[value.id]) for value in made]
             pir.append_shadow_outputs(apart, outputs, len(apart.global_block().ops), "output_")
             self.attributes = programs.whole(apart, inputs, outputs)
         block = program.global_block()
@@ -104,11 +102,21 @@ class Steady:
 
     def make(self, weights: list[Any]) -> list[Any]:
         """The tensors for `values`."""
-        self.caches.forget()
+        self.forget()
         if self.attributes is None:
             return []
         with paddle.no_grad():
-            return run_program(weights, None, [self.scope], self.attributes, programs.CUDA_GRAPH)
+            made = run_program(weights, None, [self.scope], self.attributes, programs.CUDA_GRAPH)
+        for name in self.scope.local_var_names():
+            # Variables would keep their storage until the next time.
+            self.scope.find_var(name).get_tensor()._clear()
+        return made
+
+
+def _own(value: Any) -> Any:
+    """A value with storage of its own: what shares that of a weight would change before anything says so."""
+    shares = value.get_defining_op().name() in programs.SHARES_STORAGE
+    return _C_ops.assign(value) if shares else value
 
 
 def _bytes(value: Any) -> int:

@@ -67,8 +67,8 @@ impl Translated {
     /// `FrozenGraph::call`; `keep` is called with each other tensor, and answers with another.
     ///
     /// # Errors
-    /// `GraphBreakError` when it is not one graph or changes something, `TypeError` when the arguments
-    /// do not bind, and what the backend says when it cannot compile.
+    /// `GraphBreakError` when it is not one graph or changes something, `TypeError` when the
+    /// arguments do not bind, and what the backend says when it cannot compile.
     pub fn freeze(
         &self,
         py: Python<'_>,

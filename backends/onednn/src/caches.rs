@@ -7,6 +7,7 @@ use std::sync::Mutex;
 
 use libloading::Library;
 use paddle_sot::paddle::core_library;
+use paddle_sot_backend_paddle::executors_dropped;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
@@ -108,7 +109,9 @@ impl Functions {
 pub struct Caches {
     functions: &'static Functions,
     session: AtomicUsize,
-    executors: Mutex<Vec<usize>>,
+    /// Those that ran it, and how often all executors had been dropped then: they are gone where
+    /// that is another number now.
+    executors: Mutex<Vec<(usize, usize)>>,
 }
 
 impl Caches {
@@ -128,6 +131,7 @@ impl Caches {
     pub fn leave(&self) {
         if let (Some(executor), Ok(mut known)) = (self.functions.executor(), self.executors.lock())
         {
+            let executor = (executors_dropped(), executor);
             if !known.contains(&executor) {
                 known.push(executor);
             }
@@ -148,7 +152,7 @@ impl Caches {
         (self.functions.set_session)(body, self.session.load(Ordering::Relaxed));
     }
 
-    /// Nothing that was kept is found any more. No program may run meanwhile.
+    /// Nothing that was kept is found any more. This program does not run meanwhile.
     fn forget(&self) {
         let next = SESSIONS.fetch_add(1, Ordering::Relaxed);
         self.session.store(next, Ordering::Relaxed);
@@ -161,8 +165,16 @@ impl Caches {
         let mut place = [0; 4];
         (self.functions.make_place)(&raw mut place, CPU);
         let context = (self.functions.context)((self.functions.pool)(), &raw const place);
-        for executor in known.drain(..) {
-            (self.functions.forget)(context, executor);
+        for (dropped, executor) in known.drain(..) {
+            if dropped == executors_dropped() {
+                (self.functions.forget)(context, executor);
+            }
         }
+    }
+}
+
+impl Drop for Caches {
+    fn drop(&mut self) {
+        self.forget();
     }
 }

@@ -9,9 +9,10 @@ use std::hash::Hasher;
 use std::sync::{Arc, Mutex};
 use std::thread::{available_parallelism, JoinHandle};
 
+use paddle_sot::frame::Modules;
 use paddle_sot::paddle::Paddle;
 use pyo3::prelude::*;
-use pyo3::types::PyList;
+use pyo3::types::{PyCFunction, PyDict, PyList, PyTuple};
 use twox_hash::XxHash3_64;
 
 use crate::onednn;
@@ -34,6 +35,8 @@ pub struct Recipe {
     may_run_twice: bool,
     /// Takes the weights, and answers with the tensors that go in behind the inputs.
     make: Py<PyAny>,
+    /// Lets go of what runs keep of the weights.
+    forget: Py<PyAny>,
     /// What each run begins with, in its turn.
     enter: Py<PyAny>,
 }
@@ -49,9 +52,26 @@ struct Made {
 /// What goes into a program behind its inputs, and the weights that it is of.
 pub struct Steady {
     recipe: Recipe,
+    kept: Arc<Kept>,
+}
+
+/// What is let go of with the first weight: a layer may be gone long before the graph of it.
+#[derive(Default)]
+struct Kept {
     made: Mutex<Option<Made>>,
     /// The storage of the weights that were seen last, by its address.
     seen: Mutex<Vec<(usize, Py<PyAny>)>>,
+    /// A weak reference that says when it goes.
+    watch: Mutex<Option<Py<PyAny>>>,
+}
+
+impl Kept {
+    fn let_go(&self) {
+        let made = self.made.lock().ok().and_then(|mut made| made.take());
+        let seen = self.seen.lock().map(|mut seen| std::mem::take(&mut *seen));
+        // Outside of the locks: tensors that go may run anything.
+        drop((made, seen));
+    }
 }
 
 /// Bytes of a weight.
@@ -112,8 +132,7 @@ impl Steady {
     pub fn new(recipe: Recipe) -> Self {
         Self {
             recipe,
-            made: Mutex::new(None),
-            seen: Mutex::new(Vec::new()),
+            kept: Arc::default(),
         }
     }
 
@@ -137,7 +156,7 @@ impl Steady {
         let beginnings = hash(&all, BEGINNING);
         let total: usize = all.iter().map(|Bytes(_, size)| size).sum();
         let may_wait = self.recipe.may_run_twice && total > FEW && has_several_cores();
-        let expected = self.made.lock().ok().and_then(|made| {
+        let expected = self.kept.made.lock().ok().and_then(|made| {
             let made = made.as_ref()?;
             (may_wait && made.beginnings == beginnings).then_some(made.hash)
         });
@@ -166,7 +185,7 @@ impl Steady {
         py: Python<'_>,
         inputs: &[Bound<'_, PyAny>],
     ) -> PyResult<Vec<(usize, Py<PyAny>)>> {
-        let before = match self.seen.lock() {
+        let before = match self.kept.seen.lock() {
             Ok(mut seen) => std::mem::take(&mut *seen),
             Err(_) => Vec::new(),
         };
@@ -187,7 +206,7 @@ impl Steady {
                 }
             });
         }
-        if let Ok(mut seen) = self.seen.lock() {
+        if let Ok(mut seen) = self.kept.seen.lock() {
             let copies = found
                 .iter()
                 .map(|(address, it)| (*address, it.clone_ref(py)));
@@ -199,7 +218,7 @@ impl Steady {
 
     /// Whether what is there was made of these weights.
     pub fn is_of(&self, hash: u64) -> bool {
-        let made = self.made.lock();
+        let made = self.kept.made.lock();
         made.is_ok_and(|made| made.as_ref().is_some_and(|made| made.hash == hash))
     }
 
@@ -223,7 +242,7 @@ impl Steady {
     }
 
     fn made<'py>(&self, py: Python<'py>, hash: u64) -> Option<Vec<Bound<'py, PyAny>>> {
-        let made = self.made.lock().ok()?;
+        let made = self.kept.made.lock().ok()?;
         let made = made.as_ref().filter(|made| made.hash == hash)?;
         Some(made.tensors.iter().map(|it| it.bind(py).clone()).collect())
     }
@@ -236,24 +255,53 @@ impl Steady {
     ) -> PyResult<Vec<Bound<'py, PyAny>>> {
         let weights = self.recipe.watched.iter().map(|(at, _)| &inputs[*at]);
         let weights = PyList::new(py, weights)?;
-        let make = || self.recipe.make.bind(py).call1((weights,))?.extract();
+        let make = || self.recipe.make.bind(py).call1((&weights,))?.extract();
         let tensors: Vec<Bound<'py, PyAny>> = onednn::without(py, make)?;
         let kept = Made {
             hash: look.hash,
             beginnings: look.beginnings,
             tensors: tensors.iter().map(|it| it.clone().unbind()).collect(),
         };
-        let before = match self.made.lock() {
+        let before = match self.kept.made.lock() {
             Ok(mut made) => made.replace(kept),
             Err(_) => None,
         };
         // Outside of the lock: tensors that go may run anything.
         drop(before);
+        if let (Some(first), false) = (weights.iter().next(), self.recipe.frozen) {
+            self.watch(&first)?;
+        }
         Ok(tensors)
+    }
+
+    /// Lets go of everything with this weight.
+    fn watch(&self, weight: &Bound<'_, PyAny>) -> PyResult<()> {
+        let py = weight.py();
+        let kept = Arc::downgrade(&self.kept);
+        let forget = self.recipe.forget.clone_ref(py);
+        let gone = move |given: &Bound<'_, PyTuple>, _: Option<&Bound<'_, PyDict>>| {
+            if let Some(kept) = kept.upgrade() {
+                kept.let_go();
+                forget.bind(given.py()).call0()?;
+            }
+            Ok::<_, PyErr>(())
+        };
+        let gone = PyCFunction::new_closure(py, None, None, gone)?;
+        let watch = py
+            .module("weakref")?
+            .getattr("ref")?
+            .call1((weight, gone))?;
+        let before = match self.kept.watch.lock() {
+            Ok(mut known) => known.replace(watch.unbind()),
+            Err(_) => None,
+        };
+        drop(before);
+        Ok(())
     }
 
     pub fn traverse(&self, visit: &mut dyn FnMut(&Py<PyAny>)) {
         visit(&self.recipe.make);
+        visit(&self.recipe.forget);
         visit(&self.recipe.enter);
     }
 }
