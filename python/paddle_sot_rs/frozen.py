@@ -289,14 +289,17 @@ class Frozen:
             with paddle.no_grad():
                 inputs = [(tensor, dims.get(id(tensor), [])) for tensor in tensors]
                 graph = static.freeze(inputs, state.kept.keep, *examples.args)
+                # The first run makes what later ones keep. Running statistics are written by the graph itself.
+                made = graph(*tensors)
+                if changed := state.kept.changed():
+                    raise ValueError(f"freeze: {what} changes {', '.join(changed)}: it trains; call eval() first")
                 try:
                     result = self._function(*examples.args)
                 except Exception as error:
                     raise RuntimeError(f"freeze: {what} raises {type(error).__name__}: {error}") from error
                 shown: list[Any] = []
                 template = _template(result, shown)
-                # The first run makes what later ones keep.
-                if len(graph(*tensors)) != len(shown):
+                if len(made) != len(shown):
                     raise TypeError("freeze: a result holds numbers that depend on open dims; return them as tensors")
         finally:
             paddle.set_rng_state(random)

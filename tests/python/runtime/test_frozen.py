@@ -174,6 +174,13 @@ def test_what_cannot_be_frozen(function, error, message):
     assert not SEEN
 
 
+def test_running_statistics_are_not_frozen():
+    norm, before = nn.BatchNorm2D(3), np.zeros(3)
+    with pytest.raises(ValueError, match=rf"^freeze: warm_up.0. changes .*{norm._variance.name}: it trains; call"):
+        sot.freeze(lambda x: norm(x), [(tensor(2, 3, 4, 4),)])
+    np.testing.assert_array_equal(norm._mean.numpy(), before)
+
+
 def test_breaks_can_be_kept(capfd):
     frozen, x = sot.freeze(breaking, [(tensor(3),)], allow_breaks=True, on_miss="error"), tensor(3)
     same(frozen(x), breaking(x))
