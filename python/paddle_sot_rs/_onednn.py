@@ -23,7 +23,7 @@ from ._convolutions import (
 )
 from ._linears import fuse_linears, kept_by_linears
 from ._masks import Masks, can_hide
-from ._steady import Steady
+from ._steady import CONSTANTS, Steady
 
 # Fusions in the order of Paddle's predictor. Those of convolutions are in `_convolutions.py`.
 FUSIONS = (
@@ -139,6 +139,13 @@ def _copy_in_plain_layout(block: Any) -> None:
     pir.set_insertion_point_to_block_end(block)
 
 
+def _run(program: Any, names: tuple[str, ...]) -> None:
+    passes = pir.PassManager(3)
+    for name in names:
+        passes.add_pass(name, {})
+    passes.run(program)
+
+
 def _register() -> None:
     """The first executor of a process makes the operators of oneDNN known."""
     program = paddle.static.Program()
@@ -218,6 +225,7 @@ class Lowering(programs.Lowering):
         block = program.global_block()
         if self._refusal(block) is not None:
             return None
+        self.hoists = False
         closed = [at for at in weights if all(dim >= 0 for dim in inputs[at].shape)]
         values = [inputs[at] for at in closed]
         fold_batch_norms(block, values)
@@ -247,10 +255,11 @@ class Lowering(programs.Lowering):
         weights = [value for value in given if _data_name(value) in self.kept]
         fuse_convolutions(forward, weights)
         fuse_linears(forward, weights)
-        passes = pir.PassManager(3)
-        for name in (*FUSIONS, PLACEMENT):
-            passes.add_pass(name, {})
-        passes.run(forward)
+        _run(forward, FUSIONS)
+        # Numbers are made faster by Paddle's kernels.
+        constants = Masks(forward, [op for op in block.ops if op.name() in CONSTANTS], "sot_constant_")
+        _run(forward, (PLACEMENT,))
+        constants.show()
         masks.show()
         let_go_of_weights(block)
         self.in_place = False

@@ -14,7 +14,7 @@ from paddle_sot_rs import _programs as programs
 from paddle_sot_rs._effects import first_random
 from paddle_sot_rs._others import run_program
 
-_CONSTANTS = frozenset(("pd_op.full", "pd_op.full_int_array"))
+CONSTANTS = frozenset(("pd_op.full", "pd_op.full_int_array"))
 # Always the same of the same, without effects.
 _PURE = frozenset(
     f"pd_op.{name}"
@@ -31,7 +31,7 @@ def steady_values(block: Any, weights: list[Any]) -> set[int]:
     found = {value.id for value in weights}
     for op in block.ops:
         operands = (value for value in op.operands_source() if value.initialized())
-        if op.name() in _CONSTANTS or (op.name() in _PURE and all(value.id in found for value in operands)):
+        if op.name() in CONSTANTS or (op.name() in _PURE and all(value.id in found for value in operands)):
             found.update(value.id for value in op.results())
     return found
 

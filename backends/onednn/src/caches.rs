@@ -13,8 +13,11 @@ use pyo3::sync::PyOnceLock;
 
 /// `common::DataLayout::NCHW`.
 const NCHW: i32 = 2;
-/// `paddle::PlaceType::kCPU`.
-const CPU: i32 = 1;
+/// `phi::AllocationType::CPU`.
+const CPU: i8 = 1;
+/// The constructor of `phi::Place` from that and the name of a device.
+const PLACE: &[u8] = b"_ZN3phi5PlaceC1ENS_14AllocationTypeE\
+    RKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE";
 /// The session of everybody else.
 const DEFAULT: usize = 0;
 
@@ -24,13 +27,21 @@ const SESSION: usize = 8;
 const SUFFIX: usize = 88;
 const EXECUTOR: usize = 128;
 
+/// A `std::string`.
+#[repr(C)]
+struct Text {
+    address: *const u8,
+    length: usize,
+    inside: [u8; 16],
+}
+
 /// Functions of Paddle's C++ for the state of a thread. Nothing is kept where one is missing.
 struct Functions {
     fetch: extern "C" fn() -> *mut u8,
     layout: extern "C" fn(*mut u8) -> i32,
     set_layout: extern "C" fn(*mut u8, i32),
     set_session: extern "C" fn(*mut u8, usize),
-    make_place: extern "C" fn(*mut [usize; 4], i32),
+    make_place: extern "C" fn(*mut [usize; 4], i8, *const Text),
     pool: extern "C" fn() -> *mut u8,
     context: extern "C" fn(*mut u8, *const [usize; 4]) -> *mut u8,
     forget: extern "C" fn(*mut u8, usize),
@@ -62,7 +73,7 @@ fn load(file: &std::path::Path) -> Option<Functions> {
             set_session: *library
                 .get(body("4Body25set_cur_onednn_session_idEm").as_bytes())
                 .ok()?,
-            make_place: *library.get(b"_ZN3phi5PlaceC1EN6paddle9PlaceTypeE").ok()?,
+            make_place: *library.get(PLACE).ok()?,
             pool: *library.get(b"_ZN3phi17DeviceContextPool8InstanceEv").ok()?,
             context: *library
                 .get(b"_ZN3phi17DeviceContextPool3GetERKNS_5PlaceE")
@@ -163,7 +174,13 @@ impl Caches {
             return;
         }
         let mut place = [0; 4];
-        (self.functions.make_place)(&raw mut place, CPU);
+        let mut nothing = Text {
+            address: std::ptr::null(),
+            length: 0,
+            inside: [0; 16],
+        };
+        nothing.address = nothing.inside.as_ptr();
+        (self.functions.make_place)(&raw mut place, CPU, &raw const nothing);
         let context = (self.functions.context)((self.functions.pool)(), &raw const place);
         for (dropped, executor) in known.drain(..) {
             if dropped == executors_dropped() {

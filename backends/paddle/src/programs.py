@@ -221,6 +221,8 @@ class Lowering:
     rewrites = False
     # Paddle's pass for that does not see who reads what oneDNN has made.
     in_place = True
+    # Whether constants are made once, and passed to each run. Passes look for those in the program.
+    hoists = True
 
     def before_backward(self, program, kept, trains):
         return kept
@@ -475,6 +477,8 @@ class _Compilation:
 
     def hoist_constants(self, place):
         """The constants that become inputs, and how they are made."""
+        if not self.lowering.hoists:
+            return [], []
         values = (*self.produced, *self.x_grads, *self.out_grads)
         kept = {value.id for value in values if not is_fake_value(value)}
         constants, recipes, moved = hoist(self.block, kept, self.forward_end, self.start, place)
