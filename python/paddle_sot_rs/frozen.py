@@ -289,7 +289,7 @@ class Frozen:
             with paddle.no_grad():
                 inputs = [(tensor, dims.get(id(tensor), [])) for tensor in tensors]
                 graph = static.freeze(inputs, state.kept.keep, *examples.args)
-                # The first run makes what later ones keep. A graph writes running statistics itself.
+                # The first run makes what others keep. A graph writes running statistics itself.
                 made = graph(*tensors)
                 if changed := state.kept.changed():
                     raise ValueError(f"freeze: {what} changes {', '.join(changed)}: it trains; call eval() first")
