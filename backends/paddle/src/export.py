@@ -69,7 +69,9 @@ def export_program(trace, inputs, outputs):
         for at, value in enumerate(result):
             if value.is_same(old):
                 result[at] = new
-        block.remove_op(old.get_defining_op())
+        # What only a loop or branch uses was seen there first.
+        op = old.get_defining_op()
+        op.get_parent_block().remove_op(op)
 
     window = Window(program, trace.startup, trace.cast)
     try:

@@ -15,6 +15,8 @@ from paddle_sot_rs._strides import mark_copies
 from paddle_sot_rs._values import Value
 from paddle_sot_rs._window import Window
 
+# What a program is, around its block.
+_PROGRAM = "builtin.module"
 # Operations that cost nothing.
 _NO_WORK = frozenset(("pd_op.data", "pd_op.full", "pd_op.full_int_array", "builtin.combine", "builtin.split"))
 
@@ -77,7 +79,14 @@ class Trace:
             return tensor
         known = self.external.get(id(tensor))
         if known is None:
+            here = pir.get_current_insertion_point()
+            # A layer may meet it in a loop of its own: inputs of a program stand in no block of an operation.
+            outer = here.block().parent_op
+            while outer.name() != _PROGRAM:
+                pir.set_insertion_point(outer)
+                outer = outer.get_parent_block().parent_op
             known = self.external[id(tensor)] = (tensor, self._data(tensor, list(tensor.shape)))
+            pir.set_insertion_point(here)
             self.fresh.append(tensor)
         return known[1]
 

@@ -104,3 +104,37 @@ def test_other_structures_of_states_are_those_of_paddle(shape):
             translated(x)
     else:
         assert str(translated(x)) == str(expected)
+
+
+PADDLES = [name for name in NETWORKS if "own" not in name]
+
+
+@pytest.mark.default_python
+@pytest.mark.parametrize("grad", [False, True])
+@pytest.mark.parametrize("name", PADDLES)
+def test_loops_of_paddles_layers_are_captured(name, grad):
+    """Paddle has a loop of its own for each, which meets the weights of the cell inside."""
+    paddle.seed(3)
+    net, x = NETWORKS[name](), paddle.rand([2, 3, 3])
+    translated = translate(lambda x: net(x), full_graph=True, capture_control_flow=True, min_graph_size=1)
+    with paddle.set_grad_enabled(grad):
+        for _ in range(3):
+            for found, expected in zip(paddle.utils.flatten(translated(x)), paddle.utils.flatten(net(x)), strict=True):
+                assert paddle.allclose(found, expected, 1e-6, 1e-7)
+    stats = sot.stats(translated)
+    assert (stats.graphs, stats.graph_breaks, stats.fallbacks) == (1, [], [])
+
+
+@pytest.mark.default_python
+@pytest.mark.parametrize("name", PADDLES)
+def test_saved(name, tmp_path):
+    paddle.seed(3)
+    net = NETWORKS[name]()
+    net.eval()
+    sot.save(net, tmp_path / "net", input_spec=[paddle.static.InputSpec([2, 3, 3], "float32")])
+    loaded, x = paddle.jit.load(str(tmp_path / "net")), paddle.rand([2, 3, 3])
+    for found, expected in zip(paddle.utils.flatten(loaded(x)), paddle.utils.flatten(net(x)), strict=True):
+        assert paddle.allclose(found, expected, 1e-6, 1e-7)
+    frozen = sot.freeze(net, [(x,)], backend="paddle")
+    for found, expected in zip(paddle.utils.flatten(frozen(x)), paddle.utils.flatten(net(x)), strict=True):
+        assert paddle.allclose(found, expected, 1e-6, 1e-7)
