@@ -3,11 +3,11 @@
 //! executor, or when it is told to.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::Mutex;
+use std::sync::{Mutex, Once};
 
 use libloading::Library;
 use paddle_sot::paddle::core_library;
-use paddle_sot_backend_paddle::executors_dropped;
+use paddle_sot_backend_paddle::before_dropping;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
@@ -17,6 +17,11 @@ const NCHW: i32 = 2;
 const CPU: i8 = 1;
 /// The constructor of `phi::Place` from that and the name of a device.
 const PLACE: &[u8] = b"_ZN3phi5PlaceC1ENS_14AllocationTypeE\
+    RKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE";
+/// `OneDNNContext::SetBlob` and `GetBlob`.
+const PUT: &[u8] = b"_ZNK3phi13OneDNNContext7SetBlobE\
+    RKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEESt10shared_ptrIvE";
+const GET: &[u8] = b"_ZNK3phi13OneDNNContext7GetBlobE\
     RKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE";
 /// The session of everybody else.
 const DEFAULT: usize = 0;
@@ -35,6 +40,27 @@ struct Text {
     inside: [u8; 16],
 }
 
+impl Text {
+    fn new(text: &[u8; 3]) -> Box<Self> {
+        let mut inside = [0; 16];
+        inside[..3].copy_from_slice(text);
+        let mut made = Box::new(Self {
+            address: std::ptr::null(),
+            length: text.len(),
+            inside,
+        });
+        made.address = made.inside.as_ptr();
+        made
+    }
+}
+
+/// A `std::shared_ptr<void>` that owns nothing.
+#[repr(C)]
+struct Shared {
+    address: usize,
+    owner: usize,
+}
+
 /// Functions of Paddle's C++ for the state of a thread. Nothing is kept where one is missing.
 struct Functions {
     fetch: extern "C" fn() -> *mut u8,
@@ -45,6 +71,8 @@ struct Functions {
     pool: extern "C" fn() -> *mut u8,
     context: extern "C" fn(*mut u8, *const [usize; 4]) -> *mut u8,
     forget: extern "C" fn(*mut u8, usize),
+    put: extern "C" fn(*mut u8, *const Text, *const Shared),
+    get: extern "C" fn(*mut Shared, *mut u8, *const Text) -> *mut Shared,
     _library: Library,
 }
 
@@ -81,6 +109,8 @@ fn load(file: &std::path::Path) -> Option<Functions> {
             forget: *library
                 .get(b"_ZN3phi13OneDNNContext12ResetBlobMapEPv")
                 .ok()?,
+            put: *library.get(PUT).ok()?,
+            get: *library.get(GET).ok()?,
             _library: library,
         };
         functions.are_known().then_some(functions)
@@ -99,6 +129,46 @@ impl Functions {
         found == PROBE
     }
 
+    /// Frees what an executor has kept in a session. Neither runs meanwhile.
+    ///
+    /// Paddle lets a request pass for each run of a loop or branch that there ever was. So something
+    /// is put there that tells when one was heard.
+    fn free(&self, session: usize, executor: usize) {
+        const MOST: usize = 1 << 24;
+        let (mut place, name) = ([0; 4], Text::new(b"sot"));
+        let mut nothing = Text::new(b"sot");
+        nothing.length = 0;
+        nothing.inside[0] = 0;
+        (self.make_place)(&raw mut place, CPU, &raw const *nothing);
+        let context = (self.context)((self.pool)(), &raw const place);
+        let body = (self.fetch)();
+        // SAFETY: the body is longer than that; what `executor` reads lies there.
+        let (before, at) = unsafe {
+            let at = body.add(EXECUTOR).cast::<usize>();
+            (at.replace(executor), at)
+        };
+        (self.set_session)(body, session);
+        let mark = Shared {
+            address: 1,
+            owner: 0,
+        };
+        (self.put)(context, &raw const *name, &raw const mark);
+        for _ in 0..MOST {
+            (self.forget)(context, executor);
+            let mut found = Shared {
+                address: 0,
+                owner: 0,
+            };
+            (self.get)(&raw mut found, context, &raw const *name);
+            if found.address == 0 {
+                break;
+            }
+        }
+        (self.set_session)(body, DEFAULT);
+        // SAFETY: as above.
+        unsafe { at.write(before) };
+    }
+
     /// The executor that ran last in this thread, where the suffix of keys says the same.
     fn executor(&self) -> Option<usize> {
         let body = (self.fetch)();
@@ -115,14 +185,37 @@ impl Functions {
     }
 }
 
+/// Sessions and executors that have something.
+static KEPT: Mutex<Vec<(usize, usize)>> = Mutex::new(Vec::new());
+
+/// Frees what these have kept.
+fn free(functions: &Functions, which: impl Fn(usize) -> bool) {
+    let Ok(mut kept) = KEPT.lock() else {
+        return;
+    };
+    let (gone, left) = kept.drain(..).partition(|(session, _)| which(*session));
+    *kept = left;
+    drop(kept);
+    let gone: Vec<(usize, usize)> = gone;
+    for (session, executor) in gone {
+        functions.free(session, executor);
+    }
+}
+
+/// Before executors are dropped: Paddle would not free what they have kept.
+fn free_all() {
+    Python::attach(|py| {
+        if let Ok(Some(functions)) = functions(py) {
+            free(functions, |_| true);
+        }
+    });
+}
+
 /// What one program keeps.
 #[pyclass(frozen, module = "paddle_sot_rs._onednn")]
 pub struct Caches {
     functions: &'static Functions,
     session: AtomicUsize,
-    /// Those that ran it, and how often all executors had been dropped then: they are gone where
-    /// that is another number now.
-    executors: Mutex<Vec<(usize, usize)>>,
 }
 
 impl Caches {
@@ -131,20 +224,20 @@ impl Caches {
     /// # Errors
     /// When Paddle cannot be imported.
     pub fn new(py: Python<'_>) -> PyResult<Option<Self>> {
+        static LISTENING: Once = Once::new();
+        LISTENING.call_once(|| before_dropping(free_all));
         Ok(functions(py)?.map(|functions| Self {
             functions,
             session: AtomicUsize::new(SESSIONS.fetch_add(1, Ordering::Relaxed)),
-            executors: Mutex::new(Vec::new()),
         }))
     }
 
     /// After a run: notes whose it was, and gives the thread back.
     pub fn leave(&self) {
-        if let (Some(executor), Ok(mut known)) = (self.functions.executor(), self.executors.lock())
-        {
-            let executor = (executors_dropped(), executor);
-            if !known.contains(&executor) {
-                known.push(executor);
+        let session = self.session.load(Ordering::Relaxed);
+        if let (Some(executor), Ok(mut kept)) = (self.functions.executor(), KEPT.lock()) {
+            if !kept.contains(&(session, executor)) {
+                kept.push((session, executor));
             }
         }
         (self.functions.set_session)((self.functions.fetch)(), DEFAULT);
@@ -166,27 +259,8 @@ impl Caches {
     /// Nothing that was kept is found any more. This program does not run meanwhile.
     fn forget(&self) {
         let next = SESSIONS.fetch_add(1, Ordering::Relaxed);
-        self.session.store(next, Ordering::Relaxed);
-        let Ok(mut known) = self.executors.lock() else {
-            return;
-        };
-        if known.is_empty() {
-            return;
-        }
-        let mut place = [0; 4];
-        let mut nothing = Text {
-            address: std::ptr::null(),
-            length: 0,
-            inside: [0; 16],
-        };
-        nothing.address = nothing.inside.as_ptr();
-        (self.functions.make_place)(&raw mut place, CPU, &raw const nothing);
-        let context = (self.functions.context)((self.functions.pool)(), &raw const place);
-        for (dropped, executor) in known.drain(..) {
-            if dropped == executors_dropped() {
-                (self.functions.forget)(context, executor);
-            }
-        }
+        let session = self.session.swap(next, Ordering::Relaxed);
+        free(self.functions, |other| other == session);
     }
 }
 

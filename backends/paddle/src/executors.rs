@@ -78,7 +78,19 @@ pub fn drop_executors(py: Python<'_>) -> PyResult<()> {
     }
 }
 
+/// What goes before, while no program runs.
+static HOOKS: Mutex<Vec<fn()>> = Mutex::new(Vec::new());
+
+/// `hook` is called before all executors are dropped.
+pub fn before_dropping(hook: fn()) {
+    if let Ok(mut hooks) = HOOKS.lock() {
+        hooks.push(hook);
+    }
+}
+
 fn drop_all(py: Python<'_>) -> PyResult<()> {
+    let hooks = HOOKS.lock().map(|hooks| hooks.clone()).unwrap_or_default();
+    hooks.iter().for_each(|hook| hook());
     py.module("paddle.base.core")?
         .call_method0("clear_executor_cache")?;
     TIMES.fetch_add(1, Ordering::Relaxed);

@@ -34,7 +34,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 pub use bridge::load_python;
-pub use executors::times as executors_dropped;
+pub use executors::before_dropping;
 pub use given_up::GivenUp;
 pub use lowered::{Lowered, Surroundings};
 pub use parts::{are_read, compile_parts, Compiler, Role};

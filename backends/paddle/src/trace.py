@@ -80,7 +80,7 @@ class Trace:
         known = self.external.get(id(tensor))
         if known is None:
             here = pir.get_current_insertion_point()
-            # A layer may meet it in a loop of its own: inputs of a program stand in no block of an operation.
+            # A layer may meet it in a loop of its own. Inputs stand in no block of an operation.
             outer = here.block().parent_op
             while outer.name() != _PROGRAM:
                 pir.set_insertion_point(outer)
