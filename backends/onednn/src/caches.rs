@@ -131,8 +131,8 @@ impl Functions {
 
     /// Frees what an executor has kept in a session. Neither runs meanwhile.
     ///
-    /// Paddle lets a request pass for each run of a loop or branch that there ever was. So something
-    /// is put there that tells when one was heard.
+    /// Paddle lets a request pass for each run of a loop or branch that there ever was. So
+    /// something is put there that tells when one was heard.
     fn free(&self, session: usize, executor: usize) {
         const MOST: usize = 1 << 24;
         let (mut place, name) = ([0; 4], Text::new(b"sot"));
