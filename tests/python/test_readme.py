@@ -1,4 +1,4 @@
-"""Every Python snippet of the README and of the pages on backends and performance runs, in order, in one namespace."""
+"""Every Python snippet of the README and of the pages on backends, performance and serving runs, in one namespace."""
 
 import re
 import subprocess
@@ -38,3 +38,7 @@ def test_snippets_about_backends_run(tmp_path):
 def test_snippets_about_performance_run(tmp_path):
     out = output_of(ROOT / "docs" / "performance.md", 1, tmp_path)
     assert out.startswith(("set: ", "not needed: ", "not possible: "))
+
+
+def test_snippets_about_serving_run(tmp_path):
+    assert output_of(ROOT / "docs" / "serving.md", 1, tmp_path) == "paddle.Size([8, 10])\n"

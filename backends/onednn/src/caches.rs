@@ -85,6 +85,10 @@ fn functions(py: Python<'_>) -> PyResult<Option<&'static Functions>> {
 }
 
 fn load(file: &std::path::Path) -> Option<Functions> {
+    if !cfg!(target_arch = "x86_64") {
+        // Elsewhere C++ hands objects back in another way.
+        return None;
+    }
     // SAFETY: Paddle has loaded the library and run its initialisers; these are functions and
     // methods of it, with the signatures that their names say.
     unsafe {
@@ -142,10 +146,12 @@ impl Functions {
         (self.make_place)(&raw mut place, CPU, &raw const *nothing);
         let context = (self.context)((self.pool)(), &raw const place);
         let body = (self.fetch)();
+        // A thread may be on its way to a run when something else goes.
         // SAFETY: the body is longer than that; what `executor` reads lies there.
-        let (before, at) = unsafe {
+        let (run, before, at) = unsafe {
             let at = body.add(EXECUTOR).cast::<usize>();
-            (at.replace(executor), at)
+            let run = body.add(SESSION).cast::<usize>().read();
+            (run, at.replace(executor), at)
         };
         (self.set_session)(body, session);
         let mark = Shared {
@@ -164,7 +170,7 @@ impl Functions {
                 break;
             }
         }
-        (self.set_session)(body, DEFAULT);
+        (self.set_session)(body, run);
         // SAFETY: as above.
         unsafe { at.write(before) };
     }
