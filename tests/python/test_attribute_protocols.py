@@ -12,6 +12,9 @@ import paddle_sot_rs as sot
 import pytest
 from harness import IDENTITY, Programs, check, tensor, translate
 
+# Which methods are asked for attributes is the same in each version of Python.
+pytestmark = pytest.mark.default_python
+
 LOG = []
 
 

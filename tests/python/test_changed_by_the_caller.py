@@ -14,7 +14,8 @@ from paddle import nn
 from paddle.autograd import PyLayer
 from paddle.distributed.fleet.utils import recompute
 
-pytestmark = pytest.mark.filterwarnings("ignore")
+# What is done with a graph does not depend on the version of Python.
+pytestmark = [pytest.mark.default_python, pytest.mark.filterwarnings("ignore")]
 
 SCALE = 2.0
 TABLE = {"scale": 2.0, "other": 1.0}

@@ -10,6 +10,9 @@ import paddle_sot_rs as sot
 import pytest
 from paddle.static import InputSpec
 
+# The command line and Paddle's entry points are the same on each version of Python.
+pytestmark = pytest.mark.default_python
+
 
 def scaled(x):
     return x * 2 + 1

@@ -11,6 +11,9 @@ import pytest
 from paddle import nn
 from paddle.static import InputSpec
 
+# What is done with a graph does not depend on the version of Python.
+pytestmark = pytest.mark.default_python
+
 READ = """
 import sys
 import numpy as np

@@ -8,6 +8,9 @@ import paddle_sot_rs as sot
 import pytest
 from harness import _Picture, apart, check, difference, tensor
 
+# What is done with a graph does not depend on the version of Python.
+pytestmark = pytest.mark.default_python
+
 LOG = []
 
 

@@ -10,6 +10,9 @@ import pytest
 from harness import check
 from paddle import nn
 
+# What is done with a graph does not depend on the version of Python.
+pytestmark = pytest.mark.default_python
+
 linear = nn.Linear(3, 3)
 norm = nn.BatchNorm1D(3)
 norm.eval()

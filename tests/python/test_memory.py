@@ -16,6 +16,9 @@ import pytest
 from paddle import nn
 from paddle.base import core
 
+# Who holds what is the same on each version of Python.
+pytestmark = pytest.mark.default_python
+
 
 def test_warm_calls_do_not_grow():
     def f(x, y):
@@ -35,7 +38,6 @@ def test_warm_calls_do_not_grow():
     assert min(after - before for before, after in itertools.pairwise(peaks)) < 500
 
 
-@pytest.mark.default_python
 @pytest.mark.parametrize("width", [1, 4096])
 def test_training_steps_do_not_grow(width):
     """Gradients wait in the executor of the backward from one step to the next, but only so many."""

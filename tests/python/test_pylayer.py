@@ -13,6 +13,9 @@ from paddle.autograd import PyLayer
 from paddle.distributed.fleet.utils import recompute
 from paddle.static import InputSpec
 
+# What is done with a graph does not depend on the version of Python.
+pytestmark = pytest.mark.default_python
+
 
 class CusTanh(PyLayer):
     @staticmethod

@@ -6,6 +6,9 @@ import pytest
 from harness import check, tensor
 from paddle import nn
 
+# What is done with a graph does not depend on the version of Python.
+pytestmark = pytest.mark.default_python
+
 F = nn.functional
 paddle.seed(7)
 LINEAR, NORM, TABLE = nn.Linear(4, 6), nn.LayerNorm(4), nn.Embedding(9, 5)

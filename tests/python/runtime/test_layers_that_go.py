@@ -9,6 +9,9 @@ import pytest
 from harness import translate
 from paddle import nn
 
+# What is done with a graph does not depend on the version of Python.
+pytestmark = pytest.mark.default_python
+
 KINDS = {
     "linear": lambda: nn.Linear(4, 4),
     "recurrent": lambda: nn.LSTM(4, 4),
