@@ -216,13 +216,13 @@ def _ends_at(value: Any, addition: Any, places: dict[int, int], convolution: Any
     return all(places.get(op.id(), here) < here and op.name() not in shares for op in users)
 
 
-def fuse_convolutions(program: Any, weights: list[Any]) -> int:
-    """Fuses convolutions whose filters are among the weights; the answer is how many."""
+def fuse_convolutions(program: Any, weights: list[Any]) -> None:
+    """Fuses convolutions whose filters are among the weights."""
     block = program.global_block()
     steady = {value.id for value in weights}
     found = [op for op in block.ops if _fits(op, steady)]
     if not found:
-        return 0
+        return
     # The pass would fuse the others as well, whose filters may differ in each call.
     wanted = {op.id() for op in found}
     others = [op for op in block.ops if op.name() in _CONVOLUTIONS and op.id() not in wanted]
@@ -247,7 +247,6 @@ def fuse_convolutions(program: Any, weights: list[Any]) -> int:
         for op in residuals.values():
             block.remove_op(op)
     masks.show()
-    return len(fusions)
 
 
 def let_go_of_weights(block: Any) -> None:
