@@ -152,12 +152,13 @@ def networks() -> None:
 
 def on_onednn() -> None:
     """The backend `onednn` beside Paddle's predictor, each network in a process of its own."""
-    script = Path(__file__).with_name("onednn.py")
-    sides = ("onednn", "frozen", "eager", "paddle", "predictor, oneDNN")
+    import onednn
+
+    sides = onednn.SIDES
     print("\n| inference on oneDNN | " + " | ".join(sides) + " | largest difference |\n|" + "---|" * (len(sides) + 2))
-    for name, (kernels, native) in itertools.product(("resnet50", "mobilenet_v3_small", "encoder", "chain"), KERNELS):
+    for name, (kernels, native) in itertools.product(onednn.NETWORKS, KERNELS):
         environment = {**os.environ, "PADDLE_SOT_NATIVE_BLAS": native}
-        command = [sys.executable, str(script), name]
+        command = [sys.executable, onednn.__file__, name]
         result = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
         *times, difference = map(float, result.stdout.split()[-len(sides) - 1 :])
         cells = (f"{value:.1f} ms ({value / times[0]:.2f})" for value in times)

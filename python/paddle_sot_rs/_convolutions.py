@@ -10,12 +10,12 @@ from typing import Any
 
 import paddle
 from paddle import _C_ops
-from paddle.base import core
 from paddle.base.libpaddle import pir
 
 from paddle_sot_rs import _programs as programs
 
 from ._masks import Masks
+from ._passes import cloned, run_passes, stand_in
 from ._steady import steady_values
 
 _CONVOLUTIONS = ("pd_op.conv2d", "pd_op.depthwise_conv2d")
@@ -29,7 +29,6 @@ _ACTIVATIONS = frozenset(
 _PASSES = ("depthwise_conv_onednn_pass", "conv_activation_onednn_fuse_pass")
 _FILTER = "sot_f"
 _RESIDUAL = "sot_residual_"
-_CLONE = (False, True, True)
 
 
 def _users(value: Any) -> list[Any]:
@@ -127,13 +126,13 @@ def _folded(convolution: Any, bias: Any, norm: Any) -> Any:
     mapping = pir.IrMapping()
     mapping.add(given, given)
     mapping.add(weight, _C_ops.multiply(weight, _C_ops.reshape(factor, [-1, 1, 1, 1])))
-    again = convolution.clone(mapping, pir.CloneOptions(*_CLONE))
+    again = cloned(convolution, mapping)
     return _C_ops.add(again.result(0), _C_ops.reshape(moved, [1, -1, 1, 1]))
 
 
-def kept_by_convolutions(block: Any, weights: list[Any]) -> list[Any]:
+def kept_by_convolutions(block: Any, steady: set[int]) -> list[Any]:
     """Filters and biases that convolutions will keep, if they are set apart."""
-    steady, kept = steady_values(block, weights), []
+    kept = []
     for op in block.ops:
         if _fits(op, steady):
             kept.append(op.operand_source(1))
@@ -183,7 +182,7 @@ class _Fusion:
         # A name of its own, which the fused one is found by.
         pir.set_insertion_point(block.ops[0])
         self.weight = convolution.operand_source(1)
-        self.stand_in = _C_ops.data(f"{_FILTER}{number}", self.weight.shape, self.weight.dtype, core.Place())
+        self.stand_in = stand_in(f"{_FILTER}{number}", self.weight)
         convolution.operand(1).set_source(self.stand_in)
 
     def finish(self, residuals: dict[str, Any]) -> None:
@@ -236,10 +235,7 @@ def fuse_convolutions(program: Any, weights: list[Any]) -> None:
         pir.append_shadow_outputs(program, [fusion.residual for fusion in adding], len(block.ops), _RESIDUAL)
         for fusion in adding:
             fusion.residual = fusion.residual.name
-        passes = pir.PassManager(3)
-        for name in _PASSES:
-            passes.add_pass(name, {})
-        passes.run(program)
+        run_passes(program, _PASSES)
         named = ((op.attrs()["output_name"], op) for op in block.ops if op.name() == "builtin.shadow_output")
         residuals = {name: op for name, op in named if name.startswith(_RESIDUAL)}
         for fusion in fusions:

@@ -6,11 +6,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from paddle.base.libpaddle import pir
-
 from ._convolutions import is_closed_float, only_user, other_operand
 from ._masks import Masks, can_hide
-from ._steady import steady_values
+from ._passes import run_passes
 
 _PRODUCT = "pd_op.matmul"
 _PASSES = ("matmul_add_act_fuse_pass", "fc_onednn_enable_pass", "fc_activation_fuse_pass")
@@ -32,9 +30,8 @@ def _bias_of(op: Any, steady: set[int]) -> Any:
     return bias if is_bias else None
 
 
-def kept_by_linears(block: Any, weights: list[Any]) -> list[Any]:
+def kept_by_linears(block: Any, steady: set[int]) -> list[Any]:
     """Weights and biases that products will keep, if they are set apart."""
-    steady = steady_values(block, weights)
     kept = []
     for op in block.ops:
         if op.name() == _PRODUCT and (bias := _bias_of(op, steady)) is not None:
@@ -50,8 +47,5 @@ def fuse_linears(program: Any, weights: list[Any]) -> None:
     if len(others) == len(products) or not all(map(can_hide, others)):
         return
     masks = Masks(program, others, "sot_product_")
-    passes = pir.PassManager(3)
-    for name in _PASSES:
-        passes.add_pass(name, {})
-    passes.run(program)
+    run_passes(program, _PASSES)
     masks.show()

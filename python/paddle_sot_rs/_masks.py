@@ -9,15 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 import paddle
-from paddle import _C_ops
-from paddle.base import core
 from paddle.base.libpaddle import pir
 
-_OPTIONS = (False, True, True)
-
-
-def _data(name: str, value: Any) -> Any:
-    return _C_ops.data(name, list(value.shape), value.dtype, core.Place())
+from ._passes import cloned, stand_in
 
 
 def _is_plain(value: Any) -> bool:
@@ -46,16 +40,16 @@ class Masks:
         mapping, given = pir.IrMapping(), []
         with paddle.static.program_guard(self.waiting):
             for at, value in enumerate(operands):
-                given.append(_data(f"{prefix}waits_{at}", value))
+                given.append(stand_in(f"{prefix}waits_{at}", value))
                 mapping.add(value, given[-1])
-            copy = op.clone(mapping, pir.CloneOptions(*_OPTIONS))
+            copy = cloned(op, mapping)
         with paddle.static.program_guard(self.program):
             pir.set_insertion_point(op)
             for at, result in enumerate(op.results()):
                 if result.initialized():
-                    stand_in = _data(f"{prefix}result_{at}", result)
-                    stand_in.stop_gradient = result.stop_gradient
-                    result.replace_all_uses_with(stand_in)
+                    made = stand_in(f"{prefix}result_{at}", result)
+                    made.stop_gradient = result.stop_gradient
+                    result.replace_all_uses_with(made)
             place = next(at for at, other in enumerate(self.block.ops) if other.id() == op.id())
             pir.append_shadow_outputs(self.program, operands, place, prefix)
         self.block.remove_op(op)
@@ -81,10 +75,10 @@ class Masks:
                     mapping.add(value, outputs[name].operand_source(0))
                 made = [stand_ins.get(f"{prefix}result_{at}") for at in range(copy.num_results())]
                 pir.set_insertion_point(next(op for op in made if op is not None))
-                shown = copy.clone(mapping, pir.CloneOptions(*_OPTIONS))
-                for at, stand_in in enumerate(made):
-                    if stand_in is not None:
-                        stand_in.result(0).replace_all_uses_with(shown.result(at))
-                        self.block.remove_op(stand_in)
+                shown = cloned(copy, mapping)
+                for at, op in enumerate(made):
+                    if op is not None:
+                        op.result(0).replace_all_uses_with(shown.result(at))
+                        self.block.remove_op(op)
             for op in left:
                 self.block.remove_op(op)

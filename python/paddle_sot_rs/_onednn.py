@@ -12,6 +12,7 @@ from paddle.base.libpaddle import pir
 
 from paddle_sot_rs import _programs as programs
 from paddle_sot_rs._backward import REGIONS
+from paddle_sot_rs._constants import CONSTANTS
 from paddle_sot_rs._kernels import is_on_cpu
 
 from ._convolutions import (
@@ -23,7 +24,8 @@ from ._convolutions import (
 )
 from ._linears import fuse_linears, kept_by_linears
 from ._masks import Masks, can_hide
-from ._steady import CONSTANTS, Steady
+from ._passes import run_passes
+from ._steady import Steady, steady_values
 
 # Fusions in the order of Paddle's predictor. Those of convolutions are in `_convolutions.py`.
 FUSIONS = (
@@ -139,13 +141,6 @@ def _copy_in_plain_layout(block: Any) -> None:
     pir.set_insertion_point_to_block_end(block)
 
 
-def _run(program: Any, names: tuple[str, ...]) -> None:
-    passes = pir.PassManager(3)
-    for name in names:
-        passes.add_pass(name, {})
-    passes.run(program)
-
-
 def _register() -> None:
     """The first executor of a process makes the operators of oneDNN known."""
     program = paddle.static.Program()
@@ -229,7 +224,8 @@ class Lowering(programs.Lowering):
         closed = [at for at in weights if all(dim >= 0 for dim in inputs[at].shape)]
         values = [inputs[at] for at in closed]
         fold_batch_norms(block, values)
-        kept = (*kept_by_convolutions(block, values), *kept_by_linears(block, values))
+        known = steady_values(block, values)
+        kept = (*kept_by_convolutions(block, known), *kept_by_linears(block, known))
         wanted = list({value.id: value for value in kept}.values())
         if not wanted:
             return None
@@ -255,10 +251,10 @@ class Lowering(programs.Lowering):
         weights = [value for value in given if _data_name(value) in self.kept]
         fuse_convolutions(forward, weights)
         fuse_linears(forward, weights)
-        _run(forward, FUSIONS)
+        run_passes(forward, FUSIONS)
         # Numbers are made faster by Paddle's kernels.
         constants = Masks(forward, [op for op in block.ops if op.name() in CONSTANTS], "sot_constant_")
-        _run(forward, (PLACEMENT,))
+        run_passes(forward, (PLACEMENT,))
         constants.show()
         masks.show()
         let_go_of_weights(block)

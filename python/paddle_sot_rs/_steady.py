@@ -11,10 +11,12 @@ from paddle.base import core
 from paddle.base.libpaddle import pir
 
 from paddle_sot_rs import _programs as programs
+from paddle_sot_rs._constants import CONSTANTS
 from paddle_sot_rs._effects import first_random
 from paddle_sot_rs._others import run_program
 
-CONSTANTS = frozenset(("pd_op.full", "pd_op.full_int_array"))
+from ._passes import cloned, stand_in
+
 # Always the same of the same, without effects.
 _PURE = frozenset(
     f"pd_op.{name}"
@@ -23,7 +25,6 @@ _PURE = frozenset(
     pow reshape rsqrt scale sqrt square squeeze subtract sum transpose unsqueeze
     """.split()
 )
-_CLONE = (False, True, True)
 
 
 def steady_values(block: Any, weights: list[Any]) -> set[int]:
@@ -34,12 +35,6 @@ def steady_values(block: Any, weights: list[Any]) -> set[int]:
         if op.name() in CONSTANTS or (op.name() in _PURE and all(value.id in found for value in operands)):
             found.update(value.id for value in op.results())
     return found
-
-
-def _data(name: str, value: Any) -> Any:
-    made = _C_ops.data(name, list(value.shape), value.dtype, core.Place())
-    made.stop_gradient = True
-    return made
 
 
 class Steady:
@@ -80,20 +75,20 @@ class Steady:
             return []
         apart, mapping, copies = paddle.static.Program(), pir.IrMapping(), {}
         with paddle.static.program_guard(apart):
-            inputs = [_data(f"sot_w{at}", value) for at, value in enumerate(weights)]
+            inputs = [stand_in(f"sot_w{at}", value) for at, value in enumerate(weights)]
             for value, copy in zip(weights, inputs, strict=True):
                 mapping.add(value, copy)
             for op in moved:
-                copy = op.clone(mapping, pir.CloneOptions(*_CLONE))
+                copy = cloned(op, mapping)
                 copies.update((value.id, copy.result(at)) for at, value in enumerate(op.results()))
             outputs = [_own(copies[value.id]) for value in made]
             pir.append_shadow_outputs(apart, outputs, len(apart.global_block().ops), "output_")
             self.attributes = programs.whole(apart, inputs, outputs)
         block = program.global_block()
         pir.set_insertion_point(block.ops[0])
-        values = [_data(f"sot_s{at}", value) for at, value in enumerate(made)]
-        for value, stand_in in zip(made, values, strict=True):
-            value.replace_all_uses_with(stand_in)
+        values = [stand_in(f"sot_s{at}", value) for at, value in enumerate(made)]
+        for value, given in zip(made, values, strict=True):
+            value.replace_all_uses_with(given)
         for op in reversed(moved):
             if all(value.use_empty() for value in op.results()):
                 block.remove_op(op)

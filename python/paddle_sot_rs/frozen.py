@@ -14,9 +14,8 @@ from paddle.nn import Layer
 
 from . import api, jit
 from .errors import GraphBreakError
-from .specification import EXAMPLES, Examples, Specification
+from .specification import EXAMPLES, PLAIN, Examples, Specification
 
-_CONSTANTS = (type(None), bool, int, float, complex, str, bytes)
 # Kinds of calls with open dims that are found by what they are exactly.
 _MOST_KNOWN = 1024
 
@@ -103,7 +102,7 @@ def _template(value: Any, tensors: list[Any]) -> Any:
     if isinstance(value, paddle.Tensor):
         tensors.append(value)
         return _Slot(len(tensors) - 1)
-    if type(value) in _CONSTANTS:
+    if type(value) in PLAIN:
         return value
     if type(value) is dict:
         made = {key: _template(value[key], tensors) for key in sorted(value)}
@@ -136,7 +135,7 @@ def _key(value: Any, tensors: list[Any], open_dims: dict[int, list[int]]) -> Any
             shape = tuple(None if at in dims else dim for at, dim in enumerate(shape))
         # Enumerations of Paddle take longer to hash than all the rest.
         return value.dtype.value, shape
-    if type(value) in _CONSTANTS:
+    if type(value) in PLAIN:
         # 1, 1.0 and True are equal, and so are 0.0 and -0.0.
         return type(value), repr(value)
     if type(value) is dict:

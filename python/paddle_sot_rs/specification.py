@@ -337,7 +337,7 @@ class Unknown:
 
 
 _UNKNOWN = Unknown()
-_PLAIN = (type(None), bool, int, float, complex, str, bytes)
+PLAIN = (type(None), bool, int, float, complex, str, bytes)
 
 
 # Lists may hold the same lists many times, or themselves.
@@ -348,7 +348,7 @@ def _observed(value: Any, depth: int, left: Iterator[int]) -> Any:
     # Not isinstance(): that asks objects of other classes for their `__class__`.
     if issubclass(type(value), paddle.Tensor):
         return InputSpec(list(value.shape), value.dtype)
-    if type(value) in _PLAIN:
+    if type(value) in PLAIN:
         return value
     if next(left, None) is None or depth >= 8:
         return _UNKNOWN

@@ -13,6 +13,7 @@ use crate::reason::{Break, BreakKind};
 use crate::simulator::{Outcome, Tracer};
 use crate::variables::{Kind, NumberVar, ObjectVar, VarId};
 
+use super::arguments::Bound_;
 use super::choice::Configured;
 use super::declared::{Declared, DynamicTensors};
 use super::function::{exclusively, Translated};
@@ -41,15 +42,27 @@ impl Translated {
         args: &Bound<'_, PyTuple>,
         kwargs: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Exported> {
-        let receiver = self.receiver.as_ref().map(|receiver| receiver.bind(py));
-        let Some(bound) = self.parameters.bind(py, receiver, args, kwargs)? else {
-            return Err(PyTypeError::new_err(
-                "export: the arguments do not fit the function's parameters",
-            ));
-        };
+        let bound = bound(py, self, "export", args, kwargs)?;
         exclusively(py, |_| export(py, self, &bound, inputs))?
             .map_err(|reason| self.refusal(py, reason))
     }
+}
+
+/// The arguments of a call by parameter; `what` begins the error where they do not bind.
+pub(super) fn bound<'py>(
+    py: Python<'py>,
+    of: &Translated,
+    what: &str,
+    args: &Bound<'py, PyTuple>,
+    kwargs: Option<&Bound<'py, PyDict>>,
+) -> PyResult<Bound_<'py>> {
+    let receiver = of.receiver.as_ref().map(|receiver| receiver.bind(py));
+    let bound = of.parameters.bind(py, receiver, args, kwargs)?;
+    bound.ok_or_else(|| {
+        PyTypeError::new_err(format!(
+            "{what}: the arguments do not fit the function's parameters"
+        ))
+    })
 }
 
 /// The dims that stay open of the tensors among a call's arguments, by address.

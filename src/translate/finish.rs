@@ -159,7 +159,7 @@ pub(super) fn finish(
     })
 }
 
-fn is_layer(sir: &StatementIr, symbol: SymbolId) -> bool {
+pub(super) fn is_layer(sir: &StatementIr, symbol: SymbolId) -> bool {
     matches!(sir.kind(symbol), SymbolKind::Layer(_))
 }
 

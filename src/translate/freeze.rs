@@ -2,18 +2,17 @@
 
 use std::sync::Arc;
 
-use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use smallvec::SmallVec;
 
 use crate::backend::{CompileRequest, CompiledGraph};
 use crate::codegen::has_effects;
-use crate::graph::SymbolKind;
 use crate::obj::Obj;
 use crate::reason::{Break, BreakKind};
 
-use super::export::{open_dims, whole, Whole};
+use super::export::{bound, open_dims, whole, Whole};
+use super::finish::is_layer;
 use super::function::{exclusively, Translated};
 
 /// A graph with all that it takes but the arguments of a call.
@@ -77,12 +76,7 @@ impl Translated {
         args: &Bound<'_, PyTuple>,
         kwargs: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<FrozenGraph> {
-        let receiver = self.receiver.as_ref().map(|receiver| receiver.bind(py));
-        let Some(bound) = self.parameters.bind(py, receiver, args, kwargs)? else {
-            return Err(PyTypeError::new_err(
-                "freeze: the arguments do not fit the function's parameters",
-            ));
-        };
+        let bound = bound(py, self, "freeze", args, kwargs)?;
         exclusively(py, |_| freeze(py, self, &bound, inputs, keep))?
             .map_err(|reason| self.refusal(py, reason))
     }
@@ -108,12 +102,12 @@ fn freeze(
         ));
     }
     let (mut sir, graph_inputs, session) = tracer.graph.into_parts();
-    let mut given = Vec::new();
-    let mut example_inputs = Vec::new();
-    for input in &graph_inputs {
-        if matches!(sir.kind(input.symbol), SymbolKind::Layer(_)) {
-            continue;
-        }
+    let (layers, tensors): (Vec<_>, Vec<_>) = graph_inputs
+        .iter()
+        .partition(|input| is_layer(&sir, input.symbol));
+    let mut given = Vec::with_capacity(tensors.len());
+    let mut example_inputs = Vec::with_capacity(tensors.len());
+    for input in &tensors {
         let address = input.value.as_ptr();
         let argument = inputs
             .iter()
@@ -128,10 +122,6 @@ fn freeze(
         given.push(which);
         example_inputs.push(example);
     }
-    let is_layer =
-        |input: &crate::graph::GraphInput| matches!(sir.kind(input.symbol), SymbolKind::Layer(_));
-    let (layers, tensors): (Vec<_>, Vec<_>) =
-        graph_inputs.iter().partition(|input| is_layer(input));
     sir.inputs = layers
         .iter()
         .chain(&tensors)

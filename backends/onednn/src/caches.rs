@@ -41,9 +41,10 @@ struct Text {
 }
 
 impl Text {
-    fn new(text: &[u8; 3]) -> Box<Self> {
+    /// Of at most 15 bytes.
+    fn new(text: &[u8]) -> Box<Self> {
         let mut inside = [0; 16];
-        inside[..3].copy_from_slice(text);
+        inside[..text.len()].copy_from_slice(text);
         let mut made = Box::new(Self {
             address: std::ptr::null(),
             length: text.len(),
@@ -139,10 +140,7 @@ impl Functions {
     /// something is put there that tells when one was heard.
     fn free(&self, session: usize, executor: usize) {
         const MOST: usize = 1 << 24;
-        let (mut place, name) = ([0; 4], Text::new(b"sot"));
-        let mut nothing = Text::new(b"sot");
-        nothing.length = 0;
-        nothing.inside[0] = 0;
+        let (mut place, name, nothing) = ([0; 4], Text::new(b"sot"), Text::new(b""));
         (self.make_place)(&raw mut place, CPU, &raw const *nothing);
         let context = (self.context)((self.pool)(), &raw const place);
         let body = (self.fetch)();

@@ -7,7 +7,7 @@ from paddle.base.libpaddle import pir
 
 # Larger constants are made by every run, as the program says.
 _LARGEST_CONSTANT = 4096
-_CONSTANTS = ("pd_op.full", "pd_op.full_int_array")
+CONSTANTS = ("pd_op.full", "pd_op.full_int_array")
 # Their results may share storage with what they are given, which operations in place do not know.
 _HANDS_ON = ("pd_op.while", "pd_op.if", "cf.yield")
 
@@ -21,13 +21,13 @@ def hoist(block, kept, forward_end, start, place):
     values, recipes, removed = [], [], 0
     operations = block.ops
     # Constants have no operands: none of their uses is in front of this operation.
-    anchor = next((op for op in operations if op.name() not in _CONSTANTS), None)
+    anchor = next((op for op in operations if op.name() not in CONSTANTS), None)
     if anchor is None or not place.is_cpu_place():
         return values, recipes, 0
     known = {}
     for index, op in enumerate(operations):
         name = op.name()
-        if name not in _CONSTANTS:
+        if name not in CONSTANTS:
             continue
         if forward_end <= index < start:
             continue

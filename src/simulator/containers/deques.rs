@@ -13,8 +13,8 @@ use crate::variables::{IterVar, Kind, ObjectVar, VarId};
 use crate::simulator::{iterate, methods, subscript};
 use crate::simulator::{Kwargs, Step, Tracer};
 
-/// Methods that change it in a way that its iterators notice. Those of lists that are not among them
-/// change what it holds, and not its length.
+/// Methods that change it in a way that its iterators notice. Those of lists that are not among
+/// them change what it holds, and not its length.
 const NOTICED: &[&str] = &[
     "__delitem__",
     "append",
