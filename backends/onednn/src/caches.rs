@@ -7,7 +7,7 @@ use std::sync::{Mutex, Once};
 
 use libloading::Library;
 use paddle_sot::paddle::core_library;
-use paddle_sot_backend_paddle::before_dropping;
+use paddle_sot_backend_paddle::{before_dropping, try_alone};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
@@ -191,17 +191,20 @@ impl Functions {
 
 /// Sessions and executors that have something.
 static KEPT: Mutex<Vec<(usize, usize)>> = Mutex::new(Vec::new());
+/// Sessions of programs that have gone while others ran.
+static GONE: Mutex<Vec<usize>> = Mutex::new(Vec::new());
 
-/// Frees what these have kept.
+/// Frees what these have kept, and those of programs that have gone. No program runs meanwhile.
 fn free(functions: &Functions, which: impl Fn(usize) -> bool) {
-    let Ok(mut kept) = KEPT.lock() else {
+    let (Ok(mut kept), Ok(mut gone)) = (KEPT.lock(), GONE.lock()) else {
         return;
     };
-    let (gone, left) = kept.drain(..).partition(|(session, _)| which(*session));
+    let is_free = |(session, _): &(usize, usize)| which(*session) || gone.contains(session);
+    let (free, left): (Vec<_>, Vec<_>) = kept.drain(..).partition(is_free);
     *kept = left;
-    drop(kept);
-    let gone: Vec<(usize, usize)> = gone;
-    for (session, executor) in gone {
+    gone.clear();
+    drop((kept, gone));
+    for (session, executor) in free {
         functions.free(session, executor);
     }
 }
@@ -260,7 +263,7 @@ impl Caches {
         (self.functions.set_session)(body, self.session.load(Ordering::Relaxed));
     }
 
-    /// Nothing that was kept is found any more. This program does not run meanwhile.
+    /// Nothing that was kept is found any more. No program runs meanwhile.
     fn forget(&self) {
         let next = SESSIONS.fetch_add(1, Ordering::Relaxed);
         let session = self.session.swap(next, Ordering::Relaxed);
@@ -270,6 +273,11 @@ impl Caches {
 
 impl Drop for Caches {
     fn drop(&mut self) {
-        self.forget();
+        let session = self.session.load(Ordering::Relaxed);
+        if let Some(_turn) = try_alone() {
+            free(self.functions, |other| other == session);
+        } else if let Ok(mut gone) = GONE.lock() {
+            gone.push(session);
+        }
     }
 }

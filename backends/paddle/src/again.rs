@@ -74,6 +74,8 @@ pub struct Scope {
     pub is_over: bool,
     /// What is known of its last run.
     pub backward: Arc<Backward>,
+    /// What it ran with last, of what is made of weights: see `Steady::generation`.
+    pub generation: Option<u64>,
     _executors: Executors,
 }
 
@@ -110,6 +112,7 @@ impl Scope {
             scope,
             is_over: false,
             backward: Arc::default(),
+            generation: None,
             _executors: Executors,
         })
     }

@@ -326,9 +326,11 @@ impl PaddleGraph {
             None => None,
         };
         let is_ready = || {
-            steady
-                .as_ref()
-                .is_none_or(|(steady, look)| steady.is_of(look.hash))
+            let Some((steady, look)) = &steady else {
+                return true;
+            };
+            let generation = steady.generation(look.hash);
+            generation.is_some() && generation == scope.generation
         };
         let Some((turn, makes)) = take_turn(py, &scope, is_ready) else {
             turns::warn_of_others("a graph runs call by call");
@@ -337,7 +339,10 @@ impl PaddleGraph {
         };
         if let Some((steady, look)) = &steady {
             match steady.tensors(py, &tensors, look) {
-                Ok(made) => tensors.extend(made),
+                Ok(made) => {
+                    tensors.extend(made);
+                    scope.generation = steady.generation(look.hash);
+                }
                 Err(err) => {
                     self.give_back(scope);
                     return Err(err);

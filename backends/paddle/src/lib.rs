@@ -38,6 +38,7 @@ pub use executors::before_dropping;
 pub use given_up::GivenUp;
 pub use lowered::{Lowered, Surroundings};
 pub use parts::{are_read, compile_parts, Compiler, Role};
+pub use turns::{try_alone, Turn};
 
 /// The backend named `paddle`.
 #[derive(Clone, Default)]

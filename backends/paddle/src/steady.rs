@@ -6,6 +6,7 @@
 //! another thread. Where they differ then, its results are dropped and it runs once more.
 
 use std::hash::Hasher;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{available_parallelism, JoinHandle};
 
@@ -16,6 +17,7 @@ use pyo3::types::{PyCFunction, PyDict, PyList, PyTuple};
 use twox_hash::XxHash3_64;
 
 use crate::onednn;
+use crate::turns;
 use crate::versions::alias;
 
 /// So much of each weight is compared before any run: most changes are found by that.
@@ -46,8 +48,12 @@ struct Made {
     /// The hash of the weights that they were made of, and that of their beginnings.
     hash: u64,
     beginnings: u64,
+    /// How many were made before, of any program.
+    generation: u64,
     tensors: Vec<Py<PyAny>>,
 }
+
+static MADE: AtomicU64 = AtomicU64::new(0);
 
 /// What goes into a program behind its inputs, and the weights that it is of.
 pub struct Steady {
@@ -216,10 +222,12 @@ impl Steady {
         Ok(found)
     }
 
-    /// Whether what is there was made of these weights.
-    pub fn is_of(&self, hash: u64) -> bool {
-        let made = self.kept.made.lock();
-        made.is_ok_and(|made| made.as_ref().is_some_and(|made| made.hash == hash))
+    /// Which of all that was ever made is there, if it was made of these weights. The first run of an
+    /// executor with each writes into caches that Paddle reads without a lock.
+    pub fn generation(&self, hash: u64) -> Option<u64> {
+        let made = self.kept.made.lock().ok()?;
+        let made = made.as_ref().filter(|made| made.hash == hash)?;
+        Some(made.generation)
     }
 
     /// The tensors of these weights, for a run that has its turn: where they have to be made, no
@@ -260,6 +268,7 @@ impl Steady {
         let kept = Made {
             hash: look.hash,
             beginnings: look.beginnings,
+            generation: MADE.fetch_add(1, Ordering::Relaxed),
             tensors: tensors.iter().map(|it| it.clone().unbind()).collect(),
         };
         let before = match self.kept.made.lock() {
@@ -280,7 +289,12 @@ impl Steady {
         let kept = Arc::downgrade(&self.kept);
         let forget = self.recipe.forget.clone_ref(py);
         let gone = move |given: &Bound<'_, PyTuple>, _: Option<&Bound<'_, PyDict>>| {
-            if let Some(kept) = kept.upgrade() {
+            let Some(kept) = kept.upgrade() else {
+                return Ok(());
+            };
+            // With another weight in its place the program may run at this moment: the next one that
+            // is made lets go of this one's.
+            if let Some(_turn) = turns::try_alone() {
                 kept.let_go();
                 forget.bind(given.py()).call0()?;
             }

@@ -334,19 +334,26 @@ impl Tensors {
 
     /// Whether all have their metadata.
     pub(crate) fn hold(&self, py: Python<'_>) -> bool {
-        let small = match reader(py) {
+        let natively = match reader(py) {
             Some(
                 reader @ Reader {
                     layout: Some(layout),
                     ..
                 },
-            ) => self
-                .small
-                .iter()
-                .all(|small| small.holds(reader, layout) || small.holds_slowly(py)),
-            _ => self.small.iter().all(|small| small.holds_slowly(py)),
+            ) => self.small.iter().all(|small| small.holds(reader, layout)),
+            _ => false,
         };
-        small
+        if natively && self.other.is_empty() {
+            return true;
+        }
+        // Attributes are code: another thread may let go of a tensor meanwhile.
+        let small = self.small.iter().map(|small| small.tensor);
+        let tensors = small.chain(self.other.iter().map(|(tensor, _)| *tensor));
+        let _alive: Vec<Bound<'_, PyAny>> = tensors
+            // SAFETY: the caller knows the tensors to be alive, and no code has run since.
+            .map(|tensor| unsafe { Bound::from_borrowed_ptr(py, tensor as *mut ffi::PyObject) })
+            .collect();
+        (natively || self.small.iter().all(|small| small.holds_slowly(py)))
             && self
                 .other
                 .iter()
