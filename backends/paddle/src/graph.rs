@@ -325,13 +325,8 @@ impl PaddleGraph {
             Some(steady) => Some((steady, known.map_or_else(|| steady.look(py, &tensors), Ok)?)),
             None => None,
         };
-        let is_ready = || {
-            let Some((steady, look)) = &steady else {
-                return true;
-            };
-            let generation = steady.generation(look.hash);
-            generation.is_some() && generation == scope.generation
-        };
+        let ran_with = scope.generation;
+        let is_ready = || (steady.as_ref()).is_none_or(|(it, look)| it.is_ready(look, ran_with));
         let Some((turn, makes)) = take_turn(py, &scope, is_ready) else {
             turns::warn_of_others("a graph runs call by call");
             self.give_back(scope);

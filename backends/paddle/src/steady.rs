@@ -222,12 +222,17 @@ impl Steady {
         Ok(found)
     }
 
-    /// Which of all that was ever made is there, if it was made of these weights. The first run of an
-    /// executor with each writes into caches that Paddle reads without a lock.
+    /// Which of all that was ever made is there, if it was made of these weights. The first run of
+    /// an executor with each writes into caches that Paddle reads without a lock.
     pub fn generation(&self, hash: u64) -> Option<u64> {
         let made = self.kept.made.lock().ok()?;
         let made = made.as_ref().filter(|made| made.hash == hash)?;
         Some(made.generation)
+    }
+
+    /// Whether an executor that ran last with `generation` may run beside others.
+    pub fn is_ready(&self, look: &Look, generation: Option<u64>) -> bool {
+        generation.is_some() && self.generation(look.hash) == generation
     }
 
     /// The tensors of these weights, for a run that has its turn: where they have to be made, no
@@ -292,8 +297,8 @@ impl Steady {
             let Some(kept) = kept.upgrade() else {
                 return Ok(());
             };
-            // With another weight in its place the program may run at this moment: the next one that
-            // is made lets go of this one's.
+            // With another weight in its place the program may run at this moment: the next one
+            // that is made lets go of this one's.
             if let Some(_turn) = turns::try_alone() {
                 kept.let_go();
                 forget.bind(given.py()).call0()?;
