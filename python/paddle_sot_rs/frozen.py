@@ -243,7 +243,7 @@ class Frozen:
             raise TypeError(f"layer_or_fn: expected a Layer or a function, got {type(layer_or_fn).__name__}")
         self._warm_up = [list(given) for given in warm_up]
         self._backend = backend
-        self._options = {**(options or {}), "frozen": True} if backend == "onednn" else options
+        self._options = options
         self._on_miss, self._allow_breaks, self._check = on_miss, allow_breaks, check
         self._misses = self._refreshes = 0
         self._lock = threading.RLock()
@@ -282,7 +282,9 @@ class Frozen:
         tensors: list[Any] = []
         dims = {id(tensor): dims for _, tensor, dims in examples.inputs}
         key = _key(examples.args, tensors, dims)
-        static = api.frozen(self._function, self._backend, self._options)
+        # Only what is given copies may take its weights once.
+        options = {**(self._options or {}), "frozen": True} if self._backend == "onednn" else self._options
+        static = api.frozen(self._function, self._backend, options)
         random = paddle.get_rng_state()
         try:
             with paddle.no_grad():

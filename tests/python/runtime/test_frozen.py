@@ -188,6 +188,21 @@ def test_breaks_can_be_kept(capfd):
     capfd.readouterr()
 
 
+def test_what_breaks_sees_parameters_of_the_moment(capfd):
+    net, x = network(), tensor(2, 3, 6, 6)
+
+    def f(x):
+        x = net(x)
+        print(x.numpy().sum(), end="")
+        return x + 1
+
+    frozen = sot.freeze(f, [(x,)], allow_breaks=True)
+    for _ in range(3):
+        same(frozen(x), net(x) + 1)
+        net.convolution.weight.set_value(net.convolution.weight * 2)
+    capfd.readouterr()
+
+
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
