@@ -83,7 +83,7 @@ impl LayerSnapshot {
         if !self.add_dict(layer.as_ptr() as usize, &dict)? {
             return Ok(false);
         }
-        for (_, value) in dict.iter() {
+        for (_, value) in content(&dict)? {
             if let Ok(list) = value.cast::<PyList>() {
                 self.lists.push((
                     list.as_ptr() as usize,
@@ -110,7 +110,7 @@ impl LayerSnapshot {
                 return Ok(false);
             }
             if which == "_sub_layers" {
-                for (_, child) in registry.iter() {
+                for (_, child) in content(&registry)? {
                     let plain = child.is_none()
                         || (Paddle::get(py)?.is_layer(&child) && self.add_layer(&child)?);
                     if !plain {
@@ -124,17 +124,24 @@ impl LayerSnapshot {
 
     fn add_dict(&mut self, owner: usize, dict: &Bound<'_, PyDict>) -> PyResult<bool> {
         let py = dict.py();
-        let mut items = Vec::with_capacity(dict.len());
-        for (key, value) in dict.iter() {
-            if Paddle::get(py)?.is_tensor(&value) {
-                let Some(meta) = tensor_meta(&value) else {
+        let address = dict.as_ptr() as usize;
+        // Versions are read before the content: recording runs code, and another thread may write
+        // meanwhile. Such a snapshot is of an older version, and its items are compared.
+        self.versions_follow &= native::version_follows(py, address);
+        let version = native::dict_version(address);
+        let order = native::order_of(py, address);
+        let content = content(dict)?;
+        let mut items = Vec::with_capacity(content.len());
+        for (key, value) in &content {
+            if Paddle::get(py)?.is_tensor(value) {
+                let Some(meta) = tensor_meta(value) else {
                     return Ok(false);
                 };
                 self.tensors
                     .push(value.as_ptr() as usize, TensorGuard::of(&meta));
             }
-            let object = Obj::from(&value);
-            let plain = crate::obj::is_plain_constant(&value);
+            let object = Obj::from(value);
+            let plain = crate::obj::is_plain_constant(value);
             let expected = if plain {
                 Expected::Const(object)
             } else if owner != 0 && value.is_exact_instance_of::<PyList>() {
@@ -142,12 +149,11 @@ impl LayerSnapshot {
             } else {
                 Expected::Same(WeakOrStrong::new(py, &object))
             };
-            items.push((native::HashedKey::new(key), expected));
+            items.push((native::HashedKey::new(key.clone()), expected));
         }
-        let address = dict.as_ptr() as usize;
         let mut keys = Vec::new();
-        if owner == 0 && dict.len() > 1 {
-            match native::order_of(py, address) {
+        if owner == 0 && content.len() > 1 {
+            match order {
                 native::Order::OfDict => {}
                 native::Order::Version(version) => self.orders.push(Ordered {
                     namespace: self.namespaces.len(),
@@ -159,7 +165,6 @@ impl LayerSnapshot {
                 keys.push(key?.unbind());
             }
         }
-        self.versions_follow &= native::version_follows(py, address);
         let class = match owner {
             0 => 0,
             layer => native::type_of(layer as Ptr) as usize,
@@ -168,7 +173,7 @@ impl LayerSnapshot {
             owner,
             class,
             dict: address,
-            version: AtomicU64::new(native::dict_version(address)),
+            version: AtomicU64::new(version),
         });
         self.items.push(Items { items, keys });
         Ok(true)
@@ -211,6 +216,13 @@ impl LayerSnapshot {
                 .all(|(list, items)| native::list_is(*list as Ptr, items))
             && self.tensors.hold(py)
     }
+}
+
+/// A copy of the items: who goes over it may run code that writes the dictionary.
+fn content<'py>(
+    dict: &Bound<'py, PyDict>,
+) -> PyResult<Vec<(Bound<'py, PyAny>, Bound<'py, PyAny>)>> {
+    dict.items().iter().map(|item| item.extract()).collect()
 }
 
 fn unchanged(py: Python<'_>, dict: Ptr, known: &Items) -> bool {
