@@ -144,6 +144,11 @@ pub trait TraceSession: Send + Sync {
         Ok(None)
     }
 
+    /// Whether the operations traced so far are known to take what `symbol` stands for at most once.
+    fn is_used_once(&self, _py: Python<'_>, _symbol: SymbolId) -> PyResult<bool> {
+        Ok(false)
+    }
+
     /// Gives a captured tensor its symbol.
     fn bind_captured(&mut self, symbol: SymbolId, tensor: &Obj) -> Result<(), BackendError>;
 

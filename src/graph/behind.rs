@@ -40,6 +40,7 @@ impl StatementIr {
             alone: &alone,
             // What the program computes from them it computes from views of its own.
             is_view: &|at| alone[at],
+            taken: None,
         };
         self.cut_up(py, &plan)
     }

@@ -41,6 +41,8 @@ pub(super) struct Plan<'a> {
     pub alone: &'a [bool],
     /// Whether a statement is a view that other parts make again.
     pub is_view: &'a dyn Fn(usize) -> bool,
+    /// What each statement takes, what its layer reaches included; `None`: nobody says what layers reach.
+    pub taken: Option<&'a [Vec<SymbolId>]>,
 }
 
 /// What follows from a plan.
@@ -110,6 +112,7 @@ impl StatementIr {
             producer,
             of,
             alone,
+            taken,
             ..
         } = plan;
         let Between {
@@ -132,9 +135,14 @@ impl StatementIr {
         for statement in &statements {
             for_each_operand(statement, &mut use_once);
         }
+        if let Some(taken) = taken {
+            let own = (0..of.len()).filter(|at| is_in(*at));
+            own.flat_map(|at| &taken[at])
+                .copied()
+                .for_each(&mut use_once);
+        }
         let reaches = |it: &Statement| matches!(it.callee, Callee::Layer(_) | Callee::Sir(_));
-        if statements.iter().any(reaches) {
-            // Nobody says which parameters a layer reaches by itself.
+        if taken.is_none() && statements.iter().any(reaches) {
             self.inputs.iter().copied().for_each(use_once);
         }
         // Layers first, then tensors.

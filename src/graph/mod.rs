@@ -1,5 +1,6 @@
 //! Graphs as plain data: symbols, metadata, [`StatementIr`] and its printer.
 
+mod alike;
 mod autograd;
 mod behind;
 mod cut_up;
@@ -8,6 +9,7 @@ mod handed_on;
 mod layer_ref;
 mod meta;
 mod parts;
+mod pieces;
 mod print;
 mod region;
 mod selected_rows;

@@ -161,6 +161,7 @@ impl StatementIr {
             of: &of,
             alone: &alone,
             is_view: &|at| views[at].is_some(),
+            taken: None,
         };
         self.without_idle_gradients(&places).cut_up(py, &plan)
     }

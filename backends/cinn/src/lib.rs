@@ -188,6 +188,7 @@ impl GraphBackend for CinnBackend {
         let compiler = Compiler {
             backend: self,
             compile: &|request, role| self.compile_or_give_up(py, request, role),
+            shares: true,
         };
         compile_parts(py, request, &compiler)
     }

@@ -141,6 +141,7 @@ impl GraphBackend for OnednnBackend {
         let compiler = Compiler {
             backend: self,
             compile: &|request, role| self.compile_placed(py, request, role),
+            shares: false,
         };
         compile_parts(py, request, &compiler)
     }

@@ -82,6 +82,7 @@ impl GraphBackend for PaddleBackend {
         let compiler = Compiler {
             backend: self,
             compile: &|request, role| compile_program(py, request, None, role),
+            shares: true,
         };
         compile_parts(py, request, &compiler)
     }

@@ -1,11 +1,12 @@
-//! [`Parts`]: the programs of a graph with several results that gradients flow through, or with sparse gradients, and the
-//! views behind a program that keeps what they are of.
+//! [`Parts`]: the programs of a graph with several results that gradients flow through, or with sparse gradients, the
+//! views behind a program that keeps what they are of, and the pieces of a long graph.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use paddle_sot::backend::{self, BackendError, CompileRequest, CompiledGraph, GraphBackend};
 use paddle_sot::frame::Modules;
-use paddle_sot::graph::{Part, Parted, SymbolId, SymbolKind, TensorMeta};
+use paddle_sot::graph::{Part, Parted, StatementIr, SymbolId, SymbolKind, TensorMeta};
 use paddle_sot::obj::Obj;
 use pyo3::prelude::*;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -18,6 +19,12 @@ use crate::versions::{self, COMPUTED_AGAIN};
 /// Parts of fewer operations always run call by call: what follows a result is often a loss of one or two.
 const LEAST: usize = 3;
 
+/// How many times as many operations a round has that is a program.
+const ROUND: usize = 3;
+
+const SEVERAL_RESULTS: &str = "gradients of different results flow through them, or are sparse";
+const TOO_LONG: &str = "what Paddle does with one program grows with the square of its length";
+
 /// Programs that run one after the other.
 ///
 /// The tensors of a call are numbered: what the whole takes, then what each part makes.
@@ -27,10 +34,12 @@ pub struct Parts {
     outputs: Vec<usize>,
     /// Who made the programs.
     backend: String,
+    /// Why there are several.
+    why: &'static str,
 }
 
 struct Compiled {
-    graph: Box<dyn CompiledGraph>,
+    graph: Arc<dyn CompiledGraph>,
     /// The tensors that it takes.
     inputs: Vec<usize>,
     /// Those that control flow of others may have handed on to it, and whether every change of them matters.
@@ -39,6 +48,8 @@ struct Compiled {
     handed_to: Vec<usize>,
     /// What it makes.
     outputs: Range<usize>,
+    /// The tensors that nothing behind it needs.
+    ended: Vec<usize>,
 }
 
 /// What a program is in its graph.
@@ -61,6 +72,22 @@ pub struct Compiler<'a> {
     pub backend: &'a dyn GraphBackend,
     /// It compiles them, or the whole.
     pub compile: Compile<'a>,
+    /// Whether a program depends on its graph alone: pieces that are alike share one.
+    pub shares: bool,
+}
+
+/// Programs of pieces by what they compute, and whether pieces share them.
+struct Programs {
+    known: Vec<(StatementIr, Arc<dyn CompiledGraph>)>,
+    shares: bool,
+}
+
+impl Programs {
+    fn get(&self, py: Python<'_>, sir: &StatementIr) -> Option<Arc<dyn CompiledGraph>> {
+        let mut known = self.known.iter();
+        let found = known.find(|(other, _)| sir.is_alike(py, other));
+        found.map(|(_, graph)| Arc::clone(graph))
+    }
 }
 
 /// A graph, while gradients are on part by part where it has to be.
@@ -82,11 +109,33 @@ pub fn compile_parts(
         false => Parted::One,
     };
     let parts = match parted {
-        Parted::One => return compile_one(py, request, compiler, Role::default()),
+        Parted::One => return compile_pieces(py, request, compiler, &role),
         Parted::Never => Err("a sparse gradient in a graph that cannot be taken apart"),
         Parted::Parts(parts) => Ok(parts),
     };
     compile_or_give_up(py, request, parts, compiler, &role)
+}
+
+/// One program, or the pieces of a long graph.
+fn compile_pieces(
+    py: Python<'_>,
+    request: CompileRequest,
+    compiler: &Compiler<'_>,
+    role: &Role,
+) -> Result<Box<dyn CompiledGraph>, BackendError> {
+    let sir = &request.sir;
+    let operations = request.session.operations(sir.statements.len());
+    let (examples, trains) = (&request.example_inputs, request.grad_enabled);
+    if let Some(pieces) = sir.pieces(py, operations, examples, trains) {
+        match Parts::compile(py, &request, pieces, (compiler, TOO_LONG), role) {
+            Ok(parts) => return Ok(Box::new(parts)),
+            Err(err) if err.is_interrupt(py) => return Err(err),
+            Err(err) => {
+                log::warn!(target: "paddle_sot_rs.backend", "a graph of {operations} operations is one program: its pieces do not compile: {err}");
+            }
+        }
+    }
+    compile_one(py, request, compiler, Role::default())
 }
 
 /// The parts, if there are any; otherwise, and where they do not compile, the whole runs call by call.
@@ -97,6 +146,7 @@ fn compile_or_give_up(
     compiler: &Compiler<'_>,
     role: &Role,
 ) -> Result<Box<dyn CompiledGraph>, BackendError> {
+    let compiler = (compiler, SEVERAL_RESULTS);
     let compiled = parts.map(|parts| Parts::compile(py, &request, parts, compiler, role));
     let why = match compiled {
         Ok(Ok(parts)) => return Ok(Box::new(parts)),
@@ -157,10 +207,15 @@ impl Parts {
         py: Python<'_>,
         request: &CompileRequest,
         parts: Vec<Part>,
-        compiler: &Compiler<'_>,
+        (compiler, why): (&Compiler<'_>, &'static str),
         whole: &Role,
     ) -> Result<Self, BackendError> {
         let sir = &request.sir;
+        let is_long = why == TOO_LONG;
+        let mut programs = Programs {
+            known: Vec::new(),
+            shares: compiler.shares && is_long,
+        };
         let is_tensor = |id: &SymbolId| matches!(sir.kind(*id), SymbolKind::Tensor(_));
         let inputs = sir.inputs.iter().copied().filter(is_tensor);
         let mut numbers: FxHashMap<SymbolId, usize> = inputs.zip(0..).collect();
@@ -170,13 +225,22 @@ impl Parts {
         };
         let mut compiled = Vec::with_capacity(parts.len());
         let mut all_handed_to = Vec::with_capacity(parts.len());
+        let mut later: FxHashMap<SymbolId, usize> = FxHashMap::default();
+        for id in parts.iter().flat_map(|part| &part.inputs) {
+            *later.entry(*id).or_default() += 1;
+        }
         let mut uncertain: FxHashSet<usize> = whole.uncertain.iter().copied().collect();
         for part in parts {
-            let (mut taken, mut examples) = (Vec::new(), Vec::new());
+            let (mut taken, mut examples, mut once) = (Vec::new(), Vec::new(), Vec::new());
             for (id, own) in part.inputs.iter().zip(&part.sir.inputs) {
                 let Some(meta) = part.sir.meta(*own) else {
                     continue;
                 };
+                let others = later.entry(*id).or_default();
+                *others = others.saturating_sub(1);
+                if is_long && request.grad_enabled && *others > 0 && sir.carries_gradient(*id) {
+                    once.push(*own);
+                }
                 let at = number(&numbers, id)?;
                 examples.push(match request.example_inputs.get(at) {
                     Some(example) => example.clone(),
@@ -206,11 +270,18 @@ impl Parts {
             }
             all_handed_to.push(part.handed_to.clone());
             compiled.push(Compiled {
-                graph: compile_part(py, part, examples, (request, role), compiler)?,
+                graph: program(
+                    py,
+                    (part, once),
+                    examples,
+                    (request, role),
+                    (compiler, &mut programs),
+                )?,
                 inputs: taken,
                 handed_on: (handed_on, keeps),
                 handed_to: Vec::new(),
                 outputs: first..numbers.len(),
+                ended: Vec::new(),
             });
         }
         // Parts that are behind it make them.
@@ -219,12 +290,64 @@ impl Parts {
             part.handed_to = found.collect::<Result<_, _>>()?;
         }
         let outputs = sir.outputs.iter().map(|id| number(&numbers, id));
+        let outputs: Vec<usize> = outputs.collect::<Result<_, _>>()?;
+        note_ends(&mut compiled, &outputs);
         Ok(Self {
-            outputs: outputs.collect::<Result<_, _>>()?,
+            outputs,
             parts: compiled,
             backend: compiler.backend.name().to_owned(),
+            why,
         })
     }
+}
+
+impl Parts {
+    /// Each program once.
+    fn programs(&self) -> impl Iterator<Item = &Arc<dyn CompiledGraph>> {
+        let graphs = self.parts.iter().map(|part| &part.graph).enumerate();
+        let first = graphs.filter(|(at, graph)| {
+            let mut before = self.parts[..*at].iter();
+            !before.any(|other| Arc::ptr_eq(&other.graph, graph))
+        });
+        first.map(|(_, graph)| graph)
+    }
+}
+
+/// Notes where each tensor is needed last.
+fn note_ends(parts: &mut [Compiled], outputs: &[usize]) {
+    let mut needed: FxHashSet<usize> = outputs.iter().copied().collect();
+    for part in parts.iter() {
+        if !part.handed_to.is_empty() {
+            needed.extend(&part.handed_to);
+            needed.extend(part.outputs.clone());
+        }
+    }
+    for part in parts.iter_mut().rev() {
+        let taken = part.inputs.iter().chain(&part.handed_on.0).copied();
+        let all = taken.chain(part.outputs.clone());
+        part.ended = all.filter(|at| needed.insert(*at)).collect();
+    }
+}
+
+/// The program of a part: one that there is, where pieces that are alike share it.
+fn program(
+    py: Python<'_>,
+    (part, once): (Part, Vec<SymbolId>),
+    examples: Vec<Obj>,
+    whole: (&CompileRequest, Role),
+    (compiler, programs): (&Compiler<'_>, &mut Programs),
+) -> Result<Arc<dyn CompiledGraph>, BackendError> {
+    if !programs.shares {
+        return Ok(compile_part(py, (part, once), examples, whole, compiler)?.into());
+    }
+    if let Some(known) = programs.get(py, &part.sir) {
+        return Ok(known);
+    }
+    let sir = part.sir.clone();
+    let graph: Arc<dyn CompiledGraph> =
+        compile_part(py, (part, once), examples, whole, compiler)?.into();
+    programs.known.push((sir, Arc::clone(&graph)));
+    Ok(graph)
 }
 
 /// A tensor with this metadata: what a part takes from another one is not there yet.
@@ -239,7 +362,7 @@ fn stand_in(py: Python<'_>, meta: &TensorMeta) -> Result<Obj, BackendError> {
 
 fn compile_part(
     py: Python<'_>,
-    part: Part,
+    (part, once): (Part, Vec<SymbolId>),
     example_inputs: Vec<Obj>,
     (whole, role): (&CompileRequest, Role),
     compiler: &Compiler<'_>,
@@ -247,7 +370,17 @@ fn compile_part(
     let Part { sir, by_calls, .. } = part;
     let session = backend::retrace(py, compiler.backend, &sir, &example_inputs)?;
     let operations = session.operations(sir.statements.len());
-    let is_small = by_calls || (operations < whole.least.max(LEAST) && !sir.has_regions());
+    // A round of a loop pays for a program of its own later than a graph does: so much stands around each.
+    let least = whole.least.max(LEAST) * if once.is_empty() { 1 } else { ROUND };
+    let is_small = by_calls || (operations < least && !sir.has_regions());
+    for id in &once {
+        // Eager mode adds a gradient for each use to those of other pieces.
+        if !is_small && !session.is_used_once(py, *id)? {
+            return Err(BackendError::Refused(
+                "a piece uses a tensor of another one more than once".into(),
+            ));
+        }
+    }
     let request = CompileRequest {
         sir: sir.into(),
         session,
@@ -268,6 +401,7 @@ impl CompiledGraph for Parts {
         inputs: &[Bound<'_, PyAny>],
     ) -> PyResult<SmallVec<[Py<PyAny>; 4]>> {
         let mut tensors: Vec<Bound<'_, PyAny>> = inputs.to_vec();
+        let none = py.None().into_bound(py);
         for part in &self.parts {
             let taken: Vec<_> = part.inputs.iter().map(|at| tensors[*at].clone()).collect();
             let made = part.graph.call(py, &taken)?;
@@ -277,6 +411,9 @@ impl CompiledGraph for Parts {
                 versions::watch(py, watched, (*ever, COMPUTED_AGAIN), &made)?;
             }
             tensors.extend(made.into_iter().map(|tensor| tensor.into_bound(py)));
+            for at in &part.ended {
+                tensors[*at] = none.clone();
+            }
         }
         for part in self.parts.iter().filter(|part| !part.handed_to.is_empty()) {
             // They are computed from what watches them.
@@ -295,21 +432,25 @@ impl CompiledGraph for Parts {
 
     fn program_text(&self, py: Python<'_>) -> PyResult<String> {
         let texts: Vec<String> = self
-            .parts
-            .iter()
-            .map(|part| part.graph.program_text(py))
+            .programs()
+            .map(|graph| graph.program_text(py))
             .collect::<PyResult<_>>()?;
         Ok(texts.join("\n"))
     }
 
     fn report(&self) -> Vec<String> {
         let is_program = |part: &&Compiled| part.graph.backend_name() != "eager";
+        let programs = self.parts.iter().filter(is_program).count();
+        let shared = match self.parts.len() - self.programs().count() {
+            0 => String::new(),
+            shared => format!(" ({shared} run one that another part has)"),
+        };
         let mut lines = vec![format!(
-            "{} parts, one after the other, of which {} are programs: gradients of different results flow through them, or are sparse",
+            "{} parts, one after the other, of which {programs} are programs{shared}: {}",
             self.parts.len(),
-            self.parts.iter().filter(is_program).count()
+            self.why
         )];
-        lines.extend(self.parts.iter().flat_map(|part| part.graph.report()));
+        lines.extend(self.programs().flat_map(|graph| graph.report()));
         lines
     }
 
@@ -322,8 +463,6 @@ impl CompiledGraph for Parts {
     }
 
     fn traverse(&self, visit: &mut dyn FnMut(&Py<PyAny>)) {
-        self.parts
-            .iter()
-            .for_each(|part| part.graph.traverse(visit));
+        self.programs().for_each(|graph| graph.traverse(visit));
     }
 }

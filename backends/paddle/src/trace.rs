@@ -540,6 +540,18 @@ impl TraceSession for PaddleTrace {
         Ok((!made.is_none()).then(|| made.unbind()))
     }
 
+    fn is_used_once(&self, py: Python<'_>, symbol: SymbolId) -> PyResult<bool> {
+        let Ok(value) = self.value(py, symbol) else {
+            return Ok(false);
+        };
+        for ask in ["use_empty", "has_one_use"] {
+            if value.call_method0(ask)?.is_truthy()? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     fn bind_captured(&mut self, symbol: SymbolId, tensor: &Obj) -> Result<(), BackendError> {
         self.size.store(UNKNOWN, Ordering::Relaxed);
         Python::attach(|py| {

@@ -1,0 +1,199 @@
+"""Graphs of many operations run in pieces: equal to eager mode, digit by digit."""
+
+import gc
+import weakref
+
+import paddle
+import paddle_sot_rs as sot
+import pytest
+from paddle import nn
+
+pytestmark = pytest.mark.default_python
+
+
+class Block(nn.Layer):
+    """What comes in is taken twice: by the first layer, and by the sum."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.one, self.two = nn.LayerNorm(4), nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def forward(self, x):
+        return x + self.two(paddle.tanh(self.one(self.norm(x))))
+
+
+class Deep(nn.Layer):
+    def __init__(self, depth):
+        super().__init__()
+        self.blocks = nn.LayerList([Block() for _ in range(depth)])
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = block(x)
+        return x
+
+
+class Ladder(nn.Layer):
+    """Each tensor on the way down is taken once more on the way up."""
+
+    def __init__(self, depth):
+        super().__init__()
+        self.down = nn.LayerList([nn.Linear(4, 4) for _ in range(depth)])
+        self.up = nn.LayerList([nn.Linear(4, 4) for _ in range(depth)])
+
+    def forward(self, x):
+        kept = []
+        for layer in self.down:
+            x = paddle.tanh(layer(x))
+            kept.append(x)
+        for layer in self.up:
+            x = paddle.tanh(layer(x)) * kept.pop()
+        return x
+
+
+class Dropped(nn.Layer):
+    def __init__(self, depth):
+        super().__init__()
+        self.layers = nn.LayerList([nn.Linear(4, 4) for _ in range(depth)])
+        self.norm = nn.BatchNorm1D(4)
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = self.norm(nn.functional.dropout(layer(x), 0.1)) + x
+        return x
+
+
+class Unrolled(nn.Layer):
+    def __init__(self, rounds):
+        super().__init__()
+        self.cell, self.rounds = nn.LSTMCell(4, 4), rounds
+
+    def forward(self, x):
+        h = c = paddle.zeros([x.shape[0], 4])
+        for _ in range(self.rounds):
+            x, (h, c) = self.cell(x, (h, c))
+        return x
+
+
+class Measured(nn.Layer):
+    """Numbers that no gradient comes back from are taken behind a cut."""
+
+    def __init__(self, depth):
+        super().__init__()
+        self.layers = nn.LayerList([nn.Linear(4, 4) for _ in range(depth)])
+
+    def forward(self, x):
+        best = paddle.zeros([x.shape[0]], "int64")
+        for layer in self.layers:
+            y = paddle.tanh(layer(x))
+            best = best + y.argmax(-1)
+            x = y + x.detach() * 0.5
+        return x * best.unsqueeze(-1).astype("float32")
+
+
+def report(call):
+    return sot.report.static_function(call).graphs()[0].report
+
+
+def parts_of(call):
+    for line in report(call):
+        if " parts, one after the other" in line:
+            return int(line.split()[0])
+    return 1
+
+
+def seen_after_training(net, call, steps=2):
+    """Losses, gradients, statistics and random numbers of some steps."""
+    paddle.seed(7)
+    optimizer = paddle.optimizer.SGD(0.05, parameters=net.parameters())
+    seen = []
+    for step in range(steps):
+        x = paddle.linspace(-1, 1, 12 + 4 * step).reshape([-1, 4])
+        x.stop_gradient = False
+        loss = (call(x) ** 2).mean()
+        loss.backward()
+        seen += [loss.numpy(), x.grad.numpy()]
+        trained = [it for it in net.parameters() if not it.stop_gradient]
+        seen += [parameter.grad.numpy() for parameter in trained]
+        optimizer.step()
+        optimizer.clear_grad()
+    seen += [value.numpy() for value in net.state_dict().values()]
+    return seen + [paddle.rand([2]).numpy()]
+
+
+def both(make):
+    answers = []
+    for translate in (False, True):
+        paddle.seed(3)
+        net = make()
+        call = sot.to_static(net) if translate else net
+        answers.append(seen_after_training(net, call))
+    assert [(a == b).all() for a, b in zip(*answers, strict=True)].count(False) == 0
+    return call
+
+
+@pytest.mark.parametrize(
+    "make",
+    [lambda: Deep(120), lambda: Ladder(150), lambda: Measured(150)],
+    ids=["residual", "ladder", "measured"],
+)
+def test_training(make):
+    call = both(make)
+    stats = sot.stats(call)
+    assert (stats.graphs, stats.graph_breaks, stats.fallbacks) == (2, [], [])
+    assert parts_of(call) > 2
+
+
+def test_rounds_of_a_very_long_loop():
+    """Each uses a weight once: gradients are added one by one, as in eager mode."""
+    call = both(lambda: Unrolled(130))
+    stats = sot.stats(call)
+    assert (stats.graphs, stats.graph_breaks, stats.fallbacks) == (2, [], [])
+    assert parts_of(call) > 100
+
+
+def test_what_two_pieces_would_add_up_is_one_program():
+    call = both(lambda: Dropped(90))
+    stats = sot.stats(call)
+    assert (stats.graphs, stats.graph_breaks, stats.fallbacks) == (2, [], [])
+    assert parts_of(call) == 1
+
+
+@pytest.mark.parametrize(
+    ("make", "shared"),
+    [
+        (lambda: Unrolled(100), True),
+        (lambda: Deep(120), False),
+        (lambda: Dropped(180), False),
+        (lambda: Ladder(150), False),
+    ],
+    ids=["unrolled", "residual", "dropped", "ladder"],
+)
+def test_inference(make, shared):
+    net = make()
+    call = sot.to_static(net)
+    x = paddle.linspace(-1, 1, 12).reshape([3, 4])
+    with paddle.no_grad():
+        for _ in range(2):
+            paddle.seed(5)
+            expected = [net.forward(x), paddle.rand([2])]
+            paddle.seed(5)
+            found = [call(x), paddle.rand([2])]
+            assert all((a == b).all() for a, b in zip(expected, found, strict=True))
+    stats = sot.stats(call)
+    assert (stats.graphs, stats.graph_breaks, stats.fallbacks) == (1, [], [])
+    assert parts_of(call) > 2
+    assert ("run one that another part has" in report(call)[0]) == shared
+
+
+def test_what_no_piece_needs_any_more_goes():
+    """Between the pieces, as in eager mode."""
+    net = Deep(120)
+    call = sot.to_static(net)
+    with paddle.no_grad():
+        call(paddle.ones([2, 4]))
+        gc.collect()
+        result = call(paddle.ones([2, 4]))
+    gone = weakref.ref(result)
+    del result
+    assert gone() is None
