@@ -47,6 +47,13 @@ def _is_shape(value: Any) -> bool:
     return isinstance(value, list | tuple) and len(value) > 0 and all(isinstance(dim, int) for dim in value)
 
 
+def count_elements(mapping: Any, iterable: Any) -> None:
+    """`collections._count_elements(mapping, iterable)`, as Python has it where it is not written in C."""
+    get = mapping.get
+    for element in iterable:
+        mapping[element] = get(element, 0) + 1
+
+
 fill_diagonal_tensor = paddle.tensor.manipulation.fill_diagonal_tensor
 
 

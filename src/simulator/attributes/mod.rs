@@ -21,7 +21,7 @@ use crate::tracker::{DictKey, Tracker, TrackerRef};
 use crate::variables::{FunctionVar, Kind, ObjectVar, VarId};
 
 use super::call::{call, describe};
-use super::{classes, exceptions, groups, homes, methods, namespaces, tensors};
+use super::{classes, comparisons, exceptions, groups, homes, methods, namespaces, tensors};
 use super::{Step, Tracer};
 use class::{of_class, of_super};
 use descriptors::{bind, descriptor, Descriptor, SETS};
@@ -114,6 +114,11 @@ pub fn try_get(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Option<VarId>
             }
             if let Some(value) = groups::real_member(t, obj, name)? {
                 return Ok(Some(value));
+            }
+            if let (Kind::Dict(dict), "default_factory") = (&kind, name) {
+                if dict.class.is_some() && !comparisons::is_ordered(t, dict) {
+                    return Ok(Some(dict.default_factory.unwrap_or_else(|| t.none())));
+                }
             }
             // Nobody adds attributes to instances of built-in classes, nor to those.
             if matches!(kind, Kind::List(_) | Kind::Tuple(..) | Kind::Dict(_)) {

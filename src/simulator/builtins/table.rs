@@ -159,6 +159,9 @@ pub(super) const TABLE: &[(&str, &str, Handler)] = &[
     ("collections", "defaultdict", default_dict),
     ("collections", "OrderedDict", ordered),
     ("collections", "deque", deques::new),
+    ("collections", "_count_elements", |t, a, k| {
+        followed_as(t, "count_elements", a, k)
+    }),
     ("typing", "cast", |t, a, k| match (a, k) {
         ([_, x], []) => Ok(*x),
         _ => wrong(t, "cast"),
