@@ -102,6 +102,17 @@ pub fn is_gradient_step(name: &str, globals: &Bound<'_, PyAny>) -> bool {
     })
 }
 
+/// Whether a module is none of Python, Paddle, NumPy or this package.
+pub fn is_of_program(module: &Bound<'_, PyAny>) -> bool {
+    let known = || -> PyResult<bool> {
+        let name = module.getattr("__name__")?.extract::<String>()?;
+        let package = name.split('.').next().unwrap_or_default();
+        let library = module.py().module("sys")?.getattr("stdlib_module_names")?;
+        Ok(["paddle", "paddle_sot_rs", "numpy"].contains(&package) || library.contains(package)?)
+    };
+    !known().unwrap_or(true)
+}
+
 /// Whether it is what Python itself has by this name in `builtins` or `operator`.
 pub fn is_of_python(value: &Bound<'_, PyAny>, module: &str, name: &str) -> bool {
     let own = value.py().original(module, name);

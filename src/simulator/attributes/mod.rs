@@ -262,10 +262,13 @@ fn of_module(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Option<VarId>> 
     };
     check_module(t, &module, &source, name)?;
     let dict = module.getattr("__dict__")?;
-    let mut writes = t.global_writes.iter();
-    if writes.any(|(globals, write)| globals.bind(t.py).is(&dict) && *write.name == *name) {
-        // A function of the module wrote it as its global.
-        return t.unsupported(format!("{name} of a module that has just written it"));
+    let mut writes = t.global_writes.iter().rev();
+    let written = writes.find(|(names, write)| names.bind(t.py).is(&dict) && *write.name == *name);
+    if let Some((_, write)) = written {
+        return match write.value {
+            Some(value) => Ok(Some(value)),
+            None => t.unsupported(format!("{name} of a module that has just deleted it")),
+        };
     }
     let place = Arc::new(Tracker::InstanceDict(source.clone()));
     t.note_variable(place.clone(), name);
