@@ -54,6 +54,18 @@ def count_elements(mapping: Any, iterable: Any) -> None:
         mapping[element] = get(element, 0) + 1
 
 
+def is_enabled_for(self: Any, level: int) -> bool:
+    """`logging.Logger.isEnabledFor(self, level)` without its lock: threads that miss find the same answer."""
+    if self.disabled:
+        return False
+    try:
+        return self._cache[level]
+    except KeyError:
+        enabled = self.manager.disable < level and level >= self.getEffectiveLevel()
+        self._cache[level] = enabled
+        return enabled
+
+
 fill_diagonal_tensor = paddle.tensor.manipulation.fill_diagonal_tensor
 
 

@@ -113,6 +113,16 @@ pub fn is_of_program(module: &Bound<'_, PyAny>) -> bool {
     !known().unwrap_or(true)
 }
 
+/// Functions of Python's library that hand on to code of all kinds: they run as one call.
+const HANDING_ON: &[(&str, &str)] = &[("logging", "_log")];
+
+/// Whether the function of this name, with these variables of its module, is one of them.
+pub fn hands_on(name: &str, globals: &Bound<'_, PyAny>) -> bool {
+    let mut rows = HANDING_ON.iter();
+    let home = |module: &str| home_of(globals).is_ok_and(|home| home == module);
+    rows.any(|(module, known)| *known == name && home(module))
+}
+
 /// Whether it is what Python itself has by this name in `builtins` or `operator`.
 pub fn is_of_python(value: &Bound<'_, PyAny>, module: &str, name: &str) -> bool {
     let own = value.py().original(module, name);

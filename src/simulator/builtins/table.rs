@@ -162,6 +162,9 @@ pub(super) const TABLE: &[(&str, &str, Handler)] = &[
     ("collections", "_count_elements", |t, a, k| {
         followed_as(t, "count_elements", a, k)
     }),
+    ("logging", "Logger.isEnabledFor", |t, a, k| {
+        followed_as(t, "is_enabled_for", a, k)
+    }),
     ("typing", "cast", |t, a, k| match (a, k) {
         ([_, x], []) => Ok(*x),
         _ => wrong(t, "cast"),
