@@ -6,7 +6,7 @@ use pyo3::types::{PyCFunction, PyFunction, PyString, PyType};
 
 use crate::frame::Modules;
 use crate::guard::native;
-use crate::obj::{is_attr, of_type, text_of};
+use crate::obj::{is_attr, is_builtin_method, of_type, text_of};
 
 /// Most decorators that are looked through.
 const DEEPEST: usize = 16;
@@ -144,7 +144,10 @@ pub fn is_original(value: &Bound<'_, PyAny>, module: &str, name: &str) -> bool {
         Ok(_) if ours == "paddle" => is_of_paddle(value),
         Ok(function) => home(function).is_ok_and(|home| package(&home) == ours),
         // The name of what C code made cannot be changed.
-        Err(_) => value.is_exact_instance_of::<PyCFunction>() && text_of(value, "__name__") == last,
+        Err(_) => {
+            let is_c = value.is_exact_instance_of::<PyCFunction>() || is_builtin_method(value);
+            is_c && text_of(value, "__name__") == last
+        }
     }
 }
 

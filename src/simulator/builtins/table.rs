@@ -9,8 +9,8 @@ use crate::reason::BreakKind;
 use crate::simulator::call::call;
 use crate::simulator::containers::deques;
 use crate::simulator::{
-    attributes, conversions, fold, format, iterate, layers, printing, pylayer, recompute, rows,
-    tensors, truth, Kwargs, Step, Tracer,
+    attributes, context_variables, conversions, exceptions, fold, format, iterate, layers,
+    printing, pylayer, recompute, rows, tensors, truth, Kwargs, Step, Tracer,
 };
 use crate::variables::{Kind, VarId};
 
@@ -164,6 +164,15 @@ pub(super) const TABLE: &[(&str, &str, Handler)] = &[
     }),
     ("logging", "Logger.isEnabledFor", |t, a, k| {
         followed_as(t, "is_enabled_for", a, k)
+    }),
+    ("contextvars", "ContextVar.get", context_variables::get),
+    ("sys", "exc_info", |t, a, k| match (a, k) {
+        ([], []) => exceptions::handled_parts(t),
+        _ => wrong(t, "exc_info"),
+    }),
+    ("sys", "exception", |t, a, k| match (a, k) {
+        ([], []) => Ok(exceptions::handled(t)),
+        _ => wrong(t, "exception"),
     }),
     ("typing", "cast", |t, a, k| match (a, k) {
         ([_, x], []) => Ok(*x),

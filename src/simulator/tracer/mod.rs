@@ -145,6 +145,8 @@ pub struct Tracer<'py> {
     pub entry_grad: bool,
     /// User locations of the frames being simulated, outermost first; the executor keeps them current.
     pub locations: Vec<SourceLoc>,
+    /// What each of those frames handles: the executor keeps it current too.
+    pub handled: Vec<Option<VarId>>,
     /// Writes and deletes of globals (dict, name, value), in program order.
     pub global_writes: Vec<(Obj, AttrOp)>,
     /// How many `auto_cast` are entered.
@@ -232,6 +234,7 @@ impl<'py> Tracer<'py> {
             grad_enabled,
             entry_grad: grad_enabled,
             locations: Vec::new(),
+            handled: Vec::new(),
             global_writes: Vec::new(),
             auto_casts: 0,
             cut_off: 0,
