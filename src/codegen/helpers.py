@@ -264,6 +264,10 @@ def enter_and_leave(manager):
         pass
 
 
+def call_later(function):
+    function()
+
+
 def show_line(parts):
     sep, end, *values = parts
     print(*values, sep=sep, end=end)

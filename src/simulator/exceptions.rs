@@ -157,8 +157,8 @@ pub fn leaves_with(t: &mut Tracer<'_>, exit: VarId, exception: VarId) -> Step<Va
     call(t, exit, &[class, exception, traceback], &[])
 }
 
-/// The traceback of an exception that was raised. It can be handed on and compared with `None`, no more: to rebuild it
-/// means to raise natively.
+/// The traceback of an exception that was raised. It can be handed on and compared with `None`, no
+/// more: to rebuild it means to raise natively.
 fn traceback_of(t: &mut Tracer<'_>, exception: VarId) -> VarId {
     let traceback = t.add(Kind::Opaque);
     let at = raised_at(t, exception);
@@ -166,10 +166,11 @@ fn traceback_of(t: &mut Tracer<'_>, exception: VarId) -> VarId {
     traceback
 }
 
-/// `sys.exception()`: what the innermost frame handles that handles one, or who called the function.
+/// `sys.exception()`: what the innermost frame handles that handles one, or the function's caller.
 pub fn handled(t: &mut Tracer<'_>) -> VarId {
-    if let Some(exception) = t.handled.iter().rev().flatten().next() {
-        return *exception;
+    let mut handled = t.simulated.iter().rev().filter_map(|frame| frame.handled);
+    if let Some(exception) = handled.next() {
+        return exception;
     }
     let outside = native::to_bound(t.py, native::handled_exception());
     t.wrap(&outside, Tracker::Handled.into())

@@ -2,10 +2,12 @@
 //! class, and what is folded.
 
 mod construction;
+mod context_variables;
 mod iteration;
 mod itertools;
 mod reflection;
 mod table;
+mod warned;
 
 use std::sync::Arc;
 

@@ -9,8 +9,8 @@ use crate::reason::BreakKind;
 use crate::simulator::call::call;
 use crate::simulator::containers::deques;
 use crate::simulator::{
-    attributes, context_variables, conversions, exceptions, fold, format, iterate, layers,
-    printing, pylayer, recompute, rows, tensors, truth, Kwargs, Step, Tracer,
+    attributes, conversions, exceptions, fold, format, iterate, layers, printing, pylayer,
+    recompute, rows, tensors, truth, Kwargs, Step, Tracer,
 };
 use crate::variables::{Kind, VarId};
 
@@ -20,10 +20,10 @@ use super::construction::{
 use super::iteration::{
     enumerate, extreme, filter, map, next, quantify, range, reduce, reversed, sorted, sum, zip,
 };
-use super::itertools;
 use super::reflection::{
     del_attr, get_attr, has_attr, is_callable, is_subclass, isinstance, set_attr, super_, type_of,
 };
+use super::{context_variables, itertools, warned};
 use super::{one, wrong};
 
 /// A call of a function of Paddle's that is followed in another form: see `_followed.py`.
@@ -166,6 +166,7 @@ pub(super) const TABLE: &[(&str, &str, Handler)] = &[
         followed_as(t, "is_enabled_for", a, k)
     }),
     ("contextvars", "ContextVar.get", context_variables::get),
+    ("warnings", "warn", warned::warn),
     ("sys", "exc_info", |t, a, k| match (a, k) {
         ([], []) => exceptions::handled_parts(t),
         _ => wrong(t, "exc_info"),

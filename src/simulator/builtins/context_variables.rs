@@ -1,4 +1,5 @@
-//! `contextvars.ContextVar`: what one is set to where the function is called is guarded. What sets one breaks the graph.
+//! `contextvars.ContextVar`: what one is set to at the call is guarded, what sets one breaks the
+//! graph.
 
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use crate::guard::{native, GuardKind};
 use crate::tracker::Tracker;
 use crate::variables::VarId;
 
-use super::{exceptions, Kwargs, Step, Tracer};
+use crate::simulator::{exceptions, Kwargs, Step, Tracer};
 
 /// `ContextVar.get(variable)` and `ContextVar.get(variable, default)`.
 pub fn get(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
