@@ -3,6 +3,7 @@
 
 mod construction;
 mod context_variables;
+mod getters;
 mod iteration;
 mod itertools;
 mod reflection;
@@ -95,6 +96,9 @@ pub fn try_call(
                 return itertools::chain_of(t, *iterables).map(Some);
             }
         }
+    }
+    if let Some(taken) = getters::call(t, callable, &object, args, kwargs)? {
+        return Ok(Some(taken));
     }
     if let Some(result) = unbound_method(t, &object, args, kwargs)? {
         return Ok(Some(result));

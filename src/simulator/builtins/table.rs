@@ -12,7 +12,7 @@ use crate::simulator::{
     attributes, conversions, exceptions, fold, format, iterate, layers, printing, pylayer,
     recompute, rows, tensors, truth, Kwargs, Step, Tracer,
 };
-use crate::variables::{Kind, VarId};
+use crate::variables::{Kind, ObjectVar, VarId};
 
 use super::construction::{
     convert, default_dict, dict, dunder_or_fold, ordered, partial, sequence, set, slice,
@@ -23,7 +23,7 @@ use super::iteration::{
 use super::reflection::{
     del_attr, get_attr, has_attr, is_callable, is_subclass, isinstance, set_attr, super_, type_of,
 };
-use super::{context_variables, itertools, warned};
+use super::{context_variables, getters, itertools, warned};
 use super::{one, wrong};
 
 /// A call of a function of Paddle's that is followed in another form: see `_followed.py`.
@@ -102,9 +102,12 @@ pub(super) const TABLE: &[(&str, &str, Handler)] = &[
     }),
     ("builtins", "slice", slice),
     ("builtins", "super", super_),
-    ("builtins", "object", |t, a, k| {
-        let _ = (a, k);
-        t.stop(BreakKind::UnsupportedCall, "object()")
+    ("builtins", "object", |t, a, k| match (a, k) {
+        ([], []) => {
+            let class = t.original("builtins", "object")?;
+            Ok(t.add(Kind::Object(ObjectVar::of(Obj::from(class)))))
+        }
+        _ => wrong(t, "object"),
     }),
     ("builtins", "print", |t, a, k| {
         if t.options.capture_print {
@@ -166,6 +169,12 @@ pub(super) const TABLE: &[(&str, &str, Handler)] = &[
         followed_as(t, "is_enabled_for", a, k)
     }),
     ("contextvars", "ContextVar.get", context_variables::get),
+    ("operator", "attrgetter", |t, a, k| {
+        getters::new(t, "attrgetter", a, k)
+    }),
+    ("operator", "itemgetter", |t, a, k| {
+        getters::new(t, "itemgetter", a, k)
+    }),
     ("warnings", "warn", warned::warn),
     ("sys", "exc_info", |t, a, k| match (a, k) {
         ([], []) => exceptions::handled_parts(t),
