@@ -169,6 +169,17 @@ pub(super) const TABLE: &[(&str, &str, Handler)] = &[
         followed_as(t, "is_enabled_for", a, k)
     }),
     ("contextvars", "ContextVar.get", context_variables::get),
+    ("types", "SimpleNamespace", |t, a, k| {
+        if !a.is_empty() {
+            return wrong(t, "SimpleNamespace");
+        }
+        let class = t.py.module("types")?.getattr("SimpleNamespace")?;
+        let made = t.add(Kind::Object(ObjectVar::of(Obj::from(class))));
+        for (name, value) in k {
+            attributes::write(t, made, name, Some(*value))?;
+        }
+        Ok(made)
+    }),
     ("operator", "attrgetter", |t, a, k| {
         getters::new(t, "attrgetter", a, k)
     }),
