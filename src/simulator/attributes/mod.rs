@@ -133,6 +133,13 @@ pub fn try_get(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Option<VarId>
                     return Ok(Some(t.constant(class.as_any())));
                 }
             }
+            if matches!(kind, Kind::Opaque) && has_native_method(t, obj, name) {
+                // Its call breaks the graph, once.
+                return Ok(Some(t.add(Kind::BoundBuiltin {
+                    receiver: obj,
+                    name: Arc::from(name),
+                })));
+            }
             let what = describe(t, obj, &kind);
             t.stop(
                 BreakKind::UnsupportedAttribute,
@@ -140,6 +147,27 @@ pub fn try_get(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Option<VarId>
             )
         }
     }
+}
+
+/// Whether an object has a method of this name that is written in C, and keeps it: it has no
+/// attributes of its own, and nobody changes its class.
+fn has_native_method(t: &mut Tracer<'_>, obj: VarId, name: &str) -> bool {
+    const MANAGED_DICT: u64 = 1 << 4;
+    let (Some(class), false) = (t.type_of(obj), name.starts_with("__")) else {
+        return false;
+    };
+    let number = |name: &str| crate::obj::of_type(&class, name)?.extract::<u64>().ok();
+    let is_fixed = !native::is_mutable(&class)
+        && number("__dictoffset__") == Some(0)
+        && number("__flags__").is_some_and(|flags| flags & MANAGED_DICT == 0);
+    let is_method = |found: &Bound<'_, PyAny>| is_named(found, "method_descriptor");
+    let reads = lookup(&class, "__getattribute__");
+    let generic = reads.is_some_and(|reads| lookup::is_generic(&reads, "__getattribute__"));
+    let has = is_fixed && generic && lookup(&class, name).as_ref().is_some_and(is_method);
+    if has {
+        t.guard_class(obj);
+    }
+    has
 }
 
 fn of_constant(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Option<VarId>> {
