@@ -199,7 +199,7 @@ pub fn call(
             methods::call(t, target, "extend", &[contents], kwargs)?;
             Ok(made)
         }
-        ("__getitem__" | "__setitem__" | "__delitem__", [key, ..]) => {
+        ("__getitem__" | "__delitem__", [key]) | ("__setitem__", [key, _]) => {
             // A deque has no slices.
             if t.const_int(*key).is_none() {
                 return t.unsupported("an item of a deque at such a place");

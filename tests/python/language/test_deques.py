@@ -317,3 +317,15 @@ def test_others_are_left_to_python():
         return x, made == [1], made != 1, made == made
 
     check(function, paddle.ones([2]))
+
+
+def test_methods_with_too_many_arguments():
+    def function(held, x):
+        for call in (lambda: held.recent.__delitem__(0, 1), lambda: held.recent.__getitem__(0, 1)):
+            try:
+                call()
+            except TypeError:
+                x = x + 1
+        return x, held.recent
+
+    check(function, Held(), paddle.ones([2]))
