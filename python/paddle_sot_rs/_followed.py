@@ -6,6 +6,7 @@ What they do with classes and variables of modules of their own, or in place, no
 from __future__ import annotations
 
 import types
+import warnings
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,56 @@ def initial_states(
 
 def _is_shape(value: Any) -> bool:
     return isinstance(value, list | tuple) and len(value) > 0 and all(isinstance(dim, int) for dim in value)
+
+
+def count_elements(mapping: Any, iterable: Any) -> None:
+    """`collections._count_elements(mapping, iterable)`, as Python has it where it is not written in C."""
+    get = mapping.get
+    for element in iterable:
+        mapping[element] = get(element, 0) + 1
+
+
+def is_enabled_for(self: Any, level: int) -> bool:
+    """`logging.Logger.isEnabledFor(self, level)` without its lock: threads that miss find the same answer."""
+    if self.disabled:
+        return False
+    try:
+        return self._cache[level]
+    except KeyError:
+        enabled = self.manager.disable < level and level >= self.getEffectiveLevel()
+        self._cache[level] = enabled
+        return enabled
+
+
+_SHOWN = ("always", "all", "default", "ignore", "module", "once")
+
+
+def shows_warning(message: str, category: type, names: dict[str, Any], line: int) -> tuple[int, bool]:
+    """Whether `warnings.warn(message, category)` in this line shows it or passes over it: some filters raise.
+
+    With it the number of filters in front of the one that says so, as many as there are where none does.
+    """
+    module = _module_of(names)
+    for count, (action, text, kind, where, at) in enumerate(warnings.filters):
+        if (
+            (text is None or text.match(message))
+            and issubclass(category, kind)
+            and (where is None or where.match(module))
+            and at in (0, line)
+        ):
+            return count, action in _SHOWN
+    return len(warnings.filters), warnings.defaultaction in _SHOWN  # type: ignore[attr-defined]
+
+
+def show_warning(message: str, file: str, line: int, category: type, names: dict[str, Any]) -> None:
+    """What `warnings.warn(message, category)` does in this line."""
+    registry = names.setdefault("__warningregistry__", {})
+    warnings.warn_explicit(message, category, file, line, _module_of(names), registry)
+
+
+def _module_of(names: dict[str, Any]) -> str:
+    module = names.get("__name__")
+    return module if isinstance(module, str) else "<string>"
 
 
 fill_diagonal_tensor = paddle.tensor.manipulation.fill_diagonal_tensor

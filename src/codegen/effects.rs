@@ -63,6 +63,10 @@ pub fn emit(e: &mut Emitter<'_, '_>) -> Result<(), Break> {
                     Ok(())
                 })?
             }
+            Kind::Partial { .. } => {
+                e.prepare(left)?;
+                e.call_helper("call_later", 1, |e| e.value(left))?
+            }
             Kind::Tuple(..) => {
                 e.prepare(left)?;
                 e.call_helper("show_line", 1, |e| e.value(left))?

@@ -69,7 +69,10 @@ pub(super) enum Load {
     Local(usize),
     FreeCell(usize),
     Const(WeakOrStrong),
+    Handled,
     CellContents(usize),
+    Proxied(usize),
+    ContextValue(usize),
     TypeOf(usize),
     InstanceDict(usize),
     DictItem(usize, native::HashedKey),
@@ -156,7 +159,10 @@ impl Builder {
             Tracker::Local { index, .. } => Load::Local(*index),
             Tracker::FreeCell { index, .. } => Load::FreeCell(*index),
             Tracker::Const(object) => Load::Const(WeakOrStrong::root(py, object)),
+            Tracker::Handled => Load::Handled,
             Tracker::CellContents(_) => Load::CellContents(base),
+            Tracker::Proxied(_) => Load::Proxied(base),
+            Tracker::ContextValue(_) => Load::ContextValue(base),
             Tracker::TypeOf(_) => Load::TypeOf(base),
             Tracker::InstanceDict(_) => Load::InstanceDict(base),
             Tracker::DictItem(_, key) => {
@@ -338,7 +344,10 @@ fn load(py: Python<'_>, load: &Load, inputs: GuardInputs<'_>, slots: &[usize]) -
         }
         Load::FreeCell(index) => native::tuple_item(inputs.closure, *index),
         Load::Const(object) => object.get(),
+        Load::Handled => native::handled_exception(),
         Load::CellContents(slot) => from(slot, &native::cell_contents),
+        Load::Proxied(slot) => from(slot, &native::proxied),
+        Load::ContextValue(slot) => from(slot, &native::context_value),
         Load::TypeOf(slot) => from(slot, &native::type_of),
         Load::InstanceDict(slot) => from(slot, &|object| native::instance_dict(py, object)),
         Load::DictItem(slot, key) => match base(slot) {

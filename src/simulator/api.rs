@@ -326,8 +326,14 @@ pub fn try_call(
         Verdict::Capture => {}
     }
     t.guard_identity(function);
-    check_asked(t, &object, args, kwargs)?;
     let name = text_of(&object, "__name__");
+    let assigns = name == "assign" && is_of_paddle(t, &object, &name)?;
+    if assigns {
+        if let Some(tensor) = inplace::assign(t, args, kwargs)? {
+            return Ok(Some(tensor));
+        }
+    }
+    check_asked(t, &object, args, kwargs)?;
     let changed = match number_arguments::knows(&name) && is_of_paddle(t, &object, &name)? {
         true => number_arguments::of_call(t, &name, args, kwargs)?,
         false => None,
@@ -336,7 +342,7 @@ pub fn try_call(
         Some((args, kwargs)) => (&args[..], &kwargs[..]),
         None => (args, kwargs),
     };
-    if name == "assign" && is_of_paddle(t, &object, &name)? {
+    if assigns {
         if let Some(made) = arrays::assign(t, args, kwargs)? {
             return Ok(Some(made));
         }

@@ -7,6 +7,7 @@ use pyo3::types::{PyList, PyTuple, PyType};
 use crate::guard::native;
 use crate::obj::Obj;
 use crate::reason::BreakKind;
+use crate::tracker::Tracker;
 use crate::variables::{Kind, ObjectVar, VarId};
 
 use super::call::call;
@@ -152,11 +153,43 @@ pub fn leaves_with(t: &mut Tracer<'_>, exit: VarId, exception: VarId) -> Step<Va
     if untraced && groups::is_group(t, exception)? {
         return t.unsupported("a group that may have no traceback passes a with block");
     }
-    // It can be handed on and compared with None, no more. To rebuild it means to raise natively.
+    let traceback = traceback_of(t, exception);
+    call(t, exit, &[class, exception, traceback], &[])
+}
+
+/// The traceback of an exception that was raised. It can be handed on and compared with `None`, no
+/// more: to rebuild it means to raise natively.
+fn traceback_of(t: &mut Tracer<'_>, exception: VarId) -> VarId {
     let traceback = t.add(Kind::Opaque);
     let at = raised_at(t, exception);
     t.raised.push((traceback, at));
-    call(t, exit, &[class, exception, traceback], &[])
+    traceback
+}
+
+/// `sys.exception()`: what the innermost frame handles that handles one, or the function's caller.
+pub fn handled(t: &mut Tracer<'_>) -> VarId {
+    let mut handled = t.simulated.iter().rev().filter_map(|frame| frame.handled);
+    if let Some(exception) = handled.next() {
+        return exception;
+    }
+    let outside = native::to_bound(t.py, native::handled_exception());
+    t.wrap(&outside, Tracker::Handled.into())
+}
+
+/// `sys.exc_info()`.
+pub fn handled_parts(t: &mut Tracer<'_>) -> Step<VarId> {
+    let exception = handled(t);
+    if t.is_none(exception) {
+        let none = t.none();
+        return Ok(t.add(Kind::Tuple(vec![none; 3], None)));
+    }
+    let made = t.raised_at(exception).is_some() && t.value(exception).is_none();
+    let (true, Some(class)) = (made, t.type_of(exception)) else {
+        return t.unsupported("sys.exc_info() of an exception that exists");
+    };
+    let class = t.constant(class.as_any());
+    let traceback = traceback_of(t, exception);
+    Ok(t.add(Kind::Tuple(vec![class, exception, traceback], None)))
 }
 
 /// The value of the `StopIteration` that ended what a generator delegates to; any other exception goes on.

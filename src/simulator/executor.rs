@@ -9,7 +9,7 @@ use crate::reason::{Break, BreakCode, BreakKind, SourceLoc};
 use crate::variables::VarId;
 
 use super::dispatch::{self, Flow};
-use super::frame::{Exit, FrameState};
+use super::frame::{Exit, FrameState, SimulatedFrame};
 use super::inner::InnerFrame;
 use super::{onlookers, Step, Stop, TraceMark, Tracer};
 
@@ -101,7 +101,9 @@ const STEP_LIMIT: usize = 2_000_000;
 /// instruction pushes: then a break resumes inside.
 pub fn run(t: &mut Tracer<'_>, frame: &mut FrameState, tail: bool) -> Step<Exit> {
     t.locations.push(location(frame));
+    t.simulated.push(SimulatedFrame::of(frame));
     let answer = run_located(t, frame, tail && t.options.resume_inside);
+    t.simulated.pop();
     t.locations.pop();
     answer
 }
@@ -149,7 +151,9 @@ fn run_located(t: &mut Tracer<'_>, frame: &mut FrameState, resumes: bool) -> Ste
 /// Simulates the outermost frame up to its end or the first break.
 pub(super) fn run_outermost(t: &mut Tracer<'_>, frame: &mut FrameState) -> Result<Outcome, Break> {
     t.locations.push(location(frame));
+    t.simulated.push(SimulatedFrame::of(frame));
     let answer = run_breaking(t, frame);
+    t.simulated.pop();
     t.locations.pop();
     answer
 }
@@ -315,6 +319,9 @@ pub(super) fn advance(t: &mut Tracer<'_>, frame: &mut FrameState) -> Step<Option
     if let (Some(line), Some(loc)) = (frame.code.instructions[at].loc.line, t.locations.last_mut())
     {
         loc.line = line;
+    }
+    if let Some(known) = t.simulated.last_mut() {
+        known.handled = frame.handling.last().copied();
     }
     frame.pc = at + 1;
     match dispatch::step(t, frame, at) {

@@ -81,6 +81,24 @@ impl FrameState {
     }
 }
 
+/// What code that is called in a frame may ask about it.
+#[derive(Clone, Debug)]
+pub struct SimulatedFrame {
+    /// The innermost exception that it handles.
+    pub handled: Option<VarId>,
+    /// The globals dict.
+    pub globals: Obj,
+}
+
+impl SimulatedFrame {
+    pub(super) fn of(frame: &FrameState) -> Self {
+        Self {
+            handled: frame.handling.last().copied(),
+            globals: frame.globals.clone(),
+        }
+    }
+}
+
 /// How a frame ended or paused.
 #[derive(Clone, Copy, Debug)]
 pub enum Exit {

@@ -6,7 +6,7 @@ use pyo3::types::{PyCFunction, PyFunction, PyString, PyType};
 
 use crate::frame::Modules;
 use crate::guard::native;
-use crate::obj::{is_attr, of_type, text_of};
+use crate::obj::{is_attr, is_builtin_method, of_type, text_of};
 
 /// Most decorators that are looked through.
 const DEEPEST: usize = 16;
@@ -102,6 +102,27 @@ pub fn is_gradient_step(name: &str, globals: &Bound<'_, PyAny>) -> bool {
     })
 }
 
+/// Whether a module is none of Python, Paddle, NumPy or this package.
+pub fn is_of_program(module: &Bound<'_, PyAny>) -> bool {
+    let known = || -> PyResult<bool> {
+        let name = module.getattr("__name__")?.extract::<String>()?;
+        let package = name.split('.').next().unwrap_or_default();
+        let library = module.py().module("sys")?.getattr("stdlib_module_names")?;
+        Ok(["paddle", "paddle_sot_rs", "numpy"].contains(&package) || library.contains(package)?)
+    };
+    !known().unwrap_or(true)
+}
+
+/// Functions of Python's library that hand on to code of all kinds: they run as one call.
+const HANDING_ON: &[(&str, &str)] = &[("logging", "_log")];
+
+/// Whether the function of this name, with these variables of its module, is one of them.
+pub fn hands_on(name: &str, globals: &Bound<'_, PyAny>) -> bool {
+    let mut rows = HANDING_ON.iter();
+    let home = |module: &str| home_of(globals).is_ok_and(|home| home == module);
+    rows.any(|(module, known)| *known == name && home(module))
+}
+
 /// Whether it is what Python itself has by this name in `builtins` or `operator`.
 pub fn is_of_python(value: &Bound<'_, PyAny>, module: &str, name: &str) -> bool {
     let own = value.py().original(module, name);
@@ -123,7 +144,10 @@ pub fn is_original(value: &Bound<'_, PyAny>, module: &str, name: &str) -> bool {
         Ok(_) if ours == "paddle" => is_of_paddle(value),
         Ok(function) => home(function).is_ok_and(|home| package(&home) == ours),
         // The name of what C code made cannot be changed.
-        Err(_) => value.is_exact_instance_of::<PyCFunction>() && text_of(value, "__name__") == last,
+        Err(_) => {
+            let is_c = value.is_exact_instance_of::<PyCFunction>() || is_builtin_method(value);
+            is_c && text_of(value, "__name__") == last
+        }
     }
 }
 

@@ -58,6 +58,10 @@ pub fn call_function(
         let message = format!("{}() works on gradients", callee.code.qualname);
         return t.stop(BreakKind::GradientStep, message);
     }
+    if homes::hands_on(&callee.code.name, callee.globals.bind(t.py)) {
+        let message = format!("{}() hands on to other code", callee.code.qualname);
+        return t.stop(BreakKind::UnsupportedCall, message);
+    }
     let flags = callee.code.flags;
     if flags & COROUTINES != 0 {
         return t.stop(BreakKind::UnsupportedCall, "call of a coroutine function");

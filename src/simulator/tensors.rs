@@ -562,6 +562,11 @@ pub fn method(
             return Ok(t.none());
         }
     }
+    if name == "copy_" {
+        if let Some(copied) = inplace::copy(t, tensor, args, kwargs)? {
+            return Ok(copied);
+        }
+    }
     if OBJECT_METHODS.contains(&name) {
         return t.stop(
             BreakKind::UnsupportedCall,

@@ -49,6 +49,8 @@ pub enum Tracker {
         /// Its name.
         name: Arc<str>,
     },
+    /// The exception that the caller handles, or `None`: `sys.exception()`.
+    Handled,
     /// An object fixed at translation time (a module, a globals dict, a type).
     Const(Obj),
     /// The content of a cell.
@@ -67,6 +69,10 @@ pub enum Tracker {
     TupleItem(TrackerRef, usize),
     /// Item of a `collections.deque`.
     DequeItem(TrackerRef, usize),
+    /// The dict that a `mappingproxy` shows.
+    Proxied(TrackerRef),
+    /// What a `ContextVar` is set to in the context of the call.
+    ContextValue(TrackerRef),
     /// What `name` resolves to along the MRO of the type `x`, unbound (`_PyType_Lookup`).
     TypeAttr(TrackerRef, Arc<str>),
     /// A `__slots__` member of `x`, read through its member descriptor.
@@ -126,7 +132,10 @@ impl Tracker {
     pub fn may_vanish(&self) -> bool {
         match self {
             Self::DictItem(base, _) => matches!(**base, Self::InstanceDict(_) | Self::Const(_)),
-            Self::TypeAttr(..) | Self::CellContents(_) | Self::Member(..) => true,
+            Self::TypeAttr(..)
+            | Self::CellContents(_)
+            | Self::Member(..)
+            | Self::ContextValue(_) => true,
             _ => false,
         }
     }
@@ -144,6 +153,7 @@ impl Tracker {
         match self {
             Self::Local { .. }
             | Self::FreeCell { .. }
+            | Self::Handled
             | Self::Const(_)
             | Self::Number(..)
             | Self::Array(..) => None,
@@ -155,6 +165,8 @@ impl Tracker {
             | Self::ListItem(base, _)
             | Self::TupleItem(base, _)
             | Self::DequeItem(base, _)
+            | Self::Proxied(base)
+            | Self::ContextValue(base)
             | Self::TypeAttr(base, _)
             | Self::Member(base, _)
             | Self::NativeAttr(base, _)
@@ -180,6 +192,9 @@ impl fmt::Display for Tracker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Local { name, .. } | Self::FreeCell { name, .. } => f.write_str(name),
+            Self::Handled => f.write_str("sys.exception()"),
+            Self::Proxied(base) => write!(f, "{base}"),
+            Self::ContextValue(base) => write!(f, "{base}.get()"),
             Self::Const(obj) => write!(f, "<const {:p}>", obj.as_ptr()),
             Self::CellContents(base) => write!(f, "{base}"),
             Self::TypeOf(base) => write!(f, "type({base})"),

@@ -214,6 +214,8 @@ AS_EAGER = {
     "__pos__": _positive,
     "detach": _detach,
     "shape": property(_shape),
+    # Paddle's warns that it says nothing.
+    "place": property(lambda self: None),
 }
 AS_STATIC = {name: getattr(Value, name) for name in AS_EAGER if hasattr(Value, name)}
 

@@ -182,3 +182,31 @@ pub(crate) fn has_own_lookup(class: &Bound<'_, pyo3::types::PyType>) -> bool {
         && !known
         && slot.map(|slot| slot as usize) != Some(generic as usize)
 }
+
+/// Whether two slots that classes show as methods (`object.__getattribute__`) run the same C
+/// function.
+pub(crate) fn acts_like(slot: &Bound<'_, PyAny>, other: &Bound<'_, PyAny>) -> bool {
+    match (slot_function(slot.as_ptr()), slot_function(other.as_ptr())) {
+        (Some(own), Some(of_other)) => own == of_other,
+        _ => false,
+    }
+}
+
+/// The address of the C function; `None` for anything else than such a method.
+fn slot_function(descriptor: Ptr) -> Option<usize> {
+    #[repr(C)]
+    struct Wrapper {
+        head: ffi::PyObject,
+        class: Ptr,
+        name: Ptr,
+        qualname: Ptr,
+        base: *const std::ffi::c_void,
+        wrapped: usize,
+    }
+    // SAFETY: the object is live, and its type says what the layout is
+    // (`Include/cpython/descrobject.h`).
+    unsafe {
+        let is_wrapper = ffi::Py_TYPE(descriptor) == &raw mut ffi::PyWrapperDescr_Type;
+        is_wrapper.then(|| (*descriptor.cast::<Wrapper>()).wrapped)
+    }
+}

@@ -106,6 +106,39 @@ pub(crate) fn deque_item(deque: Ptr, index: usize) -> Ptr {
     }
 }
 
+/// Whether this is the class `mappingproxy`.
+pub(crate) fn is_class_of_proxies(class: &Bound<'_, PyAny>) -> bool {
+    class.as_ptr() == (&raw mut ffi::PyDictProxy_Type).cast()
+}
+
+/// The dict that a `mappingproxy` shows; null where it shows something else.
+pub(crate) fn proxied(proxy: Ptr) -> Ptr {
+    #[repr(C)]
+    struct Proxy {
+        head: ffi::PyObject,
+        mapping: Ptr,
+    }
+    // SAFETY: the type says what the layout is (`Objects/descrobject.c`), and the proxy keeps its
+    // mapping.
+    unsafe {
+        if ffi::Py_TYPE(proxy) != &raw mut ffi::PyDictProxy_Type {
+            return std::ptr::null_mut();
+        }
+        let mapping = (*proxy.cast::<Proxy>()).mapping;
+        match mapping.is_null() || ffi::PyDict_CheckExact(mapping) == 0 {
+            true => std::ptr::null_mut(),
+            false => mapping,
+        }
+    }
+}
+
+/// The same, for a live proxy.
+pub(crate) fn shown_by_proxy<'py>(proxy: &Bound<'py, PyAny>) -> Option<Bound<'py, PyAny>> {
+    let dict = proxied(proxy.as_ptr());
+    // SAFETY: null, or an object that the proxy holds.
+    unsafe { Bound::from_borrowed_ptr_or_opt(proxy.py(), dict) }
+}
+
 /// Whether the list holds exactly these objects.
 pub(crate) fn list_is(list: Ptr, items: &[WeakOrStrong]) -> bool {
     // SAFETY: the list is live; its storage holds as many items as its length says.

@@ -17,6 +17,7 @@ mod references;
 mod shared_ptr;
 mod tables;
 mod tensor;
+mod thread_state;
 mod version;
 
 use pyo3::ffi;
@@ -31,14 +32,15 @@ pub(crate) use version::{
 
 pub(crate) use arrays::{array_matches, is_array};
 pub(crate) use classes::{
-    has_own_lookup, is_abstract, is_made_like, is_mutable, is_named, mro, order_is, type_attr,
-    Registered,
+    acts_like, has_own_lookup, is_abstract, is_made_like, is_mutable, is_named, mro, order_is,
+    type_attr, Registered,
 };
 pub(crate) use collection::NoCollection;
 pub(crate) use constants::const_equal;
 pub(crate) use containers::{
-    deque_item, dict_item, dict_keys_are, elements_are, key_object, know_deques, length, list_is,
-    list_item, max_len, set_holds, tuple_item,
+    deque_item, dict_item, dict_keys_are, elements_are, is_class_of_proxies, key_object,
+    know_deques, length, list_is, list_item, max_len, proxied, set_holds, shown_by_proxy,
+    tuple_item,
 };
 pub use edges::{can_move_edges, move_edges, stand_in};
 pub(crate) use endings::{is_quiet, Ends};
@@ -52,6 +54,7 @@ pub(crate) use object::{
 };
 pub(crate) use references::{references, weak_reference, WeakOrStrong};
 pub(crate) use tables::HashedKey;
+pub(crate) use thread_state::{context_value, handled_exception, value_in_context};
 
 /// A number, or a dim of a tensor or array, from outside.
 pub(crate) fn value(

@@ -260,7 +260,10 @@ pub(super) fn bind(
         Descriptor::Plain => Ok(t.wrap(found, tracker)),
         // From 3.13 on they have a `__get__`, which answers with the method.
         _ if is_named(found, "method") => Ok(t.wrap(found, tracker)),
-        Descriptor::NonData if crate::obj::is_builtin_method(found) => {
+        // What `functools.lru_cache` answers with binds as a function does.
+        Descriptor::NonData
+            if crate::obj::is_builtin_method(found) || is_named(found, "_lru_cache_wrapper") =>
+        {
             let function = t.wrap(found, tracker);
             Ok(t.add(Kind::Method {
                 receiver: obj,

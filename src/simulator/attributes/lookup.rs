@@ -118,19 +118,11 @@ pub fn inherits(class: &Bound<'_, PyType>, base: &Bound<'_, PyType>, name: &str)
     matches!((lookup(class, name), lookup(base, name)), (Some(found), Some(of_base)) if found.is(&of_base))
 }
 
-/// Whether this is the C implementation of the dunder `name` in a built-in class that acts as that of `object`
-/// does. Others keep attributes elsewhere: `threading.local`, for one.
+/// Whether this is the dunder `name` of a class written in C that does what that of `object` does.
+/// Others keep attributes elsewhere: `threading.local`, for one.
 pub(super) fn is_generic(found: &Bound<'_, PyAny>, name: &str) -> bool {
     let named = |own: Bound<'_, PyAny>| own.eq(name).unwrap_or(false);
-    let owner = || -> PyResult<bool> {
-        let owner = found.getattr("__objclass__")?;
-        let module: String = owner.getattr("__module__")?.extract()?;
-        let name: String = owner.getattr("__name__")?.extract()?;
-        let usual = matches!(module.as_str(), "builtins" | "collections")
-            || (module == "types" && name == "SimpleNamespace");
-        Ok(usual && !matches!(name.as_str(), "type" | "super" | "module"))
-    };
-    is_named(found, "wrapper_descriptor")
-        && found.getattr("__name__").is_ok_and(named)
-        && owner().unwrap_or(false)
+    let of_object = found.py().get_type::<PyAny>().getattr(name);
+    found.getattr("__name__").is_ok_and(named)
+        && of_object.is_ok_and(|own| native::acts_like(found, &own))
 }

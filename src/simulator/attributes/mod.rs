@@ -21,7 +21,7 @@ use crate::tracker::{DictKey, Tracker, TrackerRef};
 use crate::variables::{FunctionVar, Kind, ObjectVar, VarId};
 
 use super::call::{call, describe};
-use super::{classes, exceptions, groups, homes, methods, namespaces, tensors};
+use super::{classes, comparisons, exceptions, groups, homes, methods, namespaces, tensors};
 use super::{Step, Tracer};
 use class::{of_class, of_super};
 use descriptors::{bind, descriptor, Descriptor, SETS};
@@ -115,6 +115,11 @@ pub fn try_get(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Option<VarId>
             if let Some(value) = groups::real_member(t, obj, name)? {
                 return Ok(Some(value));
             }
+            if let (Kind::Dict(dict), "default_factory") = (&kind, name) {
+                if dict.class.is_some() && !comparisons::is_ordered(t, dict) {
+                    return Ok(Some(dict.default_factory.unwrap_or_else(|| t.none())));
+                }
+            }
             // Nobody adds attributes to instances of built-in classes, nor to those.
             if matches!(kind, Kind::List(_) | Kind::Tuple(..) | Kind::Dict(_)) {
                 let class = t.type_of(obj).filter(|class| !native::is_mutable(class));
@@ -128,6 +133,13 @@ pub fn try_get(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Option<VarId>
                     return Ok(Some(t.constant(class.as_any())));
                 }
             }
+            if matches!(kind, Kind::Opaque) && has_native_method(t, obj, name) {
+                // Its call breaks the graph, once.
+                return Ok(Some(t.add(Kind::BoundBuiltin {
+                    receiver: obj,
+                    name: Arc::from(name),
+                })));
+            }
             let what = describe(t, obj, &kind);
             t.stop(
                 BreakKind::UnsupportedAttribute,
@@ -135,6 +147,27 @@ pub fn try_get(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Option<VarId>
             )
         }
     }
+}
+
+/// Whether an object has a method of this name that is written in C, and keeps it: it has no
+/// attributes of its own, and nobody changes its class.
+fn has_native_method(t: &mut Tracer<'_>, obj: VarId, name: &str) -> bool {
+    const MANAGED_DICT: u64 = 1 << 4;
+    let (Some(class), false) = (t.type_of(obj), name.starts_with("__")) else {
+        return false;
+    };
+    let number = |name: &str| crate::obj::of_type(&class, name)?.extract::<u64>().ok();
+    let is_fixed = !native::is_mutable(&class)
+        && number("__dictoffset__") == Some(0)
+        && number("__flags__").is_some_and(|flags| flags & MANAGED_DICT == 0);
+    let is_method = |found: &Bound<'_, PyAny>| is_named(found, "method_descriptor");
+    let reads = lookup(&class, "__getattribute__");
+    let generic = reads.is_some_and(|reads| lookup::is_generic(&reads, "__getattribute__"));
+    let has = is_fixed && generic && lookup(&class, name).as_ref().is_some_and(is_method);
+    if has {
+        t.guard_class(obj);
+    }
+    has
 }
 
 fn of_constant(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Option<VarId>> {
@@ -257,10 +290,13 @@ fn of_module(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Option<VarId>> 
     };
     check_module(t, &module, &source, name)?;
     let dict = module.getattr("__dict__")?;
-    let mut writes = t.global_writes.iter();
-    if writes.any(|(globals, write)| globals.bind(t.py).is(&dict) && *write.name == *name) {
-        // A function of the module wrote it as its global.
-        return t.unsupported(format!("{name} of a module that has just written it"));
+    let mut writes = t.global_writes.iter().rev();
+    let written = writes.find(|(names, write)| names.bind(t.py).is(&dict) && *write.name == *name);
+    if let Some((_, write)) = written {
+        return match write.value {
+            Some(value) => Ok(Some(value)),
+            None => t.unsupported(format!("{name} of a module that has just deleted it")),
+        };
     }
     let place = Arc::new(Tracker::InstanceDict(source.clone()));
     t.note_variable(place.clone(), name);

@@ -8,7 +8,7 @@ use pyo3::types::{PyBool, PyDict, PyFunction};
 use crate::obj::{is_named, of_type, Obj};
 use crate::reason::BreakKind;
 use crate::simulator::call::call;
-use crate::simulator::{classes, exceptions, inplace, layers, tensors, Step, Tracer};
+use crate::simulator::{classes, exceptions, homes, inplace, layers, tensors, Step, Tracer};
 use crate::tracker::{Tracker, TrackerRef};
 use crate::variables::{AttrOp, FunctionVar, Kind, TensorVar, VarId};
 
@@ -43,6 +43,9 @@ pub fn set(t: &mut Tracer<'_>, obj: VarId, name: &str, value: VarId) -> Step<()>
                 }
             });
             return Ok(());
+        }
+        if matches!(t.kind(obj), Kind::Module) {
+            return set_on_module(t, obj, name, value);
         }
         if name == "stop_gradient" && (stays(t, obj, value) || stops(t, obj, value)?) {
             return Ok(());
@@ -110,6 +113,39 @@ pub fn set_on_layer(t: &mut Tracer<'_>, obj: VarId, name: &str, value: VarId) ->
         }
         _ => set_plainly(t, obj, name, value),
     }
+}
+
+/// `module.name = value`: a write to a global of the module.
+fn set_on_module(t: &mut Tracer<'_>, obj: VarId, name: &str, value: VarId) -> Step<()> {
+    let (Some(module), Some(source)) = (t.value(obj), t.source(obj)) else {
+        return t.unsupported("a module without a source");
+    };
+    // What others have set is read by code that runs while the graph is made.
+    if !homes::is_of_program(&module) {
+        return t.unsupported(format!("assignment to {name} of a module of a library"));
+    }
+    let class = module.get_type();
+    classes::guard_names(t, &class, &["__setattr__", name]);
+    let setter = lookup(&class, "__setattr__");
+    let data = lookup(&class, name).is_some_and(|own| matches!(descriptor(&own), Descriptor::Data));
+    if data || !setter.is_some_and(|setter| is_generic(&setter, "__setattr__")) {
+        return t.unsupported(format!("assignment to {name}, which the module computes"));
+    }
+    t.guard_class(obj);
+    let names = module.getattr("__dict__")?.cast_into::<PyDict>();
+    let names = names.map_err(PyErr::from)?;
+    let globals = Obj::from(&names);
+    let mut writes = t.global_writes.iter();
+    if !writes.any(|(dict, write)| *dict == globals && *write.name == *name) {
+        t.release_item(&names, Arc::new(Tracker::InstanceDict(source)), name)?;
+    }
+    let write = AttrOp {
+        name: Arc::from(name),
+        value: Some(value),
+        registers: false,
+    };
+    t.global_writes.push((globals, write));
+    Ok(())
 }
 
 /// Whether a tensor's `stop_gradient` is set to what it is.

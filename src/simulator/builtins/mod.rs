@@ -2,10 +2,13 @@
 //! class, and what is folded.
 
 mod construction;
+mod context_variables;
+mod getters;
 mod iteration;
 mod itertools;
 mod reflection;
 mod table;
+mod warned;
 
 use std::sync::Arc;
 
@@ -93,6 +96,9 @@ pub fn try_call(
                 return itertools::chain_of(t, *iterables).map(Some);
             }
         }
+    }
+    if let Some(taken) = getters::call(t, callable, &object, args, kwargs)? {
+        return Ok(Some(taken));
     }
     if let Some(result) = unbound_method(t, &object, args, kwargs)? {
         return Ok(Some(result));

@@ -9,10 +9,10 @@ use crate::reason::BreakKind;
 use crate::simulator::call::call;
 use crate::simulator::containers::deques;
 use crate::simulator::{
-    attributes, conversions, fold, format, iterate, layers, printing, pylayer, recompute, rows,
-    tensors, truth, Kwargs, Step, Tracer,
+    attributes, conversions, exceptions, fold, format, iterate, layers, printing, pylayer,
+    recompute, rows, tensors, truth, Kwargs, Step, Tracer,
 };
-use crate::variables::{Kind, VarId};
+use crate::variables::{Kind, ObjectVar, VarId};
 
 use super::construction::{
     convert, default_dict, dict, dunder_or_fold, ordered, partial, sequence, set, slice,
@@ -20,10 +20,10 @@ use super::construction::{
 use super::iteration::{
     enumerate, extreme, filter, map, next, quantify, range, reduce, reversed, sorted, sum, zip,
 };
-use super::itertools;
 use super::reflection::{
     del_attr, get_attr, has_attr, is_callable, is_subclass, isinstance, set_attr, super_, type_of,
 };
+use super::{context_variables, getters, itertools, warned};
 use super::{one, wrong};
 
 /// A call of a function of Paddle's that is followed in another form: see `_followed.py`.
@@ -102,9 +102,12 @@ pub(super) const TABLE: &[(&str, &str, Handler)] = &[
     }),
     ("builtins", "slice", slice),
     ("builtins", "super", super_),
-    ("builtins", "object", |t, a, k| {
-        let _ = (a, k);
-        t.stop(BreakKind::UnsupportedCall, "object()")
+    ("builtins", "object", |t, a, k| match (a, k) {
+        ([], []) => {
+            let class = t.original("builtins", "object")?;
+            Ok(t.add(Kind::Object(ObjectVar::of(Obj::from(class)))))
+        }
+        _ => wrong(t, "object"),
     }),
     ("builtins", "print", |t, a, k| {
         if t.options.capture_print {
@@ -159,6 +162,39 @@ pub(super) const TABLE: &[(&str, &str, Handler)] = &[
     ("collections", "defaultdict", default_dict),
     ("collections", "OrderedDict", ordered),
     ("collections", "deque", deques::new),
+    ("collections", "_count_elements", |t, a, k| {
+        followed_as(t, "count_elements", a, k)
+    }),
+    ("logging", "Logger.isEnabledFor", |t, a, k| {
+        followed_as(t, "is_enabled_for", a, k)
+    }),
+    ("contextvars", "ContextVar.get", context_variables::get),
+    ("types", "SimpleNamespace", |t, a, k| {
+        if !a.is_empty() {
+            return wrong(t, "SimpleNamespace");
+        }
+        let class = t.py.module("types")?.getattr("SimpleNamespace")?;
+        let made = t.add(Kind::Object(ObjectVar::of(Obj::from(class))));
+        for (name, value) in k {
+            attributes::write(t, made, name, Some(*value))?;
+        }
+        Ok(made)
+    }),
+    ("operator", "attrgetter", |t, a, k| {
+        getters::new(t, "attrgetter", a, k)
+    }),
+    ("operator", "itemgetter", |t, a, k| {
+        getters::new(t, "itemgetter", a, k)
+    }),
+    ("warnings", "warn", warned::warn),
+    ("sys", "exc_info", |t, a, k| match (a, k) {
+        ([], []) => exceptions::handled_parts(t),
+        _ => wrong(t, "exc_info"),
+    }),
+    ("sys", "exception", |t, a, k| match (a, k) {
+        ([], []) => Ok(exceptions::handled(t)),
+        _ => wrong(t, "exception"),
+    }),
     ("typing", "cast", |t, a, k| match (a, k) {
         ([_, x], []) => Ok(*x),
         _ => wrong(t, "cast"),

@@ -10,7 +10,8 @@ use crate::reason::BreakKind;
 use crate::simulator::tracer::contents::{LIST_WRITERS, SEQUENCES};
 use crate::variables::{IterVar, Kind, ObjectVar, VarId};
 
-use crate::simulator::{iterate, methods, subscript};
+use crate::bytecode::CmpOp;
+use crate::simulator::{comparisons, iterate, methods, subscript};
 use crate::simulator::{Kwargs, Step, Tracer};
 
 /// Methods that change it in a way that its iterators notice. Those of lists that are not among
@@ -31,6 +32,10 @@ const NOTICED: &[&str] = &[
 
 /// Methods that do something else than those of lists.
 const OWN: &[&str] = &[
+    "__add__",
+    "__eq__",
+    "__iadd__",
+    "__ne__",
     "append",
     "appendleft",
     "copy",
@@ -108,6 +113,17 @@ fn contents_of(t: &Tracer<'_>, deque: VarId) -> Step<VarId> {
     }
 }
 
+/// What an exact deque holds; `None` for anything else.
+fn contents_of_deque(t: &mut Tracer<'_>, id: VarId) -> Step<Option<VarId>> {
+    t.realize(id);
+    let class = class(t.py)?;
+    if !t.type_of(id).is_some_and(|own| own.is(&class)) {
+        return Ok(None);
+    }
+    let len = class.getattr("__len__")?;
+    Ok(t.contents(id, &len, "__len__"))
+}
+
 /// `deque.name(*args)`.
 pub fn call(
     t: &mut Tracer<'_>,
@@ -138,6 +154,31 @@ pub fn call(
             })?;
             Ok(t.none())
         }
+        ("__iadd__", [over]) if *over != deque => {
+            refuse_iterated(t, contents)?;
+            call(t, (deque, contents), "extend", &[*over], kwargs)?;
+            Ok(deque)
+        }
+        ("__add__", [other]) => {
+            let Some(more) = contents_of_deque(t, *other)? else {
+                return t.unsupported("a deque and another object are added");
+            };
+            let made = call(t, (deque, contents), "copy", &[], kwargs)?;
+            let target = contents_of(t, made)?;
+            call(t, (made, target), "extend", &[more], kwargs)?;
+            Ok(made)
+        }
+        ("__eq__" | "__ne__", [other]) => {
+            let Some(others) = contents_of_deque(t, *other)? else {
+                return t.unsupported("a deque and another object are compared");
+            };
+            let op = if name == "__eq__" {
+                CmpOp::Eq
+            } else {
+                CmpOp::Ne
+            };
+            comparisons::compare(t, op, contents, others)
+        }
         ("popleft", []) if items > 0 => {
             let first = t.int(0);
             on_list(t, "pop", &[first])
@@ -158,7 +199,7 @@ pub fn call(
             methods::call(t, target, "extend", &[contents], kwargs)?;
             Ok(made)
         }
-        ("__getitem__" | "__setitem__" | "__delitem__", [key, ..]) => {
+        ("__getitem__" | "__delitem__", [key]) | ("__setitem__", [key, _]) => {
             // A deque has no slices.
             if t.const_int(*key).is_none() {
                 return t.unsupported("an item of a deque at such a place");

@@ -1,4 +1,5 @@
-//! Objects that hold a list or a dict: deques, and instances of subclasses.
+//! Objects that hold a list or a dict: deques, proxies, and instances of subclasses.
 
 pub mod deques;
+pub mod proxies;
 pub mod subclasses;

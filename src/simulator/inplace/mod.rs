@@ -141,6 +141,45 @@ fn choose(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Option<Va
     replace(t, *x, result)
 }
 
+/// `tensor.copy_(value, blocking)`: `None` where it is not captured. It answers with another
+/// object for the tensor.
+pub fn copy(
+    t: &mut Tracer<'_>,
+    tensor: VarId,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<Option<VarId>> {
+    let value = match (args, kwargs) {
+        ([value], []) => *value,
+        ([value, blocking], []) if t.const_value(*blocking).is_some_and(is_bool) => *value,
+        _ => return Ok(None),
+    };
+    match set_value(t, tensor, value)? {
+        true => Ok(Some(t.made_natively())),
+        false => Ok(None),
+    }
+}
+
+fn is_bool(value: Bound<'_, PyAny>) -> bool {
+    value.is_exact_instance_of::<PyBool>()
+}
+
+/// `paddle.assign(value, tensor)` where nothing takes a gradient; `None` where it is not captured.
+pub fn assign(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Option<VarId>> {
+    let (value, tensor) = match (args, kwargs) {
+        ([value, tensor], []) => (*value, *tensor),
+        ([value], [(name, tensor)]) if &**name == "output" => (*value, *tensor),
+        _ => return Ok(None),
+    };
+    // Eager mode takes them for a result of the value, whose way back raises.
+    let flows =
+        |t: &mut Tracer<'_>, id| tensors::meta_of(t, id).is_none_or(|meta| !meta.stop_gradient);
+    if t.grad_enabled && flows(t, value) {
+        return Ok(None);
+    }
+    Ok(set_value(t, tensor, value)?.then_some(tensor))
+}
+
 /// `tensor.set_value(value)` of one that no gradient flows to: it has the numbers of a tensor like
 /// it. Whether it was captured.
 pub fn set_value(t: &mut Tracer<'_>, tensor: VarId, value: VarId) -> Step<bool> {

@@ -467,6 +467,8 @@ fn is_plain_class(class: &Bound<'_, PyType>) -> bool {
     is_attr(class, "types", "SimpleNamespace")
         || of_collections("defaultdict")
         || of_collections("deque")
+        || is_attr(class, "types", "MappingProxyType")
+        || is_attr(class, "contextvars", "ContextVar")
 }
 
 fn dict_key(key: &Bound<'_, PyAny>) -> Option<DictKey> {

@@ -8,7 +8,7 @@ use pyo3::PyTypeInfo;
 use crate::guard::{native, GuardKind};
 use crate::obj::{ordered_dict, Obj};
 use crate::simulator::attributes;
-use crate::simulator::containers::deques;
+use crate::simulator::containers::{deques, proxies};
 use crate::tracker::{Tracker, TrackerRef};
 use crate::variables::{Kind, VarId, Variable};
 
@@ -86,6 +86,8 @@ impl<'py> Tracer<'py> {
         let ordered = ordered_dict(self.py).ok()?;
         let (reads, writes) = if deques::is_exact(&of) {
             (deques::is_exact(&class) && deques::has(name), false)
+        } else if proxies::is_exact(&of) {
+            (READERS[0].contains(&name), false)
         } else if of.is(&ordered) {
             (READERS[0].contains(&name), ORDERED_WRITERS.contains(&name))
         } else {
@@ -147,6 +149,9 @@ impl<'py> Tracer<'py> {
         let (value, source) = (self.value(id)?, self.source(id)?);
         if self.is_closed(id) {
             return None;
+        }
+        if proxies::is_exact(&value.get_type()) {
+            return proxies::shown(self, &value, source);
         }
         let made = self.vars.add(Variable {
             value: Some((&value).into()),

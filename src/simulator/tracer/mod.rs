@@ -25,7 +25,7 @@ use crate::reason::{Break, BreakKind, SourceLoc};
 use crate::tracker::TrackerRef;
 use crate::variables::{Arena, AttrOp, VarId};
 
-use super::frame::FrameState;
+use super::frame::{FrameState, SimulatedFrame};
 use super::groups::Group;
 use super::inner::Unwound;
 use super::rereads::{Reads, RunsAgain};
@@ -145,6 +145,8 @@ pub struct Tracer<'py> {
     pub entry_grad: bool,
     /// User locations of the frames being simulated, outermost first; the executor keeps them current.
     pub locations: Vec<SourceLoc>,
+    /// The same frames, as what is called in one sees it: the executor keeps them current too.
+    pub simulated: Vec<SimulatedFrame>,
     /// Writes and deletes of globals (dict, name, value), in program order.
     pub global_writes: Vec<(Obj, AttrOp)>,
     /// How many `auto_cast` are entered.
@@ -153,8 +155,8 @@ pub struct Tracer<'py> {
     pub cut_off: usize,
     /// While the `backward` of a custom operation is followed: the first symbol that it makes.
     pub backward: Option<SymbolId>,
-    /// Context managers that were entered and left and did nothing but warn, and new layers, which take the
-    /// next name of their class.
+    /// Context managers that were entered and left and did nothing but warn, new layers, which take
+    /// the next name of their class, and what is shown: lines (tuples) and warnings (calls).
     pub left_behind: Vec<VarId>,
     /// Layers with attributes that the frame wrote.
     pub written_layers: Vec<Obj>,
@@ -232,6 +234,7 @@ impl<'py> Tracer<'py> {
             grad_enabled,
             entry_grad: grad_enabled,
             locations: Vec::new(),
+            simulated: Vec::new(),
             global_writes: Vec::new(),
             auto_casts: 0,
             cut_off: 0,

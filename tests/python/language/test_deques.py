@@ -7,7 +7,7 @@ import numpy as np
 import paddle
 import paddle_sot_rs as sot
 import pytest
-from harness import translate
+from harness import check, translate
 
 
 class Held:
@@ -272,3 +272,60 @@ def test_what_it_holds_may_change_outside():
         x = paddle.ones([2])
         np.testing.assert_array_equal(translated(held, x).numpy(), reads_tensors(held, x).numpy())
     assert (sot.stats(translated).graphs, sot.stats(translated).graph_breaks) == (1, [])
+
+
+def counts(held, x):
+    held.counts.update("abc")
+    held.counts.subtract("a")
+    made = collections.Counter("aab") + collections.Counter(b=2)
+    return x * held.counts["a"] + made.total(), made, held.counts
+
+
+def own_factory(held, x):
+    made = collections.defaultdict(int)
+    for letter in "aab":
+        made[letter] += 1
+    return x * made["a"], made.default_factory
+
+
+def joined(held, x):
+    made = collections.deque([1, 2], maxlen=3)
+    same = made.copy()
+    made += [3, 4]
+    both = made + same
+    return x * len(both), both, made == same, made != same, same == collections.deque([1, 2]), both.maxlen
+
+
+def joined_with_what_exists(held, x):
+    before = held.recent
+    held.recent += held.recent.copy()
+    return x * len(held.recent), before is held.recent, held.recent == collections.deque([1, 2, 3, 1, 2, 3])
+
+
+@pytest.mark.parametrize("function", [counts, own_factory, joined, joined_with_what_exists])
+def test_counted_and_joined(function):
+    check(function, Held(), paddle.ones([2]), graphs=1, breaks=0)
+
+
+def test_others_are_left_to_python():
+    def function(x):
+        made = collections.deque([1])
+        try:
+            made + [2]
+        except TypeError:
+            x = x + 1
+        return x, made == [1], made != 1, made == made
+
+    check(function, paddle.ones([2]))
+
+
+def test_methods_with_too_many_arguments():
+    def function(held, x):
+        for call in (lambda: held.recent.__delitem__(0, 1), lambda: held.recent.__getitem__(0, 1)):
+            try:
+                call()
+            except TypeError:
+                x = x + 1
+        return x, held.recent
+
+    check(function, Held(), paddle.ones([2]))
