@@ -144,7 +144,8 @@ pub trait TraceSession: Send + Sync {
         Ok(None)
     }
 
-    /// Whether the operations traced so far are known to take what `symbol` stands for at most once.
+    /// Whether the operations traced so far are known to take what `symbol` stands for at most
+    /// once.
     fn is_used_once(&self, _py: Python<'_>, _symbol: SymbolId) -> PyResult<bool> {
         Ok(false)
     }

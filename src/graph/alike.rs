@@ -7,8 +7,8 @@ use crate::guard::native;
 use crate::obj::Obj;
 
 impl StatementIr {
-    /// Whether the other graph runs the same calls with the same constants on tensors of the same metadata. Layers are
-    /// compared by identity: what they compute is theirs.
+    /// Whether the other graph runs the same calls with the same constants on tensors of the same
+    /// metadata. Layers are compared by identity: what they compute is theirs.
     pub fn is_alike(&self, py: Python<'_>, other: &Self) -> bool {
         self.inputs == other.inputs
             && self.outputs == other.outputs

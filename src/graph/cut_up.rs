@@ -41,7 +41,8 @@ pub(super) struct Plan<'a> {
     pub alone: &'a [bool],
     /// Whether a statement is a view that other parts make again.
     pub is_view: &'a dyn Fn(usize) -> bool,
-    /// What each statement takes, what its layer reaches included; `None`: nobody says what layers reach.
+    /// What each statement takes, what its layer reaches included; `None`: nobody says what layers
+    /// reach.
     pub taken: Option<&'a [Vec<SymbolId>]>,
 }
 

@@ -1,11 +1,13 @@
 //! Pieces of a long graph: statements that follow one another, each piece a program.
 //!
-//! Paddle takes a time for a program before its first run, and for its dependencies, that grows with the square of its
-//! operators. Pieces keep it linear, and those that are alike can share a program: see `alike.rs`.
+//! Paddle takes a time for a program before its first run, and for its dependencies, that grows
+//! with the square of its operators. Pieces keep it linear, and those that are alike can share a
+//! program: see `alike.rs`.
 //!
-//! Where gradients flow, a program gives one gradient for each tensor that it takes, and eager mode adds one for each use.
-//! The sums are those of eager mode where no tensor that carries a gradient is taken by two pieces, or, in the rounds of a
-//! very long loop, where each piece uses it once (but for the last, whose gradient comes first).
+//! Where gradients flow, a program gives one gradient for each tensor that it takes, and eager
+//! mode adds one for each use. The sums are those of eager mode where no tensor that carries a
+//! gradient is taken by two pieces, or, in the rounds of a very long loop, where each piece uses
+//! it once (but for the last, whose gradient comes first).
 
 use pyo3::prelude::*;
 use rustc_hash::FxHashMap;
@@ -18,7 +20,8 @@ use crate::obj::Obj;
 const LONG: usize = 600;
 /// A piece has about so many operations.
 const PIECE: usize = 240;
-/// Graphs of more operations are run in small pieces, if that is how sums stay those of eager mode.
+/// Graphs of more operations are run in small pieces, if that is how sums stay those of eager
+/// mode.
 const VERY_LONG: usize = 1500;
 
 /// Where a symbol is made and used: numbers of statements.
@@ -68,8 +71,8 @@ struct Places {
 }
 
 impl StatementIr {
-    /// The pieces of a graph of so many operations, in order. `examples` are the tensors among its inputs, and `trains` is
-    /// whether gradients may be asked for. `None`: it is one program.
+    /// The pieces of a graph of so many operations, in order. `examples` are the tensors among its
+    /// inputs, and `trains` is whether gradients may be asked for. `None`: it is one program.
     pub fn pieces(
         &self,
         py: Python<'_>,
@@ -212,7 +215,8 @@ impl Places {
         }
     }
 
-    /// The piece of each statement. `once`: pieces may share what each uses once. `None` where one is longer than `limit`.
+    /// The piece of each statement. `once`: pieces may share what each uses once. `None` where one
+    /// is longer than `limit`.
     fn pieces(&self, sizes: Sizes, once: bool, limit: usize) -> Option<Vec<usize>> {
         let count = self.taken.len();
         let mut of = Vec::with_capacity(count);
@@ -231,11 +235,13 @@ impl Places {
         (piece > 1).then_some(of)
     }
 
-    /// The end of the piece that begins here: the latest of those in reach that the fewest tensors go over, else the next.
+    /// The end of the piece that begins here: the latest of those in reach that the fewest tensors
+    /// go over, else the next.
     fn end(&self, start: usize, sizes: Sizes, once: bool) -> usize {
         let is_outside = |life: &Life| life.made.is_none_or(|made| made < start);
         let mut best: Option<usize> = None;
-        // What others carry a gradient to, and is taken here and behind; where it may be taken once, twice here.
+        // What others carry a gradient to, and is taken here and behind; where it may be taken
+        // once, twice here.
         let mut open = 0_usize;
         let mut closes: FxHashMap<usize, usize> = FxHashMap::default();
         let mut uses: FxHashMap<SymbolId, usize> = FxHashMap::default();

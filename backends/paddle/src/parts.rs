@@ -1,5 +1,6 @@
-//! [`Parts`]: the programs of a graph with several results that gradients flow through, or with sparse gradients, the
-//! views behind a program that keeps what they are of, and the pieces of a long graph.
+//! [`Parts`]: the programs of a graph with several results that gradients flow through, or with
+//! sparse gradients, the views behind a program that keeps what they are of, and the pieces of a
+//! long graph.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -370,7 +371,8 @@ fn compile_part(
     let Part { sir, by_calls, .. } = part;
     let session = backend::retrace(py, compiler.backend, &sir, &example_inputs)?;
     let operations = session.operations(sir.statements.len());
-    // A round of a loop pays for a program of its own later than a graph does: so much stands around each.
+    // A round of a loop pays for a program of its own later than a graph does: so much stands
+    // around each.
     let least = whole.least.max(LEAST) * if once.is_empty() { 1 } else { ROUND };
     let is_small = by_calls || (operations < least && !sir.has_regions());
     for id in &once {

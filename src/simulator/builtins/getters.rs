@@ -1,4 +1,5 @@
-//! `operator.itemgetter` and `operator.attrgetter`: what they take from an object is read as the program reads it.
+//! `operator.itemgetter` and `operator.attrgetter`: what they take from an object is read as the
+//! program reads it.
 
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;

@@ -155,8 +155,8 @@ pub struct Tracer<'py> {
     pub cut_off: usize,
     /// While the `backward` of a custom operation is followed: the first symbol that it makes.
     pub backward: Option<SymbolId>,
-    /// Context managers that were entered and left and did nothing but warn, new layers, which take
-    /// the next name of their class, and what is shown: lines (tuples) and warnings (calls).
+    /// Context managers that were entered and left and did nothing but warn, new layers, which
+    /// take the next name of their class, and what is shown: lines (tuples) and warnings (calls).
     pub left_behind: Vec<VarId>,
     /// Layers with attributes that the frame wrote.
     pub written_layers: Vec<Obj>,
