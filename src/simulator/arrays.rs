@@ -77,7 +77,7 @@ pub fn to_tensor(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Op
 }
 
 /// Whether `to_tensor` takes arrays of this dtype.
-fn taken(name: &str) -> bool {
+pub fn is_taken(name: &str) -> bool {
     const KNOWN: &[&str] = &[
         "bool", "int8", "int16", "int32", "int64", "uint8", "float16", "float32", "float64",
     ];
@@ -85,6 +85,9 @@ fn taken(name: &str) -> bool {
 }
 
 fn array(t: &mut Tracer<'_>, data: VarId, maker: ArrayMaker) -> Step<Option<VarId>> {
+    if let Kind::Array(array) = t.kind(data).clone() {
+        return of_made(t, array.value.bind(t.py), maker);
+    }
     let (Some(source), Some(value)) = (t.source(data), t.value(data)) else {
         return Ok(None);
     };
@@ -97,7 +100,7 @@ fn array(t: &mut Tracer<'_>, data: VarId, maker: ArrayMaker) -> Step<Option<VarI
         );
     }
     let dtype = value.getattr("dtype")?;
-    if !taken(&dtype.getattr("name")?.extract::<String>()?) {
+    if !is_taken(&dtype.getattr("name")?.extract::<String>()?) {
         return Ok(None);
     }
     let tracker = Arc::new(Tracker::Array(source.clone(), maker));
@@ -132,6 +135,29 @@ fn array(t: &mut Tracer<'_>, data: VarId, maker: ArrayMaker) -> Step<Option<VarI
         class: None,
     }));
     // A tensor of its own for every call of `to_tensor`.
+    assigned(t, given).map(Some)
+}
+
+/// The tensor of an array that the function made: its numbers are those of every call.
+fn of_made<'py>(
+    t: &mut Tracer<'py>,
+    array: &Bound<'py, PyAny>,
+    maker: ArrayMaker,
+) -> Step<Option<VarId>> {
+    let Ok(tensor) = tensor_of(array, maker) else {
+        return Ok(None);
+    };
+    let Some(meta) = tensor_meta(&tensor) else {
+        return Ok(None);
+    };
+    let tensor = Obj::from(tensor);
+    let tracker = Arc::new(Tracker::Const(tensor.clone()));
+    let symbol = t.graph.tensor_input(t.py, tensor, meta, tracker)?;
+    let given = t.add(Kind::Tensor(TensorVar {
+        symbol,
+        view: None,
+        class: None,
+    }));
     assigned(t, given).map(Some)
 }
 
@@ -210,7 +236,7 @@ fn stacked(t: &mut Tracer<'_>, items: &[VarId], wanted: Option<DType>) -> Step<O
         };
         let same = (meta.dtype, meta.shape.clone());
         let known = first.get_or_insert_with(|| same.clone());
-        if *known != same || !taken(meta.dtype.as_str()) || meta.shape.contains(&-1) {
+        if *known != same || !is_taken(meta.dtype.as_str()) || meta.shape.contains(&-1) {
             return Ok(None);
         }
         if wanted.is_some_and(|wanted| wanted != meta.dtype) {

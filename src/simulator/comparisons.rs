@@ -15,7 +15,7 @@ use crate::variables::{DictVar, Kind, VarId};
 use super::aliases;
 use super::call::call;
 use super::operators::{is_not_implemented, is_object};
-use super::{attributes, classes, fold, graph_numbers, numbers, tensors, truth};
+use super::{attributes, classes, fold, graph_numbers, made_arrays, numbers, tensors, truth};
 use super::{Step, Tracer};
 
 /// `a < b` and its like.
@@ -41,6 +41,10 @@ pub fn compare(t: &mut Tracer<'_>, op: CmpOp, a: VarId, b: VarId) -> Step<VarId>
     }
     if is_object(&left) || is_object(&right) {
         return object_compare(t, op, a, b);
+    }
+    let name = ["lt", "le", "eq", "ne", "gt", "ge"][op as usize];
+    if let Some(array) = made_arrays::operator(t, name, &[a, b])? {
+        return Ok(array);
     }
     let size = |id| t.vars.get(id).class.is_some();
     match (&left, &right) {
@@ -74,7 +78,6 @@ pub fn compare(t: &mut Tracer<'_>, op: CmpOp, a: VarId, b: VarId) -> Step<VarId>
     if let Some(result) = identity_compare(t, op, a, b, &left, &right) {
         return Ok(result);
     }
-    let name = ["lt", "le", "eq", "ne", "gt", "ge"][op as usize];
     fold::operator(t, name, &[a, b])
 }
 
