@@ -82,6 +82,8 @@ pub struct ArrayVar {
     pub at: usize,
     /// Whether it may share its memory with another one, so that only the interpreter can make it.
     pub shares: bool,
+    /// Whether something goes over it, which sees what is written meanwhile.
+    pub iterated: bool,
 }
 
 /// A dict with exact key equality.

@@ -18,7 +18,7 @@ use crate::frame::Modules;
 use crate::guard::native;
 use crate::obj::{is_attr, Obj};
 use crate::reason::BreakKind;
-use crate::variables::{ArrayVar, Kind, VarId};
+use crate::variables::{ArrayVar, IterVar, Kind, VarId};
 
 use super::{arrays, fold, scalars, tracer};
 use super::{Kwargs, Step, Tracer};
@@ -26,7 +26,10 @@ use table::{has, known, ATTRIBUTES, LIMITS, METHODS, OF_SCALARS, REFUSED, WRITES
 use writes::write;
 
 /// Most bytes of an array that a translation keeps.
-const MOST_BYTES: usize = 1 << 26;
+const MOST_BYTES: usize = 1 << 24;
+
+/// Most items of one that is gone over.
+const MOST_ITEMS: i64 = 4096;
 
 /// Arguments as real objects, and the arrays among them.
 #[derive(Default)]
@@ -197,6 +200,7 @@ fn made<'py>(t: &mut Tracer<'py>, value: &Bound<'py, PyAny>, from: &[VarId]) -> 
         value: Obj::from(value),
         at: t.outermost,
         shares: false,
+        iterated: false,
     };
     let id = t.add(Kind::Array(array));
     if shares {
@@ -369,6 +373,25 @@ pub fn set_item(t: &mut Tracer<'_>, id: VarId, key: VarId, value: VarId) -> Step
     };
     let function = t.original("operator", "setitem")?;
     write(t, id, &function, given).map(drop)
+}
+
+/// `iter(array)`: over its items of now, so that nothing writes to it any more.
+pub fn iterate(t: &mut Tracer<'_>, id: VarId) -> Step<VarId> {
+    if len(t, id)? > MOST_ITEMS {
+        return t.unsupported("iteration over an array of many items");
+    }
+    let (value, _) = held(t, id)?;
+    let items = PyList::new(t.py, value.try_iter()?.collect::<PyResult<Vec<_>>>()?)?;
+    let over = made(t, items.as_any(), &[id])?;
+    t.vars.update(id, |var| {
+        if let Kind::Array(array) = &mut var.kind {
+            array.iterated = true;
+        }
+    });
+    let iterator = t.add(Kind::Iter(IterVar::Sequence { over, index: 0 }));
+    // It is of another class than that of a list.
+    t.only_the_interpreter_makes(iterator);
+    Ok(iterator)
 }
 
 /// `len(array)`

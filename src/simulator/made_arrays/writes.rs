@@ -32,6 +32,9 @@ pub(super) fn write<'py>(
     };
     let mut moved = Vec::with_capacity(sharing.len());
     for other in sharing {
+        if matches!(t.kind(other), Kind::Array(array) if array.iterated) {
+            return t.unsupported("a write to an array that was gone over");
+        }
         let (value, _) = held(t, other)?;
         let same = if value.is(&whole) {
             copy.clone()

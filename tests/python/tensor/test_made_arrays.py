@@ -278,3 +278,31 @@ def test_many_lengths():
         x = paddle.rand([2, length])
         assert plain(static(x)) == plain(function(x))
     assert sot.stats(static).graph_breaks == []
+
+
+def test_iteration():
+    def function(x):
+        for number in np.arange(3):
+            x = x + float(number) + paddle.to_tensor(np.full(8, number, "float32"))
+        first, second = np.array([1.0, 2.0])
+        rows = [row.tolist() for row in np.eye(2)]
+        return x * float(first) + float(second), rows, list(np.arange(3)), sum(np.arange(4)), tuple(np.tri(2)[0])
+
+    check(function)
+
+
+def test_iteration_sees_writes():
+    def function(x):
+        array, found = np.arange(4), []
+        for number in array:
+            array[3] = 9
+            found.append(int(number))
+        rows = np.zeros((2, 3))
+        for row in rows:
+            row[0] = 5
+        iterator = iter(array)
+        return x * 2, found, rows, type(iterator).__name__, next(iterator)
+
+    static = sot.to_static(function, min_graph_size=0)
+    for _ in range(2):
+        assert plain(static(paddle.to_tensor(X))) == plain(function(paddle.to_tensor(X)))
