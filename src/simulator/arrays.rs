@@ -15,6 +15,7 @@ use crate::paddle::tensor_meta;
 use crate::tracker::{ArrayMaker, Tracker};
 use crate::variables::{Kind, TensorVar, VarId};
 
+use super::scalars;
 use super::tensors::{self, Receiver};
 use super::{Kwargs, Step, Tracer};
 
@@ -159,6 +160,46 @@ fn of_made<'py>(
         class: None,
     }));
     assigned(t, given).map(Some)
+}
+
+/// An operand of an operator with a tensor: of an array that the function made and that has dims,
+/// Paddle makes a tensor. Others stay.
+pub fn operand(t: &mut Tracer<'_>, id: VarId) -> Step<VarId> {
+    let Kind::Array(array) = t.kind(id).clone() else {
+        return Ok(id);
+    };
+    let value = array.value.bind(t.py);
+    if value.getattr("ndim")?.extract::<usize>()? == 0 || !scalars::defer_to_tensors(t.py)? {
+        return Ok(id);
+    }
+    let made = of_made(t, value, ArrayMaker::ToTensor(None))?;
+    Ok(made.unwrap_or(id))
+}
+
+/// An index of a tensor: the same for whole numbers, also in a tuple.
+pub fn index(t: &mut Tracer<'_>, id: VarId) -> Step<VarId> {
+    match t.kind(id).clone() {
+        Kind::Array(array) => {
+            let dtype = array.value.bind(t.py).getattr("dtype")?;
+            let name: String = dtype.getattr("name")?.extract()?;
+            match matches!(DType::from_name(&name), Some(DType::Int32 | DType::Int64)) {
+                true => operand(t, id),
+                false => Ok(id),
+            }
+        }
+        Kind::Tuple(items, None) => {
+            let made = items.iter().map(|item| match t.kind(*item) {
+                Kind::Array(_) => index(t, *item),
+                _ => Ok(*item),
+            });
+            let made = made.collect::<Step<Vec<_>>>()?;
+            match made == items {
+                true => Ok(id),
+                false => Ok(t.add(Kind::Tuple(made, None))),
+            }
+        }
+        _ => Ok(id),
+    }
 }
 
 /// `paddle.assign(array)`; `None` where it is not captured.

@@ -9,8 +9,8 @@ use crate::variables::{Kind, VarId};
 
 use super::call::call;
 use super::{
-    attributes, classes, fold, graph_numbers, made_arrays, methods, numbers, scalars, tensors,
-    texts,
+    arrays, attributes, classes, fold, graph_numbers, made_arrays, methods, numbers, scalars,
+    tensors, texts,
 };
 use super::{Step, Tracer};
 
@@ -41,6 +41,7 @@ impl UnaryOp {
 pub fn binary(t: &mut Tracer<'_>, op: BinOp, inplace: bool, a: VarId, b: VarId) -> Step<VarId> {
     let (left, right) = (t.kind(a).clone(), t.kind(b).clone());
     if matches!(left, Kind::Tensor(_)) || matches!(right, Kind::Tensor(_)) {
+        let (a, b) = (arrays::operand(t, a)?, arrays::operand(t, b)?);
         return tensor_binary(t, op, a, b);
     }
     if matches!(left, Kind::Array(_)) || matches!(right, Kind::Array(_)) {

@@ -10,7 +10,8 @@ use crate::variables::{IterVar, Kind, VarId};
 
 use crate::simulator::call::{call, describe};
 use crate::simulator::{
-    attributes, comparisons, exceptions, fold, keys, layers, made_arrays, namespaces, tensors,
+    arrays, attributes, comparisons, exceptions, fold, keys, layers, made_arrays, namespaces,
+    tensors,
 };
 use crate::simulator::{Step, Tracer};
 
@@ -18,6 +19,7 @@ use crate::simulator::{Step, Tracer};
 pub fn get(t: &mut Tracer<'_>, container: VarId, key: VarId) -> Step<VarId> {
     match t.kind(container).clone() {
         Kind::Tensor(_) => {
+            let key = arrays::index(t, key)?;
             index_range::check(t, container, key)?;
             tensors::method(t, container, "__getitem__", &[key], &[])
         }

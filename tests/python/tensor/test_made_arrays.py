@@ -306,3 +306,29 @@ def test_iteration_sees_writes():
     static = sot.to_static(function, min_graph_size=0)
     for _ in range(2):
         assert plain(static(paddle.to_tensor(X))) == plain(function(paddle.to_tensor(X)))
+
+
+BESIDE = {
+    "floats": lambda x: (x + np.full((5, 8), 2, "float32")) * np.ones(8, "float32") - np.eye(5, 8).astype("float32"),
+    "doubles": lambda x: np.linspace(0, 1, 8) * x / np.arange(1.0, 9.0) ** np.full(8, 2.0),
+    "halves": lambda x: np.ones(8, "float16") - x,
+    "matrices": lambda x: x @ np.tri(8, dtype="float32"),
+    "comparisons": lambda x: (x > np.zeros(8, "float32"), x == np.ones((5, 1), "float32")),
+    "rows": lambda x: x[np.array([1, 0, 1])],
+    "columns": lambda x: x[:, np.array([4, 0, -1]), 1:] + x[..., np.arange(7)][:, :3],
+    "pairs": lambda x: x[np.array([[0, 1], [1, 1]]), np.array([2, 3])],
+}
+
+
+@pytest.mark.parametrize("name", BESIDE)
+def test_beside_tensors(name):
+    function = BESIDE[name]
+    static = check(function)
+    if name == "comparisons":
+        return
+    found = []
+    for call in (function, static):
+        x = paddle.to_tensor(X, stop_gradient=False)
+        (call(x) ** 2).sum().backward()
+        found.append(plain(x.grad))
+    assert found[0] == found[1]
