@@ -93,8 +93,9 @@ pub fn name_of(value: &Bound<'_, PyAny>) -> Option<String> {
         || value.is_exact_instance_of::<PyCFunction>()
         || is_builtin_method(value);
     if known {
-        let name = value.getattr("__qualname__").ok()?;
-        return name.extract().ok();
+        let name: String = value.getattr("__qualname__").ok()?.extract().ok()?;
+        // Of pybind11: the capsule is of no interest.
+        return Some(name.trim_start_matches("PyCapsule.").to_owned());
     }
     let module = value.cast::<PyModule>().ok()?;
     let name = module.dict().get_item("__name__").ok()??;

@@ -387,6 +387,9 @@ impl<'a, 'py> Emitter<'a, 'py> {
                     self.code.op("BUILD_STRING", parts.len() as u32)?;
                 }
             }
+            Kind::Array(array) => {
+                self.call_helper("array", 1, |this| Ok(this.code.load_held(&array.value)?))?;
+            }
             Kind::List(items) => {
                 let class = self.t.vars.get(id).class.clone();
                 if let Some(class) = &class {

@@ -83,6 +83,8 @@ break_kinds! {
     InlinedCallBreaks => Unsps, "see the break inside the callee";
     /// A step of an optimizer, or what scales or clips gradients for one: one native call.
     GradientStep => Unsps, "nothing has to be done: it runs as one call of Paddle's, as in eager mode";
+    /// A call in which processes wait for each other.
+    Collective => Unsps, "nothing has to be done: it runs as one call of Paddle's, as in eager mode";
     /// Recursion deeper than the simulator follows.
     InlineDepth => Unsps, "turn deep recursion into a loop";
     /// `graph_break()` was called.
@@ -105,6 +107,8 @@ break_kinds! {
     RecompileLimit => Unimp, "see stats().recompiles for the guard that keeps failing";
     /// The user is tracing or profiling.
     Tracing => Unimp, "switch off sys.settrace / sys.monitoring to compile";
+    /// A tensor that several processes hold parts of, among the arguments.
+    ShardedTensor => Unimp, "nothing has to be done: such calls run as in eager mode";
     /// Hooks see each tensor that autograd saves.
     HookedSaves => Unimp, "call the compiled function outside of saved_tensors_hooks()";
 }

@@ -15,6 +15,7 @@ use crate::paddle::tensor_meta;
 use crate::tracker::{ArrayMaker, Tracker};
 use crate::variables::{Kind, TensorVar, VarId};
 
+use super::scalars;
 use super::tensors::{self, Receiver};
 use super::{Kwargs, Step, Tracer};
 
@@ -77,7 +78,7 @@ pub fn to_tensor(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Op
 }
 
 /// Whether `to_tensor` takes arrays of this dtype.
-fn taken(name: &str) -> bool {
+pub fn is_taken(name: &str) -> bool {
     const KNOWN: &[&str] = &[
         "bool", "int8", "int16", "int32", "int64", "uint8", "float16", "float32", "float64",
     ];
@@ -85,6 +86,9 @@ fn taken(name: &str) -> bool {
 }
 
 fn array(t: &mut Tracer<'_>, data: VarId, maker: ArrayMaker) -> Step<Option<VarId>> {
+    if let Kind::Array(array) = t.kind(data).clone() {
+        return of_made(t, array.value.bind(t.py), maker);
+    }
     let (Some(source), Some(value)) = (t.source(data), t.value(data)) else {
         return Ok(None);
     };
@@ -97,7 +101,7 @@ fn array(t: &mut Tracer<'_>, data: VarId, maker: ArrayMaker) -> Step<Option<VarI
         );
     }
     let dtype = value.getattr("dtype")?;
-    if !taken(&dtype.getattr("name")?.extract::<String>()?) {
+    if !is_taken(&dtype.getattr("name")?.extract::<String>()?) {
         return Ok(None);
     }
     let tracker = Arc::new(Tracker::Array(source.clone(), maker));
@@ -133,6 +137,69 @@ fn array(t: &mut Tracer<'_>, data: VarId, maker: ArrayMaker) -> Step<Option<VarI
     }));
     // A tensor of its own for every call of `to_tensor`.
     assigned(t, given).map(Some)
+}
+
+/// The tensor of an array that the function made: its numbers are those of every call.
+fn of_made<'py>(
+    t: &mut Tracer<'py>,
+    array: &Bound<'py, PyAny>,
+    maker: ArrayMaker,
+) -> Step<Option<VarId>> {
+    let Ok(tensor) = tensor_of(array, maker) else {
+        return Ok(None);
+    };
+    let Some(meta) = tensor_meta(&tensor) else {
+        return Ok(None);
+    };
+    let tensor = Obj::from(tensor);
+    let tracker = Arc::new(Tracker::Const(tensor.clone()));
+    let symbol = t.graph.tensor_input(t.py, tensor, meta, tracker)?;
+    let given = t.add(Kind::Tensor(TensorVar {
+        symbol,
+        view: None,
+        class: None,
+    }));
+    assigned(t, given).map(Some)
+}
+
+/// An operand of an operator with a tensor: of an array that the function made and that has dims,
+/// Paddle makes a tensor. Others stay.
+pub fn operand(t: &mut Tracer<'_>, id: VarId) -> Step<VarId> {
+    let Kind::Array(array) = t.kind(id).clone() else {
+        return Ok(id);
+    };
+    let value = array.value.bind(t.py);
+    if value.getattr("ndim")?.extract::<usize>()? == 0 || !scalars::defer_to_tensors(t.py)? {
+        return Ok(id);
+    }
+    let made = of_made(t, value, ArrayMaker::ToTensor(None))?;
+    Ok(made.unwrap_or(id))
+}
+
+/// An index of a tensor: the same for whole numbers, also in a tuple.
+pub fn index(t: &mut Tracer<'_>, id: VarId) -> Step<VarId> {
+    match t.kind(id).clone() {
+        Kind::Array(array) => {
+            let dtype = array.value.bind(t.py).getattr("dtype")?;
+            let name: String = dtype.getattr("name")?.extract()?;
+            match matches!(DType::from_name(&name), Some(DType::Int32 | DType::Int64)) {
+                true => operand(t, id),
+                false => Ok(id),
+            }
+        }
+        Kind::Tuple(items, None) => {
+            let made = items.iter().map(|item| match t.kind(*item) {
+                Kind::Array(_) => index(t, *item),
+                _ => Ok(*item),
+            });
+            let made = made.collect::<Step<Vec<_>>>()?;
+            match made == items {
+                true => Ok(id),
+                false => Ok(t.add(Kind::Tuple(made, None))),
+            }
+        }
+        _ => Ok(id),
+    }
 }
 
 /// `paddle.assign(array)`; `None` where it is not captured.
@@ -210,7 +277,7 @@ fn stacked(t: &mut Tracer<'_>, items: &[VarId], wanted: Option<DType>) -> Step<O
         };
         let same = (meta.dtype, meta.shape.clone());
         let known = first.get_or_insert_with(|| same.clone());
-        if *known != same || !taken(meta.dtype.as_str()) || meta.shape.contains(&-1) {
+        if *known != same || !is_taken(meta.dtype.as_str()) || meta.shape.contains(&-1) {
             return Ok(None);
         }
         if wanted.is_some_and(|wanted| wanted != meta.dtype) {

@@ -11,8 +11,8 @@ use crate::tracker::Tracker;
 use crate::variables::{Key, Kind, VarId};
 
 use super::{
-    api, attributes, builtins, contexts, fold, homes, inline, iterate, layers, methods, objects,
-    recompute, tensors,
+    api, attributes, builtins, contexts, fold, homes, inline, iterate, layers, made_arrays,
+    methods, objects, recompute, tensors,
 };
 use super::{Kwargs, Step, Tracer};
 
@@ -59,6 +59,9 @@ fn dispatch(
         }
         Kind::BoundBuiltin { receiver, name } => match t.kind(receiver) {
             Kind::Tensor(_) => tensors::method(t, receiver, &name, args, kwargs),
+            kind if made_arrays::has_method(kind, &name) => {
+                made_arrays::method(t, receiver, &name, args, kwargs)
+            }
             _ => methods::call(t, receiver, &name, args, kwargs),
         },
         Kind::Partial {
@@ -186,6 +189,9 @@ fn call_known(
 ) -> Step<VarId> {
     if let Some(context) = contexts::try_make(t, callee, args, kwargs)? {
         return Ok(context);
+    }
+    if let Some(array) = made_arrays::call(t, callee, args, kwargs)? {
+        return Ok(array);
     }
     if let Some(result) = builtins::try_call(t, callee, args, kwargs)? {
         return Ok(result);

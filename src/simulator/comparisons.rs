@@ -15,7 +15,9 @@ use crate::variables::{DictVar, Kind, VarId};
 use super::aliases;
 use super::call::call;
 use super::operators::{is_not_implemented, is_object};
-use super::{attributes, classes, fold, graph_numbers, numbers, tensors, truth};
+use super::{
+    arrays, attributes, classes, fold, graph_numbers, made_arrays, numbers, tensors, truth,
+};
 use super::{Step, Tracer};
 
 /// `a < b` and its like.
@@ -29,6 +31,7 @@ pub fn compare(t: &mut Tracer<'_>, op: CmpOp, a: VarId, b: VarId) -> Step<VarId>
     }
     let (left, right) = (t.kind(a).clone(), t.kind(b).clone());
     if matches!(left, Kind::Tensor(_)) {
+        let b = arrays::operand(t, b)?;
         return tensors::method(t, a, op.dunder(), &[b], &[]);
     }
     if matches!(right, Kind::Tensor(_)) {
@@ -41,6 +44,10 @@ pub fn compare(t: &mut Tracer<'_>, op: CmpOp, a: VarId, b: VarId) -> Step<VarId>
     }
     if is_object(&left) || is_object(&right) {
         return object_compare(t, op, a, b);
+    }
+    let name = ["lt", "le", "eq", "ne", "gt", "ge"][op as usize];
+    if let Some(array) = made_arrays::operator(t, name, &[a, b])? {
+        return Ok(array);
     }
     let size = |id| t.vars.get(id).class.is_some();
     match (&left, &right) {
@@ -74,7 +81,6 @@ pub fn compare(t: &mut Tracer<'_>, op: CmpOp, a: VarId, b: VarId) -> Step<VarId>
     if let Some(result) = identity_compare(t, op, a, b, &left, &right) {
         return Ok(result);
     }
-    let name = ["lt", "le", "eq", "ne", "gt", "ge"][op as usize];
     fold::operator(t, name, &[a, b])
 }
 

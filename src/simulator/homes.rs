@@ -87,9 +87,49 @@ const GRADIENT_STEPS: &[(&str, &[&str])] = &[
 /// Schedulers have steps too, which compute with numbers only.
 const SCHEDULERS: &str = "paddle.optimizer.lr";
 
+/// Functions in which processes wait for each other; `DataParallel` prepares for that in each call.
+const COLLECTIVES: &[(&str, &[&str])] = &[
+    (
+        "paddle.distributed.communication.",
+        &[
+            "all_gather",
+            "all_gather_object",
+            "all_reduce",
+            "all_to_all",
+            "all_to_all_single",
+            "alltoall",
+            "alltoall_single",
+            "barrier",
+            "batch_isend_irecv",
+            "broadcast",
+            "broadcast_object_list",
+            "gather",
+            "irecv",
+            "isend",
+            "recv",
+            "reduce",
+            "reduce_scatter",
+            "scatter",
+            "scatter_object_list",
+            "send",
+            "wait",
+        ],
+    ),
+    ("paddle.distributed.parallel", &["forward"]),
+];
+
 /// Whether the function of this name, with these variables of its module, is one of them.
+pub fn is_collective(name: &str, globals: &Bound<'_, PyAny>) -> bool {
+    is_in(COLLECTIVES, name, globals)
+}
+
+/// Whether the function of this name, with these variables of its module, is a gradient step.
 pub fn is_gradient_step(name: &str, globals: &Bound<'_, PyAny>) -> bool {
-    let rows = GRADIENT_STEPS.iter();
+    is_in(GRADIENT_STEPS, name, globals)
+}
+
+fn is_in(rows: &[(&str, &[&str])], name: &str, globals: &Bound<'_, PyAny>) -> bool {
+    let rows = rows.iter();
     let mut homes = rows.filter(|(_, names)| names.contains(&name)).peekable();
     // Most functions have other names: their modules are not looked for.
     if homes.peek().is_none() {

@@ -62,6 +62,10 @@ pub fn call_function(
         let message = format!("{}() hands on to other code", callee.code.qualname);
         return t.stop(BreakKind::UnsupportedCall, message);
     }
+    if homes::is_collective(&callee.code.name, callee.globals.bind(t.py)) {
+        let message = format!("{}() is for several processes", callee.code.qualname);
+        return t.stop(BreakKind::Collective, message);
+    }
     let flags = callee.code.flags;
     if flags & COROUTINES != 0 {
         return t.stop(BreakKind::UnsupportedCall, "call of a coroutine function");

@@ -11,7 +11,7 @@ use crate::reason::BreakKind;
 use crate::variables::{DictVar, Item, IterVar, Key, Kind, SetVar, VarId};
 
 use super::call::{call, describe};
-use super::{attributes, classes, exceptions, fold, generators, itertools, layers};
+use super::{attributes, classes, exceptions, fold, generators, itertools, layers, made_arrays};
 use super::{rows, sets, tensors, truth};
 use super::{Step, Stop, Tracer};
 
@@ -30,6 +30,7 @@ pub fn get_iter(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
             step,
             item: Rc::new(Item::Number),
         },
+        Kind::Array(_) => return made_arrays::iterate(t, value),
         Kind::Dict(_) => over_dict(t, value, 0)?,
         Kind::DictView(dict, which) => over_dict(t, dict, which)?,
         Kind::Set(_) | Kind::Const => {

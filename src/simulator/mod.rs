@@ -38,6 +38,7 @@ mod kept;
 pub mod keys;
 pub mod layers;
 pub mod loops;
+mod made_arrays;
 pub mod matching;
 mod merge;
 pub mod methods;

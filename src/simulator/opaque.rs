@@ -32,6 +32,10 @@ pub fn is_paddle(class: &Bound<'_, PyType>) -> bool {
 /// hooks and shared sub-layers inside of them are seen.
 const CONTAINERS: &[&str] = &["LayerList", "Sequential", "LayerDict", "ParameterList"];
 
+/// Those with several results, of which a part of a graph may use some: as one call they would be a
+/// part of their own, and the sums of gradients in another order than in eager mode.
+const CELLS: &[&str] = &["SimpleRNNCell", "LSTMCell", "GRUCell"];
+
 /// The code that runs where a layer is called: of its class, and of those of the layers below it, each once.
 #[derive(Default)]
 pub struct LayerCode<'py>(Vec<(Bound<'py, PyType>, Named<'py>)>);
@@ -40,7 +44,8 @@ impl<'py> LayerCode<'py> {
     /// `None` unless the whole tree below a real layer is Paddle's, unmodified and without hooks.
     pub fn of(layer: &Bound<'py, PyAny>) -> PyResult<Option<Self>> {
         let mut this = Self::default();
-        if CONTAINERS.contains(&layer.get_type().name()?.to_string().as_str()) {
+        let name = layer.get_type().name()?.to_string();
+        if [CONTAINERS, CELLS].concat().contains(&&*name) {
             return Ok(None);
         }
         Ok(this.add(layer)?.then_some(this))

@@ -8,7 +8,10 @@ use crate::reason::BreakKind;
 use crate::variables::{Kind, VarId};
 
 use super::call::call;
-use super::{attributes, classes, fold, graph_numbers, methods, numbers, scalars, tensors, texts};
+use super::{
+    arrays, attributes, classes, fold, graph_numbers, made_arrays, methods, numbers, scalars,
+    tensors, texts,
+};
 use super::{Step, Tracer};
 
 /// Unary operators (`not` is that of `truth.rs`).
@@ -38,7 +41,13 @@ impl UnaryOp {
 pub fn binary(t: &mut Tracer<'_>, op: BinOp, inplace: bool, a: VarId, b: VarId) -> Step<VarId> {
     let (left, right) = (t.kind(a).clone(), t.kind(b).clone());
     if matches!(left, Kind::Tensor(_)) || matches!(right, Kind::Tensor(_)) {
+        let (a, b) = (arrays::operand(t, a)?, arrays::operand(t, b)?);
         return tensor_binary(t, op, a, b);
+    }
+    if matches!(left, Kind::Array(_)) || matches!(right, Kind::Array(_)) {
+        if let Some(array) = made_arrays::binary(t, op, inplace, a, b)? {
+            return Ok(array);
+        }
     }
     // A shape adds as numbers do, before lists are extended in place.
     let is_shape = t.vars.get(a).class.is_some() || t.vars.get(b).class.is_some();
@@ -319,6 +328,10 @@ pub fn unary(t: &mut Tracer<'_>, op: UnaryOp, value: VarId) -> Step<VarId> {
             let method = attributes::get_special(t, value, dunder)?;
             call(t, method, &[], &[])
         }
+        Kind::Array(_) => match made_arrays::operator(t, name, &[value])? {
+            Some(array) => Ok(array),
+            None => t.unsupported("an operator of an array"),
+        },
         _ => match numbers::unary(t, op, value)? {
             Some(number) => Ok(number),
             None => fold::operator(t, name, &[value]),

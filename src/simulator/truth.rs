@@ -9,7 +9,10 @@ use crate::variables::{Kind, VarId};
 
 use super::call::{call, describe};
 use super::operators::is_object;
-use super::{attributes, classes, comparisons, exceptions, fold, keys, namespaces, numbers, sets};
+use super::{
+    attributes, classes, comparisons, exceptions, fold, keys, made_arrays, namespaces, numbers,
+    sets,
+};
 use super::{Step, Tracer};
 
 /// `item in container`
@@ -169,6 +172,7 @@ pub fn len(t: &mut Tracer<'_>, value: VarId) -> Step<i64> {
         }
         Kind::Dict(dict) => Ok(dict.items.len() as i64),
         Kind::DictView(dict, _) => len(t, dict),
+        Kind::Array(_) => made_arrays::len(t, value),
         Kind::Set(set) => Ok(set.items.len() as i64),
         Kind::Const => {
             classes::check_member(t, value, &["__len__"])?;

@@ -73,6 +73,19 @@ pub struct View {
     pub grad_enabled: bool,
 }
 
+/// A NumPy array that the frame made. What is held is read-only, and nobody else's.
+#[derive(Clone, Debug)]
+pub struct ArrayVar {
+    /// An array of the same numbers.
+    pub value: Obj,
+    /// The instruction of the outermost frame that made it.
+    pub at: usize,
+    /// Whether it may share its memory with another one, so that only the interpreter can make it.
+    pub shares: bool,
+    /// Whether something goes over it, which sees what is written meanwhile.
+    pub iterated: bool,
+}
+
 /// A dict with exact key equality.
 #[derive(Clone, Debug, Default)]
 pub struct DictVar {
@@ -273,6 +286,8 @@ pub enum Kind {
     Const,
     /// A scalar of NumPy. `Variable::value` is it.
     Scalar,
+    /// A NumPy array that the frame made of what is known.
+    Array(ArrayVar),
     /// A tensor.
     Tensor(TensorVar),
     /// An `int`, `float` or `bool` that depends on dynamic dims: a 0-d tensor symbol that Python sees as a number.

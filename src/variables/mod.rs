@@ -14,7 +14,7 @@ pub use arena::{Arena, ArenaMark, VarId};
 pub use iterators::{Item, IterVar};
 pub use key::Key;
 pub use kinds::{
-    AttrOp, CellVar, ContextVar, DictVar, FunctionVar, Kind, NewFunction, NumberVar, ObjectVar,
-    SetVar, TensorVar, TextPart, Variable, View,
+    ArrayVar, AttrOp, CellVar, ContextVar, DictVar, FunctionVar, Kind, NewFunction, NumberVar,
+    ObjectVar, SetVar, TensorVar, TextPart, Variable, View,
 };
 pub use tools::Tool;

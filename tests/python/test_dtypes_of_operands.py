@@ -77,11 +77,6 @@ def test_results_of_other_dtypes(function, dtype, backend):
 WITHOUT_KERNELS = {
     "slice of halves": ("float16", lambda x: (x * 2)[1:, ::2] + 1),
     "slice of halves from behind": ("float16", lambda x: (x * 2)[::-1, 1:2] * 3),
-    "product of three matrices": ("float64", lambda x: paddle.linalg.multi_dot([x, x.T, x * 2]) * 3),
-    "rows of two matrices": (
-        "float64",
-        lambda x: paddle.multiplex([x, x + 1], paddle.zeros([3, 1], "int32")) * 2.5,
-    ),
     "real sum of complex numbers": ("complex64", lambda x: (x * 2).sum(dtype="float32") * 3),
 }
 

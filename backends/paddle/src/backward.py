@@ -6,6 +6,7 @@ most of a first training step; it is asked where this one does not apply (operat
 
 from collections import deque
 
+import paddle
 from paddle import _C_ops
 from paddle.autograd import ir_backward
 from paddle.autograd.backward_utils import ValueDict
@@ -31,6 +32,10 @@ _BOTH_OR_NEITHER = frozenset(("pd_op.batch_norm", "pd_op.batch_norm_", "pd_op.in
 # not a number (of singular values that are equal).
 _TAKE_NONE = frozenset(("pd_op.svd",))
 
+# Take one list, and their rules say that its gradients are of float32. Kernels make those of the
+# dtype of the operands.
+_SAY_FLOATS = frozenset(("pd_op.multi_dot", "pd_op.multiplex"))
+
 REGIONS = ("pd_op.if", "pd_op.while", "pd_op.pylayer")
 
 # On operations of a gradient that does not look after what it keeps.
@@ -55,6 +60,15 @@ def takes_none_of_several(operations):
     """Whether one of them would have to be told at which of its results gradients arrive."""
     found = (op for op in with_inner(operations) if op.name() in _TAKE_NONE)
     return any(sum(not value.use_empty() for value in op.results()) > 1 for op in found)
+
+
+def _say_dtypes(gradients):
+    """Gives the list that these are parts of the types that the list of operands has."""
+    for gradient in gradients:
+        if gradient is not None:
+            whole = gradient.get_defining_op().operand_source(0)
+            whole.set_type(whole.get_defining_op().operand_source(0).type())
+            return
 
 
 class _Unusual(Exception):
@@ -96,6 +110,8 @@ def arriving(block, inputs, targets, seeds, branches, whens):
     for op in block.ops:
         if op.name() in REGIONS and any(not value.stop_gradient for value in op.results()):
             raise NotImplementedError("gradients through nested graphs next to an operation of an unusual kind")
+        if op.name() in _SAY_FLOATS and not op.result(0).stop_gradient and op.result(0).dtype != paddle.float32:
+            raise NotImplementedError("gradients of a list of doubles next to an operation of an unusual kind")
     if any(when != ALWAYS for when in whens):
         raise NotImplementedError("gradients of one way only next to an operation of an unusual kind")
     # Its maps from values to values are default arguments: they would hold those of programs that are gone, under
@@ -297,6 +313,8 @@ class _Backward:
         read = [[self.shared.of(value) for value in values] for values in node.inputs]
         made = [[self.shared.of(value) for value in values] for values in node.outputs]
         answer = call_vjp(op, read, made, given, stops)
+        if op.name() in _SAY_FLOATS:
+            _say_dtypes(answer[0])
         for values, stopped, found in zip(taken, stops, answer, strict=True):
             for value, stop, gradient in zip(values, stopped, found, strict=True):
                 if not stop and gradient is not None and not pir.is_fake_value(gradient):

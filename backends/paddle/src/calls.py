@@ -1,10 +1,13 @@
 """Calls that a program cannot make as eager mode does: they are refused, or made in another way."""
 
+import functools
 import math
 
 import numpy
 import paddle
+from paddle import _C_ops
 from paddle.base import core
+from paddle_sot_rs import _tracing
 from paddle_sot_rs._backward import REGIONS, gives_neither
 from paddle_sot_rs._kernels import is_on_cpu, mixed, operands, taken_from_onednn
 from paddle_sot_rs._values import Value, for_view, same_dtype
@@ -165,6 +168,50 @@ def _with_constants(value):
     return constant(value) if type(value) in (bool, int, float) else value
 
 
+# What eager mode casts beside complex numbers of each dtype. The gradient is the real part, as
+# that of the cast.
+_CAST_BESIDE = {
+    paddle.complex64: (paddle.float32,),
+    paddle.complex128: (paddle.float32, paddle.float64),
+}
+
+
+def _as_complex(x, y):
+    """Both operands as their kernel takes them: a program would read the bytes of a float as a complex number."""
+    x, y = _tracing.current.cast(x), _tracing.current.cast(y)
+    if x.dtype in _CAST_BESIDE.get(y.dtype, ()):
+        return x.astype(y.dtype), y
+    if y.dtype in _CAST_BESIDE.get(x.dtype, ()):
+        return x, y.astype(x.dtype)
+    return x, y
+
+
+def _with_casts(function):
+    @functools.wraps(function)
+    def call(x, y, *args, **kwargs):
+        return function(*_as_complex(x, y), *args, **kwargs)
+
+    return call
+
+
+def _matrix_product(x, y, name=None):
+    # `mm` refuses complex numbers while a program is built.
+    return _C_ops.matmul(x, y, False, False)
+
+
+# Products whose two first operands eager mode casts, and what makes them.
+_PRODUCTS_THAT_CAST = (
+    *((function, function) for function in (paddle.matmul, _C_ops.matmul, paddle.kron, _C_ops.kron)),
+    (paddle.mm, _matrix_product),
+    (paddle.nn.functional.linear, paddle.nn.functional.linear),
+    (Value.__matmul__, _C_ops.matmul),
+)
+# Functions by address, methods by name.
+_CASTING = {
+    key: _with_casts(makes) for function, makes in _PRODUCTS_THAT_CAST for key in (id(function), function.__name__)
+}
+
+
 def as_traced(function, args, kwargs):
     """The call that does in a program what this one does in eager mode."""
     if function is paddle.to_tensor:
@@ -174,6 +221,9 @@ def as_traced(function, args, kwargs):
     if function in ("floor_divide", paddle.floor_divide):
         named = {name: _with_constants(value) for name, value in kwargs.items()}
         return _floor_divide, [_with_constants(value) for value in args], named
+    casting = _CASTING.get(function if type(function) is str else id(function))
+    if casting is not None and any(getattr(value, "dtype", None) in _CAST_BESIDE for value in args[:2]):
+        return casting, args, kwargs
     return function, args, kwargs
 
 
@@ -308,8 +358,6 @@ def _refuse_labels(operations):
             raise NotImplementedError("labels of cross_entropy() that are no classes")
 
 
-# Programs say that the gradients of these are of float32.
-_OF_FLOATS = ("pd_op.multi_dot", "pd_op.multiplex")
 _COMPLEX = {paddle.complex64, paddle.complex128}
 _NUMBERS = _COMPLEX | {paddle.float16, paddle.bfloat16, paddle.float32, paddle.float64}
 
@@ -318,7 +366,7 @@ def _refuse_without_kernels(operations):
     """Where programs lack kernels: eager mode goes back through strides, and casts what arrives at a sum."""
     for op in operations:
         name = op.name()
-        if name not in ("pd_op.clip", "pd_op.strided_slice", "pd_op.sum", *_OF_FLOATS):
+        if name not in ("pd_op.clip", "pd_op.strided_slice", "pd_op.sum"):
             continue
         made = op.result(0).dtype
         if name == "pd_op.clip":
@@ -327,8 +375,6 @@ def _refuse_without_kernels(operations):
                 raise TypeError("clip() of bfloat16 on a CPU")
         elif op.result(0).stop_gradient:
             continue
-        elif name in _OF_FLOATS and made != paddle.float32:
-            raise NotImplementedError(f"a gradient of {name} of another dtype than float32")
         elif name == "pd_op.strided_slice" and made == paddle.float16 and is_on_cpu():
             raise NotImplementedError("a gradient of a slice of halves, which a CPU has no kernel for")
         elif name == "pd_op.sum" and op.operand_source(0).dtype in _COMPLEX and made not in _COMPLEX:

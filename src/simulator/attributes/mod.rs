@@ -21,7 +21,9 @@ use crate::tracker::{DictKey, Tracker, TrackerRef};
 use crate::variables::{FunctionVar, Kind, ObjectVar, VarId};
 
 use super::call::{call, describe};
-use super::{classes, comparisons, exceptions, groups, homes, methods, namespaces, tensors};
+use super::{
+    classes, comparisons, exceptions, groups, homes, made_arrays, methods, namespaces, tensors,
+};
 use super::{Step, Tracer};
 use class::{of_class, of_super};
 use descriptors::{bind, descriptor, Descriptor, SETS};
@@ -95,6 +97,13 @@ pub fn try_get(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Option<VarId>
             _ => return t.unsupported(format!("attribute {name} of a range")),
         }),
         Kind::Const => of_constant(t, obj, name),
+        kind if made_arrays::has_method(&kind, name) => Ok(Some(t.add(Kind::BoundBuiltin {
+            receiver: obj,
+            name: Arc::from(name),
+        }))),
+        Kind::Array(_) if made_arrays::has_attribute(name) => {
+            made_arrays::attribute(t, obj, name).map(Some)
+        }
         Kind::Callable if name == "__name__" || name == "__doc__" || name == "__qualname__" => {
             let Some(value) = t.value(obj) else {
                 return Ok(None);

@@ -10,7 +10,8 @@ use crate::variables::{IterVar, Kind, VarId};
 
 use crate::simulator::call::{call, describe};
 use crate::simulator::{
-    attributes, comparisons, exceptions, fold, keys, layers, namespaces, tensors,
+    arrays, attributes, comparisons, exceptions, fold, keys, layers, made_arrays, namespaces,
+    tensors,
 };
 use crate::simulator::{Step, Tracer};
 
@@ -18,6 +19,7 @@ use crate::simulator::{Step, Tracer};
 pub fn get(t: &mut Tracer<'_>, container: VarId, key: VarId) -> Step<VarId> {
     match t.kind(container).clone() {
         Kind::Tensor(_) => {
+            let key = arrays::index(t, key)?;
             index_range::check(t, container, key)?;
             tensors::method(t, container, "__getitem__", &[key], &[])
         }
@@ -55,6 +57,7 @@ pub fn get(t: &mut Tracer<'_>, container: VarId, key: VarId) -> Step<VarId> {
                 vec![key],
             )))
         }
+        Kind::Array(_) => made_arrays::get_item(t, container, key),
         Kind::Const | Kind::Range(..) => fold::operator(t, "getitem", &[container, key]),
         Kind::Layers { class, items } => {
             let index = t.const_value(key);
@@ -160,6 +163,7 @@ pub fn set(t: &mut Tracer<'_>, container: VarId, key: VarId, value: VarId) -> St
             });
             Ok(())
         }
+        Kind::Array(_) => made_arrays::set_item(t, container, key, value),
         Kind::Layer(_) | Kind::Object(_) => {
             let method = attributes::get_special(t, container, "__setitem__")?;
             call(t, method, &[key, value], &[]).map(drop)

@@ -284,6 +284,7 @@ impl<'py> Tracer<'py> {
             Kind::Object(object) | Kind::Layer(object) => class(&object.class),
             Kind::Layers { class: of, .. } => class(of),
             Kind::Tuple(_, Some(named)) => class(named),
+            Kind::Array(array) => Some(array.value.bind(py).get_type()),
             Kind::Dict(dict) => dict.class.as_ref().map_or_else(|| builtin("dict"), class),
             Kind::List(_) => var.class.as_ref().map_or_else(|| builtin("list"), class),
             Kind::Tuple(_, None) => builtin("tuple"),

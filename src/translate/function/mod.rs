@@ -7,6 +7,7 @@ mod nested;
 mod refusal;
 mod rounds;
 mod run;
+mod sharded;
 mod shared;
 mod turn;
 

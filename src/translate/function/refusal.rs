@@ -102,7 +102,7 @@ impl Translated {
     }
 
     /// Counts, once, that calls run as they are for a reason that is none of the function's own.
-    fn note_fallback(&self, kind: BreakKind, message: &str) {
+    pub(super) fn note_fallback(&self, kind: BreakKind, message: &str) {
         let mut stats = lock(&self.shared.stats);
         let is_known = |it: &Fallback| it.reason.kind == kind && it.function == self.location;
         if !stats.fallbacks.iter().any(is_known) {

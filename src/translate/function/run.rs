@@ -29,7 +29,7 @@ use super::destructors;
 use super::nested::{self, CallOfObject, Nested};
 use super::rounds::Running;
 use super::turn::is_switched_off;
-use super::{lock, Translated};
+use super::{lock, sharded, Translated};
 
 /// What is to be done after a function ran to its end or to a break.
 pub(super) enum Next {
@@ -197,6 +197,13 @@ impl Translated {
             Run::Frame(_) | Run::Resumed => DynamicTensors::default(),
         };
         if self.is_given_up(generation) {
+            return self.native(py, bound, how);
+        }
+        if !self.shared.options.full_graph && sharded::among(py, &bound).unwrap_or(false) {
+            self.note_fallback(
+                BreakKind::ShardedTensor,
+                "a sharded tensor among the arguments",
+            );
             return self.native(py, bound, how);
         }
         self.miss(py, bound, failed, &wanted, how)
