@@ -14,7 +14,7 @@ impl StatementIr {
             && self.outputs == other.outputs
             && all_alike(&self.symbols, &other.symbols, |a, b| match (a, b) {
                 (SymbolKind::Tensor(a), SymbolKind::Tensor(b)) => a == b,
-                (SymbolKind::Layer(a), SymbolKind::Layer(b)) => a.bind(py).is(&b.bind(py)),
+                (SymbolKind::Layer(a), SymbolKind::Layer(b)) => a.bind(py).is(b.bind(py)),
                 _ => false,
             })
             && all_alike(&self.statements, &other.statements, |a, b| {
