@@ -290,9 +290,11 @@ class Frozen:
             with paddle.no_grad():
                 inputs = [(tensor, dims.get(id(tensor), [])) for tensor in tensors]
                 graph = static.freeze(inputs, state.kept.keep, *examples.args)
+                # Parameters may have changed since their copies were made.
+                before = state.kept.changed()
                 # The first run makes what others keep. A graph writes running statistics itself.
                 made = graph(*tensors)
-                if changed := state.kept.changed():
+                if changed := [name for name in state.kept.changed() if name not in before]:
                     raise ValueError(f"freeze: {what} changes {', '.join(changed)}: it trains; call eval() first")
                 try:
                     result = self._function(*examples.args)
