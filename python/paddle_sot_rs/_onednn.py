@@ -162,7 +162,7 @@ def _small(block: Any) -> int | None:
         name = op.name().removeprefix("pd_op.").removesuffix("_")
         if "conv" in name:
             return None
-        if name in KNOWN:
+        if name in KNOWN and op.name() not in CONSTANTS:
             shape = op.result(0).shape if op.result(0).is_dense_tensor_type() else []
             if any(dim < 0 for dim in shape):
                 return None
@@ -191,19 +191,19 @@ class Lowering(programs.Lowering):
         self.least = least
         # Outputs are copies, as they are with gradients: what the passes replace is nobody's.
         self.rewrites = not grad
-        self.trains = False
+        # Why nothing of the program runs on oneDNN; None where something does.
+        self.refusal: str | None = None
         self.report: list[str] = []
         # Names of inputs that convolutions keep.
         self.kept: set[str] = set()
 
     def before_backward(self, program: Any, kept: Any, trains: bool) -> Any:
-        self.trains = trains
+        if trains:
+            self.refusal = "the program goes backward"
         return kept
 
     def _refusal(self, block: Any) -> str | None:
-        """Why nothing of a program runs on oneDNN."""
-        if self.trains:
-            return "the program goes backward"
+        """Why nothing of a program without a backward runs on oneDNN."""
         if not is_on_cpu():
             return "the program runs on another device"
         if self.caches is None:
@@ -218,7 +218,9 @@ class Lowering(programs.Lowering):
 
     def set_apart(self, program: Any, inputs: list[Any], weights: list[int]) -> Steady | None:
         block = program.global_block()
-        if self._refusal(block) is not None:
+        # Asked once: a program loses operators on its way, and with them a layout or its size.
+        self.refusal = self._refusal(block)
+        if self.refusal is not None:
             return None
         self.hoists = False
         closed = [at for at in weights if all(dim >= 0 for dim in inputs[at].shape)]
@@ -236,8 +238,8 @@ class Lowering(programs.Lowering):
 
     def finish(self, forward: Any, backward: Any) -> None:
         block = forward.global_block()
-        if (refusal := self._refusal(block)) is not None:
-            self.report = [f"oneDNN: not used, {refusal}"]
+        if self.refusal is not None:
+            self.report = [f"oneDNN: not used, {self.refusal}"]
             return
         with paddle.static.program_guard(forward):
             _copy_in_plain_layout(block)
