@@ -24,6 +24,7 @@ from ._convolutions import (
 )
 from ._linears import fuse_linears, kept_by_linears
 from ._masks import Masks, can_hide
+from ._open_shapes import filled
 from ._passes import run_passes
 from ._steady import Steady, steady_values
 
@@ -112,11 +113,15 @@ def _layouts(block: Any) -> set[str]:
     return {layout for layout in named if layout not in ("", "AnyLayout")}
 
 
-def is_unsafe(op: Any) -> bool:
-    """Whether this operation must not be placed."""
+def is_unsafe(op: Any, has_items: set[int]) -> bool:
+    """Whether this operation must not be placed. `has_items`: see `filled`."""
     name = op.name().removeprefix("pd_op.").removesuffix("_")
     if name not in KNOWN:
         return False
+    # Of nothing, kernels of oneDNN raise or end the process.
+    values = (value for value in (*op.operands_source(), *op.results()) if value.initialized())
+    if any(value.id not in has_items for value in values):
+        return True
     plain = [value for value in op.operands_source() if value.initialized() and value.is_dense_tensor_type()]
     if any(value.dtype in _OTHERWISE for value in plain):
         return True
@@ -170,6 +175,10 @@ def _small(block: Any) -> int | None:
     return sum(sizes) // len(sizes) if sizes else None
 
 
+def _is_open_input(op: Any) -> bool:
+    return op.name() == "pd_op.data" and any(dim < 0 for dim in op.result(0).shape)
+
+
 def _data_name(value: Any) -> str:
     return value.get_defining_op().attrs()["name"]
 
@@ -210,6 +219,9 @@ class Lowering(programs.Lowering):
             return "this Paddle does not let anyone set the layout"
         if any(op.name() in REGIONS for op in block.ops):
             return "the program has control flow"
+        # It may be a part of a graph then. Guards look at the inputs of whole ones only.
+        if not self.rewrites and any(_is_open_input(op) for op in block.ops):
+            return "gradients are on, and tensors with open dims may be empty"
         if any("C" in layout and not layout.startswith("NC") for layout in _layouts(block)):
             return "an operation takes the channels last"
         if (elements := _small(block)) is not None and elements < self.least:
@@ -243,7 +255,8 @@ class Lowering(programs.Lowering):
             return
         with paddle.static.program_guard(forward):
             _copy_in_plain_layout(block)
-        unsafe = [op for op in block.ops if is_unsafe(op)]
+        has_items = filled(block)
+        unsafe = [op for op in block.ops if is_unsafe(op, has_items)]
         if refused := {op.name() for op in unsafe if not can_hide(op)}:
             self.report = [f"oneDNN: not used, next to {', '.join(sorted(refused))}"]
             return

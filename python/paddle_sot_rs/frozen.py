@@ -152,9 +152,9 @@ def _has_open_dims(key: Any) -> bool:
 
 
 def _fits(key: Any, pattern: Any) -> bool:
-    """Whether a call is of a kind whose open dims are None."""
+    """Whether a call is of a kind whose open dims are None: those of tensors with items."""
     if pattern is None:
-        return type(key) is int or key is None
+        return (type(key) is int and key > 0) or key is None
     if isinstance(pattern, tuple) and isinstance(key, tuple):
         return len(key) == len(pattern) and all(map(_fits, key, pattern))
     return bool(key == pattern)

@@ -103,6 +103,12 @@ def test_open_dims():
     assert frozen.stats == sot.FrozenStats(kinds=1, misses=1, refreshes=0)
 
 
+def test_open_dims_are_of_tensors_with_items():
+    frozen = sot.freeze(lambda x: paddle.concat([x, x * 2]), [(InputSpec([None, 4], "float32"),)])
+    assert frozen(tensor(0, 4)).shape == [0, 4] and frozen(tensor(2, 4)).shape == [4, 4]
+    assert frozen.stats == sot.FrozenStats(kinds=2, misses=1, refreshes=0)
+
+
 def test_other_calls_after_a_parameter_changed():
     net, x = network(), tensor(2, 3, 6, 6)
     frozen, expected = sot.freeze(net, [(tensor(1, 3, 6, 6),)]), net(x)

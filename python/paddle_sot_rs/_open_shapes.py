@@ -1,0 +1,56 @@
+"""What is known of the shapes of a program with open dims."""
+
+from __future__ import annotations
+
+from typing import Any
+
+_LISTS = frozenset({"builtin.combine", "builtin.split"})
+# Results have items where all operands have some.
+_PLAIN = """
+abs add add_n assign batch_norm cast clip concat conv2d conv3d depthwise_conv2d divide elu exp flatten gelu hardsigmoid
+hardswish layer_norm leaky_relu log log_softmax matmul max maximum mean memcpy min minimum mish multiply pool2d pow
+prelu relu relu6 reshape round rsqrt scale sigmoid silu softmax softplus split_with_num sqrt square squeeze stack
+subtract sum swish tanh transpose unsqueeze
+""".split()
+_FILLED = _LISTS | {f"pd_op.{name}" for name in (*_PLAIN, "embedding", "where")}
+
+
+def _name(op: Any) -> str:
+    return str(op.name()).removesuffix("_")
+
+
+def _is_closed(value: Any) -> bool:
+    return value.is_dense_tensor_type() and all(dim > 0 for dim in value.shape)
+
+
+def _is_open(value: Any) -> bool:
+    """Whether it is a list, or nothing that is known says that it is empty."""
+    return not value.is_dense_tensor_type() or 0 not in value.shape
+
+
+def _parts(value: Any) -> list[Any]:
+    """The items of a list, where the program takes it apart."""
+    if not value.initialized() or value.is_dense_tensor_type():
+        return []
+    return [part for op in value.all_used_ops() if op.name() == "builtin.split" for part in op.results()]
+
+
+def _cuts_closed_dims(op: Any) -> bool:
+    if op.name() != "pd_op.slice":
+        return False
+    shape = op.operand_source(0).shape
+    return all(shape[axis] >= 0 for axis in op.attrs()["axes"])
+
+
+def filled(block: Any) -> set[int]:
+    """The ids of values that have items in every call whose inputs have."""
+    found = set()
+    for op in block.ops:
+        operands = [value for value in op.operands_source() if value.initialized()]
+        fills = op.name() == "pd_op.data" or (
+            (_name(op) in _FILLED or _cuts_closed_dims(op)) and all(value.id in found for value in operands)
+        )
+        for value in op.results():
+            if value.initialized() and (_is_closed(value) or (fills and all(map(_is_open, (value, *_parts(value)))))):
+                found.add(value.id)
+    return found
