@@ -15,6 +15,7 @@ from paddle.base.libpaddle import pir
 from paddle_sot_rs import _programs as programs
 
 from ._masks import Masks
+from ._open_shapes import filled, following
 from ._passes import cloned, run_passes, stand_in
 from ._steady import steady_values
 
@@ -49,12 +50,17 @@ def is_closed_float(value: Any) -> bool:
     return _is_float(value) and all(dim >= 0 for dim in value.shape)
 
 
-def _fits(op: Any, steady: set[int]) -> bool:
-    """Whether it is a convolution whose filter can be kept."""
+def convolutions(block: Any, steady: set[int]) -> list[Any]:
+    """Convolutions whose filters can be kept: inputs alone say which shapes they meet."""
+    known = following(block) & filled(block)
+    return [op for op in block.ops if _fits(op, steady, known)]
+
+
+def _fits(op: Any, steady: set[int], known: set[int]) -> bool:
     if op.name() not in _CONVOLUTIONS or op.attrs()["data_format"] not in _LAYOUTS:
         return False
-    values = (*op.operands_source(), op.result(0))
-    return all(map(is_closed_float, values)) and op.operand_source(1).id in steady
+    given, weight = op.operands_source()
+    return _is_float(given) and given.id in known and is_closed_float(weight) and weight.id in steady
 
 
 def other_operand(op: Any, value: Any) -> Any:
@@ -79,7 +85,7 @@ def _bias_behind(value: Any, steady: set[int]) -> Any:
 def fold_batch_norms(block: Any, weights: list[Any]) -> None:
     """Makes a filter and a bias of those of a convolution and the batch norm behind it."""
     steady = steady_values(block, weights)
-    for convolution in [op for op in block.ops if _fits(op, steady)]:
+    for convolution in convolutions(block, steady):
         out = convolution.result(0)
         addition = _bias_behind(out, steady)
         norm = only_user(out if addition is None else addition.result(0))
@@ -133,12 +139,11 @@ def _folded(convolution: Any, bias: Any, norm: Any) -> Any:
 def kept_by_convolutions(block: Any, steady: set[int]) -> list[Any]:
     """Filters and biases that convolutions will keep, if they are set apart."""
     kept = []
-    for op in block.ops:
-        if _fits(op, steady):
-            kept.append(op.operand_source(1))
-            addition = _bias_behind(op.result(0), steady)
-            if addition is not None:
-                kept.append(other_operand(addition, op.result(0)))
+    for op in convolutions(block, steady):
+        kept.append(op.operand_source(1))
+        addition = _bias_behind(op.result(0), steady)
+        if addition is not None:
+            kept.append(other_operand(addition, op.result(0)))
     return kept
 
 
@@ -158,7 +163,9 @@ class _Fusion:
         addition = only_user(out)
         if addition is not None and addition.name() == "pd_op.add":
             other = other_operand(addition, out)
-            if list(other.shape) == list(out.shape) and _ends_at(other, addition, places, convolution):
+            # Open dims that look the same may differ.
+            is_same = is_closed_float(out) and list(other.shape) == list(out.shape)
+            if is_same and _ends_at(other, addition, places, convolution):
                 self.residual = other
                 self.gone.append(addition)
                 out = addition.result(0)
@@ -219,7 +226,7 @@ def fuse_convolutions(program: Any, weights: list[Any]) -> None:
     """Fuses convolutions whose filters are among the weights."""
     block = program.global_block()
     steady = {value.id for value in weights}
-    found = [op for op in block.ops if _fits(op, steady)]
+    found = convolutions(block, steady)
     if not found:
         return
     # The pass would fuse the others as well, whose filters may differ in each call.

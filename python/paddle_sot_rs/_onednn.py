@@ -16,6 +16,7 @@ from paddle_sot_rs._constants import CONSTANTS
 from paddle_sot_rs._kernels import is_on_cpu
 
 from ._convolutions import (
+    convolutions,
     fold_batch_norms,
     follows_the_batch,
     fuse_convolutions,
@@ -88,7 +89,7 @@ UNSAFE = dict(
     min=_always,
     # Ends the process for some ranks, and never ends for others.
     pad=_always,
-    # What oneDNN makes for each shape of theirs lives as long as the program.
+    # But for fused ones, what oneDNN makes for each shape lives as long as the program.
     conv2d=_has_open_dims,
     conv3d=_has_open_dims,
     depthwise_conv2d=_has_open_dims,
@@ -255,15 +256,16 @@ class Lowering(programs.Lowering):
             return
         with paddle.static.program_guard(forward):
             _copy_in_plain_layout(block)
+        given = (op.result(0) for op in block.ops if op.name() == "pd_op.data")
+        weights = [value for value in given if _data_name(value) in self.kept]
+        fused = {op.id() for op in convolutions(block, {value.id for value in weights})}
         has_items = filled(block)
-        unsafe = [op for op in block.ops if is_unsafe(op, has_items)]
+        unsafe = [op for op in block.ops if op.id() not in fused and is_unsafe(op, has_items)]
         if refused := {op.name() for op in unsafe if not can_hide(op)}:
             self.report = [f"oneDNN: not used, next to {', '.join(sorted(refused))}"]
             return
         hidden = {op.name() for op in unsafe}
         masks = Masks(forward, unsafe)
-        given = (op.result(0) for op in block.ops if op.name() == "pd_op.data")
-        weights = [value for value in given if _data_name(value) in self.kept]
         fuse_convolutions(forward, weights)
         fuse_linears(forward, weights)
         run_passes(forward, FUSIONS)

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import paddle
+
+from paddle_sot_rs._constants import CONSTANTS
+
 _LISTS = frozenset({"builtin.combine", "builtin.split"})
 # Results have items where all operands have some.
+# Their dims follow from those of operands and from constants.
 _PLAIN = """
 abs add add_n assign batch_norm cast clip concat conv2d conv3d depthwise_conv2d divide elu exp flatten gelu hardsigmoid
 hardswish layer_norm leaky_relu log log_softmax matmul max maximum mean memcpy min minimum mish multiply pool2d pow
@@ -13,6 +18,7 @@ prelu relu relu6 reshape round rsqrt scale sigmoid silu softmax softplus split_w
 subtract sum swish tanh transpose unsqueeze
 """.split()
 _FILLED = _LISTS | {f"pd_op.{name}" for name in (*_PLAIN, "embedding", "where")}
+_FOLLOWING = _LISTS | {f"pd_op.{name}" for name in (*_PLAIN, "bilinear_interp", "nearest_interp", "split")}
 
 
 def _name(op: Any) -> str:
@@ -52,5 +58,26 @@ def filled(block: Any) -> set[int]:
         )
         for value in op.results():
             if value.initialized() and (_is_closed(value) or (fills and all(map(_is_open, (value, *_parts(value)))))):
+                found.add(value.id)
+    return found
+
+
+def _says_dims(value: Any) -> bool:
+    """Whether numbers in a tensor could be the dims of another."""
+    return value.is_dense_tensor_type() and value.dtype != paddle.float32
+
+
+def following(block: Any) -> set[int]:
+    """The ids of values whose dims are known when those of the inputs are: numbers in tensors have no say."""
+    found = set()
+    for op in block.ops:
+        operands = [value for value in op.operands_source() if value.initialized()]
+        follows = op.name() == "pd_op.data" or op.name() in CONSTANTS
+        if not follows and (_name(op) in _FOLLOWING or _cuts_closed_dims(op)):
+            is_constant = (value.get_defining_op().name() in CONSTANTS for value in operands)
+            pairs = zip(operands, is_constant, strict=True)
+            follows = all(constant or (value.id in found and not _says_dims(value)) for value, constant in pairs)
+        for value in op.results():
+            if value.initialized() and (follows or _is_closed(value)):
                 found.add(value.id)
     return found
