@@ -25,6 +25,10 @@ def _name(op: Any) -> str:
     return str(op.name()).removesuffix("_")
 
 
+def _is_there(value: Any) -> bool:
+    return bool(value.initialized())
+
+
 def _is_closed(value: Any) -> bool:
     return value.is_dense_tensor_type() and all(dim > 0 for dim in value.shape)
 
@@ -56,8 +60,10 @@ def filled(block: Any) -> set[int]:
         fills = op.name() == "pd_op.data" or (
             (_name(op) in _FILLED or _cuts_closed_dims(op)) and all(value.id in found for value in operands)
         )
-        for value in op.results():
-            if value.initialized() and (_is_closed(value) or (fills and all(map(_is_open, (value, *_parts(value)))))):
+        # Axes and sizes: an empty one says that nothing is asked for.
+        is_asked = op.name() == "pd_op.full_int_array"
+        for value in filter(_is_there, op.results()):
+            if is_asked or _is_closed(value) or (fills and all(map(_is_open, (value, *_parts(value))))):
                 found.add(value.id)
     return found
 

@@ -119,6 +119,16 @@ def test_no_items(name, comes):
             compare(frozen(-x), f(-x))
 
 
+def test_empty_lists_of_axes():
+    """They are no tensors without items."""
+    frozen, x = (
+        sot.freeze(lambda x: x.sum(keepdim=True), [(made([3, 4]),)], options={"least_elements": 0}),
+        made([3, 4]),
+    )
+    compare(frozen(x), x.sum(keepdim=True))
+    assert "not for" not in " ".join(frozen.report[0]), frozen.report
+
+
 def test_threads_with_shapes_of_their_own():
     net = network()
     frozen = ready(net)
