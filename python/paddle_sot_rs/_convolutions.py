@@ -21,6 +21,7 @@ from ._steady import steady_values
 
 _CONVOLUTIONS = ("pd_op.conv2d", "pd_op.depthwise_conv2d")
 _PLACED = frozenset(f"onednn_op.{name}" for name in "conv2d conv3d depthwise_conv2d".split())
+_TRANSPOSED = "pd_op.conv2d_transpose"
 _LAYOUTS = ("NCHW", "AnyLayout")
 _BATCH_NORMS = ("pd_op.batch_norm", "pd_op.batch_norm_")
 # Activations that the fused kernel has; Paddle's pass says with which numbers.
@@ -54,6 +55,12 @@ def convolutions(block: Any, steady: set[int]) -> list[Any]:
     """Convolutions whose filters can be kept: inputs alone say which shapes they meet."""
     known = following(block) & filled(block)
     return [op for op in block.ops if _fits(op, steady, known)]
+
+
+def transposed(block: Any, steady: set[int]) -> list[Any]:
+    """Transposed convolutions whose filters can be kept. Placed, they always keep them."""
+    found = [op for op in block.ops if op.name() == _TRANSPOSED and op.operand_source(1).id in steady]
+    return [op for op in found if all(map(is_closed_float, op.operands_source()[:2]))]
 
 
 def _fits(op: Any, steady: set[int], known: set[int]) -> bool:
@@ -144,7 +151,7 @@ def kept_by_convolutions(block: Any, steady: set[int]) -> list[Any]:
         addition = _bias_behind(op.result(0), steady)
         if addition is not None:
             kept.append(other_operand(addition, op.result(0)))
-    return kept
+    return [*kept, *(op.operand_source(1) for op in transposed(block, steady))]
 
 
 class _Fusion:

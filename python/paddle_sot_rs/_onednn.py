@@ -22,6 +22,7 @@ from ._convolutions import (
     fuse_convolutions,
     kept_by_convolutions,
     let_go_of_weights,
+    transposed,
 )
 from ._linears import fuse_linears, kept_by_linears
 from ._masks import Masks, can_hide
@@ -93,7 +94,7 @@ UNSAFE = dict(
     conv2d=_has_open_dims,
     conv3d=_has_open_dims,
     depthwise_conv2d=_has_open_dims,
-    # They keep their weights in oneDNN's layout, whatever becomes of them.
+    # Where nobody sees that weights change, they keep those that they were first called with.
     conv2d_transpose=_always,
     conv2d_transpose_bias=_always,
     # Reorders, whatever dtype is asked for.
@@ -258,9 +259,10 @@ class Lowering(programs.Lowering):
             _copy_in_plain_layout(block)
         given = (op.result(0) for op in block.ops if op.name() == "pd_op.data")
         weights = [value for value in given if _data_name(value) in self.kept]
-        fused = {op.id() for op in convolutions(block, {value.id for value in weights})}
+        steady = {value.id for value in weights}
+        kept = {op.id() for op in (*convolutions(block, steady), *transposed(block, steady))}
         has_items = filled(block)
-        unsafe = [op for op in block.ops if op.id() not in fused and is_unsafe(op, has_items)]
+        unsafe = [op for op in block.ops if op.id() not in kept and is_unsafe(op, has_items)]
         if refused := {op.name() for op in unsafe if not can_hide(op)}:
             self.report = [f"oneDNN: not used, next to {', '.join(sorted(refused))}"]
             return
