@@ -12,10 +12,10 @@ _LISTS = frozenset({"builtin.combine", "builtin.split"})
 # Results have items where all operands have some.
 # Their dims follow from those of operands and from constants.
 _PLAIN = """
-abs add add_n assign batch_norm cast clip concat conv2d conv3d depthwise_conv2d divide elu exp flatten gelu hardsigmoid
-hardswish layer_norm leaky_relu log log_softmax matmul max maximum mean memcpy min minimum mish multiply pool2d pow
-prelu relu relu6 reshape round rsqrt scale sigmoid silu softmax softplus split_with_num sqrt square squeeze stack
-subtract sum swish tanh transpose unsqueeze
+abs add add_n assign batch_norm cast clip concat conv2d conv3d depthwise_conv2d divide dropout elu exp flatten gelu
+hardsigmoid hardswish layer_norm leaky_relu log log_softmax matmul max maximum mean memcpy min minimum mish multiply
+pool2d pow prelu relu relu6 reshape round rsqrt scale sigmoid silu softmax softplus split_with_num sqrt square squeeze
+stack subtract sum swish tanh transpose unsqueeze
 """.split()
 _FILLED = _LISTS | {f"pd_op.{name}" for name in (*_PLAIN, "embedding", "where")}
 _FOLLOWING = _LISTS | {f"pd_op.{name}" for name in (*_PLAIN, "bilinear_interp", "nearest_interp", "split")}
