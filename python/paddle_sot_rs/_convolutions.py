@@ -15,11 +15,13 @@ from paddle.base.libpaddle import pir
 from paddle_sot_rs import _programs as programs
 
 from ._masks import Masks
+from ._open_shapes import filled, following
 from ._passes import cloned, run_passes, stand_in
 from ._steady import steady_values
 
 _CONVOLUTIONS = ("pd_op.conv2d", "pd_op.depthwise_conv2d")
 _PLACED = frozenset(f"onednn_op.{name}" for name in "conv2d conv3d depthwise_conv2d".split())
+_TRANSPOSED = "pd_op.conv2d_transpose"
 _LAYOUTS = ("NCHW", "AnyLayout")
 _BATCH_NORMS = ("pd_op.batch_norm", "pd_op.batch_norm_")
 # Activations that the fused kernel has; Paddle's pass says with which numbers.
@@ -49,12 +51,23 @@ def is_closed_float(value: Any) -> bool:
     return _is_float(value) and all(dim >= 0 for dim in value.shape)
 
 
-def _fits(op: Any, steady: set[int]) -> bool:
-    """Whether it is a convolution whose filter can be kept."""
+def convolutions(block: Any, steady: set[int]) -> list[Any]:
+    """Convolutions whose filters can be kept: inputs alone say which shapes they meet."""
+    known = following(block) & filled(block)
+    return [op for op in block.ops if _fits(op, steady, known)]
+
+
+def transposed(block: Any, steady: set[int]) -> list[Any]:
+    """Transposed convolutions whose filters can be kept. Placed, they always keep them."""
+    found = [op for op in block.ops if op.name() == _TRANSPOSED and op.operand_source(1).id in steady]
+    return [op for op in found if all(map(is_closed_float, op.operands_source()[:2]))]
+
+
+def _fits(op: Any, steady: set[int], known: set[int]) -> bool:
     if op.name() not in _CONVOLUTIONS or op.attrs()["data_format"] not in _LAYOUTS:
         return False
-    values = (*op.operands_source(), op.result(0))
-    return all(map(is_closed_float, values)) and op.operand_source(1).id in steady
+    given, weight = op.operands_source()
+    return _is_float(given) and given.id in known and is_closed_float(weight) and weight.id in steady
 
 
 def other_operand(op: Any, value: Any) -> Any:
@@ -79,7 +92,7 @@ def _bias_behind(value: Any, steady: set[int]) -> Any:
 def fold_batch_norms(block: Any, weights: list[Any]) -> None:
     """Makes a filter and a bias of those of a convolution and the batch norm behind it."""
     steady = steady_values(block, weights)
-    for convolution in [op for op in block.ops if _fits(op, steady)]:
+    for convolution in convolutions(block, steady):
         out = convolution.result(0)
         addition = _bias_behind(out, steady)
         norm = only_user(out if addition is None else addition.result(0))
@@ -133,13 +146,12 @@ def _folded(convolution: Any, bias: Any, norm: Any) -> Any:
 def kept_by_convolutions(block: Any, steady: set[int]) -> list[Any]:
     """Filters and biases that convolutions will keep, if they are set apart."""
     kept = []
-    for op in block.ops:
-        if _fits(op, steady):
-            kept.append(op.operand_source(1))
-            addition = _bias_behind(op.result(0), steady)
-            if addition is not None:
-                kept.append(other_operand(addition, op.result(0)))
-    return kept
+    for op in convolutions(block, steady):
+        kept.append(op.operand_source(1))
+        addition = _bias_behind(op.result(0), steady)
+        if addition is not None:
+            kept.append(other_operand(addition, op.result(0)))
+    return [*kept, *(op.operand_source(1) for op in transposed(block, steady))]
 
 
 class _Fusion:
@@ -158,7 +170,9 @@ class _Fusion:
         addition = only_user(out)
         if addition is not None and addition.name() == "pd_op.add":
             other = other_operand(addition, out)
-            if list(other.shape) == list(out.shape) and _ends_at(other, addition, places, convolution):
+            # Open dims that look the same may differ.
+            is_same = is_closed_float(out) and list(other.shape) == list(out.shape)
+            if is_same and _ends_at(other, addition, places, convolution):
                 self.residual = other
                 self.gone.append(addition)
                 out = addition.result(0)
@@ -219,7 +233,7 @@ def fuse_convolutions(program: Any, weights: list[Any]) -> None:
     """Fuses convolutions whose filters are among the weights."""
     block = program.global_block()
     steady = {value.id for value in weights}
-    found = [op for op in block.ops if _fits(op, steady)]
+    found = convolutions(block, steady)
     if not found:
         return
     # The pass would fuse the others as well, whose filters may differ in each call.

@@ -16,14 +16,17 @@ from paddle_sot_rs._constants import CONSTANTS
 from paddle_sot_rs._kernels import is_on_cpu
 
 from ._convolutions import (
+    convolutions,
     fold_batch_norms,
     follows_the_batch,
     fuse_convolutions,
     kept_by_convolutions,
     let_go_of_weights,
+    transposed,
 )
 from ._linears import fuse_linears, kept_by_linears
 from ._masks import Masks, can_hide
+from ._open_shapes import filled
 from ._passes import run_passes
 from ._steady import Steady, steady_values
 
@@ -87,11 +90,11 @@ UNSAFE = dict(
     min=_always,
     # Ends the process for some ranks, and never ends for others.
     pad=_always,
-    # What oneDNN makes for each shape of theirs lives as long as the program.
+    # But for fused ones, what oneDNN makes for each shape lives as long as the program.
     conv2d=_has_open_dims,
     conv3d=_has_open_dims,
     depthwise_conv2d=_has_open_dims,
-    # They keep their weights in oneDNN's layout, whatever becomes of them.
+    # Where nobody sees that weights change, they keep those that they were first called with.
     conv2d_transpose=_always,
     conv2d_transpose_bias=_always,
     # Reorders, whatever dtype is asked for.
@@ -112,11 +115,15 @@ def _layouts(block: Any) -> set[str]:
     return {layout for layout in named if layout not in ("", "AnyLayout")}
 
 
-def is_unsafe(op: Any) -> bool:
-    """Whether this operation must not be placed."""
+def is_unsafe(op: Any, has_items: set[int]) -> bool:
+    """Whether this operation must not be placed. `has_items`: see `filled`."""
     name = op.name().removeprefix("pd_op.").removesuffix("_")
     if name not in KNOWN:
         return False
+    # Of nothing, kernels of oneDNN raise or end the process.
+    values = (value for value in (*op.operands_source(), *op.results()) if value.initialized())
+    if any(value.id not in has_items for value in values):
+        return True
     plain = [value for value in op.operands_source() if value.initialized() and value.is_dense_tensor_type()]
     if any(value.dtype in _OTHERWISE for value in plain):
         return True
@@ -162,12 +169,16 @@ def _small(block: Any) -> int | None:
         name = op.name().removeprefix("pd_op.").removesuffix("_")
         if "conv" in name:
             return None
-        if name in KNOWN:
+        if name in KNOWN and op.name() not in CONSTANTS:
             shape = op.result(0).shape if op.result(0).is_dense_tensor_type() else []
             if any(dim < 0 for dim in shape):
                 return None
             sizes.append(math.prod(shape))
     return sum(sizes) // len(sizes) if sizes else None
+
+
+def _is_open_input(op: Any) -> bool:
+    return op.name() == "pd_op.data" and any(dim < 0 for dim in op.result(0).shape)
 
 
 def _data_name(value: Any) -> str:
@@ -191,25 +202,28 @@ class Lowering(programs.Lowering):
         self.least = least
         # Outputs are copies, as they are with gradients: what the passes replace is nobody's.
         self.rewrites = not grad
-        self.trains = False
+        # Why nothing of the program runs on oneDNN; None where something does.
+        self.refusal: str | None = None
         self.report: list[str] = []
         # Names of inputs that convolutions keep.
         self.kept: set[str] = set()
 
     def before_backward(self, program: Any, kept: Any, trains: bool) -> Any:
-        self.trains = trains
+        if trains:
+            self.refusal = "the program goes backward"
         return kept
 
     def _refusal(self, block: Any) -> str | None:
-        """Why nothing of a program runs on oneDNN."""
-        if self.trains:
-            return "the program goes backward"
+        """Why nothing of a program without a backward runs on oneDNN."""
         if not is_on_cpu():
             return "the program runs on another device"
         if self.caches is None:
             return "this Paddle does not let anyone set the layout"
         if any(op.name() in REGIONS for op in block.ops):
             return "the program has control flow"
+        # It may be a part of a graph then. Guards look at the inputs of whole ones only.
+        if not self.rewrites and any(_is_open_input(op) for op in block.ops):
+            return "gradients are on, and tensors with open dims may be empty"
         if any("C" in layout and not layout.startswith("NC") for layout in _layouts(block)):
             return "an operation takes the channels last"
         if (elements := _small(block)) is not None and elements < self.least:
@@ -218,7 +232,9 @@ class Lowering(programs.Lowering):
 
     def set_apart(self, program: Any, inputs: list[Any], weights: list[int]) -> Steady | None:
         block = program.global_block()
-        if self._refusal(block) is not None:
+        # Asked once: a program loses operators on its way, and with them a layout or its size.
+        self.refusal = self._refusal(block)
+        if self.refusal is not None:
             return None
         self.hoists = False
         closed = [at for at in weights if all(dim >= 0 for dim in inputs[at].shape)]
@@ -236,19 +252,22 @@ class Lowering(programs.Lowering):
 
     def finish(self, forward: Any, backward: Any) -> None:
         block = forward.global_block()
-        if (refusal := self._refusal(block)) is not None:
-            self.report = [f"oneDNN: not used, {refusal}"]
+        if self.refusal is not None:
+            self.report = [f"oneDNN: not used, {self.refusal}"]
             return
         with paddle.static.program_guard(forward):
             _copy_in_plain_layout(block)
-        unsafe = [op for op in block.ops if is_unsafe(op)]
+        given = (op.result(0) for op in block.ops if op.name() == "pd_op.data")
+        weights = [value for value in given if _data_name(value) in self.kept]
+        steady = {value.id for value in weights}
+        kept = {op.id() for op in (*convolutions(block, steady), *transposed(block, steady))}
+        has_items = filled(block)
+        unsafe = [op for op in block.ops if op.id() not in kept and is_unsafe(op, has_items)]
         if refused := {op.name() for op in unsafe if not can_hide(op)}:
             self.report = [f"oneDNN: not used, next to {', '.join(sorted(refused))}"]
             return
         hidden = {op.name() for op in unsafe}
         masks = Masks(forward, unsafe)
-        given = (op.result(0) for op in block.ops if op.name() == "pd_op.data")
-        weights = [value for value in given if _data_name(value) in self.kept]
         fuse_convolutions(forward, weights)
         fuse_linears(forward, weights)
         run_passes(forward, FUSIONS)

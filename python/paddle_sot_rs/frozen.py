@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -22,7 +23,7 @@ _MOST_KNOWN = 1024
 
 def freeze(
     layer_or_fn: Any,
-    warm_up: Sequence[Sequence[Any]],
+    warm_up: Sequence[Sequence[Any] | dict[str, Any]],
     *,
     backend: str = "onednn",
     options: dict[str, Any] | None = None,
@@ -34,9 +35,9 @@ def freeze(
 
     Args:
         layer_or_fn: a Layer in `eval()` mode, or a function. Gradients do not flow through it.
-        warm_up: the kinds of calls to be ready for: of each the positional arguments, as tensors, as `InputSpec`
-            (dims of None stay open), as lists, tuples and dicts of them, or as numbers, strings and None, which
-            have to be the same in a call.
+        warm_up: the kinds of calls to be ready for: of each the positional arguments, or a dict of all arguments
+            by name. They are tensors, `InputSpec` (dims of None stay open), lists, tuples and dicts of them, or
+            numbers, strings and None, which have to be the same in a call.
         backend: who compiles it, of `list_backends()`.
         options: of the backend.
         on_miss: what becomes of a call of another kind: it is translated, or it is a `LookupError`.
@@ -67,6 +68,23 @@ class FrozenStats:
     kinds: int
     misses: int
     refreshes: int
+
+
+def _by_position(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    """The arguments of a call by position; defaults stand between those that are given."""
+    signature = inspect.signature(function)
+    given = signature.bind(*args, **kwargs).arguments
+    last = max((at for at, name in enumerate(signature.parameters) if name in given), default=-1)
+    found: list[Any] = []
+    for name, parameter in list(signature.parameters.items())[: last + 1]:
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            found.extend(given.get(name, ()))
+        elif parameter.kind in (parameter.KEYWORD_ONLY, parameter.VAR_KEYWORD):
+            if name in given:
+                raise TypeError(f"freeze: {name} cannot be given by position: make a function that takes it so")
+        else:
+            found.append(given[name] if name in given else parameter.default)
+    return tuple(found)
 
 
 class _Kept:
@@ -152,9 +170,9 @@ def _has_open_dims(key: Any) -> bool:
 
 
 def _fits(key: Any, pattern: Any) -> bool:
-    """Whether a call is of a kind whose open dims are None."""
+    """Whether a call is of a kind whose open dims are None: those of tensors with items."""
     if pattern is None:
-        return type(key) is int or key is None
+        return (type(key) is int and key > 0) or key is None
     if isinstance(pattern, tuple) and isinstance(key, tuple):
         return len(key) == len(pattern) and all(map(_fits, key, pattern))
     return bool(key == pattern)
@@ -220,7 +238,7 @@ class Frozen:
     def __init__(
         self,
         layer_or_fn: Any,
-        warm_up: Sequence[Sequence[Any]],
+        warm_up: Sequence[Sequence[Any] | dict[str, Any]],
         backend: str,
         options: dict[str, Any] | None,
         on_miss: str,
@@ -232,8 +250,11 @@ class Frozen:
         if not isinstance(warm_up, list | tuple) or not warm_up:
             raise ValueError("warm_up: expected a list with a tuple of arguments for each kind of calls")
         for number, given in enumerate(warm_up):
-            if not isinstance(given, list | tuple):
-                raise TypeError(f"warm_up[{number}]: expected a tuple of arguments, got {type(given).__name__}")
+            if not isinstance(given, list | tuple | dict):
+                raise TypeError(
+                    f"warm_up[{number}]: expected a tuple of arguments, or a dict of them by name, "
+                    f"got {type(given).__name__}"
+                )
         self._of = layer_or_fn
         if isinstance(layer_or_fn, Layer):
             self._function, self._named = jit.caller(layer_or_fn), api.undecorated(layer_or_fn.forward)
@@ -241,7 +262,9 @@ class Frozen:
             self._function = self._named = api.undecorated(layer_or_fn)
         else:
             raise TypeError(f"layer_or_fn: expected a Layer or a function, got {type(layer_or_fn).__name__}")
-        self._warm_up = [list(given) for given in warm_up]
+        self._warm_up = [
+            list(_by_position(self._named, (), given) if isinstance(given, dict) else given) for given in warm_up
+        ]
         self._backend = backend
         self._options = options
         self._on_miss, self._allow_breaks, self._check = on_miss, allow_breaks, check
@@ -290,9 +313,11 @@ class Frozen:
             with paddle.no_grad():
                 inputs = [(tensor, dims.get(id(tensor), [])) for tensor in tensors]
                 graph = static.freeze(inputs, state.kept.keep, *examples.args)
+                # Parameters may have changed since their copies were made.
+                before = state.kept.changed()
                 # The first run makes what others keep. A graph writes running statistics itself.
                 made = graph(*tensors)
-                if changed := state.kept.changed():
+                if changed := [name for name in state.kept.changed() if name not in before]:
                     raise ValueError(f"freeze: {what} changes {', '.join(changed)}: it trains; call eval() first")
                 try:
                     result = self._function(*examples.args)
@@ -306,12 +331,14 @@ class Frozen:
             paddle.set_rng_state(random)
         return key, _Kind(graph, template)
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """
         Raises:
             LookupError: the call is of no kind that is ready, and `on_miss` is "error".
         """
         state = self._state
+        if kwargs:
+            args = _by_position(self._named, args, kwargs)
         tensors: list[Any] = []
         key = _key(args, tensors, {})
         kind = state.find(key)

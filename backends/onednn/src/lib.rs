@@ -17,7 +17,7 @@ use paddle_sot_backend_paddle::{compile_parts, Compiler, Lowered, Role, Surround
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::PyDict;
+use pyo3::types::{PyBool, PyDict};
 
 use caches::Caches;
 
@@ -103,6 +103,12 @@ impl GraphBackend for OnednnBackend {
                             "options: least_elements: expected a number from 0 on",
                         )
                     })?;
+                }
+                "bfloat16" if value.is(PyBool::new(py, false)) => {}
+                "bfloat16" => {
+                    return Err(PyValueError::new_err(
+                        "options: bfloat16: the onednn backend computes in float32; leave it out",
+                    ))
                 }
                 name => {
                     return Err(PyValueError::new_err(format!(

@@ -14,6 +14,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyWeakrefMethods, PyWeakrefReference};
 
 use crate::executors::{self, Executors};
+use crate::steady::Ready;
 use crate::turns;
 use crate::versions::{self, Numbers, ResultNumbers, Version};
 
@@ -74,8 +75,8 @@ pub struct Scope {
     pub is_over: bool,
     /// What is known of its last run.
     pub backward: Arc<Backward>,
-    /// What it ran with last, of what is made of weights: see `Steady::generation`.
-    pub generation: Option<u64>,
+    /// What its executor has kept caches of.
+    pub ready: Ready,
     _executors: Executors,
 }
 
@@ -112,7 +113,7 @@ impl Scope {
             scope,
             is_over: false,
             backward: Arc::default(),
-            generation: None,
+            ready: Ready::default(),
             _executors: Executors,
         })
     }

@@ -325,19 +325,16 @@ impl PaddleGraph {
             Some(steady) => Some((steady, known.map_or_else(|| steady.look(py, &tensors), Ok)?)),
             None => None,
         };
-        let ran_with = scope.generation;
-        let is_ready = || (steady.as_ref()).is_none_or(|(it, look)| it.is_ready(look, ran_with));
+        let is_ready =
+            || (steady.as_ref()).is_none_or(|(it, look)| it.is_ready(look, &scope.ready));
         let Some((turn, makes)) = take_turn(py, &scope, is_ready) else {
             turns::warn_of_others("a graph runs call by call");
             self.give_back(scope);
             return self.shared.replay.call(py, inputs);
         };
         if let Some((steady, look)) = &steady {
-            match steady.tensors(py, &tensors, look) {
-                Ok(made) => {
-                    tensors.extend(made);
-                    scope.generation = steady.generation(look.hash);
-                }
+            match steady.tensors(py, &tensors, look, &mut scope.ready) {
+                Ok(made) => tensors.extend(made),
                 Err(err) => {
                     self.give_back(scope);
                     return Err(err);

@@ -6,6 +6,7 @@
 //! another thread. Where they differ then, its results are dropped and it runs once more.
 
 use std::hash::Hasher;
+use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{available_parallelism, JoinHandle};
@@ -26,11 +27,20 @@ const BEGINNING: usize = 64;
 /// Fewer bytes are compared before the run: a thread costs as long as this many.
 const FEW: usize = 256 << 10;
 
+/// So many bytes may be kept of weights in the layouts of all shapes that a program has met.
+const MOST_BYTES: usize = 1 << 30;
+
+/// How many shapes may be kept, however large or small the weights are. Threads that run at once
+/// have executors of their own, with a copy each.
+const SHAPES: RangeInclusive<usize> = 16..=64;
+
 /// `Steady` in `_steady.py`.
 #[derive(FromPyObject)]
 pub struct Recipe {
     /// Positions of weights among the inputs of the program, with their sizes in bytes.
     watched: Vec<(usize, usize)>,
+    /// Positions of inputs with open dims. Runs keep something for each of their shapes.
+    open: Vec<usize>,
     /// Whether the weights are never looked at again.
     frozen: bool,
     /// Whether a run that is dropped leaves nothing behind.
@@ -50,7 +60,18 @@ struct Made {
     beginnings: u64,
     /// How many were made before, of any program.
     generation: u64,
+    /// In how many runs an executor has met other shapes since.
+    first_runs: usize,
     tensors: Vec<Py<PyAny>>,
+}
+
+/// What an executor has run with, and has caches of.
+#[derive(Default)]
+pub struct Ready {
+    /// See `Steady::generation`.
+    generation: Option<u64>,
+    /// By `Look::shapes`.
+    shapes: Vec<u64>,
 }
 
 static MADE: AtomicU64 = AtomicU64::new(0);
@@ -102,6 +123,8 @@ pub struct Look {
     /// What a run may go by until then.
     pub hash: u64,
     beginnings: u64,
+    /// The hash of the shapes with open dims.
+    shapes: u64,
     pending: Option<JoinHandle<u64>>,
     /// The storage that is looked at.
     _kept: Vec<Py<PyAny>>,
@@ -115,6 +138,7 @@ impl Look {
         (hash != self.hash).then(|| Self {
             hash,
             beginnings: self.beginnings,
+            shapes: self.shapes,
             pending: None,
             _kept: std::mem::take(&mut self._kept),
         })
@@ -147,8 +171,11 @@ impl Steady {
     /// # Errors
     /// When Paddle does not tell where a tensor lies.
     pub fn look(&self, py: Python<'_>, inputs: &[Bound<'_, PyAny>]) -> PyResult<Look> {
+        let shapes = self.shapes(inputs)?;
         if self.recipe.frozen {
-            return Ok(Look::default());
+            let mut look = Look::default();
+            look.shapes = shapes;
+            return Ok(look);
         }
         let kept = self.storage(py, inputs)?;
         let sizes = self.recipe.watched.iter().map(|(_, size)| *size);
@@ -180,9 +207,21 @@ impl Steady {
         Ok(Look {
             hash,
             beginnings,
+            shapes,
             pending,
             _kept: kept,
         })
+    }
+
+    fn shapes(&self, inputs: &[Bound<'_, PyAny>]) -> PyResult<u64> {
+        let mut hasher = XxHash3_64::new();
+        for &at in &self.recipe.open {
+            let shape = inputs[at].getattr(pyo3::intern!(inputs[at].py(), "shape"))?;
+            let shape: Vec<i64> = shape.extract()?;
+            hasher.write_usize(shape.len());
+            shape.iter().for_each(|dim| hasher.write_i64(*dim));
+        }
+        Ok(hasher.finish())
     }
 
     /// Where the weights lie, each with a tensor that keeps its storage alive.
@@ -223,20 +262,35 @@ impl Steady {
     }
 
     /// Which of all that was ever made is there, if it was made of these weights. The first run of
-    /// an executor with each writes into caches that Paddle reads without a lock.
-    pub fn generation(&self, hash: u64) -> Option<u64> {
+    /// an executor with each, and with each shape, writes into caches that Paddle reads without a
+    /// lock.
+    fn generation(&self, hash: u64) -> Option<u64> {
         let made = self.kept.made.lock().ok()?;
         let made = made.as_ref().filter(|made| made.hash == hash)?;
         Some(made.generation)
     }
 
-    /// Whether an executor that ran last with `generation` may run beside others.
-    pub fn is_ready(&self, look: &Look, generation: Option<u64>) -> bool {
-        generation.is_some() && self.generation(look.hash) == generation
+    /// Whether an executor that has run with these may run beside others.
+    pub fn is_ready(&self, look: &Look, ready: &Ready) -> bool {
+        ready.generation.is_some()
+            && self.generation(look.hash) == ready.generation
+            && ready.shapes.contains(&look.shapes)
+    }
+
+    /// Whether caches for one more shape would be too many.
+    fn is_full(&self) -> bool {
+        if self.recipe.open.is_empty() {
+            return false;
+        }
+        let bytes: usize = self.recipe.watched.iter().map(|(_, size)| size).sum();
+        let most = (MOST_BYTES / bytes.max(1)).clamp(*SHAPES.start(), *SHAPES.end());
+        let made = self.kept.made.lock().ok();
+        made.is_some_and(|made| made.as_ref().is_some_and(|made| made.first_runs >= most))
     }
 
     /// The tensors of these weights, for a run that has its turn: where they have to be made, no
-    /// other program runs meanwhile.
+    /// other program runs meanwhile. They are made again, and all caches freed, where there are
+    /// too many of those.
     ///
     /// # Errors
     /// Those of what makes them.
@@ -245,13 +299,35 @@ impl Steady {
         py: Python<'py>,
         inputs: &[Bound<'py, PyAny>],
         look: &Look,
+        ready: &mut Ready,
     ) -> PyResult<Vec<Bound<'py, PyAny>>> {
-        let tensors = match self.made(py, look.hash) {
+        let is_ready = self.is_ready(look, ready);
+        let made = self.made(py, look.hash);
+        let tensors = match made.filter(|_| is_ready || !self.is_full()) {
             Some(tensors) => tensors,
             None => self.make(py, inputs, look)?,
         };
+        if !is_ready {
+            self.note(look, ready);
+        }
         self.recipe.enter.bind(py).call0()?;
         Ok(tensors)
+    }
+
+    /// An executor runs for the first time with these weights and shapes.
+    fn note(&self, look: &Look, ready: &mut Ready) {
+        let Ok(mut made) = self.kept.made.lock() else {
+            return;
+        };
+        let Some(made) = made.as_mut() else {
+            return;
+        };
+        if ready.generation != Some(made.generation) {
+            ready.generation = Some(made.generation);
+            ready.shapes.clear();
+        }
+        ready.shapes.push(look.shapes);
+        made.first_runs += 1;
     }
 
     fn made<'py>(&self, py: Python<'py>, hash: u64) -> Option<Vec<Bound<'py, PyAny>>> {
@@ -274,6 +350,7 @@ impl Steady {
             hash: look.hash,
             beginnings: look.beginnings,
             generation: MADE.fetch_add(1, Ordering::Relaxed),
+            first_runs: 0,
             tensors: tensors.iter().map(|it| it.clone().unbind()).collect(),
         };
         let before = match self.kept.made.lock() {

@@ -344,3 +344,22 @@ def test_what_was_kept_is_freed():
     before = resident()
     run(60)
     assert resident() - before < 30 << 20
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize("dilation", [1, 2])
+@pytest.mark.parametrize("kernel", [1, 3])
+def test_transposed_convolutions(stride, groups, dilation, kernel):
+    network = nn.Conv2DTranspose(4, 6, kernel, stride, padding=kernel // 2, groups=groups, dilation=dilation)
+    network.eval()
+    translated = translate(lambda x: F.relu(network(x)) * 2, **ONEDNN, min_graph_size=1)
+    with paddle.no_grad():
+        for seed in range(4):
+            x = made([2, 4, 5, 4], seed=seed)
+            compare(translated(x), F.relu(network(x)) * 2)
+            if seed:
+                network.weight.set_value(made(network.weight.shape, seed=seed))
+                network.bias.set_value(made(network.bias.shape, seed=seed))
+    assert "not for" not in report(translated)
+    assert sot.stats(translated).graph_breaks == []

@@ -1,0 +1,89 @@
+"""What is known of the shapes of a program with open dims."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import paddle
+
+from paddle_sot_rs._constants import CONSTANTS
+
+_LISTS = frozenset({"builtin.combine", "builtin.split"})
+# Results have items where all operands have some.
+# Their dims follow from those of operands and from constants.
+_PLAIN = """
+abs add add_n assign batch_norm cast clip concat conv2d conv3d depthwise_conv2d divide dropout elu exp flatten gelu
+hardsigmoid hardswish layer_norm leaky_relu log log_softmax matmul max maximum mean memcpy min minimum mish multiply
+pool2d pow prelu relu relu6 reshape round rsqrt scale sigmoid silu softmax softplus split_with_num sqrt square squeeze
+stack subtract sum swish tanh transpose unsqueeze
+""".split()
+_FILLED = _LISTS | {f"pd_op.{name}" for name in (*_PLAIN, "embedding", "where")}
+_FOLLOWING = _LISTS | {f"pd_op.{name}" for name in (*_PLAIN, "bilinear_interp", "nearest_interp", "split")}
+
+
+def _name(op: Any) -> str:
+    return str(op.name()).removesuffix("_")
+
+
+def _is_there(value: Any) -> bool:
+    return bool(value.initialized())
+
+
+def _is_closed(value: Any) -> bool:
+    return value.is_dense_tensor_type() and all(dim > 0 for dim in value.shape)
+
+
+def _is_open(value: Any) -> bool:
+    """Whether it is a list, or nothing that is known says that it is empty."""
+    return not value.is_dense_tensor_type() or 0 not in value.shape
+
+
+def _parts(value: Any) -> list[Any]:
+    """The items of a list, where the program takes it apart."""
+    if not value.initialized() or value.is_dense_tensor_type():
+        return []
+    return [part for op in value.all_used_ops() if op.name() == "builtin.split" for part in op.results()]
+
+
+def _cuts_closed_dims(op: Any) -> bool:
+    if op.name() != "pd_op.slice":
+        return False
+    shape = op.operand_source(0).shape
+    return all(shape[axis] >= 0 for axis in op.attrs()["axes"])
+
+
+def filled(block: Any) -> set[int]:
+    """The ids of values that have items in every call whose inputs have."""
+    found = set()
+    for op in block.ops:
+        operands = [value for value in op.operands_source() if value.initialized()]
+        fills = op.name() == "pd_op.data" or (
+            (_name(op) in _FILLED or _cuts_closed_dims(op)) and all(value.id in found for value in operands)
+        )
+        # Axes and sizes: an empty one says that nothing is asked for.
+        is_asked = op.name() == "pd_op.full_int_array"
+        for value in filter(_is_there, op.results()):
+            if is_asked or _is_closed(value) or (fills and all(map(_is_open, (value, *_parts(value))))):
+                found.add(value.id)
+    return found
+
+
+def _says_dims(value: Any) -> bool:
+    """Whether numbers in a tensor could be the dims of another."""
+    return value.is_dense_tensor_type() and value.dtype != paddle.float32
+
+
+def following(block: Any) -> set[int]:
+    """The ids of values whose dims are known when those of the inputs are: numbers in tensors have no say."""
+    found = set()
+    for op in block.ops:
+        operands = [value for value in op.operands_source() if value.initialized()]
+        follows = op.name() == "pd_op.data" or op.name() in CONSTANTS
+        if not follows and (_name(op) in _FOLLOWING or _cuts_closed_dims(op)):
+            is_constant = (value.get_defining_op().name() in CONSTANTS for value in operands)
+            pairs = zip(operands, is_constant, strict=True)
+            follows = all(constant or (value.id in found and not _says_dims(value)) for value, constant in pairs)
+        for value in op.results():
+            if value.initialized() and (follows or _is_closed(value)):
+                found.add(value.id)
+    return found
