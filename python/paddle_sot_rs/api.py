@@ -148,7 +148,7 @@ def to_static(
 
     Raises:
         TypeError: an argument has the wrong type.
-        ValueError: an unknown backend, or arguments that contradict each other.
+        ValueError: an unknown backend, an `input_spec` of numbers alone, or arguments that contradict each other.
     """
     if fallback is not None:
         if full_graph and fallback:
@@ -283,6 +283,7 @@ def _has_changed(static: Any) -> bool:
 
 def _made(target: Callable[..., Any], settings: dict[str, Any]) -> Any:
     specification = Specification(target, settings["specification"])
+    specification.refuse_numbers_alone()
     given = {**settings, "specification": specification if specification.says_something else None}
     return _named(_marked(target, given), target, specification)
 
