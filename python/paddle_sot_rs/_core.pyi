@@ -2,15 +2,20 @@
 
 from collections.abc import Callable
 from types import CellType, CodeType
-from typing import Any, Literal, Self, final
+from typing import Any, Concatenate, Generic, Literal, ParamSpec, Self, TypeVar, final, overload
 
 from paddle import Tensor
+
+_P = ParamSpec("_P")
+_Q = ParamSpec("_Q")
+_R = TypeVar("_R", covariant=True)
+_Object = TypeVar("_Object")
 
 __version__: str
 """Version of the package, as in its wheel."""
 
 @final
-class StaticFunction:
+class StaticFunction(Generic[_P, _R]):
     """A function that is translated when it is called. Attributes can be set on it, as on a function."""
 
     def __new__(cls, callable: Callable[..., Any], options: dict[str, Any], marks: dict[str, Any]) -> Self:
@@ -35,7 +40,7 @@ class StaticFunction:
             ValueError: the backend is unknown, or does not take its options.
         """
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R:
         """Runs the function, from the cache or translated now.
 
         Raises:
@@ -43,21 +48,30 @@ class StaticFunction:
             Exception: whatever the function itself raises, unchanged.
         """
 
-    def __get__(self, instance: Any, owner: Any = None, /) -> Any:
-        """Binds like a function: a method with `instance` in front, and the same cache; itself on the class."""
+    @overload
+    def __get__(self, instance: None, owner: Any = None, /) -> Self:
+        """Itself, on the class."""
+
+    @overload
+    def __get__(
+        self: StaticFunction[Concatenate[_Object, _Q], _R], instance: _Object, owner: Any = None, /
+    ) -> StaticFunction[_Q, _R]:
+        """Binds like a function: a method with `instance` in front, and the same cache."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         """Makes `__new__` a static method, and `__init_subclass__` and `__class_getitem__` class methods."""
 
     def __reduce__(
         self,
-    ) -> str | tuple[Callable[..., StaticFunction], tuple[Callable[..., Any], dict[str, Any], dict[str, Any]]]:
+    ) -> (
+        str | tuple[Callable[..., StaticFunction[..., Any]], tuple[Callable[..., Any], dict[str, Any], dict[str, Any]]]
+    ):
         """For `pickle`: the copy has the same options and attributes, and translates anew."""
 
     def __copy__(self) -> Self:
         """Itself, as functions are their own copies."""
 
-    def __deepcopy__(self, memo: Any) -> StaticFunction:
+    def __deepcopy__(self, memo: Any) -> StaticFunction[_P, _R]:
         """Itself; of a bound method, one that translates anew, with a copy of the object."""
 
     def __repr__(self) -> str:
@@ -158,7 +172,7 @@ class StaticFunction:
         """What the last arguments were that it was translated for, positional and by name: an `InputSpec` for a tensor,
         containers of them, plain values, and a mark for anything else; `None` before the first translation."""
 
-    def get_concrete_program(self, *args: Any, **kwargs: Any) -> tuple[Any, StaticFunction]:
+    def get_concrete_program(self, *args: Any, **kwargs: Any) -> tuple[Any, Self]:
         """`concrete_program` for these arguments (specifications or examples), and the function itself.
 
         Raises:

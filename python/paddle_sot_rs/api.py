@@ -8,7 +8,7 @@ import os
 import types
 import weakref
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, ParamSpec, Protocol, TypedDict, TypeVar, Unpack, overload
 
 from paddle.jit.dy2static.program_translator import StaticFunction as _PaddlesStatic
 from paddle.nn import Layer
@@ -20,6 +20,37 @@ from .specification import Lenient, Specification
 _black_list: list[Any] = []
 _allowed: list[Any] = []
 _disabled: list[Any] = []
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+# What comes back as what it was: a Layer as itself, the others around a translated function.
+_Same = TypeVar(
+    "_Same",
+    bound="Layer | functools.partial[Any] | staticmethod[..., Any] | classmethod[Any, ..., Any]",
+)
+
+
+class _Given(TypedDict, total=False):
+    """The options of `to_static`, for type checkers."""
+
+    backend: str
+    full_graph: bool
+    fallback: bool | None
+    input_spec: Any
+    dynamic: bool | None
+    min_graph_size: int | None
+    black_list: Iterable[Any]
+    capture_control_flow: bool
+    options: dict[str, Any] | None
+
+
+class _Decorator(Protocol):
+    """`to_static` with its options, before it is given what to translate."""
+
+    @overload
+    def __call__(self, fn_or_layer: _Same, /) -> _Same: ...
+    @overload
+    def __call__(self, fn_or_layer: Callable[_P, _R], /) -> _core.StaticFunction[_P, _R]: ...
 
 
 def _translatable(callable_: Any) -> bool:
@@ -73,6 +104,12 @@ def frozen(target: Callable[..., Any], backend: str, options: dict[str, Any] | N
     return _marked(target, {**settings, "forward_only": True})
 
 
+@overload
+def to_static(fn_or_layer: None = None, **given: Unpack[_Given]) -> _Decorator: ...
+@overload
+def to_static(fn_or_layer: _Same, **given: Unpack[_Given]) -> _Same: ...
+@overload
+def to_static(fn_or_layer: Callable[_P, _R], **given: Unpack[_Given]) -> _core.StaticFunction[_P, _R]: ...
 def to_static(
     fn_or_layer: Any = None,
     *,
@@ -111,7 +148,7 @@ def to_static(
 
     Raises:
         TypeError: an argument has the wrong type.
-        ValueError: an unknown backend, or arguments that contradict each other.
+        ValueError: an unknown backend, an `input_spec` of numbers alone, or arguments that contradict each other.
     """
     if fallback is not None:
         if full_graph and fallback:
@@ -246,6 +283,7 @@ def _has_changed(static: Any) -> bool:
 
 def _made(target: Callable[..., Any], settings: dict[str, Any]) -> Any:
     specification = Specification(target, settings["specification"])
+    specification.refuse_numbers_alone()
     given = {**settings, "specification": specification if specification.says_something else None}
     return _named(_marked(target, given), target, specification)
 

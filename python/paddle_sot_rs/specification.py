@@ -191,6 +191,17 @@ class Specification:
                 found.append((tensor, [dim for dim in dims if dim < len(tensor.shape)]))
         return found
 
+    def refuse_numbers_alone(self) -> None:
+        """Raises ValueError where numbers stand in the place of all tensors: they say nothing of a call."""
+        if isinstance(self.input_spec, Lenient) or not self.entries:
+            return
+        if all(type(spec) in (int, float) for _, spec in self.entries):
+            name, spec = self.entries[0]
+            raise ValueError(
+                f"input_spec: argument {name} is given as {spec!r}, and no entry describes a tensor; "
+                "write paddle.static.InputSpec(shape, dtype) or an example Tensor for each tensor argument"
+            )
+
     @property
     def says_something(self) -> bool:
         """Whether there is anything to check or to declare."""

@@ -115,6 +115,10 @@ def test_wrong_specifications_are_errors():
         sot.to_static(scaled, input_spec=InputSpec([None, 4]))
     with pytest.raises(ValueError, match="input_spec: 2 entries, but the function takes 1"):
         sot.to_static(scaled, input_spec=[InputSpec([None, 4]), InputSpec([1])])
+    with pytest.raises(ValueError, match=r"input_spec: argument x is given as 3, .*InputSpec\(shape, dtype\)"):
+        sot.to_static(scaled, input_spec=[3])
+    with pytest.raises(ValueError, match="input_spec: argument x is given as 3"):
+        sot.to_static(input_spec=[3, 4])(lambda x, y: x + y)
 
 
 def test_methods():
