@@ -28,7 +28,7 @@ from ._linears import fuse_linears, kept_by_linears
 from ._masks import Masks, can_hide
 from ._open_shapes import filled
 from ._passes import run_passes
-from ._steady import Steady, steady_values
+from ._steady import Steady, is_open, steady_values
 
 # Fusions in the order of Paddle's predictor. Those of convolutions are in `_convolutions.py`.
 FUSIONS = (
@@ -177,10 +177,6 @@ def _small(block: Any) -> int | None:
     return sum(sizes) // len(sizes) if sizes else None
 
 
-def _is_open_input(op: Any) -> bool:
-    return op.name() == "pd_op.data" and any(dim < 0 for dim in op.result(0).shape)
-
-
 def _data_name(value: Any) -> str:
     return value.get_defining_op().attrs()["name"]
 
@@ -222,7 +218,7 @@ class Lowering(programs.Lowering):
         if any(op.name() in REGIONS for op in block.ops):
             return "the program has control flow"
         # It may be a part of a graph then. Guards look at the inputs of whole ones only.
-        if not self.rewrites and any(_is_open_input(op) for op in block.ops):
+        if not self.rewrites and any(op.name() == "pd_op.data" and is_open(op.result(0)) for op in block.ops):
             return "gradients are on, and tensors with open dims may be empty"
         if any("C" in layout and not layout.startswith("NC") for layout in _layouts(block)):
             return "an operation takes the channels last"
@@ -237,7 +233,7 @@ class Lowering(programs.Lowering):
         if self.refusal is not None:
             return None
         self.hoists = False
-        closed = [at for at in weights if all(dim >= 0 for dim in inputs[at].shape)]
+        closed = [at for at in weights if not is_open(inputs[at])]
         values = [inputs[at] for at in closed]
         fold_batch_norms(block, values)
         known = steady_values(block, values)

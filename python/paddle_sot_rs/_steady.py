@@ -61,7 +61,7 @@ class Steady:
         read = [at for at in weights if inputs[at].id in needed]
         # `Recipe` in `steady.rs` takes these, and `make`.
         self.watched = [(at, _bytes(inputs[at])) for at in read]
-        self.open = [at for at, value in enumerate(inputs) if _is_open(value)]
+        self.open = [at for at, value in enumerate(inputs) if is_open(value)]
         self.enter, self.forget = caches.enter, caches.forget
         self.may_run_twice = first_random(program.global_block().ops) is None
         self.attributes: Any = None
@@ -115,7 +115,8 @@ def _own(value: Any) -> Any:
     return _C_ops.assign(value) if shares else value
 
 
-def _is_open(value: Any) -> bool:
+def is_open(value: Any) -> bool:
+    """Whether it is a tensor with open dims."""
     return value.is_dense_tensor_type() and any(dim < 0 for dim in value.shape)
 
 

@@ -133,18 +133,17 @@ impl StatementIr {
                 used.push(id);
             }
         };
-        for statement in &statements {
-            for_each_operand(statement, &mut use_once);
-        }
         if let Some(taken) = taken {
             let own = (0..of.len()).filter(|at| is_in(*at));
-            own.flat_map(|at| &taken[at])
-                .copied()
-                .for_each(&mut use_once);
-        }
-        let reaches = |it: &Statement| matches!(it.callee, Callee::Layer(_) | Callee::Sir(_));
-        if taken.is_none() && statements.iter().any(reaches) {
-            self.inputs.iter().copied().for_each(use_once);
+            own.flat_map(|at| &taken[at]).copied().for_each(use_once);
+        } else {
+            for statement in &statements {
+                for_each_operand(statement, &mut use_once);
+            }
+            let reaches = |it: &Statement| matches!(it.callee, Callee::Layer(_) | Callee::Sir(_));
+            if statements.iter().any(reaches) {
+                self.inputs.iter().copied().for_each(use_once);
+            }
         }
         // Layers first, then tensors.
         used.sort_by_key(|id| matches!(self.kind(*id), SymbolKind::Tensor(_)));

@@ -146,11 +146,9 @@ impl StatementIr {
 
     /// What each statement takes, the parameters and buffers of a layer that is called included.
     fn taken_with_state(&self, py: Python<'_>, examples: &[Obj]) -> Vec<Vec<SymbolId>> {
-        let is_tensor = |id: &SymbolId| matches!(self.kind(*id), SymbolKind::Tensor(_));
-        let tensors = self.inputs.iter().copied().filter(is_tensor);
         let known: FxHashMap<usize, SymbolId> = (examples.iter())
             .map(|example| example.as_ptr() as usize)
-            .zip(tensors)
+            .zip(self.tensor_inputs())
             .collect();
         let mut of_layers: FxHashMap<SymbolId, Vec<SymbolId>> = FxHashMap::default();
         let mut all = Vec::with_capacity(self.statements.len());

@@ -217,6 +217,12 @@ impl StatementIr {
         }
     }
 
+    /// The tensors among the inputs, in order.
+    pub fn tensor_inputs(&self) -> impl Iterator<Item = SymbolId> + '_ {
+        let inputs = self.inputs.iter().copied();
+        inputs.filter(|id| matches!(self.kind(*id), SymbolKind::Tensor(_)))
+    }
+
     /// Whether `id` is a tensor that needs a gradient.
     pub fn has_gradient(&self, id: SymbolId) -> bool {
         self.meta(id).is_some_and(|meta| !meta.stop_gradient)

@@ -10,7 +10,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
-use crate::obj::Obj;
+use crate::obj::{Item, Obj};
 use crate::paddle::{tensor_meta, Paddle};
 
 use super::native::{self, WeakOrStrong};
@@ -80,10 +80,10 @@ impl LayerSnapshot {
         let Ok(dict) = layer.getattr("__dict__")?.cast_into::<PyDict>() else {
             return Ok(false);
         };
-        if !self.add_dict(layer.as_ptr() as usize, &dict)? {
+        let Some(items) = self.add_dict(layer.as_ptr() as usize, &dict)? else {
             return Ok(false);
-        }
-        for (_, value) in content(&dict)? {
+        };
+        for (_, value) in items {
             if let Ok(list) = value.cast::<PyList>() {
                 self.lists.push((
                     list.as_ptr() as usize,
@@ -106,11 +106,11 @@ impl LayerSnapshot {
             let Ok(registry) = found.cast_into::<PyDict>() else {
                 return Ok(false);
             };
-            if !self.add_dict(0, &registry)? {
+            let Some(items) = self.add_dict(0, &registry)? else {
                 return Ok(false);
-            }
+            };
             if which == "_sub_layers" {
-                for (_, child) in content(&registry)? {
+                for (_, child) in items {
                     let plain = child.is_none()
                         || (Paddle::get(py)?.is_layer(&child) && self.add_layer(&child)?);
                     if !plain {
@@ -122,7 +122,12 @@ impl LayerSnapshot {
         Ok(true)
     }
 
-    fn add_dict(&mut self, owner: usize, dict: &Bound<'_, PyDict>) -> PyResult<bool> {
+    /// Records a dictionary; the answer is a copy of its items, `None` where it cannot be recorded.
+    fn add_dict<'py>(
+        &mut self,
+        owner: usize,
+        dict: &Bound<'py, PyDict>,
+    ) -> PyResult<Option<Vec<Item<'py>>>> {
         let py = dict.py();
         let address = dict.as_ptr() as usize;
         // Versions are read before the content: recording runs code, and another thread may write
@@ -130,12 +135,15 @@ impl LayerSnapshot {
         self.versions_follow &= native::version_follows(py, address);
         let version = native::dict_version(address);
         let order = native::order_of(py, address);
-        let content = content(dict)?;
+        // A copy: who goes over it may run code that writes the dictionary.
+        let content: Vec<Item<'py>> = (dict.items().iter())
+            .map(|item| item.extract())
+            .collect::<PyResult<_>>()?;
         let mut items = Vec::with_capacity(content.len());
         for (key, value) in &content {
             if Paddle::get(py)?.is_tensor(value) {
                 let Some(meta) = tensor_meta(value) else {
-                    return Ok(false);
+                    return Ok(None);
                 };
                 self.tensors
                     .push(value.as_ptr() as usize, TensorGuard::of(&meta));
@@ -159,7 +167,7 @@ impl LayerSnapshot {
                     namespace: self.namespaces.len(),
                     version: AtomicU64::new(version),
                 }),
-                native::Order::Unknown => return Ok(false),
+                native::Order::Unknown => return Ok(None),
             }
             for key in dict.try_iter()? {
                 keys.push(key?.unbind());
@@ -176,7 +184,7 @@ impl LayerSnapshot {
             version: AtomicU64::new(version),
         });
         self.items.push(Items { items, keys });
-        Ok(true)
+        Ok(Some(content))
     }
 
     fn keeps(&self, order: &Ordered) -> bool {
@@ -216,13 +224,6 @@ impl LayerSnapshot {
                 .all(|(list, items)| native::list_is(*list as Ptr, items))
             && self.tensors.hold(py)
     }
-}
-
-/// A copy of the items: who goes over it may run code that writes the dictionary.
-fn content<'py>(
-    dict: &Bound<'py, PyDict>,
-) -> PyResult<Vec<(Bound<'py, PyAny>, Bound<'py, PyAny>)>> {
-    dict.items().iter().map(|item| item.extract()).collect()
 }
 
 fn unchanged(py: Python<'_>, dict: Ptr, known: &Items) -> bool {

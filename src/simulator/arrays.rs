@@ -8,7 +8,7 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 
 use crate::frame::Modules;
-use crate::graph::{Callee, DType};
+use crate::graph::{Callee, DType, SymbolId};
 use crate::guard::{native, open_dims, ArrayGuard, GuardKind};
 use crate::obj::Obj;
 use crate::paddle::tensor_meta;
@@ -130,13 +130,17 @@ fn array(t: &mut Tracer<'_>, data: VarId, maker: ArrayMaker) -> Step<Option<VarI
         dims: open_dims(&meta.shape),
     };
     t.guards.add(&source, GuardKind::Array(guard));
+    copied(t, symbol).map(Some)
+}
+
+/// A tensor of its own for every call of `to_tensor`.
+fn copied(t: &mut Tracer<'_>, symbol: SymbolId) -> Step<VarId> {
     let given = t.add(Kind::Tensor(TensorVar {
         symbol,
         view: None,
         class: None,
     }));
-    // A tensor of its own for every call of `to_tensor`.
-    assigned(t, given).map(Some)
+    assigned(t, given)
 }
 
 /// The tensor of an array that the function made: its numbers are those of every call.
@@ -154,12 +158,7 @@ fn of_made<'py>(
     let tensor = Obj::from(tensor);
     let tracker = Arc::new(Tracker::Const(tensor.clone()));
     let symbol = t.graph.tensor_input(t.py, tensor, meta, tracker)?;
-    let given = t.add(Kind::Tensor(TensorVar {
-        symbol,
-        view: None,
-        class: None,
-    }));
-    assigned(t, given).map(Some)
+    copied(t, symbol).map(Some)
 }
 
 /// An operand of an operator with a tensor: of an array that the function made and that has dims,

@@ -7,6 +7,7 @@ use pyo3::types::{PyCFunction, PyFunction, PyString, PyType};
 use crate::frame::Modules;
 use crate::guard::native;
 use crate::obj::{is_attr, is_builtin_method, of_type, text_of};
+use crate::reason::BreakKind;
 
 /// Most decorators that are looked through.
 const DEEPEST: usize = 16;
@@ -62,9 +63,12 @@ pub fn is_static_function(class: &Bound<'_, PyType>) -> bool {
         .any(|(module, name)| is_attr(class, module, name))
 }
 
+/// Names of functions, by module, or package with a dot behind it.
+type Homes = &'static [(&'static str, &'static [&'static str])];
+
 /// Functions of Paddle that work on the gradients of many parameters, by module, or package with a
 /// dot behind it: their graphs would be cut at each of those.
-const GRADIENT_STEPS: &[(&str, &[&str])] = &[
+const GRADIENT_STEPS: Homes = &[
     (
         "paddle.optimizer.",
         &[
@@ -88,7 +92,7 @@ const GRADIENT_STEPS: &[(&str, &[&str])] = &[
 const SCHEDULERS: &str = "paddle.optimizer.lr";
 
 /// Functions in which processes wait for each other; `DataParallel` prepares for that in each call.
-const COLLECTIVES: &[(&str, &[&str])] = &[
+const COLLECTIVES: Homes = &[
     (
         "paddle.distributed.communication.",
         &[
@@ -118,17 +122,36 @@ const COLLECTIVES: &[(&str, &[&str])] = &[
     ("paddle.distributed.parallel", &["forward"]),
 ];
 
-/// Whether the function of this name, with these variables of its module, is one of them.
-pub fn is_collective(name: &str, globals: &Bound<'_, PyAny>) -> bool {
-    is_in(COLLECTIVES, name, globals)
+/// Functions of Python's library that hand on to code of all kinds.
+const HANDING_ON: Homes = &[("logging", &["_log"])];
+
+/// Functions that run as one native call: the kind of the break, and what it says of them.
+const NATIVE_CALLS: &[(Homes, BreakKind, &str)] = &[
+    (
+        GRADIENT_STEPS,
+        BreakKind::GradientStep,
+        "works on gradients",
+    ),
+    (
+        HANDING_ON,
+        BreakKind::UnsupportedCall,
+        "hands on to other code",
+    ),
+    (
+        COLLECTIVES,
+        BreakKind::Collective,
+        "is for several processes",
+    ),
+];
+
+/// Why the function of this name, with these variables of its module, is one of them.
+pub fn native_call(name: &str, globals: &Bound<'_, PyAny>) -> Option<(BreakKind, &'static str)> {
+    let mut rows = NATIVE_CALLS.iter();
+    let found = rows.find(|(homes, ..)| is_in(homes, name, globals));
+    found.map(|(_, kind, what)| (*kind, *what))
 }
 
-/// Whether the function of this name, with these variables of its module, is a gradient step.
-pub fn is_gradient_step(name: &str, globals: &Bound<'_, PyAny>) -> bool {
-    is_in(GRADIENT_STEPS, name, globals)
-}
-
-fn is_in(rows: &[(&str, &[&str])], name: &str, globals: &Bound<'_, PyAny>) -> bool {
+fn is_in(rows: Homes, name: &str, globals: &Bound<'_, PyAny>) -> bool {
     let rows = rows.iter();
     let mut homes = rows.filter(|(_, names)| names.contains(&name)).peekable();
     // Most functions have other names: their modules are not looked for.
@@ -151,16 +174,6 @@ pub fn is_of_program(module: &Bound<'_, PyAny>) -> bool {
         Ok(["paddle", "paddle_sot_rs", "numpy"].contains(&package) || library.contains(package)?)
     };
     !known().unwrap_or(true)
-}
-
-/// Functions of Python's library that hand on to code of all kinds: they run as one call.
-const HANDING_ON: &[(&str, &str)] = &[("logging", "_log")];
-
-/// Whether the function of this name, with these variables of its module, is one of them.
-pub fn hands_on(name: &str, globals: &Bound<'_, PyAny>) -> bool {
-    let mut rows = HANDING_ON.iter();
-    let home = |module: &str| home_of(globals).is_ok_and(|home| home == module);
-    rows.any(|(module, known)| *known == name && home(module))
 }
 
 /// Whether it is what Python itself has by this name in `builtins` or `operator`.

@@ -54,17 +54,8 @@ pub fn call_function(
         );
     }
     let callee = open(t, function)?;
-    if homes::is_gradient_step(&callee.code.name, callee.globals.bind(t.py)) {
-        let message = format!("{}() works on gradients", callee.code.qualname);
-        return t.stop(BreakKind::GradientStep, message);
-    }
-    if homes::hands_on(&callee.code.name, callee.globals.bind(t.py)) {
-        let message = format!("{}() hands on to other code", callee.code.qualname);
-        return t.stop(BreakKind::UnsupportedCall, message);
-    }
-    if homes::is_collective(&callee.code.name, callee.globals.bind(t.py)) {
-        let message = format!("{}() is for several processes", callee.code.qualname);
-        return t.stop(BreakKind::Collective, message);
+    if let Some((kind, what)) = homes::native_call(&callee.code.name, callee.globals.bind(t.py)) {
+        return t.stop(kind, format!("{}() {what}", callee.code.qualname));
     }
     let flags = callee.code.flags;
     if flags & COROUTINES != 0 {

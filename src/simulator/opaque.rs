@@ -45,7 +45,7 @@ impl<'py> LayerCode<'py> {
     pub fn of(layer: &Bound<'py, PyAny>) -> PyResult<Option<Self>> {
         let mut this = Self::default();
         let name = layer.get_type().name()?.to_string();
-        if [CONTAINERS, CELLS].concat().contains(&&*name) {
+        if [CONTAINERS, CELLS].iter().any(|of| of.contains(&&*name)) {
             return Ok(None);
         }
         Ok(this.add(layer)?.then_some(this))

@@ -5,7 +5,10 @@ from __future__ import annotations
 import contextlib
 import copy
 import io
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -94,3 +97,13 @@ def eager_deletion(on: bool = True) -> Any:
         yield
     finally:
         paddle.set_flags({DELETION: before})
+
+
+def logs_of_two_processes(script: Path, folder: Path) -> list[str]:
+    """Runs a script in two processes on the CPU (gloo), which must succeed; what each printed."""
+    launch = [sys.executable, "-m", "paddle.distributed.launch", "--nproc_per_node", "2", "--backend", "gloo"]
+    command = [*launch, "--log_dir", str(folder), str(script)]
+    result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, cwd=folder)
+    logs = [log.read_text() for log in sorted(folder.glob("workerlog.*"))]
+    assert result.returncode == 0, result.stderr + "\n".join(logs)
+    return logs

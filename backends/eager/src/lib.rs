@@ -259,12 +259,7 @@ impl CompiledGraph for EagerGraph {
         inputs: &[Bound<'_, PyAny>],
     ) -> PyResult<SmallVec<[Py<PyAny>; 4]>> {
         let mut values: Values<'_> = vec![None; self.sir.symbols.len()];
-        let tensors = self
-            .sir
-            .inputs
-            .iter()
-            .filter(|id| matches!(self.sir.kind(**id), SymbolKind::Tensor(_)));
-        for (symbol, input) in tensors.zip(inputs) {
+        for (symbol, input) in self.sir.tensor_inputs().zip(inputs) {
             values[symbol.0 as usize] = Some(input.clone());
         }
         let mut no_grad = None;

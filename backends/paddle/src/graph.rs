@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use paddle_sot::backend::{BackendError, CompileRequest, CompiledGraph};
 use paddle_sot::frame::Modules;
-use paddle_sot::graph::{StatementIr, SymbolId, SymbolKind};
+use paddle_sot::graph::{StatementIr, SymbolId};
 use paddle_sot::guard::native;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
@@ -110,14 +110,10 @@ impl PaddleGraph {
         make_room(py)?;
         let mut used = Vec::new();
         let mut inputs = Vec::new();
-        let tensors = sir
-            .inputs
-            .iter()
-            .filter(|id| matches!(sir.kind(**id), SymbolKind::Tensor(_)));
-        for (position, symbol) in tensors.enumerate() {
-            let value = session.value(py, *symbol)?;
+        for (position, symbol) in sir.tensor_inputs().enumerate() {
+            let value = session.value(py, symbol)?;
             // An input that no operation uses has no gradient, as in eager mode.
-            let is_output = sir.outputs.contains(symbol);
+            let is_output = sir.outputs.contains(&symbol);
             if is_output || !value.call_method0("use_empty")?.is_truthy()? {
                 used.push(position);
                 inputs.push(value);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use paddle_sot::backend::{self, BackendError, CompileRequest, CompiledGraph, GraphBackend};
 use paddle_sot::frame::Modules;
-use paddle_sot::graph::{Part, Parted, StatementIr, SymbolId, SymbolKind, TensorMeta};
+use paddle_sot::graph::{Part, Parted, StatementIr, SymbolId, TensorMeta};
 use paddle_sot::obj::Obj;
 use pyo3::prelude::*;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -217,9 +217,7 @@ impl Parts {
             known: Vec::new(),
             shares: compiler.shares && is_long,
         };
-        let is_tensor = |id: &SymbolId| matches!(sir.kind(*id), SymbolKind::Tensor(_));
-        let inputs = sir.inputs.iter().copied().filter(is_tensor);
-        let mut numbers: FxHashMap<SymbolId, usize> = inputs.zip(0..).collect();
+        let mut numbers: FxHashMap<SymbolId, usize> = sir.tensor_inputs().zip(0..).collect();
         let number = |numbers: &FxHashMap<SymbolId, usize>, id: &SymbolId| {
             let missing = || BackendError::Compile(format!("no part makes {id}"));
             numbers.get(id).copied().ok_or_else(missing)

@@ -6,6 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::paddle::Paddle;
+use crate::simulator::attributes::instance_dict;
 
 /// Layers in layers deeper than this are not looked at.
 const DEEPEST: usize = 16;
@@ -37,13 +38,12 @@ impl<'py> Asks<'py> {
         if depth > DEEPEST || !self.paddle.is_layer(value) {
             return Ok(false);
         }
-        let plain = value.py().get_type::<PyAny>();
-        let own = plain.call_method1("__getattribute__", (value, "__dict__"))?;
+        let own = instance_dict(value)?;
         for registry in ["_parameters", "_sub_layers"] {
-            let Ok(items) = own
-                .get_item(registry)
-                .and_then(|found| Ok(found.cast_into::<PyDict>()?))
-            else {
+            let Some(items) = own.get_item(registry)? else {
+                continue;
+            };
+            let Ok(items) = items.cast_into::<PyDict>() else {
                 continue;
             };
             for item in items.values() {
