@@ -19,6 +19,7 @@ pub mod containers;
 pub mod contexts;
 pub mod conversions;
 mod coverage;
+pub mod deferred;
 mod dispatch;
 pub mod exceptions;
 pub mod executor;

@@ -10,6 +10,7 @@ mod endings;
 mod flags;
 mod functions;
 mod global_state;
+mod gradient_hooks;
 mod inplace_version;
 mod numbers;
 mod object;
@@ -47,6 +48,8 @@ pub(crate) use endings::{is_quiet, Ends};
 pub use flags::records_gradients;
 pub(crate) use functions::{function_field, is_called_as_usual, method_part};
 pub use global_state::GlobalState;
+pub(crate) use gradient_hooks::is_unhooked;
+pub use gradient_hooks::{has_own_hook, know_own_hook};
 pub use inplace_version::{has_fresh_version, inplace_version};
 pub use numbers::sampled;
 pub(crate) use object::{

@@ -1,0 +1,232 @@
+//! Methods of Paddle's optimizers that can be deferred, and what they change.
+
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyDict, PyType};
+
+use crate::frame::Modules;
+use crate::guard::GuardKind;
+use crate::obj::{text_of, Obj};
+use crate::reason::BreakKind;
+use crate::tracker::{DictKey, Tracker, TrackerRef};
+use crate::variables::{Kind, VarId};
+
+use super::super::{attributes, classes, homes, Kwargs, Step, Tracer};
+use super::Called;
+
+/// The package of optimizers, and what in it are none.
+const PACKAGE: &str = "paddle.optimizer.";
+const SCHEDULERS: &str = "paddle.optimizer.lr";
+
+/// Methods whose result is `None`.
+const METHODS: &[&str] = &["step", "clear_grad", "zero_grad"];
+
+/// What Paddle's step consists of, in the classes of optimizers.
+const PARTS_OF_STEP: &[&str] = &[
+    "_append_optimize_op",
+    "_apply_optimize",
+    "_create_accumulators",
+    "_create_global_learning_rate",
+    "_create_optimization_pass",
+    "_create_param_lr",
+    "_create_regularization_of_grad",
+    "_finish_update",
+    "_get_accumulator_master",
+    "_get_auxiliary_var",
+    "_global_learning_rate",
+    "_is_dtype_fp16_or_bf16",
+    "_maybe_refuse",
+    "append_regularization_ops",
+    "step",
+];
+
+/// Attributes that no step changes: the others are not read behind one.
+const SETTINGS: &[&str] = &[
+    "_apply_decay_param_fun",
+    "_beta1",
+    "_beta2",
+    "_epsilon",
+    "_grad_clip",
+    "_learning_rate",
+    "_lr_ratio",
+    "_name",
+    "_param_groups",
+    "_parameter_list",
+    "_weight_decay",
+    "regularization",
+];
+
+/// A method of an optimizer.
+pub(super) struct Method {
+    /// The function, with its decorators.
+    function: Obj,
+    /// Its name.
+    name: String,
+}
+
+fn is_optimizer(class: &Bound<'_, PyType>) -> bool {
+    homes::module_in_paddle(class)
+        .is_some_and(|module| module.starts_with(PACKAGE) && module != SCHEDULERS)
+}
+
+/// The method, where `receiver` is an optimizer from outside and `function` one of Paddle's.
+pub(super) fn known(t: &mut Tracer<'_>, receiver: VarId, function: VarId) -> Option<Method> {
+    let Kind::Object(_) = t.kind(receiver) else {
+        return None;
+    };
+    let class = t.type_of(receiver)?;
+    t.source(receiver)?;
+    let function = t.value(function)?;
+    let name = text_of(&function, "__name__");
+    (is_optimizer(&class) && METHODS.contains(&&*name) && homes::is_of_paddle(&function)).then(
+        || Method {
+            function: Obj::from(function),
+            name,
+        },
+    )
+}
+
+/// The call of a method that no code of the user's runs in.
+pub(super) fn call(
+    t: &mut Tracer<'_>,
+    method: &Method,
+    optimizer: VarId,
+    (args, kwargs): (&[VarId], &Kwargs),
+) -> Step<Option<Called>> {
+    let mut all = vec![optimizer];
+    match (args, kwargs) {
+        ([], []) => {}
+        // How gradients are cleared.
+        ([how], []) | ([], [(_, how)]) if method.name != "step" => {
+            let is_flag = |value: Bound<'_, PyAny>| value.is_exact_instance_of::<PyBool>();
+            if !t.const_value(*how).is_some_and(is_flag) {
+                return Ok(None);
+            }
+            all.push(*how);
+        }
+        _ => return Ok(None),
+    }
+    let (Some(object), Some(source)) = (t.value(optimizer), t.source(optimizer)) else {
+        return Ok(None);
+    };
+    if is_read(t, &source) || !runs_no_other_code(t, &object, &source)? {
+        return Ok(None);
+    }
+    let through = match method.name == "step" && !is_changed(t, optimizer) {
+        true => {
+            let own = t.py.module("paddle_sot_rs._optimizers")?;
+            Some(Obj::from(own.getattr("step_of")?))
+        }
+        false => None,
+    };
+    Ok(Some(Called {
+        function: method.function.clone(),
+        args: all,
+        through,
+    }))
+}
+
+/// Whether something that Paddle's step consists of is not Paddle's; guarded to be what it is.
+fn is_changed(t: &mut Tracer<'_>, optimizer: VarId) -> bool {
+    let Some(class) = t.type_of(optimizer) else {
+        return true;
+    };
+    classes::guard_names(t, &class, PARTS_OF_STEP);
+    PARTS_OF_STEP.iter().any(|name| {
+        let found = attributes::lookup(&class, name);
+        !found.is_some_and(|found| homes::is_of_paddle(&found))
+    })
+}
+
+/// Whether state that a step changes was read before it.
+fn is_read(t: &Tracer<'_>, optimizer: &TrackerRef) -> bool {
+    let is_state = |tracker: &Tracker| match tracker {
+        Tracker::DictItem(dict, DictKey::Str(name)) => {
+            matches!(&**dict, Tracker::InstanceDict(of) if of == optimizer) && !is_fixed(name)
+        }
+        _ => false,
+    };
+    t.guards.iter().any(|guard| {
+        let mut path = std::iter::successors(Some(&guard.tracker), |tracker| tracker.base());
+        path.any(|tracker| is_state(tracker))
+    })
+}
+
+/// Whether all that an optimizer holds and may call is Paddle's; guarded.
+fn runs_no_other_code(
+    t: &mut Tracer<'_>,
+    object: &Bound<'_, PyAny>,
+    source: &TrackerRef,
+) -> Step<bool> {
+    let Ok(dict) = object.getattr("__dict__")?.cast_into_exact::<PyDict>() else {
+        return Ok(false);
+    };
+    let own = Arc::new(Tracker::InstanceDict(source.clone()));
+    for name in METHODS {
+        if dict.contains(*name)? {
+            return Ok(false);
+        }
+    }
+    for (name, value) in dict.iter() {
+        let name: String = name.extract()?;
+        let place = Tracker::DictItem(own.clone(), DictKey::Str(Arc::from(&*name)));
+        let place = Arc::new(place);
+        if name == "_learning_rate" {
+            let class = Obj::from(value.get_type());
+            t.guards.add(&place, GuardKind::TypeIs(class));
+        } else if SETTINGS.contains(&&*name) && (value.is_none() || value.is_callable()) {
+            t.guards
+                .add(&place, GuardKind::Is(Obj::from(value.clone())));
+        }
+        if value.is_callable() && !is_callable_of_paddle(t.py, &value)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Whether a call of it runs code of Paddle's alone.
+fn is_callable_of_paddle(py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let class = value.get_type();
+    if class.is(&py.module("types")?.getattr("MethodType")?) {
+        return Ok(homes::is_of_paddle(&value.getattr("__func__")?));
+    }
+    let scheduler = py.module(SCHEDULERS)?.getattr("LRScheduler")?;
+    if value.is_instance(&scheduler)? {
+        let call = class.getattr("__call__")?;
+        return Ok(call.is(&scheduler.getattr("__call__")?));
+    }
+    if homes::module_in_paddle(&class).is_none() {
+        return Ok(false);
+    }
+    // Clips ask a function of the user's which parameters they are for.
+    let Ok(dict) = value.getattr("__dict__") else {
+        return Ok(false);
+    };
+    let mut plain = true;
+    for held in dict.call_method0("values")?.try_iter()? {
+        plain &= !held?.is_callable();
+    }
+    Ok(plain)
+}
+
+/// Whether no step changes what an optimizer has by this name.
+fn is_fixed(name: &str) -> bool {
+    SETTINGS.contains(&name) || METHODS.contains(&name)
+}
+
+/// Stops where an attribute of an optimizer is read that a deferred step changes.
+pub fn check_read(t: &mut Tracer<'_>, object: VarId, name: &str) -> Step<()> {
+    if t.deferred.is_empty() || is_fixed(name) {
+        return Ok(());
+    }
+    let class = t.type_of(object);
+    if class.is_some_and(|class| is_optimizer(&class)) {
+        return t.stop(
+            BreakKind::GradientStep,
+            format!("{name} of an optimizer behind its step"),
+        );
+    }
+    Ok(())
+}
