@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).resolve().parent.parent / "differential" / "docstrings.py"
+SCRIPT = Path(__file__).resolve().parents[2] / "differential" / "docstrings.py"
 DIMS = SCRIPT.with_name("dims.py")
 
 

@@ -29,7 +29,7 @@ def test_the_table_is_what_the_probe_finds():
 
 
 def test_the_documentation_shows_the_table():
-    text = (Path(__file__).resolve().parents[2] / "docs" / "backends.md").read_text()
+    text = (Path(__file__).resolve().parents[3] / "docs" / "backends.md").read_text()
     for kind, always in (("always", True), ("by result", False)):
         shown = text.partition(f"<!-- {kind} -->")[2].partition("<!-- end -->")[0]
         assert sorted(re.findall(r"`(\w+)`", shown)) == sorted(name for name in TABLE if TABLE[name] is always)

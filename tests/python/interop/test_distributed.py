@@ -4,7 +4,7 @@ from pathlib import Path
 
 from support import logs_of_two_processes
 
-EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "distributed.py"
+EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "distributed.py"
 
 
 def test_two_processes_train_as_in_eager_mode(tmp_path):

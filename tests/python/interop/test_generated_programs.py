@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-RUN = Path(__file__).resolve().parent.parent / "differential" / "run.py"
+RUN = Path(__file__).resolve().parents[2] / "differential" / "run.py"
 COUNTS = {"mixed": 100, "nests": 30, "between": 100, "containers": 100}
 
 
@@ -16,7 +16,7 @@ COUNTS = {"mixed": 100, "nests": 30, "between": 100, "containers": 100}
 @pytest.mark.parametrize("family", COUNTS)
 def test_generated_programs_equal_plain_python(family):
     seed = int(os.environ.get("SOT_SEED", 2026))
-    print(f"seed {seed}: SOT_SEED={seed} pytest tests/python/test_generated.py runs the same programs")
+    print(f"seed {seed}: SOT_SEED={seed} pytest tests/python/interop/test_generated_programs.py runs the same programs")
     command = [sys.executable, str(RUN), "--family", family, "--seed", str(seed), "--count", str(COUNTS[family])]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stdout + done.stderr[-2000:]

@@ -13,7 +13,7 @@ import paddle_sot_rs as sot
 import pytest
 from paddle import nn
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 EXAMPLE = ROOT / "examples" / "custom-backend-rust"
 PAGE = (ROOT / "docs" / "custom-backends.md").read_text()
 X = paddle.to_tensor([0.1, 0.2, 0.3, 0.4])

@@ -352,7 +352,7 @@ def test_options_are_checked(options, error, text):
 
 
 def test_the_example():
-    script = Path(__file__).parents[2] / "examples" / "cus_tanh.py"
+    script = Path(__file__).parents[3] / "examples" / "cus_tanh.py"
     result = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=300, check=False)
     assert result.returncode == 0, result.stdout + result.stderr
     assert result.stdout.count("equal to eager") == 10

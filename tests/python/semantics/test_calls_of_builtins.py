@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-CALLS = runpy.run_path(str(Path(__file__).resolve().parent.parent / "differential" / "calls.py"))
+CALLS = runpy.run_path(str(Path(__file__).resolve().parents[2] / "differential" / "calls.py"))
 
 
 @pytest.mark.parametrize("seed", range(4))
