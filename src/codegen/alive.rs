@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use crate::bytecode::{live_locals, Code};
 use crate::obj::{is_named, Obj};
 use crate::simulator::tracer::is_plain_constant;
-use crate::simulator::{looks_at_frames, onlookers, Tracer};
+use crate::simulator::{frame_introspection, looks_at_frames, Tracer};
 use crate::variables::{CellVar, Kind, VarId};
 
 /// Names of what shows all locals of a frame, or which of their values still live.
@@ -41,8 +41,8 @@ pub(super) fn slots(
     let mut values = locals.chain(rest.iter().copied());
     let shown = code.names.iter().any(|name| SHOW.contains(&&**name))
         || values.any(|id| shows_frames(t, id))
-        || onlookers::reads_locals(code)
-        || onlookers::calls_onlookers(t.py, code, globals);
+        || frame_introspection::reads_locals(code)
+        || frame_introspection::calls_onlookers(t.py, code, globals);
     for (slot, known) in code.localsplus.iter().enumerate() {
         // The interpreter takes for granted that free variables are there: whoever asks for the locals of the frame would
         // end the process. `super()` without arguments looks at the first argument.
@@ -76,7 +76,7 @@ fn shows_frames(t: &Tracer<'_>, id: VarId) -> bool {
 }
 
 fn is_shown_to(value: &Bound<'_, PyAny>) -> bool {
-    looks_at_frames(value, true) || onlookers::is_onlooker(value)
+    looks_at_frames(value, true) || frame_introspection::is_onlooker(value)
 }
 
 /// Whether a program can tell when this value dies: by a weak reference, or by a destructor of it or of

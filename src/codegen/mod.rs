@@ -5,9 +5,9 @@
 //! the instruction that broke the graph and hands over to a resume function.
 
 mod alive;
+mod continuation;
 mod direct;
 mod effects;
-mod enclose;
 mod iterators;
 mod native;
 mod objects;

@@ -15,7 +15,7 @@ use crate::variables::{ContextVar, IterVar, Kind, VarId};
 
 use super::direct::{self, OutTree};
 use super::reconstruct::{Demand, Emitter, Home};
-use super::{alive, effects, enclose, native};
+use super::{alive, continuation, effects, native};
 
 /// Makes (or finds) the callable of a resume function, of the frame itself or of an inlined one; with it the
 /// position, in code units, that the instruction of the given index has in its code.
@@ -156,7 +156,7 @@ fn break_here(
     resume: &mut ResumeFactory<'_>,
 ) -> Result<(), Break> {
     let stacks = at.stacks();
-    let stack = enclose::stack(e.t, code, at, resume)?;
+    let stack = continuation::stack(e.t, code, at, resume)?;
     let last = &code.instructions[at.end - 1];
     let method_load = matches!(
         last.instr,

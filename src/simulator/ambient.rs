@@ -15,7 +15,7 @@ use crate::guard::native;
 use crate::obj::is_named;
 
 use super::tracer::{asks_the_process, is_plain_constant};
-use super::{fold, scalars, shown, Step, Tracer};
+use super::{fold, repr_guards, scalars, Step, Tracer};
 
 /// No limit of `sys.set_int_max_str_digits()` is lower.
 const DIGITS: usize = 640;
@@ -110,7 +110,7 @@ pub fn texts<'py>(t: &mut Tracer<'py>, values: &[Bound<'py, PyAny>]) -> Step<()>
         if scalars::is_scalar(value) {
             return t.unsupported("a scalar is shown as np.set_printoptions() says");
         }
-        match shown::guard(t, value)? {
+        match repr_guards::guard(t, value)? {
             Some(part) => match fold::deeper(t, |t| texts(t, &[part])) {
                 Some(all) => all,
                 None => t.unsupported("a member in too many others"),

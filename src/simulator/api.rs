@@ -11,7 +11,7 @@ use crate::reason::BreakKind;
 use crate::variables::{Kind, VarId, Variable};
 
 use super::{
-    arrays, conversions, homes, inplace, number_arguments, numbers, places, scalars, tensors, views,
+    arrays, conversions, homes, inplace, numbers, places, scalar_arguments, scalars, tensors, views,
 };
 use super::{Kwargs, Step, Tracer};
 
@@ -312,7 +312,7 @@ pub fn try_call(
         }
         Verdict::Refuse(why) => {
             if plain.is_some() {
-                let made = match number_arguments::to_tensor(t, args, kwargs)? {
+                let made = match scalar_arguments::to_tensor(t, args, kwargs)? {
                     None => arrays::to_tensor(t, args, kwargs)?,
                     made => made,
                 };
@@ -334,8 +334,8 @@ pub fn try_call(
         }
     }
     check_asked(t, &object, args, kwargs)?;
-    let changed = match number_arguments::knows(&name) && is_of_paddle(t, &object, &name)? {
-        true => number_arguments::of_call(t, &name, args, kwargs)?,
+    let changed = match scalar_arguments::knows(&name) && is_of_paddle(t, &object, &name)? {
+        true => scalar_arguments::of_call(t, &name, args, kwargs)?,
         false => None,
     };
     let (args, kwargs) = match &changed {

@@ -10,8 +10,8 @@ use crate::variables::VarId;
 
 use super::dispatch::{self, Flow};
 use super::frame::{Exit, FrameState, SimulatedFrame};
-use super::inner::InnerFrame;
-use super::{onlookers, Step, Stop, TraceMark, Tracer};
+use super::inlined_frame::InnerFrame;
+use super::{frame_introspection, Step, Stop, TraceMark, Tracer};
 
 /// How the simulation of the outermost frame ended.
 #[derive(Debug)]
@@ -60,7 +60,7 @@ impl BreakPoint {
 /// Runs a frame without touching the real world.
 ///
 /// The tracer takes what is found: the graph, the guards, the mutations. [`OpcodeExecutor`] stops at the
-/// first instruction that breaks the graph; [`Survey`](super::survey::Survey) goes on and collects every
+/// first instruction that breaks the graph; [`Survey`](super::collect_breaks::Survey) goes on and collects every
 /// reason.
 pub trait Simulator {
     /// Simulates the frame that is being translated, from its next instruction on.
@@ -135,7 +135,7 @@ fn run_located(t: &mut Tracer<'_>, frame: &mut FrameState, resumes: bool) -> Ste
             Ok(None) => {}
             Ok(Some(exit)) => return Ok(exit),
             Err(Stop::Break(mut reason)) => {
-                if onlookers::reads_locals(&frame.code) {
+                if frame_introspection::reads_locals(&frame.code) {
                     // The frame that calls this one must be the real one.
                     reason.kind = BreakKind::Construct;
                 }

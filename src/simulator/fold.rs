@@ -11,7 +11,7 @@ use crate::reason::BreakKind;
 use crate::variables::{DictVar, Kind, SetVar, VarId};
 
 use super::call::describe;
-use super::{ambient, classes, exceptions, iterate, keys, numbers, scalars, shown, texts};
+use super::{ambient, classes, exceptions, iterate, keys, numbers, repr_guards, scalars, texts};
 use super::{Kwargs, Step, Stop, Tracer};
 
 /// Containers in containers deeper than this are left to the interpreter: the C stack is not endless.
@@ -44,7 +44,7 @@ fn convert<'py>(t: &mut Tracer<'py>, id: VarId) -> Option<Bound<'py, PyAny>> {
     match t.kind(id).clone() {
         Kind::Const => {
             let value = t.value(id)?;
-            shown::guard_operations(t, &value);
+            repr_guards::guard_operations(t, &value);
             Some(value)
         }
         Kind::Scalar => t.value(id),

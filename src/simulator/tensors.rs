@@ -632,7 +632,7 @@ pub fn method(
     }
     let given = [&[tensor], args].concat();
     super::api::check_given(t, name, &given, kwargs)?;
-    let changed = super::number_arguments::of_call(t, name, &given, kwargs)?;
+    let changed = super::scalar_arguments::of_call(t, name, &given, kwargs)?;
     let (given, kwargs) = match &changed {
         Some((given, kwargs)) => (&given[..], &kwargs[..]),
         None => (&given[..], kwargs),

@@ -1,6 +1,7 @@
 //! The driver: from a call to a cached translation and its run.
 
 mod arguments;
+mod backward_guard;
 mod callable;
 mod callees;
 mod choice;
@@ -19,7 +20,6 @@ mod random;
 mod resumes;
 mod statistics;
 mod totals;
-mod way_back;
 
 pub use callable::{CalleeFunction, Continuation, ResumeFunction};
 pub use choice::{BackendChoice, Configured};

@@ -12,9 +12,9 @@ use crate::graph::FunctionGraph;
 use crate::guard::native::GlobalState;
 use crate::obj::Obj;
 use crate::reason::{Break, BreakKind, GraphBreakEvent, SourceLoc};
+use crate::simulator::collect_breaks::Survey;
 use crate::simulator::frame::FrameState;
-use crate::simulator::rereads;
-use crate::simulator::survey::Survey;
+use crate::simulator::replay_reads;
 use crate::simulator::{
     BreakPoint, InnerFrame, OpcodeExecutor, Outcome, Simulation, Simulator, Stop, TraceOptions,
     Tracer,
@@ -353,7 +353,7 @@ fn trace_once(
         code_object,
         globals,
     } = simulate(py, of, bound, state, chosen, varies)?;
-    if let Some(loc) = rereads::changed(&mut tracer, &code, &outcome) {
+    if let Some(loc) = replay_reads::changed(&mut tracer, &code, &outcome) {
         let reason = Break::new(BreakKind::UnsupportedCall, "what runs again has changed");
         *otherwise = Some(Otherwise::ChangedLater(loc));
         return Err(reason);
@@ -403,12 +403,12 @@ fn trace_once(
             }
         }
     };
-    if let Some(loc) = rereads::handed_on(&tracer, &emission.made, &outcome) {
+    if let Some(loc) = replay_reads::handed_on(&tracer, &emission.made, &outcome) {
         *otherwise = Some(Otherwise::ChangedLater(loc));
         let message = "what runs again reads what is handed on";
         return Err(Break::new(BreakKind::UnsupportedCall, message));
     }
-    let outside = rereads::outside(&tracer);
+    let outside = replay_reads::outside(&tracer);
     let (listens, reported) = match &outcome {
         Outcome::Break(at) if at.inner.is_empty() => (
             calls_python(&mut tracer, &code, at),

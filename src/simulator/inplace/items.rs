@@ -6,7 +6,7 @@ use pyo3::types::PyInt;
 use crate::bytecode::CmpOp;
 use crate::graph::{DType, SymbolId, TensorMeta};
 use crate::simulator::tensors;
-use crate::simulator::{arguments, graph_numbers, number_arguments, numbers, views};
+use crate::simulator::{arguments, graph_numbers, numbers, scalar_arguments, views};
 use crate::simulator::{Step, Tracer};
 use crate::variables::{Kind, NumberVar, VarId};
 
@@ -21,7 +21,7 @@ pub fn set_item(t: &mut Tracer<'_>, tensor: VarId, key: VarId, value: VarId) -> 
     if !basic && !is_advanced(t, tensor, key, value)? || !is_captured(t, tensor, "set_item")? {
         return Ok(false);
     }
-    let value = match number_arguments::of_item(t, tensor, value)? {
+    let value = match scalar_arguments::of_item(t, tensor, value)? {
         Some(number) => number,
         None if fits(t, tensor, value) => value,
         None => return Ok(false),

@@ -1,5 +1,5 @@
 //! What the code of a graph reads that plain Python runs again on the way back has to be as it was at the call: asked when
-//! a gradient arrives. See [`crate::simulator::rereads`].
+//! a gradient arrives. See [`crate::simulator::replay_reads`].
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
@@ -14,13 +14,13 @@ use crate::guard::native::{self, GlobalState};
 use crate::guard::{self, CompiledGuard, GuardInputs, NativeGuards};
 use crate::obj::{is_plain_constant, Obj};
 use crate::reason::SourceLoc;
-use crate::simulator::rereads::Outside;
+use crate::simulator::replay_reads::Outside;
 use crate::tracker::{Tracker, TrackerRef};
 
 use super::function::{lock, Shared};
 
 /// What the graph of one translation relies on until its gradients are computed.
-pub struct WayBack {
+pub struct BackwardGuard {
     guards: NativeGuards,
     /// Its default dtype is read where numbers become tensors.
     state: GlobalState,
@@ -42,7 +42,7 @@ pub(super) struct Seen<'py> {
     values: Vec<Option<Bound<'py, PyAny>>>,
 }
 
-impl WayBack {
+impl BackwardGuard {
     /// For a graph that is given these results.
     ///
     /// # Errors
@@ -157,14 +157,14 @@ fn argument(tracker: &TrackerRef) -> Option<usize> {
 /// What autograd calls with the gradient of a result, before it computes those of the graph.
 #[pyclass(frozen)]
 struct Hook {
-    of: Arc<WayBack>,
+    of: Arc<BackwardGuard>,
     arguments: Vec<Option<Obj>>,
     closure: Option<Obj>,
     values: Vec<Option<Obj>>,
 }
 
 impl Hook {
-    fn new(of: &Arc<WayBack>, seen: Seen<'_>) -> Self {
+    fn new(of: &Arc<BackwardGuard>, seen: Seen<'_>) -> Self {
         let owned = |values: Vec<Option<Bound<'_, PyAny>>>| {
             let values = values.into_iter();
             values.map(|value| value.map(Obj::from)).collect()
