@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
 use crate::obj::Obj;
-use crate::simulator::{aliases, Tracer};
+use crate::simulator::{carried_aliases, Tracer};
 use crate::tracker::Tracker;
 use crate::variables::{Kind, VarId};
 
@@ -94,7 +94,7 @@ pub fn tree(
         return Some(OutTree::Slot(demand.slot(source)));
     }
     if let (Kind::Tensor(tensor), true) = (&var.kind, t.hands_on) {
-        if aliases::made_at(t, tensor.symbol).is_some() {
+        if carried_aliases::made_at(t, tensor.symbol).is_some() {
             return None;
         }
     }

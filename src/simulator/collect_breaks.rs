@@ -10,8 +10,10 @@ use crate::codegen::stack_effect;
 use crate::reason::Break;
 use crate::variables::{Kind, VarId};
 
-use super::executor::{run_outermost, BreakPoint, OpcodeExecutor, Outcome, Simulation, Simulator};
 use super::frame::FrameState;
+use super::opcode_executor::{
+    run_outermost, BreakPoint, OpcodeExecutor, Outcome, Simulation, Simulator,
+};
 use super::Tracer;
 
 /// Simulates a frame and collects every reason for a break in it.

@@ -11,7 +11,7 @@ use crate::tracker::Tracker;
 use crate::variables::{Kind, ObjectVar, VarId};
 
 use super::call::call;
-use super::{ambient, attributes, classes, fold, groups, repr_guards};
+use super::{attributes, classes, fold, groups, process_state, repr_guards};
 use super::{Step, Stop, Tracer};
 
 /// A new exception variable of a builtin class.
@@ -261,7 +261,7 @@ fn real<'py>(t: &mut Tracer<'py>, id: VarId) -> Step<Option<Bound<'py, PyAny>>> 
         return Ok(None);
     };
     repr_guards::guard_class(t, class)?;
-    ambient::texts(t, &args)?;
+    process_state::texts(t, &args)?;
     Ok(class.call1(PyTuple::new(t.py, args)?).ok())
 }
 

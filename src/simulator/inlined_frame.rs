@@ -7,8 +7,8 @@ use crate::obj::Obj;
 use crate::reason::Break;
 use crate::variables::VarId;
 
-use super::executor::Position;
 use super::frame::FrameState;
+use super::opcode_executor::Position;
 use super::{TraceMark, Tracer};
 
 /// An inlined frame in front of the instructions that broke the graph, or that call the next one.

@@ -16,7 +16,7 @@ use crate::reason::{BreakKind, SourceLoc};
 use crate::tracker::TrackerRef;
 use crate::variables::{AttrOp, CellVar, Kind, VarId, Variable};
 
-use super::executor::Outcome;
+use super::opcode_executor::Outcome;
 use super::{Step, Tracer};
 use written::Written;
 

@@ -14,7 +14,7 @@ use crate::guard::GuardKind;
 use crate::reason::BreakKind;
 use crate::variables::{Arena, Kind, TensorVar, VarId, View};
 
-use super::{aliases, inplace, pylayer, tensors, Kwargs, Step, Tracer};
+use super::{carried_aliases, inplace, pylayer, tensors, Kwargs, Step, Tracer};
 
 /// Other operations than `CHEAP_VIEWS` whose results may share the storage of their argument (found by calling every
 /// function and method in eager mode and comparing addresses), and some that may in other versions. None of them draws
@@ -351,7 +351,7 @@ pub fn is_contiguous(t: &mut Tracer<'_>, tensor: VarId) -> Step<bool> {
         return Ok((KEEP_ORDER.contains(&&*name) || RESHAPES.contains(&&*name))
             && is_contiguous(t, view.base)?);
     }
-    if !inplace::is_outside(t, tensor, var.symbol) && !aliases::is_of_two(t, var.symbol) {
+    if !inplace::is_outside(t, tensor, var.symbol) && !carried_aliases::is_of_two(t, var.symbol) {
         return Ok(true);
     }
     let (Some(real), Some(source)) = (t.value(tensor), t.source(tensor)) else {
@@ -405,7 +405,7 @@ pub fn refuse_updated(t: &mut Tracer<'_>) -> Step<()> {
         }
         let of = root(&t.vars, id);
         let is_shared = of != id || has_views(t, |view| root(&t.vars, view.base) == of);
-        if is_shared || aliases::is_of_two(t, symbol) {
+        if is_shared || carried_aliases::is_of_two(t, symbol) {
             let why = "a call updates a tensor that shares storage with a view".to_owned();
             return changed(t, id, why);
         }

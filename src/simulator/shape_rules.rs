@@ -10,7 +10,7 @@ use crate::graph::{Arg, Callee, Statement, SymbolId, SymbolKind, RESHAPES};
 use crate::guard::number::Number;
 use crate::tracker::{Tracker, TrackerRef};
 
-use super::{homes, Tracer};
+use super::{provenance, Tracer};
 
 /// Statements that are looked at for one dim.
 const FUEL: usize = 256;
@@ -288,7 +288,7 @@ impl<'a, 'py> Search<'a, 'py> {
             Callee::Layer(symbol) => {
                 let layer = self.layer(*symbol)?;
                 let class = layer.get_type();
-                homes::module_in_paddle(&class)?;
+                provenance::module_in_paddle(&class)?;
                 [class.name().ok()?.to_string()].into_iter().collect()
             }
             callee => callee.api_names(self.t.py),

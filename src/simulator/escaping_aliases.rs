@@ -10,7 +10,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::graph::SymbolId;
 use crate::variables::{Kind, TensorVar, VarId, View};
 
-use super::views::root;
+use super::alias_analysis::root;
 use super::Tracer;
 
 /// What is known of the tensors that leave.

@@ -7,8 +7,8 @@ use pyo3::types::PyType;
 use crate::graph::{BlockOutput, Cut, SymbolId};
 use crate::variables::{Kind, TensorVar, VarId};
 
+use super::alias_analysis;
 use super::tracer::{Alias, TraceMark};
-use super::views;
 use super::Tracer;
 
 /// Pairs of tensors made since `mark` and what they may share storage with.
@@ -21,7 +21,7 @@ pub fn within(t: &Tracer<'_>, mark: &TraceMark) -> Vec<(SymbolId, SymbolId)> {
         if tensor.view.is_none() || t.is_older(id, mark) {
             continue;
         }
-        if let Kind::Tensor(root) = t.vars.kind(views::root(&t.vars, id)) {
+        if let Kind::Tensor(root) = t.vars.kind(alias_analysis::root(&t.vars, id)) {
             pairs.push((tensor.symbol, root.symbol));
             let further = t.aliases.iter().filter(|it| it.result == root.symbol);
             pairs.extend(further.map(|it| (tensor.symbol, it.of)));

@@ -12,7 +12,7 @@ use crate::graph::{Callee, DType};
 use crate::variables::{Kind, VarId};
 
 use super::tensors::{self, Receiver};
-use super::{classes, homes, Kwargs, Step, Tracer};
+use super::{classes, provenance, Kwargs, Step, Tracer};
 
 /// What `to` was asked for.
 #[derive(Default)]
@@ -151,7 +151,7 @@ pub fn made(
     args: &[VarId],
     kwargs: &Kwargs,
 ) -> PyResult<Option<VarId>> {
-    let known = homes::name_in_paddle(class).is_some_and(|name| name == "CPUPlace");
+    let known = provenance::name_in_paddle(class).is_some_and(|name| name == "CPUPlace");
     if !known || !args.is_empty() || !kwargs.is_empty() {
         return Ok(None);
     }
@@ -189,7 +189,7 @@ pub fn without_defaults(
 /// Whether this is a method that says what kind of place a place is: `is_gpu_place`.
 pub fn is_question(t: &mut Tracer<'_>, place: &Bound<'_, PyAny>, name: &str) -> bool {
     let class = place.get_type();
-    let of_places = homes::name_in_paddle(&class);
+    let of_places = provenance::name_in_paddle(&class);
     let known = matches!(of_places.as_deref(), Some("CPUPlace" | "Place"))
         && name.starts_with("is_")
         && name.ends_with("_place");
@@ -207,7 +207,7 @@ fn is_processor(t: &mut Tracer<'_>, place: VarId) -> bool {
     let Some(value) = t.const_value(place) else {
         return false;
     };
-    match homes::name_in_paddle(&value.get_type()).as_deref() {
+    match provenance::name_in_paddle(&value.get_type()).as_deref() {
         Some("CPUPlace") => true,
         Some("Place") => value
             .call_method0("is_cpu_place")

@@ -17,11 +17,11 @@ use crate::tracker::{DictKey, Tracker};
 
 use super::attributes::lookup;
 use super::layers::{registry, REGISTRIES};
-use super::{api, classes, homes, Tracer};
+use super::{api, classes, provenance, Tracer};
 
 /// Whether it is a class of layers of Paddle's.
 pub fn is_paddle(class: &Bound<'_, PyType>) -> bool {
-    homes::module_in_paddle(class).is_some_and(|module| {
+    provenance::module_in_paddle(class).is_some_and(|module| {
         module.starts_with("paddle.nn.")
             || module.starts_with("paddle.incubate.nn.")
             || module == "paddle.vision.ops"
@@ -157,15 +157,15 @@ fn has_hooks(layer: &Bound<'_, PyAny>, which: &str) -> bool {
 fn is_no_other_code(value: &Bound<'_, PyAny>) -> bool {
     if is_named(value, "method") {
         let function = value.getattr("__func__");
-        return function.is_ok_and(|function| homes::is_of_paddle(&function));
+        return function.is_ok_and(|function| provenance::is_of_paddle(&function));
     }
     let class = value.get_type();
     !value.is_callable()
-        || homes::is_of_paddle(value)
+        || provenance::is_of_paddle(value)
         || value.is_instance_of::<PyCFunction>()
         || value.is_instance_of::<PyType>()
-        || homes::name_in_paddle(&class).is_some()
-        || homes::module_in_paddle(&class).is_some()
+        || provenance::name_in_paddle(&class).is_some()
+        || provenance::module_in_paddle(&class).is_some()
 }
 
 /// What the code of a class's `forward` names: methods, and functions in its module and in other modules of Paddle's.
@@ -178,7 +178,7 @@ impl<'py> Named<'py> {
     /// `None` where a function among it is not Paddle's.
     fn by(class: &Bound<'py, PyType>) -> PyResult<Option<Self>> {
         let call = lookup(class, "__call__");
-        if !call.is_some_and(|call| homes::is_of_paddle(&call)) {
+        if !call.is_some_and(|call| provenance::is_of_paddle(&call)) {
             return Ok(None);
         }
         let mut this = Self {
@@ -187,7 +187,7 @@ impl<'py> Named<'py> {
         };
         let mut at = 0;
         while let Some(name) = this.methods.get(at) {
-            let Some(method) = lookup(class, name).filter(homes::is_of_paddle) else {
+            let Some(method) = lookup(class, name).filter(provenance::is_of_paddle) else {
                 return Ok(None);
             };
             if !this.add_code(class, method)? {
@@ -242,14 +242,14 @@ impl<'py> Named<'py> {
                     let dict = module.dict();
                     let is_paddle = module
                         .name()
-                        .is_ok_and(|name| name.to_str().is_ok_and(homes::is_name_of_paddle));
+                        .is_ok_and(|name| name.to_str().is_ok_and(provenance::is_name_of_paddle));
                     if is_paddle && !dicts.iter().any(|known| known.is(&dict)) {
                         dicts.push(dict);
                     }
                     continue;
                 }
                 let is_function = found.is_exact_instance_of::<PyFunction>();
-                if is_function && !homes::is_of_paddle(&found) {
+                if is_function && !provenance::is_of_paddle(&found) {
                     return Ok(false);
                 }
                 if is_function || found.is_instance_of::<PyCFunction>() {

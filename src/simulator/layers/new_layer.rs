@@ -6,7 +6,7 @@ use pyo3::types::PyType;
 use crate::frame::Modules;
 use crate::obj::{within, Obj};
 use crate::simulator::call::call as call_any;
-use crate::simulator::{fold, opaque};
+use crate::simulator::{fold, layer_call};
 use crate::simulator::{Kwargs, Step, Tracer};
 use crate::variables::{Kind, VarId};
 
@@ -31,7 +31,7 @@ pub fn instantiate(
     args: &[VarId],
     kwargs: &Kwargs,
 ) -> Step<Option<VarId>> {
-    if !opaque::is_paddle(class) {
+    if !layer_call::is_paddle(class) {
         return Ok(None);
     }
     if is_simple(class)? {
