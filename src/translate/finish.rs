@@ -16,11 +16,11 @@ use crate::reason::{Break, BreakKind, Fallback, SourceLoc};
 use crate::simulator::replay_reads::Outside;
 use crate::tracker::{Place, TrackerRef};
 
+use super::automatic_dynamic;
 use super::backward_guard::BackwardGuard;
 use super::choice::Configured;
 use super::function::{lock, Entry, GraphInfo, Translated, BY_CALLS};
 use super::graph_inputs::GraphInputs;
-use super::learn;
 use super::random::Randomness;
 use super::resumes::log_code;
 use super::statistics::Statistics;
@@ -126,9 +126,9 @@ pub(super) fn finish(
         graph = Some(compiled);
     }
     slots.extend(emission.slots);
-    let values = learn::values(py, &guards).map(|(at, tracker, _)| (at, tracker));
+    let values = automatic_dynamic::values(py, &guards).map(|(at, tracker, _)| (at, tracker));
     let values = values
-        .chain(learn::containers(&guards))
+        .chain(automatic_dynamic::containers(&guards))
         .map(|(at, tracker)| (at, Place::of(tracker)))
         .collect();
     let guard = NativeGuardCompiler.compile(py, &guards, &slots, state)?;

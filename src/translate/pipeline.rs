@@ -22,12 +22,12 @@ use crate::simulator::{
 use crate::tracker::{Place, Tracker, TrackerRef};
 use crate::variables::Kind;
 
+use super::automatic_dynamic::{self, Learnt, Seen, Varies};
 use super::callees;
 use super::choice::Configured;
-use super::declared::{Declared, DynamicTensors};
+use super::declared_dynamic::{Declared, DynamicTensors};
 use super::finish::{finish, Traced};
 use super::function::{lock, Entry, Translated};
-use super::learn::{self, Learnt, Seen, Varies};
 use super::pin;
 use super::resumes::resume_function;
 
@@ -96,7 +96,7 @@ pub fn translate(
             open,
             costly,
             containers,
-        } = learn::numbers(py, of, bound, &traced.guards);
+        } = automatic_dynamic::numbers(py, of, bound, &traced.guards);
         let mut attempt = |varies: &mut Varies, more: &[(TrackerRef, Obj)], breaks: bool| {
             let known = varies.numbers.clone();
             varies.numbers.extend(more.iter().cloned());
@@ -113,7 +113,7 @@ pub fn translate(
         };
         // Only where nothing needs the value: the graph ends, or breaks, where it did.
         if !open.is_empty() && !attempt(&mut varies, &open, false) {
-            let alone = 1 < open.len() && open.len() <= learn::FEW;
+            let alone = 1 < open.len() && open.len() <= automatic_dynamic::FEW;
             for number in &open {
                 if !alone || !attempt(&mut varies, std::slice::from_ref(number), false) {
                     lock(&of.numbers).insert(Place::of(&number.0), Seen::Needed);
@@ -136,13 +136,13 @@ pub fn translate(
         }
     }
     let declared = Declared::of(py, &traced.inputs, wanted)?;
-    varies.dims = learn::dims(of, &traced.guards, &declared, backend.dynamic);
+    varies.dims = automatic_dynamic::dims(of, &traced.guards, &declared, backend.dynamic);
     if !varies.dims.is_empty() {
         // A dynamic graph that breaks earlier, or cannot be traced, is no better than another static one.
         let attempt = trace(py, of, bound, &state, &backend, &varies);
         let refused = match attempt {
             Ok(attempt) if attempt.reason.is_none() || place(&attempt) == place(&traced) => {
-                let checked = learn::check_dims(
+                let checked = automatic_dynamic::check_dims(
                     py,
                     (&attempt.sir, &*attempt.session),
                     (&traced.sir, &*traced.session),

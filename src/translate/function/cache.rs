@@ -20,7 +20,7 @@ use crate::translate::arguments::{addresses, Bound_};
 use crate::translate::backward_guard::BackwardGuard;
 use crate::translate::callable::{CalleeFunction, ResumeFunction};
 use crate::translate::choice::Configured;
-use crate::translate::declared::DynamicTensors;
+use crate::translate::declared_dynamic::DynamicTensors;
 use crate::translate::graph_inputs::GraphInputs;
 use crate::translate::pipeline;
 use crate::translate::random::Randomness;

@@ -20,8 +20,8 @@ use crate::translate::arguments::{addresses, Bound_};
 use crate::translate::callable::ResumeFunction;
 use crate::translate::callees::Listener;
 use crate::translate::choice::Configured;
-use crate::translate::declared::DynamicTensors;
-use crate::translate::neighbour::Quiet;
+use crate::translate::declared_dynamic::DynamicTensors;
+use crate::translate::paddle_sot_hook::Quiet;
 use crate::translate::pin::{self, Pin};
 
 use super::cache::Entry;

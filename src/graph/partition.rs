@@ -7,13 +7,13 @@
 //! that are computed from it. So statements are one part when gradients of the same results flow to them.
 //!
 //! Calls whose gradient is selected rows are parts of their own, which are no programs. So are those with several results
-//! that gradients come to apart (`several.rs`), and views of what comes in or goes out that gradients of several parts flow
+//! that gradients come to apart (`multi_output_grad.rs`), and views of what comes in or goes out that gradients of several parts flow
 //! through; other such views are made again where they are used.
 
 use pyo3::prelude::*;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::cut_up::{for_each_operand, Part, Plan};
+use super::split::{for_each_operand, Part, Plan};
 use super::{Arg, Callee, LayerRef, Statement, StatementIr, SymbolId, SymbolKind, TensorMeta};
 
 /// More are one program.

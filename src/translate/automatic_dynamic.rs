@@ -11,7 +11,7 @@ use crate::obj::{self, Obj};
 use crate::reason::{Break, BreakKind};
 use crate::tracker::{Place, Tracker, TrackerRef};
 
-use super::declared::Declared;
+use super::declared_dynamic::Declared;
 use super::function::{lock, Translated};
 
 /// What differs between calls.

@@ -2,8 +2,8 @@
 
 use pyo3::prelude::*;
 
-use super::cut_up::{Part, Plan};
-use super::parts::Order;
+use super::partition::Order;
+use super::split::{Part, Plan};
 use super::views::only_operand;
 use super::StatementIr;
 

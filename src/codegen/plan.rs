@@ -13,9 +13,9 @@ use crate::simulator::{BreakPoint, InnerFrame, Outcome, Shared, Tracer};
 use crate::tracker::TrackerRef;
 use crate::variables::{ContextVar, IterVar, Kind, VarId};
 
-use super::direct::{self, OutTree};
+use super::output_tree::{self, OutTree};
 use super::reconstruct::{Demand, Emitter, Home};
-use super::{alive, continuation, effects, native};
+use super::{continuation, effects, live_locals, stack_effect};
 
 /// Makes (or finds) the callable of a resume function, of the frame itself or of an inlined one; with it the
 /// position, in code units, that the instruction of the given index has in its code.
@@ -67,7 +67,7 @@ pub fn generate(
     let quiet = grad == t.entry_grad && !effects::any(t);
     if let (Outcome::Return(value), true) = (outcome, quiet) {
         let mut demand = Demand::default();
-        let tree = direct::tree(t, &mut demand, *value, &mut Vec::new(), 0);
+        let tree = output_tree::tree(t, &mut demand, *value, &mut Vec::new(), 0);
         let mut shared = Shared::default();
         if let (Some(tree), false) = (tree, shared.learn(t, &demand.tensors)) {
             return Ok(finish(Plan::Direct(tree), demand, shared));
@@ -182,7 +182,7 @@ fn break_here(
     let version = e.code.version();
     if let Some(target) = last.instr.target() {
         let skip = if matches!(last.instr, Instr::ForIter { .. }) {
-            native::skipped_at_loop_end(version).len()
+            stack_effect::skipped_at_loop_end(version).len()
         } else {
             0
         };
@@ -265,11 +265,16 @@ fn break_here(
     if let (Some(jump), Some(arm)) = (jump, arms.next()) {
         e.code.jump_here(jump)?;
         if matches!(last.instr, Instr::ForIter { .. }) {
-            for name in native::skipped_at_loop_end(version) {
+            for name in stack_effect::skipped_at_loop_end(version) {
                 e.code.op(name, 0)?;
             }
         }
-        arm.emit(e, &vec![false; native::jump_pushes(&last.instr)], 0, resume)?;
+        arm.emit(
+            e,
+            &vec![false; stack_effect::jump_pushes(&last.instr)],
+            0,
+            resume,
+        )?;
     }
     if let Some((entry, arm)) = handler {
         e.code.handler_here(start, end, entry.lasti);
@@ -309,7 +314,8 @@ fn unwound(e: &mut Emitter<'_, '_>, arms: &[Arm], rest: &[VarId]) -> Vec<Home> {
     };
     let mut homes = Vec::new();
     for id in rest.iter().rev() {
-        let dies = matches!(e.t.vars.kind(*id), Kind::Iter(_)) || alive::is_seen_dying(e.t, *id);
+        let dies =
+            matches!(e.t.vars.kind(*id), Kind::Iter(_)) || live_locals::is_seen_dying(e.t, *id);
         if dies && !is_local(*id) {
             homes.extend(e.home(*id));
         }
@@ -359,7 +365,7 @@ fn check_super(t: &Tracer<'_>, instr: &Instr, operands: &[VarId]) -> Result<(), 
 }
 
 fn effect_of(instr: &Instr) -> Result<(usize, usize), Break> {
-    native::effect(instr)
+    stack_effect::effect(instr)
         .ok_or_else(|| Break::new(BreakKind::Construct, format!("a break at {instr:?}")))
 }
 
@@ -533,7 +539,7 @@ impl Arm {
         let code = &origin.code;
         let at = original(origin, at)?;
         let value = |slot: usize| *locals.get(origin.slots[slot] as usize)?;
-        let slots = alive::slots(t, code, globals, at, &value, rest);
+        let slots = live_locals::slots(t, code, globals, at, &value, rest);
         let live = slots
             .into_iter()
             .filter_map(|slot| Some((slot, value(slot)?)))

@@ -1,11 +1,11 @@
-//! Cutting a graph up as it is planned: see `parts.rs` and `behind.rs`.
+//! Cutting a graph up as it is planned: see `partition.rs` and `outlined_views.rs`.
 
 use std::collections::BTreeSet;
 
 use pyo3::prelude::*;
 use rustc_hash::FxHashMap;
 
-use super::handed_on::{HandedOn, May};
+use super::passthrough_aliases::{HandedOn, May};
 use super::{BlockOutput, Callee, Cut, Statement, StatementIr, SymbolId, SymbolKind};
 
 /// A part of a graph, with what its inputs and outputs are called in the whole.
