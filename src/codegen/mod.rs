@@ -4,20 +4,20 @@
 //! graph's outputs. The function rebuilds values, replays side effects, and either returns or runs
 //! the instruction that broke the graph and hands over to a resume function.
 
-mod alive;
-mod direct;
+mod continuation;
 mod effects;
-mod enclose;
 mod iterators;
-mod native;
+mod live_locals;
 mod objects;
+mod output_tree;
+mod plan;
 mod reconstruct;
-mod reduce;
+mod stack_effect;
 mod tools;
 mod views;
 
-pub use direct::OutTree;
 pub use effects::any as has_effects;
-pub use native::effect as stack_effect;
+pub use output_tree::OutTree;
+pub use plan::{function, generate, Emission, Plan, ResumeFactory};
 pub use reconstruct::Emitter;
-pub use reduce::{function, generate, Emission, Plan, ResumeFactory};
+pub use stack_effect::effect as stack_effect;

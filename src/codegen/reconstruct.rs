@@ -15,7 +15,7 @@ use crate::graph::SymbolId;
 use crate::obj::{is_builtin_method, Obj};
 use crate::reason::{Break, BreakKind};
 use crate::simulator::fold::MAX_NESTING;
-use crate::simulator::{aliases, Shared, Tracer};
+use crate::simulator::{carried_aliases, Shared, Tracer};
 use crate::tracker::{Tracker, TrackerRef};
 use crate::variables::{FunctionVar, Kind, NumberVar, TextPart, VarId};
 
@@ -305,7 +305,7 @@ impl<'a, 'py> Emitter<'a, 'py> {
         }
         if let (Kind::Tensor(tensor), true) = (&var.kind, self.t.hands_on) {
             // What follows may change it, and with it what it may be.
-            if let Some(at) = aliases::made_at(self.t, tensor.symbol) {
+            if let Some(at) = carried_aliases::made_at(self.t, tensor.symbol) {
                 let why = "a tensor that captured control flow may have left as it was";
                 return Err(self.t.left_to_interpreter(at, why));
             }

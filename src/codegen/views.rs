@@ -1,4 +1,4 @@
-//! Operations that are done again on real tensors: see [`crate::simulator::views`].
+//! Operations that are done again on real tensors: see [`crate::simulator::alias_analysis`].
 
 use pyo3::types::{PyBool, PyString, PyTuple};
 

@@ -2,26 +2,26 @@
 
 mod alike;
 mod autograd;
-mod behind;
-mod cut_up;
 mod function_graph;
-mod handed_on;
 mod layer_ref;
 mod meta;
-mod parts;
+mod multi_output_grad;
+mod outlined_views;
+mod partition;
+mod passthrough_aliases;
 mod pieces;
 mod print;
 mod region;
 mod selected_rows;
-mod several;
 mod sir;
+mod split;
 mod views;
 
-pub use cut_up::Part;
 pub use function_graph::{FunctionGraph, GraphInput, GraphMark};
 pub use layer_ref::LayerRef;
 pub use meta::{DType, TensorMeta};
-pub use parts::Parted;
+pub use partition::Parted;
 pub use region::{BlockOutput, Cut, Region};
 pub use sir::{is_in_place, Arg, Callee, Statement, StatementIr, SymbolId, SymbolKind};
+pub use split::Part;
 pub use views::{picks, CHEAP_VIEWS, RESHAPES};

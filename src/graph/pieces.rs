@@ -12,7 +12,7 @@
 use pyo3::prelude::*;
 use rustc_hash::FxHashMap;
 
-use super::cut_up::{for_each_operand, Part, Plan};
+use super::split::{for_each_operand, Part, Plan};
 use super::{Callee, Statement, StatementIr, SymbolId, SymbolKind};
 use crate::obj::Obj;
 

@@ -12,10 +12,10 @@ use smallvec::SmallVec;
 use crate::obj::Obj;
 use crate::tracker::{FunctionField, Tracker, TrackerRef};
 
-use super::gate::{Gate, GatePlan};
 use super::layer_state::LayerSnapshot;
 use super::native::{self, GlobalState, WeakOrStrong};
 use super::number::Outcome;
+use super::version_fast_path::{Gate, GatePlan};
 use super::{ArrayGuard, GuardKind, GuardSet, TensorGuard};
 
 type Ptr = *mut ffi::PyObject;

@@ -2,11 +2,11 @@
 
 mod compile;
 mod expression;
-mod gate;
 mod kinds;
 mod layer_state;
 pub mod native;
 pub mod number;
+mod version_fast_path;
 
 pub use compile::{
     CompiledGuard, GuardCompiler, GuardInputs, NativeGuardCompiler, NativeGuards, Slots,

@@ -11,7 +11,8 @@ use crate::reason::BreakKind;
 use crate::variables::{Kind, VarId, Variable};
 
 use super::{
-    arrays, conversions, homes, inplace, number_arguments, numbers, places, scalars, tensors, views,
+    alias_analysis, arrays, conversions, device, inplace, numbers, provenance, scalar_arguments,
+    scalars, tensors,
 };
 use super::{Kwargs, Step, Tracer};
 
@@ -84,7 +85,7 @@ fn verdict(t: &Tracer<'_>, function: &Bound<'_, PyAny>) -> PyResult<Verdict> {
             .is_ok_and(|op| op.is(function));
     let api =
         MODULES.iter().any(|prefix| module.starts_with(prefix)) || module == "paddle.nn.functional";
-    let is_ours = ops || api && homes::is_of_paddle(function);
+    let is_ours = ops || api && provenance::is_of_paddle(function);
     if !is_ours || module == ARRAYS {
         return Ok(Verdict::NotOurs);
     }
@@ -284,7 +285,7 @@ pub fn try_call(
     let verdict = verdict(t, &object)?;
     let plain = match verdict {
         Verdict::Refuse(_) if is_of_paddle(t, &object, "to_tensor")? => {
-            Some(places::without_defaults(t, args, kwargs))
+            Some(device::without_defaults(t, args, kwargs))
         }
         _ => None,
     };
@@ -306,13 +307,13 @@ pub fn try_call(
             }
             let why = format!("{module}.{name} changes its argument in place");
             return match args.first() {
-                Some(tensor) => views::changed(t, *tensor, why),
+                Some(tensor) => alias_analysis::changed(t, *tensor, why),
                 None => t.stop(BreakKind::InplaceTensor, why),
             };
         }
         Verdict::Refuse(why) => {
             if plain.is_some() {
-                let made = match number_arguments::to_tensor(t, args, kwargs)? {
+                let made = match scalar_arguments::to_tensor(t, args, kwargs)? {
                     None => arrays::to_tensor(t, args, kwargs)?,
                     made => made,
                 };
@@ -334,8 +335,8 @@ pub fn try_call(
         }
     }
     check_asked(t, &object, args, kwargs)?;
-    let changed = match number_arguments::knows(&name) && is_of_paddle(t, &object, &name)? {
-        true => number_arguments::of_call(t, &name, args, kwargs)?,
+    let changed = match scalar_arguments::knows(&name) && is_of_paddle(t, &object, &name)? {
+        true => scalar_arguments::of_call(t, &name, args, kwargs)?,
         false => None,
     };
     let (args, kwargs) = match &changed {
@@ -368,7 +369,7 @@ pub fn try_call(
     if writes.is_some_and(|output| !t.is_none(output)) {
         return t.stop(BreakKind::InplaceTensor, "assign() writes into a tensor");
     }
-    if let (true, [tensor, rest @ ..]) = (views::asks_for_shape(&name), args) {
+    if let (true, [tensor, rest @ ..]) = (alias_analysis::asks_for_shape(&name), args) {
         if is_of_paddle(t, &object, &name)? && matches!(t.kind(*tensor), Kind::Tensor(_)) {
             return tensors::method(t, *tensor, &name, rest, kwargs).map(Some);
         }
@@ -565,7 +566,7 @@ pub fn check_given(t: &mut Tracer<'_>, name: &str, args: &[VarId], kwargs: &Kwar
         "conv1d" | "conv2d" | "conv3d" if has_dims(t, argument(2, "bias")) => {
             t.unsupported(format!("{name}() with a bias of several dims"))
         }
-        "as_complex" | "view_as_complex" if !views::is_contiguous(t, first)? => {
+        "as_complex" | "view_as_complex" if !alias_analysis::is_contiguous(t, first)? => {
             t.unsupported(format!("{name}() of a tensor that may have gaps"))
         }
         _ => Ok(()),

@@ -10,18 +10,18 @@ use crate::graph::{Arg, BlockOutput, Callee, Cut, Region, Statement, StatementIr
 use crate::obj::Obj;
 use crate::variables::{CellVar, Kind, VarId};
 
-use super::aliases;
+use super::carried_aliases;
 use super::conditions::{self, Condition};
 use super::dispatch::Flow;
 use super::exceptions;
 use super::frame::{Exit, FrameState};
 use super::graph_numbers::{condition, negation, statement, truth_value};
+use super::loop_return::Answer;
 use super::loops;
 use super::merge::{self, refuse, Joined, Merge, Piece};
 use super::regions::{
     apply, change_tensor, emit, leave, live_at, loop_iterators, run_to, way, with_kinds, End, Way,
 };
-use super::returns::Answer;
 use super::{Step, Stop, Tracer};
 
 /// `assert`: one side does nothing but raise. The graph checks, and what follows is the other side.
@@ -327,15 +327,15 @@ fn one_of(
             for (way, (cut, outputs)) in [&first, &second].iter().zip(cuts.iter().zip(&outputs)) {
                 for (at, (result, output)) in made.iter().zip(outputs).enumerate() {
                     let before = before_change(t, &changed, at);
-                    for of in aliases::of(cut, &way.aliases, *output) {
+                    for of in carried_aliases::of(cut, &way.aliases, *output) {
                         if before != Some(of) {
-                            aliases::note(t, *result, of);
+                            carried_aliases::note(t, *result, of);
                         }
                     }
                     // One tensor under two names.
                     let twice = outputs[..at].iter().position(|other| other == output);
                     if let Some(other) = twice {
-                        aliases::note(t, *result, made[other]);
+                        carried_aliases::note(t, *result, made[other]);
                     }
                 }
             }

@@ -11,8 +11,8 @@ use crate::tracker::Tracker;
 use crate::variables::{Key, Kind, VarId};
 
 use super::{
-    api, attributes, builtins, contexts, fold, homes, inline, iterate, layers, made_arrays,
-    methods, objects, recompute, tensors,
+    api, attributes, builtins, contexts, fold, inline, iterate, layers, made_arrays, methods,
+    objects, provenance, recompute, tensors,
 };
 use super::{Kwargs, Step, Tracer};
 
@@ -235,7 +235,7 @@ fn call_known(
 /// Whether a built-in answers with, or acts on, the locals of its caller: the frame must be the real one. `bare` says that
 /// it is called without arguments.
 pub fn looks_at_frames(value: &Bound<'_, PyAny>, bare: bool) -> bool {
-    let builtin = |name: &&str| homes::is_of_python(value, "builtins", name);
+    let builtin = |name: &&str| provenance::is_of_python(value, "builtins", name);
     ["locals", "eval", "exec", "breakpoint"].iter().any(builtin)
         || bare && ["vars", "dir"].iter().any(builtin)
         || ["_getframe", "_getframemodulename"]
@@ -246,7 +246,7 @@ pub fn looks_at_frames(value: &Bound<'_, PyAny>, bare: bool) -> bool {
 /// Whether this is what `to_static` answers with: inside of another translation the function itself is meant.
 fn is_translated(t: &mut Tracer<'_>, callee: VarId) -> bool {
     t.type_of(callee)
-        .is_some_and(|class| homes::is_static_function(&class))
+        .is_some_and(|class| provenance::is_static_function(&class))
 }
 
 fn in_module(t: &Tracer<'_>, callee: VarId, name: &str) -> bool {

@@ -13,7 +13,7 @@ use crate::tracker::Tracker;
 use crate::variables::{Kind, VarId};
 
 use super::attributes::{guard_type_attr, is_of_enum_module, lookup};
-use super::{homes, Step, Tracer};
+use super::{provenance, Step, Tracer};
 
 fn add(t: &mut Tracer<'_>, of: &Bound<'_, PyAny>, kind: GuardKind) {
     t.guards.add(&Arc::new(Tracker::Const(Obj::from(of))), kind);
@@ -174,7 +174,7 @@ pub fn check_member(t: &mut Tracer<'_>, id: VarId, names: &[&str]) -> Step<()> {
         let is_users = found.is_some_and(|found| {
             found.is_exact_instance_of::<PyFunction>()
                 && !is_of_enum_module(&found)
-                && !homes::is_of_paddle(&found)
+                && !provenance::is_of_paddle(&found)
         });
         if is_users {
             let message = format!("{name} of a member of an enumeration");

@@ -12,8 +12,8 @@ use crate::reason::BreakKind;
 use crate::tracker::Tracker;
 use crate::variables::{DictVar, Kind, VarId};
 
-use super::aliases;
 use super::call::call;
+use super::carried_aliases;
 use super::operators::{is_not_implemented, is_object};
 use super::{
     arrays, attributes, classes, fold, graph_numbers, made_arrays, numbers, tensors, truth,
@@ -265,7 +265,7 @@ pub fn equal_values(t: &mut Tracer<'_>, a: VarId, b: VarId) -> Step<bool> {
     if a == b {
         return Ok(true);
     }
-    if aliases::may_be_one(t, a, b) {
+    if carried_aliases::may_be_one(t, a, b) {
         return t.stop(BreakKind::TensorBranch, ONE_OR_TWO);
     }
     // Guards do not tell whether two of them are one object.
@@ -392,7 +392,7 @@ pub fn is_same(t: &mut Tracer<'_>, a: VarId, b: VarId) -> Step<bool> {
     if a != b && matches!((&left, &right), (Kind::Method { .. }, Kind::Method { .. })) {
         return t.unsupported("identity of bound methods");
     }
-    if a != b && aliases::may_be_one(t, a, b) {
+    if a != b && carried_aliases::may_be_one(t, a, b) {
         return t.stop(BreakKind::TensorBranch, ONE_OR_TWO);
     }
     // A new layer keeps lists that it was given.

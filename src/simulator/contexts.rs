@@ -7,11 +7,11 @@ use crate::obj::{is_attr, text_of, Obj};
 use crate::reason::BreakKind;
 use crate::variables::{ContextVar, Kind, VarId};
 
-use super::{homes, Kwargs, Step, Tracer};
+use super::{provenance, Kwargs, Step, Tracer};
 
 /// Whether it is what the module has by this name, and came with.
 fn is_original(object: &Bound<'_, PyAny>, module: &str, name: &str) -> bool {
-    is_attr(object, module, name) && homes::is_original(object, module, name)
+    is_attr(object, module, name) && provenance::is_original(object, module, name)
 }
 
 /// Makes a context manager for a call of a known callable; `None` when it is not one.

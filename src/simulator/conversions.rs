@@ -13,7 +13,7 @@ use crate::guard::number::Type;
 use crate::obj::Obj;
 use crate::variables::{Kind, NumberVar, TensorVar, VarId};
 
-use super::{graph_numbers, numbers, shapes, tensors, Step, Tracer};
+use super::{graph_numbers, numbers, shape_rules, tensors, Step, Tracer};
 
 /// What a tensor is asked for.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -49,7 +49,7 @@ pub fn is_float(t: &mut Tracer<'_>, id: VarId) -> bool {
 
 /// An item of `paddle.shape()` as the dim that it is.
 fn item_of_shape(t: &mut Tracer<'_>, symbol: SymbolId, to: To) -> Option<VarId> {
-    let (tensor, at) = shapes::item_of_shape(t, symbol)?;
+    let (tensor, at) = shape_rules::item_of_shape(t, symbol)?;
     let dunder = match to {
         To::Item => "item",
         _ => "__int__",

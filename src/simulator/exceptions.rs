@@ -11,7 +11,7 @@ use crate::tracker::Tracker;
 use crate::variables::{Kind, ObjectVar, VarId};
 
 use super::call::call;
-use super::{ambient, attributes, classes, fold, groups, shown};
+use super::{attributes, classes, fold, groups, process_state, repr_guards};
 use super::{Step, Stop, Tracer};
 
 /// A new exception variable of a builtin class.
@@ -260,8 +260,8 @@ fn real<'py>(t: &mut Tracer<'py>, id: VarId) -> Step<Option<Bound<'py, PyAny>>> 
     let Some(args) = real_all(t, args)? else {
         return Ok(None);
     };
-    shown::guard_class(t, class)?;
-    ambient::texts(t, &args)?;
+    repr_guards::guard_class(t, class)?;
+    process_state::texts(t, &args)?;
     Ok(class.call1(PyTuple::new(t.py, args)?).ok())
 }
 

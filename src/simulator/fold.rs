@@ -11,7 +11,9 @@ use crate::reason::BreakKind;
 use crate::variables::{DictVar, Kind, SetVar, VarId};
 
 use super::call::describe;
-use super::{ambient, classes, exceptions, iterate, keys, numbers, scalars, shown, texts};
+use super::{
+    classes, exceptions, iterate, keys, numbers, process_state, repr_guards, scalars, texts,
+};
 use super::{Kwargs, Step, Stop, Tracer};
 
 /// Containers in containers deeper than this are left to the interpreter: the C stack is not endless.
@@ -44,7 +46,7 @@ fn convert<'py>(t: &mut Tracer<'py>, id: VarId) -> Option<Bound<'py, PyAny>> {
     match t.kind(id).clone() {
         Kind::Const => {
             let value = t.value(id)?;
-            shown::guard_operations(t, &value);
+            repr_guards::guard_operations(t, &value);
             Some(value)
         }
         Kind::Scalar => t.value(id),
@@ -251,7 +253,7 @@ pub fn call_object<'py>(
     }
     refuse_huge(t, &name, &objects)?;
     refuse_members(t, &name, &objects)?;
-    ambient::check(t, callable, &name, &objects)?;
+    process_state::check(t, callable, &name, &objects)?;
     if objects.iter().any(scalars::is_scalar) {
         let value = scalars::compute(t, callable, &args, &named)?;
         let simple = super::tracer::is_plain_constant(&value) || scalars::is_scalar(&value);
@@ -260,7 +262,7 @@ pub fn call_object<'py>(
             false => t.unsupported("a computation with a scalar that gives no number"),
         };
     }
-    let Some(made) = ambient::call(t, callable, &args, &named)? else {
+    let Some(made) = process_state::call(t, callable, &args, &named)? else {
         return t.unsupported("a computation that warns");
     };
     match made {

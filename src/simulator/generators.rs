@@ -8,8 +8,8 @@ use crate::reason::BreakKind;
 use crate::variables::{IterVar, Kind, VarId};
 
 use super::call::call;
-use super::executor;
 use super::frame::{Exit, FrameState};
+use super::opcode_executor;
 use super::{attributes, exceptions, iterate};
 use super::{Kwargs, Step, Stop, Tracer};
 
@@ -70,9 +70,9 @@ fn resume_idle(t: &mut Tracer<'_>, generator: VarId, sent: Sent) -> Step<Resumed
     let exit = match sent {
         Sent::Value(value) if started => {
             state.stack.push(value);
-            executor::run(t, &mut state, false)
+            opcode_executor::run(t, &mut state, false)
         }
-        Sent::Value(value) if t.is_none(value) => executor::run(t, &mut state, false),
+        Sent::Value(value) if t.is_none(value) => opcode_executor::run(t, &mut state, false),
         Sent::Value(_) => {
             return t.stop(
                 BreakKind::RaisesException,
@@ -144,7 +144,7 @@ fn throw_into(t: &mut Tracer<'_>, frame: &mut FrameState, exception: VarId) -> S
             frame.pc = target;
             frame.stack.pop();
             frame.stack.push(value);
-            executor::run(t, frame, false)
+            opcode_executor::run(t, frame, false)
         }
         // As if the inner one raised StopIteration: CLEANUP_THROW takes its value.
         Ok(Resumed::Returned(value)) => {
@@ -165,7 +165,7 @@ fn raise_in(t: &mut Tracer<'_>, frame: &mut FrameState, exception: VarId) -> Ste
     // In the place of what would have been sent.
     let none = t.none();
     frame.stack.push(none);
-    executor::run_raising(t, frame, exception)
+    opcode_executor::run_raising(t, frame, exception)
 }
 
 /// Whether a variable is a generator that the frame made.

@@ -14,9 +14,9 @@ use crate::reason::BreakKind;
 use crate::tracker::{FunctionField, Tracker, TrackerRef};
 use crate::variables::{DictVar, FunctionVar, IterVar, Key, Kind, VarId};
 
-use super::executor;
 use super::frame::{Exit, FrameState};
-use super::{homes, Kwargs, Step, Tracer};
+use super::opcode_executor;
+use super::{provenance, Kwargs, Step, Tracer};
 
 const VARARGS: u32 = 0x04;
 pub(super) const VARKEYWORDS: u32 = 0x08;
@@ -54,7 +54,9 @@ pub fn call_function(
         );
     }
     let callee = open(t, function)?;
-    if let Some((kind, what)) = homes::native_call(&callee.code.name, callee.globals.bind(t.py)) {
+    if let Some((kind, what)) =
+        provenance::native_call(&callee.code.name, callee.globals.bind(t.py))
+    {
         return t.stop(kind, format!("{}() {what}", callee.code.qualname));
     }
     let flags = callee.code.flags;
@@ -80,7 +82,7 @@ pub fn call_function(
         let made_at = t.outermost;
         return Ok(t.add(Kind::Iter(IterVar::Generator { frame, made_at })));
     }
-    match executor::run(t, &mut frame, tail)? {
+    match opcode_executor::run(t, &mut frame, tail)? {
         Exit::Return(value) => Ok(value),
         Exit::Yield(_) | Exit::Next(_) => t.unsupported("a yield outside of a generator"),
     }

@@ -8,9 +8,9 @@ use pyo3::types::{PyBytes, PyFloat, PyInt, PyString, PyType};
 use crate::frame::Modules;
 use crate::variables::{Key, Kind, VarId};
 
-use super::aliases;
 use super::attributes::lookup;
-use super::{classes, homes, Step, Tracer};
+use super::carried_aliases;
+use super::{classes, provenance, Step, Tracer};
 
 /// The key a variable is. Keys whose hash or equality is user code stop.
 pub fn key_of(t: &mut Tracer<'_>, value: VarId) -> Step<Key> {
@@ -47,7 +47,7 @@ pub fn key_of(t: &mut Tracer<'_>, value: VarId) -> Step<Key> {
                 t.unsupported("a key with its own __hash__ or __eq__")
             }
         }
-        Kind::Tensor(tensor) if aliases::is_of_two(t, tensor.symbol) => t.unsupported(
+        Kind::Tensor(tensor) if carried_aliases::is_of_two(t, tensor.symbol) => t.unsupported(
             "a key that may be one of two tensors, which captured control flow decides",
         ),
         Kind::Tensor(_) => identity(t, value),
@@ -141,7 +141,10 @@ fn float_key(t: &Tracer<'_>, number: f64) -> Step<Key> {
 /// The dtype that every equal one is: copies of a dtype are objects of their own.
 fn member_of<'py>(object: &Bound<'py, PyAny>) -> Option<Bound<'py, PyAny>> {
     let class = object.get_type();
-    if !matches!(&*homes::name_in_paddle(&class)?, "DataType" | "VarType") {
+    if !matches!(
+        &*provenance::name_in_paddle(&class)?,
+        "DataType" | "VarType"
+    ) {
         return None;
     }
     let members = class.getattr("__members__").ok()?;

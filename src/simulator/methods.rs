@@ -14,8 +14,8 @@ use crate::variables::{DictVar, IterVar, Key, Kind, VarId};
 
 use super::tracer::is_plain_constant;
 use super::{
-    attributes, classes, comparisons, exceptions, fold, generators, iterate, keys, namespaces,
-    numbers, objects, places, sets, subscript, truth,
+    attributes, classes, comparisons, device, exceptions, fold, generators, iterate, keys,
+    namespaces, numbers, objects, sets, subscript, truth,
 };
 use super::{Kwargs, Step, Stop, Tracer};
 
@@ -117,7 +117,7 @@ pub fn exists(t: &mut Tracer<'_>, receiver: VarId, name: &str) -> Step<bool> {
             // A class can be called, too, but is no method: `__class__`.
             let is_method =
                 |attr: &Bound<'_, PyAny>| attr.is_callable() && !attr.is_instance_of::<PyType>();
-            (super::tracer::is_plain_constant(&value) || places::is_question(t, &value, name))
+            (super::tracer::is_plain_constant(&value) || device::is_question(t, &value, name))
                 && value.getattr(name).is_ok_and(|attr| is_method(&attr))
         }),
         Kind::Iter(IterVar::Generator { .. } | IterVar::Ended { .. })

@@ -21,7 +21,7 @@ use crate::tracker::{Tracker, TrackerRef};
 use crate::variables::{Kind, NumberVar, VarId};
 
 use super::operators::UnaryOp;
-use super::shapes::{self, Ordered};
+use super::shape_rules::{self, Ordered};
 use super::{arguments, conversions, tensors, Step, Tracer};
 
 /// The type of an operand.
@@ -293,7 +293,7 @@ fn number(t: &mut Tracer<'_>, id: VarId, ordered: &mut Vec<Ordered>) -> Option<N
         NumberVar::Given => t.source(id).map(Number::Given),
         NumberVar::Graph(_) => None,
         NumberVar::Dim(symbol, dim) => {
-            let (dim, more) = shapes::dim(t, symbol, dim)?;
+            let (dim, more) = shape_rules::dim(t, symbol, dim)?;
             ordered.extend(more);
             Some(dim)
         }
@@ -318,7 +318,7 @@ fn now(t: &Tracer<'_>, number: &Number) -> Option<Value> {
         None => Value::of(t.options.dynamic_numbers.get(place)?.bind(t.py)),
         Some(dim) => {
             let mut inputs = t.graph.inputs.iter();
-            let input = inputs.find(|input| shapes::place(&input.tracker) == place)?;
+            let input = inputs.find(|input| shape_rules::place(&input.tracker) == place)?;
             let meta = tensor_meta(input.value.bind(t.py))?;
             meta.shape.get(dim).copied().map(Value::Int)
         }

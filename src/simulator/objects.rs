@@ -14,7 +14,7 @@ use super::call::call;
 use super::containers::subclasses;
 use super::exceptions::is_exception_class;
 use super::tracer::is_enum_member;
-use super::{classes, groups, homes, inline, iterate, layers, places};
+use super::{classes, device, groups, inline, iterate, layers, provenance};
 use super::{Kwargs, Step, Tracer};
 
 /// `class(*args, **kwargs)` for Python classes.
@@ -31,7 +31,7 @@ pub fn instantiate(
         return t.unsupported("a class without an object");
     };
     t.guard_identity(class);
-    if let Some(place) = places::made(t, &object, args, kwargs)? {
+    if let Some(place) = device::made(t, &object, args, kwargs)? {
         return Ok(place);
     }
     let name = object.name()?.to_string();
@@ -288,7 +288,7 @@ pub fn check_make(t: &mut Tracer<'_>, class: &Bound<'_, PyType>) -> Step<()> {
     let function = attributes::wrapped_function(t, &make, tracker)?;
     t.guard_identity(function);
     let function = t.value(function);
-    match function.is_some_and(|function| homes::is_from(&function, "collections")) {
+    match function.is_some_and(|function| provenance::is_from(&function, "collections")) {
         true => Ok(()),
         false => t.unsupported("a named tuple with its own _make()"),
     }

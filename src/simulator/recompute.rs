@@ -15,7 +15,7 @@ use crate::variables::{FunctionVar, Kind, VarId};
 use super::call::{call, Named};
 use super::inline::VARKEYWORDS;
 use super::pylayer::{inputs, Shape};
-use super::{attributes, regions, rereads, Kwargs, Step, Stop, Tracer};
+use super::{attributes, regions, replay_reads, Kwargs, Step, Stop, Tracer};
 
 const NAME: &str = "recompute";
 const MODULE: &str = "paddle.distributed.fleet.recompute.recompute";
@@ -183,12 +183,12 @@ fn captured(t: &mut Tracer<'_>, asked: &Asked) -> Step<VarId> {
     if !given.iter().any(|symbol| t.graph.sir.has_gradient(*symbol)) {
         return refuse(t, "no argument needs a gradient");
     }
-    rereads::check(t, NAME)?;
+    replay_reads::check(t, NAME)?;
     let mark = t.mark();
     let before = t.runs_again;
     t.runs_again |= asked.reentrant;
     let (result, reads) =
-        rereads::watch(t, |t| call(t, asked.function, &asked.args, &asked.kwargs));
+        replay_reads::watch(t, |t| call(t, asked.function, &asked.args, &asked.kwargs));
     t.runs_again = before;
     let result = match result {
         Err(Stop::Raise(_)) => return refuse(t, "the function raises"),
@@ -206,7 +206,7 @@ fn captured(t: &mut Tracer<'_>, asked: &Asked) -> Step<VarId> {
         return refuse(t, "a result without a gradient");
     }
     let mut cut = t.cut(mark);
-    rereads::note(t, reads)?;
+    replay_reads::note(t, reads)?;
     regions::refuse_selected_rows(t, &cut)?;
     t.graph.adopt(t.py, &mut cut)?;
     let outputs: Vec<BlockOutput> = results.iter().map(|it| BlockOutput::Inner(*it)).collect();

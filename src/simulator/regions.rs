@@ -8,11 +8,11 @@ use crate::bytecode::{live_locals, Code};
 use crate::graph::{Arg, Callee, Cut, Region, Statement, SymbolId, SymbolKind};
 use crate::variables::{CellVar, Kind, TensorVar, VarId, Variable};
 
-use super::aliases;
-use super::executor;
+use super::carried_aliases;
 use super::frame::{Exit, FrameState};
 use super::loops;
 use super::merge::{self, refuse, Joined, Piece};
+use super::opcode_executor;
 use super::tracer::TraceMark;
 use super::{Step, Tracer};
 
@@ -61,7 +61,7 @@ pub fn run_to(
         if let Some(condition) = loops::round_ends(t, frame)? {
             return Ok((End::Next, Some(condition)));
         }
-        let exit = executor::advance(t, frame)?;
+        let exit = opcode_executor::advance(t, frame)?;
         if frame.handling.len() != handling {
             return refuse(t, "an exception is handled inside");
         }
@@ -144,7 +144,7 @@ pub fn way(
             stack.push(merge::piece(t, Some(*id), &mark, &mut seen));
         }
     }
-    let aliases = aliases::within(t, &mark);
+    let aliases = carried_aliases::within(t, &mark);
     let cut = t.cut(mark);
     refuse_selected_rows(t, &cut)?;
     Ok(Way {

@@ -11,7 +11,7 @@ use crate::reason::BreakKind;
 use crate::tracker::{Tracker, TrackerRef};
 use crate::variables::{Kind, TensorVar, VarId};
 
-use super::{ambient, arguments, fold, numbers, tensors, Step, Tracer};
+use super::{arguments, fold, numbers, process_state, tensors, Step, Tracer};
 
 /// Their classes.
 const CLASSES: &[&str] = &[
@@ -79,7 +79,7 @@ pub fn compute<'py>(
     let errors = PyDict::new(t.py);
     errors.set_item("all", "raise")?;
     let state = numpy.call_method("errstate", (), Some(&errors))?;
-    match within(&state, || ambient::call(t, callable, args, kwargs))?? {
+    match within(&state, || process_state::call(t, callable, args, kwargs))?? {
         Some(Ok(value)) => Ok(value),
         _ => t.stop(
             BreakKind::UnsupportedOperation,
@@ -115,7 +115,7 @@ pub fn call<'py>(
         return Ok(None);
     };
     let operands: Vec<_> = objects.iter().collect();
-    ambient::check(t, object, &name, &operands)?;
+    process_state::check(t, object, &name, &operands)?;
     let value = compute(t, object, &objects, &named)?;
     if !is_scalar(&value) {
         return t.unsupported(format!("{name}() that answers with an array"));

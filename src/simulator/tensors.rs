@@ -15,8 +15,8 @@ use crate::tracker::{DictKey, Tracker, TrackerRef};
 use crate::variables::{Kind, NumberVar, TensorVar, VarId, Variable};
 
 use super::{
-    aliases, arguments, attributes, classes, conversions, homes, inplace, numbers, places, pylayer,
-    recompute, scalars, views, Kwargs, Step, Tracer,
+    alias_analysis, arguments, attributes, carried_aliases, classes, conversions, device, inplace,
+    numbers, provenance, pylayer, recompute, scalars, Kwargs, Step, Tracer,
 };
 
 /// Methods and attributes that need the tensor's data in Python.
@@ -136,7 +136,7 @@ pub fn symbol_and_meta(t: &mut Tracer<'_>, tensor: VarId) -> Option<(SymbolId, T
 pub fn named_dtype(t: &mut Tracer<'_>, id: VarId) -> Option<DType> {
     let dtype = t.const_value(id)?;
     let known = dtype.is_exact_instance_of::<PyString>()
-        || homes::name_in_paddle(&dtype.get_type()).is_some_and(|name| name == "DataType");
+        || provenance::name_in_paddle(&dtype.get_type()).is_some_and(|name| name == "DataType");
     if !known {
         return None;
     }
@@ -191,15 +191,15 @@ pub fn capture(
         _ => None,
     };
     let args: Vec<VarId> = of_tensor.into_iter().chain(args.iter().copied()).collect();
-    let view = views::recipe(t, &callee, (&args, kwargs), (&given, &named))?;
+    let view = alias_analysis::recipe(t, &callee, (&args, kwargs), (&given, &named))?;
     let output = t.graph.call(t.py, callee, given, named, loc, locate)?;
     guard_compared(t)?;
-    views::refuse_updated(t)?;
+    alias_analysis::refuse_updated(t)?;
     let named = kwargs.iter().map(|(_, value)| *value);
     let known = arguments::parts(t, args.into_iter().chain(named));
     let result = arguments::from_arg(t, &output, &known)?;
-    if let Some(view) = views::unless_copied(t, view)? {
-        views::mark(t, view, result, &known)?;
+    if let Some(view) = alias_analysis::unless_copied(t, view)? {
+        alias_analysis::mark(t, view, result, &known)?;
     }
     Ok(result)
 }
@@ -299,7 +299,7 @@ fn refuse_patched(t: &mut Tracer<'_>, name: &str) -> Step<()> {
     };
     classes::guard_names(t, class, &[name]);
     let getter = attributes::lookup(class, name).and_then(|found| found.getattr("fget").ok());
-    if getter.is_some_and(|getter| !homes::is_of_paddle(&getter)) {
+    if getter.is_some_and(|getter| !provenance::is_of_paddle(&getter)) {
         return t.stop(
             BreakKind::UnsupportedAttribute,
             format!("attribute {name} of a tensor is not Paddle's"),
@@ -397,13 +397,13 @@ pub fn attribute(t: &mut Tracer<'_>, tensor: VarId, name: &str) -> Step<VarId> {
             return Ok(t.constant(&kinds.getattr("DENSE_TENSOR")?));
         }
         "place" => {
-            if let Some(place) = places::of_tensors(t)? {
+            if let Some(place) = device::of_tensors(t)? {
                 return Ok(place);
             }
         }
         "__class__" => {
-            if aliases::other_class(t, tensor).is_some() {
-                return t.unsupported(aliases::CLASS);
+            if carried_aliases::other_class(t, tensor).is_some() {
+                return t.unsupported(carried_aliases::CLASS);
             }
             if let Some(class) = t.type_of(tensor) {
                 return Ok(t.constant(class.as_any()));
@@ -465,10 +465,10 @@ pub(super) fn is_users(t: &mut Tracer<'_>, name: &str) -> bool {
         return false;
     };
     if found.is_exact_instance_of::<PyFunction>() {
-        return !homes::is_of_paddle(&found);
+        return !provenance::is_of_paddle(&found);
     }
     let module = found.getattr("__module__").and_then(|of| of.extract());
-    module.is_ok_and(|of: String| !homes::is_name_of_paddle(&of) && of != "builtins")
+    module.is_ok_and(|of: String| !provenance::is_name_of_paddle(&of) && of != "builtins")
 }
 
 fn is_inplace(name: &str) -> bool {
@@ -520,8 +520,8 @@ pub fn method(
         _ => {}
     }
     let moved = match name {
-        "to" => places::to(t, tensor, args, kwargs)?,
-        "cpu" if args.is_empty() && kwargs.is_empty() => places::cpu(t, tensor)?,
+        "to" => device::to(t, tensor, args, kwargs)?,
+        "cpu" if args.is_empty() && kwargs.is_empty() => device::cpu(t, tensor)?,
         _ => None,
     };
     if let Some(moved) = moved {
@@ -533,13 +533,17 @@ pub fn method(
         }
     }
     if name == "contiguous" && args.is_empty() && kwargs.is_empty() {
-        return views::contiguous(t, tensor);
+        return alias_analysis::contiguous(t, tensor);
     }
     let shape;
-    let (name, args, kwargs) = match views::asks_for_shape(name) {
+    let (name, args, kwargs) = match alias_analysis::asks_for_shape(name) {
         true => {
-            shape = [views::asked_shape(t, tensor, (name, args, kwargs))?];
-            (views::VIEW, &shape[..], &[][..])
+            shape = [alias_analysis::asked_shape(
+                t,
+                tensor,
+                (name, args, kwargs),
+            )?];
+            (alias_analysis::VIEW, &shape[..], &[][..])
         }
         false => (name, args, kwargs),
     };
@@ -585,7 +589,7 @@ pub fn method(
     }
     if is_inplace(name) || name == "__setitem__" {
         let why = format!("Tensor.{name}() changes the tensor in place");
-        return views::changed(t, tensor, why);
+        return alias_analysis::changed(t, tensor, why);
     }
     if let ([value], []) = (args, kwargs) {
         scalars::refuse(t, meta.dtype, name, *value)?;
@@ -632,7 +636,7 @@ pub fn method(
     }
     let given = [&[tensor], args].concat();
     super::api::check_given(t, name, &given, kwargs)?;
-    let changed = super::number_arguments::of_call(t, name, &given, kwargs)?;
+    let changed = super::scalar_arguments::of_call(t, name, &given, kwargs)?;
     let (given, kwargs) = match &changed {
         Some((given, kwargs)) => (&given[..], &kwargs[..]),
         None => (&given[..], kwargs),

@@ -9,7 +9,7 @@ use pyo3::types::{PyCFunction, PyFloat, PyInt, PyString, PyTuple};
 use crate::variables::{Kind, TextPart, VarId};
 
 use super::tracer::is_plain_constant;
-use super::{conversions, fold, homes, numbers, Step, Tracer};
+use super::{conversions, fold, numbers, provenance, Step, Tracer};
 
 /// Functions of `builtins` that show numbers and texts.
 const SHOW: &[&str] = &["str", "repr", "ascii", "format", "hex", "oct", "bin"];
@@ -62,7 +62,7 @@ fn stays_short(t: &mut Tracer<'_>, function: &Bound<'_, PyAny>, id: VarId) -> St
     const UNLIMITED: [&str; 3] = ["hex", "oct", "bin"];
     match t.kind(id).clone() {
         Kind::Int(_) if numbers::is_given(t, id) => {
-            let of_python = |name: &&str| homes::is_of_python(function, "builtins", name);
+            let of_python = |name: &&str| provenance::is_of_python(function, "builtins", name);
             Ok(UNLIMITED.iter().any(of_python) || numbers::is_computed(t, id)?)
         }
         Kind::Tuple(items, None) => {
@@ -123,12 +123,12 @@ fn is_open(t: &mut Tracer<'_>, id: VarId) -> bool {
 fn is_pure(t: &mut Tracer<'_>, function: &Bound<'_, PyAny>, args: &[VarId]) -> PyResult<bool> {
     if SHOW
         .iter()
-        .any(|name| homes::is_of_python(function, "builtins", name))
+        .any(|name| provenance::is_of_python(function, "builtins", name))
     {
         return Ok(true);
     }
     // `"%d" % number`
-    if homes::is_of_python(function, "operator", "mod") {
+    if provenance::is_of_python(function, "operator", "mod") {
         return Ok(args
             .first()
             .is_some_and(|text| t.const_str(*text).is_some()));

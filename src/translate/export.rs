@@ -14,10 +14,10 @@ use crate::simulator::{Outcome, Tracer};
 use crate::variables::{Kind, NumberVar, ObjectVar, VarId};
 
 use super::arguments::Bound_;
+use super::automatic_dynamic::{self, Varies};
 use super::choice::Configured;
-use super::declared::{Declared, DynamicTensors};
+use super::declared_dynamic::{Declared, DynamicTensors};
 use super::function::{exclusively, Translated};
-use super::learn::{self, Varies};
 use super::pipeline::{prepare, simulate, Simulated};
 
 /// A function as the backend exports it.
@@ -93,12 +93,12 @@ pub(super) fn whole<'py>(
     let mut varies = Varies::default();
     let mut simulated = simulate(py, of, bound, &state, &backend, &varies)?;
     let declared = Declared::of(py, &simulated.tracer.graph.inputs, wanted)?;
-    varies.dims = learn::dims(of, &simulated.tracer.guards, &declared, backend.dynamic);
+    varies.dims = automatic_dynamic::dims(of, &simulated.tracer.guards, &declared, backend.dynamic);
     if !varies.dims.is_empty() {
         let known = simulated.tracer.graph;
         simulated = simulate(py, of, bound, &state, &backend, &varies)?;
         let open = &simulated.tracer.graph;
-        learn::check_dims(
+        automatic_dynamic::check_dims(
             py,
             (&open.sir, open.session()),
             (&known.sir, known.session()),

@@ -13,17 +13,17 @@ use crate::guard::native::GlobalState;
 use crate::guard::{CompiledGuard, GuardCompiler, GuardSet, NativeGuardCompiler};
 use crate::obj::Obj;
 use crate::reason::{Break, BreakKind, Fallback, SourceLoc};
-use crate::simulator::rereads::Outside;
+use crate::simulator::replay_reads::Outside;
 use crate::tracker::{Place, TrackerRef};
 
+use super::automatic_dynamic;
+use super::backward_guard::BackwardGuard;
 use super::choice::Configured;
 use super::function::{lock, Entry, GraphInfo, Translated, BY_CALLS};
 use super::graph_inputs::GraphInputs;
-use super::learn;
 use super::random::Randomness;
 use super::resumes::log_code;
 use super::statistics::Statistics;
-use super::way_back::WayBack;
 
 /// Parts of a translation that succeeded.
 pub(super) struct Traced {
@@ -90,10 +90,10 @@ pub(super) fn finish(
         true => Randomness::assumed(),
         false => Randomness::default(),
     };
-    let way_back = match outside {
+    let backward_guard = match outside {
         Some(outside) if state.grad_enabled => {
-            let way_back = WayBack::new(py, outside, &sir, state, &of.shared)?;
-            way_back.is_needed().then(|| Arc::new(way_back))
+            let backward_guard = BackwardGuard::new(py, outside, &sir, state, &of.shared)?;
+            backward_guard.is_needed().then(|| Arc::new(backward_guard))
         }
         _ => None,
     };
@@ -126,9 +126,9 @@ pub(super) fn finish(
         graph = Some(compiled);
     }
     slots.extend(emission.slots);
-    let values = learn::values(py, &guards).map(|(at, tracker, _)| (at, tracker));
+    let values = automatic_dynamic::values(py, &guards).map(|(at, tracker, _)| (at, tracker));
     let values = values
-        .chain(learn::containers(&guards))
+        .chain(automatic_dynamic::containers(&guards))
         .map(|(at, tracker)| (at, Place::of(tracker)))
         .collect();
     let guard = NativeGuardCompiler.compile(py, &guards, &slots, state)?;
@@ -149,7 +149,7 @@ pub(super) fn finish(
         graph,
         randomness,
         statistics,
-        way_back,
+        backward_guard,
         graph_inputs,
         listens,
         asks,

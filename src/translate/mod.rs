@@ -1,25 +1,25 @@
 //! The driver: from a call to a cached translation and its run.
 
 mod arguments;
+mod automatic_dynamic;
+mod backward_guard;
 mod callable;
 mod callees;
 mod choice;
-mod declared;
+mod declared_dynamic;
 mod export;
 mod finish;
 mod forced;
 mod freeze;
 mod function;
 mod graph_inputs;
-mod learn;
-mod neighbour;
+mod paddle_sot_hook;
 mod pin;
 mod pipeline;
 mod random;
 mod resumes;
 mod statistics;
 mod totals;
-mod way_back;
 
 pub use callable::{CalleeFunction, Continuation, ResumeFunction};
 pub use choice::{BackendChoice, Configured};

@@ -12,10 +12,10 @@ use crate::graph::FunctionGraph;
 use crate::guard::native::GlobalState;
 use crate::obj::Obj;
 use crate::reason::{Break, BreakKind, GraphBreakEvent, SourceLoc};
+use crate::simulator::collect_breaks::Survey;
 use crate::simulator::deferred;
 use crate::simulator::frame::FrameState;
-use crate::simulator::rereads;
-use crate::simulator::survey::Survey;
+use crate::simulator::replay_reads;
 use crate::simulator::{
     BreakPoint, InnerFrame, OpcodeExecutor, Outcome, Simulation, Simulator, Stop, TraceOptions,
     Tracer,
@@ -23,12 +23,12 @@ use crate::simulator::{
 use crate::tracker::{Place, Tracker, TrackerRef};
 use crate::variables::Kind;
 
+use super::automatic_dynamic::{self, Learnt, Seen, Varies};
 use super::callees;
 use super::choice::Configured;
-use super::declared::{Declared, DynamicTensors};
+use super::declared_dynamic::{Declared, DynamicTensors};
 use super::finish::{finish, Traced};
 use super::function::{lock, Entry, Translated};
-use super::learn::{self, Learnt, Seen, Varies};
 use super::pin;
 use super::resumes::resume_function;
 
@@ -97,7 +97,7 @@ pub fn translate(
             open,
             costly,
             containers,
-        } = learn::numbers(py, of, bound, &traced.guards);
+        } = automatic_dynamic::numbers(py, of, bound, &traced.guards);
         let mut attempt = |varies: &mut Varies, more: &[(TrackerRef, Obj)], breaks: bool| {
             let known = varies.numbers.clone();
             varies.numbers.extend(more.iter().cloned());
@@ -114,7 +114,7 @@ pub fn translate(
         };
         // Only where nothing needs the value: the graph ends, or breaks, where it did.
         if !open.is_empty() && !attempt(&mut varies, &open, false) {
-            let alone = 1 < open.len() && open.len() <= learn::FEW;
+            let alone = 1 < open.len() && open.len() <= automatic_dynamic::FEW;
             for number in &open {
                 if !alone || !attempt(&mut varies, std::slice::from_ref(number), false) {
                     lock(&of.numbers).insert(Place::of(&number.0), Seen::Needed);
@@ -137,13 +137,13 @@ pub fn translate(
         }
     }
     let declared = Declared::of(py, &traced.inputs, wanted)?;
-    varies.dims = learn::dims(of, &traced.guards, &declared, backend.dynamic);
+    varies.dims = automatic_dynamic::dims(of, &traced.guards, &declared, backend.dynamic);
     if !varies.dims.is_empty() {
         // A dynamic graph that breaks earlier, or cannot be traced, is no better than another static one.
         let attempt = trace(py, of, bound, &state, &backend, &varies);
         let refused = match attempt {
             Ok(attempt) if attempt.reason.is_none() || place(&attempt) == place(&traced) => {
-                let checked = learn::check_dims(
+                let checked = automatic_dynamic::check_dims(
                     py,
                     (&attempt.sir, &*attempt.session),
                     (&traced.sir, &*traced.session),
@@ -358,7 +358,7 @@ fn trace_once(
         code_object,
         globals,
     } = simulate(py, of, bound, state, chosen, varies)?;
-    if let Some(loc) = rereads::changed(&mut tracer, &code, &outcome) {
+    if let Some(loc) = replay_reads::changed(&mut tracer, &code, &outcome) {
         let reason = Break::new(BreakKind::UnsupportedCall, "what runs again has changed");
         *otherwise = Some(Otherwise::ChangedLater(loc));
         return Err(reason);
@@ -419,12 +419,12 @@ fn trace_once(
             }
         }
     };
-    if let Some(loc) = rereads::handed_on(&tracer, &emission.made, &outcome) {
+    if let Some(loc) = replay_reads::handed_on(&tracer, &emission.made, &outcome) {
         *otherwise = Some(Otherwise::ChangedLater(loc));
         let message = "what runs again reads what is handed on";
         return Err(Break::new(BreakKind::UnsupportedCall, message));
     }
-    let outside = rereads::outside(&tracer);
+    let outside = replay_reads::outside(&tracer);
     let (listens, reported) = match &outcome {
         Outcome::Break(at) if at.inner.is_empty() => (
             calls_python(&mut tracer, &code, at),

@@ -3,7 +3,9 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
+# The helpers stand here; a folder may use the cases of another one.
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE), *sorted(str(folder) for folder in HERE.glob("[a-z]*") if folder.is_dir())]
 
 
 @pytest.fixture(autouse=True)

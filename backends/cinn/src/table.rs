@@ -1,7 +1,7 @@
 //! CDBL: calls whose results have unknown dims although everything they are given is static.
 //!
-//! The rows are what `tests/python/cdbl_probe.py` finds when it calls Paddle's public functions and tensor methods;
-//! `test_cdbl.py` compares.
+//! The rows are what `tests/python/backends/cdbl_probe.py` finds when it calls Paddle's public
+//! functions and tensor methods; `backends/test_cdbl.py` compares.
 
 /// A row of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

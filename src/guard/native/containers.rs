@@ -10,9 +10,9 @@ use crate::obj::Obj;
 use crate::tracker::DictKey;
 
 use super::constants::const_equal;
+use super::hash_table::{self, HashedKey};
 use super::object::Ptr;
 use super::references::WeakOrStrong;
-use super::tables::{self, HashedKey};
 
 extern "C" {
     pub(super) static mut PyODict_Type: ffi::PyTypeObject;
@@ -26,8 +26,8 @@ pub(crate) fn dict_item(dict: Ptr, key: &HashedKey) -> Option<Ptr> {
         if ffi::PyDict_Check(dict) == 0 {
             return Some(std::ptr::null_mut());
         }
-        if tables::is_general(dict) {
-            return tables::find_in_dict(dict, key);
+        if hash_table::is_general(dict) {
+            return hash_table::find_in_dict(dict, key);
         }
         if !key.is_text() {
             return Some(std::ptr::null_mut());
@@ -221,7 +221,7 @@ pub(crate) fn set_holds(set: Ptr, key: Ptr) -> Option<bool> {
                 ffi::PyErr_Clear();
                 None
             }
-            hash => tables::find_in_set(set, key, hash),
+            hash => hash_table::find_in_set(set, key, hash),
         }
     }
 }

@@ -2,21 +2,21 @@
 
 mod arrays;
 mod classes;
-mod collection;
 mod constants;
 mod containers;
 mod edges;
-mod endings;
+mod finalizers;
 mod flags;
 mod functions;
+mod gc_pause;
 mod global_state;
 mod gradient_hooks;
+mod hash_table;
 mod inplace_version;
 mod numbers;
 mod object;
 mod references;
 mod shared_ptr;
-mod tables;
 mod tensor;
 mod thread_state;
 mod version;
@@ -36,7 +36,6 @@ pub(crate) use classes::{
     acts_like, has_own_lookup, is_abstract, is_made_like, is_mutable, is_named, mro, order_is,
     type_attr, Registered,
 };
-pub(crate) use collection::NoCollection;
 pub(crate) use constants::const_equal;
 pub(crate) use containers::{
     deque_item, dict_item, dict_keys_are, elements_are, is_class_of_proxies, key_object,
@@ -44,19 +43,20 @@ pub(crate) use containers::{
     tuple_item,
 };
 pub use edges::{can_move_edges, move_edges, stand_in};
-pub(crate) use endings::{is_quiet, Ends};
+pub(crate) use finalizers::{is_quiet, Ends};
 pub use flags::records_gradients;
 pub(crate) use functions::{function_field, is_called_as_usual, method_part};
+pub(crate) use gc_pause::NoCollection;
 pub use global_state::GlobalState;
 pub(crate) use gradient_hooks::is_unhooked;
 pub use gradient_hooks::{has_own_hook, know_own_hook};
+pub(crate) use hash_table::HashedKey;
 pub use inplace_version::{has_fresh_version, inplace_version};
 pub use numbers::sampled;
 pub(crate) use object::{
     cell_contents, instance_dict, is_object_member, member, to_bound, type_of,
 };
 pub(crate) use references::{references, weak_reference, WeakOrStrong};
-pub(crate) use tables::HashedKey;
 pub(crate) use thread_state::{context_value, handled_exception, value_in_context};
 
 /// A number, or a dim of a tensor or array, from outside.

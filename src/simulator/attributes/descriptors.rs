@@ -10,7 +10,7 @@ use crate::obj::{cached_property, is_named, of_type, text_of, Obj};
 use crate::reason::BreakKind;
 use crate::simulator::call::call;
 use crate::simulator::containers::deques;
-use crate::simulator::{classes, groups, homes, namespaces, Step, Tracer};
+use crate::simulator::{classes, groups, namespaces, provenance, Step, Tracer};
 use crate::tracker::{Tracker, TrackerRef};
 use crate::variables::{Kind, ObjectVar, VarId};
 
@@ -270,7 +270,7 @@ pub(super) fn bind(
                 function,
             }))
         }
-        _ if homes::is_static_function(&found.get_type()) => {
+        _ if provenance::is_static_function(&found.get_type()) => {
             let function = found.getattr("dygraph_function")?;
             // A bound method stays with its object.
             if !function.is_exact_instance_of::<PyFunction>() {

@@ -22,7 +22,7 @@ use crate::variables::{FunctionVar, Kind, ObjectVar, VarId};
 
 use super::call::{call, describe};
 use super::{
-    classes, comparisons, exceptions, groups, homes, made_arrays, methods, namespaces, tensors,
+    classes, comparisons, exceptions, groups, made_arrays, methods, namespaces, provenance, tensors,
 };
 use super::{Step, Tracer};
 use class::{of_class, of_super};
@@ -253,7 +253,7 @@ fn of_enum_member<'py>(
 
 /// Whether a function was written in the module `enum`.
 pub fn is_of_enum_module(function: &Bound<'_, PyAny>) -> bool {
-    homes::is_from(function, "enum")
+    provenance::is_from(function, "enum")
 }
 
 /// `type(obj).name` bound to `obj`, as the interpreter looks up dunders (the instance is not searched).
@@ -462,5 +462,5 @@ fn is_of_named_tuples(found: &Bound<'_, PyAny>) -> bool {
     let tuples = found.py().get_type::<PyTuple>();
     let is_method = is_builtin_method(found);
     is_method && found.getattr("__objclass__").is_ok_and(|of| of.is(&tuples))
-        || homes::is_from(found, "collections")
+        || provenance::is_from(found, "collections")
 }

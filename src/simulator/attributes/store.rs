@@ -8,7 +8,7 @@ use pyo3::types::{PyBool, PyDict, PyFunction};
 use crate::obj::{is_named, of_type, Obj};
 use crate::reason::BreakKind;
 use crate::simulator::call::call;
-use crate::simulator::{classes, exceptions, homes, inplace, layers, tensors, Step, Tracer};
+use crate::simulator::{classes, exceptions, inplace, layers, provenance, tensors, Step, Tracer};
 use crate::tracker::{Tracker, TrackerRef};
 use crate::variables::{AttrOp, FunctionVar, Kind, TensorVar, VarId};
 
@@ -121,7 +121,7 @@ fn set_on_module(t: &mut Tracer<'_>, obj: VarId, name: &str, value: VarId) -> St
         return t.unsupported("a module without a source");
     };
     // What others have set is read by code that runs while the graph is made.
-    if !homes::is_of_program(&module) {
+    if !provenance::is_of_program(&module) {
         return t.unsupported(format!("assignment to {name} of a module of a library"));
     }
     let class = module.get_type();

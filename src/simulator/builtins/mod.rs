@@ -25,7 +25,7 @@ use crate::variables::{Kind, VarId};
 
 use super::containers::{deques, subclasses};
 use super::{
-    attributes, classes, comparisons, exceptions, fold, homes, methods, operators, pylayer,
+    attributes, classes, comparisons, exceptions, fold, methods, operators, provenance, pylayer,
     scalars, tensors, truth,
 };
 use super::{Kwargs, Step, Tracer};
@@ -48,7 +48,7 @@ fn handlers(py: Python<'_>) -> PyResult<&'static FxHashMap<usize, (Obj, Handler)
             // What a program has put in its place is not meant.
             if let Some(found) = found
                 .ok()
-                .filter(|found| homes::is_original(found, module, name))
+                .filter(|found| provenance::is_original(found, module, name))
             {
                 rows.insert(found.as_ptr() as usize, (Obj::from(found), *handler));
             }

@@ -7,7 +7,8 @@ use crate::frame::Modules;
 use crate::guard::native;
 use crate::obj::{is_attr, text_of, Obj};
 use crate::simulator::{
-    aliases, attributes, classes, exceptions, homes, tensors, Kwargs, Step, Stop, Tracer,
+    attributes, carried_aliases, classes, exceptions, provenance, tensors, Kwargs, Step, Stop,
+    Tracer,
 };
 use crate::variables::{Kind, VarId};
 
@@ -15,8 +16,8 @@ use super::wrong;
 
 pub(super) fn type_of(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
     classes::guard_meta_of(t, value);
-    if aliases::other_class(t, value).is_some() {
-        return t.unsupported(aliases::CLASS);
+    if carried_aliases::other_class(t, value).is_some() {
+        return t.unsupported(carried_aliases::CLASS);
     }
     match t.type_of(value) {
         Some(class) => Ok(t.constant(class.as_any())),
@@ -39,9 +40,9 @@ pub fn is_instance(t: &mut Tracer<'_>, value: VarId, class: VarId) -> Step<bool>
     };
     classes::guard_meta_of(t, value);
     let answer = subclass(t, &of, class, true)?;
-    if let Some(other) = aliases::other_class(t, value) {
+    if let Some(other) = carried_aliases::other_class(t, value) {
         if subclass(t, &other, class, true)? != answer {
-            return t.unsupported(aliases::CLASS);
+            return t.unsupported(carried_aliases::CLASS);
         }
     }
     // What a class is not, its instances may say they are: those of Python classes, and what stands for others.
@@ -176,7 +177,7 @@ fn is_always_true(class: &Bound<'_, PyType>, meta: &Bound<'_, PyType>) -> PyResu
             let protocol = attributes::lookup(class, "_is_protocol");
             Ok(!protocol.is_some_and(|is| is.is_truthy().unwrap_or(true)))
         }
-        _ => Ok(homes::module_in_paddle(meta).is_some()),
+        _ => Ok(provenance::module_in_paddle(meta).is_some()),
     }
 }
 

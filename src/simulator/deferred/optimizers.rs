@@ -12,7 +12,7 @@ use crate::reason::BreakKind;
 use crate::tracker::{DictKey, Tracker, TrackerRef};
 use crate::variables::{Kind, VarId};
 
-use super::super::{attributes, classes, homes, Kwargs, Step, Tracer};
+use super::super::{attributes, classes, provenance, Kwargs, Step, Tracer};
 use super::Called;
 
 /// The package of optimizers, and what in it are none.
@@ -66,7 +66,7 @@ pub(super) struct Method {
 }
 
 fn is_optimizer(class: &Bound<'_, PyType>) -> bool {
-    homes::module_in_paddle(class)
+    provenance::module_in_paddle(class)
         .is_some_and(|module| module.starts_with(PACKAGE) && module != SCHEDULERS)
 }
 
@@ -79,7 +79,7 @@ pub(super) fn known(t: &mut Tracer<'_>, receiver: VarId, function: VarId) -> Opt
     t.source(receiver)?;
     let function = t.value(function)?;
     let name = text_of(&function, "__name__");
-    (is_optimizer(&class) && METHODS.contains(&&*name) && homes::is_of_paddle(&function)).then(
+    (is_optimizer(&class) && METHODS.contains(&&*name) && provenance::is_of_paddle(&function)).then(
         || Method {
             function: Obj::from(function),
             name,
@@ -135,7 +135,7 @@ fn is_changed(t: &mut Tracer<'_>, optimizer: VarId) -> bool {
     classes::guard_names(t, &class, PARTS_OF_STEP);
     PARTS_OF_STEP.iter().any(|name| {
         let found = attributes::lookup(&class, name);
-        !found.is_some_and(|found| homes::is_of_paddle(&found))
+        !found.is_some_and(|found| provenance::is_of_paddle(&found))
     })
 }
 
@@ -190,14 +190,14 @@ fn runs_no_other_code(
 fn is_callable_of_paddle(py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<bool> {
     let class = value.get_type();
     if class.is(&py.module("types")?.getattr("MethodType")?) {
-        return Ok(homes::is_of_paddle(&value.getattr("__func__")?));
+        return Ok(provenance::is_of_paddle(&value.getattr("__func__")?));
     }
     let scheduler = py.module(SCHEDULERS)?.getattr("LRScheduler")?;
     if value.is_instance(&scheduler)? {
         let call = class.getattr("__call__")?;
         return Ok(call.is(&scheduler.getattr("__call__")?));
     }
-    if homes::module_in_paddle(&class).is_none() {
+    if provenance::module_in_paddle(&class).is_none() {
         return Ok(false);
     }
     // Clips ask a function of the user's which parameters they are for.

@@ -6,7 +6,7 @@ use pyo3::types::PyInt;
 use crate::bytecode::CmpOp;
 use crate::graph::{DType, SymbolId, TensorMeta};
 use crate::simulator::tensors;
-use crate::simulator::{arguments, graph_numbers, number_arguments, numbers, views};
+use crate::simulator::{alias_analysis, arguments, graph_numbers, numbers, scalar_arguments};
 use crate::simulator::{Step, Tracer};
 use crate::variables::{Kind, NumberVar, VarId};
 
@@ -21,7 +21,7 @@ pub fn set_item(t: &mut Tracer<'_>, tensor: VarId, key: VarId, value: VarId) -> 
     if !basic && !is_advanced(t, tensor, key, value)? || !is_captured(t, tensor, "set_item")? {
         return Ok(false);
     }
-    let value = match number_arguments::of_item(t, tensor, value)? {
+    let value = match scalar_arguments::of_item(t, tensor, value)? {
         Some(number) => number,
         None if fits(t, tensor, value) => value,
         None => return Ok(false),
@@ -30,7 +30,7 @@ pub fn set_item(t: &mut Tracer<'_>, tensor: VarId, key: VarId, value: VarId) -> 
     if !t.grad_enabled && tensors::meta_of(t, value).is_some_and(|meta| !meta.stop_gradient) {
         return Ok(false);
     }
-    if t.entry_grad && views::root(&t.vars, value) == tensor {
+    if t.entry_grad && alias_analysis::root(&t.vars, value) == tensor {
         let mut flows = |id| tensors::meta_of(t, id).is_some_and(|meta| !meta.stop_gradient);
         // Eager mode keeps the value for the gradient, sees that it changes with the tensor, and refuses.
         if flows(tensor) || flows(value) {
@@ -129,7 +129,7 @@ fn is_advanced(t: &mut Tracer<'_>, tensor: VarId, key: VarId, value: VarId) -> S
         Kind::Tuple(keys, None) => keys,
         _ => vec![key],
     };
-    let shares = |id: &VarId| views::root(&t.vars, *id) == tensor;
+    let shares = |id: &VarId| alias_analysis::root(&t.vars, *id) == tensor;
     let (key_shares, value_shares) = (keys.iter().any(shares), shares(&value));
     let keys: Option<Vec<(SymbolId, TensorMeta)>> = keys
         .into_iter()

@@ -17,9 +17,9 @@ use crate::graph::{Callee, DType, SymbolId};
 use crate::obj::Obj;
 use crate::variables::{Kind, TensorVar, VarId};
 
-use super::kept::Statements;
+use super::saved_for_backward::Statements;
 use super::tensors::{self, Receiver};
-use super::{aliases, arguments, views};
+use super::{alias_analysis, arguments, carried_aliases};
 use super::{Kwargs, Step, Tracer};
 pub use items::set_item;
 
@@ -132,7 +132,7 @@ fn choose(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Option<Va
         && y_meta.shape == x_meta.shape;
     let shares = [*condition, *y]
         .into_iter()
-        .any(|id| views::root(&t.vars, id) == *x);
+        .any(|id| alias_analysis::root(&t.vars, id) == *x);
     if !plain || shares || !is_captured(t, *x, "set_item")? {
         return Ok(None);
     }
@@ -188,7 +188,10 @@ pub fn set_value(t: &mut Tracer<'_>, tensor: VarId, value: VarId) -> Step<bool> 
         let same = own.shape == given.shape && own.dtype == given.dtype;
         same && own.stop_gradient && !own.shape.contains(&-1)
     });
-    if !alike || views::root(&t.vars, value) == tensor || !is_captured(t, tensor, "set_item")? {
+    if !alike
+        || alias_analysis::root(&t.vars, value) == tensor
+        || !is_captured(t, tensor, "set_item")?
+    {
         return Ok(false);
     }
     let cut = Callee::Method(Arc::from("detach"));
@@ -252,7 +255,7 @@ fn reads_itself(
     let apart = APART.contains(&form);
     given
         .into_iter()
-        .any(|arg| (apart || arg != tensor) && views::root(&t.vars, arg) == tensor)
+        .any(|arg| (apart || arg != tensor) && alias_analysis::root(&t.vars, arg) == tensor)
 }
 
 /// Whether the form in place takes numbers where the other takes tensors too.
@@ -365,7 +368,7 @@ fn own(t: &mut Tracer<'_>, tensor: VarId) -> Option<SymbolId> {
     };
     let free = !is_outside(t, tensor, symbol)
         && !is_shared(t, tensor, symbol)
-        && !aliases::is_of_two(t, symbol);
+        && !carried_aliases::is_of_two(t, symbol);
     free.then_some(symbol)
 }
 
@@ -393,7 +396,7 @@ fn views_of<'a>(t: &'a Tracer<'_>, tensor: VarId) -> impl Iterator<Item = VarId>
     (0..t.vars.len())
         .map(|at| VarId(at as u32))
         .filter(move |id| *id != tensor && matches!(t.vars.kind(*id), Kind::Tensor(_)))
-        .filter(move |id| views::root(&t.vars, *id) == tensor)
+        .filter(move |id| alias_analysis::root(&t.vars, *id) == tensor)
 }
 
 /// Views of a tensor that changes would change with it, but keep the gradient of what they were. Most are not used any

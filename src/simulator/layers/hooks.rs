@@ -8,7 +8,7 @@ use pyo3::types::PyInt;
 use crate::guard::GuardKind;
 use crate::simulator::builtins::is_instance;
 use crate::simulator::call::{call as call_any, named};
-use crate::simulator::{attributes, iterate, onlookers, subscript};
+use crate::simulator::{attributes, frame_introspection, iterate, subscript};
 use crate::simulator::{Kwargs, Step, Tracer};
 use crate::tracker::{DictKey, Tracker, TrackerRef};
 use crate::variables::{DictVar, Kind, VarId};
@@ -38,7 +38,7 @@ pub(super) fn call<'py>(
     let (layer, object, source) = called;
     // A function that resumes in `forward` is not called by Paddle's `__call__`.
     let tail = match attributes::lookup(&object.get_type(), "forward") {
-        Some(forward) => tail && !onlookers::tells_callers(&forward)?,
+        Some(forward) => tail && !frame_introspection::tells_callers(&forward)?,
         None => tail,
     };
     refuse_changed(t, object, &HOOKS)?;

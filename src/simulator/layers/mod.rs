@@ -2,7 +2,7 @@
 
 mod containers;
 mod hooks;
-mod made;
+mod new_layer;
 
 use std::sync::Arc;
 
@@ -19,13 +19,13 @@ use crate::variables::{Kind, VarId};
 
 use super::attributes::{self, lookup};
 use super::call::call as call_any;
-use super::opaque::{self, LayerCode};
-use super::{classes, homes, tensors};
+use super::layer_call::{self, LayerCode};
+use super::{classes, provenance, tensors};
 use super::{Kwargs, Step, Tracer};
 use hooks::HOOKS;
 
 pub use containers::{get_item, items};
-pub use made::{call_made, instantiate, made};
+pub use new_layer::{call_made, instantiate, made};
 
 fn dict_item(base: TrackerRef, name: &str) -> TrackerRef {
     Arc::new(Tracker::DictItem(base, DictKey::Str(Arc::from(name))))
@@ -127,7 +127,7 @@ fn has_own(t: &mut Tracer<'_>, class: &Bound<'_, PyType>, methods: &[&str]) -> b
     classes::guard_names(t, class, methods);
     methods
         .iter()
-        .all(|name| lookup(class, name).is_some_and(|found| homes::is_of_paddle(&found)))
+        .all(|name| lookup(class, name).is_some_and(|found| provenance::is_of_paddle(&found)))
 }
 
 /// What `Layer.__getattr__` finds: parameters, then sub-layers, then buffers.
@@ -166,13 +166,15 @@ fn is_below(layer: &Bound<'_, PyAny>, part: &Bound<'_, PyAny>) -> bool {
 pub fn may_be_another(layer: &Bound<'_, PyAny>, source: Option<&TrackerRef>) -> bool {
     let passed = source.is_some_and(|source| matches!(**source, Tracker::Local { .. }));
     let is_empty = |which: &&str| registry(layer, which).is_some_and(|parts| parts.is_empty());
-    passed && opaque::is_paddle(&layer.get_type()) && REGISTRIES.iter().chain(&HOOKS).all(is_empty)
+    passed
+        && layer_call::is_paddle(&layer.get_type())
+        && REGISTRIES.iter().chain(&HOOKS).all(is_empty)
 }
 
 /// Whether what a class of layers has by this name is what Paddle's `Layer` came with.
 pub fn is_base(t: &Tracer<'_>, found: &Bound<'_, PyAny>, name: &str) -> bool {
     let base = t.paddle.layer.bind(t.py).getattr(name);
-    base.is_ok_and(|base| base.is(found)) && homes::is_from(found, "paddle.nn.layer.layers")
+    base.is_ok_and(|base| base.is(found)) && provenance::is_from(found, "paddle.nn.layer.layers")
 }
 
 /// `layer(*args, **kwargs)`: hooks, then `forward`; Paddle's own layers become `call_layer`.

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::graph::{BlockOutput, Region, SymbolId};
+use crate::simulator::loop_return::Returns;
 use crate::simulator::merge::{self, refuse, Joined};
-use crate::simulator::returns::Returns;
-use crate::simulator::trees::Trees;
-use crate::simulator::{aliases, graph_numbers, printing, regions, Step, Tracer};
+use crate::simulator::tuple_carry::Trees;
+use crate::simulator::{carried_aliases, graph_numbers, printing, regions, Step, Tracer};
 use crate::variables::Kind;
 
 use super::{Behind, Captured, Carried, Part};
@@ -27,7 +27,8 @@ impl Captured<'_> {
         let pairs = &way.aliases;
         for _ in 0..=found.len() {
             for (at, output) in outputs.iter().enumerate() {
-                let mut more: Vec<SymbolId> = aliases::of(&way.cut, pairs, *output).collect();
+                let mut more: Vec<SymbolId> =
+                    carried_aliases::of(&way.cut, pairs, *output).collect();
                 for (other, placeholder) in leading.iter().enumerate() {
                     let inner =
                         |symbol| matches!(output, BlockOutput::Inner(made) if *made == symbol);
@@ -43,11 +44,12 @@ impl Captured<'_> {
             }
         }
         for (at, (result, of)) in made.iter().zip(found).enumerate() {
-            of.into_iter().for_each(|of| aliases::note(t, *result, of));
+            of.into_iter()
+                .for_each(|of| carried_aliases::note(t, *result, of));
             // One tensor under two names.
             let twice = outputs[..at].iter().position(|other| *other == outputs[at]);
             if let Some(other) = twice {
-                aliases::note(t, *result, made[other]);
+                carried_aliases::note(t, *result, made[other]);
             }
         }
     }

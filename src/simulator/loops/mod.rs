@@ -13,8 +13,8 @@ use crate::bytecode::{flow, live_locals, BinOp, CmpOp, Code, Instr};
 use crate::graph::{SymbolId, TensorMeta};
 use crate::simulator::dispatch::Flow;
 use crate::simulator::frame::FrameState;
+use crate::simulator::loop_return::{self, Answer, Returns, WayOut};
 use crate::simulator::merge::{self, refuse, Joined};
-use crate::simulator::returns::{self, Answer, Returns, WayOut};
 use crate::simulator::{branches, conditions, graph_numbers, regions, rows, truth, Step, Tracer};
 use crate::variables::{Item, IterVar, Kind, VarId};
 
@@ -140,7 +140,7 @@ pub fn round_ends(t: &mut Tracer<'_>, frame: &mut FrameState) -> Step<Option<Var
     if !region.body.contains(&frame.pc) {
         if flow::place(&code, frame.pc) != region.exit {
             // On the way out: `break` may have something to clean up.
-            return match returns::way_out(&code, &region, frame.pc) {
+            return match loop_return::way_out(&code, &region, frame.pc) {
                 WayOut::Exit | WayOut::Return => Ok(None),
                 WayOut::Elsewhere => refuse(t, "the loop is left to several places"),
             };

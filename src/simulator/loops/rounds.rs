@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use crate::graph::{Cut, SymbolId};
 use crate::obj::Obj;
-use crate::simulator::kept::Statements;
+use crate::simulator::loop_return::{self, Answer, Leaf, Returns};
 use crate::simulator::merge::{self, refuse, Piece};
 use crate::simulator::regions::{self, End};
-use crate::simulator::returns::{self, Answer, Leaf, Returns};
-use crate::simulator::trees::{self, Trees};
-use crate::simulator::{aliases, call, conversions, graph_numbers, Step, Tracer};
+use crate::simulator::saved_for_backward::Statements;
+use crate::simulator::tuple_carry::{self, Trees};
+use crate::simulator::{call, carried_aliases, conversions, graph_numbers, Step, Tracer};
 use crate::variables::{CellVar, IterVar, Kind, NumberVar, VarId};
 
 use super::{next, Behind, Captured, Carried, Part};
@@ -38,7 +38,7 @@ impl Captured<'_> {
         }
         let first_part = self.inside.locals.len().max(counter + 1);
         let first_leaf = first_part + PARTS;
-        let hidden = first_leaf + trees::MOST;
+        let hidden = first_leaf + tuple_carry::MOST;
         let mut parts: Vec<Part> = Vec::new();
         let mut trees = Trees::new(first_leaf);
         let mut answer: Option<Answer> = None;
@@ -62,8 +62,8 @@ impl Captured<'_> {
                 leading.push(symbol);
                 t.carried.push(symbol);
                 // The first round has the parameter itself.
-                if aliases::class_of_input(t, variable.first).is_some() {
-                    aliases::note(t, symbol, variable.first);
+                if carried_aliases::class_of_input(t, variable.first).is_some() {
+                    carried_aliases::note(t, symbol, variable.first);
                 }
                 if variable.unbound {
                     continue;
@@ -298,7 +298,7 @@ impl Captured<'_> {
         let returned = t.bool(false);
         carried.insert(hidden, self.start(t, Some(returned), RETURNED)?);
         for (at, leaf) in answer.leaves().into_iter().enumerate() {
-            let first = returns::zeros(t, leaf, self.inside)?;
+            let first = loop_return::zeros(t, leaf, self.inside)?;
             let mut meta = leaf.meta.clone();
             meta.stop_gradient = true;
             let number = leaf.number;
@@ -401,7 +401,7 @@ impl Captured<'_> {
                 ),
             );
         };
-        let first = returns::zeros(
+        let first = loop_return::zeros(
             t,
             &Leaf {
                 meta: meta.clone(),

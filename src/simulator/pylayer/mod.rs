@@ -16,7 +16,7 @@ use crate::reason::BreakKind;
 use crate::variables::{Kind, VarId};
 
 use super::call::call;
-use super::rereads::{self, Reads};
+use super::replay_reads::{self, Reads};
 use super::{attributes, regions};
 use super::{Kwargs, Step, Stop, TraceMark, Tracer};
 pub(super) use arguments::inputs;
@@ -81,7 +81,7 @@ fn refuse_of<T>(t: &Tracer<'_>, of: &str, message: &str) -> Step<T> {
 /// `class.apply(*args, **kwargs)`
 pub fn apply(t: &mut Tracer<'_>, class: VarId, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
     t.guard_identity(class);
-    rereads::check(t, NAME)?;
+    replay_reads::check(t, NAME)?;
     let slots = arguments::slots(t, args, kwargs);
     let inputs = arguments::symbols(&slots);
     let mut given = args.to_vec();
@@ -188,7 +188,7 @@ impl Way {
         let first = SymbolId(t.graph.sir.symbols.len() as u32);
         let around = t.backward.replace(first);
         let mark = t.mark();
-        let (answer, reads) = rereads::watch(t, |t| {
+        let (answer, reads) = replay_reads::watch(t, |t| {
             let backward = attributes::get(t, class, "backward")?;
             call(t, backward, &arrived, &[])
         });
@@ -226,7 +226,7 @@ impl Way {
         }
         let start = t.graph_len(&mark);
         let mut cut = t.cut(mark);
-        rereads::note(t, self.reads)?;
+        replay_reads::note(t, self.reads)?;
         t.graph.adopt(t.py, &mut cut)?;
         let parts = Parts {
             name,

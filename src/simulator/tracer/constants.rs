@@ -5,12 +5,12 @@ use pyo3::types::{PyFunction, PyType};
 
 use crate::guard::native;
 use crate::obj::is_attr;
-use crate::simulator::{attributes, homes};
+use crate::simulator::{attributes, provenance};
 
 /// Objects that are constants by identity: enum members, dtypes, places.
 pub(super) fn is_enum_like(value: &Bound<'_, PyAny>) -> bool {
     let class = value.get_type();
-    if let Some(name) = homes::name_in_paddle(&class) {
+    if let Some(name) = provenance::name_in_paddle(&class) {
         return matches!(name.as_str(), "DataType" | "VarType" | "finfo" | "iinfo")
             || name.ends_with("Place");
     }

@@ -28,8 +28,8 @@ use crate::variables::{Arena, AttrOp, VarId};
 use super::deferred::DeferredCall;
 use super::frame::{FrameState, SimulatedFrame};
 use super::groups::Group;
-use super::inner::Unwound;
-use super::rereads::{Reads, RunsAgain};
+use super::inlined_frame::Unwound;
+use super::replay_reads::{Reads, RunsAgain};
 
 pub use crate::obj::is_plain_constant;
 pub use constants::{asks_the_process, is_enum_member};
@@ -194,7 +194,7 @@ pub struct Tracer<'py> {
     pub calls: usize,
     /// Whether what is simulated runs again on the way back, where other tensors need gradients than on this one.
     pub runs_again: bool,
-    /// What is read, while somebody asks: see [`super::rereads`].
+    /// What is read, while somebody asks: see [`super::replay_reads`].
     pub reads: Option<Reads>,
     /// Captured operations whose code plain Python runs again on the way back.
     pub run_again: Vec<RunsAgain>,

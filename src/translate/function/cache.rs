@@ -17,14 +17,14 @@ use crate::plugin;
 use crate::reason::{Break, BreakKind, Recompile, Stats};
 use crate::tracker::Place;
 use crate::translate::arguments::{addresses, Bound_};
+use crate::translate::backward_guard::BackwardGuard;
 use crate::translate::callable::{CalleeFunction, ResumeFunction};
 use crate::translate::choice::Configured;
-use crate::translate::declared::DynamicTensors;
+use crate::translate::declared_dynamic::DynamicTensors;
 use crate::translate::graph_inputs::GraphInputs;
 use crate::translate::pipeline;
 use crate::translate::random::Randomness;
 use crate::translate::statistics::Statistics;
-use crate::translate::way_back::WayBack;
 
 use super::destructors;
 use super::run::{owned, Next, Run};
@@ -45,7 +45,7 @@ pub struct Entry {
     /// What the graph writes.
     pub statistics: Statistics,
     /// What must not change until gradients of the graph were computed.
-    pub way_back: Option<Arc<WayBack>>,
+    pub backward_guard: Option<Arc<BackwardGuard>>,
     /// The inputs of the graph.
     pub graph_inputs: GraphInputs,
     /// Whether the instruction that breaks the graph may call Python functions.
@@ -61,10 +61,10 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Whether a gradient of its graph was refused: see [`WayBack`].
+    /// Whether a gradient of its graph was refused: see [`BackwardGuard`].
     pub(super) fn is_refused(&self) -> bool {
-        let way_back = self.way_back.as_ref();
-        way_back.is_some_and(|way_back| way_back.is_refused())
+        let backward_guard = self.backward_guard.as_ref();
+        backward_guard.is_some_and(|backward_guard| backward_guard.is_refused())
     }
 }
 

@@ -25,8 +25,8 @@ use crate::reason::{Break, SourceLoc};
 use crate::tracker::Place;
 
 use super::arguments::Parameters;
-use super::declared::DynamicTensors;
-use super::learn::Seen;
+use super::automatic_dynamic::Seen;
+use super::declared_dynamic::DynamicTensors;
 use super::totals;
 
 pub use cache::Entry;

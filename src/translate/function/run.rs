@@ -20,8 +20,8 @@ use crate::translate::arguments::{addresses, Bound_};
 use crate::translate::callable::ResumeFunction;
 use crate::translate::callees::Listener;
 use crate::translate::choice::Configured;
-use crate::translate::declared::DynamicTensors;
-use crate::translate::neighbour::Quiet;
+use crate::translate::declared_dynamic::DynamicTensors;
+use crate::translate::paddle_sot_hook::Quiet;
 use crate::translate::pin::{self, Pin};
 
 use super::cache::Entry;
@@ -223,12 +223,12 @@ impl Translated {
                 if self.is_callee {
                     self.shared.found_graphs.store(true, Ordering::Relaxed);
                 }
-                let seen = match &entry.way_back {
+                let seen = match &entry.backward_guard {
                     None => None,
-                    Some(way_back) => {
+                    Some(backward_guard) => {
                         let locals = addresses(&bound);
-                        match way_back.look(py, self.guard_inputs(&locals)) {
-                            Ok(seen) => Some((way_back, seen)),
+                        match backward_guard.look(py, self.guard_inputs(&locals)) {
+                            Ok(seen) => Some((backward_guard, seen)),
                             Err(what) => {
                                 self.fall_back(Break::internal(format!(
                                     "{what} holds, and does not for what runs again"
@@ -252,8 +252,8 @@ impl Translated {
                     Ok(Some(outputs)) => {
                         entry.randomness.ran(py, before)?;
                         entry.statistics.ran();
-                        if let Some((way_back, seen)) = seen {
-                            way_back.watch(py, seen, &outputs)?;
+                        if let Some((backward_guard, seen)) = seen {
+                            backward_guard.watch(py, seen, &outputs)?;
                         }
                         outputs
                     }
