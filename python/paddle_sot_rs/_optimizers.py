@@ -19,6 +19,7 @@ from paddle.nn import ClipGradByGlobalNorm, ClipGradByNorm, ClipGradByValue
 from paddle.optimizer import SGD, Adam, AdamW, Momentum
 from paddle.optimizer import optimizer as base
 from paddle.optimizer.lr import LRScheduler
+from paddle.regularizer import L2Decay
 
 Updates: TypeAlias = list[tuple[Any, Any]]
 States: TypeAlias = list[tuple[Any, ...]]
@@ -57,16 +58,49 @@ def step_of(optimizer: Any) -> Callable[[Any], Any]:
 
 
 def _run(optimizer: Any, kernel: Any, updates: Updates, states: States, rate: Any) -> None:
-    if optimizer._grad_clip is not None:
-        updates = optimizer._grad_clip(updates)
-    if optimizer.regularization is not None:
-        updates = optimizer.append_regularization_ops(updates, optimizer.regularization)
+    clip = optimizer._grad_clip
+    if type(clip) is ClipGradByGlobalNorm:
+        updates = _clip_by_global_norm(clip, updates)
+    elif clip is not None:
+        updates = clip(updates)
+    decay = optimizer.regularization
+    if type(decay) is L2Decay:
+        updates = [(parameter, _decayed(decay, parameter, gradient)) for parameter, gradient in updates]
+    elif decay is not None:
+        updates = optimizer.append_regularization_ops(updates, decay)
     schedule = optimizer._learning_rate
     if not isinstance(schedule, float):
         value = float(schedule())
         _C_ops.full_(rate, rate.shape, value, rate.dtype, framework._current_expected_place())
     kernel(optimizer, updates, states, rate)
     core._set_warmup(False)
+
+
+def _decayed(decay: Any, parameter: Any, gradient: Any) -> Any:
+    """`_create_regularization_of_grad` of a parameter without a decay of its own."""
+    return _C_ops.add_n([gradient, _C_ops.scale(parameter, decay._coeff, 0.0, True)])
+
+
+def _clip_by_global_norm(clip: Any, updates: Updates) -> Updates:
+    """`clip(updates)` for dense gradients of one process and dtype: the same kernels in the same order."""
+    clipped = [gradient for parameter, gradient in updates if getattr(parameter, "need_clip", True) is not False]
+    plain = (
+        clipped
+        and not clip.auto_skip_clip
+        and not clip.should_comm_on_shard_dim
+        and all(gradient.dtype is paddle.float32 and gradient.ndim for gradient in clipped)
+        and framework._dygraph_tracer()._amp_level == core.AmpLevel.O0
+    )
+    if not plain:
+        return clip(updates)
+    squares = [_C_ops.squared_l2_norm(gradient) for gradient in clipped]
+    total = _C_ops.sum(_C_ops.stack(squares, 0), [], None, False)
+    norm = _C_ops.sqrt(_C_ops.sum(_C_ops.stack([total], 0), [], None, False))
+    most = paddle.full(shape=[1], dtype="float32", fill_value=clip.clip_norm)
+    rate = _C_ops.divide(most, _C_ops.maximum(norm, most))
+    for gradient in clipped:
+        _C_ops.multiply_(gradient, rate)
+    return updates
 
 
 def _updates(optimizer: Any) -> Updates:
@@ -103,6 +137,7 @@ def _updates(optimizer: Any) -> Updates:
             and own["regularizer"] is None
             and own["optimize_attr"]["learning_rate"] == 1.0
             and parameter.dtype in _DTYPES
+            and gradient.dtype == parameter.dtype
             and not gradient.is_selected_rows()
         )
         if not usual or (type(optimizer) is not SGD and parameter.name not in created):

@@ -22,6 +22,10 @@ const SCHEDULERS: &str = "paddle.optimizer.lr";
 /// Methods whose result is `None`.
 const METHODS: &[&str] = &["step", "clear_grad", "zero_grad"];
 
+/// Where scalers of losses are, and methods of those whose result is `None`.
+const SCALERS: &str = "paddle.amp.grad_scaler";
+const METHODS_OF_SCALERS: &[&str] = &["step", "unscale_", "update"];
+
 /// What Paddle's step consists of, in the classes of optimizers.
 const PARTS_OF_STEP: &[&str] = &[
     "_append_optimize_op",
@@ -38,6 +42,7 @@ const PARTS_OF_STEP: &[&str] = &[
     "_is_dtype_fp16_or_bf16",
     "_maybe_refuse",
     "append_regularization_ops",
+    "clear_grad",
     "step",
 ];
 
@@ -63,6 +68,8 @@ pub(super) struct Method {
     function: Obj,
     /// Its name.
     name: String,
+    /// Whether it is one of a scaler.
+    scales: bool,
 }
 
 fn is_optimizer(class: &Bound<'_, PyType>) -> bool {
@@ -79,16 +86,78 @@ pub(super) fn known(t: &mut Tracer<'_>, receiver: VarId, function: VarId) -> Opt
     t.source(receiver)?;
     let function = t.value(function)?;
     let name = text_of(&function, "__name__");
-    (is_optimizer(&class) && METHODS.contains(&&*name) && provenance::is_of_paddle(&function)).then(
-        || Method {
-            function: Obj::from(function),
-            name,
-        },
-    )
+    let scales = provenance::module_in_paddle(&class).is_some_and(|module| module == SCALERS);
+    let methods = match scales {
+        true => METHODS_OF_SCALERS,
+        false if is_optimizer(&class) => METHODS,
+        false => return None,
+    };
+    (methods.contains(&&*name) && provenance::is_of_paddle(&function)).then(|| Method {
+        function: Obj::from(function),
+        name,
+        scales,
+    })
 }
 
 /// The call of a method that no code of the user's runs in.
 pub(super) fn call(
+    t: &mut Tracer<'_>,
+    method: &Method,
+    receiver: VarId,
+    given: (&[VarId], &Kwargs),
+) -> Step<Option<Called>> {
+    match method.scales {
+        true => of_scaler(t, method, receiver, given),
+        false => of_optimizer(t, method, receiver, given),
+    }
+}
+
+/// A scaler that is off, as all are on a CPU, does nothing but step.
+fn of_scaler(
+    t: &mut Tracer<'_>,
+    method: &Method,
+    scaler: VarId,
+    (args, kwargs): (&[VarId], &Kwargs),
+) -> Step<Option<Called>> {
+    let (Some(object), Some(source), []) = (t.value(scaler), t.source(scaler), kwargs) else {
+        return Ok(None);
+    };
+    if object.getattr("_enable")?.is_truthy()? {
+        return Ok(None);
+    }
+    let place = Tracker::DictItem(
+        Arc::new(Tracker::InstanceDict(source)),
+        DictKey::Str(Arc::from("_enable")),
+    );
+    let off = Obj::from(PyBool::new(t.py, false).to_owned().into_any());
+    t.guards.add(&Arc::new(place), GuardKind::ConstEq(off));
+    let plain = match (&*method.name, args) {
+        ("update", []) | ("unscale_", [_]) => true,
+        ("step", [optimizer]) => steps_quietly(t, *optimizer)?,
+        _ => false,
+    };
+    Ok(plain.then(|| Called {
+        function: method.function.clone(),
+        args: [&[scaler], args].concat(),
+        through: None,
+    }))
+}
+
+/// Whether it is an optimizer whose step runs no code of the user's, and whose state is not read.
+fn steps_quietly(t: &mut Tracer<'_>, optimizer: VarId) -> Step<bool> {
+    let Some(class) = t.type_of(optimizer) else {
+        return Ok(false);
+    };
+    let (Some(object), Some(source)) = (t.value(optimizer), t.source(optimizer)) else {
+        return Ok(false);
+    };
+    Ok(is_optimizer(&class)
+        && !is_changed(t, &class)
+        && !is_read(t, &source)
+        && runs_no_other_code(t, &object, &source)?)
+}
+
+fn of_optimizer(
     t: &mut Tracer<'_>,
     method: &Method,
     optimizer: VarId,
@@ -107,13 +176,10 @@ pub(super) fn call(
         }
         _ => return Ok(None),
     }
-    let (Some(object), Some(source)) = (t.value(optimizer), t.source(optimizer)) else {
-        return Ok(None);
-    };
-    if is_read(t, &source) || !runs_no_other_code(t, &object, &source)? {
+    if !steps_quietly(t, optimizer)? {
         return Ok(None);
     }
-    let through = match method.name == "step" && !is_changed(t, optimizer) {
+    let through = match method.name == "step" {
         true => {
             let own = t.py.module("paddle_sot_rs._optimizers")?;
             Some(Obj::from(own.getattr("step_of")?))
@@ -128,13 +194,10 @@ pub(super) fn call(
 }
 
 /// Whether something that Paddle's step consists of is not Paddle's; guarded to be what it is.
-fn is_changed(t: &mut Tracer<'_>, optimizer: VarId) -> bool {
-    let Some(class) = t.type_of(optimizer) else {
-        return true;
-    };
-    classes::guard_names(t, &class, PARTS_OF_STEP);
+fn is_changed(t: &mut Tracer<'_>, class: &Bound<'_, PyType>) -> bool {
+    classes::guard_names(t, class, PARTS_OF_STEP);
     PARTS_OF_STEP.iter().any(|name| {
-        let found = attributes::lookup(&class, name);
+        let found = attributes::lookup(class, name);
         !found.is_some_and(|found| provenance::is_of_paddle(&found))
     })
 }
