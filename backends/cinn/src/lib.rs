@@ -19,7 +19,7 @@ use paddle_sot::backend::{
 use paddle_sot::frame::Modules;
 use paddle_sot::graph::Callee;
 use paddle_sot::obj::Obj;
-use paddle_sot_backend_paddle::{are_read, compile_parts, Compiler, GivenUp, Lowered, Role};
+use paddle_sot_backend_paddle::{are_read, compile_parts, Compiler, EagerFallback, Lowered, Role};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -127,7 +127,7 @@ impl CinnBackend {
             grad_enabled,
             least: 0,
         };
-        GivenUp::run(py, request, why, "eager (given up by cinn)")
+        EagerFallback::run(py, request, why, "eager (given up by cinn)")
     }
 }
 
