@@ -16,7 +16,7 @@ use pyo3::types::{PyDict, PyList, PyWeakrefMethods, PyWeakrefReference};
 use crate::executor_lock;
 use crate::executors::{self, Executors};
 use crate::steady::Ready;
-use crate::versions::{self, Numbers, ResultNumbers, Version};
+use crate::versions::{self, Numbers, ResultNumbers, ResultState};
 
 /// Walks of autograd under way that hooks have to know of.
 static WALKS: AtomicUsize = AtomicUsize::new(0);
@@ -171,7 +171,7 @@ pub struct Shared {
 /// What is known of the outputs that the backward of a run reads, or should read, from when it ran.
 struct Kept {
     /// Positions, and the outputs in their versions.
-    versions: Vec<(usize, Version)>,
+    versions: Vec<(usize, ResultState)>,
     /// Those that control flow is computed again from, or has handed on.
     numbers: Vec<ResultNumbers>,
 }
@@ -249,7 +249,7 @@ impl Run {
     }
 
     /// Remembers what the outputs are that its backward reads.
-    pub fn keep(&self, versions: Vec<(usize, Version)>, numbers: Vec<ResultNumbers>) {
+    pub fn keep(&self, versions: Vec<(usize, ResultState)>, numbers: Vec<ResultNumbers>) {
         // There is one call for each run.
         self.outputs.get_or_init(|| Kept { versions, numbers });
     }

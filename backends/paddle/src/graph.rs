@@ -27,7 +27,7 @@ use crate::parts::Role;
 use crate::results::{with_own_name, with_own_version};
 use crate::steady::{Look, Recipe, Steady};
 use crate::trace::PaddleTrace;
-use crate::versions::{alias, ResultNumbers, Version};
+use crate::versions::{alias, ResultNumbers, ResultState};
 
 /// What `compile_graph` answers: see `Compiled` in `programs.py`.
 #[derive(FromPyObject)]
@@ -448,7 +448,7 @@ impl PaddleGraph {
             .collect::<PyResult<_>>()?;
         let reads = !self.read_outputs.is_empty() || !self.outputs_again.is_empty();
         if let Some(run) = ran.filter(|_| reads) {
-            let version = |&at: &usize| Ok((at, Version::of(outputs[at].bind(py))?));
+            let version = |&at: &usize| Ok((at, ResultState::of(outputs[at].bind(py))?));
             let numbers =
                 |&(at, ever): &(usize, bool)| ResultNumbers::of(outputs[at].bind(py), ever);
             let versions = self.read_outputs.iter().map(version);

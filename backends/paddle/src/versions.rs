@@ -15,12 +15,12 @@ pub fn alias<'py>(result: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
 }
 
 /// A result and its version.
-pub struct Version {
+pub struct ResultState {
     result: Py<PyAny>,
     version: u32,
 }
 
-impl Version {
+impl ResultState {
     /// The one that the tensor has now.
     pub fn of(tensor: &Bound<'_, PyAny>) -> PyResult<Self> {
         Ok(Self {
