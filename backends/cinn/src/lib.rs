@@ -4,7 +4,6 @@
 //! forward and backward programs, and hands them to CINN where Paddle is built with it. Elsewhere the
 //! decomposed program runs on the executor. A graph that cannot be brought into that form, or takes too
 //! long, runs call by call and is counted as a fallback.
-#![deny(missing_docs)]
 
 mod options;
 mod table;

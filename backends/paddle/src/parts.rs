@@ -194,7 +194,7 @@ fn read_bases(py: Python<'_>, raised: PyErr) -> Result<Vec<usize>, BackendError>
     }
 }
 
-/// Whether it is no failure, but asks for views behind the program: see [`compile_one`].
+/// Whether it is no failure, but asks for views behind the program: see `compile_one`.
 ///
 /// # Errors
 /// When the Python part cannot be loaded.
