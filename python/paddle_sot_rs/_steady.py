@@ -13,7 +13,7 @@ from paddle.base.libpaddle import pir
 from paddle_sot_rs import _programs as programs
 from paddle_sot_rs._constants import CONSTANTS
 from paddle_sot_rs._effects import first_random
-from paddle_sot_rs._others import run_program
+from paddle_sot_rs._foreign_programs import run_program
 
 from ._passes import cloned, stand_in
 

@@ -10,7 +10,8 @@ use crate::obj::Obj;
 use super::code::{Instruction, Loc, LocalKind, LocalSlot};
 use super::held::{hashes_quietly, Held};
 use super::instr::typed;
-use super::optable::{OpTable, Version};
+use super::optable::OpTable;
+use super::version::Dialect;
 use super::{BytecodeError, Code, ExceptionEntry};
 
 /// Appends instructions. Jumps are patched with [`CodeBuilder::jump_here`].
@@ -69,9 +70,9 @@ impl CodeBuilder {
         Ok(this)
     }
 
-    /// The interpreter's version, for the few callers that need it.
-    pub fn version(&self) -> Version {
-        self.table.version
+    /// What differs in the interpreter's version.
+    pub fn dialect(&self) -> &'static dyn Dialect {
+        self.table.dialect
     }
 
     /// The index the next instruction gets.
@@ -86,7 +87,7 @@ impl CodeBuilder {
             what: "no such opcode in this Python",
         };
         let op = self.table.number(name).ok_or_else(missing)?;
-        let instr = typed(self.table.version, name, arg, usize::MAX).ok_or_else(missing)?;
+        let instr = typed(self.table.dialect, name, arg, usize::MAX).ok_or_else(missing)?;
         self.code.instructions.push(Instruction {
             instr,
             op,
@@ -120,7 +121,7 @@ impl CodeBuilder {
         }
         let name = self.table.name(instruction.op);
         instruction.instr =
-            typed(self.table.version, name, 0, target).ok_or_else(|| BytecodeError::Malformed {
+            typed(self.table.dialect, name, 0, target).ok_or_else(|| BytecodeError::Malformed {
                 name: name.to_owned(),
                 what,
             })?;
@@ -217,11 +218,11 @@ impl CodeBuilder {
 
     /// Pushes a constant callable the way a call wants it; the arguments follow, then [`CodeBuilder::call`].
     pub fn begin_call(&mut self, callable: &Obj) -> Result<(), BytecodeError> {
-        if self.table.version < Version::V313 {
+        if self.dialect().is_null_first() {
             self.op("PUSH_NULL", 0)?;
         }
         self.load_const(callable)?;
-        if self.table.version == Version::V313 {
+        if !self.dialect().is_null_first() {
             self.op("PUSH_NULL", 0)?;
         }
         Ok(())
@@ -229,7 +230,7 @@ impl CodeBuilder {
 
     /// Calls with `argc` positional arguments.
     pub fn call(&mut self, argc: usize) -> Result<(), BytecodeError> {
-        if self.table.version == Version::V311 {
+        if self.dialect().has_precall() {
             self.op("PRECALL", argc as u32)?;
         }
         self.op("CALL", argc as u32).map(drop)
@@ -238,11 +239,7 @@ impl CodeBuilder {
     /// Load an attribute of the top of the stack.
     pub fn load_attr(&mut self, name: &str) -> Result<(), BytecodeError> {
         let index = self.name(name);
-        let arg = if self.table.version == Version::V311 {
-            index
-        } else {
-            index << 1
-        };
+        let arg = self.dialect().load_attr_arg(index);
         self.op("LOAD_ATTR", arg).map(drop)
     }
 }

@@ -189,7 +189,7 @@ impl Code {
             if let Some(unit) = jump_unit(table, instruction) {
                 let target = at(unit).ok_or_else(|| malformed("jump target"))?;
                 instruction.instr = typed(
-                    table.version,
+                    table.dialect,
                     table.name(instruction.op),
                     instruction.arg,
                     target,
@@ -427,7 +427,7 @@ fn decode(
         }
         index_of_unit[start] = instructions.len();
         instructions.push(Instruction {
-            instr: typed(table.version, table.name(op), arg, 0)?,
+            instr: typed(table.dialect, table.name(op), arg, 0)?,
             op,
             arg,
             loc: locations.get(unit).copied().unwrap_or_default(),

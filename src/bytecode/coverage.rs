@@ -24,7 +24,7 @@ pub fn unimplemented(instr: &Instr) -> Option<&'static str> {
 /// # Errors
 /// When the interpreter's tables cannot be read.
 pub fn coverage(py: Python<'_>) -> PyResult<Vec<(String, bool, &'static str)>> {
-    let version = OpTable::get(py)?.version;
+    let dialect = OpTable::get(py)?.dialect;
     let names = py.module("dis")?.getattr("opmap")?.cast_into::<PyDict>()?;
     let mut rows = Vec::with_capacity(names.len());
     for (name, number) in names.iter() {
@@ -43,7 +43,7 @@ pub fn coverage(py: Python<'_>) -> PyResult<Vec<(String, bool, &'static str)>> {
             ));
             continue;
         }
-        let row = match typed(version, &name, 0, 0) {
+        let row = match typed(dialect, &name, 0, 0) {
             Some(instr) => {
                 let reason = unimplemented(&instr);
                 (name, reason.is_none(), reason.unwrap_or(""))

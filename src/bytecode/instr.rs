@@ -1,6 +1,6 @@
 //! [`Instr`]: one instruction set for all versions, arguments interpreted.
 
-use super::optable::Version;
+use super::version::Dialect;
 
 /// Binary operators.
 #[allow(missing_docs)]
@@ -185,7 +185,7 @@ pub const UNIMP: &[(&str, &str)] = &[
 
 /// The typed form of an opcode by name. `target` is the jump target, where the opcode jumps.
 /// `None` for names nobody knows.
-pub fn typed(version: Version, name: &str, arg: u32, target: usize) -> Option<Instr> {
+pub fn typed(dialect: &dyn Dialect, name: &str, arg: u32, target: usize) -> Option<Instr> {
     let flag = arg & 1 == 1;
     Some(match name {
         "NOP" => Instr::Nop,
@@ -249,7 +249,7 @@ pub fn typed(version: Version, name: &str, arg: u32, target: usize) -> Option<In
                 inplace: arg >= 13,
             }
         }
-        "COMPARE_OP" => compare(version, arg)?,
+        "COMPARE_OP" => compare(dialect, arg)?,
         "IS_OP" => Instr::IsOp { invert: flag },
         "CONTAINS_OP" => Instr::ContainsOp { invert: flag },
         "BINARY_SUBSCR" => Instr::BinarySubscr,
@@ -261,14 +261,10 @@ pub fn typed(version: Version, name: &str, arg: u32, target: usize) -> Option<In
             name: arg,
             method: true,
         },
-        "LOAD_ATTR" if version == Version::V311 => Instr::LoadAttr {
-            name: arg,
-            method: false,
-        },
-        "LOAD_ATTR" => Instr::LoadAttr {
-            name: arg >> 1,
-            method: flag,
-        },
+        "LOAD_ATTR" => {
+            let (name, method) = dialect.load_attr(arg);
+            Instr::LoadAttr { name, method }
+        }
         "LOAD_SUPER_ATTR" => Instr::LoadSuperAttr {
             name: arg >> 2,
             method: flag,
@@ -357,13 +353,8 @@ pub fn typed(version: Version, name: &str, arg: u32, target: usize) -> Option<In
     })
 }
 
-/// 3.12 keeps a specialisation mask in the low 4 bits; 3.13 one more bit, and a "make it a bool" flag.
-fn compare(version: Version, arg: u32) -> Option<Instr> {
-    let (op, to_bool) = match version {
-        Version::V311 => (arg, false),
-        Version::V312 => (arg >> 4, false),
-        Version::V313 => (arg >> 5, arg & 16 != 0),
-    };
+fn compare(dialect: &dyn Dialect, arg: u32) -> Option<Instr> {
+    let (op, to_bool) = dialect.compare_op(arg);
     Some(Instr::CompareOp {
         op: *CmpOp::ALL.get(op as usize)?,
         to_bool,

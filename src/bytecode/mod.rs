@@ -15,12 +15,14 @@ mod optable;
 mod resume;
 mod stack;
 mod tables;
+mod version;
 
 pub use builder::CodeBuilder;
 pub use code::{BytecodeError, Code, ExceptionEntry, Instruction, Loc, LocalKind, LocalSlot};
 pub use coverage::{coverage, unimplemented};
 pub use instr::{BinOp, CmpOp, Instr};
 pub use liveness::live_locals;
-pub use optable::{OpTable, Version};
+pub use optable::OpTable;
 pub use resume::{build_resume, Origin, ResumeSpec};
 pub use stack::StackDepths;
+pub use version::Dialect;

@@ -1,5 +1,5 @@
 //! Opcode numbers, names, caches and jump kinds of the running interpreter, read from its own
-//! `opcode` module: what differs per version as data. What differs in meaning is in `instr`.
+//! `opcode` module: what differs per version as data. What differs in meaning is in `version`.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -9,18 +9,8 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
 use rustc_hash::FxHashMap;
 
+use super::version::{self, Dialect};
 use crate::frame::Modules;
-
-/// A supported Python minor version.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Version {
-    /// CPython 3.11
-    V311,
-    /// CPython 3.12
-    V312,
-    /// CPython 3.13
-    V313,
-}
 
 /// How an opcode uses its argument as a jump.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,8 +25,8 @@ pub enum JumpKind {
 
 /// The table of one interpreter.
 pub struct OpTable {
-    /// Its version.
-    pub version: Version,
+    /// What differs in meaning in its version.
+    pub dialect: &'static dyn Dialect,
     names: Vec<String>,
     caches: Vec<usize>,
     jumps: Vec<JumpKind>,
@@ -59,19 +49,17 @@ impl OpTable {
 
     fn read(py: Python<'_>) -> PyResult<Self> {
         let info = py.version_info();
-        let version = match (info.major, info.minor) {
-            (3, 11) => Version::V311,
-            (3, 12) => Version::V312,
-            (3, 13) => Version::V313,
-            (major, minor) => {
-                return Err(PyRuntimeError::new_err(format!(
-                    "paddle_sot_rs supports CPython 3.11, 3.12 and 3.13; this is {major}.{minor}"
-                )));
-            }
+        let Some(dialect) = version::dialect(info.major, info.minor) else {
+            return Err(PyRuntimeError::new_err(format!(
+                "paddle_sot_rs supports CPython {}; this is {}.{}",
+                version::supported(),
+                info.major,
+                info.minor
+            )));
         };
         let module = py.module("opcode")?;
         let mut table = Self {
-            version,
+            dialect,
             names: vec![String::new(); 256],
             caches: vec![0; 256],
             jumps: vec![JumpKind::None; 256],

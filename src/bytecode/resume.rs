@@ -7,7 +7,8 @@ use pyo3::prelude::*;
 
 use super::code::{Instruction, LocalKind, LocalSlot};
 use super::instr::{typed, Instr};
-use super::optable::{OpTable, Version};
+use super::optable::OpTable;
+use super::version::Dialect;
 use super::{BytecodeError, Code, CodeBuilder, Loc};
 
 /// Where and with what a resume function starts.
@@ -66,7 +67,7 @@ pub fn build_resume(
     code: &Arc<Code>,
     spec: &ResumeSpec,
 ) -> Result<(Code, Origin), BytecodeError> {
-    let version = OpTable::get(py)?.version;
+    let dialect = OpTable::get(py)?.dialect;
     let stacked = spec.nulls.iter().filter(|null| !**null).count();
     let plain = LocalKind {
         local: true,
@@ -159,7 +160,7 @@ pub fn build_resume(
         }
     }
     let jump = builder.op("JUMP_FORWARD", 0)?;
-    let positions = append_body(&mut builder, code, &slots, version)?;
+    let positions = append_body(&mut builder, code, &slots, dialect)?;
     builder.patch(jump, positions[spec.at])?;
     let origin = Origin {
         code: code.clone(),
@@ -175,7 +176,7 @@ pub fn append_body(
     builder: &mut CodeBuilder,
     code: &Code,
     slots: &[u32],
-    version: Version,
+    dialect: &dyn Dialect,
 ) -> Result<Vec<usize>, BytecodeError> {
     // Superinstructions of 3.13 have 4 bits per slot; when renumbering does not fit, they are split,
     // which moves indices: first find where each instruction goes.
@@ -192,7 +193,7 @@ pub fn append_body(
     }
     position.push(at);
     for instruction in &code.instructions {
-        append_one(builder, instruction, slots, &position, version)?;
+        append_one(builder, instruction, slots, &position, dialect)?;
     }
     for entry in &code.exception_table {
         builder.code.exception_table.push(super::ExceptionEntry {
@@ -224,7 +225,7 @@ fn append_one(
     instruction: &Instruction,
     slots: &[u32],
     position: &[usize],
-    version: Version,
+    dialect: &dyn Dialect,
 ) -> Result<(), BytecodeError> {
     let slot = |old: u32| slots[old as usize];
     builder.loc = instruction.loc;
@@ -275,7 +276,7 @@ fn append_one(
     if copy.arg != instruction.arg {
         let name = OpTableName::of(instruction);
         let what = "a slot cannot be renumbered";
-        copy.instr = typed(version, name, copy.arg, 0).ok_or_else(|| BytecodeError::Malformed {
+        copy.instr = typed(dialect, name, copy.arg, 0).ok_or_else(|| BytecodeError::Malformed {
             name: name.to_owned(),
             what,
         })?;

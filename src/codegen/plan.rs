@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use rustc_hash::FxHashSet;
 
-use crate::bytecode::{Code, Instr, Origin, ResumeSpec, Version};
+use crate::bytecode::{Code, Instr, Origin, ResumeSpec};
 use crate::frame::Modules;
 use crate::graph::SymbolId;
 use crate::obj::Obj;
@@ -179,10 +179,10 @@ fn break_here(
     if last.instr.falls_through() {
         arms.push(Arm::new(e.t, origin, globals, &at.locals, rest, at.end)?);
     }
-    let version = e.code.version();
+    let dialect = e.code.dialect();
     if let Some(target) = last.instr.target() {
         let skip = if matches!(last.instr, Instr::ForIter { .. }) {
-            stack_effect::skipped_at_loop_end(version).len()
+            dialect.skipped_at_loop_end().len()
         } else {
             0
         };
@@ -232,9 +232,7 @@ fn break_here(
         None => unwound(e, &arms, rest),
     };
     let start = e.code.here();
-    if (handler.is_some() || !unwound.is_empty()) && version == Version::V313 {
-        // Where a call that the interpreter inlines raises, 3.13 looks for the handler of the code unit
-        // in front of it (`exception_unwind` after `exit_unwind` in `Python/ceval.c`).
+    if (handler.is_some() || !unwound.is_empty()) && dialect.unwinds_in_front_of_calls() {
         e.code.op("NOP", 0)?;
     }
     copy_group(e, code, at)?;
@@ -243,10 +241,10 @@ fn break_here(
     let mut arms = arms.into_iter();
     if last.instr.falls_through() {
         if let Some(arm) = arms.next() {
-            let nulls: &[bool] = match (method_load, version) {
+            let nulls: &[bool] = match (method_load, dialect.is_null_first()) {
                 (false, _) => &[],
-                (true, Version::V313) => &[false, true],
-                (true, _) => &[true, false],
+                (true, false) => &[false, true],
+                (true, true) => &[true, false],
             };
             let made = if nulls.is_empty() {
                 vec![false; pushes]
@@ -265,7 +263,7 @@ fn break_here(
     if let (Some(jump), Some(arm)) = (jump, arms.next()) {
         e.code.jump_here(jump)?;
         if matches!(last.instr, Instr::ForIter { .. }) {
-            for name in stack_effect::skipped_at_loop_end(version) {
+            for name in dialect.skipped_at_loop_end() {
                 e.code.op(name, 0)?;
             }
         }
@@ -329,12 +327,8 @@ fn fill_below(e: &mut Emitter<'_, '_>, instr: &Instr, rest: &[VarId]) -> Result<
     let Instr::DictMerge { depth } = instr else {
         return Ok(0);
     };
-    // In front of the positional arguments, and from 3.13 on of the receiver or NULL.
-    let below = if e.code.version() == Version::V313 {
-        3
-    } else {
-        2
-    };
+    // In front of the positional arguments, and of the receiver or NULL where that comes later.
+    let below = e.code.dialect().dict_merge_function();
     let function = rest.len().checked_sub(below).and_then(|at| rest.get(at));
     let (1, Some(function)) = (depth, function) else {
         return Err(Break::internal(

@@ -1,6 +1,6 @@
 //! What the instruction that breaks the graph does to the stack.
 
-use crate::bytecode::{Instr, Version};
+use crate::bytecode::Instr;
 
 /// Items popped and pushed when the instruction falls through.
 pub fn effect(instr: &Instr) -> Option<(usize, usize)> {
@@ -77,13 +77,4 @@ pub fn jump_pushes(instr: &Instr) -> usize {
         instr,
         Instr::JumpIfTrueOrPop { .. } | Instr::JumpIfFalseOrPop { .. }
     ))
-}
-
-/// Clean-up instructions that FOR_ITER skips at its target.
-pub fn skipped_at_loop_end(version: Version) -> &'static [&'static str] {
-    match version {
-        Version::V311 => &[],
-        Version::V312 => &["END_FOR"],
-        Version::V313 => &["END_FOR", "POP_TOP"],
-    }
 }

@@ -1,8 +1,8 @@
 //! Backends from other extension modules.
 //!
 //! Rust has no stable ABI, so no Rust type crosses between the engine and a plug-in: each has its own copy of this
-//! crate. What crosses is a versioned `#[repr(C)]` table of functions in a `PyCapsule` ([`table`]), and Python
-//! objects: graphs as tuples ([`codec`]), compiled graphs as callables ([`graph`]). A panic on one side reaches the
+//! crate. What crosses is a versioned `#[repr(C)]` table of functions in a `PyCapsule` (`table`), and Python
+//! objects: graphs as tuples (`codec`), compiled graphs as callables (`graph`). A panic on one side reaches the
 //! other as a Python exception.
 //!
 //! - In the plug-in: [`crate::export_backend!`], [`Export`], [`host_backend`].

@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_int, c_void, CStr};
 
 use pyo3::ffi::PyObject;
 
-/// The version of [`BackendTable`], of [`super::codec`], and of what they mean. Any change of one is a new version.
+/// The version of [`BackendTable`], of `codec`, and of what they mean. Any change of one is a new version.
 pub const ABI_VERSION: u32 = 5;
 /// The first word of every table, in every version.
 pub const MAGIC: u64 = u64::from_be_bytes(*b"PdlSotRs");

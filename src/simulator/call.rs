@@ -206,8 +206,8 @@ fn call_known(
         );
     }
     match t.kind(callee).clone() {
-        // What stands for Paddle's own ways back: see `again.py`.
-        Kind::Function(_) if in_module(t, callee, "paddle_sot_rs._again") => {
+        // What stands for Paddle's own ways back: see `double_backward.py`.
+        Kind::Function(_) if in_module(t, callee, "paddle_sot_rs._double_backward") => {
             let what = describe(t, callee, &Kind::Opaque);
             let message = format!("{what}() walks the autograd graph");
             t.stop(BreakKind::UnsupportedOperation, message)

@@ -3,7 +3,7 @@
 
 use pyo3::prelude::*;
 
-use crate::bytecode::{Code, Instr, OpTable, Version};
+use crate::bytecode::{Code, Instr, OpTable};
 use crate::reason::BreakKind;
 use crate::variables::{IterVar, Kind, VarId};
 
@@ -131,10 +131,10 @@ fn throw_into(t: &mut Tracer<'_>, frame: &mut FrameState, exception: VarId) -> S
             Err(stop) => Err(stop),
         };
     }
-    let jumps = OpTable::get(t.py)?.version == Version::V311;
+    let jumps = OpTable::get(t.py)?.dialect.send_pops_receiver();
     match resume(t, inner, Sent::Exception(exception)) {
         Ok(Resumed::Yielded(value)) => Ok(Exit::Yield(value)),
-        // SEND, YIELD_VALUE, RESUME: 3.11 goes on where SEND jumps to.
+        // SEND, YIELD_VALUE, RESUME: it goes on where SEND jumps to.
         Ok(Resumed::Returned(value)) if jumps => {
             let send = frame.pc.checked_sub(2);
             let send = send.map(|at| &frame.code.instructions[at].instr);
@@ -283,9 +283,8 @@ pub fn method(
             let answer = resume(t, generator, Sent::Exception(exception))?;
             value_or_stop(t, answer)
         }
-        // From 3.12 on this warns.
         ("throw", [class, exception, traceback], [])
-            if OpTable::get(t.py)?.version == Version::V311
+            if !OpTable::get(t.py)?.dialect.throw_of_three_warns()
                 && exceptions::is_own_traceback(t, *exception, *traceback)
                 && exceptions::matches(t, *exception, *class)? =>
         {
@@ -326,7 +325,7 @@ fn close(t: &mut Tracer<'_>, generator: VarId) -> Step<VarId> {
             "a generator that ignores GeneratorExit",
         ),
         Ok(Resumed::Returned(value)) => {
-            let kept = OpTable::get(t.py)?.version >= Version::V313;
+            let kept = OpTable::get(t.py)?.dialect.close_returns_value();
             Ok(if kept { value } else { t.none() })
         }
         Err(Stop::Raise(exception)) if exceptions::is_a(t, exception, "GeneratorExit")? => {

@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyType};
 use rustc_hash::FxHashSet;
 
-use crate::bytecode::{CmpOp, OpTable, Version};
+use crate::bytecode::{CmpOp, OpTable};
 use crate::guard::native;
 use crate::obj::Obj;
 use crate::reason::BreakKind;
@@ -448,9 +448,9 @@ pub fn sort(t: &mut Tracer<'_>, items: Vec<VarId>, kwargs: &Kwargs) -> Step<Vec<
     Ok(sorted.into_iter().map(|(_, item)| item).collect())
 }
 
-/// What `reverse=` says: its truth, but in 3.11, which makes a C integer of it.
+/// What `reverse=` says: its truth, but where the version makes a C integer of it.
 fn is_reversed(t: &mut Tracer<'_>, value: VarId) -> Step<bool> {
-    let is_integer = OpTable::get(t.py).is_ok_and(|table| table.version < Version::V312);
+    let is_integer = OpTable::get(t.py).is_ok_and(|table| table.dialect.sort_reverse_is_integer());
     let is_known = |t: &mut Tracer<'_>| {
         let constant = t.const_value(value);
         constant.is_some_and(|value| is_plain_constant(&value) && value.extract::<i32>().is_ok())

@@ -1,7 +1,7 @@
 //! Runs the instructions of a frame.
 //!
 //! [`run`] is the inlining executor (`OpcodeInlineExecutor` in the field's terms): whatever it
-//! cannot do stops the caller. [`run_outermost`] runs the frame that is being translated and
+//! cannot do stops the caller. `run_outermost` runs the frame that is being translated and
 //! turns a stop into a graph break at the instruction group it happened in.
 
 use crate::bytecode::Instr;

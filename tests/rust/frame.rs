@@ -1,4 +1,5 @@
 //! Argument binding and per-code state of the frame sources.
+#![allow(clippy::unwrap_used, reason = "a test fails by it")]
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
@@ -55,6 +56,7 @@ fn by_name<'py>(
     let names = binder.code().bind(py).getattr("co_varnames").unwrap();
     let found = PyDict::new(py);
     for (index, value) in slots.iter().enumerate() {
+        // SAFETY: the binder holds a reference to each of its slots.
         let value = unsafe { Bound::from_borrowed_ptr(py, *value) };
         found
             .set_item(names.get_item(index).unwrap(), value)

@@ -1,4 +1,5 @@
 //! The text of a StatementIR, which is public API.
+#![allow(clippy::unwrap_used, reason = "a test fails by it")]
 
 use std::sync::Arc;
 

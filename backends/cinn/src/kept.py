@@ -4,7 +4,7 @@ import math
 
 import paddle
 from paddle.base import core
-from paddle_sot_rs._values import raw_dims
+from paddle_sot_rs._value_patches import raw_dims
 from paddle_sot_rs._views import PARTS, is_view
 
 # Composite operators that stay, and why.

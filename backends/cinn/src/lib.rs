@@ -4,7 +4,6 @@
 //! forward and backward programs, and hands them to CINN where Paddle is built with it. Elsewhere the
 //! decomposed program runs on the executor. A graph that cannot be brought into that form, or takes too
 //! long, runs call by call and is counted as a fallback.
-#![deny(missing_docs)]
 
 mod options;
 mod table;
@@ -19,7 +18,7 @@ use paddle_sot::backend::{
 use paddle_sot::frame::Modules;
 use paddle_sot::graph::Callee;
 use paddle_sot::obj::Obj;
-use paddle_sot_backend_paddle::{are_read, compile_parts, Compiler, GivenUp, Lowered, Role};
+use paddle_sot_backend_paddle::{are_read, compile_parts, Compiler, EagerFallback, Lowered, Role};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -127,7 +126,7 @@ impl CinnBackend {
             grad_enabled,
             least: 0,
         };
-        GivenUp::run(py, request, why, "eager (given up by cinn)")
+        EagerFallback::run(py, request, why, "eager (given up by cinn)")
     }
 }
 

@@ -12,7 +12,7 @@ from paddle.base.libpaddle import pir
 from paddle.pir import is_fake_value
 from paddle_sot_rs import _backward, _programs, _tracing
 from paddle_sot_rs._backward import GRADIENT, gradients, with_inner
-from paddle_sot_rs._calls import BlackListed
+from paddle_sot_rs._call_rewrites import BlackListed
 from paddle_sot_rs._kept import (
     KEPT,
     dims_of,

@@ -7,7 +7,7 @@ use std::sync::{Mutex, Once};
 
 use libloading::Library;
 use paddle_sot::paddle::core_library;
-use paddle_sot_backend_paddle::{before_dropping, try_alone};
+use paddle_sot_backend_paddle::{before_dropping, try_exclusive};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
@@ -274,7 +274,7 @@ impl Caches {
 impl Drop for Caches {
     fn drop(&mut self) {
         let session = self.session.load(Ordering::Relaxed);
-        if let Some(_turn) = try_alone() {
+        if let Some(_turn) = try_exclusive() {
             free(self.functions, |other| other == session);
         } else if let Ok(mut gone) = GONE.lock() {
             gone.push(session);

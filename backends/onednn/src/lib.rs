@@ -3,7 +3,6 @@
 //! It takes the programs of the default backend. One that goes backward runs as that backend runs
 //! it. Of another, operators become oneDNN's where the table in `_onednn.py` lets them, and
 //! fusions are made that hold with parameters that change.
-#![deny(missing_docs)]
 
 mod caches;
 

@@ -7,7 +7,7 @@ refuses.
 
 from paddle_sot_rs._backward import REGIONS, UNVERSIONED, blocks_of, inner_operations, is_gradient, with_inner
 from paddle_sot_rs._blocks import ROWS
-from paddle_sot_rs._used import reads, used
+from paddle_sot_rs._grad_liveness import reads, used
 from paddle_sot_rs._views import PARTS, is_view
 
 _NAMES = ("pd_op.assign", *PARTS)
@@ -96,7 +96,8 @@ def read_again(operations, forward_end, start, inputs, roots):
                 kept = kept and inside
             note(kept, aliases.every, ever)
             direct.update(_copies(inside, direct))
-            # What is computed again is so from copies of what was there, or see `reads.py`.
+            # What is computed again is so from copies of what was there, or see
+            # `backward_reads.py`.
             gradients = filter(is_gradient, used(inside))
             copies = {value: found for value, found in aliases.every.items() if value not in direct}
             note(gradients, copies, uncounted)

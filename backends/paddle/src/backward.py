@@ -13,7 +13,7 @@ from paddle.autograd.backward_utils import ValueDict
 from paddle.base import core
 from paddle.base.libpaddle import pir
 from paddle_sot_rs import _tracing
-from paddle_sot_rs._arrivals import ALWAYS, NEVER, Arrivals
+from paddle_sot_rs._conditional_grads import ALWAYS, NEVER, Arrivals
 from paddle_sot_rs._views import PARTS, SHARES, is_view
 
 # Operations that have blocks, or change what they are given, need the general construction.

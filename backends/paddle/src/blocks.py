@@ -13,7 +13,7 @@ from paddle.base.libpaddle import pir
 from paddle.static.nn import control_flow
 from paddle_sot_rs import _tracing
 from paddle_sot_rs._backward import REGIONS, inner_operations
-from paddle_sot_rs._values import dims
+from paddle_sot_rs._value_patches import dims
 
 # Marks the operations that add and remove rows.
 ROWS = "sot_rows"

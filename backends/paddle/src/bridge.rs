@@ -8,7 +8,7 @@ use pyo3::types::{PyCFunction, PyDict, PyString};
 
 use paddle_sot::frame::Modules;
 
-use crate::{executors, turns};
+use crate::{executor_lock, executors};
 
 static LOADED: PyOnceLock<()> = PyOnceLock::new();
 
@@ -39,52 +39,97 @@ pub fn load_python(py: Python<'_>) -> PyResult<()> {
             py.embedded(&source, &file, &name)
         };
         load("tracing", include_str!("tracing.py"))?;
-        load("arrivals", include_str!("arrivals.py"))?;
+        load("conditional_grads", include_str!("conditional_grads.py"))?;
         load("views", include_str!("views.py"))?;
         load("kernels", include_str!("kernels.py"))?;
         load("backward", include_str!("backward.py"))?;
-        let again = load("again", include_str!("again.py"))?;
-        give(&again, wrap_pyfunction!(crate::foreign::caught, py)?)?;
-        give(&again, wrap_pyfunction!(crate::again::watch, py)?)?;
-        give(&again, wrap_pyfunction!(crate::again::runs, py)?)?;
-        give(&again, wrap_pyfunction!(crate::again::now, py)?)?;
-        give(&again, wrap_pyfunction!(executors::begin_loops, py)?)?;
-        give(&again, wrap_pyfunction!(executors::end_loops, py)?)?;
-        give(&again, wrap_pyfunction!(executors::settle, py)?)?;
-        give(&again, wrap_pyfunction!(turns::begin_pass, py)?)?;
-        give(&again, wrap_pyfunction!(turns::end_pass, py)?)?;
-        give(&again, wrap_pyfunction!(turns::be_alone, py)?)?;
-        give(&again, wrap_pyfunction!(turns::be_among, py)?)?;
-        let others = load("others", include_str!("others.py"))?;
-        give(&others, wrap_pyfunction!(turns::begin_other, py)?)?;
-        give(&others, wrap_pyfunction!(turns::end_pass, py)?)?;
-        give(&others, wrap_pyfunction!(executors::drop_executors, py)?)?;
+        let double_backward = load("double_backward", include_str!("double_backward.py"))?;
+        give(
+            &double_backward,
+            wrap_pyfunction!(crate::foreign::caught, py)?,
+        )?;
+        give(
+            &double_backward,
+            wrap_pyfunction!(crate::double_backward::watch, py)?,
+        )?;
+        give(
+            &double_backward,
+            wrap_pyfunction!(crate::double_backward::runs, py)?,
+        )?;
+        give(
+            &double_backward,
+            wrap_pyfunction!(crate::double_backward::now, py)?,
+        )?;
+        give(
+            &double_backward,
+            wrap_pyfunction!(executors::begin_loops, py)?,
+        )?;
+        give(
+            &double_backward,
+            wrap_pyfunction!(executors::end_loops, py)?,
+        )?;
+        give(
+            &double_backward,
+            wrap_pyfunction!(executors::restore_flag, py)?,
+        )?;
+        give(
+            &double_backward,
+            wrap_pyfunction!(executor_lock::begin_pass, py)?,
+        )?;
+        give(
+            &double_backward,
+            wrap_pyfunction!(executor_lock::end_pass, py)?,
+        )?;
+        give(
+            &double_backward,
+            wrap_pyfunction!(executor_lock::be_exclusive, py)?,
+        )?;
+        give(
+            &double_backward,
+            wrap_pyfunction!(executor_lock::be_shared, py)?,
+        )?;
+        let foreign_programs = load("foreign_programs", include_str!("foreign_programs.py"))?;
+        give(
+            &foreign_programs,
+            wrap_pyfunction!(executor_lock::begin_other, py)?,
+        )?;
+        give(
+            &foreign_programs,
+            wrap_pyfunction!(executor_lock::end_pass, py)?,
+        )?;
+        give(
+            &foreign_programs,
+            wrap_pyfunction!(executors::drop_executors, py)?,
+        )?;
         load("block_values", include_str!("block_values.py"))?;
         load("allocator", include_str!("allocator.py"))?;
-        load("gates", include_str!("gates.py"))?;
-        load("values", include_str!("values.py"))?;
+        load("grad_masks", include_str!("grad_masks.py"))?;
+        load("value_patches", include_str!("value_patches.py"))?;
         load("effects", include_str!("effects.py"))?;
         load("strides", include_str!("strides.py"))?;
-        load("window", include_str!("window.py"))?;
+        load("static_mode", include_str!("static_mode.py"))?;
         // Behind that of windows, and so called before it: who runs a program may wait for a window.
         let hooks = PyDict::new(py);
-        let alone = wrap_pyfunction!(turns::alone_before_fork, py)?;
+        let alone = wrap_pyfunction!(executor_lock::exclusive_before_fork, py)?;
         hooks.set_item("before", alone)?;
-        let among = wrap_pyfunction!(turns::among_after_fork, py)?;
+        let among = wrap_pyfunction!(executor_lock::shared_after_fork, py)?;
         hooks.set_item("after_in_parent", among)?;
-        let alone = wrap_pyfunction!(turns::alone_after_fork, py)?;
+        let alone = wrap_pyfunction!(executor_lock::exclusive_after_fork, py)?;
         hooks.set_item("after_in_child", alone)?;
         py.module("os")?
             .call_method("register_at_fork", (), Some(&hooks))?;
-        load("calls", include_str!("calls.py"))?;
-        let reach = load("reach", include_str!("reach.py"))?;
-        give(&reach, wrap_pyfunction!(crate::cuts::can_cut, py)?)?;
+        load("call_rewrites", include_str!("call_rewrites.py"))?;
+        let grad_reachability = load("grad_reachability", include_str!("grad_reachability.py"))?;
+        give(
+            &grad_reachability,
+            wrap_pyfunction!(crate::edge_pruning::can_cut, py)?,
+        )?;
         load("open_dims", include_str!("open_dims.py"))?;
         load("blocks", include_str!("blocks.py"))?;
-        load("used", include_str!("used.py"))?;
+        load("grad_liveness", include_str!("grad_liveness.py"))?;
         load("aliases", include_str!("aliases.py"))?;
-        load("reads", include_str!("reads.py"))?;
-        load("bases", include_str!("bases.py"))?;
+        load("backward_reads", include_str!("backward_reads.py"))?;
+        load("aliased_outputs", include_str!("aliased_outputs.py"))?;
         load("trace", include_str!("trace.py"))?;
         load("constants", include_str!("constants.py"))?;
         load("programs", include_str!("programs.py"))?;

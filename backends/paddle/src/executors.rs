@@ -9,8 +9,8 @@ use paddle_sot::graph::{StatementIr, SymbolKind, TensorMeta};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
-use crate::again::waits_for_backward;
-use crate::{flags, onednn, turns};
+use crate::double_backward::waits_for_backward;
+use crate::{executor_lock, flags, onednn};
 
 /// Scopes that are gone while their executors are not.
 static GONE: AtomicUsize = AtomicUsize::new(0);
@@ -37,7 +37,7 @@ pub fn keep_address(scope: Py<PyAny>) {
 }
 
 /// The number that executors made now are known by.
-pub fn times() -> usize {
+pub fn epoch() -> usize {
     TIMES.load(Ordering::Relaxed)
 }
 
@@ -52,14 +52,14 @@ impl Drop for Executors {
 }
 
 /// There will be one more graph: drops what is gone, if that is much.
-pub fn make_room(py: Python<'_>) -> PyResult<()> {
+pub fn evict(py: Python<'_>) -> PyResult<()> {
     PATIENT.get_or_try_init(py, || be_patient(py))?;
     let gone = GONE.load(Ordering::Relaxed);
     if gone < MANY || (gone < TOO_MANY && (waits_for_backward(py)? || others(py, "do_wait")?)) {
         return Ok(());
     }
     // Another thread may be looking for its executor this moment, without the GIL.
-    if let Some(_turn) = turns::try_alone() {
+    if let Some(_turn) = executor_lock::try_exclusive() {
         drop_all(py)?;
         GONE.store(0, Ordering::Relaxed);
     }
@@ -69,10 +69,10 @@ pub fn make_room(py: Python<'_>) -> PyResult<()> {
 /// Drops all executors, those of living graphs too.
 #[pyfunction]
 pub fn drop_executors(py: Python<'_>) -> PyResult<()> {
-    match turns::take(py, true) {
+    match executor_lock::take(py, true) {
         Some(_turn) => drop_all(py),
         None => {
-            turns::warn_of_others("executors that do not know what to keep stay");
+            executor_lock::warn_of_others("executors that do not know what to keep stay");
             Ok(())
         }
     }
@@ -96,14 +96,14 @@ fn drop_all(py: Python<'_>) -> PyResult<()> {
     TIMES.fetch_add(1, Ordering::Relaxed);
     let kept = ADDRESSES.lock().map(|mut kept| std::mem::take(&mut *kept));
     drop(kept);
-    py.module("paddle_sot_rs._others")?
-        .call_method0("spoil")
+    py.module("paddle_sot_rs._foreign_programs")?
+        .call_method0("invalidate")
         .map(drop)
 }
 
-/// What `others.py` says of programs that are not ours.
+/// What `foreign_programs.py` says of programs that are not ours.
 fn others(py: Python<'_>, question: &str) -> PyResult<bool> {
-    let others = py.module("paddle_sot_rs._others")?;
+    let others = py.module("paddle_sot_rs._foreign_programs")?;
     others.call_method0(question)?.extract()
 }
 
@@ -188,8 +188,8 @@ static LENT: AtomicU64 = AtomicU64::new(0);
 
 /// A backward begins whose executor is yet to be made. That of a small graph frees nothing before the backward ends; other
 /// programs that may begin in the same pass must not see that: they can have loops.
-pub fn lend(py: Python<'_>, is_small: bool, value: f64) -> PyResult<()> {
-    onednn::lend(py)?;
+pub fn set_flag(py: Python<'_>, is_small: bool, value: f64) -> PyResult<()> {
+    onednn::set_flag(py)?;
     let has_loops = LOOPS.lock().map_or(true, |loops| loops.0 > 0);
     // Any other value is the user's.
     if has_loops || threshold(py)? != ENOUGH {
@@ -210,8 +210,8 @@ pub fn lend(py: Python<'_>, is_small: bool, value: f64) -> PyResult<()> {
 
 /// Puts the flags back: after a pass, when a node goes, and before anything else runs.
 #[pyfunction]
-pub fn settle(py: Python<'_>) -> PyResult<()> {
-    onednn::settle(py)?;
+pub fn restore_flag(py: Python<'_>) -> PyResult<()> {
+    onednn::restore_flag(py)?;
     let lent = LENT.swap(0, Ordering::Relaxed);
     if lent == 0 {
         return Ok(());

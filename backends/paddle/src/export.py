@@ -12,7 +12,7 @@ from paddle.base.libpaddle import pir
 from paddle.pir import core as pir_core
 from paddle_sot_rs._predictors import prepare
 from paddle_sot_rs._programs import loops
-from paddle_sot_rs._window import Window
+from paddle_sot_rs._static_mode import Window
 
 _log = logging.getLogger("paddle_sot_rs.backend")
 

@@ -11,12 +11,13 @@ use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 use smallvec::SmallVec;
 
-use crate::again::{hook, Scope, Shared, Told};
 use crate::bridge;
 use crate::call_by_call;
-use crate::cuts::{Cuts, Decided, Given};
+use crate::double_backward::{hook, Scope, Shared, Told};
+use crate::edge_pruning::{Cuts, Decided, Given};
+use crate::executor_lock::{self, Turn};
 use crate::executors::{
-    backward_threshold, is_small, keep_address, looping, make_room, settle, unhurried,
+    backward_threshold, evict, is_small, keep_address, looping, restore_flag, unhurried,
 };
 use crate::flags::keeping;
 use crate::foreign;
@@ -26,8 +27,7 @@ use crate::parts::Role;
 use crate::results::{with_own_name, with_own_version};
 use crate::steady::{Look, Recipe, Steady};
 use crate::trace::PaddleTrace;
-use crate::turns::{self, Turn};
-use crate::versions::{alias, ResultNumbers, Version};
+use crate::versions::{alias, ResultNumbers, ResultState};
 
 /// What `compile_graph` answers: see `Compiled` in `programs.py`.
 #[derive(FromPyObject)]
@@ -107,7 +107,7 @@ impl PaddleGraph {
         weights: &[usize],
     ) -> Result<Box<dyn CompiledGraph>, BackendError> {
         let programs = bridge::module(py, "programs")?;
-        make_room(py)?;
+        evict(py)?;
         let mut used = Vec::new();
         let mut inputs = Vec::new();
         for (position, symbol) in sir.tensor_inputs().enumerate() {
@@ -169,7 +169,7 @@ impl PaddleGraph {
             has_signal: answer.has_signal,
             uncertain,
             run_program: py
-                .module("paddle_sot_rs._others")?
+                .module("paddle_sot_rs._foreign_programs")?
                 .getattr("run_program")?
                 .unbind(),
             attributes: answer.attributes,
@@ -257,13 +257,13 @@ impl PaddleGraph {
 fn take_turn(py: Python<'_>, scope: &Scope, is_ready: impl Fn() -> bool) -> Option<(Turn, bool)> {
     let makes = !scope.is_made();
     let alone = makes || !is_ready();
-    let turn = turns::take(py, alone)?;
+    let turn = executor_lock::take(py, alone)?;
     if alone || (scope.is_made() && is_ready()) {
         return Some((turn, makes));
     }
     // It went while this thread waited.
     drop(turn);
-    Some((turns::take(py, true)?, !scope.is_made()))
+    Some((executor_lock::take(py, true)?, !scope.is_made()))
 }
 
 fn same(sir: Arc<StatementIr>, session: Box<PaddleTrace>) -> CompileRequest {
@@ -291,7 +291,7 @@ impl PaddleGraph {
         if self.may_owe_nothing(inputs)? {
             return self.shared.replay.call(py, inputs);
         }
-        settle(py)?;
+        restore_flag(py)?;
         let Some(mut scope) = self.take_scope(py)? else {
             return self.shared.replay.call(py, inputs);
         };
@@ -324,7 +324,7 @@ impl PaddleGraph {
         let is_ready =
             || (steady.as_ref()).is_none_or(|(it, look)| it.is_ready(look, &scope.ready));
         let Some((turn, makes)) = take_turn(py, &scope, is_ready) else {
-            turns::warn_of_others("a graph runs call by call");
+            executor_lock::warn_of_others("a graph runs call by call");
             self.give_back(scope);
             return self.shared.replay.call(py, inputs);
         };
@@ -346,7 +346,8 @@ impl PaddleGraph {
         };
         scope.begin(!native::records_gradients(py));
         let draws = self.trains && self.shared.is_random;
-        let random_state = draws.then(|| bridge::module(py, "again")?.call_method0("random_state"));
+        let random_state =
+            draws.then(|| bridge::module(py, "double_backward")?.call_method0("random_state"));
         let random_state = random_state.transpose()?.map(Bound::unbind);
         let none = py.None();
         let run = || {
@@ -447,7 +448,7 @@ impl PaddleGraph {
             .collect::<PyResult<_>>()?;
         let reads = !self.read_outputs.is_empty() || !self.outputs_again.is_empty();
         if let Some(run) = ran.filter(|_| reads) {
-            let version = |&at: &usize| Ok((at, Version::of(outputs[at].bind(py))?));
+            let version = |&at: &usize| Ok((at, ResultState::of(outputs[at].bind(py))?));
             let numbers =
                 |&(at, ever): &(usize, bool)| ResultNumbers::of(outputs[at].bind(py), ever);
             let versions = self.read_outputs.iter().map(version);

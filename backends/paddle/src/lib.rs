@@ -4,13 +4,14 @@
 //! the values that come back are the metadata. Compiling splits that program into forward and
 //! backward; there is no second capture.
 
-mod again;
 mod bridge;
-mod cuts;
+mod double_backward;
+mod eager_fallback;
+mod edge_pruning;
+mod executor_lock;
 mod executors;
 mod flags;
 mod foreign;
-mod given_up;
 mod graph;
 mod leaves;
 mod lowered;
@@ -20,7 +21,6 @@ mod region;
 mod results;
 mod steady;
 mod trace;
-mod turns;
 mod versions;
 
 use paddle_sot::backend::{
@@ -34,11 +34,11 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 pub use bridge::load_python;
+pub use eager_fallback::EagerFallback;
+pub use executor_lock::{try_exclusive, Turn};
 pub use executors::before_dropping;
-pub use given_up::GivenUp;
 pub use lowered::{Lowered, Surroundings};
 pub use parts::{are_read, compile_parts, Compiler, Role};
-pub use turns::{try_alone, Turn};
 
 /// The backend named `paddle`.
 #[derive(Clone, Default)]
@@ -127,8 +127,9 @@ fn own(session: Box<dyn TraceSession>) -> Result<Box<trace::PaddleTrace>, Backen
         .map_err(|_| BackendError::Compile("the graph was traced by another backend".into()))
 }
 
-/// A trace for a backend that builds on this one: `inspect(callee, operations, result)` is called in
-/// static mode with what each call appends and answers, and refuses the call by raising `BlackListed` of `calls.py`.
+/// A trace for a backend that builds on this one: `inspect(callee, operations, result)` is called
+/// in static mode with what each call appends and answers, and refuses the call by raising
+/// `BlackListed` of `call_rewrites.py`.
 ///
 /// # Errors
 /// When the Python part cannot be loaded.
@@ -139,7 +140,8 @@ pub fn begin_inspected(
     Ok(Box::new(trace::PaddleTrace::new(py, Some(inspect))?))
 }
 
-/// Compiles one program for a backend that builds on this one: `lowering` is a `Lowering` of `programs.py`.
+/// Compiles one program for a backend that builds on this one: `lowering` is a `Lowering` of
+/// `programs.py`.
 ///
 /// # Errors
 /// When the program cannot be compiled, and whatever `lowering` raises.

@@ -51,7 +51,7 @@ pub fn without<T>(py: Python<'_>, run: impl FnOnce() -> PyResult<T>) -> PyResult
 }
 
 /// A backward begins whose executor is yet to be made.
-pub fn lend(py: Python<'_>) -> PyResult<()> {
+pub fn set_flag(py: Python<'_>) -> PyResult<()> {
     LENT.fetch_or(set_off(py)?, Ordering::Relaxed);
     Ok(())
 }
@@ -62,6 +62,6 @@ pub fn is_lent() -> bool {
 }
 
 /// Puts the flags back.
-pub fn settle(py: Python<'_>) -> PyResult<()> {
+pub fn restore_flag(py: Python<'_>) -> PyResult<()> {
     set_on(py, LENT.swap(0, Ordering::Relaxed))
 }

@@ -14,7 +14,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 use crate::bridge;
-use crate::given_up::GivenUp;
+use crate::eager_fallback::EagerFallback;
 use crate::versions::{self, COMPUTED_AGAIN};
 
 /// Parts of fewer operations always run call by call: what follows a result is often a loss of one or two.
@@ -155,7 +155,7 @@ fn compile_or_give_up(
         Ok(Err(err)) => format!("its parts do not compile: {err}"),
         Err(why) => why.to_owned(),
     };
-    GivenUp::run(py, request, why, "eager")
+    EagerFallback::run(py, request, why, "eager")
 }
 
 /// One program, with views behind it where its backward reads what those are of: who writes into them writes there.
@@ -186,7 +186,7 @@ fn compile_one(
     compile_or_give_up(py, again, parts, compiler, &role)
 }
 
-/// The outputs that a `BasesAreRead` of `bases.py` names.
+/// The outputs that a `BasesAreRead` of `aliased_outputs.py` names.
 fn read_bases(py: Python<'_>, raised: PyErr) -> Result<Vec<usize>, BackendError> {
     match are_read(py, &raised)? {
         true => Ok(raised.value(py).getattr("args")?.get_item(0)?.extract()?),
@@ -194,12 +194,12 @@ fn read_bases(py: Python<'_>, raised: PyErr) -> Result<Vec<usize>, BackendError>
     }
 }
 
-/// Whether it is no failure, but asks for views behind the program: see [`compile_one`].
+/// Whether it is no failure, but asks for views behind the program: see `compile_one`.
 ///
 /// # Errors
 /// When the Python part cannot be loaded.
 pub fn are_read(py: Python<'_>, raised: &PyErr) -> PyResult<bool> {
-    let class = bridge::module(py, "bases")?.getattr("BasesAreRead")?;
+    let class = bridge::module(py, "aliased_outputs")?.getattr("BasesAreRead")?;
     Ok(raised.is_instance(py, &class))
 }
 

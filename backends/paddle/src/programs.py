@@ -10,18 +10,18 @@ from paddle.base import core, framework
 from paddle.base.libpaddle import pir
 from paddle.jit.dy2static.utils import CUDAGraphState
 from paddle.pir import get_fake_value_name, is_fake_value
-from paddle_sot_rs import _again as again
-from paddle_sot_rs import _reach as reach
+from paddle_sot_rs import _double_backward as double_backward
+from paddle_sot_rs import _grad_reachability as grad_reachability
 from paddle_sot_rs import _tracing
+from paddle_sot_rs._aliased_outputs import look_for_bases
 from paddle_sot_rs._backward import REGIONS, blocks_of, gradients, takes_none_of_several, with_inner
-from paddle_sot_rs._bases import look_for_bases
+from paddle_sot_rs._backward_reads import read_back
 from paddle_sot_rs._constants import hoist
 from paddle_sot_rs._effects import first_random
-from paddle_sot_rs._gates import gates_of
+from paddle_sot_rs._grad_masks import gates_of
 from paddle_sot_rs._kernels import is_on_cpu, taken_from_onednn
-from paddle_sot_rs._reads import read_back
+from paddle_sot_rs._static_mode import Window
 from paddle_sot_rs._trace import Trace
-from paddle_sot_rs._window import Window
 
 _program_numbers = itertools.count(1)
 
@@ -203,7 +203,7 @@ def compile_graph(trace, inputs, outputs, grad, lowering=None, role=None):
     place = framework._current_expected_place()
     if grad and trace.branches:
         # It tries how edges are cut, in eager mode, the first time that it is asked.
-        reach.can_cut()
+        grad_reachability.can_cut()
     compilation = _Compilation(trace, inputs, outputs, lowering or Lowering(), role or Role())
     with _tracing.building(trace):
         compiled, recipes = compilation.run(grad, place)
@@ -310,7 +310,7 @@ class _Compilation:
             self.produced = self.lowering.before_backward(self.program, self.produced, trains)
             plan, never = None, []
             if trains:
-                plan, never = reach.plan(trace, self.block.ops, self.inputs, self.produced, role)
+                plan, never = grad_reachability.plan(trace, self.block.ops, self.inputs, self.produced, role)
             trace.notes_ways = False
             signal = None
             compiled.training = [at for at, value in enumerate(self.produced) if trains and not value.stop_gradient]
@@ -318,7 +318,7 @@ class _Compilation:
                 signal = self.signal(compiled.training)
             compiled.has_signal = signal is not None
             if plan is not None:
-                if not reach.can_cut():
+                if not grad_reachability.can_cut():
                     raise CallByCall
                 if plan.flags is not None:
                     self.produced = [*self.produced, plan.flags]
@@ -363,7 +363,7 @@ class _Compilation:
             # The backward part has loops where this one has.
             compiled.has_loops = loops(forward.global_block())
             if compiled.has_loops and trains:
-                again.loops = True
+                double_backward.loops = True
             compiled.decided = None
             if plan is not None:
                 rows = [row for row in plan.rows if row[0] not in compiled.without]
@@ -390,7 +390,8 @@ class _Compilation:
 
     def signal(self, training):
         """An output that says at which others gradients have arrived; None where it makes no difference."""
-        # What a PyLayer makes of zeros is taken away where gradients of gradients let zeros flow: see `again.py`.
+        # What a PyLayer makes of zeros is taken away where gradients of gradients let zeros flow:
+        # see `double_backward.py`.
         is_needed = any(branch.is_custom for branch in self.trace.branches.values())
         if self.are_told_apart(training):
             if takes_none_of_several(self.block.ops):
@@ -417,7 +418,7 @@ class _Compilation:
         between = len(block.ops) - self.forward_end
         last = block.ops[self.forward_end - 1]
         targets, seeds = [produced[at] for at in training], [self.out_grads[at] for at in training]
-        whens = [reach.ALWAYS] * len(training)
+        whens = [grad_reachability.ALWAYS] * len(training)
         if signal is not None:
             conditions = self.trace.conditions
             whens = [conditions.arrived(signal, number) for number in range(len(training))]
@@ -452,7 +453,7 @@ class _Compilation:
             gates = plan.gates(without)
         elif not self.role.together:
             gates = gates_of(self.block.ops[: self.forward_end], self.inputs, self.produced[: len(self.outputs)])
-        if gates is not None and again.is_expected():
+        if gates is not None and double_backward.is_expected():
             raise CallByCall
         return gates
 
@@ -537,7 +538,7 @@ def _read_by_kernels(program, inputs, outputs):
     targets = [value for value in outputs if not value.stop_gradient]
     seeds = [_C_ops.full_like(value, 1.0, value.dtype, core.Place()) for value in targets]
     start = len(block.ops)
-    gradients(block, inputs, targets, seeds, {}, [reach.ALWAYS] * len(targets))
+    gradients(block, inputs, targets, seeds, {}, [grad_reachability.ALWAYS] * len(targets))
     found = read_back(block.ops, forward_end, start, inputs, outputs)
     for op in reversed(block.ops[size:]):
         block.remove_op(op)

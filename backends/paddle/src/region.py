@@ -9,12 +9,12 @@ from paddle.base import core, framework
 from paddle.base.libpaddle import pir
 from paddle.base.libpaddle.pir import get_used_external_value
 from paddle.static.nn import control_flow
-from paddle_sot_rs import _backward, _reach, _tracing
+from paddle_sot_rs import _backward, _grad_reachability, _tracing
 from paddle_sot_rs._blocks import branch, in_block, narrowed, take_back
-from paddle_sot_rs._calls import call_method, constant
+from paddle_sot_rs._call_rewrites import call_method, constant
 from paddle_sot_rs._control import show
 from paddle_sot_rs._effects import first_random, reads_statistics
-from paddle_sot_rs._values import dims
+from paddle_sot_rs._value_patches import dims
 
 Value = pir.Value
 
@@ -228,7 +228,7 @@ class Branch:
     def __init__(self, region, condition, given, op, along, ways):
         # See `blocks.py`.
         self.along = along
-        # What each result depends on, and what has to need gradients: see `reach.py`.
+        # What each result depends on, and what has to need gradients: see `grad_reachability.py`.
         self.ways, self.required = ways
         self.region = region
         self.condition = condition
@@ -272,7 +272,7 @@ def _backwards(block, given, wanted, arrived, branches, copied):
     known = zip(outputs, *arrived, strict=False)
     known = [(out, seed, when) for out, seed, when in known if seed is not None and not out.stop_gradient]
     if not known:
-        return [None] * len(wanted), [_reach.NEVER] * len(wanted)
+        return [None] * len(wanted), [_grad_reachability.NEVER] * len(wanted)
     targets, seeds, whens = map(list, zip(*known, strict=True))
     return _backward.arriving(around, wanted, targets, seeds, branches, whens)
 
@@ -305,7 +305,7 @@ class Again:
 
     def __init__(self, region, given, op, along, ways):
         self.region = region
-        # What each result depends on, and what has to need gradients: see `reach.py`.
+        # What each result depends on, and what has to need gradients: see `grad_reachability.py`.
         self.ways, self.required = ways
         # See `blocks.py`.
         self.along = along
@@ -326,7 +326,7 @@ class Again:
 
         def build():
             seeds = narrowed(arrived, self.along)
-            whens = [_reach.ALWAYS] * len(seeds)
+            whens = [_grad_reachability.ALWAYS] * len(seeds)
             found, _ = _backwards(self.region.body, given, wanted, (seeds, whens), branches, (self.external, copy))
             reached[:] = [at for at, gradient in enumerate(found) if gradient is not None]
             return [_own(found[at], wanted[at]) for at in reached]
@@ -352,12 +352,12 @@ class Recompute:
         trace = _tracing.current
         if not (trace.notes_ways or trace.repeats):
             return [], []
-        ways = _reach.Ways(trace, pir.get_current_insertion_point().block().ops)
+        ways = _grad_reachability.Ways(trace, pir.get_current_insertion_point().block().ops)
         found = [ways.sources(value) for value in outputs]
         if self.given is None:
             return found, ways.required
         given = [free[at] for at in self.given if not free[at].stop_gradient]
-        always = [(value, _reach.ALWAYS) for value in given]
+        always = [(value, _grad_reachability.ALWAYS) for value in given]
         parameters = any(not _is_among(source, given) for sources in found for source, _ in sources)
         required = [given] if parameters else []
         # Zeros stand for what does not arrive: gradients of one result go through all of the block.
@@ -404,7 +404,7 @@ class If:
                 outputs = fresh(blocks[at].run(free), free)
                 stops[at] = [value.stop_gradient for value in outputs]
                 if notes_ways:
-                    sides[at] = _reach.Side(trace, outputs)
+                    sides[at] = _grad_reachability.Side(trace, outputs)
                 return [*outputs, sides[at].word()] if has_word else outputs
 
             return build
@@ -423,7 +423,7 @@ class If:
         ways = [], []
         if notes_ways:
             required = [*sides[0].required, *sides[1].required]
-            ways = _reach.of_branch(trace, condition, sides, word), required
+            ways = _grad_reachability.of_branch(trace, condition, sides, word), required
         trace.branches[result[0].id] = Branch(self, condition, free, op, along, ways)
         return narrowed(result, along)
 
@@ -468,7 +468,7 @@ class While:
             rows, answers = result[last : last + len(histories)], result[last + len(histories) :]
             for value in answers:
                 value.stop_gradient = True
-            ways = _reach.of_loop(trace, condition, first, made, answers) if notes_ways else []
+            ways = _grad_reachability.of_loop(trace, condition, first, made, answers) if notes_ways else []
             required = list(made.requires(first)) if notes_ways else []
             trace.branches[result[0].id] = Loop(self, first, free, inner, rows, (ways, required, made))
         return result[1:last]
@@ -494,7 +494,7 @@ class While:
                 row.stop_gradient = True
             if not notes_ways:
                 return [*after, *rows]
-            made = _reach.Round(trace, flows, now, after[1:])
+            made = _grad_reachability.Round(trace, flows, now, after[1:])
             return [*after, *rows, *(made.words(values[len(values) - words :]) if words else [])]
 
         return _while_loop(body, variables), made
@@ -508,7 +508,7 @@ def _open(value, shape):
 
 
 def _first_words(flows):
-    words = [_C_ops.assign(_reach.word(1 << bit)) for bit in range(len(flows))]
+    words = [_C_ops.assign(_grad_reachability.word(1 << bit)) for bit in range(len(flows))]
     for value in words:
         value.stop_gradient = True
     return words
@@ -544,7 +544,8 @@ class Loop:
     is_custom = False
 
     def __init__(self, region, first, given, inner, histories, ways):
-        # What each result depends on, what has to need gradients, and each variable in a round: see `reach.py`.
+        # What each result depends on, what has to need gradients, and each variable in a round:
+        # see `grad_reachability.py`.
         self.ways, self.required, self.round = ways
         self.region = region
         self.first = list(first)
@@ -580,12 +581,15 @@ class Loop:
             into = dict(zip(flows, seeds, strict=True))
             # The next condition is the first output.
             seeds = [None, *(into.get(at) for at in range(len(histories)))]
-            under = [conditions.holds(known[at]) if at in known else _reach.ALWAYS for at in range(len(histories))]
+            under = [
+                conditions.holds(known[at]) if at in known else _grad_reachability.ALWAYS
+                for at in range(len(histories))
+            ]
             sources = [values[at] for at in flows] + [copy(value) for value in inner]
-            body, under = self.region.body, [_reach.NEVER, *under]
+            body, under = self.region.body, [_grad_reachability.NEVER, *under]
             given_now = (*values, *given)
             found, reached = _backwards(body, given_now, sources, (seeds, under), branches, (self.external, copy))
-            if any(reached[number] != _reach.ALWAYS for number, at in enumerate(flows) if at in sure):
+            if any(reached[number] != _grad_reachability.ALWAYS for number, at in enumerate(flows) if at in sure):
                 raise NotImplementedError("gradients through a loop whose rounds go other ways when done again")
             before, after = found[: len(flows)], found[len(flows) :]
             next_seeds = [_own(gradient, values[at]) for at, gradient in zip(flows, before, strict=True)]

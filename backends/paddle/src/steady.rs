@@ -17,8 +17,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCFunction, PyDict, PyList, PyTuple};
 use twox_hash::XxHash3_64;
 
+use crate::executor_lock;
 use crate::onednn;
-use crate::turns;
 use crate::versions::alias;
 
 /// So much of each weight is compared before any run: most changes are found by that.
@@ -376,7 +376,7 @@ impl Steady {
             };
             // With another weight in its place the program may run at this moment: the next one
             // that is made lets go of this one's.
-            if let Some(_turn) = turns::try_alone() {
+            if let Some(_turn) = executor_lock::try_exclusive() {
                 kept.let_go();
                 forget.bind(given.py()).call0()?;
             }

@@ -6,7 +6,7 @@ New tensors lie in their order, without gaps between the numbers. An input that 
 from math import prod
 
 from paddle_sot_rs._backward import with_inner
-from paddle_sot_rs._values import dims
+from paddle_sot_rs._value_patches import dims
 from paddle_sot_rs._views import COPIES, is_view
 
 # Those that copy where they have to.

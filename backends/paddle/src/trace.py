@@ -4,16 +4,16 @@ import paddle
 from paddle import _C_ops
 from paddle.base import core, framework
 from paddle.base.libpaddle import pir
-from paddle_sot_rs import _reach as reach
+from paddle_sot_rs import _grad_reachability as grad_reachability
 from paddle_sot_rs import _tracing
 from paddle_sot_rs._backward import inner_operations, with_inner
 from paddle_sot_rs._blocks import ROWS, remove
-from paddle_sot_rs._calls import allow, as_traced, call_method, name_of, refuse, stop_where_eager_stops
+from paddle_sot_rs._call_rewrites import allow, as_traced, call_method, name_of, refuse, stop_where_eager_stops
 from paddle_sot_rs._effects import first_random, reads_statistics, written
 from paddle_sot_rs._open_dims import asked
+from paddle_sot_rs._static_mode import Window
 from paddle_sot_rs._strides import mark_copies
-from paddle_sot_rs._values import Value
-from paddle_sot_rs._window import Window
+from paddle_sot_rs._value_patches import Value
 
 # What a program is, around its block.
 _PROGRAM = "builtin.module"
@@ -47,7 +47,7 @@ class Trace:
         self.updated = []
         # Captured branches, by the first of their results.
         self.branches = {}
-        self.conditions = reach.Conditions()
+        self.conditions = grad_reachability.Conditions()
         # What was appended for each call, by its results.
         self.calls = {}
         # All operations, with those inside of others, while none is added.

@@ -49,10 +49,12 @@ impl PaddleTrace {
             values: Vec::new(),
             inputs: Vec::new(),
             pending: Vec::new(),
-            black_listed: bridge::module(py, "calls")?
+            black_listed: bridge::module(py, "call_rewrites")?
                 .getattr("BlackListed")?
                 .unbind(),
-            value_type: bridge::module(py, "values")?.getattr("Value")?.unbind(),
+            value_type: bridge::module(py, "value_patches")?
+                .getattr("Value")?
+                .unbind(),
             grad_enabled: true,
             compared: Vec::new(),
             given: Vec::new(),
@@ -369,7 +371,7 @@ impl PaddleTrace {
     }
 }
 
-/// See `values.py`.
+/// See `value_patches.py`.
 const NUMBER: &str = "number";
 
 impl TraceSession for PaddleTrace {

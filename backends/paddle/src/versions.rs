@@ -1,4 +1,5 @@
-//! Tensors that a backward reads and that were changed in place since the run: see `reads.py`.
+//! Tensors that a backward reads and that were changed in place since the run: see
+//! `backward_reads.py`.
 
 use paddle_sot::frame::Modules;
 use paddle_sot::guard::native;
@@ -6,19 +7,20 @@ use paddle_sot::paddle::Paddle;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
-/// A tensor with the storage and the count of changes of a result, that autograd does not know: the result itself may be
-/// gone while others have views of it, and would never go if what its gradient needs held it.
+/// A tensor with the storage and the count of changes of a result, that autograd does not know: the
+/// result itself may be gone while others have views of it, and would never go if what its gradient
+/// needs held it.
 pub fn alias<'py>(result: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     Paddle::original(result, pyo3::intern!(result.py(), "detach"))
 }
 
 /// A result and its version.
-pub struct Version {
+pub struct ResultState {
     result: Py<PyAny>,
     version: u32,
 }
 
-impl Version {
+impl ResultState {
     /// The one that the tensor has now.
     pub fn of(tensor: &Bound<'_, PyAny>) -> PyResult<Self> {
         Ok(Self {
@@ -32,7 +34,8 @@ impl Version {
         self.result.clone_ref(py)
     }
 
-    /// Refuses a tensor that was changed, with eager mode's words: results are new there, and count from 0.
+    /// Refuses a tensor that was changed, with eager mode's words: results are new there, and count
+    /// from 0.
     pub fn check(&self, py: Python<'_>) -> PyResult<()> {
         match native::inplace_version(self.result.bind(py))?.wrapping_sub(self.version) {
             0 => Ok(()),
@@ -49,8 +52,8 @@ pub fn check(tensor: &Bound<'_, PyAny>, expected: u32) -> PyResult<()> {
     }
 }
 
-/// Why a gradient does not see what becomes of a tensor that control flow is computed again from, or handed on: see
-/// `aliases.py`.
+/// Why a gradient does not see what becomes of a tensor that control flow is computed again from,
+/// or handed on: see `aliases.py`.
 pub const COMPUTED_AGAIN: &str = "the gradient of a captured branch or loop, or of einsum(), does not see them: call backward() before \
     they change, or let the graph break there (no capture_control_flow, no full_graph; graph_break())";
 /// The same of one that goes into a program, whose numbers do not lie one after the other.
@@ -137,7 +140,8 @@ impl Watch {
     }
 }
 
-/// Refuses gradients of these results where the tensors have other numbers than now; `ever`: every change matters.
+/// Refuses gradients of these results where the tensors have other numbers than now; `ever`: every
+/// change matters.
 pub fn watch(
     py: Python<'_>,
     tensors: Vec<Bound<'_, PyAny>>,
@@ -163,7 +167,7 @@ pub fn watch(
 
 /// Paddle makes an error of its own of what a hook raises: the one that it is to be is remembered.
 pub fn refuse<T>(py: Python<'_>, refused: PyErr) -> PyResult<T> {
-    let again = py.module("paddle_sot_rs._again")?;
+    let again = py.module("paddle_sot_rs._double_backward")?;
     again.call_method1("refuse", (refused.value(py),))?;
     Err(refused)
 }

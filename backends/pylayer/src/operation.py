@@ -5,7 +5,7 @@ from paddle import _C_ops
 from paddle_sot_rs import _tracing
 from paddle_sot_rs._backward import UNVERSIONED
 from paddle_sot_rs._blocks import in_block, marked, narrowed
-from paddle_sot_rs._reach import ALWAYS
+from paddle_sot_rs._grad_reachability import ALWAYS
 from paddle_sot_rs._region import fresh
 
 _DIFFERENTIABLE = (paddle.float16, paddle.bfloat16, paddle.float32, paddle.float64, paddle.complex64, paddle.complex128)
@@ -25,7 +25,7 @@ class CustomGradient:
         self.saved = saved
         # See `blocks.py`.
         self.along = along
-        # What each result depends on: see `reach.py`.
+        # What each result depends on: see `grad_reachability.py`.
         self.ways = [[(value, ALWAYS) for value in inputs]] * operation.outputs
         self.required = []
 

@@ -51,10 +51,10 @@ pub fn sampled(tensor: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
                 .for_each(|at| digest.write(&word(at)));
             digest.write(&word(last));
         }
-        // SAFETY: as above.
-        None => {
-            (0..bytes).for_each(|at| digest.write_u8(unsafe { memory.add(at).read_volatile() }))
-        }
+        None => (0..bytes).for_each(|at| {
+            // SAFETY: as above.
+            digest.write_u8(unsafe { memory.add(at).read_volatile() });
+        }),
     }
     Ok(Some(digest.finish()))
 }

@@ -3,6 +3,7 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyByteArray, PyBytes, PyFloat, PyInt, PyString, PyTuple, PyType};
 
+use crate::bytecode::OpTable;
 use crate::reason::BreakKind;
 use crate::simulator::call::call;
 use crate::simulator::{
@@ -224,7 +225,7 @@ pub(super) fn sum(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<V
     }
 }
 
-/// What `sum()` keeps beside a sum of floats since 3.12: the digits that adding them has lost.
+/// What `sum()` keeps beside a sum of floats in some versions: the digits that adding them has lost.
 #[derive(Default)]
 struct Compensation {
     floats: usize,
@@ -235,7 +236,8 @@ struct Compensation {
 impl Compensation {
     /// This is added; whether it is a number that is added after two floats, and so to what those have lost.
     fn has_lost(&mut self, t: &mut Tracer<'_>, item: VarId) -> bool {
-        if self.is_over || !cfg!(Py_3_12) {
+        let keeps = OpTable::get(t.py).is_ok_and(|table| table.dialect.sum_keeps_lost_digits());
+        if self.is_over || !keeps {
             return false;
         }
         let class = t.type_of(item);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-use crate::bytecode::{OpTable, Version};
+use crate::bytecode::OpTable;
 use crate::obj::Obj;
 use crate::reason::{Break, BreakKind};
 use crate::simulator::call::{call, merge_kwargs, named};
@@ -22,7 +22,7 @@ pub(super) fn push_callee(t: &mut Tracer<'_>, f: &mut FrameState, value: VarId, 
         return f.push(value);
     }
     let null = t.null();
-    let before = OpTable::get(t.py).is_ok_and(|table| table.version < Version::V313);
+    let before = OpTable::get(t.py).is_ok_and(|table| table.dialect.is_null_first());
     if before {
         f.push(null);
         f.push(value);

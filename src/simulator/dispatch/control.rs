@@ -1,6 +1,5 @@
 //! Instructions that decide where control goes: jumps, loops, `yield from`, `with`, handlers.
 
-use crate::bytecode::Version;
 use crate::simulator::call::call;
 use crate::simulator::frame::FrameState;
 use crate::simulator::generators::{self, Resumed};
@@ -9,7 +8,7 @@ use crate::simulator::{
 };
 use crate::variables::{IterVar, Kind, VarId};
 
-use super::{version, Flow};
+use super::{dialect, Flow};
 
 /// `bool(value)`. The interpreter's jumps want a real bool: what is captured is one when it is rebuilt.
 pub(super) fn to_bool(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
@@ -91,11 +90,7 @@ pub(super) fn for_iter(
 /// target are skipped (FOR_ITER in `Python/bytecodes.c`).
 fn for_end(t: &Tracer<'_>, f: &mut FrameState, target: usize) -> Step<Flow> {
     f.pop(t)?;
-    let skipped = match version(t)? {
-        Version::V311 => 0,
-        Version::V312 => 1,
-        Version::V313 => 2,
-    };
+    let skipped = dialect(t)?.skipped_at_loop_end().len();
     Ok(Flow::Jump(target + skipped))
 }
 
@@ -108,7 +103,7 @@ pub(super) fn send(t: &mut Tracer<'_>, f: &mut FrameState, target: usize) -> Ste
             Ok(Flow::Next)
         }
         Resumed::Returned(value) => {
-            if version(t)? == Version::V311 {
+            if dialect(t)?.send_pops_receiver() {
                 f.pop(t)?;
             }
             f.push(value);

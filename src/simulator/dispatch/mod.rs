@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use pyo3::prelude::*;
 
-use crate::bytecode::{unimplemented, Instr, OpTable, Version};
+use crate::bytecode::{unimplemented, Dialect, Instr, OpTable};
 use crate::reason::BreakKind;
 use crate::variables::{CellVar, Kind, SetVar, VarId};
 
@@ -510,8 +510,7 @@ pub fn step(t: &mut Tracer<'_>, f: &mut FrameState, at: usize) -> Step<Flow> {
         }
         Instr::EndFor => {
             // FOR_ITER jumps past it; a resumed loop may end on it.
-            f.pop(t)?;
-            if version(t)? == Version::V312 {
+            for _ in 0..dialect(t)?.end_for_pops() {
                 f.pop(t)?;
             }
         }
@@ -543,8 +542,8 @@ pub fn step(t: &mut Tracer<'_>, f: &mut FrameState, at: usize) -> Step<Flow> {
     Ok(Flow::Next)
 }
 
-fn version(t: &Tracer<'_>) -> Step<Version> {
-    Ok(OpTable::get(t.py)?.version)
+fn dialect(t: &Tracer<'_>) -> Step<&'static dyn Dialect> {
+    Ok(OpTable::get(t.py)?.dialect)
 }
 
 /// Whether it is Python's own `super`.

@@ -113,12 +113,11 @@ pub fn apply(t: &mut Tracer<'_>, class: VarId, args: &[VarId], kwargs: &Kwargs) 
             if !wants {
                 return Ok((result, None));
             }
-            let way =
-                Way::back(t, class, context, &slots, returned).map_err(|stop| match stop {
-                    Stop::Raise(_) => refuse::<()>(t, "backward raises").unwrap_err(),
-                    stop => stop,
-                })?;
-            Ok((result, Some(way)))
+            match Way::back(t, class, context, &slots, returned) {
+                Ok(way) => Ok((result, Some(way))),
+                Err(Stop::Raise(_)) => refuse(t, "backward raises"),
+                Err(stop) => Err(stop),
+            }
         });
     t.grad_enabled = before;
     t.custom_gradients -= usize::from(wants);

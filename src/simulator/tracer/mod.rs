@@ -200,7 +200,7 @@ pub struct Tracer<'py> {
     pub run_again: Vec<RunsAgain>,
     /// Whether the next call's result is what the calling instruction pushes. Whoever calls takes it first.
     pub tail: bool,
-    /// Whether the next attribute is the dictionary of an object, to be read at once: see [`super::namespaces`].
+    /// Whether the next attribute is the dictionary of an object, to be read at once: see `namespaces`.
     pub reads_namespace: bool,
     /// The inlined frames of a break on its way.
     pub unwound: Unwound,

@@ -26,10 +26,10 @@ use crate::translate::pipeline;
 use crate::translate::random::Randomness;
 use crate::translate::statistics::Statistics;
 
+use super::compile_lock::exclusively;
 use super::destructors;
 use super::run::{owned, Next, Run};
 use super::shared::GraphInfo;
-use super::turn::exclusively;
 use super::{lock, Translated};
 
 /// One translation.

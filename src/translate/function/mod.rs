@@ -1,15 +1,15 @@
 //! [`Translated`]: one function (or resume function) that is translated when it is called.
 
+mod c_stack;
 mod cache;
 mod code;
+mod compile_lock;
 mod destructors;
-mod nested;
-mod refusal;
-mod rounds;
+mod retrace_count;
 mod run;
 mod sharded;
 mod shared;
-mod turn;
+mod skip_policy;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -31,9 +31,9 @@ use super::totals;
 
 pub use cache::Entry;
 pub(super) use cache::BY_CALLS;
+pub(super) use compile_lock::exclusively;
+pub use compile_lock::{is_translating, note_hooked_saves, switch_off, take_turns_anew};
 pub use shared::{CompileOptions, GraphInfo, Shared};
-pub(super) use turn::exclusively;
-pub use turn::{is_translating, note_hooked_saves, switch_off, take_turns_anew};
 
 /// A function that is translated when it is called.
 pub struct Translated {

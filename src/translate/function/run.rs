@@ -24,11 +24,11 @@ use crate::translate::declared_dynamic::DynamicTensors;
 use crate::translate::paddle_sot_hook::Quiet;
 use crate::translate::pin::{self, Pin};
 
+use super::c_stack::{self, CallOfObject, Nested};
 use super::cache::Entry;
+use super::compile_lock::is_switched_off;
 use super::destructors;
-use super::nested::{self, CallOfObject, Nested};
-use super::rounds::Running;
-use super::turn::is_switched_off;
+use super::retrace_count::Running;
 use super::{lock, sharded, Translated};
 
 /// What is to be done after a function ran to its end or to a break.
@@ -355,7 +355,7 @@ impl Translated {
             origin.is_some_and(|(_, origin)| !origin.slots.contains(&(*at as u32)))
         };
         let alone = held.iter().any(of_stack);
-        let deep = nested::is_too_deep();
+        let deep = c_stack::is_too_deep();
         let listener = match dies || deep {
             true => Listener::start(py, &self.shared),
             false => self.shared.listen(py),

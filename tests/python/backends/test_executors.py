@@ -87,7 +87,7 @@ def test_a_graph_that_fails_alone_is_counted(monkeypatch):
     def fails(*args):
         raise RuntimeError("no executor today")
 
-    monkeypatch.setattr(sys.modules["paddle_sot_rs._others"], "run_program", fails)
+    monkeypatch.setattr(sys.modules["paddle_sot_rs._foreign_programs"], "run_program", fails)
     static = translated(lambda x: x * 2 + 1)
     np.testing.assert_array_equal(static(paddle.ones([2])).numpy(), [3, 3])
     [fallback] = sot.stats(static).fallbacks

@@ -37,17 +37,19 @@ watch = None
 runs = None
 # What backward passes through programs are counted by.
 now = None
-# Whether any program that trains has loops in it, and what stands around each of its runs: see `executors.rs`.
+# Whether any program that trains has loops in it, and what stands around each of its runs: see
+# `executors.rs`.
 loops = False
 begin_loops = None
 end_loops = None
 # Puts back the flag that executors of backward passes were made under.
-settle = None
-# What stands around each pass, and what keeps other threads from running programs in it: see `turns.rs`.
+restore_flag = None
+# What stands around each pass, and what keeps other threads from running programs in it: see
+# `executor_lock.rs`.
 begin_pass = None
 end_pass = None
-be_alone = None
-be_among = None
+be_exclusive = None
+be_shared = None
 
 
 def _native_backward(*args):
@@ -69,7 +71,7 @@ def _settled(walk, args):
             raise refused from None
         raise
     finally:
-        settle()
+        restore_flag()
         end_pass(before)
 
 
@@ -118,9 +120,9 @@ class _Pass:
         self.moment = now()
         try:
             if self.only:
-                be_alone()
+                be_exclusive()
                 self._hold_all()
-                be_among()
+                be_shared()
         except BaseException:
             self._release()
             raise
@@ -151,7 +153,7 @@ class _Pass:
             self.held[id(run)] = (run, tensors)
 
     def _release(self):
-        be_alone()
+        be_exclusive()
         try:
             for run, tensors in self.held.values():
                 run.release(tensors, self.moment)
@@ -288,7 +290,8 @@ def run_partial_grad(outputs, inputs, gradients, retain_graph, create_graph, onl
     return found
 
 
-# How far the results of a program and of the same operations call by call are from one another, to the largest of them.
+# How far the results of a program and of the same operations call by call are from one another, to
+# the largest of them.
 _ROUNDING = {paddle.float64: 1e-10, paddle.float32: 1e-5, paddle.float16: 1e-2, paddle.bfloat16: 1e-1}
 
 

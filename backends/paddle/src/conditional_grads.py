@@ -9,7 +9,7 @@ condition is taken away, where that does not hold, before it meets what arrives 
 from paddle import _C_ops
 from paddle.base import core
 
-# As in `reach.py`.
+# As in `grad_reachability.py`.
 NEVER, ALWAYS = 0, 1
 
 

@@ -1,4 +1,4 @@
-//! [`GivenUp`]: a graph that a backend runs call by call, counted as a fallback.
+//! [`EagerFallback`]: a graph that a backend runs call by call, counted as a fallback.
 
 use paddle_sot::backend::{BackendError, CompileRequest, CompiledGraph};
 use pyo3::prelude::*;
@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use crate::call_by_call;
 
 /// A graph that is not compiled: it runs call by call.
-pub struct GivenUp {
+pub struct EagerFallback {
     /// What runs it.
     calls: Box<dyn CompiledGraph>,
     /// Why.
@@ -16,7 +16,7 @@ pub struct GivenUp {
     name: &'static str,
 }
 
-impl GivenUp {
+impl EagerFallback {
     /// Makes the graph run call by call, and says so.
     ///
     /// # Errors
@@ -33,7 +33,7 @@ impl GivenUp {
     }
 }
 
-impl CompiledGraph for GivenUp {
+impl CompiledGraph for EagerFallback {
     fn call(
         &self,
         py: Python<'_>,

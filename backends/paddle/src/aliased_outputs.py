@@ -5,8 +5,8 @@ that shows, the views have to be made of real tensors, behind the program.
 """
 
 from paddle_sot_rs._backward import with_inner
-from paddle_sot_rs._reads import source_of
-from paddle_sot_rs._used import reads
+from paddle_sot_rs._backward_reads import source_of
+from paddle_sot_rs._grad_liveness import reads
 from paddle_sot_rs._views import PARTS, is_view
 
 

@@ -1,6 +1,6 @@
-//! Whose turn it is to run programs. Paddle keeps the executors of all programs in one map without a lock and looks them
-//! up without the GIL: while one is made, no other thread may run a program. And a scope says that it can be used again
-//! before a backward has emptied it.
+//! Whose turn it is to run programs. Paddle keeps the executors of all programs in one map without
+//! a lock and looks them up without the GIL: while one is made, no other thread may run a program.
+//! And a scope says that it can be used again before a backward has emptied it.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -8,14 +8,15 @@ use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
 
-/// Threads that run programs now, or `ALONE`.
+/// Threads that run programs now, or `EXCLUSIVE`.
 static RUNNING: AtomicUsize = AtomicUsize::new(0);
-const ALONE: usize = usize::MAX;
+const EXCLUSIVE: usize = usize::MAX;
 
 /// Threads that wait to be alone: others do not begin before them.
 static WAITING: AtomicUsize = AtomicUsize::new(0);
 
-/// A thread that is not let in for so long is not the one to blame: what runs may be waiting for this one, in a hook.
+/// A thread that is not let in for so long is not the one to blame: what runs may be waiting for
+/// this one, in a hook.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How many threads are going backward through programs, by their numbers modulo the length.
@@ -29,8 +30,8 @@ static THREADS: AtomicUsize = AtomicUsize::new(1);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     Out,
-    Among,
-    Alone,
+    Shared,
+    Exclusive,
 }
 
 /// What a thread has.
@@ -74,9 +75,11 @@ fn enter(kind: Kind) -> bool {
     let running = RUNNING.load(Ordering::Relaxed);
     let (from, to) = match kind {
         Kind::Out => return true,
-        Kind::Among if running == ALONE || WAITING.load(Ordering::Relaxed) > 0 => return false,
-        Kind::Among => (running, running + 1),
-        Kind::Alone => (0, ALONE),
+        Kind::Shared if running == EXCLUSIVE || WAITING.load(Ordering::Relaxed) > 0 => {
+            return false
+        }
+        Kind::Shared => (running, running + 1),
+        Kind::Exclusive => (0, EXCLUSIVE),
     };
     RUNNING
         .compare_exchange(from, to, Ordering::Acquire, Ordering::Relaxed)
@@ -96,17 +99,17 @@ fn enter_in_time(kind: Kind) -> bool {
     false
 }
 
-/// Goes from what this thread has to `kind`, if that is more. A thread that waits runs no program: meanwhile it gives up
-/// what it has. `false`: it has waited in vain.
-fn rise(py: Python<'_>, kind: Kind) -> bool {
+/// Goes from what this thread has to `kind`, if that is more. A thread that waits runs no program:
+/// meanwhile it gives up what it has. `false`: it has waited in vain.
+fn upgrade(py: Python<'_>, kind: Kind) -> bool {
     let before = HELD.get().kind;
     if kind <= before {
         return true;
     }
-    fall(Kind::Out);
+    downgrade(Kind::Out);
     let mut is_in = enter(kind);
     if !is_in {
-        let alone = usize::from(kind == Kind::Alone);
+        let alone = usize::from(kind == Kind::Exclusive);
         WAITING.fetch_add(alone, Ordering::Relaxed);
         is_in = py.detach(|| enter_in_time(kind));
         WAITING.fetch_sub(alone, Ordering::Relaxed);
@@ -118,13 +121,15 @@ fn rise(py: Python<'_>, kind: Kind) -> bool {
 }
 
 /// Goes from what this thread has to `kind`, if that is less.
-fn fall(kind: Kind) {
+fn downgrade(kind: Kind) {
     let held = HELD.get();
     if kind >= held.kind {
         return;
     }
     match (held.kind, kind) {
-        (Kind::Alone, kind) => RUNNING.store(usize::from(kind == Kind::Among), Ordering::Release),
+        (Kind::Exclusive, kind) => {
+            RUNNING.store(usize::from(kind == Kind::Shared), Ordering::Release)
+        }
         _ => {
             RUNNING.fetch_sub(1, Ordering::Release);
         }
@@ -138,9 +143,9 @@ fn set(kind: Kind) {
 
 fn kind(makes: bool) -> Kind {
     if makes {
-        Kind::Alone
+        Kind::Exclusive
     } else {
-        Kind::Among
+        Kind::Shared
     }
 }
 
@@ -152,7 +157,7 @@ pub struct Turn {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        fall(self.before);
+        downgrade(self.before);
     }
 }
 
@@ -168,30 +173,30 @@ pub fn warn_of_others(what: &str) {
 /// A program is about to run. `makes`: Paddle makes an executor for it. `None`: it must not run.
 pub fn take(py: Python<'_>, makes: bool) -> Option<Turn> {
     let before = HELD.get().kind;
-    rise(py, kind(makes)).then(|| Turn { before })
+    upgrade(py, kind(makes)).then(|| Turn { before })
 }
 
 /// A turn of its own, if no program runs or is about to run now, in this thread or another.
-pub fn try_alone() -> Option<Turn> {
-    if HELD.get().kind != Kind::Out || !enter(Kind::Alone) {
+pub fn try_exclusive() -> Option<Turn> {
+    if HELD.get().kind != Kind::Out || !enter(Kind::Exclusive) {
         return None;
     }
-    set(Kind::Alone);
+    set(Kind::Exclusive);
     Some(Turn { before: Kind::Out })
 }
 
-/// The backward of a program is about to run. Nothing tells when it ends: this thread has its turn until the pass of
-/// autograd is over.
+/// The backward of a program is about to run. Nothing tells when it ends: this thread has its turn
+/// until the pass of autograd is over.
 pub fn go_backward(py: Python<'_>, makes: bool) {
     if HELD.get().passes == 0 {
         // A pass that nothing told of could never be over.
         return;
     }
-    if HELD.get().kind == Kind::Among && WAITING.load(Ordering::Relaxed) > 0 {
+    if HELD.get().kind == Kind::Shared && WAITING.load(Ordering::Relaxed) > 0 {
         // What ran before in this pass is over.
-        fall(Kind::Out);
+        downgrade(Kind::Out);
     }
-    if !rise(py, kind(makes)) {
+    if !upgrade(py, kind(makes)) {
         warn_of_others("a graph goes backward beside others");
     }
     let held = HELD.get();
@@ -204,16 +209,17 @@ pub fn go_backward(py: Python<'_>, makes: bool) {
     }
 }
 
-/// Waits until no other thread runs programs; none does before the pass of autograd is over, or `be_among` is called.
+/// Waits until no other thread runs programs; none does before the pass of autograd is over, or
+/// `be_shared` is called.
 #[pyfunction]
-pub fn be_alone(py: Python<'_>) {
+pub fn be_exclusive(py: Python<'_>) {
     go_backward(py, true);
 }
 
 /// Lets the other threads run programs again.
 #[pyfunction]
-pub fn be_among() {
-    fall(Kind::Among);
+pub fn be_shared() {
+    downgrade(Kind::Shared);
 }
 
 /// A pass of autograd begins. The answer is for `end_pass`.
@@ -226,7 +232,7 @@ pub fn begin_pass(py: Python<'_>) -> (u8, bool) {
     });
     if OTHERS.load(Ordering::Relaxed) {
         // Nothing tells when one of those goes backward.
-        rise(py, Kind::Among);
+        upgrade(py, Kind::Shared);
     }
     (held.kind as u8, held.goes_backward)
 }
@@ -242,8 +248,8 @@ pub fn begin_other(py: Python<'_>) -> (u8, bool) {
 #[pyfunction]
 pub fn end_pass(before: (u8, bool)) {
     let (kind, goes_backward) = before;
-    let kinds = [Kind::Out, Kind::Among, Kind::Alone];
-    fall(kinds[usize::from(kind).min(2)]);
+    let kinds = [Kind::Out, Kind::Shared, Kind::Exclusive];
+    downgrade(kinds[usize::from(kind).min(2)]);
     let held = HELD.get();
     if held.goes_backward && !goes_backward {
         backward_of(this_thread()).fetch_sub(1, Ordering::AcqRel);
@@ -255,25 +261,25 @@ pub fn end_pass(before: (u8, bool)) {
     });
 }
 
-/// A process is about to be forked: who runs a program in another thread holds locks of Paddle's, and the child would find
-/// them held for ever.
+/// A process is about to be forked: who runs a program in another thread holds locks of Paddle's,
+/// and the child would find them held for ever.
 #[pyfunction]
-pub fn alone_before_fork(py: Python<'_>) {
+pub fn exclusive_before_fork(py: Python<'_>) {
     FORKS.set(HELD.get().kind);
-    if !rise(py, Kind::Alone) {
+    if !upgrade(py, Kind::Exclusive) {
         warn_of_others("a process is forked beside others");
     }
 }
 
 /// In the parent, after that.
 #[pyfunction]
-pub fn among_after_fork() {
-    fall(FORKS.get());
+pub fn shared_after_fork() {
+    downgrade(FORKS.get());
 }
 
 /// In a child after a fork, where the other threads are gone.
 #[pyfunction]
-pub fn alone_after_fork() {
+pub fn exclusive_after_fork() {
     let held = HELD.get();
     WAITING.store(0, Ordering::Relaxed);
     for count in &BACKWARD {
@@ -282,9 +288,9 @@ pub fn alone_after_fork() {
     backward_of(this_thread()).store(usize::from(held.goes_backward), Ordering::Relaxed);
     let running = match held.kind {
         Kind::Out => 0,
-        Kind::Among => 1,
-        Kind::Alone => ALONE,
+        Kind::Shared => 1,
+        Kind::Exclusive => EXCLUSIVE,
     };
     RUNNING.store(running, Ordering::Release);
-    fall(FORKS.get());
+    downgrade(FORKS.get());
 }

@@ -11,8 +11,8 @@ use crate::frame::{user_is_tracing, CodeState, Modules, Policy};
 use crate::reason::{Break, BreakKind, Fallback, SourceLoc};
 use crate::translate::pin;
 
-use super::nested;
-use super::turn::{is_translating, saves_are_hooked};
+use super::c_stack;
+use super::compile_lock::{is_translating, saves_are_hooked};
 use super::{lock, Translated};
 
 /// Failed attempts on one function before it is left alone.
@@ -94,7 +94,7 @@ impl Translated {
 
     /// Whether a call runs as it is, because too many nest.
     pub(super) fn is_too_deep(&self) -> bool {
-        let is = nested::is_too_deep();
+        let is = c_stack::is_too_deep();
         if is {
             self.note_fallback(BreakKind::InlineDepth, "calls that nest too deep");
         }

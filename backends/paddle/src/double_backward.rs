@@ -1,4 +1,4 @@
-//! What a program needs to go backward more than once: see `again.py`.
+//! What a program needs to go backward more than once: see `double_backward.py`.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -13,10 +13,10 @@ use pyo3::exceptions::PyImportError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyWeakrefMethods, PyWeakrefReference};
 
+use crate::executor_lock;
 use crate::executors::{self, Executors};
 use crate::steady::Ready;
-use crate::turns;
-use crate::versions::{self, Numbers, ResultNumbers, Version};
+use crate::versions::{self, Numbers, ResultNumbers, ResultState};
 
 /// Walks of autograd under way that hooks have to know of.
 static WALKS: AtomicUsize = AtomicUsize::new(0);
@@ -83,13 +83,13 @@ pub struct Scope {
 /// What is known of the last run in a scope and its backward.
 #[derive(Default)]
 pub struct Backward {
-    /// When the executor of the run was made, by `executors::times`; none was at 0.
+    /// When the executor of the run was made, by `executors::epoch`; none was at 0.
     forward_made: AtomicUsize,
     /// Whether the executor of the backward was made while that of the run was gone.
     is_spoiled: AtomicBool,
     /// The same for its backward.
     made: AtomicUsize,
-    /// The thread that it began in, by `turns::this_thread`.
+    /// The thread that it began in, by `executor_lock::this_thread`.
     thread: AtomicUsize,
     /// The number of the run that the scope was used for last, once that has ended; before, and without training, 0.
     user: AtomicUsize,
@@ -123,7 +123,7 @@ impl Scope {
         let Backward { thread, held, .. } = &*self.backward;
         let is_left = || {
             held.load(Ordering::Relaxed) == 0
-                && !turns::is_another_at_work(thread.load(Ordering::Relaxed))
+                && !executor_lock::is_another_at_work(thread.load(Ordering::Relaxed))
         };
         Ok(self.is_over || (can_be_reused(py, &self.scope)? && is_left()))
     }
@@ -136,7 +136,7 @@ impl Scope {
 
     /// Whether the executor of a run in it is there.
     pub fn is_made(&self) -> bool {
-        self.backward.forward_made.load(Ordering::Relaxed) == executors::times()
+        self.backward.forward_made.load(Ordering::Relaxed) == executors::epoch()
     }
 
     /// A run in it begins, whose executor is there or made now.
@@ -144,7 +144,7 @@ impl Scope {
         self.is_over = is_over;
         self.backward.user.store(0, Ordering::Relaxed);
         let made = &self.backward.forward_made;
-        made.store(executors::times(), Ordering::Relaxed);
+        made.store(executors::epoch(), Ordering::Relaxed);
     }
 }
 
@@ -171,7 +171,7 @@ pub struct Shared {
 /// What is known of the outputs that the backward of a run reads, or should read, from when it ran.
 struct Kept {
     /// Positions, and the outputs in their versions.
-    versions: Vec<(usize, Version)>,
+    versions: Vec<(usize, ResultState)>,
     /// Those that control flow is computed again from, or has handed on.
     numbers: Vec<ResultNumbers>,
 }
@@ -249,7 +249,7 @@ impl Run {
     }
 
     /// Remembers what the outputs are that its backward reads.
-    pub fn keep(&self, versions: Vec<(usize, Version)>, numbers: Vec<ResultNumbers>) {
+    pub fn keep(&self, versions: Vec<(usize, ResultState)>, numbers: Vec<ResultNumbers>) {
         // There is one call for each run.
         self.outputs.get_or_init(|| Kept { versions, numbers });
     }
@@ -279,18 +279,18 @@ impl Run {
     fn goes_backward(&self, py: Python<'_>) -> PyResult<()> {
         self.check_versions(py)
             .or_else(|refused| versions::refuse(py, refused))?;
-        let thread = turns::this_thread();
+        let thread = executor_lock::this_thread();
         let pass = PASSES.fetch_add(1, Ordering::Relaxed);
         self.last.0.store(thread, Ordering::Relaxed);
         self.last.1.store(pass, Ordering::Relaxed);
         self.backward.thread.store(thread, Ordering::Relaxed);
-        let makes = || self.backward.made.load(Ordering::Relaxed) != executors::times();
-        turns::go_backward(py, makes());
+        let makes = || self.backward.made.load(Ordering::Relaxed) != executors::epoch();
+        executor_lock::go_backward(py, makes());
         if makes() {
             // All of them may have gone while this thread waited.
-            turns::go_backward(py, true);
+            executor_lock::go_backward(py, true);
         }
-        let now = executors::times();
+        let now = executors::epoch();
         if self.backward.made.swap(now, Ordering::Relaxed) == now {
             return Ok(());
         }
@@ -298,8 +298,8 @@ impl Run {
             self.backward.is_spoiled.store(true, Ordering::Relaxed);
             executors::keep_address(self.scope.clone_ref(py));
         }
-        executors::settle(py)?;
-        executors::lend(py, self.shared.is_small, self.shared.threshold)
+        executors::restore_flag(py)?;
+        executors::set_flag(py, self.shared.is_small, self.shared.threshold)
     }
 }
 
@@ -327,8 +327,9 @@ impl Run {
     fn is_elsewhere(&self, moment: u64) -> bool {
         let (thread, pass) = &self.last;
         let thread = thread.load(Ordering::Relaxed);
-        let is_another = thread != 0 && thread != turns::this_thread();
-        is_another && (pass.load(Ordering::Relaxed) >= moment || turns::is_another_at_work(thread))
+        let is_another = thread != 0 && thread != executor_lock::this_thread();
+        is_another
+            && (pass.load(Ordering::Relaxed) >= moment || executor_lock::is_another_at_work(thread))
     }
 
     /// From now on nothing else runs in its scope.
@@ -355,7 +356,7 @@ impl Run {
                 scopes.retain(|known| !known.scope.is(&self.scope));
             }
         }
-        let again = py.module("paddle_sot_rs._again")?;
+        let again = py.module("paddle_sot_rs._double_backward")?;
         again.call_method1("put_back", (&self.scope, tensors))?;
         Ok(())
     }
@@ -405,7 +406,7 @@ impl Run {
 impl Drop for Run {
     fn drop(&mut self) {
         if executors::is_lent() {
-            Python::attach(|py| obj::aside(py, || settle(py)));
+            Python::attach(|py| obj::aside(py, || restore_flag(py)));
         }
         // A new node may have taken the address already, with a new run.
         let known = RUNS
@@ -419,8 +420,8 @@ impl Drop for Run {
     }
 }
 
-fn settle(py: Python<'_>) {
-    if let Err(err) = executors::settle(py) {
+fn restore_flag(py: Python<'_>) {
+    if let Err(err) = executors::restore_flag(py) {
         report(py, "a flag of Paddle's is not put back", &err);
     }
 }
@@ -436,7 +437,7 @@ impl Run {
     /// Gives its scope to a later run.
     fn clear(&self, py: Python<'_>) {
         let cleared = py
-            .module("paddle_sot_rs._again")
+            .module("paddle_sot_rs._double_backward")
             .and_then(|again| again.call_method1("clear", (&self.scope, &self.shared.names)));
         if let Err(err) = cleared {
             report(py, "a scope cannot be used again", &err);
@@ -472,7 +473,7 @@ impl Hook {
         run.goes_backward(py)?;
         let is_watched = WALKS.load(Ordering::Relaxed) > 0;
         let again = is_watched
-            .then(|| py.module("paddle_sot_rs._again"))
+            .then(|| py.module("paddle_sot_rs._double_backward"))
             .transpose()?;
         let takes_zeros = match &again {
             Some(again) => again.call_method0("gets_zeros")?.is_truthy()?,
@@ -483,7 +484,7 @@ impl Hook {
             run.tell(py)?;
         }
         if let Some(arrived) = &self.arrived {
-            py.module("paddle_sot_rs._gates")?
+            py.module("paddle_sot_rs._grad_masks")?
                 .call_method1("note", (arrived, number, !gradient.is_none()))?;
         }
         let Some(again) = again else {

@@ -6,7 +6,7 @@ Eager mode counts changes in place, and its gradients refuse a tensor that was c
 from paddle_sot_rs._aliases import from_control_flow, read_again
 from paddle_sot_rs._backward import REGIONS, UNVERSIONED, inner_operations, is_gradient
 from paddle_sot_rs._effects import written
-from paddle_sot_rs._used import reads, used
+from paddle_sot_rs._grad_liveness import reads, used
 from paddle_sot_rs._views import is_view, shares_count
 
 

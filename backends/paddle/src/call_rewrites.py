@@ -10,7 +10,7 @@ from paddle.base import core
 from paddle_sot_rs import _tracing
 from paddle_sot_rs._backward import REGIONS, gives_neither
 from paddle_sot_rs._kernels import is_on_cpu, mixed, operands, taken_from_onednn
-from paddle_sot_rs._values import Value, for_view, same_dtype
+from paddle_sot_rs._value_patches import Value, for_view, same_dtype
 
 
 class BlackListed(Exception):

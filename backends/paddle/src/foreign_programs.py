@@ -17,7 +17,8 @@ _RUNNERS = (
 _found = None
 # Paddle's own, for ours: they take their turns themselves.
 run_program = _C_ops.run_program
-# What stands around each run, and what drops all executors: see `turns.rs` and `executors.rs`.
+# What stands around each run, and what drops all executors: see `executor_lock.rs` and
+# `executors.rs`.
 begin_other = None
 end_pass = None
 drop_executors = None
@@ -57,7 +58,7 @@ def do_wait():
     return bool(_waiting)
 
 
-def spoil():
+def invalidate():
     """All executors were dropped. A backward executor that is made while that of its run is gone does not know what to
     keep: after that backward they have to go once more, before the next run."""
     do_wait()

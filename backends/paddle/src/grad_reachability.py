@@ -14,8 +14,8 @@ from paddle import _C_ops
 from paddle.base import core
 from paddle.base.libpaddle import pir
 from paddle_sot_rs._backward import REGIONS
-from paddle_sot_rs._calls import reached
-from paddle_sot_rs._gates import Gates
+from paddle_sot_rs._call_rewrites import reached
+from paddle_sot_rs._grad_masks import Gates
 
 NEVER, ALWAYS = 0, 1
 # Of results that each depend on a test of its own, they are twice as many with each result.

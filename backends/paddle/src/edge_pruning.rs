@@ -1,4 +1,5 @@
-//! Edges of autograd from a program to inputs that its run has not reached: see `reach.py`.
+//! Edges of autograd from a program to inputs that its run has not reached: see
+//! `grad_reachability.py`.
 
 use paddle_sot::frame::Modules;
 use paddle_sot::guard::native::{can_move_edges, move_edges, stand_in};
@@ -6,15 +7,15 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use smallvec::SmallVec;
 
-/// Whether such edges can be cut. The node of a program has all its inputs in one place, in order: known of this version.
-/// (Asking the node for them would keep it alive for good.)
+/// Whether such edges can be cut. The node of a program has all its inputs in one place, in order:
+/// known of this version. (Asking the node for them would keep it alive for good.)
 #[pyfunction]
 pub fn can_cut(py: Python<'_>) -> PyResult<bool> {
     let version: String = py.module("paddle")?.getattr("__version__")?.extract()?;
     Ok(version.starts_with("3.3.") && can_move_edges(py))
 }
 
-/// A `Plan` of `reach.py`: whether there are flags, the rows and the loose outputs.
+/// A `Plan` of `grad_reachability.py`: whether there are flags, the rows and the loose outputs.
 pub type Decided = (bool, Vec<(usize, Vec<i32>)>, Vec<usize>);
 
 /// What one run of a program was given.
@@ -31,8 +32,8 @@ pub struct Given<'a, 'py> {
 pub struct Cuts {
     /// Whether the last output says so.
     pub has_flags: bool,
-    /// An input, and for each output that gradients flow through: which flag says whether the input is reached from
-    /// it, -1 where it always is, -2 where it never is.
+    /// An input, and for each output that gradients flow through: which flag says whether the input
+    /// is reached from it, -1 where it always is, -2 where it never is.
     rows: Vec<(usize, Vec<i32>)>,
     /// Among those outputs the ones from which no input may be reached.
     loose: Vec<usize>,
@@ -51,8 +52,8 @@ impl Cuts {
         }
     }
 
-    /// Cuts the edges of a run. `flags` is the last output, if it has one to say; `output` is one that gradients flow
-    /// through. The answer is the outputs from which nothing is reached.
+    /// Cuts the edges of a run. `flags` is the last output, if it has one to say; `output` is one
+    /// that gradients flow through. The answer is the outputs from which nothing is reached.
     pub fn apply(
         &self,
         flags: Option<&Bound<'_, PyAny>>,
@@ -96,7 +97,8 @@ impl Cuts {
         for &at in &cut {
             now[at] = stand_in(&tensors[at])?;
             if let Some(slot) = self.gated.iter().position(|gated| *gated == at) {
-                // The node of the gates gives gradients to others: the edge behind it is the one to cut.
+                // The node of the gates gives gradients to others: the edge behind it is the one to
+                // cut.
                 move_edges(&tensors[at], &now[at..=at], slot)?;
             }
         }
