@@ -72,6 +72,7 @@ pub fn defer(
         function,
         args,
         through,
+        changes,
     }) = called
     else {
         return Ok(false);
@@ -93,7 +94,9 @@ pub fn defer(
         at,
         loc,
     });
-    t.graph.close(CLOSED);
+    if changes {
+        t.graph.close(CLOSED);
+    }
     Ok(true)
 }
 
@@ -123,6 +126,8 @@ struct Called {
     args: Vec<VarId>,
     /// See [`DeferredCall::through`].
     through: Option<Obj>,
+    /// Whether it changes numbers that the graph may read.
+    changes: bool,
 }
 
 /// `loss.backward()` of what the graph computed from leaves without hooks.
@@ -148,6 +153,8 @@ fn backward(t: &mut Tracer<'_>, loss: VarId) -> Step<Option<Called>> {
         function: Obj::from(method),
         args: vec![loss],
         through: None,
+        // Gradients that are there are added to.
+        changes: true,
     }))
 }
 

@@ -140,6 +140,7 @@ fn of_scaler(
         function: method.function.clone(),
         args: [&[scaler], args].concat(),
         through: None,
+        changes: method.name == "step",
     }))
 }
 
@@ -190,6 +191,8 @@ fn of_optimizer(
         function: method.function.clone(),
         args: all,
         through,
+        // Who holds a gradient sees that it is cleared.
+        changes: true,
     }))
 }
 

@@ -148,6 +148,28 @@ def test_gradients_that_are_summed_over_calls():
     assert is_whole(translated, 2)
 
 
+def test_gradients_that_are_cleared_first():
+    def step(trainer, held, x, y):
+        trainer.optimizer.clear_grad()
+        loss = F.mse_loss(trainer.net(x), y)
+        mean = held.mean()
+        loss.backward()
+        trainer.optimizer.step()
+        return loss, mean
+
+    one, other = Trainer(), Trainer()
+    translated = translate(step)
+    # Without a gradient, and with one that somebody holds.
+    helds = [paddle.ones([8]), paddle.ones([8])]
+    for x, y in batches(5):
+        expected, found = step(one, helds[0], x, y), translated(other, helds[1], x, y)
+        assert [each.tolist() for each in found] == [each.tolist() for each in expected]
+        helds = [trainer.net[0].bias.grad for trainer in (one, other)]
+        assert other.state() == one.state()
+    # Whoever holds a gradient sees that it is cleared: what is computed behind that is another graph.
+    assert len(sot.stats(translated).graph_breaks) == 1
+
+
 @pytest.mark.parametrize("when", [0, 3])
 def test_hooks_that_change_what_the_step_reads(when):
     seen = []
