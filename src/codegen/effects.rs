@@ -1,6 +1,11 @@
 //! Replaying side effects: all new values are built first, then everything is applied.
 
+use pyo3::prelude::*;
+
+use crate::frame::Modules;
+use crate::obj::Obj;
 use crate::reason::{Break, BreakKind};
+use crate::simulator::deferred::{self, DeferredCall};
 use crate::variables::{CellVar, Kind, ObjectVar, VarId};
 
 use super::reconstruct::Emitter;
@@ -13,6 +18,40 @@ pub fn any(t: &crate::simulator::Tracer<'_>) -> bool {
             .mutated()
             .iter()
             .any(|id| t.vars.get(*id).source.is_some())
+}
+
+/// A call of a train step, in the user's line: an exception has the frames that it has there.
+fn deferred_call(e: &mut Emitter<'_, '_>, deferred: DeferredCall) -> Result<(), Break> {
+    let Kind::Partial { function, args, .. } = e.t.vars.kind(deferred.call).clone() else {
+        return Err(Break::internal("a deferred call is none"));
+    };
+    let Some(function) = e.t.vars.get(function).value.clone() else {
+        return Err(Break::internal("a deferred call of nothing"));
+    };
+    for arg in &args {
+        e.prepare(*arg)?;
+    }
+    let around = std::mem::replace(&mut e.code.loc, deferred.loc);
+    let mut argc = args.len();
+    match (&deferred.through, args.first()) {
+        (Some(through), Some(first)) => {
+            // In C: tracebacks show no frame of it.
+            let call = e.t.py.module("operator")?.getattr("call")?;
+            e.code.begin_call(&Obj::from(call))?;
+            e.code.begin_call(through)?;
+            e.value(*first)?;
+            e.code.call(1)?;
+            argc += 1;
+        }
+        _ => e.code.begin_call(&function)?,
+    }
+    for arg in &args {
+        e.value(*arg)?;
+    }
+    e.code.call(argc)?;
+    e.code.op("POP_TOP", 0)?;
+    e.code.loc = around;
+    Ok(())
 }
 
 /// Emits the replay.
@@ -56,6 +95,10 @@ pub fn emit(e: &mut Emitter<'_, '_>) -> Result<(), Break> {
         e.prepare(value)?;
     }
     for left in e.t.left_behind.clone() {
+        if let Some(call) = deferred::of(e.t, left) {
+            deferred_call(e, call)?;
+            continue;
+        }
         match e.t.vars.kind(left).clone() {
             Kind::Layers { class, .. } | Kind::Layer(ObjectVar { class, .. }) => {
                 e.call_helper("take_name", 1, |e| {

@@ -30,6 +30,7 @@ pub struct GraphMark {
     symbols: usize,
     inputs: usize,
     session: usize,
+    closed: Option<&'static str>,
 }
 
 impl GraphMark {
@@ -47,6 +48,10 @@ pub struct FunctionGraph {
     pub inputs: Vec<GraphInput>,
     session: Box<dyn TraceSession>,
     grad_enabled: bool,
+    /// Why it takes no more calls.
+    closed: Option<&'static str>,
+    /// Whether a call was refused because it is closed.
+    was_asked: bool,
 }
 
 impl FunctionGraph {
@@ -60,7 +65,19 @@ impl FunctionGraph {
             inputs: Vec::new(),
             session,
             grad_enabled: true,
+            closed: None,
+            was_asked: false,
         }
+    }
+
+    /// Takes no more calls, up to a roll-back: they would come before what is done behind the graph.
+    pub fn close(&mut self, why: &'static str) {
+        self.closed = Some(why);
+    }
+
+    /// Whether a call was refused because the graph was closed, in whatever was tried.
+    pub fn was_asked_when_closed(&self) -> bool {
+        self.was_asked
     }
 
     fn new_symbol(&mut self, kind: SymbolKind) -> SymbolId {
@@ -127,6 +144,10 @@ impl FunctionGraph {
         loc: SourceLoc,
         locate: &mut dyn FnMut(&Obj) -> Option<TrackerRef>,
     ) -> Result<Arg, BackendError> {
+        if let Some(why) = self.closed {
+            self.was_asked = true;
+            return Err(BackendError::Refused(why.into()));
+        }
         let mark = self.mark();
         match self.try_call(py, callee, args, kwargs, loc, locate) {
             Ok(output) => Ok(output),
@@ -260,6 +281,7 @@ impl FunctionGraph {
             symbols: self.sir.symbols.len(),
             inputs: self.inputs.len(),
             session: self.session.mark(),
+            closed: self.closed,
         }
     }
 
@@ -270,6 +292,7 @@ impl FunctionGraph {
         self.sir.statements.truncate(mark.statements);
         self.sir.symbols.truncate(mark.symbols);
         self.inputs.truncate(mark.inputs);
+        self.closed = mark.closed;
     }
 
     /// A tensor that has metadata only: a variable of a loop, a gradient. It stands for an input of the nested

@@ -100,6 +100,7 @@ pub(super) enum Check {
     DictKeys(Vec<Py<PyAny>>),
     Tensor(TensorGuard),
     Contiguous,
+    Unhooked,
     Array(ArrayGuard),
     SameAs(usize),
     OtherThan(usize),
@@ -245,6 +246,7 @@ impl NativeGuards {
                 }
                 GuardKind::Tensor(tensor) => Check::Tensor(tensor.clone()),
                 GuardKind::Contiguous => Check::Contiguous,
+                GuardKind::Unhooked => Check::Unhooked,
                 GuardKind::Array(array) => Check::Array(array.clone()),
                 GuardKind::Outcome(outcome) => {
                     Check::Outcome(outcome.map(&mut |place| builder.slot(py, place)))
@@ -387,6 +389,7 @@ fn holds(py: Python<'_>, check: &Check, object: Ptr, slots: &[usize]) -> bool {
         Check::DictKeys(keys) => native::dict_keys_are(object, keys),
         Check::Tensor(guard) => native::tensor_matches(py, object, guard),
         Check::Contiguous => native::is_contiguous(py, object),
+        Check::Unhooked => native::is_unhooked(&native::to_bound(py, object)),
         Check::Array(guard) => native::array_matches(py, object, guard),
         Check::Outcome(outcome) => outcome.is_same(py, &mut |slot, dim| {
             let object = slots[*slot] as Ptr;

@@ -95,6 +95,8 @@ pub enum GuardKind {
     Named(Arc<str>, Obj),
     /// No code of the user's runs when what is there, if anything is, goes.
     Quiet,
+    /// A tensor that stops gradients, or a leaf: no hook of the user's sees its gradient.
+    Unhooked,
     /// All state that an opaque Paddle layer's `forward` may read is as it was: `__dict__`,
     /// parameters, buffers, sub-layers and hooks, recursively. The value is the layer itself.
     LayerState(Obj),

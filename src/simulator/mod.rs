@@ -20,6 +20,7 @@ pub mod containers;
 pub mod contexts;
 pub mod conversions;
 mod coverage;
+pub mod deferred;
 mod device;
 mod dispatch;
 pub mod escaping_aliases;

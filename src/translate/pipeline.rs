@@ -13,6 +13,7 @@ use crate::guard::native::GlobalState;
 use crate::obj::Obj;
 use crate::reason::{Break, BreakKind, GraphBreakEvent, SourceLoc};
 use crate::simulator::collect_breaks::Survey;
+use crate::simulator::deferred;
 use crate::simulator::frame::FrameState;
 use crate::simulator::replay_reads;
 use crate::simulator::{
@@ -269,6 +270,7 @@ pub(super) fn simulate<'py>(
     trace_options.guards_outcomes = varies.guarded;
     trace_options.native = lock(&of.native).clone();
     trace_options.filled = lock(&of.filled).clone();
+    trace_options.not_deferred = lock(&of.not_deferred).clone();
     trace_options.changed_later = lock(&of.shared.changed_later).clone();
     trace_options.resume_inside = !options.full_graph && of.entries().len() < MOST_INSIDE;
     let mut tracer = Tracer::new(
@@ -316,6 +318,7 @@ fn trace(
             (Err(_), Some(Otherwise::Filled(at))) => {
                 lock(&of.filled).insert(at) || lock(&of.native).insert(at)
             }
+            (Err(_), Some(Otherwise::NotDeferred(at))) => lock(&of.not_deferred).insert(at),
             (Err(_), Some(Otherwise::ChangedLater(loc))) => {
                 lock(&of.shared.changed_later).insert(loc)
             }
@@ -333,6 +336,8 @@ enum Otherwise {
     Native(usize),
     /// What gives a tensor gradients in place in this instruction.
     Filled(usize),
+    /// This call of a train step, which is not deferred.
+    NotDeferred(usize),
     /// The operation at this place: what its code reads when it runs again has changed by then.
     ChangedLater(SourceLoc),
 }
@@ -358,6 +363,14 @@ fn trace_once(
         *otherwise = Some(Otherwise::ChangedLater(loc));
         return Err(reason);
     }
+    if let (Outcome::Break(_), true, Some(last)) = (
+        &outcome,
+        tracer.graph.was_asked_when_closed(),
+        deferred::last(&tracer),
+    ) {
+        *otherwise = Some(Otherwise::NotDeferred(last));
+        return Err(Break::new(BreakKind::GradientStep, deferred::CLOSED));
+    }
     let mut by_calls = takes_gradients(py, &code) || tracer.changes_views;
     if let Outcome::Break(at) = &mut outcome {
         by_calls |= (at.inner.iter()).any(|frame| takes_gradients(py, &frame.code));
@@ -382,7 +395,10 @@ fn trace_once(
         }
     };
     // A callee's caller may change what it gets, too; the user's own call gets new tensors.
-    tracer.hands_on = matches!(outcome, Outcome::Break(_)) || of.is_callee || of.reported.is_some();
+    tracer.hands_on = matches!(outcome, Outcome::Break(_))
+        || of.is_callee
+        || of.reported.is_some()
+        || !tracer.deferred.is_empty();
     let emission = loop {
         let made = codegen::generate(&mut tracer, &code, &origin, &globals, &outcome, &mut resume);
         match (made, &mut outcome) {

@@ -72,6 +72,25 @@ pub fn move_edges(
     edges.note(output, tensors, slot)
 }
 
+/// Looks at the node that gradients of a tensor come to, and at what counts its owners.
+///
+/// # Errors
+/// Where nodes cannot be looked at, or it is no tensor.
+pub(super) fn with_node<R>(
+    tensor: &Bound<'_, PyAny>,
+    look: impl FnOnce(*const c_void, *const c_void) -> R,
+) -> PyResult<Option<R>> {
+    let py = tensor.py();
+    let Some(edges) = edges(py) else {
+        return Err(PyRuntimeError::new_err("nodes cannot be looked at"));
+    };
+    let class = py.module("paddle")?.getattr("Tensor")?;
+    if !tensor.is_instance(&class)? {
+        return Err(PyRuntimeError::new_err("not a tensor"));
+    }
+    Ok(edges.at_node(tensor, |node| look(node.object, node.owners.cast())))
+}
+
 impl Edges {
     fn note(
         &self,
@@ -95,23 +114,31 @@ impl Edges {
             end: range.end,
             capacity: range.end,
         };
+        self.at_node(output, |node| {
+            // SAFETY: the node is alive, as its output holds it; the tensors are alive, and read only.
+            unsafe { (self.note)(node.object, &vector, slot) };
+        });
+        Ok(())
+    }
+
+    /// Looks at the node that gradients of a tensor come to, if it has one. The tensor is Paddle's.
+    fn at_node<R>(&self, tensor: &Bound<'_, PyAny>, look: impl FnOnce(&Shared) -> R) -> Option<R> {
         let mut node = Shared {
             object: std::ptr::null_mut(),
             owners: std::ptr::null(),
         };
-        // SAFETY: the output is a live tensor; the answer is a shared pointer, written where the first argument
+        // SAFETY: it is a live tensor; the answer is a shared pointer, written where the first argument
         // points.
-        unsafe { (self.node)(&mut node, tensor::tensor_of(output.as_ptr())) };
+        unsafe { (self.node)(&mut node, tensor::tensor_of(tensor.as_ptr())) };
         if node.object.is_null() {
-            return Ok(());
+            return None;
         }
-        // SAFETY: the node is alive, as its output holds it; the tensors are alive, and read only.
-        unsafe { (self.note)(node.object, &vector, slot) };
+        let seen = look(&node);
         if !node.owners.is_null() {
-            // SAFETY: the output is an owner of the node too: this one is not the last.
+            // SAFETY: the tensor is an owner of the node too: this one is not the last.
             unsafe { (*node.owners).uses.fetch_sub(1, Ordering::AcqRel) };
         }
-        Ok(())
+        Some(seen)
     }
 }
 

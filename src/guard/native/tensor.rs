@@ -276,6 +276,16 @@ fn native_matches(reader: &Reader, object: *mut ffi::PyObject, guard: &TensorGua
     }
 }
 
+/// `stop_gradient` of an object that is known to be a `paddle.Tensor`; `None` where it cannot be read natively.
+pub(super) fn stops_gradient(py: Python<'_>, object: *mut ffi::PyObject) -> Option<bool> {
+    let reader = reader(py)?;
+    // SAFETY: the caller knows the object to be a tensor, and the accessor takes any.
+    unsafe {
+        let meta = (reader.autograd)(tensor_of(object));
+        Some(meta.is_null() || meta.add(reader.stop_gradient_at).cast::<i32>().read() != 0)
+    }
+}
+
 /// A dim of a tensor; `None` when the object is no dense tensor of such a rank.
 pub(crate) fn dim(py: Python<'_>, object: *mut ffi::PyObject, at: usize) -> Option<i64> {
     let Some(reader) = reader(py) else {

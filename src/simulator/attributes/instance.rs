@@ -10,7 +10,7 @@ use crate::guard::GuardKind;
 use crate::obj::Obj;
 use crate::reason::BreakKind;
 use crate::simulator::call::call;
-use crate::simulator::{classes, exceptions, layers, Step, Stop, Tracer};
+use crate::simulator::{classes, deferred, exceptions, layers, Step, Stop, Tracer};
 use crate::tracker::{DictKey, Tracker};
 use crate::variables::{Kind, ObjectVar, VarId};
 
@@ -150,6 +150,7 @@ fn custom_getattribute<'py>(
 
 /// The value in the instance dictionary, wrapped; absence is guarded.
 pub fn instance_value(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Option<VarId>> {
+    deferred::check_read(t, obj, name)?;
     let Some(value) = t.value(obj) else {
         return Ok(None);
     };

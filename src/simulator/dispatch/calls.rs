@@ -10,7 +10,7 @@ use crate::obj::Obj;
 use crate::reason::{Break, BreakKind};
 use crate::simulator::call::{call, merge_kwargs, named};
 use crate::simulator::frame::FrameState;
-use crate::simulator::{iterate, Step, Stop, Tracer};
+use crate::simulator::{deferred, iterate, Step, Stop, Tracer};
 use crate::variables::{FunctionVar, Kind, NewFunction, VarId};
 
 use super::is_super;
@@ -80,7 +80,10 @@ pub(super) fn call_stack(
     };
     let values = args.split_off(split);
     let kwargs: Vec<_> = names.into_iter().zip(values).collect();
-    let value = call_or_super(t, f, callee, &args, &kwargs)?;
+    let value = match deferred::defer(t, f, callee, &args, &kwargs)? {
+        true => t.none(),
+        false => call_or_super(t, f, callee, &args, &kwargs)?,
+    };
     f.push(value);
     Ok(())
 }

@@ -123,6 +123,7 @@ fn is_checked(guard: &Guard) -> bool {
         | GuardKind::LayerState(_) => true,
         GuardKind::Present
         | GuardKind::Contiguous
+        | GuardKind::Unhooked
         | GuardKind::Array(_)
         | GuardKind::Outcome(_)
         | GuardKind::SameAs(_)

@@ -25,6 +25,7 @@ use crate::reason::{Break, BreakKind, SourceLoc};
 use crate::tracker::TrackerRef;
 use crate::variables::{Arena, AttrOp, VarId};
 
+use super::deferred::DeferredCall;
 use super::frame::{FrameState, SimulatedFrame};
 use super::groups::Group;
 use super::inlined_frame::Unwound;
@@ -94,6 +95,8 @@ pub struct TraceOptions {
     pub native: FxHashSet<usize>,
     /// Those in which no tensor begins to take gradients in place: it leaves the graph.
     pub filled: FxHashSet<usize>,
+    /// Calls of the outermost frame that are not deferred: it computes behind them.
+    pub not_deferred: FxHashSet<usize>,
     /// Places of operations whose code runs again on the way back, and reads what changes until then.
     pub changed_later: FxHashSet<SourceLoc>,
     /// A break in an inlined call is resumed inside of it.
@@ -158,6 +161,8 @@ pub struct Tracer<'py> {
     /// Context managers that were entered and left and did nothing but warn, new layers, which
     /// take the next name of their class, and what is shown: lines (tuples) and warnings (calls).
     pub left_behind: Vec<VarId>,
+    /// Which of them are calls of a train step: see [`super::deferred`].
+    pub deferred: Vec<DeferredCall>,
     /// Layers with attributes that the frame wrote.
     pub written_layers: Vec<Obj>,
     /// Decoded code objects.
@@ -241,6 +246,7 @@ impl<'py> Tracer<'py> {
             backward: None,
             custom_gradients: 0,
             left_behind: Vec::new(),
+            deferred: Vec::new(),
             written_layers: Vec::new(),
             decoded: FxHashMap::default(),
             regions: 0,

@@ -17,6 +17,7 @@ pub struct TraceMark {
     grad_enabled: bool,
     auto_casts: usize,
     left_behind: usize,
+    deferred: usize,
     depths: (usize, usize),
     raised: (usize, usize),
     aliases: usize,
@@ -35,6 +36,7 @@ impl<'py> Tracer<'py> {
             grad_enabled: self.grad_enabled,
             auto_casts: self.auto_casts,
             left_behind: self.left_behind.len(),
+            deferred: self.deferred.len(),
             raised: (self.raised.len(), self.groups.len()),
             aliases: self.aliases.len(),
             carried: self.carried.len(),
@@ -65,6 +67,7 @@ impl<'py> Tracer<'py> {
         self.grad_enabled = mark.grad_enabled;
         self.auto_casts = mark.auto_casts;
         self.left_behind.truncate(mark.left_behind);
+        self.deferred.truncate(mark.deferred);
         let len = self.vars.len();
         self.known.retain(|_, id| (id.0 as usize) < len);
         self.aliases.truncate(mark.aliases);

@@ -53,6 +53,8 @@ pub struct Translated {
     pub native: Mutex<FxHashSet<usize>>,
     /// See `TraceOptions::filled`.
     pub filled: Mutex<FxHashSet<usize>>,
+    /// See `TraceOptions::not_deferred`.
+    pub not_deferred: Mutex<FxHashSet<usize>>,
     /// For the rest of an inlined callee: the instruction of the break it goes on from, which was reported.
     pub reported: Option<usize>,
     /// Under `full_graph`: every reason of the last attempt.
@@ -125,6 +127,7 @@ impl Translated {
             numbers: Mutex::default(),
             native: Mutex::default(),
             filled: Mutex::default(),
+            not_deferred: Mutex::default(),
             reported: None,
             reasons: Mutex::default(),
             entries: Mutex::default(),
