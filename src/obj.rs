@@ -145,8 +145,8 @@ const HOMES: &[&str] = &[
     "operator",
 ];
 
-/// The name of a class of C code in one of these modules. Classes that Python code defines may have any name, and say
-/// that they are from any module; but they can be changed.
+/// The name of a class of C code in one of these modules. Classes that Python code defines may have
+/// any name, and say that they are from any module; but they can be changed.
 pub fn name_in_c<'py>(class: &Bound<'py, PyType>) -> Option<Bound<'py, PyString>> {
     if native::is_mutable(class) {
         return None;
@@ -257,7 +257,8 @@ pub fn within<T>(manager: &Bound<'_, PyAny>, run: impl FnOnce() -> T) -> PyResul
     Ok(answer)
 }
 
-/// Runs this from a destructor: an exception may be on its way then, which Python code must not meet and not swallow.
+/// Runs this from a destructor: an exception may be on its way then, which Python code must not
+/// meet and not swallow.
 pub fn aside<T>(py: Python<'_>, run: impl FnOnce() -> T) -> T {
     let raised = PyErr::take(py);
     let answer = run();
@@ -270,8 +271,8 @@ pub fn aside<T>(py: Python<'_>, run: impl FnOnce() -> T) -> T {
 /// Key and value.
 pub type Item<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>);
 
-/// The items of a dictionary in the order Python iterates them, which for an `OrderedDict` is not that of the dict below;
-/// `None` when a key that is iterated is not there.
+/// The items of a dictionary in the order Python iterates them, which for an `OrderedDict` is not
+/// that of the dict below; `None` when a key that is iterated is not there.
 ///
 /// # Errors
 /// Those of the iteration.

@@ -1,5 +1,5 @@
-//! Places: `tensor.to(...)`, `tensor.cpu()`, `tensor.place` and the place of `to_tensor`, where there is no other than
-//! the one the tensors are in; `CPUPlace()` anywhere.
+//! Places: `tensor.to(...)`, `tensor.cpu()`, `tensor.place` and the place of `to_tensor`, where
+//! there is no other than the one the tensors are in; `CPUPlace()` anywhere.
 
 use std::sync::Arc;
 
@@ -159,8 +159,8 @@ pub fn made(
     Ok(Some(t.constant(&place)))
 }
 
-/// The arguments of `to_tensor(data, dtype, place, stop_gradient)` but for a place where tensors are anyway and for
-/// gradients that stop, as they do anyway.
+/// The arguments of `to_tensor(data, dtype, place, stop_gradient)` but for a place where tensors
+/// are anyway and for gradients that stop, as they do anyway.
 pub fn without_defaults(
     t: &mut Tracer<'_>,
     args: &[VarId],

@@ -151,7 +151,8 @@ fn exception(
     Ok(super::exceptions::new(t, class.as_any(), args.to_vec()))
 }
 
-/// Classes whose constructors refuse some arguments, or answer with an instance of another class for some.
+/// Classes whose constructors refuse some arguments, or answer with an instance of another class
+/// for some.
 const PICKY: [&str; 3] = ["OSError", "SyntaxError", "UnicodeError"];
 /// Those that refuse all but one number of arguments.
 const PICKIEST: [&str; 3] = [
@@ -262,7 +263,8 @@ fn fields_of<'py>(t: &mut Tracer<'py>, class: &Bound<'py, PyType>) -> Option<Bou
     Some(fields)
 }
 
-/// Whether the constructor of a named tuple takes its fields, in their order: a derived class may say that it has others.
+/// Whether the constructor of a named tuple takes its fields, in their order: a derived class may
+/// say that it has others.
 fn takes(class: &Bound<'_, PyType>, fields: &Bound<'_, PyAny>) -> bool {
     let names = || -> PyResult<Vec<String>> {
         let new = lookup(class, "__new__").map(|new| new.getattr("__func__"));

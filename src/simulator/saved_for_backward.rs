@@ -1,5 +1,5 @@
-//! What operations keep of what they are given, and of what they make, for their gradients: a change in place of that is
-//! one that eager mode refuses to go backwards through.
+//! What operations keep of what they are given, and of what they make, for their gradients: a
+//! change in place of that is one that eager mode refuses to go backwards through.
 
 use pyo3::prelude::*;
 
@@ -69,7 +69,8 @@ const FORGET: &[&str] = &[
     "scale",
 ];
 
-/// Of those, what keeps the whole numbers that say where. Of a mask it keeps the places that it says.
+/// Of those, what keeps the whole numbers that say where. Of a mask it keeps the places that it
+/// says.
 const KEEP_PLACES: &[&str] = &["__getitem__"];
 
 /// What keeps nothing next to a number.

@@ -1,4 +1,5 @@
-//! Translating everything: a debugging mode that sends every Python frame through the whole engine, tensors or not.
+//! Translating everything: a debugging mode that sends every Python frame through the whole engine,
+//! tensors or not.
 //!
 //! Its purpose is to run programs that know nothing of tensors, CPython's own tests first, and to
 //! compare. The frames come through the same hook as the callees of native code.

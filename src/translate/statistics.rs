@@ -1,5 +1,5 @@
-//! Running statistics of graphs that fail: the function then runs as it is, from the beginning, and must find them as they
-//! were. A graph writes them while it runs.
+//! Running statistics of graphs that fail: the function then runs as it is, from the beginning, and
+//! must find them as they were. A graph writes them while it runs.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -14,10 +14,12 @@ const NEW: u8 = 0;
 const NEVER: u8 = 1;
 const ALWAYS: u8 = 2;
 
-/// What networks with running statistics are made of, and never fails because of the numbers it is given. Of anything else
-/// nobody knows: labels and positions out of range, a matrix that cannot be inverted, an assertion.
+/// What networks with running statistics are made of, and never fails because of the numbers it is
+/// given. Of anything else nobody knows: labels and positions out of range, a matrix that cannot be
+/// inverted, an assertion.
 const NEVER_FAIL: &[&str] = &[
-    // Operators and their functions; operators have two underscores more around them, those in place one behind.
+    // Operators and their functions; operators have two underscores more around them, those in
+    // place one behind.
     "abs",
     "add",
     "assign",
@@ -161,7 +163,8 @@ const LAYERS_NEVER_FAIL: &[&str] = &[
     "Tanh",
 ];
 
-/// Whether a call may fail although calls of its kind did not, whose tensors had the same dims and dtypes.
+/// Whether a call may fail although calls of its kind did not, whose tensors had the same dims and
+/// dtypes.
 fn may_fail(py: Python<'_>, it: &Statement, layer: Option<&LayerRef>) -> bool {
     if let Some(layer) = layer {
         let class = layer.bind(py).get_type();

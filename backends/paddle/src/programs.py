@@ -143,7 +143,8 @@ class Role:
         self.is_part = is_part
         # Gradients arrive at all of its outputs, or at none.
         self.together = together
-        # Inputs, by position, that may need no gradient after all: captured control flow has made them.
+        # Inputs, by position, that may need no gradient after all: captured control flow has made
+        # them.
         self.uncertain = uncertain
         # Inputs, by position, that a call seldom finds changed; told where a lowering may ask.
         self.weights = weights
@@ -170,12 +171,14 @@ class Compiled:
         "gates",
         # Whether the last output says which inputs were reached, and those: see `Plan`.
         "decided",
-        # Whether the backward reads from the output in front of that one at which others gradients have arrived.
+        # Whether the backward reads from the output in front of that one at which others gradients
+        # have arrived.
         "has_signal",
         # Variables that the backward takes from a run.
         "needed",
         "is_random",
-        # Inputs and outputs whose numbers the backward reads, and those that control flow is computed again from.
+        # Inputs and outputs whose numbers the backward reads, and those that control flow is
+        # computed again from.
         "read",
         "read_outputs",
         "computed_from",
@@ -291,7 +294,8 @@ class _Compilation:
         # Gradients of inputs and of what it gives.
         self.x_grads = []
         self.out_grads = []
-        # Operations in front of the first one are its forward part, those from the second one on its backward part.
+        # Operations in front of the first one are its forward part, those from the second one on
+        # its backward part.
         self.forward_end = self.start = 0
 
     def run(self, grad, place):

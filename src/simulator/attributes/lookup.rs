@@ -36,7 +36,8 @@ pub(super) fn lookup_after<'py>(
     None
 }
 
-/// Stops where looking a name up may run code: other keys than strings have an `__eq__` of their own.
+/// Stops where looking a name up may run code: other keys than strings have an `__eq__` of their
+/// own.
 pub(super) fn only_names(t: &mut Tracer<'_>, class: &Bound<'_, PyType>) -> Step<()> {
     for base in native::mro(class).iter() {
         if t.plain_classes.contains(&(base.as_ptr() as usize)) {
@@ -75,8 +76,8 @@ pub fn guard_type_attr(
     let root = Arc::new(Tracker::Const(class.clone()));
     let tracker = Arc::new(Tracker::TypeAttr(root, Arc::from(name)));
     match found {
-        // The values of constants, and what holders hold, are guarded where they are used: here, that no descriptor takes
-        // their place. Holders cannot be referenced weakly either.
+        // The values of constants, and what holders hold, are guarded where they are used: here,
+        // that no descriptor takes their place. Holders cannot be referenced weakly either.
         Some(found) if tracer::is_plain_constant(found) || is_holder(found) => {
             let class = Obj::from(found.get_type());
             t.guards.add(&tracker, GuardKind::TypeIs(class));

@@ -256,7 +256,8 @@ pub fn is_of_enum_module(function: &Bound<'_, PyAny>) -> bool {
     provenance::is_from(function, "enum")
 }
 
-/// `type(obj).name` bound to `obj`, as the interpreter looks up dunders (the instance is not searched).
+/// `type(obj).name` bound to `obj`, as the interpreter looks up dunders (the instance is not
+/// searched).
 pub fn get_special(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<VarId> {
     match try_get_special(t, obj, name)? {
         Some(method) => Ok(method),
@@ -331,7 +332,8 @@ fn of_module(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Option<VarId>> 
     Ok(Some(t.wrap(&found, tracker)))
 }
 
-/// Guards the class of a module, which may be exchanged for a derived one, and stops where that computes this attribute.
+/// Guards the class of a module, which may be exchanged for a derived one, and stops where that
+/// computes this attribute.
 fn check_module(
     t: &mut Tracer<'_>,
     module: &Bound<'_, PyAny>,
@@ -457,7 +459,8 @@ fn of_named_tuple(
     )
 }
 
-/// Whether what a class has is what every named tuple has: a method of tuples, or a function of `collections`.
+/// Whether what a class has is what every named tuple has: a method of tuples, or a function of
+/// `collections`.
 fn is_of_named_tuples(found: &Bound<'_, PyAny>) -> bool {
     let tuples = found.py().get_type::<PyTuple>();
     let is_method = is_builtin_method(found);
