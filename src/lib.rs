@@ -14,6 +14,7 @@ pub mod frame;
 pub mod graph;
 pub mod guard;
 pub mod obj;
+pub mod ops;
 pub mod paddle;
 pub mod plugin;
 pub mod reason;

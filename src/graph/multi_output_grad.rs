@@ -8,30 +8,9 @@
 
 use pyo3::prelude::*;
 
+use crate::ops::{knows, Fact};
+
 use super::{Callee, Statement, StatementIr, SymbolId, SymbolKind};
-
-/// One kernel, whose gradient is that with zeros for what did not arrive. Hooks of all results are
-/// called, too.
-const PIECES: &[&str] = &[
-    "split",
-    "chunk",
-    "unbind",
-    "tensor_split",
-    "hsplit",
-    "vsplit",
-    "dsplit",
-];
-
-/// One kernel. Its gradient in eager mode ends the process where one did not arrive, here there are
-/// zeros.
-const ALL_OR_NOTHING: &[&str] = &[
-    "unstack",
-    "meshgrid",
-    "broadcast_tensors",
-    "qr",
-    "softmax_with_cross_entropy",
-    "lu_unpack",
-];
 
 impl StatementIr {
     /// Whether a call has to run by itself. `from` says for each symbol which results of the graph
@@ -62,8 +41,8 @@ impl StatementIr {
             Callee::Layer(symbol) => (leaves || differs) && !self.is_one_kernel(py, *symbol),
             callee => {
                 let names = callee.api_names(py);
-                let is_among = |known: &[&str]| names.iter().any(|name| known.contains(&&**name));
-                !is_among(ALL_OR_NOTHING) && (leaves || differs && !is_among(PIECES))
+                let is_among = |fact: Fact| names.iter().any(|name| knows(name, fact));
+                !is_among(Fact::AllOrNothing) && (leaves || differs && !is_among(Fact::OneKernel))
             }
         }
     }

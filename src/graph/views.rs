@@ -7,35 +7,9 @@
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
+use crate::ops::{knows, Fact};
+
 use super::{Arg, Statement, StatementIr, SymbolId, TensorMeta};
-
-/// The same numbers in the same order, in another shape.
-pub const RESHAPES: &[&str] = &["reshape", "view"];
-
-/// Operations whose results share the storage of their argument, where they can, and that cost next
-/// to nothing.
-pub const CHEAP_VIEWS: &[&str] = &[
-    "__getitem__",
-    "reshape",
-    "view",
-    "flatten",
-    "unflatten",
-    "squeeze",
-    "unsqueeze",
-    "transpose",
-    "t",
-    "T",
-    "mT",
-    "matrix_transpose",
-    "permute",
-    "moveaxis",
-    "swapaxes",
-    "swapdims",
-    "slice",
-    "unbind",
-    "diagonal",
-    "detach",
-];
 
 impl StatementIr {
     /// For each statement that is such a view the symbol that it views; those that take more
@@ -65,7 +39,7 @@ impl StatementIr {
         let names = statement.callee.api_names(py);
         let is = |name: &String| match &**name {
             "__getitem__" => !picks(py, &|id| self.meta(id), &statement.args),
-            name => CHEAP_VIEWS.contains(&name),
+            name => knows(name, Fact::CheapView),
         };
         names.iter().any(is)
     }
