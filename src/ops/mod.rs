@@ -9,8 +9,7 @@ use std::sync::LazyLock;
 
 use rustc_hash::FxHashMap;
 
-/// The same numbers in the same order, in another shape.
-pub const RESHAPES: &[&str] = &["reshape", "view"];
+pub use table::RESHAPES;
 
 /// One thing that is known of an operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,6 +2,9 @@
 
 use super::Fact::{self, *};
 
+/// The same numbers in the same order, in another shape.
+pub const RESHAPES: &[&str] = &["reshape", "view"];
+
 /// By name; see [`super::knows`].
 pub(super) const ROWS: &[(&str, &[Fact])] = &[
     // Tensors and views.

@@ -9,6 +9,7 @@ use pyo3::types::{PyBool, PyString, PyType};
 
 use crate::frame::Modules;
 use crate::graph::{Callee, DType};
+use crate::guard::native;
 use crate::variables::{Kind, VarId};
 
 use super::tensors::{self, Receiver};
@@ -209,9 +210,7 @@ fn is_processor(t: &mut Tracer<'_>, place: VarId) -> bool {
     };
     match provenance::name_in_paddle(&value.get_type()).as_deref() {
         Some("CPUPlace") => true,
-        Some("Place") => value
-            .call_method0("is_cpu_place")
-            .is_ok_and(|is| is.is_truthy().unwrap_or(false)),
+        Some("Place") => native::is_cpu_place(&value).unwrap_or(false),
         _ => false,
     }
 }

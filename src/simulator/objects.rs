@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyTuple, PyType};
 
 use crate::guard::native;
-use crate::obj::{is_attr, is_named, of_type, Obj};
+use crate::obj::{is_attr, is_named, is_slot_wrapper, locals_of_code, of_type, Obj};
 use crate::reason::BreakKind;
 use crate::tracker::FunctionField;
 use crate::variables::{Kind, VarId};
@@ -129,7 +129,7 @@ fn exception(
 ) -> Step<VarId> {
     let plain = |name: &str| {
         lookup(class, name).is_none_or(|found| {
-            is_named(&found, "wrapper_descriptor") || is_named(&found, "builtin_function_or_method")
+            is_slot_wrapper(&found) || is_named(&found, "builtin_function_or_method")
         })
     };
     classes::guard_names(t, class, &["__init__", "__new__"]);
@@ -271,7 +271,7 @@ fn takes(class: &Bound<'_, PyType>, fields: &Bound<'_, PyAny>) -> bool {
         let Some(new) = new.transpose()? else {
             return Ok(Vec::new());
         };
-        new.getattr("__code__")?.getattr("co_varnames")?.extract()
+        locals_of_code(&new.getattr("__code__")?)?.extract()
     };
     let fields = fields.extract::<Vec<String>>();
     match (names(), fields) {

@@ -22,6 +22,7 @@ from paddle_sot_rs._grad_masks import gates_of
 from paddle_sot_rs._kernels import is_on_cpu, taken_from_onednn
 from paddle_sot_rs._static_mode import Window
 from paddle_sot_rs._trace import Trace
+from paddle_sot_rs._views import PARTS, VIEWS
 
 _program_numbers = itertools.count(1)
 
@@ -89,14 +90,18 @@ def _name(value):
     return get_fake_value_name() if is_fake_value(value) else value.name
 
 
-SHARES_STORAGE = frozenset(
-    f"pd_op.{name}"
-    for name in (
-        *("data", "reshape", "reshape_", "squeeze", "unsqueeze", "flatten", "transpose", "slice", "strided_slice"),
-        *("split", "split_with_num", "unbind", "unstack", "expand", "as_strided", "view_shape", "view_dtype"),
-        *("tensor_unfold", "diagonal", "share_data_", "shape", "memcpy", "assign", "cast", "dropout", "real", "imag"),
+# Views in eager mode, and what else hands its operand on, in a program.
+SHARES_STORAGE = (
+    VIEWS
+    | frozenset(
+        f"pd_op.{name}"
+        for name in (
+            *("data", "reshape_", "split", "split_with_num", "unstack", "expand", "share_data_"),
+            *("shape", "memcpy", "assign", "cast", "dropout", "real", "imag"),
+        )
     )
-) | {"builtin.split", "builtin.slice", "builtin.parameter"}
+    | {*PARTS, "builtin.parameter"}
+)
 
 
 def _keep_operands(block):

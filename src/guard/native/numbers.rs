@@ -19,11 +19,7 @@ pub fn sampled(tensor: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
     let py = tensor.py();
     let says = |name| -> PyResult<bool> { tensor.call_method0(name)?.is_truthy() };
     let place = tensor.getattr(intern!(py, "place"))?;
-    if !place
-        .call_method0(intern!(py, "is_cpu_place"))?
-        .is_truthy()?
-        || !says(intern!(py, "is_dense"))?
-    {
+    if !is_cpu_place(&place)? || !says(intern!(py, "is_dense"))? {
         return Ok(None);
     }
     let count: usize = tensor.getattr(intern!(py, "size"))?.extract()?;
@@ -59,6 +55,16 @@ pub fn sampled(tensor: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
         }),
     }
     Ok(Some(digest.finish()))
+}
+
+/// Whether a place is the memory of this machine.
+///
+/// # Errors
+/// When it is no place.
+pub fn is_cpu_place(place: &Bound<'_, PyAny>) -> PyResult<bool> {
+    place
+        .call_method0(intern!(place.py(), "is_cpu_place"))?
+        .is_truthy()
 }
 
 /// The same of a tensor whose numbers do not lie one after the other: `address` is that of the

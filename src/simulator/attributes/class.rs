@@ -7,7 +7,7 @@ use pyo3::types::{PyFunction, PyType};
 
 use crate::frame::Modules;
 use crate::guard::{native, GuardKind};
-use crate::obj::{is_attr, is_builtin_method, is_named, of_type, Obj};
+use crate::obj::{getter_of, is_attr, is_builtin_method, is_named, of_type, Obj};
 use crate::reason::BreakKind;
 use crate::simulator::call::call;
 use crate::simulator::{classes, fold, pylayer, tracer, Step, Tracer};
@@ -220,7 +220,7 @@ pub(super) fn of_super(
         }
     }
     if is_named(&found, "property") {
-        let getter = found.getattr("fget")?;
+        let getter = getter_of(&found)?;
         let getter = t.constant(&getter);
         return call(t, getter, &[receiver], &[]);
     }

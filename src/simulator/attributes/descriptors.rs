@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyFunction, PyTuple, PyType};
 
 use crate::guard::native;
-use crate::obj::{cached_property, is_named, of_type, text_of, Obj};
+use crate::obj::{cached_property, getter_of, is_named, of_type, text_of, Obj};
 use crate::reason::BreakKind;
 use crate::simulator::call::call;
 use crate::simulator::containers::deques;
@@ -67,7 +67,7 @@ pub(super) fn data_descriptor(
     name: &str,
 ) -> Step<VarId> {
     if is_named(found, "property") {
-        let getter = found.getattr("fget")?;
+        let getter = getter_of(found)?;
         if getter.is_none() {
             return t.stop(
                 BreakKind::RaisesException,

@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyString, PyType};
 
 use crate::guard::{native, GuardKind};
-use crate::obj::{is_named, Obj};
+use crate::obj::{is_named, is_slot_wrapper, Obj};
 use crate::reason::BreakKind;
 use crate::simulator::{classes, tracer, Step, Tracer};
 use crate::tracker::{Tracker, TrackerRef};
@@ -99,7 +99,7 @@ pub fn own_class(t: &mut Tracer<'_>, class: &Bound<'_, PyType>) -> Step<()> {
         classes::guard_names(t, class, &["__class__", "__getattribute__"]);
     }
     let own = lookup(class, "__getattribute__");
-    let is_asked = own.is_some_and(|own| !is_named(&own, "wrapper_descriptor"));
+    let is_asked = own.is_some_and(|own| !is_slot_wrapper(&own));
     if is_asked || native::has_own_lookup(class) {
         return t.unsupported("the class of an object that looks it up elsewhere");
     }

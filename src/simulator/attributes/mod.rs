@@ -15,7 +15,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyFunction, PyModule, PyTuple, PyType};
 
 use crate::guard::{native, GuardKind};
-use crate::obj::{is_builtin_method, is_named, text_of, Obj};
+use crate::obj::{getter_of, is_builtin_method, is_named, text_of, Obj};
 use crate::reason::BreakKind;
 use crate::tracker::{DictKey, Tracker, TrackerRef};
 use crate::variables::{FunctionVar, Kind, ObjectVar, VarId};
@@ -225,10 +225,7 @@ fn of_enum_member<'py>(
         "_value_" | "_name_" => true,
         // `enum.property`, as `Enum` defines them.
         "value" | "name" => found.as_ref().is_some_and(|found| {
-            of_enum(found)
-                && found
-                    .getattr("fget")
-                    .is_ok_and(|own| is_of_enum_module(&own))
+            of_enum(found) && getter_of(found).is_ok_and(|own| is_of_enum_module(&own))
         }),
         _ => false,
     };
@@ -442,9 +439,9 @@ fn of_named_tuple(
                 function,
             })));
         }
-        if is_named(found, "property") && !found.getattr("fget")?.is_none() {
+        if is_named(found, "property") && !getter_of(found)?.is_none() {
             guard_type_attr(t, &Obj::from(&class), name, Some(found));
-            let getter = found.getattr("fget")?;
+            let getter = getter_of(found)?;
             let getter = t.constant(&getter);
             return call(t, getter, &[obj], &[]).map(Some);
         }
