@@ -4,8 +4,8 @@
 //! code of the frame is simulated ([`simulator::Simulator`]) into a [`graph::StatementIr`], guards,
 //! side effects and a new code object. A [`backend::GraphBackend`] compiles the graph.
 //!
-//! Arrows go one way: `bytecode` <- `variables`/`tracker` <- `simulator` <- `codegen`; backends know
-//! `graph` only. Nothing in here names a backend or a Paddle `Program`.
+//! Arrows go one way: `bytecode` <- `variables`/`tracker` <- `simulator` <- `codegen`; backends
+//! know `graph` only. Nothing in here names a backend or a Paddle `Program`.
 
 pub mod backend;
 pub mod bytecode;
@@ -14,6 +14,7 @@ pub mod frame;
 pub mod graph;
 pub mod guard;
 pub mod obj;
+pub mod ops;
 pub mod paddle;
 pub mod plugin;
 pub mod reason;

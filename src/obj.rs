@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use pyo3::ffi;
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{
     PyBool, PyBytes, PyCFunction, PyCode, PyComplex, PyDict, PyFloat, PyFunction, PyInt, PyModule,
@@ -132,7 +133,44 @@ pub fn text_of(value: &Bound<'_, PyAny>, name: &str) -> String {
 
 /// Whether it is a method of a builtin type, as its class holds it.
 pub fn is_builtin_method(value: &Bound<'_, PyAny>) -> bool {
-    is_named(value, "method_descriptor") || is_named(value, "wrapper_descriptor")
+    is_named(value, "method_descriptor") || is_slot_wrapper(value)
+}
+
+/// Whether it is a special method of a builtin type, as its class holds it.
+pub fn is_slot_wrapper(value: &Bound<'_, PyAny>) -> bool {
+    is_named(value, "wrapper_descriptor")
+}
+
+/// The file of a code object.
+///
+/// # Errors
+/// When it is none.
+pub fn file_of_code(code: &Bound<'_, PyAny>) -> PyResult<String> {
+    code.getattr(intern!(code.py(), "co_filename"))?.extract()
+}
+
+/// The names of the arguments and variables of a code object.
+///
+/// # Errors
+/// When it is none.
+pub fn locals_of_code<'py>(code: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    code.getattr(intern!(code.py(), "co_varnames"))
+}
+
+/// What reads a property.
+///
+/// # Errors
+/// When it is none.
+pub fn getter_of<'py>(property: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    property.getattr(intern!(property.py(), "fget"))
+}
+
+/// The qualified name of a code object.
+///
+/// # Errors
+/// When it is none.
+pub fn name_of_code(code: &Bound<'_, PyAny>) -> PyResult<String> {
+    code.getattr(intern!(code.py(), "co_qualname"))?.extract()
 }
 
 /// Modules of Python and NumPy with classes of C code that are told by their names.
@@ -145,8 +183,8 @@ const HOMES: &[&str] = &[
     "operator",
 ];
 
-/// The name of a class of C code in one of these modules. Classes that Python code defines may have any name, and say
-/// that they are from any module; but they can be changed.
+/// The name of a class of C code in one of these modules. Classes that Python code defines may have
+/// any name, and say that they are from any module; but they can be changed.
 pub fn name_in_c<'py>(class: &Bound<'py, PyType>) -> Option<Bound<'py, PyString>> {
     if native::is_mutable(class) {
         return None;
@@ -257,7 +295,8 @@ pub fn within<T>(manager: &Bound<'_, PyAny>, run: impl FnOnce() -> T) -> PyResul
     Ok(answer)
 }
 
-/// Runs this from a destructor: an exception may be on its way then, which Python code must not meet and not swallow.
+/// Runs this from a destructor: an exception may be on its way then, which Python code must not
+/// meet and not swallow.
 pub fn aside<T>(py: Python<'_>, run: impl FnOnce() -> T) -> T {
     let raised = PyErr::take(py);
     let answer = run();
@@ -270,8 +309,8 @@ pub fn aside<T>(py: Python<'_>, run: impl FnOnce() -> T) -> T {
 /// Key and value.
 pub type Item<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>);
 
-/// The items of a dictionary in the order Python iterates them, which for an `OrderedDict` is not that of the dict below;
-/// `None` when a key that is iterated is not there.
+/// The items of a dictionary in the order Python iterates them, which for an `OrderedDict` is not
+/// that of the dict below; `None` when a key that is iterated is not there.
 ///
 /// # Errors
 /// Those of the iteration.

@@ -56,8 +56,8 @@ impl Paddle {
         })
     }
 
-    /// What the method of tensors that had this name when the engine was imported answers for this one: a program may have
-    /// put another in its place since.
+    /// What the method of tensors that had this name when the engine was imported answers for this
+    /// one: a program may have put another in its place since.
     ///
     /// # Errors
     /// When there is none, or it raises.

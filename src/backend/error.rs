@@ -22,7 +22,8 @@ pub enum BackendError {
 }
 
 impl BackendError {
-    /// Whether it is no failure but the user's interrupt, or the end of the process: nothing takes its place.
+    /// Whether it is no failure but the user's interrupt, or the end of the process: nothing takes
+    /// its place.
     pub fn is_interrupt(&self, py: pyo3::Python<'_>) -> bool {
         let is_exception =
             |raised: &pyo3::PyErr| raised.is_instance_of::<pyo3::exceptions::PyException>(py);

@@ -12,7 +12,8 @@ fn differs(what: impl std::fmt::Display) -> BackendError {
     ))
 }
 
-/// Traces every statement of `sir` in a new session. `inputs` are the tensors of `sir.inputs`, layers left out.
+/// Traces every statement of `sir` in a new session. `inputs` are the tensors of `sir.inputs`,
+/// layers left out.
 ///
 /// # Errors
 /// When a statement cannot be traced, or its results are not what the metadata says.

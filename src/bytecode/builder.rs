@@ -216,7 +216,8 @@ impl CodeBuilder {
         self.op("STORE_FAST", slot).map(drop)
     }
 
-    /// Pushes a constant callable the way a call wants it; the arguments follow, then [`CodeBuilder::call`].
+    /// Pushes a constant callable the way a call wants it; the arguments follow, then
+    /// [`CodeBuilder::call`].
     pub fn begin_call(&mut self, callable: &Obj) -> Result<(), BytecodeError> {
         if self.dialect().is_null_first() {
             self.op("PUSH_NULL", 0)?;

@@ -357,8 +357,8 @@ impl Code {
     }
 }
 
-/// `localsplus` as `_PyCode_Validate`/`get_localsplus_counts` lay it out: locals (some of them cells),
-/// other cells, free variables.
+/// `localsplus` as `_PyCode_Validate`/`get_localsplus_counts` lay it out: locals (some of them
+/// cells), other cells, free variables.
 fn localsplus(code: &Bound<'_, PyAny>) -> PyResult<Vec<LocalSlot>> {
     let cells = names_of(code, "co_cellvars")?;
     let locals = names_of(code, "co_varnames")?;

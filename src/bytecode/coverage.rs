@@ -1,4 +1,5 @@
-//! What the simulator does with every opcode of the running interpreter, for the test that walks `dis.opmap`.
+//! What the simulator does with every opcode of the running interpreter, for the test that walks
+//! `dis.opmap`.
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;

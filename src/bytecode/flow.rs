@@ -1,4 +1,5 @@
-//! The shape of a code object's control flow: successors, joins and loops. Exception edges are left out.
+//! The shape of a code object's control flow: successors, joins and loops. Exception edges are left
+//! out.
 
 use std::collections::BTreeMap;
 
@@ -46,7 +47,8 @@ pub fn leads_to(code: &Code, mut at: usize) -> usize {
 /// Longest end of a function that is compared with others.
 const END: usize = 8;
 
-/// One place for all ends of the function that do the same: the compiler makes copies of small ones.
+/// One place for all ends of the function that do the same: the compiler makes copies of small
+/// ones.
 pub fn place(code: &Code, at: usize) -> usize {
     let at = leads_to(code, at);
     let Some(end) = end_from(code, at) else {
@@ -182,7 +184,8 @@ pub struct Loop {
 pub fn loops(code: &Code) -> Vec<Loop> {
     let count = code.instructions.len();
     let mut before: Vec<Vec<usize>> = vec![Vec::new(); count];
-    // By header: where its backward jumps go to, and where they come from. `continue` may jump to a no-op in front.
+    // By header: where its backward jumps go to, and where they come from. `continue` may jump to a
+    // no-op in front.
     let mut jumps: BTreeMap<usize, (Vec<usize>, Vec<usize>)> = BTreeMap::new();
     for index in 0..count {
         for next in successors(code, index) {
@@ -208,7 +211,8 @@ pub fn loops(code: &Code) -> Vec<Loop> {
         })
         .collect();
     found.sort_by_key(|found| found.body.len());
-    // The test of `while` is copied to the end of the body, and `continue` jumps to the original: one loop, not two.
+    // The test of `while` is copied to the end of the body, and `continue` jumps to the original:
+    // one loop, not two.
     let is_copy = |inner: &Loop, outer: &Loop| {
         let tests = |at: &usize| {
             let next = successors(code, *at);

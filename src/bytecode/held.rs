@@ -6,8 +6,9 @@ use pyo3::{PyTraverseError, PyVisit};
 
 use crate::obj::{is_plain_constant, of_type, Obj};
 
-/// Holds an object. Code objects hash and compare their constants, and put interned strings in the place of others:
-/// users meet generated code in frames (`frame.f_code in known`), and this one hashes by its address.
+/// Holds an object. Code objects hash and compare their constants, and put interned strings in the
+/// place of others: users meet generated code in frames (`frame.f_code in known`), and this one
+/// hashes by its address.
 #[pyclass(frozen, module = "paddle_sot_rs._core")]
 pub struct Held {
     #[pyo3(get)]
@@ -31,7 +32,8 @@ impl Held {
     }
 }
 
-/// Whether a code object may hash it: to others (lists, objects with `__hash__`) that is an error, or runs the user's code.
+/// Whether a code object may hash it: to others (lists, objects with `__hash__`) that is an error,
+/// or runs the user's code.
 pub fn hashes_quietly(value: &Bound<'_, PyAny>) -> bool {
     if let Ok(items) = value.cast_exact::<PyTuple>() {
         return items.iter().all(|item| hashes_quietly(&item));

@@ -31,7 +31,8 @@ pub fn live_locals(code: &Code, at: usize) -> Vec<usize> {
             for slot in reads {
                 next[slot as usize] = true;
             }
-            // A handler sees the locals as they are when the instruction raises: before or after its writes.
+            // A handler sees the locals as they are when the instruction raises: before or after
+            // its writes.
             if let Some(entry) = code.handler(index) {
                 for (slot, live) in next.iter_mut().zip(&live[entry.target]) {
                     *slot |= live;

@@ -18,7 +18,8 @@ pub struct ResumeSpec {
     pub at: usize,
     /// One entry per stack item, bottom first: true where it is a NULL, which is not passed.
     pub nulls: Vec<bool>,
-    /// Local slots to pass, ascending: values of plain locals; the cell objects of cells and free variables.
+    /// Local slots to pass, ascending: values of plain locals; the cell objects of cells and free
+    /// variables.
     pub live: Vec<usize>,
     /// Whether the interpreter runs that instruction: the break at it is already known.
     pub native: bool,
@@ -57,8 +58,8 @@ impl Origin {
 /// Builds the code of a resume function.
 ///
 /// Its parameters are the live slots in order, then the stack items that are not NULL, bottom
-/// first. Cells arrive as cell objects, those of free variables are put into their slots: `MAKE_CELL`
-/// and `COPY_FREE_VARS` have run in the frame before.
+/// first. Cells arrive as cell objects, those of free variables are put into their slots:
+/// `MAKE_CELL` and `COPY_FREE_VARS` have run in the frame before.
 ///
 /// # Errors
 /// When an instruction cannot be renumbered.
@@ -170,16 +171,16 @@ pub fn build_resume(
     Ok((builder.code, origin))
 }
 
-/// Appends all of `code`, local slots renumbered, and its exception table. The answer says where each
-/// instruction went, and the end.
+/// Appends all of `code`, local slots renumbered, and its exception table. The answer says where
+/// each instruction went, and the end.
 pub fn append_body(
     builder: &mut CodeBuilder,
     code: &Code,
     slots: &[u32],
     dialect: &dyn Dialect,
 ) -> Result<Vec<usize>, BytecodeError> {
-    // Superinstructions of 3.13 have 4 bits per slot; when renumbering does not fit, they are split,
-    // which moves indices: first find where each instruction goes.
+    // Superinstructions of 3.13 have 4 bits per slot; when renumbering does not fit, they are
+    // split, which moves indices: first find where each instruction goes.
     let first = builder.here();
     let mut position = Vec::with_capacity(code.instructions.len() + 1);
     let mut at = first;
@@ -265,7 +266,8 @@ fn append_one(
                 what: "a slot cannot be renumbered",
             })
         }
-        // MAKE_CELL, COPY_FREE_VARS and RESUME have run; a resumed body is not entered at its start.
+        // MAKE_CELL, COPY_FREE_VARS and RESUME have run; a resumed body is not entered at its
+        // start.
         _ => {}
     }
     if let Some(target) = instruction.instr.target() {

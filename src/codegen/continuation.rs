@@ -1,5 +1,5 @@
-//! Breaks inside of inlined calls: the call is made by the interpreter, of an object that goes on in the
-//! callee where it broke.
+//! Breaks inside of inlined calls: the call is made by the interpreter, of an object that goes on
+//! in the callee where it broke.
 
 use crate::bytecode::{Code, Instr, Origin};
 use crate::reason::Break;
@@ -8,8 +8,8 @@ use crate::variables::{DictVar, Kind, VarId};
 
 use super::plan::{Arm, ResumeFactory};
 
-/// The stack in front of the instruction that breaks the outermost frame. Where it calls an inlined frame
-/// that broke, the callable is one that goes on there.
+/// The stack in front of the instruction that breaks the outermost frame. Where it calls an inlined
+/// frame that broke, the callable is one that goes on there.
 pub(super) fn stack(
     t: &mut Tracer<'_>,
     code: &Code,
@@ -37,8 +37,8 @@ pub(super) fn stack(
     called(t, &code.instructions[at.end - 1].instr, &at.stack, callee)
 }
 
-/// `stack` with the operands of a call replaced: nothing but the callable matters, and arguments that the callee
-/// has dropped must not live on.
+/// `stack` with the operands of a call replaced: nothing but the callable matters, and arguments
+/// that the callee has dropped must not live on.
 fn called(
     t: &mut Tracer<'_>,
     call: &Instr,

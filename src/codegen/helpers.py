@@ -213,8 +213,8 @@ def set_dict(target, items):
         # Iterators of an `OrderedDict` tell this from keys that are deleted.
         own.clear(target)
         return
-    # Keys that stay where they are in front of the others are left alone: only values change, keys go and are added, as
-    # iterators that others have on the dict find it.
+    # Keys that stay where they are in front of the others are left alone: only values change, keys
+    # go and are added, as iterators that others have on the dict find it.
     end = object()
     wanted = iter(items)
     new = next(wanted, end)

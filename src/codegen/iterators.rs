@@ -85,8 +85,8 @@ impl Emitter<'_, '_> {
         }
     }
 
-    /// What an iterator takes its items from. Who makes one asks for `iter()` of it, which the frame has done: an object
-    /// with an `__iter__` in Python would see that again.
+    /// What an iterator takes its items from. Who makes one asks for `iter()` of it, which the
+    /// frame has done: an object with an `__iter__` in Python would see that again.
     pub(super) fn inner(&mut self, id: VarId) -> Emit {
         match self.t.vars.kind(id) {
             Kind::Iter(_) => self.value(id),
@@ -98,8 +98,8 @@ impl Emitter<'_, '_> {
         ids.iter().try_for_each(|id| self.inner(*id))
     }
 
-    /// An iterator over a list or tuple. One that stands behind the end of what became shorter keeps its place, which
-    /// cannot be set.
+    /// An iterator over a list or tuple. One that stands behind the end of what became shorter
+    /// keeps its place, which cannot be set.
     fn over_items(&mut self, helper: &str, over: VarId, at: usize) -> Emit {
         match self.t.vars.kind(over) {
             Kind::List(items) | Kind::Tuple(items, _) if at > items.len() => {

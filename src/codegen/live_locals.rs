@@ -27,7 +27,8 @@ const SHOW: &[&str] = &[
     "WeakValueDictionary",
 ];
 
-/// The slots that are alive at an instruction, in order. `value` says what is in a slot, `rest` is on the stack.
+/// The slots that are alive at an instruction, in order. `value` says what is in a slot, `rest` is
+/// on the stack.
 pub(super) fn slots(
     t: &Tracer<'_>,
     code: &Code,
@@ -44,8 +45,9 @@ pub(super) fn slots(
         || frame_introspection::reads_locals(code)
         || frame_introspection::calls_onlookers(t.py, code, globals);
     for (slot, known) in code.localsplus.iter().enumerate() {
-        // The interpreter takes for granted that free variables are there: whoever asks for the locals of the frame would
-        // end the process. `super()` without arguments looks at the first argument.
+        // The interpreter takes for granted that free variables are there: whoever asks for the
+        // locals of the frame would end the process. `super()` without arguments looks at the first
+        // argument.
         let needed = known.kind.free || slot == 0 && code.argcount > 0;
         // What no instruction reads any more lives to the end of the frame all the same.
         let lives_on = || value(slot).is_some_and(|id| shown || is_seen_dying(t, id));
@@ -57,7 +59,8 @@ pub(super) fn slots(
     slots
 }
 
-/// Whether this looks at the frame that calls it, by whatever name: a built-in, or what reads its locals.
+/// Whether this looks at the frame that calls it, by whatever name: a built-in, or what reads its
+/// locals.
 fn shows_frames(t: &Tracer<'_>, id: VarId) -> bool {
     let var = t.vars.get(id);
     match (&var.kind, &var.value) {
@@ -79,8 +82,8 @@ fn is_shown_to(value: &Bound<'_, PyAny>) -> bool {
     looks_at_frames(value, true) || frame_introspection::is_onlooker(value)
 }
 
-/// Whether a program can tell when this value dies: by a weak reference, or by a destructor of it or of
-/// what it holds.
+/// Whether a program can tell when this value dies: by a weak reference, or by a destructor of it
+/// or of what it holds.
 pub(super) fn is_seen_dying(t: &Tracer<'_>, id: VarId) -> bool {
     let var = t.vars.get(id);
     match (&var.kind, &var.value) {

@@ -73,8 +73,8 @@ impl OutTree {
 /// Deeper trees are left to generated code.
 const DEEP: usize = 64;
 
-/// The tree for `id`; `None` when it needs generated code: unusual values, and containers that are found
-/// twice (they must stay one object) or inside of themselves.
+/// The tree for `id`; `None` when it needs generated code: unusual values, and containers that are
+/// found twice (they must stay one object) or inside of themselves.
 pub fn tree(
     t: &Tracer<'_>,
     demand: &mut Demand,

@@ -51,7 +51,8 @@ impl Demand {
         self.slots.insert_full(tracker.clone()).0
     }
 
-    /// The slot of a tensor that is an input of the graph: what comes out again is the object that went in.
+    /// The slot of a tensor that is an input of the graph: what comes out again is the object that
+    /// went in.
     pub fn input(&mut self, t: &Tracer<'_>, symbol: SymbolId) -> Option<usize> {
         let input = t.graph.inputs.iter().find(|input| input.symbol == symbol)?;
         Some(self.slot(&input.tracker))
@@ -104,8 +105,8 @@ pub enum Home {
 pub type Emit = Result<(), Break>;
 
 impl<'a, 'py> Emitter<'a, 'py> {
-    /// An emitter for code that looks like `like` in tracebacks. Its parameters are a list, the slots,
-    /// and a tuple, the outputs.
+    /// An emitter for code that looks like `like` in tracebacks. Its parameters are a list, the
+    /// slots, and a tuple, the outputs.
     pub fn new(t: &'a mut Tracer<'py>, like: &Code, shared: &'a Shared) -> Result<Self, Break> {
         let code = CodeBuilder::new(t.py, like, vec![Arc::from(".slots"), Arc::from(".outputs")])?;
         Ok(Self {
@@ -158,8 +159,8 @@ impl<'a, 'py> Emitter<'a, 'py> {
         Ok(self.code.load_const(&Obj::from(value))?)
     }
 
-    /// Code objects intern strings that look like names, which may put another object in the place of one
-    /// that the program computed: those are kept out of sight.
+    /// Code objects intern strings that look like names, which may put another object in the place
+    /// of one that the program computed: those are kept out of sight.
     fn plain_constant(&mut self, value: &Obj) -> Emit {
         let object = value.bind(self.t.py);
         let Ok(text) = object.cast_exact::<PyString>() else {
@@ -185,8 +186,8 @@ impl<'a, 'py> Emitter<'a, 'py> {
         Ok(self.code.call(argc)?)
     }
 
-    /// Drops everything but `kept`: what no later instruction of the frame can see must not live on while
-    /// the native instruction runs.
+    /// Drops everything but `kept`: what no later instruction of the frame can see must not live on
+    /// while the native instruction runs.
     pub fn drop_all_but(&mut self, kept: &FxHashSet<VarId>) -> Emit {
         let mut slots = FxHashSet::default();
         for id in kept {
@@ -532,7 +533,8 @@ impl<'a, 'py> Emitter<'a, 'py> {
         }
     }
 
-    /// Whether it is a method of a builtin class: what they make of an object is no `types.MethodType`.
+    /// Whether it is a method of a builtin class: what they make of an object is no
+    /// `types.MethodType`.
     fn binds_itself(&mut self, function: VarId) -> bool {
         let function = self.t.value(function);
         function.is_some_and(|function| is_builtin_method(&function))

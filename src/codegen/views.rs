@@ -10,7 +10,8 @@ use crate::variables::View;
 use super::reconstruct::{Emit, Emitter};
 
 impl Emitter<'_, '_> {
-    /// Pushes the result of a view operation on its rebuilt base. Several results come from one call.
+    /// Pushes the result of a view operation on its rebuilt base. Several results come from one
+    /// call.
     pub(super) fn view(&mut self, view: &View) -> Emit {
         let Some((list, at)) = view.item else {
             return self.view_call(view);

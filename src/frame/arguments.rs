@@ -103,7 +103,8 @@ impl ArgBinder {
         }
     }
 
-    /// Binds the arguments of a vectorcall: `args` holds the positional values, then those of `names`.
+    /// Binds the arguments of a vectorcall: `args` holds the positional values, then those of
+    /// `names`.
     ///
     /// `None` as for [`Self::bind`].
     pub fn bind_vector(

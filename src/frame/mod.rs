@@ -90,8 +90,8 @@ pub enum FrameDecision {
 pub trait Instead: std::fmt::Debug {
     /// Runs it; `None` when nothing has happened and the frame itself must be evaluated.
     ///
-    /// `release` makes the frame drop its arguments: afterwards they live as long as what runs keeps them, and
-    /// the answer must not be `None`.
+    /// `release` makes the frame drop its arguments: afterwards they live as long as what runs
+    /// keeps them, and the answer must not be `None`.
     fn run(self: Box<Self>, py: Python<'_>, release: &dyn Fn()) -> Option<PyResult<Py<PyAny>>>;
 }
 

@@ -1,7 +1,7 @@
 //! Modules that the engine asks for.
 //!
-//! `PyImport_Import` asks the `__import__` in the builtins of the running frame, which is the user's: it may be a
-//! function of theirs, or not be there.
+//! `PyImport_Import` asks the `__import__` in the builtins of the running frame, which is the
+//! user's: it may be a function of theirs, or not be there.
 
 use std::ffi::CStr;
 use std::ptr;
@@ -22,14 +22,15 @@ pub trait Modules<'py> {
     /// When it cannot be imported.
     fn module(self, name: impl AsRef<str>) -> PyResult<Bound<'py, PyAny>>;
 
-    /// What Python itself has by this name in `builtins` or `operator`, whatever the program has put in its place.
+    /// What Python itself has by this name in `builtins` or `operator`, whatever the program has
+    /// put in its place.
     ///
     /// # Errors
     /// When there is nothing, or was something else already when the engine was imported.
     fn original(self, module: &str, name: &str) -> PyResult<Bound<'py, PyAny>>;
 
-    /// A module of the engine's own Python code. What its functions find in `builtins` is what was there when the engine was
-    /// imported, whatever the program has put in its place since.
+    /// A module of the engine's own Python code. What its functions find in `builtins` is what was
+    /// there when the engine was imported, whatever the program has put in its place since.
     ///
     /// # Errors
     /// When the code cannot be run.
@@ -42,7 +43,8 @@ pub trait Modules<'py> {
     fn keep_originals(self) -> PyResult<&'static Py<PyDict>>;
 }
 
-/// Under this name all of them are kept in one dict. Others have the name of their module and a dot in front of theirs.
+/// Under this name all of them are kept in one dict. Others have the name of their module and a dot
+/// in front of theirs.
 const BUILTINS: &str = "builtins";
 
 static ORIGINALS: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
@@ -65,8 +67,9 @@ impl<'py> Modules<'py> for Python<'py> {
         if let Some(module) = loaded(&name)? {
             return Ok(module);
         }
-        // SAFETY: the name is a live string, what is null may be; the answer is a new reference, or null with an
-        // exception set. It is the outermost package: the module itself is in `sys.modules` then.
+        // SAFETY: the name is a live string, what is null may be; the answer is a new reference, or
+        // null with an exception set. It is the outermost package: the module itself is in
+        // `sys.modules` then.
         unsafe {
             let null = ptr::null_mut();
             let outermost =
@@ -87,7 +90,8 @@ impl<'py> Modules<'py> for Python<'py> {
 
     fn embedded(self, source: &CStr, file: &CStr, name: &CStr) -> PyResult<Bound<'py, PyModule>> {
         let builtins = self.keep_originals()?.bind(self).get_item(BUILTINS)?;
-        // SAFETY: the name is a live string; the answer is borrowed from `sys.modules`, or null with an exception set.
+        // SAFETY: the name is a live string; the answer is borrowed from `sys.modules`, or null
+        // with an exception set.
         let module: Bound<'_, PyAny> = unsafe {
             Bound::from_borrowed_ptr_or_err(self, ffi::PyImport_AddModule(name.as_ptr()))?
         };
@@ -120,8 +124,8 @@ impl<'py> Modules<'py> for Python<'py> {
 /// What `sys.modules` has under a name.
 fn loaded<'py>(name: &Bound<'py, PyString>) -> PyResult<Option<Bound<'py, PyAny>>> {
     let py = name.py();
-    // SAFETY: the name is a live string; the answer is a new reference to an entry of `sys.modules`, or null, with an
-    // exception set where looking for it has raised.
+    // SAFETY: the name is a live string; the answer is a new reference to an entry of
+    // `sys.modules`, or null, with an exception set where looking for it has raised.
     let found = unsafe { Bound::from_owned_ptr_or_opt(py, ffi::PyImport_GetModule(name.as_ptr())) };
     match found {
         None => PyErr::take(py).map_or(Ok(None), Err),

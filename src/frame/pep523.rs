@@ -38,7 +38,8 @@ extern "C" {
     fn PyInterpreterState_Get() -> *mut c_void;
 }
 
-/// Hooked calls that may nest on the C stack; deeper ones run without the hook, as plain Python does.
+/// Hooked calls that may nest on the C stack; deeper ones run without the hook, as plain Python
+/// does.
 const MAX_DEPTH: u32 = 400;
 
 struct Local {
@@ -373,8 +374,8 @@ impl Pep523Frame<'_> {
         let frame = self.frame;
         let release = move || {
             for index in 0..count {
-                // SAFETY: the frame is fresh: its first slots own its arguments, and may be null where
-                // nobody evaluates it any more. What ends it allows null slots.
+                // SAFETY: the frame is fresh: its first slots own its arguments, and may be null
+                // where nobody evaluates it any more. What ends it allows null slots.
                 unsafe {
                     let slot = (*frame).locals().cast_mut().add(index);
                     ffi::Py_XDECREF(std::ptr::replace(slot, std::ptr::null_mut()));
@@ -425,7 +426,8 @@ thread_local! {
     static GIVEN: Cell<Option<SmallVec<[Py<PyAny>; 8]>>> = const { Cell::new(None) };
 }
 
-/// The next frame of this code on this thread is evaluated as it is, if it starts before this is dropped.
+/// The next frame of this code on this thread is evaluated as it is, if it starts before this is
+/// dropped.
 #[must_use]
 pub struct PassFrame {
     _thread: PhantomData<*mut ()>,
@@ -440,8 +442,8 @@ impl PassFrame {
         }
     }
 
-    /// The same, and the hook is gone while the frame runs: the interpreter makes its calls without the C stack, and
-    /// arguments belong to their frames alone.
+    /// The same, and the hook is gone while the frame runs: the interpreter makes its calls without
+    /// the C stack, and arguments belong to their frames alone.
     pub fn alone(code: &Bound<'_, PyAny>) -> Self {
         ALONE.set(true);
         Self::of(code)
@@ -470,8 +472,8 @@ pub fn call_giving(
     if pass.is_some() {
         GIVEN.set(Some(args));
         // SAFETY: the arguments are alive until the frame of the call owns references to them:
-        // the hook drops ours when it sees that frame, and CPython does not look at the array after that
-        // (`_PyEval_Vector` in `Python/ceval.c`).
+        // the hook drops ours when it sees that frame, and CPython does not look at the array after
+        // that (`_PyEval_Vector` in `Python/ceval.c`).
         let result = unsafe {
             ffi::PyObject_Vectorcall(
                 function.as_ptr(),
@@ -507,7 +509,8 @@ pub(super) fn run_new_code(
     result
 }
 
-/// Frames of this thread that handlers never see: generators, coroutines, bodies of classes and modules.
+/// Frames of this thread that handlers never see: generators, coroutines, bodies of classes and
+/// modules.
 pub fn refused_frames() -> u64 {
     LOCAL.with(|local| local.refused.get())
 }

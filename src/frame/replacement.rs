@@ -78,7 +78,7 @@ pub(super) fn run_code(
         args.extend(extra.cast::<PyTuple>()?.iter());
     }
     let positional = args.len();
-    let known = code.getattr(pyo3::intern!(py, "co_varnames"))?;
+    let known = crate::obj::locals_of_code(code)?;
     for index in shape.positional..shape.named() {
         names.push(known.get_item(index)?);
         args.push(argument(index)?);

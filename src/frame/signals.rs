@@ -1,7 +1,8 @@
 //! [`HeldSignals`]: handlers of signals wait while the engine translates.
 //!
-//! They are the user's code. What one raises (an interrupt, the end of a time limit) would look like something that the
-//! translation ran into: the graph would break there, and nobody would hear of the signal.
+//! They are the user's code. What one raises (an interrupt, the end of a time limit) would look
+//! like something that the translation ran into: the graph would break there, and nobody would hear
+//! of the signal.
 
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -116,7 +117,8 @@ impl<'py> HeldSignals<'py> {
         Ok(this)
     }
 
-    /// Whether a signal was sent again and its handler ran: what was done meanwhile may be cut short.
+    /// Whether a signal was sent again and its handler ran: what was done meanwhile may be cut
+    /// short.
     pub fn hurried(&self) -> bool {
         let waiting = self.waiting.as_ref();
         waiting.is_some_and(|waiting| waiting.get().hurried.load(Ordering::Relaxed))
@@ -170,7 +172,8 @@ impl Drop for HeldSignals<'_> {
     }
 }
 
-/// Puts handlers back that another thread has held, which is not in this process: for a child after a fork.
+/// Puts handlers back that another thread has held, which is not in this process: for a child after
+/// a fork.
 ///
 /// # Errors
 /// Whatever Python's signal module raises.

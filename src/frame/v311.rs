@@ -1,4 +1,5 @@
-//! CPython 3.11: `Include/internal/pycore_frame.h`, `Include/cpython/code.h`, `Include/cpython/pystate.h`.
+//! CPython 3.11: `Include/internal/pycore_frame.h`, `Include/cpython/code.h`,
+//! `Include/cpython/pystate.h`.
 
 use std::ffi::{c_char, c_int, c_short, c_void};
 

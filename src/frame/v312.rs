@@ -1,4 +1,5 @@
-//! CPython 3.12: `Include/internal/pycore_frame.h`, `Include/cpython/code.h`, `Include/cpython/pystate.h`.
+//! CPython 3.12: `Include/internal/pycore_frame.h`, `Include/cpython/code.h`,
+//! `Include/cpython/pystate.h`.
 
 use std::ffi::{c_char, c_int, c_ulong, c_void};
 
@@ -161,7 +162,8 @@ pub(super) unsafe fn can_finish(state: *mut ThreadState, frame: *mut Interpreter
             .eq(&(*state).datastack_top)
 }
 
-/// Ends a frame that was not evaluated: `clear_thread_frame` of `Python/ceval.c`, which is not exported.
+/// Ends a frame that was not evaluated: `clear_thread_frame` of `Python/ceval.c`, which is not
+/// exported.
 pub(super) unsafe fn finish(state: *mut ThreadState, frame: *mut InterpreterFrame) {
     // Destructors may run Python code: like CPython, leave them room and keep the frame in place.
     (*state).c_recursion_remaining -= 1;

@@ -1,4 +1,5 @@
-//! CPython 3.13: `Include/internal/pycore_frame.h`, `Include/cpython/code.h`, `Include/cpython/pystate.h`.
+//! CPython 3.13: `Include/internal/pycore_frame.h`, `Include/cpython/code.h`,
+//! `Include/cpython/pystate.h`.
 
 use std::ffi::{c_char, c_int, c_void};
 

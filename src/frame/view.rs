@@ -95,12 +95,6 @@ impl<'a> FrameView<'a> {
         Some(unsafe { Bound::from_borrowed_ptr(py, value) })
     }
 
-    /// How many locals, cells and free variables the frame has.
-    pub fn localsplus_count(&self) -> usize {
-        // SAFETY: `code` is a code object.
-        unsafe { code_fields(self.code).nlocalsplus as usize }
-    }
-
     /// The bound arguments by name, in a new dict.
     ///
     /// # Errors

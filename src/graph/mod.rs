@@ -24,4 +24,4 @@ pub use partition::Parted;
 pub use region::{BlockOutput, Cut, Region};
 pub use sir::{is_in_place, Arg, Callee, Statement, StatementIr, SymbolId, SymbolKind};
 pub use split::Part;
-pub use views::{picks, CHEAP_VIEWS, RESHAPES};
+pub use views::picks;

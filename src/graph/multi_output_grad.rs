@@ -1,37 +1,20 @@
 //! Calls with several results of which gradients may arrive at some only.
 //!
-//! In a program such a call is one part: it goes backward with zeros for the others, and what somebody puts on one of its
-//! results (a hook, `retain_grads()`, `paddle.grad`) does not see what comes through another one that is computed from it.
-//! In eager mode a call may be many operations (a layer with the weights of its attention, the cell of an LSTM), of which
-//! those that no gradient comes to do nothing. So these run as in eager mode, by themselves.
+//! In a program such a call is one part: it goes backward with zeros for the others, and what
+//! somebody puts on one of its results (a hook, `retain_grads()`, `paddle.grad`) does not see what
+//! comes through another one that is computed from it. In eager mode a call may be many operations
+//! (a layer with the weights of its attention, the cell of an LSTM), of which those that no
+//! gradient comes to do nothing. So these run as in eager mode, by themselves.
 
 use pyo3::prelude::*;
 
+use crate::ops::{knows, Fact};
+
 use super::{Callee, Statement, StatementIr, SymbolId, SymbolKind};
 
-/// One kernel, whose gradient is that with zeros for what did not arrive. Hooks of all results are called, too.
-const PIECES: &[&str] = &[
-    "split",
-    "chunk",
-    "unbind",
-    "tensor_split",
-    "hsplit",
-    "vsplit",
-    "dsplit",
-];
-
-/// One kernel. Its gradient in eager mode ends the process where one did not arrive, here there are zeros.
-const ALL_OR_NOTHING: &[&str] = &[
-    "unstack",
-    "meshgrid",
-    "broadcast_tensors",
-    "qr",
-    "softmax_with_cross_entropy",
-    "lu_unpack",
-];
-
 impl StatementIr {
-    /// Whether a call has to run by itself. `from` says for each symbol which results of the graph gradients come from.
+    /// Whether a call has to run by itself. `from` says for each symbol which results of the graph
+    /// gradients come from.
     pub(super) fn has_results_apart(
         &self,
         py: Python<'_>,
@@ -58,13 +41,14 @@ impl StatementIr {
             Callee::Layer(symbol) => (leaves || differs) && !self.is_one_kernel(py, *symbol),
             callee => {
                 let names = callee.api_names(py);
-                let is_among = |known: &[&str]| names.iter().any(|name| known.contains(&&**name));
-                !is_among(ALL_OR_NOTHING) && (leaves || differs && !is_among(PIECES))
+                let is_among = |fact: Fact| names.iter().any(|name| knows(name, fact));
+                !is_among(Fact::AllOrNothing) && (leaves || differs && !is_among(Fact::OneKernel))
             }
         }
     }
 
-    /// Whether a layer is a recurrent one that is a single kernel, whose gradient has zeros for what did not arrive.
+    /// Whether a layer is a recurrent one that is a single kernel, whose gradient has zeros for
+    /// what did not arrive.
     fn is_one_kernel(&self, py: Python<'_>, layer: SymbolId) -> bool {
         let SymbolKind::Layer(layer) = self.kind(layer) else {
             return false;

@@ -8,8 +8,9 @@ use super::views::only_operand;
 use super::StatementIr;
 
 impl StatementIr {
-    /// The graph without the statements that make the outputs at these positions, and without the views that those are
-    /// of; then these statements, which run call by call. `None` where one does more than compute.
+    /// The graph without the statements that make the outputs at these positions, and without the
+    /// views that those are of; then these statements, which run call by call. `None` where one
+    /// does more than compute.
     pub fn views_behind(&self, py: Python<'_>, outputs: &[usize]) -> Option<Vec<Part>> {
         let producer = self.producers();
         let order = self.order(py)?;

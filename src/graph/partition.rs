@@ -1,14 +1,16 @@
-//! Parts of a graph with several results: each is a program of its own, so that autograd goes through as much of the
-//! graph as in eager mode.
+//! Parts of a graph with several results: each is a program of its own, so that autograd goes
+//! through as much of the graph as in eager mode.
 //!
-//! A program is one node of autograd. It goes backward as a whole, with zeros for results that no gradient arrived at:
-//! what only they depend on would get zeros instead of nothing (or not a number, where zero meets an infinite slope), and
-//! what is put on a result from outside (a hook, `retain_grads()`) would not see what comes through other results
-//! that are computed from it. So statements are one part when gradients of the same results flow to them.
+//! A program is one node of autograd. It goes backward as a whole, with zeros for results that no
+//! gradient arrived at: what only they depend on would get zeros instead of nothing (or not a
+//! number, where zero meets an infinite slope), and what is put on a result from outside (a hook,
+//! `retain_grads()`) would not see what comes through other results that are computed from it. So
+//! statements are one part when gradients of the same results flow to them.
 //!
-//! Calls whose gradient is selected rows are parts of their own, which are no programs. So are those with several results
-//! that gradients come to apart (`multi_output_grad.rs`), and views of what comes in or goes out that gradients of several parts flow
-//! through; other such views are made again where they are used.
+//! Calls whose gradient is selected rows are parts of their own, which are no programs. So are
+//! those with several results that gradients come to apart (`multi_output_grad.rs`), and views of
+//! what comes in or goes out that gradients of several parts flow through; other such views are
+//! made again where they are used.
 
 use pyo3::prelude::*;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -26,12 +28,13 @@ pub(super) enum Order {
     Free,
     /// It reads what others update: those before it stay before it, those behind it behind it.
     Reads,
-    /// It does something besides computing its results, and stays in order with others that do and that read: random numbers,
-    /// running statistics, text.
+    /// It does something besides computing its results, and stays in order with others that do and
+    /// that read: random numbers, running statistics, text.
     Acts,
 }
 
-/// The order of a statement; `None` where it changes its argument. `updated` is what statements of the graph update.
+/// The order of a statement; `None` where it changes its argument. `updated` is what statements of
+/// the graph update.
 fn order(
     py: Python<'_>,
     sir: &StatementIr,
@@ -58,7 +61,8 @@ fn order(
     Some(if reads { Order::Reads } else { Order::Free })
 }
 
-/// Whether a layer has buffers, perhaps in its parts (running statistics are parameters without gradients).
+/// Whether a layer has buffers, perhaps in its parts (running statistics are parameters without
+/// gradients).
 fn has_state(py: Python<'_>, layer: &LayerRef) -> PyResult<bool> {
     let layer = layer.bind(py);
     if layer.call_method0("buffers")?.len()? > 0 {
@@ -101,7 +105,8 @@ pub enum Parted {
 }
 
 impl StatementIr {
-    /// The parts of the graph, while gradients are on. One that cannot be taken apart by its results is one.
+    /// The parts of the graph, while gradients are on. One that cannot be taken apart by its
+    /// results is one.
     pub fn parts(&self, py: Python<'_>) -> Parted {
         let selects = |it: &Statement| it.alone || it.may_select_rows(py, &self.symbols);
         let mut apart: Vec<bool> = self.statements.iter().map(selects).collect();
@@ -112,7 +117,8 @@ impl StatementIr {
         }
     }
 
-    /// The same, where `apart` says which statements have to be parts of their own, and learns of more.
+    /// The same, where `apart` says which statements have to be parts of their own, and learns of
+    /// more.
     fn parts_with(&self, py: Python<'_>, apart: &mut [bool]) -> Option<Vec<Part>> {
         let producer = self.producers();
         let (mut places, mut groups, from) = self.places(&producer, apart)?;
@@ -166,7 +172,8 @@ impl StatementIr {
         self.without_idle_gradients(&places).cut_up(py, &plan)
     }
 
-    /// Notes the views that gradients of several parts flow through, and those that these are views of.
+    /// Notes the views that gradients of several parts flow through, and those that these are views
+    /// of.
     fn add_views_between(
         &self,
         producer: &[Option<usize>],
@@ -194,7 +201,8 @@ impl StatementIr {
         }
     }
 
-    /// The same graph, in which nothing needs a gradient that none flows to: one part would hand it to another as if.
+    /// The same graph, in which nothing needs a gradient that none flows to: one part would hand it
+    /// to another as if.
     fn without_idle_gradients(&self, places: &[Place]) -> Self {
         let mut whole = self.clone();
         for (statement, place) in whole.statements.iter_mut().zip(places) {
@@ -212,7 +220,8 @@ impl StatementIr {
         whole
     }
 
-    /// The group of each statement, how many groups there are, and the results that gradients of each symbol come from.
+    /// The group of each statement, how many groups there are, and the results that gradients of
+    /// each symbol come from.
     fn places(
         &self,
         producer: &[Option<usize>],
@@ -357,7 +366,8 @@ impl StatementIr {
         Some(of.collect())
     }
 
-    /// The same where groups take turns: a part is what runs of a group at its turn. `None` where there are too many.
+    /// The same where groups take turns: a part is what runs of a group at its turn. `None` where
+    /// there are too many.
     fn in_turns(&self, known: &Known<'_>) -> Option<Vec<usize>> {
         // Turns and groups that have to run before a statement, or that it is among.
         type Turns = Vec<(usize, usize)>;
@@ -406,7 +416,8 @@ impl StatementIr {
         of.collect()
     }
 
-    /// What no gradient flows to goes where it is used first: fewer tensors go from one part to the other.
+    /// What no gradient flows to goes where it is used first: fewer tensors go from one part to the
+    /// other.
     fn use_late(&self, known: &Known<'_>, of: &mut [usize]) {
         let mut wanted: Vec<Option<usize>> = vec![None; of.len()];
         for number in (0..of.len()).rev() {

@@ -1,5 +1,6 @@
-//! Which tensors from outside of a graph the results of captured control flow may be: eager mode hands on the very tensor
-//! that a way leaves as it was, or a view of it, and its gradients see what becomes of that.
+//! Which tensors from outside of a graph the results of captured control flow may be: eager mode
+//! hands on the very tensor that a way leaves as it was, or a view of it, and its gradients see
+//! what becomes of that.
 
 use std::collections::BTreeSet;
 
@@ -29,7 +30,8 @@ struct Known {
 /// What captured control flow hands on between the parts of a graph.
 #[derive(Default)]
 pub(super) struct HandedOn {
-    /// For each symbol that it may have handed on: the inputs and outputs of the graph that it may be.
+    /// For each symbol that it may have handed on: the inputs and outputs of the graph that it may
+    /// be.
     pub from: May,
     /// For each symbol the outputs that may be it, or share its storage.
     pub to: May,

@@ -1,7 +1,8 @@
-//! Calls whose gradient is selected rows in eager mode: the rows of a table that were looked up, and no others.
+//! Calls whose gradient is selected rows in eager mode: the rows of a table that were looked up,
+//! and no others.
 //!
-//! A program gives dense gradients: as large as the table, and other ones to whoever looks (`lazy_mode` of optimizers
-//! moves the rows that are there). So these calls are no part of one.
+//! A program gives dense gradients: as large as the table, and other ones to whoever looks
+//! (`lazy_mode` of optimizers moves the rows that are there). So these calls are no part of one.
 
 use pyo3::prelude::*;
 
@@ -16,7 +17,8 @@ const FUNCTIONS: &[&str] = &["embedding", "hsigmoid_loss"];
 const ATTRIBUTES: &[&str] = &["_sparse", "_is_sparse"];
 
 impl Statement {
-    /// Whether its gradient may be selected rows, while gradients are on. `symbols` are those of its graph.
+    /// Whether its gradient may be selected rows, while gradients are on. `symbols` are those of
+    /// its graph.
     pub fn may_select_rows(&self, py: Python<'_>, symbols: &[SymbolKind]) -> bool {
         let kind = |id: SymbolId| &symbols[id.0 as usize];
         let mut flows = false;

@@ -19,9 +19,11 @@ pub struct Part {
     pub outputs: Vec<SymbolId>,
     /// A program would give other gradients.
     pub by_calls: bool,
-    /// Inputs and outputs of the whole that captured control flow of other parts may have handed on to this one.
+    /// Inputs and outputs of the whole that captured control flow of other parts may have handed on
+    /// to this one.
     pub handed_on: Vec<SymbolId>,
-    /// Outputs of the whole that may be what this one takes or makes, handed on by captured control flow of other parts.
+    /// Outputs of the whole that may be what this one takes or makes, handed on by captured control
+    /// flow of other parts.
     pub handed_to: Vec<SymbolId>,
 }
 

@@ -1,42 +1,19 @@
 //! Views of tensors that anyone outside of a graph can change: what goes in and what comes out.
 //!
-//! Eager mode's gradients keep such views, and see what becomes of them. Between the parts of a graph there are tensors of
-//! their own, so each part makes its views again, or they are made in eager mode where gradients flow through them.
+//! Eager mode's gradients keep such views, and see what becomes of them. Between the parts of a
+//! graph there are tensors of their own, so each part makes its views again, or they are made in
+//! eager mode where gradients flow through them.
 
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
+use crate::ops::{knows, Fact};
+
 use super::{Arg, Statement, StatementIr, SymbolId, TensorMeta};
 
-/// The same numbers in the same order, in another shape.
-pub const RESHAPES: &[&str] = &["reshape", "view"];
-
-/// Operations whose results share the storage of their argument, where they can, and that cost next to nothing.
-pub const CHEAP_VIEWS: &[&str] = &[
-    "__getitem__",
-    "reshape",
-    "view",
-    "flatten",
-    "unflatten",
-    "squeeze",
-    "unsqueeze",
-    "transpose",
-    "t",
-    "T",
-    "mT",
-    "matrix_transpose",
-    "permute",
-    "moveaxis",
-    "swapaxes",
-    "swapdims",
-    "slice",
-    "unbind",
-    "diagonal",
-    "detach",
-];
-
 impl StatementIr {
-    /// For each statement that is such a view the symbol that it views; those that take more tensors than that are none.
+    /// For each statement that is such a view the symbol that it views; those that take more
+    /// tensors than that are none.
     pub(super) fn views(
         &self,
         py: Python<'_>,
@@ -62,7 +39,7 @@ impl StatementIr {
         let names = statement.callee.api_names(py);
         let is = |name: &String| match &**name {
             "__getitem__" => !picks(py, &|id| self.meta(id), &statement.args),
-            name => CHEAP_VIEWS.contains(&name),
+            name => knows(name, Fact::CheapView),
         };
         names.iter().any(is)
     }
@@ -77,8 +54,8 @@ pub(super) fn only_operand(statement: &Statement) -> Option<SymbolId> {
     first.filter(|_| !others)
 }
 
-/// Whether `__getitem__` with these arguments picks items out by a list, an array or a tensor: what it makes is a tensor of
-/// its own.
+/// Whether `__getitem__` with these arguments picks items out by a list, an array or a tensor: what
+/// it makes is a tensor of its own.
 pub fn picks<'a>(
     py: Python<'_>,
     meta: &dyn Fn(SymbolId) -> Option<&'a TensorMeta>,

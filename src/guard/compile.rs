@@ -306,7 +306,8 @@ impl NativeGuards {
         })
     }
 
-    /// What is at the wanted trackers where all guards hold, whatever the global state is; else which guard failed.
+    /// What is at the wanted trackers where all guards hold, whatever the global state is; else
+    /// which guard failed.
     pub fn values<'py>(
         &self,
         py: Python<'py>,
@@ -435,7 +436,8 @@ impl CompiledGuard for NativeGuards {
             Some(guard) => Err(guard),
             None => self.answer(&slots, open),
         };
-        // An open gate asks only those of the distinct objects that vary: it stands for an answer, not for the walk alone.
+        // An open gate asks only those of the distinct objects that vary: it stands for an answer,
+        // not for the walk alone.
         match (open, &answer) {
             (true, _) => {}
             (false, Ok(_)) => gate.record(py, &self.plan, inputs, &slots),

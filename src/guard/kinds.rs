@@ -60,8 +60,8 @@ pub enum GuardKind {
     TypeIs(Obj),
     /// `x is obj`. The guard holds `obj` weakly where its type allows.
     Is(Obj),
-    /// Exactly this constant: same type, same value; tells `1`, `1.0`, `True`, `-0.0` and NaN apart, and
-    /// looks into tuples, slices and ranges.
+    /// Exactly this constant: same type, same value; tells `1`, `1.0`, `True`, `-0.0` and NaN
+    /// apart, and looks into tuples, slices and ranges.
     ConstEq(Obj),
     /// `len(x)` of a list, tuple, dict or set (or of a subclass).
     Len(usize),
@@ -87,7 +87,8 @@ pub enum GuardKind {
     SameAs(TrackerRef),
     /// Another object than the one at another tracker.
     OtherThan(TrackerRef),
-    /// A class with these classes in its method resolution order: what it is a subclass of, and where it looks things up.
+    /// A class with these classes in its method resolution order: what it is a subclass of, and
+    /// where it looks things up.
     Order(Vec<Obj>),
     /// Whether a class is a subclass of an abstract one, where others may be registered.
     Registered(Obj, bool),
@@ -137,7 +138,8 @@ impl GuardSet {
         }
     }
 
-    /// From here on [`GuardSet::end_watch`] knows what was asked for, new or not. The answer is for it.
+    /// From here on [`GuardSet::end_watch`] knows what was asked for, new or not. The answer is for
+    /// it.
     pub fn watch(&mut self) -> Option<FxHashSet<usize>> {
         self.watched.replace(FxHashSet::default())
     }

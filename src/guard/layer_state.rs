@@ -1,8 +1,8 @@
 //! [`LayerSnapshot`]: everything an opaque layer's `forward` may read, checked in one pass.
 //!
 //! Dictionaries carry a version that changes with every mutation (CPython 3.11 to 3.13). While a
-//! dictionary's version is the recorded one its content is the recorded content, so what hangs below
-//! it is alive and known, and the walk goes parents first without looking at values.
+//! dictionary's version is the recorded one its content is the recorded content, so what hangs
+//! below it is alive and known, and the walk goes parents first without looking at values.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

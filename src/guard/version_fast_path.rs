@@ -1,9 +1,10 @@
 //! Skipping the part of a guard program that cannot have changed.
 //!
-//! Below an argument (never the argument itself), everything reached through instance dictionaries stays what it was while those
-//! dictionaries keep their version and the types theirs. Such loads and checks run once; from then on
-//! comparing the versions, parents first, stands for them. Tensor metadata, lists, cells and the state
-//! of opaque layers change without a version, and are always looked at.
+//! Below an argument (never the argument itself), everything reached through instance dictionaries
+//! stays what it was while those dictionaries keep their version and the types theirs. Such loads
+//! and checks run once; from then on comparing the versions, parents first, stands for them. Tensor
+//! metadata, lists, cells and the state of opaque layers change without a version, and are always
+//! looked at.
 
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -33,7 +34,8 @@ pub struct GatePlan {
 }
 
 impl GatePlan {
-    /// Finds the covered steps. `bases`: by slot, which one it is read from; `kept`: slots that are looked at otherwise.
+    /// Finds the covered steps. `bases`: by slot, which one it is read from; `kept`: slots that are
+    /// looked at otherwise.
     pub fn of<'a>(
         steps: &[Step],
         bases: &[Option<usize>],
@@ -87,8 +89,8 @@ impl GatePlan {
         plan
     }
 
-    /// By slot: whether more is asked of it than how its value goes. A dictionary that is written alone has another version at
-    /// each call: it would keep the gate shut.
+    /// By slot: whether more is asked of it than how its value goes. A dictionary that is written
+    /// alone has another version at each call: it would keep the gate shut.
     fn counts<'a>(
         steps: &[Step],
         bases: &[Option<usize>],
@@ -128,8 +130,8 @@ impl GatePlan {
 
     fn cover(&mut self, slot: usize, load: &Load, covered: &mut [bool], fixed: &mut [bool]) {
         match load {
-            // An argument is not kept alive by anything: another object may lie at its address. Only its
-            // dictionary tells, by a version that no other dictionary ever has.
+            // An argument is not kept alive by anything: another object may lie at its address.
+            // Only its dictionary tells, by a version that no other dictionary ever has.
             Load::Local(index) => self.roots.push((*index, slot)),
             Load::Const(native::WeakOrStrong::Strong(_)) => fixed[slot] = true,
             Load::InstanceDict(owner)
@@ -198,8 +200,8 @@ impl Gate {
     }
 
     fn walk(&self) -> bool {
-        // Both lists are in the order of discovery, which is parents first; an instance dictionary is
-        // compared before the first item is read from it.
+        // Both lists are in the order of discovery, which is parents first; an instance dictionary
+        // is compared before the first item is read from it.
         let mut owners = self.instance_dicts.iter().peekable();
         for (dict, version) in &self.dicts {
             while let Some((owner, expected)) = owners.next_if(|(_, expected)| expected == dict) {

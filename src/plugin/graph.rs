@@ -1,4 +1,5 @@
-//! Compiled graphs on their way across: [`GraphObject`] is one as a Python callable, [`CalledGraph`] the way back.
+//! Compiled graphs on their way across: [`GraphObject`] is one as a Python callable,
+//! [`CalledGraph`] the way back.
 
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;

@@ -244,8 +244,9 @@ impl TraceSession for HostTrace {
 
 /// A backend of the engine, for a plug-in to delegate to while it compiles.
 ///
-/// A request whose `sir` is still the one the plug-in was given is compiled from the engine's own trace. A new one is
-/// traced again: its statements may differ, and its inputs may be more (`example_inputs` with them).
+/// A request whose `sir` is still the one the plug-in was given is compiled from the engine's own
+/// trace. A new one is traced again: its statements may differ, and its inputs may be more
+/// (`example_inputs` with them).
 pub fn host_backend(name: &str) -> Box<dyn GraphBackend> {
     Box::new(HostBackend {
         name: name.to_owned(),

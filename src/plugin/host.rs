@@ -23,8 +23,8 @@ use super::{CalledGraph, GraphObject};
 /// The backend behind a plug-in's capsule.
 ///
 /// # Errors
-/// `TypeError` when the object is no such capsule, `ImportError` when it was built for another version of the
-/// interface, and what the plug-in raises.
+/// `TypeError` when the object is no such capsule, `ImportError` when it was built for another
+/// version of the interface, and what the plug-in raises.
 pub fn load(name: &str, capsule: &Bound<'_, PyAny>) -> PyResult<Arc<dyn GraphBackend>> {
     let py = capsule.py();
     // SAFETY: `capsule` is an object; its type and name are checked.
@@ -50,8 +50,9 @@ pub fn load(name: &str, capsule: &Bound<'_, PyAny>) -> PyResult<Arc<dyn GraphBac
 
 /// Reads the fields that all versions have, and refuses other versions.
 fn check(name: &str, table: *const BackendTable) -> PyResult<&'static BackendTable> {
-    // SAFETY: whoever names a capsule like this says that it points to a table, of whatever version; the
-    // fields read here come first in all of them. Extension modules are never unloaded.
+    // SAFETY: whoever names a capsule like this says that it points to a table, of whatever
+    // version; the fields read here come first in all of them. Extension modules are never
+    // unloaded.
     unsafe {
         if (*table).magic != MAGIC {
             return Err(PyImportError::new_err(format!(

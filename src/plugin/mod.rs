@@ -1,9 +1,9 @@
 //! Backends from other extension modules.
 //!
-//! Rust has no stable ABI, so no Rust type crosses between the engine and a plug-in: each has its own copy of this
-//! crate. What crosses is a versioned `#[repr(C)]` table of functions in a `PyCapsule` (`table`), and Python
-//! objects: graphs as tuples (`codec`), compiled graphs as callables (`graph`). A panic on one side reaches the
-//! other as a Python exception.
+//! Rust has no stable ABI, so no Rust type crosses between the engine and a plug-in: each has its
+//! own copy of this crate. What crosses is a versioned `#[repr(C)]` table of functions in a
+//! `PyCapsule` (`table`), and Python objects: graphs as tuples (`codec`), compiled graphs as
+//! callables (`graph`). A panic on one side reaches the other as a Python exception.
 //!
 //! - In the plug-in: [`crate::export_backend!`], [`Export`], [`host_backend`].
 //! - In the engine: [`load`], [`delegate`].
@@ -23,8 +23,8 @@ pub use table::{BackendTable, ABI_VERSION, CAPSULE, MAGIC};
 
 /// Exports a backend as an extension module: `export_backend!(module_name, constructor)`.
 ///
-/// The module has one attribute, `backend`, for the entry point to name. The crate must be a `cdylib` of the
-/// module's name and depend on `pyo3`.
+/// The module has one attribute, `backend`, for the entry point to name. The crate must be a
+/// `cdylib` of the module's name and depend on `pyo3`.
 #[macro_export]
 macro_rules! export_backend {
     ($module:ident, $make:expr) => {

@@ -4,7 +4,8 @@ use std::ffi::{c_char, c_int, c_void, CStr};
 
 use pyo3::ffi::PyObject;
 
-/// The version of [`BackendTable`], of `codec`, and of what they mean. Any change of one is a new version.
+/// The version of [`BackendTable`], of `codec`, and of what they mean. Any change of one is a new
+/// version.
 pub const ABI_VERSION: u32 = 5;
 /// The first word of every table, in every version.
 pub const MAGIC: u64 = u64::from_be_bytes(*b"PdlSotRs");
@@ -13,9 +14,10 @@ pub const CAPSULE: &CStr = c"paddle_sot_rs.backend";
 
 /// A backend, as C functions over one pointer.
 ///
-/// The fields before `name` are the same in all versions; nothing else may be read before `version` was compared.
-/// All functions are called with the GIL held. Those that answer with a Python object answer NULL, and
-/// `min_graph_size` and `configure` a negative number, with a Python exception set.
+/// The fields before `name` are the same in all versions; nothing else may be read before `version`
+/// was compared. All functions are called with the GIL held. Those that answer with a Python object
+/// answer NULL, and `min_graph_size` and `configure` a negative number, with a Python exception
+/// set.
 #[repr(C)]
 pub struct BackendTable {
     /// [`MAGIC`].

@@ -9,63 +9,16 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use pyo3::types::PyInt;
 
-use crate::graph::{picks, Arg, Callee, SymbolId, CHEAP_VIEWS, RESHAPES};
+use crate::graph::{picks, Arg, Callee, SymbolId};
 use crate::guard::GuardKind;
+use crate::ops::{knows, Fact, RESHAPES};
 use crate::reason::BreakKind;
 use crate::variables::{Arena, Kind, TensorVar, VarId, View};
 
 use super::{carried_aliases, inplace, pylayer, tensors, Kwargs, Step, Tracer};
 
-/// Other operations than `CHEAP_VIEWS` whose results may share the storage of their argument (found by calling every
-/// function and method in eager mode and comparing addresses), and some that may in other versions. None of them draws
-/// random numbers.
-const VIEWS: &[&str] = &[
-    "split",
-    "chunk",
-    "ravel",
-    "strided_slice",
-    "expand",
-    "expand_as",
-    "broadcast_to",
-    "broadcast_tensors",
-    "tensor_split",
-    "hsplit",
-    "vsplit",
-    "dsplit",
-    "unfold",
-    "real",
-    "imag",
-    "as_complex",
-    "as_real",
-    "view_as_complex",
-    "view_as_real",
-    "view_as",
-    "as_strided",
-    "H",
-    "mH",
-    "conj",
-    "atleast_1d",
-    "atleast_2d",
-    "atleast_3d",
-    "narrow",
-    "select",
-    "contiguous",
-    "astype",
-    "cast",
-    "einsum",
-    "rot90",
-    "channel_shuffle",
-    "cartesian_prod",
-];
-
-/// Those whose results have no gaps where the argument has none.
-const KEEP_ORDER: &[&str] = &["flatten", "squeeze", "unsqueeze", "detach"];
-
-/// Layers that do such operations.
-const VIEW_LAYERS: &[&str] = &["Flatten", "Unflatten", "ChannelShuffle"];
-
 fn is_view(name: &str) -> bool {
-    CHEAP_VIEWS.contains(&name) || VIEWS.contains(&name)
+    knows(name, Fact::CheapView) || knows(name, Fact::View)
 }
 
 /// The tensors among these arguments, or in containers among them, each once.
@@ -162,7 +115,7 @@ fn is_listed(t: &Tracer<'_>, callee: &Callee, args: &[Arg]) -> Option<bool> {
                 .iter()
                 .find(|input| input.symbol == *symbol)?;
             let class = input.value.bind(t.py).get_type().name().ok()?;
-            VIEW_LAYERS.contains(&class.to_str().ok()?)
+            knows(class.to_str().ok()?, Fact::ViewLayer)
         }
         Callee::Sir(_) => false,
     })
@@ -348,8 +301,10 @@ pub fn is_contiguous(t: &mut Tracer<'_>, tensor: VarId) -> Step<bool> {
         if name == "__getitem__" && is_one_of_rows(t.py, &view.args) {
             return is_contiguous(t, view.base);
         }
-        return Ok((KEEP_ORDER.contains(&&*name) || RESHAPES.contains(&&*name))
-            && is_contiguous(t, view.base)?);
+        return Ok(
+            (knows(&name, Fact::KeepsOrder) || RESHAPES.contains(&&*name))
+                && is_contiguous(t, view.base)?,
+        );
     }
     if !inplace::is_outside(t, tensor, var.symbol) && !carried_aliases::is_of_two(t, var.symbol) {
         return Ok(true);

@@ -296,7 +296,7 @@ fn stacked(t: &mut Tracer<'_>, items: &[VarId], wanted: Option<DType>) -> Step<O
 fn is_here(t: &Tracer<'_>) -> PyResult<bool> {
     let framework = t.py.module("paddle.base.framework")?;
     let place = framework.call_method0("_current_expected_place")?;
-    place.call_method0("is_cpu_place")?.is_truthy()
+    native::is_cpu_place(&place)
 }
 
 /// Paddle warns about copies of tensors once in a process: now, unless that would raise.

@@ -232,8 +232,8 @@ fn call_known(
     }
 }
 
-/// Whether a built-in answers with, or acts on, the locals of its caller: the frame must be the real one. `bare` says that
-/// it is called without arguments.
+/// Whether a built-in answers with, or acts on, the locals of its caller: the frame must be the
+/// real one. `bare` says that it is called without arguments.
 pub fn looks_at_frames(value: &Bound<'_, PyAny>, bare: bool) -> bool {
     let builtin = |name: &&str| provenance::is_of_python(value, "builtins", name);
     ["locals", "eval", "exec", "breakpoint"].iter().any(builtin)
@@ -243,7 +243,8 @@ pub fn looks_at_frames(value: &Bound<'_, PyAny>, bare: bool) -> bool {
             .any(|name| is_attr(value, "sys", name))
 }
 
-/// Whether this is what `to_static` answers with: inside of another translation the function itself is meant.
+/// Whether this is what `to_static` answers with: inside of another translation the function itself
+/// is meant.
 fn is_translated(t: &mut Tracer<'_>, callee: VarId) -> bool {
     t.type_of(callee)
         .is_some_and(|class| provenance::is_static_function(&class))

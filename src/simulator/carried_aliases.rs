@@ -1,5 +1,6 @@
-//! Tensors that captured control flow hands on: in eager mode one that a side leaves as it was is still the same tensor, the
-//! result of a graph is a new one. Where a later change could tell, the interpreter runs the control flow.
+//! Tensors that captured control flow hands on: in eager mode one that a side leaves as it was is
+//! still the same tensor, the result of a graph is a new one. Where a later change could tell, the
+//! interpreter runs the control flow.
 
 use pyo3::prelude::*;
 use pyo3::types::PyType;
@@ -87,7 +88,8 @@ pub fn may_be_one(t: &Tracer<'_>, a: VarId, b: VarId) -> bool {
 /// Why a question for it breaks the graph.
 pub const CLASS: &str = "the class of a tensor, which captured control flow decides";
 
-/// The class of a parameter (or another tensor of a class of its own) that a tensor without one may be.
+/// The class of a parameter (or another tensor of a class of its own) that a tensor without one may
+/// be.
 pub fn other_class<'py>(t: &Tracer<'py>, tensor: VarId) -> Option<Bound<'py, PyType>> {
     let Kind::Tensor(TensorVar {
         symbol,

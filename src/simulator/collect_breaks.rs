@@ -1,7 +1,7 @@
 //! Every reason a graph breaks for, not only the first: what `full_graph=True` reports.
 //!
-//! The simulation goes on behind a break with values nobody knows. What then stops because of such a
-//! value is a consequence, not a reason of its own.
+//! The simulation goes on behind a break with values nobody knows. What then stops because of such
+//! a value is a consequence, not a reason of its own.
 
 use rustc_hash::FxHashSet;
 

@@ -3,6 +3,7 @@
 use pyo3::prelude::*;
 
 use crate::frame::Modules;
+use crate::guard::native;
 use crate::obj::{is_attr, text_of, Obj};
 use crate::reason::BreakKind;
 use crate::variables::{ContextVar, Kind, VarId};
@@ -148,7 +149,7 @@ pub fn enter(t: &mut Tracer<'_>, context: VarId) -> Step<VarId> {
 fn casts_nothing(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<bool> {
     let framework = t.py.module("paddle.base.framework")?;
     let place = framework.call_method0("_current_expected_place")?;
-    if !place.call_method0("is_cpu_place")?.is_truthy()? {
+    if !native::is_cpu_place(&place)? {
         return Ok(false);
     }
     let names = [

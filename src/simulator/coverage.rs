@@ -1,4 +1,5 @@
-//! What the simulator does with builtins and with the methods of builtin types, for the test that walks them.
+//! What the simulator does with builtins and with the methods of builtin types, for the test that
+//! walks them.
 
 use super::{builtins, methods};
 

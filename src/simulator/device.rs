@@ -1,5 +1,5 @@
-//! Places: `tensor.to(...)`, `tensor.cpu()`, `tensor.place` and the place of `to_tensor`, where there is no other than
-//! the one the tensors are in; `CPUPlace()` anywhere.
+//! Places: `tensor.to(...)`, `tensor.cpu()`, `tensor.place` and the place of `to_tensor`, where
+//! there is no other than the one the tensors are in; `CPUPlace()` anywhere.
 
 use std::sync::Arc;
 
@@ -9,6 +9,7 @@ use pyo3::types::{PyBool, PyString, PyType};
 
 use crate::frame::Modules;
 use crate::graph::{Callee, DType};
+use crate::guard::native;
 use crate::variables::{Kind, VarId};
 
 use super::tensors::{self, Receiver};
@@ -159,8 +160,8 @@ pub fn made(
     Ok(Some(t.constant(&place)))
 }
 
-/// The arguments of `to_tensor(data, dtype, place, stop_gradient)` but for a place where tensors are anyway and for
-/// gradients that stop, as they do anyway.
+/// The arguments of `to_tensor(data, dtype, place, stop_gradient)` but for a place where tensors
+/// are anyway and for gradients that stop, as they do anyway.
 pub fn without_defaults(
     t: &mut Tracer<'_>,
     args: &[VarId],
@@ -209,9 +210,7 @@ fn is_processor(t: &mut Tracer<'_>, place: VarId) -> bool {
     };
     match provenance::name_in_paddle(&value.get_type()).as_deref() {
         Some("CPUPlace") => true,
-        Some("Place") => value
-            .call_method0("is_cpu_place")
-            .is_ok_and(|is| is.is_truthy().unwrap_or(false)),
+        Some("Place") => native::is_cpu_place(&value).unwrap_or(false),
         _ => false,
     }
 }

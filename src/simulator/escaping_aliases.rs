@@ -1,8 +1,9 @@
 //! Which tensors that leave a graph share storage, and how that is seen to.
 //!
-//! What a program hands out has storage of its own. So such views are made anew, in eager mode, behind it. But where other
-//! results are computed from one of them, their gradients flow through it in eager mode: what is put on it from outside (a
-//! hook, `paddle.grad`) has to see them. Those are made by calls between the programs of a graph instead.
+//! What a program hands out has storage of its own. So such views are made anew, in eager mode,
+//! behind it. But where other results are computed from one of them, their gradients flow through
+//! it in eager mode: what is put on it from outside (a hook, `paddle.grad`) has to see them. Those
+//! are made by calls between the programs of a graph instead.
 
 use indexmap::IndexSet;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -16,7 +17,8 @@ use super::Tracer;
 /// What is known of the tensors that leave.
 #[derive(Default)]
 pub struct Shared {
-    /// Tensors of which views leave that share their storage with something else that does, or that exists.
+    /// Tensors of which views leave that share their storage with something else that does, or that
+    /// exists.
     roots: FxHashSet<VarId>,
     /// Views that the graph makes by calls.
     by_calls: FxHashMap<VarId, SymbolId>,
@@ -43,8 +45,8 @@ impl Shared {
         self.by_calls.values().copied().collect()
     }
 
-    /// Finds the views among `leaving` that gradients of others flow through, or through what else their calls make, with
-    /// what they are views of.
+    /// Finds the views among `leaving` that gradients of others flow through, or through what else
+    /// their calls make, with what they are views of.
     fn find_passed_through(&mut self, t: &Tracer<'_>, leaving: &IndexSet<VarId>) {
         let used = Used::of(t);
         loop {
@@ -99,7 +101,8 @@ fn list(t: &Tracer<'_>, id: VarId) -> Option<VarId> {
 struct Used {
     /// What they make.
     made: FxHashSet<SymbolId>,
-    /// What they compute something with a gradient from that is no view, or a view that such is computed from.
+    /// What they compute something with a gradient from that is no view, or a view that such is
+    /// computed from.
     passed: FxHashSet<SymbolId>,
     /// Lists of views with one of those in them.
     passed_lists: FxHashSet<VarId>,
@@ -139,7 +142,8 @@ impl Used {
     }
 }
 
-/// The roots of those of `leaving` that share storage with each other, or with a tensor that exists.
+/// The roots of those of `leaving` that share storage with each other, or with a tensor that
+/// exists.
 fn shared_roots(t: &Tracer<'_>, leaving: &IndexSet<VarId>) -> Vec<VarId> {
     let mut groups: FxHashMap<VarId, usize> = FxHashMap::default();
     for &id in leaving {

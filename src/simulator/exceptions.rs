@@ -23,8 +23,8 @@ pub fn new(t: &mut Tracer<'_>, class: &Bound<'_, PyAny>, args: Vec<VarId>) -> Va
     }))
 }
 
-/// Stops with a builtin exception that C code raises. Its message differs between versions: where anything
-/// looks at it, the exception is raised natively.
+/// Stops with a builtin exception that C code raises. Its message differs between versions: where
+/// anything looks at it, the exception is raised natively.
 pub fn throw<T>(t: &mut Tracer<'_>, class: &str) -> Step<T> {
     let class = t.original("builtins", class)?;
     let message = t.made_natively();
@@ -44,8 +44,8 @@ pub fn stop_iteration<T>(t: &mut Tracer<'_>, value: VarId) -> Step<T> {
 
 /// `raise`, `raise x`, `raise x from y`: the exception variable.
 ///
-/// Its cause and its context are not kept: nothing simulated reads them, and where it must be rebuilt, the
-/// interpreter raises it (see [`Tracer::raised`]).
+/// Its cause and its context are not kept: nothing simulated reads them, and where it must be
+/// rebuilt, the interpreter raises it (see [`Tracer::raised`]).
 pub fn raise(t: &mut Tracer<'_>, handling: &[VarId], args: &[VarId]) -> Step<VarId> {
     match args {
         [] => match handling.last() {
@@ -87,8 +87,9 @@ pub fn is_exception_class(class: &Bound<'_, PyType>) -> bool {
     native::mro(class).iter().any(|known| known.is(&base))
 }
 
-/// Stops where a clause, `except` or `except*`, has something else than classes of exceptions that it takes: that is asked
-/// before anything matches (`_PyEval_CheckExceptTypeValid`, `_PyEval_CheckExceptStarTypeValid`).
+/// Stops where a clause, `except` or `except*`, has something else than classes of exceptions that
+/// it takes: that is asked before anything matches (`_PyEval_CheckExceptTypeValid`,
+/// `_PyEval_CheckExceptStarTypeValid`).
 pub fn check_clause<'py>(
     t: &mut Tracer<'py>,
     clause: &str,
@@ -192,7 +193,8 @@ pub fn handled_parts(t: &mut Tracer<'_>) -> Step<VarId> {
     Ok(t.add(Kind::Tuple(vec![class, exception, traceback], None)))
 }
 
-/// The value of the `StopIteration` that ended what a generator delegates to; any other exception goes on.
+/// The value of the `StopIteration` that ended what a generator delegates to; any other exception
+/// goes on.
 pub fn stop_value(t: &mut Tracer<'_>, exception: VarId) -> Step<VarId> {
     if !is_a(t, exception, "StopIteration")? {
         return Err(Stop::Raise(exception));
@@ -218,15 +220,16 @@ pub fn raised_at(t: &Tracer<'_>, exception: VarId) -> usize {
     t.raised_at(exception).unwrap_or(t.outermost)
 }
 
-/// Whether this is the traceback that a raised exception has, as far as anyone can tell: neither can be read, and
-/// where one is rebuilt, the exception is raised natively.
+/// Whether this is the traceback that a raised exception has, as far as anyone can tell: neither
+/// can be read, and where one is rebuilt, the exception is raised natively.
 pub fn is_own_traceback(t: &Tracer<'_>, exception: VarId, traceback: VarId) -> bool {
     let raised = |id: VarId| t.raised_at(id).is_some();
     let opaque = matches!(t.vars.kind(traceback), Kind::Opaque);
     opaque && raised(exception) && raised(traceback)
 }
 
-/// `str(exception)`, or `repr` or `ascii` of it, of an exception that the frame made; `None` for anything else.
+/// `str(exception)`, or `repr` or `ascii` of it, of an exception that the frame made; `None` for
+/// anything else.
 pub fn shown(t: &mut Tracer<'_>, exception: VarId, function: &str) -> Step<Option<VarId>> {
     let Some(object) = real(t, exception)? else {
         return Ok(None);

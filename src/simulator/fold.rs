@@ -16,7 +16,8 @@ use super::{
 };
 use super::{Kwargs, Step, Stop, Tracer};
 
-/// Containers in containers deeper than this are left to the interpreter: the C stack is not endless.
+/// Containers in containers deeper than this are left to the interpreter: the C stack is not
+/// endless.
 pub const MAX_NESTING: usize = 650;
 
 /// Looks into a container; `None` where it is in too many others, or in itself.

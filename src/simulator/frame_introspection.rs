@@ -1,6 +1,8 @@
-//! Functions that read the locals of another frame: `sys._getframe(1).f_locals`, `inspect.stack()[1].frame.f_locals`.
+//! Functions that read the locals of another frame: `sys._getframe(1).f_locals`,
+//! `inspect.stack()[1].frame.f_locals`.
 //!
-//! However they get at the frame, the attribute has one name. Who only passes a frame on is not found.
+//! However they get at the frame, the attribute has one name. Who only passes a frame on is not
+//! found.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyCode, PyDict, PyFunction, PyModule, PyString, PyTuple, PyType};
@@ -48,8 +50,9 @@ pub(super) fn tells_callers(function: &Bound<'_, PyAny>) -> PyResult<bool> {
     Ok(false)
 }
 
-/// Whether something that this code names, or defines, reads the locals of a frame: functions and classes of its globals,
-/// of the builtins and of modules in there, and the methods of objects there.
+/// Whether something that this code names, or defines, reads the locals of a frame: functions and
+/// classes of its globals, of the builtins and of modules in there, and the methods of objects
+/// there.
 pub fn calls_onlookers(py: Python<'_>, code: &Code, globals: &Obj) -> bool {
     let defined = |value: &Obj| reads(value.bind(py)).unwrap_or(false);
     code.consts.iter().any(defined) || names_one(code, globals.bind(py)).unwrap_or(false)

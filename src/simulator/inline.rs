@@ -1,4 +1,5 @@
-//! Inlining Python functions: what a function variable holds, binding of arguments, running the body.
+//! Inlining Python functions: what a function variable holds, binding of arguments, running the
+//! body.
 
 use std::sync::Arc;
 
@@ -160,7 +161,8 @@ fn real_source(t: &Tracer<'_>, function: VarId) -> TrackerRef {
 }
 
 impl Defaults {
-    /// The default of the positional parameter that is `from_end` places before the last one (1 = last).
+    /// The default of the positional parameter that is `from_end` places before the last one (1 =
+    /// last).
     fn positional(&self, t: &mut Tracer<'_>, from_end: usize) -> Step<Option<VarId>> {
         let tuple = match self {
             Self::New { defaults, .. } => *defaults,

@@ -66,8 +66,8 @@ impl Unwound {
         *self = Self::default();
     }
 
-    /// A frame that can be resumed in front of the instruction that stopped, or `None` for one that cannot: then its
-    /// caller's call runs natively.
+    /// A frame that can be resumed in front of the instruction that stopped, or `None` for one that
+    /// cannot: then its caller's call runs natively.
     pub(super) fn leave(&mut self, reason: &Break, frame: Option<InnerFrame>) {
         if self.reason.as_ref() != Some(reason) {
             // Another break than the one these frames are of.

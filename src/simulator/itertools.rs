@@ -6,7 +6,8 @@ use crate::variables::{IterVar, Kind, Tool, VarId};
 
 use super::{call, exceptions, iterate, operators, truth, Step, Stop, Tracer};
 
-/// Calls what an iterator calls for its next item: a `StopIteration` of it would end whoever iterates.
+/// Calls what an iterator calls for its next item: a `StopIteration` of it would end whoever
+/// iterates.
 pub fn call_for_next(t: &mut Tracer<'_>, function: VarId, args: &[VarId]) -> Step<VarId> {
     match call::call(t, function, args, &[]) {
         Err(Stop::Raise(exception)) => {

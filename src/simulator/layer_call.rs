@@ -1,7 +1,7 @@
 //! Layers of Paddle's that become one call of the graph.
 //!
-//! What stands for such a layer is what its code did when it was translated. So that code is Paddle's, with all that it
-//! names, and guards say that it stays what it was: others are inlined.
+//! What stands for such a layer is what its code did when it was translated. So that code is
+//! Paddle's, with all that it names, and guards say that it stays what it was: others are inlined.
 
 use std::sync::Arc;
 
@@ -36,7 +36,8 @@ const CONTAINERS: &[&str] = &["LayerList", "Sequential", "LayerDict", "Parameter
 /// part of their own, and the sums of gradients in another order than in eager mode.
 const CELLS: &[&str] = &["SimpleRNNCell", "LSTMCell", "GRUCell"];
 
-/// The code that runs where a layer is called: of its class, and of those of the layers below it, each once.
+/// The code that runs where a layer is called: of its class, and of those of the layers below it,
+/// each once.
 #[derive(Default)]
 pub struct LayerCode<'py>(Vec<(Bound<'py, PyType>, Named<'py>)>);
 
@@ -102,7 +103,8 @@ impl<'py> LayerCode<'py> {
     }
 }
 
-/// Whether a setting of a layer (`inplace`, `_inplace`) asks to write its result into what it is given.
+/// Whether a setting of a layer (`inplace`, `_inplace`) asks to write its result into what it is
+/// given.
 fn works_in_place(own: &Bound<'_, PyDict>) -> bool {
     let asks = |(name, value): (Bound<'_, PyAny>, Bound<'_, PyAny>)| {
         let is_off = value.cast::<PyBool>().is_ok_and(|value| !value.is_true());
@@ -115,8 +117,9 @@ fn works_in_place(own: &Bound<'_, PyDict>) -> bool {
     own.iter().any(asks)
 }
 
-/// Whether a setting of a layer is a container with a tensor in it: its code would get the real one while it is traced.
-/// Parameters, as recurrent layers have them in lists, are known to the program.
+/// Whether a setting of a layer is a container with a tensor in it: its code would get the real one
+/// while it is traced. Parameters, as recurrent layers have them in lists, are known to the
+/// program.
 fn keeps_tensors(own: &Bound<'_, PyDict>) -> PyResult<bool> {
     let tensor = own.py().module("paddle")?.getattr("Tensor")?;
     for (name, value) in own {
@@ -168,7 +171,8 @@ fn is_no_other_code(value: &Bound<'_, PyAny>) -> bool {
         || provenance::module_in_paddle(&class).is_some()
 }
 
-/// What the code of a class's `forward` names: methods, and functions in its module and in other modules of Paddle's.
+/// What the code of a class's `forward` names: methods, and functions in its module and in other
+/// modules of Paddle's.
 struct Named<'py> {
     methods: Vec<String>,
     globals: Vec<(Bound<'py, PyDict>, String, Bound<'py, PyAny>)>,
@@ -225,7 +229,8 @@ impl<'py> Named<'py> {
         Ok(true)
     }
 
-    /// The functions that these names have in the dictionary of a module, and in Paddle's modules that they have there.
+    /// The functions that these names have in the dictionary of a module, and in Paddle's modules
+    /// that they have there.
     fn add_globals(
         &mut self,
         globals: Bound<'py, PyDict>,

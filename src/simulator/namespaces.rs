@@ -1,6 +1,7 @@
 //! The dictionary of an object, by itself: `self.__dict__["x"]`, `self.__dict__.copy()`.
 //!
-//! It is no dictionary of the simulation: what is read from it are attributes of the object. Everything else breaks the graph.
+//! It is no dictionary of the simulation: what is read from it are attributes of the object.
+//! Everything else breaks the graph.
 
 use std::sync::Arc;
 
@@ -18,8 +19,8 @@ use super::{Step, Stop, Tracer};
 /// Methods that only read.
 const METHODS: &[&str] = &["copy", "get"];
 
-/// Whether the dictionary that is loaded in front of this instruction is read by it, or by the one that follows: what else is
-/// done with it is left to the interpreter, from the beginning.
+/// Whether the dictionary that is loaded in front of this instruction is read by it, or by the one
+/// that follows: what else is done with it is left to the interpreter, from the beginning.
 pub fn is_read(code: &Code, at: usize) -> bool {
     let instr = |at: usize| code.instructions.get(at).map(|found| &found.instr);
     match (instr(at), instr(at + 1)) {

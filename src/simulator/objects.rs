@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyTuple, PyType};
 
 use crate::guard::native;
-use crate::obj::{is_attr, is_named, of_type, Obj};
+use crate::obj::{is_attr, is_named, is_slot_wrapper, locals_of_code, of_type, Obj};
 use crate::reason::BreakKind;
 use crate::tracker::FunctionField;
 use crate::variables::{Kind, VarId};
@@ -129,7 +129,7 @@ fn exception(
 ) -> Step<VarId> {
     let plain = |name: &str| {
         lookup(class, name).is_none_or(|found| {
-            is_named(&found, "wrapper_descriptor") || is_named(&found, "builtin_function_or_method")
+            is_slot_wrapper(&found) || is_named(&found, "builtin_function_or_method")
         })
     };
     classes::guard_names(t, class, &["__init__", "__new__"]);
@@ -151,7 +151,8 @@ fn exception(
     Ok(super::exceptions::new(t, class.as_any(), args.to_vec()))
 }
 
-/// Classes whose constructors refuse some arguments, or answer with an instance of another class for some.
+/// Classes whose constructors refuse some arguments, or answer with an instance of another class
+/// for some.
 const PICKY: [&str; 3] = ["OSError", "SyntaxError", "UnicodeError"];
 /// Those that refuse all but one number of arguments.
 const PICKIEST: [&str; 3] = [
@@ -262,14 +263,15 @@ fn fields_of<'py>(t: &mut Tracer<'py>, class: &Bound<'py, PyType>) -> Option<Bou
     Some(fields)
 }
 
-/// Whether the constructor of a named tuple takes its fields, in their order: a derived class may say that it has others.
+/// Whether the constructor of a named tuple takes its fields, in their order: a derived class may
+/// say that it has others.
 fn takes(class: &Bound<'_, PyType>, fields: &Bound<'_, PyAny>) -> bool {
     let names = || -> PyResult<Vec<String>> {
         let new = lookup(class, "__new__").map(|new| new.getattr("__func__"));
         let Some(new) = new.transpose()? else {
             return Ok(Vec::new());
         };
-        new.getattr("__code__")?.getattr("co_varnames")?.extract()
+        locals_of_code(&new.getattr("__code__")?)?.extract()
     };
     let fields = fields.extract::<Vec<String>>();
     match (names(), fields) {

@@ -280,8 +280,8 @@ fn object_binary(t: &mut Tracer<'_>, op: BinOp, inplace: bool, a: VarId, b: VarI
     )
 }
 
-/// Whether a method of a builtin class that is not simulated leaves this object to the object's own one, if there is a
-/// method of this name at all.
+/// Whether a method of a builtin class that is not simulated leaves this object to the object's own
+/// one, if there is a method of this name at all.
 fn declines(t: &mut Tracer<'_>, receiver: VarId, argument: VarId, name: &str) -> Step<bool> {
     let Some(class) = t.type_of(receiver) else {
         return Ok(false);

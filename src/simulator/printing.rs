@@ -1,7 +1,8 @@
 //! `print` in functions that have to be one graph.
 //!
-//! Tensors are printed by the graph, and so are lines in captured control flow. Other lines without tensors are printed
-//! after it, before all other effects; where that would change the order of what can be seen, `print` breaks the graph.
+//! Tensors are printed by the graph, and so are lines in captured control flow. Other lines without
+//! tensors are printed after it, before all other effects; where that would change the order of
+//! what can be seen, `print` breaks the graph.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyInt, PyString};
@@ -60,8 +61,8 @@ pub fn print(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Option
     Ok(Some(t.none()))
 }
 
-/// Stops where the graph would check something behind a line that it prints: where that fails, the interpreter runs
-/// everything again, and the line would be there twice.
+/// Stops where the graph would check something behind a line that it prints: where that fails, the
+/// interpreter runs everything again, and the line would be there twice.
 pub fn refuse_check(t: &Tracer<'_>) -> Step<()> {
     match t.options.forward_only || !has(t, &t.graph.sir.statements, "show")? {
         true => Ok(()),

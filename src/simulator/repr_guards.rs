@@ -1,4 +1,5 @@
-//! What the texts of classes and of members of enumerations are made of. It can change while they stay the same.
+//! What the texts of classes and of members of enumerations are made of. It can change while they
+//! stay the same.
 
 use pyo3::prelude::*;
 use pyo3::types::PyType;
@@ -57,7 +58,8 @@ fn enumeration<'py>(value: &Bound<'py, PyAny>) -> Option<Bound<'py, PyType>> {
     is_attr(&class.get_type(), "enum", "EnumType").then_some(class)
 }
 
-/// Guards that operations of what is handed to the real ones stay what they are: they are none of the user's now.
+/// Guards that operations of what is handed to the real ones stay what they are: they are none of
+/// the user's now.
 pub fn guard_operations(t: &mut Tracer<'_>, value: &Bound<'_, PyAny>) {
     if !is_plain_constant(value) {
         if let Some(class) = enumeration(value) {
@@ -66,8 +68,8 @@ pub fn guard_operations(t: &mut Tracer<'_>, value: &Bound<'_, PyAny>) {
     }
 }
 
-/// Guards what the text of a class or of a member of an enumeration shows; stops where that may change without a guard
-/// noticing. The answer is the value of a member, which its text shows too.
+/// Guards what the text of a class or of a member of an enumeration shows; stops where that may
+/// change without a guard noticing. The answer is the value of a member, which its text shows too.
 pub fn guard<'py>(
     t: &mut Tracer<'py>,
     value: &Bound<'py, PyAny>,

@@ -1,5 +1,5 @@
-//! Iterators over tensors with an open first dim, and `enumerate` and `zip` of them: captured loops count, and take rows by
-//! the number.
+//! Iterators over tensors with an open first dim, and `enumerate` and `zip` of them: captured loops
+//! count, and take rows by the number.
 
 use std::rc::Rc;
 

@@ -1,79 +1,12 @@
-//! What operations keep of what they are given, and of what they make, for their gradients: a change in place of that is
-//! one that eager mode refuses to go backwards through.
+//! What operations keep of what they are given, and of what they make, for their gradients: a
+//! change in place of that is one that eager mode refuses to go backwards through.
 
 use pyo3::prelude::*;
 
 use crate::graph::{Callee, Cut, DType, Region, Statement, StatementIr, SymbolId, SymbolKind};
+use crate::ops::{knows, Fact};
 
 use super::Tracer;
-
-/// What makes a tensor and does not keep it for its gradient.
-const KEEP_NOTHING: &[&str] = &[
-    "__add__",
-    "__radd__",
-    "__sub__",
-    "__rsub__",
-    "__mul__",
-    "__rmul__",
-    "__matmul__",
-    "add",
-    "subtract",
-    "multiply",
-    "matmul",
-    "scale",
-    "put_items",
-    "set_item",
-    "sum",
-    "mean",
-    "concat",
-    "stack",
-    "assign",
-    "clone",
-    "linear",
-    "conv1d",
-    "conv2d",
-    "conv3d",
-    "batch_norm",
-    "layer_norm",
-    "Linear",
-    "Conv1D",
-    "Conv2D",
-    "Conv3D",
-    "Conv2DTranspose",
-    "BatchNorm",
-    "BatchNorm1D",
-    "BatchNorm2D",
-    "BatchNorm3D",
-    "LayerNorm",
-    "dropout",
-    "Dropout",
-];
-
-/// What keeps none of its arguments for its gradient.
-const FORGET: &[&str] = &[
-    "__getitem__",
-    "__add__",
-    "__radd__",
-    "__sub__",
-    "__rsub__",
-    "__neg__",
-    "add",
-    "subtract",
-    "clone",
-    "assign",
-    "concat",
-    "stack",
-    "sum",
-    "mean",
-    "tile",
-    "scale",
-];
-
-/// Of those, what keeps the whole numbers that say where. Of a mask it keeps the places that it says.
-const KEEP_PLACES: &[&str] = &["__getitem__"];
-
-/// What keeps nothing next to a number.
-const FORGET_WITH_NUMBERS: &[&str] = &["__mul__", "__rmul__", "__truediv__"];
 
 /// Statements, with what their symbols are.
 #[derive(Clone, Copy)]
@@ -116,7 +49,7 @@ impl<'a> Statements<'a> {
         let maker = self.all.iter().rfind(|it| place(it, symbol).is_some());
         maker
             .and_then(|maker| self.called(t, maker))
-            .is_some_and(|name| KEEP_NOTHING.contains(&&*name))
+            .is_some_and(|name| knows(&name, Fact::ForgetsResult))
     }
 
     /// Whether gradients flow to something that a statement makes.
@@ -147,8 +80,9 @@ impl<'a> Statements<'a> {
             places.contains(&symbol) && !is_mask
         };
         let forgets = |name: String| {
-            FORGET.contains(&&*name) && !(KEEP_PLACES.contains(&&*name) && says_where())
-                || tensors == 1 && FORGET_WITH_NUMBERS.contains(&&*name)
+            knows(&name, Fact::ForgetsArguments)
+                && !(knows(&name, Fact::SavesPlaces) && says_where())
+                || tensors == 1 && knows(&name, Fact::ForgetsBesideNumber)
         };
         found && !self.called(t, statement).is_some_and(forgets)
     }

@@ -1,5 +1,6 @@
-//! Sets from outside stay objects of the interpreter: what is asked of one is answered under a guard. What changes it breaks
-//! the graph, and so does what makes another set of it, whose order depends on how it came about.
+//! Sets from outside stay objects of the interpreter: what is asked of one is answered under a
+//! guard. What changes it breaks the graph, and so does what makes another set of it, whose order
+//! depends on how it came about.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyFloat, PyFrozenSet, PyInt, PySet, PyString, PyTuple, PyType};

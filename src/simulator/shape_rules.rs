@@ -6,8 +6,9 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 
 use crate::bytecode::BinOp;
-use crate::graph::{Arg, Callee, Statement, SymbolId, SymbolKind, RESHAPES};
+use crate::graph::{Arg, Callee, Statement, SymbolId, SymbolKind};
 use crate::guard::number::Number;
+use crate::ops::RESHAPES;
 use crate::tracker::{Tracker, TrackerRef};
 
 use super::{provenance, Tracer};

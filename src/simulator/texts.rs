@@ -1,7 +1,8 @@
-//! Texts of which only the type is known, because they differ between calls: from outside, numbers that differ shown by
-//! a pure function, and what is joined of such.
+//! Texts of which only the type is known, because they differ between calls: from outside, numbers
+//! that differ shown by a pure function, and what is joined of such.
 //!
-//! Generated code makes them. Python never needs their value as long as they are only shown again, joined, and handed on.
+//! Generated code makes them. Python never needs their value as long as they are only shown again,
+//! joined, and handed on.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyCFunction, PyFloat, PyInt, PyString, PyTuple};
@@ -24,8 +25,8 @@ const STAND_INS: [StandIn; 3] = [
     (1 << 62, f64::NEG_INFINITY, "{%\n\u{e9}"),
 ];
 
-/// The text that a pure function makes of what differs between calls; `None` where it is no such function, or whether it
-/// raises depends on the values.
+/// The text that a pure function makes of what differs between calls; `None` where it is no such
+/// function, or whether it raises depends on the values.
 pub fn shown(
     t: &mut Tracer<'_>,
     function: &Bound<'_, PyAny>,
@@ -57,7 +58,8 @@ pub fn shown(
     Ok(Some(t.add(Kind::Text([part].into()))))
 }
 
-/// Whether whole numbers have no more digits than Python shows, and are no larger than floats: 64 bits, under a guard.
+/// Whether whole numbers have no more digits than Python shows, and are no larger than floats: 64
+/// bits, under a guard.
 fn stays_short(t: &mut Tracer<'_>, function: &Bound<'_, PyAny>, id: VarId) -> Step<bool> {
     const UNLIMITED: [&str; 3] = ["hex", "oct", "bin"];
     match t.kind(id).clone() {
@@ -78,7 +80,8 @@ fn stays_short(t: &mut Tracer<'_>, function: &Bound<'_, PyAny>, id: VarId) -> St
     }
 }
 
-/// Exact texts in a row, of which some differ between calls; `None` where none does, or one is something else.
+/// Exact texts in a row, of which some differ between calls; `None` where none does, or one is
+/// something else.
 pub fn joined(t: &mut Tracer<'_>, texts: &[VarId]) -> Option<VarId> {
     let mut parts = Vec::with_capacity(texts.len());
     for text in texts {

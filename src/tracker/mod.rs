@@ -16,10 +16,11 @@ use crate::obj::Obj;
 /// A shared tracker.
 pub type TrackerRef = Arc<Tracker>;
 
-/// Tells trackers apart without keeping alive what they start from, for what is remembered longer than guards.
+/// Tells trackers apart without keeping alive what they start from, for what is remembered longer
+/// than guards.
 ///
-/// Two trackers may share one, also those of an object and of another at the same address later: nothing that has to be
-/// right can depend on it.
+/// Two trackers may share one, also those of an object and of another at the same address later:
+/// nothing that has to be right can depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Place(u64);
 
@@ -127,8 +128,8 @@ pub enum FunctionField {
 }
 
 impl Tracker {
-    /// Whether there may be nothing there in another call, where no other guard says that there is: what is only
-    /// asked for, or not looked at, is guarded to exist.
+    /// Whether there may be nothing there in another call, where no other guard says that there is:
+    /// what is only asked for, or not looked at, is guarded to exist.
     pub fn may_vanish(&self) -> bool {
         match self {
             Self::DictItem(base, _) => matches!(**base, Self::InstanceDict(_) | Self::Const(_)),
@@ -140,7 +141,8 @@ impl Tracker {
         }
     }
 
-    /// Whether there are more reads behind each other than are followed: whoever walks a path walks all of it.
+    /// Whether there are more reads behind each other than are followed: whoever walks a path walks
+    /// all of it.
     pub fn is_deep(&self) -> bool {
         const DEEPEST: usize = 512;
         std::iter::successors(self.base(), |tracker| tracker.base())

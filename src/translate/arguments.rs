@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 use smallvec::SmallVec;
 
-use crate::obj::Obj;
+use crate::obj::{self, Obj};
 
 /// Bound arguments: one owned reference per parameter.
 pub type Bound_<'py> = SmallVec<[Bound<'py, PyAny>; 8]>;
@@ -32,7 +32,7 @@ impl Parameters {
         let flags = number("co_flags")?;
         let positional = number("co_argcount")?;
         let mut names = Vec::new();
-        for name in code.getattr("co_varnames")?.try_iter()? {
+        for name in obj::locals_of_code(&code)?.try_iter()? {
             names.push(Obj::from(name?));
         }
         Ok(Self {

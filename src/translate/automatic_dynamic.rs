@@ -5,9 +5,10 @@ use pyo3::types::{PyFloat, PyInt, PyString};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::backend::TraceSession;
-use crate::graph::{Arg, Callee, DType, Region, Statement, StatementIr, SymbolId, RESHAPES};
+use crate::graph::{Arg, Callee, DType, Region, Statement, StatementIr, SymbolId};
 use crate::guard::{GuardKind, GuardSet};
 use crate::obj::{self, Obj};
+use crate::ops::RESHAPES;
 use crate::reason::{Break, BreakKind};
 use crate::tracker::{Place, Tracker, TrackerRef};
 

@@ -1,5 +1,5 @@
-//! What the code of a graph reads that plain Python runs again on the way back has to be as it was at the call: asked when
-//! a gradient arrives. See [`crate::simulator::replay_reads`].
+//! What the code of a graph reads that plain Python runs again on the way back has to be as it was
+//! at the call: asked when a gradient arrives. See [`crate::simulator::replay_reads`].
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};

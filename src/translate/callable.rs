@@ -83,8 +83,8 @@ impl Continuation {
     }
 }
 
-/// A function called by a part that runs natively. The evaluation hook runs its frames; as a Python object it only
-/// holds the function.
+/// A function called by a part that runs natively. The evaluation hook runs its frames; as a Python
+/// object it only holds the function.
 #[pyclass(frozen, module = "paddle_sot_rs._core")]
 pub struct CalleeFunction {
     inner: Arc<Translated>,

@@ -1,8 +1,8 @@
 //! Frames that are called while a part of a function runs natively.
 //!
-//! A call that breaks the graph is made by the interpreter. While it runs, the evaluation hook shows
-//! the frames below it, and those that compute with tensors are translated as functions of their own,
-//! under the options and counters of the function that was asked for.
+//! A call that breaks the graph is made by the interpreter. While it runs, the evaluation hook
+//! shows the frames below it, and those that compute with tensors are translated as functions of
+//! their own, under the options and counters of the function that was asked for.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyCode, PyTuple};
 
 use crate::frame::{CodeState, CustomCode, FrameDecision, FrameView, Modules, Pep523Scope, Policy};
-use crate::obj::Obj;
+use crate::obj::{self, Obj};
 
 use super::callable::{CalleeFrame, CalleeFunction};
 use super::forced;
@@ -133,10 +133,10 @@ fn find(py: Python<'_>, view: &FrameView<'_>) -> PyResult<Option<Found>> {
     Ok(Some(Found::Translate(translated)))
 }
 
-/// Whether frames of this code may be worth a translation: not those of Python, of Paddle's machinery
-/// and of ours, nor functions made over and over (those with a closure).
+/// Whether frames of this code may be worth a translation: not those of Python, of Paddle's
+/// machinery and of ours, nor functions made over and over (those with a closure).
 fn is_users(py: Python<'_>, code: &Bound<'_, PyCode>) -> PyResult<bool> {
-    let file: String = code.getattr("co_filename")?.extract()?;
+    let file = obj::file_of_code(code)?;
     let free = code.getattr("co_freevars")?.cast_into::<PyTuple>()?;
     let closes_over_class_only = match free.len() {
         0 => true,

@@ -57,7 +57,8 @@ impl BackendChoice {
     /// Looks the backend up and configures it.
     ///
     /// # Errors
-    /// `ValueError` when there is no backend of that name; whatever the backend says about its options.
+    /// `ValueError` when there is no backend of that name; whatever the backend says about its
+    /// options.
     pub fn new(
         name: String,
         options: &Bound<'_, PyDict>,

@@ -1,4 +1,5 @@
-//! Dims that the user declared dynamic or static: by an input specification, or by a mark on a tensor.
+//! Dims that the user declared dynamic or static: by an input specification, or by a mark on a
+//! tensor.
 
 use pyo3::prelude::*;
 use rustc_hash::FxHashMap;

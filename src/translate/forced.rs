@@ -1,4 +1,5 @@
-//! Translating everything: a debugging mode that sends every Python frame through the whole engine, tensors or not.
+//! Translating everything: a debugging mode that sends every Python frame through the whole engine,
+//! tensors or not.
 //!
 //! Its purpose is to run programs that know nothing of tensors, CPython's own tests first, and to
 //! compare. The frames come through the same hook as the callees of native code.
@@ -10,7 +11,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::PyCode;
 
 use crate::frame::{self, FrameView, Listening, Modules};
-use crate::obj::Obj;
+use crate::obj::{self, Obj};
 
 use super::callable::CalleeFunction;
 use super::callees::{self, Found};
@@ -93,7 +94,7 @@ pub(super) fn find(
     };
     // A function made by another one may be gone after this call: keeping it would keep alive what
     // its closure holds, which programs can see.
-    let name: String = code.getattr("co_qualname")?.extract()?;
+    let name = obj::name_of_code(code)?;
     let translated = || Translated::callee(&function, shared.clone()).map(Arc::new);
     if name.contains("<locals>") || name.contains("<lambda>") {
         let mut seen = lock(&shared.seen);
@@ -132,7 +133,7 @@ static EXCLUDED: PyOnceLock<Vec<String>> = PyOnceLock::new();
 
 /// Frames of the engine, of Paddle, and of what runs the tests.
 fn is_excluded(py: Python<'_>, code: &Bound<'_, PyCode>) -> PyResult<bool> {
-    let file: String = code.getattr("co_filename")?.extract()?;
+    let file = obj::file_of_code(code)?;
     let excluded = EXCLUDED.get_or_try_init(py, || {
         ["paddle", "paddle_sot_rs", "unittest", "numpy"]
             .iter()

@@ -1,4 +1,5 @@
-//! The inputs of a graph: tensors that the guards have found, and those made of numbers and arrays at each call.
+//! The inputs of a graph: tensors that the guards have found, and those made of numbers and arrays
+//! at each call.
 
 use pyo3::prelude::*;
 use smallvec::SmallVec;

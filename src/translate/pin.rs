@@ -1,7 +1,7 @@
 //! One backend for one call: between two graphs of a call the registered backend may be swapped.
 //!
-//! While a part of a call runs code that was not captured, the backend the call began on is pinned in this thread
-//! for the function, its resume functions and its callees.
+//! While a part of a call runs code that was not captured, the backend the call began on is pinned
+//! in this thread for the function, its resume functions and its callees.
 
 use std::cell::RefCell;
 use std::marker::PhantomData;

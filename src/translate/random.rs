@@ -1,5 +1,5 @@
-//! Random numbers of graphs that fail: the function then runs as it is, from the beginning, and must draw
-//! the numbers that the graph has drawn.
+//! Random numbers of graphs that fail: the function then runs as it is, from the beginning, and
+//! must draw the numbers that the graph has drawn.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 

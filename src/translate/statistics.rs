@@ -1,5 +1,5 @@
-//! Running statistics of graphs that fail: the function then runs as it is, from the beginning, and must find them as they
-//! were. A graph writes them while it runs.
+//! Running statistics of graphs that fail: the function then runs as it is, from the beginning, and
+//! must find them as they were. A graph writes them while it runs.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -7,6 +7,7 @@ use pyo3::prelude::*;
 
 use crate::graph::{Callee, GraphInput, LayerRef, Statement, StatementIr, SymbolKind};
 use crate::obj;
+use crate::ops::{knows, Fact};
 use crate::paddle::Paddle;
 
 /// Not run yet: it may fail because of its shapes.
@@ -14,165 +15,19 @@ const NEW: u8 = 0;
 const NEVER: u8 = 1;
 const ALWAYS: u8 = 2;
 
-/// What networks with running statistics are made of, and never fails because of the numbers it is given. Of anything else
-/// nobody knows: labels and positions out of range, a matrix that cannot be inverted, an assertion.
-const NEVER_FAIL: &[&str] = &[
-    // Operators and their functions; operators have two underscores more around them, those in place one behind.
-    "abs",
-    "add",
-    "assign",
-    "cast",
-    "astype",
-    "clip",
-    "clone",
-    "detach",
-    "divide",
-    "exp",
-    "matmul",
-    "maximum",
-    "mean",
-    "minimum",
-    "mul",
-    "multiply",
-    "neg",
-    "negative",
-    "radd",
-    "rmul",
-    "rsqrt",
-    "rsub",
-    "rtruediv",
-    "scale",
-    "sqrt",
-    "square",
-    "sub",
-    "subtract",
-    "sum",
-    "truediv",
-    // Functions of layers.
-    "adaptive_avg_pool1d",
-    "adaptive_avg_pool2d",
-    "adaptive_avg_pool3d",
-    "adaptive_max_pool1d",
-    "adaptive_max_pool2d",
-    "adaptive_max_pool3d",
-    "avg_pool1d",
-    "avg_pool2d",
-    "avg_pool3d",
-    "batch_norm",
-    "celu",
-    "conv1d",
-    "conv1d_transpose",
-    "conv2d",
-    "conv2d_transpose",
-    "conv3d",
-    "conv3d_transpose",
-    "dropout",
-    "elu",
-    "gelu",
-    "group_norm",
-    "hardsigmoid",
-    "hardswish",
-    "hardtanh",
-    "instance_norm",
-    "layer_norm",
-    "leaky_relu",
-    "linear",
-    "log_softmax",
-    "max_pool1d",
-    "max_pool2d",
-    "max_pool3d",
-    "mish",
-    "mse_loss",
-    "normalize",
-    "prelu",
-    "relu",
-    "relu6",
-    "sigmoid",
-    "silu",
-    "softmax",
-    "softplus",
-    "swish",
-    "tanh",
-];
-
-/// The same, as long as they are given no tensors but those that they put together or take apart.
-const NEVER_FAIL_ALONE: &[&str] = &[
-    "chunk",
-    "concat",
-    "expand",
-    "flatten",
-    "getitem",
-    "interpolate",
-    "pad",
-    "pixel_shuffle",
-    "pixel_unshuffle",
-    "reshape",
-    "split",
-    "squeeze",
-    "stack",
-    "tile",
-    "transpose",
-    "unsqueeze",
-    "upsample",
-];
-
-/// The same, of layers of Paddle's by their classes.
-const LAYERS_NEVER_FAIL: &[&str] = &[
-    "AdaptiveAvgPool1D",
-    "AdaptiveAvgPool2D",
-    "AdaptiveAvgPool3D",
-    "AdaptiveMaxPool1D",
-    "AdaptiveMaxPool2D",
-    "AdaptiveMaxPool3D",
-    "AvgPool1D",
-    "AvgPool2D",
-    "AvgPool3D",
-    "BatchNorm",
-    "BatchNorm1D",
-    "BatchNorm2D",
-    "BatchNorm3D",
-    "Conv1D",
-    "Conv1DTranspose",
-    "Conv2D",
-    "Conv2DTranspose",
-    "Conv3D",
-    "Conv3DTranspose",
-    "Dropout",
-    "Flatten",
-    "GELU",
-    "GroupNorm",
-    "Hardsigmoid",
-    "Hardswish",
-    "Identity",
-    "LayerNorm",
-    "LeakyReLU",
-    "Linear",
-    "MaxPool1D",
-    "MaxPool2D",
-    "MaxPool3D",
-    "PReLU",
-    "ReLU",
-    "ReLU6",
-    "Sigmoid",
-    "Silu",
-    "Softmax",
-    "Swish",
-    "SyncBatchNorm",
-    "Tanh",
-];
-
-/// Whether a call may fail although calls of its kind did not, whose tensors had the same dims and dtypes.
+/// Whether a call may fail although calls of its kind did not, whose tensors had the same dims and
+/// dtypes.
 fn may_fail(py: Python<'_>, it: &Statement, layer: Option<&LayerRef>) -> bool {
     if let Some(layer) = layer {
         let class = layer.bind(py).get_type();
         let is_paddles = obj::text_of(&class, "__module__").starts_with("paddle.nn.");
         let name = obj::name_of(&class);
-        return !is_paddles || !name.is_some_and(|name| LAYERS_NEVER_FAIL.contains(&&*name));
+        return !is_paddles || !name.is_some_and(|name| knows(&name, Fact::LayerNeverFails));
     }
     let names = it.callee.api_names(py);
-    let is_among = |known: &[&str]| {
+    let is_among = |fact: Fact| {
         let mut names = names.iter().map(|name| name.trim_matches('_'));
-        names.any(|name| known.contains(&name))
+        names.any(|name| knows(name, fact))
     };
     let is_alone = || {
         let mut rest = it
@@ -182,7 +37,7 @@ fn may_fail(py: Python<'_>, it: &Statement, layer: Option<&LayerRef>) -> bool {
             .chain(it.kwargs.iter().map(|(_, arg)| arg));
         !rest.any(|arg| arg.first_symbol().is_some())
     };
-    !(is_among(NEVER_FAIL) || is_among(NEVER_FAIL_ALONE) && is_alone())
+    !(is_among(Fact::NeverFails) || is_among(Fact::NeverFailsAlone) && is_alone())
 }
 
 /// What a graph may write, as far as it may fail afterwards.

@@ -37,7 +37,8 @@ pub(super) fn retire(stats: &Stats) {
     gone.keep_newest_events(EVENTS_OF_GONE);
 }
 
-/// The answer must be dropped without a lock in hand: the last reference to a function may be in it.
+/// The answer must be dropped without a lock in hand: the last reference to a function may be in
+/// it.
 fn functions() -> Vec<Arc<Translated>> {
     lock(&FUNCTIONS).iter().filter_map(Weak::upgrade).collect()
 }

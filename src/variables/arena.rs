@@ -24,7 +24,8 @@ pub struct ArenaMark {
 enum Undo {
     /// All of it.
     Whole(Rc<Variable>),
-    /// A list of this length, and whether it was mutated: a list that grows item by item is not copied for each.
+    /// A list of this length, and whether it was mutated: a list that grows item by item is not
+    /// copied for each.
     Shorter(usize, bool),
 }
 
@@ -84,8 +85,8 @@ impl Arena {
         answer
     }
 
-    /// Changes an object the way the user's program asked for, and remembers that it was mutated: if
-    /// it exists in the real world, the code generator replays the change.
+    /// Changes an object the way the user's program asked for, and remembers that it was mutated:
+    /// if it exists in the real world, the code generator replays the change.
     pub fn mutate<R>(&mut self, id: VarId, change: impl FnOnce(&mut Variable) -> R) -> R {
         self.mutations += 1;
         let first = !self.get(id).mutated;
@@ -136,7 +137,8 @@ impl Arena {
         })
     }
 
-    /// Counts what [`Arena::mutate`] was called for, roll-backs or not: for code that must notice changes.
+    /// Counts what [`Arena::mutate`] was called for, roll-backs or not: for code that must notice
+    /// changes.
     pub fn mutations(&self) -> u64 {
         self.mutations
     }
@@ -194,7 +196,8 @@ impl Arena {
         found.into_iter().map(|(id, (_, var))| (id, var)).collect()
     }
 
-    /// Whether an object was changed since `mark` that was there before the frame and is met since `mark` only.
+    /// Whether an object was changed since `mark` that was there before the frame and is met since
+    /// `mark` only.
     pub fn changed_real(&self, mark: &ArenaMark) -> bool {
         self.mutated[mark.mutated..].iter().any(|id| {
             let var = self.get(*id);

@@ -22,7 +22,8 @@ pub enum Item {
 /// The state of an iterator.
 #[derive(Clone, Debug)]
 pub enum IterVar {
-    /// Over a list or tuple variable: the next index; sees later changes of a list, as CPython does.
+    /// Over a list or tuple variable: the next index; sees later changes of a list, as CPython
+    /// does.
     Sequence {
         /// The list, tuple or str constant.
         over: VarId,
@@ -35,7 +36,8 @@ pub enum IterVar {
         over: VarId,
         /// Its keys (0), values (1) or pairs (2).
         which: u8,
-        /// The keys it had when the iterator was made; one that is put in again is another variable.
+        /// The keys it had when the iterator was made; one that is put in again is another
+        /// variable.
         keys: Rc<[VarId]>,
         /// Next index.
         index: usize,
@@ -58,7 +60,8 @@ pub enum IterVar {
         /// Step, not zero.
         step: i64,
     },
-    /// `range` whose ends are numbers of the graph, or what is made of its numbers: next value, stop, step.
+    /// `range` whose ends are numbers of the graph, or what is made of its numbers: next value,
+    /// stop, step.
     Numbers {
         /// Next value.
         next: VarId,

@@ -19,7 +19,8 @@ pub enum Key {
     Tuple(Vec<Key>),
     /// A frozenset, items sorted by their debug form.
     FrozenSet(Vec<Key>),
-    /// A real object hashed by identity (`None`, types, functions, enum members, dtypes, layers), by address.
+    /// A real object hashed by identity (`None`, types, functions, enum members, dtypes, layers),
+    /// by address.
     Identity(usize),
     /// A variable hashed by identity that has no real object yet (tensors, new objects).
     Var(VarId),

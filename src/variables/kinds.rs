@@ -24,7 +24,8 @@ pub struct Variable {
     pub mutated: bool,
     /// The class, where it is a subclass of the kind's that behaves like it (`paddle.Size`).
     pub class: Option<Obj>,
-    /// The new instance of a subclass of `dict` or `list` whose items these are: where this is needed as an object, it is that.
+    /// The new instance of a subclass of `dict` or `list` whose items these are: where this is
+    /// needed as an object, it is that.
     pub owner: Option<VarId>,
 }
 
@@ -218,8 +219,8 @@ impl ObjectVar {
         }
     }
 
-    /// What the frame last did to this attribute in the dictionary of the instance: `Some(None)` means that it is not there, as
-    /// it was deleted, or became a buffer.
+    /// What the frame last did to this attribute in the dictionary of the instance: `Some(None)`
+    /// means that it is not there, as it was deleted, or became a buffer.
     pub fn written(&self, name: &str) -> Option<Option<VarId>> {
         let mut latest = self.writes.iter().rev();
         let last = latest.find(|op| &*op.name == name)?;
@@ -245,7 +246,8 @@ pub enum ContextVar {
         /// The callable and arguments that make the real object.
         make: (Obj, Vec<VarId>),
     },
-    /// `paddle.amp.auto_cast(...)`: the callable, positional and keyword arguments that make the real object.
+    /// `paddle.amp.auto_cast(...)`: the callable, positional and keyword arguments that make the
+    /// real object.
     AutoCast {
         /// `paddle.amp.auto_cast` or `amp_guard`.
         callable: Obj,
@@ -281,8 +283,8 @@ pub enum Kind {
     Null,
     /// A real object nobody looked at: not guarded yet. See `Tracer::realize`.
     Lazy,
-    /// An immutable constant whose value is known: `None`, numbers, `str`, `bytes`, `...`, dtypes, places,
-    /// enum members, code objects. `Variable::value` is it.
+    /// An immutable constant whose value is known: `None`, numbers, `str`, `bytes`, `...`, dtypes,
+    /// places, enum members, code objects. `Variable::value` is it.
     Const,
     /// A scalar of NumPy. `Variable::value` is it.
     Scalar,
@@ -290,7 +292,8 @@ pub enum Kind {
     Array(ArrayVar),
     /// A tensor.
     Tensor(TensorVar),
-    /// An `int`, `float` or `bool` that depends on dynamic dims: a 0-d tensor symbol that Python sees as a number.
+    /// An `int`, `float` or `bool` that depends on dynamic dims: a 0-d tensor symbol that Python
+    /// sees as a number.
     SymNumber(SymbolId),
     /// An exact `int` of which only the type is known: it differs between calls.
     Int(NumberVar),
@@ -343,7 +346,8 @@ pub enum Kind {
         /// The method's name.
         name: Arc<str>,
     },
-    /// A callable of C or of Paddle, guarded by identity: builtin functions, API functions, ufuncs, descriptors.
+    /// A callable of C or of Paddle, guarded by identity: builtin functions, API functions, ufuncs,
+    /// descriptors.
     Callable,
     /// A class.
     Class,
@@ -351,8 +355,8 @@ pub enum Kind {
     Module,
     /// A `paddle.nn.Layer` instance, guarded by identity. Attribute writes are in the `ObjectVar`.
     Layer(ObjectVar),
-    /// A `LayerList` or `Sequential` that the frame made of layers that exist: `self.blocks[1:]`. It is not rebuilt:
-    /// where it is needed after all, the interpreter makes it.
+    /// A `LayerList` or `Sequential` that the frame made of layers that exist: `self.blocks[1:]`.
+    /// It is not rebuilt: where it is needed after all, the interpreter makes it.
     Layers {
         /// Its class.
         class: Obj,

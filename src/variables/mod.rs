@@ -1,7 +1,7 @@
 //! What the simulator's stack and locals hold.
 //!
-//! Variables live in an [`Arena`] and are named by [`VarId`]: two names for one object are one id, so
-//! identity and aliasing are explicit. Every change goes through the arena's undo log, so a
+//! Variables live in an [`Arena`] and are named by [`VarId`]: two names for one object are one id,
+//! so identity and aliasing are explicit. Every change goes through the arena's undo log, so a
 //! checkpoint is a position and roll-back is exact. One file per family of kinds.
 
 mod arena;

@@ -12,7 +12,8 @@ pub enum Tool {
         /// What gives the next one; `None` at the end.
         source: Option<VarId>,
     },
-    /// `combinations`, `permutations`, `product` and `combinations_with_replacement`: all rows, made when it was called.
+    /// `combinations`, `permutations`, `product` and `combinations_with_replacement`: all rows,
+    /// made when it was called.
     Rows {
         /// The name of the tool.
         name: &'static str,

@@ -40,15 +40,17 @@ _KEPT_WHERE = {
     "pd_op.group_norm": lambda op: not op.operand_source(1).initialized(),
     # Decomposed it has other signs of zeros, and multiplies a slope of 0 with what is infinite.
     "pd_op.leaky_relu": lambda op: op.attrs()["negative_slope"] <= 0,
-    # Decomposed it divides by the length of an axis that is not there, and rounds what has no fractions otherwise.
+    # Decomposed it divides by the length of an axis that is not there, and rounds what has no
+    # fractions otherwise.
     "pd_op.mean": lambda op: _takes_whole_numbers(op) or op.operand_source(0).shape == [],
-    # Decomposed it forgets the absolute value of the largest and the smallest, and counts what is no number.
+    # Decomposed it forgets the absolute value of the largest and the smallest, and counts what is
+    # no number.
     "pd_op.p_norm": lambda op: op.attrs()["porder"] in (0, math.inf, -math.inf),
     # Decomposed it is a power of floats.
     "pd_op.square": _takes_whole_numbers,
 }
-# Their gradients read something else in primitive operators than in one of their own (what they are given, or what it
-# becomes), which matters where that gets other numbers in between.
+# Their gradients read something else in primitive operators than in one of their own (what they are
+# given, or what it becomes), which matters where that gets other numbers in between.
 _READ_OTHERWISE = frozenset(
     f"pd_op.{name}"
     for name in (
@@ -56,8 +58,9 @@ _READ_OTHERWISE = frozenset(
         *("put_along_axis", "reciprocal", "sigmoid_cross_entropy_with_logits", "silu", "unbind"),
     )
 )
-# Their kernels do something else where gradients go to some operands (norms forget a weight, or give it nothing; for
-# `swiglu` Paddle's primitive rule crashes), or to all of them (a value that is filled in gets zeros).
+# Their kernels do something else where gradients go to some operands (norms forget a weight, or
+# give it nothing; for `swiglu` Paddle's primitive rule crashes), or to all of them (a value that is
+# filled in gets zeros).
 _SOME, _ALL = {True, False}, {False}
 _OF_KERNELS = {
     **dict.fromkeys(("pd_op.layer_norm", "pd_op.batch_norm_", "pd_op.instance_norm", "pd_op.swiglu"), _SOME),

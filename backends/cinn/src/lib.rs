@@ -1,9 +1,10 @@
-//! The backend named `cinn`: graphs with static shapes, in primitive operators, for the CINN compiler.
+//! The backend named `cinn`: graphs with static shapes, in primitive operators, for the CINN
+//! compiler.
 //!
-//! It traces with the default backend, refuses calls that would make a dim unknown (CDBL), decomposes
-//! forward and backward programs, and hands them to CINN where Paddle is built with it. Elsewhere the
-//! decomposed program runs on the executor. A graph that cannot be brought into that form, or takes too
-//! long, runs call by call and is counted as a fallback.
+//! It traces with the default backend, refuses calls that would make a dim unknown (CDBL),
+//! decomposes forward and backward programs, and hands them to CINN where Paddle is built with it.
+//! Elsewhere the decomposed program runs on the executor. A graph that cannot be brought into that
+//! form, or takes too long, runs call by call and is counted as a fallback.
 
 mod options;
 mod table;
@@ -193,7 +194,8 @@ impl GraphBackend for CinnBackend {
     }
 
     fn export(&self, py: Python<'_>, request: ExportRequest) -> Result<Obj, BackendError> {
-        // Saved programs stay in Paddle's own operators: whoever loads them decides how to run them.
+        // Saved programs stay in Paddle's own operators: whoever loads them decides how to run
+        // them.
         backend::get("paddle")
             .map_err(|err| BackendError::Compile(err.to_string()))?
             .backend

@@ -29,7 +29,8 @@ from paddle_sot_rs._strides import mark_copies
 
 _MOST_ROUNDS = 8
 _COMPLEX = (paddle.complex64, paddle.complex128)
-# Paddle's primitive rules for their gradients compute with the -1 of an open dim, and forget axes without items.
+# Paddle's primitive rules for their gradients compute with the -1 of an open dim, and forget axes
+# without items.
 _OF_KNOWN_DIMS = frozenset(("pd_op.slice", "pd_op.concat"))
 # Why Paddle's primitive rules for their gradients are not used.
 _WRONG_RULES = {
@@ -176,7 +177,8 @@ def _has_wrong_rule(op, inputs, outputs):
     if name in _OF_KNOWN_DIMS:
         return any(_may_be_empty(value) for values in (*inputs, *outputs) for value in values)
     if all(value.initialized() and value.shape == [] for values in (inputs[0], *outputs) for value in values):
-        # It takes the axis of a tensor without dims for one of more (`sum`, `argsort`), or gives it a dim (`maximum`).
+        # It takes the axis of a tensor without dims for one of more (`sum`, `argsort`), or gives it
+        # a dim (`maximum`).
         return True
     if name in _BY_INDEX:
         return any(value.initialized() and value.shape == [] for value in op.operands_source())
@@ -208,7 +210,8 @@ def _vjp(whole, op, inputs, outputs, given, stops):
         for op in made.values():
             op.set_bool_attr(GRADIENT, True)
         return answer
-    # Some rules forget the gradient that arrives (`slice` down to one number), or the broadcast of an operand.
+    # Some rules forget the gradient that arrives (`slice` down to one number), or the broadcast of
+    # an operand.
     _remove(made)
     return core.call_vjp(op, inputs, outputs, given, stops)
 
@@ -304,7 +307,8 @@ class Lowering(_programs.Lowering):
             names = reading_otherwise(block.ops, kept) | of_kernels(with_inner(block.ops))
             self.whole = with_gradients(names | kept_where(with_inner(block.ops)))
             if _tracing.current.branches:
-                # What is known of nested graphs names values of the program as it is: all is decomposed afterwards.
+                # What is known of nested graphs names values of the program as it is: all is
+                # decomposed afterwards.
                 return kept
             # Their gradients have rules of their own, written for the whole operator.
             with _primitives():

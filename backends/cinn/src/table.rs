@@ -8,7 +8,8 @@
 pub struct Row {
     /// The name of the function or tensor method.
     pub name: &'static str,
-    /// Whether every call is refused, whatever its arguments. Otherwise the shapes of the result decide.
+    /// Whether every call is refused, whatever its arguments. Otherwise the shapes of the result
+    /// decide.
     pub always: bool,
 }
 
@@ -23,7 +24,8 @@ const fn by_result(name: &'static str) -> Row {
     }
 }
 
-/// The table. Calls that are not in it are refused too when a dim of their result turns out to be unknown.
+/// The table. Calls that are not in it are refused too when a dim of their result turns out to be
+/// unknown.
 ///
 /// Those that are refused by their result are given shapes, axes or numbers as tensors, or flags.
 pub const CDBL: &[Row] = &[

@@ -25,7 +25,8 @@ def look_for_bases(operations, forward_end, start, inputs, outputs, is_part):
             source = op.operand_source(0).id
             for value in op.results():
                 bases[value.id] = bases.get(source, source)
-    # Outputs are copies, most times: the backward part reads those instead of what they were copied from.
+    # Outputs are copies, most times: the backward part reads those instead of what they were copied
+    # from.
     sources = [source_of(value) for value in outputs]
     given = {value.id for value in inputs}
     outside = given.union(sources)

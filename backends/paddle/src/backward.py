@@ -22,14 +22,15 @@ _SPECIAL = frozenset(
     for name in ("if", "while", "pylayer", "array_read", "array_write_", "assign_out_", "increment_", "full_like")
 ) | frozenset(("cf.tuple_push", "cf.tuple_pop", "cf.yield"))
 
-# Appends the gradient operations of one operation; a backend may put another one here while it compiles.
+# Appends the gradient operations of one operation; a backend may put another one here while it
+# compiles.
 call_vjp = core.call_vjp
 
 # Their kernels give a scale and a shift their gradients where both want one, in eager mode too.
 _BOTH_OR_NEITHER = frozenset(("pd_op.batch_norm", "pd_op.batch_norm_", "pd_op.instance_norm"))
 
-# Their gradients take none where none arrives, in eager mode too: with zeros in its place the kernel computes what is
-# not a number (of singular values that are equal).
+# Their gradients take none where none arrives, in eager mode too: with zeros in its place the
+# kernel computes what is not a number (of singular values that are equal).
 _TAKE_NONE = frozenset(("pd_op.svd",))
 
 # Take one list, and their rules say that its gradients are of float32. Kernels make those of the
@@ -106,7 +107,8 @@ def arriving(block, inputs, targets, seeds, branches, whens):
     except _Unusual:
         for op in reversed(block.ops[size:]):
             block.remove_op(op)
-    # Paddle's construction loses memory on the way through a loop, and gradients on the way through a branch.
+    # Paddle's construction loses memory on the way through a loop, and gradients on the way through
+    # a branch.
     for op in block.ops:
         if op.name() in REGIONS and any(not value.stop_gradient for value in op.results()):
             raise NotImplementedError("gradients through nested graphs next to an operation of an unusual kind")
@@ -114,8 +116,8 @@ def arriving(block, inputs, targets, seeds, branches, whens):
             raise NotImplementedError("gradients of a list of doubles next to an operation of an unusual kind")
     if any(when != ALWAYS for when in whens):
         raise NotImplementedError("gradients of one way only next to an operation of an unusual kind")
-    # Its maps from values to values are default arguments: they would hold those of programs that are gone, under
-    # addresses that are used again.
+    # Its maps from values to values are default arguments: they would hold those of programs that
+    # are gone, under addresses that are used again.
     construct = ir_backward.append_backward_ops
     construct.__defaults__ = tuple(ValueDict() for _ in construct.__defaults__)
     found = ir_backward.grad(inputs=inputs, outputs=targets, grad_outputs=seeds)

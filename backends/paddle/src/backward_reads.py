@@ -16,7 +16,8 @@ def read_back(operations, forward_end, start, inputs, outputs):
     Then those, of both, that control flow is computed again from (what that makes, eager mode has kept) or hands on,
     and whether changes matter that versions count, too (see `aliases.py`).
     """
-    # The value with which changes of another one are counted, or of which it is a copy, for values of interest.
+    # The value with which changes of another one are counted, or of which it is a copy, for values
+    # of interest.
     roots = {value.id: value.id for value in inputs}
     lists = {}
     # Those among them that have storage of their own, which in a program is counted by itself.
@@ -47,7 +48,8 @@ def read_back(operations, forward_end, start, inputs, outputs):
                 roots[op.results()[0].id] = roots[source.id]
             read.update(roots[value.id] for value in others if value.initialized() and value.id in roots)
         elif name != "pd_op.pylayer" and not op.has_attr(UNVERSIONED):
-            # Eager mode does not look after what a PyLayer keeps, or `recompute`: neither compares versions.
+            # Eager mode does not look after what a PyLayer keeps, or `recompute`: neither compares
+            # versions.
             _add(op, roots, lists, read)
             if name in REGIONS:
                 inside = list(inner_operations(op))

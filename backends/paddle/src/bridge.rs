@@ -108,7 +108,8 @@ pub fn load_python(py: Python<'_>) -> PyResult<()> {
         load("effects", include_str!("effects.py"))?;
         load("strides", include_str!("strides.py"))?;
         load("static_mode", include_str!("static_mode.py"))?;
-        // Behind that of windows, and so called before it: who runs a program may wait for a window.
+        // Behind that of windows, and so called before it: who runs a program may wait for a
+        // window.
         let hooks = PyDict::new(py);
         let alone = wrap_pyfunction!(executor_lock::exclusive_before_fork, py)?;
         hooks.set_item("before", alone)?;

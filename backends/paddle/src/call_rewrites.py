@@ -17,8 +17,8 @@ class BlackListed(Exception):
     """Raised by an inspection: this call is left to the interpreter."""
 
 
-# With a tensor for an attribute, the static bindings of these end the process. How many tensors come first; others
-# have one of the names.
+# With a tensor for an attribute, the static bindings of these end the process. How many tensors
+# come first; others have one of the names.
 _TENSORS_FIRST = {
     **dict.fromkeys(("all", "amax", "amin", "any", "argmax", "argmin", "count_nonzero", "logsumexp"), 1),
     **dict.fromkeys(("nanmean", "nanmedian", "nansum", "permute", "squeeze", "sum"), 1),
@@ -108,7 +108,8 @@ def _check_parts(name, args, kwargs):
         raise NotImplementedError(f"{name}() along an open dim")
 
 
-# Where their bindings expect a list of tensors, and what it is called: without one these end the process.
+# Where their bindings expect a list of tensors, and what it is called: without one these end the
+# process.
 _LISTS = {"index_put": (1, "indices")}
 _OF_TENSORS = ("add_n", "meshgrid", "stack")
 
@@ -297,8 +298,9 @@ def _refuse_views_by_equation(operations):
                 raise NotImplementedError("einsum() that answers with a view")
 
 
-# Paddle's programs let them write over their first operand where nothing reads it later, and do not ask whether it is
-# another operand too. Those that read each number before they write it are not among them.
+# Paddle's programs let them write over their first operand where nothing reads it later, and do not
+# ask whether it is another operand too. Those that read each number before they write it are not
+# among them.
 _WRITE_OVER = frozenset(
     f"pd_op.{name}"
     for name in (
@@ -425,7 +427,8 @@ def stop_where_eager_stops(operations):
         if not results:
             continue
         if not op.num_operands() or op.num_regions() or op.name() in REGIONS:
-            # Data and parameters say themselves what they are; what a nested graph uses are no operands.
+            # Data and parameters say themselves what they are; what a nested graph uses are no
+            # operands.
             continue
         if all(value.stop_gradient for value in differentiable(op) if value.initialized()):
             for value in results:

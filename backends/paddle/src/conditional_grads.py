@@ -18,8 +18,8 @@ class Arrivals:
 
     def __init__(self, conditions):
         self.conditions = conditions
-        # For each value: its gradients by the condition under which they arrive, those by None that are zeros where
-        # nothing does; and the condition that any has arrived.
+        # For each value: its gradients by the condition under which they arrive, those by None that
+        # are zeros where nothing does; and the condition that any has arrived.
         self.parts = {}
         self.whens = {}
         self.written = {}
@@ -28,8 +28,9 @@ class Arrivals:
         """A gradient arrives; it is zeros where nothing does, if it is clean."""
         parts = self.parts.setdefault(value.id, {})
         key = None if is_clean else when
-        # As eager mode adds them: `add_n` begins with zeros, and two `-0.0` would be `0.0`. And at once: else the
-        # gradients of a weight that was used a hundred times would all be there at the end.
+        # As eager mode adds them: `add_n` begins with zeros, and two `-0.0` would be `0.0`. And at
+        # once: else the gradients of a weight that was used a hundred times would all be there at
+        # the end.
         before = parts.get(key)
         parts[key] = gradient if before is None else _C_ops.add(before, gradient)
         self.whens[value.id] = self.conditions.either(self.whens.get(value.id, NEVER), when)

@@ -91,13 +91,15 @@ pub struct Backward {
     made: AtomicUsize,
     /// The thread that it began in, by `executor_lock::this_thread`.
     thread: AtomicUsize,
-    /// The number of the run that the scope was used for last, once that has ended; before, and without training, 0.
+    /// The number of the run that the scope was used for last, once that has ended; before, and
+    /// without training, 0.
     user: AtomicUsize,
     /// Passes under way that may give the scope back what its backward freed.
     held: AtomicUsize,
 }
 
-/// What Paddle says of a scope: true before its backward, or what nothing went backward through, has been emptied.
+/// What Paddle says of a scope: true before its backward, or what nothing went backward through,
+/// has been emptied.
 fn can_be_reused(py: Python<'_>, scope: &Py<PyAny>) -> PyResult<bool> {
     scope
         .bind(py)
@@ -128,8 +130,8 @@ impl Scope {
         Ok(self.is_over || (can_be_reused(py, &self.scope)? && is_left()))
     }
 
-    /// Whether it is of no use any more. A backward executor that was made while that of the run was gone does not know
-    /// what to keep: the backward of a later run would find no memory.
+    /// Whether it is of no use any more. A backward executor that was made while that of the run
+    /// was gone does not know what to keep: the backward of a later run would find no memory.
     pub fn is_spoiled(&self) -> bool {
         self.backward.is_spoiled.load(Ordering::Relaxed)
     }
@@ -156,7 +158,8 @@ pub struct Shared {
     pub names: Vec<String>,
     /// Inputs whose numbers the backward part reads.
     pub read: Vec<usize>,
-    /// Those that control flow is computed again from or hands on, and whether every change of them matters.
+    /// Those that control flow is computed again from or hands on, and whether every change of them
+    /// matters.
     pub computed_from: Vec<(usize, bool)>,
     /// The same graph, call by call.
     pub replay: Box<dyn CompiledGraph>,
@@ -198,7 +201,8 @@ pub struct Run {
     backward: Arc<Backward>,
     /// The thread that its last backward began in, and which pass that was.
     last: (AtomicUsize, AtomicU64),
-    /// Outputs that a gradient has arrived at in this pass, among those that gradients can flow through: one bit each.
+    /// Outputs that a gradient has arrived at in this pass, among those that gradients can flow
+    /// through: one bit each.
     arrived: AtomicU64,
     /// The output that the backward reads that from, and for how many outputs.
     signal: Option<(Py<PyAny>, usize)>,
@@ -254,7 +258,8 @@ impl Run {
         self.outputs.get_or_init(|| Kept { versions, numbers });
     }
 
-    /// Refuses what was changed in place since it ran: the numbers that the gradient needs are gone.
+    /// Refuses what was changed in place since it ran: the numbers that the gradient needs are
+    /// gone.
     fn check_versions(&self, py: Python<'_>) -> PyResult<()> {
         let inputs = self.inputs.bind(py);
         for (&at, &version) in self.shared.read.iter().zip(&self.versions) {
@@ -317,8 +322,8 @@ impl Run {
         self.inputs.clone_ref(py)
     }
 
-    /// Whether it may go backward in this thread, for the first time or because it was given back what its backward
-    /// freed. `moment`: when the pass that asks began.
+    /// Whether it may go backward in this thread, for the first time or because it was given back
+    /// what its backward freed. `moment`: when the pass that asks began.
     fn may_be_held(&self, py: Python<'_>, moment: u64) -> PyResult<bool> {
         Ok(!self.is_elsewhere(moment) && self.waits(py)?)
     }
@@ -337,7 +342,8 @@ impl Run {
         self.backward.held.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The end of that, and of the pass that began at `moment`: gives the program back what its backward freed.
+    /// The end of that, and of the pass that began at `moment`: gives the program back what its
+    /// backward freed.
     fn release(
         &self,
         py: Python<'_>,
@@ -361,7 +367,8 @@ impl Run {
         Ok(())
     }
 
-    /// Positions and tensors of those of the outputs that nobody has changed in place, as far as versions count that.
+    /// Positions and tensors of those of the outputs that nobody has changed in place, as far as
+    /// versions count that.
     fn results(&self, py: Python<'_>) -> PyResult<Vec<(usize, Py<PyAny>)>> {
         let mut found = Vec::new();
         for (at, result, version) in &self.results {
@@ -426,7 +433,8 @@ fn restore_flag(py: Python<'_>) {
     }
 }
 
-/// What a destructor could not do. At the end of the process, when modules are gone, nothing has to be done.
+/// What a destructor could not do. At the end of the process, when modules are gone, nothing has to
+/// be done.
 fn report(py: Python<'_>, what: &str, err: &PyErr) {
     if !err.is_instance_of::<PyImportError>(py) {
         log::warn!(target: "paddle_sot_rs.backend", "{what}: {err}");
@@ -578,8 +586,9 @@ pub fn hook(
     Ok(run)
 }
 
-/// The numbers of those inputs that the backward reads and whose strides have gaps or another order: a program takes copies
-/// of them, which see nothing of what becomes of them. Parameters have none.
+/// The numbers of those inputs that the backward reads and whose strides have gaps or another
+/// order: a program takes copies of them, which see nothing of what becomes of them. Parameters
+/// have none.
 fn copied(
     py: Python<'_>,
     shared: &Shared,

@@ -1,5 +1,6 @@
-//! Paddle's executors. Paddle keeps one, with threads of its own, for each program and scope that ever ran, for as
-//! long as the process lives; and on a CPU each hands every tensor it is done with to another thread.
+//! Paddle's executors. Paddle keeps one, with threads of its own, for each program and scope that
+//! ever ran, for as long as the process lives; and on a CPU each hands every tensor it is done with
+//! to another thread.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::Mutex;
@@ -15,18 +16,19 @@ use crate::{executor_lock, flags, onednn};
 /// Scopes that are gone while their executors are not.
 static GONE: AtomicUsize = AtomicUsize::new(0);
 
-/// So many, before all executors are dropped. Those of living graphs are made again at the next run, which takes about
-/// as long as a call.
+/// So many, before all executors are dropped. Those of living graphs are made again at the next
+/// run, which takes about as long as a call.
 const MANY: usize = 64;
 
-/// So many, and they are dropped although programs wait for their backward: see `Scope::is_spoiled`.
+/// So many, and they are dropped although programs wait for their backward: see
+/// `Scope::is_spoiled`.
 const TOO_MANY: usize = 2 * MANY;
 
 /// How often all executors were dropped, and one: those made under a smaller number are gone.
 static TIMES: AtomicUsize = AtomicUsize::new(1);
 
-/// Scopes that are of no use any more, until their executors are gone: Paddle would find those for a new scope at the same
-/// address.
+/// Scopes that are of no use any more, until their executors are gone: Paddle would find those for
+/// a new scope at the same address.
 static ADDRESSES: Mutex<Vec<Py<PyAny>>> = Mutex::new(Vec::new());
 
 /// Keeps a scope alive for as long as its executors are.
@@ -119,12 +121,13 @@ fn set_threshold(py: Python<'_>, value: f64) -> PyResult<()> {
     flags::set(py, FLAG, value)
 }
 
-/// 64 KiB: of small tensors that is hundreds (each with some KiB of its own that wait with it), of large ones the time
-/// to free one does not matter.
+/// 64 KiB: of small tensors that is hundreds (each with some KiB of its own that wait with it), of
+/// large ones the time to free one does not matter.
 const ENOUGH: f64 = 1.0 / 16384.0;
 
 /// On a CPU, executors collect this much before they wake the thread that frees it: for each tensor
-/// it costs more than a small operation. And the C library keeps large blocks. What the user has set stays.
+/// it costs more than a small operation. And the C library keeps large blocks. What the user has
+/// set stays.
 fn be_patient(py: Python<'_>) -> PyResult<()> {
     let environment = py.module("os")?.getattr("environ")?;
     let place = py
@@ -141,14 +144,15 @@ fn be_patient(py: Python<'_>) -> PyResult<()> {
         .map(drop)
 }
 
-/// Bytes that a program's tensors may take until its run ends, counted with eight a number. Then all of them go at once, by
-/// the thread that runs it.
+/// Bytes that a program's tensors may take until its run ends, counted with eight a number. Then
+/// all of them go at once, by the thread that runs it.
 const SMALL: usize = 64 << 20;
 
 /// The same for a program that trains, until its backward ends: most of them wait for that anyway.
 const SMALL_IN_TRAINING: usize = 256 << 20;
 
-/// Whether no tensor of a program has to go before its run ends. `memory`: bytes of all that it makes; `None`: unknown.
+/// Whether no tensor of a program has to go before its run ends. `memory`: bytes of all that it
+/// makes; `None`: unknown.
 pub fn is_small(memory: Option<usize>, trains: bool) -> bool {
     let limit = if trains { SMALL_IN_TRAINING } else { SMALL };
     memory.is_some_and(|memory| memory <= limit)
@@ -161,14 +165,15 @@ fn bytes(meta: &TensorMeta) -> Option<usize> {
     })
 }
 
-/// Tensors that may wait in an executor from one backward to the next: each takes 4 KiB, however small it is.
+/// Tensors that may wait in an executor from one backward to the next: each takes 4 KiB, however
+/// small it is.
 const WAITING: usize = 2048;
 
 /// Bytes that may wait there.
 const MOST: usize = 4 << 20;
 
-/// What the flag is while the executor of a graph's backward is made, where that has to free tensors: as many gradients
-/// wait as `WAITING`, judged by the tensors that they are of.
+/// What the flag is while the executor of a graph's backward is made, where that has to free
+/// tensors: as many gradients wait as `WAITING`, judged by the tensors that they are of.
 pub fn backward_threshold(sir: &StatementIr) -> f64 {
     let sizes: Vec<usize> = sir
         .symbols
@@ -183,11 +188,13 @@ pub fn backward_threshold(sir: &StatementIr) -> f64 {
     wanted.max(ENOUGH)
 }
 
-/// The bits of what the flag was set to for a backward that has begun; 0: nothing is to be put back.
+/// The bits of what the flag was set to for a backward that has begun; 0: nothing is to be put
+/// back.
 static LENT: AtomicU64 = AtomicU64::new(0);
 
-/// A backward begins whose executor is yet to be made. That of a small graph frees nothing before the backward ends; other
-/// programs that may begin in the same pass must not see that: they can have loops.
+/// A backward begins whose executor is yet to be made. That of a small graph frees nothing before
+/// the backward ends; other programs that may begin in the same pass must not see that: they can
+/// have loops.
 pub fn set_flag(py: Python<'_>, is_small: bool, value: f64) -> PyResult<()> {
     onednn::set_flag(py)?;
     let has_loops = LOOPS.lock().map_or(true, |loops| loops.0 > 0);
@@ -244,9 +251,10 @@ pub fn unhurried<T>(py: Python<'_>, run: impl FnOnce() -> PyResult<T>) -> PyResu
 /// Runs of loops under way, and what the user had set the flag to.
 static LOOPS: Mutex<(usize, Option<f64>)> = Mutex::new((0, None));
 
-/// A run of captured loops begins. Paddle's loops are wrong in executors that free nothing: what a round computes
-/// shares its memory with what the next round starts from, which writes its own results there while it still
-/// reads. An executor takes the flag over when it is made, that of a loop's body in its first round: any run may be that.
+/// A run of captured loops begins. Paddle's loops are wrong in executors that free nothing: what a
+/// round computes shares its memory with what the next round starts from, which writes its own
+/// results there while it still reads. An executor takes the flag over when it is made, that of a
+/// loop's body in its first round: any run may be that.
 #[pyfunction]
 pub fn begin_loops(py: Python<'_>) -> PyResult<()> {
     let set = threshold(py)?;

@@ -14,7 +14,8 @@ from paddle_sot_rs._double_backward import asks_only
 
 
 def _alias(tensor):
-    # Not `detach`: a PyLayer takes what shares its description with an input for a result of an in-place operation.
+    # Not `detach`: a PyLayer takes what shares its description with an input for a result of an
+    # in-place operation.
     return _C_ops.as_strided(tensor, tensor.shape, tensor.strides, tensor.offset)
 
 

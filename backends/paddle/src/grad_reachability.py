@@ -310,7 +310,8 @@ class Round:
         self.conditions = trace.conditions
         self.flows = flows
         places = {now[at].id: at for at in range(len(now))}
-        # For each variable: conditions by the variable it depends on, and by the value from outside of the loop.
+        # For each variable: conditions by the variable it depends on, and by the value from outside
+        # of the loop.
         self.inner, self.outer, self.values = [], [], {}
         for at in flows:
             inner, outer = {}, {}

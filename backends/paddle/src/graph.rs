@@ -78,7 +78,8 @@ pub struct PaddleGraph {
     training: Vec<usize>,
     /// Outputs whose numbers the backward part reads.
     read_outputs: Vec<usize>,
-    /// Those that control flow is computed again from or hands on, and whether every change of them matters.
+    /// Those that control flow is computed again from or hands on, and whether every change of them
+    /// matters.
     outputs_again: Vec<(usize, bool)>,
     /// The gates around the program, where outputs depend on different inputs.
     gates: Option<Py<PyAny>>,
@@ -90,7 +91,8 @@ pub struct PaddleGraph {
     in_place: bool,
     /// What decides which inputs are reached, where captured control flow does.
     cuts: Option<Cuts>,
-    /// Whether the backward reads from the output in front of the one that says so where gradients have arrived.
+    /// Whether the backward reads from the output in front of the one that says so where gradients
+    /// have arrived.
     has_signal: bool,
     /// Inputs that may need no gradient after all, among those that are used.
     uncertain: Vec<usize>,
@@ -205,8 +207,9 @@ impl PaddleGraph {
         }))
     }
 
-    /// Whether a tensor that was computed before may get no gradient. Gates can withhold one from leaves only:
-    /// operations take no absent gradients, and with zeros those in front of them would reach leaves.
+    /// Whether a tensor that was computed before may get no gradient. Gates can withhold one from
+    /// leaves only: operations take no absent gradients, and with zeros those in front of them
+    /// would reach leaves.
     fn may_owe_nothing(&self, inputs: &[Bound<'_, PyAny>]) -> PyResult<bool> {
         for &at in &self.gated {
             let tensor = &inputs[self.used[at]];
@@ -231,7 +234,8 @@ impl PaddleGraph {
         while scopes.front().is_some_and(Scope::is_spoiled) {
             scopes.pop_front();
         }
-        // The one used last is free again in a loop that trains, the first one after a backward through many.
+        // The one used last is free again in a loop that trains, the first one after a backward
+        // through many.
         let ends = [scopes.len().checked_sub(1), (scopes.len() > 1).then_some(0)];
         for at in ends.into_iter().flatten() {
             if scopes[at].is_free(py)? {
@@ -276,8 +280,8 @@ fn same(sir: Arc<StatementIr>, session: Box<PaddleTrace>) -> CompileRequest {
     }
 }
 
-/// Runs of one program that may wait for their backward: each needs a scope, which costs milliseconds to make and
-/// is never freed. Further ones run call by call.
+/// Runs of one program that may wait for their backward: each needs a scope, which costs
+/// milliseconds to make and is never freed. Further ones run call by call.
 const SCOPES: usize = 16;
 
 impl PaddleGraph {

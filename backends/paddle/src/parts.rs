@@ -17,7 +17,8 @@ use crate::bridge;
 use crate::eager_fallback::EagerFallback;
 use crate::versions::{self, COMPUTED_AGAIN};
 
-/// Parts of fewer operations always run call by call: what follows a result is often a loss of one or two.
+/// Parts of fewer operations always run call by call: what follows a result is often a loss of one
+/// or two.
 const LEAST: usize = 3;
 
 /// How many times as many operations a round has that is a program.
@@ -43,7 +44,8 @@ struct Compiled {
     graph: Arc<dyn CompiledGraph>,
     /// The tensors that it takes.
     inputs: Vec<usize>,
-    /// Those that control flow of others may have handed on to it, and whether every change of them matters.
+    /// Those that control flow of others may have handed on to it, and whether every change of them
+    /// matters.
     handed_on: (Vec<usize>, bool),
     /// Those of the results of others that may be what it has, handed on so.
     handed_to: Vec<usize>,
@@ -60,7 +62,8 @@ pub struct Role {
     pub is_part: bool,
     /// Gradients arrive at all of its outputs, or at none.
     pub together: bool,
-    /// Tensors among its inputs, by position, that may need no gradient after all: captured control flow decides.
+    /// Tensors among its inputs, by position, that may need no gradient after all: captured control
+    /// flow decides.
     pub uncertain: Vec<usize>,
 }
 
@@ -139,7 +142,8 @@ fn compile_pieces(
     compile_one(py, request, compiler, Role::default())
 }
 
-/// The parts, if there are any; otherwise, and where they do not compile, the whole runs call by call.
+/// The parts, if there are any; otherwise, and where they do not compile, the whole runs call by
+/// call.
 fn compile_or_give_up(
     py: Python<'_>,
     request: CompileRequest,
@@ -158,7 +162,8 @@ fn compile_or_give_up(
     EagerFallback::run(py, request, why, "eager")
 }
 
-/// One program, with views behind it where its backward reads what those are of: who writes into them writes there.
+/// One program, with views behind it where its backward reads what those are of: who writes into
+/// them writes there.
 ///
 /// # Errors
 /// Whatever compiling it raises.

@@ -22,6 +22,7 @@ from paddle_sot_rs._grad_masks import gates_of
 from paddle_sot_rs._kernels import is_on_cpu, taken_from_onednn
 from paddle_sot_rs._static_mode import Window
 from paddle_sot_rs._trace import Trace
+from paddle_sot_rs._views import PARTS, VIEWS
 
 _program_numbers = itertools.count(1)
 
@@ -89,14 +90,18 @@ def _name(value):
     return get_fake_value_name() if is_fake_value(value) else value.name
 
 
-SHARES_STORAGE = frozenset(
-    f"pd_op.{name}"
-    for name in (
-        *("data", "reshape", "reshape_", "squeeze", "unsqueeze", "flatten", "transpose", "slice", "strided_slice"),
-        *("split", "split_with_num", "unbind", "unstack", "expand", "as_strided", "view_shape", "view_dtype"),
-        *("tensor_unfold", "diagonal", "share_data_", "shape", "memcpy", "assign", "cast", "dropout", "real", "imag"),
+# Views in eager mode, and what else hands its operand on, in a program.
+SHARES_STORAGE = (
+    VIEWS
+    | frozenset(
+        f"pd_op.{name}"
+        for name in (
+            *("data", "reshape_", "split", "split_with_num", "unstack", "expand", "share_data_"),
+            *("shape", "memcpy", "assign", "cast", "dropout", "real", "imag"),
+        )
     )
-) | {"builtin.split", "builtin.slice", "builtin.parameter"}
+    | {*PARTS, "builtin.parameter"}
+)
 
 
 def _keep_operands(block):
@@ -143,7 +148,8 @@ class Role:
         self.is_part = is_part
         # Gradients arrive at all of its outputs, or at none.
         self.together = together
-        # Inputs, by position, that may need no gradient after all: captured control flow has made them.
+        # Inputs, by position, that may need no gradient after all: captured control flow has made
+        # them.
         self.uncertain = uncertain
         # Inputs, by position, that a call seldom finds changed; told where a lowering may ask.
         self.weights = weights
@@ -170,12 +176,14 @@ class Compiled:
         "gates",
         # Whether the last output says which inputs were reached, and those: see `Plan`.
         "decided",
-        # Whether the backward reads from the output in front of that one at which others gradients have arrived.
+        # Whether the backward reads from the output in front of that one at which others gradients
+        # have arrived.
         "has_signal",
         # Variables that the backward takes from a run.
         "needed",
         "is_random",
-        # Inputs and outputs whose numbers the backward reads, and those that control flow is computed again from.
+        # Inputs and outputs whose numbers the backward reads, and those that control flow is
+        # computed again from.
         "read",
         "read_outputs",
         "computed_from",
@@ -291,7 +299,8 @@ class _Compilation:
         # Gradients of inputs and of what it gives.
         self.x_grads = []
         self.out_grads = []
-        # Operations in front of the first one are its forward part, those from the second one on its backward part.
+        # Operations in front of the first one are its forward part, those from the second one on
+        # its backward part.
         self.forward_end = self.start = 0
 
     def run(self, grad, place):

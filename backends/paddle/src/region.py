@@ -141,8 +141,8 @@ def _define(values, output, result):
 
 
 def fresh(values, given):
-    # What a block returns as it was given needs an operation of the block, and two results may not share memory:
-    # one may be changed in place afterwards.
+    # What a block returns as it was given needs an operation of the block, and two results may not
+    # share memory: one may be changed in place afterwards.
     taken = {value.id for value in given}
     fresh = []
     for value in values:
@@ -206,7 +206,8 @@ def _nothing(value, of):
     """A gradient of zeros that changes no sum: `-0.0`, which may not be an attribute of an operation."""
     dtype, place = value.dtype, core.Place()
     maker = of.get_defining_op()
-    # The zeros of one of several results are not added to anything, but seen: eager mode has `0.0` for them.
+    # The zeros of one of several results are not added to anything, but seen: eager mode has `0.0`
+    # for them.
     is_signed = dtype in (paddle.float32, paddle.float64) and (maker is None or len(maker.results()) == 1)
     minus = _C_ops.full([], -1.0, dtype, place) if is_signed else None
     if any(dim < 0 for dim in value.shape):
@@ -221,7 +222,8 @@ def _nothing(value, of):
 class Branch:
     """A captured branch in a program: its gradient is a branch that does the chosen side again and then backwards."""
 
-    # Its gradient takes the conditions under which gradients arrive, and gives zeros where none does.
+    # Its gradient takes the conditions under which gradients arrive, and gives zeros where none
+    # does.
     takes_ways = True
     is_custom = False
 
@@ -331,7 +333,8 @@ class Again:
             reached[:] = [at for at, gradient in enumerate(found) if gradient is not None]
             return [_own(found[at], wanted[at]) for at in reached]
 
-        # A block waits for the gradients that arrive: all that is computed again would be there at once otherwise.
+        # A block waits for the gradients that arrive: all that is computed again would be there at
+        # once otherwise.
         results = narrowed(*in_block([*given, *arrived], build))
         for at, gradient in zip(reached, results, strict=True):
             answer[at] = gradient
@@ -442,7 +445,8 @@ class While:
         for variable, ref in zip(variables[1:], self.body.inputs, strict=False):
             variable.stop_gradient = ref.stops
             _open(variable, ref.shape)
-        # One row for each value that a variable ever has: the gradient goes through the rounds again.
+        # One row for each value that a variable ever has: the gradient goes through the rounds
+        # again.
         histories = [_row(value) for value in variables[1:]] if self.differentiable else []
         variables += histories
         trace = _tracing.current
@@ -527,7 +531,8 @@ def _is_among(value, values):
 def _while_loop(body, variables):
     """Appends the loop; the first variable is the condition. The answer is the operation."""
     control_flow.while_loop(lambda condition, *_: condition, body, variables)
-    # Read from the operation: the Values that Paddle answers with may lie in memory that is free already.
+    # Read from the operation: the Values that Paddle answers with may lie in memory that is free
+    # already.
     operation = pir.get_current_insertion_point().block().ops[-1]
     if operation.name() != "pd_op.while" or len(operation.results()) != len(variables):
         raise NotImplementedError("a loop with a variable that stays as it is")

@@ -1,4 +1,5 @@
-//! Nested graphs as Python data: `region.py` runs them inside of `cond`, `while_loop` and `static_pylayer`.
+//! Nested graphs as Python data: `region.py` runs them inside of `cond`, `while_loop` and
+//! `static_pylayer`.
 
 use paddle_sot::backend::BackendError;
 use paddle_sot::graph::{Arg, Callee, Region, StatementIr, SymbolId, SymbolKind};

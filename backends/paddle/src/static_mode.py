@@ -45,7 +45,8 @@ def _switch_in_turn(program, insertion_point=None):
 
 pir_core.switch_main_program = _switch_in_turn
 
-# A process that is forked has the state of this moment for ever, and no thread that would close the window.
+# A process that is forked has the state of this moment for ever, and no thread that would close the
+# window.
 os.register_at_fork(before=_turn.acquire, after_in_parent=_turn.release, after_in_child=_turn.release)
 
 # The window that is open. Other threads may look.
@@ -65,7 +66,8 @@ _replaced = _extract_stack
 
 @functools.wraps(_extract_stack)
 def _no_stack(f=None, limit=None):
-    # Paddle asks for it with each operation that it makes: that takes longer than making it, and nobody reads it.
+    # Paddle asks for it with each operation that it makes: that takes longer than making it, and
+    # nobody reads it.
     if f is None:
         if _here() is not None and framework.global_var._dygraph_tracer_ is None:
             return []
@@ -73,8 +75,8 @@ def _no_stack(f=None, limit=None):
     return _extract_stack(f, limit)
 
 
-# The first and the last who hear of a collection: what runs between them may be the user's (destructors, other such
-# functions) and is in eager mode.
+# The first and the last who hear of a collection: what runs between them may be the user's
+# (destructors, other such functions) and is in eager mode.
 def _before_garbage(phase, info):
     if phase == "start" and (window := _here()) is not None:
         window.static = _set_mode(*window.eager)
@@ -95,7 +97,8 @@ def _set_mode(tracer, in_to_static):
     before = _mode()
     variables = framework.global_var
     variables._in_to_static_mode_ = in_to_static
-    # Not by assignment: that also sets what other threads begin with, which must not be static mode.
+    # Not by assignment: that also sets what other threads begin with, which must not be static
+    # mode.
     variables.__dict__["_dygraph_tracer_"] = tracer
     core._switch_tracer(tracer)
     return before
@@ -116,7 +119,8 @@ class Window:
         gc.callbacks.append(_after_garbage)
         if traceback.extract_stack is not _no_stack:
             _replaced, traceback.extract_stack = traceback.extract_stack, _no_stack
-        # A graph is traced under auto_cast only where that casts nothing (on a CPU); programs would cast.
+        # A graph is traced under auto_cast only where that casts nothing (on a CPU); programs would
+        # cast.
         self.amp = core._get_amp_attrs()
         self.level, self.amp._amp_level = self.amp._amp_level, core.AmpLevel.O0
         self.names = layers_module.name_struct, pir_core._convert_into_value

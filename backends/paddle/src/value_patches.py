@@ -19,7 +19,8 @@ def _scalar(value):
 
 
 def _divide(self, other):
-    # Eager mode divides by a tensor, static mode multiplies by the reciprocal: the last digit differs.
+    # Eager mode divides by a tensor, static mode multiplies by the reciprocal: the last digit
+    # differs.
     if not _scalar(other):
         return _static_divide(self, other)
     value = self
@@ -80,8 +81,8 @@ def _positive(self):
 
 
 def _detach(self):
-    # Paddle's `share_data_` hides that the result lives in the storage of `self`: a later kernel that writes in
-    # place would change a tensor of the caller.
+    # Paddle's `share_data_` hides that the result lives in the storage of `self`: a later kernel
+    # that writes in place would change a tensor of the caller.
     copy = for_view(self)
     copy.stop_gradient = True
     return copy

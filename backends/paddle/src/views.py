@@ -3,7 +3,7 @@
 They share storage with their first operand, and the count of changes; where they have to copy, the count alone.
 """
 
-_VIEWS = frozenset(
+VIEWS = frozenset(
     f"pd_op.{name}"
     for name in (
         *("reshape", "squeeze", "unsqueeze", "flatten", "transpose", "slice", "strided_slice"),
@@ -23,7 +23,7 @@ COPIES = "sot_copies"
 def shares_count(op):
     """Whether changes in place of its result and of its first operand are counted together."""
     name = op.name()
-    return name in _VIEWS or name == "pd_op.assign" and op.has_attr(SHARES)
+    return name in VIEWS or name == "pd_op.assign" and op.has_attr(SHARES)
 
 
 def is_view(op):

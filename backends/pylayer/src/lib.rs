@@ -1,8 +1,10 @@
-//! `paddle.autograd.PyLayer` in graphs: the operator `static_pylayer`, and the backend named `pylayer`.
+//! `paddle.autograd.PyLayer` in graphs: the operator `static_pylayer`, and the backend named
+//! `pylayer`.
 //!
-//! The operator is what the default backend, and every backend that builds on it, appends for a captured PyLayer.
-//! The backend makes sure that there is a program to hold it, however small the graph, and lets another
-//! backend compile that program: `options={"around": "cinn"}`, by default `paddle`.
+//! The operator is what the default backend, and every backend that builds on it, appends for a
+//! captured PyLayer. The backend makes sure that there is a program to hold it, however small the
+//! graph, and lets another backend compile that program: `options={"around": "cinn"}`, by default
+//! `paddle`.
 
 use std::ffi::CString;
 
@@ -20,9 +22,10 @@ use pyo3::types::{PyDict, PyString};
 
 static OPERATION: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
 
-/// A callable that appends the operator to the current program: it takes the inputs, then the values that both
-/// blocks use. `blocks` are forward and backward; `gradients` says which result of the latter is the
-/// gradient of each of the `inputs`, and `outputs` how many results of the former the user sees.
+/// A callable that appends the operator to the current program: it takes the inputs, then the
+/// values that both blocks use. `blocks` are forward and backward; `gradients` says which result of
+/// the latter is the gradient of each of the `inputs`, and `outputs` how many results of the former
+/// the user sees.
 ///
 /// # Errors
 /// When the Python part cannot be loaded; that of the default backend has to be there.

@@ -33,15 +33,15 @@ pub trait Dialect: Sync {
     /// How many items `END_FOR` pops.
     fn end_for_pops(&self) -> usize;
 
-    /// Whether `SEND` pops the receiver when it jumps. Else `END_SEND` does, and `CLEANUP_THROW` takes
-    /// what a generator returns that an exception was thrown into.
+    /// Whether `SEND` pops the receiver when it jumps. Else `END_SEND` does, and `CLEANUP_THROW`
+    /// takes what a generator returns that an exception was thrown into.
     fn send_pops_receiver(&self) -> bool;
 
     /// How far below the operands of `DICT_MERGE` the function stands that its error names.
     fn dict_merge_function(&self) -> usize;
 
-    /// Whether the handler of an exception that an inlined call raises is looked for at the code unit
-    /// in front of the call (`exception_unwind` after `exit_unwind` in `Python/ceval.c`).
+    /// Whether the handler of an exception that an inlined call raises is looked for at the code
+    /// unit in front of the call (`exception_unwind` after `exit_unwind` in `Python/ceval.c`).
     fn unwinds_in_front_of_calls(&self) -> bool;
 
     /// Whether `throw(type, value, traceback)` of a generator warns.

@@ -20,7 +20,8 @@ extern "C" {
 
 /// Whether these are the classes in the method resolution order of a class.
 pub(crate) fn order_is(class: Ptr, classes: &[WeakOrStrong]) -> bool {
-    // SAFETY: the type is checked; its order is a tuple that is alive, and read without running anything.
+    // SAFETY: the type is checked; its order is a tuple that is alive, and read without running
+    // anything.
     unsafe {
         if ffi::PyType_Check(class) == 0 {
             return false;
@@ -43,8 +44,8 @@ pub(crate) fn is_mutable(class: &Bound<'_, pyo3::types::PyType>) -> bool {
     flags & HEAP != 0 && flags & IMMUTABLE == 0
 }
 
-/// Whether `__name__` or the like of a function or class is this constant: read with the descriptor of `function`
-/// or `type`, which runs no user code.
+/// Whether `__name__` or the like of a function or class is this constant: read with the descriptor
+/// of `function` or `type`, which runs no user code.
 pub(crate) fn is_named(py: Python<'_>, object: Ptr, name: Ptr, value: Ptr) -> bool {
     // SAFETY: all are live; new references are given back.
     unsafe {
@@ -70,7 +71,8 @@ pub(crate) fn is_named(py: Python<'_>, object: Ptr, name: Ptr, value: Ptr) -> bo
     }
 }
 
-/// Whether a class counts as a subclass of an abstract one. That changes with a registration only, and those are counted.
+/// Whether a class counts as a subclass of an abstract one. That changes with a registration only,
+/// and those are counted.
 pub(crate) struct Registered {
     class: WeakOrStrong,
     is: bool,
@@ -128,8 +130,8 @@ fn registrations(py: Python<'_>) -> Option<u64> {
 
 /// What `name` resolves to along the MRO, unbound.
 pub(crate) fn type_attr(class: Ptr, name: Ptr) -> Ptr {
-    // SAFETY: the type is checked; `_PyType_Lookup` answers with a borrowed reference and never raises
-    // for exact strings.
+    // SAFETY: the type is checked; `_PyType_Lookup` answers with a borrowed reference and never
+    // raises for exact strings.
     unsafe {
         if ffi::PyType_Check(class) == 0 {
             return std::ptr::null_mut();
@@ -149,7 +151,8 @@ pub(crate) fn mro<'py>(class: &Bound<'py, pyo3::types::PyType>) -> Bound<'py, Py
     order.unwrap_or_else(|| PyTuple::empty(class.py()))
 }
 
-/// Whether instances are made as those of `base`. The slot remembers a `__new__` in Python that was deleted.
+/// Whether instances are made as those of `base`. The slot remembers a `__new__` in Python that was
+/// deleted.
 pub(crate) fn is_made_like(
     class: &Bound<'_, pyo3::types::PyType>,
     base: &Bound<'_, pyo3::types::PyType>,
@@ -167,7 +170,8 @@ pub(crate) fn is_abstract(class: &Bound<'_, pyo3::types::PyType>) -> bool {
     unsafe { (*class.as_type_ptr()).tp_flags & ffi::Py_TPFLAGS_IS_ABSTRACT != 0 }
 }
 
-/// Whether objects of this class, which is written in C, look their attributes up in their own way: weak proxies do.
+/// Whether objects of this class, which is written in C, look their attributes up in their own way:
+/// weak proxies do.
 pub(crate) fn has_own_lookup(class: &Bound<'_, pyo3::types::PyType>) -> bool {
     let class_ptr = class.as_type_ptr();
     // SAFETY: it is a type object.

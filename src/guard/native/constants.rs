@@ -38,8 +38,8 @@ pub(crate) fn const_equal(py: Python<'_>, a: Ptr, b: Ptr) -> bool {
             }
             return answer == 1;
         }
-        // `==` of these is not exact: it runs the `__eq__` of the parts of a slice, and ranges are equal
-        // when they run over the same numbers.
+        // `==` of these is not exact: it runs the `__eq__` of the parts of a slice, and ranges are
+        // equal when they run over the same numbers.
         if class == &raw mut ffi::PySlice_Type {
             type Slice = ffi::PySliceObject;
             let (a, b) = (&*a.cast::<Slice>(), &*b.cast::<Slice>());

@@ -20,8 +20,8 @@ extern "C" {
 
 /// `dict[key]`; `None` when a key of the dict says itself what it is equal to.
 pub(crate) fn dict_item(dict: Ptr, key: &HashedKey) -> Option<Ptr> {
-    // SAFETY: both are live and the type is checked. Where the keys of the dict are exact strings, as those of namespaces
-    // are, the interpreter compares them with another without user code.
+    // SAFETY: both are live and the type is checked. Where the keys of the dict are exact strings,
+    // as those of namespaces are, the interpreter compares them with another without user code.
     unsafe {
         if ffi::PyDict_Check(dict) == 0 {
             return Some(std::ptr::null_mut());
@@ -186,8 +186,8 @@ pub(crate) fn length(object: Ptr) -> Option<usize> {
 
 /// Whether the keys of a dict are these, in order: strings and ints by value, others by identity.
 pub(crate) fn dict_keys_are(dict: Ptr, keys: &[Py<PyAny>]) -> bool {
-    // SAFETY: the type is checked; `PyDict_Next` borrows, and comparing exact strings and ints runs no
-    // user code.
+    // SAFETY: the type is checked; `PyDict_Next` borrows, and comparing exact strings and ints runs
+    // no user code.
     unsafe {
         if ffi::PyDict_Check(dict) == 0 || ffi::PyDict_Size(dict) as usize != keys.len() {
             return false;
@@ -209,9 +209,11 @@ pub(crate) fn dict_keys_are(dict: Ptr, keys: &[Py<PyAny>]) -> bool {
     }
 }
 
-/// Whether a set has this element; `None` for what is no set, or when an element says itself what it is equal to.
+/// Whether a set has this element; `None` for what is no set, or when an element says itself what
+/// it is equal to.
 pub(crate) fn set_holds(set: Ptr, key: Ptr) -> Option<bool> {
-    // SAFETY: both are live and the type is checked. The key is a constant or a class, which hash without user code.
+    // SAFETY: both are live and the type is checked. The key is a constant or a class, which hash
+    // without user code.
     unsafe {
         if key.is_null() || ffi::PyAnySet_CheckExact(set) == 0 {
             return None;
@@ -250,8 +252,8 @@ fn ordered_keys_are(dict: Ptr, keys: &[Py<PyAny>]) -> bool {
     })
 }
 
-/// Whether a set or `OrderedDict` of as many items gives the wanted ones, in this order, through the iterator of the built-in
-/// class.
+/// Whether a set or `OrderedDict` of as many items gives the wanted ones, in this order, through
+/// the iterator of the built-in class.
 fn are_all<T>(
     container: Ptr,
     iter: Option<ffi::getiterfunc>,
@@ -259,8 +261,8 @@ fn are_all<T>(
     same: impl Fn(Ptr, &T) -> bool,
 ) -> bool {
     let Some(iter) = iter else { return false };
-    // SAFETY: iterating these runs no user code, and fails where a finalizer changes them; every new reference is given
-    // back.
+    // SAFETY: iterating these runs no user code, and fails where a finalizer changes them; every
+    // new reference is given back.
     unsafe {
         let iterator = iter(container);
         if iterator.is_null() {

@@ -1,8 +1,9 @@
 //! Edges of autograd's graph, moved to where nobody looks.
 //!
-//! A node notes at its making which tensors its gradients go to. `egr::GradNodeBase::SetGradOutMeta` is what notes them, and it
-//! is exported: called once more with a tensor that nobody holds, it makes a gradient go nowhere, and what was
-//! computed before is not walked to. A self-test goes backward through a node with a moved edge first.
+//! A node notes at its making which tensors its gradients go to.
+//! `egr::GradNodeBase::SetGradOutMeta` is what notes them, and it is exported: called once more
+//! with a tensor that nobody holds, it makes a gradient go nowhere, and what was computed before is
+//! not walked to. A self-test goes backward through a node with a moved edge first.
 
 use std::ffi::c_void;
 use std::sync::atomic::Ordering;
@@ -55,8 +56,8 @@ pub fn can_move_edges(py: Python<'_>) -> bool {
     edges(py).is_some()
 }
 
-/// Says anew which tensors the gradients of one input of a node go to: the node that made `output`, and the tensors of
-/// its input number `slot`, all of them.
+/// Says anew which tensors the gradients of one input of a node go to: the node that made `output`,
+/// and the tensors of its input number `slot`, all of them.
 ///
 /// # Errors
 /// Where edges cannot be moved, or a tensor is none.
@@ -115,7 +116,8 @@ impl Edges {
             capacity: range.end,
         };
         self.at_node(output, |node| {
-            // SAFETY: the node is alive, as its output holds it; the tensors are alive, and read only.
+            // SAFETY: the node is alive, as its output holds it; the tensors are alive, and read
+            // only.
             unsafe { (self.note)(node.object, &vector, slot) };
         });
         Ok(())
@@ -127,8 +129,8 @@ impl Edges {
             object: std::ptr::null_mut(),
             owners: std::ptr::null(),
         };
-        // SAFETY: it is a live tensor; the answer is a shared pointer, written where the first argument
-        // points.
+        // SAFETY: it is a live tensor; the answer is a shared pointer, written where the first
+        // argument points.
         unsafe { (self.node)(&mut node, tensor::tensor_of(tensor.as_ptr())) };
         if node.object.is_null() {
             return None;
@@ -153,7 +155,8 @@ fn open(py: Python<'_>) -> Result<Edges, String> {
     let text = |err: libloading::Error| err.to_string();
     // SAFETY: Paddle is imported, so the library is loaded and its initialisers have run.
     let library = unsafe { libloading::Library::new(file) }.map_err(text)?;
-    // SAFETY: the mangled names fix the signatures: `shared_ptr<GradNodeBase> EagerUtils::grad_node(const Tensor&)` and
+    // SAFETY: the mangled names fix the signatures:
+    // `shared_ptr<GradNodeBase> EagerUtils::grad_node(const Tensor&)` and
     // `void GradNodeBase::SetGradOutMeta(const vector<const Tensor*>&, size_t)`.
     let edges = unsafe {
         Edges {

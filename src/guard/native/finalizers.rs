@@ -1,5 +1,5 @@
-//! Whether code of the user's runs when an object goes: `__del__`, the callback of a weak reference, the `finally` of a
-//! generator, its own or that of something only it holds.
+//! Whether code of the user's runs when an object goes: `__del__`, the callback of a weak
+//! reference, the `finally` of a generator, its own or that of something only it holds.
 
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -23,7 +23,8 @@ pub(crate) struct Ends {
 }
 
 impl Ends {
-    /// Of what a frame holds. Its context managers hold generators, which `with` brings to their end.
+    /// Of what a frame holds. Its context managers hold generators, which `with` brings to their
+    /// end.
     pub(crate) fn of_frames() -> Self {
         Self {
             left: MOST,
@@ -108,7 +109,8 @@ fn is_open_generator(value: &Bound<'_, PyAny>) -> PyResult<bool> {
     if !is_generator || !value.getattr("gi_suspended")?.extract::<bool>()? {
         return Ok(false);
     }
-    // An entry begins at each byte that has this bit. From 3.12 on one handler is around all of a generator.
+    // An entry begins at each byte that has this bit. From 3.12 on one handler is around all of a
+    // generator.
     const BEGINS: u8 = 0x80;
     let table = value.getattr("gi_code")?.getattr("co_exceptiontable")?;
     let entries = table.cast::<PyBytes>()?.as_bytes().iter();

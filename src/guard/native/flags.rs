@@ -1,7 +1,7 @@
 //! Grad mode and AMP level read from the C++ side.
 //!
-//! Both are thread-local variables behind exported member functions that do not look at their object.
-//! A self-test sets them through Python and reads them back before the functions are used.
+//! Both are thread-local variables behind exported member functions that do not look at their
+//! object. A self-test sets them through Python and reads them back before the functions are used.
 
 use std::ffi::c_void;
 
@@ -20,7 +20,8 @@ struct Reader {
     _library: libloading::Library,
 }
 
-/// Stands in for the objects: a function that looked at its object would read zeros and fail the test.
+/// Stands in for the objects: a function that looked at its object would read zeros and fail the
+/// test.
 static NOTHING: [u64; 64] = [0; 64];
 
 static READER: PyOnceLock<Option<Reader>> = PyOnceLock::new();
@@ -37,7 +38,8 @@ pub(super) fn read(py: Python<'_>) -> Option<(bool, i64)> {
     reader.as_ref().map(Reader::read)
 }
 
-/// Whether operations of this thread may be recorded for autograd; `true` where that cannot be seen.
+/// Whether operations of this thread may be recorded for autograd; `true` where that cannot be
+/// seen.
 pub fn records_gradients(py: Python<'_>) -> bool {
     read(py).is_none_or(|(grad, _)| grad)
 }

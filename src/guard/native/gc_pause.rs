@@ -1,4 +1,5 @@
-//! What guards find is borrowed until all of them have answered: no destructor may let go of it meanwhile.
+//! What guards find is borrowed until all of them have answered: no destructor may let go of it
+//! meanwhile.
 
 use std::marker::PhantomData;
 
@@ -6,8 +7,8 @@ use std::marker::PhantomData;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-/// While this lives, making an object starts no garbage collection. Only 3.11 would start one there: later versions wait for
-/// the next instruction of Python code.
+/// While this lives, making an object starts no garbage collection. Only 3.11 would start one
+/// there: later versions wait for the next instruction of Python code.
 #[must_use]
 pub(crate) struct NoCollection<'py> {
     #[cfg(not(Py_3_12))]
@@ -19,7 +20,8 @@ impl<'py> NoCollection<'py> {
     /// Until the answer is dropped.
     pub(crate) fn new(_py: Python<'py>) -> Self {
         Self {
-            // SAFETY: the GIL is held, as it is until this is dropped: nobody else sees that it is off.
+            // SAFETY: the GIL is held, as it is until this is dropped: nobody else sees that it is
+            // off.
             #[cfg(not(Py_3_12))]
             was_on: unsafe { ffi::PyGC_Disable() } != 0,
             _attached: PhantomData,

@@ -6,6 +6,8 @@ use pyo3::sync::PyOnceLock;
 use crate::frame::Modules;
 use crate::obj::Obj;
 
+use super::numbers::is_cpu_place;
+
 /// Grad mode, AMP state, default dtype, device and static mode at entry.
 #[derive(Clone, Debug)]
 pub struct GlobalState {
@@ -66,12 +68,12 @@ impl GlobalState {
             grad_enabled,
             amp_level,
             amp_dtype,
-            on_cpu: sources
-                .framework
-                .bind(py)
-                .call_method0("_current_expected_place")?
-                .call_method0("is_cpu_place")?
-                .is_truthy()?,
+            on_cpu: is_cpu_place(
+                &sources
+                    .framework
+                    .bind(py)
+                    .call_method0("_current_expected_place")?,
+            )?,
             default_dtype: Obj::from(default_dtype(py, sources)?),
             place: Obj::from(
                 sources

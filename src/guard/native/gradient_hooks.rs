@@ -84,8 +84,8 @@ struct Layout {
 
 static LAYOUT: PyOnceLock<Option<Layout>> = PyOnceLock::new();
 
-/// Whether an object, known to be a `paddle.Tensor`, stops gradients, or is a leaf whose gradient no
-/// hook sees but that of this package.
+/// Whether an object, known to be a `paddle.Tensor`, stops gradients, or is a leaf whose gradient
+/// no hook sees but that of this package.
 pub(crate) fn is_unhooked(tensor: &Bound<'_, PyAny>) -> bool {
     let py = tensor.py();
     let layout = LAYOUT.get_or_init(py, || match learn(py) {

@@ -1,5 +1,5 @@
-//! Lookups in the hash tables of dictionaries and sets that run nothing of the user's: no `__hash__`, and no `__eq__` of a
-//! key that has the hash of the one looked for.
+//! Lookups in the hash tables of dictionaries and sets that run nothing of the user's: no
+//! `__hash__`, and no `__eq__` of a key that has the hash of the one looked for.
 
 use std::mem::offset_of;
 
@@ -139,7 +139,8 @@ pub(super) unsafe fn find_in_set(set: Ptr, key: Ptr, hash: ffi::Py_hash_t) -> Op
     None
 }
 
-/// Where both kinds of tables look for a hash, one after the other, until they find an empty place; there always is one.
+/// Where both kinds of tables look for a hash, one after the other, until they find an empty place;
+/// there always is one.
 fn places(hash: ffi::Py_hash_t, mask: usize) -> impl Iterator<Item = usize> {
     /// `PERTURB_SHIFT` of `Objects/dictobject.c` and `Objects/setobject.c`
     const SHIFT: u32 = 5;

@@ -1,7 +1,9 @@
-//! In-place versions of tensors, and whether a result shares its own with anything but the variable that it came from.
+//! In-place versions of tensors, and whether a result shares its own with anything but the variable
+//! that it came from.
 //!
-//! All runs of a program in one scope hand out the version of the scope's variable. Where nothing else has that
-//! version any more, and it counts no change, it is as good as a new one. A self-test finds where tensors keep it.
+//! All runs of a program in one scope hand out the version of the scope's variable. Where nothing
+//! else has that version any more, and it counts no change, it is as good as a new one. A self-test
+//! finds where tensors keep it.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -21,8 +23,8 @@ struct Reader {
 
 static READER: PyOnceLock<Option<Reader>> = PyOnceLock::new();
 
-/// Whether the variable that `result` came from is all that shares its version, and nothing was changed. `false`
-/// where that cannot be seen.
+/// Whether the variable that `result` came from is all that shares its version, and nothing was
+/// changed. `false` where that cannot be seen.
 pub fn has_fresh_version(result: &Bound<'_, PyAny>) -> bool {
     matches!(state(result), Some((0, 1 | 2)))
 }
@@ -55,8 +57,9 @@ impl Reader {
     /// The changes that the version of a tensor counts, and its owners.
     fn state(&self, tensor: &Bound<'_, PyAny>) -> Option<(u32, i32)> {
         let tensor = tensor::tensor_of(tensor.as_ptr());
-        // SAFETY: results are live `paddle.Tensor`s, which begin with a pointer to their implementation; one with the
-        // virtual table of the samples keeps its version where they do, and with it the counts.
+        // SAFETY: results are live `paddle.Tensor`s, which begin with a pointer to their
+        // implementation; one with the virtual table of the samples keeps its version where they
+        // do, and with it the counts.
         unsafe {
             let dense = tensor.cast::<*const u8>().read();
             if dense.is_null() || dense.cast::<usize>().read() != self.class {
@@ -108,7 +111,8 @@ fn open(py: Python<'_>) -> Result<Reader, String> {
 /// # Safety
 /// The samples are live Python objects of defined dense tensors.
 unsafe fn find(samples: &[Sample<'_>]) -> Option<Reader> {
-    // A table, a meta (two `DDim`s of 80 bytes, flags, dtype, layout, levels, offset), the memory and the version.
+    // A table, a meta (two `DDim`s of 80 bytes, flags, dtype, layout, levels, offset), the memory
+    // and the version.
     const SEARCHED: usize = 264;
     let is_pointer = |word: usize| word > 1 << 16 && word % 8 == 0;
     // SAFETY: the reads stay inside of objects of at least that size.

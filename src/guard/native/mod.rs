@@ -52,7 +52,7 @@ pub(crate) use gradient_hooks::is_unhooked;
 pub use gradient_hooks::{has_own_hook, know_own_hook};
 pub(crate) use hash_table::HashedKey;
 pub use inplace_version::{has_fresh_version, inplace_version};
-pub use numbers::sampled;
+pub use numbers::{is_cpu_place, sampled};
 pub(crate) use object::{
     cell_contents, instance_dict, is_object_member, member, to_bound, type_of,
 };

@@ -1,4 +1,5 @@
-//! Samples of the numbers of a tensor: optimizers write others into its memory, and count no change in place.
+//! Samples of the numbers of a tensor: optimizers write others into its memory, and count no change
+//! in place.
 
 use std::hash::Hasher;
 
@@ -9,7 +10,8 @@ use rustc_hash::FxHasher;
 /// Words that are looked at, spread over the memory.
 const WORDS: usize = 64;
 
-/// A digest of some of its numbers, all where they are few; `None` where they are not in the memory of this machine.
+/// A digest of some of its numbers, all where they are few; `None` where they are not in the memory
+/// of this machine.
 ///
 /// # Errors
 /// What Paddle raises for a tensor that has no memory.
@@ -17,11 +19,7 @@ pub fn sampled(tensor: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
     let py = tensor.py();
     let says = |name| -> PyResult<bool> { tensor.call_method0(name)?.is_truthy() };
     let place = tensor.getattr(intern!(py, "place"))?;
-    if !place
-        .call_method0(intern!(py, "is_cpu_place"))?
-        .is_truthy()?
-        || !says(intern!(py, "is_dense"))?
-    {
+    if !is_cpu_place(&place)? || !says(intern!(py, "is_dense"))? {
         return Ok(None);
     }
     let count: usize = tensor.getattr(intern!(py, "size"))?.extract()?;
@@ -40,8 +38,8 @@ pub fn sampled(tensor: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
     }
     let memory = address as *const u8;
     let mut digest = FxHasher::default();
-    // SAFETY: a dense, contiguous tensor in the memory of this machine has that many bytes at its address, and lives
-    // for this call. Each read is inside of them; `[u8; 8]` needs no alignment.
+    // SAFETY: a dense, contiguous tensor in the memory of this machine has that many bytes at its
+    // address, and lives for this call. Each read is inside of them; `[u8; 8]` needs no alignment.
     let word = |at: usize| unsafe { memory.add(at).cast::<[u8; 8]>().read_volatile() };
     match bytes.checked_sub(8) {
         Some(last) => {
@@ -59,8 +57,18 @@ pub fn sampled(tensor: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
     Ok(Some(digest.finish()))
 }
 
-/// The same of a tensor whose numbers do not lie one after the other: `address` is that of the first, `each` the bytes of
-/// one.
+/// Whether a place is the memory of this machine.
+///
+/// # Errors
+/// When it is no place.
+pub fn is_cpu_place(place: &Bound<'_, PyAny>) -> PyResult<bool> {
+    place
+        .call_method0(intern!(place.py(), "is_cpu_place"))?
+        .is_truthy()
+}
+
+/// The same of a tensor whose numbers do not lie one after the other: `address` is that of the
+/// first, `each` the bytes of one.
 fn sampled_by_strides(address: usize, each: usize, shape: &[usize], strides: &[isize]) -> u64 {
     let count: usize = shape.iter().product();
     let mut digest = FxHasher::default();
@@ -73,7 +81,8 @@ fn sampled_by_strides(address: usize, each: usize, shape: &[usize], strides: &[i
         }
         let first = (address as *const u8).wrapping_offset(at * each as isize);
         for byte in 0..each {
-            // SAFETY: this is how a dense tensor says where each of its numbers is, and it lives for this call.
+            // SAFETY: this is how a dense tensor says where each of its numbers is, and it lives
+            // for this call.
             digest.write_u8(unsafe { first.wrapping_add(byte).read_volatile() });
         }
     };

@@ -1,5 +1,6 @@
-//! Reads of Python objects that run no user code: here and in the modules beside this one, every function takes a
-//! live object and answers with a borrowed reference, or null when there is nothing to read.
+//! Reads of Python objects that run no user code: here and in the modules beside this one, every
+//! function takes a live object and answers with a borrowed reference, or null when there is
+//! nothing to read.
 
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -16,8 +17,8 @@ pub(crate) fn type_of(object: Ptr) -> Ptr {
 
 /// The instance dictionary, made if it was not; null when the type has none.
 pub(crate) fn instance_dict(py: Python<'_>, object: Ptr) -> Ptr {
-    // SAFETY: the object is live; `PyObject_GenericGetDict` reads or makes its dictionary and runs no
-    // user code. The reference it returns is given back: the object keeps its dictionary.
+    // SAFETY: the object is live; `PyObject_GenericGetDict` reads or makes its dictionary and runs
+    // no user code. The reference it returns is given back: the object keeps its dictionary.
     unsafe {
         if ffi::PyModule_Check(object) != 0 {
             return ffi::PyModule_GetDict(object);
@@ -52,7 +53,8 @@ pub(crate) fn cell_contents(cell: Ptr) -> Ptr {
     }
 }
 
-/// Whether a member descriptor reads a field that holds an object: those of numbers make a new object at each read.
+/// Whether a member descriptor reads a field that holds an object: those of numbers make a new
+/// object at each read.
 pub(crate) fn is_object_member(descriptor: &Bound<'_, PyAny>) -> bool {
     holds_object(descriptor.as_ptr())
 }
@@ -78,7 +80,8 @@ pub(crate) fn member(py: Python<'_>, object: Ptr, name: Ptr) -> Ptr {
     if !holds_object(descriptor) {
         return std::ptr::null_mut();
     }
-    // SAFETY: the descriptor reads a field; the object keeps the value, so the reference is given back.
+    // SAFETY: the descriptor reads a field; the object keeps the value, so the reference is given
+    // back.
     unsafe {
         let Some(get) = (*ffi::Py_TYPE(descriptor)).tp_descr_get else {
             return std::ptr::null_mut();

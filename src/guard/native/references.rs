@@ -53,7 +53,8 @@ impl WeakOrStrong {
         Self::Strong(object.clone())
     }
 
-    /// The start of a path: strongly, unless it is a class or function that a call made and that may go again.
+    /// The start of a path: strongly, unless it is a class or function that a call made and that
+    /// may go again.
     pub(crate) fn root(py: Python<'_>, object: &Obj) -> Self {
         match is_local(object.bind(py)) {
             true => Self::new(py, object),
@@ -76,7 +77,8 @@ impl WeakOrStrong {
     pub(crate) fn get(&self) -> Ptr {
         match self {
             Self::Strong(known) => known.as_ptr(),
-            // SAFETY: the weak reference is live; it answers with a borrowed reference, `None` once dead.
+            // SAFETY: the weak reference is live; it answers with a borrowed reference, `None` once
+            // dead.
             #[allow(deprecated)]
             Self::Weak(weak) => unsafe {
                 let found = ffi::PyWeakref_GetObject(weak.as_ptr());

@@ -73,8 +73,9 @@ fn open(py: Python<'_>) -> Result<Reader, String> {
     let path = core_library(py).map_err(|err| text(&err))?;
     // SAFETY: Paddle is imported, so the library is loaded and its initialisers have run.
     let library = unsafe { libloading::Library::new(path) }.map_err(|err| text(&err))?;
-    // SAFETY: the mangled names fix the signatures: const member functions of `paddle::Tensor` without
-    // arguments; `dims()` returns a reference to a `phi::DDim`, `dtype()` an `int`-sized enum.
+    // SAFETY: the mangled names fix the signatures: const member functions of `paddle::Tensor`
+    // without arguments; `dims()` returns a reference to a `phi::DDim`, `dtype()` an `int`-sized
+    // enum.
     let mut reader = unsafe {
         Reader {
             dims: *library
@@ -170,7 +171,8 @@ fn self_test(py: Python<'_>, reader: &mut Reader) -> Result<(), String> {
 /// # Safety
 /// `samples` are live Python objects of defined dense tensors.
 unsafe fn find_layout(reader: &Reader, samples: &[*mut ffi::PyObject]) -> Option<Layout> {
-    // A `DenseTensor` has a virtual table and a meta with two `DDim`s (80 bytes each): more than this.
+    // A `DenseTensor` has a virtual table and a meta with two `DDim`s (80 bytes each): more than
+    // this.
     const SEARCHED: usize = 128;
     // A `Tensor` has two shared pointers and a name.
     const TENSOR: usize = 48;
@@ -241,8 +243,8 @@ unsafe fn dims_match(dims: *const i64, guard: &TensorGuard) -> bool {
 fn native_matches(reader: &Reader, object: *mut ffi::PyObject, guard: &TensorGuard) -> bool {
     let tensor = tensor_of(object);
     if let Some(layout) = &reader.layout {
-        // SAFETY: the object is a `paddle.Tensor`, which begins with a pointer to its implementation; one
-        // with the virtual table of the samples has their layout.
+        // SAFETY: the object is a `paddle.Tensor`, which begins with a pointer to its
+        // implementation; one with the virtual table of the samples has their layout.
         unsafe {
             let dense = tensor.cast::<*const u8>().read();
             if !dense.is_null() && dense.cast::<usize>().read() == layout.class {
@@ -276,7 +278,8 @@ fn native_matches(reader: &Reader, object: *mut ffi::PyObject, guard: &TensorGua
     }
 }
 
-/// `stop_gradient` of an object that is known to be a `paddle.Tensor`; `None` where it cannot be read natively.
+/// `stop_gradient` of an object that is known to be a `paddle.Tensor`; `None` where it cannot be
+/// read natively.
 pub(super) fn stops_gradient(py: Python<'_>, object: *mut ffi::PyObject) -> Option<bool> {
     let reader = reader(py)?;
     // SAFETY: the caller knows the object to be a tensor, and the accessor takes any.
@@ -294,8 +297,8 @@ pub(crate) fn dim(py: Python<'_>, object: *mut ffi::PyObject, at: usize) -> Opti
         return tensor_meta(&object)?.shape.get(at).copied();
     };
     let tensor = tensor_of(object);
-    // SAFETY: a guard before has found the object to be a defined dense `paddle.Tensor`, and it is asked again; a
-    // `DDim` is nine dims and a rank.
+    // SAFETY: a guard before has found the object to be a defined dense `paddle.Tensor`, and it is
+    // asked again; a `DDim` is nine dims and a rank.
     unsafe {
         if tensor.cast::<*const c_void>().read().is_null() || !(reader.dense)(tensor) {
             return None;
@@ -404,7 +407,8 @@ impl Small {
     }
 }
 
-/// Whether the object, known to be a `paddle.Tensor`, lies in storage without gaps, in its own order.
+/// Whether the object, known to be a `paddle.Tensor`, lies in storage without gaps, in its own
+/// order.
 pub(crate) fn is_contiguous(py: Python<'_>, object: *mut ffi::PyObject) -> bool {
     // SAFETY: the caller's slot holds a live object.
     let object = unsafe { Bound::from_borrowed_ptr(py, object) };

@@ -12,7 +12,8 @@ type Ptr = *mut ffi::PyObject;
 
 /// `ma_version_tag` of `PyDictObject`, after `ma_used`.
 pub(crate) fn dict_version(dict: usize) -> u64 {
-    // SAFETY: the caller knows the dict to be alive; the field lies at this offset in 3.11, 3.12 and 3.13.
+    // SAFETY: the caller knows the dict to be alive; the field lies at this offset in 3.11, 3.12
+    // and 3.13.
     unsafe {
         (dict as *const u8)
             .add(std::mem::size_of::<ffi::PyObject>() + 8)
@@ -26,8 +27,8 @@ pub(crate) fn dict_version(dict: usize) -> u64 {
 enum Follows {
     /// Nothing more is needed.
     Always,
-    /// The dictionary must hold the values itself: objects of 3.13 may keep them beside it, and writes there leave the
-    /// version as it is.
+    /// The dictionary must hold the values itself: objects of 3.13 may keep them beside it, and
+    /// writes there leave the version as it is.
     OwnValues,
     /// It cannot be relied on.
     Never,
@@ -51,7 +52,8 @@ pub(crate) fn try_versions(py: Python<'_>) {
     orders_are_told(py);
 }
 
-/// How a write of an attribute is noticed: `version`, `version of a dictionary with values` or `every guard runs`.
+/// How a write of an attribute is noticed: `version`, `version of a dictionary with values` or
+/// `every guard runs`.
 pub fn versions_name(py: Python<'_>) -> &'static str {
     match follows(py) {
         Follows::Always => "version",
@@ -96,14 +98,15 @@ namespace = probe.__dict__
     Ok(!own_values || has_values(dict))
 }
 
-/// Whether the values lie in the dictionary's own table: `ma_values`, the last word of `PyDictObject`, is null.
+/// Whether the values lie in the dictionary's own table: `ma_values`, the last word of
+/// `PyDictObject`, is null.
 fn has_values(dict: usize) -> bool {
     // SAFETY: the caller's dict is alive and is six words long.
     unsafe { (dict as *const usize).add(5).read() == 0 }
 }
 
-/// Moves the values into the dictionary's own table, for good, which taking out the last item does. Nothing else runs
-/// before the item is back at its place.
+/// Moves the values into the dictionary's own table, for good, which taking out the last item does.
+/// Nothing else runs before the item is back at its place.
 fn take_values(dict: &Bound<'_, PyDict>) -> PyResult<bool> {
     if !dict.is_empty() && !has_values(dict.as_ptr() as usize) {
         let (key, value): (Bound<'_, PyAny>, Bound<'_, PyAny>) = dict
@@ -141,10 +144,11 @@ pub(crate) enum Order {
     Unknown,
 }
 
-/// `od_state` of `PyODictObject`: after the dictionary (six words), the ends of the order, its index (two words) and a mark.
+/// `od_state` of `PyODictObject`: after the dictionary (six words), the ends of the order, its
+/// index (two words) and a mark.
 pub(crate) fn order_version(dict: usize) -> u64 {
-    // SAFETY: the caller got a version for this dictionary from `order_of`, so it is an `OrderedDict`, and knows it to
-    // be alive.
+    // SAFETY: the caller got a version for this dictionary from `order_of`, so it is an
+    // `OrderedDict`, and knows it to be alive.
     unsafe { (dict as *const u64).add(11).read() }
 }
 

@@ -7,7 +7,7 @@ use pyo3::types::{PyFunction, PyType};
 
 use crate::frame::Modules;
 use crate::guard::{native, GuardKind};
-use crate::obj::{is_attr, is_builtin_method, is_named, of_type, Obj};
+use crate::obj::{getter_of, is_attr, is_builtin_method, is_named, of_type, Obj};
 use crate::reason::BreakKind;
 use crate::simulator::call::call;
 use crate::simulator::{classes, fold, pylayer, tracer, Step, Tracer};
@@ -103,7 +103,8 @@ pub(super) fn of_class(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Optio
     )
 }
 
-/// Whether the `__get__` of a descriptor may run code of the user's where there is no object: that of `classmethod` may too.
+/// Whether the `__get__` of a descriptor may run code of the user's where there is no object: that
+/// of `classmethod` may too.
 fn may_run_code(getter: &Bound<'_, PyAny>) -> bool {
     if is_builtin_method(getter) {
         let owner = getter.getattr("__objclass__");
@@ -112,7 +113,8 @@ fn may_run_code(getter: &Bound<'_, PyAny>) -> bool {
     !is_of_enum_module(getter)
 }
 
-/// Whether what a class has of a name that `type` computes is what that says: a metaclass may have its own.
+/// Whether what a class has of a name that `type` computes is what that says: a metaclass may have
+/// its own.
 fn is_of_type(t: &Tracer<'_>, class: &Bound<'_, PyType>, name: &str) -> bool {
     let own = lookup(&t.py.get_type::<PyType>(), name);
     let of_meta = lookup(&class.get_type(), name);
@@ -176,8 +178,8 @@ pub(super) fn of_super(
             format!("super() has no attribute {name}"),
         );
     };
-    // The MRO is fixed by the class, which is guarded; the entry is guarded where it was found, and so is that no
-    // class before that has one.
+    // The MRO is fixed by the class, which is guarded; the entry is guarded where it was found, and
+    // so is that no class before that has one.
     classes::guard_order(t, &of);
     let (py, mro) = (t.py, native::mro(&of));
     let after = mro.iter().skip_while(|base| !base.is(class.bind(py)));
@@ -218,7 +220,7 @@ pub(super) fn of_super(
         }
     }
     if is_named(&found, "property") {
-        let getter = found.getattr("fget")?;
+        let getter = getter_of(&found)?;
         let getter = t.constant(&getter);
         return call(t, getter, &[receiver], &[]);
     }

@@ -1,4 +1,5 @@
-//! The descriptor protocol: what an object found on a class gives when it is read through an instance.
+//! The descriptor protocol: what an object found on a class gives when it is read through an
+//! instance.
 
 use std::sync::Arc;
 
@@ -6,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyFunction, PyTuple, PyType};
 
 use crate::guard::native;
-use crate::obj::{cached_property, is_named, of_type, text_of, Obj};
+use crate::obj::{cached_property, getter_of, is_named, of_type, text_of, Obj};
 use crate::reason::BreakKind;
 use crate::simulator::call::call;
 use crate::simulator::containers::deques;
@@ -66,7 +67,7 @@ pub(super) fn data_descriptor(
     name: &str,
 ) -> Step<VarId> {
     if is_named(found, "property") {
-        let getter = found.getattr("fget")?;
+        let getter = getter_of(found)?;
         if getter.is_none() {
             return t.stop(
                 BreakKind::RaisesException,
@@ -126,7 +127,8 @@ pub(super) fn data_descriptor(
     user_descriptor(t, obj, &object.class, found, tracker)
 }
 
-/// Which item a getter of a named tuple's field takes: the name that it has on the class does not say.
+/// Which item a getter of a named tuple's field takes: the name that it has on the class does not
+/// say.
 pub(super) fn index_of(getter: &Bound<'_, PyAny>) -> PyResult<usize> {
     let parts = getter.call_method0("__reduce__")?.get_item(1)?;
     parts.get_item(0)?.extract()
@@ -147,7 +149,8 @@ pub(super) fn field(
     }
 }
 
-/// Whether a member is one of `__slots__`: those of C code may be read-only, convert, or take values of one type only.
+/// Whether a member is one of `__slots__`: those of C code may be read-only, convert, or take
+/// values of one type only.
 pub(super) fn is_slot(found: &Bound<'_, PyAny>) -> bool {
     // What a class holds may answer for any attribute.
     if !is_named(found, "member_descriptor") {
@@ -159,7 +162,8 @@ pub(super) fn is_slot(found: &Bound<'_, PyAny>) -> bool {
     dict.is_some_and(|dict| dict.contains("__slots__").unwrap_or(false))
 }
 
-/// Stops where a member is that of another class, or has another name on this one: what is written is kept by its name.
+/// Stops where a member is that of another class, or has another name on this one: what is written
+/// is kept by its name.
 pub(super) fn check_slot(
     t: &Tracer<'_>,
     class: &Obj,
@@ -181,8 +185,8 @@ pub(super) fn is_of_users(descriptor: &Bound<'_, PyAny>, name: &str) -> bool {
     method.is_some_and(|method| method.is_exact_instance_of::<PyFunction>())
 }
 
-/// What `__get__` of a descriptor answers. It is called with the descriptor, and not bound to it, which differs where it is
-/// no function.
+/// What `__get__` of a descriptor answers. It is called with the descriptor, and not bound to it,
+/// which differs where it is no function.
 pub(super) fn user_descriptor(
     t: &mut Tracer<'_>,
     obj: VarId,

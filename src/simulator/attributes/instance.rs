@@ -69,8 +69,8 @@ pub(super) fn of_instance(
     call(t, method, &[name], &[]).map(Some)
 }
 
-/// What a `__getattribute__` of the user's answers; `None` when it raises an `AttributeError`, so that
-/// `__getattr__` is asked.
+/// What a `__getattribute__` of the user's answers; `None` when it raises an `AttributeError`, so
+/// that `__getattr__` is asked.
 fn through(
     t: &mut Tracer<'_>,
     obj: VarId,

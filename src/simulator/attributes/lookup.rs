@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyString, PyType};
 
 use crate::guard::{native, GuardKind};
-use crate::obj::{is_named, Obj};
+use crate::obj::{is_named, is_slot_wrapper, Obj};
 use crate::reason::BreakKind;
 use crate::simulator::{classes, tracer, Step, Tracer};
 use crate::tracker::{Tracker, TrackerRef};
@@ -36,7 +36,8 @@ pub(super) fn lookup_after<'py>(
     None
 }
 
-/// Stops where looking a name up may run code: other keys than strings have an `__eq__` of their own.
+/// Stops where looking a name up may run code: other keys than strings have an `__eq__` of their
+/// own.
 pub(super) fn only_names(t: &mut Tracer<'_>, class: &Bound<'_, PyType>) -> Step<()> {
     for base in native::mro(class).iter() {
         if t.plain_classes.contains(&(base.as_ptr() as usize)) {
@@ -75,8 +76,8 @@ pub fn guard_type_attr(
     let root = Arc::new(Tracker::Const(class.clone()));
     let tracker = Arc::new(Tracker::TypeAttr(root, Arc::from(name)));
     match found {
-        // The values of constants, and what holders hold, are guarded where they are used: here, that no descriptor takes
-        // their place. Holders cannot be referenced weakly either.
+        // The values of constants, and what holders hold, are guarded where they are used: here,
+        // that no descriptor takes their place. Holders cannot be referenced weakly either.
         Some(found) if tracer::is_plain_constant(found) || is_holder(found) => {
             let class = Obj::from(found.get_type());
             t.guards.add(&tracker, GuardKind::TypeIs(class));
@@ -98,7 +99,7 @@ pub fn own_class(t: &mut Tracer<'_>, class: &Bound<'_, PyType>) -> Step<()> {
         classes::guard_names(t, class, &["__class__", "__getattribute__"]);
     }
     let own = lookup(class, "__getattribute__");
-    let is_asked = own.is_some_and(|own| !is_named(&own, "wrapper_descriptor"));
+    let is_asked = own.is_some_and(|own| !is_slot_wrapper(&own));
     if is_asked || native::has_own_lookup(class) {
         return t.unsupported("the class of an object that looks it up elsewhere");
     }

@@ -15,7 +15,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyFunction, PyModule, PyTuple, PyType};
 
 use crate::guard::{native, GuardKind};
-use crate::obj::{is_builtin_method, is_named, text_of, Obj};
+use crate::obj::{getter_of, is_builtin_method, is_named, text_of, Obj};
 use crate::reason::BreakKind;
 use crate::tracker::{DictKey, Tracker, TrackerRef};
 use crate::variables::{FunctionVar, Kind, ObjectVar, VarId};
@@ -225,10 +225,7 @@ fn of_enum_member<'py>(
         "_value_" | "_name_" => true,
         // `enum.property`, as `Enum` defines them.
         "value" | "name" => found.as_ref().is_some_and(|found| {
-            of_enum(found)
-                && found
-                    .getattr("fget")
-                    .is_ok_and(|own| is_of_enum_module(&own))
+            of_enum(found) && getter_of(found).is_ok_and(|own| is_of_enum_module(&own))
         }),
         _ => false,
     };
@@ -256,7 +253,8 @@ pub fn is_of_enum_module(function: &Bound<'_, PyAny>) -> bool {
     provenance::is_from(function, "enum")
 }
 
-/// `type(obj).name` bound to `obj`, as the interpreter looks up dunders (the instance is not searched).
+/// `type(obj).name` bound to `obj`, as the interpreter looks up dunders (the instance is not
+/// searched).
 pub fn get_special(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<VarId> {
     match try_get_special(t, obj, name)? {
         Some(method) => Ok(method),
@@ -331,7 +329,8 @@ fn of_module(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Option<VarId>> 
     Ok(Some(t.wrap(&found, tracker)))
 }
 
-/// Guards the class of a module, which may be exchanged for a derived one, and stops where that computes this attribute.
+/// Guards the class of a module, which may be exchanged for a derived one, and stops where that
+/// computes this attribute.
 fn check_module(
     t: &mut Tracer<'_>,
     module: &Bound<'_, PyAny>,
@@ -440,9 +439,9 @@ fn of_named_tuple(
                 function,
             })));
         }
-        if is_named(found, "property") && !found.getattr("fget")?.is_none() {
+        if is_named(found, "property") && !getter_of(found)?.is_none() {
             guard_type_attr(t, &Obj::from(&class), name, Some(found));
-            let getter = found.getattr("fget")?;
+            let getter = getter_of(found)?;
             let getter = t.constant(&getter);
             return call(t, getter, &[obj], &[]).map(Some);
         }
@@ -457,7 +456,8 @@ fn of_named_tuple(
     )
 }
 
-/// Whether what a class has is what every named tuple has: a method of tuples, or a function of `collections`.
+/// Whether what a class has is what every named tuple has: a method of tuples, or a function of
+/// `collections`.
 fn is_of_named_tuples(found: &Bound<'_, PyAny>) -> bool {
     let tuples = found.py().get_type::<PyTuple>();
     let is_method = is_builtin_method(found);

@@ -1,4 +1,5 @@
-//! The tools of `itertools`, as rows of the table; how they step is in [`crate::simulator::itertools`].
+//! The tools of `itertools`, as rows of the table; how they step is in
+//! [`crate::simulator::itertools`].
 
 use itertools::Itertools;
 use pyo3::prelude::*;

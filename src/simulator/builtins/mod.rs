@@ -1,5 +1,5 @@
-//! Calls of builtin functions and classes: those with a row in the table, functions of `operator`, methods read off a
-//! class, and what is folded.
+//! Calls of builtin functions and classes: those with a row in the table, functions of `operator`,
+//! methods read off a class, and what is folded.
 
 mod construction;
 mod context_variables;
@@ -302,7 +302,8 @@ fn unbound_method(
     t.stop(BreakKind::UnsupportedCall, format!("the C method {name}"))
 }
 
-/// A method of `dict`, `list` or `tuple` that reads an instance of a subclass, or changes a new one.
+/// A method of `dict`, `list` or `tuple` that reads an instance of a subclass, or changes a new
+/// one.
 fn use_contents(
     t: &mut Tracer<'_>,
     (method, name): (&Bound<'_, PyAny>, &str),

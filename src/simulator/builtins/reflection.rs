@@ -45,7 +45,8 @@ pub fn is_instance(t: &mut Tracer<'_>, value: VarId, class: VarId) -> Step<bool>
             return t.unsupported(carried_aliases::CLASS);
         }
     }
-    // What a class is not, its instances may say they are: those of Python classes, and what stands for others.
+    // What a class is not, its instances may say they are: those of Python classes, and what stands
+    // for others.
     let may_say = matches!(t.kind(value), Kind::Object(_) | Kind::Opaque);
     if !answer && (may_say || native::is_mutable(&of)) {
         attributes::own_class(t, &of)?;
@@ -69,7 +70,8 @@ pub(super) fn is_subclass(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -
     Ok(t.bool(answer))
 }
 
-/// `issubclass`, or `isinstance` of a value of class `of`, for classes whose metaclass does not decide itself.
+/// `issubclass`, or `isinstance` of a value of class `of`, for classes whose metaclass does not
+/// decide itself.
 fn subclass(
     t: &mut Tracer<'_>,
     of: &Bound<'_, PyType>,
@@ -157,8 +159,8 @@ fn subclass(
     t.unsupported("isinstance() with something that is not a class")
 }
 
-/// Whether a metaclass that decides itself says yes to all that inherits from the class: Python's own and Paddle's do, where
-/// the class has no hook.
+/// Whether a metaclass that decides itself says yes to all that inherits from the class: Python's
+/// own and Paddle's do, where the class has no hook.
 fn is_always_true(class: &Bound<'_, PyType>, meta: &Bound<'_, PyType>) -> PyResult<bool> {
     match text_of(meta, "__module__").as_str() {
         "abc" => {

@@ -1,5 +1,6 @@
-//! New instances of subclasses of `dict`, `OrderedDict` and `list`. What one holds is a dict or list of its own, which no other
-//! variable names: it is filled where the instance is made for others.
+//! New instances of subclasses of `dict`, `OrderedDict` and `list`. What one holds is a dict or
+//! list of its own, which no other variable names: it is filled where the instance is made for
+//! others.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyType};
@@ -13,7 +14,8 @@ use crate::simulator::attributes::lookup;
 use crate::simulator::{classes, methods};
 use crate::simulator::{Kwargs, Step, Tracer};
 
-/// The built-in class that makes the instances of a class: `object`, or the one that says what they hold.
+/// The built-in class that makes the instances of a class: `object`, or the one that says what they
+/// hold.
 pub fn base_of<'py>(t: &Tracer<'py>, class: &Bound<'py, PyType>) -> Step<Bound<'py, PyType>> {
     let ordered = ordered_dict(t.py)?.cast_into::<PyType>();
     let bases = [
@@ -74,7 +76,8 @@ pub fn init(
     let (Some(contents), true) = (object.contents, t.source(instance).is_none()) else {
         return Ok(None);
     };
-    // The one that the instance is of: that of a plain dict does not keep the order of an `OrderedDict`.
+    // The one that the instance is of: that of a plain dict does not keep the order of an
+    // `OrderedDict`.
     if !t.type_of(contents).is_some_and(|own| own.is(base)) {
         return Ok(None);
     }

@@ -16,7 +16,8 @@ use crate::variables::{FunctionVar, Kind, NewFunction, VarId};
 use super::is_super;
 use super::scopes::{cell_get_raw, cell_of};
 
-/// Pushes what is called next, with a NULL in the place of a receiver (methods are bound already), or just a value.
+/// Pushes what is called next, with a NULL in the place of a receiver (methods are bound already),
+/// or just a value.
 pub(super) fn push_callee(t: &mut Tracer<'_>, f: &mut FrameState, value: VarId, with_null: bool) {
     if !with_null {
         return f.push(value);

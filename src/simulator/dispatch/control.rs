@@ -10,7 +10,8 @@ use crate::variables::{IterVar, Kind, VarId};
 
 use super::{dialect, Flow};
 
-/// `bool(value)`. The interpreter's jumps want a real bool: what is captured is one when it is rebuilt.
+/// `bool(value)`. The interpreter's jumps want a real bool: what is captured is one when it is
+/// rebuilt.
 pub(super) fn to_bool(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
     if graph_numbers::is_captured(t, value) {
         return graph_numbers::truth_value(t, value);

@@ -33,7 +33,8 @@ pub(super) fn intrinsic(t: &mut Tracer<'_>, f: &mut FrameState, id: u32) -> Step
                 );
             }
         }
-        // Type parameters, a generic base class, an alias: what they are made of is evaluated when it is read.
+        // Type parameters, a generic base class, an alias: what they are made of is evaluated when
+        // it is read.
         TYPEVAR..=TYPEALIAS => {
             f.pop(t)?;
             let made = t.made_natively();

@@ -145,7 +145,8 @@ pub(super) fn load_from_dict(
     }
 }
 
-/// `name` in the namespace of a class that is on the stack, for what is evaluated inside of class bodies.
+/// `name` in the namespace of a class that is on the stack, for what is evaluated inside of class
+/// bodies.
 pub(super) fn namespace_item(
     t: &mut Tracer<'_>,
     f: &mut FrameState,

@@ -1,6 +1,6 @@
 //! Operations that have a form in place.
 
-use crate::graph::RESHAPES;
+use crate::ops::RESHAPES;
 
 /// Operations whose in-place form gives what they give.
 pub(super) const FORMS: &[&str] = &[

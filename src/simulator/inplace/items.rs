@@ -32,7 +32,8 @@ pub fn set_item(t: &mut Tracer<'_>, tensor: VarId, key: VarId, value: VarId) -> 
     }
     if t.entry_grad && alias_analysis::root(&t.vars, value) == tensor {
         let mut flows = |id| tensors::meta_of(t, id).is_some_and(|meta| !meta.stop_gradient);
-        // Eager mode keeps the value for the gradient, sees that it changes with the tensor, and refuses.
+        // Eager mode keeps the value for the gradient, sees that it changes with the tensor, and
+        // refuses.
         if flows(tensor) || flows(value) {
             return Ok(false);
         }
@@ -60,8 +61,8 @@ fn is_basic(t: &mut Tracer<'_>, key: VarId) -> bool {
     }
 }
 
-/// Whether each whole number of such a key is a place along its dim, guarded where that is open: eager mode raises for
-/// another one, a program looks at some of them only.
+/// Whether each whole number of such a key is a place along its dim, guarded where that is open:
+/// eager mode raises for another one, a program looks at some of them only.
 fn is_in_range(t: &mut Tracer<'_>, tensor: VarId, key: VarId) -> Step<bool> {
     let Some((symbol, meta)) = tensors::symbol_and_meta(t, tensor) else {
         return Ok(false);
@@ -118,8 +119,8 @@ fn is_place(t: &mut Tracer<'_>, dim: (SymbolId, usize), known: i64, at: i64) -> 
     Ok(true)
 }
 
-/// A mask for the first dims, or tensors of whole numbers for them, and one number or exactly what they select for a value.
-/// Keys of no dims are numbers, in eager mode.
+/// A mask for the first dims, or tensors of whole numbers for them, and one number or exactly what
+/// they select for a value. Keys of no dims are numbers, in eager mode.
 fn is_advanced(t: &mut Tracer<'_>, tensor: VarId, key: VarId, value: VarId) -> Step<bool> {
     let Some((of, shape)) = tensors::symbol_and_meta(t, tensor).map(|(of, meta)| (of, meta.shape))
     else {
@@ -166,7 +167,8 @@ fn is_advanced(t: &mut Tracer<'_>, tensor: VarId, key: VarId, value: VarId) -> S
                 true => first.shape.iter().all(|dim| *dim > 0),
                 false => value.is_some_and(|value| value.shape.iter().eq(selected)),
             };
-            // Eager mode's kernel goes from one place to the next, and reads what it has written to those before.
+            // Eager mode's kernel goes from one place to the next, and reads what it has written to
+            // those before.
             let apart = !key_shares && (is_number || !value_shares);
             Ok(keys().all(whole) && alike && fits && apart && rest.len() < shape.len())
         }

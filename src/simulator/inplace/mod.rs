@@ -1,8 +1,9 @@
-//! In-place operations on tensors that the frame made itself: the operation without side effect, whose result
-//! takes the tensor's place.
+//! In-place operations on tensors that the frame made itself: the operation without side effect,
+//! whose result takes the tensor's place.
 //!
-//! They are captured only where nobody can tell the difference: nothing shares the tensor's storage, and no
-//! earlier operation keeps what it was for its gradient. Eager mode raises in the latter case.
+//! They are captured only where nobody can tell the difference: nothing shares the tensor's
+//! storage, and no earlier operation keeps what it was for its gradient. Eager mode raises in the
+//! latter case.
 
 mod forms;
 mod items;
@@ -54,7 +55,8 @@ pub fn method(
     put(t, tensor, form, result)
 }
 
-/// `function(tensor, *args)` for a function of Paddle that changes its first argument; `None` when it cannot be captured.
+/// `function(tensor, *args)` for a function of Paddle that changes its first argument; `None` when
+/// it cannot be captured.
 pub fn function(
     t: &mut Tracer<'_>,
     module: &str,
@@ -241,8 +243,9 @@ fn increment(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Option
     replace(t, tensor, result)
 }
 
-/// Whether an argument is a view of the tensor. The kernel reads numbers there that it has changed before
-/// (`y.add_(y[0])`), which no operation without side effect does. With the tensor itself it reads each before it changes it.
+/// Whether an argument is a view of the tensor. The kernel reads numbers there that it has changed
+/// before (`y.add_(y[0])`), which no operation without side effect does. With the tensor itself it
+/// reads each before it changes it.
 fn reads_itself(
     t: &Tracer<'_>,
     tensor: VarId,
@@ -310,8 +313,8 @@ fn fits(t: &mut Tracer<'_>, tensor: VarId, value: VarId) -> bool {
     })
 }
 
-/// `tensor.stop_gradient = True` for a tensor that the frame made: what is done with it from now on has no gradient.
-/// Whether it was captured.
+/// `tensor.stop_gradient = True` for a tensor that the frame made: what is done with it from now on
+/// has no gradient. Whether it was captured.
 pub fn stop_gradient(t: &mut Tracer<'_>, tensor: VarId) -> Step<bool> {
     if !t.grad_enabled || own(t, tensor).is_none() || views_of(t, tensor).next().is_some() {
         return Ok(false);
@@ -380,7 +383,8 @@ pub fn is_outside(t: &Tracer<'_>, tensor: VarId, symbol: SymbolId) -> bool {
         || t.graph.inputs.iter().any(|input| input.symbol == symbol)
 }
 
-/// Whether another value is it, as far as anyone knows. Views of it do not count: see [`give_up_views`].
+/// Whether another value is it, as far as anyone knows. Views of it do not count: see
+/// [`give_up_views`].
 fn is_shared(t: &Tracer<'_>, tensor: VarId, symbol: SymbolId) -> bool {
     (0..t.vars.len()).any(|at| {
         let id = VarId(at as u32);
@@ -399,8 +403,9 @@ fn views_of<'a>(t: &'a Tracer<'_>, tensor: VarId) -> impl Iterator<Item = VarId>
         .filter(move |id| alias_analysis::root(&t.vars, *id) == tensor)
 }
 
-/// Views of a tensor that changes would change with it, but keep the gradient of what they were. Most are not used any
-/// more (`x[0] += 1` makes one); one that is takes the change back: the interpreter makes it.
+/// Views of a tensor that changes would change with it, but keep the gradient of what they were.
+/// Most are not used any more (`x[0] += 1` makes one); one that is takes the change back: the
+/// interpreter makes it.
 fn give_up_views(t: &mut Tracer<'_>, tensor: VarId) {
     let views: Vec<VarId> = views_of(t, tensor).collect();
     for view in views {
@@ -438,7 +443,8 @@ fn reform(t: &mut Tracer<'_>, tensor: VarId, result: VarId) -> Step<Option<VarId
     let Kind::Tensor(made) = t.kind(result).clone() else {
         return Ok(None);
     };
-    // Eager mode gives a tensor that gradients begin to flow to a gradient of its own: nothing else is such a tensor.
+    // Eager mode gives a tensor that gradients begin to flow to a gradient of its own: nothing else
+    // is such a tensor.
     let begins = before.stop_gradient && !after.stop_gradient;
     if result == tensor {
         // As it was: a shape that it has already.

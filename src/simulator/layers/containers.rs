@@ -64,8 +64,8 @@ impl Container {
 /// An item and its name.
 type Named = (Arc<str>, VarId);
 
-/// The items of a container, wrapped, whose names are guarded; `None` where one of these methods, which would be asked for them,
-/// is not Paddle's.
+/// The items of a container, wrapped, whose names are guarded; `None` where one of these methods,
+/// which would be asked for them, is not Paddle's.
 fn named_items(
     t: &mut Tracer<'_>,
     layer: VarId,

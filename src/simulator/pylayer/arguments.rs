@@ -6,7 +6,8 @@ use crate::variables::{Kind, VarId};
 use super::super::{Kwargs, Step, Tracer};
 use super::{refuse, refuse_of};
 
-/// An argument with tensors: one, or a list or tuple with tensors in it. `backward` answers with one item for each.
+/// An argument with tensors: one, or a list or tuple with tensors in it. `backward` answers with
+/// one item for each.
 pub(super) enum Slot {
     One(SymbolId),
     Many(Vec<SymbolId>),
@@ -60,7 +61,8 @@ pub(super) fn symbols(slots: &[Slot]) -> Vec<SymbolId> {
     symbols.copied().collect()
 }
 
-/// The gradient of each tensor of the slots, as far as `backward` gives one. Stops where eager mode raises.
+/// The gradient of each tensor of the slots, as far as `backward` gives one. Stops where eager mode
+/// raises.
 pub(super) fn gradients(
     t: &mut Tracer<'_>,
     answer: VarId,

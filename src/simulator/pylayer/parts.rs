@@ -33,7 +33,8 @@ impl Parts {
             first: cut.first,
             adopted: cut.adopted.clone(),
         };
-        // What backward uses before it makes it goes there from forward. A call may return its argument.
+        // What backward uses before it makes it goes there from forward. A call may return its
+        // argument.
         let mut own = [&self.given[..], &self.results].concat();
         let mut saved: Vec<SymbolId> = Vec::new();
         let mut note = |own: &[SymbolId], symbol: SymbolId| {

@@ -74,7 +74,8 @@ enum Item {
     Constant(Obj),
 }
 
-/// What `forward` of a custom operation answers with: a tensor, or a tuple or list of tensors and constants.
+/// What `forward` of a custom operation answers with: a tensor, or a tuple or list of tensors and
+/// constants.
 pub(super) struct Returned {
     /// The tensors.
     pub(super) symbols: Vec<SymbolId>,

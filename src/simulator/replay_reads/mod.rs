@@ -1,6 +1,7 @@
-//! What Python code that runs again on the way back has read (a block of `recompute`, the `backward` of a PyLayer): plain
-//! Python reads it then, as it has become by that time. Where the frame changes it behind the operation, the interpreter
-//! runs the operation. What others may have changed is checked when it would run again: see [`Outside`].
+//! What Python code that runs again on the way back has read (a block of `recompute`, the
+//! `backward` of a PyLayer): plain Python reads it then, as it has become by that time. Where the
+//! frame changes it behind the operation, the interpreter runs the operation. What others may have
+//! changed is checked when it would run again: see [`Outside`].
 
 mod outside;
 mod written;
@@ -184,7 +185,8 @@ impl RunsAgain {
         self.names.contains(&write.name)
     }
 
-    /// Whether it reads what the frame has written to something outside: nobody could tell whether that is still there.
+    /// Whether it reads what the frame has written to something outside: nobody could tell whether
+    /// that is still there.
     fn reads_written(&self, t: &Tracer<'_>) -> bool {
         let globals = t.global_writes.iter().take(self.global_writes);
         let written = |var: &Rc<Variable>| {

@@ -1,5 +1,6 @@
-//! [`Outside`]: what such code reads outside of the frame. The guards say that it is as it was when the frame begins; who
-//! changes it before the code runs again makes plain Python compute something else.
+//! [`Outside`]: what such code reads outside of the frame. The guards say that it is as it was when
+//! the frame begins; who changes it before the code runs again makes plain Python compute something
+//! else.
 
 use std::sync::Arc;
 
@@ -53,7 +54,8 @@ impl Outside {
         self.places.extend(other.places.iter().cloned());
     }
 
-    /// Adds the items of containers among these, and what cells hold: they may have been looked into before.
+    /// Adds the items of containers among these, and what cells hold: they may have been looked
+    /// into before.
     pub(super) fn add_contents(&mut self, t: &Tracer<'_>, ids: &FxHashSet<VarId>) {
         let mut containers = FxHashSet::default();
         // Others were of operations inside, which have added theirs.
@@ -103,7 +105,8 @@ impl Outside {
     }
 }
 
-/// What tensors hold is read where they are; the others are the same where what is at the places is.
+/// What tensors hold is read where they are; the others are the same where what is at the places
+/// is.
 fn is_checked(guard: &Guard) -> bool {
     match guard.kind {
         GuardKind::Absent

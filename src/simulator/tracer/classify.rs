@@ -1,4 +1,5 @@
-//! Which kind of variable a real object is, and what is guarded about it for that: a new kind of variable starts here.
+//! Which kind of variable a real object is, and what is guarded about it for that: a new kind of
+//! variable starts here.
 
 use std::sync::Arc;
 
@@ -153,7 +154,8 @@ impl<'py> Tracer<'py> {
         }
     }
 
-    /// Whether this is a method of a list that was made for one call: what a frame finds on its stack behind a break.
+    /// Whether this is a method of a list that was made for one call: what a frame finds on its
+    /// stack behind a break.
     fn is_list_method(&self, value: &Bound<'py, PyAny>, source: Option<&TrackerRef>) -> bool {
         let passed = source.is_some_and(|source| matches!(**source, Tracker::Local { .. }));
         let receiver = value.getattr("__self__");
@@ -408,7 +410,8 @@ fn is_container(value: &Bound<'_, PyAny>) -> bool {
         || value.is_exact_instance_of::<PyDict>()
 }
 
-/// Special names that the class of a module may define: the simulation of modules looks for no other.
+/// Special names that the class of a module may define: the simulation of modules looks for no
+/// other.
 const OF_MODULES: [&str; 14] = [
     "__annotations__",
     "__call__",
@@ -460,8 +463,8 @@ fn is_python_class(class: &Bound<'_, PyType>) -> bool {
         && names.is_some_and(|names| names.contains("__module__").unwrap_or(false))
 }
 
-/// Classes written in C whose attributes are found and set as those of any object: their layout as that of Python's classes
-/// differs between versions.
+/// Classes written in C whose attributes are found and set as those of any object: their layout as
+/// that of Python's classes differs between versions.
 fn is_plain_class(class: &Bound<'_, PyType>) -> bool {
     let of_collections = |name| is_attr(class, "collections", name);
     is_attr(class, "types", "SimpleNamespace")

@@ -1,4 +1,5 @@
-//! Objects that are constants of a trace: of builtin types, members of enumerations, dtypes and places.
+//! Objects that are constants of a trace: of builtin types, members of enumerations, dtypes and
+//! places.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyFunction, PyType};
@@ -29,7 +30,8 @@ const VALUES: &Classes = &[
     ("datetime", &["timedelta"]),
 ];
 
-/// Those of which this holds too, but whose operations ask for a context, a clock, a time zone or the locale.
+/// Those of which this holds too, but whose operations ask for a context, a clock, a time zone or
+/// the locale.
 const OF_THE_PROCESS: &Classes = &[
     ("datetime", &["date", "datetime", "time"]),
     ("decimal", &["Decimal"]),
@@ -53,8 +55,8 @@ pub fn asks_the_process(value: &Bound<'_, PyAny>) -> bool {
     native::is_mutable(&class) && native::mro(&class).iter().any(|base| asks(&base))
 }
 
-/// A member of an enumeration that is no container and none of whose operators is written in Python, other than in the
-/// module `enum`.
+/// A member of an enumeration that is no container and none of whose operators is written in
+/// Python, other than in the module `enum`.
 pub fn is_enum_member(value: &Bound<'_, PyAny>) -> bool {
     let class = value.get_type();
     if !is_attr(&class.get_type(), "enum", "EnumType") {

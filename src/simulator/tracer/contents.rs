@@ -15,7 +15,8 @@ use crate::variables::{Kind, VarId, Variable};
 use super::classify::LONGEST;
 use super::Tracer;
 
-/// Methods of `dict`, `list` and `tuple` that only read, and answer for a subclass what they answer for the class itself.
+/// Methods of `dict`, `list` and `tuple` that only read, and answer for a subclass what they answer
+/// for the class itself.
 const READERS: [&[&str]; 3] = [
     &[
         "__getitem__",
@@ -74,8 +75,9 @@ const UNORDERED: &[&str] = &["__getitem__", "__len__", "__contains__", "get"];
 const ORDERED_WRITERS: &[&str] = &["__setitem__", "__delitem__", "clear", "move_to_end"];
 
 impl<'py> Tracer<'py> {
-    /// What `method`, a descriptor of a built-in class and of this name, reads or changes of the object: a dict, list or tuple
-    /// like it. `None` where it is no such method, or of another object.
+    /// What `method`, a descriptor of a built-in class and of this name, reads or changes of the
+    /// object: a dict, list or tuple like it. `None` where it is no such method, or of another
+    /// object.
     pub fn contents(&mut self, id: VarId, method: &Bound<'_, PyAny>, name: &str) -> Option<VarId> {
         let of = method.getattr("__objclass__").ok()?;
         let class = self.type_of(id)?;
@@ -106,8 +108,8 @@ impl<'py> Tracer<'py> {
         (reads || writes).then(|| self.held(id))?
     }
 
-    /// The dict whose items `{**x}` and `dict.update(x)` copy without asking `x` for them: one, or what an instance of a
-    /// subclass holds that goes over itself as a dict does.
+    /// The dict whose items `{**x}` and `dict.update(x)` copy without asking `x` for them: one, or
+    /// what an instance of a subclass holds that goes over itself as a dict does.
     pub fn merged(&mut self, id: VarId) -> Option<VarId> {
         self.realize(id);
         let class = match self.vars.kind(id) {
@@ -143,8 +145,9 @@ impl<'py> Tracer<'py> {
         Some(contents)
     }
 
-    /// A variable like a plain one of the built-in class, whose items come from the object itself. It is no second name of the
-    /// object: nothing that the frame hands on holds it, and nothing changes it.
+    /// A variable like a plain one of the built-in class, whose items come from the object itself.
+    /// It is no second name of the object: nothing that the frame hands on holds it, and nothing
+    /// changes it.
     fn read(&mut self, id: VarId) -> Option<VarId> {
         let (value, source) = (self.value(id)?, self.source(id)?);
         if self.is_closed(id) {

@@ -15,8 +15,9 @@ use super::{Step, Tracer};
 const WHY: &str = "an object with a destructor may go away";
 
 impl<'py> Tracer<'py> {
-    /// Called where a container or cell lets a value go, also for another holder: from then on names of the frame may
-    /// be all that holds it, which are not followed. Stops where its end may run code of the user's.
+    /// Called where a container or cell lets a value go, also for another holder: from then on
+    /// names of the frame may be all that holds it, which are not followed. Stops where its end may
+    /// run code of the user's.
     pub fn release(&mut self, holder: VarId, id: VarId) -> Step<()> {
         // Not `kind`, which looks at what nobody has read.
         let leaf = matches!(
@@ -30,7 +31,8 @@ impl<'py> Tracer<'py> {
         }
     }
 
-    /// The same for what an attribute or global variable holds, if it does; it need not have been read.
+    /// The same for what an attribute or global variable holds, if it does; it need not have been
+    /// read.
     pub fn release_item(
         &mut self,
         dict: &Bound<'py, PyDict>,
@@ -41,7 +43,8 @@ impl<'py> Tracer<'py> {
         self.release_at(dict.get_item(name)?, place)
     }
 
-    /// The same for the value at a place, if there is one. What is asked now is what the guard asks at each call.
+    /// The same for the value at a place, if there is one. What is asked now is what the guard asks
+    /// at each call.
     pub fn release_at(&mut self, old: Option<Bound<'py, PyAny>>, place: TrackerRef) -> Step<()> {
         if old.is_some_and(|old| !native::is_quiet(self.py, old.as_ptr())) {
             return self.unsupported(WHY);

@@ -1,4 +1,5 @@
-//! What a trace relies on beyond the kinds of its variables: guards on objects and on their dictionaries.
+//! What a trace relies on beyond the kinds of its variables: guards on objects and on their
+//! dictionaries.
 
 use std::sync::Arc;
 
@@ -54,8 +55,8 @@ impl<'py> Tracer<'py> {
         }
     }
 
-    /// Called for the dictionary of an object whose attributes are read or written. Stops where the program
-    /// has the dictionary itself too, and where looking into it may run user code.
+    /// Called for the dictionary of an object whose attributes are read or written. Stops where the
+    /// program has the dictionary itself too, and where looking into it may run user code.
     pub fn note_namespace(
         &mut self,
         dict: &Bound<'py, PyDict>,
@@ -103,7 +104,8 @@ impl<'py> Tracer<'py> {
         Ok(())
     }
 
-    /// Called for each variable of a module that is read, under its name and the dictionary that it is in.
+    /// Called for each variable of a module that is read, under its name and the dictionary that it
+    /// is in.
     pub fn note_variable(&mut self, dict: TrackerRef, name: &str) {
         let dicts = self.variables.entry(Arc::from(name)).or_default();
         if !dicts.contains(&dict) {
@@ -111,9 +113,10 @@ impl<'py> Tracer<'py> {
         }
     }
 
-    /// Guards that no dictionary which the program has is one of an object, where it writes to one of them, that objects it
-    /// writes to share theirs with none, nor with a module of which variables are read or written, and that cells it writes
-    /// to are no others: those would change too.
+    /// Guards that no dictionary which the program has is one of an object, where it writes to one
+    /// of them, that objects it writes to share theirs with none, nor with a module of which
+    /// variables are read or written, and that cells it writes to are no others: those would change
+    /// too.
     pub fn guard_namespaces(&mut self) {
         let (mut dicts, mut objects, mut cells) = (Vec::new(), Vec::new(), Vec::new());
         for id in self.vars.mutated() {

@@ -1,4 +1,5 @@
-//! Marks in a trace, and the way back to one: what is tried may fail, and what is captured is cut out.
+//! Marks in a trace, and the way back to one: what is tried may fail, and what is captured is cut
+//! out.
 
 use std::rc::Rc;
 
@@ -53,7 +54,8 @@ impl<'py> Tracer<'py> {
         self.restore(mark);
     }
 
-    /// Takes everything since `mark` out of the graph and forgets it otherwise; what was relied on stays guarded.
+    /// Takes everything since `mark` out of the graph and forgets it otherwise; what was relied on
+    /// stays guarded.
     pub(in crate::simulator) fn cut(&mut self, mark: TraceMark) -> Cut {
         let cut = self.graph.cut(self.py, mark.graph);
         self.restore(mark);
@@ -86,7 +88,8 @@ impl<'py> Tracer<'py> {
         (self.nesting, self.calls) = mark.depths;
     }
 
-    /// Variables older than `mark` that changed since; `None` when something else changed that outlives a branch.
+    /// Variables older than `mark` that changed since; `None` when something else changed that
+    /// outlives a branch.
     pub(in crate::simulator) fn changed(
         &self,
         mark: &TraceMark,

@@ -1,5 +1,6 @@
-//! Variables made and looked at: what the families of the simulator hold are numbers of variables, and all they know about
-//! one is asked here. A variable is looked into (and guarded) no earlier than somebody asks.
+//! Variables made and looked at: what the families of the simulator hold are numbers of variables,
+//! and all they know about one is asked here. A variable is looked into (and guarded) no earlier
+//! than somebody asks.
 
 use std::sync::Arc;
 
@@ -24,15 +25,15 @@ impl<'py> Tracer<'py> {
         self.vars.add(Variable::new(kind))
     }
 
-    /// Why the code generator gives up on what the instruction `at` of the outermost frame made: in another attempt
-    /// the interpreter runs it.
+    /// Why the code generator gives up on what the instruction `at` of the outermost frame made: in
+    /// another attempt the interpreter runs it.
     pub fn left_to_interpreter(&mut self, at: usize, message: &str) -> Break {
         self.native_next = Some(at);
         Break::new(BreakKind::Construct, message)
     }
 
-    /// A value that only the interpreter can make: it can be handed on, no more. Where it must be rebuilt, the
-    /// instruction of the outermost frame that makes it runs natively.
+    /// A value that only the interpreter can make: it can be handed on, no more. Where it must be
+    /// rebuilt, the instruction of the outermost frame that makes it runs natively.
     pub fn made_natively(&mut self) -> VarId {
         let id = self.add(Kind::Opaque);
         self.only_the_interpreter_makes(id);
@@ -44,7 +45,8 @@ impl<'py> Tracer<'py> {
         self.raised.push((id, self.outermost));
     }
 
-    /// The instruction that has to run natively where this value must be rebuilt: see [`Tracer::made_natively`].
+    /// The instruction that has to run natively where this value must be rebuilt: see
+    /// [`Tracer::made_natively`].
     pub fn raised_at(&self, id: VarId) -> Option<usize> {
         let mut raised = self.raised.iter();
         raised.find(|(raised, _)| *raised == id).map(|(_, at)| *at)
@@ -77,8 +79,8 @@ impl<'py> Tracer<'py> {
         self.add(Kind::Null)
     }
 
-    /// A value that is fixed at translation time and embedded by identity (code constants, results of
-    /// constant folding, objects whose identity is guarded elsewhere).
+    /// A value that is fixed at translation time and embedded by identity (code constants, results
+    /// of constant folding, objects whose identity is guarded elsewhere).
     pub fn constant(&mut self, value: &Bound<'_, PyAny>) -> VarId {
         if is_plain_constant(value) {
             let value = Some(Obj::from(value));
@@ -184,8 +186,8 @@ impl<'py> Tracer<'py> {
         }
     }
 
-    /// `list.append(value)` and the like on a list that nothing has looked into: how long it is does not matter.
-    /// The answer is whether it was such a list.
+    /// `list.append(value)` and the like on a list that nothing has looked into: how long it is
+    /// does not matter. The answer is whether it was such a list.
     pub(in crate::simulator) fn append(&mut self, list: VarId, more: &[VarId]) -> bool {
         if matches!(self.vars.kind(list), Kind::Lazy) {
             let value = self.value(list);

@@ -1,4 +1,5 @@
-//! Calls that nest on the C stack, where those of plain Python do not: functions that call themselves and break the graph.
+//! Calls that nest on the C stack, where those of plain Python do not: functions that call
+//! themselves and break the graph.
 
 use std::cell::Cell;
 
@@ -6,7 +7,8 @@ use pyo3::prelude::*;
 
 use crate::frame;
 
-/// Functions that nest. What is called below them runs natively and without the hook, as plain Python does.
+/// Functions that nest. What is called below them runs natively and without the hook, as plain
+/// Python does.
 const MOST: u32 = 200;
 
 thread_local! {
@@ -35,8 +37,8 @@ impl Drop for Nested {
     }
 }
 
-/// An object of ours is called, until this is dropped: a call that plain Python does not make, beside the frame that it
-/// stands for. Where a frame itself is taken over, none is made.
+/// An object of ours is called, until this is dropped: a call that plain Python does not make,
+/// beside the frame that it stands for. Where a frame itself is taken over, none is made.
 pub(super) struct CallOfObject<'py>(Python<'py>);
 
 impl<'py> CallOfObject<'py> {

@@ -1,5 +1,5 @@
-//! Functions whose `__code__` is assigned to: the translations of each code object are kept apart, so that the first one
-//! finds its own again.
+//! Functions whose `__code__` is assigned to: the translations of each code object are kept apart,
+//! so that the first one finds its own again.
 
 use std::sync::Arc;
 

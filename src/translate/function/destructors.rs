@@ -1,13 +1,13 @@
-//! Frames that alone hold something whose end runs code of the user's: an object with `__del__`, or with a weak reference
-//! that is told. When that is depends on what holds it at each moment, down to lists and temporary values, so such frames
-//! run as they are.
+//! Frames that alone hold something whose end runs code of the user's: an object with `__del__`, or
+//! with a weak reference that is told. When that is depends on what holds it at each moment, down
+//! to lists and temporary values, so such frames run as they are.
 
 use pyo3::prelude::*;
 
 use crate::guard::native;
 
-/// The arguments whose end, or that of what only they hold, runs code of the user's. `references`: how many the frame and
-/// its caller have for each place.
+/// The arguments whose end, or that of what only they hold, runs code of the user's. `references`:
+/// how many the frame and its caller have for each place.
 pub(super) fn held(bound: &[Bound<'_, PyAny>], references: usize) -> Vec<usize> {
     let mut ends = native::Ends::of_frames();
     let mut is_held = |value: &Bound<'_, PyAny>| {

@@ -108,9 +108,9 @@ impl Translated {
         Ok(Self {
             parameters: Parameters::of(&function)?,
             location: SourceLoc {
-                file: Arc::from(code.getattr("co_filename")?.extract::<String>()?),
+                file: Arc::from(obj::file_of_code(&code)?),
                 line: code.getattr("co_firstlineno")?.extract()?,
-                function: Arc::from(code.getattr("co_qualname")?.extract::<String>()?),
+                function: Arc::from(obj::name_of_code(&code)?),
             },
             code: Obj::from(&code),
             closure: (!closure.is_none()).then(|| Obj::from(closure)),

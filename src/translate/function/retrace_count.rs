@@ -1,4 +1,5 @@
-//! Loops that break the graph: whether a function is translated again and again within one call of the user's.
+//! Loops that break the graph: whether a function is translated again and again within one call of
+//! the user's.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};

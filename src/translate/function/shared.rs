@@ -1,4 +1,5 @@
-//! [`Shared`]: what a function shares with its resume functions and with those that its native parts call.
+//! [`Shared`]: what a function shares with its resume functions and with those that its native
+//! parts call.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -62,7 +63,8 @@ pub struct Shared {
     pub changed_later: Mutex<FxHashSet<SourceLoc>>,
     /// Functions called by parts that run natively, by address.
     pub callees: Mutex<FxHashMap<usize, Obj>>,
-    /// Under forced translation: frames of code whose functions are made over and over, by the address of the code.
+    /// Under forced translation: frames of code whose functions are made over and over, by the
+    /// address of the code.
     pub seen: Mutex<FxHashMap<usize, usize>>,
     /// Under forced translation: what became of the frames, by what it was.
     pub frames: Mutex<FxHashMap<String, u64>>,
