@@ -171,6 +171,10 @@ def _own_spec(target: Any) -> Any:
     return None if specification is None else specification.input_spec
 
 
+def _is_translated(value: Any) -> bool:
+    return isinstance(value, _core.StaticFunction) or (is_of_paddle(value) and not value.is_property)
+
+
 def _targets(layer_or_fn: Any, input_spec: Any) -> list[tuple[str, Callable[..., Any], Any, Any]]:
     """(suffix of the file, what to capture, whose parameters are meant, input_spec) of each program."""
     if not isinstance(layer_or_fn, Layer):
@@ -190,12 +194,8 @@ def _targets(layer_or_fn: Any, input_spec: Any) -> list[tuple[str, Callable[...,
     if unknown:
         raise ValueError(f"input_spec: {type(layer).__name__} has no method {unknown[0]!r}")
     found = []
-    others = {
-        name
-        for kind in type(layer).__mro__
-        for name, value in vars(kind).items()
-        if isinstance(value, _core.StaticFunction) or (is_of_paddle(value) and not value.is_property)
-    }
+    names = {name for kind in type(layer).__mro__ for name in vars(kind)}
+    others = {name for name in names if _is_translated(inspect.getattr_static(layer, name))}
     for name in ["forward", *sorted((others | set(by_method)) - {"forward"})]:
         method = getattr(layer, name)
         spec = by_method.get(name)
@@ -210,8 +210,9 @@ def save(layer_or_fn: Any, path: str | os.PathLike[str], input_spec: Any = None)
     """Saves a Layer or a function as files that `paddle.jit.load` and `paddle.inference` read.
 
     Writes `path.json` (the program), `path.pdiparams` (parameters, buffers and other tensors from outside of the
-    function) and `path.pdiparams.info`. Further methods of a Layer that `to_static` decorates are saved as
-    `path.method.json`. A Layer is saved in the mode it is in: call `eval()` first for inference.
+    function) and `path.pdiparams.info`. Further methods of a Layer that `to_static` decorates, in its class or on the
+    Layer itself, are saved as `path.method.json`. A Layer is saved in the mode it is in: call `eval()` first for
+    inference.
 
     Args:
         layer_or_fn: what to save; translated or not.
