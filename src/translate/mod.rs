@@ -3,6 +3,7 @@
 mod arguments;
 mod callable;
 mod callees;
+mod check_dims;
 mod choice;
 mod declared;
 mod export;

@@ -23,6 +23,7 @@ use crate::tracker::{Place, Tracker, TrackerRef};
 use crate::variables::Kind;
 
 use super::callees;
+use super::check_dims;
 use super::choice::Configured;
 use super::declared::{Declared, DynamicTensors};
 use super::finish::{finish, Traced};
@@ -142,7 +143,7 @@ pub fn translate(
         let attempt = trace(py, of, bound, &state, &backend, &varies);
         let refused = match attempt {
             Ok(attempt) if attempt.reason.is_none() || place(&attempt) == place(&traced) => {
-                let checked = learn::check_dims(
+                let checked = check_dims::check_dims(
                     py,
                     (&attempt.sir, &*attempt.session),
                     (&traced.sir, &*traced.session),
@@ -267,6 +268,7 @@ pub(super) fn simulate<'py>(
     trace_options.dynamic_numbers = varies.numbers.clone();
     trace_options.closed = varies.closed.clone();
     trace_options.guards_outcomes = varies.guarded;
+    trace_options.names = varies.names.clone();
     trace_options.native = lock(&of.native).clone();
     trace_options.filled = lock(&of.filled).clone();
     trace_options.changed_later = lock(&of.shared.changed_later).clone();
