@@ -27,8 +27,8 @@ class StaticFunction(Generic[_P, _R]):
                 (bool; `None` asks the backend), `min_graph_size` (operations; `None` asks the backend), `black_list`
                 (iterable of callables, compared by identity), `black_names` (set of names of Paddle functions and
                 tensor methods), `specification` (`None`, or a callable that checks the arguments of a call and
-                answers with a list of (tensor, open dims)), `capture_control_flow` and `forward_only` (bool: for
-                export). They are kept, and those of a copy.
+                answers with a list of (tensor, open dims)), `capture_control_flow`, `forward_only` and
+                `assumes_branches` (bool: for export). They are kept, and those of a copy.
             marks: what the process has marked: `black_list`, `allow_list` and `disabled` (iterables of callables,
                 compared by identity; who asks keeps them alive).
 
@@ -228,7 +228,9 @@ class StaticFunction(Generic[_P, _R]):
             GraphBreakError: it is not one graph, or changes something.
         """
 
-    def export(self, inputs: list[tuple[str, Tensor, list[int]]], *args: Any, **kwargs: Any) -> tuple[Any, str]:
+    def export(
+        self, inputs: list[tuple[str, Tensor, list[int]]], *args: Any, **kwargs: Any
+    ) -> tuple[Any, str, list[str]]:
         """Captures the function for these arguments as one program; it does not run.
 
         Args:

@@ -83,6 +83,7 @@ def _options(
         "specification": input_spec,
         "capture_control_flow": capture_control_flow,
         "forward_only": False,
+        "assumes_branches": False,
     }
 
 
@@ -92,10 +93,10 @@ def _marked(target: Callable[..., Any], settings: dict[str, Any]) -> Any:
     return _core.StaticFunction(target, settings, marks)
 
 
-def exported(target: Callable[..., Any]) -> Any:
+def exported(target: Callable[..., Any], assumes_branches: bool) -> Any:
     """One that is translated to be exported."""
     settings = _options("paddle", True, None, None, (), None, None, True)
-    return _marked(target, {**settings, "forward_only": True})
+    return _marked(target, {**settings, "forward_only": True, "assumes_branches": assumes_branches})
 
 
 def frozen(target: Callable[..., Any], backend: str, options: dict[str, Any] | None) -> Any:

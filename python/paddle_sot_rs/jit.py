@@ -27,7 +27,16 @@ _log = logging.getLogger("paddle_sot_rs.jit")
 _NAN = '"VD":"NaN"'
 
 
-def concrete_program(function: Callable[..., Any], input_spec: Any, names_of: Callable[..., Any] | None = None) -> Any:
+# What becomes of a branch on open dims.
+BRANCHES = ("capture", "assume")
+
+
+def concrete_program(
+    function: Callable[..., Any],
+    input_spec: Any,
+    names_of: Callable[..., Any] | None = None,
+    on_branch: str = "capture",
+) -> Any:
     """Captures `function` as one program; it does not run.
 
     Args:
@@ -35,28 +44,32 @@ def concrete_program(function: Callable[..., Any], input_spec: Any, names_of: Ca
         input_spec: a list with an `InputSpec` (or Tensor, or nested lists and dicts of them, or another value)
             per positional parameter; dims of None stay open.
         names_of: the function whose parameters name the inputs. Default: `function`.
+        on_branch: see `save`.
 
     Returns:
-        An object with `main_program`, `inputs`, `outputs`, `parameters`, and `code`: the statements as text.
+        An object with `main_program`, `inputs`, `outputs`, `parameters`, `code`: the statements as text, and
+        `assumptions`: what is taken for granted of open dims, as text.
 
     Raises:
         GraphBreakError: it is not one graph; every reason is listed.
         TypeError, ValueError: `input_spec` does not fit.
     """
+    if on_branch not in BRANCHES:
+        raise ValueError(f"on_branch: expected one of {', '.join(BRANCHES)}, got {on_branch!r}")
     function = undecorated(function)
     specification = Specification(names_of or function, input_spec)
     refused = None
     for size in EXAMPLES:
         examples = Examples(specification.entries, size)
-        static = exported(function)
+        static = exported(function, on_branch == "assume")
         try:
-            program, code = static.export(examples.inputs, *examples.args)
+            program, code, assumptions = static.export(examples.inputs, *examples.args)
         except GraphBreakError as error:
             refused = refused or error
             if sum(len(open_dims) for *_, open_dims in examples.inputs) < 2:
                 break
             continue
-        program.code = code
+        program.code, program.assumptions = code, assumptions
         return program
     assert refused is not None
     raise refused
@@ -171,6 +184,10 @@ def _own_spec(target: Any) -> Any:
     return None if specification is None else specification.input_spec
 
 
+def _is_translated(value: Any) -> bool:
+    return isinstance(value, _core.StaticFunction) or (is_of_paddle(value) and not value.is_property)
+
+
 def _targets(layer_or_fn: Any, input_spec: Any) -> list[tuple[str, Callable[..., Any], Any, Any]]:
     """(suffix of the file, what to capture, whose parameters are meant, input_spec) of each program."""
     if not isinstance(layer_or_fn, Layer):
@@ -190,12 +207,8 @@ def _targets(layer_or_fn: Any, input_spec: Any) -> list[tuple[str, Callable[...,
     if unknown:
         raise ValueError(f"input_spec: {type(layer).__name__} has no method {unknown[0]!r}")
     found = []
-    others = {
-        name
-        for kind in type(layer).__mro__
-        for name, value in vars(kind).items()
-        if isinstance(value, _core.StaticFunction) or (is_of_paddle(value) and not value.is_property)
-    }
+    names = {name for kind in type(layer).__mro__ for name in vars(kind)}
+    others = {name for name in names if _is_translated(inspect.getattr_static(layer, name))}
     for name in ["forward", *sorted((others | set(by_method)) - {"forward"})]:
         method = getattr(layer, name)
         spec = by_method.get(name)
@@ -206,12 +219,15 @@ def _targets(layer_or_fn: Any, input_spec: Any) -> list[tuple[str, Callable[...,
     return found
 
 
-def save(layer_or_fn: Any, path: str | os.PathLike[str], input_spec: Any = None) -> None:
+def save(
+    layer_or_fn: Any, path: str | os.PathLike[str], input_spec: Any = None, *, on_branch: str = "capture"
+) -> list[str]:
     """Saves a Layer or a function as files that `paddle.jit.load` and `paddle.inference` read.
 
     Writes `path.json` (the program), `path.pdiparams` (parameters, buffers and other tensors from outside of the
-    function) and `path.pdiparams.info`. Further methods of a Layer that `to_static` decorates are saved as
-    `path.method.json`. A Layer is saved in the mode it is in: call `eval()` first for inference.
+    function) and `path.pdiparams.info`. Further methods of a Layer that `to_static` decorates, in its class or on the
+    Layer itself, are saved as `path.method.json`. A Layer is saved in the mode it is in: call `eval()` first for
+    inference.
 
     Args:
         layer_or_fn: what to save; translated or not.
@@ -220,6 +236,13 @@ def save(layer_or_fn: Any, path: str | os.PathLike[str], input_spec: Any = None)
             tuples and dicts of them, or any other value, which becomes part of the program. Dims of None stay open.
             For several methods of a Layer: a dict from the method's name to such a list. Default: what
             `to_static` was given, else what the last arguments were that it was translated for.
+        on_branch: what becomes of an `if` on open dims. `"capture"`: both sides are part of the program, and where
+            they cannot be, nothing is saved. `"assume"`: the program has the side that the sizes lead to which it is
+            traced with, and fails in calls that lead to the other one.
+
+    Returns:
+        What the programs take for granted of open dims, as texts such as `x.shape[2] <= 10 (net.py:7 in forward)`;
+        empty unless `on_branch` is `"assume"`.
 
     Raises:
         GraphBreakError: a program would need more than one graph; every reason is listed. Nothing is written.
@@ -233,7 +256,7 @@ def save(layer_or_fn: Any, path: str | os.PathLike[str], input_spec: Any = None)
         if spec is None:
             where = suffix[1:] or "forward"
             raise ValueError(f"input_spec: missing for {where}; give a list of paddle.static.InputSpec or Tensors")
-        programs.append((suffix, concrete_program(captured, spec, named)))
+        programs.append((suffix, concrete_program(captured, spec, named, on_branch)))
     directory = directory or "."
     os.makedirs(directory, exist_ok=True)
     temporary = tempfile.mkdtemp(prefix=f".{prefix}.", dir=directory)
@@ -247,6 +270,7 @@ def save(layer_or_fn: Any, path: str | os.PathLike[str], input_spec: Any = None)
         _clear_older(directory, prefix, written)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+    return [text for _, program in programs for text in program.assumptions]
 
 
 def _clear_older(directory: str, prefix: str, written: list[str]) -> None:

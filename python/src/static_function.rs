@@ -48,7 +48,7 @@ impl StaticFunction {
 #[pymethods]
 impl StaticFunction {
     /// `options` holds: backend, backend_options, full_graph, dynamic, min_graph_size, black_list,
-    /// black_names, specification, capture_control_flow, forward_only; `marks`, what holds for all functions of the
+    /// black_names, specification, capture_control_flow, forward_only, assumes_branches; `marks`, what holds for all functions of the
     /// process: black_list, allow_list, disabled. The Python layer has checked them.
     #[new]
     fn new(
@@ -76,6 +76,7 @@ impl StaticFunction {
             disabled: marked("disabled")?.into_iter().collect(),
             capture_control_flow: get("capture_control_flow")?.extract()?,
             forward_only: get("forward_only")?.extract()?,
+            assumes_branches: get("assumes_branches")?.extract()?,
             capture_print: get("full_graph")?.extract()?,
             max_depth: 60,
             ..TraceOptions::default()
@@ -381,7 +382,7 @@ impl StaticFunction {
             .collect()
     }
 
-    /// The function as one program for these arguments: (what the backend made, the statements).
+    /// The function as one program for these arguments: (what the backend made, the statements, what is assumed).
     #[pyo3(signature = (inputs, *args, **kwargs))]
     fn export(
         &self,
@@ -389,7 +390,7 @@ impl StaticFunction {
         inputs: Vec<(String, Bound<'_, PyAny>, Vec<usize>)>,
         args: &Bound<'_, PyTuple>,
         kwargs: Option<&Bound<'_, PyDict>>,
-    ) -> PyResult<(Py<PyAny>, String)> {
+    ) -> PyResult<(Py<PyAny>, String, Vec<String>)> {
         let inputs = inputs
             .into_iter()
             .map(|(name, tensor, dims)| (name, Obj::from(tensor), dims))
@@ -397,7 +398,7 @@ impl StaticFunction {
         let other = self.inner.of_other_code(py)?;
         let function = other.as_ref().unwrap_or(&self.inner);
         let exported = function.export(py, inputs, args, kwargs)?;
-        Ok((exported.program.py(py), exported.ir))
+        Ok((exported.program.py(py), exported.ir, exported.assumptions))
     }
 
     /// The function as one graph that runs without guards: see `freeze` in `frozen.py`.

@@ -16,18 +16,27 @@ use super::call::call;
 use super::carried_aliases;
 use super::operators::{is_not_implemented, is_object};
 use super::{
-    arrays, attributes, classes, fold, graph_numbers, made_arrays, numbers, tensors, truth,
+    arrays, attributes, classes, fold, graph_numbers, made_arrays, numbers, program_numbers,
+    tensors, truth,
 };
 use super::{Step, Tracer};
 
 /// `a < b` and its like.
 pub fn compare(t: &mut Tracer<'_>, op: CmpOp, a: VarId, b: VarId) -> Step<VarId> {
+    if let Some(holds) = program_numbers::assumed(t, op, a, b)? {
+        return Ok(t.bool(holds));
+    }
     let (a, b) = graph_numbers::as_operands(t, None, a, b)?;
     if let Some(number) = graph_numbers::comparison(t, op, a, b)? {
         return Ok(number);
     }
     if let Some(holds) = numbers::compare(t, op, a, b)? {
         return Ok(t.bool(holds));
+    }
+    // A number is never None.
+    let numbers = numbers::is_open(t, a) || numbers::is_open(t, b);
+    if matches!(op, CmpOp::Eq | CmpOp::Ne) && numbers && (t.is_none(a) || t.is_none(b)) {
+        return Ok(t.bool(op == CmpOp::Ne));
     }
     let (left, right) = (t.kind(a).clone(), t.kind(b).clone());
     if matches!(left, Kind::Tensor(_)) {
@@ -247,6 +256,19 @@ fn knows_nothing(t: &mut Tracer<'_>, receiver: VarId, function: VarId) -> Step<b
 fn sequence_compare(t: &mut Tracer<'_>, op: CmpOp, x: &[VarId], y: &[VarId]) -> Step<VarId> {
     if matches!(op, CmpOp::Eq | CmpOp::Ne) && x.len() != y.len() {
         return Ok(t.bool(op == CmpOp::Ne));
+    }
+    if matches!(op, CmpOp::Eq | CmpOp::Ne) {
+        let pairs: Vec<_> = x.iter().copied().zip(y.iter().copied()).collect();
+        if let Some(equal) = program_numbers::equal_items(t, &pairs, true)? {
+            return match (op, graph_numbers::is_captured(t, equal)) {
+                (CmpOp::Eq, _) => Ok(equal),
+                (_, true) => graph_numbers::negation(t, equal),
+                (_, false) => {
+                    let equal = truth::truth(t, equal)?;
+                    Ok(t.bool(!equal))
+                }
+            };
+        }
     }
     for (a, b) in x.iter().zip(y) {
         if !equal_values(t, *a, *b)? {

@@ -22,7 +22,7 @@ use crate::variables::{Kind, NumberVar, VarId};
 
 use super::operators::UnaryOp;
 use super::shape_rules::{self, Ordered};
-use super::{arguments, conversions, tensors, Step, Tracer};
+use super::{arguments, conversions, program_numbers, tensors, Step, Tracer};
 
 /// The type of an operand.
 pub fn class(t: &mut Tracer<'_>, id: VarId) -> Option<Type> {
@@ -65,7 +65,7 @@ pub fn binary(t: &mut Tracer<'_>, op: BinOp, a: VarId, b: VarId) -> Step<Option<
         _ => false,
     };
     if !can {
-        return Ok(None);
+        return program_numbers::binary(t, op, a, b);
     }
     stay_short(t, &[a, b])?;
     let number = NumberVar::Made(op, a, b);
@@ -128,6 +128,9 @@ pub fn called(
     function: &Bound<'_, PyAny>,
     args: &[VarId],
 ) -> Step<Option<VarId>> {
+    if let Some(number) = program_numbers::called(t, function, args)? {
+        return Ok(Some(number));
+    }
     let (a, b) = match args {
         [a] => (*a, None),
         [a, b] => (*a, Some(*b)),
@@ -264,6 +267,15 @@ pub fn compare(t: &mut Tracer<'_>, op: CmpOp, a: VarId, b: VarId) -> Step<Option
         }
     }
     Ok(Some(holds))
+}
+
+/// What `a op b` answers in this call, where dims of inputs say it.
+pub fn outcome_now(t: &mut Tracer<'_>, op: CmpOp, a: VarId, b: VarId) -> Option<Outcome> {
+    let mut ordered = Vec::new();
+    let (left, right) = (number(t, a, &mut ordered)?, number(t, b, &mut ordered)?);
+    let holds = |(small, large)| Some(outcome(t, CmpOp::Le, small, large)?.holds);
+    let fits = ordered.into_iter().all(|pair| holds(pair) == Some(true));
+    outcome(t, op, left, right).filter(|_| fits)
 }
 
 fn outcome(t: &Tracer<'_>, op: CmpOp, left: Number, right: Number) -> Option<Outcome> {

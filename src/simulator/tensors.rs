@@ -16,7 +16,7 @@ use crate::variables::{Kind, NumberVar, TensorVar, VarId, Variable};
 
 use super::{
     alias_analysis, arguments, attributes, carried_aliases, classes, conversions, device, inplace,
-    numbers, provenance, pylayer, recompute, scalars, Kwargs, Step, Tracer,
+    numbers, program_numbers, provenance, pylayer, recompute, scalars, Kwargs, Step, Tracer,
 };
 
 /// Methods and attributes that need the tensor's data in Python.
@@ -377,6 +377,13 @@ pub fn attribute(t: &mut Tracer<'_>, tensor: VarId, name: &str) -> Step<VarId> {
                 value: Some(size),
                 ..Variable::new(Kind::Const)
             }));
+        }
+        "size" if program_numbers::computes_dims(t) => {
+            let dims = meta.shape.iter().enumerate();
+            let dims: Vec<VarId> = dims
+                .map(|(at, dim)| self::dim(t, (var.symbol, at), *dim))
+                .collect();
+            return program_numbers::product(t, &dims);
         }
         "stop_gradient" => {
             recompute::check_reads(t)?;

@@ -10,8 +10,8 @@ use crate::variables::{Kind, VarId};
 use super::call::{call, describe};
 use super::operators::is_object;
 use super::{
-    attributes, classes, comparisons, exceptions, fold, keys, made_arrays, namespaces, numbers,
-    sets,
+    attributes, classes, comparisons, exceptions, fold, graph_numbers, keys, made_arrays,
+    namespaces, numbers, program_numbers, sets,
 };
 use super::{Step, Tracer};
 
@@ -59,6 +59,27 @@ pub fn contains(t: &mut Tracer<'_>, container: VarId, item: VarId) -> Step<bool>
     }
 }
 
+/// `item in container` where only the program knows it: one of them is a number that it computes.
+pub fn computed_contains(t: &mut Tracer<'_>, container: VarId, item: VarId) -> Step<Option<VarId>> {
+    let items = match t.kind(container).clone() {
+        Kind::List(items) | Kind::Tuple(items, _) => items,
+        Kind::Const => match t.value(container) {
+            Some(value) if value.is_exact_instance_of::<PyTuple>() => {
+                let mut items = Vec::new();
+                for item in value.try_iter()? {
+                    items.push(t.constant(&item?));
+                }
+                items
+            }
+            _ => return Ok(None),
+        },
+        _ => return Ok(None),
+    };
+    let pairs: Vec<_> = items.into_iter().map(|other| (other, item)).collect();
+    let found = program_numbers::equal_items(t, &pairs, false)?;
+    Ok(found.filter(|found| graph_numbers::is_captured(t, *found)))
+}
+
 /// `bool(value)`
 pub fn truth(t: &mut Tracer<'_>, value: VarId) -> Step<bool> {
     match t.kind(value).clone() {
@@ -76,6 +97,9 @@ pub fn truth(t: &mut Tracer<'_>, value: VarId) -> Step<bool> {
         },
         Kind::Int(_) | Kind::Float(_) => {
             let zero = t.int(0);
+            if let Some(holds) = program_numbers::assumed(t, CmpOp::Ne, value, zero)? {
+                return Ok(holds);
+            }
             match numbers::compare(t, CmpOp::Ne, value, zero)? {
                 Some(holds) => Ok(holds),
                 None => t.unsupported("the truth of a number that differs between calls"),

@@ -5,6 +5,7 @@ mod automatic_dynamic;
 mod backward_guard;
 mod callable;
 mod callees;
+mod check_dims;
 mod choice;
 mod declared_dynamic;
 mod export;

@@ -25,6 +25,7 @@ use crate::variables::Kind;
 
 use super::automatic_dynamic::{self, Learnt, Seen, Varies};
 use super::callees;
+use super::check_dims;
 use super::choice::Configured;
 use super::declared_dynamic::{Declared, DynamicTensors};
 use super::finish::{finish, Traced};
@@ -143,7 +144,7 @@ pub fn translate(
         let attempt = trace(py, of, bound, &state, &backend, &varies);
         let refused = match attempt {
             Ok(attempt) if attempt.reason.is_none() || place(&attempt) == place(&traced) => {
-                let checked = automatic_dynamic::check_dims(
+                let checked = check_dims::check_dims(
                     py,
                     (&attempt.sir, &*attempt.session),
                     (&traced.sir, &*traced.session),
@@ -268,6 +269,7 @@ pub(super) fn simulate<'py>(
     trace_options.dynamic_numbers = varies.numbers.clone();
     trace_options.closed = varies.closed.clone();
     trace_options.guards_outcomes = varies.guarded;
+    trace_options.names = varies.names.clone();
     trace_options.native = lock(&of.native).clone();
     trace_options.filled = lock(&of.filled).clone();
     trace_options.not_deferred = lock(&of.not_deferred).clone();

@@ -7,8 +7,8 @@ use crate::bytecode::OpTable;
 use crate::reason::BreakKind;
 use crate::simulator::call::call;
 use crate::simulator::{
-    comparisons, exceptions, fold, generators, graph_numbers, iterate, methods, operators, rows,
-    truth, Kwargs, Step, Tracer,
+    comparisons, exceptions, fold, generators, graph_numbers, iterate, methods, operators,
+    program_numbers, rows, truth, Kwargs, Step, Tracer,
 };
 use crate::variables::{IterVar, Kind, VarId};
 
@@ -290,6 +290,18 @@ pub(super) fn extreme(
             "key" => key = (!t.is_none(*value)).then_some(*value),
             "default" => default = Some(*value),
             _ => return wrong(t, name),
+        }
+    }
+    let items = match args {
+        [over] => match t.kind(*over) {
+            Kind::List(items) | Kind::Tuple(items, None) => items.clone(),
+            _ => Vec::new(),
+        },
+        _ => args.to_vec(),
+    };
+    if let (None, None) = (key, default) {
+        if let Some(number) = program_numbers::extreme(t, op, &items)? {
+            return Ok(number);
         }
     }
     let mut best: Option<(VarId, VarId)> = None;
