@@ -44,7 +44,15 @@ def cpython(arguments: list[str]) -> int:
     return compare(arguments)
 
 
-COMMANDS: dict[str, Callable[[list[str]], int]] = {"run": run, "cpython": cpython}
+def settings(_: list[str]) -> int:
+    """settings: the table of all options, as in docs/user/settings.md"""
+    from .settings import table
+
+    print(table(), end="")
+    return 0
+
+
+COMMANDS: dict[str, Callable[[list[str]], int]] = {"run": run, "cpython": cpython, "settings": settings}
 
 
 def main(arguments: list[str]) -> int:

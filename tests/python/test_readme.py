@@ -42,3 +42,9 @@ def test_snippets_about_performance_run(tmp_path):
 
 def test_snippets_about_serving_run(tmp_path):
     assert output_of(ROOT / "docs" / "serving.md", 1, tmp_path) == "paddle.Size([8, 10])\n"
+
+
+def test_snippets_about_settings_run(tmp_path):
+    out = output_of(ROOT / "docs" / "user" / "settings.md", 3, tmp_path)
+    assert "would be translated again: x.shape == [2]" in out
+    assert "function: scaled(x)" in out

@@ -33,7 +33,9 @@ pub use cache::Entry;
 pub(super) use cache::BY_CALLS;
 pub use shared::{CompileOptions, GraphInfo, Shared};
 pub(super) use turn::exclusively;
-pub use turn::{is_translating, note_hooked_saves, switch_off, take_turns_anew};
+pub use turn::{
+    is_translating, note_hooked_saves, set_stance, switch_off, take_turns_anew, Stance,
+};
 
 /// A function that is translated when it is called.
 pub struct Translated {

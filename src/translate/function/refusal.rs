@@ -51,6 +51,13 @@ impl Translated {
         graph_break_error(py, &reasons)
     }
 
+    /// The error of a call that would be translated once more, under the stance that forbids it.
+    pub(super) fn recompile_error(&self, py: Python<'_>, guard: &str) -> PyErr {
+        let place = &self.location;
+        let message = format!("{place} would be translated again: {guard}");
+        error(py, "RecompileError", &message)
+    }
+
     /// Whether nothing is in the way of one graph but an exception that leaves the function.
     pub(super) fn only_raises(&self, reason: &Break) -> bool {
         let reasons = lock(&self.reasons);
@@ -161,11 +168,14 @@ pub fn graph_break_error(py: Python<'_>, reasons: &[Break]) -> PyErr {
         "full_graph=True, but the graph breaks:\n{}",
         lines.join("\n")
     );
+    error(py, "GraphBreakError", &message)
+}
+
+/// An exception of `errors.py`.
+fn error(py: Python<'_>, class: &str, message: &str) -> PyErr {
     let make = || -> PyResult<PyErr> {
-        let class = py
-            .module("paddle_sot_rs.errors")?
-            .getattr("GraphBreakError")?;
-        Ok(PyErr::from_value(class.call1((message.as_str(),))?))
+        let class = py.module("paddle_sot_rs.errors")?.getattr(class)?;
+        Ok(PyErr::from_value(class.call1((message,))?))
     };
-    make().unwrap_or_else(|_| PyRuntimeError::new_err(message.clone()))
+    make().unwrap_or_else(|_| PyRuntimeError::new_err(message.to_owned()))
 }

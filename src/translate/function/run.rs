@@ -28,7 +28,7 @@ use super::cache::Entry;
 use super::destructors;
 use super::nested::{self, CallOfObject, Nested};
 use super::rounds::Running;
-use super::turn::is_switched_off;
+use super::turn::{fails_on_recompile, is_switched_off};
 use super::{lock, sharded, Translated};
 
 /// What is to be done after a function ran to its end or to a break.
@@ -205,6 +205,9 @@ impl Translated {
                 "a sharded tensor among the arguments",
             );
             return self.native(py, bound, how);
+        }
+        if let (Some((entry, index)), true) = (&failed, fails_on_recompile()) {
+            return Err(self.recompile_error(py, &entry.guard.describe_failure(*index)));
         }
         self.miss(py, bound, failed, &wanted, how)
     }
