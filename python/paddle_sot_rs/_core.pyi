@@ -617,6 +617,13 @@ def swap_python_backend(name: str, compiler: Callable[[StatementIR, list[Any]], 
         TypeError: `compiler` is not callable.
     """
 
+def renew_backend(name: str) -> None:
+    """Replaces a backend by itself: functions compile anew at their next call. For tests of backends.
+
+    Raises:
+        KeyError: no backend of that name.
+    """
+
 def unregister_backend(name: str) -> None:
     """Removes a backend. Functions already made with it keep it.
 

@@ -55,6 +55,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(registry::unregister_backend, module)?)?;
     module.add_function(wrap_pyfunction!(registry::register_python_backend, module)?)?;
     module.add_function(wrap_pyfunction!(registry::swap_python_backend, module)?)?;
+    module.add_function(wrap_pyfunction!(registry::renew_backend, module)?)?;
     module.add_function(wrap_pyfunction!(registry::tensor_reader, module)?)?;
     module.add_function(wrap_pyfunction!(registry::attribute_writes, module)?)?;
     module.add_class::<debug::Forced>()?;
