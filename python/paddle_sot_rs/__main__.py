@@ -52,7 +52,17 @@ def settings(_: list[str]) -> int:
     return 0
 
 
-COMMANDS: dict[str, Callable[[list[str]], int]] = {"run": run, "cpython": cpython, "settings": settings}
+def breaks(_: list[str]) -> int:
+    """breaks: the page of all reasons why graphs break, docs/user/breaks.md"""
+    from .breaks import page
+
+    print(page(), end="")
+    return 0
+
+
+COMMANDS: dict[str, Callable[[list[str]], int]] = {
+    command.__name__: command for command in (run, cpython, settings, breaks)
+}
 
 
 def main(arguments: list[str]) -> int:

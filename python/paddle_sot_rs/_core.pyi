@@ -417,6 +417,22 @@ class BreakRecord:
     def hint(self) -> str:
         """What to do about it."""
 
+    @property
+    def id(self) -> str:
+        """What it is called in `docs/user/breaks.md`, such as `PSR0101`."""
+
+    @property
+    def title(self) -> str:
+        """What the id stands for, in a few words."""
+
+    @property
+    def link(self) -> str:
+        """The place on that page."""
+
+    @property
+    def count(self) -> int:
+        """How often it was met."""
+
 @final
 class StatsRecord:
     """Counters of a translated function together with its resume functions, or of all functions together."""
@@ -583,6 +599,9 @@ def total_stats() -> StatsRecord:
 
     Functions that are gone count, with their newest 1000 events of each kind.
     """
+
+def break_table() -> list[tuple[str, str, str, str, str, str]]:
+    """Everything that can be looked up: (id, class, title, what happens, what to do, code that breaks so)."""
 
 def reset_all() -> None:
     """Forgets the translations, resume functions, learnt dynamic dims and counters of all functions."""

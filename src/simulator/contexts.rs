@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 
 use crate::frame::Modules;
 use crate::obj::{is_attr, text_of, Obj};
-use crate::reason::BreakKind;
+use crate::reason::{BreakId, BreakKind};
 use crate::variables::{ContextVar, Kind, VarId};
 
 use super::{homes, Kwargs, Step, Tracer};
@@ -94,7 +94,7 @@ pub fn try_make(
 /// `context.__enter__()`
 pub fn enter(t: &mut Tracer<'_>, context: VarId) -> Step<VarId> {
     let Kind::Context(state) = t.kind(context).clone() else {
-        return t.unsupported("not a context manager");
+        return t.stop(BreakId::Context, "not a context manager");
     };
     match state {
         ContextVar::Null { result, .. } => Ok(result),
@@ -125,7 +125,7 @@ pub fn enter(t: &mut Tracer<'_>, context: VarId) -> Step<VarId> {
         } => {
             if !casts_nothing(t, &args, &kwargs)? {
                 return t.stop(
-                    BreakKind::Construct,
+                    BreakId::AutoCast,
                     "auto_cast with these arguments, or not on a CPU",
                 );
             }
@@ -181,7 +181,7 @@ fn casts_nothing(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<bo
 /// `context.__exit__(...)`
 pub fn exit(t: &mut Tracer<'_>, context: VarId) -> Step<VarId> {
     let Kind::Context(state) = t.kind(context).clone() else {
-        return t.unsupported("not a context manager");
+        return t.stop(BreakId::Context, "not a context manager");
     };
     if let ContextVar::AutoCast {
         callable,
@@ -210,7 +210,10 @@ pub fn exit(t: &mut Tracer<'_>, context: VarId) -> Step<VarId> {
     } = state
     {
         let Some(before) = restore else {
-            return t.unsupported("exit of a context manager that was not entered");
+            return t.stop(
+                BreakId::Context,
+                "exit of a context manager that was not entered",
+            );
         };
         t.grad_enabled = before;
         t.vars.update(context, |var| {

@@ -23,7 +23,7 @@ def test_snippets_of_the_readme_run(tmp_path):
     assert "1 graph, 0 breaks" in out
     # The first snippet has computed already.
     assert "too late: " in out or "not needed: " in out or "not possible: " in out
-    assert "DDCF 18" in out
+    assert "PSR0101 DDCF 18" in out
     assert "1.4142" in out
     assert "1 graph\n0.0" in out
     assert "StatementIR: SIR_0" in out

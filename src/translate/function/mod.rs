@@ -31,6 +31,7 @@ use super::totals;
 
 pub use cache::Entry;
 pub(super) use cache::BY_CALLS;
+pub(super) use refusal::shown;
 pub use shared::{CompileOptions, GraphInfo, Shared};
 pub(super) use turn::exclusively;
 pub use turn::{
