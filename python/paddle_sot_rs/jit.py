@@ -1,4 +1,4 @@
-"""Export: files that `paddle.jit.load` and `paddle.inference` read."""
+"""`paddle.jit` on this engine, and its export: files that `paddle.jit.load` and `paddle.inference` read."""
 
 from __future__ import annotations
 
@@ -18,10 +18,33 @@ from paddle.base import core, framework
 from paddle.nn import Layer
 
 from . import _core
+from ._paddle_jit import (
+    enable_to_static,
+    ignore_module,
+    not_to_static,
+    set_code_level,
+    set_verbosity,
+    to_static,
+)
 from .api import decorated, exported, is_of_paddle, spec_of_paddles, static_of, undecorated
 from .errors import GraphBreakError
 from .specification import EXAMPLES, Examples, Specification, is_known
 
+__all__ = [
+    "TranslatedLayer",
+    "concrete_program",
+    "enable_to_static",
+    "ignore_module",
+    "load",
+    "not_to_static",
+    "save",
+    "set_code_level",
+    "set_verbosity",
+    "to_static",
+]
+# What `save` writes is Paddle's format.
+TranslatedLayer = paddle.jit.TranslatedLayer
+load = paddle.jit.load
 _log = logging.getLogger("paddle_sot_rs.jit")
 # How Paddle writes a float that is no number.
 _NAN = '"VD":"NaN"'
@@ -112,6 +135,11 @@ def concrete_program_for(static: Any, args: tuple[Any, ...], kwargs: dict[str, A
     if spec is None:
         raise TypeError("get_concrete_program: the arguments do not fit positional parameters")
     return concrete_program(static.dygraph_function, spec)
+
+
+def concrete_program_and(static: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> tuple[Any, Any]:
+    """The program for these arguments, and the function itself."""
+    return concrete_program_for(static, args, kwargs), static
 
 
 def rollback(static: Any) -> Callable[..., Any]:
@@ -219,8 +247,47 @@ def _targets(layer_or_fn: Any, input_spec: Any) -> list[tuple[str, Callable[...,
     return found
 
 
+# What else `paddle.jit.save` takes: what holds here always, and what to do instead of the rest.
+_HOLD = ("with_hook", "clip_extra", "skip_prune_program")
+_REFUSED = {
+    "combine_params": "each method has a file of parameters of its own, which paddle.jit.load finds",
+    "separate_parameters": "split the file of parameters after it was saved",
+    "input_names_after_prune": "save a function that takes these inputs only",
+}
+
+
+def _check_configs(configs: dict[str, Any]) -> None:
+    for name, value in configs.items():
+        if name in _REFUSED and value:
+            raise ValueError(f"{name}: not supported by paddle_sot_rs: {_REFUSED[name]}")
+        if name not in (*_HOLD, *_REFUSED):
+            known = ", ".join(("output_spec", "skip_forward", *_HOLD))
+            raise TypeError(f"save: unknown argument {name!r}; known: {known}")
+
+
+def _picked(outputs: list[Any], output_spec: Any) -> list[Any]:
+    """The results that `output_spec` names."""
+    if not isinstance(output_spec, list | tuple):
+        raise TypeError(f"output_spec: expected a list of positions, got {type(output_spec).__name__}")
+    for at in output_spec:
+        if type(at) is not int:
+            raise TypeError(f"output_spec: expected positions of results, counted from 0, got a {type(at).__name__}")
+        if not 0 <= at < len(outputs):
+            raise ValueError(f"output_spec: position {at}, but there are {len(outputs)} results")
+    if not output_spec:
+        raise ValueError("output_spec: expected at least one position")
+    return [outputs[at] for at in output_spec]
+
+
 def save(
-    layer_or_fn: Any, path: str | os.PathLike[str], input_spec: Any = None, *, on_branch: str = "capture"
+    layer_or_fn: Any,
+    path: str | os.PathLike[str],
+    input_spec: Any = None,
+    *,
+    output_spec: list[int] | None = None,
+    skip_forward: bool = False,
+    on_branch: str = "capture",
+    **configs: Any,
 ) -> list[str]:
     """Saves a Layer or a function as files that `paddle.jit.load` and `paddle.inference` read.
 
@@ -239,6 +306,11 @@ def save(
         on_branch: what becomes of an `if` on open dims. `"capture"`: both sides are part of the program, and where
             they cannot be, nothing is saved. `"assume"`: the program has the side that the sizes lead to which it is
             traced with, and fails in calls that lead to the other one.
+        output_spec: positions of the results to save, in the order in which they are to be loaded; containers count
+            as the tensors in them. What only other results need is left out, where these still need all inputs.
+        skip_forward: of a Layer, save the other methods only.
+        configs: what else `paddle.jit.save` takes. `with_hook`, `clip_extra` and `skip_prune_program` change nothing:
+            hooks are always part of the program. The others are refused.
 
     Returns:
         What the programs take for granted of open dims, as texts such as `x.shape[2] <= 10 (net.py:7 in forward)`;
@@ -251,19 +323,24 @@ def save(
     directory, prefix = os.path.split(os.fspath(path))
     if not prefix:
         raise ValueError(f"path: expected a directory and a prefix of file names, got {os.fspath(path)!r}")
+    _check_configs(configs)
     programs = []
     for suffix, captured, named, spec in _targets(layer_or_fn, input_spec):
+        if skip_forward and suffix == "" and isinstance(layer_or_fn, Layer):
+            continue
         if spec is None:
             where = suffix[1:] or "forward"
             raise ValueError(f"input_spec: missing for {where}; give a list of paddle.static.InputSpec or Tensors")
-        programs.append((suffix, concrete_program(captured, spec, named, on_branch)))
+        program = concrete_program(captured, spec, named, on_branch)
+        outputs = program.outputs if output_spec is None else _picked(program.outputs, output_spec)
+        programs.append((suffix, program, outputs))
     directory = directory or "."
     os.makedirs(directory, exist_ok=True)
     temporary = tempfile.mkdtemp(prefix=f".{prefix}.", dir=directory)
     try:
-        for suffix, program in programs:
-            _write(program, os.path.join(temporary, prefix + suffix))
-        _write_info(layer_or_fn, [program for _, program in programs], os.path.join(temporary, prefix))
+        for suffix, program, outputs in programs:
+            _write(program, outputs, os.path.join(temporary, prefix + suffix))
+        _write_info(layer_or_fn, [program for _, program, _ in programs], os.path.join(temporary, prefix))
         written = sorted(os.listdir(temporary))
         for name in written:
             os.replace(os.path.join(temporary, name), os.path.join(directory, name))
@@ -291,7 +368,19 @@ def _clear_older(directory: str, prefix: str, written: list[str]) -> None:
         )
 
 
-def _write(program: Any, path: str) -> None:
+def _needs_all(inputs: list[Any], outputs: list[Any]) -> bool:
+    """Whether these outputs need all inputs: Paddle leaves nothing out of a program that has others."""
+    needed, left = set(), list(outputs)
+    while left:
+        operation = left.pop().get_defining_op()
+        if operation.id() not in needed:
+            needed.add(operation.id())
+            left += operation.operands_source()
+            left += [value for block in operation.blocks() for inner in block.ops for value in inner.operands_source()]
+    return all(value.get_defining_op().id() in needed for value in inputs)
+
+
+def _write(program: Any, outputs: list[Any], path: str) -> None:
     scope = core.Scope()
     for tensor, value in zip(*program.parameters, strict=True):
         target, source = scope.var(value.name).get_tensor(), tensor.value().get_tensor()
@@ -301,13 +390,14 @@ def _write(program: Any, path: str) -> None:
             # State that nothing has written yet: recurrent layers have one for their dropout.
             target.set(paddle.zeros(tensor.shape, tensor.dtype).numpy(), framework._current_expected_place())
     with framework._dygraph_guard(None), paddle.static.scope_guard(scope):
+        prunes = outputs is not program.outputs and _needs_all(program.inputs, outputs)
         paddle.static.save_inference_model(
             path,
             program.inputs,
-            program.outputs,
+            outputs,
             paddle.static.Executor(framework._current_expected_place()),
             program=program.main_program,
-            skip_prune_program=True,
+            skip_prune_program=not prunes,
         )
     with open(path + ".json", encoding="utf-8") as file:
         if _NAN in file.read():

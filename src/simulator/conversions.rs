@@ -11,6 +11,7 @@ use crate::bytecode::{BinOp, CmpOp};
 use crate::graph::{Arg, DType, SymbolId};
 use crate::guard::number::Type;
 use crate::obj::Obj;
+use crate::reason::BreakId;
 use crate::variables::{Kind, NumberVar, TensorVar, VarId};
 
 use super::{graph_numbers, numbers, program_numbers, shape_rules, tensors, Step, Tracer};
@@ -163,7 +164,7 @@ pub(super) fn is_below(t: &mut Tracer<'_>, symbol: SymbolId, limit: f64) -> Step
     let limit = PyFloat::new(t.py, limit).into_any();
     let limit = t.constant(&limit);
     let Some(limit) = numbers::always_tensor(t, limit, DType::Float64)? else {
-        return t.unsupported("a bound that is no tensor");
+        return t.stop(BreakId::DynamicNumber, "a bound that is no tensor");
     };
     let fits = graph_numbers::method(t, "__lt__", size, vec![Arg::Symbol(limit)])?;
     let fits = t.add(Kind::SymNumber(fits));
@@ -174,7 +175,10 @@ pub(super) fn is_below(t: &mut Tracer<'_>, symbol: SymbolId, limit: f64) -> Step
 /// The graph fails where the sum or product of two whole numbers is none that it can compute with: Python has larger ones.
 pub fn fits(t: &mut Tracer<'_>, op: BinOp, a: VarId, b: VarId) -> Step<()> {
     let (Some(a), Some(b)) = (as_double(t, a)?, as_double(t, b)?) else {
-        return t.unsupported("arithmetic on numbers of the graph that are not whole");
+        return t.stop(
+            BreakId::DynamicNumber,
+            "arithmetic on numbers of the graph that are not whole",
+        );
     };
     let about = graph_numbers::method(t, &format!("__{}__", op.stem()), a, vec![Arg::Symbol(b)])?;
     is_small(t, about)

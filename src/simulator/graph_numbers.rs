@@ -11,6 +11,7 @@ use crate::bytecode::{BinOp, CmpOp};
 use crate::frame::Modules;
 use crate::graph::{Arg, Callee, DType, SymbolId, TensorMeta};
 use crate::obj::Obj;
+use crate::reason::BreakId;
 use crate::variables::{Kind, NumberVar, VarId};
 
 use super::conversions;
@@ -195,7 +196,10 @@ fn dividend(t: &mut Tracer<'_>, id: VarId, number: VarId) -> Step<VarId> {
         .iter()
         .any(|name| tensors::is_users(t, name))
     {
-        return t.unsupported("a division of the user's next to a number of the graph");
+        return t.stop(
+            BreakId::DynamicNumber,
+            "a division of the user's next to a number of the graph",
+        );
     }
     let symbol = conversions::cast(t, tensor.symbol, DType::Float32)?;
     arguments::from_arg(t, &Arg::Symbol(symbol), &[])
@@ -219,7 +223,10 @@ fn number_like(
     first: bool,
 ) -> Step<VarId> {
     if op == Some(BinOp::Pow) && numbers::is_of_graph(t, id) {
-        return t.unsupported("a power of or by a number of the graph: a tensor has other digits");
+        return t.stop(
+            BreakId::DynamicNumber,
+            "a power of or by a number of the graph: a tensor has other digits",
+        );
     }
     let dtype = |t: &Tracer<'_>, symbol| t.graph.meta(symbol).map(|meta| meta.dtype);
     // Eager mode makes a dim of its own where it divides by numbers: a tensor of none would stay one.

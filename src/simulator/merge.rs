@@ -9,7 +9,7 @@ use pyo3::types::PyTuple;
 use crate::frame::Modules;
 use crate::graph::{BlockOutput, Cut, SymbolId, TensorMeta};
 use crate::obj::Obj;
-use crate::reason::BreakKind;
+use crate::reason::BreakId;
 use crate::tracker::TrackerRef;
 use crate::variables::{DictVar, Key, Kind, NumberVar, TensorVar, VarId};
 
@@ -475,7 +475,7 @@ pub fn keeps_no_gradient(t: &Tracer<'_>, meta: &TensorMeta, what: &str) -> Step<
 /// Stops: control flow on a tensor that cannot be part of the graph.
 pub fn refuse<T>(t: &Tracer<'_>, message: impl Into<String>) -> Step<T> {
     t.stop(
-        BreakKind::TensorBranch,
+        BreakId::CapturedControlFlow,
         format!(
             "control flow on a tensor cannot be captured: {}",
             message.into()

@@ -13,6 +13,7 @@ use crate::frame::Modules;
 use crate::graph::{Callee, DType};
 use crate::guard::number::Type;
 use crate::obj::Obj;
+use crate::reason::BreakId;
 use crate::variables::{Kind, VarId};
 
 use super::{conversions, graph_numbers, numbers, program_numbers};
@@ -192,7 +193,10 @@ fn check_least(t: &mut Tracer<'_>, given: &Given<'_>) -> Step<()> {
             }
         }
         if !of_dims || numbers::compare(t, CmpOp::Ge, number, limit)? != Some(true) {
-            return t.unsupported(format!("{name}() of a number that may be below {least}"));
+            return t.stop(
+                BreakId::OperatorArguments,
+                format!("{name}() of a number that may be below {least}"),
+            );
         }
     }
     Ok(())
@@ -310,7 +314,10 @@ fn check_limits(t: &mut Tracer<'_>, number: VarId, dtype: DType) -> Step<()> {
     for (op, limit) in [(CmpOp::Ge, -most), (CmpOp::Le, most)] {
         let limit = t.constant(&PyFloat::new(t.py, limit).into_any());
         if numbers::compare(t, op, number, limit)? != Some(true) {
-            return t.unsupported("full_like() of a number that the dtype may not hold");
+            return t.stop(
+                BreakId::OperatorArguments,
+                "full_like() of a number that the dtype may not hold",
+            );
         }
     }
     Ok(())
@@ -333,7 +340,10 @@ fn is_of_default_dtype(t: &mut Tracer<'_>, number: VarId) -> Step<()> {
         return Ok(());
     };
     match t.graph.meta(symbol).map(|meta| meta.dtype) {
-        Some(DType::Bool) => t.unsupported("full() of a bool that the graph makes"),
+        Some(DType::Bool) => t.stop(
+            BreakId::OperatorArguments,
+            "full() of a bool that the graph makes",
+        ),
         _ => Ok(()),
     }
 }
@@ -342,7 +352,7 @@ fn default_dtype(t: &Tracer<'_>) -> Step<DType> {
     let name = t.py.module("paddle")?.call_method0("get_default_dtype")?;
     match DType::from_name(&name.str()?.to_string()) {
         Some(dtype) => Ok(dtype),
-        None => t.unsupported("an unknown default dtype"),
+        None => t.stop(BreakId::OperatorArguments, "an unknown default dtype"),
     }
 }
 

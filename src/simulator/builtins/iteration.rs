@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyByteArray, PyBytes, PyFloat, PyInt, PyString, PyTuple, PyType};
 
 use crate::bytecode::OpTable;
-use crate::reason::BreakKind;
+use crate::reason::{BreakId, BreakKind};
 use crate::simulator::call::call;
 use crate::simulator::{
     comparisons, exceptions, fold, generators, graph_numbers, iterate, methods, operators,
@@ -22,9 +22,7 @@ pub(super) fn range(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step
     for arg in args {
         match (t.const_int(*arg), t.kind(*arg)) {
             (Some(number), _) => numbers.push(number),
-            (None, Kind::Tensor(_)) => {
-                return t.stop(BreakKind::TensorValue, "range() of a tensor")
-            }
+            (None, Kind::Tensor(_)) => return t.stop(BreakId::TensorIndex, "range() of a tensor"),
             _ => return wrong(t, "range"),
         }
     }

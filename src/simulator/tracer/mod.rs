@@ -21,7 +21,7 @@ use crate::graph::{FunctionGraph, SymbolId};
 use crate::guard::GuardSet;
 use crate::obj::Obj;
 use crate::paddle::Paddle;
-use crate::reason::{Break, BreakKind, SourceLoc};
+use crate::reason::{Break, BreakId, BreakKind, SourceLoc};
 use crate::tracker::TrackerRef;
 use crate::variables::{Arena, AttrOp, VarId};
 
@@ -287,12 +287,12 @@ impl<'py> Tracer<'py> {
         self.locations.last().cloned().unwrap_or_default()
     }
 
-    /// Stops with a break of this kind here.
-    pub fn stop<T>(&self, kind: BreakKind, message: impl Into<String>) -> Step<T> {
+    /// Stops for this reason here.
+    pub fn stop<T>(&self, id: impl Into<BreakId>, message: impl Into<String>) -> Step<T> {
+        let loc = self.loc();
         Err(Break {
-            kind,
-            message: message.into(),
-            loc: self.loc(),
+            loc,
+            ..Break::new(id, message)
         }
         .into())
     }
