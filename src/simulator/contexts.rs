@@ -1,5 +1,7 @@
 //! Context managers the simulator enters itself: grad mode, `auto_cast`, `nullcontext`.
 
+use std::sync::Arc;
+
 use pyo3::prelude::*;
 
 use crate::frame::Modules;
@@ -164,19 +166,44 @@ fn casts_nothing(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<bo
     let named = kwargs.iter().map(|(name, value)| (&**name, *value));
     let all: Vec<(&str, VarId)> = given.chain(named).collect();
     let mut valid = args.len() <= names.len();
+    let mut listed: Vec<Arc<str>> = Vec::new();
     for (name, value) in all {
         let text = t.const_str(value).map(|text| text.to_lowercase());
         valid &= match name {
             "enable" | "use_promote" => t
                 .const_value(value)
                 .is_some_and(|value| value.is_exact_instance_of::<pyo3::types::PyBool>()),
-            "custom_white_list" | "custom_black_list" => t.is_none(value),
+            // Paddle raises for a name in both of them.
+            "custom_white_list" | "custom_black_list" => match names_in(t, value) {
+                Some(names) => {
+                    let apart = names.iter().all(|name| !listed.contains(name));
+                    listed.extend(names);
+                    apart
+                }
+                None => t.is_none(value),
+            },
             "level" => text.is_some_and(|text| matches!(&*text, "o0" | "od" | "o1" | "o2")),
             "dtype" => text.is_some_and(|text| matches!(&*text, "float16" | "bfloat16")),
             _ => false,
         };
     }
     Ok(valid)
+}
+
+/// The names of operators in a list, tuple or set.
+fn names_in(t: &mut Tracer<'_>, value: VarId) -> Option<Vec<Arc<str>>> {
+    t.realize(value);
+    let items: Vec<VarId> = match t.kind(value).clone() {
+        Kind::List(items) | Kind::Tuple(items, None) => items,
+        Kind::Set(set) => set.items.values().copied().collect(),
+        _ => return None,
+    };
+    let mut names = Vec::with_capacity(items.len());
+    for item in items {
+        t.realize(item);
+        names.push(Arc::from(&*t.const_str(item)?));
+    }
+    Some(names)
 }
 
 /// `context.__exit__(...)`

@@ -12,8 +12,8 @@ use crate::graph::{Callee, Statement};
 use crate::obj::Obj;
 use crate::variables::{Kind, VarId};
 
-use super::graph_numbers;
 use super::merge::refuse;
+use super::{fold, graph_numbers};
 use super::{Kwargs, Step, Tracer};
 
 /// Most items of a line, with those of its containers.
@@ -25,20 +25,23 @@ pub fn print(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Option
     let lines = t.left_behind.iter().filter(is_line).count();
     if args.iter().any(|arg| graph_numbers::is_captured(t, *arg)) {
         return match kwargs.is_empty() && lines == 0 {
-            true => graph_numbers::statement(t, "show", args).map(Some),
+            true => show(t, args).map(Some),
             false => Ok(None),
         };
+    }
+    if t.regions > 0 && kwargs.is_empty() && lines == 0 {
+        let mut left = LONGEST;
+        if args.iter().all(|arg| is_plain(t, *arg, true, &mut left)) {
+            return show(t, args).map(Some);
+        }
     }
     let mut mutated = t.vars.mutated().iter();
     let others = t.left_behind.len() > lines
         || !t.global_writes.is_empty()
         || mutated.any(|id| t.vars.get(*id).source.is_some());
     let mut left = LONGEST;
-    if !args.iter().all(|arg| is_plain(t, *arg, &mut left)) {
+    if !args.iter().all(|arg| is_plain(t, *arg, false, &mut left)) {
         return Ok(None);
-    }
-    if t.regions > 0 && kwargs.is_empty() && lines == 0 {
-        return graph_numbers::statement(t, "show", args).map(Some);
     }
     if others || t.regions > 0 || t.options.forward_only {
         return Ok(None);
@@ -59,6 +62,25 @@ pub fn print(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Option
     let line = t.add(Kind::Tuple(parts, None));
     t.left_behind.push(line);
     Ok(Some(t.none()))
+}
+
+/// The graph prints it. What lists and tuples show is known here, as it is now.
+fn show(t: &mut Tracer<'_>, args: &[VarId]) -> Step<VarId> {
+    let mut shown = Vec::with_capacity(args.len());
+    for arg in args {
+        t.realize(*arg);
+        let mut left = LONGEST;
+        let holds = matches!(t.kind(*arg), Kind::List(_) | Kind::Tuple(..));
+        let text = match holds && is_plain(t, *arg, true, &mut left) {
+            true => fold::to_object(t, *arg),
+            false => None,
+        };
+        shown.push(match text {
+            Some(object) => t.str(object.str()?.to_str()?),
+            None => *arg,
+        });
+    }
+    graph_numbers::statement(t, "show", &shown)
 }
 
 /// Stops where the graph would check something behind a line that it prints: where that fails, the
@@ -96,8 +118,8 @@ fn calls(statements: &[Statement], function: &Obj) -> bool {
     })
 }
 
-/// Whether showing it runs no code of the user, and it shows the same later.
-fn is_plain(t: &mut Tracer<'_>, id: VarId, left: &mut usize) -> bool {
+/// Whether showing it runs no code of the user, and it shows the same later, or `now`.
+fn is_plain(t: &mut Tracer<'_>, id: VarId, now: bool, left: &mut usize) -> bool {
     t.realize(id);
     *left = left.saturating_sub(1);
     if *left == 0 {
@@ -105,7 +127,8 @@ fn is_plain(t: &mut Tracer<'_>, id: VarId, left: &mut usize) -> bool {
     }
     match t.kind(id).clone() {
         // A list from outside or of the frame may change before the line is printed.
-        Kind::Tuple(items, None) => items.into_iter().all(|item| is_plain(t, item, left)),
+        Kind::Tuple(items, None) => items.into_iter().all(|item| is_plain(t, item, now, left)),
+        Kind::List(items) if now => items.into_iter().all(|item| is_plain(t, item, now, left)),
         Kind::Text(_) => true,
         Kind::Const => t.value(id).is_some_and(|value| {
             value.is_none()

@@ -12,10 +12,11 @@ use crate::graph::{BlockOutput, Callee, Cut, Region, SymbolId};
 use crate::reason::BreakId;
 use crate::variables::{FunctionVar, Kind, VarId};
 
+use super::builtins::warned;
 use super::call::{call, Named};
 use super::inline::VARKEYWORDS;
 use super::pylayer::{inputs, Shape};
-use super::{attributes, regions, replay_reads, Kwargs, Step, Stop, Tracer};
+use super::{attributes, regions, replay_reads, tensors, Kwargs, Step, Stop, Tracer};
 
 const NAME: &str = "recompute";
 const MODULE: &str = "paddle.distributed.fleet.recompute.recompute";
@@ -54,15 +55,68 @@ pub fn try_call(
     if t.grad_enabled {
         return captured(t, &asked).map(Some);
     }
-    // Without gradients it is a call.
+    called(t, &asked).map(Some)
+}
+
+/// Where no gradient goes back through it, it is a call.
+fn called(t: &mut Tracer<'_>, asked: &Asked) -> Step<VarId> {
     let mark = t.mark();
-    let result = call(t, asked.function, &asked.args, &asked.kwargs)?;
+    let before = t.grad_enabled;
+    if asked.reentrant && before {
+        t.grad_enabled = false;
+        t.cut_off += 1;
+    }
+    let result = call(t, asked.function, &asked.args, &asked.kwargs);
+    t.grad_enabled = before;
+    let result = result?;
     if asked.reentrant {
         let shape = Shape::of(t, NAME, result)?;
         let given = inputs(t, NAME, &asked.args, &asked.kwargs)?;
         check(t, &mark, result, shape.symbols(), &given)?;
+        if before && has_gradient(t, shape.symbols()) {
+            return refuse(t, "a result that it did not compute");
+        }
     }
-    Ok(Some(result))
+    Ok(result)
+}
+
+fn has_gradient(t: &Tracer<'_>, symbols: &[SymbolId]) -> bool {
+    symbols.iter().any(|it| t.graph.sir.has_gradient(*it))
+}
+
+/// Paddle logs, before the function runs, that no argument needs a gradient.
+fn log(t: &mut Tracer<'_>) -> Step<()> {
+    if t.options.forward_only {
+        // Nothing that is exported goes backward, with or without it.
+        return Ok(());
+    }
+    let function = t.py.module(MODULE)?.getattr("check_recompute_necessary")?;
+    let nothing = t.add(Kind::Tuple(Vec::new(), None));
+    match warned::call_later(t, &function, vec![nothing]) {
+        true => Ok(()),
+        false => refuse(
+            t,
+            "no argument needs a gradient, and what Paddle logs comes late",
+        ),
+    }
+}
+
+/// Whether an argument that Paddle looks at before it logs needs a gradient: one of its own, or in a tuple.
+fn is_necessary(t: &mut Tracer<'_>, asked: &Asked) -> bool {
+    let named = asked.kwargs.iter().map(|(_, value)| *value);
+    let mut looked_at = Vec::new();
+    for id in asked.args.iter().copied().chain(named) {
+        t.realize(id);
+        match t.kind(id).clone() {
+            Kind::Tuple(items, None) => looked_at.extend(items),
+            _ => looked_at.push(id),
+        }
+    }
+    looked_at.into_iter().any(|id| {
+        t.realize(id);
+        let meta = tensors::meta_of(t, id);
+        meta.is_some_and(|meta| !meta.stop_gradient)
+    })
 }
 
 /// What the call asks for.
@@ -180,8 +234,14 @@ fn check(
 
 fn captured(t: &mut Tracer<'_>, asked: &Asked) -> Step<VarId> {
     let given = inputs(t, NAME, &asked.args, &asked.kwargs)?;
-    if !given.iter().any(|symbol| t.graph.sir.has_gradient(*symbol)) {
-        return refuse(t, "no argument needs a gradient");
+    if !is_necessary(t, asked) {
+        if has_gradient(t, &given) {
+            return refuse(t, "what needs a gradient is in a container");
+        }
+        log(t)?;
+        if asked.reentrant {
+            return called(t, asked);
+        }
     }
     replay_reads::check(t, NAME)?;
     let mark = t.mark();
@@ -197,6 +257,10 @@ fn captured(t: &mut Tracer<'_>, asked: &Asked) -> Step<VarId> {
     let shape = Shape::of(t, NAME, result)?;
     let results = shape.symbols().to_vec();
     check(t, &mark, result, &results, &given)?;
+    if !asked.reentrant && !has_gradient(t, &results) {
+        // Nothing goes back to where it would run again.
+        return Ok(result);
+    }
     if asked.reentrant
         && !results
             .iter()

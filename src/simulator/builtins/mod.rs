@@ -8,7 +8,7 @@ mod iteration;
 mod itertools;
 mod reflection;
 mod table;
-mod warned;
+pub mod warned;
 
 use std::sync::Arc;
 

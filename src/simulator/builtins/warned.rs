@@ -31,6 +31,21 @@ pub fn warn(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> 
     }
 }
 
+/// Calls behind the graph what does nothing but show something, with these arguments; false where that comes late.
+pub fn call_later(t: &mut Tracer<'_>, function: &Bound<'_, PyAny>, args: Vec<VarId>) -> bool {
+    if comes_late(t) {
+        return false;
+    }
+    let function = t.constant(function);
+    let shown = t.add(Kind::Partial {
+        function,
+        args,
+        kwargs: Vec::new(),
+    });
+    t.left_behind.push(shown);
+    true
+}
+
 /// Whether something comes before it that is done later behind the graph, or the code runs again.
 fn comes_late(t: &Tracer<'_>) -> bool {
     let is_shown = |id: &VarId| matches!(t.vars.kind(*id), Kind::Partial { .. });

@@ -131,3 +131,23 @@ def test_a_wrong_level_raises():
             return x * 2
 
     check(function, X, breaks=None, fallbacks=None)
+
+
+def test_lists_of_operators():
+    def function(x):
+        with paddle.amp.auto_cast(level="O1", dtype="bfloat16", custom_white_list={"scale", "tanh"}):
+            y = paddle.tanh(x * 2)
+        with paddle.amp.auto_cast(custom_white_list=("exp",), custom_black_list=["sum"]):
+            y = y * 2
+        with paddle.amp.auto_cast(custom_white_list=[], custom_black_list=set()):
+            return y.sum()
+
+    check(function, X, graphs=1, breaks=0, fallbacks=0)
+
+
+def test_a_name_in_both_lists_raises():
+    def function(x):
+        with paddle.amp.auto_cast(custom_white_list={"exp"}, custom_black_list=["log", "exp"]):
+            return x * 2
+
+    check(function, X, breaks=None, fallbacks=None)

@@ -29,6 +29,15 @@ def in_a_branch(x):
         print("negative")
     return x * w
 
+def shapes_in_a_branch(x):
+    sizes = [x.shape[0], (1, "two")]
+    if x.sum() > 0:
+        print("positive", x.shape, sizes, ())
+        sizes.append(x.ndim)
+        print(sizes, x, x.shape)
+        x = x + 1
+    return x * w
+
 def nothing_else_in_a_branch(x):
     if x.sum() > 0:
         if x.max() > 2:
@@ -65,7 +74,7 @@ def checked_in_a_loop(x):
 """,
     SPACE,
 )
-PRINTS = ["at_the_end", "in_a_branch", "nothing_else_in_a_branch", "in_a_loop", "in_a_range"]
+PRINTS = ["at_the_end", "in_a_branch", "shapes_in_a_branch", "nothing_else_in_a_branch", "in_a_loop", "in_a_range"]
 CHECKS = ["checked_in_a_branch", "checked_in_a_loop"]
 
 
