@@ -7,6 +7,7 @@ from ._checks import check_environment as _check_environment
 _check_environment()
 
 from . import _saves
+from . import stance as _stance
 from ._core import __version__, unregister_backend
 from .api import (
     allow_in_graph,
@@ -19,12 +20,14 @@ from .api import (
 from .backends import list_backends, register_backend, swap_backend
 from .blas import NativeBlas, native_blas
 from .compat import patch_paddle
-from .errors import GraphBreakError
+from .errors import GraphBreakError, RecompileError
 from .frozen import Frozen, FrozenStats, freeze
 from .jit import save
 from .onnx import save_onnx
 from .report import Explanation, GraphBreak, Stats, explain, reset, stats
+from .settings import config
 from .specification import DynamicDims, mark_dynamic, mark_static
+from .stance import set_stance
 
 __all__ = [
     "DynamicDims",
@@ -34,10 +37,12 @@ __all__ = [
     "GraphBreak",
     "GraphBreakError",
     "NativeBlas",
+    "RecompileError",
     "Stats",
     "__version__",
     "allow_in_graph",
     "black_list",
+    "config",
     "disable",
     "explain",
     "freeze",
@@ -52,6 +57,7 @@ __all__ = [
     "reset",
     "save",
     "save_onnx",
+    "set_stance",
     "stats",
     "swap_backend",
     "to_static",
@@ -59,3 +65,4 @@ __all__ = [
 ]
 
 _saves.watch()
+_stance.set_by_environment()

@@ -44,7 +44,25 @@ def cpython(arguments: list[str]) -> int:
     return compare(arguments)
 
 
-COMMANDS: dict[str, Callable[[list[str]], int]] = {"run": run, "cpython": cpython}
+def settings(_: list[str]) -> int:
+    """settings: the table of all options, as in docs/user/settings.md"""
+    from .settings import table
+
+    print(table(), end="")
+    return 0
+
+
+def breaks(_: list[str]) -> int:
+    """breaks: the page of all reasons why graphs break, docs/user/breaks.md"""
+    from .breaks import page
+
+    print(page(), end="")
+    return 0
+
+
+COMMANDS: dict[str, Callable[[list[str]], int]] = {
+    command.__name__: command for command in (run, cpython, settings, breaks)
+}
 
 
 def main(arguments: list[str]) -> int:

@@ -7,7 +7,7 @@ import os
 import sys
 import sysconfig
 
-from . import blas
+from . import blas, settings
 
 _CATEGORIES = {
     "graph_breaks": "graph_breaks",
@@ -34,6 +34,8 @@ def check_environment() -> None:
     native = blas.set_by_environment(os.environ.get("PADDLE_SOT_NATIVE_BLAS"))
     _configure_logs(os.environ.get("PADDLE_SOT_LOGS", ""))
     _tell_of_kernels(native)
+    for line in settings.misspelt():
+        logging.getLogger("paddle_sot_rs").warning("%s", line)
 
 
 def _tell_of_kernels(native: blas.NativeBlas | None) -> None:

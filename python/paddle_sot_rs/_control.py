@@ -23,6 +23,15 @@ def check(condition: Any) -> None:
         control_flow.Assert(condition)
 
 
+def assume(condition: Any, text: str) -> None:
+    """`assert condition`, which an export takes for granted: `text` says it to the user."""
+    if paddle.in_dynamic_mode():
+        if not condition:
+            raise AssertionError(text)
+    else:
+        control_flow.Assert(condition)
+
+
 def check_place(tensor: Any, place: Any, axis: int) -> None:
     """Checks that `tensor` has such a place along `axis`, counted from either end."""
     size = tensor.shape[axis]

@@ -27,8 +27,8 @@ class StaticFunction(Generic[_P, _R]):
                 (bool; `None` asks the backend), `min_graph_size` (operations; `None` asks the backend), `black_list`
                 (iterable of callables, compared by identity), `black_names` (set of names of Paddle functions and
                 tensor methods), `specification` (`None`, or a callable that checks the arguments of a call and
-                answers with a list of (tensor, open dims)), `capture_control_flow` and `forward_only` (bool: for
-                export). They are kept, and those of a copy.
+                answers with a list of (tensor, open dims)), `capture_control_flow`, `forward_only` and
+                `assumes_branches` (bool: for export). They are kept, and those of a copy.
             marks: what the process has marked: `black_list`, `allow_list` and `disabled` (iterables of callables,
                 compared by identity; who asks keeps them alive).
 
@@ -180,6 +180,62 @@ class StaticFunction(Generic[_P, _R]):
             TypeError, ValueError: an argument does not fit.
         """
 
+    def concrete_program_specify_input_spec(
+        self,
+        input_spec: list[Any] | tuple[Any, ...] | None = None,
+        with_hook: bool = False,
+        is_prim_infer: bool = False,
+    ) -> Any:
+        """`concrete_program` for this specification; the one that `to_static` was given comes first, with a warning.
+
+        Args:
+            input_spec: as of `to_static`.
+            with_hook: with the hooks of the Layer whose `forward` this is.
+            is_prim_infer: not supported.
+
+        Raises:
+            GraphBreakError: it is not one graph.
+            TypeError, ValueError: an argument does not fit.
+        """
+
+    def get_concrete_program_with_cache_key(self, cached_key: Any) -> tuple[Any, Self]:
+        """`get_concrete_program` for the arguments in a `CacheKey` of Paddle's.
+
+        Raises:
+            TypeError: it is no such key.
+        """
+
+    def get_traced_count(self) -> int:
+        """How many graphs were compiled since the function was made or `reset`."""
+
+    @property
+    def function_spec(self) -> Any:
+        """What Paddle knows of the parameters and the input specification: its `FunctionSpec`."""
+
+    @property
+    def program_cache(self) -> Any:
+        """There is none: translations are found by guards.
+
+        Raises:
+            AttributeError: always; it says what to use instead.
+        """
+
+    @property
+    def class_instance(self) -> Any:
+        """The object of a bound method, else `None`.
+
+        Raises:
+            AttributeError: this is the method of a class, which is bound when it is called.
+        """
+
+    @property
+    def is_property(self) -> bool:
+        """False: what `property=True` makes is Paddle's own."""
+
+    @property
+    def last_call_input_spec(self) -> tuple[Any, ...] | None:
+        """Specifications of the positional arguments that it was translated for last; `None` before."""
+
     @property
     def main_program(self) -> Any:
         """`concrete_program.main_program`."""
@@ -228,7 +284,9 @@ class StaticFunction(Generic[_P, _R]):
             GraphBreakError: it is not one graph, or changes something.
         """
 
-    def export(self, inputs: list[tuple[str, Tensor, list[int]]], *args: Any, **kwargs: Any) -> tuple[Any, str]:
+    def export(
+        self, inputs: list[tuple[str, Tensor, list[int]]], *args: Any, **kwargs: Any
+    ) -> tuple[Any, str, list[str]]:
         """Captures the function for these arguments as one program; it does not run.
 
         Args:
@@ -360,6 +418,22 @@ class BreakRecord:
     @property
     def hint(self) -> str:
         """What to do about it."""
+
+    @property
+    def id(self) -> str:
+        """What it is called in `docs/user/breaks.md`, such as `PSR0101`."""
+
+    @property
+    def title(self) -> str:
+        """What the id stands for, in a few words."""
+
+    @property
+    def link(self) -> str:
+        """The place on that page."""
+
+    @property
+    def count(self) -> int:
+        """How often it was met."""
 
 @final
 class StatsRecord:
@@ -528,6 +602,9 @@ def total_stats() -> StatsRecord:
     Functions that are gone count, with their newest 1000 events of each kind.
     """
 
+def break_table() -> list[tuple[str, str, str, str, str, str]]:
+    """Everything that can be looked up: (id, class, title, what happens, what to do, code that breaks so)."""
+
 def reset_all() -> None:
     """Forgets the translations, resume functions, learnt dynamic dims and counters of all functions."""
 
@@ -559,6 +636,13 @@ def swap_python_backend(name: str, compiler: Callable[[StatementIR, list[Any]], 
     Raises:
         KeyError: no backend of that name.
         TypeError: `compiler` is not callable.
+    """
+
+def renew_backend(name: str) -> None:
+    """Replaces a backend by itself: functions compile anew at their next call. For tests of backends.
+
+    Raises:
+        KeyError: no backend of that name.
     """
 
 def unregister_backend(name: str) -> None:
@@ -614,3 +698,13 @@ def note_hooked_saves(hooked: bool) -> None:
 
 def switch_off(off: bool) -> None:
     """Lets all translated functions of the process run as they are, or not any more."""
+
+def set_stance(stance: int) -> None:
+    """What calls of translated functions do: 0 translates, 1 runs them as they are, 2 forbids to translate again.
+
+    Raises:
+        ValueError: there is no such stance.
+    """
+
+def reset_log_levels() -> None:
+    """Asks Python's loggers for their levels anew: the engine remembers them."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
-import os
 import types
 import weakref
 from collections.abc import Callable, Iterable
@@ -14,7 +14,7 @@ from paddle.jit.dy2static.program_translator import StaticFunction as _PaddlesSt
 from paddle.nn import Layer
 
 from . import _core, _listing
-from .backends import provide
+from .settings import resolved
 from .specification import Lenient, Specification
 
 _black_list: list[Any] = []
@@ -33,14 +33,14 @@ _Same = TypeVar(
 class _Given(TypedDict, total=False):
     """The options of `to_static`, for type checkers."""
 
-    backend: str
-    full_graph: bool
+    backend: str | None
+    full_graph: bool | None
     fallback: bool | None
     input_spec: Any
     dynamic: bool | None
     min_graph_size: int | None
-    black_list: Iterable[Any]
-    capture_control_flow: bool
+    black_list: Iterable[Any] | None
+    capture_control_flow: bool | None
     options: dict[str, Any] | None
 
 
@@ -67,10 +67,6 @@ def _options(
     input_spec: Any = None,
     capture_control_flow: bool = False,
 ) -> dict[str, Any]:
-    if min_graph_size is None and (text := os.environ.get("PADDLE_SOT_MIN_GRAPH_SIZE")) is not None:
-        if not text.isdigit():
-            raise ValueError(f"PADDLE_SOT_MIN_GRAPH_SIZE: expected a number of statements, got {text!r}")
-        min_graph_size = int(text)
     black_callables, black_names = _listing.split("black_list", black)
     return {
         "backend": backend,
@@ -83,6 +79,7 @@ def _options(
         "specification": input_spec,
         "capture_control_flow": capture_control_flow,
         "forward_only": False,
+        "assumes_branches": False,
     }
 
 
@@ -92,10 +89,10 @@ def _marked(target: Callable[..., Any], settings: dict[str, Any]) -> Any:
     return _core.StaticFunction(target, settings, marks)
 
 
-def exported(target: Callable[..., Any]) -> Any:
+def exported(target: Callable[..., Any], assumes_branches: bool) -> Any:
     """One that is translated to be exported."""
     settings = _options("paddle", True, None, None, (), None, None, True)
-    return _marked(target, {**settings, "forward_only": True})
+    return _marked(target, {**settings, "forward_only": True, "assumes_branches": assumes_branches})
 
 
 def frozen(target: Callable[..., Any], backend: str, options: dict[str, Any] | None) -> Any:
@@ -113,25 +110,26 @@ def to_static(fn_or_layer: Callable[_P, _R], **given: Unpack[_Given]) -> _core.S
 def to_static(
     fn_or_layer: Any = None,
     *,
-    backend: str = "paddle",
-    full_graph: bool = False,
+    backend: str | None = None,
+    full_graph: bool | None = None,
     fallback: bool | None = None,
     input_spec: Any = None,
     dynamic: bool | None = None,
     min_graph_size: int | None = None,
-    black_list: Iterable[Any] = (),
-    capture_control_flow: bool = False,
+    black_list: Iterable[Any] | None = None,
+    capture_control_flow: bool | None = None,
     options: dict[str, Any] | None = None,
 ) -> Any:
     """Translates a function or a Layer into static graphs as it is called.
 
     Works as a call and as a decorator, with and without arguments, on functions, methods, bound
     methods, `functools.partial` objects and Layers. A Layer is returned itself, with its `forward`
-    translated.
+    translated. What is not given here is what `config` says, else the environment, else the default:
+    `docs/user/settings.md` has the table.
 
     Args:
         fn_or_layer: what to translate.
-        backend: a name from `list_backends()`.
+        backend: a name from `list_backends()`; default: `paddle`.
         full_graph: raise `GraphBreakError` instead of breaking the graph.
         fallback: `fallback=True` means `full_graph=False`, and the other way round.
         input_spec: a list with an entry per positional argument: an `InputSpec` (dims of None are dynamic from the
@@ -139,7 +137,7 @@ def to_static(
         dynamic: let a dim, an int or a float that changed between two calls be dynamic from then on. Default: what
             the backend prefers (`cinn`: no).
         min_graph_size: fewest operations worth a program; smaller graphs run call by call.
-            Default: `PADDLE_SOT_MIN_GRAPH_SIZE`, else the backend's measured break-even.
+            Default: the backend's measured break-even.
         black_list: what breaks the graph: callables, and names such as `"nonzero"` (a function, tensor method
             or attribute of Paddle's) or `"package.module.function"`.
         capture_control_flow: branches and loops on tensors become part of the graph, as far as they can; `full_graph`
@@ -148,25 +146,35 @@ def to_static(
 
     Raises:
         TypeError: an argument has the wrong type.
-        ValueError: an unknown backend, an `input_spec` of numbers alone, or arguments that contradict each other.
+        ValueError: an unknown backend, an `input_spec` that does not fit, or arguments that contradict each other.
     """
     if fallback is not None:
         if full_graph and fallback:
             raise ValueError("fallback=True and full_graph=True contradict each other")
         full_graph = not fallback
-    if not isinstance(backend, str):
-        raise TypeError(f"backend: expected a name from list_backends(), got {type(backend).__name__}")
-    provide(backend)
-    if min_graph_size is not None and (not isinstance(min_graph_size, int) or min_graph_size < 0):
-        raise ValueError(f"min_graph_size: expected a number of operations, 0 or more, got {min_graph_size!r}")
-    if options is not None and not isinstance(options, dict):
-        raise TypeError(f"options: expected a dict, got {type(options).__name__}")
-    listed = black_list if isinstance(black_list, str) else tuple(black_list)
-    _listing.split("black_list", listed)
+    given = resolved(
+        {
+            "backend": backend,
+            "full_graph": full_graph,
+            "dynamic": dynamic,
+            "min_graph_size": min_graph_size,
+            "black_list": black_list,
+            "capture_control_flow": capture_control_flow,
+            "options": options,
+        }
+    )
 
     def translate(target: Any) -> Any:
-        captures = capture_control_flow or full_graph
-        settings = _options(backend, full_graph, dynamic, min_graph_size, listed, options, input_spec, captures)
+        settings = _options(
+            given["backend"],
+            given["full_graph"],
+            given["dynamic"],
+            given["min_graph_size"],
+            given["black_list"],
+            given["options"],
+            input_spec,
+            given["capture_control_flow"] or given["full_graph"],
+        )
         return _translate(target, settings)
 
     return translate if fn_or_layer is None else translate(fn_or_layer)
@@ -283,7 +291,7 @@ def _has_changed(static: Any) -> bool:
 
 def _made(target: Callable[..., Any], settings: dict[str, Any]) -> Any:
     specification = Specification(target, settings["specification"])
-    specification.refuse_numbers_alone()
+    specification.refuse_what_says_nothing()
     given = {**settings, "specification": specification if specification.says_something else None}
     return _named(_marked(target, given), target, specification)
 
@@ -317,6 +325,12 @@ def copied(target: Callable[..., Any], settings: dict[str, Any], attributes: dic
     static = _named(_marked(target, settings), target, specification)
     static.__dict__.update(attributes)
     return static
+
+
+def deep_copied(static: Any, memo: dict[int, Any], settings: dict[str, Any]) -> Any:
+    """A copy of a translated bound method, with a copy of its object."""
+    of, attributes = (copy.deepcopy(part, memo) for part in (static.dygraph_function, attributes_of(static)))
+    return copied(of, settings, attributes)
 
 
 def disable(fn: Callable[..., Any]) -> Callable[..., Any]:

@@ -10,27 +10,29 @@ import paddle
 from paddle.nn import Layer
 
 from . import _core, api, jit
-from .specification import Lenient
 
 _log = logging.getLogger("paddle_sot_rs.compat")
-_paddle_to_static = paddle.jit.to_static
 _paddle_save = paddle.jit.save
 
 
 def _to_static(
-    function: Any = None, input_spec: Any = None, build_strategy: Any = None, backend: Any = None, **kwargs: Any
+    function: Any = None,
+    input_spec: Any = None,
+    build_strategy: Any = None,
+    backend: Any = "CINN",
+    *,
+    property: bool = False,
+    full_graph: bool | None = None,
+    **kwargs: Any,
 ) -> Any:
     """`paddle.jit.to_static` on this engine; takes what Paddle's takes."""
-    if kwargs.get("property"):
-        return _paddle_to_static(function, input_spec, build_strategy, backend, **kwargs)
-    if build_strategy is not None:
-        _log.warning("to_static: build_strategy is not used by paddle_sot_rs")
-    # Paddle's lets calls differ.
-    if isinstance(input_spec, list | tuple):
-        input_spec = Lenient(input_spec)
-    # Paddle's full graph mode turns control flow on tensors into operators.
-    captures = kwargs.get("full_graph") is True
-    return api.to_static(function, input_spec=input_spec, capture_control_flow=captures)
+    if kwargs:
+        _log.warning("to_static: %s not used by paddle_sot_rs", ", ".join(sorted(kwargs)))
+    # Paddle's full graph mode makes operators of control flow on tensors. A break is no error.
+    captures = True if full_graph is True else None
+    return jit.to_static(
+        function, input_spec, build_strategy, backend, property=property, capture_control_flow=captures
+    )
 
 
 def _is_ours(target: Any) -> bool:
@@ -42,9 +44,7 @@ def _save(layer: Any, path: str, input_spec: Any = None, **configs: Any) -> None
     inner = layer._layers if isinstance(layer, paddle.DataParallel) else layer
     names = ["forward", *dir(type(inner))] if isinstance(inner, Layer) else []
     if _is_ours(inner) or any(_is_ours(getattr(inner, name, None)) for name in names):
-        if configs:
-            _log.warning("save: %s not used by paddle_sot_rs", ", ".join(sorted(configs)))
-        jit.save(inner, path, input_spec)
+        jit.save(inner, path, input_spec, **configs)
     else:
         _paddle_save(layer, path, input_spec, **configs)
 

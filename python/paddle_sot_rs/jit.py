@@ -1,4 +1,4 @@
-"""Export: files that `paddle.jit.load` and `paddle.inference` read."""
+"""`paddle.jit` on this engine, and its export: files that `paddle.jit.load` and `paddle.inference` read."""
 
 from __future__ import annotations
 
@@ -18,16 +18,48 @@ from paddle.base import core, framework
 from paddle.nn import Layer
 
 from . import _core
+from ._paddle_jit import (
+    enable_to_static,
+    ignore_module,
+    not_to_static,
+    set_code_level,
+    set_verbosity,
+    to_static,
+)
 from .api import decorated, exported, is_of_paddle, spec_of_paddles, static_of, undecorated
 from .errors import GraphBreakError
 from .specification import EXAMPLES, Examples, Specification, is_known
 
+__all__ = [
+    "TranslatedLayer",
+    "concrete_program",
+    "enable_to_static",
+    "ignore_module",
+    "load",
+    "not_to_static",
+    "save",
+    "set_code_level",
+    "set_verbosity",
+    "to_static",
+]
+# What `save` writes is Paddle's format.
+TranslatedLayer = paddle.jit.TranslatedLayer
+load = paddle.jit.load
 _log = logging.getLogger("paddle_sot_rs.jit")
 # How Paddle writes a float that is no number.
 _NAN = '"VD":"NaN"'
 
 
-def concrete_program(function: Callable[..., Any], input_spec: Any, names_of: Callable[..., Any] | None = None) -> Any:
+# What becomes of a branch on open dims.
+BRANCHES = ("capture", "assume")
+
+
+def concrete_program(
+    function: Callable[..., Any],
+    input_spec: Any,
+    names_of: Callable[..., Any] | None = None,
+    on_branch: str = "capture",
+) -> Any:
     """Captures `function` as one program; it does not run.
 
     Args:
@@ -35,28 +67,32 @@ def concrete_program(function: Callable[..., Any], input_spec: Any, names_of: Ca
         input_spec: a list with an `InputSpec` (or Tensor, or nested lists and dicts of them, or another value)
             per positional parameter; dims of None stay open.
         names_of: the function whose parameters name the inputs. Default: `function`.
+        on_branch: see `save`.
 
     Returns:
-        An object with `main_program`, `inputs`, `outputs`, `parameters`, and `code`: the statements as text.
+        An object with `main_program`, `inputs`, `outputs`, `parameters`, `code`: the statements as text, and
+        `assumptions`: what is taken for granted of open dims, as text.
 
     Raises:
         GraphBreakError: it is not one graph; every reason is listed.
         TypeError, ValueError: `input_spec` does not fit.
     """
+    if on_branch not in BRANCHES:
+        raise ValueError(f"on_branch: expected one of {', '.join(BRANCHES)}, got {on_branch!r}")
     function = undecorated(function)
     specification = Specification(names_of or function, input_spec)
     refused = None
     for size in EXAMPLES:
         examples = Examples(specification.entries, size)
-        static = exported(function)
+        static = exported(function, on_branch == "assume")
         try:
-            program, code = static.export(examples.inputs, *examples.args)
+            program, code, assumptions = static.export(examples.inputs, *examples.args)
         except GraphBreakError as error:
             refused = refused or error
             if sum(len(open_dims) for *_, open_dims in examples.inputs) < 2:
                 break
             continue
-        program.code = code
+        program.code, program.assumptions = code, assumptions
         return program
     assert refused is not None
     raise refused
@@ -99,6 +135,11 @@ def concrete_program_for(static: Any, args: tuple[Any, ...], kwargs: dict[str, A
     if spec is None:
         raise TypeError("get_concrete_program: the arguments do not fit positional parameters")
     return concrete_program(static.dygraph_function, spec)
+
+
+def concrete_program_and(static: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> tuple[Any, Any]:
+    """The program for these arguments, and the function itself."""
+    return concrete_program_for(static, args, kwargs), static
 
 
 def rollback(static: Any) -> Callable[..., Any]:
@@ -171,6 +212,10 @@ def _own_spec(target: Any) -> Any:
     return None if specification is None else specification.input_spec
 
 
+def _is_translated(value: Any) -> bool:
+    return isinstance(value, _core.StaticFunction) or (is_of_paddle(value) and not value.is_property)
+
+
 def _targets(layer_or_fn: Any, input_spec: Any) -> list[tuple[str, Callable[..., Any], Any, Any]]:
     """(suffix of the file, what to capture, whose parameters are meant, input_spec) of each program."""
     if not isinstance(layer_or_fn, Layer):
@@ -190,12 +235,8 @@ def _targets(layer_or_fn: Any, input_spec: Any) -> list[tuple[str, Callable[...,
     if unknown:
         raise ValueError(f"input_spec: {type(layer).__name__} has no method {unknown[0]!r}")
     found = []
-    others = {
-        name
-        for kind in type(layer).__mro__
-        for name, value in vars(kind).items()
-        if isinstance(value, _core.StaticFunction) or (is_of_paddle(value) and not value.is_property)
-    }
+    names = {name for kind in type(layer).__mro__ for name in vars(kind)}
+    others = {name for name in names if _is_translated(inspect.getattr_static(layer, name))}
     for name in ["forward", *sorted((others | set(by_method)) - {"forward"})]:
         method = getattr(layer, name)
         spec = by_method.get(name)
@@ -206,12 +247,54 @@ def _targets(layer_or_fn: Any, input_spec: Any) -> list[tuple[str, Callable[...,
     return found
 
 
-def save(layer_or_fn: Any, path: str | os.PathLike[str], input_spec: Any = None) -> None:
+# What else `paddle.jit.save` takes: what holds here always, and what to do instead of the rest.
+_HOLD = ("with_hook", "clip_extra", "skip_prune_program")
+_REFUSED = {
+    "combine_params": "each method has a file of parameters of its own, which paddle.jit.load finds",
+    "separate_parameters": "split the file of parameters after it was saved",
+    "input_names_after_prune": "save a function that takes these inputs only",
+}
+
+
+def _check_configs(configs: dict[str, Any]) -> None:
+    for name, value in configs.items():
+        if name in _REFUSED and value:
+            raise ValueError(f"{name}: not supported by paddle_sot_rs: {_REFUSED[name]}")
+        if name not in (*_HOLD, *_REFUSED):
+            known = ", ".join(("output_spec", "skip_forward", *_HOLD))
+            raise TypeError(f"save: unknown argument {name!r}; known: {known}")
+
+
+def _picked(outputs: list[Any], output_spec: Any) -> list[Any]:
+    """The results that `output_spec` names."""
+    if not isinstance(output_spec, list | tuple):
+        raise TypeError(f"output_spec: expected a list of positions, got {type(output_spec).__name__}")
+    for at in output_spec:
+        if type(at) is not int:
+            raise TypeError(f"output_spec: expected positions of results, counted from 0, got a {type(at).__name__}")
+        if not 0 <= at < len(outputs):
+            raise ValueError(f"output_spec: position {at}, but there are {len(outputs)} results")
+    if not output_spec:
+        raise ValueError("output_spec: expected at least one position")
+    return [outputs[at] for at in output_spec]
+
+
+def save(
+    layer_or_fn: Any,
+    path: str | os.PathLike[str],
+    input_spec: Any = None,
+    *,
+    output_spec: list[int] | None = None,
+    skip_forward: bool = False,
+    on_branch: str = "capture",
+    **configs: Any,
+) -> list[str]:
     """Saves a Layer or a function as files that `paddle.jit.load` and `paddle.inference` read.
 
     Writes `path.json` (the program), `path.pdiparams` (parameters, buffers and other tensors from outside of the
-    function) and `path.pdiparams.info`. Further methods of a Layer that `to_static` decorates are saved as
-    `path.method.json`. A Layer is saved in the mode it is in: call `eval()` first for inference.
+    function) and `path.pdiparams.info`. Further methods of a Layer that `to_static` decorates, in its class or on the
+    Layer itself, are saved as `path.method.json`. A Layer is saved in the mode it is in: call `eval()` first for
+    inference.
 
     Args:
         layer_or_fn: what to save; translated or not.
@@ -220,6 +303,18 @@ def save(layer_or_fn: Any, path: str | os.PathLike[str], input_spec: Any = None)
             tuples and dicts of them, or any other value, which becomes part of the program. Dims of None stay open.
             For several methods of a Layer: a dict from the method's name to such a list. Default: what
             `to_static` was given, else what the last arguments were that it was translated for.
+        on_branch: what becomes of an `if` on open dims. `"capture"`: both sides are part of the program, and where
+            they cannot be, nothing is saved. `"assume"`: the program has the side that the sizes lead to which it is
+            traced with, and fails in calls that lead to the other one.
+        output_spec: positions of the results to save, in the order in which they are to be loaded; containers count
+            as the tensors in them. What only other results need is left out, where these still need all inputs.
+        skip_forward: of a Layer, save the other methods only.
+        configs: what else `paddle.jit.save` takes. `with_hook`, `clip_extra` and `skip_prune_program` change nothing:
+            hooks are always part of the program. The others are refused.
+
+    Returns:
+        What the programs take for granted of open dims, as texts such as `x.shape[2] <= 10 (net.py:7 in forward)`;
+        empty unless `on_branch` is `"assume"`.
 
     Raises:
         GraphBreakError: a program would need more than one graph; every reason is listed. Nothing is written.
@@ -228,25 +323,31 @@ def save(layer_or_fn: Any, path: str | os.PathLike[str], input_spec: Any = None)
     directory, prefix = os.path.split(os.fspath(path))
     if not prefix:
         raise ValueError(f"path: expected a directory and a prefix of file names, got {os.fspath(path)!r}")
+    _check_configs(configs)
     programs = []
     for suffix, captured, named, spec in _targets(layer_or_fn, input_spec):
+        if skip_forward and suffix == "" and isinstance(layer_or_fn, Layer):
+            continue
         if spec is None:
             where = suffix[1:] or "forward"
             raise ValueError(f"input_spec: missing for {where}; give a list of paddle.static.InputSpec or Tensors")
-        programs.append((suffix, concrete_program(captured, spec, named)))
+        program = concrete_program(captured, spec, named, on_branch)
+        outputs = program.outputs if output_spec is None else _picked(program.outputs, output_spec)
+        programs.append((suffix, program, outputs))
     directory = directory or "."
     os.makedirs(directory, exist_ok=True)
     temporary = tempfile.mkdtemp(prefix=f".{prefix}.", dir=directory)
     try:
-        for suffix, program in programs:
-            _write(program, os.path.join(temporary, prefix + suffix))
-        _write_info(layer_or_fn, [program for _, program in programs], os.path.join(temporary, prefix))
+        for suffix, program, outputs in programs:
+            _write(program, outputs, os.path.join(temporary, prefix + suffix))
+        _write_info(layer_or_fn, [program for _, program, _ in programs], os.path.join(temporary, prefix))
         written = sorted(os.listdir(temporary))
         for name in written:
             os.replace(os.path.join(temporary, name), os.path.join(directory, name))
         _clear_older(directory, prefix, written)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+    return [text for _, program in programs for text in program.assumptions]
 
 
 def _clear_older(directory: str, prefix: str, written: list[str]) -> None:
@@ -267,7 +368,19 @@ def _clear_older(directory: str, prefix: str, written: list[str]) -> None:
         )
 
 
-def _write(program: Any, path: str) -> None:
+def _needs_all(inputs: list[Any], outputs: list[Any]) -> bool:
+    """Whether these outputs need all inputs: Paddle leaves nothing out of a program that has others."""
+    needed, left = set(), list(outputs)
+    while left:
+        operation = left.pop().get_defining_op()
+        if operation.id() not in needed:
+            needed.add(operation.id())
+            left += operation.operands_source()
+            left += [value for block in operation.blocks() for inner in block.ops for value in inner.operands_source()]
+    return all(value.get_defining_op().id() in needed for value in inputs)
+
+
+def _write(program: Any, outputs: list[Any], path: str) -> None:
     scope = core.Scope()
     for tensor, value in zip(*program.parameters, strict=True):
         target, source = scope.var(value.name).get_tensor(), tensor.value().get_tensor()
@@ -277,13 +390,14 @@ def _write(program: Any, path: str) -> None:
             # State that nothing has written yet: recurrent layers have one for their dropout.
             target.set(paddle.zeros(tensor.shape, tensor.dtype).numpy(), framework._current_expected_place())
     with framework._dygraph_guard(None), paddle.static.scope_guard(scope):
+        prunes = outputs is not program.outputs and _needs_all(program.inputs, outputs)
         paddle.static.save_inference_model(
             path,
             program.inputs,
-            program.outputs,
+            outputs,
             paddle.static.Executor(framework._current_expected_place()),
             program=program.main_program,
-            skip_prune_program=True,
+            skip_prune_program=not prunes,
         )
     with open(path + ".json", encoding="utf-8") as file:
         if _NAN in file.read():

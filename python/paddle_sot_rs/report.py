@@ -22,6 +22,10 @@ class GraphBreak:
         file: the user's file.
         line: the line, 1-based.
         hint: what to do about it.
+        id: such as `PSR0101`: `docs/user/breaks.md` explains each.
+        title: what the id stands for, in a few words.
+        link: the place on that page.
+        count: how often it was met.
     """
 
     code: str
@@ -29,6 +33,10 @@ class GraphBreak:
     file: str
     line: int
     hint: str
+    id: str = ""
+    title: str = ""
+    link: str = ""
+    count: int = 1
 
 
 @dataclass(frozen=True)
@@ -41,9 +49,9 @@ class Stats:
         translations: translations attempted, failed ones too.
         cache_hits: calls that a translation was ready for.
         cache_misses: calls that none was ready for.
-        graph_breaks: breaks met while translating, oldest first.
+        graph_breaks: breaks met while translating, oldest first; each once, with a count.
         recompiles: the guard that failed at each miss of a function that had translations.
-        fallbacks: why calls ran natively as a whole.
+        fallbacks: why calls ran natively as a whole; each once, with a count.
     """
 
     graphs: int = 0
@@ -57,7 +65,17 @@ class Stats:
 
 
 def _break(record: Any) -> GraphBreak:
-    return GraphBreak(record.code, record.message, record.file, record.line, record.hint)
+    return GraphBreak(
+        record.code,
+        record.message,
+        record.file,
+        record.line,
+        record.hint,
+        record.id,
+        record.title,
+        record.link,
+        record.count,
+    )
 
 
 def static_function(fn: Any) -> Any:
@@ -129,8 +147,10 @@ class Explanation:
         out = io.StringIO()
         print(f"{len(self.graphs)} graphs, {len(self.graph_breaks)} graph breaks", file=out)
         for reason in [*self.graph_breaks, *self.fallbacks]:
-            print(f"  {reason.code} {reason.file}:{reason.line}: {reason.message}", file=out)
+            times = f" ({reason.count} times)" if reason.count > 1 else ""
+            print(f"  {reason.id} {reason.code} {reason.file}:{reason.line}: {reason.message}{times}", file=out)
             print(f"      hint: {reason.hint}", file=out)
+            print(f"      see {reason.link}", file=out)
         for number, graph in enumerate(self.graphs):
             print(f"graph {number} ({graph.backend}), {len(graph.guards)} guards", file=out)
             print("\n".join(f"  {line}" for line in graph.ir.splitlines()), file=out)

@@ -191,11 +191,16 @@ class Specification:
                 found.append((tensor, [dim for dim in dims if dim < len(tensor.shape)]))
         return found
 
-    def refuse_numbers_alone(self) -> None:
-        """Raises ValueError where numbers stand in the place of all tensors: they say nothing of a call."""
-        if isinstance(self.input_spec, Lenient) or not self.entries:
+    def refuse_what_says_nothing(self) -> None:
+        """Raises ValueError where values stand in the place of all tensors: they say nothing of a call."""
+        if isinstance(self.input_spec, Lenient):
             return
-        if all(type(spec) in (int, float) for _, spec in self.entries):
+        for name, spec in self.entries:
+            _check_entry(name, spec)
+        leaves = [leaf for _, spec in self.entries for leaf in _leaves(spec)]
+        if any(isinstance(leaf, InputSpec) for leaf in leaves):
+            return
+        if any(type(leaf) in (int, float, str) for leaf in leaves):
             name, spec = self.entries[0]
             raise ValueError(
                 f"input_spec: argument {name} is given as {spec!r}, and no entry describes a tensor; "
@@ -239,6 +244,35 @@ def _normal(spec: Any) -> Any:
     if isinstance(spec, dict):
         return _mapping(spec, {key: _normal(item) for key, item in spec.items()})
     return spec
+
+
+def _leaves(spec: Any) -> Iterator[Any]:
+    if isinstance(spec, list | tuple | dict):
+        for item in spec.values() if isinstance(spec, dict) else spec:
+            yield from _leaves(item)
+    else:
+        yield spec
+
+
+def _check_entry(path: str, spec: Any) -> None:
+    """Raises ValueError or TypeError where the description of a tensor is none: `InputSpec` itself looks at less."""
+    if isinstance(spec, list | tuple):
+        for at, item in enumerate(spec):
+            _check_entry(f"{path}[{at}]", item)
+    elif isinstance(spec, dict):
+        for key, item in spec.items():
+            _check_entry(f"{path}[{key!r}]", item)
+    elif isinstance(spec, InputSpec):
+        for at, dim in enumerate(spec.shape):
+            if not is_open(dim) and not (hasattr(dim, "__index__") and type(dim) is not bool and dim >= 0):
+                raise ValueError(
+                    f"input_spec: argument {path} has {dim!r} in the place of dim {at}; write its size, "
+                    "or None for an open one"
+                )
+        if not isinstance(spec.dtype, paddle.dtype):
+            raise TypeError(
+                f"input_spec: argument {path} has the dtype {spec.dtype!r}; write one of Paddle's, such as 'float32'"
+            )
 
 
 def _sequence(like: Any, items: list[Any]) -> Any:

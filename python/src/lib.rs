@@ -3,6 +3,8 @@
 mod debug;
 mod frame;
 mod frozen;
+mod options;
+mod process;
 mod records;
 mod registry;
 mod static_function;
@@ -22,20 +24,21 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.py().keep_originals()?;
     Paddle::get(module.py())?;
     let hooks = PyDict::new(module.py());
-    let take_turns_anew = wrap_pyfunction!(static_function::take_turns_anew, module)?;
+    let take_turns_anew = wrap_pyfunction!(process::take_turns_anew, module)?;
     hooks.set_item("after_in_child", take_turns_anew)?;
     let os = module.py().module("os")?;
     os.call_method("register_at_fork", (), Some(&hooks))?;
     // A second import in the same process finds the logger installed: that is fine.
-    let _ = pyo3_log::try_init();
+    if let Ok(handle) = pyo3_log::try_init() {
+        process::keep_log_handle(handle);
+    }
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<static_function::StaticFunction>()?;
     module.add_class::<frozen::Frozen>()?;
-    module.add_function(wrap_pyfunction!(static_function::switch_off, module)?)?;
-    module.add_function(wrap_pyfunction!(
-        static_function::note_hooked_saves,
-        module
-    )?)?;
+    module.add_function(wrap_pyfunction!(process::switch_off, module)?)?;
+    module.add_function(wrap_pyfunction!(process::set_stance, module)?)?;
+    module.add_function(wrap_pyfunction!(process::reset_log_levels, module)?)?;
+    module.add_function(wrap_pyfunction!(process::note_hooked_saves, module)?)?;
     module.add_class::<records::BreakRecord>()?;
     module.add_class::<records::StatsRecord>()?;
     module.add_class::<records::GraphRecord>()?;
@@ -48,10 +51,12 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(paddle_sot::plugin::delegate, module)?)?;
     module.add_function(wrap_pyfunction!(records::total_stats, module)?)?;
     module.add_function(wrap_pyfunction!(records::reset_all, module)?)?;
+    module.add_function(wrap_pyfunction!(records::break_table, module)?)?;
     module.add_function(wrap_pyfunction!(registry::list_backends, module)?)?;
     module.add_function(wrap_pyfunction!(registry::unregister_backend, module)?)?;
     module.add_function(wrap_pyfunction!(registry::register_python_backend, module)?)?;
     module.add_function(wrap_pyfunction!(registry::swap_python_backend, module)?)?;
+    module.add_function(wrap_pyfunction!(registry::renew_backend, module)?)?;
     module.add_function(wrap_pyfunction!(registry::tensor_reader, module)?)?;
     module.add_function(wrap_pyfunction!(registry::attribute_writes, module)?)?;
     module.add_class::<debug::Forced>()?;

@@ -1,6 +1,6 @@
 //! Plain records handed to Python.
 
-use paddle_sot::reason::{Break, Stats};
+use paddle_sot::reason::{Break, BreakId, Stats};
 use paddle_sot::translate;
 use pyo3::prelude::*;
 
@@ -15,10 +15,15 @@ pub struct BreakRecord {
     line: u32,
     function: String,
     hint: String,
+    id: String,
+    title: String,
+    link: String,
+    count: u64,
 }
 
-impl From<&Break> for BreakRecord {
-    fn from(reason: &Break) -> Self {
+impl BreakRecord {
+    fn new(reason: &Break, count: u64) -> Self {
+        let info = reason.id.info();
         Self {
             code: reason.kind.code().to_string(),
             kind: format!("{:?}", reason.kind),
@@ -26,7 +31,11 @@ impl From<&Break> for BreakRecord {
             file: reason.loc.file.to_string(),
             line: reason.loc.line,
             function: reason.loc.function.to_string(),
-            hint: reason.kind.hint().to_owned(),
+            hint: info.advice.to_owned(),
+            id: reason.id.to_string(),
+            title: info.title.to_owned(),
+            link: reason.id.link(),
+            count,
         }
     }
 }
@@ -56,7 +65,7 @@ impl From<&Stats> for StatsRecord {
             graph_breaks: stats
                 .graph_breaks
                 .iter()
-                .map(|event| (&event.reason).into())
+                .map(|event| BreakRecord::new(&event.reason, event.count))
                 .collect(),
             recompiles: stats
                 .recompiles
@@ -66,7 +75,7 @@ impl From<&Stats> for StatsRecord {
             fallbacks: stats
                 .fallbacks
                 .iter()
-                .map(|event| (&event.reason).into())
+                .map(|event| BreakRecord::new(&event.reason, event.count))
                 .collect(),
         }
     }
@@ -93,4 +102,29 @@ pub fn total_stats() -> StatsRecord {
 #[pyfunction]
 pub fn reset_all(py: Python<'_>) {
     translate::reset_all(py);
+}
+
+/// What can be looked up: (id, class, title, what happens, what to do, code that breaks so).
+#[pyfunction]
+#[allow(clippy::type_complexity)]
+pub fn break_table() -> Vec<(
+    String,
+    &'static str,
+    &'static str,
+    &'static str,
+    &'static str,
+    &'static str,
+)> {
+    let row = |id: &BreakId| {
+        let info = id.info();
+        (
+            id.code(),
+            id.class(),
+            info.title,
+            info.explanation,
+            info.advice,
+            id.example(),
+        )
+    };
+    BreakId::ALL.iter().map(row).collect()
 }

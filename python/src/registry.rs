@@ -66,6 +66,13 @@ pub fn swap_python_backend(name: &str, compiler: &Bound<'_, PyAny>) -> PyResult<
         .map_err(to_py)
 }
 
+/// Replaces a registered backend by itself: what was compiled is compiled anew.
+#[pyfunction]
+pub fn renew_backend(name: &str) -> PyResult<()> {
+    let same = backend::get(name).map_err(to_py)?.backend;
+    backend::swap(name, same).map(drop).map_err(to_py)
+}
+
 fn make(name: &str, compiler: &Bound<'_, PyAny>) -> PyResult<Arc<dyn GraphBackend>> {
     if compiler.is_exact_instance_of::<PyCapsule>() {
         return plugin::load(name, compiler);

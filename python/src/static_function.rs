@@ -1,17 +1,16 @@
 //! `StaticFunction`: the callable that `to_static` answers with.
 
-use std::collections::HashSet;
 use std::sync::{Arc, PoisonError};
 
 use paddle_sot::frame::Modules;
 use paddle_sot::obj::Obj;
-use paddle_sot::simulator::TraceOptions;
-use paddle_sot::translate::{register, BackendChoice, CompileOptions, Shared, Translated};
+use paddle_sot::translate::{register, Shared, Translated};
 use pyo3::exceptions::PyAttributeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple, PyType};
 
 use crate::frozen::Frozen;
+use crate::options::compile_options;
 use crate::records::{GraphRecord, StatsRecord};
 
 /// A function that is translated when it is called.
@@ -22,14 +21,22 @@ pub struct StaticFunction {
     make: Obj,
 }
 
-fn addresses(values: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
-    values
-        .try_iter()?
-        .map(|value| Ok(value?.as_ptr() as usize))
-        .collect()
-}
-
 impl StaticFunction {
+    /// What a function of the package answers with, for this object and further arguments.
+    fn ask(
+        slf: &Bound<'_, Self>,
+        module: &str,
+        function: &str,
+        more: impl IntoIterator<Item = Py<PyAny>>,
+    ) -> PyResult<Py<PyAny>> {
+        let py = slf.py();
+        let this = slf.clone().into_any().unbind();
+        let arguments: Vec<_> = std::iter::once(this).chain(more).collect();
+        let module = py.module(&format!("paddle_sot_rs.{module}"))?;
+        let answer = module.call_method1(function, PyTuple::new(py, arguments)?)?;
+        Ok(answer.unbind())
+    }
+
     /// The name under which the module of the function knows this object, if it does.
     fn global_name<'py>(&self, this: &Bound<'py, Self>) -> Option<Bound<'py, PyAny>> {
         let py = this.py();
@@ -48,7 +55,7 @@ impl StaticFunction {
 #[pymethods]
 impl StaticFunction {
     /// `options` holds: backend, backend_options, full_graph, dynamic, min_graph_size, black_list,
-    /// black_names, specification, capture_control_flow, forward_only; `marks`, what holds for all functions of the
+    /// black_names, specification, capture_control_flow, forward_only, assumes_branches; `marks`, what holds for all functions of the
     /// process: black_list, allow_list, disabled. The Python layer has checked them.
     #[new]
     fn new(
@@ -56,37 +63,9 @@ impl StaticFunction {
         options: &Bound<'_, PyDict>,
         marks: &Bound<'_, PyDict>,
     ) -> PyResult<Self> {
-        let get = |name: &str| options.as_any().get_item(name);
-        let marked = |name: &str| addresses(&marks.as_any().get_item(name)?);
-        let mut black_list = addresses(&get("black_list")?)?;
-        black_list.extend(marked("black_list")?);
-        let backend = BackendChoice::new(
-            get("backend")?.extract()?,
-            get("backend_options")?.cast::<PyDict>()?,
-            get("min_graph_size")?.extract()?,
-            get("dynamic")?.extract()?,
-        )?;
-        let trace = TraceOptions {
-            black_list: black_list.into_iter().collect(),
-            black_names: get("black_names")?
-                .extract::<HashSet<String>>()?
-                .into_iter()
-                .collect(),
-            allow_list: marked("allow_list")?.into_iter().collect(),
-            disabled: marked("disabled")?.into_iter().collect(),
-            capture_control_flow: get("capture_control_flow")?.extract()?,
-            forward_only: get("forward_only")?.extract()?,
-            capture_print: get("full_graph")?.extract()?,
-            max_depth: 60,
-            ..TraceOptions::default()
-        };
-        let compile = CompileOptions {
-            backend,
-            full_graph: get("full_graph")?.extract()?,
-            trace,
-        };
+        let compile = compile_options(options, marks)?;
+        let specification = options.as_any().get_item("specification")?;
         let shared = Shared::new(compile, false);
-        let specification = get("specification")?;
         let specification = (!specification.is_none()).then(|| Obj::from(specification));
         let inner = Arc::new(Translated::new(callable, shared)?.with_specification(specification));
         register(&inner);
@@ -277,15 +256,13 @@ impl StaticFunction {
     /// The captured statements, as text: of all graphs so far, else of the program for the input specification.
     #[getter]
     fn code(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
-        let jit = slf.py().module("paddle_sot_rs.jit")?;
-        Ok(jit.call_method1("code_of", (slf,))?.unbind())
+        Self::ask(slf, "jit", "code_of", [])
     }
 
     /// The function as one static program for its input specification.
     #[getter(concrete_program)]
     fn program(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
-        let jit = slf.py().module("paddle_sot_rs.jit")?;
-        Ok(jit.call_method1("concrete_program_of", (slf,))?.unbind())
+        Self::ask(slf, "jit", "concrete_program_of", [])
     }
 
     /// What the last arguments were that it was translated for: (positional, by name), or `None`.
@@ -301,9 +278,68 @@ impl StaticFunction {
         args: &Bound<'_, PyTuple>,
         kwargs: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Py<PyAny>> {
-        let jit = slf.py().module("paddle_sot_rs.jit")?;
-        let program = jit.call_method1("concrete_program_for", (slf, args, kwargs))?;
-        Ok((program, slf).into_pyobject(slf.py())?.into_any().unbind())
+        let kwargs = kwargs.into_pyobject(slf.py())?.into_any().unbind();
+        let args = args.clone().into_any().unbind();
+        Self::ask(slf, "jit", "concrete_program_and", [args, kwargs])
+    }
+
+    /// What Paddle knows of the parameters, and the input specification.
+    #[getter]
+    fn function_spec(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
+        Self::ask(slf, "_interface", "function_spec", [])
+    }
+
+    /// Paddle's programs by their keys: there are none here.
+    #[getter]
+    fn program_cache(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
+        Self::ask(slf, "_interface", "program_cache", [])
+    }
+
+    /// The object of a bound method, else `None`.
+    #[getter]
+    fn class_instance(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
+        Self::ask(slf, "_interface", "class_instance", [])
+    }
+
+    /// Whether it stands for a value that is saved with a Layer: never.
+    #[getter]
+    #[allow(clippy::unused_self)]
+    fn is_property(&self) -> bool {
+        false
+    }
+
+    /// Specifications of the positional arguments that it was translated for last, or `None`.
+    #[getter]
+    fn last_call_input_spec(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
+        Self::ask(slf, "_interface", "last_call_input_spec", [])
+    }
+
+    /// `concrete_program` for this specification.
+    #[pyo3(signature = (input_spec=None, with_hook=None, is_prim_infer=None))]
+    fn concrete_program_specify_input_spec(
+        slf: &Bound<'_, Self>,
+        input_spec: Option<Py<PyAny>>,
+        with_hook: Option<Py<PyAny>>,
+        is_prim_infer: Option<Py<PyAny>>,
+    ) -> PyResult<Py<PyAny>> {
+        let given = [input_spec, with_hook, is_prim_infer];
+        let given = given.map(|value| value.unwrap_or_else(|| slf.py().None()));
+        Self::ask(slf, "_interface", "program_for", given)
+    }
+
+    /// `get_concrete_program` for the arguments that a key of Paddle's holds.
+    fn get_concrete_program_with_cache_key(
+        slf: &Bound<'_, Self>,
+        cached_key: Py<PyAny>,
+    ) -> PyResult<Py<PyAny>> {
+        Self::ask(slf, "_interface", "program_for_key", [cached_key])
+    }
+
+    /// How many graphs were compiled.
+    fn get_traced_count(&self) -> usize {
+        let graphs = &self.inner.shared.graphs;
+        let graphs = graphs.lock().unwrap_or_else(PoisonError::into_inner);
+        graphs.len()
     }
 
     /// `concrete_program.main_program`.
@@ -326,8 +362,7 @@ impl StaticFunction {
 
     /// Puts the original method back into the object that it was taken from, and answers with it.
     fn rollback(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
-        let jit = slf.py().module("paddle_sot_rs.jit")?;
-        Ok(jit.call_method1("rollback", (slf,))?.unbind())
+        Self::ask(slf, "jit", "rollback", [])
     }
 
     /// For programs that were written for Paddle's: here the mode of each call decides.
@@ -346,13 +381,8 @@ impl StaticFunction {
 
     /// Counters.
     fn stats(&self) -> StatsRecord {
-        let stats = self
-            .inner
-            .shared
-            .stats
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        (&*stats).into()
+        let stats = &self.inner.shared.stats;
+        (&*stats.lock().unwrap_or_else(PoisonError::into_inner)).into()
     }
 
     /// Forgets all translations and counters.
@@ -362,12 +392,8 @@ impl StaticFunction {
 
     /// The graphs compiled so far.
     fn graphs(&self, py: Python<'_>) -> Vec<GraphRecord> {
-        let graphs = self
-            .inner
-            .shared
-            .graphs
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let graphs = &self.inner.shared.graphs;
+        let graphs = graphs.lock().unwrap_or_else(PoisonError::into_inner);
         graphs
             .iter()
             .map(|graph| GraphRecord {
@@ -381,7 +407,7 @@ impl StaticFunction {
             .collect()
     }
 
-    /// The function as one program for these arguments: (what the backend made, the statements).
+    /// The function as one program for these arguments: (what the backend made, the statements, what is assumed).
     #[pyo3(signature = (inputs, *args, **kwargs))]
     fn export(
         &self,
@@ -389,7 +415,7 @@ impl StaticFunction {
         inputs: Vec<(String, Bound<'_, PyAny>, Vec<usize>)>,
         args: &Bound<'_, PyTuple>,
         kwargs: Option<&Bound<'_, PyDict>>,
-    ) -> PyResult<(Py<PyAny>, String)> {
+    ) -> PyResult<(Py<PyAny>, String, Vec<String>)> {
         let inputs = inputs
             .into_iter()
             .map(|(name, tensor, dims)| (name, Obj::from(tensor), dims))
@@ -397,7 +423,7 @@ impl StaticFunction {
         let other = self.inner.of_other_code(py)?;
         let function = other.as_ref().unwrap_or(&self.inner);
         let exported = function.export(py, inputs, args, kwargs)?;
-        Ok((exported.program.py(py), exported.ir))
+        Ok((exported.program.py(py), exported.ir, exported.assumptions))
     }
 
     /// The function as one graph that runs without guards: see `freeze` in `frozen.py`.
@@ -451,19 +477,12 @@ impl StaticFunction {
     }
 
     /// Functions are their own copies; a bound method is copied with its object.
-    fn __deepcopy__(slf: &Bound<'_, Self>, memo: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+    fn __deepcopy__(slf: &Bound<'_, Self>, memo: Py<PyAny>) -> PyResult<Py<PyAny>> {
         let this = slf.get();
         if this.inner.receiver.is_none() {
             return Ok(slf.clone().into_any().unbind());
         }
-        let py = slf.py();
-        let copy = py.module("copy")?;
-        let api = py.module("paddle_sot_rs.api")?;
-        let attributes = api.call_method1("attributes_of", (slf,))?;
-        let of = copy.call_method1("deepcopy", (this.callable.bind(py), memo))?;
-        let attributes = copy.call_method1("deepcopy", (attributes, memo))?;
-        let arguments = (of, this.make.py(py), attributes);
-        Ok(api.call_method1("copied", arguments)?.unbind())
+        Self::ask(slf, "api", "deep_copied", [memo, this.make.py(slf.py())])
     }
 
     fn __repr__(&self) -> String {
@@ -478,22 +497,4 @@ impl StaticFunction {
             None => Ok(()),
         }
     }
-}
-
-/// Tells whether there are hooks on the tensors that autograd saves.
-#[pyfunction]
-pub fn note_hooked_saves(hooked: bool) {
-    paddle_sot::translate::note_hooked_saves(hooked);
-}
-
-/// For a child after a fork, where no other thread translates.
-#[pyfunction]
-pub fn take_turns_anew(py: Python<'_>) -> PyResult<()> {
-    paddle_sot::translate::take_turns_anew(py)
-}
-
-/// Lets all translated functions of the process run as they are, or not any more.
-#[pyfunction]
-pub fn switch_off(off: bool) {
-    paddle_sot::translate::switch_off(off);
 }

@@ -57,6 +57,8 @@ pub struct CallResult {
     pub copies: bool,
     /// Whether the call draws random numbers; see [`Statement::draws`](crate::graph::Statement).
     pub draws: bool,
+    /// See [`Statement::computes_dims`](crate::graph::Statement).
+    pub computes_dims: bool,
 }
 
 /// What a call took for granted of an open dim.

@@ -96,6 +96,11 @@ impl CmpOp {
         }
     }
 
+    /// The comparison that holds of whole numbers where this one does not.
+    pub fn opposite(self) -> CmpOp {
+        [Self::Ge, Self::Gt, Self::Ne, Self::Eq, Self::Le, Self::Lt][self as usize]
+    }
+
     /// The dunder of the swapped comparison.
     pub fn reflected(self) -> CmpOp {
         [Self::Gt, Self::Ge, Self::Eq, Self::Ne, Self::Lt, Self::Le][self as usize]

@@ -8,7 +8,7 @@ use crate::bytecode::{Code, Instr, Origin, ResumeSpec};
 use crate::frame::Modules;
 use crate::graph::SymbolId;
 use crate::obj::Obj;
-use crate::reason::{Break, BreakKind};
+use crate::reason::{Break, BreakId, BreakKind};
 use crate::simulator::{BreakPoint, InnerFrame, Outcome, Shared, Tracer};
 use crate::tracker::TrackerRef;
 use crate::variables::{ContextVar, IterVar, Kind, VarId};
@@ -379,7 +379,7 @@ fn check_contexts(t: &Tracer<'_>, outcome: &Outcome) -> Result<(), Break> {
         let leaves = |exit: &VarId| matches!(t.vars.kind(*exit), Kind::ContextMethod { context, exit: true } if *context == id);
         if entered && !stack.iter().any(leaves) {
             return Err(Break::new(
-                BreakKind::Construct,
+                BreakId::EnteredContext,
                 "a context manager that was entered by hand",
             ));
         }

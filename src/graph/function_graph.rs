@@ -197,6 +197,7 @@ impl FunctionGraph {
             grad_enabled: self.grad_enabled,
             copies: inferred.copies,
             draws: inferred.draws,
+            computes_dims: inferred.computes_dims,
             alone: false,
             updates,
             loc,

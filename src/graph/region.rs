@@ -149,6 +149,7 @@ impl Cut {
             grad_enabled: true,
             copies: false,
             draws: false,
+            computes_dims: false,
             alone: false,
             updates: Vec::new(),
             loc: SourceLoc::default(),
@@ -243,6 +244,7 @@ impl Cut {
                 grad_enabled: statement.grad_enabled,
                 copies: statement.copies,
                 draws: statement.draws,
+                computes_dims: statement.computes_dims,
                 alone: statement.alone,
                 updates: (statement.updates.iter())
                     .filter_map(|symbol| block.known(*symbol))

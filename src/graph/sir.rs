@@ -159,6 +159,8 @@ pub struct Statement {
     pub copies: bool,
     /// Whether it draws random numbers, as the operations of its program say.
     pub draws: bool,
+    /// Whether Paddle's Python code has computed with the -1 of an open dim on the way.
+    pub computes_dims: bool,
     /// Whether it has to run by itself, on real tensors, where gradients are on: what it makes leaves the graph and shares
     /// storage with something else that leaves, and other results are computed from it.
     pub alone: bool,

@@ -186,7 +186,7 @@ impl<L> Number<L> {
     }
 }
 
-impl fmt::Display for Number {
+impl<L: fmt::Display> fmt::Display for Number<L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Int(value) => write!(f, "{value}"),
@@ -195,7 +195,7 @@ impl fmt::Display for Number {
             Self::Dim(place, dim) => write!(f, "{place}.shape[{dim}]"),
             Self::Made(op, a, b) => write!(f, "({a} {} {b})", op.symbol()),
             Self::Called(function, _, args) => {
-                let args: Vec<_> = args.iter().map(Number::to_string).collect();
+                let args: Vec<_> = args.iter().map(ToString::to_string).collect();
                 write!(f, "{}({})", shown(function), args.join(", "))
             }
         }

@@ -263,6 +263,7 @@ fn decode_statement(statement: &Bound<'_, PyAny>) -> PyResult<Statement> {
         grad_enabled: statement.get_item(5)?.extract()?,
         copies: statement.get_item(6)?.extract()?,
         draws: statement.get_item(7)?.extract()?,
+        computes_dims: false,
         alone: false,
         updates: updates.into_iter().map(SymbolId).collect(),
         loc: SourceLoc {

@@ -1,7 +1,9 @@
-//! The catalogue of reasons. One row per kind of break; adding one is one line in `break_kinds!`.
+//! Kinds of breaks: what the engine does about them. What users read is in `table.rs`.
 
 use std::fmt;
 use std::sync::Arc;
+
+use super::BreakId;
 
 /// The four classes of the design: what made the engine hand code back to the interpreter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -35,7 +37,7 @@ impl fmt::Display for BreakCode {
 }
 
 macro_rules! break_kinds {
-    ($($(#[$doc:meta])* $name:ident => $code:ident, $hint:literal;)*) => {
+    ($($(#[$doc:meta])* $name:ident => $code:ident;)*) => {
         /// What kind of construct broke the graph.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum BreakKind { $($(#[$doc])* $name,)* }
@@ -46,71 +48,69 @@ macro_rules! break_kinds {
                 match self { $(Self::$name => BreakCode::$code,)* }
             }
 
-            /// What the user can do about it.
-            pub fn hint(self) -> &'static str {
-                match self { $(Self::$name => $hint,)* }
-            }
-
             /// Every kind, in catalogue order.
             pub const ALL: &'static [BreakKind] = &[$(Self::$name,)*];
+        }
+
+        impl From<BreakKind> for BreakId {
+            /// The reason of a kind where no closer one is known: it has the name of the kind.
+            fn from(kind: BreakKind) -> Self {
+                match kind { $(BreakKind::$name => Self::$name,)* }
+            }
         }
     };
 }
 
 break_kinds! {
     /// `if`, `while`, `assert`, `and`, `or`, `not` on a tensor.
-    TensorBranch => Ddcf, "compare shapes or Python values instead, or compute both sides and use paddle.where";
-    /// A loop over a tensor whose length is not static.
-    TensorLoop => Ddcf, "loop over range(x.shape[0]) with a static shape";
+    TensorBranch => Ddcf;
     /// A tensor's value is needed in Python: `.numpy()`, `.item()`, `float(x)`, `print(x)`.
-    TensorValue => Unsps, "move the read out of the compiled function, or keep the value as a tensor";
+    TensorValue => Unsps;
     /// A tensor is changed in place in a way that cannot be made functional.
-    InplaceTensor => Unsps, "use the out-of-place form of the operation";
+    InplaceTensor => Unsps;
     /// A callable the simulator does not know.
-    UnsupportedCall => Unsps, "mark it with allow_in_graph if it is a pure function of tensors";
+    UnsupportedCall => Unsps;
     /// An operation on a kind of object the simulator does not know.
-    UnsupportedOperation => Unsps, "move this operation out of the compiled function";
+    UnsupportedOperation => Unsps;
     /// Only the interpreter can make what is made here (a view of something that changed, an exception with its traceback),
     /// and it leaves the graph.
-    MadeNatively => Unsps, "keep what this line makes inside of the graph, or make it outside of the compiled function";
+    MadeNatively => Unsps;
     /// An attribute whose lookup may run code that the simulator cannot follow.
-    UnsupportedAttribute => Unsps, "read the attribute before the compiled function is called";
+    UnsupportedAttribute => Unsps;
     /// Paddle's static inference refused the call.
-    InferenceFailed => Unsps, "the call raises or has no static form; check its arguments in eager mode";
+    InferenceFailed => Unsps;
     /// A Python exception is certain to be raised here.
-    RaisesException => Unsps, "the exception is raised by running this line in the interpreter";
-    /// A callee broke the graph; its call runs in the interpreter.
-    InlinedCallBreaks => Unsps, "see the break inside the callee";
+    RaisesException => Unsps;
     /// A step of an optimizer, or what scales or clips gradients for one: one native call.
-    GradientStep => Unsps, "nothing has to be done: it runs as one call of Paddle's, as in eager mode";
+    GradientStep => Unsps;
     /// A call in which processes wait for each other.
-    Collective => Unsps, "nothing has to be done: it runs as one call of Paddle's, as in eager mode";
+    Collective => Unsps;
     /// Recursion deeper than the simulator follows.
-    InlineDepth => Unsps, "turn deep recursion into a loop";
+    InlineDepth => Unsps;
     /// `graph_break()` was called.
-    UserBreak => Unsps, "remove the call of graph_break()";
+    UserBreak => Unsps;
     /// A function marked with `disable`.
-    Disabled => Unsps, "remove disable() from this function";
+    Disabled => Unsps;
     /// A callable on the backend's or the user's black list.
-    BlackListed => Cdbl, "remove it from the black list, or choose another backend";
+    BlackListed => Cdbl;
     /// An opcode without a simulation.
-    Opcode => Unimp, "rewrite the construct, or disable() the function that holds it";
+    Opcode => Unimp;
     /// A construct (block, handler, generator) that cannot be resumed inside.
-    Construct => Unimp, "move the unsupported call out of this block";
+    Construct => Unimp;
     /// An error inside the engine; the frame runs natively.
-    Internal => Unimp, "please report this";
+    Internal => Unimp;
     /// The backend gave a sub-graph up; it runs call by call.
-    GraphNotCompiled => Unimp, "give the backend more time (compile_budget_s), or choose another backend";
+    GraphNotCompiled => Unimp;
     /// A compiled graph raised an exception; the interpreter, which ran the function then, did not.
-    GraphFailed => Unimp, "please report this; the eager backend runs the same operations one by one";
+    GraphFailed => Unimp;
     /// The recompile limit was reached.
-    RecompileLimit => Unimp, "see stats().recompiles for the guard that keeps failing";
+    RecompileLimit => Unimp;
     /// The user is tracing or profiling.
-    Tracing => Unimp, "switch off sys.settrace / sys.monitoring to compile";
+    Tracing => Unimp;
     /// A tensor that several processes hold parts of, among the arguments.
-    ShardedTensor => Unimp, "nothing has to be done: such calls run as in eager mode";
+    ShardedTensor => Unimp;
     /// Hooks see each tensor that autograd saves.
-    HookedSaves => Unimp, "call the compiled function outside of saved_tensors_hooks()";
+    HookedSaves => Unimp;
 }
 
 /// A place in the user's code.
@@ -132,9 +132,11 @@ impl fmt::Display for SourceLoc {
 
 /// A reason why the simulation stopped: the error type of every simulation step.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{} {kind:?}: {message} ({loc})", kind.code())]
+#[error("{id} {}: {message} ({loc})", kind.code())]
 pub struct Break {
-    /// The kind, which fixes code and hint.
+    /// What the user can look up.
+    pub id: BreakId,
+    /// The kind, which says what becomes of it.
     pub kind: BreakKind,
     /// What exactly was met.
     pub message: String,
@@ -143,23 +145,21 @@ pub struct Break {
 }
 
 impl Break {
-    /// A break of this kind, without a location yet.
-    pub fn new(kind: BreakKind, message: impl Into<String>) -> Self {
+    /// A break for this reason, without a location yet.
+    pub fn new(id: impl Into<BreakId>, message: impl Into<String>) -> Self {
+        let id = id.into();
         Self {
-            kind,
+            id,
+            kind: id.kind(),
             message: message.into(),
             loc: SourceLoc::default(),
         }
     }
 
-    /// Shorthand for an operation the simulator does not follow.
-    pub fn unsupported(message: impl Into<String>) -> Self {
-        Self::new(BreakKind::UnsupportedOperation, message)
-    }
-
-    /// Shorthand for a call the simulator does not follow.
-    pub fn call(message: impl Into<String>) -> Self {
-        Self::new(BreakKind::UnsupportedCall, message)
+    /// With what to do about it, and where to read more.
+    pub fn advice(&self) -> String {
+        let advice = self.id.info().advice;
+        format!("{self}\n    hint: {advice}\n    see {}", self.id.link())
     }
 
     /// Shorthand for an error of the engine itself.

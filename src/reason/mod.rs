@@ -1,8 +1,12 @@
 //! Why something was not captured: the taxonomy of graph breaks and fallbacks, and the statistics
 //! that count them.
 
+mod break_id;
 mod catalogue;
 mod stats;
+mod table;
 
+pub use break_id::BreakInfo;
 pub use catalogue::{Break, BreakCode, BreakKind, SourceLoc};
 pub use stats::{Fallback, GraphBreakEvent, Recompile, Stats};
+pub use table::BreakId;

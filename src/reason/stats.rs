@@ -7,6 +7,8 @@ use super::{Break, SourceLoc};
 pub struct GraphBreakEvent {
     /// The reason.
     pub reason: Break,
+    /// How often it was met.
+    pub count: u64,
 }
 
 /// A cache miss on a code object that already had entries.
@@ -25,6 +27,8 @@ pub struct Fallback {
     pub function: SourceLoc,
     /// Why.
     pub reason: Break,
+    /// How often.
+    pub count: u64,
 }
 
 /// What happened to one translated function and its resume functions.
@@ -63,6 +67,36 @@ impl Stats {
         }
     }
 
+    /// Counts a break; the answer says how often it was met.
+    pub fn note_break(&mut self, reason: &Break, count: u64) -> u64 {
+        let mut known = self.graph_breaks.iter_mut();
+        if let Some(event) = known.find(|event| event.reason == *reason) {
+            event.count += count;
+            return event.count;
+        }
+        self.graph_breaks.push(GraphBreakEvent {
+            reason: reason.clone(),
+            count,
+        });
+        count
+    }
+
+    /// Counts a call that ran natively; the answer says how often for this reason.
+    pub fn note_fallback(&mut self, function: &SourceLoc, reason: &Break, count: u64) -> u64 {
+        let mut known = self.fallbacks.iter_mut();
+        let is_it = |event: &&mut Fallback| event.reason == *reason && event.function == *function;
+        if let Some(event) = known.find(is_it) {
+            event.count += count;
+            return event.count;
+        }
+        self.fallbacks.push(Fallback {
+            function: function.clone(),
+            reason: reason.clone(),
+            count,
+        });
+        count
+    }
+
     /// Adds the counts of `other` to this one.
     pub fn merge(&mut self, other: &Stats) {
         self.graphs += other.graphs;
@@ -70,9 +104,13 @@ impl Stats {
         self.translations += other.translations;
         self.cache_hits += other.cache_hits;
         self.cache_misses += other.cache_misses;
-        self.graph_breaks.extend(other.graph_breaks.iter().cloned());
+        for event in &other.graph_breaks {
+            self.note_break(&event.reason, event.count);
+        }
         self.recompiles.extend(other.recompiles.iter().cloned());
-        self.fallbacks.extend(other.fallbacks.iter().cloned());
+        for event in &other.fallbacks {
+            self.note_fallback(&event.function, &event.reason, event.count);
+        }
     }
     /// Forgets all but the newest `count` events of each list; the numbers stay.
     pub fn keep_newest_events(&mut self, count: usize) {
@@ -87,6 +125,7 @@ impl Stats {
 
 #[cfg(test)]
 mod tests {
+    use super::super::BreakKind;
     use super::*;
 
     fn recompiled(guard: &str) -> Recompile {
@@ -112,6 +151,19 @@ mod tests {
         assert_eq!((sum.graphs, sum.cache_hits), (3, 5));
         assert_eq!(sum.recompiles[0].guard, "a");
         assert_eq!(sum.recompiles[1].guard, "b");
+    }
+
+    #[test]
+    fn equal_breaks_are_counted() {
+        let reason = |message: &str| Break::new(BreakKind::TensorValue, message);
+        let mut stats = Stats::new();
+        assert_eq!(stats.note_break(&reason("a"), 1), 1);
+        assert_eq!(stats.note_break(&reason("b"), 1), 1);
+        assert_eq!(stats.note_break(&reason("a"), 1), 2);
+        let mut sum = stats.clone();
+        sum.merge(&stats);
+        let counts: Vec<u64> = sum.graph_breaks.iter().map(|event| event.count).collect();
+        assert_eq!(counts, [4, 2]);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use pyo3::types::PyInt;
 use crate::graph::{picks, Arg, Callee, SymbolId};
 use crate::guard::GuardKind;
 use crate::ops::{knows, Fact, RESHAPES};
-use crate::reason::BreakKind;
+use crate::reason::{BreakId, BreakKind};
 use crate::variables::{Arena, Kind, TensorVar, VarId, View};
 
 use super::{carried_aliases, inplace, pylayer, tensors, Kwargs, Step, Tracer};
@@ -62,7 +62,10 @@ fn viewed(t: &Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Option<VarId>
     let mut named = kwargs.iter();
     match named.find(|(name, _)| matches!(&**name, "x" | "input")) {
         Some((_, first)) if is_tensor(first) => Ok(Some(*first)),
-        _ => t.unsupported("a view of one of several tensors that are given by name"),
+        _ => t.stop(
+            BreakId::View,
+            "a view of one of several tensors that are given by name",
+        ),
     }
 }
 
@@ -136,9 +139,10 @@ pub fn unless_copied(t: &mut Tracer<'_>, view: Option<View>) -> Step<Option<View
     let from = root(&t.vars, view.base);
     match is_contiguous(t, from)? {
         true => Ok(None),
-        false => {
-            t.unsupported("another shape of a view of a tensor whose numbers lie in another order")
-        }
+        false => t.stop(
+            BreakId::View,
+            "another shape of a view of a tensor whose numbers lie in another order",
+        ),
     }
 }
 
@@ -156,7 +160,7 @@ pub fn mark(t: &mut Tracer<'_>, view: View, result: VarId, given: &[VarId]) -> S
     let mut operands: Vec<&Arg> = view.args.iter().collect();
     operands.retain(|arg| matches!(arg, Arg::Symbol(_)));
     if items.len() > 1 && operands.len() > 1 {
-        return t.unsupported("views of several tensors by one call");
+        return t.stop(BreakId::View, "views of several tensors by one call");
     }
     for (id, item) in items {
         if given.contains(&id) {
@@ -181,7 +185,7 @@ pub fn mark(t: &mut Tracer<'_>, view: View, result: VarId, given: &[VarId]) -> S
 /// `tensor.contiguous()`: the same tensor, in storage of its own where it was a view with gaps or in another order.
 pub fn contiguous(t: &mut Tracer<'_>, tensor: VarId) -> Step<VarId> {
     let Kind::Tensor(var) = t.kind(tensor).clone() else {
-        return t.unsupported("not a tensor");
+        return t.stop(BreakId::View, "a view of something that is no tensor");
     };
     let symbol = var.symbol;
     if var.view.is_some() {
@@ -236,7 +240,7 @@ pub fn asked_shape(
     match shape_in_order(t, tensor, (name, args, kwargs))? {
         Some(shape) => Ok(shape),
         None => t.stop(
-            BreakKind::UnsupportedCall,
+            BreakId::View,
             format!("Tensor.{name}() of a dtype, or of numbers that may lie in another order"),
         ),
     }

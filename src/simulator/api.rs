@@ -7,7 +7,7 @@ use crate::frame::Modules;
 use crate::graph::{is_in_place, Callee, DType, TensorMeta};
 use crate::guard::number::Type;
 use crate::obj::{module_and_name, text_of, Obj};
-use crate::reason::BreakKind;
+use crate::reason::{BreakId, BreakKind};
 use crate::variables::{Kind, VarId, Variable};
 
 use super::{
@@ -231,7 +231,7 @@ pub fn check_asked(
     if let Some((_, asked)) = leaf {
         if !is_off(t, *asked) {
             return t.stop(
-                BreakKind::UnsupportedCall,
+                BreakId::OperatorArguments,
                 "a tensor that needs a gradient is made",
             );
         }
@@ -322,7 +322,7 @@ pub fn try_call(
                     return Ok(made);
                 }
             }
-            return t.stop(BreakKind::UnsupportedCall, why);
+            return t.stop(BreakId::OperatorArguments, why);
         }
         Verdict::Capture => {}
     }
@@ -426,7 +426,7 @@ pub fn choice(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Optio
     }
     if is_complex(t, x) || is_complex(t, y) {
         // A program makes a double of it, and adds zeros to reach one shape.
-        return t.unsupported("where() of a complex number");
+        return t.stop(BreakId::OperatorArguments, "where() of a complex number");
     }
     let is_tensor = tensors::meta_of(t, condition).is_some();
     if !is_tensor || !is_choice(t, x) || !is_choice(t, y) {
@@ -461,7 +461,10 @@ pub fn check_given(t: &mut Tracer<'_>, name: &str, args: &[VarId], kwargs: &Kwar
         let given = positional.iter().take(2).chain(named.map(|(_, it)| it));
         for tolerance in given {
             if numbers::class(t, *tolerance) != Some(Type::Float) {
-                return t.unsupported(format!("{name}() with a tolerance that is no float"));
+                return t.stop(
+                    BreakId::OperatorArguments,
+                    format!("{name}() with a tolerance that is no float"),
+                );
             }
         }
     }
@@ -478,13 +481,17 @@ pub fn check_given(t: &mut Tracer<'_>, name: &str, args: &[VarId], kwargs: &Kwar
     };
     match name {
         // Eager mode looks at how many are asked for, and at where the quantile is.
-        "topk" if argument(1, "k").is_some_and(|k| matches!(t.kind(k), Kind::Tensor(_))) => {
-            t.unsupported("topk() of a number that is a tensor")
-        }
+        "topk" if argument(1, "k").is_some_and(|k| matches!(t.kind(k), Kind::Tensor(_))) => t.stop(
+            BreakId::OperatorArguments,
+            "topk() of a number that is a tensor",
+        ),
         "quantile" | "nanquantile"
             if argument(1, "q").is_some_and(|q| matches!(t.kind(q), Kind::Tensor(_))) =>
         {
-            t.unsupported(format!("{name}() where a tensor says"))
+            t.stop(
+                BreakId::OperatorArguments,
+                format!("{name}() where a tensor says"),
+            )
         }
         "concat" | "stack" | "multi_dot" | "broadcast_tensors"
             if matches!(t.kind(first), Kind::Tensor(_)) =>
@@ -495,16 +502,19 @@ pub fn check_given(t: &mut Tracer<'_>, name: &str, args: &[VarId], kwargs: &Kwar
             )
         }
         // A program hands on the same tensor.
-        "as_tensor" | "asarray" | "tensor" if matches!(t.kind(first), Kind::Tensor(_)) => {
-            t.unsupported(format!("{name}() copies the tensor"))
-        }
+        "as_tensor" | "asarray" | "tensor" if matches!(t.kind(first), Kind::Tensor(_)) => t.stop(
+            BreakId::OperatorArguments,
+            format!("{name}() copies the tensor"),
+        ),
         // Programs take the numbers of a tensor that eager mode reads.
-        "index_fill" if is_tensor(t, argument(3, "value")) => {
-            t.unsupported("index_fill() with a tensor for a value")
-        }
-        "interpolate" | "upsample" if is_tensor(t, argument(2, "scale_factor")) => {
-            t.unsupported(format!("{name}() with a tensor for a factor"))
-        }
+        "index_fill" if is_tensor(t, argument(3, "value")) => t.stop(
+            BreakId::OperatorArguments,
+            "index_fill() with a tensor for a value",
+        ),
+        "interpolate" | "upsample" if is_tensor(t, argument(2, "scale_factor")) => t.stop(
+            BreakId::OperatorArguments,
+            format!("{name}() with a tensor for a factor"),
+        ),
         // Where programs take whole numbers only, Paddle reads a tensor as a sequence of them, and the process ends.
         "flip" | "reverse" if is_value(t, argument(1, "axis")) => unreadable_axis(t, name),
         "roll" if is_value(t, argument(2, "axis")) || is_value(t, argument(2, "dims")) => {
@@ -523,52 +533,67 @@ pub fn check_given(t: &mut Tracer<'_>, name: &str, args: &[VarId], kwargs: &Kwar
         "pow" | "pow_" | "__pow__" | "__rpow__" | "float_power" | "float_power_"
             if is_number_of_graph(t, argument(1, "y")) =>
         {
-            t.unsupported(format!("{name}() of a number of the graph"))
+            t.stop(
+                BreakId::OperatorArguments,
+                format!("{name}() of a number of the graph"),
+            )
         }
-        "full" if is_rounded(t, argument(1, "fill_value")) => {
-            t.unsupported("full() of a complex number with the digits of a double")
-        }
+        "full" if is_rounded(t, argument(1, "fill_value")) => t.stop(
+            BreakId::OperatorArguments,
+            "full() of a complex number with the digits of a double",
+        ),
         "full"
             if argument(1, "fill_value").is_some_and(|it| is_complex(t, it))
                 && argument(2, "dtype").is_some() =>
         {
-            t.unsupported("full() of a complex number and a dtype")
+            t.stop(
+                BreakId::OperatorArguments,
+                "full() of a complex number and a dtype",
+            )
         }
         "new_full" if argument(2, "fill_value").is_some_and(|it| is_complex(t, it)) => {
-            t.unsupported("new_full() of a complex number")
+            t.stop(BreakId::OperatorArguments, "new_full() of a complex number")
         }
         // Eager mode takes the dtype of such a bound for none.
-        "clip" | "clip_" if is_half(t, argument(1, "min")) || is_half(t, argument(2, "max")) => {
-            t.unsupported("clip() with a bound of half precision")
-        }
+        "clip" | "clip_" if is_half(t, argument(1, "min")) || is_half(t, argument(2, "max")) => t
+            .stop(
+                BreakId::OperatorArguments,
+                "clip() with a bound of half precision",
+            ),
         // Eager mode writes numbers into the list.
         "split" if is_list_with_tensors(t, argument(1, "num_or_sections")) => {
-            t.unsupported("split() with a list of tensors")
+            t.stop(BreakId::OperatorArguments, "split() with a list of tensors")
         }
         // Eager mode says that sizes want no gradient.
-        "reshape" | "crop" if wants_gradient(t, argument(1, "shape")) => {
-            t.unsupported(format!("{name}() with sizes that want a gradient"))
-        }
-        "crop" if wants_gradient(t, argument(2, "offsets")) => {
-            t.unsupported("crop() with offsets that want a gradient")
-        }
-        "interpolate" | "upsample" if wants_gradient(t, argument(1, "size")) => {
-            t.unsupported(format!("{name}() with sizes that want a gradient"))
-        }
+        "reshape" | "crop" if wants_gradient(t, argument(1, "shape")) => t.stop(
+            BreakId::OperatorArguments,
+            format!("{name}() with sizes that want a gradient"),
+        ),
+        "crop" if wants_gradient(t, argument(2, "offsets")) => t.stop(
+            BreakId::OperatorArguments,
+            "crop() with offsets that want a gradient",
+        ),
+        "interpolate" | "upsample" if wants_gradient(t, argument(1, "size")) => t.stop(
+            BreakId::OperatorArguments,
+            format!("{name}() with sizes that want a gradient"),
+        ),
         // Eager mode looks whether it is 1, and divides by no zero.
-        "dropout" if argument(2, "axis").is_some() && is_tensor(t, argument(1, "p")) => {
-            t.unsupported("dropout() along an axis by a tensor")
-        }
+        "dropout" if argument(2, "axis").is_some() && is_tensor(t, argument(1, "p")) => t.stop(
+            BreakId::OperatorArguments,
+            "dropout() along an axis by a tensor",
+        ),
         "dropout2d" | "dropout3d" if is_tensor(t, argument(1, "p")) => {
-            t.unsupported(format!("{name}() by a tensor"))
+            t.stop(BreakId::OperatorArguments, format!("{name}() by a tensor"))
         }
         // Eager mode adds it as it is.
-        "conv1d" | "conv2d" | "conv3d" if has_dims(t, argument(2, "bias")) => {
-            t.unsupported(format!("{name}() with a bias of several dims"))
-        }
-        "as_complex" | "view_as_complex" if !alias_analysis::is_contiguous(t, first)? => {
-            t.unsupported(format!("{name}() of a tensor that may have gaps"))
-        }
+        "conv1d" | "conv2d" | "conv3d" if has_dims(t, argument(2, "bias")) => t.stop(
+            BreakId::OperatorArguments,
+            format!("{name}() with a bias of several dims"),
+        ),
+        "as_complex" | "view_as_complex" if !alias_analysis::is_contiguous(t, first)? => t.stop(
+            BreakId::OperatorArguments,
+            format!("{name}() of a tensor that may have gaps"),
+        ),
         _ => Ok(()),
     }
 }
@@ -587,7 +612,10 @@ fn is_number_of_graph(t: &mut Tracer<'_>, argument: Option<VarId>) -> bool {
 }
 
 fn unreadable_axis(t: &Tracer<'_>, name: &str) -> Step<()> {
-    t.unsupported(format!("{name}() along an axis that the graph makes"))
+    t.stop(
+        BreakId::OperatorArguments,
+        format!("{name}() along an axis that the graph makes"),
+    )
 }
 
 /// Whether an argument is a tensor, or has one among its items.
@@ -681,7 +709,10 @@ fn sum(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Option<VarId
     // Additions of two would convert and broadcast.
     let alike = |meta: &TensorMeta| meta.dtype == metas[0].dtype && meta.shape == metas[0].shape;
     if !metas.iter().all(alike) {
-        return t.unsupported("add_n() of tensors that differ in dtype or shape");
+        return t.stop(
+            BreakId::OperatorArguments,
+            "add_n() of tensors that differ in dtype or shape",
+        );
     }
     tensors::control(t, "add_n", &[inputs]).map(Some)
 }

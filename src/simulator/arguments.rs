@@ -12,7 +12,7 @@ use crate::obj::Obj;
 use crate::reason::BreakKind;
 use crate::variables::{DictVar, Kind, NumberVar, TensorVar, VarId};
 
-use super::{conversions, fold, keys, numbers, Step, Tracer};
+use super::{conversions, fold, graph_numbers, keys, numbers, Step, Tracer};
 
 /// Why an operation breaks the graph that would hold `-0.0`.
 pub(super) const NEGATIVE_ZERO: &str = "-0.0 in a tensor operation: programs may take it for 0.0";
@@ -169,7 +169,11 @@ pub fn number_statement(t: &mut Tracer<'_>, number: NumberVar) -> Step<SymbolId>
     let given = [to_arg(t, a)?, to_arg(t, b)?];
     let (name, given) = match given {
         [Arg::Const(a), b] => (format!("__r{}__", op.stem()), [b, Arg::Const(a)]),
-        given => (format!("__{}__", op.stem()), given),
+        [a, b] => {
+            let name = format!("__{}__", op.stem());
+            let b = graph_numbers::divisor(t, &name, b)?;
+            (name, [a, b])
+        }
     };
     let loc = t.loc();
     let callee = Callee::Method(Arc::from(name));

@@ -12,6 +12,7 @@ use crate::graph::{Callee, DType, SymbolId};
 use crate::guard::{native, open_dims, ArrayGuard, GuardKind};
 use crate::obj::Obj;
 use crate::paddle::tensor_meta;
+use crate::reason::BreakId;
 use crate::tracker::{ArrayMaker, Tracker};
 use crate::variables::{Kind, TensorVar, VarId};
 
@@ -96,7 +97,8 @@ fn array(t: &mut Tracer<'_>, data: VarId, maker: ArrayMaker) -> Step<Option<VarI
         return Ok(None);
     }
     if t.reads.is_some() {
-        return t.unsupported(
+        return t.stop(
+            BreakId::NumPyArray,
             "an array, which may hold something else when its code runs again on the way back",
         );
     }

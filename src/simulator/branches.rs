@@ -176,7 +176,7 @@ fn choose(
     let first = walk(t, &mut yes);
     let second = match &first {
         Ok(_) => walk(t, &mut no),
-        Err(_) => refuse(t, "it is not needed"),
+        Err(_) => refuse(t, "the result of the branch is not used"),
     };
     let raises = |way: &Step<Way>| matches!(way, Err(Stop::Raise(_)));
     for way in [&first, &second] {
@@ -351,7 +351,12 @@ fn one_of(
         (End::At(target), _) => Flow::Jump(target),
         (End::Return, Some(value)) => Flow::Exit(Exit::Return(value)),
         (End::Next, Some(value)) => Flow::Exit(Exit::Next(value)),
-        _ => return refuse(t, "a side without a result"),
+        _ => {
+            return refuse(
+                t,
+                "one side of the branch has no value where the other has one",
+            )
+        }
     })
 }
 

@@ -99,7 +99,7 @@ fn written_name<'py>(class: &Bound<'py, PyType>, name: &str) -> Option<Bound<'py
 /// `__name__` or the like of a function or class, guarded where it can be replaced.
 pub fn name(t: &mut Tracer<'_>, of: VarId, name: &str) -> Step<VarId> {
     let Some(object) = t.value(of) else {
-        return t.unsupported(format!("{name} of nothing"));
+        return t.unsupported(format!("{name} of a name that has no value here"));
     };
     let class = object.cast::<PyType>().ok();
     let value = match class {

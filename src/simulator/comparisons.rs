@@ -8,7 +8,7 @@ use pyo3::types::{PyComplex, PyFloat, PyInt};
 use crate::bytecode::CmpOp;
 use crate::guard::GuardKind;
 use crate::obj::{is_attr, is_builtin_method, Obj};
-use crate::reason::BreakKind;
+use crate::reason::{BreakId, BreakKind};
 use crate::tracker::Tracker;
 use crate::variables::{DictVar, Kind, VarId};
 
@@ -16,18 +16,27 @@ use super::call::call;
 use super::carried_aliases;
 use super::operators::{is_not_implemented, is_object};
 use super::{
-    arrays, attributes, classes, fold, graph_numbers, made_arrays, numbers, tensors, truth,
+    arrays, attributes, classes, fold, graph_numbers, made_arrays, numbers, program_numbers,
+    tensors, truth,
 };
 use super::{Step, Tracer};
 
 /// `a < b` and its like.
 pub fn compare(t: &mut Tracer<'_>, op: CmpOp, a: VarId, b: VarId) -> Step<VarId> {
+    if let Some(holds) = program_numbers::assumed(t, op, a, b)? {
+        return Ok(t.bool(holds));
+    }
     let (a, b) = graph_numbers::as_operands(t, None, a, b)?;
     if let Some(number) = graph_numbers::comparison(t, op, a, b)? {
         return Ok(number);
     }
     if let Some(holds) = numbers::compare(t, op, a, b)? {
         return Ok(t.bool(holds));
+    }
+    // A number is never None.
+    let numbers = numbers::is_open(t, a) || numbers::is_open(t, b);
+    if matches!(op, CmpOp::Eq | CmpOp::Ne) && numbers && (t.is_none(a) || t.is_none(b)) {
+        return Ok(t.bool(op == CmpOp::Ne));
     }
     let (left, right) = (t.kind(a).clone(), t.kind(b).clone());
     if matches!(left, Kind::Tensor(_)) {
@@ -39,7 +48,10 @@ pub fn compare(t: &mut Tracer<'_>, op: CmpOp, a: VarId, b: VarId) -> Step<VarId>
             Kind::Const | Kind::SymNumber(_) => {
                 tensors::method(t, b, op.reflected().dunder(), &[a], &[])
             }
-            _ => t.unsupported("a comparison between this and a tensor"),
+            _ => t.stop(
+                BreakId::Comparison,
+                "a comparison between this and a tensor",
+            ),
         };
     }
     if is_object(&left) || is_object(&right) {
@@ -151,7 +163,7 @@ fn object_compare(t: &mut Tracer<'_>, op: CmpOp, a: VarId, b: VarId) -> Step<Var
     let before = (t.vars.mutations(), t.global_writes.len());
     let answer = compare_methods(t, op, a, b)?;
     if before != (t.vars.mutations(), t.global_writes.len()) {
-        return t.unsupported("a comparison that changes something");
+        return t.stop(BreakId::Comparison, "a comparison with a side effect");
     }
     Ok(answer)
 }
@@ -163,7 +175,12 @@ fn compare_methods(t: &mut Tracer<'_>, op: CmpOp, a: VarId, b: VarId) -> Step<Va
         (Some(left), Some(right)) => {
             !left.is(&right) && classes::inherits(t, &right, left.as_any())
         }
-        _ => return t.unsupported("a comparison of values of unknown classes"),
+        _ => {
+            return t.stop(
+                BreakId::Comparison,
+                "a comparison of values of unknown classes",
+            )
+        }
     };
     let attempts = if right_first {
         [reflected, forward]
@@ -192,7 +209,10 @@ fn compare_methods(t: &mut Tracer<'_>, op: CmpOp, a: VarId, b: VarId) -> Step<Va
     }
     // The builtin class that it is derived from is asked for the other side.
     if declined && (classes::is_part_builtin(t, a) || classes::is_part_builtin(t, b)) {
-        return t.unsupported("a comparison that is left to a builtin class");
+        return t.stop(
+            BreakId::Comparison,
+            "a comparison that is left to a builtin class",
+        );
     }
     match op {
         CmpOp::Eq | CmpOp::Ne => {
@@ -209,7 +229,10 @@ fn check_builtin(t: &mut Tracer<'_>, op: CmpOp, receiver: VarId, argument: VarId
     let name = op.dunder();
     classes::check_member(t, receiver, &[name])?;
     let (Some(own), Some(class)) = (t.type_of(receiver), t.type_of(argument)) else {
-        return t.unsupported("a comparison of values of unknown classes");
+        return t.stop(
+            BreakId::Comparison,
+            "a comparison of values of unknown classes",
+        );
     };
     let found = attributes::lookup(&own, name);
     let of_object = t.py.get_type::<PyAny>().getattr(name)?;
@@ -220,7 +243,10 @@ fn check_builtin(t: &mut Tracer<'_>, op: CmpOp, receiver: VarId, argument: VarId
     let own_method = attributes::lookup(&class, op.reflected().dunder());
     let overrides = own_method.is_some_and(|method| !is_builtin_method(&method));
     match overrides && !classes::inherits(t, &class, own.as_any()) {
-        true => t.unsupported("a comparison of a builtin class with an object that it may know"),
+        true => t.stop(
+            BreakId::Comparison,
+            "a comparison of a builtin class with an object that it may know",
+        ),
         false => Ok(()),
     }
 }
@@ -248,6 +274,19 @@ fn sequence_compare(t: &mut Tracer<'_>, op: CmpOp, x: &[VarId], y: &[VarId]) -> 
     if matches!(op, CmpOp::Eq | CmpOp::Ne) && x.len() != y.len() {
         return Ok(t.bool(op == CmpOp::Ne));
     }
+    if matches!(op, CmpOp::Eq | CmpOp::Ne) {
+        let pairs: Vec<_> = x.iter().copied().zip(y.iter().copied()).collect();
+        if let Some(equal) = program_numbers::equal_items(t, &pairs, true)? {
+            return match (op, graph_numbers::is_captured(t, equal)) {
+                (CmpOp::Eq, _) => Ok(equal),
+                (_, true) => graph_numbers::negation(t, equal),
+                (_, false) => {
+                    let equal = truth::truth(t, equal)?;
+                    Ok(t.bool(!equal))
+                }
+            };
+        }
+    }
     for (a, b) in x.iter().zip(y) {
         if !equal_values(t, *a, *b)? {
             return match op {
@@ -270,14 +309,19 @@ pub fn equal_values(t: &mut Tracer<'_>, a: VarId, b: VarId) -> Step<bool> {
     }
     // Guards do not tell whether two of them are one object.
     if is_nan(t, a) && is_nan(t, b) {
-        return t.unsupported("the identity of NaN");
+        return t.stop(BreakId::Identity, "the identity of NaN");
     }
     let equal = match fold::deeper(t, |t| compare(t, CmpOp::Eq, a, b)) {
         Some(equal) => truth::truth(t, equal?)?,
-        None => return t.unsupported("a comparison of containers that are too deep"),
+        None => {
+            return t.stop(
+                BreakId::Comparison,
+                "a comparison of containers that are too deep",
+            )
+        }
     };
     if !equal && may_be_one_nan(t, a, b)? {
-        return t.unsupported("the identity of NaN");
+        return t.stop(BreakId::Identity, "the identity of NaN");
     }
     Ok(equal)
 }
@@ -343,7 +387,7 @@ pub fn is_same(t: &mut Tracer<'_>, a: VarId, b: VarId) -> Step<bool> {
     let (left, right) = (t.kind(a).clone(), t.kind(b).clone());
     if let (Kind::Const, Kind::Const) = (&left, &right) {
         let (Some(x), Some(y)) = (t.value(a), t.value(b)) else {
-            return t.unsupported("is on constants");
+            return t.stop(BreakId::Identity, "is on constants");
         };
         let singleton = |value: &Bound<'_, PyAny>| {
             !value.is_exact_instance_of::<PyInt>()
@@ -356,10 +400,10 @@ pub fn is_same(t: &mut Tracer<'_>, a: VarId, b: VarId) -> Step<bool> {
         if a == b || singleton(&x) || singleton(&y) || !x.get_type().is(y.get_type()) {
             return Ok(a == b || x.is(&y));
         }
-        return t.unsupported("identity of numbers or strings");
+        return t.stop(BreakId::Identity, "identity of numbers or strings");
     }
     if a != b && matches!((&left, &right), (Kind::Scalar, Kind::Scalar)) {
-        return t.unsupported("identity of scalars");
+        return t.stop(BreakId::Identity, "identity of scalars");
     }
     // A number or a text is never None; whether two are one object depends on their values.
     let texts = matches!(left, Kind::Text(_)) || matches!(right, Kind::Text(_));
@@ -367,7 +411,7 @@ pub fn is_same(t: &mut Tracer<'_>, a: VarId, b: VarId) -> Step<bool> {
         if t.is_none(a) || t.is_none(b) {
             return Ok(false);
         }
-        return t.unsupported("identity of numbers or strings");
+        return t.stop(BreakId::Identity, "identity of numbers or strings");
     }
     // What the graph knows of a bool is which of the two it is; of other numbers, not which object.
     let numbers = [&left, &right].map(|kind| matches!(kind, Kind::SymNumber(_)));
@@ -375,7 +419,7 @@ pub fn is_same(t: &mut Tracer<'_>, a: VarId, b: VarId) -> Step<bool> {
         let other = if numbers[0] { (b, &right) } else { (a, &left) };
         let may_be_one = matches!(other.1, Kind::SymNumber(_) | Kind::Const | Kind::Scalar);
         return match may_be_one && !t.is_none(other.0) {
-            true => t.unsupported("identity of a number of the graph"),
+            true => t.stop(BreakId::Identity, "identity of a number of the graph"),
             false => Ok(false),
         };
     }
@@ -386,11 +430,11 @@ pub fn is_same(t: &mut Tracer<'_>, a: VarId, b: VarId) -> Step<bool> {
         }
     }
     if matches!(left, Kind::Null) || matches!(right, Kind::Null) {
-        return t.unsupported("identity of nothing");
+        return t.stop(BreakId::Identity, "`is` on a name that has no value here");
     }
     // Bound methods are made anew by every attribute read.
     if a != b && matches!((&left, &right), (Kind::Method { .. }, Kind::Method { .. })) {
-        return t.unsupported("identity of bound methods");
+        return t.stop(BreakId::Identity, "identity of bound methods");
     }
     if a != b && carried_aliases::may_be_one(t, a, b) {
         return t.stop(BreakKind::TensorBranch, ONE_OR_TWO);
@@ -401,7 +445,7 @@ pub fn is_same(t: &mut Tracer<'_>, a: VarId, b: VarId) -> Step<bool> {
         && (unknown(&left, a) && matches!(right, Kind::List(_))
             || unknown(&right, b) && matches!(left, Kind::List(_)))
     {
-        return t.unsupported("identity of a list that a layer keeps");
+        return t.stop(BreakId::Identity, "identity of a list that a layer keeps");
     }
     Ok(same_object(t, a, b))
 }

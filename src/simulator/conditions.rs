@@ -298,7 +298,7 @@ fn reaches(t: &mut Tracer<'_>, edges: &[Edge], place: usize) -> Step<SymbolId> {
     }
     match any {
         Some(symbol) => Ok(symbol),
-        None => refuse(t, "a condition that leads nowhere"),
+        None => refuse(t, "one side of the branch never ends"),
     }
 }
 
@@ -311,7 +311,7 @@ fn simulate(
 ) -> Step<SymbolId> {
     let depth = |by: isize| frame.stack.len().checked_add_signed(by);
     let (Some(before), Some(after)) = (depth(test.before), depth(test.after)) else {
-        return refuse(t, "a test of what is not there");
+        return refuse(t, "the condition reads a name that has no value");
     };
     if before.max(after) > frame.stack.len() {
         return refuse(t, "a test in the middle of an expression");
@@ -322,7 +322,7 @@ fn simulate(
     let mark = t.mark();
     let (end, _) = regions::run_to(t, &mut side, Some(test.jump))?;
     if end != End::At(test.jump) {
-        return refuse(t, "a test that ends elsewhere");
+        return refuse(t, "a part of the condition leaves the expression");
     }
     let value = side.pop(t)?;
     if side.stack[..] != frame.stack[..after] {
@@ -344,7 +344,7 @@ fn simulate(
     };
     let mut way = regions::way(t, &side, mark, End::Return, Some(held), &[], &[])?;
     if !way.cells.is_empty() || !way.changed.is_empty() {
-        return refuse(t, "a test changes something");
+        return refuse(t, "the condition has a side effect");
     }
     t.graph.adopt(t.py, &mut way.cut)?;
     let no = PyBool::new(t.py, false).to_owned().into_any();

@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use crate::frame::Modules;
 use crate::guard::native;
 use crate::obj::{is_attr, text_of, Obj};
-use crate::reason::BreakKind;
+use crate::reason::{BreakId, BreakKind};
 use crate::variables::{ContextVar, Kind, VarId};
 
 use super::{provenance, Kwargs, Step, Tracer};
@@ -95,7 +95,7 @@ pub fn try_make(
 /// `context.__enter__()`
 pub fn enter(t: &mut Tracer<'_>, context: VarId) -> Step<VarId> {
     let Kind::Context(state) = t.kind(context).clone() else {
-        return t.unsupported("not a context manager");
+        return t.stop(BreakId::Context, "not a context manager");
     };
     match state {
         ContextVar::Null { result, .. } => Ok(result),
@@ -126,7 +126,7 @@ pub fn enter(t: &mut Tracer<'_>, context: VarId) -> Step<VarId> {
         } => {
             if !casts_nothing(t, &args, &kwargs)? {
                 return t.stop(
-                    BreakKind::Construct,
+                    BreakId::AutoCast,
                     "auto_cast with these arguments, or not on a CPU",
                 );
             }
@@ -182,7 +182,7 @@ fn casts_nothing(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<bo
 /// `context.__exit__(...)`
 pub fn exit(t: &mut Tracer<'_>, context: VarId) -> Step<VarId> {
     let Kind::Context(state) = t.kind(context).clone() else {
-        return t.unsupported("not a context manager");
+        return t.stop(BreakId::Context, "not a context manager");
     };
     if let ContextVar::AutoCast {
         callable,
@@ -211,7 +211,10 @@ pub fn exit(t: &mut Tracer<'_>, context: VarId) -> Step<VarId> {
     } = state
     {
         let Some(before) = restore else {
-            return t.unsupported("exit of a context manager that was not entered");
+            return t.stop(
+                BreakId::Context,
+                "exit of a context manager that was not entered",
+            );
         };
         t.grad_enabled = before;
         t.vars.update(context, |var| {

@@ -11,9 +11,10 @@ use crate::bytecode::{BinOp, CmpOp};
 use crate::graph::{Arg, DType, SymbolId};
 use crate::guard::number::Type;
 use crate::obj::Obj;
+use crate::reason::BreakId;
 use crate::variables::{Kind, NumberVar, TensorVar, VarId};
 
-use super::{graph_numbers, numbers, shape_rules, tensors, Step, Tracer};
+use super::{graph_numbers, numbers, program_numbers, shape_rules, tensors, Step, Tracer};
 
 /// What a tensor is asked for.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -72,6 +73,11 @@ pub fn of(t: &mut Tracer<'_>, value: VarId, to: To) -> Step<Option<VarId>> {
     if !t.options.capture_control_flow {
         return Ok(None);
     }
+    // A whole number made of dims is one already.
+    let value = match t.kind(value) {
+        Kind::Int(_) if to != To::Float => return Ok(None),
+        _ => program_numbers::lowered(t, value)?,
+    };
     let (mut symbol, is_tensor) = match t.kind(value).clone() {
         Kind::Tensor(TensorVar {
             symbol,
@@ -148,7 +154,7 @@ pub fn is_small_int(value: i64) -> bool {
 }
 
 /// The graph fails where this `float64` is no number, or one that is not small enough to compute with as `int64`.
-fn is_small(t: &mut Tracer<'_>, symbol: SymbolId) -> Step<()> {
+pub(super) fn is_small(t: &mut Tracer<'_>, symbol: SymbolId) -> Step<()> {
     is_below(t, symbol, SMALL as f64)
 }
 
@@ -158,7 +164,7 @@ pub(super) fn is_below(t: &mut Tracer<'_>, symbol: SymbolId, limit: f64) -> Step
     let limit = PyFloat::new(t.py, limit).into_any();
     let limit = t.constant(&limit);
     let Some(limit) = numbers::always_tensor(t, limit, DType::Float64)? else {
-        return t.unsupported("a bound that is no tensor");
+        return t.stop(BreakId::DynamicNumber, "a bound that is no tensor");
     };
     let fits = graph_numbers::method(t, "__lt__", size, vec![Arg::Symbol(limit)])?;
     let fits = t.add(Kind::SymNumber(fits));
@@ -169,7 +175,10 @@ pub(super) fn is_below(t: &mut Tracer<'_>, symbol: SymbolId, limit: f64) -> Step
 /// The graph fails where the sum or product of two whole numbers is none that it can compute with: Python has larger ones.
 pub fn fits(t: &mut Tracer<'_>, op: BinOp, a: VarId, b: VarId) -> Step<()> {
     let (Some(a), Some(b)) = (as_double(t, a)?, as_double(t, b)?) else {
-        return t.unsupported("arithmetic on numbers of the graph that are not whole");
+        return t.stop(
+            BreakId::DynamicNumber,
+            "arithmetic on numbers of the graph that are not whole",
+        );
     };
     let about = graph_numbers::method(t, &format!("__{}__", op.stem()), a, vec![Arg::Symbol(b)])?;
     is_small(t, about)
@@ -222,7 +231,8 @@ fn makes_float(t: &mut Tracer<'_>, op: BinOp, a: VarId, b: VarId) -> bool {
     if is_float(t, a) || is_float(t, b) {
         return true;
     }
-    let mut whole = |id| matches!(t.kind(id), Kind::SymNumber(_));
+    let mut whole =
+        |id| matches!(t.kind(id), Kind::SymNumber(_)) || program_numbers::is_of_dims(t, id);
     if !whole(a) && !whole(b) {
         return false;
     }
@@ -237,13 +247,7 @@ fn divisor(t: &mut Tracer<'_>, id: VarId, symbol: SymbolId) -> Step<()> {
     if t.const_value(id).is_some() {
         return Ok(());
     }
-    let zero = t.int(0);
-    let zero = t.value(zero).map(Obj::from);
-    let zero = zero.into_iter().map(Arg::Const).collect();
-    let fits = graph_numbers::method(t, "__ne__", symbol, zero)?;
-    let fits = t.add(Kind::SymNumber(fits));
-    graph_numbers::statement(t, "check", &[fits])?;
-    Ok(())
+    program_numbers::check_divisor(t, symbol)
 }
 
 /// `a op b` where one of them is a number of the graph and the result is a `float`; `None` when it is none, or Python

@@ -2,7 +2,7 @@
 
 use pyo3::types::PyString;
 
-use crate::reason::BreakKind;
+use crate::reason::BreakId;
 use crate::variables::{Kind, VarId};
 
 use super::{exceptions, fold, texts, Step, Tracer};
@@ -15,7 +15,7 @@ pub fn format_value(
     spec: Option<VarId>,
 ) -> Step<VarId> {
     if matches!(t.kind(value), Kind::Tensor(_)) {
-        return t.stop(BreakKind::TensorValue, "a tensor is formatted");
+        return t.stop(BreakId::TensorText, "a tensor is formatted");
     }
     let (mut value, mut conversion) = (value, conversion);
     let name = ["str", "str", "repr", "ascii"][usize::from(conversion & 3)];

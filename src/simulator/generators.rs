@@ -4,7 +4,7 @@
 use pyo3::prelude::*;
 
 use crate::bytecode::{Code, Instr, OpTable};
-use crate::reason::BreakKind;
+use crate::reason::{BreakId, BreakKind};
 use crate::variables::{IterVar, Kind, VarId};
 
 use super::call::call;
@@ -62,7 +62,7 @@ fn resume_idle(t: &mut Tracer<'_>, generator: VarId, sent: Sent) -> Step<Resumed
         (Kind::Iter(IterVar::Ended { .. }), Sent::Exception(exception)) => {
             return Err(Stop::Raise(exception))
         }
-        _ => return t.unsupported("not a generator"),
+        _ => return t.stop(BreakId::Generator, "not a generator"),
     };
     let mut state = t.frame(frame).clone();
     let started = state.pc > 0;
@@ -93,7 +93,7 @@ fn resume_idle(t: &mut Tracer<'_>, generator: VarId, sent: Sent) -> Step<Resumed
             t.vars.update(generator, |var| var.kind = ended);
             Ok(Resumed::Returned(value))
         }
-        Ok(Exit::Next(_)) => t.unsupported("a generator that leaves a loop"),
+        Ok(Exit::Next(_)) => t.stop(BreakId::Generator, "a generator that leaves a loop"),
         Err(Stop::Raise(exception)) => {
             t.vars.update(generator, |var| var.kind = ended);
             if exceptions::is_a(t, exception, "StopIteration")? {
@@ -122,7 +122,10 @@ fn throw_into(t: &mut Tracer<'_>, frame: &mut FrameState, exception: VarId) -> S
         return raise_in(t, frame, exception);
     };
     if !is_generator(t, inner) {
-        return t.unsupported("an exception is thrown into another kind of iterator");
+        return t.stop(
+            BreakId::Generator,
+            "an exception is thrown into another kind of iterator",
+        );
     }
     if exceptions::is_a(t, exception, "GeneratorExit")? {
         return match close(t, inner) {
@@ -139,7 +142,10 @@ fn throw_into(t: &mut Tracer<'_>, frame: &mut FrameState, exception: VarId) -> S
             let send = frame.pc.checked_sub(2);
             let send = send.map(|at| &frame.code.instructions[at].instr);
             let Some(&Instr::Send { target }) = send else {
-                return t.unsupported("a generator that delegates in another way");
+                return t.stop(
+                    BreakId::Generator,
+                    "a generator that delegates in another way",
+                );
             };
             frame.pc = target;
             frame.stack.pop();
@@ -152,9 +158,10 @@ fn throw_into(t: &mut Tracer<'_>, frame: &mut FrameState, exception: VarId) -> S
             let stop = exceptions::new(t, &class, vec![value]);
             raise_in(t, frame, stop)
         }
-        Err(Stop::Raise(_)) if jumps => {
-            t.unsupported("an exception leaves what a generator delegates to")
-        }
+        Err(Stop::Raise(_)) if jumps => t.stop(
+            BreakId::Generator,
+            "an exception leaves what a generator delegates to",
+        ),
         Err(Stop::Raise(exception)) => raise_in(t, frame, exception),
         Err(stop) => Err(stop),
     }
@@ -182,7 +189,7 @@ pub fn delegate(t: &mut Tracer<'_>, receiver: VarId, sent: VarId) -> Step<Resume
         return resume(t, receiver, Sent::Value(sent));
     }
     if !t.is_none(sent) {
-        return t.unsupported("send() of a value");
+        return t.stop(BreakId::Generator, "send() of a value");
     }
     if matches!(t.kind(receiver), Kind::Object(_)) {
         return match next_or_stop(t, receiver) {
@@ -293,7 +300,7 @@ pub fn method(
         }
         ("close", [], []) => close(t, generator),
         _ => t.stop(
-            BreakKind::UnsupportedCall,
+            BreakId::Generator,
             format!("{name}() of a generator with these arguments"),
         ),
     }

@@ -11,22 +11,25 @@ use crate::bytecode::{BinOp, CmpOp};
 use crate::frame::Modules;
 use crate::graph::{Arg, Callee, DType, SymbolId, TensorMeta};
 use crate::obj::Obj;
+use crate::reason::BreakId;
 use crate::variables::{Kind, NumberVar, VarId};
 
 use super::conversions;
 use super::merge::refuse;
-use super::{arguments, numbers, printing, tensors};
+use super::{arguments, numbers, printing, program_numbers, tensors};
 use super::{Kwargs, Step, Tracer};
 
 /// Whether the truth of `value` is only known when the graph runs, and branches on it are captured.
 pub fn is_captured(t: &mut Tracer<'_>, value: VarId) -> bool {
-    let is_of_graph =
-        matches!(t.kind(value), Kind::Tensor(_)) || conversions::symbol(t, value).is_some();
+    let is_of_graph = matches!(t.kind(value), Kind::Tensor(_))
+        || conversions::symbol(t, value).is_some()
+        || program_numbers::is_of_dims(t, value) && !program_numbers::is_assumed(t, value);
     t.options.capture_control_flow && is_of_graph
 }
 
 /// `bool(value)` as a 0-d tensor of the graph.
 pub fn condition(t: &mut Tracer<'_>, value: VarId) -> Step<SymbolId> {
+    let value = program_numbers::lowered(t, value)?;
     let mut symbol = match t.kind(value) {
         Kind::Tensor(tensor) => tensor.symbol,
         Kind::SymNumber(symbol) | Kind::Float(NumberVar::Graph(symbol)) => *symbol,
@@ -193,7 +196,10 @@ fn dividend(t: &mut Tracer<'_>, id: VarId, number: VarId) -> Step<VarId> {
         .iter()
         .any(|name| tensors::is_users(t, name))
     {
-        return t.unsupported("a division of the user's next to a number of the graph");
+        return t.stop(
+            BreakId::DynamicNumber,
+            "a division of the user's next to a number of the graph",
+        );
     }
     let symbol = conversions::cast(t, tensor.symbol, DType::Float32)?;
     arguments::from_arg(t, &Arg::Symbol(symbol), &[])
@@ -217,7 +223,10 @@ fn number_like(
     first: bool,
 ) -> Step<VarId> {
     if op == Some(BinOp::Pow) && numbers::is_of_graph(t, id) {
-        return t.unsupported("a power of or by a number of the graph: a tensor has other digits");
+        return t.stop(
+            BreakId::DynamicNumber,
+            "a power of or by a number of the graph: a tensor has other digits",
+        );
     }
     let dtype = |t: &Tracer<'_>, symbol| t.graph.meta(symbol).map(|meta| meta.dtype);
     // Eager mode makes a dim of its own where it divides by numbers: a tensor of none would stay one.
@@ -280,33 +289,53 @@ pub(super) fn on_numbers(
         return refuse(t, "arithmetic on a number that is not whole");
     };
     let symbol = match (left, right) {
-        (Arg::Symbol(left), right) => method(t, forward, left, vec![right])?,
+        (Arg::Symbol(left), right) => {
+            let right = divisor(t, forward, right)?;
+            method(t, forward, left, vec![right])?
+        }
         (left, Arg::Symbol(right)) => method(t, reflected, right, vec![left])?,
         _ => return Ok(None),
     };
     Ok(Some(t.add(Kind::SymNumber(symbol))))
 }
 
+/// The divisor of a number without dims: a division by a constant that rounds down would make a dim, as in eager mode.
+pub(super) fn divisor(t: &mut Tracer<'_>, name: &str, number: Arg) -> Step<Arg> {
+    match number {
+        Arg::Const(value) if name == "__floordiv__" => {
+            let symbol = self::number(t, &value)?;
+            Ok(symbol.map_or(Arg::Const(value), Arg::Symbol))
+        }
+        number => Ok(number),
+    }
+}
+
 /// `a op b` on whole numbers of the graph; `None` when neither is one.
 pub fn arithmetic(t: &mut Tracer<'_>, op: BinOp, a: VarId, b: VarId) -> Step<Option<VarId>> {
-    let positive = t
-        .const_value(b)
-        .and_then(|value| value.extract::<i64>().ok())
-        .is_some_and(|value| value > 0);
-    let total = match op {
-        BinOp::Add | BinOp::Sub | BinOp::Mul => true,
-        // No exception, and graphs round as Python does.
-        BinOp::FloorDiv | BinOp::Rem => positive,
-        _ => false,
-    };
     let either = [a, b]
         .into_iter()
         .any(|id| matches!(t.kind(id), Kind::SymNumber(_)));
-    if either && !total {
-        return refuse(
-            t,
-            format!("the operator {} on a number of the graph", op.stem()),
-        );
+    if !either {
+        return Ok(None);
+    }
+    let (a, b) = program_numbers::both(t, a, b)?;
+    match op {
+        BinOp::Add | BinOp::Sub | BinOp::Mul => {}
+        // Graphs round as Python does.
+        BinOp::FloorDiv | BinOp::Rem => match (t.const_int(b), conversions::symbol(t, b)) {
+            (Some(divisor), _) if divisor != 0 => {}
+            (None, Some(divisor)) => program_numbers::check_divisor(t, divisor)?,
+            _ => return refuse(t, "a division of a number of the graph by zero"),
+        },
+        BinOp::Pow => return program_numbers::power(t, a, b),
+        BinOp::LShift | BinOp::RShift => return program_numbers::shift(t, op, a, b),
+        BinOp::And | BinOp::Or | BinOp::Xor => return program_numbers::bitwise(t, op, a, b),
+        _ => {
+            return refuse(
+                t,
+                format!("the operator {} on a number of the graph", op.stem()),
+            )
+        }
     }
     let (forward, reflected) = (format!("__{}__", op.stem()), format!("__r{}__", op.stem()));
     let made = on_numbers(t, a, b, &forward, &reflected)?;
@@ -332,6 +361,7 @@ pub fn comparison(t: &mut Tracer<'_>, op: CmpOp, a: VarId, b: VarId) -> Step<Opt
     if matches!(t.kind(a), Kind::Tensor(_)) || matches!(t.kind(b), Kind::Tensor(_)) {
         return Ok(None);
     }
+    let (a, b) = program_numbers::operands(t, a, b)?;
     if let Some(answer) = conversions::comparison(t, op, a, b)? {
         return Ok(Some(answer));
     }

@@ -12,7 +12,7 @@ use rustc_hash::FxHashSet;
 
 use crate::guard::native;
 use crate::obj::Obj;
-use crate::reason::BreakKind;
+use crate::reason::{BreakId, BreakKind};
 use crate::tracker::Tracker;
 use crate::variables::{Kind, VarId};
 
@@ -69,12 +69,20 @@ pub fn new(t: &mut Tracer<'_>, class: &Bound<'_, PyType>, args: &[VarId]) -> Ste
         );
     };
     if t.const_str(*message).is_none() {
-        return t.unsupported("an exception group whose message is not known");
+        return t.stop(
+            BreakId::ExceptionGroup,
+            "an exception group whose message is not known",
+        );
     }
     let (items, kept) = match t.kind(*sequence).clone() {
         Kind::Tuple(items, None) => (items, Some(*sequence)),
         Kind::List(items) => (items, None),
-        _ => return t.unsupported("an exception group of this sequence"),
+        _ => {
+            return t.stop(
+                BreakId::ExceptionGroup,
+                "an exception group of this sequence",
+            )
+        }
     };
     if items.is_empty() {
         return t.stop(BreakKind::RaisesException, "an empty exception group");
@@ -140,7 +148,7 @@ fn is_changed(t: &Tracer<'_>, id: VarId, members: VarId) -> bool {
 pub fn member(t: &mut Tracer<'_>, exception: VarId, name: &str) -> Step<VarId> {
     let (Kind::Object(object), members) = (t.kind(exception).clone(), known_members(t, exception))
     else {
-        return t.unsupported("an exception of another kind");
+        return t.stop(BreakId::ExceptionGroup, "an exception of another kind");
     };
     let args = match object.base.map(|args| t.kind(args).clone()) {
         Some(Kind::Tuple(args, _)) => args,
@@ -156,7 +164,7 @@ pub fn member(t: &mut Tracer<'_>, exception: VarId, name: &str) -> Step<VarId> {
             None => t.none(),
         }),
         _ => t.stop(
-            BreakKind::UnsupportedAttribute,
+            BreakId::ExceptionGroup,
             format!("attribute {name} of an exception"),
         ),
     }
@@ -191,7 +199,10 @@ fn part(t: &mut Tracer<'_>, group: VarId, name: &str) -> Step<VarId> {
         .and_then(|class| attributes::lookup(&class, name));
     match (found, default) {
         (Some(found), Some(default)) if found.is(&default) => attributes::get(t, group, name),
-        _ => t.unsupported(format!("an exception group with its own {name}")),
+        _ => t.stop(
+            BreakId::ExceptionGroup,
+            format!("an exception group with its own {name}"),
+        ),
     }
 }
 
@@ -199,7 +210,10 @@ fn exceptions_of(t: &mut Tracer<'_>, group: VarId) -> Step<Vec<VarId>> {
     let members = part(t, group, "exceptions")?;
     match t.kind(members) {
         Kind::Tuple(items, None) => Ok(items.clone()),
-        _ => t.unsupported("an exception group without exceptions"),
+        _ => t.stop(
+            BreakId::ExceptionGroup,
+            "an exception group without exceptions",
+        ),
     }
 }
 
@@ -210,7 +224,10 @@ fn derive(t: &mut Tracer<'_>, original: VarId, items: Vec<VarId>) -> Step<Option
     }
     let base = builtin(t, "BaseExceptionGroup")?;
     let Some(class) = t.type_of(original) else {
-        return t.unsupported("an exception group without a class");
+        return t.stop(
+            BreakId::ExceptionGroup,
+            "an exception group without a class",
+        );
     };
     for name in ["split", "derive", "__getattribute__"] {
         let found = attributes::lookup(&class, name);
@@ -218,7 +235,10 @@ fn derive(t: &mut Tracer<'_>, original: VarId, items: Vec<VarId>) -> Step<Option
         if !found
             .is_some_and(|found| attributes::lookup(&base, name).is_some_and(|own| own.is(&found)))
         {
-            return t.unsupported(format!("an exception group with its own {name}"));
+            return t.stop(
+                BreakId::ExceptionGroup,
+                format!("an exception group with its own {name}"),
+            );
         }
     }
     // Each part gets a copy of the notes.
@@ -227,7 +247,7 @@ fn derive(t: &mut Tracer<'_>, original: VarId, items: Vec<VarId>) -> Step<Option
         _ => false,
     };
     if written || attributes::instance_value(t, original, "__notes__")?.is_some() {
-        return t.unsupported("an exception group with notes");
+        return t.stop(BreakId::ExceptionGroup, "an exception group with notes");
     }
     let message = part(t, original, "message")?;
     let list = t.add(Kind::List(items));
@@ -286,7 +306,7 @@ fn split(
 /// What is raised at the end of `except*` clauses: `list` has what they raised, and last what none of them took.
 pub fn left_over(t: &mut Tracer<'_>, original: VarId, list: VarId) -> Step<Option<VarId>> {
     let Kind::List(items) = t.kind(list).clone() else {
-        return t.unsupported("no list of exceptions");
+        return t.stop(BreakId::ExceptionGroup, "no list of exceptions");
     };
     let mut raised = Vec::new();
     for (index, item) in items.iter().enumerate() {
@@ -309,7 +329,12 @@ pub fn left_over(t: &mut Tracer<'_>, original: VarId, list: VarId) -> Step<Optio
                 collect_leaves(t, item, &mut leaves)?;
                 parts.extend(project(t, original, &leaves)?);
             }
-            true => return t.unsupported("a group that a clause of except* raises"),
+            true => {
+                return t.stop(
+                    BreakId::ExceptionGroup,
+                    "a group that a clause of except* raises",
+                )
+            }
         }
     }
     if parts.len() < 2 {

@@ -7,7 +7,7 @@ use pyo3::types::{PyFrozenSet, PyIterator, PySet};
 
 use crate::frame::Modules;
 use crate::obj::{module_and_name, Obj};
-use crate::reason::BreakKind;
+use crate::reason::{BreakId, BreakKind};
 use crate::variables::{DictVar, Item, IterVar, Key, Kind, SetVar, VarId};
 
 use super::call::{call, describe};
@@ -86,7 +86,7 @@ pub fn get_iter(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
         kind => {
             let Some(items) = sets::elements(t, value)? else {
                 let what = describe(t, value, &kind);
-                return t.unsupported(format!("iteration over {what}"));
+                return t.stop(BreakId::Iteration, format!("iteration over {what}"));
             };
             IterVar::Fixed {
                 over: (value, Rc::from([])),
@@ -162,7 +162,7 @@ fn advance(t: &mut Tracer<'_>, iterator: VarId, state: IterVar) {
 /// `iter()` of a dict or a view of it: keys (0), values (1) or pairs (2).
 fn over_dict(t: &mut Tracer<'_>, over: VarId, which: u8) -> Step<IterVar> {
     let Kind::Dict(dict) = t.kind(over) else {
-        return t.unsupported("a view of something else");
+        return t.stop(BreakId::Iteration, "a view of something else");
     };
     Ok(IterVar::Dict {
         over,
@@ -228,18 +228,26 @@ pub fn next(t: &mut Tracer<'_>, iterator: VarId) -> Step<Option<VarId>> {
         Kind::Iter(state) => state,
         Kind::Object(_) => return next_of_object(t, iterator),
         _ => {
-            return t.unsupported("next() of an iterator that exists, which no guard can look into")
+            return t.stop(
+                BreakId::Iteration,
+                "next() of an iterator that exists, which no guard can look into",
+            )
         }
     };
     match state {
         IterVar::Numbers { .. } | IterVar::Advanced => t.stop(
-            BreakKind::TensorValue,
+            BreakId::TensorLoop,
             "the next of an iterator whose length only the graph knows",
         ),
         IterVar::Sequence { over, index } => {
             let item = match t.kind(over) {
                 Kind::List(items) | Kind::Tuple(items, _) => items.get(index).copied(),
-                _ => return t.unsupported("a sequence iterator over something else"),
+                _ => {
+                    return t.stop(
+                        BreakId::Iteration,
+                        "a sequence iterator over something else",
+                    )
+                }
             };
             let state = match item {
                 Some(_) => IterVar::Sequence {
@@ -261,7 +269,7 @@ pub fn next(t: &mut Tracer<'_>, iterator: VarId) -> Step<Option<VarId>> {
             index,
         } => {
             let Kind::Dict(dict) = t.kind(over) else {
-                return t.unsupported("a view of something else");
+                return t.stop(BreakId::Iteration, "a view of something else");
             };
             let found = dict.items.get_index(index);
             // Keys are added at the end, and what follows a removed one moves up: the one at hand tells.
@@ -338,7 +346,10 @@ pub fn next(t: &mut Tracer<'_>, iterator: VarId) -> Step<Option<VarId>> {
         }
         IterVar::Enumerate { inner, count } => {
             let Some(following) = count.checked_add(1) else {
-                return t.unsupported("enumerate() beyond what fits into 64 bits");
+                return t.stop(
+                    BreakId::Iteration,
+                    "enumerate() beyond what fits into 64 bits",
+                );
             };
             let Some(item) = next(t, inner)? else {
                 return Ok(None);
@@ -368,7 +379,7 @@ pub fn next(t: &mut Tracer<'_>, iterator: VarId) -> Step<Option<VarId>> {
                 Kind::List(items) | Kind::Tuple(items, _) => {
                     left.checked_sub(1).and_then(|at| items.get(at)).copied()
                 }
-                _ => return t.unsupported("reversed() over something else"),
+                _ => return t.stop(BreakId::Iteration, "reversed() over something else"),
             };
             let state = match item {
                 Some(_) => IterVar::Reversed {
@@ -498,7 +509,7 @@ fn check_count(t: &Tracer<'_>, count: usize) -> Step<()> {
     const MOST: usize = 100_000;
     match count < MOST {
         true => Ok(()),
-        false => t.unsupported("very many items of an iterator"),
+        false => t.stop(BreakId::Iteration, "very many items of an iterator"),
     }
 }
 
@@ -568,7 +579,7 @@ pub fn for_list(t: &mut Tracer<'_>, value: VarId) -> Step<Option<VarId>> {
     if let Some(class) = t.type_of(value) {
         classes::guard_names(t, &class, &["__length_hint__", "__len__"]);
         if attributes::lookup(&class, "__length_hint__").is_some() {
-            return t.unsupported("an object with __length_hint__");
+            return t.stop(BreakId::Iteration, "an object with __length_hint__");
         }
         if attributes::lookup(&class, "__len__").is_some() {
             truth::len(t, value)?;
@@ -588,7 +599,10 @@ pub fn refuse_set(t: &mut Tracer<'_>, value: VarId) -> Step<()> {
     if let (Kind::Object(_), Some(class)) = (t.kind(value).clone(), t.type_of(value)) {
         let sets = (t.py.get_type::<PySet>(), t.py.get_type::<PyFrozenSet>());
         if class.is_subclass(&sets.0)? || class.is_subclass(&sets.1)? {
-            return t.unsupported("a set of a class of the user's made part of another");
+            return t.stop(
+                BreakId::Iteration,
+                "a set of a class of the user's made part of another",
+            );
         }
     }
     Ok(())
@@ -601,7 +615,7 @@ pub fn collect(t: &mut Tracer<'_>, value: VarId) -> Step<Vec<VarId>> {
         Kind::Dict(dict) => Ok(dict.keys().collect()),
         Kind::DictView(dict, which) => {
             let Kind::Dict(dict) = t.kind(dict).clone() else {
-                return t.unsupported("a view of something else");
+                return t.stop(BreakId::Iteration, "a view of something else");
             };
             let items = dict.items.values();
             Ok(items
@@ -611,7 +625,7 @@ pub fn collect(t: &mut Tracer<'_>, value: VarId) -> Step<Vec<VarId>> {
         // The order of a set is the order of the real set with these elements.
         Kind::Set(set) => {
             let Some(object) = fold::to_object(t, value) else {
-                return t.unsupported("iteration over this set");
+                return t.stop(BreakId::Iteration, "iteration over this set");
             };
             let mut items = Vec::with_capacity(set.items.len());
             for item in object.try_iter()? {
@@ -621,7 +635,10 @@ pub fn collect(t: &mut Tracer<'_>, value: VarId) -> Step<Vec<VarId>> {
         }
         Kind::Const => {
             let Some(object) = t.value(value) else {
-                return t.unsupported("iteration over nothing");
+                return t.stop(
+                    BreakId::Iteration,
+                    "iteration over a name that has no value here",
+                );
             };
             let Ok(iterator) = object.try_iter() else {
                 return t.stop(

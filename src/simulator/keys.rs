@@ -6,6 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyFloat, PyInt, PyString, PyType};
 
 use crate::frame::Modules;
+use crate::reason::BreakId;
 use crate::variables::{Key, Kind, VarId};
 
 use super::attributes::lookup;
@@ -30,7 +31,10 @@ pub fn key_of(t: &mut Tracer<'_>, value: VarId) -> Step<Key> {
             {
                 identity(t, value)
             } else {
-                t.unsupported("a class whose metaclass has its own __hash__ or __eq__ as a key")
+                t.stop(
+                    BreakId::Key,
+                    "a class whose metaclass has its own __hash__ or __eq__ as a key",
+                )
             }
         }
         Kind::Function(_) => {
@@ -44,14 +48,15 @@ pub fn key_of(t: &mut Tracer<'_>, value: VarId) -> Step<Key> {
                 t.guard_identity(value);
                 identity(t, value)
             } else {
-                t.unsupported("a key with its own __hash__ or __eq__")
+                t.stop(BreakId::Key, "a key with its own __hash__ or __eq__")
             }
         }
-        Kind::Tensor(tensor) if carried_aliases::is_of_two(t, tensor.symbol) => t.unsupported(
+        Kind::Tensor(tensor) if carried_aliases::is_of_two(t, tensor.symbol) => t.stop(
+            BreakId::Key,
             "a key that may be one of two tensors, which captured control flow decides",
         ),
         Kind::Tensor(_) => identity(t, value),
-        _ => t.unsupported("a key that is not a constant"),
+        _ => t.stop(BreakId::Key, "a key that is not a constant"),
     }
 }
 
@@ -83,7 +88,7 @@ fn identity(t: &Tracer<'_>, value: VarId) -> Step<Key> {
 
 fn const_key(t: &mut Tracer<'_>, value: VarId) -> Step<Key> {
     let Some(object) = t.value(value) else {
-        return t.unsupported("a constant without a value");
+        return t.stop(BreakId::Key, "a constant without a value");
     };
     if object.is_none() || object.is(t.py.Ellipsis()) {
         return Ok(Key::Identity(object.as_ptr() as usize));
@@ -95,7 +100,7 @@ fn const_key(t: &mut Tracer<'_>, value: VarId) -> Step<Key> {
     if object.is_instance_of::<PyInt>() && is_as(&t.py.get_type::<PyInt>()) {
         return match object.extract::<i128>() {
             Ok(number) => Ok(Key::Int(number)),
-            Err(_) => t.unsupported("a huge integer as a key"),
+            Err(_) => t.stop(BreakId::Key, "a huge integer as a key"),
         };
     }
     if let Ok(text) = object.cast::<PyString>() {
@@ -121,19 +126,19 @@ fn const_key(t: &mut Tracer<'_>, value: VarId) -> Step<Key> {
     }
     match member_of(&object) {
         Some(member) => Ok(Key::Identity(member.as_ptr() as usize)),
-        None => t.unsupported("a key of this type"),
+        None => t.stop(BreakId::Key, "a key of this type"),
     }
 }
 
 fn float_key(t: &Tracer<'_>, number: f64) -> Step<Key> {
     if number.is_nan() {
-        return t.unsupported("NaN as a key");
+        return t.stop(BreakId::Key, "NaN as a key");
     }
     if number.fract() == 0.0 && number.abs() < 1e38 {
         return Ok(Key::Int(number as i128));
     }
     if number.is_finite() && number.abs() >= 1e38 {
-        return t.unsupported("a huge number as a key");
+        return t.stop(BreakId::Key, "a huge number as a key");
     }
     Ok(Key::Float(number.to_bits()))
 }

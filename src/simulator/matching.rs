@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyType;
 
 use crate::guard::native;
-use crate::reason::BreakKind;
+use crate::reason::{BreakId, BreakKind};
 use crate::variables::{Kind, VarId};
 
 use super::{attributes, builtins, keys as dict_keys, subscript, truth};
@@ -15,7 +15,7 @@ use super::{Step, Tracer};
 /// Whether a mapping pattern may match.
 pub fn is_mapping(t: &mut Tracer<'_>, value: VarId) -> Step<bool> {
     if is_of_any_class(t, value) {
-        return t.unsupported("a mapping pattern on this object");
+        return t.stop(BreakId::Pattern, "a mapping pattern on this object");
     }
     Ok(matches!(t.kind(value), Kind::Dict(_)))
 }
@@ -34,7 +34,7 @@ fn is_of_any_class(t: &mut Tracer<'_>, value: VarId) -> bool {
 /// Whether a sequence pattern may match.
 pub fn is_sequence(t: &mut Tracer<'_>, value: VarId) -> Step<bool> {
     if is_of_any_class(t, value) {
-        return t.unsupported("a sequence pattern on this object");
+        return t.stop(BreakId::Pattern, "a sequence pattern on this object");
     }
     let kind = t.kind(value);
     Ok(matches!(
@@ -48,7 +48,7 @@ pub fn keys(t: &mut Tracer<'_>, subject: VarId, keys: VarId) -> Step<VarId> {
     let (Kind::Dict(_), Kind::Tuple(wanted, None)) =
         (t.kind(subject).clone(), t.kind(keys).clone())
     else {
-        return t.unsupported("a mapping pattern on this object");
+        return t.stop(BreakId::Pattern, "a mapping pattern on this object");
     };
     let mut seen = Vec::with_capacity(wanted.len());
     let mut values = Vec::with_capacity(wanted.len());
@@ -99,7 +99,7 @@ pub fn class(
         match attributes::try_get(t, class, "__match_args__")? {
             Some(found) => {
                 let Kind::Tuple(found, None) = t.kind(found).clone() else {
-                    return t.unsupported("__match_args__ that is no tuple");
+                    return t.stop(BreakId::Pattern, "__match_args__ that is no tuple");
                 };
                 if found.len() < positional {
                     return t.stop(
@@ -122,7 +122,7 @@ pub fn class(
         }
     }
     let Kind::Tuple(named, None) = t.kind(names).clone() else {
-        return t.unsupported("a class pattern without names");
+        return t.stop(BreakId::Pattern, "a class pattern without names");
     };
     push_names(t, &named, &mut wanted)?;
     for (index, name) in wanted.iter().enumerate() {
@@ -146,7 +146,12 @@ fn push_names(t: &mut Tracer<'_>, names: &[VarId], into: &mut Vec<Arc<str>>) -> 
     for name in names {
         match t.const_str(*name) {
             Some(name) => into.push(name),
-            None => return t.unsupported("a class pattern with names that are no strings"),
+            None => {
+                return t.stop(
+                    BreakId::Pattern,
+                    "a class pattern with names that are no strings",
+                )
+            }
         }
     }
     Ok(())

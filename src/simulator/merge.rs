@@ -9,12 +9,12 @@ use pyo3::types::PyTuple;
 use crate::frame::Modules;
 use crate::graph::{BlockOutput, Cut, SymbolId, TensorMeta};
 use crate::obj::Obj;
-use crate::reason::BreakKind;
+use crate::reason::BreakId;
 use crate::tracker::TrackerRef;
 use crate::variables::{DictVar, Key, Kind, NumberVar, TensorVar, VarId};
 
 use super::tracer::TraceMark;
-use super::{conversions, Step, Tracer};
+use super::{conversions, program_numbers, Step, Tracer};
 
 /// A value that a way through the code ends with.
 #[derive(Clone, Debug)]
@@ -110,6 +110,9 @@ fn describe(t: &mut Tracer<'_>, id: VarId, mark: &TraceMark, seen: &mut Vec<VarI
     if let Some((value, tracker)) = real(t, id) {
         return Piece::Real(value, tracker);
     }
+    let Ok(id) = program_numbers::lowered(t, id) else {
+        return Piece::Other("a number that a program does not compute".into());
+    };
     let kind = t.kind(id).clone();
     let class = t.vars.get(id).class.clone();
     let is_container = matches!(kind, Kind::List(_) | Kind::Tuple(..) | Kind::Dict(_));
@@ -348,7 +351,8 @@ pub fn symbol(
         Piece::Number(symbol) => inner(cut, *symbol, true),
         Piece::Same(id) => {
             t.realize(*id);
-            match t.kind(*id).clone() {
+            let id = program_numbers::lowered(t, *id)?;
+            match t.kind(id).clone() {
                 Kind::Tensor(tensor) => {
                     let meta = t.graph.meta(tensor.symbol).cloned();
                     meta.map(|meta| (BlockOutput::Outer(tensor.symbol), meta, false))
@@ -357,7 +361,7 @@ pub fn symbol(
                     let meta = t.graph.meta(symbol).cloned();
                     meta.map(|meta| (BlockOutput::Outer(symbol), meta, true))
                 }
-                Kind::Const => match t.value(*id) {
+                Kind::Const => match t.value(id) {
                     Some(value) => constant(t, cut, &Obj::from(value))?,
                     None => None,
                 },
@@ -471,7 +475,7 @@ pub fn keeps_no_gradient(t: &Tracer<'_>, meta: &TensorMeta, what: &str) -> Step<
 /// Stops: control flow on a tensor that cannot be part of the graph.
 pub fn refuse<T>(t: &Tracer<'_>, message: impl Into<String>) -> Step<T> {
     t.stop(
-        BreakKind::TensorBranch,
+        BreakId::CapturedControlFlow,
         format!(
             "control flow on a tensor cannot be captured: {}",
             message.into()

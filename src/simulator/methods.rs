@@ -9,7 +9,7 @@ use rustc_hash::FxHashSet;
 use crate::bytecode::{CmpOp, OpTable};
 use crate::guard::native;
 use crate::obj::Obj;
-use crate::reason::BreakKind;
+use crate::reason::{BreakId, BreakKind};
 use crate::variables::{DictVar, IterVar, Key, Kind, VarId};
 
 use super::tracer::is_plain_constant;
@@ -167,7 +167,7 @@ pub fn call(
     ) || matches!(t.kind(receiver), Kind::Const) && !name.starts_with("__");
     if !kwargs.is_empty() && !takes_names {
         let message = format!("method {name} with keyword arguments");
-        return t.stop(BreakKind::UnsupportedCall, message);
+        return t.stop(BreakId::ContainerMethod, message);
     }
     match (name, args) {
         ("__len__", []) => {
@@ -208,7 +208,7 @@ pub fn call(
         Kind::Set(_) => set(t, receiver, name, args),
         Kind::Const => constant(t, receiver, name, args, kwargs),
         Kind::Iter(_) => generators::method(t, receiver, name, args, kwargs),
-        _ => t.stop(BreakKind::UnsupportedCall, format!("method {name}")),
+        _ => t.stop(BreakId::UnsupportedCall, format!("method {name}")),
     }
 }
 
@@ -221,7 +221,10 @@ fn constant(
     kwargs: &Kwargs,
 ) -> Step<VarId> {
     let Some(value) = t.value(receiver) else {
-        return t.unsupported("a method of nothing");
+        return t.stop(
+            BreakId::ContainerMethod,
+            "a method of a name that has no value here",
+        );
     };
     let method = value.getattr(name)?;
     if name == "join" && args.len() == 1 {
@@ -261,10 +264,7 @@ fn sequence(t: &mut Tracer<'_>, items: &[VarId], name: &str, args: &[VarId]) -> 
             }
             Ok(t.int(count))
         }
-        _ => t.stop(
-            BreakKind::UnsupportedCall,
-            format!("sequence method {name}"),
-        ),
+        _ => t.stop(BreakId::ContainerMethod, format!("sequence method {name}")),
     }
 }
 
@@ -279,7 +279,10 @@ fn named_tuple(
 ) -> Step<VarId> {
     let fields: Vec<String> = class.bind(t.py).getattr("_fields")?.extract()?;
     if !args.is_empty() || fields.len() != items.len() {
-        return t.unsupported(format!("{name}() of a named tuple with these arguments"));
+        return t.stop(
+            BreakId::ContainerMethod,
+            format!("{name}() of a named tuple with these arguments"),
+        );
     }
     if name == "_asdict" {
         let made = t.add(Kind::Dict(DictVar::default()));
@@ -325,7 +328,10 @@ fn list(
         }
         ("insert", [at, value]) => {
             let Some(at) = t.const_int(*at) else {
-                return t.unsupported("insert() at a position that is not constant");
+                return t.stop(
+                    BreakId::ContainerMethod,
+                    "insert() at a position that is not constant",
+                );
             };
             let len = items.len() as i64;
             let at = if at < 0 {
@@ -341,7 +347,10 @@ fn list(
                 _ => Some(-1),
             };
             let Some(at) = at else {
-                return t.unsupported("pop() at a position that is not constant");
+                return t.stop(
+                    BreakId::ContainerMethod,
+                    "pop() at a position that is not constant",
+                );
             };
             let at = if at < 0 { at + items.len() as i64 } else { at };
             let Some(at) = usize::try_from(at).ok().filter(|at| *at < items.len()) else {
@@ -456,7 +465,10 @@ fn is_reversed(t: &mut Tracer<'_>, value: VarId) -> Step<bool> {
         constant.is_some_and(|value| is_plain_constant(&value) && value.extract::<i32>().is_ok())
     };
     match is_integer && !is_known(t) {
-        true => t.unsupported("sort(reverse=) of something that Python 3.11 converts to a number"),
+        true => t.stop(
+            BreakId::ContainerMethod,
+            "sort(reverse=) of something that Python 3.11 converts to a number",
+        ),
         false => truth::truth(t, value),
     }
 }
@@ -471,19 +483,23 @@ fn check_order(t: &mut Tracer<'_>, key: VarId) -> Step<()> {
             };
             match fold::deeper(t, each) {
                 Some(checked) => checked,
-                None => t.unsupported("a sort of containers that are in too many others"),
+                None => t.stop(
+                    BreakId::ContainerMethod,
+                    "a sort of containers that are in too many others",
+                ),
             }
         }
-        Kind::Set(_) => t.unsupported("a sort of sets"),
+        Kind::Set(_) => t.stop(BreakId::ContainerMethod, "a sort of sets"),
         // How often they are compared, and which, is CPython's affair.
-        Kind::Object(_) | Kind::Layer(_) => {
-            t.unsupported("a sort of objects that compare themselves")
-        }
+        Kind::Object(_) | Kind::Layer(_) => t.stop(
+            BreakId::ContainerMethod,
+            "a sort of objects that compare themselves",
+        ),
         Kind::Float(_) => match numbers::compare(t, CmpOp::Eq, key, key)? {
             Some(true) => Ok(()),
-            _ => t.unsupported("a sort of what may be nan"),
+            _ => t.stop(BreakId::ContainerMethod, "a sort of what may be nan"),
         },
-        _ if comparisons::is_nan(t, key) => t.unsupported("a sort of nan"),
+        _ if comparisons::is_nan(t, key) => t.stop(BreakId::ContainerMethod, "a sort of nan"),
         _ => Ok(()),
     }
 }
@@ -530,7 +546,7 @@ fn dict(
     kwargs: &Kwargs,
 ) -> Step<VarId> {
     let Kind::Dict(state) = t.kind(dict).clone() else {
-        return t.unsupported("a dict method");
+        return t.stop(BreakId::ContainerMethod, "a dict method");
     };
     match (name, args) {
         ("get", [key]) | ("get", [key, _]) => {
@@ -596,13 +612,14 @@ fn dict(
                         }
                     }
                     Kind::Object(_) | Kind::Layer(_) => {
-                        return t.unsupported("update() from an object");
+                        return t.stop(BreakId::ContainerMethod, "update() from an object");
                     }
                     _ => {
                         iterate::for_each(t, other, |t, pair| {
                             let pair = iterate::collect_fast(t, pair)?;
                             let [key, value] = pair[..] else {
-                                return t.unsupported("update() with these items");
+                                return t
+                                    .stop(BreakId::ContainerMethod, "update() with these items");
                             };
                             subscript::set(t, dict, key, value)
                         })?;
@@ -617,10 +634,7 @@ fn dict(
         }
         ("popitem", []) if t.vars.get(dict).source.is_some() => {
             // It changes how the table is laid out, which no replay through items does.
-            t.stop(
-                BreakKind::UnsupportedCall,
-                "popitem() of a dict that exists",
-            )
+            t.stop(BreakId::ContainerMethod, "popitem() of a dict that exists")
         }
         ("move_to_end", [key]) | ("move_to_end", [key, _]) => {
             subscript::refuse_iterated(t, dict)?;
@@ -628,7 +642,12 @@ fn dict(
                 (Some(last), []) => truth::truth(t, *last)?,
                 (None, [(name, last)]) if &**name == "last" => truth::truth(t, *last)?,
                 (None, []) => true,
-                _ => return t.unsupported("move_to_end() with these arguments"),
+                _ => {
+                    return t.stop(
+                        BreakId::ContainerMethod,
+                        "move_to_end() with these arguments",
+                    )
+                }
             };
             let simulated = keys::key_of(t, *key)?;
             let Some(at) = state.items.get_index_of(&simulated) else {
@@ -647,7 +666,7 @@ fn dict(
                 ([], []) => true,
                 ([last], []) => truth::truth(t, *last)?,
                 ([], [(name, last)]) if &**name == "last" => truth::truth(t, *last)?,
-                _ => return t.unsupported("popitem() with these arguments"),
+                _ => return t.stop(BreakId::ContainerMethod, "popitem() with these arguments"),
             };
             let is_asked = !args.is_empty() || !kwargs.is_empty();
             if is_asked && !comparisons::is_ordered(t, &state) {
@@ -667,7 +686,7 @@ fn dict(
             });
             Ok(t.add(Kind::Tuple(pair, None)))
         }
-        _ => t.stop(BreakKind::UnsupportedCall, format!("dict method {name}")),
+        _ => t.stop(BreakId::ContainerMethod, format!("dict method {name}")),
     }
 }
 
@@ -678,7 +697,10 @@ fn check_read_as_dict(t: &mut Tracer<'_>, other: VarId) -> Step<()> {
         return Ok(());
     }
     let Some(class) = t.type_of(other) else {
-        return t.unsupported("update() from an object of an unknown class");
+        return t.stop(
+            BreakId::ContainerMethod,
+            "update() from an object of an unknown class",
+        );
     };
     let mut order = native::mro(&class).iter();
     let is_of_c = |base: &Bound<'_, PyType>| {
@@ -702,7 +724,10 @@ fn check_read_as_dict(t: &mut Tracer<'_>, other: VarId) -> Step<()> {
     let getitem = attributes::lookup(&class, "__getitem__");
     match is_own(keys.as_ref(), "keys") && is_own(getitem.as_ref(), "__getitem__") {
         true => Ok(()),
-        false => t.unsupported("an OrderedDict of an object with its own keys() or items"),
+        false => t.stop(
+            BreakId::ContainerMethod,
+            "an OrderedDict of an object with its own keys() or items",
+        ),
     }
 }
 
@@ -720,7 +745,7 @@ fn change_dict(
 
 fn set(t: &mut Tracer<'_>, set: VarId, name: &str, args: &[VarId]) -> Step<VarId> {
     let Kind::Set(state) = t.kind(set).clone() else {
-        return t.unsupported("a set method");
+        return t.stop(BreakId::ContainerMethod, "a set method");
     };
     let arity = match name {
         "add" | "discard" | "remove" | "issubset" | "issuperset" | "intersection" => Some(1),
@@ -729,13 +754,14 @@ fn set(t: &mut Tracer<'_>, set: VarId, name: &str, args: &[VarId]) -> Step<VarId
     };
     if arity.is_some_and(|arity| arity != args.len()) {
         let message = format!("set method {name} with these arguments");
-        return t.stop(BreakKind::UnsupportedCall, message);
+        return t.stop(BreakId::ContainerMethod, message);
     }
     if matches!(name, "issuperset" | "issubset" | "intersection") && is_taken_one_by_one(t, args[0])
     {
-        return t.unsupported(format!(
-            "{name}() of an iterator, which may not come to its end"
-        ));
+        return t.stop(
+            BreakId::ContainerMethod,
+            format!("{name}() of an iterator, which may not come to its end"),
+        );
     }
     if name == "update" && args.iter().any(|arg| is_taken_one_by_one(t, *arg)) {
         return update_one_by_one(t, set, args);
@@ -766,7 +792,7 @@ fn set(t: &mut Tracer<'_>, set: VarId, name: &str, args: &[VarId]) -> Step<VarId
             for (key, _) in others {
                 // Its table keeps a mark where an element was, which decides on the order of what is added later.
                 if next.items.contains_key(&key) {
-                    return t.stop(BreakKind::UnsupportedCall, format!("set method {name}"));
+                    return t.stop(BreakId::ContainerMethod, format!("set method {name}"));
                 }
                 if name == "remove" {
                     return t.stop(BreakKind::RaisesException, "KeyError");
@@ -785,14 +811,14 @@ fn set(t: &mut Tracer<'_>, set: VarId, name: &str, args: &[VarId]) -> Step<VarId
             let answer = others.iter().all(|(key, _)| state.items.contains_key(key));
             return Ok(t.bool(answer));
         }
-        _ => return t.stop(BreakKind::UnsupportedCall, format!("set method {name}")),
+        _ => return t.stop(BreakId::ContainerMethod, format!("set method {name}")),
     }
     // The order of a set depends on how it came about: only sets made by adding are followed.
     if !one_by_one && next.items.len() > 1 {
-        return t.stop(BreakKind::UnsupportedCall, format!("set method {name}"));
+        return t.stop(BreakId::ContainerMethod, format!("set method {name}"));
     }
     if state.frozen && (one_by_one || name == "copy") {
-        return t.stop(BreakKind::UnsupportedCall, "this method of a frozenset");
+        return t.stop(BreakId::ContainerMethod, "this method of a frozenset");
     }
     if matches!(name, "union" | "difference" | "intersection" | "copy") {
         return Ok(t.add(Kind::Set(next)));

@@ -17,12 +17,13 @@ use crate::guard::number::{Number, Outcome, Type, Value};
 use crate::guard::GuardKind;
 use crate::obj::Obj;
 use crate::paddle::tensor_meta;
+use crate::reason::BreakId;
 use crate::tracker::{Tracker, TrackerRef};
 use crate::variables::{Kind, NumberVar, VarId};
 
 use super::operators::UnaryOp;
 use super::shape_rules::{self, Ordered};
-use super::{arguments, conversions, tensors, Step, Tracer};
+use super::{arguments, conversions, program_numbers, tensors, Step, Tracer};
 
 /// The type of an operand.
 pub fn class(t: &mut Tracer<'_>, id: VarId) -> Option<Type> {
@@ -48,10 +49,10 @@ pub fn binary(t: &mut Tracer<'_>, op: BinOp, a: VarId, b: VarId) -> Step<Option<
         return Ok(None);
     }
     if conversions::is_float(t, a) || conversions::is_float(t, b) {
-        return t.unsupported(format!(
-            "the operator {} on a number of the graph",
-            op.stem()
-        ));
+        return t.stop(
+            BreakId::DynamicNumber,
+            format!("the operator {} on a number of the graph", op.stem()),
+        );
     }
     let (Some(left), Some(right)) = (class(t, a), class(t, b)) else {
         return Ok(None);
@@ -65,7 +66,7 @@ pub fn binary(t: &mut Tracer<'_>, op: BinOp, a: VarId, b: VarId) -> Step<Option<
         _ => false,
     };
     if !can {
-        return Ok(None);
+        return program_numbers::binary(t, op, a, b);
     }
     stay_short(t, &[a, b])?;
     let number = NumberVar::Made(op, a, b);
@@ -108,7 +109,10 @@ fn stay_short(t: &mut Tracer<'_>, args: &[VarId]) -> Step<()> {
     while let Some(id) = open.pop() {
         count += 1;
         if count > MOST {
-            return t.unsupported("a number that is computed from too many others");
+            return t.stop(
+                BreakId::DynamicNumber,
+                "a number that is computed from too many others",
+            );
         }
         if let Kind::Int(number) | Kind::Float(number) = *t.kind(id) {
             match number {
@@ -128,6 +132,9 @@ pub fn called(
     function: &Bound<'_, PyAny>,
     args: &[VarId],
 ) -> Step<Option<VarId>> {
+    if let Some(number) = program_numbers::called(t, function, args)? {
+        return Ok(Some(number));
+    }
     let (a, b) = match args {
         [a] => (*a, None),
         [a, b] => (*a, Some(*b)),
@@ -146,7 +153,10 @@ pub fn called(
             .iter()
             .any(|arg| matches!(t.kind(*arg), Kind::Float(_)))
     {
-        return t.unsupported("the hash of a float that differs between calls");
+        return t.stop(
+            BreakId::DynamicNumber,
+            "the hash of a float that differs between calls",
+        );
     }
     stay_short(t, args)?;
     let mut values = Vec::with_capacity(args.len());
@@ -266,6 +276,15 @@ pub fn compare(t: &mut Tracer<'_>, op: CmpOp, a: VarId, b: VarId) -> Step<Option
     Ok(Some(holds))
 }
 
+/// What `a op b` answers in this call, where dims of inputs say it.
+pub fn outcome_now(t: &mut Tracer<'_>, op: CmpOp, a: VarId, b: VarId) -> Option<Outcome> {
+    let mut ordered = Vec::new();
+    let (left, right) = (number(t, a, &mut ordered)?, number(t, b, &mut ordered)?);
+    let holds = |(small, large)| Some(outcome(t, CmpOp::Le, small, large)?.holds);
+    let fits = ordered.into_iter().all(|pair| holds(pair) == Some(true));
+    outcome(t, op, left, right).filter(|_| fits)
+}
+
 fn outcome(t: &Tracer<'_>, op: CmpOp, left: Number, right: Number) -> Option<Outcome> {
     let holds = now(t, &left)?.compare(op, now(t, &right)?)?;
     Some(Outcome {
@@ -361,7 +380,10 @@ pub fn operand(
 /// rounds twice where the tensor has floats.
 pub fn check_double(t: &mut Tracer<'_>, id: VarId) -> Step<()> {
     if class(t, id) == Some(Type::Int) && !is_double(t, id)? {
-        return t.unsupported("a whole number with more digits than a double, next to a tensor");
+        return t.stop(
+            BreakId::DynamicNumber,
+            "a whole number with more digits than a double, next to a tensor",
+        );
     }
     Ok(())
 }
@@ -458,7 +480,7 @@ fn constant(t: &mut Tracer<'_>, id: VarId, dtype: DType) -> Step<SymbolId> {
     let made = filled(t, &[], id, dtype)?;
     match t.kind(made) {
         Kind::Tensor(tensor) => Ok(tensor.symbol),
-        _ => t.unsupported("a number that is not a tensor"),
+        _ => t.stop(BreakId::DynamicNumber, "a number that is not a tensor"),
     }
 }
 
@@ -529,7 +551,10 @@ fn fed(t: &mut Tracer<'_>, id: VarId, dtype: DType) -> Step<Option<SymbolId>> {
     if !t.options.guards_outcomes {
         return match conversions::of_dims(t, id)? {
             Some(symbol) => conversions::cast(t, symbol, dtype).map(Some),
-            None => t.unsupported("a number made of open dims that a program does not compute"),
+            None => t.stop(
+                BreakId::DynamicNumber,
+                "a number made of open dims that a program does not compute",
+            ),
         };
     }
     let mut ordered = Vec::new();

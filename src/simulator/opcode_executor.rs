@@ -5,7 +5,7 @@
 //! turns a stop into a graph break at the instruction group it happened in.
 
 use crate::bytecode::Instr;
-use crate::reason::{Break, BreakCode, BreakKind, SourceLoc};
+use crate::reason::{Break, BreakCode, BreakId, BreakKind, SourceLoc};
 use crate::variables::VarId;
 
 use super::dispatch::{self, Flow};
@@ -229,7 +229,7 @@ fn run_breaking(t: &mut Tracer<'_>, frame: &mut FrameState) -> Result<Outcome, B
                 Ok(None) => break,
                 Ok(Some(Exit::Return(value))) => return Ok(Outcome::Return(value)),
                 Ok(Some(Exit::Yield(_) | Exit::Next(_))) => {
-                    Break::new(BreakKind::Opcode, "yield in a translated frame")
+                    Break::new(BreakId::GeneratorFunction, "yield in a translated frame")
                 }
                 Err(Stop::Break(reason)) => *reason,
                 Err(Stop::Raise(_)) => Break::new(
@@ -261,11 +261,11 @@ fn run_breaking(t: &mut Tracer<'_>, frame: &mut FrameState) -> Result<Outcome, B
             }
             if !frame.handling.is_empty() {
                 t.rollback(position.mark);
-                let message = format!("{reason}, inside an exception handler");
+                let message = format!("{}, inside of an exception handler", reason.message);
+                let loc = reason.loc;
                 return Err(Break {
-                    kind: BreakKind::Construct,
-                    message,
-                    loc: reason.loc,
+                    loc,
+                    ..Break::new(BreakId::Handler, message)
                 });
             }
             return Ok(position.break_here(t, reason, inner));
@@ -311,7 +311,7 @@ pub(super) fn advance(t: &mut Tracer<'_>, frame: &mut FrameState) -> Step<Option
     let limit = t.options.max_steps.unwrap_or(STEP_LIMIT);
     if t.steps > limit {
         return t.stop(
-            BreakKind::Construct,
+            BreakId::Steps,
             format!("more than {limit} simulated instructions"),
         );
     }

@@ -13,6 +13,7 @@ use pyo3::types::{
 use crate::frame::Modules;
 use crate::guard::native;
 use crate::obj::is_named;
+use crate::reason::BreakId;
 
 use super::tracer::{asks_the_process, is_plain_constant};
 use super::{fold, repr_guards, scalars, Step, Tracer};
@@ -65,7 +66,10 @@ pub fn check<'py>(
         t,
         &operands,
         &mut |t, value| match asks_the_process(value) {
-            true => t.unsupported("a computation with a date or a decimal number"),
+            true => t.stop(
+                BreakId::ProcessState,
+                "a computation with a date or a decimal number",
+            ),
             false => Ok(()),
         },
     )?;
@@ -96,7 +100,10 @@ pub fn check<'py>(
         return asks_locale(t);
     }
     if asks_codecs(name, args) {
-        return t.unsupported("a codec, or a handler of its errors, that is looked up");
+        return t.stop(
+            BreakId::ProcessState,
+            "a codec, or a handler of its errors, that is looked up",
+        );
     }
     Ok(())
 }
@@ -108,12 +115,15 @@ pub fn texts<'py>(t: &mut Tracer<'py>, values: &[Bound<'py, PyAny>]) -> Step<()>
             return too_long(t);
         }
         if scalars::is_scalar(value) {
-            return t.unsupported("a scalar is shown as np.set_printoptions() says");
+            return t.stop(
+                BreakId::ProcessState,
+                "a scalar is shown as np.set_printoptions() says",
+            );
         }
         match repr_guards::guard(t, value)? {
             Some(part) => match fold::deeper(t, |t| texts(t, &[part])) {
                 Some(all) => all,
-                None => t.unsupported("a member in too many others"),
+                None => t.stop(BreakId::ProcessState, "a member in too many others"),
             },
             None => Ok(()),
         }
@@ -213,7 +223,10 @@ fn is_long(value: &Bound<'_, PyAny>) -> bool {
 }
 
 fn too_long<T>(t: &Tracer<'_>) -> Step<T> {
-    t.unsupported("text of more digits than sys.set_int_max_str_digits() may allow")
+    t.stop(
+        BreakId::ProcessState,
+        "text of more digits than sys.set_int_max_str_digits() may allow",
+    )
 }
 
 fn ends_with_n(text: &Bound<'_, PyAny>) -> bool {
@@ -222,7 +235,10 @@ fn ends_with_n(text: &Bound<'_, PyAny>) -> bool {
 }
 
 fn asks_locale<T>(t: &Tracer<'_>) -> Step<T> {
-    t.unsupported("a number is formatted as the locale says")
+    t.stop(
+        BreakId::ProcessState,
+        "a number is formatted as the locale says",
+    )
 }
 
 /// Stops where a template of `str.format` has fields of type `n`, also one that an argument says, or reads attributes and
@@ -249,7 +265,7 @@ fn check_template<'py>(
             return asks_locale(t);
         }
         match reads_parts && !is_plain_constant(value) {
-            true => t.unsupported("a template that reads attributes"),
+            true => t.stop(BreakId::ProcessState, "a template that reads attributes"),
             false => Ok(()),
         }
     })
@@ -296,7 +312,7 @@ fn each<'py>(
         };
         match fold::deeper(t, |t| each(t, &parts, look)) {
             Some(all) => all?,
-            None => return t.unsupported("containers in too many others"),
+            None => return t.stop(BreakId::ProcessState, "containers in too many others"),
         }
     }
     Ok(())

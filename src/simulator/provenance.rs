@@ -7,7 +7,7 @@ use pyo3::types::{PyCFunction, PyFunction, PyString, PyType};
 use crate::frame::Modules;
 use crate::guard::native;
 use crate::obj::{is_attr, is_builtin_method, of_type, text_of};
-use crate::reason::BreakKind;
+use crate::reason::BreakId;
 
 /// Most decorators that are looked through.
 const DEEPEST: usize = 16;
@@ -125,30 +125,18 @@ const COLLECTIVES: Homes = &[
 /// Functions of Python's library that hand on to code of all kinds.
 const HANDING_ON: Homes = &[("logging", &["_log"])];
 
-/// Functions that run as one native call: the kind of the break, and what it says of them.
-const NATIVE_CALLS: &[(Homes, BreakKind, &str)] = &[
-    (
-        GRADIENT_STEPS,
-        BreakKind::GradientStep,
-        "works on gradients",
-    ),
-    (
-        HANDING_ON,
-        BreakKind::UnsupportedCall,
-        "hands on to other code",
-    ),
-    (
-        COLLECTIVES,
-        BreakKind::Collective,
-        "is for several processes",
-    ),
+/// Functions that run as one native call: the reason of the break, and what it says of them.
+const NATIVE_CALLS: &[(Homes, BreakId, &str)] = &[
+    (GRADIENT_STEPS, BreakId::GradientStep, "works on gradients"),
+    (HANDING_ON, BreakId::NativeCode, "hands on to other code"),
+    (COLLECTIVES, BreakId::Collective, "is for several processes"),
 ];
 
 /// Why the function of this name, with these variables of its module, is one of them.
-pub fn native_call(name: &str, globals: &Bound<'_, PyAny>) -> Option<(BreakKind, &'static str)> {
+pub fn native_call(name: &str, globals: &Bound<'_, PyAny>) -> Option<(BreakId, &'static str)> {
     let mut rows = NATIVE_CALLS.iter();
     let found = rows.find(|(homes, ..)| is_in(homes, name, globals));
-    found.map(|(_, kind, what)| (*kind, *what))
+    found.map(|(_, id, what)| (*id, *what))
 }
 
 fn is_in(rows: Homes, name: &str, globals: &Bound<'_, PyAny>) -> bool {

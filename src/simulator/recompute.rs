@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 
 use crate::frame::Modules;
 use crate::graph::{BlockOutput, Callee, Cut, Region, SymbolId};
-use crate::reason::BreakKind;
+use crate::reason::BreakId;
 use crate::variables::{FunctionVar, Kind, VarId};
 
 use super::call::{call, Named};
@@ -21,7 +21,7 @@ const NAME: &str = "recompute";
 const MODULE: &str = "paddle.distributed.fleet.recompute.recompute";
 
 fn refuse<T>(t: &Tracer<'_>, message: impl std::fmt::Display) -> Step<T> {
-    t.stop(BreakKind::UnsupportedCall, format!("{NAME}: {message}"))
+    t.stop(BreakId::Recompute, format!("{NAME}: {message}"))
 }
 
 /// Stops where code reads what is different on the way back: reentrant, nothing needs gradients on the way forward.
@@ -162,7 +162,7 @@ fn check(
     given: &[SymbolId],
 ) -> Step<()> {
     if regions::acts(t, mark) {
-        return refuse(t, "the function changes something");
+        return refuse(t, "the function has a side effect");
     }
     if results.iter().any(|symbol| given.contains(symbol)) {
         return refuse(t, "the function returns an argument as it is");

@@ -251,7 +251,7 @@ pub fn emit(
         .graph
         .call(t.py, callee, args, Vec::new(), loc, &mut |_| None)?;
     let Arg::Tuple(items) = output else {
-        return refuse(t, "the operation has no results");
+        return refuse(t, "an operation inside has no result");
     };
     let symbols: Option<Vec<SymbolId>> = items
         .iter()

@@ -13,9 +13,10 @@ use crate::frame::Modules;
 use crate::graph::{Callee, DType};
 use crate::guard::number::Type;
 use crate::obj::Obj;
+use crate::reason::BreakId;
 use crate::variables::{Kind, VarId};
 
-use super::{conversions, numbers};
+use super::{conversions, graph_numbers, numbers, program_numbers};
 use super::{tensors, Kwargs, Step, Tracer};
 
 /// What the number becomes.
@@ -183,13 +184,19 @@ fn check_least(t: &mut Tracer<'_>, given: &Given<'_>) -> Step<()> {
             continue;
         };
         let of_dims = matches!(t.kind(number), Kind::Int(_));
-        // Nobody guards what is exported.
-        if of_dims && !t.options.guards_outcomes {
-            continue;
-        }
         let limit = t.int(least);
+        // Nobody guards what is exported: the program looks.
+        if t.options.forward_only {
+            if let Some(fits) = graph_numbers::comparison(t, CmpOp::Ge, number, limit)? {
+                graph_numbers::statement(t, "check", &[fits])?;
+                continue;
+            }
+        }
         if !of_dims || numbers::compare(t, CmpOp::Ge, number, limit)? != Some(true) {
-            return t.unsupported(format!("{name}() of a number that may be below {least}"));
+            return t.stop(
+                BreakId::OperatorArguments,
+                format!("{name}() of a number that may be below {least}"),
+            );
         }
     }
     Ok(())
@@ -307,7 +314,10 @@ fn check_limits(t: &mut Tracer<'_>, number: VarId, dtype: DType) -> Step<()> {
     for (op, limit) in [(CmpOp::Ge, -most), (CmpOp::Le, most)] {
         let limit = t.constant(&PyFloat::new(t.py, limit).into_any());
         if numbers::compare(t, op, number, limit)? != Some(true) {
-            return t.unsupported("full_like() of a number that the dtype may not hold");
+            return t.stop(
+                BreakId::OperatorArguments,
+                "full_like() of a number that the dtype may not hold",
+            );
         }
     }
     Ok(())
@@ -330,7 +340,10 @@ fn is_of_default_dtype(t: &mut Tracer<'_>, number: VarId) -> Step<()> {
         return Ok(());
     };
     match t.graph.meta(symbol).map(|meta| meta.dtype) {
-        Some(DType::Bool) => t.unsupported("full() of a bool that the graph makes"),
+        Some(DType::Bool) => t.stop(
+            BreakId::OperatorArguments,
+            "full() of a bool that the graph makes",
+        ),
         _ => Ok(()),
     }
 }
@@ -339,7 +352,7 @@ fn default_dtype(t: &Tracer<'_>) -> Step<DType> {
     let name = t.py.module("paddle")?.call_method0("get_default_dtype")?;
     match DType::from_name(&name.str()?.to_string()) {
         Some(dtype) => Ok(dtype),
-        None => t.unsupported("an unknown default dtype"),
+        None => t.stop(BreakId::OperatorArguments, "an unknown default dtype"),
     }
 }
 
@@ -355,10 +368,14 @@ pub fn to_tensor(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Op
         Kind::List(items) | Kind::Tuple(items, None) => items,
         _ => vec![data],
     };
-    if !items.iter().any(|item| numbers::is_given(t, *item)) {
+    let computed = |t: &mut Tracer<'_>, id| {
+        numbers::is_given(t, id)
+            || program_numbers::computes_dims(t) && program_numbers::is_of_graph(t, id)
+    };
+    if !items.iter().any(|item| computed(t, *item)) {
         return Ok(None);
     }
-    let Some(class) = numbers::class(t, items[0]) else {
+    let Some(class) = program_numbers::numbers_class(t, items[0]) else {
         return Ok(None);
     };
     let dtype = match (dtype.filter(|dtype| !t.is_none(*dtype)), class) {
@@ -376,10 +393,10 @@ pub fn to_tensor(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Op
     };
     let mut parts = Vec::with_capacity(items.len());
     for item in &items {
-        if numbers::class(t, *item) != Some(class) {
+        if program_numbers::numbers_class(t, *item) != Some(class) {
             return Ok(None);
         }
-        let Some(symbol) = numbers::always_tensor(t, *item, dtype)? else {
+        let Some(symbol) = program_numbers::as_tensor(t, *item, dtype)? else {
             return Ok(None);
         };
         parts.push(t.add(Kind::SymNumber(symbol)));

@@ -7,7 +7,7 @@ use pyo3::types::{PyBool, PyComplex, PyDict, PyFloat, PyInt, PyTuple};
 use crate::frame::Modules;
 use crate::graph::{Callee, DType};
 use crate::obj::{within, Obj};
-use crate::reason::BreakKind;
+use crate::reason::BreakId;
 use crate::tracker::{Tracker, TrackerRef};
 use crate::variables::{Kind, TensorVar, VarId};
 
@@ -82,7 +82,7 @@ pub fn compute<'py>(
     match within(&state, || process_state::call(t, callable, args, kwargs))?? {
         Some(Ok(value)) => Ok(value),
         _ => t.stop(
-            BreakKind::UnsupportedOperation,
+            BreakId::OperatorArguments,
             "NumPy raises or warns in this computation",
         ),
     }
@@ -118,7 +118,10 @@ pub fn call<'py>(
     process_state::check(t, object, &name, &operands)?;
     let value = compute(t, object, &objects, &named)?;
     if !is_scalar(&value) {
-        return t.unsupported(format!("{name}() that answers with an array"));
+        return t.stop(
+            BreakId::OperatorArguments,
+            format!("{name}() that answers with an array"),
+        );
     }
     Ok(Some(t.constant(&value)))
 }
@@ -217,7 +220,7 @@ pub fn refuse(t: &mut Tracer<'_>, dtype: DType, name: &str, number: VarId) -> St
     // Paddle multiplies by `1 / number`: see `arguments::is_negative_zero`.
     let is_infinite = |number: &Bound<'_, PyFloat>| number.value() == f64::NEG_INFINITY;
     if name == "__truediv__" && value.cast().is_ok_and(is_infinite) {
-        return t.unsupported(arguments::NEGATIVE_ZERO);
+        return t.stop(BreakId::OperatorArguments, arguments::NEGATIVE_ZERO);
     }
     let bits = match dtype {
         DType::UInt8 | DType::Int8 => 7,
@@ -246,10 +249,10 @@ pub fn refuse(t: &mut Tracer<'_>, dtype: DType, name: &str, number: VarId) -> St
         false
     };
     match refused {
-        true => t.unsupported(format!(
-            "such a number next to a tensor of {}",
-            dtype.as_str()
-        )),
+        true => t.stop(
+            BreakId::OperatorArguments,
+            format!("such a number next to a tensor of {}", dtype.as_str()),
+        ),
         false => Ok(()),
     }
 }

@@ -10,13 +10,13 @@ use crate::frame::Modules;
 use crate::graph::{is_in_place, Arg, Callee, DType, Region, Statement, SymbolId, TensorMeta};
 use crate::guard::GuardKind;
 use crate::obj::Obj;
-use crate::reason::BreakKind;
+use crate::reason::{BreakId, BreakKind};
 use crate::tracker::{DictKey, Tracker, TrackerRef};
 use crate::variables::{Kind, NumberVar, TensorVar, VarId, Variable};
 
 use super::{
     alias_analysis, arguments, attributes, carried_aliases, classes, conversions, device, inplace,
-    numbers, provenance, pylayer, recompute, scalars, Kwargs, Step, Tracer,
+    numbers, program_numbers, provenance, pylayer, recompute, scalars, Kwargs, Step, Tracer,
 };
 
 /// Methods and attributes that need the tensor's data in Python.
@@ -173,7 +173,7 @@ pub fn capture(
         Some(Receiver::Layer(symbol)) => Some(symbol),
         Some(Receiver::Tensor(tensor)) => match t.kind(tensor) {
             Kind::Tensor(tensor) => Some(tensor.symbol),
-            _ => return t.unsupported("not a tensor"),
+            _ => return t.unsupported("a method of tensors on another object"),
         },
     };
     let mut given: Vec<Arg> = symbol.into_iter().map(Arg::Symbol).collect();
@@ -301,7 +301,7 @@ fn refuse_patched(t: &mut Tracer<'_>, name: &str) -> Step<()> {
     let getter = attributes::lookup(class, name).and_then(|found| found.getattr("fget").ok());
     if getter.is_some_and(|getter| !provenance::is_of_paddle(&getter)) {
         return t.stop(
-            BreakKind::UnsupportedAttribute,
+            BreakId::TensorObject,
             format!("attribute {name} of a tensor is not Paddle's"),
         );
     }
@@ -347,7 +347,7 @@ pub fn may_stop(t: &Tracer<'_>, tensor: VarId) -> bool {
 /// `x.name` for a tensor.
 pub fn attribute(t: &mut Tracer<'_>, tensor: VarId, name: &str) -> Step<VarId> {
     let Kind::Tensor(var) = t.kind(tensor).clone() else {
-        return t.unsupported("not a tensor");
+        return t.unsupported("a method of tensors on another object");
     };
     let Some(meta) = t.graph.meta(var.symbol).cloned() else {
         return t.unsupported("a tensor without metadata");
@@ -377,6 +377,13 @@ pub fn attribute(t: &mut Tracer<'_>, tensor: VarId, name: &str) -> Step<VarId> {
                 value: Some(size),
                 ..Variable::new(Kind::Const)
             }));
+        }
+        "size" if program_numbers::computes_dims(t) => {
+            let dims = meta.shape.iter().enumerate();
+            let dims: Vec<VarId> = dims
+                .map(|(at, dim)| self::dim(t, (var.symbol, at), *dim))
+                .collect();
+            return program_numbers::product(t, &dims);
         }
         "stop_gradient" => {
             recompute::check_reads(t)?;
@@ -428,7 +435,7 @@ pub fn attribute(t: &mut Tracer<'_>, tensor: VarId, name: &str) -> Step<VarId> {
         .is_some_and(|class| !class.is(&t.paddle.parameter))
     {
         return t.stop(
-            BreakKind::UnsupportedAttribute,
+            BreakId::TensorObject,
             format!("attribute {name} of a tensor subclass"),
         );
     }
@@ -447,7 +454,7 @@ pub fn attribute(t: &mut Tracer<'_>, tensor: VarId, name: &str) -> Step<VarId> {
             }))
         }
         _ => t.stop(
-            BreakKind::UnsupportedAttribute,
+            BreakId::TensorObject,
             format!("attribute {name} of a tensor"),
         ),
     }
@@ -494,14 +501,14 @@ pub fn method(
     kwargs: &Kwargs,
 ) -> Step<VarId> {
     let Kind::Tensor(var) = t.kind(tensor).clone() else {
-        return t.unsupported("not a tensor");
+        return t.unsupported("a method of tensors on another object");
     };
     let Some(meta) = t.graph.meta(var.symbol).cloned() else {
         return t.unsupported("a tensor without metadata");
     };
     if is_users(t, name) {
         return t.stop(
-            BreakKind::UnsupportedCall,
+            BreakId::TensorObject,
             format!("Tensor.{name}() was replaced"),
         );
     }
@@ -573,7 +580,7 @@ pub fn method(
     }
     if OBJECT_METHODS.contains(&name) {
         return t.stop(
-            BreakKind::UnsupportedCall,
+            BreakId::TensorObject,
             format!("Tensor.{name}() acts on the tensor object"),
         );
     }
@@ -603,7 +610,7 @@ pub fn method(
             return match scalars::operand(t, tensor, name, *value)? {
                 Some(number) => method(t, tensor, name, &[number], &[]),
                 None => t.stop(
-                    BreakKind::UnsupportedCall,
+                    BreakId::TensorObject,
                     format!("Tensor.{name}() with a scalar of NumPy"),
                 ),
             };
@@ -612,7 +619,7 @@ pub fn method(
     for arg in args.iter().chain(kwargs.iter().map(|(_, value)| value)) {
         if matches!(t.kind(*arg), Kind::Opaque | Kind::Object(_)) {
             return t.stop(
-                BreakKind::UnsupportedCall,
+                BreakId::TensorObject,
                 format!("Tensor.{name}() with an object as argument"),
             );
         }

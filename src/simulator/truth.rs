@@ -4,14 +4,14 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyList, PyTuple};
 
 use crate::bytecode::CmpOp;
-use crate::reason::BreakKind;
+use crate::reason::{BreakId, BreakKind};
 use crate::variables::{Kind, VarId};
 
 use super::call::{call, describe};
 use super::operators::is_object;
 use super::{
-    attributes, classes, comparisons, exceptions, fold, keys, made_arrays, namespaces, numbers,
-    sets,
+    attributes, classes, comparisons, exceptions, fold, graph_numbers, keys, made_arrays,
+    namespaces, numbers, program_numbers, sets,
 };
 use super::{Step, Tracer};
 
@@ -59,6 +59,27 @@ pub fn contains(t: &mut Tracer<'_>, container: VarId, item: VarId) -> Step<bool>
     }
 }
 
+/// `item in container` where only the program knows it: one of them is a number that it computes.
+pub fn computed_contains(t: &mut Tracer<'_>, container: VarId, item: VarId) -> Step<Option<VarId>> {
+    let items = match t.kind(container).clone() {
+        Kind::List(items) | Kind::Tuple(items, _) => items,
+        Kind::Const => match t.value(container) {
+            Some(value) if value.is_exact_instance_of::<PyTuple>() => {
+                let mut items = Vec::new();
+                for item in value.try_iter()? {
+                    items.push(t.constant(&item?));
+                }
+                items
+            }
+            _ => return Ok(None),
+        },
+        _ => return Ok(None),
+    };
+    let pairs: Vec<_> = items.into_iter().map(|other| (other, item)).collect();
+    let found = program_numbers::equal_items(t, &pairs, false)?;
+    Ok(found.filter(|found| graph_numbers::is_captured(t, *found)))
+}
+
 /// `bool(value)`
 pub fn truth(t: &mut Tracer<'_>, value: VarId) -> Step<bool> {
     match t.kind(value).clone() {
@@ -68,17 +89,23 @@ pub fn truth(t: &mut Tracer<'_>, value: VarId) -> Step<bool> {
         ),
         Kind::Const => match t.value(value) {
             Some(object) if object.is(t.py.NotImplemented()) => {
-                t.unsupported("the truth of NotImplemented, which warns")
+                t.stop(BreakId::Truth, "the truth of NotImplemented, which warns")
             }
             Some(object) if super::tracer::is_plain_constant(&object) => Ok(object.is_truthy()?),
             Some(object) => enum_truth(t, &object),
-            None => t.unsupported("the truth of nothing"),
+            None => t.stop(BreakId::Truth, "the truth of a name that has no value here"),
         },
         Kind::Int(_) | Kind::Float(_) => {
             let zero = t.int(0);
+            if let Some(holds) = program_numbers::assumed(t, CmpOp::Ne, value, zero)? {
+                return Ok(holds);
+            }
             match numbers::compare(t, CmpOp::Ne, value, zero)? {
                 Some(holds) => Ok(holds),
-                None => t.unsupported("the truth of a number that differs between calls"),
+                None => t.stop(
+                    BreakId::Truth,
+                    "the truth of a number that differs between calls",
+                ),
             }
         }
         Kind::List(items) | Kind::Tuple(items, _) | Kind::Layers { items, .. } => {
@@ -86,7 +113,7 @@ pub fn truth(t: &mut Tracer<'_>, value: VarId) -> Step<bool> {
         }
         Kind::Scalar => match t.value(value) {
             Some(object) => Ok(object.is_truthy()?),
-            None => t.unsupported("the truth of nothing"),
+            None => t.stop(BreakId::Truth, "the truth of a name that has no value here"),
         },
         Kind::Dict(dict) => Ok(!dict.items.is_empty()),
         Kind::Set(set) => Ok(!set.items.is_empty()),
@@ -115,7 +142,7 @@ pub fn truth(t: &mut Tracer<'_>, value: VarId) -> Step<bool> {
                 t.realize(result);
                 return match is_length(t, result)? {
                     true => truth(t, result),
-                    false => t.unsupported("__len__ that is not a length"),
+                    false => t.stop(BreakId::Truth, "__len__ that is not a length"),
                 };
             }
             Ok(true)
@@ -128,7 +155,7 @@ pub fn truth(t: &mut Tracer<'_>, value: VarId) -> Step<bool> {
                 return Ok(filled);
             }
             let what = describe(t, value, &kind);
-            t.unsupported(format!("the truth of {what}"))
+            t.stop(BreakId::Truth, format!("the truth of {what}"))
         }
     }
 }
@@ -159,7 +186,7 @@ fn enum_truth(t: &mut Tracer<'_>, object: &Bound<'_, PyAny>) -> Step<bool> {
         classes::guard_names(t, &class, &["__bool__", "__len__"]);
     }
     if own("__bool__") || own("__len__") {
-        return t.unsupported("the truth of this constant");
+        return t.stop(BreakId::Truth, "the truth of this constant");
     }
     Ok(true)
 }
@@ -198,7 +225,7 @@ pub fn len(t: &mut Tracer<'_>, value: VarId) -> Step<i64> {
         {
             Some(dim) if dim >= 0 => Ok(dim),
             Some(_) => t.stop(
-                BreakKind::TensorValue,
+                BreakId::TensorLoop,
                 "the length of a tensor with a dynamic first dim",
             ),
             None => t.stop(BreakKind::RaisesException, "the length of a 0-d tensor"),
@@ -208,7 +235,7 @@ pub fn len(t: &mut Tracer<'_>, value: VarId) -> Step<i64> {
             let result = call(t, method, &[], &[])?;
             match t.const_int(result) {
                 Some(len) if len >= 0 => Ok(len),
-                _ => t.unsupported("__len__ that is not a length"),
+                _ => t.stop(BreakId::Truth, "__len__ that is not a length"),
             }
         }
         kind => {
@@ -216,7 +243,7 @@ pub fn len(t: &mut Tracer<'_>, value: VarId) -> Step<i64> {
                 return Ok(len as i64);
             }
             let what = describe(t, value, &kind);
-            t.unsupported(format!("len() of {what}"))
+            t.stop(BreakId::Truth, format!("len() of {what}"))
         }
     }
 }

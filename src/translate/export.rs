@@ -5,16 +5,18 @@ use std::sync::Arc;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
+use rustc_hash::FxHashMap;
 
 use crate::backend::{ExportInput, ExportRequest};
 use crate::graph::SymbolId;
 use crate::obj::Obj;
 use crate::reason::{Break, BreakKind};
-use crate::simulator::{Outcome, Tracer};
+use crate::simulator::{self, Outcome, Tracer};
 use crate::variables::{Kind, NumberVar, ObjectVar, VarId};
 
 use super::arguments::Bound_;
 use super::automatic_dynamic::{self, Varies};
+use super::check_dims;
 use super::choice::Configured;
 use super::declared_dynamic::{Declared, DynamicTensors};
 use super::function::{exclusively, Translated};
@@ -26,6 +28,8 @@ pub struct Exported {
     pub program: Obj,
     /// The statements.
     pub ir: String,
+    /// What it takes for granted of open dims.
+    pub assumptions: Vec<String>,
 }
 
 impl Translated {
@@ -82,15 +86,19 @@ pub(super) struct Whole<'py> {
     pub(super) backend: Arc<Configured>,
 }
 
-/// Captures a function as one graph.
+/// Captures a function as one graph. `names` are those of the tensors among its arguments, by address.
 pub(super) fn whole<'py>(
     py: Python<'py>,
     of: &Translated,
     bound: &[Bound<'_, PyAny>],
     wanted: &DynamicTensors,
+    names: FxHashMap<usize, String>,
 ) -> Result<Whole<'py>, Break> {
     let (state, backend) = prepare(py, of)?;
-    let mut varies = Varies::default();
+    let mut varies = Varies {
+        names,
+        ..Varies::default()
+    };
     let mut simulated = simulate(py, of, bound, &state, &backend, &varies)?;
     let declared = Declared::of(py, &simulated.tracer.graph.inputs, wanted)?;
     varies.dims = automatic_dynamic::dims(of, &simulated.tracer.guards, &declared, backend.dynamic);
@@ -98,7 +106,7 @@ pub(super) fn whole<'py>(
         let known = simulated.tracer.graph;
         simulated = simulate(py, of, bound, &state, &backend, &varies)?;
         let open = &simulated.tracer.graph;
-        automatic_dynamic::check_dims(
+        check_dims::check_dims(
             py,
             (&open.sir, open.session()),
             (&known.sir, known.session()),
@@ -135,15 +143,20 @@ fn export(
     inputs: Vec<(String, Obj, Vec<usize>)>,
 ) -> Result<Exported, Break> {
     let wanted = open_dims(inputs.iter().map(|(_, tensor, dims)| (tensor, dims)));
+    let names = inputs
+        .iter()
+        .map(|(name, tensor, _)| (tensor.as_ptr() as usize, name.clone()));
+    let names = names.collect();
     let Whole {
         tracer,
         outputs,
         backend,
-    } = whole(py, of, bound, &wanted)?;
+    } = whole(py, of, bound, &wanted, names)?;
     let (mut sir, graph_inputs, session) = tracer.graph.into_parts();
     sir.inputs = graph_inputs.iter().map(|input| input.symbol).collect();
     sir.outputs = outputs;
     let ir = sir.to_string();
+    let assumptions = simulator::assumptions(py, &sir);
     let inputs = inputs
         .into_iter()
         .map(|(name, tensor, dynamic)| ExportInput {
@@ -158,7 +171,11 @@ fn export(
         inputs,
     };
     let program = backend.backend.export(py, request)?;
-    Ok(Exported { program, ir })
+    Ok(Exported {
+        program,
+        ir,
+        assumptions,
+    })
 }
 
 /// Nesting of a result that is followed.

@@ -12,7 +12,7 @@ use crate::graph::{GraphInput, StatementIr, SymbolId, SymbolKind};
 use crate::guard::native::GlobalState;
 use crate::guard::{CompiledGuard, GuardCompiler, GuardSet, NativeGuardCompiler};
 use crate::obj::Obj;
-use crate::reason::{Break, BreakKind, Fallback, SourceLoc};
+use crate::reason::{Break, BreakKind, SourceLoc};
 use crate::simulator::replay_reads::Outside;
 use crate::tracker::{Place, TrackerRef};
 
@@ -117,10 +117,7 @@ pub(super) fn finish(
         if let Some(why) = compiled.fell_back() {
             let mut reason = Break::new(BreakKind::GraphNotCompiled, why);
             reason.loc = of.location().clone();
-            stats.fallbacks.push(Fallback {
-                function: of.location().clone(),
-                reason,
-            });
+            stats.note_fallback(of.location(), &reason, 1);
         }
         drop(stats);
         graph = Some(compiled);

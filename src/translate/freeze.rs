@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use crate::backend::{CompileRequest, CompiledGraph};
@@ -94,7 +95,7 @@ fn freeze(
         tracer,
         outputs,
         backend,
-    } = whole(py, of, bound, &wanted)?;
+    } = whole(py, of, bound, &wanted, FxHashMap::default())?;
     if has_effects(&tracer) {
         return Err(Break::new(
             BreakKind::UnsupportedOperation,

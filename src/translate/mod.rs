@@ -5,6 +5,7 @@ mod automatic_dynamic;
 mod backward_guard;
 mod callable;
 mod callees;
+mod check_dims;
 mod choice;
 mod declared_dynamic;
 mod export;
@@ -27,7 +28,7 @@ pub use export::Exported;
 pub use forced::ForcedTranslation;
 pub use freeze::FrozenGraph;
 pub use function::{
-    is_translating, note_hooked_saves, switch_off, take_turns_anew, CompileOptions, Entry,
-    GraphInfo, Shared, Translated,
+    is_translating, note_hooked_saves, set_stance, switch_off, take_turns_anew, CompileOptions,
+    Entry, GraphInfo, Shared, Stance, Translated,
 };
 pub use totals::{register, reset_all, totals};

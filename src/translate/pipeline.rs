@@ -11,7 +11,7 @@ use crate::codegen;
 use crate::graph::FunctionGraph;
 use crate::guard::native::GlobalState;
 use crate::obj::Obj;
-use crate::reason::{Break, BreakKind, GraphBreakEvent, SourceLoc};
+use crate::reason::{Break, BreakId, BreakKind, SourceLoc};
 use crate::simulator::collect_breaks::Survey;
 use crate::simulator::deferred;
 use crate::simulator::frame::FrameState;
@@ -25,20 +25,21 @@ use crate::variables::Kind;
 
 use super::automatic_dynamic::{self, Learnt, Seen, Varies};
 use super::callees;
+use super::check_dims;
 use super::choice::Configured;
 use super::declared_dynamic::{Declared, DynamicTensors};
 use super::finish::{finish, Traced};
-use super::function::{lock, Entry, Translated};
+use super::function::{lock, shown, Entry, Translated};
 use super::pin;
 use super::resumes::resume_function;
 
 impl From<BackendError> for Break {
     fn from(err: BackendError) -> Self {
-        let kind = match err {
-            BackendError::Refused(_) => BreakKind::UnsupportedOperation,
-            _ => BreakKind::Internal,
+        let id = match err {
+            BackendError::Refused(_) => BreakId::UnsupportedOperation,
+            _ => BreakId::CompileFailed,
         };
-        Break::new(kind, err.to_string())
+        Break::new(id, err.to_string())
     }
 }
 
@@ -143,7 +144,7 @@ pub fn translate(
         let attempt = trace(py, of, bound, &state, &backend, &varies);
         let refused = match attempt {
             Ok(attempt) if attempt.reason.is_none() || place(&attempt) == place(&traced) => {
-                let checked = automatic_dynamic::check_dims(
+                let checked = check_dims::check_dims(
                     py,
                     (&attempt.sir, &*attempt.session),
                     (&traced.sir, &*traced.session),
@@ -169,10 +170,10 @@ pub fn translate(
             return Err(reason.clone());
         }
         if !traced.reported {
-            log::info!(target: "paddle_sot_rs.graph_breaks", "{reason}\n    hint: {}", reason.kind.hint());
-            lock(&of.shared.stats).graph_breaks.push(GraphBreakEvent {
-                reason: reason.clone(),
-            });
+            let count = lock(&of.shared.stats).note_break(reason, 1);
+            if let Some(times) = shown(count) {
+                log::info!(target: "paddle_sot_rs.graph_breaks", "{times}{}", reason.advice());
+            }
         }
     }
     let is_input = |tensor: &usize| {
@@ -244,19 +245,19 @@ pub(super) fn simulate<'py>(
     const GENERATORS: u32 = 0x20 | 0x80 | 0x100 | 0x200;
     if code.flags & GENERATORS != 0 {
         return Err(Break::new(
-            BreakKind::Opcode,
+            BreakId::GeneratorFunction,
             "a generator or coroutine function",
         ));
     }
     if let Some(name) = watcher(&code.names) {
         return Err(Break::new(
-            BreakKind::Construct,
+            BreakId::Watcher,
             format!("{name}() would see objects or frames of a translation"),
         ));
     }
     if let Some(name) = code.names.iter().find(|name| VERSIONS.contains(&&***name)) {
         return Err(Break::new(
-            BreakKind::Construct,
+            BreakId::Watcher,
             format!("{name} counts changes in place that a graph does not make"),
         ));
     }
@@ -268,6 +269,7 @@ pub(super) fn simulate<'py>(
     trace_options.dynamic_numbers = varies.numbers.clone();
     trace_options.closed = varies.closed.clone();
     trace_options.guards_outcomes = varies.guarded;
+    trace_options.names = varies.names.clone();
     trace_options.native = lock(&of.native).clone();
     trace_options.filled = lock(&of.filled).clone();
     trace_options.not_deferred = lock(&of.not_deferred).clone();

@@ -46,6 +46,7 @@ fn graph(py: Python<'_>, text: &str, outputs: &str) -> StatementIr {
             grad_enabled: true,
             copies: false,
             draws: name == "dropout",
+            computes_dims: false,
             alone: false,
             // What the call writes besides making its result: its last argument.
             updates: match name {

@@ -61,6 +61,7 @@ fn statement(callee: Callee, args: Vec<Arg>, output: Arg) -> Statement {
         grad_enabled: true,
         copies: false,
         draws: false,
+        computes_dims: false,
         alone: false,
         updates: Vec::new(),
         loc: SourceLoc::default(),

@@ -28,6 +28,7 @@ class ConcreteProgram:
         parameters: (tensors, Values) of parameters, buffers and other tensors from outside.
         startup_program: declares the parameters.
         code: the statements, as text.
+        assumptions: what is taken for granted of open dims, as text.
     """
 
     main_program: Any
@@ -36,6 +37,7 @@ class ConcreteProgram:
     parameters: tuple[list[Any], list[Any]]
     startup_program: Any
     code: str = ""
+    assumptions: tuple[str, ...] = ()
 
 
 def _initial(meta, block):

@@ -125,7 +125,14 @@ def _same(known, op, value, sizes, strides):
 
 
 def _reshape(known, op, value, sizes, strides):
-    new = known.sizes(value, sizes)
+    try:
+        new = known.sizes(value, sizes)
+    except _Unknown:
+        if strides != _in_order(sizes):
+            raise
+        # In their order they stay so, whatever the sizes are.
+        new = [known.size(dim) for dim in dims(value)]
+        return new, _in_order(new)
     found = reshaped(sizes, strides, new)
     if found is None:
         raise _Unknown

@@ -103,7 +103,7 @@ class Trace:
         allow(name_of(function), args, kwargs)
         with _tracing.building(self):
             result = self._call(*as_traced(function, args, kwargs), is_layer, grad)
-        return result, self.fresh, self.copies, self.draws
+        return result, self.fresh, self.copies, self.draws, self.computes
 
     def _call(self, function, args, kwargs, is_layer, grad):
         window = Window(self.program, self.startup, self.cast)

@@ -479,8 +479,8 @@ impl TraceSession for PaddleTrace {
             Ok(true) => BackendError::BlackListed(err.value(py).to_string()),
             _ => err.into(),
         })?;
-        let (result, fresh, copies, draws): (Bound<'_, PyAny>, Bound<'_, PyList>, bool, bool) =
-            answer.extract()?;
+        type Made<'py> = (Bound<'py, PyAny>, Bound<'py, PyList>, bool, bool, bool);
+        let (result, fresh, copies, draws, computes_dims): Made<'_> = answer.extract()?;
         self.pending.clear();
         let mut known = Vec::new();
         for arg in all_given(args, kwargs) {
@@ -511,6 +511,7 @@ impl TraceSession for PaddleTrace {
             captured,
             copies,
             draws,
+            computes_dims,
         })
     }
 

@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFunction};
 
 use crate::obj::{is_named, of_type, Obj};
-use crate::reason::BreakKind;
+use crate::reason::{BreakId, BreakKind};
 use crate::simulator::call::call;
 use crate::simulator::{classes, exceptions, inplace, layers, provenance, tensors, Step, Tracer};
 use crate::tracker::{Tracker, TrackerRef};
@@ -35,7 +35,10 @@ pub fn set(t: &mut Tracer<'_>, obj: VarId, name: &str, value: VarId) -> Step<()>
     let (Kind::Object(object) | Kind::Layer(object)) = t.kind(obj).clone() else {
         if let Kind::Function(FunctionVar::New(_)) = t.kind(obj) {
             if !is_kept_by_functions(t, name, value) {
-                return t.unsupported(format!("assignment to {name} of a new function"));
+                return t.stop(
+                    BreakId::Assignment,
+                    format!("assignment to {name} of a new function"),
+                );
             }
             t.vars.mutate(obj, |var| {
                 if let Kind::Function(FunctionVar::New(new)) = &mut var.kind {
@@ -50,9 +53,10 @@ pub fn set(t: &mut Tracer<'_>, obj: VarId, name: &str, value: VarId) -> Step<()>
         if name == "stop_gradient" && (stays(t, obj, value) || stops(t, obj, value)?) {
             return Ok(());
         }
-        return t.unsupported(format!(
-            "assignment to attribute {name} of this kind of object"
-        ));
+        return t.stop(
+            BreakId::Assignment,
+            format!("assignment to attribute {name} of this kind of object"),
+        );
     };
     if name == "__traceback__" && exceptions::is_own_traceback(t, obj, value) {
         return Ok(());
@@ -82,7 +86,10 @@ pub fn set(t: &mut Tracer<'_>, obj: VarId, name: &str, value: VarId) -> Step<()>
 /// `Layer.__setattr__(obj, name, value)`
 pub fn set_on_layer(t: &mut Tracer<'_>, obj: VarId, name: &str, value: VarId) -> Step<()> {
     let Kind::Layer(object) = t.kind(obj).clone() else {
-        return t.unsupported(format!("assignment to attribute {name}"));
+        return t.stop(
+            BreakId::Assignment,
+            format!("assignment to attribute {name}"),
+        );
     };
     let class = class_of(t, &object.class)?;
     let found = lookup(&class, name);
@@ -98,7 +105,10 @@ pub fn set_on_layer(t: &mut Tracer<'_>, obj: VarId, name: &str, value: VarId) ->
     match &found {
         Some(found) if is_named(found, "property") => {
             if registers {
-                return t.unsupported(format!("a tensor for the property {name} of a layer"));
+                return t.stop(
+                    BreakId::Assignment,
+                    format!("a tensor for the property {name} of a layer"),
+                );
             }
             // Paddle goes on to the write of what is no property, which is one.
             set_plainly(t, obj, name, value)?;
@@ -107,7 +117,10 @@ pub fn set_on_layer(t: &mut Tracer<'_>, obj: VarId, name: &str, value: VarId) ->
         _ if registers => {
             // It goes to a registry, whatever the class says about the name.
             if found.is_some_and(|found| !matches!(descriptor(&found), Descriptor::Plain)) {
-                return t.unsupported(format!("a tensor for the descriptor {name} of a layer"));
+                return t.stop(
+                    BreakId::Assignment,
+                    format!("a tensor for the descriptor {name} of a layer"),
+                );
             }
             write_through(t, obj, name, Some(value), true)
         }
@@ -122,14 +135,20 @@ fn set_on_module(t: &mut Tracer<'_>, obj: VarId, name: &str, value: VarId) -> St
     };
     // What others have set is read by code that runs while the graph is made.
     if !provenance::is_of_program(&module) {
-        return t.unsupported(format!("assignment to {name} of a module of a library"));
+        return t.stop(
+            BreakId::Assignment,
+            format!("assignment to {name} of a module of a library"),
+        );
     }
     let class = module.get_type();
     classes::guard_names(t, &class, &["__setattr__", name]);
     let setter = lookup(&class, "__setattr__");
     let data = lookup(&class, name).is_some_and(|own| matches!(descriptor(&own), Descriptor::Data));
     if data || !setter.is_some_and(|setter| is_generic(&setter, "__setattr__")) {
-        return t.unsupported(format!("assignment to {name}, which the module computes"));
+        return t.stop(
+            BreakId::Assignment,
+            format!("assignment to {name}, which the module computes"),
+        );
     }
     t.guard_class(obj);
     let names = module.getattr("__dict__")?.cast_into::<PyDict>();
@@ -174,7 +193,10 @@ fn stops(t: &mut Tracer<'_>, tensor: VarId, value: VarId) -> Step<bool> {
 /// `object.__setattr__(obj, name, value)`
 pub fn set_plainly(t: &mut Tracer<'_>, obj: VarId, name: &str, value: VarId) -> Step<()> {
     let (Kind::Object(object) | Kind::Layer(object)) = t.kind(obj).clone() else {
-        return t.unsupported(format!("assignment to attribute {name}"));
+        return t.stop(
+            BreakId::Assignment,
+            format!("assignment to attribute {name}"),
+        );
     };
     let class = class_of(t, &object.class)?;
     let found = lookup(&class, name);
@@ -198,7 +220,10 @@ pub fn set_plainly(t: &mut Tracer<'_>, obj: VarId, name: &str, value: VarId) -> 
             // Paddle reads what a class has of this name before a layer takes it.
             let is_layer = matches!(t.kind(obj), Kind::Layer(_));
             if is_layer || !is_of_users(found, "__set__") {
-                return t.unsupported(format!("assignment through the descriptor {name}"));
+                return t.stop(
+                    BreakId::Assignment,
+                    format!("assignment through the descriptor {name}"),
+                );
             }
             return call_descriptor(t, found, tracker, "__set__", &[obj, value]).map(drop);
         }
@@ -285,7 +310,7 @@ fn release_old<'py>(
 /// `del obj.name`
 pub fn delete(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<()> {
     let Kind::Object(object) = t.kind(obj).clone() else {
-        return t.unsupported(format!("deletion of attribute {name}"));
+        return t.stop(BreakId::Assignment, format!("deletion of attribute {name}"));
     };
     let class = class_of(t, &object.class)?;
     classes::guard_names(t, &class, &[name, "__delattr__"]);
@@ -306,7 +331,7 @@ pub fn delete(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<()> {
         }
     }
     if found.is_some() || !is_plain {
-        return t.unsupported(format!("deletion of attribute {name}"));
+        return t.stop(BreakId::Assignment, format!("deletion of attribute {name}"));
     }
     let present = match object.written(name) {
         Some(value) => value.is_some(),

@@ -5,7 +5,7 @@ use pyo3::types::PyFrozenSet;
 
 use crate::frame::Modules;
 use crate::obj::Obj;
-use crate::reason::BreakKind;
+use crate::reason::BreakId;
 use crate::simulator::call::call;
 use crate::simulator::{
     attributes, conversions, exceptions, fold, iterate, keys, methods, sets, subscript, tensors,
@@ -143,7 +143,11 @@ pub(super) fn convert(
     if let [value, ..] = args {
         match t.kind(*value).clone() {
             Kind::Tensor(_) => {
-                return t.stop(BreakKind::TensorValue, format!("{name}() of a tensor"))
+                let id = match name {
+                    "str" => BreakId::TensorText,
+                    _ => BreakId::TensorValue,
+                };
+                return t.stop(id, format!("{name}() of a tensor"));
             }
             Kind::Object(_) => {
                 if args.len() > 1 || !kwargs.is_empty() {

@@ -4,11 +4,11 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyByteArray, PyBytes, PyFloat, PyInt, PyString, PyTuple, PyType};
 
 use crate::bytecode::OpTable;
-use crate::reason::BreakKind;
+use crate::reason::{BreakId, BreakKind};
 use crate::simulator::call::call;
 use crate::simulator::{
-    comparisons, exceptions, fold, generators, graph_numbers, iterate, methods, operators, rows,
-    truth, Kwargs, Step, Tracer,
+    comparisons, exceptions, fold, generators, graph_numbers, iterate, methods, operators,
+    program_numbers, rows, truth, Kwargs, Step, Tracer,
 };
 use crate::variables::{IterVar, Kind, VarId};
 
@@ -22,9 +22,7 @@ pub(super) fn range(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step
     for arg in args {
         match (t.const_int(*arg), t.kind(*arg)) {
             (Some(number), _) => numbers.push(number),
-            (None, Kind::Tensor(_)) => {
-                return t.stop(BreakKind::TensorValue, "range() of a tensor")
-            }
+            (None, Kind::Tensor(_)) => return t.stop(BreakId::TensorIndex, "range() of a tensor"),
             _ => return wrong(t, "range"),
         }
     }
@@ -290,6 +288,18 @@ pub(super) fn extreme(
             "key" => key = (!t.is_none(*value)).then_some(*value),
             "default" => default = Some(*value),
             _ => return wrong(t, name),
+        }
+    }
+    let items = match args {
+        [over] => match t.kind(*over) {
+            Kind::List(items) | Kind::Tuple(items, None) => items.clone(),
+            _ => Vec::new(),
+        },
+        _ => args.to_vec(),
+    };
+    if let (None, None) = (key, default) {
+        if let Some(number) = program_numbers::extreme(t, op, &items)? {
+            return Ok(number);
         }
     }
     let mut best: Option<(VarId, VarId)> = None;

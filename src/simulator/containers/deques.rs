@@ -6,7 +6,7 @@ use pyo3::types::PyType;
 use crate::frame::Modules;
 use crate::guard::GuardKind;
 use crate::obj::Obj;
-use crate::reason::BreakKind;
+use crate::reason::BreakId;
 use crate::simulator::tracer::contents::{LIST_WRITERS, SEQUENCES};
 use crate::variables::{IterVar, Kind, ObjectVar, VarId};
 
@@ -73,12 +73,12 @@ pub fn new(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
         ([over, most], []) => (Some(*over), Some(*most)),
         ([], [(name, most)]) if &**name == "maxlen" => (None, Some(*most)),
         ([over], [(name, most)]) if &**name == "maxlen" => (Some(*over), Some(*most)),
-        _ => return t.unsupported("deque() with these arguments"),
+        _ => return t.stop(BreakId::ContainerMethod, "deque() with these arguments"),
     };
     let most = match most {
         Some(most) if !t.is_none(most) => match t.const_int(most).map(usize::try_from) {
             Some(Ok(most)) => Some(most),
-            _ => return t.unsupported("deque() with this maxlen"),
+            _ => return t.stop(BreakId::ContainerMethod, "deque() with this maxlen"),
         },
         _ => None,
     };
@@ -109,7 +109,10 @@ fn contents_of(t: &Tracer<'_>, deque: VarId) -> Step<VarId> {
             contents: Some(contents),
             ..
         }) => Ok(*contents),
-        _ => t.unsupported("a deque that holds nothing"),
+        _ => t.stop(
+            BreakId::ContainerMethod,
+            "a deque whose items are not known",
+        ),
     }
 }
 
@@ -136,7 +139,10 @@ pub fn call(
         refuse_iterated(t, contents)?;
         // Iterators of others would notice how it is replayed.
         if !NOTICED.contains(&name) && t.source(deque).is_some() {
-            return t.unsupported(format!("{name}() of a deque that exists"));
+            return t.stop(
+                BreakId::ContainerMethod,
+                format!("{name}() of a deque that exists"),
+            );
         }
     }
     let items = len(t, contents)?;
@@ -144,7 +150,9 @@ pub fn call(
         methods::call(t, contents, name, args, &Vec::new())
     };
     match (name, args) {
-        _ if !kwargs.is_empty() => t.unsupported("a method of a deque with names"),
+        _ if !kwargs.is_empty() => {
+            t.stop(BreakId::ContainerMethod, "a method of a deque with names")
+        }
         ("append", [item]) => add(t, (deque, contents), *item, true),
         ("appendleft", [item]) => add(t, (deque, contents), *item, false),
         ("extend" | "extendleft", [over]) if *over != deque => {
@@ -161,7 +169,10 @@ pub fn call(
         }
         ("__add__", [other]) => {
             let Some(more) = contents_of_deque(t, *other)? else {
-                return t.unsupported("a deque and another object are added");
+                return t.stop(
+                    BreakId::ContainerMethod,
+                    "a deque and another object are added",
+                );
             };
             let made = call(t, (deque, contents), "copy", &[], kwargs)?;
             let target = contents_of(t, made)?;
@@ -170,7 +181,10 @@ pub fn call(
         }
         ("__eq__" | "__ne__", [other]) => {
             let Some(others) = contents_of_deque(t, *other)? else {
-                return t.unsupported("a deque and another object are compared");
+                return t.stop(
+                    BreakId::ContainerMethod,
+                    "a deque and another object are compared",
+                );
             };
             let op = if name == "__eq__" {
                 CmpOp::Eq
@@ -184,13 +198,17 @@ pub fn call(
             on_list(t, "pop", &[first])
         }
         ("pop", []) if items > 0 => on_list(t, "pop", &[]),
-        ("insert", [..]) if most(t, deque)?.is_some() => {
-            t.unsupported("insert() into a deque with a maxlen")
-        }
+        ("insert", [..]) if most(t, deque)?.is_some() => t.stop(
+            BreakId::ContainerMethod,
+            "insert() into a deque with a maxlen",
+        ),
         ("rotate", []) => rotate(t, contents, 1),
         ("rotate", [by]) => match t.const_int(*by) {
             Some(by) => rotate(t, contents, by),
-            None => t.unsupported("rotate() by a number that is not constant"),
+            None => t.stop(
+                BreakId::ContainerMethod,
+                "rotate() by a number that is not constant",
+            ),
         },
         ("copy", []) => {
             let most = most(t, deque)?;
@@ -202,7 +220,10 @@ pub fn call(
         ("__getitem__" | "__delitem__", [key]) | ("__setitem__", [key, _]) => {
             // A deque has no slices.
             if t.const_int(*key).is_none() {
-                return t.unsupported("an item of a deque at such a place");
+                return t.stop(
+                    BreakId::ContainerMethod,
+                    "an item of a deque at such a place",
+                );
             }
             if name == "__delitem__" {
                 subscript::delete(t, contents, *key)?;
@@ -212,7 +233,7 @@ pub fn call(
         }
         _ if !OWN.contains(&name) => on_list(t, name, args),
         _ => t.stop(
-            BreakKind::UnsupportedCall,
+            BreakId::ContainerMethod,
             format!("{name}() of a deque with these arguments"),
         ),
     }
@@ -221,7 +242,10 @@ pub fn call(
 fn len(t: &mut Tracer<'_>, contents: VarId) -> Step<usize> {
     match t.kind(contents) {
         Kind::List(items) => Ok(items.len()),
-        _ => t.unsupported("a deque that holds something else"),
+        _ => t.stop(
+            BreakId::ContainerMethod,
+            "a deque that holds something else",
+        ),
     }
 }
 
@@ -254,7 +278,10 @@ pub fn most(t: &mut Tracer<'_>, deque: VarId) -> Step<Option<usize>> {
         return Ok(made);
     }
     let Some(value) = t.value(deque) else {
-        return t.unsupported("a deque whose maxlen is not known");
+        return t.stop(
+            BreakId::ContainerMethod,
+            "a deque whose maxlen is not known",
+        );
     };
     let most = value.getattr("maxlen")?.extract()?;
     t.guard(deque, GuardKind::MaxLen(most));
@@ -277,7 +304,10 @@ fn rotate(t: &mut Tracer<'_>, contents: VarId, by: i64) -> Step<VarId> {
 fn refuse_iterated(t: &Tracer<'_>, contents: VarId) -> Step<()> {
     let iterates = |id: VarId| matches!(t.vars.kind(id), Kind::Iter(IterVar::Sequence { over, .. }) if *over == contents);
     match (0..t.vars.len() as u32).map(VarId).any(iterates) {
-        true => t.unsupported("a change of a deque that is iterated over"),
+        true => t.stop(
+            BreakId::ContainerMethod,
+            "a change of a deque that is iterated over",
+        ),
         false => Ok(()),
     }
 }

@@ -7,7 +7,7 @@ use pyo3::types::{PyModule, PyTuple};
 
 use crate::frame::Modules;
 use crate::obj::Obj;
-use crate::reason::BreakKind;
+use crate::reason::BreakId;
 use crate::simulator::frame::FrameState;
 use crate::simulator::{attributes, fold, Step, Tracer};
 use crate::variables::VarId;
@@ -24,11 +24,16 @@ fn refuse_submodules(t: &mut Tracer<'_>, module: VarId, fromlist: VarId) -> Step
     };
     let namespace = match object.cast::<PyModule>() {
         Ok(module) => module.dict(),
-        Err(_) => return t.unsupported("an import of something that is not a module"),
+        Err(_) => {
+            return t.stop(
+                BreakId::Import,
+                "an import of something that is not a module",
+            )
+        }
     };
     for name in names.iter() {
         if namespace.contains("__path__")? && !namespace.contains(&name)? {
-            return t.stop(BreakKind::UnsupportedCall, "an import of a submodule");
+            return t.stop(BreakId::Import, "an import of a submodule");
         }
     }
     Ok(())
@@ -41,12 +46,12 @@ fn absolute(t: &mut Tracer<'_>, f: &FrameState, name: &Arc<str>, up: i64) -> Ste
         None => None,
     };
     let Some(mut package) = package.as_deref().filter(|package| !package.is_empty()) else {
-        return t.unsupported(format!("relative import of {name}"));
+        return t.stop(BreakId::Import, format!("relative import of {name}"));
     };
     for _ in 1..up {
         match package.rsplit_once('.') {
             Some((parent, _)) => package = parent,
-            None => return t.unsupported(format!("relative import of {name}")),
+            None => return t.stop(BreakId::Import, format!("relative import of {name}")),
         }
     }
     Ok(if name.is_empty() {
@@ -61,7 +66,7 @@ fn module_named(t: &mut Tracer<'_>, name: &Arc<str>, fromlist: VarId) -> Step<Va
     let is_it = |value: &Obj| value.as_ptr() == modules.as_ptr();
     let mut changed = t.vars.mutated().iter().map(|id| t.vars.get(*id));
     if changed.any(|var| var.value.as_ref().is_some_and(is_it)) {
-        return t.unsupported("an import after a change of sys.modules");
+        return t.stop(BreakId::Import, "an import after a change of sys.modules");
     }
     let whole = t.is_none(fromlist);
     let wanted: Arc<str> = if whole {
@@ -83,10 +88,7 @@ fn imported(t: &mut Tracer<'_>, modules: &Obj, name: &Arc<str>) -> Step<VarId> {
             t.guard_identity(module);
             Ok(module)
         }
-        None => t.stop(
-            BreakKind::UnsupportedCall,
-            format!("first import of {name}"),
-        ),
+        None => t.stop(BreakId::Import, format!("first import of {name}")),
     }
 }
 
@@ -96,7 +98,10 @@ fn check_import(t: &mut Tracer<'_>, f: &FrameState) -> Step<()> {
     let found = load_from_dict(t, &f.builtins, &Arc::from("__import__"))?;
     let found = found.filter(|found| t.value(*found).is_some_and(|found| found.is(&own)));
     let Some(found) = found else {
-        return t.unsupported("an import through another __import__ than Python's");
+        return t.stop(
+            BreakId::Import,
+            "an import through another __import__ than Python's",
+        );
     };
     t.guard_identity(found);
     Ok(())
@@ -109,7 +114,7 @@ pub(super) fn import_name(t: &mut Tracer<'_>, f: &mut FrameState, name: &Arc<str
     let name = match t.const_int(level) {
         Some(0) => name.clone(),
         Some(up) => absolute(t, f, name, up)?,
-        None => return t.unsupported("an import of an unknown level"),
+        None => return t.stop(BreakId::Import, "an import of an unknown level"),
     };
     let module = module_named(t, &name, fromlist)?;
     f.push(module);
@@ -124,7 +129,7 @@ pub(super) fn import_from(t: &mut Tracer<'_>, f: &mut FrameState, name: &str) ->
         dict.is_ok_and(|dict| dict.contains(name).unwrap_or(false))
     });
     if !there {
-        return t.unsupported(format!("first import of {name}"));
+        return t.stop(BreakId::Import, format!("first import of {name}"));
     }
     let value = attributes::get(t, module, name)?;
     f.push(value);

@@ -205,8 +205,14 @@ pub fn step(t: &mut Tracer<'_>, f: &mut FrameState, at: usize) -> Step<Flow> {
         Instr::ContainsOp { invert } => {
             let container = f.pop(t)?;
             let item = f.pop(t)?;
-            let found = truth::contains(t, container, item)?;
-            let value = t.bool(found != *invert);
+            let value = match truth::computed_contains(t, container, item)? {
+                Some(found) if *invert => graph_numbers::negation(t, found)?,
+                Some(found) => found,
+                None => {
+                    let found = truth::contains(t, container, item)?;
+                    t.bool(found != *invert)
+                }
+            };
             f.push(value);
         }
         // --- subscription and attributes ---

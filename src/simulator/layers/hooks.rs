@@ -6,6 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyInt;
 
 use crate::guard::GuardKind;
+use crate::reason::BreakId;
 use crate::simulator::builtins::is_instance;
 use crate::simulator::call::{call as call_any, named};
 use crate::simulator::{attributes, frame_introspection, iterate, subscript};
@@ -52,10 +53,13 @@ pub(super) fn call<'py>(
     }
     let class = object.get_type();
     if !has_own(t, &class, &["_dygraph_call_func"]) {
-        return t.unsupported("a layer that calls its hooks itself");
+        return t.stop(BreakId::Layer, "a layer that calls its hooks itself");
     }
     if !entries(t, object, source, "_forward_post_hooks_always_called")?.is_empty() {
-        return t.unsupported("a hook that is called after an exception too");
+        return t.stop(
+            BreakId::Layer,
+            "a hook that is called after an exception too",
+        );
     }
     // All hooks get the same two objects, and `forward` what they left in them.
     let mut inputs = t.add(Kind::Tuple(args.to_vec(), None));
@@ -149,13 +153,16 @@ fn entries<'py>(
         return Ok(Vec::new());
     };
     let Some(found) = in_order(&dict)? else {
-        return t.unsupported("a layer whose hooks are in a dictionary of another class");
+        return t.stop(
+            BreakId::Layer,
+            "a layer whose hooks are in a dictionary of another class",
+        );
     };
     let mut entries = Vec::with_capacity(found.len());
     for (key, value) in found {
         let plain = key.is_exact_instance_of::<PyInt>();
         let Some(key) = plain.then(|| key.extract::<i64>().ok()).flatten() else {
-            return t.unsupported("a layer with hooks under unusual keys");
+            return t.stop(BreakId::Layer, "a layer with hooks under unusual keys");
         };
         entries.push((key, value));
     }
@@ -193,5 +200,5 @@ fn both(t: &mut Tracer<'_>, result: VarId) -> Step<(VarId, VarId)> {
             }
         }
     }
-    t.unsupported("what a forward hook returned")
+    t.stop(BreakId::Layer, "what a forward hook returned")
 }

@@ -13,7 +13,7 @@ use crate::frame::Modules;
 use crate::graph::Callee;
 use crate::guard::GuardKind;
 use crate::obj::{items_in_order, Item, Obj};
-use crate::reason::BreakKind;
+use crate::reason::BreakId;
 use crate::tracker::{DictKey, Tracker, TrackerRef};
 use crate::variables::{Kind, VarId};
 
@@ -95,7 +95,10 @@ fn is_changed_below(t: &Tracer<'_>, layer: &Bound<'_, PyAny>) -> bool {
 /// Stops where the program wrote to one of these dictionaries of a layer: what follows sees the real one.
 fn refuse_changed(t: &mut Tracer<'_>, layer: &Bound<'_, PyAny>, names: &[&str]) -> Step<()> {
     match is_changed(t, layer, names) {
-        true => t.unsupported("a part of a layer that was given other parts or hooks"),
+        true => t.stop(
+            BreakId::Layer,
+            "a part of a layer that was given other parts or hooks",
+        ),
         false => Ok(()),
     }
 }
@@ -188,7 +191,7 @@ pub fn call(
 ) -> Step<VarId> {
     let (Some(object), Some(source)) = (t.value(layer), t.source(layer)) else {
         return t.stop(
-            BreakKind::UnsupportedCall,
+            BreakId::Layer,
             "a layer made inside of the compiled function",
         );
     };
@@ -201,13 +204,10 @@ pub fn call(
         return call_any(t, method, args, kwargs);
     }
     if attributes::tells_class(&class) {
-        return t.stop(BreakKind::UnsupportedCall, "a layer with its own __class__");
+        return t.stop(BreakId::Layer, "a layer with its own __class__");
     }
     if !is_own("_build_once") {
-        return t.stop(
-            BreakKind::UnsupportedCall,
-            "a layer with its own _build_once",
-        );
+        return t.stop(BreakId::Layer, "a layer with its own _build_once");
     }
     let written = matches!(t.kind(layer), Kind::Layer(object) if !object.writes.is_empty());
     let changed = |part: &Obj| is_below(&object, part.bind(t.py));
@@ -315,7 +315,7 @@ pub fn keeps_training(t: &mut Tracer<'_>, layer: VarId, name: &str, value: VarId
 /// Stops unless `Layer.__setattr__` would do no more than write the instance dictionary.
 pub fn check_plain_write(t: &mut Tracer<'_>, layer: VarId, name: &str, value: VarId) -> Step<()> {
     let Some(object) = t.value(layer) else {
-        return t.unsupported("assignment to a new layer");
+        return t.stop(BreakId::Layer, "assignment to a new layer");
     };
     // A buffer that is replaced by another tensor stays a buffer; what reads the registry stops.
     let plain_tensor = matches!(t.kind(value), Kind::Tensor(tensor) if tensor.class.is_none());
@@ -326,18 +326,19 @@ pub fn check_plain_write(t: &mut Tracer<'_>, layer: VarId, name: &str, value: Va
         }
         let has = |dict: Bound<'_, PyDict>| dict.contains(name).unwrap_or(true);
         if which == "_buffers" && is_buffer || registry(&object, which).is_some_and(has) {
-            return t.unsupported(format!(
-                "assignment to the registered attribute {name} of a layer"
-            ));
+            return t.stop(
+                BreakId::Layer,
+                format!("assignment to the registered attribute {name} of a layer"),
+            );
         }
     }
     if name == "training" || REGISTRIES.contains(&name) || name.starts_with("_forward_") {
-        return t.unsupported(format!("assignment to {name} of a layer"));
+        return t.stop(BreakId::Layer, format!("assignment to {name} of a layer"));
     }
     match t.kind(value).clone() {
-        Kind::Layer(_) | Kind::Opaque => t.unsupported("assignment of a layer to a layer"),
+        Kind::Layer(_) | Kind::Opaque => t.stop(BreakId::Layer, "assignment of a layer to a layer"),
         Kind::Tensor(tensor) if tensor.class.is_some() => {
-            t.unsupported("assignment of a parameter to a layer")
+            t.stop(BreakId::Layer, "assignment of a parameter to a layer")
         }
         _ => {
             // The registries do not have the name: that must stay so.

@@ -5,6 +5,7 @@ use pyo3::types::PyType;
 
 use crate::frame::Modules;
 use crate::obj::{within, Obj};
+use crate::reason::BreakId;
 use crate::simulator::call::call as call_any;
 use crate::simulator::{fold, layer_call};
 use crate::simulator::{Kwargs, Step, Tracer};
@@ -157,7 +158,7 @@ pub fn call_made(
     let class = class.bind(t.py).cast::<PyType>().map_err(PyErr::from)?;
     let sequential = Container::of(class) == Some(Container::Sequential);
     let (true, true, [input]) = (sequential, kwargs.is_empty(), args) else {
-        return t.unsupported("this call of a new layer");
+        return t.stop(BreakId::Layer, "this call of a new layer");
     };
     let mut value = *input;
     for layer in items {

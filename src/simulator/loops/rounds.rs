@@ -11,7 +11,9 @@ use crate::simulator::merge::{self, refuse, Piece};
 use crate::simulator::regions::{self, End};
 use crate::simulator::saved_for_backward::Statements;
 use crate::simulator::tuple_carry::{self, Trees};
-use crate::simulator::{call, carried_aliases, conversions, graph_numbers, Step, Tracer};
+use crate::simulator::{
+    call, carried_aliases, conversions, graph_numbers, program_numbers, Step, Tracer,
+};
 use crate::variables::{CellVar, IterVar, Kind, NumberVar, VarId};
 
 use super::{next, Behind, Captured, Carried, Part};
@@ -427,6 +429,7 @@ impl Captured<'_> {
             );
         };
         t.realize(first);
+        let first = program_numbers::lowered(t, first)?;
         let symbol = match t.kind(first).clone() {
             Kind::Tensor(tensor) => Some((tensor.symbol, false)),
             Kind::SymNumber(symbol) | Kind::Float(NumberVar::Graph(symbol)) => Some((symbol, true)),

@@ -17,7 +17,7 @@ use crate::bytecode::BinOp;
 use crate::frame::Modules;
 use crate::guard::native;
 use crate::obj::{is_attr, Obj};
-use crate::reason::BreakKind;
+use crate::reason::{BreakId, BreakKind};
 use crate::variables::{ArrayVar, IterVar, Kind, VarId};
 
 use super::{arrays, fold, scalars, tracer};
@@ -110,7 +110,7 @@ pub fn is_made(t: &mut Tracer<'_>, id: VarId) -> bool {
 fn held<'py>(t: &mut Tracer<'py>, id: VarId) -> Step<(Bound<'py, PyAny>, bool)> {
     match t.kind(id).clone() {
         Kind::Array(array) => Ok((array.value.bind(t.py).clone(), array.shares)),
-        _ => t.unsupported("an array that became something else"),
+        _ => t.stop(BreakId::NumPyArray, "an array that became something else"),
     }
 }
 
@@ -141,7 +141,10 @@ fn answer<'py>(
     given: Given<'py>,
 ) -> Step<VarId> {
     if given.named.iter().any(|(name, _)| has(REFUSED, name)) {
-        return t.unsupported("such an argument of a function of NumPy");
+        return t.stop(
+            BreakId::NumPyArray,
+            "such an argument of a function of NumPy",
+        );
     }
     let objects = PyTuple::new(t.py, &given.objects)?;
     let named = PyDict::new(t.py);
@@ -173,12 +176,15 @@ fn made<'py>(t: &mut Tracer<'py>, value: &Bound<'py, PyAny>, from: &[VarId]) -> 
         {
             return Ok(t.constant(value));
         }
-        return t.unsupported("a computation of NumPy that gives no array");
+        return t.stop(
+            BreakId::NumPyArray,
+            "a computation of NumPy that gives no array",
+        );
     }
     let dtype: String = value.getattr("dtype")?.getattr("name")?.extract()?;
     let bytes: usize = value.getattr("nbytes")?.extract()?;
     if !arrays::is_taken(&dtype) || bytes > MOST_BYTES {
-        return t.unsupported("an array of such a dtype or size");
+        return t.stop(BreakId::NumPyArray, "an array of such a dtype or size");
     }
     let mut shares = !value.getattr("base")?.is_none();
     for id in from {
@@ -255,13 +261,10 @@ pub fn method(
     let writes = has(WRITES, name) && kwargs.is_empty();
     let given = Given::new(t, if writes { args } else { &all }, kwargs);
     let (Some(given), true) = (given, writes || has(METHODS, name)) else {
-        return t.stop(
-            BreakKind::UnsupportedCall,
-            format!("call of ndarray.{name}"),
-        );
+        return t.stop(BreakId::NumPyArray, format!("call of ndarray.{name}"));
     };
     let Some(class) = t.type_of(id) else {
-        return t.unsupported("an array of an unknown class");
+        return t.stop(BreakId::NumPyArray, "an array of an unknown class");
     };
     let function = class.getattr(name)?;
     if writes {
@@ -360,7 +363,10 @@ fn are_numbers(given: &Given<'_>) -> bool {
 /// `array[key]`
 pub fn get_item(t: &mut Tracer<'_>, id: VarId, key: VarId) -> Step<VarId> {
     let Some(given) = Given::new(t, &[id, key], &[]) else {
-        return t.unsupported("an index of an array that is not known");
+        return t.stop(
+            BreakId::NumPyArray,
+            "an index of an array that is not known",
+        );
     };
     let function = t.original("operator", "getitem")?;
     answer(t, &function, given)
@@ -369,7 +375,7 @@ pub fn get_item(t: &mut Tracer<'_>, id: VarId, key: VarId) -> Step<VarId> {
 /// `array[key] = value`
 pub fn set_item(t: &mut Tracer<'_>, id: VarId, key: VarId, value: VarId) -> Step<()> {
     let Some(given) = Given::new(t, &[key, value], &[]) else {
-        return t.unsupported("an item of an array that is not known");
+        return t.stop(BreakId::NumPyArray, "an item of an array that is not known");
     };
     let function = t.original("operator", "setitem")?;
     write(t, id, &function, given).map(drop)
@@ -378,7 +384,7 @@ pub fn set_item(t: &mut Tracer<'_>, id: VarId, key: VarId, value: VarId) -> Step
 /// `iter(array)`: over its items of now, so that nothing writes to it any more.
 pub fn iterate(t: &mut Tracer<'_>, id: VarId) -> Step<VarId> {
     if len(t, id)? > MOST_ITEMS {
-        return t.unsupported("iteration over an array of many items");
+        return t.stop(BreakId::NumPyArray, "iteration over an array of many items");
     }
     let (value, _) = held(t, id)?;
     let items = PyList::new(t.py, value.try_iter()?.collect::<PyResult<Vec<_>>>()?)?;

@@ -6,6 +6,7 @@ use pyo3::types::{PyDict, PyTuple};
 use crate::frame::Modules;
 use crate::guard::native;
 use crate::obj::Obj;
+use crate::reason::BreakId;
 use crate::variables::{Kind, VarId};
 
 use super::{held, scalars, Given, Step, Tracer};
@@ -23,7 +24,10 @@ pub(super) fn write<'py>(
     let copy = whole.call_method0("__copy__")?;
     if shares && !is_contiguous(&copy)? || !copy.getattr("strides")?.eq(whole.getattr("strides")?)?
     {
-        return t.unsupported("a write to an array that shares its memory");
+        return t.stop(
+            BreakId::NumPyArray,
+            "a write to an array that shares its memory",
+        );
     }
     let sharing = if shares {
         sharing(t, &whole)?
@@ -33,7 +37,10 @@ pub(super) fn write<'py>(
     let mut moved = Vec::with_capacity(sharing.len());
     for other in sharing {
         if matches!(t.kind(other), Kind::Array(array) if array.iterated) {
-            return t.unsupported("a write to an array that was gone over");
+            return t.stop(
+                BreakId::NumPyArray,
+                "a write to an array that was gone over",
+            );
         }
         let (value, _) = held(t, other)?;
         let same = if value.is(&whole) {

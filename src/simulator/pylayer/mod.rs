@@ -12,7 +12,7 @@ use pyo3::types::{PyCFunction, PyType};
 use crate::frame::Modules;
 use crate::graph::{Callee, Region, SymbolId};
 use crate::guard::native;
-use crate::reason::BreakKind;
+use crate::reason::BreakId;
 use crate::variables::{Kind, VarId};
 
 use super::call::call;
@@ -75,7 +75,7 @@ fn refuse<T>(t: &Tracer<'_>, message: &str) -> Step<T> {
 }
 
 fn refuse_of<T>(t: &Tracer<'_>, of: &str, message: &str) -> Step<T> {
-    t.stop(BreakKind::UnsupportedCall, format!("{of}: {message}"))
+    t.stop(BreakId::PyLayer, format!("{of}: {message}"))
 }
 
 /// `class.apply(*args, **kwargs)`

@@ -5,7 +5,7 @@ mod index_range;
 use pyo3::prelude::*;
 use pyo3::types::PyBool;
 
-use crate::reason::BreakKind;
+use crate::reason::{BreakId, BreakKind};
 use crate::variables::{IterVar, Kind, VarId};
 
 use crate::simulator::call::{call, describe};
@@ -63,7 +63,7 @@ pub fn get(t: &mut Tracer<'_>, container: VarId, key: VarId) -> Step<VarId> {
             let index = t.const_value(key);
             if index.is_some_and(|index| index.is_instance_of::<PyBool>()) {
                 // The layers of a list are under the texts of their numbers.
-                return t.unsupported("an index that is a bool");
+                return t.stop(BreakId::Subscript, "an index that is a bool");
             }
             match picked(t, &items, key)? {
                 Picked::One(item) => Ok(item),
@@ -82,7 +82,7 @@ pub fn get(t: &mut Tracer<'_>, container: VarId, key: VarId) -> Step<VarId> {
                 return Ok(value);
             }
             let what = describe(t, container, &kind);
-            t.unsupported(format!("subscription of {what}"))
+            t.stop(BreakId::Subscript, format!("subscription of {what}"))
         }
     }
 }
@@ -106,8 +106,8 @@ fn picked(t: &mut Tracer<'_>, items: &[VarId], key: VarId) -> Step<Picked> {
 fn position(t: &mut Tracer<'_>, len: usize, key: VarId) -> Step<usize> {
     let Some(index) = t.const_int(key) else {
         return match t.kind(key) {
-            Kind::Tensor(_) => t.stop(BreakKind::TensorValue, "a tensor is used as an index"),
-            _ => t.unsupported("an index that is not a constant"),
+            Kind::Tensor(_) => t.stop(BreakId::TensorIndex, "a tensor is used as an index"),
+            _ => t.stop(BreakId::Subscript, "an index that is not a constant"),
         };
     };
     let from_start = if index < 0 { index + len as i64 } else { index };
@@ -122,7 +122,7 @@ fn position(t: &mut Tracer<'_>, len: usize, key: VarId) -> Step<usize> {
 
 fn slice_indices(t: &mut Tracer<'_>, key: VarId, len: usize) -> Step<Vec<usize>> {
     let Some(slice) = fold::to_object(t, key) else {
-        return t.unsupported("a slice that is not constant");
+        return t.stop(BreakId::Subscript, "a slice that is not constant");
     };
     let (start, stop, step): (i64, i64, i64) = slice.call_method1("indices", (len,))?.extract()?;
     let mut indices = Vec::new();
@@ -170,7 +170,7 @@ pub fn set(t: &mut Tracer<'_>, container: VarId, key: VarId, value: VarId) -> St
         }
         kind => {
             let what = describe(t, container, &kind);
-            t.unsupported(format!("item assignment to {what}"))
+            t.stop(BreakId::Subscript, format!("item assignment to {what}"))
         }
     }
 }
@@ -184,17 +184,17 @@ fn set_slice(
     value: VarId,
 ) -> Step<()> {
     if !t.is_none(step) && t.const_int(step) != Some(1) {
-        return t.unsupported("assignment to an extended slice");
+        return t.stop(BreakId::Subscript, "assignment to an extended slice");
     }
     let values = crate::simulator::iterate::collect_fast(t, value)?;
     let Some(slice) = fold::to_object(t, key) else {
-        return t.unsupported("a slice that is not constant");
+        return t.stop(BreakId::Subscript, "a slice that is not constant");
     };
     let (start, stop, _): (usize, usize, i64) =
         slice.call_method1("indices", (items.len(),))?.extract()?;
     // What the values come from may have changed the list meanwhile; its bounds stay those of before.
     let Kind::List(items) = t.kind(list).clone() else {
-        return t.unsupported("a list that became something else");
+        return t.stop(BreakId::Subscript, "a list that became something else");
     };
     let start = start.min(items.len());
     let stop = stop.clamp(start, items.len());
@@ -223,7 +223,10 @@ pub fn refuse_iterated(t: &Tracer<'_>, dict: VarId) -> Step<()> {
         _ => false,
     };
     if (0..t.vars.len() as u32).map(VarId).any(iterates) {
-        return t.unsupported("a deletion from a dict that is iterated over");
+        return t.stop(
+            BreakId::Subscript,
+            "a deletion from a dict that is iterated over",
+        );
     }
     Ok(())
 }
@@ -266,6 +269,6 @@ pub fn delete(t: &mut Tracer<'_>, container: VarId, key: VarId) -> Step<()> {
             let method = attributes::get_special(t, container, "__delitem__")?;
             call(t, method, &[key], &[]).map(drop)
         }
-        _ => t.unsupported("deletion of an item"),
+        _ => t.stop(BreakId::Subscript, "deletion of an item"),
     }
 }

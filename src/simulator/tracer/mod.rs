@@ -21,7 +21,7 @@ use crate::graph::{FunctionGraph, SymbolId};
 use crate::guard::GuardSet;
 use crate::obj::Obj;
 use crate::paddle::Paddle;
-use crate::reason::{Break, BreakKind, SourceLoc};
+use crate::reason::{Break, BreakId, BreakKind, SourceLoc};
 use crate::tracker::TrackerRef;
 use crate::variables::{Arena, AttrOp, VarId};
 
@@ -105,6 +105,11 @@ pub struct TraceOptions {
     pub capture_control_flow: bool,
     /// Captured loops may carry gradients: nothing goes backwards through what is exported.
     pub forward_only: bool,
+    /// A comparison of open dims that nobody guards is taken to answer as it does for the dims of this call: the program
+    /// checks that.
+    pub assumes_branches: bool,
+    /// What the user calls the tensors among the arguments, by address.
+    pub names: FxHashMap<usize, String>,
     /// `print` of tensors becomes part of the graph.
     pub capture_print: bool,
     /// Deepest inlining.
@@ -282,12 +287,12 @@ impl<'py> Tracer<'py> {
         self.locations.last().cloned().unwrap_or_default()
     }
 
-    /// Stops with a break of this kind here.
-    pub fn stop<T>(&self, kind: BreakKind, message: impl Into<String>) -> Step<T> {
+    /// Stops for this reason here.
+    pub fn stop<T>(&self, id: impl Into<BreakId>, message: impl Into<String>) -> Step<T> {
+        let loc = self.loc();
         Err(Break {
-            kind,
-            message: message.into(),
-            loc: self.loc(),
+            loc,
+            ..Break::new(id, message)
         }
         .into())
     }

@@ -14,7 +14,7 @@ use crate::codegen::Plan;
 use crate::guard::{CompiledGuard, GuardInputs};
 use crate::obj::Obj;
 use crate::plugin;
-use crate::reason::{Break, BreakKind, Recompile, Stats};
+use crate::reason::{Break, BreakId, Recompile, Stats};
 use crate::tracker::Place;
 use crate::translate::arguments::{addresses, Bound_};
 use crate::translate::backward_guard::BackwardGuard;
@@ -135,7 +135,8 @@ impl Translated {
         if let Some((entry, index)) = &failed {
             let guard = entry.guard.describe_failure(*index);
             // No lock is held here: what handles records of the log may be translated code, and other threads may run.
-            log::info!(target: "paddle_sot_rs.recompiles", "{} is translated again: {guard}", self.location);
+            let id = BreakId::Recompile;
+            log::info!(target: "paddle_sot_rs.recompiles", "{id} {} is translated again: {guard}; see {}", self.location, id.link());
             lock(&self.shared.stats).recompiles.push(Recompile {
                 function: self.location.clone(),
                 guard,
@@ -149,7 +150,7 @@ impl Translated {
         };
         if references > 0 && !destructors::held(&bound, references).is_empty() {
             self.fall_back(Break::new(
-                BreakKind::Construct,
+                BreakId::Destructor,
                 "a local alone holds an object with a destructor",
             ));
             return self.native(py, bound, how);
@@ -160,12 +161,13 @@ impl Translated {
         let before = self.entries();
         if before.len() >= MAX_ENTRIES {
             self.give_up();
-            log::warn!(target: "paddle_sot_rs.recompiles", "{} has {MAX_ENTRIES} translations; from now on it runs as it is", self.location);
+            self.note_limit(MAX_ENTRIES);
             return self.native(py, bound, how);
         }
         if before.len() >= MAX_SMALL_ENDS && self.is_a_small_end(&before) {
             self.give_up();
-            log::info!(target: "paddle_sot_rs.recompiles", "{} differs from call to call, and no program is in it; from now on it runs as it is", self.location);
+            let id = BreakId::SmallEnd;
+            log::info!(target: "paddle_sot_rs.recompiles", "{id} {} differs from call to call, and no program is in it; from now on it runs as it is; see {}", self.location, id.link());
             return self.native(py, bound, how);
         }
         let translated = exclusively(py, |signals| {

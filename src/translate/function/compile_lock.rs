@@ -1,7 +1,7 @@
 //! Whether a thread translates, whose turn it is, and the switch that lets everything run as it is.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
@@ -21,9 +21,33 @@ pub fn is_translating() -> bool {
 
 static OFF: AtomicBool = AtomicBool::new(false);
 
+/// What calls of translated functions do: see `set_stance` in `stance.py`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Stance {
+    /// They are translated.
+    Default,
+    /// They run as they are.
+    Eager,
+    /// One more translation is an error.
+    FailOnRecompile,
+}
+
+static STANCE: AtomicU8 = AtomicU8::new(Stance::Default as u8);
+
+/// Sets the stance of the process.
+pub fn set_stance(stance: Stance) {
+    STANCE.store(stance as u8, Ordering::Relaxed);
+}
+
 /// Whether translated functions run as they are.
 pub(super) fn is_switched_off() -> bool {
-    OFF.load(Ordering::Relaxed)
+    OFF.load(Ordering::Relaxed) || STANCE.load(Ordering::Relaxed) == Stance::Eager as u8
+}
+
+/// Whether one more translation of a function is an error.
+pub(super) fn fails_on_recompile() -> bool {
+    STANCE.load(Ordering::Relaxed) == Stance::FailOnRecompile as u8
 }
 
 /// Lets all translated functions of the process run as they are, or not any more.

@@ -32,8 +32,11 @@ use super::totals;
 pub use cache::Entry;
 pub(super) use cache::BY_CALLS;
 pub(super) use compile_lock::exclusively;
-pub use compile_lock::{is_translating, note_hooked_saves, switch_off, take_turns_anew};
+pub use compile_lock::{
+    is_translating, note_hooked_saves, set_stance, switch_off, take_turns_anew, Stance,
+};
 pub use shared::{CompileOptions, GraphInfo, Shared};
+pub(super) use skip_policy::shown;
 
 /// A function that is translated when it is called.
 pub struct Translated {

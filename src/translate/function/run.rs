@@ -26,7 +26,7 @@ use crate::translate::pin::{self, Pin};
 
 use super::c_stack::{self, CallOfObject, Nested};
 use super::cache::Entry;
-use super::compile_lock::is_switched_off;
+use super::compile_lock::{fails_on_recompile, is_switched_off};
 use super::destructors;
 use super::retrace_count::Running;
 use super::{lock, sharded, Translated};
@@ -205,6 +205,9 @@ impl Translated {
                 "a sharded tensor among the arguments",
             );
             return self.native(py, bound, how);
+        }
+        if let (Some((entry, index)), true) = (&failed, fails_on_recompile()) {
+            return Err(self.recompile_error(py, &entry.guard.describe_failure(*index)));
         }
         self.miss(py, bound, failed, &wanted, how)
     }

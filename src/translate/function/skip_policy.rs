@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 
 use crate::backend;
 use crate::frame::{user_is_tracing, CodeState, Modules, Policy};
-use crate::reason::{Break, BreakKind, Fallback, SourceLoc};
+use crate::reason::{Break, BreakId, BreakKind, SourceLoc, Stats};
 use crate::translate::pin;
 
 use super::c_stack;
@@ -49,6 +49,15 @@ impl Translated {
             reasons.push(reason);
         }
         graph_break_error(py, &reasons)
+    }
+
+    /// The error of a call that would be translated once more, under the stance that forbids it.
+    pub(super) fn recompile_error(&self, py: Python<'_>, guard: &str) -> PyErr {
+        let place = &self.location;
+        let id = BreakId::Recompile;
+        let link = id.link();
+        let message = format!("{id} {place} would be translated again: {guard}; see {link}");
+        error(py, "RecompileError", &message)
     }
 
     /// Whether nothing is in the way of one graph but an exception that leaves the function.
@@ -96,21 +105,15 @@ impl Translated {
     pub(super) fn is_too_deep(&self) -> bool {
         let is = c_stack::is_too_deep();
         if is {
-            self.note_fallback(BreakKind::InlineDepth, "calls that nest too deep");
+            self.note_fallback(BreakId::NestedCalls, "calls that nest too deep");
         }
         is
     }
 
-    /// Counts, once, that calls run as they are for a reason that is none of the function's own.
-    pub(super) fn note_fallback(&self, kind: BreakKind, message: &str) {
-        let mut stats = lock(&self.shared.stats);
-        let is_known = |it: &Fallback| it.reason.kind == kind && it.function == self.location;
-        if !stats.fallbacks.iter().any(is_known) {
-            stats.fallbacks.push(Fallback {
-                function: self.location.clone(),
-                reason: self.placed(Break::new(kind, message)),
-            });
-        }
+    /// Counts that calls run as they are for a reason that is none of the function's own.
+    pub(super) fn note_fallback(&self, id: impl Into<BreakId>, message: &str) {
+        let reason = self.placed(Break::new(id, message));
+        lock(&self.shared.stats).note_fallback(&self.location, &reason, 1);
     }
 
     /// A reason without a place is about the whole function.
@@ -119,6 +122,15 @@ impl Translated {
             reason.loc = self.location.clone();
         }
         reason
+    }
+
+    /// Counts that the function has too many translations, with the guards that failed.
+    pub(super) fn note_limit(&self, limit: usize) {
+        let failed = guards_that_failed(&lock(&self.shared.stats), &self.location);
+        let message = format!("{limit} translations; what failed each time: {failed}");
+        let reason = self.placed(Break::new(BreakId::RecompileLimit, message));
+        log::warn!(target: "paddle_sot_rs.recompiles", "{} has {limit} translations; from now on it runs as it is: {}", self.location, reason.advice());
+        lock(&self.shared.stats).note_fallback(&self.location, &reason, 1);
     }
 
     pub(super) fn fall_back(&self, reason: Break) {
@@ -134,11 +146,10 @@ impl Translated {
             *lock(&self.why) = Some(format!("{kind}: {}", rule.trim()));
         }
         let reason = self.placed(reason);
-        log::info!(target: "paddle_sot_rs.graph_breaks", "{} runs as it is: {reason}", self.location);
-        lock(&self.shared.stats).fallbacks.push(Fallback {
-            function: self.location.clone(),
-            reason,
-        });
+        let count = lock(&self.shared.stats).note_fallback(&self.location, &reason, 1);
+        if let Some(times) = shown(count) {
+            log::info!(target: "paddle_sot_rs.graph_breaks", "{times}{} runs as it is: {}", self.location, reason.advice());
+        }
         let now = self.generation().unwrap_or(0);
         if self.tried_under.swap(now, Ordering::Relaxed) != now {
             self.failures.store(0, Ordering::Relaxed);
@@ -146,26 +157,82 @@ impl Translated {
         }
         if self.failures.fetch_add(1, Ordering::Relaxed) + 1 >= MAX_FAILURES {
             self.give_up();
-            log::warn!(target: "paddle_sot_rs.graph_breaks", "{} could not be translated {MAX_FAILURES} times; it is left alone", self.location);
+            let id = BreakId::LeftAlone;
+            log::warn!(target: "paddle_sot_rs.graph_breaks", "{id} {} could not be translated {MAX_FAILURES} times; it is left alone; see {}", self.location, id.link());
         }
+    }
+}
+
+/// Each reason once, in the order of the source: files as they were reached, then lines.
+fn in_order(reasons: &[Break]) -> Vec<&Break> {
+    let mut files: Vec<&str> = Vec::new();
+    let mut found: Vec<&Break> = Vec::new();
+    for reason in reasons {
+        if !files.contains(&&*reason.loc.file) {
+            files.push(&reason.loc.file);
+        }
+        if !found.contains(&reason) {
+            found.push(reason);
+        }
+    }
+    let place = |reason: &&Break| {
+        let file = files.iter().position(|file| **file == *reason.loc.file);
+        (file, reason.loc.line)
+    };
+    found.sort_by_key(place);
+    found
+}
+
+/// What stands in front of the `count`th line about something in the log, if it is shown.
+pub(in crate::translate) fn shown(count: u64) -> Option<String> {
+    match count {
+        1 => Some(String::new()),
+        10 | 100 | 1000 | 10000 => Some(format!("({count} times) ")),
+        _ => None,
     }
 }
 
 /// `GraphBreakError` that lists the reasons.
 pub fn graph_break_error(py: Python<'_>, reasons: &[Break]) -> PyErr {
-    let lines: Vec<String> = reasons
+    let lines: Vec<String> = in_order(reasons)
         .iter()
-        .map(|reason| format!("  {reason}\n    hint: {}", reason.kind.hint()))
+        .map(|reason| format!("  {}", reason.advice()))
         .collect();
     let message = format!(
         "full_graph=True, but the graph breaks:\n{}",
         lines.join("\n")
     );
+    error(py, "GraphBreakError", &message)
+}
+
+/// An exception of `errors.py`.
+fn error(py: Python<'_>, class: &str, message: &str) -> PyErr {
     let make = || -> PyResult<PyErr> {
-        let class = py
-            .module("paddle_sot_rs.errors")?
-            .getattr("GraphBreakError")?;
-        Ok(PyErr::from_value(class.call1((message.as_str(),))?))
+        let class = py.module("paddle_sot_rs.errors")?.getattr(class)?;
+        Ok(PyErr::from_value(class.call1((message,))?))
     };
-    make().unwrap_or_else(|_| PyRuntimeError::new_err(message.clone()))
+    make().unwrap_or_else(|_| PyRuntimeError::new_err(message.to_owned()))
+}
+
+/// Guards that made a function be translated again: the newest of each form, and how often.
+fn guards_that_failed(stats: &Stats, function: &SourceLoc) -> String {
+    let form = |guard: &str| guard.replace(|c: char| c.is_ascii_digit(), "");
+    let mut found: Vec<(String, &str, usize)> = Vec::new();
+    let own = stats
+        .recompiles
+        .iter()
+        .filter(|it| it.function == *function);
+    for guard in own.map(|it| it.guard.as_str()) {
+        let form = form(guard);
+        match found.iter_mut().find(|(known, ..)| *known == form) {
+            Some((_, newest, times)) => (*newest, *times) = (guard, *times + 1),
+            None => found.push((form, guard, 1)),
+        }
+    }
+    found.sort_by_key(|(.., times)| std::cmp::Reverse(*times));
+    let shown = found.iter().take(3);
+    let shown: Vec<String> = shown
+        .map(|(_, guard, times)| format!("{guard} ({times} times)"))
+        .collect();
+    shown.join("; ")
 }

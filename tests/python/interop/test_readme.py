@@ -23,7 +23,7 @@ def test_snippets_of_the_readme_run(tmp_path):
     assert "1 graph, 0 breaks" in out
     # The first snippet has computed already.
     assert "too late: " in out or "not needed: " in out or "not possible: " in out
-    assert "DDCF 18" in out
+    assert "PSR0101 DDCF 18" in out
     assert "1.4142" in out
     assert "1 graph\n0.0" in out
     assert "StatementIR: SIR_0" in out
@@ -42,3 +42,9 @@ def test_snippets_about_performance_run(tmp_path):
 
 def test_snippets_about_serving_run(tmp_path):
     assert output_of(ROOT / "docs" / "serving.md", 1, tmp_path) == "paddle.Size([8, 10])\n"
+
+
+def test_snippets_about_settings_run(tmp_path):
+    out = output_of(ROOT / "docs" / "user" / "settings.md", 3, tmp_path)
+    assert "would be translated again: x.shape == [2]" in out
+    assert "function: scaled(x)" in out

@@ -107,3 +107,55 @@ def test_over_an_older_program(tmp_path, caplog):
     assert "saved.extra.json as further methods" in caplog.text
     assert not (tmp_path / "saved.pdiparams").exists() and (tmp_path / "saved.extra.pdiparams").exists()
     assert paddle.jit.load(str(path))(X()).tolist() == (X() + 1).tolist()
+
+
+class Codec(nn.Layer):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(4, 3)
+
+    def forward(self, x):
+        return self.encode(x).tanh()
+
+    def encode(self, x):
+        return self.inner(x)
+
+    @sot.to_static(input_spec=[ROWS])
+    def decode(self, x):
+        return x - 1
+
+
+class Encoder(Codec):
+    def decode(self, x):
+        return x + 1
+
+
+def files(directory):
+    return sorted(path.name for path in directory.iterdir())
+
+
+@pytest.mark.parametrize("kind", [Codec, Encoder])
+def test_methods_that_are_translated_on_the_layer(kind, tmp_path):
+    net = kind()
+    net.encode = sot.to_static(net.encode, input_spec=[ROWS])
+    net.forward = sot.to_static(net.forward, input_spec=[ROWS])
+    # Not a method of the class: Paddle leaves such functions out, too.
+    net.helper = sot.to_static(lambda x: x * 2)
+    sot.save(net, tmp_path / "net")
+    methods = ["decode", "encode"] if kind is Codec else ["encode"]
+    assert files(tmp_path) == sorted(
+        ["net.json", "net.pdiparams", "net.pdiparams.info", "net.encode.pdiparams"]
+        + [f"net.{name}.json" for name in methods]
+    )
+    loaded = paddle.jit.load(str(tmp_path / "net"))
+    assert not hasattr(loaded, "helper")
+    for name in ["forward", *methods]:
+        assert getattr(loaded, name)(X()).tolist() == getattr(net, name)(X()).tolist()
+
+
+def test_a_translated_method_needs_a_specification(tmp_path):
+    net = Codec()
+    net.encode = sot.to_static(net.encode)
+    with pytest.raises(ValueError, match="missing for encode"):
+        sot.save(net, tmp_path / "net", [ROWS])
+    assert files(tmp_path) == []

@@ -253,3 +253,27 @@ def test_arguments_that_hold_themselves_many_times_are_looked_at_in_bounded_time
     for _ in range(2):
         same_as_eager(static, function, paddle.rand([2, 4]), items)
     assert sot.stats(static).translations == 1
+
+
+def changed(spec, shape):
+    spec.shape = shape
+    return spec
+
+
+@pytest.mark.parametrize(
+    ("spec", "error", "text"),
+    [
+        (["float32"], ValueError, "argument x is given as 'float32', and no entry describes a tensor"),
+        ([[2, 3]], ValueError, r"argument x is given as \[2, 3\], and no entry describes a tensor"),
+        ([(None, 8)], ValueError, r"argument x is given as \(None, 8\), and no entry describes a tensor"),
+        ([changed(InputSpec([2]), ("n",))], ValueError, "argument x has 'n' in the place of dim 0; write its size"),
+        ([changed(InputSpec([2]), (-5,))], ValueError, "argument x has -5 in the place of dim 0"),
+        ([InputSpec([True])], ValueError, "argument x has True in the place of dim 0"),
+        ([[InputSpec([2], 5)]], TypeError, r"argument x\[0\] has the dtype 5; write one of Paddle's, such as"),
+        ([{"a": InputSpec([2], None)}], TypeError, r"argument x\['a'\] has the dtype None"),
+        ([InputSpec([2])] * 3, ValueError, "input_spec: 3 entries, but the function takes 2 positional arguments"),
+    ],
+)
+def test_a_specification_that_is_none_is_an_error_where_it_is_given(spec, error, text):
+    with pytest.raises(error, match=text):
+        sot.to_static(never_looks, input_spec=spec)
