@@ -32,7 +32,7 @@ impl StaticFunction {
         let py = slf.py();
         let this = slf.clone().into_any().unbind();
         let arguments: Vec<_> = std::iter::once(this).chain(more).collect();
-        let module = py.module(&format!("paddle_sot_rs.{module}"))?;
+        let module = py.module(format!("paddle_sot_rs.{module}"))?;
         let answer = module.call_method1(function, PyTuple::new(py, arguments)?)?;
         Ok(answer.unbind())
     }
