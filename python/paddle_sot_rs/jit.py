@@ -347,7 +347,7 @@ def save(
         _clear_older(directory, prefix, written)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-    return [text for _, program in programs for text in program.assumptions]
+    return [text for _, program, _ in programs for text in program.assumptions]
 
 
 def _clear_older(directory: str, prefix: str, written: list[str]) -> None:
