@@ -79,7 +79,7 @@ def check(
     if graphs is not None:
         assert record.graphs == graphs, record
     if breaks is not None:
-        assert len(record.graph_breaks) == breaks, record
+        assert sum(it.count for it in record.graph_breaks) == breaks, record
     if fallbacks is not None:
         assert len(record.fallbacks) == fallbacks, record
     return record

@@ -255,7 +255,7 @@ def test_of_a_pylayer(change, is_read):
             gradient(function, change)
     for _ in range(2):
         assert_close(gradient(function, change), changed)
-    assert len(sot.stats(function).graph_breaks) == is_read
+    assert sum(it.count for it in sot.stats(function).graph_breaks) == is_read
 
 
 ARRAY = np.ones(3, "float32")
@@ -426,7 +426,7 @@ def test_what_the_frame_makes_and_returns():
     function = translate(program)
     for which in (True, False):
         assert_close(run(function, which), run(program, which))
-    assert len(sot.stats(function).graph_breaks) == 1
+    assert sum(it.count for it in sot.stats(function).graph_breaks) == 1
 
 
 def test_a_variable_that_a_returned_function_binds():

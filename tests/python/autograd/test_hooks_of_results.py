@@ -117,7 +117,7 @@ def test_views_on_both_sides_of_a_graph_break(backend):
     run = translate(function, backend=backend)
     _compare(function, run, 4)
     assert sot.stats(run).graphs == 2
-    assert len(sot.stats(run).graph_breaks) == 1
+    assert sum(it.count for it in sot.stats(run).graph_breaks) == 1
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -403,5 +403,5 @@ def test_programs(function, args, expectations):
         function, *args, reset=reset, min_graph_size=0, breaks=breaks if breaks == 0 else None, **expectations
     )
     if record is not None:
-        found = [f"{it.line}: {it.message}" for it in record.graph_breaks]
+        found = [f"{it.line}: {it.message}" for it in record.graph_breaks for _ in range(it.count)]
         assert len(found) == breaks, found

@@ -37,7 +37,11 @@ def cinn(target, **settings):
 
 def took(static, graphs, breaks, fallbacks=0):
     record = sot.stats(static)
-    assert (record.graphs, len(record.graph_breaks), len(record.fallbacks)) == (graphs, breaks, fallbacks), record
+    assert (record.graphs, sum(it.count for it in record.graph_breaks), len(record.fallbacks)) == (
+        graphs,
+        breaks,
+        fallbacks,
+    ), record
     return record
 
 

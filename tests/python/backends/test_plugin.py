@@ -275,7 +275,7 @@ def test_a_panic_is_counted_and_the_frame_falls_back(folding, place):
         assert np.array_equal(g(X).numpy(), (X.exp() + 1).numpy())
     fallbacks = sot.stats(g).fallbacks
     where = 'the backend "folding" panicked in compile' if place == "compile" else "a graph of the backend"
-    assert len(fallbacks) == 3
+    assert sum(event.count for event in fallbacks) == 3
     assert all(where in event.message and "as the options say" in event.message for event in fallbacks)
 
 

@@ -34,7 +34,7 @@ def test_three_calls_down():
 
     record = check(function, X, fallbacks=0)
     # One graph up to the branch; the rest of each of the three frames.
-    assert (record.graphs, len(record.graph_breaks)) == (4, 1), record
+    assert (record.graphs, sum(it.count for it in record.graph_breaks)) == (4, 1), record
 
 
 @pytest.mark.parametrize("call", ["args", "keywords", "star", "partial", "method", "wrapped", "object", "lambda"])
@@ -71,7 +71,7 @@ def test_ways_to_call(call):
         return z + y, list(LOG)
 
     record = check(function, X, fallbacks=0, watch=lambda: LOG, reset=LOG.clear)
-    assert len(record.graph_breaks) == 1, record
+    assert sum(it.count for it in record.graph_breaks) == 1, record
 
 
 class Block(nn.Layer):

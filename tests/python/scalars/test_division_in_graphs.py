@@ -140,4 +140,4 @@ def test_powers_of_numbers_of_the_graph(power, dtype):
     static = sot.to_static(lambda x, t: power(x, int(t)), capture_control_flow=True, min_graph_size=0)
     for number in (3, 5, 17, 19):
         assert static(x, paddle.to_tensor(number)).numpy().tobytes() == power(x, number).numpy().tobytes()
-    assert len(sot.stats(static).graph_breaks) == 1
+    assert sum(it.count for it in sot.stats(static).graph_breaks) == 1

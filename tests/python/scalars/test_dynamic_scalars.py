@@ -468,7 +468,7 @@ def test_bounds_of_ranges_with_more_digits_than_a_double(bounds):
     x = paddle.ones([2])
     for _ in range(2):
         assert [part.tolist() for part in translated(x)] == [part.tolist() for part in use(x)]
-    assert len(sot.stats(translated).graph_breaks) == 1
+    assert sum(it.count for it in sot.stats(translated).graph_breaks) == 1
 
 
 OPERATORS = {

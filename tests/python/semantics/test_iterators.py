@@ -145,4 +145,4 @@ def test_very_many_items_are_left_to_the_interpreter(collect):
     x = paddle.ones([2])
     for _ in range(2):
         assert translated(x)[1] == run(x)[1]
-    assert len(sot.stats(translated).graph_breaks) == 1
+    assert sum(it.count for it in sot.stats(translated).graph_breaks) == 1

@@ -96,7 +96,7 @@ def test_gradients_that_programs_have_no_kernel_for(name):
 
     for want, got in zip(gradient(function), gradient(translated), strict=True):
         np.testing.assert_array_equal(want, got)
-    assert len(sot.stats(translated).graph_breaks) == 1
+    assert sum(it.count for it in sot.stats(translated).graph_breaks) == 1
 
     whole = sot.to_static(apart(function), min_graph_size=0)
     x = paddle.arange(12.0).reshape([3, 4]).astype(dtype)

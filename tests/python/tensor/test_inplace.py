@@ -383,7 +383,7 @@ def test_filled_tensors_that_leave_have_gradients_of_their_own():
             loss.backward()
             found.append((w.grad.tolist(), y.grad is None or y.grad.tolist(), y.is_leaf, y.stop_gradient))
         assert found[0] == found[1] and found[0][1] is not True
-    assert len(sot.stats(static).graph_breaks) == 1
+    assert sum(it.count for it in sot.stats(static).graph_breaks) == 1
 
 
 def own_row(y):
@@ -430,7 +430,7 @@ def test_storage_of_its_own_for_an_argument():
             same, y = run(x)
             found.append((same, x.strides, x.is_contiguous(), y.numpy().tolist()))
         assert found[0] == found[1]
-    assert len(sot.stats(translated).graph_breaks) == 1
+    assert sum(it.count for it in sot.stats(translated).graph_breaks) == 1
 
 
 WHOLE = paddle.to_tensor([1, 2, 3, 3])
@@ -589,7 +589,7 @@ def test_what_says_where_changes_later(name):
             found.append((y.tolist(), i.tolist(), gradient))
         assert found[0] == found[1]
         assert (found[0][2] is True) == keeps
-    assert len(sot.stats(translated).graph_breaks) == keeps
+    assert sum(it.count for it in sot.stats(translated).graph_breaks) == keeps
 
 
 IN_PLACE = {

@@ -44,7 +44,7 @@ def test_a_part_of_another_layer_equals_eager(name, backend):
     translated = translate(function, backend=backend)
     for _ in range(2):
         assert translated(x).tolist() == function(x).tolist()
-    assert len(sot.stats(translated).graph_breaks) == 1
+    assert sum(it.count for it in sot.stats(translated).graph_breaks) == 1
 
 
 def test_gradients_of_what_stands_in_front_are_not_cut():
@@ -144,4 +144,4 @@ def test_what_a_refused_call_has_appended_is_removed_wherever_it_is():
     for _ in range(2):
         for ours, expected in zip(translated(x), function(x)):
             assert ours.tolist() == expected.tolist()
-    assert (sot.stats(translated).graphs, len(sot.stats(translated).graph_breaks)) == (2, 1)
+    assert (sot.stats(translated).graphs, sum(it.count for it in sot.stats(translated).graph_breaks)) == (2, 1)
