@@ -1,6 +1,7 @@
 """Side by side in one run: eager, Paddle's SOT and AST modes, and ours. Medians, and ratios to ours."""
 
 import contextlib
+import functools
 import itertools
 import os
 import platform
@@ -15,6 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "pytho
 
 import paddle
 import paddle_sot_rs as sot
+import train_steps as train_steps_of
 from paddle_sot_rs import blas
 
 MODES = {
@@ -165,6 +167,16 @@ def on_onednn() -> None:
         print(f"| {name}{kernels} | " + " | ".join(cells) + f" | {difference:.0e} |", flush=True)
 
 
+def train_steps() -> None:
+    """Paddle's AST mode takes none of them."""
+    for name in train_steps_of.STEPS:
+        calls = {}
+        for mode in ("ours", "eager", "paddle SOT"):
+            step, given = train_steps_of.step_of(name)
+            calls[mode] = functools.partial(MODES[mode](step), *given)
+        row(f"train step: {name}", interleaved(calls, 60, 5))
+
+
 def guards() -> None:
     net = sot.to_static(paddle.vision.models.resnet18())
     net.eval()
@@ -246,6 +258,7 @@ def main() -> None:
     networks()
     on_onednn()
     above_bare()
+    train_steps()
     guards()
 
 
