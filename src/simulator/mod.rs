@@ -51,7 +51,6 @@ mod opaque;
 pub mod operators;
 mod places;
 mod printing;
-mod program_numbers;
 pub mod pylayer;
 pub mod recompute;
 pub mod regions;
@@ -72,11 +71,13 @@ mod trees;
 pub mod truth;
 pub mod views;
 
+use graph_numbers::program_numbers;
+
 pub use call::looks_at_frames;
 pub use coverage::builtin_coverage;
 pub use dispatch::{cell_get, cell_get_raw};
 pub use executor::{BreakPoint, OpcodeExecutor, Outcome, Simulation, Simulator};
+pub use graph_numbers::program_numbers::assumptions;
 pub use inner::InnerFrame;
-pub use program_numbers::assumptions;
 pub use shared::Shared;
 pub use tracer::{Kwargs, Step, Stop, TraceMark, TraceOptions, Tracer};
