@@ -382,8 +382,7 @@ impl StaticFunction {
             .collect()
     }
 
-    /// The function as one program for these arguments: (what the backend made, the statements, what
-    /// is assumed).
+    /// One program for these arguments: (what the backend made, the statements, what is assumed).
     #[pyo3(signature = (inputs, *args, **kwargs))]
     fn export(
         &self,
