@@ -55,8 +55,8 @@ impl StaticFunction {
 #[pymethods]
 impl StaticFunction {
     /// `options` holds: backend, backend_options, full_graph, dynamic, min_graph_size, black_list,
-    /// black_names, specification, capture_control_flow, forward_only, assumes_branches; `marks`, what holds for all functions of the
-    /// process: black_list, allow_list, disabled. The Python layer has checked them.
+    /// black_names, specification, capture_control_flow, forward_only, assumes_branches; `marks`,
+    /// what holds for all functions of the process: black_list, allow_list, disabled. The Python layer has checked them.
     #[new]
     fn new(
         callable: &Bound<'_, PyAny>,
@@ -407,7 +407,7 @@ impl StaticFunction {
             .collect()
     }
 
-    /// The function as one program for these arguments: (what the backend made, the statements, what is assumed).
+    /// One program for these arguments: (what the backend made, the statements, what is assumed).
     #[pyo3(signature = (inputs, *args, **kwargs))]
     fn export(
         &self,

@@ -1,5 +1,5 @@
-//! Branches on tensors as part of the graph: both sides are simulated, cut out of the graph, and become the
-//! nested graphs of one `cond`.
+//! Branches on tensors as part of the graph: both sides are simulated, cut out of the graph, and
+//! become the nested graphs of one `cond`.
 
 use std::sync::Arc;
 
@@ -77,7 +77,8 @@ pub fn branch(
     })
 }
 
-/// The condition whose first test this branch is, and whether it holds: that of a loop, or the longest one.
+/// The condition whose first test this branch is, and whether it holds: that of a loop, or the
+/// longest one.
 fn condition_of_many(
     t: &mut Tracer<'_>,
     frame: &FrameState,
@@ -101,7 +102,8 @@ fn condition_of_many(
     Ok(held.map(|held| (condition, held)))
 }
 
-/// Captures control flow; where it cannot, everything is as in front of it, for an ordinary graph break.
+/// Captures control flow; where it cannot, everything is as in front of it, for an ordinary graph
+/// break.
 fn attempt<'py>(
     t: &mut Tracer<'py>,
     frame: &mut FrameState,
@@ -160,47 +162,56 @@ fn choose(
     };
     let join = flow::join(&code, at).filter(inside);
     let condition = condition(t, value)?;
-    let live = live_at(&code, join, frame);
     let owned = loop_iterators(t, frame);
-    let (mut yes, mut no) = (yes, no);
-    let locations = t.locations.clone();
-    let walk = |t: &mut Tracer<'_>, side: &mut FrameState| -> Step<Way> {
-        let mark = t.mark();
-        let (end, value) = run_to(t, side, join)?;
-        t.locations.clone_from(&locations);
-        way(t, side, mark, end, value, &live, &owned)
-    };
     let starts = (yes.pc, no.pc);
     let plain = yes.stack == frame.stack && no.stack == frame.stack;
-    let mark = t.mark();
-    let first = walk(t, &mut yes);
-    let second = match &first {
-        Ok(_) => walk(t, &mut no),
-        Err(_) => refuse(t, "the result of the branch is not used"),
-    };
-    let raises = |way: &Step<Way>| matches!(way, Err(Stop::Raise(_)));
-    for way in [&first, &second] {
-        if let Err(Stop::Raise(exception)) = way {
-            if exceptions::is_a(t, *exception, "StopIteration")? {
-                // With a check in its place the loop over the iterator would have no end.
-                return refuse(t, "an iterator ends inside");
+    let mut join = join;
+    loop {
+        let live = live_at(&code, join, frame);
+        let locations = t.locations.clone();
+        let walk = |t: &mut Tracer<'_>, mut side: FrameState| -> Step<Way> {
+            let mark = t.mark();
+            let (end, value) = run_to(t, &mut side, join)?;
+            t.locations.clone_from(&locations);
+            way(t, &side, mark, end, value, &live, &owned)
+        };
+        let mark = t.mark();
+        let first = walk(t, yes.clone());
+        let second = match &first {
+            Ok(_) => walk(t, no.clone()),
+            Err(_) => refuse(t, "the result of the branch is not used"),
+        };
+        let raises = |way: &Step<Way>| matches!(way, Err(Stop::Raise(_)));
+        for way in [&first, &second] {
+            if let Err(Stop::Raise(exception)) = way {
+                if exceptions::is_a(t, *exception, "StopIteration")? {
+                    // With a check in its place the loop over the iterator would have no end.
+                    return refuse(t, "an iterator ends inside");
+                }
             }
         }
-    }
-    if plain && (raises(&first) || raises(&second)) {
-        // As with `assert`: the graph fails where control goes that way, and the interpreter raises.
-        let other = if raises(&first) { starts.1 } else { starts.0 };
+        if plain && (raises(&first) || raises(&second)) {
+            // As with `assert`: the graph fails where control goes that way, and the interpreter
+            // raises.
+            let other = if raises(&first) { starts.1 } else { starts.0 };
+            t.rollback(mark);
+            t.locations.clone_from(&locations);
+            let passes = match raises(&first) {
+                true => negation(t, value)?,
+                false => truth_value(t, value)?,
+            };
+            statement(t, "check", &[passes])?;
+            return Ok(Flow::Jump(other));
+        }
+        let (first, second) = (first?, second?);
+        let alike = first.end == second.end;
+        if alike || join.is_none() || frame.region.is_some() {
+            return one_of(t, frame, condition, join, first, second);
+        }
+        // Where one side returns, the other goes on until it returns too.
         t.rollback(mark);
-        t.locations.clone_from(&locations);
-        let passes = match raises(&first) {
-            true => negation(t, value)?,
-            false => truth_value(t, value)?,
-        };
-        statement(t, "check", &[passes])?;
-        return Ok(Flow::Jump(other));
+        join = None;
     }
-    let (first, second) = (first?, second?);
-    one_of(t, frame, condition, join, first, second)
 }
 
 /// Behind a loop that may have returned: one side returns what it did, the other goes on.
@@ -360,7 +371,8 @@ fn one_of(
     })
 }
 
-/// The results of the operation that runs the first cut where the condition holds, and the second where not.
+/// The results of the operation that runs the first cut where the condition holds, and the second
+/// where not.
 pub fn either(
     t: &mut Tracer<'_>,
     condition: SymbolId,
@@ -471,7 +483,8 @@ enum Does {
     Nothing,
     /// They print, or check.
     Speaks,
-    /// They may draw random numbers, change what layers know, or fail: shapes with open dims may not fit.
+    /// They may draw random numbers, change what layers know, or fail: shapes with open dims may
+    /// not fit.
     Changes,
 }
 

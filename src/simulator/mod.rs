@@ -53,7 +53,6 @@ pub mod opcode_executor;
 pub mod operators;
 mod printing;
 mod process_state;
-mod program_numbers;
 mod provenance;
 pub mod pylayer;
 pub mod recompute;
@@ -73,11 +72,13 @@ pub(crate) mod tracer;
 pub mod truth;
 mod tuple_carry;
 
+use graph_numbers::program_numbers;
+
 pub use call::looks_at_frames;
 pub use coverage::builtin_coverage;
 pub use dispatch::{cell_get, cell_get_raw};
 pub use escaping_aliases::Shared;
+pub use graph_numbers::program_numbers::assumptions;
 pub use inlined_frame::InnerFrame;
 pub use opcode_executor::{BreakPoint, OpcodeExecutor, Outcome, Simulation, Simulator};
-pub use program_numbers::assumptions;
 pub use tracer::{Kwargs, Step, Stop, TraceMark, TraceOptions, Tracer};

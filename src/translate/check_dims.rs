@@ -1,5 +1,5 @@
-//! Compares a trace with open dims with one in which they are known: what Paddle infers and computes with the -1 that stands
-//! for an open dim may be wrong.
+//! Compares a trace with open dims with one in which they are known: what Paddle infers and
+//! computes with the -1 that stands for an open dim may be wrong.
 
 use pyo3::prelude::*;
 use rustc_hash::FxHashSet;
@@ -10,17 +10,22 @@ use crate::obj;
 use crate::ops::RESHAPES;
 use crate::reason::{Break, BreakKind};
 
-/// Checks what Paddle inferred for open dims: `open` is traced with some, `known` with the dims of this call.
+/// Checks what Paddle inferred for open dims: `open` is traced with some, `known` with the dims of
+/// this call.
 ///
-/// Some of Paddle's rules compute with the -1 that stands for an open dim, and answer with a number that is none.
+/// Some of Paddle's rules compute with the -1 that stands for an open dim, and answer with a number
+/// that is none.
 ///
-/// And Paddle's functions compute with it in Python: `kl_div` divides by the batch, `trapezoid` leaves out the last of so many.
-/// Then what they make of a call differs: another operation, or another attribute.
+/// And Paddle's functions compute with it in Python: `kl_div` divides by the batch, `trapezoid`
+/// leaves out the last of so many. Then what they make of a call differs: another operation, or
+/// another attribute.
 ///
 /// # Errors
-/// For the first operation that has another known dim than it has in this call, and for the first call that became something else.
+/// For the first operation that has another known dim than it has in this call, and for the first
+/// call that became something else.
 pub(super) fn check_dims(
     py: Python<'_>,
+    exports: bool,
     (open, made): (&StatementIr, &dyn TraceSession),
     (known, expected): (&StatementIr, &dyn TraceSession),
 ) -> Result<(), Break> {
@@ -29,6 +34,7 @@ pub(super) fn check_dims(
         known,
         at: 0,
         sessions: (made, expected),
+        exports,
     };
     // In front of a break, more may have been captured where the dims are known.
     check
@@ -66,10 +72,13 @@ struct CheckDims<'a, 'py> {
     at: usize,
     /// Those of both graphs.
     sessions: (&'a dyn TraceSession, &'a dyn TraceSession),
+    /// Whether nobody guards the dims, so that branches and loops on them are in the graph.
+    exports: bool,
 }
 
 impl<'a> CheckDims<'a, '_> {
-    /// `helpers` are numbers: statements that make numbers of dims are not there when the dims are known.
+    /// `helpers` are numbers: statements that make numbers of dims are not there when the dims are
+    /// known.
     fn block<'b>(
         &mut self,
         open: &'b StatementIr,
@@ -82,7 +91,8 @@ impl<'a> CheckDims<'a, '_> {
                 && matches!(it.args.first(), Some(Arg::Symbol(first)) if helpers.contains(first));
             let known = self.known;
             let matches = |other: &Statement| match of_helper {
-                // A constant that a number of dims is computed with is not the user's `full()` of that line.
+                // A constant that a number of dims is computed with is not the user's `full()` of
+                // that line.
                 false if is_number(py, open, it) && !has_dims_of(open, it, known, other) => false,
                 false => is_same_call(py, it, other),
                 // Another one of the same line has other dims.
@@ -118,7 +128,7 @@ impl<'a> CheckDims<'a, '_> {
             } else if self.is_dividend(open, it) {
                 // Where the dim is known the division makes floats of whole numbers itself.
             } else if let Some(sides) = sides(it) {
-                self.one_of(sides, &helpers)?;
+                self.one_of(sides)?;
                 add_numbers(open, it, &mut helpers);
             } else if let Some(body) = body(it) {
                 self.rounds(body).map_err(|why| match why {
@@ -138,7 +148,8 @@ impl<'a> CheckDims<'a, '_> {
         Ok(())
     }
 
-    /// Whether a statement makes floats of a tensor of whole numbers for a division by a dim, which follows.
+    /// Whether a statement makes floats of a tensor of whole numbers for a division by a dim, which
+    /// follows.
     fn is_dividend(&self, open: &StatementIr, it: &Statement) -> bool {
         let named = |it: &Statement, names: &[&str]| match &it.callee {
             Callee::Method(name) => names.contains(&&**name),
@@ -156,8 +167,8 @@ impl<'a> CheckDims<'a, '_> {
         whole && divides && named(it, &["astype"])
     }
 
-    /// Whether both calls became the same operations, and both copy or neither. Where one is given numbers that the graph
-    /// makes of dims, it says itself what it does with them.
+    /// Whether both calls became the same operations, and both copy or neither. Where one is given
+    /// numbers that the graph makes of dims, it says itself what it does with them.
     fn is_made_alike(&self, open: &Statement, known: &Statement) -> bool {
         if open.copies != known.copies {
             return false;
@@ -178,21 +189,14 @@ impl<'a> CheckDims<'a, '_> {
         }
     }
 
-    /// A branch on open dims; where the dims are known, one of its sides stands in its place: the one that more of the
-    /// statements are from.
-    fn one_of<'b>(
-        &mut self,
-        sides: [&'b StatementIr; 2],
-        helpers: &FxHashSet<SymbolId>,
-    ) -> Result<(), Differs<'b>> {
+    /// A branch on open dims; where the dims are known, one of its sides stands in its place: the
+    /// one that more of the statements are from.
+    fn one_of<'b>(&mut self, sides: [&'b StatementIr; 2]) -> Result<(), Differs<'b>> {
         let start = self.at;
         let (mut end, mut refused) = (None, None);
         for side in sides {
             self.at = start;
-            let given = side.inputs.iter().copied();
-            let mut helpers = helpers.clone();
-            helpers.extend(given.filter(|id| may_be_number(side, *id)));
-            match self.block(side, helpers, true) {
+            match self.block(side, numbers_given(side), true) {
                 Ok(()) => end = end.max(Some(self.at)),
                 Err(why) => {
                     // Nobody knows what this side does where dims are known.
@@ -215,8 +219,7 @@ impl<'a> CheckDims<'a, '_> {
 
     /// A loop over an open dim; where the dim is known its rounds stand one after the other.
     fn rounds<'b>(&mut self, body: &'b StatementIr) -> Result<(), Differs<'b>> {
-        let numbers = body.inputs.iter().copied();
-        let numbers: FxHashSet<_> = numbers.filter(|id| may_be_number(body, *id)).collect();
+        let numbers = numbers_given(body);
         for round in 0.. {
             let start = self.at;
             match self.block(body, numbers.clone(), true) {
@@ -227,11 +230,25 @@ impl<'a> CheckDims<'a, '_> {
                     self.at = start;
                     break;
                 }
+                // A loop without a round.
+                Err(Differs::Call(_)) if self.exports => {
+                    if let Some(it) = first_with_dims(body) {
+                        return Err(Differs::Side(it));
+                    }
+                    self.at = start;
+                    break;
+                }
                 Err(why) => return Err(why),
             }
         }
         Ok(())
     }
+}
+
+/// What a nested graph is given that may be a number: its symbols are its own.
+fn numbers_given(sir: &StatementIr) -> FxHashSet<SymbolId> {
+    let given = sir.inputs.iter().copied();
+    given.filter(|id| may_be_number(sir, *id)).collect()
 }
 
 fn arguments(it: &Statement) -> Vec<&Arg> {

@@ -86,7 +86,8 @@ pub(super) struct Whole<'py> {
     pub(super) backend: Arc<Configured>,
 }
 
-/// Captures a function as one graph. `names` are those of the tensors among its arguments, by address.
+/// Captures a function as one graph. `names` are those of the tensors among its arguments, by
+/// address.
 pub(super) fn whole<'py>(
     py: Python<'py>,
     of: &Translated,
@@ -108,6 +109,7 @@ pub(super) fn whole<'py>(
         let open = &simulated.tracer.graph;
         check_dims::check_dims(
             py,
+            true,
             (&open.sir, open.session()),
             (&known.sir, known.session()),
         )?;

@@ -105,8 +105,8 @@ pub struct TraceOptions {
     pub capture_control_flow: bool,
     /// Captured loops may carry gradients: nothing goes backwards through what is exported.
     pub forward_only: bool,
-    /// A comparison of open dims that nobody guards is taken to answer as it does for the dims of this call: the program
-    /// checks that.
+    /// A comparison of open dims that nobody guards is taken to answer as it does for the dims of
+    /// this call: the program checks that.
     pub assumes_branches: bool,
     /// What the user calls the tensors among the arguments, by address.
     pub names: FxHashMap<usize, String>,

@@ -79,7 +79,33 @@ def pools(x):
     return x
 
 
+def returns_early_inside(x):
+    h, w = x.shape[2:]
+    if h % 2:
+        if w > 6:
+            return x * 3
+        x = x + 1
+    y = x[:, :, : max(1, h % 5)]
+    if h > w:
+        y = y * 2
+        if h > 2 * w:
+            return y - 1
+    return y.sum(axis=2, keepdim=True)
+
+
+def has_no_round_where_it_is_traced(x):
+    y = x
+    for i in range(x.shape[2] // 8):
+        y = y * 0.5 + i
+    if x.shape[2] * 0.5 > 0.25:
+        y = y[:, :, : max(1, int(float(x.shape[3])) % 5)]
+    y = y.sum(axis=2)
+    return y
+
+
 FUNCTIONS = [
+    returns_early_inside,
+    has_no_round_where_it_is_traced,
     pad_odd,
     pad_where_it_does_not_fit,
     returns_early,

@@ -1,5 +1,7 @@
 //! Truth values and whole numbers that only the graph knows: Python sees a `bool` or an `int`, the graph a tensor of no dims.
 
+pub mod program_numbers;
+
 use std::sync::Arc;
 
 use pyo3::prelude::*;
@@ -14,10 +16,10 @@ use crate::obj::Obj;
 use crate::reason::BreakId;
 use crate::variables::{Kind, NumberVar, VarId};
 
-use super::conversions;
-use super::merge::refuse;
-use super::{arguments, numbers, printing, program_numbers, tensors};
-use super::{Kwargs, Step, Tracer};
+use crate::simulator::conversions;
+use crate::simulator::merge::refuse;
+use crate::simulator::{arguments, numbers, printing, tensors};
+use crate::simulator::{Kwargs, Step, Tracer};
 
 /// Whether the truth of `value` is only known when the graph runs, and branches on it are captured.
 pub fn is_captured(t: &mut Tracer<'_>, value: VarId) -> bool {
@@ -299,7 +301,8 @@ pub(super) fn on_numbers(
     Ok(Some(t.add(Kind::SymNumber(symbol))))
 }
 
-/// The divisor of a number without dims: a division by a constant that rounds down would make a dim, as in eager mode.
+/// The divisor of a number without dims: a division by a constant that rounds down would make a
+/// dim, as in eager mode.
 pub(super) fn divisor(t: &mut Tracer<'_>, name: &str, number: Arg) -> Step<Arg> {
     match number {
         Arg::Const(value) if name == "__floordiv__" => {

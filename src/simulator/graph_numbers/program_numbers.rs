@@ -1,8 +1,8 @@
-//! Python's numbers as a program computes them: those made of open dims where nobody guards those, as in exports, and
-//! those that the graph has.
+//! Python's numbers as a program computes them: those made of open dims where nobody guards those,
+//! as in exports, and those that the graph has.
 //!
-//! A whole number is an `int64`, a float a `float64`, both without dims, and each function here gives the bits that Python
-//! gives.
+//! A whole number is an `int64`, a float a `float64`, both without dims, and each function here
+//! gives the bits that Python gives.
 
 use pyo3::prelude::*;
 use pyo3::types::PyString;
@@ -14,8 +14,8 @@ use crate::guard::number::{Number, Type};
 use crate::obj::{self, Obj};
 use crate::variables::{Kind, NumberVar, VarId};
 
-use super::merge::refuse;
-use super::{
+use crate::simulator::merge::refuse;
+use crate::simulator::{
     arguments, comparisons, conversions, graph_numbers, numbers, operators, shape_rules, truth,
     Step, Tracer,
 };
@@ -82,7 +82,8 @@ pub fn as_tensor(t: &mut Tracer<'_>, id: VarId, dtype: DType) -> Step<Option<Sym
     }
 }
 
-/// `a << b` and `a >> b` of a whole number and a small constant: a product, and a quotient that is rounded down.
+/// `a << b` and `a >> b` of a whole number and a small constant: a product, and a quotient that is
+/// rounded down.
 pub fn shift(t: &mut Tracer<'_>, op: BinOp, a: VarId, b: VarId) -> Step<Option<VarId>> {
     let Some(by) = t.const_int(b).filter(|by| (0..=24).contains(by)) else {
         return refuse(t, "such a shift of a number of the graph");
@@ -193,8 +194,8 @@ const FUNCTIONS: &[(&str, &str, Takes)] = &[
     ("builtins", "round", Takes::Float),
 ];
 
-/// What a pure function of Python answers to a number that the graph has, or makes of open dims; `None` where it has none
-/// of these, or the program does not compute the function.
+/// What a pure function of Python answers to a number that the graph has, or makes of open dims;
+/// `None` where it has none of these, or the program does not compute the function.
 pub fn called(
     t: &mut Tracer<'_>,
     function: &Bound<'_, PyAny>,
@@ -295,7 +296,8 @@ pub fn numbers_class(t: &mut Tracer<'_>, id: VarId) -> Option<Type> {
     }
 }
 
-/// `min()` or `max()` of numbers of one type of which the program computes some; `None` where they are none of these.
+/// `min()` or `max()` of numbers of one type of which the program computes some; `None` where they
+/// are none of these.
 pub fn extreme(t: &mut Tracer<'_>, op: CmpOp, items: &[VarId]) -> Step<Option<VarId>> {
     let Some(class) = items.first().and_then(|item| numbers_class(t, *item)) else {
         return Ok(None);
@@ -340,7 +342,8 @@ pub fn is_assumed(t: &mut Tracer<'_>, id: VarId) -> bool {
     t.options.assumes_branches && numbers::outcome_now(t, CmpOp::Eq, id, id).is_some()
 }
 
-/// What `a op b` answers for the dims of this call, where the user wants that to be assumed: the program checks it.
+/// What `a op b` answers for the dims of this call, where the user wants that to be assumed: the
+/// program checks it.
 pub fn assumed(t: &mut Tracer<'_>, op: CmpOp, a: VarId, b: VarId) -> Step<Option<bool>> {
     if !t.options.assumes_branches || !is_of_dims(t, a) && !is_of_dims(t, b) {
         return Ok(None);
@@ -408,8 +411,8 @@ pub fn product(t: &mut Tracer<'_>, items: &[VarId]) -> Step<VarId> {
     Ok(made)
 }
 
-/// Whether items are equal, one by one, to others, of which the program computes some: whether all are, or any is. `None`
-/// where one is no number.
+/// Whether items are equal, one by one, to others, of which the program computes some: whether all
+/// are, or any is. `None` where one is no number.
 pub fn equal_items(t: &mut Tracer<'_>, pairs: &[(VarId, VarId)], all: bool) -> Step<Option<VarId>> {
     let mut computed = false;
     for (a, b) in pairs {
