@@ -8,6 +8,7 @@ import inspect
 import logging
 import os
 import pickle
+import re
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -18,13 +19,17 @@ from paddle.base import core, framework
 from paddle.nn import Layer
 
 from . import _core
+from ._file_check import check_file
+from ._sizes import EXAMPLES, Sizes, candidates
 from .api import decorated, exported, is_of_paddle, spec_of_paddles, static_of, undecorated
 from .errors import GraphBreakError
-from .specification import EXAMPLES, Examples, Specification, is_known
+from .specification import Examples, Specification, example_shapes, is_known, is_small
 
 _log = logging.getLogger("paddle_sot_rs.jit")
 # How Paddle writes a float that is no number.
 _NAN = '"VD":"NaN"'
+# Breaks that other sizes may not have: an operator or the function itself refuses these.
+_SIZES = re.compile(r"^\s+\w+ (InferenceFailed|RaisesException): ", re.MULTILINE)
 
 
 def concrete_program(function: Callable[..., Any], input_spec: Any, names_of: Callable[..., Any] | None = None) -> Any:
@@ -43,23 +48,49 @@ def concrete_program(function: Callable[..., Any], input_spec: Any, names_of: Ca
         GraphBreakError: it is not one graph; every reason is listed.
         TypeError, ValueError: `input_spec` does not fit.
     """
-    function = undecorated(function)
-    specification = Specification(names_of or function, input_spec)
-    refused = None
-    for size in EXAMPLES:
-        examples = Examples(specification.entries, size)
-        static = exported(function)
-        try:
-            program, code = static.export(examples.inputs, *examples.args)
-        except GraphBreakError as error:
-            refused = refused or error
-            if sum(len(open_dims) for *_, open_dims in examples.inputs) < 2:
+    return _Capture(function, input_spec, names_of).program
+
+
+class _Capture:
+    """A function as one program, and how it came to be."""
+
+    def __init__(self, function: Callable[..., Any], input_spec: Any, names_of: Callable[..., Any] | None) -> None:
+        self._function = undecorated(function)
+        self._entries = Specification(names_of or self._function, input_spec).entries
+        self.program, self._sizes = self._tried()
+
+    def _tried(self) -> tuple[Any, Sizes]:
+        """The program, traced with the first sizes that the function takes."""
+        refused: GraphBreakError | None = None
+        tried: list[list[tuple[int, ...]]] = []
+        # Whether all were refused for what other sizes may not have.
+        by_sizes = True
+        for sizes in candidates():
+            shapes = example_shapes(self._entries, sizes)
+            if shapes in tried or not is_small(shapes) and tried:
+                continue
+            if sizes.are_multiples and not by_sizes:
                 break
-            continue
+            tried.append(shapes)
+            examples = Examples(self._entries, sizes)
+            try:
+                return self._traced(examples.inputs, examples.args), sizes
+            except GraphBreakError as error:
+                # What is said of even sizes says more than that odd ones do not fit.
+                if refused is None or (sizes.are_multiples and len(tried) <= len(EXAMPLES) + 1):
+                    refused = error
+                by_sizes = by_sizes and _SIZES.search(str(error)) is not None
+        assert refused is not None
+        raise refused
+
+    def _traced(self, inputs: list[tuple[str, Any, list[int]]], args: tuple[Any, ...]) -> Any:
+        program, code = exported(self._function).export(inputs, *args)
         program.code = code
         return program
-    assert refused is not None
-    raise refused
+
+    def check(self, path: str) -> None:
+        """Raises where the files do not compute what the function does."""
+        check_file(path, self.program, self._entries, self._sizes, self._traced)
 
 
 def concrete_program_of(static: Any) -> Any:
@@ -217,12 +248,14 @@ def save(layer_or_fn: Any, path: str | os.PathLike[str], input_spec: Any = None)
         layer_or_fn: what to save; translated or not.
         path: directory and prefix of the files.
         input_spec: a list with an entry per positional argument: an `InputSpec`, an example Tensor, nested lists,
-            tuples and dicts of them, or any other value, which becomes part of the program. Dims of None stay open.
+            tuples and dicts of them, or any other value, which becomes part of the program. Dims of None stay open:
+            sizes that the function takes are found by trying.
             For several methods of a Layer: a dict from the method's name to such a list. Default: what
             `to_static` was given, else what the last arguments were that it was translated for.
 
     Raises:
         GraphBreakError: a program would need more than one graph; every reason is listed. Nothing is written.
+        RuntimeError: a program does not compute what the function does at two further sizes of its open dims.
         TypeError, ValueError: an argument does not fit.
     """
     directory, prefix = os.path.split(os.fspath(path))
@@ -233,14 +266,15 @@ def save(layer_or_fn: Any, path: str | os.PathLike[str], input_spec: Any = None)
         if spec is None:
             where = suffix[1:] or "forward"
             raise ValueError(f"input_spec: missing for {where}; give a list of paddle.static.InputSpec or Tensors")
-        programs.append((suffix, concrete_program(captured, spec, named)))
+        programs.append((suffix, _Capture(captured, spec, named)))
     directory = directory or "."
     os.makedirs(directory, exist_ok=True)
     temporary = tempfile.mkdtemp(prefix=f".{prefix}.", dir=directory)
     try:
-        for suffix, program in programs:
-            _write(program, os.path.join(temporary, prefix + suffix))
-        _write_info(layer_or_fn, [program for _, program in programs], os.path.join(temporary, prefix))
+        for suffix, capture in programs:
+            _write(capture.program, os.path.join(temporary, prefix + suffix))
+            capture.check(os.path.join(temporary, prefix + suffix))
+        _write_info(layer_or_fn, [capture.program for _, capture in programs], os.path.join(temporary, prefix))
         written = sorted(os.listdir(temporary))
         for name in written:
             os.replace(os.path.join(temporary, name), os.path.join(directory, name))
