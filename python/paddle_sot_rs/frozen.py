@@ -14,8 +14,9 @@ from paddle.base import framework
 from paddle.nn import Layer
 
 from . import api, jit
+from ._sizes import EXAMPLES
 from .errors import GraphBreakError
-from .specification import EXAMPLES, PLAIN, Examples, Specification
+from .specification import PLAIN, Examples, Specification
 
 # Kinds of calls with open dims that are found by what they are exactly.
 _MOST_KNOWN = 1024

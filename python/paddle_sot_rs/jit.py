@@ -8,6 +8,7 @@ import inspect
 import logging
 import os
 import pickle
+import re
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from paddle.base import core, framework
 from paddle.nn import Layer
 
 from . import _core
+from ._file_check import check_file
 from ._paddle_jit import (
     enable_to_static,
     ignore_module,
@@ -26,9 +28,10 @@ from ._paddle_jit import (
     set_verbosity,
     to_static,
 )
+from ._sizes import EXAMPLES, Sizes, candidates
 from .api import decorated, exported, is_of_paddle, spec_of_paddles, static_of, undecorated
 from .errors import GraphBreakError
-from .specification import EXAMPLES, Examples, Specification, is_known
+from .specification import Examples, Specification, example_shapes, is_known, is_small
 
 __all__ = [
     "TranslatedLayer",
@@ -48,6 +51,8 @@ load = paddle.jit.load
 _log = logging.getLogger("paddle_sot_rs.jit")
 # How Paddle writes a float that is no number.
 _NAN = '"VD":"NaN"'
+# Breaks that other sizes may not have: an operator or the function itself refuses these.
+_SIZES = re.compile(r"^\s+\w+ (InferenceFailed|RaisesException): ", re.MULTILINE)
 
 
 # What becomes of a branch on open dims.
@@ -77,25 +82,62 @@ def concrete_program(
         GraphBreakError: it is not one graph; every reason is listed.
         TypeError, ValueError: `input_spec` does not fit.
     """
-    if on_branch not in BRANCHES:
-        raise ValueError(f"on_branch: expected one of {', '.join(BRANCHES)}, got {on_branch!r}")
-    function = undecorated(function)
-    specification = Specification(names_of or function, input_spec)
-    refused = None
-    for size in EXAMPLES:
-        examples = Examples(specification.entries, size)
-        static = exported(function, on_branch == "assume")
-        try:
-            program, code, assumptions = static.export(examples.inputs, *examples.args)
-        except GraphBreakError as error:
-            refused = refused or error
-            if sum(len(open_dims) for *_, open_dims in examples.inputs) < 2:
+    return _Capture(function, input_spec, names_of, on_branch).program
+
+
+class _Capture:
+    """A function as one program, and how it came to be."""
+
+    def __init__(
+        self, function: Callable[..., Any], input_spec: Any, names_of: Callable[..., Any] | None, on_branch: str
+    ) -> None:
+        if on_branch not in BRANCHES:
+            raise ValueError(f"on_branch: expected one of {', '.join(BRANCHES)}, got {on_branch!r}")
+        self._assumes = on_branch == "assume"
+        self._function = undecorated(function)
+        self._entries = Specification(names_of or self._function, input_spec).entries
+        self.program, self._sizes = self._tried()
+
+    def _tried(self) -> tuple[Any, Sizes]:
+        """The program, traced with the first sizes that the function takes."""
+        refused: GraphBreakError | None = None
+        tried: list[list[tuple[int, ...]]] = []
+        # Whether all were refused for what other sizes may not have.
+        by_sizes = True
+        for sizes in candidates():
+            shapes = example_shapes(self._entries, sizes)
+            if shapes in tried or not is_small(shapes) and tried:
+                continue
+            if sizes.are_multiples and not by_sizes:
                 break
-            continue
+            tried.append(shapes)
+            examples = Examples(self._entries, sizes)
+            try:
+                return self._traced(examples.inputs, examples.args), sizes
+            except GraphBreakError as error:
+                # What is said of even sizes says more than that odd ones do not fit.
+                if refused is None or (sizes.are_multiples and len(tried) <= len(EXAMPLES) + 1):
+                    refused = error
+                by_sizes = by_sizes and _SIZES.search(str(error)) is not None
+        assert refused is not None
+        raise refused
+
+    def _traced(self, inputs: list[tuple[str, Any, list[int]]], args: tuple[Any, ...]) -> Any:
+        static = exported(self._function, self._assumes)
+        program, code, assumptions = static.export(inputs, *args)
         program.code, program.assumptions = code, assumptions
         return program
-    assert refused is not None
-    raise refused
+
+    def check(self, path: str, output_spec: Any = None) -> None:
+        """Raises where the files do not compute what the function does."""
+
+        def traced(inputs: list[tuple[str, Any, list[int]]], args: tuple[Any, ...]) -> Any:
+            program = self._traced(inputs, args)
+            if output_spec is not None:
+                program.outputs = _picked(program.outputs, output_spec)
+            return program
+
+        check_file(path, self.program, self._entries, self._sizes, traced)
 
 
 def concrete_program_of(static: Any) -> Any:
@@ -300,7 +342,8 @@ def save(
         layer_or_fn: what to save; translated or not.
         path: directory and prefix of the files.
         input_spec: a list with an entry per positional argument: an `InputSpec`, an example Tensor, nested lists,
-            tuples and dicts of them, or any other value, which becomes part of the program. Dims of None stay open.
+            tuples and dicts of them, or any other value, which becomes part of the program. Dims of None stay open:
+            sizes that the function takes are found by trying.
             For several methods of a Layer: a dict from the method's name to such a list. Default: what
             `to_static` was given, else what the last arguments were that it was translated for.
         on_branch: what becomes of an `if` on open dims. `"capture"`: both sides are part of the program, and where
@@ -318,6 +361,7 @@ def save(
 
     Raises:
         GraphBreakError: a program would need more than one graph; every reason is listed. Nothing is written.
+        RuntimeError: a program does not compute what the function does at two further sizes of its open dims.
         TypeError, ValueError: an argument does not fit.
     """
     directory, prefix = os.path.split(os.fspath(path))
@@ -331,23 +375,24 @@ def save(
         if spec is None:
             where = suffix[1:] or "forward"
             raise ValueError(f"input_spec: missing for {where}; give a list of paddle.static.InputSpec or Tensors")
-        program = concrete_program(captured, spec, named, on_branch)
-        outputs = program.outputs if output_spec is None else _picked(program.outputs, output_spec)
-        programs.append((suffix, program, outputs))
+        capture = _Capture(captured, spec, named, on_branch)
+        outputs = capture.program.outputs
+        programs.append((suffix, capture, outputs if output_spec is None else _picked(outputs, output_spec)))
     directory = directory or "."
     os.makedirs(directory, exist_ok=True)
     temporary = tempfile.mkdtemp(prefix=f".{prefix}.", dir=directory)
     try:
-        for suffix, program, outputs in programs:
-            _write(program, outputs, os.path.join(temporary, prefix + suffix))
-        _write_info(layer_or_fn, [program for _, program, _ in programs], os.path.join(temporary, prefix))
+        for suffix, capture, outputs in programs:
+            _write(capture.program, outputs, os.path.join(temporary, prefix + suffix))
+            capture.check(os.path.join(temporary, prefix + suffix), output_spec)
+        _write_info(layer_or_fn, [capture.program for _, capture, _ in programs], os.path.join(temporary, prefix))
         written = sorted(os.listdir(temporary))
         for name in written:
             os.replace(os.path.join(temporary, name), os.path.join(directory, name))
         _clear_older(directory, prefix, written)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-    return [text for _, program, _ in programs for text in program.assumptions]
+    return [text for _, capture, _ in programs for text in capture.program.assumptions]
 
 
 def _clear_older(directory: str, prefix: str, written: list[str]) -> None:

@@ -6,6 +6,7 @@ import collections
 import inspect
 import itertools
 import logging
+import math
 import typing
 import weakref
 from collections.abc import Callable, Iterator
@@ -14,9 +15,13 @@ from typing import Any
 import paddle
 from paddle.static import InputSpec
 
+from ._sizes import EXAMPLES, Sizes
+
 _log = logging.getLogger("paddle_sot_rs.specification")
 _DYNAMIC = "__sot_dynamic_dims"
 _STATIC = "__sot_static_dims"
+# Items of the largest examples.
+_MOST_ITEMS = 1 << 25
 
 
 class DynamicDims:
@@ -329,20 +334,34 @@ def _name(dtype: Any) -> str:
     return str(dtype).rpartition(".")[2]
 
 
-_EXAMPLE_SIZES = (3, 5, 7, 11, 13, 17, 19, 23)
-# How open dims are filled in: each with a number of its own; where the function wants some to be equal, those at the
-# same place of their tensors are, or all.
-EXAMPLES: tuple[Callable[[int, int], int], ...] = (
-    lambda count, _: _EXAMPLE_SIZES[count % len(_EXAMPLE_SIZES)],
-    lambda _, place: _EXAMPLE_SIZES[place % len(_EXAMPLE_SIZES)],
-    lambda _, __: _EXAMPLE_SIZES[1],
-)
+def example_shapes(entries: list[tuple[str, Any]], size: Sizes) -> list[tuple[int, ...]]:
+    """The shapes of the tensors that `Examples` makes."""
+    counted: Iterator[int] = itertools.count()
+
+    def shapes(spec: Any) -> Iterator[tuple[int, ...]]:
+        if isinstance(spec, InputSpec):
+            yield example_shape(spec, size, counted)
+        elif isinstance(spec, list | tuple | dict):
+            for item in spec.values() if isinstance(spec, dict) else spec:
+                yield from shapes(item)
+
+    return [shape for _, spec in entries for shape in shapes(spec)]
+
+
+def is_small(shapes: list[tuple[int, ...]]) -> bool:
+    """Whether tensors of these shapes are no burden."""
+    return sum(map(math.prod, shapes)) <= _MOST_ITEMS
+
+
+def example_shape(spec: InputSpec, size: Sizes, counted: Iterator[int]) -> tuple[int, ...]:
+    """A shape with sizes in the place of open dims; `counted` counts those."""
+    return tuple(size(next(counted), place) if is_open(dim) else dim for place, dim in enumerate(spec.shape))
 
 
 class Examples:
     """Arguments made from a specification: what a function is traced with when it is exported."""
 
-    def __init__(self, entries: list[tuple[str, Any]], size: Callable[[int, int], int] = EXAMPLES[0]) -> None:
+    def __init__(self, entries: list[tuple[str, Any]], size: Sizes = EXAMPLES[0]) -> None:
         """
         Args:
             entries: (parameter, spec) pairs.
@@ -356,9 +375,7 @@ class Examples:
 
     def _value(self, path: str, spec: Any) -> Any:
         if isinstance(spec, InputSpec):
-            dims = enumerate(spec.shape)
-            shape = [self._size(next(self._open), place) if is_open(dim) else dim for place, dim in dims]
-            tensor = paddle.zeros(shape, spec.dtype)
+            tensor = paddle.zeros(example_shape(spec, self._size, self._open), spec.dtype)
             # What an `InputSpec` says unless told otherwise; other dtypes have no gradient.
             tensor.stop_gradient = spec.stop_gradient or not (tensor.is_floating_point() or tensor.is_complex())
             name = base = spec.name or path.replace("[", "_").replace("]", "").replace("'", "")
