@@ -5,7 +5,8 @@ from __future__ import annotations
 import difflib
 import logging
 import sys
-from typing import Any, TextIO
+from collections.abc import Callable
+from typing import Any, ParamSpec, TextIO, TypeVar, overload
 
 import paddle
 from paddle.jit.dy2static.program_translator import ProgramTranslator
@@ -13,10 +14,13 @@ from paddle.jit.dy2static.utils import Backend, infer_use_cinn_backend
 from paddle.static import BuildStrategy
 
 from . import _core, api
+from .api import Decorator, Same
 from .backends import list_backends
 from .settings import SETTINGS
 from .specification import Lenient
 
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 _log = logging.getLogger("paddle_sot_rs.jit")
 # The originals: `patch_paddle` replaces some of them.
 paddles_to_static = paddle.jit.to_static
@@ -28,6 +32,22 @@ _PADDLES = ("property", "full_graph")
 _OURS = tuple(name for name, setting in SETTINGS.items() if setting.per_function and name != "full_graph")
 
 
+@overload
+def to_static(
+    function: None = None, input_spec: Any = ..., build_strategy: Any = ..., backend: str | None = ..., **kwargs: Any
+) -> Decorator: ...
+@overload
+def to_static(
+    function: Same, input_spec: Any = ..., build_strategy: Any = ..., backend: str | None = ..., **kwargs: Any
+) -> Same: ...
+@overload
+def to_static(
+    function: Callable[_P, _R],
+    input_spec: Any = ...,
+    build_strategy: Any = ...,
+    backend: str | None = ...,
+    **kwargs: Any,
+) -> _core.StaticFunction[_P, _R]: ...
 def to_static(
     function: Any = None,
     input_spec: Any = None,

@@ -24,8 +24,8 @@ _disabled: list[Any] = []
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 # What comes back as what it was: a Layer as itself, the others around a translated function.
-_Same = TypeVar(
-    "_Same",
+Same = TypeVar(
+    "Same",
     bound="Layer | functools.partial[Any] | staticmethod[..., Any] | classmethod[Any, ..., Any]",
 )
 
@@ -44,11 +44,11 @@ class _Given(TypedDict, total=False):
     options: dict[str, Any] | None
 
 
-class _Decorator(Protocol):
+class Decorator(Protocol):
     """`to_static` with its options, before it is given what to translate."""
 
     @overload
-    def __call__(self, fn_or_layer: _Same, /) -> _Same: ...
+    def __call__(self, fn_or_layer: Same, /) -> Same: ...
     @overload
     def __call__(self, fn_or_layer: Callable[_P, _R], /) -> _core.StaticFunction[_P, _R]: ...
 
@@ -102,9 +102,9 @@ def frozen(target: Callable[..., Any], backend: str, options: dict[str, Any] | N
 
 
 @overload
-def to_static(fn_or_layer: None = None, **given: Unpack[_Given]) -> _Decorator: ...
+def to_static(fn_or_layer: None = None, **given: Unpack[_Given]) -> Decorator: ...
 @overload
-def to_static(fn_or_layer: _Same, **given: Unpack[_Given]) -> _Same: ...
+def to_static(fn_or_layer: Same, **given: Unpack[_Given]) -> Same: ...
 @overload
 def to_static(fn_or_layer: Callable[_P, _R], **given: Unpack[_Given]) -> _core.StaticFunction[_P, _R]: ...
 def to_static(

@@ -48,6 +48,11 @@ class Model:
         return x / 2
 
 
+@sot.jit.to_static(full_graph=True)
+def of_paddle(x: float) -> float:
+    return x
+
+
 def plain(x: int, y: str) -> bytes:
     return y.encode() * x
 
@@ -60,6 +65,8 @@ assert_type(Model.half(1.0), float)
 assert_type(sot.to_static(plain)(1, "a"), bytes)
 assert_type(sot.to_static(functools.partial(plain, 1)), functools.partial[bytes])
 assert_type(scaled.graphs()[0].ir, str)
+assert_type(sot.jit.to_static(plain, None, None, "CINN")(1, "a"), bytes)
+of_paddle("one")  # arg-type
 scaled("one")  # arg-type
 scaled(1.0, 3)  # call-arg
 shifted(1.0)  # call-arg
