@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import difflib
 import logging
+import os
+import tempfile
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -38,6 +40,7 @@ def check_file(
     entries: list[tuple[str, Any]],
     sizes: Sizes,
     trace: Callable[[list[tuple[str, Any, list[int]]], tuple[Any, ...]], Any],
+    write: Callable[[Any, str], None],
 ) -> None:
     """Runs the saved program at two further sizes, beside a program that is traced with each of them.
 
@@ -47,6 +50,7 @@ def check_file(
         entries: the (parameter, spec) pairs of the arguments.
         sizes: what it was traced with.
         trace: captures the function for inputs and arguments.
+        write: writes the files of what that answers.
 
     Raises:
         RuntimeError: it computes something else; the message names the first operator.
@@ -68,7 +72,10 @@ def check_file(
         except GraphBreakError:
             # The function does not take such sizes.
             continue
-        done += _agree(path, fixed, examples, assumes=bool(program.assumptions))
+        with tempfile.TemporaryDirectory(dir=os.path.dirname(path)) as directory:
+            beside = os.path.join(directory, "fixed")
+            write(fixed, beside)
+            done += _agree(path, beside, examples, assumes=bool(program.assumptions))
     if done < _RUNS:
         _log.warning("%s: could be compared with the function at %d of %d further sizes", path, done, _RUNS)
 
@@ -84,8 +91,8 @@ def _names(block: Any) -> Iterator[str]:
             yield from _names(inner)
 
 
-def _agree(path: str, fixed: Any, examples: Examples, assumes: bool) -> bool:
-    """Whether the two could be compared at these sizes. `assumes`: the program refuses some that the function takes."""
+def _agree(path: str, beside: str, examples: Examples, assumes: bool) -> bool:
+    """Whether the files could be compared at these sizes. `assumes`: some that the function takes are refused."""
     state = paddle.get_rng_state()
     place = framework._current_expected_place_()
     named = [(name, tensor) for name, tensor, _ in examples.inputs]
@@ -93,19 +100,16 @@ def _agree(path: str, fixed: Any, examples: Examples, assumes: bool) -> bool:
     where = ", ".join(f"{name} {list(tensor.shape)}" for name, tensor in named)
     try:
         saved = _Saved(path, place)
-        # So they are in files; `train()` of what `paddle.jit.load` makes of them undoes it.
-        for op in fixed.main_program.global_block().ops:
-            if op.has_attr("is_test"):
-                op.set_bool_attr("is_test", True)
         for feed in feeds:
-            scope = _scope(fixed, place)
             try:
-                expected = _run(fixed.main_program, scope, feed, fixed.outputs, state)
+                # Read anew: programs may write to their parameters.
+                fixed = _Saved(beside, place)
+                expected = _run(fixed, feed, fixed.outputs, state)
             except Exception as error:  # Whatever a kernel says of such inputs.
                 _log.debug("%s: not compared with such inputs: %s", path, error)
                 continue
             try:
-                found = _run(saved.program, saved.scope, feed, saved.outputs, state)
+                found = _run(saved, feed, saved.outputs, state)
             except Exception as error:
                 if assumes:
                     return False
@@ -113,7 +117,7 @@ def _agree(path: str, fixed: Any, examples: Examples, assumes: bool) -> bool:
                     f"the exported program raises at {where}, where the function does not: {error}; nothing is written"
                 ) from error
             if why := _differ(expected, found):
-                at = _first(place, fixed, saved, feed, state)
+                at = _first(fixed, saved, feed, state)
                 raise RuntimeError(
                     f"the exported program differs from the function at {where}, {at}: {why}; nothing is written"
                 )
@@ -133,24 +137,12 @@ class _Saved:
             self.program, _, self.outputs = paddle.static.load_inference_model(path, executor)
 
 
-def _scope(program: Any, place: Any) -> Any:
-    """The parameters are copies: the program may write to them."""
-    scope = core.Scope()
-    for tensor, value in zip(*program.parameters, strict=True):
-        target = scope.var(value.name).get_tensor()
-        if tensor._is_initialized():
-            target._share_data_with(tensor.value().get_tensor()._copy(place))
-        else:
-            target.set(np.zeros(tensor.shape, _dtype(tensor)), place)
-    return scope
-
-
-def _run(program: Any, scope: Any, feed: dict[str, Any], outputs: list[Any], state: Any) -> list[Any]:
+def _run(saved: _Saved, feed: dict[str, Any], outputs: list[Any], state: Any) -> list[Any]:
     paddle.set_rng_state(state)
-    with framework._dygraph_guard(None), paddle.static.scope_guard(scope):
+    with framework._dygraph_guard(None), paddle.static.scope_guard(saved.scope):
         executor = paddle.static.Executor(framework._current_expected_place_())
         # Another program each time: what is fetched is part of it.
-        return executor.run(program, feed=feed, fetch_list=list(outputs), return_numpy=False)
+        return executor.run(saved.program, feed=feed, fetch_list=list(outputs), return_numpy=False)
 
 
 def _dense(array: np.ndarray, place: Any) -> Any:
@@ -205,19 +197,19 @@ def _scale(array: np.ndarray) -> float:
     return max(1.0, float(numbers.max())) if numbers.size else 1.0
 
 
-def _first(place: Any, fixed: Any, saved: _Saved, feed: dict[str, Any], state: Any) -> str:
+def _first(fixed: _Saved, saved: _Saved, feed: dict[str, Any], state: Any) -> str:
     """Where the two programs begin to differ."""
     ways = [
         [op for op in program.global_block().ops if not op.name().startswith(_OF_SIZES) and _is_dense(op)]
-        for program in (fixed.main_program, saved.program)
+        for program in (fixed.program, saved.program)
     ]
     names = [[op.name() for op in ops] for ops in ways]
     for one, other, length in difflib.SequenceMatcher(None, *names, autojunk=False).get_matching_blocks():
         for step in range(length):
             a, b = ways[0][one + step], ways[1][other + step]
             try:
-                expected = _run(fixed.main_program, _scope(fixed, place), feed, a.results()[:1], state)
-                found = _run(saved.program, saved.scope, feed, b.results()[:1], state)
+                expected = _run(fixed, feed, a.results()[:1], state)
+                found = _run(saved, feed, b.results()[:1], state)
             except Exception as error:  # Not every Value can be fetched.
                 _log.debug("%s: not fetched: %s", a.name(), error)
                 continue

@@ -137,7 +137,10 @@ class _Capture:
                 program.outputs = _picked(program.outputs, output_spec)
             return program
 
-        check_file(path, self.program, self._entries, self._sizes, traced)
+        def write(program: Any, beside: str) -> None:
+            _write(program, program.outputs, beside)
+
+        check_file(path, self.program, self._entries, self._sizes, traced, write)
 
 
 def concrete_program_of(static: Any) -> Any:
