@@ -4,6 +4,9 @@
 //! Held arrays are read-only. A write replaces the one that is held: what was made of it keeps its
 //! numbers, and a roll-back finds it. Where an array is needed as an object, that is a copy. Only
 //! the interpreter makes one that may share memory with another (a view, and what it is of).
+//!
+//! In an export, an array that exists is one of them: the program has its numbers of now. Nothing
+//! writes to it, as no program could do that.
 
 mod table;
 mod writes;
@@ -18,6 +21,7 @@ use crate::frame::Modules;
 use crate::guard::native;
 use crate::obj::{is_attr, Obj};
 use crate::reason::{BreakId, BreakKind};
+use crate::tracker::TrackerRef;
 use crate::variables::{ArrayVar, IterVar, Kind, VarId};
 
 use super::{arrays, fold, scalars, tracer};
@@ -105,6 +109,33 @@ fn is_dtype(py: Python<'_>, value: &Bound<'_, PyAny>) -> bool {
 /// Whether it is such an array.
 pub fn is_made(t: &mut Tracer<'_>, id: VarId) -> bool {
     matches!(t.kind(id), Kind::Array(_))
+}
+
+/// What an array that exists is in an export; `None` elsewhere.
+pub fn of_existing(
+    t: &Tracer<'_>,
+    value: &Bound<'_, PyAny>,
+    source: Option<&TrackerRef>,
+) -> Option<ArrayVar> {
+    if !t.options.forward_only || source.is_none() || !native::is_array(t.py, value.as_ptr()) {
+        return None;
+    }
+    let copy = || -> PyResult<Option<Obj>> {
+        let dtype: String = value.getattr("dtype")?.getattr("name")?.extract()?;
+        let bytes: usize = value.getattr("nbytes")?.extract()?;
+        if !arrays::is_taken(&dtype) || bytes > MOST_BYTES {
+            return Ok(None);
+        }
+        let copy = value.call_method0("__copy__")?;
+        copy.call_method1("setflags", (false,))?;
+        Ok(Some(Obj::from(copy)))
+    };
+    Some(ArrayVar {
+        value: copy().ok().flatten()?,
+        at: t.outermost,
+        shares: false,
+        iterated: false,
+    })
 }
 
 fn held<'py>(t: &mut Tracer<'py>, id: VarId) -> Step<(Bound<'py, PyAny>, bool)> {

@@ -36,6 +36,9 @@ pub(super) fn write<'py>(
     };
     let mut moved = Vec::with_capacity(sharing.len());
     for other in sharing {
+        if t.source(other).is_some() {
+            return t.unsupported("a write to an array that exists");
+        }
         if matches!(t.kind(other), Kind::Array(array) if array.iterated) {
             return t.stop(
                 BreakId::NumPyArray,

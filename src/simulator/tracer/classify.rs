@@ -12,7 +12,7 @@ use crate::graph::TensorMeta;
 use crate::guard::{native, GuardKind, TensorGuard};
 use crate::obj::{is_attr, items_in_order, name_in_c, of_type, ordered_dict, text_of, Obj};
 use crate::paddle::tensor_meta;
-use crate::simulator::{iterate, keys, layers, objects, scalars};
+use crate::simulator::{iterate, keys, layers, made_arrays, objects, scalars};
 use crate::tracker::{DictKey, Tracker, TrackerRef};
 use crate::variables::{
     CellVar, DictVar, FunctionVar, Kind, NumberVar, ObjectVar, SetVar, TensorVar, VarId,
@@ -106,6 +106,9 @@ impl<'py> Tracer<'py> {
             self.set_kind(id, Kind::Opaque);
         } else if self.paddle.is_tensor(&value) {
             self.classify_tensor(id, &value);
+        } else if let Some(array) = made_arrays::of_existing(self, &value, source) {
+            self.guard_identity(id);
+            self.set_kind(id, Kind::Array(array));
         } else if let Ok(list) = value.cast_exact::<PyList>() {
             self.classify_list(id, list, source);
         } else if let Ok(tuple) = value.cast_exact::<PyTuple>() {
