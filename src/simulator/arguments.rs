@@ -166,14 +166,14 @@ pub fn number_statement(t: &mut Tracer<'_>, number: NumberVar) -> Step<SymbolId>
         NumberVar::Graph(symbol) => return Ok(symbol),
     };
     check_size(t, number)?;
-    let given = [to_arg(t, a)?, to_arg(t, b)?];
+    let name = format!("__{}__", op.stem());
+    let mut given = [to_arg(t, a)?, to_arg(t, b)?];
+    for part in &mut given {
+        *part = graph_numbers::quotient_part(t, &name, part.clone())?;
+    }
     let (name, given) = match given {
         [Arg::Const(a), b] => (format!("__r{}__", op.stem()), [b, Arg::Const(a)]),
-        [a, b] => {
-            let name = format!("__{}__", op.stem());
-            let b = graph_numbers::divisor(t, &name, b)?;
-            (name, [a, b])
-        }
+        given => (name, given),
     };
     let loc = t.loc();
     let callee = Callee::Method(Arc::from(name));

@@ -290,20 +290,19 @@ pub(super) fn on_numbers(
     let (Some(left), Some(right)) = (whole(t, a), whole(t, b)) else {
         return refuse(t, "arithmetic on a number that is not whole");
     };
+    let left = quotient_part(t, forward, left)?;
+    let right = quotient_part(t, forward, right)?;
     let symbol = match (left, right) {
-        (Arg::Symbol(left), right) => {
-            let right = divisor(t, forward, right)?;
-            method(t, forward, left, vec![right])?
-        }
+        (Arg::Symbol(left), right) => method(t, forward, left, vec![right])?,
         (left, Arg::Symbol(right)) => method(t, reflected, right, vec![left])?,
         _ => return Ok(None),
     };
     Ok(Some(t.add(Kind::SymNumber(symbol))))
 }
 
-/// The divisor of a number without dims: a division by a constant that rounds down would make a
+/// An operand of a number without dims: a division of or by a constant that rounds down would make a
 /// dim, as in eager mode.
-pub(super) fn divisor(t: &mut Tracer<'_>, name: &str, number: Arg) -> Step<Arg> {
+pub(super) fn quotient_part(t: &mut Tracer<'_>, name: &str, number: Arg) -> Step<Arg> {
     match number {
         Arg::Const(value) if name == "__floordiv__" => {
             let symbol = self::number(t, &value)?;

@@ -19,6 +19,7 @@ NUMBERS = {
     "quotient": lambda n, h, w: h / w,
     "quotient of a product": lambda n, h, w: h * w / 7,
     "rounded down": lambda n, h, w: h * 100 // w,
+    "constants divided": lambda n, h, w: 100 // h + 50 // (w - 20) + 70 % h,
     "rest": lambda n, h, w: h * 100 % w,
     "negative": lambda n, h, w: (h - 10) // (w - 20) + (h - 10) % (w - 20) + (h - 10) // -3 + (7 - h) % -4,
     "divmod": lambda n, h, w: divmod(h * 10, w)[0] * 1000 + divmod(h - 9, 4)[1],
@@ -126,7 +127,13 @@ def scaled(x):
     return y * (x.shape[2] / x.shape[3])
 
 
+def without_dims(x):
+    h, w = x.shape[2:]
+    return x.mean() + 100 // h + h // 2 + (h * 7) // w, x.max() * (100 // min(h, w))
+
+
 FUNCTIONS = [
+    without_dims,
     size,
     rounds,
     rounds_of_one_line,
