@@ -105,6 +105,8 @@ break_kinds! {
     GraphFailed => Unimp, "please report this; the eager backend runs the same operations one by one";
     /// The recompile limit was reached.
     RecompileLimit => Unimp, "see stats().recompiles for the guard that keeps failing";
+    /// The pieces of a function are too small for the breaks between them; it runs as it is.
+    CutsCostMore => Unimp, "nothing has to be done: it runs as in eager mode; fewer breaks make it one graph";
     /// The user is tracing or profiling.
     Tracing => Unimp, "switch off sys.settrace / sys.monitoring to compile";
     /// A tensor that several processes hold parts of, among the arguments.

@@ -3,6 +3,7 @@
 mod cache;
 mod code;
 mod destructors;
+mod gains;
 mod nested;
 mod refusal;
 mod rounds;
@@ -31,6 +32,7 @@ use super::totals;
 
 pub use cache::Entry;
 pub(super) use cache::BY_CALLS;
+pub use gains::Gains;
 pub use shared::{CompileOptions, GraphInfo, Shared};
 pub(super) use turn::exclusively;
 pub use turn::{is_translating, note_hooked_saves, switch_off, take_turns_anew};
