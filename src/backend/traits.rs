@@ -167,6 +167,12 @@ pub trait TraceSession: Send + Sync {
         statements
     }
 
+    /// What the calls of the graph cost in eager mode, in operations of one plain call each: Python
+    /// code around an operation counts, where the session knows it.
+    fn eager_cost(&self, _py: Python<'_>, sir: &StatementIr) -> usize {
+        self.operations(sir.statements.len())
+    }
+
     /// Removes everything traced since `mark`; symbols from `first_dead` on are gone.
     fn rollback(&mut self, py: Python<'_>, mark: usize, first_dead: SymbolId);
 

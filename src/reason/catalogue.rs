@@ -105,6 +105,8 @@ break_kinds! {
     GraphFailed => Unimp;
     /// The recompile limit was reached.
     RecompileLimit => Unimp;
+    /// The pieces of a function are too small for the breaks between them; it runs as it is.
+    CutsCostMore => Unimp;
     /// The user is tracing or profiling.
     Tracing => Unimp;
     /// A tensor that several processes hold parts of, among the arguments.

@@ -272,4 +272,8 @@ break_ids! {
     "Several attempts failed. The function runs in the interpreter from now on; what it calls \
      is still translated.",
     "see the reasons in front of this one";
+    CutsCostMore = 805 CutsCostMore: "cuts that cost more than programs save",
+    "The function is cut into pieces so small that the cuts cost more than the programs of the \
+     pieces save, in many calls in a row. It runs in the interpreter, as in eager mode.",
+    "nothing has to be done; with fewer breaks it is one graph, which gains";
 }

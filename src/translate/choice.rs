@@ -25,6 +25,14 @@ pub struct Configured {
     pub dynamic: bool,
 }
 
+impl Configured {
+    /// Whether the backend says from where on programs pay: then a function that they do not pay
+    /// for may run as it is.
+    pub fn counts_gains(&self) -> bool {
+        self.min_graph_size > 0 && self.min_training_size > 1
+    }
+}
+
 /// Which backend the user asked for.
 pub struct BackendChoice {
     name: String,

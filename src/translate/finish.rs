@@ -8,7 +8,7 @@ use pyo3::types::PyCode;
 use crate::backend::{self, CompileRequest, CompiledGraph};
 use crate::codegen::{Emission, Plan};
 use crate::frame::{CodeState, Policy};
-use crate::graph::{GraphInput, StatementIr, SymbolId, SymbolKind};
+use crate::graph::{Callee, GraphInput, StatementIr, SymbolId, SymbolKind};
 use crate::guard::native::GlobalState;
 use crate::guard::{CompiledGuard, GuardCompiler, GuardSet, NativeGuardCompiler};
 use crate::obj::Obj;
@@ -19,7 +19,7 @@ use crate::tracker::{Place, TrackerRef};
 use super::automatic_dynamic;
 use super::backward_guard::BackwardGuard;
 use super::choice::Configured;
-use super::function::{lock, Entry, GraphInfo, Translated, BY_CALLS};
+use super::function::{lock, Entry, Gains, GraphInfo, Translated, BY_CALLS};
 use super::graph_inputs::GraphInputs;
 use super::random::Randomness;
 use super::resumes::log_code;
@@ -84,6 +84,7 @@ pub(super) fn finish(
         .collect();
     let mut slots: Vec<TrackerRef> = Vec::new();
     let mut graph = None;
+    let mut gain = backend.counts_gains().then_some(0);
     let mut graph_inputs = GraphInputs::default();
     let ir = sir.to_string();
     let randomness = match sir.has_regions() {
@@ -110,7 +111,8 @@ pub(super) fn finish(
             grad_enabled: state.grad_enabled,
             least: 0,
         };
-        let compiled = compile(py, backend, request, statements, by_calls)?;
+        let compiled;
+        (compiled, gain) = compile(py, backend, request, by_calls)?;
         let mut stats = lock(&of.shared.stats);
         stats.graphs += 1;
         stats.ops += statements as u64;
@@ -153,6 +155,7 @@ pub(super) fn finish(
         backend: backend.clone(),
         values,
         general: false,
+        gains: Gains::new(gain),
     })
 }
 
@@ -160,28 +163,35 @@ pub(super) fn is_layer(sir: &StatementIr, symbol: SymbolId) -> bool {
     matches!(sir.kind(symbol), SymbolKind::Layer(_))
 }
 
-/// Small graphs run call by call: a program costs more than it saves.
+/// What the entry and the exit of a custom operation cost in a program, in calls of operations.
+const CUSTOM_OPERATION: i64 = 8;
+
+/// Small graphs run call by call: a program costs more than it saves. The other answer: its gain.
 fn compile(
     py: Python<'_>,
     chosen: &Configured,
     mut request: CompileRequest,
-    statements: usize,
     by_calls: bool,
-) -> Result<Box<dyn CompiledGraph>, Break> {
-    let operations = request.session.operations(statements);
+) -> Result<(Box<dyn CompiledGraph>, Option<i64>), Break> {
     let sir = &request.sir;
+    let cost = request.session.eager_cost(py, sir);
     let trains = request.grad_enabled && sir.outputs.iter().any(|id| sir.has_gradient(*id));
     request.least = match trains {
         true => chosen.min_training_size,
         false => chosen.min_graph_size,
     };
-    let small = operations < request.least && !sir.has_regions();
+    let small = cost < request.least && !sir.has_regions();
+    let counts = chosen.counts_gains() && !sir.has_control_flow();
     if (small || by_calls && !sir.has_control_flow()) && chosen.backend.name() != BY_CALLS {
         if let Ok(eager) = backend::get(BY_CALLS) {
-            return Ok(eager.backend.compile(py, request)?);
+            return Ok((eager.backend.compile(py, request)?, counts.then_some(0)));
         }
     }
-    Ok(chosen.backend.compile(py, request)?)
+    let regions = sir.statements.iter();
+    let regions = regions.filter(|it| matches!(it.callee, Callee::Sir(_)));
+    let saved = cost as i64 - request.least as i64;
+    let gain = saved - CUSTOM_OPERATION * regions.count() as i64;
+    Ok((chosen.backend.compile(py, request)?, counts.then_some(gain)))
 }
 
 fn remember(

@@ -11,8 +11,9 @@ use paddle_sot::backend::{
 use paddle_sot::frame::Modules;
 use paddle_sot::graph::{Arg, Callee, Region, Statement, StatementIr, SymbolKind};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyCFunction, PyDict, PyList, PySlice, PyTuple};
+use pyo3::types::{PyCFunction, PyDict, PyList, PySlice, PyString, PyTuple};
 use smallvec::SmallVec;
 
 /// The backend named `eager`.
@@ -80,6 +81,39 @@ impl<'py> NoGrad<'py> {
 
 type Values<'py> = Vec<Option<Bound<'py, PyAny>>>;
 
+/// Those of a call.
+type Args<'py> = SmallVec<[Bound<'py, PyAny>; 6]>;
+
+/// Calls a function: without a tuple where there are few arguments.
+fn call<'py>(
+    function: &Bound<'py, PyAny>,
+    args: &[Bound<'py, PyAny>],
+    kwargs: Option<&Bound<'py, PyDict>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    match (args, kwargs) {
+        ([a], None) => function.call1((a,)),
+        ([a, b], None) => function.call1((a, b)),
+        ([a, b, c], None) => function.call1((a, b, c)),
+        ([a, b, c, d], None) => function.call1((a, b, c, d)),
+        _ => function.call(PyTuple::new(function.py(), args)?, kwargs),
+    }
+}
+
+/// Calls a method of the first argument.
+fn call_method<'py>(
+    args: &[Bound<'py, PyAny>],
+    name: Bound<'py, PyString>,
+    kwargs: Option<&Bound<'py, PyDict>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    match (args, kwargs) {
+        ([receiver], None) => receiver.call_method0(name),
+        ([receiver, a], None) => receiver.call_method1(name, (a,)),
+        ([receiver, a, b], None) => receiver.call_method1(name, (a, b)),
+        ([receiver, a, b, c], None) => receiver.call_method1(name, (a, b, c)),
+        _ => call(&args[0].getattr(name)?, &args[1..], kwargs),
+    }
+}
+
 impl EagerGraph {
     /// A block of a statement.
     fn nested(block: &Arc<StatementIr>) -> Self {
@@ -139,23 +173,19 @@ impl EagerGraph {
             .args
             .iter()
             .map(|arg| self.object(py, values, arg))
-            .collect::<PyResult<Vec<_>>>()?;
-        let kwargs = PyDict::new(py);
+            .collect::<PyResult<Args<'_>>>()?;
+        let mut kwargs = None;
         for (name, value) in &statement.kwargs {
+            let kwargs = kwargs.get_or_insert_with(|| PyDict::new(py));
             kwargs.set_item(&**name, self.object(py, values, value)?)?;
         }
+        let kwargs = kwargs.as_ref();
         match &statement.callee {
-            Callee::Api(function) => function
-                .bind(py)
-                .call(PyTuple::new(py, args)?, Some(&kwargs)),
-            Callee::Method(name) => args[0]
-                .getattr(&**name)?
-                .call(PyTuple::new(py, &args[1..])?, Some(&kwargs)),
+            Callee::Api(function) => call(function.bind(py), &args, kwargs),
+            Callee::Method(name) => call_method(&args, PyString::intern(py, name), kwargs),
             Callee::Attribute(name) => args[0].getattr(&**name),
-            Callee::Layer(_) => args[0]
-                .getattr("forward")?
-                .call(PyTuple::new(py, &args[1..])?, Some(&kwargs)),
-            Callee::Sir(region) => self.region(py, region, args),
+            Callee::Layer(_) => call_method(&args, intern!(py, "forward").clone(), kwargs),
+            Callee::Sir(region) => self.region(py, region, args.into_vec()),
         }
     }
 

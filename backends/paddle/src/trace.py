@@ -1,5 +1,9 @@
 """One program under construction, call by call."""
 
+import functools
+import types
+from math import prod
+
 import paddle
 from paddle import _C_ops
 from paddle.base import core, framework
@@ -176,6 +180,15 @@ class Trace:
     def operations(self):
         return sum(op.name() not in _NO_WORK for op in self.block.ops)
 
+    def eager_cost(self, called):
+        """What eager mode spends on these calls, in plain operations.
+
+        Paddle's Python code around them counts, and tensors that a program makes once for all.
+        """
+        made = sum(op.name() == "pd_op.full" and prod(op.results()[0].shape) > 1 for op in self.block.ops)
+        around = sum(_OF_A_LAYER * is_layer + _OF_FLAGS * _asks_for_flags(function) for function, is_layer in called)
+        return self.operations() + made + around
+
     def size(self):
         """How many operations there are, with those inside of others. Paddle makes `block.ops` anew each time."""
         return self.block.num_ops()
@@ -226,6 +239,27 @@ class Trace:
     def forget(self, tensors):
         for tensor in tensors:
             self.external.pop(id(tensor), None)
+
+
+# What eager mode spends around operations: on the call of a layer, on a look at Paddle's flags.
+_OF_A_LAYER, _OF_FLAGS = 1, 2
+
+
+def _asks_for_flags(function):
+    if getattr(function, "__module__", "").split(".")[0] != "paddle":
+        return False
+    code = getattr(function, "__code__", None)
+    return code is not None and _is_asking(code, function)
+
+
+@functools.cache
+def _is_asking(code, function):
+    """Whether the function or one that it names does."""
+    names, space = code.co_names, function.__globals__
+    modules = [space[name] for name in names if isinstance(space.get(name), types.ModuleType)]
+    named = [space.get(name) for name in names] + [vars(module).get(name) for module in modules for name in names]
+    codes = [code, *(value.__code__ for value in named if isinstance(value, types.FunctionType))]
+    return any("get_flags" in code.co_names for code in codes)
 
 
 def _values(result):

@@ -602,6 +602,26 @@ impl TraceSession for PaddleTrace {
         counted.unwrap_or(statements)
     }
 
+    fn eager_cost(&self, py: Python<'_>, sir: &StatementIr) -> usize {
+        let called = sir.statements.iter().filter_map(|it| match &it.callee {
+            Callee::Api(function) => Some((function.bind(py).clone(), false)),
+            Callee::Layer(layer) => match sir.kind(*layer) {
+                SymbolKind::Layer(layer) => {
+                    let class = layer.bind(py).get_type();
+                    Some((class.getattr("forward").ok()?, true))
+                }
+                SymbolKind::Tensor(_) => None,
+            },
+            _ => None,
+        });
+        let called: Vec<_> = called.collect();
+        let counted: PyResult<usize> = (|| {
+            let trace = self.trace.bind(py);
+            trace.call_method1("eager_cost", (called,))?.extract()
+        })();
+        counted.unwrap_or_else(|_| self.operations(sir.statements.len()))
+    }
+
     fn rollback(&mut self, py: Python<'_>, mark: usize, first_dead: SymbolId) {
         self.size.store(UNKNOWN, Ordering::Relaxed);
         // Values of removed operations must be gone before the operations are.

@@ -28,6 +28,7 @@ use crate::translate::statistics::Statistics;
 
 use super::compile_lock::exclusively;
 use super::destructors;
+use super::gains::Gains;
 use super::run::{owned, Next, Run};
 use super::shared::GraphInfo;
 use super::{lock, Translated};
@@ -58,6 +59,8 @@ pub struct Entry {
     pub values: FxHashMap<usize, Place>,
     /// Whether it is for all values of something that others are for single values of.
     pub general: bool,
+    /// What it gains over eager mode.
+    pub gains: Gains,
 }
 
 impl Entry {

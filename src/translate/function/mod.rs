@@ -5,6 +5,7 @@ mod cache;
 mod code;
 mod compile_lock;
 mod destructors;
+mod gains;
 mod retrace_count;
 mod run;
 mod sharded;
@@ -35,6 +36,7 @@ pub(super) use compile_lock::exclusively;
 pub use compile_lock::{
     is_translating, note_hooked_saves, set_stance, switch_off, take_turns_anew, Stance,
 };
+pub use gains::Gains;
 pub use shared::{CompileOptions, GraphInfo, Shared};
 pub(super) use skip_policy::shown;
 

@@ -28,6 +28,7 @@ use super::c_stack::{self, CallOfObject, Nested};
 use super::cache::Entry;
 use super::compile_lock::{fails_on_recompile, is_switched_off};
 use super::destructors;
+use super::gains::Tally;
 use super::retrace_count::Running;
 use super::{lock, sharded, Translated};
 
@@ -97,15 +98,16 @@ impl Translated {
         let _call = CallOfObject::new(py);
         let receiver = self.receiver.as_ref().map(|receiver| receiver.bind(py));
         let run = Run::Called(args, kwargs);
+        let mut tally = Tally::default();
         let next = match self.parameters.bind(py, receiver, args, kwargs)? {
-            Some(bound) => self.step(py, bound, run)?,
+            Some(bound) => self.step(py, bound, run, &mut tally)?,
             None => self.native(py, Bound_::new(), run)?,
         };
-        self.finish(py, next)
+        self.finish(py, next, tally)
     }
 
-    fn finish(&self, py: Python<'_>, next: Next) -> PyResult<Py<PyAny>> {
-        let answer = self.go_on(py, next)?;
+    fn finish(&self, py: Python<'_>, next: Next, tally: Tally) -> PyResult<Py<PyAny>> {
+        let answer = self.go_on(py, next, tally)?;
         answer.ok_or_else(|| PyRuntimeError::new_err("a call answered like a frame"))
     }
 
@@ -118,8 +120,9 @@ impl Translated {
         let _call = CallOfObject::new(py);
         let bound = args.iter().collect();
         drop(args);
-        let next = self.step(py, bound, Run::Resumed)?;
-        self.finish(py, next)
+        let mut tally = Tally::default();
+        let next = self.step(py, bound, Run::Resumed, &mut tally)?;
+        self.finish(py, next, tally)
     }
 
     /// Runs the function in the place of a frame with these bound arguments; `None` when the frame is to
@@ -133,16 +136,26 @@ impl Translated {
         if self.is_watched(py) {
             return None;
         }
-        let next = self.step(py, bound, Run::Frame(release));
-        next.and_then(|next| self.go_on(py, next)).transpose()
+        let mut tally = Tally::default();
+        let next = self.step(py, bound, Run::Frame(release), &mut tally);
+        next.and_then(|next| self.go_on(py, next, tally))
+            .transpose()
     }
 
     /// Runs resume functions until one returns.
-    fn go_on(&self, py: Python<'_>, mut next: Next) -> PyResult<Option<Py<PyAny>>> {
+    fn go_on(
+        &self,
+        py: Python<'_>,
+        mut next: Next,
+        mut tally: Tally,
+    ) -> PyResult<Option<Py<PyAny>>> {
         let mut pin = None;
         loop {
             let (callable, args, backend) = match next {
-                Next::Return(value) => return Ok(Some(value)),
+                Next::Return(value) => {
+                    tally.end();
+                    return Ok(Some(value));
+                }
                 Next::AsItIs => return Ok(None),
                 Next::Resume(callable, args, backend) => {
                     (callable.into_bound(py), args.into_bound(py), backend)
@@ -152,12 +165,19 @@ impl Translated {
             let resume = callable.cast::<ResumeFunction>().map_err(PyErr::from)?;
             let bound = args.iter().collect();
             drop(args);
-            next = resume.get().inner().step(py, bound, Run::Resumed)?;
+            let resume = resume.get().inner();
+            next = resume.step(py, bound, Run::Resumed, &mut tally)?;
         }
     }
 
     /// Runs the function up to its end or its first break: from the cache, translated now, or as it is.
-    fn step<'py>(&self, py: Python<'py>, bound: Bound_<'py>, how: Run<'_, 'py>) -> PyResult<Next> {
+    fn step<'py>(
+        &self,
+        py: Python<'py>,
+        bound: Bound_<'py>,
+        how: Run<'_, 'py>,
+        tally: &mut Tally,
+    ) -> PyResult<Next> {
         let _nested = Nested::new();
         if self.is_watched(py) || self.is_too_deep() {
             return self.native(py, bound, how);
@@ -181,6 +201,11 @@ impl Translated {
                         self.declared(py, args, *kwargs)?;
                     }
                     lock(&self.shared.stats).cache_hits += 1;
+                    if !matches!(how, Run::Resumed) && self.is_a_loss(entry) {
+                        drop(slots);
+                        return self.native(py, bound, how);
+                    }
+                    tally.ran(entry);
                     return self.run(py, entry, slots, bound, how);
                 }
                 Err(index) => failed = failed.or_else(|| Some((entry.clone(), index))),
@@ -209,6 +234,7 @@ impl Translated {
         if let (Some((entry, index)), true) = (&failed, fails_on_recompile()) {
             return Err(self.recompile_error(py, &entry.guard.describe_failure(*index)));
         }
+        tally.forget();
         self.miss(py, bound, failed, &wanted, how)
     }
 
@@ -223,7 +249,7 @@ impl Translated {
         let outputs = match &entry.graph {
             None => SmallVec::new(),
             Some(graph) => {
-                if self.is_callee {
+                if self.is_callee && entry.gains.are_expected() {
                     self.shared.found_graphs.store(true, Ordering::Relaxed);
                 }
                 let seen = match &entry.backward_guard {

@@ -113,4 +113,6 @@ def test_the_end_of_a_step_that_differs_each_time_is_left_alone():
     for number in range(40):
         assert translated(x, y)["steps"] == number + 1
     stats = sot.stats(translated)
-    assert stats.translations < 24 and stats.fallbacks == []
+    assert stats.translations < 24
+    # Later on all of the step is: its pieces are small.
+    assert all("too small" in found.message for found in stats.fallbacks)

@@ -1,0 +1,110 @@
+//! What a settled function gains over eager mode, in calls of operations, and what its cuts cost.
+//! Where the cuts cost more, it runs as it is.
+//!
+//! Operations and cuts are counted; no time is measured: digits would depend on it.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::Arc;
+
+use crate::codegen::Plan;
+use crate::reason::BreakKind;
+
+use super::cache::Entry;
+use super::Translated;
+
+/// What a break costs, in calls of operations: its code object, and the resume function behind it.
+const CUT: i64 = 8;
+
+/// Calls in a row that lose, without a translation, before the function runs as it is.
+const SETTLED: u32 = 16;
+
+/// After that, one call of so many runs in pieces: it may take another way through.
+const PROBE: u32 = 256;
+
+const WHY: &str = "its pieces are too small to win what the breaks between them cost";
+
+/// What one translation gains.
+pub struct Gains {
+    /// In calls of operations; `None` where it is not for this engine to weigh.
+    gain: Option<i64>,
+    /// Calls in a row that began with it and lost.
+    losses: AtomicU32,
+}
+
+impl Gains {
+    /// Nothing has run yet.
+    pub fn new(gain: Option<i64>) -> Self {
+        Self {
+            gain,
+            losses: AtomicU32::new(0),
+        }
+    }
+
+    /// Whether it is worth looking for, by a hook that makes every call slower.
+    pub(super) fn are_expected(&self) -> bool {
+        self.gain.is_none_or(|gain| gain > 0)
+    }
+}
+
+/// The pieces of one call, added up.
+#[derive(Default)]
+pub(super) struct Tally {
+    first: Option<Arc<Entry>>,
+    gain: i64,
+    /// A piece was translated, or is not to be weighed.
+    is_void: bool,
+}
+
+impl Tally {
+    /// A piece runs.
+    pub(super) fn ran(&mut self, entry: &Arc<Entry>) {
+        match entry.gains.gain {
+            Some(gain) => self.gain += gain,
+            None => self.is_void = true,
+        }
+        if matches!(entry.plan, Plan::Resume(_)) {
+            self.gain -= CUT;
+        }
+        if self.first.is_none() {
+            self.first = Some(entry.clone());
+        }
+    }
+
+    /// A piece is translated.
+    pub(super) fn forget(&mut self) {
+        self.is_void = true;
+    }
+
+    /// The call is over.
+    pub(super) fn end(&self) {
+        let Some(first) = &self.first else {
+            return;
+        };
+        let losses = &first.gains.losses;
+        if self.is_void || self.gain >= 0 {
+            losses.store(0, Ordering::Relaxed);
+        } else {
+            losses.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Translated {
+    /// Whether a call that this translation is for runs faster as it is.
+    pub(super) fn is_a_loss(&self, entry: &Entry) -> bool {
+        let losses = &entry.gains.losses;
+        let count = losses.load(Ordering::Relaxed);
+        if count < SETTLED || self.shared.options.full_graph || self.shared.forced {
+            return false;
+        }
+        if count == SETTLED {
+            self.note_fallback(BreakKind::CutsCostMore, WHY);
+        }
+        if (count - SETTLED) % PROBE == PROBE - 1 {
+            // The call counts itself when it is over.
+            return false;
+        }
+        losses.fetch_add(1, Ordering::Relaxed);
+        true
+    }
+}
