@@ -479,7 +479,7 @@ pub fn refuse<T>(t: &Tracer<'_>, message: impl Into<String>) -> Step<T> {
     )
 }
 
-/// Stops where the graph has no value for what the ways leave: see [`super::tails`].
+/// Stops where the graph has no value for what the ways leave: see `branches/tails.rs`.
 pub fn unlike<T>(t: &mut Tracer<'_>, message: impl Into<String>) -> Step<T> {
     t.unlike = true;
     refuse(t, message)

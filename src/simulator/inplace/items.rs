@@ -103,7 +103,8 @@ fn is_in_range(t: &mut Tracer<'_>, tensor: VarId, key: VarId) -> Step<bool> {
     Ok(true)
 }
 
-/// Whether it is a whole number of no dims that only the graph knows, of control flow that is captured.
+/// Whether it is a whole number of no dims that only the graph knows, of control flow that is
+/// captured.
 fn is_place_of_graph(t: &mut Tracer<'_>, id: VarId) -> bool {
     let meta = match *t.kind(id) {
         Kind::SymNumber(symbol) => t.graph.meta(symbol).cloned(),

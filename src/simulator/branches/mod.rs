@@ -1,6 +1,9 @@
 //! Branches on tensors as part of the graph: both sides are simulated, cut out of the graph, and become the
 //! nested graphs of one `cond`.
 
+mod outcomes;
+mod tails;
+
 use std::sync::Arc;
 
 use pyo3::types::PyInt;
@@ -10,21 +13,20 @@ use crate::graph::{BlockOutput, Cut, Region, SymbolId};
 use crate::obj::Obj;
 use crate::variables::{CellVar, Kind, VarId};
 
-use super::aliases;
-use super::conditions::{self, Condition};
-use super::dispatch::Flow;
-use super::exceptions;
-use super::frame::{Exit, FrameState};
-use super::graph_numbers::{condition, negation, statement, truth_value};
-use super::loops;
-use super::merge::{self, refuse, Joined, Merge, Piece};
-use super::outcomes::{act, Does};
-use super::regions::{
+use crate::simulator::aliases;
+use crate::simulator::conditions::{self, Condition};
+use crate::simulator::dispatch::Flow;
+use crate::simulator::exceptions;
+use crate::simulator::frame::{Exit, FrameState};
+use crate::simulator::graph_numbers::{condition, negation, statement, truth_value};
+use crate::simulator::loops;
+use crate::simulator::merge::{self, refuse, Joined, Merge, Piece};
+use crate::simulator::regions::{
     apply, change_tensor, emit, leave, live_at, loop_iterators, run_to, way, with_kinds, End, Way,
 };
-use super::returns::Answer;
-use super::tails;
-use super::{Step, Stop, Tracer};
+use crate::simulator::returns::Answer;
+use crate::simulator::{Step, Stop, Tracer};
+use outcomes::{act, Does};
 
 /// `assert`: one side does nothing but raise. The graph checks, and what follows is the other side.
 fn assertion(
@@ -196,8 +198,8 @@ fn choose(
     }
 }
 
-/// Both sides of a branch, up to where they meet: at an instruction, or where the frame or the round of a captured loop
-/// ends. `enter` begins the first one.
+/// Both sides of a branch, up to where they meet: at an instruction, or where the frame or the
+/// round of a captured loop ends. `enter` begins the first one.
 fn both<'py>(
     t: &mut Tracer<'py>,
     frame: &mut FrameState,

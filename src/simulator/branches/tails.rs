@@ -1,16 +1,17 @@
-//! Ways that leave what no operation chooses between: a tensor and `None`, lists of other lengths, a number and a tensor.
+//! Ways that leave what no operation chooses between: a tensor and `None`, lists of other
+//! lengths, a number and a tensor.
 //!
-//! What follows is simulated on either way then, up to where the frame or the round of a captured loop ends. There only
-//! what leaves the frame has to be alike.
+//! What follows is simulated on either way then, up to where the frame or the round of a captured
+//! loop ends. There only what leaves the frame has to be alike.
 
 use crate::graph::SymbolId;
 use crate::variables::{Kind, VarId};
 
-use super::dispatch::Flow;
-use super::frame::FrameState;
-use super::merge::Piece;
-use super::regions::{End, Way};
-use super::{Step, Stop, Tracer};
+use crate::simulator::dispatch::Flow;
+use crate::simulator::frame::FrameState;
+use crate::simulator::merge::Piece;
+use crate::simulator::regions::{End, Way};
+use crate::simulator::{Step, Stop, Tracer};
 
 /// Most such branches inside of one another: each doubles what follows.
 const MOST: usize = 4;
@@ -74,8 +75,8 @@ pub fn decided(t: &Tracer<'_>, value: VarId) -> Option<bool> {
     known.find(|(it, _)| *it == symbol).map(|(_, holds)| *holds)
 }
 
-/// Whether nobody sees the lists and dicts of the frame behind two ways: it is the outermost one and returns tensors,
-/// numbers or constants, and nothing else outlives it.
+/// Whether nobody sees the lists and dicts of the frame behind two ways: it is the outermost one
+/// and returns tensors, numbers or constants, and nothing else outlives it.
 pub fn hides_containers(t: &Tracer<'_>, ways: [&Way; 2]) -> bool {
     let kept = |id: &VarId| t.vars.get(*id).source.is_some();
     let alone = t.simulated.len() == 1

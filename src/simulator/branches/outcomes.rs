@@ -1,4 +1,5 @@
-//! What the statements of a block do besides giving results: a block whose results nobody uses may not be left out then.
+//! What the statements of a block do besides giving results: a block whose results nobody uses
+//! may not be left out then.
 
 use crate::graph::{Arg, Callee, Statement, StatementIr, SymbolId};
 
@@ -8,7 +9,8 @@ pub enum Does {
     Nothing,
     /// They print, or check.
     Speaks,
-    /// They may draw random numbers, change what layers know, or fail: shapes with open dims may not fit.
+    /// They may draw random numbers, change what layers know, or fail: shapes with open dims may
+    /// not fit.
     Changes,
 }
 
