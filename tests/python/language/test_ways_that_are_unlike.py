@@ -133,7 +133,7 @@ def two_names_for_a_new_list(x):
     else:
         a = b = [x * 2]
     a.append(x)
-    return len(b), b
+    return b[0] * len(b) + b[1]
 
 
 FUNCTIONS = [
