@@ -12,6 +12,7 @@ from paddle.autograd import PyLayer, PyLayerContext
 from paddle.base import framework
 from paddle.base.variable_index import parse_index
 from paddle.static.nn import control_flow
+from paddle.utils import get_int_tensor_list
 
 
 def check(condition: Any) -> None:
@@ -68,12 +69,29 @@ def set_item(tensor: Any, key: Any, value: Any) -> Any:
         result = paddle.assign(tensor)
         result[key] = value
         return result
-    starts, ends, steps, axes, none_axes, decrease_axes, *_ = parse_index(tensor, key)
-    place = (starts, ends, steps, axes, decrease_axes, none_axes)
+    starts, ends, steps, axes, none_axes, decrease_axes, *_ = parse_index(tensor, _from_start(tensor, key))
+    place = (*map(_whole_numbers, (starts, ends, steps)), axes, decrease_axes, none_axes)
     if not isinstance(value, paddle.pir.Value):
         # The gradient of `set_value`, which takes numbers, goes to what was overwritten too.
         value = paddle.full([1], value, tensor.dtype)
     return _C_ops.set_value_with_tensor(tensor, value, *place)
+
+
+def _from_start(tensor: Any, key: Any) -> Any:
+    """The key with places that only the program knows counted from the first: a slice from -1 to 0 is empty."""
+    keys = list(key) if isinstance(key, tuple) else [key]
+    for axis, place in enumerate(keys):
+        if isinstance(place, paddle.pir.Value):
+            place = place.astype("int64")
+            size = tensor.shape[axis]
+            if size < 0:
+                size = paddle.shape(tensor)[axis].astype("int64")
+            keys[axis] = paddle.where(place < 0, place + size, place)
+    return tuple(keys) if isinstance(key, tuple) else keys[0]
+
+
+def _whole_numbers(numbers: Any) -> Any:
+    return get_int_tensor_list(numbers) if any(isinstance(one, paddle.pir.Value) for one in numbers) else numbers
 
 
 def put_items(tensor: Any, key: Any, value: Any) -> Any:

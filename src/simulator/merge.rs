@@ -252,7 +252,7 @@ impl Merge<'_> {
             }
             (Some((a, x, false)), Some((b, y, false))) => {
                 if x.dtype != y.dtype || x.shape.len() != y.shape.len() {
-                    return refuse(
+                    return unlike(
                         t,
                         format!(
                             "{what} is a tensor of dtype {} and rank {} on one way, of dtype {} and rank {} on the other",
@@ -269,7 +269,7 @@ impl Merge<'_> {
             }
             _ => {
                 let (a, b) = (shown(t, a), shown(t, b));
-                refuse(t, format!("{what} is {a} on one way and {b} on the other"))
+                unlike(t, format!("{what} is {a} on one way and {b} on the other"))
             }
         }
     }
@@ -481,6 +481,12 @@ pub fn refuse<T>(t: &Tracer<'_>, message: impl Into<String>) -> Step<T> {
             message.into()
         ),
     )
+}
+
+/// Stops where the graph has no value for what the ways leave: see `branches/tails.rs`.
+pub fn unlike<T>(t: &mut Tracer<'_>, message: impl Into<String>) -> Step<T> {
+    t.unlike = true;
+    refuse(t, message)
 }
 
 /// The variable of a joined value.

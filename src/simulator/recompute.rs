@@ -101,7 +101,8 @@ fn log(t: &mut Tracer<'_>) -> Step<()> {
     }
 }
 
-/// Whether an argument that Paddle looks at before it logs needs a gradient: one of its own, or in a tuple.
+/// Whether an argument that Paddle looks at before it logs needs a gradient: one of its own, or
+/// in a tuple.
 fn is_necessary(t: &mut Tracer<'_>, asked: &Asked) -> bool {
     let named = asked.kwargs.iter().map(|(_, value)| *value);
     let mut looked_at = Vec::new();

@@ -161,7 +161,7 @@ fn split(
         }
         _ => {
             let (count, now) = (nodes.len(), merge::shown(t, piece));
-            refuse(
+            merge::unlike(
                 t,
                 format!("{name:?} is a tuple of {count} in front of the loop and {now} after a round of it"),
             )

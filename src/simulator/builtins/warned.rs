@@ -31,7 +31,8 @@ pub fn warn(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> 
     }
 }
 
-/// Calls behind the graph what does nothing but show something, with these arguments; false where that comes late.
+/// Calls behind the graph what does nothing but show something, with these arguments; false where
+/// that comes late.
 pub fn call_later(t: &mut Tracer<'_>, function: &Bound<'_, PyAny>, args: Vec<VarId>) -> bool {
     if comes_late(t) {
         return false;

@@ -395,7 +395,7 @@ pub fn range(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Option
 }
 
 /// `operator.index(value)` of a constant or a tensor.
-fn index(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
+pub fn index(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
     let symbol = match t.kind(value) {
         Kind::Tensor(tensor) => tensor.symbol,
         Kind::Int(_) => match numbers::in_graph(t, value)? {

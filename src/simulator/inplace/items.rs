@@ -5,6 +5,7 @@ use pyo3::types::PyInt;
 
 use crate::bytecode::CmpOp;
 use crate::graph::{DType, SymbolId, TensorMeta};
+use crate::simulator::subscript::index_range;
 use crate::simulator::tensors;
 use crate::simulator::{alias_analysis, arguments, graph_numbers, numbers, scalar_arguments};
 use crate::simulator::{Step, Tracer};
@@ -17,6 +18,9 @@ pub fn set_item(t: &mut Tracer<'_>, tensor: VarId, key: VarId, value: VarId) -> 
     let basic = is_basic(t, key);
     if basic && !is_in_range(t, tensor, key)? {
         return Ok(false);
+    }
+    if basic {
+        index_range::check(t, tensor, key)?;
     }
     if !basic && !is_advanced(t, tensor, key, value)? || !is_captured(t, tensor, "set_item")? {
         return Ok(false);
@@ -52,6 +56,7 @@ fn is_basic(t: &mut Tracer<'_>, key: VarId) -> bool {
         Kind::Slice(parts) => parts
             .into_iter()
             .all(|part| t.is_none(part) || is_whole(t, part)),
+        _ if is_place_of_graph(t, key) => true,
         Kind::Const => {
             is_whole(t, key)
                 || t.value(key)
@@ -72,7 +77,14 @@ fn is_in_range(t: &mut Tracer<'_>, tensor: VarId, key: VarId) -> Step<bool> {
         _ => vec![key],
     };
     let rank = meta.shape.len();
-    let mut takes = |id: &VarId| matches!(t.kind(*id), Kind::Slice(_)) || is_whole(t, *id);
+    let of_graph: Vec<bool> = items.iter().map(|id| is_place_of_graph(t, *id)).collect();
+    let of_graph = of_graph.contains(&true);
+    let mut takes = |id: &VarId| {
+        matches!(t.kind(*id), Kind::Slice(_)) || is_whole(t, *id) || is_place_of_graph(t, *id)
+    };
+    if of_graph && !items.iter().all(&mut takes) {
+        return Ok(false);
+    }
     let Some(left_out) = rank.checked_sub(items.iter().filter(|id| takes(id)).count()) else {
         return Ok(false);
     };
@@ -82,7 +94,7 @@ fn is_in_range(t: &mut Tracer<'_>, tensor: VarId, key: VarId) -> Step<bool> {
             if !is_place(t, (symbol, axis), meta.shape[axis], at)? {
                 return Ok(false);
             }
-        } else if !matches!(t.kind(item), Kind::Slice(_)) {
+        } else if !matches!(t.kind(item), Kind::Slice(_)) && !is_place_of_graph(t, item) {
             // The ellipsis, or a new axis.
             axis += if t.is_none(item) { 0 } else { left_out };
             continue;
@@ -90,6 +102,20 @@ fn is_in_range(t: &mut Tracer<'_>, tensor: VarId, key: VarId) -> Step<bool> {
         axis += 1;
     }
     Ok(true)
+}
+
+/// Whether it is a whole number of no dims that only the graph knows, of control flow that is
+/// captured.
+fn is_place_of_graph(t: &mut Tracer<'_>, id: VarId) -> bool {
+    let meta = match *t.kind(id) {
+        Kind::SymNumber(symbol) => t.graph.meta(symbol).cloned(),
+        Kind::Tensor(_) => tensors::meta_of(t, id),
+        _ => None,
+    };
+    let whole = meta.is_some_and(|meta| {
+        meta.shape.is_empty() && matches!(meta.dtype, DType::Int32 | DType::Int64)
+    });
+    whole && t.options.capture_control_flow
 }
 
 /// Whether there is such a place along a dim.

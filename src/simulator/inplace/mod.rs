@@ -342,7 +342,8 @@ fn is_captured(t: &mut Tracer<'_>, tensor: VarId, form: &str) -> Step<bool> {
     let Some(cut) = t.graph.meta(symbol).map(|meta| meta.stop_gradient) else {
         return Ok(false);
     };
-    if !t.entry_grad {
+    // Nothing goes backward through what is exported.
+    if !t.entry_grad || t.options.forward_only {
         return Ok(true);
     }
     // A view that is kept changes with the tensor, and eager mode sees that.
@@ -450,7 +451,8 @@ fn reform(t: &mut Tracer<'_>, tensor: VarId, result: VarId) -> Step<Option<VarId
         // As it was: a shape that it has already.
         return Ok(Some(tensor));
     }
-    if begins {
+    // Nobody asks for one of what is exported.
+    if begins && !t.options.forward_only {
         if t.regions > 0 || t.options.filled.contains(&t.outermost) {
             return Ok(None);
         }

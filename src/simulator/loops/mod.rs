@@ -86,7 +86,7 @@ impl LoopRegion {
 }
 
 /// A branch that is the test of a loop.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct LoopTest {
     region: Rc<LoopRegion>,
     /// Whether the loop goes on when the test holds.
@@ -197,7 +197,7 @@ pub fn round_ends(t: &mut Tracer<'_>, frame: &mut FrameState) -> Step<Option<Var
 }
 
 /// Whether the iterator on the stack has a next number.
-fn continues(t: &mut Tracer<'_>, frame: &FrameState) -> Step<VarId> {
+pub fn continues(t: &mut Tracer<'_>, frame: &FrameState) -> Step<VarId> {
     let iterator = frame.peek(t, 1)?;
     let Kind::Iter(IterVar::Numbers {
         next, stop, step, ..
@@ -310,6 +310,40 @@ fn next(
     region.iterator.set(Some(iterator));
     let value = rows::item(t, &range.item, number)?;
     frame.push(iterator);
+    frame.push(value);
+    Ok(())
+}
+
+/// Begins a round of a loop over numbers of the graph that is simulated by itself.
+pub fn one_round(t: &mut Tracer<'_>, frame: &mut FrameState) -> Step<()> {
+    let iterator = frame.peek(t, 1)?;
+    let Kind::Iter(IterVar::Numbers {
+        next: number,
+        stop,
+        step,
+        item,
+    }) = t.kind(iterator).clone()
+    else {
+        return refuse(t, "the iterator of the loop is another one");
+    };
+    let by = t.int(step);
+    let known = t.const_int(number).map(|number| number.checked_add(step));
+    let next = match known {
+        Some(next) => next.map(|next| t.int(next)),
+        None => graph_numbers::arithmetic(t, BinOp::Add, number, by)?,
+    };
+    let Some(next) = next else {
+        return refuse(t, "the number of the loop is not one of the graph");
+    };
+    let value = rows::item(t, &item, number)?;
+    t.vars.mutate(iterator, |var| {
+        var.kind = Kind::Iter(IterVar::Numbers {
+            next,
+            stop,
+            step,
+            item,
+        });
+    });
     frame.push(value);
     Ok(())
 }

@@ -183,14 +183,15 @@ impl Captured<'_> {
                 }
                 (Piece::Same(_), Piece::Tensor(symbol, _)) => {
                     let stops = way.cut.meta(symbol).is_some_and(|meta| meta.stop_gradient);
-                    if t.entry_grad && !stops {
+                    let flows = t.entry_grad && !t.options.forward_only;
+                    if flows && !stops {
                         return refuse(t, "a tensor with a gradient is changed in place inside");
                     }
                     // Of what is kept in front of the change in a round, the change itself is refused.
                     let shares = way.aliases.iter().filter(|(_, of)| *of == symbol);
                     let mut same = shares.map(|(view, _)| *view).chain([symbol]);
                     let round = Statements::of_cut(&way.cut);
-                    if t.entry_grad && same.any(|it| round.keep(t, it)) {
+                    if flows && same.any(|it| round.keep(t, it)) {
                         return refuse(
                             t,
                             "a tensor that the gradient of the round before keeps is changed in place inside",
@@ -349,7 +350,7 @@ impl Captured<'_> {
                 continue;
             };
             let Some((_, next, number)) = merge::symbol(t, &mut way.cut, piece)? else {
-                return refuse(
+                return merge::unlike(
                     t,
                     format!("{name:?} is not a tensor or number after a round of the loop"),
                 );
@@ -360,7 +361,7 @@ impl Captured<'_> {
                 || next.shape.len() != meta.shape.len()
                 || number != variable.number
             {
-                return refuse(
+                return merge::unlike(
                     t,
                     format!(
                         "{name:?} changes from dtype {} and rank {} to dtype {} and rank {} in a round of the loop; \
@@ -396,7 +397,7 @@ impl Captured<'_> {
     ) -> Step<Carried> {
         let Some((_, mut meta, number)) = merge::symbol(t, cut, piece)? else {
             let now = merge::shown(t, piece);
-            return refuse(
+            return merge::unlike(
                 t,
                 format!(
                     "{name:?} is not bound in front of the loop, read after it, and {now} inside"
@@ -455,7 +456,7 @@ impl Captured<'_> {
                 merge::keeps_no_gradient(t, &carried.meta, name)?;
                 Ok(carried)
             }
-            None => refuse(
+            None => merge::unlike(
                 t,
                 format!(
                     "{name:?} differs from round to round and is not a tensor or a whole number"

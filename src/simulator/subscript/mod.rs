@@ -1,6 +1,7 @@
 //! Subscription.
 
-mod index_range;
+mod chosen;
+pub mod index_range;
 
 use pyo3::prelude::*;
 use pyo3::types::PyBool;
@@ -10,8 +11,8 @@ use crate::variables::{IterVar, Kind, VarId};
 
 use crate::simulator::call::{call, describe};
 use crate::simulator::{
-    arrays, attributes, comparisons, exceptions, fold, keys, layers, made_arrays, namespaces,
-    tensors,
+    arrays, attributes, comparisons, exceptions, fold, graph_numbers, keys, layers, made_arrays,
+    namespaces, tensors,
 };
 use crate::simulator::{Step, Tracer};
 
@@ -22,6 +23,15 @@ pub fn get(t: &mut Tracer<'_>, container: VarId, key: VarId) -> Step<VarId> {
             let key = arrays::index(t, key)?;
             index_range::check(t, container, key)?;
             tensors::method(t, container, "__getitem__", &[key], &[])
+        }
+        Kind::List(items) | Kind::Tuple(items, _)
+            if !matches!(t.kind(key), Kind::Const | Kind::Slice(_))
+                && graph_numbers::is_captured(t, key) =>
+        {
+            match chosen::get(t, &items, key)? {
+                Some(item) => Ok(item),
+                None => position(t, items.len(), key).map(|at| items[at]),
+            }
         }
         Kind::List(items) => match picked(t, &items, key)? {
             Picked::One(item) => Ok(item),
@@ -141,6 +151,19 @@ pub fn set(t: &mut Tracer<'_>, container: VarId, key: VarId, value: VarId) -> St
         Kind::List(items) => {
             if let Kind::Slice([_, _, step]) = t.kind(key).clone() {
                 return set_slice(t, container, &items, key, step, value);
+            }
+            // What is not set stays the object that it is, in a list that others have.
+            let changed = match t.source(container) {
+                None => chosen::set(t, &items, key, value)?,
+                Some(_) => None,
+            };
+            if let Some(changed) = changed {
+                for item in &items {
+                    t.release(container, *item)?;
+                }
+                t.vars
+                    .mutate(container, |var| var.kind = Kind::List(changed));
+                return Ok(());
             }
             let index = position(t, items.len(), key)?;
             t.release(container, items[index])?;

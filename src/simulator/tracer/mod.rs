@@ -220,6 +220,15 @@ pub struct Tracer<'py> {
     /// Whether the tensor that breaks the graph because it changes in place has views in it: gradients of what was computed
     /// with them read its storage, which is another one in a program.
     pub changes_views: bool,
+    /// Whether control flow was last refused because its ways leave values that no operation
+    /// chooses between.
+    pub unlike: bool,
+    /// What the ways that are being simulated know: tensors of the graph that decided for them,
+    /// and how.
+    pub decided: Vec<(SymbolId, bool)>,
+    /// How many branches are followed on either way to the end of the frame, inside of one
+    /// another.
+    pub tails: usize,
     frames: Vec<Rc<FrameState>>,
     known: FxHashMap<usize, VarId>,
 }
@@ -277,6 +286,9 @@ impl<'py> Tracer<'py> {
             fills: FxHashSet::default(),
             native_next: None,
             changes_views: false,
+            unlike: false,
+            decided: Vec::new(),
+            tails: 0,
             frames: Vec::new(),
             known: FxHashMap::default(),
         })

@@ -249,15 +249,6 @@ def test_tensors(function):
     check(function)
 
 
-def two_names_for_a_new_list(x):
-    if x.sum() > 0:
-        a = b = [x]
-    else:
-        a = b = [x * 2]
-    a.append(x)
-    return len(b), b
-
-
 def two_names_for_a_new_tensor(x):
     x = x.detach()
     if x.sum() > 0:
@@ -390,7 +381,6 @@ def test_what_a_gradient_keeps(function):
 
 
 REFUSED = [
-    two_names_for_a_new_list,
     two_names_for_a_new_tensor,
     first_one_is_kept,
     other_name,

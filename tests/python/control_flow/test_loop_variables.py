@@ -258,13 +258,6 @@ def test_variables_of_functions_around():
         np.testing.assert_array_equal(static[1]().numpy(), plain[1]().numpy())
 
 
-def longer(x):
-    state = (x,)
-    while state[0].sum() < 10:
-        state = (state[0] + 1, x)
-    return state[0]
-
-
 def bound_on_one_way(x):
     i = paddle.to_tensor(0)
     while i < 3:
@@ -295,7 +288,6 @@ def caught(x):
 
 
 LEFT = [
-    (longer, '"state" is a tuple of 1 in front of the loop and a tuple of 2 after a round of it'),
     (bound_on_one_way, '"y" is a tensor on one way and not bound on the other'),
     (other_in_the_first_round, "read of an unbound local"),
     (caught, "read of an unbound local"),

@@ -1,28 +1,32 @@
 //! Branches on tensors as part of the graph: both sides are simulated, cut out of the graph, and
 //! become the nested graphs of one `cond`.
 
+mod outcomes;
+mod tails;
+
 use std::sync::Arc;
 
 use pyo3::types::PyInt;
 
 use crate::bytecode::{flow, Instr};
-use crate::graph::{Arg, BlockOutput, Callee, Cut, Region, Statement, StatementIr, SymbolId};
+use crate::graph::{BlockOutput, Cut, Region, SymbolId};
 use crate::obj::Obj;
 use crate::variables::{CellVar, Kind, VarId};
 
-use super::carried_aliases;
-use super::conditions::{self, Condition};
-use super::dispatch::Flow;
-use super::exceptions;
-use super::frame::{Exit, FrameState};
-use super::graph_numbers::{condition, negation, statement, truth_value};
-use super::loop_return::Answer;
-use super::loops;
-use super::merge::{self, refuse, Joined, Merge, Piece};
-use super::regions::{
+use crate::simulator::carried_aliases;
+use crate::simulator::conditions::{self, Condition};
+use crate::simulator::dispatch::Flow;
+use crate::simulator::exceptions;
+use crate::simulator::frame::{Exit, FrameState};
+use crate::simulator::graph_numbers::{condition, negation, statement, truth_value};
+use crate::simulator::loop_return::Answer;
+use crate::simulator::loops;
+use crate::simulator::merge::{self, refuse, Joined, Merge, Piece};
+use crate::simulator::regions::{
     apply, change_tensor, emit, leave, live_at, loop_iterators, run_to, way, with_kinds, End, Way,
 };
-use super::{Step, Stop, Tracer};
+use crate::simulator::{Step, Stop, Tracer};
+use outcomes::{act, Does};
 
 /// `assert`: one side does nothing but raise. The graph checks, and what follows is the other side.
 fn assertion(
@@ -70,10 +74,18 @@ pub fn branch(
                 side.stack.truncate(side.stack.len() - condition.drops);
             }
         }
-        match loops::at_branch(frame, at, yes.pc, no.pc) {
-            Some(found) => loops::capture(t, frame, value, found, &yes, &no),
-            None => choose(t, frame, at, value, yes, no),
-        }
+        let Some(found) = loops::at_branch(frame, at, yes.pc, no.pc) else {
+            return choose(t, frame, at, value, yes, no);
+        };
+        let whole = &mut |t: &mut Tracer<'_>, frame: &mut FrameState| {
+            loops::capture(t, frame, value, found.clone(), &yes, &no)
+        };
+        // One round, with the rest of them behind it: those begin with what it left.
+        let by_round = &mut |t: &mut Tracer<'_>, frame: &mut FrameState| {
+            let sides = [yes.clone(), no.clone()];
+            both(t, frame, value, sides, None, |_, _| Ok(()))
+        };
+        tails::near_or_far(t, frame, whole, by_round)
     })
 }
 
@@ -136,7 +148,17 @@ pub fn for_numbers(
         return refuse(t, "the loop stands in too much other control flow");
     }
     attempt(t, frame, |t, frame| {
-        loops::capture_range(t, frame, at, &behind)
+        let whole = &mut |t: &mut Tracer<'_>, frame: &mut FrameState| {
+            loops::capture_range(t, frame, at, &behind)
+        };
+        let by_round = &mut |t: &mut Tracer<'_>, frame: &mut FrameState| {
+            let has_next = loops::continues(t, frame)?;
+            let mut inside = frame.clone();
+            inside.pc = at + 1;
+            let sides = [inside, behind.clone()];
+            both(t, frame, has_next, sides, None, loops::one_round)
+        };
+        tails::near_or_far(t, frame, whole, by_round)
     })
 }
 
@@ -151,6 +173,10 @@ fn choose(
     if !frame.handling.is_empty() {
         return refuse(t, "an exception is being handled");
     }
+    if let Some(holds) = tails::decided(t, value) {
+        *frame = if holds { yes } else { no };
+        return Ok(Flow::Jump(frame.pc));
+    }
     if let Some(next) = assertion(t, value, &yes, &no)? {
         return Ok(Flow::Jump(next));
     }
@@ -161,6 +187,30 @@ fn choose(
         region.is_none_or(|region| region.body.contains(join))
     };
     let join = flow::join(&code, at).filter(inside);
+    let to = |join: Option<usize>| {
+        let (yes, no) = (&yes, &no);
+        move |t: &mut Tracer<'_>, frame: &mut FrameState| {
+            let sides = [yes.clone(), no.clone()];
+            both(t, frame, value, sides, join, |_, _| Ok(()))
+        }
+    };
+    match join {
+        Some(_) => tails::near_or_far(t, frame, &mut to(join), &mut to(None)),
+        None => to(None)(t, frame),
+    }
+}
+
+/// Both sides of a branch, up to where they meet: at an instruction, or where the frame or the
+/// round of a captured loop ends. `enter` begins the first one.
+fn both<'py>(
+    t: &mut Tracer<'py>,
+    frame: &mut FrameState,
+    value: VarId,
+    [yes, no]: [FrameState; 2],
+    join: Option<usize>,
+    enter: impl Fn(&mut Tracer<'py>, &mut FrameState) -> Step<()>,
+) -> Step<Flow> {
+    let code = frame.code.clone();
     let condition = condition(t, value)?;
     let owned = loop_iterators(t, frame);
     let starts = (yes.pc, no.pc);
@@ -169,16 +219,19 @@ fn choose(
     loop {
         let live = live_at(&code, join, frame);
         let locations = t.locations.clone();
-        let walk = |t: &mut Tracer<'_>, mut side: FrameState| -> Step<Way> {
+        let walk = |t: &mut Tracer<'py>, mut side: FrameState, holds: bool| -> Step<Way> {
             let mark = t.mark();
-            let (end, value) = run_to(t, &mut side, join)?;
+            if holds {
+                enter(t, &mut side)?;
+            }
+            let (end, value) = tails::knowing(t, value, holds, |t| run_to(t, &mut side, join))?;
             t.locations.clone_from(&locations);
             way(t, &side, mark, end, value, &live, &owned)
         };
         let mark = t.mark();
-        let first = walk(t, yes.clone());
+        let first = walk(t, yes.clone(), true);
         let second = match &first {
-            Ok(_) => walk(t, no.clone()),
+            Ok(_) => walk(t, no.clone(), false),
             Err(_) => refuse(t, "the result of the branch is not used"),
         };
         let raises = |way: &Step<Way>| matches!(way, Err(Stop::Raise(_)));
@@ -257,6 +310,11 @@ fn one_of(
             t,
             "one side leaves the function or the loop and the other does not",
         );
+    }
+    if tails::hides_containers(t, [&first, &second]) {
+        for way in [&mut first.changed, &mut second.changed] {
+            way.retain(|(id, _)| matches!(t.kind(*id), Kind::Tensor(_)));
+        }
     }
     let mut merge = Merge {
         cuts: [&mut first.cut, &mut second.cut],
@@ -475,53 +533,4 @@ fn change(t: &mut Tracer<'_>, id: VarId, joined: &Joined, made: &[SymbolId]) {
         }
         _ => {}
     }
-}
-
-/// What statements do besides giving results.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Does {
-    Nothing,
-    /// They print, or check.
-    Speaks,
-    /// They may draw random numbers, change what layers know, or fail: shapes with open dims may
-    /// not fit.
-    Changes,
-}
-
-/// Whether it takes several tensors, of which one has an open dim.
-fn may_not_fit(statement: &Statement, is_open: &dyn Fn(SymbolId) -> bool) -> bool {
-    let (mut taken, mut open) = (0, false);
-    statement.for_each_argument(&mut |id| {
-        taken += 1;
-        open |= is_open(id);
-    });
-    taken > 1 && open
-}
-
-fn act(statements: &[Statement], is_open: &dyn Fn(SymbolId) -> bool) -> Does {
-    let one = |statement: &Statement| match &statement.callee {
-        Callee::Layer(_) => Does::Changes,
-        Callee::Sir(region) => {
-            let inside = |block: &StatementIr| {
-                let is_open = |id| block.meta(id).is_some_and(|meta| !meta.is_static());
-                act(&block.statements, &is_open)
-            };
-            let blocks = region.blocks().into_iter();
-            let inside = blocks.map(|(_, block)| inside(block)).max();
-            inside.unwrap_or(Does::Nothing)
-        }
-        _ => {
-            if statement.draws || !statement.updates.is_empty() {
-                Does::Changes
-            } else if matches!(statement.output, Arg::Const(_)) {
-                Does::Speaks
-            } else if may_not_fit(statement, is_open) {
-                Does::Changes
-            } else {
-                Does::Nothing
-            }
-        }
-    };
-    let all = statements.iter().map(one);
-    all.max().unwrap_or(Does::Nothing)
 }

@@ -1,0 +1,105 @@
+//! Ways that leave what no operation chooses between: a tensor and `None`, lists of other
+//! lengths, a number and a tensor.
+//!
+//! What follows is simulated on either way then, up to where the frame or the round of a captured
+//! loop ends. There only what leaves the frame has to be alike.
+
+use crate::graph::SymbolId;
+use crate::variables::{Kind, VarId};
+
+use crate::simulator::dispatch::Flow;
+use crate::simulator::frame::FrameState;
+use crate::simulator::merge::Piece;
+use crate::simulator::regions::{End, Way};
+use crate::simulator::{Step, Stop, Tracer};
+
+/// Most such branches inside of one another: each doubles what follows.
+const MOST: usize = 4;
+
+/// A way to capture control flow of a frame.
+type Capture<'a, 'py> = &'a mut dyn FnMut(&mut Tracer<'py>, &mut FrameState) -> Step<Flow>;
+
+/// What `near` captures, or `far` where that leaves values that are not alike.
+pub fn near_or_far<'py>(
+    t: &mut Tracer<'py>,
+    frame: &mut FrameState,
+    near: Capture<'_, 'py>,
+    far: Capture<'_, 'py>,
+) -> Step<Flow> {
+    let mark = t.mark();
+    let steps = (frame.clone(), t.locations.clone());
+    t.unlike = false;
+    let answer = near(t, frame);
+    let unlike = std::mem::take(&mut t.unlike);
+    if !unlike || t.tails == MOST || !matches!(answer, Err(Stop::Break(_))) {
+        return answer;
+    }
+    (*frame, t.locations) = steps;
+    t.rollback(mark);
+    t.tails += 1;
+    let further = far(t, frame);
+    t.tails -= 1;
+    t.unlike = false;
+    // The first reason names what the user wrote.
+    further.or(answer)
+}
+
+/// The tensor of the graph that a value is.
+fn deciding(t: &Tracer<'_>, value: VarId) -> Option<SymbolId> {
+    match t.vars.kind(value) {
+        Kind::Tensor(tensor) => Some(tensor.symbol),
+        Kind::SymNumber(symbol) => Some(*symbol),
+        _ => None,
+    }
+}
+
+/// What a way through the code answers where `value` holds on it, or does not.
+pub fn knowing<'py, T>(
+    t: &mut Tracer<'py>,
+    value: VarId,
+    holds: bool,
+    follow: impl FnOnce(&mut Tracer<'py>) -> T,
+) -> T {
+    let known = t.decided.len();
+    let symbol = deciding(t, value);
+    t.decided.extend(symbol.map(|symbol| (symbol, holds)));
+    let answer = follow(t);
+    t.decided.truncate(known);
+    answer
+}
+
+/// Whether a condition holds on this way, where the way was taken for it.
+pub fn decided(t: &Tracer<'_>, value: VarId) -> Option<bool> {
+    let symbol = deciding(t, value)?;
+    let mut known = t.decided.iter();
+    known.find(|(it, _)| *it == symbol).map(|(_, holds)| *holds)
+}
+
+/// Whether nobody sees the lists and dicts of the frame behind two ways: it is the outermost one
+/// and returns tensors, numbers or constants, and nothing else outlives it.
+pub fn hides_containers(t: &Tracer<'_>, ways: [&Way; 2]) -> bool {
+    let kept = |id: &VarId| t.vars.get(*id).source.is_some();
+    let alone = t.simulated.len() == 1
+        && t.running.is_empty()
+        && t.raised.is_empty()
+        && t.global_writes.is_empty()
+        && t.left_behind.is_empty()
+        && !t.vars.mutated().iter().any(kept);
+    let plain =
+        |way: &&Way| way.end == End::Return && way.cells.is_empty() && is_plain(t, &way.value);
+    alone && ways.iter().all(plain)
+}
+
+/// Whether it holds nothing that changes.
+fn is_plain(t: &Tracer<'_>, piece: &Piece) -> bool {
+    match piece {
+        Piece::Tensor(..) | Piece::Number(_) | Piece::Const(_) => true,
+        Piece::Same(id) => matches!(
+            t.vars.kind(*id),
+            Kind::Tensor(_) | Kind::SymNumber(_) | Kind::Const
+        ),
+        Piece::Tuple(items, _) | Piece::List(items, _) => items.iter().all(|it| is_plain(t, it)),
+        Piece::Dict(items) => items.iter().all(|(.., item)| is_plain(t, item)),
+        Piece::Unbound | Piece::Real(..) | Piece::Other(_) => false,
+    }
+}
