@@ -85,8 +85,7 @@ pub(super) fn with_node<R>(
     let Some(edges) = edges(py) else {
         return Err(PyRuntimeError::new_err("nodes cannot be looked at"));
     };
-    let class = py.module("paddle")?.getattr("Tensor")?;
-    if !tensor.is_instance(&class)? {
+    if !tensor.is_instance(Paddle::get(py)?.tensor.bind(py))? {
         return Err(PyRuntimeError::new_err("not a tensor"));
     }
     Ok(edges.at_node(tensor, |node| look(node.object, node.owners.cast())))

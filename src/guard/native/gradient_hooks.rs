@@ -13,6 +13,7 @@ use pyo3::types::{PyDict, PyWeakrefReference};
 use rustc_hash::FxHashMap;
 
 use super::{edges, tensor};
+use crate::paddle::Paddle;
 
 /// The leaves that have the hook of this package, by address.
 static OWN: LazyLock<Mutex<Own>> = LazyLock::new(Mutex::default);
@@ -84,8 +85,8 @@ struct Layout {
 
 static LAYOUT: PyOnceLock<Option<Layout>> = PyOnceLock::new();
 
-/// Whether an object, known to be a `paddle.Tensor`, stops gradients, or is a leaf whose gradient
-/// no hook sees but that of this package.
+/// Whether an object is a tensor that stops gradients, or a leaf whose gradient no hook sees but that
+/// of this package.
 pub(crate) fn is_unhooked(tensor: &Bound<'_, PyAny>) -> bool {
     let py = tensor.py();
     let layout = LAYOUT.get_or_init(py, || match learn(py) {
@@ -98,6 +99,10 @@ pub(crate) fn is_unhooked(tensor: &Bound<'_, PyAny>) -> bool {
     let Some(layout) = layout else {
         return false;
     };
+    let class = Paddle::get(py).map(|paddle| paddle.tensor.bind(py));
+    if !class.is_ok_and(|class| tensor.is_instance(class).unwrap_or(false)) {
+        return false;
+    }
     if tensor::stops_gradient(py, tensor.as_ptr()) == Some(true) {
         return true;
     }
