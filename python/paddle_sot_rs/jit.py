@@ -52,7 +52,7 @@ _log = logging.getLogger("paddle_sot_rs.jit")
 # How Paddle writes a float that is no number.
 _NAN = '"VD":"NaN"'
 # Breaks that other sizes may not have: an operator or the function itself refuses these.
-_SIZES = re.compile(r"^\s+\w+ (InferenceFailed|RaisesException): ", re.MULTILINE)
+_SIZES = re.compile(r"^\s+(PSR0207|PSR0415) ", re.MULTILINE)
 
 
 # What becomes of a branch on open dims.

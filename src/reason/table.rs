@@ -97,7 +97,7 @@ break_ids! {
     "mark it with allow_in_graph if it is a pure function of tensors, or call it outside of \
      the compiled function";
     GradientStep = 303 GradientStep: "a step of training",
-    "backward(), a step of an optimizer and what scales or clips gradients are one call of \
+    "What clips gradients, and steps of optimizers that are not deferred, are one call of \
      Paddle's each.",
     "nothing has to be done";
     Collective = 304 Collective: "processes wait for each other",

@@ -278,10 +278,8 @@ def test_large_sums():
     [
         lambda x: x + float(x.sum()) % 2,
         lambda x: x + float(x.sum()) ** 2,
-        lambda x: x * math.sqrt(float(x.max())),
         lambda x: (x, f"{float(x.sum())}"),
         lambda x: (x, {float(x.sum()): 1}),
-        lambda x: (x, [1, 2, 3][int(x.sum()) % 3]),
     ],
 )
 def test_refused(function):

@@ -88,7 +88,7 @@ def test_a_wrong_export_writes_nothing(tmp_path, monkeypatch):
 
     def wrong(self, inputs, args):
         if not any(dims for *_, dims in inputs):
-            self = sot.jit._Capture(lambda x: paddle.tanh(x) * 2, self._function_spec, None)
+            self = sot.jit._Capture(lambda x: paddle.tanh(x) * 2, self._function_spec, None, "capture")
         return traced(self, inputs, args)
 
     monkeypatch.setattr(sot.jit._Capture, "_function_spec", spec, raising=False)
