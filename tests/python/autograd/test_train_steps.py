@@ -9,8 +9,6 @@ from harness import apart, translate
 from paddle import nn, optimizer
 from paddle.nn import functional as F
 
-pytestmark = pytest.mark.default_python
-
 OPTIMIZERS = {
     "SGD": lambda given: optimizer.SGD(0.1, parameters=given),
     "SGD, L2": lambda given: optimizer.SGD(0.1, parameters=given, weight_decay=0.01),
