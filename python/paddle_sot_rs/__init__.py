@@ -20,6 +20,7 @@ from .api import (
 from .backends import list_backends, register_backend, swap_backend
 from .blas import NativeBlas, native_blas
 from .compat import patch_paddle
+from .dims import Dim
 from .errors import GraphBreakError, RecompileError
 from .frozen import Frozen, FrozenStats, freeze
 from .jit import save
@@ -30,6 +31,7 @@ from .specification import DynamicDims, mark_dynamic, mark_static
 from .stance import set_stance
 
 __all__ = [
+    "Dim",
     "DynamicDims",
     "Explanation",
     "Frozen",

@@ -25,8 +25,11 @@ class Sizes(NamedTuple):
     rest: int = 1
 
     def __call__(self, count: int, place: int) -> int:
-        number = self.numbers[self.alike(count, place) % len(self.numbers)]
-        return number * (self.rest if place else self.first)
+        return self.number(count, place) * (self.rest if place else self.first)
+
+    def number(self, count: int, place: int) -> int:
+        """The same without its factor."""
+        return self.numbers[self.alike(count, place) % len(self.numbers)]
 
     @property
     def are_multiples(self) -> bool:

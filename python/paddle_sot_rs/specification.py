@@ -16,6 +16,7 @@ import paddle
 from paddle.static import InputSpec
 
 from ._sizes import EXAMPLES, Sizes
+from .dims import Dim, common
 
 _log = logging.getLogger("paddle_sot_rs.specification")
 _DYNAMIC = "__sot_dynamic_dims"
@@ -120,6 +121,8 @@ class Specification:
         if input_spec is not None and not isinstance(input_spec, list | tuple):
             raise TypeError(f"input_spec: expected a list or tuple, got {type(input_spec).__name__}")
         self.entries = self._entries(self._receives)
+        # Whether each call is looked at: guards ask less of open dims.
+        self.checks_sizes = _check_names([leaf for _, spec in self.entries for leaf in _leaves(spec)])
 
     def belongs_to(self, owner: type) -> None:
         """Called where `owner` is made with the function as a method, whatever that calls its object."""
@@ -180,9 +183,10 @@ class Specification:
                 values |= {f"{name}[{at}]": item for at, item in enumerate(value)}
             values[name] = value
         found: list[tuple[Any, list[int]]] = []
+        sizes: dict[str, tuple[int, str]] = {}
         try:
             for name, spec in self._entries_for(args):
-                _check(name, spec, values.get(name), found)
+                _check(name, spec, values.get(name), found, sizes)
         except (TypeError, ValueError) as error:
             if not isinstance(self.input_spec, Lenient):
                 raise
@@ -259,6 +263,16 @@ def _leaves(spec: Any) -> Iterator[Any]:
         yield spec
 
 
+def _check_names(leaves: list[Any]) -> bool:
+    """Whether there are dims with names. Raises ValueError where dims of one name allow other sizes."""
+    known: dict[str, Dim] = {}
+    for leaf in leaves:
+        for dim in leaf.shape if isinstance(leaf, InputSpec) else ():
+            if isinstance(dim, Dim):
+                known[dim.name] = common(dim, known.get(dim.name, dim))
+    return bool(known)
+
+
 def _check_entry(path: str, spec: Any) -> None:
     """Raises ValueError or TypeError where the description of a tensor is none: `InputSpec` itself looks at less."""
     if isinstance(spec, list | tuple):
@@ -291,20 +305,24 @@ def _mapping(like: Any, items: dict[Any, Any]) -> Any:
     return collections.OrderedDict(items) if isinstance(like, collections.OrderedDict) else items
 
 
-def _check(path: str, spec: Any, value: Any, found: list[tuple[Any, list[int]]]) -> None:
+def _check(
+    path: str, spec: Any, value: Any, found: list[tuple[Any, list[int]]], sizes: dict[str, tuple[int, str]]
+) -> None:
+    """`sizes`: of dims with names, and the first argument that has them."""
     if isinstance(spec, InputSpec):
         _check_tensor(path, spec, value)
+        _check_dims(path, spec, value, sizes)
         found.append((value, [at for at, dim in enumerate(spec.shape) if is_open(dim)]))
     elif isinstance(spec, list | tuple):
         if not isinstance(value, list | tuple) or len(value) != len(spec):
             raise TypeError(f"argument {path}: input_spec says a list or tuple of {len(spec)}, got {_shown(value)}")
         for at, (inner, item) in enumerate(zip(spec, value, strict=True)):
-            _check(f"{path}[{at}]", inner, item, found)
+            _check(f"{path}[{at}]", inner, item, found, sizes)
     elif isinstance(spec, dict):
         if not isinstance(value, dict) or set(value) != set(spec):
             raise TypeError(f"argument {path}: input_spec says a dict with the keys {list(spec)}, got {_shown(value)}")
         for key, inner in spec.items():
-            _check(f"{path}[{key!r}]", inner, value[key], found)
+            _check(f"{path}[{key!r}]", inner, value[key], found, sizes)
 
 
 def _shown(value: Any) -> str:
@@ -330,17 +348,28 @@ def _check_tensor(path: str, spec: InputSpec, value: Any) -> None:
         raise ValueError(f"argument {path}: input_spec says shape {shape}, got {given}")
 
 
+def _check_dims(path: str, spec: InputSpec, value: Any, sizes: dict[str, tuple[int, str]]) -> None:
+    for at, (dim, size) in enumerate(zip(spec.shape, value.shape, strict=True)):
+        if not isinstance(dim, Dim):
+            continue
+        if not dim.allows(size):
+            raise ValueError(f"argument {path}: dim {at} is {dim}, got {size}")
+        known, where = sizes.setdefault(dim.name, (size, path))
+        if known != size:
+            raise ValueError(f"argument {path}: dim {at} is {dim}, got {size}, but {where} has {known} there")
+
+
 def _name(dtype: Any) -> str:
     return str(dtype).rpartition(".")[2]
 
 
 def example_shapes(entries: list[tuple[str, Any]], size: Sizes) -> list[tuple[int, ...]]:
     """The shapes of the tensors that `Examples` makes."""
-    counted: Iterator[int] = itertools.count()
+    counted, named = itertools.count(), dict[str, int]()
 
     def shapes(spec: Any) -> Iterator[tuple[int, ...]]:
         if isinstance(spec, InputSpec):
-            yield example_shape(spec, size, counted)
+            yield example_shape(spec, size, counted, named)
         elif isinstance(spec, list | tuple | dict):
             for item in spec.values() if isinstance(spec, dict) else spec:
                 yield from shapes(item)
@@ -353,9 +382,20 @@ def is_small(shapes: list[tuple[int, ...]]) -> bool:
     return sum(map(math.prod, shapes)) <= _MOST_ITEMS
 
 
-def example_shape(spec: InputSpec, size: Sizes, counted: Iterator[int]) -> tuple[int, ...]:
-    """A shape with sizes in the place of open dims; `counted` counts those."""
-    return tuple(size(next(counted), place) if is_open(dim) else dim for place, dim in enumerate(spec.shape))
+def example_shape(spec: InputSpec, size: Sizes, counted: Iterator[int], named: dict[str, int]) -> tuple[int, ...]:
+    """A shape with sizes in the place of open dims; `counted` counts those, `named` has those that have names."""
+    return tuple(_example_dim(dim, place, size, counted, named) for place, dim in enumerate(spec.shape))
+
+
+def _example_dim(dim: Any, place: int, size: Sizes, counted: Iterator[int], named: dict[str, int]) -> Any:
+    if not is_open(dim):
+        return dim
+    if not isinstance(dim, Dim):
+        return size(next(counted), place)
+    if dim.name not in named:
+        numbers = size.number if dim.multiple_of > 1 else size
+        named[dim.name] = dim.example(numbers(next(counted), place))
+    return named[dim.name]
 
 
 class Examples:
@@ -369,13 +409,13 @@ class Examples:
         """
         self.inputs: list[tuple[str, Any, list[int]]] = []
         self._size = size
-        self._open: Iterator[int] = itertools.count()
+        self._open, self._named = itertools.count(), dict[str, int]()
         self._names: set[str] = set()
         self.args = tuple(self._value(name, spec) for name, spec in entries)
 
     def _value(self, path: str, spec: Any) -> Any:
         if isinstance(spec, InputSpec):
-            tensor = paddle.zeros(example_shape(spec, self._size, self._open), spec.dtype)
+            tensor = paddle.zeros(example_shape(spec, self._size, self._open, self._named), spec.dtype)
             # What an `InputSpec` says unless told otherwise; other dtypes have no gradient.
             tensor.stop_gradient = spec.stop_gradient or not (tensor.is_floating_point() or tensor.is_complex())
             name = base = spec.name or path.replace("[", "_").replace("]", "").replace("'", "")

@@ -181,7 +181,7 @@ pub fn translate(
         let mut inputs = traced.inputs.iter();
         inputs.any(|input| input.value.bind(py).as_ptr() as usize == *tensor)
     };
-    let asks = !wanted.keys().all(is_input);
+    let asks = of.checks_sizes(py)? || !wanted.keys().all(is_input);
     let entry = finish(py, of, &backend, traced, &state, asks)?;
     Ok(Entry { general, ..entry })
 }

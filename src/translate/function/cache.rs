@@ -51,7 +51,8 @@ pub struct Entry {
     pub graph_inputs: GraphInputs,
     /// Whether the instruction that breaks the graph may call Python functions.
     pub listens: bool,
-    /// Whether it runs with arguments that the input specification may not allow: its graph does not take them.
+    /// Whether it runs with arguments that the input specification may not allow: its graph does not
+    /// take them, or the specification says which sizes open dims may have.
     pub asks: bool,
     /// The backend it was compiled by.
     pub backend: Arc<Configured>,

@@ -186,6 +186,14 @@ impl Translated {
             .collect())
     }
 
+    /// Whether the input specification says more of each call than guards ask: which sizes dims may have.
+    pub(in crate::translate) fn checks_sizes(&self, py: Python<'_>) -> PyResult<bool> {
+        match &self.specification {
+            Some(specification) => specification.bind(py).getattr("checks_sizes")?.extract(),
+            None => Ok(false),
+        }
+    }
+
     /// Prepares a function that a native part calls.
     ///
     /// # Errors
