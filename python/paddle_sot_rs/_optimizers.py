@@ -168,7 +168,6 @@ def _moments(optimizer: Any, updates: Updates) -> Iterator[tuple[Any, ...]]:
         and type(optimizer._beta2) is float
         and not optimizer._amsgrad
         and getattr(optimizer, "_lr_ratio", None) is None
-        and getattr(optimizer, "_apply_decay_param_fun", None) is None
     )
     if not plain:
         raise _NotSettledError
@@ -217,6 +216,7 @@ def _adam(optimizer: Any, updates: Updates, states: States, rate: Any) -> None:
 def _adamw(optimizer: Any, updates: Updates, states: States, rate: Any) -> None:
     kernel, lazy, decay = _C_ops.adamw_, optimizer._lazy_mode, optimizer._weight_decay
     betas = optimizer._beta1, optimizer._beta2, optimizer._epsilon
+    decays = optimizer._apply_decay_param_fun
     for (parameter, gradient), (first, second, power1, power2) in zip(updates, states, strict=True):
         kernel(
             parameter,
@@ -232,7 +232,7 @@ def _adamw(optimizer: Any, updates: Updates, states: States, rate: Any) -> None:
             *betas,
             1.0,
             decay,
-            True,
+            decays is None or bool(decays(parameter.name)),
             lazy,
             1000,
             False,

@@ -10,6 +10,7 @@
 //! guarded to have no hooks, optimizers to be Paddle's and to hold no functions of the user's.
 
 mod optimizers;
+mod predicates;
 
 use pyo3::prelude::*;
 

@@ -9,11 +9,11 @@ use crate::frame::Modules;
 use crate::guard::GuardKind;
 use crate::obj::{text_of, Obj};
 use crate::reason::BreakKind;
-use crate::tracker::{DictKey, Tracker, TrackerRef};
+use crate::tracker::{DictKey, FunctionField, Tracker, TrackerRef};
 use crate::variables::{Kind, VarId};
 
 use super::super::{attributes, classes, provenance, Kwargs, Step, Tracer};
-use super::Called;
+use super::{predicates, Called};
 
 /// The package of optimizers, and what in it are none.
 const PACKAGE: &str = "paddle.optimizer.";
@@ -245,9 +245,15 @@ fn runs_no_other_code(
             t.guards
                 .add(&place, GuardKind::Is(Obj::from(value.clone())));
         }
-        if value.is_callable() && !is_callable_of_paddle(t.py, &value)? {
+        if !value.is_callable() || is_callable_of_paddle(t.py, &value)? {
+            continue;
+        }
+        if name != "_apply_decay_param_fun" || !predicates::only_answers(t, &value)? {
             return Ok(false);
         }
+        let code = Arc::new(Tracker::Function(place, FunctionField::Code));
+        let found = Obj::from(value.getattr("__code__")?);
+        t.guards.add(&code, GuardKind::Is(found));
     }
     Ok(true)
 }

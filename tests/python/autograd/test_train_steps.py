@@ -9,6 +9,11 @@ from harness import apart, translate
 from paddle import nn, optimizer
 from paddle.nn import functional as F
 
+
+def _one_of(names):
+    return lambda name: name in names
+
+
 OPTIMIZERS = {
     "SGD": lambda given: optimizer.SGD(0.1, parameters=given),
     "SGD, L2": lambda given: optimizer.SGD(0.1, parameters=given, weight_decay=0.01),
@@ -20,6 +25,9 @@ OPTIMIZERS = {
     "Adam, L1": lambda given: optimizer.Adam(0.01, parameters=given, weight_decay=paddle.regularizer.L1Decay(0.01)),
     "Adam, AMSGrad": lambda given: optimizer.Adam(0.01, parameters=given, amsgrad=True),
     "AdamW": lambda given: optimizer.AdamW(0.01, parameters=given),
+    "AdamW, some decay": lambda given: optimizer.AdamW(
+        0.01, parameters=given, weight_decay=0.5, apply_decay_param_fun=_one_of([p.name for p in given[::2]])
+    ),
     "AdamW, named": lambda given: optimizer.AdamW(0.01, parameters=given, name="mine", weight_decay=0.1),
     "AdamW, global norm": lambda given: optimizer.AdamW(0.01, parameters=given, grad_clip=nn.ClipGradByGlobalNorm(0.1)),
     "AdamW, norm": lambda given: optimizer.AdamW(0.01, parameters=given, grad_clip=nn.ClipGradByNorm(0.1)),
