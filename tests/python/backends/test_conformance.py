@@ -129,7 +129,7 @@ def shared_buffer(ir, metas):
         (wide, ["forward", "training", "dtypes"]),
         (detached, ["gradients", "gradients of some arguments", "second derivatives"]),
         (differentiable, ["forward", "dtypes", "gradients of some arguments"]),
-        (remembering, ["no inputs", "random numbers"]),
+        (remembering, ["no inputs"]),
         (one_shape, ["other shapes"]),
         (quiet, ["exceptions"]),
         (refusing, ["forward", "long graphs"]),
