@@ -3,7 +3,7 @@
 `Optimizer.step` makes a helper, guards of programs and lists of blocks in each call, and looks everything up by
 names, parameter by parameter: three quarters of its time, where parameters are small. Once it has run, all that stays
 as it is, and a step is the same kernels with the same arguments in the same order. Where anything is not as it was,
-the step is Paddle's own. Gradients are clipped and weights decay by Paddle's own code.
+the step is Paddle's own.
 """
 
 from __future__ import annotations
@@ -130,14 +130,15 @@ def _updates(optimizer: Any) -> Updates:
         gradient = parameter._grad_ivar()
         if gradient is None:
             continue
-        own = parameter.__dict__
+        own, dtype = parameter.__dict__, parameter.dtype
         usual = (
             "main_grad" not in own
             and "_need_shard_auto" not in own
             and own["regularizer"] is None
             and own["optimize_attr"]["learning_rate"] == 1.0
-            and parameter.dtype in _DTYPES
-            and gradient.dtype == parameter.dtype
+            # Their identity is enough, and comparing them is slow.
+            and dtype in _DTYPES
+            and gradient.dtype is dtype
             and not gradient.is_selected_rows()
         )
         if not usual or (type(optimizer) is not SGD and parameter.name not in created):
@@ -190,55 +191,25 @@ def _momentum(optimizer: Any, updates: Updates, states: States, rate: Any) -> No
 
 
 def _adam(optimizer: Any, updates: Updates, states: States, rate: Any) -> None:
-    kernel, lazy = _C_ops.adam_, optimizer._lazy_mode
-    betas = optimizer._beta1, optimizer._beta2, optimizer._epsilon
-    for (parameter, gradient), (first, second, power1, power2) in zip(updates, states, strict=True):
-        kernel(
-            parameter,
-            gradient,
-            rate,
-            first,
-            second,
-            None,
-            power1,
-            power2,
-            None,
-            None,
-            *betas,
-            lazy,
-            1000,
-            False,
-            False,
-            False,
-        )
+    _by_moments(_C_ops.adam_, lambda parameter: (), optimizer, updates, states, rate)
 
 
 def _adamw(optimizer: Any, updates: Updates, states: States, rate: Any) -> None:
-    kernel, lazy, decay = _C_ops.adamw_, optimizer._lazy_mode, optimizer._weight_decay
+    decay, decays = optimizer._weight_decay, optimizer._apply_decay_param_fun
+
+    def decaying(parameter: Any) -> tuple[Any, ...]:
+        return 1.0, decay, decays is None or bool(decays(parameter.name))
+
+    _by_moments(_C_ops.adamw_, decaying, optimizer, updates, states, rate)
+
+
+def _by_moments(kernel: Any, own: Any, optimizer: Any, updates: Updates, states: States, rate: Any) -> None:
+    """`own` makes what a kernel takes between the settings that both have."""
     betas = optimizer._beta1, optimizer._beta2, optimizer._epsilon
-    decays = optimizer._apply_decay_param_fun
+    end = optimizer._lazy_mode, 1000, False, False, False
     for (parameter, gradient), (first, second, power1, power2) in zip(updates, states, strict=True):
-        kernel(
-            parameter,
-            gradient,
-            rate,
-            first,
-            second,
-            None,
-            power1,
-            power2,
-            None,
-            None,
-            *betas,
-            1.0,
-            decay,
-            decays is None or bool(decays(parameter.name)),
-            lazy,
-            1000,
-            False,
-            False,
-            False,
-        )
+        tensors = parameter, gradient, rate, first, second, None, power1, power2, None, None
+        kernel(*tensors, *betas, *own(parameter), *end)
 
 
 # States of parameters, and the kernel that takes them.
