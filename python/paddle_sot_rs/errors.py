@@ -2,7 +2,15 @@
 
 
 class GraphBreakError(RuntimeError):
-    """Raised under `full_graph=True` when a function is not one graph. The message lists the reasons."""
+    """Raised under `full_graph=True` when a function is not one graph. The message lists the reasons.
+
+    Attributes:
+        ids: of the reasons, such as `PSR0101`.
+    """
+
+    def __init__(self, *args: object, ids: tuple[str, ...] = ()) -> None:
+        super().__init__(*args)
+        self.ids = ids
 
 
 class RecompileError(RuntimeError):

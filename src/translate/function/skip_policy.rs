@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
+use pyo3::types::{IntoPyDict, PyTuple};
 
 use crate::backend;
 use crate::frame::{user_is_tracing, CodeState, Modules, Policy};
@@ -57,7 +58,7 @@ impl Translated {
         let id = BreakId::Recompile;
         let link = id.link();
         let message = format!("{id} {place} would be translated again: {guard}; see {link}");
-        error(py, "RecompileError", &message)
+        error(py, "RecompileError", &message, None)
     }
 
     /// Whether nothing is in the way of one graph but an exception that leaves the function.
@@ -202,14 +203,17 @@ pub fn graph_break_error(py: Python<'_>, reasons: &[Break]) -> PyErr {
         "full_graph=True, but the graph breaks:\n{}",
         lines.join("\n")
     );
-    error(py, "GraphBreakError", &message)
+    let ids = reasons.iter().map(|reason| reason.id.code()).collect();
+    error(py, "GraphBreakError", &message, Some(ids))
 }
 
-/// An exception of `errors.py`.
-fn error(py: Python<'_>, class: &str, message: &str) -> PyErr {
+/// An exception of `errors.py`, which may take the ids of its reasons.
+fn error(py: Python<'_>, class: &str, message: &str, ids: Option<Vec<String>>) -> PyErr {
     let make = || -> PyResult<PyErr> {
         let class = py.module("paddle_sot_rs.errors")?.getattr(class)?;
-        Ok(PyErr::from_value(class.call1((message,))?))
+        let ids = ids.map(|ids| PyTuple::new(py, ids)).transpose()?;
+        let named = ids.map(|ids| [("ids", ids)].into_py_dict(py)).transpose()?;
+        Ok(PyErr::from_value(class.call((message,), named.as_ref())?))
     };
     make().unwrap_or_else(|_| PyRuntimeError::new_err(message.to_owned()))
 }
