@@ -12,12 +12,7 @@ use super::reconstruct::Emitter;
 
 /// Whether the simulation changed anything that existed before.
 pub fn any(t: &crate::simulator::Tracer<'_>) -> bool {
-    !t.global_writes.is_empty()
-        || !t.left_behind.is_empty()
-        || t.vars
-            .mutated()
-            .iter()
-            .any(|id| t.vars.get(*id).source.is_some())
+    !t.left_behind.is_empty() || t.changes_what_exists()
 }
 
 /// A call of a train step, in the user's line: an exception has the frames that it has there.

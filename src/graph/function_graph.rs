@@ -112,6 +112,11 @@ impl FunctionGraph {
         Ok(symbol)
     }
 
+    /// Whether a symbol is an external tensor or layer.
+    pub fn is_input(&self, symbol: SymbolId) -> bool {
+        self.inputs.iter().any(|input| input.symbol == symbol)
+    }
+
     /// The symbol of an external layer.
     pub fn layer_input(&mut self, py: Python<'_>, value: Obj, tracker: TrackerRef) -> SymbolId {
         if let Some(known) = self.inputs.iter().find(|input| input.value.is(&value)) {

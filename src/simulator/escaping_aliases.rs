@@ -152,9 +152,7 @@ fn shared_roots(t: &Tracer<'_>, leaving: &IndexSet<VarId>) -> Vec<VarId> {
             let Kind::Tensor(tensor) = t.vars.kind(id) else {
                 return false;
             };
-            let inputs = &t.graph.inputs;
-            t.vars.get(id).source.is_some()
-                || inputs.iter().any(|input| input.symbol == tensor.symbol)
+            t.vars.get(id).source.is_some() || t.graph.is_input(tensor.symbol)
         };
         let count = groups.entry(root).or_default();
         *count += 1;

@@ -35,10 +35,7 @@ pub fn print(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Option
             return show(t, args).map(Some);
         }
     }
-    let mut mutated = t.vars.mutated().iter();
-    let others = t.left_behind.len() > lines
-        || !t.global_writes.is_empty()
-        || mutated.any(|id| t.vars.get(*id).source.is_some());
+    let others = t.left_behind.len() > lines || t.changes_what_exists();
     let mut left = LONGEST;
     if !args.iter().all(|arg| is_plain(t, *arg, false, &mut left)) {
         return Ok(None);

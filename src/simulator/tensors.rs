@@ -331,10 +331,7 @@ pub fn lacks(t: &mut Tracer<'_>, tensor: VarId, name: &str) -> Step<bool> {
 /// Whether a tensor that has gradients may have none on some way through captured control flow.
 pub fn may_stop(t: &Tracer<'_>, tensor: VarId) -> bool {
     let given = match *t.vars.kind(tensor) {
-        Kind::Tensor(TensorVar { symbol, .. }) => {
-            let mut inputs = t.graph.inputs.iter();
-            inputs.any(|input| input.symbol == symbol)
-        }
+        Kind::Tensor(TensorVar { symbol, .. }) => t.graph.is_input(symbol),
         _ => false,
     };
     let decides = |statement: &Statement| match &statement.callee {

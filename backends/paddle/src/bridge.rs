@@ -44,63 +44,29 @@ pub fn load_python(py: Python<'_>) -> PyResult<()> {
         load("kernels", include_str!("kernels.py"))?;
         load("backward", include_str!("backward.py"))?;
         let double_backward = load("double_backward", include_str!("double_backward.py"))?;
-        give(
-            &double_backward,
+        for function in [
             wrap_pyfunction!(crate::foreign::caught, py)?,
-        )?;
-        give(
-            &double_backward,
             wrap_pyfunction!(crate::double_backward::watch, py)?,
-        )?;
-        give(
-            &double_backward,
             wrap_pyfunction!(crate::double_backward::runs, py)?,
-        )?;
-        give(
-            &double_backward,
             wrap_pyfunction!(crate::double_backward::now, py)?,
-        )?;
-        give(
-            &double_backward,
             wrap_pyfunction!(executors::begin_loops, py)?,
-        )?;
-        give(
-            &double_backward,
             wrap_pyfunction!(executors::end_loops, py)?,
-        )?;
-        give(
-            &double_backward,
             wrap_pyfunction!(executors::restore_flag, py)?,
-        )?;
-        give(
-            &double_backward,
             wrap_pyfunction!(executor_lock::begin_pass, py)?,
-        )?;
-        give(
-            &double_backward,
             wrap_pyfunction!(executor_lock::end_pass, py)?,
-        )?;
-        give(
-            &double_backward,
             wrap_pyfunction!(executor_lock::be_exclusive, py)?,
-        )?;
-        give(
-            &double_backward,
             wrap_pyfunction!(executor_lock::be_shared, py)?,
-        )?;
+        ] {
+            give(&double_backward, function)?;
+        }
         let foreign_programs = load("foreign_programs", include_str!("foreign_programs.py"))?;
-        give(
-            &foreign_programs,
+        for function in [
             wrap_pyfunction!(executor_lock::begin_other, py)?,
-        )?;
-        give(
-            &foreign_programs,
             wrap_pyfunction!(executor_lock::end_pass, py)?,
-        )?;
-        give(
-            &foreign_programs,
             wrap_pyfunction!(executors::drop_executors, py)?,
-        )?;
+        ] {
+            give(&foreign_programs, function)?;
+        }
         load("block_values", include_str!("block_values.py"))?;
         load("allocator", include_str!("allocator.py"))?;
         load("grad_masks", include_str!("grad_masks.py"))?;

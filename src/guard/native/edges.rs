@@ -98,9 +98,9 @@ impl Edges {
         tensors: &[Bound<'_, PyAny>],
         slot: usize,
     ) -> PyResult<()> {
-        let class = output.py().module("paddle")?.getattr("Tensor")?;
+        let class = Paddle::get(output.py())?.tensor.bind(output.py());
         for tensor in tensors.iter().chain([output]) {
-            if !tensor.is_instance(&class)? {
+            if !tensor.is_instance(class)? {
                 return Err(PyRuntimeError::new_err("not a tensor"));
             }
         }

@@ -13,7 +13,6 @@ use pyo3::types::{PyDict, PyWeakrefReference};
 use rustc_hash::FxHashMap;
 
 use super::{edges, tensor};
-use crate::paddle::Paddle;
 
 /// The leaves that have the hook of this package, by address.
 static OWN: LazyLock<Mutex<Own>> = LazyLock::new(Mutex::default);
@@ -99,13 +98,6 @@ pub(crate) fn is_unhooked(tensor: &Bound<'_, PyAny>) -> bool {
     let Some(layout) = layout else {
         return false;
     };
-    let class = Paddle::get(py).map(|paddle| paddle.tensor.bind(py));
-    if !class.is_ok_and(|class| tensor.is_instance(class).unwrap_or(false)) {
-        return false;
-    }
-    if tensor::stops_gradient(py, tensor.as_ptr()) == Some(true) {
-        return true;
-    }
     let counted = edges::with_node(tensor, |node, _| {
         let word = |at: usize| {
             // SAFETY: the node is alive for as long as it is looked at, and `learn` has seen that
@@ -117,10 +109,13 @@ pub(crate) fn is_unhooked(tensor: &Bound<'_, PyAny>) -> bool {
         (is_leaf && !reduces()).then(|| word(layout.count))
     });
     match counted {
+        // What is no tensor.
+        Err(_) => false,
         // A leaf that nothing was computed from has no node.
         Ok(None) => true,
+        Ok(_) if tensor::stops_gradient(py, tensor.as_ptr()) == Some(true) => true,
         Ok(Some(Some(count))) => count == 0 || count == 1 && has_own_hook(tensor),
-        Ok(Some(None)) | Err(_) => false,
+        Ok(Some(None)) => false,
     }
 }
 

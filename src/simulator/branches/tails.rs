@@ -78,13 +78,11 @@ pub fn decided(t: &Tracer<'_>, value: VarId) -> Option<bool> {
 /// Whether nobody sees the lists and dicts of the frame behind two ways: it is the outermost one
 /// and returns tensors, numbers or constants, and nothing else outlives it.
 pub fn hides_containers(t: &Tracer<'_>, ways: [&Way; 2]) -> bool {
-    let kept = |id: &VarId| t.vars.get(*id).source.is_some();
     let alone = t.simulated.len() == 1
         && t.running.is_empty()
         && t.raised.is_empty()
-        && t.global_writes.is_empty()
         && t.left_behind.is_empty()
-        && !t.vars.mutated().iter().any(kept);
+        && !t.changes_what_exists();
     let plain =
         |way: &&Way| way.end == End::Return && way.cells.is_empty() && is_plain(t, &way.value);
     alone && ways.iter().all(plain)

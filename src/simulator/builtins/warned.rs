@@ -50,15 +50,13 @@ pub fn call_later(t: &mut Tracer<'_>, function: &Bound<'_, PyAny>, args: Vec<Var
 /// Whether something comes before it that is done later behind the graph, or the code runs again.
 fn comes_late(t: &Tracer<'_>) -> bool {
     let is_shown = |id: &VarId| matches!(t.vars.kind(*id), Kind::Partial { .. });
-    let mut mutated = t.vars.mutated().iter();
     t.regions > 0
         || t.options.forward_only
         || t.backward.is_some()
         || t.custom_gradients > 0
         || recompute::check_reads(t).is_err()
         || !t.left_behind.iter().all(is_shown)
-        || !t.global_writes.is_empty()
-        || mutated.any(|id| t.vars.get(*id).source.is_some())
+        || t.changes_what_exists()
 }
 
 /// A warning that a line of the function gives.

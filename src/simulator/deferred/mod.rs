@@ -7,7 +7,8 @@
 //! another graph begins behind it.
 //!
 //! No code of the user's may run in them, since it could change what is already read. Leaves are
-//! guarded to have no hooks, optimizers to be Paddle's and to hold no functions of the user's.
+//! guarded to have no hooks, optimizers to be Paddle's and to hold no functions of the user's but
+//! `predicates`.
 
 mod optimizers;
 mod predicates;
@@ -15,8 +16,7 @@ mod predicates;
 use pyo3::prelude::*;
 
 use crate::bytecode::Loc;
-use crate::graph::{GraphInput, SymbolId};
-use crate::guard::GuardKind;
+use crate::guard::{native, GuardKind};
 use crate::obj::Obj;
 use crate::variables::{Kind, TensorVar, VarId};
 
@@ -104,10 +104,7 @@ pub fn defer(
 /// Whether nothing that can be seen is waiting to be done behind the graph, which would come later
 /// than this, and no handler would see what this raises.
 fn can_defer(t: &Tracer<'_>, f: &FrameState) -> bool {
-    let mut mutated = t.vars.mutated().iter();
-    let waits = !t.global_writes.is_empty()
-        || !t.written_layers.is_empty()
-        || mutated.any(|id| t.vars.get(*id).source.is_some());
+    let waits = t.changes_what_exists() || !t.written_layers.is_empty();
     let plain = t.regions == 0
         && !t.options.forward_only
         && t.backward.is_none()
@@ -136,15 +133,12 @@ fn backward(t: &mut Tracer<'_>, loss: VarId) -> Step<Option<Called>> {
     let Kind::Tensor(TensorVar { symbol, .. }) = *t.kind(loss) else {
         return Ok(None);
     };
-    if !t.graph.sir.carries_gradient(symbol) || is_given(t, symbol) {
+    if !t.graph.sir.carries_gradient(symbol) || t.graph.is_input(symbol) {
         return Ok(None);
     }
-    let inputs: Vec<GraphInput> = t.graph.inputs.clone();
-    for input in &inputs {
-        if !t.graph.sir.carries_gradient(input.symbol) {
-            continue;
-        }
-        if !crate::guard::native::is_unhooked(input.value.bind(t.py)) {
+    let inputs = t.graph.inputs.iter();
+    for input in inputs.filter(|input| t.graph.sir.carries_gradient(input.symbol)) {
+        if !native::is_unhooked(input.value.bind(t.py)) {
             return Ok(None);
         }
         t.guards.add(&input.tracker, GuardKind::Unhooked);
@@ -157,10 +151,6 @@ fn backward(t: &mut Tracer<'_>, loss: VarId) -> Step<Option<Called>> {
         // Gradients that are there are added to.
         changes: true,
     }))
-}
-
-fn is_given(t: &Tracer<'_>, symbol: SymbolId) -> bool {
-    t.graph.inputs.iter().any(|input| input.symbol == symbol)
 }
 
 /// The instruction of the call behind which another graph has to begin: the frame computes behind

@@ -145,19 +145,12 @@ pub fn number(t: &mut Tracer<'_>, value: &Obj) -> Step<Option<SymbolId>> {
     let Some((dtype, _)) = number_meta(t, value)? else {
         return Ok(None);
     };
-    let full = Obj::from(t.py.module("paddle")?.getattr("full")?);
     let args = vec![
         Arg::List(Vec::new()),
         Arg::Const(value.clone()),
         Arg::Const(dtype),
     ];
-    let loc = t.loc();
-    let made = t
-        .graph
-        .call(t.py, Callee::Api(full), args, Vec::new(), loc, &mut |_| {
-            None
-        })?;
-    Ok(match made {
+    Ok(match function(t, "paddle", "full", args)? {
         Arg::Symbol(symbol) => Some(symbol),
         _ => None,
     })
@@ -443,10 +436,15 @@ pub fn control(t: &mut Tracer<'_>, name: &str, args: Vec<Arg>) -> Step<()> {
     if matches!(name, "check" | "check_place") {
         printing::refuse_check(t)?;
     }
-    let function = t.py.module("paddle_sot_rs._control")?.getattr(name)?;
+    function(t, "paddle_sot_rs._control", name, args)?;
+    Ok(())
+}
+
+/// A call of a module's function in the graph.
+fn function(t: &mut Tracer<'_>, module: &str, name: &str, args: Vec<Arg>) -> Step<Arg> {
+    let function = t.py.module(module)?.getattr(name)?;
     let loc = t.loc();
     let callee = Callee::Api(Obj::from(function));
-    t.graph
-        .call(t.py, callee, args, Vec::new(), loc, &mut |_| None)?;
-    Ok(())
+    Ok(t.graph
+        .call(t.py, callee, args, Vec::new(), loc, &mut |_| None)?)
 }

@@ -8,7 +8,6 @@ use pyo3::prelude::*;
 use pyo3::types::PyString;
 
 use crate::bytecode::{BinOp, CmpOp};
-use crate::frame::Modules;
 use crate::graph::{Arg, Callee, DType, StatementIr, SymbolId};
 use crate::guard::number::{Number, Type};
 use crate::obj::{self, Obj};
@@ -447,14 +446,8 @@ pub fn equal_items(t: &mut Tracer<'_>, pairs: &[(VarId, VarId)], all: bool) -> S
 
 /// A call of `paddle_sot_rs._arithmetic.name`.
 fn apply(t: &mut Tracer<'_>, name: &str, args: &[SymbolId]) -> Step<VarId> {
-    let function = t.py.module("paddle_sot_rs._arithmetic")?.getattr(name)?;
-    let callee = Callee::Api(Obj::from(function));
     let args = args.iter().map(|arg| Arg::Symbol(*arg)).collect();
-    let loc = t.loc();
-    let made = t
-        .graph
-        .call(t.py, callee, args, Vec::new(), loc, &mut |_| None)?;
-    match made {
+    match graph_numbers::function(t, "paddle_sot_rs._arithmetic", name, args)? {
         Arg::Symbol(symbol) => Ok(conversions::variable(t, symbol)),
         _ => refuse(t, format!("{name}() is not a number")),
     }

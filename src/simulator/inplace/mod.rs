@@ -379,9 +379,7 @@ fn own(t: &mut Tracer<'_>, tensor: VarId) -> Option<SymbolId> {
 /// Whether the tensor exists, or comes from outside.
 pub fn is_outside(t: &Tracer<'_>, tensor: VarId, symbol: SymbolId) -> bool {
     let var = t.vars.get(tensor);
-    var.source.is_some()
-        || var.value.is_some()
-        || t.graph.inputs.iter().any(|input| input.symbol == symbol)
+    var.source.is_some() || var.value.is_some() || t.graph.is_input(symbol)
 }
 
 /// Whether another value is it, as far as anyone knows. Views of it do not count: see

@@ -198,19 +198,14 @@ pub fn round_ends(t: &mut Tracer<'_>, frame: &mut FrameState) -> Step<Option<Var
 
 /// Whether the iterator on the stack has a next number.
 pub fn continues(t: &mut Tracer<'_>, frame: &FrameState) -> Step<VarId> {
-    let iterator = frame.peek(t, 1)?;
-    let Kind::Iter(IterVar::Numbers {
-        next, stop, step, ..
-    }) = *t.kind(iterator)
-    else {
-        return refuse(t, "the iterator of the loop is another one");
-    };
-    let op = if step > 0 { CmpOp::Lt } else { CmpOp::Gt };
-    match graph_numbers::comparison(t, op, next, stop)? {
+    let (_, range) = numbers_of(t, frame)?;
+    let grows = range.step > 0;
+    let op = if grows { CmpOp::Lt } else { CmpOp::Gt };
+    match graph_numbers::comparison(t, op, range.next, range.stop)? {
         Some(condition) => Ok(condition),
         None => {
-            let (next, stop) = (t.const_int(next), t.const_int(stop));
-            Ok(t.bool(if step > 0 { next < stop } else { next > stop }))
+            let (next, stop) = (t.const_int(range.next), t.const_int(range.stop));
+            Ok(t.bool(if grows { next < stop } else { next > stop }))
         }
     }
 }
@@ -236,24 +231,10 @@ pub fn capture_range(
     });
     let mut inside = frame.clone();
     inside.pc = at + 1;
-    let iterator = frame.peek(t, 1)?;
-    let Kind::Iter(IterVar::Numbers {
-        next,
-        stop,
-        step,
-        item,
-    }) = t.kind(iterator).clone()
-    else {
-        return refuse(t, "the iterator of the loop is another one");
-    };
+    let (iterator, range) = numbers_of(t, frame)?;
     // Somebody else may have it.
     rows::advance(t, iterator);
-    let range = Some(Range {
-        next,
-        stop,
-        step,
-        item,
-    });
+    let range = Some(range);
     let loop_ = Captured {
         region,
         inside: &inside,
@@ -288,6 +269,39 @@ struct Range {
     item: Rc<Item>,
 }
 
+impl Range {
+    /// The iterator over what is left of it from `next` on.
+    fn iterator(&self, next: VarId) -> Kind {
+        Kind::Iter(IterVar::Numbers {
+            next,
+            stop: self.stop,
+            step: self.step,
+            item: self.item.clone(),
+        })
+    }
+}
+
+/// The iterator over numbers of the graph that is on the stack.
+fn numbers_of(t: &mut Tracer<'_>, frame: &FrameState) -> Step<(VarId, Range)> {
+    let iterator = frame.peek(t, 1)?;
+    let Kind::Iter(IterVar::Numbers {
+        next,
+        stop,
+        step,
+        item,
+    }) = t.kind(iterator).clone()
+    else {
+        return refuse(t, "the iterator of the loop is another one");
+    };
+    let range = Range {
+        next,
+        stop,
+        step,
+        item,
+    };
+    Ok((iterator, range))
+}
+
 /// Begins a round with `number` as the next one.
 fn next(
     t: &mut Tracer<'_>,
@@ -301,12 +315,7 @@ fn next(
         return refuse(t, "the number of the loop is not one of the graph");
     };
     frame.pop(t)?;
-    let iterator = t.add(Kind::Iter(IterVar::Numbers {
-        next,
-        stop: range.stop,
-        step: range.step,
-        item: range.item.clone(),
-    }));
+    let iterator = t.add(range.iterator(next));
     region.iterator.set(Some(iterator));
     let value = rows::item(t, &range.item, number)?;
     frame.push(iterator);
@@ -316,18 +325,9 @@ fn next(
 
 /// Begins a round of a loop over numbers of the graph that is simulated by itself.
 pub fn one_round(t: &mut Tracer<'_>, frame: &mut FrameState) -> Step<()> {
-    let iterator = frame.peek(t, 1)?;
-    let Kind::Iter(IterVar::Numbers {
-        next: number,
-        stop,
-        step,
-        item,
-    }) = t.kind(iterator).clone()
-    else {
-        return refuse(t, "the iterator of the loop is another one");
-    };
-    let by = t.int(step);
-    let known = t.const_int(number).map(|number| number.checked_add(step));
+    let (iterator, range) = numbers_of(t, frame)?;
+    let (number, by) = (range.next, t.int(range.step));
+    let known = t.const_int(number).map(|it| it.checked_add(range.step));
     let next = match known {
         Some(next) => next.map(|next| t.int(next)),
         None => graph_numbers::arithmetic(t, BinOp::Add, number, by)?,
@@ -335,15 +335,9 @@ pub fn one_round(t: &mut Tracer<'_>, frame: &mut FrameState) -> Step<()> {
     let Some(next) = next else {
         return refuse(t, "the number of the loop is not one of the graph");
     };
-    let value = rows::item(t, &item, number)?;
-    t.vars.mutate(iterator, |var| {
-        var.kind = Kind::Iter(IterVar::Numbers {
-            next,
-            stop,
-            step,
-            item,
-        });
-    });
+    let value = rows::item(t, &range.item, number)?;
+    t.vars
+        .mutate(iterator, |var| var.kind = range.iterator(next));
     frame.push(value);
     Ok(())
 }

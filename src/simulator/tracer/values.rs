@@ -227,6 +227,13 @@ impl<'py> Tracer<'py> {
         self.vars.get(id).source.clone()
     }
 
+    /// Whether something that exists was changed: that is done behind the graph, so that what can be
+    /// seen now would come before it.
+    pub fn changes_what_exists(&self) -> bool {
+        let mut mutated = self.vars.mutated().iter();
+        !self.global_writes.is_empty() || mutated.any(|id| self.vars.get(*id).source.is_some())
+    }
+
     /// The real object of `id`, if it has one. For constants this is the value.
     pub fn value(&self, id: VarId) -> Option<Bound<'py, PyAny>> {
         self.vars
