@@ -71,7 +71,7 @@ lint: check-tools .venv/$(DEFAULT)/ready
 
 rust-test: check-tools .venv/$(DEFAULT)/ready
 	PYO3_PYTHON=$(CURDIR)/$(call BIN,$(DEFAULT)) CARGO_TARGET_DIR=target/py$(DEFAULT) PYTHONHOME=$$(.ci/find-python $(DEFAULT) --prefix) \
-	  LD_LIBRARY_PATH=$$(.ci/find-python $(DEFAULT) --libdir):$$LD_LIBRARY_PATH cargo test -q -p paddle-sot
+	  LD_LIBRARY_PATH=$$(.ci/find-python $(DEFAULT) --libdir):$$LD_LIBRARY_PATH cargo test -q -p paddle-sot -p paddle-sot-cpython -p paddle-sot-ops -p paddle-sot-ir
 
 # Everything on the default Python; on the others the behaviour tests, with builds that take less time.
 QUICK := CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16

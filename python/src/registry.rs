@@ -33,13 +33,13 @@ pub fn unregister_backend(name: &str) -> PyResult<()> {
 /// How tensors are read by guards: `native` or `attributes`.
 #[pyfunction]
 pub fn tensor_reader(py: Python<'_>) -> &'static str {
-    paddle_sot::guard::native::reader_name(py)
+    paddle_sot::abi::reader_name(py)
 }
 
 /// How guards notice writes of attributes.
 #[pyfunction]
 pub fn attribute_writes(py: Python<'_>) -> &'static str {
-    paddle_sot::guard::native::versions_name(py)
+    paddle_sot::native::versions_name(py)
 }
 
 /// The table of calls that the `cinn` backend leaves to the interpreter: (name, always), else only where

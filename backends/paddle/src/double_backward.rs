@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
+use paddle_sot::abi;
 use paddle_sot::backend::CompiledGraph;
 use paddle_sot::frame::Modules;
-use paddle_sot::guard::native;
 use paddle_sot::obj;
 use paddle_sot::paddle::Paddle;
 use pyo3::exceptions::PyImportError;
@@ -373,7 +373,7 @@ impl Run {
         let mut found = Vec::new();
         for (at, result, version) in &self.results {
             if let Some(result) = result.bind(py).upgrade() {
-                if native::inplace_version(&result)? == *version {
+                if abi::inplace_version(&result)? == *version {
                     found.push((*at, result.unbind()));
                 }
             }
@@ -526,7 +526,7 @@ pub fn hook(
     told: &Told<'_, '_>,
 ) -> PyResult<Py<Run>> {
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    let version = |at: &usize| native::inplace_version(&inputs[*at]);
+    let version = |at: &usize| abi::inplace_version(&inputs[*at]);
     let versions = shared.read.iter().map(version).collect::<PyResult<_>>()?;
     let numbers = shared.computed_from.iter();
     let numbers = numbers.map(|(at, ever)| Numbers::of(&inputs[*at], *ever));
@@ -535,7 +535,7 @@ pub fn hook(
     let result = |(_, at): &(usize, usize)| {
         let output = &outputs[*at];
         let weak = PyWeakrefReference::new(output)?.unbind();
-        Ok((*at, weak, native::inplace_version(output)?))
+        Ok((*at, weak, abi::inplace_version(output)?))
     };
     let results = told.training.iter().map(result);
     let results = results.collect::<PyResult<_>>()?;

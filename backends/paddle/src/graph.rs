@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
+use paddle_sot::abi;
 use paddle_sot::backend::{BackendError, CompileRequest, CompiledGraph};
 use paddle_sot::frame::Modules;
 use paddle_sot::graph::{StatementIr, SymbolId};
-use paddle_sot::guard::native;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 use smallvec::SmallVec;
@@ -348,7 +348,7 @@ impl PaddleGraph {
         } else {
             PyList::new(py, &given)?.into_any()
         };
-        scope.begin(!native::records_gradients(py));
+        scope.begin(!abi::records_gradients(py));
         let draws = self.trains && self.shared.is_random;
         let random_state =
             draws.then(|| bridge::module(py, "double_backward")?.call_method0("random_state"));
@@ -440,7 +440,7 @@ impl PaddleGraph {
             }
             if stops {
                 output.call_method0(pyo3::intern!(py, "detach_"))?;
-            } else if native::has_fresh_version(&output) {
+            } else if abi::has_fresh_version(&output) {
                 return with_own_name(output);
             }
             with_own_version(&output)

@@ -105,7 +105,7 @@ class _Strides:
         """Those of a value that holds the numbers of one with sizes `given`, in their order.
 
         Of several open dims, the first are likely to be those of what was given; that is compared with a call in which
-        all are known (`src/translate/automatic_dynamic.rs`).
+        all are known (`src/engine/translate/automatic_dynamic.rs`).
         """
         sizes = dims(value)
         opened = [at for at, dim in enumerate(sizes) if dim < 0]

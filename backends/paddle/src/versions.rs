@@ -1,8 +1,8 @@
 //! Tensors that a backward reads and that were changed in place since the run: see
 //! `backward_reads.py`.
 
+use paddle_sot::abi;
 use paddle_sot::frame::Modules;
-use paddle_sot::guard::native;
 use paddle_sot::paddle::Paddle;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
@@ -25,7 +25,7 @@ impl ResultState {
     pub fn of(tensor: &Bound<'_, PyAny>) -> PyResult<Self> {
         Ok(Self {
             result: alias(tensor)?.unbind(),
-            version: native::inplace_version(tensor)?,
+            version: abi::inplace_version(tensor)?,
         })
     }
 
@@ -37,7 +37,7 @@ impl ResultState {
     /// Refuses a tensor that was changed, with eager mode's words: results are new there, and count
     /// from 0.
     pub fn check(&self, py: Python<'_>) -> PyResult<()> {
-        match native::inplace_version(self.result.bind(py))?.wrapping_sub(self.version) {
+        match abi::inplace_version(self.result.bind(py))?.wrapping_sub(self.version) {
             0 => Ok(()),
             changes => Err(refusal(changes, 0)),
         }
@@ -46,7 +46,7 @@ impl ResultState {
 
 /// Refuses a tensor that has another version than this one, with eager mode's words.
 pub fn check(tensor: &Bound<'_, PyAny>, expected: u32) -> PyResult<()> {
-    match native::inplace_version(tensor)? {
+    match abi::inplace_version(tensor)? {
         version if version == expected => Ok(()),
         version => Err(refusal(version, expected)),
     }
@@ -77,19 +77,19 @@ impl Numbers {
     pub fn of(tensor: &Bound<'_, PyAny>, ever: bool) -> PyResult<Self> {
         let version = match ever {
             true => None,
-            false => Some(native::inplace_version(tensor)?),
+            false => Some(abi::inplace_version(tensor)?),
         };
-        let sample = native::sampled(tensor)?;
+        let sample = abi::sampled(tensor)?;
         Ok(Self { sample, version })
     }
 
     /// Refuses the tensor where it has others; `why` is one of the reasons above.
     pub fn check(&self, tensor: &Bound<'_, PyAny>, why: &str) -> PyResult<()> {
-        if self.sample.is_none() || native::sampled(tensor)? == self.sample {
+        if self.sample.is_none() || abi::sampled(tensor)? == self.sample {
             return Ok(());
         }
         if let Some(version) = self.version {
-            if native::inplace_version(tensor)? != version {
+            if abi::inplace_version(tensor)? != version {
                 return Ok(());
             }
         }

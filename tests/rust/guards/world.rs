@@ -3,8 +3,8 @@
 use std::ffi::CString;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use paddle_sot::abi::GlobalState;
 use paddle_sot::frame::Modules;
-use paddle_sot::guard::native::GlobalState;
 use paddle_sot::guard::{
     CompiledGuard, GuardCompiler, GuardInputs, GuardKind, GuardSet, NativeGuardCompiler,
 };

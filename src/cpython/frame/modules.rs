@@ -1,0 +1,135 @@
+//! Modules that the engine asks for.
+//!
+//! `PyImport_Import` asks the `__import__` in the builtins of the running frame, which is the
+//! user's: it may be a function of theirs, or not be there.
+
+use std::ffi::CStr;
+use std::ptr;
+
+use pyo3::exceptions::PyKeyError;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyCFunction, PyDict, PyModule, PyString, PyType};
+use pyo3::{ffi, PyAny};
+
+use crate::native;
+
+/// Importing that asks nothing of the running frame.
+pub trait Modules<'py> {
+    /// The module of this name, imported where nobody has done so yet.
+    ///
+    /// # Errors
+    /// When it cannot be imported.
+    fn module(self, name: impl AsRef<str>) -> PyResult<Bound<'py, PyAny>>;
+
+    /// What Python itself has by this name in `builtins` or `operator`, whatever the program has
+    /// put in its place.
+    ///
+    /// # Errors
+    /// When there is nothing, or was something else already when the engine was imported.
+    fn original(self, module: &str, name: &str) -> PyResult<Bound<'py, PyAny>>;
+
+    /// A module of the engine's own Python code. What its functions find in `builtins` is what was
+    /// there when the engine was imported, whatever the program has put in its place since.
+    ///
+    /// # Errors
+    /// When the code cannot be run.
+    fn embedded(self, source: &CStr, file: &CStr, name: &CStr) -> PyResult<Bound<'py, PyModule>>;
+
+    /// Keeps what [`Modules::original`] answers with: the sooner, the less was replaced.
+    ///
+    /// # Errors
+    /// When the modules cannot be read.
+    fn keep_originals(self) -> PyResult<&'static Py<PyDict>>;
+}
+
+/// Under this name all of them are kept in one dict. Others have the name of their module and a dot
+/// in front of theirs.
+const BUILTINS: &str = "builtins";
+
+static ORIGINALS: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
+
+/// Whether this is a function or class of C code, and no other that a program has put there.
+fn is_of_c(value: &Bound<'_, PyAny>, name: &str) -> bool {
+    if value.is_exact_instance_of::<PyCFunction>() {
+        let own = value.getattr("__name__");
+        return own.is_ok_and(|own| own.eq(name).unwrap_or(false));
+    }
+    // `ExceptionGroup` can be changed as classes of Python code can.
+    value.cast::<PyType>().is_ok_and(|class| {
+        !native::is_mutable(class) || class.module().is_ok_and(|module| module == "builtins")
+    })
+}
+
+impl<'py> Modules<'py> for Python<'py> {
+    fn module(self, name: impl AsRef<str>) -> PyResult<Bound<'py, PyAny>> {
+        let name = PyString::intern(self, name.as_ref());
+        if let Some(module) = loaded(&name)? {
+            return Ok(module);
+        }
+        // SAFETY: the name is a live string, what is null may be; the answer is a new reference, or
+        // null with an exception set. It is the outermost package: the module itself is in
+        // `sys.modules` then.
+        unsafe {
+            let null = ptr::null_mut();
+            let outermost =
+                ffi::PyImport_ImportModuleLevelObject(name.as_ptr(), null, null, null, 0);
+            Bound::from_owned_ptr_or_err(self, outermost)?;
+        }
+        loaded(&name)?.ok_or_else(|| {
+            let text = format!("{name} is not in sys.modules after it was imported");
+            pyo3::exceptions::PyImportError::new_err(text)
+        })
+    }
+
+    fn original(self, module: &str, name: &str) -> PyResult<Bound<'py, PyAny>> {
+        let whole = format!("{module}.{name}");
+        let found = self.keep_originals()?.bind(self).get_item(&whole)?;
+        found.ok_or_else(|| PyKeyError::new_err(format!("there is no {whole}")))
+    }
+
+    fn embedded(self, source: &CStr, file: &CStr, name: &CStr) -> PyResult<Bound<'py, PyModule>> {
+        let builtins = self.keep_originals()?.bind(self).get_item(BUILTINS)?;
+        // SAFETY: the name is a live string; the answer is borrowed from `sys.modules`, or null
+        // with an exception set.
+        let module: Bound<'_, PyAny> = unsafe {
+            Bound::from_borrowed_ptr_or_err(self, ffi::PyImport_AddModule(name.as_ptr()))?
+        };
+        // What has builtins already keeps them.
+        module.setattr("__builtins__", builtins)?;
+        PyModule::from_code(self, source, file, name)
+    }
+
+    fn keep_originals(self) -> PyResult<&'static Py<PyDict>> {
+        ORIGINALS.get_or_try_init(self, || {
+            let kept = PyDict::new(self);
+            let builtins = self.module("builtins")?.getattr("__dict__")?;
+            kept.set_item(BUILTINS, builtins.cast::<PyDict>()?.copy()?)?;
+            for module in ["builtins", "operator"] {
+                let names = self.module(module)?.getattr("__dict__")?;
+                for (name, value) in names.cast::<PyDict>()? {
+                    let Ok(name) = name.extract::<String>() else {
+                        continue;
+                    };
+                    if is_of_c(&value, &name) {
+                        kept.set_item(format!("{module}.{name}"), value)?;
+                    }
+                }
+            }
+            Ok(kept.unbind())
+        })
+    }
+}
+
+/// What `sys.modules` has under a name.
+fn loaded<'py>(name: &Bound<'py, PyString>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let py = name.py();
+    // SAFETY: the name is a live string; the answer is a new reference to an entry of
+    // `sys.modules`, or null, with an exception set where looking for it has raised.
+    let found = unsafe { Bound::from_owned_ptr_or_opt(py, ffi::PyImport_GetModule(name.as_ptr())) };
+    match found {
+        None => PyErr::take(py).map_or(Ok(None), Err),
+        Some(module) if module.is_none() => Ok(None),
+        Some(module) => Ok(Some(module)),
+    }
+}

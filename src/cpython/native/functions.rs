@@ -1,0 +1,122 @@
+//! Reads of functions and methods.
+
+use std::sync::OnceLock;
+
+use pyo3::ffi;
+use pyo3::prelude::*;
+
+use super::classes::type_attr;
+use super::containers::tuple_item;
+use super::object::{type_of, Ptr};
+
+extern "C" {
+    static mut PyMethod_Type: ffi::PyTypeObject;
+    fn PyFunction_GetCode(function: Ptr) -> Ptr;
+    fn PyFunction_GetGlobals(function: Ptr) -> Ptr;
+    fn PyFunction_GetDefaults(function: Ptr) -> Ptr;
+    fn PyFunction_GetKwDefaults(function: Ptr) -> Ptr;
+    fn PyFunction_GetClosure(function: Ptr) -> Ptr;
+    fn PyMethod_Self(method: Ptr) -> Ptr;
+    fn PyMethod_Function(method: Ptr) -> Ptr;
+}
+
+/// Fields of a function object.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum FunctionField {
+    /// `__code__`
+    Code,
+    /// `__globals__`
+    Globals,
+    /// `__defaults__`
+    Defaults,
+    /// `__kwdefaults__`
+    KwDefaults,
+    /// `__closure__[i]`, a cell
+    ClosureCell(usize),
+}
+
+/// Whether a function is called the way functions are: C code may have set another way.
+pub fn is_called_as_usual(function: &Bound<'_, PyAny>) -> bool {
+    function.is_instance_of::<pyo3::types::PyFunction>() && called_as_usual(function.as_ptr())
+}
+
+/// The same for what is known to be a function.
+fn called_as_usual(function: Ptr) -> bool {
+    // SAFETY: the caller checked that it is a function.
+    let way = |function: Ptr| unsafe {
+        let way = (*function.cast::<ffi::PyFunctionObject>()).vectorcall;
+        way.map_or(0, |way| way as usize)
+    };
+    // Not every version exports the function that a new function object starts with.
+    static USUAL: OnceLock<usize> = OnceLock::new();
+    let usual = USUAL.get_or_init(|| {
+        Python::attach(|py| {
+            let fresh = py.eval(c"lambda: None", None, None);
+            fresh.map_or(0, |fresh| way(fresh.as_ptr()))
+        })
+    });
+    *usual == 0 || way(function) == *usual
+}
+
+/// A field of a function object.
+pub fn function_field(function: Ptr, field: &FunctionField) -> Ptr {
+    // SAFETY: the type is checked; the accessors answer with borrowed references, null where the
+    // attribute reads `None`.
+    unsafe {
+        if ffi::PyFunction_Check(function) == 0 {
+            return std::ptr::null_mut();
+        }
+        let none_if_null = |value: Ptr| {
+            if value.is_null() {
+                ffi::Py_None()
+            } else {
+                value
+            }
+        };
+        match field {
+            FunctionField::Code if !called_as_usual(function) => std::ptr::null_mut(),
+            FunctionField::Code => PyFunction_GetCode(function),
+            FunctionField::Globals => PyFunction_GetGlobals(function),
+            FunctionField::Defaults => none_if_null(PyFunction_GetDefaults(function)),
+            FunctionField::KwDefaults => none_if_null(PyFunction_GetKwDefaults(function)),
+            FunctionField::ClosureCell(index) => {
+                let cells = PyFunction_GetClosure(function);
+                if cells.is_null() {
+                    cells
+                } else {
+                    tuple_item(cells, *index)
+                }
+            }
+        }
+    }
+}
+
+/// `__self__` or `__func__` of a bound method.
+pub fn method_part(method: Ptr, receiver: bool) -> Ptr {
+    // SAFETY: the type is checked; the accessors borrow. The class keeps its method.
+    unsafe {
+        if ffi::Py_TYPE(method) == &raw mut ffi::PyCFunction_Type {
+            let of = ffi::PyCFunction_GetSelf(method);
+            if receiver || of.is_null() {
+                return of;
+            }
+            let definition = (*method.cast::<ffi::PyCFunctionObject>()).m_ml;
+            let name = ffi::PyUnicode_InternFromString((*definition).ml_name);
+            if name.is_null() {
+                ffi::PyErr_Clear();
+                return name;
+            }
+            let found = type_attr(type_of(of), name);
+            ffi::Py_DECREF(name);
+            return found;
+        }
+        if ffi::Py_TYPE(method) != &raw mut PyMethod_Type {
+            return std::ptr::null_mut();
+        }
+        if receiver {
+            PyMethod_Self(method)
+        } else {
+            PyMethod_Function(method)
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! Borrow-only reads of CPython's objects, which run no user code.
+
+mod classes;
+mod constants;
+mod containers;
+mod dict_key;
+mod functions;
+mod gc_pause;
+mod hash_table;
+mod number;
+mod numpy_scalars;
+mod object;
+mod references;
+mod thread_state;
+mod version;
+
+pub use classes::{
+    acts_like, has_own_lookup, is_abstract, is_made_like, is_mutable, is_named, mro, order_is,
+    type_attr, Registered,
+};
+pub use constants::{const_equal, number};
+pub use containers::{
+    deque_item, dict_item, dict_keys_are, elements_are, is_class_of_proxies, key_object,
+    know_deques, length, list_is, list_item, max_len, proxied, set_holds, shown_by_proxy,
+    tuple_item,
+};
+pub use dict_key::DictKey;
+pub use functions::{function_field, is_called_as_usual, method_part, FunctionField};
+pub use gc_pause::NoCollection;
+pub use hash_table::HashedKey;
+pub use number::{Type, Value};
+pub use numpy_scalars::{are_equal, is_scalar, is_scalar_class};
+pub use object::{cell_contents, instance_dict, is_object_member, member, to_bound, type_of, Ptr};
+pub use references::{is_tracked, is_weakly_referenced, references, weak_reference, WeakOrStrong};
+pub use thread_state::{context_value, handled_exception, value_in_context};
+pub use version::{
+    dict_version, managed_dict, order_of, order_version, owned_dict, try_versions, type_version,
+    version_follows, versions_name, Order,
+};

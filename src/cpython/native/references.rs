@@ -1,0 +1,112 @@
+//! Objects to compare identities with, and what refers to them.
+
+use pyo3::ffi;
+use pyo3::prelude::*;
+
+use crate::frame::Modules;
+use crate::obj::Obj;
+
+use super::object::Ptr;
+
+/// Whether objects of this type can be referenced weakly.
+pub fn is_weakly_referenced(value: &Bound<'_, PyAny>) -> bool {
+    let at = crate::obj::of_type(&value.get_type(), "__weakrefoffset__");
+    at.and_then(|at| at.extract::<isize>().ok())
+        .is_some_and(|at| at != 0)
+}
+
+/// Whether this is a class or a function that was defined inside of a function.
+fn is_local(value: &Bound<'_, PyAny>) -> bool {
+    (value.is_instance_of::<pyo3::types::PyType>()
+        || value.is_exact_instance_of::<pyo3::types::PyFunction>())
+        && crate::obj::name_of(value).is_some_and(|name| name.contains("<locals>"))
+}
+
+/// A weak reference to an object whose class allows it.
+pub fn weak_reference(value: &Bound<'_, PyAny>) -> Option<Obj> {
+    if !is_weakly_referenced(value) {
+        return None;
+    }
+    let module = value.py().module("weakref").ok()?;
+    let made = module.getattr("ref").ok()?.call1((value,)).ok()?;
+    Some(Obj::from(made))
+}
+
+/// An object to compare identities with: held weakly where its type allows.
+#[derive(Debug)]
+pub enum WeakOrStrong {
+    /// A weak reference.
+    Weak(Py<PyAny>),
+    /// A strong reference.
+    Strong(Obj),
+}
+
+impl WeakOrStrong {
+    /// Refers to `object`.
+    pub fn new(py: Python<'_>, object: &Obj) -> Self {
+        let value = object.bind(py);
+        let fixed = value.is_instance_of::<pyo3::types::PyType>() && !is_local(value)
+            || value.is_instance_of::<pyo3::types::PyModule>();
+        if let Some(weak) = (!fixed).then(|| weak_reference(value)).flatten() {
+            return Self::Weak(weak.py(py));
+        }
+        Self::Strong(object.clone())
+    }
+
+    /// The start of a path: strongly, unless it is a class or function that a call made and that
+    /// may go again.
+    pub fn root(py: Python<'_>, object: &Obj) -> Self {
+        match is_local(object.bind(py)) {
+            true => Self::new(py, object),
+            false => Self::Strong(object.clone()),
+        }
+    }
+
+    /// Whether this is a class that its instances may exchange for another: `x.__class__ = Other`.
+    pub fn is_left_by_instances(&self) -> bool {
+        let class = self.get();
+        // SAFETY: the object is live while the reference is.
+        unsafe {
+            class.is_null()
+                || ffi::PyType_Check(class) == 0
+                || ffi::PyType_GetFlags(class.cast()) as u64 & (1 << 8) == 0
+        }
+    }
+
+    /// The object, borrowed; null once it is dead.
+    pub fn get(&self) -> Ptr {
+        match self {
+            Self::Strong(known) => known.as_ptr(),
+            // SAFETY: the weak reference is live; it answers with a borrowed reference, `None` once
+            // dead.
+            #[allow(deprecated)]
+            Self::Weak(weak) => unsafe {
+                let found = ffi::PyWeakref_GetObject(weak.as_ptr());
+                if found == ffi::Py_None() {
+                    std::ptr::null_mut()
+                } else {
+                    found
+                }
+            },
+        }
+    }
+
+    /// Whether `object` is the one referred to.
+    pub fn is(&self, object: Ptr) -> bool {
+        // Nothing is equal to what is gone, not even a `None` in its place.
+        !object.is_null() && self.get() == object
+    }
+}
+
+/// How many references to an object there are.
+pub fn references(value: &Bound<'_, PyAny>) -> usize {
+    // SAFETY: the object is live.
+    let references = unsafe { ffi::Py_REFCNT(value.as_ptr()) };
+    usize::try_from(references).unwrap_or(usize::MAX)
+}
+
+/// Whether the garbage collector looks at an object.
+pub fn is_tracked(value: &Bound<'_, PyAny>) -> bool {
+    // SAFETY: the object is live.
+    unsafe { ffi::PyObject_GC_IsTracked(value.as_ptr()) != 0 }
+}

@@ -1,0 +1,47 @@
+//! Reads of what belongs to the running thread: the exception that it handles, and its context.
+
+use pyo3::ffi;
+use pyo3::prelude::*;
+
+use super::object::Ptr;
+
+/// `sys.exception()`.
+pub fn handled_exception() -> Ptr {
+    // SAFETY: the GIL is held. The thread goes on handling it, so the reference is given back.
+    unsafe {
+        let exception = ffi::PyErr_GetHandledException();
+        if exception.is_null() {
+            return ffi::Py_None();
+        }
+        ffi::Py_DECREF(exception);
+        exception
+    }
+}
+
+/// What a `ContextVar` is set to; null where it is not set, whatever default it has.
+pub fn context_value(variable: Ptr) -> Ptr {
+    // SAFETY: the type is checked, and variables are found by identity, which runs no code of the
+    // user's. The context goes on holding the value. The variable itself stands for none.
+    unsafe {
+        if ffi::PyContextVar_CheckExact(variable) == 0 {
+            return std::ptr::null_mut();
+        }
+        let mut value = std::ptr::null_mut();
+        if ffi::PyContextVar_Get(variable, variable, &mut value) < 0 {
+            ffi::PyErr_Clear();
+            return std::ptr::null_mut();
+        }
+        ffi::Py_XDECREF(value);
+        match value == variable {
+            true => std::ptr::null_mut(),
+            false => value,
+        }
+    }
+}
+
+/// The same, for a live variable.
+pub fn value_in_context<'py>(variable: &Bound<'py, PyAny>) -> Option<Bound<'py, PyAny>> {
+    let value = context_value(variable.as_ptr());
+    // SAFETY: null, or an object that the context holds.
+    unsafe { Bound::from_borrowed_ptr_or_opt(variable.py(), value) }
+}

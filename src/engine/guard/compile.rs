@@ -1,0 +1,530 @@
+//! [`GuardCompiler`] and its native implementation: a flat program over slots.
+
+use std::sync::Arc;
+
+use pyo3::ffi;
+use pyo3::prelude::*;
+use std::sync::Mutex;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::SmallVec;
+
+use crate::obj::Obj;
+use crate::tracker::{FunctionField, Tracker, TrackerRef};
+
+use super::layer_state::LayerSnapshot;
+use super::version_fast_path::{Gate, GatePlan};
+use super::{ArrayGuard, GuardKind, GuardSet, TensorGuard};
+use crate::abi::{self, GlobalState};
+use crate::native::{self, WeakOrStrong};
+use crate::tracker::number::Outcome;
+
+type Ptr = *mut ffi::PyObject;
+
+/// What guards are evaluated on: borrowed references that live for the call.
+#[derive(Clone, Copy)]
+pub struct GuardInputs<'a> {
+    /// The frame's fast locals, arguments bound.
+    pub locals: &'a [Ptr],
+    /// The running function's closure: a tuple of cells, or null.
+    pub closure: Ptr,
+}
+
+/// Values of the requested trackers, borrowed.
+pub type Slots = SmallVec<[Ptr; 16]>;
+
+/// Guards, ready to be evaluated.
+pub trait CompiledGuard: Send + Sync {
+    /// The values of the requested trackers when all guards hold; else which guard failed (its
+    /// index; one past the last is the global state).
+    fn check(&self, py: Python<'_>, inputs: GuardInputs<'_>) -> Result<Slots, usize>;
+
+    /// The guards as readable text, in order.
+    fn describe(&self) -> Vec<String>;
+
+    /// What the failure of [`CompiledGuard::check`] means.
+    fn describe_failure(&self, index: usize) -> String {
+        self.describe()
+            .get(index)
+            .cloned()
+            .unwrap_or_else(|| "global state".to_owned())
+    }
+}
+
+/// Turns guards into something that can be evaluated.
+pub trait GuardCompiler {
+    /// Compiles `guards`; `slots` are the trackers whose values are wanted.
+    ///
+    /// # Errors
+    /// When an object cannot be recorded.
+    fn compile(
+        &self,
+        py: Python<'_>,
+        guards: &GuardSet,
+        slots: &[TrackerRef],
+        state: &GlobalState,
+    ) -> PyResult<Box<dyn CompiledGuard>>;
+}
+
+pub(super) enum Load {
+    Local(usize),
+    FreeCell(usize),
+    Const(WeakOrStrong),
+    Handled,
+    CellContents(usize),
+    Proxied(usize),
+    ContextValue(usize),
+    TypeOf(usize),
+    InstanceDict(usize),
+    DictItem(usize, native::HashedKey),
+    Nothing,
+    ListItem(usize, usize),
+    DequeItem(usize, usize),
+    TupleItem(usize, usize),
+    TypeAttr(usize, Py<PyAny>),
+    Member(usize, Py<PyAny>),
+    Function(usize, FunctionField),
+    MethodPart(usize, bool),
+}
+
+pub(super) enum Check {
+    Present,
+    Absent,
+    TypeIs(WeakOrStrong),
+    Is(WeakOrStrong),
+    ConstEq(Obj),
+    Len(usize),
+    Filled(bool),
+    MaxLen(Option<usize>),
+    Holds(WeakOrStrong, bool),
+    Elements(Vec<Obj>),
+    DictKeys(Vec<Py<PyAny>>),
+    Tensor(TensorGuard),
+    Contiguous,
+    Unhooked,
+    Array(ArrayGuard),
+    SameAs(usize),
+    OtherThan(usize),
+    Order(Vec<WeakOrStrong>),
+    Registered(native::Registered),
+    Named(Py<PyAny>, Obj),
+    Outcome(Outcome<usize>),
+    Quiet,
+    Layer(LayerSnapshot),
+    Never,
+}
+
+pub(super) enum Step {
+    Load(usize, Load),
+    Check {
+        slot: usize,
+        check: Check,
+        guard: usize,
+    },
+}
+
+/// The native guard compiler.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NativeGuardCompiler;
+
+/// A guard program.
+pub struct NativeGuards {
+    state: GlobalState,
+    steps: Vec<Step>,
+    loads: usize,
+    distinct: Vec<usize>,
+    /// Those of `distinct` that may change while the gate is open.
+    varying: Vec<usize>,
+    outputs: Vec<usize>,
+    texts: Vec<String>,
+    plan: GatePlan,
+    gate: Mutex<Gate>,
+}
+
+#[derive(Default)]
+struct Builder {
+    steps: Vec<Step>,
+    slots: FxHashMap<TrackerRef, usize>,
+    /// By slot: the one it is read from, which comes before it.
+    bases: Vec<Option<usize>>,
+}
+
+impl Builder {
+    fn slot(&mut self, py: Python<'_>, tracker: &TrackerRef) -> usize {
+        if let Some(slot) = self.slots.get(tracker) {
+            return *slot;
+        }
+        let read_from = tracker.base().map(|base| self.slot(py, base));
+        let base = read_from.unwrap_or_default();
+        let text = |name: &Arc<str>| pyo3::types::PyString::intern(py, name).into_any().unbind();
+        let load = match &**tracker {
+            Tracker::Local { index, .. } => Load::Local(*index),
+            Tracker::FreeCell { index, .. } => Load::FreeCell(*index),
+            Tracker::Const(object) => Load::Const(WeakOrStrong::root(py, object)),
+            Tracker::Handled => Load::Handled,
+            Tracker::CellContents(_) => Load::CellContents(base),
+            Tracker::Proxied(_) => Load::Proxied(base),
+            Tracker::ContextValue(_) => Load::ContextValue(base),
+            Tracker::TypeOf(_) => Load::TypeOf(base),
+            Tracker::InstanceDict(_) => Load::InstanceDict(base),
+            Tracker::DictItem(_, key) => {
+                let key = native::key_object(py, key).into_bound(py);
+                Load::DictItem(base, native::HashedKey::new(key))
+            }
+            Tracker::DictKeyAt(..) | Tracker::Number(..) | Tracker::Array(..) => Load::Nothing,
+            Tracker::ListItem(_, index) => Load::ListItem(base, *index),
+            Tracker::DequeItem(_, index) => Load::DequeItem(base, *index),
+            Tracker::TupleItem(_, index) => Load::TupleItem(base, *index),
+            Tracker::TypeAttr(_, name) => Load::TypeAttr(base, text(name)),
+            Tracker::Member(_, name) | Tracker::NativeAttr(_, name) => {
+                Load::Member(base, text(name))
+            }
+            Tracker::Function(_, field) => Load::Function(base, field.clone()),
+            Tracker::MethodSelf(_) => Load::MethodPart(base, true),
+            Tracker::MethodFunc(_) => Load::MethodPart(base, false),
+        };
+        let slot = self.bases.len();
+        self.slots.insert(tracker.clone(), slot);
+        self.bases.push(read_from);
+        self.steps.push(Step::Load(slot, load));
+        slot
+    }
+}
+
+impl GuardCompiler for NativeGuardCompiler {
+    fn compile(
+        &self,
+        py: Python<'_>,
+        guards: &GuardSet,
+        slots: &[TrackerRef],
+        state: &GlobalState,
+    ) -> PyResult<Box<dyn CompiledGuard>> {
+        Ok(Box::new(NativeGuards::new(py, guards, slots, state)?))
+    }
+}
+
+impl NativeGuards {
+    /// Compiles guards, as [`GuardCompiler::compile`] does.
+    ///
+    /// # Errors
+    /// When an object cannot be recorded.
+    pub fn new(
+        py: Python<'_>,
+        guards: &GuardSet,
+        slots: &[TrackerRef],
+        state: &GlobalState,
+    ) -> PyResult<Self> {
+        native::try_versions(py);
+        let mut builder = Builder::default();
+        let mut texts = Vec::with_capacity(guards.len());
+        // What is looked at otherwise is there.
+        let seen: FxHashSet<&TrackerRef> = guards
+            .iter()
+            .filter(|guard| !matches!(guard.kind, GuardKind::Present | GuardKind::Quiet))
+            .map(|guard| &guard.tracker)
+            .chain(guards.distinct())
+            .chain(slots)
+            .collect();
+        for (index, guard) in guards.iter().enumerate() {
+            texts.push(super::expression::text(py, guard));
+            if guard.kind == GuardKind::Present && seen.contains(&guard.tracker) {
+                continue;
+            }
+            let slot = builder.slot(py, &guard.tracker);
+            let check = match &guard.kind {
+                GuardKind::Present => Check::Present,
+                GuardKind::Absent => Check::Absent,
+                GuardKind::TypeIs(class) => Check::TypeIs(WeakOrStrong::root(py, class)),
+                GuardKind::Is(object) => Check::Is(WeakOrStrong::new(py, object)),
+                GuardKind::ConstEq(object) => Check::ConstEq(object.clone()),
+                GuardKind::Len(len) => Check::Len(*len),
+                GuardKind::Filled(filled) => Check::Filled(*filled),
+                GuardKind::MaxLen(most) => Check::MaxLen(*most),
+                GuardKind::Holds(key, is) => Check::Holds(WeakOrStrong::root(py, key), *is),
+                GuardKind::Elements(elements) => Check::Elements(elements.clone()),
+                GuardKind::DictKeys(keys) => {
+                    Check::DictKeys(keys.iter().map(|key| native::key_object(py, key)).collect())
+                }
+                GuardKind::Tensor(tensor) => Check::Tensor(tensor.clone()),
+                GuardKind::Contiguous => Check::Contiguous,
+                GuardKind::Unhooked => Check::Unhooked,
+                GuardKind::Array(array) => Check::Array(array.clone()),
+                GuardKind::Outcome(outcome) => {
+                    Check::Outcome(outcome.map(&mut |place| builder.slot(py, place)))
+                }
+                GuardKind::SameAs(other) => Check::SameAs(builder.slot(py, other)),
+                GuardKind::OtherThan(other) => Check::OtherThan(builder.slot(py, other)),
+                GuardKind::Order(classes) => Check::Order(
+                    classes
+                        .iter()
+                        .map(|class| WeakOrStrong::root(py, class))
+                        .collect(),
+                ),
+                GuardKind::Registered(class, is) => {
+                    Check::Registered(native::Registered::new(py, class, *is))
+                }
+                GuardKind::Named(name, value) => {
+                    let name = pyo3::types::PyString::intern(py, name).into_any();
+                    Check::Named(name.unbind(), value.clone())
+                }
+                GuardKind::Quiet => Check::Quiet,
+                GuardKind::LayerState(layer) => match LayerSnapshot::record(layer.bind(py))? {
+                    Some(snapshot) => Check::Layer(snapshot),
+                    None => Check::Never,
+                },
+                GuardKind::Never => Check::Never,
+            };
+            builder.steps.push(Step::Check {
+                slot,
+                check,
+                guard: index,
+            });
+        }
+        let distinct: Vec<usize> = guards
+            .distinct()
+            .map(|tracker| builder.slot(py, tracker))
+            .collect();
+        let outputs: Vec<usize> = slots
+            .iter()
+            .map(|tracker| builder.slot(py, tracker))
+            .collect();
+        let kept = distinct.iter().chain(&outputs);
+        let plan = GatePlan::of(&builder.steps, &builder.bases, kept);
+        Ok(Self {
+            state: state.clone(),
+            steps: builder.steps,
+            loads: builder.bases.len(),
+            varying: distinct
+                .iter()
+                .copied()
+                .filter(|slot| !plan.steady[*slot])
+                .collect(),
+            distinct,
+            outputs,
+            texts,
+            plan,
+            gate: Mutex::default(),
+        })
+    }
+
+    /// What is at the wanted trackers where all guards hold, whatever the global state is; else
+    /// which guard failed.
+    pub fn values<'py>(
+        &self,
+        py: Python<'py>,
+        inputs: GuardInputs<'_>,
+    ) -> Result<Vec<Option<Bound<'py, PyAny>>>, usize> {
+        let _no_collection = native::NoCollection::new(py);
+        let mut slots = vec![0; self.loads];
+        self.walk(py, inputs, &self.plan.all, &mut slots)?;
+        let value = |slot: &usize| match slots[*slot] {
+            0 => None,
+            object => Some(native::to_bound(py, object as Ptr)),
+        };
+        Ok(self.outputs.iter().map(value).collect())
+    }
+}
+
+/// What is there, or null; `None` when it cannot be told without running code of the user's.
+fn load(py: Python<'_>, load: &Load, inputs: GuardInputs<'_>, slots: &[usize]) -> Option<Ptr> {
+    let base = |slot: &usize| slots[*slot] as Ptr;
+    let from = |slot: &usize, read: &dyn Fn(Ptr) -> Ptr| {
+        let object = base(slot);
+        if object.is_null() {
+            object
+        } else {
+            read(object)
+        }
+    };
+    Some(match load {
+        Load::Local(index) => inputs
+            .locals
+            .get(*index)
+            .copied()
+            .unwrap_or(std::ptr::null_mut()),
+        Load::FreeCell(index) if inputs.closure.is_null() => {
+            let _ = index;
+            std::ptr::null_mut()
+        }
+        Load::FreeCell(index) => native::tuple_item(inputs.closure, *index),
+        Load::Const(object) => object.get(),
+        Load::Handled => native::handled_exception(),
+        Load::CellContents(slot) => from(slot, &native::cell_contents),
+        Load::Proxied(slot) => from(slot, &native::proxied),
+        Load::ContextValue(slot) => from(slot, &native::context_value),
+        Load::TypeOf(slot) => from(slot, &native::type_of),
+        Load::InstanceDict(slot) => from(slot, &|object| native::instance_dict(py, object)),
+        Load::DictItem(slot, key) => match base(slot) {
+            dict if dict.is_null() => dict,
+            dict => native::dict_item(dict, key)?,
+        },
+        Load::Nothing => std::ptr::null_mut(),
+        Load::ListItem(slot, index) => from(slot, &|list| native::list_item(list, *index)),
+        Load::DequeItem(slot, index) => from(slot, &|deque| native::deque_item(deque, *index)),
+        Load::TupleItem(slot, index) => from(slot, &|tuple| native::tuple_item(tuple, *index)),
+        Load::TypeAttr(slot, name) => from(slot, &|class| native::type_attr(class, name.as_ptr())),
+        Load::Member(slot, name) => from(slot, &|object| native::member(py, object, name.as_ptr())),
+        Load::Function(slot, field) => {
+            from(slot, &|function| native::function_field(function, field))
+        }
+        Load::MethodPart(slot, receiver) => {
+            from(slot, &|method| native::method_part(method, *receiver))
+        }
+    })
+}
+
+fn holds(py: Python<'_>, check: &Check, object: Ptr, slots: &[usize]) -> bool {
+    if object.is_null() {
+        return matches!(check, Check::Absent | Check::Quiet);
+    }
+    match check {
+        Check::Present => true,
+        Check::Absent | Check::Never => false,
+        Check::TypeIs(class) => class.is(native::type_of(object)),
+        Check::Is(known) => known.is(object),
+        Check::ConstEq(constant) => native::const_equal(py, object, constant.as_ptr()),
+        Check::Len(len) => native::length(object) == Some(*len),
+        Check::MaxLen(most) => native::max_len(py, object) == Some(*most),
+        Check::Filled(filled) => native::length(object).is_some_and(|len| (len > 0) == *filled),
+        Check::Holds(key, is) => native::set_holds(object, key.get()) == Some(*is),
+        Check::Elements(elements) => native::elements_are(py, object, elements),
+        Check::DictKeys(keys) => native::dict_keys_are(object, keys),
+        Check::Tensor(guard) => abi::tensor_matches(py, object, guard),
+        Check::Contiguous => abi::is_contiguous(py, object),
+        Check::Unhooked => abi::is_unhooked(&native::to_bound(py, object)),
+        Check::Array(guard) => abi::array_matches(py, object, guard),
+        Check::Outcome(outcome) => outcome.is_same(py, &mut |slot, dim| {
+            let object = slots[*slot] as Ptr;
+            (!object.is_null())
+                .then(|| abi::value(py, object, dim))
+                .flatten()
+        }),
+        Check::SameAs(other) => object as usize == slots[*other],
+        Check::OtherThan(other) => object as usize != slots[*other],
+        Check::Order(classes) => native::order_is(object, classes),
+        Check::Registered(known) => known.holds(py, object),
+        Check::Named(name, value) => native::is_named(py, object, name.as_ptr(), value.as_ptr()),
+        Check::Quiet => abi::is_quiet(py, object),
+        Check::Layer(snapshot) => snapshot.holds(py),
+    }
+}
+
+impl CompiledGuard for NativeGuards {
+    fn check(&self, py: Python<'_>, inputs: GuardInputs<'_>) -> Result<Slots, usize> {
+        if !self.state.matches(py) {
+            return Err(self.texts.len());
+        }
+        let _no_collection = native::NoCollection::new(py);
+        // When another thread is here, everything is checked without the gate.
+        let Ok(mut gate) = self.gate.try_lock() else {
+            let mut slots = vec![0; self.loads];
+            self.walk(py, inputs, &self.plan.all, &mut slots)?;
+            return self.answer(&slots, false);
+        };
+        let open = gate.holds(inputs);
+        let mut slots = std::mem::take(&mut gate.slots);
+        if !open {
+            slots.clear();
+            slots.resize(self.loads, std::ptr::null_mut::<ffi::PyObject>() as usize);
+        }
+        let steps = if open {
+            &self.plan.always
+        } else {
+            &self.plan.all
+        };
+        let failed = self.walk(py, inputs, steps, &mut slots).err();
+        let answer = match failed {
+            Some(guard) => Err(guard),
+            None => self.answer(&slots, open),
+        };
+        // An open gate asks only those of the distinct objects that vary: it stands for an answer,
+        // not for the walk alone.
+        match (open, &answer) {
+            (true, _) => {}
+            (false, Ok(_)) => gate.record(py, &self.plan, inputs, &slots),
+            (false, Err(_)) => gate.close(),
+        }
+        gate.slots = slots;
+        answer
+    }
+
+    fn describe(&self) -> Vec<String> {
+        self.texts.clone()
+    }
+
+    fn describe_failure(&self, index: usize) -> String {
+        match index.checked_sub(self.texts.len()) {
+            None => self.texts[index].clone(),
+            Some(0) => "grad mode, AMP, default dtype or device".to_owned(),
+            Some(1) => "arguments that must be different objects".to_owned(),
+            Some(2) => "a value that the graph needs is missing".to_owned(),
+            Some(_) => "a key that says itself what it is equal to".to_owned(),
+        }
+    }
+}
+
+impl NativeGuards {
+    fn walk(
+        &self,
+        py: Python<'_>,
+        inputs: GuardInputs<'_>,
+        steps: &[usize],
+        slots: &mut [usize],
+    ) -> Result<(), usize> {
+        for &at in steps {
+            match &self.steps[at] {
+                Step::Load(target, what) => {
+                    let Some(found) = load(py, what, inputs, slots) else {
+                        return Err(self.texts.len() + 3);
+                    };
+                    slots[*target] = found as usize;
+                }
+                Step::Check { slot, check, guard } => {
+                    if !holds(py, check, slots[*slot] as Ptr, slots) {
+                        return Err(*guard);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn answer(&self, slots: &[usize], open: bool) -> Result<Slots, usize> {
+        // Those that are what they were differ from each other as they did.
+        let distinct = if open {
+            self.varying.iter().all(|at| {
+                let object = slots[*at];
+                let same = self
+                    .distinct
+                    .iter()
+                    .filter(|other| slots[**other] == object);
+                same.count() == 1
+            })
+        } else {
+            all_distinct(&self.distinct, slots)
+        };
+        if !distinct {
+            return Err(self.texts.len() + 1);
+        }
+        let mut outputs = Slots::with_capacity(self.outputs.len());
+        for slot in &self.outputs {
+            if slots[*slot] == 0 {
+                return Err(self.texts.len() + 2);
+            }
+            outputs.push(slots[*slot] as Ptr);
+        }
+        Ok(outputs)
+    }
+}
+
+fn all_distinct(which: &[usize], slots: &[usize]) -> bool {
+    if which.len() <= 8 {
+        return which
+            .iter()
+            .enumerate()
+            .all(|(at, a)| which[..at].iter().all(|b| slots[*a] != slots[*b]));
+    }
+    let mut seen: Vec<usize> = which.iter().map(|slot| slots[*slot]).collect();
+    seen.sort_unstable();
+    seen.windows(2).all(|pair| pair[0] != pair[1])
+}

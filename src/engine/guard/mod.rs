@@ -1,0 +1,14 @@
+//! Guards: what must still hold for a translation to be reused.
+
+mod compile;
+mod expression;
+mod kinds;
+mod layer_state;
+mod version_fast_path;
+
+pub use compile::{
+    CompiledGuard, GuardCompiler, GuardInputs, NativeGuardCompiler, NativeGuards, Slots,
+};
+pub use expression::{path, ExpressionGuardCompiler};
+pub use kinds::{Guard, GuardKind, GuardSet};
+pub use paddle_sot_ops::abi::{open_dims, ArrayGuard, TensorGuard};

@@ -1,0 +1,276 @@
+//! Skipping the part of a guard program that cannot have changed.
+//!
+//! Below an argument (never the argument itself), everything reached through instance dictionaries
+//! stays what it was while those dictionaries keep their version and the types theirs. Such loads
+//! and checks run once; from then on comparing the versions, parents first, stands for them. Tensor
+//! metadata, lists, cells and the state of opaque layers change without a version, and are always
+//! looked at.
+
+use pyo3::ffi;
+use pyo3::prelude::*;
+
+use super::compile::{Check, GuardInputs, Load, Step};
+use crate::native;
+
+/// Which steps the gate covers.
+#[derive(Default)]
+pub struct GatePlan {
+    /// Every step.
+    pub all: Vec<usize>,
+    /// Steps that run even when the gate is open.
+    pub always: Vec<usize>,
+    /// (local index, slot) of the arguments the covered steps start from.
+    roots: Vec<(usize, usize)>,
+    /// (owner slot, dict slot) of covered instance dictionaries, parents first.
+    instance_dicts: Vec<(usize, usize)>,
+    /// Slots of dicts whose items are covered, parents first.
+    dicts: Vec<usize>,
+    /// Slots of dicts the order of whose keys is covered.
+    ordered: Vec<usize>,
+    /// Slots of types whose attributes are covered.
+    types: Vec<usize>,
+    /// By slot: whether its value stays what it was while the gate is open.
+    pub steady: Vec<bool>,
+}
+
+impl GatePlan {
+    /// Finds the covered steps. `bases`: by slot, which one it is read from; `kept`: slots that are
+    /// looked at otherwise.
+    pub fn of<'a>(
+        steps: &[Step],
+        bases: &[Option<usize>],
+        kept: impl Iterator<Item = &'a usize>,
+    ) -> Self {
+        let mut plan = Self::default();
+        let loads = bases.len();
+        let counts = Self::counts(steps, bases, kept);
+        // A load is covered when its value follows from covered dictionaries.
+        let mut covered = vec![false; loads];
+        let mut fixed = vec![false; loads];
+        for (at, step) in steps.iter().enumerate() {
+            plan.all.push(at);
+            let skip = match step {
+                Step::Load(slot, _) if !counts[*slot] => false,
+                Step::Load(slot, load) => {
+                    plan.cover(*slot, load, &mut covered, &mut fixed);
+                    covered[*slot] || fixed[*slot]
+                }
+                Step::Check { slot, check, .. } => {
+                    let follows = match check {
+                        Check::Present | Check::Absent | Check::Is(_) | Check::ConstEq(_) => true,
+                        Check::TypeIs(class) => !class.is_left_by_instances(),
+                        Check::Order(_) if fixed[*slot] => {
+                            if !plan.types.contains(slot) {
+                                plan.types.push(*slot);
+                            }
+                            true
+                        }
+                        Check::DictKeys(_) if covered[*slot] => {
+                            plan.covers_dict(*slot);
+                            if !plan.ordered.contains(slot) {
+                                plan.ordered.push(*slot);
+                            }
+                            true
+                        }
+                        _ => false,
+                    };
+                    follows && (covered[*slot] || fixed[*slot])
+                }
+            };
+            if !skip {
+                plan.always.push(at);
+            }
+        }
+        plan.steady = covered
+            .into_iter()
+            .zip(fixed)
+            .map(|(covered, fixed)| covered || fixed)
+            .collect();
+        plan
+    }
+
+    /// By slot: whether more is asked of it than how its value goes. A dictionary that is written
+    /// alone has another version at each call: it would keep the gate shut.
+    fn counts<'a>(
+        steps: &[Step],
+        bases: &[Option<usize>],
+        kept: impl Iterator<Item = &'a usize>,
+    ) -> Vec<bool> {
+        let mut counts = vec![false; bases.len()];
+        for slot in kept {
+            counts[*slot] = true;
+        }
+        for step in steps {
+            let Step::Check { slot, check, .. } = step else {
+                continue;
+            };
+            counts[*slot] |= !matches!(check, Check::Quiet);
+            match check {
+                Check::SameAs(other) | Check::OtherThan(other) => counts[*other] = true,
+                Check::Outcome(outcome) => {
+                    outcome.map(&mut |place| counts[*place] = true);
+                }
+                _ => {}
+            }
+        }
+        // What is read from another slot comes behind it.
+        for (slot, base) in bases.iter().enumerate().rev() {
+            if let (true, Some(base)) = (counts[slot], base) {
+                counts[*base] = true;
+            }
+        }
+        counts
+    }
+
+    fn covers_dict(&mut self, slot: usize) {
+        if !self.dicts.contains(&slot) {
+            self.dicts.push(slot);
+        }
+    }
+
+    fn cover(&mut self, slot: usize, load: &Load, covered: &mut [bool], fixed: &mut [bool]) {
+        match load {
+            // An argument is not kept alive by anything: another object may lie at its address.
+            // Only its dictionary tells, by a version that no other dictionary ever has.
+            Load::Local(index) => self.roots.push((*index, slot)),
+            Load::Const(native::WeakOrStrong::Strong(_)) => fixed[slot] = true,
+            Load::InstanceDict(owner)
+                if covered[*owner] || self.roots.iter().any(|(_, root)| root == owner) =>
+            {
+                // Even where no item of it is read: it is compared with others, or handed on.
+                self.instance_dicts.push((*owner, slot));
+                self.covers_dict(slot);
+                covered[slot] = true;
+            }
+            Load::DictItem(dict, _) if covered[*dict] => {
+                self.covers_dict(*dict);
+                covered[slot] = true;
+            }
+            Load::TypeOf(object) if covered[*object] => covered[slot] = true,
+            Load::TypeAttr(class, _) if covered[*class] || fixed[*class] => {
+                if !self.types.contains(class) {
+                    self.types.push(*class);
+                }
+                covered[slot] = true;
+            }
+            Load::TupleItem(tuple, _) if covered[*tuple] => covered[slot] = true,
+            _ => {}
+        }
+    }
+}
+
+/// The versions seen at the last full check that held.
+#[derive(Default)]
+pub struct Gate {
+    ready: bool,
+    roots: Vec<(usize, usize)>,
+    instance_dicts: Vec<(usize, usize)>,
+    dicts: Vec<(usize, u64)>,
+    /// Of ordered dictionaries, which move keys without a new version.
+    orders: Vec<(usize, u64)>,
+    types: Vec<(usize, u32)>,
+    /// All slots; those of covered loads stay valid while the gate is open.
+    pub slots: Vec<usize>,
+}
+
+impl Gate {
+    /// Forgets what was recorded.
+    pub fn close(&mut self) {
+        self.ready = false;
+    }
+
+    /// Whether nothing covered has changed. Parents are compared first: while a parent's content is
+    /// the recorded one, what it holds is alive.
+    pub fn holds(&self, inputs: GuardInputs<'_>) -> bool {
+        self.ready
+            && self.roots.iter().all(|(index, root)| {
+                inputs
+                    .locals
+                    .get(*index)
+                    .is_some_and(|local| *local as usize == *root)
+            })
+            && self.types.iter().all(|(class, version)| {
+                native::type_version(*class as *mut ffi::PyObject) == *version
+            })
+            && self.walk()
+            && self
+                .orders
+                .iter()
+                .all(|(dict, version)| native::order_version(*dict) == *version)
+    }
+
+    fn walk(&self) -> bool {
+        // Both lists are in the order of discovery, which is parents first; an instance dictionary
+        // is compared before the first item is read from it.
+        let mut owners = self.instance_dicts.iter().peekable();
+        for (dict, version) in &self.dicts {
+            while let Some((owner, expected)) = owners.next_if(|(_, expected)| expected == dict) {
+                if native::managed_dict(*owner as *mut ffi::PyObject) != *expected {
+                    return false;
+                }
+            }
+            if native::dict_version(*dict) != *version {
+                return false;
+            }
+        }
+        owners.peek().is_none()
+    }
+
+    /// Records the state after a full check that held.
+    pub fn record(
+        &mut self,
+        py: Python<'_>,
+        plan: &GatePlan,
+        inputs: GuardInputs<'_>,
+        slots: &[usize],
+    ) {
+        self.ready = false;
+        let follows = |slot: &usize| slots[*slot] != 0 && native::version_follows(py, slots[*slot]);
+        if !plan.dicts.iter().all(follows) {
+            return;
+        }
+        self.roots = plan
+            .roots
+            .iter()
+            .map(|(index, _)| (*index, inputs.locals[*index] as usize))
+            .collect();
+        self.dicts = plan
+            .dicts
+            .iter()
+            .map(|slot| (slots[*slot], native::dict_version(slots[*slot])))
+            .collect();
+        self.orders.clear();
+        for slot in &plan.ordered {
+            match native::order_of(py, slots[*slot]) {
+                native::Order::Version(version) => self.orders.push((slots[*slot], version)),
+                native::Order::OfDict => {}
+                native::Order::Unknown => return,
+            }
+        }
+        // In the order of the dictionaries.
+        let mut owners: Vec<(usize, usize)> = Vec::new();
+        for slot in &plan.dicts {
+            if let Some((owner, _)) = plan.instance_dicts.iter().find(|(_, dict)| dict == slot) {
+                if native::managed_dict(slots[*owner] as *mut ffi::PyObject) != slots[*slot] {
+                    return;
+                }
+                owners.push((slots[*owner], slots[*slot]));
+            }
+        }
+        self.instance_dicts = owners;
+        self.types = plan
+            .types
+            .iter()
+            .map(|slot| {
+                (
+                    slots[*slot],
+                    native::type_version(slots[*slot] as *mut ffi::PyObject),
+                )
+            })
+            .collect();
+        self.ready = self
+            .types
+            .iter()
+            .all(|(class, version)| *class != 0 && *version != 0);
+    }
+}

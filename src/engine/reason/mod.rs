@@ -1,0 +1,13 @@
+//! Why something was not captured: the taxonomy of graph breaks and fallbacks, and the statistics
+//! that count them.
+
+mod break_id;
+mod catalogue;
+mod stats;
+mod table;
+
+pub use crate::bytecode::SourceLoc;
+pub use break_id::BreakInfo;
+pub use catalogue::{Break, BreakCode, BreakKind};
+pub use stats::{Fallback, GraphBreakEvent, Recompile, Stats};
+pub use table::BreakId;

@@ -1,0 +1,229 @@
+//! Attributes of classes, and of `super()`, which starts the lookup in the middle of one.
+
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use pyo3::types::{PyFunction, PyType};
+
+use crate::frame::Modules;
+use crate::guard::GuardKind;
+use crate::native;
+use crate::obj::{getter_of, is_attr, is_builtin_method, is_named, of_type, Obj};
+use crate::reason::BreakKind;
+use crate::simulator::call::call;
+use crate::simulator::{classes, fold, pylayer, tracer, Step, Tracer};
+use crate::tracker::Tracker;
+use crate::variables::{Kind, VarId};
+
+use super::descriptors::{bind, descriptor, user_descriptor, wrapped_function, Descriptor};
+use super::is_of_enum_module;
+use super::lookup::{class_of, guard_type_attr, is_holder, lookup, lookup_after, only_names};
+
+pub(super) fn of_class(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Option<VarId>> {
+    let Some(class) = t
+        .value(obj)
+        .and_then(|class| class.cast_into::<PyType>().ok())
+    else {
+        return t.unsupported("a class without an object");
+    };
+    let as_obj = Obj::from(&class);
+    only_names(t, &class)?;
+    classes::guard_meta(t, class.as_any());
+    if !fold::has_plain_metaclass(class.as_any()) {
+        meta_decides(t, &class, name)?;
+    }
+    if matches!(name, "__name__" | "__qualname__" | "__module__" | "__doc__") {
+        return classes::name(t, obj, name).map(Some);
+    }
+    if name == "__class__" {
+        return Ok(Some(t.constant(class.get_type().as_any())));
+    }
+    let Some(found) = lookup(&class, name) else {
+        return match class.getattr(name) {
+            Ok(_) => t.stop(
+                BreakKind::UnsupportedAttribute,
+                format!("{name} is found on the metaclass"),
+            ),
+            Err(_) => {
+                guard_type_attr(t, &as_obj, name, None);
+                Ok(None)
+            }
+        };
+    };
+    let tracker = guard_type_attr(t, &as_obj, name, Some(&found));
+    classes::guard_descriptor(t, &found, &["__get__"]);
+    if found.is_exact_instance_of::<PyFunction>() {
+        return Ok(Some(t.wrap(&found, tracker)));
+    }
+    if is_named(&found, "staticmethod") {
+        return wrapped_function(t, &found, tracker).map(Some);
+    }
+    if is_named(&found, "classmethod") {
+        let function = wrapped_function(t, &found, tracker)?;
+        return Ok(Some(t.add(Kind::Method {
+            receiver: obj,
+            function,
+        })));
+    }
+    let own = lookup(&found.get_type(), "__get__");
+    if own
+        .as_ref()
+        .is_some_and(|own| own.is_exact_instance_of::<PyFunction>() && !is_of_enum_module(own))
+    {
+        if lookup(&class.get_type(), "__getattr__").is_some() {
+            // It is asked where the descriptor raises an `AttributeError`.
+            return t.unsupported("a descriptor of a class whose metaclass has __getattr__");
+        }
+        let nothing = t.none();
+        return user_descriptor(t, nothing, &as_obj, &found, tracker).map(Some);
+    }
+    if own.is_some_and(|own| may_run_code(&own)) {
+        return t.unsupported("a descriptor with a __get__ that is no function");
+    }
+    // Enum members of 3.11+ may sit behind `enum.property`; builtin descriptors give themselves.
+    let value = class.getattr(name)?;
+    if value.is(&found) {
+        return Ok(Some(t.wrap(&value, tracker)));
+    }
+    if pylayer::is_apply(t, &class, name)? {
+        let function = t.py.module("paddle_sot_rs._control")?;
+        let function = t.constant(&function.getattr("apply_layer")?);
+        return Ok(Some(t.add(Kind::Partial {
+            function,
+            args: vec![obj],
+            kwargs: Vec::new(),
+        })));
+    }
+    if is_named(&found, "classmethod_descriptor") || is_attr(&class.get_type(), "enum", "EnumType")
+    {
+        return Ok(Some(t.constant(&value)));
+    }
+    t.stop(
+        BreakKind::UnsupportedAttribute,
+        format!("{name} is a descriptor"),
+    )
+}
+
+/// Whether the `__get__` of a descriptor may run code of the user's where there is no object: that
+/// of `classmethod` may too.
+fn may_run_code(getter: &Bound<'_, PyAny>) -> bool {
+    if is_builtin_method(getter) {
+        let owner = getter.getattr("__objclass__");
+        return owner.is_ok_and(|owner| is_attr(&owner, "builtins", "classmethod"));
+    }
+    !is_of_enum_module(getter)
+}
+
+/// Whether what a class has of a name that `type` computes is what that says: a metaclass may have
+/// its own.
+fn is_of_type(t: &Tracer<'_>, class: &Bound<'_, PyType>, name: &str) -> bool {
+    let own = lookup(&t.py.get_type::<PyType>(), name);
+    let of_meta = lookup(&class.get_type(), name);
+    match (own, of_meta) {
+        (Some(own), Some(of_meta)) if own.is(&of_meta) => true,
+        // A constant, as each class has, goes behind what the class itself has.
+        (_, Some(of_meta)) if matches!(descriptor(&of_meta), Descriptor::Plain) => {
+            match (lookup(class, name), of_type(class, name)) {
+                (Some(found), Some(value)) => found.is(&value),
+                _ => false,
+            }
+        }
+        _ => false,
+    }
+}
+
+/// Stops where the metaclass may have a say in an attribute of the class.
+fn meta_decides(t: &mut Tracer<'_>, class: &Bound<'_, PyType>, name: &str) -> Step<()> {
+    let meta = class.get_type();
+    let own = t.py.get_type::<PyType>().getattr("__getattribute__")?;
+    let plain_lookup = lookup(&meta, "__getattribute__").is_some_and(|found| found.is(&own));
+    let special = matches!(
+        name,
+        "__name__" | "__qualname__" | "__module__" | "__doc__" | "__class__"
+    );
+    classes::guard_names(t, &meta, &["__getattribute__", name]);
+    let of_meta = lookup(&meta, name);
+    let shadowed = match special {
+        // `type` has data descriptors of these names, where the metaclass has nothing of its own.
+        true => !is_of_type(t, class, name),
+        false => of_meta.is_some_and(|found| matches!(descriptor(&found), Descriptor::Data)),
+    };
+    if plain_lookup && !shadowed && (special || lookup(class, name).is_some()) {
+        return Ok(());
+    }
+    t.stop(
+        BreakKind::UnsupportedAttribute,
+        format!("{name} of a class with a metaclass"),
+    )
+}
+
+pub(super) fn of_super(
+    t: &mut Tracer<'_>,
+    class: &Obj,
+    receiver: VarId,
+    name: &str,
+) -> Step<VarId> {
+    let (start, is_class) = match t.kind(receiver).clone() {
+        Kind::Object(object) | Kind::Layer(object) => (object.class, false),
+        Kind::Class => match t.value(receiver) {
+            Some(value) => (Obj::from(value), true),
+            None => return t.unsupported("super() of a class without an object"),
+        },
+        _ => return t.unsupported("super() of this kind of object"),
+    };
+    let of = class_of(t, &start)?;
+    only_names(t, &of)?;
+    let Some((owner, found)) = lookup_after(&of, Some(class.bind(t.py)), name) else {
+        return t.stop(
+            BreakKind::RaisesException,
+            format!("super() has no attribute {name}"),
+        );
+    };
+    // The MRO is fixed by the class, which is guarded; the entry is guarded where it was found, and
+    // so is that no class before that has one.
+    classes::guard_order(t, &of);
+    let (py, mro) = (t.py, native::mro(&of));
+    let after = mro.iter().skip_while(|base| !base.is(class.bind(py)));
+    for base in after.skip(1).take_while(|base| !base.is(&owner)) {
+        let found = base
+            .cast::<PyType>()
+            .ok()
+            .and_then(|base| lookup(base, name));
+        let tracker = guard_type_attr(t, &Obj::from(&base), name, found.as_ref());
+        // What it inherits may be hidden by another constant or holder.
+        let Some(found) = found else { continue };
+        if tracer::is_plain_constant(&found) {
+            t.guards.add(&tracker, GuardKind::ConstEq(Obj::from(found)));
+        } else if is_holder(&found) {
+            let held = found.getattr("__func__")?;
+            let tracker = Arc::new(Tracker::Member(tracker, Arc::from("__func__")));
+            t.guards.add(&tracker, GuardKind::Is(Obj::from(held)));
+        }
+    }
+    let tracker = guard_type_attr(t, &Obj::from(&owner), name, Some(&found));
+    if is_class {
+        let inherits = t.value(receiver).is_some_and(|receiver| {
+            let receiver = receiver.cast_into::<PyType>();
+            receiver.is_ok_and(|receiver| {
+                native::mro(&receiver)
+                    .iter()
+                    .any(|base| base.is(class.bind(t.py)))
+            })
+        });
+        if !inherits {
+            return t.unsupported("super() in a metaclass");
+        }
+        if found.is_exact_instance_of::<PyFunction>() {
+            return Ok(t.wrap(&found, tracker));
+        }
+        if !is_named(&found, "classmethod") && !is_named(&found, "staticmethod") {
+            return t.unsupported(format!("super().{name} of a class"));
+        }
+    }
+    if is_named(&found, "property") {
+        let getter = getter_of(&found)?;
+        let getter = t.constant(&getter);
+        return call(t, getter, &[receiver], &[]);
+    }
+    bind(t, receiver, &start, &found, tracker, name)
+}

@@ -1,0 +1,398 @@
+//! Calls of builtin functions and classes: those with a row in the table, functions of `operator`,
+//! methods read off a class, and what is folded.
+
+mod construction;
+mod context_variables;
+mod getters;
+mod iteration;
+mod itertools;
+mod reflection;
+mod table;
+pub mod warned;
+
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyCFunction, PyDict, PyType};
+use rustc_hash::FxHashMap;
+
+use crate::frame::Modules;
+use crate::obj::{is_named, module_and_name, text_of, Obj};
+use crate::reason::BreakKind;
+use crate::tracker::Tracker;
+use crate::variables::{Kind, VarId};
+
+use super::containers::{deques, subclasses};
+use super::{
+    attributes, classes, comparisons, exceptions, fold, methods, operators, provenance, pylayer,
+    scalars, tensors, truth,
+};
+use super::{Kwargs, Step, Tracer};
+use construction::from_keys;
+use table::{Handler, PURE_BUILTINS, PURE_MODULES, PURE_OPERATORS, TABLE};
+
+pub use reflection::{attribute_or_none, is_instance};
+pub(super) use table::names;
+
+static HANDLERS: PyOnceLock<FxHashMap<usize, (Obj, Handler)>> = PyOnceLock::new();
+
+fn handlers(py: Python<'_>) -> PyResult<&'static FxHashMap<usize, (Obj, Handler)>> {
+    HANDLERS.get_or_try_init(py, || {
+        let mut rows = FxHashMap::default();
+        for (module, name, handler) in TABLE {
+            let found = py.module(*module).and_then(|module| {
+                let mut parts = name.split('.');
+                parts.try_fold(module.into_any(), |found, part| found.getattr(part))
+            });
+            // What a program has put in its place is not meant.
+            if let Some(found) = found
+                .ok()
+                .filter(|found| provenance::is_original(found, module, name))
+            {
+                rows.insert(found.as_ptr() as usize, (Obj::from(found), *handler));
+            }
+        }
+        Ok(rows)
+    })
+}
+
+/// Calls a builtin function or class of the table; `None` when it is not there.
+pub fn try_call(
+    t: &mut Tracer<'_>,
+    callable: VarId,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<Option<VarId>> {
+    let Some(object) = t.value(callable) else {
+        return Ok(None);
+    };
+    if let Some((_, handler)) = handlers(t.py)?.get(&(object.as_ptr() as usize)) {
+        t.guard_identity(callable);
+        return handler(t, args, kwargs).map(Some);
+    }
+    if let Some(class) = pylayer::owner(t, &object)? {
+        t.guard_identity(callable);
+        let class = match t.source(callable) {
+            Some(source) => t.wrap(&class, Arc::new(Tracker::MethodSelf(source))),
+            None => t.constant(&class),
+        };
+        return pylayer::apply(t, class, args, kwargs).map(Some);
+    }
+    // A method of a class is a new object every time it is read.
+    if kwargs.is_empty() && object.is_instance_of::<pyo3::types::PyCFunction>() {
+        let of = |module: &str, class: &str| -> PyResult<bool> {
+            let class = object.py().module(module)?.getattr(class)?;
+            Ok(object
+                .getattr("__self__")
+                .is_ok_and(|owner| owner.is(&class)))
+        };
+        let name = object.getattr("__name__")?;
+        if name.eq("fromkeys")? && of("builtins", "dict")? {
+            return from_keys(t, args).map(Some);
+        }
+        if let [iterables] = args {
+            if name.eq("from_iterable")? && of("itertools", "chain")? {
+                return itertools::chain_of(t, *iterables).map(Some);
+            }
+        }
+    }
+    if let Some(taken) = getters::call(t, callable, &object, args, kwargs)? {
+        return Ok(Some(taken));
+    }
+    if let Some(result) = unbound_method(t, &object, args, kwargs)? {
+        return Ok(Some(result));
+    }
+    if matches!(t.kind(callable), Kind::Class) && !fold::has_plain_metaclass(&object) {
+        return Ok(None);
+    }
+    let (module, name) = module_and_name(&object);
+    let native = matches!(t.kind(callable), Kind::Callable | Kind::Class);
+    let is_c = object.is_exact_instance_of::<PyCFunction>()
+        || object
+            .cast::<PyType>()
+            .is_ok_and(|class| !crate::native::is_mutable(class));
+    let operator = matches!(module.as_str(), "operator" | "_operator");
+    if native && is_c && operator {
+        t.guard_identity(callable);
+        if let Some(result) = operator_function(t, &name, args, kwargs)? {
+            return Ok(Some(result));
+        }
+    }
+    if kwargs.is_empty() && says_how_paddle_is_built(&object, &name) {
+        t.guard_identity(callable);
+        return fold::call_object(t, &object, args, kwargs).map(Some);
+    }
+    if native && kwargs.is_empty() {
+        if let Some(result) = scalars::call(t, callable, &object, args)? {
+            return Ok(Some(result));
+        }
+    }
+    let pure = PURE_MODULES.contains(&module.as_str())
+        || operator && PURE_OPERATORS.contains(&name.as_str())
+        || module == "builtins" && PURE_BUILTINS.contains(&name.as_str());
+    if !native || !is_c || !pure {
+        return Ok(None);
+    }
+    t.guard_identity(callable);
+    if let ("repr" | "ascii", [value], []) = (name.as_str(), args, kwargs) {
+        if let Some(text) = exceptions::shown(t, *value, &name)? {
+            return Ok(Some(text));
+        }
+    }
+    fold::call_object(t, &object, args, kwargs).map(Some)
+}
+
+/// Whether this is one of Paddle's functions whose answer does not change while the process lives.
+fn says_how_paddle_is_built(object: &Bound<'_, PyAny>, name: &str) -> bool {
+    let known = name.starts_with("is_compiled_with_")
+        || matches!(
+            name,
+            "get_all_custom_device_type" | "get_all_device_type" | "get_custom_device_count"
+        );
+    let of_core = |name: &str| -> PyResult<bool> {
+        let core = object.py().module("paddle.base.core")?;
+        Ok(core.getattr(name)?.is(object))
+    };
+    known && of_core(name).unwrap_or(false)
+}
+
+/// `operator.add(x, y)` and its like on any kinds.
+fn operator_function(
+    t: &mut Tracer<'_>,
+    name: &str,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<Option<VarId>> {
+    use crate::bytecode::{BinOp, CmpOp};
+    let stem = name.trim_end_matches('_').trim_start_matches('_');
+    if !kwargs.is_empty() {
+        return Ok(None);
+    }
+    if let ([value], "not" | "truth") = (args, stem) {
+        let truth = truth::truth(t, *value)?;
+        return Ok(Some(t.bool(truth == (stem == "truth"))));
+    }
+    if let ([value], Some(op)) = (args, operators::UnaryOp::named(stem)) {
+        return operators::unary(t, op, *value).map(Some);
+    }
+    let binary = [
+        BinOp::Add,
+        BinOp::Sub,
+        BinOp::Mul,
+        BinOp::TrueDiv,
+        BinOp::FloorDiv,
+        BinOp::Rem,
+        BinOp::Pow,
+        BinOp::MatMul,
+        BinOp::And,
+        BinOp::Or,
+        BinOp::Xor,
+        BinOp::LShift,
+        BinOp::RShift,
+    ];
+    let compare = [
+        CmpOp::Lt,
+        CmpOp::Le,
+        CmpOp::Eq,
+        CmpOp::Ne,
+        CmpOp::Gt,
+        CmpOp::Ge,
+    ];
+    let [a, b] = args else { return Ok(None) };
+    if let Some(op) = binary.into_iter().find(|op| op.stem() == stem) {
+        return operators::binary(t, op, false, *a, *b).map(Some);
+    }
+    if let Some(op) = compare
+        .into_iter()
+        .find(|op| op.dunder().trim_matches('_') == stem)
+    {
+        return comparisons::compare(t, op, *a, *b).map(Some);
+    }
+    Ok(match stem {
+        "getitem" => Some(super::subscript::get(t, *a, *b)?),
+        "contains" => {
+            let found = truth::contains(t, *a, *b)?;
+            Some(t.bool(found))
+        }
+        "is" | "is_not" => {
+            let same = comparisons::is_same(t, *a, *b)?;
+            Some(t.bool(same == (stem == "is")))
+        }
+        _ => None,
+    })
+}
+
+/// `list.append(x, 1)`, `Tensor.reshape(x, ...)`, `str.upper(s)`, `object.__init__(x)`.
+fn unbound_method(
+    t: &mut Tracer<'_>,
+    object: &Bound<'_, PyAny>,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<Option<VarId>> {
+    let is_method = ["method_descriptor", "wrapper_descriptor", "instancemethod"]
+        .iter()
+        .any(|kind| is_named(object, kind));
+    if !is_method {
+        return Ok(None);
+    }
+    let name = text_of(object, "__name__");
+    let Some((receiver, rest)) = args.split_first() else {
+        return Ok(None);
+    };
+    // Methods of tensors that are written in C++ do not say whose they are.
+    let home = object.getattr_opt("__objclass__")?;
+    let is_of = |class: Bound<'_, PyType>| home.as_ref().is_some_and(|home| home.is(&class));
+    let is_other_dict = matches!(t.kind(*receiver), Kind::Dict(dict) if dict.class.is_some());
+    if is_other_dict && is_of(t.py.get_type::<PyDict>()) {
+        return t.unsupported(format!("dict.{name}() of another class"));
+    }
+    // `list.__len__(b"")` raises, and `object.__hash__("")` is not what `hash("")` is.
+    let is_found = t
+        .type_of(*receiver)
+        .is_some_and(|own| attributes::lookup(&own, &name).is_some_and(|found| found.is(object)));
+    if matches!(t.kind(*receiver), Kind::Tensor(_)) {
+        if !is_found && home.is_some() {
+            return t.unsupported(format!("{name}() of another class than a tensor's"));
+        }
+        return tensors::method(t, *receiver, &name, rest, kwargs).map(Some);
+    }
+    let of_object = is_of(t.py.get_type::<PyAny>());
+    if name == "__init__" && of_object {
+        if !rest.is_empty() || !kwargs.is_empty() {
+            return t.stop(
+                BreakKind::RaisesException,
+                "object.__init__() with arguments",
+            );
+        }
+        return Ok(Some(t.none()));
+    }
+    if let ("__init__", Some(base)) = (&*name, &home) {
+        if let Some(result) = subclasses::init(t, base, *receiver, rest, kwargs)? {
+            return Ok(Some(result));
+        }
+    }
+    if name == "__getattribute__" && of_object {
+        if let ([name], Kind::Object(state) | Kind::Layer(state)) =
+            (rest, t.kind(*receiver).clone())
+        {
+            if let Some(name) = t.const_str(*name) {
+                return attributes::generic_or_raise(t, *receiver, &state, &name).map(Some);
+            }
+        }
+    }
+    if name == "__setattr__" && of_object {
+        if let ([name, value], Kind::Object(_)) = (rest, t.kind(*receiver).clone()) {
+            if let Some(name) = t.const_str(*name) {
+                attributes::set_plainly(t, *receiver, &name, *value)?;
+                return Ok(Some(t.none()));
+            }
+        }
+    }
+    if is_found && methods::exists(t, *receiver, &name)? {
+        return methods::call(t, *receiver, &name, rest, kwargs).map(Some);
+    }
+    // What goes over the object, where it is handed on, is made by the method that its class has.
+    let live = ["__iter__", "items", "keys", "values"].contains(&&*name);
+    if is_found || !live {
+        if let Some(result) = use_contents(t, (object, &name), *receiver, rest, kwargs)? {
+            return Ok(Some(result));
+        }
+    }
+    t.stop(BreakKind::UnsupportedCall, format!("the C method {name}"))
+}
+
+/// A method of `dict`, `list` or `tuple` that reads an instance of a subclass, or changes a new
+/// one.
+fn use_contents(
+    t: &mut Tracer<'_>,
+    (method, name): (&Bound<'_, PyAny>, &str),
+    receiver: VarId,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<Option<VarId>> {
+    let Some(contents) = t.contents(receiver, method, name) else {
+        return Ok(None);
+    };
+    if t.type_of(receiver)
+        .is_some_and(|own| deques::is_exact(&own))
+    {
+        return deques::call(t, (receiver, contents), name, args, kwargs).map(Some);
+    }
+    if let ("__getitem__", [key]) = (name, args) {
+        let found = match t.kind(contents).clone() {
+            // `__missing__` of the class answers for other keys.
+            Kind::Dict(dict) => {
+                let key = super::keys::key_of(t, *key)?;
+                dict.items.contains_key(&key) || !has_missing(t, receiver)
+            }
+            // A slice of a list is a new one; of a tuple it may be the tuple.
+            Kind::List(_) => true,
+            _ => t.const_int(*key).is_some(),
+        };
+        if !found {
+            return made_for_key(t, receiver, contents, *key);
+        }
+    }
+    // It would grow while it is gone over, and CPython copies what goes into a slice of its own.
+    let takes_items = match (name, args) {
+        ("extend", _) => true,
+        ("__setitem__", [key, _]) => {
+            matches!(t.kind(contents), Kind::List(_)) && t.const_int(*key).is_none()
+        }
+        _ => false,
+    };
+    if takes_items && args.contains(&receiver) {
+        return t.unsupported("a container that is given to a method of its own");
+    }
+    methods::call(t, contents, name, args, kwargs).map(Some)
+}
+
+/// What a dict of a class with `__missing__` answers for a key that it has not.
+fn made_for_key(
+    t: &mut Tracer<'_>,
+    dict: VarId,
+    contents: VarId,
+    key: VarId,
+) -> Step<Option<VarId>> {
+    let class = t.py.module("collections")?.getattr("defaultdict")?;
+    if !t.type_of(dict).is_some_and(|own| own.is(&class)) {
+        let missing = attributes::get_special(t, dict, "__missing__")?;
+        return super::call::call(t, missing, &[key], &Vec::new()).map(Some);
+    }
+    let factory = attributes::get(t, dict, "default_factory")?;
+    t.realize(factory);
+    if t.is_none(factory) {
+        return Ok(None);
+    }
+    let made = super::call::call(t, factory, &[], &Vec::new())?;
+    methods::call(t, contents, "__setitem__", &[key, made], &Vec::new())?;
+    Ok(Some(made))
+}
+
+fn has_missing(t: &mut Tracer<'_>, object: VarId) -> bool {
+    let Some(class) = t.type_of(object) else {
+        return true;
+    };
+    classes::guard_names(t, &class, &["__missing__"]);
+    attributes::lookup(&class, "__missing__").is_some()
+}
+
+fn wrong<T>(t: &Tracer<'_>, name: &str) -> Step<T> {
+    t.stop(
+        BreakKind::UnsupportedCall,
+        format!("{name}() with these arguments"),
+    )
+}
+
+fn one(
+    t: &mut Tracer<'_>,
+    args: &[VarId],
+    kwargs: &Kwargs,
+    body: fn(&mut Tracer<'_>, VarId) -> Step<VarId>,
+) -> Step<VarId> {
+    match (args, kwargs) {
+        ([value], []) => body(t, *value),
+        _ => wrong(t, "a builtin"),
+    }
+}

@@ -1,0 +1,355 @@
+//! [`FunctionGraph`]: the graph under construction, with exact roll-back.
+
+use pyo3::prelude::*;
+use std::sync::Arc;
+
+use crate::backend::{BackendError, ComparedDims, InferredOutput, TraceSession, ValueHandle};
+use crate::obj::Obj;
+use crate::reason::SourceLoc;
+use crate::tracker::TrackerRef;
+
+use rustc_hash::FxHashMap;
+
+use crate::graph::{
+    Arg, Callee, LayerRef, Statement, StatementIr, SymbolId, SymbolKind, TensorMeta,
+};
+
+/// Where an input symbol's real object comes from at run time.
+#[derive(Clone, Debug)]
+pub struct GraphInput {
+    /// The symbol.
+    pub symbol: SymbolId,
+    /// The tensor or layer seen at translation time.
+    pub value: Obj,
+    /// How to load it in a later call.
+    pub tracker: TrackerRef,
+}
+
+/// What is taken out of a [`FunctionGraph`].
+pub type Cut = paddle_sot_ir::Cut<GraphInput>;
+
+/// A position to roll back to.
+#[derive(Clone, Copy, Debug)]
+pub struct GraphMark {
+    statements: usize,
+    symbols: usize,
+    inputs: usize,
+    session: usize,
+    closed: Option<&'static str>,
+}
+
+impl GraphMark {
+    /// How many statements there were.
+    pub fn statements(&self) -> usize {
+        self.statements
+    }
+}
+
+/// Statements recorded so far, together with the backend's trace of them.
+pub struct FunctionGraph {
+    /// The graph; `inputs` and `outputs` are filled in by the code generator.
+    pub sir: StatementIr,
+    /// External tensors and layers, in order of first use.
+    pub inputs: Vec<GraphInput>,
+    session: Box<dyn TraceSession>,
+    grad_enabled: bool,
+    /// Why it takes no more calls.
+    closed: Option<&'static str>,
+    /// Whether a call was refused because it is closed.
+    was_asked: bool,
+}
+
+impl FunctionGraph {
+    /// An empty graph over a fresh trace session.
+    pub fn new(name: String, session: Box<dyn TraceSession>) -> Self {
+        Self {
+            sir: StatementIr {
+                name,
+                ..StatementIr::default()
+            },
+            inputs: Vec::new(),
+            session,
+            grad_enabled: true,
+            closed: None,
+            was_asked: false,
+        }
+    }
+
+    /// Takes no more calls, up to a roll-back: they would come before what is done behind the
+    /// graph.
+    pub fn close(&mut self, why: &'static str) {
+        self.closed = Some(why);
+    }
+
+    /// Whether a call was refused because the graph was closed, in whatever was tried.
+    pub fn was_asked_when_closed(&self) -> bool {
+        self.was_asked
+    }
+
+    fn new_symbol(&mut self, kind: SymbolKind) -> SymbolId {
+        let id = SymbolId(self.sir.symbols.len() as u32);
+        self.sir.symbols.push(kind);
+        id
+    }
+
+    /// The symbol of an external tensor: the known one, or a new input.
+    ///
+    /// `meta` is the metadata to trace with: dims of `-1` are dynamic.
+    pub fn tensor_input(
+        &mut self,
+        py: Python<'_>,
+        value: Obj,
+        meta: TensorMeta,
+        tracker: TrackerRef,
+    ) -> Result<SymbolId, BackendError> {
+        if let Some(known) = self.inputs.iter().find(|input| input.value.is(&value)) {
+            return Ok(known.symbol);
+        }
+        let symbol = self.new_symbol(SymbolKind::Tensor(meta.clone()));
+        if let Err(err) = self.session.add_input(py, symbol, &value, &meta) {
+            self.sir.symbols.pop();
+            return Err(err);
+        }
+        self.inputs.push(GraphInput {
+            symbol,
+            value,
+            tracker,
+        });
+        Ok(symbol)
+    }
+
+    /// Whether a symbol is an external tensor or layer.
+    pub fn is_input(&self, symbol: SymbolId) -> bool {
+        self.inputs.iter().any(|input| input.symbol == symbol)
+    }
+
+    /// The symbol of an external layer.
+    pub fn layer_input(&mut self, py: Python<'_>, value: Obj, tracker: TrackerRef) -> SymbolId {
+        if let Some(known) = self.inputs.iter().find(|input| input.value.is(&value)) {
+            return known.symbol;
+        }
+        let symbol = self.new_symbol(SymbolKind::Layer(LayerRef::new(value.bind(py))));
+        self.inputs.push(GraphInput {
+            symbol,
+            value,
+            tracker,
+        });
+        symbol
+    }
+
+    /// The backend's trace.
+    pub fn session(&self) -> &dyn TraceSession {
+        &*self.session
+    }
+
+    /// Records a call. On error nothing is recorded.
+    ///
+    /// Tensors that the callee reached by itself (parameters and buffers of a layer) are handed to
+    /// `locate`, which answers with their tracker, or refuses the call by answering `None`.
+    pub fn call(
+        &mut self,
+        py: Python<'_>,
+        callee: Callee,
+        args: Vec<Arg>,
+        kwargs: Vec<(Arc<str>, Arg)>,
+        loc: SourceLoc,
+        locate: &mut dyn FnMut(&Obj) -> Option<TrackerRef>,
+    ) -> Result<Arg, BackendError> {
+        if let Some(why) = self.closed {
+            self.was_asked = true;
+            return Err(BackendError::Refused(why.into()));
+        }
+        let mark = self.mark();
+        match self.try_call(py, callee, args, kwargs, loc, locate) {
+            Ok(output) => Ok(output),
+            Err(err) => {
+                self.rollback(py, mark);
+                Err(err)
+            }
+        }
+    }
+
+    fn try_call(
+        &mut self,
+        py: Python<'_>,
+        callee: Callee,
+        args: Vec<Arg>,
+        kwargs: Vec<(Arc<str>, Arg)>,
+        loc: SourceLoc,
+        locate: &mut dyn FnMut(&Obj) -> Option<TrackerRef>,
+    ) -> Result<Arg, BackendError> {
+        let inferred = self
+            .session
+            .call(py, &self.sir, &callee, &args, &kwargs, &loc)?;
+        for tensor in inferred.captured {
+            let Some(tracker) = locate(&tensor.value) else {
+                return Err(BackendError::Refused(
+                    "the call uses a tensor that is neither an argument nor a parameter of its layer".into(),
+                ));
+            };
+            let symbol = self.new_symbol(SymbolKind::Tensor(tensor.meta));
+            self.session.bind_captured(symbol, &tensor.value)?;
+            self.inputs.push(GraphInput {
+                symbol,
+                value: tensor.value,
+                tracker,
+            });
+        }
+        let output = self.define(inferred.output, &mut FxHashMap::default())?;
+        let mut updates = self.session.updated(py)?;
+        if let Callee::Sir(region) = &callee {
+            updates.extend(region.updates(&args));
+        }
+        self.sir.statements.push(Statement {
+            callee,
+            args,
+            kwargs,
+            output: output.clone(),
+            grad_enabled: self.grad_enabled,
+            copies: inferred.copies,
+            draws: inferred.draws,
+            computes_dims: inferred.computes_dims,
+            alone: false,
+            updates,
+            loc,
+        });
+        Ok(output)
+    }
+
+    /// The symbols of what a call returned: a tensor that is there twice has one.
+    fn define(
+        &mut self,
+        output: InferredOutput,
+        known: &mut FxHashMap<ValueHandle, SymbolId>,
+    ) -> Result<Arg, BackendError> {
+        let mut many = |this: &mut Self, items: Vec<InferredOutput>| {
+            items
+                .into_iter()
+                .map(|item| this.define(item, known))
+                .collect::<Result<Vec<_>, _>>()
+        };
+        Ok(match output {
+            InferredOutput::Tensor(meta, handle) => {
+                if let Some(symbol) = known.get(&handle) {
+                    return Ok(Arg::Symbol(*symbol));
+                }
+                let symbol = self.new_symbol(SymbolKind::Tensor(meta));
+                self.session.bind_output(symbol, handle)?;
+                known.insert(handle, symbol);
+                Arg::Symbol(symbol)
+            }
+            InferredOutput::Existing(symbol) => Arg::Symbol(symbol),
+            InferredOutput::Const(value) => Arg::Const(value),
+            InferredOutput::List(items) => Arg::List(many(self, items)?),
+            InferredOutput::Tuple(items) => Arg::Tuple(many(self, items)?),
+            InferredOutput::NamedTuple(class, items) => Arg::NamedTuple(class, many(self, items)?),
+            InferredOutput::Dict(items) => Arg::Dict(
+                items
+                    .into_iter()
+                    .map(|(key, item)| Ok((key, self.define(item, known)?)))
+                    .collect::<Result<Vec<_>, BackendError>>()?,
+            ),
+        })
+    }
+
+    /// Whether the last call made a copy where other calls of it make a view.
+    pub fn has_copied(&self) -> bool {
+        self.sir.statements.last().is_some_and(|last| last.copies)
+    }
+
+    /// What the last call writes besides making its result.
+    pub fn updated(&self) -> &[SymbolId] {
+        let last = self.sir.statements.last();
+        last.map_or(&[], |last| &last.updates)
+    }
+
+    /// What the last call took for granted of open dims.
+    pub fn take_compared(&mut self) -> Vec<ComparedDims> {
+        self.session.take_compared()
+    }
+
+    /// Gradients flow through the calls from this one on, where whoever runs them has gradients on.
+    pub fn enable_gradients(&mut self, from: usize) {
+        for statement in &mut self.sir.statements[from..] {
+            statement.grad_enabled = true;
+        }
+    }
+
+    /// Grad mode for the calls that follow.
+    pub fn set_grad_enabled(&mut self, enabled: bool) {
+        self.grad_enabled = enabled;
+        self.session.set_grad_enabled(enabled);
+    }
+
+    /// The metadata of a tensor symbol.
+    pub fn meta(&self, id: SymbolId) -> Option<&TensorMeta> {
+        self.sir.meta(id)
+    }
+
+    /// The current position.
+    pub fn mark(&self) -> GraphMark {
+        GraphMark {
+            statements: self.sir.statements.len(),
+            symbols: self.sir.symbols.len(),
+            inputs: self.inputs.len(),
+            session: self.session.mark(),
+            closed: self.closed,
+        }
+    }
+
+    /// Forgets everything recorded since `mark`.
+    pub fn rollback(&mut self, py: Python<'_>, mark: GraphMark) {
+        self.session
+            .rollback(py, mark.session, SymbolId(mark.symbols as u32));
+        self.sir.statements.truncate(mark.statements);
+        self.sir.symbols.truncate(mark.symbols);
+        self.inputs.truncate(mark.inputs);
+        self.closed = mark.closed;
+    }
+
+    /// A tensor that has metadata only: a variable of a loop, a gradient. It stands for an input of the nested
+    /// graph that what follows becomes.
+    pub fn placeholder(
+        &mut self,
+        py: Python<'_>,
+        meta: TensorMeta,
+    ) -> Result<SymbolId, BackendError> {
+        let symbol = self.new_symbol(SymbolKind::Tensor(meta.clone()));
+        let handle = self.session.placeholder(py, &meta)?;
+        self.session.bind_output(symbol, handle)?;
+        Ok(symbol)
+    }
+
+    /// Takes everything since `mark` out of the graph.
+    pub fn cut(&mut self, py: Python<'_>, mark: GraphMark) -> Cut {
+        let symbols = self.sir.symbols.clone();
+        let statements = self.sir.statements.split_off(mark.statements);
+        let inputs = self.inputs.split_off(mark.inputs);
+        self.rollback(py, mark);
+        Cut {
+            statements,
+            symbols,
+            inputs,
+            first: mark.symbols as u32,
+            adopted: FxHashMap::default(),
+        }
+    }
+
+    /// Makes external tensors and layers that what was cut out met inputs of this graph.
+    pub fn adopt(&mut self, py: Python<'_>, cut: &mut Cut) -> Result<(), BackendError> {
+        for input in &cut.inputs {
+            let (value, tracker) = (input.value.clone(), input.tracker.clone());
+            let outer = match &cut.symbols[input.symbol.0 as usize] {
+                SymbolKind::Tensor(meta) => self.tensor_input(py, value, meta.clone(), tracker)?,
+                SymbolKind::Layer(_) => self.layer_input(py, value, tracker),
+            };
+            cut.adopted.insert(input.symbol, outer);
+        }
+        Ok(())
+    }
+
+    /// Takes the graph apart for compilation.
+    pub fn into_parts(self) -> (StatementIr, Vec<GraphInput>, Box<dyn TraceSession>) {
+        (self.sir, self.inputs, self.session)
+    }
+}

@@ -1,0 +1,231 @@
+//! What was traced becomes an [`Entry`]: a graph, generated code and a guard.
+
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use pyo3::types::PyCode;
+
+use crate::abi::GlobalState;
+use crate::backend::{self, CompileRequest, CompiledGraph};
+use crate::codegen::{Emission, Plan};
+use crate::frame::{CodeState, Policy};
+use crate::graph::{Callee, StatementIr, SymbolId, SymbolKind};
+use crate::guard::{CompiledGuard, GuardCompiler, GuardSet, NativeGuardCompiler};
+use crate::obj::Obj;
+use crate::reason::{Break, BreakKind, SourceLoc};
+use crate::simulator::replay_reads::Outside;
+use crate::simulator::tracer::function_graph::GraphInput;
+use crate::tracker::{Place, TrackerRef};
+
+use super::automatic_dynamic;
+use super::backward_guard::BackwardGuard;
+use super::choice::Configured;
+use super::function::{lock, Entry, Gains, GraphInfo, Translated, BY_CALLS};
+use super::graph_inputs::GraphInputs;
+use super::random::Randomness;
+use super::resumes::log_code;
+use super::statistics::Statistics;
+
+/// Parts of a translation that succeeded.
+pub(super) struct Traced {
+    pub(super) emission: Emission,
+    pub(super) sir: StatementIr,
+    pub(super) inputs: Vec<GraphInput>,
+    pub(super) session: Box<dyn crate::backend::TraceSession>,
+    pub(super) guards: GuardSet,
+    pub(super) reason: Option<Break>,
+    /// Whether the reason was reported when the frame was inlined.
+    pub(super) reported: bool,
+    pub(super) listens: bool,
+    /// Gradients are taken in the middle: `run_program` frees what a second backward needs.
+    pub(super) by_calls: bool,
+    /// What code that runs again for gradients reads outside of the frame, and where.
+    pub(super) outside: Option<(Outside, Vec<SourceLoc>)>,
+}
+
+/// Compiles the graph and the guard.
+pub(super) fn finish(
+    py: Python<'_>,
+    of: &Translated,
+    backend: &Arc<Configured>,
+    traced: Traced,
+    state: &GlobalState,
+    asks: bool,
+) -> Result<Entry, Break> {
+    let Traced {
+        emission,
+        mut sir,
+        inputs,
+        session,
+        guards,
+        listens,
+        by_calls,
+        outside,
+        ..
+    } = traced;
+    sir.outputs = emission.outputs.clone();
+    sir.run_alone(&emission.alone);
+    let statements = sir.statements.len();
+    if sir.outputs.is_empty() {
+        // Statements with effects (running statistics, random state) must run all the same.
+        sir.outputs.extend(
+            sir.statements
+                .last()
+                .and_then(|last| last.output.first_symbol()),
+        );
+    }
+    let (layers, mut tensors): (Vec<&GraphInput>, Vec<&GraphInput>) = inputs
+        .iter()
+        .partition(|input| is_layer(&sir, input.symbol));
+    tensors.sort_by_key(|input| GraphInputs::is_made(&input.tracker));
+    sir.inputs = layers
+        .iter()
+        .chain(&tensors)
+        .map(|input| input.symbol)
+        .collect();
+    let mut slots: Vec<TrackerRef> = Vec::new();
+    let mut graph = None;
+    let mut gain = backend.counts_gains().then_some(0);
+    let mut graph_inputs = GraphInputs::default();
+    let ir = sir.to_string();
+    let randomness = match sir.has_regions() {
+        true => Randomness::assumed(),
+        false => Randomness::default(),
+    };
+    let backward_guard = match outside {
+        Some(outside) if state.grad_enabled => {
+            let backward_guard = BackwardGuard::new(py, outside, &sir, state, &of.shared)?;
+            backward_guard.is_needed().then(|| Arc::new(backward_guard))
+        }
+        _ => None,
+    };
+    let statistics = Statistics::of(py, &sir, &tensors);
+    if statements > 0 {
+        for input in &tensors {
+            graph_inputs.add(&input.tracker, &mut slots);
+        }
+        let example_inputs = tensors.iter().map(|input| input.value.clone()).collect();
+        let request = CompileRequest {
+            sir: Arc::new(sir),
+            session,
+            example_inputs,
+            grad_enabled: state.grad_enabled,
+            least: 0,
+        };
+        let compiled;
+        (compiled, gain) = compile(py, backend, request, by_calls)?;
+        let mut stats = lock(&of.shared.stats);
+        stats.graphs += 1;
+        stats.ops += statements as u64;
+        if let Some(why) = compiled.fell_back() {
+            let mut reason = Break::new(BreakKind::GraphNotCompiled, why);
+            reason.loc = of.location().clone();
+            stats.note_fallback(of.location(), &reason, 1);
+        }
+        drop(stats);
+        graph = Some(compiled);
+    }
+    slots.extend(emission.slots);
+    let values = automatic_dynamic::values(py, &guards).map(|(at, tracker, _)| (at, tracker));
+    let values = values
+        .chain(automatic_dynamic::containers(&guards))
+        .map(|(at, tracker)| (at, Place::of(tracker)))
+        .collect();
+    let guard = NativeGuardCompiler.compile(py, &guards, &slots, state)?;
+    log::debug!(target: "paddle_sot_rs.ir", "{ir}");
+    log::debug!(target: "paddle_sot_rs.guards", "{}", guard.describe().join("\n"));
+    remember(
+        py,
+        of,
+        &ir,
+        graph.as_deref(),
+        guard.as_ref(),
+        &emission.plan,
+        backend.generation,
+    )?;
+    Ok(Entry {
+        guard,
+        plan: emission.plan,
+        graph,
+        randomness,
+        statistics,
+        backward_guard,
+        graph_inputs,
+        listens,
+        asks,
+        backend: backend.clone(),
+        values,
+        general: false,
+        gains: Gains::new(gain),
+    })
+}
+
+pub(super) fn is_layer(sir: &StatementIr, symbol: SymbolId) -> bool {
+    matches!(sir.kind(symbol), SymbolKind::Layer(_))
+}
+
+/// What the entry and the exit of a custom operation cost in a program, in calls of operations.
+const CUSTOM_OPERATION: i64 = 8;
+
+/// Small graphs run call by call: a program costs more than it saves. The other answer: its gain.
+fn compile(
+    py: Python<'_>,
+    chosen: &Configured,
+    mut request: CompileRequest,
+    by_calls: bool,
+) -> Result<(Box<dyn CompiledGraph>, Option<i64>), Break> {
+    let sir = &request.sir;
+    let cost = request.session.eager_cost(py, sir);
+    let trains = request.grad_enabled && sir.outputs.iter().any(|id| sir.has_gradient(*id));
+    request.least = match trains {
+        true => chosen.min_training_size,
+        false => chosen.min_graph_size,
+    };
+    let small = cost < request.least && !sir.has_regions();
+    let counts = chosen.counts_gains() && !sir.has_control_flow();
+    if (small || by_calls && !sir.has_control_flow()) && chosen.backend.name() != BY_CALLS {
+        if let Ok(eager) = backend::get(BY_CALLS) {
+            return Ok((eager.backend.compile(py, request)?, counts.then_some(0)));
+        }
+    }
+    let regions = sir.statements.iter();
+    let regions = regions.filter(|it| matches!(it.callee, Callee::Sir(_)));
+    let saved = cost as i64 - request.least as i64;
+    let gain = saved - CUSTOM_OPERATION * regions.count() as i64;
+    Ok((chosen.backend.compile(py, request)?, counts.then_some(gain)))
+}
+
+fn remember(
+    py: Python<'_>,
+    of: &Translated,
+    ir: &str,
+    graph: Option<&dyn CompiledGraph>,
+    guard: &dyn CompiledGuard,
+    plan: &Plan,
+    generation: u64,
+) -> Result<(), Break> {
+    let code = match plan {
+        Plan::Code(function) | Plan::Resume(function) => {
+            Some(Obj::from(function.bind(py).getattr("__code__")?))
+        }
+        Plan::Direct(_) => None,
+    };
+    if let Some(code) = &code {
+        let state = code.bind(py).cast::<PyCode>().map_err(PyErr::from)?;
+        CodeState::of(state)?.set_policies(Policy::Skip, Policy::Default);
+        log_code(py, "generated code", code.bind(py))?;
+    }
+    if let Some(graph) = graph {
+        let info = GraphInfo {
+            ir: ir.to_owned(),
+            program: graph.program_text(py)?,
+            guards: guard.describe(),
+            backend: graph.backend_name().to_owned(),
+            generation,
+            report: graph.report(),
+            code,
+        };
+        lock(&of.shared.graphs).push(info);
+    }
+    Ok(())
+}

@@ -1,0 +1,221 @@
+//! [`Translated`]: one function (or resume function) that is translated when it is called.
+
+mod c_stack;
+mod cache;
+mod code;
+mod compile_lock;
+mod destructors;
+mod gains;
+mod retrace_count;
+mod run;
+mod sharded;
+mod shared;
+mod skip_policy;
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::bytecode::Origin;
+use crate::frame::Modules;
+use crate::obj::{self, Obj};
+use crate::reason::{Break, SourceLoc};
+use crate::tracker::Place;
+
+use super::arguments::Parameters;
+use super::automatic_dynamic::Seen;
+use super::declared_dynamic::DynamicTensors;
+use super::totals;
+
+pub use cache::Entry;
+pub(super) use cache::BY_CALLS;
+pub(super) use compile_lock::exclusively;
+pub use compile_lock::{note_hooked_saves, set_stance, switch_off, take_turns_anew, Stance};
+pub use gains::Gains;
+pub use shared::{CompileOptions, GraphInfo, Shared};
+pub(super) use skip_policy::shown;
+
+/// A function that is translated when it is called.
+pub struct Translated {
+    /// The Python function.
+    pub function: Obj,
+    /// Its `self`, when it was a bound method.
+    pub receiver: Option<Obj>,
+    /// For a resume function: the original code object, and how this one's code relates to it.
+    pub origin: Option<(Obj, Arc<Origin>)>,
+    /// Shared with resume functions.
+    pub shared: Arc<Shared>,
+    /// Dims seen and found to change.
+    pub dims: Mutex<FxHashMap<Place, Vec<Option<i64>>>>,
+    /// Numbers that were relied on.
+    pub numbers: Mutex<FxHashMap<Place, Seen>>,
+    /// Instructions that the interpreter runs; see `TraceOptions::native`.
+    pub native: Mutex<FxHashSet<usize>>,
+    /// See `TraceOptions::filled`.
+    pub filled: Mutex<FxHashSet<usize>>,
+    /// See `TraceOptions::not_deferred`.
+    pub not_deferred: Mutex<FxHashSet<usize>>,
+    /// For the rest of an inlined callee: the instruction of the break it goes on from, which was reported.
+    pub reported: Option<usize>,
+    /// Under `full_graph`: every reason of the last attempt.
+    pub reasons: Mutex<Vec<Break>>,
+    /// Whether it is called with bound arguments.
+    pub(super) is_callee: bool,
+    /// Whether the function had this code first.
+    is_first: bool,
+    /// For the other code objects that the function has had since.
+    others: Mutex<Vec<Arc<Translated>>>,
+    /// Checks the arguments of calls that no translation is ready for against the user's input
+    /// specification; the answer is a list of (tensor, dynamic dims).
+    specification: Option<Obj>,
+    /// What the last arguments were that it was translated for; see `observed` in `specification.py`.
+    observed: Mutex<Option<Obj>>,
+    pub(super) parameters: Parameters,
+    closure: Option<Obj>,
+    location: SourceLoc,
+    code: Obj,
+    entries: Mutex<Arc<Vec<Arc<Entry>>>>,
+    /// The call of the user's that it was last translated in, and how often it was in that.
+    rounds: Mutex<(Option<u64>, usize)>,
+    loops: AtomicBool,
+    failures: AtomicUsize,
+    gave_up: AtomicBool,
+    /// Why it last ran natively, for counting.
+    why: Mutex<Option<String>>,
+    /// The generation of the backend that `failures` and `gave_up` are about: the next one is tried again.
+    tried_under: AtomicU64,
+}
+
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing panics while it holds one of these locks half-way through an update.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Translated {
+    /// Prepares a Python function (or bound method).
+    ///
+    /// # Errors
+    /// `TypeError` when `callable` is neither.
+    pub fn new(callable: &Bound<'_, PyAny>, shared: Arc<Shared>) -> PyResult<Self> {
+        let receiver = callable.getattr("__self__").ok();
+        let function = if receiver.is_some() {
+            callable.getattr("__func__")?
+        } else {
+            callable.clone()
+        };
+        let code = function.getattr("__code__")?;
+        let closure = function.getattr("__closure__")?;
+        Ok(Self {
+            parameters: Parameters::of(&function)?,
+            location: SourceLoc {
+                file: Arc::from(obj::file_of_code(&code)?),
+                line: code.getattr("co_firstlineno")?.extract()?,
+                function: Arc::from(obj::name_of_code(&code)?),
+            },
+            code: Obj::from(&code),
+            closure: (!closure.is_none()).then(|| Obj::from(closure)),
+            function: Obj::from(function),
+            receiver: receiver.map(Obj::from),
+            origin: None,
+            is_callee: false,
+            is_first: true,
+            others: Mutex::default(),
+            specification: None,
+            observed: Mutex::default(),
+            shared,
+            dims: Mutex::default(),
+            numbers: Mutex::default(),
+            native: Mutex::default(),
+            filled: Mutex::default(),
+            not_deferred: Mutex::default(),
+            reported: None,
+            reasons: Mutex::default(),
+            entries: Mutex::default(),
+            rounds: Mutex::default(),
+            loops: AtomicBool::new(false),
+            failures: AtomicUsize::new(0),
+            gave_up: AtomicBool::new(false),
+            why: Mutex::default(),
+            tried_under: AtomicU64::new(0),
+        })
+    }
+
+    /// The same, with a callable that checks arguments against an input specification.
+    pub fn with_specification(mut self, specification: Option<Obj>) -> Self {
+        self.specification = specification;
+        self
+    }
+
+    fn observe(
+        &self,
+        py: Python<'_>,
+        args: &Bound<'_, PyTuple>,
+        kwargs: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<()> {
+        let module = py.module("paddle_sot_rs.specification")?;
+        let seen = module.call_method1("observed", (args, kwargs))?;
+        *lock(&self.observed) = Some(Obj::from(seen));
+        Ok(())
+    }
+
+    /// What the last arguments were that it was translated for.
+    pub fn last_observed(&self) -> Option<Obj> {
+        lock(&self.observed).clone()
+    }
+
+    /// Tensors of this call that the input specification leaves dims of open.
+    fn declared(
+        &self,
+        py: Python<'_>,
+        args: &Bound<'_, PyTuple>,
+        kwargs: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<DynamicTensors> {
+        let Some(specification) = &self.specification else {
+            return Ok(DynamicTensors::default());
+        };
+        let declared = specification.bind(py).call1((args, kwargs))?;
+        let declared: Vec<(Bound<'_, PyAny>, Vec<usize>)> = declared.extract()?;
+        Ok(declared
+            .into_iter()
+            .map(|(tensor, dims)| (tensor.as_ptr() as usize, dims))
+            .collect())
+    }
+
+    /// Whether the input specification says more of each call than guards ask: which sizes dims may have.
+    pub(in crate::translate) fn checks_sizes(&self, py: Python<'_>) -> PyResult<bool> {
+        match &self.specification {
+            Some(specification) => specification.bind(py).getattr("checks_sizes")?.extract(),
+            None => Ok(false),
+        }
+    }
+
+    /// Prepares a function that a native part calls.
+    ///
+    /// # Errors
+    /// `TypeError` when it is no Python function.
+    pub fn callee(function: &Bound<'_, PyAny>, shared: Arc<Shared>) -> PyResult<Self> {
+        let mut made = Self::new(function, shared)?;
+        made.is_callee = true;
+        Ok(made)
+    }
+
+    /// Where the function is defined.
+    pub fn location(&self) -> &SourceLoc {
+        &self.location
+    }
+}
+
+impl Drop for Translated {
+    /// The function users hold ends its resume functions, and leaves its counters to the totals.
+    fn drop(&mut self) {
+        if self.origin.is_some() || self.is_callee || !self.is_first {
+            return;
+        }
+        totals::retire(&lock(&self.shared.stats));
+        // Without an interpreter there is nothing left to free.
+        Python::try_attach(|py| obj::aside(py, || self.reset(py)));
+    }
+}

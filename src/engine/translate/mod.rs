@@ -1,0 +1,34 @@
+//! The driver: from a call to a cached translation and its run.
+
+mod arguments;
+mod automatic_dynamic;
+mod backward_guard;
+mod callable;
+mod callees;
+mod check_dims;
+mod choice;
+mod declared_dynamic;
+mod export;
+mod finish;
+mod forced;
+mod freeze;
+mod function;
+mod graph_inputs;
+mod paddle_sot_hook;
+mod pin;
+mod pipeline;
+mod random;
+mod resumes;
+mod statistics;
+mod totals;
+
+pub use callable::{CalleeFunction, Continuation, ResumeFunction};
+pub use choice::{BackendChoice, Configured};
+pub use export::Exported;
+pub use forced::ForcedTranslation;
+pub use freeze::FrozenGraph;
+pub use function::{
+    note_hooked_saves, set_stance, switch_off, take_turns_anew, CompileOptions, Entry, GraphInfo,
+    Shared, Stance, Translated,
+};
+pub use totals::{register, reset_all, totals};

@@ -1,0 +1,558 @@
+//! One translation: decode, simulate, generate, compile, guard.
+
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use pyo3::types::{PyCode, PyTuple};
+
+use crate::abi::GlobalState;
+use crate::backend::BackendError;
+use crate::bytecode::stack_effect;
+use crate::bytecode::{Code, Instr, Origin, ResumeSpec};
+use crate::codegen;
+use crate::obj::Obj;
+use crate::reason::{Break, BreakId, BreakKind, SourceLoc};
+use crate::simulator::collect_breaks::Survey;
+use crate::simulator::deferred;
+use crate::simulator::frame::FrameState;
+use crate::simulator::replay_reads;
+use crate::simulator::tracer::function_graph::FunctionGraph;
+use crate::simulator::{
+    BreakPoint, InnerFrame, OpcodeExecutor, Outcome, Simulation, Simulator, Stop, TraceOptions,
+    Tracer,
+};
+use crate::tracker::{Place, Tracker, TrackerRef};
+use crate::variables::Kind;
+
+use super::automatic_dynamic::{self, Learnt, Seen, Varies};
+use super::callees;
+use super::check_dims;
+use super::choice::Configured;
+use super::declared_dynamic::{Declared, DynamicTensors};
+use super::finish::{finish, Traced};
+use super::function::{lock, shown, Entry, Translated};
+use super::pin;
+use super::resumes::resume_function;
+
+impl From<BackendError> for Break {
+    fn from(err: BackendError) -> Self {
+        let id = match err {
+            BackendError::Refused(_) => BreakId::UnsupportedOperation,
+            _ => BreakId::CompileFailed,
+        };
+        Break::new(id, err.to_string())
+    }
+}
+
+/// The state translations depend on, and the backend.
+pub(super) fn prepare(
+    py: Python<'_>,
+    of: &Translated,
+) -> Result<(GlobalState, Arc<Configured>), Break> {
+    let state = GlobalState::capture(py)?;
+    if !state.is_dynamic() {
+        return Err(Break::new(
+            BreakKind::UnsupportedOperation,
+            "Paddle is in static mode",
+        ));
+    }
+    if state.casts() {
+        // Programs traced under auto_cast cannot be compared with eager mode without such a device.
+        return Err(Break::new(
+            BreakKind::UnsupportedOperation,
+            "auto_cast is active",
+        ));
+    }
+    let choice = &of.shared.options.backend;
+    if let Some(backend) = pin::backend(&of.shared) {
+        return Ok((state, backend));
+    }
+    let backend = choice.current(py).map_err(|err| {
+        Break::new(
+            BreakKind::UnsupportedOperation,
+            format!("the backend {:?} was replaced: {err}", choice.name()),
+        )
+    })?;
+    Ok((state, backend))
+}
+
+/// Translates the frame of a call with these bound arguments.
+///
+/// # Errors
+/// A [`Break`] when the frame must run natively.
+pub fn translate(
+    py: Python<'_>,
+    of: &Translated,
+    bound: &[Bound<'_, PyAny>],
+    wanted: &DynamicTensors,
+) -> Result<Entry, Break> {
+    lock(&of.shared.stats).translations += 1;
+    let (state, backend) = prepare(py, of)?;
+    let mut varies = Varies {
+        guarded: true,
+        ..Varies::default()
+    };
+    let mut traced = trace(py, of, bound, &state, &backend, &varies)?;
+    let mut general = false;
+    if backend.dynamic {
+        let Learnt {
+            open,
+            costly,
+            containers,
+        } = automatic_dynamic::numbers(py, of, bound, &traced.guards);
+        let mut attempt = |varies: &mut Varies, more: &[(TrackerRef, Obj)], breaks: bool| {
+            let known = varies.numbers.clone();
+            varies.numbers.extend(more.iter().cloned());
+            match trace(py, of, bound, &state, &backend, varies) {
+                Ok(attempt) if breaks || place(&attempt) == place(&traced) => {
+                    traced = attempt;
+                    true
+                }
+                _ => {
+                    varies.numbers = known;
+                    false
+                }
+            }
+        };
+        // Only where nothing needs the value: the graph ends, or breaks, where it did.
+        if !open.is_empty() && !attempt(&mut varies, &open, false) {
+            let alone = 1 < open.len() && open.len() <= automatic_dynamic::FEW;
+            for number in &open {
+                if !alone || !attempt(&mut varies, std::slice::from_ref(number), false) {
+                    lock(&of.numbers).insert(Place::of(&number.0), Seen::Needed);
+                }
+            }
+        }
+        // One translation that breaks where the value is needed does for all values.
+        if !costly.is_empty() && !of.shared.options.full_graph {
+            general |= attempt(&mut varies, &costly, true);
+        }
+        if !containers.is_empty() && !of.shared.options.full_graph {
+            varies.closed.extend(containers);
+            match trace(py, of, bound, &state, &backend, &varies) {
+                Ok(attempt) => {
+                    traced = attempt;
+                    general = true;
+                }
+                Err(_) => varies.closed.clear(),
+            }
+        }
+    }
+    let declared = Declared::of(py, &traced.inputs, wanted)?;
+    varies.dims = automatic_dynamic::dims(of, &traced.guards, &declared, backend.dynamic);
+    if !varies.dims.is_empty() {
+        // A dynamic graph that breaks earlier, or cannot be traced, is no better than another static one.
+        let attempt = trace(py, of, bound, &state, &backend, &varies);
+        let refused = match attempt {
+            Ok(attempt) if attempt.reason.is_none() || place(&attempt) == place(&traced) => {
+                let checked = check_dims::check_dims(
+                    py,
+                    false,
+                    (&attempt.sir, &*attempt.session),
+                    (&traced.sir, &*traced.session),
+                );
+                if checked.is_ok() {
+                    traced = attempt;
+                }
+                checked.err()
+            }
+            Ok(attempt) => attempt.reason,
+            Err(reason) => Some(reason),
+        };
+        if let Some(reason) = refused {
+            let level = match declared.dynamic.is_empty() {
+                true => log::Level::Info,
+                false => log::Level::Warn,
+            };
+            log::log!(target: "paddle_sot_rs.recompiles", level, "{}: dims that differ between calls are traced static: {reason}", of.location());
+        }
+    }
+    if let Some(reason) = &traced.reason {
+        if of.shared.options.full_graph {
+            return Err(reason.clone());
+        }
+        if !traced.reported {
+            let count = lock(&of.shared.stats).note_break(reason, 1);
+            if let Some(times) = shown(count) {
+                log::info!(target: "paddle_sot_rs.graph_breaks", "{times}{}", reason.advice());
+            }
+        }
+    }
+    let is_input = |tensor: &usize| {
+        let mut inputs = traced.inputs.iter();
+        inputs.any(|input| input.value.bind(py).as_ptr() as usize == *tensor)
+    };
+    let asks = of.checks_sizes(py)? || !wanted.keys().all(is_input);
+    let entry = finish(py, of, &backend, traced, &state, asks)?;
+    Ok(Entry { general, ..entry })
+}
+
+/// Where and why a graph ends before its frame does.
+fn place(traced: &Traced) -> Option<(BreakKind, SourceLoc)> {
+    let reason = traced.reason.as_ref()?;
+    Some((reason.kind, reason.loc.clone()))
+}
+
+/// Functions that see how many objects, references or bytes there are, or have the frames shown from now on.
+const WATCHERS: &[&str] = &[
+    "get_objects",
+    "get_referrers",
+    "getallocatedblocks",
+    "getrefcount",
+    "getsizeof",
+    "gettotalrefcount",
+    "setprofile",
+    "settrace",
+];
+
+/// The first of these names that is one of those.
+pub(super) fn watcher<T: AsRef<str>>(names: &[T]) -> Option<&str> {
+    let mut names = names.iter().map(AsRef::as_ref);
+    names.find(|name| WATCHERS.contains(name))
+}
+
+/// What tells how often a tensor was changed in place.
+const VERSIONS: &[&str] = &["inplace_version", "_inplace_version"];
+
+/// Translations of a frame that may resume inside of its callees: they depend on more than those that leave the
+/// call to the interpreter, and a loop over layers would soon reach the limit of translations.
+const MOST_INSIDE: usize = 8;
+
+/// A simulated frame.
+pub(super) struct Simulated<'py> {
+    pub(super) tracer: Tracer<'py>,
+    pub(super) outcome: Outcome,
+    code: Arc<Code>,
+    code_object: Obj,
+    globals: Obj,
+}
+
+/// Simulates the frame of a call with these bound arguments.
+pub(super) fn simulate<'py>(
+    py: Python<'py>,
+    of: &Translated,
+    bound: &[Bound<'_, PyAny>],
+    state: &GlobalState,
+    chosen: &Configured,
+    varies: &Varies,
+) -> Result<Simulated<'py>, Break> {
+    let options = &of.shared.options;
+    let function = of.function.bind(py);
+    let code_object = Obj::from(function.getattr("__code__")?);
+    let code = Code::from_py(
+        py,
+        code_object.bind(py).cast::<PyCode>().map_err(PyErr::from)?,
+    )
+    .map_err(|err| Break::new(BreakKind::Opcode, err.to_string()))?;
+    const GENERATORS: u32 = 0x20 | 0x80 | 0x100 | 0x200;
+    if code.flags & GENERATORS != 0 {
+        return Err(Break::new(
+            BreakId::GeneratorFunction,
+            "a generator or coroutine function",
+        ));
+    }
+    if let Some(name) = watcher(&code.names) {
+        return Err(Break::new(
+            BreakId::Watcher,
+            format!("{name}() would see objects or frames of a translation"),
+        ));
+    }
+    if let Some(name) = code.names.iter().find(|name| VERSIONS.contains(&&***name)) {
+        return Err(Break::new(
+            BreakId::Watcher,
+            format!("{name} counts changes in place that a graph does not make"),
+        ));
+    }
+    let code = Arc::new(code);
+    let session = chosen.backend.begin(py)?;
+    let graph = FunctionGraph::new("SIR_0".into(), session);
+    let mut trace_options: TraceOptions = options.trace.clone();
+    trace_options.dynamic_dims = varies.dims.clone();
+    trace_options.dynamic_numbers = varies.numbers.clone();
+    trace_options.closed = varies.closed.clone();
+    trace_options.guards_outcomes = varies.guarded;
+    trace_options.names = varies.names.clone();
+    trace_options.native = lock(&of.native).clone();
+    trace_options.filled = lock(&of.filled).clone();
+    trace_options.not_deferred = lock(&of.not_deferred).clone();
+    trace_options.changed_later = lock(&of.shared.changed_later).clone();
+    trace_options.resume_inside = !options.full_graph && of.entries().len() < MOST_INSIDE;
+    let mut tracer = Tracer::new(
+        py,
+        graph,
+        chosen.backend.clone(),
+        Arc::new(trace_options),
+        state.grad_enabled,
+    )?;
+    let globals = Obj::from(function.getattr("__globals__")?);
+    let mut frame = first_frame(&mut tracer, of, &code, &globals, bound).map_err(stop_to_break)?;
+    let simulator: &dyn Simulator = if options.full_graph {
+        &Survey
+    } else {
+        &OpcodeExecutor
+    };
+    let Simulation { outcome, reasons } = simulator.simulate(&mut tracer, &mut frame)?;
+    if let (Outcome::Break(at), true) = (&outcome, options.full_graph) {
+        *lock(&of.reasons) = reasons;
+        return Err(at.reason.clone());
+    }
+    Ok(Simulated {
+        tracer,
+        outcome,
+        code,
+        code_object,
+        globals,
+    })
+}
+
+fn trace(
+    py: Python<'_>,
+    of: &Translated,
+    bound: &[Bound<'_, PyAny>],
+    state: &GlobalState,
+    chosen: &Configured,
+    varies: &Varies,
+) -> Result<Traced, Break> {
+    loop {
+        let mut otherwise = None;
+        let traced = trace_once(py, of, bound, state, chosen, varies, &mut otherwise);
+        // Each is added once.
+        let again = match (&traced, otherwise) {
+            (Err(_), Some(Otherwise::Native(at))) => lock(&of.native).insert(at),
+            (Err(_), Some(Otherwise::Filled(at))) => {
+                lock(&of.filled).insert(at) || lock(&of.native).insert(at)
+            }
+            (Err(_), Some(Otherwise::NotDeferred(at))) => lock(&of.not_deferred).insert(at),
+            (Err(_), Some(Otherwise::ChangedLater(loc))) => {
+                lock(&of.shared.changed_later).insert(loc)
+            }
+            _ => false,
+        };
+        if !again {
+            return traced;
+        }
+    }
+}
+
+/// What the interpreter has to run in another attempt.
+enum Otherwise {
+    /// This instruction.
+    Native(usize),
+    /// What gives a tensor gradients in place in this instruction.
+    Filled(usize),
+    /// This call of a train step, which is not deferred.
+    NotDeferred(usize),
+    /// The operation at this place: what its code reads when it runs again has changed by then.
+    ChangedLater(SourceLoc),
+}
+
+fn trace_once(
+    py: Python<'_>,
+    of: &Translated,
+    bound: &[Bound<'_, PyAny>],
+    state: &GlobalState,
+    chosen: &Configured,
+    varies: &Varies,
+    otherwise: &mut Option<Otherwise>,
+) -> Result<Traced, Break> {
+    let Simulated {
+        mut tracer,
+        mut outcome,
+        code,
+        code_object,
+        globals,
+    } = simulate(py, of, bound, state, chosen, varies)?;
+    if let Some(loc) = replay_reads::changed(&mut tracer, &code, &outcome) {
+        let reason = Break::new(BreakKind::UnsupportedCall, "what runs again has changed");
+        *otherwise = Some(Otherwise::ChangedLater(loc));
+        return Err(reason);
+    }
+    if let (Outcome::Break(_), true, Some(last)) = (
+        &outcome,
+        tracer.graph.was_asked_when_closed(),
+        deferred::last(&tracer),
+    ) {
+        *otherwise = Some(Otherwise::NotDeferred(last));
+        return Err(Break::new(BreakKind::GradientStep, deferred::CLOSED));
+    }
+    let mut by_calls = takes_gradients(py, &code) || tracer.changes_views;
+    if let Outcome::Break(at) = &mut outcome {
+        by_calls |= (at.inner.iter()).any(|frame| takes_gradients(py, &frame.code));
+        let foreign = |frame: &InnerFrame| !callees::is_translated(py, &frame.code.filename);
+        if let Some(count) = at.inner.iter().position(foreign) {
+            at.retreat(&mut tracer, count);
+        }
+    }
+    let reason = match &outcome {
+        Outcome::Break(at) => Some(at.reason.clone()),
+        Outcome::Return(_) => None,
+    };
+    let (original, origin) = of
+        .origin
+        .clone()
+        .unwrap_or_else(|| (code_object, Arc::new(Origin::identity(code.clone()))));
+    let mut resume = |inner: Option<&InnerFrame>, spec: ResumeSpec, raised_at: usize| match inner {
+        None => resume_function(py, of, &original, &origin.code, &globals, spec, raised_at),
+        Some(frame) => {
+            let (object, globals) = (&frame.code_object, &frame.globals);
+            resume_function(py, of, object, &frame.code, globals, spec, raised_at)
+        }
+    };
+    // A callee's caller may change what it gets, too; the user's own call gets new tensors.
+    tracer.hands_on = matches!(outcome, Outcome::Break(_))
+        || of.is_callee
+        || of.reported.is_some()
+        || !tracer.deferred.is_empty();
+    let emission = loop {
+        let made = codegen::generate(&mut tracer, &code, &origin, &globals, &outcome, &mut resume);
+        match (made, &mut outcome) {
+            // What cannot be rebuilt in a callee may not be needed in front of its call.
+            (Err(_), Outcome::Break(at)) if !at.inner.is_empty() => {
+                at.retreat(&mut tracer, at.inner.len() - 1);
+                tracer.native_next = None;
+            }
+            (made, _) => {
+                break made.inspect_err(|_| {
+                    *otherwise = tracer
+                        .native_next
+                        .map(|at| match tracer.fills.contains(&at) {
+                            true => Otherwise::Filled(at),
+                            false => Otherwise::Native(at),
+                        });
+                })?
+            }
+        }
+    };
+    if let Some(loc) = replay_reads::handed_on(&tracer, &emission.made, &outcome) {
+        *otherwise = Some(Otherwise::ChangedLater(loc));
+        let message = "what runs again reads what is handed on";
+        return Err(Break::new(BreakKind::UnsupportedCall, message));
+    }
+    let outside = replay_reads::outside(&tracer);
+    let (listens, reported) = match &outcome {
+        Outcome::Break(at) if at.inner.is_empty() => (
+            calls_python(&mut tracer, &code, at),
+            of.reported == Some(at.start),
+        ),
+        _ => (false, false),
+    };
+    tracer.guard_namespaces();
+    let (sir, inputs, session) = tracer.graph.into_parts();
+    Ok(Traced {
+        emission,
+        sir,
+        inputs,
+        session,
+        guards: tracer.guards,
+        reason,
+        reported,
+        listens,
+        by_calls,
+        outside,
+    })
+}
+
+/// Whether the code calls something like `paddle.grad`, keeps a graph for another backward, or listens to gradients
+/// of tensors: those between the operations of a program never come out of it.
+fn takes_gradients(py: Python<'_>, code: &Code) -> bool {
+    let keeps = |names: &Bound<'_, PyAny>| {
+        ["retain_graph", "create_graph"]
+            .iter()
+            .any(|name| names.contains(name).unwrap_or(false))
+    };
+    code.instructions.iter().any(|it| match it.instr {
+        Instr::LoadAttr { name, method: true } => {
+            matches!(
+                &*code.names[name as usize],
+                "grad" | "register_hook" | "retain_grads"
+            )
+        }
+        Instr::KwNames { index } | Instr::LoadConst { index } => {
+            let names = code.consts[index as usize].bind(py);
+            names.is_instance_of::<PyTuple>() && keeps(names)
+        }
+        _ => false,
+    })
+}
+
+/// Whether the instruction that breaks the graph may run Python functions.
+fn calls_python(t: &mut Tracer<'_>, code: &Code, at: &BreakPoint) -> bool {
+    let last = &code.instructions[at.end - 1].instr;
+    let pops = stack_effect::effect(last).map_or(at.stack.len(), |(pops, _)| pops);
+    let from = at.stack.len().saturating_sub(pops);
+    // A step calls Paddle's own functions, but for a closure that it is given.
+    let is_step = at.reason.kind == BreakKind::GradientStep;
+    at.stack[from..].iter().any(|id| {
+        let kind = t.vars.kind(*id);
+        if is_step && matches!(kind, Kind::Method { .. } | Kind::Object(_)) {
+            return false;
+        }
+        matches!(
+            kind,
+            Kind::Lazy
+                | Kind::Function(_)
+                | Kind::Method { .. }
+                | Kind::Layer(_)
+                | Kind::Object(_)
+                | Kind::Class
+                | Kind::Partial { .. }
+                | Kind::Opaque
+                | Kind::Iter(_)
+        )
+    })
+}
+
+fn stop_to_break(stop: Stop) -> Break {
+    match stop {
+        Stop::Break(reason) => *reason,
+        Stop::Raise(_) => Break::new(
+            BreakKind::RaisesException,
+            "an exception leaves the function",
+        ),
+    }
+}
+
+fn first_frame(
+    t: &mut Tracer<'_>,
+    of: &Translated,
+    code: &Arc<Code>,
+    globals: &Obj,
+    bound: &[Bound<'_, PyAny>],
+) -> Result<FrameState, Stop> {
+    let mut locals = vec![None; code.localsplus.len()];
+    for (index, value) in bound.iter().enumerate() {
+        let name = code.localsplus[index].name.clone();
+        locals[index] = Some(t.wrap(value, Arc::new(Tracker::Local { index, name })));
+    }
+    let mut closure = Vec::new();
+    if let Ok(cells) = of
+        .function
+        .bind(t.py)
+        .getattr("__closure__")?
+        .cast_into::<pyo3::types::PyTuple>()
+    {
+        let free = code.localsplus.iter().filter(|slot| slot.kind.free);
+        for ((index, cell), slot) in cells.iter().enumerate().zip(free) {
+            closure.push(t.wrap(
+                &cell,
+                Arc::new(Tracker::FreeCell {
+                    index,
+                    name: slot.name.clone(),
+                }),
+            ));
+        }
+    }
+    let builtins = crate::simulator::inline::builtins_of(t, globals)?;
+    Ok(FrameState {
+        code: code.clone(),
+        globals: globals.clone(),
+        builtins,
+        locals,
+        stack: Vec::new(),
+        closure,
+        pc: 0,
+        kw_names: Vec::new(),
+        handling: Vec::new(),
+        region: None,
+    })
+}

@@ -1,0 +1,126 @@
+//! Running statistics of graphs that fail: the function then runs as it is, from the beginning, and
+//! must find them as they were. A graph writes them while it runs.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use pyo3::prelude::*;
+
+use crate::graph::{Callee, LayerRef, Statement, StatementIr, SymbolKind};
+use crate::obj;
+use crate::ops::{knows, Fact};
+use crate::paddle::Paddle;
+use crate::simulator::tracer::function_graph::GraphInput;
+
+/// Not run yet: it may fail because of its shapes.
+const NEW: u8 = 0;
+const NEVER: u8 = 1;
+const ALWAYS: u8 = 2;
+
+/// Whether a call may fail although calls of its kind did not, whose tensors had the same dims and
+/// dtypes.
+fn may_fail(py: Python<'_>, it: &Statement, layer: Option<&LayerRef>) -> bool {
+    if let Some(layer) = layer {
+        let class = layer.bind(py).get_type();
+        let is_paddles = obj::text_of(&class, "__module__").starts_with("paddle.nn.");
+        let name = obj::name_of(&class);
+        return !is_paddles || !name.is_some_and(|name| knows(&name, Fact::LayerNeverFails));
+    }
+    let names = it.callee.api_names(py);
+    let is_among = |fact: Fact| {
+        let mut names = names.iter().map(|name| name.trim_matches('_'));
+        names.any(|name| knows(name, fact))
+    };
+    let is_alone = || {
+        let mut rest = it
+            .args
+            .iter()
+            .skip(1)
+            .chain(it.kwargs.iter().map(|(_, arg)| arg));
+        !rest.any(|arg| arg.first_symbol().is_some())
+    };
+    !(is_among(Fact::NeverFails) || is_among(Fact::NeverFailsAlone) && is_alone())
+}
+
+/// What a graph may write, as far as it may fail afterwards.
+#[derive(Debug)]
+pub struct Statistics {
+    /// Positions among the inputs of the graph.
+    written: Vec<usize>,
+    /// Whether a run may fail after one that did not.
+    may_fail: bool,
+    state: AtomicU8,
+}
+
+/// Tensors, and what was in them.
+pub(super) struct Kept(Vec<(Py<PyAny>, Py<PyAny>)>);
+
+impl Statistics {
+    /// Those of a graph with these tensors as inputs.
+    pub(super) fn of(py: Python<'_>, sir: &StatementIr, inputs: &[&GraphInput]) -> Self {
+        let mut can_fail = sir.symbols.iter().any(|kind| match kind {
+            SymbolKind::Tensor(meta) => meta.shape.iter().any(|dim| *dim < 0),
+            SymbolKind::Layer(_) => false,
+        });
+        for it in &sir.statements {
+            let layer = match &it.callee {
+                Callee::Layer(symbol) => match sir.kind(*symbol) {
+                    SymbolKind::Layer(layer) => Some(layer),
+                    SymbolKind::Tensor(_) => None,
+                },
+                _ => None,
+            };
+            can_fail |= may_fail(py, it, layer);
+        }
+        let is_written = |input: &&GraphInput| {
+            let mut statements = sir.statements.iter();
+            statements.any(|it| it.updates.contains(&input.symbol))
+        };
+        let written: Vec<usize> = (0..inputs.len())
+            .filter(|at| is_written(&inputs[*at]))
+            .collect();
+        let state = if written.is_empty() { NEVER } else { NEW };
+        Self {
+            written,
+            may_fail: can_fail,
+            state: AtomicU8::new(state),
+        }
+    }
+
+    /// Whether a run may write something and fail.
+    pub(super) fn are_kept(&self) -> bool {
+        self.state.load(Ordering::Relaxed) != NEVER
+    }
+
+    /// What to go back to.
+    pub(super) fn before(&self, inputs: &[Bound<'_, PyAny>]) -> Kept {
+        let mut kept = Vec::with_capacity(self.written.len());
+        for tensor in self.written.iter().filter_map(|at| inputs.get(*at)) {
+            if let Ok(copy) = copy(tensor) {
+                kept.push((tensor.clone().unbind(), copy.unbind()));
+            }
+        }
+        Kept(kept)
+    }
+
+    /// Learns from a run that succeeded.
+    pub(super) fn ran(&self) {
+        if self.state.load(Ordering::Relaxed) == NEW {
+            let found = if self.may_fail { ALWAYS } else { NEVER };
+            self.state.store(found, Ordering::Relaxed);
+        }
+    }
+}
+
+fn copy<'py>(tensor: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    Paddle::original(tensor, pyo3::intern!(tensor.py(), "clone"))
+}
+
+impl Kept {
+    /// Goes back.
+    pub(super) fn restore(self, py: Python<'_>) -> PyResult<()> {
+        for (tensor, copy) in self.0 {
+            tensor.call_method1(py, "copy_", (copy, true))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,24 @@
+//! Graphs as plain data: symbols, [`StatementIr`], its regions, its printer and the passes over it.
+
+mod alike;
+mod autograd;
+mod layer_ref;
+mod multi_output_grad;
+mod outlined_views;
+mod partition;
+mod passthrough_aliases;
+mod pieces;
+mod print;
+mod region;
+mod selected_rows;
+mod sir;
+mod split;
+mod views;
+
+pub use layer_ref::LayerRef;
+pub use paddle_sot_ops::meta::{DType, TensorMeta};
+pub use partition::Parted;
+pub use region::{BlockOutput, Cut, Region};
+pub use sir::{is_in_place, Arg, Callee, Statement, StatementIr, SymbolId, SymbolKind};
+pub use split::Part;
+pub use views::picks;

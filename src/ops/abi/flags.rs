@@ -1,0 +1,111 @@
+//! Grad mode and AMP level read from the C++ side.
+//!
+//! Both are thread-local variables behind exported member functions that do not look at their
+//! object. A self-test sets them through Python and reads them back before the functions are used.
+
+use std::ffi::c_void;
+
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+
+use paddle_sot_cpython::frame::Modules;
+
+type BoolFn = unsafe extern "C" fn(*const c_void) -> bool;
+type IntFn = unsafe extern "C" fn(*const c_void) -> i32;
+
+struct Reader {
+    has_grad: BoolFn,
+    amp_level: IntFn,
+    // The functions live as long as the library.
+    _library: libloading::Library,
+}
+
+/// Stands in for the objects: a function that looked at its object would read zeros and fail the
+/// test.
+static NOTHING: [u64; 64] = [0; 64];
+
+static READER: PyOnceLock<Option<Reader>> = PyOnceLock::new();
+
+/// Grad mode and AMP level of this thread; `None` where they must be read through attributes.
+pub(super) fn read(py: Python<'_>) -> Option<(bool, i64)> {
+    let reader = READER.get_or_init(py, || match open(py) {
+        Ok(reader) => Some(reader),
+        Err(err) => {
+            log::info!(target: "paddle_sot_rs.guards", "grad mode and AMP level are read through attributes: {err}");
+            None
+        }
+    });
+    reader.as_ref().map(Reader::read)
+}
+
+/// Whether operations of this thread may be recorded for autograd; `true` where that cannot be
+/// seen.
+pub fn records_gradients(py: Python<'_>) -> bool {
+    read(py).is_none_or(|(grad, _)| grad)
+}
+
+impl Reader {
+    fn read(&self) -> (bool, i64) {
+        let nothing = NOTHING.as_ptr().cast();
+        // SAFETY: the self-test showed that they answer without looking at their object.
+        unsafe {
+            (
+                (self.has_grad)(nothing),
+                i64::from((self.amp_level)(nothing)),
+            )
+        }
+    }
+}
+
+fn open(py: Python<'_>) -> Result<Reader, String> {
+    let file: String = py
+        .module("paddle.base.libpaddle")
+        .and_then(|module| module.getattr("__file__")?.extract())
+        .map_err(|err| err.to_string())?;
+    let text = |err: libloading::Error| err.to_string();
+    // SAFETY: Paddle is imported, so the library is loaded and its initialisers have run.
+    let library = unsafe { libloading::Library::new(file) }.map_err(text)?;
+    // SAFETY: the mangled names fix the signatures: const member functions without arguments; the
+    // level is an `int`-sized enum.
+    let reader = unsafe {
+        Reader {
+            has_grad: *library
+                .get::<BoolFn>(b"_ZNK6paddle10imperative6Tracer7HasGradEv\0")
+                .map_err(text)?,
+            amp_level: *library
+                .get::<IntFn>(b"_ZNK6paddle10imperative8AmpAttrs11GetAmpLevelEv\0")
+                .map_err(text)?,
+            _library: library,
+        }
+    };
+    match self_test(py, &reader) {
+        Ok(true) => Ok(reader),
+        Ok(false) => Err("they differ from what was set".into()),
+        Err(err) => Err(err.to_string()),
+    }
+}
+
+/// Sets every combination and reads it back; the state before is restored.
+fn self_test(py: Python<'_>, reader: &Reader) -> PyResult<bool> {
+    let core = py.module("paddle.base.core")?;
+    let tracer = py
+        .module("paddle.base.framework")?
+        .call_method0("_dygraph_tracer")?;
+    if tracer.is_none() {
+        return Ok(false);
+    }
+    let levels = core.getattr("AmpLevel")?;
+    let (grad, level) = (tracer.getattr("_has_grad")?, tracer.getattr("_amp_level")?);
+    let mut agrees = true;
+    for name in ["O1", "O2", "O0"] {
+        let number: i64 = levels.getattr(name)?.call_method0("__int__")?.extract()?;
+        for on in [false, true] {
+            tracer.setattr("_has_grad", on)?;
+            tracer.setattr("_amp_level", levels.getattr(name)?)?;
+            agrees &= reader.read() == (on, number);
+        }
+    }
+    tracer.setattr("_has_grad", grad)?;
+    tracer.setattr("_amp_level", level)?;
+    Ok(agrees)
+}

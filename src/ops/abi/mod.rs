@@ -1,0 +1,40 @@
+//! Borrow-only reads of Paddle's tensors, of arrays and of what Paddle keeps for a thread.
+
+mod arrays;
+mod edges;
+mod finalizers;
+mod flags;
+mod global_state;
+mod gradient_hooks;
+mod guards;
+mod inplace_version;
+mod numbers;
+mod shared_ptr;
+mod tensor;
+
+use pyo3::ffi;
+use pyo3::prelude::*;
+
+use paddle_sot_cpython::native::{self, Value};
+
+pub use arrays::{array_matches, is_array};
+pub use edges::{can_move_edges, move_edges, stand_in};
+pub use finalizers::{is_quiet, Ends};
+pub use flags::records_gradients;
+pub use global_state::GlobalState;
+pub use gradient_hooks::{has_own_hook, is_unhooked, know_own_hook};
+pub use guards::{open_dims, ArrayGuard, TensorGuard};
+pub use inplace_version::{has_fresh_version, inplace_version};
+pub use numbers::{is_cpu_place, sampled};
+pub use tensor::{is_contiguous, matches as tensor_matches, reader_name, Tensors};
+
+/// A number, or a dim of a tensor or array, from outside.
+pub fn value(py: Python<'_>, object: *mut ffi::PyObject, dim: Option<usize>) -> Option<Value> {
+    match dim {
+        None => native::number(object),
+        Some(dim) if arrays::is_array(py, object) => {
+            arrays::array_dim(py, object, dim).map(Value::Int)
+        }
+        Some(dim) => tensor::dim(py, object, dim).map(Value::Int),
+    }
+}

@@ -1,0 +1,57 @@
+//! The folders of the engine: what stands later in the list may use what stands before it.
+
+use std::path::Path;
+
+const LAYERS: &[&str] = &[
+    "reason",
+    "tracker",
+    "guard",
+    "variables",
+    "backend",
+    "simulator",
+    "codegen",
+    "plugin",
+    "translate",
+];
+
+fn sources(folder: &Path, found: &mut Vec<String>) {
+    for entry in std::fs::read_dir(folder).expect("the folder can be read") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|ending| ending == "rs") {
+            found.push(std::fs::read_to_string(&path).expect("the file can be read"));
+        }
+    }
+}
+
+#[test]
+fn arrows_between_folders_go_one_way() {
+    let engine = Path::new(env!("CARGO_MANIFEST_DIR"));
+    for (at, layer) in LAYERS.iter().enumerate() {
+        let mut texts = Vec::new();
+        sources(&engine.join(layer), &mut texts);
+        assert!(!texts.is_empty(), "{layer} has no file");
+        for later in &LAYERS[at + 1..] {
+            let arrow = format!("crate::{later}::");
+            let backward = texts.iter().filter(|text| text.contains(&arrow)).count();
+            assert_eq!(backward, 0, "{backward} files of {layer} use {later}");
+        }
+    }
+}
+
+#[test]
+fn every_folder_is_a_layer() {
+    let engine = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let folders = std::fs::read_dir(engine).expect("the folder can be read");
+    for entry in folders {
+        let path = entry.expect("an entry").path();
+        let name = path.file_name().and_then(|name| name.to_str());
+        let is_layer = name.is_some_and(|name| LAYERS.contains(&name));
+        let mut texts = Vec::new();
+        if path.is_dir() {
+            sources(&path, &mut texts);
+        }
+        assert!(texts.is_empty() || is_layer, "{name:?} is not in the list");
+    }
+}
