@@ -81,7 +81,7 @@ def above_bare() -> None:
     """What a warm call costs above Paddle's own entry point with the same program."""
     x, y = paddle.randn([64]), paddle.randn([64])
     sot.to_static(add, min_graph_size=0)(x, y)
-    backend, seen = sys.modules["paddle_sot_rs._foreign_programs"], []
+    backend, seen = sys.modules["paddle_sot_rs._paddle.foreign_programs"], []
     bare = backend.run_program
 
     def noted(*given):

@@ -12,7 +12,7 @@ import paddle
 from paddle import _C_ops
 from paddle.base.libpaddle import pir
 
-from paddle_sot_rs import _programs as programs
+from paddle_sot_rs._paddle import programs
 
 from ._masks import Masks
 from ._open_shapes import filled, following

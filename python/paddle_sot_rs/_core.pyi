@@ -1,7 +1,7 @@
 """The engine's extension module. Users go through `paddle_sot_rs`; this is what that package is built on."""
 
 from collections.abc import Callable
-from types import CellType, CodeType
+from types import CellType, CodeType, ModuleType
 from typing import Any, Concatenate, Generic, Literal, ParamSpec, Self, TypeVar, final, overload
 
 from paddle import Tensor
@@ -12,6 +12,7 @@ _R = TypeVar("_R", covariant=True)
 _Object = TypeVar("_Object")
 
 __version__: str
+paddle_backend: ModuleType
 """Version of the package, as in its wheel."""
 
 @final

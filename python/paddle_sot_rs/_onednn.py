@@ -10,10 +10,10 @@ from paddle import _C_ops
 from paddle.base import core, framework
 from paddle.base.libpaddle import pir
 
-from paddle_sot_rs import _programs as programs
-from paddle_sot_rs._backward import REGIONS
-from paddle_sot_rs._constants import CONSTANTS
-from paddle_sot_rs._kernels import is_on_cpu
+from paddle_sot_rs._paddle import programs
+from paddle_sot_rs._paddle.backward import REGIONS
+from paddle_sot_rs._paddle.constants import CONSTANTS
+from paddle_sot_rs._paddle.kernels import is_on_cpu
 
 from ._convolutions import (
     convolutions,

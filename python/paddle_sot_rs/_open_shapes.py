@@ -6,7 +6,7 @@ from typing import Any
 
 import paddle
 
-from paddle_sot_rs._constants import CONSTANTS
+from paddle_sot_rs._paddle.constants import CONSTANTS
 
 _LISTS = frozenset({"builtin.combine", "builtin.split"})
 # Results have items where all operands have some.

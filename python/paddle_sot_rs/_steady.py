@@ -10,10 +10,10 @@ from paddle import _C_ops
 from paddle.base import core
 from paddle.base.libpaddle import pir
 
-from paddle_sot_rs import _programs as programs
-from paddle_sot_rs._constants import CONSTANTS
-from paddle_sot_rs._effects import first_random
-from paddle_sot_rs._foreign_programs import run_program
+from paddle_sot_rs._paddle import programs
+from paddle_sot_rs._paddle.constants import CONSTANTS
+from paddle_sot_rs._paddle.effects import first_random
+from paddle_sot_rs._paddle.foreign_programs import run_program
 
 from ._passes import cloned, stand_in
 

@@ -32,6 +32,10 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     if let Ok(handle) = pyo3_log::try_init() {
         process::keep_log_handle(handle);
     }
+    module.add(
+        "paddle_backend",
+        paddle_sot_backend_paddle::native(module.py())?,
+    )?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<static_function::StaticFunction>()?;
     module.add_class::<frozen::Frozen>()?;

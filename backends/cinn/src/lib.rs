@@ -9,7 +9,6 @@
 mod options;
 mod table;
 
-use std::ffi::CString;
 use std::sync::{Arc, Once};
 
 use paddle_sot::backend::{
@@ -35,20 +34,15 @@ pub struct CinnBackend {
     dynamic: bool,
 }
 
-static LOWERING: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
+static LOWERING: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 
 /// The Python part, made at first use.
-fn lowering(py: Python<'_>) -> PyResult<&Bound<'_, PyModule>> {
+fn lowering(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
     let module = LOWERING.get_or_try_init(py, || {
         // Its names are imported by this one.
         paddle_sot_backend_paddle::load_python(py)?;
-        let source = CString::new(include_str!("kept.py"))?;
-        let file = c"paddle_sot_rs/backends/kept.py";
-        py.embedded(&source, file, c"paddle_sot_rs._kept")?;
-        let source = CString::new(include_str!("lowering.py"))?;
-        let file = c"paddle_sot_rs/backends/cinn.py";
-        let module = py.embedded(&source, file, c"paddle_sot_rs._cinn")?;
-        Ok::<_, PyErr>(module.unbind())
+        py.own("paddle_sot_rs._cinn.kept")?;
+        py.own("paddle_sot_rs._cinn.lowering").map(Bound::unbind)
     })?;
     Ok(module.bind(py))
 }

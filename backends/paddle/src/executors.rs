@@ -98,14 +98,14 @@ fn drop_all(py: Python<'_>) -> PyResult<()> {
     TIMES.fetch_add(1, Ordering::Relaxed);
     let kept = ADDRESSES.lock().map(|mut kept| std::mem::take(&mut *kept));
     drop(kept);
-    py.module("paddle_sot_rs._foreign_programs")?
+    py.module("paddle_sot_rs._paddle.foreign_programs")?
         .call_method0("invalidate")
         .map(drop)
 }
 
 /// What `foreign_programs.py` says of programs that are not ours.
 fn others(py: Python<'_>, question: &str) -> PyResult<bool> {
-    let others = py.module("paddle_sot_rs._foreign_programs")?;
+    let others = py.module("paddle_sot_rs._paddle.foreign_programs")?;
     others.call_method0(question)?.extract()
 }
 
@@ -139,7 +139,7 @@ fn be_patient(py: Python<'_>) -> PyResult<()> {
     if threshold(py)? == 0.0 && !environment.contains(FLAG)? {
         set_threshold(py, ENOUGH)?;
     }
-    py.module("paddle_sot_rs._allocator")?
+    py.module("paddle_sot_rs._paddle.allocator")?
         .call_method0("keep")
         .map(drop)
 }

@@ -171,7 +171,7 @@ impl PaddleGraph {
             has_signal: answer.has_signal,
             uncertain,
             run_program: py
-                .module("paddle_sot_rs._foreign_programs")?
+                .module("paddle_sot_rs._paddle.foreign_programs")?
                 .getattr("run_program")?
                 .unbind(),
             attributes: answer.attributes,

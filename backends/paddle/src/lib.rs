@@ -33,7 +33,7 @@ use pyo3::exceptions::{PyNotImplementedError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-pub use bridge::load_python;
+pub use bridge::{load_python, native};
 pub use eager_fallback::EagerFallback;
 pub use executor_lock::{try_exclusive, Turn};
 pub use executors::before_dropping;

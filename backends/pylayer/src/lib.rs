@@ -6,8 +6,6 @@
 //! graph, and lets another backend compile that program: `options={"around": "cinn"}`, by default
 //! `paddle`.
 
-use std::ffi::CString;
-
 use paddle_sot::backend::{
     self, BackendError, BackendRegistration, CompileRequest, CompiledGraph, ExportRequest,
     GraphBackend, TraceSession,
@@ -20,7 +18,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyString};
 
-static OPERATION: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
+static OPERATION: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 
 /// A callable that appends the operator to the current program: it takes the inputs, then the
 /// values that both blocks use. `blocks` are forward and backward; `gradients` says which result of
@@ -37,10 +35,8 @@ pub fn operation<'py>(
     gradients: &[Option<usize>],
 ) -> PyResult<Bound<'py, PyAny>> {
     let module = OPERATION.get_or_try_init(py, || {
-        let source = CString::new(include_str!("operation.py"))?;
-        let file = c"paddle_sot_rs/backends/pylayer.py";
-        let module = py.embedded(&source, file, c"paddle_sot_rs._pylayer")?;
-        Ok::<_, PyErr>(module.unbind())
+        py.own("paddle_sot_rs._pylayer.operation")
+            .map(Bound::unbind)
     })?;
     let (forward, backward) = blocks;
     let given = (forward, backward, inputs, outputs, gradients.to_vec());

@@ -29,8 +29,15 @@ pub trait Modules<'py> {
     /// When there is nothing, or was something else already when the engine was imported.
     fn original(self, module: &str, name: &str) -> PyResult<Bound<'py, PyAny>>;
 
-    /// A module of the engine's own Python code. What its functions find in `builtins` is what was
-    /// there when the engine was imported, whatever the program has put in its place since.
+    /// A module of the engine's own package, imported. What its functions find in `builtins` is
+    /// what was there when the engine was imported, whatever the program has put in its place
+    /// since.
+    ///
+    /// # Errors
+    /// When it cannot be imported.
+    fn own(self, name: &str) -> PyResult<Bound<'py, PyAny>>;
+
+    /// The same of a module that has no file.
     ///
     /// # Errors
     /// When the code cannot be run.
@@ -86,6 +93,35 @@ impl<'py> Modules<'py> for Python<'py> {
         let whole = format!("{module}.{name}");
         let found = self.keep_originals()?.bind(self).get_item(&whole)?;
         found.ok_or_else(|| PyKeyError::new_err(format!("there is no {whole}")))
+    }
+
+    fn own(self, name: &str) -> PyResult<Bound<'py, PyAny>> {
+        if let Some(module) = loaded(&PyString::intern(self, name))? {
+            return Ok(module);
+        }
+        let builtins = self.keep_originals()?.bind(self).get_item(BUILTINS)?;
+        let util = self.module("importlib.util")?;
+        let spec = util.call_method1("find_spec", (name,))?;
+        if spec.is_none() {
+            let text = format!("{name} is missing: install paddle-sot-rs again");
+            return Err(pyo3::exceptions::PyImportError::new_err(text));
+        }
+        let module = util.call_method1("module_from_spec", (&spec,))?;
+        // What has builtins already keeps them.
+        module.setattr("__builtins__", builtins)?;
+        let modules = self.module("sys")?.getattr("modules")?;
+        modules.set_item(name, &module)?;
+        if let Err(err) = spec
+            .getattr("loader")?
+            .call_method1("exec_module", (&module,))
+        {
+            modules.del_item(name)?;
+            return Err(err);
+        }
+        if let Some((package, own)) = name.rsplit_once('.') {
+            self.module(package)?.setattr(own, &module)?;
+        }
+        Ok(module)
     }
 
     fn embedded(self, source: &CStr, file: &CStr, name: &CStr) -> PyResult<Bound<'py, PyModule>> {

@@ -19,15 +19,12 @@ use crate::simulator::{carried_aliases, Shared, Tracer};
 use crate::tracker::{Tracker, TrackerRef};
 use crate::variables::{FunctionVar, Kind, NumberVar, TextPart, VarId};
 
-static HELPERS: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
+static HELPERS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 
 /// A helper function of the generated code.
 pub fn helper(py: Python<'_>, name: &str) -> Result<Obj, Break> {
     let module = HELPERS.get_or_try_init(py, || {
-        let source = std::ffi::CString::new(include_str!("helpers.py"))?;
-        let file = c"paddle_sot_rs/codegen/helpers.py";
-        py.embedded(&source, file, c"paddle_sot_rs._helpers")
-            .map(Bound::unbind)
+        py.own("paddle_sot_rs._codegen.helpers").map(Bound::unbind)
     })?;
     Ok(Obj::from(module.bind(py).getattr(name)?))
 }

@@ -207,7 +207,7 @@ fn call_known(
     }
     match t.kind(callee).clone() {
         // What stands for Paddle's own ways back: see `double_backward.py`.
-        Kind::Function(_) if in_module(t, callee, "paddle_sot_rs._double_backward") => {
+        Kind::Function(_) if in_module(t, callee, "paddle_sot_rs._paddle.double_backward") => {
             let what = describe(t, callee, &Kind::Opaque);
             let message = format!("{what}() walks the autograd graph");
             t.stop(BreakKind::UnsupportedOperation, message)

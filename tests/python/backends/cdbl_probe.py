@@ -261,9 +261,9 @@ class Prober:
 
         load(paddle.ones([2]))
         # The parts that the backend uses, loaded by its first call.
-        self.Trace = sys.modules["paddle_sot_rs._trace"].Trace
-        self.black_listed = sys.modules["paddle_sot_rs._call_rewrites"].BlackListed
-        self.inspect = sys.modules["paddle_sot_rs._cinn"].inspector(set())
+        self.Trace = sys.modules["paddle_sot_rs._paddle.trace"].Trace
+        self.black_listed = sys.modules["paddle_sot_rs._paddle.call_rewrites"].BlackListed
+        self.inspect = sys.modules["paddle_sot_rs._cinn.lowering"].inspector(set())
         self.paddle = paddle
         self.kept = {spec: self.tensor(spec) for spec in TENSORS}
 

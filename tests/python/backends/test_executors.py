@@ -22,7 +22,7 @@ def translated(function):
 
 def programs():
     translated(lambda x: x + 1)(paddle.ones([1]))
-    return sys.modules["paddle_sot_rs._programs"]
+    return sys.modules["paddle_sot_rs._paddle.programs"]
 
 
 def test_programs_in_neighbouring_scopes_do_not_meet(monkeypatch):
@@ -87,7 +87,7 @@ def test_a_graph_that_fails_alone_is_counted(monkeypatch):
     def fails(*args):
         raise RuntimeError("no executor today")
 
-    monkeypatch.setattr(sys.modules["paddle_sot_rs._foreign_programs"], "run_program", fails)
+    monkeypatch.setattr(sys.modules["paddle_sot_rs._paddle.foreign_programs"], "run_program", fails)
     static = translated(lambda x: x * 2 + 1)
     np.testing.assert_array_equal(static(paddle.ones([2])).numpy(), [3, 3])
     [fallback] = sot.stats(static).fallbacks

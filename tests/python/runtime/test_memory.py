@@ -78,8 +78,8 @@ def test_the_flag_is_put_back_after_a_backward(retain, others, monkeypatch):
     x.stop_gradient = False
     loss = static(x)
     # Loops that another test has trained would keep executors from waiting.
-    monkeypatch.setattr(sys.modules["paddle_sot_rs._double_backward"], "loops", False)
-    monkeypatch.setattr(sys.modules["paddle_sot_rs._foreign_programs"], "_found", others)
+    monkeypatch.setattr(sys.modules["paddle_sot_rs._paddle.double_backward"], "loops", False)
+    monkeypatch.setattr(sys.modules["paddle_sot_rs._paddle.foreign_programs"], "_found", others)
     before, during = paddle.get_flags(flag)[flag], []
     x.register_hook(lambda gradient: during.append(paddle.get_flags(flag)[flag]))
     loss.backward(retain_graph=retain)
@@ -97,7 +97,7 @@ def curve(x):
 
 def trained(x):
     sot.to_static(curve, min_graph_size=0)(x).backward()
-    return sys.modules["paddle_sot_rs._foreign_programs"].are_there()
+    return sys.modules["paddle_sot_rs._paddle.foreign_programs"].are_there()
 
 x = paddle.ones([4])
 x.stop_gradient = False

@@ -18,6 +18,8 @@ from paddle import _C_ops
 from paddle.base import core
 from paddle.base.libpaddle import eager
 
+from paddle_sot_rs._core import paddle_backend
+
 # A program may put others in their places: `paddle.zeros_like = ...`.
 _zeros_like = paddle.zeros_like
 _astype, _data_ptr, _detach, _numpy = (
@@ -30,26 +32,26 @@ _paddles_backward = eager.run_backward
 _paddles_gradients = eager.run_partial_grad
 _state = threading.local()
 # Calls a C function: what it throws becomes an error. See `foreign.rs`.
-caught = None
+caught = paddle_backend.caught
 # Told how many passes are under way that hooks have to know of.
-watch = None
+watch = paddle_backend.watch
 # All runs of programs that may go backward, latest first.
-runs = None
+runs = paddle_backend.runs
 # What backward passes through programs are counted by.
-now = None
+now = paddle_backend.now
 # Whether any program that trains has loops in it, and what stands around each of its runs: see
 # `executors.rs`.
 loops = False
-begin_loops = None
-end_loops = None
+begin_loops = paddle_backend.begin_loops
+end_loops = paddle_backend.end_loops
 # Puts back the flag that executors of backward passes were made under.
-restore_flag = None
+restore_flag = paddle_backend.restore_flag
 # What stands around each pass, and what keeps other threads from running programs in it: see
 # `executor_lock.rs`.
-begin_pass = None
-end_pass = None
-be_exclusive = None
-be_shared = None
+begin_pass = paddle_backend.begin_pass
+end_pass = paddle_backend.end_pass
+be_exclusive = paddle_backend.be_exclusive
+be_shared = paddle_backend.be_shared
 
 
 def _native_backward(*args):

@@ -10,10 +10,8 @@ import paddle
 from paddle.base import core
 from paddle.base.libpaddle import pir
 from paddle.pir import is_fake_value
-from paddle_sot_rs import _backward, _programs, _tracing
-from paddle_sot_rs._backward import GRADIENT, gradients, with_inner
-from paddle_sot_rs._call_rewrites import BlackListed
-from paddle_sot_rs._kept import (
+
+from paddle_sot_rs._cinn.kept import (
     KEPT,
     dims_of,
     is_empty,
@@ -25,7 +23,10 @@ from paddle_sot_rs._kept import (
     with_gradients,
 )
 from paddle_sot_rs._listing import paddle_name
-from paddle_sot_rs._strides import mark_copies
+from paddle_sot_rs._paddle import backward, programs, tracing
+from paddle_sot_rs._paddle.backward import GRADIENT, gradients, with_inner
+from paddle_sot_rs._paddle.call_rewrites import BlackListed
+from paddle_sot_rs._paddle.strides import mark_copies
 
 _MOST_ROUNDS = 8
 _COMPLEX = (paddle.complex64, paddle.complex128)
@@ -280,7 +281,7 @@ def _decompose(program, values, black, composite, start, end):
     return values
 
 
-class Lowering(_programs.Lowering):
+class Lowering(programs.Lowering):
     """The lowering of one graph."""
 
     rewrites = True
@@ -306,7 +307,7 @@ class Lowering(_programs.Lowering):
         if trains:
             names = reading_otherwise(block.ops, kept) | of_kernels(with_inner(block.ops))
             self.whole = with_gradients(names | kept_where(with_inner(block.ops)))
-            if _tracing.current.branches:
+            if tracing.current.branches:
                 # What is known of nested graphs names values of the program as it is: all is
                 # decomposed afterwards.
                 return kept
@@ -323,11 +324,11 @@ class Lowering(_programs.Lowering):
         return kept
 
     def backward(self, block, inputs, targets, seeds, branches, whens):
-        _backward.call_vjp = functools.partial(_vjp, self.whole)
+        backward.call_vjp = functools.partial(_vjp, self.whole)
         try:
             found = gradients(block, inputs, targets, seeds, branches, whens)
         finally:
-            _backward.call_vjp = core.call_vjp
+            backward.call_vjp = core.call_vjp
         self.in_time("building backward")
         return found
 

@@ -8,16 +8,16 @@ import paddle
 from paddle import _C_ops
 from paddle.base import core, framework
 from paddle.base.libpaddle import pir
-from paddle_sot_rs import _grad_reachability as grad_reachability
-from paddle_sot_rs import _tracing
-from paddle_sot_rs._backward import inner_operations, with_inner
-from paddle_sot_rs._blocks import ROWS, remove
-from paddle_sot_rs._call_rewrites import allow, as_traced, call_method, name_of, refuse, stop_where_eager_stops
-from paddle_sot_rs._effects import first_random, reads_statistics, written
-from paddle_sot_rs._open_dims import asked
-from paddle_sot_rs._static_mode import Window
-from paddle_sot_rs._strides import mark_copies
-from paddle_sot_rs._value_patches import Value
+
+from paddle_sot_rs._paddle import grad_reachability, tracing
+from paddle_sot_rs._paddle.backward import inner_operations, with_inner
+from paddle_sot_rs._paddle.blocks import ROWS, remove
+from paddle_sot_rs._paddle.call_rewrites import allow, as_traced, call_method, name_of, refuse, stop_where_eager_stops
+from paddle_sot_rs._paddle.effects import first_random, reads_statistics, written
+from paddle_sot_rs._paddle.open_dims import asked
+from paddle_sot_rs._paddle.static_mode import Window
+from paddle_sot_rs._paddle.strides import mark_copies
+from paddle_sot_rs._paddle.value_patches import Value
 
 # What a program is, around its block.
 _PROGRAM = "builtin.module"
@@ -105,7 +105,7 @@ class Trace:
         self.draws = False
         self.notes_ways = grad
         allow(name_of(function), args, kwargs)
-        with _tracing.building(self):
+        with tracing.building(self):
             result = self._call(*as_traced(function, args, kwargs), is_layer, grad)
         return result, self.fresh, self.copies, self.draws, self.computes
 

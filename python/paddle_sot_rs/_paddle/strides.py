@@ -5,9 +5,9 @@ New tensors lie in their order, without gaps between the numbers. An input that 
 
 from math import prod
 
-from paddle_sot_rs._backward import with_inner
-from paddle_sot_rs._value_patches import dims
-from paddle_sot_rs._views import COPIES, is_view
+from paddle_sot_rs._paddle.backward import with_inner
+from paddle_sot_rs._paddle.value_patches import dims
+from paddle_sot_rs._paddle.views import COPIES, is_view
 
 # Those that copy where they have to.
 _RESHAPE = frozenset(("pd_op.reshape", "pd_op.flatten"))

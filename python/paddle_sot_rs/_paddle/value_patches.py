@@ -5,8 +5,9 @@ import paddle
 from paddle import _C_ops
 from paddle.base import core
 from paddle.base.libpaddle import pir
-from paddle_sot_rs import _tracing
-from paddle_sot_rs._views import SHARES
+
+from paddle_sot_rs._paddle import tracing
+from paddle_sot_rs._paddle.views import SHARES
 
 Value = pir.Value
 
@@ -52,7 +53,7 @@ _REALS = (
 
 def same_dtype(x, y):
     """Operands of `floor_divide`: in eager mode a tensor of no dims has a say in the dtype, in a program none."""
-    x, y = _tracing.current.cast(x), _tracing.current.cast(y)
+    x, y = tracing.current.cast(x), tracing.current.cast(y)
     for reals in _REALS:
         if x.dtype != y.dtype and x.dtype in reals and y.dtype in reals and (not x.shape or not y.shape):
             if paddle.bfloat16 in (x.dtype, y.dtype):
@@ -122,7 +123,7 @@ class _OpenDim(int):
 
 
 def _ask(dim, name, other, answer):
-    trace = _tracing.current
+    trace = tracing.current
     if trace is None:
         return
     if type(other) is _OpenDim:
@@ -145,7 +146,7 @@ def _order(name):
 
     def compared(self, other):
         answer = operation(self, other)
-        trace = _tracing.current
+        trace = tracing.current
         if trace is None or type(other) is int and (name, other) in _ASKS:
             return answer
         if type(other) is int and (name, other) in _ASKS_FOR_ROWS:
@@ -163,8 +164,8 @@ def _computing(name):
     stays = name not in ("__int__", "__index__")
 
     def computed(self, *others):
-        if _tracing.current is not None:
-            _tracing.current.computes = True
+        if tracing.current is not None:
+            tracing.current.computes = True
         result = operation(self, *others)
         return _OpenDim(result) if stays and type(result) is int else result
 

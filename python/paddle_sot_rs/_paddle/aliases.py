@@ -5,10 +5,10 @@ and what `recompute` and PyLayers keep they see in any case. The gradient of con
 refuses.
 """
 
-from paddle_sot_rs._backward import REGIONS, UNVERSIONED, blocks_of, inner_operations, is_gradient, with_inner
-from paddle_sot_rs._blocks import ROWS
-from paddle_sot_rs._grad_liveness import reads, used
-from paddle_sot_rs._views import PARTS, is_view
+from paddle_sot_rs._paddle.backward import REGIONS, UNVERSIONED, blocks_of, inner_operations, is_gradient, with_inner
+from paddle_sot_rs._paddle.blocks import ROWS
+from paddle_sot_rs._paddle.grad_liveness import reads, used
+from paddle_sot_rs._paddle.views import PARTS, is_view
 
 _NAMES = ("pd_op.assign", *PARTS)
 

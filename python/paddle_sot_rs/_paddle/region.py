@@ -9,12 +9,13 @@ from paddle.base import core, framework
 from paddle.base.libpaddle import pir
 from paddle.base.libpaddle.pir import get_used_external_value
 from paddle.static.nn import control_flow
-from paddle_sot_rs import _backward, _grad_reachability, _tracing
-from paddle_sot_rs._blocks import branch, in_block, narrowed, take_back
-from paddle_sot_rs._call_rewrites import call_method, constant
+
 from paddle_sot_rs._control import show
-from paddle_sot_rs._effects import first_random, reads_statistics
-from paddle_sot_rs._value_patches import dims
+from paddle_sot_rs._paddle import backward, grad_reachability, tracing
+from paddle_sot_rs._paddle.blocks import branch, in_block, narrowed, take_back
+from paddle_sot_rs._paddle.call_rewrites import call_method, constant
+from paddle_sot_rs._paddle.effects import first_random, reads_statistics
+from paddle_sot_rs._paddle.value_patches import dims
 
 Value = pir.Value
 
@@ -70,7 +71,7 @@ class Block:
         """Appends the block to the current one; the answer is the Values of its outputs."""
         values = {ref.number: value for ref, value in zip(self.inputs, given, strict=True)}
         for kind, target, args, kwargs, output in self.steps:
-            if target is show and _tracing.current.repeats:
+            if target is show and tracing.current.repeats:
                 continue
             arguments = [_value(values, item) for item in args]
             named = {name: _value(values, item) for name, item in kwargs.items()}
@@ -153,7 +154,7 @@ def fresh(values, given):
 
 def _without_state(results):
     """Refuses blocks with operations that change what they are given: running statistics."""
-    for inner in _backward.inner_operations(results[0].get_defining_op()):
+    for inner in backward.inner_operations(results[0].get_defining_op()):
         name = inner.name()
         if name.endswith("_") and name not in _HARMLESS and not reads_statistics(inner):
             raise NotImplementedError(f"{name} inside of control flow")
@@ -173,7 +174,7 @@ def _kept(values):
 
     They come from outside, and are no parameters: those are large, and the gradient refuses those that changed.
     """
-    trace = _tracing.current
+    trace = tracing.current
     if not trace.notes_ways or trace.repeats or pir.get_current_insertion_point().block() != trace.block:
         return {}
     kept = {}
@@ -235,7 +236,7 @@ class Branch:
         self.region = region
         self.condition = condition
         self.given = given
-        self.external = _tracing.current.external
+        self.external = tracing.current.external
         # What the blocks use, parameters that layers reach by themselves included.
         self.free = [value for value in get_used_external_value(op) if not value.is_same(condition)]
         self.kept = _kept([condition, *self.free])
@@ -274,15 +275,15 @@ def _backwards(block, given, wanted, arrived, branches, copied):
     known = zip(outputs, *arrived, strict=False)
     known = [(out, seed, when) for out, seed, when in known if seed is not None and not out.stop_gradient]
     if not known:
-        return [None] * len(wanted), [_grad_reachability.NEVER] * len(wanted)
+        return [None] * len(wanted), [grad_reachability.NEVER] * len(wanted)
     targets, seeds, whens = map(list, zip(*known, strict=True))
-    return _backward.arriving(around, wanted, targets, seeds, branches, whens)
+    return backward.arriving(around, wanted, targets, seeds, branches, whens)
 
 
 @contextmanager
 def _reading(external, copy):
     """Layers find the copies of their parameters."""
-    trace = _tracing.current
+    trace = tracing.current
     before = trace.external, trace.repeats
     trace.external = {key: (tensor, copy(value)) for key, (tensor, value) in external.items()}
     # What was printed is not printed again.
@@ -312,7 +313,7 @@ class Again:
         # See `blocks.py`.
         self.along = along
         self.given = given
-        self.external = _tracing.current.external
+        self.external = tracing.current.external
         # Parameters that layers reach by themselves included.
         self.free = list(get_used_external_value(op))
 
@@ -328,7 +329,7 @@ class Again:
 
         def build():
             seeds = narrowed(arrived, self.along)
-            whens = [_grad_reachability.ALWAYS] * len(seeds)
+            whens = [grad_reachability.ALWAYS] * len(seeds)
             found, _ = _backwards(self.region.body, given, wanted, (seeds, whens), branches, (self.external, copy))
             reached[:] = [at for at, gradient in enumerate(found) if gradient is not None]
             return [_own(found[at], wanted[at]) for at in reached]
@@ -352,15 +353,15 @@ class Recompute:
         self.given = given
 
     def _ways(self, outputs, free):
-        trace = _tracing.current
+        trace = tracing.current
         if not (trace.notes_ways or trace.repeats):
             return [], []
-        ways = _grad_reachability.Ways(trace, pir.get_current_insertion_point().block().ops)
+        ways = grad_reachability.Ways(trace, pir.get_current_insertion_point().block().ops)
         found = [ways.sources(value) for value in outputs]
         if self.given is None:
             return found, ways.required
         given = [free[at] for at in self.given if not free[at].stop_gradient]
-        always = [(value, _grad_reachability.ALWAYS) for value in given]
+        always = [(value, grad_reachability.ALWAYS) for value in given]
         parameters = any(not _is_among(source, given) for sources in found for source, _ in sources)
         required = [given] if parameters else []
         # Zeros stand for what does not arrive: gradients of one result go through all of the block.
@@ -383,7 +384,7 @@ class Recompute:
         _without_random(op)
         for value, stop in zip(result, stops, strict=True):
             value.stop_gradient = stop
-        _tracing.current.branches[result[0].id] = Again(self, free, op, along, ways)
+        tracing.current.branches[result[0].id] = Again(self, free, op, along, ways)
         return narrowed(result, along)
 
 
@@ -395,7 +396,7 @@ class If:
         self.otherwise = otherwise
 
     def __call__(self, condition, *free):
-        trace = _tracing.current
+        trace = tracing.current
         # Gradients are traced without, but for what they do again.
         notes_ways = trace.notes_ways or trace.repeats
         has_word = notes_ways and (self.then.decides or self.otherwise.decides)
@@ -407,7 +408,7 @@ class If:
                 outputs = fresh(blocks[at].run(free), free)
                 stops[at] = [value.stop_gradient for value in outputs]
                 if notes_ways:
-                    sides[at] = _grad_reachability.Side(trace, outputs)
+                    sides[at] = grad_reachability.Side(trace, outputs)
                 return [*outputs, sides[at].word()] if has_word else outputs
 
             return build
@@ -426,7 +427,7 @@ class If:
         ways = [], []
         if notes_ways:
             required = [*sides[0].required, *sides[1].required]
-            ways = _grad_reachability.of_branch(trace, condition, sides, word), required
+            ways = grad_reachability.of_branch(trace, condition, sides, word), required
         trace.branches[result[0].id] = Branch(self, condition, free, op, along, ways)
         return narrowed(result, along)
 
@@ -449,7 +450,7 @@ class While:
         # again.
         histories = [_row(value) for value in variables[1:]] if self.differentiable else []
         variables += histories
-        trace = _tracing.current
+        trace = tracing.current
         flows = [at for at, ref in enumerate(self.body.inputs[: self.carried]) if not ref.stops]
         notes_ways = (trace.notes_ways or trace.repeats) and self.differentiable
         block = pir.get_current_insertion_point().block()
@@ -472,7 +473,7 @@ class While:
             rows, answers = result[last : last + len(histories)], result[last + len(histories) :]
             for value in answers:
                 value.stop_gradient = True
-            ways = _grad_reachability.of_loop(trace, condition, first, made, answers) if notes_ways else []
+            ways = grad_reachability.of_loop(trace, condition, first, made, answers) if notes_ways else []
             required = list(made.requires(first)) if notes_ways else []
             trace.branches[result[0].id] = Loop(self, first, free, inner, rows, (ways, required, made))
         return result[1:last]
@@ -480,7 +481,7 @@ class While:
     def _append(self, variables, words, free, flows, notes_ways):
         """Appends the loop; the variables end with words. The answer is the operation and the ways through a round."""
         made = None
-        trace = _tracing.current
+        trace = tracing.current
 
         def body(_, *values):
             nonlocal made
@@ -498,7 +499,7 @@ class While:
                 row.stop_gradient = True
             if not notes_ways:
                 return [*after, *rows]
-            made = _grad_reachability.Round(trace, flows, now, after[1:])
+            made = grad_reachability.Round(trace, flows, now, after[1:])
             return [*after, *rows, *(made.words(values[len(values) - words :]) if words else [])]
 
         return _while_loop(body, variables), made
@@ -512,7 +513,7 @@ def _open(value, shape):
 
 
 def _first_words(flows):
-    words = [_C_ops.assign(_grad_reachability.word(1 << bit)) for bit in range(len(flows))]
+    words = [_C_ops.assign(grad_reachability.word(1 << bit)) for bit in range(len(flows))]
     for value in words:
         value.stop_gradient = True
     return words
@@ -557,7 +558,7 @@ class Loop:
         self.given = given
         self.inner = inner
         self.histories = histories
-        self.external = _tracing.current.external
+        self.external = tracing.current.external
         self.free = []
         for value in (*first, *inner):
             if not _is_among(value, self.free):
@@ -573,7 +574,7 @@ class Loop:
         arrived, whens = arrived[1:], whens[1:]
         flows, sure = self.round.backwards(whens)
         unsure = [at for at in flows if at not in sure]
-        conditions = _tracing.current.conditions
+        conditions = tracing.current.conditions
 
         def round_(_, at, *sums):
             seeds, sums = sums[: len(flows)], sums[len(flows) :]
@@ -587,14 +588,13 @@ class Loop:
             # The next condition is the first output.
             seeds = [None, *(into.get(at) for at in range(len(histories)))]
             under = [
-                conditions.holds(known[at]) if at in known else _grad_reachability.ALWAYS
-                for at in range(len(histories))
+                conditions.holds(known[at]) if at in known else grad_reachability.ALWAYS for at in range(len(histories))
             ]
             sources = [values[at] for at in flows] + [copy(value) for value in inner]
-            body, under = self.region.body, [_grad_reachability.NEVER, *under]
+            body, under = self.region.body, [grad_reachability.NEVER, *under]
             given_now = (*values, *given)
             found, reached = _backwards(body, given_now, sources, (seeds, under), branches, (self.external, copy))
-            if any(reached[number] != _grad_reachability.ALWAYS for number, at in enumerate(flows) if at in sure):
+            if any(reached[number] != grad_reachability.ALWAYS for number, at in enumerate(flows) if at in sure):
                 raise NotImplementedError("gradients through a loop whose rounds go other ways when done again")
             before, after = found[: len(flows)], found[len(flows) :]
             next_seeds = [_own(gradient, values[at]) for at, gradient in zip(flows, before, strict=True)]

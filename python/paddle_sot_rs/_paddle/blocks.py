@@ -11,9 +11,10 @@ import paddle
 from paddle import _C_ops
 from paddle.base.libpaddle import pir
 from paddle.static.nn import control_flow
-from paddle_sot_rs import _tracing
-from paddle_sot_rs._backward import REGIONS, inner_operations
-from paddle_sot_rs._value_patches import dims
+
+from paddle_sot_rs._paddle import tracing
+from paddle_sot_rs._paddle.backward import REGIONS, inner_operations
+from paddle_sot_rs._paddle.value_patches import dims
 
 # Marks the operations that add and remove rows.
 ROWS = "sot_rows"
@@ -101,7 +102,7 @@ def branch(condition, then, otherwise):
 def take_back(block, start):
     """Removes the operations behind the first `start` ones, and what is known of them."""
     for op in reversed(block.ops[start:]):
-        remove(block, op, _tracing.current.branches)
+        remove(block, op, tracing.current.branches)
 
 
 def remove(block, op, branches):

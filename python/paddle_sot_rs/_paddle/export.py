@@ -10,9 +10,10 @@ from paddle import _C_ops
 from paddle.base import core
 from paddle.base.libpaddle import pir
 from paddle.pir import core as pir_core
-from paddle_sot_rs._predictors import prepare
-from paddle_sot_rs._programs import loops
-from paddle_sot_rs._static_mode import Window
+
+from paddle_sot_rs._paddle.predictors import prepare
+from paddle_sot_rs._paddle.programs import loops
+from paddle_sot_rs._paddle.static_mode import Window
 
 _log = logging.getLogger("paddle_sot_rs.backend")
 

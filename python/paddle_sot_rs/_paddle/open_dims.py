@@ -1,7 +1,7 @@
 """What operations ask of open dims: those that do something else where one is 0 or 1, and those whose shapes Paddle
 infers wrongly. A row in `ASKS` for each, and a case in `SEEN` of `scalars/test_open_dims_of_functions.py`."""
 
-from paddle_sot_rs._value_patches import NUMBER, dims
+from paddle_sot_rs._paddle.value_patches import NUMBER, dims
 
 
 def asked(operations):

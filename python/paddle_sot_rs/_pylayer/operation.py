@@ -2,11 +2,12 @@
 
 import paddle
 from paddle import _C_ops
-from paddle_sot_rs import _tracing
-from paddle_sot_rs._backward import UNVERSIONED
-from paddle_sot_rs._blocks import in_block, marked, narrowed
-from paddle_sot_rs._grad_reachability import ALWAYS
-from paddle_sot_rs._region import fresh
+
+from paddle_sot_rs._paddle import tracing as _tracing
+from paddle_sot_rs._paddle.backward import UNVERSIONED
+from paddle_sot_rs._paddle.blocks import in_block, marked, narrowed
+from paddle_sot_rs._paddle.grad_reachability import ALWAYS
+from paddle_sot_rs._paddle.region import fresh
 
 _DIFFERENTIABLE = (paddle.float16, paddle.bfloat16, paddle.float32, paddle.float64, paddle.complex64, paddle.complex128)
 

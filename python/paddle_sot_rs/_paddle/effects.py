@@ -1,6 +1,6 @@
 """What operations do besides giving results: they draw random numbers, or write what they are given."""
 
-from paddle_sot_rs._backward import with_inner
+from paddle_sot_rs._paddle.backward import with_inner
 
 # Operations that draw random numbers, some of them where an attribute says so only.
 _RANDOM = frozenset(

@@ -7,6 +7,8 @@ from paddle import _C_ops, _legacy_C_ops
 from paddle.base import executor
 from paddle.jit.dy2static import partial_program, pir_partial_program
 
+from paddle_sot_rs._core import paddle_backend
+
 # Whoever runs a program has made one of these.
 _RUNNERS = (
     pir_partial_program.PartialProgramLayer,
@@ -19,9 +21,9 @@ _found = None
 run_program = _C_ops.run_program
 # What stands around each run, and what drops all executors: see `executor_lock.rs` and
 # `executors.rs`.
-begin_other = None
-end_pass = None
-drop_executors = None
+begin_other = paddle_backend.begin_other
+end_pass = paddle_backend.end_pass
+drop_executors = paddle_backend.drop_executors
 # Scopes whose backward has not run, and those of them whose executors were dropped, by their ids.
 _waiting = {}
 _spoiled = {}

@@ -6,7 +6,8 @@ Its passes and kernels do not know all that may be in a block: a program that `p
 import paddle
 from paddle import _C_ops
 from paddle.base.libpaddle import pir
-from paddle_sot_rs._backward import blocks_of
+
+from paddle_sot_rs._paddle.backward import blocks_of
 
 _FLOATS = (paddle.float32, paddle.float16, paddle.bfloat16)
 

@@ -10,7 +10,8 @@ import traceback
 from paddle.base import core, framework
 from paddle.nn.layer import layers as layers_module
 from paddle.pir import core as pir_core
-from paddle_sot_rs._value_patches import AS_EAGER, AS_STATIC, become
+
+from paddle_sot_rs._paddle.value_patches import AS_EAGER, AS_STATIC, become
 
 
 class _NoStruct:

@@ -7,10 +7,11 @@ import numpy
 import paddle
 from paddle import _C_ops
 from paddle.base import core
-from paddle_sot_rs import _tracing
-from paddle_sot_rs._backward import REGIONS, gives_neither
-from paddle_sot_rs._kernels import is_on_cpu, mixed, operands, taken_from_onednn
-from paddle_sot_rs._value_patches import Value, for_view, same_dtype
+
+from paddle_sot_rs._paddle import tracing
+from paddle_sot_rs._paddle.backward import REGIONS, gives_neither
+from paddle_sot_rs._paddle.kernels import is_on_cpu, mixed, operands, taken_from_onednn
+from paddle_sot_rs._paddle.value_patches import Value, for_view, same_dtype
 
 
 class BlackListed(Exception):
@@ -179,7 +180,7 @@ _CAST_BESIDE = {
 
 def _as_complex(x, y):
     """Both operands as their kernel takes them: a program would read the bytes of a float as a complex number."""
-    x, y = _tracing.current.cast(x), _tracing.current.cast(y)
+    x, y = tracing.current.cast(x), tracing.current.cast(y)
     if x.dtype in _CAST_BESIDE.get(y.dtype, ()):
         return x.astype(y.dtype), y
     if y.dtype in _CAST_BESIDE.get(x.dtype, ()):

@@ -4,8 +4,9 @@ import math
 
 import paddle
 from paddle.base import core
-from paddle_sot_rs._value_patches import raw_dims
-from paddle_sot_rs._views import PARTS, is_view
+
+from paddle_sot_rs._paddle.value_patches import raw_dims
+from paddle_sot_rs._paddle.views import PARTS, is_view
 
 # Composite operators that stay, and why.
 KEPT = {

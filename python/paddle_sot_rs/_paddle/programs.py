@@ -10,19 +10,18 @@ from paddle.base import core, framework
 from paddle.base.libpaddle import pir
 from paddle.jit.dy2static.utils import CUDAGraphState
 from paddle.pir import get_fake_value_name, is_fake_value
-from paddle_sot_rs import _double_backward as double_backward
-from paddle_sot_rs import _grad_reachability as grad_reachability
-from paddle_sot_rs import _tracing
-from paddle_sot_rs._aliased_outputs import look_for_bases
-from paddle_sot_rs._backward import REGIONS, blocks_of, gradients, takes_none_of_several, with_inner
-from paddle_sot_rs._backward_reads import read_back
-from paddle_sot_rs._constants import hoist
-from paddle_sot_rs._effects import first_random
-from paddle_sot_rs._grad_masks import gates_of
-from paddle_sot_rs._kernels import is_on_cpu, taken_from_onednn
-from paddle_sot_rs._static_mode import Window
-from paddle_sot_rs._trace import Trace
-from paddle_sot_rs._views import PARTS, VIEWS
+
+from paddle_sot_rs._paddle import double_backward, grad_reachability, tracing
+from paddle_sot_rs._paddle.aliased_outputs import look_for_bases
+from paddle_sot_rs._paddle.backward import REGIONS, blocks_of, gradients, takes_none_of_several, with_inner
+from paddle_sot_rs._paddle.backward_reads import read_back
+from paddle_sot_rs._paddle.constants import hoist
+from paddle_sot_rs._paddle.effects import first_random
+from paddle_sot_rs._paddle.grad_masks import gates_of
+from paddle_sot_rs._paddle.kernels import is_on_cpu, taken_from_onednn
+from paddle_sot_rs._paddle.static_mode import Window
+from paddle_sot_rs._paddle.trace import Trace
+from paddle_sot_rs._paddle.views import PARTS, VIEWS
 
 _program_numbers = itertools.count(1)
 
@@ -213,7 +212,7 @@ def compile_graph(trace, inputs, outputs, grad, lowering=None, role=None):
         # It tries how edges are cut, in eager mode, the first time that it is asked.
         grad_reachability.can_cut()
     compilation = _Compilation(trace, inputs, outputs, lowering or Lowering(), role or Role())
-    with _tracing.building(trace):
+    with tracing.building(trace):
         compiled, recipes = compilation.run(grad, place)
     with paddle.no_grad():
         compiled.constants = [make(*arguments) for make, arguments in recipes]

@@ -3,11 +3,11 @@
 Eager mode counts changes in place, and its gradients refuse a tensor that was changed after it was kept for them.
 """
 
-from paddle_sot_rs._aliases import from_control_flow, read_again
-from paddle_sot_rs._backward import REGIONS, UNVERSIONED, inner_operations, is_gradient
-from paddle_sot_rs._effects import written
-from paddle_sot_rs._grad_liveness import reads, used
-from paddle_sot_rs._views import is_view, shares_count
+from paddle_sot_rs._paddle.aliases import from_control_flow, read_again
+from paddle_sot_rs._paddle.backward import REGIONS, UNVERSIONED, inner_operations, is_gradient
+from paddle_sot_rs._paddle.effects import written
+from paddle_sot_rs._paddle.grad_liveness import reads, used
+from paddle_sot_rs._paddle.views import is_view, shares_count
 
 
 def read_back(operations, forward_end, start, inputs, outputs):

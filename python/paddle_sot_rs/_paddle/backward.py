@@ -12,9 +12,10 @@ from paddle.autograd import ir_backward
 from paddle.autograd.backward_utils import ValueDict
 from paddle.base import core
 from paddle.base.libpaddle import pir
-from paddle_sot_rs import _tracing
-from paddle_sot_rs._conditional_grads import ALWAYS, NEVER, Arrivals
-from paddle_sot_rs._views import PARTS, SHARES, is_view
+
+from paddle_sot_rs._paddle import tracing
+from paddle_sot_rs._paddle.conditional_grads import ALWAYS, NEVER, Arrivals
+from paddle_sot_rs._paddle.views import PARTS, SHARES, is_view
 
 # Operations that have blocks, or change what they are given, need the general construction.
 _SPECIAL = frozenset(
@@ -147,7 +148,7 @@ class _Backward:
         self.branches = branches
         self.block = block
         self.inputs = inputs
-        self.arrivals = Arrivals(_tracing.current.conditions)
+        self.arrivals = Arrivals(tracing.current.conditions)
         self.zeros = {}
         self.made = []
         self.shared = _Shared()

@@ -13,9 +13,11 @@ import paddle
 from paddle import _C_ops
 from paddle.base import core
 from paddle.base.libpaddle import pir
-from paddle_sot_rs._backward import REGIONS
-from paddle_sot_rs._call_rewrites import reached
-from paddle_sot_rs._grad_masks import Gates
+
+from paddle_sot_rs._core import paddle_backend
+from paddle_sot_rs._paddle.backward import REGIONS
+from paddle_sot_rs._paddle.call_rewrites import reached
+from paddle_sot_rs._paddle.grad_masks import Gates
 
 NEVER, ALWAYS = 0, 1
 # Of results that each depend on a test of its own, they are twice as many with each result.
@@ -419,7 +421,7 @@ def of_loop(trace, condition, first, made, answers):
 
 
 # Cuts edges of autograd: whether that is possible.
-can_cut = None
+can_cut = paddle_backend.can_cut
 
 
 class Plan:
