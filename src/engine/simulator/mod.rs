@@ -1,78 +1,42 @@
 //! Byte-code simulation.
 //!
-//! `opcode_executor` runs one frame's instructions and asks the families below; each family is a file (or a
-//! folder, where it takes several) whose public functions take the [`Tracer`] and variables and answer with a [`Step`].
+//! `opcode_executor` runs one frame's instructions and asks the families below. Each family is a
+//! file (or a folder, where it takes several) whose public functions take the [`Tracer`] and
+//! variables and answer with a [`Step`].
 
-pub mod alias_analysis;
-pub mod api;
-pub mod arguments;
-pub mod arrays;
-pub mod attributes;
-mod branches;
+mod autograd;
 pub mod builtins;
 pub mod call;
-pub mod carried_aliases;
-mod classes;
 pub mod collect_breaks;
-pub mod comparisons;
-pub mod conditions;
-pub mod containers;
-pub mod contexts;
-pub mod conversions;
+mod control_flow;
 mod coverage;
-pub mod deferred;
-mod device;
 mod dispatch;
-pub mod escaping_aliases;
-pub mod exceptions;
-pub mod fold;
-pub mod format;
 pub mod frame;
-pub mod frame_introspection;
-mod generators;
-mod graph_numbers;
-pub mod groups;
-pub mod inline;
-mod inlined_frame;
-mod inplace;
-pub mod iterate;
-mod itertools;
-pub mod keys;
-mod layer_call;
-pub mod layers;
-mod loop_return;
-pub mod loops;
-mod made_arrays;
-pub mod matching;
-mod merge;
-pub mod methods;
-mod namespaces;
-pub mod numbers;
-pub mod objects;
 pub mod opcode_executor;
-pub mod operators;
-mod printing;
-mod process_state;
-mod provenance;
-pub mod pylayer;
-pub mod recompute;
-pub mod regions;
-pub mod replay_reads;
-mod repr_guards;
-mod rows;
-mod saved_for_backward;
-mod scalar_arguments;
-pub mod scalars;
-pub mod sets;
-pub mod shape_rules;
-pub mod subscript;
-pub mod tensors;
-pub mod texts;
+mod scalars;
+mod semantics;
+mod tensor;
 pub(crate) mod tracer;
-pub mod truth;
-mod tuple_carry;
 
+use autograd::saved_for_backward;
+pub use autograd::{deferred, pylayer, recompute, replay_reads};
+pub use call::{arguments, contexts, fold, inline, methods};
+use call::{inlined_frame, process_state};
+use control_flow::{branches, loop_return, merge, tuple_carry};
+pub use control_flow::{conditions, loops, regions};
 use graph_numbers::program_numbers;
+pub use scalars::{conversions, numbers, numpy_scalars};
+use scalars::{graph_numbers, scalar_arguments};
+pub use semantics::{
+    attributes, comparisons, containers, exceptions, format, frame_introspection, groups, iterate,
+    keys, matching, objects, operators, sets, texts, truth,
+};
+use semantics::{classes, generators, itertools, namespaces, printing, provenance, repr_guards};
+pub use tensor::{
+    alias_analysis, api, arrays, carried_aliases, escaping_aliases, layers, shape_rules, subscript,
+    tensors,
+};
+use tensor::{device, inplace, layer_call, made_arrays, rows};
 
 pub use call::looks_at_frames;
 pub use coverage::builtin_coverage;

@@ -25,8 +25,8 @@ use crate::variables::{Kind, VarId};
 
 use super::containers::{deques, subclasses};
 use super::{
-    attributes, classes, comparisons, exceptions, fold, methods, operators, provenance, pylayer,
-    scalars, tensors, truth,
+    attributes, classes, comparisons, exceptions, fold, methods, numpy_scalars, operators,
+    provenance, pylayer, tensors, truth,
 };
 use super::{Kwargs, Step, Tracer};
 use construction::from_keys;
@@ -124,7 +124,7 @@ pub fn try_call(
         return fold::call_object(t, &object, args, kwargs).map(Some);
     }
     if native && kwargs.is_empty() {
-        if let Some(result) = scalars::call(t, callable, &object, args)? {
+        if let Some(result) = numpy_scalars::call(t, callable, &object, args)? {
             return Ok(Some(result));
         }
     }

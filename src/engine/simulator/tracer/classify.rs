@@ -13,7 +13,7 @@ use crate::guard::{GuardKind, TensorGuard};
 use crate::native;
 use crate::obj::{is_attr, items_in_order, name_in_c, of_type, ordered_dict, text_of, Obj};
 use crate::paddle::tensor_meta;
-use crate::simulator::{iterate, keys, layers, made_arrays, objects, scalars};
+use crate::simulator::{iterate, keys, layers, made_arrays, numpy_scalars, objects};
 use crate::tracker::{DictKey, Tracker, TrackerRef};
 use crate::variables::{
     CellVar, DictVar, FunctionVar, Kind, NumberVar, ObjectVar, SetVar, TensorVar, VarId,
@@ -99,8 +99,8 @@ impl<'py> Tracer<'py> {
         } else if is_plain_constant(&value) {
             self.guard(id, GuardKind::ConstEq(Obj::from(&value)));
             self.set_kind(id, Kind::Const);
-        } else if scalars::is_settled(source) && native::is_scalar(&value) {
-            scalars::settle(self, id, &value);
+        } else if numpy_scalars::is_settled(source) && native::is_scalar(&value) {
+            numpy_scalars::settle(self, id, &value);
         } else if source.is_some_and(|source| source.is_deep()) {
             // Behind a break it is a local: a list whose items are linked is walked part by part.
             self.guard_type(id, &value);

@@ -1,0 +1,166 @@
+//! Deferred calls: a train step's `backward()`, `step()` and `clear_grad()` run behind the graph.
+//!
+//! The generated code makes them in their order, in the user's lines, on the real objects; so they
+//! do what they do in eager mode. What they change is known: gradients, the numbers of tensors and
+//! the optimizer's own state. Nothing behind them is computed in this graph, and their state is not
+//! read; where the frame goes on to compute, the last of them runs in the interpreter instead, and
+//! another graph begins behind it.
+//!
+//! No code of the user's may run in them, since it could change what is already read. Leaves are
+//! guarded to have no hooks, optimizers to be Paddle's and to hold no functions of the user's but
+//! `predicates`.
+
+mod optimizers;
+mod predicates;
+
+use pyo3::prelude::*;
+
+use crate::abi;
+use crate::bytecode::Loc;
+use crate::guard::GuardKind;
+use crate::obj::Obj;
+use crate::variables::{Kind, TensorVar, VarId};
+
+use crate::simulator::frame::FrameState;
+use crate::simulator::{Kwargs, Step, Tracer};
+
+pub use optimizers::check_read;
+
+/// A call that the generated code makes behind the graph.
+#[derive(Clone, Debug)]
+pub struct DeferredCall {
+    /// The call, a partial: it is among [`Tracer::left_behind`].
+    pub call: VarId,
+    /// Given the first argument, this answers with what is called in the place of the function, and
+    /// does the same.
+    pub through: Option<Obj>,
+    /// The instruction of the outermost frame.
+    pub at: usize,
+    /// The user's place.
+    pub loc: Loc,
+}
+
+/// What the graph is asked for behind deferred calls; the answer of the simulator is another trace,
+/// in which the last of them runs natively.
+pub const CLOSED: &str = "what is computed behind a train step begins another graph";
+
+/// Defers a call of the outermost frame, if it is one that can be: its result is `None`.
+pub fn defer(
+    t: &mut Tracer<'_>,
+    f: &FrameState,
+    callee: VarId,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<bool> {
+    if t.locations.len() != 1 || t.options.not_deferred.contains(&t.outermost) {
+        return Ok(false);
+    }
+    let called = match t.kind(callee).clone() {
+        Kind::BoundBuiltin { receiver, name } if &*name == "backward" => {
+            match can_defer(t, f) && args.is_empty() && kwargs.is_empty() {
+                true => backward(t, receiver)?,
+                false => None,
+            }
+        }
+        Kind::Method { receiver, function } => match optimizers::known(t, receiver, function) {
+            Some(method) if can_defer(t, f) => {
+                optimizers::call(t, &method, receiver, (args, kwargs))?
+            }
+            _ => None,
+        },
+        _ => None,
+    };
+    let Some(Called {
+        function,
+        args,
+        through,
+        changes,
+    }) = called
+    else {
+        return Ok(false);
+    };
+    let function = t.constant(function.bind(t.py));
+    let call = t.add(Kind::Partial {
+        function,
+        args,
+        kwargs: Vec::new(),
+    });
+    let Some(loc) = f.code.instructions.get(t.outermost).map(|it| it.loc) else {
+        return Ok(false);
+    };
+    let at = t.outermost;
+    t.left_behind.push(call);
+    t.deferred.push(DeferredCall {
+        call,
+        through,
+        at,
+        loc,
+    });
+    if changes {
+        t.graph.close(CLOSED);
+    }
+    Ok(true)
+}
+
+/// Whether nothing that can be seen is waiting to be done behind the graph, which would come later
+/// than this, and no handler would see what this raises.
+fn can_defer(t: &Tracer<'_>, f: &FrameState) -> bool {
+    let waits = t.changes_what_exists() || !t.written_layers.is_empty();
+    let plain = t.regions == 0
+        && !t.options.forward_only
+        && t.backward.is_none()
+        && t.custom_gradients == 0
+        && t.cut_off == 0
+        && t.auto_casts == 0
+        && t.run_again.is_empty()
+        && t.grad_enabled
+        && t.entry_grad
+        && !t.graph.sir.has_regions();
+    plain && !waits && f.handling.is_empty() && f.code.handler(t.outermost).is_none()
+}
+
+/// What is called behind the graph.
+struct Called {
+    function: Obj,
+    args: Vec<VarId>,
+    /// See [`DeferredCall::through`].
+    through: Option<Obj>,
+    /// Whether it changes numbers that the graph may read.
+    changes: bool,
+}
+
+/// `loss.backward()` of what the graph computed from leaves without hooks.
+fn backward(t: &mut Tracer<'_>, loss: VarId) -> Step<Option<Called>> {
+    let Kind::Tensor(TensorVar { symbol, .. }) = *t.kind(loss) else {
+        return Ok(None);
+    };
+    if !t.graph.sir.carries_gradient(symbol) || t.graph.is_input(symbol) {
+        return Ok(None);
+    }
+    let inputs = t.graph.inputs.iter();
+    for input in inputs.filter(|input| t.graph.sir.carries_gradient(input.symbol)) {
+        if !abi::is_unhooked(input.value.bind(t.py)) {
+            return Ok(None);
+        }
+        t.guards.add(&input.tracker, GuardKind::Unhooked);
+    }
+    let method = t.paddle.tensor.bind(t.py).getattr("backward")?;
+    Ok(Some(Called {
+        function: Obj::from(method),
+        args: vec![loss],
+        through: None,
+        // Gradients that are there are added to.
+        changes: true,
+    }))
+}
+
+/// The instruction of the call behind which another graph has to begin: the frame computes behind
+/// the ones that were deferred.
+pub fn last(t: &Tracer<'_>) -> Option<usize> {
+    t.deferred.last().map(|call| call.at)
+}
+
+/// The call of a variable among [`Tracer::left_behind`], if it is one.
+pub fn of(t: &Tracer<'_>, left: VarId) -> Option<DeferredCall> {
+    t.deferred.iter().find(|it| it.call == left).cloned()
+}

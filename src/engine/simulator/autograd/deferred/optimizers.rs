@@ -1,0 +1,304 @@
+//! Methods of Paddle's optimizers that can be deferred, and what they change.
+
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyDict, PyType};
+
+use crate::frame::Modules;
+use crate::guard::GuardKind;
+use crate::obj::{text_of, Obj};
+use crate::reason::BreakKind;
+use crate::tracker::{DictKey, FunctionField, Tracker, TrackerRef};
+use crate::variables::{Kind, VarId};
+
+use super::{predicates, Called};
+use crate::simulator::{attributes, classes, provenance, Kwargs, Step, Tracer};
+
+/// The package of optimizers, and what in it are none.
+const PACKAGE: &str = "paddle.optimizer.";
+const SCHEDULERS: &str = "paddle.optimizer.lr";
+
+/// Methods whose result is `None`.
+const METHODS: &[&str] = &["step", "clear_grad", "zero_grad"];
+
+/// Where scalers of losses are, and methods of those whose result is `None`.
+const SCALERS: &str = "paddle.amp.grad_scaler";
+const METHODS_OF_SCALERS: &[&str] = &["step", "unscale_", "update"];
+
+/// What Paddle's step consists of, in the classes of optimizers.
+const PARTS_OF_STEP: &[&str] = &[
+    "_append_optimize_op",
+    "_apply_optimize",
+    "_create_accumulators",
+    "_create_global_learning_rate",
+    "_create_optimization_pass",
+    "_create_param_lr",
+    "_create_regularization_of_grad",
+    "_finish_update",
+    "_get_accumulator_master",
+    "_get_auxiliary_var",
+    "_global_learning_rate",
+    "_is_dtype_fp16_or_bf16",
+    "_maybe_refuse",
+    "append_regularization_ops",
+    "clear_grad",
+    "step",
+];
+
+/// Attributes that no step changes: the others are not read behind one.
+const SETTINGS: &[&str] = &[
+    "_apply_decay_param_fun",
+    "_beta1",
+    "_beta2",
+    "_epsilon",
+    "_grad_clip",
+    "_learning_rate",
+    "_lr_ratio",
+    "_name",
+    "_param_groups",
+    "_parameter_list",
+    "_weight_decay",
+    "regularization",
+];
+
+/// A method of an optimizer.
+pub(super) struct Method {
+    /// The function, with its decorators.
+    function: Obj,
+    /// Its name.
+    name: String,
+    /// Whether it is one of a scaler.
+    scales: bool,
+}
+
+fn is_optimizer(class: &Bound<'_, PyType>) -> bool {
+    provenance::module_in_paddle(class)
+        .is_some_and(|module| module.starts_with(PACKAGE) && module != SCHEDULERS)
+}
+
+/// The method, where `receiver` is an optimizer from outside and `function` one of Paddle's.
+pub(super) fn known(t: &mut Tracer<'_>, receiver: VarId, function: VarId) -> Option<Method> {
+    let Kind::Object(_) = t.kind(receiver) else {
+        return None;
+    };
+    let class = t.type_of(receiver)?;
+    t.source(receiver)?;
+    let function = t.value(function)?;
+    let name = text_of(&function, "__name__");
+    let scales = provenance::module_in_paddle(&class).is_some_and(|module| module == SCALERS);
+    let methods = match scales {
+        true => METHODS_OF_SCALERS,
+        false if is_optimizer(&class) => METHODS,
+        false => return None,
+    };
+    (methods.contains(&&*name) && provenance::is_of_paddle(&function)).then(|| Method {
+        function: Obj::from(function),
+        name,
+        scales,
+    })
+}
+
+/// The call of a method that no code of the user's runs in.
+pub(super) fn call(
+    t: &mut Tracer<'_>,
+    method: &Method,
+    receiver: VarId,
+    given: (&[VarId], &Kwargs),
+) -> Step<Option<Called>> {
+    match method.scales {
+        true => of_scaler(t, method, receiver, given),
+        false => of_optimizer(t, method, receiver, given),
+    }
+}
+
+/// A scaler that is off, as all are on a CPU, does nothing but step.
+fn of_scaler(
+    t: &mut Tracer<'_>,
+    method: &Method,
+    scaler: VarId,
+    (args, kwargs): (&[VarId], &Kwargs),
+) -> Step<Option<Called>> {
+    let (Some(object), Some(source), []) = (t.value(scaler), t.source(scaler), kwargs) else {
+        return Ok(None);
+    };
+    if object.getattr("_enable")?.is_truthy()? {
+        return Ok(None);
+    }
+    let place = Tracker::DictItem(
+        Arc::new(Tracker::InstanceDict(source)),
+        DictKey::Str(Arc::from("_enable")),
+    );
+    let off = Obj::from(PyBool::new(t.py, false).to_owned().into_any());
+    t.guards.add(&Arc::new(place), GuardKind::ConstEq(off));
+    let plain = match (&*method.name, args) {
+        ("update", []) | ("unscale_", [_]) => true,
+        ("step", [optimizer]) => steps_quietly(t, *optimizer)?,
+        _ => false,
+    };
+    Ok(plain.then(|| Called {
+        function: method.function.clone(),
+        args: [&[scaler], args].concat(),
+        through: None,
+        changes: method.name == "step",
+    }))
+}
+
+/// Whether it is an optimizer whose step runs no code of the user's, and whose state is not read.
+fn steps_quietly(t: &mut Tracer<'_>, optimizer: VarId) -> Step<bool> {
+    let Some(class) = t.type_of(optimizer) else {
+        return Ok(false);
+    };
+    let (Some(object), Some(source)) = (t.value(optimizer), t.source(optimizer)) else {
+        return Ok(false);
+    };
+    Ok(is_optimizer(&class)
+        && !is_changed(t, &class)
+        && !is_read(t, &source)
+        && runs_no_other_code(t, &object, &source)?)
+}
+
+fn of_optimizer(
+    t: &mut Tracer<'_>,
+    method: &Method,
+    optimizer: VarId,
+    (args, kwargs): (&[VarId], &Kwargs),
+) -> Step<Option<Called>> {
+    let mut all = vec![optimizer];
+    match (args, kwargs) {
+        ([], []) => {}
+        // How gradients are cleared.
+        ([how], []) | ([], [(_, how)]) if method.name != "step" => {
+            let is_flag = |value: Bound<'_, PyAny>| value.is_exact_instance_of::<PyBool>();
+            if !t.const_value(*how).is_some_and(is_flag) {
+                return Ok(None);
+            }
+            all.push(*how);
+        }
+        _ => return Ok(None),
+    }
+    if !steps_quietly(t, optimizer)? {
+        return Ok(None);
+    }
+    let through = match method.name == "step" {
+        true => {
+            let own = t.py.module("paddle_sot_rs._optimizers")?;
+            Some(Obj::from(own.getattr("step_of")?))
+        }
+        false => None,
+    };
+    Ok(Some(Called {
+        function: method.function.clone(),
+        args: all,
+        through,
+        // Who holds a gradient sees that it is cleared.
+        changes: true,
+    }))
+}
+
+/// Whether something that Paddle's step consists of is not Paddle's; guarded to be what it is.
+fn is_changed(t: &mut Tracer<'_>, class: &Bound<'_, PyType>) -> bool {
+    classes::guard_names(t, class, PARTS_OF_STEP);
+    PARTS_OF_STEP.iter().any(|name| {
+        let found = attributes::lookup(class, name);
+        !found.is_some_and(|found| provenance::is_of_paddle(&found))
+    })
+}
+
+/// Whether state that a step changes was read before it.
+fn is_read(t: &Tracer<'_>, optimizer: &TrackerRef) -> bool {
+    let is_state = |tracker: &Tracker| match tracker {
+        Tracker::DictItem(dict, DictKey::Str(name)) => {
+            matches!(&**dict, Tracker::InstanceDict(of) if of == optimizer) && !is_fixed(name)
+        }
+        _ => false,
+    };
+    t.guards.iter().any(|guard| {
+        let mut path = std::iter::successors(Some(&guard.tracker), |tracker| tracker.base());
+        path.any(|tracker| is_state(tracker))
+    })
+}
+
+/// Whether all that an optimizer holds and may call is Paddle's; guarded.
+fn runs_no_other_code(
+    t: &mut Tracer<'_>,
+    object: &Bound<'_, PyAny>,
+    source: &TrackerRef,
+) -> Step<bool> {
+    let Ok(dict) = object.getattr("__dict__")?.cast_into_exact::<PyDict>() else {
+        return Ok(false);
+    };
+    let own = Arc::new(Tracker::InstanceDict(source.clone()));
+    for name in METHODS {
+        if dict.contains(*name)? {
+            return Ok(false);
+        }
+    }
+    for (name, value) in dict.iter() {
+        let name: String = name.extract()?;
+        let place = Tracker::DictItem(own.clone(), DictKey::Str(Arc::from(&*name)));
+        let place = Arc::new(place);
+        if name == "_learning_rate" {
+            let class = Obj::from(value.get_type());
+            t.guards.add(&place, GuardKind::TypeIs(class));
+        } else if SETTINGS.contains(&&*name) && (value.is_none() || value.is_callable()) {
+            t.guards
+                .add(&place, GuardKind::Is(Obj::from(value.clone())));
+        }
+        if !value.is_callable() || is_callable_of_paddle(t.py, &value)? {
+            continue;
+        }
+        if name != "_apply_decay_param_fun" || !predicates::only_answers(t, &value)? {
+            return Ok(false);
+        }
+        let code = Arc::new(Tracker::Function(place, FunctionField::Code));
+        let found = Obj::from(value.getattr("__code__")?);
+        t.guards.add(&code, GuardKind::Is(found));
+    }
+    Ok(true)
+}
+
+/// Whether a call of it runs code of Paddle's alone.
+fn is_callable_of_paddle(py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let class = value.get_type();
+    if class.is(&py.module("types")?.getattr("MethodType")?) {
+        return Ok(provenance::is_of_paddle(&value.getattr("__func__")?));
+    }
+    let scheduler = py.module(SCHEDULERS)?.getattr("LRScheduler")?;
+    if value.is_instance(&scheduler)? {
+        let call = class.getattr("__call__")?;
+        return Ok(call.is(&scheduler.getattr("__call__")?));
+    }
+    if provenance::module_in_paddle(&class).is_none() {
+        return Ok(false);
+    }
+    // Clips ask a function of the user's which parameters they are for.
+    let Ok(dict) = value.getattr("__dict__") else {
+        return Ok(false);
+    };
+    let mut plain = true;
+    for held in dict.call_method0("values")?.try_iter()? {
+        plain &= !held?.is_callable();
+    }
+    Ok(plain)
+}
+
+/// Whether no step changes what an optimizer has by this name.
+fn is_fixed(name: &str) -> bool {
+    SETTINGS.contains(&name) || METHODS.contains(&name)
+}
+
+/// Stops where an attribute of an optimizer is read that a deferred step changes.
+pub fn check_read(t: &mut Tracer<'_>, object: VarId, name: &str) -> Step<()> {
+    if t.deferred.is_empty() || is_fixed(name) {
+        return Ok(());
+    }
+    let class = t.type_of(object);
+    if class.is_some_and(|class| is_optimizer(&class)) {
+        return t.stop(
+            BreakKind::GradientStep,
+            format!("{name} of an optimizer behind its step"),
+        );
+    }
+    Ok(())
+}

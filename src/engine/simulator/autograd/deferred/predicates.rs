@@ -1,0 +1,93 @@
+//! Functions of the user's that do nothing but answer: which parameters decay.
+//!
+//! `lambda name: name in decaying` runs in a deferred step, and can change nothing that the frame
+//! has read: it looks at its argument, and at containers of plain texts.
+
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyFrozenSet, PyFunction, PyList, PySet, PyString, PyTuple};
+
+use crate::bytecode::Instr;
+use crate::obj::Obj;
+
+use crate::simulator::{Step, Tracer};
+
+/// Most texts that are looked at.
+const MOST: usize = 1 << 16;
+
+/// Whether a function calls nothing, stores nothing but its own variables, and reads texts alone.
+pub(super) fn only_answers(t: &mut Tracer<'_>, function: &Bound<'_, PyAny>) -> Step<bool> {
+    let Ok(function) = function.cast_exact::<PyFunction>() else {
+        return Ok(false);
+    };
+    let code = t.decode(&Obj::from(function.getattr("__code__")?))?;
+    let globals = function.getattr("__globals__")?;
+    for it in &code.instructions {
+        let plain = match &it.instr {
+            Instr::Nop
+            | Instr::Resume
+            | Instr::PopTop
+            | Instr::Copy { .. }
+            | Instr::Swap { .. }
+            | Instr::LoadConst { .. }
+            | Instr::LoadFast { .. }
+            | Instr::LoadFastLoadFast { .. }
+            | Instr::StoreFast { .. }
+            | Instr::StoreFastLoadFast { .. }
+            | Instr::CopyFreeVars { .. }
+            | Instr::LoadDeref { .. }
+            | Instr::UnaryNot
+            | Instr::ToBool
+            | Instr::CompareOp { .. }
+            | Instr::IsOp { .. }
+            | Instr::ContainsOp { .. }
+            | Instr::Jump { .. }
+            | Instr::PopJumpIfTrue { .. }
+            | Instr::PopJumpIfFalse { .. }
+            | Instr::JumpIfTrueOrPop { .. }
+            | Instr::JumpIfFalseOrPop { .. }
+            | Instr::ReturnValue
+            | Instr::ReturnConst { .. } => true,
+            Instr::LoadGlobal { name, .. } => {
+                let found = globals.get_item(&*code.names[*name as usize]);
+                found.is_ok_and(|found| is_text_or_texts(&found))
+            }
+            _ => false,
+        };
+        if !plain {
+            return Ok(false);
+        }
+    }
+    let cells = function.getattr("__closure__")?;
+    if cells.is_none() {
+        return Ok(true);
+    }
+    for cell in cells.try_iter()? {
+        let content = cell?.getattr("cell_contents");
+        if !content.is_ok_and(|content| is_text_or_texts(&content)) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Whether it is a text, or a container of Python's that holds texts alone.
+fn is_text_or_texts(value: &Bound<'_, PyAny>) -> bool {
+    let is_text = |value: &Bound<'_, PyAny>| value.is_exact_instance_of::<PyString>();
+    let holds = value.is_exact_instance_of::<PyList>()
+        || value.is_exact_instance_of::<PyTuple>()
+        || value.is_exact_instance_of::<PySet>()
+        || value.is_exact_instance_of::<PyFrozenSet>()
+        || value.is_exact_instance_of::<PyDict>();
+    let all = |value: &Bound<'_, PyAny>| -> PyResult<bool> {
+        if value.len()? > MOST {
+            return Ok(false);
+        }
+        for item in value.try_iter()? {
+            if !is_text(&item?) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    };
+    is_text(value) || holds && all(value).unwrap_or(false)
+}

@@ -1,0 +1,8 @@
+//! What gradients need of the trace: calls that are deferred behind it, PyLayers, recomputation,
+//! what backward reads.
+
+pub mod deferred;
+pub mod pylayer;
+pub mod recompute;
+pub mod replay_reads;
+pub(in crate::simulator) mod saved_for_backward;

@@ -1,0 +1,303 @@
+//! Variables as arguments of calls in the graph, and the results of those as variables.
+
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use pyo3::types::{PyComplex, PyFloat, PyInt, PyModule, PyType};
+
+use crate::bytecode::BinOp;
+use crate::frame::Modules;
+use crate::graph::{Arg, Callee, SymbolId};
+use crate::obj::Obj;
+use crate::reason::BreakKind;
+use crate::variables::{DictVar, Kind, NumberVar, TensorVar, VarId};
+
+use crate::simulator::{conversions, fold, graph_numbers, keys, numbers, Step, Tracer};
+
+/// Why an operation breaks the graph that would hold `-0.0`.
+pub(in crate::simulator) const NEGATIVE_ZERO: &str =
+    "-0.0 in a tensor operation: programs may take it for 0.0";
+
+/// Paddle keeps one attribute for all numbers that are equal: where `-0.0` came first, `0.0` becomes it.
+fn is_negative_zero(value: &Bound<'_, PyAny>) -> bool {
+    let is_one = |number: f64| number == 0.0 && number.is_sign_negative();
+    match value.cast::<PyComplex>() {
+        Ok(number) => is_one(number.real()) || is_one(number.imag()),
+        Err(_) => value
+            .cast::<PyFloat>()
+            .is_ok_and(|number| is_one(number.value())),
+    }
+}
+
+/// Whether Paddle may be given this while a program is built. It looks for sizes and numbers in what it does not know, with
+/// special methods of a module or a metaclass, or ends the process; so do whole numbers of more than 64 bits.
+fn is_data(value: &Bound<'_, PyAny>) -> bool {
+    if value.is_instance_of::<PyModule>() {
+        return false;
+    }
+    if value.is_instance_of::<PyType>() {
+        return value.get_type().is(value.py().get_type::<PyType>());
+    }
+    !value.is_exact_instance_of::<PyInt>() || value.extract::<i64>().is_ok()
+}
+
+/// The graph argument for a variable.
+pub fn to_arg(t: &mut Tracer<'_>, value: VarId) -> Step<Arg> {
+    match fold::deeper(t, |t| convert(t, value)) {
+        Some(arg) => arg,
+        None => t.unsupported("containers that are too deep are passed to a tensor operation"),
+    }
+}
+
+/// Why a value is no argument.
+fn is_passed(t: &mut Tracer<'_>, id: VarId) -> String {
+    let kind = t.kind(id).clone();
+    let what = crate::simulator::call::describe(t, id, &kind);
+    format!("{what} is passed to a tensor operation")
+}
+
+fn convert(t: &mut Tracer<'_>, id: VarId) -> Step<Arg> {
+    let many = |t: &mut Tracer<'_>, items: Vec<VarId>| {
+        items
+            .into_iter()
+            .map(|item| to_arg(t, item))
+            .collect::<Step<Vec<_>>>()
+    };
+    Ok(match t.kind(id).clone() {
+        Kind::Tensor(tensor) => Arg::Symbol(tensor.symbol),
+        Kind::SymNumber(symbol) => Arg::Symbol(symbol),
+        Kind::Int(number) if depends_on_dims(t, id) => Arg::Symbol(number_statement(t, number)?),
+        Kind::Const | Kind::Class | Kind::Callable | Kind::Module => match t.value(id) {
+            Some(value) if is_negative_zero(&value) => return t.unsupported(NEGATIVE_ZERO),
+            Some(value) if !is_data(&value) => {
+                let why = is_passed(t, id);
+                return t.unsupported(why);
+            }
+            Some(value) => Arg::Const(Obj::from(value)),
+            None => return t.unsupported("a constant without a value"),
+        },
+        Kind::List(items) => Arg::List(many(t, items)?),
+        Kind::Tuple(items, None) => Arg::Tuple(many(t, items)?),
+        Kind::Tuple(items, Some(class)) => Arg::NamedTuple(class, many(t, items)?),
+        Kind::Dict(dict) if dict.class.is_none() => {
+            let mut items = Vec::with_capacity(dict.items.len());
+            for (key, item) in dict.items.into_values() {
+                let Some(key) = t.const_value(key) else {
+                    return t.unsupported("a dict argument with such keys");
+                };
+                items.push((Obj::from(key), to_arg(t, item)?));
+            }
+            Arg::Dict(items)
+        }
+        Kind::Slice(parts) => {
+            let [start, stop, step] = parts;
+            Arg::Slice(Box::new([
+                to_arg(t, start)?,
+                to_arg(t, stop)?,
+                to_arg(t, step)?,
+            ]))
+        }
+        Kind::Range(..) => match fold::to_object(t, id) {
+            Some(range) => Arg::Const(Obj::from(range)),
+            None => return t.unsupported("a range argument"),
+        },
+        _ => {
+            let why = is_passed(t, id);
+            return t.stop(BreakKind::UnsupportedCall, why);
+        }
+    })
+}
+
+/// Whether a number is made of dims and constants only: then the graph can make it too.
+pub fn depends_on_dims(t: &mut Tracer<'_>, id: VarId) -> bool {
+    match *t.kind(id) {
+        Kind::Const | Kind::Int(NumberVar::Dim(..)) => true,
+        Kind::Int(NumberVar::Made(_, a, b)) => depends_on_dims(t, a) && depends_on_dims(t, b),
+        _ => false,
+    }
+}
+
+/// Whether a number made of dims is larger than those because of its constants.
+pub fn has_large_part(t: &mut Tracer<'_>, id: VarId) -> bool {
+    digits(t, id, 0) > u64::BITS - conversions::STEP.leading_zeros()
+}
+
+/// The most binary digits that a number made of dims has, where a dim has `of_dim`.
+fn digits(t: &mut Tracer<'_>, id: VarId, of_dim: u32) -> u32 {
+    match *t.kind(id) {
+        Kind::Const => t.const_int(id).map_or(u32::MAX, |value| {
+            u64::BITS - value.unsigned_abs().leading_zeros()
+        }),
+        Kind::Int(NumberVar::Made(op, a, b)) => {
+            let (a, b) = (digits(t, a, of_dim), digits(t, b, of_dim));
+            match op {
+                BinOp::Mul => a.saturating_add(b),
+                BinOp::Add | BinOp::Sub => a.max(b).saturating_add(1),
+                BinOp::Rem => b,
+                _ => a,
+            }
+        }
+        _ => of_dim,
+    }
+}
+
+/// Python's whole numbers do not wrap around: guards compute those that might, which fails where one does.
+fn check_size(t: &mut Tracer<'_>, number: NumberVar) -> Step<()> {
+    /// Of a dim. There is no memory for more elements than the square of that.
+    const DIGITS: u32 = 31;
+    let id = t.add(Kind::Int(number));
+    if digits(t, id, DIGITS) < u64::BITS - 1 || numbers::is_computed(t, id)? {
+        return Ok(());
+    }
+    // Dims that no guard computes: there is no memory for elements whose number wraps around.
+    match has_large_part(t, id) || numbers::is_known_to_guards(t, id) {
+        true => t.unsupported("a number made of dims that may be too large for a graph"),
+        false => Ok(()),
+    }
+}
+
+/// A number made of dims, as one of the graph.
+pub fn number_statement(t: &mut Tracer<'_>, number: NumberVar) -> Step<SymbolId> {
+    let (op, a, b) = match number {
+        NumberVar::Dim(symbol, dim) => return dim_statement(t, symbol, dim),
+        NumberVar::Made(op, a, b) => (op, a, b),
+        NumberVar::Given | NumberVar::Called(..) => {
+            return t.unsupported("a number from outside of the graph")
+        }
+        NumberVar::Graph(symbol) => return Ok(symbol),
+    };
+    check_size(t, number)?;
+    let name = format!("__{}__", op.stem());
+    let mut given = [to_arg(t, a)?, to_arg(t, b)?];
+    for part in &mut given {
+        *part = graph_numbers::quotient_part(t, &name, part.clone())?;
+    }
+    let (name, given) = match given {
+        [Arg::Const(a), b] => (format!("__r{}__", op.stem()), [b, Arg::Const(a)]),
+        given => (name, given),
+    };
+    let loc = t.loc();
+    let callee = Callee::Method(Arc::from(name));
+    let given = Vec::from(given);
+    match t
+        .graph
+        .call(t.py, callee, given, Vec::new(), loc, &mut |_| None)?
+    {
+        Arg::Symbol(symbol) => Ok(symbol),
+        _ => t.unsupported("a number that is not a tensor"),
+    }
+}
+
+/// A dim as a number of the graph.
+fn dim_statement(t: &mut Tracer<'_>, symbol: SymbolId, dim: usize) -> Step<SymbolId> {
+    let shape = t.py.module("paddle")?.getattr("shape")?;
+    let loc = t.loc();
+    let callee = Callee::Api(Obj::from(shape));
+    let given = vec![Arg::Symbol(symbol)];
+    let shape = t
+        .graph
+        .call(t.py, callee, given, Vec::new(), loc.clone(), &mut |_| None)?;
+    let index = Arg::Const(Obj::from(pyo3::types::PyInt::new(t.py, dim).into_any()));
+    let callee = Callee::Method(Arc::from("__getitem__"));
+    match t.graph.call(
+        t.py,
+        callee,
+        vec![shape, index],
+        Vec::new(),
+        loc,
+        &mut |_| None,
+    )? {
+        Arg::Symbol(symbol) => Ok(symbol),
+        _ => t.unsupported("a dim that is not a tensor"),
+    }
+}
+
+/// Arguments of a call, and what is in the tuples and lists among them.
+pub fn parts(t: &Tracer<'_>, given: impl Iterator<Item = VarId>) -> Vec<VarId> {
+    let mut found: Vec<VarId> = given.collect();
+    let mut at = 0;
+    while let Some(id) = found.get(at) {
+        if let Kind::List(items) | Kind::Tuple(items, _) = t.vars.kind(*id) {
+            let new: Vec<VarId> = items
+                .iter()
+                .copied()
+                .filter(|id| !found.contains(id))
+                .collect();
+            found.extend(new);
+        }
+        at += 1;
+    }
+    found
+}
+
+/// A tuple of exactly these items: among `given`, or a new one. A function that hands on the items hands on the tuple.
+fn tuple(t: &mut Tracer<'_>, items: Vec<VarId>, class: Option<Obj>, given: &[VarId]) -> VarId {
+    let is_it = |id: &&VarId| match t.vars.kind(**id) {
+        Kind::Tuple(known, of) => {
+            let is_class = match (of, &class) {
+                (Some(a), Some(b)) => a.is(b),
+                (a, b) => a.is_none() && b.is_none(),
+            };
+            is_class && *known == items
+        }
+        _ => false,
+    };
+    match given.iter().find(is_it) {
+        Some(known) => *known,
+        None => t.add(Kind::Tuple(items, class)),
+    }
+}
+
+/// The variable for a statement's output. A function that returns something that it was `given` returns the same object.
+pub fn from_arg(t: &mut Tracer<'_>, value: &Arg, given: &[VarId]) -> Step<VarId> {
+    let many = |t: &mut Tracer<'_>, items: &[Arg]| {
+        items
+            .iter()
+            .map(|item| from_arg(t, item, given))
+            .collect::<Step<Vec<_>>>()
+    };
+    Ok(match value {
+        Arg::Symbol(symbol) => {
+            let is_it = |id: &&VarId| matches!(t.vars.kind(**id), Kind::Tensor(known) if known.symbol == *symbol);
+            match given.iter().find(is_it) {
+                Some(known) => *known,
+                None => tensor(t, *symbol),
+            }
+        }
+        Arg::Const(value) => {
+            let value = value.bind(t.py).clone();
+            crate::simulator::fold::from_object(t, &value)?
+        }
+        Arg::List(items) => {
+            let items = many(t, items)?;
+            t.add(Kind::List(items))
+        }
+        Arg::Tuple(items) => {
+            let items = many(t, items)?;
+            tuple(t, items, None, given)
+        }
+        Arg::NamedTuple(class, items) => {
+            let items = many(t, items)?;
+            tuple(t, items, Some(class.clone()), given)
+        }
+        Arg::Dict(items) => {
+            let mut dict = DictVar::default();
+            for (key, item) in items {
+                let key = key.bind(t.py).clone();
+                let key = t.constant(&key);
+                let item = from_arg(t, item, given)?;
+                dict.items.insert(keys::key_of(t, key)?, (key, item));
+            }
+            t.add(Kind::Dict(dict))
+        }
+        Arg::Slice(_) => return t.unsupported("an operation that returns a slice"),
+    })
+}
+
+fn tensor(t: &mut Tracer<'_>, symbol: SymbolId) -> VarId {
+    t.add(Kind::Tensor(TensorVar {
+        symbol,
+        view: None,
+        class: None,
+    }))
+}

@@ -1,0 +1,257 @@
+//! Context managers the simulator enters itself: grad mode, `auto_cast`, `nullcontext`.
+
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+
+use crate::abi;
+use crate::frame::Modules;
+use crate::obj::{is_attr, text_of, Obj};
+use crate::reason::{BreakId, BreakKind};
+use crate::variables::{ContextVar, Kind, VarId};
+
+use crate::simulator::{provenance, Kwargs, Step, Tracer};
+
+/// Whether it is what the module has by this name, and came with.
+fn is_original(object: &Bound<'_, PyAny>, module: &str, name: &str) -> bool {
+    is_attr(object, module, name) && provenance::is_original(object, module, name)
+}
+
+/// Makes a context manager for a call of a known callable; `None` when it is not one.
+pub fn try_make(
+    t: &mut Tracer<'_>,
+    callable: VarId,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<Option<VarId>> {
+    let Some(object) = t.value(callable) else {
+        return Ok(None);
+    };
+    let name = text_of(&object, "__name__");
+    let grad = |enabled: Option<bool>| (enabled, Obj::from(&object));
+    let (enabled, maker) = match name.as_str() {
+        "no_grad" | "no_grad_"
+            if is_original(&object, "paddle", "no_grad")
+                || is_original(&object, "paddle.base.dygraph", "no_grad_") =>
+        {
+            grad(Some(false))
+        }
+        "enable_grad" if is_original(&object, "paddle", "enable_grad") => grad(Some(true)),
+        "nullcontext" if is_original(&object, "contextlib", "nullcontext") => {
+            t.guard_identity(callable);
+            let given = match (args, kwargs) {
+                ([], []) => None,
+                ([value], []) => Some(*value),
+                ([], [(name, value)]) if &**name == "enter_result" => Some(*value),
+                _ => {
+                    return t.stop(
+                        BreakKind::RaisesException,
+                        "nullcontext() called with wrong arguments",
+                    )
+                }
+            };
+            let result = given.unwrap_or_else(|| t.none());
+            let make = (Obj::from(&object), given.into_iter().collect());
+            return Ok(Some(
+                t.add(Kind::Context(ContextVar::Null { result, make })),
+            ));
+        }
+        "auto_cast" | "amp_guard"
+            if is_original(&object, "paddle.amp", "auto_cast")
+                || is_original(&object, "paddle.amp.auto_cast", "amp_guard") =>
+        {
+            t.guard_identity(callable);
+            let (args, kwargs) = (args.to_vec(), kwargs.to_vec());
+            let context = ContextVar::AutoCast {
+                callable: Obj::from(&object),
+                args,
+                kwargs,
+                entered: false,
+            };
+            return Ok(Some(t.add(Kind::Context(context))));
+        }
+        _ => return Ok(None),
+    };
+    let Some(enabled) = enabled else {
+        return Ok(None);
+    };
+    match (args, kwargs) {
+        ([], []) => {}
+        // `no_grad(function)` wraps the function.
+        _ => {
+            return t.stop(
+                BreakKind::UnsupportedCall,
+                format!("{name}() used as a decorator inside the function"),
+            )
+        }
+    }
+    t.guard_identity(callable);
+    let context = ContextVar::GradMode {
+        enabled,
+        restore: None,
+        make: (maker, Vec::new()),
+    };
+    Ok(Some(t.add(Kind::Context(context))))
+}
+
+/// `context.__enter__()`
+pub fn enter(t: &mut Tracer<'_>, context: VarId) -> Step<VarId> {
+    let Kind::Context(state) = t.kind(context).clone() else {
+        return t.stop(BreakId::Context, "not a context manager");
+    };
+    match state {
+        ContextVar::Null { result, .. } => Ok(result),
+        ContextVar::GradMode { enabled, make, .. } => {
+            if enabled && !t.entry_grad {
+                return t.stop(
+                    BreakKind::UnsupportedOperation,
+                    "gradients are switched on in a function that is called without them",
+                );
+            }
+            let restore = Some(t.grad_enabled);
+            t.grad_enabled = enabled;
+            t.cut_off += usize::from(!enabled);
+            t.vars.update(context, |var| {
+                var.kind = Kind::Context(ContextVar::GradMode {
+                    enabled,
+                    restore,
+                    make,
+                })
+            });
+            Ok(t.none())
+        }
+        ContextVar::AutoCast {
+            callable,
+            args,
+            kwargs,
+            ..
+        } => {
+            if !casts_nothing(t, &args, &kwargs)? {
+                return t.stop(
+                    BreakId::AutoCast,
+                    "auto_cast with these arguments, or not on a CPU",
+                );
+            }
+            t.auto_casts += 1;
+            let entered = true;
+            t.vars.update(context, |var| {
+                var.kind = Kind::Context(ContextVar::AutoCast {
+                    callable,
+                    args,
+                    kwargs,
+                    entered,
+                })
+            });
+            Ok(t.none())
+        }
+    }
+}
+
+/// Whether `auto_cast` with these arguments is known to do nothing but warn: on a CPU nothing is cast.
+fn casts_nothing(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<bool> {
+    let framework = t.py.module("paddle.base.framework")?;
+    let place = framework.call_method0("_current_expected_place")?;
+    if !abi::is_cpu_place(&place)? {
+        return Ok(false);
+    }
+    let names = [
+        "enable",
+        "custom_white_list",
+        "custom_black_list",
+        "level",
+        "dtype",
+        "use_promote",
+    ];
+    let given = names.iter().copied().zip(args.iter().copied());
+    let named = kwargs.iter().map(|(name, value)| (&**name, *value));
+    let all: Vec<(&str, VarId)> = given.chain(named).collect();
+    let mut valid = args.len() <= names.len();
+    let mut listed: Vec<Arc<str>> = Vec::new();
+    for (name, value) in all {
+        let text = t.const_str(value).map(|text| text.to_lowercase());
+        valid &= match name {
+            "enable" | "use_promote" => t
+                .const_value(value)
+                .is_some_and(|value| value.is_exact_instance_of::<pyo3::types::PyBool>()),
+            // Paddle raises for a name in both of them.
+            "custom_white_list" | "custom_black_list" => match names_in(t, value) {
+                Some(names) => {
+                    let apart = names.iter().all(|name| !listed.contains(name));
+                    listed.extend(names);
+                    apart
+                }
+                None => t.is_none(value),
+            },
+            "level" => text.is_some_and(|text| matches!(&*text, "o0" | "od" | "o1" | "o2")),
+            "dtype" => text.is_some_and(|text| matches!(&*text, "float16" | "bfloat16")),
+            _ => false,
+        };
+    }
+    Ok(valid)
+}
+
+/// The names of operators in a list, tuple or set.
+fn names_in(t: &mut Tracer<'_>, value: VarId) -> Option<Vec<Arc<str>>> {
+    t.realize(value);
+    let items: Vec<VarId> = match t.kind(value).clone() {
+        Kind::List(items) | Kind::Tuple(items, None) => items,
+        Kind::Set(set) => set.items.values().copied().collect(),
+        _ => return None,
+    };
+    let mut names = Vec::with_capacity(items.len());
+    for item in items {
+        t.realize(item);
+        names.push(Arc::from(&*t.const_str(item)?));
+    }
+    Some(names)
+}
+
+/// `context.__exit__(...)`
+pub fn exit(t: &mut Tracer<'_>, context: VarId) -> Step<VarId> {
+    let Kind::Context(state) = t.kind(context).clone() else {
+        return t.stop(BreakId::Context, "not a context manager");
+    };
+    if let ContextVar::AutoCast {
+        callable,
+        args,
+        kwargs,
+        entered: true,
+    } = state
+    {
+        t.auto_casts -= 1;
+        t.left_behind.push(context);
+        let entered = false;
+        t.vars.update(context, |var| {
+            var.kind = Kind::Context(ContextVar::AutoCast {
+                callable,
+                args,
+                kwargs,
+                entered,
+            })
+        });
+        return Ok(t.none());
+    }
+    if let ContextVar::GradMode {
+        enabled,
+        restore,
+        make,
+    } = state
+    {
+        let Some(before) = restore else {
+            return t.stop(
+                BreakId::Context,
+                "exit of a context manager that was not entered",
+            );
+        };
+        t.grad_enabled = before;
+        t.vars.update(context, |var| {
+            var.kind = Kind::Context(ContextVar::GradMode {
+                enabled,
+                restore: None,
+                make,
+            })
+        });
+    }
+    let none = t.none();
+    Ok(none)
+}

@@ -1,0 +1,319 @@
+//! Calling anything: the dispatch on what is called.
+
+pub mod arguments;
+pub mod contexts;
+pub mod fold;
+pub mod inline;
+pub(in crate::simulator) mod inlined_frame;
+pub mod methods;
+pub(in crate::simulator) mod process_state;
+
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+
+use crate::frame::Modules;
+use crate::obj::is_attr;
+use crate::reason::BreakKind;
+use crate::tracker::Tracker;
+use crate::variables::{Key, Kind, VarId};
+
+use super::{
+    api, attributes, builtins, iterate, layers, made_arrays, objects, provenance, recompute,
+    tensors,
+};
+use super::{Kwargs, Step, Tracer};
+
+/// `callee(*args, **kwargs)`
+pub fn call(t: &mut Tracer<'_>, callee: VarId, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
+    let tail = std::mem::take(&mut t.tail);
+    // An object whose `__call__` is such an object again never reaches a frame.
+    if t.calls > MAX_CALLS {
+        return t.stop(BreakKind::InlineDepth, "calls that are too deep");
+    }
+    t.calls += 1;
+    let answer = dispatch(t, callee, args, kwargs, tail);
+    t.calls = t.calls.saturating_sub(1);
+    answer
+}
+
+/// Calls that nest in the simulator: the C stack is not endless.
+const MAX_CALLS: usize = 400;
+
+/// `tail`: see [`Tracer::tail`]; the calls that do nothing with the result hand it on.
+fn dispatch(
+    t: &mut Tracer<'_>,
+    callee: VarId,
+    args: &[VarId],
+    kwargs: &Kwargs,
+    tail: bool,
+) -> Step<VarId> {
+    refuse_listed(t, callee)?;
+    match t.kind(callee).clone() {
+        Kind::Function(_) | Kind::Callable | Kind::Class => {
+            call_known(t, callee, args, kwargs, tail)
+        }
+        Kind::Method { receiver, function } => {
+            let mut all = Vec::with_capacity(args.len() + 1);
+            all.push(receiver);
+            all.extend_from_slice(args);
+            t.tail = tail;
+            call(t, function, &all, kwargs)
+        }
+        Kind::BoundBuiltin { receiver, name }
+            if methods::appends(t, receiver, &name, args, kwargs) =>
+        {
+            Ok(t.none())
+        }
+        Kind::BoundBuiltin { receiver, name } => match t.kind(receiver) {
+            Kind::Tensor(_) => tensors::method(t, receiver, &name, args, kwargs),
+            kind if made_arrays::has_method(kind, &name) => {
+                made_arrays::method(t, receiver, &name, args, kwargs)
+            }
+            _ => methods::call(t, receiver, &name, args, kwargs),
+        },
+        Kind::Partial {
+            function,
+            args: first,
+            kwargs: given,
+        } => {
+            t.tail = tail;
+            call_partial(t, (function, first, given), args, kwargs)
+        }
+        Kind::Layer(_) => layers::call(t, callee, args, kwargs, tail),
+        Kind::Layers { class, items } => layers::call_made(t, &class, &items, args, kwargs),
+        Kind::Const => {
+            let is_size = |value: &Bound<'_, PyAny>| {
+                let home = "paddle.base.dygraph.math_op_patch";
+                value.is_callable() && is_attr(&value.get_type(), home, "TensorSize")
+            };
+            let Some(value) = t.value(callee).filter(is_size) else {
+                return t.stop(BreakKind::UnsupportedCall, "call of a constant");
+            };
+            if !args.is_empty() || !kwargs.is_empty() {
+                return fold::call_object(t, &value, args, kwargs);
+            }
+            let dims: Vec<i64> = value.getattr("as_shape")?.extract()?;
+            let dims = dims.into_iter().map(|dim| t.int(dim)).collect();
+            t.size(dims)
+        }
+        Kind::Object(_) | Kind::Opaque if is_translated(t, callee) => {
+            t.guard_identity(callee);
+            let Some(wrapped) = t.value(callee) else {
+                return t.unsupported("a translated function without a value");
+            };
+            let wrapped = t.constant(&wrapped.getattr("dygraph_function")?);
+            t.tail = tail;
+            call(t, wrapped, args, kwargs)
+        }
+        Kind::Object(_) if is_partial(t, callee) => {
+            let parts = parts(t, callee)?;
+            t.tail = tail;
+            call_partial(t, parts, args, kwargs)
+        }
+        Kind::Object(_) => {
+            let bound = attributes::get_special(t, callee, "__call__")?;
+            t.tail = tail;
+            call(t, bound, args, kwargs)
+        }
+        Kind::ContextMethod { context, exit } => {
+            if exit {
+                contexts::exit(t, context)
+            } else {
+                contexts::enter(t, context)
+            }
+        }
+        other => {
+            let what = describe(t, callee, &other);
+            t.stop(BreakKind::UnsupportedCall, format!("call of {what}"))
+        }
+    }
+}
+
+/// Whether this is a `functools.partial` (no subclass) that exists already.
+fn is_partial(t: &mut Tracer<'_>, callee: VarId) -> bool {
+    let (Some(class), Some(_)) = (t.type_of(callee), t.source(callee)) else {
+        return false;
+    };
+    let partial =
+        t.py.module("functools")
+            .and_then(|module| module.getattr("partial"));
+    partial.is_ok_and(|partial| partial.is(&class))
+}
+
+/// Keyword arguments.
+pub type Named = Vec<(Arc<str>, VarId)>;
+
+/// Function, arguments and keyword arguments of a partial.
+type Parts = (VarId, Vec<VarId>, Named);
+
+fn call_partial(
+    t: &mut Tracer<'_>,
+    (function, mut all, given): Parts,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<VarId> {
+    all.extend_from_slice(args);
+    call(t, function, &all, &merge_kwargs(&given, kwargs))
+}
+
+/// The parts of a real `functools.partial`.
+fn parts(t: &mut Tracer<'_>, partial: VarId) -> Step<Parts> {
+    let (Some(object), Some(source)) = (t.value(partial), t.source(partial)) else {
+        return t.unsupported("a partial without an object");
+    };
+    let part = |t: &mut Tracer<'_>, name: &str| -> Step<VarId> {
+        let tracker = Tracker::NativeAttr(source.clone(), Arc::from(name));
+        Ok(t.wrap(&object.getattr(name)?, Arc::new(tracker)))
+    };
+    let function = part(t, "func")?;
+    let args = part(t, "args")?;
+    let args = iterate::collect(t, args)?;
+    let keywords = part(t, "keywords")?;
+    Ok((function, args, named(t, keywords)?))
+}
+
+/// `**mapping` as keyword arguments.
+pub fn named(t: &mut Tracer<'_>, mapping: VarId) -> Step<Named> {
+    let Kind::Dict(dict) = t.kind(mapping).clone() else {
+        return t.unsupported("** of something that is not a dict");
+    };
+    let mut kwargs = Vec::with_capacity(dict.items.len());
+    for (key, (_, value)) in dict.items {
+        match key {
+            Key::Str(name) => kwargs.push((name, value)),
+            _ => return t.stop(BreakKind::RaisesException, "keywords must be strings"),
+        }
+    }
+    Ok(kwargs)
+}
+
+fn call_known(
+    t: &mut Tracer<'_>,
+    callee: VarId,
+    args: &[VarId],
+    kwargs: &Kwargs,
+    tail: bool,
+) -> Step<VarId> {
+    if let Some(context) = contexts::try_make(t, callee, args, kwargs)? {
+        return Ok(context);
+    }
+    if let Some(array) = made_arrays::call(t, callee, args, kwargs)? {
+        return Ok(array);
+    }
+    if let Some(result) = builtins::try_call(t, callee, args, kwargs)? {
+        return Ok(result);
+    }
+    if let Some(result) = api::try_call(t, callee, args, kwargs)? {
+        return Ok(result);
+    }
+    if t.auto_casts > 0 && in_module(t, callee, "paddle.amp") {
+        return t.stop(
+            BreakKind::UnsupportedCall,
+            "a function that reads the state of auto_cast",
+        );
+    }
+    match t.kind(callee).clone() {
+        // What stands for Paddle's own ways back: see `double_backward.py`.
+        Kind::Function(_) if in_module(t, callee, "paddle_sot_rs._paddle.double_backward") => {
+            let what = describe(t, callee, &Kind::Opaque);
+            let message = format!("{what}() walks the autograd graph");
+            t.stop(BreakKind::UnsupportedOperation, message)
+        }
+        Kind::Function(_) => {
+            if let Some(result) = recompute::try_call(t, callee, args, kwargs)? {
+                return Ok(result);
+            }
+            t.tail = tail;
+            inline::call_function(t, callee, args, kwargs)
+        }
+        Kind::Class => objects::instantiate(t, callee, args, kwargs),
+        other => {
+            let what = describe(t, callee, &other);
+            let value = t.value(callee);
+            if value.is_some_and(|value| looks_at_frames(&value, args.is_empty())) {
+                let message = format!("{what}() looks at the frame that calls it");
+                return t.stop(BreakKind::Construct, message);
+            }
+            t.stop(BreakKind::UnsupportedCall, format!("call of {what}"))
+        }
+    }
+}
+
+/// Whether a built-in answers with, or acts on, the locals of its caller: the frame must be the
+/// real one. `bare` says that it is called without arguments.
+pub fn looks_at_frames(value: &Bound<'_, PyAny>, bare: bool) -> bool {
+    let builtin = |name: &&str| provenance::is_of_python(value, "builtins", name);
+    ["locals", "eval", "exec", "breakpoint"].iter().any(builtin)
+        || bare && ["vars", "dir"].iter().any(builtin)
+        || ["_getframe", "_getframemodulename"]
+            .iter()
+            .any(|name| is_attr(value, "sys", name))
+}
+
+/// Whether this is what `to_static` answers with: inside of another translation the function itself
+/// is meant.
+fn is_translated(t: &mut Tracer<'_>, callee: VarId) -> bool {
+    t.type_of(callee)
+        .is_some_and(|class| provenance::is_static_function(&class))
+}
+
+fn in_module(t: &Tracer<'_>, callee: VarId, name: &str) -> bool {
+    let module = t.value(callee).and_then(|value| {
+        let module = value.getattr("__module__").ok()?;
+        module.extract::<String>().ok()
+    });
+    module.is_some_and(|module| module.starts_with(name))
+}
+
+/// Stops at callables that the user disabled or black-listed.
+fn refuse_listed(t: &mut Tracer<'_>, callee: VarId) -> Step<()> {
+    if t.options.black_list.is_empty() && t.options.disabled.is_empty() {
+        return Ok(());
+    }
+    t.realize(callee);
+    let Some(value) = t.value(callee) else {
+        return Ok(());
+    };
+    let address = value.as_ptr() as usize;
+    let name = || crate::obj::shown(&value);
+    if t.options.disabled.contains(&address) {
+        return t.stop(BreakKind::Disabled, format!("{} is disabled", name()));
+    }
+    if t.options.black_list.contains(&address) {
+        return t.stop(
+            BreakKind::BlackListed,
+            format!("{} is on the black list", name()),
+        );
+    }
+    Ok(())
+}
+
+/// `{**first, **second}` on keyword lists.
+pub fn merge_kwargs(first: &[(Arc<str>, VarId)], second: &Kwargs) -> Named {
+    let mut merged = first.to_vec();
+    for (name, value) in second {
+        match merged.iter_mut().find(|(known, _)| known == name) {
+            Some(slot) => slot.1 = *value,
+            None => merged.push((name.clone(), *value)),
+        }
+    }
+    merged
+}
+
+/// A readable name of what `id` is, for break messages.
+pub fn describe(t: &mut Tracer<'_>, id: VarId, kind: &Kind) -> String {
+    if let Some(value) = t.value(id) {
+        if let Some(name) = crate::obj::name_of(&value) {
+            return name;
+        }
+    }
+    match t.type_of(id).and_then(|class| class.name().ok()) {
+        Some(name) => format!("a {name}"),
+        None => format!("{kind:?}")
+            .split([' ', '(', '{'])
+            .next()
+            .unwrap_or("a value")
+            .to_owned(),
+    }
+}

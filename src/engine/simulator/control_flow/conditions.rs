@@ -1,0 +1,365 @@
+//! Conditions of several tests: `a and b or not c` is compiled to a jump for each, which meet again at two places. Each
+//! test is simulated once, under a branch on whether it is reached, and one branch at their end chooses the way.
+
+use pyo3::types::PyBool;
+
+use crate::bytecode::stack_effect::effect as stack_effect;
+use crate::bytecode::{flow, Code, Instr};
+use crate::graph::{Arg, SymbolId};
+use crate::obj::Obj;
+use crate::variables::{Kind, VarId};
+
+use crate::simulator::branches;
+use crate::simulator::frame::FrameState;
+use crate::simulator::graph_numbers;
+use crate::simulator::merge::{self, refuse, Piece};
+use crate::simulator::regions::{self, End};
+use crate::simulator::truth;
+use crate::simulator::{Step, Stop, Tracer};
+
+/// A test of a condition.
+#[derive(Clone, Copy, Debug)]
+struct Test {
+    /// Its first instruction.
+    start: usize,
+    /// Its jump.
+    jump: usize,
+    /// Where control goes when it holds.
+    yes: usize,
+    /// Where control goes when it does not.
+    no: usize,
+    /// How many values are on the stack at its start, next to behind the first jump.
+    before: isize,
+    /// The same behind its jump.
+    after: isize,
+}
+
+/// Tests that lead to two places.
+#[derive(Clone, Debug)]
+pub struct Condition {
+    tests: Vec<Test>,
+    /// One of the places: "the condition holds" means that control gets there.
+    pub yes: usize,
+    /// The other one.
+    pub no: usize,
+    /// How many of the values on the stack behind the first jump are gone there: the middle of `a < b < c`.
+    pub drops: usize,
+}
+
+/// The most tests that are looked at.
+const MOST: usize = 256;
+
+/// The conditions of at least two tests that begin with the jump at `at`, longest first.
+pub fn beginning_at(frame: &FrameState, at: usize, yes: usize, no: usize) -> Vec<Condition> {
+    let code = &*frame.code;
+    let keeps = keeps_middle(code, at);
+    let (yes, no) = (lands(code, yes, 0, keeps), lands(code, no, 0, keeps));
+    let mut tests = vec![Test {
+        start: at,
+        jump: at,
+        yes: yes.0,
+        no: no.0,
+        before: 0,
+        after: 0,
+    }];
+    let mut exits = vec![yes, no];
+    let mut found = Vec::new();
+    while tests.len() < MOST {
+        let inside = |exit: usize| {
+            let region = frame.region.as_ref();
+            region.is_none_or(|region| region.body.contains(&exit))
+        };
+        let last = tests.last().map_or(at, |test| test.jump);
+        let next = exits.iter().filter(|exit| exit.0 > last && inside(exit.0));
+        // Tests follow one another in the order they are made in.
+        let Some((test, ends)) = next
+            .min()
+            .and_then(|(exit, depth)| test_at(code, *exit, *depth))
+        else {
+            break;
+        };
+        exits.retain(|exit| exit.0 != test.start);
+        for end in ends {
+            if !exits.contains(&end) {
+                exits.push(end);
+            }
+        }
+        tests.push(test);
+        if let [(yes, depth), (no, other)] = exits[..] {
+            let again = tests[1..]
+                .iter()
+                .any(|test| [yes, no].contains(&test.start));
+            if let (true, false, Ok(drops)) = (depth == other, again, usize::try_from(-depth)) {
+                let tests = tests.clone();
+                found.push(Condition {
+                    tests,
+                    yes,
+                    no,
+                    drops,
+                });
+            }
+        }
+    }
+    found.reverse();
+    found
+}
+
+/// Where control gets to from `at`, and how many values are on the stack there: where a comparison of several that fails
+/// drops its middle.
+fn lands(code: &Code, at: usize, depth: isize, keeps_middle: bool) -> (usize, isize) {
+    let at = flow::leads_to(code, at);
+    match code.instructions[at].instr {
+        Instr::PopTop if keeps_middle => (flow::place(code, at + 1), depth - 1),
+        _ => (flow::place(code, at), depth),
+    }
+}
+
+/// Whether a jump is that of `a < b` in `a < b < c`: it leaves `b` on the stack.
+fn keeps_middle(code: &Code, jump: usize) -> bool {
+    let mut before = code.instructions[..jump].iter().rev().map(|it| &it.instr);
+    let mut last = before.next();
+    if matches!(last, Some(Instr::ToBool)) {
+        last = before.next();
+    }
+    let compares = matches!(
+        last,
+        Some(Instr::CompareOp { .. } | Instr::IsOp { .. } | Instr::ContainsOp { .. })
+    );
+    let copies = matches!(before.next(), Some(Instr::Copy { .. }));
+    compares && copies && matches!(before.next(), Some(Instr::Swap { .. }))
+}
+
+/// The test that begins at `start`: nothing but an expression without jumps, and a jump. Where it leads to, too.
+fn test_at(code: &Code, start: usize, before: isize) -> Option<(Test, [(usize, isize); 2])> {
+    let (mut jump, mut depth) = (start, before);
+    loop {
+        let instr = &code.instructions.get(jump)?.instr;
+        let (yes, no) = match *instr {
+            Instr::PopJumpIfTrue { target } | Instr::PopJumpIfNone { target } => (target, jump + 1),
+            Instr::PopJumpIfFalse { target } | Instr::PopJumpIfNotNone { target } => {
+                (jump + 1, target)
+            }
+            _ if is_pure(instr) => {
+                depth += growth(instr)?;
+                jump += 1;
+                continue;
+            }
+            _ => return None,
+        };
+        let after = depth - 1;
+        let keeps = keeps_middle(code, jump);
+        let (yes, no) = (
+            lands(code, yes, after, keeps),
+            lands(code, no, after, keeps),
+        );
+        let test = Test {
+            start,
+            jump,
+            yes: yes.0,
+            no: no.0,
+            before,
+            after,
+        };
+        return Some((test, [yes, no]));
+    }
+}
+
+/// Whether an instruction only makes a value. What calls change is found out when they are simulated.
+fn is_pure(instr: &Instr) -> bool {
+    matches!(
+        instr,
+        Instr::Nop
+            | Instr::Precall
+            | Instr::PushNull
+            | Instr::Copy { .. }
+            | Instr::Swap { .. }
+            | Instr::LoadConst { .. }
+            | Instr::LoadFast { clear: false, .. }
+            | Instr::LoadFastLoadFast { .. }
+            | Instr::LoadDeref { .. }
+            | Instr::LoadGlobal { .. }
+            | Instr::UnaryPositive
+            | Instr::UnaryNegative
+            | Instr::UnaryInvert
+            | Instr::UnaryNot
+            | Instr::ToBool
+            | Instr::BinaryOp { inplace: false, .. }
+            | Instr::CompareOp { .. }
+            | Instr::IsOp { .. }
+            | Instr::ContainsOp { .. }
+            | Instr::BinarySubscr
+            | Instr::BinarySlice
+            | Instr::LoadAttr { .. }
+            | Instr::LoadSuperAttr { .. }
+            | Instr::BuildTuple { .. }
+            | Instr::BuildList { .. }
+            | Instr::BuildSlice { .. }
+            | Instr::KwNames { .. }
+            | Instr::Call { .. }
+            | Instr::CallKw { .. }
+    )
+}
+
+/// By how much such an instruction makes the stack longer.
+fn growth(instr: &Instr) -> Option<isize> {
+    Some(match instr {
+        Instr::Nop | Instr::Precall | Instr::KwNames { .. } | Instr::Swap { .. } => 0,
+        Instr::PushNull
+        | Instr::Copy { .. }
+        | Instr::LoadConst { .. }
+        | Instr::LoadFast { .. }
+        | Instr::LoadDeref { .. } => 1,
+        Instr::LoadFastLoadFast { .. } => 2,
+        Instr::LoadGlobal { push_null, .. } => 1 + isize::from(*push_null),
+        Instr::LoadAttr { method: true, .. } => 1,
+        Instr::LoadSuperAttr { method, .. } => isize::from(*method) - 2,
+        Instr::BuildSlice { count } => 1 - isize::try_from(*count).ok()?,
+        _ => {
+            let (pops, pushes) = stack_effect(instr)?;
+            isize::try_from(pushes).ok()? - isize::try_from(pops).ok()?
+        }
+    })
+}
+
+/// Whether the condition holds, where its first test is `value` and `frame` is as behind that test's jump. `None` when it
+/// cannot be one value: then nothing happened.
+pub fn holds(
+    t: &mut Tracer<'_>,
+    frame: &FrameState,
+    value: VarId,
+    condition: &Condition,
+) -> Step<Option<VarId>> {
+    let mark = t.mark();
+    let locations = t.locations.clone();
+    let answer = evaluate(t, frame, value, condition);
+    t.locations = locations;
+    match answer {
+        Ok(symbol) => Ok(Some(t.add(Kind::SymNumber(symbol)))),
+        Err(Stop::Break(_)) => {
+            t.rollback(mark);
+            Ok(None)
+        }
+        Err(stop) => Err(stop),
+    }
+}
+
+/// A way from a test to what follows: control takes it when `test` is (or is not, unless `holds`) true, where the test
+/// is reached at all.
+struct Edge {
+    to: usize,
+    reached: Option<SymbolId>,
+    test: SymbolId,
+    holds: bool,
+}
+
+fn evaluate(
+    t: &mut Tracer<'_>,
+    frame: &FrameState,
+    value: VarId,
+    condition: &Condition,
+) -> Step<SymbolId> {
+    let mut edges: Vec<Edge> = Vec::new();
+    for (at, test) in condition.tests.iter().enumerate() {
+        let (reached, symbol) = match at {
+            0 => (None, graph_numbers::condition(t, value)?),
+            _ => {
+                let reached = reaches(t, &edges, test.start)?;
+                (Some(reached), simulate(t, frame, reached, test)?)
+            }
+        };
+        // What is not reached does not hold.
+        for (to, holds) in [(test.yes, true), (test.no, false)] {
+            edges.push(Edge {
+                to,
+                reached,
+                test: symbol,
+                holds,
+            });
+        }
+    }
+    reaches(t, &edges, condition.yes)
+}
+
+/// Whether control gets to `place`.
+fn reaches(t: &mut Tracer<'_>, edges: &[Edge], place: usize) -> Step<SymbolId> {
+    let mut any: Option<SymbolId> = None;
+    for edge in edges.iter().filter(|edge| edge.to == place) {
+        let mut taken = edge.test;
+        if !edge.holds {
+            taken = graph_numbers::method(t, "logical_not", taken, Vec::new())?;
+            if let Some(reached) = edge.reached {
+                taken = graph_numbers::method(t, "logical_and", reached, vec![Arg::Symbol(taken)])?;
+            }
+        }
+        any = Some(match any {
+            None => taken,
+            Some(known) => graph_numbers::method(t, "logical_or", known, vec![Arg::Symbol(taken)])?,
+        });
+    }
+    match any {
+        Some(symbol) => Ok(symbol),
+        None => refuse(t, "one side of the branch never ends"),
+    }
+}
+
+/// The test under a branch on whether it is reached.
+fn simulate(
+    t: &mut Tracer<'_>,
+    frame: &FrameState,
+    reached: SymbolId,
+    test: &Test,
+) -> Step<SymbolId> {
+    let depth = |by: isize| frame.stack.len().checked_add_signed(by);
+    let (Some(before), Some(after)) = (depth(test.before), depth(test.after)) else {
+        return refuse(t, "the condition reads a name that has no value");
+    };
+    if before.max(after) > frame.stack.len() {
+        return refuse(t, "a test in the middle of an expression");
+    }
+    let mut side = frame.clone();
+    side.pc = test.start;
+    side.stack.truncate(before);
+    let mark = t.mark();
+    let (end, _) = regions::run_to(t, &mut side, Some(test.jump))?;
+    if end != End::At(test.jump) {
+        return refuse(t, "a part of the condition leaves the expression");
+    }
+    let value = side.pop(t)?;
+    if side.stack[..] != frame.stack[..after] {
+        return refuse(t, "a test in the middle of an expression");
+    }
+    let jump = &frame.code.instructions[test.jump].instr;
+    let is_none = matches!(
+        jump,
+        Instr::PopJumpIfNone { .. } | Instr::PopJumpIfNotNone { .. }
+    );
+    let held = if is_none {
+        let is_none = t.is_none(value);
+        t.bool(is_none)
+    } else if graph_numbers::is_captured(t, value) {
+        graph_numbers::truth_value(t, value)?
+    } else {
+        let truth = truth::truth(t, value)?;
+        t.bool(truth)
+    };
+    let mut way = regions::way(t, &side, mark, End::Return, Some(held), &[], &[])?;
+    if !way.cells.is_empty() || !way.changed.is_empty() {
+        return refuse(t, "the condition has a side effect");
+    }
+    t.graph.adopt(t.py, &mut way.cut)?;
+    let no = PyBool::new(t.py, false).to_owned().into_any();
+    let constant = Piece::Const(Obj::from(no));
+    let nothing = t.mark();
+    let mut other = t.cut(nothing);
+    let value = way.value.clone();
+    let one = merge::symbol(t, &mut way.cut, &value)?;
+    let zero = merge::symbol(t, &mut other, &constant)?;
+    let (Some((one, ..)), Some((zero, ..))) = (one, zero) else {
+        return refuse(t, "a test that is not a tensor");
+    };
+    let made = branches::either(t, reached, [&way.cut, &other], [&[one], &[zero]])?;
+    match made[..] {
+        [symbol] => Ok(symbol),
+        _ => refuse(t, "a test that is not one tensor"),
+    }
+}

@@ -1,0 +1,552 @@
+//! What two ways through the code leave behind, as one.
+//!
+//! A [`Piece`] describes a value after the way it was made on was rolled back. Pieces of two ways become a
+//! [`Joined`] value: one that is the same on both, or results of the operation that chooses a way.
+
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+
+use crate::frame::Modules;
+use crate::graph::{BlockOutput, SymbolId, TensorMeta};
+use crate::obj::Obj;
+use crate::reason::BreakId;
+use crate::simulator::tracer::function_graph::Cut;
+use crate::tracker::TrackerRef;
+use crate::variables::{DictVar, Key, Kind, NumberVar, TensorVar, VarId};
+
+use crate::simulator::tracer::TraceMark;
+use crate::simulator::{conversions, program_numbers, Step, Tracer};
+
+/// A value that a way through the code ends with.
+#[derive(Clone, Debug)]
+pub enum Piece {
+    /// Nothing is bound.
+    Unbound,
+    /// It was there before.
+    Same(VarId),
+    /// A real object that was met on the way first, and where.
+    Real(Obj, TrackerRef),
+    /// A tensor, and the object that is it: of two pieces of one way, one object under two names is one.
+    Tensor(SymbolId, Option<VarId>),
+    /// A Python number that is a 0-d tensor of the graph.
+    Number(SymbolId),
+    /// A constant.
+    Const(Obj),
+    /// A new list, with its class.
+    List(Vec<Piece>, Option<Obj>),
+    /// A new tuple, with its class.
+    Tuple(Vec<Piece>, Option<Obj>),
+    /// A new dict.
+    Dict(Vec<(Key, Obj, Piece)>),
+    /// Something that cannot be chosen.
+    Other(String),
+}
+
+const DEEP: usize = 32;
+
+/// Describes a variable made since `mark`, or before.
+///
+/// `seen` are the lists and dicts that were described before: one that is found twice must stay one object.
+pub fn piece(
+    t: &mut Tracer<'_>,
+    id: Option<VarId>,
+    mark: &TraceMark,
+    seen: &mut Vec<VarId>,
+) -> Piece {
+    match id {
+        None => Piece::Unbound,
+        Some(id) => {
+            let piece = describe(t, id, mark, seen);
+            // Tuples do not change.
+            seen.retain(|id| !matches!(t.vars.kind(*id), Kind::Tuple(..)));
+            piece
+        }
+    }
+}
+
+/// What a list or dict from before `mark` holds now.
+pub fn content(t: &mut Tracer<'_>, id: VarId, mark: &TraceMark, seen: &mut Vec<VarId>) -> Piece {
+    match t.kind(id).clone() {
+        Kind::List(items) => {
+            let items = items.into_iter();
+            Piece::List(
+                items.map(|item| piece(t, Some(item), mark, seen)).collect(),
+                None,
+            )
+        }
+        Kind::Dict(dict) => dict_piece(t, dict, |t, item| piece(t, Some(item), mark, seen)),
+        _ => Piece::Same(id),
+    }
+}
+
+/// What a list, dict or tensor is where it did not change.
+pub fn unchanged(t: &mut Tracer<'_>, id: VarId) -> Piece {
+    match t.kind(id).clone() {
+        Kind::List(items) => Piece::List(items.into_iter().map(Piece::Same).collect(), None),
+        Kind::Dict(dict) => dict_piece(t, dict, |_, item| Piece::Same(item)),
+        _ => Piece::Same(id),
+    }
+}
+
+/// A dict, where `of` describes its values.
+fn dict_piece<'py>(
+    t: &mut Tracer<'py>,
+    dict: DictVar,
+    mut of: impl FnMut(&mut Tracer<'py>, VarId) -> Piece,
+) -> Piece {
+    let mut items = Vec::with_capacity(dict.items.len());
+    for (key, (name, value)) in dict.items {
+        let Some(name) = t.value(name) else {
+            return Piece::Other("a dict with such keys".into());
+        };
+        items.push((key, Obj::from(name), of(t, value)));
+    }
+    Piece::Dict(items)
+}
+
+fn describe(t: &mut Tracer<'_>, id: VarId, mark: &TraceMark, seen: &mut Vec<VarId>) -> Piece {
+    if t.is_older(id, mark) {
+        return Piece::Same(id);
+    }
+    if let Some((value, tracker)) = real(t, id) {
+        return Piece::Real(value, tracker);
+    }
+    let Ok(id) = program_numbers::lowered(t, id) else {
+        return Piece::Other("a number that a program does not compute".into());
+    };
+    let kind = t.kind(id).clone();
+    let class = t.vars.get(id).class.clone();
+    let is_container = matches!(kind, Kind::List(_) | Kind::Tuple(..) | Kind::Dict(_));
+    if is_container {
+        // A container that is found twice must stay one object.
+        if seen.contains(&id) || seen.len() > DEEP {
+            return Piece::Other("a container that is found twice".into());
+        }
+        seen.push(id);
+    }
+    let many = |t: &mut Tracer<'_>, seen: &mut Vec<VarId>, items: &[VarId]| {
+        items
+            .iter()
+            .map(|item| describe(t, *item, mark, seen))
+            .collect()
+    };
+    match kind {
+        Kind::Tensor(tensor) if tensor.class.is_none() => Piece::Tensor(tensor.symbol, Some(id)),
+        Kind::SymNumber(symbol) | Kind::Float(NumberVar::Graph(symbol)) => Piece::Number(symbol),
+        Kind::Const => match t.value(id) {
+            Some(value) => Piece::Const(Obj::from(value)),
+            None => Piece::Other("a constant without a value".into()),
+        },
+        Kind::List(items) => Piece::List(many(t, seen, &items), class),
+        Kind::Tuple(items, class) => Piece::Tuple(many(t, seen, &items), class),
+        Kind::Dict(dict) if dict.class.is_none() && dict.default_factory.is_none() => {
+            dict_piece(t, dict, |t, item| describe(t, item, mark, seen))
+        }
+        other => Piece::Other(crate::simulator::call::describe(t, id, &other)),
+    }
+}
+
+/// The real object of a variable and where it was found, where only that object will do: tensors, numbers and tuples
+/// are as good as new ones.
+pub fn real(t: &mut Tracer<'_>, id: VarId) -> Option<(Obj, TrackerRef)> {
+    t.realize(id);
+    let free = matches!(
+        t.kind(id),
+        Kind::Tensor(_) | Kind::SymNumber(_) | Kind::Const | Kind::Tuple(..)
+    );
+    let source = t.source(id).filter(|_| !free)?;
+    Some((Obj::from(t.value(id)?), source))
+}
+
+/// A value after the ways met again.
+#[derive(Clone, Debug)]
+pub enum Joined {
+    /// Nothing is bound, or nothing that is used.
+    Unbound,
+    /// What was there before.
+    Keep(VarId),
+    /// A real object, and where it was found.
+    Real(Obj, TrackerRef),
+    /// A constant.
+    Const(Obj),
+    /// A result of the operation.
+    Output(usize),
+    /// A result of the operation that Python sees as a number.
+    Number(usize),
+    /// A new list, with its class.
+    List(Vec<Joined>, Option<Obj>),
+    /// A new tuple, with its class.
+    Tuple(Vec<Joined>, Option<Obj>),
+    /// A new dict.
+    Dict(Vec<(Key, Obj, Joined)>),
+}
+
+/// The results of an operation with two blocks.
+pub struct Merge<'a> {
+    /// What was cut out on either way.
+    pub cuts: [&'a mut Cut; 2],
+    /// What either block returns.
+    pub outputs: [Vec<BlockOutput>; 2],
+    /// The tensors that the results are on either way, where each is one.
+    pub objects: Vec<Option<[VarId; 2]>>,
+    /// Tensors that change in place on one of the ways: they can be kept, and nothing else.
+    pub changed: Vec<VarId>,
+}
+
+impl Merge<'_> {
+    /// The value that is `a` on one way and `b` on the other.
+    pub fn join(&mut self, t: &mut Tracer<'_>, a: &Piece, b: &Piece, what: &str) -> Step<Joined> {
+        match (a, b) {
+            (Piece::Unbound, Piece::Unbound) => return Ok(Joined::Unbound),
+            (Piece::Same(a), Piece::Same(b)) if a == b => return Ok(Joined::Keep(*a)),
+            (Piece::Real(a, tracker), Piece::Real(b, _)) if a.is(b) => {
+                return Ok(Joined::Real(a.clone(), tracker.clone()))
+            }
+            (Piece::Same(id), Piece::Real(b, _)) | (Piece::Real(b, _), Piece::Same(id))
+                if real(t, *id).is_some_and(|(a, _)| a.is(b)) =>
+            {
+                return Ok(Joined::Keep(*id))
+            }
+            (Piece::Const(a), Piece::Const(b)) if same(t, a, b)? => {
+                return Ok(Joined::Const(a.clone()))
+            }
+            (Piece::List(a, class), Piece::List(b, other))
+                if a.len() == b.len() && same_class(class, other) =>
+            {
+                return Ok(Joined::List(self.many(t, a, b, what)?, class.clone()));
+            }
+            (Piece::Tuple(a, class), Piece::Tuple(b, other))
+                if a.len() == b.len() && same_class(class, other) =>
+            {
+                return Ok(Joined::Tuple(self.many(t, a, b, what)?, class.clone()));
+            }
+            (Piece::Dict(a), Piece::Dict(b)) if same_keys(t, a, b)? => {
+                let mut items = Vec::with_capacity(a.len());
+                for ((key, name, a), (_, _, b)) in a.iter().zip(b) {
+                    items.push((key.clone(), name.clone(), self.join(t, a, b, what)?));
+                }
+                return Ok(Joined::Dict(items));
+            }
+            _ => {}
+        }
+        // Tuples do not change: an old one and a new one can meet in a third.
+        if let (Some(Piece::Tuple(a, _)), Some(Piece::Tuple(b, _))) =
+            (open_tuple(t, a), open_tuple(t, b))
+        {
+            if a.len() == b.len() {
+                return Ok(Joined::Tuple(self.many(t, &a, &b, what)?, None));
+            }
+        }
+        for piece in [a, b] {
+            if matches!(piece, Piece::Same(id) if self.changed.contains(id)) {
+                return refuse(
+                    t,
+                    format!("{what} is on one way a tensor that changes in place"),
+                );
+            }
+        }
+        let objects = object(a).zip(object(b)).map(|(a, b)| [a, b]);
+        let (first, second) = (self.symbol(t, 0, a)?, self.symbol(t, 1, b)?);
+        match (first, second) {
+            (Some((a, x, true)), Some((b, y, true))) if x.dtype == y.dtype => {
+                Ok(Joined::Number(self.output(a, b, None)))
+            }
+            (Some((a, x, false)), Some((b, y, false))) => {
+                if x.dtype != y.dtype || x.shape.len() != y.shape.len() {
+                    return unlike(
+                        t,
+                        format!(
+                            "{what} is a tensor of dtype {} and rank {} on one way, of dtype {} and rank {} on the other",
+                            x.dtype.as_str(),
+                            x.shape.len(),
+                            y.dtype.as_str(),
+                            y.shape.len()
+                        ),
+                    );
+                }
+                keeps_no_gradient(t, &x, what)?;
+                keeps_no_gradient(t, &y, what)?;
+                Ok(Joined::Output(self.output(a, b, objects)))
+            }
+            _ => {
+                let (a, b) = (shown(t, a), shown(t, b));
+                unlike(t, format!("{what} is {a} on one way and {b} on the other"))
+            }
+        }
+    }
+
+    fn many(
+        &mut self,
+        t: &mut Tracer<'_>,
+        a: &[Piece],
+        b: &[Piece],
+        what: &str,
+    ) -> Step<Vec<Joined>> {
+        a.iter()
+            .zip(b)
+            .map(|(a, b)| self.join(t, a, b, what))
+            .collect()
+    }
+
+    fn output(&mut self, a: BlockOutput, b: BlockOutput, objects: Option<[VarId; 2]>) -> usize {
+        let known = || self.objects.iter().position(|known| *known == objects);
+        if let Some(at) = objects.and_then(|_| known()) {
+            return at;
+        }
+        self.outputs[0].push(a);
+        self.outputs[1].push(b);
+        self.objects.push(objects);
+        self.outputs[0].len() - 1
+    }
+
+    /// The tensor of a piece, and whether Python sees it as a number.
+    fn symbol(
+        &mut self,
+        t: &mut Tracer<'_>,
+        way: usize,
+        piece: &Piece,
+    ) -> Step<Option<(BlockOutput, TensorMeta, bool)>> {
+        symbol(t, self.cuts[way], piece)
+    }
+}
+
+/// The tensor that a piece is.
+fn object(piece: &Piece) -> Option<VarId> {
+    match piece {
+        Piece::Same(id) => Some(*id),
+        Piece::Tensor(_, object) => *object,
+        _ => None,
+    }
+}
+
+/// A plain tuple that was there before as its items, if either is one; `None` when there is nothing to open.
+fn open_tuple(t: &mut Tracer<'_>, piece: &Piece) -> Option<Piece> {
+    match piece {
+        Piece::Tuple(_, None) => Some(piece.clone()),
+        Piece::Same(id) => {
+            t.realize(*id);
+            match t.kind(*id).clone() {
+                Kind::Tuple(items, None) => Some(Piece::Tuple(
+                    items.into_iter().map(Piece::Same).collect(),
+                    None,
+                )),
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}
+
+/// The tensor of a piece in a block, and whether Python sees it as a number. Constant numbers are added to the block.
+pub fn symbol(
+    t: &mut Tracer<'_>,
+    cut: &mut Cut,
+    piece: &Piece,
+) -> Step<Option<(BlockOutput, TensorMeta, bool)>> {
+    let inner = |cut: &Cut, symbol: SymbolId, number: bool| {
+        let meta = cut.meta(symbol)?.clone();
+        Some((BlockOutput::Inner(symbol), meta, number))
+    };
+    Ok(match piece {
+        Piece::Tensor(symbol, _) => inner(cut, *symbol, false),
+        Piece::Number(symbol) => inner(cut, *symbol, true),
+        Piece::Same(id) => {
+            t.realize(*id);
+            let id = program_numbers::lowered(t, *id)?;
+            match t.kind(id).clone() {
+                Kind::Tensor(tensor) => {
+                    let meta = t.graph.meta(tensor.symbol).cloned();
+                    meta.map(|meta| (BlockOutput::Outer(tensor.symbol), meta, false))
+                }
+                Kind::SymNumber(symbol) | Kind::Float(NumberVar::Graph(symbol)) => {
+                    let meta = t.graph.meta(symbol).cloned();
+                    meta.map(|meta| (BlockOutput::Outer(symbol), meta, true))
+                }
+                Kind::Const => match t.value(id) {
+                    Some(value) => constant(t, cut, &Obj::from(value))?,
+                    None => None,
+                },
+                _ => None,
+            }
+        }
+        Piece::Const(value) => constant(t, cut, value)?,
+        _ => None,
+    })
+}
+
+fn constant(
+    t: &mut Tracer<'_>,
+    cut: &mut Cut,
+    value: &Obj,
+) -> Step<Option<(BlockOutput, TensorMeta, bool)>> {
+    let Some((dtype, meta)) = crate::simulator::graph_numbers::number_meta(t, value)? else {
+        return Ok(None);
+    };
+    let full = Obj::from(t.py.module("paddle")?.getattr("full")?);
+    let symbol = cut.constant(&full, value.clone(), dtype, meta.clone());
+    Ok(Some((BlockOutput::Inner(symbol), meta, true)))
+}
+
+/// Whether two constants are the same to everybody.
+pub fn same(t: &Tracer<'_>, a: &Obj, b: &Obj) -> Step<bool> {
+    let (a, b) = (a.bind(t.py), b.bind(t.py));
+    // -0.0 and 0.0 print differently.
+    let shown = |value: &Bound<'_, PyAny>| -> PyResult<String> { Ok(value.repr()?.to_string()) };
+    Ok(a.is(b) || a.get_type().is(b.get_type()) && shown(a)? == shown(b)? && a.eq(b)?)
+}
+
+/// Whether two dicts have the same keys in one order: of `1`, `True` and `1.0`, which are equal, each shows its own.
+pub fn same_keys<T>(t: &Tracer<'_>, a: &[(Key, Obj, T)], b: &[(Key, Obj, T)]) -> Step<bool> {
+    if a.len() != b.len() {
+        return Ok(false);
+    }
+    for ((key, name, _), (other, shown, _)) in a.iter().zip(b) {
+        if key != other || !same_key(t, name, shown)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Whether two equal keys are the same to everybody.
+fn same_key(t: &Tracer<'_>, a: &Obj, b: &Obj) -> Step<bool> {
+    let tuple = |key: &Obj| key.bind(t.py).cast_exact::<PyTuple>().ok().cloned();
+    let (Some(items), Some(others)) = (tuple(a), tuple(b)) else {
+        return same(t, a, b);
+    };
+    for (item, other) in items.iter().zip(&others) {
+        if !same_key(t, &Obj::from(item), &Obj::from(other))? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Whether two containers are of one class.
+pub fn same_class(a: &Option<Obj>, b: &Option<Obj>) -> bool {
+    match (a, b) {
+        (None, None) => true,
+        (Some(a), Some(b)) => a.is(b),
+        _ => false,
+    }
+}
+
+pub(in crate::simulator) fn shown(t: &mut Tracer<'_>, piece: &Piece) -> String {
+    match piece {
+        Piece::Unbound => "not bound".into(),
+        Piece::Same(id) => {
+            t.realize(*id);
+            let kind = t.kind(*id).clone();
+            match (&kind, t.value(*id)) {
+                (Kind::Const, Some(value)) => value
+                    .repr()
+                    .map_or_else(|_| "a constant".into(), |text| text.to_string()),
+                (Kind::Tensor(_), _) => "a tensor".into(),
+                _ => crate::simulator::call::describe(t, *id, &kind),
+            }
+        }
+        Piece::Real(value, _) => {
+            format!("{} from outside", crate::obj::shown(value.bind(t.py)))
+        }
+        Piece::Tensor(..) => "a tensor".into(),
+        Piece::Number(_) => "a number".into(),
+        Piece::Const(value) => value
+            .bind(t.py)
+            .repr()
+            .map_or_else(|_| "a constant".into(), |text| text.to_string()),
+        Piece::List(items, _) => format!("a list of {}", items.len()),
+        Piece::Tuple(items, _) => format!("a tuple of {}", items.len()),
+        Piece::Dict(items) => format!("a dict of {}", items.len()),
+        Piece::Other(what) => what.clone(),
+    }
+}
+
+/// Stops where gradients are off, and a way hands on a tensor that has them: behind it they flow to that tensor
+/// itself, past the operation. Those of a PyLayer flow as it says.
+pub fn keeps_no_gradient(t: &Tracer<'_>, meta: &TensorMeta, what: &str) -> Step<()> {
+    if t.grad_enabled || meta.stop_gradient || t.custom_gradients > 0 {
+        return Ok(());
+    }
+    refuse(
+        t,
+        format!("{what} may be a tensor that needs a gradient, while gradients are off"),
+    )
+}
+
+/// Stops: control flow on a tensor that cannot be part of the graph.
+pub fn refuse<T>(t: &Tracer<'_>, message: impl Into<String>) -> Step<T> {
+    t.stop(
+        BreakId::CapturedControlFlow,
+        format!(
+            "control flow on a tensor cannot be captured: {}",
+            message.into()
+        ),
+    )
+}
+
+/// Stops where the graph has no value for what the ways leave: see `branches/tails.rs`.
+pub fn unlike<T>(t: &mut Tracer<'_>, message: impl Into<String>) -> Step<T> {
+    t.unlike = true;
+    refuse(t, message)
+}
+
+/// The variable of a joined value.
+pub fn variable(t: &mut Tracer<'_>, joined: &Joined, outputs: &[SymbolId]) -> Option<VarId> {
+    let many = |t: &mut Tracer<'_>, items: &[Joined]| -> Vec<VarId> {
+        items
+            .iter()
+            .filter_map(|item| variable(t, item, outputs))
+            .collect()
+    };
+    Some(match joined {
+        Joined::Unbound => return None,
+        Joined::Keep(id) => *id,
+        Joined::Real(value, tracker) => {
+            let value = value.bind(t.py).clone();
+            t.wrap(&value, tracker.clone())
+        }
+        Joined::Const(value) => {
+            let value = value.bind(t.py).clone();
+            t.constant(&value)
+        }
+        Joined::Output(at) => result(t, outputs[*at]),
+        Joined::Number(at) => conversions::variable(t, outputs[*at]),
+        Joined::List(items, class) => {
+            let items = many(t, items);
+            let id = t.add(Kind::List(items));
+            t.vars.update(id, |var| var.class.clone_from(class));
+            id
+        }
+        Joined::Tuple(items, class) => {
+            let items = many(t, items);
+            t.add(Kind::Tuple(items, class.clone()))
+        }
+        Joined::Dict(items) => {
+            let mut dict = DictVar::default();
+            for (key, name, item) in items {
+                let name = name.bind(t.py).clone();
+                let name = t.constant(&name);
+                if let Some(item) = variable(t, item, outputs) {
+                    dict.items.insert(key.clone(), (name, item));
+                }
+            }
+            t.add(Kind::Dict(dict))
+        }
+    })
+}
+
+/// The tensor that a result is: one, also under several names.
+fn result(t: &mut Tracer<'_>, symbol: SymbolId) -> VarId {
+    let is_it = |id: &VarId| {
+        let kind = t.vars.kind(*id);
+        matches!(kind, Kind::Tensor(tensor) if tensor.symbol == symbol && tensor.view.is_none())
+    };
+    let known = (0..t.vars.len() as u32).rev().map(VarId).find(is_it);
+    known.unwrap_or_else(|| {
+        t.add(Kind::Tensor(TensorVar {
+            symbol,
+            view: None,
+            class: None,
+        }))
+    })
+}

@@ -1,0 +1,9 @@
+//! Branches and loops on tensors that become nested graphs.
+
+pub(in crate::simulator) mod branches;
+pub mod conditions;
+pub(in crate::simulator) mod loop_return;
+pub mod loops;
+pub(in crate::simulator) mod merge;
+pub mod regions;
+pub(in crate::simulator) mod tuple_carry;

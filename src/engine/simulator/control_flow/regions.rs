@@ -1,0 +1,301 @@
+//! Regions: parts of the program that become nested graphs of one operation. A way through the code is simulated, cut out
+//! of the trace and described; what control flow leaves behind is put into the frame.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use crate::bytecode::{live_locals, Code};
+use crate::graph::{Arg, Callee, Region, Statement, SymbolId, SymbolKind};
+use crate::simulator::tracer::function_graph::Cut;
+use crate::variables::{CellVar, Kind, TensorVar, VarId, Variable};
+
+use crate::simulator::carried_aliases;
+use crate::simulator::frame::{Exit, FrameState};
+use crate::simulator::loops;
+use crate::simulator::merge::{self, refuse, Joined, Piece};
+use crate::simulator::opcode_executor;
+use crate::simulator::tracer::TraceMark;
+use crate::simulator::{Step, Tracer};
+
+/// How a way through the code ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// In front of this instruction.
+    At(usize),
+    /// The frame returns.
+    Return,
+    /// The captured loop comes to its test.
+    Next,
+}
+
+/// A way through the code, cut out of the trace.
+pub struct Way {
+    /// How it ends.
+    pub end: End,
+    /// The result, or the condition of the next round.
+    pub value: Piece,
+    /// Locals that may still be read; others are left out.
+    pub locals: Vec<(usize, Piece)>,
+    /// The value stack.
+    pub stack: Vec<Piece>,
+    /// Cells that were there before, with their new contents.
+    pub cells: Vec<(VarId, Piece)>,
+    /// Lists, dicts and tensors of the frame that were there before and changed, with what they are now.
+    pub changed: Vec<(VarId, Piece)>,
+    /// Tensors of it that may share storage with others.
+    pub aliases: Vec<(SymbolId, SymbolId)>,
+    /// Its statements.
+    pub cut: Cut,
+}
+
+/// Simulates until `stop` (or the end of the captured loop's round, or a return).
+pub fn run_to(
+    t: &mut Tracer<'_>,
+    frame: &mut FrameState,
+    stop: Option<usize>,
+) -> Step<(End, Option<VarId>)> {
+    let handling = frame.handling.len();
+    loop {
+        if Some(frame.pc) == stop {
+            return Ok((End::At(frame.pc), None));
+        }
+        if let Some(condition) = loops::round_ends(t, frame)? {
+            return Ok((End::Next, Some(condition)));
+        }
+        let exit = opcode_executor::advance(t, frame)?;
+        if frame.handling.len() != handling {
+            return refuse(t, "an exception is handled inside");
+        }
+        match exit {
+            None => {}
+            Some(Exit::Return(value)) => return leave(t, frame, value),
+            Some(Exit::Next(condition)) => return Ok((End::Next, Some(condition))),
+            Some(Exit::Yield(_)) => return refuse(t, "a generator yields inside"),
+        }
+    }
+}
+
+/// The frame returns `value`: inside of a captured loop that ends the round, and the loop.
+pub(in crate::simulator) fn leave(
+    t: &mut Tracer<'_>,
+    frame: &mut FrameState,
+    value: VarId,
+) -> Step<(End, Option<VarId>)> {
+    let Some(region) = frame.region.clone() else {
+        return Ok((End::Return, Some(value)));
+    };
+    region.returns.take(t, frame, value)?;
+    Ok((End::Next, Some(t.bool(false))))
+}
+
+/// Whether since `mark` something happened that outlives what was simulated, but for tensors that were computed.
+pub fn acts(t: &Tracer<'_>, mark: &TraceMark) -> bool {
+    let changed = t.changed(mark);
+    changed.is_none_or(|changed| changed.iter().any(|(id, _)| t.vars.get(*id).mutated))
+}
+
+/// Describes what happened since `mark` and takes it out of the trace.
+pub fn way(
+    t: &mut Tracer<'_>,
+    frame: &FrameState,
+    mark: TraceMark,
+    end: End,
+    value: Option<VarId>,
+    live: &[usize],
+    owned: &[VarId],
+) -> Step<Way> {
+    let Some(changed) = t.changed(&mark) else {
+        return refuse(t, "a side effect outlives it");
+    };
+    let (mut cells, mut contents) = (Vec::new(), Vec::new());
+    // A list under two names is one list.
+    let mut seen = Vec::new();
+    for (id, old) in changed {
+        let now: Rc<Variable> = t.vars.get(id).clone();
+        // Others may see what the frame did not make.
+        let own = now.mutated && now.source.is_none() && now.value.is_none();
+        match (&old.kind, &now.kind) {
+            (Kind::Cell(_), Kind::Cell(CellVar::Full(content))) if now.mutated => {
+                let content = *content;
+                cells.push((id, merge::piece(t, Some(content), &mark, &mut seen)));
+            }
+            (Kind::List(_), Kind::List(_)) | (Kind::Dict(_), Kind::Dict(_)) if own => {
+                contents.push((id, merge::content(t, id, &mark, &mut seen)));
+            }
+            (Kind::Tensor(old), Kind::Tensor(new)) if own && old.view.is_none() => {
+                contents.push((id, Piece::Tensor(new.symbol, None)));
+            }
+            // The iterator of a loop that ends in here.
+            _ if owned.contains(&id) && !frame.stack.contains(&id) => {}
+            // What it is became known.
+            (Kind::Lazy | Kind::Cell(CellVar::Unread), _) if !now.mutated => {}
+            _ => {
+                let what = crate::simulator::call::describe(t, id, &now.kind);
+                return refuse(t, format!("{what} is changed inside"));
+            }
+        }
+    }
+    let value = merge::piece(t, value, &mark, &mut seen);
+    let (mut locals, mut stack) = (Vec::new(), Vec::new());
+    if end != End::Return {
+        for &slot in live {
+            locals.push((slot, merge::piece(t, frame.locals[slot], &mark, &mut seen)));
+        }
+        for id in &frame.stack {
+            stack.push(merge::piece(t, Some(*id), &mark, &mut seen));
+        }
+    }
+    let aliases = carried_aliases::within(t, &mark);
+    let cut = t.cut(mark);
+    refuse_selected_rows(t, &cut)?;
+    Ok(Way {
+        aliases,
+        end,
+        value,
+        locals,
+        stack,
+        cells,
+        changed: contents,
+        cut,
+    })
+}
+
+/// Stops where the gradient of a call inside is selected rows: that of an operation with nested graphs is dense.
+pub fn refuse_selected_rows(t: &Tracer<'_>, cut: &Cut) -> Step<()> {
+    let selects = |it: &Statement| it.may_select_rows(t.py, &cut.symbols);
+    if t.entry_grad && !t.options.forward_only && cut.statements.iter().any(selects) {
+        return refuse(t, "a sparse gradient (selected rows) inside");
+    }
+    Ok(())
+}
+
+/// Puts a tensor of the graph into the place of a tensor of the frame.
+pub fn change_tensor(t: &mut Tracer<'_>, id: VarId, symbol: SymbolId) {
+    t.vars.mutate(id, |var| {
+        if let Kind::Tensor(tensor) = &mut var.kind {
+            tensor.symbol = symbol;
+        }
+    });
+}
+
+/// Puts another item into a list or dict of the frame, which has as many items as before, or into a cell.
+pub fn change_item(t: &mut Tracer<'_>, id: VarId, at: usize, item: VarId) {
+    t.vars.mutate(id, |var| match &mut var.kind {
+        Kind::List(items) => {
+            if let Some(known) = items.get_mut(at) {
+                *known = item;
+            }
+        }
+        Kind::Dict(dict) => {
+            if let Some((_, known)) = dict.items.get_index_mut(at) {
+                known.1 = item;
+            }
+        }
+        Kind::Cell(cell) => *cell = CellVar::Full(item),
+        _ => {}
+    });
+}
+
+/// Iterators that only the value stack holds, and those they advance.
+pub(in crate::simulator) fn loop_iterators(t: &mut Tracer<'_>, frame: &FrameState) -> Vec<VarId> {
+    let mut open: Vec<VarId> = frame
+        .stack
+        .iter()
+        .copied()
+        .filter(|id| !frame.locals.contains(&Some(*id)))
+        .collect();
+    let mut found = Vec::new();
+    while let Some(id) = open.pop() {
+        if let (Kind::Iter(state), None) = (t.kind(id).clone(), t.source(id)) {
+            found.push(id);
+            open.extend(state.inner());
+        }
+    }
+    found
+}
+
+/// Slots that may be read at `at`, or in the rest of a captured loop.
+pub fn live_at(code: &Code, at: Option<usize>, frame: &FrameState) -> Vec<usize> {
+    let mut live = at.map_or_else(Vec::new, |at| live_locals(code, at));
+    if let Some(region) = &frame.region {
+        live.extend(&region.live);
+    }
+    live.sort_unstable();
+    live.dedup();
+    live
+}
+
+/// Symbols of the graph with their kinds.
+pub fn with_kinds(t: &Tracer<'_>, symbols: Vec<SymbolId>) -> Vec<(SymbolId, SymbolKind)> {
+    symbols
+        .into_iter()
+        .map(|symbol| (symbol, t.graph.sir.kind(symbol).clone()))
+        .collect()
+}
+
+/// Adds the statement; the answer is its results.
+pub fn emit(
+    t: &mut Tracer<'_>,
+    region: Region,
+    leading: Vec<SymbolId>,
+    free: &[(SymbolId, SymbolKind)],
+) -> Step<Vec<SymbolId>> {
+    let args = leading
+        .into_iter()
+        .chain(free.iter().map(|(symbol, _)| *symbol))
+        .map(Arg::Symbol)
+        .collect();
+    let loc = t.loc();
+    t.graph.set_grad_enabled(t.grad_enabled);
+    let callee = Callee::Sir(Arc::new(region));
+    let output = t
+        .graph
+        .call(t.py, callee, args, Vec::new(), loc, &mut |_| None)?;
+    let Arg::Tuple(items) = output else {
+        return refuse(t, "an operation inside has no result");
+    };
+    let symbols: Option<Vec<SymbolId>> = items
+        .iter()
+        .map(|item| match item {
+            Arg::Symbol(symbol) => Some(*symbol),
+            _ => None,
+        })
+        .collect();
+    match symbols {
+        Some(symbols) => Ok(symbols),
+        None => refuse(t, "the operation has a result that is not a tensor"),
+    }
+}
+
+/// Puts joined values into the frame.
+pub fn apply(
+    t: &mut Tracer<'_>,
+    frame: &mut FrameState,
+    made: &[SymbolId],
+    locals: &[(usize, Joined)],
+    stack: &[Joined],
+    cells: &[(VarId, Joined)],
+) {
+    for (slot, joined) in locals {
+        frame.locals[*slot] = merge::variable(t, joined, made);
+    }
+    frame.stack = stack
+        .iter()
+        .filter_map(|joined| merge::variable(t, joined, made))
+        .collect();
+    for (id, joined) in cells {
+        if let Some(content) = merge::variable(t, joined, made) {
+            t.vars
+                .mutate(*id, |var| var.kind = Kind::Cell(CellVar::Full(content)));
+        }
+    }
+}
+
+/// A tensor variable of a symbol.
+pub fn tensor(t: &mut Tracer<'_>, symbol: SymbolId) -> VarId {
+    t.add(Kind::Tensor(TensorVar {
+        symbol,
+        view: None,
+        class: None,
+    }))
+}

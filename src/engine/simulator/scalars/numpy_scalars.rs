@@ -1,0 +1,248 @@
+//! Scalars of NumPy: `np.sqrt(width)` in a constructor, `int(np.ceil(x / 2))` in a forward. They are values like
+//! Python's numbers, and what is computed with them is computed at translation.
+
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyComplex, PyDict, PyFloat, PyInt, PyTuple};
+
+use crate::frame::Modules;
+use crate::graph::{Callee, DType};
+use crate::native;
+use crate::obj::{within, Obj};
+use crate::reason::BreakId;
+use crate::tracker::{Tracker, TrackerRef};
+use crate::variables::{Kind, TensorVar, VarId};
+
+use crate::simulator::{arguments, fold, numbers, process_state, tensors, Step, Tracer};
+
+/// Functions that answer with a scalar for numbers and lists of them.
+const FUNCTIONS: &[&str] = &["prod", "sum", "max", "min", "mean", "amax", "amin", "round"];
+
+/// Operators of tensors that take a number.
+const OPERATORS: &[&str] = &[
+    "__add__",
+    "__sub__",
+    "__mul__",
+    "__truediv__",
+    "__floordiv__",
+    "__mod__",
+    "__pow__",
+    "__radd__",
+    "__rsub__",
+    "__rmul__",
+    "__rtruediv__",
+    "__rfloordiv__",
+    "__rmod__",
+    "__rpow__",
+    "__lt__",
+    "__le__",
+    "__gt__",
+    "__ge__",
+    "__eq__",
+    "__ne__",
+];
+
+/// Whether the value of one from here is known: what was just computed (a local, the stack of a resumed frame)
+/// differs from call to call.
+pub fn is_settled(source: Option<&TrackerRef>) -> bool {
+    source.is_some_and(|source| !matches!(**source, Tracker::Local { .. }))
+}
+
+/// A call of a pure function on numbers. Where NumPy would warn, the interpreter does it.
+pub fn compute<'py>(
+    t: &mut Tracer<'py>,
+    callable: &Bound<'py, PyAny>,
+    args: &Bound<'py, PyTuple>,
+    kwargs: &Bound<'py, PyDict>,
+) -> Step<Bound<'py, PyAny>> {
+    let numpy = t.py.module("numpy")?;
+    let errors = PyDict::new(t.py);
+    errors.set_item("all", "raise")?;
+    let state = numpy.call_method("errstate", (), Some(&errors))?;
+    match within(&state, || process_state::call(t, callable, args, kwargs))?? {
+        Some(Ok(value)) => Ok(value),
+        _ => t.stop(
+            BreakId::OperatorArguments,
+            "NumPy raises or warns in this computation",
+        ),
+    }
+}
+
+/// `np.sqrt(2)`, `np.prod([2, 3])`, `np.float32(1)`; `None` for what is none of them.
+pub fn call<'py>(
+    t: &mut Tracer<'py>,
+    callable: VarId,
+    object: &Bound<'py, PyAny>,
+    args: &[VarId],
+) -> Step<Option<VarId>> {
+    let Some(name) = object
+        .getattr("__name__")
+        .ok()
+        .and_then(|name| name.extract::<String>().ok())
+    else {
+        return Ok(None);
+    };
+    let class = object.get_type().name()?;
+    let known = class == "ufunc"
+        || class == "_ArrayFunctionDispatcher" && FUNCTIONS.contains(&&*name)
+        || native::is_scalar_class(object);
+    let own = || t.py.module("numpy")?.getattr(&*name);
+    if !known || !own().is_ok_and(|own| own.is(object)) {
+        return Ok(None);
+    }
+    t.guard_identity(callable);
+    let Some((objects, named)) = fold::arguments(t, args, &[])? else {
+        return Ok(None);
+    };
+    let operands: Vec<_> = objects.iter().collect();
+    process_state::check(t, object, &name, &operands)?;
+    let value = compute(t, object, &objects, &named)?;
+    if !native::is_scalar(&value) {
+        return t.stop(
+            BreakId::OperatorArguments,
+            format!("{name}() that answers with an array"),
+        );
+    }
+    Ok(Some(t.constant(&value)))
+}
+
+/// The operand of an operator of a tensor as the Python number that gives the same; `None` where it does not.
+pub fn operand(t: &mut Tracer<'_>, tensor: VarId, name: &str, value: VarId) -> Step<Option<VarId>> {
+    let Some(scalar) = t.value(value) else {
+        return Ok(None);
+    };
+    let Kind::Tensor(TensorVar { symbol, .. }) = *t.kind(tensor) else {
+        return Ok(None);
+    };
+    let class = scalar.get_type().name()?.to_string();
+    let Some(dtype) = t.graph.meta(symbol).map(|meta| meta.dtype) else {
+        return Ok(None);
+    };
+    let floating = matches!(dtype, DType::Float32 | DType::Float64);
+    // A float64 is a float; of the others Paddle makes tensors, whose classes decide with those of other tensors.
+    let same = class == "float64" || floating && ["float32", "int64", "int32"].contains(&&*class);
+    if !same || !OPERATORS.contains(&name) {
+        return Ok(None);
+    }
+    let number = scalar.call_method0("item")?;
+    let number = t.constant(&number);
+    match (class.as_str(), name) {
+        // Powers with tensors have digits of their own; a power of a tensor of no dims has one.
+        ("float32", "__pow__") => numbers::filled(t, &[1], number, dtype).map(Some),
+        // Programs scale by numbers, which loses the sign of zeros.
+        ("float32", "__mul__" | "__rmul__") => numbers::filled(t, &[], number, dtype).map(Some),
+        _ => Ok(Some(number)),
+    }
+}
+
+/// Whether an operator of a scalar leaves the answer to the tensor on its right.
+pub fn defer_to_tensors(py: Python<'_>) -> PyResult<bool> {
+    let tensor = py.module("paddle")?.getattr("Tensor")?;
+    let asked = tensor.getattr_opt("__array_ufunc__")?;
+    Ok(asked.is_some_and(|answer| answer.is_none()))
+}
+
+/// A bool next to a tensor of floats as the tensor that eager mode makes of it. Programs scale by it, which loses the sign
+/// of zeros.
+pub fn of_bool(
+    t: &mut Tracer<'_>,
+    (tensor, dtype): (VarId, DType),
+    name: &str,
+    value: VarId,
+) -> Step<Option<VarId>> {
+    const SCALES: [&str; 5] = ["__mul__", "__rmul__", "__sub__", "__rsub__", "__truediv__"];
+    let given = t.const_value(value);
+    let given = given.filter(PyAnyMethods::is_exact_instance_of::<PyBool>);
+    let (Some(given), true) = (given, dtype.is_floating() && SCALES.contains(&name)) else {
+        return Ok(None);
+    };
+    let function = Obj::from(t.py.module("paddle")?.getattr("full_like")?);
+    let number: f64 = if given.is_truthy()? { 1.0 } else { 0.0 };
+    let number = t.constant(PyFloat::new(t.py, number).as_any());
+    let args = [tensor, number];
+    tensors::capture(t, Callee::Api(function), None, &args, &[], &mut |_| None).map(Some)
+}
+
+/// Whether this takes nothing away. Paddle adds `-number`, and `-0.0` may become `0.0` in a program: not the same for numbers
+/// that are `-0.0`.
+pub fn subtracts_nothing(t: &mut Tracer<'_>, dtype: DType, name: &str, number: VarId) -> bool {
+    if name != "__sub__" || !dtype.is_floating() {
+        return false;
+    }
+    let Some(value) = t.const_value(number) else {
+        return false;
+    };
+    let plain = value.is_exact_instance_of::<PyInt>() || value.is_exact_instance_of::<PyFloat>();
+    // `x - -0.0` adds `0.0`, and so changes the sign of `-0.0`.
+    plain
+        && value
+            .extract::<f64>()
+            .is_ok_and(|number| number == 0.0 && number.is_sign_positive())
+}
+
+/// Stops where eager mode makes a tensor of a Python number next to this one, and a program does not: that has half the
+/// digits, or does not hold the number, or there is no kernel for it.
+pub fn refuse(t: &mut Tracer<'_>, dtype: DType, name: &str, number: VarId) -> Step<()> {
+    const COMPARISONS: [&str; 6] = ["eq", "ne", "lt", "le", "gt", "ge"];
+    const ARITHMETIC: [&str; 7] = ["add", "sub", "mul", "truediv", "floordiv", "mod", "pow"];
+    let stem = name.trim_matches('_');
+    let compares = COMPARISONS.contains(&stem);
+    let stem = match stem.strip_prefix('r') {
+        Some(stem) if ARITHMETIC.contains(&stem) => stem,
+        _ => stem,
+    };
+    if !compares && !ARITHMETIC.contains(&stem) {
+        return Ok(());
+    }
+    let Some(value) = t.const_value(number) else {
+        return Ok(());
+    };
+    // Paddle multiplies by `1 / number`: see `arguments::is_negative_zero`.
+    let is_infinite = |number: &Bound<'_, PyFloat>| number.value() == f64::NEG_INFINITY;
+    if name == "__truediv__" && value.cast().is_ok_and(is_infinite) {
+        return t.stop(BreakId::OperatorArguments, arguments::NEGATIVE_ZERO);
+    }
+    let bits = match dtype {
+        DType::UInt8 | DType::Int8 => 7,
+        DType::Int16 => 15,
+        DType::Int32 => 31,
+        _ => 63,
+    };
+    let is_complex = dtype.is_complex();
+    let wide = dtype == DType::Float64 || is_complex;
+    // What programs do instead loses the sign of zeros.
+    let subtracts = name == "__sub__" && value.extract::<f64>().is_ok_and(|value| value == 0.0);
+    let refused = if is_complex && subtracts {
+        true
+    } else if value.is_exact_instance_of::<PyBool>() {
+        !compares && (bits < 31 || is_complex)
+    } else if let Ok(number) = value.cast::<PyComplex>() {
+        let sums = matches!(stem, "add" | "sub");
+        !compares && (!wide || sums && !is_single(number))
+    } else if dtype == DType::Bool && value.is_instance_of::<PyInt>() {
+        // A program scales by it, with the digits of a float.
+        !compares && !value.extract().is_ok_and(numbers::is_single_int)
+    } else if bits < 63 && value.is_instance_of::<PyInt>() {
+        let held = value.extract::<i64>();
+        !held.is_ok_and(|value| (-(1 << bits)..1 << bits).contains(&value))
+    } else {
+        false
+    };
+    match refused {
+        true => t.stop(
+            BreakId::OperatorArguments,
+            format!("such a number next to a tensor of {}", dtype.as_str()),
+        ),
+        false => Ok(()),
+    }
+}
+
+/// Whether programs keep all digits of a complex number: they have two floats for it.
+pub fn is_single(number: &Bound<'_, PyComplex>) -> bool {
+    numbers::is_single(number.real()) && numbers::is_single(number.imag())
+}
+
+/// Guards and keeps the value of one.
+pub fn settle(t: &mut Tracer<'_>, id: VarId, value: &Bound<'_, PyAny>) {
+    t.guard(id, crate::guard::GuardKind::ConstEq(Obj::from(value)));
+    t.vars.update(id, |var| var.kind = Kind::Scalar);
+}

@@ -1,0 +1,300 @@
+//! Raising and matching exceptions.
+
+use pyo3::exceptions::PyBaseException;
+use pyo3::prelude::*;
+use pyo3::types::{PyList, PyTuple, PyType};
+
+use crate::native;
+use crate::obj::Obj;
+use crate::reason::BreakKind;
+use crate::tracker::Tracker;
+use crate::variables::{Kind, ObjectVar, VarId};
+
+use crate::simulator::call::call;
+use crate::simulator::{attributes, classes, fold, groups, process_state, repr_guards};
+use crate::simulator::{Step, Stop, Tracer};
+
+/// A new exception variable of a builtin class.
+pub fn new(t: &mut Tracer<'_>, class: &Bound<'_, PyAny>, args: Vec<VarId>) -> VarId {
+    let base = t.add(Kind::Tuple(args, None));
+    t.add(Kind::Object(ObjectVar {
+        base: Some(base),
+        ..ObjectVar::of(Obj::from(class))
+    }))
+}
+
+/// Stops with a builtin exception that C code raises. Its message differs between versions: where
+/// anything looks at it, the exception is raised natively.
+pub fn throw<T>(t: &mut Tracer<'_>, class: &str) -> Step<T> {
+    let class = t.original("builtins", class)?;
+    let message = t.made_natively();
+    Err(Stop::Raise(new(t, &class, vec![message])))
+}
+
+/// Stops with `StopIteration(value)`, or `StopIteration()` for `None`.
+pub fn stop_iteration<T>(t: &mut Tracer<'_>, value: VarId) -> Step<T> {
+    let class = t.original("builtins", "StopIteration")?;
+    let args = if t.is_none(value) {
+        Vec::new()
+    } else {
+        vec![value]
+    };
+    Err(Stop::Raise(new(t, &class, args)))
+}
+
+/// `raise`, `raise x`, `raise x from y`: the exception variable.
+///
+/// Its cause and its context are not kept: nothing simulated reads them, and where it must be
+/// rebuilt, the interpreter raises it (see [`Tracer::raised`]).
+pub fn raise(t: &mut Tracer<'_>, handling: &[VarId], args: &[VarId]) -> Step<VarId> {
+    match args {
+        [] => match handling.last() {
+            Some(current) => Ok(*current),
+            None => t.stop(BreakKind::RaisesException, "nothing to re-raise"),
+        },
+        [what] => {
+            let exception = instance(t, *what)?;
+            match t.kind(exception) {
+                Kind::Object(object) if object.base.is_some() => Ok(exception),
+                _ => t.stop(BreakKind::RaisesException, "raise"),
+            }
+        }
+        [what, cause] => {
+            let exception = raise(t, handling, &[*what])?;
+            if !t.is_none(*cause) {
+                let cause = instance(t, *cause)?;
+                let class = t.type_of(cause);
+                if !class.is_some_and(|class| is_exception_class(&class)) {
+                    return t.stop(BreakKind::RaisesException, "raise ... from no exception");
+                }
+            }
+            Ok(exception)
+        }
+        _ => t.stop(BreakKind::RaisesException, "raise"),
+    }
+}
+
+fn instance(t: &mut Tracer<'_>, exception: VarId) -> Step<VarId> {
+    if matches!(t.kind(exception), Kind::Class) {
+        return call(t, exception, &[], &[]);
+    }
+    Ok(exception)
+}
+
+/// Whether a class is one of exceptions.
+pub fn is_exception_class(class: &Bound<'_, PyType>) -> bool {
+    let base = class.py().get_type::<PyBaseException>();
+    native::mro(class).iter().any(|known| known.is(&base))
+}
+
+/// Stops where a clause, `except` or `except*`, has something else than classes of exceptions that
+/// it takes: that is asked before anything matches (`_PyEval_CheckExceptTypeValid`,
+/// `_PyEval_CheckExceptStarTypeValid`).
+pub fn check_clause<'py>(
+    t: &mut Tracer<'py>,
+    clause: &str,
+    class: VarId,
+    takes: impl Fn(&Tracer<'py>, &Bound<'py, PyType>) -> Step<bool>,
+) -> Step<()> {
+    let classes = match t.kind(class).clone() {
+        Kind::Tuple(classes, _) => classes,
+        _ => vec![class],
+    };
+    for class in classes {
+        t.realize(class);
+        let class = t.value(class).map(|class| class.cast_into::<PyType>());
+        let is_valid = match class {
+            Some(Ok(class)) => is_exception_class(&class) && takes(t, &class)?,
+            _ => false,
+        };
+        if !is_valid {
+            return t.stop(
+                BreakKind::RaisesException,
+                format!("{clause} with this class"),
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Whether `except class:` catches the exception.
+pub fn matches(t: &mut Tracer<'_>, exception: VarId, class: VarId) -> Step<bool> {
+    if let Kind::Tuple(classes, None) = t.kind(class).clone() {
+        for class in classes {
+            if matches(t, exception, class)? {
+                return Ok(true);
+            }
+        }
+        return Ok(false);
+    }
+    let (Some(of), Some(wanted)) = (t.type_of(exception), t.value(class)) else {
+        return t.unsupported("an except clause that is not a class");
+    };
+    match wanted.cast::<PyType>() {
+        Ok(wanted) => Ok(classes::inherits(t, &of, wanted.as_any())),
+        Err(_) => t.unsupported("an except clause that is not a class"),
+    }
+}
+
+/// Whether `except name:` with a builtin class catches the exception.
+pub fn is_a(t: &mut Tracer<'_>, exception: VarId, name: &str) -> Step<bool> {
+    let class = t.original("builtins", name)?;
+    let class = t.constant(&class);
+    matches(t, exception, class)
+}
+
+/// What `__exit__` of a `with` block answers for the exception that passes it.
+pub fn leaves_with(t: &mut Tracer<'_>, exit: VarId, exception: VarId) -> Step<VarId> {
+    let Some(class) = t.type_of(exception) else {
+        return t.unsupported("an exception without a class");
+    };
+    let class = t.constant(class.as_any());
+    let known = t.groups.iter().find(|group| group.id == exception);
+    let untraced = known.map_or(t.value(exception).is_some(), |group| group.by_interpreter);
+    if untraced && groups::is_group(t, exception)? {
+        return t.unsupported("a group that may have no traceback passes a with block");
+    }
+    let traceback = traceback_of(t, exception);
+    call(t, exit, &[class, exception, traceback], &[])
+}
+
+/// The traceback of an exception that was raised. It can be handed on and compared with `None`, no
+/// more: to rebuild it means to raise natively.
+fn traceback_of(t: &mut Tracer<'_>, exception: VarId) -> VarId {
+    let traceback = t.add(Kind::Opaque);
+    let at = raised_at(t, exception);
+    t.raised.push((traceback, at));
+    traceback
+}
+
+/// `sys.exception()`: what the innermost frame handles that handles one, or the function's caller.
+pub fn handled(t: &mut Tracer<'_>) -> VarId {
+    let mut handled = t.simulated.iter().rev().filter_map(|frame| frame.handled);
+    if let Some(exception) = handled.next() {
+        return exception;
+    }
+    let outside = native::to_bound(t.py, native::handled_exception());
+    t.wrap(&outside, Tracker::Handled.into())
+}
+
+/// `sys.exc_info()`.
+pub fn handled_parts(t: &mut Tracer<'_>) -> Step<VarId> {
+    let exception = handled(t);
+    if t.is_none(exception) {
+        let none = t.none();
+        return Ok(t.add(Kind::Tuple(vec![none; 3], None)));
+    }
+    let made = t.raised_at(exception).is_some() && t.value(exception).is_none();
+    let (true, Some(class)) = (made, t.type_of(exception)) else {
+        return t.unsupported("sys.exc_info() of an exception that exists");
+    };
+    let class = t.constant(class.as_any());
+    let traceback = traceback_of(t, exception);
+    Ok(t.add(Kind::Tuple(vec![class, exception, traceback], None)))
+}
+
+/// The value of the `StopIteration` that ended what a generator delegates to; any other exception
+/// goes on.
+pub fn stop_value(t: &mut Tracer<'_>, exception: VarId) -> Step<VarId> {
+    if !is_a(t, exception, "StopIteration")? {
+        return Err(Stop::Raise(exception));
+    }
+    // The interpreter reads the field, whatever a derived class says.
+    const READ: [&str; 2] = ["value", "__getattribute__"];
+    let plain = t.original("builtins", "StopIteration")?;
+    let (Some(class), Ok(plain)) = (t.type_of(exception), plain.cast::<PyType>()) else {
+        return t.unsupported("a StopIteration without a class");
+    };
+    classes::guard_names(t, &class, &READ);
+    if !READ
+        .iter()
+        .all(|name| attributes::inherits(&class, plain, name))
+    {
+        return t.unsupported("a StopIteration with a value of its own");
+    }
+    attributes::get(t, exception, "value")
+}
+
+/// The instruction of the outermost frame that raised an exception first.
+pub fn raised_at(t: &Tracer<'_>, exception: VarId) -> usize {
+    t.raised_at(exception).unwrap_or(t.outermost)
+}
+
+/// Whether this is the traceback that a raised exception has, as far as anyone can tell: neither
+/// can be read, and where one is rebuilt, the exception is raised natively.
+pub fn is_own_traceback(t: &Tracer<'_>, exception: VarId, traceback: VarId) -> bool {
+    let raised = |id: VarId| t.raised_at(id).is_some();
+    let opaque = matches!(t.vars.kind(traceback), Kind::Opaque);
+    opaque && raised(exception) && raised(traceback)
+}
+
+/// `str(exception)`, or `repr` or `ascii` of it, of an exception that the frame made; `None` for
+/// anything else.
+pub fn shown(t: &mut Tracer<'_>, exception: VarId, function: &str) -> Step<Option<VarId>> {
+    let Some(object) = real(t, exception)? else {
+        return Ok(None);
+    };
+    let text = t.original("builtins", function)?.call1((object,))?;
+    Ok(Some(t.constant(&text)))
+}
+
+/// An exception like this one, where making and showing it runs no code of the user.
+fn real<'py>(t: &mut Tracer<'py>, id: VarId) -> Step<Option<Bound<'py, PyAny>>> {
+    let Kind::Object(object) = t.kind(id).clone() else {
+        return Ok(None);
+    };
+    let (Some(args), Ok(class)) = (object.base, object.class.bind(t.py).cast::<PyType>()) else {
+        return Ok(None);
+    };
+    if !is_exception_class(class) || !object.writes.is_empty() {
+        return Ok(None);
+    }
+    for name in ["__str__", "__repr__", "__format__", "__del__"] {
+        let found = attributes::lookup(class, name);
+        attributes::guard_type_attr(t, &object.class, name, found.as_ref());
+        let plain = found.is_none_or(|found| crate::obj::is_builtin_method(&found));
+        if !plain {
+            return Ok(None);
+        }
+    }
+    if groups::stale(t, id).is_some() {
+        return Ok(None);
+    }
+    let Some(args) = real_all(t, args)? else {
+        return Ok(None);
+    };
+    repr_guards::guard_class(t, class)?;
+    process_state::texts(t, &args)?;
+    Ok(class.call1(PyTuple::new(t.py, args)?).ok())
+}
+
+/// The values in a list or tuple, constants and exceptions.
+fn real_all<'py>(t: &mut Tracer<'py>, of: VarId) -> Step<Option<Vec<Bound<'py, PyAny>>>> {
+    fold::deeper(t, |t| real_items(t, of)).unwrap_or(Ok(None))
+}
+
+fn real_items<'py>(t: &mut Tracer<'py>, of: VarId) -> Step<Option<Vec<Bound<'py, PyAny>>>> {
+    let (Kind::Tuple(items, None) | Kind::List(items)) = t.kind(of).clone() else {
+        return Ok(None);
+    };
+    let mut values = Vec::with_capacity(items.len());
+    for item in items {
+        let value = match t.kind(item).clone() {
+            Kind::Object(_) => real(t, item)?,
+            Kind::List(_) if t.vars.get(item).class.is_none() => match real_all(t, item)? {
+                Some(values) => Some(PyList::new(t.py, values)?.into_any()),
+                None => None,
+            },
+            Kind::Tuple(_, None) => match real_all(t, item)? {
+                Some(values) => Some(PyTuple::new(t.py, values)?.into_any()),
+                None => None,
+            },
+            _ => fold::to_object(t, item),
+        };
+        match value {
+            Some(value) => values.push(value),
+            None => return Ok(None),
+        }
+    }
+    Ok(Some(values))
+}

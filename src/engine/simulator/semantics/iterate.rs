@@ -1,0 +1,671 @@
+//! Iteration and unpacking.
+
+use std::rc::Rc;
+
+use pyo3::prelude::*;
+use pyo3::types::{PyFrozenSet, PyIterator, PySet};
+
+use crate::frame::Modules;
+use crate::obj::{module_and_name, Obj};
+use crate::reason::{BreakId, BreakKind};
+use crate::variables::{DictVar, Item, IterVar, Key, Kind, SetVar, VarId};
+
+use crate::simulator::call::{call, describe};
+use crate::simulator::{
+    attributes, classes, exceptions, fold, generators, itertools, layers, made_arrays,
+};
+use crate::simulator::{rows, sets, tensors, truth};
+use crate::simulator::{Step, Stop, Tracer};
+
+/// `iter(value)`
+pub fn get_iter(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
+    let state = match t.kind(value).clone() {
+        Kind::Iter(_) => return Ok(value),
+        Kind::List(_) | Kind::Tuple(..) => IterVar::Sequence {
+            over: value,
+            index: 0,
+        },
+        Kind::Range(next, stop, step) => IterVar::Range { next, stop, step },
+        Kind::NumberRange(next, stop, step) => IterVar::Numbers {
+            next,
+            stop,
+            step,
+            item: Rc::new(Item::Number),
+        },
+        Kind::Array(_) => return made_arrays::iterate(t, value),
+        Kind::Dict(_) => over_dict(t, value, 0)?,
+        Kind::DictView(dict, which) => over_dict(t, dict, which)?,
+        Kind::Set(_) | Kind::Const => {
+            let items = collect(t, value)?;
+            let keys = match t.kind(value) {
+                Kind::Set(set) => set.items.keys().cloned().collect(),
+                _ => Rc::from([]),
+            };
+            IterVar::Fixed {
+                over: (value, keys),
+                items,
+                index: 0,
+            }
+        }
+        Kind::Tensor(_) => match rows::over(t, value)? {
+            Some(rows) => rows,
+            None => {
+                truth::len(t, value)?;
+                IterVar::Tensor {
+                    over: value,
+                    index: 0,
+                }
+            }
+        },
+        Kind::Layer(_) | Kind::Object(_) => {
+            if let Some(items) = layers::items(t, value, &["__iter__"])? {
+                IterVar::Fixed {
+                    over: (value, Rc::from([])),
+                    items,
+                    index: 0,
+                }
+            } else {
+                let method = attributes::get_special(t, value, "__iter__")?;
+                let iterator = call(t, method, &[], &[])?;
+                return match is_iterator(t, iterator)? {
+                    true => Ok(iterator),
+                    false => t.stop(
+                        BreakKind::RaisesException,
+                        "__iter__ answers with something that is no iterator",
+                    ),
+                };
+            }
+        }
+        Kind::Layers { items, .. } => IterVar::Fixed {
+            over: (value, Rc::from([])),
+            items,
+            index: 0,
+        },
+        Kind::Opaque if is_native_iterator(t, value) => {
+            t.guard_class(value);
+            return Ok(value);
+        }
+        kind => {
+            let Some(items) = sets::elements(t, value)? else {
+                let what = describe(t, value, &kind);
+                return t.stop(BreakId::Iteration, format!("iteration over {what}"));
+            };
+            IterVar::Fixed {
+                over: (value, Rc::from([])),
+                items,
+                index: 0,
+            }
+        }
+    };
+    Ok(t.add(Kind::Iter(state)))
+}
+
+/// Whether the length of such a `range()`, and what lies one step outside of it, are machine numbers.
+pub fn is_short(start: i64, stop: i64, step: i64) -> bool {
+    const MOST: u64 = 1 << 61;
+    [start, stop, step]
+        .iter()
+        .all(|part| part.unsigned_abs() < MOST)
+}
+
+/// Iterators of the interpreter: `iter()` of one is the iterator itself.
+const ITERATORS: &[&str] = &[
+    "generator",
+    "list_iterator",
+    "list_reverseiterator",
+    "tuple_iterator",
+    "range_iterator",
+    "dict_keyiterator",
+    "dict_valueiterator",
+    "dict_itemiterator",
+    "set_iterator",
+    "str_ascii_iterator",
+    "str_iterator",
+    "enumerate",
+    "zip",
+    "map",
+    "filter",
+    "reversed",
+];
+
+/// Whether this is an iterator: the interpreter checks what an `__iter__` answers with, and nothing afterwards.
+fn is_iterator(t: &mut Tracer<'_>, value: VarId) -> Step<bool> {
+    t.realize(value);
+    match t.kind(value).clone() {
+        Kind::Iter(_) => Ok(true),
+        Kind::Object(object) | Kind::Layer(object) => {
+            let Some(class) = t.type_of(value) else {
+                return Ok(false);
+            };
+            let found = attributes::lookup(&class, "__next__");
+            attributes::guard_type_attr(t, &object.class, "__next__", found.as_ref());
+            Ok(found.is_some())
+        }
+        Kind::Opaque => {
+            t.guard_class(value);
+            let value = t.value(value);
+            Ok(value.is_some_and(|value| value.cast::<PyIterator>().is_ok()))
+        }
+        _ => Ok(false),
+    }
+}
+
+fn is_native_iterator(t: &Tracer<'_>, value: VarId) -> bool {
+    t.value(value).is_some_and(|value| {
+        let (module, name) = module_and_name(value.get_type().as_any());
+        module == "builtins" && ITERATORS.contains(&&*name)
+    })
+}
+
+fn advance(t: &mut Tracer<'_>, iterator: VarId, state: IterVar) {
+    t.vars.mutate(iterator, |var| var.kind = Kind::Iter(state));
+}
+
+/// `iter()` of a dict or a view of it: keys (0), values (1) or pairs (2).
+fn over_dict(t: &mut Tracer<'_>, over: VarId, which: u8) -> Step<IterVar> {
+    let Kind::Dict(dict) = t.kind(over) else {
+        return t.stop(BreakId::Iteration, "a view of something else");
+    };
+    Ok(IterVar::Dict {
+        over,
+        which,
+        keys: dict.keys().collect(),
+        index: 0,
+    })
+}
+
+fn part(t: &mut Tracer<'_>, which: u8, key: VarId, value: VarId) -> VarId {
+    match which {
+        0 => key,
+        1 => value,
+        _ => t.add(Kind::Tuple(vec![key, value], None)),
+    }
+}
+
+/// CPython raises where the size changed, and goes on somewhere where only the keys did.
+fn changed<T>(t: &mut Tracer<'_>) -> Step<T> {
+    t.stop(
+        BreakKind::RaisesException,
+        "the container changed during iteration",
+    )
+}
+
+/// Whether what an iterator was made from, with these keys where it is a set, holds what it held then.
+pub fn is_unchanged(t: &mut Tracer<'_>, over: VarId, keys: &[Key]) -> bool {
+    match t.kind(over) {
+        Kind::Set(set) => set.items.keys().eq(keys),
+        Kind::Layer(_) => !layers::is_given_others(t, over),
+        // What changes a set from outside breaks the graph.
+        _ => true,
+    }
+}
+
+/// What an iterator that came to its end goes over: it has let go of what it was made from. `None`: of that, which never
+/// changes.
+fn emptied(t: &mut Tracer<'_>, over: VarId) -> Step<Option<VarId>> {
+    let kind = match t.kind(over) {
+        Kind::List(_) => Kind::List(Vec::new()),
+        Kind::Tuple(..) => Kind::Tuple(Vec::new(), None),
+        Kind::Dict(dict) => Kind::Dict(DictVar {
+            class: dict.class.clone(),
+            ..DictVar::default()
+        }),
+        Kind::Set(_) | Kind::Opaque => Kind::Set(SetVar::default()),
+        // Their parts are in such a dict.
+        Kind::Layer(_) | Kind::Layers { .. } => {
+            let class = t.py.module("collections")?.getattr("OrderedDict")?;
+            Kind::Dict(DictVar {
+                class: Some(Obj::from(class)),
+                ..DictVar::default()
+            })
+        }
+        _ => return Ok(None),
+    };
+    Ok(Some(t.add(kind)))
+}
+
+/// `next(iterator)`; `None` at the end.
+pub fn next(t: &mut Tracer<'_>, iterator: VarId) -> Step<Option<VarId>> {
+    let state = match t.kind(iterator).clone() {
+        Kind::Iter(state) => state,
+        Kind::Object(_) => return next_of_object(t, iterator),
+        _ => {
+            return t.stop(
+                BreakId::Iteration,
+                "next() of an iterator that exists, which no guard can look into",
+            )
+        }
+    };
+    match state {
+        IterVar::Numbers { .. } | IterVar::Advanced => t.stop(
+            BreakId::TensorLoop,
+            "the next of an iterator whose length only the graph knows",
+        ),
+        IterVar::Sequence { over, index } => {
+            let item = match t.kind(over) {
+                Kind::List(items) | Kind::Tuple(items, _) => items.get(index).copied(),
+                _ => {
+                    return t.stop(
+                        BreakId::Iteration,
+                        "a sequence iterator over something else",
+                    )
+                }
+            };
+            let state = match item {
+                Some(_) => IterVar::Sequence {
+                    over,
+                    index: index + 1,
+                },
+                None => IterVar::Sequence {
+                    over: emptied(t, over)?.unwrap_or(over),
+                    index: 0,
+                },
+            };
+            advance(t, iterator, state);
+            Ok(item)
+        }
+        IterVar::Dict {
+            over,
+            which,
+            keys,
+            index,
+        } => {
+            let Kind::Dict(dict) = t.kind(over) else {
+                return t.stop(BreakId::Iteration, "a view of something else");
+            };
+            let found = dict.items.get_index(index);
+            // Keys are added at the end, and what follows a removed one moves up: the one at hand tells.
+            let same = match keys.get(index) {
+                Some(key) => {
+                    dict.items.len() == keys.len()
+                        && found.is_some_and(|(_, (found, _))| found == key)
+                }
+                None => dict.keys().eq(keys.iter().copied()),
+            };
+            if !same {
+                return changed(t);
+            }
+            let Some((key, value)) = found.map(|(_, item)| *item) else {
+                let over = emptied(t, over)?.unwrap_or(over);
+                let state = IterVar::Dict {
+                    over,
+                    which,
+                    keys: Rc::from([]),
+                    index: 0,
+                };
+                advance(t, iterator, state);
+                return Ok(None);
+            };
+            let index = index + 1;
+            let state = IterVar::Dict {
+                over,
+                which,
+                keys,
+                index,
+            };
+            advance(t, iterator, state);
+            Ok(Some(part(t, which, key, value)))
+        }
+        IterVar::Fixed { over, items, index } => {
+            // At the end of a list of layers nobody looks.
+            let looks = index < items.len() || !matches!(t.kind(over.0), Kind::Layer(_));
+            if looks && !is_unchanged(t, over.0, &over.1) {
+                return changed(t);
+            }
+            let item = items.get(index).copied();
+            let state = match item {
+                Some(_) => IterVar::Fixed {
+                    over,
+                    items,
+                    index: index + 1,
+                },
+                None => match emptied(t, over.0)? {
+                    Some(empty) => IterVar::Fixed {
+                        over: (empty, Rc::from([])),
+                        items: Vec::new(),
+                        index: 0,
+                    },
+                    None => return Ok(None),
+                },
+            };
+            advance(t, iterator, state);
+            Ok(item)
+        }
+        IterVar::Range { next, stop, step } => {
+            if (step > 0 && next >= stop) || (step < 0 && next <= stop) {
+                return Ok(None);
+            }
+            advance(
+                t,
+                iterator,
+                IterVar::Range {
+                    next: next.saturating_add(step),
+                    stop,
+                    step,
+                },
+            );
+            Ok(Some(t.int(next)))
+        }
+        IterVar::Enumerate { inner, count } => {
+            let Some(following) = count.checked_add(1) else {
+                return t.stop(
+                    BreakId::Iteration,
+                    "enumerate() beyond what fits into 64 bits",
+                );
+            };
+            let Some(item) = next(t, inner)? else {
+                return Ok(None);
+            };
+            let count_on = IterVar::Enumerate {
+                inner,
+                count: following,
+            };
+            advance(t, iterator, count_on);
+            let number = t.int(count);
+            Ok(Some(t.add(Kind::Tuple(vec![number, item], None))))
+        }
+        IterVar::Zip { inner, strict } => next_of_zip(t, &inner, strict),
+        IterVar::Map { function, inner } => {
+            let mut args = Vec::with_capacity(inner.len());
+            for iterator in inner {
+                match next(t, iterator)? {
+                    Some(item) => args.push(item),
+                    None => return Ok(None),
+                }
+            }
+            itertools::call_for_next(t, function, &args).map(Some)
+        }
+        IterVar::Filter { function, inner } => next_where(t, function, inner, true),
+        IterVar::Reversed { over, left } => {
+            let item = match t.kind(over) {
+                Kind::List(items) | Kind::Tuple(items, _) => {
+                    left.checked_sub(1).and_then(|at| items.get(at)).copied()
+                }
+                _ => return t.stop(BreakId::Iteration, "reversed() over something else"),
+            };
+            let state = match item {
+                Some(_) => IterVar::Reversed {
+                    over,
+                    left: left - 1,
+                },
+                None => IterVar::Reversed {
+                    over: emptied(t, over)?.unwrap_or(over),
+                    left: 0,
+                },
+            };
+            advance(t, iterator, state);
+            Ok(item)
+        }
+        IterVar::Tensor { over, index } => {
+            if index as i64 >= truth::len(t, over)? {
+                return Ok(None);
+            }
+            let key = t.int(index as i64);
+            let row = tensors::method(t, over, "__getitem__", &[key], &[])?;
+            advance(
+                t,
+                iterator,
+                IterVar::Tensor {
+                    over,
+                    index: index + 1,
+                },
+            );
+            Ok(Some(row))
+        }
+        IterVar::Generator { .. } | IterVar::Ended { .. } => generators::next(t, iterator),
+        IterVar::Tool(tool) => itertools::next(t, iterator, tool),
+    }
+}
+
+/// The next item that `function` says `wanted` of; without a function, the next that counts as that itself.
+pub fn next_where(
+    t: &mut Tracer<'_>,
+    function: Option<VarId>,
+    inner: VarId,
+    wanted: bool,
+) -> Step<Option<VarId>> {
+    while let Some(item) = next(t, inner)? {
+        let verdict = match function {
+            Some(function) => itertools::call_for_next(t, function, &[item])?,
+            None => item,
+        };
+        if truth::truth(t, verdict)? == wanted {
+            return Ok(Some(item));
+        }
+    }
+    Ok(None)
+}
+
+fn next_of_zip(t: &mut Tracer<'_>, inner: &[VarId], strict: bool) -> Step<Option<VarId>> {
+    let mut row = Vec::with_capacity(inner.len());
+    for (at, iterator) in inner.iter().enumerate() {
+        match next(t, *iterator)? {
+            Some(item) => row.push(item),
+            None if strict && at > 0 => {
+                return t.stop(
+                    BreakKind::RaisesException,
+                    "zip(): arguments of different lengths",
+                );
+            }
+            None => {
+                if strict {
+                    for other in &inner[1..] {
+                        if next(t, *other)?.is_some() {
+                            return t.stop(
+                                BreakKind::RaisesException,
+                                "zip(): arguments of different lengths",
+                            );
+                        }
+                    }
+                }
+                return Ok(None);
+            }
+        }
+    }
+    if row.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(t.add(Kind::Tuple(row, None))))
+}
+
+fn next_of_object(t: &mut Tracer<'_>, iterator: VarId) -> Step<Option<VarId>> {
+    let method = attributes::get_special(t, iterator, "__next__")?;
+    match call(t, method, &[], &[]) {
+        Ok(value) => Ok(Some(value)),
+        Err(Stop::Raise(exception)) => match exceptions::is_a(t, exception, "StopIteration")? {
+            true => Ok(None),
+            false => Err(Stop::Raise(exception)),
+        },
+        Err(stop) => Err(stop),
+    }
+}
+
+/// Calls `visit` with the items of an iterable, each before the next one is asked for: what runs there and here may see
+/// each other, and nothing is asked for behind an item that raises.
+pub fn for_each(
+    t: &mut Tracer<'_>,
+    over: VarId,
+    visit: impl FnMut(&mut Tracer<'_>, VarId) -> Step<()>,
+) -> Step<()> {
+    let iterator = get_iter(t, over)?;
+    drain(t, iterator, visit)
+}
+
+/// The same with an iterator, which is not asked for one of its own again.
+pub fn drain(
+    t: &mut Tracer<'_>,
+    iterator: VarId,
+    mut visit: impl FnMut(&mut Tracer<'_>, VarId) -> Step<()>,
+) -> Step<()> {
+    let mut count = 0;
+    while let Some(item) = next(t, iterator)? {
+        check_count(t, count)?;
+        count += 1;
+        visit(t, item)?;
+    }
+    Ok(())
+}
+
+/// Stops behind so many items of an iterator that they would fill the memory: the interpreter raises there.
+fn check_count(t: &Tracer<'_>, count: usize) -> Step<()> {
+    const MOST: usize = 100_000;
+    match count < MOST {
+        true => Ok(()),
+        false => t.stop(BreakId::Iteration, "very many items of an iterator"),
+    }
+}
+
+/// Whether code of the user's may run between two items.
+pub fn is_lazy(t: &mut Tracer<'_>, over: VarId) -> bool {
+    t.realize(over);
+    matches!(
+        t.kind(over),
+        Kind::Iter(_) | Kind::Object(_) | Kind::Layer(_) | Kind::Opaque
+    )
+}
+
+/// The items of an iterable, but no more than `most`.
+pub fn collect_some(t: &mut Tracer<'_>, over: VarId, most: usize) -> Step<Vec<VarId>> {
+    if !is_lazy(t, over) {
+        return collect(t, over);
+    }
+    let iterator = get_iter(t, over)?;
+    take(t, iterator, most)
+}
+
+/// The next items of an iterator, but no more than `most`.
+pub fn take(t: &mut Tracer<'_>, iterator: VarId, most: usize) -> Step<Vec<VarId>> {
+    let mut items = Vec::new();
+    while items.len() < most {
+        match next(t, iterator)? {
+            Some(item) => items.push(item),
+            None => break,
+        }
+    }
+    Ok(items)
+}
+
+/// All items of an iterable, as `list(x)` takes them: once it has an iterator it asks the object how long it may be.
+pub fn collect_for_list(t: &mut Tracer<'_>, value: VarId) -> Step<Vec<VarId>> {
+    let Some(iterator) = for_list(t, value)? else {
+        return collect(t, value);
+    };
+    let mut items = Vec::new();
+    drain(t, iterator, |_, item| {
+        items.push(item);
+        Ok(())
+    })?;
+    Ok(items)
+}
+
+/// All items of an iterable, as `PySequence_Fast` takes them: it makes a list of the iterator.
+pub fn collect_fast(t: &mut Tracer<'_>, value: VarId) -> Step<Vec<VarId>> {
+    if !is_lazy(t, value) {
+        return collect(t, value);
+    }
+    let iterator = get_iter(t, value)?;
+    collect_for_list(t, iterator)
+}
+
+/// The iterator that `list(x)` goes through, where `x` is the user's.
+pub fn for_list(t: &mut Tracer<'_>, value: VarId) -> Step<Option<VarId>> {
+    let of_users = match t.kind(value) {
+        Kind::Object(_) => true,
+        Kind::Layer(_) => layers::items(t, value, &["__iter__", "__len__"])?.is_none(),
+        _ => false,
+    };
+    if !of_users {
+        return Ok(None);
+    }
+    let iterator = get_iter(t, value)?;
+    if let Some(class) = t.type_of(value) {
+        classes::guard_names(t, &class, &["__length_hint__", "__len__"]);
+        if attributes::lookup(&class, "__length_hint__").is_some() {
+            return t.stop(BreakId::Iteration, "an object with __length_hint__");
+        }
+        if attributes::lookup(&class, "__len__").is_some() {
+            truth::len(t, value)?;
+        }
+    }
+    Ok(Some(iterator))
+}
+
+/// All items of an iterable, as sets take them: out of the storage of other sets, whatever their `__iter__` says.
+pub fn collect_for_set(t: &mut Tracer<'_>, value: VarId) -> Step<Vec<VarId>> {
+    refuse_set(t, value)?;
+    collect(t, value)
+}
+
+/// Stops at a set of a class of the user's, which may iterate as it likes: those are merged without asking it.
+pub fn refuse_set(t: &mut Tracer<'_>, value: VarId) -> Step<()> {
+    if let (Kind::Object(_), Some(class)) = (t.kind(value).clone(), t.type_of(value)) {
+        let sets = (t.py.get_type::<PySet>(), t.py.get_type::<PyFrozenSet>());
+        if class.is_subclass(&sets.0)? || class.is_subclass(&sets.1)? {
+            return t.stop(
+                BreakId::Iteration,
+                "a set of a class of the user's made part of another",
+            );
+        }
+    }
+    Ok(())
+}
+
+/// All items of an iterable.
+pub fn collect(t: &mut Tracer<'_>, value: VarId) -> Step<Vec<VarId>> {
+    match t.kind(value).clone() {
+        Kind::List(items) | Kind::Tuple(items, _) => Ok(items),
+        Kind::Dict(dict) => Ok(dict.keys().collect()),
+        Kind::DictView(dict, which) => {
+            let Kind::Dict(dict) = t.kind(dict).clone() else {
+                return t.stop(BreakId::Iteration, "a view of something else");
+            };
+            let items = dict.items.values();
+            Ok(items
+                .map(|(key, value)| part(t, which, *key, *value))
+                .collect())
+        }
+        // The order of a set is the order of the real set with these elements.
+        Kind::Set(set) => {
+            let Some(object) = fold::to_object(t, value) else {
+                return t.stop(BreakId::Iteration, "iteration over this set");
+            };
+            let mut items = Vec::with_capacity(set.items.len());
+            for item in object.try_iter()? {
+                items.push(fold::from_object(t, &item?)?);
+            }
+            Ok(items)
+        }
+        Kind::Const => {
+            let Some(object) = t.value(value) else {
+                return t.stop(
+                    BreakId::Iteration,
+                    "iteration over a name that has no value here",
+                );
+            };
+            let Ok(iterator) = object.try_iter() else {
+                return t.stop(
+                    BreakKind::RaisesException,
+                    "iteration over something that is not iterable",
+                );
+            };
+            let mut items = Vec::new();
+            for item in iterator {
+                items.push(fold::from_object(t, &item?)?);
+            }
+            Ok(items)
+        }
+        _ => {
+            if let Kind::Range(..) = t.kind(value) {
+                let len = truth::len(t, value)?;
+                check_count(t, usize::try_from(len).unwrap_or(usize::MAX))?;
+            }
+            let iterator = get_iter(t, value)?;
+            let mut items = Vec::new();
+            drain(t, iterator, |_, item| {
+                items.push(item);
+                Ok(())
+            })?;
+            Ok(items)
+        }
+    }
+}

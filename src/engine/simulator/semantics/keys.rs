@@ -1,0 +1,157 @@
+//! Variables as dict and set keys.
+
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyFloat, PyInt, PyString, PyType};
+
+use crate::frame::Modules;
+use crate::reason::BreakId;
+use crate::variables::{Key, Kind, VarId};
+
+use crate::simulator::attributes::lookup;
+use crate::simulator::carried_aliases;
+use crate::simulator::{classes, provenance, Step, Tracer};
+
+/// The key a variable is. Keys whose hash or equality is user code stop.
+pub fn key_of(t: &mut Tracer<'_>, value: VarId) -> Step<Key> {
+    match t.kind(value).clone() {
+        Kind::Const => const_key(t, value),
+        Kind::Tuple(items, None) => Ok(Key::Tuple(
+            items
+                .into_iter()
+                .map(|item| key_of(t, item))
+                .collect::<Step<_>>()?,
+        )),
+        Kind::Class => {
+            classes::guard_meta_of(t, value);
+            let metaclass = t.value(value).map(|class| class.get_type());
+            if metaclass
+                .is_some_and(|metaclass| is_guarded_as(t, &metaclass, &t.py.get_type::<PyType>()))
+            {
+                identity(t, value)
+            } else {
+                t.stop(
+                    BreakId::Key,
+                    "a class whose metaclass has its own __hash__ or __eq__ as a key",
+                )
+            }
+        }
+        Kind::Function(_) => {
+            t.guard_identity(value);
+            identity(t, value)
+        }
+        Kind::Module | Kind::Callable => identity(t, value),
+        Kind::Layer(_) | Kind::Object(_) => {
+            let class = t.type_of(value);
+            if class.is_some_and(|class| is_guarded_as(t, &class, &t.py.get_type::<PyAny>())) {
+                t.guard_identity(value);
+                identity(t, value)
+            } else {
+                t.stop(BreakId::Key, "a key with its own __hash__ or __eq__")
+            }
+        }
+        Kind::Tensor(tensor) if carried_aliases::is_of_two(t, tensor.symbol) => t.stop(
+            BreakId::Key,
+            "a key that may be one of two tensors, which captured control flow decides",
+        ),
+        Kind::Tensor(_) => identity(t, value),
+        _ => t.stop(BreakId::Key, "a key that is not a constant"),
+    }
+}
+
+/// Whether instances of a class hash and compare as those of another, which is guarded.
+fn is_guarded_as<'py>(
+    t: &mut Tracer<'py>,
+    class: &Bound<'py, PyType>,
+    other: &Bound<'py, PyType>,
+) -> bool {
+    classes::guard_names(t, class, &["__hash__", "__eq__"]);
+    is_keyed_as(class, other)
+}
+
+/// Whether instances of a class hash and compare as those of another.
+fn is_keyed_as(class: &Bound<'_, PyType>, other: &Bound<'_, PyType>) -> bool {
+    ["__hash__", "__eq__"]
+        .iter()
+        .all(|name| match (lookup(class, name), lookup(other, name)) {
+            (Some(a), Some(b)) => a.is(&b),
+            _ => false,
+        })
+}
+
+fn identity(t: &Tracer<'_>, value: VarId) -> Step<Key> {
+    Ok(t.value(value).map_or(Key::Var(value), |object| {
+        Key::Identity(object.as_ptr() as usize)
+    }))
+}
+
+fn const_key(t: &mut Tracer<'_>, value: VarId) -> Step<Key> {
+    let Some(object) = t.value(value) else {
+        return t.stop(BreakId::Key, "a constant without a value");
+    };
+    if object.is_none() || object.is(t.py.Ellipsis()) {
+        return Ok(Key::Identity(object.as_ptr() as usize));
+    }
+    classes::check_member(t, value, &["__hash__", "__eq__"])?;
+    let class = object.get_type();
+    let is_plain = crate::simulator::tracer::is_plain_constant(&object);
+    let is_as = |base: &Bound<'_, PyType>| is_plain || is_keyed_as(&class, base);
+    if object.is_instance_of::<PyInt>() && is_as(&t.py.get_type::<PyInt>()) {
+        return match object.extract::<i128>() {
+            Ok(number) => Ok(Key::Int(number)),
+            Err(_) => t.stop(BreakId::Key, "a huge integer as a key"),
+        };
+    }
+    if let Ok(text) = object.cast::<PyString>() {
+        if is_as(&t.py.get_type::<PyString>()) {
+            return Ok(Key::Str(Arc::from(text.to_str()?)));
+        }
+    }
+    if let Ok(bytes) = object.cast::<PyBytes>() {
+        if is_as(&t.py.get_type::<PyBytes>()) {
+            return Ok(Key::Bytes(Arc::from(bytes.as_bytes())));
+        }
+    }
+    if let Ok(number) = object.cast::<PyFloat>() {
+        if is_as(&t.py.get_type::<PyFloat>()) {
+            return float_key(t, number.value());
+        }
+    }
+    let enumerations = t.py.module("enum")?.getattr("Enum")?.cast_into();
+    let by_identity = is_keyed_as(&class, &t.py.get_type::<PyAny>())
+        || enumerations.is_ok_and(|of| is_keyed_as(&class, &of));
+    if by_identity {
+        return Ok(Key::Identity(object.as_ptr() as usize));
+    }
+    match member_of(&object) {
+        Some(member) => Ok(Key::Identity(member.as_ptr() as usize)),
+        None => t.stop(BreakId::Key, "a key of this type"),
+    }
+}
+
+fn float_key(t: &Tracer<'_>, number: f64) -> Step<Key> {
+    if number.is_nan() {
+        return t.stop(BreakId::Key, "NaN as a key");
+    }
+    if number.fract() == 0.0 && number.abs() < 1e38 {
+        return Ok(Key::Int(number as i128));
+    }
+    if number.is_finite() && number.abs() >= 1e38 {
+        return t.stop(BreakId::Key, "a huge number as a key");
+    }
+    Ok(Key::Float(number.to_bits()))
+}
+
+/// The dtype that every equal one is: copies of a dtype are objects of their own.
+fn member_of<'py>(object: &Bound<'py, PyAny>) -> Option<Bound<'py, PyAny>> {
+    let class = object.get_type();
+    if !matches!(
+        &*provenance::name_in_paddle(&class)?,
+        "DataType" | "VarType"
+    ) {
+        return None;
+    }
+    let members = class.getattr("__members__").ok()?;
+    members.get_item(object.getattr("name").ok()?).ok()
+}

@@ -1,0 +1,361 @@
+//! Classes and their instances.
+
+use pyo3::prelude::*;
+use pyo3::types::{PyTuple, PyType};
+
+use crate::native;
+use crate::obj::{is_attr, is_named, is_slot_wrapper, locals_of_code, of_type, Obj};
+use crate::reason::BreakKind;
+use crate::tracker::FunctionField;
+use crate::variables::{Kind, VarId};
+
+use crate::simulator::attributes::{self, lookup};
+use crate::simulator::call::call;
+use crate::simulator::containers::subclasses;
+use crate::simulator::exceptions::is_exception_class;
+use crate::simulator::tracer::is_enum_member;
+use crate::simulator::{classes, device, groups, inline, iterate, layers, provenance};
+use crate::simulator::{Kwargs, Step, Tracer};
+
+/// `class(*args, **kwargs)` for Python classes.
+pub fn instantiate(
+    t: &mut Tracer<'_>,
+    class: VarId,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<VarId> {
+    let Some(object) = t
+        .value(class)
+        .and_then(|class| class.cast_into::<PyType>().ok())
+    else {
+        return t.unsupported("a class without an object");
+    };
+    t.guard_identity(class);
+    if let Some(place) = device::made(t, &object, args, kwargs)? {
+        return Ok(place);
+    }
+    let name = object.name()?.to_string();
+    classes::guard_meta(t, object.as_any());
+    if let Some(member) = enum_member(t, &object, args, kwargs)? {
+        return Ok(member);
+    }
+    if !object.get_type().is(t.py.get_type::<PyType>()) && !is_abc(&object) {
+        return t.stop(
+            BreakKind::UnsupportedCall,
+            format!("{name} has a metaclass"),
+        );
+    }
+    if let Some(layers) = layers::instantiate(t, &object, args, kwargs)? {
+        return Ok(layers);
+    }
+    if native::mro(&object)
+        .iter()
+        .any(|base| base.is(t.paddle.layer.bind(t.py)) || base.is(t.paddle.tensor.bind(t.py)))
+    {
+        return t.stop(
+            BreakKind::UnsupportedCall,
+            format!("{name} is created inside of the compiled function"),
+        );
+    }
+    if lookup(&object, "__del__").is_some() {
+        return t.stop(
+            BreakKind::UnsupportedCall,
+            format!("{name} has a destructor, which runs when the object is gone"),
+        );
+    }
+    classes::guard_names(t, &object, &["__del__"]);
+    if is_exception_class(&object) {
+        return exception(t, &object, args, kwargs);
+    }
+    if object.is_subclass_of::<PyTuple>()? {
+        return match fields_of(t, &object) {
+            Some(fields) => named_tuple(t, &object, &fields, args, kwargs),
+            None => t.stop(
+                BreakKind::UnsupportedCall,
+                format!("{name} is a tuple with methods of its own"),
+            ),
+        };
+    }
+    classes::guard_names(t, &object, &["__init__", "__abstractmethods__"]);
+    if native::is_abstract(&object) {
+        return t.stop(
+            BreakKind::RaisesException,
+            format!("{name} has abstract methods"),
+        );
+    }
+    let new = lookup(&object, "__new__");
+    let base = subclasses::base_of(t, &object)?;
+    let default_new = lookup(&base, "__new__");
+    attributes::guard_type_attr(t, &Obj::from(&object), "__new__", new.as_ref());
+    let plain = matches!((new, default_new), (Some(new), Some(default)) if new.is(&default));
+    if !plain || !native::is_made_like(&object, &base) {
+        return t.stop(
+            BreakKind::UnsupportedCall,
+            format!("{name} has its own __new__"),
+        );
+    }
+    let instance = subclasses::new(t, &object, &base);
+    let init = lookup(&object, "__init__");
+    let default_init = t.py.get_type::<PyAny>().getattr("__init__")?;
+    match init {
+        Some(init) if init.is(&default_init) => {
+            if !args.is_empty() || !kwargs.is_empty() {
+                return t.stop(
+                    BreakKind::RaisesException,
+                    format!("{name}() takes no arguments"),
+                );
+            }
+        }
+        _ => {
+            let init = attributes::get_special(t, instance, "__init__")?;
+            let result = call(t, init, args, kwargs)?;
+            if !t.is_none(result) {
+                return t.stop(BreakKind::RaisesException, "__init__() should return None");
+            }
+        }
+    }
+    Ok(instance)
+}
+
+fn is_abc(class: &Bound<'_, PyType>) -> bool {
+    is_attr(&class.get_type(), "abc", "ABCMeta") && !native::is_abstract(class)
+}
+
+fn exception(
+    t: &mut Tracer<'_>,
+    class: &Bound<'_, PyType>,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<VarId> {
+    let plain = |name: &str| {
+        lookup(class, name).is_none_or(|found| {
+            is_slot_wrapper(&found) || is_named(&found, "builtin_function_or_method")
+        })
+    };
+    classes::guard_names(t, class, &["__init__", "__new__"]);
+    if !plain("__init__") || !plain("__new__") || !kwargs.is_empty() {
+        return t.stop(
+            BreakKind::UnsupportedCall,
+            "an exception class with its own constructor",
+        );
+    }
+    if groups::is_group_class(t, class)? {
+        return groups::new(t, class, args);
+    }
+    if has_base(class, &PICKIEST) || args.len() > 1 && has_base(class, &PICKY) {
+        return t.stop(
+            BreakKind::UnsupportedCall,
+            "an exception class that looks at its arguments",
+        );
+    }
+    Ok(crate::simulator::exceptions::new(
+        t,
+        class.as_any(),
+        args.to_vec(),
+    ))
+}
+
+/// Classes whose constructors refuse some arguments, or answer with an instance of another class
+/// for some.
+const PICKY: [&str; 3] = ["OSError", "SyntaxError", "UnicodeError"];
+/// Those that refuse all but one number of arguments.
+const PICKIEST: [&str; 3] = [
+    "UnicodeDecodeError",
+    "UnicodeEncodeError",
+    "UnicodeTranslateError",
+];
+
+fn has_base(class: &Bound<'_, PyType>, names: &[&str]) -> bool {
+    let mut bases = native::mro(class).iter();
+    bases.any(|base| {
+        let named = base.cast::<PyType>().ok().and_then(|base| base.name().ok());
+        named.is_some_and(|named| names.iter().any(|name| named == *name))
+    })
+}
+
+/// What makes a named tuple act otherwise.
+const OWN: &[&str] = &[
+    "__add__",
+    "__bool__",
+    "__contains__",
+    "__eq__",
+    "__ge__",
+    "__getattr__",
+    "__getattribute__",
+    "__getitem__",
+    "__gt__",
+    "__hash__",
+    "__iadd__",
+    "__imul__",
+    "__init__",
+    "__iter__",
+    "__le__",
+    "__len__",
+    "__lt__",
+    "__mul__",
+    "__ne__",
+    "__radd__",
+    "__reversed__",
+    "__rmul__",
+];
+
+/// Whether a named tuple is made, and acts, as those of `collections.namedtuple` do.
+fn is_plain_named_tuple(class: &Bound<'_, PyType>) -> bool {
+    let tuple = class.py().get_type::<PyTuple>();
+    for base in native::mro(class).iter() {
+        if base.is(&tuple) {
+            return true;
+        }
+        let dict = match base.cast::<PyType>() {
+            Ok(base) => of_type(base, "__dict__"),
+            Err(_) => None,
+        };
+        let Some(dict) = dict else { return false };
+        let has = |name: &str| dict.contains(name).unwrap_or(true);
+        if OWN.iter().any(|name| has(name)) || has("__new__") && !has("_make") {
+            return false;
+        }
+    }
+    false
+}
+
+/// `Enumeration(value)` of a value that a member has.
+fn enum_member(
+    t: &mut Tracer<'_>,
+    class: &Bound<'_, PyType>,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<Option<VarId>> {
+    let ([value], []) = (args, kwargs) else {
+        return Ok(None);
+    };
+    if !is_attr(&class.get_type(), "enum", "EnumType") {
+        return Ok(None);
+    }
+    let Some(value) = t.const_value(*value) else {
+        return Ok(None);
+    };
+    let known = class.getattr("_value2member_map_")?;
+    let member = known.call_method1("get", (value,))?;
+    Ok(is_enum_member(&member).then(|| t.constant(&member)))
+}
+
+/// A named tuple that exists, where all that can be done with it is what tuples do.
+pub fn as_named_tuple<'a, 'py>(
+    t: &mut Tracer<'py>,
+    value: &'a Bound<'py, PyAny>,
+) -> Option<&'a Bound<'py, PyTuple>> {
+    let tuple = value.cast::<PyTuple>().ok()?;
+    let class = value.get_type();
+    // A derived class may let its instances have more.
+    let dict = of_type(&class, "__dictoffset__")?.extract::<isize>().ok()?;
+    if dict != 0 {
+        return None;
+    }
+    let fields = fields_of(t, &class)?;
+    (fields.len().ok()? == tuple.len()).then_some(tuple)
+}
+
+/// The fields of a named tuple that acts as those of `collections.namedtuple` do; guarded.
+fn fields_of<'py>(t: &mut Tracer<'py>, class: &Bound<'py, PyType>) -> Option<Bound<'py, PyAny>> {
+    let fields = lookup(class, "_fields")?;
+    if !is_plain_named_tuple(class) || !takes(class, &fields) {
+        return None;
+    }
+    classes::guard_names(t, class, OWN);
+    classes::guard_names(t, class, &["_fields"]);
+    Some(fields)
+}
+
+/// Whether the constructor of a named tuple takes its fields, in their order: a derived class may
+/// say that it has others.
+fn takes(class: &Bound<'_, PyType>, fields: &Bound<'_, PyAny>) -> bool {
+    let names = || -> PyResult<Vec<String>> {
+        let new = lookup(class, "__new__").map(|new| new.getattr("__func__"));
+        let Some(new) = new.transpose()? else {
+            return Ok(Vec::new());
+        };
+        locals_of_code(&new.getattr("__code__")?)?.extract()
+    };
+    let fields = fields.extract::<Vec<String>>();
+    match (names(), fields) {
+        (Ok(names), Ok(fields)) => names.get(1..) == Some(&*fields),
+        _ => false,
+    }
+}
+
+/// Stops where a named tuple has a `_make` of its own, which `_replace()` calls.
+pub fn check_make(t: &mut Tracer<'_>, class: &Bound<'_, PyType>) -> Step<()> {
+    let make = lookup(class, "_make").filter(|make| is_named(make, "classmethod"));
+    let Some(make) = make else {
+        return t.unsupported("a named tuple with its own _make()");
+    };
+    let tracker = attributes::guard_type_attr(t, &Obj::from(class), "_make", Some(&make));
+    let function = attributes::wrapped_function(t, &make, tracker)?;
+    t.guard_identity(function);
+    let function = t.value(function);
+    match function.is_some_and(|function| provenance::is_from(&function, "collections")) {
+        true => Ok(()),
+        false => t.unsupported("a named tuple with its own _make()"),
+    }
+}
+
+/// The defaults of the function that makes a named tuple.
+fn named_tuple_defaults(t: &mut Tracer<'_>, class: &Bound<'_, PyType>) -> Step<Vec<VarId>> {
+    let Some(new) = lookup(class, "__new__") else {
+        return t.unsupported("a named tuple without __new__");
+    };
+    let tracker = attributes::guard_type_attr(t, &Obj::from(class), "__new__", Some(&new));
+    let function = attributes::wrapped_function(t, &new, tracker)?;
+    if !matches!(t.kind(function), Kind::Function(_)) {
+        return t.unsupported("a named tuple with its own __new__");
+    }
+    t.guard_identity(function);
+    match inline::real_field(t, function, "__defaults__", FunctionField::Defaults)? {
+        Some(defaults) if t.is_none(defaults) => Ok(Vec::new()),
+        Some(defaults) => iterate::collect(t, defaults),
+        None => t.unsupported("a named tuple without defaults"),
+    }
+}
+
+fn named_tuple(
+    t: &mut Tracer<'_>,
+    class: &Bound<'_, PyType>,
+    fields: &Bound<'_, PyAny>,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<VarId> {
+    let fields: Vec<String> = fields.extract()?;
+    let names: Vec<&str> = fields.iter().map(|name| &**name).collect();
+    classes::guard_names(t, class, &names);
+    let defaults = named_tuple_defaults(t, class)?;
+    // They are those of the last fields.
+    let first = fields.len().saturating_sub(defaults.len());
+    let mut items = args.to_vec();
+    if items.len() > fields.len()
+        || kwargs.iter().any(|(name, _)| {
+            !fields
+                .iter()
+                .skip(args.len())
+                .any(|field| **field == **name)
+        })
+    {
+        return t.stop(
+            BreakKind::RaisesException,
+            "a named tuple called with wrong arguments",
+        );
+    }
+    for (at, field) in fields.iter().enumerate().skip(args.len()) {
+        if let Some((_, value)) = kwargs.iter().find(|(name, _)| **name == **field) {
+            items.push(*value);
+        } else if let Some(default) = at.checked_sub(first).and_then(|at| defaults.get(at)) {
+            items.push(*default);
+        } else {
+            return t.stop(
+                BreakKind::RaisesException,
+                "a named tuple called with too few arguments",
+            );
+        }
+    }
+    Ok(t.add(Kind::Tuple(items, Some(Obj::from(class)))))
+}

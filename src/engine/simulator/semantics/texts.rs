@@ -1,0 +1,163 @@
+//! Texts of which only the type is known, because they differ between calls: from outside, numbers
+//! that differ shown by a pure function, and what is joined of such.
+//!
+//! Generated code makes them. Python never needs their value as long as they are only shown again,
+//! joined, and handed on.
+
+use pyo3::prelude::*;
+use pyo3::types::{PyCFunction, PyFloat, PyInt, PyString, PyTuple};
+
+use crate::variables::{Kind, TextPart, VarId};
+
+use crate::simulator::tracer::is_plain_constant;
+use crate::simulator::{conversions, fold, numbers, provenance, Step, Tracer};
+
+/// Functions of `builtins` that show numbers and texts.
+const SHOW: &[&str] = &["str", "repr", "ascii", "format", "hex", "oct", "bin"];
+
+/// What stands in for what differs between calls: an int, a float, and a text.
+type StandIn = (i64, f64, &'static str);
+
+/// A function that shows all of these does not depend on which value there is.
+const STAND_INS: [StandIn; 3] = [
+    (1, 1.5, "a"),
+    (-1, f64::NAN, ""),
+    (1 << 62, f64::NEG_INFINITY, "{%\n\u{e9}"),
+];
+
+/// The text that a pure function makes of what differs between calls; `None` where it is no such
+/// function, or whether it raises depends on the values.
+pub fn shown(
+    t: &mut Tracer<'_>,
+    function: &Bound<'_, PyAny>,
+    args: &[VarId],
+) -> Step<Option<VarId>> {
+    if !args.iter().any(|arg| is_open(t, *arg)) || !is_pure(t, function, args)? {
+        return Ok(None);
+    }
+    for stand_in in STAND_INS {
+        let mut objects = Vec::with_capacity(args.len());
+        for arg in args {
+            match instead(t, *arg, stand_in) {
+                Some(object) => objects.push(object),
+                None => return Ok(None),
+            }
+        }
+        match function.call1(PyTuple::new(t.py, objects)?) {
+            Ok(text) if text.is_exact_instance_of::<PyString>() => {}
+            _ => return Ok(None),
+        }
+    }
+    for arg in args {
+        if !stays_short(t, function, *arg)? {
+            return Ok(None);
+        }
+    }
+    let function = t.constant(function);
+    let part = TextPart::Shown(function, args.into());
+    Ok(Some(t.add(Kind::Text([part].into()))))
+}
+
+/// Whether whole numbers have no more digits than Python shows, and are no larger than floats: 64
+/// bits, under a guard.
+fn stays_short(t: &mut Tracer<'_>, function: &Bound<'_, PyAny>, id: VarId) -> Step<bool> {
+    const UNLIMITED: [&str; 3] = ["hex", "oct", "bin"];
+    match t.kind(id).clone() {
+        Kind::Int(_) if numbers::is_given(t, id) => {
+            let of_python = |name: &&str| provenance::is_of_python(function, "builtins", name);
+            Ok(UNLIMITED.iter().any(of_python) || numbers::is_computed(t, id)?)
+        }
+        Kind::Tuple(items, None) => {
+            for item in items {
+                let short = fold::deeper(t, |t| stays_short(t, function, item));
+                if !short.unwrap_or(Ok(false))? {
+                    return Ok(false);
+                }
+            }
+            Ok(true)
+        }
+        _ => Ok(true),
+    }
+}
+
+/// Exact texts in a row, of which some differ between calls; `None` where none does, or one is
+/// something else.
+pub fn joined(t: &mut Tracer<'_>, texts: &[VarId]) -> Option<VarId> {
+    let mut parts = Vec::with_capacity(texts.len());
+    for text in texts {
+        match t.kind(*text).clone() {
+            Kind::Text(made) if !made.is_empty() => parts.extend(made.iter().cloned()),
+            Kind::Text(_) => parts.push(TextPart::Text(*text)),
+            _ => {
+                t.const_str(*text)?;
+                parts.push(TextPart::Text(*text));
+            }
+        }
+    }
+    let differs = texts
+        .iter()
+        .any(|text| matches!(t.vars.kind(*text), Kind::Text(_)));
+    differs.then(|| t.add(Kind::Text(parts.into())))
+}
+
+/// `a + b` where one of them differs between calls; `None` where the other is no text.
+pub fn sum(t: &mut Tracer<'_>, a: VarId, b: VarId) -> Option<VarId> {
+    // CPython answers with the operand itself where there is nothing to add.
+    for (text, other) in [(a, b), (b, a)] {
+        if t.const_str(other).is_some_and(|other| other.is_empty()) {
+            return Some(text);
+        }
+    }
+    joined(t, &[a, b])
+}
+
+/// Whether this is, or holds, a number or a text that differs between calls and that Python has.
+fn is_open(t: &mut Tracer<'_>, id: VarId) -> bool {
+    match t.kind(id).clone() {
+        Kind::Text(_) => true,
+        Kind::Tuple(items, None) => {
+            let any = |t: &mut Tracer<'_>| items.into_iter().any(|item| is_open(t, item));
+            fold::deeper(t, any).unwrap_or(false)
+        }
+        _ => numbers::is_open(t, id) && !conversions::is_float(t, id),
+    }
+}
+
+fn is_pure(t: &mut Tracer<'_>, function: &Bound<'_, PyAny>, args: &[VarId]) -> PyResult<bool> {
+    if SHOW
+        .iter()
+        .any(|name| provenance::is_of_python(function, "builtins", name))
+    {
+        return Ok(true);
+    }
+    // `"%d" % number`
+    if provenance::is_of_python(function, "operator", "mod") {
+        return Ok(args
+            .first()
+            .is_some_and(|text| t.const_str(*text).is_some()));
+    }
+    let Ok(method) = function.cast_exact::<PyCFunction>() else {
+        return Ok(false);
+    };
+    let receiver = method.getattr("__self__")?;
+    Ok(receiver.is_exact_instance_of::<PyString>() && method.getattr("__name__")?.eq("format")?)
+}
+
+fn instead<'py>(t: &mut Tracer<'py>, id: VarId, stand_in: StandIn) -> Option<Bound<'py, PyAny>> {
+    let py = t.py;
+    match t.kind(id).clone() {
+        _ if conversions::is_float(t, id) => None,
+        Kind::Int(_) => Some(PyInt::new(py, stand_in.0).into_any()),
+        Kind::Float(_) => Some(PyFloat::new(py, stand_in.1).into_any()),
+        Kind::Text(_) => Some(PyString::new(py, stand_in.2).into_any()),
+        Kind::Tuple(items, None) => {
+            let objects = fold::deeper(t, |t| {
+                let objects = items.into_iter().map(|item| instead(t, item, stand_in));
+                objects.collect::<Option<Vec<_>>>()
+            })??;
+            Some(PyTuple::new(py, objects).ok()?.into_any())
+        }
+        Kind::Const => fold::to_object(t, id).filter(is_plain_constant),
+        _ => None,
+    }
+}

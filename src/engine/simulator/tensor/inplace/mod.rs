@@ -1,0 +1,469 @@
+//! In-place operations on tensors that the frame made itself: the operation without side effect,
+//! whose result takes the tensor's place.
+//!
+//! They are captured only where nobody can tell the difference: nothing shares the tensor's
+//! storage, and no earlier operation keeps what it was for its gradient. Eager mode raises in the
+//! latter case.
+
+mod forms;
+mod items;
+
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyFloat, PyInt};
+
+use crate::frame::Modules;
+use crate::graph::{Callee, DType, SymbolId};
+use crate::obj::Obj;
+use crate::variables::{Kind, TensorVar, VarId};
+
+use crate::simulator::saved_for_backward::Statements;
+use crate::simulator::tensors::{self, Receiver};
+use crate::simulator::{alias_analysis, arguments, carried_aliases};
+use crate::simulator::{Kwargs, Step, Tracer};
+pub use items::set_item;
+
+use forms::{reforms, APART, COMPARE, DIFFERENTIABLE, DRAWN, FOLLOWED, FORMS};
+
+/// `tensor.name(*args)` for a name that ends with `_`; `None` when it cannot be captured.
+pub fn method(
+    t: &mut Tracer<'_>,
+    tensor: VarId,
+    name: &str,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<Option<VarId>> {
+    let form = name.strip_suffix('_').unwrap_or_default();
+    if matches!(form, "fill" | "zero") {
+        return fill(t, tensor, form, args, kwargs);
+    }
+    if form == "where" {
+        return choose(t, &[&[tensor], args].concat(), kwargs);
+    }
+    if DRAWN.contains(&form) || FOLLOWED.contains(&form) {
+        return followed(t, tensor, form, args, kwargs);
+    }
+    let refused =
+        reads_itself(t, tensor, form, args, kwargs) || takes_numbers(t, form, args, kwargs);
+    if refused || !is_captured(t, tensor, form)? {
+        return Ok(None);
+    }
+    let callee = Callee::Method(Arc::from(form));
+    let receiver = Some(Receiver::Tensor(tensor));
+    let result = tensors::capture(t, callee, receiver, args, kwargs, &mut |_| None)?;
+    put(t, tensor, form, result)
+}
+
+/// `function(tensor, *args)` for a function of Paddle that changes its first argument; `None` when
+/// it cannot be captured.
+pub fn function(
+    t: &mut Tracer<'_>,
+    module: &str,
+    name: &str,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<Option<VarId>> {
+    if name == "increment" {
+        return increment(t, args, kwargs);
+    }
+    let form = name.strip_suffix('_').unwrap_or_default();
+    let [tensor, ..] = *args else {
+        return Ok(None);
+    };
+    if form == "where" {
+        return choose(t, args, kwargs);
+    }
+    if DRAWN.contains(&form) || FOLLOWED.contains(&form) {
+        return followed(t, tensor, form, &args[1..], kwargs);
+    }
+    let rest = &args[1..];
+    let refused =
+        reads_itself(t, tensor, form, rest, kwargs) || takes_numbers(t, form, rest, kwargs);
+    if refused || !is_captured(t, tensor, form)? {
+        return Ok(None);
+    }
+    let home = match module.starts_with("paddle.nn.functional") {
+        true => "paddle.nn.functional",
+        false => "paddle",
+    };
+    let Ok(function) = t.py.module(home)?.getattr(form) else {
+        return Ok(None);
+    };
+    let callee = Callee::Api(Obj::from(function));
+    let result = tensors::capture(t, callee, None, args, kwargs, &mut |_| None)?;
+    put(t, tensor, form, result)
+}
+
+/// An operation that has no form without side effect but ours.
+fn followed(
+    t: &mut Tracer<'_>,
+    tensor: VarId,
+    form: &str,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<Option<VarId>> {
+    let draws = DRAWN.contains(&form);
+    let flows = tensors::meta_of(t, tensor).is_none_or(|meta| !meta.stop_gradient);
+    if draws && flows || reads_itself(t, tensor, form, args, kwargs) {
+        return Ok(None);
+    }
+    if !is_captured(t, tensor, "set_item")? {
+        return Ok(None);
+    }
+    let name = if draws { &format!("{form}_like") } else { form };
+    let function = t.py.module("paddle_sot_rs._followed")?.getattr(name)?;
+    let callee = Callee::Api(Obj::from(function));
+    let given = [&[tensor], args].concat();
+    let result = tensors::capture(t, callee, None, &given, kwargs, &mut |_| None)?;
+    replace(t, tensor, result)
+}
+
+/// `paddle.where_(condition, x, y)`: what changes is `x`, where it has the shape of the result.
+fn choose(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Option<VarId>> {
+    let ([condition, x, y], []) = (args, kwargs) else {
+        return Ok(None);
+    };
+    let metas = [*condition, *x, *y].map(|id| tensors::meta_of(t, id));
+    let [Some(condition_meta), Some(x_meta), Some(y_meta)] = metas else {
+        return Ok(None);
+    };
+    let plain = condition_meta.dtype == DType::Bool
+        && x_meta.dtype == y_meta.dtype
+        && condition_meta.shape == x_meta.shape
+        && y_meta.shape == x_meta.shape;
+    let shares = [*condition, *y]
+        .into_iter()
+        .any(|id| alias_analysis::root(&t.vars, id) == *x);
+    if !plain || shares || !is_captured(t, *x, "set_item")? {
+        return Ok(None);
+    }
+    let callee = Callee::Api(Obj::from(t.py.module("paddle")?.getattr("where")?));
+    let result = tensors::capture(t, callee, None, args, kwargs, &mut |_| None)?;
+    replace(t, *x, result)
+}
+
+/// `tensor.copy_(value, blocking)`: `None` where it is not captured. It answers with another
+/// object for the tensor.
+pub fn copy(
+    t: &mut Tracer<'_>,
+    tensor: VarId,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<Option<VarId>> {
+    let value = match (args, kwargs) {
+        ([value], []) => *value,
+        ([value, blocking], []) if t.const_value(*blocking).is_some_and(is_bool) => *value,
+        _ => return Ok(None),
+    };
+    match set_value(t, tensor, value)? {
+        true => Ok(Some(t.made_natively())),
+        false => Ok(None),
+    }
+}
+
+fn is_bool(value: Bound<'_, PyAny>) -> bool {
+    value.is_exact_instance_of::<PyBool>()
+}
+
+/// `paddle.assign(value, tensor)` where nothing takes a gradient; `None` where it is not captured.
+pub fn assign(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Option<VarId>> {
+    let (value, tensor) = match (args, kwargs) {
+        ([value, tensor], []) => (*value, *tensor),
+        ([value], [(name, tensor)]) if &**name == "output" => (*value, *tensor),
+        _ => return Ok(None),
+    };
+    // Eager mode takes them for a result of the value, whose way back raises.
+    let flows =
+        |t: &mut Tracer<'_>, id| tensors::meta_of(t, id).is_none_or(|meta| !meta.stop_gradient);
+    if t.grad_enabled && flows(t, value) {
+        return Ok(None);
+    }
+    Ok(set_value(t, tensor, value)?.then_some(tensor))
+}
+
+/// `tensor.set_value(value)` of one that no gradient flows to: it has the numbers of a tensor like
+/// it. Whether it was captured.
+pub fn set_value(t: &mut Tracer<'_>, tensor: VarId, value: VarId) -> Step<bool> {
+    let metas = tensors::meta_of(t, tensor).zip(tensors::meta_of(t, value));
+    let alike = metas.is_some_and(|(own, given)| {
+        let same = own.shape == given.shape && own.dtype == given.dtype;
+        same && own.stop_gradient && !own.shape.contains(&-1)
+    });
+    if !alike
+        || alias_analysis::root(&t.vars, value) == tensor
+        || !is_captured(t, tensor, "set_item")?
+    {
+        return Ok(false);
+    }
+    let cut = Callee::Method(Arc::from("detach"));
+    let value = tensors::capture(t, cut, Some(Receiver::Tensor(value)), &[], &[], &mut |_| {
+        None
+    })?;
+    let copy = Callee::Method(Arc::from("clone"));
+    let receiver = Some(Receiver::Tensor(value));
+    let result = tensors::capture(t, copy, receiver, &[], &[], &mut |_| None)?;
+    Ok(replace(t, tensor, result)?.is_some())
+}
+
+/// `paddle.increment(tensor, value)`: a whole number is added in place. It has no gradient.
+fn increment(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Option<VarId>> {
+    let (tensor, value) = match (args, kwargs) {
+        ([tensor], []) => (*tensor, None),
+        ([tensor, value], []) => (*tensor, Some(*value)),
+        ([tensor], [(name, value)]) if &**name == "value" => (*tensor, Some(*value)),
+        _ => return Ok(None),
+    };
+    t.realize(tensor);
+    // Eager mode raises for more than one number.
+    let fits = tensors::meta_of(t, tensor).is_some_and(|meta| {
+        let counts = matches!(
+            meta.dtype,
+            DType::Float32 | DType::Float64 | DType::Int32 | DType::Int64
+        );
+        counts && meta.stop_gradient && meta.shape.iter().all(|dim| *dim == 1)
+    });
+    if !fits || !is_captured(t, tensor, "add")? {
+        return Ok(None);
+    }
+    let step: f64 = match value {
+        None => 1.0,
+        Some(value) => match t.const_value(value).map(|value| value.extract()) {
+            Some(Ok(step)) => step,
+            _ => return Ok(None),
+        },
+    };
+    if step.fract() != 0.0 || step.abs() > f64::from(1 << 24) || step == 0.0 {
+        return Ok(None);
+    }
+    let step = t.int(step as i64);
+    let receiver = Some(Receiver::Tensor(tensor));
+    let callee = Callee::Method(Arc::from("__add__"));
+    let result = tensors::capture(t, callee, receiver, &[step], &[], &mut |_| None)?;
+    replace(t, tensor, result)
+}
+
+/// Whether an argument is a view of the tensor. The kernel reads numbers there that it has changed
+/// before (`y.add_(y[0])`), which no operation without side effect does. With the tensor itself it
+/// reads each before it changes it.
+fn reads_itself(
+    t: &Tracer<'_>,
+    tensor: VarId,
+    form: &str,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> bool {
+    let named = kwargs.iter().map(|(_, value)| *value);
+    let given = arguments::parts(t, args.iter().copied().chain(named));
+    let apart = APART.contains(&form);
+    given
+        .into_iter()
+        .any(|arg| (apart || arg != tensor) && alias_analysis::root(&t.vars, arg) == tensor)
+}
+
+/// Whether the form in place takes numbers where the other takes tensors too.
+fn takes_numbers(t: &mut Tracer<'_>, form: &str, args: &[VarId], kwargs: &Kwargs) -> bool {
+    let number = match (form, args) {
+        ("pow", [number]) | ("index_fill", [_, _, number]) => Some(*number),
+        ("pow" | "index_fill", _) => kwargs.last().map(|(_, number)| *number),
+        _ => None,
+    };
+    number.is_some_and(|number| tensors::meta_of(t, number).is_some())
+}
+
+/// `tensor.fill_(number)` and `tensor.zero_()` of one that no gradient flows to: in eager mode it
+/// would stay one that they flow to.
+fn fill(
+    t: &mut Tracer<'_>,
+    tensor: VarId,
+    form: &str,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<Option<VarId>> {
+    let value = match (form, args, kwargs) {
+        ("zero", [], []) => t.int(0),
+        ("fill", [value], []) => *value,
+        _ => return Ok(None),
+    };
+    let is_cut = tensors::meta_of(t, tensor).is_some_and(|meta| meta.stop_gradient);
+    if !is_cut || tensors::meta_of(t, value).is_some() || !fits(t, tensor, value) {
+        return Ok(None);
+    }
+    if !is_captured(t, tensor, "set_item")? {
+        return Ok(None);
+    }
+    let callee = Callee::Api(Obj::from(t.py.module("paddle")?.getattr("full_like")?));
+    let result = tensors::capture(t, callee, None, &[tensor, value], &[], &mut |_| None)?;
+    replace(t, tensor, result)
+}
+
+/// Whether the value needs no conversion.
+fn fits(t: &mut Tracer<'_>, tensor: VarId, value: VarId) -> bool {
+    let Some(meta) = tensors::meta_of(t, tensor) else {
+        return false;
+    };
+    if let Some(value) = tensors::meta_of(t, value) {
+        return value.dtype == meta.dtype;
+    }
+    let number = t.const_value(value);
+    number.is_some_and(|number| {
+        number.is_exact_instance_of::<PyInt>()
+            || number.is_exact_instance_of::<PyBool>()
+            || number.is_exact_instance_of::<PyFloat>() && meta.dtype.is_differentiable()
+    })
+}
+
+/// `tensor.stop_gradient = True` for a tensor that the frame made: what is done with it from now on
+/// has no gradient. Whether it was captured.
+pub fn stop_gradient(t: &mut Tracer<'_>, tensor: VarId) -> Step<bool> {
+    if !t.grad_enabled || own(t, tensor).is_none() || views_of(t, tensor).next().is_some() {
+        return Ok(false);
+    }
+    let callee = Callee::Method(Arc::from("detach"));
+    let receiver = Some(Receiver::Tensor(tensor));
+    let result = tensors::capture(t, callee, receiver, &[], &[], &mut |_| None)?;
+    let replaced = replace(t, tensor, result)?.is_some();
+    if replaced {
+        // It is no leaf, whatever `stop_gradient` says: nothing else is such a tensor.
+        t.only_the_interpreter_makes(tensor);
+    }
+    Ok(replaced)
+}
+
+fn is_captured(t: &mut Tracer<'_>, tensor: VarId, form: &str) -> Step<bool> {
+    let at = FORMS.iter().position(|known| *known == form);
+    let forgets = form == "set_item" || reforms(form);
+    if at.is_none() && !forgets && !APART.contains(&form) && !COMPARE.contains(&form) {
+        return Ok(false);
+    }
+    let Some(symbol) = own(t, tensor) else {
+        return Ok(false);
+    };
+    let Some(cut) = t.graph.meta(symbol).map(|meta| meta.stop_gradient) else {
+        return Ok(false);
+    };
+    // Nothing goes backward through what is exported.
+    if !t.entry_grad || t.options.forward_only {
+        return Ok(true);
+    }
+    // A view that is kept changes with the tensor, and eager mode sees that.
+    let graph = Statements::of_graph(t);
+    let kept = |id| matches!(t.vars.kind(id), Kind::Tensor(var) if graph.keep(t, var.symbol));
+    if views_of(t, tensor).chain([tensor]).any(kept) {
+        return Ok(false);
+    }
+    if cut {
+        return Ok(true);
+    }
+    // Without gradients, the tensor keeps the history of what it was.
+    let differentiable = forgets || at.is_some_and(|at| at < DIFFERENTIABLE);
+    Ok(t.grad_enabled && differentiable && Statements::of_graph(t).make_and_forget(t, symbol))
+}
+
+/// The symbol of a plain tensor that the frame made, and no other value is.
+fn own(t: &mut Tracer<'_>, tensor: VarId) -> Option<SymbolId> {
+    let Kind::Tensor(TensorVar {
+        symbol,
+        view: None,
+        class: None,
+    }) = *t.kind(tensor)
+    else {
+        return None;
+    };
+    let free = !is_outside(t, tensor, symbol)
+        && !is_shared(t, tensor, symbol)
+        && !carried_aliases::is_of_two(t, symbol);
+    free.then_some(symbol)
+}
+
+/// Whether the tensor exists, or comes from outside.
+pub fn is_outside(t: &Tracer<'_>, tensor: VarId, symbol: SymbolId) -> bool {
+    let var = t.vars.get(tensor);
+    var.source.is_some() || var.value.is_some() || t.graph.is_input(symbol)
+}
+
+/// Whether another value is it, as far as anyone knows. Views of it do not count: see
+/// [`give_up_views`].
+fn is_shared(t: &Tracer<'_>, tensor: VarId, symbol: SymbolId) -> bool {
+    (0..t.vars.len()).any(|at| {
+        let id = VarId(at as u32);
+        match t.vars.kind(id) {
+            Kind::Tensor(other) => id != tensor && other.symbol == symbol,
+            Kind::SymNumber(other) => *other == symbol,
+            _ => false,
+        }
+    })
+}
+
+fn views_of<'a>(t: &'a Tracer<'_>, tensor: VarId) -> impl Iterator<Item = VarId> + 'a {
+    (0..t.vars.len())
+        .map(|at| VarId(at as u32))
+        .filter(move |id| *id != tensor && matches!(t.vars.kind(*id), Kind::Tensor(_)))
+        .filter(move |id| alias_analysis::root(&t.vars, *id) == tensor)
+}
+
+/// Views of a tensor that changes would change with it, but keep the gradient of what they were.
+/// Most are not used any more (`x[0] += 1` makes one); one that is takes the change back: the
+/// interpreter makes it.
+fn give_up_views(t: &mut Tracer<'_>, tensor: VarId) {
+    let views: Vec<VarId> = views_of(t, tensor).collect();
+    for view in views {
+        t.vars.update(view, |var| var.kind = Kind::Opaque);
+        t.only_the_interpreter_makes(view);
+    }
+}
+
+/// `tensor` is what the form made of it from now on. `None` when it cannot be.
+fn put(t: &mut Tracer<'_>, tensor: VarId, form: &str, result: VarId) -> Step<Option<VarId>> {
+    match reforms(form) || COMPARE.contains(&form) {
+        true => reform(t, tensor, result),
+        false => replace(t, tensor, result),
+    }
+}
+
+/// `tensor` is what `result` is from now on. `None` when that has another shape or dtype.
+fn replace(t: &mut Tracer<'_>, tensor: VarId, result: VarId) -> Step<Option<VarId>> {
+    let (before, after) = (tensors::meta_of(t, tensor), tensors::meta_of(t, result));
+    let same = before
+        .zip(after)
+        .is_some_and(|(before, after)| before.shape == after.shape && before.dtype == after.dtype);
+    match same {
+        true => reform(t, tensor, result),
+        false => Ok(None),
+    }
+}
+
+/// `tensor` is what `result` is from now on. `None` when that is another kind of tensor.
+fn reform(t: &mut Tracer<'_>, tensor: VarId, result: VarId) -> Step<Option<VarId>> {
+    let (before, after) = (tensors::meta_of(t, tensor), tensors::meta_of(t, result));
+    let (Some(before), Some(after)) = (before, after) else {
+        return Ok(None);
+    };
+    let Kind::Tensor(made) = t.kind(result).clone() else {
+        return Ok(None);
+    };
+    // Eager mode gives a tensor that gradients begin to flow to a gradient of its own: nothing else
+    // is such a tensor.
+    let begins = before.stop_gradient && !after.stop_gradient;
+    if result == tensor {
+        // As it was: a shape that it has already.
+        return Ok(Some(tensor));
+    }
+    // Nobody asks for one of what is exported.
+    if begins && !t.options.forward_only {
+        if t.regions > 0 || t.options.filled.contains(&t.outermost) {
+            return Ok(None);
+        }
+        t.only_the_interpreter_makes(tensor);
+        t.fills.insert(t.outermost);
+    }
+    give_up_views(t, tensor);
+    t.vars.mutate(tensor, |var| {
+        if let Kind::Tensor(var) = &mut var.kind {
+            var.symbol = made.symbol;
+        }
+    });
+    // No second name for it.
+    t.vars.update(result, |var| var.kind = Kind::Null);
+    Ok(Some(tensor))
+}

@@ -1,0 +1,594 @@
+//! How a dim of a tensor that the graph makes follows from dims of its inputs: known for a table of operations, whose
+//! shapes are simple. Guards then compute what the code compares.
+
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+
+use crate::bytecode::BinOp;
+use crate::graph::{Arg, Callee, Statement, SymbolId, SymbolKind};
+use crate::ops::RESHAPES;
+use crate::tracker::number::Number;
+use crate::tracker::{Tracker, TrackerRef};
+
+use crate::simulator::{provenance, Tracer};
+
+/// Statements that are looked at for one dim.
+const FUEL: usize = 256;
+
+/// `a <= b`, which a rule takes for granted.
+pub type Ordered = (Number, Number);
+
+/// The dim `at` of `symbol`, computed from dims of inputs, and what has to hold for that.
+pub fn dim(t: &Tracer<'_>, symbol: SymbolId, at: usize) -> Option<(Number, Vec<Ordered>)> {
+    let mut search = Search::new(t);
+    let dim = search.dim(symbol, at)?;
+    Some((dim, search.ordered))
+}
+
+/// The tensor and its dim, where `symbol` is an item of `paddle.shape()`.
+pub fn item_of_shape(t: &Tracer<'_>, symbol: SymbolId) -> Option<(SymbolId, usize)> {
+    let mut search = Search::new(t);
+    let it = search.producer(symbol)?;
+    match &it.callee {
+        Callee::Method(name) if &**name == "__getitem__" => search.item_of_shape(it),
+        _ => None,
+    }
+}
+
+struct Search<'a, 'py> {
+    t: &'a Tracer<'py>,
+    fuel: usize,
+    ordered: Vec<Ordered>,
+}
+
+/// The names of two operands.
+const TWO: &[[&str; 2]] = &[["x", "input"], ["y", "other"]];
+
+/// One rule: the dim of the result, by the arguments.
+type Rule = fn(&mut Search<'_, '_>, &Statement, usize) -> Option<Number>;
+
+/// The rules, by name of a function, method or layer of Paddle.
+const RULES: &[(&[&str], Rule)] = &[
+    (
+        &[
+            "abs",
+            "assign",
+            "astype",
+            "cast",
+            "clip",
+            "clone",
+            "contiguous",
+            "cos",
+            "cumsum",
+            "detach",
+            "dropout",
+            "Dropout",
+            "erf",
+            "exp",
+            "flip",
+            "gelu",
+            "GELU",
+            "layer_norm",
+            "LayerNorm",
+            "log",
+            "log_softmax",
+            "neg",
+            "__neg__",
+            "quotient",
+            "relu",
+            "ReLU",
+            "rms_norm",
+            "rsqrt",
+            "scale",
+            "sigmoid",
+            "Sigmoid",
+            "silu",
+            "Silu",
+            "sin",
+            "softmax",
+            "Softmax",
+            "sqrt",
+            "square",
+            "swish",
+            "tanh",
+            "Tanh",
+            "tril",
+            "triu",
+            "logical_not",
+            "__invert__",
+            "bitwise_not",
+            "isnan",
+            "isinf",
+            "isfinite",
+            "sign",
+            "floor",
+            "ceil",
+            "round",
+            "zeros_like",
+            "ones_like",
+            "full_like",
+            "put_items",
+            "set_item",
+            "elu",
+            "ELU",
+            "hardsigmoid",
+            "Hardsigmoid",
+            "hardswish",
+            "Hardswish",
+            "leaky_relu",
+            "LeakyReLU",
+            "mish",
+            "Mish",
+            "relu6",
+            "ReLU6",
+            "softplus",
+            "Softplus",
+        ],
+        |s, it, at| s.same(it, at),
+    ),
+    // A batch of as many.
+    (
+        &[
+            "adaptive_avg_pool1d",
+            "adaptive_avg_pool2d",
+            "adaptive_max_pool2d",
+            "AdaptiveAvgPool1D",
+            "AdaptiveAvgPool2D",
+            "AdaptiveMaxPool2D",
+            "avg_pool1d",
+            "avg_pool2d",
+            "AvgPool1D",
+            "AvgPool2D",
+            "batch_norm",
+            "BatchNorm",
+            "BatchNorm1D",
+            "BatchNorm2D",
+            "conv1d",
+            "conv2d",
+            "conv3d",
+            "Conv1D",
+            "Conv2D",
+            "Conv3D",
+            "conv2d_transpose",
+            "Conv2DTranspose",
+            "group_norm",
+            "GroupNorm",
+            "instance_norm",
+            "InstanceNorm2D",
+            "interpolate",
+            "max_pool1d",
+            "max_pool2d",
+            "MaxPool1D",
+            "MaxPool2D",
+            "upsample",
+            "Upsample",
+        ],
+        |s, it, at| s.batch(it, at),
+    ),
+    (
+        &[
+            "add",
+            "subtract",
+            "multiply",
+            "divide",
+            "maximum",
+            "minimum",
+            "__add__",
+            "__radd__",
+            "__sub__",
+            "__rsub__",
+            "__mul__",
+            "__rmul__",
+            "__truediv__",
+            "__rtruediv__",
+            "__eq__",
+            "__ne__",
+            "__lt__",
+            "__le__",
+            "__gt__",
+            "__ge__",
+            "equal",
+            "not_equal",
+            "less_than",
+            "less_equal",
+            "greater_than",
+            "greater_equal",
+            "logical_and",
+            "logical_or",
+            "logical_xor",
+            "bitwise_and",
+            "bitwise_or",
+            "bitwise_xor",
+            "__and__",
+            "__or__",
+            "__xor__",
+        ],
+        |s, it, at| s.broadcast(it, at, TWO),
+    ),
+    (&["where"], |s, it, at| {
+        s.broadcast(
+            it,
+            at,
+            &[["condition", "condition"], ["x", "input"], ["y", "other"]],
+        )
+    }),
+    (&["matmul", "__matmul__", "bmm", "mm"], |s, it, at| {
+        s.matmul(it, at)
+    }),
+    // The last dim is one of the weight.
+    (
+        &["linear", "Linear", "embedding", "Embedding"],
+        |s, it, at| s.leading(it, at),
+    ),
+    (&["concat"], |s, it, at| s.concat(it, at)),
+    (&["gather", "index_select"], |s, it, at| s.gather(it, at)),
+    (&["flatten", "Flatten"], |s, it, at| s.flatten(it, at)),
+    (&["transpose"], |s, it, at| s.transpose(it, at)),
+    (RESHAPES, |s, it, at| s.reshape(it, at)),
+    (&["unsqueeze"], |s, it, at| s.unsqueeze(it, at)),
+    (&["__getitem__"], |s, it, at| s.getitem(it, at)),
+];
+
+fn argument<'a>(it: &'a Statement, position: usize, names: &[&str]) -> Option<&'a Arg> {
+    let named = || {
+        let mut kwargs = it.kwargs.iter();
+        kwargs.find(|(name, _)| names.contains(&&**name))
+    };
+    it.args.get(position).or_else(|| Some(&named()?.1))
+}
+
+fn is_none(py: Python<'_>, arg: &Arg) -> bool {
+    matches!(arg, Arg::Const(value) if value.bind(py).is_none())
+}
+
+fn items(arg: &Arg) -> Option<&[Arg]> {
+    match arg {
+        Arg::List(items) | Arg::Tuple(items) => Some(items),
+        _ => None,
+    }
+}
+
+/// Where the dims of an input are read: a tensor that a call makes of an array has the dims of that.
+pub fn place(input: &TrackerRef) -> &TrackerRef {
+    match &**input {
+        Tracker::Array(array, _) => array,
+        _ => input,
+    }
+}
+
+impl<'a, 'py> Search<'a, 'py> {
+    fn new(t: &'a Tracer<'py>) -> Self {
+        Self {
+            t,
+            fuel: FUEL,
+            ordered: Vec::new(),
+        }
+    }
+    fn dim(&mut self, symbol: SymbolId, at: usize) -> Option<Number> {
+        self.fuel = self.fuel.checked_sub(1)?;
+        let known = *self.t.graph.meta(symbol)?.shape.get(at)?;
+        if known >= 0 {
+            return Some(Number::Int(known));
+        }
+        let mut inputs = self.t.graph.inputs.iter();
+        if let Some(input) = inputs.find(|input| input.symbol == symbol) {
+            return Some(Number::Dim(place(&input.tracker).clone(), at));
+        }
+        let it = self.producer(symbol)?;
+        self.rule(it)?(self, it, at)
+    }
+
+    fn producer(&self, symbol: SymbolId) -> Option<&'a Statement> {
+        let mut statements = self.t.graph.sir.statements.iter().rev();
+        statements.find(|it| matches!(it.output, Arg::Symbol(made) if made == symbol))
+    }
+
+    fn rule(&self, it: &Statement) -> Option<Rule> {
+        let names = match &it.callee {
+            Callee::Layer(symbol) => {
+                let layer = self.layer(*symbol)?;
+                let class = layer.get_type();
+                provenance::module_in_paddle(&class)?;
+                [class.name().ok()?.to_string()].into_iter().collect()
+            }
+            callee => callee.api_names(self.t.py),
+        };
+        // The last name is what a method really is; operators have one of their own.
+        let name = names
+            .iter()
+            .find(|name| name.starts_with("__"))
+            .or(names.last())?;
+        let mut rules = RULES.iter();
+        Some(rules.find(|(of, _)| of.contains(&name.as_str()))?.1)
+    }
+
+    fn layer(&self, symbol: SymbolId) -> Option<Bound<'_, PyAny>> {
+        match self.t.graph.sir.kind(symbol) {
+            SymbolKind::Layer(layer) => Some(layer.bind(self.t.py)),
+            SymbolKind::Tensor(_) => None,
+        }
+    }
+
+    fn rank(&self, symbol: SymbolId) -> Option<usize> {
+        Some(self.t.graph.meta(symbol)?.shape.len())
+    }
+
+    /// The first tensor of a call; that of a layer comes after the layer.
+    fn tensor(&self, it: &Statement, position: usize, names: &[&str]) -> Option<SymbolId> {
+        let position = position + usize::from(matches!(it.callee, Callee::Layer(_)));
+        match argument(it, position, names)? {
+            Arg::Symbol(symbol) if self.rank(*symbol).is_some() => Some(*symbol),
+            _ => None,
+        }
+    }
+
+    fn whole(&self, arg: &Arg) -> Option<i64> {
+        match arg {
+            Arg::Const(value) => value.bind(self.t.py).extract().ok(),
+            _ => None,
+        }
+    }
+
+    fn axis(&self, arg: Option<&Arg>, default: i64, rank: usize) -> Option<usize> {
+        let axis = match arg {
+            Some(arg) => self.whole(arg)?,
+            None => default,
+        };
+        let axis = if axis < 0 { axis + rank as i64 } else { axis };
+        usize::try_from(axis).ok().filter(|axis| *axis < rank)
+    }
+
+    fn made(&self, it: &Statement) -> Option<usize> {
+        match it.output {
+            Arg::Symbol(symbol) => self.rank(symbol),
+            _ => None,
+        }
+    }
+
+    fn same(&mut self, it: &Statement, at: usize) -> Option<Number> {
+        let x = self.tensor(it, 0, &["x", "input"])?;
+        (self.rank(x) == self.made(it)).then_some(())?;
+        self.dim(x, at)
+    }
+
+    fn batch(&mut self, it: &Statement, at: usize) -> Option<Number> {
+        let x = self.tensor(it, 0, &["x", "input"])?;
+        (at == 0 && self.rank(x) == self.made(it)).then_some(())?;
+        self.dim(x, at)
+    }
+
+    /// Operands are aligned at their last dims; dims of 1 give way.
+    fn broadcast(&mut self, it: &Statement, at: usize, operands: &[[&str; 2]]) -> Option<Number> {
+        let from_end = self.made(it)?.checked_sub(at)?;
+        let mut found: Option<Number> = None;
+        for (position, names) in operands.iter().enumerate() {
+            let operand = match argument(it, position, names)? {
+                Arg::Symbol(symbol) => *symbol,
+                Arg::Const(value) if value.bind(self.t.py).extract::<f64>().is_ok() => continue,
+                _ => return None,
+            };
+            let rank = self.rank(operand)?;
+            if rank < from_end {
+                continue;
+            }
+            let dim = self.dim(operand, rank - from_end)?;
+            if dim == Number::Int(1) {
+                continue;
+            }
+            match &found {
+                Some(known) if *known != dim => return None,
+                _ => found = Some(dim),
+            }
+        }
+        found
+    }
+
+    fn matmul(&mut self, it: &Statement, at: usize) -> Option<Number> {
+        let (x, y) = (
+            self.tensor(it, 0, &["x", "input"])?,
+            self.tensor(it, 1, &["y", "mat2"])?,
+        );
+        let (x_rank, y_rank, rank) = (self.rank(x)?, self.rank(y)?, self.made(it)?);
+        if x_rank < 2 || y_rank < 2 {
+            return None;
+        }
+        let flag = |position, name| match argument(it, position, &[name]) {
+            Some(Arg::Const(value)) => value.bind(self.t.py).extract::<bool>().ok(),
+            Some(_) => None,
+            None => Some(false),
+        };
+        let (turn_x, turn_y) = (flag(2, "transpose_x")?, flag(3, "transpose_y")?);
+        if at + 1 == rank {
+            self.dim(y, y_rank - if turn_y { 2 } else { 1 })
+        } else if at + 2 == rank {
+            self.dim(x, x_rank - if turn_x { 1 } else { 2 })
+        } else {
+            self.broadcast(it, at, TWO)
+        }
+    }
+
+    fn leading(&mut self, it: &Statement, at: usize) -> Option<Number> {
+        if at + 1 == self.made(it)? {
+            return None;
+        }
+        let x = self.tensor(it, 0, &["x", "input"])?;
+        self.dim(x, at)
+    }
+
+    fn concat(&mut self, it: &Statement, at: usize) -> Option<Number> {
+        let axis = self.axis(argument(it, 1, &["axis"]), 0, self.made(it)?)?;
+        let mut sum: Option<Number> = None;
+        for item in items(argument(it, 0, &["x"])?)? {
+            let Arg::Symbol(item) = item else {
+                return None;
+            };
+            let dim = self.dim(*item, at)?;
+            sum = Some(match sum {
+                Some(sum) if axis == at => Number::Made(BinOp::Add, Arc::new(sum), Arc::new(dim)),
+                Some(sum) => sum,
+                None => dim,
+            });
+        }
+        sum
+    }
+
+    fn gather(&mut self, it: &Statement, at: usize) -> Option<Number> {
+        let (x, index) = (self.tensor(it, 0, &["x"])?, self.tensor(it, 1, &["index"])?);
+        let axis = argument(it, 2, &["axis"]).filter(|axis| !is_none(self.t.py, axis));
+        let axis = self.axis(axis, 0, self.rank(x)?)?;
+        match self.rank(index)? {
+            1 if axis == at => self.dim(index, 0),
+            1 => self.dim(x, at),
+            _ => None,
+        }
+    }
+
+    /// Dims in front of those that are flattened.
+    fn flatten(&mut self, it: &Statement, at: usize) -> Option<Number> {
+        let x = self.tensor(it, 0, &["x", "input"])?;
+        let start = match &it.callee {
+            Callee::Layer(symbol) => {
+                let axis = self.layer(*symbol)?.getattr("start_axis").ok()?;
+                axis.extract().ok()?
+            }
+            _ => argument(it, 1, &["start_axis"]).map_or(Some(0), |axis| self.whole(axis))?,
+        };
+        ((at as i64) < start).then_some(())?;
+        self.dim(x, at)
+    }
+
+    fn transpose(&mut self, it: &Statement, at: usize) -> Option<Number> {
+        let x = self.tensor(it, 0, &["x"])?;
+        let order = items(argument(it, 1, &["perm"])?)?;
+        (order.len() == self.rank(x)?).then_some(())?;
+        let from = self.axis(order.get(at), 0, order.len())?;
+        self.dim(x, from)
+    }
+
+    fn reshape(&mut self, it: &Statement, at: usize) -> Option<Number> {
+        let wanted = items(argument(it, 1, &["shape"])?)?;
+        match wanted.get(at)? {
+            Arg::Symbol(number) => self.number(*number),
+            _ => None,
+        }
+    }
+
+    fn unsqueeze(&mut self, it: &Statement, at: usize) -> Option<Number> {
+        let x = self.tensor(it, 0, &["x"])?;
+        let axes = argument(it, 1, &["axis"])?;
+        let mut from: Vec<Option<usize>> = (0..self.rank(x)?).map(Some).collect();
+        for axis in items(axes).unwrap_or(std::slice::from_ref(axes)) {
+            let axis = self.axis(Some(axis), 0, from.len() + 1)?;
+            from.insert(axis, None);
+        }
+        self.dim(x, (*from.get(at)?)?)
+    }
+
+    fn getitem(&mut self, it: &Statement, at: usize) -> Option<Number> {
+        let x = self.tensor(it, 0, &[])?;
+        let key = it.args.get(1)?;
+        let key = match key {
+            Arg::Tuple(items) => items,
+            one => std::slice::from_ref(one),
+        };
+        let py = self.t.py;
+        let none = |arg: &Arg| is_none(py, arg);
+        let rest = |arg: &Arg| matches!(arg, Arg::Const(value) if value.bind(py).is(py.Ellipsis()));
+        let taken = key.iter().filter(|arg| !none(arg) && !rest(arg)).count();
+        // Where each dim of the result comes from, and what is taken of it.
+        let mut from: Vec<(usize, Option<&[Arg; 3]>)> = Vec::new();
+        let mut next = 0;
+        for arg in key {
+            if none(arg) {
+                from.push((usize::MAX, None));
+            } else if rest(arg) {
+                let kept = self.rank(x)?.checked_sub(taken)?;
+                from.extend((next..next + kept).map(|dim| (dim, None)));
+                next += kept;
+            } else if let Arg::Slice(parts) = arg {
+                from.push((next, Some(parts)));
+                next += 1;
+            } else {
+                self.whole(arg)?;
+                next += 1;
+            }
+        }
+        from.extend((next..self.rank(x)?).map(|dim| (dim, None)));
+        (from.len() == self.made(it)?).then_some(())?;
+        match *from.get(at)? {
+            (dim, None) => self.dim(x, dim),
+            (dim, Some(parts)) => {
+                let len = self.dim(x, dim)?;
+                self.sliced(parts, len)
+            }
+        }
+    }
+
+    /// The length of `[start:stop]` of something of length `len`.
+    fn sliced(&mut self, [start, stop, step]: &[Arg; 3], len: Number) -> Option<Number> {
+        let py = self.t.py;
+        if !is_none(py, step) && self.whole(step)? != 1 {
+            return None;
+        }
+        let mut end = |arg: &Arg, default: Number| match arg {
+            Arg::Symbol(symbol) => self.number(*symbol),
+            arg if is_none(py, arg) => Some(default),
+            arg => Some(match self.whole(arg)? {
+                back if back < 0 => Number::Made(
+                    BinOp::Add,
+                    Arc::new(len.clone()),
+                    Arc::new(Number::Int(back)),
+                ),
+                whole => Number::Int(whole),
+            }),
+        };
+        let (start, stop) = (end(start, Number::Int(0))?, end(stop, len.clone())?);
+        self.ordered.push((Number::Int(0), start.clone()));
+        self.ordered.push((start.clone(), stop.clone()));
+        self.ordered.push((stop.clone(), len));
+        Some(Number::Made(BinOp::Sub, Arc::new(stop), Arc::new(start)))
+    }
+
+    fn item_of_shape(&mut self, it: &Statement) -> Option<(SymbolId, usize)> {
+        let (Arg::Symbol(shape), index) = (it.args.first()?, it.args.get(1)?) else {
+            return None;
+        };
+        let of = self.producer(*shape)?;
+        let is_shape = of
+            .callee
+            .api_names(self.t.py)
+            .last()
+            .is_some_and(|name| name == "shape");
+        let tensor = self.tensor(of, 0, &["input"]).filter(|_| is_shape)?;
+        let at = self.axis(Some(index), 0, self.rank(tensor)?)?;
+        Some((tensor, at))
+    }
+
+    /// A number of the graph that was made of dims.
+    fn number(&mut self, symbol: SymbolId) -> Option<Number> {
+        self.fuel = self.fuel.checked_sub(1)?;
+        let it = self.producer(symbol)?;
+        let Callee::Method(name) = &it.callee else {
+            return None;
+        };
+        if &**name == "__getitem__" {
+            let (tensor, at) = self.item_of_shape(it)?;
+            return self.dim(tensor, at);
+        }
+        let stem = name.strip_prefix("__")?.strip_suffix("__")?;
+        let (stem, reflected) = match stem.strip_prefix('r') {
+            Some(stem) => (stem, true),
+            None => (stem, false),
+        };
+        let ops = [BinOp::Add, BinOp::Sub, BinOp::Mul, BinOp::FloorDiv];
+        let op = ops.into_iter().find(|op| op.stem() == stem)?;
+        let mut operand = |arg: &Arg| match arg {
+            Arg::Symbol(symbol) => self.number(*symbol),
+            arg => self.whole(arg).map(Number::Int),
+        };
+        let (a, b) = (operand(it.args.first()?)?, operand(it.args.get(1)?)?);
+        let (a, b) = if reflected { (b, a) } else { (a, b) };
+        Some(Number::Made(op, Arc::new(a), Arc::new(b)))
+    }
+}
