@@ -671,6 +671,16 @@ def cdbl() -> list[tuple[str, bool]]:
     Without `always`, only calls of that name whose result has an unknown dim.
     """
 
+def operators(fact: str) -> set[str]:
+    """The operators that something is known of.
+
+    `fact` is `draws`, `view` or `shares_storage` (operators of programs), or `whole_in_lists` (functions whose lists hold
+    whole numbers). Raises `ValueError` for another one. Source: `src/ops/table`.
+    """
+
+def whole_arguments() -> dict[str, int]:
+    """The functions whose arguments are whole numbers and lists of them, and from which place on."""
+
 def tensor_reader() -> Literal["native", "attributes"]:
     """How guards read tensors: `native` through Paddle's C++ library, `attributes` when that failed its self-test."""
 

@@ -67,6 +67,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(debug::opcode_table, module)?)?;
     module.add_function(wrap_pyfunction!(debug::builtin_table, module)?)?;
     module.add_function(wrap_pyfunction!(registry::cdbl, module)?)?;
+    module.add_function(wrap_pyfunction!(registry::operators, module)?)?;
+    module.add_function(wrap_pyfunction!(registry::whole_arguments, module)?)?;
     module.add_class::<frame::CustomCode>()?;
     module.add_class::<frame::Frame>()?;
     module.add_function(wrap_pyfunction!(frame::set_eval_frame, module)?)?;

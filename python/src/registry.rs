@@ -1,11 +1,13 @@
 //! The registry of backends, for Python.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use paddle_sot::backend::{
     self, BackendError, CompileRequest, CompiledGraph, GraphBackend, RegistryError,
 };
 use paddle_sot::obj::Obj;
+use paddle_sot::ops::{names, Fact};
 use paddle_sot::plugin::{self, CalledGraph};
 use pyo3::exceptions::{PyException, PyKeyError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -46,10 +48,31 @@ pub fn attribute_writes(py: Python<'_>) -> &'static str {
 /// a dim of the result is unknown.
 #[pyfunction]
 pub fn cdbl() -> Vec<(&'static str, bool)> {
-    paddle_sot_backend_cinn::CDBL
-        .iter()
-        .map(|row| (row.name, row.always))
-        .collect()
+    let always = names(Fact::UnknownDims).map(|name| (name, true));
+    let by_result = names(Fact::MayHaveUnknownDims).map(|name| (name, false));
+    let mut rows: Vec<_> = always.chain(by_result).collect();
+    rows.sort_unstable();
+    rows
+}
+
+/// The names of the operators that something is known of: `draws`, `view` or `shares_storage` of
+/// operators of programs, `whole_in_lists` of functions.
+#[pyfunction]
+pub fn operators(fact: &str) -> PyResult<HashSet<&'static str>> {
+    let fact = match fact {
+        "draws" => Fact::Draws,
+        "view" => Fact::ProgramView,
+        "shares_storage" => Fact::ProgramShares,
+        "whole_in_lists" => Fact::WholeInLists,
+        _ => return Err(PyValueError::new_err(format!("fact: unknown: {fact:?}"))),
+    };
+    Ok(names(fact).collect())
+}
+
+/// The functions whose arguments are whole numbers and lists of them, and from which place on.
+#[pyfunction]
+pub fn whole_arguments() -> HashMap<&'static str, usize> {
+    paddle_sot::ops::whole_arguments().collect()
 }
 
 /// Registers a callable `(ir, metas) -> callable`, or a plug-in's capsule, as a backend.

@@ -8,10 +8,9 @@ use pyo3::prelude::*;
 
 use paddle_sot_cpython::obj::Obj;
 
-use super::{Arg, Callee, LayerRef, Statement, SymbolId, SymbolKind};
+use paddle_sot_ops::{knows, Fact};
 
-/// The functions that can be asked for it, by a `True`.
-const FUNCTIONS: &[&str] = &["embedding", "hsigmoid_loss"];
+use super::{Arg, Callee, LayerRef, Statement, SymbolId, SymbolKind};
 
 /// Where layers keep what they pass as that.
 const ATTRIBUTES: &[&str] = &["_sparse", "_is_sparse"];
@@ -38,7 +37,7 @@ impl Statement {
             callee => {
                 let names = callee.api_names(py);
                 let named = self.kwargs.iter().map(|(_, arg)| arg);
-                names.iter().any(|name| FUNCTIONS.contains(&&**name))
+                names.iter().any(|name| knows(name, Fact::SelectsRows))
                     && self.args.iter().chain(named).any(|arg| is_true(py, arg))
             }
         }

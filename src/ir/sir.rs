@@ -11,6 +11,8 @@ use paddle_sot_cpython::bytecode::SourceLoc;
 use paddle_sot_cpython::frame::Modules;
 use paddle_sot_cpython::obj::{module_and_name, Obj};
 
+use paddle_sot_ops::{knows, Fact};
+
 use super::{LayerRef, Region, TensorMeta};
 
 /// Names one value of a graph.
@@ -82,12 +84,9 @@ pub enum Callee {
     Sir(Arc<Region>),
 }
 
-/// Functions and methods that change their first argument, and whose names do not say so.
-const UNNAMED: &[&str] = &["increment", "householder_product", "ormqr"];
-
 /// Whether a function or method of Paddle changes its first argument, by its name.
 pub fn is_in_place(name: &str) -> bool {
-    name.ends_with('_') && !name.ends_with("__") || UNNAMED.contains(&name)
+    name.ends_with('_') && !name.ends_with("__") || knows(name, Fact::ChangesFirst)
 }
 
 impl Callee {

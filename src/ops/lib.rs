@@ -14,6 +14,54 @@ use rustc_hash::FxHashMap;
 
 pub use table::RESHAPES;
 
+/// How the dims of a result follow from those of the arguments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ShapeRule {
+    /// All are those of the first tensor.
+    Same,
+    /// The first is that of the first tensor: a batch of as many.
+    Batch,
+    /// Operands `x` and `y` are aligned at their last dims.
+    Broadcast,
+    /// The same of `condition`, `x` and `y`.
+    Where,
+    /// A product of matrices, or of batches of them.
+    MatMul,
+    /// All but the last, which is one of the weight.
+    Leading,
+    /// A sum along `axis`.
+    Concat,
+    /// Rows that `index` names, along `axis`.
+    Gather,
+    /// Those in front of `start_axis`.
+    Flatten,
+    /// In the order of `perm`.
+    Transpose,
+    /// What `shape` says.
+    Reshape,
+    /// Ones are put in at `axis`.
+    Unsqueeze,
+    /// Slices, whole numbers, `None` and `...`.
+    GetItem,
+}
+
+/// What a number becomes that is an argument, where it is a tensor in the graph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NumberAs {
+    /// A tensor of the dtype of the first argument.
+    First,
+    /// Of the dtype in the argument `dtype`, which is the third; without it, of the default dtype.
+    Dtype,
+    /// The same; without it, of the dtype of the first argument.
+    DtypeOrFirst,
+    /// What `to_tensor` makes of it, next to this other argument of the same kind.
+    Next(usize),
+    /// A factor: an `int64` or `float64`.
+    Factor,
+    /// A probability that `dropout` does not compare with anything else.
+    Probability,
+}
+
 /// One thing that is known of an operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fact {
@@ -50,14 +98,95 @@ pub enum Fact {
     /// Several results of one kernel. Its gradient in eager mode ends the process where one did not
     /// arrive, here there are zeros.
     AllOrNothing,
+    /// How its dims follow, where they do simply.
+    Shape(ShapeRule),
+    /// The argument in this place, of this name, may be a number that is a tensor in the graph, and
+    /// the result has the same bits. The method of a tensor, where there is one, takes the tensor
+    /// first.
+    Number(usize, &'static str, NumberAs),
+    /// The argument in this place, of this name, is at least so much: kernels that get it as a
+    /// tensor do not look (`eye` would not end).
+    Least(usize, &'static str, i64),
+    /// The name of the argument in this place, which [`NumberAs`] looks at.
+    Named(usize, &'static str),
+    /// Its form in place gives what it gives.
+    InPlace,
+    /// The same; its gradient in place needs nothing of what the tensor was.
+    InPlaceForgets,
+    /// The same of one that reads other numbers of the tensor than the one it writes: with the
+    /// tensor for another argument too it would read what it has written.
+    InPlaceApart,
+    /// The same of one whose result is bool, whatever the tensor was.
+    InPlaceCompares,
+    /// The same of one whose result may have another shape or dtype; it does not need what the
+    /// tensor was for its gradient.
+    InPlaceReforms,
+    /// Its form in place is captured as a function of `_followed.py`, and needs nothing of the
+    /// tensor for its gradient.
+    InPlaceFollowed,
+    /// The same of one that draws new numbers, whatever the tensor holds. Where gradients flow to
+    /// the tensor, eager mode gives what it was zeros.
+    InPlaceDraws,
+    /// It changes its first argument, and its name does not say so.
+    ChangesFirst,
+    /// It can be asked, by a `True`, for a gradient of selected rows.
+    SelectsRows,
+    /// It stands among functions of tensors and is none; or one of the modes has it alone, or
+    /// answers otherwise.
+    NoFunctionOfTensors,
+    /// Every call makes a dim that is unknown although everything that it is given is static: on
+    /// the black list of `cinn`. `tests/python/backends/cdbl_probe.py` finds these.
+    UnknownDims,
+    /// The same, where the shape of the result says so: it is given shapes, axes or numbers as
+    /// tensors, or flags.
+    MayHaveUnknownDims,
+    /// From this place on its arguments are whole numbers and lists of them: with anything else,
+    /// or with tensors that hold anything else, a program ends the process.
+    WholeFrom(usize),
+    /// The same of lists that have tensors in them; a tensor alone is another operand.
+    WholeInLists,
+    /// Its operator in a program draws random numbers, maybe where an attribute says so only.
+    Draws,
+    /// Its operator in a program is a view of its first operand in eager mode.
+    ProgramView,
+    /// Its operator in a program may hand on the storage of its operand without being a view.
+    ProgramShares,
 }
 
-static BY_NAME: LazyLock<FxHashMap<&str, &[Fact]>> =
-    LazyLock::new(|| table::ROWS.iter().copied().collect());
+static BY_NAME: LazyLock<FxHashMap<&str, &[Fact]>> = LazyLock::new(|| table::rows().collect());
 
 /// Whether the row of this name has this fact.
 pub fn knows(name: &str, fact: Fact) -> bool {
-    BY_NAME.get(name).is_some_and(|facts| facts.contains(&fact))
+    facts(name).contains(&fact)
+}
+
+/// The names of the rows that have this fact.
+pub fn names(fact: Fact) -> impl Iterator<Item = &'static str> {
+    let rows = table::rows().filter(move |(_, facts)| facts.contains(&fact));
+    rows.map(|(name, _)| name)
+}
+
+/// The functions whose arguments are whole numbers, and from which place on.
+pub fn whole_arguments() -> impl Iterator<Item = (&'static str, usize)> {
+    table::rows().filter_map(|(name, facts)| {
+        facts.iter().find_map(|fact| match fact {
+            Fact::WholeFrom(at) => Some((name, *at)),
+            _ => None,
+        })
+    })
+}
+
+/// What the row of this name says.
+pub fn facts(name: &str) -> &'static [Fact] {
+    BY_NAME.get(name).copied().unwrap_or_default()
+}
+
+/// How the dims of the result of this operator follow from those of its arguments.
+pub fn shape_rule(name: &str) -> Option<ShapeRule> {
+    facts(name).iter().find_map(|fact| match fact {
+        Fact::Shape(rule) => Some(*rule),
+        _ => None,
+    })
 }
 
 #[cfg(test)]
@@ -66,8 +195,8 @@ mod tests {
 
     #[test]
     fn each_name_has_one_row_and_each_row_says_something_once() {
-        assert_eq!(BY_NAME.len(), table::ROWS.len());
-        for (name, facts) in table::ROWS {
+        assert_eq!(BY_NAME.len(), table::rows().count());
+        for (name, facts) in table::rows() {
             assert!(!facts.is_empty(), "{name}");
             let twice = |fact| facts.iter().filter(|it| *it == fact).count() > 1;
             assert!(!facts.iter().any(twice), "{name}");
@@ -76,7 +205,7 @@ mod tests {
 
     #[test]
     fn facts_that_add_to_others_stand_beside_them() {
-        for (name, facts) in table::ROWS {
+        for (name, facts) in table::rows() {
             let has = |fact| facts.contains(&fact);
             assert!(
                 !has(Fact::SavesPlaces) || has(Fact::ForgetsArguments),

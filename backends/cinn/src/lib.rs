@@ -7,7 +7,6 @@
 //! form, or takes too long, runs call by call and is counted as a fallback.
 
 mod options;
-mod table;
 
 use std::sync::{Arc, Once};
 
@@ -18,13 +17,12 @@ use paddle_sot::backend::{
 use paddle_sot::frame::Modules;
 use paddle_sot::graph::Callee;
 use paddle_sot::obj::Obj;
+use paddle_sot::ops::{knows, Fact};
 use paddle_sot_backend_paddle::{are_read, compile_parts, Compiler, EagerFallback, Lowered, Role};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
-
-pub use table::{Row, CDBL};
 
 /// The backend named `cinn`.
 #[derive(Clone, Default)]
@@ -160,7 +158,7 @@ impl GraphBackend for CinnBackend {
         if self.dynamic || removed {
             return None;
         }
-        let name = names.iter().find(|name| table::is_listed(name))?;
+        let name = names.iter().find(|name| knows(name, Fact::UnknownDims))?;
         Some(format!("{name}() is on the cinn backend's black list: a dim of its result is unknown until it runs"))
     }
 

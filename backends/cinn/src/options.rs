@@ -8,7 +8,7 @@ use pyo3::types::{PyBool, PyDict};
 
 use paddle_sot::frame::Modules;
 
-use crate::table::CDBL;
+use paddle_sot::ops::{knows, Fact};
 
 /// What the user configured.
 #[derive(Clone, Default)]
@@ -91,7 +91,7 @@ impl Options {
 }
 
 fn in_table(name: &str) -> bool {
-    CDBL.iter().any(|row| row.name == name)
+    knows(name, Fact::UnknownDims) || knows(name, Fact::MayHaveUnknownDims)
 }
 
 fn boolean(value: &Bound<'_, PyAny>) -> PyResult<bool> {

@@ -8,6 +8,7 @@ import paddle
 from paddle import _C_ops
 from paddle.base import core
 
+from paddle_sot_rs._core import operators, whole_arguments
 from paddle_sot_rs._paddle import tracing
 from paddle_sot_rs._paddle.backward import REGIONS, gives_neither
 from paddle_sot_rs._paddle.kernels import is_on_cpu, mixed, operands, taken_from_onednn
@@ -53,16 +54,9 @@ def _has_tensor(item):
 
 # With sizes or places that are no list of whole numbers these end the process, too: where those
 # begin.
-_WHOLE = {
-    **dict.fromkeys(("gaussian", "rand", "randn", "standard_normal", "uniform"), 0),
-    **dict.fromkeys(("broadcast_to", "expand", "repeat", "reshape", "roll", "tile", "unsqueeze"), 1),
-    **dict.fromkeys(("max", "mean", "min", "prod", "std", "var"), 1),
-    **dict.fromkeys(("affine_grid", "crop", "flip", "slice", "strided_slice"), 1),
-    "slice_scatter": 2,
-    **dict.fromkeys((f"adaptive_{kind}_pool{dims}d" for kind in ("avg", "max") for dims in (1, 2, 3)), 1),
-}
+_WHOLE = whole_arguments()
 # With lists that have such tensors in them; one alone is another operand.
-_WHOLE_IN_LISTS = ("pad", "interpolate", "upsample", "conv1d_transpose", "conv2d_transpose", "conv3d_transpose")
+_WHOLE_IN_LISTS = operators("whole_in_lists")
 
 
 def name_of(function):

@@ -1,22 +1,10 @@
 """What operations do besides giving results: they draw random numbers, or write what they are given."""
 
+from paddle_sot_rs._core import operators
 from paddle_sot_rs._paddle.backward import with_inner
 
 # Operations that draw random numbers, some of them where an attribute says so only.
-_RANDOM = frozenset(
-    f"pd_op.{name}"
-    for name in (
-        *("dropout", "dropout_", "uniform", "gaussian", "randint", "bernoulli", "multinomial", "randperm", "poisson"),
-        *("uniform_inplace", "uniform_inplace_", "gaussian_inplace", "gaussian_inplace_", "exponential", "rrelu"),
-        *("gumbel_softmax", "exponential_", "truncated_gaussian_random", "standard_gamma", "binomial", "dirichlet"),
-        *("class_center_sample", "nce", "random_routing", "top_p_sampling", "random", "random_", "shuffle_batch"),
-        *("fractional_max_pool2d", "fractional_max_pool3d", "uniform_random_batch_size_like", "tdm_sampler"),
-        *("graph_khop_sampler", "graph_sample_neighbors", "weighted_sample_neighbors", "memory_efficient_attention"),
-        *("fused_dropout_add", "fused_bias_dropout_residual_layer_norm", "fused_attention", "fused_feedforward"),
-        *("flash_attn", "flash_attn_qkvpacked", "flash_attn_unpadded", "flash_attn_varlen_qkvpacked"),
-        *("flashmask_attention", "fused_dot_product_attention", "pyramid_hash", "dpsgd", "random_routing_"),
-    )
-)
+_RANDOM = frozenset(f"pd_op.{name}" for name in operators("draws"))
 
 
 def first_random(operations):

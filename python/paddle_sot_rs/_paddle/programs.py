@@ -11,6 +11,7 @@ from paddle.base.libpaddle import pir
 from paddle.jit.dy2static.utils import CUDAGraphState
 from paddle.pir import get_fake_value_name, is_fake_value
 
+from paddle_sot_rs._core import operators
 from paddle_sot_rs._paddle import double_backward, grad_reachability, tracing
 from paddle_sot_rs._paddle.aliased_outputs import look_for_bases
 from paddle_sot_rs._paddle.backward import REGIONS, blocks_of, gradients, takes_none_of_several, with_inner
@@ -90,17 +91,7 @@ def _name(value):
 
 
 # Views in eager mode, and what else hands its operand on, in a program.
-SHARES_STORAGE = (
-    VIEWS
-    | frozenset(
-        f"pd_op.{name}"
-        for name in (
-            *("data", "reshape_", "split", "split_with_num", "unstack", "expand", "share_data_"),
-            *("shape", "memcpy", "assign", "cast", "dropout", "real", "imag"),
-        )
-    )
-    | {*PARTS, "builtin.parameter"}
-)
+SHARES_STORAGE = VIEWS | {f"pd_op.{name}" for name in operators("shares_storage")} | {*PARTS, "builtin.parameter"}
 
 
 def _keep_operands(block):

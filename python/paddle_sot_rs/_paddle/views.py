@@ -3,13 +3,9 @@
 They share storage with their first operand, and the count of changes; where they have to copy, the count alone.
 """
 
-VIEWS = frozenset(
-    f"pd_op.{name}"
-    for name in (
-        *("reshape", "squeeze", "unsqueeze", "flatten", "transpose", "slice", "strided_slice"),
-        *("diagonal", "as_strided", "view_shape", "view_dtype", "tensor_unfold", "unbind"),
-    )
-)
+from paddle_sot_rs._core import operators
+
+VIEWS = frozenset(f"pd_op.{name}" for name in operators("view"))
 
 # They take apart the lists that some of them make.
 PARTS = ("builtin.split", "builtin.slice")

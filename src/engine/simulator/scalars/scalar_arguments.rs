@@ -12,67 +12,13 @@ use crate::bytecode::CmpOp;
 use crate::frame::Modules;
 use crate::graph::{Callee, DType};
 use crate::obj::Obj;
+use crate::ops::{facts, Fact, NumberAs};
 use crate::reason::BreakId;
 use crate::tracker::number::Type;
 use crate::variables::{Kind, VarId};
 
 use crate::simulator::{conversions, graph_numbers, numbers, program_numbers};
 use crate::simulator::{tensors, Kwargs, Step, Tracer};
-
-/// What the number becomes.
-#[derive(Clone, Copy)]
-enum As {
-    /// A tensor of the dtype of the first argument.
-    First,
-    /// Of the dtype in the argument `dtype`, which is the third; without it, of the default dtype.
-    Dtype,
-    /// The same; without it, of the dtype of the first argument.
-    DtypeOrFirst,
-    /// What `to_tensor` makes of it, next to this other argument of the same kind.
-    Next(usize),
-    /// A factor: an `int64` or `float64`.
-    Factor,
-    /// A probability that `dropout` does not compare with anything else.
-    Probability,
-}
-
-/// The functions, the place and name of the argument, what it becomes. The method of a tensor, where there is one, takes the
-/// tensor first.
-const TABLE: &[(&str, usize, &str, As)] = &[
-    ("full", 1, "fill_value", As::Dtype),
-    ("full_like", 1, "fill_value", As::DtypeOrFirst),
-    ("clip", 1, "min", As::First),
-    ("clip", 2, "max", As::First),
-    ("lerp", 2, "weight", As::First),
-    ("masked_fill", 2, "value", As::First),
-    ("where", 1, "x", As::Next(2)),
-    ("where", 2, "y", As::Next(1)),
-    ("scale", 1, "scale", As::Factor),
-    ("dropout", 1, "p", As::Probability),
-];
-
-/// The functions, the place and name of an argument, and the least it may be: kernels that get it as a tensor do not look
-/// (`eye` would not end).
-const LEAST: &[(&str, usize, &str, i64)] = &[
-    ("eye", 0, "num_rows", 1),
-    ("eye", 1, "num_columns", 1),
-    ("topk", 1, "k", 1),
-];
-
-/// Names of the arguments that [`As`] looks at.
-const NAMES: &[(&str, usize, &str)] = &[
-    ("full", 2, "dtype"),
-    ("full_like", 0, "x"),
-    ("full_like", 2, "dtype"),
-    ("clip", 0, "x"),
-    ("lerp", 0, "x"),
-    ("masked_fill", 0, "x"),
-    ("scale", 0, "x"),
-    ("where", 1, "x"),
-    ("where", 2, "y"),
-    ("dropout", 0, "x"),
-    ("dropout", 2, "axis"),
-];
 
 /// The arguments of a call.
 struct Given<'a> {
@@ -86,9 +32,11 @@ impl Given<'_> {
         if let Some(arg) = self.args.get(at) {
             return Some(*arg);
         }
-        let mut names = NAMES.iter();
-        let named = names.find(|(function, place, _)| *function == self.name && *place == at)?;
-        self.named(named.2)
+        let named = facts(self.name).iter().find_map(|fact| match fact {
+            Fact::Named(place, name) if *place == at => Some(*name),
+            _ => None,
+        });
+        self.named(named?)
     }
 
     fn named(&self, name: &str) -> Option<VarId> {
@@ -112,7 +60,8 @@ impl Given<'_> {
 
 /// Whether arguments of a function or method of this name are looked at.
 pub fn knows(name: &str) -> bool {
-    TABLE.iter().any(|row| row.0 == name) || LEAST.iter().any(|row| row.0 == name)
+    let is_number = |fact: &Fact| matches!(fact, Fact::Number(..) | Fact::Least(..));
+    facts(name).iter().any(is_number)
 }
 
 /// The positional and the named arguments of a call.
@@ -129,7 +78,6 @@ pub fn of_call(
     if !knows(name) {
         return Ok(None);
     }
-    let rows = || TABLE.iter().filter(|row| row.0 == name);
     let mut given = Given {
         name,
         args: args.to_vec(),
@@ -137,7 +85,10 @@ pub fn of_call(
     };
     check_least(t, &given)?;
     let mut changed = false;
-    for &(_, at, argument, kind) in rows() {
+    for fact in facts(name) {
+        let Fact::Number(at, argument, kind) = *fact else {
+            continue;
+        };
         let number = match args.get(at) {
             Some(number) => Some(*number),
             None => given.named(argument),
@@ -157,7 +108,7 @@ pub fn of_call(
             }
             None => number,
         };
-        if matches!(kind, As::Dtype) && given.get(2).is_none_or(|dtype| t.is_none(dtype)) {
+        if matches!(kind, NumberAs::Dtype) && given.get(2).is_none_or(|dtype| t.is_none(dtype)) {
             is_of_default_dtype(t, number)?;
         }
         let Some(dtype) = wanted(t, &given, number, kind)? else {
@@ -177,7 +128,11 @@ pub fn of_call(
 
 /// Stops at a number of the graph that may be less than the function takes; dims are guarded.
 fn check_least(t: &mut Tracer<'_>, given: &Given<'_>) -> Step<()> {
-    for &(name, at, argument, least) in LEAST.iter().filter(|row| row.0 == given.name) {
+    let name = given.name;
+    for fact in facts(name) {
+        let Fact::Least(at, argument, least) = *fact else {
+            continue;
+        };
         let positional = given.args.get(at).copied();
         let number = positional.or_else(|| given.named(argument));
         let Some(number) = number.filter(|number| numbers::is_of_graph(t, *number)) else {
@@ -236,7 +191,12 @@ fn missing_bound(t: &mut Tracer<'_>, given: &Given<'_>, argument: &str) -> Optio
 }
 
 /// The dtype that the number gets; `None` where it has to stay one.
-fn wanted(t: &mut Tracer<'_>, given: &Given<'_>, number: VarId, kind: As) -> Step<Option<DType>> {
+fn wanted(
+    t: &mut Tracer<'_>,
+    given: &Given<'_>,
+    number: VarId,
+    kind: NumberAs,
+) -> Step<Option<DType>> {
     let Some(class) = numbers::class(t, number) else {
         return Ok(None);
     };
@@ -245,23 +205,25 @@ fn wanted(t: &mut Tracer<'_>, given: &Given<'_>, number: VarId, kind: As) -> Ste
         Some(tensors::meta_of(t, tensor)?.dtype)
     };
     let dtype = match kind {
-        As::First => of(t, 0),
-        As::Dtype | As::DtypeOrFirst => match given.get(2).filter(|dtype| !t.is_none(*dtype)) {
-            Some(dtype) => tensors::named_dtype(t, dtype),
-            None if matches!(kind, As::Dtype) => Some(default_dtype(t)?),
-            None => of(t, 0),
-        },
-        As::Next(other) => match (of(t, other), class) {
+        NumberAs::First => of(t, 0),
+        NumberAs::Dtype | NumberAs::DtypeOrFirst => {
+            match given.get(2).filter(|dtype| !t.is_none(*dtype)) {
+                Some(dtype) => tensors::named_dtype(t, dtype),
+                None if matches!(kind, NumberAs::Dtype) => Some(default_dtype(t)?),
+                None => of(t, 0),
+            }
+        }
+        NumberAs::Next(other) => match (of(t, other), class) {
             (Some(DType::Float32 | DType::Float64), Type::Float) => Some(default_dtype(t)?),
             (Some(DType::Int64), Type::Int) => Some(DType::Int64),
             _ => None,
         },
-        As::Factor => match (of(t, 0), class) {
+        NumberAs::Factor => match (of(t, 0), class) {
             (Some(DType::Float32 | DType::Float64), Type::Float) => Some(DType::Float64),
             (Some(DType::Float32 | DType::Float64), Type::Int) => Some(DType::Int64),
             _ => None,
         },
-        As::Probability => {
+        NumberAs::Probability => {
             let floating = matches!(of(t, 0), Some(DType::Float32 | DType::Float64));
             let whole = given.get(2).is_none_or(|axis| t.is_none(axis));
             let fits = floating && whole && class == Type::Float && is_probability(t, number)?;

@@ -6,6 +6,7 @@ use pyo3::types::{PyBool, PyComplex, PyFloat, PyInt};
 use crate::frame::Modules;
 use crate::graph::{is_in_place, Callee, DType, TensorMeta};
 use crate::obj::{module_and_name, text_of, Obj};
+use crate::ops::{knows, Fact};
 use crate::reason::{BreakId, BreakKind};
 use crate::tracker::number::Type;
 use crate::variables::{Kind, VarId, Variable};
@@ -37,30 +38,6 @@ const SPARSE: &str = "paddle.sparse";
 
 /// Its functions work on Python lists in eager mode: they are code like any other.
 const ARRAYS: &str = "paddle.tensor.array";
-
-/// Functions of those modules that are not functions of tensors to tensors.
-const REFUSED: &[&str] = &[
-    // Operators that one of the modes has alone, or answers otherwise.
-    "matmul_with_flatten",
-    "assign_value",
-    "moving_average_abs_max_scale",
-    "view_shape",
-    "to_tensor",
-    "save",
-    "load",
-    "seed",
-    "set_printoptions",
-    "create_parameter",
-    "is_tensor",
-    "tolist",
-    "rank",
-    "shape_",
-    "set_grad_enabled",
-    "set_flags",
-    "get_flags",
-    "set_default_dtype",
-    "set_device",
-];
 
 enum Verdict {
     Capture,
@@ -95,7 +72,7 @@ fn verdict(t: &Tracer<'_>, function: &Bound<'_, PyAny>) -> PyResult<Verdict> {
             "{module}.{name} is about sparse tensors"
         )));
     }
-    if REFUSED.contains(&name.as_str()) {
+    if knows(&name, Fact::NoFunctionOfTensors) {
         return Ok(Verdict::Refuse(format!(
             "{module}.{name} is not a function of tensors"
         )));

@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 
 use crate::bytecode::BinOp;
 use crate::graph::{Arg, Callee, Statement, SymbolId, SymbolKind};
-use crate::ops::RESHAPES;
+use crate::ops::{shape_rule, ShapeRule};
 use crate::tracker::number::Number;
 use crate::tracker::{Tracker, TrackerRef};
 
@@ -45,190 +45,27 @@ struct Search<'a, 'py> {
 /// The names of two operands.
 const TWO: &[[&str; 2]] = &[["x", "input"], ["y", "other"]];
 
-/// One rule: the dim of the result, by the arguments.
-type Rule = fn(&mut Search<'_, '_>, &Statement, usize) -> Option<Number>;
+/// Those of `where`.
+const WHERE: &[[&str; 2]] = &[["condition", "condition"], ["x", "input"], ["y", "other"]];
 
-/// The rules, by name of a function, method or layer of Paddle.
-const RULES: &[(&[&str], Rule)] = &[
-    (
-        &[
-            "abs",
-            "assign",
-            "astype",
-            "cast",
-            "clip",
-            "clone",
-            "contiguous",
-            "cos",
-            "cumsum",
-            "detach",
-            "dropout",
-            "Dropout",
-            "erf",
-            "exp",
-            "flip",
-            "gelu",
-            "GELU",
-            "layer_norm",
-            "LayerNorm",
-            "log",
-            "log_softmax",
-            "neg",
-            "__neg__",
-            "quotient",
-            "relu",
-            "ReLU",
-            "rms_norm",
-            "rsqrt",
-            "scale",
-            "sigmoid",
-            "Sigmoid",
-            "silu",
-            "Silu",
-            "sin",
-            "softmax",
-            "Softmax",
-            "sqrt",
-            "square",
-            "swish",
-            "tanh",
-            "Tanh",
-            "tril",
-            "triu",
-            "logical_not",
-            "__invert__",
-            "bitwise_not",
-            "isnan",
-            "isinf",
-            "isfinite",
-            "sign",
-            "floor",
-            "ceil",
-            "round",
-            "zeros_like",
-            "ones_like",
-            "full_like",
-            "put_items",
-            "set_item",
-            "elu",
-            "ELU",
-            "hardsigmoid",
-            "Hardsigmoid",
-            "hardswish",
-            "Hardswish",
-            "leaky_relu",
-            "LeakyReLU",
-            "mish",
-            "Mish",
-            "relu6",
-            "ReLU6",
-            "softplus",
-            "Softplus",
-        ],
-        |s, it, at| s.same(it, at),
-    ),
-    // A batch of as many.
-    (
-        &[
-            "adaptive_avg_pool1d",
-            "adaptive_avg_pool2d",
-            "adaptive_max_pool2d",
-            "AdaptiveAvgPool1D",
-            "AdaptiveAvgPool2D",
-            "AdaptiveMaxPool2D",
-            "avg_pool1d",
-            "avg_pool2d",
-            "AvgPool1D",
-            "AvgPool2D",
-            "batch_norm",
-            "BatchNorm",
-            "BatchNorm1D",
-            "BatchNorm2D",
-            "conv1d",
-            "conv2d",
-            "conv3d",
-            "Conv1D",
-            "Conv2D",
-            "Conv3D",
-            "conv2d_transpose",
-            "Conv2DTranspose",
-            "group_norm",
-            "GroupNorm",
-            "instance_norm",
-            "InstanceNorm2D",
-            "interpolate",
-            "max_pool1d",
-            "max_pool2d",
-            "MaxPool1D",
-            "MaxPool2D",
-            "upsample",
-            "Upsample",
-        ],
-        |s, it, at| s.batch(it, at),
-    ),
-    (
-        &[
-            "add",
-            "subtract",
-            "multiply",
-            "divide",
-            "maximum",
-            "minimum",
-            "__add__",
-            "__radd__",
-            "__sub__",
-            "__rsub__",
-            "__mul__",
-            "__rmul__",
-            "__truediv__",
-            "__rtruediv__",
-            "__eq__",
-            "__ne__",
-            "__lt__",
-            "__le__",
-            "__gt__",
-            "__ge__",
-            "equal",
-            "not_equal",
-            "less_than",
-            "less_equal",
-            "greater_than",
-            "greater_equal",
-            "logical_and",
-            "logical_or",
-            "logical_xor",
-            "bitwise_and",
-            "bitwise_or",
-            "bitwise_xor",
-            "__and__",
-            "__or__",
-            "__xor__",
-        ],
-        |s, it, at| s.broadcast(it, at, TWO),
-    ),
-    (&["where"], |s, it, at| {
-        s.broadcast(
-            it,
-            at,
-            &[["condition", "condition"], ["x", "input"], ["y", "other"]],
-        )
-    }),
-    (&["matmul", "__matmul__", "bmm", "mm"], |s, it, at| {
-        s.matmul(it, at)
-    }),
-    // The last dim is one of the weight.
-    (
-        &["linear", "Linear", "embedding", "Embedding"],
-        |s, it, at| s.leading(it, at),
-    ),
-    (&["concat"], |s, it, at| s.concat(it, at)),
-    (&["gather", "index_select"], |s, it, at| s.gather(it, at)),
-    (&["flatten", "Flatten"], |s, it, at| s.flatten(it, at)),
-    (&["transpose"], |s, it, at| s.transpose(it, at)),
-    (RESHAPES, |s, it, at| s.reshape(it, at)),
-    (&["unsqueeze"], |s, it, at| s.unsqueeze(it, at)),
-    (&["__getitem__"], |s, it, at| s.getitem(it, at)),
-];
+/// The dim of the result, by the arguments.
+fn by_rule(s: &mut Search<'_, '_>, rule: ShapeRule, it: &Statement, at: usize) -> Option<Number> {
+    match rule {
+        ShapeRule::Same => s.same(it, at),
+        ShapeRule::Batch => s.batch(it, at),
+        ShapeRule::Broadcast => s.broadcast(it, at, TWO),
+        ShapeRule::Where => s.broadcast(it, at, WHERE),
+        ShapeRule::MatMul => s.matmul(it, at),
+        ShapeRule::Leading => s.leading(it, at),
+        ShapeRule::Concat => s.concat(it, at),
+        ShapeRule::Gather => s.gather(it, at),
+        ShapeRule::Flatten => s.flatten(it, at),
+        ShapeRule::Transpose => s.transpose(it, at),
+        ShapeRule::Reshape => s.reshape(it, at),
+        ShapeRule::Unsqueeze => s.unsqueeze(it, at),
+        ShapeRule::GetItem => s.getitem(it, at),
+    }
+}
 
 fn argument<'a>(it: &'a Statement, position: usize, names: &[&str]) -> Option<&'a Arg> {
     let named = || {
@@ -276,7 +113,8 @@ impl<'a, 'py> Search<'a, 'py> {
             return Some(Number::Dim(place(&input.tracker).clone(), at));
         }
         let it = self.producer(symbol)?;
-        self.rule(it)?(self, it, at)
+        let rule = self.rule(it)?;
+        by_rule(self, rule, it, at)
     }
 
     fn producer(&self, symbol: SymbolId) -> Option<&'a Statement> {
@@ -284,7 +122,7 @@ impl<'a, 'py> Search<'a, 'py> {
         statements.find(|it| matches!(it.output, Arg::Symbol(made) if made == symbol))
     }
 
-    fn rule(&self, it: &Statement) -> Option<Rule> {
+    fn rule(&self, it: &Statement) -> Option<ShapeRule> {
         let names = match &it.callee {
             Callee::Layer(symbol) => {
                 let layer = self.layer(*symbol)?;
@@ -299,8 +137,7 @@ impl<'a, 'py> Search<'a, 'py> {
             .iter()
             .find(|name| name.starts_with("__"))
             .or(names.last())?;
-        let mut rules = RULES.iter();
-        Some(rules.find(|(of, _)| of.contains(&name.as_str()))?.1)
+        shape_rule(name)
     }
 
     fn layer(&self, symbol: SymbolId) -> Option<Bound<'_, PyAny>> {

@@ -16,6 +16,7 @@ use pyo3::types::{PyBool, PyFloat, PyInt};
 use crate::frame::Modules;
 use crate::graph::{Callee, DType, SymbolId};
 use crate::obj::Obj;
+use crate::ops::{knows, Fact};
 use crate::variables::{Kind, TensorVar, VarId};
 
 use crate::simulator::saved_for_backward::Statements;
@@ -24,7 +25,7 @@ use crate::simulator::{alias_analysis, arguments, carried_aliases};
 use crate::simulator::{Kwargs, Step, Tracer};
 pub use items::set_item;
 
-use forms::{reforms, APART, COMPARE, DIFFERENTIABLE, DRAWN, FOLLOWED, FORMS};
+use forms::{changes_type, draws, forgets, is_followed, is_form};
 
 /// `tensor.name(*args)` for a name that ends with `_`; `None` when it cannot be captured.
 pub fn method(
@@ -41,7 +42,7 @@ pub fn method(
     if form == "where" {
         return choose(t, &[&[tensor], args].concat(), kwargs);
     }
-    if DRAWN.contains(&form) || FOLLOWED.contains(&form) {
+    if is_followed(form) {
         return followed(t, tensor, form, args, kwargs);
     }
     let refused =
@@ -74,7 +75,7 @@ pub fn function(
     if form == "where" {
         return choose(t, args, kwargs);
     }
-    if DRAWN.contains(&form) || FOLLOWED.contains(&form) {
+    if is_followed(form) {
         return followed(t, tensor, form, &args[1..], kwargs);
     }
     let rest = &args[1..];
@@ -103,7 +104,7 @@ fn followed(
     args: &[VarId],
     kwargs: &Kwargs,
 ) -> Step<Option<VarId>> {
-    let draws = DRAWN.contains(&form);
+    let draws = draws(form);
     let flows = tensors::meta_of(t, tensor).is_none_or(|meta| !meta.stop_gradient);
     if draws && flows || reads_itself(t, tensor, form, args, kwargs) {
         return Ok(None);
@@ -255,7 +256,7 @@ fn reads_itself(
 ) -> bool {
     let named = kwargs.iter().map(|(_, value)| *value);
     let given = arguments::parts(t, args.iter().copied().chain(named));
-    let apart = APART.contains(&form);
+    let apart = knows(form, Fact::InPlaceApart);
     given
         .into_iter()
         .any(|arg| (apart || arg != tensor) && alias_analysis::root(&t.vars, arg) == tensor)
@@ -331,9 +332,8 @@ pub fn stop_gradient(t: &mut Tracer<'_>, tensor: VarId) -> Step<bool> {
 }
 
 fn is_captured(t: &mut Tracer<'_>, tensor: VarId, form: &str) -> Step<bool> {
-    let at = FORMS.iter().position(|known| *known == form);
-    let forgets = form == "set_item" || reforms(form);
-    if at.is_none() && !forgets && !APART.contains(&form) && !COMPARE.contains(&form) {
+    let is_item = form == "set_item";
+    if !is_item && !is_form(form) {
         return Ok(false);
     }
     let Some(symbol) = own(t, tensor) else {
@@ -356,7 +356,7 @@ fn is_captured(t: &mut Tracer<'_>, tensor: VarId, form: &str) -> Step<bool> {
         return Ok(true);
     }
     // Without gradients, the tensor keeps the history of what it was.
-    let differentiable = forgets || at.is_some_and(|at| at < DIFFERENTIABLE);
+    let differentiable = is_item || forgets(form);
     Ok(t.grad_enabled && differentiable && Statements::of_graph(t).make_and_forget(t, symbol))
 }
 
@@ -415,7 +415,7 @@ fn give_up_views(t: &mut Tracer<'_>, tensor: VarId) {
 
 /// `tensor` is what the form made of it from now on. `None` when it cannot be.
 fn put(t: &mut Tracer<'_>, tensor: VarId, form: &str, result: VarId) -> Step<Option<VarId>> {
-    match reforms(form) || COMPARE.contains(&form) {
+    match changes_type(form) {
         true => reform(t, tensor, result),
         false => replace(t, tensor, result),
     }
