@@ -9,7 +9,7 @@ export GLOG_minloglevel ?= 2
 PYTEST = -m pytest -q -n $(shell n=$$(nproc); echo $$((n < 4 ? n : 4))) --dist loadfile
 
 .PRECIOUS: .venv/%/ready
-.PHONY: demo test bench zoo differential docstrings cpython build lint rust-test clean
+.PHONY: demo test bench zoo differential probe-ops docstrings cpython build lint rust-test clean
 .DEFAULT_GOAL := build
 
 check-tools:
@@ -54,6 +54,10 @@ differential: check-tools
 	$(call BIN,$(PYTHON)) tests/differential/run.py --family nests --seed $(SEED) --count $(NESTS) --jobs $(shell nproc)
 	$(call BIN,$(PYTHON)) tests/differential/run.py --family between --seed $(SEED) --count $(NESTS) --jobs $(shell nproc)
 	$(call BIN,$(PYTHON)) tests/differential/run.py --family containers --seed $(SEED) --count $(NESTS) --jobs $(shell nproc)
+
+# What the table of operators says, tried on the installed Paddle: rows that are wrong, or name nothing any more.
+probe-ops: build
+	$(call BIN,$(DEFAULT)) tests/python/backends/probe_ops.py
 
 # The examples in Paddle's docstrings, as bodies of translated functions, and with something changed in each; the
 # calls in them, with dims that differ between calls or that only the graph knows.

@@ -674,9 +674,12 @@ def cdbl() -> list[tuple[str, bool]]:
 def operators(fact: str) -> set[str]:
     """The operators that something is known of.
 
-    `fact` is `draws`, `view` or `shares_storage` (operators of programs), or `whole_in_lists` (functions whose lists hold
-    whole numbers). Raises `ValueError` for another one. Source: `src/ops/table`.
+    `fact` is `draws`, `view` or `shares_storage` (operators of programs), or `whole_in_lists` (functions whose lists
+    hold whole numbers). Raises `ValueError` for another one. Source: `src/ops/table`.
     """
+
+def operator_facts() -> dict[str, list[str]]:
+    """The table of operators: what each row says, as text. `make probe-ops` compares it with the installed Paddle."""
 
 def whole_arguments() -> dict[str, int]:
     """The functions whose arguments are whole numbers and lists of them, and from which place on."""

@@ -68,6 +68,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(debug::builtin_table, module)?)?;
     module.add_function(wrap_pyfunction!(registry::cdbl, module)?)?;
     module.add_function(wrap_pyfunction!(registry::operators, module)?)?;
+    module.add_function(wrap_pyfunction!(registry::operator_facts, module)?)?;
     module.add_function(wrap_pyfunction!(registry::whole_arguments, module)?)?;
     module.add_class::<frame::CustomCode>()?;
     module.add_class::<frame::Frame>()?;

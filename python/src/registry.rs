@@ -69,6 +69,14 @@ pub fn operators(fact: &str) -> PyResult<HashSet<&'static str>> {
     Ok(names(fact).collect())
 }
 
+/// The table of operators: what each row says.
+#[pyfunction]
+pub fn operator_facts() -> HashMap<&'static str, Vec<String>> {
+    paddle_sot::ops::rows()
+        .map(|(name, facts)| (name, facts.iter().map(|fact| format!("{fact:?}")).collect()))
+        .collect()
+}
+
 /// The functions whose arguments are whole numbers and lists of them, and from which place on.
 #[pyfunction]
 pub fn whole_arguments() -> HashMap<&'static str, usize> {

@@ -12,7 +12,7 @@ use std::sync::LazyLock;
 
 use rustc_hash::FxHashMap;
 
-pub use table::RESHAPES;
+pub use table::{rows, RESHAPES};
 
 /// How the dims of a result follow from those of the arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,6 +127,12 @@ pub enum Fact {
     /// The same of one that draws new numbers, whatever the tensor holds. Where gradients flow to
     /// the tensor, eager mode gives what it was zeros.
     InPlaceDraws,
+    /// Its form in place takes tensors of the same dtype alone, where the operation promotes.
+    InPlaceOneDType,
+    /// Its form in place takes no numbers, where the operation does.
+    InPlaceOfTensors,
+    /// Its form in place takes the largest float where no `max` is given, also of whole numbers.
+    InPlaceBoundedByFloat,
     /// It changes its first argument, and its name does not say so.
     ChangesFirst,
     /// It can be asked, by a `True`, for a gradient of selected rows.

@@ -16,7 +16,7 @@ type Rows = &'static [(&'static str, &'static [Fact])];
 pub const RESHAPES: &[&str] = &["reshape", "view"];
 
 /// All rows, by name; see [`super::knows`].
-pub(super) fn rows() -> impl Iterator<Item = (&'static str, &'static [Fact])> {
+pub fn rows() -> impl Iterator<Item = (&'static str, &'static [Fact])> {
     [
         views::ROWS,
         math::ROWS,

@@ -139,7 +139,7 @@ pub(super) const ROWS: Rows = &[
             WholeFrom(1),
         ],
     ),
-    ("view", &[CheapView, Shape(Reshape), InPlaceReforms]),
+    ("view", &[CheapView, Shape(Reshape)]),
     ("view_as", &[View]),
     ("view_as_complex", &[View]),
     ("view_as_real", &[View]),

@@ -5,6 +5,7 @@
 //! storage, and no earlier operation keeps what it was for its gradient. Eager mode raises in the
 //! latter case.
 
+mod checks;
 mod forms;
 mod items;
 
@@ -25,6 +26,7 @@ use crate::simulator::{alias_analysis, arguments, carried_aliases};
 use crate::simulator::{Kwargs, Step, Tracer};
 pub use items::set_item;
 
+use checks::takes_less;
 use forms::{changes_type, draws, forgets, is_followed, is_form};
 
 /// `tensor.name(*args)` for a name that ends with `_`; `None` when it cannot be captured.
@@ -45,8 +47,9 @@ pub fn method(
     if is_followed(form) {
         return followed(t, tensor, form, args, kwargs);
     }
-    let refused =
-        reads_itself(t, tensor, form, args, kwargs) || takes_numbers(t, form, args, kwargs);
+    let refused = reads_itself(t, tensor, form, args, kwargs)
+        || takes_numbers(t, form, args, kwargs)
+        || takes_less(t, tensor, form, args, kwargs);
     if refused || !is_captured(t, tensor, form)? {
         return Ok(None);
     }
@@ -79,8 +82,9 @@ pub fn function(
         return followed(t, tensor, form, &args[1..], kwargs);
     }
     let rest = &args[1..];
-    let refused =
-        reads_itself(t, tensor, form, rest, kwargs) || takes_numbers(t, form, rest, kwargs);
+    let refused = reads_itself(t, tensor, form, rest, kwargs)
+        || takes_numbers(t, form, rest, kwargs)
+        || takes_less(t, tensor, form, rest, kwargs);
     if refused || !is_captured(t, tensor, form)? {
         return Ok(None);
     }
