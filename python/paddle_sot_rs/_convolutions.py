@@ -13,9 +13,10 @@ from paddle import _C_ops
 from paddle.base.libpaddle import pir
 
 from paddle_sot_rs._paddle import programs
+from paddle_sot_rs._paddle.backward import with_inner
 
 from ._masks import Masks
-from ._open_shapes import filled, following
+from ._open_shapes import Unknown, filled, following
 from ._passes import cloned, run_passes, stand_in
 from ._steady import steady_values
 
@@ -38,8 +39,11 @@ def _users(value: Any) -> list[Any]:
 
 
 def only_user(value: Any) -> Any:
-    """The operation that alone reads a value, once."""
-    return _users(value)[0] if value.initialized() and value.has_one_use() else None
+    """The operation that alone reads a value, once, in the block where it is made."""
+    if not value.initialized() or not value.has_one_use():
+        return None
+    maker, user = value.get_defining_op(), _users(value)[0]
+    return user if maker is not None and maker.get_parent_block() is user.get_parent_block() else None
 
 
 def _is_float(value: Any) -> bool:
@@ -51,15 +55,17 @@ def is_closed_float(value: Any) -> bool:
     return _is_float(value) and all(dim >= 0 for dim in value.shape)
 
 
-def convolutions(block: Any, steady: set[int]) -> list[Any]:
-    """Convolutions whose filters can be kept: inputs alone say which shapes they meet."""
-    known = following(block) & filled(block)
-    return [op for op in block.ops if _fits(op, steady, known)]
+def convolutions(block: Any, steady: set[int], unknown: Unknown = frozenset()) -> list[Any]:
+    """Convolutions whose filters can be kept: inputs alone, but for those that are unknown, say which shapes they
+    meet.
+    """
+    known = following(block, unknown) & filled(block, unknown)
+    return [op for op in with_inner(block.ops) if _fits(op, steady, known)]
 
 
 def transposed(block: Any, steady: set[int]) -> list[Any]:
     """Transposed convolutions whose filters can be kept. Placed, they always keep them."""
-    found = [op for op in block.ops if op.name() == _TRANSPOSED and op.operand_source(1).id in steady]
+    found = [op for op in with_inner(block.ops) if op.name() == _TRANSPOSED and op.operand_source(1).id in steady]
     return [op for op in found if all(map(is_closed_float, op.operands_source()[:2]))]
 
 
@@ -104,7 +110,7 @@ def fold_batch_norms(block: Any, weights: list[Any]) -> None:
         norm.result(0).replace_all_uses_with(folded)
         for op in (norm, addition, convolution):
             if op is not None:
-                block.remove_op(op)
+                op.get_parent_block().remove_op(op)
     pir.set_insertion_point_to_block_end(block)
 
 
@@ -199,8 +205,8 @@ class _Fusion:
         self.stand_in = stand_in(f"{_FILTER}{number}", self.weight)
         convolution.operand(1).set_source(self.stand_in)
 
-    def finish(self, residuals: dict[str, Any]) -> None:
-        """Hands the fused one what it takes over. `residuals`: outputs by name."""
+    def finish(self, residuals: dict[int, Any]) -> None:
+        """Hands the fused one what it takes over. `residuals`: outputs by the ids of operations."""
         fused = only_user(self.stand_in)
         if fused is None or not fused.has_attr("fuse_activation"):
             raise NotImplementedError("a convolution that Paddle does not fuse")
@@ -229,11 +235,11 @@ def _ends_at(value: Any, addition: Any, places: dict[int, int], convolution: Any
     return all(places.get(op.id(), here) < here and op.name() not in shares for op in users)
 
 
-def fuse_convolutions(program: Any, weights: list[Any]) -> None:
+def fuse_convolutions(program: Any, weights: list[Any], unknown: Unknown) -> None:
     """Fuses convolutions whose filters are among the weights."""
     block = program.global_block()
     steady = {value.id for value in weights}
-    found = convolutions(block, steady)
+    found = convolutions(block, steady, unknown)
     if not found:
         return
     # The pass would fuse the others as well, whose filters may differ in each call.
@@ -246,12 +252,14 @@ def fuse_convolutions(program: Any, weights: list[Any]) -> None:
         pir.set_insertion_point_to_block_end(block)
         # The pass replaces what makes a residual; an output follows it.
         adding = [fusion for fusion in fusions if fusion.residual is not None]
-        pir.append_shadow_outputs(program, [fusion.residual for fusion in adding], len(block.ops), _RESIDUAL)
+        size = len(block.ops)
+        pir.append_shadow_outputs(program, [fusion.residual for fusion in adding], size, _RESIDUAL)
+        outputs = block.ops[size:]
+        by_value = {op.operand_source(0).id: op.id() for op in outputs}
         for fusion in adding:
-            fusion.residual = fusion.residual.name
+            fusion.residual = by_value[fusion.residual.id]
         run_passes(program, _PASSES)
-        named = ((op.attrs()["output_name"], op) for op in block.ops if op.name() == "builtin.shadow_output")
-        residuals = {name: op for name, op in named if name.startswith(_RESIDUAL)}
+        residuals = {op.id(): op for op in outputs}
         for fusion in fusions:
             fusion.finish(residuals)
         for op in residuals.values():

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from paddle_sot_rs._backward import with_inner
+
 from ._convolutions import is_closed_float, only_user, other_operand
 from ._masks import Masks, can_hide
 from ._passes import run_passes
@@ -33,7 +35,7 @@ def _bias_of(op: Any, steady: set[int]) -> Any:
 def kept_by_linears(block: Any, steady: set[int]) -> list[Any]:
     """Weights and biases that products will keep, if they are set apart."""
     kept = []
-    for op in block.ops:
+    for op in with_inner(block.ops):
         if op.name() == _PRODUCT and (bias := _bias_of(op, steady)) is not None:
             kept += [op.operand_source(1), bias]
     return kept

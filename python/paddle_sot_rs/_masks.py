@@ -14,13 +14,28 @@ from paddle.base.libpaddle import pir
 from ._passes import cloned, stand_in
 
 
-def _is_plain(value: Any) -> bool:
+def is_plain(value: Any) -> bool:
+    """Whether it is a tensor, or none is there."""
     return not value.initialized() or value.is_dense_tensor_type()
 
 
 def can_hide(op: Any) -> bool:
     """Whether it can be: it has no blocks, and neither takes nor makes lists."""
-    return not op.num_regions() and all(map(_is_plain, (*op.operands_source(), *op.results())))
+    return not op.num_regions() and all(map(is_plain, (*op.operands_source(), *op.results())))
+
+
+def keep(program: Any, op: Any, values: list[Any], prefix: str) -> list[int]:
+    """Puts outputs with the values in front of an operation of a program; the answer is the id of each one's.
+
+    Values of inputs, and those of other outputs, keep the name that they had.
+    """
+    block = program.global_block()
+    place = next(at for at, other in enumerate(block.ops) if other.id() == op.id())
+    kept = {value.id: value for value in values}
+    pir.append_shadow_outputs(program, list(kept.values()), place, prefix)
+    outputs = zip(kept, block.ops[place : place + len(kept)], strict=True)
+    by_value = {value: output.id() for value, output in outputs}
+    return [by_value[value.id] for value in values]
 
 
 class Masks:
@@ -34,7 +49,7 @@ class Masks:
         self.waiting = paddle.static.Program()
         self.hidden = [self._hide(number, op) for number, op in enumerate(operations)]
 
-    def _hide(self, number: int, op: Any) -> tuple[str, list[Any], list[str], Any]:
+    def _hide(self, number: int, op: Any) -> tuple[str, list[Any], list[int], Any]:
         prefix = f"{self.prefix}{number}_"
         operands = [value for value in op.operands_source() if value.initialized()]
         mapping, given = pir.IrMapping(), []
@@ -50,29 +65,25 @@ class Masks:
                     made = stand_in(f"{prefix}result_{at}", result)
                     made.stop_gradient = result.stop_gradient
                     result.replace_all_uses_with(made)
-            place = next(at for at, other in enumerate(self.block.ops) if other.id() == op.id())
-            pir.append_shadow_outputs(self.program, operands, place, prefix)
+            keepers = keep(self.program, op, operands, prefix)
         self.block.remove_op(op)
-        # Those of inputs, and of what another one took, keep the name that they had.
-        return prefix, given, [value.name for value in operands], copy
+        return prefix, given, keepers, copy
 
     def show(self) -> None:
         """Puts them back, with what their operands have become."""
-        wanted = {name for _, _, names, _ in self.hidden for name in names}
-        outputs: dict[str, Any] = {}
+        wanted = {keeper for _, _, keepers, _ in self.hidden for keeper in keepers}
+        outputs: dict[int, Any] = {}
         stand_ins: dict[str, Any] = {}
-        left: list[Any] = []
         for op in self.block.ops:
-            if op.name() == "builtin.shadow_output" and op.attrs()["output_name"] in wanted:
-                outputs[op.attrs()["output_name"]] = op
-                left.append(op)
+            if op.id() in wanted:
+                outputs[op.id()] = op
             elif op.name() == "pd_op.data" and op.attrs()["name"].startswith(self.prefix):
                 stand_ins[op.attrs()["name"]] = op
         with paddle.static.program_guard(self.program):
-            for prefix, given, names, copy in self.hidden:
+            for prefix, given, keepers, copy in self.hidden:
                 mapping = pir.IrMapping()
-                for value, name in zip(given, names, strict=True):
-                    mapping.add(value, outputs[name].operand_source(0))
+                for value, keeper in zip(given, keepers, strict=True):
+                    mapping.add(value, outputs[keeper].operand_source(0))
                 made = [stand_ins.get(f"{prefix}result_{at}") for at in range(copy.num_results())]
                 pir.set_insertion_point(next(op for op in made if op is not None))
                 shown = cloned(copy, mapping)
@@ -80,5 +91,5 @@ class Masks:
                     if op is not None:
                         op.result(0).replace_all_uses_with(shown.result(at))
                         self.block.remove_op(op)
-            for op in left:
+            for op in outputs.values():
                 self.block.remove_op(op)

@@ -11,7 +11,7 @@ from paddle.base import core, framework
 from paddle.base.libpaddle import pir
 
 from paddle_sot_rs._paddle import programs
-from paddle_sot_rs._paddle.backward import REGIONS
+from paddle_sot_rs._paddle.backward import REGIONS, with_inner
 from paddle_sot_rs._paddle.constants import CONSTANTS
 from paddle_sot_rs._paddle.kernels import is_on_cpu
 
@@ -26,7 +26,9 @@ from ._convolutions import (
 )
 from ._linears import fuse_linears, kept_by_linears
 from ._masks import Masks, can_hide
-from ._open_shapes import filled
+from ._open_shapes import Unknown, filled, following
+from ._outlined import lay_out_plainly, outlined
+from ._outlined import refusal as refusal_of_blocks
 from ._passes import run_passes
 from ._steady import Steady, is_open, steady_values
 
@@ -111,7 +113,8 @@ _OTHERWISE = {paddle.int8, paddle.uint8, paddle.bfloat16}
 
 def _layouts(block: Any) -> set[str]:
     """The layouts that operations of a program name."""
-    named = (op.attrs().get(name) for op in block.ops for name in ("data_format", "data_layout") if op.has_attr(name))
+    operations = list(with_inner(block.ops))
+    named = (op.attrs().get(name) for op in operations for name in ("data_format", "data_layout") if op.has_attr(name))
     return {layout for layout in named if layout not in ("", "AnyLayout")}
 
 
@@ -165,7 +168,7 @@ def _small(block: Any) -> int | None:
     A kernel of oneDNN costs 20 to 40 us however little it computes. Paddle's own convolutions cost more.
     """
     sizes = []
-    for op in block.ops:
+    for op in with_inner(block.ops):
         name = op.name().removeprefix("pd_op.").removesuffix("_")
         if "conv" in name:
             return None
@@ -175,6 +178,75 @@ def _small(block: Any) -> int | None:
                 return None
             sizes.append(math.prod(shape))
     return sum(sizes) // len(sizes) if sizes else None
+
+
+# Operations that say what goes in and comes out.
+_EDGES = ("pd_op.data", "builtin.shadow_output", "cf.yield")
+
+
+class Placed:
+    """What placement has left, by the names of operators."""
+
+    def __init__(self) -> None:
+        # Those that run on Paddle's kernels, and those whose neighbours do so too.
+        self.hidden: set[str] = set()
+        self.refused: set[str] = set()
+
+
+def place(program: Any, weights: list[Any], unknown: Unknown, results: list[int], found: Placed) -> None:
+    """Puts a program onto oneDNN, and the blocks in it, each as a program of its own.
+
+    Args:
+        program: without a backward.
+        weights: inputs that its kernels may keep.
+        unknown: see `filled`.
+        results: see `lay_out_plainly`.
+        found: where to note what is left.
+    """
+    block = program.global_block()
+    has_items = filled(block, unknown)
+    known = has_items & following(block, unknown)
+    steady = {value.id for value in weights}
+    blocks = outlined(program)
+    for inner in blocks:
+        of_outer = list(zip(inner.given, inner.outer_ids, strict=False))
+        kept = [value for value, outer in of_outer if outer in steady]
+        told = {value.id for value, outer in of_outer if outer in known}
+        place(
+            inner.program,
+            kept,
+            frozenset(value.id for value in inner.given if value.id not in told),
+            inner.results,
+            found,
+        )
+    _place_outermost(program, weights, unknown, has_items, found)
+    lay_out_plainly(program, results)
+    for inner in blocks:
+        inner.show()
+
+
+def _place_outermost(program: Any, weights: list[Any], unknown: Unknown, has_items: set[int], found: Placed) -> None:
+    """Puts the outermost block of a program onto oneDNN."""
+    block = program.global_block()
+    with paddle.static.program_guard(program):
+        _copy_in_plain_layout(block)
+    steady = {value.id for value in weights}
+    kept = {op.id() for op in (*convolutions(block, steady, unknown), *transposed(block, steady))}
+    unsafe = [op for op in block.ops if op.id() not in kept and is_unsafe(op, has_items)]
+    if refused := {op.name() for op in unsafe if not can_hide(op)}:
+        found.refused |= refused
+        return
+    found.hidden |= {op.name() for op in unsafe}
+    masks = Masks(program, unsafe)
+    fuse_convolutions(program, weights, unknown)
+    fuse_linears(program, weights)
+    run_passes(program, FUSIONS)
+    # Numbers are made faster by Paddle's kernels.
+    constants = Masks(program, [op for op in block.ops if op.name() in CONSTANTS], "sot_constant_")
+    run_passes(program, (PLACEMENT,))
+    constants.show()
+    masks.show()
+    let_go_of_weights(block)
 
 
 def _data_name(value: Any) -> str:
@@ -216,7 +288,10 @@ class Lowering(programs.Lowering):
         if self.caches is None:
             return "this Paddle does not let anyone set the layout"
         if any(op.name() in REGIONS for op in block.ops):
-            return "the program has control flow"
+            if not self.caches.knows_blocks:
+                return "this Paddle does not tell which executors there are"
+            if (reason := refusal_of_blocks(block)) is not None:
+                return reason
         # It may be a part of a graph then. Guards look at the inputs of whole ones only.
         if not self.rewrites and any(op.name() == "pd_op.data" and is_open(op.result(0)) for op in block.ops):
             return "gradients are on, and tensors with open dims may be empty"
@@ -239,7 +314,8 @@ class Lowering(programs.Lowering):
         known = steady_values(block, values)
         kept = (*kept_by_convolutions(block, known), *kept_by_linears(block, known))
         wanted = list({value.id: value for value in kept}.values())
-        if not wanted:
+        # Blocks keep something of their own, which `Steady` lets go of.
+        if not wanted and not any(op.name() in REGIONS for op in block.ops):
             return None
         steady = Steady(program, inputs, closed, wanted, self.caches, self.frozen)
         given = {value.id for value in values}
@@ -247,35 +323,17 @@ class Lowering(programs.Lowering):
         return steady
 
     def finish(self, forward: Any, backward: Any) -> None:
-        block = forward.global_block()
         if self.refusal is not None:
             self.report = [f"oneDNN: not used, {self.refusal}"]
             return
-        with paddle.static.program_guard(forward):
-            _copy_in_plain_layout(block)
-        given = (op.result(0) for op in block.ops if op.name() == "pd_op.data")
-        weights = [value for value in given if _data_name(value) in self.kept]
-        steady = {value.id for value in weights}
-        kept = {op.id() for op in (*convolutions(block, steady), *transposed(block, steady))}
-        has_items = filled(block)
-        unsafe = [op for op in block.ops if op.id() not in kept and is_unsafe(op, has_items)]
-        if refused := {op.name() for op in unsafe if not can_hide(op)}:
-            self.report = [f"oneDNN: not used, next to {', '.join(sorted(refused))}"]
-            return
-        hidden = {op.name() for op in unsafe}
-        masks = Masks(forward, unsafe)
-        fuse_convolutions(forward, weights)
-        fuse_linears(forward, weights)
-        run_passes(forward, FUSIONS)
-        # Numbers are made faster by Paddle's kernels.
-        constants = Masks(forward, [op for op in block.ops if op.name() in CONSTANTS], "sot_constant_")
-        run_passes(forward, (PLACEMENT,))
-        constants.show()
-        masks.show()
-        let_go_of_weights(block)
+        given = (op.result(0) for op in forward.global_block().ops if op.name() == "pd_op.data")
+        found = Placed()
+        place(forward, [value for value in given if _data_name(value) in self.kept], frozenset(), [], found)
         self.in_place = False
-        operations = [op for op in block.ops if op.name() not in ("pd_op.data", "builtin.shadow_output")]
+        operations = [op for op in with_inner(forward.global_block().ops) if op.name() not in _EDGES]
         placed = sum(op.name().startswith("onednn_op.") for op in operations)
-        self.report = [f"oneDNN: {placed} of {len(operations)} operators"]
-        if hidden:
-            self.report.append(f"oneDNN: not for {', '.join(sorted(hidden))}")
+        self.report = [f"oneDNN: {placed} of {len(operations)} operators"] if placed else []
+        if found.hidden:
+            self.report.append(f"oneDNN: not for {', '.join(sorted(found.hidden))}")
+        if found.refused:
+            self.report.append(f"oneDNN: not used, next to {', '.join(sorted(found.refused))}")

@@ -6,7 +6,11 @@ from typing import Any
 
 import paddle
 
+from paddle_sot_rs._paddle.backward import blocks_of, with_inner
 from paddle_sot_rs._paddle.constants import CONSTANTS
+
+# Inputs of which nothing is known, by the ids of values.
+Unknown = frozenset[int]
 
 _LISTS = frozenset({"builtin.combine", "builtin.split"})
 # Results have items where all operands have some.
@@ -45,6 +49,22 @@ def _parts(value: Any) -> list[Any]:
     return [part for op in value.all_used_ops() if op.name() == "builtin.split" for part in op.results()]
 
 
+def _closed_arguments(op: Any) -> set[int]:
+    """The ids of closed arguments of its blocks."""
+    return {value.id for block in blocks_of(op) for value in block.args() if value.initialized() and _is_closed(value)}
+
+
+def _is_known(op: Any, unknown: Unknown) -> bool:
+    """Whether it is an input that a call says the shape of."""
+    return op.name() == "pd_op.data" and op.result(0).id not in unknown
+
+
+def _is_constant(value: Any) -> bool:
+    # An argument of a block is made by no operation.
+    maker = value.get_defining_op()
+    return maker is not None and maker.name() in CONSTANTS
+
+
 def _cuts_closed_dims(op: Any) -> bool:
     if op.name() != "pd_op.slice":
         return False
@@ -52,12 +72,13 @@ def _cuts_closed_dims(op: Any) -> bool:
     return all(shape[axis] >= 0 for axis in op.attrs()["axes"])
 
 
-def filled(block: Any) -> set[int]:
+def filled(block: Any, unknown: Unknown = frozenset()) -> set[int]:
     """The ids of values that have items in every call whose inputs have."""
-    found = set()
-    for op in block.ops:
+    found: set[int] = set()
+    for op in with_inner(block.ops):
+        found |= _closed_arguments(op)
         operands = [value for value in op.operands_source() if value.initialized()]
-        fills = op.name() == "pd_op.data" or (
+        fills = _is_known(op, unknown) or (
             (_name(op) in _FILLED or _cuts_closed_dims(op)) and all(value.id in found for value in operands)
         )
         # Axes and sizes: an empty one says that nothing is asked for.
@@ -73,14 +94,15 @@ def _says_dims(value: Any) -> bool:
     return value.is_dense_tensor_type() and value.dtype != paddle.float32
 
 
-def following(block: Any) -> set[int]:
+def following(block: Any, unknown: Unknown = frozenset()) -> set[int]:
     """The ids of values whose dims are known when those of the inputs are: numbers in tensors have no say."""
-    found = set()
-    for op in block.ops:
+    found: set[int] = set()
+    for op in with_inner(block.ops):
+        found |= _closed_arguments(op)
         operands = [value for value in op.operands_source() if value.initialized()]
-        follows = op.name() == "pd_op.data" or op.name() in CONSTANTS
+        follows = _is_known(op, unknown) or op.name() in CONSTANTS
         if not follows and (_name(op) in _FOLLOWING or _cuts_closed_dims(op)):
-            is_constant = (value.get_defining_op().name() in CONSTANTS for value in operands)
+            is_constant = (_is_constant(value) for value in operands)
             pairs = zip(operands, is_constant, strict=True)
             follows = all(constant or (value.id in found and not _says_dims(value)) for value, constant in pairs)
         for value in op.results():

@@ -24,5 +24,5 @@ def stand_in(name: str, value: Any) -> Any:
 
 
 def cloned(op: Any, mapping: Any) -> Any:
-    """The same operation of other operands, where operations are inserted now."""
-    return op.clone(mapping, pir.CloneOptions(False, True, True))
+    """The same operation of other operands, with its blocks, where operations are inserted now."""
+    return op.clone(mapping, pir.CloneOptions(True, True, True))

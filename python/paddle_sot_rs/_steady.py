@@ -11,6 +11,7 @@ from paddle.base import core
 from paddle.base.libpaddle import pir
 
 from paddle_sot_rs._paddle import programs
+from paddle_sot_rs._paddle.backward import with_inner
 from paddle_sot_rs._paddle.constants import CONSTANTS
 from paddle_sot_rs._paddle.effects import first_random
 from paddle_sot_rs._paddle.foreign_programs import run_program
@@ -30,7 +31,7 @@ _PURE = frozenset(
 def steady_values(block: Any, weights: list[Any]) -> set[int]:
     """The ids of values that are made of weights and constants alone."""
     found = {value.id for value in weights}
-    for op in block.ops:
+    for op in with_inner(block.ops):
         operands = (value for value in op.operands_source() if value.initialized())
         if op.name() in CONSTANTS or (op.name() in _PURE and all(value.id in found for value in operands)):
             found.update(value.id for value in op.results())
@@ -54,7 +55,7 @@ class Steady:
         self.frozen = frozen
         needed = {value.id for value in wanted}
         moved = []
-        for op in reversed(program.global_block().ops):
+        for op in reversed(list(with_inner(program.global_block().ops))):
             if op.name() != "pd_op.data" and any(value.id in needed for value in op.results()):
                 moved.append(op)
                 needed.update(value.id for value in op.operands_source() if value.initialized())
@@ -62,7 +63,8 @@ class Steady:
         # `Recipe` in `steady.rs` takes these, and `make`.
         self.watched = [(at, _bytes(inputs[at])) for at in read]
         self.open = [at for at, value in enumerate(inputs) if is_open(value)]
-        self.enter, self.forget = caches.enter, caches.forget
+        self.enter, self.forget, self.made = caches.enter, caches.forget, caches.made
+        self.has_blocks = any(op.num_regions() for op in program.global_block().ops)
         self.may_run_twice = first_random(program.global_block().ops) is None
         self.attributes: Any = None
         # A scope for its executor.
@@ -92,7 +94,7 @@ class Steady:
             value.replace_all_uses_with(given)
         for op in reversed(moved):
             if all(value.use_empty() for value in op.results()):
-                block.remove_op(op)
+                op.get_parent_block().remove_op(op)
         pir.set_insertion_point_to_block_end(block)
         return values
 

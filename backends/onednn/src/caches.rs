@@ -11,6 +11,8 @@ use paddle_sot_backend_paddle::{before_dropping, try_exclusive};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
+use crate::scopes;
+
 /// `common::DataLayout::NCHW`.
 const NCHW: i32 = 2;
 /// `phi::AllocationType::CPU`.
@@ -34,15 +36,15 @@ const EXECUTOR: usize = 128;
 
 /// A `std::string`.
 #[repr(C)]
-struct Text {
-    address: *const u8,
+pub struct Text {
+    pub address: *const u8,
     length: usize,
     inside: [u8; 16],
 }
 
 impl Text {
     /// Of at most 15 bytes.
-    fn new(text: &[u8]) -> Box<Self> {
+    pub fn new(text: &[u8]) -> Box<Self> {
         let mut inside = [0; 16];
         inside[..text.len()].copy_from_slice(text);
         let mut made = Box::new(Self {
@@ -52,6 +54,16 @@ impl Text {
         });
         made.address = made.inside.as_ptr();
         made
+    }
+
+    /// Whether its bytes lie in itself.
+    pub fn is_inside(&self) -> bool {
+        self.address == self.inside.as_ptr()
+    }
+
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: text is of the length that it says.
+        unsafe { std::slice::from_raw_parts(self.address, self.length) }
     }
 }
 
@@ -209,8 +221,12 @@ fn free(functions: &Functions, which: impl Fn(usize) -> bool) {
     }
 }
 
+/// How often executors were dropped.
+static DROPPED: AtomicUsize = AtomicUsize::new(0);
+
 /// Before executors are dropped: Paddle would not free what they have kept.
 fn free_all() {
+    DROPPED.fetch_add(1, Ordering::Relaxed);
     Python::attach(|py| {
         if let Ok(Some(functions)) = functions(py) {
             free(functions, |_| true);
@@ -223,6 +239,8 @@ fn free_all() {
 pub struct Caches {
     functions: &'static Functions,
     session: AtomicUsize,
+    /// The executors of the blocks of the program, and `DROPPED` when they were there.
+    of_blocks: Mutex<(usize, Vec<usize>)>,
 }
 
 impl Caches {
@@ -236,6 +254,7 @@ impl Caches {
         Ok(functions(py)?.map(|functions| Self {
             functions,
             session: AtomicUsize::new(SESSIONS.fetch_add(1, Ordering::Relaxed)),
+            of_blocks: Mutex::default(),
         }))
     }
 
@@ -243,8 +262,12 @@ impl Caches {
     pub fn leave(&self) {
         let session = self.session.load(Ordering::Relaxed);
         if let (Some(executor), Ok(mut kept)) = (self.functions.executor(), KEPT.lock()) {
-            if !kept.contains(&(session, executor)) {
-                kept.push((session, executor));
+            let of_blocks = self.of_blocks.lock();
+            let of_blocks = of_blocks.as_ref().map_or(&[][..], |it| &it.1);
+            for executor in [executor].iter().chain(of_blocks) {
+                if !kept.contains(&(session, *executor)) {
+                    kept.push((session, *executor));
+                }
             }
         }
         (self.functions.set_session)((self.functions.fetch)(), DEFAULT);
@@ -261,6 +284,33 @@ impl Caches {
             (self.functions.set_layout)(body, NCHW);
         }
         (self.functions.set_session)(body, self.session.load(Ordering::Relaxed));
+    }
+
+    /// Whether this Paddle tells which executors the blocks of a program have.
+    ///
+    /// # Errors
+    /// When Paddle cannot be imported.
+    #[getter]
+    fn knows_blocks(&self, py: Python<'_>) -> PyResult<bool> {
+        scopes::are_told(py)
+    }
+
+    /// An executor of the program was made in this scope, with those of the blocks.
+    ///
+    /// # Errors
+    /// When Paddle cannot be imported.
+    fn made(&self, scope: &Bound<'_, PyAny>) -> PyResult<()> {
+        let found = scopes::executors(scope)?;
+        let now = DROPPED.load(Ordering::Relaxed);
+        if let Ok(mut known) = self.of_blocks.lock() {
+            if known.0 != now {
+                *known = (now, Vec::new());
+            }
+            known.1.extend(found);
+            known.1.sort_unstable();
+            known.1.dedup();
+        }
+        Ok(())
     }
 
     /// Nothing that was kept is found any more. No program runs meanwhile.

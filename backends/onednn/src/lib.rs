@@ -5,6 +5,7 @@
 //! fusions are made that hold with parameters that change.
 
 mod caches;
+mod scopes;
 
 use paddle_sot::backend::{
     self, BackendError, BackendRegistration, CompileRequest, CompiledGraph, ExportRequest,

@@ -326,7 +326,7 @@ impl PaddleGraph {
             None => None,
         };
         let is_ready =
-            || (steady.as_ref()).is_none_or(|(it, look)| it.is_ready(look, &scope.ready));
+            || (steady.as_ref()).is_none_or(|(it, look)| it.may_run_beside(look, &scope.ready));
         let Some((turn, makes)) = take_turn(py, &scope, is_ready) else {
             executor_lock::warn_of_others("a graph runs call by call");
             self.give_back(scope);
@@ -374,6 +374,9 @@ impl PaddleGraph {
             true => onednn::without(py, || keeping(py, run)),
             false => run(),
         };
+        let made = steady.as_ref().filter(|_| makes);
+        let noted = made.map_or(Ok(()), |(it, _)| it.note_executor(py, &scope.scope));
+        let outputs = outputs.and_then(|outputs| noted.map(|()| outputs));
         if outputs.is_err() {
             keep_address(scope.scope.clone_ref(py));
         }

@@ -51,6 +51,11 @@ pub struct Recipe {
     forget: Py<PyAny>,
     /// What each run begins with, in its turn.
     enter: Py<PyAny>,
+    /// Whether the program has blocks. Which of them run is not known before: any run may be the
+    /// first one of a block, and runs alone.
+    has_blocks: bool,
+    /// Takes the scope of an executor that was made.
+    made: Py<PyAny>,
 }
 
 /// Tensors that go into a program.
@@ -277,6 +282,22 @@ impl Steady {
             && ready.shapes.contains(&look.shapes)
     }
 
+    /// Whether such an executor may do so whatever its run meets.
+    pub fn may_run_beside(&self, look: &Look, ready: &Ready) -> bool {
+        !self.recipe.has_blocks && self.is_ready(look, ready)
+    }
+
+    /// The first run of an executor has ended.
+    ///
+    /// # Errors
+    /// When Paddle cannot be imported.
+    pub fn note_executor(&self, py: Python<'_>, scope: &Py<PyAny>) -> PyResult<()> {
+        if self.recipe.has_blocks {
+            self.recipe.made.bind(py).call1((scope,))?;
+        }
+        Ok(())
+    }
+
     /// Whether caches for one more shape would be too many.
     fn is_full(&self) -> bool {
         if self.recipe.open.is_empty() {
@@ -399,5 +420,6 @@ impl Steady {
         visit(&self.recipe.make);
         visit(&self.recipe.forget);
         visit(&self.recipe.enter);
+        visit(&self.recipe.made);
     }
 }
