@@ -52,6 +52,15 @@ FUSIONS = (
     "operator_reshape_onednn_fuse_pass",
 )
 PLACEMENT = "onednn_placement_pass"
+# Those of Paddle's predictor: what has such a kernel computes in bfloat16, between conversions.
+_IN_BFLOAT16 = (
+    "cpu_bfloat16_placement_pass",
+    "cpu_bfloat16_pass",
+    "cpu_bfloat16_type_placement_pass",
+    "cpu_special_ops_bf16_pass",
+    "cpu_bf16_quantize_squash_pass",
+)
+_CONVERSIONS = ("onednn_op.quantize", "onednn_op.dequantize")
 # What these passes know; they ask for no more than the name.
 KNOWN = frozenset(
     """
@@ -185,9 +194,11 @@ _EDGES = ("pd_op.data", "builtin.shadow_output", "cf.yield")
 
 
 class Placed:
-    """What placement has left, by the names of operators."""
+    """How operators are placed, and what placement has left, by their names."""
 
-    def __init__(self) -> None:
+    def __init__(self, in_bfloat16: bool) -> None:
+        # Whether oneDNN computes in bfloat16 what it can.
+        self.in_bfloat16 = in_bfloat16
         # Those that run on Paddle's kernels, and those whose neighbours do so too.
         self.hidden: set[str] = set()
         self.refused: set[str] = set()
@@ -245,8 +256,38 @@ def _place_outermost(program: Any, weights: list[Any], unknown: Unknown, has_ite
     constants = Masks(program, [op for op in block.ops if op.name() in CONSTANTS], "sot_constant_")
     run_passes(program, (PLACEMENT,))
     constants.show()
+    if found.in_bfloat16:
+        run_passes(program, _IN_BFLOAT16)
+        _convert_plainly(program)
     masks.show()
     let_go_of_weights(block)
+
+
+def _dtypes(operations: list[Any]) -> list[str]:
+    """What computes in which type, by the names of operators."""
+    halves, floats = set(), set()
+    for op in operations:
+        if op.name() not in (*CONSTANTS, *_CONVERSIONS):
+            in_halves = op.has_attr("mkldnn_data_type") and op.attrs()["mkldnn_data_type"] == "bfloat16"
+            (halves if in_halves else floats).add(op.name())
+    return [
+        f"oneDNN: {', '.join(sorted(found))} in {dtype}"
+        for found, dtype in ((halves, "bfloat16"), (floats, "float32, or the dtype that is given"))
+        if found
+    ]
+
+
+def _convert_plainly(program: Any) -> None:
+    """oneDNN's conversions raise where what they are given has a layout of its own, and more than one row."""
+    block = program.global_block()
+    with paddle.static.program_guard(program):
+        for op in block.ops:
+            value = op.operand_source(0) if op.name() in _CONVERSIONS else None
+            if value is not None and value.get_defining_op().name().startswith("onednn_op."):
+                pir.set_insertion_point(op)
+                op.result(0).replace_all_uses_with(_C_ops.cast(value, op.result(0).dtype))
+                block.remove_op(op)
+        pir.set_insertion_point_to_block_end(block)
 
 
 def _data_name(value: Any) -> str:
@@ -262,12 +303,14 @@ class Lowering(programs.Lowering):
             Paddle lets nobody set the layout.
         frozen: whether weights never change.
         least: see `_small`.
+        in_bfloat16: whether oneDNN computes in bfloat16 what it can.
     """
 
-    def __init__(self, grad: bool, caches: Any, frozen: bool, least: int) -> None:
+    def __init__(self, grad: bool, caches: Any, frozen: bool, least: int, in_bfloat16: bool) -> None:
         self.caches = caches
         self.frozen = frozen
         self.least = least
+        self.in_bfloat16 = in_bfloat16
         # Outputs are copies, as they are with gradients: what the passes replace is nobody's.
         self.rewrites = not grad
         # Why nothing of the program runs on oneDNN; None where something does.
@@ -327,12 +370,14 @@ class Lowering(programs.Lowering):
             self.report = [f"oneDNN: not used, {self.refusal}"]
             return
         given = (op.result(0) for op in forward.global_block().ops if op.name() == "pd_op.data")
-        found = Placed()
+        found = Placed(self.in_bfloat16)
         place(forward, [value for value in given if _data_name(value) in self.kept], frozenset(), [], found)
         self.in_place = False
         operations = [op for op in with_inner(forward.global_block().ops) if op.name() not in _EDGES]
         placed = sum(op.name().startswith("onednn_op.") for op in operations)
         self.report = [f"oneDNN: {placed} of {len(operations)} operators"] if placed else []
+        if placed and self.in_bfloat16:
+            self.report += _dtypes(operations)
         if found.hidden:
             self.report.append(f"oneDNN: not for {', '.join(sorted(found.hidden))}")
         if found.refused:

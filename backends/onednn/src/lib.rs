@@ -17,7 +17,7 @@ use paddle_sot_backend_paddle::{compile_parts, Compiler, Lowered, Role, Surround
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBool, PyDict};
+use pyo3::types::PyDict;
 
 use caches::Caches;
 
@@ -26,6 +26,8 @@ use caches::Caches;
 pub struct OnednnBackend {
     /// Whether weights are taken once: `freeze` gives tensors that nobody else has.
     frozen: bool,
+    /// Whether oneDNN computes in bfloat16 what it can.
+    in_bfloat16: bool,
     /// Elements that results have on average, where no convolution is: programs of fewer stay with
     /// Paddle's kernels.
     least: usize,
@@ -35,6 +37,7 @@ impl Default for OnednnBackend {
     fn default() -> Self {
         Self {
             frozen: false,
+            in_bfloat16: false,
             least: 1 << 15,
         }
     }
@@ -61,7 +64,8 @@ impl OnednnBackend {
         role: Role,
     ) -> Result<Box<dyn CompiledGraph>, BackendError> {
         let caches = Caches::new(py)?.map(|it| Py::new(py, it)).transpose()?;
-        let given = (request.grad_enabled, &caches, self.frozen, self.least);
+        let grad = request.grad_enabled;
+        let given = (grad, &caches, self.frozen, self.least, self.in_bfloat16);
         let lowering = placement(py)?.getattr("Lowering")?.call1(given)?;
         let program = paddle_sot_backend_paddle::compile_lowered(py, request, &lowering, role)?;
         let report = lowering.getattr("report")?.extract()?;
@@ -104,11 +108,10 @@ impl GraphBackend for OnednnBackend {
                         )
                     })?;
                 }
-                "bfloat16" if value.is(PyBool::new(py, false)) => {}
                 "bfloat16" => {
-                    return Err(PyValueError::new_err(
-                        "options: bfloat16: the onednn backend computes in float32; leave it out",
-                    ))
+                    self.in_bfloat16 = value.extract().map_err(|_| {
+                        PyValueError::new_err("options: bfloat16: expected True or False")
+                    })?;
                 }
                 name => {
                     return Err(PyValueError::new_err(format!(
@@ -126,6 +129,11 @@ impl GraphBackend for OnednnBackend {
         {
             return Err(PyRuntimeError::new_err(
                 "backend: onednn: this Paddle is built without oneDNN; use another of list_backends()",
+            ));
+        }
+        if self.in_bfloat16 && !has_bfloat16(py)? {
+            return Err(PyValueError::new_err(
+                "options: bfloat16: this processor lacks the instructions (avx512_bf16); leave it out",
             ));
         }
         Ok(())
@@ -160,6 +168,13 @@ impl GraphBackend for OnednnBackend {
     fn min_graph_size(&self) -> usize {
         paddle_sot_backend_paddle::MIN_GRAPH_SIZE
     }
+}
+
+/// Whether the processor computes in bfloat16, and does not only emulate it.
+fn has_bfloat16(py: Python<'_>) -> PyResult<bool> {
+    py.module("paddle.base.core")?
+        .call_method0("supports_bfloat16_fast_performance")?
+        .extract()
 }
 
 /// What the default backend answers.

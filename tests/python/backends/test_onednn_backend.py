@@ -236,9 +236,3 @@ def test_small_programs_stay_with_paddles_kernels():
 def test_options_are_refused(options):
     with pytest.raises(ValueError, match="options: (the onednn backend has no option fast|least_elements: expected)"):
         sot.to_static(lambda x: x, backend="onednn", options=options)(made([2]))
-
-
-@pytest.mark.parametrize("make", [sot.to_static, lambda f, **given: sot.freeze(f, [(made([2]),)], **given)])
-def test_half_precision_is_refused_at_once(make):
-    with pytest.raises(ValueError, match="options: bfloat16: the onednn backend computes in float32; leave it out"):
-        make(lambda x: x + 1, backend="onednn", options={"bfloat16": True})
