@@ -15,15 +15,14 @@ from paddle.base.libpaddle import pir
 from paddle_sot_rs._paddle import programs
 from paddle_sot_rs._paddle.backward import with_inner
 
+from ._equal_dims import CONVOLUTIONS, LAYOUTS, equal_dims
 from ._masks import Masks
 from ._open_shapes import Unknown, filled, following
 from ._passes import cloned, run_passes, stand_in
 from ._steady import steady_values
 
-_CONVOLUTIONS = ("pd_op.conv2d", "pd_op.depthwise_conv2d")
 _PLACED = frozenset(f"onednn_op.{name}" for name in "conv2d conv3d depthwise_conv2d".split())
 _TRANSPOSED = "pd_op.conv2d_transpose"
-_LAYOUTS = ("NCHW", "AnyLayout")
 _BATCH_NORMS = ("pd_op.batch_norm", "pd_op.batch_norm_")
 # Activations that the fused kernel has; Paddle's pass says with which numbers.
 _ACTIVATIONS = frozenset(
@@ -70,7 +69,7 @@ def transposed(block: Any, steady: set[int]) -> list[Any]:
 
 
 def _fits(op: Any, steady: set[int], known: set[int]) -> bool:
-    if op.name() not in _CONVOLUTIONS or op.attrs()["data_format"] not in _LAYOUTS:
+    if op.name() not in CONVOLUTIONS or op.attrs()["data_format"] not in LAYOUTS:
         return False
     given, weight = op.operands_source()
     return _is_float(given) and given.id in known and is_closed_float(weight) and weight.id in steady
@@ -124,7 +123,7 @@ def _is_foldable(norm: Any, steady: set[int]) -> bool:
     if follows_the_batch(norm):
         return False
     given = [value for value in norm.operands_source()[1:] if value.initialized()]
-    if norm.attrs()["data_format"] not in _LAYOUTS or not all(map(_is_float, given)):
+    if norm.attrs()["data_format"] not in LAYOUTS or not all(map(_is_float, given)):
         return False
     left = [value for value in norm.results()[1:] if value.initialized()]
     return all(value.id in steady for value in given) and all(value.use_empty() for value in left)
@@ -160,15 +159,29 @@ def kept_by_convolutions(block: Any, steady: set[int]) -> list[Any]:
     return [*kept, *(op.operand_source(1) for op in transposed(block, steady))]
 
 
+class _Known:
+    """What is known of a program before its convolutions are fused."""
+
+    def __init__(self, block: Any, steady: set[int]) -> None:
+        self.steady = steady
+        # Of operations, by their ids.
+        self.places = {op.id(): at for at, op in enumerate(block.ops)}
+        self.dims = equal_dims(block)
+
+    def are_alike(self, one: Any, other: Any) -> bool:
+        """Whether two values have the same shape in every call."""
+        return self.dims.get(one.id, one.id) == self.dims.get(other.id, other.id)
+
+
 class _Fusion:
     """One convolution, and what it takes over."""
 
-    def __init__(self, block: Any, number: int, convolution: Any, places: dict[int, int], steady: set[int]) -> None:
+    def __init__(self, block: Any, number: int, convolution: Any, known: _Known) -> None:
         self.block = block
         self.bias = self.residual = None
         self.gone = []
         out = convolution.result(0)
-        addition = _bias_behind(out, steady)
+        addition = _bias_behind(out, known.steady)
         if addition is not None:
             self.bias = other_operand(addition, out)
             self.gone.append(addition)
@@ -176,9 +189,7 @@ class _Fusion:
         addition = only_user(out)
         if addition is not None and addition.name() == "pd_op.add":
             other = other_operand(addition, out)
-            # Open dims that look the same may differ.
-            is_same = is_closed_float(out) and list(other.shape) == list(out.shape)
-            if is_same and _ends_at(other, addition, places, convolution):
+            if known.are_alike(out, other) and _ends_at(other, addition, known.places, convolution):
                 self.residual = other
                 self.gone.append(addition)
                 out = addition.result(0)
@@ -195,7 +206,8 @@ class _Fusion:
                 self.activates = True
                 self.gone.append(activation)
             activation = made.get_defining_op()
-            places[activation.id()] = places[convolution.id()]
+            known.places[activation.id()] = known.places[convolution.id()]
+            known.dims[made.id] = known.dims[out.id]
         activation.operand(0).set_source(last)
         for op in reversed(self.gone):
             block.remove_op(op)
@@ -244,11 +256,11 @@ def fuse_convolutions(program: Any, weights: list[Any], unknown: Unknown) -> Non
         return
     # The pass would fuse the others as well, whose filters may differ in each call.
     wanted = {op.id() for op in found}
-    others = [op for op in block.ops if op.name() in _CONVOLUTIONS and op.id() not in wanted]
+    others = [op for op in block.ops if op.name() in CONVOLUTIONS and op.id() not in wanted]
     masks = Masks(program, others, "sot_convolution_")
-    places = {op.id(): at for at, op in enumerate(block.ops)}
+    known = _Known(block, steady)
     with paddle.static.program_guard(program):
-        fusions = [_Fusion(block, at, op, places, steady) for at, op in enumerate(found)]
+        fusions = [_Fusion(block, at, op, known) for at, op in enumerate(found)]
         pir.set_insertion_point_to_block_end(block)
         # The pass replaces what makes a residual; an output follows it.
         adding = [fusion for fusion in fusions if fusion.residual is not None]
