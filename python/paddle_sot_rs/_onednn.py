@@ -30,7 +30,7 @@ from ._open_shapes import Unknown, filled, following
 from ._outlined import lay_out_plainly, outlined
 from ._outlined import refusal as refusal_of_blocks
 from ._passes import run_passes
-from ._steady import Steady, is_open, steady_values
+from ._steady import Steady, computed_once, is_open, steady_values
 
 # Fusions in the order of Paddle's predictor. Those of convolutions are in `_convolutions.py`.
 FUSIONS = (
@@ -356,6 +356,8 @@ class Lowering(programs.Lowering):
         fold_batch_norms(block, values)
         known = steady_values(block, values)
         kept = (*kept_by_convolutions(block, known), *kept_by_linears(block, known))
+        if self.frozen:
+            kept = (*kept, *computed_once(block, known))
         wanted = list({value.id: value for value in kept}.values())
         # Blocks keep something of their own, which `Steady` lets go of.
         if not wanted and not any(op.name() in REGIONS for op in block.ops):

@@ -13,11 +13,12 @@ from paddle.base.libpaddle import pir
 from paddle_sot_rs._paddle import programs
 from paddle_sot_rs._paddle.backward import with_inner
 from paddle_sot_rs._paddle.constants import CONSTANTS
-from paddle_sot_rs._paddle.effects import first_random
+from paddle_sot_rs._paddle.effects import first_random, reads_statistics, written
 from paddle_sot_rs._paddle.foreign_programs import run_program
 
 from ._passes import cloned, stand_in
 
+_COPY = "pd_op.assign"
 # Always the same of the same, without effects.
 _PURE = frozenset(
     f"pd_op.{name}"
@@ -36,6 +37,33 @@ def steady_values(block: Any, weights: list[Any]) -> set[int]:
         if op.name() in CONSTANTS or (op.name() in _PURE and all(value.id in found for value in operands)):
             found.update(value.id for value in op.results())
     return found
+
+
+def computed_once(block: Any, known: set[int]) -> list[Any]:
+    """What is computed of steady values alone, and read by something else, where it takes no more room than they do.
+
+    Nothing is where an operation writes over what it is given: that may be a view of such a value.
+    """
+    operations = list(with_inner(block.ops))
+    if any(written(op) and not reads_statistics(op) for op in operations):
+        return []
+    # A copy is made in each call: it may be a result.
+    copies = {op.result(0).id for op in operations if op.name() == _COPY}
+    steady, found = known - copies, {}
+    for op in operations:
+        if any(result.id in steady for result in op.results() if result.initialized()):
+            continue
+        for value in op.operands_source():
+            maker = value.get_defining_op() if value.initialized() and value.id in steady else None
+            if maker is not None and maker.name() in _PURE and _takes_no_more(maker):
+                found[value.id] = value
+    return list(found.values())
+
+
+def _takes_no_more(op: Any) -> bool:
+    """Whether a result is not larger than what it is computed of."""
+    given = (value for value in op.operands_source() if value.initialized())
+    return _bytes(op.result(0)) <= sum(map(_bytes, given))
 
 
 class Steady:

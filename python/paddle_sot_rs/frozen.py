@@ -71,21 +71,42 @@ class FrozenStats:
     refreshes: int
 
 
+def _takes_names(function: Callable[..., Any]) -> bool:
+    """Whether it has parameters that can be given by name only."""
+    kinds = inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD
+    return any(parameter.kind in kinds for parameter in inspect.signature(function).parameters.values())
+
+
+def _with_names_last(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, which takes in a dict at the end what can be given by name only."""
+
+    def call(*args: Any) -> Any:
+        return function(*args[:-1], **args[-1])
+
+    return call
+
+
 def _by_position(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-    """The arguments of a call by position; defaults stand between those that are given."""
+    """The arguments of a call by position, with a dict at the end where some parameters have no position.
+
+    Defaults stand between those that are given.
+    """
     signature = inspect.signature(function)
     given = signature.bind(*args, **kwargs).arguments
     last = max((at for at, name in enumerate(signature.parameters) if name in given), default=-1)
     found: list[Any] = []
+    named: dict[str, Any] = {}
     for name, parameter in list(signature.parameters.items())[: last + 1]:
         if parameter.kind is parameter.VAR_POSITIONAL:
             found.extend(given.get(name, ()))
-        elif parameter.kind in (parameter.KEYWORD_ONLY, parameter.VAR_KEYWORD):
-            if name in given:
-                raise TypeError(f"freeze: {name} cannot be given by position: make a function that takes it so")
+        elif parameter.kind is parameter.VAR_KEYWORD:
+            others = given.get(name, {})
+            named.update((other, others[other]) for other in sorted(others))
+        elif parameter.kind is parameter.KEYWORD_ONLY:
+            named.update({name: given[name]} if name in given else {})
         else:
             found.append(given[name] if name in given else parameter.default)
-    return tuple(found)
+    return (*found, named) if _takes_names(function) else tuple(found)
 
 
 class _Kept:
@@ -263,15 +284,23 @@ class Frozen:
             self._function = self._named = api.undecorated(layer_or_fn)
         else:
             raise TypeError(f"layer_or_fn: expected a Layer or a function, got {type(layer_or_fn).__name__}")
-        self._warm_up = [
-            list(_by_position(self._named, (), given) if isinstance(given, dict) else given) for given in warm_up
-        ]
+        self._takes_names = _takes_names(self._named)
+        if self._takes_names:
+            self._function = _with_names_last(self._function)
+        self._specified = self._function if self._takes_names else self._named
+        self._warm_up = [list(self._by_position(given)) for given in warm_up]
         self._backend = backend
         self._options = options
         self._on_miss, self._allow_breaks, self._check = on_miss, allow_breaks, check
         self._misses = self._refreshes = 0
         self._lock = threading.RLock()
         self._state = self._made()
+
+    def _by_position(self, given: Sequence[Any] | dict[str, Any]) -> Sequence[Any]:
+        """The arguments of a call to be ready for."""
+        if isinstance(given, dict):
+            return _by_position(self._named, (), given)
+        return _by_position(self._named, given, {}) if self._takes_names else given
 
     def _made(self) -> _State:
         if isinstance(self._of, Layer) and any(layer.training for layer in self._of.sublayers(include_self=True)):
@@ -285,7 +314,7 @@ class Frozen:
         """Makes a kind of calls ready."""
         refused = None
         for size in EXAMPLES:
-            examples = Examples(Specification(self._named, spec).entries, size)
+            examples = Examples(Specification(self._specified, spec).entries, size)
             try:
                 key, kind = self._kind(state, examples, what)
             except GraphBreakError as error:
@@ -338,7 +367,7 @@ class Frozen:
             LookupError: the call is of no kind that is ready, and `on_miss` is "error".
         """
         state = self._state
-        if kwargs:
+        if kwargs or self._takes_names:
             args = _by_position(self._named, args, kwargs)
         tensors: list[Any] = []
         key = _key(args, tensors, {})
@@ -371,10 +400,18 @@ class Frozen:
 
         Raises:
             RuntimeError: parameters have changed since.
+            TypeError: an argument can be given by name only.
         """
+        spec = self._warm_up[0]
+        if self._takes_names:
+            *spec, named = spec
+            if named:
+                raise TypeError(
+                    f"save(): {', '.join(named)} cannot be given by position: make a function that takes it so"
+                )
         if changed := self._state.kept.changed():
             raise RuntimeError(f"frozen: {', '.join(changed)} changed since; call refresh() before save()")
-        jit.save(self._of, path, self._warm_up[0])
+        jit.save(self._of, path, spec)
 
     @property
     def stats(self) -> FrozenStats:

@@ -80,8 +80,39 @@ def test_defaults_stand_between_arguments():
     frozen, x = sot.freeze(f, [(tensor(3),)]), tensor(3)
     same(frozen(x, scale=3.0), f(x, scale=3.0))
     same(frozen(x, 3.0, 1.0), f(x, 3.0, 1.0))
-    with pytest.raises(TypeError, match="freeze: shift cannot be given by position"):
-        frozen(x, shift=x)
+    same(frozen(x, shift=x), f(x, shift=x))
+
+
+def test_arguments_that_have_no_position(tmp_path):
+    weight = tensor(3, 3)
+
+    def f(x, /, *more, shift, power=1.0, **others):
+        y = (x @ weight + shift) ** power + sum(more)
+        return y * others["b"] - others["a"] if others else y
+
+    x, y, z = tensor(2, 3), tensor(2, 3, seed=1), tensor(2, 3, seed=2)
+
+    def g(x, *, shift):
+        return f(x, shift=shift)
+
+    frozen = sot.freeze(g, [{"x": InputSpec([None, 3], "float32"), "shift": y[0]}], on_miss="error")
+    same(frozen(x, shift=y[0]), g(x, shift=y[0]))
+    same(frozen(shift=y[1], x=tensor(5, 3)), g(tensor(5, 3), shift=y[1]))
+    with pytest.raises(TypeError, match="missing a required .*argument: 'shift'"):
+        frozen(x)
+    with pytest.raises(TypeError, match="shift cannot be given by position"):
+        frozen.save(str(tmp_path / "g"))
+    frozen = sot.freeze(lambda x, y, z, p: f(x, y, shift=z, power=p), [(x, y, z, 2.0)])
+    same(frozen(x, y, z, 2.0), f(x, y, shift=z, power=2.0))
+
+    def h(x, **others):
+        return f(x, shift=x, **others)
+
+    frozen = sot.freeze(h, [(x,), {"x": x, "b": y, "a": z}], on_miss="error")
+    same(frozen(x), h(x))
+    same(frozen(x, a=z, b=y), h(x, a=z, b=y))
+    same(frozen(x, b=z, a=y), h(x, a=y, b=z))
+    assert frozen.stats == sot.FrozenStats(kinds=2, misses=0, refreshes=0)
 
 
 @pytest.mark.parametrize("backend", ["onednn", "paddle"])
@@ -115,6 +146,46 @@ def test_a_check_says_what_has_changed():
         frozen(x)
     frozen.refresh()
     same(frozen(x), net(x))
+
+
+def operators(frozen):
+    return frozen.report[0][0]
+
+
+def test_what_depends_on_parameters_only_is_computed_once():
+    """The size of the parameters, three operations that make them one matrix, and a result that is one."""
+    weight, scale, x = tensor(64, 64), tensor(64, seed=1), tensor(8, 64, seed=2)
+
+    def f(x):
+        whole = paddle.exp(weight * 0.1).transpose([1, 0]) * scale
+        return F.softmax(x @ whole), whole
+
+    frozen = sot.freeze(f, [(x,)], options={"least_elements": 0})
+    for _ in range(2):
+        found, whole = frozen(x)
+        same(found, f(x)[0])
+        same(whole, f(x)[1])
+        # A result is nobody else's.
+        whole.zero_()
+    # The product, the softmax, and copies of two results.
+    assert operators(frozen) == "oneDNN: 2 of 4 operators"
+    weight.set_value(weight + 1)
+    frozen.refresh()
+    same(frozen(x)[0], f(x)[0])
+
+
+def test_constants_are_not_written_over():
+    weight, x = tensor(8, 8), tensor(8, 8, seed=1)
+
+    def f(x):
+        whole = weight * 2
+        whole.add_(x * 1)
+        return whole @ x
+
+    frozen = sot.freeze(f, [(x,)], options={"least_elements": 0})
+    for seed in range(3):
+        x = tensor(8, 8, seed=seed)
+        same(frozen(x), f(x))
 
 
 def test_open_dims():
