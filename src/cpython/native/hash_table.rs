@@ -80,14 +80,49 @@ pub(super) unsafe fn is_general(dict: Ptr) -> bool {
     (*keys_of(dict)).kind == GENERAL
 }
 
+/// `DICT_KEYS_SPLIT`: the values lie beside the table.
+const SPLIT: u8 = 2;
+
+/// `PyDictUnicodeEntry`, of tables all of whose keys are exact `str`.
+#[repr(C)]
+struct TextEntry {
+    key: Ptr,
+    value: Ptr,
+}
+
 /// `dict[key]` of such a dictionary, or null; `None` when only code of the user's could tell.
 ///
 /// # Safety
 /// The object must be a living dictionary that [`is_general`].
 pub(super) unsafe fn find_in_dict(dict: Ptr, key: &HashedKey) -> Option<Ptr> {
+    let place = find_place(dict, key)?;
+    match place.is_null() {
+        true => Some(std::ptr::null_mut()),
+        false => Some(place.read()),
+    }
+}
+
+/// Where the table of a dictionary has the value of a key; null where it has none. A place stays
+/// what it is until the version changes; what lies there may change in front of it: `x.a = b`
+/// lets go of the old value first, on 3.11 and 3.12, whose destructor sees that.
+///
+/// # Safety
+/// The object must be a living dictionary.
+pub unsafe fn place_in_dict(dict: Ptr, key: &HashedKey) -> Option<*const Ptr> {
+    match (*keys_of(dict)).kind {
+        // Nothing writes these but the dictionary itself, which changes its version first.
+        SPLIT => Some(std::ptr::null()),
+        GENERAL => find_place(dict, key),
+        _ if !key.is_text() => Some(std::ptr::null()),
+        _ => find_place(dict, key),
+    }
+}
+
+unsafe fn find_place(dict: Ptr, key: &HashedKey) -> Option<*const Ptr> {
     let keys = keys_of(dict);
     let indices = (&raw const (*keys).indices).cast::<u8>();
-    let entries = indices.add(1 << (*keys).log2_index_bytes).cast::<Entry>();
+    let entries = indices.add(1 << (*keys).log2_index_bytes);
+    let is_general = (*keys).kind == GENERAL;
     for at in places(key.hash, (1 << (*keys).log2_size) - 1) {
         let index = match (*keys).log2_size {
             0..=7 => indices.cast::<i8>().add(at).read() as isize,
@@ -96,16 +131,26 @@ pub(super) unsafe fn find_in_dict(dict: Ptr, key: &HashedKey) -> Option<Ptr> {
             _ => indices.cast::<isize>().add(at).read(),
         };
         if index == EMPTY {
-            return Some(std::ptr::null_mut());
+            return Some(std::ptr::null());
         }
         // Other negative ones are of items that were taken out.
         let Ok(index) = usize::try_from(index) else {
             continue;
         };
-        let entry = entries.add(index);
-        let (known, wanted) = ((*entry).key, key.as_ptr());
-        if known == wanted || (*entry).hash == key.hash && are_equal(known, wanted)? {
-            return Some((*entry).value);
+        let (known, may_be, value) = match is_general {
+            true => {
+                let entry = entries.cast::<Entry>().add(index);
+                let may_be = (*entry).hash == key.hash;
+                ((*entry).key, may_be, &raw const (*entry).value)
+            }
+            false => {
+                let entry = entries.cast::<TextEntry>().add(index);
+                ((*entry).key, true, &raw const (*entry).value)
+            }
+        };
+        let wanted = key.as_ptr();
+        if known == wanted || may_be && are_equal(known, wanted)? {
+            return Some(value);
         }
     }
     None

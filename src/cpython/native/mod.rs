@@ -27,7 +27,7 @@ pub use containers::{
 pub use dict_key::DictKey;
 pub use functions::{function_field, is_called_as_usual, method_part, FunctionField};
 pub use gc_pause::NoCollection;
-pub use hash_table::HashedKey;
+pub use hash_table::{place_in_dict, HashedKey};
 pub use number::{Type, Value};
 pub use numpy_scalars::{are_equal, is_scalar, is_scalar_class};
 pub use object::{cell_contents, instance_dict, is_object_member, member, to_bound, type_of, Ptr};

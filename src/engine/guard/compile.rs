@@ -12,6 +12,7 @@ use smallvec::SmallVec;
 use crate::obj::Obj;
 use crate::tracker::{FunctionField, Tracker, TrackerRef};
 
+use super::held::{steps_that_run_python, Held};
 use super::layer_state::LayerSnapshot;
 use super::version_fast_path::{Gate, GatePlan};
 use super::{ArrayGuard, GuardKind, GuardSet, TensorGuard};
@@ -30,14 +31,14 @@ pub struct GuardInputs<'a> {
     pub closure: Ptr,
 }
 
-/// Values of the requested trackers, borrowed.
-pub type Slots = SmallVec<[Ptr; 16]>;
+/// Values of the requested trackers.
+pub type Slots<'py> = SmallVec<[Bound<'py, PyAny>; 8]>;
 
 /// Guards, ready to be evaluated.
 pub trait CompiledGuard: Send + Sync {
     /// The values of the requested trackers when all guards hold; else which guard failed (its
     /// index; one past the last is the global state).
-    fn check(&self, py: Python<'_>, inputs: GuardInputs<'_>) -> Result<Slots, usize>;
+    fn check<'py>(&self, py: Python<'py>, inputs: GuardInputs<'_>) -> Result<Slots<'py>, usize>;
 
     /// The guards as readable text, in order.
     fn describe(&self) -> Vec<String>;
@@ -131,6 +132,10 @@ pub struct NativeGuardCompiler;
 pub struct NativeGuards {
     state: GlobalState,
     steps: Vec<Step>,
+    /// By step: whether it may run Python.
+    runs_python: Vec<bool>,
+    /// Whether one does.
+    any_runs_python: bool,
     loads: usize,
     distinct: Vec<usize>,
     /// Those of `distinct` that may change while the gate is open.
@@ -290,9 +295,12 @@ impl NativeGuards {
             .collect();
         let kept = distinct.iter().chain(&outputs);
         let plan = GatePlan::of(&builder.steps, &builder.bases, kept);
+        let runs_python = steps_that_run_python(py, &builder.steps);
         Ok(Self {
             state: state.clone(),
             steps: builder.steps,
+            any_runs_python: runs_python.contains(&true),
+            runs_python,
             loads: builder.bases.len(),
             varying: distinct
                 .iter()
@@ -316,7 +324,8 @@ impl NativeGuards {
     ) -> Result<Vec<Option<Bound<'py, PyAny>>>, usize> {
         let _no_collection = native::NoCollection::new(py);
         let mut slots = vec![0; self.loads];
-        self.walk(py, inputs, &self.plan.all, &mut slots)?;
+        let mut held = self.holds_nothing(py);
+        self.walk(py, inputs, &self.plan.all, &mut slots, &mut held)?;
         let value = |slot: &usize| match slots[*slot] {
             0 => None,
             object => Some(native::to_bound(py, object as Ptr)),
@@ -410,16 +419,19 @@ fn holds(py: Python<'_>, check: &Check, object: Ptr, slots: &[usize]) -> bool {
 }
 
 impl CompiledGuard for NativeGuards {
-    fn check(&self, py: Python<'_>, inputs: GuardInputs<'_>) -> Result<Slots, usize> {
+    fn check<'py>(&self, py: Python<'py>, inputs: GuardInputs<'_>) -> Result<Slots<'py>, usize> {
         if !self.state.matches(py) {
             return Err(self.texts.len());
         }
         let _no_collection = native::NoCollection::new(py);
+        // Let go of behind the lock: destructors may come here again.
+        let mut held;
         // When another thread is here, everything is checked without the gate.
         let Ok(mut gate) = self.gate.try_lock() else {
             let mut slots = vec![0; self.loads];
-            self.walk(py, inputs, &self.plan.all, &mut slots)?;
-            return self.answer(&slots, false);
+            held = self.holds_nothing(py);
+            self.walk(py, inputs, &self.plan.all, &mut slots, &mut held)?;
+            return self.answer(py, &slots, false);
         };
         let open = gate.holds(inputs);
         let mut slots = std::mem::take(&mut gate.slots);
@@ -432,16 +444,19 @@ impl CompiledGuard for NativeGuards {
         } else {
             &self.plan.all
         };
-        let failed = self.walk(py, inputs, steps, &mut slots).err();
+        let known = slots.iter().zip(&self.plan.steady);
+        let known = known.filter_map(|(object, steady)| (open && *steady).then_some(*object));
+        held = Held::new(py, self.any_runs_python, known);
+        let failed = self.walk(py, inputs, steps, &mut slots, &mut held).err();
         let answer = match failed {
             Some(guard) => Err(guard),
-            None => self.answer(&slots, open),
+            None => self.answer(py, &slots, open),
         };
         // An open gate asks only those of the distinct objects that vary: it stands for an answer,
         // not for the walk alone.
         match (open, &answer) {
             (true, _) => {}
-            (false, Ok(_)) => gate.record(py, &self.plan, inputs, &slots),
+            (false, Ok(_)) => gate.record(py, &self.plan, &self.steps, inputs, &slots),
             (false, Err(_)) => gate.close(),
         }
         gate.slots = slots;
@@ -470,6 +485,7 @@ impl NativeGuards {
         inputs: GuardInputs<'_>,
         steps: &[usize],
         slots: &mut [usize],
+        held: &mut Held<'_>,
     ) -> Result<(), usize> {
         for &at in steps {
             match &self.steps[at] {
@@ -478,8 +494,12 @@ impl NativeGuards {
                         return Err(self.texts.len() + 3);
                     };
                     slots[*target] = found as usize;
+                    held.found(found);
                 }
                 Step::Check { slot, check, guard } => {
+                    if self.runs_python[at] {
+                        held.hold();
+                    }
                     if !holds(py, check, slots[*slot] as Ptr, slots) {
                         return Err(*guard);
                     }
@@ -489,7 +509,16 @@ impl NativeGuards {
         Ok(())
     }
 
-    fn answer(&self, slots: &[usize], open: bool) -> Result<Slots, usize> {
+    fn holds_nothing<'py>(&self, py: Python<'py>) -> Held<'py> {
+        Held::new(py, self.any_runs_python, std::iter::empty())
+    }
+
+    fn answer<'py>(
+        &self,
+        py: Python<'py>,
+        slots: &[usize],
+        open: bool,
+    ) -> Result<Slots<'py>, usize> {
         // Those that are what they were differ from each other as they did.
         let distinct = if open {
             self.varying.iter().all(|at| {
@@ -511,7 +540,7 @@ impl NativeGuards {
             if slots[*slot] == 0 {
                 return Err(self.texts.len() + 2);
             }
-            outputs.push(slots[*slot] as Ptr);
+            outputs.push(native::to_bound(py, slots[*slot] as Ptr));
         }
         Ok(outputs)
     }

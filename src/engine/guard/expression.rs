@@ -36,11 +36,11 @@ impl GuardCompiler for ExpressionGuardCompiler {
 }
 
 impl CompiledGuard for Expressions {
-    fn check(
+    fn check<'py>(
         &self,
-        py: Python<'_>,
+        py: Python<'py>,
         inputs: GuardInputs<'_>,
-    ) -> Result<super::compile::Slots, usize> {
+    ) -> Result<super::compile::Slots<'py>, usize> {
         self.native.check(py, inputs)
     }
 

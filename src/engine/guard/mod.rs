@@ -2,6 +2,7 @@
 
 mod compile;
 mod expression;
+mod held;
 mod kinds;
 mod layer_state;
 mod version_fast_path;

@@ -25,6 +25,8 @@ pub struct GatePlan {
     instance_dicts: Vec<(usize, usize)>,
     /// Slots of dicts whose items are covered, parents first.
     dicts: Vec<usize>,
+    /// (dict slot, step) of covered items.
+    items: Vec<(usize, usize)>,
     /// Slots of dicts the order of whose keys is covered.
     ordered: Vec<usize>,
     /// Slots of types whose attributes are covered.
@@ -53,6 +55,9 @@ impl GatePlan {
                 Step::Load(slot, _) if !counts[*slot] => false,
                 Step::Load(slot, load) => {
                     plan.cover(*slot, load, &mut covered, &mut fixed);
+                    if let (true, Load::DictItem(dict, _)) = (covered[*slot], load) {
+                        plan.items.push((*dict, at));
+                    }
                     covered[*slot] || fixed[*slot]
                 }
                 Step::Check { slot, check, .. } => {
@@ -159,13 +164,26 @@ impl GatePlan {
     }
 }
 
+/// A covered dictionary.
+struct Recorded {
+    dict: usize,
+    version: u64,
+    /// How many of the places are its own.
+    places: usize,
+}
+
+// SAFETY: the places are only read with the GIL held, behind a look at the versions.
+unsafe impl Send for Gate {}
+
 /// The versions seen at the last full check that held.
 #[derive(Default)]
 pub struct Gate {
     ready: bool,
     roots: Vec<(usize, usize)>,
     instance_dicts: Vec<(usize, usize)>,
-    dicts: Vec<(usize, u64)>,
+    dicts: Vec<Recorded>,
+    /// Places in the tables of those dictionaries, and the values that lie there.
+    places: Vec<(*const *mut ffi::PyObject, usize)>,
     /// Of ordered dictionaries, which move keys without a new version.
     orders: Vec<(usize, u64)>,
     types: Vec<(usize, u32)>,
@@ -203,13 +221,20 @@ impl Gate {
         // Both lists are in the order of discovery, which is parents first; an instance dictionary
         // is compared before the first item is read from it.
         let mut owners = self.instance_dicts.iter().peekable();
-        for (dict, version) in &self.dicts {
-            while let Some((owner, expected)) = owners.next_if(|(_, expected)| expected == dict) {
+        let mut places = self.places.iter();
+        for recorded in &self.dicts {
+            let of_it = |(_, dict): &&(usize, usize)| *dict == recorded.dict;
+            while let Some((owner, expected)) = owners.next_if(of_it) {
                 if native::managed_dict(*owner as *mut ffi::PyObject) != *expected {
                     return false;
                 }
             }
-            if native::dict_version(*dict) != *version {
+            if native::dict_version(recorded.dict) != recorded.version {
+                return false;
+            }
+            let mut own = places.by_ref().take(recorded.places);
+            // SAFETY: the dictionary is alive, and while it has this version its table is the same.
+            if !own.all(|(place, value)| unsafe { place.read() } as usize == *value) {
                 return false;
             }
         }
@@ -221,6 +246,7 @@ impl Gate {
         &mut self,
         py: Python<'_>,
         plan: &GatePlan,
+        steps: &[Step],
         inputs: GuardInputs<'_>,
         slots: &[usize],
     ) {
@@ -234,11 +260,21 @@ impl Gate {
             .iter()
             .map(|(index, _)| (*index, inputs.locals[*index] as usize))
             .collect();
-        self.dicts = plan
-            .dicts
-            .iter()
-            .map(|slot| (slots[*slot], native::dict_version(slots[*slot])))
-            .collect();
+        self.dicts.clear();
+        self.places.clear();
+        for slot in &plan.dicts {
+            let before = self.places.len();
+            for (_, step) in plan.items.iter().filter(|(dict, _)| dict == slot) {
+                if !self.record_item(&steps[*step], slots) {
+                    return;
+                }
+            }
+            self.dicts.push(Recorded {
+                dict: slots[*slot],
+                version: native::dict_version(slots[*slot]),
+                places: self.places.len() - before,
+            });
+        }
         self.orders.clear();
         for slot in &plan.ordered {
             match native::order_of(py, slots[*slot]) {
@@ -272,5 +308,26 @@ impl Gate {
             .types
             .iter()
             .all(|(class, version)| *class != 0 && *version != 0);
+    }
+
+    /// Records where an item lies. Whether it is still what was found: checks may have run Python.
+    fn record_item(&mut self, step: &Step, slots: &[usize]) -> bool {
+        let Step::Load(slot, Load::DictItem(dict, key)) = step else {
+            return false;
+        };
+        let dict = slots[*dict] as *mut ffi::PyObject;
+        if native::dict_item(dict, key) != Some(slots[*slot] as *mut ffi::PyObject) {
+            return false;
+        }
+        // SAFETY: `version_follows` has found it to be a dictionary.
+        match unsafe { native::place_in_dict(dict, key) } {
+            None => false,
+            Some(place) => {
+                if !place.is_null() {
+                    self.places.push((place, slots[*slot]));
+                }
+                true
+            }
+        }
     }
 }

@@ -134,7 +134,7 @@ impl<'py> World<'py> {
             PyErr::take(self.py).is_none(),
             "a check left an exception behind"
         );
-        answer.map(|slots| slots.iter().map(|slot| *slot as usize).collect())
+        answer.map(|slots| slots.iter().map(|slot| slot.as_ptr() as usize).collect())
     }
 
     pub fn holds(&self, guard: &dyn CompiledGuard) -> bool {

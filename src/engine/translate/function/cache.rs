@@ -28,7 +28,7 @@ use crate::translate::statistics::Statistics;
 use super::compile_lock::exclusively;
 use super::destructors;
 use super::gains::Gains;
-use super::run::{owned, Next, Run};
+use super::run::{Next, Run};
 use super::shared::GraphInfo;
 use super::{lock, Translated};
 
@@ -195,7 +195,7 @@ impl Translated {
                 }
                 let locals = addresses(&bound);
                 match entry.guard.check(py, self.guard_inputs(&locals)) {
-                    Ok(slots) => self.run(py, &entry, owned(py, &slots), bound, how),
+                    Ok(slots) => self.run(py, &entry, slots, bound, how),
                     Err(index) => {
                         let guard = entry.guard.describe_failure(index);
                         self.fall_back(Break::internal(format!(

@@ -5,7 +5,6 @@ use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
 use pyo3::exceptions::PyRuntimeError;
-use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 use smallvec::SmallVec;
@@ -13,7 +12,6 @@ use smallvec::SmallVec;
 use crate::backend;
 use crate::codegen::Plan;
 use crate::frame::{self, PassFrame};
-use crate::native;
 use crate::reason::{Break, BreakKind};
 use crate::simulator::attributes;
 use crate::translate::arguments::{addresses, Bound_};
@@ -195,8 +193,6 @@ impl Translated {
             }
             match entry.guard.check(py, inputs) {
                 Ok(slots) => {
-                    // What the declaration runs may let go of them.
-                    let slots = owned(py, &slots);
                     if let (true, Run::Called(args, kwargs)) = (entry.asks, &how) {
                         self.declared(py, args, *kwargs)?;
                     }
@@ -413,13 +409,4 @@ impl Translated {
         drop(pass);
         answer.map(Next::Return)
     }
-}
-
-/// References of its own to what the guards found.
-pub(super) fn owned<'py>(
-    py: Python<'py>,
-    slots: &[*mut ffi::PyObject],
-) -> SmallVec<[Bound<'py, PyAny>; 8]> {
-    let slots = slots.iter();
-    slots.map(|slot| native::to_bound(py, *slot)).collect()
 }
