@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ._checks import check_environment as _check_environment
+from . import _checks
 
-_check_environment()
+_checks.check_environment()
 
 from . import _saves
 from . import stance as _stance
@@ -66,5 +66,6 @@ __all__ = [
     "unregister_backend",
 ]
 
+_checks.check_paddle()
 _saves.watch()
 _stance.set_by_environment()

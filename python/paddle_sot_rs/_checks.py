@@ -6,6 +6,8 @@ import logging
 import os
 import sys
 import sysconfig
+import textwrap
+import warnings
 
 from . import blas, settings
 
@@ -18,6 +20,35 @@ _CATEGORIES = {
 }
 
 
+# Those that the tests run on.
+_PADDLE_VERSIONS = ("3.2", "3.3")
+_INSTALL = "pip install 'paddlepaddle>=3.2,<3.4'"
+
+
+def _supported() -> str:
+    import paddle
+
+    return f"paddle_sot_rs supports PaddlePaddle {' and '.join(_PADDLE_VERSIONS)}; this is {paddle.__version__}"
+
+
+def check_paddle() -> None:
+    """Asks every self-test of a version of Paddle that is not known: it raises `ImportError`, or warns and goes on."""
+    import paddle
+
+    if ".".join(paddle.__version__.split(".")[:2]) in _PADDLE_VERSIONS:
+        return
+    from ._core import layout_faults
+
+    if faults := layout_faults():
+        told = "; ".join(f"{name}: {textwrap.shorten(why, 200)}" for name, why in faults)
+        raise ImportError(f"{_supported()}, whose objects could not be read ({told}): {_INSTALL}")
+    warnings.warn(
+        f"{_supported()}, which passes the self-tests: nobody has tried it. Compare results with plain Paddle",
+        RuntimeWarning,
+        stacklevel=3,
+    )
+
+
 def check_environment() -> None:
     """Raises `ImportError`, naming what is unsupported and what to do."""
     if not (3, 11) <= sys.version_info[:2] <= (3, 13):
@@ -27,10 +58,9 @@ def check_environment() -> None:
     try:
         import paddle
     except ImportError as error:
-        raise ImportError("paddle_sot_rs needs PaddlePaddle: pip install 'paddlepaddle>=3.2,<3.4'") from error
-    version = tuple(int(part) for part in paddle.__version__.split(".")[:2])
-    if not (3, 2) <= version < (3, 4):
-        raise ImportError(f"paddle_sot_rs supports PaddlePaddle 3.2 and 3.3; this is {paddle.__version__}")
+        raise ImportError(f"paddle_sot_rs needs PaddlePaddle: {_INSTALL}") from error
+    if not hasattr(paddle.base.core, "eager"):
+        raise ImportError(f"{_supported()}, which has no eager tensors: {_INSTALL}")
     native = blas.set_by_environment(os.environ.get("PADDLE_SOT_NATIVE_BLAS"))
     _configure_logs(os.environ.get("PADDLE_SOT_LOGS", ""))
     _tell_of_kernels(native)

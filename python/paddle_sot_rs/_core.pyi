@@ -687,6 +687,12 @@ def whole_arguments() -> dict[str, int]:
 def tensor_reader() -> Literal["native", "attributes"]:
     """How guards read tensors: `native` through Paddle's C++ library, `attributes` when that failed its self-test."""
 
+def layout_faults() -> list[tuple[str, str]]:
+    """What of Paddle's objects is not as it is known to be: what is read of them, and why it cannot be.
+
+    The objects are asked each time; an empty list says that the engine can read this version of Paddle.
+    """
+
 def attribute_writes() -> Literal["version", "version of a dictionary with values", "every guard runs"]:
     """How guards notice that an attribute was written: by the version of the instance dictionary, which on 3.13 must
     hold the values itself (guarded ones are made to), or not at all, when the versions failed their self-test."""

@@ -62,6 +62,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(registry::swap_python_backend, module)?)?;
     module.add_function(wrap_pyfunction!(registry::renew_backend, module)?)?;
     module.add_function(wrap_pyfunction!(registry::tensor_reader, module)?)?;
+    module.add_function(wrap_pyfunction!(registry::layout_faults, module)?)?;
     module.add_function(wrap_pyfunction!(registry::attribute_writes, module)?)?;
     module.add_class::<debug::Forced>()?;
     module.add_function(wrap_pyfunction!(debug::opcode_table, module)?)?;

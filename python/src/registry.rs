@@ -38,6 +38,12 @@ pub fn tensor_reader(py: Python<'_>) -> &'static str {
     paddle_sot::abi::reader_name(py)
 }
 
+/// What of Paddle's objects is not as it is known to be.
+#[pyfunction]
+pub fn layout_faults(py: Python<'_>) -> Vec<(&'static str, String)> {
+    paddle_sot::abi::layout_faults(py)
+}
+
 /// How guards notice writes of attributes.
 #[pyfunction]
 pub fn attribute_writes(py: Python<'_>) -> &'static str {

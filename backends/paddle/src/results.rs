@@ -1,15 +1,13 @@
 //! Results of programs, as tensors of their own.
 
+use paddle_sot::abi;
 use pyo3::prelude::*;
 
 /// The same memory with an in-place version of its own. All runs in one scope hand out the version
 /// of the scope's variable: a later result that is changed in place would look like a change of an
 /// earlier one, and the backward that this one was saved for would refuse.
 pub fn with_own_version(output: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-    let py = output.py();
-    let holds = output.call_method1(pyo3::intern!(py, "_new_shared_tensor"), (false,))?;
-    output.call_method1(pyo3::intern!(py, "_share_buffer_to"), (&holds,))?;
-    with_own_name(holds)
+    with_own_name(abi::with_own_version(output)?)
 }
 
 /// Without the name of the program's variable, which the results of all runs share: the tensor

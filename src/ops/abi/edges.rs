@@ -30,7 +30,7 @@ struct Vector {
 type NodeFn = unsafe extern "C" fn(*mut Shared, *const c_void) -> *mut c_void;
 type NoteFn = unsafe extern "C" fn(*mut c_void, *const Vector, usize);
 
-struct Edges {
+pub(super) struct Edges {
     node: NodeFn,
     note: NoteFn,
     // The functions live as long as the library.
@@ -143,7 +143,7 @@ impl Edges {
     }
 }
 
-fn open(py: Python<'_>) -> Result<Edges, String> {
+pub(super) fn open(py: Python<'_>) -> Result<Edges, String> {
     if tensor::reader_name(py) != "native" {
         return Err("tensors are not where they are known to be".into());
     }

@@ -13,7 +13,7 @@ use paddle_sot_cpython::frame::Modules;
 type BoolFn = unsafe extern "C" fn(*const c_void) -> bool;
 type IntFn = unsafe extern "C" fn(*const c_void) -> i32;
 
-struct Reader {
+pub(super) struct Reader {
     has_grad: BoolFn,
     amp_level: IntFn,
     // The functions live as long as the library.
@@ -57,7 +57,7 @@ impl Reader {
     }
 }
 
-fn open(py: Python<'_>) -> Result<Reader, String> {
+pub(super) fn open(py: Python<'_>) -> Result<Reader, String> {
     let file: String = py
         .module("paddle.base.libpaddle")
         .and_then(|module| module.getattr("__file__")?.extract())

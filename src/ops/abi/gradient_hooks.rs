@@ -73,7 +73,7 @@ pub fn know_own_hook(leaf: &Bound<'_, PyAny>) -> PyResult<()> {
 }
 
 /// Where things lie in the node of a leaf, in bytes.
-struct Layout {
+pub(super) struct Layout {
     /// What nodes of leaves begin with: the address of their virtual functions.
     class: usize,
     /// How many hooks there are.
@@ -141,7 +141,7 @@ fn words(leaf: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
     Ok(read.unwrap_or_default())
 }
 
-fn learn(py: Python<'_>) -> PyResult<Option<Layout>> {
+pub(super) fn learn(py: Python<'_>) -> PyResult<Option<Layout>> {
     let names = PyDict::new(py);
     let leaf = c"
 import paddle

@@ -10,11 +10,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
+use super::own_version::with_own_version;
 use super::shared_ptr::Shared;
 use super::tensor;
 use paddle_sot_cpython::frame::Modules;
 
-struct Reader {
+pub(super) struct Reader {
     /// The virtual table of a dense tensor: other kinds are not looked at.
     class: usize,
     /// Where it keeps its version.
@@ -79,7 +80,7 @@ impl Reader {
 /// A tensor, a view with the same version, and one with the same memory but a version of its own.
 type Sample<'py> = [Bound<'py, PyAny>; 3];
 
-fn open(py: Python<'_>) -> Result<Reader, String> {
+pub(super) fn open(py: Python<'_>) -> Result<Reader, String> {
     if tensor::reader_name(py) != "native" {
         return Err("tensors are not where they are known to be".into());
     }
@@ -87,8 +88,7 @@ fn open(py: Python<'_>) -> Result<Reader, String> {
         let zeros = py.module("paddle")?.getattr("zeros")?;
         let sample = |shape: Vec<usize>| -> PyResult<Sample<'_>> {
             let first = zeros.call1((shape,))?;
-            let other = first.call_method1("_new_shared_tensor", (false,))?;
-            first.call_method1("_share_buffer_to", (&other,))?;
+            let other = with_own_version(&first)?;
             Ok([first.clone(), first.call_method1("unsqueeze", (0,))?, other])
         };
         [vec![3], vec![2, 5], vec![1, 2, 3, 4]]

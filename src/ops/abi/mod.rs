@@ -9,6 +9,8 @@ mod gradient_hooks;
 mod guards;
 mod inplace_version;
 mod numbers;
+mod own_version;
+mod self_tests;
 mod shared_ptr;
 mod tensor;
 
@@ -26,6 +28,8 @@ pub use gradient_hooks::{has_own_hook, is_unhooked, know_own_hook};
 pub use guards::{open_dims, ArrayGuard, TensorGuard};
 pub use inplace_version::{has_fresh_version, inplace_version};
 pub use numbers::{is_cpu_place, sampled};
+pub use own_version::with_own_version;
+pub use self_tests::layout_faults;
 pub use tensor::{is_contiguous, matches as tensor_matches, reader_name, Tensors};
 
 /// A number, or a dim of a tensor or array, from outside.

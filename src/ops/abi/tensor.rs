@@ -19,7 +19,7 @@ type IntFn = unsafe extern "C" fn(*const c_void) -> i32;
 type BoolFn = unsafe extern "C" fn(*const c_void) -> bool;
 type PointerFn = unsafe extern "C" fn(*const c_void) -> *const u8;
 
-struct Reader {
+pub(super) struct Reader {
     dims: DimsFn,
     dtype: IntFn,
     dense: BoolFn,
@@ -68,7 +68,7 @@ pub fn reader_name(py: Python<'_>) -> &'static str {
     }
 }
 
-fn open(py: Python<'_>) -> Result<Reader, String> {
+pub(super) fn open(py: Python<'_>) -> Result<Reader, String> {
     let text = |err: &dyn std::fmt::Display| err.to_string();
     let path = core_library(py).map_err(|err| text(&err))?;
     // SAFETY: Paddle is imported, so the library is loaded and its initialisers have run.
