@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import paddle
 from paddle import _C_ops
 from paddle.base import core, framework
-from paddle.distributed.auto_parallel import auto_dp_utils, fully_shard_fusion
+from paddle.distributed.auto_parallel import auto_dp_utils
 from paddle.nn import ClipGradByGlobalNorm, ClipGradByNorm, ClipGradByValue
 from paddle.optimizer import SGD, Adam, AdamW, Momentum
 from paddle.optimizer import optimizer as base
@@ -23,6 +23,14 @@ from paddle.regularizer import L2Decay
 
 Updates: TypeAlias = list[tuple[Any, Any]]
 States: TypeAlias = list[tuple[Any, ...]]
+
+try:
+    from paddle.distributed.auto_parallel.fully_shard_fusion import get_fsdp_context as _fsdp_context
+except ImportError:  # Paddle 3.2 shards no optimizers that way.
+
+    def _fsdp_context() -> None:
+        return None
+
 
 _CLIPS = (ClipGradByValue, ClipGradByNorm, ClipGradByGlobalNorm)
 _DTYPES = (paddle.float32, paddle.float64)
@@ -116,7 +124,7 @@ def _updates(optimizer: Any) -> Updates:
         and (optimizer._grad_clip is None or type(optimizer._grad_clip) in _CLIPS)
         and (type(schedule) is float or isinstance(schedule, LRScheduler))
         and not base.g_shard_bypass_dygraph_optimizer
-        and fully_shard_fusion.get_fsdp_context() is None
+        and _fsdp_context() is None
         and not auto_dp_utils.in_auto_dp_mode()
         and not paddle.base.dygraph.base.in_to_static_mode()
     )

@@ -14,8 +14,13 @@ use paddle_sot_cpython::frame::Modules;
 enum Make {
     /// `Tensor._new_shared_tensor`.
     Method,
-    /// The constructor of tensors; this is the kind it asks for.
-    Constructor(Py<PyAny>),
+    /// The constructor of tensors.
+    Constructor {
+        /// The kind of tensor that it asks for.
+        kind: Py<PyAny>,
+        /// `paddle.empty`: what has no elements has no memory to share, and gets its device so.
+        empty: Py<PyAny>,
+    },
 }
 
 static MAKE: PyOnceLock<Make> = PyOnceLock::new();
@@ -30,7 +35,10 @@ fn make(py: Python<'_>) -> PyResult<&'static Make> {
             .module("paddle.base.core")?
             .getattr("VarDesc")?
             .getattr("VarType")?;
-        Ok(Make::Constructor(kinds.getattr("DENSE_TENSOR")?.unbind()))
+        Ok(Make::Constructor {
+            kind: kinds.getattr("DENSE_TENSOR")?.unbind(),
+            empty: py.module("paddle")?.getattr("empty")?.unbind(),
+        })
     })
 }
 
@@ -42,13 +50,15 @@ pub fn with_own_version<'py>(tensor: &Bound<'py, PyAny>) -> PyResult<Bound<'py, 
     let py = tensor.py();
     let made = match make(py)? {
         Make::Method => tensor.call_method1(intern!(py, "_new_shared_tensor"), (false,))?,
-        Make::Constructor(kind) => Paddle::get(py)?.tensor.bind(py).call1((
-            tensor.getattr(intern!(py, "dtype"))?,
-            tensor.getattr(intern!(py, "shape"))?,
-            "",
-            kind,
-            false,
-        ))?,
+        Make::Constructor { kind, empty } => {
+            let dims = tensor.getattr(intern!(py, "shape"))?;
+            let dtype = tensor.getattr(intern!(py, "dtype"))?;
+            if dims.contains(0)? {
+                return empty.bind(py).call1((dims, dtype));
+            }
+            let class = Paddle::get(py)?.tensor.bind(py);
+            class.call1((dtype, dims, "", kind, false))?
+        }
     };
     tensor.call_method1(intern!(py, "_share_buffer_to"), (&made,))?;
     Ok(made)

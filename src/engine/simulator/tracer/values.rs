@@ -52,11 +52,11 @@ impl<'py> Tracer<'py> {
         raised.find(|(raised, _)| *raised == id).map(|(_, at)| *at)
     }
 
-    /// A `paddle.Size`, the list that shapes are.
+    /// The list that shapes are: a `paddle.Size`, or a plain one on Paddle 3.2.
     pub fn size(&mut self, dims: Vec<VarId>) -> Step<VarId> {
-        let class = Obj::from(self.paddle.module.bind(self.py).getattr("Size")?);
+        let class = self.paddle.module.bind(self.py).getattr_opt("Size")?;
         let id = self.add(Kind::List(dims));
-        self.vars.update(id, |var| var.class = Some(class));
+        self.vars.update(id, |var| var.class = class.map(Obj::from));
         Ok(id)
     }
 
