@@ -12,7 +12,10 @@ use smallvec::SmallVec;
 #[pyfunction]
 pub fn can_cut(py: Python<'_>) -> PyResult<bool> {
     let version: String = py.module("paddle")?.getattr("__version__")?.extract()?;
-    Ok(version.starts_with("3.3.") && can_move_edges(py))
+    let known = ["3.2.", "3.3."]
+        .iter()
+        .any(|known| version.starts_with(known));
+    Ok(known && can_move_edges(py))
 }
 
 /// A `Plan` of `grad_reachability.py`: whether there are flags, the rows and the loose outputs.
