@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
 import subprocess
 import sys
@@ -18,7 +19,7 @@ PROGRAM = """
 from __future__ import annotations
 
 import functools
-from typing import Any, assert_type
+from typing import assert_type
 
 import paddle_sot_rs as sot
 
@@ -122,3 +123,23 @@ def test_mypy_strict_sees_signatures(tmp_path, program):
     assert done.returncode == 1, done.stdout + done.stderr
     wanted = {("program.py", *error) for error in expected(program)}
     assert {(file, int(line), kind) for file, line, kind in found} == wanted, done.stdout
+
+
+@pytest.mark.skipif(importlib.util.find_spec("basedpyright") is None, reason="basedpyright is not installed")
+@pytest.mark.parametrize("program", [PROGRAM, WITH_LAYER], ids=["functions", "layers"])
+def test_pyright_sees_signatures(tmp_path, program):
+    """The same lines are wrong to it, whatever it calls that."""
+    (tmp_path / "program.py").write_text(program)
+    settings = {
+        "typeCheckingMode": "strict",
+        "extraPaths": [str(Path(paddle_sot_rs.__file__).parents[1])],
+        # Paddle itself says little of its types.
+        "reportUnknownMemberType": False,
+        "reportUntypedBaseClass": False,
+    }
+    (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings))
+    command = [sys.executable, "-m", "basedpyright", "--outputjson", "--pythonpath", sys.executable, "program.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    told = json.loads(done.stdout)["generalDiagnostics"]
+    found = {(it["range"]["start"]["line"] + 1) for it in told if it["severity"] == "error"}
+    assert found == {line for line, _ in expected(program)}, told
