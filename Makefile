@@ -9,7 +9,7 @@ export GLOG_minloglevel ?= 2
 PYTEST = -m pytest -q -n $(shell n=$$(nproc); echo $$((n < 4 ? n : 4))) --dist loadfile
 
 .PRECIOUS: .venv/%/ready
-.PHONY: demo test bench zoo differential probe-ops docstrings cpython build lint rust-test clean
+.PHONY: demo test test-all test-paddle-3.2 dist crates bench zoo differential probe-ops docstrings cpython build lint rust-test clean
 .DEFAULT_GOAL := build
 
 check-tools:
@@ -77,13 +77,52 @@ rust-test: check-tools .venv/$(DEFAULT)/ready
 	PYO3_PYTHON=$(CURDIR)/$(call BIN,$(DEFAULT)) CARGO_TARGET_DIR=target/py$(DEFAULT) PYTHONHOME=$$(.ci/find-python $(DEFAULT) --prefix) \
 	  LD_LIBRARY_PATH=$$(.ci/find-python $(DEFAULT) --libdir):$$LD_LIBRARY_PATH cargo test -q -p paddle-sot -p paddle-sot-cpython -p paddle-sot-ops -p paddle-sot-ir
 
-# Everything on the default Python; on the others the behaviour tests, with builds that take less time.
-QUICK := CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16
+# The engine is a twentieth of the tests' time, so building it quickly saves more than running it quickly.
+QUICK := CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=64 CARGO_PROFILE_RELEASE_OPT_LEVEL=1 \
+  CARGO_PROFILE_RELEASE_DEBUG=false
+# What a version of Python changes: byte code, frames, objects.
+VERSIONED := $(addprefix tests/python/,codegen guard language runtime semantics)
+# Of a test with many cases each commit runs some, and others than the commit before.
+MATRIX = --matrix-seed=$(shell git rev-parse HEAD 2>/dev/null)
+
+# An answer in a quarter of an hour: every test on the default Python, on the others what depends on the version.
 test: lint rust-test
+	@$(QUICK) $(MAKE) --no-print-directory build-$(DEFAULT)
+	$(call BIN,$(DEFAULT)) $(PYTEST) $(MATRIX) --matrix=24 tests/python
+	@for v in $(filter-out $(DEFAULT),$(FOUND)); do \
+	  $(QUICK) $(MAKE) --no-print-directory build-$$v && \
+	  .venv/$$v/bin/python $(PYTEST) $(MATRIX) --matrix=6 -m "not default_python" $(VERSIONED) || exit 1; done
+
+# Every case of every test on the default Python as it is released; on the others every test that may depend on them.
+test-all: lint rust-test
 	@$(MAKE) --no-print-directory build-$(DEFAULT)
 	$(call BIN,$(DEFAULT)) $(PYTEST) tests/python
 	@for v in $(filter-out $(DEFAULT),$(FOUND)); do \
 	  $(QUICK) $(MAKE) --no-print-directory build-$$v && .venv/$$v/bin/python $(PYTEST) -m "not default_python" tests/python || exit 1; done
+	@$(MAKE) --no-print-directory test-paddle-3.2
+
+# The same build beside Paddle 3.2; `tests/python/paddle_3_2.txt` says what differs there.
+.venv/paddle-3.2/ready: .ci/requirements.txt .ci/find-python | check-tools
+	"$$(.ci/find-python $(DEFAULT))" -m venv .venv/paddle-3.2
+	.venv/paddle-3.2/bin/python -m pip install -q --disable-pip-version-check "paddlepaddle==3.2.2" -r .ci/requirements.txt
+	touch $@
+
+test-paddle-3.2: .venv/paddle-3.2/ready
+	PATH="$(CURDIR)/.venv/paddle-3.2/bin:$$PATH" CARGO_TARGET_DIR=target/py$(DEFAULT) $(QUICK) .venv/paddle-3.2/bin/python -m pip install -q --disable-pip-version-check --no-build-isolation --no-deps --force-reinstall .
+	.venv/paddle-3.2/bin/python $(PYTEST) $(MATRIX) --matrix=10 $$(cat .ci/paddle-3.2-tests)
+
+# What is published, in `dist/`: see `.ci/dist.py`.
+.venv/dist/ready: .ci/dist-requirements.txt .ci/find-python | check-tools
+	"$$(.ci/find-python $(DEFAULT))" -m venv .venv/dist
+	.venv/dist/bin/python -m pip install -q --disable-pip-version-check -r .ci/dist-requirements.txt
+	touch $@
+
+dist: .venv/dist/ready
+	.venv/dist/bin/python .ci/dist.py $(foreach v,$(FOUND),"$$(.ci/find-python $(v))")
+
+# Every crate that is published, packed, unpacked and built in the order of their dependencies.
+crates: .venv/$(DEFAULT)/ready
+	PYO3_PYTHON=$(CURDIR)/$(call BIN,$(DEFAULT)) cargo publish --dry-run --workspace --exclude paddle-sot-python
 
 clean:
 	rm -rf target .venv
