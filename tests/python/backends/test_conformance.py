@@ -192,6 +192,6 @@ def test_the_process_is_as_before():
 
 
 def test_the_page_has_the_cases():
-    page = (Path(__file__).resolve().parents[3] / "docs" / "custom-backends.md").read_text()
+    page = (Path(__file__).resolve().parents[3] / "docs" / "adding" / "backend.md").read_text()
     for name, rule in testing.backend_cases().items():
         assert f"| {name} | {' '.join(rule.split())} |" in page

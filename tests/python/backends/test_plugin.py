@@ -1,4 +1,4 @@
-"""Backends of other packages: entry points, the plug-in interface, and the crate of docs/custom-backends.md."""
+"""Backends of other packages: entry points, the plug-in interface, and the crate of docs/adding/backend.md."""
 
 import ctypes
 import os
@@ -15,7 +15,7 @@ from paddle import nn
 
 ROOT = Path(__file__).resolve().parents[3]
 EXAMPLE = ROOT / "examples" / "custom-backend-rust"
-PAGE = (ROOT / "docs" / "custom-backends.md").read_text()
+PAGE = (ROOT / "docs" / "adding" / "backend.md").read_text()
 X = paddle.to_tensor([0.1, 0.2, 0.3, 0.4])
 
 

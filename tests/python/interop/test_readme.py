@@ -37,12 +37,12 @@ def test_snippets_about_backends_run(tmp_path):
 
 
 def test_snippets_about_performance_run(tmp_path):
-    out = output_of(ROOT / "docs" / "performance.md", 1, tmp_path)
+    out = output_of(ROOT / "docs" / "user" / "performance.md", 1, tmp_path)
     assert out.startswith(("set: ", "not needed: ", "not possible: "))
 
 
 def test_snippets_about_serving_run(tmp_path):
-    assert output_of(ROOT / "docs" / "serving.md", 1, tmp_path) == "paddle.Size([8, 10])\n"
+    assert output_of(ROOT / "docs" / "user" / "serving.md", 1, tmp_path) == "paddle.Size([8, 10])\n"
 
 
 def test_snippets_about_settings_run(tmp_path):

@@ -1,0 +1,48 @@
+"""Every page for users and for those who add something: its snippets run, its links lead somewhere, it is short."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.default_python
+
+ROOT = Path(__file__).resolve().parents[3]
+USER, ADDING = sorted((ROOT / "docs" / "user").glob("*.md")), sorted((ROOT / "docs" / "adding").glob("*.md"))
+# The examples of `breaks.md` run in `test_break_ids.py`, the crate of `backend.md` in `test_plugin.py`; what settings
+# are shown is looked at in `test_readme.py`.
+ELSEWHERE = {"breaks.md", "backend.md", "settings.md"}
+PAGES = [page for page in (*USER, *ADDING, ROOT / "docs" / "architecture.md") if page.name not in ELSEWHERE]
+LINKED = [*USER, *ADDING, *(ROOT / "docs").glob("*.md"), *ROOT.glob("*.md")]
+
+
+def name_of(page):
+    return str(page.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_snippets_run(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = {"__name__": "__main__"}
+    for snippet in re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL):
+        exec(compile(snippet, name_of(page), "exec"), names)
+
+
+@pytest.mark.parametrize("page", LINKED, ids=name_of)
+def test_links_lead_somewhere(page):
+    for link in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text()):
+        assert link.startswith("https://") or (page.parent / link).exists(), link
+
+
+@pytest.mark.parametrize("page", [page for page in USER if page.name not in {*ELSEWHERE, "README.md"}], ids=name_of)
+def test_an_example_comes_first_and_sentences_are_short(page):
+    text = page.read_text()
+    first = text.partition("\n\n")[2]
+    assert "```python" in first[:400], "an example comes first"
+    prose = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
+    for block in re.split(r"\n\n|\n(?=[-|0-9*] ?)", prose):
+        if block.startswith("|"):
+            continue
+        for sentence in re.split(r"(?<=[.:?!])\s", block):
+            assert len(sentence.split()) <= 30, sentence
+        assert not block.startswith("- ") or len(block.split()) <= 40, block
