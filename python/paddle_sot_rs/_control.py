@@ -151,6 +151,25 @@ def add_n(inputs: Any) -> Any:
     return total
 
 
+def begin_gradient(tensor: Any) -> Any:
+    """What `tensor` is from `tensor.stop_gradient = False` on."""
+    result = tensor.detach()
+    result.stop_gradient = False
+    return result
+
+
+# A program may put another one in its place.
+_paddles_grad = paddle.grad
+
+
+def partial_gradients(
+    outputs: Any, inputs: Any, grad_outputs: Any, retain_graph: bool, create_graph: bool, allow_unused: bool
+) -> Any:
+    """`paddle.grad` of what it has made lists of; a program has a form of its own."""
+    flags = {"retain_graph": retain_graph, "create_graph": create_graph, "allow_unused": allow_unused}
+    return _paddles_grad(outputs, inputs, grad_outputs or None, **flags)
+
+
 def apply_layer(layer: Any, *args: Any, **kwargs: Any) -> Any:
     """`layer.apply(*args, **kwargs)` of a `PyLayer` class: its methods are followed, and become one operation."""
     return layer.apply(*args, **kwargs)

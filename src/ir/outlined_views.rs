@@ -10,8 +10,11 @@ use super::StatementIr;
 impl StatementIr {
     /// The graph without the statements that make the outputs at these positions, and without the
     /// views that those are of; then these statements, which run call by call. `None` where one
-    /// does more than compute.
+    /// does more than compute, or gradients are made of them.
     pub fn views_behind(&self, py: Python<'_>, outputs: &[usize]) -> Option<Vec<Part>> {
+        if self.makes_gradients(py) {
+            return None;
+        }
         let producer = self.producers();
         let order = self.order(py)?;
         let mut alone = vec![false; self.statements.len()];

@@ -93,6 +93,9 @@ struct Known<'a> {
     order: &'a [Order],
 }
 
+const SPARSE: &str = "a sparse gradient in a graph that cannot be taken apart";
+const GRADIENTS: &str = "gradients of several results flow through what paddle.grad() goes through";
+
 /// How a graph is taken apart.
 #[derive(Debug)]
 pub enum Parted {
@@ -101,7 +104,7 @@ pub enum Parted {
     /// In order.
     Parts(Vec<Part>),
     /// It would have to be, and cannot: it runs call by call.
-    Never,
+    Never(&'static str),
 }
 
 impl StatementIr {
@@ -111,8 +114,9 @@ impl StatementIr {
         let selects = |it: &Statement| it.alone || it.may_select_rows(py, &self.symbols);
         let mut apart: Vec<bool> = self.statements.iter().map(selects).collect();
         match self.parts_with(py, &mut apart) {
+            Some(_) if self.makes_gradients(py) => Parted::Never(GRADIENTS),
             Some(parts) => Parted::Parts(parts),
-            None if apart.contains(&true) => Parted::Never,
+            None if apart.contains(&true) => Parted::Never(SPARSE),
             None => Parted::One,
         }
     }

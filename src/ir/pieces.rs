@@ -80,7 +80,10 @@ impl StatementIr {
         examples: &[Obj],
         trains: bool,
     ) -> Option<Vec<Part>> {
-        if operations <= LONG || self.has_regions() || self.statements.iter().any(|it| it.alone) {
+        if operations <= LONG || self.has_regions() || self.makes_gradients(py) {
+            return None;
+        }
+        if self.statements.iter().any(|it| it.alone) {
             return None;
         }
         // Where a statement changes its argument, who else has it may be in another piece.

@@ -98,6 +98,16 @@ impl Callee {
         }
     }
 
+    /// Whether it makes gradients of statements in front of it (`paddle.grad`): what they are made of is not among its
+    /// arguments, and has to be in the same program.
+    pub fn makes_gradients(&self, py: Python<'_>) -> bool {
+        let Self::Api(function) = self else {
+            return false;
+        };
+        let (module, name) = module_and_name(function.bind(py));
+        module == "paddle_sot_rs._control" && name == "partial_gradients"
+    }
+
     /// Whether it changes its first argument, by the name it is called by: `-x` calls a function that is named `_neg_`.
     pub fn writes(&self, py: Python<'_>) -> bool {
         self.api_names(py)
@@ -234,6 +244,13 @@ impl StatementIr {
         let differentiable =
             |meta: &TensorMeta| !meta.stop_gradient && meta.dtype.is_differentiable();
         self.meta(id).is_some_and(differentiable)
+    }
+
+    /// Whether a statement makes gradients of others.
+    pub fn makes_gradients(&self, py: Python<'_>) -> bool {
+        self.statements
+            .iter()
+            .any(|it| it.callee.makes_gradients(py))
     }
 
     /// Whether a statement holds nested graphs.

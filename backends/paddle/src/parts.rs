@@ -114,7 +114,7 @@ pub fn compile_parts(
     };
     let parts = match parted {
         Parted::One => return compile_pieces(py, request, compiler, &role),
-        Parted::Never => Err("a sparse gradient in a graph that cannot be taken apart"),
+        Parted::Never(why) => Err(why),
         Parted::Parts(parts) => Ok(parts),
     };
     compile_or_give_up(py, request, parts, compiler, &role)

@@ -15,6 +15,7 @@ from paddle.base.libpaddle import pir
 
 from paddle_sot_rs._paddle import tracing
 from paddle_sot_rs._paddle.conditional_grads import ALWAYS, NEVER, Arrivals
+from paddle_sot_rs._paddle.higher_derivatives import RULES, TAKE_NONE, ZEROS_FIRST
 from paddle_sot_rs._paddle.views import PARTS, SHARES, is_view
 
 # Operations that have blocks, or change what they are given, need the general construction.
@@ -32,7 +33,7 @@ _BOTH_OR_NEITHER = frozenset(("pd_op.batch_norm", "pd_op.batch_norm_", "pd_op.in
 
 # Their gradients take none where none arrives, in eager mode too: with zeros in its place the
 # kernel computes what is not a number (of singular values that are equal).
-_TAKE_NONE = frozenset(("pd_op.svd",))
+_TAKE_NONE = frozenset(("pd_op.svd",)) | TAKE_NONE
 
 # Take one list, and their rules say that its gradients are of float32. Kernels make those of the
 # dtype of the operands.
@@ -80,14 +81,23 @@ class _Unusual(Exception):
 class _Node:
     """An operation with its operands and results; a list operand is replaced by its parts."""
 
-    __slots__ = ("branch", "inputs", "op", "outputs", "waiting")
+    __slots__ = ("branch", "inputs", "op", "outputs", "semantics", "waiting")
 
     def __init__(self, op, inputs, outputs, branch=None):
         self.branch = branch
         self.op = op
         self.inputs = inputs
         self.outputs = outputs
+        # For each operand whether gradients go to it; None: to all.
+        self.semantics = None
         self.waiting = 0
+
+    def sources(self):
+        """What gradients go to."""
+        semantics = self.semantics or [True] * len(self.inputs)
+        for values, takes_gradient in zip(self.inputs, semantics, strict=True):
+            if takes_gradient:
+                yield from (value for value in values if value.initialized())
 
 
 def gradients(block, inputs, targets, seeds, branches, whens):
@@ -123,6 +133,16 @@ def arriving(block, inputs, targets, seeds, branches, whens):
     construct.__defaults__ = tuple(ValueDict() for _ in construct.__defaults__)
     found = ir_backward.grad(inputs=inputs, outputs=targets, grad_outputs=seeds)
     return found, [NEVER if gradient is None else ALWAYS for gradient in found]
+
+
+def has_gradient(op):
+    return op.name() in RULES or core.has_vjp(op)
+
+
+def semantics_of(op):
+    """For each operand of an operation that has a gradient whether one goes to it."""
+    rule = RULES.get(op.name())
+    return op.get_input_grad_semantics() if rule is None else rule.semantics
 
 
 def blocks_of(op):
@@ -238,13 +258,13 @@ class _Backward:
                 continue
             if node.branch is not None:
                 pass
-            elif node.op.name() in _SPECIAL or node.op.num_regions() or not core.has_vjp(node.op):
+            elif node.op.name() in _SPECIAL or node.op.num_regions() or not has_gradient(node.op):
                 raise _Unusual
+            else:
+                node.semantics = semantics_of(node.op)
             effective.append(node)
             producer.update(dict.fromkeys(outputs, node))
-            wanted.update(
-                value.id for values in node.inputs for value in values if value.initialized() and value.id in self.needs
-            )
+            wanted.update(value.id for value in node.sources() if value.id in self.needs)
         for node in effective:
             for source in self.sources(node, producer):
                 source.waiting += 1
@@ -262,10 +282,9 @@ class _Backward:
 
     @staticmethod
     def sources(node, producer):
-        for values in node.inputs:
-            for value in values:
-                if value.initialized() and (found := producer.get(value.id)) is not None:
-                    yield found
+        for value in node.sources():
+            if (found := producer.get(value.id)) is not None:
+                yield found
 
     def zero(self, value):
         """No gradient arrives at this result, but the operation takes one."""
@@ -296,6 +315,8 @@ class _Backward:
             return
         none = pir.fake_value if op.name() in _TAKE_NONE else None
         given = [[self.given(value, when, none) for value in values] for values in node.outputs]
+        if op.name() in ZEROS_FIRST:
+            given[0] = [self.given(value, when, None) for value in node.outputs[0]]
         if node.branch is not None:
             wanted = [value for value in node.branch.free if value.id in self.needs]
             found = node.branch.gradients(wanted, [gradient for (gradient,) in given], self.branches, self.shared.of)
@@ -303,10 +324,10 @@ class _Backward:
                 if gradient is not None:
                     arrivals.add(value, gradient, when)
             return
-        semantics = op.get_input_grad_semantics()
+        rule = RULES.get(op.name())
         stops, taken = [], []
-        for values, has_gradient in zip(node.inputs, semantics, strict=True):
-            if has_gradient:
+        for values, takes_gradient in zip(node.inputs, node.semantics, strict=True):
+            if takes_gradient:
                 stops.append([not value.initialized() or value.id not in self.needs for value in values])
                 taken.append(values)
         if gives_neither(op, [values[0] for values in taken]):
@@ -315,7 +336,10 @@ class _Backward:
             return
         read = [[self.shared.of(value) for value in values] for values in node.inputs]
         made = [[self.shared.of(value) for value in values] for values in node.outputs]
-        answer = call_vjp(op, read, made, given, stops)
+        if rule is not None:
+            answer = rule.gradients(op, read, made, given, stops)
+        else:
+            answer = call_vjp(op, read, made, given, stops)
         if op.name() in _SAY_FLOATS:
             _say_dtypes(answer[0])
         for values, stopped, found in zip(taken, stops, answer, strict=True):

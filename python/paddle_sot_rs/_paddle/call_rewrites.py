@@ -2,15 +2,15 @@
 
 import functools
 import math
+import types
 
 import numpy
 import paddle
 from paddle import _C_ops
-from paddle.base import core
 
 from paddle_sot_rs._core import operators, whole_arguments
 from paddle_sot_rs._paddle import tracing
-from paddle_sot_rs._paddle.backward import REGIONS, gives_neither
+from paddle_sot_rs._paddle.backward import REGIONS, gives_neither, has_gradient, semantics_of
 from paddle_sot_rs._paddle.kernels import is_on_cpu, mixed, operands, taken_from_onednn
 from paddle_sot_rs._paddle.value_patches import Value, for_view, same_dtype
 
@@ -208,8 +208,14 @@ _CASTING = {
 }
 
 
+# Functions of this package that are written anew for programs; who writes them puts them here.
+STATIC_FORMS = {}
+
+
 def as_traced(function, args, kwargs):
     """The call that does in a program what this one does in eager mode."""
+    if type(function) is types.FunctionType and function in STATIC_FORMS:
+        return STATIC_FORMS[function], args, kwargs
     if function is paddle.to_tensor:
         return paddle.assign, [constant(*args, **kwargs)], {}
     if function == "view":
@@ -390,6 +396,8 @@ def refuse(operations, args, kwargs):
     _refuse_rounded_numbers(operations, args, kwargs)
 
 
+# An attribute of an `assign` that is a leaf of autograd.
+BEGINS = "sot_begins"
 # No operations of their own in eager mode.
 _TRANSPARENT = ("builtin.combine", "builtin.split", "builtin.slice")
 # By name, for each operand whether a gradient goes to it.
@@ -404,7 +412,7 @@ def differentiable(op):
         return operands
     known = _differentiable.get(name)
     if known is None:
-        known = op.get_input_grad_semantics() if core.has_vjp(op) else [False] * len(operands)
+        known = semantics_of(op) if has_gradient(op) else [False] * len(operands)
         _differentiable[name] = known
     return [value for value, takes_gradient in zip(operands, known, strict=True) if takes_gradient]
 
@@ -421,9 +429,9 @@ def stop_where_eager_stops(operations):
         results = [value for value in op.results() if value.initialized() and not value.stop_gradient]
         if not results:
             continue
-        if not op.num_operands() or op.num_regions() or op.name() in REGIONS:
-            # Data and parameters say themselves what they are; what a nested graph uses are no
-            # operands.
+        if not op.num_operands() or op.num_regions() or op.name() in REGIONS or op.has_attr(BEGINS):
+            # Data, parameters and new leaves say themselves what they are; what a nested graph uses
+            # are no operands.
             continue
         if all(value.stop_gradient for value in differentiable(op) if value.initialized()):
             for value in results:

@@ -32,8 +32,12 @@ class Arrivals:
         # once: else the gradients of a weight that was used a hundred times would all be there at
         # the end.
         before = parts.get(key)
-        parts[key] = gradient if before is None else _C_ops.add(before, gradient)
+        parts[key] = gradient if before is None else self.plus(before, gradient)
         self.whens[value.id] = self.conditions.either(self.whens.get(value.id, NEVER), when)
+
+    @staticmethod
+    def plus(before, gradient):
+        return _C_ops.add(before, gradient)
 
     def when(self, value):
         """The condition under which any arrives."""

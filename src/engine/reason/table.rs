@@ -137,6 +137,11 @@ break_ids! {
     "This method, or these arguments of it, cannot be simulated on a list, dict, set or \
      deque.",
     "use another method, or call it outside of the compiled function";
+    PartialGradients = 315 UnsupportedOperation: "a gradient that the graph does not hold",
+    "paddle.grad() becomes part of the graph where all that it goes through is in there, and \
+     Paddle's operations have in a program the gradients of gradients that eager mode has. The \
+     message says what is in the way. Here the interpreter calls it.",
+    "compute outputs and inputs in the same compiled function, without a break in between";
     Context = 314 UnsupportedOperation: "a context manager",
     "Entering or leaving it changes the state of the process in a way that cannot be \
      simulated here.",

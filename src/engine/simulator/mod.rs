@@ -18,8 +18,8 @@ mod semantics;
 mod tensor;
 pub(crate) mod tracer;
 
-use autograd::saved_for_backward;
 pub use autograd::{deferred, pylayer, recompute, replay_reads};
+use autograd::{partial_gradients, saved_for_backward};
 pub use call::{arguments, contexts, fold, inline, methods};
 use call::{inlined_frame, process_state};
 use control_flow::{branches, loop_return, merge, tuple_carry};

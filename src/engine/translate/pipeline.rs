@@ -8,9 +8,9 @@ use pyo3::types::{PyCode, PyTuple};
 use crate::abi::GlobalState;
 use crate::backend::BackendError;
 use crate::bytecode::stack_effect;
-use crate::bytecode::{Code, Instr, Origin, ResumeSpec};
+use crate::bytecode::{flow, Code, Instr, Origin, ResumeSpec};
 use crate::codegen;
-use crate::obj::Obj;
+use crate::obj::{text_of, Obj};
 use crate::reason::{Break, BreakId, BreakKind, SourceLoc};
 use crate::simulator::collect_breaks::Survey;
 use crate::simulator::deferred;
@@ -22,7 +22,7 @@ use crate::simulator::{
     Tracer,
 };
 use crate::tracker::{Place, Tracker, TrackerRef};
-use crate::variables::Kind;
+use crate::variables::{Kind, VarId};
 
 use super::automatic_dynamic::{self, Learnt, Seen, Varies};
 use super::callees;
@@ -375,9 +375,14 @@ fn trace_once(
         *otherwise = Some(Otherwise::NotDeferred(last));
         return Err(Break::new(BreakKind::GradientStep, deferred::CLOSED));
     }
-    let mut by_calls = takes_gradients(py, &code) || tracer.changes_views;
+    let mut by_calls = tracer.changes_views;
     if let Outcome::Break(at) = &mut outcome {
-        by_calls |= (at.inner.iter()).any(|frame| takes_gradients(py, &frame.code));
+        let reaches = at.reason.id == BreakId::PartialGradients
+            || takes_gradients(&mut tracer, &code, (at.start, &at.stack))
+            || (at.inner.iter()).any(|frame| {
+                takes_gradients(&mut tracer, &frame.code, (frame.start, &frame.stack))
+            });
+        by_calls |= reaches;
         let foreign = |frame: &InnerFrame| !callees::is_translated(py, &frame.code.filename);
         if let Some(count) = at.inner.iter().position(foreign) {
             at.retreat(&mut tracer, count);
@@ -452,27 +457,38 @@ fn trace_once(
     })
 }
 
-/// Whether the code calls something like `paddle.grad`, keeps a graph for another backward, or listens to gradients
-/// of tensors: those between the operations of a program never come out of it.
-fn takes_gradients(py: Python<'_>, code: &Code) -> bool {
+/// What calls of them say to keep a graph.
+const KEEPS: [&str; 2] = ["retain_graph", "create_graph"];
+
+/// Whether the code at or behind a break calls something like `paddle.grad`, keeps a graph for another backward, or listens
+/// to gradients of tensors: those between the operations of a program never come out of it. `stack`: what is loaded there.
+fn takes_gradients(t: &mut Tracer<'_>, code: &Code, (start, stack): (usize, &[VarId])) -> bool {
+    const NAMES: [&str; 3] = ["grad", "register_hook", "retain_grads"];
+    let py = t.py;
     let keeps = |names: &Bound<'_, PyAny>| {
-        ["retain_graph", "create_graph"]
-            .iter()
-            .any(|name| names.contains(name).unwrap_or(false))
+        let mut known = KEEPS.iter();
+        known.any(|name| names.contains(name).unwrap_or(false))
     };
-    code.instructions.iter().any(|it| match it.instr {
-        Instr::LoadAttr { name, method: true } => {
-            matches!(
-                &*code.names[name as usize],
-                "grad" | "register_hook" | "retain_grads"
-            )
-        }
-        Instr::KwNames { index } | Instr::LoadConst { index } => {
-            let names = code.consts[index as usize].bind(py);
-            names.is_instance_of::<PyTuple>() && keeps(names)
-        }
+    let loaded = stack.iter().any(|id| match t.kind(*id).clone() {
+        Kind::BoundBuiltin { name, .. } => NAMES.contains(&&*name),
+        Kind::Function(_) => t.value(*id).is_some_and(|value| {
+            let name = text_of(&value, "__name__");
+            NAMES.contains(&name.as_str())
+        }),
         _ => false,
-    })
+    });
+    let behind = flow::reachable(code, start);
+    let mut instructions = code.instructions.iter().zip(behind);
+    loaded
+        || instructions.any(|(it, behind)| match it.instr {
+            _ if !behind => false,
+            Instr::LoadAttr { name, method: true } => NAMES.contains(&&*code.names[name as usize]),
+            Instr::KwNames { index } | Instr::LoadConst { index } => {
+                let names = code.consts[index as usize].bind(py);
+                names.is_instance_of::<PyTuple>() && keeps(names)
+            }
+            _ => false,
+        })
 }
 
 /// Whether the instruction that breaks the graph may run Python functions.

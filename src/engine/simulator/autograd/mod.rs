@@ -2,6 +2,7 @@
 //! what backward reads.
 
 pub mod deferred;
+pub(in crate::simulator) mod partial_gradients;
 pub mod pylayer;
 pub mod recompute;
 pub mod replay_reads;

@@ -19,8 +19,8 @@ use crate::tracker::Tracker;
 use crate::variables::{Key, Kind, VarId};
 
 use super::{
-    api, attributes, builtins, iterate, layers, made_arrays, objects, provenance, recompute,
-    tensors,
+    api, attributes, builtins, iterate, layers, made_arrays, objects, partial_gradients,
+    provenance, recompute, tensors,
 };
 use super::{Kwargs, Step, Tracer};
 
@@ -212,6 +212,9 @@ fn call_known(
             BreakKind::UnsupportedCall,
             "a function that reads the state of auto_cast",
         );
+    }
+    if let Some(gradients) = partial_gradients::try_call(t, callee, args, kwargs)? {
+        return Ok(gradients);
     }
     match t.kind(callee).clone() {
         // What stands for Paddle's own ways back: see `double_backward.py`.

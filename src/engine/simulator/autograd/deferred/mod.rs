@@ -15,14 +15,12 @@ mod predicates;
 
 use pyo3::prelude::*;
 
-use crate::abi;
 use crate::bytecode::Loc;
-use crate::guard::GuardKind;
 use crate::obj::Obj;
 use crate::variables::{Kind, TensorVar, VarId};
 
 use crate::simulator::frame::FrameState;
-use crate::simulator::{Kwargs, Step, Tracer};
+use crate::simulator::{partial_gradients, Kwargs, Step, Tracer};
 
 pub use optimizers::check_read;
 
@@ -137,12 +135,8 @@ fn backward(t: &mut Tracer<'_>, loss: VarId) -> Step<Option<Called>> {
     if !t.graph.sir.carries_gradient(symbol) || t.graph.is_input(symbol) {
         return Ok(None);
     }
-    let inputs = t.graph.inputs.iter();
-    for input in inputs.filter(|input| t.graph.sir.carries_gradient(input.symbol)) {
-        if !abi::is_unhooked(input.value.bind(t.py)) {
-            return Ok(None);
-        }
-        t.guards.add(&input.tracker, GuardKind::Unhooked);
+    if !partial_gradients::leaves_only(t) {
+        return Ok(None);
     }
     let method = t.paddle.tensor.bind(t.py).getattr("backward")?;
     Ok(Some(Called {

@@ -1,0 +1,185 @@
+//! `paddle.grad` of what the graph has computed: a statement of the graph.
+//!
+//! Paddle's Python code around it is followed, so what it refuses is refused. What is left is one
+//! call of C++ code (or what stands for that), which walks from the outputs to the inputs. All that
+//! it walks through has to be in the graph: of what was computed before, nobody here knows how it
+//! depends on the inputs.
+
+use pyo3::prelude::*;
+
+use crate::abi;
+use crate::frame::Modules;
+use crate::graph::Callee;
+use crate::guard::GuardKind;
+use crate::obj::{module_and_name, Obj};
+use crate::reason::BreakId;
+use crate::variables::{Kind, TensorVar, VarId};
+
+use crate::simulator::{tensors, Kwargs, Step, Stop, Tracer};
+
+const HOME: &str = "paddle_sot_rs._paddle.double_backward";
+const NAME: &str = "run_partial_grad";
+
+/// The result of the call that `paddle.grad` ends with; `None` where it is another call.
+pub fn try_call(
+    t: &mut Tracer<'_>,
+    function: VarId,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<Option<VarId>> {
+    let Some(object) = t.value(function) else {
+        return Ok(None);
+    };
+    if module_and_name(&object) != (HOME.to_owned(), NAME.to_owned()) {
+        return Ok(None);
+    }
+    let given = Given::of(t, args, kwargs);
+    let given = match given.and_then(|given| check(t, &given).map(|()| given)) {
+        Ok(given) => given,
+        Err(why) => {
+            return t.stop(
+                BreakId::PartialGradients,
+                format!("paddle.grad() {why}: it walks the autograd graph"),
+            )
+        }
+    };
+    if !given.inputs.iter().all(|id| is_made(t, *id)) && !leaves_only(t) {
+        return t.stop(
+            BreakId::PartialGradients,
+            "paddle.grad() of what was computed before, or of what has hooks",
+        );
+    }
+    t.guard_identity(function);
+    let home = t.py.module("paddle_sot_rs._control")?;
+    let callee = Callee::Api(Obj::from(home.getattr("partial_gradients")?));
+    let outputs = t.add(Kind::List(given.outputs));
+    let inputs = t.add(Kind::List(given.inputs));
+    let seeds = t.add(Kind::List(given.seeds));
+    let [retains, creates, unused] = [
+        given.retains_graph,
+        given.creates_graph,
+        given.allows_unused,
+    ]
+    .map(|flag| t.bool(flag));
+    let args = [outputs, inputs, seeds, retains, creates, unused];
+    match tensors::capture(t, callee, None, &args, &[], &mut |_| None) {
+        Err(Stop::Break(why)) if why.id == BreakId::InferenceFailed => {
+            t.stop(BreakId::PartialGradients, why.message)
+        }
+        made => made.map(Some),
+    }
+}
+
+/// The arguments of the call.
+struct Given {
+    outputs: Vec<VarId>,
+    inputs: Vec<VarId>,
+    /// What arrives at the outputs: nothing, or a tensor or `None` for each.
+    seeds: Vec<VarId>,
+    retains_graph: bool,
+    creates_graph: bool,
+    allows_unused: bool,
+}
+
+impl Given {
+    fn of(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Result<Self, &'static str> {
+        const UNUSUAL: &str = "with unusual arguments";
+        let (&[outputs, inputs, seeds, retains, creates, only, unused, stops, ref rest @ ..], []) =
+            (args, kwargs)
+        else {
+            return Err(UNUSUAL);
+        };
+        // Where the graph is to be drawn.
+        if !rest.iter().all(|it| t.is_none(*it)) {
+            return Err(UNUSUAL);
+        }
+        let stops = items(t, stops).ok_or(UNUSUAL)?;
+        if !stops.is_empty() {
+            return Err("with no_grad_vars");
+        }
+        if flag(t, only) != Some(true) {
+            return Err(UNUSUAL);
+        }
+        Ok(Self {
+            outputs: items(t, outputs).ok_or(UNUSUAL)?,
+            inputs: items(t, inputs).ok_or(UNUSUAL)?,
+            seeds: items(t, seeds).ok_or(UNUSUAL)?,
+            retains_graph: flag(t, retains).ok_or(UNUSUAL)?,
+            creates_graph: flag(t, creates).ok_or(UNUSUAL)?,
+            allows_unused: flag(t, unused).ok_or(UNUSUAL)?,
+        })
+    }
+}
+
+fn items(t: &mut Tracer<'_>, list: VarId) -> Option<Vec<VarId>> {
+    t.realize(list);
+    match t.kind(list) {
+        Kind::List(items) | Kind::Tuple(items, _) => Some(items.clone()),
+        _ => None,
+    }
+}
+
+fn flag(t: &mut Tracer<'_>, value: VarId) -> Option<bool> {
+    t.realize(value);
+    t.const_value(value)?.extract().ok()
+}
+
+/// Whether the graph has all that the call walks through, apart from what its inputs are made of.
+fn check(t: &mut Tracer<'_>, given: &Given) -> Result<(), &'static str> {
+    if t.regions > 0 || t.graph.sir.has_regions() {
+        return Err("next to captured control flow, a PyLayer or recompute");
+    }
+    if t.backward.is_some() || t.custom_gradients > 0 || t.runs_again {
+        return Err("in code that runs on the way back");
+    }
+    if !t.grad_enabled || !t.entry_grad {
+        return Err("without gradients");
+    }
+    if t.auto_casts > 0 || casts(t).unwrap_or(true) {
+        return Err("with auto_cast");
+    }
+    for id in &given.outputs {
+        if !is_made(t, *id) {
+            return Err("of what was computed before");
+        }
+        if tensors::meta_of(t, *id).is_none_or(|meta| meta.stop_gradient) {
+            return Err("of an output that has no gradient");
+        }
+    }
+    for id in &given.inputs {
+        if tensors::meta_of(t, *id).is_none_or(|meta| meta.stop_gradient) {
+            return Err("of an input that takes no gradient");
+        }
+    }
+    Ok(())
+}
+
+/// Whether operations cast what they are given: the state is guarded.
+fn casts(t: &Tracer<'_>) -> PyResult<bool> {
+    let framework = t.py.module("paddle.base.framework")?;
+    let level = framework
+        .call_method0("_dygraph_tracer")?
+        .getattr("_amp_level")?;
+    let off = t.py.module("paddle.base.core")?.getattr("AmpLevel")?;
+    Ok(!level.eq(off.getattr("O0")?)?)
+}
+
+/// Whether the graph makes a tensor: nothing that was there before depends on it.
+fn is_made(t: &Tracer<'_>, id: VarId) -> bool {
+    match *t.vars.kind(id) {
+        Kind::Tensor(TensorVar { symbol, .. }) => !t.graph.is_input(symbol),
+        _ => false,
+    }
+}
+
+/// Whether all that the graph takes and that gradients flow to are leaves without hooks, guarded.
+pub fn leaves_only(t: &mut Tracer<'_>) -> bool {
+    let inputs = t.graph.inputs.iter();
+    for input in inputs.filter(|input| t.graph.sir.carries_gradient(input.symbol)) {
+        if !abi::is_unhooked(input.value.bind(t.py)) {
+            return false;
+        }
+        t.guards.add(&input.tracker, GuardKind::Unhooked);
+    }
+    true
+}
