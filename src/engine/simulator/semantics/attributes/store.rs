@@ -180,14 +180,15 @@ fn stays(t: &mut Tracer<'_>, tensor: VarId, value: VarId) -> bool {
     known.is_some() && known == wanted && (known == Some(true) || !tensors::may_stop(t, tensor))
 }
 
-/// Whether `tensor.stop_gradient = value` turns gradients off, and was captured.
+/// Whether `tensor.stop_gradient = value` turns gradients off or on, and was captured.
 fn stops(t: &mut Tracer<'_>, tensor: VarId, value: VarId) -> Step<bool> {
-    let wanted = t.const_value(value).is_some_and(|value| {
-        value
-            .cast_exact::<PyBool>()
-            .is_ok_and(|flag| flag.is_true())
-    });
-    Ok(wanted && inplace::stop_gradient(t, tensor)?)
+    let wanted = t.const_value(value);
+    let wanted = wanted.and_then(|value| value.cast_exact::<PyBool>().ok().map(|it| it.is_true()));
+    match wanted {
+        Some(true) => inplace::stop_gradient(t, tensor),
+        Some(false) => inplace::begin_gradient(t, tensor),
+        None => Ok(false),
+    }
 }
 
 /// `object.__setattr__(obj, name, value)`

@@ -335,6 +335,35 @@ pub fn stop_gradient(t: &mut Tracer<'_>, tensor: VarId) -> Step<bool> {
     Ok(replaced)
 }
 
+/// `tensor.stop_gradient = False` for a tensor that the frame made without gradients: it is a leaf, to which gradients of
+/// what is computed from it flow from now on. Whether it was captured.
+pub fn begin_gradient(t: &mut Tracer<'_>, tensor: VarId) -> Step<bool> {
+    let is_cut = tensors::meta_of(t, tensor)
+        .is_some_and(|meta| meta.stop_gradient && meta.dtype.is_differentiable());
+    let is_followed = t.backward.is_some() || t.custom_gradients > 0 || t.runs_again;
+    let is_plain = t.grad_enabled && t.entry_grad && t.regions == 0 && !is_followed && is_cut;
+    if !is_plain || own(t, tensor).is_none() || views_of(t, tensor).next().is_some() {
+        return Ok(false);
+    }
+    let function =
+        t.py.module("paddle_sot_rs._control")?
+            .getattr("begin_gradient")?;
+    let callee = Callee::Api(Obj::from(function));
+    let result = tensors::capture(t, callee, None, &[tensor], &[], &mut |_| None)?;
+    let Kind::Tensor(made) = t.kind(result).clone() else {
+        return Ok(false);
+    };
+    t.vars.mutate(tensor, |var| {
+        if let Kind::Tensor(var) = &mut var.kind {
+            var.symbol = made.symbol;
+        }
+    });
+    t.vars.update(result, |var| var.kind = Kind::Null);
+    // Its gradient is found on it.
+    t.only_the_interpreter_makes(tensor);
+    Ok(true)
+}
+
 fn is_captured(t: &mut Tracer<'_>, tensor: VarId, form: &str) -> Step<bool> {
     let is_item = form == "set_item";
     if !is_item && !is_form(form) {
