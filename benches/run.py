@@ -175,6 +175,16 @@ def train_steps() -> None:
             step, given = train_steps_of.step_of(name)
             calls[mode] = functools.partial(MODES[mode](step), *given)
         row(f"train step: {name}", interleaved(calls, 60, 5))
+    for name, make in train_steps_of.LOSSES.items():
+        calls = {}
+        for mode in ("ours", "eager", "paddle SOT"):
+            loss_of, given = make()
+            calls[mode] = functools.partial(_go_backward, MODES[mode](loss_of), given)
+        row(f"{name}, backward", interleaved(calls, 60, 5))
+
+
+def _go_backward(loss_of, given) -> None:
+    loss_of(*given).backward()
 
 
 def guards() -> None:
