@@ -158,3 +158,9 @@ def geometric_like(x: Any, probs: Any, name: Any = None) -> Any:
 
 def _as_tensor(value: Any, like: Any) -> Any:
     return paddle.full([], value, like.dtype) if isinstance(value, int | float) else value.astype(like.dtype)
+
+
+def without_gradients(method, *args):
+    """A method of tensors, as it is called where no gradients are recorded."""
+    with paddle.no_grad():
+        return method(*args)

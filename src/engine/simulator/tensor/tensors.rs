@@ -575,6 +575,9 @@ pub fn method(
             return Ok(copied);
         }
     }
+    if let Some(done) = inplace::defer(t, tensor, name, args, kwargs)? {
+        return Ok(done);
+    }
     if OBJECT_METHODS.contains(&name) {
         return t.stop(
             BreakId::TensorObject,

@@ -6,6 +6,7 @@
 //! latter case.
 
 mod checks;
+mod existing;
 mod forms;
 mod items;
 
@@ -24,6 +25,7 @@ use crate::simulator::saved_for_backward::Statements;
 use crate::simulator::tensors::{self, Receiver};
 use crate::simulator::{alias_analysis, arguments, carried_aliases};
 use crate::simulator::{Kwargs, Step, Tracer};
+pub use existing::defer;
 pub use items::set_item;
 
 use checks::takes_less;

@@ -1,0 +1,230 @@
+//! Changes in place of tensors that exist before the call and that no gradient flows to: averages of
+//! weights, queues, running statistics.
+//!
+//! The generated code makes them behind the graph, on the real tensors, like the calls of a train
+//! step (see [`deferred`]): storage, versions and aliases are eager mode's. Nothing behind them is
+//! computed in this graph. They cannot raise, so it does not matter in which frame they stand.
+
+use pyo3::prelude::*;
+
+use crate::bytecode::Loc;
+use crate::frame::Modules;
+use crate::graph::{DType, TensorMeta};
+use crate::simulator::deferred::{self, DeferredCall};
+use crate::simulator::{alias_analysis, pylayer, tensors, Kwargs, Step, Tracer};
+use crate::variables::{Kind, TensorVar, VarId};
+
+use super::{fits, is_outside, views_of};
+
+/// What a method takes besides the tensor.
+enum Takes {
+    /// Up to so many numbers.
+    Numbers(usize),
+    /// A tensor of the same shape and dtype.
+    Alike,
+}
+
+/// Methods that cannot raise when they are given what they take.
+const METHODS: &[(&str, Takes)] = &[
+    ("zero_", Takes::Numbers(0)),
+    ("fill_", Takes::Numbers(1)),
+    ("scale_", Takes::Numbers(2)),
+    ("clip_", Takes::Numbers(2)),
+    ("exponential_", Takes::Numbers(0)),
+    ("normal_", Takes::Numbers(0)),
+    ("uniform_", Takes::Numbers(0)),
+    ("add_", Takes::Alike),
+    ("subtract_", Takes::Alike),
+    ("multiply_", Takes::Alike),
+    ("copy_", Takes::Alike),
+];
+
+/// Defers `tensor.name(*args)`; the answer is its result, `None` where it is not deferred.
+pub fn defer(
+    t: &mut Tracer<'_>,
+    tensor: VarId,
+    name: &str,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<Option<VarId>> {
+    let known = METHODS.iter().find(|(known, _)| *known == name);
+    if known.is_none() && name != "__setitem__" || !kwargs.is_empty() || !can_defer(t, tensor) {
+        return Ok(None);
+    }
+    let Some(meta) = tensors::meta_of(t, tensor).filter(is_plain) else {
+        return Ok(None);
+    };
+    let mut given = vec![tensor];
+    match (known, args) {
+        (Some((_, Takes::Numbers(most))), numbers) if numbers.len() <= *most => {
+            if !takes_numbers(t, tensor, name, numbers) {
+                return Ok(None);
+            }
+            given.extend(numbers);
+        }
+        (Some((_, Takes::Alike)), [value]) => match value_for(t, tensor, *value, &meta) {
+            Some(value) => given.push(value),
+            None => return Ok(None),
+        },
+        (Some((_, Takes::Alike)), [value, blocking]) if name == "copy_" => {
+            let is_bool = t.const_value(*blocking).is_some_and(super::is_bool);
+            match value_for(t, tensor, *value, &meta) {
+                Some(value) if is_bool => given.extend([value, *blocking]),
+                _ => return Ok(None),
+            }
+        }
+        (None, [key, value]) => {
+            let Some(shape) = selected(t, &meta.shape, *key) else {
+                return Ok(None);
+            };
+            let is_tensor = tensors::meta_of(t, *value).is_some();
+            let meta = TensorMeta {
+                shape: shape.into(),
+                ..meta
+            };
+            let value = match is_tensor {
+                true => value_for(t, tensor, *value, &meta),
+                false => fits(t, tensor, *value).then_some(*value),
+            };
+            match value {
+                Some(value) => given.extend([*key, value]),
+                None => return Ok(None),
+            }
+        }
+        _ => return Ok(None),
+    }
+    let mut function = t.paddle.tensor.bind(t.py).getattr(name)?;
+    let flows = |id: &VarId| tensors::meta_of(t, *id).is_some_and(|meta| !meta.stop_gradient);
+    if given.iter().any(flows) {
+        let called = t.constant(&function);
+        given.insert(0, called);
+        let module = t.py.module("paddle_sot_rs._followed")?;
+        function = module.getattr("without_gradients")?;
+    }
+    let function = t.constant(&function);
+    let call = t.add(Kind::Partial {
+        function,
+        args: given,
+        kwargs: Vec::new(),
+    });
+    t.left_behind.push(call);
+    t.deferred.push(DeferredCall {
+        call,
+        through: None,
+        at: t.outermost,
+        // No exception shows it.
+        loc: Loc::default(),
+    });
+    t.graph.close(deferred::CLOSED);
+    Ok(Some(match name {
+        "copy_" => t.made_natively(),
+        "__setitem__" => t.none(),
+        _ => tensor,
+    }))
+}
+
+/// Whether the tensor is one that exists, and nothing of this call has its storage or keeps it.
+fn can_defer(t: &mut Tracer<'_>, tensor: VarId) -> bool {
+    let Kind::Tensor(TensorVar {
+        symbol,
+        view: None,
+        class: None,
+    }) = *t.kind(tensor)
+    else {
+        return false;
+    };
+    let plain = t.regions == 0
+        && !t.options.forward_only
+        && t.backward.is_none()
+        && t.custom_gradients == 0
+        && t.auto_casts == 0
+        && t.run_again.is_empty()
+        && !t.graph.sir.has_regions()
+        && !t.options.not_deferred.contains(&t.outermost);
+    plain
+        && t.vars.get(tensor).source.is_some()
+        && is_outside(t, tensor, symbol)
+        && views_of(t, tensor).next().is_none()
+        && !pylayer::keeps(t, &[symbol])
+}
+
+/// Whether no gradient flows to it, and its size and dtype are known.
+fn is_plain(meta: &TensorMeta) -> bool {
+    let known = matches!(
+        meta.dtype,
+        DType::Float32 | DType::Float64 | DType::Int32 | DType::Int64
+    );
+    known && meta.stop_gradient && meta.shape.iter().all(|dim| *dim > 0)
+}
+
+/// Whether a method takes these numbers, whatever the tensor holds.
+fn takes_numbers(t: &mut Tracer<'_>, tensor: VarId, name: &str, numbers: &[VarId]) -> bool {
+    let floats = tensors::meta_of(t, tensor).is_some_and(|meta| meta.dtype.is_differentiable());
+    let mut values: Vec<f64> = Vec::new();
+    for number in numbers {
+        let is_one = tensors::meta_of(t, *number).is_none() && fits(t, tensor, *number);
+        let value = t
+            .const_value(*number)
+            .filter(|value| !super::is_bool(value.clone()));
+        match value.and_then(|value| value.extract().ok()) {
+            Some(value) if is_one => values.push(value),
+            _ => return false,
+        }
+    }
+    match (name, &values[..]) {
+        ("zero_", []) => true,
+        ("fill_", [value]) => floats || value.abs() < f64::from(i32::MAX),
+        ("scale_", [_] | [_, _]) => floats,
+        ("clip_", [least, most]) => floats && least <= most,
+        ("exponential_" | "normal_" | "uniform_", []) => floats,
+        _ => false,
+    }
+}
+
+/// What is written to a tensor of this shape and dtype, without its gradient.
+fn value_for(t: &mut Tracer<'_>, tensor: VarId, value: VarId, meta: &TensorMeta) -> Option<VarId> {
+    let own = tensors::meta_of(t, value)?;
+    let alike = own.shape == meta.shape && own.dtype == meta.dtype;
+    let shares = value != tensor && alias_analysis::root(&t.vars, value) == tensor;
+    (alike && !shares && (own.stop_gradient || !t.grad_enabled)).then_some(value)
+}
+
+/// The shape of `tensor[key]` for whole numbers and slices in range.
+fn selected(t: &mut Tracer<'_>, shape: &[i64], key: VarId) -> Option<Vec<i64>> {
+    let keys = match t.kind(key).clone() {
+        Kind::Tuple(keys, None) => keys,
+        _ => vec![key],
+    };
+    if keys.len() > shape.len() {
+        return None;
+    }
+    let mut found = Vec::new();
+    for (key, size) in keys.iter().zip(shape) {
+        match t.kind(*key).clone() {
+            Kind::Slice([start, stop, step]) => {
+                let step = if t.is_none(step) {
+                    1
+                } else {
+                    t.const_int(step)?
+                };
+                let mut end = |part, default| match t.is_none(part) {
+                    true => Some(default),
+                    false => t.const_int(part),
+                };
+                let (start, stop) = (end(start, 0)?, end(stop, *size)?);
+                if step != 1 || start < 0 || stop > *size || start >= stop {
+                    return None;
+                }
+                found.push(stop - start);
+            }
+            _ => {
+                let at = t.const_int(*key)?;
+                if at < -size || at >= *size {
+                    return None;
+                }
+            }
+        }
+    }
+    found.extend(&shape[keys.len()..]);
+    Some(found)
+}
