@@ -1,5 +1,5 @@
-//! Changes in place of tensors that exist before the call and that no gradient flows to: averages of
-//! weights, queues, running statistics.
+//! Changes in place of tensors that exist before the call and that no gradient flows to: averages
+//! of weights, queues, running statistics.
 //!
 //! The generated code makes them behind the graph, on the real tensors, like the calls of a train
 //! step (see [`deferred`]): storage, versions and aliases are eager mode's. Nothing behind them is
