@@ -144,7 +144,8 @@ def lay_out_plainly(program: Any, results: list[int]) -> None:
         for op in program.global_block().ops:
             for operand in op.operands() if op.id() in results or op.name() in REGIONS else ():
                 maker = operand.source().get_defining_op()
-                if maker is not None and maker.name().startswith("onednn_op."):
+                # Of lists that oneDNN makes, the items are results of another operation.
+                if maker is not None and not maker.name().startswith("pd_op."):
                     pir.set_insertion_point(op)
                     operand.set_source(_C_ops.memcpy(operand.source(), 0))
         pir.set_insertion_point_to_block_end(program.global_block())
