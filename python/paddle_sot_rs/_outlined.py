@@ -62,7 +62,8 @@ class Outlined:
         self.prefix = f"sot_block_{number}_"
         self.program = paddle.static.Program()
         # Paddle tells those of blocks in this one again.
-        self.outer = list({value.id: value for value in get_used_external_value(block)}.values())
+        used = (value for value in get_used_external_value(block) if value.initialized())
+        self.outer = list({value.id: value for value in used}.values())
         # A pass may replace them.
         self.outer_ids = [value.id for value in self.outer]
         mapping = pir.IrMapping()
@@ -87,7 +88,7 @@ class Outlined:
 
     def _made(self, inner: list[Any]) -> list[Any]:
         """What the block gives and makes."""
-        own = {value.id for each in inner for value in each.results()}
+        own = {value.id for each in inner for value in each.results() if value.initialized()}
         given = self.block.ops[-1].operands_source()
         return list({value.id: value for value in given if value.id in own}.values())
 

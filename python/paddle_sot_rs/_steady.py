@@ -84,7 +84,8 @@ class Steady:
         needed = {value.id for value in wanted}
         moved = []
         for op in reversed(list(with_inner(program.global_block().ops))):
-            if op.name() != "pd_op.data" and any(value.id in needed for value in op.results()):
+            made_here = (value.id for value in op.results() if value.initialized())
+            if op.name() != "pd_op.data" and not needed.isdisjoint(made_here):
                 moved.append(op)
                 needed.update(value.id for value in op.operands_source() if value.initialized())
         read = [at for at in weights if inputs[at].id in needed]

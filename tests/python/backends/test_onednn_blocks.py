@@ -151,6 +151,29 @@ def test_frozen(function):
     assert "not used" not in " ".join(frozen.report[0])
 
 
+def test_a_whole_network_in_a_branch():
+    """It has operations with results that are not there."""
+    paddle.seed(3)
+    net = paddle.vision.models.mobilenet_v3_small()
+    net.eval()
+
+    def f(x):
+        if x.mean() > 0.0:
+            y = net(x)
+        else:
+            y = net(x * 2) * 2
+        return y
+
+    translated = captured(lambda net, x: f(x), net)
+    with paddle.no_grad():
+        for sign in (1, -1):
+            x = made([1, 3, 32, 32]).abs() * sign
+            compare(translated(x), f(x))
+    text = translated.graphs()[0].program
+    assert '"pd_op.conv2d"' not in text and "batch_norm" not in text
+    assert (sot.stats(translated).graphs, sot.stats(translated).graph_breaks) == (1, [])
+
+
 def test_open_dims():
     """The rounds of a loop may meet other dims than the call."""
     net = layers()
