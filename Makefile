@@ -85,7 +85,7 @@ VERSIONED := $(addprefix tests/python/,codegen guard language runtime semantics)
 # Of a test with many cases each commit runs some, and others than the commit before.
 MATRIX = --matrix-seed=$(shell git rev-parse HEAD 2>/dev/null)
 
-# An answer in a quarter of an hour: every test on the default Python, on the others what depends on the version.
+# Every test on the default Python, on the others what depends on the version.
 test: lint rust-test
 	@$(QUICK) $(MAKE) --no-print-directory build-$(DEFAULT)
 	$(call BIN,$(DEFAULT)) $(PYTEST) $(MATRIX) --matrix=24 tests/python

@@ -43,7 +43,7 @@ def test_a_known_version_says_nothing():
     assert (done.returncode, done.stdout) == (0, "9.0 1\n"), done.stderr
 
 
-@pytest.mark.parametrize("version", ["3.1.1", "3.9.0", "0.0.0", "4.0.0.dev20261128"])
+@pytest.mark.parametrize("version", ["3.1.1", "4.0.0.dev20261128"])
 def test_an_unknown_version_warns_and_goes_on(version):
     done = run(f"paddle.__version__ = {version!r}")
     assert done.returncode == 0, done.stderr
@@ -58,7 +58,6 @@ def test_an_unknown_version_warns_and_goes_on(version):
         ("paddle.Tensor._bump_inplace_version = lambda self: None", "in-place versions: what is read"),
         ("paddle.Tensor._register_grad_hook = lambda self, hook: 1", "hooks of gradients: "),
         ("paddle.Tensor._share_buffer_to = lambda self, other: None", "shared memory: "),
-        ("paddle.base.framework._dygraph_tracer = lambda: None", "flags of autograd and AMP: "),
     ],
 )
 def test_an_unknown_version_that_cannot_be_read_is_refused(broken, told):

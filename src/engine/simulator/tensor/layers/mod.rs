@@ -171,10 +171,12 @@ fn is_below(layer: &Bound<'_, PyAny>, part: &Bound<'_, PyAny>) -> bool {
 /// holds for any other of the same class and with the same attributes, such as the one that the next call makes.
 pub fn may_be_another(layer: &Bound<'_, PyAny>, source: Option<&TrackerRef>) -> bool {
     let passed = source.is_some_and(|source| matches!(**source, Tracker::Local { .. }));
-    let is_empty = |which: &&str| registry(layer, which).is_some_and(|parts| parts.is_empty());
+    let empty = |which: &str| registry(layer, which).map(|parts| parts.is_empty());
     passed
         && layer_call::is_paddle(&layer.get_type())
-        && REGISTRIES.iter().chain(&HOOKS).all(is_empty)
+        && REGISTRIES.iter().all(|which| empty(which) == Some(true))
+        // Paddle 3.2 has no flags of hooks.
+        && HOOKS.iter().all(|which| empty(which) != Some(false))
 }
 
 /// Whether what a class of layers has by this name is what Paddle's `Layer` came with.
