@@ -126,10 +126,11 @@ def test_mypy_strict_sees_signatures(tmp_path, program):
 
 
 @pytest.mark.skipif(importlib.util.find_spec("basedpyright") is None, reason="basedpyright is not installed")
-@pytest.mark.parametrize("program", [PROGRAM, WITH_LAYER], ids=["functions", "layers"])
-def test_pyright_sees_signatures(tmp_path, program):
+def test_pyright_sees_signatures(tmp_path):
     """The same lines are wrong to it, whatever it calls that."""
-    (tmp_path / "program.py").write_text(program)
+    programs = {"functions.py": PROGRAM, "layers.py": WITH_LAYER}
+    for name, program in programs.items():
+        (tmp_path / name).write_text(program)
     settings = {
         "typeCheckingMode": "strict",
         "extraPaths": [str(Path(paddle_sot_rs.__file__).parents[1])],
@@ -138,8 +139,8 @@ def test_pyright_sees_signatures(tmp_path, program):
         "reportUntypedBaseClass": False,
     }
     (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings))
-    command = [sys.executable, "-m", "basedpyright", "--outputjson", "--pythonpath", sys.executable, "program.py"]
+    command = [sys.executable, "-m", "basedpyright", "--outputjson", "--pythonpath", sys.executable, *programs]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     told = json.loads(done.stdout)["generalDiagnostics"]
-    found = {(it["range"]["start"]["line"] + 1) for it in told if it["severity"] == "error"}
-    assert found == {line for line, _ in expected(program)}, told
+    found = {(Path(it["file"]).name, it["range"]["start"]["line"] + 1) for it in told if it["severity"] == "error"}
+    assert found == {(name, line) for name, program in programs.items() for line, _ in expected(program)}, told
