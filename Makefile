@@ -88,7 +88,7 @@ MATRIX = --matrix-seed=$(shell git rev-parse HEAD 2>/dev/null)
 # Every test on the default Python, on the others what depends on the version.
 test: lint rust-test
 	@$(QUICK) $(MAKE) --no-print-directory build-$(DEFAULT)
-	$(call BIN,$(DEFAULT)) $(PYTEST) $(MATRIX) --matrix=24 tests/python
+	$(call BIN,$(DEFAULT)) $(PYTEST) $(MATRIX) --matrix=16 tests/python
 	@for v in $(filter-out $(DEFAULT),$(FOUND)); do \
 	  $(QUICK) $(MAKE) --no-print-directory build-$$v && \
 	  .venv/$$v/bin/python $(PYTEST) $(MATRIX) --matrix=6 -m "not default_python" $(VERSIONED) || exit 1; done
