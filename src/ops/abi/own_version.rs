@@ -1,6 +1,6 @@
 //! A second tensor of the same memory that counts its own changes in place.
 //!
-//! Paddle 3.3 has `Tensor._new_shared_tensor` for it. Paddle 3.2 makes a tensor of that dtype and of
+//! Paddle 3.3 has `Tensor._new_shared_tensor` for it. Paddle 3.2 makes a tensor of that dtype and
 //! those dims instead, which allocates before it is given the memory.
 
 use pyo3::intern;

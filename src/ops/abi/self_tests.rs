@@ -1,5 +1,5 @@
-//! Every self-test of what is read of Paddle's objects, by name: a version of Paddle that nobody has
-//! tried is used where all of them pass.
+//! Every self-test of what is read of Paddle's objects, by name: a version of Paddle that nobody
+//! has tried is used where all of them pass.
 
 use pyo3::prelude::*;
 

@@ -1,4 +1,4 @@
-"""Every page for users and for those who add something: its snippets run, its links lead somewhere, it is short."""
+"""Pages for users and for those who add something: snippets run, links lead somewhere, sentences are short."""
 
 import re
 from pathlib import Path
@@ -9,8 +9,8 @@ pytestmark = pytest.mark.default_python
 
 ROOT = Path(__file__).resolve().parents[3]
 USER, ADDING = sorted((ROOT / "docs" / "user").glob("*.md")), sorted((ROOT / "docs" / "adding").glob("*.md"))
-# The examples of `breaks.md` run in `test_break_ids.py`, the crate of `backend.md` in `test_plugin.py`; what settings
-# are shown is looked at in `test_readme.py`.
+# The examples of `breaks.md` run in `test_break_ids.py`, the crate of `backend.md` in
+# `test_plugin.py`; what settings are shown is looked at in `test_readme.py`.
 ELSEWHERE = {"breaks.md", "backend.md", "settings.md"}
 PAGES = [page for page in (*USER, *ADDING, ROOT / "docs" / "architecture.md") if page.name not in ELSEWHERE]
 LINKED = [*USER, *ADDING, *(ROOT / "docs").glob("*.md"), *ROOT.glob("*.md")]
