@@ -14,6 +14,8 @@ from paddle.base.variable_index import parse_index
 from paddle.static.nn import control_flow
 from paddle.utils import get_int_tensor_list
 
+_COMPLEX = (paddle.complex64, paddle.complex128)
+
 
 def check(condition: Any) -> None:
     """`assert condition`; a graph in which it fails is run again by the interpreter, which raises the user's error."""
@@ -127,6 +129,10 @@ def where(condition: Any, x: Any, y: Any) -> Any:
         wide = list(np.broadcast_shapes(*shapes))
         pairs = zip(parts, shapes, strict=True)
         parts = [part if shape == wide else paddle.broadcast_to(part, wide) for part, shape in pairs]
+    elif parts[1].dtype == parts[2].dtype and parts[1].dtype not in _COMPLEX:
+        # All of one dtype: the operator takes no others.
+        condition, *parts = _C_ops.broadcast_tensors([parts[0].astype(parts[1].dtype), *parts[1:]])
+        parts = [condition.astype("bool"), *parts]
     return paddle.where(*parts)
 
 

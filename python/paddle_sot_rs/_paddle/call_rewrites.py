@@ -2,7 +2,7 @@
 
 import functools
 import math
-import types
+import operator
 
 import numpy
 import paddle
@@ -159,6 +159,50 @@ def _view(x, shape):
     return paddle.reshape(x, shape)
 
 
+def _with_open_diagonal(keeps):
+    """`tril` or `triu` with a diagonal that is a number of the graph: an operator takes whole numbers alone."""
+
+    def call(x, diagonal=0, name=None):
+        rows, columns = (paddle.arange(size) for size in paddle.shape(x)[-2:].unbind())
+        rows = rows.unsqueeze(-1)
+        goes = paddle.logical_not(keeps(columns - rows, diagonal))
+        return _C_ops.masked_fill(x, goes, paddle.zeros([1], x.dtype))
+
+    return call
+
+
+# Functions by address, methods by name.
+_OF_DIAGONALS = {
+    key: _with_open_diagonal(keeps)
+    for name, keeps in (("tril", operator.le), ("triu", operator.ge))
+    for key in (name, id(getattr(paddle, name)), id(getattr(_C_ops, name)))
+}
+
+
+def _has_open_diagonal(args, kwargs):
+    diagonal = args[1] if len(args) > 1 else kwargs.get("diagonal")
+    return isinstance(diagonal, Value) and diagonal.ndim == 0
+
+
+def _with_sizes(function):
+    """Numbers of the graph in a list of sizes, beside others: Paddle makes tensors of one dim of those."""
+
+    @functools.wraps(function)
+    def call(x, output_size, *args, **kwargs):
+        one = (size.reshape([1]) if isinstance(size, Value) and size.ndim == 0 else size for size in output_size)
+        return function(x, list(one), *args, **kwargs)
+
+    return call
+
+
+_POOLS = {id(paddle.nn.functional.adaptive_avg_pool2d): _with_sizes(paddle.nn.functional.adaptive_avg_pool2d)}
+
+
+def _has_open_sizes(args, kwargs):
+    sizes = args[1] if len(args) > 1 else kwargs.get("output_size")
+    return isinstance(sizes, (list, tuple)) and any(isinstance(size, Value) for size in sizes)
+
+
 def _with_constants(value):
     # Eager mode makes a tensor of a number, too, with the same say.
     return constant(value) if type(value) in (bool, int, float) else value
@@ -212,6 +256,20 @@ _CASTING = {
 STATIC_FORMS = {}
 
 
+def _key(function):
+    return function if type(function) is str else id(function)
+
+
+def of_open_sizes(function, args, kwargs):
+    """What takes numbers of the graph in the place of this function, which does not; mostly itself."""
+    key = _key(function)
+    if key in _OF_DIAGONALS and _has_open_diagonal(args, kwargs):
+        return _OF_DIAGONALS[key]
+    if key in _POOLS and _has_open_sizes(args, kwargs):
+        return _POOLS[key]
+    return function
+
+
 def as_traced(function, args, kwargs):
     """The call that does in a program what this one does in eager mode."""
     if type(function) is types.FunctionType and function in STATIC_FORMS:
@@ -223,10 +281,10 @@ def as_traced(function, args, kwargs):
     if function in ("floor_divide", paddle.floor_divide):
         named = {name: _with_constants(value) for name, value in kwargs.items()}
         return _floor_divide, [_with_constants(value) for value in args], named
-    casting = _CASTING.get(function if type(function) is str else id(function))
+    casting = _CASTING.get(_key(function))
     if casting is not None and any(getattr(value, "dtype", None) in _CAST_BESIDE for value in args[:2]):
         return casting, args, kwargs
-    return function, args, kwargs
+    return of_open_sizes(function, args, kwargs), args, kwargs
 
 
 def call_method(value, name, args, kwargs):

@@ -1,6 +1,8 @@
 """What operations ask of open dims: those that do something else where one is 0 or 1, and those whose shapes Paddle
 infers wrongly. A row in `ASKS` for each, and a case in `SEEN` of `scalars/test_open_dims_of_functions.py`."""
 
+from paddle.base.libpaddle.pir import create_shaped_type
+
 from paddle_sot_rs._paddle.value_patches import NUMBER, dims
 
 
@@ -90,11 +92,18 @@ def _gathered(op, _):
     return _are_not(op, op.operand_source(0), 0) + _are_not(op, op.operand_source(1), 0)
 
 
-def _product(op, _):
+def _product(op, operations):
     """Paddle infers that the product of an open batch and one of 1 has 1."""
     one, other = (dims(op.operand_source(at))[:-2] for at in (0, 1))
-    if any({*pair} == {-1, 1} for pair in zip(one[::-1], other[::-1], strict=False)):
-        raise NotImplementedError("a product of matrices, in an open batch and a batch of 1")
+    at_1 = [at for at, pair in enumerate(zip(one[::-1], other[::-1], strict=False)) if {*pair} == {-1, 1}]
+    if at_1:
+        if op.id() != operations[-1].id():
+            raise NotImplementedError("a product of matrices, in an open batch and a batch of 1, inside of a call")
+        result, batch = op.result(0), max(len(one), len(other))
+        shape = dims(result)
+        for at in at_1:
+            shape[batch - 1 - at] = -1
+        result.set_type(create_shaped_type(result.type(), shape))
     return []
 
 

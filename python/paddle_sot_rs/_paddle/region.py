@@ -13,7 +13,7 @@ from paddle.static.nn import control_flow
 from paddle_sot_rs._control import show
 from paddle_sot_rs._paddle import backward, grad_reachability, tracing
 from paddle_sot_rs._paddle.blocks import branch, in_block, narrowed, take_back
-from paddle_sot_rs._paddle.call_rewrites import call_method, constant
+from paddle_sot_rs._paddle.call_rewrites import call_method, constant, of_open_sizes
 from paddle_sot_rs._paddle.effects import first_random, reads_statistics
 from paddle_sot_rs._paddle.value_patches import dims
 
@@ -75,7 +75,9 @@ class Block:
                 continue
             arguments = [_value(values, item) for item in args]
             named = {name: _value(values, item) for name, item in kwargs.items()}
-            if kind == "method":
+            if kind in ("api", "method"):
+                target = of_open_sizes(target, arguments, named)
+            if type(target) is str and kind == "method":
                 result = call_method(arguments[0], target, arguments[1:], named)
             elif kind == "attribute":
                 result = getattr(arguments[0], target)

@@ -21,6 +21,7 @@ from paddle_sot_rs._paddle.value_patches import Value
 
 # What a program is, around its block.
 _PROGRAM = "builtin.module"
+_WHOLE_NUMBERS = (paddle.int32, paddle.int64)
 # Operations that cost nothing.
 _NO_WORK = frozenset(("pd_op.data", "pd_op.full", "pd_op.full_int_array", "builtin.combine", "builtin.split"))
 
@@ -121,6 +122,10 @@ class Trace:
                 result = call_method(args[0], function, args[1:], kwargs)
             else:
                 result = function(*args, **kwargs)
+            for value, stops in given:
+                if value.stop_gradient is not stops and value.dtype in _WHOLE_NUMBERS:
+                    # A size in a list: Paddle says that no gradient goes to it.
+                    value.stop_gradient = stops
             if any(value.stop_gradient is not stops for value, stops in given):
                 raise NotImplementedError("a call that cuts the gradients of its arguments while a program is built")
             if first is not None and self._first() != first:
@@ -224,8 +229,8 @@ class Trace:
     def made(self, value):
         """The operations of the call that returned `value`, by name, attributes and number of operands.
 
-        None where it is not known, and where they read dims at run time and nothing computes with the -1 of open ones:
-        who has written that knows of open dims.
+        None where it is not known, and where they read dims at run time, or broadcast, and nothing computes with the
+        -1 of open ones: who has written that knows of open dims.
         """
         if value.id not in self.calls:
             return None
@@ -274,7 +279,7 @@ def _values(result):
             yield from _values(item)
 
 
-_READ_DIMS = ("pd_op.shape", "pd_op.shape64")
+_READ_DIMS = ("pd_op.broadcast_tensors", "pd_op.shape", "pd_op.shape64")
 
 
 def _described(op):

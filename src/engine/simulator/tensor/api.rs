@@ -621,7 +621,12 @@ fn is_list_with_tensors(t: &mut Tracer<'_>, value: Option<VarId>) -> bool {
 }
 
 /// Whether an argument is a tensor that wants a gradient, or has one among its items.
+/// Whether there is a gradient to lose. In an exported program nobody sees what sizes say of
+/// theirs.
 fn wants_gradient(t: &mut Tracer<'_>, value: Option<VarId>) -> bool {
+    if t.options.forward_only {
+        return false;
+    }
     any_part(t, value, |t, part| {
         has_meta(t, Some(part), |meta| !meta.stop_gradient)
     })

@@ -1,0 +1,108 @@
+"""Operators whose sizes, batches and diagonals are open dims: what Paddle refuses or infers wrongly while it builds a
+program."""
+
+import numpy as np
+import paddle
+import paddle_sot_rs as sot
+import pytest
+from harness import check
+from paddle.nn import functional as F
+from paddle.static import InputSpec
+
+pytestmark = pytest.mark.default_python
+
+
+def product_with_one_matrix(x):
+    """The table stands for each of the batch."""
+    return paddle.matmul(x, paddle.ones([1, 3, 4])) + x.shape[0], x @ paddle.full([1, 3, 2], 0.5)
+
+
+def lower_triangle(x):
+    s, n = x.shape[0], x.shape[1] + x.shape[0]
+    return paddle.tril(paddle.ones([s, n]), diagonal=n - s), paddle.ones([s, n]).triu(n - s)
+
+
+def triangle_of_a_batch(x):
+    return paddle.tril(x, x.shape[0] - 2), paddle.triu(x * x, diagonal=x.shape[2] - 3)
+
+
+def hidden_rows(x):
+    """Three tensors that broadcast, with open dims in each."""
+    rows = (paddle.arange(x.shape[1]) < 2).unsqueeze(-1)
+    return paddle.where(rows, paddle.full([1], -1.0), x), paddle.where(rows, x, x.sum(0, keepdim=True))
+
+
+def pooled_to_its_width(x):
+    x = x.unsqueeze(1)
+    return F.adaptive_avg_pool2d(x, [1, x.shape[3]]), F.adaptive_avg_pool2d(x, (x.shape[2], 2))
+
+
+FUNCTIONS = [product_with_one_matrix, lower_triangle, triangle_of_a_batch, hidden_rows, pooled_to_its_width]
+SPECS = {
+    product_with_one_matrix: ([None, 5, 3], [[2, 5, 3], [1, 5, 3], [7, 5, 3]]),
+    lower_triangle: ([None, None], [[2, 3], [1, 1], [4, 2], [3, 6]]),
+    triangle_of_a_batch: ([None, 4, None], [[2, 4, 5], [1, 4, 1], [5, 4, 3]]),
+    hidden_rows: ([None, None, 4], [[2, 3, 4], [1, 1, 4], [5, 2, 4]]),
+    pooled_to_its_width: ([None, None, None], [[2, 3, 4], [1, 1, 2], [3, 6, 5]]),
+}
+
+
+def numbers(shape, grad=False):
+    x = paddle.to_tensor(np.random.default_rng(sum(shape)).normal(size=shape).astype("float32"))
+    x.stop_gradient = not grad
+    return x
+
+
+def as_list(value):
+    return list(value) if isinstance(value, list | tuple) else [value]
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_exports(function, tmp_path):
+    """One file for all sizes."""
+    spec, shapes = SPECS[function]
+    prefix = str(tmp_path / "m")
+    sot.save(function, prefix, input_spec=[InputSpec(spec, "float32", "x")])
+    loaded = paddle.jit.load(prefix)
+    for shape in shapes:
+        x = numbers(shape)
+        for found, wanted in zip(as_list(loaded(x)), as_list(function(x)), strict=True):
+            assert found.shape == wanted.shape
+            np.testing.assert_allclose(found.numpy(), wanted.numpy(), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_calls_with_gradients(function):
+    """Without a break, results and gradients equal to eager mode's at each size."""
+
+    static = sot.to_static(function, dynamic=True, min_graph_size=0)
+    for shape in SPECS[function][1]:
+        ours, theirs = numbers(shape, grad=True), numbers(shape, grad=True)
+        found, wanted = as_list(static(ours)), as_list(function(theirs))
+        for one, other in zip(found, wanted, strict=True):
+            assert one.stop_gradient == other.stop_gradient
+            np.testing.assert_allclose(one.numpy(), other.numpy(), rtol=1e-5, atol=1e-6)
+        for results in (found, wanted):
+            total = [(it * it).sum() for it in results if not it.stop_gradient]
+            if total:
+                sum(total).backward()
+        assert (ours.grad is None) == (theirs.grad is None)
+        if ours.grad is not None:
+            np.testing.assert_allclose(ours.grad.numpy(), theirs.grad.numpy(), rtol=1e-5, atol=1e-5)
+    record = sot.stats(static)
+    assert not record.graph_breaks and not record.fallbacks
+
+
+def test_sizes_made_of_what_has_a_gradient(tmp_path):
+    """Whole numbers that say that they want one: durations of speech."""
+
+    def spread(x):
+        count = paddle.round(x.exp()).astype("int64").sum()
+        return paddle.reshape(paddle.ones([count * 2]), [count, 2]) + x.sum()
+
+    check(spread, numbers([3], grad=True))
+    prefix = str(tmp_path / "m")
+    sot.save(spread, prefix, input_spec=[InputSpec([None], "float32", "x", stop_gradient=False)])
+    for size in (1, 4, 9):
+        x = numbers([size])
+        np.testing.assert_allclose(paddle.jit.load(prefix)(x).numpy(), spread(x).numpy(), rtol=1e-5)
