@@ -29,6 +29,7 @@ const MODULES: &[&str] = &[
     "effects",
     "strides",
     "static_mode",
+    "open_sizes",
     "call_rewrites",
     "nested_gradients",
     "grad_reachability",

@@ -2,7 +2,7 @@
 
 import functools
 import math
-import operator
+import types
 
 import numpy
 import paddle
@@ -12,6 +12,7 @@ from paddle_sot_rs._core import operators, whole_arguments
 from paddle_sot_rs._paddle import tracing
 from paddle_sot_rs._paddle.backward import REGIONS, gives_neither, has_gradient, semantics_of
 from paddle_sot_rs._paddle.kernels import is_on_cpu, mixed, operands, taken_from_onednn
+from paddle_sot_rs._paddle.open_sizes import of_open_sizes
 from paddle_sot_rs._paddle.value_patches import Value, for_view, same_dtype
 
 
@@ -159,50 +160,6 @@ def _view(x, shape):
     return paddle.reshape(x, shape)
 
 
-def _with_open_diagonal(keeps):
-    """`tril` or `triu` with a diagonal that is a number of the graph: an operator takes whole numbers alone."""
-
-    def call(x, diagonal=0, name=None):
-        rows, columns = (paddle.arange(size) for size in paddle.shape(x)[-2:].unbind())
-        rows = rows.unsqueeze(-1)
-        goes = paddle.logical_not(keeps(columns - rows, diagonal))
-        return _C_ops.masked_fill(x, goes, paddle.zeros([1], x.dtype))
-
-    return call
-
-
-# Functions by address, methods by name.
-_OF_DIAGONALS = {
-    key: _with_open_diagonal(keeps)
-    for name, keeps in (("tril", operator.le), ("triu", operator.ge))
-    for key in (name, id(getattr(paddle, name)), id(getattr(_C_ops, name)))
-}
-
-
-def _has_open_diagonal(args, kwargs):
-    diagonal = args[1] if len(args) > 1 else kwargs.get("diagonal")
-    return isinstance(diagonal, Value) and diagonal.ndim == 0
-
-
-def _with_sizes(function):
-    """Numbers of the graph in a list of sizes, beside others: Paddle makes tensors of one dim of those."""
-
-    @functools.wraps(function)
-    def call(x, output_size, *args, **kwargs):
-        one = (size.reshape([1]) if isinstance(size, Value) and size.ndim == 0 else size for size in output_size)
-        return function(x, list(one), *args, **kwargs)
-
-    return call
-
-
-_POOLS = {id(paddle.nn.functional.adaptive_avg_pool2d): _with_sizes(paddle.nn.functional.adaptive_avg_pool2d)}
-
-
-def _has_open_sizes(args, kwargs):
-    sizes = args[1] if len(args) > 1 else kwargs.get("output_size")
-    return isinstance(sizes, (list, tuple)) and any(isinstance(size, Value) for size in sizes)
-
-
 def _with_constants(value):
     # Eager mode makes a tensor of a number, too, with the same say.
     return constant(value) if type(value) in (bool, int, float) else value
@@ -256,20 +213,6 @@ _CASTING = {
 STATIC_FORMS = {}
 
 
-def _key(function):
-    return function if type(function) is str else id(function)
-
-
-def of_open_sizes(function, args, kwargs):
-    """What takes numbers of the graph in the place of this function, which does not; mostly itself."""
-    key = _key(function)
-    if key in _OF_DIAGONALS and _has_open_diagonal(args, kwargs):
-        return _OF_DIAGONALS[key]
-    if key in _POOLS and _has_open_sizes(args, kwargs):
-        return _POOLS[key]
-    return function
-
-
 def as_traced(function, args, kwargs):
     """The call that does in a program what this one does in eager mode."""
     if type(function) is types.FunctionType and function in STATIC_FORMS:
@@ -281,7 +224,7 @@ def as_traced(function, args, kwargs):
     if function in ("floor_divide", paddle.floor_divide):
         named = {name: _with_constants(value) for name, value in kwargs.items()}
         return _floor_divide, [_with_constants(value) for value in args], named
-    casting = _CASTING.get(_key(function))
+    casting = _CASTING.get(function if type(function) is str else id(function))
     if casting is not None and any(getattr(value, "dtype", None) in _CAST_BESIDE for value in args[:2]):
         return casting, args, kwargs
     return of_open_sizes(function, args, kwargs), args, kwargs

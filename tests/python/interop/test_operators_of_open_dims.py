@@ -37,12 +37,19 @@ def pooled_to_its_width(x):
     return F.adaptive_avg_pool2d(x, [1, x.shape[3]]), F.adaptive_avg_pool2d(x, (x.shape[2], 2))
 
 
-FUNCTIONS = [product_with_one_matrix, lower_triangle, triangle_of_a_batch, hidden_rows, pooled_to_its_width]
+def unshuffled(x):
+    x = x.reshape([x.shape[0], 1, x.shape[1], x.shape[2]])
+    shuffled = F.pixel_shuffle(F.pixel_unshuffle(x, 2) * 2, 2)
+    return shuffled, F.pixel_unshuffle(x.transpose([0, 2, 3, 1]), 2, "NHWC")
+
+
+FUNCTIONS = [product_with_one_matrix, lower_triangle, triangle_of_a_batch, hidden_rows, pooled_to_its_width, unshuffled]
 SPECS = {
     product_with_one_matrix: ([None, 5, 3], [[2, 5, 3], [1, 5, 3], [7, 5, 3]]),
     lower_triangle: ([None, None], [[2, 3], [1, 1], [4, 2], [3, 6]]),
     triangle_of_a_batch: ([None, 4, None], [[2, 4, 5], [1, 4, 1], [5, 4, 3]]),
     hidden_rows: ([None, None, 4], [[2, 3, 4], [1, 1, 4], [5, 2, 4]]),
+    unshuffled: ([None, None, None], [[2, 4, 6], [1, 2, 2], [3, 8, 4]]),
     pooled_to_its_width: ([None, None, None], [[2, 3, 4], [1, 1, 2], [3, 6, 5]]),
 }
 
