@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import ast
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from family import family
+from paddle_sot_rs._reducing import expressions, statements, straightened
+from paddle_sot_rs._reducing import reduce as shrunk
 
 HERE = Path(__file__).resolve().parent
 
@@ -57,84 +57,8 @@ def reduce(kind: str, seed: int, outside: bool) -> str:
         except Exception as error:  # noqa: BLE001 - what escapes is a finding too
             return f"escaped {type(error).__name__} {error}"
 
-    text = ast.unparse(ast.parse(programs.program(seed).removeprefix(programs.prelude))) + "\n"
+    text = straightened(programs.program(seed).removeprefix(programs.prelude))
     wanted = _sort(check(text))
-
-    def same(text: str) -> bool:
-        try:
-            compile(text, "x", "exec")
-        except (SyntaxError, ValueError):
-            return False
-        return _sort(check(text)) == wanted
-
-    changed = bool(wanted)
-    while changed:
-        changed = False
-        for smaller in (_statements, _expressions):
-            text, some = _shrink(text, smaller, same)
-            changed = changed or some
+    if wanted:
+        text = shrunk(text, lambda other: _sort(check(other)) == wanted, (statements, expressions))
     return text + "# " + str(check(text))
-
-
-def _shrink(
-    text: str, smaller: Callable[[ast.Module], Iterator[None]], same: Callable[[str], bool]
-) -> tuple[str, bool]:
-    """Tries every change that `smaller` makes; it undoes a change when it is asked for the next."""
-    changed, at = False, 0
-    while True:
-        tree = ast.parse(text)
-        for number, _ in enumerate(smaller(tree)):
-            if number < at:
-                continue
-            at = number
-            try:
-                other = ast.unparse(ast.fix_missing_locations(tree)) + "\n"
-            except (ValueError, AttributeError, IndexError):
-                continue
-            if len(other) < len(text) and same(other):
-                text, changed = other, True
-                break
-        else:
-            return text, changed
-
-
-def _statements(tree: ast.Module) -> Iterator[None]:
-    for node in list(ast.walk(tree)):
-        for field in ("body", "orelse", "finalbody", "handlers", "cases"):
-            body = getattr(node, field, None)
-            if not isinstance(body, list):
-                continue
-            for at in reversed(range(len(body))):
-                kept = body[at]
-                inner = [getattr(kept, name, None) for name in ("body", "orelse")]
-                if isinstance(kept, ast.FunctionDef | ast.ClassDef | ast.ExceptHandler):
-                    inner = []
-                for other in [[], *inner]:
-                    if isinstance(other, list):
-                        body[at : at + 1] = other
-                        yield
-                        body[at : at + len(other)] = [kept]
-
-
-def _expressions(tree: ast.Module) -> Iterator[None]:
-    for node in list(ast.walk(tree)):
-        for field, value in list(ast.iter_fields(node)):
-            places = [(value, at) for at in range(len(value))] if isinstance(value, list) else [None]
-            for place in places:
-                kept = value if place is None else value[place[1]]
-                if not isinstance(kept, ast.expr) or isinstance(kept, ast.Constant | ast.Name):
-                    continue
-                found = [child for child in ast.iter_child_nodes(kept) if isinstance(child, ast.expr)]
-                for other in [*found, ast.Constant(None)]:
-                    _put(node, field, place, other)
-                    yield
-                    _put(node, field, place, kept)
-                if isinstance(kept, ast.Tuple | ast.List | ast.Dict):
-                    continue
-
-
-def _put(node: ast.AST, field: str, place: tuple[list[ast.AST], int] | None, other: ast.AST) -> None:
-    if place is None:
-        setattr(node, field, other)
-    else:
-        place[0][place[1]] = other
