@@ -7,6 +7,7 @@ from . import _checks
 _checks.check_environment()
 
 from . import _saves
+from . import settings as _settings
 from . import stance as _stance
 from ._core import __version__, unregister_backend
 from .api import (
@@ -25,7 +26,7 @@ from .errors import GraphBreakError, RecompileError
 from .frozen import Frozen, FrozenStats, freeze
 from .jit import save
 from .onnx import save_onnx
-from .report import Explanation, GraphBreak, Stats, explain, reset, stats
+from .report import Explanation, GraphBreak, Seconds, Stats, explain, reset, stats
 from .settings import config
 from .specification import DynamicDims, mark_dynamic, mark_static
 from .stance import set_stance
@@ -40,6 +41,7 @@ __all__ = [
     "GraphBreakError",
     "NativeBlas",
     "RecompileError",
+    "Seconds",
     "Stats",
     "__version__",
     "allow_in_graph",
@@ -69,3 +71,4 @@ __all__ = [
 _checks.check_paddle()
 _saves.watch()
 _stance.set_by_environment()
+_settings.show_progress_by_environment()

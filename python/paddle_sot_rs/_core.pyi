@@ -29,7 +29,7 @@ class StaticFunction(Generic[_P, _R]):
                 (iterable of callables, compared by identity), `black_names` (set of names of Paddle functions and
                 tensor methods), `specification` (`None`, or a callable that checks the arguments of a call and
                 answers with a list of (tensor, open dims)), `capture_control_flow`, `forward_only` and
-                `assumes_branches` (bool: for export). They are kept, and those of a copy.
+                `assumes_branches` (bool: for export), `check` (bool). They are kept, and those of a copy.
             marks: what the process has marked: `black_list`, `allow_list` and `disabled` (iterables of callables,
                 compared by identity; who asks keeps them alive).
 
@@ -259,6 +259,18 @@ class StaticFunction(Generic[_P, _R]):
     def eval(self) -> None:
         """Does nothing: the mode of each call decides. For programs that were written for Paddle's."""
 
+    @property
+    def compile_options(self) -> dict[str, Any]:
+        """The options that it was made with: see `__new__`."""
+
+    def call_unchecked(self, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        """A call that is not compared with plain Python, whatever the option `check` says.
+
+        Raises:
+            GraphBreakError: `full_graph` was asked for and the function is not one graph.
+            Exception: whatever the function itself raises, unchanged.
+        """
+
     def stats(self) -> StatsRecord:
         """Counters since the function was made or `reset`; a snapshot that later calls do not change."""
 
@@ -413,6 +425,14 @@ class BreakRecord:
         """Line in `file`, from 1; 0 when unknown."""
 
     @property
+    def end_line(self) -> int:
+        """The last line of the expression; 0 when unknown."""
+
+    @property
+    def columns(self) -> tuple[int, int]:
+        """First column of the expression, and one past the last, in bytes of UTF-8; the second is 0 when unknown."""
+
+    @property
     def function(self) -> str:
         """Qualified name of the function the line is in; empty when unknown."""
 
@@ -471,6 +491,10 @@ class StatsRecord:
     @property
     def fallbacks(self) -> list[BreakRecord]:
         """Why calls ran natively as a whole, oldest first. A new list at each read."""
+
+    @property
+    def seconds(self) -> tuple[float, float, float]:
+        """What translations took: trace, infer, backend."""
 
 @final
 class GraphRecord:
@@ -602,6 +626,15 @@ def total_stats() -> StatsRecord:
 
     Functions that are gone count, with their newest 1000 events of each kind.
     """
+
+def record(on: bool) -> None:
+    """Starts to record for a report, anew, or stops."""
+
+def recorded() -> tuple[list[dict[str, Any]], list[tuple[tuple[str, int, str], float, float]]]:
+    """What was recorded: a dict for each function, and place, start and seconds of each call."""
+
+def show_progress(shown: bool) -> None:
+    """Whether translations of more than two seconds show a line where stderr is a terminal."""
 
 def break_table() -> list[tuple[str, str, str, str, str, str]]:
     """Everything that can be looked up: (id, class, title, what happens, what to do, code that breaks so)."""

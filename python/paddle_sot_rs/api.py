@@ -42,6 +42,7 @@ class _Given(TypedDict, total=False):
     black_list: Iterable[Any] | None
     capture_control_flow: bool | None
     options: dict[str, Any] | None
+    check: bool | None
 
 
 class Decorator(Protocol):
@@ -80,6 +81,7 @@ def _options(
         "capture_control_flow": capture_control_flow,
         "forward_only": False,
         "assumes_branches": False,
+        "check": False,
     }
 
 
@@ -119,6 +121,7 @@ def to_static(
     black_list: Iterable[Any] | None = None,
     capture_control_flow: bool | None = None,
     options: dict[str, Any] | None = None,
+    check: bool | None = None,
 ) -> Any:
     """Translates a function or a Layer into static graphs as it is called.
 
@@ -143,6 +146,7 @@ def to_static(
         capture_control_flow: branches and loops on tensors become part of the graph, as far as they can; `full_graph`
             implies it. What such a branch or loop leaves behind are new tensors.
         options: options of the backend.
+        check: compare each call with plain Python, in a process of its own, and warn of the first difference.
 
     Raises:
         TypeError: an argument has the wrong type.
@@ -161,6 +165,7 @@ def to_static(
             "black_list": black_list,
             "capture_control_flow": capture_control_flow,
             "options": options,
+            "check": check,
         }
     )
 
@@ -175,7 +180,7 @@ def to_static(
             input_spec,
             given["capture_control_flow"] or given["full_graph"],
         )
-        return _translate(target, settings)
+        return _translate(target, {**settings, "check": given["check"]})
 
     return translate if fn_or_layer is None else translate(fn_or_layer)
 

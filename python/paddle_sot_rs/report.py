@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import _core, blas
+from . import _core, _excerpt, blas
 from .api import to_static
 
 
@@ -26,6 +26,7 @@ class GraphBreak:
         title: what the id stands for, in a few words.
         link: the place on that page.
         count: how often it was met.
+        source: the line, and carets below the expression where it is a part of it.
     """
 
     code: str
@@ -37,6 +38,22 @@ class GraphBreak:
     title: str = ""
     link: str = ""
     count: int = 1
+    source: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Seconds:
+    """What translations took, by phase.
+
+    Attributes:
+        trace: byte code is simulated, code and guards are made.
+        infer: Paddle says what calls return.
+        backend: graphs are compiled.
+    """
+
+    trace: float = 0.0
+    infer: float = 0.0
+    backend: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -52,6 +69,7 @@ class Stats:
         graph_breaks: breaks met while translating, oldest first; each once, with a count.
         recompiles: the guard that failed at each miss of a function that had translations.
         fallbacks: why calls ran natively as a whole; each once, with a count.
+        seconds: what translations took, by phase.
     """
 
     graphs: int = 0
@@ -62,6 +80,7 @@ class Stats:
     graph_breaks: list[GraphBreak] = field(default_factory=list)
     recompiles: list[str] = field(default_factory=list)
     fallbacks: list[GraphBreak] = field(default_factory=list)
+    seconds: Seconds = field(default_factory=Seconds)
 
 
 def _break(record: Any) -> GraphBreak:
@@ -75,6 +94,7 @@ def _break(record: Any) -> GraphBreak:
         record.title,
         record.link,
         record.count,
+        tuple(_excerpt.of(record.file, record.line, record.end_line, *record.columns)),
     )
 
 
@@ -116,6 +136,7 @@ def stats(fn: Any = None) -> Stats:
         [_break(item) for item in record.graph_breaks],
         list(record.recompiles),
         [_break(item) for item in record.fallbacks],
+        Seconds(*record.seconds),
     )
 
 
@@ -149,6 +170,8 @@ class Explanation:
         for reason in [*self.graph_breaks, *self.fallbacks]:
             times = f" ({reason.count} times)" if reason.count > 1 else ""
             print(f"  {reason.id} {reason.code} {reason.file}:{reason.line}: {reason.message}{times}", file=out)
+            for line in reason.source:
+                print(f"      {line}", file=out)
             print(f"      hint: {reason.hint}", file=out)
             print(f"      see {reason.link}", file=out)
         for number, graph in enumerate(self.graphs):

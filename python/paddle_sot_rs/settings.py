@@ -178,6 +178,14 @@ SETTINGS: dict[str, Setting] = {
             _check_dict,
         ),
         Setting(
+            "check",
+            "a flag",
+            False,
+            "compare each call with plain Python, in a process of its own, and warn of the first difference",
+            _flag,
+            _check_flag,
+        ),
+        Setting(
             "stance",
             '"default", "eager" or "fail_on_recompile"',
             "default",
@@ -196,6 +204,22 @@ SETTINGS: dict[str, Setting] = {
             "a flag",
             False,
             "let MKL use its kernels for Intel's processors: see `native_blas`",
+            per_function=False,
+        ),
+        Setting(
+            "progress",
+            "a flag",
+            True,
+            "show a line while a translation takes longer than two seconds, where stderr is a terminal",
+            _flag,
+            _check_flag,
+            per_function=False,
+        ),
+        Setting(
+            "report",
+            "a folder",
+            None,
+            "write a report of the whole run into this folder when it ends: see `record`",
             per_function=False,
         ),
     )
@@ -259,6 +283,21 @@ class config:
         _configured.reset(self._entered.pop())
 
 
+def show_progress_by_environment() -> None:
+    """Does what `PADDLE_SOT_PROGRESS` says.
+
+    Raises:
+        ImportError: it is no flag.
+    """
+    from ._core import show_progress
+
+    try:
+        shown = SETTINGS["progress"].from_environment()
+    except ValueError as error:
+        raise ImportError(str(error)) from None
+    show_progress(shown is not False)
+
+
 def misspelt() -> list[str]:
     """Environment variables that look like one of ours and are none: a line for each."""
     known = [setting.variable for setting in SETTINGS.values()]
@@ -275,7 +314,7 @@ def table() -> str:
     lines = ["| option | takes | default | environment | what it does |", "|---|---|---|---|---|"]
     for setting in SETTINGS.values():
         default = "the backend's" if setting.default is None else f"`{setting.default!r}`"
-        if setting.default == () or setting.default == "" or setting.name == "options":
+        if setting.default in ((), "") or setting.name in ("options", "report"):
             default = "none"
         where = "" if setting.per_function else " (the whole process)"
         row = (f"`{setting.name}`", setting.takes, default, f"`{setting.variable}`", setting.doc + where)

@@ -1,8 +1,9 @@
 //! Plain records handed to Python.
 
-use paddle_sot::reason::{Break, BreakId, Stats};
+use paddle_sot::reason::{Break, BreakId, Seconds, SourceLoc, Stats};
 use paddle_sot::translate;
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 
 /// A graph break or a fallback.
 #[pyclass(frozen, get_all, module = "paddle_sot_rs._core")]
@@ -13,6 +14,8 @@ pub struct BreakRecord {
     message: String,
     file: String,
     line: u32,
+    end_line: u32,
+    columns: (u32, u32),
     function: String,
     hint: String,
     id: String,
@@ -30,6 +33,8 @@ impl BreakRecord {
             message: reason.message.clone(),
             file: reason.loc.file.to_string(),
             line: reason.loc.line,
+            end_line: reason.loc.columns.end_line,
+            columns: (reason.loc.columns.start, reason.loc.columns.end),
             function: reason.loc.function.to_string(),
             hint: info.advice.to_owned(),
             id: reason.id.to_string(),
@@ -52,6 +57,7 @@ pub struct StatsRecord {
     graph_breaks: Vec<BreakRecord>,
     recompiles: Vec<String>,
     fallbacks: Vec<BreakRecord>,
+    seconds: (f64, f64, f64),
 }
 
 impl From<&Stats> for StatsRecord {
@@ -77,8 +83,14 @@ impl From<&Stats> for StatsRecord {
                 .iter()
                 .map(|event| BreakRecord::new(&event.reason, event.count))
                 .collect(),
+            seconds: of_phases(&stats.seconds),
         }
     }
+}
+
+/// Seconds of the phases: trace, infer, backend.
+fn of_phases(seconds: &Seconds) -> (f64, f64, f64) {
+    (seconds.trace, seconds.infer, seconds.backend)
 }
 
 /// A compiled graph, for `explain`.
@@ -127,4 +139,72 @@ pub fn break_table() -> Vec<(
         )
     };
     BreakId::ALL.iter().map(row).collect()
+}
+
+/// Starts to record for a report, or stops.
+#[pyfunction]
+pub fn record(on: bool) {
+    translate::record::record(on);
+}
+
+/// Whether long translations show a line in a terminal.
+#[pyfunction]
+pub fn show_progress(shown: bool) {
+    paddle_sot::reason::show_progress(shown);
+}
+
+type Place = (String, u32, String);
+
+fn place(of: &SourceLoc) -> Place {
+    (of.file.to_string(), of.line, of.function.to_string())
+}
+
+/// A call of a function: place, start, seconds.
+type CallRow = (Place, f64, f64);
+
+/// What was recorded: a dict for each function, and (place, start, seconds) for each call.
+#[pyfunction]
+pub fn recorded(py: Python<'_>) -> PyResult<(Vec<Py<PyDict>>, Vec<CallRow>)> {
+    let (functions, calls) = translate::record::recorded(py);
+    let functions = functions.iter().map(|of| function_record(py, of));
+    let calls = calls.iter();
+    let calls = calls.map(|call| (place(&call.function), call.start, call.seconds));
+    Ok((functions.collect::<PyResult<_>>()?, calls.collect()))
+}
+
+fn function_record(py: Python<'_>, of: &translate::record::FunctionRecord) -> PyResult<Py<PyDict>> {
+    let pieces = of.pieces.iter().map(|piece| {
+        let made = PyDict::new(py);
+        made.set_item("place", place(&piece.function))?;
+        made.set_item("resumes", piece.resumes)?;
+        made.set_item("guards", piece.guards.clone())?;
+        made.set_item("failures", piece.failures.clone())?;
+        made.set_item("hits", piece.hits)?;
+        made.set_item("executor", piece.executor)?;
+        made.set_item("between", piece.between)?;
+        made.set_item("seconds", of_phases(&piece.seconds))?;
+        made.set_item("start", piece.start)?;
+        let reason = piece.reason.as_ref();
+        made.set_item("reason", reason.map(|it| BreakRecord::new(it, 1)))?;
+        made.set_item("graph", piece.graph)?;
+        Ok(made.unbind())
+    });
+    let graphs = of.graphs.iter().map(|graph| {
+        let nodes = graph.nodes.iter().map(|node| {
+            let (inputs, outputs) = (node.inputs.clone(), node.outputs.clone());
+            (node.name.clone(), inputs, outputs, place(&node.loc))
+        });
+        let made = PyDict::new(py);
+        made.set_item("ir", &graph.ir)?;
+        made.set_item("backend", &graph.backend)?;
+        made.set_item("report", graph.report.clone())?;
+        made.set_item("nodes", nodes.collect::<Vec<_>>())?;
+        Ok(made.unbind())
+    });
+    let made = PyDict::new(py);
+    made.set_item("place", place(&of.function))?;
+    made.set_item("stats", StatsRecord::from(&of.stats))?;
+    made.set_item("pieces", pieces.collect::<PyResult<Vec<_>>>()?)?;
+    made.set_item("graphs", graphs.collect::<PyResult<Vec<_>>>()?)?;
+    Ok(made.unbind())
 }

@@ -19,6 +19,7 @@ pub struct StaticFunction {
     inner: Arc<Translated>,
     callable: Py<PyAny>,
     make: Obj,
+    checks: bool,
 }
 
 impl StaticFunction {
@@ -55,7 +56,7 @@ impl StaticFunction {
 #[pymethods]
 impl StaticFunction {
     /// `options` holds: backend, backend_options, full_graph, dynamic, min_graph_size, black_list,
-    /// black_names, specification, capture_control_flow, forward_only, assumes_branches; `marks`,
+    /// black_names, specification, capture_control_flow, forward_only, assumes_branches, check; `marks`,
     /// what holds for all functions of the process: black_list, allow_list, disabled. The Python layer has checked them.
     #[new]
     fn new(
@@ -73,11 +74,34 @@ impl StaticFunction {
             inner,
             callable: callable.clone().unbind(),
             make: Obj::from(options),
+            checks: options.as_any().get_item("check")?.extract()?,
         })
     }
 
     #[pyo3(signature = (*args, **kwargs))]
     fn __call__(
+        slf: &Bound<'_, Self>,
+        py: Python<'_>,
+        args: &Bound<'_, PyTuple>,
+        kwargs: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Py<PyAny>> {
+        if slf.get().checks {
+            let kwargs = kwargs.into_pyobject(py)?.into_any().unbind();
+            let args = args.clone().into_any().unbind();
+            return Self::ask(slf, "_checking", "call", [args, kwargs]);
+        }
+        slf.get().inner.call(py, args, kwargs)
+    }
+
+    /// The options that it was made with.
+    #[getter]
+    fn compile_options(&self, py: Python<'_>) -> Py<PyAny> {
+        self.make.py(py)
+    }
+
+    /// A call that is not compared with plain Python.
+    #[pyo3(signature = (*args, **kwargs))]
+    fn call_unchecked(
         &self,
         py: Python<'_>,
         args: &Bound<'_, PyTuple>,

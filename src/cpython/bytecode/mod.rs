@@ -26,6 +26,6 @@ pub use instr::{BinOp, CmpOp, Instr};
 pub use liveness::live_locals;
 pub use optable::OpTable;
 pub use resume::{build_resume, Origin, ResumeSpec};
-pub use source_loc::SourceLoc;
+pub use source_loc::{Columns, SourceLoc};
 pub use stack::StackDepths;
 pub use version::Dialect;

@@ -12,6 +12,7 @@ use smallvec::SmallVec;
 use crate::obj::Obj;
 use crate::tracker::{FunctionField, Tracker, TrackerRef};
 
+use super::difference;
 use super::held::{steps_that_run_python, Held};
 use super::layer_state::LayerSnapshot;
 use super::version_fast_path::{Gate, GatePlan};
@@ -49,6 +50,11 @@ pub trait CompiledGuard: Send + Sync {
             .get(index)
             .cloned()
             .unwrap_or_else(|| "global state".to_owned())
+    }
+
+    /// The same for these inputs, with what was there and what is now: `x.shape[0]: 4 -> 5`.
+    fn explain_failure(&self, _py: Python<'_>, _inputs: GuardInputs<'_>, index: usize) -> String {
+        self.describe_failure(index)
     }
 }
 
@@ -476,9 +482,48 @@ impl CompiledGuard for NativeGuards {
             Some(_) => "a key that says itself what it is equal to".to_owned(),
         }
     }
+
+    fn explain_failure(&self, py: Python<'_>, inputs: GuardInputs<'_>, index: usize) -> String {
+        let text = self.describe_failure(index);
+        match self.change(py, inputs, index, &text) {
+            Some(change) => format!("{change} ({text})"),
+            None => text,
+        }
+    }
 }
 
 impl NativeGuards {
+    /// What the object that a guard is about was and is, where that is a change of one thing.
+    fn change(
+        &self,
+        py: Python<'_>,
+        inputs: GuardInputs<'_>,
+        index: usize,
+        text: &str,
+    ) -> Option<String> {
+        let _no_collection = native::NoCollection::new(py);
+        let mut slots = vec![0; self.loads];
+        // The same steps as of the check, up to the guard.
+        for &at in &self.plan.all {
+            match &self.steps[at] {
+                Step::Load(target, what) => {
+                    slots[*target] = load(py, what, inputs, &slots)? as usize;
+                }
+                Step::Check { slot, check, guard } if *guard == index => {
+                    let object = slots[*slot] as Ptr;
+                    return difference::of(py, check, object, text);
+                }
+                // What is loaded next relies on it.
+                Step::Check { slot, check, .. } => {
+                    if !holds(py, check, slots[*slot] as Ptr, &slots) {
+                        return None;
+                    }
+                }
+            }
+        }
+        None
+    }
+
     fn walk(
         &self,
         py: Python<'_>,

@@ -1,6 +1,7 @@
 //! Guards: what must still hold for a translation to be reused.
 
 mod compile;
+mod difference;
 mod expression;
 mod held;
 mod kinds;

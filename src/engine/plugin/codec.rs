@@ -270,6 +270,7 @@ fn decode_statement(statement: &Bound<'_, PyAny>) -> PyResult<Statement> {
             file: file.into(),
             line,
             function: function.into(),
+            ..SourceLoc::default()
         },
     })
 }

@@ -4,6 +4,8 @@ use std::fmt;
 
 use crate::bytecode::SourceLoc;
 
+use pyo3::prelude::*;
+
 use super::BreakId;
 
 /// The four classes of the design: what made the engine hand code back to the interpreter.
@@ -142,10 +144,14 @@ impl Break {
         }
     }
 
-    /// With what to do about it, and where to read more.
-    pub fn advice(&self) -> String {
+    /// With the line it is about, what to do about it, and where to read more.
+    pub fn advice(&self, py: Python<'_>) -> String {
         let advice = self.id.info().advice;
-        format!("{self}\n    hint: {advice}\n    see {}", self.id.link())
+        let shown = super::excerpt::of(py, &self.loc);
+        format!(
+            "{self}{shown}\n    hint: {advice}\n    see {}",
+            self.id.link()
+        )
     }
 
     /// Shorthand for an error of the engine itself.

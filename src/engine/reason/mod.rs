@@ -3,11 +3,14 @@
 
 mod break_id;
 mod catalogue;
+mod excerpt;
+mod phases;
 mod stats;
 mod table;
 
-pub use crate::bytecode::SourceLoc;
+pub use crate::bytecode::{Columns, SourceLoc};
 pub use break_id::BreakInfo;
 pub use catalogue::{Break, BreakCode, BreakKind};
+pub use phases::{show_progress, timed, Clock, Phase, Seconds};
 pub use stats::{Fallback, GraphBreakEvent, Recompile, Stats};
 pub use table::BreakId;

@@ -1,6 +1,6 @@
 //! Counters and event lists behind `stats()`.
 
-use super::{Break, SourceLoc};
+use super::{Break, Seconds, SourceLoc};
 
 /// A graph break as users see it.
 #[derive(Clone, Debug)]
@@ -50,6 +50,8 @@ pub struct Stats {
     pub recompiles: Vec<Recompile>,
     /// Frames run natively.
     pub fallbacks: Vec<Fallback>,
+    /// What translations took.
+    pub seconds: Seconds,
 }
 
 impl Stats {
@@ -64,6 +66,7 @@ impl Stats {
             graph_breaks: Vec::new(),
             recompiles: Vec::new(),
             fallbacks: Vec::new(),
+            seconds: Seconds::NONE,
         }
     }
 
@@ -104,6 +107,7 @@ impl Stats {
         self.translations += other.translations;
         self.cache_hits += other.cache_hits;
         self.cache_misses += other.cache_misses;
+        self.seconds.add(&other.seconds);
         for event in &other.graph_breaks {
             self.note_break(&event.reason, event.count);
         }

@@ -198,6 +198,20 @@ break_ids! {
      exception itself, with its own message and traceback.",
     "nothing has to be done where the exception is wanted; a handler inside of the compiled \
      function is followed";
+    Length = 416 UnsupportedOperation: "the length of this object",
+    "How many items it has is not known while the graph is captured: the object decides itself, \
+     or a tensor's value decided what was put into it.",
+    "count with a number of Python that does not come from a tensor, or call len() outside of \
+     the compiled function";
+    ItemAssignment = 417 UnsupportedOperation: "an item that is written or deleted",
+    "The object decides itself what becomes of it, or the place is a value that only the graph \
+     knows.",
+    "write it outside of the compiled function, or use keys and positions that are known \
+     numbers and texts";
+    GivenIterator = 418 UnsupportedOperation: "an iterator that exists already",
+    "It was made outside, or in front of a break in a loop. No guard can say what it gives next, so \
+     that the interpreter takes the item, and each round begins anew.",
+    "loop over a list or tuple; in a loop, move what breaks the graph behind it";
     BlackListed = 501 BlackListed: "on a black list",
     "The call is on the black list of the backend, or of the program.",
     "remove it from the black list, or choose another backend";

@@ -4,8 +4,8 @@
 //! cannot do stops the caller. `run_outermost` runs the frame that is being translated and
 //! turns a stop into a graph break at the instruction group it happened in.
 
-use crate::bytecode::Instr;
-use crate::reason::{Break, BreakCode, BreakId, BreakKind, SourceLoc};
+use crate::bytecode::{Instr, Loc};
+use crate::reason::{Break, BreakCode, BreakId, BreakKind, Columns, SourceLoc};
 use crate::variables::VarId;
 
 use super::dispatch::{self, Flow};
@@ -287,7 +287,7 @@ fn raises_again(frame: &FrameState, at: usize) -> bool {
 fn located(t: &Tracer<'_>, frame: &FrameState, at: usize, mut reason: Break) -> Break {
     if reason.loc == SourceLoc::default() {
         let mut loc = t.loc();
-        loc.line = frame.code.instructions[at].loc.line.unwrap_or(loc.line);
+        moved(&mut loc, &frame.code.instructions[at].loc);
         reason.loc = loc;
     }
     reason
@@ -316,9 +316,8 @@ pub(super) fn advance(t: &mut Tracer<'_>, frame: &mut FrameState) -> Step<Option
         );
     }
     let at = frame.pc;
-    if let (Some(line), Some(loc)) = (frame.code.instructions[at].loc.line, t.locations.last_mut())
-    {
-        loc.line = line;
+    if let Some(loc) = t.locations.last_mut() {
+        moved(loc, &frame.code.instructions[at].loc);
     }
     if let Some(known) = t.simulated.last_mut() {
         known.handled = frame.handling.last().copied();
@@ -388,5 +387,20 @@ fn location(frame: &FrameState) -> SourceLoc {
         file: frame.code.filename.clone(),
         line: line.unwrap_or(frame.code.firstlineno),
         function: frame.code.qualname.clone(),
+        columns: Columns::default(),
     }
+}
+
+/// Makes it another place in the same function, where its line is known.
+fn moved(place: &mut SourceLoc, to: &Loc) {
+    let Some(line) = to.line else { return };
+    place.line = line;
+    place.columns = match (to.col, to.end_col) {
+        (Some(start), Some(end)) => Columns {
+            end_line: to.end_line.unwrap_or(line),
+            start,
+            end,
+        },
+        _ => Columns::default(),
+    };
 }

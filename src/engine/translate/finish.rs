@@ -12,7 +12,7 @@ use crate::frame::{CodeState, Policy};
 use crate::graph::{Callee, StatementIr, SymbolId, SymbolKind};
 use crate::guard::{CompiledGuard, GuardCompiler, GuardSet, NativeGuardCompiler};
 use crate::obj::Obj;
-use crate::reason::{Break, BreakKind, SourceLoc};
+use crate::reason::{timed, Break, BreakKind, Phase, SourceLoc};
 use crate::simulator::replay_reads::Outside;
 use crate::simulator::tracer::function_graph::GraphInput;
 use crate::tracker::{Place, TrackerRef};
@@ -23,6 +23,7 @@ use super::choice::Configured;
 use super::function::{lock, Entry, Gains, GraphInfo, Translated, BY_CALLS};
 use super::graph_inputs::GraphInputs;
 use super::random::Randomness;
+use super::record::{self, Counters, Node};
 use super::resumes::log_code;
 use super::statistics::Statistics;
 
@@ -58,6 +59,7 @@ pub(super) fn finish(
         inputs,
         session,
         guards,
+        reason,
         listens,
         by_calls,
         outside,
@@ -87,7 +89,7 @@ pub(super) fn finish(
     let mut graph = None;
     let mut gain = backend.counts_gains().then_some(0);
     let mut graph_inputs = GraphInputs::default();
-    let ir = sir.to_string();
+    let (ir, nodes) = (sir.to_string(), record::nodes(py, &sir));
     let randomness = match sir.has_regions() {
         true => Randomness::assumed(),
         false => Randomness::default(),
@@ -113,7 +115,7 @@ pub(super) fn finish(
             least: 0,
         };
         let compiled;
-        (compiled, gain) = compile(py, backend, request, by_calls)?;
+        (compiled, gain) = timed(Phase::Backend, || compile(py, backend, request, by_calls))?;
         let mut stats = lock(&of.shared.stats);
         stats.graphs += 1;
         stats.ops += statements as u64;
@@ -134,10 +136,10 @@ pub(super) fn finish(
     let guard = NativeGuardCompiler.compile(py, &guards, &slots, state)?;
     log::debug!(target: "paddle_sot_rs.ir", "{ir}");
     log::debug!(target: "paddle_sot_rs.guards", "{}", guard.describe().join("\n"));
-    remember(
+    let info = remember(
         py,
         of,
-        &ir,
+        (ir, nodes),
         graph.as_deref(),
         guard.as_ref(),
         &emission.plan,
@@ -157,6 +159,9 @@ pub(super) fn finish(
         values,
         general: false,
         gains: Gains::new(gain),
+        info,
+        reason,
+        counters: Counters::default(),
     })
 }
 
@@ -198,12 +203,12 @@ fn compile(
 fn remember(
     py: Python<'_>,
     of: &Translated,
-    ir: &str,
+    (ir, nodes): (String, Vec<Node>),
     graph: Option<&dyn CompiledGraph>,
     guard: &dyn CompiledGuard,
     plan: &Plan,
     generation: u64,
-) -> Result<(), Break> {
+) -> Result<Option<Arc<GraphInfo>>, Break> {
     let code = match plan {
         Plan::Code(function) | Plan::Resume(function) => {
             Some(Obj::from(function.bind(py).getattr("__code__")?))
@@ -215,17 +220,17 @@ fn remember(
         CodeState::of(state)?.set_policies(Policy::Skip, Policy::Default);
         log_code(py, "generated code", code.bind(py))?;
     }
-    if let Some(graph) = graph {
-        let info = GraphInfo {
-            ir: ir.to_owned(),
-            program: graph.program_text(py)?,
-            guards: guard.describe(),
-            backend: graph.backend_name().to_owned(),
-            generation,
-            report: graph.report(),
-            code,
-        };
-        lock(&of.shared.graphs).push(info);
-    }
-    Ok(())
+    let Some(graph) = graph else { return Ok(None) };
+    let info = Arc::new(GraphInfo {
+        ir,
+        program: graph.program_text(py)?,
+        guards: guard.describe(),
+        backend: graph.backend_name().to_owned(),
+        generation,
+        report: graph.report(),
+        code,
+        nodes,
+    });
+    lock(&of.shared.graphs).push(info.clone());
+    Ok(Some(info))
 }

@@ -18,6 +18,7 @@ mod paddle_sot_hook;
 mod pin;
 mod pipeline;
 mod random;
+pub mod record;
 mod resumes;
 mod statistics;
 mod totals;

@@ -174,7 +174,7 @@ pub fn translate(
         if !traced.reported {
             let count = lock(&of.shared.stats).note_break(reason, 1);
             if let Some(times) = shown(count) {
-                log::info!(target: "paddle_sot_rs.graph_breaks", "{times}{}", reason.advice());
+                log::info!(target: "paddle_sot_rs.graph_breaks", "{times}{}", reason.advice(py));
             }
         }
     }

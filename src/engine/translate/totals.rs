@@ -39,7 +39,7 @@ pub(super) fn retire(stats: &Stats) {
 
 /// The answer must be dropped without a lock in hand: the last reference to a function may be in
 /// it.
-fn functions() -> Vec<Arc<Translated>> {
+pub(super) fn functions() -> Vec<Arc<Translated>> {
     lock(&FUNCTIONS).iter().filter_map(Weak::upgrade).collect()
 }
 

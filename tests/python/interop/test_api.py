@@ -8,7 +8,7 @@ import inspect
 import pickle
 import typing
 import weakref
-from dataclasses import astuple, replace
+from dataclasses import astuple, fields, replace
 
 import numpy as np
 import paddle
@@ -297,7 +297,9 @@ def breaking(x):
 
 
 def added(one, other):
-    return sot.Stats(*(a + b for a, b in zip(astuple(one), astuple(other))))
+    counts = (getattr(one, it.name) + getattr(other, it.name) for it in fields(sot.Stats) if it.name != "seconds")
+    seconds = (a + b for a, b in zip(astuple(one.seconds), astuple(other.seconds)))
+    return sot.Stats(*counts, sot.Seconds(*seconds))
 
 
 def called(function, *inputs):

@@ -231,7 +231,7 @@ pub fn next(t: &mut Tracer<'_>, iterator: VarId) -> Step<Option<VarId>> {
         Kind::Object(_) => return next_of_object(t, iterator),
         _ => {
             return t.stop(
-                BreakId::Iteration,
+                BreakId::GivenIterator,
                 "next() of an iterator that exists, which no guard can look into",
             )
         }

@@ -237,7 +237,7 @@ pub fn len(t: &mut Tracer<'_>, value: VarId) -> Step<i64> {
             let result = call(t, method, &[], &[])?;
             match t.const_int(result) {
                 Some(len) if len >= 0 => Ok(len),
-                _ => t.stop(BreakId::Truth, "__len__ that is not a length"),
+                _ => t.stop(BreakId::Length, "__len__ that is not a length"),
             }
         }
         kind => {
@@ -245,7 +245,7 @@ pub fn len(t: &mut Tracer<'_>, value: VarId) -> Step<i64> {
                 return Ok(len as i64);
             }
             let what = describe(t, value, &kind);
-            t.stop(BreakId::Truth, format!("len() of {what}"))
+            t.stop(BreakId::Length, format!("len() of {what}"))
         }
     }
 }

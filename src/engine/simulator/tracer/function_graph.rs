@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::backend::{BackendError, ComparedDims, InferredOutput, TraceSession, ValueHandle};
 use crate::obj::Obj;
-use crate::reason::SourceLoc;
+use crate::reason::{timed, Phase, SourceLoc};
 use crate::tracker::TrackerRef;
 
 use rustc_hash::FxHashMap;
@@ -178,9 +178,10 @@ impl FunctionGraph {
         loc: SourceLoc,
         locate: &mut dyn FnMut(&Obj) -> Option<TrackerRef>,
     ) -> Result<Arg, BackendError> {
-        let inferred = self
-            .session
-            .call(py, &self.sir, &callee, &args, &kwargs, &loc)?;
+        let inferred = timed(Phase::Infer, || {
+            let session = &mut self.session;
+            session.call(py, &self.sir, &callee, &args, &kwargs, &loc)
+        })?;
         for tensor in inferred.captured {
             let Some(tracker) = locate(&tensor.value) else {
                 return Err(BackendError::Refused(

@@ -13,7 +13,7 @@ use crate::backend::{self, CompiledGraph};
 use crate::codegen::Plan;
 use crate::guard::{CompiledGuard, GuardInputs};
 use crate::obj::Obj;
-use crate::reason::{Break, BreakId, Recompile, Stats};
+use crate::reason::{Break, BreakId, Clock, Recompile, Stats};
 use crate::tracker::Place;
 use crate::translate::arguments::{addresses, Bound_};
 use crate::translate::backward_guard::BackwardGuard;
@@ -23,6 +23,7 @@ use crate::translate::declared_dynamic::DynamicTensors;
 use crate::translate::graph_inputs::GraphInputs;
 use crate::translate::pipeline;
 use crate::translate::random::Randomness;
+use crate::translate::record::Counters;
 use crate::translate::statistics::Statistics;
 
 use super::compile_lock::exclusively;
@@ -61,6 +62,12 @@ pub struct Entry {
     pub general: bool,
     /// What it gains over eager mode.
     pub gains: Gains,
+    /// Its graph, as `explain` shows it.
+    pub info: Option<Arc<GraphInfo>>,
+    /// Why it ends in front of the end of the function.
+    pub reason: Option<Break>,
+    /// For a report.
+    pub counters: Counters,
 }
 
 impl Entry {
@@ -136,7 +143,7 @@ impl Translated {
     ) -> PyResult<Next> {
         lock(&self.shared.stats).cache_misses += 1;
         if let Some((entry, index)) = &failed {
-            let guard = entry.guard.describe_failure(*index);
+            let guard = self.what_failed(py, &bound, (entry, *index));
             // No lock is held here: what handles records of the log may be translated code, and other threads may run.
             let id = BreakId::Recompile;
             log::info!(target: "paddle_sot_rs.recompiles", "{id} {} is translated again: {guard}; see {}", self.location, id.link());
@@ -152,10 +159,13 @@ impl Translated {
             Run::Frame(_) => 3,
         };
         if references > 0 && !destructors::held(&bound, references).is_empty() {
-            self.fall_back(Break::new(
-                BreakId::Destructor,
-                "a local alone holds an object with a destructor",
-            ));
+            self.fall_back(
+                py,
+                Break::new(
+                    BreakId::Destructor,
+                    "a local alone holds an object with a destructor",
+                ),
+            );
             return self.native(py, bound, how);
         }
         self.note_round();
@@ -164,7 +174,7 @@ impl Translated {
         let before = self.entries();
         if before.len() >= MAX_ENTRIES {
             self.give_up();
-            self.note_limit(MAX_ENTRIES);
+            self.note_limit(py, MAX_ENTRIES);
             return self.native(py, bound, how);
         }
         if before.len() >= MAX_SMALL_ENDS && self.is_a_small_end(&before) {
@@ -198,9 +208,12 @@ impl Translated {
                     Ok(slots) => self.run(py, &entry, slots, bound, how),
                     Err(index) => {
                         let guard = entry.guard.describe_failure(index);
-                        self.fall_back(Break::internal(format!(
-                            "the guard {guard:?} fails right after the translation"
-                        )));
+                        self.fall_back(
+                            py,
+                            Break::internal(format!(
+                                "the guard {guard:?} fails right after the translation"
+                            )),
+                        );
                         self.remove(&entry);
                         self.native(py, bound, how)
                     }
@@ -216,7 +229,7 @@ impl Translated {
                     }
                     return Err(refusal);
                 }
-                self.fall_back(reason);
+                self.fall_back(py, reason);
                 self.native(py, bound, how)
             }
         }
@@ -235,6 +248,32 @@ impl Translated {
             && entries
                 .iter()
                 .all(|entry| runs_by_calls(entry) && is_end(entry))
+    }
+
+    /// This function, with other code of it, what goes on behind breaks, and what native parts call.
+    pub(in crate::translate) fn each_part(
+        &self,
+        py: Python<'_>,
+        look: &mut dyn FnMut(&Translated),
+    ) {
+        look(self);
+        let others = lock(&self.others).clone();
+        others.iter().for_each(|other| look(other));
+        let resumes: Vec<Obj> = {
+            let resumes = lock(&self.shared.resumes);
+            resumes.values().map(|(resume, _)| resume.clone()).collect()
+        };
+        for callable in &resumes {
+            if let Ok(resume) = callable.bind(py).cast::<ResumeFunction>() {
+                look(resume.get().inner());
+            }
+        }
+        let callees: Vec<Obj> = lock(&self.shared.callees).values().cloned().collect();
+        for callable in &callees {
+            if let Ok(callee) = callable.bind(py).cast::<CalleeFunction>() {
+                look(callee.get().inner());
+            }
+        }
     }
 
     /// What guards are evaluated on, by the addresses of the bound arguments.
@@ -296,11 +335,17 @@ impl Translated {
     ) -> Result<Arc<Entry>, Break> {
         let name = self.shared.options.backend.name();
         let doing = format_args!("a translation for the backend {name:?} panicked");
-        backend::caught(py, doing, || {
+        let clock = Clock::new(&self.location);
+        let translated = backend::caught(py, doing, || {
             Ok(pipeline::translate(py, self, bound, wanted))
         })
-        .unwrap_or_else(|err| Err(Break::internal(err.to_string())))
-        .map(Arc::new)
+        .unwrap_or_else(|err| Err(Break::internal(err.to_string())));
+        let seconds = clock.seconds();
+        lock(&self.shared.stats).seconds.add(&seconds);
+        translated.map(|entry| {
+            entry.counters.was_made(clock.start(), seconds);
+            Arc::new(entry)
+        })
     }
 
     /// Drops those whose gradients were refused.
@@ -334,7 +379,7 @@ impl Translated {
             *entries = Arc::new(live);
             stale
         };
-        let graphs: Vec<GraphInfo> = {
+        let graphs: Vec<Arc<GraphInfo>> = {
             let mut graphs = lock(&self.shared.graphs);
             let (live, stale) = std::mem::take(&mut *graphs)
                 .into_iter()

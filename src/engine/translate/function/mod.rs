@@ -28,6 +28,7 @@ use crate::tracker::Place;
 use super::arguments::Parameters;
 use super::automatic_dynamic::Seen;
 use super::declared_dynamic::DynamicTensors;
+use super::record;
 use super::totals;
 
 pub use cache::Entry;
@@ -114,6 +115,7 @@ impl Translated {
                 file: Arc::from(obj::file_of_code(&code)?),
                 line: code.getattr("co_firstlineno")?.extract()?,
                 function: Arc::from(obj::name_of_code(&code)?),
+                ..SourceLoc::default()
             },
             code: Obj::from(&code),
             closure: (!closure.is_none()).then(|| Obj::from(closure)),
@@ -216,6 +218,7 @@ impl Drop for Translated {
         }
         totals::retire(&lock(&self.shared.stats));
         // Without an interpreter there is nothing left to free.
+        Python::try_attach(|py| record::retire(py, self));
         Python::try_attach(|py| obj::aside(py, || self.reset(py)));
     }
 }

@@ -21,6 +21,7 @@ use crate::translate::choice::Configured;
 use crate::translate::declared_dynamic::DynamicTensors;
 use crate::translate::paddle_sot_hook::Quiet;
 use crate::translate::pin::{self, Pin};
+use crate::translate::record;
 
 use super::c_stack::{self, CallOfObject, Nested};
 use super::cache::Entry;
@@ -93,6 +94,7 @@ impl Translated {
         }
         let _quiet = Quiet::new(py)?;
         let _running = Running::new();
+        let _recorded = record::Call::new(&self.location);
         let _call = CallOfObject::new(py);
         let receiver = self.receiver.as_ref().map(|receiver| receiver.bind(py));
         let run = Run::Called(args, kwargs);
@@ -197,6 +199,7 @@ impl Translated {
                         self.declared(py, args, *kwargs)?;
                     }
                     lock(&self.shared.stats).cache_hits += 1;
+                    entry.counters.checked(None);
                     if !matches!(how, Run::Resumed) && self.is_a_loss(entry) {
                         drop(slots);
                         return self.native(py, bound, how);
@@ -204,7 +207,10 @@ impl Translated {
                     tally.ran(entry);
                     return self.run(py, entry, slots, bound, how);
                 }
-                Err(index) => failed = failed.or_else(|| Some((entry.clone(), index))),
+                Err(index) => {
+                    entry.counters.checked(Some(index));
+                    failed = failed.or_else(|| Some((entry.clone(), index)));
+                }
             }
         }
         drop(entries);
@@ -228,7 +234,8 @@ impl Translated {
             return self.native(py, bound, how);
         }
         if let (Some((entry, index)), true) = (&failed, fails_on_recompile()) {
-            return Err(self.recompile_error(py, &entry.guard.describe_failure(*index)));
+            let guard = self.what_failed(py, &bound, (entry, *index));
+            return Err(self.recompile_error(py, &guard));
         }
         tally.forget();
         self.miss(py, bound, failed, &wanted, how)
@@ -255,9 +262,12 @@ impl Translated {
                         match backward_guard.look(py, self.guard_inputs(&locals)) {
                             Ok(seen) => Some((backward_guard, seen)),
                             Err(what) => {
-                                self.fall_back(Break::internal(format!(
-                                    "{what} holds, and does not for what runs again"
-                                )));
+                                self.fall_back(
+                                    py,
+                                    Break::internal(format!(
+                                        "{what} holds, and does not for what runs again"
+                                    )),
+                                );
                                 self.remove(entry);
                                 return self.native(py, bound, how);
                             }
@@ -271,7 +281,7 @@ impl Translated {
                     if entry.statistics.are_kept() {
                         kept = Some(entry.statistics.before(inputs));
                     }
-                    graph.call(py, inputs)
+                    entry.counters.in_executor(|| graph.call(py, inputs))
                 };
                 match inputs.with(py, &slots, run) {
                     Ok(Some(outputs)) => {
@@ -296,7 +306,7 @@ impl Translated {
                         // Nothing has happened yet: the original raises the user's exception itself.
                         log::info!(target: "paddle_sot_rs.graph_breaks", "{}: the graph failed: {err}", self.location);
                         if backend::is_panic(py, &err) {
-                            self.fall_back(Break::internal(err.to_string()));
+                            self.fall_back(py, Break::internal(err.to_string()));
                             self.remove(entry);
                             return self.native(py, bound, how);
                         }
@@ -304,7 +314,7 @@ impl Translated {
                         // A frame has not run yet.
                         if let Next::Return(_) = answer {
                             let message = format!("only the graph raised: {err}");
-                            self.fall_back(Break::new(BreakKind::GraphFailed, message));
+                            self.fall_back(py, Break::new(BreakKind::GraphFailed, message));
                         }
                         return Ok(answer);
                     }
@@ -335,7 +345,8 @@ impl Translated {
                     false => None,
                 };
                 let _pin = Pin::new(&self.shared, entry.backend.clone());
-                let answer = function.bind(py).call1((rest, outputs))?;
+                let run = || function.bind(py).call1((rest, outputs));
+                let answer = entry.counters.behind(run)?;
                 if matches!(entry.plan, Plan::Code(_)) {
                     return Ok(Next::Return(answer.unbind()));
                 }

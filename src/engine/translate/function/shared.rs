@@ -13,6 +13,7 @@ use crate::reason::{SourceLoc, Stats};
 use crate::simulator::TraceOptions;
 use crate::translate::callees::Listener;
 use crate::translate::choice::BackendChoice;
+use crate::translate::record::Node;
 
 use super::lock;
 
@@ -42,6 +43,8 @@ pub struct GraphInfo {
     pub report: Vec<String>,
     /// The generated code object, if there is one.
     pub code: Option<Obj>,
+    /// What flows through it, where that is recorded.
+    pub nodes: Vec<Node>,
 }
 
 /// The original code object, the globals, the place, and the raising instruction.
@@ -56,7 +59,7 @@ pub struct Shared {
     /// Counters and events.
     pub stats: Mutex<Stats>,
     /// Graphs, when `explain` asked for them.
-    pub graphs: Mutex<Vec<GraphInfo>>,
+    pub graphs: Mutex<Vec<Arc<GraphInfo>>>,
     /// Resume functions by original code object, place, and raising instruction.
     pub resumes: Mutex<FxHashMap<ResumeKey, (Obj, usize)>>,
     /// See `TraceOptions::changed_later`.

@@ -10,15 +10,20 @@ use pyo3::types::{IntoPyDict, PyTuple};
 use crate::backend;
 use crate::frame::{user_is_tracing, CodeState, Modules, Policy};
 use crate::reason::{Break, BreakId, BreakKind, SourceLoc, Stats};
+use crate::translate::arguments::addresses;
 use crate::translate::pin;
 
 use super::c_stack;
+use super::cache::Entry;
 use super::compile_lock::saves_are_hooked;
 use super::{lock, Translated};
 use crate::backend::is_translating;
 
 /// Failed attempts on one function before it is left alone.
 const MAX_FAILURES: usize = 3;
+
+/// Most guards that a message names.
+const SHOWN: usize = 3;
 
 impl Translated {
     /// Whether translating it was given up.
@@ -60,6 +65,35 @@ impl Translated {
         let link = id.link();
         let message = format!("{id} {place} would be translated again: {guard}; see {link}");
         error(py, "RecompileError", &message, None)
+    }
+
+    /// The guards that are in the way of a translation, each with what it was and is: one for each thing that differs.
+    pub(super) fn what_failed(
+        &self,
+        py: Python<'_>,
+        bound: &[Bound<'_, PyAny>],
+        newest: (&Entry, usize),
+    ) -> String {
+        let locals = addresses(bound);
+        let inputs = self.guard_inputs(&locals);
+        let mut found = vec![newest.0.guard.explain_failure(py, inputs, newest.1)];
+        let entries = self.entries();
+        for entry in entries
+            .iter()
+            .rev()
+            .filter(|it| !std::ptr::eq(&***it, newest.0))
+        {
+            if let Err(index) = entry.guard.check(py, inputs) {
+                let what = entry.guard.explain_failure(py, inputs, index);
+                if !found.iter().any(|known| subject(known) == subject(&what)) {
+                    found.push(what);
+                }
+            }
+            if found.len() == SHOWN {
+                break;
+            }
+        }
+        found.join("; ")
     }
 
     /// Whether nothing is in the way of one graph but an exception that leaves the function.
@@ -127,15 +161,15 @@ impl Translated {
     }
 
     /// Counts that the function has too many translations, with the guards that failed.
-    pub(super) fn note_limit(&self, limit: usize) {
+    pub(super) fn note_limit(&self, py: Python<'_>, limit: usize) {
         let failed = guards_that_failed(&lock(&self.shared.stats), &self.location);
         let message = format!("{limit} translations; what failed each time: {failed}");
         let reason = self.placed(Break::new(BreakId::RecompileLimit, message));
-        log::warn!(target: "paddle_sot_rs.recompiles", "{} has {limit} translations; from now on it runs as it is: {}", self.location, reason.advice());
+        log::warn!(target: "paddle_sot_rs.recompiles", "{} has {limit} translations; from now on it runs as it is: {}", self.location, reason.advice(py));
         lock(&self.shared.stats).note_fallback(&self.location, &reason, 1);
     }
 
-    pub(super) fn fall_back(&self, reason: Break) {
+    pub(super) fn fall_back(&self, py: Python<'_>, reason: Break) {
         if self.shared.forced {
             let kind = format!("{:?}", reason.kind);
             // Messages name what they met: the first words tell the rule.
@@ -150,7 +184,7 @@ impl Translated {
         let reason = self.placed(reason);
         let count = lock(&self.shared.stats).note_fallback(&self.location, &reason, 1);
         if let Some(times) = shown(count) {
-            log::info!(target: "paddle_sot_rs.graph_breaks", "{times}{} runs as it is: {}", self.location, reason.advice());
+            log::info!(target: "paddle_sot_rs.graph_breaks", "{times}{} runs as it is: {}", self.location, reason.advice(py));
         }
         let now = self.generation().unwrap_or(0);
         if self.tried_under.swap(now, Ordering::Relaxed) != now {
@@ -198,7 +232,7 @@ pub(in crate::translate) fn shown(count: u64) -> Option<String> {
 pub fn graph_break_error(py: Python<'_>, reasons: &[Break]) -> PyErr {
     let lines: Vec<String> = in_order(reasons)
         .iter()
-        .map(|reason| format!("  {}", reason.advice()))
+        .map(|reason| format!("  {}", reason.advice(py)))
         .collect();
     let message = format!(
         "full_graph=True, but the graph breaks:\n{}",
@@ -219,25 +253,38 @@ fn error(py: Python<'_>, class: &str, message: &str, ids: Option<Vec<String>>) -
     make().unwrap_or_else(|_| PyRuntimeError::new_err(message.to_owned()))
 }
 
-/// Guards that made a function be translated again: the newest of each form, and how often.
+/// The change alone: `x.shape[0]: 4 -> 5` of `x.shape[0]: 4 -> 5 (...)`.
+fn change(failure: &str) -> &str {
+    let now = failure.find(" -> ").unwrap_or(failure.len());
+    let end = failure[now..].find(" (").map(|at| now + at);
+    &failure[..end.unwrap_or(failure.len())]
+}
+
+/// What a failed guard is about: `x.shape[0]` of `x.shape[0]: 4 -> 5 (...)`.
+fn subject(failure: &str) -> &str {
+    failure.split(": ").next().unwrap_or(failure)
+}
+
+/// Guards that made a function be translated again: the newest of each subject, and how often.
 fn guards_that_failed(stats: &Stats, function: &SourceLoc) -> String {
-    let form = |guard: &str| guard.replace(|c: char| c.is_ascii_digit(), "");
-    let mut found: Vec<(String, &str, usize)> = Vec::new();
+    let mut found: Vec<(&str, &str, usize)> = Vec::new();
     let own = stats
         .recompiles
         .iter()
         .filter(|it| it.function == *function);
-    for guard in own.map(|it| it.guard.as_str()) {
-        let form = form(guard);
-        match found.iter_mut().find(|(known, ..)| *known == form) {
+    for guard in own.flat_map(|it| it.guard.split("; ")) {
+        match found
+            .iter_mut()
+            .find(|(known, ..)| *known == subject(guard))
+        {
             Some((_, newest, times)) => (*newest, *times) = (guard, *times + 1),
-            None => found.push((form, guard, 1)),
+            None => found.push((subject(guard), guard, 1)),
         }
     }
     found.sort_by_key(|(.., times)| std::cmp::Reverse(*times));
-    let shown = found.iter().take(3);
+    let shown = found.iter().take(SHOWN);
     let shown: Vec<String> = shown
-        .map(|(_, guard, times)| format!("{guard} ({times} times)"))
+        .map(|(_, guard, times)| format!("{} ({times} times)", change(guard)))
         .collect();
     shown.join("; ")
 }

@@ -193,7 +193,10 @@ pub fn set(t: &mut Tracer<'_>, container: VarId, key: VarId, value: VarId) -> St
         }
         kind => {
             let what = describe(t, container, &kind);
-            t.stop(BreakId::Subscript, format!("item assignment to {what}"))
+            t.stop(
+                BreakId::ItemAssignment,
+                format!("item assignment to {what}"),
+            )
         }
     }
 }
@@ -207,7 +210,7 @@ fn set_slice(
     value: VarId,
 ) -> Step<()> {
     if !t.is_none(step) && t.const_int(step) != Some(1) {
-        return t.stop(BreakId::Subscript, "assignment to an extended slice");
+        return t.stop(BreakId::ItemAssignment, "assignment to an extended slice");
     }
     let values = crate::simulator::iterate::collect_fast(t, value)?;
     let Some(slice) = fold::to_object(t, key) else {
@@ -292,6 +295,6 @@ pub fn delete(t: &mut Tracer<'_>, container: VarId, key: VarId) -> Step<()> {
             let method = attributes::get_special(t, container, "__delitem__")?;
             call(t, method, &[key], &[]).map(drop)
         }
-        _ => t.stop(BreakId::Subscript, "deletion of an item"),
+        _ => t.stop(BreakId::ItemAssignment, "deletion of an item"),
     }
 }
