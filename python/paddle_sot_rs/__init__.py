@@ -10,6 +10,7 @@ from . import _saves
 from . import settings as _settings
 from . import stance as _stance
 from ._core import __version__, unregister_backend
+from ._minify import Minified, minify
 from .api import (
     allow_in_graph,
     black_list,
@@ -39,6 +40,7 @@ __all__ = [
     "FrozenStats",
     "GraphBreak",
     "GraphBreakError",
+    "Minified",
     "NativeBlas",
     "RecompileError",
     "Seconds",
@@ -55,6 +57,7 @@ __all__ = [
     "list_backends",
     "mark_dynamic",
     "mark_static",
+    "minify",
     "native_blas",
     "patch_paddle",
     "register_backend",

@@ -37,6 +37,25 @@ def run(arguments: list[str]) -> int:
     return run_script(arguments[0])
 
 
+def minify(arguments: list[str]) -> int:
+    """minify [--break ID] SCRIPT [ARGS]: a script of few lines that shows what goes wrong in this one"""
+    reason = None
+    if arguments[:1] == ["--break"]:
+        reason, arguments = arguments[1] if arguments[1:] else "", arguments[2:]
+    if not arguments or not os.path.exists(arguments[0]):
+        print(f"minify: no such script: {arguments[0]}" if arguments else "minify: name the script", file=sys.stderr)
+        return 2
+    from ._minify import minify_script
+
+    try:
+        found = minify_script(arguments, reason)
+    except ValueError as error:
+        print(error, file=sys.stderr)
+        return 1
+    print(found, end="")
+    return 0
+
+
 def cpython(arguments: list[str]) -> int:
     """cpython [--limit SECONDS] [--verbose] [test_x ...]: CPython's tests, all translated, against plain Python"""
     from .cpython import run as compare
@@ -61,7 +80,7 @@ def breaks(_: list[str]) -> int:
 
 
 COMMANDS: dict[str, Callable[[list[str]], int]] = {
-    command.__name__: command for command in (run, cpython, settings, breaks)
+    command.__name__: command for command in (run, minify, cpython, settings, breaks)
 }
 
 
