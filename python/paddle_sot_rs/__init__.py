@@ -11,6 +11,8 @@ from . import settings as _settings
 from . import stance as _stance
 from ._core import __version__, unregister_backend
 from ._minify import Minified, minify
+from ._recording import record
+from ._recording import record_by_environment as _record_by_environment
 from .api import (
     allow_in_graph,
     black_list,
@@ -60,6 +62,7 @@ __all__ = [
     "minify",
     "native_blas",
     "patch_paddle",
+    "record",
     "register_backend",
     "reset",
     "save",
@@ -75,3 +78,4 @@ _checks.check_paddle()
 _saves.watch()
 _stance.set_by_environment()
 _settings.show_progress_by_environment()
+_record_by_environment()

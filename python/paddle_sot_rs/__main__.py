@@ -11,12 +11,25 @@ USAGE = "usage: python -m paddle_sot_rs COMMAND ...\n\ncommands:\n"
 
 
 def run(arguments: list[str]) -> int:
-    """run [--native-blas] SCRIPT|-m MODULE [ARGS]: runs a script with this engine for paddle.jit.to_static"""
-    if arguments[:1] == ["--native-blas"]:
-        arguments = arguments[1:]
-        from . import native_blas
+    """run [--native-blas] [--report FOLDER] SCRIPT|-m MODULE [ARGS]: runs it with this engine for Paddle's to_static"""
+    while arguments[:1] in (["--native-blas"], ["--report"]):
+        option, arguments = arguments[0], arguments[1:]
+        if option == "--native-blas":
+            from . import native_blas
 
-        print(f"native BLAS: {native_blas()}", file=sys.stderr)
+            print(f"native BLAS: {native_blas()}", file=sys.stderr)
+        elif not arguments:
+            print("run: name the folder of the report", file=sys.stderr)
+            return 2
+        else:
+            from ._recording import record_all
+
+            try:
+                record_all(arguments[0])
+            except (ImportError, RuntimeError) as error:
+                print(f"run: {error}", file=sys.stderr)
+                return 2
+            arguments = arguments[1:]
     as_module = arguments[:1] == ["-m"]
     arguments = arguments[as_module:]
     if not arguments:
