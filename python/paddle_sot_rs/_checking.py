@@ -27,7 +27,7 @@ import paddle
 from . import _core
 from ._pictures import Picture, TooLarge, difference, tensors
 
-# Seconds that a child may take: a lock that another thread held when it was forked stays closed in it.
+# Seconds that a child may take: a lock that another thread held stays closed in it.
 PATIENCE = 120
 
 # Backends that compute each operation as eager mode does; of others the last digits may differ.
@@ -68,7 +68,7 @@ class Child:
         # Python seeds its generators anew in a child.
         drawn = random.getstate(), np.random.get_state()
         with warnings.catch_warnings():
-            # Of processes with threads: the child runs in eager mode, and is given up where it waits.
+            # Of processes with threads: the child is given up where it waits.
             warnings.simplefilter("ignore", DeprecationWarning)
             self._process: int | None = os.fork()
         if self._process == 0:
@@ -248,7 +248,7 @@ def _first(expected: Any, found: Any, close: bool) -> str | None:
     return None
 
 
-def call(static: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> Any:
+def compared_call(static: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> Any:
     """A call that is compared: its result, or its exception, is that of the translated function."""
     named = dict(kwargs or {})
     if _inside:
@@ -292,9 +292,13 @@ def _differ(one: Any, other: Any) -> bool:
     return bool(_first(one, other, False) or difference(one[2], other[2], False))
 
 
+def _is_exact(static: Any) -> bool:
+    return all(graph.backend in _EXACT for graph in static.graphs())
+
+
 def _compared(static: Any, given: tuple[Any, Any], outcome: tuple[str, Any], expected: Any) -> str | None:
     found = outcome[0], _picture(static, *given, outcome)
-    if different := _first(expected, found, static.compile_options["backend"] not in _EXACT):
+    if different := _first(expected, found, not _is_exact(static)):
         return different
     behind = Child(lambda: _behind(static, *given, outcome)).ask()
     if behind is None or expected[2] is None:

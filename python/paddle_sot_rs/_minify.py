@@ -23,7 +23,7 @@ _CHANGES = (
     _reducing.names,
     _reducing.numbers,
 )
-# How often the call is made: once it is translated, then it is found, and after that it may be settled.
+# How often the call is made: it is translated, then found, and after that it may be settled.
 _CALLS = (1, 2, 3)
 # Seconds that a call may take to be written down.
 _PATIENCE = 20
@@ -162,7 +162,7 @@ def minify_script(arguments: list[str], break_id: str | None) -> Minified:
         try:
             if shown := _first(texts, oracle):
                 return _of(*shown, oracle, False)
-            # What goes wrong depends on earlier calls, or has no source: the script itself is reduced.
+            # It depends on earlier calls, or has no source: the script itself is reduced.
             whole = _patched(whole)
             if shown := _first([whole], oracle, wanted == "differs"):
                 return _of(*shown, oracle, wanted == "differs")

@@ -109,7 +109,7 @@ def _run(request: dict[str, Any], to: int, eager: bool) -> None:
     try:
         import paddle_sot_rs as sot
 
-        from . import _checking, _minify
+        from . import _checking, _minify, _reducing
 
         os.chdir(request["folder"])
         sys.path.insert(0, request["folder"])
@@ -131,7 +131,7 @@ def _run(request: dict[str, Any], to: int, eager: bool) -> None:
         main = sys.modules["__main__"] = types.ModuleType("__main__")
         main.__file__ = name
         try:
-            exec(compile(request["script"], name, "exec", dont_inherit=True), vars(main))  # noqa: S102
+            exec(_reducing.code_of(request["script"], name), vars(main))
         except BaseException:  # noqa: BLE001 - only what the engine did counts
             traceback.format_exc()
         if request["wanted"] == "breaks" and (reason := _minify.met(sot.stats(), request["reason"])):
@@ -163,7 +163,8 @@ def _verdict(request: dict[str, Any], eager: bool = False) -> str | None:
 
 def serve() -> None:
     """Answers requests until there are no more."""
-    # What the first translation of a process takes is done before the fork; this backend starts no threads.
+    # What the first translation of a process takes is done before the fork.
+    # This backend starts no threads.
     import paddle
 
     import paddle_sot_rs as sot

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import types
 import warnings
 from collections.abc import Callable, Iterator
 
@@ -11,13 +12,25 @@ Change = Callable[[ast.Module], Iterator[None]]
 # Calls that keep their arguments: without a seed a program is not the same twice.
 _PINNED = ("default_rng", "seed")
 
+# Lists whose items a program may do without.
+_PARTS = "keywords args elts decorator_list bases names targets".split()
+
+
+def code_of(text: str, name: str) -> types.CodeType:
+    """The code of a program, without warnings.
+
+    Raises:
+        SyntaxError, ValueError: it is none.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return compile(text, name, "exec", dont_inherit=True)
+
 
 def compiles(text: str) -> bool:
     """Whether it is Python."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            compile(text, "x", "exec")
+        code_of(text, "x")
     except (SyntaxError, ValueError):
         return False
     return True
@@ -125,7 +138,7 @@ def arguments(tree: ast.Module) -> Iterator[None]:
     for node in list(ast.walk(tree)):
         if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(_PINNED):
             continue
-        for field in ("keywords", "args", "elts", "decorator_list", "bases", "names", "targets"):
+        for field in _PARTS:
             parts = getattr(node, field, None)
             if not isinstance(parts, list):
                 continue

@@ -7,13 +7,16 @@ import functools
 import linecache
 import os
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from . import _core, _excerpt
 from ._report_page import PAGE
+from .report import Seconds
 
 Place = tuple[str, int, str]
+
+_PHASES = [phase.name for phase in fields(Seconds)]
 
 # Larger graphs are shown without their last operations.
 _DRAWN = 300
@@ -233,10 +236,10 @@ class _Function:
         for number, text in _lines_of(file, first):
             kind = "captured" if number in captured else ""
             if is_native and not kind:
-                kind = "native"
+                kind = "as-it-is"
             if breaks.get(number):
                 kind = "broken"
-            lines.append({"number": number, "text": text, "kind": kind, "ids": breaks.get(number, [])})
+            lines.append({"at": number, "text": text, "kind": kind, "ids": breaks.get(number, [])})
         return lines
 
     def shown(self, whole: float, number: int) -> dict[str, Any]:
@@ -245,34 +248,32 @@ class _Function:
         bars: list[dict[str, Any]] = []
         for start, seconds in self.calls:
             x, width = start * scale, max(seconds * scale, 0.7)
-            if bars and x < bars[-1]["x"] + bars[-1]["width"] and bars[-1]["kind"] == "call":
+            if bars and x < bars[-1]["x"] + bars[-1]["width"] and bars[-1]["kind"] == "ran":
                 # Calls that lie in one pixel are one bar.
                 bars[-1]["width"] = max(bars[-1]["width"], x + width - bars[-1]["x"])
                 bars[-1]["count"] += 1
             else:
-                bars.append({"kind": "call", "x": x, "width": width, "count": 1, "title": _seconds(seconds)})
+                bars.append({"kind": "ran", "x": x, "width": width, "count": 1, "title": _seconds(seconds)})
         for bar in bars:
             if bar["count"] > 1:
                 bar["title"] = f"{bar['count']} calls"
         for piece in self.pieces:
             x = piece["start"] * scale
-            for kind, seconds in zip(("trace", "infer", "backend"), piece["seconds"], strict=True):
+            for kind, seconds in zip(_PHASES, piece["seconds"], strict=True):
                 width = seconds * scale
                 bars.append({"kind": kind, "x": x, "width": width, "title": f"{kind}: {_seconds(seconds)}"})
                 x += width
         phases = [
             (name, _seconds(seconds), _share(seconds, self.total))
             for name, seconds in (
-                ("trace", self.trace),
-                ("infer", self.infer),
-                ("backend", self.backend),
+                *zip(_PHASES, self.stats.seconds, strict=True),
                 ("executor", self.executor),
                 ("breaks", self.between),
                 ("rest", self.rest),
             )
         ]
         return {
-            "number": number,
+            "at": number,
             "name": self.name,
             "file": self.file,
             "line": self.line,
@@ -326,5 +327,6 @@ def page(functions: list[dict[str, Any]], calls: list[tuple[Place, float, float]
         width=_WIDTH,
         ticks=[(at * _WIDTH / 4, _seconds(whole * at / 4)) for at in range(5)],
         box=_BOX,
+        phase_names=_PHASES,
         version=_core.__version__,
     )

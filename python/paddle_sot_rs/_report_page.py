@@ -5,9 +5,9 @@ from __future__ import annotations
 _STYLE = """
 :root { --ink: #1f2430; --soft: #667085; --line: #d9dee7; --paper: #ffffff; --ground: #f5f6f9;
   --captured: #e4f5e8; --broken: #fde3e1; --native: #fdf1d6; --trace: #4878d0; --infer: #ee9a44;
-  --backend: #9467bd; --call: #b9c3d3; --link: #1d5fbf; }
+  --backend: #9467bd; --ran: #b9c3d3; --link: #1d5fbf; }
 @media (prefers-color-scheme: dark) { :root { --ink: #e4e7ee; --soft: #98a2b3; --line: #394150; --paper: #1d222c;
-  --ground: #14181f; --captured: #1d3b27; --broken: #4b2424; --native: #463a1c; --call: #56617a; --link: #7fb0ff; } }
+  --ground: #14181f; --captured: #1d3b27; --broken: #4b2424; --native: #463a1c; --ran: #56617a; --link: #7fb0ff; } }
 * { box-sizing: border-box; }
 body { margin: 0; font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--ground); }
 main { max-width: 1180px; margin: 0 auto; padding: 24px; }
@@ -20,7 +20,7 @@ th { text-align: left; font-weight: 600; color: var(--soft); font-size: 13px; }
 th, td { padding: 5px 10px 5px 0; vertical-align: top; border-bottom: 1px solid var(--line); }
 tr:last-child td { border-bottom: 0; }
 td.place code { white-space: nowrap; }
-td.number, th.number { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }
+td.figure, th.figure { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }
 code, pre { font: 13px/1.5 ui-monospace, "DejaVu Sans Mono", monospace; overflow-wrap: anywhere; }
 pre { margin: 6px 0; overflow-x: auto; }
 summary { cursor: pointer; } summary h2, summary h3 { display: inline; }
@@ -29,15 +29,15 @@ summary { cursor: pointer; } summary h2, summary h3 { display: inline; }
 .followed { margin-top: 4px; }
 .source .at { width: 48px; padding-right: 12px; text-align: right; color: var(--soft); flex: none; user-select: none; }
 .source .ids { padding-left: 24px; }
-.captured { background: var(--captured); } .broken { background: var(--broken); } .native { background: var(--native); }
+.captured { background: var(--captured); } .broken { background: var(--broken); } .as-it-is { background: var(--native); }
 .key span { padding: 1px 8px; border-radius: 4px; margin-right: 8px; font-size: 13px; }
 .id { color: var(--link); font-weight: 600; text-decoration: none; }
 .tags { display: flex; flex-wrap: wrap; gap: 6px 18px; margin-top: 6px; font-size: 14px; }
 svg { display: block; width: 100%; } svg text { fill: var(--ink); font: 12px system-ui, sans-serif; }
 svg .soft { fill: var(--soft); }
-.trace { fill: var(--trace); } .infer { fill: var(--infer); } .backend { fill: var(--backend); } .call { fill: var(--call); }
+.trace { fill: var(--trace); } .infer { fill: var(--infer); } .backend { fill: var(--backend); } .ran { fill: var(--ran); }
 .key .trace { background: var(--trace); color: #fff; } .key .infer { background: var(--infer); color: #222; }
-.key .backend { background: var(--backend); color: #fff; } .key .call { background: var(--call); }
+.key .backend { background: var(--backend); color: #fff; } .key .ran { background: var(--ran); }
 .graph { position: relative; border: 1px solid var(--line); border-radius: 6px; margin: 8px 0; background: var(--ground); }
 .graph svg { height: 420px; cursor: grab; touch-action: none; }
 .graph rect { fill: var(--paper); stroke: var(--soft); rx: 5px; } .graph rect.input { stroke-dasharray: 4 3; }
@@ -92,7 +92,7 @@ _MACROS = """
 {% endmacro %}
 {% macro listing(lines) %}
 <div class="source">
-{% for line in lines %}<div class="{{ line.kind }}"><span class="at">{{ line.number }}</span><span>{{ line.text }}\
+{% for line in lines %}<div class="{{ line.kind }}"><span class="at">{{ line.at }}</span><span>{{ line.text }}\
 </span>{% if line.ids %}<span class="ids">{% for id in line.ids %}<a class="id" href="#ids-{{ id }}">{{ id }}</a> \
 {% endfor %}</span>{% endif %}</div>{% endfor %}
 </div>
@@ -117,19 +117,19 @@ height="{{ box[1] }}"/><text x="{{ it.x + box[0] / 2 }}" y="{{ it.y + 17 }}" tex
 """
 
 _FUNCTION = """
-<details class="card function" id="function-{{ it.number }}"{% if loop.index <= 3 %} open{% endif %}>
+<details class="card function" id="function-{{ it.at }}"{% if loop.index <= 3 %} open{% endif %}>
 <summary><h2>{{ it.name }}</h2> <span class="soft"><code>{{ it.file }}:{{ it.line }}</code></span></summary>
 <div class="tags"><span>{{ it.calls }} calls, {{ it.total }}</span><span>{{ it.stats.graphs }} graphs of
 {{ it.stats.ops }} operations</span><span>{{ it.breaks | length }} breaks</span>
 <span>{{ it.stats.translations }} translations</span></div>
 <h3>Time</h3>
-<table class="phases"><tr>{% for phase in it.phases %}<th class="number">{{ phase[0] }}</th>{% endfor %}</tr>
-<tr>{% for phase in it.phases %}<td class="number">{{ phase[1] }} <span class="soft">{{ phase[2] }}</span></td>\
+<table class="phases"><tr>{% for phase in it.phases %}<th class="figure">{{ phase[0] }}</th>{% endfor %}</tr>
+<tr>{% for phase in it.phases %}<td class="figure">{{ phase[1] }} <span class="soft">{{ phase[2] }}</span></td>\
 {% endfor %}</tr></table>
 {% if it.source %}
 <h3>Source</h3>
 <p class="key"><span class="captured">in a graph</span><span class="broken">breaks the graph</span>\
-<span class="native">runs as it is</span></p>
+<span class="as-it-is">runs as it is</span></p>
 {{ listing(it.source) }}
 {% for inner in it.followed %}
 <details class="followed"><summary>{{ inner.name }} <span class="soft"><code>{{ inner.file }}:{{ inner.line }}</code></span>
@@ -145,12 +145,12 @@ _FUNCTION = """
 {% if it.pieces %}
 <h3>Translations and their guards</h3>
 {% for piece in it.pieces %}
-<details class="guards"><summary>{{ piece.where }}: found {{ piece.hits }} times, passed over {{ piece.failures }} times,
+<details><summary>{{ piece.where }}: found {{ piece.hits }} times, passed over {{ piece.failures }} times,
 executor {{ piece.executor }}, made in {{ piece.compiled }}{% if piece.graph is not none %}, graph {{ piece.graph }}\
 {% endif %}</summary>
-<table><tr><th>guard</th><th class="number">failed</th></tr>
+<table><tr><th>guard</th><th class="figure">failed</th></tr>
 {% for guard, count in piece.guards %}<tr{% if count %} class="broken"{% endif %}><td><code>{{ guard }}</code></td>\
-<td class="number">{{ count or "" }}</td></tr>{% endfor %}</table></details>
+<td class="figure">{{ count or "" }}</td></tr>{% endfor %}</table></details>
 {% endfor %}
 {% endif %}
 {% if it.graphs %}
@@ -158,7 +158,7 @@ executor {{ piece.executor }}, made in {{ piece.compiled }}{% if piece.graph is 
 {% for graph in it.graphs %}
 <details class="one-graph"{% if loop.first %} open{% endif %}>
 <summary>graph {{ loop.index0 }}: {{ graph.nodes | rejectattr(0, "equalto", "input") | list | length }} operations,
-backend {{ graph.backend }}</summary>
+backend {{ graph.made_by }}</summary>
 {% if graph.nodes %}{{ drawing(graph.picture) }}{% endif %}
 {% for line in graph.report %}<p class="soft">{{ line }}</p>{% endfor %}
 <details><summary class="soft">as text</summary><pre>{{ graph.ir }}</pre></details>
@@ -192,10 +192,10 @@ script-src 'unsafe-inline'; img-src data:">
 <div class="card" id="losses">
 {% if losses %}
 <table>
-<tr><th class="number">time lost</th><th>why</th><th>where</th><th>what to do</th></tr>
+<tr><th class="figure">time lost</th><th>why</th><th>where</th><th>what to do</th></tr>
 {% for loss in losses[:20] %}
 <tr id="{% if loop.first or loss.id not in losses[:loop.index0] | map(attribute='id') %}ids-{{ loss.id }}{% endif %}">
-<td class="number">{{ loss.seconds | seconds }}<br><span class="soft">{{ loss.share }}</span></td>
+<td class="figure">{{ loss.seconds | seconds }}<br><span class="soft">{{ loss.share }}</span></td>
 <td><span class="id">{{ loss.id }}</span> {{ loss.what }}: {{ loss.message }}</td>
 <td class="place"><code>{{ loss.place }}</code><br>{{ loss.function }}</td>
 <td>{{ loss.hint }}<br><span class="soft">{{ loss.link }}</span></td></tr>
@@ -208,8 +208,8 @@ script-src 'unsafe-inline'; img-src data:">
 
 <h2>Time line</h2>
 <div class="card" id="timeline">
-<p class="key"><span class="trace">trace</span><span class="infer">infer</span><span class="backend">backend</span>\
-<span class="call">calls</span></p>
+<p class="key">{% for name in phase_names %}<span class="{{ name }}">{{ name }}</span>{% endfor %}\
+<span class="ran">calls</span></p>
 <svg viewBox="0 0 {{ width + 180 }} {{ functions | length * 34 + 30 }}" role="img" aria-label="when each function ran">
 {% for it in functions %}
 {% set top = loop.index0 * 34 %}
@@ -217,7 +217,7 @@ script-src 'unsafe-inline'; img-src data:">
 <g transform="translate(170 {{ top }})">
 {% for bar in it.bars %}
 <rect class="{{ bar.kind }}" x="{{ '%.2f' | format(bar.x) }}" width="{{ '%.2f' | format(bar.width) }}" \
-y="{{ 4 if bar.kind == 'call' else 9 }}" height="{{ 24 if bar.kind == 'call' else 14 }}"><title>{{ bar.title }}</title></rect>
+y="{{ 4 if bar.kind == 'ran' else 9 }}" height="{{ 24 if bar.kind == 'ran' else 14 }}"><title>{{ bar.title }}</title></rect>
 {% endfor %}
 </g>
 {% endfor %}

@@ -20,6 +20,8 @@ from typing import Any
 import numpy as np
 import paddle
 
+from .settings import SETTINGS
+
 # Arrays of more numbers are written by their shape, and drawn.
 _SHOWN = 16
 
@@ -405,18 +407,10 @@ def script(static: Any, args: tuple[Any, ...], kwargs: dict[str, Any], exact: bo
     writer = Writer(exact)
     function, owner = _unbound(static.dygraph_function)
     options = static.compile_options
-    given = [
-        f"{name}={value!r}"
-        for name, value in (
-            ("backend", options["backend"]),
-            ("full_graph", options["full_graph"]),
-            ("dynamic", options["dynamic"]),
-            ("min_graph_size", options["min_graph_size"]),
-            ("capture_control_flow", options["capture_control_flow"]),
-            ("options", options["backend_options"]),
-        )
-        if value not in ({"backend": "paddle"}.get(name), None, False, {})
-    ]
+    # Only what differs from the default; a black list holds objects, which no text is.
+    kept = [name for name, setting in SETTINGS.items() if setting.per_function and name not in ("black_list", "check")]
+    values = {name: options["backend_options" if name == "options" else name] for name in kept}
+    given = [f"{name}={value!r}" for name, value in values.items() if value not in (None, {}, SETTINGS[name].default)]
     given += ["check=True"] if check else []
     names = [*inspect.signature(static.dygraph_function).parameters]
     if owner is None:
@@ -442,11 +436,11 @@ def in_child(write: Callable[[], str]) -> str:
         try:
             return "script", write()
         except CannotBeWrittenDown as error:
-            return "error", str(error)
+            return "refused", str(error)
         except Exception as error:  # noqa: BLE001 - whatever user code raises
-            return "error", f"{type(error).__name__}: {error}"
+            return "refused", f"{type(error).__name__}: {error}"
 
-    kind, text = Child(answer).ask() or ("error", "the process that writes it ended")
-    if kind == "error":
+    kind, text = Child(answer).ask() or ("refused", "the process that writes it ended")
+    if kind == "refused":
         raise CannotBeWrittenDown(text)
     return text

@@ -4,6 +4,7 @@ mod debug;
 mod frame;
 mod frozen;
 mod options;
+mod package;
 mod process;
 mod records;
 mod registry;

@@ -196,7 +196,7 @@ fn function_record(py: Python<'_>, of: &translate::record::FunctionRecord) -> Py
         });
         let made = PyDict::new(py);
         made.set_item("ir", &graph.ir)?;
-        made.set_item("backend", &graph.backend)?;
+        made.set_item("made_by", &graph.backend)?;
         made.set_item("report", graph.report.clone())?;
         made.set_item("nodes", nodes.collect::<Vec<_>>())?;
         Ok(made.unbind())

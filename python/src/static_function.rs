@@ -17,47 +17,16 @@ use crate::records::{GraphRecord, StatsRecord};
 #[pyclass(frozen, dict, weakref, module = "paddle_sot_rs._core")]
 pub struct StaticFunction {
     inner: Arc<Translated>,
-    callable: Py<PyAny>,
+    pub(crate) callable: Py<PyAny>,
     make: Obj,
     checks: bool,
-}
-
-impl StaticFunction {
-    /// What a function of the package answers with, for this object and further arguments.
-    fn ask(
-        slf: &Bound<'_, Self>,
-        module: &str,
-        function: &str,
-        more: impl IntoIterator<Item = Py<PyAny>>,
-    ) -> PyResult<Py<PyAny>> {
-        let py = slf.py();
-        let this = slf.clone().into_any().unbind();
-        let arguments: Vec<_> = std::iter::once(this).chain(more).collect();
-        let module = py.module(format!("paddle_sot_rs.{module}"))?;
-        let answer = module.call_method1(function, PyTuple::new(py, arguments)?)?;
-        Ok(answer.unbind())
-    }
-
-    /// The name under which the module of the function knows this object, if it does.
-    fn global_name<'py>(&self, this: &Bound<'py, Self>) -> Option<Bound<'py, PyAny>> {
-        let py = this.py();
-        let function = self.callable.bind(py);
-        let name = function.getattr("__qualname__").ok()?;
-        let path: String = name.extract().ok()?;
-        let modules = py.module("sys").and_then(|sys| sys.getattr("modules"));
-        let module = modules.and_then(|them| them.get_item(function.getattr("__module__")?));
-        let found = path
-            .split('.')
-            .try_fold(module.ok()?, |parent, part| parent.getattr(part).ok())?;
-        found.is(this).then_some(name)
-    }
 }
 
 #[pymethods]
 impl StaticFunction {
     /// `options` holds: backend, backend_options, full_graph, dynamic, min_graph_size, black_list,
-    /// black_names, specification, capture_control_flow, forward_only, assumes_branches, check; `marks`,
-    /// what holds for all functions of the process: black_list, allow_list, disabled. The Python layer has checked them.
+    /// black_names, specification, capture_control_flow, forward_only, assumes_branches, check;
+    /// `marks`, what holds for all functions of the process: black_list, allow_list, disabled. The Python layer has checked them.
     #[new]
     fn new(
         callable: &Bound<'_, PyAny>,
@@ -88,7 +57,7 @@ impl StaticFunction {
         if slf.get().checks {
             let kwargs = kwargs.into_pyobject(py)?.into_any().unbind();
             let args = args.clone().into_any().unbind();
-            return Self::ask(slf, "_checking", "call", [args, kwargs]);
+            return Self::ask(slf, "_checking", "compared_call", [args, kwargs]);
         }
         slf.get().inner.call(py, args, kwargs)
     }

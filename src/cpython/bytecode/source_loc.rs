@@ -4,8 +4,8 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-/// Which part of its lines a place is, as far as the compiler tells. It says where to point, and not which place it is:
-/// all are equal.
+/// Which part of its lines a place is, as far as the compiler tells. It says where to point, and
+/// not which place it is: all are equal.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Columns {
     /// The last line.

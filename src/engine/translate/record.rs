@@ -1,4 +1,5 @@
-//! What a report shows beyond the counters of `stats`: guards that held and failed, where time went.
+//! What a report shows beyond the counters of `stats`: guards that held and failed, and where time
+//! went.
 //! Nothing is recorded before it is asked for.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

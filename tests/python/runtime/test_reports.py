@@ -109,8 +109,8 @@ def test_what_is_shown(text):
     assert any("mul" in box and "float32 [4, 3]" in box for box in boxes)
     guards = [it[2] for it in page.of("tr", "broken")]
     assert any(".shape == [4, 3]" in guard for guard in guards)
-    assert {"trace", "infer", "backend", "call"} <= {it[1].get("class") for it in page.of("rect")}
-    seconds = [it[2] for it in page.of("td", "number")]
+    assert {"trace", "infer", "backend", "ran"} <= {it[1].get("class") for it in page.of("rect")}
+    seconds = [it[2] for it in page.of("td", "figure")]
     assert any("%" in cell for cell in seconds)
 
 

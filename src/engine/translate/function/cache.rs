@@ -250,7 +250,8 @@ impl Translated {
                 .all(|entry| runs_by_calls(entry) && is_end(entry))
     }
 
-    /// This function, with other code of it, what goes on behind breaks, and what native parts call.
+    /// This function, with other code of it, what goes on behind breaks, and what native parts
+    /// call.
     pub(in crate::translate) fn each_part(
         &self,
         py: Python<'_>,

@@ -67,7 +67,8 @@ impl Translated {
         error(py, "RecompileError", &message, None)
     }
 
-    /// The guards that are in the way of a translation, each with what it was and is: one for each thing that differs.
+    /// The guards that are in the way of a translation, each with what it was and is: one for each
+    /// thing that differs.
     pub(super) fn what_failed(
         &self,
         py: Python<'_>,
