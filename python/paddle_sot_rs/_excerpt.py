@@ -7,7 +7,7 @@ import linecache
 
 def _characters(line: str, column: int) -> int:
     """A column in bytes of UTF-8, as CPython counts, in characters."""
-    return len(line.encode()[:column].decode(errors="ignore"))
+    return len(line.encode()[:column].decode(errors="surrogateescape"))
 
 
 def of(file: str, line: int, end_line: int, start: int, end: int) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib.abc
 import types
 import warnings
 from collections.abc import Callable, Iterator
@@ -24,7 +25,7 @@ def code_of(text: str, name: str) -> types.CodeType:
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return compile(text, name, "exec", dont_inherit=True)
+        return importlib.abc.InspectLoader.source_to_code(text, name)
 
 
 def compiles(text: str) -> bool:

@@ -408,7 +408,7 @@ def script(static: Any, args: tuple[Any, ...], kwargs: dict[str, Any], exact: bo
     function, owner = _unbound(static.dygraph_function)
     options = static.compile_options
     # Only what differs from the default; a black list holds objects, which no text is.
-    kept = [name for name, setting in SETTINGS.items() if setting.per_function and name not in ("black_list", "check")]
+    kept = [name for name, it in SETTINGS.items() if it.per_function and it.default != () and name != "check"]
     values = {name: options["backend_options" if name == "options" else name] for name in kept}
     given = [f"{name}={value!r}" for name, value in values.items() if value not in (None, {}, SETTINGS[name].default)]
     given += ["check=True"] if check else []

@@ -26,7 +26,8 @@ pub struct StaticFunction {
 impl StaticFunction {
     /// `options` holds: backend, backend_options, full_graph, dynamic, min_graph_size, black_list,
     /// black_names, specification, capture_control_flow, forward_only, assumes_branches, check;
-    /// `marks`, what holds for all functions of the process: black_list, allow_list, disabled. The Python layer has checked them.
+    /// `marks`, what holds for all functions of the process: black_list, allow_list, disabled. The
+    /// Python layer has checked them.
     #[new]
     fn new(
         callable: &Bound<'_, PyAny>,

@@ -10,8 +10,8 @@ use super::compile::Check;
 use super::TensorGuard;
 use crate::native;
 
-/// What is there now in the place of what was; `text` is the guard in words. `None` where it is more
-/// than one thing.
+/// What is there now in the place of what was; `text` is the guard in words. `None` where it is
+/// more than one thing.
 pub(super) fn of(
     py: Python<'_>,
     check: &Check,
