@@ -98,8 +98,8 @@ impl Callee {
         }
     }
 
-    /// Whether it makes gradients of statements in front of it (`paddle.grad`): what they are made of is not among its
-    /// arguments, and has to be in the same program.
+    /// Whether it makes gradients of statements in front of it (`paddle.grad`): what they are made
+    /// of is not among its arguments, and has to be in the same program.
     pub fn makes_gradients(&self, py: Python<'_>) -> bool {
         let Self::Api(function) = self else {
             return false;

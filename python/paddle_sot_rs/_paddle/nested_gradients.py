@@ -1,8 +1,8 @@
 """Gradients inside of a program: `paddle.grad` in a function that is traced.
 
 The operations of the gradient become operations of the program, in the order in which eager mode runs them. Gradients
-flow through them like through any other. What `differentiable.py` does not list has gradients of gradients that eager
-mode refuses to make, or others than a program: there the graph breaks.
+flow through them like through any other. What `higher_derivatives.py` does not list has gradients of gradients that
+eager mode refuses to make, or others than a program: there the graph breaks.
 """
 
 from paddle import _C_ops
@@ -16,7 +16,8 @@ from paddle_sot_rs._paddle.conditional_grads import ALWAYS, Arrivals
 from paddle_sot_rs._paddle.higher_derivatives import FIRST_NEEDED, SECOND_ALONE, may_differentiate
 from paddle_sot_rs._paddle.views import VIEWS, is_view
 
-_DTYPES = frozenset((core.DataType.FLOAT32, core.DataType.FLOAT64))
+# Eager mode adds up gradients of halves in floats here and there.
+_REFUSED = frozenset((core.DataType.FLOAT16, core.DataType.BFLOAT16, core.DataType.COMPLEX64, core.DataType.COMPLEX128))
 
 
 class _Arrivals(Arrivals):
@@ -83,7 +84,7 @@ def _check(op, again):
     for value in (*op.operands_source(), *op.results()):
         if not value.initialized() or not value.is_dense_tensor_type() or value.stop_gradient:
             continue
-        if value.dtype not in _DTYPES:
+        if value.dtype in _REFUSED:
             raise NotImplementedError(f"paddle.grad() through a tensor of {value.dtype}")
         if -1 in value.shape:
             raise NotImplementedError("paddle.grad() through open dims")

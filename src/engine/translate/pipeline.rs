@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyCode, PyTuple};
+use pyo3::types::{PyCode, PyFunction, PyTuple};
 
 use crate::abi::GlobalState;
 use crate::backend::BackendError;
@@ -378,10 +378,9 @@ fn trace_once(
     let mut by_calls = tracer.changes_views;
     if let Outcome::Break(at) = &mut outcome {
         let reaches = at.reason.id == BreakId::PartialGradients
-            || takes_gradients(&mut tracer, &code, (at.start, &at.stack))
-            || (at.inner.iter()).any(|frame| {
-                takes_gradients(&mut tracer, &frame.code, (frame.start, &frame.stack))
-            });
+            || takes_gradients(&tracer, &code, (at.start, &at.stack))
+            || (at.inner.iter())
+                .any(|frame| takes_gradients(&tracer, &frame.code, (frame.start, &frame.stack)));
         by_calls |= reaches;
         let foreign = |frame: &InnerFrame| !callees::is_translated(py, &frame.code.filename);
         if let Some(count) = at.inner.iter().position(foreign) {
@@ -460,22 +459,29 @@ fn trace_once(
 /// What calls of them say to keep a graph.
 const KEEPS: [&str; 2] = ["retain_graph", "create_graph"];
 
-/// Whether the code at or behind a break calls something like `paddle.grad`, keeps a graph for another backward, or listens
-/// to gradients of tensors: those between the operations of a program never come out of it. `stack`: what is loaded there.
-fn takes_gradients(t: &mut Tracer<'_>, code: &Code, (start, stack): (usize, &[VarId])) -> bool {
+/// Whether the code at or behind a break calls something like `paddle.grad`, keeps a graph for
+/// another backward, or listens to gradients of tensors: those between the operations of a program
+/// never come out of it. `stack`: what is loaded there.
+fn takes_gradients(t: &Tracer<'_>, code: &Code, (start, stack): (usize, &[VarId])) -> bool {
     const NAMES: [&str; 3] = ["grad", "register_hook", "retain_grads"];
     let py = t.py;
     let keeps = |names: &Bound<'_, PyAny>| {
         let mut known = KEEPS.iter();
         known.any(|name| names.contains(name).unwrap_or(false))
     };
-    let loaded = stack.iter().any(|id| match t.kind(*id).clone() {
-        Kind::BoundBuiltin { name, .. } => NAMES.contains(&&*name),
-        Kind::Function(_) => t.value(*id).is_some_and(|value| {
-            let name = text_of(&value, "__name__");
-            NAMES.contains(&name.as_str())
-        }),
-        _ => false,
+    let is_named = |value: &Obj| {
+        let value = value.bind(py);
+        value.is_exact_instance_of::<PyFunction>()
+            && NAMES.contains(&text_of(value, "__name__").as_str())
+    };
+    // To look into what is loaded would guard it.
+    let loaded = stack.iter().any(|id| {
+        let var = t.vars.get(*id);
+        match &var.kind {
+            Kind::BoundBuiltin { name, .. } => NAMES.contains(&&**name),
+            Kind::Function(_) | Kind::Lazy => var.value.as_ref().is_some_and(is_named),
+            _ => false,
+        }
     });
     let behind = flow::reachable(code, start);
     let mut instructions = code.instructions.iter().zip(behind);

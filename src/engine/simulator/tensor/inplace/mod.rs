@@ -337,8 +337,8 @@ pub fn stop_gradient(t: &mut Tracer<'_>, tensor: VarId) -> Step<bool> {
     Ok(replaced)
 }
 
-/// `tensor.stop_gradient = False` for a tensor that the frame made without gradients: it is a leaf, to which gradients of
-/// what is computed from it flow from now on. Whether it was captured.
+/// `tensor.stop_gradient = False` for a tensor that the frame made without gradients: it is a leaf,
+/// to which gradients of what is computed from it flow from now on. Whether it was captured.
 pub fn begin_gradient(t: &mut Tracer<'_>, tensor: VarId) -> Step<bool> {
     let is_cut = tensors::meta_of(t, tensor)
         .is_some_and(|meta| meta.stop_gradient && meta.dtype.is_differentiable());
