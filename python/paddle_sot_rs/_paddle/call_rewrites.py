@@ -346,6 +346,8 @@ def _mixes_complex(op):
         # A program says that the singular values of complex numbers are complex.
         return op.operand_source(0).dtype in _COMPLEX
     given = [value for value in op.operands_source() if value.initialized() and value.is_dense_tensor_type()]
+    if _COMPLEX.isdisjoint(value.dtype for value in given):
+        return False
     dtypes = {value.dtype for value in given if value.get_defining_op().name() != "pd_op.full"}
     return bool(dtypes & _COMPLEX) and len(dtypes & _NUMBERS) > 1
 
