@@ -1,6 +1,7 @@
 //! Graphs as plain data: symbols, [`StatementIr`], its regions, its printer and the passes over it.
 
 mod alike;
+mod alike_layers;
 mod autograd;
 mod layer_ref;
 mod multi_output_grad;

@@ -20,6 +20,12 @@ use paddle_sot_cpython::obj::Obj;
 const LONG: usize = 600;
 /// A piece has about so many operations.
 const PIECE: usize = 240;
+/// Graphs of more operations are run in pieces where those are alike.
+const REPEATED: usize = 400;
+/// A piece of rounds that are alike has at least so many operations.
+const ROUNDS: usize = 120;
+/// So many pieces that are alike are worth the cuts.
+const WORTH: usize = 4;
 /// Graphs of more operations are run in small pieces, if that is how sums stay those of eager
 /// mode.
 const VERY_LONG: usize = 1500;
@@ -51,11 +57,50 @@ impl Sizes {
         }
     }
 
+    fn just(size: usize) -> Self {
+        Self {
+            least: size,
+            most: size,
+        }
+    }
+
     fn up_to(most: usize) -> Self {
         Self {
             least: 1,
             most: most.max(1),
         }
+    }
+}
+
+/// Statements that come again and again.
+#[derive(Clone, Copy)]
+struct Rounds {
+    /// The first of them, and how many there are.
+    start: usize,
+    count: usize,
+    /// How many are one round.
+    each: usize,
+}
+
+impl Rounds {
+    /// The longest of these rounds, the shortest ones of those.
+    fn of(kinds: &[usize]) -> Option<Self> {
+        let mut best: Option<Self> = None;
+        for each in 1..=kinds.len() / WORTH {
+            let mut again = 0;
+            for at in 0..kinds.len() - each {
+                again = match kinds[at] == kinds[at + each] {
+                    true => again + 1,
+                    false => 0,
+                };
+                let count = again + each;
+                if count / each >= WORTH && best.is_none_or(|best| count > best.count + each) {
+                    let start = at + 1 - again;
+                    best = Some(Self { start, count, each });
+                }
+            }
+        }
+        best
     }
 }
 
@@ -80,10 +125,10 @@ impl StatementIr {
         examples: &[Obj],
         trains: bool,
     ) -> Option<Vec<Part>> {
-        if operations <= LONG || self.has_regions() || self.makes_gradients(py) {
-            return None;
-        }
-        if self.statements.iter().any(|it| it.alone) {
+        let is_whole = self.has_regions()
+            || self.makes_gradients(py)
+            || self.statements.iter().any(|it| it.alone);
+        if operations <= REPEATED || is_whole {
             return None;
         }
         // Where a statement changes its argument, who else has it may be in another piece.
@@ -92,7 +137,12 @@ impl StatementIr {
         let places = self.places_between(py, &producer, examples, trains);
         let count = |operations_each: usize| operations_each * self.statements.len() / operations;
         let (size, limit) = (count(PIECE), count(VERY_LONG));
-        let of = places.pieces(Sizes::around(size), false, limit);
+        let rounds = self.kinds(py).and_then(|kinds| Rounds::of(&kinds));
+        let of = rounds.and_then(|rounds| places.of_rounds(rounds, count(ROUNDS), limit));
+        let of = of.or_else(|| match operations > LONG {
+            true => places.pieces(Sizes::around(size), false, limit),
+            false => None,
+        });
         let of = of.or_else(|| match operations > VERY_LONG {
             true => places.pieces(Sizes::up_to(size), true, limit),
             false => None,
@@ -234,6 +284,37 @@ impl Places {
             (start, piece) = (end, piece + 1);
         }
         (piece > 1).then_some(of)
+    }
+
+    /// The piece of each statement, where each has some of these rounds: at least so many
+    /// statements. `None` where that is not worth it, or cannot be.
+    fn of_rounds(&self, rounds: Rounds, least: usize, limit: usize) -> Option<Vec<usize>> {
+        let Rounds { start, count, each } = rounds;
+        // Where a round begins nobody says: where the fewest tensors go over.
+        let starts = start..(start + each).min(start + count + 1 - each * WORTH);
+        let start = starts.min_by_key(|start| self.crossing[start + each])?;
+        let rounds = (rounds.start + count - start) / each;
+        let least = least.div_ceil(each).max(1);
+        // Those that are left are one more program, with what is in front of them.
+        let together = (least..=2 * least).filter(|together| rounds / together >= WORTH);
+        let together = together.min_by_key(|together| together + rounds % together)?;
+        let (start, size) = (start + rounds % together * each, together * each);
+        let mut of = vec![0; start];
+        let mut piece = usize::from(start > 0);
+        for number in 0..rounds / together {
+            let start = start + number * size;
+            let end = start + size;
+            let is_end = end == self.taken.len();
+            if !is_end && self.end(start, Sizes::just(size), false) != end {
+                return None;
+            }
+            of.resize(end, piece);
+            piece += 1;
+        }
+        let rest = self.taken.len() - of.len();
+        of.resize(self.taken.len(), piece);
+        let is_open = start > 0 && self.end(0, Sizes::just(start), false) != start;
+        (!is_open && start.max(rest) <= limit).then_some(of)
     }
 
     /// The end of the piece that begins here: the latest of those in reach that the fewest tensors

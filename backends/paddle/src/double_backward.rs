@@ -152,8 +152,9 @@ impl Scope {
 
 /// What the runs of one program share with it.
 pub struct Shared {
-    /// Scopes of earlier runs; one is used again once nothing waits for its backward.
-    pub scopes: Mutex<VecDeque<Scope>>,
+    /// Scopes of earlier runs, of all graphs that run this program; one is used again once nothing
+    /// waits for its backward.
+    pub scopes: Arc<Mutex<VecDeque<Scope>>>,
     /// Variables that the backward part takes from the forward part.
     pub names: Vec<String>,
     /// Inputs whose numbers the backward part reads.

@@ -1,7 +1,6 @@
 //! [`PaddleGraph`]: a compiled program.
 
-use std::collections::VecDeque;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use paddle_sot::abi;
 use paddle_sot::backend::{BackendError, CompileRequest, CompiledGraph};
@@ -13,9 +12,9 @@ use smallvec::SmallVec;
 
 use crate::bridge;
 use crate::call_by_call;
-use crate::double_backward::{hook, Scope, Shared, Told};
+use crate::double_backward::{hook, Shared, Told};
 use crate::edge_pruning::{Cuts, Decided, Given};
-use crate::executor_lock::{self, Turn};
+use crate::executor_lock;
 use crate::executors::{
     backward_threshold, evict, is_small, keep_address, looping, restore_flag, unhurried,
 };
@@ -25,6 +24,7 @@ use crate::leaves;
 use crate::onednn;
 use crate::parts::Role;
 use crate::results::{with_own_name, with_own_version};
+use crate::scopes::take_turn;
 use crate::steady::{Look, Recipe, Steady};
 use crate::trace::PaddleTrace;
 use crate::versions::{alias, ResultNumbers, ResultState};
@@ -195,7 +195,7 @@ impl PaddleGraph {
             gates: answer.gates,
             gated,
             shared: Arc::new(Shared {
-                scopes: Mutex::new(VecDeque::new()),
+                scopes: Arc::default(),
                 names: answer.needed,
                 read,
                 computed_from,
@@ -220,54 +220,6 @@ impl PaddleGraph {
         }
         Ok(false)
     }
-
-    /// A scope nobody uses: the caller gives it back after the run. None: too many wait for their
-    /// backward.
-    fn take_scope(&self, py: Python<'_>) -> PyResult<Option<Scope>> {
-        let made = || Scope::new(py, self.new_scope.call0(py)?).map(Some);
-        let Ok(mut scopes) = self.shared.scopes.lock() else {
-            return made();
-        };
-        while scopes.back().is_some_and(Scope::is_spoiled) {
-            scopes.pop_back();
-        }
-        while scopes.front().is_some_and(Scope::is_spoiled) {
-            scopes.pop_front();
-        }
-        // The one used last is free again in a loop that trains, the first one after a backward
-        // through many.
-        let ends = [scopes.len().checked_sub(1), (scopes.len() > 1).then_some(0)];
-        for at in ends.into_iter().flatten() {
-            if scopes[at].is_free(py)? {
-                return Ok(scopes.remove(at));
-            }
-        }
-        if scopes.len() >= SCOPES {
-            return Ok(None);
-        }
-        drop(scopes);
-        made()
-    }
-
-    fn give_back(&self, scope: Scope) {
-        if let Ok(mut scopes) = self.shared.scopes.lock() {
-            scopes.push_back(scope);
-        }
-    }
-}
-
-/// The turn of a run in this scope, and whether its executor is made then. `is_ready`: whether what
-/// no run may meet half made is there.
-fn take_turn(py: Python<'_>, scope: &Scope, is_ready: impl Fn() -> bool) -> Option<(Turn, bool)> {
-    let makes = !scope.is_made();
-    let alone = makes || !is_ready();
-    let turn = executor_lock::take(py, alone)?;
-    if alone || (scope.is_made() && is_ready()) {
-        return Some((turn, makes));
-    }
-    // It went while this thread waited.
-    drop(turn);
-    Some((executor_lock::take(py, true)?, !scope.is_made()))
 }
 
 fn same(sir: Arc<StatementIr>, session: Box<PaddleTrace>) -> CompileRequest {
@@ -279,10 +231,6 @@ fn same(sir: Arc<StatementIr>, session: Box<PaddleTrace>) -> CompileRequest {
         least: 0,
     }
 }
-
-/// Runs of one program that may wait for their backward: each needs a scope, which costs
-/// milliseconds to make and is never freed. Further ones run call by call.
-const SCOPES: usize = 16;
 
 impl PaddleGraph {
     /// One run. `known`: what a look at the weights has found.
@@ -296,7 +244,7 @@ impl PaddleGraph {
             return self.shared.replay.call(py, inputs);
         }
         restore_flag(py)?;
-        let Some(mut scope) = self.take_scope(py)? else {
+        let Some(mut scope) = self.shared.take_scope(py, &self.new_scope)? else {
             return self.shared.replay.call(py, inputs);
         };
         let mut tensors: SmallVec<[Bound<'_, PyAny>; 16]> =
@@ -329,14 +277,14 @@ impl PaddleGraph {
             || (steady.as_ref()).is_none_or(|(it, look)| it.may_run_beside(look, &scope.ready));
         let Some((turn, makes)) = take_turn(py, &scope, is_ready) else {
             executor_lock::warn_of_others("a graph runs call by call");
-            self.give_back(scope);
+            self.shared.give_back(scope);
             return self.shared.replay.call(py, inputs);
         };
         if let Some((steady, look)) = &steady {
             match steady.tensors(py, &tensors, look, &mut scope.ready) {
                 Ok(made) => tensors.extend(made),
                 Err(err) => {
-                    self.give_back(scope);
+                    self.shared.give_back(scope);
                     return Err(err);
                 }
             }
@@ -384,7 +332,7 @@ impl PaddleGraph {
         let variables = self
             .trains
             .then(|| (scope.scope.clone_ref(py), Arc::clone(&scope.backward)));
-        self.give_back(scope);
+        self.shared.give_back(scope);
         if let Some(look) = steady.as_mut().and_then(|(_, look)| look.differs(py)) {
             drop(turn);
             return self.run(py, inputs, Some(look));
@@ -488,6 +436,49 @@ impl CompiledGraph for PaddleGraph {
         } else {
             "paddle"
         }
+    }
+
+    fn for_alike(
+        &self,
+        py: Python<'_>,
+        sir: &Arc<StatementIr>,
+    ) -> Result<Option<Box<dyn CompiledGraph>>, BackendError> {
+        let is_plain = self.steady.is_none() && self.gates.is_none() && self.cuts.is_none();
+        if !is_plain {
+            return Ok(None);
+        }
+        let shared = &self.shared;
+        let session = Box::new(PaddleTrace::new(py, None)?);
+        Ok(Some(Box::new(Self {
+            run_program: self.run_program.clone_ref(py),
+            attributes: self.attributes.clone_ref(py),
+            cuda_graph: self.cuda_graph.clone_ref(py),
+            new_scope: self.new_scope.clone_ref(py),
+            program: self.program.clone_ref(py),
+            used: self.used.clone(),
+            steady: None,
+            constants: (self.constants.iter().map(|it| it.clone_ref(py))).collect(),
+            without: self.without.clone(),
+            by_operators: self.by_operators.clone(),
+            stopped: self.stopped.clone(),
+            training: self.training.clone(),
+            read_outputs: self.read_outputs.clone(),
+            outputs_again: self.outputs_again.clone(),
+            gates: None,
+            gated: self.gated.clone(),
+            shared: Arc::new(Shared {
+                scopes: Arc::clone(&shared.scopes),
+                names: shared.names.clone(),
+                read: shared.read.clone(),
+                computed_from: shared.computed_from.clone(),
+                // Its layers are its own.
+                replay: call_by_call(py, same(Arc::clone(sir), session))?,
+                ..**shared
+            }),
+            cuts: None,
+            uncertain: self.uncertain.clone(),
+            ..*self
+        })))
     }
 
     fn traverse(&self, visit: &mut dyn FnMut(&Py<PyAny>)) {

@@ -4,6 +4,7 @@
 //! the values that come back are the metadata. Compiling splits that program into forward and
 //! backward; there is no second capture.
 
+mod alike_pieces;
 mod bridge;
 mod double_backward;
 mod eager_fallback;
@@ -19,6 +20,7 @@ mod onednn;
 mod parts;
 mod region;
 mod results;
+mod scopes;
 mod steady;
 mod trace;
 mod versions;

@@ -3,16 +3,16 @@
 //! long graph.
 
 use std::ops::Range;
-use std::sync::Arc;
 
 use paddle_sot::backend::{self, BackendError, CompileRequest, CompiledGraph, GraphBackend};
 use paddle_sot::frame::Modules;
-use paddle_sot::graph::{Part, Parted, StatementIr, SymbolId, TensorMeta};
+use paddle_sot::graph::{Part, Parted, SymbolId, TensorMeta};
 use paddle_sot::obj::Obj;
 use pyo3::prelude::*;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
+use crate::alike_pieces::{Known, Piece, Programs};
 use crate::bridge;
 use crate::eager_fallback::EagerFallback;
 use crate::versions::{self, COMPUTED_AGAIN};
@@ -41,7 +41,9 @@ pub struct Parts {
 }
 
 struct Compiled {
-    graph: Arc<dyn CompiledGraph>,
+    graph: Box<dyn CompiledGraph>,
+    /// Whether it runs the program of another part.
+    is_shared: bool,
     /// The tensors that it takes.
     inputs: Vec<usize>,
     /// Those that control flow of others may have handed on to it, and whether every change of them
@@ -78,20 +80,6 @@ pub struct Compiler<'a> {
     pub compile: Compile<'a>,
     /// Whether a program depends on its graph alone: pieces that are alike share one.
     pub shares: bool,
-}
-
-/// Programs of pieces by what they compute, and whether pieces share them.
-struct Programs {
-    known: Vec<(StatementIr, Arc<dyn CompiledGraph>)>,
-    shares: bool,
-}
-
-impl Programs {
-    fn get(&self, py: Python<'_>, sir: &StatementIr) -> Option<Arc<dyn CompiledGraph>> {
-        let mut known = self.known.iter();
-        let found = known.find(|(other, _)| sir.is_alike(py, other));
-        found.map(|(_, graph)| Arc::clone(graph))
-    }
 }
 
 /// A graph, while gradients are on part by part where it has to be.
@@ -227,7 +215,7 @@ impl Parts {
             let missing = || BackendError::Compile(format!("no part makes {id}"));
             numbers.get(id).copied().ok_or_else(missing)
         };
-        let mut compiled = Vec::with_capacity(parts.len());
+        let mut compiled: Vec<Compiled> = Vec::with_capacity(parts.len());
         let mut all_handed_to = Vec::with_capacity(parts.len());
         let mut later: FxHashMap<SymbolId, usize> = FxHashMap::default();
         for id in parts.iter().flat_map(|part| &part.inputs) {
@@ -273,14 +261,29 @@ impl Parts {
                 numbers.insert(*id, next);
             }
             all_handed_to.push(part.handed_to.clone());
+            let piece = Piece {
+                sir: part.sir.into(),
+                examples,
+                once,
+                uncertain: role.uncertain.clone(),
+            };
+            let known = match programs.of(py, &piece) {
+                Some(at) => compiled[at].graph.for_alike(py, &piece.sir)?,
+                None => None,
+            };
+            let is_shared = known.is_some();
+            if programs.shares && !is_shared {
+                programs.known.push(Known {
+                    piece: piece.clone(),
+                    at: compiled.len(),
+                });
+            }
             compiled.push(Compiled {
-                graph: program(
-                    py,
-                    (part, once),
-                    examples,
-                    (request, role),
-                    (compiler, &mut programs),
-                )?,
+                graph: match known {
+                    Some(graph) => graph,
+                    None => compile_part(py, piece, part.by_calls, (request, role), compiler)?,
+                },
+                is_shared,
                 inputs: taken,
                 handed_on: (handed_on, keeps),
                 handed_to: Vec::new(),
@@ -307,13 +310,9 @@ impl Parts {
 
 impl Parts {
     /// Each program once.
-    fn programs(&self) -> impl Iterator<Item = &Arc<dyn CompiledGraph>> {
-        let graphs = self.parts.iter().map(|part| &part.graph).enumerate();
-        let first = graphs.filter(|(at, graph)| {
-            let mut before = self.parts[..*at].iter();
-            !before.any(|other| Arc::ptr_eq(&other.graph, graph))
-        });
-        first.map(|(_, graph)| graph)
+    fn programs(&self) -> impl Iterator<Item = &dyn CompiledGraph> {
+        let own = self.parts.iter().filter(|part| !part.is_shared);
+        own.map(|part| &*part.graph)
     }
 }
 
@@ -333,27 +332,6 @@ fn note_ends(parts: &mut [Compiled], outputs: &[usize]) {
     }
 }
 
-/// The program of a part: one that there is, where pieces that are alike share it.
-fn program(
-    py: Python<'_>,
-    (part, once): (Part, Vec<SymbolId>),
-    examples: Vec<Obj>,
-    whole: (&CompileRequest, Role),
-    (compiler, programs): (&Compiler<'_>, &mut Programs),
-) -> Result<Arc<dyn CompiledGraph>, BackendError> {
-    if !programs.shares {
-        return Ok(compile_part(py, (part, once), examples, whole, compiler)?.into());
-    }
-    if let Some(known) = programs.get(py, &part.sir) {
-        return Ok(known);
-    }
-    let sir = part.sir.clone();
-    let graph: Arc<dyn CompiledGraph> =
-        compile_part(py, (part, once), examples, whole, compiler)?.into();
-    programs.known.push((sir, Arc::clone(&graph)));
-    Ok(graph)
-}
-
 /// A tensor with this metadata: what a part takes from another one is not there yet.
 fn stand_in(py: Python<'_>, meta: &TensorMeta) -> Result<Obj, BackendError> {
     let dims: Vec<i64> = meta.shape.iter().map(|dim| (*dim).max(1)).collect();
@@ -366,12 +344,17 @@ fn stand_in(py: Python<'_>, meta: &TensorMeta) -> Result<Obj, BackendError> {
 
 fn compile_part(
     py: Python<'_>,
-    (part, once): (Part, Vec<SymbolId>),
-    example_inputs: Vec<Obj>,
+    piece: Piece,
+    by_calls: bool,
     (whole, role): (&CompileRequest, Role),
     compiler: &Compiler<'_>,
 ) -> Result<Box<dyn CompiledGraph>, BackendError> {
-    let Part { sir, by_calls, .. } = part;
+    let Piece {
+        sir,
+        examples: example_inputs,
+        once,
+        ..
+    } = piece;
     let session = backend::retrace(py, compiler.backend, &sir, &example_inputs)?;
     let operations = session.operations(sir.statements.len());
     // A round of a loop pays for a program of its own later than a graph does: so much stands
@@ -387,7 +370,7 @@ fn compile_part(
         }
     }
     let request = CompileRequest {
-        sir: sir.into(),
+        sir,
         session,
         example_inputs,
         grad_enabled: whole.grad_enabled,
@@ -446,7 +429,7 @@ impl CompiledGraph for Parts {
     fn report(&self) -> Vec<String> {
         let is_program = |part: &&Compiled| part.graph.backend_name() != "eager";
         let programs = self.parts.iter().filter(is_program).count();
-        let shared = match self.parts.len() - self.programs().count() {
+        let shared = match self.parts.iter().filter(|part| part.is_shared).count() {
             0 => String::new(),
             shared => format!(" ({shared} run one that another part has)"),
         };
@@ -468,6 +451,7 @@ impl CompiledGraph for Parts {
     }
 
     fn traverse(&self, visit: &mut dyn FnMut(&Py<PyAny>)) {
-        self.programs().for_each(|graph| graph.traverse(visit));
+        let graphs = self.parts.iter().map(|part| &part.graph);
+        graphs.for_each(|graph| graph.traverse(visit));
     }
 }

@@ -246,6 +246,19 @@ pub trait CompiledGraph: Send + Sync {
 
     /// Visits owned Python objects for the cycle collector.
     fn traverse(&self, visit: &mut dyn FnMut(&Py<PyAny>));
+
+    /// The same program for a graph that is alike: see [`StatementIr::is_alike`]. `None`: that has
+    /// to be compiled.
+    ///
+    /// # Errors
+    /// When Python cannot make what goes with it.
+    fn for_alike(
+        &self,
+        _py: Python<'_>,
+        _sir: &Arc<StatementIr>,
+    ) -> Result<Option<Box<dyn CompiledGraph>>, BackendError> {
+        Ok(None)
+    }
 }
 
 /// A graph compiler. One value is one configuration: each translated function owns a clone.

@@ -160,16 +160,11 @@ def test_what_two_pieces_would_add_up_is_one_program():
 
 
 @pytest.mark.parametrize(
-    ("make", "shared"),
-    [
-        (lambda: Unrolled(100), True),
-        (lambda: Deep(120), False),
-        (lambda: Dropped(180), False),
-        (lambda: Ladder(150), False),
-    ],
+    "make",
+    [lambda: Unrolled(100), lambda: Deep(120), lambda: Dropped(180), lambda: Ladder(150)],
     ids=["unrolled", "residual", "dropped", "ladder"],
 )
-def test_inference(make, shared):
+def test_inference(make):
     net = make()
     call = sot.to_static(net)
     x = paddle.linspace(-1, 1, 12).reshape([3, 4])
@@ -183,7 +178,7 @@ def test_inference(make, shared):
     stats = sot.stats(call)
     assert (stats.graphs, stats.graph_breaks, stats.fallbacks) == (1, [], [])
     assert parts_of(call) > 2
-    assert ("run one that another part has" in report(call)[0]) == shared
+    assert "run one that another part has" in report(call)[0]
 
 
 def test_what_no_piece_needs_any_more_goes():
