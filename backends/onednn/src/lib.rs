@@ -1,7 +1,7 @@
 //! The backend named `onednn`: what runs without gradients on a CPU uses oneDNN's kernels.
 //!
 //! It takes the programs of the default backend. One that goes backward runs as that backend runs
-//! it. Of another, operators become oneDNN's where the table in `_onednn.py` lets them, and
+//! it. Of another, operators become oneDNN's where the table in `lowering.py` lets them, and
 //! fusions are made that hold with parameters that change.
 
 mod caches;
@@ -50,7 +50,7 @@ fn placement(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
     let module = PLACEMENT.get_or_try_init(py, || {
         // Its names are imported by this one.
         paddle_sot_backend_paddle::load_python(py)?;
-        let module = py.module("paddle_sot_rs._onednn")?;
+        let module = py.module("paddle_sot_rs._onednn.lowering")?;
         Ok::<_, PyErr>(module.unbind())
     })?;
     Ok(module.bind(py))

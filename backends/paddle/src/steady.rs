@@ -34,7 +34,7 @@ const MOST_BYTES: usize = 1 << 30;
 /// have executors of their own, with a copy each.
 const SHAPES: RangeInclusive<usize> = 16..=64;
 
-/// `Steady` in `_steady.py`.
+/// `Steady` in `_onednn/steady.py`.
 #[derive(FromPyObject)]
 pub struct Recipe {
     /// Positions of weights among the inputs of the program, with their sizes in bytes.

@@ -22,11 +22,10 @@ pub use autograd::{deferred, pylayer, recompute, replay_reads};
 use autograd::{partial_gradients, saved_for_backward};
 pub use call::{arguments, contexts, fold, inline, methods};
 use call::{inlined_frame, process_state};
-use control_flow::{branches, loop_return, merge, tuple_carry};
-pub use control_flow::{conditions, loops, regions};
-use graph_numbers::program_numbers;
-pub use scalars::{conversions, numbers, numpy_scalars};
-use scalars::{graph_numbers, scalar_arguments};
+use control_flow::{branches, loop_return, phi, tuple_carry};
+pub use control_flow::{conditions, loops, region};
+pub use scalars::{dynamic_scalar, item, numpy_scalars};
+use scalars::{scalar_arguments, tensor_scalar};
 pub use semantics::{
     attributes, comparisons, containers, exceptions, format, frame_introspection, groups, iterate,
     keys, matching, objects, operators, sets, texts, truth,
@@ -37,12 +36,13 @@ pub use tensor::{
     tensors,
 };
 use tensor::{device, inplace, layer_call, made_arrays, rows};
+use tensor_scalar::program_numbers;
 
 pub use call::looks_at_frames;
 pub use coverage::builtin_coverage;
 pub use dispatch::{cell_get, cell_get_raw};
 pub use escaping_aliases::Shared;
-pub use graph_numbers::program_numbers::assumptions;
 pub use inlined_frame::InnerFrame;
 pub use opcode_executor::{BreakPoint, OpcodeExecutor, Outcome, Simulation, Simulator};
+pub use tensor_scalar::program_numbers::assumptions;
 pub use tracer::{Kwargs, Step, Stop, TraceMark, TraceOptions, Tracer};

@@ -378,7 +378,7 @@ fn is_same_call(py: Python<'_>, open: &Statement, known: &Statement) -> bool {
             a == b
         }
         (Callee::Layer(_), Callee::Layer(_)) | (Callee::Sir(_), Callee::Sir(_)) => true,
-        // See `numbers::scaled`.
+        // See `dynamic_scalar::scaled`.
         (Callee::Api(_), Callee::Method(name)) => {
             matches!(&**name, "__mul__" | "__rmul__") && is_named(py, open, &["scale"])
         }

@@ -287,12 +287,20 @@ def accumulated(x):
     return y + x.grad
 
 
-@pytest.mark.parametrize("function", [first, second, accumulated])
-def test_a_walk_of_autograd_inside_of_a_function(function):
-    def run(static):
-        x = paddle.to_tensor([2.0, 3.0], stop_gradient=False)
-        return [(static(x).numpy().tolist(), None if x.grad is None else x.grad.numpy().tolist()) for _ in range(3)]
+def run(static):
+    x = paddle.to_tensor([2.0, 3.0], stop_gradient=False)
+    return [(static(x).numpy().tolist(), None if x.grad is None else x.grad.numpy().tolist()) for _ in range(3)]
 
+
+@pytest.mark.parametrize("function", [first, second])
+def test_gradients_inside_of_a_function(function):
+    static = sot.to_static(function, min_graph_size=0)
+    assert run(static) == run(function)
+    assert not sot.stats(static).graph_breaks
+
+
+def test_a_walk_of_autograd_inside_of_a_function():
+    function = accumulated
     static = sot.to_static(function, min_graph_size=0)
     assert run(static) == run(function)
     # The engine has its own functions in the place of Paddle's, which are not followed.

@@ -186,7 +186,7 @@ def _a_shape(chance, count):
 
 def test_what_paddle_copies():
     translate(lambda x: x + 1)(paddle.ones([2]))
-    from paddle_sot_rs import _strides
+    from paddle_sot_rs._paddle import strides as _strides
 
     chance = random.Random(3)
     seen = set()

@@ -17,7 +17,7 @@ use crate::simulator::builtins::warned;
 use crate::simulator::call::{call, Named};
 use crate::simulator::inline::VARKEYWORDS;
 use crate::simulator::pylayer::{inputs, Shape};
-use crate::simulator::{attributes, regions, replay_reads, tensors, Kwargs, Step, Stop, Tracer};
+use crate::simulator::{attributes, region, replay_reads, tensors, Kwargs, Step, Stop, Tracer};
 
 const NAME: &str = "recompute";
 const MODULE: &str = "paddle.distributed.fleet.recompute.recompute";
@@ -217,7 +217,7 @@ fn check(
     results: &[SymbolId],
     given: &[SymbolId],
 ) -> Step<()> {
-    if regions::acts(t, mark) {
+    if region::acts(t, mark) {
         return refuse(t, "the function has a side effect");
     }
     if results.iter().any(|symbol| given.contains(symbol)) {
@@ -273,7 +273,7 @@ fn captured(t: &mut Tracer<'_>, asked: &Asked) -> Step<VarId> {
     }
     let mut cut = t.cut(mark);
     replay_reads::note(t, reads)?;
-    regions::refuse_selected_rows(t, &cut)?;
+    region::refuse_selected_rows(t, &cut)?;
     t.graph.adopt(t.py, &mut cut)?;
     let outputs: Vec<BlockOutput> = results.iter().map(|it| BlockOutput::Inner(*it)).collect();
     if results.iter().any(|symbol| cut.outer(*symbol).is_some()) {
@@ -299,14 +299,14 @@ fn captured(t: &mut Tracer<'_>, asked: &Asked) -> Step<VarId> {
             }
         }
     }
-    let free = regions::with_kinds(t, free);
+    let free = region::with_kinds(t, free);
     let body = Arc::new(cut.block("recompute".to_owned(), &[], &free, &outputs));
     let places = (free.iter().enumerate()).filter(|(_, (symbol, _))| given.contains(symbol));
     let given = asked.reentrant.then(|| places.map(|(at, _)| at).collect());
-    let outputs = regions::emit(t, Region::Recompute { body, given }, Vec::new(), &free)?;
+    let outputs = region::emit(t, Region::Recompute { body, given }, Vec::new(), &free)?;
     let made: Vec<VarId> = outputs
         .into_iter()
-        .map(|symbol| regions::tensor(t, symbol))
+        .map(|symbol| region::tensor(t, symbol))
         .collect();
     Ok(shape.build(t, &made))
 }

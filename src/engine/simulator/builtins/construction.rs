@@ -8,8 +8,8 @@ use crate::obj::Obj;
 use crate::reason::BreakId;
 use crate::simulator::call::call;
 use crate::simulator::{
-    attributes, conversions, exceptions, fold, iterate, keys, methods, sets, subscript, tensors,
-    Kwargs, Step, Tracer,
+    attributes, exceptions, fold, item, iterate, keys, methods, sets, subscript, tensors, Kwargs,
+    Step, Tracer,
 };
 use crate::variables::{DictVar, Kind, SetVar, VarId};
 
@@ -132,7 +132,7 @@ pub(super) fn convert(
     name: &str,
 ) -> Step<VarId> {
     if let ([value], []) = (args, kwargs) {
-        if let Some(number) = conversions::of_builtin(t, name, *value)? {
+        if let Some(number) = item::of_builtin(t, name, *value)? {
             return Ok(number);
         }
         // Of the class itself: the same object.

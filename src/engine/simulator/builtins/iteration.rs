@@ -7,15 +7,15 @@ use crate::bytecode::OpTable;
 use crate::reason::{BreakId, BreakKind};
 use crate::simulator::call::call;
 use crate::simulator::{
-    comparisons, exceptions, fold, generators, graph_numbers, iterate, methods, operators,
-    program_numbers, rows, truth, Kwargs, Step, Tracer,
+    comparisons, exceptions, fold, generators, iterate, methods, operators, program_numbers, rows,
+    tensor_scalar, truth, Kwargs, Step, Tracer,
 };
 use crate::variables::{IterVar, Kind, VarId};
 
 use super::wrong;
 
 pub(super) fn range(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
-    if let Some(range) = graph_numbers::range(t, args, kwargs)? {
+    if let Some(range) = tensor_scalar::range(t, args, kwargs)? {
         return Ok(range);
     }
     let mut numbers = Vec::new();

@@ -9,8 +9,8 @@ use crate::reason::BreakKind;
 use crate::simulator::call::call;
 use crate::simulator::containers::deques;
 use crate::simulator::{
-    attributes, conversions, exceptions, fold, format, iterate, layers, printing, pylayer,
-    recompute, rows, tensors, truth, Kwargs, Step, Tracer,
+    attributes, exceptions, fold, format, item, iterate, layers, printing, pylayer, recompute,
+    rows, tensors, truth, Kwargs, Step, Tracer,
 };
 use crate::variables::{Kind, ObjectVar, VarId};
 
@@ -87,7 +87,7 @@ pub(super) const TABLE: &[(&str, &str, Handler)] = &[
     }),
     ("builtins", "bool", |t, a, k| {
         one(t, a, k, |t, x| {
-            if let Some(number) = conversions::of_builtin(t, "bool", x)? {
+            if let Some(number) = item::of_builtin(t, "bool", x)? {
                 return Ok(number);
             }
             let truth = truth::truth(t, x)?;

@@ -12,7 +12,7 @@ use crate::obj::Obj;
 use crate::reason::BreakKind;
 use crate::variables::{DictVar, Kind, NumberVar, TensorVar, VarId};
 
-use crate::simulator::{conversions, fold, graph_numbers, keys, numbers, Step, Tracer};
+use crate::simulator::{dynamic_scalar, fold, item, keys, tensor_scalar, Step, Tracer};
 
 /// Why an operation breaks the graph that would hold `-0.0`.
 pub(in crate::simulator) const NEGATIVE_ZERO: &str =
@@ -119,7 +119,7 @@ pub fn depends_on_dims(t: &mut Tracer<'_>, id: VarId) -> bool {
 
 /// Whether a number made of dims is larger than those because of its constants.
 pub fn has_large_part(t: &mut Tracer<'_>, id: VarId) -> bool {
-    digits(t, id, 0) > u64::BITS - conversions::STEP.leading_zeros()
+    digits(t, id, 0) > u64::BITS - item::STEP.leading_zeros()
 }
 
 /// The most binary digits that a number made of dims has, where a dim has `of_dim`.
@@ -146,11 +146,11 @@ fn check_size(t: &mut Tracer<'_>, number: NumberVar) -> Step<()> {
     /// Of a dim. There is no memory for more elements than the square of that.
     const DIGITS: u32 = 31;
     let id = t.add(Kind::Int(number));
-    if digits(t, id, DIGITS) < u64::BITS - 1 || numbers::is_computed(t, id)? {
+    if digits(t, id, DIGITS) < u64::BITS - 1 || dynamic_scalar::is_computed(t, id)? {
         return Ok(());
     }
     // Dims that no guard computes: there is no memory for elements whose number wraps around.
-    match has_large_part(t, id) || numbers::is_known_to_guards(t, id) {
+    match has_large_part(t, id) || dynamic_scalar::is_known_to_guards(t, id) {
         true => t.unsupported("a number made of dims that may be too large for a graph"),
         false => Ok(()),
     }
@@ -170,7 +170,7 @@ pub fn number_statement(t: &mut Tracer<'_>, number: NumberVar) -> Step<SymbolId>
     let name = format!("__{}__", op.stem());
     let mut given = [to_arg(t, a)?, to_arg(t, b)?];
     for part in &mut given {
-        *part = graph_numbers::quotient_part(t, &name, part.clone())?;
+        *part = tensor_scalar::quotient_part(t, &name, part.clone())?;
     }
     let (name, given) = match given {
         [Arg::Const(a), b] => (format!("__r{}__", op.stem()), [b, Arg::Const(a)]),

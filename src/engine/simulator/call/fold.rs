@@ -12,7 +12,8 @@ use crate::variables::{DictVar, Kind, SetVar, VarId};
 
 use crate::simulator::call::describe;
 use crate::simulator::{
-    classes, exceptions, iterate, keys, numbers, numpy_scalars, process_state, repr_guards, texts,
+    classes, dynamic_scalar, exceptions, iterate, keys, numpy_scalars, process_state, repr_guards,
+    texts,
 };
 use crate::simulator::{Kwargs, Step, Stop, Tracer};
 
@@ -211,7 +212,7 @@ pub fn call_object<'py>(
     kwargs: &Kwargs,
 ) -> Step<VarId> {
     if kwargs.is_empty() {
-        if let Some(number) = numbers::called(t, callable, args)? {
+        if let Some(number) = dynamic_scalar::called(t, callable, args)? {
             return Ok(number);
         }
         if let Some(text) = texts::shown(t, callable, args)? {

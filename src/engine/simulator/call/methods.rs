@@ -14,8 +14,8 @@ use crate::variables::{DictVar, IterVar, Key, Kind, VarId};
 
 use crate::simulator::tracer::is_plain_constant;
 use crate::simulator::{
-    attributes, classes, comparisons, device, exceptions, fold, generators, iterate, keys,
-    namespaces, numbers, objects, sets, subscript, truth,
+    attributes, classes, comparisons, device, dynamic_scalar, exceptions, fold, generators,
+    iterate, keys, namespaces, objects, sets, subscript, truth,
 };
 use crate::simulator::{Kwargs, Step, Stop, Tracer};
 
@@ -496,7 +496,7 @@ fn check_order(t: &mut Tracer<'_>, key: VarId) -> Step<()> {
             BreakId::ContainerMethod,
             "a sort of objects that compare themselves",
         ),
-        Kind::Float(_) => match numbers::compare(t, CmpOp::Eq, key, key)? {
+        Kind::Float(_) => match dynamic_scalar::compare(t, CmpOp::Eq, key, key)? {
             Some(true) => Ok(()),
             _ => t.stop(BreakId::ContainerMethod, "a sort of what may be nan"),
         },

@@ -11,9 +11,9 @@ use crate::variables::{Kind, VarId};
 
 use crate::simulator::branches;
 use crate::simulator::frame::FrameState;
-use crate::simulator::graph_numbers;
-use crate::simulator::merge::{self, refuse, Piece};
-use crate::simulator::regions::{self, End};
+use crate::simulator::phi::{self, refuse, Piece};
+use crate::simulator::region::{self, End};
+use crate::simulator::tensor_scalar;
 use crate::simulator::truth;
 use crate::simulator::{Step, Stop, Tracer};
 
@@ -261,7 +261,7 @@ fn evaluate(
     let mut edges: Vec<Edge> = Vec::new();
     for (at, test) in condition.tests.iter().enumerate() {
         let (reached, symbol) = match at {
-            0 => (None, graph_numbers::condition(t, value)?),
+            0 => (None, tensor_scalar::condition(t, value)?),
             _ => {
                 let reached = reaches(t, &edges, test.start)?;
                 (Some(reached), simulate(t, frame, reached, test)?)
@@ -286,14 +286,14 @@ fn reaches(t: &mut Tracer<'_>, edges: &[Edge], place: usize) -> Step<SymbolId> {
     for edge in edges.iter().filter(|edge| edge.to == place) {
         let mut taken = edge.test;
         if !edge.holds {
-            taken = graph_numbers::method(t, "logical_not", taken, Vec::new())?;
+            taken = tensor_scalar::method(t, "logical_not", taken, Vec::new())?;
             if let Some(reached) = edge.reached {
-                taken = graph_numbers::method(t, "logical_and", reached, vec![Arg::Symbol(taken)])?;
+                taken = tensor_scalar::method(t, "logical_and", reached, vec![Arg::Symbol(taken)])?;
             }
         }
         any = Some(match any {
             None => taken,
-            Some(known) => graph_numbers::method(t, "logical_or", known, vec![Arg::Symbol(taken)])?,
+            Some(known) => tensor_scalar::method(t, "logical_or", known, vec![Arg::Symbol(taken)])?,
         });
     }
     match any {
@@ -320,7 +320,7 @@ fn simulate(
     side.pc = test.start;
     side.stack.truncate(before);
     let mark = t.mark();
-    let (end, _) = regions::run_to(t, &mut side, Some(test.jump))?;
+    let (end, _) = region::run_to(t, &mut side, Some(test.jump))?;
     if end != End::At(test.jump) {
         return refuse(t, "a part of the condition leaves the expression");
     }
@@ -336,13 +336,13 @@ fn simulate(
     let held = if is_none {
         let is_none = t.is_none(value);
         t.bool(is_none)
-    } else if graph_numbers::is_captured(t, value) {
-        graph_numbers::truth_value(t, value)?
+    } else if tensor_scalar::is_captured(t, value) {
+        tensor_scalar::truth_value(t, value)?
     } else {
         let truth = truth::truth(t, value)?;
         t.bool(truth)
     };
-    let mut way = regions::way(t, &side, mark, End::Return, Some(held), &[], &[])?;
+    let mut way = region::way(t, &side, mark, End::Return, Some(held), &[], &[])?;
     if !way.cells.is_empty() || !way.changed.is_empty() {
         return refuse(t, "the condition has a side effect");
     }
@@ -352,8 +352,8 @@ fn simulate(
     let nothing = t.mark();
     let mut other = t.cut(nothing);
     let value = way.value.clone();
-    let one = merge::symbol(t, &mut way.cut, &value)?;
-    let zero = merge::symbol(t, &mut other, &constant)?;
+    let one = phi::symbol(t, &mut way.cut, &value)?;
+    let zero = phi::symbol(t, &mut other, &constant)?;
     let (Some((one, ..)), Some((zero, ..))) = (one, zero) else {
         return refuse(t, "a test that is not a tensor");
     };

@@ -13,10 +13,10 @@ use crate::tracker::TrackerRef;
 use crate::variables::{DictVar, Key, Kind, NumberVar, TensorVar, VarId};
 
 use crate::simulator::frame::FrameState;
-use crate::simulator::graph_numbers;
 use crate::simulator::loops::LoopRegion;
-use crate::simulator::merge::{self, refuse, same, same_class};
-use crate::simulator::{conversions, Step, Tracer};
+use crate::simulator::phi::{self, refuse, same, same_class};
+use crate::simulator::tensor_scalar;
+use crate::simulator::{item, Step, Tracer};
 
 use pyo3::prelude::*;
 use pyo3::types::PyString;
@@ -199,7 +199,7 @@ impl Answer {
                 t.constant(&value)
             }
             Self::Leaf(leaf) => match made.next() {
-                Some(symbol) if leaf.number => conversions::variable(t, symbol),
+                Some(symbol) if leaf.number => item::variable(t, symbol),
                 Some(symbol) => t.add(Kind::Tensor(TensorVar {
                     symbol,
                     view: None,
@@ -238,7 +238,7 @@ fn describe(t: &mut Tracer<'_>, id: VarId, first: usize, seen: &mut Vec<VarId>) 
     if (id.0 as usize) < first {
         return Ok(Answer::Keep(id));
     }
-    if let Some((value, tracker)) = merge::real(t, id) {
+    if let Some((value, tracker)) = phi::real(t, id) {
         return Ok(Answer::Real(value, tracker));
     }
     let kind = t.kind(id).clone();
@@ -301,7 +301,7 @@ fn leaf(t: &mut Tracer<'_>, id: VarId) -> Step<Option<Leaf>> {
 }
 
 fn constant_leaf(t: &Tracer<'_>, value: &Obj) -> Step<Option<Leaf>> {
-    let found = graph_numbers::number_meta(t, value)?;
+    let found = tensor_scalar::number_meta(t, value)?;
     Ok(found.map(|(_, meta)| Leaf { meta, number: true }))
 }
 
@@ -315,7 +315,7 @@ fn join(t: &mut Tracer<'_>, a: Answer, b: Answer) -> Step<Answer> {
         (Answer::Real(a, tracker), Answer::Real(b, _)) if a.is(&b) => Ok(Answer::Real(a, tracker)),
         // It was met inside of the loop first, or in front of it.
         (Answer::Keep(id), Answer::Real(b, _)) | (Answer::Real(b, _), Answer::Keep(id))
-            if merge::real(t, id).is_some_and(|(a, _)| a.is(&b)) =>
+            if phi::real(t, id).is_some_and(|(a, _)| a.is(&b)) =>
         {
             Ok(Answer::Keep(id))
         }
@@ -330,7 +330,7 @@ fn join(t: &mut Tracer<'_>, a: Answer, b: Answer) -> Step<Answer> {
         {
             Ok(Answer::Tuple(many(t, a, b)?, class))
         }
-        (Answer::Dict(a), Answer::Dict(b)) if merge::same_keys(t, &a, &b)? => {
+        (Answer::Dict(a), Answer::Dict(b)) if phi::same_keys(t, &a, &b)? => {
             let mut items = Vec::with_capacity(a.len());
             for ((key, name, a), (_, _, b)) in a.into_iter().zip(b) {
                 items.push((key, name, join(t, a, b)?));

@@ -4,6 +4,6 @@ pub(in crate::simulator) mod branches;
 pub mod conditions;
 pub(in crate::simulator) mod loop_return;
 pub mod loops;
-pub(in crate::simulator) mod merge;
-pub mod regions;
+pub(in crate::simulator) mod phi;
+pub mod region;
 pub(in crate::simulator) mod tuple_carry;

@@ -4,7 +4,7 @@ use crate::simulator::call::call;
 use crate::simulator::frame::FrameState;
 use crate::simulator::generators::{self, Resumed};
 use crate::simulator::{
-    attributes, branches, contexts, graph_numbers, groups, iterate, truth, Step, Tracer,
+    attributes, branches, contexts, groups, iterate, tensor_scalar, truth, Step, Tracer,
 };
 use crate::variables::{IterVar, Kind, VarId};
 
@@ -13,8 +13,8 @@ use super::{dialect, Flow};
 /// `bool(value)`. The interpreter's jumps want a real bool: what is captured is one when it is
 /// rebuilt.
 pub(super) fn to_bool(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
-    if graph_numbers::is_captured(t, value) {
-        return graph_numbers::truth_value(t, value);
+    if tensor_scalar::is_captured(t, value) {
+        return tensor_scalar::truth_value(t, value);
     }
     let truth = truth::truth(t, value)?;
     Ok(t.bool(truth))
@@ -30,7 +30,7 @@ pub(super) fn jump_if(
     popped: bool,
 ) -> Step<Flow> {
     let value = if popped { f.pop(t)? } else { f.peek(t, 1)? };
-    if graph_numbers::is_captured(t, value) {
+    if tensor_scalar::is_captured(t, value) {
         return captured_jump(t, f, at, value, target, jumps_if, popped);
     }
     if truth::truth(t, value)? == jumps_if {

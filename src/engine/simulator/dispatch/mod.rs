@@ -20,8 +20,8 @@ use super::call::call;
 use super::frame::{Exit, FrameState};
 use super::operators::{self, UnaryOp};
 use super::{
-    attributes, comparisons, exceptions, format, graph_numbers, iterate, matching, methods,
-    namespaces, subscript, truth,
+    attributes, comparisons, exceptions, format, iterate, matching, methods, namespaces, subscript,
+    tensor_scalar, truth,
 };
 use super::{Step, Stop, Tracer};
 use calls::{
@@ -167,8 +167,8 @@ pub fn step(t: &mut Tracer<'_>, f: &mut FrameState, at: usize) -> Step<Flow> {
         Instr::UnaryInvert => unary(t, f, UnaryOp::Invert)?,
         Instr::UnaryNot => {
             let value = f.pop(t)?;
-            let value = if graph_numbers::is_captured(t, value) {
-                graph_numbers::negation(t, value)?
+            let value = if tensor_scalar::is_captured(t, value) {
+                tensor_scalar::negation(t, value)?
             } else {
                 let truth = truth::truth(t, value)?;
                 t.bool(!truth)
@@ -206,7 +206,7 @@ pub fn step(t: &mut Tracer<'_>, f: &mut FrameState, at: usize) -> Step<Flow> {
             let container = f.pop(t)?;
             let item = f.pop(t)?;
             let value = match truth::computed_contains(t, container, item)? {
-                Some(found) if *invert => graph_numbers::negation(t, found)?,
+                Some(found) if *invert => tensor_scalar::negation(t, found)?,
                 Some(found) => found,
                 None => {
                     let found = truth::contains(t, container, item)?;

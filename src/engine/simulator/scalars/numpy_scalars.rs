@@ -12,7 +12,7 @@ use crate::reason::BreakId;
 use crate::tracker::{Tracker, TrackerRef};
 use crate::variables::{Kind, TensorVar, VarId};
 
-use crate::simulator::{arguments, fold, numbers, process_state, tensors, Step, Tracer};
+use crate::simulator::{arguments, dynamic_scalar, fold, process_state, tensors, Step, Tracer};
 
 /// Functions that answer with a scalar for numbers and lists of them.
 const FUNCTIONS: &[&str] = &["prod", "sum", "max", "min", "mean", "amax", "amin", "round"];
@@ -127,9 +127,11 @@ pub fn operand(t: &mut Tracer<'_>, tensor: VarId, name: &str, value: VarId) -> S
     let number = t.constant(&number);
     match (class.as_str(), name) {
         // Powers with tensors have digits of their own; a power of a tensor of no dims has one.
-        ("float32", "__pow__") => numbers::filled(t, &[1], number, dtype).map(Some),
+        ("float32", "__pow__") => dynamic_scalar::filled(t, &[1], number, dtype).map(Some),
         // Programs scale by numbers, which loses the sign of zeros.
-        ("float32", "__mul__" | "__rmul__") => numbers::filled(t, &[], number, dtype).map(Some),
+        ("float32", "__mul__" | "__rmul__") => {
+            dynamic_scalar::filled(t, &[], number, dtype).map(Some)
+        }
         _ => Ok(Some(number)),
     }
 }
@@ -220,7 +222,7 @@ pub fn refuse(t: &mut Tracer<'_>, dtype: DType, name: &str, number: VarId) -> St
         !compares && (!wide || sums && !is_single(number))
     } else if dtype == DType::Bool && value.is_instance_of::<PyInt>() {
         // A program scales by it, with the digits of a float.
-        !compares && !value.extract().is_ok_and(numbers::is_single_int)
+        !compares && !value.extract().is_ok_and(dynamic_scalar::is_single_int)
     } else if bits < 63 && value.is_instance_of::<PyInt>() {
         let held = value.extract::<i64>();
         !held.is_ok_and(|value| (-(1 << bits)..1 << bits).contains(&value))
@@ -238,7 +240,7 @@ pub fn refuse(t: &mut Tracer<'_>, dtype: DType, name: &str, number: VarId) -> St
 
 /// Whether programs keep all digits of a complex number: they have two floats for it.
 pub fn is_single(number: &Bound<'_, PyComplex>) -> bool {
-    numbers::is_single(number.real()) && numbers::is_single(number.imag())
+    dynamic_scalar::is_single(number.real()) && dynamic_scalar::is_single(number.imag())
 }
 
 /// Guards and keeps the value of one.

@@ -17,7 +17,7 @@ use crate::reason::BreakId;
 use crate::tracker::number::Type;
 use crate::variables::{Kind, VarId};
 
-use crate::simulator::{conversions, graph_numbers, numbers, program_numbers};
+use crate::simulator::{dynamic_scalar, item, program_numbers, tensor_scalar};
 use crate::simulator::{tensors, Kwargs, Step, Tracer};
 
 /// The arguments of a call.
@@ -117,7 +117,7 @@ pub fn of_call(
         if name == "full_like" {
             check_limits(t, number, dtype)?;
         }
-        if let Some(symbol) = numbers::as_tensor(t, number, dtype)? {
+        if let Some(symbol) = dynamic_scalar::as_tensor(t, number, dtype)? {
             let value = t.add(Kind::SymNumber(symbol));
             given.set(at, argument, value);
             changed = true;
@@ -135,19 +135,19 @@ fn check_least(t: &mut Tracer<'_>, given: &Given<'_>) -> Step<()> {
         };
         let positional = given.args.get(at).copied();
         let number = positional.or_else(|| given.named(argument));
-        let Some(number) = number.filter(|number| numbers::is_of_graph(t, *number)) else {
+        let Some(number) = number.filter(|number| dynamic_scalar::is_of_graph(t, *number)) else {
             continue;
         };
         let of_dims = matches!(t.kind(number), Kind::Int(_));
         let limit = t.int(least);
         // Nobody guards what is exported: the program looks.
         if t.options.forward_only {
-            if let Some(fits) = graph_numbers::comparison(t, CmpOp::Ge, number, limit)? {
-                graph_numbers::statement(t, "check", &[fits])?;
+            if let Some(fits) = tensor_scalar::comparison(t, CmpOp::Ge, number, limit)? {
+                tensor_scalar::statement(t, "check", &[fits])?;
                 continue;
             }
         }
-        if !of_dims || numbers::compare(t, CmpOp::Ge, number, limit)? != Some(true) {
+        if !of_dims || dynamic_scalar::compare(t, CmpOp::Ge, number, limit)? != Some(true) {
             return t.stop(
                 BreakId::OperatorArguments,
                 format!("{name}() of a number that may be below {least}"),
@@ -197,7 +197,7 @@ fn wanted(
     number: VarId,
     kind: NumberAs,
 ) -> Step<Option<DType>> {
-    let Some(class) = numbers::class(t, number) else {
+    let Some(class) = dynamic_scalar::class(t, number) else {
         return Ok(None);
     };
     let of = |t: &mut Tracer<'_>, at| {
@@ -246,36 +246,37 @@ fn keeps(class: Type, dtype: DType) -> bool {
 
 /// The value of `tensor[key] = value`, as a tensor where that is the same; the answer is for the graph.
 pub fn of_item(t: &mut Tracer<'_>, tensor: VarId, value: VarId) -> Step<Option<VarId>> {
-    let (Some(class), Some(meta)) = (numbers::class(t, value), tensors::meta_of(t, tensor)) else {
+    let (Some(class), Some(meta)) = (dynamic_scalar::class(t, value), tensors::meta_of(t, tensor))
+    else {
         return Ok(None);
     };
     if !keeps(class, meta.dtype) {
         return Ok(None);
     }
     // Eager mode makes a double of it.
-    if meta.dtype != DType::Float64 && numbers::is_given(t, value) {
-        numbers::check_double(t, value)?;
+    if meta.dtype != DType::Float64 && dynamic_scalar::is_given(t, value) {
+        dynamic_scalar::check_double(t, value)?;
     }
-    let symbol = numbers::as_tensor(t, value, meta.dtype)?;
+    let symbol = dynamic_scalar::as_tensor(t, value, meta.dtype)?;
     Ok(symbol.map(|symbol| t.add(Kind::SymNumber(symbol))))
 }
 
 /// `full_like` makes a double of a whole number, and raises where the dtype does not hold the number.
 fn check_limits(t: &mut Tracer<'_>, number: VarId, dtype: DType) -> Step<()> {
-    if dtype != DType::Float32 || !numbers::is_given(t, number) {
+    if dtype != DType::Float32 || !dynamic_scalar::is_given(t, number) {
         return Ok(());
     }
-    numbers::check_double(t, number)?;
-    if numbers::class(t, number) != Some(Type::Float) {
+    dynamic_scalar::check_double(t, number)?;
+    if dynamic_scalar::class(t, number) != Some(Type::Float) {
         return Ok(());
     }
     let most = f64::from(f32::MAX);
-    if let Some(symbol) = conversions::symbol(t, number) {
-        return conversions::is_below(t, symbol, most);
+    if let Some(symbol) = item::symbol(t, number) {
+        return item::is_below(t, symbol, most);
     }
     for (op, limit) in [(CmpOp::Ge, -most), (CmpOp::Le, most)] {
         let limit = t.constant(&PyFloat::new(t.py, limit).into_any());
-        if numbers::compare(t, op, number, limit)? != Some(true) {
+        if dynamic_scalar::compare(t, op, number, limit)? != Some(true) {
             return t.stop(
                 BreakId::OperatorArguments,
                 "full_like() of a number that the dtype may not hold",
@@ -292,8 +293,10 @@ fn is_probability(t: &mut Tracer<'_>, number: VarId) -> Step<bool> {
         return Ok(value.is_ok_and(|value| 0.0 < value && value <= 1.0));
     }
     let (none, all) = (t.int(0), t.int(1));
-    Ok(numbers::compare(t, CmpOp::Gt, number, none)? == Some(true)
-        && numbers::compare(t, CmpOp::Le, number, all)? == Some(true))
+    Ok(
+        dynamic_scalar::compare(t, CmpOp::Gt, number, none)? == Some(true)
+            && dynamic_scalar::compare(t, CmpOp::Le, number, all)? == Some(true),
+    )
 }
 
 /// Stops at a bool of the graph that chooses the dtype: programs see a tensor, and take the default dtype.
@@ -331,7 +334,7 @@ pub fn to_tensor(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Op
         _ => vec![data],
     };
     let computed = |t: &mut Tracer<'_>, id| {
-        numbers::is_given(t, id)
+        dynamic_scalar::is_given(t, id)
             || program_numbers::computes_dims(t) && program_numbers::is_of_graph(t, id)
     };
     if !items.iter().any(|item| computed(t, *item)) {

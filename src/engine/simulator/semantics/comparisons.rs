@@ -16,7 +16,7 @@ use crate::simulator::call::call;
 use crate::simulator::carried_aliases;
 use crate::simulator::operators::{is_not_implemented, is_object};
 use crate::simulator::{
-    arrays, attributes, classes, fold, graph_numbers, made_arrays, numbers, program_numbers,
+    arrays, attributes, classes, dynamic_scalar, fold, made_arrays, program_numbers, tensor_scalar,
     tensors, truth,
 };
 use crate::simulator::{Step, Tracer};
@@ -26,15 +26,15 @@ pub fn compare(t: &mut Tracer<'_>, op: CmpOp, a: VarId, b: VarId) -> Step<VarId>
     if let Some(holds) = program_numbers::assumed(t, op, a, b)? {
         return Ok(t.bool(holds));
     }
-    let (a, b) = graph_numbers::as_operands(t, None, a, b)?;
-    if let Some(number) = graph_numbers::comparison(t, op, a, b)? {
+    let (a, b) = tensor_scalar::as_operands(t, None, a, b)?;
+    if let Some(number) = tensor_scalar::comparison(t, op, a, b)? {
         return Ok(number);
     }
-    if let Some(holds) = numbers::compare(t, op, a, b)? {
+    if let Some(holds) = dynamic_scalar::compare(t, op, a, b)? {
         return Ok(t.bool(holds));
     }
     // A number is never None.
-    let numbers = numbers::is_open(t, a) || numbers::is_open(t, b);
+    let numbers = dynamic_scalar::is_open(t, a) || dynamic_scalar::is_open(t, b);
     if matches!(op, CmpOp::Eq | CmpOp::Ne) && numbers && (t.is_none(a) || t.is_none(b)) {
         return Ok(t.bool(op == CmpOp::Ne));
     }
@@ -277,9 +277,9 @@ fn sequence_compare(t: &mut Tracer<'_>, op: CmpOp, x: &[VarId], y: &[VarId]) -> 
     if matches!(op, CmpOp::Eq | CmpOp::Ne) {
         let pairs: Vec<_> = x.iter().copied().zip(y.iter().copied()).collect();
         if let Some(equal) = program_numbers::equal_items(t, &pairs, true)? {
-            return match (op, graph_numbers::is_captured(t, equal)) {
+            return match (op, tensor_scalar::is_captured(t, equal)) {
                 (CmpOp::Eq, _) => Ok(equal),
-                (_, true) => graph_numbers::negation(t, equal),
+                (_, true) => tensor_scalar::negation(t, equal),
                 (_, false) => {
                     let equal = truth::truth(t, equal)?;
                     Ok(t.bool(!equal))
@@ -340,7 +340,7 @@ fn may_be_one_nan(t: &mut Tracer<'_>, a: VarId, b: VarId) -> Step<bool> {
 
 /// Whether a float that differs between calls is no NaN, under a guard.
 fn is_a_number(t: &mut Tracer<'_>, id: VarId) -> Step<bool> {
-    Ok(numbers::compare(t, CmpOp::Eq, id, id)? == Some(true))
+    Ok(dynamic_scalar::compare(t, CmpOp::Eq, id, id)? == Some(true))
 }
 
 /// Whether this is a number that is not equal to itself.
@@ -407,7 +407,7 @@ pub fn is_same(t: &mut Tracer<'_>, a: VarId, b: VarId) -> Step<bool> {
     }
     // A number or a text is never None; whether two are one object depends on their values.
     let texts = matches!(left, Kind::Text(_)) || matches!(right, Kind::Text(_));
-    if a != b && (texts || numbers::is_open(t, a) || numbers::is_open(t, b)) {
+    if a != b && (texts || dynamic_scalar::is_open(t, a) || dynamic_scalar::is_open(t, b)) {
         if t.is_none(a) || t.is_none(b) {
             return Ok(false);
         }

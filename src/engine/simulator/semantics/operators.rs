@@ -9,8 +9,8 @@ use crate::variables::{Kind, VarId};
 
 use crate::simulator::call::call;
 use crate::simulator::{
-    arrays, attributes, classes, fold, graph_numbers, made_arrays, methods, numbers, numpy_scalars,
-    tensors, texts,
+    arrays, attributes, classes, dynamic_scalar, fold, made_arrays, methods, numpy_scalars,
+    tensor_scalar, tensors, texts,
 };
 use crate::simulator::{Step, Tracer};
 
@@ -138,10 +138,10 @@ pub fn binary(t: &mut Tracer<'_>, op: BinOp, inplace: bool, a: VarId, b: VarId) 
     if is_object(&left) || is_object(&right) {
         return object_binary(t, op, inplace, a, b);
     }
-    if let Some(number) = numbers::binary(t, op, a, b)? {
+    if let Some(number) = dynamic_scalar::binary(t, op, a, b)? {
         return Ok(number);
     }
-    if let Some(number) = graph_numbers::arithmetic(t, op, a, b)? {
+    if let Some(number) = tensor_scalar::arithmetic(t, op, a, b)? {
         return Ok(number);
     }
     // Folding works on copies.
@@ -182,11 +182,11 @@ pub(in crate::simulator) fn is_object(kind: &Kind) -> bool {
 
 fn tensor_binary(t: &mut Tracer<'_>, op: BinOp, a: VarId, b: VarId) -> Step<VarId> {
     if op == BinOp::Mul {
-        if let Some(product) = numbers::scaled(t, a, b)? {
+        if let Some(product) = dynamic_scalar::scaled(t, a, b)? {
             return Ok(product);
         }
     }
-    let (a, b) = graph_numbers::as_operands(t, Some(op), a, b)?;
+    let (a, b) = tensor_scalar::as_operands(t, Some(op), a, b)?;
     // Paddle tensors define no in-place dunders: `x += y` rebinds the name.
     if matches!(t.kind(a), Kind::Tensor(_)) {
         if is_object(&t.kind(b).clone()) {
@@ -332,7 +332,7 @@ pub fn unary(t: &mut Tracer<'_>, op: UnaryOp, value: VarId) -> Step<VarId> {
             Some(array) => Ok(array),
             None => t.unsupported("an operator of an array"),
         },
-        _ => match numbers::unary(t, op, value)? {
+        _ => match dynamic_scalar::unary(t, op, value)? {
             Some(number) => Ok(number),
             None => fold::operator(t, name, &[value]),
         },

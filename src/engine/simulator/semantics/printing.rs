@@ -12,8 +12,8 @@ use crate::graph::{Callee, Statement};
 use crate::obj::Obj;
 use crate::variables::{Kind, VarId};
 
-use crate::simulator::merge::refuse;
-use crate::simulator::{fold, graph_numbers};
+use crate::simulator::phi::refuse;
+use crate::simulator::{fold, tensor_scalar};
 use crate::simulator::{Kwargs, Step, Tracer};
 
 /// Most items of a line, with those of its containers.
@@ -23,7 +23,7 @@ const LONGEST: usize = 256;
 pub fn print(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Option<VarId>> {
     let is_line = |id: &&VarId| matches!(t.vars.kind(**id), Kind::Tuple(..));
     let lines = t.left_behind.iter().filter(is_line).count();
-    if args.iter().any(|arg| graph_numbers::is_captured(t, *arg)) {
+    if args.iter().any(|arg| tensor_scalar::is_captured(t, *arg)) {
         return match kwargs.is_empty() && lines == 0 {
             true => show(t, args).map(Some),
             false => Ok(None),
@@ -77,7 +77,7 @@ fn show(t: &mut Tracer<'_>, args: &[VarId]) -> Step<VarId> {
             None => *arg,
         });
     }
-    graph_numbers::statement(t, "show", &shown)
+    tensor_scalar::statement(t, "show", &shown)
 }
 
 /// Stops where the graph would check something behind a line that it prints: where that fails, the

@@ -10,7 +10,7 @@ use pyo3::types::{PyCFunction, PyFloat, PyInt, PyString, PyTuple};
 use crate::variables::{Kind, TextPart, VarId};
 
 use crate::simulator::tracer::is_plain_constant;
-use crate::simulator::{conversions, fold, numbers, provenance, Step, Tracer};
+use crate::simulator::{dynamic_scalar, fold, item, provenance, Step, Tracer};
 
 /// Functions of `builtins` that show numbers and texts.
 const SHOW: &[&str] = &["str", "repr", "ascii", "format", "hex", "oct", "bin"];
@@ -63,9 +63,9 @@ pub fn shown(
 fn stays_short(t: &mut Tracer<'_>, function: &Bound<'_, PyAny>, id: VarId) -> Step<bool> {
     const UNLIMITED: [&str; 3] = ["hex", "oct", "bin"];
     match t.kind(id).clone() {
-        Kind::Int(_) if numbers::is_given(t, id) => {
+        Kind::Int(_) if dynamic_scalar::is_given(t, id) => {
             let of_python = |name: &&str| provenance::is_of_python(function, "builtins", name);
-            Ok(UNLIMITED.iter().any(of_python) || numbers::is_computed(t, id)?)
+            Ok(UNLIMITED.iter().any(of_python) || dynamic_scalar::is_computed(t, id)?)
         }
         Kind::Tuple(items, None) => {
             for item in items {
@@ -119,7 +119,7 @@ fn is_open(t: &mut Tracer<'_>, id: VarId) -> bool {
             let any = |t: &mut Tracer<'_>| items.into_iter().any(|item| is_open(t, item));
             fold::deeper(t, any).unwrap_or(false)
         }
-        _ => numbers::is_open(t, id) && !conversions::is_float(t, id),
+        _ => dynamic_scalar::is_open(t, id) && !item::is_float(t, id),
     }
 }
 
@@ -146,7 +146,7 @@ fn is_pure(t: &mut Tracer<'_>, function: &Bound<'_, PyAny>, args: &[VarId]) -> P
 fn instead<'py>(t: &mut Tracer<'py>, id: VarId, stand_in: StandIn) -> Option<Bound<'py, PyAny>> {
     let py = t.py;
     match t.kind(id).clone() {
-        _ if conversions::is_float(t, id) => None,
+        _ if item::is_float(t, id) => None,
         Kind::Int(_) => Some(PyInt::new(py, stand_in.0).into_any()),
         Kind::Float(_) => Some(PyFloat::new(py, stand_in.1).into_any()),
         Kind::Text(_) => Some(PyString::new(py, stand_in.2).into_any()),

@@ -10,8 +10,8 @@ use crate::variables::{Kind, VarId};
 use crate::simulator::call::{call, describe};
 use crate::simulator::operators::is_object;
 use crate::simulator::{
-    attributes, classes, comparisons, exceptions, fold, graph_numbers, keys, made_arrays,
-    namespaces, numbers, program_numbers, sets,
+    attributes, classes, comparisons, dynamic_scalar, exceptions, fold, keys, made_arrays,
+    namespaces, program_numbers, sets, tensor_scalar,
 };
 use crate::simulator::{Step, Tracer};
 
@@ -77,7 +77,7 @@ pub fn computed_contains(t: &mut Tracer<'_>, container: VarId, item: VarId) -> S
     };
     let pairs: Vec<_> = items.into_iter().map(|other| (other, item)).collect();
     let found = program_numbers::equal_items(t, &pairs, false)?;
-    Ok(found.filter(|found| graph_numbers::is_captured(t, *found)))
+    Ok(found.filter(|found| tensor_scalar::is_captured(t, *found)))
 }
 
 /// `bool(value)`
@@ -102,7 +102,7 @@ pub fn truth(t: &mut Tracer<'_>, value: VarId) -> Step<bool> {
             if let Some(holds) = program_numbers::assumed(t, CmpOp::Ne, value, zero)? {
                 return Ok(holds);
             }
-            match numbers::compare(t, CmpOp::Ne, value, zero)? {
+            match dynamic_scalar::compare(t, CmpOp::Ne, value, zero)? {
                 Some(holds) => Ok(holds),
                 None => t.stop(
                     BreakId::Truth,
@@ -166,7 +166,7 @@ pub fn truth(t: &mut Tracer<'_>, value: VarId) -> Step<bool> {
 fn is_length(t: &mut Tracer<'_>, value: VarId) -> Step<bool> {
     if let Kind::Int(_) = t.kind(value) {
         let zero = t.int(0);
-        return Ok(numbers::compare(t, CmpOp::Ge, value, zero)? == Some(true));
+        return Ok(dynamic_scalar::compare(t, CmpOp::Ge, value, zero)? == Some(true));
     }
     // Nothing is captured behind the truth of one of the graph.
     let of_graph = matches!(t.kind(value), Kind::SymNumber(_));

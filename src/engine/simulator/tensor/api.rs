@@ -12,7 +12,7 @@ use crate::tracker::number::Type;
 use crate::variables::{Kind, VarId, Variable};
 
 use crate::simulator::{
-    alias_analysis, arrays, conversions, device, inplace, numbers, numpy_scalars, provenance,
+    alias_analysis, arrays, device, dynamic_scalar, inplace, item, numpy_scalars, provenance,
     scalar_arguments, tensors,
 };
 use crate::simulator::{Kwargs, Step, Tracer};
@@ -423,7 +423,7 @@ fn is_choice(t: &mut Tracer<'_>, value: VarId) -> bool {
         value.is_instance_of::<PyInt>() || value.is_instance_of::<PyFloat>()
     };
     // One that the graph makes too: what adds zeros to it forgets the sign of its zeros.
-    let is_made = conversions::symbol(t, value).is_some();
+    let is_made = item::symbol(t, value).is_some();
     is_made || tensors::meta_of(t, value).is_some() || t.const_value(value).is_some_and(is_number)
 }
 
@@ -437,7 +437,7 @@ pub fn check_given(t: &mut Tracer<'_>, name: &str, args: &[VarId], kwargs: &Kwar
             .filter(|(name, _)| matches!(&**name, "rtol" | "atol"));
         let given = positional.iter().take(2).chain(named.map(|(_, it)| it));
         for tolerance in given {
-            if numbers::class(t, *tolerance) != Some(Type::Float) {
+            if dynamic_scalar::class(t, *tolerance) != Some(Type::Float) {
                 return t.stop(
                     BreakId::OperatorArguments,
                     format!("{name}() with a tolerance that is no float"),
@@ -585,7 +585,7 @@ fn is_value(t: &mut Tracer<'_>, argument: Option<VarId>) -> bool {
 }
 
 fn is_number_of_graph(t: &mut Tracer<'_>, argument: Option<VarId>) -> bool {
-    argument.is_some_and(|argument| numbers::is_of_graph(t, argument))
+    argument.is_some_and(|argument| dynamic_scalar::is_of_graph(t, argument))
 }
 
 fn unreadable_axis(t: &Tracer<'_>, name: &str) -> Step<()> {

@@ -8,7 +8,7 @@ use crate::obj::Obj;
 use crate::variables::{Item, IterVar, Kind, NumberVar, VarId};
 
 use crate::bytecode::BinOp;
-use crate::simulator::{graph_numbers, numbers, tensors, Step, Tracer};
+use crate::simulator::{dynamic_scalar, tensor_scalar, tensors, Step, Tracer};
 
 /// `len()` of a tensor with an open first dim.
 pub fn len(t: &mut Tracer<'_>, tensor: VarId) -> Option<VarId> {
@@ -28,7 +28,7 @@ pub fn over(t: &mut Tracer<'_>, tensor: VarId) -> Step<Option<IterVar>> {
     let Some(len) = len(t, tensor) else {
         return Ok(None);
     };
-    let stop = numbers::in_graph(t, len)?;
+    let stop = dynamic_scalar::in_graph(t, len)?;
     Ok(stop.map(|stop| counting(t, stop, Item::Row(tensor))))
 }
 
@@ -108,7 +108,7 @@ pub fn several(t: &mut Tracer<'_>, inner: &[VarId], strict: bool) -> Step<Option
         let symbol = match t.kind(stop) {
             Kind::SymNumber(symbol) => Some(*symbol),
             _ => match t.value(stop) {
-                Some(value) => graph_numbers::number(t, &Obj::from(value))?,
+                Some(value) => tensor_scalar::number(t, &Obj::from(value))?,
                 None => None,
             },
         };
@@ -117,7 +117,7 @@ pub fn several(t: &mut Tracer<'_>, inner: &[VarId], strict: bool) -> Step<Option
         };
         least = Some(match least {
             None => symbol,
-            Some(least) => graph_numbers::method(t, "minimum", least, vec![Arg::Symbol(symbol)])?,
+            Some(least) => tensor_scalar::method(t, "minimum", least, vec![Arg::Symbol(symbol)])?,
         });
     }
     inner.iter().for_each(|id| advance(t, *id));
@@ -134,7 +134,7 @@ pub fn item(t: &mut Tracer<'_>, item: &Item, number: VarId) -> Step<VarId> {
             let by = t.int(*count);
             let number = match *count {
                 0 => number,
-                _ => graph_numbers::arithmetic(t, BinOp::Add, number, by)?.unwrap_or(number),
+                _ => tensor_scalar::arithmetic(t, BinOp::Add, number, by)?.unwrap_or(number),
             };
             Ok(t.add(Kind::Tuple(vec![number, value], None)))
         }

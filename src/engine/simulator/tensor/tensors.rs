@@ -15,8 +15,9 @@ use crate::tracker::{DictKey, Tracker, TrackerRef};
 use crate::variables::{Kind, NumberVar, TensorVar, VarId, Variable};
 
 use crate::simulator::{
-    alias_analysis, arguments, attributes, carried_aliases, classes, conversions, device, inplace,
-    numbers, numpy_scalars, program_numbers, provenance, pylayer, recompute, Kwargs, Step, Tracer,
+    alias_analysis, arguments, attributes, carried_aliases, classes, device, dynamic_scalar,
+    inplace, item, numpy_scalars, program_numbers, provenance, pylayer, recompute, Kwargs, Step,
+    Tracer,
 };
 
 /// Methods and attributes that need the tensor's data in Python.
@@ -224,7 +225,7 @@ fn guard_compared(t: &mut Tracer<'_>) -> Step<()> {
                     ComparedWith::Dim(symbol, at) => t.add(Kind::Int(NumberVar::Dim(symbol, at))),
                     ComparedWith::Number(number) => t.int(number),
                 };
-                numbers::compare(t, op, left, right)? == Some(holds)
+                dynamic_scalar::compare(t, op, left, right)? == Some(holds)
             }
             ComparedDims::Unknown => false,
         };
@@ -532,7 +533,7 @@ pub fn method(
         return Ok(moved);
     }
     if name == "item" && args.is_empty() && kwargs.is_empty() {
-        if let Some(number) = conversions::of(t, tensor, conversions::To::Item)? {
+        if let Some(number) = item::of(t, tensor, item::To::Item)? {
             return Ok(number);
         }
     }

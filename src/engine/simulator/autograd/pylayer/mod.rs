@@ -17,7 +17,7 @@ use crate::variables::{Kind, VarId};
 
 use crate::simulator::call::call;
 use crate::simulator::replay_reads::{self, Reads};
-use crate::simulator::{attributes, regions};
+use crate::simulator::{attributes, region};
 use crate::simulator::{Kwargs, Step, Stop, TraceMark, Tracer};
 pub(in crate::simulator) use arguments::inputs;
 use arguments::Slot;
@@ -181,7 +181,7 @@ impl Way {
             meta.stop_gradient = returned.symbols.len() > 1;
             let gradient = t.graph.placeholder(t.py, meta)?;
             given.push(gradient);
-            arrived.push(regions::tensor(t, gradient));
+            arrived.push(region::tensor(t, gradient));
         }
         let cut_off = t.cut_off;
         let first = SymbolId(t.graph.sir.symbols.len() as u32);
@@ -195,7 +195,7 @@ impl Way {
         let answer = answer?;
         let gradients = arguments::gradients(t, answer, slots)?;
         // It runs later, and perhaps again: what forward has made is there for all to see by then.
-        if regions::acts(t, &mark) {
+        if region::acts(t, &mark) {
             return refuse(t, "backward changes something outside of it");
         }
         if t.cut_off == cut_off {
@@ -220,7 +220,7 @@ impl Way {
         name: Arc<str>,
         inputs: Vec<SymbolId>,
     ) -> Step<VarId> {
-        if regions::acts(t, &mark) {
+        if region::acts(t, &mark) {
             return refuse(t, "forward or backward changes something outside of it");
         }
         let start = t.graph_len(&mark);
@@ -238,7 +238,7 @@ impl Way {
         let outputs = parts.emit(t, cut)?;
         let mut made = Vec::with_capacity(outputs.len());
         for (symbol, inner) in outputs.into_iter().zip(&self.returned.symbols) {
-            let id = regions::tensor(t, symbol);
+            let id = region::tensor(t, symbol);
             made.push(match self.fixed.contains(inner) {
                 true => crate::simulator::tensors::method(t, id, "detach", &[], &[])?,
                 false => id,

@@ -6,7 +6,7 @@ use crate::graph::{BlockOutput, Callee, Region, SymbolId, SymbolKind};
 use crate::simulator::tracer::function_graph::Cut;
 
 use super::refuse;
-use crate::simulator::{regions, Step, Tracer};
+use crate::simulator::{region, Step, Tracer};
 
 /// A custom operation whose methods were followed.
 pub(super) struct Parts {
@@ -65,7 +65,7 @@ impl Parts {
         let mut free = Vec::new();
         cut.free(&outputs, &mut free);
         free.retain(|symbol| !self.inputs.contains(symbol));
-        let free = regions::with_kinds(t, free);
+        let free = region::with_kinds(t, free);
         let forward = cut.block(
             format!("{}_forward", self.name),
             &self.inputs,
@@ -90,6 +90,6 @@ impl Parts {
             outputs: self.results.len(),
             gradients: order,
         };
-        regions::emit(t, region, self.inputs.clone(), &free)
+        region::emit(t, region, self.inputs.clone(), &free)
     }
 }

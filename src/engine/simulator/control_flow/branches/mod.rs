@@ -19,13 +19,13 @@ use crate::simulator::conditions::{self, Condition};
 use crate::simulator::dispatch::Flow;
 use crate::simulator::exceptions;
 use crate::simulator::frame::{Exit, FrameState};
-use crate::simulator::graph_numbers::{condition, negation, statement, truth_value};
 use crate::simulator::loop_return::Answer;
 use crate::simulator::loops;
-use crate::simulator::merge::{self, refuse, Joined, Merge, Piece};
-use crate::simulator::regions::{
+use crate::simulator::phi::{self, refuse, Joined, Merge, Piece};
+use crate::simulator::region::{
     apply, change_tensor, emit, leave, live_at, loop_iterators, run_to, way, with_kinds, End, Way,
 };
+use crate::simulator::tensor_scalar::{condition, negation, statement, truth_value};
 use crate::simulator::{Step, Stop, Tracer};
 use outcomes::{act, Does};
 
@@ -378,7 +378,7 @@ fn one_of(
             // An operation has results: a number that nobody reads.
             let zero = Piece::Const(Obj::from(PyInt::new(t.py, 0).into_any()));
             for (way, outputs) in outputs.iter_mut().enumerate() {
-                let made = merge::symbol(t, merge.cuts[way], &zero)?;
+                let made = phi::symbol(t, merge.cuts[way], &zero)?;
                 outputs.extend(made.map(|(output, ..)| output));
             }
         }
@@ -416,7 +416,7 @@ fn one_of(
     for (id, joined) in &changed {
         change(t, *id, joined, &made);
     }
-    let result = result.and_then(|result| merge::variable(t, &result, &made));
+    let result = result.and_then(|result| phi::variable(t, &result, &made));
     Ok(match (end, result) {
         (End::At(target), _) => Flow::Jump(target),
         (End::Return, Some(value)) => Flow::Exit(Exit::Return(value)),
@@ -477,7 +477,7 @@ fn contents_of_both(
             let found = contents.iter().find(|(known, _)| *known == id);
             match found {
                 Some((_, piece)) => piece.clone(),
-                None => merge::unchanged(t, id),
+                None => phi::unchanged(t, id),
             }
         };
         let (a, b) = (of(t, first), of(t, second));
@@ -511,7 +511,7 @@ fn change(t: &mut Tracer<'_>, id: VarId, joined: &Joined, made: &[SymbolId]) {
         Joined::List(items, _) => {
             let many: Vec<VarId> = items
                 .iter()
-                .filter_map(|item| merge::variable(t, item, made))
+                .filter_map(|item| phi::variable(t, item, made))
                 .collect();
             t.vars.mutate(id, |var| {
                 if let Kind::List(items) = &mut var.kind {
@@ -520,7 +520,7 @@ fn change(t: &mut Tracer<'_>, id: VarId, joined: &Joined, made: &[SymbolId]) {
             });
         }
         Joined::Dict(_) => {
-            let Some(like) = merge::variable(t, joined, made) else {
+            let Some(like) = phi::variable(t, joined, made) else {
                 return;
             };
             let Kind::Dict(like) = t.kind(like).clone() else {

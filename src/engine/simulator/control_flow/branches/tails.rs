@@ -9,8 +9,8 @@ use crate::variables::{Kind, VarId};
 
 use crate::simulator::dispatch::Flow;
 use crate::simulator::frame::FrameState;
-use crate::simulator::merge::Piece;
-use crate::simulator::regions::{End, Way};
+use crate::simulator::phi::Piece;
+use crate::simulator::region::{End, Way};
 use crate::simulator::{Step, Stop, Tracer};
 
 /// Most such branches inside of one another: each doubles what follows.

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use crate::graph::{BlockOutput, Region, SymbolId};
 use crate::simulator::loop_return::Returns;
-use crate::simulator::merge::{self, refuse, Joined};
+use crate::simulator::phi::{self, refuse, Joined};
 use crate::simulator::tuple_carry::Trees;
-use crate::simulator::{carried_aliases, graph_numbers, printing, regions, Step, Tracer};
+use crate::simulator::{carried_aliases, printing, region, tensor_scalar, Step, Tracer};
 use crate::variables::Kind;
 
 use super::{Behind, Captured, Carried, Part};
@@ -19,7 +19,7 @@ impl Captured<'_> {
         t: &mut Tracer<'_>,
         carried: &BTreeMap<usize, Carried>,
         leading: &[SymbolId],
-        way: &regions::Way,
+        way: &region::Way,
         outputs: &[BlockOutput],
         made: &[SymbolId],
     ) {
@@ -61,7 +61,7 @@ impl Captured<'_> {
         condition: SymbolId,
         (carried, parts, trees): (&BTreeMap<usize, Carried>, &[Part], &Trees),
         leading: &[SymbolId],
-        mut way: regions::Way,
+        mut way: region::Way,
         returns: &Returns,
     ) -> Step<Behind> {
         let differentiable = carried
@@ -80,7 +80,7 @@ impl Captured<'_> {
         }
         let mut outputs: Vec<BlockOutput> = Vec::with_capacity(carried.len() + 1);
         let value = way.value.clone();
-        match merge::symbol(t, &mut way.cut, &value)? {
+        match phi::symbol(t, &mut way.cut, &value)? {
             Some((output, ..)) => outputs.push(output),
             None => return refuse(t, "the condition of the next round is not a tensor"),
         }
@@ -103,7 +103,7 @@ impl Captured<'_> {
                 ));
                 continue;
             };
-            let Some((output, ..)) = merge::symbol(t, &mut way.cut, piece)? else {
+            let Some((output, ..)) = phi::symbol(t, &mut way.cut, piece)? else {
                 return refuse(t, "a variable of the loop is not a tensor");
             };
             let at = outputs.len() - 1;
@@ -131,12 +131,12 @@ impl Captured<'_> {
         }
         if carried.values().any(|variable| variable.unbound) {
             let comes_in = t.add(Kind::SymNumber(condition));
-            graph_numbers::statement(t, "check", &[comes_in])?;
+            tensor_scalar::statement(t, "check", &[comes_in])?;
         }
         printing::refuse_checks_of_rounds(t, &way.cut.statements)?;
         let mut free = Vec::new();
         way.cut.free(&outputs, &mut free);
-        let free = regions::with_kinds(t, free);
+        let free = region::with_kinds(t, free);
         let name = format!("{}_body", t.graph.sir.name);
         let body = way.cut.block(name, leading, &free, &outputs);
         let region = Region::While {
@@ -147,7 +147,7 @@ impl Captured<'_> {
         let first = std::iter::once(condition)
             .chain(carried.values().map(|variable| variable.first))
             .collect();
-        let made = regions::emit(t, region, first, &free)?;
+        let made = region::emit(t, region, first, &free)?;
         self.note_aliases(t, carried, leading, &way, &outputs[1..], &made);
         let hidden = made.len() - returns.slots().len();
         let returned = returns.answer.as_ref().map(|answer| {

@@ -14,8 +14,8 @@ use crate::graph::{SymbolId, TensorMeta};
 use crate::simulator::dispatch::Flow;
 use crate::simulator::frame::FrameState;
 use crate::simulator::loop_return::{self, Answer, Returns, WayOut};
-use crate::simulator::merge::{self, refuse, Joined};
-use crate::simulator::{branches, conditions, graph_numbers, regions, rows, truth, Step, Tracer};
+use crate::simulator::phi::{self, refuse, Joined};
+use crate::simulator::{branches, conditions, region, rows, tensor_scalar, truth, Step, Tracer};
 use crate::variables::{Item, IterVar, Kind, VarId};
 
 /// What a loop leaves behind.
@@ -170,7 +170,7 @@ pub fn round_ends(t: &mut Tracer<'_>, frame: &mut FrameState) -> Step<Option<Var
             return Ok(None);
         };
         let value = frame.peek(t, 1)?;
-        if !graph_numbers::is_captured(t, value) {
+        if !tensor_scalar::is_captured(t, value) {
             return Ok(None);
         }
         let mut behind = frame.clone();
@@ -181,15 +181,15 @@ pub fn round_ends(t: &mut Tracer<'_>, frame: &mut FrameState) -> Step<Option<Var
         *frame = behind;
         frame.stack.truncate(frame.stack.len() - many.drops);
         return Ok(Some(match goes_on(many.yes, many.no) {
-            Some(false) => graph_numbers::negation(t, holds)?,
+            Some(false) => tensor_scalar::negation(t, holds)?,
             _ => holds,
         }));
     };
     let value = frame.pop(t)?;
-    if graph_numbers::is_captured(t, value) {
+    if tensor_scalar::is_captured(t, value) {
         return Ok(Some(match goes_on_if {
-            true => graph_numbers::truth_value(t, value)?,
-            false => graph_numbers::negation(t, value)?,
+            true => tensor_scalar::truth_value(t, value)?,
+            false => tensor_scalar::negation(t, value)?,
         }));
     }
     let truth = truth::truth(t, value)?;
@@ -201,7 +201,7 @@ pub fn continues(t: &mut Tracer<'_>, frame: &FrameState) -> Step<VarId> {
     let (_, range) = numbers_of(t, frame)?;
     let grows = range.step > 0;
     let op = if grows { CmpOp::Lt } else { CmpOp::Gt };
-    match graph_numbers::comparison(t, op, range.next, range.stop)? {
+    match tensor_scalar::comparison(t, op, range.next, range.stop)? {
         Some(condition) => Ok(condition),
         None => {
             let (next, stop) = (t.const_int(range.next), t.const_int(range.stop));
@@ -223,7 +223,7 @@ pub fn capture_range(
         return refuse(t, "a loop that never goes back");
     };
     let has_next = continues(t, frame)?;
-    let condition = graph_numbers::condition(t, has_next)?;
+    let condition = tensor_scalar::condition(t, has_next)?;
     let region = Rc::new(LoopRegion {
         start: at + 1,
         iterates: Some(at),
@@ -311,7 +311,7 @@ fn next(
     range: &Range,
 ) -> Step<()> {
     let by = t.int(range.step);
-    let Some(next) = graph_numbers::arithmetic(t, BinOp::Add, number, by)? else {
+    let Some(next) = tensor_scalar::arithmetic(t, BinOp::Add, number, by)? else {
         return refuse(t, "the number of the loop is not one of the graph");
     };
     frame.pop(t)?;
@@ -330,7 +330,7 @@ pub fn one_round(t: &mut Tracer<'_>, frame: &mut FrameState) -> Step<()> {
     let known = t.const_int(number).map(|it| it.checked_add(range.step));
     let next = match known {
         Some(next) => next.map(|next| t.int(next)),
-        None => graph_numbers::arithmetic(t, BinOp::Add, number, by)?,
+        None => tensor_scalar::arithmetic(t, BinOp::Add, number, by)?,
     };
     let Some(next) = next else {
         return refuse(t, "the number of the loop is not one of the graph");
@@ -351,13 +351,13 @@ fn go_on(
 ) -> Step<Flow> {
     *frame = behind.clone();
     let stack: Vec<Joined> = frame.stack.iter().map(|id| Joined::Keep(*id)).collect();
-    regions::apply(t, frame, &left.made, &left.locals, &stack, &[]);
+    region::apply(t, frame, &left.made, &left.locals, &stack, &[]);
     for (part, joined) in &left.parts {
         match (part.item, joined) {
-            (None, Joined::Output(at)) => regions::change_tensor(t, part.of, left.made[*at]),
+            (None, Joined::Output(at)) => region::change_tensor(t, part.of, left.made[*at]),
             (Some(item), joined) => {
-                if let Some(value) = merge::variable(t, joined, &left.made) {
-                    regions::change_item(t, part.of, item, value);
+                if let Some(value) = phi::variable(t, joined, &left.made) {
+                    region::change_item(t, part.of, item, value);
                 }
             }
             _ => return refuse(t, "a tensor that becomes something else"),
@@ -381,10 +381,10 @@ pub fn capture(
     let LoopTest { region, goes_on_if } = test;
     let (inside, outside) = if goes_on_if { (yes, no) } else { (no, yes) };
     let condition = match goes_on_if {
-        true => graph_numbers::condition(t, value)?,
+        true => tensor_scalar::condition(t, value)?,
         false => {
-            let negated = graph_numbers::negation(t, value)?;
-            graph_numbers::condition(t, negated)?
+            let negated = tensor_scalar::negation(t, value)?;
+            tensor_scalar::condition(t, negated)?
         }
     };
     let loop_ = Captured {

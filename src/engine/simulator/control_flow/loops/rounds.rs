@@ -7,14 +7,12 @@ use std::sync::Arc;
 use crate::graph::SymbolId;
 use crate::obj::Obj;
 use crate::simulator::loop_return::{self, Answer, Leaf, Returns};
-use crate::simulator::merge::{self, refuse, Piece};
-use crate::simulator::regions::{self, End};
+use crate::simulator::phi::{self, refuse, Piece};
+use crate::simulator::region::{self, End};
 use crate::simulator::saved_for_backward::Statements;
 use crate::simulator::tracer::function_graph::Cut;
 use crate::simulator::tuple_carry::{self, Trees};
-use crate::simulator::{
-    call, carried_aliases, conversions, graph_numbers, program_numbers, Step, Tracer,
-};
+use crate::simulator::{call, carried_aliases, item, program_numbers, tensor_scalar, Step, Tracer};
 use crate::variables::{CellVar, IterVar, Kind, NumberVar, VarId};
 
 use super::{next, Behind, Captured, Carried, Part};
@@ -73,19 +71,19 @@ impl Captured<'_> {
                 }
                 let part = parts.iter().find(|part| part.slot == *slot);
                 if let Some(Part { of, item: None, .. }) = part {
-                    regions::change_tensor(t, *of, symbol);
+                    region::change_tensor(t, *of, symbol);
                     continue;
                 }
                 let value = match variable.number {
-                    true => conversions::variable(t, symbol),
-                    false => regions::tensor(t, symbol),
+                    true => item::variable(t, symbol),
+                    false => region::tensor(t, symbol),
                 };
                 placeholders.push(value);
                 if let Some(Part {
                     of, item: Some(at), ..
                 }) = part
                 {
-                    regions::change_item(t, *of, *at, value);
+                    region::change_item(t, *of, *at, value);
                 } else if *slot == counter {
                     number = Some(value);
                 } else if trees.leaf(*slot).is_some() {
@@ -98,7 +96,7 @@ impl Captured<'_> {
                 match parts.iter().find(|part| part.slot == slot) {
                     Some(Part {
                         of, item: Some(at), ..
-                    }) => regions::change_item(t, *of, *at, tuple),
+                    }) => region::change_item(t, *of, *at, tuple),
                     _ => frame.locals[slot] = Some(tuple),
                 }
             }
@@ -111,7 +109,7 @@ impl Captured<'_> {
             let stack = frame.stack[..below].to_vec();
             region.returns.begin(t, &mut frame, stack);
             let locations = t.locations.clone();
-            let (end, value) = regions::run_to(t, &mut frame, None)?;
+            let (end, value) = region::run_to(t, &mut frame, None)?;
             t.locations = locations;
             if end != End::Next {
                 return refuse(t, "the function returns from inside of the loop");
@@ -127,12 +125,12 @@ impl Captured<'_> {
             if range.is_some() {
                 let iterator = frame.pop(t)?;
                 if let Kind::Iter(IterVar::Numbers { next, .. }) = *t.kind(iterator) {
-                    advanced = Some(merge::piece(t, Some(next), &mark, &mut Vec::new()));
+                    advanced = Some(phi::piece(t, Some(next), &mark, &mut Vec::new()));
                 }
             }
             let below = self.inside.stack.len() - usize::from(range.is_some());
             let stack = frame.stack[..] == self.inside.stack[..below];
-            let mut way = regions::way(t, &frame, mark, end, value, &region.live, &[])?;
+            let mut way = region::way(t, &frame, mark, end, value, &region.live, &[])?;
             if let Some(advanced) = advanced {
                 way.locals.push((counter, advanced));
             }
@@ -162,7 +160,7 @@ impl Captured<'_> {
     fn parts(
         &self,
         t: &mut Tracer<'_>,
-        way: &mut regions::Way,
+        way: &mut region::Way,
         parts: &mut Vec<Part>,
         first: usize,
     ) -> Step<()> {
@@ -172,13 +170,13 @@ impl Captured<'_> {
         let changed = std::mem::take(&mut way.changed);
         let changed = changed.into_iter().map(|(of, piece)| (of, piece, false));
         for (of, piece, is_cell) in cells.chain(changed).collect::<Vec<_>>() {
-            let items: Vec<(Option<usize>, Piece)> = match (merge::unchanged(t, of), piece) {
+            let items: Vec<(Option<usize>, Piece)> = match (phi::unchanged(t, of), piece) {
                 (_, piece) if is_cell => vec![(Some(0), piece)],
                 (Piece::List(before, _), Piece::List(now, _)) if before.len() == now.len() => {
                     let now = now.into_iter().enumerate();
                     now.map(|(at, piece)| (Some(at), piece)).collect()
                 }
-                (Piece::Dict(before), Piece::Dict(now)) if merge::same_keys(t, &before, &now)? => {
+                (Piece::Dict(before), Piece::Dict(now)) if phi::same_keys(t, &before, &now)? => {
                     let now = now.into_iter().enumerate();
                     now.map(|(at, (.., piece))| (Some(at), piece)).collect()
                 }
@@ -236,7 +234,7 @@ impl Captured<'_> {
     fn open_tuples(
         &self,
         t: &mut Tracer<'_>,
-        way: &mut regions::Way,
+        way: &mut region::Way,
         parts: &[Part],
         trees: &mut Trees,
     ) -> Step<()> {
@@ -324,7 +322,7 @@ impl Captured<'_> {
         &self,
         t: &mut Tracer<'_>,
         carried: &mut BTreeMap<usize, Carried>,
-        way: &mut regions::Way,
+        way: &mut region::Way,
         (parts, trees): (&[Part], &Trees),
     ) -> Step<bool> {
         let mut settled = true;
@@ -350,19 +348,19 @@ impl Captured<'_> {
                 carried.insert(*slot, started);
                 continue;
             };
-            let Some((_, next, number)) = merge::symbol(t, &mut way.cut, piece)? else {
-                return merge::unlike(
+            let Some((_, next, number)) = phi::symbol(t, &mut way.cut, piece)? else {
+                return phi::unlike(
                     t,
                     format!("{name:?} is not a tensor or number after a round of the loop"),
                 );
             };
-            merge::keeps_no_gradient(t, &next, &name)?;
+            phi::keeps_no_gradient(t, &next, &name)?;
             let meta = &mut variable.meta;
             if next.dtype != meta.dtype
                 || next.shape.len() != meta.shape.len()
                 || number != variable.number
             {
-                return merge::unlike(
+                return phi::unlike(
                     t,
                     format!(
                         "{name:?} changes from dtype {} and rank {} to dtype {} and rank {} in a round of the loop; \
@@ -396,9 +394,9 @@ impl Captured<'_> {
         piece: &Piece,
         name: &str,
     ) -> Step<Carried> {
-        let Some((_, mut meta, number)) = merge::symbol(t, cut, piece)? else {
-            let now = merge::shown(t, piece);
-            return merge::unlike(
+        let Some((_, mut meta, number)) = phi::symbol(t, cut, piece)? else {
+            let now = phi::shown(t, piece);
+            return phi::unlike(
                 t,
                 format!(
                     "{name:?} is not bound in front of the loop, read after it, and {now} inside"
@@ -437,7 +435,7 @@ impl Captured<'_> {
             Kind::SymNumber(symbol) | Kind::Float(NumberVar::Graph(symbol)) => Some((symbol, true)),
             Kind::Const => match t.value(first) {
                 Some(value) => {
-                    graph_numbers::number(t, &Obj::from(value))?.map(|symbol| (symbol, true))
+                    tensor_scalar::number(t, &Obj::from(value))?.map(|symbol| (symbol, true))
                 }
                 None => None,
             },
@@ -454,10 +452,10 @@ impl Captured<'_> {
         });
         match found {
             Some(carried) => {
-                merge::keeps_no_gradient(t, &carried.meta, name)?;
+                phi::keeps_no_gradient(t, &carried.meta, name)?;
                 Ok(carried)
             }
-            None => merge::unlike(
+            None => phi::unlike(
                 t,
                 format!(
                     "{name:?} differs from round to round and is not a tensor or a whole number"

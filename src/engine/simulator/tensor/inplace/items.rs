@@ -7,7 +7,9 @@ use crate::bytecode::CmpOp;
 use crate::graph::{DType, SymbolId, TensorMeta};
 use crate::simulator::subscript::index_range;
 use crate::simulator::tensors;
-use crate::simulator::{alias_analysis, arguments, graph_numbers, numbers, scalar_arguments};
+use crate::simulator::{
+    alias_analysis, arguments, dynamic_scalar, scalar_arguments, tensor_scalar,
+};
 use crate::simulator::{Step, Tracer};
 use crate::variables::{Kind, NumberVar, VarId};
 
@@ -130,7 +132,7 @@ fn is_place(t: &mut Tracer<'_>, dim: (SymbolId, usize), known: i64, at: i64) -> 
     }
     let open = NumberVar::Dim(dim.0, dim.1);
     let (dim, least) = (t.add(Kind::Int(open)), t.int(least));
-    if let Some(holds) = numbers::compare(t, CmpOp::Ge, dim, least)? {
+    if let Some(holds) = dynamic_scalar::compare(t, CmpOp::Ge, dim, least)? {
         return Ok(holds);
     }
     // A dim that differs from round to round: the graph fails where there is no such place.
@@ -139,9 +141,9 @@ fn is_place(t: &mut Tracer<'_>, dim: (SymbolId, usize), known: i64, at: i64) -> 
     }
     let now = arguments::number_statement(t, open)?;
     let least = arguments::to_arg(t, least)?;
-    let fits = graph_numbers::method(t, "__ge__", now, vec![least])?;
+    let fits = tensor_scalar::method(t, "__ge__", now, vec![least])?;
     let fits = t.add(Kind::SymNumber(fits));
-    graph_numbers::statement(t, "check", &[fits])?;
+    tensor_scalar::statement(t, "check", &[fits])?;
     Ok(true)
 }
 
@@ -214,7 +216,7 @@ fn is_same_dim(
     }
     let mut dim = |symbol| t.add(Kind::Int(NumberVar::Dim(symbol, at)));
     let (a, b) = (dim(a.0), dim(b.0));
-    Ok(numbers::compare(t, CmpOp::Eq, a, b)? == Some(true))
+    Ok(dynamic_scalar::compare(t, CmpOp::Eq, a, b)? == Some(true))
 }
 
 fn is_whole(t: &mut Tracer<'_>, id: VarId) -> bool {

@@ -1,8 +1,8 @@
 //! Items of lists and tuples by a number that the graph makes: it chooses between them.
 
 use crate::bytecode::{BinOp, CmpOp};
-use crate::simulator::merge::{self, refuse, Merge, Piece};
-use crate::simulator::{branches, carried_aliases, graph_numbers, Step, Tracer};
+use crate::simulator::phi::{self, refuse, Merge, Piece};
+use crate::simulator::{branches, carried_aliases, tensor_scalar, Step, Tracer};
 use crate::variables::VarId;
 
 /// Most items that the graph chooses between.
@@ -38,29 +38,29 @@ pub fn set(
 
 /// Which of the items it is, counted from the first. The graph fails where there is no such item.
 fn place(t: &mut Tracer<'_>, items: &[VarId], key: VarId) -> Step<Option<VarId>> {
-    if items.is_empty() || items.len() > MOST || !graph_numbers::is_captured(t, key) {
+    if items.is_empty() || items.len() > MOST || !tensor_scalar::is_captured(t, key) {
         return Ok(None);
     }
     let count = items.len() as i64;
-    let key = graph_numbers::index(t, key)?;
+    let key = tensor_scalar::index(t, key)?;
     let ends = [(CmpOp::Ge, -count), (CmpOp::Lt, count)];
     for (op, end) in ends {
         let end = t.int(end);
-        if let Some(holds) = graph_numbers::comparison(t, op, key, end)? {
-            graph_numbers::statement(t, "check", &[holds])?;
+        if let Some(holds) = tensor_scalar::comparison(t, op, key, end)? {
+            tensor_scalar::statement(t, "check", &[holds])?;
         }
     }
     let count = t.int(count);
-    graph_numbers::arithmetic(t, BinOp::Rem, key, count)
+    tensor_scalar::arithmetic(t, BinOp::Rem, key, count)
 }
 
 /// `a` where the number is `at`, else `b`.
 fn either(t: &mut Tracer<'_>, place: VarId, at: usize, a: VarId, b: VarId) -> Step<VarId> {
     let at = t.int(at as i64);
-    let Some(is_it) = graph_numbers::comparison(t, CmpOp::Eq, place, at)? else {
+    let Some(is_it) = tensor_scalar::comparison(t, CmpOp::Eq, place, at)? else {
         return refuse(t, "an index that is not a number of the graph");
     };
-    let condition = graph_numbers::condition(t, is_it)?;
+    let condition = tensor_scalar::condition(t, is_it)?;
     let mut empty = || {
         let mark = t.mark();
         t.cut(mark)
@@ -85,7 +85,7 @@ fn either(t: &mut Tracer<'_>, place: VarId, at: usize, a: VarId, b: VarId) -> St
             }
         }
     }
-    match merge::variable(t, &joined, &made) {
+    match phi::variable(t, &joined, &made) {
         Some(item) => Ok(item),
         None => refuse(t, "an item of a list that is not bound"),
     }

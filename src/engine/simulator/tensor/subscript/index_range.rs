@@ -9,7 +9,7 @@ use crate::graph::{Arg, DType, SymbolId};
 use crate::obj::Obj;
 use crate::variables::{Kind, NumberVar, VarId};
 
-use crate::simulator::{graph_numbers, tensors};
+use crate::simulator::{tensor_scalar, tensors};
 use crate::simulator::{Step, Tracer};
 
 /// Fails in the graph where a place that only the graph knows is outside of its dim.
@@ -76,5 +76,5 @@ fn dims_of(t: &mut Tracer<'_>, item: VarId) -> usize {
 fn inside(t: &mut Tracer<'_>, (of, axis): (SymbolId, usize), place: SymbolId) -> Step<()> {
     let axis = Arg::Const(Obj::from(PyInt::new(t.py, axis as i64).into_any()));
     let args = vec![Arg::Symbol(of), Arg::Symbol(place), axis];
-    graph_numbers::control(t, "check_place", args)
+    tensor_scalar::control(t, "check_place", args)
 }

@@ -11,8 +11,8 @@ use crate::variables::{IterVar, Kind, VarId};
 
 use crate::simulator::call::{call, describe};
 use crate::simulator::{
-    arrays, attributes, comparisons, exceptions, fold, graph_numbers, keys, layers, made_arrays,
-    namespaces, tensors,
+    arrays, attributes, comparisons, exceptions, fold, keys, layers, made_arrays, namespaces,
+    tensor_scalar, tensors,
 };
 use crate::simulator::{Step, Tracer};
 
@@ -26,7 +26,7 @@ pub fn get(t: &mut Tracer<'_>, container: VarId, key: VarId) -> Step<VarId> {
         }
         Kind::List(items) | Kind::Tuple(items, _)
             if !matches!(t.kind(key), Kind::Const | Kind::Slice(_))
-                && graph_numbers::is_captured(t, key) =>
+                && tensor_scalar::is_captured(t, key) =>
         {
             match chosen::get(t, &items, key)? {
                 Some(item) => Ok(item),

@@ -11,7 +11,7 @@ from typing import Any
 import paddle
 from paddle.base.libpaddle import pir
 
-from ._passes import cloned, stand_in
+from .passes import cloned, stand_in
 
 
 def is_plain(value: Any) -> bool:

@@ -15,7 +15,7 @@ use crate::tracker::number::Type;
 use crate::variables::{Kind, NumberVar, TensorVar, VarId};
 
 use crate::simulator::{
-    graph_numbers, numbers, program_numbers, shape_rules, tensors, Step, Tracer,
+    dynamic_scalar, program_numbers, shape_rules, tensor_scalar, tensors, Step, Tracer,
 };
 
 /// What a tensor is asked for.
@@ -116,10 +116,10 @@ pub fn of(t: &mut Tracer<'_>, value: VarId, to: To) -> Step<Option<VarId>> {
             return Ok(None);
         }
         if floating && !meta.stop_gradient {
-            symbol = graph_numbers::method(t, "detach", symbol, Vec::new())?;
+            symbol = tensor_scalar::method(t, "detach", symbol, Vec::new())?;
         }
         if !meta.shape.is_empty() {
-            symbol = graph_numbers::method(t, "reshape", symbol, vec![Arg::List(Vec::new())])?;
+            symbol = tensor_scalar::method(t, "reshape", symbol, vec![Arg::List(Vec::new())])?;
         }
     }
     let to = match to {
@@ -138,7 +138,7 @@ pub fn of(t: &mut Tracer<'_>, value: VarId, to: To) -> Step<Option<VarId>> {
     symbol = cast(t, symbol, to)?;
     // A number does not change when its tensor does.
     if is_tensor && to == meta.dtype {
-        symbol = graph_numbers::method(t, "clone", symbol, Vec::new())?;
+        symbol = tensor_scalar::method(t, "clone", symbol, Vec::new())?;
     }
     Ok(Some(variable(t, symbol)))
 }
@@ -162,15 +162,15 @@ pub(in crate::simulator) fn is_small(t: &mut Tracer<'_>, symbol: SymbolId) -> St
 
 /// The graph fails where the size of this `float64` is not below a limit.
 pub(in crate::simulator) fn is_below(t: &mut Tracer<'_>, symbol: SymbolId, limit: f64) -> Step<()> {
-    let size = graph_numbers::method(t, "abs", symbol, Vec::new())?;
+    let size = tensor_scalar::method(t, "abs", symbol, Vec::new())?;
     let limit = PyFloat::new(t.py, limit).into_any();
     let limit = t.constant(&limit);
-    let Some(limit) = numbers::always_tensor(t, limit, DType::Float64)? else {
+    let Some(limit) = dynamic_scalar::always_tensor(t, limit, DType::Float64)? else {
         return t.stop(BreakId::DynamicNumber, "a bound that is no tensor");
     };
-    let fits = graph_numbers::method(t, "__lt__", size, vec![Arg::Symbol(limit)])?;
+    let fits = tensor_scalar::method(t, "__lt__", size, vec![Arg::Symbol(limit)])?;
     let fits = t.add(Kind::SymNumber(fits));
-    graph_numbers::statement(t, "check", &[fits])?;
+    tensor_scalar::statement(t, "check", &[fits])?;
     Ok(())
 }
 
@@ -182,7 +182,7 @@ pub fn fits(t: &mut Tracer<'_>, op: BinOp, a: VarId, b: VarId) -> Step<()> {
             "arithmetic on numbers of the graph that are not whole",
         );
     };
-    let about = graph_numbers::method(t, &format!("__{}__", op.stem()), a, vec![Arg::Symbol(b)])?;
+    let about = tensor_scalar::method(t, &format!("__{}__", op.stem()), a, vec![Arg::Symbol(b)])?;
     is_small(t, about)
 }
 
@@ -192,20 +192,20 @@ pub fn cast(t: &mut Tracer<'_>, symbol: SymbolId, dtype: DType) -> Step<SymbolId
         return Ok(symbol);
     }
     let name = PyString::new(t.py, dtype.as_str()).into_any();
-    graph_numbers::method(t, "astype", symbol, vec![Arg::Const(Obj::from(name))])
+    tensor_scalar::method(t, "astype", symbol, vec![Arg::Const(Obj::from(name))])
 }
 
 /// Any number as the `float64` that Python computes with next to a `float`.
 fn as_double(t: &mut Tracer<'_>, id: VarId) -> Step<Option<SymbolId>> {
-    if let Some(symbol) = numbers::in_graph(t, id)? {
+    if let Some(symbol) = dynamic_scalar::in_graph(t, id)? {
         let dtype = t.graph.meta(symbol).map(|meta| meta.dtype);
         return match dtype {
             Some(DType::Int64 | DType::Float64) => cast(t, symbol, DType::Float64).map(Some),
             _ => Ok(None),
         };
     }
-    match numbers::class(t, id) {
-        Some(_) => numbers::always_tensor(t, id, DType::Float64),
+    match dynamic_scalar::class(t, id) {
+        Some(_) => dynamic_scalar::always_tensor(t, id, DType::Float64),
         None => Ok(None),
     }
 }
@@ -213,7 +213,7 @@ fn as_double(t: &mut Tracer<'_>, id: VarId) -> Step<Option<SymbolId>> {
 /// A number that Python computes of dims, as the `float64` that the graph computes; `None` where it does not.
 pub fn of_dims(t: &mut Tracer<'_>, id: VarId) -> Step<Option<SymbolId>> {
     let Kind::Float(NumberVar::Made(op, a, b)) = *t.kind(id) else {
-        return match numbers::is_of_graph(t, id) {
+        return match dynamic_scalar::is_of_graph(t, id) {
             true => as_double(t, id),
             false => Ok(None),
         };
@@ -222,7 +222,7 @@ pub fn of_dims(t: &mut Tracer<'_>, id: VarId) -> Step<Option<SymbolId>> {
         return Ok(None);
     };
     let name = format!("__{}__", op.stem());
-    graph_numbers::method(t, &name, a, vec![Arg::Symbol(b)]).map(Some)
+    tensor_scalar::method(t, &name, a, vec![Arg::Symbol(b)]).map(Some)
 }
 
 /// The largest whole number such that it and all below are doubles.
@@ -240,7 +240,7 @@ fn makes_float(t: &mut Tracer<'_>, op: BinOp, a: VarId, b: VarId) -> bool {
     }
     op == BinOp::TrueDiv
         || [a, b]
-            .map(|id| numbers::class(t, id))
+            .map(|id| dynamic_scalar::class(t, id))
             .contains(&Some(Type::Float))
 }
 
@@ -290,7 +290,7 @@ pub fn arithmetic(t: &mut Tracer<'_>, op: BinOp, a: VarId, b: VarId) -> Step<Opt
     }
     let (a, b) = (left, right);
     let name = format!("__{}__", op.stem());
-    let made = graph_numbers::method(t, &name, a, vec![Arg::Symbol(b)])?;
+    let made = tensor_scalar::method(t, &name, a, vec![Arg::Symbol(b)])?;
     Ok(Some(variable(t, made)))
 }
 
@@ -303,7 +303,7 @@ pub fn comparison(t: &mut Tracer<'_>, op: CmpOp, a: VarId, b: VarId) -> Step<Opt
         // Python compares whole numbers as they are.
         let exact = match t.const_value(id).map(|value| value.extract::<i64>()) {
             Some(Ok(value)) => value.unsigned_abs() <= 1 << 53,
-            _ => numbers::class(t, id) == Some(Type::Float),
+            _ => dynamic_scalar::class(t, id) == Some(Type::Float),
         };
         if !exact {
             return Ok(None);
@@ -312,7 +312,7 @@ pub fn comparison(t: &mut Tracer<'_>, op: CmpOp, a: VarId, b: VarId) -> Step<Opt
     let (Some(a), Some(b)) = (as_double(t, a)?, as_double(t, b)?) else {
         return Ok(None);
     };
-    let made = graph_numbers::method(t, op.dunder(), a, vec![Arg::Symbol(b)])?;
+    let made = tensor_scalar::method(t, op.dunder(), a, vec![Arg::Symbol(b)])?;
     Ok(Some(t.add(Kind::SymNumber(made))))
 }
 
@@ -321,8 +321,8 @@ pub fn of_builtin(t: &mut Tracer<'_>, name: &str, value: VarId) -> Step<Option<V
     match name {
         "int" => of(t, value, To::Int),
         "float" => of(t, value, To::Float),
-        "bool" if graph_numbers::is_captured(t, value) => {
-            graph_numbers::truth_value(t, value).map(Some)
+        "bool" if tensor_scalar::is_captured(t, value) => {
+            tensor_scalar::truth_value(t, value).map(Some)
         }
         _ => Ok(None),
     }

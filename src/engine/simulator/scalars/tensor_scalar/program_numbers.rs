@@ -13,9 +13,9 @@ use crate::obj::{self, Obj};
 use crate::tracker::number::{Number, Type};
 use crate::variables::{Kind, NumberVar, VarId};
 
-use crate::simulator::merge::refuse;
+use crate::simulator::phi::refuse;
 use crate::simulator::{
-    arguments, comparisons, conversions, graph_numbers, numbers, operators, shape_rules, truth,
+    arguments, comparisons, dynamic_scalar, item, operators, shape_rules, tensor_scalar, truth,
     Step, Tracer,
 };
 
@@ -36,7 +36,7 @@ pub fn is_of_dims(t: &mut Tracer<'_>, id: VarId) -> bool {
 
 /// Whether the program computes this number.
 pub fn is_of_graph(t: &mut Tracer<'_>, id: VarId) -> bool {
-    is_of_dims(t, id) || t.options.capture_control_flow && conversions::symbol(t, id).is_some()
+    is_of_dims(t, id) || t.options.capture_control_flow && item::symbol(t, id).is_some()
 }
 
 /// A number made of open dims as one of the graph; others as they are.
@@ -45,10 +45,10 @@ pub fn lowered(t: &mut Tracer<'_>, id: VarId) -> Step<VarId> {
         return Ok(id);
     }
     let symbol = match t.kind(id) {
-        Kind::Int(_) => numbers::in_graph(t, id)?,
-        _ => conversions::of_dims(t, id)?,
+        Kind::Int(_) => dynamic_scalar::in_graph(t, id)?,
+        _ => item::of_dims(t, id)?,
     };
-    Ok(symbol.map_or(id, |symbol| conversions::variable(t, symbol)))
+    Ok(symbol.map_or(id, |symbol| item::variable(t, symbol)))
 }
 
 /// Two operands as numbers of the graph where one is made of open dims.
@@ -64,10 +64,10 @@ pub fn operands(t: &mut Tracer<'_>, a: VarId, b: VarId) -> Step<(VarId, VarId)> 
 pub fn both(t: &mut Tracer<'_>, a: VarId, b: VarId) -> Step<(VarId, VarId)> {
     let one = |t: &mut Tracer<'_>, id| -> Step<VarId> {
         let symbol = match t.kind(id) {
-            Kind::Int(_) => numbers::in_graph(t, id)?,
+            Kind::Int(_) => dynamic_scalar::in_graph(t, id)?,
             _ => None,
         };
-        Ok(symbol.map_or(id, |symbol| conversions::variable(t, symbol)))
+        Ok(symbol.map_or(id, |symbol| item::variable(t, symbol)))
     };
     Ok((one(t, a)?, one(t, b)?))
 }
@@ -75,9 +75,9 @@ pub fn both(t: &mut Tracer<'_>, a: VarId, b: VarId) -> Step<(VarId, VarId)> {
 /// A number as a tensor of this dtype.
 pub fn as_tensor(t: &mut Tracer<'_>, id: VarId, dtype: DType) -> Step<Option<SymbolId>> {
     let id = lowered(t, id)?;
-    match conversions::symbol(t, id) {
-        Some(symbol) => conversions::cast(t, symbol, dtype).map(Some),
-        None => numbers::always_tensor(t, id, dtype),
+    match item::symbol(t, id) {
+        Some(symbol) => item::cast(t, symbol, dtype).map(Some),
+        None => dynamic_scalar::always_tensor(t, id, dtype),
     }
 }
 
@@ -92,7 +92,7 @@ pub fn shift(t: &mut Tracer<'_>, op: BinOp, a: VarId, b: VarId) -> Step<Option<V
         BinOp::LShift => BinOp::Mul,
         _ => BinOp::FloorDiv,
     };
-    graph_numbers::arithmetic(t, op, a, factor)
+    tensor_scalar::arithmetic(t, op, a, factor)
 }
 
 /// `a op b` of numbers made of open dims, where it is no sum, difference or product of those.
@@ -101,9 +101,9 @@ pub fn binary(t: &mut Tracer<'_>, op: BinOp, a: VarId, b: VarId) -> Step<Option<
         return Ok(None);
     }
     let (a, b) = operands(t, a, b)?;
-    match conversions::arithmetic(t, op, a, b)? {
+    match item::arithmetic(t, op, a, b)? {
         Some(made) => Ok(Some(made)),
-        None => graph_numbers::arithmetic(t, op, a, b),
+        None => tensor_scalar::arithmetic(t, op, a, b),
     }
 }
 
@@ -112,9 +112,9 @@ pub fn check_divisor(t: &mut Tracer<'_>, symbol: SymbolId) -> Step<()> {
     let zero = t.int(0);
     let zero = t.value(zero).map(Obj::from);
     let zero = zero.into_iter().map(Arg::Const).collect();
-    let fits = graph_numbers::method(t, "__ne__", symbol, zero)?;
+    let fits = tensor_scalar::method(t, "__ne__", symbol, zero)?;
     let fits = t.add(Kind::SymNumber(fits));
-    graph_numbers::statement(t, "check", &[fits])?;
+    tensor_scalar::statement(t, "check", &[fits])?;
     Ok(())
 }
 
@@ -126,7 +126,7 @@ pub fn power(t: &mut Tracer<'_>, a: VarId, b: VarId) -> Step<Option<VarId>> {
     };
     let mut made = a;
     for _ in 1..times {
-        match graph_numbers::arithmetic(t, BinOp::Mul, made, a)? {
+        match tensor_scalar::arithmetic(t, BinOp::Mul, made, a)? {
             Some(product) => made = product,
             None => return Ok(None),
         }
@@ -137,7 +137,7 @@ pub fn power(t: &mut Tracer<'_>, a: VarId, b: VarId) -> Step<Option<VarId>> {
 /// `a & b`, `a | b`, `a ^ b` of two numbers of one type.
 pub fn bitwise(t: &mut Tracer<'_>, op: BinOp, a: VarId, b: VarId) -> Step<Option<VarId>> {
     let dtype = |t: &mut Tracer<'_>, id| {
-        let symbol = conversions::symbol(t, id)?;
+        let symbol = item::symbol(t, id)?;
         t.graph.meta(symbol).map(|meta| meta.dtype)
     };
     let (left, right) = (dtype(t, a), dtype(t, b));
@@ -148,10 +148,10 @@ pub fn bitwise(t: &mut Tracer<'_>, op: BinOp, a: VarId, b: VarId) -> Step<Option
     };
     let mut symbols = Vec::with_capacity(2);
     for id in [a, b] {
-        let symbol = match conversions::symbol(t, id) {
+        let symbol = match item::symbol(t, id) {
             Some(symbol) => Some(symbol),
-            None if numbers::class(t, id) == Some(Type::Int) => {
-                numbers::always_tensor(t, id, dtype)?
+            None if dynamic_scalar::class(t, id) == Some(Type::Int) => {
+                dynamic_scalar::always_tensor(t, id, dtype)?
             }
             None => None,
         };
@@ -165,8 +165,8 @@ pub fn bitwise(t: &mut Tracer<'_>, op: BinOp, a: VarId, b: VarId) -> Step<Option
         return Ok(None);
     };
     let name = format!("bitwise_{}", op.stem());
-    let made = graph_numbers::method(t, &name, a, vec![Arg::Symbol(b)])?;
-    Ok(Some(conversions::variable(t, made)))
+    let made = tensor_scalar::method(t, &name, a, vec![Arg::Symbol(b)])?;
+    Ok(Some(item::variable(t, made)))
 }
 
 /// What a number has to be for a function of `_arithmetic.py`.
@@ -225,7 +225,7 @@ pub fn called(
             continue;
         }
         let value = lowered(t, value)?;
-        let Some(symbol) = conversions::symbol(t, value) else {
+        let Some(symbol) = item::symbol(t, value) else {
             return Ok(None);
         };
         let dtype = t.graph.meta(symbol).map(|meta| meta.dtype);
@@ -244,14 +244,14 @@ pub fn called(
         let given = match takes {
             Takes::Float if whole => {
                 // Python's double of a larger one may be another.
-                let given = conversions::cast(t, symbol, DType::Float64)?;
-                conversions::is_below(t, given, (1_i64 << 53) as f64)?;
+                let given = item::cast(t, symbol, DType::Float64)?;
+                item::is_below(t, given, (1_i64 << 53) as f64)?;
                 given
             }
             _ => symbol,
         };
         if matches!(name, "ceil" | "floor" | "trunc" | "round") {
-            conversions::is_small(t, given)?;
+            item::is_small(t, given)?;
         }
         return apply(t, name, &[given]).map(Some);
     }
@@ -273,9 +273,9 @@ fn divmod(
     }
     let mut parts = Vec::with_capacity(2);
     for op in [BinOp::FloorDiv, BinOp::Rem] {
-        let part = match numbers::binary(t, op, a, b)? {
+        let part = match dynamic_scalar::binary(t, op, a, b)? {
             Some(part) => Some(part),
-            None => graph_numbers::arithmetic(t, op, a, b)?,
+            None => tensor_scalar::arithmetic(t, op, a, b)?,
         };
         let Some(part) = part else { return Ok(None) };
         parts.push(part);
@@ -285,8 +285,8 @@ fn divmod(
 
 /// The type of a number; a bool is none here.
 pub fn numbers_class(t: &mut Tracer<'_>, id: VarId) -> Option<Type> {
-    match conversions::symbol(t, id) {
-        None => numbers::class(t, id),
+    match item::symbol(t, id) {
+        None => dynamic_scalar::class(t, id),
         Some(symbol) => match t.graph.meta(symbol)?.dtype {
             DType::Int64 => Some(Type::Int),
             DType::Float64 => Some(Type::Float),
@@ -316,9 +316,9 @@ pub fn extreme(t: &mut Tracer<'_>, op: CmpOp, items: &[VarId]) -> Step<Option<Va
     let mut symbols = Vec::with_capacity(items.len());
     for item in items {
         let item = lowered(t, *item)?;
-        let symbol = match conversions::symbol(t, item) {
+        let symbol = match item::symbol(t, item) {
             Some(symbol) => Some(symbol),
-            None => numbers::always_tensor(t, item, dtype)?,
+            None => dynamic_scalar::always_tensor(t, item, dtype)?,
         };
         match symbol {
             Some(symbol) => symbols.push(symbol),
@@ -328,17 +328,17 @@ pub fn extreme(t: &mut Tracer<'_>, op: CmpOp, items: &[VarId]) -> Step<Option<Va
     let mut best = symbols[0];
     for other in &symbols[1..] {
         let made = apply(t, name, &[best, *other])?;
-        match conversions::symbol(t, made) {
+        match item::symbol(t, made) {
             Some(symbol) => best = symbol,
             None => return Ok(None),
         }
     }
-    Ok(Some(conversions::variable(t, best)))
+    Ok(Some(item::variable(t, best)))
 }
 
 /// Whether what dims of inputs say of this number is assumed of every call.
 pub fn is_assumed(t: &mut Tracer<'_>, id: VarId) -> bool {
-    t.options.assumes_branches && numbers::outcome_now(t, CmpOp::Eq, id, id).is_some()
+    t.options.assumes_branches && dynamic_scalar::outcome_now(t, CmpOp::Eq, id, id).is_some()
 }
 
 /// What `a op b` answers for the dims of this call, where the user wants that to be assumed: the
@@ -347,22 +347,22 @@ pub fn assumed(t: &mut Tracer<'_>, op: CmpOp, a: VarId, b: VarId) -> Step<Option
     if !t.options.assumes_branches || !is_of_dims(t, a) && !is_of_dims(t, b) {
         return Ok(None);
     }
-    let Some(outcome) = numbers::outcome_now(t, op, a, b) else {
+    let Some(outcome) = dynamic_scalar::outcome_now(t, op, a, b) else {
         return Ok(None);
     };
     let op = match outcome.holds {
         true => op,
         false => op.opposite(),
     };
-    let Some(answer) = graph_numbers::comparison(t, op, a, b)? else {
+    let Some(answer) = tensor_scalar::comparison(t, op, a, b)? else {
         return Ok(None);
     };
-    let symbol = graph_numbers::condition(t, answer)?;
+    let symbol = tensor_scalar::condition(t, answer)?;
     let [left, right] = [&outcome.left, &outcome.right].map(|number| named(t, number));
     let text = format!("{left} {} {right}", op.symbol());
     let text = PyString::new(t.py, &text).into_any();
     let given = vec![Arg::Symbol(symbol), Arg::Const(Obj::from(text))];
-    graph_numbers::control(t, ASSUME, given)?;
+    tensor_scalar::control(t, ASSUME, given)?;
     Ok(Some(outcome.holds))
 }
 
@@ -426,7 +426,7 @@ pub fn equal_items(t: &mut Tracer<'_>, pairs: &[(VarId, VarId)], all: bool) -> S
     let mut made: Option<SymbolId> = None;
     for (a, b) in pairs {
         let answer = comparisons::compare(t, CmpOp::Eq, *a, *b)?;
-        let Some(symbol) = conversions::symbol(t, answer) else {
+        let Some(symbol) = item::symbol(t, answer) else {
             match truth::truth(t, answer)? == all {
                 true => continue,
                 false => return Ok(Some(answer)),
@@ -435,11 +435,11 @@ pub fn equal_items(t: &mut Tracer<'_>, pairs: &[(VarId, VarId)], all: bool) -> S
         let name = if all { "logical_and" } else { "logical_or" };
         made = Some(match made {
             None => symbol,
-            Some(known) => graph_numbers::method(t, name, known, vec![Arg::Symbol(symbol)])?,
+            Some(known) => tensor_scalar::method(t, name, known, vec![Arg::Symbol(symbol)])?,
         });
     }
     Ok(Some(match made {
-        Some(symbol) => conversions::variable(t, symbol),
+        Some(symbol) => item::variable(t, symbol),
         None => t.bool(all),
     }))
 }
@@ -447,8 +447,8 @@ pub fn equal_items(t: &mut Tracer<'_>, pairs: &[(VarId, VarId)], all: bool) -> S
 /// A call of `paddle_sot_rs._arithmetic.name`.
 fn apply(t: &mut Tracer<'_>, name: &str, args: &[SymbolId]) -> Step<VarId> {
     let args = args.iter().map(|arg| Arg::Symbol(*arg)).collect();
-    match graph_numbers::function(t, "paddle_sot_rs._arithmetic", name, args)? {
-        Arg::Symbol(symbol) => Ok(conversions::variable(t, symbol)),
+    match tensor_scalar::function(t, "paddle_sot_rs._arithmetic", name, args)? {
+        Arg::Symbol(symbol) => Ok(item::variable(t, symbol)),
         _ => refuse(t, format!("{name}() is not a number")),
     }
 }

@@ -16,7 +16,7 @@ from paddle_sot_rs._paddle.constants import CONSTANTS
 from paddle_sot_rs._paddle.effects import first_random, reads_statistics, written
 from paddle_sot_rs._paddle.foreign_programs import run_program
 
-from ._passes import cloned, stand_in
+from .passes import cloned, stand_in
 
 _COPY = "pd_op.assign"
 # Always the same of the same, without effects.

@@ -12,8 +12,8 @@ use crate::variables::{CellVar, Kind, TensorVar, VarId, Variable};
 use crate::simulator::carried_aliases;
 use crate::simulator::frame::{Exit, FrameState};
 use crate::simulator::loops;
-use crate::simulator::merge::{self, refuse, Joined, Piece};
 use crate::simulator::opcode_executor;
+use crate::simulator::phi::{self, refuse, Joined, Piece};
 use crate::simulator::tracer::TraceMark;
 use crate::simulator::{Step, Tracer};
 
@@ -117,10 +117,10 @@ pub fn way(
         match (&old.kind, &now.kind) {
             (Kind::Cell(_), Kind::Cell(CellVar::Full(content))) if now.mutated => {
                 let content = *content;
-                cells.push((id, merge::piece(t, Some(content), &mark, &mut seen)));
+                cells.push((id, phi::piece(t, Some(content), &mark, &mut seen)));
             }
             (Kind::List(_), Kind::List(_)) | (Kind::Dict(_), Kind::Dict(_)) if own => {
-                contents.push((id, merge::content(t, id, &mark, &mut seen)));
+                contents.push((id, phi::content(t, id, &mark, &mut seen)));
             }
             (Kind::Tensor(old), Kind::Tensor(new)) if own && old.view.is_none() => {
                 contents.push((id, Piece::Tensor(new.symbol, None)));
@@ -135,14 +135,14 @@ pub fn way(
             }
         }
     }
-    let value = merge::piece(t, value, &mark, &mut seen);
+    let value = phi::piece(t, value, &mark, &mut seen);
     let (mut locals, mut stack) = (Vec::new(), Vec::new());
     if end != End::Return {
         for &slot in live {
-            locals.push((slot, merge::piece(t, frame.locals[slot], &mark, &mut seen)));
+            locals.push((slot, phi::piece(t, frame.locals[slot], &mark, &mut seen)));
         }
         for id in &frame.stack {
-            stack.push(merge::piece(t, Some(*id), &mark, &mut seen));
+            stack.push(phi::piece(t, Some(*id), &mark, &mut seen));
         }
     }
     let aliases = carried_aliases::within(t, &mark);
@@ -277,14 +277,14 @@ pub fn apply(
     cells: &[(VarId, Joined)],
 ) {
     for (slot, joined) in locals {
-        frame.locals[*slot] = merge::variable(t, joined, made);
+        frame.locals[*slot] = phi::variable(t, joined, made);
     }
     frame.stack = stack
         .iter()
-        .filter_map(|joined| merge::variable(t, joined, made))
+        .filter_map(|joined| phi::variable(t, joined, made))
         .collect();
     for (id, joined) in cells {
-        if let Some(content) = merge::variable(t, joined, made) {
+        if let Some(content) = phi::variable(t, joined, made) {
             t.vars
                 .mutate(*id, |var| var.kind = Kind::Cell(CellVar::Full(content)));
         }

@@ -16,8 +16,8 @@ from paddle.base.libpaddle.pir import get_used_external_value
 
 from paddle_sot_rs._paddle.backward import REGIONS, blocks_of, with_inner
 
-from ._masks import is_plain, keep
-from ._passes import cloned, stand_in
+from .masks import is_plain, keep
+from .passes import cloned, stand_in
 
 _RECOMPUTED = "pd_op.pylayer"
 _END = "cf.yield"

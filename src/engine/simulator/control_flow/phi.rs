@@ -15,7 +15,7 @@ use crate::tracker::TrackerRef;
 use crate::variables::{DictVar, Key, Kind, NumberVar, TensorVar, VarId};
 
 use crate::simulator::tracer::TraceMark;
-use crate::simulator::{conversions, program_numbers, Step, Tracer};
+use crate::simulator::{item, program_numbers, Step, Tracer};
 
 /// A value that a way through the code ends with.
 #[derive(Clone, Debug)]
@@ -379,7 +379,7 @@ fn constant(
     cut: &mut Cut,
     value: &Obj,
 ) -> Step<Option<(BlockOutput, TensorMeta, bool)>> {
-    let Some((dtype, meta)) = crate::simulator::graph_numbers::number_meta(t, value)? else {
+    let Some((dtype, meta)) = crate::simulator::tensor_scalar::number_meta(t, value)? else {
         return Ok(None);
     };
     let full = Obj::from(t.py.module("paddle")?.getattr("full")?);
@@ -510,7 +510,7 @@ pub fn variable(t: &mut Tracer<'_>, joined: &Joined, outputs: &[SymbolId]) -> Op
             t.constant(&value)
         }
         Joined::Output(at) => result(t, outputs[*at]),
-        Joined::Number(at) => conversions::variable(t, outputs[*at]),
+        Joined::Number(at) => item::variable(t, outputs[*at]),
         Joined::List(items, class) => {
             let items = many(t, items);
             let id = t.add(Kind::List(items));

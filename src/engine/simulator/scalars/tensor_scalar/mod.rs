@@ -16,15 +16,15 @@ use crate::obj::Obj;
 use crate::reason::BreakId;
 use crate::variables::{Kind, NumberVar, VarId};
 
-use crate::simulator::conversions;
-use crate::simulator::merge::refuse;
-use crate::simulator::{arguments, numbers, printing, tensors};
+use crate::simulator::item;
+use crate::simulator::phi::refuse;
+use crate::simulator::{arguments, dynamic_scalar, printing, tensors};
 use crate::simulator::{Kwargs, Step, Tracer};
 
 /// Whether the truth of `value` is only known when the graph runs, and branches on it are captured.
 pub fn is_captured(t: &mut Tracer<'_>, value: VarId) -> bool {
     let is_of_graph = matches!(t.kind(value), Kind::Tensor(_))
-        || conversions::symbol(t, value).is_some()
+        || item::symbol(t, value).is_some()
         || program_numbers::is_of_dims(t, value) && !program_numbers::is_assumed(t, value);
     t.options.capture_control_flow && is_of_graph
 }
@@ -47,7 +47,7 @@ pub fn condition(t: &mut Tracer<'_>, value: VarId) -> Step<SymbolId> {
         let is_tensor = matches!(t.kind(value), Kind::Tensor(_));
         symbol = match is_tensor {
             true => truth_of_tensor(t, symbol, meta.dtype)?,
-            false => conversions::cast(t, symbol, DType::Bool)?,
+            false => item::cast(t, symbol, DType::Bool)?,
         };
     }
     if !meta.shape.is_empty() {
@@ -69,7 +69,7 @@ fn truth_of_tensor(t: &mut Tracer<'_>, symbol: SymbolId, dtype: DType) -> Step<S
         Ok(!negative.is_truthy()?)
     })?;
     if !positive {
-        return conversions::cast(t, symbol, DType::Bool);
+        return item::cast(t, symbol, DType::Bool);
     }
     let zero = PyInt::new(py, 0).into_any();
     method(t, "__gt__", symbol, vec![Arg::Const(Obj::from(zero))])
@@ -113,8 +113,7 @@ pub fn number_meta(t: &Tracer<'_>, value: &Obj) -> Step<Option<(Obj, TensorMeta)
     let value = value.bind(t.py);
     let dtype = if value.is_exact_instance_of::<PyBool>() {
         DType::Bool
-    } else if value.is_exact_instance_of::<PyInt>()
-        && value.extract().is_ok_and(conversions::is_small_int)
+    } else if value.is_exact_instance_of::<PyInt>() && value.extract().is_ok_and(item::is_small_int)
     {
         DType::Int64
     } else if is_plain_float(value) {
@@ -184,7 +183,7 @@ fn dividend(t: &mut Tracer<'_>, id: VarId, number: VarId) -> Step<VarId> {
         return Ok(id);
     };
     let dtype = t.graph.meta(tensor.symbol).map(|meta| meta.dtype);
-    if !dtype.is_some_and(DType::is_whole) || !numbers::is_of_graph(t, number) {
+    if !dtype.is_some_and(DType::is_whole) || !dynamic_scalar::is_of_graph(t, number) {
         return Ok(id);
     }
     if ["__truediv__", "__rtruediv__"]
@@ -196,7 +195,7 @@ fn dividend(t: &mut Tracer<'_>, id: VarId, number: VarId) -> Step<VarId> {
             "a division of the user's next to a number of the graph",
         );
     }
-    let symbol = conversions::cast(t, tensor.symbol, DType::Float32)?;
+    let symbol = item::cast(t, tensor.symbol, DType::Float32)?;
     arguments::from_arg(t, &Arg::Symbol(symbol), &[])
 }
 
@@ -217,7 +216,7 @@ fn number_like(
     tensor: SymbolId,
     first: bool,
 ) -> Step<VarId> {
-    if op == Some(BinOp::Pow) && numbers::is_of_graph(t, id) {
+    if op == Some(BinOp::Pow) && dynamic_scalar::is_of_graph(t, id) {
         return t.stop(
             BreakId::DynamicNumber,
             "a power of or by a number of the graph: a tensor has other digits",
@@ -229,9 +228,9 @@ fn number_like(
         .graph
         .meta(tensor)
         .is_some_and(|meta| meta.shape.is_empty());
-    let known = numbers::in_graph(t, id)?;
+    let known = dynamic_scalar::in_graph(t, id)?;
     let fed = match (known, dtype(t, tensor)) {
-        (None, Some(wanted)) => numbers::operand(t, id, wanted, op)?,
+        (None, Some(wanted)) => dynamic_scalar::operand(t, id, wanted, op)?,
         _ => None,
     };
     if op == Some(BinOp::FloorDiv) && without_dims && known.or(fed).is_some() {
@@ -241,12 +240,12 @@ fn number_like(
         return Ok(fed.map_or(id, |symbol| t.add(Kind::SymNumber(symbol))));
     };
     let number = match goes_through_double(op, first) {
-        true => numbers::rounded(t, id, number)?,
+        true => dynamic_scalar::rounded(t, id, number)?,
         false => number,
     };
     let symbol = match (dtype(t, number), dtype(t, tensor)) {
         (Some(DType::Int64 | DType::Float64), Some(wanted)) if wanted != DType::Bool => {
-            conversions::cast(t, number, wanted)?
+            item::cast(t, number, wanted)?
         }
         _ => return refuse(t, "a bool and a tensor in one operation"),
     };
@@ -321,7 +320,7 @@ pub fn arithmetic(t: &mut Tracer<'_>, op: BinOp, a: VarId, b: VarId) -> Step<Opt
     match op {
         BinOp::Add | BinOp::Sub | BinOp::Mul => {}
         // Graphs round as Python does.
-        BinOp::FloorDiv | BinOp::Rem => match (t.const_int(b), conversions::symbol(t, b)) {
+        BinOp::FloorDiv | BinOp::Rem => match (t.const_int(b), item::symbol(t, b)) {
             (Some(divisor), _) if divisor != 0 => {}
             (None, Some(divisor)) => program_numbers::check_divisor(t, divisor)?,
             _ => return refuse(t, "a division of a number of the graph by zero"),
@@ -341,7 +340,7 @@ pub fn arithmetic(t: &mut Tracer<'_>, op: BinOp, a: VarId, b: VarId) -> Step<Opt
     // Numbers of the graph are small, and remain so for as many steps as a program takes: no check for those.
     let step = [a, b].into_iter().any(|id| {
         let known = t.const_value(id).map(|value| value.extract::<i64>());
-        matches!(known, Some(Ok(step)) if step.unsigned_abs() <= conversions::STEP)
+        matches!(known, Some(Ok(step)) if step.unsigned_abs() <= item::STEP)
     });
     let grows = match op {
         BinOp::Add | BinOp::Sub => !step,
@@ -349,7 +348,7 @@ pub fn arithmetic(t: &mut Tracer<'_>, op: BinOp, a: VarId, b: VarId) -> Step<Opt
         _ => false,
     };
     if let (Some(made), true) = (made, grows) {
-        conversions::fits(t, op, a, b)?;
+        item::fits(t, op, a, b)?;
         return Ok(Some(made));
     }
     Ok(made)
@@ -361,7 +360,7 @@ pub fn comparison(t: &mut Tracer<'_>, op: CmpOp, a: VarId, b: VarId) -> Step<Opt
         return Ok(None);
     }
     let (a, b) = program_numbers::operands(t, a, b)?;
-    if let Some(answer) = conversions::comparison(t, op, a, b)? {
+    if let Some(answer) = item::comparison(t, op, a, b)? {
         return Ok(Some(answer));
     }
     on_numbers(t, a, b, op.dunder(), op.reflected().dunder())
@@ -395,7 +394,7 @@ pub fn range(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Option
 pub fn index(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
     let symbol = match t.kind(value) {
         Kind::Tensor(tensor) => tensor.symbol,
-        Kind::Int(_) => match numbers::in_graph(t, value)? {
+        Kind::Int(_) => match dynamic_scalar::in_graph(t, value)? {
             Some(symbol) => return Ok(t.add(Kind::SymNumber(symbol))),
             None => return refuse(t, "range() of a number that differs between calls"),
         },

@@ -23,7 +23,7 @@ use crate::variables::{Kind, NumberVar, VarId};
 
 use crate::simulator::operators::UnaryOp;
 use crate::simulator::shape_rules::{self, Ordered};
-use crate::simulator::{arguments, conversions, program_numbers, tensors, Step, Tracer};
+use crate::simulator::{arguments, item, program_numbers, tensors, Step, Tracer};
 
 /// The type of an operand.
 pub fn class(t: &mut Tracer<'_>, id: VarId) -> Option<Type> {
@@ -42,13 +42,13 @@ pub fn is_open(t: &mut Tracer<'_>, id: VarId) -> bool {
 
 /// `a op b` where one of them differs between calls; `None` when neither does, or Python has to compute it.
 pub fn binary(t: &mut Tracer<'_>, op: BinOp, a: VarId, b: VarId) -> Step<Option<VarId>> {
-    if let Some(made) = conversions::arithmetic(t, op, a, b)? {
+    if let Some(made) = item::arithmetic(t, op, a, b)? {
         return Ok(Some(made));
     }
     if !is_open(t, a) && !is_open(t, b) {
         return Ok(None);
     }
-    if conversions::is_float(t, a) || conversions::is_float(t, b) {
+    if item::is_float(t, a) || item::is_float(t, b) {
         return t.stop(
             BreakId::DynamicNumber,
             format!("the operator {} on a number of the graph", op.stem()),
@@ -395,7 +395,7 @@ pub fn rounded(t: &mut Tracer<'_>, id: VarId, symbol: SymbolId) -> Step<SymbolId
         .meta(symbol)
         .is_some_and(|meta| meta.dtype == DType::Int64);
     match whole && may_be_large(t, id) {
-        true => conversions::cast(t, symbol, DType::Float64),
+        true => item::cast(t, symbol, DType::Float64),
         false => Ok(symbol),
     }
 }
@@ -545,12 +545,12 @@ pub fn scaled(t: &mut Tracer<'_>, a: VarId, b: VarId) -> Step<Option<VarId>> {
 /// The input of the graph that a number becomes; made anew for each call.
 fn fed(t: &mut Tracer<'_>, id: VarId, dtype: DType) -> Step<Option<SymbolId>> {
     if let Kind::Float(NumberVar::Graph(symbol)) = *t.kind(id) {
-        return conversions::cast(t, symbol, dtype).map(Some);
+        return item::cast(t, symbol, dtype).map(Some);
     }
     // What is exported has nobody who makes inputs of it.
     if !t.options.guards_outcomes {
-        return match conversions::of_dims(t, id)? {
-            Some(symbol) => conversions::cast(t, symbol, dtype).map(Some),
+        return match item::of_dims(t, id)? {
+            Some(symbol) => item::cast(t, symbol, dtype).map(Some),
             None => t.stop(
                 BreakId::DynamicNumber,
                 "a number made of open dims that a program does not compute",

@@ -15,7 +15,7 @@ from paddle_sot_rs._paddle.backward import REGIONS, with_inner
 from paddle_sot_rs._paddle.constants import CONSTANTS
 from paddle_sot_rs._paddle.kernels import is_on_cpu
 
-from ._convolutions import (
+from .convolutions import (
     convolutions,
     fold_batch_norms,
     follows_the_batch,
@@ -24,15 +24,15 @@ from ._convolutions import (
     let_go_of_weights,
     transposed,
 )
-from ._linears import fuse_linears, kept_by_linears
-from ._masks import Masks, can_hide
-from ._open_shapes import Unknown, filled, following
-from ._outlined import lay_out_plainly, outlined
-from ._outlined import refusal as refusal_of_blocks
-from ._passes import run_passes
-from ._steady import Steady, computed_once, is_open, steady_values
+from .linears import fuse_linears, kept_by_linears
+from .masks import Masks, can_hide
+from .open_shapes import Unknown, filled, following
+from .outlined import lay_out_plainly, outlined
+from .outlined import refusal as refusal_of_blocks
+from .passes import run_passes
+from .steady import Steady, computed_once, is_open, steady_values
 
-# Fusions in the order of Paddle's predictor. Those of convolutions are in `_convolutions.py`.
+# Fusions in the order of Paddle's predictor. Those of convolutions are in `convolutions.py`.
 FUSIONS = (
     "squeeze_transpose_onednn_fuse_pass",
     "matmul_scale_fuse_pass",

@@ -15,11 +15,11 @@ from paddle.base.libpaddle import pir
 from paddle_sot_rs._paddle import programs
 from paddle_sot_rs._paddle.backward import with_inner
 
-from ._equal_dims import CONVOLUTIONS, LAYOUTS, equal_dims
-from ._masks import Masks
-from ._open_shapes import Unknown, filled, following
-from ._passes import cloned, run_passes, stand_in
-from ._steady import steady_values
+from .equal_dims import CONVOLUTIONS, LAYOUTS, equal_dims
+from .masks import Masks
+from .open_shapes import Unknown, filled, following
+from .passes import cloned, run_passes, stand_in
+from .steady import steady_values
 
 _PLACED = frozenset(f"onednn_op.{name}" for name in "conv2d conv3d depthwise_conv2d".split())
 _TRANSPOSED = "pd_op.conv2d_transpose"

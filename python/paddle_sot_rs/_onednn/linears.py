@@ -8,9 +8,9 @@ from typing import Any
 
 from paddle_sot_rs._paddle.backward import with_inner
 
-from ._convolutions import is_closed_float, only_user, other_operand
-from ._masks import Masks, can_hide
-from ._passes import run_passes
+from .convolutions import is_closed_float, only_user, other_operand
+from .masks import Masks, can_hide
+from .passes import run_passes
 
 _PRODUCT = "pd_op.matmul"
 _PASSES = ("matmul_add_act_fuse_pass", "fc_onednn_enable_pass", "fc_activation_fuse_pass")

@@ -1,0 +1,1 @@
+"""The Python part of the backend `onednn`."""
