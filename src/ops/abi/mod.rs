@@ -1,5 +1,10 @@
 //! Borrow-only reads of Paddle's tensors, of arrays and of what Paddle keeps for a thread.
 
+#![allow(
+    clippy::not_unsafe_ptr_arg_deref,
+    reason = "a Ptr is alive: who has one has it of an object that somebody keeps for as long"
+)]
+
 mod arrays;
 mod edges;
 mod finalizers;

@@ -47,5 +47,5 @@ def test_snippets_about_serving_run(tmp_path):
 
 def test_snippets_about_settings_run(tmp_path):
     out = output_of(ROOT / "docs" / "user" / "settings.md", 3, tmp_path)
-    assert "would be translated again: x.shape == [2]" in out
+    assert "would be translated again: x.ndim: 1 -> 2 (x.shape == [2]" in out
     assert "function: scaled(x)" in out
