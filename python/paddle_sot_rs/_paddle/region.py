@@ -497,6 +497,9 @@ class While:
             if trace.computes or trace.asks:
                 # Nobody compares what a round is made of.
                 raise NotImplementedError("computing with an open dim inside of a loop")
+            for before, value, ref in zip(now, after[1:], self.body.inputs, strict=False):
+                _refuse_emptied(before, value, ref.shape)
+            trace.computes = trace.asks = False
             rows = [_C_ops.concat([rows, _row(value)], 0) for rows, value in zip(known, after[1:], strict=bool(known))]
             for row in rows:
                 row.stop_gradient = True
@@ -513,6 +516,19 @@ def _open(value, shape):
     if -1 in shape and (known := dims(value)) != shape:
         opened = [-1 if dim < 0 else size for dim, size in zip(shape, known, strict=True)]
         value.set_type(pir.create_shaped_type(value.type(), opened))
+
+
+def _refuse_emptied(before, value, shape):
+    """Fails at run time where a variable of open dims has no items left, and had other dims before.
+
+    Paddle hands no tensor without memory from one round to the next: the variable would stay what it was.
+    """
+    if -1 not in shape:
+        return
+    nothing = _C_ops.full([], 0, core.DataType.INT64, core.CPUPlace())
+    has_items = _C_ops.greater_than(_C_ops.numel(value), nothing)
+    same = _C_ops.all(_C_ops.equal(_C_ops.shape64(before), _C_ops.shape64(value)), [], False)
+    control_flow.Assert(_C_ops.logical_or(has_items, same))
 
 
 def _first_words(flows):
