@@ -26,8 +26,6 @@ _GAP = (22, 34)
 # Of a graph that can be read.
 _READABLE = 1100
 # Of the time line.
-# As many calls as the time line has.
-_MOST_CALLS = 20_000
 _WIDTH = 1000
 
 
@@ -316,9 +314,7 @@ def page(functions: list[dict[str, Any]], calls: list[tuple[Place, float, float]
     for place, start, seconds in calls:
         spans[place].append((start, seconds))
     made = [_Function(it, spans.pop(it["place"], [])) for it in functions]
-    # What was translated before and is not called while it is recorded is of another run.
-    is_whole = len(calls) < _MOST_CALLS
-    made = [it for it in made if it.calls or not is_whole and it.stats.translations]
+    made = [it for it in made if it.calls or it.stats.translations]
     made.sort(key=lambda it: -it.total)
     losses = sorted((loss for it in made for loss in it.losses()), key=lambda loss: -loss["seconds"])
     lost = sum(loss["seconds"] for loss in losses)

@@ -499,6 +499,7 @@ class While:
                 raise NotImplementedError("computing with an open dim inside of a loop")
             for before, value, ref in zip(now, after[1:], self.body.inputs, strict=False):
                 _refuse_emptied(before, value, ref.shape)
+            # That looked at open dims itself.
             trace.computes = trace.asks = False
             rows = [_C_ops.concat([rows, _row(value)], 0) for rows, value in zip(known, after[1:], strict=bool(known))]
             for row in rows:

@@ -3,13 +3,12 @@
 //! `PyImport_Import` asks the `__import__` in the builtins of the running frame, which is the
 //! user's: it may be a function of theirs, or not be there.
 
-use std::ffi::CStr;
 use std::ptr;
 
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyCFunction, PyDict, PyModule, PyString, PyType};
+use pyo3::types::{PyCFunction, PyDict, PyString, PyType};
 use pyo3::{ffi, PyAny};
 
 use crate::native;
@@ -36,12 +35,6 @@ pub trait Modules<'py> {
     /// # Errors
     /// When it cannot be imported.
     fn own(self, name: &str) -> PyResult<Bound<'py, PyAny>>;
-
-    /// The same of a module that has no file.
-    ///
-    /// # Errors
-    /// When the code cannot be run.
-    fn embedded(self, source: &CStr, file: &CStr, name: &CStr) -> PyResult<Bound<'py, PyModule>>;
 
     /// Keeps what [`Modules::original`] answers with: the sooner, the less was replaced.
     ///
@@ -122,18 +115,6 @@ impl<'py> Modules<'py> for Python<'py> {
             self.module(package)?.setattr(own, &module)?;
         }
         Ok(module)
-    }
-
-    fn embedded(self, source: &CStr, file: &CStr, name: &CStr) -> PyResult<Bound<'py, PyModule>> {
-        let builtins = self.keep_originals()?.bind(self).get_item(BUILTINS)?;
-        // SAFETY: the name is a live string; the answer is borrowed from `sys.modules`, or null
-        // with an exception set.
-        let module: Bound<'_, PyAny> = unsafe {
-            Bound::from_borrowed_ptr_or_err(self, ffi::PyImport_AddModule(name.as_ptr()))?
-        };
-        // What has builtins already keeps them.
-        module.setattr("__builtins__", builtins)?;
-        PyModule::from_code(self, source, file, name)
     }
 
     fn keep_originals(self) -> PyResult<&'static Py<PyDict>> {

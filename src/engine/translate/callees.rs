@@ -143,7 +143,7 @@ fn is_users(py: Python<'_>, code: &Bound<'_, PyCode>) -> PyResult<bool> {
         1 => free.get_item(0)?.eq("__class__")?,
         _ => false,
     };
-    if !closes_over_class_only || file.starts_with('<') || file.starts_with("paddle_sot_rs/") {
+    if !closes_over_class_only || file.starts_with('<') {
         return Ok(false);
     }
     Ok(is_translated(py, &file))

@@ -145,5 +145,5 @@ fn is_excluded(py: Python<'_>, code: &Bound<'_, PyCode>) -> PyResult<bool> {
             })
             .collect::<PyResult<Vec<String>>>()
     })?;
-    Ok(file.starts_with("paddle_sot_rs/") || excluded.iter().any(|place| file.starts_with(place)))
+    Ok(excluded.iter().any(|place| file.starts_with(place)))
 }

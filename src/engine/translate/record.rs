@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::graph::{Arg, Callee, StatementIr, SymbolId, SymbolKind};
 use crate::reason::{Break, Seconds, SourceLoc, Stats};
@@ -336,10 +336,18 @@ pub(super) fn retire(py: Python<'_>, of: &Translated) {
     }
 }
 
-/// Everything: all functions, those that are gone first, and the calls.
+/// Everything: the functions that were called (all, where not all calls are known), those that are
+/// gone first, and the calls.
 pub fn recorded(py: Python<'_>) -> (Vec<FunctionRecord>, Vec<Span>) {
+    let calls = lock(&CALLS).clone();
+    let called: FxHashSet<SourceLoc> = calls.iter().map(|call| call.function.clone()).collect();
+    let is_shown = |of: &SourceLoc| calls.len() >= CALLS_SHOWN || called.contains(of);
     let alive = super::totals::functions();
     let mut functions = lock(&GONE).clone();
-    functions.extend(alive.iter().map(|function| function.recorded(py)));
-    (functions, lock(&CALLS).clone())
+    functions.retain(|function| is_shown(&function.function));
+    let shown = alive
+        .iter()
+        .filter(|function| is_shown(function.location()));
+    functions.extend(shown.map(|function| function.recorded(py)));
+    (functions, calls)
 }

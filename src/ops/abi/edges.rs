@@ -14,10 +14,10 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
 use smallvec::SmallVec;
 
+use super::library::libpaddle;
 use super::shared_ptr::Shared;
 use super::tensor;
 use crate::paddle::Paddle;
-use paddle_sot_cpython::frame::Modules;
 
 /// `std::vector` of pointers to tensors.
 #[repr(C)]
@@ -147,13 +147,8 @@ pub(super) fn open(py: Python<'_>) -> Result<Edges, String> {
     if tensor::reader_name(py) != "native" {
         return Err("tensors are not where they are known to be".into());
     }
-    let file: String = py
-        .module("paddle.base.libpaddle")
-        .and_then(|module| module.getattr("__file__")?.extract())
-        .map_err(|err| err.to_string())?;
+    let library = libpaddle(py)?;
     let text = |err: libloading::Error| err.to_string();
-    // SAFETY: Paddle is imported, so the library is loaded and its initialisers have run.
-    let library = unsafe { libloading::Library::new(file) }.map_err(text)?;
     // SAFETY: the mangled names fix the signatures:
     // `shared_ptr<GradNodeBase> EagerUtils::grad_node(const Tensor&)` and
     // `void GradNodeBase::SetGradOutMeta(const vector<const Tensor*>&, size_t)`.

@@ -10,6 +10,8 @@ use pyo3::sync::PyOnceLock;
 
 use paddle_sot_cpython::frame::Modules;
 
+use super::library::libpaddle;
+
 type BoolFn = unsafe extern "C" fn(*const c_void) -> bool;
 type IntFn = unsafe extern "C" fn(*const c_void) -> i32;
 
@@ -58,13 +60,8 @@ impl Reader {
 }
 
 pub(super) fn open(py: Python<'_>) -> Result<Reader, String> {
-    let file: String = py
-        .module("paddle.base.libpaddle")
-        .and_then(|module| module.getattr("__file__")?.extract())
-        .map_err(|err| err.to_string())?;
+    let library = libpaddle(py)?;
     let text = |err: libloading::Error| err.to_string();
-    // SAFETY: Paddle is imported, so the library is loaded and its initialisers have run.
-    let library = unsafe { libloading::Library::new(file) }.map_err(text)?;
     // SAFETY: the mangled names fix the signatures: const member functions without arguments; the
     // level is an `int`-sized enum.
     let reader = unsafe {

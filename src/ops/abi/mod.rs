@@ -13,6 +13,7 @@ mod global_state;
 mod gradient_hooks;
 mod guards;
 mod inplace_version;
+mod library;
 mod numbers;
 mod own_version;
 mod self_tests;

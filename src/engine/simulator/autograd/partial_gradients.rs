@@ -11,16 +11,14 @@ use crate::abi;
 use crate::frame::Modules;
 use crate::graph::Callee;
 use crate::guard::GuardKind;
-use crate::obj::{module_and_name, Obj};
+use crate::obj::{name_of, Obj};
 use crate::reason::BreakId;
 use crate::variables::{Kind, TensorVar, VarId};
 
 use crate::simulator::{tensors, Kwargs, Step, Stop, Tracer};
 
-const HOME: &str = "paddle_sot_rs._paddle.double_backward";
-const NAME: &str = "run_partial_grad";
-
-/// The result of the call that `paddle.grad` ends with; `None` where it is another call.
+/// The result of the call that `paddle.grad` ends with; `None` where it is another function of
+/// `double_backward.py`.
 pub fn try_call(
     t: &mut Tracer<'_>,
     function: VarId,
@@ -30,7 +28,7 @@ pub fn try_call(
     let Some(object) = t.value(function) else {
         return Ok(None);
     };
-    if module_and_name(&object) != (HOME.to_owned(), NAME.to_owned()) {
+    if name_of(&object).as_deref() != Some("run_partial_grad") {
         return Ok(None);
     }
     let given = Given::of(t, args, kwargs);

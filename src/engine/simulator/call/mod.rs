@@ -213,12 +213,12 @@ fn call_known(
             "a function that reads the state of auto_cast",
         );
     }
-    if let Some(gradients) = partial_gradients::try_call(t, callee, args, kwargs)? {
-        return Ok(gradients);
-    }
     match t.kind(callee).clone() {
         // What stands for Paddle's own ways back: see `double_backward.py`.
         Kind::Function(_) if in_module(t, callee, "paddle_sot_rs._paddle.double_backward") => {
+            if let Some(gradients) = partial_gradients::try_call(t, callee, args, kwargs)? {
+                return Ok(gradients);
+            }
             let what = describe(t, callee, &Kind::Opaque);
             let message = format!("{what}() walks the autograd graph");
             t.stop(BreakKind::UnsupportedOperation, message)

@@ -166,8 +166,7 @@ pub fn call<'py>(
 fn run_apart(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
     static RUN: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let run = RUN.get_or_try_init(py, || {
-        let code = c"def run(function, args, kwargs): return function(*args, **kwargs)";
-        let module = py.embedded(code, c"paddle_sot_rs/_apart.py", c"paddle_sot_rs._apart")?;
+        let module = py.own("paddle_sot_rs._codegen.apart")?;
         module.getattr("run").map(Bound::unbind)
     })?;
     Ok(run.bind(py))

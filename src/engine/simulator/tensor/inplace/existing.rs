@@ -12,9 +12,9 @@ use crate::frame::Modules;
 use crate::graph::{DType, TensorMeta};
 use crate::simulator::deferred::{self, DeferredCall};
 use crate::simulator::{alias_analysis, pylayer, tensors, Kwargs, Step, Tracer};
-use crate::variables::{Kind, TensorVar, VarId};
+use crate::variables::{Kind, VarId};
 
-use super::{fits, is_outside, views_of};
+use super::{fits, is_outside, plain, views_of};
 
 /// What a method takes besides the tensor.
 enum Takes {
@@ -125,15 +125,10 @@ pub fn defer(
 
 /// Whether the tensor is one that exists, and nothing of this call has its storage or keeps it.
 fn can_defer(t: &mut Tracer<'_>, tensor: VarId) -> bool {
-    let Kind::Tensor(TensorVar {
-        symbol,
-        view: None,
-        class: None,
-    }) = *t.kind(tensor)
-    else {
+    let Some(symbol) = plain(t, tensor) else {
         return false;
     };
-    let plain = t.regions == 0
+    let is_usual = t.regions == 0
         && !t.options.forward_only
         && t.backward.is_none()
         && t.custom_gradients == 0
@@ -141,7 +136,7 @@ fn can_defer(t: &mut Tracer<'_>, tensor: VarId) -> bool {
         && t.run_again.is_empty()
         && !t.graph.sir.has_regions()
         && !t.options.not_deferred.contains(&t.outermost);
-    plain
+    is_usual
         && t.vars.get(tensor).source.is_some()
         && is_outside(t, tensor, symbol)
         && views_of(t, tensor).next().is_none()

@@ -49,10 +49,7 @@ pub fn method(
     if is_followed(form) {
         return followed(t, tensor, form, args, kwargs);
     }
-    let refused = reads_itself(t, tensor, form, args, kwargs)
-        || takes_numbers(t, form, args, kwargs)
-        || takes_less(t, tensor, form, args, kwargs);
-    if refused || !is_captured(t, tensor, form)? {
+    if differs(t, tensor, form, args, kwargs) || !is_captured(t, tensor, form)? {
         return Ok(None);
     }
     let callee = Callee::Method(Arc::from(form));
@@ -84,10 +81,7 @@ pub fn function(
         return followed(t, tensor, form, &args[1..], kwargs);
     }
     let rest = &args[1..];
-    let refused = reads_itself(t, tensor, form, rest, kwargs)
-        || takes_numbers(t, form, rest, kwargs)
-        || takes_less(t, tensor, form, rest, kwargs);
-    if refused || !is_captured(t, tensor, form)? {
+    if differs(t, tensor, form, rest, kwargs) || !is_captured(t, tensor, form)? {
         return Ok(None);
     }
     let home = match module.starts_with("paddle.nn.functional") {
@@ -250,6 +244,13 @@ fn increment(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Option
     replace(t, tensor, result)
 }
 
+/// Whether the form in place may do something else than the operation with these.
+fn differs(t: &mut Tracer<'_>, tensor: VarId, form: &str, args: &[VarId], kwargs: &Kwargs) -> bool {
+    reads_itself(t, tensor, form, args, kwargs)
+        || takes_numbers(t, form, args, kwargs)
+        || takes_less(t, tensor, form, args, kwargs)
+}
+
 /// Whether an argument is a view of the tensor. The kernel reads numbers there that it has changed
 /// before (`y.add_(y[0])`), which no operation without side effect does. With the tensor itself it
 /// reads each before it changes it.
@@ -395,16 +396,21 @@ fn is_captured(t: &mut Tracer<'_>, tensor: VarId, form: &str) -> Step<bool> {
     Ok(t.grad_enabled && differentiable && Statements::of_graph(t).make_and_forget(t, symbol))
 }
 
+/// The symbol of a tensor that is no view and of no subclass.
+fn plain(t: &mut Tracer<'_>, tensor: VarId) -> Option<SymbolId> {
+    match *t.kind(tensor) {
+        Kind::Tensor(TensorVar {
+            symbol,
+            view: None,
+            class: None,
+        }) => Some(symbol),
+        _ => None,
+    }
+}
+
 /// The symbol of a plain tensor that the frame made, and no other value is.
 fn own(t: &mut Tracer<'_>, tensor: VarId) -> Option<SymbolId> {
-    let Kind::Tensor(TensorVar {
-        symbol,
-        view: None,
-        class: None,
-    }) = *t.kind(tensor)
-    else {
-        return None;
-    };
+    let symbol = plain(t, tensor)?;
     let free = !is_outside(t, tensor, symbol)
         && !is_shared(t, tensor, symbol)
         && !carried_aliases::is_of_two(t, symbol);

@@ -1,0 +1,15 @@
+//! Paddle's library of bindings.
+
+use pyo3::prelude::*;
+
+use paddle_sot_cpython::frame::Modules;
+
+/// `libpaddle`, opened once more: what is found in it lives as long as the answer.
+pub(super) fn libpaddle(py: Python<'_>) -> Result<libloading::Library, String> {
+    let file: String = py
+        .module("paddle.base.libpaddle")
+        .and_then(|module| module.getattr("__file__")?.extract())
+        .map_err(|err| err.to_string())?;
+    // SAFETY: Paddle is imported, so the library is loaded and its initialisers have run.
+    unsafe { libloading::Library::new(file) }.map_err(|err| err.to_string())
+}
