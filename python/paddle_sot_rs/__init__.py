@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from . import _checks
+from ._process import checks
 
-_checks.check_environment()
+checks.check_environment()
 
-from . import _saves
 from . import settings as _settings
 from . import stance as _stance
 from ._core import __version__, unregister_backend
-from ._minify import Minified, minify
-from ._recording import record
-from ._recording import record_by_environment as _record_by_environment
+from ._process import saves
+from ._reports.recording import record
+from ._reports.recording import record_by_environment as _record_by_environment
+from ._reproduce.minify import Minified, minify
 from .api import (
     allow_in_graph,
     black_list,
@@ -74,8 +74,8 @@ __all__ = [
     "unregister_backend",
 ]
 
-_checks.check_paddle()
-_saves.watch()
+checks.check_paddle()
+saves.watch()
 _stance.set_by_environment()
 _settings.show_progress_by_environment()
 _record_by_environment()

@@ -22,7 +22,7 @@ def run(arguments: list[str]) -> int:
             print("run: name the folder of the report", file=sys.stderr)
             return 2
         else:
-            from ._recording import record_all
+            from ._reports.recording import record_all
 
             try:
                 record_all(arguments[0])
@@ -36,7 +36,7 @@ def run(arguments: list[str]) -> int:
         print("run: name the script to run", file=sys.stderr)
         return 2
     from . import patch_paddle
-    from ._script import run_script
+    from ._process.script import run_script
 
     patch_paddle()
     sys.argv = arguments
@@ -58,7 +58,7 @@ def minify(arguments: list[str]) -> int:
     if not arguments or not os.path.exists(arguments[0]):
         print(f"minify: no such script: {arguments[0]}" if arguments else "minify: name the script", file=sys.stderr)
         return 2
-    from ._minify import minify_script
+    from ._reproduce.minify import minify_script
 
     try:
         found = minify_script(arguments, reason)

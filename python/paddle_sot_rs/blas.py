@@ -13,7 +13,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import _blas_probe
+from ._process import blas_probe
 
 _VARIABLE = "MKL_DEBUG_CPU_TYPE"
 # Haswell's: AVX2 and FMA. Those of AVX-512 (8) are an illegal instruction on some that have it.
@@ -92,7 +92,7 @@ def _probe(library: Path, cpu_type: str | None) -> str:
     environment = {name: value for name, value in os.environ.items() if name != _VARIABLE}
     if cpu_type is not None:
         environment[_VARIABLE] = cpu_type
-    command = [sys.executable, "-I", "-S", _blas_probe.__file__, str(library)]
+    command = [sys.executable, "-I", "-S", blas_probe.__file__, str(library)]
     try:
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=_PATIENCE)
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -125,7 +125,7 @@ def native_blas() -> NativeBlas:
     if generic == wanted:
         return NativeBlas(NOT_NEEDED, "MKL runs the same kernels either way")
     os.environ[_VARIABLE] = _AVX2
-    if _blas_probe.fingerprint(_blas_probe.load(str(library))) == wanted:
+    if blas_probe.fingerprint(blas_probe.load(str(library))) == wanted:
         return NativeBlas(SET, "MKL runs its kernels for AVX2 and FMA")
     del os.environ[_VARIABLE]
     return NativeBlas(TOO_LATE, "a matmul has run, and MKL keeps the kernels of its first call")

@@ -14,7 +14,7 @@ from paddle.base import framework
 from paddle.nn import Layer
 
 from . import api, jit
-from ._sizes import EXAMPLES
+from ._export.sizes import EXAMPLES
 from .errors import GraphBreakError
 from .specification import PLAIN, Examples, Specification
 

@@ -18,8 +18,9 @@ from paddle.base import core, framework
 from paddle.nn import Layer
 
 from . import _core
-from ._file_check import check_file
-from ._paddle_jit import (
+from ._export.file_check import check_file
+from ._export.sizes import EXAMPLES, Sizes, candidates
+from ._paddle_jit.functions import (
     enable_to_static,
     ignore_module,
     not_to_static,
@@ -27,7 +28,6 @@ from ._paddle_jit import (
     set_verbosity,
     to_static,
 )
-from ._sizes import EXAMPLES, Sizes, candidates
 from .api import decorated, exported, is_of_paddle, spec_of_paddles, static_of, undecorated
 from .errors import GraphBreakError
 from .specification import Examples, Specification, example_shapes, is_known, is_small

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import _core, _excerpt, blas
+from . import _core, blas
+from ._reports import excerpt
 from .api import to_static
 
 
@@ -94,7 +95,7 @@ def _break(record: Any) -> GraphBreak:
         record.title,
         record.link,
         record.count,
-        tuple(_excerpt.of(record.file, record.line, record.end_line, *record.columns)),
+        tuple(excerpt.of(record.file, record.line, record.end_line, *record.columns)),
     )
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import paddle
 from paddle.static import InputSpec
 
-from ._sizes import EXAMPLES, Sizes
+from ._export.sizes import EXAMPLES, Sizes
 from .dims import Dim, common
 
 _log = logging.getLogger("paddle_sot_rs.specification")

@@ -58,7 +58,7 @@ impl StaticFunction {
         if slf.get().checks {
             let kwargs = kwargs.into_pyobject(py)?.into_any().unbind();
             let args = args.clone().into_any().unbind();
-            return Self::ask(slf, "_checking", "compared_call", [args, kwargs]);
+            return Self::ask(slf, "_reproduce.checking", "compared_call", [args, kwargs]);
         }
         slf.get().inner.call(py, args, kwargs)
     }
@@ -280,19 +280,19 @@ impl StaticFunction {
     /// What Paddle knows of the parameters, and the input specification.
     #[getter]
     fn function_spec(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
-        Self::ask(slf, "_interface", "function_spec", [])
+        Self::ask(slf, "_paddle_jit.interface", "function_spec", [])
     }
 
     /// Paddle's programs by their keys: there are none here.
     #[getter]
     fn program_cache(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
-        Self::ask(slf, "_interface", "program_cache", [])
+        Self::ask(slf, "_paddle_jit.interface", "program_cache", [])
     }
 
     /// The object of a bound method, else `None`.
     #[getter]
     fn class_instance(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
-        Self::ask(slf, "_interface", "class_instance", [])
+        Self::ask(slf, "_paddle_jit.interface", "class_instance", [])
     }
 
     /// Whether it stands for a value that is saved with a Layer: never.
@@ -305,7 +305,7 @@ impl StaticFunction {
     /// Specifications of the positional arguments that it was translated for last, or `None`.
     #[getter]
     fn last_call_input_spec(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
-        Self::ask(slf, "_interface", "last_call_input_spec", [])
+        Self::ask(slf, "_paddle_jit.interface", "last_call_input_spec", [])
     }
 
     /// `concrete_program` for this specification.
@@ -318,7 +318,7 @@ impl StaticFunction {
     ) -> PyResult<Py<PyAny>> {
         let given = [input_spec, with_hook, is_prim_infer];
         let given = given.map(|value| value.unwrap_or_else(|| slf.py().None()));
-        Self::ask(slf, "_interface", "program_for", given)
+        Self::ask(slf, "_paddle_jit.interface", "program_for", given)
     }
 
     /// `get_concrete_program` for the arguments that a key of Paddle's holds.
@@ -326,7 +326,12 @@ impl StaticFunction {
         slf: &Bound<'_, Self>,
         cached_key: Py<PyAny>,
     ) -> PyResult<Py<PyAny>> {
-        Self::ask(slf, "_interface", "program_for_key", [cached_key])
+        Self::ask(
+            slf,
+            "_paddle_jit.interface",
+            "program_for_key",
+            [cached_key],
+        )
     }
 
     /// How many graphs were compiled.

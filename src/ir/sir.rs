@@ -105,7 +105,7 @@ impl Callee {
             return false;
         };
         let (module, name) = module_and_name(function.bind(py));
-        module == "paddle_sot_rs._control" && name == "partial_gradients"
+        module == "paddle_sot_rs._graph.control" && name == "partial_gradients"
     }
 
     /// Whether it changes its first argument, by the name it is called by: `-x` calls a function that is named `_neg_`.
@@ -139,7 +139,7 @@ impl Callee {
 fn paddle_name(function: &Bound<'_, PyAny>) -> Option<String> {
     let (module, name) = module_and_name(function);
     // The one that takes its rate from the graph is what the user wrote, too.
-    let is_rated = module == "paddle_sot_rs._control" && name == "dropout";
+    let is_rated = module == "paddle_sot_rs._graph.control" && name == "dropout";
     let is_of_paddle = module == "paddle" || module.starts_with("paddle.");
     if !is_rated && !is_of_paddle || name.is_empty() {
         return None;

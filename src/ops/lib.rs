@@ -121,8 +121,8 @@ pub enum Fact {
     /// The same of one whose result may have another shape or dtype; it does not need what the
     /// tensor was for its gradient.
     InPlaceReforms,
-    /// Its form in place is captured as a function of `_followed.py`, and needs nothing of the
-    /// tensor for its gradient.
+    /// Its form in place is captured as a function of `_graph/followed.py`, and needs nothing of
+    /// the tensor for its gradient.
     InPlaceFollowed,
     /// The same of one that draws new numbers, whatever the tensor holds. Where gradients flow to
     /// the tensor, eager mode gives what it was zeros.

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 from family import family
-from paddle_sot_rs._reducing import expressions, statements, straightened
-from paddle_sot_rs._reducing import reduce as shrunk
+from paddle_sot_rs._reproduce.reducing import expressions, statements, straightened
+from paddle_sot_rs._reproduce.reducing import reduce as shrunk
 
 HERE = Path(__file__).resolve().parent
 

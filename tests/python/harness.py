@@ -19,7 +19,7 @@ import numpy as np
 import paddle
 import paddle_sot_rs as sot
 import pytest
-from paddle_sot_rs._pictures import (  # noqa: F401 - tests take these from here
+from paddle_sot_rs._reproduce.pictures import (  # noqa: F401 - tests take these from here
     GRADIENT,
     REFUSED,
     Gradient,
@@ -28,7 +28,7 @@ from paddle_sot_rs._pictures import (  # noqa: F401 - tests take these from here
     is_close,
     tensors,
 )
-from paddle_sot_rs._pictures import (
+from paddle_sot_rs._reproduce.pictures import (
     Picture as _Picture,
 )
 

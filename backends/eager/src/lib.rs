@@ -222,7 +222,7 @@ impl EagerGraph {
             }
             Region::Recompute { body, given } => {
                 let run = py
-                    .module("paddle_sot_rs._recompute")?
+                    .module("paddle_sot_rs._graph.recompute")?
                     .getattr("run_again")?;
                 let places = given.clone();
                 return run.call1((function(py, body)?, places, PyList::new(py, args)?));
@@ -236,7 +236,7 @@ impl EagerGraph {
                 ..
             } => {
                 let run = py
-                    .module("paddle_sot_rs._control")?
+                    .module("paddle_sot_rs._graph.control")?
                     .getattr("run_operation")?;
                 let (given, free) = args.split_at(*inputs);
                 let operation = (function(py, forward)?, function(py, backward)?);

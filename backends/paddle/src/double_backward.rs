@@ -363,7 +363,7 @@ impl Run {
                 scopes.retain(|known| !known.scope.is(&self.scope));
             }
         }
-        let again = py.module("paddle_sot_rs._paddle.double_backward")?;
+        let again = py.module("paddle_sot_rs._paddle.gradients.double_backward")?;
         again.call_method1("put_back", (&self.scope, tensors))?;
         Ok(())
     }
@@ -446,7 +446,7 @@ impl Run {
     /// Gives its scope to a later run.
     fn clear(&self, py: Python<'_>) {
         let cleared = py
-            .module("paddle_sot_rs._paddle.double_backward")
+            .module("paddle_sot_rs._paddle.gradients.double_backward")
             .and_then(|again| again.call_method1("clear", (&self.scope, &self.shared.names)));
         if let Err(err) = cleared {
             report(py, "a scope cannot be used again", &err);
@@ -482,7 +482,7 @@ impl Hook {
         run.goes_backward(py)?;
         let is_watched = WALKS.load(Ordering::Relaxed) > 0;
         let again = is_watched
-            .then(|| py.module("paddle_sot_rs._paddle.double_backward"))
+            .then(|| py.module("paddle_sot_rs._paddle.gradients.double_backward"))
             .transpose()?;
         let takes_zeros = match &again {
             Some(again) => again.call_method0("gets_zeros")?.is_truthy()?,
@@ -493,7 +493,7 @@ impl Hook {
             run.tell(py)?;
         }
         if let Some(arrived) = &self.arrived {
-            py.module("paddle_sot_rs._paddle.grad_masks")?
+            py.module("paddle_sot_rs._paddle.gradients.grad_masks")?
                 .call_method1("note", (arrived, number, !gradient.is_none()))?;
         }
         let Some(again) = again else {

@@ -298,8 +298,8 @@ impl PaddleGraph {
         };
         scope.begin(!abi::records_gradients(py));
         let draws = self.trains && self.shared.is_random;
-        let random_state =
-            draws.then(|| bridge::module(py, "double_backward")?.call_method0("random_state"));
+        let random_state = draws
+            .then(|| bridge::module(py, "gradients.double_backward")?.call_method0("random_state"));
         let random_state = random_state.transpose()?.map(Bound::unbind);
         let none = py.None();
         let run = || {

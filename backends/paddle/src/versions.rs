@@ -167,7 +167,7 @@ pub fn watch(
 
 /// Paddle makes an error of its own of what a hook raises: the one that it is to be is remembered.
 pub fn refuse<T>(py: Python<'_>, refused: PyErr) -> PyResult<T> {
-    let again = py.module("paddle_sot_rs._paddle.double_backward")?;
+    let again = py.module("paddle_sot_rs._paddle.gradients.double_backward")?;
     again.call_method1("refuse", (refused.value(py),))?;
     Err(refused)
 }

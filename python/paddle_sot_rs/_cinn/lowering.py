@@ -23,9 +23,10 @@ from paddle_sot_rs._cinn.kept import (
     with_gradients,
 )
 from paddle_sot_rs._listing import paddle_name
-from paddle_sot_rs._paddle import backward, programs, tracing
-from paddle_sot_rs._paddle.backward import GRADIENT, gradients, with_inner
+from paddle_sot_rs._paddle import programs, tracing
 from paddle_sot_rs._paddle.call_rewrites import BlackListed
+from paddle_sot_rs._paddle.gradients import backward
+from paddle_sot_rs._paddle.gradients.backward import GRADIENT, gradients, with_inner
 from paddle_sot_rs._paddle.strides import mark_copies
 
 _MOST_ROUNDS = 8

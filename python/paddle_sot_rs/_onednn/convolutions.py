@@ -13,7 +13,7 @@ from paddle import _C_ops
 from paddle.base.libpaddle import pir
 
 from paddle_sot_rs._paddle import programs
-from paddle_sot_rs._paddle.backward import with_inner
+from paddle_sot_rs._paddle.gradients.backward import with_inner
 
 from .equal_dims import CONVOLUTIONS, LAYOUTS, equal_dims
 from .masks import Masks

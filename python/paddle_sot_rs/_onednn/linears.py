@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from paddle_sot_rs._paddle.backward import with_inner
+from paddle_sot_rs._paddle.gradients.backward import with_inner
 
 from .convolutions import is_closed_float, only_user, other_operand
 from .masks import Masks, can_hide

@@ -11,8 +11,8 @@ from paddle.base import core, framework
 from paddle.base.libpaddle import pir
 
 from paddle_sot_rs._paddle import programs
-from paddle_sot_rs._paddle.backward import REGIONS, with_inner
 from paddle_sot_rs._paddle.constants import CONSTANTS
+from paddle_sot_rs._paddle.gradients.backward import REGIONS, with_inner
 from paddle_sot_rs._paddle.kernels import is_on_cpu
 
 from .convolutions import (

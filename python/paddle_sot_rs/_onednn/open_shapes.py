@@ -6,8 +6,8 @@ from typing import Any
 
 import paddle
 
-from paddle_sot_rs._paddle.backward import blocks_of, with_inner
 from paddle_sot_rs._paddle.constants import CONSTANTS
+from paddle_sot_rs._paddle.gradients.backward import blocks_of, with_inner
 
 # Inputs of which nothing is known, by the ids of values.
 Unknown = frozenset[int]

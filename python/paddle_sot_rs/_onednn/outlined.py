@@ -14,7 +14,7 @@ from paddle import _C_ops
 from paddle.base.libpaddle import pir
 from paddle.base.libpaddle.pir import get_used_external_value
 
-from paddle_sot_rs._paddle.backward import REGIONS, blocks_of, with_inner
+from paddle_sot_rs._paddle.gradients.backward import REGIONS, blocks_of, with_inner
 
 from .masks import is_plain, keep
 from .passes import cloned, stand_in

@@ -11,10 +11,10 @@ from paddle.base import core
 from paddle.base.libpaddle import pir
 
 from paddle_sot_rs._paddle import programs
-from paddle_sot_rs._paddle.backward import with_inner
 from paddle_sot_rs._paddle.constants import CONSTANTS
 from paddle_sot_rs._paddle.effects import first_random, reads_statistics, written
 from paddle_sot_rs._paddle.foreign_programs import run_program
+from paddle_sot_rs._paddle.gradients.backward import with_inner
 
 from .passes import cloned, stand_in
 

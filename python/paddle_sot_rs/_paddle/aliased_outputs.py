@@ -4,9 +4,9 @@ In eager mode who writes into such a result writes into what the gradient reads.
 that shows, the views have to be made of real tensors, behind the program.
 """
 
-from paddle_sot_rs._paddle.backward import with_inner
-from paddle_sot_rs._paddle.backward_reads import source_of
-from paddle_sot_rs._paddle.grad_liveness import reads
+from paddle_sot_rs._paddle.gradients.backward import with_inner
+from paddle_sot_rs._paddle.gradients.backward_reads import source_of
+from paddle_sot_rs._paddle.gradients.grad_liveness import reads
 from paddle_sot_rs._paddle.views import PARTS, is_view
 
 

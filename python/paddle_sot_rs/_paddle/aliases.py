@@ -5,9 +5,16 @@ and what `recompute` and PyLayers keep they see in any case. The gradient of con
 refuses.
 """
 
-from paddle_sot_rs._paddle.backward import REGIONS, UNVERSIONED, blocks_of, inner_operations, is_gradient, with_inner
 from paddle_sot_rs._paddle.blocks import ROWS
-from paddle_sot_rs._paddle.grad_liveness import reads, used
+from paddle_sot_rs._paddle.gradients.backward import (
+    REGIONS,
+    UNVERSIONED,
+    blocks_of,
+    inner_operations,
+    is_gradient,
+    with_inner,
+)
+from paddle_sot_rs._paddle.gradients.grad_liveness import reads, used
 from paddle_sot_rs._paddle.views import PARTS, is_view
 
 _NAMES = ("pd_op.assign", *PARTS)

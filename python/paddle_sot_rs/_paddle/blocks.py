@@ -13,7 +13,7 @@ from paddle.base.libpaddle import pir
 from paddle.static.nn import control_flow
 
 from paddle_sot_rs._paddle import tracing
-from paddle_sot_rs._paddle.backward import REGIONS, inner_operations
+from paddle_sot_rs._paddle.gradients.backward import REGIONS, inner_operations
 from paddle_sot_rs._paddle.value_patches import dims
 
 # Marks the operations that add and remove rows.

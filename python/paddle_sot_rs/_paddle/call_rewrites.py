@@ -10,7 +10,7 @@ from paddle import _C_ops
 
 from paddle_sot_rs._core import operators, whole_arguments
 from paddle_sot_rs._paddle import tracing
-from paddle_sot_rs._paddle.backward import REGIONS, gives_neither, has_gradient, semantics_of
+from paddle_sot_rs._paddle.gradients.backward import REGIONS, gives_neither, has_gradient, semantics_of
 from paddle_sot_rs._paddle.kernels import is_on_cpu, mixed, operands, taken_from_onednn
 from paddle_sot_rs._paddle.open_sizes import of_open_sizes
 from paddle_sot_rs._paddle.value_patches import Value, for_view, same_dtype

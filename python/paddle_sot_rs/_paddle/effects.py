@@ -1,7 +1,7 @@
 """What operations do besides giving results: they draw random numbers, or write what they are given."""
 
 from paddle_sot_rs._core import operators
-from paddle_sot_rs._paddle.backward import with_inner
+from paddle_sot_rs._paddle.gradients.backward import with_inner
 
 # Operations that draw random numbers, some of them where an attribute says so only.
 _RANDOM = frozenset(f"pd_op.{name}" for name in operators("draws"))

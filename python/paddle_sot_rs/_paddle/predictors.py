@@ -7,7 +7,7 @@ import paddle
 from paddle import _C_ops
 from paddle.base.libpaddle import pir
 
-from paddle_sot_rs._paddle.backward import blocks_of
+from paddle_sot_rs._paddle.gradients.backward import blocks_of
 
 _FLOATS = (paddle.float32, paddle.float16, paddle.bfloat16)
 

@@ -12,13 +12,14 @@ from paddle.jit.dy2static.utils import CUDAGraphState
 from paddle.pir import get_fake_value_name, is_fake_value
 
 from paddle_sot_rs._core import operators
-from paddle_sot_rs._paddle import double_backward, grad_reachability, tracing
+from paddle_sot_rs._paddle import tracing
 from paddle_sot_rs._paddle.aliased_outputs import look_for_bases
-from paddle_sot_rs._paddle.backward import REGIONS, blocks_of, gradients, takes_none_of_several, with_inner
-from paddle_sot_rs._paddle.backward_reads import read_back
 from paddle_sot_rs._paddle.constants import hoist
 from paddle_sot_rs._paddle.effects import first_random
-from paddle_sot_rs._paddle.grad_masks import gates_of
+from paddle_sot_rs._paddle.gradients import double_backward, grad_reachability
+from paddle_sot_rs._paddle.gradients.backward import REGIONS, blocks_of, gradients, takes_none_of_several, with_inner
+from paddle_sot_rs._paddle.gradients.backward_reads import read_back
+from paddle_sot_rs._paddle.gradients.grad_masks import gates_of
 from paddle_sot_rs._paddle.kernels import is_on_cpu, taken_from_onednn
 from paddle_sot_rs._paddle.static_mode import Window
 from paddle_sot_rs._paddle.trace import Trace

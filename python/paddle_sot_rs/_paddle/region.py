@@ -10,11 +10,12 @@ from paddle.base.libpaddle import pir
 from paddle.base.libpaddle.pir import get_used_external_value
 from paddle.static.nn import control_flow
 
-from paddle_sot_rs._control import show
-from paddle_sot_rs._paddle import backward, grad_reachability, tracing
+from paddle_sot_rs._graph.control import show
+from paddle_sot_rs._paddle import tracing
 from paddle_sot_rs._paddle.blocks import branch, in_block, narrowed, take_back
 from paddle_sot_rs._paddle.call_rewrites import call_method, constant
 from paddle_sot_rs._paddle.effects import first_random, reads_statistics
+from paddle_sot_rs._paddle.gradients import backward, grad_reachability
 from paddle_sot_rs._paddle.open_sizes import of_open_sizes
 from paddle_sot_rs._paddle.value_patches import dims
 

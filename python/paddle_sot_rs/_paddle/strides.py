@@ -5,7 +5,7 @@ New tensors lie in their order, without gaps between the numbers. An input that 
 
 from math import prod
 
-from paddle_sot_rs._paddle.backward import with_inner
+from paddle_sot_rs._paddle.gradients.backward import with_inner
 from paddle_sot_rs._paddle.value_patches import dims
 from paddle_sot_rs._paddle.views import COPIES, is_view
 

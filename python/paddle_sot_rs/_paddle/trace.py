@@ -9,11 +9,12 @@ from paddle import _C_ops
 from paddle.base import core, framework
 from paddle.base.libpaddle import pir
 
-from paddle_sot_rs._paddle import grad_reachability, tracing
-from paddle_sot_rs._paddle.backward import inner_operations, with_inner
+from paddle_sot_rs._paddle import tracing
 from paddle_sot_rs._paddle.blocks import ROWS, remove
 from paddle_sot_rs._paddle.call_rewrites import allow, as_traced, call_method, name_of, refuse, stop_where_eager_stops
 from paddle_sot_rs._paddle.effects import first_random, reads_statistics, written
+from paddle_sot_rs._paddle.gradients import grad_reachability
+from paddle_sot_rs._paddle.gradients.backward import inner_operations, with_inner
 from paddle_sot_rs._paddle.open_dims import asked
 from paddle_sot_rs._paddle.static_mode import Window
 from paddle_sot_rs._paddle.strides import mark_copies

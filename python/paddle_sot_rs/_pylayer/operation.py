@@ -4,9 +4,9 @@ import paddle
 from paddle import _C_ops
 
 from paddle_sot_rs._paddle import tracing as _tracing
-from paddle_sot_rs._paddle.backward import UNVERSIONED
 from paddle_sot_rs._paddle.blocks import in_block, marked, narrowed
-from paddle_sot_rs._paddle.grad_reachability import ALWAYS
+from paddle_sot_rs._paddle.gradients.backward import UNVERSIONED
+from paddle_sot_rs._paddle.gradients.grad_reachability import ALWAYS
 from paddle_sot_rs._paddle.region import fresh
 
 _DIFFERENTIABLE = (paddle.float16, paddle.bfloat16, paddle.float32, paddle.float64, paddle.complex64, paddle.complex128)

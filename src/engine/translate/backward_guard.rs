@@ -226,7 +226,7 @@ impl Hook {
         };
         let refused = self.of.refuse(&what);
         // Paddle makes an error of its own of what a hook raises.
-        if let Ok(again) = py.module("paddle_sot_rs._paddle.double_backward") {
+        if let Ok(again) = py.module("paddle_sot_rs._paddle.gradients.double_backward") {
             again.call_method1("refuse", (refused.value(py),))?;
         }
         Err(refused)

@@ -20,7 +20,8 @@ from typing import Any
 
 import cdbl_probe
 import paddle
-from paddle_sot_rs import _control, _core, _followed
+from paddle_sot_rs import _core
+from paddle_sot_rs._graph import control, followed
 
 FUNCTIONS = (paddle, *(getattr(paddle, name) for name in ("linalg", "fft", "signal", "geometric", "incubate", "nn")))
 FUNCTIONS += (
@@ -88,8 +89,8 @@ def is_there(row: Row) -> bool:
         or hasattr(paddle.Tensor, f"{name}_")
         or hasattr(paddle._C_ops, name)
         or {name, name.rstrip("_")} & kernels != set()
-        or hasattr(_followed, name)
-        or hasattr(_control, name)
+        or hasattr(followed, name)
+        or hasattr(control, name)
     )
 
 

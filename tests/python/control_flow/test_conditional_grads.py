@@ -257,7 +257,7 @@ def test_reentrant_recompute_of_what_needs_no_gradient_on_some_ways(function, co
 def test_what_a_run_keeps_for_its_backward_goes_with_its_results():
     static = sot.to_static(one_result_of_a_branch, min_graph_size=0, capture_control_flow=True)
     observe(static, 2, (), (True, True), False)
-    runs = sys.modules["paddle_sot_rs._paddle.double_backward"].runs
+    runs = sys.modules["paddle_sot_rs._paddle.gradients.double_backward"].runs
     gc.collect()
     before = len(runs())
     for used in ((), (0,), (1,), (0, 1)):

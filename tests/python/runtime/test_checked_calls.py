@@ -7,7 +7,7 @@ import numpy as np
 import paddle
 import paddle_sot_rs as sot
 import pytest
-from paddle_sot_rs._checking import DifferenceWarning
+from paddle_sot_rs._reproduce.checking import DifferenceWarning
 
 pytestmark = pytest.mark.default_python
 X = paddle.linspace(1, 2, 6).reshape([2, 3])

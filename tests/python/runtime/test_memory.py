@@ -78,7 +78,7 @@ def test_the_flag_is_put_back_after_a_backward(retain, others, monkeypatch):
     x.stop_gradient = False
     loss = static(x)
     # Loops that another test has trained would keep executors from waiting.
-    monkeypatch.setattr(sys.modules["paddle_sot_rs._paddle.double_backward"], "loops", False)
+    monkeypatch.setattr(sys.modules["paddle_sot_rs._paddle.gradients.double_backward"], "loops", False)
     monkeypatch.setattr(sys.modules["paddle_sot_rs._paddle.foreign_programs"], "_found", others)
     before, during = paddle.get_flags(flag)[flag], []
     x.register_hook(lambda gradient: during.append(paddle.get_flags(flag)[flag]))

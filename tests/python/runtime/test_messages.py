@@ -11,7 +11,8 @@ import paddle
 import paddle_sot_rs as sot
 import pytest
 from harness import translate
-from paddle_sot_rs import _core, _excerpt
+from paddle_sot_rs import _core
+from paddle_sot_rs._reports import excerpt
 
 pytestmark = pytest.mark.default_python
 X = paddle.ones([4, 3])
@@ -60,8 +61,8 @@ def test_columns_are_of_characters(tmp_path):
     path.write_text('    x = "äö", float(y)\n')
     line = path.read_text()
     start = len(line[: line.index("float")].encode())
-    assert _excerpt.of(str(path), 1, 1, start, start + 8) == ['x = "äö", float(y)', "          ^^^^^^^^"]
-    assert _excerpt.of(str(path), 7, 7, 0, 3) == _excerpt.of("<nothing>", 1, 1, 0, 3) == []
+    assert excerpt.of(str(path), 1, 1, start, start + 8) == ['x = "äö", float(y)', "          ^^^^^^^^"]
+    assert excerpt.of(str(path), 7, 7, 0, 3) == excerpt.of("<nothing>", 1, 1, 0, 3) == []
 
 
 class Thing:

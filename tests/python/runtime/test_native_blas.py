@@ -58,14 +58,15 @@ print(os.environ.get("MKL_DEBUG_CPU_TYPE"))
 def test_eager_mode_and_programs_run_the_chosen_kernels():
     code = """
 import paddle, paddle_sot_rs as sot
-from paddle_sot_rs import _blas_probe, blas
+from paddle_sot_rs import blas
+from paddle_sot_rs._process import blas_probe
 assert sot.native_blas().outcome == "set"
 paddle.seed(0)
 x = paddle.randn([64, 64])
 f = sot.to_static(lambda x: x @ x, min_graph_size=0)
 print(bool((f(x) == x @ x).all()), sot.stats(f).graphs)
 library = blas._library()
-print(_blas_probe.fingerprint(_blas_probe.load(str(library))) == blas._probe(library, "5"))
+print(blas_probe.fingerprint(blas_probe.load(str(library))) == blas._probe(library, "5"))
 """
     assert answers(code) == ["True 1", "True"]
 
@@ -111,7 +112,7 @@ def test_a_kernel_that_ends_the_probe_is_not_taken(monkeypatch, tmp_path):
     monkeypatch.setattr(blas.Processor, "this", lambda: AMD)
     monkeypatch.setattr(blas.platform, "machine", lambda: "x86_64")
     monkeypatch.setattr(blas, "_library", lambda: tmp_path)
-    monkeypatch.setattr(blas._blas_probe, "__file__", str(dies))
+    monkeypatch.setattr(blas.blas_probe, "__file__", str(dies))
     found = sot.native_blas()
     assert found == sot.NativeBlas(blas.NOT_POSSIBLE, "a probe of the kernels failed: it ended with -4")
     assert VARIABLE not in os.environ

@@ -48,7 +48,7 @@ pub fn try_call(
         );
     }
     t.guard_identity(function);
-    let home = t.py.module("paddle_sot_rs._control")?;
+    let home = t.py.module("paddle_sot_rs._graph.control")?;
     let callee = Callee::Api(Obj::from(home.getattr("partial_gradients")?));
     let outputs = t.add(Kind::List(given.outputs));
     let inputs = t.add(Kind::List(given.inputs));

@@ -26,9 +26,11 @@ use super::reflection::{
 use super::{context_variables, getters, itertools, warned};
 use super::{one, wrong};
 
-/// A call of a function of Paddle's that is followed in another form: see `_followed.py`.
+/// A call of a function of Paddle's that is followed in another form: see `_graph/followed.py`.
 fn followed_as(t: &mut Tracer<'_>, name: &str, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
-    let function = t.py.module("paddle_sot_rs._followed")?.getattr(name)?;
+    let function =
+        t.py.module("paddle_sot_rs._graph.followed")?
+            .getattr(name)?;
     let function = t.constant(&function);
     call(t, function, args, kwargs)
 }
@@ -122,10 +124,14 @@ pub(super) const TABLE: &[(&str, &str, Handler)] = &[
         [x, s] if k.is_empty() => format::format_value(t, *x, 0, Some(*s)),
         _ => wrong(t, "format"),
     }),
-    ("paddle_sot_rs._control", "apply_layer", |t, a, k| match a {
-        [class, args @ ..] => pylayer::apply(t, *class, args, k),
-        [] => wrong(t, "apply"),
-    }),
+    (
+        "paddle_sot_rs._graph.control",
+        "apply_layer",
+        |t, a, k| match a {
+            [class, args @ ..] => pylayer::apply(t, *class, args, k),
+            [] => wrong(t, "apply"),
+        },
+    ),
     (
         "paddle.nn.layer.rnn",
         "RNNCellBase.get_initial_states",

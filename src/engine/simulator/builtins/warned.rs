@@ -120,7 +120,7 @@ impl<'py> Warned<'py> {
         let Ok(list) = filters.cast_exact::<PyList>() else {
             return Ok(false);
         };
-        let helper = t.py.module("paddle_sot_rs._followed")?;
+        let helper = t.py.module("paddle_sot_rs._graph.followed")?;
         let given = (&self.text, &self.category, &self.names, self.line);
         let (before, shown) = helper.getattr("shows_warning")?.call1(given)?.extract()?;
         let place = item("filters");
@@ -155,7 +155,7 @@ impl<'py> Warned<'py> {
     /// The call that shows it.
     fn later(self, t: &mut Tracer<'py>) -> Step<VarId> {
         let helper =
-            t.py.module("paddle_sot_rs._followed")?
+            t.py.module("paddle_sot_rs._graph.followed")?
                 .getattr("show_warning")?;
         let function = t.constant(&helper);
         let file = t.str(&self.file);

@@ -215,7 +215,9 @@ fn call_known(
     }
     match t.kind(callee).clone() {
         // What stands for Paddle's own ways back: see `double_backward.py`.
-        Kind::Function(_) if in_module(t, callee, "paddle_sot_rs._paddle.double_backward") => {
+        Kind::Function(_)
+            if in_module(t, callee, "paddle_sot_rs._paddle.gradients.double_backward") =>
+        {
             if let Some(gradients) = partial_gradients::try_call(t, callee, args, kwargs)? {
                 return Ok(gradients);
             }

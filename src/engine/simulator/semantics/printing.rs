@@ -98,9 +98,9 @@ pub fn refuse_checks_of_rounds(t: &Tracer<'_>, round: &[Statement]) -> Step<()> 
     }
 }
 
-/// Whether this function of `paddle_sot_rs._control` is called, also in nested graphs.
+/// Whether this function of `paddle_sot_rs._graph.control` is called, also in nested graphs.
 fn has(t: &Tracer<'_>, statements: &[Statement], name: &str) -> Step<bool> {
-    let function = t.py.module("paddle_sot_rs._control")?.getattr(name)?;
+    let function = t.py.module("paddle_sot_rs._graph.control")?.getattr(name)?;
     Ok(calls(statements, &Obj::from(function)))
 }
 

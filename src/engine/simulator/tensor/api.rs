@@ -357,7 +357,10 @@ pub fn try_call(
         }
     }
     let object = match (&changed, name.as_str()) {
-        (Some(_), "dropout") => t.py.module("paddle_sot_rs._control")?.getattr("dropout")?,
+        (Some(_), "dropout") => {
+            t.py.module("paddle_sot_rs._graph.control")?
+                .getattr("dropout")?
+        }
         _ => object,
     };
     let callee = Callee::Api(Obj::from(object));

@@ -152,9 +152,9 @@ pub fn dim(t: &mut Tracer<'_>, (symbol, at): (SymbolId, usize), dim: i64) -> Var
     }
 }
 
-/// Sends a call of `paddle_sot_rs._control.name` to the graph.
+/// Sends a call of `paddle_sot_rs._graph.control.name` to the graph.
 pub fn control(t: &mut Tracer<'_>, name: &str, args: &[VarId]) -> Step<VarId> {
-    let function = t.py.module("paddle_sot_rs._control")?.getattr(name)?;
+    let function = t.py.module("paddle_sot_rs._graph.control")?.getattr(name)?;
     let callee = Callee::Api(Obj::from(function));
     capture(t, callee, None, args, &[], &mut |_| None)
 }

@@ -182,7 +182,7 @@ fn of_optimizer(
     }
     let through = match method.name == "step" {
         true => {
-            let own = t.py.module("paddle_sot_rs._optimizers")?;
+            let own = t.py.module("paddle_sot_rs._graph.optimizers")?;
             Some(Obj::from(own.getattr("step_of")?))
         }
         false => None,

@@ -89,7 +89,7 @@ pub fn apply(t: &mut Tracer<'_>, class: VarId, args: &[VarId], kwargs: &Kwargs) 
     // Before the context: what is written to it is no side effect.
     let mark = t.mark();
     let made =
-        t.py.module("paddle_sot_rs._control")?
+        t.py.module("paddle_sot_rs._graph.control")?
             .getattr("LayerContext")?;
     let made = t.constant(&made);
     let context = call(t, made, &[], &[])?;

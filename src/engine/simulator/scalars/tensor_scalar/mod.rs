@@ -424,7 +424,7 @@ pub fn index(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
     Ok(t.add(Kind::SymNumber(symbol)))
 }
 
-/// A call of `paddle_sot_rs._control.name`; the answer is None.
+/// A call of `paddle_sot_rs._graph.control.name`; the answer is None.
 pub fn statement(t: &mut Tracer<'_>, name: &str, args: &[VarId]) -> Step<VarId> {
     let args = args
         .iter()
@@ -439,7 +439,7 @@ pub fn control(t: &mut Tracer<'_>, name: &str, args: Vec<Arg>) -> Step<()> {
     if matches!(name, "check" | "check_place") {
         printing::refuse_check(t)?;
     }
-    function(t, "paddle_sot_rs._control", name, args)?;
+    function(t, "paddle_sot_rs._graph.control", name, args)?;
     Ok(())
 }
 

@@ -169,7 +169,7 @@ pub fn bitwise(t: &mut Tracer<'_>, op: BinOp, a: VarId, b: VarId) -> Step<Option
     Ok(Some(item::variable(t, made)))
 }
 
-/// What a number has to be for a function of `_arithmetic.py`.
+/// What a number has to be for a function of `_graph/arithmetic.py`.
 #[derive(Clone, Copy)]
 enum Takes {
     /// A whole number or a float, as a float.
@@ -387,7 +387,7 @@ pub fn assumptions(py: Python<'_>, sir: &StatementIr) -> Vec<String> {
                 }
             }
             Callee::Api(function)
-                if obj::is_attr(function.bind(py), "paddle_sot_rs._control", ASSUME) =>
+                if obj::is_attr(function.bind(py), "paddle_sot_rs._graph.control", ASSUME) =>
             {
                 if let Some(Arg::Const(text)) = it.args.get(1) {
                     found.push(format!("{} ({})", text.bind(py), it.loc));
@@ -444,10 +444,10 @@ pub fn equal_items(t: &mut Tracer<'_>, pairs: &[(VarId, VarId)], all: bool) -> S
     }))
 }
 
-/// A call of `paddle_sot_rs._arithmetic.name`.
+/// A call of `paddle_sot_rs._graph.arithmetic.name`.
 fn apply(t: &mut Tracer<'_>, name: &str, args: &[SymbolId]) -> Step<VarId> {
     let args = args.iter().map(|arg| Arg::Symbol(*arg)).collect();
-    match tensor_scalar::function(t, "paddle_sot_rs._arithmetic", name, args)? {
+    match tensor_scalar::function(t, "paddle_sot_rs._graph.arithmetic", name, args)? {
         Arg::Symbol(symbol) => Ok(item::variable(t, symbol)),
         _ => refuse(t, format!("{name}() is not a number")),
     }

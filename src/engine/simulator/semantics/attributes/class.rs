@@ -86,7 +86,7 @@ pub(super) fn of_class(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Optio
         return Ok(Some(t.wrap(&value, tracker)));
     }
     if pylayer::is_apply(t, &class, name)? {
-        let function = t.py.module("paddle_sot_rs._control")?;
+        let function = t.py.module("paddle_sot_rs._graph.control")?;
         let function = t.constant(&function.getattr("apply_layer")?);
         return Ok(Some(t.add(Kind::Partial {
             function,

@@ -98,7 +98,7 @@ pub fn defer(
     if given.iter().any(flows) {
         let called = t.constant(&function);
         given.insert(0, called);
-        let module = t.py.module("paddle_sot_rs._followed")?;
+        let module = t.py.module("paddle_sot_rs._graph.followed")?;
         function = module.getattr("without_gradients")?;
     }
     let function = t.constant(&function);

@@ -32,7 +32,7 @@ pub(super) fn changes_type(form: &str) -> bool {
     reforms(form) || knows(form, Fact::InPlaceCompares)
 }
 
-/// Whether it is captured as a function of `_followed.py`.
+/// Whether it is captured as a function of `_graph/followed.py`.
 pub(super) fn is_followed(form: &str) -> bool {
     knows(form, Fact::InPlaceFollowed) || draws(form)
 }

@@ -113,7 +113,9 @@ fn followed(
         return Ok(None);
     }
     let name = if draws { &format!("{form}_like") } else { form };
-    let function = t.py.module("paddle_sot_rs._followed")?.getattr(name)?;
+    let function =
+        t.py.module("paddle_sot_rs._graph.followed")?
+            .getattr(name)?;
     let callee = Callee::Api(Obj::from(function));
     let given = [&[tensor], args].concat();
     let result = tensors::capture(t, callee, None, &given, kwargs, &mut |_| None)?;
@@ -349,7 +351,7 @@ pub fn begin_gradient(t: &mut Tracer<'_>, tensor: VarId) -> Step<bool> {
         return Ok(false);
     }
     let function =
-        t.py.module("paddle_sot_rs._control")?
+        t.py.module("paddle_sot_rs._graph.control")?
             .getattr("begin_gradient")?;
     let callee = Callee::Api(Obj::from(function));
     let result = tensors::capture(t, callee, None, &[tensor], &[], &mut |_| None)?;

@@ -11,17 +11,18 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from . import _checking, _core, _reducing, _writing_down
-from ._oracle import Oracle, sort
-from ._writing_down import CannotBeWrittenDown
+from .. import _core
+from . import checking, reducing, writing_down
+from .oracle import Oracle, sort
+from .writing_down import CannotBeWrittenDown
 
 _CHANGES = (
-    _reducing.runs,
-    _reducing.statements,
-    _reducing.arguments,
-    _reducing.expressions,
-    _reducing.names,
-    _reducing.numbers,
+    reducing.runs,
+    reducing.statements,
+    reducing.arguments,
+    reducing.expressions,
+    reducing.names,
+    reducing.numbers,
 )
 # How often the call is made: it is translated, then found, and after that it may be settled.
 _CALLS = (1, 2, 3)
@@ -69,8 +70,8 @@ def _reduced(text: str, oracle: Oracle, checks: bool, found: str) -> str:
         answer = oracle.ask(other, checks)
         return answer is not None and sort(answer) == wanted
 
-    text = _reducing.straightened(text)
-    return _reducing.reduce(text, same, _CHANGES)
+    text = reducing.straightened(text)
+    return reducing.reduce(text, same, _CHANGES)
 
 
 def _first(texts: list[str], oracle: Oracle, checks: bool = False) -> tuple[str, str] | None:
@@ -85,7 +86,7 @@ def _written(static: Any, args: Any, kwargs: Any, wanted: str) -> list[str]:
     texts = []
     for exact in (False, True):
         for calls in _CALLS:
-            text = _writing_down.script(static, args, kwargs, exact, calls, wanted == "differs")
+            text = writing_down.script(static, args, kwargs, exact, calls, wanted == "differs")
             if text not in texts:
                 texts.append(text)
     return texts
@@ -109,8 +110,8 @@ def minify(
         TypeError: `fn` cannot be translated.
         ValueError: there is no such reason, nothing goes wrong, or something in the call has no source.
     """
-    from .api import to_static
-    from .report import static_function
+    from ..api import to_static
+    from ..report import static_function
 
     _check_reason(break_id)
     try:
@@ -122,7 +123,7 @@ def minify(
     for wanted in ("breaks",) if break_id else ("differs", "dies"):
         write = lambda wanted=wanted: json.dumps(_written(static, tuple(args), dict(kwargs or {}), wanted))  # noqa: E731
         try:
-            texts = json.loads(_writing_down.in_child(write))
+            texts = json.loads(writing_down.in_child(write))
         except CannotBeWrittenDown as error:
             raise ValueError(
                 f"minify: no script makes {error}; give the script: python -m paddle_sot_rs minify"
@@ -178,7 +179,7 @@ def _patched(script: str) -> str:
 
 def _watched(arguments: list[str], break_id: str | None, folder: str) -> tuple[str, list[str]] | None:
     """Runs the script once: what goes wrong in it, and scripts of that call."""
-    command = [sys.executable, "-m", "paddle_sot_rs._minify", folder, break_id or "", *arguments]
+    command = [sys.executable, "-m", "paddle_sot_rs._reproduce.minify", folder, break_id or "", *arguments]
     environment = {**os.environ, "PADDLE_SOT_CHECK": "1"}
     status = subprocess.run(command, env=environment, stdout=sys.stderr, check=False).returncode
     seen = os.path.join(folder, "seen")
@@ -195,9 +196,9 @@ def _watched(arguments: list[str], break_id: str | None, folder: str) -> tuple[s
 
 def _watch(folder: str, break_id: str, arguments: list[str]) -> int:
     """In the process that runs the script: looks at each call, and ends at the first that goes wrong."""
-    from . import patch_paddle
-    from ._script import run_script
-    from .report import stats
+    from .. import patch_paddle
+    from .._process.script import run_script
+    from ..report import stats
 
     seen = os.path.join(folder, "seen")
 
@@ -214,21 +215,21 @@ def _watch(folder: str, break_id: str, arguments: list[str]) -> int:
                 return []
 
         wanted = "breaks" if break_id else "differs"
-        child = _checking.Child(lambda: written(wanted), True, lambda: keep("dies", written("dies")), files=True)
+        child = checking.Child(lambda: written(wanted), True, lambda: keep("dies", written("dies")), files=True)
         try:
             if break_id:
-                outcome = _checking.run(lambda: static.call_unchecked(*args, **kwargs))
+                outcome = checking.run(lambda: static.call_unchecked(*args, **kwargs))
                 different = met(stats(static), break_id)
             else:
-                outcome, different = _checking.compared(static, args, kwargs)
+                outcome, different = checking.compared(static, args, kwargs)
             if different:
                 keep(wanted, child.ask() or [])
                 os._exit(0)
         finally:
             child.end()
-        return _checking.ended(outcome)
+        return checking.ended(outcome)
 
-    _checking.observers.append(observe)
+    checking.observers.append(observe)
     patch_paddle()
     sys.argv = arguments
     return run_script(arguments[0])
@@ -236,6 +237,6 @@ def _watch(folder: str, break_id: str, arguments: list[str]) -> int:
 
 if __name__ == "__main__":
     # The module that others know, and not this one under another name.
-    from paddle_sot_rs._minify import _watch as watch
+    from paddle_sot_rs._reproduce.minify import _watch as watch
 
     sys.exit(watch(sys.argv[1], sys.argv[2], sys.argv[3:]))

@@ -10,9 +10,10 @@ from collections import defaultdict
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from . import _core, _excerpt
-from ._report_page import PAGE
-from .report import Seconds
+from .. import _core
+from ..report import Seconds
+from . import excerpt
+from .page import PAGE
 
 Place = tuple[str, int, str]
 
@@ -155,7 +156,7 @@ def _reason(record: Any) -> dict[str, Any]:
         "link": record.link,
         "count": record.count,
         "place": f"{os.path.basename(record.file)}:{record.line}",
-        "excerpt": _excerpt.of(record.file, record.line, record.end_line, *record.columns),
+        "excerpt": excerpt.of(record.file, record.line, record.end_line, *record.columns),
     }
 
 

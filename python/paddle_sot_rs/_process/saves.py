@@ -7,7 +7,7 @@ from typing import Any
 
 from paddle.base.core import eager
 
-from . import _core
+from .. import _core
 
 _register, _reset = eager.register_saved_tensors_hooks, eager.reset_saved_tensors_hooks
 

@@ -9,11 +9,12 @@ from paddle import _C_ops
 from paddle.base import core
 from paddle.base.libpaddle import pir
 
-from paddle_sot_rs._control import begin_gradient, partial_gradients
-from paddle_sot_rs._paddle import backward, tracing
+from paddle_sot_rs._graph.control import begin_gradient, partial_gradients
+from paddle_sot_rs._paddle import tracing
 from paddle_sot_rs._paddle.call_rewrites import BEGINS, STATIC_FORMS, stop_where_eager_stops
-from paddle_sot_rs._paddle.conditional_grads import ALWAYS, Arrivals
-from paddle_sot_rs._paddle.higher_derivatives import FIRST_NEEDED, SECOND_ALONE, may_differentiate
+from paddle_sot_rs._paddle.gradients import backward
+from paddle_sot_rs._paddle.gradients.conditional_grads import ALWAYS, Arrivals
+from paddle_sot_rs._paddle.gradients.higher_derivatives import FIRST_NEEDED, SECOND_ALONE, may_differentiate
 from paddle_sot_rs._paddle.views import VIEWS, is_view
 
 # Eager mode adds up gradients of halves in floats here and there.
@@ -91,7 +92,7 @@ def _check(op, again):
 
 
 def grad(outputs, inputs, grad_outputs, retain_graph, create_graph, allow_unused):
-    """The static form of `paddle_sot_rs._control.grad`."""
+    """The static form of `paddle_sot_rs._graph.control.grad`."""
     block = tracing.current.block
     if pir.get_current_insertion_point().block() != block:
         raise NotImplementedError("paddle.grad() in a nested graph")

@@ -6,7 +6,7 @@ from typing import Any
 
 import paddle
 
-from ._control import check
+from .control import check
 
 
 def ceil(x: Any) -> Any:

@@ -9,8 +9,8 @@ import time
 from pathlib import Path
 from types import TracebackType
 
-from . import _core
-from .settings import SETTINGS
+from .. import _core
+from ..settings import SETTINGS
 
 _active: list[record] = []
 
@@ -56,7 +56,7 @@ class record:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        from ._report_data import page
+        from .data import page
 
         _active.remove(self)
         _core.record(False)

@@ -13,11 +13,11 @@ from paddle.jit.dy2static.program_translator import ProgramTranslator
 from paddle.jit.dy2static.utils import Backend, infer_use_cinn_backend
 from paddle.static import BuildStrategy
 
-from . import _core, api
-from .api import Decorator, Same
-from .backends import list_backends
-from .settings import SETTINGS
-from .specification import Lenient
+from .. import _core, api
+from ..api import Decorator, Same
+from ..backends import list_backends
+from ..settings import SETTINGS
+from ..specification import Lenient
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")

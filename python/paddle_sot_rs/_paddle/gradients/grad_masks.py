@@ -10,8 +10,8 @@ from paddle import _C_ops
 from paddle.autograd import PyLayer
 from paddle.base.libpaddle.pir import get_used_external_value
 
-from paddle_sot_rs._paddle.backward import REGIONS
-from paddle_sot_rs._paddle.double_backward import asks_only
+from paddle_sot_rs._paddle.gradients.backward import REGIONS
+from paddle_sot_rs._paddle.gradients.double_backward import asks_only
 
 
 def _alias(tensor):

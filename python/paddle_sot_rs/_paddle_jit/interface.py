@@ -11,7 +11,7 @@ from paddle.jit.dy2static.utils import input_specs_compatible
 from paddle.nn import Layer
 from paddle.utils import flatten
 
-from .jit import caller, concrete_program, concrete_program_and, concrete_program_of
+from ..jit import caller, concrete_program, concrete_program_and, concrete_program_of
 
 _log = logging.getLogger("paddle_sot_rs.jit")
 

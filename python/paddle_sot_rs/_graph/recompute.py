@@ -12,7 +12,7 @@ import paddle
 from paddle.autograd import PyLayer
 from paddle.base import core
 
-from paddle_sot_rs._control import Step
+from paddle_sot_rs._graph.control import Step
 
 
 class _Again(PyLayer):  # type: ignore[misc]

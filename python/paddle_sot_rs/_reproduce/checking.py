@@ -24,8 +24,8 @@ from typing import Any
 import numpy as np
 import paddle
 
-from . import _core
-from ._pictures import Picture, TooLarge, difference, tensors
+from .. import _core
+from .pictures import Picture, TooLarge, difference, tensors
 
 # Seconds that a child may take: a lock that another thread held stays closed in it.
 PATIENCE = 120

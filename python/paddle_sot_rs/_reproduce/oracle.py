@@ -1,6 +1,6 @@
 """Says what becomes of a script: each runs in a process of its own, forked from one that has imported everything.
 
-Started by `minify` as `python -m paddle_sot_rs._oracle`. A request is a line of JSON, and so is the answer.
+Started by `minify` as `python -m paddle_sot_rs._reproduce.oracle`. A request is a line of JSON, and so is the answer.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Oracle:
 
     def _started(self) -> subprocess.Popen[str]:
         if self._process is None or self._process.poll() is not None:
-            command = [sys.executable, "-m", "paddle_sot_rs._oracle"]
+            command = [sys.executable, "-m", "paddle_sot_rs._reproduce.oracle"]
             # Scripts say themselves what is checked.
             quiet = {name: value for name, value in os.environ.items() if not name.startswith("PADDLE_SOT_")}
             path = os.pathsep.join(path or os.getcwd() for path in sys.path)
@@ -109,7 +109,7 @@ def _run(request: dict[str, Any], to: int, eager: bool) -> None:
     try:
         import paddle_sot_rs as sot
 
-        from . import _checking, _minify, _reducing
+        from . import checking, minify, reducing
 
         os.chdir(request["folder"])
         sys.path.insert(0, request["folder"])
@@ -119,22 +119,22 @@ def _run(request: dict[str, Any], to: int, eager: bool) -> None:
             os.environ["PADDLE_SOT_CHECK"] = "1"
 
         def observe(static: Any, args: Any, kwargs: Any) -> Any:
-            outcome, different = _checking.compared(static, args, kwargs)
+            outcome, different = checking.compared(static, args, kwargs)
             if different:
                 found(different)
-            return _checking.ended(outcome)
+            return checking.ended(outcome)
 
-        _checking.observers.append(observe)
+        checking.observers.append(observe)
         name = os.path.join(request["folder"], "minified.py")
         linecache.cache[name] = (0, None, request["script"].splitlines(keepends=True), name)
         sys.argv = [name]
         main = sys.modules["__main__"] = types.ModuleType("__main__")
         main.__file__ = name
         try:
-            exec(_reducing.code_of(request["script"], name), vars(main))
+            exec(reducing.code_of(request["script"], name), vars(main))
         except BaseException:  # noqa: BLE001 - only what the engine did counts
             traceback.format_exc()
-        if request["wanted"] == "breaks" and (reason := _minify.met(sot.stats(), request["reason"])):
+        if request["wanted"] == "breaks" and (reason := minify.met(sot.stats(), request["reason"])):
             found(reason)
         if request["wanted"] == "dies" and eager:
             found("alive")
@@ -169,7 +169,7 @@ def serve() -> None:
 
     import paddle_sot_rs as sot
 
-    from . import _minify  # noqa: F401
+    from . import minify  # noqa: F401
 
     sot.to_static(lambda x: (x * 2).sum(), backend="eager")(paddle.ones([2]))
     for line in sys.stdin:

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import paddle
 
-from .settings import SETTINGS
+from ..settings import SETTINGS
 
 # Arrays of more numbers are written by their shape, and drawn.
 _SHOWN = 16
@@ -430,7 +430,7 @@ def in_child(write: Callable[[], str]) -> str:
     Raises:
         CannotBeWrittenDown: what cannot be.
     """
-    from ._checking import Child
+    from .checking import Child
 
     def answer() -> tuple[str, str]:
         try:

@@ -4,9 +4,9 @@ Eager mode counts changes in place, and its gradients refuse a tensor that was c
 """
 
 from paddle_sot_rs._paddle.aliases import from_control_flow, read_again
-from paddle_sot_rs._paddle.backward import REGIONS, UNVERSIONED, inner_operations, is_gradient
 from paddle_sot_rs._paddle.effects import written
-from paddle_sot_rs._paddle.grad_liveness import reads, used
+from paddle_sot_rs._paddle.gradients.backward import REGIONS, UNVERSIONED, inner_operations, is_gradient
+from paddle_sot_rs._paddle.gradients.grad_liveness import reads, used
 from paddle_sot_rs._paddle.views import is_view, shares_count
 
 

@@ -14,8 +14,8 @@ from paddle.base import core
 from paddle.base.libpaddle import pir
 
 from paddle_sot_rs._paddle import tracing
-from paddle_sot_rs._paddle.conditional_grads import ALWAYS, NEVER, Arrivals
-from paddle_sot_rs._paddle.higher_derivatives import RULES, TAKE_NONE, ZEROS_FIRST
+from paddle_sot_rs._paddle.gradients.conditional_grads import ALWAYS, NEVER, Arrivals
+from paddle_sot_rs._paddle.gradients.higher_derivatives import RULES, TAKE_NONE, ZEROS_FIRST
 from paddle_sot_rs._paddle.views import PARTS, SHARES, is_view
 
 # Operations that have blocks, or change what they are given, need the general construction.

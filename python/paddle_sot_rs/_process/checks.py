@@ -9,7 +9,7 @@ import sysconfig
 import textwrap
 import warnings
 
-from . import blas, settings
+from .. import blas, settings
 
 _CATEGORIES = {
     "graph_breaks": "graph_breaks",
@@ -37,7 +37,7 @@ def check_paddle() -> None:
 
     if ".".join(paddle.__version__.split(".")[:2]) in _PADDLE_VERSIONS:
         return
-    from ._core import layout_faults
+    from .._core import layout_faults
 
     if faults := layout_faults():
         told = "; ".join(f"{name}: {textwrap.shorten(why, 200)}" for name, why in faults)

@@ -13,9 +13,9 @@ import numpy as np
 import paddle
 from paddle.base import core, framework
 
-from ._sizes import Sizes
-from .errors import GraphBreakError
-from .specification import Examples, example_shapes, is_small
+from ..errors import GraphBreakError
+from ..specification import Examples, example_shapes, is_small
+from .sizes import Sizes
 
 _log = logging.getLogger("paddle_sot_rs.export")
 # Sizes that an export is run at.

@@ -1,6 +1,6 @@
 """Which operations of a gradient need numbers, and of which operands."""
 
-from paddle_sot_rs._paddle.backward import REGIONS
+from paddle_sot_rs._paddle.gradients.backward import REGIONS
 
 # They look at dims and dtype, and Paddle does not say so.
 DESCRIBE = frozenset(f"pd_op.{name}" for name in ("shape", "shape64", "full_like", "empty_like"))

@@ -1,0 +1,1 @@
+"""Example sizes of open dims, and the check of exported files."""

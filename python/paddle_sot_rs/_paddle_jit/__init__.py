@@ -1,0 +1,1 @@
+"""Paddle's `jit` on this engine: its functions, and what its `StaticFunction` has."""

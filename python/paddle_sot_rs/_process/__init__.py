@@ -1,0 +1,1 @@
+"""What concerns the whole process: its environment, hooks, scripts and libraries."""

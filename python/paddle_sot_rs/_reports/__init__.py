@@ -1,0 +1,1 @@
+"""What a run was: recorded, and written as one page."""

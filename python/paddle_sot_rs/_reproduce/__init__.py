@@ -1,0 +1,1 @@
+"""Calls compared with plain Python, and what differs reduced to a script of few lines."""
