@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
 import json
 import os
@@ -161,29 +160,25 @@ def verdicts(name: str, mode: str, limit: float, frames: Counter[str] | None = N
     return found
 
 
-def run(arguments: list[str]) -> int:
-    """cpython [--limit SECONDS] [--verbose] [test_x ...]: CPython's tests, all translated, against plain Python"""
-    if arguments[:1] == ["--child"]:
-        _, name, mode, path, skip = arguments
-        with open(skip) as file:
-            _child(name, mode, path, set(json.load(file)))
-        return 0
-    parser = argparse.ArgumentParser(prog="python -m paddle_sot_rs cpython")
-    parser.add_argument("--limit", type=float, default=600.0, help="seconds for one file")
-    parser.add_argument("--verbose", action="store_true", help="print what tests with another verdict printed")
-    parser.add_argument("files", nargs="*", default=FILES)
-    options = parser.parse_args(arguments)
+def compare_all(files: list[str], limit: float, verbose: bool) -> int:
+    """Runs these files both ways and prints what differs: 1 where something does.
+
+    Args:
+        files: names such as `test_dict`; without one, `FILES`.
+        limit: seconds for one file.
+        verbose: prints what tests with another verdict printed.
+    """
     if importlib.util.find_spec("test") is None or importlib.util.find_spec("test.support") is None:
         print("cpython: this Python was installed without Lib/test: nothing was run")
         return 0
     print(_row("file", COLUMNS), flush=True)
     total: Counter[str] = Counter()
     frames: Counter[str] = Counter()
-    for name in options.files:
+    for name in files or FILES:
         if importlib.util.find_spec(f"test.{name}") is None:
             print(f"{name:28}  absent from Lib/test of this Python")
             continue
-        count, lines, seen = _compare(name, options.limit, options.verbose)
+        count, lines, seen = _compare(name, limit, verbose)
         total.update(count)
         frames.update(seen)
         print(_row(name, [str(count[key]) for key in COUNTS] + _shares(seen)), *lines, sep="\n", flush=True)
@@ -236,4 +231,7 @@ def _compare(name: str, limit: float, verbose: bool) -> tuple[Counter[str], list
 
 
 if __name__ == "__main__":
-    sys.exit(run(sys.argv[1:]))
+    # Of a child: one file, one way, without the tests of a list.
+    _, _, _name, _mode, _path, _skip = sys.argv
+    with open(_skip) as _listed:
+        _child(_name, _mode, _path, set(json.load(_listed)))

@@ -348,8 +348,8 @@ def save(
             sizes that the function takes are found by trying.
             For several methods of a Layer: a dict from the method's name to such a list. Default: what
             `to_static` was given, else what the last arguments were that it was translated for.
-        on_branch: what becomes of an `if` on open dims. `"capture"`: both sides are part of the program, and where
-            they cannot be, nothing is saved. `"assume"`: the program has the side that the sizes lead to which it is
+        on_branch: what becomes of an `if` on open dims. With "capture" both sides are part of the program, and where
+            they cannot be, nothing is saved. With "assume" the program has the side that the sizes lead to which it is
             traced with, and fails in calls that lead to the other one.
         output_spec: positions of the results to save, in the order in which they are to be loaded; containers count
             as the tensors in them. What only other results need is left out, where these still need all inputs.
@@ -358,8 +358,8 @@ def save(
             hooks are always part of the program. The others are refused.
 
     Returns:
-        What the programs take for granted of open dims, as texts such as `x.shape[2] <= 10 (net.py:7 in forward)`;
-        empty unless `on_branch` is `"assume"`.
+        What the programs take for granted of open dims, as texts such as `x.shape[2] <= 10` with the place in the
+        source; empty unless `on_branch` is "assume".
 
     Raises:
         GraphBreakError: a program would need more than one graph; every reason is listed. Nothing is written.

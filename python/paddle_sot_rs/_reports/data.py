@@ -30,14 +30,14 @@ _READABLE = 1100
 _WIDTH = 1000
 
 
-def _seconds(value: float) -> str:
+def seconds_text(value: float) -> str:
     """A time for people."""
     if value >= 1:
         return f"{value:.2f} s"
     return f"{value * 1e3:.1f} ms" if value >= 1e-3 else f"{value * 1e6:.0f} µs"
 
 
-def _share(part: float, whole: float) -> str:
+def share(part: float, whole: float) -> str:
     return f"{100 * part / whole:.0f}%" if whole else ""
 
 
@@ -164,8 +164,8 @@ def _key(record: Any) -> tuple[str, str, int, str]:
     return (record.id, record.file, record.line, record.message)
 
 
-class _Function:
-    """One function of the page."""
+class Function:
+    """One function that was recorded."""
 
     def __init__(self, recorded: dict[str, Any], calls: list[tuple[float, float]]) -> None:
         self.file, self.line, self.name = recorded["place"]
@@ -178,6 +178,15 @@ class _Function:
         compiled = self.trace + self.infer + self.backend
         # Calls from before the record have no time.
         self.rest = max(0.0, self.total - compiled - self.executor - self.between)
+
+    def phases(self) -> list[tuple[str, float]]:
+        """Where the time of its calls went, in seconds."""
+        return [
+            *zip(_PHASES, self.stats.seconds, strict=True),
+            ("executor", self.executor),
+            ("breaks", self.between),
+            ("rest", self.rest),
+        ]
 
     def losses(self) -> list[dict[str, Any]]:
         """What costs time, with what to do about it."""
@@ -254,7 +263,7 @@ class _Function:
                 bars[-1]["width"] = max(bars[-1]["width"], x + width - bars[-1]["x"])
                 bars[-1]["count"] += 1
             else:
-                bars.append({"kind": "ran", "x": x, "width": width, "count": 1, "title": _seconds(seconds)})
+                bars.append({"kind": "ran", "x": x, "width": width, "count": 1, "title": seconds_text(seconds)})
         for bar in bars:
             if bar["count"] > 1:
                 bar["title"] = f"{bar['count']} calls"
@@ -262,17 +271,8 @@ class _Function:
             x = piece["start"] * scale
             for kind, seconds in zip(_PHASES, piece["seconds"], strict=True):
                 width = seconds * scale
-                bars.append({"kind": kind, "x": x, "width": width, "title": f"{kind}: {_seconds(seconds)}"})
+                bars.append({"kind": kind, "x": x, "width": width, "title": f"{kind}: {seconds_text(seconds)}"})
                 x += width
-        phases = [
-            (name, _seconds(seconds), _share(seconds, self.total))
-            for name, seconds in (
-                *zip(_PHASES, self.stats.seconds, strict=True),
-                ("executor", self.executor),
-                ("breaks", self.between),
-                ("rest", self.rest),
-            )
-        ]
         return {
             "at": number,
             "name": self.name,
@@ -280,8 +280,8 @@ class _Function:
             "line": self.line,
             "stats": self.stats,
             "calls": len(self.calls),
-            "total": _seconds(self.total),
-            "phases": phases,
+            "total": seconds_text(self.total),
+            "phases": [(name, seconds_text(spent), share(spent, self.total)) for name, spent in self.phases()],
             "bars": bars,
             "source": self._source(self.file, self.line),
             "followed": self._followed(),
@@ -300,33 +300,42 @@ class _Function:
             "where": f"{piece['place'][2]}, {where}",
             "hits": piece["hits"],
             "failures": sum(dict(piece["failures"]).values()),
-            "executor": _seconds(piece["executor"]),
-            "compiled": _seconds(sum(piece["seconds"])),
+            "executor": seconds_text(piece["executor"]),
+            "compiled": seconds_text(sum(piece["seconds"])),
             "guards": sorted([*guards, *failed.items()], key=lambda it: -it[1]),
             "graph": piece["graph"],
         }
 
 
-def page(functions: list[dict[str, Any]], calls: list[tuple[Place, float, float]], whole: float) -> str:
-    """The page as HTML."""
-    import jinja2
-
+def functions_of(recorded: list[dict[str, Any]], calls: list[tuple[Place, float, float]]) -> list[Function]:
+    """Those that were called or translated meanwhile; what took most time comes first."""
     spans: dict[Place, list[tuple[float, float]]] = defaultdict(list)
     for place, start, seconds in calls:
         spans[place].append((start, seconds))
-    made = [_Function(it, spans.pop(it["place"], [])) for it in functions]
-    made = [it for it in made if it.calls or it.stats.translations]
-    made.sort(key=lambda it: -it.total)
-    losses = sorted((loss for it in made for loss in it.losses()), key=lambda loss: -loss["seconds"])
+    made = [Function(it, spans.pop(it["place"], [])) for it in recorded]
+    return sorted((it for it in made if it.calls or it.stats.translations), key=lambda it: -it.total)
+
+
+def losses_of(functions: list[Function]) -> list[dict[str, Any]]:
+    """What costs time in all of them; what costs most comes first."""
+    losses = sorted((loss for it in functions for loss in it.losses()), key=lambda loss: -loss["seconds"])
     lost = sum(loss["seconds"] for loss in losses)
+    return [{**loss, "share": share(loss["seconds"], lost)} for loss in losses]
+
+
+def page(recorded: list[dict[str, Any]], calls: list[tuple[Place, float, float]], whole: float) -> str:
+    """The page as HTML."""
+    import jinja2
+
+    functions = functions_of(recorded, calls)
     environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    environment.filters["seconds"] = _seconds
+    environment.filters["seconds"] = seconds_text
     return environment.from_string(PAGE).render(
-        functions=[it.shown(whole, number) for number, it in enumerate(made)],
-        losses=[{**loss, "share": _share(loss["seconds"], lost)} for loss in losses],
+        functions=[it.shown(whole, number) for number, it in enumerate(functions)],
+        losses=losses_of(functions),
         whole=whole,
         width=_WIDTH,
-        ticks=[(at * _WIDTH / 4, _seconds(whole * at / 4)) for at in range(5)],
+        ticks=[(at * _WIDTH / 4, seconds_text(whole * at / 4)) for at in range(5)],
         box=_BOX,
         phase_names=_PHASES,
         version=_core.__version__,

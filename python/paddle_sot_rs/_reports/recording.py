@@ -8,11 +8,15 @@ import os
 import time
 from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
 
 from .. import _core
 from ..settings import SETTINGS
 
-_active: list[record] = []
+if TYPE_CHECKING:
+    from .data import Place
+
+_active: list[Recording] = []
 
 
 def _check_jinja() -> None:
@@ -20,7 +24,39 @@ def _check_jinja() -> None:
         raise ImportError("a report needs jinja2: pip install 'paddle-sot-rs[report]'")
 
 
-class record:
+class Recording:
+    """A block that is recorded. Its heirs write down what was. One block is open at a time."""
+
+    # What a message calls it.
+    what: str
+    _start = 0.0
+    _process = 0
+
+    def __enter__(self) -> Self:
+        if _active:
+            raise RuntimeError(f"record: {_active[-1].what} is being recorded already")
+        _active.append(self)
+        self._start, self._process = time.perf_counter(), os.getpid()
+        _core.record(True)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        _active.remove(self)
+        _core.record(False)
+        self._write(*_core.recorded(), time.perf_counter() - self._start)
+
+    def _write(self, recorded: list[dict[str, Any]], calls: list[tuple[Place, float, float]], whole: float) -> None:
+        raise NotImplementedError
+
+    def _end(self) -> None:
+        # A process that was forked meanwhile is another run.
+        if self in _active and os.getpid() == self._process:
+            self.__exit__(None, None, None)
+
+
+class record(Recording):
     """`with record("folder"): ...` writes a report of the block into this folder: one HTML file that needs no network.
 
     It shows each translated function: its source with what was captured and what was not, graphs, guards that failed,
@@ -41,26 +77,22 @@ class record:
         _check_jinja()
         self.folder = Path(folder)
         self.path: Path | None = None
-        self._start = 0.0
-        self._process = 0
+        self.what = f"a report for {self.folder}"
 
-    def __enter__(self) -> record:
-        if _active:
-            raise RuntimeError(f"record: a report for {_active[-1].folder} is being recorded already")
-        self.folder.mkdir(parents=True, exist_ok=True)
-        _active.append(self)
-        self._start, self._process = time.perf_counter(), os.getpid()
-        _core.record(True)
+    def __enter__(self) -> Self:
+        super().__enter__()
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError:
+            _active.remove(self)
+            _core.record(False)
+            raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def _write(self, recorded: list[dict[str, Any]], calls: list[tuple[Place, float, float]], whole: float) -> None:
         from .data import page
 
-        _active.remove(self)
-        _core.record(False)
-        text = page(*_core.recorded(), time.perf_counter() - self._start)
+        text = page(recorded, calls, whole)
         self.path = self._free()
         self.path.write_text(text, encoding="utf-8")
 
@@ -71,11 +103,6 @@ class record:
             number += 1
             path = self.folder / f"report-{number}.html"
         return path
-
-    def _end(self) -> None:
-        # A process that was forked meanwhile is another run.
-        if self in _active and os.getpid() == self._process:
-            self.__exit__(None, None, None)
 
 
 def record_all(folder: str | os.PathLike[str]) -> None:

@@ -168,13 +168,6 @@ def test_a_script_runs_as_in_plain_python(tmp_path, what):
     assert bool(found[0][2]) == (what not in ("end", "hook"))
 
 
-def test_commands_say_what_is_wrong(tmp_path):
-    for arguments, text in (([], "usage:"), (["nope"], "no such command: nope"), (["run"], "name the script")):
-        done = subprocess.run([sys.executable, "-m", "paddle_sot_rs", *arguments], capture_output=True, text=True)
-        assert done.returncode == 2
-        assert text in done.stderr
-
-
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 def test_patches_are_undone_in_any_order(order):
     before = paddle.jit.to_static, paddle.jit.save
