@@ -9,7 +9,7 @@ export GLOG_minloglevel ?= 2
 PYTEST = -m pytest -q -n $(shell n=$$(nproc); echo $$((n < 4 ? n : 4))) --dist loadfile
 
 .PRECIOUS: .venv/%/ready
-.PHONY: demo test test-all test-paddle-3.2 dist crates bench zoo differential probe-ops docstrings cpython build lint rust-test clean
+.PHONY: demo test test-all test-paddle-3.2 dist site crates bench zoo differential probe-ops docstrings cpython build lint rust-test clean
 .DEFAULT_GOAL := build
 
 check-tools:
@@ -119,6 +119,10 @@ test-paddle-3.2: .venv/paddle-3.2/ready
 
 dist: .venv/dist/ready
 	.venv/dist/bin/python .ci/dist.py $(foreach v,$(FOUND),"$$(.ci/find-python $(v))")
+
+# The pages of `docs` and the API reference, in `target/site`.
+site: build
+	$(call BIN,$(DEFAULT)) -m sphinx -q -W --keep-going docs target/site
 
 # Every crate that is published, packed, unpacked and built in the order of their dependencies.
 crates: .venv/$(DEFAULT)/ready

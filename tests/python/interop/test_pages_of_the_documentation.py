@@ -1,8 +1,11 @@
 """Pages for users and for those who add something: snippets run, links lead somewhere, sentences are short."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
+import paddle_sot_rs as sot
 import pytest
 
 pytestmark = pytest.mark.default_python
@@ -14,6 +17,24 @@ USER, ADDING = sorted((ROOT / "docs" / "user").glob("*.md")), sorted((ROOT / "do
 ELSEWHERE = {"breaks.md", "backend.md", "settings.md"}
 PAGES = [page for page in (*USER, *ADDING, ROOT / "docs" / "architecture.md") if page.name not in ELSEWHERE]
 LINKED = [*USER, *ADDING, *(ROOT / "docs").glob("*.md"), *ROOT.glob("*.md")]
+
+
+def test_every_name_has_a_reference():
+    page = (ROOT / "docs" / "user" / "api.md").read_text()
+    named = re.findall(r"^\.\. auto\w+:: (\w+)$", page, re.M)
+    assert sorted([*named, "__version__"]) == sorted(sot.__all__)
+
+
+def test_the_site_is_built(tmp_path):
+    command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-d", str(tmp_path / "trees")]
+    done = subprocess.run([*command, str(ROOT / "docs"), str(tmp_path / "site")], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    shown = (tmp_path / "site" / "user" / "api.html").read_text()
+    assert 'id="paddle_sot_rs.to_static"' in shown and "Raises" in shown
+    # What links lead to is a page of the site, or a file of the repository.
+    for page in (tmp_path / "site").rglob("*.html"):
+        for link in re.findall(r'href="([^"#:]+)(?:#[^"]*)?"', page.read_text()):
+            assert (page.parent / link.partition("?")[0]).exists(), (page.name, link)
 
 
 def name_of(page):
