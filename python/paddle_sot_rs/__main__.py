@@ -86,12 +86,6 @@ def breaks(_: argparse.Namespace) -> int:
     return 0
 
 
-def _add_script(parser: argparse.ArgumentParser, module: bool = True) -> None:
-    if module:
-        parser.add_argument("-m", dest="module", nargs=argparse.REMAINDER, help="a module, and its arguments")
-    parser.add_argument("script", nargs=argparse.REMAINDER, help="a script, and its arguments")
-
-
 def _parser() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
     parser = argparse.ArgumentParser(prog="python -m paddle_sot_rs", description=__doc__, allow_abbrev=False)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
@@ -107,9 +101,11 @@ def _parser() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
     parsers["cpython"].add_argument("--limit", type=float, default=600.0, metavar="SECONDS", help="for one file")
     parsers["cpython"].add_argument("--verbose", action="store_true", help="what tests with another verdict printed")
     parsers["cpython"].add_argument("tests", nargs="*", metavar="test_x", help="their files; without one, a selection")
-    _add_script(parsers["run"])
-    _add_script(parsers["explain"])
-    _add_script(parsers["minify"], module=False)
+    for name in ("run", "explain"):
+        parsers[name].add_argument("-m", "--module", nargs=argparse.REMAINDER, help="a module, and its arguments")
+    parsers["minify"].set_defaults(module=None)
+    for name in ("run", "explain", "minify"):
+        parsers[name].add_argument("script", nargs=argparse.REMAINDER, help="a script, and its arguments")
     return parser, parsers
 
 
@@ -117,7 +113,7 @@ def main(arguments: list[str]) -> int:
     """Runs one command; the answer is the exit code."""
     parser, parsers = _parser()
     given = parser.parse_args(arguments)
-    if "script" in given and not getattr(given, "module", None):
+    if "script" in given and not given.module:
         if not given.script:
             parsers[given.command].error("name the script to run")
         if not os.path.exists(given.script[0]):
