@@ -13,6 +13,7 @@ from .recording import Recording
 
 # Of SGR, the sequences that terminals take colours from.
 _BOLD, _DIM, _RED, _GREEN = "1", "2", "31", "32"
+_COUNTED = list(zip("call graph break recompile fallback".split(), ("", _GREEN, _RED, _RED, _RED), strict=True))
 _NARROWEST = 40
 # What costs less than the first of these is counted.
 _SHOWN = 10
@@ -65,14 +66,13 @@ class Text:
     def _function(self, it: Function) -> list[str]:
         stats = it.stats
         broken = sum(reason.count for reason in stats.graph_breaks)
-        counts = [
-            (len(it.calls), "call", ""),
-            (stats.graphs, "graph", _GREEN),
-            (broken, "break", _RED),
-            (len(stats.recompiles), "recompile", _RED),
-            (sum(reason.count for reason in stats.fallbacks), "fallback", _RED),
+        fallen = sum(reason.count for reason in stats.fallbacks)
+        counts = [len(it.calls), stats.graphs, broken, len(stats.recompiles), fallen]
+        told = [
+            self._styled(f"{count} {what}{'s' * (count != 1)}", style)
+            for count, (what, style) in zip(counts, _COUNTED, strict=True)
+            if count or what == "call"
         ]
-        told = [self._styled(f"{n} {what}{'s' * (n != 1)}", style) for n, what, style in counts if n or what == "call"]
         place = self._styled(f"{os.path.relpath(it.file)}:{it.line}", _DIM)
         phases = [f"{name} {share(spent, it.total)}" for name, spent in it.phases() if it.total and spent]
         spent = f"{seconds_text(it.total)}: {', '.join(phases)}" if phases else seconds_text(it.total)
