@@ -237,6 +237,12 @@ impl CodeBuilder {
         self.op("CALL", argc as u32).map(drop)
     }
 
+    /// Takes a container and a key, pushes the item.
+    pub fn subscript(&mut self) -> Result<(), BytecodeError> {
+        let (name, arg) = self.dialect().subscript();
+        self.op(name, arg).map(drop)
+    }
+
     /// Load an attribute of the top of the stack.
     pub fn load_attr(&mut self, name: &str) -> Result<(), BytecodeError> {
         let index = self.name(name);

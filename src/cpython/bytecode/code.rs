@@ -10,7 +10,7 @@ use crate::frame::Modules;
 use crate::obj::Obj;
 
 use super::instr::{typed, Instr};
-use super::optable::{JumpKind, OpTable};
+use super::optable::{JumpKind, OpTable, Opcodes};
 use super::stack::StackDepths;
 use super::tables;
 
@@ -177,26 +177,9 @@ impl Code {
         let linetable = linetable.cast::<PyBytes>().map_err(PyErr::from)?.as_bytes();
         let locations = tables::decode_locations(linetable, firstlineno)
             .ok_or_else(|| malformed("location table"))?;
-        let (mut instructions, index_of_unit) =
+        let (instructions, index_of_unit) =
             decode(table, bytes, &locations).ok_or_else(|| malformed("opcodes"))?;
-        let at = |unit: usize| {
-            index_of_unit
-                .get(unit)
-                .copied()
-                .filter(|&index| index != usize::MAX)
-        };
-        for instruction in &mut instructions {
-            if let Some(unit) = jump_unit(table, instruction) {
-                let target = at(unit).ok_or_else(|| malformed("jump target"))?;
-                instruction.instr = typed(
-                    table.dialect,
-                    table.name(instruction.op),
-                    instruction.arg,
-                    target,
-                )
-                .ok_or_else(|| malformed("opcode"))?;
-            }
-        }
+        let at = |unit: usize| instruction_at(&index_of_unit, unit);
         let exceptions = code.getattr("co_exceptiontable")?;
         let exceptions = exceptions
             .cast::<PyBytes>()
@@ -320,7 +303,7 @@ impl Code {
     }
 
     /// What the interpreter takes for granted.
-    fn validate(&self, table: &OpTable) -> Result<(), BytecodeError> {
+    fn validate(&self, table: &Opcodes) -> Result<(), BytecodeError> {
         let malformed = |what| {
             Err(BytecodeError::Malformed {
                 name: self.qualname.to_string(),
@@ -405,8 +388,8 @@ fn localsplus(code: &Bound<'_, PyAny>) -> PyResult<Vec<LocalSlot>> {
 
 /// The instructions, and for each code unit the index of the instruction that starts there
 /// (EXTENDED_ARG counts as the start).
-fn decode(
-    table: &OpTable,
+pub(super) fn decode(
+    table: &Opcodes,
     bytes: &[u8],
     locations: &[Loc],
 ) -> Option<(Vec<Instruction>, Vec<usize>)> {
@@ -436,11 +419,30 @@ fn decode(
         unit += 1 + table.caches(op);
         (start, prefix) = (unit, 0);
     }
+    for instruction in &mut instructions {
+        if let Some(unit) = jump_unit(table, instruction) {
+            let target = instruction_at(&index_of_unit, unit)?;
+            let name = table.name(instruction.op);
+            instruction.instr = typed(table.dialect, name, instruction.arg, target)?;
+        }
+    }
     Some((instructions, index_of_unit))
 }
 
+/// The instruction that starts at this code unit.
+fn instruction_at(index_of_unit: &[usize], unit: usize) -> Option<usize> {
+    let index = index_of_unit.get(unit).copied();
+    index.filter(|&index| index != usize::MAX)
+}
+
+/// The bytes of these instructions.
+#[cfg(all(test, feature = "v314"))]
+pub(super) fn assemble(code: &Code, table: &Opcodes) -> Vec<u8> {
+    Layout::of(code, table).bytes(code, table)
+}
+
 /// The code unit an instruction jumps to.
-fn jump_unit(table: &OpTable, instruction: &Instruction) -> Option<usize> {
+fn jump_unit(table: &Opcodes, instruction: &Instruction) -> Option<usize> {
     let next = instruction.offset as usize / 2 + 1 + table.caches(instruction.op);
     match table.jump(instruction.op) {
         JumpKind::None => None,
@@ -474,7 +476,7 @@ impl Layout {
     /// is its own prefix. The compiler of 3.13 starts large and may end at the large one. What was
     /// read starts at the size it had, and so stays as it was; an edit may leave a prefix without
     /// use, then everything starts small.
-    fn of(code: &Code, table: &OpTable) -> Self {
+    fn of(code: &Code, table: &Opcodes) -> Self {
         let read = Self::grow(code, table, prefixes);
         let jumps = code.instructions.iter().zip(&read.args);
         let mut jumps = jumps.filter(|(instruction, _)| instruction.instr.target().is_some());
@@ -486,7 +488,7 @@ impl Layout {
 
     /// Grows the prefixes of jumps until nothing changes. They never shrink, which could go back
     /// and forth for ever.
-    fn grow(code: &Code, table: &OpTable, prefixes_of_jump: impl Fn(u32) -> usize) -> Self {
+    fn grow(code: &Code, table: &Opcodes, prefixes_of_jump: impl Fn(u32) -> usize) -> Self {
         let mut args: Vec<u32> = code.instructions.iter().map(|i| i.arg).collect();
         let mut widths: Vec<usize> = code
             .instructions
@@ -526,7 +528,7 @@ impl Layout {
         }
     }
 
-    fn bytes(&self, code: &Code, table: &OpTable) -> Vec<u8> {
+    fn bytes(&self, code: &Code, table: &Opcodes) -> Vec<u8> {
         let extended = table.number("EXTENDED_ARG").unwrap_or(0);
         let mut out = Vec::with_capacity(2 * self.total);
         for (index, instruction) in code.instructions.iter().enumerate() {

@@ -191,6 +191,9 @@ pub const UNIMP: &[(&str, &str)] = &[
 /// The typed form of an opcode by name. `target` is the jump target, where the opcode jumps.
 /// `None` for names nobody knows.
 pub fn typed(dialect: &dyn Dialect, name: &str, arg: u32, target: usize) -> Option<Instr> {
+    if let Some(own) = dialect.own_opcode(name, arg) {
+        return Some(own);
+    }
     let flag = arg & 1 == 1;
     Some(match name {
         "NOP" => Instr::Nop,

@@ -1,6 +1,8 @@
 //! Opcode numbers, names, caches and jump kinds of the running interpreter, read from its own
 //! `opcode` module: what differs per version as data. What differs in meaning is in `version`.
 
+use std::collections::HashMap;
+use std::ops::Deref;
 use std::sync::{Mutex, PoisonError};
 
 use pyo3::exceptions::PyRuntimeError;
@@ -23,20 +25,93 @@ pub enum JumpKind {
     Backward,
 }
 
-/// The table of one interpreter.
-pub struct OpTable {
-    /// What differs in meaning in its version.
+/// The opcodes of one version.
+pub struct Opcodes {
+    /// What differs in meaning in this version.
     pub dialect: &'static dyn Dialect,
     names: Vec<String>,
     caches: Vec<usize>,
     jumps: Vec<JumpKind>,
     numbers: FxHashMap<String, u8>,
+}
+
+impl Opcodes {
+    /// Of these names and numbers; none has caches, none jumps.
+    pub(super) fn new<'a>(
+        dialect: &'static dyn Dialect,
+        numbered: impl IntoIterator<Item = (&'a str, usize)>,
+    ) -> Self {
+        let mut this = Self {
+            dialect,
+            names: vec![String::new(); 256],
+            caches: vec![0; 256],
+            jumps: vec![JumpKind::None; 256],
+            numbers: FxHashMap::default(),
+        };
+        // From 256 on they are the compiler's own.
+        for (name, number) in numbered.into_iter().filter(|(_, number)| *number < 256) {
+            this.numbers.insert(name.to_owned(), number as u8);
+            this.names[number] = name.to_owned();
+        }
+        this
+    }
+
+    /// Says how many CACHE entries follow an opcode.
+    pub(super) fn set_caches(&mut self, name: &str, count: usize) {
+        if let Some(&number) = self.numbers.get(name) {
+            self.caches[usize::from(number)] = count;
+        }
+    }
+
+    /// Says that this opcode jumps; which way, its name tells.
+    pub(super) fn set_jump(&mut self, number: usize) {
+        if let Some(name) = self.names.get(number) {
+            self.jumps[number] = if name.contains("BACKWARD") {
+                JumpKind::Backward
+            } else {
+                JumpKind::Forward
+            };
+        }
+    }
+
+    /// The name of an opcode; empty when unknown.
+    pub fn name(&self, op: u8) -> &str {
+        &self.names[usize::from(op)]
+    }
+
+    /// The number of an opcode.
+    pub fn number(&self, name: &str) -> Option<u8> {
+        self.numbers.get(name).copied()
+    }
+
+    /// How many CACHE entries follow it.
+    pub fn caches(&self, op: u8) -> usize {
+        self.caches[usize::from(op)]
+    }
+
+    /// How it jumps.
+    pub fn jump(&self, op: u8) -> JumpKind {
+        self.jumps[usize::from(op)]
+    }
+}
+
+/// The table of the running interpreter.
+pub struct OpTable {
+    opcodes: Opcodes,
     have_argument: u8,
     stack_effect: Py<PyAny>,
     effects: Mutex<FxHashMap<(u8, u32, bool), i32>>,
 }
 
 static TABLE: PyOnceLock<OpTable> = PyOnceLock::new();
+
+impl Deref for OpTable {
+    type Target = Opcodes;
+
+    fn deref(&self) -> &Opcodes {
+        &self.opcodes
+    }
+}
 
 impl OpTable {
     /// The running interpreter's table.
@@ -58,76 +133,19 @@ impl OpTable {
             )));
         };
         let module = py.module("opcode")?;
-        let mut table = Self {
-            dialect,
-            names: vec![String::new(); 256],
-            caches: vec![0; 256],
-            jumps: vec![JumpKind::None; 256],
-            numbers: FxHashMap::default(),
+        let numbered: HashMap<String, usize> = module.getattr("opmap")?.extract()?;
+        let numbered = numbered.iter().map(|(name, number)| (&**name, *number));
+        let mut opcodes = Opcodes::new(dialect, numbered);
+        read_caches(&mut opcodes, &module.getattr("_inline_cache_entries")?)?;
+        for number in module.getattr("hasjrel")?.try_iter()? {
+            opcodes.set_jump(number?.extract()?);
+        }
+        Ok(Self {
+            opcodes,
             have_argument: module.getattr("HAVE_ARGUMENT")?.extract()?,
             stack_effect: module.getattr("stack_effect")?.unbind(),
             effects: Mutex::default(),
-        };
-        for (name, number) in module
-            .getattr("opmap")?
-            .cast::<PyDict>()
-            .map_err(PyErr::from)?
-        {
-            let (name, number): (String, usize) = (name.extract()?, number.extract()?);
-            if number < 256 {
-                table.numbers.insert(name.clone(), number as u8);
-                table.names[number] = name;
-            }
-        }
-        table.read_caches(&module.getattr("_inline_cache_entries")?)?;
-        for number in module.getattr("hasjrel")?.try_iter()? {
-            let number: usize = number?.extract()?;
-            if number < 256 {
-                let backward = table.names[number].contains("BACKWARD");
-                table.jumps[number] = if backward {
-                    JumpKind::Backward
-                } else {
-                    JumpKind::Forward
-                };
-            }
-        }
-        Ok(table)
-    }
-
-    /// A list by number up to 3.12, a dict by name from 3.13 on.
-    fn read_caches(&mut self, entries: &Bound<'_, PyAny>) -> PyResult<()> {
-        if let Ok(by_name) = entries.cast::<PyDict>() {
-            for (name, count) in by_name {
-                if let Some(&number) = self.numbers.get(&name.extract::<String>()?) {
-                    self.caches[usize::from(number)] = count.extract()?;
-                }
-            }
-            return Ok(());
-        }
-        for (number, count) in entries.try_iter()?.enumerate().take(256) {
-            self.caches[number] = count?.extract()?;
-        }
-        Ok(())
-    }
-
-    /// The name of an opcode; empty when unknown.
-    pub fn name(&self, op: u8) -> &str {
-        &self.names[usize::from(op)]
-    }
-
-    /// The number of an opcode.
-    pub fn number(&self, name: &str) -> Option<u8> {
-        self.numbers.get(name).copied()
-    }
-
-    /// How many CACHE entries follow it.
-    pub fn caches(&self, op: u8) -> usize {
-        self.caches[usize::from(op)]
-    }
-
-    /// How it jumps.
-    pub fn jump(&self, op: u8) -> JumpKind {
-        self.jumps[usize::from(op)]
+        })
     }
 
     /// By how much an instruction changes the stack's depth, when it jumps or when it does not.
@@ -153,4 +171,18 @@ impl OpTable {
         effects().insert(key, effect);
         Ok(effect)
     }
+}
+
+/// A list by number up to 3.12, a dict by name from 3.13 on.
+fn read_caches(opcodes: &mut Opcodes, entries: &Bound<'_, PyAny>) -> PyResult<()> {
+    if let Ok(by_name) = entries.cast::<PyDict>() {
+        for (name, count) in by_name {
+            opcodes.set_caches(&name.extract::<String>()?, count.extract()?);
+        }
+        return Ok(());
+    }
+    for (number, count) in entries.try_iter()?.enumerate().take(256) {
+        opcodes.caches[number] = count?.extract()?;
+    }
+    Ok(())
 }

@@ -125,7 +125,7 @@ impl<'a, 'py> Emitter<'a, 'py> {
         self.code.load(tuple)?;
         let index = pyo3::types::PyInt::new(self.t.py, index).into_any();
         self.code.load_const(&Obj::from(index))?;
-        self.code.op("BINARY_SUBSCR", 0)?;
+        self.code.subscript()?;
         Ok(())
     }
 
@@ -364,7 +364,7 @@ impl<'a, 'py> Emitter<'a, 'py> {
                 self.symbol(*symbol)?;
                 self.code.load_attr("shape")?;
                 self.int(*dim as i64)?;
-                self.code.op("BINARY_SUBSCR", 0)?;
+                self.code.subscript()?;
             }
             Kind::Int(NumberVar::Made(op, a, b)) | Kind::Float(NumberVar::Made(op, a, b)) => {
                 self.call_type("operator", op.stem(), 2, |this| this.values(&[*a, *b]))?;

@@ -27,7 +27,7 @@ impl Emitter<'_, '_> {
             }
         }
         self.int(at as i64)?;
-        self.code.op("BINARY_SUBSCR", 0)?;
+        self.code.subscript()?;
         Ok(())
     }
 

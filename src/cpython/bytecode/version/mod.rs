@@ -6,11 +6,26 @@
 mod v311;
 mod v312;
 mod v313;
+// An experiment: its tests alone use it.
+#[cfg(all(test, feature = "v314"))]
+mod v314;
+
+use super::Instr;
 
 /// What one minor version of CPython does in its own way.
 pub trait Dialect: Sync {
     /// `minor` of `sys.version_info`.
     fn minor(&self) -> u8;
+
+    /// An opcode that only this version has, or that it reads in its own way. None of them jumps.
+    fn own_opcode(&self, _name: &str, _arg: u32) -> Option<Instr> {
+        None
+    }
+
+    /// The opcode, and its argument, that takes a container and a key and pushes the item.
+    fn subscript(&self) -> (&'static str, u32) {
+        ("BINARY_SUBSCR", 0)
+    }
 
     /// The operator of `COMPARE_OP`, and whether it makes a bool of the answer.
     fn compare_op(&self, arg: u32) -> (u32, bool);
