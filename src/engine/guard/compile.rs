@@ -16,7 +16,7 @@ use super::difference;
 use super::held::{steps_that_run_python, Held};
 use super::layer_state::LayerSnapshot;
 use super::version_fast_path::{Gate, GatePlan};
-use super::{ArrayGuard, GuardKind, GuardSet, TensorGuard};
+use super::{ArrayGuard, GuardFailure, GuardKind, GuardSet, TensorGuard};
 use crate::abi::{self, GlobalState};
 use crate::native::{self, WeakOrStrong};
 use crate::tracker::number::Outcome;
@@ -37,24 +37,32 @@ pub type Slots<'py> = SmallVec<[Bound<'py, PyAny>; 8]>;
 
 /// Guards, ready to be evaluated.
 pub trait CompiledGuard: Send + Sync {
-    /// The values of the requested trackers when all guards hold; else which guard failed (its
-    /// index; one past the last is the global state).
-    fn check<'py>(&self, py: Python<'py>, inputs: GuardInputs<'_>) -> Result<Slots<'py>, usize>;
+    /// The values of the requested trackers when all guards hold.
+    ///
+    /// # Errors
+    /// What does not hold.
+    fn check<'py>(
+        &self,
+        py: Python<'py>,
+        inputs: GuardInputs<'_>,
+    ) -> Result<Slots<'py>, GuardFailure>;
 
     /// The guards as readable text, in order.
     fn describe(&self) -> Vec<String>;
 
     /// What the failure of [`CompiledGuard::check`] means.
-    fn describe_failure(&self, index: usize) -> String {
-        self.describe()
-            .get(index)
-            .cloned()
-            .unwrap_or_else(|| "global state".to_owned())
+    fn describe_failure(&self, failure: GuardFailure) -> String {
+        failure.describe(&self.describe())
     }
 
     /// The same for these inputs, with what was there and what is now: `x.shape[0]: 4 -> 5`.
-    fn explain_failure(&self, _py: Python<'_>, _inputs: GuardInputs<'_>, index: usize) -> String {
-        self.describe_failure(index)
+    fn explain_failure(
+        &self,
+        _py: Python<'_>,
+        _inputs: GuardInputs<'_>,
+        failure: GuardFailure,
+    ) -> String {
+        self.describe_failure(failure)
     }
 }
 
@@ -327,7 +335,7 @@ impl NativeGuards {
         &self,
         py: Python<'py>,
         inputs: GuardInputs<'_>,
-    ) -> Result<Vec<Option<Bound<'py, PyAny>>>, usize> {
+    ) -> Result<Vec<Option<Bound<'py, PyAny>>>, GuardFailure> {
         let _no_collection = native::NoCollection::new(py);
         let mut slots = vec![0; self.loads];
         let mut held = self.holds_nothing(py);
@@ -425,9 +433,13 @@ fn holds(py: Python<'_>, check: &Check, object: Ptr, slots: &[usize]) -> bool {
 }
 
 impl CompiledGuard for NativeGuards {
-    fn check<'py>(&self, py: Python<'py>, inputs: GuardInputs<'_>) -> Result<Slots<'py>, usize> {
+    fn check<'py>(
+        &self,
+        py: Python<'py>,
+        inputs: GuardInputs<'_>,
+    ) -> Result<Slots<'py>, GuardFailure> {
         if !self.state.matches(py) {
-            return Err(self.texts.len());
+            return Err(GuardFailure::State);
         }
         let _no_collection = native::NoCollection::new(py);
         // Let go of behind the lock: destructors may come here again.
@@ -473,19 +485,22 @@ impl CompiledGuard for NativeGuards {
         self.texts.clone()
     }
 
-    fn describe_failure(&self, index: usize) -> String {
-        match index.checked_sub(self.texts.len()) {
-            None => self.texts[index].clone(),
-            Some(0) => "grad mode, AMP, default dtype or device".to_owned(),
-            Some(1) => "arguments that must be different objects".to_owned(),
-            Some(2) => "a value that the graph needs is missing".to_owned(),
-            Some(_) => "a key that says itself what it is equal to".to_owned(),
-        }
+    fn describe_failure(&self, failure: GuardFailure) -> String {
+        failure.describe(&self.texts)
     }
 
-    fn explain_failure(&self, py: Python<'_>, inputs: GuardInputs<'_>, index: usize) -> String {
-        let text = self.describe_failure(index);
-        match self.change(py, inputs, index, &text) {
+    fn explain_failure(
+        &self,
+        py: Python<'_>,
+        inputs: GuardInputs<'_>,
+        failure: GuardFailure,
+    ) -> String {
+        let text = self.describe_failure(failure);
+        let change = match failure {
+            GuardFailure::Guard(index) => self.change(py, inputs, index, &text),
+            _ => None,
+        };
+        match change {
             Some(change) => format!("{change} ({text})"),
             None => text,
         }
@@ -531,12 +546,12 @@ impl NativeGuards {
         steps: &[usize],
         slots: &mut [usize],
         held: &mut Held<'_>,
-    ) -> Result<(), usize> {
+    ) -> Result<(), GuardFailure> {
         for &at in steps {
             match &self.steps[at] {
                 Step::Load(target, what) => {
                     let Some(found) = load(py, what, inputs, slots) else {
-                        return Err(self.texts.len() + 3);
+                        return Err(GuardFailure::Key);
                     };
                     slots[*target] = found as usize;
                     held.found(found);
@@ -546,7 +561,7 @@ impl NativeGuards {
                         held.hold();
                     }
                     if !holds(py, check, slots[*slot] as Ptr, slots) {
-                        return Err(*guard);
+                        return Err(GuardFailure::Guard(*guard));
                     }
                 }
             }
@@ -563,7 +578,7 @@ impl NativeGuards {
         py: Python<'py>,
         slots: &[usize],
         open: bool,
-    ) -> Result<Slots<'py>, usize> {
+    ) -> Result<Slots<'py>, GuardFailure> {
         // Those that are what they were differ from each other as they did.
         let distinct = if open {
             self.varying.iter().all(|at| {
@@ -578,12 +593,12 @@ impl NativeGuards {
             all_distinct(&self.distinct, slots)
         };
         if !distinct {
-            return Err(self.texts.len() + 1);
+            return Err(GuardFailure::OneObject);
         }
         let mut outputs = Slots::with_capacity(self.outputs.len());
         for slot in &self.outputs {
             if slots[*slot] == 0 {
-                return Err(self.texts.len() + 2);
+                return Err(GuardFailure::Missing);
             }
             outputs.push(native::to_bound(py, slots[*slot] as Ptr));
         }

@@ -8,7 +8,8 @@ use crate::obj::{name_of, shown};
 use crate::tracker::{Tracker, TrackerRef};
 
 use super::{
-    CompiledGuard, Guard, GuardCompiler, GuardInputs, GuardKind, GuardSet, NativeGuardCompiler,
+    CompiledGuard, Guard, GuardCompiler, GuardFailure, GuardInputs, GuardKind, GuardSet,
+    NativeGuardCompiler,
 };
 use crate::abi::GlobalState;
 
@@ -40,7 +41,7 @@ impl CompiledGuard for Expressions {
         &self,
         py: Python<'py>,
         inputs: GuardInputs<'_>,
-    ) -> Result<super::compile::Slots<'py>, usize> {
+    ) -> Result<super::compile::Slots<'py>, GuardFailure> {
         self.native.check(py, inputs)
     }
 

@@ -3,6 +3,7 @@
 mod compile;
 mod difference;
 mod expression;
+mod failure;
 mod held;
 mod kinds;
 mod layer_state;
@@ -12,5 +13,6 @@ pub use compile::{
     CompiledGuard, GuardCompiler, GuardInputs, NativeGuardCompiler, NativeGuards, Slots,
 };
 pub use expression::{path, ExpressionGuardCompiler};
+pub use failure::GuardFailure;
 pub use kinds::{Guard, GuardKind, GuardSet};
 pub use paddle_sot_ops::abi::{open_dims, ArrayGuard, TensorGuard};

@@ -10,6 +10,7 @@ use pyo3::prelude::*;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::graph::{Arg, Callee, StatementIr, SymbolId, SymbolKind};
+use crate::guard::GuardFailure;
 use crate::reason::{Break, Seconds, SourceLoc, Stats};
 
 use super::function::{lock, GraphInfo, Translated};
@@ -91,7 +92,7 @@ impl Drop for Call<'_> {
 #[derive(Debug, Default)]
 pub struct Counters {
     hits: AtomicU64,
-    failures: Mutex<FxHashMap<usize, u64>>,
+    failures: Mutex<FxHashMap<GuardFailure, u64>>,
     executor: AtomicU64,
     between: AtomicU64,
     /// What making it took, and when.
@@ -100,7 +101,7 @@ pub struct Counters {
 
 impl Counters {
     /// A call looked at its guards.
-    pub(super) fn checked(&self, failed: Option<usize>) {
+    pub(super) fn checked(&self, failed: Option<GuardFailure>) {
         if !is_on() {
             return;
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use paddle_sot::guard::GuardKind;
+use paddle_sot::guard::{GuardFailure, GuardKind};
 use paddle_sot::tracker::{DictKey, FunctionField, Tracker, TrackerRef};
 use rstest::rstest;
 
@@ -245,7 +245,11 @@ fn a_guard_fails_from_a_change_until_it_is_undone(
         }
         for _ in 0..2 {
             world.run(change);
-            assert_eq!(world.check(&*guard), Err(0), "after the change");
+            assert_eq!(
+                world.check(&*guard),
+                Err(GuardFailure::Guard(0)),
+                "after the change"
+            );
             world.run(undo);
             assert_eq!(
                 world.check(&*guard),

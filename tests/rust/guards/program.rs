@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use paddle_sot::guard::{GuardKind, GuardSet};
+use paddle_sot::guard::{GuardFailure, GuardKind, GuardSet};
 use paddle_sot::tracker::{DictKey, Tracker};
 use pyo3::prelude::*;
 use rstest::rstest;
@@ -13,7 +13,7 @@ use super::world::{attr, key, set, texts, with_world, x, y};
 fn a_guard_that_cannot_be_checked_never_holds() {
     with_world("x = iter([])", |world| {
         let guard = world.guard(&[(&x(), GuardKind::Never)]);
-        assert_eq!(world.check(&*guard), Err(0));
+        assert_eq!(world.check(&*guard), Err(GuardFailure::Guard(0)));
     });
 }
 
@@ -30,7 +30,10 @@ fn no_user_code_runs() {
         ]);
         assert!(world.holds(&*guard) && world.holds(&*guard));
         world.run("x = slice(Hostile(0), 1)");
-        assert_eq!(world.check(&*world.guard(&[(&x(), slice)])), Err(0));
+        assert_eq!(
+            world.check(&*world.guard(&[(&x(), slice)])),
+            Err(GuardFailure::Guard(0))
+        );
     });
 }
 
@@ -42,7 +45,7 @@ fn an_object_compared_by_identity_is_not_kept_alive() {
         // The new one may lie at the old one's address.
         world.run("x = None; gone = dead() is None; x = A()");
         assert!(world.eval("gone").bind(world.py).is_truthy().unwrap());
-        assert_eq!(world.check(&*guard), Err(0));
+        assert_eq!(world.check(&*guard), Err(GuardFailure::Guard(0)));
     });
 }
 
@@ -65,8 +68,9 @@ fn the_first_guard_that_fails_is_named() {
         ] {
             assert!(world.holds(&*guard));
             world.run(change);
-            assert_eq!(world.check(&*guard), Err(index), "{change}");
-            assert_eq!(guard.describe_failure(index), expected[index]);
+            let failure = GuardFailure::Guard(index);
+            assert_eq!(world.check(&*guard), Err(failure), "{change}");
+            assert_eq!(guard.describe_failure(failure), expected[index]);
             world.run(undo);
         }
     });
@@ -90,9 +94,9 @@ fn guards_with_one_prefix_see_its_change() {
         let found = |expression: &str| Ok(vec![world.eval(expression).as_ptr() as usize]);
         assert_eq!(world.check(&*guard), found("z"));
         world.run("x.c = A(a=1, b=3)");
-        assert_eq!(world.check(&*guard), Err(1));
+        assert_eq!(world.check(&*guard), Err(GuardFailure::Guard(1)));
         world.run("x.c = A(a=0, b=2)");
-        assert_eq!(world.check(&*guard), Err(0));
+        assert_eq!(world.check(&*guard), Err(GuardFailure::Guard(0)));
         world.run("x.c = other = A(a=1, b=2)");
         assert_eq!(world.check(&*guard), found("other"));
         world.run("x.c = z");
@@ -197,9 +201,9 @@ x = 1";
         world.run(&format!("known = {place}; {place} = {other}"));
         let failed = world.check(&*guard);
         world.run(&format!("{place} = known"));
-        assert_eq!(failed, Err(1));
+        assert_eq!(failed, Err(GuardFailure::State));
         assert_eq!(
-            guard.describe_failure(1),
+            guard.describe_failure(GuardFailure::State),
             "grad mode, AMP, default dtype or device"
         );
         assert!(world.holds(&*guard));

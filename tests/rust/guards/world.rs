@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use paddle_sot::abi::GlobalState;
 use paddle_sot::frame::Modules;
 use paddle_sot::guard::{
-    CompiledGuard, GuardCompiler, GuardInputs, GuardKind, GuardSet, NativeGuardCompiler,
+    CompiledGuard, GuardCompiler, GuardFailure, GuardInputs, GuardKind, GuardSet,
+    NativeGuardCompiler,
 };
 use paddle_sot::obj::Obj;
 use paddle_sot::tracker::{DictKey, FunctionField, Tracker, TrackerRef};
@@ -117,8 +118,8 @@ impl<'py> World<'py> {
         self.compile(&set(guards), &[])
     }
 
-    /// The addresses in the slots, or which guard failed.
-    pub fn check(&self, guard: &dyn CompiledGuard) -> Result<Vec<usize>, usize> {
+    /// The addresses in the slots, or what failed.
+    pub fn check(&self, guard: &dyn CompiledGuard) -> Result<Vec<usize>, GuardFailure> {
         let get = |name: &str| self.names.get_item(name).unwrap();
         let arguments: Vec<_> = ["x", "y"].into_iter().filter_map(get).collect();
         let locals: Vec<_> = arguments.iter().map(|value| value.as_ptr()).collect();

@@ -11,7 +11,7 @@ use rustc_hash::FxHashMap;
 
 use crate::backend::{self, CompiledGraph};
 use crate::codegen::Plan;
-use crate::guard::{CompiledGuard, GuardInputs};
+use crate::guard::{CompiledGuard, GuardFailure, GuardInputs};
 use crate::obj::Obj;
 use crate::reason::{Break, BreakId, Clock, Recompile, Stats};
 use crate::tracker::Place;
@@ -137,13 +137,13 @@ impl Translated {
         &self,
         py: Python<'py>,
         bound: Bound_<'py>,
-        failed: Option<(Arc<Entry>, usize)>,
+        failed: Option<(Arc<Entry>, GuardFailure)>,
         wanted: &DynamicTensors,
         how: Run<'_, 'py>,
     ) -> PyResult<Next> {
         lock(&self.shared.stats).cache_misses += 1;
-        if let Some((entry, index)) = &failed {
-            let guard = self.what_failed(py, &bound, (entry, *index));
+        if let Some((entry, failure)) = &failed {
+            let guard = self.what_failed(py, &bound, (entry, *failure));
             // No lock is held here: what handles records of the log may be translated code, and other threads may run.
             let id = BreakId::Recompile;
             log::info!(target: "paddle_sot_rs.recompiles", "{id} {} is translated again: {guard}; see {}", self.location, id.link());
@@ -206,8 +206,8 @@ impl Translated {
                 let locals = addresses(&bound);
                 match entry.guard.check(py, self.guard_inputs(&locals)) {
                     Ok(slots) => self.run(py, &entry, slots, bound, how),
-                    Err(index) => {
-                        let guard = entry.guard.describe_failure(index);
+                    Err(failure) => {
+                        let guard = entry.guard.describe_failure(failure);
                         self.fall_back(
                             py,
                             Break::internal(format!(
@@ -297,7 +297,8 @@ impl Translated {
         let missed = entries.iter().filter_map(|entry| {
             match entry.guard.check(py, self.guard_inputs(&locals)) {
                 Ok(_) => None,
-                Err(index) => entry.values.get(&index).copied(),
+                Err(GuardFailure::Guard(index)) => entry.values.get(&index).copied(),
+                Err(_) => None,
             }
         });
         missed.collect()

@@ -207,9 +207,9 @@ impl Translated {
                     tally.ran(entry);
                     return self.run(py, entry, slots, bound, how);
                 }
-                Err(index) => {
-                    entry.counters.checked(Some(index));
-                    failed = failed.or_else(|| Some((entry.clone(), index)));
+                Err(failure) => {
+                    entry.counters.checked(Some(failure));
+                    failed = failed.or_else(|| Some((entry.clone(), failure)));
                 }
             }
         }

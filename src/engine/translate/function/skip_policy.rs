@@ -9,6 +9,7 @@ use pyo3::types::{IntoPyDict, PyTuple};
 
 use crate::backend;
 use crate::frame::{user_is_tracing, CodeState, Modules, Policy};
+use crate::guard::GuardFailure;
 use crate::reason::{Break, BreakId, BreakKind, SourceLoc, Stats};
 use crate::translate::arguments::addresses;
 use crate::translate::pin;
@@ -73,7 +74,7 @@ impl Translated {
         &self,
         py: Python<'_>,
         bound: &[Bound<'_, PyAny>],
-        newest: (&Entry, usize),
+        newest: (&Entry, GuardFailure),
     ) -> String {
         let locals = addresses(bound);
         let inputs = self.guard_inputs(&locals);
@@ -84,8 +85,8 @@ impl Translated {
             .rev()
             .filter(|it| !std::ptr::eq(&***it, newest.0))
         {
-            if let Err(index) = entry.guard.check(py, inputs) {
-                let what = entry.guard.explain_failure(py, inputs, index);
+            if let Err(failure) = entry.guard.check(py, inputs) {
+                let what = entry.guard.explain_failure(py, inputs, failure);
                 if !found.iter().any(|known| subject(known) == subject(&what)) {
                     found.push(what);
                 }
