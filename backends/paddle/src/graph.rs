@@ -27,7 +27,7 @@ use crate::results::{with_own_name, with_own_version};
 use crate::scopes::take_turn;
 use crate::steady::{Look, Recipe, Steady};
 use crate::trace::PaddleTrace;
-use crate::versions::{alias, ResultNumbers, ResultState};
+use crate::versions::{ResultNumbers, ResultState};
 
 /// What `compile_graph` answers: see `Compiled` in `programs.py`.
 #[derive(FromPyObject)]
@@ -253,7 +253,7 @@ impl PaddleGraph {
             leaves::describe(&inputs[at])?;
         }
         for &at in &self.without {
-            tensors[at] = alias(&tensors[at])?;
+            tensors[at] = abi::detached(&tensors[at])?;
         }
         let mut stops: SmallVec<[usize; 4]> = SmallVec::new();
         for &at in &self.uncertain {
@@ -348,7 +348,7 @@ impl PaddleGraph {
         let flags = has_flags.then(|| outputs.pop()).flatten();
         // Without the node of the program, which would keep itself alive through its hooks.
         let signal = self.has_signal.then(|| outputs.pop()).flatten();
-        let detached = signal.map(|signal| alias(&signal));
+        let detached = signal.map(|signal| abi::detached(&signal));
         let signal = detached.transpose()?;
         if let Some(cuts) = &self.cuts {
             let gates = self

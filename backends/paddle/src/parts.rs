@@ -4,6 +4,7 @@
 
 use std::ops::Range;
 
+use paddle_sot::abi;
 use paddle_sot::backend::{self, BackendError, CompileRequest, CompiledGraph, GraphBackend};
 use paddle_sot::frame::Modules;
 use paddle_sot::graph::{Part, Parted, SymbolId, TensorMeta};
@@ -405,10 +406,7 @@ impl CompiledGraph for Parts {
         }
         for part in self.parts.iter().filter(|part| !part.handed_to.is_empty()) {
             // They are computed from what watches them.
-            let aliases = part
-                .handed_to
-                .iter()
-                .map(|at| versions::alias(&tensors[*at]));
+            let aliases = part.handed_to.iter().map(|at| abi::detached(&tensors[*at]));
             let aliases = aliases.collect::<PyResult<Vec<_>>>()?;
             let made = tensors[part.outputs.clone()].iter();
             let made: Vec<_> = made.map(|tensor| tensor.clone().unbind()).collect();

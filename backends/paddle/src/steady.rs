@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{available_parallelism, JoinHandle};
 
+use paddle_sot::abi;
 use paddle_sot::frame::Modules;
 use paddle_sot::paddle::Paddle;
 use pyo3::prelude::*;
@@ -19,7 +20,6 @@ use twox_hash::XxHash3_64;
 
 use crate::executor_lock;
 use crate::onednn;
-use crate::versions::alias;
 
 /// So much of each weight is compared before any run: most changes are found by that.
 const BEGINNING: usize = 64;
@@ -251,7 +251,7 @@ impl Steady {
             found.push(match before.get(number) {
                 Some((known, keeper)) if *known == address => (address, keeper.clone_ref(py)),
                 _ => {
-                    let keeper = alias(&weight)?;
+                    let keeper = abi::detached(&weight)?;
                     (address, keeper.unbind())
                 }
             });

@@ -3,18 +3,11 @@
 
 use paddle_sot::abi;
 use paddle_sot::frame::Modules;
-use paddle_sot::paddle::Paddle;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
-/// A tensor with the storage and the count of changes of a result, that autograd does not know: the
-/// result itself may be gone while others have views of it, and would never go if what its gradient
-/// needs held it.
-pub fn alias<'py>(result: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-    Paddle::original(result, pyo3::intern!(result.py(), "detach"))
-}
-
-/// A result and its version.
+/// A result and its version. The result itself may be gone while others have views of it, and would
+/// never go if what its gradient needs held it: so it is a detached one.
 pub struct ResultState {
     result: Py<PyAny>,
     version: u32,
@@ -24,7 +17,7 @@ impl ResultState {
     /// The one that the tensor has now.
     pub fn of(tensor: &Bound<'_, PyAny>) -> PyResult<Self> {
         Ok(Self {
-            result: alias(tensor)?.unbind(),
+            result: abi::detached(tensor)?.unbind(),
             version: abi::inplace_version(tensor)?,
         })
     }
@@ -110,7 +103,7 @@ impl ResultNumbers {
     /// Those that it has now.
     pub fn of(tensor: &Bound<'_, PyAny>, ever: bool) -> PyResult<Self> {
         Ok(Self {
-            result: alias(tensor)?.unbind(),
+            result: abi::detached(tensor)?.unbind(),
             numbers: Numbers::of(tensor, ever)?,
         })
     }

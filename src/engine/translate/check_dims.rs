@@ -7,7 +7,7 @@ use rustc_hash::FxHashSet;
 use crate::backend::TraceSession;
 use crate::graph::{Arg, Callee, DType, Region, Statement, StatementIr, SymbolId};
 use crate::obj;
-use crate::ops::RESHAPES;
+use crate::ops::{knows, RESHAPES};
 use crate::reason::{Break, BreakKind};
 
 /// Checks what Paddle inferred for open dims: `open` is traced with some, `known` with the dims of
@@ -139,7 +139,7 @@ impl<'a> CheckDims<'a, '_> {
                     Differs::Side(it) => Differs::Side(it),
                 })?;
                 add_numbers(open, it, &mut helpers);
-            } else if !is_named(py, it, RESHAPES) && !checks_place(py, it) {
+            } else if !reshapes(py, it) && !checks_place(py, it) {
                 // A reshape to the shape that the tensor has is left out where that is known, and a
                 // place that is known is not checked.
                 return Err(Differs::Call(it));
@@ -359,6 +359,11 @@ fn is_same_operator(a: &Statement, b: &Statement) -> bool {
 fn is_named(py: Python<'_>, it: &Statement, names: &[&str]) -> bool {
     let known = it.callee.api_names(py);
     known.iter().any(|name| names.contains(&name.as_str()))
+}
+
+fn reshapes(py: Python<'_>, it: &Statement) -> bool {
+    let known = it.callee.api_names(py);
+    known.iter().any(|name| knows(name, RESHAPES))
 }
 
 /// Whether a statement checks that there is such a place: see `index_range.rs`.

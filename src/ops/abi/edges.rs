@@ -177,10 +177,17 @@ pub(super) fn open(py: Python<'_>) -> Result<Edges, String> {
 /// # Errors
 /// What Paddle raises.
 pub fn stand_in<'py>(tensor: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-    let py = tensor.py();
-    let detached = Paddle::original(tensor, pyo3::intern!(py, "detach"))?;
-    detached.setattr(pyo3::intern!(py, "stop_gradient"), false)?;
+    let detached = detached(tensor)?;
+    detached.setattr(pyo3::intern!(tensor.py(), "stop_gradient"), false)?;
     Ok(detached)
+}
+
+/// A tensor with the storage and the count of changes of this one, that autograd does not know.
+///
+/// # Errors
+/// What Paddle raises.
+pub fn detached<'py>(tensor: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    Paddle::original(tensor, pyo3::intern!(tensor.py(), "detach"))
 }
 
 fn self_test(py: Python<'_>, edges: &Edges) -> PyResult<bool> {

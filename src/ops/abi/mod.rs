@@ -26,7 +26,7 @@ use pyo3::prelude::*;
 use paddle_sot_cpython::native::{self, Value};
 
 pub use arrays::{array_matches, is_array};
-pub use edges::{can_move_edges, move_edges, stand_in};
+pub use edges::{can_move_edges, detached, move_edges, stand_in};
 pub use finalizers::{is_quiet, Ends};
 pub use flags::records_gradients;
 pub use global_state::GlobalState;

@@ -7,13 +7,12 @@ mod math;
 mod programs;
 mod views;
 
+pub use views::DETACH;
+
 use super::Fact;
 
 /// Names and facts.
 type Rows = &'static [(&'static str, &'static [Fact])];
-
-/// The same numbers in the same order, in another shape.
-pub const RESHAPES: &[&str] = &["reshape", "view"];
 
 /// All rows, by name; see [`super::knows`].
 pub fn rows() -> impl Iterator<Item = (&'static str, &'static [Fact])> {

@@ -4,6 +4,9 @@ use super::Rows;
 use crate::Fact::*;
 use crate::ShapeRule::*;
 
+/// The tensor without its gradient: what the simulator asks for itself.
+pub const DETACH: &str = "detach";
+
 pub(super) const ROWS: Rows = &[
     ("as_complex", &[View]),
     ("as_real", &[View]),
@@ -23,7 +26,7 @@ pub(super) const ROWS: Rows = &[
     ("chunk", &[View, NeverFailsAlone, OneKernel]),
     ("conj", &[View]),
     ("contiguous", &[View, Shape(Same)]),
-    ("detach", &[CheapView, KeepsOrder, NeverFails, Shape(Same)]),
+    (DETACH, &[CheapView, KeepsOrder, NeverFails, Shape(Same)]),
     ("diagonal", &[CheapView, ProgramView]),
     ("dsplit", &[View, OneKernel]),
     ("einsum", &[View]),

@@ -10,6 +10,7 @@ use pyo3::types::{PyFloat, PyString};
 use crate::bytecode::{BinOp, CmpOp};
 use crate::graph::{Arg, DType, SymbolId};
 use crate::obj::Obj;
+use crate::ops::DETACH;
 use crate::reason::BreakId;
 use crate::tracker::number::Type;
 use crate::variables::{Kind, NumberVar, TensorVar, VarId};
@@ -116,10 +117,10 @@ pub fn of(t: &mut Tracer<'_>, value: VarId, to: To) -> Step<Option<VarId>> {
             return Ok(None);
         }
         if floating && !meta.stop_gradient {
-            symbol = tensor_scalar::method(t, "detach", symbol, Vec::new())?;
+            symbol = tensor_scalar::method(t, DETACH, symbol, Vec::new())?;
         }
         if !meta.shape.is_empty() {
-            symbol = tensor_scalar::method(t, "reshape", symbol, vec![Arg::List(Vec::new())])?;
+            symbol = tensor_scalar::without_dims(t, symbol)?;
         }
     }
     let to = match to {

@@ -305,10 +305,8 @@ pub fn is_contiguous(t: &mut Tracer<'_>, tensor: VarId) -> Step<bool> {
         if name == "__getitem__" && is_one_of_rows(t.py, &view.args) {
             return is_contiguous(t, view.base);
         }
-        return Ok(
-            (knows(&name, Fact::KeepsOrder) || RESHAPES.contains(&&*name))
-                && is_contiguous(t, view.base)?,
-        );
+        return Ok((knows(&name, Fact::KeepsOrder) || knows(&name, RESHAPES))
+            && is_contiguous(t, view.base)?);
     }
     if !inplace::is_outside(t, tensor, var.symbol) && !carried_aliases::is_of_two(t, var.symbol) {
         return Ok(true);

@@ -351,10 +351,8 @@ pub fn try_call(
             return tensors::method(t, *tensor, &name, rest, kwargs).map(Some);
         }
     }
-    if name == "reshape" {
-        if let Some(tensor) = tensors::keeps_shape(t, args, kwargs)? {
-            return Ok(Some(tensor));
-        }
+    if let Some(tensor) = tensors::keeps_shape(t, &name, args, kwargs)? {
+        return Ok(Some(tensor));
     }
     let object = match (&changed, name.as_str()) {
         (Some(_), "dropout") => {

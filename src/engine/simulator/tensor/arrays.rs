@@ -12,6 +12,7 @@ use crate::frame::Modules;
 use crate::graph::{Callee, DType, SymbolId};
 use crate::guard::{open_dims, ArrayGuard, GuardKind};
 use crate::obj::Obj;
+use crate::ops::DETACH;
 use crate::paddle::tensor_meta;
 use crate::reason::BreakId;
 use crate::tracker::{ArrayMaker, Tracker};
@@ -257,8 +258,9 @@ fn copy(t: &mut Tracer<'_>, tensor: VarId, wanted: Option<DType>) -> Step<Option
     }
 }
 
-fn detached(t: &mut Tracer<'_>, tensor: VarId) -> Step<VarId> {
-    let callee = Callee::Method(Arc::from("detach"));
+/// The same tensor, without its gradient.
+pub(in crate::simulator) fn detached(t: &mut Tracer<'_>, tensor: VarId) -> Step<VarId> {
+    let callee = Callee::Method(Arc::from(DETACH));
     let receiver = Some(Receiver::Tensor(tensor));
     tensors::capture(t, callee, receiver, &[], &[], &mut |_| None)
 }

@@ -236,9 +236,17 @@ fn guard_compared(t: &mut Tracer<'_>) -> Step<()> {
     Ok(())
 }
 
-/// The tensor that is reshaped by a call with these arguments, where that has nothing to do: eager mode answers with the
-/// same tensor. The receiver of a method is the first.
-pub fn keeps_shape(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Option<VarId>> {
+/// The tensor that `reshape` is called with, where that has nothing to do: eager mode answers with
+/// the same tensor. The receiver of a method is the first argument.
+pub fn keeps_shape(
+    t: &mut Tracer<'_>,
+    name: &str,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<Option<VarId>> {
+    if name != "reshape" {
+        return Ok(None);
+    }
     let (mut tensor, mut shape, mut rest, mut has_name) = (None, None, args, false);
     for (name, value) in kwargs {
         let place = match &**name {
@@ -625,11 +633,8 @@ pub fn method(
             );
         }
     }
-    if name == "reshape" {
-        let given = [&[tensor], args].concat();
-        if let Some(tensor) = keeps_shape(t, &given, kwargs)? {
-            return Ok(tensor);
-        }
+    if let Some(tensor) = keeps_shape(t, name, &[&[tensor], args].concat(), kwargs)? {
+        return Ok(tensor);
     }
     if let Some(function) =
         t.py.module("paddle")?

@@ -12,6 +12,7 @@ use pyo3::types::{PyCFunction, PyType};
 use crate::frame::Modules;
 use crate::graph::{Callee, Region, SymbolId};
 use crate::native;
+use crate::ops::DETACH;
 use crate::reason::BreakId;
 use crate::variables::{Kind, VarId};
 
@@ -240,7 +241,7 @@ impl Way {
         for (symbol, inner) in outputs.into_iter().zip(&self.returned.symbols) {
             let id = region::tensor(t, symbol);
             made.push(match self.fixed.contains(inner) {
-                true => crate::simulator::tensors::method(t, id, "detach", &[], &[])?,
+                true => crate::simulator::tensors::method(t, id, DETACH, &[], &[])?,
                 false => id,
             });
         }

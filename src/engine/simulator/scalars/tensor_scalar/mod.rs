@@ -51,7 +51,7 @@ pub fn condition(t: &mut Tracer<'_>, value: VarId) -> Step<SymbolId> {
         };
     }
     if !meta.shape.is_empty() {
-        symbol = method(t, "reshape", symbol, vec![Arg::List(Vec::new())])?;
+        symbol = without_dims(t, symbol)?;
     }
     Ok(symbol)
 }
@@ -86,6 +86,11 @@ pub fn negation(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
 pub fn truth_value(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
     let symbol = condition(t, value)?;
     Ok(t.add(Kind::SymNumber(symbol)))
+}
+
+/// A tensor of one number, in another form: without dims.
+pub(in crate::simulator) fn without_dims(t: &mut Tracer<'_>, symbol: SymbolId) -> Step<SymbolId> {
+    method(t, "reshape", symbol, vec![Arg::List(Vec::new())])
 }
 
 /// A method of Paddle's tensors on tensors of the graph.
@@ -419,7 +424,7 @@ pub fn index(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
         symbol = method(t, "astype", symbol, vec![Arg::Const(Obj::from(name))])?;
     }
     if !meta.shape.is_empty() {
-        symbol = method(t, "reshape", symbol, vec![Arg::List(Vec::new())])?;
+        symbol = without_dims(t, symbol)?;
     }
     Ok(t.add(Kind::SymNumber(symbol)))
 }

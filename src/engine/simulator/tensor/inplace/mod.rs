@@ -23,7 +23,7 @@ use crate::variables::{Kind, TensorVar, VarId};
 
 use crate::simulator::saved_for_backward::Statements;
 use crate::simulator::tensors::{self, Receiver};
-use crate::simulator::{alias_analysis, arguments, carried_aliases};
+use crate::simulator::{alias_analysis, arguments, arrays, carried_aliases};
 use crate::simulator::{Kwargs, Step, Tracer};
 pub use existing::defer;
 pub use items::set_item;
@@ -199,10 +199,7 @@ pub fn set_value(t: &mut Tracer<'_>, tensor: VarId, value: VarId) -> Step<bool> 
     {
         return Ok(false);
     }
-    let cut = Callee::Method(Arc::from("detach"));
-    let value = tensors::capture(t, cut, Some(Receiver::Tensor(value)), &[], &[], &mut |_| {
-        None
-    })?;
+    let value = arrays::detached(t, value)?;
     let copy = Callee::Method(Arc::from("clone"));
     let receiver = Some(Receiver::Tensor(value));
     let result = tensors::capture(t, copy, receiver, &[], &[], &mut |_| None)?;
@@ -329,9 +326,7 @@ pub fn stop_gradient(t: &mut Tracer<'_>, tensor: VarId) -> Step<bool> {
     if !t.grad_enabled || own(t, tensor).is_none() || views_of(t, tensor).next().is_some() {
         return Ok(false);
     }
-    let callee = Callee::Method(Arc::from("detach"));
-    let receiver = Some(Receiver::Tensor(tensor));
-    let result = tensors::capture(t, callee, receiver, &[], &[], &mut |_| None)?;
+    let result = arrays::detached(t, tensor)?;
     let replaced = replace(t, tensor, result)?.is_some();
     if replaced {
         // It is no leaf, whatever `stop_gradient` says: nothing else is such a tensor.
