@@ -11,7 +11,7 @@ pub enum GuardFailure {
     OneObject,
     /// A value that the graph needs is not there.
     Missing,
-    /// A key says itself what it is equal to: nothing can be looked up by it without running Python.
+    /// A key says itself what it is equal to: it cannot be looked up without running Python.
     Key,
 }
 

@@ -1,6 +1,7 @@
-//! CPython 3.14: its byte code, after `Include/opcode_ids.h` and `Python/bytecodes.c`. An experiment:
-//! it shows what a new version takes. Frames and objects of 3.14 are not read yet, and no Paddle is
-//! built for it; so no interpreter gets this dialect.
+//! CPython 3.14: its byte code, after `Include/opcode_ids.h` and `Python/bytecodes.c`.
+//!
+//! An experiment: it shows what a new version takes. Frames and objects of 3.14 are not read yet,
+//! and no Paddle is built for it; so no interpreter gets this dialect.
 
 use super::{Dialect, Instr};
 
