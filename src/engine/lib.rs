@@ -17,8 +17,8 @@ pub mod reason;
 pub mod simulator;
 pub mod tracker;
 pub mod translate;
-pub mod variables;
 
 pub use paddle_sot_cpython::{bytecode, frame, native, obj};
 pub use paddle_sot_ir as graph;
 pub use paddle_sot_ops::{self as ops, abi, paddle};
+pub use simulator::variables;

@@ -6,7 +6,7 @@ use crate::frame::Modules;
 use crate::obj::Obj;
 use crate::reason::{Break, BreakKind};
 use crate::simulator::deferred::{self, DeferredCall};
-use crate::variables::{CellVar, Kind, ObjectVar, VarId};
+use crate::variables::{Kind, ObjectVar, Snapshot, VarId};
 
 use super::reconstruct::Emitter;
 
@@ -60,15 +60,11 @@ pub fn emit(e: &mut Emitter<'_, '_>) -> Result<(), Break> {
             .collect();
     let mut pending = Vec::new();
     for id in mutated {
-        let kind = e.t.vars.kind(id).clone();
-        let fresh = match kind {
-            Kind::List(items) => Some(("set_list", e.t.add(Kind::List(items)))),
-            Kind::Appended(items) => Some(("extend_list", e.t.add(Kind::List(items)))),
-            Kind::Dict(dict) => Some(("set_dict", e.t.add(Kind::Dict(dict)))),
-            Kind::Set(set) => Some(("set_set", e.t.add(Kind::Set(set)))),
-            Kind::Cell(CellVar::Full(value)) => Some(("set_cell", value)),
-            Kind::Cell(_) | Kind::Object(_) | Kind::Layer(_) => None,
-            _ => {
+        let fresh = match e.t.vars.kind(id).snapshot() {
+            Snapshot::Contents(helper, contents) => Some((helper, e.t.add(contents))),
+            Snapshot::Value(helper, value) => Some((helper, value)),
+            Snapshot::Attributes => None,
+            Snapshot::Never => {
                 return Err(Break::new(
                     BreakKind::Construct,
                     "a change to an object of this kind cannot be replayed",

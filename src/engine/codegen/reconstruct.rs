@@ -504,12 +504,7 @@ impl<'a, 'py> Emitter<'a, 'py> {
                     .load_attr(if *exit { "__exit__" } else { "__enter__" })?;
             }
             other => {
-                let kind = format!("{other:?}");
-                let kind = kind
-                    .split([' ', '(', '{'])
-                    .next()
-                    .unwrap_or_default()
-                    .to_owned();
+                let kind = other.name();
                 return Err(Break::new(
                     BreakKind::Construct,
                     format!("a value of kind {kind} is live at the break"),

@@ -17,6 +17,7 @@ mod scalars;
 mod semantics;
 mod tensor;
 pub(crate) mod tracer;
+pub mod variables;
 
 pub use autograd::{deferred, pylayer, recompute, replay_reads};
 use autograd::{partial_gradients, saved_for_backward};

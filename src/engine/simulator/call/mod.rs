@@ -315,10 +315,6 @@ pub fn describe(t: &mut Tracer<'_>, id: VarId, kind: &Kind) -> String {
     }
     match t.type_of(id).and_then(|class| class.name().ok()) {
         Some(name) => format!("a {name}"),
-        None => format!("{kind:?}")
-            .split([' ', '(', '{'])
-            .next()
-            .unwrap_or("a value")
-            .to_owned(),
+        None => kind.name().to_owned(),
     }
 }

@@ -9,7 +9,7 @@ use crate::abi;
 use crate::guard::GuardKind;
 use crate::simulator::{attributes, classes};
 use crate::tracker::{DictKey, Tracker, TrackerRef};
-use crate::variables::{Kind, VarId};
+use crate::variables::{Finalizer, Kind, VarId};
 
 use super::{Step, Tracer};
 
@@ -62,21 +62,23 @@ impl<'py> Tracer<'py> {
     fn let_go_of(&mut self, id: VarId, depth: usize) -> Step<()> {
         let var = self.vars.get(id);
         if var.value.is_none() && depth > 0 {
-            let held: Vec<VarId> = match &var.kind {
-                Kind::List(items) | Kind::Tuple(items, _) => items.clone(),
-                Kind::Dict(dict) => dict.items.values().map(|(_, value)| *value).collect(),
-                Kind::Object(object) => object.contents.into_iter().collect(),
-                _ => Vec::new(),
+            let held = match var.kind.finalizer() {
+                Finalizer::Items(items) => items,
+                Finalizer::OfInstance(contents) => contents.into_iter().collect(),
+                Finalizer::Nothing | Finalizer::OfUnknown => Vec::new(),
             };
             for item in held {
                 self.let_go_of(item, depth - 1)?;
             }
         }
         let var = self.vars.get(id);
-        let (real, known) = match (&var.kind, &var.value) {
-            (Kind::Lazy | Kind::Opaque, Some(value)) => (value.bind(self.py).clone(), false),
-            (Kind::Object(_), Some(value)) => (value.bind(self.py).clone(), true),
-            _ => return Ok(()),
+        let known = match var.kind.finalizer() {
+            Finalizer::OfUnknown => false,
+            Finalizer::OfInstance(_) => true,
+            Finalizer::Nothing | Finalizer::Items(_) => return Ok(()),
+        };
+        let Some(real) = self.value(id) else {
+            return Ok(());
         };
         if known {
             classes::guard_names(self, &real.get_type(), &["__del__"]);

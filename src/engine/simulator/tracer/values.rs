@@ -5,10 +5,8 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyFunction, PyInt, PyList, PyString, PyType};
+use pyo3::types::{PyBool, PyInt, PyList, PyString, PyType};
 
-use crate::frame::Modules;
-use crate::graph::DType;
 use crate::guard::GuardKind;
 use crate::obj::Obj;
 use crate::reason::{Break, BreakKind};
@@ -279,51 +277,7 @@ impl<'py> Tracer<'py> {
     /// The type of the value as user code would see it with `type(x)`, when it is known.
     pub fn type_of(&mut self, id: VarId) -> Option<Bound<'py, PyType>> {
         self.realize(id);
-        let py = self.py;
-        let builtin = |name: &str| {
-            py.original("builtins", name)
-                .ok()?
-                .cast_into::<PyType>()
-                .ok()
-        };
-        let var = self.vars.get(id).clone();
-        let class = |class: &Obj| class.bind(py).cast::<PyType>().ok().cloned();
-        match &var.kind {
-            Kind::Tensor(tensor) => class(tensor.class.as_ref().unwrap_or(&self.paddle.tensor)),
-            Kind::Object(object) | Kind::Layer(object) => class(&object.class),
-            Kind::Layers { class: of, .. } => class(of),
-            Kind::Tuple(_, Some(named)) => class(named),
-            Kind::Array(array) => Some(array.value.bind(py).get_type()),
-            Kind::Dict(dict) => dict.class.as_ref().map_or_else(|| builtin("dict"), class),
-            Kind::List(_) => var.class.as_ref().map_or_else(|| builtin("list"), class),
-            Kind::Tuple(_, None) => builtin("tuple"),
-            Kind::Set(set) => builtin(if set.frozen { "frozenset" } else { "set" }),
-            Kind::Int(_) => builtin("int"),
-            Kind::Float(_) => builtin("float"),
-            Kind::Text(_) => builtin("str"),
-            Kind::SymNumber(symbol) => match self.graph.meta(*symbol)?.dtype {
-                DType::Int64 => builtin("int"),
-                DType::Bool => builtin("bool"),
-                _ => None,
-            },
-            Kind::Slice(_) => builtin("slice"),
-            Kind::Range(..) => builtin("range"),
-            Kind::Function(_) => Some(py.get_type::<PyFunction>()),
-            Kind::Method { .. } => py
-                .module("types")
-                .ok()?
-                .getattr("MethodType")
-                .ok()?
-                .cast_into()
-                .ok(),
-            Kind::Const
-            | Kind::Scalar
-            | Kind::Callable
-            | Kind::Class
-            | Kind::Module
-            | Kind::Opaque => var.value.as_ref().map(|value| value.bind(py).get_type()),
-            _ => None,
-        }
+        self.vars.get(id).python_type(self)
     }
 
     pub(super) fn set_kind(&mut self, id: VarId, kind: Kind) {

@@ -40,7 +40,7 @@ pub struct Reads {
 
 impl Reads {
     pub(in crate::simulator) fn note(&mut self, id: VarId, var: &Variable) {
-        if may_change(&var.kind) && self.ids.insert(id) {
+        if var.kind.may_change() && self.ids.insert(id) {
             self.containers |= is_container(&var.kind);
             self.objects.extend(address(var));
             if matches!(var.kind, Kind::Cell(_)) {
@@ -74,22 +74,6 @@ fn is_container(kind: &Kind) -> bool {
         Kind::Dict(dict) => dict.class.is_none() || dict.default_factory.is_some(),
         _ => false,
     }
-}
-
-fn may_change(kind: &Kind) -> bool {
-    matches!(
-        kind,
-        Kind::Cell(_)
-            | Kind::Tensor(_)
-            | Kind::List(_)
-            | Kind::Appended(_)
-            | Kind::Dict(_)
-            | Kind::Set(_)
-            | Kind::Object(_)
-            | Kind::Layer(_)
-            | Kind::Function(_)
-            | Kind::Iter(_)
-    )
 }
 
 /// A captured operation whose Python code plain Python runs again on the way back.

@@ -2,9 +2,15 @@
 
 use std::rc::Rc;
 
-use super::key::Key;
-use super::tools::Tool;
-use super::VarId;
+use pyo3::prelude::*;
+use pyo3::types::PyType;
+
+use crate::simulator::Tracer;
+
+use crate::simulator::variables::protocol::{Finalizer, Protocol, Snapshot};
+use crate::simulator::variables::{Key, VarId, Variable};
+
+use super::Tool;
 
 /// What an iterator that counts in the graph yields for a number.
 #[derive(Clone, Debug)]
@@ -141,5 +147,45 @@ impl IterVar {
             Self::Tool(tool) => tool.inner(),
             _ => Vec::new(),
         }
+    }
+}
+
+impl Protocol for IterVar {
+    const NAME: &'static str = "Iter";
+
+    fn children(&self) -> Vec<VarId> {
+        match self {
+            Self::Sequence { over, .. }
+            | Self::Dict { over, .. }
+            | Self::Fixed {
+                over: (over, _), ..
+            }
+            | Self::Reversed { over, .. }
+            | Self::Tensor { over, .. } => vec![*over],
+            Self::Numbers { next, stop, .. } => vec![*next, *stop],
+            Self::Map { function, inner } => [*function].into_iter().chain(inner.clone()).collect(),
+            Self::Filter { function, inner } => [*inner].into_iter().chain(*function).collect(),
+            Self::Tool(tool) => tool.children(),
+            Self::Enumerate { .. } | Self::Zip { .. } => self.inner(),
+            Self::Range { .. } | Self::Advanced | Self::Generator { .. } | Self::Ended { .. } => {
+                Vec::new()
+            }
+        }
+    }
+
+    fn python_type<'py>(&self, _: &Tracer<'py>, _: &Variable) -> Option<Bound<'py, PyType>> {
+        None
+    }
+
+    fn may_change(&self) -> bool {
+        true
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        Snapshot::Never
+    }
+
+    fn finalizer(&self) -> Finalizer {
+        Finalizer::Nothing
     }
 }

@@ -1,6 +1,6 @@
 //! The state of what `itertools` makes.
 
-use super::VarId;
+use crate::simulator::variables::VarId;
 
 /// A tool of `itertools`.
 #[derive(Clone, Debug)]
@@ -153,5 +153,36 @@ impl Tool {
             Self::ZipLongest { inner, .. } => inner.iter().flatten().copied().collect(),
             Self::Rows { .. } | Self::Count { .. } | Self::Repeat { .. } => Vec::new(),
         }
+    }
+
+    /// The variables that it holds.
+    pub fn children(&self) -> Vec<VarId> {
+        let mut held = self.inner();
+        match self {
+            Self::Rows { pools, rows, .. } => {
+                held.extend(pools);
+                held.extend(rows.iter().flatten());
+            }
+            Self::Repeat { item, .. } => held.push(*item),
+            Self::Cycle { saved, .. } => held.extend(saved),
+            Self::Starmap { function, .. }
+            | Self::TakeWhile { function, .. }
+            | Self::DropWhile { function, .. } => held.push(*function),
+            Self::FilterFalse { function, .. } => held.extend(function),
+            Self::Accumulate {
+                function,
+                total,
+                initial,
+                ..
+            } => held.extend([function, total, initial].into_iter().flatten()),
+            Self::Pairwise { old, .. } => held.extend(old),
+            Self::ZipLongest { fill, .. } => held.push(*fill),
+            Self::Chain { .. }
+            | Self::Islice { .. }
+            | Self::Count { .. }
+            | Self::Compress { .. }
+            | Self::Batched { .. } => {}
+        }
+        held
     }
 }

@@ -1,0 +1,47 @@
+//! NumPy arrays that the frame made.
+
+use pyo3::prelude::*;
+use pyo3::types::PyType;
+
+use crate::obj::Obj;
+use crate::simulator::Tracer;
+
+use crate::simulator::variables::protocol::{Finalizer, Protocol, Snapshot};
+use crate::simulator::variables::{VarId, Variable};
+
+/// A NumPy array that the frame made. What is held is read-only, and nobody else's.
+#[derive(Clone, Debug)]
+pub struct ArrayVar {
+    /// An array of the same numbers.
+    pub value: Obj,
+    /// The instruction of the outermost frame that made it.
+    pub at: usize,
+    /// Whether it may share its memory with another one, so that only the interpreter can make it.
+    pub shares: bool,
+    /// Whether something goes over it, which sees what is written meanwhile.
+    pub iterated: bool,
+}
+
+impl Protocol for ArrayVar {
+    const NAME: &'static str = "Array";
+
+    fn children(&self) -> Vec<VarId> {
+        Vec::new()
+    }
+
+    fn python_type<'py>(&self, t: &Tracer<'py>, _: &Variable) -> Option<Bound<'py, PyType>> {
+        Some(self.value.bind(t.py).get_type())
+    }
+
+    fn may_change(&self) -> bool {
+        false
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        Snapshot::Never
+    }
+
+    fn finalizer(&self) -> Finalizer {
+        Finalizer::Nothing
+    }
+}

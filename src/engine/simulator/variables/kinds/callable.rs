@@ -1,0 +1,63 @@
+//! Callables of C or of Paddle, and modules.
+
+use pyo3::prelude::*;
+use pyo3::types::PyType;
+
+use crate::simulator::Tracer;
+
+use crate::simulator::variables::protocol::{of_value, Finalizer, Protocol, Snapshot};
+use crate::simulator::variables::{VarId, Variable};
+
+/// A callable of C or of Paddle, guarded by identity.
+pub struct Callable;
+
+impl Protocol for Callable {
+    const NAME: &'static str = "Callable";
+
+    fn children(&self) -> Vec<VarId> {
+        Vec::new()
+    }
+
+    fn python_type<'py>(&self, t: &Tracer<'py>, var: &Variable) -> Option<Bound<'py, PyType>> {
+        of_value(t, var)
+    }
+
+    fn may_change(&self) -> bool {
+        false
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        Snapshot::Never
+    }
+
+    fn finalizer(&self) -> Finalizer {
+        Finalizer::Nothing
+    }
+}
+
+/// A module.
+pub struct Module;
+
+impl Protocol for Module {
+    const NAME: &'static str = "Module";
+
+    fn children(&self) -> Vec<VarId> {
+        Vec::new()
+    }
+
+    fn python_type<'py>(&self, t: &Tracer<'py>, var: &Variable) -> Option<Bound<'py, PyType>> {
+        of_value(t, var)
+    }
+
+    fn may_change(&self) -> bool {
+        false
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        Snapshot::Never
+    }
+
+    fn finalizer(&self) -> Finalizer {
+        Finalizer::Nothing
+    }
+}

@@ -1,0 +1,50 @@
+//! Cells.
+
+use pyo3::prelude::*;
+use pyo3::types::PyType;
+
+use crate::simulator::Tracer;
+
+use crate::simulator::variables::protocol::{Finalizer, Protocol, Snapshot};
+use crate::simulator::variables::{VarId, Variable};
+
+/// A cell.
+#[derive(Clone, Debug)]
+pub enum CellVar {
+    /// A real cell nobody read yet.
+    Unread,
+    /// Empty.
+    Empty,
+    /// Full.
+    Full(VarId),
+}
+
+impl Protocol for CellVar {
+    const NAME: &'static str = "Cell";
+
+    fn children(&self) -> Vec<VarId> {
+        match self {
+            Self::Full(content) => vec![*content],
+            Self::Unread | Self::Empty => Vec::new(),
+        }
+    }
+
+    fn python_type<'py>(&self, _: &Tracer<'py>, _: &Variable) -> Option<Bound<'py, PyType>> {
+        None
+    }
+
+    fn may_change(&self) -> bool {
+        true
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        match self {
+            Self::Full(content) => Snapshot::Value("set_cell", *content),
+            Self::Unread | Self::Empty => Snapshot::Attributes,
+        }
+    }
+
+    fn finalizer(&self) -> Finalizer {
+        Finalizer::Nothing
+    }
+}

@@ -1,0 +1,72 @@
+//! Python functions.
+
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use pyo3::types::{PyFunction, PyType};
+
+use crate::obj::Obj;
+use crate::simulator::Tracer;
+
+use crate::simulator::variables::protocol::{Finalizer, Protocol, Snapshot};
+use crate::simulator::variables::{VarId, Variable};
+
+/// A function made by the frame.
+#[derive(Clone, Debug)]
+pub struct NewFunction {
+    /// The code object.
+    pub code: Obj,
+    /// The globals dict.
+    pub globals: Obj,
+    /// `__defaults__`, a tuple variable.
+    pub defaults: Option<VarId>,
+    /// `__kwdefaults__`, a dict variable.
+    pub kwdefaults: Option<VarId>,
+    /// `__annotations__` as built by the frame (tuple or dict variable).
+    pub annotations: Option<VarId>,
+    /// Cells.
+    pub closure: Vec<VarId>,
+    /// Attributes set on the function by the frame (`f.x = 1`, functools.wraps).
+    pub attrs: Vec<(Arc<str>, VarId)>,
+}
+
+/// A Python function.
+#[derive(Clone, Debug)]
+pub enum FunctionVar {
+    /// It exists: `Variable::value` is the function object.
+    Real,
+    /// The frame made it.
+    New(Box<NewFunction>),
+}
+
+impl Protocol for FunctionVar {
+    const NAME: &'static str = "Function";
+
+    fn children(&self) -> Vec<VarId> {
+        match self {
+            Self::Real => Vec::new(),
+            Self::New(new) => {
+                let parts = [new.defaults, new.kwdefaults, new.annotations];
+                let attributes = new.attrs.iter().map(|(_, value)| *value);
+                let held = new.closure.iter().copied().chain(attributes);
+                parts.into_iter().flatten().chain(held).collect()
+            }
+        }
+    }
+
+    fn python_type<'py>(&self, t: &Tracer<'py>, _: &Variable) -> Option<Bound<'py, PyType>> {
+        Some(t.py.get_type::<PyFunction>())
+    }
+
+    fn may_change(&self) -> bool {
+        true
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        Snapshot::Never
+    }
+
+    fn finalizer(&self) -> Finalizer {
+        Finalizer::Nothing
+    }
+}

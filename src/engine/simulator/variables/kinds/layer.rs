@@ -1,0 +1,69 @@
+//! Layers.
+
+use pyo3::prelude::*;
+use pyo3::types::PyType;
+
+use crate::obj::Obj;
+use crate::simulator::Tracer;
+
+use crate::simulator::variables::protocol::{class, Finalizer, Protocol, Snapshot};
+use crate::simulator::variables::{ObjectVar, VarId, Variable};
+
+/// A `paddle.nn.Layer` instance.
+pub struct Layer<'a>(pub &'a ObjectVar);
+
+impl Protocol for Layer<'_> {
+    const NAME: &'static str = "Layer";
+
+    fn children(&self) -> Vec<VarId> {
+        self.0.held()
+    }
+
+    fn python_type<'py>(&self, t: &Tracer<'py>, _: &Variable) -> Option<Bound<'py, PyType>> {
+        class(t, &self.0.class)
+    }
+
+    fn may_change(&self) -> bool {
+        true
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        Snapshot::Attributes
+    }
+
+    fn finalizer(&self) -> Finalizer {
+        Finalizer::Nothing
+    }
+}
+
+/// A list of layers that the frame made.
+pub struct Layers<'a> {
+    /// Its class.
+    pub class: &'a Obj,
+    /// What is in it.
+    pub items: &'a [VarId],
+}
+
+impl Protocol for Layers<'_> {
+    const NAME: &'static str = "Layers";
+
+    fn children(&self) -> Vec<VarId> {
+        self.items.to_vec()
+    }
+
+    fn python_type<'py>(&self, t: &Tracer<'py>, _: &Variable) -> Option<Bound<'py, PyType>> {
+        class(t, self.class)
+    }
+
+    fn may_change(&self) -> bool {
+        false
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        Snapshot::Never
+    }
+
+    fn finalizer(&self) -> Finalizer {
+        Finalizer::Nothing
+    }
+}

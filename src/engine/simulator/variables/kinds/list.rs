@@ -1,0 +1,66 @@
+//! Lists.
+
+use pyo3::prelude::*;
+use pyo3::types::PyType;
+
+use crate::simulator::Tracer;
+
+use crate::simulator::variables::protocol::{builtin, class, Finalizer, Protocol, Snapshot};
+use crate::simulator::variables::{Kind, VarId, Variable};
+
+/// `list`
+pub struct List<'a>(pub &'a [VarId]);
+
+impl Protocol for List<'_> {
+    const NAME: &'static str = "List";
+
+    fn children(&self) -> Vec<VarId> {
+        self.0.to_vec()
+    }
+
+    fn python_type<'py>(&self, t: &Tracer<'py>, var: &Variable) -> Option<Bound<'py, PyType>> {
+        match &var.class {
+            Some(of) => class(t, of),
+            None => builtin(t, "list"),
+        }
+    }
+
+    fn may_change(&self) -> bool {
+        true
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        Snapshot::Contents("set_list", Kind::List(self.0.to_vec()))
+    }
+
+    fn finalizer(&self) -> Finalizer {
+        Finalizer::Items(self.0.to_vec())
+    }
+}
+
+/// What was appended to a list that nothing has looked into.
+pub struct Appended<'a>(pub &'a [VarId]);
+
+impl Protocol for Appended<'_> {
+    const NAME: &'static str = "Appended";
+
+    fn children(&self) -> Vec<VarId> {
+        self.0.to_vec()
+    }
+
+    fn python_type<'py>(&self, _: &Tracer<'py>, _: &Variable) -> Option<Bound<'py, PyType>> {
+        None
+    }
+
+    fn may_change(&self) -> bool {
+        true
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        Snapshot::Contents("extend_list", Kind::List(self.0.to_vec()))
+    }
+
+    fn finalizer(&self) -> Finalizer {
+        Finalizer::Nothing
+    }
+}

@@ -1,0 +1,209 @@
+//! The kinds of variables: one file a kind, with what it holds and what it answers.
+
+mod array;
+mod callable;
+mod cell;
+mod class;
+mod constant;
+mod context;
+mod dict;
+mod function;
+mod iterator;
+mod layer;
+mod list;
+mod method;
+mod null;
+mod number;
+mod object;
+mod opaque;
+mod partial;
+mod range;
+mod set;
+mod slice;
+mod tensor;
+mod text;
+mod tool;
+mod tuple;
+
+use std::sync::Arc;
+
+use crate::graph::SymbolId;
+use crate::obj::Obj;
+use crate::tracker::TrackerRef;
+
+use super::VarId;
+
+pub use array::ArrayVar;
+pub use callable::{Callable, Module};
+pub use cell::CellVar;
+pub use class::Class;
+pub use constant::{Const, Scalar};
+pub use context::{ContextMethod, ContextVar};
+pub use dict::{DictVar, DictView};
+pub use function::{FunctionVar, NewFunction};
+pub use iterator::{Item, IterVar};
+pub use layer::{Layer, Layers};
+pub use list::{Appended, List};
+pub use method::{BoundBuiltin, Method, Super};
+pub use null::{Continuation, Null};
+pub use number::{Float, Int, NumberVar, SymNumber};
+pub use object::{AttrOp, ObjectVar};
+pub use opaque::{Lazy, Opaque};
+pub use partial::Partial;
+pub use range::{NumberRange, Range};
+pub use set::SetVar;
+pub use slice::Slice;
+pub use tensor::{TensorVar, View};
+pub use text::{Text, TextPart};
+pub use tool::Tool;
+pub use tuple::Tuple;
+
+/// A value of the simulated program.
+#[derive(Clone, Debug)]
+pub struct Variable {
+    /// What it is.
+    pub kind: Kind,
+    /// The real object, when it exists before the frame runs (or is a constant).
+    pub value: Option<Obj>,
+    /// Where the real object comes from in a later call. `None` for what the frame makes.
+    pub source: Option<TrackerRef>,
+    /// Whether the user's program changed it.
+    pub mutated: bool,
+    /// The class, where it is a subclass of the kind's that behaves like it (`paddle.Size`).
+    pub class: Option<Obj>,
+    /// The new instance of a subclass of `dict` or `list` whose items these are: where this is
+    /// needed as an object, it is that.
+    pub owner: Option<VarId>,
+}
+
+impl Variable {
+    /// A value the frame makes.
+    pub fn new(kind: Kind) -> Self {
+        Self {
+            kind,
+            value: None,
+            source: None,
+            mutated: false,
+            class: None,
+            owner: None,
+        }
+    }
+}
+
+/// What a variable is. An operation that does not name a kind leaves it to the interpreter.
+#[derive(Clone, Debug)]
+pub enum Kind {
+    /// The interpreter's NULL on the stack.
+    Null,
+    /// A real object nobody looked at: not guarded yet. See `Tracer::realize`.
+    Lazy,
+    /// An immutable constant whose value is known: `None`, numbers, `str`, `bytes`, `...`, dtypes,
+    /// places, enum members, code objects. `Variable::value` is it.
+    Const,
+    /// A scalar of NumPy. `Variable::value` is it.
+    Scalar,
+    /// A NumPy array that the frame made of what is known.
+    Array(ArrayVar),
+    /// A tensor.
+    Tensor(TensorVar),
+    /// An `int`, `float` or `bool` that depends on dynamic dims: a 0-d tensor symbol that Python
+    /// sees as a number.
+    SymNumber(SymbolId),
+    /// An exact `int` of which only the type is known: it differs between calls.
+    Int(NumberVar),
+    /// An exact `float` of which only the type is known.
+    Float(NumberVar),
+    /// An exact `str` of which only the type is known: from outside, or made of these parts.
+    Text(Arc<[TextPart]>),
+    /// `list`
+    List(Vec<VarId>),
+    /// An existing `list` that nothing has looked into, and what was appended to it.
+    Appended(Vec<VarId>),
+    /// `tuple`; with a class: a named tuple.
+    Tuple(Vec<VarId>, Option<Obj>),
+    /// `dict`, `OrderedDict`, `defaultdict`
+    Dict(DictVar),
+    /// What goes on in a callee that broke the graph: made by the code generator only.
+    Continuation {
+        /// Its resume function.
+        function: Obj,
+        /// The arguments of that.
+        args: Vec<VarId>,
+    },
+    /// `dict.keys()`, `.values()`, `.items()` of a dict variable: 0, 1, 2.
+    DictView(VarId, u8),
+    /// `set`, `frozenset`
+    Set(SetVar),
+    /// `slice(start, stop, step)`
+    Slice([VarId; 3]),
+    /// `range(start, stop, step)`
+    Range(i64, i64, i64),
+    /// `range(start, stop, step)` whose ends are numbers of the graph.
+    NumberRange(VarId, VarId, i64),
+    /// An iterator.
+    Iter(IterVar),
+    /// A cell.
+    Cell(CellVar),
+    /// A Python function.
+    Function(FunctionVar),
+    /// A bound method: receiver and function.
+    Method {
+        /// `__self__`
+        receiver: VarId,
+        /// `__func__`
+        function: VarId,
+    },
+    /// A method of a builtin kind bound to a variable: `[].append`, `x.reshape`.
+    BoundBuiltin {
+        /// The receiver.
+        receiver: VarId,
+        /// The method's name.
+        name: Arc<str>,
+    },
+    /// A callable of C or of Paddle, guarded by identity: builtin functions, API functions, ufuncs,
+    /// descriptors.
+    Callable,
+    /// A class.
+    Class,
+    /// A module.
+    Module,
+    /// A `paddle.nn.Layer` instance, guarded by identity. Attribute writes are in the `ObjectVar`.
+    Layer(ObjectVar),
+    /// A `LayerList` or `Sequential` that the frame made of layers that exist: `self.blocks[1:]`.
+    /// It is not rebuilt: where it is needed after all, the interpreter makes it.
+    Layers {
+        /// Its class.
+        class: Obj,
+        /// What is in it.
+        items: Vec<VarId>,
+    },
+    /// An instance of another Python class.
+    Object(ObjectVar),
+    /// `super()`: the class to start after, and the receiver (object or class).
+    Super {
+        /// The class after which the lookup starts.
+        class: Obj,
+        /// The receiver.
+        receiver: VarId,
+    },
+    /// `functools.partial`
+    Partial {
+        /// The callable.
+        function: VarId,
+        /// Positional arguments.
+        args: Vec<VarId>,
+        /// Keyword arguments.
+        kwargs: Vec<(Arc<str>, VarId)>,
+    },
+    /// A context manager the simulator enters itself.
+    Context(ContextVar),
+    /// The `__exit__` (or `__enter__` when false) of such a context manager, bound.
+    ContextMethod {
+        /// The context manager.
+        context: VarId,
+        /// `__exit__`, else `__enter__`.
+        exit: bool,
+    },
+    /// A real object that can be passed along, not operated on. Guarded by type when looked at.
+    Opaque,
+}

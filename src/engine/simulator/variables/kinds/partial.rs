@@ -1,0 +1,47 @@
+//! `functools.partial`.
+
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use pyo3::types::PyType;
+
+use crate::simulator::Tracer;
+
+use crate::simulator::variables::protocol::{Finalizer, Protocol, Snapshot};
+use crate::simulator::variables::{VarId, Variable};
+
+/// `functools.partial`
+pub struct Partial<'a> {
+    /// The callable.
+    pub function: VarId,
+    /// Positional arguments.
+    pub args: &'a [VarId],
+    /// Keyword arguments.
+    pub kwargs: &'a [(Arc<str>, VarId)],
+}
+
+impl Protocol for Partial<'_> {
+    const NAME: &'static str = "Partial";
+
+    fn children(&self) -> Vec<VarId> {
+        let named = self.kwargs.iter().map(|(_, value)| *value);
+        let given = self.args.iter().copied().chain(named);
+        [self.function].into_iter().chain(given).collect()
+    }
+
+    fn python_type<'py>(&self, _: &Tracer<'py>, _: &Variable) -> Option<Bound<'py, PyType>> {
+        None
+    }
+
+    fn may_change(&self) -> bool {
+        false
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        Snapshot::Never
+    }
+
+    fn finalizer(&self) -> Finalizer {
+        Finalizer::Nothing
+    }
+}

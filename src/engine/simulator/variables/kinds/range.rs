@@ -1,0 +1,63 @@
+//! Ranges.
+
+use pyo3::prelude::*;
+use pyo3::types::PyType;
+
+use crate::simulator::Tracer;
+
+use crate::simulator::variables::protocol::{builtin, Finalizer, Protocol, Snapshot};
+use crate::simulator::variables::{VarId, Variable};
+
+/// `range(start, stop, step)`
+pub struct Range(pub i64, pub i64, pub i64);
+
+impl Protocol for Range {
+    const NAME: &'static str = "Range";
+
+    fn children(&self) -> Vec<VarId> {
+        Vec::new()
+    }
+
+    fn python_type<'py>(&self, t: &Tracer<'py>, _: &Variable) -> Option<Bound<'py, PyType>> {
+        builtin(t, "range")
+    }
+
+    fn may_change(&self) -> bool {
+        false
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        Snapshot::Never
+    }
+
+    fn finalizer(&self) -> Finalizer {
+        Finalizer::Nothing
+    }
+}
+
+/// `range(start, stop, step)` whose ends are numbers of the graph.
+pub struct NumberRange(pub VarId, pub VarId, pub i64);
+
+impl Protocol for NumberRange {
+    const NAME: &'static str = "NumberRange";
+
+    fn children(&self) -> Vec<VarId> {
+        vec![self.0, self.1]
+    }
+
+    fn python_type<'py>(&self, _: &Tracer<'py>, _: &Variable) -> Option<Bound<'py, PyType>> {
+        None
+    }
+
+    fn may_change(&self) -> bool {
+        false
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        Snapshot::Never
+    }
+
+    fn finalizer(&self) -> Finalizer {
+        Finalizer::Nothing
+    }
+}

@@ -1,0 +1,43 @@
+//! Sets and frozen sets.
+
+use indexmap::IndexMap;
+use pyo3::prelude::*;
+use pyo3::types::PyType;
+
+use crate::simulator::Tracer;
+
+use crate::simulator::variables::protocol::{builtin, Finalizer, Protocol, Snapshot};
+use crate::simulator::variables::{Key, Kind, VarId, Variable};
+
+/// A set or frozenset.
+#[derive(Clone, Debug, Default)]
+pub struct SetVar {
+    /// Key -> element.
+    pub items: IndexMap<Key, VarId>,
+    /// Whether it is a frozenset.
+    pub frozen: bool,
+}
+
+impl Protocol for SetVar {
+    const NAME: &'static str = "Set";
+
+    fn children(&self) -> Vec<VarId> {
+        self.items.values().copied().collect()
+    }
+
+    fn python_type<'py>(&self, t: &Tracer<'py>, _: &Variable) -> Option<Bound<'py, PyType>> {
+        builtin(t, if self.frozen { "frozenset" } else { "set" })
+    }
+
+    fn may_change(&self) -> bool {
+        true
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        Snapshot::Contents("set_set", Kind::Set(self.clone()))
+    }
+
+    fn finalizer(&self) -> Finalizer {
+        Finalizer::Nothing
+    }
+}

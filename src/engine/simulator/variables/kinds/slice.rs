@@ -1,0 +1,36 @@
+//! Slices.
+
+use pyo3::prelude::*;
+use pyo3::types::PyType;
+
+use crate::simulator::Tracer;
+
+use crate::simulator::variables::protocol::{builtin, Finalizer, Protocol, Snapshot};
+use crate::simulator::variables::{VarId, Variable};
+
+/// `slice(start, stop, step)`
+pub struct Slice(pub [VarId; 3]);
+
+impl Protocol for Slice {
+    const NAME: &'static str = "Slice";
+
+    fn children(&self) -> Vec<VarId> {
+        self.0.to_vec()
+    }
+
+    fn python_type<'py>(&self, t: &Tracer<'py>, _: &Variable) -> Option<Bound<'py, PyType>> {
+        builtin(t, "slice")
+    }
+
+    fn may_change(&self) -> bool {
+        false
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        Snapshot::Never
+    }
+
+    fn finalizer(&self) -> Finalizer {
+        Finalizer::Nothing
+    }
+}

@@ -1,0 +1,68 @@
+//! Tensors.
+
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use pyo3::types::PyType;
+
+use crate::graph::{Arg, Callee, SymbolId};
+use crate::obj::Obj;
+use crate::simulator::Tracer;
+
+use crate::simulator::variables::protocol::{class, Finalizer, Protocol, Snapshot};
+use crate::simulator::variables::{VarId, Variable};
+
+/// A tensor: a symbol of the graph under construction.
+#[derive(Clone, Debug)]
+pub struct TensorVar {
+    /// The symbol. In-place operations on fresh tensors rebind it.
+    pub symbol: SymbolId,
+    /// How it was made, when it may share the storage of another tensor.
+    pub view: Option<Arc<View>>,
+    /// The real class when it is a Parameter or a user's subclass.
+    pub class: Option<Obj>,
+}
+
+/// An operation whose result may share the storage of its argument. Where both leave the graph, the
+/// operation is done again on the real tensors.
+#[derive(Debug)]
+pub struct View {
+    /// The tensor whose storage may be shared.
+    pub base: VarId,
+    /// Its symbol.
+    pub base_symbol: SymbolId,
+    /// The operation.
+    pub callee: Callee,
+    /// Its arguments, the receiver first.
+    pub args: Vec<Arg>,
+    /// Its keyword arguments.
+    pub kwargs: Vec<(Arc<str>, Arg)>,
+    /// Which of several results, and the list of them.
+    pub item: Option<(VarId, usize)>,
+    /// Whether gradients were on.
+    pub grad_enabled: bool,
+}
+
+impl Protocol for TensorVar {
+    const NAME: &'static str = "Tensor";
+
+    fn children(&self) -> Vec<VarId> {
+        Vec::new()
+    }
+
+    fn python_type<'py>(&self, t: &Tracer<'py>, _: &Variable) -> Option<Bound<'py, PyType>> {
+        class(t, self.class.as_ref().unwrap_or(&t.paddle.tensor))
+    }
+
+    fn may_change(&self) -> bool {
+        true
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        Snapshot::Never
+    }
+
+    fn finalizer(&self) -> Finalizer {
+        Finalizer::Nothing
+    }
+}

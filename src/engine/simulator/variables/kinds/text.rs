@@ -1,0 +1,57 @@
+//! Texts that differ between calls.
+
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use pyo3::types::PyType;
+
+use crate::simulator::Tracer;
+
+use crate::simulator::variables::protocol::{builtin, Finalizer, Protocol, Snapshot};
+use crate::simulator::variables::{VarId, Variable};
+
+/// A part of a text that differs between calls.
+#[derive(Clone, Debug)]
+pub enum TextPart {
+    /// An exact `str`.
+    Text(VarId),
+    /// What a pure function answers to these arguments, an exact `str`.
+    Shown(VarId, Arc<[VarId]>),
+}
+
+/// An exact `str`: from outside, or made of these parts.
+pub struct Text<'a>(pub &'a [TextPart]);
+
+impl Protocol for Text<'_> {
+    const NAME: &'static str = "Text";
+
+    fn children(&self) -> Vec<VarId> {
+        let mut found = Vec::new();
+        for part in self.0 {
+            match part {
+                TextPart::Text(text) => found.push(*text),
+                TextPart::Shown(function, args) => {
+                    found.push(*function);
+                    found.extend_from_slice(args);
+                }
+            }
+        }
+        found
+    }
+
+    fn python_type<'py>(&self, t: &Tracer<'py>, _: &Variable) -> Option<Bound<'py, PyType>> {
+        builtin(t, "str")
+    }
+
+    fn may_change(&self) -> bool {
+        false
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        Snapshot::Never
+    }
+
+    fn finalizer(&self) -> Finalizer {
+        Finalizer::Nothing
+    }
+}

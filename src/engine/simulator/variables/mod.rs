@@ -1,0 +1,18 @@
+//! What the simulator's stack and locals hold.
+//!
+//! Variables live in an [`Arena`] and are named by [`VarId`]: two names for one object are one id,
+//! so identity and aliasing are explicit. Every change goes through the arena's undo log, so a
+//! checkpoint is a position and roll-back is exact. `kinds` has one file a kind.
+
+mod arena;
+mod key;
+pub(crate) mod kinds;
+pub(crate) mod protocol;
+
+pub use arena::{Arena, ArenaMark, VarId};
+pub use key::Key;
+pub use kinds::{
+    ArrayVar, AttrOp, CellVar, ContextVar, DictVar, FunctionVar, Item, IterVar, Kind, NewFunction,
+    NumberVar, ObjectVar, SetVar, TensorVar, TextPart, Tool, Variable, View,
+};
+pub use protocol::{Finalizer, Protocol, Snapshot};

@@ -1,0 +1,190 @@
+//! What every kind of variables answers.
+//!
+//! One file a kind in `kinds/`: what the kind holds, and its answers. An answer that [`Protocol`]
+//! requires cannot be forgotten. The others are breaks where a kind says nothing. [`ask`] alone
+//! names all kinds, so that a new one does not compile before it has answers.
+
+use std::rc::Rc;
+
+use pyo3::prelude::*;
+use pyo3::types::PyType;
+
+use crate::frame::Modules;
+use crate::obj::Obj;
+use crate::simulator::Tracer;
+
+use super::{Kind, VarId, Variable};
+
+/// What the changes that the program made to something that exists are replayed from.
+pub enum Snapshot {
+    /// The helper that sets its contents, and a new variable of them.
+    Contents(&'static str, Kind),
+    /// The helper that sets what it holds, and that.
+    Value(&'static str, VarId),
+    /// Nothing but the attributes that were written.
+    Attributes,
+    /// They cannot be replayed.
+    Never,
+}
+
+/// What may run code of the user's where the last reference to a value goes away.
+pub enum Finalizer {
+    /// Nothing.
+    Nothing,
+    /// The ends of what it holds, where the frame made it.
+    Items(Vec<VarId>),
+    /// The `__del__` of its class, of which nothing is guarded yet.
+    OfUnknown,
+    /// The `__del__` of its class, and the end of what a new instance holds.
+    OfInstance(Option<VarId>),
+}
+
+/// What a kind of variables answers.
+pub trait Protocol {
+    /// What messages call it.
+    const NAME: &'static str;
+
+    /// The variables that it holds.
+    fn children(&self) -> Vec<VarId>;
+
+    /// What `type()` of it answers, where that is known. `var` is the variable.
+    fn python_type<'py>(&self, t: &Tracer<'py>, var: &Variable) -> Option<Bound<'py, PyType>>;
+
+    /// Whether what it holds or names may be another thing later.
+    fn may_change(&self) -> bool;
+
+    /// What changes to one that exists are replayed from.
+    fn snapshot(&self) -> Snapshot;
+
+    /// What may run where its last reference goes away.
+    fn finalizer(&self) -> Finalizer;
+}
+
+/// Asks what is known of a kind. Nothing else names all kinds.
+macro_rules! ask {
+    ($kind:expr, $known:ident => $answer:expr) => {{
+        use $crate::simulator::variables::kinds::*;
+        match $kind {
+            Kind::Null => ask!(@ Null, $known, $answer),
+            Kind::Lazy => ask!(@ Lazy, $known, $answer),
+            Kind::Const => ask!(@ Const, $known, $answer),
+            Kind::Scalar => ask!(@ Scalar, $known, $answer),
+            Kind::Array($known) => $answer,
+            Kind::Tensor($known) => $answer,
+            Kind::SymNumber(symbol) => ask!(@ SymNumber(*symbol), $known, $answer),
+            Kind::Int(number) => ask!(@ Int(*number), $known, $answer),
+            Kind::Float(number) => ask!(@ Float(*number), $known, $answer),
+            Kind::Text(parts) => ask!(@ Text(parts), $known, $answer),
+            Kind::List(items) => ask!(@ List(items), $known, $answer),
+            Kind::Appended(items) => ask!(@ Appended(items), $known, $answer),
+            Kind::Tuple(items, class) => ask!(@ Tuple(items, class.as_ref()), $known, $answer),
+            Kind::Dict($known) => $answer,
+            Kind::Continuation { function, args } => {
+                ask!(@ Continuation { function, args }, $known, $answer)
+            }
+            Kind::DictView(dict, which) => ask!(@ DictView(*dict, *which), $known, $answer),
+            Kind::Set($known) => $answer,
+            Kind::Slice(parts) => ask!(@ Slice(*parts), $known, $answer),
+            Kind::Range(start, stop, step) => ask!(@ Range(*start, *stop, *step), $known, $answer),
+            Kind::NumberRange(start, stop, step) => {
+                ask!(@ NumberRange(*start, *stop, *step), $known, $answer)
+            }
+            Kind::Iter($known) => $answer,
+            Kind::Cell($known) => $answer,
+            Kind::Function($known) => $answer,
+            Kind::Method { receiver, function } => {
+                ask!(@ Method { receiver: *receiver, function: *function }, $known, $answer)
+            }
+            Kind::BoundBuiltin { receiver, name } => {
+                ask!(@ BoundBuiltin { receiver: *receiver, name }, $known, $answer)
+            }
+            Kind::Callable => ask!(@ Callable, $known, $answer),
+            Kind::Class => ask!(@ Class, $known, $answer),
+            Kind::Module => ask!(@ Module, $known, $answer),
+            Kind::Layer(object) => ask!(@ Layer(object), $known, $answer),
+            Kind::Layers { class, items } => ask!(@ Layers { class, items }, $known, $answer),
+            Kind::Object($known) => $answer,
+            Kind::Super { class, receiver } => {
+                ask!(@ Super { class, receiver: *receiver }, $known, $answer)
+            }
+            Kind::Partial { function, args, kwargs } => {
+                ask!(@ Partial { function: *function, args, kwargs }, $known, $answer)
+            }
+            Kind::Context($known) => $answer,
+            Kind::ContextMethod { context, exit } => {
+                ask!(@ ContextMethod { context: *context, exit: *exit }, $known, $answer)
+            }
+            Kind::Opaque => ask!(@ Opaque, $known, $answer),
+        }
+    }};
+    (@ $it:expr, $known:ident, $answer:expr) => {{
+        let $known = &$it;
+        $answer
+    }};
+}
+pub(crate) use ask;
+
+/// The name of a kind.
+fn name<K: Protocol>(_: &K) -> &'static str {
+    K::NAME
+}
+
+impl Kind {
+    /// What messages call it.
+    pub fn name(&self) -> &'static str {
+        ask!(self, known => name(known))
+    }
+
+    /// The variables that it holds.
+    pub fn children(&self) -> Vec<VarId> {
+        ask!(self, known => known.children())
+    }
+
+    /// Whether what it holds or names may be another thing later.
+    pub fn may_change(&self) -> bool {
+        ask!(self, known => known.may_change())
+    }
+
+    /// What changes to one that exists are replayed from.
+    pub fn snapshot(&self) -> Snapshot {
+        ask!(self, known => known.snapshot())
+    }
+
+    /// What may run where its last reference goes away.
+    pub fn finalizer(&self) -> Finalizer {
+        ask!(self, known => known.finalizer())
+    }
+}
+
+impl Variable {
+    /// What `type()` of it answers, where that is known.
+    pub fn python_type<'py>(&self, t: &Tracer<'py>) -> Option<Bound<'py, PyType>> {
+        ask!(&self.kind, known => known.python_type(t, self))
+    }
+}
+
+impl Tracer<'_> {
+    /// The variable, looked at: an answer may change what it is asked of.
+    pub(in crate::simulator) fn looked_at(&mut self, id: VarId) -> Rc<Variable> {
+        self.kind(id);
+        self.vars.get(id).clone()
+    }
+}
+
+/// A class of `builtins`.
+pub(super) fn builtin<'py>(t: &Tracer<'py>, name: &str) -> Option<Bound<'py, PyType>> {
+    t.py.original("builtins", name)
+        .ok()?
+        .cast_into::<PyType>()
+        .ok()
+}
+
+/// A class that is held.
+pub(super) fn class<'py>(t: &Tracer<'py>, class: &Obj) -> Option<Bound<'py, PyType>> {
+    class.bind(t.py).cast::<PyType>().ok().cloned()
+}
+
+/// The class of the real object.
+pub(super) fn of_value<'py>(t: &Tracer<'py>, var: &Variable) -> Option<Bound<'py, PyType>> {
+    var.value.as_ref().map(|value| value.bind(t.py).get_type())
+}
