@@ -6,7 +6,7 @@ use crate::frame::Modules;
 use crate::obj::Obj;
 use crate::reason::{Break, BreakKind};
 use crate::simulator::deferred::{self, DeferredCall};
-use crate::variables::{Kind, ObjectVar, Snapshot, VarId};
+use crate::variables::{Kind, ObjectVar, Rebuild, Snapshot, VarId};
 
 use super::reconstruct::Emitter;
 
@@ -118,7 +118,7 @@ pub fn emit(e: &mut Emitter<'_, '_>) -> Result<(), Break> {
                 })?;
                 e.code.op("POP_TOP", 0)?;
             }
-            (None, Kind::Object(object) | Kind::Layer(object)) => e.writes(id, &object)?,
+            (None, Kind::Object(object) | Kind::Layer(object)) => object.replay_writes(e, id)?,
             (None, _) => {
                 e.call_helper("clear_cell", 1, |e| e.value(id))?;
                 e.code.op("POP_TOP", 0)?;

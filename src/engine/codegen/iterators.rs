@@ -2,9 +2,9 @@
 
 use crate::reason::{Break, BreakKind};
 use crate::simulator::iterate::is_unchanged;
-use crate::variables::{Item, IterVar, Key, Kind, VarId};
+use crate::variables::{Emit, Item, IterVar, Key, Kind, Rebuild, VarId};
 
-use super::reconstruct::{Emit, Emitter};
+use super::reconstruct::Emitter;
 
 fn refuse<T>(what: &str) -> Result<T, Break> {
     Err(Break::new(BreakKind::Construct, what))

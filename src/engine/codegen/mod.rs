@@ -8,7 +8,6 @@ mod continuation;
 mod effects;
 mod iterators;
 mod live_locals;
-mod objects;
 mod output_tree;
 mod plan;
 mod reconstruct;

@@ -12,7 +12,7 @@ use crate::obj::Obj;
 use crate::reason::{Break, BreakId, BreakKind};
 use crate::simulator::{BreakPoint, InnerFrame, Outcome, Shared, Tracer};
 use crate::tracker::TrackerRef;
-use crate::variables::{ContextVar, IterVar, Kind, VarId};
+use crate::variables::{ContextVar, IterVar, Kind, Rebuild, VarId};
 
 use super::output_tree::{self, OutTree};
 use super::reconstruct::{Demand, Emitter, Home};

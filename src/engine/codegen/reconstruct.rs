@@ -6,18 +6,18 @@ use std::sync::Arc;
 use indexmap::IndexSet;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyString, PyTuple};
+use pyo3::types::PyString;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::bytecode::{BytecodeError, Code, CodeBuilder};
 use crate::frame::Modules;
 use crate::graph::SymbolId;
-use crate::obj::{is_builtin_method, Obj};
+use crate::obj::Obj;
 use crate::reason::{Break, BreakKind};
 use crate::simulator::fold::MAX_NESTING;
 use crate::simulator::{carried_aliases, Shared, Tracer};
 use crate::tracker::{Tracker, TrackerRef};
-use crate::variables::{FunctionVar, Kind, NumberVar, TextPart, VarId};
+use crate::variables::{Emit, IterVar, Kind, Rebuild, TensorVar, VarId};
 
 static HELPERS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 
@@ -98,9 +98,6 @@ pub enum Home {
     Local(u32),
 }
 
-/// The answer of everything that emits.
-pub type Emit = Result<(), Break>;
-
 impl<'a, 'py> Emitter<'a, 'py> {
     /// An emitter for code that looks like `like` in tracebacks. Its parameters are a list, the
     /// slots, and a tuple, the outputs.
@@ -149,11 +146,6 @@ impl<'a, 'py> Emitter<'a, 'py> {
         }
         let index = self.demand.slot(source);
         self.cached(0, index)
-    }
-
-    /// Pushes a constant object.
-    pub fn constant(&mut self, value: &Bound<'_, PyAny>) -> Emit {
-        Ok(self.code.load_const(&Obj::from(value))?)
     }
 
     /// Code objects intern strings that look like names, which may put another object in the place
@@ -236,41 +228,6 @@ impl<'a, 'py> Emitter<'a, 'py> {
         Ok(())
     }
 
-    pub(super) fn call_type(
-        &mut self,
-        module: &str,
-        name: &str,
-        argc: usize,
-        arguments: impl FnOnce(&mut Self) -> Emit,
-    ) -> Emit {
-        let class = Obj::from(self.t.py.module(module)?.getattr(name)?);
-        self.code.begin_call(&class)?;
-        arguments(self)?;
-        Ok(self.code.call(argc)?)
-    }
-
-    fn call_pure(&mut self, function: VarId, args: &[VarId]) -> Emit {
-        let Some(function) = self.t.value(function) else {
-            return Err(Break::new(
-                BreakKind::Construct,
-                "a function without a value",
-            ));
-        };
-        self.code.begin_call(&Obj::from(function))?;
-        self.values(args)?;
-        Ok(self.code.call(args.len())?)
-    }
-
-    pub(super) fn int(&mut self, value: i64) -> Emit {
-        let value = pyo3::types::PyInt::new(self.t.py, value).into_any();
-        self.constant(&value)
-    }
-
-    /// Pushes every variable.
-    pub fn values(&mut self, ids: &[VarId]) -> Emit {
-        ids.iter().try_for_each(|id| self.value(*id))
-    }
-
     /// Rebuilds a variable into its local, leaving nothing on the stack.
     pub fn prepare(&mut self, id: VarId) -> Emit {
         if matches!(self.t.vars.kind(id), Kind::Null) {
@@ -327,7 +284,7 @@ impl<'a, 'py> Emitter<'a, 'py> {
                 "a container that holds itself",
             ));
         }
-        let kept = self.build(id, &var.kind)?;
+        let kept = var.reconstruct(self, id)?;
         self.building.remove(&id);
         if !kept {
             self.keep(id)?;
@@ -345,175 +302,6 @@ impl<'a, 'py> Emitter<'a, 'py> {
         Ok(())
     }
 
-    /// Pushes a freshly built value; true when it was kept already.
-    fn build(&mut self, id: VarId, kind: &Kind) -> Result<bool, Break> {
-        match kind {
-            Kind::Tensor(tensor) => {
-                self.demand.tensors.insert(id);
-                match &tensor.view {
-                    Some(view) if self.shared.is_made_anew(self.t, id) => {
-                        self.view(view)?;
-                    }
-                    _ => self.symbol(tensor.symbol)?,
-                }
-            }
-            Kind::SymNumber(symbol) | Kind::Float(NumberVar::Graph(symbol)) => {
-                self.call_helper("number", 1, |this| this.symbol(*symbol))?;
-            }
-            Kind::Int(NumberVar::Dim(symbol, dim)) => {
-                self.symbol(*symbol)?;
-                self.code.load_attr("shape")?;
-                self.int(*dim as i64)?;
-                self.code.subscript()?;
-            }
-            Kind::Int(NumberVar::Made(op, a, b)) | Kind::Float(NumberVar::Made(op, a, b)) => {
-                self.call_type("operator", op.stem(), 2, |this| this.values(&[*a, *b]))?;
-            }
-            Kind::Int(NumberVar::Called(function, a, b))
-            | Kind::Float(NumberVar::Called(function, a, b)) => {
-                let args: Vec<VarId> = [Some(*a), *b].into_iter().flatten().collect();
-                self.call_pure(*function, &args)?;
-            }
-            Kind::Text(parts) => {
-                for part in parts.iter() {
-                    match part {
-                        TextPart::Text(text) => self.value(*text)?,
-                        TextPart::Shown(function, args) => self.call_pure(*function, args)?,
-                    }
-                }
-                if parts.len() > 1 {
-                    self.code.op("BUILD_STRING", parts.len() as u32)?;
-                }
-            }
-            Kind::Array(array) => {
-                self.call_helper("array", 1, |this| Ok(this.code.load_held(&array.value)?))?;
-            }
-            Kind::List(items) => {
-                let class = self.t.vars.get(id).class.clone();
-                if let Some(class) = &class {
-                    self.code.begin_call(class)?;
-                }
-                self.values(items)?;
-                self.code.op("BUILD_LIST", items.len() as u32)?;
-                if class.is_some() {
-                    self.code.call(1)?;
-                }
-            }
-            Kind::Tuple(items, None) => {
-                self.values(items)?;
-                self.code.op("BUILD_TUPLE", items.len() as u32)?;
-            }
-            Kind::Tuple(items, Some(class)) => {
-                self.code.begin_call(class)?;
-                self.values(items)?;
-                self.code.call(items.len())?;
-            }
-            Kind::Dict(dict) => {
-                if let Some(class) = &dict.class {
-                    self.code.begin_call(class)?;
-                }
-                if let Some(factory) = dict.default_factory {
-                    self.values(&[factory])?;
-                }
-                let items: Vec<VarId> = dict
-                    .items
-                    .values()
-                    .flat_map(|(key, value)| [*key, *value])
-                    .collect();
-                self.values(&items)?;
-                self.code.op("BUILD_MAP", dict.items.len() as u32)?;
-                if dict.class.is_some() {
-                    self.code
-                        .call(1 + usize::from(dict.default_factory.is_some()))?;
-                }
-            }
-            Kind::Set(set) => {
-                let items: Vec<VarId> = set.items.values().copied().collect();
-                if set.frozen {
-                    self.call_type("builtins", "frozenset", 1, |this| {
-                        this.values(&items)?;
-                        this.code.op("BUILD_TUPLE", items.len() as u32)?;
-                        Ok(())
-                    })?;
-                } else {
-                    self.values(&items)?;
-                    self.code.op("BUILD_SET", items.len() as u32)?;
-                }
-            }
-            Kind::Slice(parts) => {
-                self.values(parts)?;
-                self.code.op("BUILD_SLICE", 3)?;
-            }
-            Kind::Range(start, stop, step) => {
-                self.call_type("builtins", "range", 3, |this| {
-                    [start, stop, step]
-                        .into_iter()
-                        .try_for_each(|part| this.int(*part))
-                })?;
-            }
-            Kind::Iter(_) if self.must_wait(id) => {
-                return Err(Break::new(
-                    BreakKind::Construct,
-                    "an iterator over an object that changed is held by another object",
-                ));
-            }
-            Kind::Iter(state) => self.iterator(state)?,
-            Kind::Cell(content) => return self.cell(id, content),
-            Kind::Function(FunctionVar::New(new)) => self.function(new)?,
-            Kind::Method { receiver, function } if self.binds_itself(*function) => {
-                self.call_helper("bind", 2, |this| this.values(&[*function, *receiver]))?;
-            }
-            Kind::Method { receiver, function } => {
-                self.call_type("types", "MethodType", 2, |this| {
-                    this.values(&[*function, *receiver])
-                })?;
-            }
-            Kind::BoundBuiltin { receiver, name } => {
-                self.value(*receiver)?;
-                self.code.load_attr(name)?;
-            }
-            Kind::Object(object) => return self.object(id, object),
-            Kind::Super { class, receiver } => {
-                self.call_type("builtins", "super", 2, |this| {
-                    this.code.load_const(class)?;
-                    this.value(*receiver)
-                })?;
-            }
-            Kind::Partial {
-                function,
-                args,
-                kwargs,
-            } => self.with_names("make_partial", args, kwargs, |this| this.value(*function))?,
-            Kind::Continuation { function, args } => {
-                let hold = Obj::from(function.bind(self.t.py).getattr("hold")?);
-                self.code.begin_call(&hold)?;
-                self.values(args)?;
-                self.code.op("BUILD_TUPLE", args.len() as u32)?;
-                self.code.call(1)?;
-            }
-            Kind::DictView(dict, which) => {
-                self.call_helper("view", 2, |this| {
-                    this.value(*dict)?;
-                    this.int(i64::from(*which))
-                })?;
-            }
-            Kind::Context(context) => self.context(context)?,
-            Kind::ContextMethod { context, exit } => {
-                self.value(*context)?;
-                self.code
-                    .load_attr(if *exit { "__exit__" } else { "__enter__" })?;
-            }
-            other => {
-                let kind = other.name();
-                return Err(Break::new(
-                    BreakKind::Construct,
-                    format!("a value of kind {kind} is live at the break"),
-                ));
-            }
-        }
-        Ok(false)
-    }
-
     /// Pushes an input or output of the graph.
     pub(super) fn symbol(&mut self, symbol: SymbolId) -> Emit {
         match self.demand.input(self.t, symbol) {
@@ -524,35 +312,51 @@ impl<'a, 'py> Emitter<'a, 'py> {
             }
         }
     }
+}
 
-    /// Whether it is a method of a builtin class: what they make of an object is no
-    /// `types.MethodType`.
-    fn binds_itself(&mut self, function: VarId) -> bool {
-        let function = self.t.value(function);
-        function.is_some_and(|function| is_builtin_method(&function))
+impl<'py> Rebuild<'py> for Emitter<'_, 'py> {
+    fn tracer(&mut self) -> &mut Tracer<'py> {
+        self.t
     }
 
-    pub(super) fn with_names(
+    fn code(&mut self) -> &mut CodeBuilder {
+        &mut self.code
+    }
+
+    fn value(&mut self, id: VarId) -> Emit {
+        self.value(id)
+    }
+
+    fn keep(&mut self, id: VarId) -> Emit {
+        self.keep(id)
+    }
+
+    fn symbol(&mut self, symbol: SymbolId) -> Emit {
+        self.symbol(symbol)
+    }
+
+    fn tensor(&mut self, id: VarId, tensor: &TensorVar) -> Emit {
+        self.demand.tensors.insert(id);
+        match &tensor.view {
+            Some(view) if self.shared.is_made_anew(self.t, id) => self.view(view),
+            _ => self.symbol(tensor.symbol),
+        }
+    }
+
+    fn must_wait(&self, id: VarId) -> bool {
+        self.must_wait(id)
+    }
+
+    fn iterator(&mut self, state: &IterVar) -> Emit {
+        self.iterator(state)
+    }
+
+    fn call_helper(
         &mut self,
         name: &str,
-        args: &[VarId],
-        kwargs: &[(Arc<str>, VarId)],
-        function: impl FnOnce(&mut Self) -> Emit,
+        argc: usize,
+        arguments: impl FnOnce(&mut Self) -> Emit,
     ) -> Emit {
-        let names = PyTuple::new(
-            self.t.py,
-            kwargs.iter().map(|(name, _)| &**name).collect::<Vec<_>>(),
-        )?
-        .into_any();
-        let values: Vec<VarId> = args
-            .iter()
-            .copied()
-            .chain(kwargs.iter().map(|(_, value)| *value))
-            .collect();
-        self.call_helper(name, 2 + values.len(), |this| {
-            function(this)?;
-            this.constant(&names)?;
-            this.values(&values)
-        })
+        self.call_helper(name, argc, arguments)
     }
 }

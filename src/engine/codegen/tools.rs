@@ -1,9 +1,9 @@
 //! Makes what `itertools` made again, where the simulator left it.
 
 use crate::reason::{Break, BreakKind};
-use crate::variables::{Tool, VarId};
+use crate::variables::{Emit, Rebuild, Tool, VarId};
 
-use super::reconstruct::{Emit, Emitter};
+use super::reconstruct::Emitter;
 
 impl Emitter<'_, '_> {
     pub(super) fn tool(&mut self, tool: &Tool) -> Emit {

@@ -5,9 +5,9 @@ use pyo3::types::{PyBool, PyString, PyTuple};
 use crate::frame::Modules;
 use crate::graph::{Arg, Callee};
 use crate::obj::Obj;
-use crate::variables::View;
+use crate::variables::{Emit, Rebuild, View};
 
-use super::reconstruct::{Emit, Emitter};
+use super::reconstruct::Emitter;
 
 impl Emitter<'_, '_> {
     /// Pushes the result of a view operation on its rebuilt base. Several results come from one

@@ -15,4 +15,4 @@ pub use kinds::{
     ArrayVar, AttrOp, CellVar, ContextVar, DictVar, FunctionVar, Item, IterVar, Kind, NewFunction,
     NumberVar, ObjectVar, SetVar, TensorVar, TextPart, Tool, Variable, View,
 };
-pub use protocol::{Finalizer, Protocol, Snapshot};
+pub use protocol::{Emit, Finalizer, Protocol, Rebuild, Snapshot};

@@ -5,15 +5,19 @@
 //! names all kinds, so that a new one does not compile before it has answers.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use pyo3::prelude::*;
-use pyo3::types::PyType;
+use pyo3::types::{PyTuple, PyType};
 
+use crate::bytecode::CodeBuilder;
 use crate::frame::Modules;
+use crate::graph::SymbolId;
 use crate::obj::Obj;
+use crate::reason::{Break, BreakKind};
 use crate::simulator::Tracer;
 
-use super::{Kind, VarId, Variable};
+use super::{IterVar, Kind, TensorVar, VarId, Variable};
 
 /// What the changes that the program made to something that exists are replayed from.
 pub enum Snapshot {
@@ -39,6 +43,127 @@ pub enum Finalizer {
     OfInstance(Option<VarId>),
 }
 
+/// The answer of what emits code.
+pub type Emit = Result<(), Break>;
+
+/// Generated code that makes variables anew. The code generator, which stands above the simulator,
+/// is one.
+pub trait Rebuild<'py>: Sized {
+    /// The trace.
+    fn tracer(&mut self) -> &mut Tracer<'py>;
+
+    /// The code.
+    fn code(&mut self) -> &mut CodeBuilder;
+
+    /// Pushes a variable.
+    fn value(&mut self, id: VarId) -> Emit;
+
+    /// Keeps the top of the stack as the value of `id`.
+    fn keep(&mut self, id: VarId) -> Emit;
+
+    /// Pushes an input or output of the graph.
+    fn symbol(&mut self, symbol: SymbolId) -> Emit;
+
+    /// Pushes a tensor, or does the operation again that it is a view by.
+    fn tensor(&mut self, id: VarId, tensor: &TensorVar) -> Emit;
+
+    /// Whether `id` must not be made before the side effects.
+    fn must_wait(&self, id: VarId) -> bool;
+
+    /// Pushes what goes on where this iterator is.
+    fn iterator(&mut self, state: &IterVar) -> Emit;
+
+    /// Calls a helper with what `arguments` pushes.
+    fn call_helper(
+        &mut self,
+        name: &str,
+        argc: usize,
+        arguments: impl FnOnce(&mut Self) -> Emit,
+    ) -> Emit;
+
+    /// Pushes every variable.
+    fn values(&mut self, ids: &[VarId]) -> Emit {
+        ids.iter().try_for_each(|id| self.value(*id))
+    }
+
+    /// Pushes a constant object.
+    fn constant(&mut self, value: &Bound<'_, PyAny>) -> Emit {
+        Ok(self.code().load_const(&Obj::from(value))?)
+    }
+
+    /// Pushes `None`.
+    fn none(&mut self) -> Emit {
+        let none = self.tracer().py.None().into_bound(self.tracer().py);
+        self.constant(&none)
+    }
+
+    /// Pushes a number.
+    fn int(&mut self, value: i64) -> Emit {
+        let value = pyo3::types::PyInt::new(self.tracer().py, value).into_any();
+        self.constant(&value)
+    }
+
+    /// Calls a class or function of a module with what `arguments` pushes.
+    fn call_type(
+        &mut self,
+        module: &str,
+        name: &str,
+        argc: usize,
+        arguments: impl FnOnce(&mut Self) -> Emit,
+    ) -> Emit {
+        let class = Obj::from(self.tracer().py.module(module)?.getattr(name)?);
+        self.code().begin_call(&class)?;
+        arguments(self)?;
+        Ok(self.code().call(argc)?)
+    }
+}
+
+/// The answer of a kind that nothing is made of.
+pub(super) fn not_made(name: &str) -> Result<bool, Break> {
+    Err(Break::new(
+        BreakKind::Construct,
+        format!("a value of kind {name} is live at the break"),
+    ))
+}
+
+/// Pushes what a function of Python answers.
+pub(super) fn call_pure<'py, R: Rebuild<'py>>(to: &mut R, function: VarId, args: &[VarId]) -> Emit {
+    let Some(function) = to.tracer().value(function) else {
+        return Err(Break::new(
+            BreakKind::Construct,
+            "a function without a value",
+        ));
+    };
+    to.code().begin_call(&Obj::from(function))?;
+    to.values(args)?;
+    Ok(to.code().call(args.len())?)
+}
+
+/// Calls a helper with a function, the names of keyword arguments, and all arguments.
+pub(super) fn call_with_names<'py, R: Rebuild<'py>>(
+    to: &mut R,
+    name: &str,
+    args: &[VarId],
+    kwargs: &[(Arc<str>, VarId)],
+    function: impl FnOnce(&mut R) -> Emit,
+) -> Emit {
+    let names = PyTuple::new(
+        to.tracer().py,
+        kwargs.iter().map(|(name, _)| &**name).collect::<Vec<_>>(),
+    )?
+    .into_any();
+    let values: Vec<VarId> = args
+        .iter()
+        .copied()
+        .chain(kwargs.iter().map(|(_, value)| *value))
+        .collect();
+    to.call_helper(name, 2 + values.len(), |to| {
+        function(to)?;
+        to.constant(&names)?;
+        to.values(&values)
+    })
+}
+
 /// What a kind of variables answers.
 pub trait Protocol {
     /// What messages call it.
@@ -55,6 +180,9 @@ pub trait Protocol {
 
     /// What changes to one that exists are replayed from.
     fn snapshot(&self) -> Snapshot;
+
+    /// Pushes it, made anew, as the value of `id`; whether it was kept already.
+    fn reconstruct<'py, R: Rebuild<'py>>(&self, to: &mut R, id: VarId) -> Result<bool, Break>;
 
     /// What may run where its last reference goes away.
     fn finalizer(&self) -> Finalizer;
@@ -122,7 +250,6 @@ macro_rules! ask {
         $answer
     }};
 }
-pub(crate) use ask;
 
 /// The name of a kind.
 fn name<K: Protocol>(_: &K) -> &'static str {
@@ -157,6 +284,11 @@ impl Kind {
 }
 
 impl Variable {
+    /// Pushes it, made anew, as the value of `id`; whether it was kept already.
+    pub fn reconstruct<'py, R: Rebuild<'py>>(&self, to: &mut R, id: VarId) -> Result<bool, Break> {
+        ask!(&self.kind, known => known.reconstruct(to, id))
+    }
+
     /// What `type()` of it answers, where that is known.
     pub fn python_type<'py>(&self, t: &Tracer<'py>) -> Option<Bound<'py, PyType>> {
         ask!(&self.kind, known => known.python_type(t, self))

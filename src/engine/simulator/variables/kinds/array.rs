@@ -4,9 +4,10 @@ use pyo3::prelude::*;
 use pyo3::types::PyType;
 
 use crate::obj::Obj;
+use crate::reason::Break;
 use crate::simulator::Tracer;
 
-use crate::simulator::variables::protocol::{Finalizer, Protocol, Snapshot};
+use crate::simulator::variables::protocol::{Finalizer, Protocol, Rebuild, Snapshot};
 use crate::simulator::variables::{VarId, Variable};
 
 /// A NumPy array that the frame made. What is held is read-only, and nobody else's.
@@ -39,6 +40,11 @@ impl Protocol for ArrayVar {
 
     fn snapshot(&self) -> Snapshot {
         Snapshot::Never
+    }
+
+    fn reconstruct<'py, R: Rebuild<'py>>(&self, to: &mut R, _: VarId) -> Result<bool, Break> {
+        to.call_helper("array", 1, |to| Ok(to.code().load_held(&self.value)?))?;
+        Ok(false)
     }
 
     fn finalizer(&self) -> Finalizer {

@@ -3,9 +3,12 @@
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 
+use crate::reason::Break;
 use crate::simulator::Tracer;
 
-use crate::simulator::variables::protocol::{of_value, Finalizer, Protocol, Snapshot};
+use crate::simulator::variables::protocol::{
+    not_made, of_value, Finalizer, Protocol, Rebuild, Snapshot,
+};
 use crate::simulator::variables::{VarId, Variable};
 
 /// A callable of C or of Paddle, guarded by identity.
@@ -28,6 +31,10 @@ impl Protocol for Callable {
 
     fn snapshot(&self) -> Snapshot {
         Snapshot::Never
+    }
+
+    fn reconstruct<'py, R: Rebuild<'py>>(&self, _: &mut R, _: VarId) -> Result<bool, Break> {
+        not_made(Self::NAME)
     }
 
     fn finalizer(&self) -> Finalizer {
@@ -55,6 +62,10 @@ impl Protocol for Module {
 
     fn snapshot(&self) -> Snapshot {
         Snapshot::Never
+    }
+
+    fn reconstruct<'py, R: Rebuild<'py>>(&self, _: &mut R, _: VarId) -> Result<bool, Break> {
+        not_made(Self::NAME)
     }
 
     fn finalizer(&self) -> Finalizer {

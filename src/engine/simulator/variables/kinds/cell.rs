@@ -3,9 +3,10 @@
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 
+use crate::reason::Break;
 use crate::simulator::Tracer;
 
-use crate::simulator::variables::protocol::{Finalizer, Protocol, Snapshot};
+use crate::simulator::variables::protocol::{Finalizer, Protocol, Rebuild, Snapshot};
 use crate::simulator::variables::{VarId, Variable};
 
 /// A cell.
@@ -42,6 +43,19 @@ impl Protocol for CellVar {
             Self::Full(content) => Snapshot::Value("set_cell", *content),
             Self::Unread | Self::Empty => Snapshot::Attributes,
         }
+    }
+
+    fn reconstruct<'py, R: Rebuild<'py>>(&self, to: &mut R, id: VarId) -> Result<bool, Break> {
+        to.call_type("types", "CellType", 0, |_| Ok(()))?;
+        to.keep(id)?;
+        if let Self::Full(value) = self {
+            to.call_helper("set_cell", 2, |to| {
+                to.value(id)?;
+                to.value(*value)
+            })?;
+            to.code().op("POP_TOP", 0)?;
+        }
+        Ok(true)
     }
 
     fn finalizer(&self) -> Finalizer {

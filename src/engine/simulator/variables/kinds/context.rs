@@ -6,9 +6,12 @@ use pyo3::prelude::*;
 use pyo3::types::PyType;
 
 use crate::obj::Obj;
+use crate::reason::Break;
 use crate::simulator::Tracer;
 
-use crate::simulator::variables::protocol::{Finalizer, Protocol, Snapshot};
+use crate::simulator::variables::protocol::{
+    call_with_names, Finalizer, Protocol, Rebuild, Snapshot,
+};
 use crate::simulator::variables::{VarId, Variable};
 
 /// Context managers the simulator enters itself.
@@ -75,6 +78,32 @@ impl Protocol for ContextVar {
         Snapshot::Never
     }
 
+    fn reconstruct<'py, R: Rebuild<'py>>(&self, to: &mut R, _: VarId) -> Result<bool, Break> {
+        match self {
+            Self::GradMode {
+                make: (callable, args),
+                ..
+            }
+            | Self::Null {
+                make: (callable, args),
+                ..
+            } => {
+                to.code().begin_call(callable)?;
+                to.values(args)?;
+                to.code().call(args.len())?;
+            }
+            Self::AutoCast {
+                callable,
+                args,
+                kwargs,
+                ..
+            } => call_with_names(to, "call_with", args, kwargs, |to| {
+                Ok(to.code().load_const(callable)?)
+            })?,
+        }
+        Ok(false)
+    }
+
     fn finalizer(&self) -> Finalizer {
         Finalizer::Nothing
     }
@@ -105,6 +134,13 @@ impl Protocol for ContextMethod {
 
     fn snapshot(&self) -> Snapshot {
         Snapshot::Never
+    }
+
+    fn reconstruct<'py, R: Rebuild<'py>>(&self, to: &mut R, _: VarId) -> Result<bool, Break> {
+        to.value(self.context)?;
+        to.code()
+            .load_attr(if self.exit { "__exit__" } else { "__enter__" })?;
+        Ok(false)
     }
 
     fn finalizer(&self) -> Finalizer {

@@ -5,9 +5,12 @@ use pyo3::prelude::*;
 use pyo3::types::PyType;
 
 use crate::obj::Obj;
+use crate::reason::Break;
 use crate::simulator::Tracer;
 
-use crate::simulator::variables::protocol::{builtin, class, Finalizer, Protocol, Snapshot};
+use crate::simulator::variables::protocol::{
+    builtin, class, Finalizer, Protocol, Rebuild, Snapshot,
+};
 use crate::simulator::variables::{Key, Kind, VarId, Variable};
 
 /// A dict with exact key equality.
@@ -51,6 +54,27 @@ impl Protocol for DictVar {
         Snapshot::Contents("set_dict", Kind::Dict(self.clone()))
     }
 
+    fn reconstruct<'py, R: Rebuild<'py>>(&self, to: &mut R, _: VarId) -> Result<bool, Break> {
+        if let Some(class) = &self.class {
+            to.code().begin_call(class)?;
+        }
+        if let Some(factory) = self.default_factory {
+            to.values(&[factory])?;
+        }
+        let items: Vec<VarId> = self
+            .items
+            .values()
+            .flat_map(|(key, value)| [*key, *value])
+            .collect();
+        to.values(&items)?;
+        to.code().op("BUILD_MAP", self.items.len() as u32)?;
+        if self.class.is_some() {
+            to.code()
+                .call(1 + usize::from(self.default_factory.is_some()))?;
+        }
+        Ok(false)
+    }
+
     fn finalizer(&self) -> Finalizer {
         Finalizer::Items(self.items.values().map(|(_, value)| *value).collect())
     }
@@ -76,6 +100,14 @@ impl Protocol for DictView {
 
     fn snapshot(&self) -> Snapshot {
         Snapshot::Never
+    }
+
+    fn reconstruct<'py, R: Rebuild<'py>>(&self, to: &mut R, _: VarId) -> Result<bool, Break> {
+        to.call_helper("view", 2, |to| {
+            to.value(self.0)?;
+            to.int(i64::from(self.1))
+        })?;
+        Ok(false)
     }
 
     fn finalizer(&self) -> Finalizer {

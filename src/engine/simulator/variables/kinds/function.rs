@@ -3,12 +3,15 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyFunction, PyType};
+use pyo3::types::{PyFunction, PyTuple, PyType};
 
 use crate::obj::Obj;
+use crate::reason::Break;
 use crate::simulator::Tracer;
 
-use crate::simulator::variables::protocol::{Finalizer, Protocol, Snapshot};
+use crate::simulator::variables::protocol::{
+    not_made, Emit, Finalizer, Protocol, Rebuild, Snapshot,
+};
 use crate::simulator::variables::{VarId, Variable};
 
 /// A function made by the frame.
@@ -66,7 +69,44 @@ impl Protocol for FunctionVar {
         Snapshot::Never
     }
 
+    fn reconstruct<'py, R: Rebuild<'py>>(&self, to: &mut R, _: VarId) -> Result<bool, Break> {
+        match self {
+            Self::New(new) => new.reconstruct(to).map(|()| false),
+            Self::Real => not_made(Self::NAME),
+        }
+    }
+
     fn finalizer(&self) -> Finalizer {
         Finalizer::Nothing
+    }
+}
+
+impl NewFunction {
+    /// Pushes such a function.
+    fn reconstruct<'py, R: Rebuild<'py>>(&self, to: &mut R) -> Emit {
+        let py = to.tracer().py;
+        let names = PyTuple::new(
+            py,
+            self.attrs
+                .iter()
+                .map(|(name, _)| &**name)
+                .collect::<Vec<_>>(),
+        )?
+        .into_any();
+        to.call_helper("make_function", 7 + self.attrs.len(), |to| {
+            to.code().load_const(&self.code)?;
+            to.code().load_const(&self.globals)?;
+            for part in [self.defaults, self.kwdefaults, self.annotations] {
+                match part {
+                    Some(part) => to.value(part)?,
+                    None => to.none()?,
+                }
+            }
+            to.values(&self.closure)?;
+            to.code().op("BUILD_TUPLE", self.closure.len() as u32)?;
+            to.constant(&names)?;
+            let values: Vec<VarId> = self.attrs.iter().map(|(_, value)| *value).collect();
+            to.values(&values)
+        })
     }
 }

@@ -5,9 +5,10 @@ use std::rc::Rc;
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 
+use crate::reason::{Break, BreakKind};
 use crate::simulator::Tracer;
 
-use crate::simulator::variables::protocol::{Finalizer, Protocol, Snapshot};
+use crate::simulator::variables::protocol::{Finalizer, Protocol, Rebuild, Snapshot};
 use crate::simulator::variables::{Key, VarId, Variable};
 
 use super::Tool;
@@ -183,6 +184,17 @@ impl Protocol for IterVar {
 
     fn snapshot(&self) -> Snapshot {
         Snapshot::Never
+    }
+
+    fn reconstruct<'py, R: Rebuild<'py>>(&self, to: &mut R, id: VarId) -> Result<bool, Break> {
+        if to.must_wait(id) {
+            return Err(Break::new(
+                BreakKind::Construct,
+                "an iterator over an object that changed is held by another object",
+            ));
+        }
+        to.iterator(self)?;
+        Ok(false)
     }
 
     fn finalizer(&self) -> Finalizer {

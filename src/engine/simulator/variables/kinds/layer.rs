@@ -4,9 +4,12 @@ use pyo3::prelude::*;
 use pyo3::types::PyType;
 
 use crate::obj::Obj;
+use crate::reason::Break;
 use crate::simulator::Tracer;
 
-use crate::simulator::variables::protocol::{class, Finalizer, Protocol, Snapshot};
+use crate::simulator::variables::protocol::{
+    class, not_made, Finalizer, Protocol, Rebuild, Snapshot,
+};
 use crate::simulator::variables::{ObjectVar, VarId, Variable};
 
 /// A `paddle.nn.Layer` instance.
@@ -29,6 +32,10 @@ impl Protocol for Layer<'_> {
 
     fn snapshot(&self) -> Snapshot {
         Snapshot::Attributes
+    }
+
+    fn reconstruct<'py, R: Rebuild<'py>>(&self, _: &mut R, _: VarId) -> Result<bool, Break> {
+        not_made(Self::NAME)
     }
 
     fn finalizer(&self) -> Finalizer {
@@ -61,6 +68,10 @@ impl Protocol for Layers<'_> {
 
     fn snapshot(&self) -> Snapshot {
         Snapshot::Never
+    }
+
+    fn reconstruct<'py, R: Rebuild<'py>>(&self, _: &mut R, _: VarId) -> Result<bool, Break> {
+        not_made(Self::NAME)
     }
 
     fn finalizer(&self) -> Finalizer {

@@ -3,9 +3,12 @@
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 
+use crate::reason::Break;
 use crate::simulator::Tracer;
 
-use crate::simulator::variables::protocol::{builtin, class, Finalizer, Protocol, Snapshot};
+use crate::simulator::variables::protocol::{
+    builtin, class, not_made, Finalizer, Protocol, Rebuild, Snapshot,
+};
 use crate::simulator::variables::{Kind, VarId, Variable};
 
 /// `list`
@@ -33,6 +36,19 @@ impl Protocol for List<'_> {
         Snapshot::Contents("set_list", Kind::List(self.0.to_vec()))
     }
 
+    fn reconstruct<'py, R: Rebuild<'py>>(&self, to: &mut R, id: VarId) -> Result<bool, Break> {
+        let class = to.tracer().vars.get(id).class.clone();
+        if let Some(class) = &class {
+            to.code().begin_call(class)?;
+        }
+        to.values(self.0)?;
+        to.code().op("BUILD_LIST", self.0.len() as u32)?;
+        if class.is_some() {
+            to.code().call(1)?;
+        }
+        Ok(false)
+    }
+
     fn finalizer(&self) -> Finalizer {
         Finalizer::Items(self.0.to_vec())
     }
@@ -58,6 +74,10 @@ impl Protocol for Appended<'_> {
 
     fn snapshot(&self) -> Snapshot {
         Snapshot::Contents("extend_list", Kind::List(self.0.to_vec()))
+    }
+
+    fn reconstruct<'py, R: Rebuild<'py>>(&self, _: &mut R, _: VarId) -> Result<bool, Break> {
+        not_made(Self::NAME)
     }
 
     fn finalizer(&self) -> Finalizer {

@@ -6,10 +6,11 @@ use pyo3::prelude::*;
 use pyo3::types::PyType;
 
 use crate::frame::Modules;
-use crate::obj::Obj;
+use crate::obj::{is_builtin_method, Obj};
+use crate::reason::Break;
 use crate::simulator::Tracer;
 
-use crate::simulator::variables::protocol::{Finalizer, Protocol, Snapshot};
+use crate::simulator::variables::protocol::{Finalizer, Protocol, Rebuild, Snapshot};
 use crate::simulator::variables::{VarId, Variable};
 
 /// A bound method.
@@ -44,6 +45,16 @@ impl Protocol for Method {
         Snapshot::Never
     }
 
+    fn reconstruct<'py, R: Rebuild<'py>>(&self, to: &mut R, _: VarId) -> Result<bool, Break> {
+        let parts = [self.function, self.receiver];
+        if binds_itself(to.tracer(), self.function) {
+            to.call_helper("bind", 2, |to| to.values(&parts))?;
+        } else {
+            to.call_type("types", "MethodType", 2, |to| to.values(&parts))?;
+        }
+        Ok(false)
+    }
+
     fn finalizer(&self) -> Finalizer {
         Finalizer::Nothing
     }
@@ -74,6 +85,12 @@ impl Protocol for BoundBuiltin<'_> {
 
     fn snapshot(&self) -> Snapshot {
         Snapshot::Never
+    }
+
+    fn reconstruct<'py, R: Rebuild<'py>>(&self, to: &mut R, _: VarId) -> Result<bool, Break> {
+        to.value(self.receiver)?;
+        to.code().load_attr(self.name)?;
+        Ok(false)
     }
 
     fn finalizer(&self) -> Finalizer {
@@ -108,7 +125,22 @@ impl Protocol for Super<'_> {
         Snapshot::Never
     }
 
+    fn reconstruct<'py, R: Rebuild<'py>>(&self, to: &mut R, _: VarId) -> Result<bool, Break> {
+        to.call_type("builtins", "super", 2, |to| {
+            to.code().load_const(self.class)?;
+            to.value(self.receiver)
+        })?;
+        Ok(false)
+    }
+
     fn finalizer(&self) -> Finalizer {
         Finalizer::Nothing
     }
+}
+
+/// Whether it is a method of a builtin class: what they make of an object is no
+/// `types.MethodType`.
+fn binds_itself(t: &Tracer<'_>, function: VarId) -> bool {
+    let function = t.value(function);
+    function.is_some_and(|function| is_builtin_method(&function))
 }

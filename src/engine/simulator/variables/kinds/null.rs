@@ -4,9 +4,10 @@ use pyo3::prelude::*;
 use pyo3::types::PyType;
 
 use crate::obj::Obj;
+use crate::reason::Break;
 use crate::simulator::Tracer;
 
-use crate::simulator::variables::protocol::{Finalizer, Protocol, Snapshot};
+use crate::simulator::variables::protocol::{not_made, Finalizer, Protocol, Rebuild, Snapshot};
 use crate::simulator::variables::{VarId, Variable};
 
 /// The interpreter's NULL.
@@ -29,6 +30,10 @@ impl Protocol for Null {
 
     fn snapshot(&self) -> Snapshot {
         Snapshot::Never
+    }
+
+    fn reconstruct<'py, R: Rebuild<'py>>(&self, _: &mut R, _: VarId) -> Result<bool, Break> {
+        not_made(Self::NAME)
     }
 
     fn finalizer(&self) -> Finalizer {
@@ -61,6 +66,15 @@ impl Protocol for Continuation<'_> {
 
     fn snapshot(&self) -> Snapshot {
         Snapshot::Never
+    }
+
+    fn reconstruct<'py, R: Rebuild<'py>>(&self, to: &mut R, _: VarId) -> Result<bool, Break> {
+        let hold = Obj::from(self.function.bind(to.tracer().py).getattr("hold")?);
+        to.code().begin_call(&hold)?;
+        to.values(self.args)?;
+        to.code().op("BUILD_TUPLE", self.args.len() as u32)?;
+        to.code().call(1)?;
+        Ok(false)
     }
 
     fn finalizer(&self) -> Finalizer {

@@ -5,9 +5,12 @@ use pyo3::types::PyType;
 
 use crate::bytecode::BinOp;
 use crate::graph::{DType, SymbolId};
+use crate::reason::Break;
 use crate::simulator::Tracer;
 
-use crate::simulator::variables::protocol::{builtin, Finalizer, Protocol, Snapshot};
+use crate::simulator::variables::protocol::{
+    builtin, call_pure, not_made, Finalizer, Protocol, Rebuild, Snapshot,
+};
 use crate::simulator::variables::{VarId, Variable};
 
 /// Where a number that differs between calls comes from.
@@ -62,6 +65,11 @@ impl Protocol for SymNumber {
         Snapshot::Never
     }
 
+    fn reconstruct<'py, R: Rebuild<'py>>(&self, to: &mut R, _: VarId) -> Result<bool, Break> {
+        to.call_helper("number", 1, |to| to.symbol(self.0))?;
+        Ok(false)
+    }
+
     fn finalizer(&self) -> Finalizer {
         Finalizer::Nothing
     }
@@ -87,6 +95,20 @@ impl Protocol for Int {
 
     fn snapshot(&self) -> Snapshot {
         Snapshot::Never
+    }
+
+    fn reconstruct<'py, R: Rebuild<'py>>(&self, to: &mut R, _: VarId) -> Result<bool, Break> {
+        match self.0 {
+            NumberVar::Dim(symbol, dim) => {
+                to.symbol(symbol)?;
+                to.code().load_attr("shape")?;
+                to.int(dim as i64)?;
+                to.code().subscript()?;
+                Ok(false)
+            }
+            NumberVar::Made(..) | NumberVar::Called(..) => computed(self.0, to),
+            NumberVar::Given | NumberVar::Graph(_) => not_made(Self::NAME),
+        }
     }
 
     fn finalizer(&self) -> Finalizer {
@@ -116,7 +138,33 @@ impl Protocol for Float {
         Snapshot::Never
     }
 
+    fn reconstruct<'py, R: Rebuild<'py>>(&self, to: &mut R, _: VarId) -> Result<bool, Break> {
+        match self.0 {
+            NumberVar::Graph(symbol) => {
+                to.call_helper("number", 1, |to| to.symbol(symbol))?;
+                Ok(false)
+            }
+            NumberVar::Made(..) | NumberVar::Called(..) => computed(self.0, to),
+            NumberVar::Given | NumberVar::Dim(..) => not_made(Self::NAME),
+        }
+    }
+
     fn finalizer(&self) -> Finalizer {
         Finalizer::Nothing
     }
+}
+
+/// Pushes what is computed of others.
+fn computed<'py, R: Rebuild<'py>>(number: NumberVar, to: &mut R) -> Result<bool, Break> {
+    match number {
+        NumberVar::Made(op, a, b) => {
+            to.call_type("operator", op.stem(), 2, |to| to.values(&[a, b]))?;
+        }
+        NumberVar::Called(function, a, b) => {
+            let args: Vec<VarId> = [Some(a), b].into_iter().flatten().collect();
+            call_pure(to, function, &args)?;
+        }
+        NumberVar::Given | NumberVar::Dim(..) | NumberVar::Graph(_) => {}
+    }
+    Ok(false)
 }

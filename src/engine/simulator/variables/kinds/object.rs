@@ -3,13 +3,15 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use pyo3::types::PyType;
+use pyo3::types::{PyString, PyType};
 
 use crate::obj::Obj;
-use crate::simulator::Tracer;
+use crate::reason::Break;
+use crate::simulator::containers::deques;
+use crate::simulator::{groups, Tracer};
 
-use crate::simulator::variables::protocol::{class, Finalizer, Protocol, Snapshot};
-use crate::simulator::variables::{VarId, Variable};
+use crate::simulator::variables::protocol::{class, Emit, Finalizer, Protocol, Rebuild, Snapshot};
+use crate::simulator::variables::{Kind, VarId, Variable};
 
 /// One attribute write or delete, in program order.
 #[derive(Clone, Debug)]
@@ -76,6 +78,26 @@ impl ObjectVar {
         latest.find(|op| op.registers && &*op.name == name)?.value
     }
 
+    /// Replays attribute writes on the object `id`.
+    pub fn replay_writes<'py, R: Rebuild<'py>>(&self, to: &mut R, id: VarId) -> Emit {
+        for write in &self.writes {
+            let name = PyString::intern(to.tracer().py, &write.name).into_any();
+            match write.value {
+                Some(value) => to.call_helper(write.helper(), 3, |to| {
+                    to.value(id)?;
+                    to.constant(&name)?;
+                    to.value(value)
+                })?,
+                None => to.call_helper("delete_attribute", 2, |to| {
+                    to.value(id)?;
+                    to.constant(&name)
+                })?,
+            }
+            to.code().op("POP_TOP", 0)?;
+        }
+        Ok(())
+    }
+
     /// The variables that it holds.
     pub(super) fn held(&self) -> Vec<VarId> {
         let written = self.writes.iter().filter_map(|op| op.value);
@@ -102,7 +124,70 @@ impl Protocol for ObjectVar {
         Snapshot::Attributes
     }
 
+    fn reconstruct<'py, R: Rebuild<'py>>(&self, to: &mut R, id: VarId) -> Result<bool, Break> {
+        if let Some(at) = groups::stale(to.tracer(), id) {
+            let why = "an exception group whose list was changed since";
+            return Err(to.tracer().left_to_interpreter(at, why));
+        }
+        match self.base {
+            None if deques::is_exact(self.class.bind(to.tracer().py)) => {
+                to.call_helper("new_deque", 1, |to| match self.most {
+                    Some(most) => to.int(most as i64),
+                    None => to.none(),
+                })?;
+            }
+            Some(args) => to.call_helper("new_exception", 2, |to| {
+                to.code().load_const(&self.class)?;
+                to.value(args)
+            })?,
+            None => {
+                let held = self.contents.and_then(|it| to.tracer().type_of(it));
+                let base = held.unwrap_or_else(|| to.tracer().py.get_type::<PyAny>());
+                to.call_helper("new_object", 2, |to| {
+                    to.constant(base.as_any())?;
+                    Ok(to.code().load_const(&self.class)?)
+                })?;
+            }
+        }
+        to.keep(id)?;
+        if let Some(contents) = self.contents {
+            fill(to, id, contents)?;
+        }
+        self.replay_writes(to, id)?;
+        Ok(true)
+    }
+
     fn finalizer(&self) -> Finalizer {
         Finalizer::OfInstance(self.contents)
     }
+}
+
+/// Puts what a new instance of a subclass of `dict` or `list` holds into it.
+fn fill<'py, R: Rebuild<'py>>(to: &mut R, id: VarId, contents: VarId) -> Emit {
+    let contents = to.tracer().vars.get(contents).clone();
+    let (items, list) = if let Kind::List(items) = &contents.kind {
+        (items.clone(), true)
+    } else if let Kind::Dict(dict) = &contents.kind {
+        let pairs = dict.items.values();
+        (
+            pairs.flat_map(|(key, value)| [*key, *value]).collect(),
+            false,
+        )
+    } else {
+        return Err(Break::internal("an instance that holds something else"));
+    };
+    if items.is_empty() {
+        return Ok(());
+    }
+    to.call_helper("fill", 2, |to| {
+        to.value(id)?;
+        to.values(&items)?;
+        match list {
+            true => to.code().op("BUILD_LIST", items.len() as u32)?,
+            false => to.code().op("BUILD_MAP", items.len() as u32 / 2)?,
+        };
+        Ok(())
+    })?;
+    to.code().op("POP_TOP", 0)?;
+    Ok(())
 }

@@ -5,9 +5,12 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 
+use crate::reason::Break;
 use crate::simulator::Tracer;
 
-use crate::simulator::variables::protocol::{Finalizer, Protocol, Snapshot};
+use crate::simulator::variables::protocol::{
+    call_with_names, Finalizer, Protocol, Rebuild, Snapshot,
+};
 use crate::simulator::variables::{VarId, Variable};
 
 /// `functools.partial`
@@ -39,6 +42,13 @@ impl Protocol for Partial<'_> {
 
     fn snapshot(&self) -> Snapshot {
         Snapshot::Never
+    }
+
+    fn reconstruct<'py, R: Rebuild<'py>>(&self, to: &mut R, _: VarId) -> Result<bool, Break> {
+        call_with_names(to, "make_partial", self.args, self.kwargs, |to| {
+            to.value(self.function)
+        })?;
+        Ok(false)
     }
 
     fn finalizer(&self) -> Finalizer {

@@ -3,9 +3,12 @@
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 
+use crate::reason::Break;
 use crate::simulator::Tracer;
 
-use crate::simulator::variables::protocol::{builtin, Finalizer, Protocol, Snapshot};
+use crate::simulator::variables::protocol::{
+    builtin, not_made, Finalizer, Protocol, Rebuild, Snapshot,
+};
 use crate::simulator::variables::{VarId, Variable};
 
 /// `range(start, stop, step)`
@@ -28,6 +31,15 @@ impl Protocol for Range {
 
     fn snapshot(&self) -> Snapshot {
         Snapshot::Never
+    }
+
+    fn reconstruct<'py, R: Rebuild<'py>>(&self, to: &mut R, _: VarId) -> Result<bool, Break> {
+        to.call_type("builtins", "range", 3, |to| {
+            [self.0, self.1, self.2]
+                .into_iter()
+                .try_for_each(|part| to.int(part))
+        })?;
+        Ok(false)
     }
 
     fn finalizer(&self) -> Finalizer {
@@ -55,6 +67,10 @@ impl Protocol for NumberRange {
 
     fn snapshot(&self) -> Snapshot {
         Snapshot::Never
+    }
+
+    fn reconstruct<'py, R: Rebuild<'py>>(&self, _: &mut R, _: VarId) -> Result<bool, Break> {
+        not_made(Self::NAME)
     }
 
     fn finalizer(&self) -> Finalizer {

@@ -4,9 +4,10 @@ use indexmap::IndexMap;
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 
+use crate::reason::Break;
 use crate::simulator::Tracer;
 
-use crate::simulator::variables::protocol::{builtin, Finalizer, Protocol, Snapshot};
+use crate::simulator::variables::protocol::{builtin, Finalizer, Protocol, Rebuild, Snapshot};
 use crate::simulator::variables::{Key, Kind, VarId, Variable};
 
 /// A set or frozenset.
@@ -35,6 +36,21 @@ impl Protocol for SetVar {
 
     fn snapshot(&self) -> Snapshot {
         Snapshot::Contents("set_set", Kind::Set(self.clone()))
+    }
+
+    fn reconstruct<'py, R: Rebuild<'py>>(&self, to: &mut R, _: VarId) -> Result<bool, Break> {
+        let items: Vec<VarId> = self.items.values().copied().collect();
+        if self.frozen {
+            to.call_type("builtins", "frozenset", 1, |to| {
+                to.values(&items)?;
+                to.code().op("BUILD_TUPLE", items.len() as u32)?;
+                Ok(())
+            })?;
+        } else {
+            to.values(&items)?;
+            to.code().op("BUILD_SET", items.len() as u32)?;
+        }
+        Ok(false)
     }
 
     fn finalizer(&self) -> Finalizer {

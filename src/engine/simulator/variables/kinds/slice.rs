@@ -3,9 +3,10 @@
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 
+use crate::reason::Break;
 use crate::simulator::Tracer;
 
-use crate::simulator::variables::protocol::{builtin, Finalizer, Protocol, Snapshot};
+use crate::simulator::variables::protocol::{builtin, Finalizer, Protocol, Rebuild, Snapshot};
 use crate::simulator::variables::{VarId, Variable};
 
 /// `slice(start, stop, step)`
@@ -28,6 +29,12 @@ impl Protocol for Slice {
 
     fn snapshot(&self) -> Snapshot {
         Snapshot::Never
+    }
+
+    fn reconstruct<'py, R: Rebuild<'py>>(&self, to: &mut R, _: VarId) -> Result<bool, Break> {
+        to.values(&self.0)?;
+        to.code().op("BUILD_SLICE", 3)?;
+        Ok(false)
     }
 
     fn finalizer(&self) -> Finalizer {

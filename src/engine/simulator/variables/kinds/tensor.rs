@@ -7,9 +7,10 @@ use pyo3::types::PyType;
 
 use crate::graph::{Arg, Callee, SymbolId};
 use crate::obj::Obj;
+use crate::reason::Break;
 use crate::simulator::Tracer;
 
-use crate::simulator::variables::protocol::{class, Finalizer, Protocol, Snapshot};
+use crate::simulator::variables::protocol::{class, Finalizer, Protocol, Rebuild, Snapshot};
 use crate::simulator::variables::{VarId, Variable};
 
 /// A tensor: a symbol of the graph under construction.
@@ -60,6 +61,11 @@ impl Protocol for TensorVar {
 
     fn snapshot(&self) -> Snapshot {
         Snapshot::Never
+    }
+
+    fn reconstruct<'py, R: Rebuild<'py>>(&self, to: &mut R, id: VarId) -> Result<bool, Break> {
+        to.tensor(id, self)?;
+        Ok(false)
     }
 
     fn finalizer(&self) -> Finalizer {

@@ -5,9 +5,12 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 
+use crate::reason::Break;
 use crate::simulator::Tracer;
 
-use crate::simulator::variables::protocol::{builtin, Finalizer, Protocol, Snapshot};
+use crate::simulator::variables::protocol::{
+    builtin, call_pure, Finalizer, Protocol, Rebuild, Snapshot,
+};
 use crate::simulator::variables::{VarId, Variable};
 
 /// A part of a text that differs between calls.
@@ -49,6 +52,19 @@ impl Protocol for Text<'_> {
 
     fn snapshot(&self) -> Snapshot {
         Snapshot::Never
+    }
+
+    fn reconstruct<'py, R: Rebuild<'py>>(&self, to: &mut R, _: VarId) -> Result<bool, Break> {
+        for part in self.0 {
+            match part {
+                TextPart::Text(text) => to.value(*text)?,
+                TextPart::Shown(function, args) => call_pure(to, *function, args)?,
+            }
+        }
+        if self.0.len() > 1 {
+            to.code().op("BUILD_STRING", self.0.len() as u32)?;
+        }
+        Ok(false)
     }
 
     fn finalizer(&self) -> Finalizer {

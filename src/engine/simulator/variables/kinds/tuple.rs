@@ -4,9 +4,12 @@ use pyo3::prelude::*;
 use pyo3::types::PyType;
 
 use crate::obj::Obj;
+use crate::reason::Break;
 use crate::simulator::Tracer;
 
-use crate::simulator::variables::protocol::{builtin, class, Finalizer, Protocol, Snapshot};
+use crate::simulator::variables::protocol::{
+    builtin, class, Finalizer, Protocol, Rebuild, Snapshot,
+};
 use crate::simulator::variables::{VarId, Variable};
 
 /// `tuple`; with a class: a named tuple.
@@ -32,6 +35,21 @@ impl Protocol for Tuple<'_> {
 
     fn snapshot(&self) -> Snapshot {
         Snapshot::Never
+    }
+
+    fn reconstruct<'py, R: Rebuild<'py>>(&self, to: &mut R, _: VarId) -> Result<bool, Break> {
+        match self.1 {
+            None => {
+                to.values(self.0)?;
+                to.code().op("BUILD_TUPLE", self.0.len() as u32)?;
+            }
+            Some(class) => {
+                to.code().begin_call(class)?;
+                to.values(self.0)?;
+                to.code().call(self.0.len())?;
+            }
+        }
+        Ok(false)
     }
 
     fn finalizer(&self) -> Finalizer {
