@@ -14,8 +14,9 @@ use crate::bytecode::CodeBuilder;
 use crate::frame::Modules;
 use crate::graph::SymbolId;
 use crate::obj::Obj;
-use crate::reason::{Break, BreakKind};
-use crate::simulator::Tracer;
+use crate::reason::{Break, BreakId, BreakKind};
+use crate::simulator::call::describe;
+use crate::simulator::{namespaces, sets, Step, Tracer};
 
 use super::{IterVar, Kind, TensorVar, VarId, Variable};
 
@@ -186,6 +187,23 @@ pub trait Protocol {
 
     /// What may run where its last reference goes away.
     fn finalizer(&self) -> Finalizer;
+
+    /// `bool(value)`
+    fn truth(&self, t: &mut Tracer<'_>, id: VarId) -> Step<bool> {
+        let what = described(t, id);
+        t.stop(BreakId::Truth, format!("the truth of {what}"))
+    }
+
+    /// `len(value)`
+    fn len(&self, t: &mut Tracer<'_>, id: VarId) -> Step<i64> {
+        let what = described(t, id);
+        t.stop(BreakId::Length, format!("len() of {what}"))
+    }
+
+    /// `item in value`
+    fn contains(&self, t: &mut Tracer<'_>, id: VarId, item: VarId) -> Step<bool> {
+        not_contained(t, id, item)
+    }
 }
 
 /// Asks what is known of a kind. Nothing else names all kinds.
@@ -251,6 +269,24 @@ macro_rules! ask {
     }};
 }
 
+/// A readable name, for messages.
+pub(super) fn described(t: &mut Tracer<'_>, id: VarId) -> String {
+    let var = t.vars.get(id).clone();
+    describe(t, id, &var.kind)
+}
+
+/// `item in value` of what does not say itself what is in it.
+pub(super) fn not_contained(t: &mut Tracer<'_>, id: VarId, item: VarId) -> Step<bool> {
+    if let Some(found) = namespaces::try_get(t, id, item)? {
+        return Ok(found.is_some());
+    }
+    if let Some(answer) = sets::contains(t, id, item)? {
+        return Ok(answer);
+    }
+    let what = described(t, id);
+    t.unsupported(format!("in on {what}"))
+}
+
 /// The name of a kind.
 fn name<K: Protocol>(_: &K) -> &'static str {
     K::NAME
@@ -281,6 +317,21 @@ impl Kind {
     pub fn finalizer(&self) -> Finalizer {
         ask!(self, known => known.finalizer())
     }
+}
+
+/// `bool(value)`
+pub fn truth(t: &mut Tracer<'_>, value: VarId) -> Step<bool> {
+    ask!(&t.looked_at(value).kind, known => known.truth(t, value))
+}
+
+/// `len(value)`
+pub fn len(t: &mut Tracer<'_>, value: VarId) -> Step<i64> {
+    ask!(&t.looked_at(value).kind, known => known.len(t, value))
+}
+
+/// `item in container`
+pub fn contains(t: &mut Tracer<'_>, container: VarId, item: VarId) -> Step<bool> {
+    ask!(&t.looked_at(container).kind, known => known.contains(t, container, item))
 }
 
 impl Variable {

@@ -5,7 +5,7 @@ use pyo3::types::PyType;
 
 use crate::obj::Obj;
 use crate::reason::Break;
-use crate::simulator::Tracer;
+use crate::simulator::{made_arrays, Step, Tracer};
 
 use crate::simulator::variables::protocol::{Finalizer, Protocol, Rebuild, Snapshot};
 use crate::simulator::variables::{VarId, Variable};
@@ -49,5 +49,9 @@ impl Protocol for ArrayVar {
 
     fn finalizer(&self) -> Finalizer {
         Finalizer::Nothing
+    }
+
+    fn len(&self, t: &mut Tracer<'_>, id: VarId) -> Step<i64> {
+        made_arrays::len(t, id)
     }
 }

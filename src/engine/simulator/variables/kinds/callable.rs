@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyType;
 
 use crate::reason::Break;
-use crate::simulator::Tracer;
+use crate::simulator::{Step, Tracer};
 
 use crate::simulator::variables::protocol::{
     not_made, of_value, Finalizer, Protocol, Rebuild, Snapshot,
@@ -40,6 +40,10 @@ impl Protocol for Callable {
     fn finalizer(&self) -> Finalizer {
         Finalizer::Nothing
     }
+
+    fn truth(&self, _: &mut Tracer<'_>, _: VarId) -> Step<bool> {
+        Ok(true)
+    }
 }
 
 /// A module.
@@ -70,5 +74,9 @@ impl Protocol for Module {
 
     fn finalizer(&self) -> Finalizer {
         Finalizer::Nothing
+    }
+
+    fn truth(&self, _: &mut Tracer<'_>, _: VarId) -> Step<bool> {
+        Ok(true)
     }
 }

@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyType;
 
 use crate::reason::Break;
-use crate::simulator::Tracer;
+use crate::simulator::{Step, Tracer};
 
 use crate::simulator::variables::protocol::{Finalizer, Protocol, Rebuild, Snapshot};
 use crate::simulator::variables::{VarId, Variable};
@@ -60,5 +60,9 @@ impl Protocol for CellVar {
 
     fn finalizer(&self) -> Finalizer {
         Finalizer::Nothing
+    }
+
+    fn truth(&self, _: &mut Tracer<'_>, _: VarId) -> Step<bool> {
+        Ok(true)
     }
 }

@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyType;
 
 use crate::reason::Break;
-use crate::simulator::Tracer;
+use crate::simulator::{classes, Step, Tracer};
 
 use crate::simulator::variables::protocol::{
     not_made, of_value, Finalizer, Protocol, Rebuild, Snapshot,
@@ -39,5 +39,9 @@ impl Protocol for Class {
 
     fn finalizer(&self) -> Finalizer {
         Finalizer::Nothing
+    }
+
+    fn truth(&self, t: &mut Tracer<'_>, id: VarId) -> Step<bool> {
+        classes::truth(t, id)
     }
 }

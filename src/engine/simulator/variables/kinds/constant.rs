@@ -3,13 +3,14 @@
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 
-use crate::reason::Break;
-use crate::simulator::Tracer;
+use crate::reason::{Break, BreakId};
+use crate::simulator::tracer::is_plain_constant;
+use crate::simulator::{attributes, classes, exceptions, fold, Step, Tracer};
 
 use crate::simulator::variables::protocol::{
     not_made, of_value, Finalizer, Protocol, Rebuild, Snapshot,
 };
-use crate::simulator::variables::{VarId, Variable};
+use crate::simulator::variables::{protocol, VarId, Variable};
 
 /// An immutable constant: [`Kind::Const`](super::Kind::Const).
 pub struct Const;
@@ -39,6 +40,31 @@ impl Protocol for Const {
 
     fn finalizer(&self) -> Finalizer {
         Finalizer::Nothing
+    }
+
+    fn truth(&self, t: &mut Tracer<'_>, id: VarId) -> Step<bool> {
+        match t.value(id) {
+            Some(object) if object.is(t.py.NotImplemented()) => {
+                t.stop(BreakId::Truth, "the truth of NotImplemented, which warns")
+            }
+            Some(object) if is_plain_constant(&object) => Ok(object.is_truthy()?),
+            Some(object) => enum_truth(t, &object),
+            None => t.stop(BreakId::Truth, "the truth of a name that has no value here"),
+        }
+    }
+
+    fn len(&self, t: &mut Tracer<'_>, id: VarId) -> Step<i64> {
+        classes::check_member(t, id, &["__len__"])?;
+        let object = t.value(id);
+        match object.and_then(|object| object.len().ok()) {
+            Some(len) => Ok(len as i64),
+            None => exceptions::throw(t, "TypeError"),
+        }
+    }
+
+    fn contains(&self, t: &mut Tracer<'_>, id: VarId, item: VarId) -> Step<bool> {
+        let result = fold::operator(t, "contains", &[id, item])?;
+        protocol::truth(t, result)
     }
 }
 
@@ -71,4 +97,23 @@ impl Protocol for Scalar {
     fn finalizer(&self) -> Finalizer {
         Finalizer::Nothing
     }
+
+    fn truth(&self, t: &mut Tracer<'_>, id: VarId) -> Step<bool> {
+        match t.value(id) {
+            Some(object) => Ok(object.is_truthy()?),
+            None => t.stop(BreakId::Truth, "the truth of a name that has no value here"),
+        }
+    }
+}
+
+fn enum_truth(t: &mut Tracer<'_>, object: &Bound<'_, PyAny>) -> Step<bool> {
+    let class = object.get_type();
+    let own = |name: &str| attributes::lookup(&class, name).is_some();
+    if crate::native::is_mutable(&class) {
+        classes::guard_names(t, &class, &["__bool__", "__len__"]);
+    }
+    if own("__bool__") || own("__len__") {
+        return t.stop(BreakId::Truth, "the truth of this constant");
+    }
+    Ok(true)
 }

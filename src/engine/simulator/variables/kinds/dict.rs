@@ -6,12 +6,12 @@ use pyo3::types::PyType;
 
 use crate::obj::Obj;
 use crate::reason::Break;
-use crate::simulator::Tracer;
+use crate::simulator::{keys, Step, Tracer};
 
 use crate::simulator::variables::protocol::{
-    builtin, class, Finalizer, Protocol, Rebuild, Snapshot,
+    builtin, class, not_contained, Finalizer, Protocol, Rebuild, Snapshot,
 };
-use crate::simulator::variables::{Key, Kind, VarId, Variable};
+use crate::simulator::variables::{protocol, Key, Kind, VarId, Variable};
 
 /// A dict with exact key equality.
 #[derive(Clone, Debug, Default)]
@@ -78,6 +78,19 @@ impl Protocol for DictVar {
     fn finalizer(&self) -> Finalizer {
         Finalizer::Items(self.items.values().map(|(_, value)| *value).collect())
     }
+
+    fn truth(&self, _: &mut Tracer<'_>, _: VarId) -> Step<bool> {
+        Ok(!self.items.is_empty())
+    }
+
+    fn len(&self, _: &mut Tracer<'_>, _: VarId) -> Step<i64> {
+        Ok(self.items.len() as i64)
+    }
+
+    fn contains(&self, t: &mut Tracer<'_>, _: VarId, item: VarId) -> Step<bool> {
+        let key = keys::key_of(t, item)?;
+        Ok(self.items.contains_key(&key))
+    }
 }
 
 /// `dict.keys()`, `.values()`, `.items()` of a dict variable: 0, 1, 2.
@@ -112,5 +125,20 @@ impl Protocol for DictView {
 
     fn finalizer(&self) -> Finalizer {
         Finalizer::Nothing
+    }
+
+    fn truth(&self, t: &mut Tracer<'_>, id: VarId) -> Step<bool> {
+        Ok(self.len(t, id)? != 0)
+    }
+
+    fn len(&self, t: &mut Tracer<'_>, _: VarId) -> Step<i64> {
+        protocol::len(t, self.0)
+    }
+
+    fn contains(&self, t: &mut Tracer<'_>, id: VarId, item: VarId) -> Step<bool> {
+        match self.1 {
+            0 => protocol::contains(t, self.0, item),
+            _ => not_contained(t, id, item),
+        }
     }
 }

@@ -7,7 +7,7 @@ use pyo3::types::{PyFunction, PyTuple, PyType};
 
 use crate::obj::Obj;
 use crate::reason::Break;
-use crate::simulator::Tracer;
+use crate::simulator::{Step, Tracer};
 
 use crate::simulator::variables::protocol::{
     not_made, Emit, Finalizer, Protocol, Rebuild, Snapshot,
@@ -78,6 +78,10 @@ impl Protocol for FunctionVar {
 
     fn finalizer(&self) -> Finalizer {
         Finalizer::Nothing
+    }
+
+    fn truth(&self, _: &mut Tracer<'_>, _: VarId) -> Step<bool> {
+        Ok(true)
     }
 }
 

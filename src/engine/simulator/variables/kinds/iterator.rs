@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyType;
 
 use crate::reason::{Break, BreakKind};
-use crate::simulator::Tracer;
+use crate::simulator::{Step, Tracer};
 
 use crate::simulator::variables::protocol::{Finalizer, Protocol, Rebuild, Snapshot};
 use crate::simulator::variables::{Key, VarId, Variable};
@@ -199,5 +199,9 @@ impl Protocol for IterVar {
 
     fn finalizer(&self) -> Finalizer {
         Finalizer::Nothing
+    }
+
+    fn truth(&self, _: &mut Tracer<'_>, _: VarId) -> Step<bool> {
+        Ok(true)
     }
 }

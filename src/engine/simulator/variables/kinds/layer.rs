@@ -5,8 +5,9 @@ use pyo3::types::PyType;
 
 use crate::obj::Obj;
 use crate::reason::Break;
-use crate::simulator::Tracer;
+use crate::simulator::{Step, Tracer};
 
+use super::object;
 use crate::simulator::variables::protocol::{
     class, not_made, Finalizer, Protocol, Rebuild, Snapshot,
 };
@@ -40,6 +41,18 @@ impl Protocol for Layer<'_> {
 
     fn finalizer(&self) -> Finalizer {
         Finalizer::Nothing
+    }
+
+    fn truth(&self, t: &mut Tracer<'_>, id: VarId) -> Step<bool> {
+        object::truth(t, id)
+    }
+
+    fn len(&self, t: &mut Tracer<'_>, id: VarId) -> Step<i64> {
+        object::len(t, id)
+    }
+
+    fn contains(&self, t: &mut Tracer<'_>, id: VarId, item: VarId) -> Step<bool> {
+        object::contains(t, id, item)
     }
 }
 
@@ -76,5 +89,13 @@ impl Protocol for Layers<'_> {
 
     fn finalizer(&self) -> Finalizer {
         Finalizer::Nothing
+    }
+
+    fn truth(&self, _: &mut Tracer<'_>, _: VarId) -> Step<bool> {
+        Ok(!self.items.is_empty())
+    }
+
+    fn len(&self, _: &mut Tracer<'_>, _: VarId) -> Step<i64> {
+        Ok(self.items.len() as i64)
     }
 }

@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyType;
 
 use crate::reason::Break;
-use crate::simulator::Tracer;
+use crate::simulator::{comparisons, Step, Tracer};
 
 use crate::simulator::variables::protocol::{
     builtin, class, not_made, Finalizer, Protocol, Rebuild, Snapshot,
@@ -51,6 +51,23 @@ impl Protocol for List<'_> {
 
     fn finalizer(&self) -> Finalizer {
         Finalizer::Items(self.0.to_vec())
+    }
+
+    fn truth(&self, _: &mut Tracer<'_>, _: VarId) -> Step<bool> {
+        Ok(!self.0.is_empty())
+    }
+
+    fn len(&self, _: &mut Tracer<'_>, _: VarId) -> Step<i64> {
+        Ok(self.0.len() as i64)
+    }
+
+    fn contains(&self, t: &mut Tracer<'_>, _: VarId, item: VarId) -> Step<bool> {
+        for candidate in self.0 {
+            if comparisons::equal_values(t, *candidate, item)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 }
 

@@ -8,7 +8,7 @@ use pyo3::types::PyType;
 use crate::frame::Modules;
 use crate::obj::{is_builtin_method, Obj};
 use crate::reason::Break;
-use crate::simulator::Tracer;
+use crate::simulator::{Step, Tracer};
 
 use crate::simulator::variables::protocol::{Finalizer, Protocol, Rebuild, Snapshot};
 use crate::simulator::variables::{VarId, Variable};
@@ -58,6 +58,10 @@ impl Protocol for Method {
     fn finalizer(&self) -> Finalizer {
         Finalizer::Nothing
     }
+
+    fn truth(&self, _: &mut Tracer<'_>, _: VarId) -> Step<bool> {
+        Ok(true)
+    }
 }
 
 /// A method of a builtin kind bound to a variable.
@@ -95,6 +99,10 @@ impl Protocol for BoundBuiltin<'_> {
 
     fn finalizer(&self) -> Finalizer {
         Finalizer::Nothing
+    }
+
+    fn truth(&self, _: &mut Tracer<'_>, _: VarId) -> Step<bool> {
+        Ok(true)
     }
 }
 

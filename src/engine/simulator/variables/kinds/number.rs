@@ -3,10 +3,10 @@
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 
-use crate::bytecode::BinOp;
+use crate::bytecode::{BinOp, CmpOp};
 use crate::graph::{DType, SymbolId};
-use crate::reason::Break;
-use crate::simulator::Tracer;
+use crate::reason::{Break, BreakId, BreakKind};
+use crate::simulator::{dynamic_scalar, program_numbers, Step, Tracer};
 
 use crate::simulator::variables::protocol::{
     builtin, call_pure, not_made, Finalizer, Protocol, Rebuild, Snapshot,
@@ -73,6 +73,13 @@ impl Protocol for SymNumber {
     fn finalizer(&self) -> Finalizer {
         Finalizer::Nothing
     }
+
+    fn truth(&self, t: &mut Tracer<'_>, _: VarId) -> Step<bool> {
+        t.stop(
+            BreakKind::TensorBranch,
+            "the truth of a tensor decides what is executed next",
+        )
+    }
 }
 
 /// An exact `int`.
@@ -114,6 +121,10 @@ impl Protocol for Int {
     fn finalizer(&self) -> Finalizer {
         Finalizer::Nothing
     }
+
+    fn truth(&self, t: &mut Tracer<'_>, id: VarId) -> Step<bool> {
+        number_truth(t, id)
+    }
 }
 
 /// An exact `float`.
@@ -152,6 +163,10 @@ impl Protocol for Float {
     fn finalizer(&self) -> Finalizer {
         Finalizer::Nothing
     }
+
+    fn truth(&self, t: &mut Tracer<'_>, id: VarId) -> Step<bool> {
+        number_truth(t, id)
+    }
 }
 
 /// Pushes what is computed of others.
@@ -167,4 +182,18 @@ fn computed<'py, R: Rebuild<'py>>(number: NumberVar, to: &mut R) -> Result<bool,
         NumberVar::Given | NumberVar::Dim(..) | NumberVar::Graph(_) => {}
     }
     Ok(false)
+}
+
+fn number_truth(t: &mut Tracer<'_>, value: VarId) -> Step<bool> {
+    let zero = t.int(0);
+    if let Some(holds) = program_numbers::assumed(t, CmpOp::Ne, value, zero)? {
+        return Ok(holds);
+    }
+    match dynamic_scalar::compare(t, CmpOp::Ne, value, zero)? {
+        Some(holds) => Ok(holds),
+        None => t.stop(
+            BreakId::Truth,
+            "the truth of a number that differs between calls",
+        ),
+    }
 }

@@ -3,15 +3,17 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyString, PyType};
+use pyo3::types::{PyBool, PyString, PyType};
 
+use crate::bytecode::CmpOp;
 use crate::obj::Obj;
-use crate::reason::Break;
+use crate::reason::{Break, BreakId, BreakKind};
+use crate::simulator::call::call;
 use crate::simulator::containers::deques;
-use crate::simulator::{groups, Tracer};
+use crate::simulator::{attributes, dynamic_scalar, groups, Step, Tracer};
 
 use crate::simulator::variables::protocol::{class, Emit, Finalizer, Protocol, Rebuild, Snapshot};
-use crate::simulator::variables::{Kind, VarId, Variable};
+use crate::simulator::variables::{protocol, Kind, VarId, Variable};
 
 /// One attribute write or delete, in program order.
 #[derive(Clone, Debug)]
@@ -160,6 +162,18 @@ impl Protocol for ObjectVar {
     fn finalizer(&self) -> Finalizer {
         Finalizer::OfInstance(self.contents)
     }
+
+    fn truth(&self, t: &mut Tracer<'_>, id: VarId) -> Step<bool> {
+        truth(t, id)
+    }
+
+    fn len(&self, t: &mut Tracer<'_>, id: VarId) -> Step<i64> {
+        len(t, id)
+    }
+
+    fn contains(&self, t: &mut Tracer<'_>, id: VarId, item: VarId) -> Step<bool> {
+        contains(t, id, item)
+    }
 }
 
 /// Puts what a new instance of a subclass of `dict` or `list` holds into it.
@@ -190,4 +204,55 @@ fn fill<'py, R: Rebuild<'py>>(to: &mut R, id: VarId, contents: VarId) -> Emit {
     })?;
     to.code().op("POP_TOP", 0)?;
     Ok(())
+}
+
+/// `bool(value)` of an instance.
+pub(super) fn truth(t: &mut Tracer<'_>, value: VarId) -> Step<bool> {
+    if let Some(method) = attributes::try_get_special(t, value, "__bool__")? {
+        let result = call(t, method, &[], &[])?;
+        let bools = t.py.get_type::<PyBool>();
+        return match t.type_of(result).is_some_and(|class| class.is(&bools)) {
+            true => protocol::truth(t, result),
+            false => t.stop(BreakKind::RaisesException, "__bool__ that is not a bool"),
+        };
+    }
+    if let Some(method) = attributes::try_get_special(t, value, "__len__")? {
+        let result = call(t, method, &[], &[])?;
+        t.realize(result);
+        return match is_length(t, result)? {
+            true => protocol::truth(t, result),
+            false => t.stop(BreakId::Truth, "__len__ that is not a length"),
+        };
+    }
+    Ok(true)
+}
+
+/// `len(value)` of an instance.
+pub(super) fn len(t: &mut Tracer<'_>, value: VarId) -> Step<i64> {
+    let method = attributes::get_special(t, value, "__len__")?;
+    let result = call(t, method, &[], &[])?;
+    match t.const_int(result) {
+        Some(len) if len >= 0 => Ok(len),
+        _ => t.stop(BreakId::Length, "__len__ that is not a length"),
+    }
+}
+
+/// `item in value` of an instance.
+pub(super) fn contains(t: &mut Tracer<'_>, container: VarId, item: VarId) -> Step<bool> {
+    let Some(method) = attributes::try_get_special(t, container, "__contains__")? else {
+        return t.unsupported("in without __contains__");
+    };
+    let result = call(t, method, &[item], &[])?;
+    protocol::truth(t, result)
+}
+
+/// Whether this is what `__len__` may answer with, under a guard where that differs between calls.
+fn is_length(t: &mut Tracer<'_>, value: VarId) -> Step<bool> {
+    if let Kind::Int(_) = t.kind(value) {
+        let zero = t.int(0);
+        return Ok(dynamic_scalar::compare(t, CmpOp::Ge, value, zero)? == Some(true));
+    }
+    // Nothing is captured behind the truth of one of the graph.
+    let of_graph = matches!(t.kind(value), Kind::SymNumber(_));
+    Ok(of_graph || t.const_int(value).is_some_and(|len| len >= 0))
 }

@@ -3,11 +3,11 @@
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 
-use crate::reason::Break;
-use crate::simulator::Tracer;
+use crate::reason::{Break, BreakId};
+use crate::simulator::{attributes, sets, Step, Tracer};
 
 use crate::simulator::variables::protocol::{
-    not_made, of_value, Finalizer, Protocol, Rebuild, Snapshot,
+    described, not_made, of_value, Finalizer, Protocol, Rebuild, Snapshot,
 };
 use crate::simulator::variables::{VarId, Variable};
 
@@ -71,4 +71,32 @@ impl Protocol for Opaque {
     fn finalizer(&self) -> Finalizer {
         Finalizer::OfUnknown
     }
+
+    fn truth(&self, t: &mut Tracer<'_>, id: VarId) -> Step<bool> {
+        // A traceback that nobody has made yet.
+        if t.raised_at(id).is_some() || is_always_true(t, id) {
+            return Ok(true);
+        }
+        if let Some(filled) = sets::truth(t, id)? {
+            return Ok(filled);
+        }
+        let what = described(t, id);
+        t.stop(BreakId::Truth, format!("the truth of {what}"))
+    }
+
+    fn len(&self, t: &mut Tracer<'_>, id: VarId) -> Step<i64> {
+        if let Some(len) = sets::len(t, id)? {
+            return Ok(len as i64);
+        }
+        let what = described(t, id);
+        t.stop(BreakId::Length, format!("len() of {what}"))
+    }
+}
+
+/// Whether its class, one of C code, which is guarded, says nothing about the truth of its instances.
+fn is_always_true(t: &mut Tracer<'_>, value: VarId) -> bool {
+    t.type_of(value).is_some_and(|class| {
+        let own = |name: &str| attributes::lookup(&class, name).is_some();
+        !own("__bool__") && !own("__len__")
+    })
 }

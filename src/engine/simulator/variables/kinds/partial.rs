@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyType;
 
 use crate::reason::Break;
-use crate::simulator::Tracer;
+use crate::simulator::{Step, Tracer};
 
 use crate::simulator::variables::protocol::{
     call_with_names, Finalizer, Protocol, Rebuild, Snapshot,
@@ -53,5 +53,9 @@ impl Protocol for Partial<'_> {
 
     fn finalizer(&self) -> Finalizer {
         Finalizer::Nothing
+    }
+
+    fn truth(&self, _: &mut Tracer<'_>, _: VarId) -> Step<bool> {
+        Ok(true)
     }
 }

@@ -4,12 +4,12 @@ use pyo3::prelude::*;
 use pyo3::types::PyType;
 
 use crate::reason::Break;
-use crate::simulator::Tracer;
+use crate::simulator::{fold, Step, Tracer};
 
 use crate::simulator::variables::protocol::{
     builtin, not_made, Finalizer, Protocol, Rebuild, Snapshot,
 };
-use crate::simulator::variables::{VarId, Variable};
+use crate::simulator::variables::{protocol, VarId, Variable};
 
 /// `range(start, stop, step)`
 pub struct Range(pub i64, pub i64, pub i64);
@@ -44,6 +44,26 @@ impl Protocol for Range {
 
     fn finalizer(&self) -> Finalizer {
         Finalizer::Nothing
+    }
+
+    fn truth(&self, t: &mut Tracer<'_>, id: VarId) -> Step<bool> {
+        Ok(self.len(t, id)? != 0)
+    }
+
+    fn len(&self, _: &mut Tracer<'_>, _: VarId) -> Step<i64> {
+        let Self(start, stop, step) = *self;
+        let span = if step > 0 {
+            stop.saturating_sub(start)
+        } else {
+            start.saturating_sub(stop)
+        };
+        let step = step.saturating_abs();
+        Ok(if span <= 0 { 0 } else { (span - 1) / step + 1 })
+    }
+
+    fn contains(&self, t: &mut Tracer<'_>, id: VarId, item: VarId) -> Step<bool> {
+        let result = fold::operator(t, "contains", &[id, item])?;
+        protocol::truth(t, result)
     }
 }
 

@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyType;
 
 use crate::reason::Break;
-use crate::simulator::Tracer;
+use crate::simulator::{keys, Step, Tracer};
 
 use crate::simulator::variables::protocol::{builtin, Finalizer, Protocol, Rebuild, Snapshot};
 use crate::simulator::variables::{Key, Kind, VarId, Variable};
@@ -55,5 +55,18 @@ impl Protocol for SetVar {
 
     fn finalizer(&self) -> Finalizer {
         Finalizer::Nothing
+    }
+
+    fn truth(&self, _: &mut Tracer<'_>, _: VarId) -> Step<bool> {
+        Ok(!self.items.is_empty())
+    }
+
+    fn len(&self, _: &mut Tracer<'_>, _: VarId) -> Step<i64> {
+        Ok(self.items.len() as i64)
+    }
+
+    fn contains(&self, t: &mut Tracer<'_>, _: VarId, item: VarId) -> Step<bool> {
+        let key = keys::key_of(t, item)?;
+        Ok(self.items.contains_key(&key))
     }
 }

@@ -7,8 +7,8 @@ use pyo3::types::PyType;
 
 use crate::graph::{Arg, Callee, SymbolId};
 use crate::obj::Obj;
-use crate::reason::Break;
-use crate::simulator::Tracer;
+use crate::reason::{Break, BreakId, BreakKind};
+use crate::simulator::{Step, Tracer};
 
 use crate::simulator::variables::protocol::{class, Finalizer, Protocol, Rebuild, Snapshot};
 use crate::simulator::variables::{VarId, Variable};
@@ -70,5 +70,27 @@ impl Protocol for TensorVar {
 
     fn finalizer(&self) -> Finalizer {
         Finalizer::Nothing
+    }
+
+    fn truth(&self, t: &mut Tracer<'_>, _: VarId) -> Step<bool> {
+        t.stop(
+            BreakKind::TensorBranch,
+            "the truth of a tensor decides what is executed next",
+        )
+    }
+
+    fn len(&self, t: &mut Tracer<'_>, _: VarId) -> Step<i64> {
+        match t
+            .graph
+            .meta(self.symbol)
+            .and_then(|meta| meta.shape.first().copied())
+        {
+            Some(dim) if dim >= 0 => Ok(dim),
+            Some(_) => t.stop(
+                BreakId::TensorLoop,
+                "the length of a tensor with a dynamic first dim",
+            ),
+            None => t.stop(BreakKind::RaisesException, "the length of a 0-d tensor"),
+        }
     }
 }

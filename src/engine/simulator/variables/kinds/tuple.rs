@@ -5,7 +5,7 @@ use pyo3::types::PyType;
 
 use crate::obj::Obj;
 use crate::reason::Break;
-use crate::simulator::Tracer;
+use crate::simulator::{comparisons, Step, Tracer};
 
 use crate::simulator::variables::protocol::{
     builtin, class, Finalizer, Protocol, Rebuild, Snapshot,
@@ -54,5 +54,22 @@ impl Protocol for Tuple<'_> {
 
     fn finalizer(&self) -> Finalizer {
         Finalizer::Items(self.0.to_vec())
+    }
+
+    fn truth(&self, _: &mut Tracer<'_>, _: VarId) -> Step<bool> {
+        Ok(!self.0.is_empty())
+    }
+
+    fn len(&self, _: &mut Tracer<'_>, _: VarId) -> Step<i64> {
+        Ok(self.0.len() as i64)
+    }
+
+    fn contains(&self, t: &mut Tracer<'_>, _: VarId, item: VarId) -> Step<bool> {
+        for candidate in self.0 {
+            if comparisons::equal_values(t, *candidate, item)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 }
