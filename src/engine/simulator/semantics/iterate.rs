@@ -6,98 +6,28 @@ use pyo3::prelude::*;
 use pyo3::types::{PyFrozenSet, PyIterator, PySet};
 
 use crate::frame::Modules;
-use crate::obj::{module_and_name, Obj};
+use crate::obj::Obj;
 use crate::reason::{BreakId, BreakKind};
-use crate::variables::{DictVar, Item, IterVar, Key, Kind, SetVar, VarId};
+use crate::variables::{DictVar, IterVar, Key, Kind, SetVar, VarId};
 
-use crate::simulator::call::{call, describe};
-use crate::simulator::{
-    attributes, classes, exceptions, fold, generators, itertools, layers, made_arrays,
-};
-use crate::simulator::{rows, sets, tensors, truth};
+use crate::simulator::call::call;
+use crate::simulator::{attributes, classes, exceptions, generators, itertools, layers};
+use crate::simulator::{tensors, truth};
 use crate::simulator::{Step, Stop, Tracer};
 
-/// `iter(value)`
-pub fn get_iter(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
-    let state = match t.kind(value).clone() {
-        Kind::Iter(_) => return Ok(value),
-        Kind::List(_) | Kind::Tuple(..) => IterVar::Sequence {
-            over: value,
-            index: 0,
-        },
-        Kind::Range(next, stop, step) => IterVar::Range { next, stop, step },
-        Kind::NumberRange(next, stop, step) => IterVar::Numbers {
-            next,
-            stop,
-            step,
-            item: Rc::new(Item::Number),
-        },
-        Kind::Array(_) => return made_arrays::iterate(t, value),
-        Kind::Dict(_) => over_dict(t, value, 0)?,
-        Kind::DictView(dict, which) => over_dict(t, dict, which)?,
-        Kind::Set(_) | Kind::Const => {
-            let items = collect(t, value)?;
-            let keys = match t.kind(value) {
-                Kind::Set(set) => set.items.keys().cloned().collect(),
-                _ => Rc::from([]),
-            };
-            IterVar::Fixed {
-                over: (value, keys),
-                items,
-                index: 0,
-            }
-        }
-        Kind::Tensor(_) => match rows::over(t, value)? {
-            Some(rows) => rows,
-            None => {
-                truth::len(t, value)?;
-                IterVar::Tensor {
-                    over: value,
-                    index: 0,
-                }
-            }
-        },
-        Kind::Layer(_) | Kind::Object(_) => {
-            if let Some(items) = layers::items(t, value, &["__iter__"])? {
-                IterVar::Fixed {
-                    over: (value, Rc::from([])),
-                    items,
-                    index: 0,
-                }
-            } else {
-                let method = attributes::get_special(t, value, "__iter__")?;
-                let iterator = call(t, method, &[], &[])?;
-                return match is_iterator(t, iterator)? {
-                    true => Ok(iterator),
-                    false => t.stop(
-                        BreakKind::RaisesException,
-                        "__iter__ answers with something that is no iterator",
-                    ),
-                };
-            }
-        }
-        Kind::Layers { items, .. } => IterVar::Fixed {
-            over: (value, Rc::from([])),
-            items,
-            index: 0,
-        },
-        Kind::Opaque if is_native_iterator(t, value) => {
-            t.guard_class(value);
-            return Ok(value);
-        }
-        kind => {
-            let Some(items) = sets::elements(t, value)? else {
-                let what = describe(t, value, &kind);
-                return t.stop(BreakId::Iteration, format!("iteration over {what}"));
-            };
-            IterVar::Fixed {
-                over: (value, Rc::from([])),
-                items,
-                index: 0,
-            }
-        }
-    };
-    Ok(t.add(Kind::Iter(state)))
+pub use crate::simulator::variables::protocol::{collect, iter as get_iter};
+
+/// An iterator over what was fixed when it was made.
+pub(in crate::simulator) fn over_fixed(
+    t: &mut Tracer<'_>,
+    over: VarId,
+    items: Vec<VarId>,
+) -> VarId {
+    t.add(Kind::Iter(IterVar::Fixed {
+        over: (over, Rc::from([])),
+        items,
+        index: 0,
+    }))
 }
 
 /// Whether the length of such a `range()`, and what lies one step outside of it, are machine numbers.
@@ -108,28 +38,8 @@ pub fn is_short(start: i64, stop: i64, step: i64) -> bool {
         .all(|part| part.unsigned_abs() < MOST)
 }
 
-/// Iterators of the interpreter: `iter()` of one is the iterator itself.
-const ITERATORS: &[&str] = &[
-    "generator",
-    "list_iterator",
-    "list_reverseiterator",
-    "tuple_iterator",
-    "range_iterator",
-    "dict_keyiterator",
-    "dict_valueiterator",
-    "dict_itemiterator",
-    "set_iterator",
-    "str_ascii_iterator",
-    "str_iterator",
-    "enumerate",
-    "zip",
-    "map",
-    "filter",
-    "reversed",
-];
-
 /// Whether this is an iterator: the interpreter checks what an `__iter__` answers with, and nothing afterwards.
-fn is_iterator(t: &mut Tracer<'_>, value: VarId) -> Step<bool> {
+pub(in crate::simulator) fn is_iterator(t: &mut Tracer<'_>, value: VarId) -> Step<bool> {
     t.realize(value);
     match t.kind(value).clone() {
         Kind::Iter(_) => Ok(true),
@@ -150,31 +60,11 @@ fn is_iterator(t: &mut Tracer<'_>, value: VarId) -> Step<bool> {
     }
 }
 
-fn is_native_iterator(t: &Tracer<'_>, value: VarId) -> bool {
-    t.value(value).is_some_and(|value| {
-        let (module, name) = module_and_name(value.get_type().as_any());
-        module == "builtins" && ITERATORS.contains(&&*name)
-    })
-}
-
 fn advance(t: &mut Tracer<'_>, iterator: VarId, state: IterVar) {
     t.vars.mutate(iterator, |var| var.kind = Kind::Iter(state));
 }
 
-/// `iter()` of a dict or a view of it: keys (0), values (1) or pairs (2).
-fn over_dict(t: &mut Tracer<'_>, over: VarId, which: u8) -> Step<IterVar> {
-    let Kind::Dict(dict) = t.kind(over) else {
-        return t.stop(BreakId::Iteration, "a view of something else");
-    };
-    Ok(IterVar::Dict {
-        over,
-        which,
-        keys: dict.keys().collect(),
-        index: 0,
-    })
-}
-
-fn part(t: &mut Tracer<'_>, which: u8, key: VarId, value: VarId) -> VarId {
+pub(in crate::simulator) fn part(t: &mut Tracer<'_>, which: u8, key: VarId, value: VarId) -> VarId {
     match which {
         0 => key,
         1 => value,
@@ -507,7 +397,7 @@ pub fn drain(
 }
 
 /// Stops behind so many items of an iterator that they would fill the memory: the interpreter raises there.
-fn check_count(t: &Tracer<'_>, count: usize) -> Step<()> {
+pub(in crate::simulator) fn check_count(t: &Tracer<'_>, count: usize) -> Step<()> {
     const MOST: usize = 100_000;
     match count < MOST {
         true => Ok(()),
@@ -610,62 +500,13 @@ pub fn refuse_set(t: &mut Tracer<'_>, value: VarId) -> Step<()> {
     Ok(())
 }
 
-/// All items of an iterable.
-pub fn collect(t: &mut Tracer<'_>, value: VarId) -> Step<Vec<VarId>> {
-    match t.kind(value).clone() {
-        Kind::List(items) | Kind::Tuple(items, _) => Ok(items),
-        Kind::Dict(dict) => Ok(dict.keys().collect()),
-        Kind::DictView(dict, which) => {
-            let Kind::Dict(dict) = t.kind(dict).clone() else {
-                return t.stop(BreakId::Iteration, "a view of something else");
-            };
-            let items = dict.items.values();
-            Ok(items
-                .map(|(key, value)| part(t, which, *key, *value))
-                .collect())
-        }
-        // The order of a set is the order of the real set with these elements.
-        Kind::Set(set) => {
-            let Some(object) = fold::to_object(t, value) else {
-                return t.stop(BreakId::Iteration, "iteration over this set");
-            };
-            let mut items = Vec::with_capacity(set.items.len());
-            for item in object.try_iter()? {
-                items.push(fold::from_object(t, &item?)?);
-            }
-            Ok(items)
-        }
-        Kind::Const => {
-            let Some(object) = t.value(value) else {
-                return t.stop(
-                    BreakId::Iteration,
-                    "iteration over a name that has no value here",
-                );
-            };
-            let Ok(iterator) = object.try_iter() else {
-                return t.stop(
-                    BreakKind::RaisesException,
-                    "iteration over something that is not iterable",
-                );
-            };
-            let mut items = Vec::new();
-            for item in iterator {
-                items.push(fold::from_object(t, &item?)?);
-            }
-            Ok(items)
-        }
-        _ => {
-            if let Kind::Range(..) = t.kind(value) {
-                let len = truth::len(t, value)?;
-                check_count(t, usize::try_from(len).unwrap_or(usize::MAX))?;
-            }
-            let iterator = get_iter(t, value)?;
-            let mut items = Vec::new();
-            drain(t, iterator, |_, item| {
-                items.push(item);
-                Ok(())
-            })?;
-            Ok(items)
-        }
-    }
+/// All items of an iterable, one step after the other.
+pub(in crate::simulator) fn collect_steps(t: &mut Tracer<'_>, value: VarId) -> Step<Vec<VarId>> {
+    let iterator = get_iter(t, value)?;
+    let mut items = Vec::new();
+    drain(t, iterator, |_, item| {
+        items.push(item);
+        Ok(())
+    })?;
+    Ok(items)
 }

@@ -16,7 +16,7 @@ use crate::graph::SymbolId;
 use crate::obj::Obj;
 use crate::reason::{Break, BreakId, BreakKind};
 use crate::simulator::call::describe;
-use crate::simulator::{namespaces, sets, Step, Tracer};
+use crate::simulator::{iterate, namespaces, sets, Step, Tracer};
 
 use super::{IterVar, Kind, TensorVar, VarId, Variable};
 
@@ -204,6 +204,17 @@ pub trait Protocol {
     fn contains(&self, t: &mut Tracer<'_>, id: VarId, item: VarId) -> Step<bool> {
         not_contained(t, id, item)
     }
+
+    /// `iter(value)`
+    fn iter(&self, t: &mut Tracer<'_>, id: VarId) -> Step<VarId> {
+        let what = described(t, id);
+        t.stop(BreakId::Iteration, format!("iteration over {what}"))
+    }
+
+    /// All items of an iterable.
+    fn collect(&self, t: &mut Tracer<'_>, id: VarId) -> Step<Vec<VarId>> {
+        iterate::collect_steps(t, id)
+    }
 }
 
 /// Asks what is known of a kind. Nothing else names all kinds.
@@ -332,6 +343,16 @@ pub fn len(t: &mut Tracer<'_>, value: VarId) -> Step<i64> {
 /// `item in container`
 pub fn contains(t: &mut Tracer<'_>, container: VarId, item: VarId) -> Step<bool> {
     ask!(&t.looked_at(container).kind, known => known.contains(t, container, item))
+}
+
+/// `iter(value)`
+pub fn iter(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
+    ask!(&t.looked_at(value).kind, known => known.iter(t, value))
+}
+
+/// All items of an iterable.
+pub fn collect(t: &mut Tracer<'_>, value: VarId) -> Step<Vec<VarId>> {
+    ask!(&t.looked_at(value).kind, known => known.collect(t, value))
 }
 
 impl Variable {

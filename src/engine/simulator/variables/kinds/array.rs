@@ -54,4 +54,8 @@ impl Protocol for ArrayVar {
     fn len(&self, t: &mut Tracer<'_>, id: VarId) -> Step<i64> {
         made_arrays::len(t, id)
     }
+
+    fn iter(&self, t: &mut Tracer<'_>, id: VarId) -> Step<VarId> {
+        made_arrays::iterate(t, id)
+    }
 }

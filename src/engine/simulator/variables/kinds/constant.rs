@@ -3,9 +3,9 @@
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 
-use crate::reason::{Break, BreakId};
+use crate::reason::{Break, BreakId, BreakKind};
 use crate::simulator::tracer::is_plain_constant;
-use crate::simulator::{attributes, classes, exceptions, fold, Step, Tracer};
+use crate::simulator::{attributes, classes, exceptions, fold, iterate, Step, Tracer};
 
 use crate::simulator::variables::protocol::{
     not_made, of_value, Finalizer, Protocol, Rebuild, Snapshot,
@@ -65,6 +65,31 @@ impl Protocol for Const {
     fn contains(&self, t: &mut Tracer<'_>, id: VarId, item: VarId) -> Step<bool> {
         let result = fold::operator(t, "contains", &[id, item])?;
         protocol::truth(t, result)
+    }
+
+    fn iter(&self, t: &mut Tracer<'_>, id: VarId) -> Step<VarId> {
+        let items = self.collect(t, id)?;
+        Ok(iterate::over_fixed(t, id, items))
+    }
+
+    fn collect(&self, t: &mut Tracer<'_>, id: VarId) -> Step<Vec<VarId>> {
+        let Some(object) = t.value(id) else {
+            return t.stop(
+                BreakId::Iteration,
+                "iteration over a name that has no value here",
+            );
+        };
+        let Ok(iterator) = object.try_iter() else {
+            return t.stop(
+                BreakKind::RaisesException,
+                "iteration over something that is not iterable",
+            );
+        };
+        let mut items = Vec::new();
+        for item in iterator {
+            items.push(fold::from_object(t, &item?)?);
+        }
+        Ok(items)
     }
 }
 

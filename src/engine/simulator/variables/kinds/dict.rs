@@ -5,13 +5,13 @@ use pyo3::prelude::*;
 use pyo3::types::PyType;
 
 use crate::obj::Obj;
-use crate::reason::Break;
-use crate::simulator::{keys, Step, Tracer};
+use crate::reason::{Break, BreakId};
+use crate::simulator::{iterate, keys, Step, Tracer};
 
 use crate::simulator::variables::protocol::{
     builtin, class, not_contained, Finalizer, Protocol, Rebuild, Snapshot,
 };
-use crate::simulator::variables::{protocol, Key, Kind, VarId, Variable};
+use crate::simulator::variables::{protocol, IterVar, Key, Kind, VarId, Variable};
 
 /// A dict with exact key equality.
 #[derive(Clone, Debug, Default)]
@@ -91,6 +91,15 @@ impl Protocol for DictVar {
         let key = keys::key_of(t, item)?;
         Ok(self.items.contains_key(&key))
     }
+
+    fn iter(&self, t: &mut Tracer<'_>, id: VarId) -> Step<VarId> {
+        let state = over_dict(t, id, 0)?;
+        Ok(t.add(Kind::Iter(state)))
+    }
+
+    fn collect(&self, _: &mut Tracer<'_>, _: VarId) -> Step<Vec<VarId>> {
+        Ok(self.keys().collect())
+    }
 }
 
 /// `dict.keys()`, `.values()`, `.items()` of a dict variable: 0, 1, 2.
@@ -141,4 +150,32 @@ impl Protocol for DictView {
             _ => not_contained(t, id, item),
         }
     }
+
+    fn iter(&self, t: &mut Tracer<'_>, _: VarId) -> Step<VarId> {
+        let state = over_dict(t, self.0, self.1)?;
+        Ok(t.add(Kind::Iter(state)))
+    }
+
+    fn collect(&self, t: &mut Tracer<'_>, _: VarId) -> Step<Vec<VarId>> {
+        let Kind::Dict(dict) = t.kind(self.0).clone() else {
+            return t.stop(BreakId::Iteration, "a view of something else");
+        };
+        let items = dict.items.values();
+        Ok(items
+            .map(|(key, value)| iterate::part(t, self.1, *key, *value))
+            .collect())
+    }
+}
+
+/// `iter()` of a dict or a view of it: keys (0), values (1) or pairs (2).
+fn over_dict(t: &mut Tracer<'_>, over: VarId, which: u8) -> Step<IterVar> {
+    let Kind::Dict(dict) = t.kind(over) else {
+        return t.stop(BreakId::Iteration, "a view of something else");
+    };
+    Ok(IterVar::Dict {
+        over,
+        which,
+        keys: dict.keys().collect(),
+        index: 0,
+    })
 }

@@ -204,4 +204,8 @@ impl Protocol for IterVar {
     fn truth(&self, _: &mut Tracer<'_>, _: VarId) -> Step<bool> {
         Ok(true)
     }
+
+    fn iter(&self, _: &mut Tracer<'_>, id: VarId) -> Step<VarId> {
+        Ok(id)
+    }
 }

@@ -5,7 +5,7 @@ use pyo3::types::PyType;
 
 use crate::obj::Obj;
 use crate::reason::Break;
-use crate::simulator::{Step, Tracer};
+use crate::simulator::{iterate, Step, Tracer};
 
 use super::object;
 use crate::simulator::variables::protocol::{
@@ -54,6 +54,10 @@ impl Protocol for Layer<'_> {
     fn contains(&self, t: &mut Tracer<'_>, id: VarId, item: VarId) -> Step<bool> {
         object::contains(t, id, item)
     }
+
+    fn iter(&self, t: &mut Tracer<'_>, id: VarId) -> Step<VarId> {
+        object::iter(t, id)
+    }
 }
 
 /// A list of layers that the frame made.
@@ -97,5 +101,9 @@ impl Protocol for Layers<'_> {
 
     fn len(&self, _: &mut Tracer<'_>, _: VarId) -> Step<i64> {
         Ok(self.items.len() as i64)
+    }
+
+    fn iter(&self, t: &mut Tracer<'_>, id: VarId) -> Step<VarId> {
+        Ok(iterate::over_fixed(t, id, self.items.to_vec()))
     }
 }

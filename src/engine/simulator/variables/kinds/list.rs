@@ -9,7 +9,7 @@ use crate::simulator::{comparisons, Step, Tracer};
 use crate::simulator::variables::protocol::{
     builtin, class, not_made, Finalizer, Protocol, Rebuild, Snapshot,
 };
-use crate::simulator::variables::{Kind, VarId, Variable};
+use crate::simulator::variables::{IterVar, Kind, VarId, Variable};
 
 /// `list`
 pub struct List<'a>(pub &'a [VarId]);
@@ -68,6 +68,15 @@ impl Protocol for List<'_> {
             }
         }
         Ok(false)
+    }
+
+    fn iter(&self, t: &mut Tracer<'_>, id: VarId) -> Step<VarId> {
+        let state = IterVar::Sequence { over: id, index: 0 };
+        Ok(t.add(Kind::Iter(state)))
+    }
+
+    fn collect(&self, _: &mut Tracer<'_>, _: VarId) -> Step<Vec<VarId>> {
+        Ok(self.0.to_vec())
     }
 }
 

@@ -10,7 +10,7 @@ use crate::obj::Obj;
 use crate::reason::{Break, BreakId, BreakKind};
 use crate::simulator::call::call;
 use crate::simulator::containers::deques;
-use crate::simulator::{attributes, dynamic_scalar, groups, Step, Tracer};
+use crate::simulator::{attributes, dynamic_scalar, groups, iterate, layers, Step, Tracer};
 
 use crate::simulator::variables::protocol::{class, Emit, Finalizer, Protocol, Rebuild, Snapshot};
 use crate::simulator::variables::{protocol, Kind, VarId, Variable};
@@ -174,6 +174,10 @@ impl Protocol for ObjectVar {
     fn contains(&self, t: &mut Tracer<'_>, id: VarId, item: VarId) -> Step<bool> {
         contains(t, id, item)
     }
+
+    fn iter(&self, t: &mut Tracer<'_>, id: VarId) -> Step<VarId> {
+        iter(t, id)
+    }
 }
 
 /// Puts what a new instance of a subclass of `dict` or `list` holds into it.
@@ -255,4 +259,20 @@ fn is_length(t: &mut Tracer<'_>, value: VarId) -> Step<bool> {
     // Nothing is captured behind the truth of one of the graph.
     let of_graph = matches!(t.kind(value), Kind::SymNumber(_));
     Ok(of_graph || t.const_int(value).is_some_and(|len| len >= 0))
+}
+
+/// `iter(value)` of an instance.
+pub(super) fn iter(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
+    if let Some(items) = layers::items(t, value, &["__iter__"])? {
+        return Ok(iterate::over_fixed(t, value, items));
+    }
+    let method = attributes::get_special(t, value, "__iter__")?;
+    let iterator = call(t, method, &[], &[])?;
+    match iterate::is_iterator(t, iterator)? {
+        true => Ok(iterator),
+        false => t.stop(
+            BreakKind::RaisesException,
+            "__iter__ answers with something that is no iterator",
+        ),
+    }
 }

@@ -3,8 +3,9 @@
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 
+use crate::obj::module_and_name;
 use crate::reason::{Break, BreakId};
-use crate::simulator::{attributes, sets, Step, Tracer};
+use crate::simulator::{attributes, iterate, sets, Step, Tracer};
 
 use crate::simulator::variables::protocol::{
     described, not_made, of_value, Finalizer, Protocol, Rebuild, Snapshot,
@@ -91,6 +92,18 @@ impl Protocol for Opaque {
         let what = described(t, id);
         t.stop(BreakId::Length, format!("len() of {what}"))
     }
+
+    fn iter(&self, t: &mut Tracer<'_>, id: VarId) -> Step<VarId> {
+        if is_native_iterator(t, id) {
+            t.guard_class(id);
+            return Ok(id);
+        }
+        if let Some(items) = sets::elements(t, id)? {
+            return Ok(iterate::over_fixed(t, id, items));
+        }
+        let what = described(t, id);
+        t.stop(BreakId::Iteration, format!("iteration over {what}"))
+    }
 }
 
 /// Whether its class, one of C code, which is guarded, says nothing about the truth of its instances.
@@ -98,5 +111,32 @@ fn is_always_true(t: &mut Tracer<'_>, value: VarId) -> bool {
     t.type_of(value).is_some_and(|class| {
         let own = |name: &str| attributes::lookup(&class, name).is_some();
         !own("__bool__") && !own("__len__")
+    })
+}
+
+/// Iterators of the interpreter: `iter()` of one is the iterator itself.
+const ITERATORS: &[&str] = &[
+    "generator",
+    "list_iterator",
+    "list_reverseiterator",
+    "tuple_iterator",
+    "range_iterator",
+    "dict_keyiterator",
+    "dict_valueiterator",
+    "dict_itemiterator",
+    "set_iterator",
+    "str_ascii_iterator",
+    "str_iterator",
+    "enumerate",
+    "zip",
+    "map",
+    "filter",
+    "reversed",
+];
+
+fn is_native_iterator(t: &Tracer<'_>, value: VarId) -> bool {
+    t.value(value).is_some_and(|value| {
+        let (module, name) = module_and_name(value.get_type().as_any());
+        module == "builtins" && ITERATORS.contains(&&*name)
     })
 }

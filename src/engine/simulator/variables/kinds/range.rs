@@ -2,14 +2,15 @@
 
 use pyo3::prelude::*;
 use pyo3::types::PyType;
+use std::rc::Rc;
 
 use crate::reason::Break;
-use crate::simulator::{fold, Step, Tracer};
+use crate::simulator::{fold, iterate, Step, Tracer};
 
 use crate::simulator::variables::protocol::{
     builtin, not_made, Finalizer, Protocol, Rebuild, Snapshot,
 };
-use crate::simulator::variables::{protocol, VarId, Variable};
+use crate::simulator::variables::{protocol, Item, IterVar, Kind, VarId, Variable};
 
 /// `range(start, stop, step)`
 pub struct Range(pub i64, pub i64, pub i64);
@@ -65,6 +66,17 @@ impl Protocol for Range {
         let result = fold::operator(t, "contains", &[id, item])?;
         protocol::truth(t, result)
     }
+
+    fn iter(&self, t: &mut Tracer<'_>, _: VarId) -> Step<VarId> {
+        let Self(next, stop, step) = *self;
+        Ok(t.add(Kind::Iter(IterVar::Range { next, stop, step })))
+    }
+
+    fn collect(&self, t: &mut Tracer<'_>, id: VarId) -> Step<Vec<VarId>> {
+        let len = self.len(t, id)?;
+        iterate::check_count(t, usize::try_from(len).unwrap_or(usize::MAX))?;
+        iterate::collect_steps(t, id)
+    }
 }
 
 /// `range(start, stop, step)` whose ends are numbers of the graph.
@@ -95,5 +107,15 @@ impl Protocol for NumberRange {
 
     fn finalizer(&self) -> Finalizer {
         Finalizer::Nothing
+    }
+
+    fn iter(&self, t: &mut Tracer<'_>, _: VarId) -> Step<VarId> {
+        let Self(next, stop, step) = *self;
+        Ok(t.add(Kind::Iter(IterVar::Numbers {
+            next,
+            stop,
+            step,
+            item: Rc::new(Item::Number),
+        })))
     }
 }

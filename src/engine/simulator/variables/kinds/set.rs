@@ -4,11 +4,11 @@ use indexmap::IndexMap;
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 
-use crate::reason::Break;
-use crate::simulator::{keys, Step, Tracer};
+use crate::reason::{Break, BreakId};
+use crate::simulator::{fold, keys, Step, Tracer};
 
 use crate::simulator::variables::protocol::{builtin, Finalizer, Protocol, Rebuild, Snapshot};
-use crate::simulator::variables::{Key, Kind, VarId, Variable};
+use crate::simulator::variables::{IterVar, Key, Kind, VarId, Variable};
 
 /// A set or frozenset.
 #[derive(Clone, Debug, Default)]
@@ -68,5 +68,27 @@ impl Protocol for SetVar {
     fn contains(&self, t: &mut Tracer<'_>, _: VarId, item: VarId) -> Step<bool> {
         let key = keys::key_of(t, item)?;
         Ok(self.items.contains_key(&key))
+    }
+
+    fn iter(&self, t: &mut Tracer<'_>, id: VarId) -> Step<VarId> {
+        let items = self.collect(t, id)?;
+        let keys = self.items.keys().cloned().collect();
+        Ok(t.add(Kind::Iter(IterVar::Fixed {
+            over: (id, keys),
+            items,
+            index: 0,
+        })))
+    }
+
+    fn collect(&self, t: &mut Tracer<'_>, id: VarId) -> Step<Vec<VarId>> {
+        // The order of a set is the order of the real set with these elements.
+        let Some(object) = fold::to_object(t, id) else {
+            return t.stop(BreakId::Iteration, "iteration over this set");
+        };
+        let mut items = Vec::with_capacity(self.items.len());
+        for item in object.try_iter()? {
+            items.push(fold::from_object(t, &item?)?);
+        }
+        Ok(items)
     }
 }

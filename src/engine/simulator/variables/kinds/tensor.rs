@@ -8,10 +8,10 @@ use pyo3::types::PyType;
 use crate::graph::{Arg, Callee, SymbolId};
 use crate::obj::Obj;
 use crate::reason::{Break, BreakId, BreakKind};
-use crate::simulator::{Step, Tracer};
+use crate::simulator::{rows, Step, Tracer};
 
 use crate::simulator::variables::protocol::{class, Finalizer, Protocol, Rebuild, Snapshot};
-use crate::simulator::variables::{VarId, Variable};
+use crate::simulator::variables::{IterVar, Kind, VarId, Variable};
 
 /// A tensor: a symbol of the graph under construction.
 #[derive(Clone, Debug)]
@@ -92,5 +92,16 @@ impl Protocol for TensorVar {
             ),
             None => t.stop(BreakKind::RaisesException, "the length of a 0-d tensor"),
         }
+    }
+
+    fn iter(&self, t: &mut Tracer<'_>, id: VarId) -> Step<VarId> {
+        let state = match rows::over(t, id)? {
+            Some(rows) => rows,
+            None => {
+                self.len(t, id)?;
+                IterVar::Tensor { over: id, index: 0 }
+            }
+        };
+        Ok(t.add(Kind::Iter(state)))
     }
 }

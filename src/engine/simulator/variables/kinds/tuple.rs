@@ -10,7 +10,7 @@ use crate::simulator::{comparisons, Step, Tracer};
 use crate::simulator::variables::protocol::{
     builtin, class, Finalizer, Protocol, Rebuild, Snapshot,
 };
-use crate::simulator::variables::{VarId, Variable};
+use crate::simulator::variables::{IterVar, Kind, VarId, Variable};
 
 /// `tuple`; with a class: a named tuple.
 pub struct Tuple<'a>(pub &'a [VarId], pub Option<&'a Obj>);
@@ -71,5 +71,14 @@ impl Protocol for Tuple<'_> {
             }
         }
         Ok(false)
+    }
+
+    fn iter(&self, t: &mut Tracer<'_>, id: VarId) -> Step<VarId> {
+        let state = IterVar::Sequence { over: id, index: 0 };
+        Ok(t.add(Kind::Iter(state)))
+    }
+
+    fn collect(&self, _: &mut Tracer<'_>, _: VarId) -> Step<Vec<VarId>> {
+        Ok(self.0.to_vec())
     }
 }
