@@ -7,56 +7,35 @@ use pyo3::types::{PyBytes, PyFloat, PyInt, PyString, PyType};
 
 use crate::frame::Modules;
 use crate::reason::BreakId;
-use crate::variables::{Key, Kind, VarId};
+use crate::variables::{Key, VarId};
 
 use crate::simulator::attributes::lookup;
-use crate::simulator::carried_aliases;
 use crate::simulator::{classes, provenance, Step, Tracer};
 
-/// The key a variable is. Keys whose hash or equality is user code stop.
-pub fn key_of(t: &mut Tracer<'_>, value: VarId) -> Step<Key> {
-    match t.kind(value).clone() {
-        Kind::Const => const_key(t, value),
-        Kind::Tuple(items, None) => Ok(Key::Tuple(
-            items
-                .into_iter()
-                .map(|item| key_of(t, item))
-                .collect::<Step<_>>()?,
-        )),
-        Kind::Class => {
-            classes::guard_meta_of(t, value);
-            let metaclass = t.value(value).map(|class| class.get_type());
-            if metaclass
-                .is_some_and(|metaclass| is_guarded_as(t, &metaclass, &t.py.get_type::<PyType>()))
-            {
-                identity(t, value)
-            } else {
-                t.stop(
-                    BreakId::Key,
-                    "a class whose metaclass has its own __hash__ or __eq__ as a key",
-                )
-            }
-        }
-        Kind::Function(_) => {
-            t.guard_identity(value);
-            identity(t, value)
-        }
-        Kind::Module | Kind::Callable => identity(t, value),
-        Kind::Layer(_) | Kind::Object(_) => {
-            let class = t.type_of(value);
-            if class.is_some_and(|class| is_guarded_as(t, &class, &t.py.get_type::<PyAny>())) {
-                t.guard_identity(value);
-                identity(t, value)
-            } else {
-                t.stop(BreakId::Key, "a key with its own __hash__ or __eq__")
-            }
-        }
-        Kind::Tensor(tensor) if carried_aliases::is_of_two(t, tensor.symbol) => t.stop(
+pub use crate::simulator::variables::protocol::hash_key as key_of;
+
+/// The key that a class is.
+pub(in crate::simulator) fn of_class(t: &mut Tracer<'_>, value: VarId) -> Step<Key> {
+    classes::guard_meta_of(t, value);
+    let metaclass = t.value(value).map(|class| class.get_type());
+    if metaclass.is_some_and(|metaclass| is_guarded_as(t, &metaclass, &t.py.get_type::<PyType>())) {
+        identity(t, value)
+    } else {
+        t.stop(
             BreakId::Key,
-            "a key that may be one of two tensors, which captured control flow decides",
-        ),
-        Kind::Tensor(_) => identity(t, value),
-        _ => t.stop(BreakId::Key, "a key that is not a constant"),
+            "a class whose metaclass has its own __hash__ or __eq__ as a key",
+        )
+    }
+}
+
+/// The key that an instance is.
+pub(in crate::simulator) fn of_instance(t: &mut Tracer<'_>, value: VarId) -> Step<Key> {
+    let class = t.type_of(value);
+    if class.is_some_and(|class| is_guarded_as(t, &class, &t.py.get_type::<PyAny>())) {
+        t.guard_identity(value);
+        identity(t, value)
+    } else {
+        t.stop(BreakId::Key, "a key with its own __hash__ or __eq__")
     }
 }
 
@@ -80,13 +59,15 @@ fn is_keyed_as(class: &Bound<'_, PyType>, other: &Bound<'_, PyType>) -> bool {
         })
 }
 
-fn identity(t: &Tracer<'_>, value: VarId) -> Step<Key> {
+/// The key of what is hashed by identity.
+pub(in crate::simulator) fn identity(t: &Tracer<'_>, value: VarId) -> Step<Key> {
     Ok(t.value(value).map_or(Key::Var(value), |object| {
         Key::Identity(object.as_ptr() as usize)
     }))
 }
 
-fn const_key(t: &mut Tracer<'_>, value: VarId) -> Step<Key> {
+/// The key that a constant is.
+pub(in crate::simulator) fn const_key(t: &mut Tracer<'_>, value: VarId) -> Step<Key> {
     let Some(object) = t.value(value) else {
         return t.stop(BreakId::Key, "a constant without a value");
     };

@@ -18,7 +18,7 @@ use crate::reason::{Break, BreakId, BreakKind};
 use crate::simulator::call::describe;
 use crate::simulator::{iterate, namespaces, sets, Step, Tracer};
 
-use super::{IterVar, Kind, TensorVar, VarId, Variable};
+use super::{IterVar, Key, Kind, TensorVar, VarId, Variable};
 
 /// What the changes that the program made to something that exists are replayed from.
 pub enum Snapshot {
@@ -215,6 +215,34 @@ pub trait Protocol {
     fn collect(&self, t: &mut Tracer<'_>, id: VarId) -> Step<Vec<VarId>> {
         iterate::collect_steps(t, id)
     }
+
+    /// `value[key]`
+    fn get_item(&self, t: &mut Tracer<'_>, id: VarId, key: VarId) -> Step<VarId> {
+        if let Some(value) = namespaces::get_item(t, id, key)? {
+            return Ok(value);
+        }
+        let what = described(t, id);
+        t.stop(BreakId::Subscript, format!("subscription of {what}"))
+    }
+
+    /// `value[key] = item`
+    fn set_item(&self, t: &mut Tracer<'_>, id: VarId, _: VarId, _: VarId) -> Step<()> {
+        let what = described(t, id);
+        t.stop(
+            BreakId::ItemAssignment,
+            format!("item assignment to {what}"),
+        )
+    }
+
+    /// `del value[key]`
+    fn del_item(&self, t: &mut Tracer<'_>, _: VarId, _: VarId) -> Step<()> {
+        t.stop(BreakId::ItemAssignment, "deletion of an item")
+    }
+
+    /// The key that it is in dicts and sets. Where its hash or equality is user code it stops.
+    fn hash_key(&self, t: &mut Tracer<'_>, _: VarId) -> Step<Key> {
+        t.stop(BreakId::Key, "a key that is not a constant")
+    }
 }
 
 /// Asks what is known of a kind. Nothing else names all kinds.
@@ -353,6 +381,26 @@ pub fn iter(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
 /// All items of an iterable.
 pub fn collect(t: &mut Tracer<'_>, value: VarId) -> Step<Vec<VarId>> {
     ask!(&t.looked_at(value).kind, known => known.collect(t, value))
+}
+
+/// `container[key]`
+pub fn get_item(t: &mut Tracer<'_>, container: VarId, key: VarId) -> Step<VarId> {
+    ask!(&t.looked_at(container).kind, known => known.get_item(t, container, key))
+}
+
+/// `container[key] = value`
+pub fn set_item(t: &mut Tracer<'_>, container: VarId, key: VarId, value: VarId) -> Step<()> {
+    ask!(&t.looked_at(container).kind, known => known.set_item(t, container, key, value))
+}
+
+/// `del container[key]`
+pub fn del_item(t: &mut Tracer<'_>, container: VarId, key: VarId) -> Step<()> {
+    ask!(&t.looked_at(container).kind, known => known.del_item(t, container, key))
+}
+
+/// The key that a variable is in dicts and sets. Keys whose hash or equality is user code stop.
+pub fn hash_key(t: &mut Tracer<'_>, value: VarId) -> Step<Key> {
+    ask!(&t.looked_at(value).kind, known => known.hash_key(t, value))
 }
 
 impl Variable {

@@ -58,4 +58,12 @@ impl Protocol for ArrayVar {
     fn iter(&self, t: &mut Tracer<'_>, id: VarId) -> Step<VarId> {
         made_arrays::iterate(t, id)
     }
+
+    fn get_item(&self, t: &mut Tracer<'_>, id: VarId, key: VarId) -> Step<VarId> {
+        made_arrays::get_item(t, id, key)
+    }
+
+    fn set_item(&self, t: &mut Tracer<'_>, id: VarId, key: VarId, value: VarId) -> Step<()> {
+        made_arrays::set_item(t, id, key, value)
+    }
 }

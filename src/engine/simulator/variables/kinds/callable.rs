@@ -4,12 +4,12 @@ use pyo3::prelude::*;
 use pyo3::types::PyType;
 
 use crate::reason::Break;
-use crate::simulator::{Step, Tracer};
+use crate::simulator::{keys, Step, Tracer};
 
 use crate::simulator::variables::protocol::{
     not_made, of_value, Finalizer, Protocol, Rebuild, Snapshot,
 };
-use crate::simulator::variables::{VarId, Variable};
+use crate::simulator::variables::{Key, VarId, Variable};
 
 /// A callable of C or of Paddle, guarded by identity.
 pub struct Callable;
@@ -43,6 +43,10 @@ impl Protocol for Callable {
 
     fn truth(&self, _: &mut Tracer<'_>, _: VarId) -> Step<bool> {
         Ok(true)
+    }
+
+    fn hash_key(&self, t: &mut Tracer<'_>, id: VarId) -> Step<Key> {
+        keys::identity(t, id)
     }
 }
 
@@ -78,5 +82,9 @@ impl Protocol for Module {
 
     fn truth(&self, _: &mut Tracer<'_>, _: VarId) -> Step<bool> {
         Ok(true)
+    }
+
+    fn hash_key(&self, t: &mut Tracer<'_>, id: VarId) -> Step<Key> {
+        keys::identity(t, id)
     }
 }

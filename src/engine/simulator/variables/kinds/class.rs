@@ -4,12 +4,12 @@ use pyo3::prelude::*;
 use pyo3::types::PyType;
 
 use crate::reason::Break;
-use crate::simulator::{classes, Step, Tracer};
+use crate::simulator::{classes, keys, Step, Tracer};
 
 use crate::simulator::variables::protocol::{
     not_made, of_value, Finalizer, Protocol, Rebuild, Snapshot,
 };
-use crate::simulator::variables::{VarId, Variable};
+use crate::simulator::variables::{Key, VarId, Variable};
 
 /// A class.
 pub struct Class;
@@ -43,5 +43,9 @@ impl Protocol for Class {
 
     fn truth(&self, t: &mut Tracer<'_>, id: VarId) -> Step<bool> {
         classes::truth(t, id)
+    }
+
+    fn hash_key(&self, t: &mut Tracer<'_>, id: VarId) -> Step<Key> {
+        keys::of_class(t, id)
     }
 }

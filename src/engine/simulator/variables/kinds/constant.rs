@@ -5,12 +5,12 @@ use pyo3::types::PyType;
 
 use crate::reason::{Break, BreakId, BreakKind};
 use crate::simulator::tracer::is_plain_constant;
-use crate::simulator::{attributes, classes, exceptions, fold, iterate, Step, Tracer};
+use crate::simulator::{attributes, classes, exceptions, fold, iterate, keys, Step, Tracer};
 
 use crate::simulator::variables::protocol::{
     not_made, of_value, Finalizer, Protocol, Rebuild, Snapshot,
 };
-use crate::simulator::variables::{protocol, VarId, Variable};
+use crate::simulator::variables::{protocol, Key, VarId, Variable};
 
 /// An immutable constant: [`Kind::Const`](super::Kind::Const).
 pub struct Const;
@@ -90,6 +90,14 @@ impl Protocol for Const {
             items.push(fold::from_object(t, &item?)?);
         }
         Ok(items)
+    }
+
+    fn get_item(&self, t: &mut Tracer<'_>, id: VarId, key: VarId) -> Step<VarId> {
+        fold::operator(t, "getitem", &[id, key])
+    }
+
+    fn hash_key(&self, t: &mut Tracer<'_>, id: VarId) -> Step<Key> {
+        keys::const_key(t, id)
     }
 }
 

@@ -5,8 +5,9 @@ use pyo3::prelude::*;
 use pyo3::types::PyType;
 
 use crate::obj::Obj;
-use crate::reason::{Break, BreakId};
-use crate::simulator::{iterate, keys, Step, Tracer};
+use crate::reason::{Break, BreakId, BreakKind};
+use crate::simulator::call::call;
+use crate::simulator::{exceptions, iterate, keys, subscript, Step, Stop, Tracer};
 
 use crate::simulator::variables::protocol::{
     builtin, class, not_contained, Finalizer, Protocol, Rebuild, Snapshot,
@@ -99,6 +100,48 @@ impl Protocol for DictVar {
 
     fn collect(&self, _: &mut Tracer<'_>, _: VarId) -> Step<Vec<VarId>> {
         Ok(self.keys().collect())
+    }
+
+    fn get_item(&self, t: &mut Tracer<'_>, id: VarId, key: VarId) -> Step<VarId> {
+        let simulated = keys::key_of(t, key)?;
+        if let Some((_, value)) = self.items.get(&simulated) {
+            return Ok(*value);
+        }
+        if let Some(factory) = self.default_factory {
+            let value = call(t, factory, &[], &[])?;
+            protocol::set_item(t, id, key, value)?;
+            return Ok(value);
+        }
+        let class = t.original("builtins", "KeyError")?;
+        Err(Stop::Raise(exceptions::new(t, &class, vec![key])))
+    }
+
+    fn set_item(&self, t: &mut Tracer<'_>, id: VarId, key: VarId, value: VarId) -> Step<()> {
+        let simulated = keys::key_of(t, key)?;
+        if let Some((_, old)) = self.items.get(&simulated) {
+            t.release(id, *old)?;
+        }
+        t.vars.mutate(id, |var| {
+            if let Kind::Dict(dict) = &mut var.kind {
+                dict.items.entry(simulated).or_insert((key, value)).1 = value;
+            }
+        });
+        Ok(())
+    }
+
+    fn del_item(&self, t: &mut Tracer<'_>, id: VarId, key: VarId) -> Step<()> {
+        let simulated = keys::key_of(t, key)?;
+        let Some((_, old)) = self.items.get(&simulated) else {
+            return t.stop(BreakKind::RaisesException, "KeyError");
+        };
+        t.release(id, *old)?;
+        subscript::refuse_iterated(t, id)?;
+        t.vars.mutate(id, |var| {
+            if let Kind::Dict(dict) = &mut var.kind {
+                dict.items.shift_remove(&simulated);
+            }
+        });
+        Ok(())
     }
 }
 

@@ -7,12 +7,12 @@ use pyo3::types::{PyFunction, PyTuple, PyType};
 
 use crate::obj::Obj;
 use crate::reason::Break;
-use crate::simulator::{Step, Tracer};
+use crate::simulator::{keys, Step, Tracer};
 
 use crate::simulator::variables::protocol::{
     not_made, Emit, Finalizer, Protocol, Rebuild, Snapshot,
 };
-use crate::simulator::variables::{VarId, Variable};
+use crate::simulator::variables::{Key, VarId, Variable};
 
 /// A function made by the frame.
 #[derive(Clone, Debug)]
@@ -82,6 +82,11 @@ impl Protocol for FunctionVar {
 
     fn truth(&self, _: &mut Tracer<'_>, _: VarId) -> Step<bool> {
         Ok(true)
+    }
+
+    fn hash_key(&self, t: &mut Tracer<'_>, id: VarId) -> Step<Key> {
+        t.guard_identity(id);
+        keys::identity(t, id)
     }
 }
 

@@ -1,17 +1,18 @@
 //! Layers.
 
 use pyo3::prelude::*;
-use pyo3::types::PyType;
+use pyo3::types::{PyBool, PyType};
 
 use crate::obj::Obj;
-use crate::reason::Break;
-use crate::simulator::{iterate, Step, Tracer};
+use crate::reason::{Break, BreakId};
+use crate::simulator::subscript::Picked;
+use crate::simulator::{iterate, keys, layers, subscript, Step, Tracer};
 
 use super::object;
 use crate::simulator::variables::protocol::{
     class, not_made, Finalizer, Protocol, Rebuild, Snapshot,
 };
-use crate::simulator::variables::{ObjectVar, VarId, Variable};
+use crate::simulator::variables::{Key, ObjectVar, VarId, Variable};
 
 /// A `paddle.nn.Layer` instance.
 pub struct Layer<'a>(pub &'a ObjectVar);
@@ -57,6 +58,22 @@ impl Protocol for Layer<'_> {
 
     fn iter(&self, t: &mut Tracer<'_>, id: VarId) -> Step<VarId> {
         object::iter(t, id)
+    }
+
+    fn get_item(&self, t: &mut Tracer<'_>, id: VarId, key: VarId) -> Step<VarId> {
+        object::get_item(t, id, key)
+    }
+
+    fn set_item(&self, t: &mut Tracer<'_>, id: VarId, key: VarId, value: VarId) -> Step<()> {
+        object::call_special(t, id, "__setitem__", &[key, value])
+    }
+
+    fn del_item(&self, t: &mut Tracer<'_>, id: VarId, key: VarId) -> Step<()> {
+        object::call_special(t, id, "__delitem__", &[key])
+    }
+
+    fn hash_key(&self, t: &mut Tracer<'_>, id: VarId) -> Step<Key> {
+        keys::of_instance(t, id)
     }
 }
 
@@ -105,5 +122,17 @@ impl Protocol for Layers<'_> {
 
     fn iter(&self, t: &mut Tracer<'_>, id: VarId) -> Step<VarId> {
         Ok(iterate::over_fixed(t, id, self.items.to_vec()))
+    }
+
+    fn get_item(&self, t: &mut Tracer<'_>, _: VarId, key: VarId) -> Step<VarId> {
+        let index = t.const_value(key);
+        if index.is_some_and(|index| index.is_instance_of::<PyBool>()) {
+            // The layers of a list are under the texts of their numbers.
+            return t.stop(BreakId::Subscript, "an index that is a bool");
+        }
+        match subscript::picked(t, self.items, key)? {
+            Picked::One(item) => Ok(item),
+            Picked::Many(items) => Ok(layers::made(t, self.class.clone(), items)),
+        }
     }
 }

@@ -4,7 +4,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyType;
 
 use crate::reason::Break;
-use crate::simulator::{comparisons, Step, Tracer};
+use crate::simulator::subscript::Picked;
+use crate::simulator::{comparisons, subscript, Step, Tracer};
 
 use crate::simulator::variables::protocol::{
     builtin, class, not_made, Finalizer, Protocol, Rebuild, Snapshot,
@@ -77,6 +78,65 @@ impl Protocol for List<'_> {
 
     fn collect(&self, _: &mut Tracer<'_>, _: VarId) -> Step<Vec<VarId>> {
         Ok(self.0.to_vec())
+    }
+
+    fn get_item(&self, t: &mut Tracer<'_>, id: VarId, key: VarId) -> Step<VarId> {
+        if subscript::is_chosen(t, key) {
+            return subscript::get_chosen(t, self.0, key);
+        }
+        match subscript::picked(t, self.0, key)? {
+            Picked::One(item) => Ok(item),
+            Picked::Many(items) => {
+                let slice = t.add(Kind::List(items));
+                Ok(t.inherit_class(slice, id))
+            }
+        }
+    }
+
+    fn set_item(&self, t: &mut Tracer<'_>, id: VarId, key: VarId, value: VarId) -> Step<()> {
+        if let Kind::Slice([_, _, step]) = t.kind(key).clone() {
+            return subscript::set_slice(t, id, self.0, key, step, value);
+        }
+        // What is not set stays the object that it is, in a list that others have.
+        let changed = match t.source(id) {
+            None => subscript::set_chosen(t, self.0, key, value)?,
+            Some(_) => None,
+        };
+        if let Some(changed) = changed {
+            for item in self.0 {
+                t.release(id, *item)?;
+            }
+            t.vars.mutate(id, |var| var.kind = Kind::List(changed));
+            return Ok(());
+        }
+        let index = subscript::position(t, self.0.len(), key)?;
+        t.release(id, self.0[index])?;
+        t.vars.mutate(id, |var| {
+            if let Kind::List(items) = &mut var.kind {
+                items[index] = value;
+            }
+        });
+        Ok(())
+    }
+
+    fn del_item(&self, t: &mut Tracer<'_>, id: VarId, key: VarId) -> Step<()> {
+        let gone = if let Kind::Slice(_) = t.kind(key) {
+            subscript::slice_indices(t, key, self.0.len())?
+        } else {
+            vec![subscript::position(t, self.0.len(), key)?]
+        };
+        for at in &gone {
+            t.release(id, self.0[*at])?;
+        }
+        let kept = self
+            .0
+            .iter()
+            .enumerate()
+            .filter(|(at, _)| !gone.contains(at))
+            .map(|(_, item)| *item)
+            .collect();
+        t.vars.mutate(id, |var| var.kind = Kind::List(kept));
+        Ok(())
     }
 }
 

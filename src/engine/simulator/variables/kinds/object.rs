@@ -10,10 +10,10 @@ use crate::obj::Obj;
 use crate::reason::{Break, BreakId, BreakKind};
 use crate::simulator::call::call;
 use crate::simulator::containers::deques;
-use crate::simulator::{attributes, dynamic_scalar, groups, iterate, layers, Step, Tracer};
+use crate::simulator::{attributes, dynamic_scalar, groups, iterate, keys, layers, Step, Tracer};
 
 use crate::simulator::variables::protocol::{class, Emit, Finalizer, Protocol, Rebuild, Snapshot};
-use crate::simulator::variables::{protocol, Kind, VarId, Variable};
+use crate::simulator::variables::{protocol, Key, Kind, VarId, Variable};
 
 /// One attribute write or delete, in program order.
 #[derive(Clone, Debug)]
@@ -178,6 +178,22 @@ impl Protocol for ObjectVar {
     fn iter(&self, t: &mut Tracer<'_>, id: VarId) -> Step<VarId> {
         iter(t, id)
     }
+
+    fn get_item(&self, t: &mut Tracer<'_>, id: VarId, key: VarId) -> Step<VarId> {
+        get_item(t, id, key)
+    }
+
+    fn set_item(&self, t: &mut Tracer<'_>, id: VarId, key: VarId, value: VarId) -> Step<()> {
+        call_special(t, id, "__setitem__", &[key, value])
+    }
+
+    fn del_item(&self, t: &mut Tracer<'_>, id: VarId, key: VarId) -> Step<()> {
+        call_special(t, id, "__delitem__", &[key])
+    }
+
+    fn hash_key(&self, t: &mut Tracer<'_>, id: VarId) -> Step<Key> {
+        keys::of_instance(t, id)
+    }
 }
 
 /// Puts what a new instance of a subclass of `dict` or `list` holds into it.
@@ -275,4 +291,24 @@ pub(super) fn iter(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
             "__iter__ answers with something that is no iterator",
         ),
     }
+}
+
+/// `value[key]` of an instance.
+pub(super) fn get_item(t: &mut Tracer<'_>, container: VarId, key: VarId) -> Step<VarId> {
+    if let Some(value) = layers::get_item(t, container, key)? {
+        return Ok(value);
+    }
+    let method = attributes::get_special(t, container, "__getitem__")?;
+    call(t, method, &[key], &[])
+}
+
+/// A special method of an instance, whose answer nobody wants.
+pub(super) fn call_special(
+    t: &mut Tracer<'_>,
+    container: VarId,
+    name: &str,
+    args: &[VarId],
+) -> Step<()> {
+    let method = attributes::get_special(t, container, name)?;
+    call(t, method, args, &[]).map(drop)
 }

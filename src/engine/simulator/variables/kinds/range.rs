@@ -77,6 +77,10 @@ impl Protocol for Range {
         iterate::check_count(t, usize::try_from(len).unwrap_or(usize::MAX))?;
         iterate::collect_steps(t, id)
     }
+
+    fn get_item(&self, t: &mut Tracer<'_>, id: VarId, key: VarId) -> Step<VarId> {
+        fold::operator(t, "getitem", &[id, key])
+    }
 }
 
 /// `range(start, stop, step)` whose ends are numbers of the graph.

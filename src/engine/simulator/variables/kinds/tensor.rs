@@ -8,10 +8,11 @@ use pyo3::types::PyType;
 use crate::graph::{Arg, Callee, SymbolId};
 use crate::obj::Obj;
 use crate::reason::{Break, BreakId, BreakKind};
-use crate::simulator::{rows, Step, Tracer};
+use crate::simulator::subscript::index_range;
+use crate::simulator::{arrays, carried_aliases, keys, rows, tensors, Step, Tracer};
 
 use crate::simulator::variables::protocol::{class, Finalizer, Protocol, Rebuild, Snapshot};
-use crate::simulator::variables::{IterVar, Kind, VarId, Variable};
+use crate::simulator::variables::{IterVar, Key, Kind, VarId, Variable};
 
 /// A tensor: a symbol of the graph under construction.
 #[derive(Clone, Debug)]
@@ -103,5 +104,25 @@ impl Protocol for TensorVar {
             }
         };
         Ok(t.add(Kind::Iter(state)))
+    }
+
+    fn get_item(&self, t: &mut Tracer<'_>, id: VarId, key: VarId) -> Step<VarId> {
+        let key = arrays::index(t, key)?;
+        index_range::check(t, id, key)?;
+        tensors::method(t, id, "__getitem__", &[key], &[])
+    }
+
+    fn set_item(&self, t: &mut Tracer<'_>, id: VarId, key: VarId, value: VarId) -> Step<()> {
+        tensors::set_item(t, id, key, value)
+    }
+
+    fn hash_key(&self, t: &mut Tracer<'_>, id: VarId) -> Step<Key> {
+        if carried_aliases::is_of_two(t, self.symbol) {
+            return t.stop(
+                BreakId::Key,
+                "a key that may be one of two tensors, which captured control flow decides",
+            );
+        }
+        keys::identity(t, id)
     }
 }

@@ -4,13 +4,14 @@ use pyo3::prelude::*;
 use pyo3::types::PyType;
 
 use crate::obj::Obj;
-use crate::reason::Break;
-use crate::simulator::{comparisons, Step, Tracer};
+use crate::reason::{Break, BreakId};
+use crate::simulator::subscript::Picked;
+use crate::simulator::{comparisons, keys, subscript, Step, Tracer};
 
 use crate::simulator::variables::protocol::{
     builtin, class, Finalizer, Protocol, Rebuild, Snapshot,
 };
-use crate::simulator::variables::{IterVar, Kind, VarId, Variable};
+use crate::simulator::variables::{IterVar, Key, Kind, VarId, Variable};
 
 /// `tuple`; with a class: a named tuple.
 pub struct Tuple<'a>(pub &'a [VarId], pub Option<&'a Obj>);
@@ -80,5 +81,26 @@ impl Protocol for Tuple<'_> {
 
     fn collect(&self, _: &mut Tracer<'_>, _: VarId) -> Step<Vec<VarId>> {
         Ok(self.0.to_vec())
+    }
+
+    fn get_item(&self, t: &mut Tracer<'_>, id: VarId, key: VarId) -> Step<VarId> {
+        if subscript::is_chosen(t, key) {
+            return subscript::get_chosen(t, self.0, key);
+        }
+        match subscript::picked(t, self.0, key)? {
+            Picked::One(item) => Ok(item),
+            // All of an exact tuple is that tuple.
+            Picked::Many(part) if part == self.0 && self.1.is_none() => Ok(id),
+            Picked::Many(items) => Ok(t.add(Kind::Tuple(items, None))),
+        }
+    }
+
+    fn hash_key(&self, t: &mut Tracer<'_>, _: VarId) -> Step<Key> {
+        if self.1.is_some() {
+            return t.stop(BreakId::Key, "a key that is not a constant");
+        }
+        let items = self.0.iter();
+        let items = items.map(|item| keys::key_of(t, *item));
+        Ok(Key::Tuple(items.collect::<Step<_>>()?))
     }
 }
