@@ -15,7 +15,7 @@ use crate::simulator::{attributes, classes, exceptions, generators, itertools, l
 use crate::simulator::{tensors, truth};
 use crate::simulator::{Step, Stop, Tracer};
 
-pub use crate::simulator::variables::protocol::{collect, iter as get_iter};
+pub use crate::simulator::variables::protocol::{collect, iter as get_iter, next};
 
 /// An iterator over what was fixed when it was made.
 pub(in crate::simulator) fn over_fixed(
@@ -114,18 +114,12 @@ fn emptied(t: &mut Tracer<'_>, over: VarId) -> Step<Option<VarId>> {
     Ok(Some(t.add(kind)))
 }
 
-/// `next(iterator)`; `None` at the end.
-pub fn next(t: &mut Tracer<'_>, iterator: VarId) -> Step<Option<VarId>> {
-    let state = match t.kind(iterator).clone() {
-        Kind::Iter(state) => state,
-        Kind::Object(_) => return next_of_object(t, iterator),
-        _ => {
-            return t.stop(
-                BreakId::GivenIterator,
-                "next() of an iterator that exists, which no guard can look into",
-            )
-        }
-    };
+/// `next()` of an iterator in this state; `None` at the end.
+pub(in crate::simulator) fn next_of_state(
+    t: &mut Tracer<'_>,
+    iterator: VarId,
+    state: IterVar,
+) -> Step<Option<VarId>> {
     match state {
         IterVar::Numbers { .. } | IterVar::Advanced => t.stop(
             BreakId::TensorLoop,
@@ -358,7 +352,11 @@ fn next_of_zip(t: &mut Tracer<'_>, inner: &[VarId], strict: bool) -> Step<Option
     Ok(Some(t.add(Kind::Tuple(row, None))))
 }
 
-fn next_of_object(t: &mut Tracer<'_>, iterator: VarId) -> Step<Option<VarId>> {
+/// `next()` of an instance with a `__next__`.
+pub(in crate::simulator) fn next_of_object(
+    t: &mut Tracer<'_>,
+    iterator: VarId,
+) -> Step<Option<VarId>> {
     let method = attributes::get_special(t, iterator, "__next__")?;
     match call(t, method, &[], &[]) {
         Ok(value) => Ok(Some(value)),

@@ -16,7 +16,7 @@ use crate::graph::SymbolId;
 use crate::obj::Obj;
 use crate::reason::{Break, BreakId, BreakKind};
 use crate::simulator::call::describe;
-use crate::simulator::{iterate, namespaces, sets, Step, Tracer};
+use crate::simulator::{attributes, iterate, namespaces, sets, Step, Tracer};
 
 use super::{IterVar, Key, Kind, TensorVar, VarId, Variable};
 
@@ -243,6 +243,28 @@ pub trait Protocol {
     fn hash_key(&self, t: &mut Tracer<'_>, _: VarId) -> Step<Key> {
         t.stop(BreakId::Key, "a key that is not a constant")
     }
+
+    /// `next(value)`; `None` at the end.
+    fn next(&self, t: &mut Tracer<'_>, _: VarId) -> Step<Option<VarId>> {
+        t.stop(
+            BreakId::GivenIterator,
+            "next() of an iterator that exists, which no guard can look into",
+        )
+    }
+
+    /// Whether all its attributes are known, so that the program raises where one is missing.
+    const RAISES_ATTRIBUTE_ERROR: bool = false;
+
+    /// `value.name`; `None` when there is no such attribute.
+    fn get_attr(&self, t: &mut Tracer<'_>, id: VarId, name: &str) -> Step<Option<VarId>> {
+        if let Some(found) = attributes::of_builtin(t, id, name)? {
+            return Ok(Some(found));
+        }
+        if let Some(class) = attributes::own_class_of(t, id, name)? {
+            return Ok(Some(class));
+        }
+        not_an_attribute(t, id, name)
+    }
 }
 
 /// Asks what is known of a kind. Nothing else names all kinds.
@@ -326,6 +348,20 @@ pub(super) fn not_contained(t: &mut Tracer<'_>, id: VarId, item: VarId) -> Step<
     t.unsupported(format!("in on {what}"))
 }
 
+/// Stops at an attribute that is not simulated.
+pub(super) fn not_an_attribute<T>(t: &mut Tracer<'_>, id: VarId, name: &str) -> Step<T> {
+    let what = described(t, id);
+    t.stop(
+        BreakKind::UnsupportedAttribute,
+        format!("attribute {name} of {what}"),
+    )
+}
+
+/// Whether all attributes of a kind are known.
+fn raises_attribute_error<K: Protocol>(_: &K) -> bool {
+    K::RAISES_ATTRIBUTE_ERROR
+}
+
 /// The name of a kind.
 fn name<K: Protocol>(_: &K) -> &'static str {
     K::NAME
@@ -335,6 +371,11 @@ impl Kind {
     /// What messages call it.
     pub fn name(&self) -> &'static str {
         ask!(self, known => name(known))
+    }
+
+    /// Whether all its attributes are known, so that the program raises where one is missing.
+    pub fn raises_attribute_error(&self) -> bool {
+        ask!(self, known => raises_attribute_error(known))
     }
 
     /// The variables that it holds.
@@ -401,6 +442,16 @@ pub fn del_item(t: &mut Tracer<'_>, container: VarId, key: VarId) -> Step<()> {
 /// The key that a variable is in dicts and sets. Keys whose hash or equality is user code stop.
 pub fn hash_key(t: &mut Tracer<'_>, value: VarId) -> Step<Key> {
     ask!(&t.looked_at(value).kind, known => known.hash_key(t, value))
+}
+
+/// `next(iterator)`; `None` at the end.
+pub fn next(t: &mut Tracer<'_>, iterator: VarId) -> Step<Option<VarId>> {
+    ask!(&t.looked_at(iterator).kind, known => known.next(t, iterator))
+}
+
+/// `value.name`, once what is read is noted; `None` when there is no such attribute.
+pub fn get_attr(t: &mut Tracer<'_>, value: VarId, name: &str) -> Step<Option<VarId>> {
+    ask!(&t.looked_at(value).kind, known => known.get_attr(t, value, name))
 }
 
 impl Variable {

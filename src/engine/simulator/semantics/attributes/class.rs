@@ -19,7 +19,11 @@ use super::descriptors::{bind, descriptor, user_descriptor, wrapped_function, De
 use super::is_of_enum_module;
 use super::lookup::{class_of, guard_type_attr, is_holder, lookup, lookup_after, only_names};
 
-pub(super) fn of_class(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Option<VarId>> {
+pub(in crate::simulator) fn of_class(
+    t: &mut Tracer<'_>,
+    obj: VarId,
+    name: &str,
+) -> Step<Option<VarId>> {
     let Some(class) = t
         .value(obj)
         .and_then(|class| class.cast_into::<PyType>().ok())
@@ -157,7 +161,7 @@ fn meta_decides(t: &mut Tracer<'_>, class: &Bound<'_, PyType>, name: &str) -> St
     )
 }
 
-pub(super) fn of_super(
+pub(in crate::simulator) fn of_super(
     t: &mut Tracer<'_>,
     class: &Obj,
     receiver: VarId,

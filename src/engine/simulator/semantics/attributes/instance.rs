@@ -17,7 +17,7 @@ use crate::variables::{Kind, ObjectVar, VarId};
 use super::descriptors::{bind, data_descriptor, descriptor, Descriptor};
 use super::lookup::{class_of, guard_type_attr, is_generic, lookup, only_names, own_class};
 
-pub(super) fn of_instance(
+pub(in crate::simulator) fn of_instance(
     t: &mut Tracer<'_>,
     obj: VarId,
     object: &ObjectVar,

@@ -22,13 +22,12 @@ use crate::tracker::{DictKey, Tracker, TrackerRef};
 use crate::variables::{FunctionVar, Kind, ObjectVar, VarId};
 
 use crate::simulator::call::{call, describe};
-use crate::simulator::{
-    classes, comparisons, exceptions, groups, made_arrays, methods, namespaces, provenance, tensors,
-};
+use crate::simulator::variables::protocol;
+use crate::simulator::{classes, exceptions, groups, methods, namespaces, provenance};
 use crate::simulator::{Step, Tracer};
-use class::{of_class, of_super};
+pub(in crate::simulator) use class::{of_class, of_super};
 use descriptors::{bind, descriptor, Descriptor, SETS};
-use instance::of_instance;
+pub(in crate::simulator) use instance::of_instance;
 use lookup::class_of;
 
 pub(in crate::simulator) use descriptors::wrapped_function;
@@ -50,14 +49,9 @@ fn missing<T>(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<T> {
         Some(class) => format!("'{class}' object has no attribute '{name}'"),
         None => format!("{} has no attribute '{name}'", describe(t, obj, &kind)),
     };
-    match kind {
-        Kind::Object(_)
-        | Kind::Layer(_)
-        | Kind::List(_)
-        | Kind::Tuple(..)
-        | Kind::Dict(_)
-        | Kind::Const => exceptions::throw(t, "AttributeError"),
-        _ => t.stop(BreakKind::RaisesException, message),
+    match kind.raises_attribute_error() {
+        true => exceptions::throw(t, "AttributeError"),
+        false => t.stop(BreakKind::RaisesException, message),
     }
 }
 
@@ -72,96 +66,58 @@ pub fn try_get(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Option<VarId>
             name: Arc::from(name),
         })));
     }
-    match t.kind(obj).clone() {
-        Kind::Tensor(_) => tensors::attribute(t, obj, name).map(Some),
-        Kind::Object(object) | Kind::Layer(object) => of_instance(t, obj, &object, name),
-        Kind::Module => of_module(t, obj, name),
-        Kind::Class => of_class(t, obj, name),
-        Kind::Super { class, receiver } => of_super(t, &class, receiver, name).map(Some),
-        Kind::Function(_) => of_function(t, obj, name),
-        Kind::Method { receiver, function } => match name {
-            "__self__" => Ok(Some(receiver)),
-            "__func__" => Ok(Some(function)),
-            _ => try_get(t, function, name),
-        },
-        Kind::Tuple(items, Some(class)) => of_named_tuple(t, obj, &items, &class, name),
-        Kind::Slice([start, stop, step]) => Ok(match name {
-            "start" => Some(start),
-            "stop" => Some(stop),
-            "step" => Some(step),
-            _ => return t.unsupported(format!("attribute {name} of a slice")),
-        }),
-        Kind::Range(start, stop, step) => Ok(match name {
-            "start" => Some(t.int(start)),
-            "stop" => Some(t.int(stop)),
-            "step" => Some(t.int(step)),
-            _ => return t.unsupported(format!("attribute {name} of a range")),
-        }),
-        Kind::Const => of_constant(t, obj, name),
-        kind if made_arrays::has_method(&kind, name) => Ok(Some(t.add(Kind::BoundBuiltin {
-            receiver: obj,
-            name: Arc::from(name),
-        }))),
-        Kind::Array(_) if made_arrays::has_attribute(name) => {
-            made_arrays::attribute(t, obj, name).map(Some)
-        }
-        Kind::Callable if name == "__name__" || name == "__doc__" || name == "__qualname__" => {
-            let Some(value) = t.value(obj) else {
-                return Ok(None);
-            };
-            // Others of C code cannot be named anew.
-            match value.getattr_opt("__dict__")? {
-                Some(_) => t.unsupported(format!("{name} of what can be named anew")),
-                None => Ok(Some(t.constant(&value.getattr(name)?))),
-            }
-        }
-        kind => {
-            if methods::exists(t, obj, name)? || namespaces::has_method(t, obj, name) {
-                return Ok(Some(t.add(Kind::BoundBuiltin {
-                    receiver: obj,
-                    name: Arc::from(name),
-                })));
-            }
-            if let Some(value) = groups::real_member(t, obj, name)? {
-                return Ok(Some(value));
-            }
-            if let (Kind::Dict(dict), "default_factory") = (&kind, name) {
-                if dict.class.is_some() && !comparisons::is_ordered(t, dict) {
-                    return Ok(Some(dict.default_factory.unwrap_or_else(|| t.none())));
-                }
-            }
-            // Nobody adds attributes to instances of built-in classes, nor to those.
-            if matches!(kind, Kind::List(_) | Kind::Tuple(..) | Kind::Dict(_)) {
-                let class = t.type_of(obj).filter(|class| !native::is_mutable(class));
-                if class.is_some_and(|class| lookup(&class, name).is_none()) {
-                    return Ok(None);
-                }
-            }
-            if name == "__class__" {
-                if let Some(class) = t.type_of(obj) {
-                    own_class(t, &class)?;
-                    return Ok(Some(t.constant(class.as_any())));
-                }
-            }
-            if matches!(kind, Kind::Opaque) && has_native_method(t, obj, name) {
-                // Its call breaks the graph, once.
-                return Ok(Some(t.add(Kind::BoundBuiltin {
-                    receiver: obj,
-                    name: Arc::from(name),
-                })));
-            }
-            let what = describe(t, obj, &kind);
-            t.stop(
-                BreakKind::UnsupportedAttribute,
-                format!("attribute {name} of {what}"),
-            )
+    protocol::get_attr(t, obj, name)
+}
+
+/// A method of a builtin kind, bound.
+pub(in crate::simulator) fn bound_builtin(
+    t: &mut Tracer<'_>,
+    receiver: VarId,
+    name: &str,
+) -> VarId {
+    t.add(Kind::BoundBuiltin {
+        receiver,
+        name: Arc::from(name),
+    })
+}
+
+/// The simulated method of this name, or the member of a real object that is read at once.
+pub(in crate::simulator) fn of_builtin(
+    t: &mut Tracer<'_>,
+    obj: VarId,
+    name: &str,
+) -> Step<Option<VarId>> {
+    if methods::exists(t, obj, name)? || namespaces::has_method(t, obj, name) {
+        return Ok(Some(bound_builtin(t, obj, name)));
+    }
+    groups::real_member(t, obj, name)
+}
+
+/// Whether its class has nothing of this name: nobody adds attributes to instances of built-in
+/// classes, nor to those.
+pub(in crate::simulator) fn has_none(t: &mut Tracer<'_>, obj: VarId, name: &str) -> bool {
+    let class = t.type_of(obj).filter(|class| !native::is_mutable(class));
+    class.is_some_and(|class| lookup(&class, name).is_none())
+}
+
+/// Its class, where that is what the name asks for.
+pub(in crate::simulator) fn own_class_of(
+    t: &mut Tracer<'_>,
+    obj: VarId,
+    name: &str,
+) -> Step<Option<VarId>> {
+    if name == "__class__" {
+        if let Some(class) = t.type_of(obj) {
+            own_class(t, &class)?;
+            return Ok(Some(t.constant(class.as_any())));
         }
     }
+    Ok(None)
 }
 
 /// Whether an object has a method of this name that is written in C, and keeps it: it has no
 /// attributes of its own, and nobody changes its class.
-fn has_native_method(t: &mut Tracer<'_>, obj: VarId, name: &str) -> bool {
+pub(in crate::simulator) fn has_native_method(t: &mut Tracer<'_>, obj: VarId, name: &str) -> bool {
     const MANAGED_DICT: u64 = 1 << 4;
     let (Some(class), false) = (t.type_of(obj), name.starts_with("__")) else {
         return false;
@@ -180,7 +136,11 @@ fn has_native_method(t: &mut Tracer<'_>, obj: VarId, name: &str) -> bool {
     has
 }
 
-fn of_constant(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Option<VarId>> {
+pub(in crate::simulator) fn of_constant(
+    t: &mut Tracer<'_>,
+    obj: VarId,
+    name: &str,
+) -> Step<Option<VarId>> {
     if let Some(value) = t
         .value(obj)
         .filter(crate::simulator::tracer::is_enum_member)
@@ -297,7 +257,11 @@ pub fn try_get_special(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Optio
     }
 }
 
-fn of_module(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Option<VarId>> {
+pub(in crate::simulator) fn of_module(
+    t: &mut Tracer<'_>,
+    obj: VarId,
+    name: &str,
+) -> Step<Option<VarId>> {
     let (Some(module), Some(source)) = (t.value(obj), t.source(obj)) else {
         return t.unsupported("a module without a source");
     };
@@ -363,7 +327,11 @@ fn check_module(
     }
 }
 
-fn of_function(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Option<VarId>> {
+pub(in crate::simulator) fn of_function(
+    t: &mut Tracer<'_>,
+    obj: VarId,
+    name: &str,
+) -> Step<Option<VarId>> {
     if let Kind::Function(FunctionVar::New(new)) = t.kind(obj).clone() {
         if let Some((_, value)) = new.attrs.iter().rev().find(|(known, _)| &**known == name) {
             return Ok(Some(*value));
@@ -402,7 +370,7 @@ fn of_function(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Option<VarId>
     }
 }
 
-fn of_named_tuple(
+pub(in crate::simulator) fn of_named_tuple(
     t: &mut Tracer<'_>,
     obj: VarId,
     items: &[VarId],

@@ -5,9 +5,11 @@ use pyo3::types::PyType;
 
 use crate::obj::Obj;
 use crate::reason::Break;
-use crate::simulator::{made_arrays, Step, Tracer};
+use crate::simulator::{attributes, made_arrays, Step, Tracer};
 
-use crate::simulator::variables::protocol::{Finalizer, Protocol, Rebuild, Snapshot};
+use crate::simulator::variables::protocol::{
+    not_an_attribute, Finalizer, Protocol, Rebuild, Snapshot,
+};
 use crate::simulator::variables::{VarId, Variable};
 
 /// A NumPy array that the frame made. What is held is read-only, and nobody else's.
@@ -65,5 +67,21 @@ impl Protocol for ArrayVar {
 
     fn set_item(&self, t: &mut Tracer<'_>, id: VarId, key: VarId, value: VarId) -> Step<()> {
         made_arrays::set_item(t, id, key, value)
+    }
+
+    fn get_attr(&self, t: &mut Tracer<'_>, id: VarId, name: &str) -> Step<Option<VarId>> {
+        if made_arrays::has_method(t.vars.kind(id), name) {
+            return Ok(Some(attributes::bound_builtin(t, id, name)));
+        }
+        if made_arrays::has_attribute(name) {
+            return made_arrays::attribute(t, id, name).map(Some);
+        }
+        if let Some(found) = attributes::of_builtin(t, id, name)? {
+            return Ok(Some(found));
+        }
+        if let Some(class) = attributes::own_class_of(t, id, name)? {
+            return Ok(Some(class));
+        }
+        not_an_attribute(t, id, name)
     }
 }

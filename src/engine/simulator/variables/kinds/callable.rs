@@ -4,10 +4,10 @@ use pyo3::prelude::*;
 use pyo3::types::PyType;
 
 use crate::reason::Break;
-use crate::simulator::{keys, Step, Tracer};
+use crate::simulator::{attributes, keys, Step, Tracer};
 
 use crate::simulator::variables::protocol::{
-    not_made, of_value, Finalizer, Protocol, Rebuild, Snapshot,
+    not_an_attribute, not_made, of_value, Finalizer, Protocol, Rebuild, Snapshot,
 };
 use crate::simulator::variables::{Key, VarId, Variable};
 
@@ -48,6 +48,26 @@ impl Protocol for Callable {
     fn hash_key(&self, t: &mut Tracer<'_>, id: VarId) -> Step<Key> {
         keys::identity(t, id)
     }
+
+    fn get_attr(&self, t: &mut Tracer<'_>, id: VarId, name: &str) -> Step<Option<VarId>> {
+        if name == "__name__" || name == "__doc__" || name == "__qualname__" {
+            let Some(value) = t.value(id) else {
+                return Ok(None);
+            };
+            // Others of C code cannot be named anew.
+            return match value.getattr_opt("__dict__")? {
+                Some(_) => t.unsupported(format!("{name} of what can be named anew")),
+                None => Ok(Some(t.constant(&value.getattr(name)?))),
+            };
+        }
+        if let Some(found) = attributes::of_builtin(t, id, name)? {
+            return Ok(Some(found));
+        }
+        if let Some(class) = attributes::own_class_of(t, id, name)? {
+            return Ok(Some(class));
+        }
+        not_an_attribute(t, id, name)
+    }
 }
 
 /// A module.
@@ -86,5 +106,9 @@ impl Protocol for Module {
 
     fn hash_key(&self, t: &mut Tracer<'_>, id: VarId) -> Step<Key> {
         keys::identity(t, id)
+    }
+
+    fn get_attr(&self, t: &mut Tracer<'_>, id: VarId, name: &str) -> Step<Option<VarId>> {
+        attributes::of_module(t, id, name)
     }
 }

@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyType;
 
 use crate::reason::Break;
-use crate::simulator::{classes, keys, Step, Tracer};
+use crate::simulator::{attributes, classes, keys, Step, Tracer};
 
 use crate::simulator::variables::protocol::{
     not_made, of_value, Finalizer, Protocol, Rebuild, Snapshot,
@@ -47,5 +47,9 @@ impl Protocol for Class {
 
     fn hash_key(&self, t: &mut Tracer<'_>, id: VarId) -> Step<Key> {
         keys::of_class(t, id)
+    }
+
+    fn get_attr(&self, t: &mut Tracer<'_>, id: VarId, name: &str) -> Step<Option<VarId>> {
+        attributes::of_class(t, id, name)
     }
 }

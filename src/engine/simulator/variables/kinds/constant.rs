@@ -5,10 +5,12 @@ use pyo3::types::PyType;
 
 use crate::reason::{Break, BreakId, BreakKind};
 use crate::simulator::tracer::is_plain_constant;
-use crate::simulator::{attributes, classes, exceptions, fold, iterate, keys, Step, Tracer};
+use crate::simulator::{
+    attributes, classes, exceptions, fold, iterate, keys, made_arrays, Step, Tracer,
+};
 
 use crate::simulator::variables::protocol::{
-    not_made, of_value, Finalizer, Protocol, Rebuild, Snapshot,
+    not_an_attribute, not_made, of_value, Finalizer, Protocol, Rebuild, Snapshot,
 };
 use crate::simulator::variables::{protocol, Key, VarId, Variable};
 
@@ -17,6 +19,7 @@ pub struct Const;
 
 impl Protocol for Const {
     const NAME: &'static str = "Const";
+    const RAISES_ATTRIBUTE_ERROR: bool = true;
 
     fn children(&self) -> Vec<VarId> {
         Vec::new()
@@ -99,6 +102,10 @@ impl Protocol for Const {
     fn hash_key(&self, t: &mut Tracer<'_>, id: VarId) -> Step<Key> {
         keys::const_key(t, id)
     }
+
+    fn get_attr(&self, t: &mut Tracer<'_>, id: VarId, name: &str) -> Step<Option<VarId>> {
+        attributes::of_constant(t, id, name)
+    }
 }
 
 /// A scalar of NumPy.
@@ -136,6 +143,19 @@ impl Protocol for Scalar {
             Some(object) => Ok(object.is_truthy()?),
             None => t.stop(BreakId::Truth, "the truth of a name that has no value here"),
         }
+    }
+
+    fn get_attr(&self, t: &mut Tracer<'_>, id: VarId, name: &str) -> Step<Option<VarId>> {
+        if made_arrays::has_method(t.vars.kind(id), name) {
+            return Ok(Some(attributes::bound_builtin(t, id, name)));
+        }
+        if let Some(found) = attributes::of_builtin(t, id, name)? {
+            return Ok(Some(found));
+        }
+        if let Some(class) = attributes::own_class_of(t, id, name)? {
+            return Ok(Some(class));
+        }
+        not_an_attribute(t, id, name)
     }
 }
 

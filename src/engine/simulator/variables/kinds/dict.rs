@@ -7,10 +7,12 @@ use pyo3::types::PyType;
 use crate::obj::Obj;
 use crate::reason::{Break, BreakId, BreakKind};
 use crate::simulator::call::call;
-use crate::simulator::{exceptions, iterate, keys, subscript, Step, Stop, Tracer};
+use crate::simulator::{
+    attributes, comparisons, exceptions, iterate, keys, subscript, Step, Stop, Tracer,
+};
 
 use crate::simulator::variables::protocol::{
-    builtin, class, not_contained, Finalizer, Protocol, Rebuild, Snapshot,
+    builtin, class, not_an_attribute, not_contained, Finalizer, Protocol, Rebuild, Snapshot,
 };
 use crate::simulator::variables::{protocol, IterVar, Key, Kind, VarId, Variable};
 
@@ -34,6 +36,7 @@ impl DictVar {
 
 impl Protocol for DictVar {
     const NAME: &'static str = "Dict";
+    const RAISES_ATTRIBUTE_ERROR: bool = true;
 
     fn children(&self) -> Vec<VarId> {
         let items = self.items.values().flat_map(|(key, value)| [*key, *value]);
@@ -142,6 +145,22 @@ impl Protocol for DictVar {
             }
         });
         Ok(())
+    }
+
+    fn get_attr(&self, t: &mut Tracer<'_>, id: VarId, name: &str) -> Step<Option<VarId>> {
+        if let Some(found) = attributes::of_builtin(t, id, name)? {
+            return Ok(Some(found));
+        }
+        if name == "default_factory" && self.class.is_some() && !comparisons::is_ordered(t, self) {
+            return Ok(Some(self.default_factory.unwrap_or_else(|| t.none())));
+        }
+        if attributes::has_none(t, id, name) {
+            return Ok(None);
+        }
+        if let Some(class) = attributes::own_class_of(t, id, name)? {
+            return Ok(Some(class));
+        }
+        not_an_attribute(t, id, name)
     }
 }
 

@@ -7,7 +7,7 @@ use pyo3::types::{PyFunction, PyTuple, PyType};
 
 use crate::obj::Obj;
 use crate::reason::Break;
-use crate::simulator::{keys, Step, Tracer};
+use crate::simulator::{attributes, keys, Step, Tracer};
 
 use crate::simulator::variables::protocol::{
     not_made, Emit, Finalizer, Protocol, Rebuild, Snapshot,
@@ -87,6 +87,10 @@ impl Protocol for FunctionVar {
     fn hash_key(&self, t: &mut Tracer<'_>, id: VarId) -> Step<Key> {
         t.guard_identity(id);
         keys::identity(t, id)
+    }
+
+    fn get_attr(&self, t: &mut Tracer<'_>, id: VarId, name: &str) -> Step<Option<VarId>> {
+        attributes::of_function(t, id, name)
     }
 }
 

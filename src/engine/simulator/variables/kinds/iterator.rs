@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyType;
 
 use crate::reason::{Break, BreakKind};
-use crate::simulator::{Step, Tracer};
+use crate::simulator::{iterate, Step, Tracer};
 
 use crate::simulator::variables::protocol::{Finalizer, Protocol, Rebuild, Snapshot};
 use crate::simulator::variables::{Key, VarId, Variable};
@@ -207,5 +207,9 @@ impl Protocol for IterVar {
 
     fn iter(&self, _: &mut Tracer<'_>, id: VarId) -> Step<VarId> {
         Ok(id)
+    }
+
+    fn next(&self, t: &mut Tracer<'_>, id: VarId) -> Step<Option<VarId>> {
+        iterate::next_of_state(t, id, self.clone())
     }
 }

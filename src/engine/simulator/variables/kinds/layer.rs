@@ -6,7 +6,7 @@ use pyo3::types::{PyBool, PyType};
 use crate::obj::Obj;
 use crate::reason::{Break, BreakId};
 use crate::simulator::subscript::Picked;
-use crate::simulator::{iterate, keys, layers, subscript, Step, Tracer};
+use crate::simulator::{attributes, iterate, keys, layers, subscript, Step, Tracer};
 
 use super::object;
 use crate::simulator::variables::protocol::{
@@ -19,6 +19,7 @@ pub struct Layer<'a>(pub &'a ObjectVar);
 
 impl Protocol for Layer<'_> {
     const NAME: &'static str = "Layer";
+    const RAISES_ATTRIBUTE_ERROR: bool = true;
 
     fn children(&self) -> Vec<VarId> {
         self.0.held()
@@ -74,6 +75,10 @@ impl Protocol for Layer<'_> {
 
     fn hash_key(&self, t: &mut Tracer<'_>, id: VarId) -> Step<Key> {
         keys::of_instance(t, id)
+    }
+
+    fn get_attr(&self, t: &mut Tracer<'_>, id: VarId, name: &str) -> Step<Option<VarId>> {
+        attributes::of_instance(t, id, self.0, name)
     }
 }
 

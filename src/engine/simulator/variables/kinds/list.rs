@@ -5,10 +5,10 @@ use pyo3::types::PyType;
 
 use crate::reason::Break;
 use crate::simulator::subscript::Picked;
-use crate::simulator::{comparisons, subscript, Step, Tracer};
+use crate::simulator::{attributes, comparisons, subscript, Step, Tracer};
 
 use crate::simulator::variables::protocol::{
-    builtin, class, not_made, Finalizer, Protocol, Rebuild, Snapshot,
+    builtin, class, not_an_attribute, not_made, Finalizer, Protocol, Rebuild, Snapshot,
 };
 use crate::simulator::variables::{IterVar, Kind, VarId, Variable};
 
@@ -17,6 +17,7 @@ pub struct List<'a>(pub &'a [VarId]);
 
 impl Protocol for List<'_> {
     const NAME: &'static str = "List";
+    const RAISES_ATTRIBUTE_ERROR: bool = true;
 
     fn children(&self) -> Vec<VarId> {
         self.0.to_vec()
@@ -137,6 +138,19 @@ impl Protocol for List<'_> {
             .collect();
         t.vars.mutate(id, |var| var.kind = Kind::List(kept));
         Ok(())
+    }
+
+    fn get_attr(&self, t: &mut Tracer<'_>, id: VarId, name: &str) -> Step<Option<VarId>> {
+        if let Some(found) = attributes::of_builtin(t, id, name)? {
+            return Ok(Some(found));
+        }
+        if attributes::has_none(t, id, name) {
+            return Ok(None);
+        }
+        if let Some(class) = attributes::own_class_of(t, id, name)? {
+            return Ok(Some(class));
+        }
+        not_an_attribute(t, id, name)
     }
 }
 

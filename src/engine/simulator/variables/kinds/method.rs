@@ -8,7 +8,7 @@ use pyo3::types::PyType;
 use crate::frame::Modules;
 use crate::obj::{is_builtin_method, Obj};
 use crate::reason::Break;
-use crate::simulator::{Step, Tracer};
+use crate::simulator::{attributes, Step, Tracer};
 
 use crate::simulator::variables::protocol::{Finalizer, Protocol, Rebuild, Snapshot};
 use crate::simulator::variables::{VarId, Variable};
@@ -61,6 +61,14 @@ impl Protocol for Method {
 
     fn truth(&self, _: &mut Tracer<'_>, _: VarId) -> Step<bool> {
         Ok(true)
+    }
+
+    fn get_attr(&self, t: &mut Tracer<'_>, _: VarId, name: &str) -> Step<Option<VarId>> {
+        match name {
+            "__self__" => Ok(Some(self.receiver)),
+            "__func__" => Ok(Some(self.function)),
+            _ => attributes::try_get(t, self.function, name),
+        }
     }
 }
 
@@ -143,6 +151,10 @@ impl Protocol for Super<'_> {
 
     fn finalizer(&self) -> Finalizer {
         Finalizer::Nothing
+    }
+
+    fn get_attr(&self, t: &mut Tracer<'_>, _: VarId, name: &str) -> Step<Option<VarId>> {
+        attributes::of_super(t, self.class, self.receiver, name).map(Some)
     }
 }
 

@@ -109,6 +109,7 @@ impl ObjectVar {
 
 impl Protocol for ObjectVar {
     const NAME: &'static str = "Object";
+    const RAISES_ATTRIBUTE_ERROR: bool = true;
 
     fn children(&self) -> Vec<VarId> {
         self.held()
@@ -193,6 +194,14 @@ impl Protocol for ObjectVar {
 
     fn hash_key(&self, t: &mut Tracer<'_>, id: VarId) -> Step<Key> {
         keys::of_instance(t, id)
+    }
+
+    fn next(&self, t: &mut Tracer<'_>, id: VarId) -> Step<Option<VarId>> {
+        iterate::next_of_object(t, id)
+    }
+
+    fn get_attr(&self, t: &mut Tracer<'_>, id: VarId, name: &str) -> Step<Option<VarId>> {
+        attributes::of_instance(t, id, self, name)
     }
 }
 

@@ -8,7 +8,7 @@ use crate::reason::{Break, BreakId};
 use crate::simulator::{attributes, iterate, sets, Step, Tracer};
 
 use crate::simulator::variables::protocol::{
-    described, not_made, of_value, Finalizer, Protocol, Rebuild, Snapshot,
+    described, not_an_attribute, not_made, of_value, Finalizer, Protocol, Rebuild, Snapshot,
 };
 use crate::simulator::variables::{VarId, Variable};
 
@@ -103,6 +103,20 @@ impl Protocol for Opaque {
         }
         let what = described(t, id);
         t.stop(BreakId::Iteration, format!("iteration over {what}"))
+    }
+
+    fn get_attr(&self, t: &mut Tracer<'_>, id: VarId, name: &str) -> Step<Option<VarId>> {
+        if let Some(found) = attributes::of_builtin(t, id, name)? {
+            return Ok(Some(found));
+        }
+        if let Some(class) = attributes::own_class_of(t, id, name)? {
+            return Ok(Some(class));
+        }
+        if attributes::has_native_method(t, id, name) {
+            // Its call breaks the graph, once.
+            return Ok(Some(attributes::bound_builtin(t, id, name)));
+        }
+        not_an_attribute(t, id, name)
     }
 }
 

@@ -81,6 +81,16 @@ impl Protocol for Range {
     fn get_item(&self, t: &mut Tracer<'_>, id: VarId, key: VarId) -> Step<VarId> {
         fold::operator(t, "getitem", &[id, key])
     }
+
+    fn get_attr(&self, t: &mut Tracer<'_>, _: VarId, name: &str) -> Step<Option<VarId>> {
+        let Self(start, stop, step) = *self;
+        Ok(match name {
+            "start" => Some(t.int(start)),
+            "stop" => Some(t.int(stop)),
+            "step" => Some(t.int(step)),
+            _ => return t.unsupported(format!("attribute {name} of a range")),
+        })
+    }
 }
 
 /// `range(start, stop, step)` whose ends are numbers of the graph.

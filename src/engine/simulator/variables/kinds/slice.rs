@@ -44,4 +44,14 @@ impl Protocol for Slice {
     fn truth(&self, _: &mut Tracer<'_>, _: VarId) -> Step<bool> {
         Ok(true)
     }
+
+    fn get_attr(&self, t: &mut Tracer<'_>, _: VarId, name: &str) -> Step<Option<VarId>> {
+        let [start, stop, step] = self.0;
+        Ok(match name {
+            "start" => Some(start),
+            "stop" => Some(stop),
+            "step" => Some(step),
+            _ => return t.unsupported(format!("attribute {name} of a slice")),
+        })
+    }
 }

@@ -125,4 +125,8 @@ impl Protocol for TensorVar {
         }
         keys::identity(t, id)
     }
+
+    fn get_attr(&self, t: &mut Tracer<'_>, id: VarId, name: &str) -> Step<Option<VarId>> {
+        tensors::attribute(t, id, name).map(Some)
+    }
 }

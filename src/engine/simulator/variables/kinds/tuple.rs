@@ -6,10 +6,10 @@ use pyo3::types::PyType;
 use crate::obj::Obj;
 use crate::reason::{Break, BreakId};
 use crate::simulator::subscript::Picked;
-use crate::simulator::{comparisons, keys, subscript, Step, Tracer};
+use crate::simulator::{attributes, comparisons, keys, subscript, Step, Tracer};
 
 use crate::simulator::variables::protocol::{
-    builtin, class, Finalizer, Protocol, Rebuild, Snapshot,
+    builtin, class, not_an_attribute, Finalizer, Protocol, Rebuild, Snapshot,
 };
 use crate::simulator::variables::{IterVar, Key, Kind, VarId, Variable};
 
@@ -18,6 +18,7 @@ pub struct Tuple<'a>(pub &'a [VarId], pub Option<&'a Obj>);
 
 impl Protocol for Tuple<'_> {
     const NAME: &'static str = "Tuple";
+    const RAISES_ATTRIBUTE_ERROR: bool = true;
 
     fn children(&self) -> Vec<VarId> {
         self.0.to_vec()
@@ -102,5 +103,21 @@ impl Protocol for Tuple<'_> {
         let items = self.0.iter();
         let items = items.map(|item| keys::key_of(t, *item));
         Ok(Key::Tuple(items.collect::<Step<_>>()?))
+    }
+
+    fn get_attr(&self, t: &mut Tracer<'_>, id: VarId, name: &str) -> Step<Option<VarId>> {
+        if let Some(class) = self.1 {
+            return attributes::of_named_tuple(t, id, self.0, class, name);
+        }
+        if let Some(found) = attributes::of_builtin(t, id, name)? {
+            return Ok(Some(found));
+        }
+        if attributes::has_none(t, id, name) {
+            return Ok(None);
+        }
+        if let Some(class) = attributes::own_class_of(t, id, name)? {
+            return Ok(Some(class));
+        }
+        not_an_attribute(t, id, name)
     }
 }
