@@ -10,16 +10,17 @@ use crate::bytecode::{CmpOp, OpTable};
 use crate::native;
 use crate::obj::Obj;
 use crate::reason::{BreakId, BreakKind};
-use crate::variables::{DictVar, IterVar, Key, Kind, VarId};
+use crate::variables::{DictVar, Key, Kind, VarId};
 
 use crate::simulator::tracer::is_plain_constant;
+use crate::simulator::variables::protocol;
 use crate::simulator::{
-    attributes, classes, comparisons, device, dynamic_scalar, exceptions, fold, generators,
-    iterate, keys, namespaces, objects, sets, subscript, truth,
+    attributes, classes, comparisons, dynamic_scalar, exceptions, fold, generators, iterate, keys,
+    namespaces, objects, sets, subscript, truth,
 };
 use crate::simulator::{Kwargs, Step, Stop, Tracer};
 
-const LIST: &[&str] = &[
+pub(in crate::simulator) const LIST: &[&str] = &[
     "append",
     "extend",
     "insert",
@@ -38,10 +39,10 @@ const LIST: &[&str] = &[
     "__setitem__",
 ];
 /// Methods that only a named tuple has.
-const NAMED_TUPLE: &[&str] = &["_replace", "_asdict"];
+pub(in crate::simulator) const NAMED_TUPLE: &[&str] = &["_replace", "_asdict"];
 /// Methods that only an `OrderedDict` has.
-const ORDERED_DICT: &[&str] = &["move_to_end"];
-const TUPLE: &[&str] = &[
+pub(in crate::simulator) const ORDERED_DICT: &[&str] = &["move_to_end"];
+pub(in crate::simulator) const TUPLE: &[&str] = &[
     "index",
     "count",
     "__len__",
@@ -49,7 +50,7 @@ const TUPLE: &[&str] = &[
     "__contains__",
     "__iter__",
 ];
-const DICT: &[&str] = &[
+pub(in crate::simulator) const DICT: &[&str] = &[
     "get",
     "keys",
     "values",
@@ -66,7 +67,7 @@ const DICT: &[&str] = &[
     "__iter__",
     "__setitem__",
 ];
-const SET: &[&str] = &[
+pub(in crate::simulator) const SET: &[&str] = &[
     "add",
     "update",
     "discard",
@@ -92,44 +93,12 @@ pub(in crate::simulator) const ROWS: &[(&str, &[&str])] = &[
     ("frozenset", SET),
 ];
 
-fn is_frozen_method(py: Python<'_>, name: &str) -> bool {
+pub(in crate::simulator) fn is_frozen_method(py: Python<'_>, name: &str) -> bool {
     let class = py.get_type::<pyo3::types::PyFrozenSet>();
     class.hasattr(name).unwrap_or(false)
 }
 
-/// Whether values of this kind have a simulated method of this name (used by attribute lookup).
-pub fn exists(t: &mut Tracer<'_>, receiver: VarId, name: &str) -> Step<bool> {
-    Ok(match t.kind(receiver) {
-        Kind::List(_) => LIST.contains(&name),
-        Kind::Tuple(_, class) => {
-            TUPLE.contains(&name) || class.is_some() && NAMED_TUPLE.contains(&name)
-        }
-        Kind::Dict(dict) => {
-            DICT.contains(&name)
-                || ORDERED_DICT.contains(&name)
-                    && dict.class.is_some()
-                    && dict.default_factory.is_none()
-        }
-        // What changes a set a frozen one does not have.
-        Kind::Set(set) if set.frozen => SET.contains(&name) && is_frozen_method(t.py, name),
-        Kind::Set(_) => SET.contains(&name),
-        Kind::Const => t.value(receiver).is_some_and(|value| {
-            // A class can be called, too, but is no method: `__class__`.
-            let is_method =
-                |attr: &Bound<'_, PyAny>| attr.is_callable() && !attr.is_instance_of::<PyType>();
-            (crate::simulator::tracer::is_plain_constant(&value)
-                || device::is_question(t, &value, name))
-                && value.getattr(name).is_ok_and(|attr| is_method(&attr))
-        }),
-        Kind::Iter(IterVar::Generator { .. } | IterVar::Ended { .. })
-            if generators::METHODS.contains(&name) =>
-        {
-            true
-        }
-        Kind::Iter(_) => matches!(name, "__next__" | "__iter__"),
-        _ => false,
-    })
-}
+pub use crate::simulator::variables::protocol::has_method as exists;
 
 /// Does `append` and `extend` on a list that nothing has looked into; the answer is whether it did.
 pub fn appends(
@@ -199,22 +168,11 @@ pub fn call(
     if let Some(value) = namespaces::call(t, receiver, name, args)? {
         return Ok(value);
     }
-    match t.kind(receiver).clone() {
-        Kind::List(items) => list(t, receiver, items, name, args, kwargs),
-        Kind::Tuple(items, Some(class)) if NAMED_TUPLE.contains(&name) => {
-            named_tuple(t, items, &class, name, args, kwargs)
-        }
-        Kind::Tuple(items, _) => sequence(t, &items, name, args),
-        Kind::Dict(_) => dict(t, receiver, name, args, kwargs),
-        Kind::Set(_) => set(t, receiver, name, args),
-        Kind::Const => constant(t, receiver, name, args, kwargs),
-        Kind::Iter(_) => generators::method(t, receiver, name, args, kwargs),
-        _ => t.stop(BreakId::UnsupportedCall, format!("method {name}")),
-    }
+    protocol::method(t, receiver, name, args, kwargs)
 }
 
 /// Methods of `str`, `int`, ... are pure.
-fn constant(
+pub(in crate::simulator) fn constant(
     t: &mut Tracer<'_>,
     receiver: VarId,
     name: &str,
@@ -245,7 +203,12 @@ fn change_list(t: &mut Tracer<'_>, list: VarId, change: impl FnOnce(&mut Vec<Var
     t.none()
 }
 
-fn sequence(t: &mut Tracer<'_>, items: &[VarId], name: &str, args: &[VarId]) -> Step<VarId> {
+pub(in crate::simulator) fn sequence(
+    t: &mut Tracer<'_>,
+    items: &[VarId],
+    name: &str,
+    args: &[VarId],
+) -> Step<VarId> {
     match (name, args) {
         ("index", [wanted]) => {
             for (at, item) in items.iter().enumerate() {
@@ -270,7 +233,7 @@ fn sequence(t: &mut Tracer<'_>, items: &[VarId], name: &str, args: &[VarId]) -> 
 }
 
 /// `_replace()` and `_asdict()`, as `collections.namedtuple` writes them.
-fn named_tuple(
+pub(in crate::simulator) fn named_tuple(
     t: &mut Tracer<'_>,
     mut items: Vec<VarId>,
     class: &Obj,
@@ -303,7 +266,7 @@ fn named_tuple(
     Ok(t.add(Kind::Tuple(items, Some(class.clone()))))
 }
 
-fn list(
+pub(in crate::simulator) fn list(
     t: &mut Tracer<'_>,
     list: VarId,
     items: Vec<VarId>,
@@ -539,7 +502,7 @@ fn is_made_of_constants(t: &mut Tracer<'_>, id: VarId) -> bool {
     }
 }
 
-fn dict(
+pub(in crate::simulator) fn dict(
     t: &mut Tracer<'_>,
     dict: VarId,
     name: &str,
@@ -752,7 +715,12 @@ fn change_dict(
     });
 }
 
-fn set(t: &mut Tracer<'_>, set: VarId, name: &str, args: &[VarId]) -> Step<VarId> {
+pub(in crate::simulator) fn set(
+    t: &mut Tracer<'_>,
+    set: VarId,
+    name: &str,
+    args: &[VarId],
+) -> Step<VarId> {
     let Kind::Set(state) = t.kind(set).clone() else {
         return t.stop(BreakId::ContainerMethod, "a set method");
     };

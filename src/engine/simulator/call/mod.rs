@@ -18,10 +18,8 @@ use crate::reason::BreakKind;
 use crate::tracker::Tracker;
 use crate::variables::{Key, Kind, VarId};
 
-use super::{
-    api, attributes, builtins, iterate, layers, made_arrays, objects, partial_gradients,
-    provenance, recompute, tensors,
-};
+use super::variables::protocol;
+use super::{api, builtins, iterate, made_arrays, provenance};
 use super::{Kwargs, Step, Tracer};
 
 /// `callee(*args, **kwargs)`
@@ -32,7 +30,10 @@ pub fn call(t: &mut Tracer<'_>, callee: VarId, args: &[VarId], kwargs: &Kwargs) 
         return t.stop(BreakKind::InlineDepth, "calls that are too deep");
     }
     t.calls += 1;
-    let answer = dispatch(t, callee, args, kwargs, tail);
+    let answer = match refuse_listed(t, callee) {
+        Ok(()) => protocol::call(t, callee, args, kwargs, tail),
+        Err(stop) => Err(stop),
+    };
     t.calls = t.calls.saturating_sub(1);
     answer
 }
@@ -40,98 +41,25 @@ pub fn call(t: &mut Tracer<'_>, callee: VarId, args: &[VarId], kwargs: &Kwargs) 
 /// Calls that nest in the simulator: the C stack is not endless.
 const MAX_CALLS: usize = 400;
 
-/// `tail`: see [`Tracer::tail`]; the calls that do nothing with the result hand it on.
-fn dispatch(
+/// What `to_static` answers with: the function itself is called.
+pub(in crate::simulator) fn call_translated(
     t: &mut Tracer<'_>,
     callee: VarId,
     args: &[VarId],
     kwargs: &Kwargs,
     tail: bool,
 ) -> Step<VarId> {
-    refuse_listed(t, callee)?;
-    match t.kind(callee).clone() {
-        Kind::Function(_) | Kind::Callable | Kind::Class => {
-            call_known(t, callee, args, kwargs, tail)
-        }
-        Kind::Method { receiver, function } => {
-            let mut all = Vec::with_capacity(args.len() + 1);
-            all.push(receiver);
-            all.extend_from_slice(args);
-            t.tail = tail;
-            call(t, function, &all, kwargs)
-        }
-        Kind::BoundBuiltin { receiver, name }
-            if methods::appends(t, receiver, &name, args, kwargs) =>
-        {
-            Ok(t.none())
-        }
-        Kind::BoundBuiltin { receiver, name } => match t.kind(receiver) {
-            Kind::Tensor(_) => tensors::method(t, receiver, &name, args, kwargs),
-            kind if made_arrays::has_method(kind, &name) => {
-                made_arrays::method(t, receiver, &name, args, kwargs)
-            }
-            _ => methods::call(t, receiver, &name, args, kwargs),
-        },
-        Kind::Partial {
-            function,
-            args: first,
-            kwargs: given,
-        } => {
-            t.tail = tail;
-            call_partial(t, (function, first, given), args, kwargs)
-        }
-        Kind::Layer(_) => layers::call(t, callee, args, kwargs, tail),
-        Kind::Layers { class, items } => layers::call_made(t, &class, &items, args, kwargs),
-        Kind::Const => {
-            let is_size = |value: &Bound<'_, PyAny>| {
-                let home = "paddle.base.dygraph.math_op_patch";
-                value.is_callable() && is_attr(&value.get_type(), home, "TensorSize")
-            };
-            let Some(value) = t.value(callee).filter(is_size) else {
-                return t.stop(BreakKind::UnsupportedCall, "call of a constant");
-            };
-            if !args.is_empty() || !kwargs.is_empty() {
-                return fold::call_object(t, &value, args, kwargs);
-            }
-            let dims: Vec<i64> = value.getattr("as_shape")?.extract()?;
-            let dims = dims.into_iter().map(|dim| t.int(dim)).collect();
-            t.size(dims)
-        }
-        Kind::Object(_) | Kind::Opaque if is_translated(t, callee) => {
-            t.guard_identity(callee);
-            let Some(wrapped) = t.value(callee) else {
-                return t.unsupported("a translated function without a value");
-            };
-            let wrapped = t.constant(&wrapped.getattr("dygraph_function")?);
-            t.tail = tail;
-            call(t, wrapped, args, kwargs)
-        }
-        Kind::Object(_) if is_partial(t, callee) => {
-            let parts = parts(t, callee)?;
-            t.tail = tail;
-            call_partial(t, parts, args, kwargs)
-        }
-        Kind::Object(_) => {
-            let bound = attributes::get_special(t, callee, "__call__")?;
-            t.tail = tail;
-            call(t, bound, args, kwargs)
-        }
-        Kind::ContextMethod { context, exit } => {
-            if exit {
-                contexts::exit(t, context)
-            } else {
-                contexts::enter(t, context)
-            }
-        }
-        other => {
-            let what = describe(t, callee, &other);
-            t.stop(BreakKind::UnsupportedCall, format!("call of {what}"))
-        }
-    }
+    t.guard_identity(callee);
+    let Some(wrapped) = t.value(callee) else {
+        return t.unsupported("a translated function without a value");
+    };
+    let wrapped = t.constant(&wrapped.getattr("dygraph_function")?);
+    t.tail = tail;
+    call(t, wrapped, args, kwargs)
 }
 
 /// Whether this is a `functools.partial` (no subclass) that exists already.
-fn is_partial(t: &mut Tracer<'_>, callee: VarId) -> bool {
+pub(in crate::simulator) fn is_partial(t: &mut Tracer<'_>, callee: VarId) -> bool {
     let (Some(class), Some(_)) = (t.type_of(callee), t.source(callee)) else {
         return false;
     };
@@ -145,9 +73,10 @@ fn is_partial(t: &mut Tracer<'_>, callee: VarId) -> bool {
 pub type Named = Vec<(Arc<str>, VarId)>;
 
 /// Function, arguments and keyword arguments of a partial.
-type Parts = (VarId, Vec<VarId>, Named);
+pub(in crate::simulator) type Parts = (VarId, Vec<VarId>, Named);
 
-fn call_partial(
+/// Calls a partial.
+pub(in crate::simulator) fn call_partial(
     t: &mut Tracer<'_>,
     (function, mut all, given): Parts,
     args: &[VarId],
@@ -158,7 +87,7 @@ fn call_partial(
 }
 
 /// The parts of a real `functools.partial`.
-fn parts(t: &mut Tracer<'_>, partial: VarId) -> Step<Parts> {
+pub(in crate::simulator) fn parts(t: &mut Tracer<'_>, partial: VarId) -> Step<Parts> {
     let (Some(object), Some(source)) = (t.value(partial), t.source(partial)) else {
         return t.unsupported("a partial without an object");
     };
@@ -188,24 +117,24 @@ pub fn named(t: &mut Tracer<'_>, mapping: VarId) -> Step<Named> {
     Ok(kwargs)
 }
 
-fn call_known(
+/// Calls a function, a class or another callable that is known by name; `None` where it is not.
+pub(in crate::simulator) fn call_known(
     t: &mut Tracer<'_>,
     callee: VarId,
     args: &[VarId],
     kwargs: &Kwargs,
-    tail: bool,
-) -> Step<VarId> {
+) -> Step<Option<VarId>> {
     if let Some(context) = contexts::try_make(t, callee, args, kwargs)? {
-        return Ok(context);
+        return Ok(Some(context));
     }
     if let Some(array) = made_arrays::call(t, callee, args, kwargs)? {
-        return Ok(array);
+        return Ok(Some(array));
     }
     if let Some(result) = builtins::try_call(t, callee, args, kwargs)? {
-        return Ok(result);
+        return Ok(Some(result));
     }
     if let Some(result) = api::try_call(t, callee, args, kwargs)? {
-        return Ok(result);
+        return Ok(Some(result));
     }
     if t.auto_casts > 0 && in_module(t, callee, "paddle.amp") {
         return t.stop(
@@ -213,36 +142,7 @@ fn call_known(
             "a function that reads the state of auto_cast",
         );
     }
-    match t.kind(callee).clone() {
-        // What stands for Paddle's own ways back: see `double_backward.py`.
-        Kind::Function(_)
-            if in_module(t, callee, "paddle_sot_rs._paddle.gradients.double_backward") =>
-        {
-            if let Some(gradients) = partial_gradients::try_call(t, callee, args, kwargs)? {
-                return Ok(gradients);
-            }
-            let what = describe(t, callee, &Kind::Opaque);
-            let message = format!("{what}() walks the autograd graph");
-            t.stop(BreakKind::UnsupportedOperation, message)
-        }
-        Kind::Function(_) => {
-            if let Some(result) = recompute::try_call(t, callee, args, kwargs)? {
-                return Ok(result);
-            }
-            t.tail = tail;
-            inline::call_function(t, callee, args, kwargs)
-        }
-        Kind::Class => objects::instantiate(t, callee, args, kwargs),
-        other => {
-            let what = describe(t, callee, &other);
-            let value = t.value(callee);
-            if value.is_some_and(|value| looks_at_frames(&value, args.is_empty())) {
-                let message = format!("{what}() looks at the frame that calls it");
-                return t.stop(BreakKind::Construct, message);
-            }
-            t.stop(BreakKind::UnsupportedCall, format!("call of {what}"))
-        }
-    }
+    Ok(None)
 }
 
 /// Whether a built-in answers with, or acts on, the locals of its caller: the frame must be the
@@ -258,12 +158,13 @@ pub fn looks_at_frames(value: &Bound<'_, PyAny>, bare: bool) -> bool {
 
 /// Whether this is what `to_static` answers with: inside of another translation the function itself
 /// is meant.
-fn is_translated(t: &mut Tracer<'_>, callee: VarId) -> bool {
+pub(in crate::simulator) fn is_translated(t: &mut Tracer<'_>, callee: VarId) -> bool {
     t.type_of(callee)
         .is_some_and(|class| provenance::is_static_function(&class))
 }
 
-fn in_module(t: &Tracer<'_>, callee: VarId, name: &str) -> bool {
+/// Whether a callable is of a module, or of one below.
+pub(in crate::simulator) fn in_module(t: &Tracer<'_>, callee: VarId, name: &str) -> bool {
     let module = t.value(callee).and_then(|value| {
         let module = value.getattr("__module__").ok()?;
         module.extract::<String>().ok()

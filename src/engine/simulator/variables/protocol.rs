@@ -16,7 +16,7 @@ use crate::graph::SymbolId;
 use crate::obj::Obj;
 use crate::reason::{Break, BreakId, BreakKind};
 use crate::simulator::call::describe;
-use crate::simulator::{attributes, iterate, namespaces, sets, Step, Tracer};
+use crate::simulator::{attributes, iterate, namespaces, sets, Kwargs, Step, Tracer};
 
 use super::{IterVar, Key, Kind, TensorVar, VarId, Variable};
 
@@ -265,6 +265,36 @@ pub trait Protocol {
         }
         not_an_attribute(t, id, name)
     }
+
+    /// `value(*args, **kwargs)`. `tail`: see [`Tracer::tail`].
+    fn call(
+        &self,
+        t: &mut Tracer<'_>,
+        id: VarId,
+        _: &[VarId],
+        _: &Kwargs,
+        _tail: bool,
+    ) -> Step<VarId> {
+        let what = described(t, id);
+        t.stop(BreakKind::UnsupportedCall, format!("call of {what}"))
+    }
+
+    /// Whether it has a simulated method of this name.
+    fn has_method(&self, _: &mut Tracer<'_>, _: VarId, _name: &str) -> Step<bool> {
+        Ok(false)
+    }
+
+    /// `value.name(*args, **kwargs)`, where that is no operation.
+    fn method(
+        &self,
+        t: &mut Tracer<'_>,
+        _: VarId,
+        name: &str,
+        _: &[VarId],
+        _: &Kwargs,
+    ) -> Step<VarId> {
+        t.stop(BreakId::UnsupportedCall, format!("method {name}"))
+    }
 }
 
 /// Asks what is known of a kind. Nothing else names all kinds.
@@ -452,6 +482,34 @@ pub fn next(t: &mut Tracer<'_>, iterator: VarId) -> Step<Option<VarId>> {
 /// `value.name`, once what is read is noted; `None` when there is no such attribute.
 pub fn get_attr(t: &mut Tracer<'_>, value: VarId, name: &str) -> Step<Option<VarId>> {
     ask!(&t.looked_at(value).kind, known => known.get_attr(t, value, name))
+}
+
+/// `callee(*args, **kwargs)`. `tail`: see [`Tracer::tail`]; the calls that do nothing with the
+/// result hand it on.
+pub fn call(
+    t: &mut Tracer<'_>,
+    callee: VarId,
+    args: &[VarId],
+    kwargs: &Kwargs,
+    tail: bool,
+) -> Step<VarId> {
+    ask!(&t.looked_at(callee).kind, known => known.call(t, callee, args, kwargs, tail))
+}
+
+/// Whether a value has a simulated method of this name.
+pub fn has_method(t: &mut Tracer<'_>, receiver: VarId, name: &str) -> Step<bool> {
+    ask!(&t.looked_at(receiver).kind, known => known.has_method(t, receiver, name))
+}
+
+/// `receiver.name(*args, **kwargs)`, where that is no operation.
+pub fn method(
+    t: &mut Tracer<'_>,
+    receiver: VarId,
+    name: &str,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<VarId> {
+    ask!(&t.looked_at(receiver).kind, known => known.method(t, receiver, name, args, kwargs))
 }
 
 impl Variable {

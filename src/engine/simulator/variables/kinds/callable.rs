@@ -3,11 +3,11 @@
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 
-use crate::reason::Break;
-use crate::simulator::{attributes, keys, Step, Tracer};
+use crate::reason::{Break, BreakKind};
+use crate::simulator::{attributes, call, keys, looks_at_frames, Kwargs, Step, Tracer};
 
 use crate::simulator::variables::protocol::{
-    not_an_attribute, not_made, of_value, Finalizer, Protocol, Rebuild, Snapshot,
+    described, not_an_attribute, not_made, of_value, Finalizer, Protocol, Rebuild, Snapshot,
 };
 use crate::simulator::variables::{Key, VarId, Variable};
 
@@ -67,6 +67,26 @@ impl Protocol for Callable {
             return Ok(Some(class));
         }
         not_an_attribute(t, id, name)
+    }
+
+    fn call(
+        &self,
+        t: &mut Tracer<'_>,
+        id: VarId,
+        args: &[VarId],
+        kwargs: &Kwargs,
+        _: bool,
+    ) -> Step<VarId> {
+        if let Some(result) = call::call_known(t, id, args, kwargs)? {
+            return Ok(result);
+        }
+        let what = described(t, id);
+        let value = t.value(id);
+        if value.is_some_and(|value| looks_at_frames(&value, args.is_empty())) {
+            let message = format!("{what}() looks at the frame that calls it");
+            return t.stop(BreakKind::Construct, message);
+        }
+        t.stop(BreakKind::UnsupportedCall, format!("call of {what}"))
     }
 }
 

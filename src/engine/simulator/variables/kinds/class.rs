@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyType;
 
 use crate::reason::Break;
-use crate::simulator::{attributes, classes, keys, Step, Tracer};
+use crate::simulator::{attributes, call, classes, keys, objects, Kwargs, Step, Tracer};
 
 use crate::simulator::variables::protocol::{
     not_made, of_value, Finalizer, Protocol, Rebuild, Snapshot,
@@ -51,5 +51,19 @@ impl Protocol for Class {
 
     fn get_attr(&self, t: &mut Tracer<'_>, id: VarId, name: &str) -> Step<Option<VarId>> {
         attributes::of_class(t, id, name)
+    }
+
+    fn call(
+        &self,
+        t: &mut Tracer<'_>,
+        id: VarId,
+        args: &[VarId],
+        kwargs: &Kwargs,
+        _: bool,
+    ) -> Step<VarId> {
+        match call::call_known(t, id, args, kwargs)? {
+            Some(result) => Ok(result),
+            None => objects::instantiate(t, id, args, kwargs),
+        }
     }
 }

@@ -3,10 +3,12 @@
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 
+use crate::obj::is_attr;
 use crate::reason::{Break, BreakId, BreakKind};
 use crate::simulator::tracer::is_plain_constant;
 use crate::simulator::{
-    attributes, classes, exceptions, fold, iterate, keys, made_arrays, Step, Tracer,
+    attributes, classes, device, exceptions, fold, iterate, keys, made_arrays, methods, Kwargs,
+    Step, Tracer,
 };
 
 use crate::simulator::variables::protocol::{
@@ -105,6 +107,50 @@ impl Protocol for Const {
 
     fn get_attr(&self, t: &mut Tracer<'_>, id: VarId, name: &str) -> Step<Option<VarId>> {
         attributes::of_constant(t, id, name)
+    }
+
+    fn call(
+        &self,
+        t: &mut Tracer<'_>,
+        id: VarId,
+        args: &[VarId],
+        kwargs: &Kwargs,
+        _: bool,
+    ) -> Step<VarId> {
+        let is_size = |value: &Bound<'_, PyAny>| {
+            let home = "paddle.base.dygraph.math_op_patch";
+            value.is_callable() && is_attr(&value.get_type(), home, "TensorSize")
+        };
+        let Some(value) = t.value(id).filter(is_size) else {
+            return t.stop(BreakKind::UnsupportedCall, "call of a constant");
+        };
+        if !args.is_empty() || !kwargs.is_empty() {
+            return fold::call_object(t, &value, args, kwargs);
+        }
+        let dims: Vec<i64> = value.getattr("as_shape")?.extract()?;
+        let dims = dims.into_iter().map(|dim| t.int(dim)).collect();
+        t.size(dims)
+    }
+
+    fn has_method(&self, t: &mut Tracer<'_>, id: VarId, name: &str) -> Step<bool> {
+        Ok(t.value(id).is_some_and(|value| {
+            // A class can be called, too, but is no method: `__class__`.
+            let is_method =
+                |attr: &Bound<'_, PyAny>| attr.is_callable() && !attr.is_instance_of::<PyType>();
+            (is_plain_constant(&value) || device::is_question(t, &value, name))
+                && value.getattr(name).is_ok_and(|attr| is_method(&attr))
+        }))
+    }
+
+    fn method(
+        &self,
+        t: &mut Tracer<'_>,
+        id: VarId,
+        name: &str,
+        args: &[VarId],
+        kwargs: &Kwargs,
+    ) -> Step<VarId> {
+        methods::constant(t, id, name, args, kwargs)
     }
 }
 

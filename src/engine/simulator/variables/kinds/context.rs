@@ -7,7 +7,7 @@ use pyo3::types::PyType;
 
 use crate::obj::Obj;
 use crate::reason::Break;
-use crate::simulator::Tracer;
+use crate::simulator::{contexts, Kwargs, Step, Tracer};
 
 use crate::simulator::variables::protocol::{
     call_with_names, Finalizer, Protocol, Rebuild, Snapshot,
@@ -145,5 +145,13 @@ impl Protocol for ContextMethod {
 
     fn finalizer(&self) -> Finalizer {
         Finalizer::Nothing
+    }
+
+    fn call(&self, t: &mut Tracer<'_>, _: VarId, _: &[VarId], _: &Kwargs, _: bool) -> Step<VarId> {
+        if self.exit {
+            contexts::exit(t, self.context)
+        } else {
+            contexts::enter(t, self.context)
+        }
     }
 }

@@ -8,7 +8,8 @@ use crate::obj::Obj;
 use crate::reason::{Break, BreakId, BreakKind};
 use crate::simulator::call::call;
 use crate::simulator::{
-    attributes, comparisons, exceptions, iterate, keys, subscript, Step, Stop, Tracer,
+    attributes, comparisons, exceptions, iterate, keys, methods, subscript, Kwargs, Step, Stop,
+    Tracer,
 };
 
 use crate::simulator::variables::protocol::{
@@ -161,6 +162,24 @@ impl Protocol for DictVar {
             return Ok(Some(class));
         }
         not_an_attribute(t, id, name)
+    }
+
+    fn has_method(&self, _: &mut Tracer<'_>, _: VarId, name: &str) -> Step<bool> {
+        Ok(methods::DICT.contains(&name)
+            || methods::ORDERED_DICT.contains(&name)
+                && self.class.is_some()
+                && self.default_factory.is_none())
+    }
+
+    fn method(
+        &self,
+        t: &mut Tracer<'_>,
+        id: VarId,
+        name: &str,
+        args: &[VarId],
+        kwargs: &Kwargs,
+    ) -> Step<VarId> {
+        methods::dict(t, id, name, args, kwargs)
     }
 }
 

@@ -6,11 +6,13 @@ use pyo3::prelude::*;
 use pyo3::types::{PyFunction, PyTuple, PyType};
 
 use crate::obj::Obj;
-use crate::reason::Break;
-use crate::simulator::{attributes, keys, Step, Tracer};
+use crate::reason::{Break, BreakKind};
+use crate::simulator::{
+    attributes, call, inline, keys, partial_gradients, recompute, Kwargs, Step, Tracer,
+};
 
 use crate::simulator::variables::protocol::{
-    not_made, Emit, Finalizer, Protocol, Rebuild, Snapshot,
+    described, not_made, Emit, Finalizer, Protocol, Rebuild, Snapshot,
 };
 use crate::simulator::variables::{Key, VarId, Variable};
 
@@ -91,6 +93,33 @@ impl Protocol for FunctionVar {
 
     fn get_attr(&self, t: &mut Tracer<'_>, id: VarId, name: &str) -> Step<Option<VarId>> {
         attributes::of_function(t, id, name)
+    }
+
+    fn call(
+        &self,
+        t: &mut Tracer<'_>,
+        id: VarId,
+        args: &[VarId],
+        kwargs: &Kwargs,
+        tail: bool,
+    ) -> Step<VarId> {
+        if let Some(result) = call::call_known(t, id, args, kwargs)? {
+            return Ok(result);
+        }
+        // What stands for Paddle's own ways back: see `double_backward.py`.
+        if call::in_module(t, id, "paddle_sot_rs._paddle.gradients.double_backward") {
+            if let Some(gradients) = partial_gradients::try_call(t, id, args, kwargs)? {
+                return Ok(gradients);
+            }
+            let what = described(t, id);
+            let message = format!("{what}() walks the autograd graph");
+            return t.stop(BreakKind::UnsupportedOperation, message);
+        }
+        if let Some(result) = recompute::try_call(t, id, args, kwargs)? {
+            return Ok(result);
+        }
+        t.tail = tail;
+        inline::call_function(t, id, args, kwargs)
     }
 }
 

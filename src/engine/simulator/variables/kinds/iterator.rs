@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyType;
 
 use crate::reason::{Break, BreakKind};
-use crate::simulator::{iterate, Step, Tracer};
+use crate::simulator::{generators, iterate, Kwargs, Step, Tracer};
 
 use crate::simulator::variables::protocol::{Finalizer, Protocol, Rebuild, Snapshot};
 use crate::simulator::variables::{Key, VarId, Variable};
@@ -211,5 +211,22 @@ impl Protocol for IterVar {
 
     fn next(&self, t: &mut Tracer<'_>, id: VarId) -> Step<Option<VarId>> {
         iterate::next_of_state(t, id, self.clone())
+    }
+
+    fn has_method(&self, _: &mut Tracer<'_>, _: VarId, name: &str) -> Step<bool> {
+        let of_generator = matches!(self, Self::Generator { .. } | Self::Ended { .. });
+        Ok(matches!(name, "__next__" | "__iter__")
+            || of_generator && generators::METHODS.contains(&name))
+    }
+
+    fn method(
+        &self,
+        t: &mut Tracer<'_>,
+        id: VarId,
+        name: &str,
+        args: &[VarId],
+        kwargs: &Kwargs,
+    ) -> Step<VarId> {
+        generators::method(t, id, name, args, kwargs)
     }
 }

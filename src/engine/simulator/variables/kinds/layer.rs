@@ -6,7 +6,7 @@ use pyo3::types::{PyBool, PyType};
 use crate::obj::Obj;
 use crate::reason::{Break, BreakId};
 use crate::simulator::subscript::Picked;
-use crate::simulator::{attributes, iterate, keys, layers, subscript, Step, Tracer};
+use crate::simulator::{attributes, iterate, keys, layers, subscript, Kwargs, Step, Tracer};
 
 use super::object;
 use crate::simulator::variables::protocol::{
@@ -80,6 +80,17 @@ impl Protocol for Layer<'_> {
     fn get_attr(&self, t: &mut Tracer<'_>, id: VarId, name: &str) -> Step<Option<VarId>> {
         attributes::of_instance(t, id, self.0, name)
     }
+
+    fn call(
+        &self,
+        t: &mut Tracer<'_>,
+        id: VarId,
+        args: &[VarId],
+        kwargs: &Kwargs,
+        tail: bool,
+    ) -> Step<VarId> {
+        layers::call(t, id, args, kwargs, tail)
+    }
 }
 
 /// A list of layers that the frame made.
@@ -139,5 +150,16 @@ impl Protocol for Layers<'_> {
             Picked::One(item) => Ok(item),
             Picked::Many(items) => Ok(layers::made(t, self.class.clone(), items)),
         }
+    }
+
+    fn call(
+        &self,
+        t: &mut Tracer<'_>,
+        _: VarId,
+        args: &[VarId],
+        kwargs: &Kwargs,
+        _: bool,
+    ) -> Step<VarId> {
+        layers::call_made(t, self.class, self.items, args, kwargs)
     }
 }

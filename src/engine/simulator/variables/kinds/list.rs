@@ -5,7 +5,7 @@ use pyo3::types::PyType;
 
 use crate::reason::Break;
 use crate::simulator::subscript::Picked;
-use crate::simulator::{attributes, comparisons, subscript, Step, Tracer};
+use crate::simulator::{attributes, comparisons, methods, subscript, Kwargs, Step, Tracer};
 
 use crate::simulator::variables::protocol::{
     builtin, class, not_an_attribute, not_made, Finalizer, Protocol, Rebuild, Snapshot,
@@ -151,6 +151,21 @@ impl Protocol for List<'_> {
             return Ok(Some(class));
         }
         not_an_attribute(t, id, name)
+    }
+
+    fn has_method(&self, _: &mut Tracer<'_>, _: VarId, name: &str) -> Step<bool> {
+        Ok(methods::LIST.contains(&name))
+    }
+
+    fn method(
+        &self,
+        t: &mut Tracer<'_>,
+        id: VarId,
+        name: &str,
+        args: &[VarId],
+        kwargs: &Kwargs,
+    ) -> Step<VarId> {
+        methods::list(t, id, self.0.to_vec(), name, args, kwargs)
     }
 }
 

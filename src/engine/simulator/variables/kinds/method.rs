@@ -8,10 +8,11 @@ use pyo3::types::PyType;
 use crate::frame::Modules;
 use crate::obj::{is_builtin_method, Obj};
 use crate::reason::Break;
-use crate::simulator::{attributes, Step, Tracer};
+use crate::simulator::call::call;
+use crate::simulator::{attributes, made_arrays, methods, tensors, Kwargs, Step, Tracer};
 
 use crate::simulator::variables::protocol::{Finalizer, Protocol, Rebuild, Snapshot};
-use crate::simulator::variables::{VarId, Variable};
+use crate::simulator::variables::{Kind, VarId, Variable};
 
 /// A bound method.
 pub struct Method {
@@ -70,6 +71,21 @@ impl Protocol for Method {
             _ => attributes::try_get(t, self.function, name),
         }
     }
+
+    fn call(
+        &self,
+        t: &mut Tracer<'_>,
+        _: VarId,
+        args: &[VarId],
+        kwargs: &Kwargs,
+        tail: bool,
+    ) -> Step<VarId> {
+        let mut all = Vec::with_capacity(args.len() + 1);
+        all.push(self.receiver);
+        all.extend_from_slice(args);
+        t.tail = tail;
+        call(t, self.function, &all, kwargs)
+    }
 }
 
 /// A method of a builtin kind bound to a variable.
@@ -111,6 +127,28 @@ impl Protocol for BoundBuiltin<'_> {
 
     fn truth(&self, _: &mut Tracer<'_>, _: VarId) -> Step<bool> {
         Ok(true)
+    }
+
+    fn call(
+        &self,
+        t: &mut Tracer<'_>,
+        _: VarId,
+        args: &[VarId],
+        kwargs: &Kwargs,
+        _: bool,
+    ) -> Step<VarId> {
+        let (receiver, name) = (self.receiver, self.name);
+        if methods::appends(t, receiver, name, args, kwargs) {
+            return Ok(t.none());
+        }
+        let kind = t.kind(receiver);
+        if matches!(kind, Kind::Tensor(_)) {
+            tensors::method(t, receiver, name, args, kwargs)
+        } else if made_arrays::has_method(kind, name) {
+            made_arrays::method(t, receiver, name, args, kwargs)
+        } else {
+            methods::call(t, receiver, name, args, kwargs)
+        }
     }
 }
 

@@ -10,7 +10,9 @@ use crate::obj::Obj;
 use crate::reason::{Break, BreakId, BreakKind};
 use crate::simulator::call::call;
 use crate::simulator::containers::deques;
-use crate::simulator::{attributes, dynamic_scalar, groups, iterate, keys, layers, Step, Tracer};
+use crate::simulator::{
+    attributes, call, dynamic_scalar, groups, iterate, keys, layers, Kwargs, Step, Tracer,
+};
 
 use crate::simulator::variables::protocol::{class, Emit, Finalizer, Protocol, Rebuild, Snapshot};
 use crate::simulator::variables::{protocol, Key, Kind, VarId, Variable};
@@ -202,6 +204,27 @@ impl Protocol for ObjectVar {
 
     fn get_attr(&self, t: &mut Tracer<'_>, id: VarId, name: &str) -> Step<Option<VarId>> {
         attributes::of_instance(t, id, self, name)
+    }
+
+    fn call(
+        &self,
+        t: &mut Tracer<'_>,
+        id: VarId,
+        args: &[VarId],
+        kwargs: &Kwargs,
+        tail: bool,
+    ) -> Step<VarId> {
+        if call::is_translated(t, id) {
+            return call::call_translated(t, id, args, kwargs, tail);
+        }
+        if call::is_partial(t, id) {
+            let parts = call::parts(t, id)?;
+            t.tail = tail;
+            return call::call_partial(t, parts, args, kwargs);
+        }
+        let bound = attributes::get_special(t, id, "__call__")?;
+        t.tail = tail;
+        call(t, bound, args, kwargs)
     }
 }
 

@@ -4,8 +4,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyType;
 
 use crate::obj::module_and_name;
-use crate::reason::{Break, BreakId};
-use crate::simulator::{attributes, iterate, sets, Step, Tracer};
+use crate::reason::{Break, BreakId, BreakKind};
+use crate::simulator::{attributes, call, iterate, sets, Kwargs, Step, Tracer};
 
 use crate::simulator::variables::protocol::{
     described, not_an_attribute, not_made, of_value, Finalizer, Protocol, Rebuild, Snapshot,
@@ -117,6 +117,21 @@ impl Protocol for Opaque {
             return Ok(Some(attributes::bound_builtin(t, id, name)));
         }
         not_an_attribute(t, id, name)
+    }
+
+    fn call(
+        &self,
+        t: &mut Tracer<'_>,
+        id: VarId,
+        args: &[VarId],
+        kwargs: &Kwargs,
+        tail: bool,
+    ) -> Step<VarId> {
+        if call::is_translated(t, id) {
+            return call::call_translated(t, id, args, kwargs, tail);
+        }
+        let what = described(t, id);
+        t.stop(BreakKind::UnsupportedCall, format!("call of {what}"))
     }
 }
 

@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyType;
 
 use crate::reason::Break;
-use crate::simulator::{Step, Tracer};
+use crate::simulator::{call, Kwargs, Step, Tracer};
 
 use crate::simulator::variables::protocol::{
     call_with_names, Finalizer, Protocol, Rebuild, Snapshot,
@@ -57,5 +57,18 @@ impl Protocol for Partial<'_> {
 
     fn truth(&self, _: &mut Tracer<'_>, _: VarId) -> Step<bool> {
         Ok(true)
+    }
+
+    fn call(
+        &self,
+        t: &mut Tracer<'_>,
+        _: VarId,
+        args: &[VarId],
+        kwargs: &Kwargs,
+        tail: bool,
+    ) -> Step<VarId> {
+        t.tail = tail;
+        let parts = (self.function, self.args.to_vec(), self.kwargs.to_vec());
+        call::call_partial(t, parts, args, kwargs)
     }
 }

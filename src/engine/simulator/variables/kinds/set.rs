@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyType;
 
 use crate::reason::{Break, BreakId};
-use crate::simulator::{fold, keys, Step, Tracer};
+use crate::simulator::{fold, keys, methods, Kwargs, Step, Tracer};
 
 use crate::simulator::variables::protocol::{builtin, Finalizer, Protocol, Rebuild, Snapshot};
 use crate::simulator::variables::{IterVar, Key, Kind, VarId, Variable};
@@ -90,5 +90,22 @@ impl Protocol for SetVar {
             items.push(fold::from_object(t, &item?)?);
         }
         Ok(items)
+    }
+
+    fn has_method(&self, t: &mut Tracer<'_>, _: VarId, name: &str) -> Step<bool> {
+        // What changes a set a frozen one does not have.
+        let has = methods::SET.contains(&name);
+        Ok(has && (!self.frozen || methods::is_frozen_method(t.py, name)))
+    }
+
+    fn method(
+        &self,
+        t: &mut Tracer<'_>,
+        id: VarId,
+        name: &str,
+        args: &[VarId],
+        _: &Kwargs,
+    ) -> Step<VarId> {
+        methods::set(t, id, name, args)
     }
 }

@@ -6,7 +6,7 @@ use pyo3::types::PyType;
 use crate::obj::Obj;
 use crate::reason::{Break, BreakId};
 use crate::simulator::subscript::Picked;
-use crate::simulator::{attributes, comparisons, keys, subscript, Step, Tracer};
+use crate::simulator::{attributes, comparisons, keys, methods, subscript, Kwargs, Step, Tracer};
 
 use crate::simulator::variables::protocol::{
     builtin, class, not_an_attribute, Finalizer, Protocol, Rebuild, Snapshot,
@@ -119,5 +119,26 @@ impl Protocol for Tuple<'_> {
             return Ok(Some(class));
         }
         not_an_attribute(t, id, name)
+    }
+
+    fn has_method(&self, _: &mut Tracer<'_>, _: VarId, name: &str) -> Step<bool> {
+        let named = self.1.is_some() && methods::NAMED_TUPLE.contains(&name);
+        Ok(methods::TUPLE.contains(&name) || named)
+    }
+
+    fn method(
+        &self,
+        t: &mut Tracer<'_>,
+        _: VarId,
+        name: &str,
+        args: &[VarId],
+        kwargs: &Kwargs,
+    ) -> Step<VarId> {
+        match self.1 {
+            Some(class) if methods::NAMED_TUPLE.contains(&name) => {
+                methods::named_tuple(t, self.0.to_vec(), class, name, args, kwargs)
+            }
+            _ => methods::sequence(t, self.0, name, args),
+        }
     }
 }
