@@ -33,14 +33,16 @@ impl Emitter<'_, '_> {
                 keys,
                 index,
             } => self.over_dict(*over, *which, keys, *index),
-            IterVar::Fixed { over, items, index } => match self.t.vars.kind(over.0) {
-                // A part of a list of layers, which the interpreter would have to make.
-                Kind::Layers { .. } => {
+            IterVar::Fixed { over, items, index } => {
+                if let Kind::Layers { .. } = self.t.vars.kind(over.0) {
+                    // A part of a list of layers, which the interpreter would have to make.
+
                     let rest = &items[*index..];
                     self.call_helper("layers_iterator", rest.len(), |this| this.values(rest))
+                } else {
+                    self.over_container(over.0, &over.1, *index)
                 }
-                _ => self.over_container(over.0, &over.1, *index),
-            },
+            }
             IterVar::Range { next, stop, step } => self.call_helper("range_iterator", 3, |this| {
                 [next, stop, step]
                     .into_iter()
@@ -88,9 +90,10 @@ impl Emitter<'_, '_> {
     /// What an iterator takes its items from. Who makes one asks for `iter()` of it, which the
     /// frame has done: an object with an `__iter__` in Python would see that again.
     pub(super) fn inner(&mut self, id: VarId) -> Emit {
-        match self.t.vars.kind(id) {
-            Kind::Iter(_) => self.value(id),
-            _ => self.call_helper("Itself", 1, |this| this.value(id)),
+        if let Kind::Iter(_) = self.t.vars.kind(id) {
+            self.value(id)
+        } else {
+            self.call_helper("Itself", 1, |this| this.value(id))
         }
     }
 

@@ -424,15 +424,20 @@ fn grad_below(t: &Tracer<'_>, outcome: &Outcome) -> bool {
 }
 
 fn grad_under(t: &Tracer<'_>, stack: &[VarId]) -> bool {
-    let outermost = stack.iter().find_map(|id| match *t.vars.kind(*id) {
-        Kind::ContextMethod {
+    let outermost = stack.iter().find_map(|id| {
+        if let Kind::ContextMethod {
             context,
             exit: true,
-        } => match t.vars.kind(context) {
-            Kind::Context(ContextVar::GradMode { restore, .. }) => *restore,
-            _ => None,
-        },
-        _ => None,
+        } = *t.vars.kind(*id)
+        {
+            if let Kind::Context(ContextVar::GradMode { restore, .. }) = t.vars.kind(context) {
+                *restore
+            } else {
+                None
+            }
+        } else {
+            None
+        }
     });
     outermost.unwrap_or(t.grad_enabled)
 }

@@ -111,10 +111,7 @@ impl Given {
 
 fn items(t: &mut Tracer<'_>, list: VarId) -> Option<Vec<VarId>> {
     t.realize(list);
-    match t.kind(list) {
-        Kind::List(items) | Kind::Tuple(items, _) => Some(items.clone()),
-        _ => None,
-    }
+    t.kind(list).items().map(<[VarId]>::to_vec)
 }
 
 fn flag(t: &mut Tracer<'_>, value: VarId) -> Option<bool> {
@@ -164,9 +161,10 @@ fn casts(t: &Tracer<'_>) -> PyResult<bool> {
 
 /// Whether the graph makes a tensor: nothing that was there before depends on it.
 fn is_made(t: &Tracer<'_>, id: VarId) -> bool {
-    match *t.vars.kind(id) {
-        Kind::Tensor(TensorVar { symbol, .. }) => !t.graph.is_input(symbol),
-        _ => false,
+    if let Kind::Tensor(TensorVar { symbol, .. }) = *t.vars.kind(id) {
+        !t.graph.is_input(symbol)
+    } else {
+        false
     }
 }
 

@@ -109,9 +109,10 @@ fn is_necessary(t: &mut Tracer<'_>, asked: &Asked) -> bool {
     let mut looked_at = Vec::new();
     for id in asked.args.iter().copied().chain(named) {
         t.realize(id);
-        match t.kind(id).clone() {
-            Kind::Tuple(items, None) => looked_at.extend(items),
-            _ => looked_at.push(id),
+        if let Kind::Tuple(items, None) = t.kind(id).clone() {
+            looked_at.extend(items)
+        } else {
+            looked_at.push(id)
         }
     }
     looked_at.into_iter().any(|id| {
@@ -169,9 +170,10 @@ impl Asked {
     /// Reentrant, everything is passed by position, defaults too: the same call, unless somebody looks.
     fn check_signature(&self, t: &mut Tracer<'_>) -> Step<()> {
         t.realize(self.function);
-        let function = match t.kind(self.function).clone() {
-            Kind::Method { function, .. } => function,
-            _ => self.function,
+        let function = if let Kind::Method { function, .. } = t.kind(self.function).clone() {
+            function
+        } else {
+            self.function
         };
         let code = match t.kind(function).clone() {
             Kind::Function(FunctionVar::New(new)) => new.code.bind(t.py).clone(),
@@ -223,10 +225,10 @@ fn check(
     if results.iter().any(|symbol| given.contains(symbol)) {
         return refuse(t, "the function returns an argument as it is");
     }
-    let items = match t.kind(result).clone() {
-        Kind::Tuple(items, _) | Kind::List(items) => items,
-        _ => vec![result],
-    };
+    let items = t
+        .kind(result)
+        .items()
+        .map_or_else(|| vec![result], <[VarId]>::to_vec);
     let is_view = |id: &VarId| matches!(t.kind(*id), Kind::Tensor(tensor) if tensor.view.is_some());
     if items.iter().any(is_view) {
         return refuse(t, "the function returns a view");

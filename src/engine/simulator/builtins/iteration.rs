@@ -189,9 +189,10 @@ pub(super) fn sum(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<V
     };
     let iterator = iterate::get_iter(t, over)?;
     if is_text(t, start) {
-        return match t.kind(start) {
-            Kind::Const => sum_of_numbers(t, Vec::new(), start),
-            _ => t.stop(BreakKind::RaisesException, "sum() of texts"),
+        return if let Kind::Const = t.kind(start) {
+            sum_of_numbers(t, Vec::new(), start)
+        } else {
+            t.stop(BreakKind::RaisesException, "sum() of texts")
         };
     }
     let mut total = start;
@@ -291,10 +292,11 @@ pub(super) fn extreme(
         }
     }
     let items = match args {
-        [over] => match t.kind(*over) {
-            Kind::List(items) | Kind::Tuple(items, None) => items.clone(),
-            _ => Vec::new(),
-        },
+        [over] => t
+            .kind(*over)
+            .plain_items()
+            .map(<[VarId]>::to_vec)
+            .unwrap_or_default(),
         _ => args.to_vec(),
     };
     if let (None, None) = (key, default) {

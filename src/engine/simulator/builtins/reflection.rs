@@ -290,11 +290,11 @@ pub(super) fn super_(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Ste
     t.realize(*class);
     match (t.kind(*class).clone(), t.value(*class)) {
         (Kind::Class, Some(object)) => {
-            let of = match t.kind(*receiver) {
-                Kind::Class => t
-                    .value(*receiver)
-                    .and_then(|receiver| receiver.cast_into::<PyType>().ok()),
-                _ => t.type_of(*receiver),
+            let of = if let Kind::Class = t.kind(*receiver) {
+                t.value(*receiver)
+                    .and_then(|receiver| receiver.cast_into::<PyType>().ok())
+            } else {
+                t.type_of(*receiver)
             };
             if !of.is_some_and(|of| classes::inherits(t, &of, &object)) {
                 return wrong(t, "super");

@@ -232,15 +232,16 @@ pub fn parts(t: &Tracer<'_>, given: impl Iterator<Item = VarId>) -> Vec<VarId> {
 
 /// A tuple of exactly these items: among `given`, or a new one. A function that hands on the items hands on the tuple.
 fn tuple(t: &mut Tracer<'_>, items: Vec<VarId>, class: Option<Obj>, given: &[VarId]) -> VarId {
-    let is_it = |id: &&VarId| match t.vars.kind(**id) {
-        Kind::Tuple(known, of) => {
+    let is_it = |id: &&VarId| {
+        if let Kind::Tuple(known, of) = t.vars.kind(**id) {
             let is_class = match (of, &class) {
                 (Some(a), Some(b)) => a.is(b),
                 (a, b) => a.is_none() && b.is_none(),
             };
             is_class && *known == items
+        } else {
+            false
         }
-        _ => false,
     };
     match given.iter().find(is_it) {
         Some(known) => *known,

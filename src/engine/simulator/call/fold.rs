@@ -175,9 +175,12 @@ pub fn from_object<'py>(t: &mut Tracer<'py>, value: &Bound<'py, PyAny>) -> Step<
     if is_union(value) {
         return Ok(id);
     }
-    match t.vars.kind(id) {
-        Kind::Const | Kind::Scalar | Kind::Class | Kind::Callable | Kind::Module => Ok(id),
-        _ => t.unsupported("the result of this call is not a constant"),
+    if let Kind::Const | Kind::Scalar | Kind::Class | Kind::Callable | Kind::Module =
+        t.vars.kind(id)
+    {
+        Ok(id)
+    } else {
+        t.unsupported("the result of this call is not a constant")
     }
 }
 

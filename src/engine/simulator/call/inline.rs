@@ -171,11 +171,10 @@ impl Defaults {
             }
         };
         let Some(tuple) = tuple else { return Ok(None) };
-        match t.kind(tuple) {
-            Kind::Tuple(items, _) => {
-                Ok(items.len().checked_sub(from_end).map(|index| items[index]))
-            }
-            _ => Ok(None),
+        if let Kind::Tuple(items, _) = t.kind(tuple) {
+            Ok(items.len().checked_sub(from_end).map(|index| items[index]))
+        } else {
+            Ok(None)
         }
     }
 
@@ -187,12 +186,13 @@ impl Defaults {
             }
         };
         let Some(dict) = dict else { return Ok(None) };
-        match t.kind(dict) {
-            Kind::Dict(dict) => Ok(dict
+        if let Kind::Dict(dict) = t.kind(dict) {
+            Ok(dict
                 .items
                 .get(&Key::Str(name.clone()))
-                .map(|(_, value)| *value)),
-            _ => Ok(None),
+                .map(|(_, value)| *value))
+        } else {
+            Ok(None)
         }
     }
 }

@@ -113,10 +113,13 @@ pub fn appends(
     }
     match (name, args) {
         ("append", [_]) => t.append(receiver, args),
-        ("extend", [more]) if *more != receiver => match t.kind(*more).clone() {
-            Kind::List(items) | Kind::Tuple(items, _) => t.append(receiver, &items),
-            _ => false,
-        },
+        ("extend", [more]) if *more != receiver => {
+            if let Kind::List(items) | Kind::Tuple(items, _) = t.kind(*more).clone() {
+                t.append(receiver, &items)
+            } else {
+                false
+            }
+        }
         _ => false,
     }
 }

@@ -325,12 +325,13 @@ fn open_tuple(t: &mut Tracer<'_>, piece: &Piece) -> Option<Piece> {
         Piece::Tuple(_, None) => Some(piece.clone()),
         Piece::Same(id) => {
             t.realize(*id);
-            match t.kind(*id).clone() {
-                Kind::Tuple(items, None) => Some(Piece::Tuple(
+            if let Kind::Tuple(items, None) = t.kind(*id).clone() {
+                Some(Piece::Tuple(
                     items.into_iter().map(Piece::Same).collect(),
                     None,
-                )),
-                _ => None,
+                ))
+            } else {
+                None
             }
         }
         _ => None,

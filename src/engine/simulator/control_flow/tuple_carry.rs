@@ -175,11 +175,10 @@ fn items(t: &mut Tracer<'_>, piece: &Piece) -> Option<(Vec<Piece>, Option<Obj>)>
         Piece::Tuple(items, class) => Some((items.clone(), class.clone())),
         Piece::Same(id) => {
             t.realize(*id);
-            match t.kind(*id).clone() {
-                Kind::Tuple(items, class) => {
-                    Some((items.into_iter().map(Piece::Same).collect(), class))
-                }
-                _ => None,
+            if let Kind::Tuple(items, class) = t.kind(*id).clone() {
+                Some((items.into_iter().map(Piece::Same).collect(), class))
+            } else {
+                None
             }
         }
         _ => None,

@@ -478,9 +478,10 @@ pub fn filled(t: &mut Tracer<'_>, dims: &[i64], id: VarId, dtype: DType) -> Step
 /// A number that is known, as a tensor of no dims: that keeps its digits.
 fn constant(t: &mut Tracer<'_>, id: VarId, dtype: DType) -> Step<SymbolId> {
     let made = filled(t, &[], id, dtype)?;
-    match t.kind(made) {
-        Kind::Tensor(tensor) => Ok(tensor.symbol),
-        _ => t.stop(BreakId::DynamicNumber, "a number that is not a tensor"),
+    if let Kind::Tensor(tensor) = t.kind(made) {
+        Ok(tensor.symbol)
+    } else {
+        t.stop(BreakId::DynamicNumber, "a number that is not a tensor")
     }
 }
 
@@ -507,9 +508,10 @@ pub fn in_graph(t: &mut Tracer<'_>, id: VarId) -> Step<Option<SymbolId>> {
 /// The product of a tensor of floats and a number that the graph does not know. It is Paddle's `scale`, as with
 /// numbers that are known: a product of two tensors has other zeros, and rounds the number first.
 pub fn scaled(t: &mut Tracer<'_>, a: VarId, b: VarId) -> Step<Option<VarId>> {
-    let (tensor, number_id) = match t.kind(a) {
-        Kind::Tensor(_) => (a, b),
-        _ => (b, a),
+    let (tensor, number_id) = if let Kind::Tensor(_) = t.kind(a) {
+        (a, b)
+    } else {
+        (b, a)
     };
     let dtype = tensors::meta_of(t, tensor).map(|meta| meta.dtype);
     let floating = dtype.is_some_and(DType::is_floating);

@@ -40,10 +40,7 @@ pub fn variable(t: &mut Tracer<'_>, symbol: SymbolId) -> VarId {
 
 /// The symbol of a number that the graph made.
 pub fn symbol(t: &mut Tracer<'_>, id: VarId) -> Option<SymbolId> {
-    match *t.kind(id) {
-        Kind::SymNumber(symbol) | Kind::Float(NumberVar::Graph(symbol)) => Some(symbol),
-        _ => None,
-    }
+    t.kind(id).graph_number()
 }
 
 /// Whether this is a `float` that the graph made.
@@ -81,16 +78,18 @@ pub fn of(t: &mut Tracer<'_>, value: VarId, to: To) -> Step<Option<VarId>> {
         Kind::Int(_) if to != To::Float => return Ok(None),
         _ => program_numbers::lowered(t, value)?,
     };
-    let (mut symbol, is_tensor) = match t.kind(value).clone() {
-        Kind::Tensor(TensorVar {
-            symbol,
-            class: None,
-            ..
-        }) => (symbol, true),
-        _ => match self::symbol(t, value) {
+    let (mut symbol, is_tensor) = if let Kind::Tensor(TensorVar {
+        symbol,
+        class: None,
+        ..
+    }) = t.kind(value).clone()
+    {
+        (symbol, true)
+    } else {
+        match self::symbol(t, value) {
             Some(symbol) => (symbol, false),
             None => return Ok(None),
-        },
+        }
     };
     let Some(meta) = t.graph.meta(symbol).cloned() else {
         return Ok(None);

@@ -329,10 +329,10 @@ pub fn to_tensor(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Op
         ([data], [(name, dtype)]) if &**name == "dtype" => (*data, Some(*dtype)),
         _ => return Ok(None),
     };
-    let items = match t.kind(data).clone() {
-        Kind::List(items) | Kind::Tuple(items, None) => items,
-        _ => vec![data],
-    };
+    let items = t
+        .kind(data)
+        .plain_items()
+        .map_or_else(|| vec![data], <[VarId]>::to_vec);
     let computed = |t: &mut Tracer<'_>, id| {
         dynamic_scalar::is_given(t, id)
             || program_numbers::computes_dims(t) && program_numbers::is_of_graph(t, id)

@@ -44,14 +44,13 @@ pub fn compare(t: &mut Tracer<'_>, op: CmpOp, a: VarId, b: VarId) -> Step<VarId>
         return tensors::method(t, a, op.dunder(), &[b], &[]);
     }
     if matches!(right, Kind::Tensor(_)) {
-        return match left {
-            Kind::Const | Kind::SymNumber(_) => {
-                tensors::method(t, b, op.reflected().dunder(), &[a], &[])
-            }
-            _ => t.stop(
+        return if let Kind::Const | Kind::SymNumber(_) = left {
+            tensors::method(t, b, op.reflected().dunder(), &[a], &[])
+        } else {
+            t.stop(
                 BreakId::Comparison,
                 "a comparison between this and a tensor",
-            ),
+            )
         };
     }
     if is_object(&left) || is_object(&right) {

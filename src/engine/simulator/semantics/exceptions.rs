@@ -96,9 +96,10 @@ pub fn check_clause<'py>(
     class: VarId,
     takes: impl Fn(&Tracer<'py>, &Bound<'py, PyType>) -> Step<bool>,
 ) -> Step<()> {
-    let classes = match t.kind(class).clone() {
-        Kind::Tuple(classes, _) => classes,
-        _ => vec![class],
+    let classes = if let Kind::Tuple(classes, _) = t.kind(class).clone() {
+        classes
+    } else {
+        vec![class]
     };
     for class in classes {
         t.realize(class);

@@ -134,13 +134,17 @@ fn is_changed(t: &Tracer<'_>, id: VarId, members: VarId) -> bool {
     else {
         return true;
     };
-    let args = match object.base.map(|args| t.vars.kind(args)) {
-        Some(Kind::Tuple(args, _)) => args,
-        _ => return true,
+    let args = if let Some(Kind::Tuple(args, _)) = object.base.map(|args| t.vars.kind(args)) {
+        args
+    } else {
+        return true;
     };
-    match args.get(1).map(|sequence| t.vars.kind(*sequence)) {
-        Some(Kind::Tuple(items, _) | Kind::List(items)) => items != members,
-        _ => true,
+    if let Some(Kind::Tuple(items, _) | Kind::List(items)) =
+        args.get(1).map(|sequence| t.vars.kind(*sequence))
+    {
+        items != members
+    } else {
+        true
     }
 }
 
@@ -150,9 +154,10 @@ pub fn member(t: &mut Tracer<'_>, exception: VarId, name: &str) -> Step<VarId> {
     else {
         return t.stop(BreakId::ExceptionGroup, "an exception of another kind");
     };
-    let args = match object.base.map(|args| t.kind(args).clone()) {
-        Some(Kind::Tuple(args, _)) => args,
-        _ => Vec::new(),
+    let args = if let Some(Kind::Tuple(args, _)) = object.base.map(|args| t.kind(args).clone()) {
+        args
+    } else {
+        Vec::new()
     };
     let class = object.class.bind(t.py);
     let stops = class.is(&builtin(t, "StopIteration")?);
@@ -208,12 +213,13 @@ fn part(t: &mut Tracer<'_>, group: VarId, name: &str) -> Step<VarId> {
 
 fn exceptions_of(t: &mut Tracer<'_>, group: VarId) -> Step<Vec<VarId>> {
     let members = part(t, group, "exceptions")?;
-    match t.kind(members) {
-        Kind::Tuple(items, None) => Ok(items.clone()),
-        _ => t.stop(
+    if let Kind::Tuple(items, None) = t.kind(members) {
+        Ok(items.clone())
+    } else {
+        t.stop(
             BreakId::ExceptionGroup,
             "an exception group without exceptions",
-        ),
+        )
     }
 }
 
@@ -242,9 +248,10 @@ fn derive(t: &mut Tracer<'_>, original: VarId, items: Vec<VarId>) -> Step<Option
         }
     }
     // Each part gets a copy of the notes.
-    let written = match t.kind(original) {
-        Kind::Object(object) => object.written("__notes__").is_some(),
-        _ => false,
+    let written = if let Kind::Object(object) = t.kind(original) {
+        object.written("__notes__").is_some()
+    } else {
+        false
     };
     if written || attributes::instance_value(t, original, "__notes__")?.is_some() {
         return t.stop(BreakId::ExceptionGroup, "an exception group with notes");

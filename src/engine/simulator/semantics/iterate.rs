@@ -261,11 +261,10 @@ pub(in crate::simulator) fn next_of_state(
         }
         IterVar::Filter { function, inner } => next_where(t, function, inner, true),
         IterVar::Reversed { over, left } => {
-            let item = match t.kind(over) {
-                Kind::List(items) | Kind::Tuple(items, _) => {
-                    left.checked_sub(1).and_then(|at| items.get(at)).copied()
-                }
-                _ => return t.stop(BreakId::Iteration, "reversed() over something else"),
+            let item = if let Kind::List(items) | Kind::Tuple(items, _) = t.kind(over) {
+                left.checked_sub(1).and_then(|at| items.get(at)).copied()
+            } else {
+                return t.stop(BreakId::Iteration, "reversed() over something else");
             };
             let state = match item {
                 Some(_) => IterVar::Reversed {

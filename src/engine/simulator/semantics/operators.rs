@@ -170,9 +170,10 @@ fn repeat(t: &mut Tracer<'_>, like: &Kind, items: &[VarId], times: VarId) -> Ste
         return t.unsupported("repetition into a very long sequence");
     }
     let items = items.repeat(times);
-    Ok(t.add(match like {
-        Kind::List(_) => Kind::List(items),
-        _ => Kind::Tuple(items, None),
+    Ok(t.add(if let Kind::List(_) = like {
+        Kind::List(items)
+    } else {
+        Kind::Tuple(items, None)
     }))
 }
 
@@ -201,11 +202,10 @@ fn tensor_binary(t: &mut Tracer<'_>, op: BinOp, a: VarId, b: VarId) -> Step<VarI
     if matches!(t.kind(a), Kind::Scalar) && !numpy_scalars::defer_to_tensors(t.py)? {
         return t.unsupported("an operator of NumPy with a tensor");
     }
-    match t.kind(a) {
-        Kind::Const | Kind::SymNumber(_) | Kind::Scalar => {
-            tensors::method(t, b, &format!("__r{}__", op.stem()), &[a], &[])
-        }
-        _ => t.unsupported("an operator between this and a tensor"),
+    if let Kind::Const | Kind::SymNumber(_) | Kind::Scalar = t.kind(a) {
+        tensors::method(t, b, &format!("__r{}__", op.stem()), &[a], &[])
+    } else {
+        t.unsupported("an operator between this and a tensor")
     }
 }
 

@@ -338,11 +338,15 @@ pub fn root(vars: &Arena, mut id: VarId) -> VarId {
 }
 
 fn has_views(t: &Tracer<'_>, which: impl Fn(&View) -> bool) -> bool {
-    (0..t.vars.len() as u32).any(|at| match t.vars.kind(VarId(at)) {
-        Kind::Tensor(TensorVar {
+    (0..t.vars.len() as u32).any(|at| {
+        if let Kind::Tensor(TensorVar {
             view: Some(view), ..
-        }) => which(view),
-        _ => false,
+        }) = t.vars.kind(VarId(at))
+        {
+            which(view)
+        } else {
+            false
+        }
     })
 }
 
@@ -375,10 +379,7 @@ pub fn changed<T>(t: &mut Tracer<'_>, tensor: VarId, why: String) -> Step<T> {
     let changed = root(&t.vars, tensor);
     if t.grad_enabled {
         let same = |at: &VarId| root(&t.vars, *at) == changed;
-        let symbol = |at: VarId| match t.vars.kind(at) {
-            Kind::Tensor(tensor) => Some(tensor.symbol),
-            _ => None,
-        };
+        let symbol = |at: VarId| t.vars.kind(at).tensor().map(|tensor| tensor.symbol);
         let all = (0..t.vars.len() as u32).map(VarId).filter(same);
         let symbols: Vec<SymbolId> = all.filter_map(symbol).collect();
         t.changes_views |=

@@ -610,9 +610,10 @@ fn any_part(
     let Some(value) = value else {
         return false;
     };
-    match t.kind(value).clone() {
-        Kind::List(items) | Kind::Tuple(items, _) => items.into_iter().any(|item| holds(t, item)),
-        _ => holds(t, value),
+    if let Kind::List(items) | Kind::Tuple(items, _) = t.kind(value).clone() {
+        items.into_iter().any(|item| holds(t, item))
+    } else {
+        holds(t, value)
     }
 }
 

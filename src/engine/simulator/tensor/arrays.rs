@@ -191,9 +191,12 @@ pub fn index(t: &mut Tracer<'_>, id: VarId) -> Step<VarId> {
             }
         }
         Kind::Tuple(items, None) => {
-            let made = items.iter().map(|item| match t.kind(*item) {
-                Kind::Array(_) => index(t, *item),
-                _ => Ok(*item),
+            let made = items.iter().map(|item| {
+                if let Kind::Array(_) = t.kind(*item) {
+                    index(t, *item)
+                } else {
+                    Ok(*item)
+                }
             });
             let made = made.collect::<Step<Vec<_>>>()?;
             match made == items {
@@ -213,9 +216,10 @@ pub fn assign(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Optio
         _ => return Ok(None),
     };
     t.realize(data);
-    match t.kind(data) {
-        Kind::Tensor(_) => Ok(None),
-        _ => array(t, data, ArrayMaker::Assign),
+    if let Kind::Tensor(_) = t.kind(data) {
+        Ok(None)
+    } else {
+        array(t, data, ArrayMaker::Assign)
     }
 }
 

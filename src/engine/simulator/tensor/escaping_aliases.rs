@@ -82,13 +82,15 @@ impl Shared {
 }
 
 fn view<'a>(t: &'a Tracer<'_>, id: VarId) -> Option<(SymbolId, &'a View)> {
-    match t.vars.kind(id) {
-        Kind::Tensor(TensorVar {
-            symbol,
-            view: Some(view),
-            ..
-        }) => Some((*symbol, view)),
-        _ => None,
+    if let Kind::Tensor(TensorVar {
+        symbol,
+        view: Some(view),
+        ..
+    }) = t.vars.kind(id)
+    {
+        Some((*symbol, view))
+    } else {
+        None
     }
 }
 

@@ -105,12 +105,13 @@ pub fn several(t: &mut Tracer<'_>, inner: &[VarId], strict: bool) -> Step<Option
     }
     let mut least = None;
     for stop in stops {
-        let symbol = match t.kind(stop) {
-            Kind::SymNumber(symbol) => Some(*symbol),
-            _ => match t.value(stop) {
+        let symbol = if let Kind::SymNumber(symbol) = t.kind(stop) {
+            Some(*symbol)
+        } else {
+            match t.value(stop) {
                 Some(value) => tensor_scalar::number(t, &Obj::from(value))?,
                 None => None,
-            },
+            }
         };
         let Some(symbol) = symbol else {
             return Ok(None);

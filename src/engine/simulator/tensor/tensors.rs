@@ -172,10 +172,13 @@ pub fn capture(
     let symbol = match receiver {
         None => None,
         Some(Receiver::Layer(symbol)) => Some(symbol),
-        Some(Receiver::Tensor(tensor)) => match t.kind(tensor) {
-            Kind::Tensor(tensor) => Some(tensor.symbol),
-            _ => return t.unsupported("a method of tensors on another object"),
-        },
+        Some(Receiver::Tensor(tensor)) => {
+            if let Kind::Tensor(tensor) = t.kind(tensor) {
+                Some(tensor.symbol)
+            } else {
+                return t.unsupported("a method of tensors on another object");
+            }
+        }
     };
     let mut given: Vec<Arg> = symbol.into_iter().map(Arg::Symbol).collect();
     for arg in args {
@@ -339,9 +342,10 @@ pub fn lacks(t: &mut Tracer<'_>, tensor: VarId, name: &str) -> Step<bool> {
 
 /// Whether a tensor that has gradients may have none on some way through captured control flow.
 pub fn may_stop(t: &Tracer<'_>, tensor: VarId) -> bool {
-    let given = match *t.vars.kind(tensor) {
-        Kind::Tensor(TensorVar { symbol, .. }) => t.graph.is_input(symbol),
-        _ => false,
+    let given = if let Kind::Tensor(TensorVar { symbol, .. }) = *t.vars.kind(tensor) {
+        t.graph.is_input(symbol)
+    } else {
+        false
     };
     let decides = |statement: &Statement| match &statement.callee {
         Callee::Sir(region) => matches!(**region, Region::If { .. } | Region::While { .. }),

@@ -244,9 +244,10 @@ impl<'py> Tracer<'py> {
     /// The value of a constant (`Kind::Const`), `None` for any other kind.
     pub fn const_value(&mut self, id: VarId) -> Option<Bound<'py, PyAny>> {
         self.realize(id);
-        match self.vars.kind(id) {
-            Kind::Const => self.value(id),
-            _ => None,
+        if let Kind::Const = self.vars.kind(id) {
+            self.value(id)
+        } else {
+            None
         }
     }
 

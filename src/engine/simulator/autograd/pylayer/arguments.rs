@@ -69,9 +69,10 @@ pub(super) fn gradients(
     slots: &[Slot],
 ) -> Step<Vec<Option<SymbolId>>> {
     t.realize(answer);
-    let items = match t.kind(answer).clone() {
-        Kind::Tuple(items, _) => items,
-        _ => vec![answer],
+    let items = if let Kind::Tuple(items, _) = t.kind(answer).clone() {
+        items
+    } else {
+        vec![answer]
     };
     if items.len() > slots.len() {
         return refuse(

@@ -217,9 +217,10 @@ impl RunsAgain {
             let var = t.vars.get(*id);
             address(var).is_some_and(|of| self.objects.contains(&of))
                 && !self.read.contains_key(id)
-                && match &var.kind {
-                    Kind::Object(object) | Kind::Layer(object) => object.writes.iter().any(named),
-                    _ => true,
+                && if let Kind::Object(object) | Kind::Layer(object) = &var.kind {
+                    object.writes.iter().any(named)
+                } else {
+                    true
                 }
         };
         self.read.iter().any(differs) || t.vars.mutated().iter().any(met_again)
@@ -231,10 +232,11 @@ impl RunsAgain {
             (Kind::Tensor(then), Kind::Tensor(now)) => then.symbol != now.symbol,
             (Kind::List(then), Kind::List(now)) => then != now,
             (then, Kind::Object(now) | Kind::Layer(now)) => {
-                let (writes, base) = match then {
-                    Kind::Object(then) | Kind::Layer(then) => (then.writes.len(), then.base),
+                let (writes, base) = if let Kind::Object(then) | Kind::Layer(then) = then {
+                    (then.writes.len(), then.base)
+                } else {
                     // Nobody had looked at it.
-                    _ => (0, None),
+                    (0, None)
                 };
                 let mut later = now.writes.iter().skip(writes);
                 now.writes.len() < writes

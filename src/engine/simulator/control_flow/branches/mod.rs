@@ -346,9 +346,10 @@ fn one_of(
         if cells.iter().any(|(known, _)| known == id) {
             continue;
         }
-        let before = match t.kind(*id) {
-            Kind::Cell(CellVar::Full(content)) => Piece::Same(*content),
-            _ => Piece::Unbound,
+        let before = if let Kind::Cell(CellVar::Full(content)) = t.kind(*id) {
+            Piece::Same(*content)
+        } else {
+            Piece::Unbound
         };
         let of = |cells: &[(VarId, Piece)]| {
             let found = cells.iter().find(|(known, _)| known == id);
@@ -495,10 +496,7 @@ fn before_change(
 ) -> Option<SymbolId> {
     let is_it = |joined: &Joined| matches!(joined, Joined::Output(at) if *at == result);
     let (id, _) = changed.iter().find(|(_, joined)| is_it(joined))?;
-    match t.kind(*id) {
-        Kind::Tensor(tensor) => Some(tensor.symbol),
-        _ => None,
-    }
+    t.kind(*id).tensor().map(|tensor| tensor.symbol)
 }
 
 /// Makes a list, dict or tensor of the frame what it is behind captured control flow.

@@ -44,9 +44,10 @@ pub fn lowered(t: &mut Tracer<'_>, id: VarId) -> Step<VarId> {
     if !is_of_dims(t, id) {
         return Ok(id);
     }
-    let symbol = match t.kind(id) {
-        Kind::Int(_) => dynamic_scalar::in_graph(t, id)?,
-        _ => item::of_dims(t, id)?,
+    let symbol = if let Kind::Int(_) = t.kind(id) {
+        dynamic_scalar::in_graph(t, id)?
+    } else {
+        item::of_dims(t, id)?
     };
     Ok(symbol.map_or(id, |symbol| item::variable(t, symbol)))
 }
@@ -63,9 +64,10 @@ pub fn operands(t: &mut Tracer<'_>, a: VarId, b: VarId) -> Step<(VarId, VarId)> 
 /// Two operands as numbers of the graph, where they are made of dims.
 pub fn both(t: &mut Tracer<'_>, a: VarId, b: VarId) -> Step<(VarId, VarId)> {
     let one = |t: &mut Tracer<'_>, id| -> Step<VarId> {
-        let symbol = match t.kind(id) {
-            Kind::Int(_) => dynamic_scalar::in_graph(t, id)?,
-            _ => None,
+        let symbol = if let Kind::Int(_) = t.kind(id) {
+            dynamic_scalar::in_graph(t, id)?
+        } else {
+            None
         };
         Ok(symbol.map_or(id, |symbol| item::variable(t, symbol)))
     };
@@ -201,10 +203,11 @@ pub fn called(
     args: &[VarId],
 ) -> Step<Option<VarId>> {
     if let [over] = *args {
-        let items = match t.kind(over).clone() {
-            Kind::List(items) | Kind::Tuple(items, None) => items,
-            _ => Vec::new(),
-        };
+        let items = t
+            .kind(over)
+            .plain_items()
+            .map(<[VarId]>::to_vec)
+            .unwrap_or_default();
         let computed = items.iter().any(|item| is_of_graph(t, *item));
         if computed && obj::is_attr(function, "math", "prod") {
             return product(t, &items).map(Some);

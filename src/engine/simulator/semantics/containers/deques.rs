@@ -104,15 +104,17 @@ fn of(t: &mut Tracer<'_>, most: Option<usize>) -> Step<VarId> {
 }
 
 fn contents_of(t: &Tracer<'_>, deque: VarId) -> Step<VarId> {
-    match t.vars.kind(deque) {
-        Kind::Object(ObjectVar {
-            contents: Some(contents),
-            ..
-        }) => Ok(*contents),
-        _ => t.stop(
+    if let Kind::Object(ObjectVar {
+        contents: Some(contents),
+        ..
+    }) = t.vars.kind(deque)
+    {
+        Ok(*contents)
+    } else {
+        t.stop(
             BreakId::ContainerMethod,
             "a deque whose items are not known",
-        ),
+        )
     }
 }
 
@@ -240,12 +242,13 @@ pub fn call(
 }
 
 fn len(t: &mut Tracer<'_>, contents: VarId) -> Step<usize> {
-    match t.kind(contents) {
-        Kind::List(items) => Ok(items.len()),
-        _ => t.stop(
+    if let Kind::List(items) = t.kind(contents) {
+        Ok(items.len())
+    } else {
+        t.stop(
             BreakId::ContainerMethod,
             "a deque that holds something else",
-        ),
+        )
     }
 }
 
@@ -271,9 +274,10 @@ fn add(
 /// `maxlen`, guarded where the deque exists.
 pub fn most(t: &mut Tracer<'_>, deque: VarId) -> Step<Option<usize>> {
     if t.source(deque).is_none() {
-        let made = match t.kind(deque) {
-            Kind::Object(made) => made.most,
-            _ => None,
+        let made = if let Kind::Object(made) = t.kind(deque) {
+            made.most
+        } else {
+            None
         };
         return Ok(made);
     }

@@ -82,10 +82,11 @@ pub fn init(
         return Ok(None);
     }
     if args.is_empty() && kwargs.is_empty() {
-        return match t.kind(contents) {
+        return if let Kind::List(_) = t.kind(contents) {
             // A list begins anew.
-            Kind::List(_) => methods::call(t, contents, "clear", args, kwargs).map(Some),
-            _ => Ok(Some(t.none())),
+            methods::call(t, contents, "clear", args, kwargs).map(Some)
+        } else {
+            Ok(Some(t.none()))
         };
     }
     let method = match t.kind(contents) {

@@ -186,10 +186,10 @@ fn value_for(t: &mut Tracer<'_>, tensor: VarId, value: VarId, meta: &TensorMeta)
 
 /// The shape of `tensor[key]` for whole numbers and slices in range.
 fn selected(t: &mut Tracer<'_>, shape: &[i64], key: VarId) -> Option<Vec<i64>> {
-    let keys = match t.kind(key).clone() {
-        Kind::Tuple(keys, None) => keys,
-        _ => vec![key],
-    };
+    let keys = t
+        .kind(key)
+        .exact_tuple()
+        .map_or_else(|| vec![key], <[VarId]>::to_vec);
     if keys.len() > shape.len() {
         return None;
     }

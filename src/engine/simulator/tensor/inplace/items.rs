@@ -74,10 +74,10 @@ fn is_in_range(t: &mut Tracer<'_>, tensor: VarId, key: VarId) -> Step<bool> {
     let Some((symbol, meta)) = tensors::symbol_and_meta(t, tensor) else {
         return Ok(false);
     };
-    let items = match t.kind(key).clone() {
-        Kind::Tuple(items, None) => items,
-        _ => vec![key],
-    };
+    let items = t
+        .kind(key)
+        .exact_tuple()
+        .map_or_else(|| vec![key], <[VarId]>::to_vec);
     let rank = meta.shape.len();
     let of_graph: Vec<bool> = items.iter().map(|id| is_place_of_graph(t, *id)).collect();
     let of_graph = of_graph.contains(&true);
@@ -154,10 +154,10 @@ fn is_advanced(t: &mut Tracer<'_>, tensor: VarId, key: VarId, value: VarId) -> S
     else {
         return Ok(false);
     };
-    let keys = match t.kind(key).clone() {
-        Kind::Tuple(keys, None) => keys,
-        _ => vec![key],
-    };
+    let keys = t
+        .kind(key)
+        .exact_tuple()
+        .map_or_else(|| vec![key], <[VarId]>::to_vec);
     let shares = |id: &VarId| alias_analysis::root(&t.vars, *id) == tensor;
     let (key_shares, value_shares) = (keys.iter().any(shares), shares(&value));
     let keys: Option<Vec<(SymbolId, TensorMeta)>> = keys

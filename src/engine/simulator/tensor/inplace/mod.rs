@@ -395,13 +395,15 @@ fn is_captured(t: &mut Tracer<'_>, tensor: VarId, form: &str) -> Step<bool> {
 
 /// The symbol of a tensor that is no view and of no subclass.
 fn plain(t: &mut Tracer<'_>, tensor: VarId) -> Option<SymbolId> {
-    match *t.kind(tensor) {
-        Kind::Tensor(TensorVar {
-            symbol,
-            view: None,
-            class: None,
-        }) => Some(symbol),
-        _ => None,
+    if let Kind::Tensor(TensorVar {
+        symbol,
+        view: None,
+        class: None,
+    }) = *t.kind(tensor)
+    {
+        Some(symbol)
+    } else {
+        None
     }
 }
 

@@ -122,9 +122,10 @@ pub fn note_registries<'py>(
 
 /// The buffer that the frame made of an attribute.
 fn made_buffer(t: &mut Tracer<'_>, layer: VarId, name: &str) -> Option<VarId> {
-    match t.kind(layer) {
-        Kind::Layer(object) => object.registered(name),
-        _ => None,
+    if let Kind::Layer(object) = t.kind(layer) {
+        object.registered(name)
+    } else {
+        None
     }
 }
 

@@ -42,10 +42,13 @@ pub fn instantiate(
         return Ok(None);
     }
     let items = match (Container::of(class), args) {
-        (Some(Container::LayerList), [list]) => match t.kind(*list).clone() {
-            Kind::List(items) | Kind::Tuple(items, _) => items,
-            _ => return Ok(None),
-        },
+        (Some(Container::LayerList), [list]) => {
+            if let Kind::List(items) | Kind::Tuple(items, _) = t.kind(*list).clone() {
+                items
+            } else {
+                return Ok(None);
+            }
+        }
         (Some(Container::Sequential), layers) => layers.to_vec(),
         _ => return Ok(None),
     };

@@ -140,9 +140,10 @@ pub fn of_existing(
 }
 
 fn held<'py>(t: &mut Tracer<'py>, id: VarId) -> Step<(Bound<'py, PyAny>, bool)> {
-    match t.kind(id).clone() {
-        Kind::Array(array) => Ok((array.value.bind(t.py).clone(), array.shares)),
-        _ => t.stop(BreakId::NumPyArray, "an array that became something else"),
+    if let Kind::Array(array) = t.kind(id).clone() {
+        Ok((array.value.bind(t.py).clone(), array.shares))
+    } else {
+        t.stop(BreakId::NumPyArray, "an array that became something else")
     }
 }
 

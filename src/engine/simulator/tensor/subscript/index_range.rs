@@ -14,10 +14,10 @@ use crate::simulator::{Step, Tracer};
 
 /// Fails in the graph where a place that only the graph knows is outside of its dim.
 pub fn check(t: &mut Tracer<'_>, tensor: VarId, key: VarId) -> Step<()> {
-    let items = match t.kind(key).clone() {
-        Kind::Tuple(items, None) => items,
-        _ => vec![key],
-    };
+    let items = t
+        .kind(key)
+        .exact_tuple()
+        .map_or_else(|| vec![key], <[VarId]>::to_vec);
     let mut places = Vec::new();
     for item in &items {
         places.push(place(t, *item)?);

@@ -56,9 +56,10 @@ pub(in crate::simulator) fn picked(
 
 pub(in crate::simulator) fn position(t: &mut Tracer<'_>, len: usize, key: VarId) -> Step<usize> {
     let Some(index) = t.const_int(key) else {
-        return match t.kind(key) {
-            Kind::Tensor(_) => t.stop(BreakId::TensorIndex, "a tensor is used as an index"),
-            _ => t.stop(BreakId::Subscript, "an index that is not a constant"),
+        return if let Kind::Tensor(_) = t.kind(key) {
+            t.stop(BreakId::TensorIndex, "a tensor is used as an index")
+        } else {
+            t.stop(BreakId::Subscript, "an index that is not a constant")
         };
     };
     let from_start = if index < 0 { index + len as i64 } else { index };
@@ -126,15 +127,20 @@ pub(in crate::simulator) fn set_slice(
 /// An iterator over a dict notices keys that went away, even when others came: the interpreter decides. That of an
 /// `OrderedDict` does from the start.
 pub fn refuse_iterated(t: &Tracer<'_>, dict: VarId) -> Step<()> {
-    let is_ordered = match t.vars.kind(dict) {
-        Kind::Dict(dict) => comparisons::is_ordered(t, dict),
-        _ => false,
+    let is_ordered = if let Kind::Dict(dict) = t.vars.kind(dict) {
+        comparisons::is_ordered(t, dict)
+    } else {
+        false
     };
-    let iterates = |id: VarId| match t.vars.kind(id) {
-        Kind::Iter(IterVar::Dict {
+    let iterates = |id: VarId| {
+        if let Kind::Iter(IterVar::Dict {
             over, keys, index, ..
-        }) => *over == dict && (is_ordered || *index > 0) && *index <= keys.len(),
-        _ => false,
+        }) = t.vars.kind(id)
+        {
+            *over == dict && (is_ordered || *index > 0) && *index <= keys.len()
+        } else {
+            false
+        }
     };
     if (0..t.vars.len() as u32).map(VarId).any(iterates) {
         return t.stop(

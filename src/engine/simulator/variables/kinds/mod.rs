@@ -207,3 +207,51 @@ pub enum Kind {
     /// A real object that can be passed along, not operated on. Guarded by type when looked at.
     Opaque,
 }
+
+/// Questions about one kind.
+impl Kind {
+    /// What a list or tuple holds.
+    pub fn items(&self) -> Option<&[VarId]> {
+        if let Self::List(items) | Self::Tuple(items, _) = self {
+            Some(items)
+        } else {
+            None
+        }
+    }
+
+    /// What a list or an exact tuple holds.
+    pub fn plain_items(&self) -> Option<&[VarId]> {
+        if let Self::List(items) | Self::Tuple(items, None) = self {
+            Some(items)
+        } else {
+            None
+        }
+    }
+
+    /// What an exact tuple holds.
+    pub fn exact_tuple(&self) -> Option<&[VarId]> {
+        if let Self::Tuple(items, None) = self {
+            Some(items)
+        } else {
+            None
+        }
+    }
+
+    /// The tensor.
+    pub fn tensor(&self) -> Option<&TensorVar> {
+        if let Self::Tensor(tensor) = self {
+            Some(tensor)
+        } else {
+            None
+        }
+    }
+
+    /// A number that the graph computes.
+    pub fn graph_number(&self) -> Option<SymbolId> {
+        if let Self::SymNumber(symbol) | Self::Float(NumberVar::Graph(symbol)) = self {
+            Some(*symbol)
+        } else {
+            None
+        }
+    }
+}
