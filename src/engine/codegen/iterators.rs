@@ -142,10 +142,12 @@ impl Emitter<'_, '_> {
     /// Whether `id` is an iterator over something that the side effects still have to change: made
     /// now it would be clamped to the old length, or find that the dict changed its size.
     pub(super) fn must_wait(&self, id: VarId) -> bool {
-        let state = match self.t.vars.kind(id) {
-            Kind::Iter(state) => state,
-            Kind::Continuation { args, .. } => return args.iter().any(|arg| self.must_wait(*arg)),
-            _ => return false,
+        let kind = self.t.vars.kind(id);
+        if let Kind::Continuation { args, .. } = kind {
+            return args.iter().any(|arg| self.must_wait(*arg));
+        }
+        let Kind::Iter(state) = kind else {
+            return false;
         };
         let changes = |over: &VarId| {
             let var = self.t.vars.get(*over);
@@ -159,14 +161,7 @@ impl Emitter<'_, '_> {
                 | IterVar::Fixed {
                     over: (over, _), ..
                 } => changes(over),
-                IterVar::Enumerate { inner, .. } | IterVar::Filter { inner, .. } => {
-                    self.must_wait(*inner)
-                }
-                IterVar::Zip { inner, .. } | IterVar::Map { inner, .. } => {
-                    inner.iter().any(|inner| self.must_wait(*inner))
-                }
-                IterVar::Tool(tool) => tool.inner().iter().any(|inner| self.must_wait(*inner)),
-                _ => false,
+                _ => state.inner().iter().any(|inner| self.must_wait(*inner)),
             }
     }
 

@@ -6,6 +6,7 @@ use pyo3::types::PyType;
 use crate::frame::Modules;
 use crate::native;
 use crate::obj::{is_attr, text_of, Obj};
+use crate::simulator::variables::protocol;
 use crate::simulator::{
     attributes, carried_aliases, classes, exceptions, provenance, tensors, Kwargs, Step, Stop,
     Tracer,
@@ -253,33 +254,7 @@ pub(super) fn del_attr(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> S
 }
 
 pub(super) fn is_callable(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
-    let answer = match t.kind(value).clone() {
-        Kind::Function(_)
-        | Kind::Method { .. }
-        | Kind::BoundBuiltin { .. }
-        | Kind::Class
-        | Kind::Partial { .. }
-        | Kind::Layer(_)
-        | Kind::Layers { .. } => true,
-        Kind::Object(_) => {
-            let Some(class) = t.type_of(value) else {
-                return t.unsupported("callable() of this value");
-            };
-            // It is looked for and not bound: a descriptor is not asked.
-            classes::guard_names(t, &class, &["__call__"]);
-            attributes::lookup(&class, "__call__").is_some()
-        }
-        Kind::Iter(_) | Kind::DictView(..) | Kind::SymNumber(_) => false,
-        Kind::Const | Kind::Callable | Kind::Module => {
-            t.value(value).is_some_and(|value| value.is_callable())
-        }
-        Kind::Opaque => return t.unsupported("callable() of an opaque object"),
-        // Context managers among them may be decorators, too.
-        _ => match t.type_of(value) {
-            Some(class) => attributes::lookup(&class, "__call__").is_some(),
-            None => return t.unsupported("callable() of this value"),
-        },
-    };
+    let answer = protocol::is_callable(t, value)?;
     Ok(t.bool(answer))
 }
 

@@ -1,9 +1,7 @@
 //! Constant folding: running the real operation on immutable builtin values.
 
 use pyo3::prelude::*;
-use pyo3::types::{
-    PyDict, PyFrozenSet, PyInt, PyList, PyRange, PySet, PySlice, PyString, PyTuple, PyType,
-};
+use pyo3::types::{PyDict, PyFrozenSet, PyInt, PyList, PyRange, PySet, PyString, PyTuple, PyType};
 
 use crate::bytecode::CmpOp;
 use crate::obj::is_attr;
@@ -11,9 +9,9 @@ use crate::reason::BreakKind;
 use crate::variables::{DictVar, Kind, SetVar, VarId};
 
 use crate::simulator::call::describe;
+use crate::simulator::variables::protocol;
 use crate::simulator::{
-    classes, dynamic_scalar, exceptions, iterate, keys, numpy_scalars, process_state, repr_guards,
-    texts,
+    classes, dynamic_scalar, exceptions, iterate, keys, numpy_scalars, process_state, texts,
 };
 use crate::simulator::{Kwargs, Step, Stop, Tracer};
 
@@ -34,69 +32,25 @@ pub fn deeper<'py, R>(t: &mut Tracer<'py>, look: impl FnOnce(&mut Tracer<'py>) -
 
 /// A fresh real object equal to the variable, when it is made of constants only.
 pub fn to_object<'py>(t: &mut Tracer<'py>, id: VarId) -> Option<Bound<'py, PyAny>> {
-    deeper(t, |t| convert(t, id))?
+    deeper(t, |t| protocol::to_object(t, id))?
 }
 
-fn convert<'py>(t: &mut Tracer<'py>, id: VarId) -> Option<Bound<'py, PyAny>> {
-    let py = t.py;
-    let many = |t: &mut Tracer<'py>, items: &[VarId]| {
-        items
-            .iter()
-            .map(|item| to_object(t, *item))
-            .collect::<Option<Vec<_>>>()
-    };
-    match t.kind(id).clone() {
-        Kind::Const => {
-            let value = t.value(id)?;
-            repr_guards::guard_operations(t, &value);
-            Some(value)
-        }
-        Kind::Scalar => t.value(id),
-        Kind::Class => {
-            classes::guard_meta_of(t, id);
-            t.value(id).filter(has_plain_metaclass)
-        }
-        Kind::Tuple(items, None) => Some(PyTuple::new(py, many(t, &items)?).ok()?.into_any()),
-        Kind::List(items) if t.vars.get(id).class.is_some() => {
-            let class = t.vars.get(id).class.clone()?;
-            let items = PyList::new(py, many(t, &items)?).ok()?;
-            class.bind(py).call1((items,)).ok()
-        }
-        Kind::List(items) => Some(PyList::new(py, many(t, &items)?).ok()?.into_any()),
-        Kind::Dict(dict) if dict.class.is_none() => {
-            let object = PyDict::new(py);
-            for (key, value) in dict.items.values() {
-                object
-                    .set_item(to_object(t, *key)?, to_object(t, *value)?)
-                    .ok()?;
-            }
-            Some(object.into_any())
-        }
-        Kind::Set(set) => {
-            let items: Vec<VarId> = set.items.values().copied().collect();
-            let items = many(t, &items)?;
-            Some(if set.frozen {
-                PyFrozenSet::new(py, items).ok()?.into_any()
-            } else {
-                PySet::new(py, items).ok()?.into_any()
-            })
-        }
-        Kind::Range(start, stop, step) => Some(
-            PyRange::new_with_step(py, start as isize, stop as isize, step as isize)
-                .ok()?
-                .into_any(),
-        ),
-        Kind::Slice(parts) => {
-            let parts = many(t, &parts)?;
-            let slice = py.get_type::<PySlice>();
-            slice.call1((&parts[0], &parts[1], &parts[2])).ok()
-        }
-        _ => {
-            let union = t.value(id).filter(is_union)?;
-            t.guard_identity(id);
-            Some(union)
-        }
-    }
+/// The same of several.
+pub(in crate::simulator) fn to_objects<'py>(
+    t: &mut Tracer<'py>,
+    items: &[VarId],
+) -> Option<Vec<Bound<'py, PyAny>>> {
+    items.iter().map(|item| to_object(t, *item)).collect()
+}
+
+/// A union of classes, which is guarded.
+pub(in crate::simulator) fn union<'py>(
+    t: &mut Tracer<'py>,
+    id: VarId,
+) -> Option<Bound<'py, PyAny>> {
+    let union = t.value(id).filter(is_union)?;
+    t.guard_identity(id);
+    Some(union)
 }
 
 /// Whether it is `A | B` of classes, which nothing can change.

@@ -3,19 +3,20 @@
 use std::rc::Rc;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyFrozenSet, PyIterator, PySet};
+use pyo3::types::{PyFrozenSet, PySet};
 
 use crate::frame::Modules;
 use crate::obj::Obj;
 use crate::reason::{BreakId, BreakKind};
-use crate::variables::{DictVar, IterVar, Key, Kind, SetVar, VarId};
+use crate::variables::{DictVar, IterVar, Kind, ObjectVar, VarId};
 
 use crate::simulator::call::call;
 use crate::simulator::{attributes, classes, exceptions, generators, itertools, layers};
 use crate::simulator::{tensors, truth};
 use crate::simulator::{Step, Stop, Tracer};
 
-pub use crate::simulator::variables::protocol::{collect, iter as get_iter, next};
+pub use crate::simulator::variables::protocol::{collect, is_unchanged, iter as get_iter, next};
+pub(in crate::simulator) use crate::simulator::variables::protocol::{emptied, is_iterator};
 
 /// An iterator over what was fixed when it was made.
 pub(in crate::simulator) fn over_fixed(
@@ -38,26 +39,27 @@ pub fn is_short(start: i64, stop: i64, step: i64) -> bool {
         .all(|part| part.unsigned_abs() < MOST)
 }
 
-/// Whether this is an iterator: the interpreter checks what an `__iter__` answers with, and nothing afterwards.
-pub(in crate::simulator) fn is_iterator(t: &mut Tracer<'_>, value: VarId) -> Step<bool> {
-    t.realize(value);
-    match t.kind(value).clone() {
-        Kind::Iter(_) => Ok(true),
-        Kind::Object(object) | Kind::Layer(object) => {
-            let Some(class) = t.type_of(value) else {
-                return Ok(false);
-            };
-            let found = attributes::lookup(&class, "__next__");
-            attributes::guard_type_attr(t, &object.class, "__next__", found.as_ref());
-            Ok(found.is_some())
-        }
-        Kind::Opaque => {
-            t.guard_class(value);
-            let value = t.value(value);
-            Ok(value.is_some_and(|value| value.cast::<PyIterator>().is_ok()))
-        }
-        _ => Ok(false),
-    }
+/// Whether the class of an instance has a `__next__`.
+pub(in crate::simulator) fn has_next(
+    t: &mut Tracer<'_>,
+    value: VarId,
+    object: &ObjectVar,
+) -> Step<bool> {
+    let Some(class) = t.type_of(value) else {
+        return Ok(false);
+    };
+    let found = attributes::lookup(&class, "__next__");
+    attributes::guard_type_attr(t, &object.class, "__next__", found.as_ref());
+    Ok(found.is_some())
+}
+
+/// The parts of a list of layers that holds none.
+pub(in crate::simulator) fn no_parts(t: &Tracer<'_>) -> Step<Kind> {
+    let class = t.py.module("collections")?.getattr("OrderedDict")?;
+    Ok(Kind::Dict(DictVar {
+        class: Some(Obj::from(class)),
+        ..DictVar::default()
+    }))
 }
 
 fn advance(t: &mut Tracer<'_>, iterator: VarId, state: IterVar) {
@@ -78,40 +80,6 @@ fn changed<T>(t: &mut Tracer<'_>) -> Step<T> {
         BreakKind::RaisesException,
         "the container changed during iteration",
     )
-}
-
-/// Whether what an iterator was made from, with these keys where it is a set, holds what it held then.
-pub fn is_unchanged(t: &mut Tracer<'_>, over: VarId, keys: &[Key]) -> bool {
-    match t.kind(over) {
-        Kind::Set(set) => set.items.keys().eq(keys),
-        Kind::Layer(_) => !layers::is_given_others(t, over),
-        // What changes a set from outside breaks the graph.
-        _ => true,
-    }
-}
-
-/// What an iterator that came to its end goes over: it has let go of what it was made from. `None`: of that, which never
-/// changes.
-fn emptied(t: &mut Tracer<'_>, over: VarId) -> Step<Option<VarId>> {
-    let kind = match t.kind(over) {
-        Kind::List(_) => Kind::List(Vec::new()),
-        Kind::Tuple(..) => Kind::Tuple(Vec::new(), None),
-        Kind::Dict(dict) => Kind::Dict(DictVar {
-            class: dict.class.clone(),
-            ..DictVar::default()
-        }),
-        Kind::Set(_) | Kind::Opaque => Kind::Set(SetVar::default()),
-        // Their parts are in such a dict.
-        Kind::Layer(_) | Kind::Layers { .. } => {
-            let class = t.py.module("collections")?.getattr("OrderedDict")?;
-            Kind::Dict(DictVar {
-                class: Some(Obj::from(class)),
-                ..DictVar::default()
-            })
-        }
-        _ => return Ok(None),
-    };
-    Ok(Some(t.add(kind)))
 }
 
 /// `next()` of an iterator in this state; `None` at the end.

@@ -311,30 +311,25 @@ pub(in crate::simulator) fn is_not_implemented(t: &mut Tracer<'_>, value: VarId)
         .is_some_and(|value| value.is(value.py().NotImplemented()))
 }
 
-/// `+x`, `-x`, `~x`
-pub fn unary(t: &mut Tracer<'_>, op: UnaryOp, value: VarId) -> Step<VarId> {
-    let (dunder, name) = match op {
+pub use crate::simulator::variables::protocol::unary;
+
+/// The special method, and the name in `operator`.
+pub(in crate::simulator) fn unary_names(op: UnaryOp) -> (&'static str, &'static str) {
+    match op {
         UnaryOp::Positive => ("__pos__", "pos"),
         UnaryOp::Negative => ("__neg__", "neg"),
         UnaryOp::Invert => ("__invert__", "invert"),
-    };
-    match t.kind(value).clone() {
-        Kind::Tensor(_) => tensors::method(t, value, dunder, &[], &[]),
-        Kind::SymNumber(_) if op == UnaryOp::Negative => {
-            let zero = t.int(0);
-            binary(t, BinOp::Sub, false, zero, value)
-        }
-        kind if is_object(&kind) => {
-            let method = attributes::get_special(t, value, dunder)?;
-            call(t, method, &[], &[])
-        }
-        Kind::Array(_) => match made_arrays::operator(t, name, &[value])? {
-            Some(array) => Ok(array),
-            None => t.unsupported("an operator of an array"),
-        },
-        _ => match dynamic_scalar::unary(t, op, value)? {
-            Some(number) => Ok(number),
-            None => fold::operator(t, name, &[value]),
-        },
+    }
+}
+
+/// `+x`, `-x`, `~x` of a number, or of what is folded.
+pub(in crate::simulator) fn unary_of_number(
+    t: &mut Tracer<'_>,
+    op: UnaryOp,
+    value: VarId,
+) -> Step<VarId> {
+    match dynamic_scalar::unary(t, op, value)? {
+        Some(number) => Ok(number),
+        None => fold::operator(t, unary_names(op).1, &[value]),
     }
 }

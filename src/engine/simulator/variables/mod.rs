@@ -4,15 +4,19 @@
 //! so identity and aliasing are explicit. Every change goes through the arena's undo log, so a
 //! checkpoint is a position and roll-back is exact. `kinds` has one file a kind.
 
+mod answers;
 mod arena;
 mod key;
 pub(crate) mod kinds;
 pub(crate) mod protocol;
+mod rebuild;
 
+pub use answers::{Finalizer, Snapshot};
 pub use arena::{Arena, ArenaMark, VarId};
 pub use key::Key;
 pub use kinds::{
     ArrayVar, AttrOp, CellVar, ContextVar, DictVar, FunctionVar, Item, IterVar, Kind, NewFunction,
     NumberVar, ObjectVar, SetVar, TensorVar, TextPart, Tool, Variable, View,
 };
-pub use protocol::{Emit, Finalizer, Protocol, Rebuild, Snapshot};
+pub use protocol::Protocol;
+pub use rebuild::{Emit, Rebuild};

@@ -5,165 +5,16 @@
 //! names all kinds, so that a new one does not compile before it has answers.
 
 use std::rc::Rc;
-use std::sync::Arc;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyTuple, PyType};
+use pyo3::types::PyType;
 
-use crate::bytecode::CodeBuilder;
-use crate::frame::Modules;
-use crate::graph::SymbolId;
-use crate::obj::Obj;
 use crate::reason::{Break, BreakId, BreakKind};
-use crate::simulator::call::describe;
-use crate::simulator::{attributes, iterate, namespaces, sets, Kwargs, Step, Tracer};
+use crate::simulator::operators::UnaryOp;
+use crate::simulator::{attributes, fold, iterate, namespaces, operators, Kwargs, Step, Tracer};
 
-use super::{IterVar, Key, Kind, TensorVar, VarId, Variable};
-
-/// What the changes that the program made to something that exists are replayed from.
-pub enum Snapshot {
-    /// The helper that sets its contents, and a new variable of them.
-    Contents(&'static str, Kind),
-    /// The helper that sets what it holds, and that.
-    Value(&'static str, VarId),
-    /// Nothing but the attributes that were written.
-    Attributes,
-    /// They cannot be replayed.
-    Never,
-}
-
-/// What may run code of the user's where the last reference to a value goes away.
-pub enum Finalizer {
-    /// Nothing.
-    Nothing,
-    /// The ends of what it holds, where the frame made it.
-    Items(Vec<VarId>),
-    /// The `__del__` of its class, of which nothing is guarded yet.
-    OfUnknown,
-    /// The `__del__` of its class, and the end of what a new instance holds.
-    OfInstance(Option<VarId>),
-}
-
-/// The answer of what emits code.
-pub type Emit = Result<(), Break>;
-
-/// Generated code that makes variables anew. The code generator, which stands above the simulator,
-/// is one.
-pub trait Rebuild<'py>: Sized {
-    /// The trace.
-    fn tracer(&mut self) -> &mut Tracer<'py>;
-
-    /// The code.
-    fn code(&mut self) -> &mut CodeBuilder;
-
-    /// Pushes a variable.
-    fn value(&mut self, id: VarId) -> Emit;
-
-    /// Keeps the top of the stack as the value of `id`.
-    fn keep(&mut self, id: VarId) -> Emit;
-
-    /// Pushes an input or output of the graph.
-    fn symbol(&mut self, symbol: SymbolId) -> Emit;
-
-    /// Pushes a tensor, or does the operation again that it is a view by.
-    fn tensor(&mut self, id: VarId, tensor: &TensorVar) -> Emit;
-
-    /// Whether `id` must not be made before the side effects.
-    fn must_wait(&self, id: VarId) -> bool;
-
-    /// Pushes what goes on where this iterator is.
-    fn iterator(&mut self, state: &IterVar) -> Emit;
-
-    /// Calls a helper with what `arguments` pushes.
-    fn call_helper(
-        &mut self,
-        name: &str,
-        argc: usize,
-        arguments: impl FnOnce(&mut Self) -> Emit,
-    ) -> Emit;
-
-    /// Pushes every variable.
-    fn values(&mut self, ids: &[VarId]) -> Emit {
-        ids.iter().try_for_each(|id| self.value(*id))
-    }
-
-    /// Pushes a constant object.
-    fn constant(&mut self, value: &Bound<'_, PyAny>) -> Emit {
-        Ok(self.code().load_const(&Obj::from(value))?)
-    }
-
-    /// Pushes `None`.
-    fn none(&mut self) -> Emit {
-        let none = self.tracer().py.None().into_bound(self.tracer().py);
-        self.constant(&none)
-    }
-
-    /// Pushes a number.
-    fn int(&mut self, value: i64) -> Emit {
-        let value = pyo3::types::PyInt::new(self.tracer().py, value).into_any();
-        self.constant(&value)
-    }
-
-    /// Calls a class or function of a module with what `arguments` pushes.
-    fn call_type(
-        &mut self,
-        module: &str,
-        name: &str,
-        argc: usize,
-        arguments: impl FnOnce(&mut Self) -> Emit,
-    ) -> Emit {
-        let class = Obj::from(self.tracer().py.module(module)?.getattr(name)?);
-        self.code().begin_call(&class)?;
-        arguments(self)?;
-        Ok(self.code().call(argc)?)
-    }
-}
-
-/// The answer of a kind that nothing is made of.
-pub(super) fn not_made(name: &str) -> Result<bool, Break> {
-    Err(Break::new(
-        BreakKind::Construct,
-        format!("a value of kind {name} is live at the break"),
-    ))
-}
-
-/// Pushes what a function of Python answers.
-pub(super) fn call_pure<'py, R: Rebuild<'py>>(to: &mut R, function: VarId, args: &[VarId]) -> Emit {
-    let Some(function) = to.tracer().value(function) else {
-        return Err(Break::new(
-            BreakKind::Construct,
-            "a function without a value",
-        ));
-    };
-    to.code().begin_call(&Obj::from(function))?;
-    to.values(args)?;
-    Ok(to.code().call(args.len())?)
-}
-
-/// Calls a helper with a function, the names of keyword arguments, and all arguments.
-pub(super) fn call_with_names<'py, R: Rebuild<'py>>(
-    to: &mut R,
-    name: &str,
-    args: &[VarId],
-    kwargs: &[(Arc<str>, VarId)],
-    function: impl FnOnce(&mut R) -> Emit,
-) -> Emit {
-    let names = PyTuple::new(
-        to.tracer().py,
-        kwargs.iter().map(|(name, _)| &**name).collect::<Vec<_>>(),
-    )?
-    .into_any();
-    let values: Vec<VarId> = args
-        .iter()
-        .copied()
-        .chain(kwargs.iter().map(|(_, value)| *value))
-        .collect();
-    to.call_helper(name, 2 + values.len(), |to| {
-        function(to)?;
-        to.constant(&names)?;
-        to.values(&values)
-    })
-}
+use super::answers::{described, not_an_attribute, not_contained};
+use super::{Finalizer, Key, Kind, Rebuild, Snapshot, VarId, Variable};
 
 /// What a kind of variables answers.
 pub trait Protocol {
@@ -295,6 +146,42 @@ pub trait Protocol {
     ) -> Step<VarId> {
         t.stop(BreakId::UnsupportedCall, format!("method {name}"))
     }
+
+    /// Whether this is an iterator: the interpreter checks what an `__iter__` answers with.
+    fn is_iterator(&self, _: &mut Tracer<'_>, _: VarId) -> Step<bool> {
+        Ok(false)
+    }
+
+    /// Whether it holds what it held when an iterator was made from it, with these keys where it is
+    /// a set. What changes a set from outside breaks the graph.
+    fn is_unchanged(&self, _: &mut Tracer<'_>, _: VarId, _: &[Key]) -> bool {
+        true
+    }
+
+    /// What an iterator over it goes over once it has come to its end, and has let go of it. `None`:
+    /// of that, which never changes.
+    fn emptied(&self, _: &Tracer<'_>) -> Step<Option<Kind>> {
+        Ok(None)
+    }
+
+    /// `callable(value)`
+    fn is_callable(&self, t: &mut Tracer<'_>, id: VarId) -> Step<bool> {
+        // Context managers among them may be decorators, too.
+        match t.type_of(id) {
+            Some(class) => Ok(attributes::lookup(&class, "__call__").is_some()),
+            None => t.unsupported("callable() of this value"),
+        }
+    }
+
+    /// `+value`, `-value`, `~value`
+    fn unary(&self, t: &mut Tracer<'_>, id: VarId, op: UnaryOp) -> Step<VarId> {
+        operators::unary_of_number(t, op, id)
+    }
+
+    /// An object that is equal to it, where that can be made now.
+    fn to_object<'py>(&self, t: &mut Tracer<'py>, id: VarId) -> Option<Bound<'py, PyAny>> {
+        fold::union(t, id)
+    }
 }
 
 /// Asks what is known of a kind. Nothing else names all kinds.
@@ -358,33 +245,6 @@ macro_rules! ask {
         let $known = &$it;
         $answer
     }};
-}
-
-/// A readable name, for messages.
-pub(super) fn described(t: &mut Tracer<'_>, id: VarId) -> String {
-    let var = t.vars.get(id).clone();
-    describe(t, id, &var.kind)
-}
-
-/// `item in value` of what does not say itself what is in it.
-pub(super) fn not_contained(t: &mut Tracer<'_>, id: VarId, item: VarId) -> Step<bool> {
-    if let Some(found) = namespaces::try_get(t, id, item)? {
-        return Ok(found.is_some());
-    }
-    if let Some(answer) = sets::contains(t, id, item)? {
-        return Ok(answer);
-    }
-    let what = described(t, id);
-    t.unsupported(format!("in on {what}"))
-}
-
-/// Stops at an attribute that is not simulated.
-pub(super) fn not_an_attribute<T>(t: &mut Tracer<'_>, id: VarId, name: &str) -> Step<T> {
-    let what = described(t, id);
-    t.stop(
-        BreakKind::UnsupportedAttribute,
-        format!("attribute {name} of {what}"),
-    )
 }
 
 /// Whether all attributes of a kind are known.
@@ -512,6 +372,38 @@ pub fn method(
     ask!(&t.looked_at(receiver).kind, known => known.method(t, receiver, name, args, kwargs))
 }
 
+/// Whether this is an iterator: the interpreter checks what an `__iter__` answers with, and nothing
+/// afterwards.
+pub fn is_iterator(t: &mut Tracer<'_>, value: VarId) -> Step<bool> {
+    ask!(&t.looked_at(value).kind, known => known.is_iterator(t, value))
+}
+
+/// Whether what an iterator was made from holds what it held then.
+pub fn is_unchanged(t: &mut Tracer<'_>, over: VarId, keys: &[Key]) -> bool {
+    ask!(&t.looked_at(over).kind, known => known.is_unchanged(t, over, keys))
+}
+
+/// What an iterator that came to its end goes over.
+pub fn emptied(t: &mut Tracer<'_>, over: VarId) -> Step<Option<VarId>> {
+    let kind = ask!(&t.looked_at(over).kind, known => known.emptied(t))?;
+    Ok(kind.map(|kind| t.add(kind)))
+}
+
+/// `callable(value)`
+pub fn is_callable(t: &mut Tracer<'_>, value: VarId) -> Step<bool> {
+    ask!(&t.looked_at(value).kind, known => known.is_callable(t, value))
+}
+
+/// `+x`, `-x`, `~x`
+pub fn unary(t: &mut Tracer<'_>, op: UnaryOp, value: VarId) -> Step<VarId> {
+    ask!(&t.looked_at(value).kind, known => known.unary(t, value, op))
+}
+
+/// An object that is equal to a variable, where that can be made now.
+pub fn to_object<'py>(t: &mut Tracer<'py>, id: VarId) -> Option<Bound<'py, PyAny>> {
+    ask!(&t.looked_at(id).kind, known => known.to_object(t, id))
+}
+
 impl Variable {
     /// Pushes it, made anew, as the value of `id`; whether it was kept already.
     pub fn reconstruct<'py, R: Rebuild<'py>>(&self, to: &mut R, id: VarId) -> Result<bool, Break> {
@@ -530,22 +422,4 @@ impl Tracer<'_> {
         self.kind(id);
         self.vars.get(id).clone()
     }
-}
-
-/// A class of `builtins`.
-pub(super) fn builtin<'py>(t: &Tracer<'py>, name: &str) -> Option<Bound<'py, PyType>> {
-    t.py.original("builtins", name)
-        .ok()?
-        .cast_into::<PyType>()
-        .ok()
-}
-
-/// A class that is held.
-pub(super) fn class<'py>(t: &Tracer<'py>, class: &Obj) -> Option<Bound<'py, PyType>> {
-    class.bind(t.py).cast::<PyType>().ok().cloned()
-}
-
-/// The class of the real object.
-pub(super) fn of_value<'py>(t: &Tracer<'py>, var: &Variable) -> Option<Bound<'py, PyType>> {
-    var.value.as_ref().map(|value| value.bind(t.py).get_type())
 }

@@ -5,11 +5,12 @@ use pyo3::types::PyType;
 
 use crate::obj::Obj;
 use crate::reason::Break;
-use crate::simulator::{attributes, made_arrays, Step, Tracer};
+use crate::simulator::operators::UnaryOp;
+use crate::simulator::{attributes, made_arrays, operators, Step, Tracer};
 
-use crate::simulator::variables::protocol::{
-    not_an_attribute, Finalizer, Protocol, Rebuild, Snapshot,
-};
+use crate::simulator::variables::answers::{not_an_attribute, Finalizer, Snapshot};
+use crate::simulator::variables::protocol::Protocol;
+use crate::simulator::variables::rebuild::Rebuild;
 use crate::simulator::variables::{VarId, Variable};
 
 /// A NumPy array that the frame made. What is held is read-only, and nobody else's.
@@ -83,5 +84,12 @@ impl Protocol for ArrayVar {
             return Ok(Some(class));
         }
         not_an_attribute(t, id, name)
+    }
+
+    fn unary(&self, t: &mut Tracer<'_>, id: VarId, op: UnaryOp) -> Step<VarId> {
+        match made_arrays::operator(t, operators::unary_names(op).1, &[id])? {
+            Some(array) => Ok(array),
+            None => t.unsupported("an operator of an array"),
+        }
     }
 }

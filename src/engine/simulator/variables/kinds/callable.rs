@@ -6,9 +6,11 @@ use pyo3::types::PyType;
 use crate::reason::{Break, BreakKind};
 use crate::simulator::{attributes, call, keys, looks_at_frames, Kwargs, Step, Tracer};
 
-use crate::simulator::variables::protocol::{
-    described, not_an_attribute, not_made, of_value, Finalizer, Protocol, Rebuild, Snapshot,
+use crate::simulator::variables::answers::{
+    described, not_an_attribute, of_value, Finalizer, Snapshot,
 };
+use crate::simulator::variables::protocol::Protocol;
+use crate::simulator::variables::rebuild::{not_made, Rebuild};
 use crate::simulator::variables::{Key, VarId, Variable};
 
 /// A callable of C or of Paddle, guarded by identity.
@@ -88,6 +90,10 @@ impl Protocol for Callable {
         }
         t.stop(BreakKind::UnsupportedCall, format!("call of {what}"))
     }
+
+    fn is_callable(&self, t: &mut Tracer<'_>, id: VarId) -> Step<bool> {
+        Ok(t.value(id).is_some_and(|value| value.is_callable()))
+    }
 }
 
 /// A module.
@@ -130,5 +136,9 @@ impl Protocol for Module {
 
     fn get_attr(&self, t: &mut Tracer<'_>, id: VarId, name: &str) -> Step<Option<VarId>> {
         attributes::of_module(t, id, name)
+    }
+
+    fn is_callable(&self, t: &mut Tracer<'_>, id: VarId) -> Step<bool> {
+        Ok(t.value(id).is_some_and(|value| value.is_callable()))
     }
 }

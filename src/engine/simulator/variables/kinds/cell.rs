@@ -6,7 +6,9 @@ use pyo3::types::PyType;
 use crate::reason::Break;
 use crate::simulator::{Step, Tracer};
 
-use crate::simulator::variables::protocol::{Finalizer, Protocol, Rebuild, Snapshot};
+use crate::simulator::variables::answers::{Finalizer, Snapshot};
+use crate::simulator::variables::protocol::Protocol;
+use crate::simulator::variables::rebuild::Rebuild;
 use crate::simulator::variables::{VarId, Variable};
 
 /// A cell.

@@ -4,11 +4,11 @@ use pyo3::prelude::*;
 use pyo3::types::PyType;
 
 use crate::reason::Break;
-use crate::simulator::{attributes, call, classes, keys, objects, Kwargs, Step, Tracer};
+use crate::simulator::{attributes, call, classes, fold, keys, objects, Kwargs, Step, Tracer};
 
-use crate::simulator::variables::protocol::{
-    not_made, of_value, Finalizer, Protocol, Rebuild, Snapshot,
-};
+use crate::simulator::variables::answers::{of_value, Finalizer, Snapshot};
+use crate::simulator::variables::protocol::Protocol;
+use crate::simulator::variables::rebuild::{not_made, Rebuild};
 use crate::simulator::variables::{Key, VarId, Variable};
 
 /// A class.
@@ -65,5 +65,14 @@ impl Protocol for Class {
             Some(result) => Ok(result),
             None => objects::instantiate(t, id, args, kwargs),
         }
+    }
+
+    fn is_callable(&self, _: &mut Tracer<'_>, _: VarId) -> Step<bool> {
+        Ok(true)
+    }
+
+    fn to_object<'py>(&self, t: &mut Tracer<'py>, id: VarId) -> Option<Bound<'py, PyAny>> {
+        classes::guard_meta_of(t, id);
+        t.value(id).filter(fold::has_plain_metaclass)
     }
 }

@@ -7,13 +7,13 @@ use crate::obj::is_attr;
 use crate::reason::{Break, BreakId, BreakKind};
 use crate::simulator::tracer::is_plain_constant;
 use crate::simulator::{
-    attributes, classes, device, exceptions, fold, iterate, keys, made_arrays, methods, Kwargs,
-    Step, Tracer,
+    attributes, classes, device, exceptions, fold, iterate, keys, made_arrays, methods,
+    repr_guards, Kwargs, Step, Tracer,
 };
 
-use crate::simulator::variables::protocol::{
-    not_an_attribute, not_made, of_value, Finalizer, Protocol, Rebuild, Snapshot,
-};
+use crate::simulator::variables::answers::{not_an_attribute, of_value, Finalizer, Snapshot};
+use crate::simulator::variables::protocol::Protocol;
+use crate::simulator::variables::rebuild::{not_made, Rebuild};
 use crate::simulator::variables::{protocol, Key, VarId, Variable};
 
 /// An immutable constant: [`Kind::Const`](super::Kind::Const).
@@ -152,6 +152,16 @@ impl Protocol for Const {
     ) -> Step<VarId> {
         methods::constant(t, id, name, args, kwargs)
     }
+
+    fn is_callable(&self, t: &mut Tracer<'_>, id: VarId) -> Step<bool> {
+        Ok(t.value(id).is_some_and(|value| value.is_callable()))
+    }
+
+    fn to_object<'py>(&self, t: &mut Tracer<'py>, id: VarId) -> Option<Bound<'py, PyAny>> {
+        let value = t.value(id)?;
+        repr_guards::guard_operations(t, &value);
+        Some(value)
+    }
 }
 
 /// A scalar of NumPy.
@@ -202,6 +212,10 @@ impl Protocol for Scalar {
             return Ok(Some(class));
         }
         not_an_attribute(t, id, name)
+    }
+
+    fn to_object<'py>(&self, t: &mut Tracer<'py>, id: VarId) -> Option<Bound<'py, PyAny>> {
+        t.value(id)
     }
 }
 

@@ -9,9 +9,9 @@ use crate::obj::Obj;
 use crate::reason::Break;
 use crate::simulator::{contexts, Kwargs, Step, Tracer};
 
-use crate::simulator::variables::protocol::{
-    call_with_names, Finalizer, Protocol, Rebuild, Snapshot,
-};
+use crate::simulator::variables::answers::{Finalizer, Snapshot};
+use crate::simulator::variables::protocol::Protocol;
+use crate::simulator::variables::rebuild::{call_with_names, Rebuild};
 use crate::simulator::variables::{VarId, Variable};
 
 /// Context managers the simulator enters itself.

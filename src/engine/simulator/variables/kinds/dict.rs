@@ -2,19 +2,21 @@
 
 use indexmap::IndexMap;
 use pyo3::prelude::*;
-use pyo3::types::PyType;
+use pyo3::types::{PyDict, PyType};
 
 use crate::obj::Obj;
 use crate::reason::{Break, BreakId, BreakKind};
 use crate::simulator::call::call;
 use crate::simulator::{
-    attributes, comparisons, exceptions, iterate, keys, methods, subscript, Kwargs, Step, Stop,
-    Tracer,
+    attributes, comparisons, exceptions, fold, iterate, keys, methods, subscript, Kwargs, Step,
+    Stop, Tracer,
 };
 
-use crate::simulator::variables::protocol::{
-    builtin, class, not_an_attribute, not_contained, Finalizer, Protocol, Rebuild, Snapshot,
+use crate::simulator::variables::answers::{
+    builtin, class, not_an_attribute, not_contained, Finalizer, Snapshot,
 };
+use crate::simulator::variables::protocol::Protocol;
+use crate::simulator::variables::rebuild::Rebuild;
 use crate::simulator::variables::{protocol, IterVar, Key, Kind, VarId, Variable};
 
 /// A dict with exact key equality.
@@ -181,6 +183,26 @@ impl Protocol for DictVar {
     ) -> Step<VarId> {
         methods::dict(t, id, name, args, kwargs)
     }
+
+    fn emptied(&self, _: &Tracer<'_>) -> Step<Option<Kind>> {
+        Ok(Some(Kind::Dict(Self {
+            class: self.class.clone(),
+            ..Self::default()
+        })))
+    }
+
+    fn to_object<'py>(&self, t: &mut Tracer<'py>, id: VarId) -> Option<Bound<'py, PyAny>> {
+        if self.class.is_some() {
+            return fold::union(t, id);
+        }
+        let object = PyDict::new(t.py);
+        for (key, value) in self.items.values() {
+            object
+                .set_item(fold::to_object(t, *key)?, fold::to_object(t, *value)?)
+                .ok()?;
+        }
+        Some(object.into_any())
+    }
 }
 
 /// `dict.keys()`, `.values()`, `.items()` of a dict variable: 0, 1, 2.
@@ -245,6 +267,10 @@ impl Protocol for DictView {
         Ok(items
             .map(|(key, value)| iterate::part(t, self.1, *key, *value))
             .collect())
+    }
+
+    fn is_callable(&self, _: &mut Tracer<'_>, _: VarId) -> Step<bool> {
+        Ok(false)
     }
 }
 

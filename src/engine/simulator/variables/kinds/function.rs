@@ -11,9 +11,9 @@ use crate::simulator::{
     attributes, call, inline, keys, partial_gradients, recompute, Kwargs, Step, Tracer,
 };
 
-use crate::simulator::variables::protocol::{
-    described, not_made, Emit, Finalizer, Protocol, Rebuild, Snapshot,
-};
+use crate::simulator::variables::answers::{described, Finalizer, Snapshot};
+use crate::simulator::variables::protocol::Protocol;
+use crate::simulator::variables::rebuild::{not_made, Emit, Rebuild};
 use crate::simulator::variables::{Key, VarId, Variable};
 
 /// A function made by the frame.
@@ -120,6 +120,10 @@ impl Protocol for FunctionVar {
         }
         t.tail = tail;
         inline::call_function(t, id, args, kwargs)
+    }
+
+    fn is_callable(&self, _: &mut Tracer<'_>, _: VarId) -> Step<bool> {
+        Ok(true)
     }
 }
 

@@ -8,7 +8,9 @@ use pyo3::types::PyType;
 use crate::reason::{Break, BreakKind};
 use crate::simulator::{generators, iterate, Kwargs, Step, Tracer};
 
-use crate::simulator::variables::protocol::{Finalizer, Protocol, Rebuild, Snapshot};
+use crate::simulator::variables::answers::{Finalizer, Snapshot};
+use crate::simulator::variables::protocol::Protocol;
+use crate::simulator::variables::rebuild::Rebuild;
 use crate::simulator::variables::{Key, VarId, Variable};
 
 use super::Tool;
@@ -228,5 +230,13 @@ impl Protocol for IterVar {
         kwargs: &Kwargs,
     ) -> Step<VarId> {
         generators::method(t, id, name, args, kwargs)
+    }
+
+    fn is_iterator(&self, _: &mut Tracer<'_>, _: VarId) -> Step<bool> {
+        Ok(true)
+    }
+
+    fn is_callable(&self, _: &mut Tracer<'_>, _: VarId) -> Step<bool> {
+        Ok(false)
     }
 }

@@ -5,14 +5,18 @@ use pyo3::types::{PyBool, PyType};
 
 use crate::obj::Obj;
 use crate::reason::{Break, BreakId};
+use crate::simulator::call::call;
+use crate::simulator::operators::UnaryOp;
 use crate::simulator::subscript::Picked;
-use crate::simulator::{attributes, iterate, keys, layers, subscript, Kwargs, Step, Tracer};
+use crate::simulator::{
+    attributes, iterate, keys, layers, operators, subscript, Kwargs, Step, Tracer,
+};
 
 use super::object;
-use crate::simulator::variables::protocol::{
-    class, not_made, Finalizer, Protocol, Rebuild, Snapshot,
-};
-use crate::simulator::variables::{Key, ObjectVar, VarId, Variable};
+use crate::simulator::variables::answers::{class, Finalizer, Snapshot};
+use crate::simulator::variables::protocol::Protocol;
+use crate::simulator::variables::rebuild::{not_made, Rebuild};
+use crate::simulator::variables::{Key, Kind, ObjectVar, VarId, Variable};
 
 /// A `paddle.nn.Layer` instance.
 pub struct Layer<'a>(pub &'a ObjectVar);
@@ -91,6 +95,27 @@ impl Protocol for Layer<'_> {
     ) -> Step<VarId> {
         layers::call(t, id, args, kwargs, tail)
     }
+
+    fn is_iterator(&self, t: &mut Tracer<'_>, id: VarId) -> Step<bool> {
+        iterate::has_next(t, id, self.0)
+    }
+
+    fn is_unchanged(&self, t: &mut Tracer<'_>, id: VarId, _: &[Key]) -> bool {
+        !layers::is_given_others(t, id)
+    }
+
+    fn emptied(&self, t: &Tracer<'_>) -> Step<Option<Kind>> {
+        iterate::no_parts(t).map(Some)
+    }
+
+    fn is_callable(&self, _: &mut Tracer<'_>, _: VarId) -> Step<bool> {
+        Ok(true)
+    }
+
+    fn unary(&self, t: &mut Tracer<'_>, id: VarId, op: UnaryOp) -> Step<VarId> {
+        let method = attributes::get_special(t, id, operators::unary_names(op).0)?;
+        call(t, method, &[], &[])
+    }
 }
 
 /// A list of layers that the frame made.
@@ -161,5 +186,13 @@ impl Protocol for Layers<'_> {
         _: bool,
     ) -> Step<VarId> {
         layers::call_made(t, self.class, self.items, args, kwargs)
+    }
+
+    fn emptied(&self, t: &Tracer<'_>) -> Step<Option<Kind>> {
+        iterate::no_parts(t).map(Some)
+    }
+
+    fn is_callable(&self, _: &mut Tracer<'_>, _: VarId) -> Step<bool> {
+        Ok(true)
     }
 }

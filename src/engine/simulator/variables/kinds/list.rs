@@ -1,15 +1,15 @@
 //! Lists.
 
 use pyo3::prelude::*;
-use pyo3::types::PyType;
+use pyo3::types::{PyList, PyType};
 
 use crate::reason::Break;
 use crate::simulator::subscript::Picked;
-use crate::simulator::{attributes, comparisons, methods, subscript, Kwargs, Step, Tracer};
+use crate::simulator::{attributes, comparisons, fold, methods, subscript, Kwargs, Step, Tracer};
 
-use crate::simulator::variables::protocol::{
-    builtin, class, not_an_attribute, not_made, Finalizer, Protocol, Rebuild, Snapshot,
-};
+use crate::simulator::variables::answers::{builtin, class, not_an_attribute, Finalizer, Snapshot};
+use crate::simulator::variables::protocol::Protocol;
+use crate::simulator::variables::rebuild::{not_made, Rebuild};
 use crate::simulator::variables::{IterVar, Kind, VarId, Variable};
 
 /// `list`
@@ -166,6 +166,18 @@ impl Protocol for List<'_> {
         kwargs: &Kwargs,
     ) -> Step<VarId> {
         methods::list(t, id, self.0.to_vec(), name, args, kwargs)
+    }
+
+    fn emptied(&self, _: &Tracer<'_>) -> Step<Option<Kind>> {
+        Ok(Some(Kind::List(Vec::new())))
+    }
+
+    fn to_object<'py>(&self, t: &mut Tracer<'py>, id: VarId) -> Option<Bound<'py, PyAny>> {
+        let items = PyList::new(t.py, fold::to_objects(t, self.0)?).ok()?;
+        match t.vars.get(id).class.clone() {
+            Some(class) => class.bind(t.py).call1((items,)).ok(),
+            None => Some(items.into_any()),
+        }
     }
 }
 

@@ -11,7 +11,9 @@ use crate::reason::Break;
 use crate::simulator::call::call;
 use crate::simulator::{attributes, made_arrays, methods, tensors, Kwargs, Step, Tracer};
 
-use crate::simulator::variables::protocol::{Finalizer, Protocol, Rebuild, Snapshot};
+use crate::simulator::variables::answers::{Finalizer, Snapshot};
+use crate::simulator::variables::protocol::Protocol;
+use crate::simulator::variables::rebuild::Rebuild;
 use crate::simulator::variables::{Kind, VarId, Variable};
 
 /// A bound method.
@@ -86,6 +88,10 @@ impl Protocol for Method {
         t.tail = tail;
         call(t, self.function, &all, kwargs)
     }
+
+    fn is_callable(&self, _: &mut Tracer<'_>, _: VarId) -> Step<bool> {
+        Ok(true)
+    }
 }
 
 /// A method of a builtin kind bound to a variable.
@@ -149,6 +155,10 @@ impl Protocol for BoundBuiltin<'_> {
         } else {
             methods::call(t, receiver, name, args, kwargs)
         }
+    }
+
+    fn is_callable(&self, _: &mut Tracer<'_>, _: VarId) -> Step<bool> {
+        Ok(true)
     }
 }
 

@@ -7,7 +7,9 @@ use crate::obj::Obj;
 use crate::reason::Break;
 use crate::simulator::Tracer;
 
-use crate::simulator::variables::protocol::{not_made, Finalizer, Protocol, Rebuild, Snapshot};
+use crate::simulator::variables::answers::{Finalizer, Snapshot};
+use crate::simulator::variables::protocol::Protocol;
+use crate::simulator::variables::rebuild::{not_made, Rebuild};
 use crate::simulator::variables::{VarId, Variable};
 
 /// The interpreter's NULL.

@@ -6,11 +6,12 @@ use pyo3::types::PyType;
 use crate::bytecode::{BinOp, CmpOp};
 use crate::graph::{DType, SymbolId};
 use crate::reason::{Break, BreakId, BreakKind};
-use crate::simulator::{dynamic_scalar, program_numbers, Step, Tracer};
+use crate::simulator::operators::UnaryOp;
+use crate::simulator::{dynamic_scalar, operators, program_numbers, Step, Tracer};
 
-use crate::simulator::variables::protocol::{
-    builtin, call_pure, not_made, Finalizer, Protocol, Rebuild, Snapshot,
-};
+use crate::simulator::variables::answers::{builtin, Finalizer, Snapshot};
+use crate::simulator::variables::protocol::Protocol;
+use crate::simulator::variables::rebuild::{call_pure, not_made, Rebuild};
 use crate::simulator::variables::{VarId, Variable};
 
 /// Where a number that differs between calls comes from.
@@ -79,6 +80,18 @@ impl Protocol for SymNumber {
             BreakKind::TensorBranch,
             "the truth of a tensor decides what is executed next",
         )
+    }
+
+    fn is_callable(&self, _: &mut Tracer<'_>, _: VarId) -> Step<bool> {
+        Ok(false)
+    }
+
+    fn unary(&self, t: &mut Tracer<'_>, id: VarId, op: UnaryOp) -> Step<VarId> {
+        if op == UnaryOp::Negative {
+            let zero = t.int(0);
+            return operators::binary(t, BinOp::Sub, false, zero, id);
+        }
+        operators::unary_of_number(t, op, id)
     }
 }
 

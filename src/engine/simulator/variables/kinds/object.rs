@@ -10,11 +10,15 @@ use crate::obj::Obj;
 use crate::reason::{Break, BreakId, BreakKind};
 use crate::simulator::call::call;
 use crate::simulator::containers::deques;
+use crate::simulator::operators::UnaryOp;
 use crate::simulator::{
-    attributes, call, dynamic_scalar, groups, iterate, keys, layers, Kwargs, Step, Tracer,
+    attributes, call, classes, dynamic_scalar, groups, iterate, keys, layers, operators, Kwargs,
+    Step, Tracer,
 };
 
-use crate::simulator::variables::protocol::{class, Emit, Finalizer, Protocol, Rebuild, Snapshot};
+use crate::simulator::variables::answers::{class, Finalizer, Snapshot};
+use crate::simulator::variables::protocol::Protocol;
+use crate::simulator::variables::rebuild::{Emit, Rebuild};
 use crate::simulator::variables::{protocol, Key, Kind, VarId, Variable};
 
 /// One attribute write or delete, in program order.
@@ -225,6 +229,24 @@ impl Protocol for ObjectVar {
         let bound = attributes::get_special(t, id, "__call__")?;
         t.tail = tail;
         call(t, bound, args, kwargs)
+    }
+
+    fn is_iterator(&self, t: &mut Tracer<'_>, id: VarId) -> Step<bool> {
+        iterate::has_next(t, id, self)
+    }
+
+    fn is_callable(&self, t: &mut Tracer<'_>, id: VarId) -> Step<bool> {
+        let Some(class) = t.type_of(id) else {
+            return t.unsupported("callable() of this value");
+        };
+        // It is looked for and not bound: a descriptor is not asked.
+        classes::guard_names(t, &class, &["__call__"]);
+        Ok(attributes::lookup(&class, "__call__").is_some())
+    }
+
+    fn unary(&self, t: &mut Tracer<'_>, id: VarId, op: UnaryOp) -> Step<VarId> {
+        let method = attributes::get_special(t, id, operators::unary_names(op).0)?;
+        call(t, method, &[], &[])
     }
 }
 

@@ -1,16 +1,18 @@
 //! Real objects that nothing is known of.
 
 use pyo3::prelude::*;
-use pyo3::types::PyType;
+use pyo3::types::{PyIterator, PyType};
 
 use crate::obj::module_and_name;
 use crate::reason::{Break, BreakId, BreakKind};
 use crate::simulator::{attributes, call, iterate, sets, Kwargs, Step, Tracer};
 
-use crate::simulator::variables::protocol::{
-    described, not_an_attribute, not_made, of_value, Finalizer, Protocol, Rebuild, Snapshot,
+use crate::simulator::variables::answers::{
+    described, not_an_attribute, of_value, Finalizer, Snapshot,
 };
-use crate::simulator::variables::{VarId, Variable};
+use crate::simulator::variables::protocol::Protocol;
+use crate::simulator::variables::rebuild::{not_made, Rebuild};
+use crate::simulator::variables::{Kind, SetVar, VarId, Variable};
 
 /// One that nobody looked at.
 pub struct Lazy;
@@ -132,6 +134,20 @@ impl Protocol for Opaque {
         }
         let what = described(t, id);
         t.stop(BreakKind::UnsupportedCall, format!("call of {what}"))
+    }
+
+    fn is_iterator(&self, t: &mut Tracer<'_>, id: VarId) -> Step<bool> {
+        t.guard_class(id);
+        let value = t.value(id);
+        Ok(value.is_some_and(|value| value.cast::<PyIterator>().is_ok()))
+    }
+
+    fn emptied(&self, _: &Tracer<'_>) -> Step<Option<Kind>> {
+        Ok(Some(Kind::Set(SetVar::default())))
+    }
+
+    fn is_callable(&self, t: &mut Tracer<'_>, _: VarId) -> Step<bool> {
+        t.unsupported("callable() of an opaque object")
     }
 }
 

@@ -8,9 +8,9 @@ use pyo3::types::PyType;
 use crate::reason::Break;
 use crate::simulator::{call, Kwargs, Step, Tracer};
 
-use crate::simulator::variables::protocol::{
-    call_with_names, Finalizer, Protocol, Rebuild, Snapshot,
-};
+use crate::simulator::variables::answers::{Finalizer, Snapshot};
+use crate::simulator::variables::protocol::Protocol;
+use crate::simulator::variables::rebuild::{call_with_names, Rebuild};
 use crate::simulator::variables::{VarId, Variable};
 
 /// `functools.partial`
@@ -70,5 +70,9 @@ impl Protocol for Partial<'_> {
         t.tail = tail;
         let parts = (self.function, self.args.to_vec(), self.kwargs.to_vec());
         call::call_partial(t, parts, args, kwargs)
+    }
+
+    fn is_callable(&self, _: &mut Tracer<'_>, _: VarId) -> Step<bool> {
+        Ok(true)
     }
 }

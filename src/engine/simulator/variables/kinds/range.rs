@@ -1,15 +1,15 @@
 //! Ranges.
 
 use pyo3::prelude::*;
-use pyo3::types::PyType;
+use pyo3::types::{PyRange, PyType};
 use std::rc::Rc;
 
 use crate::reason::Break;
 use crate::simulator::{fold, iterate, Step, Tracer};
 
-use crate::simulator::variables::protocol::{
-    builtin, not_made, Finalizer, Protocol, Rebuild, Snapshot,
-};
+use crate::simulator::variables::answers::{builtin, Finalizer, Snapshot};
+use crate::simulator::variables::protocol::Protocol;
+use crate::simulator::variables::rebuild::{not_made, Rebuild};
 use crate::simulator::variables::{protocol, Item, IterVar, Kind, VarId, Variable};
 
 /// `range(start, stop, step)`
@@ -90,6 +90,15 @@ impl Protocol for Range {
             "step" => Some(t.int(step)),
             _ => return t.unsupported(format!("attribute {name} of a range")),
         })
+    }
+
+    fn to_object<'py>(&self, t: &mut Tracer<'py>, _: VarId) -> Option<Bound<'py, PyAny>> {
+        let Self(start, stop, step) = *self;
+        Some(
+            PyRange::new_with_step(t.py, start as isize, stop as isize, step as isize)
+                .ok()?
+                .into_any(),
+        )
     }
 }
 

@@ -2,12 +2,14 @@
 
 use indexmap::IndexMap;
 use pyo3::prelude::*;
-use pyo3::types::PyType;
+use pyo3::types::{PyFrozenSet, PySet, PyType};
 
 use crate::reason::{Break, BreakId};
 use crate::simulator::{fold, keys, methods, Kwargs, Step, Tracer};
 
-use crate::simulator::variables::protocol::{builtin, Finalizer, Protocol, Rebuild, Snapshot};
+use crate::simulator::variables::answers::{builtin, Finalizer, Snapshot};
+use crate::simulator::variables::protocol::Protocol;
+use crate::simulator::variables::rebuild::Rebuild;
 use crate::simulator::variables::{IterVar, Key, Kind, VarId, Variable};
 
 /// A set or frozenset.
@@ -107,5 +109,23 @@ impl Protocol for SetVar {
         _: &Kwargs,
     ) -> Step<VarId> {
         methods::set(t, id, name, args)
+    }
+
+    fn is_unchanged(&self, _: &mut Tracer<'_>, _: VarId, keys: &[Key]) -> bool {
+        self.items.keys().eq(keys)
+    }
+
+    fn emptied(&self, _: &Tracer<'_>) -> Step<Option<Kind>> {
+        Ok(Some(Kind::Set(Self::default())))
+    }
+
+    fn to_object<'py>(&self, t: &mut Tracer<'py>, _: VarId) -> Option<Bound<'py, PyAny>> {
+        let items: Vec<VarId> = self.items.values().copied().collect();
+        let items = fold::to_objects(t, &items)?;
+        Some(if self.frozen {
+            PyFrozenSet::new(t.py, items).ok()?.into_any()
+        } else {
+            PySet::new(t.py, items).ok()?.into_any()
+        })
     }
 }

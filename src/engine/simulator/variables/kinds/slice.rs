@@ -1,12 +1,14 @@
 //! Slices.
 
 use pyo3::prelude::*;
-use pyo3::types::PyType;
+use pyo3::types::{PySlice, PyType};
 
 use crate::reason::Break;
-use crate::simulator::{Step, Tracer};
+use crate::simulator::{fold, Step, Tracer};
 
-use crate::simulator::variables::protocol::{builtin, Finalizer, Protocol, Rebuild, Snapshot};
+use crate::simulator::variables::answers::{builtin, Finalizer, Snapshot};
+use crate::simulator::variables::protocol::Protocol;
+use crate::simulator::variables::rebuild::Rebuild;
 use crate::simulator::variables::{VarId, Variable};
 
 /// `slice(start, stop, step)`
@@ -53,5 +55,11 @@ impl Protocol for Slice {
             "step" => Some(step),
             _ => return t.unsupported(format!("attribute {name} of a slice")),
         })
+    }
+
+    fn to_object<'py>(&self, t: &mut Tracer<'py>, _: VarId) -> Option<Bound<'py, PyAny>> {
+        let parts = fold::to_objects(t, &self.0)?;
+        let slice = t.py.get_type::<PySlice>();
+        slice.call1((&parts[0], &parts[1], &parts[2])).ok()
     }
 }

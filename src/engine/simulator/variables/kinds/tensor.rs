@@ -8,10 +8,13 @@ use pyo3::types::PyType;
 use crate::graph::{Arg, Callee, SymbolId};
 use crate::obj::Obj;
 use crate::reason::{Break, BreakId, BreakKind};
+use crate::simulator::operators::UnaryOp;
 use crate::simulator::subscript::index_range;
-use crate::simulator::{arrays, carried_aliases, keys, rows, tensors, Step, Tracer};
+use crate::simulator::{arrays, carried_aliases, keys, operators, rows, tensors, Step, Tracer};
 
-use crate::simulator::variables::protocol::{class, Finalizer, Protocol, Rebuild, Snapshot};
+use crate::simulator::variables::answers::{class, Finalizer, Snapshot};
+use crate::simulator::variables::protocol::Protocol;
+use crate::simulator::variables::rebuild::Rebuild;
 use crate::simulator::variables::{IterVar, Key, Kind, VarId, Variable};
 
 /// A tensor: a symbol of the graph under construction.
@@ -128,5 +131,9 @@ impl Protocol for TensorVar {
 
     fn get_attr(&self, t: &mut Tracer<'_>, id: VarId, name: &str) -> Step<Option<VarId>> {
         tensors::attribute(t, id, name).map(Some)
+    }
+
+    fn unary(&self, t: &mut Tracer<'_>, id: VarId, op: UnaryOp) -> Step<VarId> {
+        tensors::method(t, id, operators::unary_names(op).0, &[], &[])
     }
 }

@@ -8,9 +8,9 @@ use pyo3::types::PyType;
 use crate::reason::Break;
 use crate::simulator::Tracer;
 
-use crate::simulator::variables::protocol::{
-    builtin, call_pure, Finalizer, Protocol, Rebuild, Snapshot,
-};
+use crate::simulator::variables::answers::{builtin, Finalizer, Snapshot};
+use crate::simulator::variables::protocol::Protocol;
+use crate::simulator::variables::rebuild::{call_pure, Rebuild};
 use crate::simulator::variables::{VarId, Variable};
 
 /// A part of a text that differs between calls.

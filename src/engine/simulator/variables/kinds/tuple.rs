@@ -1,16 +1,18 @@
 //! Tuples, and named ones.
 
 use pyo3::prelude::*;
-use pyo3::types::PyType;
+use pyo3::types::{PyTuple, PyType};
 
 use crate::obj::Obj;
 use crate::reason::{Break, BreakId};
 use crate::simulator::subscript::Picked;
-use crate::simulator::{attributes, comparisons, keys, methods, subscript, Kwargs, Step, Tracer};
-
-use crate::simulator::variables::protocol::{
-    builtin, class, not_an_attribute, Finalizer, Protocol, Rebuild, Snapshot,
+use crate::simulator::{
+    attributes, comparisons, fold, keys, methods, subscript, Kwargs, Step, Tracer,
 };
+
+use crate::simulator::variables::answers::{builtin, class, not_an_attribute, Finalizer, Snapshot};
+use crate::simulator::variables::protocol::Protocol;
+use crate::simulator::variables::rebuild::Rebuild;
 use crate::simulator::variables::{IterVar, Key, Kind, VarId, Variable};
 
 /// `tuple`; with a class: a named tuple.
@@ -140,5 +142,20 @@ impl Protocol for Tuple<'_> {
             }
             _ => methods::sequence(t, self.0, name, args),
         }
+    }
+
+    fn emptied(&self, _: &Tracer<'_>) -> Step<Option<Kind>> {
+        Ok(Some(Kind::Tuple(Vec::new(), None)))
+    }
+
+    fn to_object<'py>(&self, t: &mut Tracer<'py>, id: VarId) -> Option<Bound<'py, PyAny>> {
+        if self.1.is_some() {
+            return fold::union(t, id);
+        }
+        Some(
+            PyTuple::new(t.py, fold::to_objects(t, self.0)?)
+                .ok()?
+                .into_any(),
+        )
     }
 }

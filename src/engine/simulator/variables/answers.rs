@@ -1,0 +1,81 @@
+//! What answers of kinds have in common.
+
+use pyo3::prelude::*;
+use pyo3::types::PyType;
+
+use crate::frame::Modules;
+use crate::obj::Obj;
+use crate::reason::BreakKind;
+use crate::simulator::call::describe;
+use crate::simulator::{namespaces, sets, Step, Tracer};
+
+use super::{Kind, VarId, Variable};
+
+/// What the changes that the program made to something that exists are replayed from.
+pub enum Snapshot {
+    /// The helper that sets its contents, and a new variable of them.
+    Contents(&'static str, Kind),
+    /// The helper that sets what it holds, and that.
+    Value(&'static str, VarId),
+    /// Nothing but the attributes that were written.
+    Attributes,
+    /// They cannot be replayed.
+    Never,
+}
+
+/// What may run code of the user's where the last reference to a value goes away.
+pub enum Finalizer {
+    /// Nothing.
+    Nothing,
+    /// The ends of what it holds, where the frame made it.
+    Items(Vec<VarId>),
+    /// The `__del__` of its class, of which nothing is guarded yet.
+    OfUnknown,
+    /// The `__del__` of its class, and the end of what a new instance holds.
+    OfInstance(Option<VarId>),
+}
+
+/// A readable name, for messages.
+pub(super) fn described(t: &mut Tracer<'_>, id: VarId) -> String {
+    let var = t.vars.get(id).clone();
+    describe(t, id, &var.kind)
+}
+
+/// `item in value` of what does not say itself what is in it.
+pub(super) fn not_contained(t: &mut Tracer<'_>, id: VarId, item: VarId) -> Step<bool> {
+    if let Some(found) = namespaces::try_get(t, id, item)? {
+        return Ok(found.is_some());
+    }
+    if let Some(answer) = sets::contains(t, id, item)? {
+        return Ok(answer);
+    }
+    let what = described(t, id);
+    t.unsupported(format!("in on {what}"))
+}
+
+/// Stops at an attribute that is not simulated.
+pub(super) fn not_an_attribute<T>(t: &mut Tracer<'_>, id: VarId, name: &str) -> Step<T> {
+    let what = described(t, id);
+    t.stop(
+        BreakKind::UnsupportedAttribute,
+        format!("attribute {name} of {what}"),
+    )
+}
+
+/// A class of `builtins`.
+pub(super) fn builtin<'py>(t: &Tracer<'py>, name: &str) -> Option<Bound<'py, PyType>> {
+    t.py.original("builtins", name)
+        .ok()?
+        .cast_into::<PyType>()
+        .ok()
+}
+
+/// A class that is held.
+pub(super) fn class<'py>(t: &Tracer<'py>, class: &Obj) -> Option<Bound<'py, PyType>> {
+    class.bind(t.py).cast::<PyType>().ok().cloned()
+}
+
+/// The class of the real object.
+pub(super) fn of_value<'py>(t: &Tracer<'py>, var: &Variable) -> Option<Bound<'py, PyType>> {
+    var.value.as_ref().map(|value| value.bind(t.py).get_type())
+}
