@@ -36,7 +36,6 @@ impl Emitter<'_, '_> {
             IterVar::Fixed { over, items, index } => {
                 if let Kind::Layers { .. } = self.t.vars.kind(over.0) {
                     // A part of a list of layers, which the interpreter would have to make.
-
                     let rest = &items[*index..];
                     self.call_helper("layers_iterator", rest.len(), |this| this.values(rest))
                 } else {

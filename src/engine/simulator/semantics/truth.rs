@@ -11,9 +11,11 @@ pub use crate::simulator::variables::protocol::{contains, len, truth};
 
 /// `item in container` where only the program knows it: one of them is a number that it computes.
 pub fn computed_contains(t: &mut Tracer<'_>, container: VarId, item: VarId) -> Step<Option<VarId>> {
-    let items = match t.kind(container).clone() {
-        Kind::List(items) | Kind::Tuple(items, _) => items,
-        Kind::Const => match t.value(container) {
+    let kind = t.kind(container);
+    let items = if let Some(items) = kind.items() {
+        items.to_vec()
+    } else if matches!(kind, Kind::Const) {
+        match t.value(container) {
             Some(value) if value.is_exact_instance_of::<PyTuple>() => {
                 let mut items = Vec::new();
                 for item in value.try_iter()? {
@@ -22,8 +24,9 @@ pub fn computed_contains(t: &mut Tracer<'_>, container: VarId, item: VarId) -> S
                 items
             }
             _ => return Ok(None),
-        },
-        _ => return Ok(None),
+        }
+    } else {
+        return Ok(None);
     };
     let pairs: Vec<_> = items.into_iter().map(|other| (other, item)).collect();
     let found = program_numbers::equal_items(t, &pairs, false)?;

@@ -4,6 +4,8 @@
 //! so identity and aliasing are explicit. Every change goes through the arena's undo log, so a
 //! checkpoint is a position and roll-back is exact. `kinds` has one file a kind.
 
+#![deny(clippy::wildcard_enum_match_arm)]
+
 mod answers;
 mod arena;
 mod key;

@@ -148,7 +148,16 @@ impl IterVar {
             Self::Enumerate { inner, .. } | Self::Filter { inner, .. } => vec![*inner],
             Self::Zip { inner, .. } | Self::Map { inner, .. } => inner.clone(),
             Self::Tool(tool) => tool.inner(),
-            _ => Vec::new(),
+            Self::Sequence { .. }
+            | Self::Dict { .. }
+            | Self::Fixed { .. }
+            | Self::Range { .. }
+            | Self::Numbers { .. }
+            | Self::Advanced
+            | Self::Reversed { .. }
+            | Self::Tensor { .. }
+            | Self::Generator { .. }
+            | Self::Ended { .. } => Vec::new(),
         }
     }
 }

@@ -51,10 +51,13 @@ impl Protocol for SymNumber {
     }
 
     fn python_type<'py>(&self, t: &Tracer<'py>, _: &Variable) -> Option<Bound<'py, PyType>> {
-        match t.graph.meta(self.0)?.dtype {
-            DType::Int64 => builtin(t, "int"),
-            DType::Bool => builtin(t, "bool"),
-            _ => None,
+        let dtype = t.graph.meta(self.0)?.dtype;
+        if dtype == DType::Int64 {
+            builtin(t, "int")
+        } else if dtype == DType::Bool {
+            builtin(t, "bool")
+        } else {
+            None
         }
     }
 
