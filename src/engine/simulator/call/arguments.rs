@@ -12,6 +12,7 @@ use crate::obj::Obj;
 use crate::reason::BreakKind;
 use crate::variables::{DictVar, Kind, NumberVar, TensorVar, VarId};
 
+use crate::simulator::variables::protocol;
 use crate::simulator::{dynamic_scalar, fold, item, keys, tensor_scalar, Step, Tracer};
 
 /// Why an operation breaks the graph that would hold `-0.0`.
@@ -43,7 +44,7 @@ fn is_data(value: &Bound<'_, PyAny>) -> bool {
 
 /// The graph argument for a variable.
 pub fn to_arg(t: &mut Tracer<'_>, value: VarId) -> Step<Arg> {
-    match fold::deeper(t, |t| convert(t, value)) {
+    match fold::deeper(t, |t| protocol::argument(t, value)) {
         Some(arg) => arg,
         None => t.unsupported("containers that are too deep are passed to a tensor operation"),
     }
@@ -56,56 +57,28 @@ fn is_passed(t: &mut Tracer<'_>, id: VarId) -> String {
     format!("{what} is passed to a tensor operation")
 }
 
-fn convert(t: &mut Tracer<'_>, id: VarId) -> Step<Arg> {
-    let many = |t: &mut Tracer<'_>, items: Vec<VarId>| {
-        items
-            .into_iter()
-            .map(|item| to_arg(t, item))
-            .collect::<Step<Vec<_>>>()
-    };
-    Ok(match t.kind(id).clone() {
-        Kind::Tensor(tensor) => Arg::Symbol(tensor.symbol),
-        Kind::SymNumber(symbol) => Arg::Symbol(symbol),
-        Kind::Int(number) if depends_on_dims(t, id) => Arg::Symbol(number_statement(t, number)?),
-        Kind::Const | Kind::Class | Kind::Callable | Kind::Module => match t.value(id) {
-            Some(value) if is_negative_zero(&value) => return t.unsupported(NEGATIVE_ZERO),
-            Some(value) if !is_data(&value) => {
-                let why = is_passed(t, id);
-                return t.unsupported(why);
-            }
-            Some(value) => Arg::Const(Obj::from(value)),
-            None => return t.unsupported("a constant without a value"),
-        },
-        Kind::List(items) => Arg::List(many(t, items)?),
-        Kind::Tuple(items, None) => Arg::Tuple(many(t, items)?),
-        Kind::Tuple(items, Some(class)) => Arg::NamedTuple(class, many(t, items)?),
-        Kind::Dict(dict) if dict.class.is_none() => {
-            let mut items = Vec::with_capacity(dict.items.len());
-            for (key, item) in dict.items.into_values() {
-                let Some(key) = t.const_value(key) else {
-                    return t.unsupported("a dict argument with such keys");
-                };
-                items.push((Obj::from(key), to_arg(t, item)?));
-            }
-            Arg::Dict(items)
-        }
-        Kind::Slice(parts) => {
-            let [start, stop, step] = parts;
-            Arg::Slice(Box::new([
-                to_arg(t, start)?,
-                to_arg(t, stop)?,
-                to_arg(t, step)?,
-            ]))
-        }
-        Kind::Range(..) => match fold::to_object(t, id) {
-            Some(range) => Arg::Const(Obj::from(range)),
-            None => return t.unsupported("a range argument"),
-        },
-        _ => {
+/// Stops at a value that is no argument.
+pub(in crate::simulator) fn refuse<T>(t: &mut Tracer<'_>, id: VarId) -> Step<T> {
+    let why = is_passed(t, id);
+    t.stop(BreakKind::UnsupportedCall, why)
+}
+
+/// The arguments for several variables.
+pub(in crate::simulator) fn to_args(t: &mut Tracer<'_>, items: &[VarId]) -> Step<Vec<Arg>> {
+    items.iter().map(|item| to_arg(t, *item)).collect()
+}
+
+/// The argument that a real object is.
+pub(in crate::simulator) fn of_value(t: &mut Tracer<'_>, id: VarId) -> Step<Arg> {
+    match t.value(id) {
+        Some(value) if is_negative_zero(&value) => t.unsupported(NEGATIVE_ZERO),
+        Some(value) if !is_data(&value) => {
             let why = is_passed(t, id);
-            return t.stop(BreakKind::UnsupportedCall, why);
+            t.unsupported(why)
         }
-    })
+        Some(value) => Ok(Arg::Const(Obj::from(value))),
+        None => t.unsupported("a constant without a value"),
+    }
 }
 
 /// Whether a number is made of dims and constants only: then the graph can make it too.

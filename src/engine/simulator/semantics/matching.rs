@@ -22,13 +22,14 @@ pub fn is_mapping(t: &mut Tracer<'_>, value: VarId) -> Step<bool> {
 
 /// Whether its class may be a collection, or be registered as one at any time, unseen by guards.
 fn is_of_any_class(t: &mut Tracer<'_>, value: VarId) -> bool {
-    match t.kind(value) {
-        Kind::Object(_) | Kind::Layer(_) | Kind::Opaque => true,
-        Kind::Const => t
-            .type_of(value)
-            .is_none_or(|class| native::is_mutable(&class)),
-        _ => false,
+    if matches!(t.kind(value), Kind::Const) {
+        let class = t.type_of(value);
+        return class.is_none_or(|class| native::is_mutable(&class));
     }
+    matches!(
+        t.kind(value),
+        Kind::Object(_) | Kind::Layer(_) | Kind::Opaque
+    )
 }
 
 /// Whether a sequence pattern may match.

@@ -24,10 +24,11 @@ fn is_view(name: &str) -> bool {
 /// The tensors among these arguments, or in containers among them, each once.
 fn tensors_in(t: &Tracer<'_>, given: &[VarId], found: &mut Vec<VarId>) {
     for id in given {
-        match t.vars.kind(*id) {
-            Kind::Tensor(_) if !found.contains(id) => found.push(*id),
-            Kind::List(items) | Kind::Tuple(items, _) => tensors_in(t, items, found),
-            _ => {}
+        let kind = t.vars.kind(*id);
+        if let Some(items) = kind.items() {
+            tensors_in(t, items, found);
+        } else if kind.tensor().is_some() && !found.contains(id) {
+            found.push(*id);
         }
     }
 }

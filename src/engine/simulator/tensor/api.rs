@@ -578,10 +578,11 @@ pub fn check_given(t: &mut Tracer<'_>, name: &str, args: &[VarId], kwargs: &Kwar
 
 /// Whether a program has a tensor for this argument: one of the user's, or a number that the graph makes.
 fn is_value(t: &mut Tracer<'_>, argument: Option<VarId>) -> bool {
-    argument.is_some_and(|argument| match t.kind(argument) {
-        Kind::Tensor(_) | Kind::SymNumber(_) => true,
-        Kind::Int(_) => crate::simulator::arguments::depends_on_dims(t, argument),
-        _ => false,
+    argument.is_some_and(|argument| {
+        let kind = t.kind(argument);
+        kind.of_graph().is_some()
+            || matches!(kind, Kind::Int(_))
+                && crate::simulator::arguments::depends_on_dims(t, argument)
     })
 }
 

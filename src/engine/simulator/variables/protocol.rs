@@ -9,9 +9,12 @@ use std::rc::Rc;
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 
+use crate::graph::Arg;
 use crate::reason::{Break, BreakId, BreakKind};
 use crate::simulator::operators::UnaryOp;
-use crate::simulator::{attributes, fold, iterate, namespaces, operators, Kwargs, Step, Tracer};
+use crate::simulator::{
+    arguments, attributes, fold, iterate, namespaces, operators, Kwargs, Step, Tracer,
+};
 
 use super::answers::{described, not_an_attribute, not_contained};
 use super::{Finalizer, Key, Kind, Rebuild, Snapshot, VarId, Variable};
@@ -181,6 +184,11 @@ pub trait Protocol {
     /// An object that is equal to it, where that can be made now.
     fn to_object<'py>(&self, t: &mut Tracer<'py>, id: VarId) -> Option<Bound<'py, PyAny>> {
         fold::union(t, id)
+    }
+
+    /// The argument of a statement of the graph that it is.
+    fn argument(&self, t: &mut Tracer<'_>, id: VarId) -> Step<Arg> {
+        arguments::refuse(t, id)
     }
 }
 
@@ -402,6 +410,11 @@ pub fn unary(t: &mut Tracer<'_>, op: UnaryOp, value: VarId) -> Step<VarId> {
 /// An object that is equal to a variable, where that can be made now.
 pub fn to_object<'py>(t: &mut Tracer<'py>, id: VarId) -> Option<Bound<'py, PyAny>> {
     ask!(&t.looked_at(id).kind, known => known.to_object(t, id))
+}
+
+/// The argument of a statement of the graph that a variable is.
+pub fn argument(t: &mut Tracer<'_>, id: VarId) -> Step<Arg> {
+    ask!(&t.looked_at(id).kind, known => known.argument(t, id))
 }
 
 impl Variable {

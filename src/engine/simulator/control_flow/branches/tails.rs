@@ -46,11 +46,7 @@ pub fn near_or_far<'py>(
 
 /// The tensor of the graph that a value is.
 fn deciding(t: &Tracer<'_>, value: VarId) -> Option<SymbolId> {
-    match t.vars.kind(value) {
-        Kind::Tensor(tensor) => Some(tensor.symbol),
-        Kind::SymNumber(symbol) => Some(*symbol),
-        _ => None,
-    }
+    t.vars.kind(value).of_graph()
 }
 
 /// What a way through the code answers where `value` holds on it, or does not.

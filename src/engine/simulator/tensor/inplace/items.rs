@@ -109,10 +109,12 @@ fn is_in_range(t: &mut Tracer<'_>, tensor: VarId, key: VarId) -> Step<bool> {
 /// Whether it is a whole number of no dims that only the graph knows, of control flow that is
 /// captured.
 fn is_place_of_graph(t: &mut Tracer<'_>, id: VarId) -> bool {
-    let meta = match *t.kind(id) {
-        Kind::SymNumber(symbol) => t.graph.meta(symbol).cloned(),
-        Kind::Tensor(_) => tensors::meta_of(t, id),
-        _ => None,
+    let meta = if let Kind::SymNumber(symbol) = *t.kind(id) {
+        t.graph.meta(symbol).cloned()
+    } else if let Kind::Tensor(_) = t.kind(id) {
+        tensors::meta_of(t, id)
+    } else {
+        None
     };
     let whole = meta.is_some_and(|meta| {
         meta.shape.is_empty() && matches!(meta.dtype, DType::Int32 | DType::Int64)

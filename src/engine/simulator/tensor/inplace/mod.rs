@@ -427,11 +427,7 @@ pub fn is_outside(t: &Tracer<'_>, tensor: VarId, symbol: SymbolId) -> bool {
 fn is_shared(t: &Tracer<'_>, tensor: VarId, symbol: SymbolId) -> bool {
     (0..t.vars.len()).any(|at| {
         let id = VarId(at as u32);
-        match t.vars.kind(id) {
-            Kind::Tensor(other) => id != tensor && other.symbol == symbol,
-            Kind::SymNumber(other) => *other == symbol,
-            _ => false,
-        }
+        id != tensor && t.vars.kind(id).of_graph() == Some(symbol)
     })
 }
 

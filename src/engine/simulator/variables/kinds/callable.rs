@@ -3,8 +3,9 @@
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 
+use crate::graph::Arg;
 use crate::reason::{Break, BreakKind};
-use crate::simulator::{attributes, call, keys, looks_at_frames, Kwargs, Step, Tracer};
+use crate::simulator::{arguments, attributes, call, keys, looks_at_frames, Kwargs, Step, Tracer};
 
 use crate::simulator::variables::answers::{
     described, not_an_attribute, of_value, Finalizer, Snapshot,
@@ -94,6 +95,10 @@ impl Protocol for Callable {
     fn is_callable(&self, t: &mut Tracer<'_>, id: VarId) -> Step<bool> {
         Ok(t.value(id).is_some_and(|value| value.is_callable()))
     }
+
+    fn argument(&self, t: &mut Tracer<'_>, id: VarId) -> Step<Arg> {
+        arguments::of_value(t, id)
+    }
 }
 
 /// A module.
@@ -140,5 +145,9 @@ impl Protocol for Module {
 
     fn is_callable(&self, t: &mut Tracer<'_>, id: VarId) -> Step<bool> {
         Ok(t.value(id).is_some_and(|value| value.is_callable()))
+    }
+
+    fn argument(&self, t: &mut Tracer<'_>, id: VarId) -> Step<Arg> {
+        arguments::of_value(t, id)
     }
 }

@@ -3,8 +3,11 @@
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 
+use crate::graph::Arg;
 use crate::reason::Break;
-use crate::simulator::{attributes, call, classes, fold, keys, objects, Kwargs, Step, Tracer};
+use crate::simulator::{
+    arguments, attributes, call, classes, fold, keys, objects, Kwargs, Step, Tracer,
+};
 
 use crate::simulator::variables::answers::{of_value, Finalizer, Snapshot};
 use crate::simulator::variables::protocol::Protocol;
@@ -74,5 +77,9 @@ impl Protocol for Class {
     fn to_object<'py>(&self, t: &mut Tracer<'py>, id: VarId) -> Option<Bound<'py, PyAny>> {
         classes::guard_meta_of(t, id);
         t.value(id).filter(fold::has_plain_metaclass)
+    }
+
+    fn argument(&self, t: &mut Tracer<'_>, id: VarId) -> Step<Arg> {
+        arguments::of_value(t, id)
     }
 }

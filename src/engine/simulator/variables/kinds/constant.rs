@@ -3,11 +3,12 @@
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 
+use crate::graph::Arg;
 use crate::obj::is_attr;
 use crate::reason::{Break, BreakId, BreakKind};
 use crate::simulator::tracer::is_plain_constant;
 use crate::simulator::{
-    attributes, classes, device, exceptions, fold, iterate, keys, made_arrays, methods,
+    arguments, attributes, classes, device, exceptions, fold, iterate, keys, made_arrays, methods,
     repr_guards, Kwargs, Step, Tracer,
 };
 
@@ -161,6 +162,10 @@ impl Protocol for Const {
         let value = t.value(id)?;
         repr_guards::guard_operations(t, &value);
         Some(value)
+    }
+
+    fn argument(&self, t: &mut Tracer<'_>, id: VarId) -> Step<Arg> {
+        arguments::of_value(t, id)
     }
 }
 

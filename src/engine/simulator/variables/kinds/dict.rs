@@ -4,12 +4,13 @@ use indexmap::IndexMap;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyType};
 
+use crate::graph::Arg;
 use crate::obj::Obj;
 use crate::reason::{Break, BreakId, BreakKind};
 use crate::simulator::call::call;
 use crate::simulator::{
-    attributes, comparisons, exceptions, fold, iterate, keys, methods, subscript, Kwargs, Step,
-    Stop, Tracer,
+    arguments, attributes, comparisons, exceptions, fold, iterate, keys, methods, subscript,
+    Kwargs, Step, Stop, Tracer,
 };
 
 use crate::simulator::variables::answers::{
@@ -202,6 +203,20 @@ impl Protocol for DictVar {
                 .ok()?;
         }
         Some(object.into_any())
+    }
+
+    fn argument(&self, t: &mut Tracer<'_>, id: VarId) -> Step<Arg> {
+        if self.class.is_some() {
+            return arguments::refuse(t, id);
+        }
+        let mut items = Vec::with_capacity(self.items.len());
+        for (key, item) in self.items.values() {
+            let Some(key) = t.const_value(*key) else {
+                return t.unsupported("a dict argument with such keys");
+            };
+            items.push((Obj::from(key), arguments::to_arg(t, *item)?));
+        }
+        Ok(Arg::Dict(items))
     }
 }
 

@@ -3,9 +3,12 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyType};
 
+use crate::graph::Arg;
 use crate::reason::Break;
 use crate::simulator::subscript::Picked;
-use crate::simulator::{attributes, comparisons, fold, methods, subscript, Kwargs, Step, Tracer};
+use crate::simulator::{
+    arguments, attributes, comparisons, fold, methods, subscript, Kwargs, Step, Tracer,
+};
 
 use crate::simulator::variables::answers::{builtin, class, not_an_attribute, Finalizer, Snapshot};
 use crate::simulator::variables::protocol::Protocol;
@@ -178,6 +181,10 @@ impl Protocol for List<'_> {
             Some(class) => class.bind(t.py).call1((items,)).ok(),
             None => Some(items.into_any()),
         }
+    }
+
+    fn argument(&self, t: &mut Tracer<'_>, _: VarId) -> Step<Arg> {
+        Ok(Arg::List(arguments::to_args(t, self.0)?))
     }
 }
 

@@ -246,6 +246,15 @@ impl Kind {
         }
     }
 
+    /// A tensor of the graph, or a number of no dims that is one.
+    pub fn of_graph(&self) -> Option<SymbolId> {
+        if let Self::SymNumber(symbol) | Self::Tensor(TensorVar { symbol, .. }) = self {
+            Some(*symbol)
+        } else {
+            None
+        }
+    }
+
     /// A number that the graph computes.
     pub fn graph_number(&self) -> Option<SymbolId> {
         if let Self::SymNumber(symbol) | Self::Float(NumberVar::Graph(symbol)) = self {

@@ -4,10 +4,10 @@ use pyo3::prelude::*;
 use pyo3::types::PyType;
 
 use crate::bytecode::{BinOp, CmpOp};
-use crate::graph::{DType, SymbolId};
+use crate::graph::{Arg, DType, SymbolId};
 use crate::reason::{Break, BreakId, BreakKind};
 use crate::simulator::operators::UnaryOp;
-use crate::simulator::{dynamic_scalar, operators, program_numbers, Step, Tracer};
+use crate::simulator::{arguments, dynamic_scalar, operators, program_numbers, Step, Tracer};
 
 use crate::simulator::variables::answers::{builtin, Finalizer, Snapshot};
 use crate::simulator::variables::protocol::Protocol;
@@ -96,6 +96,10 @@ impl Protocol for SymNumber {
         }
         operators::unary_of_number(t, op, id)
     }
+
+    fn argument(&self, _: &mut Tracer<'_>, _: VarId) -> Step<Arg> {
+        Ok(Arg::Symbol(self.0))
+    }
 }
 
 /// An exact `int`.
@@ -140,6 +144,13 @@ impl Protocol for Int {
 
     fn truth(&self, t: &mut Tracer<'_>, id: VarId) -> Step<bool> {
         number_truth(t, id)
+    }
+
+    fn argument(&self, t: &mut Tracer<'_>, id: VarId) -> Step<Arg> {
+        if !arguments::depends_on_dims(t, id) {
+            return arguments::refuse(t, id);
+        }
+        Ok(Arg::Symbol(arguments::number_statement(t, self.0)?))
     }
 }
 

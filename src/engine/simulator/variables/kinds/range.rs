@@ -4,6 +4,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyRange, PyType};
 use std::rc::Rc;
 
+use crate::graph::Arg;
+use crate::obj::Obj;
 use crate::reason::Break;
 use crate::simulator::{fold, iterate, Step, Tracer};
 
@@ -99,6 +101,13 @@ impl Protocol for Range {
                 .ok()?
                 .into_any(),
         )
+    }
+
+    fn argument(&self, t: &mut Tracer<'_>, id: VarId) -> Step<Arg> {
+        match self.to_object(t, id) {
+            Some(range) => Ok(Arg::Const(Obj::from(range))),
+            None => t.unsupported("a range argument"),
+        }
     }
 }
 

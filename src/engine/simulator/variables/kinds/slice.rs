@@ -3,8 +3,9 @@
 use pyo3::prelude::*;
 use pyo3::types::{PySlice, PyType};
 
+use crate::graph::Arg;
 use crate::reason::Break;
-use crate::simulator::{fold, Step, Tracer};
+use crate::simulator::{arguments, fold, Step, Tracer};
 
 use crate::simulator::variables::answers::{builtin, Finalizer, Snapshot};
 use crate::simulator::variables::protocol::Protocol;
@@ -61,5 +62,14 @@ impl Protocol for Slice {
         let parts = fold::to_objects(t, &self.0)?;
         let slice = t.py.get_type::<PySlice>();
         slice.call1((&parts[0], &parts[1], &parts[2])).ok()
+    }
+
+    fn argument(&self, t: &mut Tracer<'_>, _: VarId) -> Step<Arg> {
+        let [start, stop, step] = self.0;
+        Ok(Arg::Slice(Box::new([
+            arguments::to_arg(t, start)?,
+            arguments::to_arg(t, stop)?,
+            arguments::to_arg(t, step)?,
+        ])))
     }
 }

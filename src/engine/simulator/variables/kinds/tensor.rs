@@ -136,4 +136,8 @@ impl Protocol for TensorVar {
     fn unary(&self, t: &mut Tracer<'_>, id: VarId, op: UnaryOp) -> Step<VarId> {
         tensors::method(t, id, operators::unary_names(op).0, &[], &[])
     }
+
+    fn argument(&self, _: &mut Tracer<'_>, _: VarId) -> Step<Arg> {
+        Ok(Arg::Symbol(self.symbol))
+    }
 }

@@ -3,11 +3,12 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyTuple, PyType};
 
+use crate::graph::Arg;
 use crate::obj::Obj;
 use crate::reason::{Break, BreakId};
 use crate::simulator::subscript::Picked;
 use crate::simulator::{
-    attributes, comparisons, fold, keys, methods, subscript, Kwargs, Step, Tracer,
+    arguments, attributes, comparisons, fold, keys, methods, subscript, Kwargs, Step, Tracer,
 };
 
 use crate::simulator::variables::answers::{builtin, class, not_an_attribute, Finalizer, Snapshot};
@@ -157,5 +158,13 @@ impl Protocol for Tuple<'_> {
                 .ok()?
                 .into_any(),
         )
+    }
+
+    fn argument(&self, t: &mut Tracer<'_>, _: VarId) -> Step<Arg> {
+        let items = arguments::to_args(t, self.0)?;
+        Ok(match self.1 {
+            None => Arg::Tuple(items),
+            Some(class) => Arg::NamedTuple(class.clone(), items),
+        })
     }
 }
