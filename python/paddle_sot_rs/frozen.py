@@ -109,6 +109,17 @@ def _by_position(function: Callable[..., Any], args: Sequence[Any], kwargs: dict
     return (*found, named) if _takes_names(function) else tuple(found)
 
 
+def _is_same(tensor: Any, copy: Any) -> bool:
+    """Whether a tensor is what it was: to the last bit, so that what is no number equals itself."""
+    if not tensor._is_initialized():
+        # Nothing has been written to it, as when the copy was made.
+        return True
+    if tensor.shape != copy.shape or tensor.dtype != copy.dtype:
+        return False
+    # Not `equal_all()`: it has no kernel for halves, small whole numbers and complex numbers.
+    return bool(tensor.numpy().tobytes() == copy.numpy().tobytes())
+
+
 class _Kept:
     """Copies of tensors, which all kinds of calls share."""
 
@@ -119,7 +130,7 @@ class _Kept:
         known = self._by_id.get(id(tensor))
         if known is None:
             with paddle.no_grad():
-                copy = paddle.assign(tensor)
+                copy = paddle.assign(tensor) if tensor._is_initialized() else paddle.zeros(tensor.shape, tensor.dtype)
             copy.stop_gradient = copy.persistable = True
             known = self._by_id[id(tensor)] = tensor, copy
         return known[1]
@@ -127,7 +138,7 @@ class _Kept:
     def changed(self) -> list[str]:
         """Names of tensors that differ from their copies."""
         pairs = self._by_id.values()
-        return [of.name for of, copy in pairs if of.shape != copy.shape or not bool(paddle.equal_all(of, copy))]
+        return [of.name for of, copy in pairs if not _is_same(of, copy)]
 
 
 @dataclass(frozen=True)

@@ -374,3 +374,47 @@ def test_saved(tmp_path):
     with pytest.raises(RuntimeError, match="changed since; call refresh"):
         frozen.save(tmp_path / "other")
     assert not list(tmp_path.glob("other*"))
+
+
+DTYPES = ("bool", "int8", "uint8", "int16", "int64", "float16", "bfloat16", "float64", "complex64")
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_what_is_kept_may_have_any_dtype(dtype):
+    weight = paddle.to_tensor([1.0, 0.0, 3.0, 1.0]).astype(dtype)
+
+    def function(x):
+        return x * (weight.real() if weight.is_complex() else weight).astype("float32")
+
+    frozen = sot.freeze(function, [(InputSpec([None, 4]),)], check=True)
+    x = tensor(2, 4)
+    same(frozen(x), function(x))
+    weight.set_value(1 - weight.astype("float32").astype(dtype) if dtype != "bool" else ~weight)
+    with pytest.raises(RuntimeError, match="changed since"):
+        frozen(x)
+    frozen.refresh()
+    same(frozen(x), function(x))
+
+
+def test_what_is_no_number_is_what_it_was(tmp_path):
+    net = nn.Linear(4, 2)
+    net.eval()
+    net.bias.set_value(paddle.to_tensor([float("nan"), 1.0]))
+    frozen = sot.freeze(net, [(InputSpec([None, 4]),)], check=True)
+    same(frozen(tensor(2, 4)), net(tensor(2, 4)))
+    frozen.save(tmp_path / "net")
+    net.to(dtype="float64")
+    with pytest.raises(RuntimeError, match="changed since"):
+        frozen(tensor(2, 4))
+
+
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.SimpleRNN])
+@pytest.mark.parametrize("backend", ["onednn", "paddle"])
+def test_recurrent_layers(kind, backend):
+    """They hold a state that nothing has written yet."""
+    net = kind(4, 3)
+    net.eval()
+    frozen = sot.freeze(net, [(InputSpec([None, None, 4]),)], backend=backend, check=True)
+    for x in (tensor(2, 3, 4), tensor(1, 5, 4)):
+        for found, expected in zip(paddle.utils.flatten(frozen(x)), paddle.utils.flatten(net(x)), strict=True):
+            same(found, expected)
