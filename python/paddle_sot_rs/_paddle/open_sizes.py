@@ -81,6 +81,44 @@ def _is_open_image(args, kwargs):
     return fits and layout in ("NCHW", "NHWC") and any(dim < 0 for dim in x.shape[1:])
 
 
+def _common_sizes(one, other, axis):
+    """The sizes that two tensors have together, -1 along the axis: each keeps its own there."""
+    sizes = []
+    for at, (of_one, of_other) in enumerate(zip(one.shape, other.shape, strict=True)):
+        if at == axis:
+            sizes.append(-1)
+        elif of_one >= 0 and of_other >= 0:
+            sizes.append(max(of_one, of_other) if of_one and of_other else 0)
+        else:
+            read = [paddle.shape(value)[at] for value in (one, other)]
+            # Without rows in one of them there are none.
+            rows = paddle.clip(paddle.minimum(*read), max=1)
+            sizes.append(paddle.maximum(*read) * rows)
+    return sizes
+
+
+def _taken_along(arr, indices, axis, broadcast=True):
+    """`take_along_axis`: it compares dims in Python, where all open ones are equal."""
+    axis = axis + arr.ndim if axis < 0 else axis
+    sizes = _common_sizes(arr, indices, axis)
+    return _C_ops.take_along_axis(paddle.expand(arr, sizes), paddle.expand(indices, sizes), axis)
+
+
+_ALONG = ("take_along_axis", id(paddle.take_along_axis))
+
+
+def _broadcasts_open_dims(args, kwargs):
+    """Whether both tensors are given by position, have the same rank, and some dims besides the axis are open."""
+    if len(args) < 2 or not {"axis", "broadcast"}.issuperset(kwargs) or not kwargs.get("broadcast", True):
+        return False
+    arr, indices, axis, *rest = *args, *[kwargs.get("axis")] * (3 - len(args))
+    fits = isinstance(arr, Value) and isinstance(indices, Value) and type(axis) is int and not rest
+    if not fits or arr.ndim != indices.ndim or not -arr.ndim <= axis < arr.ndim:
+        return False
+    open_dims = {at for value in (arr, indices) for at, dim in enumerate(value.shape) if dim < 0}
+    return not open_dims <= {axis % arr.ndim}
+
+
 def _key(function):
     return function if type(function) is str else id(function)
 
@@ -90,6 +128,8 @@ def of_open_sizes(function, args, kwargs):
     key = _key(function)
     if key in _OF_DIAGONALS and _has_open_diagonal(args, kwargs):
         return _OF_DIAGONALS[key]
+    if key in _ALONG and _broadcasts_open_dims(args, kwargs):
+        return _taken_along
     if key in _UNSHUFFLES and _is_open_image(args, kwargs):
         return _unshuffled
     if key in _POOLS and _has_open_sizes(args, kwargs):

@@ -15,7 +15,7 @@ from paddle_sot_rs._paddle.views import SHARES
 
 Value = pir.Value
 
-_static_divide, _static_power = Value.__truediv__, Value.__pow__
+_static_divide, _static_power, _static_reversed_power = Value.__truediv__, Value.__pow__, Value.__rpow__
 _static_floor_divide, _static_reversed_floor_divide = Value.__floordiv__, Value.__rfloordiv__
 
 
@@ -40,6 +40,14 @@ def _power(self, other):
         return _C_ops.pow(self, other)
     result = _static_power(self, other)
     return _with_rank_one(self, other, result) if isinstance(other, bool) else result
+
+
+def _reversed_power(self, other):
+    # Paddle fills a tensor of the shape with the number, and knows of one open dim alone.
+    if not _scalar(other) or -1 not in dims(self):
+        return _static_reversed_power(self, other)
+    exponent = self.astype(paddle.float32) if isinstance(other, float) and self.dtype in _INTEGERS else self
+    return _C_ops.elementwise_pow(paddle.full(paddle.shape(exponent), other, exponent.dtype), exponent)
 
 
 def _with_rank_one(value, other, result):
@@ -226,6 +234,7 @@ AS_EAGER = {
     "__truediv__": _divide,
     "__div__": _divide,
     "__pow__": _power,
+    "__rpow__": _reversed_power,
     "__floordiv__": _floor_divide,
     "__rfloordiv__": _reversed_floor_divide,
     "__pos__": _positive,

@@ -43,13 +43,29 @@ def unshuffled(x):
     return shuffled, F.pixel_unshuffle(x.transpose([0, 2, 3, 1]), 2, "NHWC")
 
 
-FUNCTIONS = [product_with_one_matrix, lower_triangle, triangle_of_a_batch, hidden_rows, pooled_to_its_width, unshuffled]
+def taken_along(x):
+    """By an index of the same sizes, of one row, and of one column."""
+    order, row = x.argsort(1), x[:1].argsort(1)
+    along = paddle.take_along_axis(x, order, 1), x.take_along_axis(row, axis=-1)
+    return *along, paddle.take_along_axis(x, x[:, :1].argsort(0), 0)
+
+
+def powers_of_numbers(x):
+    return 2**x, 0.3 ** x.abs(), 3 ** (x.detach() * 2).astype("int64").abs()
+
+
+FUNCTIONS = [
+    *(product_with_one_matrix, lower_triangle, triangle_of_a_batch, hidden_rows, pooled_to_its_width, unshuffled),
+    *(taken_along, powers_of_numbers),
+]
 SPECS = {
     product_with_one_matrix: ([None, 5, 3], [[2, 5, 3], [1, 5, 3], [7, 5, 3]]),
     lower_triangle: ([None, None], [[2, 3], [1, 1], [4, 2], [3, 6]]),
     triangle_of_a_batch: ([None, 4, None], [[2, 4, 5], [1, 4, 1], [5, 4, 3]]),
     hidden_rows: ([None, None, 4], [[2, 3, 4], [1, 1, 4], [5, 2, 4]]),
     unshuffled: ([None, None, None], [[2, 4, 6], [1, 2, 2], [3, 8, 4]]),
+    taken_along: ([None, None], [[2, 3], [1, 1], [5, 4], [1, 6]]),
+    powers_of_numbers: ([None, None], [[2, 3], [1, 1], [5, 4]]),
     pooled_to_its_width: ([None, None, None], [[2, 3, 4], [1, 1, 2], [3, 6, 5]]),
 }
 
