@@ -345,7 +345,8 @@ def save(
         path: directory and prefix of the files.
         input_spec: a list with an entry per positional argument: an `InputSpec`, an example Tensor, nested lists,
             tuples and dicts of them, or any other value, which becomes part of the program. Dims of None stay open:
-            sizes that the function takes are found by trying.
+            sizes that the function takes are found by trying. The program takes the tensors of a dict in the order of
+            their keys.
             For several methods of a Layer: a dict from the method's name to such a list. Default: what
             `to_static` was given, else what the last arguments were that it was translated for.
         on_branch: what becomes of an `if` on open dims. With "capture" both sides are part of the program, and where
@@ -428,15 +429,19 @@ def _needs_all(inputs: list[Any], outputs: list[Any]) -> bool:
 
 
 def _write(program: Any, outputs: list[Any], path: str) -> None:
+    from ._paddle.static_mode import alone_in_static_mode
+
     scope = core.Scope()
     for tensor, value in zip(*program.parameters, strict=True):
         target, source = scope.var(value.name).get_tensor(), tensor.value().get_tensor()
         if tensor._is_initialized():
             target._share_data_with(source)
+        elif isinstance(tensor, framework.EagerParamBase):
+            raise ValueError(f"layer_or_fn: parameter {tensor.name} has no numbers yet; call its initialize() first")
         else:
             # State that nothing has written yet: recurrent layers have one for their dropout.
             target.set(paddle.zeros(tensor.shape, tensor.dtype).numpy(), framework._current_expected_place())
-    with framework._dygraph_guard(None), paddle.static.scope_guard(scope):
+    with alone_in_static_mode(), paddle.static.scope_guard(scope):
         prunes = outputs is not program.outputs and _needs_all(program.inputs, outputs)
         paddle.static.save_inference_model(
             path,

@@ -371,7 +371,7 @@ def example_shapes(entries: list[tuple[str, Any]], size: Sizes) -> list[tuple[in
         if isinstance(spec, InputSpec):
             yield example_shape(spec, size, counted, named)
         elif isinstance(spec, list | tuple | dict):
-            for item in spec.values() if isinstance(spec, dict) else spec:
+            for item in map(spec.get, in_order(spec)) if isinstance(spec, dict) else spec:
                 yield from shapes(item)
 
     return [shape for _, spec in entries for shape in shapes(spec)]
@@ -396,6 +396,14 @@ def _example_dim(dim: Any, place: int, size: Sizes, counted: Iterator[int], name
         numbers = size.number if dim.multiple_of > 1 else size
         named[dim.name] = dim.example(numbers(next(counted), place))
     return named[dim.name]
+
+
+def in_order(spec: dict[Any, Any]) -> list[Any]:
+    """The keys in the order in which a program takes what they stand for: that of `paddle.utils.flatten`."""
+    try:
+        return sorted(spec)
+    except TypeError:
+        return list(spec)
 
 
 class Examples:
@@ -427,7 +435,8 @@ class Examples:
         if isinstance(spec, list | tuple):
             return _sequence(spec, [self._value(f"{path}[{at}]", item) for at, item in enumerate(spec)])
         if isinstance(spec, dict):
-            return _mapping(spec, {key: self._value(f"{path}[{key!r}]", item) for key, item in spec.items()})
+            made = {key: self._value(f"{path}[{key!r}]", spec[key]) for key in in_order(spec)}
+            return _mapping(spec, {key: made[key] for key in spec})
         return spec
 
 

@@ -131,15 +131,19 @@ class _Saved:
     """A program as it is in its files."""
 
     def __init__(self, path: str, place: Any) -> None:
+        from .._paddle.static_mode import alone_in_static_mode
+
         self.scope = core.Scope()
-        with framework._dygraph_guard(None), paddle.static.scope_guard(self.scope):
+        with alone_in_static_mode(), paddle.static.scope_guard(self.scope):
             executor = paddle.static.Executor(place)
             self.program, _, self.outputs = paddle.static.load_inference_model(path, executor)
 
 
 def _run(saved: _Saved, feed: dict[str, Any], outputs: list[Any], state: Any) -> list[Any]:
+    from .._paddle.static_mode import alone_in_static_mode
+
     paddle.set_rng_state(state)
-    with framework._dygraph_guard(None), paddle.static.scope_guard(saved.scope):
+    with alone_in_static_mode(), paddle.static.scope_guard(saved.scope):
         executor = paddle.static.Executor(framework._current_expected_place_())
         # Another program each time: what is fetched is part of it.
         return executor.run(saved.program, feed=feed, fetch_list=list(outputs), return_numpy=False)

@@ -1,5 +1,6 @@
 """Static mode, on and off."""
 
+import contextlib
 import functools
 import gc
 import os
@@ -45,6 +46,22 @@ def _switch_in_turn(program, insertion_point=None):
 
 
 pir_core.switch_main_program = _switch_in_turn
+
+
+@contextlib.contextmanager
+def alone_in_static_mode():
+    """Static mode of this thread without a window: for who builds, saves, loads or runs whole programs.
+
+    Other threads wait before they touch the current program, and those that begin meanwhile begin
+    in eager mode.
+    """
+    with _turn:
+        before = _set_mode(None, _mode()[1])
+        try:
+            yield
+        finally:
+            _set_mode(*before)
+
 
 # A process that is forked has the state of this moment for ever, and no thread that would close the
 # window.

@@ -3,8 +3,10 @@
 import collections
 import functools
 import logging
+import threading
 from typing import Any, NamedTuple
 
+import numpy as np
 import paddle
 import paddle_sot_rs as sot
 import pytest
@@ -40,6 +42,10 @@ def of_an_ordered_dict(d):
     return d["a"] * 2 if isinstance(d, collections.OrderedDict) else -d["a"]
 
 
+def of_a_dict(d):
+    return d["b"] - d["a"]["z"] * 2 + d["a"]["y"]
+
+
 def by_a_flag(x, flag):
     return x * 2 if flag else x - 1
 
@@ -55,6 +61,13 @@ CASES = {
     "tuple": (of_a_tuple, [(ROWS,)], [(X(),)], [X()]),
     "named tuple": (of_a_pair, [Pair(ROWS, ROWS)], [Pair(X(), X() + 1)], [X(), X() + 1]),
     "ordered dict": (of_an_ordered_dict, [collections.OrderedDict(a=ROWS)], [collections.OrderedDict(a=X())], [X()]),
+    # As `paddle.jit.save` does: in the order of their keys, not in that of the dict.
+    "dict": (
+        of_a_dict,
+        [{"b": ROWS, "a": {"z": ROWS, "y": ROWS}}],
+        [{"b": X(), "a": {"z": X() + 1, "y": X() + 2}}],
+        [X() + 2, X() + 1, X()],
+    ),
     "flag": (
         by_a_flag,
         [ROWS, InputSpec([], "bool", "flag")],
@@ -159,3 +172,38 @@ def test_a_translated_method_needs_a_specification(tmp_path):
     with pytest.raises(ValueError, match="missing for encode"):
         sot.save(net, tmp_path / "net", [ROWS])
     assert files(tmp_path) == []
+
+
+def test_parameters_without_numbers_are_refused(tmp_path):
+    with paddle.LazyGuard():
+        net = nn.Linear(4, 2)
+    with pytest.raises(ValueError, match="has no numbers yet"):
+        sot.save(net, str(tmp_path / "m"), input_spec=[ROWS])
+    assert list(tmp_path.iterdir()) == []
+    for parameter in net.parameters():
+        parameter.initialize()
+    sot.save(net, str(tmp_path / "m"), input_spec=[ROWS])
+    np.testing.assert_allclose(paddle.jit.load(str(tmp_path / "m"))(X()).numpy(), net(X()).numpy(), rtol=1e-5)
+
+
+def test_several_threads_at_once(tmp_path):
+    """Paddle has one current program for all threads."""
+    nets, failed, modes = [nn.Linear(4, 2) for _ in range(3)], [], []
+
+    def save(number):
+        try:
+            modes.append(paddle.in_dynamic_mode())
+            for _ in range(3):
+                sot.save(nets[number], str(tmp_path / str(number) / "m"), input_spec=[ROWS])
+        except Exception as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=save, args=(number,)) for number in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed and all(modes)
+    for number, net in enumerate(nets):
+        loaded = paddle.jit.load(str(tmp_path / str(number) / "m"))
+        np.testing.assert_allclose(loaded(X()).numpy(), net(X()).numpy(), rtol=1e-5)
