@@ -13,7 +13,9 @@ use crate::reason::BreakKind;
 use crate::variables::{DictVar, Kind, NumberVar, TensorVar, VarId};
 
 use crate::simulator::variables::protocol;
-use crate::simulator::{dynamic_scalar, fold, item, keys, tensor_scalar, Step, Tracer};
+use crate::simulator::{
+    dynamic_scalar, fold, item, keys, numpy_scalars, tensor_scalar, Step, Tracer,
+};
 
 /// Why an operation breaks the graph that would hold `-0.0`.
 pub(in crate::simulator) const NEGATIVE_ZERO: &str =
@@ -63,9 +65,13 @@ pub(in crate::simulator) fn refuse<T>(t: &mut Tracer<'_>, id: VarId) -> Step<T> 
     t.stop(BreakKind::UnsupportedCall, why)
 }
 
-/// The arguments for several variables.
+/// The arguments for the items of a list or tuple.
 pub(in crate::simulator) fn to_args(t: &mut Tracer<'_>, items: &[VarId]) -> Step<Vec<Arg>> {
-    items.iter().map(|item| to_arg(t, *item)).collect()
+    let to_arg = |item: &VarId| match numpy_scalars::size(t, *item)? {
+        Some(size) => Ok(Arg::Const(size)),
+        None => to_arg(t, *item),
+    };
+    items.iter().map(to_arg).collect()
 }
 
 /// The argument that a real object is.

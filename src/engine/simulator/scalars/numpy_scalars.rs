@@ -243,6 +243,19 @@ pub fn is_single(number: &Bound<'_, PyComplex>) -> bool {
     dynamic_scalar::is_single(number.real()) && dynamic_scalar::is_single(number.imag())
 }
 
+/// A size or place that is one, in a list of those: `x.reshape([2, np.prod(shape)])`.
+///
+/// Paddle takes it there as it takes Python's number, whose dtype it has. Others, and those that are
+/// arguments by themselves, may say which dtype the result has.
+pub fn size(t: &mut Tracer<'_>, item: VarId) -> Step<Option<Obj>> {
+    if !matches!(t.kind(item), Kind::Scalar) {
+        return Ok(None);
+    }
+    let class = t.py.module("numpy")?.getattr("int64")?;
+    let value = t.value(item).filter(|value| value.get_type().is(&class));
+    Ok(value.map(Obj::from))
+}
+
 /// Guards and keeps the value of one.
 pub fn settle(t: &mut Tracer<'_>, id: VarId, value: &Bound<'_, PyAny>) {
     t.guard(id, crate::guard::GuardKind::ConstEq(Obj::from(value)));
