@@ -171,6 +171,9 @@ SPEAKS_AND_CHECKS = [
     "if x.sum() < 5:\n    print('small', x)\nassert x.max() > 0\nreturn x * 2",
     "while x.sum() < 20:\n    print('round', x)\n    x = x * 2\n    assert x.sum() > 0\nreturn x",
     "while x.sum() < 20:\n    assert x.sum() > 0\n    print('round', x)\n    x = x * 2 - 2\nreturn x",
+    # A variable that gets empty ends the program of a loop.
+    "while x.sum() > 2:\n    print('round', x)\n    x = x[1:]\nreturn x",
+    "print('first', x)\nwhile x.sum() > 2:\n    x = paddle.masked_select(x, x > 1)\nreturn x",
 ]
 
 
@@ -178,7 +181,7 @@ SPEAKS_AND_CHECKS = [
 def test_no_graph_checks_behind_what_it_prints(body):
     """Where that fails, the interpreter runs the call again, and would print again."""
     lines = "\n    ".join(body.split("\n"))
-    space = {}
+    space = {"paddle": paddle}
     exec(f"def function(x):\n    {lines}\n", space)
     static = sot.to_static(space["function"], full_graph=True, min_graph_size=0)
     with pytest.raises(sot.GraphBreakError, match="print"):

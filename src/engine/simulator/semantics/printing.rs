@@ -98,6 +98,16 @@ pub fn refuse_checks_of_rounds(t: &Tracer<'_>, round: &[Statement]) -> Step<()> 
     }
 }
 
+/// The same for a loop of which a variable may lose its last item, where the program fails.
+pub fn refuse_rounds_that_empty(t: &Tracer<'_>, round: &[Statement]) -> Step<()> {
+    let statements = &t.graph.sir.statements;
+    let speaks = has(t, round, "show")? || has(t, statements, "show")?;
+    match speaks && !t.options.forward_only {
+        true => refuse(t, "a variable of the loop may get empty behind a print"),
+        false => Ok(()),
+    }
+}
+
 /// Whether this function of `paddle_sot_rs._graph.control` is called, also in nested graphs.
 fn has(t: &Tracer<'_>, statements: &[Statement], name: &str) -> Step<bool> {
     let function = t.py.module("paddle_sot_rs._graph.control")?.getattr(name)?;

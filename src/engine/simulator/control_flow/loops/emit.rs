@@ -72,7 +72,8 @@ impl Captured<'_> {
             let first = t.graph.meta(variable.first);
             first.is_none_or(|first| first.shape != variable.meta.shape)
         };
-        if differentiable && carried.values().any(changes) {
+        let changes_shape = carried.values().any(changes);
+        if differentiable && changes_shape {
             return refuse(
                 t,
                 "gradients go through the loop, and a variable changes its shape",
@@ -132,6 +133,9 @@ impl Captured<'_> {
         if carried.values().any(|variable| variable.unbound) {
             let comes_in = t.add(Kind::SymNumber(condition));
             tensor_scalar::statement(t, "check", &[comes_in])?;
+        }
+        if changes_shape {
+            printing::refuse_rounds_that_empty(t, &way.cut.statements)?;
         }
         printing::refuse_checks_of_rounds(t, &way.cut.statements)?;
         let mut free = Vec::new();
