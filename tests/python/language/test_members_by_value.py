@@ -68,3 +68,40 @@ def test_values_that_are_refused_raise():
     translated = translate(lambda x: x * Mode(7).factor())
     with pytest.raises(ValueError, match="7 is not a valid Mode"):
         translated(paddle.ones([1]))
+
+
+def test_a_value_that_another_member_gets():
+    class Kind(enum.Enum):
+        ONE = 1
+        TWO = 2
+        HALF = 0.5
+
+    def function(x, value):
+        try:
+            return x * Kind(value).value
+        except ValueError as error:
+            return str(error)
+
+    def results(function):
+        found = [str(function(x, value)) for value in (1, 2, 3, 0.5, True) * 2]
+        Kind._value2member_map_[3] = Kind.ONE
+        Kind._value2member_map_[1] = Kind.TWO
+        found += [str(function(x, value)) for value in (1, 2, 3, 0.5, True) * 2]
+        Kind._value2member_map_.update({1: Kind.ONE, 2: Kind.TWO})
+        del Kind._value2member_map_[3]
+        return found
+
+    x = paddle.ones([2])
+    assert results(translate(function)) == results(function)
+
+
+def test_another_way_to_members():
+    class Kind(enum.Enum):
+        ONE = 1
+        TWO = 2
+
+    translated = translate(lambda x: x * Kind(1).value)
+    x = paddle.ones([1])
+    assert [translated(x).item() for _ in range(2)] == [1.0, 1.0]
+    Kind.__new__ = lambda kind, value: Kind.TWO
+    assert [translated(x).item() for _ in range(2)] == [2.0, 2.0]

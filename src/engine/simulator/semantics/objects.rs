@@ -1,19 +1,22 @@
 //! Classes and their instances.
 
-use pyo3::prelude::*;
-use pyo3::types::{PyTuple, PyType};
+use std::sync::Arc;
 
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple, PyType};
+
+use crate::guard::GuardKind;
 use crate::native;
 use crate::obj::{is_attr, is_named, is_slot_wrapper, locals_of_code, of_type, Obj};
 use crate::reason::BreakKind;
-use crate::tracker::FunctionField;
+use crate::tracker::{DictKey, FunctionField, Tracker};
 use crate::variables::{Kind, VarId};
 
 use crate::simulator::attributes::{self, lookup};
 use crate::simulator::call::call;
 use crate::simulator::containers::subclasses;
 use crate::simulator::exceptions::is_exception_class;
-use crate::simulator::tracer::is_enum_member;
+use crate::simulator::tracer::{is_enum_member, is_plain_constant};
 use crate::simulator::{classes, device, groups, inline, iterate, layers, provenance};
 use crate::simulator::{Kwargs, Step, Tracer};
 
@@ -235,9 +238,42 @@ fn enum_member(
     let Some(value) = t.const_value(*value) else {
         return Ok(None);
     };
-    let known = class.getattr("_value2member_map_")?;
-    let member = known.call_method1("get", (value,))?;
-    Ok(is_enum_member(&member).then(|| t.constant(&member)))
+    // Its own, which is a dict: `_missing_` and programs add to it.
+    let Some(known) = lookup(class, MEMBERS).and_then(|known| known.cast_into_exact().ok()) else {
+        return Ok(None);
+    };
+    let Some((key, member)) = member_of(&known, &value)? else {
+        return Ok(None);
+    };
+    let of_enum = |new: Bound<'_, PyAny>| attributes::is_of_enum_module(&new);
+    if !is_enum_member(&member) || !lookup(class, "__new__").is_some_and(of_enum) {
+        return Ok(None);
+    }
+    classes::guard_names(t, class, &["__new__"]);
+    let members = attributes::guard_type_attr(t, &Obj::from(class), MEMBERS, Some(&known));
+    let place = Tracker::DictItem(members, DictKey::Identity(Obj::from(key)));
+    let kind = GuardKind::Is(Obj::from(&member));
+    t.guards.add(&Arc::new(place), kind);
+    Ok(Some(t.constant(&member)))
+}
+
+/// The members of an enumeration by their values.
+const MEMBERS: &str = "_value2member_map_";
+
+/// The key of a dict that is equal to this constant, itself a constant, and its item.
+fn member_of<'py>(
+    known: &Bound<'py, PyDict>,
+    value: &Bound<'py, PyAny>,
+) -> Step<Option<(Bound<'py, PyAny>, Bound<'py, PyAny>)>> {
+    let Some(member) = known.get_item(value)? else {
+        return Ok(None);
+    };
+    for (key, item) in known.iter() {
+        if item.is(&member) && is_plain_constant(&key) && key.eq(value)? {
+            return Ok(Some((key, item)));
+        }
+    }
+    Ok(None)
 }
 
 /// A named tuple that exists, where all that can be done with it is what tuples do.
