@@ -62,6 +62,23 @@ pub enum NumberAs {
     Probability,
 }
 
+/// What the form in place of an operation takes besides the tensor, so that it cannot raise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InPlaceTakes {
+    /// Nothing.
+    Nothing,
+    /// Nothing, of floating-point numbers.
+    NothingOfFloats,
+    /// A number that the dtype holds.
+    OneNumber,
+    /// One number or two, of floating-point numbers.
+    NumbersOfFloats,
+    /// The least and the largest number, of floating-point numbers.
+    BoundsOfFloats,
+    /// A tensor of the same shape and dtype.
+    Alike,
+}
+
 /// One thing that is known of an operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fact {
@@ -131,6 +148,10 @@ pub enum Fact {
     InPlaceOneDType,
     /// Its form in place takes no numbers, where the operation does.
     InPlaceOfTensors,
+    /// In this place its form in place takes a number alone, where the operation takes tensors.
+    InPlaceNumberAt(usize),
+    /// Its form in place cannot raise for a tensor that exists and that no gradient flows to.
+    InPlaceOfExisting(InPlaceTakes),
     /// Its form in place takes the largest float where no `max` is given, also of whole numbers.
     InPlaceBoundedByFloat,
     /// It changes its first argument, and its name does not say so.

@@ -116,6 +116,7 @@ pub(super) enum Check {
     DictKeys(Vec<Py<PyAny>>),
     Tensor(TensorGuard),
     Contiguous,
+    Apart(usize),
     Unhooked,
     Array(ArrayGuard),
     SameAs(usize),
@@ -266,6 +267,7 @@ impl NativeGuards {
                 }
                 GuardKind::Tensor(tensor) => Check::Tensor(tensor.clone()),
                 GuardKind::Contiguous => Check::Contiguous,
+                GuardKind::Apart(other) => Check::Apart(builder.slot(py, other)),
                 GuardKind::Unhooked => Check::Unhooked,
                 GuardKind::Array(array) => Check::Array(array.clone()),
                 GuardKind::Outcome(outcome) => {
@@ -414,6 +416,7 @@ fn holds(py: Python<'_>, check: &Check, object: Ptr, slots: &[usize]) -> bool {
         Check::DictKeys(keys) => native::dict_keys_are(object, keys),
         Check::Tensor(guard) => abi::tensor_matches(py, object, guard),
         Check::Contiguous => abi::is_contiguous(py, object),
+        Check::Apart(other) => abi::are_apart(py, object, slots[*other] as Ptr),
         Check::Unhooked => abi::is_unhooked(&native::to_bound(py, object)),
         Check::Array(guard) => abi::array_matches(py, object, guard),
         Check::Outcome(outcome) => outcome.is_same(py, &mut |slot, dim| {

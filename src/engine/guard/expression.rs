@@ -114,6 +114,7 @@ pub fn text(py: Python<'_>, guard: &Guard) -> String {
             format!("{x}.shape == [{dims}] and {x}.dtype == paddle.{dtype} and {x}.stop_gradient is {stop}")
         }
         GuardKind::Contiguous => format!("{x}.is_contiguous()"),
+        GuardKind::Apart(other) => format!("{x} has no memory in common with {}", path(py, other)),
         GuardKind::Unhooked => format!("{x} is a leaf without hooks"),
         GuardKind::Array(array) => format!(
             "type({x}) is numpy.ndarray and {x}.dtype == {} and {x}.shape == ({})",

@@ -31,6 +31,7 @@ pub(super) fn may_run_python(py: Python<'_>, check: &Check) -> bool {
         | Check::Elements(_)
         | Check::DictKeys(_)
         | Check::Array(_)
+        | Check::Apart(_)
         | Check::SameAs(_)
         | Check::OtherThan(_)
         | Check::Order(_)

@@ -42,6 +42,8 @@ pub enum GuardKind {
     Tensor(TensorGuard),
     /// A `paddle.Tensor` that lies in storage without gaps, in its own order.
     Contiguous,
+    /// A `paddle.Tensor` that has no memory in common with the one at another tracker.
+    Apart(TrackerRef),
     /// A NumPy array of this dtype and shape.
     Array(ArrayGuard),
     /// A comparison of numbers answers the same; the guard looks at the first of them.

@@ -111,7 +111,9 @@ impl GatePlan {
             };
             counts[*slot] |= !matches!(check, Check::Quiet);
             match check {
-                Check::SameAs(other) | Check::OtherThan(other) => counts[*other] = true,
+                Check::SameAs(other) | Check::OtherThan(other) | Check::Apart(other) => {
+                    counts[*other] = true
+                }
                 Check::Outcome(outcome) => {
                     outcome.map(&mut |place| counts[*place] = true);
                 }

@@ -275,6 +275,7 @@ pub(super) fn simulate<'py>(
     trace_options.native = lock(&of.native).clone();
     trace_options.filled = lock(&of.filled).clone();
     trace_options.not_deferred = lock(&of.not_deferred).clone();
+    trace_options.computed = lock(&of.computed).clone();
     trace_options.changed_later = lock(&of.shared.changed_later).clone();
     trace_options.resume_inside = !options.full_graph && of.entries().len() < MOST_INSIDE;
     let mut tracer = Tracer::new(
@@ -293,6 +294,13 @@ pub(super) fn simulate<'py>(
     };
     let Simulation { outcome, reasons } = simulator.simulate(&mut tracer, &mut frame)?;
     if let (Outcome::Break(at), true) = (&outcome, options.full_graph) {
+        if let (true, Some(places)) = (
+            tracer.graph.was_asked_when_closed(),
+            deferred::to_compute(&tracer),
+        ) {
+            lock(&of.computed).extend(places);
+            return simulate(py, of, bound, state, chosen, varies);
+        }
         *lock(&of.reasons) = reasons;
         return Err(at.reason.clone());
     }
@@ -323,6 +331,10 @@ fn trace(
                 lock(&of.filled).insert(at) || lock(&of.native).insert(at)
             }
             (Err(_), Some(Otherwise::NotDeferred(at))) => lock(&of.not_deferred).insert(at),
+            (Err(_), Some(Otherwise::Computed(places))) => {
+                lock(&of.computed).extend(places);
+                true
+            }
             (Err(_), Some(Otherwise::ChangedLater(loc))) => {
                 lock(&of.shared.changed_later).insert(loc)
             }
@@ -342,6 +354,8 @@ enum Otherwise {
     Filled(usize),
     /// This call of a train step, which is not deferred.
     NotDeferred(usize),
+    /// These changes in place, which the graph computes.
+    Computed(Vec<usize>),
     /// The operation at this place: what its code reads when it runs again has changed by then.
     ChangedLater(SourceLoc),
 }
@@ -372,7 +386,10 @@ fn trace_once(
         tracer.graph.was_asked_when_closed(),
         deferred::last(&tracer),
     ) {
-        *otherwise = Some(Otherwise::NotDeferred(last));
+        *otherwise = Some(match deferred::to_compute(&tracer) {
+            Some(places) => Otherwise::Computed(places),
+            None => Otherwise::NotDeferred(last),
+        });
         return Err(Break::new(BreakKind::GradientStep, deferred::CLOSED));
     }
     let mut by_calls = tracer.changes_views;
@@ -427,6 +444,11 @@ fn trace_once(
             }
         }
     };
+    // Nothing is rolled back any more.
+    if let Some(at) = deferred::settle(&mut tracer)? {
+        *otherwise = Some(Otherwise::NotDeferred(at));
+        return Err(Break::new(BreakKind::GradientStep, deferred::CLOSED));
+    }
     if let Some(loc) = replay_reads::handed_on(&tracer, &emission.made, &outcome) {
         *otherwise = Some(Otherwise::ChangedLater(loc));
         let message = "what runs again reads what is handed on";

@@ -18,6 +18,7 @@ mod numbers;
 mod own_version;
 mod self_tests;
 mod shared_ptr;
+mod storage;
 mod tensor;
 
 use pyo3::ffi;
@@ -36,6 +37,7 @@ pub use inplace_version::{has_fresh_version, inplace_version};
 pub use numbers::{is_cpu_place, sampled};
 pub use own_version::with_own_version;
 pub use self_tests::layout_faults;
+pub use storage::are_apart;
 pub use tensor::{is_contiguous, matches as tensor_matches, reader_name, Tensors};
 
 /// A number, or a dim of a tensor or array, from outside.

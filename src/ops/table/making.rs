@@ -2,6 +2,7 @@
 
 use super::Rows;
 use crate::Fact::*;
+use crate::InPlaceTakes::*;
 
 pub(super) const ROWS: Rows = &[
     ("accuracy", &[MayHaveUnknownDims]),
@@ -20,7 +21,10 @@ pub(super) const ROWS: Rows = &[
     ("crop", &[MayHaveUnknownDims, WholeFrom(1)]),
     ("distribute_fpn_proposals", &[UnknownDims]),
     ("empty", &[MayHaveUnknownDims]),
-    ("exponential", &[InPlaceDraws, Draws]),
+    (
+        "exponential",
+        &[InPlaceDraws, InPlaceOfExisting(NothingOfFloats), Draws],
+    ),
     ("gaussian", &[InPlaceDraws, Draws, WholeFrom(0)]),
     ("generate_proposals", &[UnknownDims]),
     ("geometric", &[InPlaceDraws]),
@@ -53,7 +57,14 @@ pub(super) const ROWS: Rows = &[
     ("new_zeros", &[MayHaveUnknownDims]),
     ("nms", &[UnknownDims]),
     ("nonzero", &[UnknownDims]),
-    ("normal", &[InPlaceDraws, MayHaveUnknownDims]),
+    (
+        "normal",
+        &[
+            InPlaceDraws,
+            InPlaceOfExisting(NothingOfFloats),
+            MayHaveUnknownDims,
+        ],
+    ),
     ("one_hot", &[MayHaveUnknownDims]),
     ("ones", &[MayHaveUnknownDims]),
     ("ormqr", &[ChangesFirst]),
@@ -95,7 +106,13 @@ pub(super) const ROWS: Rows = &[
     ("tolist", &[NoFunctionOfTensors]),
     (
         "uniform",
-        &[InPlaceDraws, MayHaveUnknownDims, Draws, WholeFrom(0)],
+        &[
+            InPlaceDraws,
+            InPlaceOfExisting(NothingOfFloats),
+            MayHaveUnknownDims,
+            Draws,
+            WholeFrom(0),
+        ],
     ),
     ("unique", &[UnknownDims]),
     ("unique_consecutive", &[UnknownDims]),

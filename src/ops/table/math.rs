@@ -2,6 +2,7 @@
 
 use super::Rows;
 use crate::Fact::*;
+use crate::InPlaceTakes::*;
 use crate::NumberAs;
 use crate::ShapeRule::*;
 
@@ -22,6 +23,7 @@ pub(super) const ROWS: Rows = &[
             Shape(Broadcast),
             InPlaceForgets,
             InPlaceOneDType,
+            InPlaceOfExisting(Alike),
         ],
     ),
     ("addmm", &[InPlace]),
@@ -61,6 +63,7 @@ pub(super) const ROWS: Rows = &[
             Named(0, "x"),
             InPlace,
             InPlaceBoundedByFloat,
+            InPlaceOfExisting(BoundsOfFloats),
         ],
     ),
     (
@@ -77,6 +80,7 @@ pub(super) const ROWS: Rows = &[
             MayHaveUnknownDims,
         ],
     ),
+    ("copy", &[InPlaceOfExisting(Alike)]),
     ("copysign", &[InPlace, InPlaceOneDType]),
     ("cos", &[Shape(Same), InPlace]),
     ("cosh", &[InPlace]),
@@ -110,6 +114,7 @@ pub(super) const ROWS: Rows = &[
             MayHaveUnknownDims,
         ],
     ),
+    ("fill", &[InPlaceOfExisting(OneNumber)]),
     ("fill_diagonal", &[InPlaceFollowed]),
     ("fill_diagonal_tensor", &[InPlaceFollowed]),
     ("flip", &[Shape(Same), WholeFrom(1)]),
@@ -154,7 +159,7 @@ pub(super) const ROWS: Rows = &[
     ("hypot", &[InPlace, InPlaceOneDType]),
     ("i0", &[InPlace]),
     ("index_add", &[InPlaceApart]),
-    ("index_fill", &[InPlaceApart]),
+    ("index_fill", &[InPlaceApart, InPlaceNumberAt(2)]),
     ("index_put", &[InPlaceApart]),
     ("index_select", &[Shape(Gather)]),
     ("__invert__", &[Shape(Same)]),
@@ -225,6 +230,7 @@ pub(super) const ROWS: Rows = &[
             Shape(Broadcast),
             InPlace,
             InPlaceOneDType,
+            InPlaceOfExisting(Alike),
         ],
     ),
     ("nan_to_num", &[InPlace]),
@@ -239,7 +245,7 @@ pub(super) const ROWS: Rows = &[
     ("ones_like", &[Shape(Same)]),
     ("__or__", &[Shape(Broadcast)]),
     ("polygamma", &[InPlace]),
-    ("pow", &[InPlace]),
+    ("pow", &[InPlace, InPlaceNumberAt(0)]),
     ("put_along_axis", &[InPlaceApart]),
     ("put_items", &[ForgetsResult, Shape(Same)]),
     ("qr", &[AllOrNothing]),
@@ -276,6 +282,7 @@ pub(super) const ROWS: Rows = &[
             Number(1, "scale", NumberAs::Factor),
             Named(0, "x"),
             InPlaceForgets,
+            InPlaceOfExisting(NumbersOfFloats),
         ],
     ),
     ("scatter", &[InPlaceApart]),
@@ -301,6 +308,7 @@ pub(super) const ROWS: Rows = &[
             Shape(Broadcast),
             InPlaceForgets,
             InPlaceOneDType,
+            InPlaceOfExisting(Alike),
         ],
     ),
     ("sum", &[ForgetsResult, ForgetsArguments, NeverFails]),
@@ -334,5 +342,6 @@ pub(super) const ROWS: Rows = &[
         ],
     ),
     ("__xor__", &[Shape(Broadcast)]),
+    ("zero", &[InPlaceOfExisting(Nothing)]),
     ("zeros_like", &[Shape(Same)]),
 ];

@@ -179,6 +179,10 @@ pub fn mark(t: &mut Tracer<'_>, view: View, result: VarId, given: &[VarId]) -> S
                 tensor.view = Some(view);
             }
         });
+        if inplace::is_changed(t, root(&t.vars, id)) {
+            // Made again in front of the change, it might be a copy of what was there before.
+            t.only_the_interpreter_makes(id);
+        }
     }
     Ok(())
 }

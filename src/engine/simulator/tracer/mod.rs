@@ -99,6 +99,8 @@ pub struct TraceOptions {
     pub filled: FxHashSet<usize>,
     /// Calls of the outermost frame that are not deferred: it computes behind them.
     pub not_deferred: FxHashSet<usize>,
+    /// Those whose changes in place the graph computes, since it goes on behind them.
+    pub computed: FxHashSet<usize>,
     /// Places of operations whose code runs again on the way back, and reads what changes until then.
     pub changed_later: FxHashSet<SourceLoc>,
     /// A break in an inlined call is resumed inside of it.

@@ -59,6 +59,8 @@ pub struct Translated {
     pub filled: Mutex<FxHashSet<usize>>,
     /// See `TraceOptions::not_deferred`.
     pub not_deferred: Mutex<FxHashSet<usize>>,
+    /// See `TraceOptions::computed`.
+    pub computed: Mutex<FxHashSet<usize>>,
     /// For the rest of an inlined callee: the instruction of the break it goes on from, which was reported.
     pub reported: Option<usize>,
     /// Under `full_graph`: every reason of the last attempt.
@@ -133,6 +135,7 @@ impl Translated {
             native: Mutex::default(),
             filled: Mutex::default(),
             not_deferred: Mutex::default(),
+            computed: Mutex::default(),
             reported: None,
             reasons: Mutex::default(),
             entries: Mutex::default(),

@@ -20,8 +20,10 @@ use crate::obj::Obj;
 use crate::variables::{Kind, TensorVar, VarId};
 
 use crate::simulator::frame::FrameState;
+use crate::simulator::inplace::Change;
 use crate::simulator::{partial_gradients, Kwargs, Step, Tracer};
 
+pub use crate::simulator::inplace::{settle, to_compute};
 pub use optimizers::check_read;
 
 /// A call that the generated code makes behind the graph.
@@ -36,6 +38,8 @@ pub struct DeferredCall {
     pub at: usize,
     /// The user's place.
     pub loc: Loc,
+    /// What it changes in place, where that is all it does.
+    pub change: Option<Change>,
 }
 
 /// What the graph is asked for behind deferred calls; the answer of the simulator is another trace,
@@ -93,6 +97,7 @@ pub fn defer(
         through,
         at,
         loc,
+        change: None,
     });
     if changes {
         t.graph.close(CLOSED);

@@ -126,6 +126,7 @@ fn is_checked(guard: &Guard) -> bool {
         | GuardKind::LayerState(_) => true,
         GuardKind::Present
         | GuardKind::Contiguous
+        | GuardKind::Apart(_)
         | GuardKind::Unhooked
         | GuardKind::Array(_)
         | GuardKind::Outcome(_)

@@ -2,42 +2,34 @@
 //! of weights, queues, running statistics.
 //!
 //! The generated code makes them behind the graph, on the real tensors, like the calls of a train
-//! step (see [`deferred`]): storage, versions and aliases are eager mode's. Nothing behind them is
-//! computed in this graph. They cannot raise, so it does not matter in which frame they stand.
+//! step (see [`deferred`]): storage, versions and aliases are eager mode's. Where something is
+//! computed behind them, the graph computes what they make too: see [`super::computed`]. They
+//! cannot raise, so it does not matter in which frame they stand.
 
 use pyo3::prelude::*;
 
 use crate::bytecode::Loc;
 use crate::frame::Modules;
-use crate::graph::{DType, TensorMeta};
+use crate::graph::{DType, SymbolId, TensorMeta};
+use crate::ops::{facts, Fact, InPlaceTakes};
 use crate::simulator::deferred::{self, DeferredCall};
 use crate::simulator::{alias_analysis, pylayer, tensors, Kwargs, Step, Tracer};
-use crate::variables::{Kind, VarId};
+use crate::variables::{Kind, TensorVar, VarId};
 
-use super::{fits, is_outside, plain, views_of};
+use super::computed::{self, Change};
+use super::{fits, give_up_views, is_outside, items, operations, views_of};
 
-/// What a method takes besides the tensor.
-enum Takes {
-    /// Up to so many numbers.
-    Numbers(usize),
-    /// A tensor of the same shape and dtype.
-    Alike,
+/// The operation that a method does in place, and what it takes besides the tensor.
+fn known(name: &str) -> Option<(&str, InPlaceTakes)> {
+    let form = match name == operations::SET_VALUE {
+        true => operations::COPY,
+        false => name.strip_suffix('_')?,
+    };
+    facts(form).iter().find_map(|fact| match fact {
+        Fact::InPlaceOfExisting(takes) => Some((form, *takes)),
+        _ => None,
+    })
 }
-
-/// Methods that cannot raise when they are given what they take.
-const METHODS: &[(&str, Takes)] = &[
-    ("zero_", Takes::Numbers(0)),
-    ("fill_", Takes::Numbers(1)),
-    ("scale_", Takes::Numbers(2)),
-    ("clip_", Takes::Numbers(2)),
-    ("exponential_", Takes::Numbers(0)),
-    ("normal_", Takes::Numbers(0)),
-    ("uniform_", Takes::Numbers(0)),
-    ("add_", Takes::Alike),
-    ("subtract_", Takes::Alike),
-    ("multiply_", Takes::Alike),
-    ("copy_", Takes::Alike),
-];
 
 /// Defers `tensor.name(*args)`; the answer is its result, `None` where it is not deferred.
 pub fn defer(
@@ -47,7 +39,7 @@ pub fn defer(
     args: &[VarId],
     kwargs: &Kwargs,
 ) -> Step<Option<VarId>> {
-    let known = METHODS.iter().find(|(known, _)| *known == name);
+    let known = known(name);
     if known.is_none() && name != "__setitem__" || !kwargs.is_empty() || !can_defer(t, tensor) {
         return Ok(None);
     }
@@ -56,22 +48,23 @@ pub fn defer(
     };
     let mut given = vec![tensor];
     match (known, args) {
-        (Some((_, Takes::Numbers(most))), numbers) if numbers.len() <= *most => {
-            if !takes_numbers(t, tensor, name, numbers) {
-                return Ok(None);
-            }
-            given.extend(numbers);
-        }
-        (Some((_, Takes::Alike)), [value]) => match value_for(t, tensor, *value, &meta) {
+        (Some((_, InPlaceTakes::Alike)), [value]) => match value_for(t, tensor, *value, &meta) {
             Some(value) => given.push(value),
             None => return Ok(None),
         },
-        (Some((_, Takes::Alike)), [value, blocking]) if name == "copy_" => {
+        (Some((_, InPlaceTakes::Alike)), [value, blocking]) if name == "copy_" => {
             let is_bool = t.const_value(*blocking).is_some_and(super::is_bool);
             match value_for(t, tensor, *value, &meta) {
                 Some(value) if is_bool => given.extend([value, *blocking]),
                 _ => return Ok(None),
             }
+        }
+        (Some((_, InPlaceTakes::Alike)), _) => return Ok(None),
+        (Some((_, takes)), numbers) => {
+            if !takes_numbers(t, tensor, takes, numbers) {
+                return Ok(None);
+            }
+            given.extend(numbers);
         }
         (None, [key, value]) => {
             let Some(shape) = selected(t, &meta.shape, *key) else {
@@ -93,6 +86,16 @@ pub fn defer(
         }
         _ => return Ok(None),
     }
+    let form = known.map_or(items::SET, |(form, _)| form);
+    let can_be_computed = computed::can_be(form);
+    give_up_views(t, tensor);
+    let made = match can_be_computed && t.options.computed.contains(&t.outermost) {
+        true => computed::compute(t, tensor, form, &given[1..])?,
+        false => None,
+    };
+    if made.is_some() {
+        computed::keep_as_they_are(t, &mut given[1..]);
+    }
     let mut function = t.paddle.tensor.bind(t.py).getattr(name)?;
     let flows = |id: &VarId| tensors::meta_of(t, *id).is_some_and(|meta| !meta.stop_gradient);
     if given.iter().any(flows) {
@@ -108,26 +111,35 @@ pub fn defer(
         kwargs: Vec::new(),
     });
     t.left_behind.push(call);
+    if made.is_none() {
+        t.graph.close(deferred::CLOSED);
+    }
+    let change = Change {
+        tensor,
+        can_be_computed,
+        made,
+    };
     t.deferred.push(DeferredCall {
         call,
         through: None,
         at: t.outermost,
         // No exception shows it.
         loc: Loc::default(),
+        change: Some(change),
     });
-    t.graph.close(deferred::CLOSED);
     Ok(Some(match name {
         "copy_" => t.made_natively(),
-        "__setitem__" => t.none(),
+        "__setitem__" | operations::SET_VALUE => t.none(),
         _ => tensor,
     }))
 }
 
 /// Whether the tensor is one that exists, and nothing of this call has its storage or keeps it.
 fn can_defer(t: &mut Tracer<'_>, tensor: VarId) -> bool {
-    let Some(symbol) = plain(t, tensor) else {
+    let Some(symbol) = own_symbol(t, tensor) else {
         return false;
     };
+    let views: Vec<VarId> = views_of(t, tensor).collect();
     let is_usual = t.regions == 0
         && !t.options.forward_only
         && t.backward.is_none()
@@ -139,8 +151,34 @@ fn can_defer(t: &mut Tracer<'_>, tensor: VarId) -> bool {
     is_usual
         && t.vars.get(tensor).source.is_some()
         && is_outside(t, tensor, symbol)
-        && views_of(t, tensor).next().is_none()
+        && !views.iter().any(|view| is_waited_for(t, *view))
+        && !computed::is_kept(t, tensor, &views)
         && !pylayer::keeps(t, &[symbol])
+}
+
+/// The symbol of a tensor or parameter that is no view and of no class of the user's.
+pub(super) fn own_symbol(t: &mut Tracer<'_>, tensor: VarId) -> Option<SymbolId> {
+    match t.kind(tensor).clone() {
+        Kind::Tensor(TensorVar {
+            symbol,
+            view: None,
+            class,
+        }) => {
+            let is_plain = class.as_ref().is_none_or(|it| it.is(&t.paddle.parameter));
+            is_plain.then_some(symbol)
+        }
+        _ => None,
+    }
+}
+
+/// Whether a call that is deferred takes it.
+fn is_waited_for(t: &Tracer<'_>, id: VarId) -> bool {
+    t.deferred
+        .iter()
+        .any(|deferred| match t.vars.kind(deferred.call) {
+            Kind::Partial { args, .. } => args.contains(&id),
+            _ => true,
+        })
 }
 
 /// Whether no gradient flows to it, and its size and dtype are known.
@@ -153,7 +191,12 @@ fn is_plain(meta: &TensorMeta) -> bool {
 }
 
 /// Whether a method takes these numbers, whatever the tensor holds.
-fn takes_numbers(t: &mut Tracer<'_>, tensor: VarId, name: &str, numbers: &[VarId]) -> bool {
+fn takes_numbers(
+    t: &mut Tracer<'_>,
+    tensor: VarId,
+    takes: InPlaceTakes,
+    numbers: &[VarId],
+) -> bool {
     let floats = tensors::meta_of(t, tensor).is_some_and(|meta| meta.dtype.is_differentiable());
     let mut values: Vec<f64> = Vec::new();
     for number in numbers {
@@ -166,12 +209,12 @@ fn takes_numbers(t: &mut Tracer<'_>, tensor: VarId, name: &str, numbers: &[VarId
             _ => return false,
         }
     }
-    match (name, &values[..]) {
-        ("zero_", []) => true,
-        ("fill_", [value]) => floats || value.abs() < f64::from(i32::MAX),
-        ("scale_", [_] | [_, _]) => floats,
-        ("clip_", [least, most]) => floats && least <= most,
-        ("exponential_" | "normal_" | "uniform_", []) => floats,
+    match (takes, &values[..]) {
+        (InPlaceTakes::Nothing, []) => true,
+        (InPlaceTakes::OneNumber, [value]) => floats || value.abs() < f64::from(i32::MAX),
+        (InPlaceTakes::NumbersOfFloats, [_] | [_, _]) => floats,
+        (InPlaceTakes::BoundsOfFloats, [least, most]) => floats && least <= most,
+        (InPlaceTakes::NothingOfFloats, []) => floats,
         _ => false,
     }
 }

@@ -15,6 +15,9 @@ use crate::variables::{Kind, NumberVar, VarId};
 
 use super::{fits, is_captured, replace};
 
+/// The operation without side effect.
+pub(super) const SET: &str = "set_item";
+
 /// `tensor[key] = value`; whether it was captured.
 pub fn set_item(t: &mut Tracer<'_>, tensor: VarId, key: VarId, value: VarId) -> Step<bool> {
     let basic = is_basic(t, key);
@@ -24,7 +27,7 @@ pub fn set_item(t: &mut Tracer<'_>, tensor: VarId, key: VarId, value: VarId) -> 
     if basic {
         index_range::check(t, tensor, key)?;
     }
-    if !basic && !is_advanced(t, tensor, key, value)? || !is_captured(t, tensor, "set_item")? {
+    if !basic && !is_advanced(t, tensor, key, value)? || !is_captured(t, tensor, SET)? {
         return Ok(false);
     }
     let value = match scalar_arguments::of_item(t, tensor, value)? {
@@ -44,7 +47,7 @@ pub fn set_item(t: &mut Tracer<'_>, tensor: VarId, key: VarId, value: VarId) -> 
             return Ok(false);
         }
     }
-    let operation = if basic { "set_item" } else { "put_items" };
+    let operation = if basic { SET } else { "put_items" };
     let result = tensors::control(t, operation, &[tensor, key, value])?;
     Ok(replace(t, tensor, result)?.is_some())
 }

@@ -6,9 +6,11 @@
 //! latter case.
 
 mod checks;
+mod computed;
 mod existing;
 mod forms;
 mod items;
+mod operations;
 
 use std::sync::Arc;
 
@@ -18,13 +20,14 @@ use pyo3::types::{PyBool, PyFloat, PyInt};
 use crate::frame::Modules;
 use crate::graph::{Callee, DType, SymbolId};
 use crate::obj::Obj;
-use crate::ops::{knows, Fact};
+use crate::ops::{facts, knows, Fact};
 use crate::variables::{Kind, TensorVar, VarId};
 
 use crate::simulator::saved_for_backward::Statements;
 use crate::simulator::tensors::{self, Receiver};
 use crate::simulator::{alias_analysis, arguments, arrays, carried_aliases};
 use crate::simulator::{Kwargs, Step, Tracer};
+pub use computed::{is_changed, settle, to_compute, Change};
 pub use existing::defer;
 pub use items::set_item;
 
@@ -109,7 +112,7 @@ fn followed(
     if draws && flows || reads_itself(t, tensor, form, args, kwargs) {
         return Ok(None);
     }
-    if !is_captured(t, tensor, "set_item")? {
+    if !is_captured(t, tensor, items::SET)? {
         return Ok(None);
     }
     let name = if draws { &format!("{form}_like") } else { form };
@@ -138,7 +141,7 @@ fn choose(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Option<Va
     let shares = [*condition, *y]
         .into_iter()
         .any(|id| alias_analysis::root(&t.vars, id) == *x);
-    if !plain || shares || !is_captured(t, *x, "set_item")? {
+    if !plain || shares || !is_captured(t, *x, items::SET)? {
         return Ok(None);
     }
     let callee = Callee::Api(Obj::from(t.py.module("paddle")?.getattr("where")?));
@@ -195,14 +198,11 @@ pub fn set_value(t: &mut Tracer<'_>, tensor: VarId, value: VarId) -> Step<bool> 
     });
     if !alike
         || alias_analysis::root(&t.vars, value) == tensor
-        || !is_captured(t, tensor, "set_item")?
+        || !is_captured(t, tensor, items::SET)?
     {
         return Ok(false);
     }
-    let value = arrays::detached(t, value)?;
-    let copy = Callee::Method(Arc::from("clone"));
-    let receiver = Some(Receiver::Tensor(value));
-    let result = tensors::capture(t, copy, receiver, &[], &[], &mut |_| None)?;
+    let result = operations::copied(t, value)?;
     Ok(replace(t, tensor, result)?.is_some())
 }
 
@@ -270,11 +270,14 @@ fn reads_itself(
 
 /// Whether the form in place takes numbers where the other takes tensors too.
 fn takes_numbers(t: &mut Tracer<'_>, form: &str, args: &[VarId], kwargs: &Kwargs) -> bool {
-    let number = match (form, args) {
-        ("pow", [number]) | ("index_fill", [_, _, number]) => Some(*number),
-        ("pow" | "index_fill", _) => kwargs.last().map(|(_, number)| *number),
+    let place = facts(form).iter().find_map(|fact| match fact {
+        Fact::InPlaceNumberAt(place) => Some(*place),
         _ => None,
-    };
+    });
+    let number = place.and_then(|place| {
+        let named = kwargs.last().map(|(_, number)| number);
+        args.get(place).or(named).copied()
+    });
     number.is_some_and(|number| tensors::meta_of(t, number).is_some())
 }
 
@@ -296,11 +299,10 @@ fn fill(
     if !is_cut || tensors::meta_of(t, value).is_some() || !fits(t, tensor, value) {
         return Ok(None);
     }
-    if !is_captured(t, tensor, "set_item")? {
+    if !is_captured(t, tensor, items::SET)? {
         return Ok(None);
     }
-    let callee = Callee::Api(Obj::from(t.py.module("paddle")?.getattr("full_like")?));
-    let result = tensors::capture(t, callee, None, &[tensor, value], &[], &mut |_| None)?;
+    let result = operations::filled(t, tensor, value)?;
     replace(t, tensor, result)
 }
 
@@ -365,7 +367,7 @@ pub fn begin_gradient(t: &mut Tracer<'_>, tensor: VarId) -> Step<bool> {
 }
 
 fn is_captured(t: &mut Tracer<'_>, tensor: VarId, form: &str) -> Step<bool> {
-    let is_item = form == "set_item";
+    let is_item = form == items::SET;
     if !is_item && !is_form(form) {
         return Ok(false);
     }

@@ -1,0 +1,39 @@
+//! Operations without side effect that make what a change in place makes.
+
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+
+use crate::frame::Modules;
+use crate::graph::Callee;
+use crate::obj::Obj;
+use crate::simulator::tensors::{self, Receiver};
+use crate::simulator::{arrays, Step, Tracer};
+use crate::variables::VarId;
+
+/// The form of `copy_`.
+pub(super) const COPY: &str = "copy";
+
+/// The method that does the same and answers with nothing.
+pub(super) const SET_VALUE: &str = "set_value";
+
+/// One number everywhere: what `fill_` makes.
+pub(super) fn filled(t: &mut Tracer<'_>, tensor: VarId, value: VarId) -> Step<VarId> {
+    let callee = Callee::Api(Obj::from(t.py.module("paddle")?.getattr("full_like")?));
+    tensors::capture(t, callee, None, &[tensor, value], &[], &mut |_| None)
+}
+
+/// The numbers of another tensor, without its gradient: what `copy_` and `set_value` make.
+pub(super) fn copied(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
+    let value = arrays::detached(t, value)?;
+    let copy = Callee::Method(Arc::from("clone"));
+    let receiver = Some(Receiver::Tensor(value));
+    tensors::capture(t, copy, receiver, &[], &[], &mut |_| None)
+}
+
+/// What a method makes that has a form in place.
+pub(super) fn method(t: &mut Tracer<'_>, tensor: VarId, form: &str, args: &[VarId]) -> Step<VarId> {
+    let callee = Callee::Method(Arc::from(form));
+    let receiver = Some(Receiver::Tensor(tensor));
+    tensors::capture(t, callee, receiver, args, &[], &mut |_| None)
+}
