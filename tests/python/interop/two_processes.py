@@ -36,19 +36,86 @@ def waits(x):
     return y / dist.get_world_size()
 
 
+def summed_at_one(x):
+    y = x * 2
+    dist.reduce(y, dst=0)
+    return y - x
+
+
+def objects(x):
+    y, found = x * 2, []
+    dist.all_gather_object(found, {"rank": dist.get_rank(), "shape": list(x.shape)})
+    return y * sum(each["rank"] + 1 for each in found)
+
+
+def objects_of_one(x):
+    y, found = x * 2, [dist.get_rank()]
+    dist.broadcast_object_list(found, src=1)
+    return y + found[0]
+
+
+def average(y):
+    dist.all_reduce(y, sync_op=True)
+    y.scale_(1 / dist.get_world_size())
+
+
+def in_a_callee(x):
+    y = x * 2
+    average(y)
+    return y * 3
+
+
 def breaks(translated):
     return [each.message for each in sot.stats(translated).graph_breaks]
 
 
 def check_collectives():
     names = {reduced: "all_reduce", largest: "all_reduce", gathered: "all_gather", sent: "broadcast", waits: "barrier"}
+    names |= {summed_at_one: "reduce", objects: "all_gather_object", objects_of_one: "broadcast_object_list"}
+    names[in_a_callee] = "all_reduce"
     for function, name in names.items():
         translated = sot.to_static(function, min_graph_size=0)
         for step in range(3):
             x = paddle.arange(4.0) * (dist.get_rank() + 1) + step
             assert translated(x).equal_all(function(x)), name
-        assert breaks(translated) == [f"{name}() is for several processes"]
+        assert breaks(translated) == [f"{name}() is for several processes"], breaks(translated)
         assert sot.stats(translated).graphs == 2, name
+
+
+# Rounds go on behind a break in a loop: in later calls nothing is simulated again.
+def check_rounds():
+    def function(x):
+        for at in range(3):
+            x = x * 2 + at
+            dist.all_reduce(x)
+        return x / 8
+
+    translated = sot.to_static(function, min_graph_size=0)
+    made = []
+    for step in range(3):
+        x = paddle.arange(4.0) * (dist.get_rank() + 1) + step
+        assert translated(x).equal_all(function(x))
+        made.append(sot.stats(translated).translations)
+    assert made == made[:1] * 3
+    assert "all_reduce() is for several processes" in breaks(translated)
+
+
+# What raises behind a collective does not do it again: the other process has gone on.
+def check_what_raises_behind():
+    def function(x, at):
+        y = x * 2
+        dist.all_reduce(y)
+        return paddle.gather(y, at)
+
+    def outcome(call, at):
+        try:
+            return call(paddle.arange(4.0), paddle.to_tensor(at)).tolist()
+        except (ValueError, IndexError, RuntimeError) as error:
+            return type(error)
+
+    translated = sot.to_static(function, min_graph_size=0)
+    for at in ([1, 2], [9, 9], [0, 3]):
+        assert outcome(translated, at) == outcome(function, at)
 
 
 def check_data_parallel():
@@ -105,6 +172,8 @@ def check_sharded_tensors():
 if __name__ == "__main__":
     dist.init_parallel_env()
     check_collectives()
+    check_rounds()
+    check_what_raises_behind()
     check_data_parallel()
     check_sharded_tensors()
     print("all of it holds", flush=True)
