@@ -163,7 +163,7 @@ def on_onednn() -> None:
         command = [sys.executable, onednn.__file__, name]
         result = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
         *times, difference = map(float, result.stdout.split()[-len(sides) - 1 :])
-        cells = (f"{value:.1f} ms ({value / times[0]:.2f})" for value in times)
+        cells = (f"{value:.3g} ms ({value / times[0]:.2f})" for value in times)
         print(f"| {name}{kernels} | " + " | ".join(cells) + f" | {difference:.0e} |", flush=True)
 
 

@@ -339,6 +339,16 @@ class FrozenGraph:
         """The tensors of the result."""
 
 @final
+class TensorKinds:
+    """Kinds of frozen calls whose arguments and result are a tensor each."""
+
+    def add(self, args: tuple[Any, ...], graph: FrozenGraph) -> None:
+        """Lets calls with such arguments run this graph, if they are all tensors without gradients."""
+
+    def call(self, args: tuple[Any, ...]) -> Tensor | None:
+        """The result of a call; `None` where it is of no kind that is known here."""
+
+@final
 class CalleeFunction:
     """A function called by a part that runs natively. The evaluation hook runs it in place of its frames."""
 
@@ -707,8 +717,8 @@ def cdbl() -> list[tuple[str, bool]]:
 def operators(fact: str) -> set[str]:
     """The operators that something is known of.
 
-    `fact` is `draws`, `view` or `shares_storage` (operators of programs), or `whole_in_lists` (functions whose lists
-    hold whole numbers). Raises `ValueError` for another one. Source: `src/ops/table`.
+    `fact` is `draws`, `view`, `shares_storage` or `call` (operators of programs), or `whole_in_lists` (functions
+    whose lists hold whole numbers). Raises `ValueError` for another one. Source: `src/ops/table`.
     """
 
 def operator_facts() -> dict[str, list[str]]:

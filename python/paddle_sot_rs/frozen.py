@@ -13,7 +13,7 @@ import paddle
 from paddle.base import framework
 from paddle.nn import Layer
 
-from . import api, jit
+from . import _core, api, jit
 from ._export.sizes import EXAMPLES
 from .errors import GraphBreakError
 from .specification import PLAIN, Examples, Specification
@@ -221,6 +221,8 @@ class _Kind:
     def run(self, args: tuple[Any, ...], tensors: list[Any]) -> Any:
         # As `paddle.no_grad`, which costs as much as a small graph.
         tracer = framework._dygraph_tracer()
+        if tracer is None:
+            raise RuntimeError("frozen: called in static mode; leave it by paddle.disable_static()")
         before, tracer._has_grad = tracer._has_grad, False
         try:
             made = self.graph(*tensors)
@@ -249,6 +251,8 @@ class _State:
         self.patterns: list[tuple[Any, Any]] = []
         # Kinds of calls that patterns were found for.
         self.known: dict[Any, Any] = {}
+        # Kinds of calls that have been made with tensors alone.
+        self.of_tensors = _core.TensorKinds()
 
     def find(self, key: Any) -> Any:
         kind = self.kinds.get(key) or self.known.get(key)
@@ -329,6 +333,7 @@ class Frozen:
             try:
                 key, kind = self._kind(state, examples, what)
             except GraphBreakError as error:
+                error.add_note(f"freeze: of {what}")
                 refused = refused or error
                 if sum(len(dims) for *_, dims in examples.inputs) < 2:
                     break
@@ -378,6 +383,8 @@ class Frozen:
             LookupError: the call is of no kind that is ready, and `on_miss` is "error".
         """
         state = self._state
+        if not kwargs and (made := state.of_tensors.call(args)) is not None:
+            return made
         if kwargs or self._takes_names:
             args = _by_position(self._named, args, kwargs)
         tensors: list[Any] = []
@@ -387,6 +394,8 @@ class Frozen:
             kind = self._miss(state, args, key)
         if self._check and (changed := state.kept.changed()):
             raise RuntimeError(f"frozen: {', '.join(changed)} changed since; call refresh()")
+        if not self._check and isinstance(kind, _Kind) and type(kind.template) is _Slot:
+            state.of_tensors.add(args, kind.graph)
         return kind.run(args, tensors)
 
     def _miss(self, state: _State, args: tuple[Any, ...], key: Any) -> Any:

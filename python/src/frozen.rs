@@ -1,9 +1,15 @@
 //! A frozen graph, as Python calls it.
 
+use std::sync::{Arc, RwLock};
+
+use paddle_sot::abi::{self, TensorGuard};
+use paddle_sot::frame::Modules;
+use paddle_sot::paddle::tensor_meta;
 use paddle_sot::translate::FrozenGraph;
 use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyTuple};
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyList, PyTuple, PyType};
 use pyo3::PyTraverseError;
 
 /// Takes the tensors of a call, and answers with those of the result.
@@ -37,4 +43,106 @@ impl Frozen {
         });
         answer
     }
+}
+
+/// Kinds of calls whose arguments and result are a tensor each, the arguments without gradients:
+/// they are found without Python.
+#[pyclass(frozen, module = "paddle_sot_rs._core")]
+#[derive(Default)]
+pub struct TensorKinds {
+    kinds: RwLock<Vec<Arc<TensorKind>>>,
+}
+
+struct TensorKind {
+    arguments: Vec<TensorGuard>,
+    graph: Py<Frozen>,
+}
+
+/// So many are compared with a call.
+const MOST: usize = 16;
+
+/// `paddle.Tensor`: none of its subclasses has another layout, but they may do something else.
+static TENSOR: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+
+fn tensor_class(py: Python<'_>) -> PyResult<*mut pyo3::ffi::PyTypeObject> {
+    let class = TENSOR.get_or_try_init(py, || {
+        let class = py.module("paddle")?.getattr("Tensor")?;
+        Ok::<_, PyErr>(class.cast_into::<PyType>()?.unbind())
+    })?;
+    Ok(class.bind(py).as_type_ptr())
+}
+
+impl TensorKinds {
+    fn find(&self, py: Python<'_>, args: &Bound<'_, PyTuple>) -> PyResult<Option<Arc<TensorKind>>> {
+        let class = tensor_class(py)?;
+        let kinds = self.kinds.read().map(|kinds| kinds.clone());
+        let fits = |kind: &Arc<TensorKind>| {
+            kind.arguments.len() == args.len()
+                && (args.iter().zip(&kind.arguments)).all(|(given, guard)| {
+                    given.get_type_ptr() == class && abi::tensor_matches(py, given.as_ptr(), guard)
+                })
+        };
+        Ok(kinds.unwrap_or_default().into_iter().find(fits))
+    }
+}
+
+#[pymethods]
+impl TensorKinds {
+    #[new]
+    fn new() -> Self {
+        Self::default()
+    }
+
+    /// Lets calls with such arguments run this graph, if they are all tensors without gradients.
+    fn add(&self, args: &Bound<'_, PyTuple>, graph: Py<Frozen>) -> PyResult<()> {
+        let py = args.py();
+        let class = tensor_class(py)?;
+        let guard = |given: Bound<'_, PyAny>| {
+            let is_plain = given.get_type_ptr() == class && abi::is_dense(py, given.as_ptr(), true);
+            let meta = is_plain.then(|| tensor_meta(&given)).flatten();
+            meta.map(|meta| TensorGuard::of(&meta))
+        };
+        let arguments: Option<Vec<TensorGuard>> = args.iter().map(guard).collect();
+        let known = self.find(py, args)?.is_some();
+        if let (Some(arguments), false) = (arguments, known || args.is_empty()) {
+            if let Ok(mut kinds) = self.kinds.write() {
+                if kinds.len() < MOST {
+                    kinds.push(Arc::new(TensorKind { arguments, graph }));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The result of a call; `None` where it is of no kind that is known here.
+    fn call<'py>(&self, args: &Bound<'py, PyTuple>) -> PyResult<Option<Py<PyAny>>> {
+        let py = args.py();
+        let Some(kind) = self.find(py, args)? else {
+            return Ok(None);
+        };
+        let tensors: Vec<_> = args.iter().collect();
+        let made = without_gradients(py, || kind.graph.get().0.call(py, &tensors))?;
+        Ok(made.and_then(|made| made.into_iter().next()))
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        let kinds = self.kinds.try_read();
+        let mut kinds = kinds.iter().flat_map(|kinds| kinds.iter());
+        kinds.try_for_each(|kind| visit.call(&kind.graph))
+    }
+}
+
+/// As under `paddle.no_grad`, which costs as much as a small graph; `None` in static mode.
+fn without_gradients<T>(py: Python<'_>, run: impl FnOnce() -> PyResult<T>) -> PyResult<Option<T>> {
+    let Some(tracer) = abi::tracer(py)? else {
+        return Ok(None);
+    };
+    if !abi::records_gradients(py) {
+        return run().map(Some);
+    }
+    let name = pyo3::intern!(py, "_has_grad");
+    tracer.setattr(name, false)?;
+    let made = run();
+    tracer.setattr(name, true)?;
+    made.map(Some)
 }

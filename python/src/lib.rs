@@ -40,6 +40,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<static_function::StaticFunction>()?;
     module.add_class::<frozen::Frozen>()?;
+    module.add_class::<frozen::TensorKinds>()?;
     module.add_function(wrap_pyfunction!(process::switch_off, module)?)?;
     module.add_function(wrap_pyfunction!(process::set_stance, module)?)?;
     module.add_function(wrap_pyfunction!(process::reset_log_levels, module)?)?;

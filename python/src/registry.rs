@@ -61,14 +61,15 @@ pub fn cdbl() -> Vec<(&'static str, bool)> {
     rows
 }
 
-/// The names of the operators that something is known of: `draws`, `view` or `shares_storage` of
-/// operators of programs, `whole_in_lists` of functions.
+/// The names of the operators that something is known of: `draws`, `view`, `shares_storage` or
+/// `call` of operators of programs, `whole_in_lists` of functions.
 #[pyfunction]
 pub fn operators(fact: &str) -> PyResult<HashSet<&'static str>> {
     let fact = match fact {
         "draws" => Fact::Draws,
         "view" => Fact::ProgramView,
         "shares_storage" => Fact::ProgramShares,
+        "call" => Fact::ProgramCall,
         "whole_in_lists" => Fact::WholeInLists,
         _ => return Err(PyValueError::new_err(format!("fact: unknown: {fact:?}"))),
     };

@@ -178,6 +178,9 @@ pub enum Fact {
     ProgramView,
     /// Its operator in a program may hand on the storage of its operand without being a view.
     ProgramShares,
+    /// Eager mode's function of its operator takes the operands and then the attributes, as the
+    /// operator does, and makes its first result.
+    ProgramCall,
 }
 
 /// The same numbers in the same order, in another shape.

@@ -5,8 +5,10 @@
 //! fusions are made that hold with parameters that change.
 
 mod caches;
+mod direct;
 mod scopes;
 
+use paddle_sot::abi;
 use paddle_sot::backend::{
     self, BackendError, BackendRegistration, CompileRequest, CompiledGraph, ExportRequest,
     GraphBackend, TraceSession,
@@ -20,6 +22,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
 
 use caches::Caches;
+use direct::{DirectCalls, Recipe};
 
 /// The backend named `onednn`.
 #[derive(Clone)]
@@ -67,15 +70,23 @@ impl OnednnBackend {
         let grad = request.grad_enabled;
         let given = (grad, &caches, self.frozen, self.least, self.in_bfloat16);
         let lowering = placement(py)?.getattr("Lowering")?.call1(given)?;
+        let inputs = request.sir.tensor_inputs().count();
         let program = paddle_sot_backend_paddle::compile_lowered(py, request, &lowering, role)?;
         let report = lowering.getattr("report")?.extract()?;
+        let calls: Option<Recipe> = lowering.call_method0("recipe")?.extract()?;
+        // A program does not take what it does not use.
+        let calls = calls.filter(|calls| calls.0 == inputs);
         let surroundings = caches.map(|it| Box::new(Session(it)) as Box<dyn Surroundings>);
-        Ok(Box::new(Lowered {
+        let program = Box::new(Lowered {
             program,
             report,
             backend: "onednn",
             surroundings,
-        }))
+        });
+        Ok(match calls {
+            Some(calls) => Box::new(DirectCalls::new(py, calls, program)?),
+            None => program,
+        })
     }
 }
 
@@ -130,6 +141,14 @@ impl GraphBackend for OnednnBackend {
             return Err(PyRuntimeError::new_err(
                 "backend: onednn: this Paddle is built without oneDNN; use another of list_backends()",
             ));
+        }
+        let framework = py.module("paddle.base.framework")?;
+        let place = framework.call_method0("_current_expected_place_")?;
+        if !abi::is_cpu_place(&place)? {
+            return Err(PyRuntimeError::new_err(format!(
+                "backend: onednn: it computes on CPUs, and the device is {place}; \
+                 call paddle.set_device(\"cpu\") before, or use another of list_backends()",
+            )));
         }
         if self.in_bfloat16 && !has_bfloat16(py)? {
             return Err(PyValueError::new_err(

@@ -24,6 +24,7 @@ from .convolutions import (
     let_go_of_weights,
     transposed,
 )
+from .direct_calls import DirectCalls, direct_calls
 from .linears import fuse_linears, kept_by_linears
 from .masks import Masks, can_hide
 from .open_shapes import Unknown, filled, following
@@ -127,9 +128,14 @@ def _layouts(block: Any) -> set[str]:
     return {layout for layout in named if layout not in ("", "AnyLayout")}
 
 
+def plain_name(op: Any) -> str:
+    """The name, without where it is from and whether it writes over its operand."""
+    return str(op.name()).removeprefix("pd_op.").removesuffix("_")
+
+
 def is_unsafe(op: Any, has_items: set[int]) -> bool:
     """Whether this operation must not be placed. `has_items`: see `filled`."""
-    name = op.name().removeprefix("pd_op.").removesuffix("_")
+    name = plain_name(op)
     if name not in KNOWN:
         return False
     # Of nothing, kernels of oneDNN raise or end the process.
@@ -171,6 +177,11 @@ def _register() -> None:
 _register()
 
 
+def _is_known(op: Any) -> bool:
+    """Whether the passes may place it."""
+    return plain_name(op) in KNOWN and op.name() not in CONSTANTS
+
+
 def _small(block: Any) -> int | None:
     """The mean number of elements of results, where a program of few is better off with Paddle's kernels.
 
@@ -178,10 +189,9 @@ def _small(block: Any) -> int | None:
     """
     sizes = []
     for op in with_inner(block.ops):
-        name = op.name().removeprefix("pd_op.").removesuffix("_")
-        if "conv" in name:
+        if "conv" in op.name():
             return None
-        if name in KNOWN and op.name() not in CONSTANTS:
+        if _is_known(op):
             shape = op.result(0).shape if op.result(0).is_dense_tensor_type() else []
             if any(dim < 0 for dim in shape):
                 return None
@@ -316,6 +326,8 @@ class Lowering(programs.Lowering):
         # Why nothing of the program runs on oneDNN; None where something does.
         self.refusal: str | None = None
         self.report: list[str] = []
+        # Calls that do the same as a program without oneDNN: see `direct_calls`.
+        self.calls: DirectCalls | None = None
         # Names of inputs that convolutions keep.
         self.kept: set[str] = set()
 
@@ -348,6 +360,8 @@ class Lowering(programs.Lowering):
         block = program.global_block()
         # Asked once: a program loses operators on its way, and with them a layout or its size.
         self.refusal = self._refusal(block)
+        if self.frozen and is_on_cpu() and (self.refusal is not None or not any(map(_is_known, with_inner(block.ops)))):
+            self.calls = direct_calls(block, inputs)
         if self.refusal is not None:
             return None
         self.hoists = False
@@ -366,6 +380,10 @@ class Lowering(programs.Lowering):
         given = {value.id for value in values}
         self.kept = {_data_name(value) for value in (*steady.values, *(v for v in wanted if v.id in given))}
         return steady
+
+    def recipe(self) -> Any:
+        """What `Recipe` in `direct.rs` takes, when the program is compiled; None where that runs itself."""
+        return None if self.calls is None else self.calls.recipe()
 
     def finish(self, forward: Any, backward: Any) -> None:
         if self.refusal is not None:

@@ -7,6 +7,7 @@ use pyo3::types::{PyDict, PyTuple};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
+use crate::abi;
 use crate::backend::{CompileRequest, CompiledGraph};
 use crate::codegen::has_effects;
 use crate::obj::Obj;
@@ -47,7 +48,15 @@ impl FrozenGraph {
                 Given::Kept(tensor) => tensor.bind(py).clone(),
             })
             .collect();
-        self.graph.call(py, &inputs)
+        let results = self.graph.call(py, &inputs)?;
+        for result in &results {
+            // An argument that is a result is a copy, and takes over whether it has gradients.
+            let is_given = inputs.iter().any(|input| input.is(result));
+            if !is_given && !abi::is_dense(py, result.as_ptr(), true) {
+                result.setattr(py, pyo3::intern!(py, "stop_gradient"), true)?;
+            }
+        }
+        Ok(results)
     }
 
     /// What the backend says of it, line by line.

@@ -46,6 +46,11 @@ pub fn records_gradients(py: Python<'_>) -> bool {
     read(py).is_none_or(|(grad, _)| grad)
 }
 
+/// Whether operations of this thread may cast what they are given: `auto_cast`.
+pub fn may_cast(py: Python<'_>) -> bool {
+    read(py).is_none_or(|(_, level)| level != 0)
+}
+
 impl Reader {
     fn read(&self) -> (bool, i64) {
         let nothing = NOTHING.as_ptr().cast();

@@ -43,6 +43,16 @@ fn sources(py: Python<'_>) -> PyResult<&'static Sources> {
     })
 }
 
+/// The tracer of this thread; `None` inside of static mode.
+///
+/// # Errors
+/// When Paddle cannot be asked.
+pub fn tracer(py: Python<'_>) -> PyResult<Option<Bound<'_, PyAny>>> {
+    let variables = sources(py)?.variables.bind(py);
+    let tracer = variables.getattr(pyo3::intern!(py, "_dygraph_tracer_"))?;
+    Ok((!tracer.is_none()).then_some(tracer))
+}
+
 impl GlobalState {
     /// The state now.
     ///

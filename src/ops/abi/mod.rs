@@ -29,8 +29,8 @@ use paddle_sot_cpython::native::{self, Value};
 pub use arrays::{array_matches, is_array};
 pub use edges::{can_move_edges, detached, move_edges, stand_in};
 pub use finalizers::{is_quiet, Ends};
-pub use flags::records_gradients;
-pub use global_state::GlobalState;
+pub use flags::{may_cast, records_gradients};
+pub use global_state::{tracer, GlobalState};
 pub use gradient_hooks::{has_own_hook, is_unhooked, know_own_hook};
 pub use guards::{open_dims, ArrayGuard, TensorGuard};
 pub use inplace_version::{has_fresh_version, inplace_version};
@@ -38,7 +38,7 @@ pub use numbers::{is_cpu_place, sampled};
 pub use own_version::with_own_version;
 pub use self_tests::layout_faults;
 pub use storage::are_apart;
-pub use tensor::{is_contiguous, matches as tensor_matches, reader_name, Tensors};
+pub use tensor::{is_contiguous, is_dense, matches as tensor_matches, reader_name, Tensors};
 
 /// A number, or a dim of a tensor or array, from outside.
 pub fn value(py: Python<'_>, object: *mut ffi::PyObject, dim: Option<usize>) -> Option<Value> {

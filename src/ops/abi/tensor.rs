@@ -289,6 +289,20 @@ pub(super) fn stops_gradient(py: Python<'_>, object: *mut ffi::PyObject) -> Opti
     }
 }
 
+/// Whether the object, known to be a `paddle.Tensor`, is a dense one; and with `stops`, one that no
+/// gradient flows to.
+pub fn is_dense(py: Python<'_>, object: *mut ffi::PyObject, stops: bool) -> bool {
+    let Some(reader) = reader(py) else {
+        return false;
+    };
+    let tensor = tensor_of(object);
+    // SAFETY: the caller knows the object to be a live tensor; its first word is null where it is
+    // undefined, and the accessor takes any other.
+    let is_dense =
+        unsafe { !tensor.cast::<*const c_void>().read().is_null() && (reader.dense)(tensor) };
+    is_dense && (!stops || stops_gradient(py, object) == Some(true))
+}
+
 /// A dim of a tensor; `None` when the object is no dense tensor of such a rank.
 pub fn dim(py: Python<'_>, object: *mut ffi::PyObject, at: usize) -> Option<i64> {
     let Some(reader) = reader(py) else {

@@ -7,7 +7,7 @@ use crate::NumberAs;
 use crate::ShapeRule::*;
 
 pub(super) const ROWS: Rows = &[
-    ("abs", &[NeverFails, Shape(Same), InPlace]),
+    ("abs", &[NeverFails, Shape(Same), InPlace, ProgramCall]),
     ("acos", &[InPlace]),
     ("acosh", &[InPlace]),
     (
@@ -24,6 +24,7 @@ pub(super) const ROWS: Rows = &[
             InPlaceForgets,
             InPlaceOneDType,
             InPlaceOfExisting(Alike),
+            ProgramCall,
         ],
     ),
     ("addmm", &[InPlace]),
@@ -38,6 +39,7 @@ pub(super) const ROWS: Rows = &[
             NeverFails,
             Shape(Same),
             ProgramShares,
+            ProgramCall,
         ],
     ),
     ("atan", &[InPlace]),
@@ -90,7 +92,13 @@ pub(super) const ROWS: Rows = &[
     ("div", &[InPlace, InPlaceOneDType]),
     (
         "divide",
-        &[NeverFails, Shape(Broadcast), InPlace, InPlaceOneDType],
+        &[
+            NeverFails,
+            Shape(Broadcast),
+            InPlace,
+            InPlaceOneDType,
+            ProgramCall,
+        ],
     ),
     ("__eq__", &[Shape(Broadcast)]),
     (
@@ -104,7 +112,10 @@ pub(super) const ROWS: Rows = &[
     ),
     ("erf", &[Shape(Same), InPlace]),
     ("erfinv", &[InPlace]),
-    ("exp", &[NeverFails, Shape(Same), InPlaceForgets]),
+    (
+        "exp",
+        &[NeverFails, Shape(Same), InPlaceForgets, ProgramCall],
+    ),
     ("expm1", &[InPlace]),
     (
         "eye",
@@ -183,7 +194,7 @@ pub(super) const ROWS: Rows = &[
         &[Shape(Broadcast), InPlaceCompares, InPlaceOneDType],
     ),
     ("lgamma", &[InPlace]),
-    ("log", &[Shape(Same), InPlace]),
+    ("log", &[Shape(Same), InPlace, ProgramCall]),
     ("log10", &[InPlace]),
     ("log1p", &[InPlace]),
     ("log2", &[InPlace]),
@@ -200,8 +211,11 @@ pub(super) const ROWS: Rows = &[
     ),
     ("masked_scatter", &[InPlaceApart]),
     ("__matmul__", &[ForgetsResult, Shape(MatMul)]),
-    ("matmul", &[ForgetsResult, NeverFails, Shape(MatMul)]),
-    ("maximum", &[NeverFails, Shape(Broadcast)]),
+    (
+        "matmul",
+        &[ForgetsResult, NeverFails, Shape(MatMul), ProgramCall],
+    ),
+    ("maximum", &[NeverFails, Shape(Broadcast), ProgramCall]),
     (
         "mean",
         &[
@@ -213,7 +227,7 @@ pub(super) const ROWS: Rows = &[
         ],
     ),
     ("meshgrid", &[AllOrNothing]),
-    ("minimum", &[NeverFails, Shape(Broadcast)]),
+    ("minimum", &[NeverFails, Shape(Broadcast), ProgramCall]),
     ("mm", &[Shape(MatMul)]),
     ("mod", &[InPlace, InPlaceOneDType, InPlaceOfTensors]),
     (
@@ -231,6 +245,7 @@ pub(super) const ROWS: Rows = &[
             InPlace,
             InPlaceOneDType,
             InPlaceOfExisting(Alike),
+            ProgramCall,
         ],
     ),
     ("nan_to_num", &[InPlace]),
@@ -264,7 +279,10 @@ pub(super) const ROWS: Rows = &[
     ),
     ("rmul", &[NeverFails]),
     ("round", &[Shape(Same), InPlace]),
-    ("rsqrt", &[NeverFails, Shape(Same), InPlaceForgets]),
+    (
+        "rsqrt",
+        &[NeverFails, Shape(Same), InPlaceForgets, ProgramCall],
+    ),
     (
         "__rsub__",
         &[ForgetsResult, ForgetsArguments, Shape(Broadcast)],
@@ -283,6 +301,7 @@ pub(super) const ROWS: Rows = &[
             Named(0, "x"),
             InPlaceForgets,
             InPlaceOfExisting(NumbersOfFloats),
+            ProgramCall,
         ],
     ),
     ("scatter", &[InPlaceApart]),
@@ -291,8 +310,11 @@ pub(super) const ROWS: Rows = &[
     ("sign", &[Shape(Same)]),
     ("sin", &[Shape(Same), InPlace]),
     ("sinh", &[InPlace]),
-    ("sqrt", &[NeverFails, Shape(Same), InPlaceForgets]),
-    ("square", &[NeverFails, Shape(Same), InPlace]),
+    (
+        "sqrt",
+        &[NeverFails, Shape(Same), InPlaceForgets, ProgramCall],
+    ),
+    ("square", &[NeverFails, Shape(Same), InPlace, ProgramCall]),
     ("stack", &[ForgetsResult, ForgetsArguments, NeverFailsAlone]),
     (
         "__sub__",
@@ -309,6 +331,7 @@ pub(super) const ROWS: Rows = &[
             InPlaceForgets,
             InPlaceOneDType,
             InPlaceOfExisting(Alike),
+            ProgramCall,
         ],
     ),
     ("sum", &[ForgetsResult, ForgetsArguments, NeverFails]),

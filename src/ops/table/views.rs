@@ -20,7 +20,14 @@ pub(super) const ROWS: Rows = &[
     ("cartesian_prod", &[View]),
     (
         "cast",
-        &[View, NeverFails, Shape(Same), InPlaceReforms, ProgramShares],
+        &[
+            View,
+            NeverFails,
+            Shape(Same),
+            InPlaceReforms,
+            ProgramShares,
+            ProgramCall,
+        ],
     ),
     ("channel_shuffle", &[View]),
     ("chunk", &[View, NeverFailsAlone, OneKernel]),
