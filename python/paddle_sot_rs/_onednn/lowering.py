@@ -79,8 +79,18 @@ def _always(op: Any) -> bool:
     return True
 
 
-def _has_one_of_scale_and_bias(op: Any) -> bool:
-    return op.operand_source(1).initialized() != op.operand_source(2).initialized()
+def _has_six_dims(op: Any) -> bool:
+    return len(op.operand_source(0).shape) > 5
+
+
+def _layer_norm(op: Any) -> bool:
+    # A scale without a bias, or the other way round, is not looked at. Of six dims it raises.
+    return _has_six_dims(op) or op.operand_source(1).initialized() != op.operand_source(2).initialized()
+
+
+def _batch_norm(op: Any) -> bool:
+    # Without a scale and a bias its kernel ends the process.
+    return follows_the_batch(op) or not all(op.operand_source(at).initialized() for at in (3, 4))
 
 
 def _makes_another_dtype(op: Any) -> bool:
@@ -109,16 +119,19 @@ UNSAFE = dict(
     # Where nobody sees that weights change, they keep those that they were first called with.
     conv2d_transpose=_always,
     conv2d_transpose_bias=_always,
+    # Raises.
+    prelu=_has_six_dims,
     # Reorders, whatever dtype is asked for.
     cast=_makes_another_dtype,
     sum=_makes_another_dtype,
-    # A scale without a bias, or the other way round, is not looked at.
-    layer_norm=_has_one_of_scale_and_bias,
+    layer_norm=_layer_norm,
     # Placed, it is always the one of inference.
-    batch_norm=follows_the_batch,
+    batch_norm=_batch_norm,
 )
 # Of bytes its kernels saturate where eager mode wraps around; halves it rounds elsewhere.
 _OTHERWISE = {paddle.int8, paddle.uint8, paddle.bfloat16}
+
+_MOST_DIMS = 6
 
 
 def _layouts(block: Any) -> set[str]:
@@ -145,9 +158,9 @@ def is_unsafe(op: Any, has_items: set[int]) -> bool:
     plain = [value for value in op.operands_source() if value.initialized() and value.is_dense_tensor_type()]
     if any(value.dtype in _OTHERWISE for value in plain):
         return True
-    # Kernels of oneDNN have no tensors without dims: they get one.
+    # Kernels of oneDNN have no tensors without dims: they get one. Of more than six they raise.
     made = [value for value in op.results() if value.initialized() and value.is_dense_tensor_type()]
-    if any(not value.shape for value in (*plain, *made)):
+    if not all(1 <= len(value.shape) <= _MOST_DIMS for value in (*plain, *made)):
         return True
     rule = UNSAFE.get(name)
     return rule is not None and rule(op)

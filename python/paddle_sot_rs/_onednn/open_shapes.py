@@ -84,7 +84,9 @@ def filled(block: Any, unknown: Unknown = frozenset()) -> set[int]:
         # Axes and sizes: an empty one says that nothing is asked for.
         is_asked = op.name() == "pd_op.full_int_array"
         for value in filter(_is_there, op.results()):
-            if is_asked or _is_closed(value) or (fills and all(map(_is_open, (value, *_parts(value))))):
+            parts = _parts(value)
+            is_closed = all(map(_is_closed, parts)) if parts else _is_closed(value)
+            if is_asked or is_closed or (fills and all(map(_is_open, (value, *parts)))):
                 found.add(value.id)
     return found
 

@@ -7,6 +7,7 @@ import paddle_sot_rs as sot
 import pytest
 from harness import translate
 from paddle import nn
+from paddle.base import core, framework
 
 # What is done with a graph does not depend on the version of Python.
 pytestmark = pytest.mark.default_python
@@ -156,6 +157,18 @@ FOUND = {
         [made([1, 2, 4, 4])],
     ),
     "six dims": (lambda x: (x + x, x.transpose([5, 4, 3, 2, 1, 0]), F.softmax(x)), [made([1, 2, 1, 2, 1, 2])]),
+    "six dims, normed": (
+        lambda x: (F.layer_norm(x, [2]), F.prelu(x, paddle.full([1], 0.3))),
+        [made([1, 2, 1, 2, 1, 2])],
+    ),
+    "seven dims": (
+        lambda x: (x + x, F.relu(x), x.reshape([-1]) * 2),
+        [made([1, 2, 1, 2, 1, 2, 1])],
+    ),
+    "norm without a scale and a bias": (
+        lambda x, m, v: F.batch_norm(x, m, v) * 2,
+        [made([2, 3, 2, 2]), made([3]), made([3]).abs()],
+    ),
     "strides": (lambda x: (x.transpose([1, 0]) + 1, x[:, ::2] * 2, F.relu(x[1:])), [made([4, 4])]),
 }
 
@@ -169,6 +182,31 @@ def test_what_a_probe_has_found(name):
         with paddle.set_grad_enabled(grad):
             for _ in range(2):
                 compare(translated(*given), function(*given))
+
+
+def test_lists_with_parts_of_closed_dims_are_placed():
+    """Channels that are split and shuffled, as image networks do."""
+    convolution = nn.Conv2D(8, 8, 1)
+
+    def f(x):
+        kept, worked_on = paddle.split(x, [4, 4], axis=1)
+        x = paddle.concat([kept, F.relu(convolution(x))[:, :4] + worked_on], axis=1)
+        a, b = x.reshape([2, 2, 4, 6, 6]).transpose([0, 2, 1, 3, 4]).reshape([2, 8, 6, 6]).split([2, -1], axis=1)
+        return a * 2, b
+
+    translated, x = translate(f, **ONEDNN), made([2, 8, 6, 6])
+    with paddle.no_grad():
+        for _ in range(2):
+            compare(translated(x), f(x))
+    graph = translated.graphs()[0]
+    assert (sot.stats(translated).graphs, sot.stats(translated).graph_breaks) == (1, [])
+    assert graph.program.count('"onednn_op.split"') == 2 and "fused_conv2d" in graph.program, graph.report
+
+
+def test_a_part_without_items_is_paddles():
+    translated, x = translate(lambda x: [part * 2 for part in x.split([0, 3], axis=0)], **ONEDNN), made([3, 4])
+    with paddle.no_grad():
+        compare(translated(x), [part * 2 for part in x.split([0, 3], axis=0)])
 
 
 def test_random_numbers_are_eager_modes():
@@ -236,3 +274,46 @@ def test_small_programs_stay_with_paddles_kernels():
 def test_options_are_refused(options):
     with pytest.raises(ValueError, match="options: (the onednn backend has no option fast|least_elements: expected)"):
         sot.to_static(lambda x: x, backend="onednn", options=options)(made([2]))
+
+
+def build_without(monkeypatch):
+    monkeypatch.setattr(core, "is_compiled_with_mkldnn", lambda: False)
+
+
+def be_elsewhere(monkeypatch):
+    monkeypatch.setattr(framework, "_current_expected_place_", Elsewhere)
+
+
+class Elsewhere:
+    """The place of another device."""
+
+    def is_cpu_place(self):
+        return False
+
+    def __str__(self):
+        return "Place(gpu:0)"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (build_without, "^backend: onednn: this Paddle is built without oneDNN; use another of list_backends"),
+        (be_elsewhere, r"^backend: onednn: it computes on CPUs, and the device is Place.gpu:0.; call paddle.set_dev"),
+    ],
+    ids=["without oneDNN", "another device"],
+)
+def test_where_it_cannot_run(change, message, monkeypatch):
+    network, x = nn.Linear(4, 4), made([2, 4])
+    network.eval()
+    forward = network.forward
+    with monkeypatch.context() as patched:
+        change(patched)
+        with pytest.raises(RuntimeError, match=message):
+            sot.to_static(network, backend="onednn")
+        # What else freezing does needs a real device.
+        if change is build_without:
+            with pytest.raises(RuntimeError, match=message):
+                sot.freeze(network, [(x,)])
+    # Nothing is half made.
+    assert network.forward == forward and "forward" not in vars(network)
+    compare(sot.freeze(network, [(x,)])(x), network(x).detach())

@@ -243,6 +243,7 @@ def test_results_and_arguments_in_containers():
 
 
 SEEN = []
+LEARNED = paddle.create_parameter([3], "float32")
 
 
 def effect(x):
@@ -260,6 +261,16 @@ def generator(x):
     yield x
 
 
+def stepping(x):
+    x = x * LEARNED
+    x.sum().backward()
+    return x
+
+
+def explicitly_raising(x):
+    raise KeyError("no such thing")
+
+
 def raising(x):
     return x + paddle.ones([x.shape[0] + 1])
 
@@ -271,16 +282,31 @@ def raising(x):
         (breaking, sot.GraphBreakError, "numpy"),
         (generator, sot.GraphBreakError, "generator"),
         (raising, (RuntimeError, ValueError, sot.GraphBreakError), "."),
+        (stepping, sot.GraphBreakError, "backward"),
+        (explicitly_raising, sot.GraphBreakError, "an exception leaves the function"),
         (lambda x: 3, sot.GraphBreakError, "returns no tensor"),
         (nn.Dropout(0.5), ValueError, "Dropout is in training mode; call eval"),
         (3, TypeError, "layer_or_fn: expected a Layer or a function, got int"),
     ],
-    ids=["effect", "break", "generator", "raises", "no tensor", "trains", "no function"],
+    ids=[
+        "effect",
+        "break",
+        "generator",
+        "raises",
+        "goes backward",
+        "raises by itself",
+        "no tensor",
+        "trains",
+        "no function",
+    ],
 )
 def test_what_cannot_be_frozen(function, error, message):
-    with pytest.raises(error, match=message):
+    with pytest.raises(error, match=message) as raised:
         sot.freeze(function, [(tensor(3),)])
     assert not SEEN
+    # Which of the calls to be ready for it is.
+    broke = isinstance(raised.value, sot.GraphBreakError)
+    assert getattr(raised.value, "__notes__", []) == (["freeze: of warm_up[0]"] if broke else [])
 
 
 def test_running_statistics_are_not_frozen():
