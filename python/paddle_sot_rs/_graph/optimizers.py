@@ -117,6 +117,8 @@ def _updates(optimizer: Any) -> Updates:
     parameters = optimizer._param_groups
     settled = (
         not (parameters and isinstance(parameters[0], dict))
+        # Some classes go through the one, some through the other.
+        and optimizer._parameter_list is parameters
         and not optimizer._use_multi_tensor
         and optimizer._auxiliary_vars.get("found_inf") is None
         and not optimizer._need_refuse

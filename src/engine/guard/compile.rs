@@ -118,6 +118,7 @@ pub(super) enum Check {
     Contiguous,
     Apart(usize),
     Unhooked,
+    PlainGroups,
     Array(ArrayGuard),
     SameAs(usize),
     OtherThan(usize),
@@ -269,6 +270,7 @@ impl NativeGuards {
                 GuardKind::Contiguous => Check::Contiguous,
                 GuardKind::Apart(other) => Check::Apart(builder.slot(py, other)),
                 GuardKind::Unhooked => Check::Unhooked,
+                GuardKind::PlainGroups => Check::PlainGroups,
                 GuardKind::Array(array) => Check::Array(array.clone()),
                 GuardKind::Outcome(outcome) => {
                     Check::Outcome(outcome.map(&mut |place| builder.slot(py, place)))
@@ -418,6 +420,7 @@ fn holds(py: Python<'_>, check: &Check, object: Ptr, slots: &[usize]) -> bool {
         Check::Contiguous => abi::is_contiguous(py, object),
         Check::Apart(other) => abi::are_apart(py, object, slots[*other] as Ptr),
         Check::Unhooked => abi::is_unhooked(&native::to_bound(py, object)),
+        Check::PlainGroups => abi::has_plain_groups(&native::to_bound(py, object)),
         Check::Array(guard) => abi::array_matches(py, object, guard),
         Check::Outcome(outcome) => outcome.is_same(py, &mut |slot, dim| {
             let object = slots[*slot] as Ptr;

@@ -116,6 +116,7 @@ pub fn text(py: Python<'_>, guard: &Guard) -> String {
         GuardKind::Contiguous => format!("{x}.is_contiguous()"),
         GuardKind::Apart(other) => format!("{x} has no memory in common with {}", path(py, other)),
         GuardKind::Unhooked => format!("{x} is a leaf without hooks"),
+        GuardKind::PlainGroups => format!("groups of {x} hold no code of the user's"),
         GuardKind::Array(array) => format!(
             "type({x}) is numpy.ndarray and {x}.dtype == {} and {x}.shape == ({})",
             array.dtype.bind(py),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyType};
 
+use crate::abi;
 use crate::frame::Modules;
 use crate::guard::GuardKind;
 use crate::obj::{text_of, Obj};
@@ -26,7 +27,10 @@ const METHODS: &[&str] = &["step", "clear_grad", "zero_grad"];
 const SCALERS: &str = "paddle.amp.grad_scaler";
 const METHODS_OF_SCALERS: &[&str] = &["step", "unscale_", "update"];
 
-/// What Paddle's step consists of, in the classes of optimizers.
+/// The one argument of methods that clear gradients.
+const HOW: &str = "set_to_zero";
+
+/// What Paddle's step consists of, in the classes of optimizers and not in their instances.
 const PARTS_OF_STEP: &[&str] = &[
     "_append_optimize_op",
     "_apply_optimize",
@@ -45,6 +49,9 @@ const PARTS_OF_STEP: &[&str] = &[
     "clear_grad",
     "step",
 ];
+
+/// What a clip of gradients consists of, in its class.
+const PARTS_OF_CLIP: &[&str] = &["_clip_gradients", "_dygraph_clip"];
 
 /// Attributes that no step changes: the others are not read behind one.
 const SETTINGS: &[&str] = &[
@@ -169,6 +176,9 @@ fn of_optimizer(
         ([], []) => {}
         // How gradients are cleared.
         ([how], []) | ([], [(_, how)]) if method.name != "step" => {
+            if kwargs.iter().any(|(name, _)| &**name != HOW) {
+                return Ok(None);
+            }
             let is_flag = |value: Bound<'_, PyAny>| value.is_exact_instance_of::<PyBool>();
             if !t.const_value(*how).is_some_and(is_flag) {
                 return Ok(None);
@@ -229,11 +239,17 @@ fn runs_no_other_code(
         return Ok(false);
     };
     let own = Arc::new(Tracker::InstanceDict(source.clone()));
-    for name in METHODS {
+    for name in PARTS_OF_STEP.iter().chain(METHODS) {
         if dict.contains(*name)? {
             return Ok(false);
         }
     }
+    guard_absent(t, &own, PARTS_OF_STEP);
+    guard_absent(t, &own, METHODS);
+    if !abi::has_plain_groups(object) {
+        return Ok(false);
+    }
+    t.guards.add(source, GuardKind::PlainGroups);
     for (name, value) in dict.iter() {
         let name: String = name.extract()?;
         let place = Tracker::DictItem(own.clone(), DictKey::Str(Arc::from(&*name)));
@@ -245,7 +261,14 @@ fn runs_no_other_code(
             t.guards
                 .add(&place, GuardKind::Is(Obj::from(value.clone())));
         }
-        if !value.is_callable() || is_callable_of_paddle(t.py, &value)? {
+        if !value.is_callable() {
+            continue;
+        }
+        if is_callable_of_paddle(t.py, &value)? {
+            if name == "_grad_clip" {
+                let held = Arc::new(Tracker::InstanceDict(place));
+                guard_absent(t, &held, PARTS_OF_CLIP);
+            }
             continue;
         }
         if name != "_apply_decay_param_fun" || !predicates::only_answers(t, &value)? {
@@ -256,6 +279,14 @@ fn runs_no_other_code(
         t.guards.add(&code, GuardKind::Is(found));
     }
     Ok(true)
+}
+
+/// Guards that a dictionary of an instance has none of these names.
+fn guard_absent(t: &mut Tracer<'_>, dict: &TrackerRef, names: &[&str]) {
+    for name in names {
+        let place = Tracker::DictItem(dict.clone(), DictKey::Str(Arc::from(*name)));
+        t.guards.add(&Arc::new(place), GuardKind::Absent);
+    }
 }
 
 /// Whether a call of it runs code of Paddle's alone.
@@ -285,7 +316,9 @@ fn is_callable_of_paddle(py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<b
 
 /// Whether no step changes what an optimizer has by this name.
 fn is_fixed(name: &str) -> bool {
-    SETTINGS.contains(&name) || METHODS.contains(&name)
+    [SETTINGS, METHODS, PARTS_OF_STEP]
+        .iter()
+        .any(|names| names.contains(&name))
 }
 
 /// Stops where an attribute of an optimizer is read that a deferred step changes.

@@ -128,6 +128,7 @@ fn is_checked(guard: &Guard) -> bool {
         | GuardKind::Contiguous
         | GuardKind::Apart(_)
         | GuardKind::Unhooked
+        | GuardKind::PlainGroups
         | GuardKind::Array(_)
         | GuardKind::Outcome(_)
         | GuardKind::SameAs(_)
