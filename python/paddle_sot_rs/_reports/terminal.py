@@ -71,7 +71,7 @@ class Text:
         told = [
             self._styled(f"{count} {what}{'s' * (count != 1)}", style)
             for count, (what, style) in zip(counts, _COUNTED, strict=True)
-            if count or what == "call"
+            if count or not style
         ]
         place = self._styled(f"{os.path.relpath(it.file)}:{it.line}", _DIM)
         phases = [f"{name} {share(spent, it.total)}" for name, spent in it.phases() if it.total and spent]
