@@ -300,6 +300,15 @@ pub fn raise_error<T>(t: &mut Tracer<'_>, err: &PyErr) -> Step<T> {
     Err(Stop::Raise(exceptions::new(t, class.as_any(), args)))
 }
 
+/// An item of a constant.
+pub(in crate::simulator) fn get_item(
+    t: &mut Tracer<'_>,
+    container: VarId,
+    key: VarId,
+) -> Step<VarId> {
+    operator(t, "getitem", &[container, key])
+}
+
 /// `operator.<name>(*args)` on constants.
 pub fn operator(t: &mut Tracer<'_>, name: &str, args: &[VarId]) -> Step<VarId> {
     let stem = name.trim_matches('_');

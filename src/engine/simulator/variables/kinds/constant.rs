@@ -99,7 +99,7 @@ impl Protocol for Const {
     }
 
     fn get_item(&self, t: &mut Tracer<'_>, id: VarId, key: VarId) -> Step<VarId> {
-        fold::operator(t, "getitem", &[id, key])
+        fold::get_item(t, id, key)
     }
 
     fn hash_key(&self, t: &mut Tracer<'_>, id: VarId) -> Step<Key> {

@@ -81,7 +81,7 @@ impl Protocol for Range {
     }
 
     fn get_item(&self, t: &mut Tracer<'_>, id: VarId, key: VarId) -> Step<VarId> {
-        fold::operator(t, "getitem", &[id, key])
+        fold::get_item(t, id, key)
     }
 
     fn get_attr(&self, t: &mut Tracer<'_>, _: VarId, name: &str) -> Step<Option<VarId>> {
