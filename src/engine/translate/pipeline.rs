@@ -392,6 +392,10 @@ fn trace_once(
         });
         return Err(Break::new(BreakKind::GradientStep, deferred::CLOSED));
     }
+    if let Some(at) = deferred::seen_elsewhere(&tracer) {
+        *otherwise = Some(Otherwise::NotDeferred(at));
+        return Err(Break::new(BreakKind::GradientStep, deferred::CLOSED));
+    }
     let mut by_calls = tracer.changes_views;
     if let Outcome::Break(at) = &mut outcome {
         let reaches = at.reason.id == BreakId::PartialGradients

@@ -203,6 +203,40 @@ def test_settings_of_paddle_in_groups_are_deferred():
     assert sot.stats(step).graphs == 1
 
 
+class Holder:
+    """Has the state of an optimizer by a name of its own."""
+
+    def __init__(self, state):
+        self.state = state
+
+
+@pytest.mark.parametrize("name", ["_accumulators", "_already_create_accumulator", "_learning_rate_map"])
+@pytest.mark.parametrize("held", [False, True])
+def test_state_that_is_read_by_another_name(name, held):
+    def trained_with(translates):
+        trainer = Trainer(all_parameters(optimizer.Adam))
+        state = getattr(trainer.optimizer, name)
+        holder = Holder(state)
+
+        def step(x, y):
+            before = len(holder.state)
+            loss = F.mse_loss(trainer.net(x), y)
+            loss.backward()
+            trainer.optimizer.step()
+            behind = len(holder.state if held else state)
+            trainer.optimizer.clear_grad()
+            return loss, (before, behind)
+
+        step = translates(step)
+        results = [(loss.tolist(), seen) for loss, seen in (step(x, y) for x, y in batches())]
+        return results, trainer.state(), step
+
+    *expected, _ = trained_with(lambda step: step)
+    *found, step = trained_with(translate)
+    assert found == expected
+    assert any("works on gradients" in message for message in messages(step))
+
+
 @pytest.mark.parametrize("name", ["set_to_none", "zero"])
 def test_a_keyword_that_does_not_exist(name):
     trainer = Trainer(all_parameters(optimizer.SGD))

@@ -152,6 +152,12 @@ impl<'py> Tracer<'py> {
         id
     }
 
+    /// Whether the frame has looked at an object that exists, by whatever name.
+    pub(in crate::simulator) fn has_looked_at(&self, value: &Bound<'_, PyAny>) -> bool {
+        let known = self.known.get(&(value.as_ptr() as usize));
+        known.is_some_and(|id| !matches!(self.vars.kind(*id), Kind::Lazy))
+    }
+
     /// The kind of `id`, looked at: never [`Kind::Lazy`].
     pub fn kind(&mut self, id: VarId) -> &Kind {
         self.realize(id);

@@ -159,6 +159,16 @@ pub fn last(t: &Tracer<'_>) -> Option<usize> {
     t.deferred.last().map(|call| call.at)
 }
 
+/// The instruction of a call that changes what an optimizer holds, and that the frame has looked at
+/// by another name: it may have looked behind the call.
+pub fn seen_elsewhere(t: &Tracer<'_>) -> Option<usize> {
+    let sees = |call: &&DeferredCall| match t.vars.kind(call.call) {
+        Kind::Partial { args, .. } => args.iter().any(|id| optimizers::has_seen_state(t, *id)),
+        _ => false,
+    };
+    t.deferred.iter().find(sees).map(|call| call.at)
+}
+
 /// The call of a variable among [`Tracer::left_behind`], if it is one.
 pub fn of(t: &Tracer<'_>, left: VarId) -> Option<DeferredCall> {
     t.deferred.iter().find(|it| it.call == left).cloned()

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyDict, PyType};
+use pyo3::types::{PyBool, PyDict, PyList, PySet, PyType};
 
 use crate::abi;
 use crate::frame::Modules;
@@ -312,6 +312,40 @@ fn is_callable_of_paddle(py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<b
         plain &= !held?.is_callable();
     }
     Ok(plain)
+}
+
+/// Whether it is an optimizer, and the frame has looked at a container of its state.
+pub(super) fn has_seen_state(t: &Tracer<'_>, optimizer: VarId) -> bool {
+    let Some(object) = t.value(optimizer) else {
+        return false;
+    };
+    if !is_optimizer(&object.get_type()) {
+        return false;
+    }
+    let Some(own) = dict_of(object.getattr("__dict__").ok()) else {
+        return false;
+    };
+    own.iter().any(|(name, state)| {
+        let is_state = name.extract().is_ok_and(|name: &str| !is_fixed(name));
+        is_state && sees(t, &state)
+    })
+}
+
+/// Whether the frame has looked at a container of state, or at one in it.
+fn sees(t: &Tracer<'_>, state: &Bound<'_, PyAny>) -> bool {
+    let is_container = |value: &Bound<'_, PyAny>| {
+        value.is_instance_of::<PyDict>()
+            || value.is_instance_of::<PyList>()
+            || value.is_instance_of::<PySet>()
+    };
+    let seen = |value: &Bound<'_, PyAny>| is_container(value) && t.has_looked_at(value);
+    let inner = || dict_of(Some(state.clone()));
+    seen(state) || inner().is_some_and(|inner| inner.values().iter().any(|it| seen(&it)))
+}
+
+/// A dict, or one of a subclass, as accumulators are.
+fn dict_of(value: Option<Bound<'_, PyAny>>) -> Option<Bound<'_, PyDict>> {
+    value?.cast_into::<PyDict>().ok()
 }
 
 /// Whether no step changes what an optimizer has by this name.
