@@ -399,7 +399,7 @@ def _example_dim(dim: Any, place: int, size: Sizes, counted: Iterator[int], name
 
 
 def in_order(spec: dict[Any, Any]) -> list[Any]:
-    """The keys in the order in which a program takes what they stand for: that of `paddle.utils.flatten`."""
+    """The keys in the order of `paddle.utils.flatten`: a program takes their tensors so."""
     try:
         return sorted(spec)
     except TypeError:

@@ -108,7 +108,7 @@ _ALONG = ("take_along_axis", id(paddle.take_along_axis))
 
 
 def _broadcasts_open_dims(args, kwargs):
-    """Whether both tensors are given by position, have the same rank, and some dims besides the axis are open."""
+    """Whether two tensors of one rank are given by position, with open dims besides the axis."""
     if len(args) < 2 or not {"axis", "broadcast"}.issuperset(kwargs) or not kwargs.get("broadcast", True):
         return False
     arr, indices, axis, *rest = *args, *[kwargs.get("axis")] * (3 - len(args))

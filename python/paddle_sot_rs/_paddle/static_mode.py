@@ -9,6 +9,7 @@ import threading
 import traceback
 
 from paddle.base import core, framework
+from paddle.jit.pir_translated_layer import PirTranslatedLayer
 from paddle.nn.layer import layers as layers_module
 from paddle.pir import core as pir_core
 
@@ -47,10 +48,22 @@ def _switch_in_turn(program, insertion_point=None):
 
 pir_core.switch_main_program = _switch_in_turn
 
+# `paddle.jit.load` builds programs, several switches one after the other.
+_construct = PirTranslatedLayer._construct
+
+
+@functools.wraps(_construct)
+def _construct_in_turn(*args, **kwargs):
+    with _turn:
+        return _construct(*args, **kwargs)
+
+
+PirTranslatedLayer._construct = staticmethod(_construct_in_turn)
+
 
 @contextlib.contextmanager
 def alone_in_static_mode():
-    """Static mode of this thread without a window: for who builds, saves, loads or runs whole programs.
+    """Static mode of this thread without a window: for who saves, loads or runs whole programs.
 
     Other threads wait before they touch the current program, and those that begin meanwhile begin
     in eager mode.

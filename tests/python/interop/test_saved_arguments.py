@@ -207,3 +207,17 @@ def test_several_threads_at_once(tmp_path):
     for number, net in enumerate(nets):
         loaded = paddle.jit.load(str(tmp_path / str(number) / "m"))
         np.testing.assert_allclose(loaded(X()).numpy(), net(X()).numpy(), rtol=1e-5)
+
+
+def test_a_file_is_loaded_when_no_other_thread_builds_a_program(tmp_path):
+    prefix, net, found = str(tmp_path / "m"), nn.Linear(4, 2), []
+    sot.save(net, prefix, input_spec=[ROWS])
+    from paddle_sot_rs._paddle.static_mode import alone_in_static_mode
+
+    thread = threading.Thread(target=lambda: found.append(paddle.jit.load(prefix)(X())))
+    with alone_in_static_mode():
+        thread.start()
+        thread.join(0.5)
+        assert thread.is_alive() and not found
+    thread.join()
+    np.testing.assert_allclose(found[0].numpy(), net(X()).numpy(), rtol=1e-5)

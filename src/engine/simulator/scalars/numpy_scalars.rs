@@ -245,8 +245,8 @@ pub fn is_single(number: &Bound<'_, PyComplex>) -> bool {
 
 /// A size or place that is one, in a list of those: `x.reshape([2, np.prod(shape)])`.
 ///
-/// Paddle takes it there as it takes Python's number, whose dtype it has. Others, and those that are
-/// arguments by themselves, may say which dtype the result has.
+/// Paddle takes it there as it takes Python's number, whose dtype it has. Others, and those that
+/// are arguments by themselves, may say which dtype the result has.
 pub fn size(t: &mut Tracer<'_>, item: VarId) -> Step<Option<Obj>> {
     if !matches!(t.kind(item), Kind::Scalar) {
         return Ok(None);
