@@ -283,7 +283,7 @@ class StaticFunction(Generic[_P, _R]):
     def freeze(
         self,
         inputs: list[tuple[Tensor, list[int]]],
-        keep: Callable[[Tensor], Tensor],
+        keep: Any,
         *args: Any,
         **kwargs: Any,
     ) -> FrozenGraph:
@@ -291,7 +291,7 @@ class StaticFunction(Generic[_P, _R]):
 
         Args:
             inputs: the tensors among the arguments, with their open dims, in the order of the graph's arguments.
-            keep: answers with what to go by in the place of another tensor.
+            keep: its `keep` answers with what to go by in the place of another tensor, its `keep_layer` of a layer.
 
         Raises:
             GraphBreakError: it is not one graph, or changes something.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import os
 import threading
@@ -125,20 +126,32 @@ class _Kept:
 
     def __init__(self) -> None:
         self._by_id: dict[int, tuple[Any, Any]] = {}
+        self._layers: dict[int, tuple[Any, Any]] = {}
 
     def keep(self, tensor: Any) -> Any:
         known = self._by_id.get(id(tensor))
+        if known is None and not tensor._is_initialized():
+            # There is nothing to copy: state of kernels that do not run in inference.
+            return tensor
         if known is None:
             with paddle.no_grad():
-                copy = paddle.assign(tensor) if tensor._is_initialized() else paddle.zeros(tensor.shape, tensor.dtype)
-            copy.stop_gradient = copy.persistable = True
-            known = self._by_id[id(tensor)] = tensor, copy
+                kept = paddle.assign(tensor)
+            kept.stop_gradient = kept.persistable = True
+            known = self._by_id[id(tensor)] = tensor, kept
+        return known[1]
+
+    def keep_layer(self, layer: Any) -> Any:
+        """The same layer with the copies."""
+        known = self._layers.get(id(layer))
+        if known is None:
+            tensors = (*layer.parameters(), *layer.buffers())
+            known = self._layers[id(layer)] = layer, copy.deepcopy(layer, {id(it): self.keep(it) for it in tensors})
         return known[1]
 
     def changed(self) -> list[str]:
         """Names of tensors that differ from their copies."""
         pairs = self._by_id.values()
-        return [of.name for of, copy in pairs if not _is_same(of, copy)]
+        return [of.name for of, kept in pairs if not _is_same(of, kept)]
 
 
 @dataclass(frozen=True)
@@ -358,7 +371,7 @@ class Frozen:
         try:
             with paddle.no_grad():
                 inputs = [(tensor, dims.get(id(tensor), [])) for tensor in tensors]
-                graph = static.freeze(inputs, state.kept.keep, *examples.args)
+                graph = static.freeze(inputs, state.kept, *examples.args)
                 # Parameters may have changed since their copies were made.
                 before = state.kept.changed()
                 # The first run makes what others keep. A graph writes running statistics itself.

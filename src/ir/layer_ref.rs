@@ -7,8 +7,8 @@ use pyo3::prelude::*;
 use paddle_sot_cpython::native;
 use paddle_sot_cpython::obj::Obj;
 
-/// A layer that a graph calls, held weakly: a graph lives as long as the function that it was made
-/// for, and guards see that a layer is gone before anything calls it.
+/// A layer that a graph calls, held weakly unless it is kept: a graph lives as long as the function
+/// that it was made for, and guards see that a layer is gone before anything calls it.
 #[derive(Clone, Debug)]
 pub struct LayerRef {
     of: Obj,
@@ -27,6 +27,15 @@ impl LayerRef {
                 Ok(name) => name.to_string().into(),
                 Err(_) => "Layer".into(),
             },
+        }
+    }
+
+    /// Refers to `layer`, and keeps it.
+    pub(super) fn kept(layer: &Bound<'_, PyAny>) -> Self {
+        Self {
+            of: Obj::from(layer),
+            weak: false,
+            ..Self::new(layer)
         }
     }
 

@@ -11,6 +11,7 @@ mod passthrough_aliases;
 mod pieces;
 mod print;
 mod region;
+mod replaced_layers;
 mod selected_rows;
 mod sir;
 mod split;

@@ -70,6 +70,17 @@ impl Region {
         }
     }
 
+    /// The nested graphs.
+    pub(super) fn blocks_mut(&mut self) -> Vec<&mut Arc<StatementIr>> {
+        match self {
+            Self::If { then, otherwise } => vec![then, otherwise],
+            Self::While { body, .. } | Self::Recompute { body, .. } => vec![body],
+            Self::PyLayer {
+                forward, backward, ..
+            } => vec![forward, backward],
+        }
+    }
+
     /// Whether plain Python runs code of it again for its gradient.
     pub fn runs_again(&self) -> bool {
         match self {

@@ -73,7 +73,8 @@ impl FrozenGraph {
 impl Translated {
     /// Compiles the function for these arguments as one graph; it does not run. `inputs` are the
     /// tensors among the arguments, with the dims that stay open, in the order of
-    /// `FrozenGraph::call`; `keep` is called with each other tensor, and answers with another.
+    /// `FrozenGraph::call`; `keep.keep` answers with another for each other tensor, and
+    /// `keep.keep_layer` for each layer that is called as a whole.
     ///
     /// # Errors
     /// `GraphBreakError` when it is not one graph or changes something, `TypeError` when the
@@ -125,7 +126,7 @@ fn freeze(
         let (which, example) = match argument {
             Some(at) => (Given::Argument(at), input.value.clone()),
             None => {
-                let kept = Obj::from(keep.call1((input.value.bind(py),))?);
+                let kept = Obj::from(keep.call_method1("keep", (input.value.bind(py),))?);
                 (Given::Kept(kept.clone()), kept)
             }
         };
@@ -138,6 +139,8 @@ fn freeze(
         .map(|input| input.symbol)
         .collect();
     sir.outputs = outputs;
+    // What runs call by call has them of a layer.
+    sir.replace_layers(py, &mut |layer| keep.call_method1("keep_layer", (layer,)))?;
     let request = CompileRequest {
         sir: Arc::new(sir),
         session,

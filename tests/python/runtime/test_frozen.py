@@ -115,7 +115,7 @@ def test_arguments_that_have_no_position(tmp_path):
     assert frozen.stats == sot.FrozenStats(kinds=2, misses=0, refreshes=0)
 
 
-@pytest.mark.parametrize("backend", ["onednn", "paddle"])
+@pytest.mark.parametrize("backend", ["onednn", "paddle", "eager"])
 def test_parameters_are_constants_until_they_are_refreshed(backend):
     net, x = network(), tensor(2, 3, 6, 6)
     frozen = sot.freeze(net, [(x,)], backend=backend)
@@ -444,3 +444,19 @@ def test_recurrent_layers(kind, backend):
     for x in (tensor(2, 3, 4), tensor(1, 5, 4)):
         for found, expected in zip(paddle.utils.flatten(frozen(x)), paddle.utils.flatten(net(x)), strict=True):
             same(found, expected)
+
+
+@pytest.mark.parametrize("backend", ["onednn", "paddle", "eager"])
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.SimpleRNN])
+def test_recurrent_layers_keep_their_weights(kind, backend):
+    """They have a buffer without memory, and lists of their weights."""
+    net, x = kind(4, 3, 2), tensor(2, 5, 4)
+    net.eval()
+    frozen = sot.freeze(net, [(x,)], backend=backend)
+    expected = [net(tensor(2, 5, 4, seed=seed))[0] for seed in range(3)]
+    for weight in net.parameters():
+        weight.set_value(weight * 2)
+    for seed in range(3):
+        same(frozen(tensor(2, 5, 4, seed=seed))[0], expected[seed])
+    frozen.refresh()
+    same(frozen(x)[0], net(x)[0])
