@@ -1,4 +1,4 @@
-//! [`DirectCalls`]: a frozen program of a few plain operators, run as calls of eager mode's functions.
+//! [`DirectCalls`]: a frozen program of a few operators, run as calls of eager mode's functions.
 
 use paddle_sot::abi;
 use paddle_sot::backend::CompiledGraph;
