@@ -93,10 +93,9 @@ pub fn tree(
         }
         return Some(OutTree::Slot(demand.slot(source)));
     }
-    if let (Kind::Tensor(tensor), true) = (&var.kind, t.hands_on) {
-        if carried_aliases::made_at(t, tensor.symbol).is_some() {
-            return None;
-        }
+    let is_tensor = matches!(var.kind, Kind::Tensor(_));
+    if is_tensor && t.hands_on && carried_aliases::made_at(t, id).is_some() {
+        return None;
     }
     match (&var.kind, &var.value) {
         (Kind::Const, Some(value)) => return Some(OutTree::Const(value.clone())),

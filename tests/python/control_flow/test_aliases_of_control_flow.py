@@ -3,6 +3,7 @@
 import paddle
 import paddle_sot_rs as sot
 import pytest
+from paddle.distributed.fleet.utils import recompute
 
 # What is done with a graph does not depend on the version of Python.
 pytestmark = pytest.mark.default_python
@@ -132,6 +133,42 @@ def test_what_a_native_call_could_change():
     static = sot.to_static(function, capture_control_flow=True, min_graph_size=0)
     for numbers in DATA:
         assert run(static, numbers) == run(function, numbers)
+
+
+def cut(a, b, m):
+    t = (a if m < 3 else b).detach()
+    t.stop_gradient = False
+    return (t * b).sum()
+
+
+def a_view_of_it(a, b, m):
+    t = (a if m < 3 else b)[:1]
+    sot.graph_break()
+    return (t * b).sum()
+
+
+def computed_again(a, b, m):
+    t = (a if m < 3 else b).detach()
+    t.stop_gradient = False
+    return recompute(lambda v, w: (v * w).tanh() + v, b, t).sum()
+
+
+@pytest.mark.parametrize("function", [cut, a_view_of_it, computed_again], ids=lambda f: f.__name__)
+def test_the_caller_changes_what_a_view_behind_a_break_is_of(function):
+    static = sot.to_static(function, capture_control_flow=True, min_graph_size=0)
+    for _ in range(3):
+        seen = []
+        for call in (function, static):
+            a, b = (paddle.to_tensor(numbers) * 1.0 for numbers in DATA[:2])
+            leaf = b.detach()
+            leaf.stop_gradient = False
+            loss = call(a, leaf, paddle.to_tensor(1))
+            a.set_value(a * 2)
+            loss.backward()
+            seen.append(leaf.grad.tolist())
+        assert seen[1] == seen[0]
+    messages = {broken.message for broken in sot.stats(static).graph_breaks}
+    assert any("only the interpreter can make it" in message for message in messages)
 
 
 def always_new(x):

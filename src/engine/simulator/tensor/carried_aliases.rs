@@ -112,8 +112,17 @@ pub fn class_of_input<'py>(t: &Tracer<'py>, symbol: SymbolId) -> Option<Bound<'p
     (!class.is(t.paddle.tensor.bind(t.py))).then_some(class)
 }
 
-/// The instruction that has to run natively where the tensor goes on to native code.
-pub fn made_at(t: &Tracer<'_>, symbol: SymbolId) -> Option<usize> {
-    let found = t.aliases.iter().find(|it| it.result == symbol);
-    found.map(|it| it.at)
+/// The instruction that has to run natively where the tensor goes on to native code: what it is, or
+/// is a view of, captured control flow may have left as it was.
+pub fn made_at(t: &Tracer<'_>, tensor: VarId) -> Option<usize> {
+    let made = |symbol| t.aliases.iter().find(|it| it.result == symbol);
+    let mut id = tensor;
+    while let Kind::Tensor(TensorVar { symbol, view, .. }) = t.vars.kind(id) {
+        let of = view.as_ref().and_then(|view| made(view.base_symbol));
+        if let Some(found) = made(*symbol).or(of) {
+            return Some(found.at);
+        }
+        id = view.as_ref()?.base;
+    }
+    None
 }
