@@ -5,6 +5,7 @@ mod alike_layers;
 mod autograd;
 mod layer_ref;
 mod multi_output_grad;
+mod ordered_sums;
 mod outlined_views;
 mod partition;
 mod passthrough_aliases;
@@ -18,6 +19,7 @@ mod split;
 mod views;
 
 pub use layer_ref::LayerRef;
+pub use ordered_sums::Arrivals;
 pub use paddle_sot_ops::meta::{DType, TensorMeta};
 pub use partition::Parted;
 pub use region::{BlockOutput, Cut, Region};

@@ -61,6 +61,19 @@ impl Arg {
         }
     }
 
+    /// Puts what `f` answers in the place of each symbol, left to right.
+    pub(super) fn rename(&mut self, f: &mut impl FnMut(SymbolId) -> SymbolId) {
+        match self {
+            Arg::Symbol(id) => *id = f(*id),
+            Arg::Const(_) => {}
+            Arg::List(items) | Arg::Tuple(items) | Arg::NamedTuple(_, items) => {
+                items.iter_mut().for_each(|item| item.rename(f));
+            }
+            Arg::Dict(items) => items.iter_mut().for_each(|(_, item)| item.rename(f)),
+            Arg::Slice(parts) => parts.iter_mut().for_each(|item| item.rename(f)),
+        }
+    }
+
     /// The first symbol in it.
     pub fn first_symbol(&self) -> Option<SymbolId> {
         let mut first = None;

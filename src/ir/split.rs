@@ -13,6 +13,8 @@ use super::{BlockOutput, Callee, Cut, Statement, StatementIr, SymbolId, SymbolKi
 pub struct Part {
     /// The part.
     pub sir: StatementIr,
+    /// Its statements in the whole, without views that it makes again.
+    pub statements: Vec<usize>,
     /// Tensors and layers it takes, in the order of its inputs.
     pub inputs: Vec<SymbolId>,
     /// Its outputs.
@@ -147,8 +149,10 @@ impl StatementIr {
                 self.inputs.iter().copied().for_each(use_once);
             }
         }
-        // Layers first, then tensors.
-        used.sort_by_key(|id| matches!(self.kind(*id), SymbolKind::Tensor(_)));
+        // Layers first, then tensors. Their gradients leave a part in this order: aliases of one
+        // tensor are numbered in that of eager mode (`ordered_sums.rs`).
+        let place = |id: &SymbolId| taken.map_or(id.0, |_| 0);
+        used.sort_by_key(|id| (matches!(self.kind(*id), SymbolKind::Tensor(_)), place(id)));
         let mut outputs: Vec<SymbolId> = Vec::new();
         let is_own = |id: &SymbolId| producer[id.0 as usize].is_some_and(|from| of[from] == number);
         let mut note = |id: SymbolId| {
@@ -181,6 +185,7 @@ impl StatementIr {
             handed_on: united(&handed_on.from, used.iter().copied()),
             handed_to: handed_to.collect(),
             sir: cut.block(name, &used, &[], &results),
+            statements: (0..of.len()).filter(|at| of[*at] == number).collect(),
             inputs: used,
             outputs,
             by_calls: alone.iter().zip(*of).any(|(it, at)| *it && *at == number),

@@ -17,6 +17,7 @@ mod graph;
 mod leaves;
 mod lowered;
 mod onednn;
+mod ordered_sums;
 mod parts;
 mod region;
 mod results;

@@ -16,6 +16,7 @@ use smallvec::SmallVec;
 use crate::alike_pieces::{Known, Piece, Programs};
 use crate::bridge;
 use crate::eager_fallback::EagerFallback;
+use crate::ordered_sums::in_order;
 use crate::versions::{self, COMPUTED_AGAIN};
 
 /// Parts of fewer operations always run call by call: what follows a result is often a loss of one
@@ -89,7 +90,7 @@ pub struct Compiler<'a> {
 /// Whatever compiling the whole raises, where it is one program.
 pub fn compile_parts(
     py: Python<'_>,
-    request: CompileRequest,
+    mut request: CompileRequest,
     compiler: &Compiler<'_>,
 ) -> Result<Box<dyn CompiledGraph>, BackendError> {
     let role = Role {
@@ -104,7 +105,13 @@ pub fn compile_parts(
     let parts = match parted {
         Parted::One => return compile_pieces(py, request, compiler, &role),
         Parted::Never(why) => Err(why),
-        Parted::Parts(parts) => Ok(parts),
+        Parted::Parts(parts) => Ok(match in_order(py, &request, &parts)? {
+            Some((sir, parts)) => {
+                request.sir = sir;
+                parts
+            }
+            None => parts,
+        }),
     };
     compile_or_give_up(py, request, parts, compiler, &role)
 }

@@ -10,13 +10,16 @@ use paddle_sot::backend::{
 };
 use paddle_sot::bytecode::CmpOp;
 use paddle_sot::frame::Modules;
-use paddle_sot::graph::{Arg, Callee, DType, StatementIr, SymbolId, SymbolKind, TensorMeta};
+use paddle_sot::graph::{
+    Arg, Arrivals, Callee, DType, StatementIr, SymbolId, SymbolKind, TensorMeta,
+};
 use paddle_sot::obj::{text_of, Obj};
 use paddle_sot::reason::SourceLoc;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyTuple};
 
 use crate::bridge;
+use crate::ordered_sums;
 
 /// A program under construction, and the value of every symbol.
 pub struct PaddleTrace {
@@ -553,6 +556,10 @@ impl TraceSession for PaddleTrace {
             }
         }
         Ok(false)
+    }
+
+    fn arrivals(&self, py: Python<'_>, sir: &StatementIr) -> PyResult<Option<Arrivals>> {
+        ordered_sums::arrivals(py, self, sir)
     }
 
     fn bind_captured(&mut self, symbol: SymbolId, tensor: &Obj) -> Result<(), BackendError> {

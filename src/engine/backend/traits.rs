@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 
 use super::BackendError;
 use crate::bytecode::CmpOp;
-use crate::graph::{Arg, Callee, StatementIr, SymbolId, TensorMeta};
+use crate::graph::{Arg, Arrivals, Callee, StatementIr, SymbolId, TensorMeta};
 use crate::obj::Obj;
 use crate::reason::SourceLoc;
 
@@ -150,6 +150,15 @@ pub trait TraceSession: Send + Sync {
     /// once.
     fn is_used_once(&self, _py: Python<'_>, _symbol: SymbolId) -> PyResult<bool> {
         Ok(false)
+    }
+
+    /// What comes to each tensor of `sir` on the way back from its outputs, in eager mode's order.
+    /// `None`: the session does not know.
+    ///
+    /// # Errors
+    /// When Python cannot look at what was traced.
+    fn arrivals(&self, _py: Python<'_>, _sir: &StatementIr) -> PyResult<Option<Arrivals>> {
+        Ok(None)
     }
 
     /// Gives a captured tensor its symbol.

@@ -135,6 +135,20 @@ def arriving(block, inputs, targets, seeds, branches, whens):
     return found, [NEVER if gradient is None else ALWAYS for gradient in found]
 
 
+def ways_back(block, inputs, targets, branches):
+    """The operations that gradients of targets go back through, in order, each with what it gives gradients to.
+
+    None where the program has something that only the general construction knows.
+    """
+    backward = _Backward(block, inputs, branches)
+    try:
+        starts = {value.id: at for at, value in enumerate(targets) if not value.stop_gradient}
+        order = backward.order(set(starts), starts)
+    except _Unusual:
+        return None
+    return [(node.op, [value for value in node.sources() if value.id in backward.needs]) for node in order]
+
+
 def has_gradient(op):
     return op.name() in RULES or core.has_vjp(op)
 
@@ -192,8 +206,11 @@ class _Backward:
         self.shared.remove_unused(self.block)
         return result, whens
 
-    def order(self, wanted):
-        """The operations between the inputs and the targets, results first, breadth first as in eager mode."""
+    def order(self, wanted, starts=None):
+        """The operations between the inputs and the targets, results first, breadth first as in eager mode.
+
+        `starts` has the targets by number where they begin in this order, not in that of the program.
+        """
         self.needs = needs = {value.id for value in self.inputs if not value.stop_gradient}
         nodes = []
         parts, whole = {}, {}
@@ -246,9 +263,9 @@ class _Backward:
                     if value.initialized() and not value.stop_gradient:
                         needs.add(value.id)
             nodes.append(node)
-        return self.sorted(nodes, wanted)
+        return self.sorted(nodes, wanted, starts)
 
-    def sorted(self, nodes, wanted):
+    def sorted(self, nodes, wanted, starts):
         effective, producer = [], {}
         for node in reversed(nodes):
             if any(type(values) is not list for values in node.outputs):
@@ -269,7 +286,12 @@ class _Backward:
             for source in self.sources(node, producer):
                 source.waiting += 1
         # In program order, as far as nothing waits.
-        queue = deque(node for node in reversed(effective) if not node.waiting)
+        ready = [node for node in reversed(effective) if not node.waiting]
+        if starts is not None:
+            ready.sort(
+                key=lambda node: min(starts.get(value.id, len(starts)) for values in node.outputs for value in values)
+            )
+        queue = deque(ready)
         order = []
         while queue:
             node = queue.popleft()

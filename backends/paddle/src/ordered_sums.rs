@@ -1,0 +1,67 @@
+//! Sums of gradients in eager mode's order: see `ordered_sums.rs` of the graphs and
+//! `ordered_sums.py`.
+
+use std::sync::Arc;
+
+use paddle_sot::backend::CompileRequest;
+use paddle_sot::graph::{Arrivals, Part, Parted, StatementIr, SymbolId};
+use paddle_sot::obj::Obj;
+use pyo3::prelude::*;
+
+use crate::bridge;
+use crate::trace::PaddleTrace;
+
+/// See [`TraceSession::arrivals`](paddle_sot::backend::TraceSession::arrivals).
+pub fn arrivals(
+    py: Python<'_>,
+    trace: &PaddleTrace,
+    sir: &StatementIr,
+) -> PyResult<Option<Arrivals>> {
+    let (mut values, mut numbers) = (Vec::new(), Vec::new());
+    for number in 0..sir.symbols.len() as u32 {
+        if let Ok(value) = trace.value(py, SymbolId(number)) {
+            values.push(value);
+            numbers.push(SymbolId(number));
+        }
+    }
+    let of = |id: &SymbolId| numbers.iter().position(|known| known == id);
+    let inputs: Vec<usize> = sir.tensor_inputs().filter_map(|id| of(&id)).collect();
+    let outputs: Vec<usize> = sir.outputs.iter().filter_map(of).collect();
+    let found = bridge::module(py, "ordered_sums")?
+        .call_method1("arrivals", (trace.trace.bind(py), values, inputs, outputs))?;
+    let found: Option<Vec<(usize, Vec<usize>)>> = found.extract()?;
+    let symbols = |found: Vec<usize>| found.into_iter().map(|at| numbers[at]).collect();
+    Ok(found.map(|found| {
+        let found = found.into_iter();
+        found
+            .map(|(at, users)| (numbers[at], symbols(users)))
+            .collect()
+    }))
+}
+
+/// The graph and its parts, where these would add gradients in another order: with statements that
+/// add them in that of eager mode. `None`: they do not, or nobody knows.
+///
+/// # Errors
+/// When Python cannot look at what was traced.
+pub fn in_order(
+    py: Python<'_>,
+    request: &CompileRequest,
+    parts: &[Part],
+) -> PyResult<Option<(Arc<StatementIr>, Vec<Part>)>> {
+    let sir = &request.sir;
+    if sir.has_control_flow() {
+        return Ok(None);
+    }
+    let Some(arrivals) = request.session.arrivals(py, sir)? else {
+        return Ok(None);
+    };
+    let aliases = Obj::from(bridge::module(py, "ordered_sums")?.getattr("aliases")?);
+    let Some(whole) = sir.with_ordered_sums(py, parts, &arrivals, &aliases) else {
+        return Ok(None);
+    };
+    Ok(match whole.parts(py) {
+        Parted::Parts(parts) => Some((Arc::new(whole), parts)),
+        Parted::One | Parted::Never(_) => None,
+    })
+}

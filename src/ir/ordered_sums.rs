@@ -1,0 +1,202 @@
+//! Sums of gradients that the parts of a graph would make in another order than eager mode.
+//!
+//! Eager mode adds what arrives at a tensor one after the other, in the order of its operations. A
+//! part is one node of autograd: it adds what its own operations give first, and it runs when its
+//! results have gradients, however long the way through it is. So where more than two gradients of
+//! several parts meet, each use takes an alias of the tensor, made by a statement of its own that
+//! says in which order their gradients are added (`ordered_sums.py`).
+
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyInt};
+use rustc_hash::FxHashMap;
+
+use paddle_sot_cpython::obj::Obj;
+
+use super::split::Part;
+use super::{Arg, Callee, Statement, StatementIr, SymbolId, SymbolKind};
+
+/// A tensor, and for each gradient that comes to it what a statement makes through which it comes,
+/// in eager mode's order.
+pub type Arrivals = Vec<(SymbolId, Vec<SymbolId>)>;
+
+/// A tensor whose gradients are added by a statement.
+struct Sum {
+    tensor: SymbolId,
+    /// The aliases: for each the statements that take it, once for each gradient.
+    uses: Vec<Vec<usize>>,
+    /// Whether it leaves the graph: what comes from outside is the first of the sum.
+    leaves: bool,
+}
+
+impl StatementIr {
+    /// The graph with statements for the sums that its parts would make in another order. `None`:
+    /// there are none. `aliases` is that of `ordered_sums.py`.
+    pub fn with_ordered_sums(
+        &self,
+        py: Python<'_>,
+        parts: &[Part],
+        arrivals: &Arrivals,
+        aliases: &Obj,
+    ) -> Option<Self> {
+        let producer = self.producers();
+        let mut of = vec![0; self.statements.len()];
+        for (number, part) in parts.iter().enumerate() {
+            part.statements.iter().for_each(|at| of[*at] = number);
+        }
+        let mut whole = self.clone();
+        let mut made: FxHashMap<Option<usize>, Vec<Statement>> = FxHashMap::default();
+        for (tensor, users) in arrivals {
+            let by = |id: &SymbolId| producer.get(id.0 as usize).copied().flatten();
+            let Some(uses) = users.iter().map(by).collect::<Option<Vec<usize>>>() else {
+                continue;
+            };
+            let home = producer[tensor.0 as usize];
+            let place = home.map(|at| of[at]);
+            let leaves = self.outputs.contains(tensor);
+            let apart = match leaves {
+                true => apart_where_it_leaves(&uses, place, &of),
+                false => apart_in_order(&uses, place, &of),
+            };
+            let Some(uses) = apart.filter(|_| self.may_alias(py, *tensor, &uses)) else {
+                continue;
+            };
+            let sum = Sum {
+                tensor: *tensor,
+                uses,
+                leaves,
+            };
+            if let Some(statement) = whole.make_aliases(py, &sum, aliases) {
+                made.entry(home).or_default().push(statement);
+            }
+        }
+        if made.is_empty() {
+            return None;
+        }
+        let statements = std::mem::take(&mut whole.statements);
+        whole
+            .statements
+            .extend(made.remove(&None).unwrap_or_default());
+        for (number, statement) in statements.into_iter().enumerate() {
+            whole.statements.push(statement);
+            let behind = made.remove(&Some(number)).unwrap_or_default();
+            whole.statements.extend(behind);
+        }
+        Some(whole)
+    }
+
+    /// Whether uses of a tensor can take aliases of it.
+    fn may_alias(&self, py: Python<'_>, tensor: SymbolId, uses: &[usize]) -> bool {
+        let is_outside = self.inputs.contains(&tensor) || self.outputs.contains(&tensor);
+        uses.iter().all(|at| {
+            let statement = &self.statements[*at];
+            let takes = count(statement, tensor);
+            // A layer holds it, or does more with it than the statement says.
+            takes == uses.iter().filter(|other| *other == at).count()
+                && !matches!(statement.callee, Callee::Sir(_))
+                && !statement.may_select_rows(py, &self.symbols)
+                && !(is_outside && self.shares(py, statement))
+        })
+    }
+
+    /// Has the statements take aliases; the answer makes those.
+    fn make_aliases(&mut self, py: Python<'_>, sum: &Sum, aliases: &Obj) -> Option<Statement> {
+        let meta = self.meta(sum.tensor)?.clone();
+        let mut made = Vec::with_capacity(sum.uses.len());
+        let mut taken: FxHashMap<usize, Vec<SymbolId>> = FxHashMap::default();
+        for uses in &sum.uses {
+            let alias = SymbolId(u32::try_from(self.symbols.len()).ok()?);
+            self.symbols.push(SymbolKind::Tensor(meta.clone()));
+            made.push(Arg::Symbol(alias));
+            for at in uses {
+                taken.entry(*at).or_default().push(alias);
+            }
+        }
+        let loc = self.statements[*sum.uses.first()?.first()?].loc.clone();
+        for (at, aliases) in taken {
+            let mut aliases = aliases.into_iter();
+            let statement = &mut self.statements[at];
+            let args = statement.args.iter_mut();
+            let all = args.chain(statement.kwargs.iter_mut().map(|(_, arg)| arg));
+            all.for_each(|arg| {
+                arg.rename(&mut |id| match id == sum.tensor {
+                    true => aliases.next().unwrap_or(id),
+                    false => id,
+                });
+            });
+        }
+        let number = Obj::from(PyInt::new(py, made.len()).into_any());
+        let leaves = Obj::from(PyBool::new(py, sum.leaves).to_owned().into_any());
+        Some(Statement {
+            callee: Callee::Api(aliases.clone()),
+            args: vec![
+                Arg::Symbol(sum.tensor),
+                Arg::Const(number),
+                Arg::Const(leaves),
+            ],
+            kwargs: Vec::new(),
+            output: Arg::List(made),
+            grad_enabled: true,
+            copies: false,
+            draws: false,
+            computes_dims: false,
+            alone: true,
+            updates: Vec::new(),
+            loc,
+        })
+    }
+}
+
+/// How often a statement takes a tensor.
+fn count(statement: &Statement, tensor: SymbolId) -> usize {
+    let mut takes = 0;
+    statement.for_each_argument(&mut |id| takes += usize::from(id == tensor));
+    takes
+}
+
+/// The uses of each alias of a tensor that stays in the graph. `None`: parts add what comes through
+/// these statements as eager mode does, first what other parts than `home` give, which makes the
+/// tensor. The first two may change places.
+fn apart_in_order(uses: &[usize], home: Option<usize>, of: &[usize]) -> Option<Vec<Vec<usize>>> {
+    let parts: Vec<Option<usize>> = uses.iter().map(|at| Some(of[*at])).collect();
+    let is_right = |parts: &[Option<usize>]| {
+        let others = parts.iter().take_while(|part| **part != home).count();
+        let (others, own) = parts.split_at(others);
+        let is_one = others.iter().all(|part| Some(part) == others.first());
+        own.iter().all(|part| *part == home) && (is_one || others.len() <= 2)
+    };
+    let mut swapped = parts.clone();
+    if swapped.len() > 1 {
+        swapped.swap(0, 1);
+    }
+    if is_right(&parts) || is_right(&swapped) {
+        return None;
+    }
+    // What one part gives first it may add by itself.
+    let first = parts.iter().take_while(|part| **part == parts[0]).count();
+    let (together, single) = uses.split_at(first);
+    if single.len() < 2 && parts.iter().all(|part| *part != home) {
+        return None;
+    }
+    let single = single.iter().map(|at| vec![*at]);
+    Some([together.to_vec()].into_iter().chain(single).collect())
+}
+
+/// The same of one that leaves the graph: there is a gradient in front of those of the uses.
+fn apart_where_it_leaves(
+    uses: &[usize],
+    home: Option<usize>,
+    of: &[usize],
+) -> Option<Vec<Vec<usize>>> {
+    let others: Vec<usize> = uses
+        .iter()
+        .copied()
+        .filter(|at| Some(of[*at]) != home)
+        .collect();
+    let is_again = |at: usize| {
+        others[..at]
+            .iter()
+            .any(|other| of[*other] == of[others[at]])
+    };
+    let is_apart = (0..others.len()).any(is_again);
+    is_apart.then(|| others.into_iter().map(|at| vec![at]).collect())
+}
