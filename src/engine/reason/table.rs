@@ -295,4 +295,8 @@ break_ids! {
     "The function is cut into pieces so small that the cuts cost more than the programs of the \
      pieces save, in many calls in a row. It runs in the interpreter, as in eager mode.",
     "nothing has to be done; with fewer breaks it is one graph, which gains";
+    GuardsCostMore = 806 CutsCostMore: "guards that cost more than a graph saves",
+    "The graph of the function is so small that its operations run one by one, and its guards cost \
+     more than that saves, in many calls in a row. It runs in the interpreter, as in eager mode.",
+    "nothing has to be done; min_graph_size=0 asks for a program of any size";
 }

@@ -20,7 +20,7 @@ use crate::tracker::{Place, TrackerRef};
 use super::automatic_dynamic;
 use super::backward_guard::BackwardGuard;
 use super::choice::Configured;
-use super::function::{lock, Entry, Gains, GraphInfo, Translated, BY_CALLS};
+use super::function::{gains, lock, Entry, Gains, GraphInfo, Translated, BY_CALLS};
 use super::graph_inputs::GraphInputs;
 use super::random::Randomness;
 use super::record::{self, Counters, Node};
@@ -40,6 +40,8 @@ pub(super) struct Traced {
     pub(super) listens: bool,
     /// Gradients are taken in the middle: `run_program` frees what a second backward needs.
     pub(super) by_calls: bool,
+    /// Calls of Python functions that were followed.
+    pub(super) inlined: usize,
     /// What code that runs again for gradients reads outside of the frame, and where.
     pub(super) outside: Option<(Outside, Vec<SourceLoc>)>,
 }
@@ -62,6 +64,7 @@ pub(super) fn finish(
         reason,
         listens,
         by_calls,
+        inlined,
         outside,
         ..
     } = traced;
@@ -87,7 +90,8 @@ pub(super) fn finish(
         .collect();
     let mut slots: Vec<TrackerRef> = Vec::new();
     let mut graph = None;
-    let mut gain = backend.counts_gains().then_some(0);
+    let of_calls = gains::of_calls(inlined, guards.len());
+    let mut gain = backend.counts_gains().then_some(of_calls);
     let mut graph_inputs = GraphInputs::default();
     let (ir, nodes) = (sir.to_string(), record::nodes(py, &sir));
     let randomness = match sir.has_regions() {
@@ -115,7 +119,9 @@ pub(super) fn finish(
             least: 0,
         };
         let compiled;
-        (compiled, gain) = timed(Phase::Backend, || compile(py, backend, request, by_calls))?;
+        (compiled, gain) = timed(Phase::Backend, || {
+            compile(py, backend, request, by_calls, of_calls)
+        })?;
         let mut stats = lock(&of.shared.stats);
         stats.graphs += 1;
         stats.ops += statements as u64;
@@ -178,6 +184,7 @@ fn compile(
     chosen: &Configured,
     mut request: CompileRequest,
     by_calls: bool,
+    of_calls: i64,
 ) -> Result<(Box<dyn CompiledGraph>, Option<i64>), Break> {
     let sir = &request.sir;
     let cost = request.session.eager_cost(py, sir);
@@ -186,16 +193,23 @@ fn compile(
         true => chosen.min_training_size,
         false => chosen.min_graph_size,
     };
-    let small = cost < request.least && !sir.has_regions();
+    let results = match chosen.counts_gains() {
+        true => gains::of_results(sir.outputs.len()),
+        false => 0,
+    };
+    let small = cost < request.least + results && !sir.has_regions();
     let counts = chosen.counts_gains() && !sir.has_control_flow();
     if (small || by_calls && !sir.has_control_flow()) && chosen.backend.name() != BY_CALLS {
         if let Ok(eager) = backend::get(BY_CALLS) {
-            return Ok((eager.backend.compile(py, request)?, counts.then_some(0)));
+            return Ok((
+                eager.backend.compile(py, request)?,
+                counts.then_some(of_calls),
+            ));
         }
     }
     let regions = sir.statements.iter();
     let regions = regions.filter(|it| matches!(it.callee, Callee::Sir(_)));
-    let saved = cost as i64 - request.least as i64;
+    let saved = cost as i64 - (request.least + results) as i64;
     let gain = saved - CUSTOM_OPERATION * regions.count() as i64;
     Ok((chosen.backend.compile(py, request)?, counts.then_some(gain)))
 }

@@ -478,6 +478,7 @@ fn trace_once(
         reported,
         listens,
         by_calls,
+        inlined: tracer.inlined,
         outside,
     })
 }

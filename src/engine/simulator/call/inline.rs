@@ -83,6 +83,7 @@ pub fn call_function(
         let made_at = t.outermost;
         return Ok(t.add(Kind::Iter(IterVar::Generator { frame, made_at })));
     }
+    t.inlined += 1;
     match opcode_executor::run(t, &mut frame, tail)? {
         Exit::Return(value) => Ok(value),
         Exit::Yield(_) | Exit::Next(_) => t.unsupported("a yield outside of a generator"),

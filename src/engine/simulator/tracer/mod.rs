@@ -180,6 +180,8 @@ pub struct Tracer<'py> {
     pub regions: usize,
     /// Simulated instructions so far.
     pub steps: usize,
+    /// Calls of Python functions that were followed.
+    pub inlined: usize,
     /// What is not rebuilt: exceptions that were raised, which have a traceback and may have a context, and what
     /// only the interpreter can make. With each the instruction of the outermost frame that raised or made it.
     pub raised: Vec<(VarId, usize)>,
@@ -269,6 +271,7 @@ impl<'py> Tracer<'py> {
             decoded: FxHashMap::default(),
             regions: 0,
             steps: 0,
+            inlined: 0,
             raised: Vec::new(),
             aliases: Vec::new(),
             carried: Vec::new(),

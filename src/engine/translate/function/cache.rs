@@ -124,6 +124,7 @@ impl Translated {
         let dims = std::mem::take(&mut *lock(&self.dims));
         let numbers = std::mem::take(&mut *lock(&self.numbers));
         let others = std::mem::take(&mut *lock(&self.others));
+        lock(&self.unasked).clear();
         self.failures.store(0, Ordering::Relaxed);
         self.gave_up.store(false, Ordering::Relaxed);
         self.loops.store(false, Ordering::Relaxed);

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 
 use crate::codegen::Plan;
-use crate::reason::BreakKind;
+use crate::reason::BreakId;
 
 use super::cache::Entry;
 use super::Translated;
@@ -18,10 +18,36 @@ const CUT: i64 = 8;
 /// Calls in a row that lose, without a translation, before the function runs as it is.
 const SETTLED: u32 = 16;
 
-/// After that, one call of so many runs in pieces: it may take another way through.
+/// After that, where there are breaks, one call of so many runs in pieces: it may take another way
+/// through.
 const PROBE: u32 = 256;
 
-const WHY: &str = "its pieces are too small to win what the breaks between them cost";
+/// What guards and the way into and out of operations made one by one cost, in calls of operations.
+const ENTRY: i64 = 2;
+
+/// As many guards cost what one operation does.
+const GUARDS_OF_ONE: i64 = 16;
+
+/// Calls of Python functions that one operation costs as much as.
+const FRAMES_OF_ONE: i64 = 6;
+
+const SMALL_PIECES: &str = "its pieces are too small to win what the breaks between them cost";
+const SMALL_GRAPH: &str = "its graph is too small to win what its guards cost";
+
+/// What each result of a program costs but the first, in calls of operations.
+const RESULT: usize = 3;
+
+/// Operations that a program has to save for each of its results to be there.
+pub fn of_results(count: usize) -> usize {
+    RESULT * count.saturating_sub(1)
+}
+
+/// What operations gain that run call by call, or a translation that has none: calls of Python
+/// functions that were followed are not made. Never more than nothing: it is no reason to look for them.
+pub fn of_calls(inlined: usize, guards: usize) -> i64 {
+    let saved = inlined as i64 / FRAMES_OF_ONE;
+    (saved - ENTRY - guards as i64 / GUARDS_OF_ONE).min(0)
+}
 
 /// What one translation gains.
 pub struct Gains {
@@ -38,6 +64,15 @@ impl Gains {
             gain,
             losses: AtomicU32::new(0),
         }
+    }
+
+    /// Takes up to `wanted` calls that run as they are: those in front of the one that runs in pieces.
+    pub(super) fn take(&self, wanted: u32) -> u32 {
+        let count = self.losses.load(Ordering::Relaxed);
+        let passed = count.saturating_sub(SETTLED) % PROBE;
+        let taken = wanted.min(PROBE - 1 - passed);
+        self.losses.fetch_add(taken, Ordering::Relaxed);
+        taken
     }
 
     /// Whether it is worth looking for, by a hook that makes every call slower.
@@ -98,7 +133,14 @@ impl Translated {
             return false;
         }
         if count == SETTLED {
-            self.note_fallback(BreakKind::CutsCostMore, WHY);
+            match &entry.plan {
+                Plan::Resume(_) => self.note_fallback(BreakId::CutsCostMore, SMALL_PIECES),
+                _ => self.note_fallback(BreakId::GuardsCostMore, SMALL_GRAPH),
+            }
+        }
+        if !matches!(entry.plan, Plan::Resume(_)) {
+            losses.store(SETTLED + 1, Ordering::Relaxed);
+            return true;
         }
         if (count - SETTLED) % PROBE == PROBE - 1 {
             // The call counts itself when it is over.

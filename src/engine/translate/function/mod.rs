@@ -5,12 +5,13 @@ mod cache;
 mod code;
 mod compile_lock;
 mod destructors;
-mod gains;
+pub(super) mod gains;
 mod retrace_count;
 mod run;
 mod sharded;
 mod shared;
 mod skip_policy;
+mod unasked;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -84,6 +85,8 @@ pub struct Translated {
     /// The call of the user's that it was last translated in, and how often it was in that.
     rounds: Mutex<(Option<u64>, usize)>,
     loops: AtomicBool,
+    /// Calls that run as they are.
+    unasked: Mutex<Vec<unasked::Alike>>,
     failures: AtomicUsize,
     gave_up: AtomicBool,
     /// Why it last ran natively, for counting.
@@ -141,6 +144,7 @@ impl Translated {
             entries: Mutex::default(),
             rounds: Mutex::default(),
             loops: AtomicBool::new(false),
+            unasked: Mutex::default(),
             failures: AtomicUsize::new(0),
             gave_up: AtomicBool::new(false),
             why: Mutex::default(),

@@ -93,9 +93,13 @@ impl Translated {
             return other.call(py, args, kwargs);
         }
         let _quiet = Quiet::new(py)?;
+        let _call = CallOfObject::new(py);
+        if self.runs_unasked(py, args, kwargs) {
+            let _nested = Nested::new();
+            return self.call_original(py, args, kwargs);
+        }
         let _running = Running::new();
         let _recorded = record::Call::new(&self.location);
-        let _call = CallOfObject::new(py);
         let receiver = self.receiver.as_ref().map(|receiver| receiver.bind(py));
         let run = Run::Called(args, kwargs);
         let mut tally = Tally::default();
@@ -202,6 +206,9 @@ impl Translated {
                     entry.counters.checked(None);
                     if !matches!(how, Run::Resumed) && self.is_a_loss(entry) {
                         drop(slots);
+                        if let Run::Called(args, kwargs) = &how {
+                            self.expect_alike(py, entry, args, *kwargs);
+                        }
                         return self.native(py, bound, how);
                     }
                     tally.ran(entry);

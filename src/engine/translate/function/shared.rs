@@ -110,6 +110,13 @@ impl Shared {
         }
     }
 
+    /// Whether calls below native code are looked at.
+    pub(super) fn listens(&self) -> bool {
+        self.forced
+            || self.found_graphs.load(Ordering::Relaxed)
+            || self.listened.load(Ordering::Relaxed) < MAX_VAIN_LOOKS
+    }
+
     pub(super) fn listen(self: &Arc<Self>, py: Python<'_>) -> Option<Listener> {
         let pays = self.forced
             || self.found_graphs.load(Ordering::Relaxed)

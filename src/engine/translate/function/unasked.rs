@@ -1,0 +1,196 @@
+//! Calls of a settled function that runs as it is: those that are like the last one do so without a
+//! look at its guards, a number of times.
+//!
+//! That they run as they are is right for every call. What is compared here is only a sign that the
+//! same translation would be found, and would lose again.
+
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+use smallvec::SmallVec;
+
+use crate::abi::{self, TensorGuard};
+use crate::paddle::{tensor_meta, Paddle};
+
+use crate::translate::record;
+
+use super::c_stack;
+use super::cache::Entry;
+use super::{lock, Translated};
+
+/// Calls in a row that nothing more is asked of.
+const UNASKED: u32 = 63;
+
+/// Translations whose calls are told from one another.
+const MOST_KINDS: usize = 4;
+
+/// What is compared of an argument.
+#[derive(Clone)]
+enum Sign {
+    /// A tensor with this metadata.
+    Tensor(TensorGuard),
+    /// This object, and its class, by address.
+    Object(usize, usize),
+    /// Any object of this class: the guards held for several.
+    Class(usize),
+}
+
+/// Calls of one translation that are alike.
+pub(super) struct Alike {
+    /// The translation, by address.
+    of: usize,
+    generation: Option<u64>,
+    records_gradients: bool,
+    /// Positional arguments, then the others.
+    signs: SmallVec<[Sign; 4]>,
+    /// The names of the others, by address.
+    names: SmallVec<[usize; 2]>,
+    left: u32,
+}
+
+fn class_of(value: &Bound<'_, PyAny>) -> usize {
+    value.get_type().as_ptr() as usize
+}
+
+impl Sign {
+    fn of(paddle: &Paddle, value: &Bound<'_, PyAny>) -> Self {
+        if paddle.is_tensor(value) {
+            if let Some(meta) = tensor_meta(value) {
+                return Self::Tensor(TensorGuard::of(&meta));
+            }
+        }
+        Self::Object(value.as_ptr() as usize, class_of(value))
+    }
+
+    fn fits(&self, paddle: &Paddle, value: &Bound<'_, PyAny>) -> bool {
+        match self {
+            Self::Tensor(guard) => {
+                paddle.is_tensor(value) && abi::tensor_matches(value.py(), value.as_ptr(), guard)
+            }
+            Self::Object(address, _) => *address == value.as_ptr() as usize,
+            Self::Class(class) => *class == class_of(value),
+        }
+    }
+
+    /// What both have in common: the guards of one translation held for both.
+    fn join(&mut self, other: &Self) {
+        match (&mut *self, other) {
+            (Self::Tensor(this), Self::Tensor(other)) if this.dims.len() == other.dims.len() => {
+                for (dim, other) in this.dims.iter_mut().zip(&other.dims) {
+                    if *dim != *other && dim.is_none_or(|dim| dim > 1) {
+                        *dim = None;
+                    }
+                }
+            }
+            (Self::Object(this, class), Self::Object(other, same))
+                if this != other && class == same =>
+            {
+                *self = Self::Class(*same);
+            }
+            (Self::Object(_, class), Self::Class(same)) if class == same => {
+                *self = Self::Class(*same);
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Alike {
+    fn are<'py>(
+        &self,
+        paddle: &Paddle,
+        args: &Bound<'py, PyTuple>,
+        kwargs: Option<&Bound<'py, PyDict>>,
+    ) -> bool {
+        let (positional, named) = self.signs.split_at(self.signs.len() - self.names.len());
+        if positional.len() != args.len() || named.len() != kwargs.map_or(0, |it| it.len()) {
+            return false;
+        }
+        let mut given = positional.iter().zip(args.iter_borrowed());
+        if !given.all(|(sign, value)| sign.fits(paddle, &value)) {
+            return false;
+        }
+        let given = kwargs.into_iter().flat_map(|kwargs| kwargs.iter());
+        let mut given = given.zip(self.names.iter().zip(named));
+        given.all(|((name, value), (known, sign))| {
+            name.as_ptr() as usize == *known && sign.fits(paddle, &value)
+        })
+    }
+}
+
+impl Translated {
+    /// Whether the call runs as it is, as calls like it have done.
+    pub(super) fn runs_unasked(
+        &self,
+        py: Python<'_>,
+        args: &Bound<'_, PyTuple>,
+        kwargs: Option<&Bound<'_, PyDict>>,
+    ) -> bool {
+        let mut known = lock(&self.unasked);
+        if known.is_empty() || record::is_on() || c_stack::is_too_deep() {
+            return false;
+        }
+        let Ok(paddle) = Paddle::get(py) else {
+            return false;
+        };
+        let generation = self.generation();
+        let records_gradients = abi::records_gradients(py);
+        let alike = known.iter_mut().find(|alike| {
+            alike.left > 0
+                && alike.records_gradients == records_gradients
+                && alike.generation == generation
+                && alike.are(paddle, args, kwargs)
+        });
+        let Some(alike) = alike else {
+            return false;
+        };
+        alike.left -= 1;
+        true
+    }
+
+    /// A call of this translation runs as it is: so will those that are like it.
+    pub(super) fn expect_alike(
+        &self,
+        py: Python<'_>,
+        entry: &Entry,
+        args: &Bound<'_, PyTuple>,
+        kwargs: Option<&Bound<'_, PyDict>>,
+    ) {
+        // What is read through attributes may run code, and an input specification is asked in each call.
+        let is_read = abi::reader_name(py) == "native";
+        if !is_read || self.specification.is_some() || self.shared.listens() {
+            return;
+        }
+        let Ok(paddle) = Paddle::get(py) else {
+            return;
+        };
+        let named = kwargs.into_iter().flat_map(|kwargs| kwargs.iter());
+        let (names, named): (SmallVec<[usize; 2]>, Vec<Bound<'_, PyAny>>) = named
+            .map(|(name, value)| (name.as_ptr() as usize, value))
+            .unzip();
+        let values = args.iter().chain(named);
+        let mut made = Alike {
+            of: std::ptr::from_ref(entry) as usize,
+            generation: self.generation(),
+            records_gradients: abi::records_gradients(py),
+            signs: values.map(|value| Sign::of(paddle, &value)).collect(),
+            names,
+            left: entry.gains.take(UNASKED),
+        };
+        let mut known = lock(&self.unasked);
+        match known.iter_mut().find(|alike| alike.of == made.of) {
+            Some(alike) => {
+                if (alike.signs.len(), &alike.names) == (made.signs.len(), &made.names) {
+                    let signs = made.signs.iter_mut().zip(&alike.signs);
+                    signs.for_each(|(sign, other)| sign.join(other));
+                }
+                *alike = made;
+            }
+            None => {
+                if known.len() == MOST_KINDS {
+                    known.remove(0);
+                }
+                known.push(made);
+            }
+        }
+    }
+}
