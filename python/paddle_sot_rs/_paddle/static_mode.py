@@ -48,13 +48,30 @@ def _switch_in_turn(program, insertion_point=None):
 
 pir_core.switch_main_program = _switch_in_turn
 
+
+@contextlib.contextmanager
+def _long_turn():
+    """A turn for more than one switch, without collections.
+
+    A destructor that translates would wait for the thread that translates, and that one for the turn.
+    """
+    with _turn:
+        collects = gc.isenabled()
+        gc.disable()
+        try:
+            yield
+        finally:
+            if collects:
+                gc.enable()
+
+
 # `paddle.jit.load` builds programs, several switches one after the other.
 _construct = PirTranslatedLayer._construct
 
 
 @functools.wraps(_construct)
 def _construct_in_turn(*args, **kwargs):
-    with _turn:
+    with _long_turn():
         return _construct(*args, **kwargs)
 
 
@@ -68,7 +85,7 @@ def alone_in_static_mode():
     Other threads wait before they touch the current program, and those that begin meanwhile begin
     in eager mode.
     """
-    with _turn:
+    with _long_turn():
         before = _set_mode(None, _mode()[1])
         try:
             yield
