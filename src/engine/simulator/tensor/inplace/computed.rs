@@ -106,8 +106,8 @@ fn operation(t: &mut Tracer<'_>, tensor: VarId, form: &str, args: &[VarId]) -> S
             let zero = t.int(0);
             operations::filled(t, tensor, zero)
         }
-        ("fill", [value]) => operations::filled(t, tensor, *value),
-        (operations::COPY, [value, ..]) => operations::copied(t, *value),
+        (operations::FILL, [value]) => operations::filled(t, tensor, *value),
+        (_, [value, ..]) if operations::is_copy(form) => operations::copied(t, *value),
         (items::SET, [key, value]) => tensors::control(t, items::SET, &[tensor, *key, *value]),
         _ => operations::method(t, tensor, form, args),
     }

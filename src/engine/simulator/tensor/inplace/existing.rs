@@ -21,10 +21,11 @@ use super::{fits, give_up_views, is_outside, items, operations, views_of};
 
 /// The operation that a method does in place, and what it takes besides the tensor.
 fn known(name: &str) -> Option<(&str, InPlaceTakes)> {
-    let form = match name == operations::SET_VALUE {
-        true => operations::COPY,
-        false => name.strip_suffix('_')?,
+    let name = match name == operations::SET_VALUE {
+        true => operations::COPIES,
+        false => name,
     };
+    let form = name.strip_suffix('_')?;
     facts(form).iter().find_map(|fact| match fact {
         Fact::InPlaceOfExisting(takes) => Some((form, *takes)),
         _ => None,

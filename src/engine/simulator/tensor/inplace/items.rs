@@ -4,6 +4,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyInt;
 
 use crate::bytecode::CmpOp;
+use crate::frame::Modules;
 use crate::graph::{DType, SymbolId, TensorMeta};
 use crate::simulator::subscript::index_range;
 use crate::simulator::tensors;
@@ -13,13 +14,14 @@ use crate::simulator::{
 use crate::simulator::{Step, Tracer};
 use crate::variables::{Kind, NumberVar, VarId};
 
-use super::{fits, is_captured, replace};
+use super::{fits, is_captured, replace, through_views};
 
 /// The operation without side effect.
 pub(super) const SET: &str = "set_item";
 
 /// `tensor[key] = value`; whether it was captured.
 pub fn set_item(t: &mut Tracer<'_>, tensor: VarId, key: VarId, value: VarId) -> Step<bool> {
+    let key = as_places(t, tensor, key)?;
     let basic = is_basic(t, key);
     if basic && !is_in_range(t, tensor, key)? {
         return Ok(false);
@@ -27,7 +29,16 @@ pub fn set_item(t: &mut Tracer<'_>, tensor: VarId, key: VarId, value: VarId) -> 
     if basic {
         index_range::check(t, tensor, key)?;
     }
-    if !basic && !is_advanced(t, tensor, key, value)? || !is_captured(t, tensor, SET)? {
+    let through = match basic && through_views::is_view(t, tensor) {
+        true => match through_views::chain(t, tensor, &[value]) {
+            Some(chain) => Some(chain),
+            None => return Ok(false),
+        },
+        false => None,
+    };
+    if through.is_none()
+        && (!basic && !is_advanced(t, tensor, key, value)? || !is_captured(t, tensor, SET)?)
+    {
         return Ok(false);
     }
     let value = match scalar_arguments::of_item(t, tensor, value)? {
@@ -49,7 +60,36 @@ pub fn set_item(t: &mut Tracer<'_>, tensor: VarId, key: VarId, value: VarId) -> 
     }
     let operation = if basic { SET } else { "put_items" };
     let result = tensors::control(t, operation, &[tensor, key, value])?;
+    if let Some(chain) = through {
+        return through_views::write_back(t, &chain, result);
+    }
     Ok(replace(t, tensor, result)?.is_some())
+}
+
+/// Most places in a list.
+const MOST_PLACES: usize = 64;
+
+/// A list of different places along the first dim is a tensor of them, for the operation; other
+/// keys stay.
+fn as_places(t: &mut Tracer<'_>, tensor: VarId, key: VarId) -> Step<VarId> {
+    let Kind::List(items) = t.kind(key).clone() else {
+        return Ok(key);
+    };
+    let size = tensors::meta_of(t, tensor).and_then(|meta| meta.shape.first().copied());
+    let mut places: Vec<i64> = Vec::new();
+    for item in items {
+        let place = is_whole(t, item).then(|| t.const_int(item)).flatten();
+        match place {
+            Some(at) if at >= 0 && Some(at) < size && !places.contains(&at) => places.push(at),
+            _ => return Ok(key),
+        }
+    }
+    if places.is_empty() || places.len() > MOST_PLACES {
+        return Ok(key);
+    }
+    let made = t.py.module("paddle")?.getattr("to_tensor")?;
+    let made = made.call1((places,))?;
+    Ok(t.constant(&made))
 }
 
 /// Whole numbers, slices of them, `...` and `None`: other keys have rules of their own.

@@ -11,6 +11,7 @@ mod existing;
 mod forms;
 mod items;
 mod operations;
+mod through_views;
 
 use std::sync::Arc;
 
@@ -43,7 +44,10 @@ pub fn method(
     kwargs: &Kwargs,
 ) -> Step<Option<VarId>> {
     let form = name.strip_suffix('_').unwrap_or_default();
-    if matches!(form, "fill" | "zero") {
+    if through_views::is_view(t, tensor) {
+        return through_views::method(t, tensor, form, args, kwargs);
+    }
+    if matches!(form, operations::FILL | "zero") {
         return fill(t, tensor, form, args, kwargs);
     }
     if form == "where" {
@@ -292,7 +296,7 @@ fn fill(
 ) -> Step<Option<VarId>> {
     let value = match (form, args, kwargs) {
         ("zero", [], []) => t.int(0),
-        ("fill", [value], []) => *value,
+        (operations::FILL, [value], []) => *value,
         _ => return Ok(None),
     };
     let is_cut = tensors::meta_of(t, tensor).is_some_and(|meta| meta.stop_gradient);
@@ -445,6 +449,10 @@ fn views_of<'a>(t: &'a Tracer<'_>, tensor: VarId) -> impl Iterator<Item = VarId>
 /// interpreter makes it.
 fn give_up_views(t: &mut Tracer<'_>, tensor: VarId) {
     let views: Vec<VarId> = views_of(t, tensor).collect();
+    give_up(t, views);
+}
+
+fn give_up(t: &mut Tracer<'_>, views: Vec<VarId>) {
     for view in views {
         t.vars.update(view, |var| var.kind = Kind::Opaque);
         t.only_the_interpreter_makes(view);

@@ -11,11 +11,19 @@ use crate::simulator::tensors::{self, Receiver};
 use crate::simulator::{arrays, Step, Tracer};
 use crate::variables::VarId;
 
-/// The form of `copy_`.
-pub(super) const COPY: &str = "copy";
+/// The form of `fill_`.
+pub(super) const FILL: &str = "fill";
 
-/// The method that does the same and answers with nothing.
+/// The method that takes over the numbers of another tensor.
+pub(super) const COPIES: &str = "copy_";
+
+/// The one that does the same and answers with nothing.
 pub(super) const SET_VALUE: &str = "set_value";
+
+/// Whether this is the form of the two.
+pub(super) fn is_copy(form: &str) -> bool {
+    COPIES.strip_suffix('_') == Some(form)
+}
 
 /// One number everywhere: what `fill_` makes.
 pub(super) fn filled(t: &mut Tracer<'_>, tensor: VarId, value: VarId) -> Step<VarId> {

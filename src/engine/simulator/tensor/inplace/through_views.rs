@@ -1,0 +1,201 @@
+//! Changes in place of rows and slices of a tensor that the frame made: `y[0].fill_(1)` or
+//! `y[0][1] = 2`, where no gradient flows.
+//!
+//! The view becomes the result of the operation without side effect, and what it is a view of the
+//! tensor with that written into its place. Paddle's autograd does not follow such a change, so
+//! with gradients it is left to the interpreter.
+
+use std::sync::Arc;
+
+use crate::graph::{Arg, Callee, SymbolId};
+use crate::simulator::saved_for_backward::Statements;
+use crate::simulator::{alias_analysis, tensors};
+use crate::simulator::{Kwargs, Step, Tracer};
+use crate::variables::{Kind, TensorVar, VarId, View};
+
+use super::forms::{changes_type, is_form};
+use super::{differs, fits, is_shared, items, operations, own, views_of};
+
+/// Most views of one another.
+const DEEPEST: usize = 4;
+
+/// A view and what it is a view of, up to a tensor that the frame made.
+pub(super) struct Chain {
+    /// Each view, and its key in the next one.
+    views: Vec<(VarId, VarId)>,
+    root: VarId,
+}
+
+/// Whether it is a view of another tensor.
+pub(super) fn is_view(t: &Tracer<'_>, tensor: VarId) -> bool {
+    view_of(t, tensor).is_some()
+}
+
+fn view_of(t: &Tracer<'_>, tensor: VarId) -> Option<(SymbolId, Arc<View>)> {
+    match t.vars.kind(tensor) {
+        Kind::Tensor(TensorVar {
+            symbol,
+            view: Some(view),
+            class: None,
+        }) => Some((*symbol, view.clone())),
+        _ => None,
+    }
+}
+
+/// `view.name(*args)`; `None` where it is not captured.
+pub(super) fn method(
+    t: &mut Tracer<'_>,
+    tensor: VarId,
+    form: &str,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<Option<VarId>> {
+    let Some(chain) = chain(t, tensor, args) else {
+        return Ok(None);
+    };
+    let made = match (form, args, kwargs) {
+        ("zero", [], []) => {
+            let zero = t.int(0);
+            operations::filled(t, tensor, zero)?
+        }
+        (operations::FILL, [value], [])
+            if tensors::meta_of(t, *value).is_none() && fits(t, tensor, *value) =>
+        {
+            operations::filled(t, tensor, *value)?
+        }
+        (_, _, []) if is_form(form) && !changes_type(form) => {
+            if differs(t, tensor, form, args, kwargs) {
+                return Ok(None);
+            }
+            operations::method(t, tensor, form, args)?
+        }
+        _ => return Ok(None),
+    };
+    Ok(write_back(t, &chain, made)?.then_some(tensor))
+}
+
+/// The views from this one to a tensor that the frame made, where a change of it can be captured.
+/// `args`: what the change takes.
+pub(super) fn chain(t: &mut Tracer<'_>, tensor: VarId, args: &[VarId]) -> Option<Chain> {
+    let mut views = Vec::new();
+    let mut next = tensor;
+    while let Some((symbol, view)) = view_of(t, next) {
+        let is_item = matches!(&view.callee, Callee::Method(name) if &**name == "__getitem__");
+        let alone = !is_shared(t, next, symbol) && view.item.is_none() && view.kwargs.is_empty();
+        let [Arg::Symbol(of), key] = &view.args[..] else {
+            return None;
+        };
+        if !is_item || !alone || *of != view.base_symbol || views.len() == DEEPEST {
+            return None;
+        }
+        let key = key_of(t, key)?;
+        views.push((next, key));
+        next = view.base;
+    }
+    let root = next;
+    let shares = |id: &VarId| *id != tensor && alias_analysis::root(&t.vars, *id) == root;
+    if t.regions > 0 || args.iter().any(shares) || own(t, root).is_none() {
+        return None;
+    }
+    let all: Vec<VarId> = views_of(t, root).chain([root]).collect();
+    let graph = Statements::of_graph(t);
+    let has_gradients = t.entry_grad && !t.options.forward_only;
+    let is_seen = |id: &VarId| match t.vars.kind(*id) {
+        Kind::Tensor(var) => {
+            t.graph.sir.has_gradient(var.symbol) || has_gradients && graph.keep(t, var.symbol)
+        }
+        _ => true,
+    };
+    (!all.iter().any(is_seen)).then_some(Chain { views, root })
+}
+
+/// The key of a view: whole numbers, slices of them, `...` and `None`.
+fn key_of(t: &mut Tracer<'_>, key: &Arg) -> Option<VarId> {
+    Some(match key {
+        Arg::Const(value) => {
+            let value = value.clone();
+            t.constant(value.bind(t.py))
+        }
+        Arg::Tuple(parts) => {
+            let parts = parts.iter().map(|part| key_of(t, part));
+            let parts = parts.collect::<Option<Vec<_>>>()?;
+            t.add(Kind::Tuple(parts, None))
+        }
+        Arg::Slice(parts) => {
+            let [start, stop, step] = &**parts;
+            let parts = [key_of(t, start)?, key_of(t, stop)?, key_of(t, step)?];
+            t.add(Kind::Slice(parts))
+        }
+        _ => return None,
+    })
+}
+
+/// `made` is what the first view of the chain is from now on, and stands in its place in what that
+/// is a view of. Whether it can be.
+pub(super) fn write_back(t: &mut Tracer<'_>, chain: &Chain, made: VarId) -> Step<bool> {
+    let Some((first, _)) = chain.views.first() else {
+        return Ok(false);
+    };
+    let metas = tensors::meta_of(t, *first).zip(tensors::meta_of(t, made));
+    let is_alike = metas.is_some_and(|(old, new)| {
+        old.shape == new.shape && old.dtype == new.dtype && new.stop_gradient
+    });
+    if !is_alike || made == *first {
+        return Ok(false);
+    }
+    let bases = chain.views[1..].iter().map(|(view, _)| *view);
+    let bases: Vec<VarId> = bases.chain([chain.root]).collect();
+    let mut results = vec![made];
+    for ((_, key), base) in chain.views.iter().zip(&bases) {
+        let value = results[results.len() - 1];
+        results.push(tensors::control(t, items::SET, &[*base, *key, value])?);
+    }
+    let symbol = |t: &mut Tracer<'_>, id| match t.kind(id) {
+        Kind::Tensor(var) => Some(var.symbol),
+        _ => None,
+    };
+    let symbols = results.iter().map(|id| symbol(t, *id));
+    let Some(symbols) = symbols.collect::<Option<Vec<SymbolId>>>() else {
+        return Ok(false);
+    };
+    // Others change with it, but the graph has what they were.
+    let kept: Vec<VarId> = chain.views.iter().map(|(view, _)| *view).collect();
+    let others: Vec<VarId> = views_of(t, chain.root)
+        .filter(|id| !kept.contains(id))
+        .collect();
+    super::give_up(t, others);
+    for (at, (view, _)) in chain.views.iter().enumerate() {
+        let of = symbols[at + 1];
+        t.vars.mutate(*view, |var| {
+            if let Kind::Tensor(var) = &mut var.kind {
+                var.symbol = symbols[at];
+                var.view = var.view.as_ref().map(|view| Arc::new(based_on(view, of)));
+            }
+        });
+    }
+    t.vars.mutate(chain.root, |var| {
+        if let Kind::Tensor(var) = &mut var.kind {
+            var.symbol = symbols[symbols.len() - 1];
+        }
+    });
+    // No second names for them.
+    for result in results {
+        t.vars.update(result, |var| var.kind = Kind::Null);
+    }
+    Ok(true)
+}
+
+/// The same view of what its base is now.
+fn based_on(view: &View, of: SymbolId) -> View {
+    let mut args = view.args.clone();
+    args[0] = Arg::Symbol(of);
+    View {
+        base: view.base,
+        base_symbol: of,
+        callee: view.callee.clone(),
+        args,
+        kwargs: view.kwargs.clone(),
+        item: view.item,
+        grad_enabled: view.grad_enabled,
+    }
+}
