@@ -40,7 +40,9 @@ pub use optimizer_groups::has_plain_groups;
 pub use own_version::with_own_version;
 pub use self_tests::layout_faults;
 pub use storage::are_apart;
-pub use tensor::{is_contiguous, is_dense, matches as tensor_matches, reader_name, Tensors};
+pub use tensor::{
+    is_contiguous, is_dense, matches as tensor_matches, reader_name, reads_natively, Tensors,
+};
 
 /// A number, or a dim of a tensor or array, from outside.
 pub fn value(py: Python<'_>, object: *mut ffi::PyObject, dim: Option<usize>) -> Option<Value> {

@@ -59,6 +59,11 @@ fn reader(py: Python<'_>) -> Option<&'static Reader> {
         .as_ref()
 }
 
+/// Whether tensors are read without running any code.
+pub fn reads_natively(py: Python<'_>) -> bool {
+    reader(py).is_some()
+}
+
 /// How tensors are read: `native` or `attributes`.
 pub fn reader_name(py: Python<'_>) -> &'static str {
     if reader(py).is_some() {

@@ -43,7 +43,8 @@ pub fn of_results(count: usize) -> usize {
 }
 
 /// What operations gain that run call by call, or a translation that has none: calls of Python
-/// functions that were followed are not made. Never more than nothing: it is no reason to look for them.
+/// functions that were followed are not made. Never more than nothing: it is no reason to look for
+/// them.
 pub fn of_calls(inlined: usize, guards: usize) -> i64 {
     let saved = inlined as i64 / FRAMES_OF_ONE;
     (saved - ENTRY - guards as i64 / GUARDS_OF_ONE).min(0)
@@ -66,7 +67,8 @@ impl Gains {
         }
     }
 
-    /// Takes up to `wanted` calls that run as they are: those in front of the one that runs in pieces.
+    /// Takes up to `wanted` calls that run as they are: those in front of the one that runs in
+    /// pieces.
     pub(super) fn take(&self, wanted: u32) -> u32 {
         let count = self.losses.load(Ordering::Relaxed);
         let passed = count.saturating_sub(SETTLED) % PROBE;

@@ -155,9 +155,9 @@ impl Translated {
         args: &Bound<'_, PyTuple>,
         kwargs: Option<&Bound<'_, PyDict>>,
     ) {
-        // What is read through attributes may run code, and an input specification is asked in each call.
-        let is_read = abi::reader_name(py) == "native";
-        if !is_read || self.specification.is_some() || self.shared.listens() {
+        // What is read through attributes may run code. An input specification is asked in each
+        // call.
+        if !abi::reads_natively(py) || self.specification.is_some() || self.shared.listens() {
             return;
         }
         let Ok(paddle) = Paddle::get(py) else {
