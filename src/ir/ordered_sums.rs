@@ -91,10 +91,10 @@ impl StatementIr {
             let statement = &self.statements[*at];
             let takes = count(statement, tensor);
             // A layer holds it, or does more with it than the statement says.
-            takes == uses.iter().filter(|other| *other == at).count()
-                && !matches!(statement.callee, Callee::Sir(_))
-                && !statement.may_select_rows(py, &self.symbols)
-                && !(is_outside && self.shares(py, statement))
+            let is_view = is_outside && self.shares(py, statement);
+            let is_nested = matches!(statement.callee, Callee::Sir(_));
+            let is_other = is_view || is_nested || statement.may_select_rows(py, &self.symbols);
+            takes == uses.iter().filter(|other| *other == at).count() && !is_other
         })
     }
 
