@@ -342,6 +342,9 @@ class FrozenGraph:
 class TensorKinds:
     """Kinds of frozen calls whose arguments and result are a tensor each."""
 
+    def __new__(cls) -> Self:
+        """None are known."""
+
     def add(self, args: tuple[Any, ...], graph: FrozenGraph) -> None:
         """Lets calls with such arguments run this graph, if they are all tensors without gradients."""
 
