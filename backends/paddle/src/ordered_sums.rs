@@ -27,7 +27,7 @@ pub fn arrivals(
     let of = |id: &SymbolId| numbers.iter().position(|known| known == id);
     let inputs: Vec<usize> = sir.tensor_inputs().filter_map(|id| of(&id)).collect();
     let outputs: Vec<usize> = sir.outputs.iter().filter_map(of).collect();
-    let found = bridge::module(py, "ordered_sums")?
+    let found = bridge::module(py, "gradients.ordered_sums")?
         .call_method1("arrivals", (trace.trace.bind(py), values, inputs, outputs))?;
     let found: Option<Vec<(usize, Vec<usize>)>> = found.extract()?;
     let symbols = |found: Vec<usize>| found.into_iter().map(|at| numbers[at]).collect();
@@ -56,7 +56,7 @@ pub fn in_order(
     let Some(arrivals) = request.session.arrivals(py, sir)? else {
         return Ok(None);
     };
-    let aliases = Obj::from(bridge::module(py, "ordered_sums")?.getattr("aliases")?);
+    let aliases = Obj::from(bridge::module(py, "gradients.ordered_sums")?.getattr("aliases")?);
     let Some(whole) = sir.with_ordered_sums(py, parts, &arrivals, &aliases) else {
         return Ok(None);
     };

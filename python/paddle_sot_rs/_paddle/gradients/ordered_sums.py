@@ -4,7 +4,7 @@ import paddle
 from paddle import _C_ops
 
 from paddle_sot_rs._paddle import tracing
-from paddle_sot_rs._paddle.backward import ways_back
+from paddle_sot_rs._paddle.gradients.backward import ways_back
 
 _DIFFERENTIABLE = frozenset(
     (paddle.float16, paddle.bfloat16, paddle.float32, paddle.float64, paddle.complex64, paddle.complex128)
