@@ -47,8 +47,8 @@ class _Gradient(backward._Backward):
         # Whether its operations are differentiated, too.
         self.again = again
 
-    def sorted(self, nodes, wanted):
-        order = super().sorted(nodes, wanted)
+    def sorted(self, nodes, wanted, starts):
+        order = super().sorted(nodes, wanted, starts)
         for node in order:
             _check(node.op, self.again)
             if self.again:
