@@ -4,11 +4,12 @@
 //! part is one node of autograd: it adds what its own operations give first, and it runs when its
 //! results have gradients, however long the way through it is. So where more than two gradients of
 //! several parts meet, each use takes an alias of the tensor, made by a statement of its own that
-//! says in which order their gradients are added (`ordered_sums.py`).
+//! says in which order their gradients are added (`ordered_sums.py`). Not so where results have
+//! nothing else in common: each may go backward alone, and what their aliases share goes once.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyInt};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use paddle_sot_cpython::obj::Obj;
 
@@ -51,6 +52,10 @@ impl StatementIr {
                 continue;
             };
             let home = producer[tensor.0 as usize];
+            let is_leaf = home.is_none_or(|at| !self.goes_backward(at));
+            if is_leaf && self.may_go_apart(&producer, &uses) {
+                continue;
+            }
             let place = home.map(|at| of[at]);
             let leaves = self.outputs.contains(tensor);
             let apart = match leaves {
@@ -82,6 +87,38 @@ impl StatementIr {
             whole.statements.extend(behind);
         }
         Some(whole)
+    }
+
+    /// Whether gradients flow from what a statement makes to what it takes or holds.
+    fn goes_backward(&self, at: usize) -> bool {
+        let statement = &self.statements[at];
+        let mut flows = matches!(statement.callee, Callee::Layer(_));
+        statement.for_each_argument(&mut |id| flows |= self.carries_gradient(id));
+        flows
+    }
+
+    /// Whether two results have nothing but leaves in common, one of which the statements at `uses`
+    /// take. Eager mode goes backward from one and then from the other, but through aliases once.
+    fn may_go_apart(&self, producer: &[Option<usize>], uses: &[usize]) -> bool {
+        let on_the_way = |result: &SymbolId| {
+            let mut found = FxHashSet::default();
+            let mut left = vec![*result];
+            while let Some(id) = left.pop() {
+                let by = producer[id.0 as usize].filter(|_| self.carries_gradient(id));
+                let by = by.filter(|at| self.goes_backward(*at));
+                if let Some(at) = by.filter(|at| found.insert(*at)) {
+                    self.statements[at].for_each_argument(&mut |id| left.push(id));
+                }
+            }
+            found
+        };
+        let ways: Vec<FxHashSet<usize>> = self.outputs.iter().map(on_the_way).collect();
+        let ways = ways.iter();
+        let ways: Vec<_> = ways
+            .filter(|way| uses.iter().any(|at| way.contains(at)))
+            .collect();
+        let mut pairs = ways.iter().enumerate();
+        pairs.any(|(at, way)| ways[..at].iter().any(|other| way.is_disjoint(other)))
     }
 
     /// Whether uses of a tensor can take aliases of it.
