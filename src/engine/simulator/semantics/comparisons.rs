@@ -15,6 +15,7 @@ use crate::variables::{DictVar, Kind, VarId};
 use crate::simulator::call::call;
 use crate::simulator::carried_aliases;
 use crate::simulator::operators::{is_not_implemented, is_object};
+use crate::simulator::subclasses::refuse_own;
 use crate::simulator::{
     arrays, attributes, classes, dynamic_scalar, fold, made_arrays, program_numbers, tensor_scalar,
     tensors, truth,
@@ -23,6 +24,8 @@ use crate::simulator::{Step, Tracer};
 
 /// `a < b` and its like.
 pub fn compare(t: &mut Tracer<'_>, op: CmpOp, a: VarId, b: VarId) -> Step<VarId> {
+    refuse_own(t, a, &[op.dunder()])?;
+    refuse_own(t, b, &[op.reflected().dunder()])?;
     if let Some(holds) = program_numbers::assumed(t, op, a, b)? {
         return Ok(t.bool(holds));
     }

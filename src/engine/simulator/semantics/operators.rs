@@ -8,6 +8,7 @@ use crate::reason::BreakKind;
 use crate::variables::{Kind, VarId};
 
 use crate::simulator::call::call;
+use crate::simulator::subclasses::refuse_own;
 use crate::simulator::{
     arrays, attributes, classes, dynamic_scalar, fold, made_arrays, methods, numpy_scalars,
     tensor_scalar, tensors, texts,
@@ -41,6 +42,13 @@ impl UnaryOp {
 pub fn binary(t: &mut Tracer<'_>, op: BinOp, inplace: bool, a: VarId, b: VarId) -> Step<VarId> {
     let (left, right) = (t.kind(a).clone(), t.kind(b).clone());
     if matches!(left, Kind::Tensor(_)) || matches!(right, Kind::Tensor(_)) {
+        let stem = op.stem();
+        let (forward, reflected) = (format!("__{stem}__"), format!("__r{stem}__"));
+        match inplace {
+            true => refuse_own(t, a, &[&format!("__i{stem}__"), &forward])?,
+            false => refuse_own(t, a, &[&forward])?,
+        }
+        refuse_own(t, b, &[&reflected])?;
         let (a, b) = (arrays::operand(t, a)?, arrays::operand(t, b)?);
         return tensor_binary(t, op, a, b);
     }

@@ -13,5 +13,6 @@ pub mod layers;
 pub(in crate::simulator) mod made_arrays;
 pub(in crate::simulator) mod rows;
 pub mod shape_rules;
+pub(in crate::simulator) mod subclasses;
 pub mod subscript;
 pub mod tensors;

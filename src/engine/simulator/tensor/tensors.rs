@@ -14,6 +14,7 @@ use crate::reason::{BreakId, BreakKind};
 use crate::tracker::{DictKey, Tracker, TrackerRef};
 use crate::variables::{Kind, NumberVar, TensorVar, VarId, Variable};
 
+use crate::simulator::subclasses::refuse_own;
 use crate::simulator::{
     alias_analysis, arguments, attributes, carried_aliases, classes, device, dynamic_scalar,
     inplace, item, numpy_scalars, program_numbers, provenance, pylayer, recompute, Kwargs, Step,
@@ -516,6 +517,7 @@ pub fn method(
     let Some(meta) = t.graph.meta(var.symbol).cloned() else {
         return t.unsupported("a tensor without metadata");
     };
+    refuse_own(t, tensor, &[name])?;
     if is_users(t, name) {
         return t.stop(
             BreakId::TensorObject,

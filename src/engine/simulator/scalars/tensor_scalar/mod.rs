@@ -18,6 +18,7 @@ use crate::variables::{Kind, NumberVar, VarId};
 
 use crate::simulator::item;
 use crate::simulator::phi::refuse;
+use crate::simulator::subclasses::refuse_own;
 use crate::simulator::{arguments, dynamic_scalar, printing, tensors};
 use crate::simulator::{Kwargs, Step, Tracer};
 
@@ -32,6 +33,7 @@ pub fn is_captured(t: &mut Tracer<'_>, value: VarId) -> bool {
 /// `bool(value)` as a 0-d tensor of the graph.
 pub fn condition(t: &mut Tracer<'_>, value: VarId) -> Step<SymbolId> {
     let value = program_numbers::lowered(t, value)?;
+    refuse_own(t, value, &["__bool__"])?;
     let mut symbol = match t.kind(value) {
         Kind::Tensor(tensor) => tensor.symbol,
         Kind::SymNumber(symbol) | Kind::Float(NumberVar::Graph(symbol)) => *symbol,

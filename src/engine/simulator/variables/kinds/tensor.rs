@@ -9,6 +9,7 @@ use crate::graph::{Arg, Callee, SymbolId};
 use crate::obj::Obj;
 use crate::reason::{Break, BreakId, BreakKind};
 use crate::simulator::operators::UnaryOp;
+use crate::simulator::subclasses::refuse_own;
 use crate::simulator::subscript::index_range;
 use crate::simulator::{arrays, carried_aliases, keys, operators, rows, tensors, Step, Tracer};
 
@@ -83,7 +84,8 @@ impl Protocol for TensorVar {
         )
     }
 
-    fn len(&self, t: &mut Tracer<'_>, _: VarId) -> Step<i64> {
+    fn len(&self, t: &mut Tracer<'_>, id: VarId) -> Step<i64> {
+        refuse_own(t, id, &["__len__"])?;
         match t
             .graph
             .meta(self.symbol)
@@ -99,6 +101,7 @@ impl Protocol for TensorVar {
     }
 
     fn iter(&self, t: &mut Tracer<'_>, id: VarId) -> Step<VarId> {
+        refuse_own(t, id, &["__iter__", "__getitem__"])?;
         let state = match rows::over(t, id)? {
             Some(rows) => rows,
             None => {
@@ -110,12 +113,14 @@ impl Protocol for TensorVar {
     }
 
     fn get_item(&self, t: &mut Tracer<'_>, id: VarId, key: VarId) -> Step<VarId> {
+        refuse_own(t, id, &["__getitem__"])?;
         let key = arrays::index(t, key)?;
         index_range::check(t, id, key)?;
         tensors::method(t, id, "__getitem__", &[key], &[])
     }
 
     fn set_item(&self, t: &mut Tracer<'_>, id: VarId, key: VarId, value: VarId) -> Step<()> {
+        refuse_own(t, id, &["__setitem__"])?;
         tensors::set_item(t, id, key, value)
     }
 
