@@ -237,7 +237,7 @@ def arrived(run, at, gradient):
     try:
         walk.hold(run)
         if walk.differentiates and gradient is not None:
-            walk.captured.setdefault(id(run), {})[at] = gradient
+            walk.captured.setdefault(id(run), {})[at] = _apart(gradient)
             with paddle.no_grad():
                 zeros = _zeros_like(gradient)
             walk.taken[_data_ptr(zeros)] = (zeros, gradient)
@@ -246,6 +246,17 @@ def arrived(run, at, gradient):
         walk.problem = walk.problem or error
         raise
     return None
+
+
+def _apart(gradient):
+    """A gradient with a node of autograd of its own.
+
+    Gradients that one operation makes share theirs. Where several of them begin a walk, Paddle mixes up what comes
+    back to each.
+    """
+    if not gradient.is_dense():
+        return gradient
+    return _C_ops.transpose(gradient, list(range(gradient.ndim)))
 
 
 def run_backward(tensors, gradients=(), retain_graph=False, *rest):
