@@ -117,6 +117,7 @@ pub(super) enum Check {
     Tensor(TensorGuard),
     Contiguous,
     Apart(usize),
+    ApartFromAll(usize),
     Unhooked,
     PlainGroups,
     Array(ArrayGuard),
@@ -269,6 +270,7 @@ impl NativeGuards {
                 GuardKind::Tensor(tensor) => Check::Tensor(tensor.clone()),
                 GuardKind::Contiguous => Check::Contiguous,
                 GuardKind::Apart(other) => Check::Apart(builder.slot(py, other)),
+                GuardKind::ApartFromAll(other) => Check::ApartFromAll(builder.slot(py, other)),
                 GuardKind::Unhooked => Check::Unhooked,
                 GuardKind::PlainGroups => Check::PlainGroups,
                 GuardKind::Array(array) => Check::Array(array.clone()),
@@ -419,6 +421,9 @@ fn holds(py: Python<'_>, check: &Check, object: Ptr, slots: &[usize]) -> bool {
         Check::Tensor(guard) => abi::tensor_matches(py, object, guard),
         Check::Contiguous => abi::is_contiguous(py, object),
         Check::Apart(other) => abi::are_apart(py, object, slots[*other] as Ptr),
+        Check::ApartFromAll(other) => {
+            abi::is_apart_from_all(py, object, &native::to_bound(py, slots[*other] as Ptr))
+        }
         Check::Unhooked => abi::is_unhooked(&native::to_bound(py, object)),
         Check::PlainGroups => abi::has_plain_groups(&native::to_bound(py, object)),
         Check::Array(guard) => abi::array_matches(py, object, guard),

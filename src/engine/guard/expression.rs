@@ -115,6 +115,12 @@ pub fn text(py: Python<'_>, guard: &Guard) -> String {
         }
         GuardKind::Contiguous => format!("{x}.is_contiguous()"),
         GuardKind::Apart(other) => format!("{x} has no memory in common with {}", path(py, other)),
+        GuardKind::ApartFromAll(other) => {
+            format!(
+                "{x} has no memory in common with what {} holds",
+                path(py, other)
+            )
+        }
         GuardKind::Unhooked => format!("{x} is a leaf without hooks"),
         GuardKind::PlainGroups => format!("groups of {x} hold no code of the user's"),
         GuardKind::Array(array) => format!(

@@ -33,6 +33,7 @@ pub(super) fn may_run_python(py: Python<'_>, check: &Check) -> bool {
         | Check::DictKeys(_)
         | Check::Array(_)
         | Check::Apart(_)
+        | Check::ApartFromAll(_)
         | Check::SameAs(_)
         | Check::OtherThan(_)
         | Check::Order(_)

@@ -44,6 +44,9 @@ pub enum GuardKind {
     Contiguous,
     /// A `paddle.Tensor` that has no memory in common with the one at another tracker.
     Apart(TrackerRef),
+    /// The same of all tensors that the object at another tracker holds in its attributes, and of
+    /// their gradients; where that is a tensor, of it and its gradient.
+    ApartFromAll(TrackerRef),
     /// A NumPy array of this dtype and shape.
     Array(ArrayGuard),
     /// A comparison of numbers answers the same; the guard looks at the first of them.

@@ -111,9 +111,10 @@ impl GatePlan {
             };
             counts[*slot] |= !matches!(check, Check::Quiet);
             match check {
-                Check::SameAs(other) | Check::OtherThan(other) | Check::Apart(other) => {
-                    counts[*other] = true
-                }
+                Check::SameAs(other)
+                | Check::OtherThan(other)
+                | Check::Apart(other)
+                | Check::ApartFromAll(other) => counts[*other] = true,
                 Check::Outcome(outcome) => {
                     outcome.map(&mut |place| counts[*place] = true);
                 }

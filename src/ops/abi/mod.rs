@@ -39,7 +39,7 @@ pub use numbers::{is_cpu_place, sampled};
 pub use optimizer_groups::has_plain_groups;
 pub use own_version::with_own_version;
 pub use self_tests::layout_faults;
-pub use storage::are_apart;
+pub use storage::{are_apart, is_apart_from_all};
 pub use tensor::{
     is_contiguous, is_dense, matches as tensor_matches, reader_name, reads_natively, Tensors,
 };

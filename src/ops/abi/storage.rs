@@ -6,14 +6,18 @@ use std::ops::Range;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDict, PyList, PyTuple};
 
+use super::library::libpaddle;
 use super::tensor::tensor_of;
-use crate::paddle::core_library;
+use crate::paddle::{core_library, Paddle};
 use paddle_sot_cpython::frame::Modules;
+use paddle_sot_cpython::native;
 
 type BoolFn = unsafe extern "C" fn(*const c_void) -> bool;
 type PointerFn = unsafe extern "C" fn(*const c_void) -> *const u8;
 type SizeFn = unsafe extern "C" fn(*const c_void) -> usize;
+type TensorFn = unsafe extern "C" fn(*const c_void) -> *const c_void;
 
 pub(super) struct Reader {
     dense: BoolFn,
@@ -21,8 +25,10 @@ pub(super) struct Reader {
     data: PointerFn,
     /// Of a `phi::DenseTensor`: the bytes from its first number to the end of its memory.
     size: SizeFn,
-    // The functions live as long as the library.
-    _library: libloading::Library,
+    /// The gradient of a tensor; null where it has none.
+    gradient: TensorFn,
+    // The functions live as long as the libraries.
+    _libraries: [libloading::Library; 2],
 }
 
 static READER: PyOnceLock<Option<Reader>> = PyOnceLock::new();
@@ -31,9 +37,11 @@ pub(super) fn open(py: Python<'_>) -> Result<Reader, String> {
     let path = core_library(py).map_err(|err| err.to_string())?;
     // SAFETY: Paddle is imported, so the library is loaded and its initialisers have run.
     let library = unsafe { libloading::Library::new(path) }.map_err(|err| err.to_string())?;
+    let bindings = libpaddle(py)?;
     let text = |err: libloading::Error| err.to_string();
     // SAFETY: the mangled names fix the signatures: const member functions without arguments, of
-    // `paddle::Tensor` and, the last, of `phi::DenseTensor`.
+    // `paddle::Tensor` and of `phi::DenseTensor`, and a static one of a tensor that answers with a
+    // pointer to another.
     let reader = unsafe {
         Reader {
             dense: *library
@@ -48,7 +56,10 @@ pub(super) fn open(py: Python<'_>) -> Result<Reader, String> {
             size: *library
                 .get::<SizeFn>(b"_ZNK3phi11DenseTensor11memory_sizeEv\0")
                 .map_err(text)?,
-            _library: library,
+            gradient: *bindings
+                .get::<TensorFn>(b"_ZN3egr10EagerUtils12mutable_gradERKN6paddle6TensorE\0")
+                .map_err(text)?,
+            _libraries: [library, bindings],
         }
     };
     match self_test(py, &reader) {
@@ -72,33 +83,151 @@ fn self_test(py: Python<'_>, reader: &Reader) -> PyResult<bool> {
     };
     let holds = one.len() >= 96 && other.len() >= 192 && row.len() >= 24;
     let lies_inside = row.start == one.start + 48;
-    Ok(holds && lies_inside && overlap(&one, &row) && !overlap(&one, &other))
+    let lie_right = holds && lies_inside && overlap(&one, &row) && !overlap(&one, &other);
+    Ok(lie_right && finds_gradients(py, reader)?)
+}
+
+/// A leaf has no gradient, and then the one that it says.
+fn finds_gradients(py: Python<'_>, reader: &Reader) -> PyResult<bool> {
+    let paddle = py.module("paddle")?;
+    let leaf = paddle.call_method1("full", (vec![4], 1.0, "float32"))?;
+    let had = reader.place_of_gradient(leaf.as_ptr());
+    leaf.setattr("stop_gradient", false)?;
+    leaf.setattr(
+        "grad",
+        paddle.call_method1("full", (vec![4], 2.0, "float32"))?,
+    )?;
+    let gradient = leaf.getattr("grad")?;
+    let found = reader.place_of_gradient(leaf.as_ptr());
+    Ok(match (had, reader.memory(gradient.as_ptr()), found) {
+        (Place::Nowhere, Some(real), Place::Memory(found)) => real == found,
+        _ => false,
+    })
 }
 
 fn overlap(one: &Range<usize>, other: &Range<usize>) -> bool {
     one.start < other.end && other.start < one.end
 }
 
-impl Reader {
-    /// The memory from the first number of a tensor to the end of what was allocated.
-    fn memory(&self, object: *mut ffi::PyObject) -> Option<Range<usize>> {
-        let tensor = tensor_of(object);
-        // SAFETY: callers know the object to be a `paddle.Tensor`. It begins with a pointer to its
-        // implementation, null for an undefined one. The accessors raise for one without memory.
-        unsafe {
-            let dense = tensor.cast::<*const c_void>().read();
-            if dense.is_null() || !(self.dense)(tensor) || !(self.initialized)(tensor) {
-                return None;
-            }
-            let start = (self.data)(tensor) as usize;
-            Some(start..start.checked_add((self.size)(dense))?)
+/// Where the numbers of a tensor lie.
+enum Place {
+    /// It has none.
+    Nowhere,
+    /// From its first number to the end of what was allocated.
+    Memory(Range<usize>),
+    /// Nobody knows.
+    Unknown,
+}
+
+impl Place {
+    fn is_apart(&self, memory: &Range<usize>) -> bool {
+        match self {
+            Self::Nowhere => true,
+            Self::Memory(other) => !overlap(memory, other),
+            Self::Unknown => false,
         }
     }
 }
 
-/// Whether two objects, known to be `paddle.Tensor`s, surely have no memory in common. Their memory
-/// counts up to the end of what was allocated, so that two rows of one tensor are not apart.
-pub fn are_apart(py: Python<'_>, one: *mut ffi::PyObject, other: *mut ffi::PyObject) -> bool {
+impl Reader {
+    /// The memory from the first number of a tensor to the end of what was allocated.
+    fn memory(&self, object: *mut ffi::PyObject) -> Option<Range<usize>> {
+        match self.place(tensor_of(object)) {
+            Place::Memory(memory) => Some(memory),
+            Place::Nowhere | Place::Unknown => None,
+        }
+    }
+
+    fn place(&self, tensor: *const c_void) -> Place {
+        // SAFETY: callers know it to be a live `paddle::Tensor`. It begins with a pointer to its
+        // implementation, null for an undefined one. The accessors raise for one without memory.
+        unsafe {
+            let dense = tensor.cast::<*const c_void>().read();
+            if dense.is_null() {
+                return Place::Nowhere;
+            }
+            if !(self.dense)(tensor) {
+                return Place::Unknown;
+            }
+            if !(self.initialized)(tensor) {
+                return Place::Nowhere;
+            }
+            let start = (self.data)(tensor) as usize;
+            let end = start.checked_add((self.size)(dense));
+            end.map_or(Place::Unknown, |end| Place::Memory(start..end))
+        }
+    }
+
+    /// Where the gradient of a tensor lies.
+    fn place_of_gradient(&self, object: *mut ffi::PyObject) -> Place {
+        // SAFETY: callers know the object to be a `paddle.Tensor`. It owns its gradient.
+        let gradient = unsafe { (self.gradient)(tensor_of(object)) };
+        match gradient.is_null() {
+            true => Place::Nowhere,
+            false => self.place(gradient),
+        }
+    }
+
+    /// Whether memory is apart from all tensors in an object, and from their gradients.
+    fn is_apart_from_all(
+        &self,
+        memory: &Range<usize>,
+        object: &Bound<'_, PyAny>,
+        depth: usize,
+    ) -> PyResult<bool> {
+        let py = object.py();
+        let is_apart = |value: &Bound<'_, PyAny>| match depth.checked_sub(1) {
+            Some(depth) => self.is_apart_from_all(memory, value, depth),
+            None => Ok(false),
+        };
+        if is_tensor(object)? {
+            let object = object.as_ptr();
+            return Ok(self.place(tensor_of(object)).is_apart(memory)
+                && self.place_of_gradient(object).is_apart(memory));
+        }
+        if let Ok(dict) = object.cast::<PyDict>() {
+            return all(dict.iter().map(|(_, value)| value), is_apart);
+        }
+        if let Ok(list) = object.cast::<PyList>() {
+            return all(list.iter(), is_apart);
+        }
+        if let Ok(tuple) = object.cast::<PyTuple>() {
+            return all(tuple.iter(), is_apart);
+        }
+        if depth < MOST_NESTED {
+            return Ok(true);
+        }
+        let own = native::instance_dict(py, object.as_ptr());
+        match own.is_null() {
+            true => Ok(false),
+            false => is_apart(&native::to_bound(py, own)),
+        }
+    }
+}
+
+/// How deep tensors lie in an optimizer: its attributes, groups, a group, its parameters, one.
+const MOST_NESTED: usize = 6;
+
+fn is_tensor(object: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let py = object.py();
+    let class = Paddle::get(py)?.tensor.bind(py).as_ptr().cast();
+    // SAFETY: both are live types; nothing but their own tables is read.
+    Ok(unsafe { ffi::PyType_IsSubtype(ffi::Py_TYPE(object.as_ptr()), class) } != 0)
+}
+
+fn all<T>(
+    items: impl Iterator<Item = T>,
+    mut holds: impl FnMut(&T) -> PyResult<bool>,
+) -> PyResult<bool> {
+    for item in items {
+        if !holds(&item)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn reader(py: Python<'_>) -> Option<&'static Reader> {
     let reader = READER.get_or_init(py, || match open(py) {
         Ok(reader) => Some(reader),
         Err(err) => {
@@ -106,9 +235,29 @@ pub fn are_apart(py: Python<'_>, one: *mut ffi::PyObject, other: *mut ffi::PyObj
             None
         }
     });
-    let memory = |object| reader.as_ref()?.memory(object);
+    reader.as_ref()
+}
+
+/// Whether two objects, known to be `paddle.Tensor`s, surely have no memory in common. Their memory
+/// counts up to the end of what was allocated, so that two rows of one tensor are not apart.
+pub fn are_apart(py: Python<'_>, one: *mut ffi::PyObject, other: *mut ffi::PyObject) -> bool {
+    let memory = |object| reader(py)?.memory(object);
     match (memory(one), memory(other)) {
         (Some(one), Some(other)) => !overlap(&one, &other),
         _ => false,
     }
+}
+
+/// Whether a tensor surely has no memory in common with another and its gradient; or, of an object
+/// that is none, with all tensors in its attributes and in the containers there.
+pub fn is_apart_from_all(
+    py: Python<'_>,
+    tensor: *mut ffi::PyObject,
+    holder: &Bound<'_, PyAny>,
+) -> bool {
+    let found = reader(py).and_then(|reader| Some((reader, reader.memory(tensor)?)));
+    found.is_some_and(|(reader, memory)| {
+        let is_apart = reader.is_apart_from_all(&memory, holder, MOST_NESTED);
+        is_apart.unwrap_or(false)
+    })
 }

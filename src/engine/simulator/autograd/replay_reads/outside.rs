@@ -127,6 +127,7 @@ fn is_checked(guard: &Guard) -> bool {
         GuardKind::Present
         | GuardKind::Contiguous
         | GuardKind::Apart(_)
+        | GuardKind::ApartFromAll(_)
         | GuardKind::Unhooked
         | GuardKind::PlainGroups
         | GuardKind::Array(_)
