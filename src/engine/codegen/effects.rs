@@ -6,7 +6,7 @@ use crate::frame::Modules;
 use crate::obj::Obj;
 use crate::reason::{Break, BreakKind};
 use crate::simulator::deferred::{self, DeferredCall};
-use crate::variables::{Kind, ObjectVar, Rebuild, Snapshot, VarId};
+use crate::variables::{AttrOp, Kind, ObjectVar, Rebuild, Snapshot, VarId};
 
 use super::reconstruct::Emitter;
 
@@ -85,6 +85,24 @@ pub fn emit(e: &mut Emitter<'_, '_>) -> Result<(), Break> {
     for value in globals.iter().filter_map(|(_, write)| write.value) {
         e.prepare(value)?;
     }
+    if e.t.writes_first.is_none() {
+        left_behind(e)?;
+        return write(e, pending, &globals);
+    }
+    // They are loaded as they were before.
+    for call in e.t.deferred.clone() {
+        if let Kind::Partial { args, .. } = e.t.vars.kind(call.call).clone() {
+            for arg in &args {
+                e.prepare(*arg)?;
+            }
+        }
+    }
+    write(e, pending, &globals)?;
+    left_behind(e)
+}
+
+/// What was left to be done behind the graph, in its order.
+fn left_behind(e: &mut Emitter<'_, '_>) -> Result<(), Break> {
     for left in e.t.left_behind.clone() {
         if let Some(call) = deferred::of(e.t, left) {
             deferred_call(e, call)?;
@@ -109,6 +127,15 @@ pub fn emit(e: &mut Emitter<'_, '_>) -> Result<(), Break> {
         }
         e.code.op("POP_TOP", 0)?;
     }
+    Ok(())
+}
+
+/// Values that were built are what existing objects hold from now on.
+fn write(
+    e: &mut Emitter<'_, '_>,
+    pending: Vec<(VarId, Option<(&'static str, VarId)>)>,
+    globals: &[(Obj, AttrOp)],
+) -> Result<(), Break> {
     for (id, fresh) in pending {
         match (fresh, e.t.vars.kind(id).clone()) {
             (Some((helper, value)), _) => {
@@ -125,7 +152,7 @@ pub fn emit(e: &mut Emitter<'_, '_>) -> Result<(), Break> {
             }
         }
     }
-    for (namespace, write) in &globals {
+    for (namespace, write) in globals {
         let name = pyo3::types::PyString::intern(e.t.py, &write.name).into_any();
         match write.value {
             Some(value) => e.call_helper("set_global", 3, |e| {

@@ -392,7 +392,8 @@ fn trace_once(
         });
         return Err(Break::new(BreakKind::GradientStep, deferred::CLOSED));
     }
-    if let Some(at) = deferred::seen_elsewhere(&tracer) {
+    let seen = deferred::seen_elsewhere(&tracer);
+    if let Some(at) = seen.or_else(|| deferred::overtaken(&tracer)) {
         *otherwise = Some(Otherwise::NotDeferred(at));
         return Err(Break::new(BreakKind::GradientStep, deferred::CLOSED));
     }
@@ -449,7 +450,8 @@ fn trace_once(
         }
     };
     // Nothing is rolled back any more.
-    if let Some(at) = deferred::settle(&mut tracer)? {
+    let settled = deferred::settle(&mut tracer)?;
+    if let Some(at) = settled.or_else(|| deferred::unchanged::settle(&mut tracer)) {
         *otherwise = Some(Otherwise::NotDeferred(at));
         return Err(Break::new(BreakKind::GradientStep, deferred::CLOSED));
     }

@@ -56,9 +56,7 @@ def test_training_equals_eager(name, scales):
         assert step(x, y).tolist() == one.step(x, y).tolist()
     assert other.state() == one.state()
     stats = sot.stats(step)
-    reasons = {found.message for found in stats.graph_breaks if "works on gradients" in found.message}
-    # What has a result that is not None.
-    assert reasons == ({"clip_grad_norm_() works on gradients"} if scales else set())
+    assert not any("works on gradients" in found.message for found in stats.graph_breaks)
     assert not any("optimizer/" in found.file for found in stats.graph_breaks)
     assert stats.fallbacks == []
 

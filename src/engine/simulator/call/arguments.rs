@@ -12,6 +12,7 @@ use crate::obj::Obj;
 use crate::reason::BreakKind;
 use crate::variables::{DictVar, Kind, NumberVar, TensorVar, VarId};
 
+use crate::simulator::deferred::unchanged;
 use crate::simulator::variables::protocol;
 use crate::simulator::{
     dynamic_scalar, fold, item, keys, numpy_scalars, tensor_scalar, Step, Tracer,
@@ -158,10 +159,7 @@ pub fn number_statement(t: &mut Tracer<'_>, number: NumberVar) -> Step<SymbolId>
     let loc = t.loc();
     let callee = Callee::Method(Arc::from(name));
     let given = Vec::from(given);
-    match t
-        .graph
-        .call(t.py, callee, given, Vec::new(), loc, &mut |_| None)?
-    {
+    match unchanged::call(t, callee, given, Vec::new(), loc, &mut |_| None)? {
         Arg::Symbol(symbol) => Ok(symbol),
         _ => t.unsupported("a number that is not a tensor"),
     }
@@ -173,19 +171,11 @@ fn dim_statement(t: &mut Tracer<'_>, symbol: SymbolId, dim: usize) -> Step<Symbo
     let loc = t.loc();
     let callee = Callee::Api(Obj::from(shape));
     let given = vec![Arg::Symbol(symbol)];
-    let shape = t
-        .graph
-        .call(t.py, callee, given, Vec::new(), loc.clone(), &mut |_| None)?;
+    let shape = unchanged::call(t, callee, given, Vec::new(), loc.clone(), &mut |_| None)?;
     let index = Arg::Const(Obj::from(pyo3::types::PyInt::new(t.py, dim).into_any()));
     let callee = Callee::Method(Arc::from("__getitem__"));
-    match t.graph.call(
-        t.py,
-        callee,
-        vec![shape, index],
-        Vec::new(),
-        loc,
-        &mut |_| None,
-    )? {
+    let given = vec![shape, index];
+    match unchanged::call(t, callee, given, Vec::new(), loc, &mut |_| None)? {
         Arg::Symbol(symbol) => Ok(symbol),
         _ => t.unsupported("a dim that is not a tensor"),
     }

@@ -14,6 +14,7 @@ use crate::reason::{BreakId, BreakKind};
 use crate::tracker::{DictKey, Tracker, TrackerRef};
 use crate::variables::{Kind, NumberVar, TensorVar, VarId, Variable};
 
+use crate::simulator::deferred::unchanged;
 use crate::simulator::subclasses::refuse_own;
 use crate::simulator::{
     alias_analysis, arguments, attributes, carried_aliases, classes, device, dynamic_scalar,
@@ -197,7 +198,7 @@ pub fn capture(
     };
     let args: Vec<VarId> = of_tensor.into_iter().chain(args.iter().copied()).collect();
     let view = alias_analysis::recipe(t, &callee, (&args, kwargs), (&given, &named))?;
-    let output = t.graph.call(t.py, callee, given, named, loc, locate)?;
+    let output = unchanged::call(t, callee, given, named, loc, locate)?;
     guard_compared(t)?;
     alias_analysis::refuse_updated(t)?;
     let named = kwargs.iter().map(|(_, value)| *value);

@@ -35,7 +35,15 @@ pub struct GraphMark {
     symbols: usize,
     inputs: usize,
     session: usize,
-    closed: Option<&'static str>,
+    closed: Option<Closed>,
+}
+
+/// A graph that takes no more calls.
+#[derive(Clone, Copy, Debug)]
+struct Closed {
+    why: &'static str,
+    /// How many symbols there were.
+    symbols: usize,
 }
 
 impl GraphMark {
@@ -54,7 +62,7 @@ pub struct FunctionGraph {
     session: Box<dyn TraceSession>,
     grad_enabled: bool,
     /// Why it takes no more calls.
-    closed: Option<&'static str>,
+    closed: Option<Closed>,
     /// Whether a call was refused because it is closed.
     was_asked: bool,
 }
@@ -78,7 +86,19 @@ impl FunctionGraph {
     /// Takes no more calls, up to a roll-back: they would come before what is done behind the
     /// graph.
     pub fn close(&mut self, why: &'static str) {
-        self.closed = Some(why);
+        let symbols = self.sir.symbols.len();
+        self.closed.get_or_insert(Closed { why, symbols });
+    }
+
+    /// Whether it takes no more calls.
+    pub fn is_closed(&self) -> bool {
+        self.closed.is_some()
+    }
+
+    /// Whether a symbol came when the graph was closed.
+    pub fn came_later(&self, symbol: SymbolId) -> bool {
+        let is_later = |closed: Closed| symbol.0 as usize >= closed.symbols;
+        self.closed.is_some_and(is_later)
     }
 
     /// Whether a call was refused because the graph was closed, in whatever was tried.
@@ -155,18 +175,55 @@ impl FunctionGraph {
         loc: SourceLoc,
         locate: &mut dyn FnMut(&Obj) -> Option<TrackerRef>,
     ) -> Result<Arg, BackendError> {
-        if let Some(why) = self.closed {
-            self.was_asked = true;
-            return Err(BackendError::Refused(why.into()));
+        match self.closed {
+            Some(closed) => Err(self.refusal(closed)),
+            None => self.record(py, callee, args, kwargs, loc, locate),
         }
+    }
+
+    /// Records a call although the graph is closed, where it does nothing but make its result: it
+    /// neither draws nor writes, and takes nothing that is not among its arguments.
+    pub fn call_when_closed(
+        &mut self,
+        py: Python<'_>,
+        callee: Callee,
+        args: Vec<Arg>,
+        kwargs: Vec<(Arc<str>, Arg)>,
+        loc: SourceLoc,
+    ) -> Result<Arg, BackendError> {
         let mark = self.mark();
-        match self.try_call(py, callee, args, kwargs, loc, locate) {
-            Ok(output) => Ok(output),
-            Err(err) => {
+        let output = self.record(py, callee, args, kwargs, loc, &mut |_| None)?;
+        let last = self.sir.statements.last();
+        let is_plain = last.is_none_or(|it| !it.draws && it.updates.is_empty());
+        match self.closed {
+            Some(closed) if !is_plain => {
                 self.rollback(py, mark);
-                Err(err)
+                Err(self.refusal(closed))
             }
+            _ => Ok(output),
         }
+    }
+
+    fn refusal(&mut self, closed: Closed) -> BackendError {
+        self.was_asked = true;
+        BackendError::Refused(closed.why.into())
+    }
+
+    fn record(
+        &mut self,
+        py: Python<'_>,
+        callee: Callee,
+        args: Vec<Arg>,
+        kwargs: Vec<(Arc<str>, Arg)>,
+        loc: SourceLoc,
+        locate: &mut dyn FnMut(&Obj) -> Option<TrackerRef>,
+    ) -> Result<Arg, BackendError> {
+        let mark = self.mark();
+        let made = self.try_call(py, callee, args, kwargs, loc, locate);
+        if made.is_err() {
+            self.rollback(py, mark);
+        }
+        made
     }
 
     fn try_call(

@@ -23,7 +23,7 @@ use crate::guard::GuardSet;
 use crate::obj::Obj;
 use crate::paddle::Paddle;
 use crate::reason::{Break, BreakId, BreakKind, SourceLoc};
-use crate::simulator::tracer::function_graph::FunctionGraph;
+use crate::simulator::tracer::function_graph::{FunctionGraph, GraphInput};
 use crate::tracker::TrackerRef;
 use crate::variables::{Arena, AttrOp, VarId};
 
@@ -172,6 +172,11 @@ pub struct Tracer<'py> {
     pub left_behind: Vec<VarId>,
     /// Which of them are calls of a train step: see [`super::deferred`].
     pub deferred: Vec<DeferredCall>,
+    /// Where the frame had written something in front of the first of them, which is done before
+    /// it: how often the frame had written.
+    pub writes_first: Option<u64>,
+    /// What the graph takes and reads for something that is computed behind them.
+    pub read_behind: Vec<GraphInput>,
     /// Layers with attributes that the frame wrote.
     pub written_layers: Vec<Obj>,
     /// Decoded code objects.
@@ -267,6 +272,8 @@ impl<'py> Tracer<'py> {
             custom_gradients: 0,
             left_behind: Vec::new(),
             deferred: Vec::new(),
+            writes_first: None,
+            read_behind: Vec::new(),
             written_layers: Vec::new(),
             decoded: FxHashMap::default(),
             regions: 0,

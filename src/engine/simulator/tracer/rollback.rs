@@ -70,6 +70,9 @@ impl<'py> Tracer<'py> {
         self.auto_casts = mark.auto_casts;
         self.left_behind.truncate(mark.left_behind);
         self.deferred.truncate(mark.deferred);
+        if self.deferred.is_empty() {
+            self.writes_first = None;
+        }
         let len = self.vars.len();
         self.known.retain(|_, id| (id.0 as usize) < len);
         self.aliases.truncate(mark.aliases);

@@ -2,18 +2,21 @@
 //!
 //! The generated code makes them in their order, in the user's lines, on the real objects; so they
 //! do what they do in eager mode. What they change is known: gradients, the numbers of tensors and
-//! the optimizer's own state. Nothing behind them is computed in this graph, and their state is not
-//! read; where the frame goes on to compute, the last of them runs in the interpreter instead, and
-//! another graph begins behind it.
+//! the optimizer's own state. Behind them this graph computes only what they do not matter to (see
+//! [`unchanged`]), and their state is not read; where the frame goes on to compute something else,
+//! the last of them runs in the interpreter instead, and another graph begins behind it.
 //!
 //! No code of the user's may run in them, since it could change what is already read. Leaves are
 //! guarded to have no hooks, optimizers to be Paddle's and to hold no functions of the user's but
 //! `predicates`.
 
+mod clips;
 mod optimizers;
 mod predicates;
+pub mod unchanged;
 
 use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
 
 use crate::bytecode::Loc;
 use crate::obj::Obj;
@@ -21,7 +24,7 @@ use crate::variables::{Kind, TensorVar, VarId};
 
 use crate::simulator::frame::FrameState;
 use crate::simulator::inplace::Change;
-use crate::simulator::{partial_gradients, Kwargs, Step, Tracer};
+use crate::simulator::{partial_gradients, provenance, Kwargs, Step, Tracer};
 
 pub use crate::simulator::inplace::{settle, to_compute};
 pub use optimizers::check_read;
@@ -70,7 +73,10 @@ pub fn defer(
             }
             _ => None,
         },
-        _ => None,
+        _ => match clips::known(t, callee) {
+            Some(names) if can_defer(t, f) => clips::call(t, f, (callee, names), (args, kwargs))?,
+            _ => None,
+        },
     };
     let Some(Called {
         function,
@@ -91,6 +97,9 @@ pub fn defer(
         return Ok(false);
     };
     let at = t.outermost;
+    if t.deferred.is_empty() && waits(t) {
+        t.writes_first = Some(t.vars.mutations());
+    }
     t.left_behind.push(call);
     t.deferred.push(DeferredCall {
         call,
@@ -108,7 +117,6 @@ pub fn defer(
 /// Whether nothing that can be seen is waiting to be done behind the graph, which would come later
 /// than this, and no handler would see what this raises.
 fn can_defer(t: &Tracer<'_>, f: &FrameState) -> bool {
-    let waits = t.changes_what_exists() || !t.written_layers.is_empty();
     let plain = t.regions == 0
         && !t.options.forward_only
         && t.backward.is_none()
@@ -119,7 +127,67 @@ fn can_defer(t: &Tracer<'_>, f: &FrameState) -> bool {
         && t.grad_enabled
         && t.entry_grad
         && !t.graph.sir.has_regions();
-    plain && !waits && f.handling.is_empty() && f.code.handler(t.outermost).is_none()
+    plain
+        && (!waits(t) || is_written_first(t))
+        && f.handling.is_empty()
+        && f.code.handler(t.outermost).is_none()
+}
+
+/// Whether something that can be seen is waiting to be done behind the graph.
+fn waits(t: &Tracer<'_>) -> bool {
+    t.changes_what_exists() || !t.written_layers.is_empty()
+}
+
+/// Whether all that waits came before the first deferred call, and may be done before it: what is
+/// written to are plain objects of the user's, and lists that are no optimizer's.
+fn is_written_first(t: &Tracer<'_>) -> bool {
+    if !t.global_writes.is_empty() || !t.written_layers.is_empty() {
+        return false;
+    }
+    if let Some(written) = t.writes_first {
+        return t.vars.mutations() == written;
+    }
+    let is_plain = |id: &VarId| {
+        let var = t.vars.get(*id);
+        var.source.is_none()
+            || var
+                .value
+                .as_ref()
+                .is_some_and(|it| is_users(t, &var.kind, it))
+    };
+    t.left_behind.is_empty() && t.vars.mutated().iter().all(is_plain)
+}
+
+/// Whether an object is none of Paddle's, and a list holds no leaves or groups of such.
+fn is_users(t: &Tracer<'_>, kind: &Kind, object: &Obj) -> bool {
+    let object = object.bind(t.py);
+    let is_plain = |item: Bound<'_, PyAny>| {
+        let class = t.paddle.tensor.bind(t.py);
+        let is_tensor = item.is_instance(class).unwrap_or(true);
+        let stops = || item.getattr("stop_gradient")?.is_truthy();
+        !item.is_instance_of::<PyDict>() && (!is_tensor || stops().unwrap_or(false))
+    };
+    match kind {
+        Kind::Object(_) => provenance::module_in_paddle(&object.get_type()).is_none(),
+        Kind::List(items) | Kind::Appended(items) => {
+            let is_plain_item = |id: &VarId| match &t.vars.get(*id).value {
+                Some(value) => is_plain(value.bind(t.py).clone()),
+                None => matches!(t.vars.kind(*id), Kind::Tensor(_) | Kind::Int(_)),
+            };
+            let list = object.cast_exact::<PyList>();
+            list.is_ok_and(|list| list.iter().all(is_plain)) && items.iter().all(is_plain_item)
+        }
+        _ => false,
+    }
+}
+
+/// The instruction of the first deferred call, where something was written in front of it and
+/// something else can be seen behind it.
+pub fn overtaken(t: &Tracer<'_>) -> Option<usize> {
+    t.writes_first?;
+    let changes = t.deferred.iter().any(|call| call.change.is_some());
+    let first = t.deferred.first()?;
+    (changes || !is_written_first(t)).then_some(first.at)
 }
 
 /// What is called behind the graph.
@@ -137,7 +205,8 @@ fn backward(t: &mut Tracer<'_>, loss: VarId) -> Step<Option<Called>> {
     let Kind::Tensor(TensorVar { symbol, .. }) = *t.kind(loss) else {
         return Ok(None);
     };
-    if !t.graph.sir.carries_gradient(symbol) || t.graph.is_input(symbol) {
+    let is_made = !t.graph.is_input(symbol) && !t.graph.came_later(symbol);
+    if !is_made || !t.graph.sir.carries_gradient(symbol) {
         return Ok(None);
     }
     if !partial_gradients::leaves_only(t) {

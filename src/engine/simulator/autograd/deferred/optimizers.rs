@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyDict, PyList, PySet, PyType};
+use pyo3::types::{PyBool, PyDict, PyFunction, PyList, PySet, PyType};
 
 use crate::abi;
 use crate::frame::Modules;
@@ -355,13 +355,33 @@ fn is_fixed(name: &str) -> bool {
         .any(|names| names.contains(&name))
 }
 
+/// Whether an optimizer has a method of Paddle's by this name, which no step hides.
+fn is_method(
+    t: &mut Tracer<'_>,
+    class: &Bound<'_, PyType>,
+    optimizer: VarId,
+    name: &str,
+) -> Step<bool> {
+    let found = attributes::lookup(class, name).filter(|found| {
+        found.is_exact_instance_of::<PyFunction>() && provenance::is_of_paddle(found)
+    });
+    let own = t.value(optimizer).map(|object| object.getattr("__dict__"));
+    let own = dict_of(own.transpose()?);
+    Ok(match (found, own) {
+        (Some(_), Some(own)) => !own.contains(name)?,
+        _ => false,
+    })
+}
+
 /// Stops where an attribute of an optimizer is read that a deferred step changes.
 pub fn check_read(t: &mut Tracer<'_>, object: VarId, name: &str) -> Step<()> {
     if t.deferred.is_empty() || is_fixed(name) {
         return Ok(());
     }
-    let class = t.type_of(object);
-    if class.is_some_and(|class| is_optimizer(&class)) {
+    let Some(class) = t.type_of(object).filter(is_optimizer) else {
+        return Ok(());
+    };
+    if !is_method(t, &class, object, name)? {
         return t.stop(
             BreakKind::GradientStep,
             format!("{name} of an optimizer behind its step"),
