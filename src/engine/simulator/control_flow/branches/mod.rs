@@ -2,6 +2,7 @@
 //! become the nested graphs of one `cond`.
 
 mod outcomes;
+mod rounds;
 mod tails;
 
 use std::sync::Arc;
@@ -28,6 +29,7 @@ use crate::simulator::region::{
 use crate::simulator::tensor_scalar::{condition, negation, statement, truth_value};
 use crate::simulator::{Step, Stop, Tracer};
 use outcomes::{act, Does};
+pub use rounds::for_numbers;
 
 /// `assert`: one side does nothing but raise. The graph checks, and what follows is the other side.
 fn assertion(
@@ -67,7 +69,8 @@ pub fn branch(
             format!("more than {DEEPEST} branches inside of one another"),
         );
     }
-    attempt(t, frame, |t, frame| {
+    let sides = (yes.clone(), no.clone());
+    let answer = attempt(t, frame, |t, frame| {
         let (mut value, mut yes, mut no) = (value, yes, no);
         if let Some((condition, held)) = condition_of_many(t, frame, at, value, &yes, &no)? {
             (value, yes.pc, no.pc) = (held, condition.yes, condition.no);
@@ -83,11 +86,20 @@ pub fn branch(
         };
         // One round, with the rest of them behind it: those begin with what it left.
         let by_round = &mut |t: &mut Tracer<'_>, frame: &mut FrameState| {
+            if let Some(flow) = rounds::go_where_known(t, frame, value, &yes, &no) {
+                return Ok(flow);
+            }
             let sides = [yes.clone(), no.clone()];
             both(t, frame, value, sides, None, |_, _| Ok(()))
         };
         tails::near_or_far(t, frame, whole, by_round)
-    })
+    });
+    if matches!(answer, Err(Stop::Break(_))) {
+        if let Some(flow) = rounds::go_where_known(t, frame, value, &sides.0, &sides.1) {
+            return Ok(flow);
+        }
+    }
+    answer
 }
 
 /// The condition whose first test this branch is, and whether it holds: that of a loop, or the
@@ -136,31 +148,6 @@ fn attempt<'py>(
         Err(Stop::Raise(_)) => refuse(t, "an exception is raised inside"),
         answer => answer,
     }
-}
-
-/// The next item of `range()` over numbers of the graph: the loop is captured.
-pub fn for_numbers(
-    t: &mut Tracer<'_>,
-    frame: &mut FrameState,
-    at: usize,
-    behind: FrameState,
-) -> Step<Flow> {
-    if t.regions >= DEEPEST || !frame.handling.is_empty() {
-        return refuse(t, "the loop stands in too much other control flow");
-    }
-    attempt(t, frame, |t, frame| {
-        let whole = &mut |t: &mut Tracer<'_>, frame: &mut FrameState| {
-            loops::capture_range(t, frame, at, &behind)
-        };
-        let by_round = &mut |t: &mut Tracer<'_>, frame: &mut FrameState| {
-            let has_next = loops::continues(t, frame)?;
-            let mut inside = frame.clone();
-            inside.pc = at + 1;
-            let sides = [inside, behind.clone()];
-            both(t, frame, has_next, sides, None, loops::one_round)
-        };
-        tails::near_or_far(t, frame, whole, by_round)
-    })
 }
 
 fn choose(

@@ -1,5 +1,6 @@
 //! Truth values and whole numbers that only the graph knows: Python sees a `bool` or an `int`, the graph a tensor of no dims.
 
+pub(in crate::simulator) mod known;
 pub mod program_numbers;
 
 use std::sync::Arc;
@@ -58,11 +59,16 @@ pub fn condition(t: &mut Tracer<'_>, value: VarId) -> Step<SymbolId> {
     Ok(symbol)
 }
 
+/// Whether somebody has put another `Tensor.__bool__` in its place.
+fn is_truth_of_users(t: &mut Tracer<'_>) -> bool {
+    tensors::is_users(t, "__bool__")
+}
+
 /// What `Tensor.__bool__` answers: Paddle 3.3 asks whether the number is positive.
 fn truth_of_tensor(t: &mut Tracer<'_>, symbol: SymbolId, dtype: DType) -> Step<SymbolId> {
     static POSITIVE: PyOnceLock<bool> = PyOnceLock::new();
     let floating = matches!(dtype, DType::Float16 | DType::Float32 | DType::Float64);
-    if !(floating || dtype.is_whole()) || tensors::is_users(t, "__bool__") {
+    if !(floating || dtype.is_whole()) || is_truth_of_users(t) {
         return refuse(t, "the truth of such a tensor");
     }
     let py = t.py;

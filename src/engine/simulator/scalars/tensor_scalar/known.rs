@@ -1,0 +1,165 @@
+//! Numbers of the graph that are computed from constants alone: what they are is known while the
+//! frame is traced.
+//!
+//! Their operations run in eager mode then. A loop that no operation holds (a list grows in it) is
+//! unrolled where its tests are such numbers: how many rounds it has is the same in each call.
+
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PySlice, PyTuple};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::graph::{Arg, Callee, Statement, SymbolId};
+use crate::simulator::Tracer;
+use crate::variables::{Kind, NumberVar, VarId};
+
+/// Most operations that one is computed with.
+const MOST: usize = 512;
+
+/// Most numbers of a tensor on the way.
+const LARGEST: i64 = 1024;
+
+type Values<'py> = FxHashMap<SymbolId, Bound<'py, PyAny>>;
+
+/// Whether a value holds, where that is known. What fails here fails in the graph, too.
+pub(in crate::simulator) fn truth(t: &mut Tracer<'_>, value: VarId) -> Option<bool> {
+    if let Some(value) = t.const_value(value) {
+        return value.is_truthy().ok();
+    }
+    let (symbol, is_number) = match *t.kind(value) {
+        Kind::Tensor(ref tensor) => (tensor.symbol, false),
+        Kind::SymNumber(symbol) | Kind::Float(NumberVar::Graph(symbol)) => (symbol, true),
+        _ => return None,
+    };
+    // The state around the frame is that of the operations.
+    if t.auto_casts > 0 || !is_number && super::is_truth_of_users(t) {
+        return None;
+    }
+    let found = computed(t, symbol)?;
+    match is_number {
+        true => found.ne(0).ok(),
+        false => found.is_truthy().ok(),
+    }
+}
+
+/// The tensor of a symbol in eager mode; `None` where it depends on more than constants.
+fn computed<'py>(t: &Tracer<'py>, symbol: SymbolId) -> Option<Bound<'py, PyAny>> {
+    let mut wanted = FxHashSet::from_iter([symbol]);
+    let mut touched = wanted.clone();
+    let mut chosen: Vec<&Statement> = Vec::new();
+    for statement in t.graph.sir.statements.iter().rev() {
+        let mut made = Vec::new();
+        statement.output.for_each_symbol(&mut |id| made.push(id));
+        if !made.iter().any(|id| wanted.contains(id)) {
+            continue;
+        }
+        if chosen.len() == MOST || !is_small_and_pure(t, statement, &made) {
+            return None;
+        }
+        wanted.retain(|id| !made.contains(id));
+        statement.for_each_argument(&mut |id| {
+            wanted.insert(id);
+            touched.insert(id);
+        });
+        chosen.push(statement);
+    }
+    // What is left was there before, or differs from round to round.
+    if !wanted.is_empty() || chosen.is_empty() || is_written(t, &touched) {
+        return None;
+    }
+    let mut values = Values::default();
+    for statement in chosen.into_iter().rev() {
+        let result = run(t.py, &values, statement)?;
+        keep(&statement.output, result, &mut values)?;
+    }
+    values.remove(&symbol)
+}
+
+/// Whether it computes a few numbers and does nothing else.
+fn is_small_and_pure(t: &Tracer<'_>, statement: &Statement, made: &[SymbolId]) -> bool {
+    let is_small = |id: &SymbolId| {
+        t.graph.meta(*id).is_some_and(|meta| {
+            let known = meta.shape.iter().all(|dim| (0..=LARGEST).contains(dim));
+            let product = |whole: i64, dim: &i64| whole.checked_mul(*dim);
+            let count = meta.shape.iter().try_fold(1, product);
+            known && meta.stop_gradient && count.is_some_and(|count| count <= LARGEST)
+        })
+    };
+    let is_call = !matches!(statement.callee, Callee::Layer(_) | Callee::Sir(_));
+    let acts = statement.draws || !statement.updates.is_empty() || statement.computes_dims;
+    is_call && !acts && made.iter().all(is_small)
+}
+
+/// Whether a statement changes one of these in place.
+fn is_written(t: &Tracer<'_>, symbols: &FxHashSet<SymbolId>) -> bool {
+    t.graph.sir.statements.iter().any(|statement| {
+        let mut takes = false;
+        statement.for_each_argument(&mut |id| takes |= symbols.contains(&id));
+        let updates = statement.updates.iter().any(|id| symbols.contains(id));
+        updates || takes && statement.callee.writes(t.py)
+    })
+}
+
+/// The result of a statement.
+fn run<'py>(
+    py: Python<'py>,
+    values: &Values<'py>,
+    statement: &Statement,
+) -> Option<Bound<'py, PyAny>> {
+    let args = objects(py, values, &statement.args)?;
+    let kwargs = PyDict::new(py);
+    for (name, value) in &statement.kwargs {
+        kwargs.set_item(&**name, object(py, values, value)?).ok()?;
+    }
+    let (function, args) = match &statement.callee {
+        Callee::Api(function) => (function.bind(py).clone(), &args[..]),
+        Callee::Method(name) => {
+            let (receiver, rest) = args.split_first()?;
+            (receiver.getattr(&**name).ok()?, rest)
+        }
+        Callee::Attribute(name) => return args.first()?.getattr(&**name).ok(),
+        Callee::Layer(_) | Callee::Sir(_) => return None,
+    };
+    let args = PyTuple::new(py, args).ok()?;
+    function.call(args, Some(&kwargs)).ok()
+}
+
+fn objects<'py>(
+    py: Python<'py>,
+    values: &Values<'py>,
+    args: &[Arg],
+) -> Option<Vec<Bound<'py, PyAny>>> {
+    args.iter().map(|arg| object(py, values, arg)).collect()
+}
+
+/// An argument as a Python object.
+fn object<'py>(py: Python<'py>, values: &Values<'py>, arg: &Arg) -> Option<Bound<'py, PyAny>> {
+    Some(match arg {
+        Arg::Symbol(symbol) => values.get(symbol)?.clone(),
+        Arg::Const(value) => value.bind(py).clone(),
+        Arg::List(items) => PyList::new(py, objects(py, values, items)?)
+            .ok()?
+            .into_any(),
+        Arg::Tuple(items) => PyTuple::new(py, objects(py, values, items)?)
+            .ok()?
+            .into_any(),
+        Arg::Slice(parts) => {
+            let parts = PyTuple::new(py, objects(py, values, &parts[..])?).ok()?;
+            py.get_type::<PySlice>().call1(parts).ok()?
+        }
+        Arg::Dict(_) | Arg::NamedTuple(..) => return None,
+    })
+}
+
+/// Notes what the symbols of a result are.
+fn keep<'py>(output: &Arg, result: Bound<'py, PyAny>, values: &mut Values<'py>) -> Option<()> {
+    match output {
+        Arg::Symbol(symbol) => drop(values.insert(*symbol, result)),
+        Arg::List(items) | Arg::Tuple(items) => {
+            for (at, item) in items.iter().enumerate() {
+                keep(item, result.get_item(at).ok()?, values)?;
+            }
+        }
+        _ => {}
+    }
+    Some(())
+}
