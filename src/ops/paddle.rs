@@ -85,10 +85,13 @@ impl Paddle {
 
 /// `isinstance` without `__instancecheck__`: a walk of the MRO.
 fn is_instance(value: &Bound<'_, PyAny>, class: &Obj) -> bool {
+    if value.get_type_ptr().cast() == class.as_ptr() {
+        return true;
+    }
     let class = class.bind(value.py());
     class.cast::<PyType>().is_ok_and(|class| {
         let of = value.get_type();
-        of.is(class) || native::mro(&of).iter().any(|base| base.is(class))
+        native::mro(&of).iter().any(|base| base.is(class))
     })
 }
 

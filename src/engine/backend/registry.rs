@@ -50,6 +50,9 @@ type Table = BTreeMap<String, BackendHandle>;
 
 static GENERATION: AtomicU64 = AtomicU64::new(1);
 
+/// Edits of the table so far.
+static EDITS: AtomicU64 = AtomicU64::new(0);
+
 static TABLE: LazyLock<ArcSwap<Table>> = LazyLock::new(|| {
     let table = inventory::iter::<BackendRegistration>()
         .map(|row| (row.name.to_owned(), handle(Arc::from((row.make)()))))
@@ -86,6 +89,12 @@ pub fn current(name: &str) -> Option<u64> {
     TABLE.load().get(name).map(|handle| handle.generation)
 }
 
+/// How often backends were registered, removed or swapped: one read, where [`current`] is a
+/// look-up.
+pub fn edits() -> u64 {
+    EDITS.load(Ordering::Acquire)
+}
+
 /// The registered names, sorted.
 pub fn list() -> Vec<String> {
     TABLE.load().keys().cloned().collect()
@@ -99,6 +108,7 @@ fn update<R>(edit: impl Fn(&mut Table) -> Result<R, RegistryError>) -> Result<R,
         let answer = edit(&mut table)?;
         let previous = TABLE.compare_and_swap(&before, Arc::new(table));
         if Arc::ptr_eq(&previous, &before) {
+            EDITS.fetch_add(1, Ordering::Release);
             return Ok(answer);
         }
     }

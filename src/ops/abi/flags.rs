@@ -28,8 +28,7 @@ static NOTHING: [u64; 64] = [0; 64];
 
 static READER: PyOnceLock<Option<Reader>> = PyOnceLock::new();
 
-/// Grad mode and AMP level of this thread; `None` where they must be read through attributes.
-pub(super) fn read(py: Python<'_>) -> Option<(bool, i64)> {
+fn reader(py: Python<'_>) -> Option<&'static Reader> {
     let reader = READER.get_or_init(py, || match open(py) {
         Ok(reader) => Some(reader),
         Err(err) => {
@@ -37,13 +36,18 @@ pub(super) fn read(py: Python<'_>) -> Option<(bool, i64)> {
             None
         }
     });
-    reader.as_ref().map(Reader::read)
+    reader.as_ref()
+}
+
+/// Grad mode and AMP level of this thread; `None` where they must be read through attributes.
+pub(super) fn read(py: Python<'_>) -> Option<(bool, i64)> {
+    reader(py).map(Reader::read)
 }
 
 /// Whether operations of this thread may be recorded for autograd; `true` where that cannot be
 /// seen.
 pub fn records_gradients(py: Python<'_>) -> bool {
-    read(py).is_none_or(|(grad, _)| grad)
+    reader(py).is_none_or(Reader::has_grad)
 }
 
 /// Whether operations of this thread may cast what they are given: `auto_cast`.
@@ -52,15 +56,15 @@ pub fn may_cast(py: Python<'_>) -> bool {
 }
 
 impl Reader {
+    fn has_grad(&self) -> bool {
+        // SAFETY: the self-test showed that it answers without looking at its object.
+        unsafe { (self.has_grad)(NOTHING.as_ptr().cast()) }
+    }
+
     fn read(&self) -> (bool, i64) {
-        let nothing = NOTHING.as_ptr().cast();
-        // SAFETY: the self-test showed that they answer without looking at their object.
-        unsafe {
-            (
-                (self.has_grad)(nothing),
-                i64::from((self.amp_level)(nothing)),
-            )
-        }
+        // SAFETY: as above.
+        let level = unsafe { (self.amp_level)(NOTHING.as_ptr().cast()) };
+        (self.has_grad(), i64::from(level))
     }
 }
 

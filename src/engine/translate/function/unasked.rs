@@ -9,6 +9,7 @@ use pyo3::types::{PyDict, PyTuple};
 use smallvec::SmallVec;
 
 use crate::abi::{self, TensorGuard};
+use crate::backend;
 use crate::paddle::{tensor_meta, Paddle};
 
 use crate::translate::record;
@@ -38,7 +39,8 @@ enum Sign {
 pub(super) struct Alike {
     /// The translation, by address.
     of: usize,
-    generation: Option<u64>,
+    /// The backends that were registered; see [`backend::edits`].
+    backends: u64,
     records_gradients: bool,
     /// Positional arguments, then the others.
     signs: SmallVec<[Sign; 4]>,
@@ -132,12 +134,12 @@ impl Translated {
         let Ok(paddle) = Paddle::get(py) else {
             return false;
         };
-        let generation = self.generation();
+        let backends = backend::edits();
         let records_gradients = abi::records_gradients(py);
         let alike = known.iter_mut().find(|alike| {
             alike.left > 0
                 && alike.records_gradients == records_gradients
-                && alike.generation == generation
+                && alike.backends == backends
                 && alike.are(paddle, args, kwargs)
         });
         let Some(alike) = alike else {
@@ -160,6 +162,11 @@ impl Translated {
         if !abi::reads_natively(py) || self.specification.is_some() || self.shared.listens() {
             return;
         }
+        // A call that began on a backend which was swapped since is none to go by.
+        let backends = backend::edits();
+        if self.generation() != backend::current(self.shared.options.backend.name()) {
+            return;
+        }
         let Ok(paddle) = Paddle::get(py) else {
             return;
         };
@@ -170,7 +177,7 @@ impl Translated {
         let values = args.iter().chain(named);
         let mut made = Alike {
             of: std::ptr::from_ref(entry) as usize,
-            generation: self.generation(),
+            backends,
             records_gradients: abi::records_gradients(py),
             signs: values.map(|value| Sign::of(paddle, &value)).collect(),
             names,
