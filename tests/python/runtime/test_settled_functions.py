@@ -164,3 +164,21 @@ def test_small_networks_train_as_programs(name):
 def test_few_plain_operations_run_call_by_call():
     translated = compare(small, lambda net, x: net[0](x) + net[1].weight.sum() + net[1].bias.sum(), calls=3)
     assert backends(translated) == {"eager"}
+
+
+def test_calls_in_pieces_become_rarer():
+    translated, x = translate(lambda x: paddle.to_tensor(x.numpy() * 2) + x, min_graph_size=None), inputs()
+    hits, in_pieces = 0, []
+    with paddle.no_grad():
+        for number in range(1900):
+            translated(x)
+            before, hits = hits, sot.stats(translated).cache_hits
+            if hits - before > 1:
+                in_pieces.append(number)
+    late = [number for number in in_pieces if number > MANY]
+    assert [later - earlier for earlier, later in zip([in_pieces[-len(late) - 1], *late], late, strict=False)] == [
+        256,
+        512,
+        1024,
+    ]
+    assert [it.id for it in sot.stats(translated).fallbacks] == ["PSR0805"]

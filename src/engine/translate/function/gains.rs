@@ -19,8 +19,11 @@ const CUT: i64 = 8;
 const SETTLED: u32 = 16;
 
 /// After that, where there are breaks, one call of so many runs in pieces: it may take another way
-/// through.
+/// through. Each of them that loses makes the next one come after twice as many.
 const PROBE: u32 = 256;
+
+/// But never after more.
+const RAREST_PROBE: u32 = 4096;
 
 /// What guards and the way into and out of operations made one by one cost, in calls of operations.
 const ENTRY: i64 = 2;
@@ -54,8 +57,12 @@ pub fn of_calls(inlined: usize, guards: usize) -> i64 {
 pub struct Gains {
     /// In calls of operations; `None` where it is not for this engine to weigh.
     gain: Option<i64>,
-    /// Calls in a row that began with it and lost.
+    /// Calls in a row that began with it, ran in pieces and lost.
     losses: AtomicU32,
+    /// Calls that ran as they are since the last one in pieces.
+    passed: AtomicU32,
+    /// One of so many runs in pieces.
+    probe: AtomicU32,
 }
 
 impl Gains {
@@ -64,16 +71,35 @@ impl Gains {
         Self {
             gain,
             losses: AtomicU32::new(0),
+            passed: AtomicU32::new(0),
+            probe: AtomicU32::new(PROBE),
         }
+    }
+
+    /// A call that began with it won, or cannot be weighed.
+    fn won(&self) {
+        self.losses.store(0, Ordering::Relaxed);
+        self.passed.store(0, Ordering::Relaxed);
+        self.probe.store(PROBE, Ordering::Relaxed);
+    }
+
+    /// A call that began with it lost.
+    fn lost(&self) {
+        if self.losses.fetch_add(1, Ordering::Relaxed) >= SETTLED {
+            let probe = self.probe.load(Ordering::Relaxed);
+            let next = (2 * probe).min(RAREST_PROBE);
+            self.probe.store(next, Ordering::Relaxed);
+        }
+        self.passed.store(0, Ordering::Relaxed);
     }
 
     /// Takes up to `wanted` calls that run as they are: those in front of the one that runs in
     /// pieces.
     pub(super) fn take(&self, wanted: u32) -> u32 {
-        let count = self.losses.load(Ordering::Relaxed);
-        let passed = count.saturating_sub(SETTLED) % PROBE;
-        let taken = wanted.min(PROBE - 1 - passed);
-        self.losses.fetch_add(taken, Ordering::Relaxed);
+        let passed = self.passed.load(Ordering::Relaxed);
+        let probe = self.probe.load(Ordering::Relaxed);
+        let taken = wanted.min((probe - 1).saturating_sub(passed));
+        self.passed.fetch_add(taken, Ordering::Relaxed);
         taken
     }
 
@@ -117,11 +143,9 @@ impl Tally {
         let Some(first) = &self.first else {
             return;
         };
-        let losses = &first.gains.losses;
-        if self.is_void || self.gain >= 0 {
-            losses.store(0, Ordering::Relaxed);
-        } else {
-            losses.fetch_add(1, Ordering::Relaxed);
+        match self.is_void || self.gain >= 0 {
+            true => first.gains.won(),
+            false => first.gains.lost(),
         }
     }
 }
@@ -129,8 +153,8 @@ impl Tally {
 impl Translated {
     /// Whether a call that this translation is for runs faster as it is.
     pub(super) fn is_a_loss(&self, entry: &Entry) -> bool {
-        let losses = &entry.gains.losses;
-        let count = losses.load(Ordering::Relaxed);
+        let gains = &entry.gains;
+        let count = gains.losses.load(Ordering::Relaxed);
         if count < SETTLED || self.shared.options.full_graph || self.shared.forced {
             return false;
         }
@@ -139,16 +163,13 @@ impl Translated {
                 Plan::Resume(_) => self.note_fallback(BreakId::CutsCostMore, SMALL_PIECES),
                 _ => self.note_fallback(BreakId::GuardsCostMore, SMALL_GRAPH),
             }
+            gains.losses.store(SETTLED + 1, Ordering::Relaxed);
         }
         if !matches!(entry.plan, Plan::Resume(_)) {
-            losses.store(SETTLED + 1, Ordering::Relaxed);
+            gains.passed.store(0, Ordering::Relaxed);
             return true;
         }
-        if (count - SETTLED) % PROBE == PROBE - 1 {
-            // The call counts itself when it is over.
-            return false;
-        }
-        losses.fetch_add(1, Ordering::Relaxed);
-        true
+        // One that runs in pieces counts itself when it is over.
+        gains.take(1) == 1
     }
 }
