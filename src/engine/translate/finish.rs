@@ -193,11 +193,14 @@ fn compile(
         true => chosen.min_training_size,
         false => chosen.min_graph_size,
     };
-    let results = match chosen.counts_gains() {
-        true => gains::of_results(sir.outputs.len()),
-        false => 0,
-    };
-    let small = cost < request.least + results && !sir.has_regions();
+    let mut needed = request.least;
+    if chosen.counts_gains() {
+        needed += gains::of_results(sir.outputs.len());
+        if trains {
+            needed += gains::of_operators(sir);
+        }
+    }
+    let small = cost < needed && !sir.has_regions();
     let counts = chosen.counts_gains() && !sir.has_control_flow();
     if (small || by_calls && !sir.has_control_flow()) && chosen.backend.name() != BY_CALLS {
         if let Ok(eager) = backend::get(BY_CALLS) {
@@ -209,7 +212,7 @@ fn compile(
     }
     let regions = sir.statements.iter();
     let regions = regions.filter(|it| matches!(it.callee, Callee::Sir(_)));
-    let saved = cost as i64 - (request.least + results) as i64;
+    let saved = cost as i64 - needed as i64;
     let gain = saved - CUSTOM_OPERATION * regions.count() as i64;
     Ok((chosen.backend.compile(py, request)?, counts.then_some(gain)))
 }

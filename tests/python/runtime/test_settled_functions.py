@@ -182,3 +182,19 @@ def test_calls_in_pieces_become_rarer():
         1024,
     ]
     assert [it.id for it in sot.stats(translated).fallbacks] == ["PSR0805"]
+
+
+def operators(count):
+    def function(net, x):
+        y = net(x)
+        for _ in range(count):
+            y = y * 2 - y
+        return y
+
+    return function
+
+
+@pytest.mark.parametrize(("count", "backend"), [(4, "eager"), (12, "paddle (forward and backward)")])
+def test_operators_of_python_in_training_count_less(count, backend):
+    translated = compare(lambda: nn.Linear(8, 8), operators(count), calls=3)
+    assert backends(translated) == {backend}

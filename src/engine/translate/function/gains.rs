@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 
 use crate::codegen::Plan;
+use crate::graph::{Callee, Statement, StatementIr};
 use crate::reason::BreakId;
 
 use super::cache::Entry;
@@ -43,6 +44,19 @@ const RESULT: usize = 3;
 /// Operations that a program has to save for each of its results to be there.
 pub fn of_results(count: usize) -> usize {
     RESULT * count.saturating_sub(1)
+}
+
+/// Of so many operators in training one does not count.
+const OPERATORS: usize = 3;
+
+/// Operations that a program in training has to save for its operators of Python: eager mode runs
+/// these without Python code around them, and the backward pass costs as much as that of others.
+pub fn of_operators(sir: &StatementIr) -> usize {
+    let is_operator = |it: &&Statement| match &it.callee {
+        Callee::Method(name) => name.starts_with("__"),
+        _ => false,
+    };
+    sir.statements.iter().filter(is_operator).count() / OPERATORS
 }
 
 /// What operations gain that run call by call, or a translation that has none: calls of Python
