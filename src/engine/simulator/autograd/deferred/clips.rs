@@ -78,10 +78,10 @@ pub(super) fn call(
 /// Whether nobody takes the result of the call.
 fn is_dropped(t: &Tracer<'_>, f: &FrameState) -> bool {
     let from_here = f.code.instructions.get(t.outermost..).unwrap_or_default();
-    // The keyword names belong to the call.
+    // What prepares a call belongs to it.
     let mut call = from_here
         .iter()
-        .skip_while(|it| matches!(it.instr, Instr::KwNames { .. }));
+        .skip_while(|it| matches!(it.instr, Instr::KwNames { .. } | Instr::Precall));
     let next = call.nth(1);
     next.is_some_and(|it| matches!(it.instr, Instr::PopTop))
 }
