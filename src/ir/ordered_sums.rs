@@ -124,15 +124,25 @@ impl StatementIr {
     /// Whether uses of a tensor can take aliases of it.
     fn may_alias(&self, py: Python<'_>, tensor: SymbolId, uses: &[usize]) -> bool {
         let is_outside = self.inputs.contains(&tensor) || self.outputs.contains(&tensor);
-        uses.iter().all(|at| {
-            let statement = &self.statements[*at];
-            let takes = count(statement, tensor);
-            // A layer holds it, or does more with it than the statement says.
-            let is_view = is_outside && self.shares(py, statement);
-            let is_nested = matches!(statement.callee, Callee::Sir(_));
-            let is_other = is_view || is_nested || statement.may_select_rows(py, &self.symbols);
-            takes == uses.iter().filter(|other| *other == at).count() && !is_other
-        })
+        // A statement that hands it on, as a cast to the dtype that it has, makes it once more.
+        let makes = |statement: &&Statement| {
+            let mut makes = false;
+            statement
+                .output
+                .for_each_symbol(&mut |id| makes |= id == tensor);
+            makes
+        };
+        let is_handed_on = self.statements.iter().filter(makes).count() > 1;
+        !is_handed_on
+            && uses.iter().all(|at| {
+                let statement = &self.statements[*at];
+                let takes = count(statement, tensor);
+                // A layer holds it, or does more with it than the statement says.
+                let is_view = is_outside && self.shares(py, statement);
+                let is_nested = matches!(statement.callee, Callee::Sir(_));
+                let is_other = is_view || is_nested || statement.may_select_rows(py, &self.symbols);
+                takes == uses.iter().filter(|other| *other == at).count() && !is_other
+            })
     }
 
     /// Has the statements take aliases; the answer makes those.

@@ -66,8 +66,10 @@ fn bind(
 ) -> Result<(), BackendError> {
     match (expected, found) {
         (Arg::Symbol(symbol), InferredOutput::Tensor(meta, value)) => {
-            if sir.meta(*symbol) != Some(&meta) {
-                return Err(differs(sir.symbol_name(*symbol)));
+            let known = sir.meta(*symbol);
+            if known != Some(&meta) {
+                let name = sir.symbol_name(*symbol);
+                return Err(differs(format_args!("{name}: {known:?} became {meta:?}")));
             }
             session.bind_output(*symbol, value)
         }
