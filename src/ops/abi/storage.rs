@@ -8,9 +8,9 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
-use super::library::libpaddle;
+use super::library::{libpaddle, libpaddle_core};
 use super::tensor::tensor_of;
-use crate::paddle::{core_library, Paddle};
+use crate::paddle::Paddle;
 use paddle_sot_cpython::frame::Modules;
 use paddle_sot_cpython::native;
 
@@ -34,9 +34,7 @@ pub(super) struct Reader {
 static READER: PyOnceLock<Option<Reader>> = PyOnceLock::new();
 
 pub(super) fn open(py: Python<'_>) -> Result<Reader, String> {
-    let path = core_library(py).map_err(|err| err.to_string())?;
-    // SAFETY: Paddle is imported, so the library is loaded and its initialisers have run.
-    let library = unsafe { libloading::Library::new(path) }.map_err(|err| err.to_string())?;
+    let library = libpaddle_core(py)?;
     let bindings = libpaddle(py)?;
     let text = |err: libloading::Error| err.to_string();
     // SAFETY: the mangled names fix the signatures: const member functions without arguments, of

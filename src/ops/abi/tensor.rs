@@ -11,7 +11,8 @@ use pyo3::sync::PyOnceLock;
 use smallvec::SmallVec;
 
 use super::guards::TensorGuard;
-use crate::paddle::{core_library, tensor_meta};
+use super::library::libpaddle_core;
+use crate::paddle::tensor_meta;
 use paddle_sot_cpython::frame::Modules;
 
 type DimsFn = unsafe extern "C" fn(*const c_void) -> *const i64;
@@ -75,9 +76,7 @@ pub fn reader_name(py: Python<'_>) -> &'static str {
 
 pub(super) fn open(py: Python<'_>) -> Result<Reader, String> {
     let text = |err: &dyn std::fmt::Display| err.to_string();
-    let path = core_library(py).map_err(|err| text(&err))?;
-    // SAFETY: Paddle is imported, so the library is loaded and its initialisers have run.
-    let library = unsafe { libloading::Library::new(path) }.map_err(|err| text(&err))?;
+    let library = libpaddle_core(py)?;
     // SAFETY: the mangled names fix the signatures: const member functions of `paddle::Tensor`
     // without arguments; `dims()` returns a reference to a `phi::DDim`, `dtype()` an `int`-sized
     // enum.

@@ -5,9 +5,9 @@ use pyo3::types::PyType;
 
 use crate::frame::Modules;
 use crate::obj::Obj;
-use crate::reason::BreakKind;
+use crate::reason::{BreakId, BreakKind};
 use crate::simulator::call::describe;
-use crate::simulator::{namespaces, sets, Step, Tracer};
+use crate::simulator::{attributes, comparisons, namespaces, sets, Step, Tracer};
 
 use super::{Kind, VarId, Variable};
 
@@ -39,6 +39,74 @@ pub enum Finalizer {
 pub(super) fn described(t: &mut Tracer<'_>, id: VarId) -> String {
     let var = t.vars.get(id).clone();
     describe(t, id, &var.kind)
+}
+
+/// Stops where nothing is known of the truth of a value.
+pub(super) fn no_truth<T>(t: &mut Tracer<'_>, id: VarId) -> Step<T> {
+    let what = described(t, id);
+    t.stop(BreakId::Truth, format!("the truth of {what}"))
+}
+
+/// The same of its length.
+pub(super) fn no_len<T>(t: &mut Tracer<'_>, id: VarId) -> Step<T> {
+    let what = described(t, id);
+    t.stop(BreakId::Length, format!("len() of {what}"))
+}
+
+/// The same of its items.
+pub(super) fn no_iter<T>(t: &mut Tracer<'_>, id: VarId) -> Step<T> {
+    let what = described(t, id);
+    t.stop(BreakId::Iteration, format!("iteration over {what}"))
+}
+
+/// Stops at a call of what is not known to be callable.
+pub(super) fn no_call<T>(t: &mut Tracer<'_>, id: VarId) -> Step<T> {
+    let what = described(t, id);
+    t.stop(BreakKind::UnsupportedCall, format!("call of {what}"))
+}
+
+/// `item in items`, by identity and then equality.
+pub(super) fn holds_equal(t: &mut Tracer<'_>, items: &[VarId], item: VarId) -> Step<bool> {
+    for candidate in items {
+        if comparisons::equal_values(t, *candidate, item)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// What the class of a value says of an attribute; `None` where it says nothing.
+pub(super) fn of_class(t: &mut Tracer<'_>, id: VarId, name: &str) -> Step<Option<VarId>> {
+    match attributes::of_builtin(t, id, name)? {
+        Some(found) => Ok(Some(found)),
+        None => attributes::own_class_of(t, id, name),
+    }
+}
+
+/// `value.name` of what has the attributes of its class alone.
+pub(super) fn attribute(t: &mut Tracer<'_>, id: VarId, name: &str) -> Step<Option<VarId>> {
+    match of_class(t, id, name)? {
+        Some(found) => Ok(Some(found)),
+        None => not_an_attribute(t, id, name),
+    }
+}
+
+/// The same of a container, which is known to have no others.
+pub(super) fn attribute_of_container(
+    t: &mut Tracer<'_>,
+    id: VarId,
+    name: &str,
+) -> Step<Option<VarId>> {
+    if let Some(found) = attributes::of_builtin(t, id, name)? {
+        return Ok(Some(found));
+    }
+    if attributes::has_none(t, id, name) {
+        return Ok(None);
+    }
+    match attributes::own_class_of(t, id, name)? {
+        Some(class) => Ok(Some(class)),
+        None => not_an_attribute(t, id, name),
+    }
 }
 
 /// `item in value` of what does not say itself what is in it.

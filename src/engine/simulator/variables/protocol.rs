@@ -10,13 +10,13 @@ use pyo3::prelude::*;
 use pyo3::types::PyType;
 
 use crate::graph::Arg;
-use crate::reason::{Break, BreakId, BreakKind};
+use crate::reason::{Break, BreakId};
 use crate::simulator::operators::UnaryOp;
 use crate::simulator::{
     arguments, attributes, fold, iterate, namespaces, operators, Kwargs, Step, Tracer,
 };
 
-use super::answers::{described, not_an_attribute, not_contained};
+use super::answers::{attribute, described, no_call, no_iter, no_len, no_truth, not_contained};
 use super::{Finalizer, Key, Kind, Rebuild, Snapshot, VarId, Variable};
 
 /// What a kind of variables answers.
@@ -44,14 +44,12 @@ pub trait Protocol {
 
     /// `bool(value)`
     fn truth(&self, t: &mut Tracer<'_>, id: VarId) -> Step<bool> {
-        let what = described(t, id);
-        t.stop(BreakId::Truth, format!("the truth of {what}"))
+        no_truth(t, id)
     }
 
     /// `len(value)`
     fn len(&self, t: &mut Tracer<'_>, id: VarId) -> Step<i64> {
-        let what = described(t, id);
-        t.stop(BreakId::Length, format!("len() of {what}"))
+        no_len(t, id)
     }
 
     /// `item in value`
@@ -61,8 +59,7 @@ pub trait Protocol {
 
     /// `iter(value)`
     fn iter(&self, t: &mut Tracer<'_>, id: VarId) -> Step<VarId> {
-        let what = described(t, id);
-        t.stop(BreakId::Iteration, format!("iteration over {what}"))
+        no_iter(t, id)
     }
 
     /// All items of an iterable.
@@ -111,13 +108,7 @@ pub trait Protocol {
 
     /// `value.name`; `None` when there is no such attribute.
     fn get_attr(&self, t: &mut Tracer<'_>, id: VarId, name: &str) -> Step<Option<VarId>> {
-        if let Some(found) = attributes::of_builtin(t, id, name)? {
-            return Ok(Some(found));
-        }
-        if let Some(class) = attributes::own_class_of(t, id, name)? {
-            return Ok(Some(class));
-        }
-        not_an_attribute(t, id, name)
+        attribute(t, id, name)
     }
 
     /// `value(*args, **kwargs)`. `tail`: see [`Tracer::tail`].
@@ -129,8 +120,7 @@ pub trait Protocol {
         _: &Kwargs,
         _tail: bool,
     ) -> Step<VarId> {
-        let what = described(t, id);
-        t.stop(BreakKind::UnsupportedCall, format!("call of {what}"))
+        no_call(t, id)
     }
 
     /// Whether it has a simulated method of this name.

@@ -8,7 +8,7 @@ use crate::reason::Break;
 use crate::simulator::operators::UnaryOp;
 use crate::simulator::{attributes, made_arrays, operators, Step, Tracer};
 
-use crate::simulator::variables::answers::{not_an_attribute, Finalizer, Snapshot};
+use crate::simulator::variables::answers::{attribute, Finalizer, Snapshot};
 use crate::simulator::variables::protocol::Protocol;
 use crate::simulator::variables::rebuild::Rebuild;
 use crate::simulator::variables::{VarId, Variable};
@@ -77,13 +77,7 @@ impl Protocol for ArrayVar {
         if made_arrays::has_attribute(name) {
             return made_arrays::attribute(t, id, name).map(Some);
         }
-        if let Some(found) = attributes::of_builtin(t, id, name)? {
-            return Ok(Some(found));
-        }
-        if let Some(class) = attributes::own_class_of(t, id, name)? {
-            return Ok(Some(class));
-        }
-        not_an_attribute(t, id, name)
+        attribute(t, id, name)
     }
 
     fn unary(&self, t: &mut Tracer<'_>, id: VarId, op: UnaryOp) -> Step<VarId> {

@@ -7,9 +7,7 @@ use crate::graph::Arg;
 use crate::reason::{Break, BreakKind};
 use crate::simulator::{arguments, attributes, call, keys, looks_at_frames, Kwargs, Step, Tracer};
 
-use crate::simulator::variables::answers::{
-    described, not_an_attribute, of_value, Finalizer, Snapshot,
-};
+use crate::simulator::variables::answers::{attribute, described, of_value, Finalizer, Snapshot};
 use crate::simulator::variables::protocol::Protocol;
 use crate::simulator::variables::rebuild::{not_made, Rebuild};
 use crate::simulator::variables::{Key, VarId, Variable};
@@ -63,13 +61,7 @@ impl Protocol for Callable {
                 None => Ok(Some(t.constant(&value.getattr(name)?))),
             };
         }
-        if let Some(found) = attributes::of_builtin(t, id, name)? {
-            return Ok(Some(found));
-        }
-        if let Some(class) = attributes::own_class_of(t, id, name)? {
-            return Ok(Some(class));
-        }
-        not_an_attribute(t, id, name)
+        attribute(t, id, name)
     }
 
     fn call(

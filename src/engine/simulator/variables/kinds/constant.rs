@@ -12,7 +12,7 @@ use crate::simulator::{
     repr_guards, Kwargs, Step, Tracer,
 };
 
-use crate::simulator::variables::answers::{not_an_attribute, of_value, Finalizer, Snapshot};
+use crate::simulator::variables::answers::{attribute, of_value, Finalizer, Snapshot};
 use crate::simulator::variables::protocol::Protocol;
 use crate::simulator::variables::rebuild::{not_made, Rebuild};
 use crate::simulator::variables::{protocol, Key, VarId, Variable};
@@ -210,13 +210,7 @@ impl Protocol for Scalar {
         if made_arrays::has_method(t.vars.kind(id), name) {
             return Ok(Some(attributes::bound_builtin(t, id, name)));
         }
-        if let Some(found) = attributes::of_builtin(t, id, name)? {
-            return Ok(Some(found));
-        }
-        if let Some(class) = attributes::own_class_of(t, id, name)? {
-            return Ok(Some(class));
-        }
-        not_an_attribute(t, id, name)
+        attribute(t, id, name)
     }
 
     fn to_object<'py>(&self, t: &mut Tracer<'py>, id: VarId) -> Option<Bound<'py, PyAny>> {

@@ -6,11 +6,11 @@ use pyo3::types::{PyList, PyType};
 use crate::graph::Arg;
 use crate::reason::Break;
 use crate::simulator::subscript::Picked;
-use crate::simulator::{
-    arguments, attributes, comparisons, fold, methods, subscript, Kwargs, Step, Tracer,
-};
+use crate::simulator::{arguments, fold, methods, subscript, Kwargs, Step, Tracer};
 
-use crate::simulator::variables::answers::{builtin, class, not_an_attribute, Finalizer, Snapshot};
+use crate::simulator::variables::answers::{
+    attribute_of_container, builtin, class, holds_equal, Finalizer, Snapshot,
+};
 use crate::simulator::variables::protocol::Protocol;
 use crate::simulator::variables::rebuild::{not_made, Rebuild};
 use crate::simulator::variables::{IterVar, Kind, VarId, Variable};
@@ -67,12 +67,7 @@ impl Protocol for List<'_> {
     }
 
     fn contains(&self, t: &mut Tracer<'_>, _: VarId, item: VarId) -> Step<bool> {
-        for candidate in self.0 {
-            if comparisons::equal_values(t, *candidate, item)? {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+        holds_equal(t, self.0, item)
     }
 
     fn iter(&self, t: &mut Tracer<'_>, id: VarId) -> Step<VarId> {
@@ -144,16 +139,7 @@ impl Protocol for List<'_> {
     }
 
     fn get_attr(&self, t: &mut Tracer<'_>, id: VarId, name: &str) -> Step<Option<VarId>> {
-        if let Some(found) = attributes::of_builtin(t, id, name)? {
-            return Ok(Some(found));
-        }
-        if attributes::has_none(t, id, name) {
-            return Ok(None);
-        }
-        if let Some(class) = attributes::own_class_of(t, id, name)? {
-            return Ok(Some(class));
-        }
-        not_an_attribute(t, id, name)
+        attribute_of_container(t, id, name)
     }
 
     fn has_method(&self, _: &mut Tracer<'_>, _: VarId, name: &str) -> Step<bool> {

@@ -4,11 +4,11 @@ use pyo3::prelude::*;
 use pyo3::types::{PyIterator, PyType};
 
 use crate::obj::module_and_name;
-use crate::reason::{Break, BreakId, BreakKind};
+use crate::reason::Break;
 use crate::simulator::{attributes, call, iterate, sets, Kwargs, Step, Tracer};
 
 use crate::simulator::variables::answers::{
-    described, not_an_attribute, of_value, Finalizer, Snapshot,
+    no_call, no_iter, no_len, no_truth, not_an_attribute, of_class, of_value, Finalizer, Snapshot,
 };
 use crate::simulator::variables::protocol::Protocol;
 use crate::simulator::variables::rebuild::{not_made, Rebuild};
@@ -83,16 +83,14 @@ impl Protocol for Opaque {
         if let Some(filled) = sets::truth(t, id)? {
             return Ok(filled);
         }
-        let what = described(t, id);
-        t.stop(BreakId::Truth, format!("the truth of {what}"))
+        no_truth(t, id)
     }
 
     fn len(&self, t: &mut Tracer<'_>, id: VarId) -> Step<i64> {
         if let Some(len) = sets::len(t, id)? {
             return Ok(len as i64);
         }
-        let what = described(t, id);
-        t.stop(BreakId::Length, format!("len() of {what}"))
+        no_len(t, id)
     }
 
     fn iter(&self, t: &mut Tracer<'_>, id: VarId) -> Step<VarId> {
@@ -103,16 +101,12 @@ impl Protocol for Opaque {
         if let Some(items) = sets::elements(t, id)? {
             return Ok(iterate::over_fixed(t, id, items));
         }
-        let what = described(t, id);
-        t.stop(BreakId::Iteration, format!("iteration over {what}"))
+        no_iter(t, id)
     }
 
     fn get_attr(&self, t: &mut Tracer<'_>, id: VarId, name: &str) -> Step<Option<VarId>> {
-        if let Some(found) = attributes::of_builtin(t, id, name)? {
+        if let Some(found) = of_class(t, id, name)? {
             return Ok(Some(found));
-        }
-        if let Some(class) = attributes::own_class_of(t, id, name)? {
-            return Ok(Some(class));
         }
         if attributes::has_native_method(t, id, name) {
             // Its call breaks the graph, once.
@@ -132,8 +126,7 @@ impl Protocol for Opaque {
         if call::is_translated(t, id) {
             return call::call_translated(t, id, args, kwargs, tail);
         }
-        let what = described(t, id);
-        t.stop(BreakKind::UnsupportedCall, format!("call of {what}"))
+        no_call(t, id)
     }
 
     fn is_iterator(&self, t: &mut Tracer<'_>, id: VarId) -> Step<bool> {

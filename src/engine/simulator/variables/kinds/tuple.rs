@@ -8,10 +8,12 @@ use crate::obj::Obj;
 use crate::reason::{Break, BreakId};
 use crate::simulator::subscript::Picked;
 use crate::simulator::{
-    arguments, attributes, comparisons, fold, keys, methods, subscript, Kwargs, Step, Tracer,
+    arguments, attributes, fold, keys, methods, subscript, Kwargs, Step, Tracer,
 };
 
-use crate::simulator::variables::answers::{builtin, class, not_an_attribute, Finalizer, Snapshot};
+use crate::simulator::variables::answers::{
+    attribute_of_container, builtin, class, holds_equal, Finalizer, Snapshot,
+};
 use crate::simulator::variables::protocol::Protocol;
 use crate::simulator::variables::rebuild::Rebuild;
 use crate::simulator::variables::{IterVar, Key, Kind, VarId, Variable};
@@ -70,12 +72,7 @@ impl Protocol for Tuple<'_> {
     }
 
     fn contains(&self, t: &mut Tracer<'_>, _: VarId, item: VarId) -> Step<bool> {
-        for candidate in self.0 {
-            if comparisons::equal_values(t, *candidate, item)? {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+        holds_equal(t, self.0, item)
     }
 
     fn iter(&self, t: &mut Tracer<'_>, id: VarId) -> Step<VarId> {
@@ -112,16 +109,7 @@ impl Protocol for Tuple<'_> {
         if let Some(class) = self.1 {
             return attributes::of_named_tuple(t, id, self.0, class, name);
         }
-        if let Some(found) = attributes::of_builtin(t, id, name)? {
-            return Ok(Some(found));
-        }
-        if attributes::has_none(t, id, name) {
-            return Ok(None);
-        }
-        if let Some(class) = attributes::own_class_of(t, id, name)? {
-            return Ok(Some(class));
-        }
-        not_an_attribute(t, id, name)
+        attribute_of_container(t, id, name)
     }
 
     fn has_method(&self, _: &mut Tracer<'_>, _: VarId, name: &str) -> Step<bool> {
