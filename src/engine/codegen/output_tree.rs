@@ -6,7 +6,7 @@ use pyo3::types::{PyDict, PyList, PyTuple};
 use crate::obj::Obj;
 use crate::simulator::{carried_aliases, Tracer};
 use crate::tracker::Tracker;
-use crate::variables::{Kind, VarId};
+use crate::variables::{Form, VarId};
 
 use super::reconstruct::Demand;
 
@@ -93,17 +93,17 @@ pub fn tree(
         }
         return Some(OutTree::Slot(demand.slot(source)));
     }
-    let is_tensor = matches!(var.kind, Kind::Tensor(_));
-    if is_tensor && t.hands_on && carried_aliases::made_at(t, id).is_some() {
-        return None;
-    }
-    match (&var.kind, &var.value) {
-        (Kind::Const, Some(value)) => return Some(OutTree::Const(value.clone())),
-        (Kind::Tensor(tensor), _) => {
+    let form = var.kind.form();
+    match (&form, &var.value) {
+        (Form::Const, Some(value)) => return Some(OutTree::Const(value.clone())),
+        (Form::Tensor(symbol, _), _) => {
+            if t.hands_on && carried_aliases::made_at(t, id).is_some() {
+                return None;
+            }
             demand.tensors.insert(id);
-            return Some(match demand.input(t, tensor.symbol) {
+            return Some(match demand.input(t, *symbol) {
                 Some(slot) => OutTree::Slot(slot),
-                None => OutTree::Graph(demand.output(tensor.symbol)),
+                None => OutTree::Graph(demand.output(*symbol)),
             });
         }
         _ => {}
@@ -120,21 +120,26 @@ pub fn tree(
             .map(|item| tree(t, demand, *item, seen, depth + 1))
             .collect::<Option<Vec<_>>>()
     };
-    match &var.kind {
-        Kind::Tuple(items, None) => Some(OutTree::Tuple(many(items)?)),
-        Kind::List(items) => {
+    match &form {
+        Form::Tuple(items, None) => Some(OutTree::Tuple(many(items)?)),
+        Form::List(items) => {
             let items = many(items)?;
             Some(match &var.class {
                 Some(class) => OutTree::Made(class.clone(), items),
                 None => OutTree::List(items),
             })
         }
-        Kind::Dict(dict) if dict.class.is_none() && dict.default_factory.is_none() => {
+        Form::Dict(dict) if dict.is_plain() => {
             let keys: Vec<VarId> = dict.keys().collect();
             let values: Vec<VarId> = dict.items.values().map(|(_, value)| *value).collect();
             let (keys, values) = (many(&keys)?, many(&values)?);
             Some(OutTree::Dict(keys.into_iter().zip(values).collect()))
         }
-        _ => None,
+        Form::Tensor(..)
+        | Form::Number(_)
+        | Form::Const
+        | Form::Tuple(..)
+        | Form::Dict(_)
+        | Form::Other => None,
     }
 }

@@ -12,7 +12,7 @@ use crate::graph::SymbolId;
 use crate::obj::Obj;
 use crate::reason::{Break, BreakKind};
 use crate::simulator::{self, Outcome, Tracer};
-use crate::variables::{Kind, NumberVar, ObjectVar, VarId};
+use crate::variables::{protocol, Exports, VarId};
 
 use super::arguments::Bound_;
 use super::automatic_dynamic::{self, Varies};
@@ -191,45 +191,13 @@ fn flatten(
     outputs: &mut Vec<SymbolId>,
     depth: usize,
 ) -> Result<(), Break> {
-    t.realize(id);
-    let items: Vec<VarId> = match t.vars.kind(id) {
-        Kind::Tensor(tensor) => {
-            outputs.push(tensor.symbol);
+    let items = match protocol::exports(t, id)? {
+        Exports::Output(symbol) => {
+            outputs.push(symbol);
             return Ok(());
         }
-        Kind::SymNumber(symbol) | Kind::Float(NumberVar::Graph(symbol)) => {
-            outputs.push(*symbol);
-            return Ok(());
-        }
-        Kind::Const | Kind::Int(_) | Kind::Float(_) => return Ok(()),
-        Kind::List(items) | Kind::Tuple(items, _) => items.clone(),
-        Kind::Dict(dict) => {
-            let mut items: Vec<(String, VarId)> = Vec::new();
-            let pairs: Vec<(VarId, VarId)> = dict.items.values().copied().collect();
-            for (key, value) in pairs {
-                let name = t.value(key).and_then(|key| key.extract::<String>().ok());
-                let Some(name) = name else {
-                    return Err(Break::new(
-                        BreakKind::UnsupportedOperation,
-                        "the function returns a dict whose keys are not strings: its tensors have no order",
-                    ));
-                };
-                items.push((name, value));
-            }
-            items.sort();
-            items.into_iter().map(|(_, value)| value).collect()
-        }
-        Kind::Object(ObjectVar {
-            contents: Some(contents),
-            ..
-        }) => vec![*contents],
-        Kind::Object(object) => object.writes.iter().filter_map(|op| op.value).collect(),
-        _ => {
-            return Err(Break::new(
-                BreakKind::UnsupportedOperation,
-                "the function returns something that is no tensor, number or container of them",
-            ))
-        }
+        Exports::Nothing => return Ok(()),
+        Exports::Items(items) => items,
     };
     if depth > DEEP {
         return Err(Break::new(

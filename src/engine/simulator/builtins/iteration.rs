@@ -1,7 +1,7 @@
 //! Builtins that walk over their arguments, or make what is walked over.
 
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyByteArray, PyBytes, PyFloat, PyInt, PyString, PyTuple, PyType};
+use pyo3::types::{PyBool, PyByteArray, PyBytes, PyFloat, PyInt, PyString, PyType};
 
 use crate::bytecode::OpTable;
 use crate::reason::{BreakId, BreakKind};
@@ -112,43 +112,6 @@ pub(super) fn filtered(
     };
     let function = (!t.is_none(*function)).then_some(*function);
     Ok((function, iterate::get_iter(t, *over)?))
-}
-
-pub(super) fn reversed(t: &mut Tracer<'_>, over: VarId) -> Step<VarId> {
-    match t.kind(over).clone() {
-        Kind::List(items) | Kind::Tuple(items, _) => Ok(t.add(Kind::Iter(IterVar::Reversed {
-            over,
-            left: items.len(),
-        }))),
-        Kind::Range(start, stop, step) => Ok(t.add(Kind::Iter(backwards(start, stop, step)))),
-        Kind::Const => {
-            let is_sequence = t.value(over).is_some_and(|value| {
-                value.is_exact_instance_of::<PyString>()
-                    || value.is_exact_instance_of::<PyBytes>()
-                    || value.is_exact_instance_of::<PyTuple>()
-            });
-            if !is_sequence {
-                return wrong(t, "reversed");
-            }
-            let items = iterate::collect(t, over)?;
-            let left = items.len();
-            let over = t.add(Kind::Tuple(items, None));
-            Ok(t.add(Kind::Iter(IterVar::Reversed { over, left })))
-        }
-        _ => wrong(t, "reversed"),
-    }
-}
-
-/// The same numbers, the last one first.
-fn backwards(start: i64, stop: i64, step: i64) -> IterVar {
-    let span = if step > 0 { stop - start } else { start - stop };
-    let by = step.abs();
-    let length = (span.max(0) + by - 1) / by;
-    IterVar::Range {
-        next: start + (length - 1) * step,
-        stop: start - step,
-        step: -step,
-    }
 }
 
 pub(super) fn sorted(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {

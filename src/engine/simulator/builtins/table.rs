@@ -12,13 +12,13 @@ use crate::simulator::{
     attributes, exceptions, fold, format, item, iterate, layers, printing, pylayer, recompute,
     rows, tensors, truth, Kwargs, Step, Tracer,
 };
-use crate::variables::{Kind, ObjectVar, VarId};
+use crate::variables::{protocol, Kind, ObjectVar, VarId};
 
 use super::construction::{
     convert, default_dict, dict, dunder_or_fold, ordered, partial, sequence, set, slice,
 };
 use super::iteration::{
-    enumerate, extreme, filter, map, next, quantify, range, reduce, reversed, sorted, sum, zip,
+    enumerate, extreme, filter, map, next, quantify, range, reduce, sorted, sum, zip,
 };
 use super::reflection::{
     del_attr, get_attr, has_attr, is_callable, is_subclass, isinstance, set_attr, super_, type_of,
@@ -61,7 +61,9 @@ pub(super) const TABLE: &[(&str, &str, Handler)] = &[
     ("builtins", "zip", zip),
     ("builtins", "map", map),
     ("builtins", "filter", filter),
-    ("builtins", "reversed", |t, a, k| one(t, a, k, reversed)),
+    ("builtins", "reversed", |t, a, k| {
+        one(t, a, k, protocol::reversed)
+    }),
     ("builtins", "sorted", sorted),
     ("builtins", "iter", |t, a, k| {
         one(t, a, k, iterate::get_iter)

@@ -10,7 +10,7 @@ use crate::frame::Modules;
 use crate::graph::{Arg, Callee, SymbolId, TensorMeta};
 use crate::obj::Obj;
 use crate::tracker::TrackerRef;
-use crate::variables::{DictVar, Key, Kind, NumberVar, TensorVar, VarId};
+use crate::variables::{DictVar, Form, Key, Kind, NumberVar, TensorVar, VarId};
 
 use crate::simulator::frame::FrameState;
 use crate::simulator::loops::LoopRegion;
@@ -241,9 +241,9 @@ fn describe(t: &mut Tracer<'_>, id: VarId, first: usize, seen: &mut Vec<VarId>) 
     if let Some((value, tracker)) = phi::real(t, id) {
         return Ok(Answer::Real(value, tracker));
     }
-    let kind = t.kind(id).clone();
+    let form = t.kind(id).form();
     let class = t.vars.get(id).class.clone();
-    if matches!(kind, Kind::List(_) | Kind::Tuple(..) | Kind::Dict(_)) {
+    if let Form::List(_) | Form::Tuple(..) | Form::Dict(_) = form {
         if seen.contains(&id) || seen.len() > DEEP {
             return refuse(t, "a loop returns a container that is found twice in it");
         }
@@ -255,10 +255,10 @@ fn describe(t: &mut Tracer<'_>, id: VarId, first: usize, seen: &mut Vec<VarId>) 
             .map(|item| describe(t, *item, first, seen))
             .collect()
     };
-    Ok(match kind {
-        Kind::List(items) => Answer::List(many(t, &items)?, class),
-        Kind::Tuple(items, class) => Answer::Tuple(many(t, &items)?, class),
-        Kind::Dict(dict) if dict.class.is_none() && dict.default_factory.is_none() => {
+    Ok(match form {
+        Form::List(items) => Answer::List(many(t, &items)?, class),
+        Form::Tuple(items, class) => Answer::Tuple(many(t, &items)?, class),
+        Form::Dict(dict) if dict.is_plain() => {
             let mut items = Vec::new();
             for (key, (name, value)) in dict.items {
                 let Some(name) = t.value(name) else {
@@ -268,13 +268,14 @@ fn describe(t: &mut Tracer<'_>, id: VarId, first: usize, seen: &mut Vec<VarId>) 
             }
             Answer::Dict(items)
         }
-        Kind::Const => match t.value(id) {
+        Form::Const => match t.value(id) {
             Some(value) => Answer::Const(Obj::from(value)),
             None => return refuse(t, "a loop returns a constant without a value"),
         },
-        kind => match leaf(t, id)? {
+        Form::Tensor(..) | Form::Number(_) | Form::Dict(_) | Form::Other => match leaf(t, id)? {
             Some(leaf) => Answer::Leaf(leaf),
             None => {
+                let kind = t.kind(id).clone();
                 let what = crate::simulator::call::describe(t, id, &kind);
                 return refuse(t, format!("a loop returns {what}"));
             }
@@ -285,16 +286,18 @@ fn describe(t: &mut Tracer<'_>, id: VarId, first: usize, seen: &mut Vec<VarId>) 
 /// What a tensor or a number is as a leaf.
 fn leaf(t: &mut Tracer<'_>, id: VarId) -> Step<Option<Leaf>> {
     t.realize(id);
-    let (symbol, number) = match t.kind(id).clone() {
-        Kind::Tensor(tensor) if tensor.class.is_none() => (tensor.symbol, false),
-        Kind::SymNumber(symbol) | Kind::Float(NumberVar::Graph(symbol)) => (symbol, true),
-        Kind::Const => {
+    let (symbol, number) = match t.kind(id).form() {
+        Form::Tensor(symbol, None) => (symbol, false),
+        Form::Number(symbol) => (symbol, true),
+        Form::Const => {
             let Some(value) = t.value(id) else {
                 return Ok(None);
             };
             return constant_leaf(t, &Obj::from(value));
         }
-        _ => return Ok(None),
+        Form::Tensor(..) | Form::List(_) | Form::Tuple(..) | Form::Dict(_) | Form::Other => {
+            return Ok(None)
+        }
     };
     let meta = t.graph.meta(symbol).cloned();
     Ok(meta.map(|meta| Leaf { meta, number }))

@@ -12,7 +12,7 @@ use crate::obj::Obj;
 use crate::reason::BreakId;
 use crate::simulator::tracer::function_graph::Cut;
 use crate::tracker::TrackerRef;
-use crate::variables::{DictVar, Key, Kind, NumberVar, TensorVar, VarId};
+use crate::variables::{DictVar, Form, Key, Kind, TensorVar, VarId};
 
 use crate::simulator::tracer::TraceMark;
 use crate::simulator::{item, program_numbers, Step, Tracer};
@@ -66,25 +66,29 @@ pub fn piece(
 
 /// What a list or dict from before `mark` holds now.
 pub fn content(t: &mut Tracer<'_>, id: VarId, mark: &TraceMark, seen: &mut Vec<VarId>) -> Piece {
-    match t.kind(id).clone() {
-        Kind::List(items) => {
+    match t.kind(id).form() {
+        Form::List(items) => {
             let items = items.into_iter();
             Piece::List(
                 items.map(|item| piece(t, Some(item), mark, seen)).collect(),
                 None,
             )
         }
-        Kind::Dict(dict) => dict_piece(t, dict, |t, item| piece(t, Some(item), mark, seen)),
-        _ => Piece::Same(id),
+        Form::Dict(dict) => dict_piece(t, dict, |t, item| piece(t, Some(item), mark, seen)),
+        Form::Tensor(..) | Form::Number(_) | Form::Const | Form::Tuple(..) | Form::Other => {
+            Piece::Same(id)
+        }
     }
 }
 
 /// What a list, dict or tensor is where it did not change.
 pub fn unchanged(t: &mut Tracer<'_>, id: VarId) -> Piece {
-    match t.kind(id).clone() {
-        Kind::List(items) => Piece::List(items.into_iter().map(Piece::Same).collect(), None),
-        Kind::Dict(dict) => dict_piece(t, dict, |_, item| Piece::Same(item)),
-        _ => Piece::Same(id),
+    match t.kind(id).form() {
+        Form::List(items) => Piece::List(items.into_iter().map(Piece::Same).collect(), None),
+        Form::Dict(dict) => dict_piece(t, dict, |_, item| Piece::Same(item)),
+        Form::Tensor(..) | Form::Number(_) | Form::Const | Form::Tuple(..) | Form::Other => {
+            Piece::Same(id)
+        }
     }
 }
 
@@ -114,10 +118,9 @@ fn describe(t: &mut Tracer<'_>, id: VarId, mark: &TraceMark, seen: &mut Vec<VarI
     let Ok(id) = program_numbers::lowered(t, id) else {
         return Piece::Other("a number that a program does not compute".into());
     };
-    let kind = t.kind(id).clone();
+    let form = t.kind(id).form();
     let class = t.vars.get(id).class.clone();
-    let is_container = matches!(kind, Kind::List(_) | Kind::Tuple(..) | Kind::Dict(_));
-    if is_container {
+    if let Form::List(_) | Form::Tuple(..) | Form::Dict(_) = form {
         // A container that is found twice must stay one object.
         if seen.contains(&id) || seen.len() > DEEP {
             return Piece::Other("a container that is found twice".into());
@@ -130,19 +133,22 @@ fn describe(t: &mut Tracer<'_>, id: VarId, mark: &TraceMark, seen: &mut Vec<VarI
             .map(|item| describe(t, *item, mark, seen))
             .collect()
     };
-    match kind {
-        Kind::Tensor(tensor) if tensor.class.is_none() => Piece::Tensor(tensor.symbol, Some(id)),
-        Kind::SymNumber(symbol) | Kind::Float(NumberVar::Graph(symbol)) => Piece::Number(symbol),
-        Kind::Const => match t.value(id) {
+    match form {
+        Form::Tensor(symbol, None) => Piece::Tensor(symbol, Some(id)),
+        Form::Number(symbol) => Piece::Number(symbol),
+        Form::Const => match t.value(id) {
             Some(value) => Piece::Const(Obj::from(value)),
             None => Piece::Other("a constant without a value".into()),
         },
-        Kind::List(items) => Piece::List(many(t, seen, &items), class),
-        Kind::Tuple(items, class) => Piece::Tuple(many(t, seen, &items), class),
-        Kind::Dict(dict) if dict.class.is_none() && dict.default_factory.is_none() => {
+        Form::List(items) => Piece::List(many(t, seen, &items), class),
+        Form::Tuple(items, class) => Piece::Tuple(many(t, seen, &items), class),
+        Form::Dict(dict) if dict.is_plain() => {
             dict_piece(t, dict, |t, item| describe(t, item, mark, seen))
         }
-        other => Piece::Other(crate::simulator::call::describe(t, id, &other)),
+        Form::Tensor(..) | Form::Dict(_) | Form::Other => {
+            let kind = t.kind(id).clone();
+            Piece::Other(crate::simulator::call::describe(t, id, &kind))
+        }
     }
 }
 
@@ -354,19 +360,13 @@ pub fn symbol(
         Piece::Same(id) => {
             t.realize(*id);
             let id = program_numbers::lowered(t, *id)?;
-            match t.kind(id).clone() {
-                Kind::Tensor(tensor) => {
-                    let meta = t.graph.meta(tensor.symbol).cloned();
-                    meta.map(|meta| (BlockOutput::Outer(tensor.symbol), meta, false))
-                }
-                Kind::SymNumber(symbol) | Kind::Float(NumberVar::Graph(symbol)) => {
+            let form = t.kind(id).form();
+            match (form.symbol(), form, t.value(id)) {
+                (Some((symbol, number)), ..) => {
                     let meta = t.graph.meta(symbol).cloned();
-                    meta.map(|meta| (BlockOutput::Outer(symbol), meta, true))
+                    meta.map(|meta| (BlockOutput::Outer(symbol), meta, number))
                 }
-                Kind::Const => match t.value(id) {
-                    Some(value) => constant(t, cut, &Obj::from(value))?,
-                    None => None,
-                },
+                (None, Form::Const, Some(value)) => constant(t, cut, &Obj::from(value))?,
                 _ => None,
             }
         }

@@ -16,9 +16,10 @@ use crate::simulator::call::call;
 use crate::simulator::carried_aliases;
 use crate::simulator::operators::{is_not_implemented, is_object};
 use crate::simulator::subclasses::refuse_own;
+use crate::simulator::variables::protocol;
 use crate::simulator::{
-    arrays, attributes, classes, dynamic_scalar, fold, made_arrays, program_numbers, tensor_scalar,
-    tensors, truth,
+    arrays, attributes, classes, dynamic_scalar, fold, program_numbers, tensor_scalar, tensors,
+    truth,
 };
 use crate::simulator::{Step, Tracer};
 
@@ -41,61 +42,40 @@ pub fn compare(t: &mut Tracer<'_>, op: CmpOp, a: VarId, b: VarId) -> Step<VarId>
     if matches!(op, CmpOp::Eq | CmpOp::Ne) && numbers && (t.is_none(a) || t.is_none(b)) {
         return Ok(t.bool(op == CmpOp::Ne));
     }
+    if let Some(answer) = protocol::compare(t, op, a, b)? {
+        return Ok(answer);
+    }
     let (left, right) = (t.kind(a).clone(), t.kind(b).clone());
-    if matches!(left, Kind::Tensor(_)) {
-        let b = arrays::operand(t, b)?;
-        return tensors::method(t, a, op.dunder(), &[b], &[]);
-    }
-    if matches!(right, Kind::Tensor(_)) {
-        return if let Kind::Const | Kind::SymNumber(_) = left {
-            tensors::method(t, b, op.reflected().dunder(), &[a], &[])
-        } else {
-            t.stop(
-                BreakId::Comparison,
-                "a comparison between this and a tensor",
-            )
-        };
-    }
-    if is_object(&left) || is_object(&right) {
-        return object_compare(t, op, a, b);
-    }
-    let name = ["lt", "le", "eq", "ne", "gt", "ge"][op as usize];
-    if let Some(array) = made_arrays::operator(t, name, &[a, b])? {
-        return Ok(array);
-    }
-    let size = |id| t.vars.get(id).class.is_some();
-    match (&left, &right) {
-        (Kind::List(x), Kind::Tuple(y, None)) | (Kind::Tuple(x, None), Kind::List(y))
-            if size(a) || size(b) =>
-        {
-            return sequence_compare(t, op, &x.clone(), &y.clone());
-        }
-        (Kind::List(x), Kind::List(y)) | (Kind::Tuple(x, _), Kind::Tuple(y, _)) => {
-            return sequence_compare(t, op, &x.clone(), &y.clone());
-        }
-        (Kind::Dict(x), Kind::Dict(y)) if matches!(op, CmpOp::Eq | CmpOp::Ne) => {
-            let (x, y) = (x.clone(), y.clone());
-            let mut equal = x.items.len() == y.items.len();
-            // Two ordered dicts have their items in one order, too.
-            let ordered = is_ordered(t, &x) && is_ordered(t, &y);
-            equal &= !ordered || x.items.keys().eq(y.items.keys());
-            for (key, (_, value)) in &x.items {
-                if !equal {
-                    break;
-                }
-                equal = match y.items.get(key) {
-                    Some((_, other)) => equal_values(t, *value, *other)?,
-                    None => false,
-                };
-            }
-            return Ok(t.bool(equal == (op == CmpOp::Eq)));
-        }
-        _ => {}
-    }
     if let Some(result) = identity_compare(t, op, a, b, &left, &right) {
         return Ok(result);
     }
-    fold::operator(t, name, &[a, b])
+    fold::operator(t, name(op), &[a, b])
+}
+
+/// The function of `operator`.
+pub(in crate::simulator) fn name(op: CmpOp) -> &'static str {
+    ["lt", "le", "eq", "ne", "gt", "ge"][op as usize]
+}
+
+/// A comparison of which one side is a tensor.
+pub(in crate::simulator) fn tensor_compare(
+    t: &mut Tracer<'_>,
+    op: CmpOp,
+    a: VarId,
+    b: VarId,
+) -> Step<VarId> {
+    if matches!(t.kind(a), Kind::Tensor(_)) {
+        let b = arrays::operand(t, b)?;
+        return tensors::method(t, a, op.dunder(), &[b], &[]);
+    }
+    if let Kind::Const | Kind::SymNumber(_) = t.kind(a) {
+        tensors::method(t, b, op.reflected().dunder(), &[a], &[])
+    } else {
+        t.stop(
+            BreakId::Comparison,
+            "a comparison between this and a tensor",
+        )
+    }
 }
 
 /// Kinds that compare by identity, and kinds that are never equal to each other.
@@ -160,8 +140,14 @@ pub(in crate::simulator) fn is_ordered(t: &Tracer<'_>, dict: &DictVar) -> bool {
     class.is_some_and(|class| is_attr(class.bind(t.py), "collections", "OrderedDict"))
 }
 
-/// Containers compare item by item; a comparison that changes them does not get far.
-fn object_compare(t: &mut Tracer<'_>, op: CmpOp, a: VarId, b: VarId) -> Step<VarId> {
+/// A comparison of which one side is an object of the user's. Containers compare item by item; a
+/// comparison that changes them does not get far.
+pub(in crate::simulator) fn object_compare(
+    t: &mut Tracer<'_>,
+    op: CmpOp,
+    a: VarId,
+    b: VarId,
+) -> Step<VarId> {
     let before = (t.vars.mutations(), t.global_writes.len());
     let answer = compare_methods(t, op, a, b)?;
     if before != (t.vars.mutations(), t.global_writes.len()) {
@@ -270,35 +256,6 @@ fn knows_nothing(t: &mut Tracer<'_>, receiver: VarId, function: VarId) -> Step<b
         || ["__lt__", "__le__", "__gt__", "__ge__"]
             .iter()
             .any(|name| is_own(name).unwrap_or(false)))
-}
-
-fn sequence_compare(t: &mut Tracer<'_>, op: CmpOp, x: &[VarId], y: &[VarId]) -> Step<VarId> {
-    if matches!(op, CmpOp::Eq | CmpOp::Ne) && x.len() != y.len() {
-        return Ok(t.bool(op == CmpOp::Ne));
-    }
-    if matches!(op, CmpOp::Eq | CmpOp::Ne) {
-        let pairs: Vec<_> = x.iter().copied().zip(y.iter().copied()).collect();
-        if let Some(equal) = program_numbers::equal_items(t, &pairs, true)? {
-            return match (op, tensor_scalar::is_captured(t, equal)) {
-                (CmpOp::Eq, _) => Ok(equal),
-                (_, true) => tensor_scalar::negation(t, equal),
-                (_, false) => {
-                    let equal = truth::truth(t, equal)?;
-                    Ok(t.bool(!equal))
-                }
-            };
-        }
-    }
-    for (a, b) in x.iter().zip(y) {
-        if !equal_values(t, *a, *b)? {
-            return match op {
-                CmpOp::Eq => Ok(t.bool(false)),
-                CmpOp::Ne => Ok(t.bool(true)),
-                _ => compare(t, op, *a, *b),
-            };
-        }
-    }
-    Ok(t.bool(op.holds(x.len(), y.len())))
 }
 
 /// `a is b or a == b`, as containers compare their items.

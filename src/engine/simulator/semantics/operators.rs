@@ -9,9 +9,9 @@ use crate::variables::{Kind, VarId};
 
 use crate::simulator::call::call;
 use crate::simulator::subclasses::refuse_own;
+use crate::simulator::variables::protocol;
 use crate::simulator::{
-    arrays, attributes, classes, dynamic_scalar, fold, made_arrays, methods, numpy_scalars,
-    tensor_scalar, tensors, texts,
+    arrays, attributes, classes, dynamic_scalar, fold, numpy_scalars, tensor_scalar, tensors,
 };
 use crate::simulator::{Step, Tracer};
 
@@ -40,111 +40,8 @@ impl UnaryOp {
 
 /// `a op b`, or `a op= b`.
 pub fn binary(t: &mut Tracer<'_>, op: BinOp, inplace: bool, a: VarId, b: VarId) -> Step<VarId> {
-    let (left, right) = (t.kind(a).clone(), t.kind(b).clone());
-    if matches!(left, Kind::Tensor(_)) || matches!(right, Kind::Tensor(_)) {
-        let stem = op.stem();
-        let (forward, reflected) = (format!("__{stem}__"), format!("__r{stem}__"));
-        match inplace {
-            true => refuse_own(t, a, &[&format!("__i{stem}__"), &forward])?,
-            false => refuse_own(t, a, &[&forward])?,
-        }
-        refuse_own(t, b, &[&reflected])?;
-        let (a, b) = (arrays::operand(t, a)?, arrays::operand(t, b)?);
-        return tensor_binary(t, op, a, b);
-    }
-    if matches!(left, Kind::Array(_)) || matches!(right, Kind::Array(_)) {
-        if let Some(array) = made_arrays::binary(t, op, inplace, a, b)? {
-            return Ok(array);
-        }
-    }
-    // A shape adds as numbers do, before lists are extended in place.
-    let is_shape = t.vars.get(a).class.is_some() || t.vars.get(b).class.is_some();
-    if is_shape && (is_object(&left) || is_object(&right)) {
-        // What shapes do with them is written in C++.
-        return t.unsupported(format!(
-            "the operator {} of a shape and an object",
-            op.stem()
-        ));
-    }
-    match (&left, &right) {
-        (Kind::Text(_), _) | (_, Kind::Text(_)) if op == BinOp::Add => {
-            if let Some(sum) = texts::sum(t, a, b) {
-                return Ok(sum);
-            }
-        }
-        (Kind::List(items), Kind::List(more)) if op == BinOp::Add && (is_shape || !inplace) => {
-            let items = items.iter().chain(more).copied().collect();
-            let sum = t.add(Kind::List(items));
-            t.inherit_class(sum, b);
-            return Ok(t.inherit_class(sum, a));
-        }
-        (Kind::List(items), Kind::Tuple(more, None))
-        | (Kind::Tuple(items, None), Kind::List(more))
-            if op == BinOp::Add && is_shape =>
-        {
-            let items = items.iter().chain(more).copied().collect();
-            return t.size(items);
-        }
-        (Kind::List(_), _) if op == BinOp::Add && inplace => {
-            // Numbers come before sequences: `__radd__` before the concatenation of lists.
-            if is_object(&right) {
-                if let Some(method) = attributes::try_get_special(t, b, "__radd__")? {
-                    let sum = call(t, method, &[a], &[])?;
-                    if !is_not_implemented(t, sum) {
-                        return Ok(sum);
-                    }
-                }
-            }
-            methods::call(t, a, "extend", &[b], &[])?;
-            return Ok(a);
-        }
-        // CPython answers with the operand itself where there is nothing to add or repeat.
-        (Kind::Tuple(_, None), Kind::Tuple(more, _)) if op == BinOp::Add && more.is_empty() => {
-            return Ok(a);
-        }
-        (Kind::Tuple(items, _), Kind::Tuple(_, None)) if op == BinOp::Add && items.is_empty() => {
-            return Ok(b);
-        }
-        (Kind::Tuple(_, None), Kind::Const) if op == BinOp::Mul && t.const_int(b) == Some(1) => {
-            return Ok(a);
-        }
-        (Kind::Const, Kind::Tuple(_, None)) if op == BinOp::Mul && t.const_int(a) == Some(1) => {
-            return Ok(b);
-        }
-        (Kind::Tuple(items, _), Kind::Tuple(more, _)) if op == BinOp::Add => {
-            let items = items.iter().chain(more).copied().collect();
-            return Ok(t.add(Kind::Tuple(items, None)));
-        }
-        (Kind::List(items), Kind::Const) if op == BinOp::Mul && inplace => {
-            let repeated = repeat(t, &left, items, b)?;
-            let repeated = t.kind(repeated).clone();
-            if matches!(&repeated, Kind::List(kept) if kept.is_empty()) {
-                for item in items {
-                    t.release(a, *item)?;
-                }
-            }
-            t.vars.mutate(a, |var| var.kind = repeated);
-            return Ok(a);
-        }
-        (Kind::List(items) | Kind::Tuple(items, None), Kind::Const) if op == BinOp::Mul => {
-            let product = repeat(t, &left, items, b)?;
-            return Ok(t.inherit_class(product, a));
-        }
-        (Kind::Const, Kind::List(items) | Kind::Tuple(items, None)) if op == BinOp::Mul => {
-            let product = repeat(t, &right, items, a)?;
-            return Ok(t.inherit_class(product, b));
-        }
-        (Kind::Dict(x), Kind::Dict(y))
-            if op == BinOp::Or && (inplace || x.class.is_none() && y.class.is_none()) =>
-        {
-            let target = if inplace { a } else { t.add(left.clone()) };
-            methods::call(t, target, "update", &[b], &[])?;
-            return Ok(target);
-        }
-        _ => {}
-    }
-    if is_object(&left) || is_object(&right) {
-        return object_binary(t, op, inplace, a, b);
+    if let Some(answer) = protocol::binary(t, op, inplace, a, b)? {
+        return Ok(answer);
     }
     if let Some(number) = dynamic_scalar::binary(t, op, a, b)? {
         return Ok(number);
@@ -153,7 +50,7 @@ pub fn binary(t: &mut Tracer<'_>, op: BinOp, inplace: bool, a: VarId, b: VarId) 
         return Ok(number);
     }
     // Folding works on copies.
-    if inplace && matches!(left, Kind::List(_) | Kind::Dict(_) | Kind::Set(_)) {
+    if inplace && matches!(t.kind(a), Kind::List(_) | Kind::Dict(_) | Kind::Set(_)) {
         return t.unsupported(format!("the in-place operator {}", op.stem()));
     }
     // What raises says which of the two it was.
@@ -169,27 +66,26 @@ pub fn binary(t: &mut Tracer<'_>, op: BinOp, inplace: bool, a: VarId, b: VarId) 
     fold::operator(t, &name, &[a, b])
 }
 
-fn repeat(t: &mut Tracer<'_>, like: &Kind, items: &[VarId], times: VarId) -> Step<VarId> {
-    let Some(times) = t.const_int(times) else {
-        return t.unsupported("repetition by something that is not an int");
-    };
-    let times = usize::try_from(times).unwrap_or(0);
-    if items.len().saturating_mul(times) > 100_000 {
-        return t.unsupported("repetition into a very long sequence");
-    }
-    let items = items.repeat(times);
-    Ok(t.add(if let Kind::List(_) = like {
-        Kind::List(items)
-    } else {
-        Kind::Tuple(items, None)
-    }))
-}
-
 pub(in crate::simulator) fn is_object(kind: &Kind) -> bool {
     matches!(kind, Kind::Object(_) | Kind::Layer(_))
 }
 
-fn tensor_binary(t: &mut Tracer<'_>, op: BinOp, a: VarId, b: VarId) -> Step<VarId> {
+/// An operator of which one operand is a tensor.
+pub(in crate::simulator) fn tensor_binary(
+    t: &mut Tracer<'_>,
+    op: BinOp,
+    inplace: bool,
+    a: VarId,
+    b: VarId,
+) -> Step<VarId> {
+    let stem = op.stem();
+    let (forward, reflected) = (format!("__{stem}__"), format!("__r{stem}__"));
+    match inplace {
+        true => refuse_own(t, a, &[&format!("__i{stem}__"), &forward])?,
+        false => refuse_own(t, a, &[&forward])?,
+    }
+    refuse_own(t, b, &[&reflected])?;
+    let (a, b) = (arrays::operand(t, a)?, arrays::operand(t, b)?);
     if op == BinOp::Mul {
         if let Some(product) = dynamic_scalar::scaled(t, a, b)? {
             return Ok(product);
@@ -235,7 +131,14 @@ pub fn check_number(t: &mut Tracer<'_>, name: &str, tensor: VarId, number: VarId
     }
 }
 
-fn object_binary(t: &mut Tracer<'_>, op: BinOp, inplace: bool, a: VarId, b: VarId) -> Step<VarId> {
+/// An operator of which one operand is an object of the user's.
+pub(in crate::simulator) fn object_binary(
+    t: &mut Tracer<'_>,
+    op: BinOp,
+    inplace: bool,
+    a: VarId,
+    b: VarId,
+) -> Step<VarId> {
     let mut attempts = Vec::new();
     if inplace {
         attempts.push((a, b, format!("__i{}__", op.stem())));

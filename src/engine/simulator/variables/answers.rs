@@ -4,12 +4,13 @@ use pyo3::prelude::*;
 use pyo3::types::PyType;
 
 use crate::frame::Modules;
+use crate::graph::SymbolId;
 use crate::obj::Obj;
 use crate::reason::{BreakId, BreakKind};
 use crate::simulator::call::describe;
 use crate::simulator::{attributes, comparisons, namespaces, sets, Step, Tracer};
 
-use super::{Kind, VarId, Variable};
+use super::{DictVar, IterVar, Kind, VarId, Variable};
 
 /// What the changes that the program made to something that exists are replayed from.
 pub enum Snapshot {
@@ -33,6 +34,62 @@ pub enum Finalizer {
     OfUnknown,
     /// The `__del__` of its class, and the end of what a new instance holds.
     OfInstance(Option<VarId>),
+}
+
+/// Which operand of two answers first: the later one here, of two alike the left one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Precedence {
+    /// Numbers, and what is folded.
+    Others,
+    /// Instances of classes of the user's.
+    Objects,
+    /// Lists, tuples, dicts and texts.
+    Containers,
+    /// Arrays of NumPy.
+    Arrays,
+    /// Tensors.
+    Tensors,
+}
+
+/// What a value is to captured control flow, and to what returns it without byte code.
+pub enum Form {
+    /// A tensor; its class, where it is no plain one.
+    Tensor(SymbolId, Option<Obj>),
+    /// A Python number that the graph computes.
+    Number(SymbolId),
+    /// A constant.
+    Const,
+    /// `list`
+    List(Vec<VarId>),
+    /// `tuple`, with the class of a named one.
+    Tuple(Vec<VarId>, Option<Obj>),
+    /// `dict` or a kind of it.
+    Dict(DictVar),
+    /// What can neither be chosen nor be made without byte code.
+    Other,
+}
+
+impl Form {
+    /// The tensor or the number of the graph, and whether it is a number.
+    pub fn symbol(&self) -> Option<(SymbolId, bool)> {
+        if let Self::Tensor(symbol, _) = self {
+            Some((*symbol, false))
+        } else if let Self::Number(symbol) = self {
+            Some((*symbol, true))
+        } else {
+            None
+        }
+    }
+}
+
+/// What an exported program has of a value that the function returns.
+pub enum Exports {
+    /// An output.
+    Output(SymbolId),
+    /// Nothing: the value is the same in each call.
+    Nothing,
+    /// The outputs of what it holds.
+    Items(Vec<VarId>),
 }
 
 /// A readable name, for messages.
@@ -63,6 +120,28 @@ pub(super) fn no_iter<T>(t: &mut Tracer<'_>, id: VarId) -> Step<T> {
 pub(super) fn no_call<T>(t: &mut Tracer<'_>, id: VarId) -> Step<T> {
     let what = described(t, id);
     t.stop(BreakKind::UnsupportedCall, format!("call of {what}"))
+}
+
+/// Stops at `reversed()` of what has no last item that is known.
+pub(super) fn no_reversed<T>(t: &Tracer<'_>) -> Step<T> {
+    t.stop(
+        BreakKind::UnsupportedCall,
+        "reversed() with these arguments",
+    )
+}
+
+/// Stops where an attribute is set that is not simulated.
+pub(super) fn no_assignment<T>(t: &Tracer<'_>, name: &str) -> Step<T> {
+    t.stop(
+        BreakId::Assignment,
+        format!("assignment to attribute {name} of this kind of object"),
+    )
+}
+
+/// `reversed(items)` of a list or a tuple.
+pub(super) fn reversed_items(t: &mut Tracer<'_>, over: VarId, items: &[VarId]) -> VarId {
+    let left = items.len();
+    t.add(Kind::Iter(IterVar::Reversed { over, left }))
 }
 
 /// `item in items`, by identity and then equality.

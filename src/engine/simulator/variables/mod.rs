@@ -13,7 +13,7 @@ pub(crate) mod kinds;
 pub(crate) mod protocol;
 mod rebuild;
 
-pub use answers::{Finalizer, Snapshot};
+pub use answers::{Exports, Finalizer, Form, Precedence, Snapshot};
 pub use arena::{Arena, ArenaMark, VarId};
 pub use key::Key;
 pub use kinds::{

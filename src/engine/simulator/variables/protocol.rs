@@ -9,15 +9,19 @@ use std::rc::Rc;
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 
+use crate::bytecode::{BinOp, CmpOp};
 use crate::graph::Arg;
-use crate::reason::{Break, BreakId};
+use crate::reason::{Break, BreakId, BreakKind};
 use crate::simulator::operators::UnaryOp;
 use crate::simulator::{
     arguments, attributes, fold, iterate, namespaces, operators, Kwargs, Step, Tracer,
 };
 
-use super::answers::{attribute, described, no_call, no_iter, no_len, no_truth, not_contained};
-use super::{Finalizer, Key, Kind, Rebuild, Snapshot, VarId, Variable};
+use super::answers::{
+    attribute, described, no_assignment, no_call, no_iter, no_len, no_reversed, no_truth,
+    not_contained,
+};
+use super::{Exports, Finalizer, Form, Key, Kind, Precedence, Rebuild, Snapshot, VarId, Variable};
 
 /// What a kind of variables answers.
 pub trait Protocol {
@@ -111,6 +115,16 @@ pub trait Protocol {
         attribute(t, id, name)
     }
 
+    /// `value.name = item`
+    fn set_attr(&self, t: &mut Tracer<'_>, _: VarId, name: &str, _: VarId) -> Step<()> {
+        no_assignment(t, name)
+    }
+
+    /// `del value.name`
+    fn del_attr(&self, t: &mut Tracer<'_>, _: VarId, name: &str) -> Step<()> {
+        t.stop(BreakId::Assignment, format!("deletion of attribute {name}"))
+    }
+
     /// `value(*args, **kwargs)`. `tail`: see [`Tracer::tail`].
     fn call(
         &self,
@@ -169,6 +183,43 @@ pub trait Protocol {
     /// `+value`, `-value`, `~value`
     fn unary(&self, t: &mut Tracer<'_>, id: VarId, op: UnaryOp) -> Step<VarId> {
         operators::unary_of_number(t, op, id)
+    }
+
+    /// Whether it answers before the other operand of an operator or a comparison.
+    const PRECEDENCE: Precedence = Precedence::Others;
+
+    /// `a op b`, or `a op= b`, of which it is one; `None` where it has no answer.
+    fn binary(
+        &self,
+        _: &mut Tracer<'_>,
+        _: BinOp,
+        _inplace: bool,
+        _: (VarId, VarId),
+    ) -> Step<Option<VarId>> {
+        Ok(None)
+    }
+
+    /// A comparison, of which it is one side; `None` where it has no answer.
+    fn compare(&self, _: &mut Tracer<'_>, _: CmpOp, _: (VarId, VarId)) -> Step<Option<VarId>> {
+        Ok(None)
+    }
+
+    /// `reversed(value)`
+    fn reversed(&self, t: &mut Tracer<'_>, _: VarId) -> Step<VarId> {
+        no_reversed(t)
+    }
+
+    /// What it is to captured control flow, and to what returns it without byte code.
+    fn form(&self) -> Form {
+        Form::Other
+    }
+
+    /// What an exported program has of it.
+    fn exports(&self, _: &Tracer<'_>) -> Result<Exports, Break> {
+        Err(Break::new(
+            BreakKind::UnsupportedOperation,
+            "the function returns something that is no tensor, number or container of them",
+        ))
     }
 
     /// An object that is equal to it, where that can be made now.
@@ -250,6 +301,11 @@ fn raises_attribute_error<K: Protocol>(_: &K) -> bool {
     K::RAISES_ATTRIBUTE_ERROR
 }
 
+/// Which operand answers first.
+fn precedence<K: Protocol>(_: &K) -> Precedence {
+    K::PRECEDENCE
+}
+
 /// The name of a kind.
 fn name<K: Protocol>(_: &K) -> &'static str {
     K::NAME
@@ -279,6 +335,11 @@ impl Kind {
     /// What changes to one that exists are replayed from.
     pub fn snapshot(&self) -> Snapshot {
         ask!(self, known => known.snapshot())
+    }
+
+    /// What it is to captured control flow, and to what returns it without byte code.
+    pub fn form(&self) -> Form {
+        ask!(self, known => known.form())
     }
 
     /// What may run where its last reference goes away.
@@ -342,6 +403,16 @@ pub fn get_attr(t: &mut Tracer<'_>, value: VarId, name: &str) -> Step<Option<Var
     ask!(&t.looked_at(value).kind, known => known.get_attr(t, value, name))
 }
 
+/// `value.name = item`
+pub fn set_attr(t: &mut Tracer<'_>, value: VarId, name: &str, item: VarId) -> Step<()> {
+    ask!(&t.looked_at(value).kind, known => known.set_attr(t, value, name, item))
+}
+
+/// `del value.name`
+pub fn del_attr(t: &mut Tracer<'_>, value: VarId, name: &str) -> Step<()> {
+    ask!(&t.looked_at(value).kind, known => known.del_attr(t, value, name))
+}
+
 /// `callee(*args, **kwargs)`. `tail`: see [`Tracer::tail`]; the calls that do nothing with the
 /// result hand it on.
 pub fn call(
@@ -395,6 +466,55 @@ pub fn is_callable(t: &mut Tracer<'_>, value: VarId) -> Step<bool> {
 /// `+x`, `-x`, `~x`
 pub fn unary(t: &mut Tracer<'_>, op: UnaryOp, value: VarId) -> Step<VarId> {
     ask!(&t.looked_at(value).kind, known => known.unary(t, value, op))
+}
+
+/// The two operands, the one that answers first in front.
+fn in_turn(t: &mut Tracer<'_>, a: VarId, b: VarId) -> [Rc<Variable>; 2] {
+    let [left, right] = [t.looked_at(a), t.looked_at(b)];
+    let of = |var: &Variable| ask!(&var.kind, known => precedence(known));
+    if of(&right) > of(&left) {
+        [right, left]
+    } else {
+        [left, right]
+    }
+}
+
+/// `a op b`, or `a op= b`; `None` where neither has an answer.
+pub fn binary(
+    t: &mut Tracer<'_>,
+    op: BinOp,
+    inplace: bool,
+    a: VarId,
+    b: VarId,
+) -> Step<Option<VarId>> {
+    for var in in_turn(t, a, b) {
+        let answer = ask!(&var.kind, known => known.binary(t, op, inplace, (a, b)))?;
+        if answer.is_some() {
+            return Ok(answer);
+        }
+    }
+    Ok(None)
+}
+
+/// `a < b` and its like; `None` where neither has an answer.
+pub fn compare(t: &mut Tracer<'_>, op: CmpOp, a: VarId, b: VarId) -> Step<Option<VarId>> {
+    for var in in_turn(t, a, b) {
+        let answer = ask!(&var.kind, known => known.compare(t, op, (a, b)))?;
+        if answer.is_some() {
+            return Ok(answer);
+        }
+    }
+    Ok(None)
+}
+
+/// `reversed(value)`
+pub fn reversed(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
+    ask!(&t.looked_at(value).kind, known => known.reversed(t, value))
+}
+
+/// What an exported program has of a value that the function returns.
+pub fn exports(t: &mut Tracer<'_>, value: VarId) -> Result<Exports, Break> {
+    ask!(&t.looked_at(value).kind, known => known.exports(t))
 }
 
 /// An object that is equal to a variable, where that can be made now.

@@ -13,7 +13,7 @@ use crate::simulator::saved_for_backward::Statements;
 use crate::simulator::tracer::function_graph::Cut;
 use crate::simulator::tuple_carry::{self, Trees};
 use crate::simulator::{call, carried_aliases, item, program_numbers, tensor_scalar, Step, Tracer};
-use crate::variables::{CellVar, IterVar, Kind, NumberVar, VarId};
+use crate::variables::{CellVar, Form, IterVar, Kind, VarId};
 
 use super::{next, Behind, Captured, Carried, Part};
 
@@ -430,16 +430,12 @@ impl Captured<'_> {
         };
         t.realize(first);
         let first = program_numbers::lowered(t, first)?;
-        let symbol = match t.kind(first).clone() {
-            Kind::Tensor(tensor) => Some((tensor.symbol, false)),
-            Kind::SymNumber(symbol) | Kind::Float(NumberVar::Graph(symbol)) => Some((symbol, true)),
-            Kind::Const => match t.value(first) {
-                Some(value) => {
-                    tensor_scalar::number(t, &Obj::from(value))?.map(|symbol| (symbol, true))
-                }
-                None => None,
-            },
-            _ => None,
+        let form = t.kind(first).form();
+        let symbol = match (form.symbol(), form, t.value(first)) {
+            (None, Form::Const, Some(value)) => {
+                tensor_scalar::number(t, &Obj::from(value))?.map(|symbol| (symbol, true))
+            }
+            (symbol, ..) => symbol,
         };
         let found = symbol.and_then(|(symbol, number)| {
             let meta = t.graph.meta(symbol).cloned()?;

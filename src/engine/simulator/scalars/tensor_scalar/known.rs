@@ -10,7 +10,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::graph::{Arg, Callee, Statement, SymbolId};
 use crate::simulator::Tracer;
-use crate::variables::{Kind, NumberVar, VarId};
+use crate::variables::VarId;
 
 /// Most operations that one is computed with.
 const MOST: usize = 512;
@@ -25,11 +25,7 @@ pub(in crate::simulator) fn truth(t: &mut Tracer<'_>, value: VarId) -> Option<bo
     if let Some(value) = t.const_value(value) {
         return value.is_truthy().ok();
     }
-    let (symbol, is_number) = match *t.kind(value) {
-        Kind::Tensor(ref tensor) => (tensor.symbol, false),
-        Kind::SymNumber(symbol) | Kind::Float(NumberVar::Graph(symbol)) => (symbol, true),
-        _ => return None,
-    };
+    let (symbol, is_number) = t.kind(value).form().symbol()?;
     // The state around the frame is that of the operations.
     if t.auto_casts > 0 || !is_number && super::is_truth_of_users(t) {
         return None;

@@ -15,7 +15,7 @@ use crate::frame::Modules;
 use crate::graph::{Arg, Callee, DType, SymbolId, TensorMeta};
 use crate::obj::Obj;
 use crate::reason::BreakId;
-use crate::variables::{Kind, NumberVar, VarId};
+use crate::variables::{Kind, VarId};
 
 use crate::simulator::item;
 use crate::simulator::phi::refuse;
@@ -35,10 +35,8 @@ pub fn is_captured(t: &mut Tracer<'_>, value: VarId) -> bool {
 pub fn condition(t: &mut Tracer<'_>, value: VarId) -> Step<SymbolId> {
     let value = program_numbers::lowered(t, value)?;
     refuse_own(t, value, &["__bool__"])?;
-    let mut symbol = match t.kind(value) {
-        Kind::Tensor(tensor) => tensor.symbol,
-        Kind::SymNumber(symbol) | Kind::Float(NumberVar::Graph(symbol)) => *symbol,
-        _ => return refuse(t, "the condition is not a tensor"),
+    let Some((mut symbol, is_number)) = t.kind(value).form().symbol() else {
+        return refuse(t, "the condition is not a tensor");
     };
     let Some(meta) = t.graph.meta(symbol).cloned() else {
         return refuse(t, "the condition has no metadata");
@@ -47,10 +45,9 @@ pub fn condition(t: &mut Tracer<'_>, value: VarId) -> Step<SymbolId> {
         return refuse(t, "the condition is not a single element");
     }
     if meta.dtype != DType::Bool {
-        let is_tensor = matches!(t.kind(value), Kind::Tensor(_));
-        symbol = match is_tensor {
-            true => truth_of_tensor(t, symbol, meta.dtype)?,
-            false => item::cast(t, symbol, DType::Bool)?,
+        symbol = match is_number {
+            true => item::cast(t, symbol, DType::Bool)?,
+            false => truth_of_tensor(t, symbol, meta.dtype)?,
         };
     }
     if !meta.shape.is_empty() {

@@ -23,6 +23,7 @@ use crate::variables::{FunctionVar, Kind, ObjectVar, VarId};
 
 use crate::simulator::call::{call, describe};
 use crate::simulator::variables::protocol;
+pub use crate::simulator::variables::protocol::{del_attr as delete, set_attr as set};
 use crate::simulator::{classes, exceptions, groups, methods, namespaces, provenance};
 use crate::simulator::{Step, Tracer};
 pub(in crate::simulator) use class::{of_class, of_super};
@@ -33,7 +34,10 @@ use lookup::class_of;
 pub(in crate::simulator) use descriptors::wrapped_function;
 pub use instance::{generic_or_raise, instance_dict, instance_value};
 pub use lookup::{guard_type_attr, inherits, lookup, own_class, tells_class};
-pub use store::{delete, set, set_on_layer, set_plainly, write};
+pub(in crate::simulator) use store::{
+    delete_of_instance, set_on_function, set_on_instance, set_on_module, set_on_tensor,
+};
+pub use store::{set_on_layer, set_plainly, write};
 
 /// `obj.name`
 pub fn get(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<VarId> {

@@ -10,7 +10,7 @@ use crate::reason::{BreakId, BreakKind};
 use crate::simulator::call::call;
 use crate::simulator::{classes, exceptions, inplace, layers, provenance, tensors, Step, Tracer};
 use crate::tracker::{Tracker, TrackerRef};
-use crate::variables::{AttrOp, FunctionVar, Kind, TensorVar, VarId};
+use crate::variables::{AttrOp, FunctionVar, Kind, ObjectVar, TensorVar, VarId};
 
 use super::descriptors::{
     call_descriptor, check_slot, descriptor, is_of_users, is_slot, Descriptor, SETS,
@@ -30,34 +30,45 @@ fn is_kept_by_functions(t: &mut Tracer<'_>, name: &str, value: VarId) -> bool {
     }
 }
 
-/// `obj.name = value`
-pub fn set(t: &mut Tracer<'_>, obj: VarId, name: &str, value: VarId) -> Step<()> {
-    let (Kind::Object(object) | Kind::Layer(object)) = t.kind(obj).clone() else {
-        if let Kind::Function(FunctionVar::New(_)) = t.kind(obj) {
-            if !is_kept_by_functions(t, name, value) {
-                return t.stop(
-                    BreakId::Assignment,
-                    format!("assignment to {name} of a new function"),
-                );
-            }
-            t.vars.mutate(obj, |var| {
-                if let Kind::Function(FunctionVar::New(new)) = &mut var.kind {
-                    new.attrs.push((Arc::from(name), value));
-                }
-            });
-            return Ok(());
-        }
-        if matches!(t.kind(obj), Kind::Module) {
-            return set_on_module(t, obj, name, value);
-        }
-        if name == "stop_gradient" && (stays(t, obj, value) || stops(t, obj, value)?) {
-            return Ok(());
-        }
+/// `function.name = value` of a function that the frame made.
+pub(in crate::simulator) fn set_on_function(
+    t: &mut Tracer<'_>,
+    function: VarId,
+    name: &str,
+    value: VarId,
+) -> Step<()> {
+    if !is_kept_by_functions(t, name, value) {
         return t.stop(
             BreakId::Assignment,
-            format!("assignment to attribute {name} of this kind of object"),
+            format!("assignment to {name} of a new function"),
         );
-    };
+    }
+    t.vars.mutate(function, |var| {
+        if let Kind::Function(FunctionVar::New(new)) = &mut var.kind {
+            new.attrs.push((Arc::from(name), value));
+        }
+    });
+    Ok(())
+}
+
+/// `tensor.name = value`; whether it was captured.
+pub(in crate::simulator) fn set_on_tensor(
+    t: &mut Tracer<'_>,
+    tensor: VarId,
+    name: &str,
+    value: VarId,
+) -> Step<bool> {
+    Ok(name == "stop_gradient" && (stays(t, tensor, value) || stops(t, tensor, value)?))
+}
+
+/// `obj.name = value` of an instance.
+pub(in crate::simulator) fn set_on_instance(
+    t: &mut Tracer<'_>,
+    obj: VarId,
+    object: &ObjectVar,
+    name: &str,
+    value: VarId,
+) -> Step<()> {
     if name == "__traceback__" && exceptions::is_own_traceback(t, obj, value) {
         return Ok(());
     }
@@ -129,7 +140,12 @@ pub fn set_on_layer(t: &mut Tracer<'_>, obj: VarId, name: &str, value: VarId) ->
 }
 
 /// `module.name = value`: a write to a global of the module.
-fn set_on_module(t: &mut Tracer<'_>, obj: VarId, name: &str, value: VarId) -> Step<()> {
+pub(in crate::simulator) fn set_on_module(
+    t: &mut Tracer<'_>,
+    obj: VarId,
+    name: &str,
+    value: VarId,
+) -> Step<()> {
     let (Some(module), Some(source)) = (t.value(obj), t.source(obj)) else {
         return t.unsupported("a module without a source");
     };
@@ -308,11 +324,13 @@ fn release_old<'py>(
     }
 }
 
-/// `del obj.name`
-pub fn delete(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<()> {
-    let Kind::Object(object) = t.kind(obj).clone() else {
-        return t.stop(BreakId::Assignment, format!("deletion of attribute {name}"));
-    };
+/// `del obj.name` of an instance that is no layer.
+pub(in crate::simulator) fn delete_of_instance(
+    t: &mut Tracer<'_>,
+    obj: VarId,
+    object: &ObjectVar,
+    name: &str,
+) -> Step<()> {
     let class = class_of(t, &object.class)?;
     classes::guard_names(t, &class, &[name, "__delattr__"]);
     let found = lookup(&class, name);

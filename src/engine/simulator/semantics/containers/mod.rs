@@ -1,5 +1,6 @@
 //! Objects that hold a list or a dict: deques, proxies, and instances of subclasses.
 
 pub mod deques;
+pub mod pairs;
 pub mod proxies;
 pub mod subclasses;

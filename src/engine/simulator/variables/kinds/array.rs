@@ -3,12 +3,13 @@
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 
+use crate::bytecode::{BinOp, CmpOp};
 use crate::obj::Obj;
 use crate::reason::Break;
 use crate::simulator::operators::UnaryOp;
-use crate::simulator::{attributes, made_arrays, operators, Step, Tracer};
+use crate::simulator::{attributes, comparisons, made_arrays, operators, Step, Tracer};
 
-use crate::simulator::variables::answers::{attribute, Finalizer, Snapshot};
+use crate::simulator::variables::answers::{attribute, Finalizer, Precedence, Snapshot};
 use crate::simulator::variables::protocol::Protocol;
 use crate::simulator::variables::rebuild::Rebuild;
 use crate::simulator::variables::{VarId, Variable};
@@ -85,5 +86,30 @@ impl Protocol for ArrayVar {
             Some(array) => Ok(array),
             None => t.unsupported("an operator of an array"),
         }
+    }
+
+    const PRECEDENCE: Precedence = Precedence::Arrays;
+
+    fn binary(
+        &self,
+        t: &mut Tracer<'_>,
+        op: BinOp,
+        inplace: bool,
+        (a, b): (VarId, VarId),
+    ) -> Step<Option<VarId>> {
+        made_arrays::binary(t, op, inplace, a, b)
+    }
+
+    fn compare(
+        &self,
+        t: &mut Tracer<'_>,
+        op: CmpOp,
+        (a, b): (VarId, VarId),
+    ) -> Step<Option<VarId>> {
+        let an_object = |id: VarId| operators::is_object(t.vars.kind(id));
+        if an_object(a) || an_object(b) {
+            return Ok(None);
+        }
+        made_arrays::operator(t, comparisons::name(op), &[a, b])
     }
 }

@@ -142,4 +142,8 @@ impl Protocol for Module {
     fn argument(&self, t: &mut Tracer<'_>, id: VarId) -> Step<Arg> {
         arguments::of_value(t, id)
     }
+
+    fn set_attr(&self, t: &mut Tracer<'_>, id: VarId, name: &str, value: VarId) -> Step<()> {
+        attributes::set_on_module(t, id, name, value)
+    }
 }

@@ -1,7 +1,7 @@
 //! Constants, and scalars of NumPy.
 
 use pyo3::prelude::*;
-use pyo3::types::PyType;
+use pyo3::types::{PyBytes, PyString, PyTuple, PyType};
 
 use crate::graph::Arg;
 use crate::obj::is_attr;
@@ -12,10 +12,12 @@ use crate::simulator::{
     repr_guards, Kwargs, Step, Tracer,
 };
 
-use crate::simulator::variables::answers::{attribute, of_value, Finalizer, Snapshot};
+use crate::simulator::variables::answers::{
+    attribute, no_reversed, of_value, reversed_items, Exports, Finalizer, Form, Snapshot,
+};
 use crate::simulator::variables::protocol::Protocol;
 use crate::simulator::variables::rebuild::{not_made, Rebuild};
-use crate::simulator::variables::{protocol, Key, VarId, Variable};
+use crate::simulator::variables::{protocol, Key, Kind, VarId, Variable};
 
 /// An immutable constant: [`Kind::Const`](super::Kind::Const).
 pub struct Const;
@@ -166,6 +168,28 @@ impl Protocol for Const {
 
     fn argument(&self, t: &mut Tracer<'_>, id: VarId) -> Step<Arg> {
         arguments::of_value(t, id)
+    }
+
+    fn form(&self) -> Form {
+        Form::Const
+    }
+
+    fn exports(&self, _: &Tracer<'_>) -> Result<Exports, Break> {
+        Ok(Exports::Nothing)
+    }
+
+    fn reversed(&self, t: &mut Tracer<'_>, id: VarId) -> Step<VarId> {
+        let is_sequence = t.value(id).is_some_and(|value| {
+            value.is_exact_instance_of::<PyString>()
+                || value.is_exact_instance_of::<PyBytes>()
+                || value.is_exact_instance_of::<PyTuple>()
+        });
+        if !is_sequence {
+            return no_reversed(t);
+        }
+        let items = iterate::collect(t, id)?;
+        let over = t.add(Kind::Tuple(items.clone(), None));
+        Ok(reversed_items(t, over, &items))
     }
 }
 

@@ -4,17 +4,19 @@ use indexmap::IndexMap;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyType};
 
+use crate::bytecode::{BinOp, CmpOp};
 use crate::graph::Arg;
 use crate::obj::Obj;
 use crate::reason::{Break, BreakId, BreakKind};
 use crate::simulator::call::call;
+use crate::simulator::containers::pairs;
 use crate::simulator::{
     arguments, attributes, comparisons, exceptions, fold, iterate, keys, methods, subscript,
     Kwargs, Step, Stop, Tracer,
 };
 
 use crate::simulator::variables::answers::{
-    builtin, class, not_an_attribute, not_contained, Finalizer, Snapshot,
+    builtin, class, not_an_attribute, not_contained, Exports, Finalizer, Form, Precedence, Snapshot,
 };
 use crate::simulator::variables::protocol::Protocol;
 use crate::simulator::variables::rebuild::Rebuild;
@@ -32,6 +34,11 @@ pub struct DictVar {
 }
 
 impl DictVar {
+    /// Whether it is a `dict`, and nothing derived from one.
+    pub fn is_plain(&self) -> bool {
+        self.class.is_none() && self.default_factory.is_none()
+    }
+
     /// The variables of its keys, in insertion order.
     pub fn keys(&self) -> impl Iterator<Item = VarId> + '_ {
         self.items.values().map(|(key, _)| *key)
@@ -217,6 +224,48 @@ impl Protocol for DictVar {
             items.push((Obj::from(key), arguments::to_arg(t, *item)?));
         }
         Ok(Arg::Dict(items))
+    }
+
+    const PRECEDENCE: Precedence = Precedence::Containers;
+
+    fn binary(
+        &self,
+        t: &mut Tracer<'_>,
+        op: BinOp,
+        inplace: bool,
+        (a, b): (VarId, VarId),
+    ) -> Step<Option<VarId>> {
+        pairs::dict_operator(t, op, inplace, a, b)
+    }
+
+    fn compare(
+        &self,
+        t: &mut Tracer<'_>,
+        op: CmpOp,
+        (a, b): (VarId, VarId),
+    ) -> Step<Option<VarId>> {
+        pairs::compare_dicts(t, op, a, b)
+    }
+
+    fn form(&self) -> Form {
+        Form::Dict(self.clone())
+    }
+
+    fn exports(&self, t: &Tracer<'_>) -> Result<Exports, Break> {
+        let mut items: Vec<(String, VarId)> = Vec::new();
+        for (key, value) in self.items.values() {
+            let name = t.value(*key).and_then(|key| key.extract::<String>().ok());
+            let Some(name) = name else {
+                return Err(Break::new(
+                    BreakKind::UnsupportedOperation,
+                    "the function returns a dict whose keys are not strings: its tensors have no order",
+                ));
+            };
+            items.push((name, *value));
+        }
+        items.sort();
+        let items = items.into_iter().map(|(_, value)| value);
+        Ok(Exports::Items(items.collect()))
     }
 }
 

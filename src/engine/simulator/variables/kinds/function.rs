@@ -11,7 +11,7 @@ use crate::simulator::{
     attributes, call, inline, keys, partial_gradients, recompute, Kwargs, Step, Tracer,
 };
 
-use crate::simulator::variables::answers::{described, Finalizer, Snapshot};
+use crate::simulator::variables::answers::{described, no_assignment, Finalizer, Snapshot};
 use crate::simulator::variables::protocol::Protocol;
 use crate::simulator::variables::rebuild::{not_made, Emit, Rebuild};
 use crate::simulator::variables::{Key, VarId, Variable};
@@ -124,6 +124,13 @@ impl Protocol for FunctionVar {
 
     fn is_callable(&self, _: &mut Tracer<'_>, _: VarId) -> Step<bool> {
         Ok(true)
+    }
+
+    fn set_attr(&self, t: &mut Tracer<'_>, id: VarId, name: &str, value: VarId) -> Step<()> {
+        match self {
+            Self::New(_) => attributes::set_on_function(t, id, name, value),
+            Self::Real => no_assignment(t, name),
+        }
     }
 }
 

@@ -3,17 +3,18 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyType};
 
+use crate::bytecode::{BinOp, CmpOp};
 use crate::obj::Obj;
 use crate::reason::{Break, BreakId};
 use crate::simulator::call::call;
 use crate::simulator::operators::UnaryOp;
 use crate::simulator::subscript::Picked;
 use crate::simulator::{
-    attributes, iterate, keys, layers, operators, subscript, Kwargs, Step, Tracer,
+    attributes, comparisons, iterate, keys, layers, operators, subscript, Kwargs, Step, Tracer,
 };
 
 use super::object;
-use crate::simulator::variables::answers::{class, Finalizer, Snapshot};
+use crate::simulator::variables::answers::{class, Finalizer, Precedence, Snapshot};
 use crate::simulator::variables::protocol::Protocol;
 use crate::simulator::variables::rebuild::{not_made, Rebuild};
 use crate::simulator::variables::{Key, Kind, ObjectVar, VarId, Variable};
@@ -115,6 +116,31 @@ impl Protocol for Layer<'_> {
     fn unary(&self, t: &mut Tracer<'_>, id: VarId, op: UnaryOp) -> Step<VarId> {
         let method = attributes::get_special(t, id, operators::unary_names(op).0)?;
         call(t, method, &[], &[])
+    }
+
+    const PRECEDENCE: Precedence = Precedence::Objects;
+
+    fn binary(
+        &self,
+        t: &mut Tracer<'_>,
+        op: BinOp,
+        inplace: bool,
+        (a, b): (VarId, VarId),
+    ) -> Step<Option<VarId>> {
+        operators::object_binary(t, op, inplace, a, b).map(Some)
+    }
+
+    fn compare(
+        &self,
+        t: &mut Tracer<'_>,
+        op: CmpOp,
+        (a, b): (VarId, VarId),
+    ) -> Step<Option<VarId>> {
+        comparisons::object_compare(t, op, a, b).map(Some)
+    }
+
+    fn set_attr(&self, t: &mut Tracer<'_>, id: VarId, name: &str, value: VarId) -> Step<()> {
+        attributes::set_on_instance(t, id, self.0, name, value)
     }
 }
 

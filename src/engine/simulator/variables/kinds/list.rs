@@ -3,13 +3,16 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyType};
 
+use crate::bytecode::{BinOp, CmpOp};
 use crate::graph::Arg;
 use crate::reason::Break;
+use crate::simulator::containers::pairs;
 use crate::simulator::subscript::Picked;
 use crate::simulator::{arguments, fold, methods, subscript, Kwargs, Step, Tracer};
 
 use crate::simulator::variables::answers::{
-    attribute_of_container, builtin, class, holds_equal, Finalizer, Snapshot,
+    attribute_of_container, builtin, class, holds_equal, reversed_items, Exports, Finalizer, Form,
+    Precedence, Snapshot,
 };
 use crate::simulator::variables::protocol::Protocol;
 use crate::simulator::variables::rebuild::{not_made, Rebuild};
@@ -171,6 +174,39 @@ impl Protocol for List<'_> {
 
     fn argument(&self, t: &mut Tracer<'_>, _: VarId) -> Step<Arg> {
         Ok(Arg::List(arguments::to_args(t, self.0)?))
+    }
+
+    const PRECEDENCE: Precedence = Precedence::Containers;
+
+    fn binary(
+        &self,
+        t: &mut Tracer<'_>,
+        op: BinOp,
+        inplace: bool,
+        (a, b): (VarId, VarId),
+    ) -> Step<Option<VarId>> {
+        pairs::sequence_operator(t, op, inplace, a, b)
+    }
+
+    fn compare(
+        &self,
+        t: &mut Tracer<'_>,
+        op: CmpOp,
+        (a, b): (VarId, VarId),
+    ) -> Step<Option<VarId>> {
+        pairs::compare_sequences(t, op, a, b)
+    }
+
+    fn reversed(&self, t: &mut Tracer<'_>, id: VarId) -> Step<VarId> {
+        Ok(reversed_items(t, id, self.0))
+    }
+
+    fn form(&self) -> Form {
+        Form::List(self.0.to_vec())
+    }
+
+    fn exports(&self, _: &Tracer<'_>) -> Result<Exports, Break> {
+        Ok(Exports::Items(self.0.to_vec()))
     }
 }
 

@@ -9,7 +9,7 @@ use crate::reason::{Break, BreakId, BreakKind};
 use crate::simulator::operators::UnaryOp;
 use crate::simulator::{arguments, dynamic_scalar, operators, program_numbers, Step, Tracer};
 
-use crate::simulator::variables::answers::{builtin, Finalizer, Snapshot};
+use crate::simulator::variables::answers::{builtin, Exports, Finalizer, Form, Snapshot};
 use crate::simulator::variables::protocol::Protocol;
 use crate::simulator::variables::rebuild::{call_pure, not_made, Rebuild};
 use crate::simulator::variables::{VarId, Variable};
@@ -100,6 +100,14 @@ impl Protocol for SymNumber {
     fn argument(&self, _: &mut Tracer<'_>, _: VarId) -> Step<Arg> {
         Ok(Arg::Symbol(self.0))
     }
+
+    fn form(&self) -> Form {
+        Form::Number(self.0)
+    }
+
+    fn exports(&self, _: &Tracer<'_>) -> Result<Exports, Break> {
+        Ok(Exports::Output(self.0))
+    }
 }
 
 /// An exact `int`.
@@ -152,6 +160,10 @@ impl Protocol for Int {
         }
         Ok(Arg::Symbol(arguments::number_statement(t, self.0)?))
     }
+
+    fn exports(&self, _: &Tracer<'_>) -> Result<Exports, Break> {
+        Ok(Exports::Nothing)
+    }
 }
 
 /// An exact `float`.
@@ -193,6 +205,22 @@ impl Protocol for Float {
 
     fn truth(&self, t: &mut Tracer<'_>, id: VarId) -> Step<bool> {
         number_truth(t, id)
+    }
+
+    fn form(&self) -> Form {
+        if let NumberVar::Graph(symbol) = self.0 {
+            Form::Number(symbol)
+        } else {
+            Form::Other
+        }
+    }
+
+    fn exports(&self, _: &Tracer<'_>) -> Result<Exports, Break> {
+        if let NumberVar::Graph(symbol) = self.0 {
+            Ok(Exports::Output(symbol))
+        } else {
+            Ok(Exports::Nothing)
+        }
     }
 }
 

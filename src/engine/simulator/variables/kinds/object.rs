@@ -5,18 +5,18 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyString, PyType};
 
-use crate::bytecode::CmpOp;
+use crate::bytecode::{BinOp, CmpOp};
 use crate::obj::Obj;
 use crate::reason::{Break, BreakId, BreakKind};
 use crate::simulator::call::call;
 use crate::simulator::containers::deques;
 use crate::simulator::operators::UnaryOp;
 use crate::simulator::{
-    attributes, call, classes, dynamic_scalar, groups, iterate, keys, layers, operators, Kwargs,
-    Step, Tracer,
+    attributes, call, classes, comparisons, dynamic_scalar, groups, iterate, keys, layers,
+    operators, Kwargs, Step, Tracer,
 };
 
-use crate::simulator::variables::answers::{class, Finalizer, Snapshot};
+use crate::simulator::variables::answers::{class, Exports, Finalizer, Precedence, Snapshot};
 use crate::simulator::variables::protocol::Protocol;
 use crate::simulator::variables::rebuild::{Emit, Rebuild};
 use crate::simulator::variables::{protocol, Key, Kind, VarId, Variable};
@@ -247,6 +247,43 @@ impl Protocol for ObjectVar {
     fn unary(&self, t: &mut Tracer<'_>, id: VarId, op: UnaryOp) -> Step<VarId> {
         let method = attributes::get_special(t, id, operators::unary_names(op).0)?;
         call(t, method, &[], &[])
+    }
+
+    const PRECEDENCE: Precedence = Precedence::Objects;
+
+    fn binary(
+        &self,
+        t: &mut Tracer<'_>,
+        op: BinOp,
+        inplace: bool,
+        (a, b): (VarId, VarId),
+    ) -> Step<Option<VarId>> {
+        operators::object_binary(t, op, inplace, a, b).map(Some)
+    }
+
+    fn compare(
+        &self,
+        t: &mut Tracer<'_>,
+        op: CmpOp,
+        (a, b): (VarId, VarId),
+    ) -> Step<Option<VarId>> {
+        comparisons::object_compare(t, op, a, b).map(Some)
+    }
+
+    fn set_attr(&self, t: &mut Tracer<'_>, id: VarId, name: &str, value: VarId) -> Step<()> {
+        attributes::set_on_instance(t, id, self, name, value)
+    }
+
+    fn del_attr(&self, t: &mut Tracer<'_>, id: VarId, name: &str) -> Step<()> {
+        attributes::delete_of_instance(t, id, self, name)
+    }
+
+    fn exports(&self, _: &Tracer<'_>) -> Result<Exports, Break> {
+        let items = match self.contents {
+            Some(contents) => vec![contents],
+            None => self.writes.iter().filter_map(|op| op.value).collect(),
+        };
+        Ok(Exports::Items(items))
     }
 }
 

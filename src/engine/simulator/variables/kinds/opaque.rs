@@ -3,9 +3,12 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyIterator, PyType};
 
+use crate::bytecode::CmpOp;
 use crate::obj::module_and_name;
 use crate::reason::Break;
-use crate::simulator::{attributes, call, iterate, sets, Kwargs, Step, Tracer};
+use crate::simulator::{
+    attributes, call, comparisons, iterate, made_arrays, sets, Kwargs, Step, Tracer,
+};
 
 use crate::simulator::variables::answers::{
     no_call, no_iter, no_len, no_truth, not_an_attribute, of_class, of_value, Finalizer, Snapshot,
@@ -141,6 +144,16 @@ impl Protocol for Opaque {
 
     fn is_callable(&self, t: &mut Tracer<'_>, _: VarId) -> Step<bool> {
         t.unsupported("callable() of an opaque object")
+    }
+
+    fn compare(
+        &self,
+        t: &mut Tracer<'_>,
+        op: CmpOp,
+        (a, b): (VarId, VarId),
+    ) -> Step<Option<VarId>> {
+        // The dtype of an array is one.
+        made_arrays::operator(t, comparisons::name(op), &[a, b])
     }
 }
 

@@ -109,6 +109,23 @@ impl Protocol for Range {
             None => t.unsupported("a range argument"),
         }
     }
+
+    fn reversed(&self, t: &mut Tracer<'_>, _: VarId) -> Step<VarId> {
+        let Self(start, stop, step) = *self;
+        Ok(t.add(Kind::Iter(backwards(start, stop, step))))
+    }
+}
+
+/// The same numbers, the last one first.
+fn backwards(start: i64, stop: i64, step: i64) -> IterVar {
+    let span = if step > 0 { stop - start } else { start - stop };
+    let by = step.abs();
+    let length = (span.max(0) + by - 1) / by;
+    IterVar::Range {
+        next: start + (length - 1) * step,
+        stop: start - step,
+        step: -step,
+    }
 }
 
 /// `range(start, stop, step)` whose ends are numbers of the graph.

@@ -5,15 +5,20 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 
+use crate::bytecode::{BinOp, CmpOp};
 use crate::graph::{Arg, Callee, SymbolId};
 use crate::obj::Obj;
 use crate::reason::{Break, BreakId, BreakKind};
 use crate::simulator::operators::UnaryOp;
 use crate::simulator::subclasses::refuse_own;
 use crate::simulator::subscript::index_range;
-use crate::simulator::{arrays, carried_aliases, keys, operators, rows, tensors, Step, Tracer};
+use crate::simulator::{
+    arrays, attributes, carried_aliases, comparisons, keys, operators, rows, tensors, Step, Tracer,
+};
 
-use crate::simulator::variables::answers::{class, Finalizer, Snapshot};
+use crate::simulator::variables::answers::{
+    class, no_assignment, Exports, Finalizer, Form, Precedence, Snapshot,
+};
 use crate::simulator::variables::protocol::Protocol;
 use crate::simulator::variables::rebuild::Rebuild;
 use crate::simulator::variables::{IterVar, Key, Kind, VarId, Variable};
@@ -144,5 +149,41 @@ impl Protocol for TensorVar {
 
     fn argument(&self, _: &mut Tracer<'_>, _: VarId) -> Step<Arg> {
         Ok(Arg::Symbol(self.symbol))
+    }
+
+    const PRECEDENCE: Precedence = Precedence::Tensors;
+
+    fn binary(
+        &self,
+        t: &mut Tracer<'_>,
+        op: BinOp,
+        inplace: bool,
+        (a, b): (VarId, VarId),
+    ) -> Step<Option<VarId>> {
+        operators::tensor_binary(t, op, inplace, a, b).map(Some)
+    }
+
+    fn compare(
+        &self,
+        t: &mut Tracer<'_>,
+        op: CmpOp,
+        (a, b): (VarId, VarId),
+    ) -> Step<Option<VarId>> {
+        comparisons::tensor_compare(t, op, a, b).map(Some)
+    }
+
+    fn set_attr(&self, t: &mut Tracer<'_>, id: VarId, name: &str, value: VarId) -> Step<()> {
+        match attributes::set_on_tensor(t, id, name, value)? {
+            true => Ok(()),
+            false => no_assignment(t, name),
+        }
+    }
+
+    fn form(&self) -> Form {
+        Form::Tensor(self.symbol, self.class.clone())
+    }
+
+    fn exports(&self, _: &Tracer<'_>) -> Result<Exports, Break> {
+        Ok(Exports::Output(self.symbol))
     }
 }

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 
+use crate::bytecode::BinOp;
 use crate::reason::Break;
-use crate::simulator::Tracer;
+use crate::simulator::{texts, Step, Tracer};
 
-use crate::simulator::variables::answers::{builtin, Finalizer, Snapshot};
+use crate::simulator::variables::answers::{builtin, Finalizer, Precedence, Snapshot};
 use crate::simulator::variables::protocol::Protocol;
 use crate::simulator::variables::rebuild::{call_pure, Rebuild};
 use crate::simulator::variables::{VarId, Variable};
@@ -69,5 +70,20 @@ impl Protocol for Text<'_> {
 
     fn finalizer(&self) -> Finalizer {
         Finalizer::Nothing
+    }
+
+    const PRECEDENCE: Precedence = Precedence::Containers;
+
+    fn binary(
+        &self,
+        t: &mut Tracer<'_>,
+        op: BinOp,
+        _: bool,
+        (a, b): (VarId, VarId),
+    ) -> Step<Option<VarId>> {
+        if op == BinOp::Add {
+            return Ok(texts::sum(t, a, b));
+        }
+        Ok(None)
     }
 }

@@ -3,16 +3,19 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyTuple, PyType};
 
+use crate::bytecode::{BinOp, CmpOp};
 use crate::graph::Arg;
 use crate::obj::Obj;
 use crate::reason::{Break, BreakId};
+use crate::simulator::containers::pairs;
 use crate::simulator::subscript::Picked;
 use crate::simulator::{
     arguments, attributes, fold, keys, methods, subscript, Kwargs, Step, Tracer,
 };
 
 use crate::simulator::variables::answers::{
-    attribute_of_container, builtin, class, holds_equal, Finalizer, Snapshot,
+    attribute_of_container, builtin, class, holds_equal, reversed_items, Exports, Finalizer, Form,
+    Precedence, Snapshot,
 };
 use crate::simulator::variables::protocol::Protocol;
 use crate::simulator::variables::rebuild::Rebuild;
@@ -154,5 +157,38 @@ impl Protocol for Tuple<'_> {
             None => Arg::Tuple(items),
             Some(class) => Arg::NamedTuple(class.clone(), items),
         })
+    }
+
+    const PRECEDENCE: Precedence = Precedence::Containers;
+
+    fn binary(
+        &self,
+        t: &mut Tracer<'_>,
+        op: BinOp,
+        inplace: bool,
+        (a, b): (VarId, VarId),
+    ) -> Step<Option<VarId>> {
+        pairs::sequence_operator(t, op, inplace, a, b)
+    }
+
+    fn compare(
+        &self,
+        t: &mut Tracer<'_>,
+        op: CmpOp,
+        (a, b): (VarId, VarId),
+    ) -> Step<Option<VarId>> {
+        pairs::compare_sequences(t, op, a, b)
+    }
+
+    fn reversed(&self, t: &mut Tracer<'_>, id: VarId) -> Step<VarId> {
+        Ok(reversed_items(t, id, self.0))
+    }
+
+    fn form(&self) -> Form {
+        Form::Tuple(self.0.to_vec(), self.1.cloned())
+    }
+
+    fn exports(&self, _: &Tracer<'_>) -> Result<Exports, Break> {
+        Ok(Exports::Items(self.0.to_vec()))
     }
 }
