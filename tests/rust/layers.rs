@@ -59,3 +59,44 @@ fn every_folder_is_a_layer() {
         assert!(texts.is_empty() || is_layer, "{name:?} is not in the list");
     }
 }
+
+/// The arms of a `match` stand one under the other: rustfmt says so.
+fn wildcards_beside_kinds(text: &str) -> Vec<usize> {
+    let mut found = Vec::new();
+    // The `match` blocks around a line: how far their arms are indented, and whether one is a kind.
+    let mut around: Vec<(usize, bool)> = Vec::new();
+    for (at, line) in text.lines().enumerate() {
+        let code = line.trim_start();
+        let indent = line.len() - code.len();
+        if code.is_empty() || code.starts_with("//") {
+            continue;
+        }
+        while around.last().is_some_and(|(arms, _)| indent < *arms) {
+            around.pop();
+        }
+        if let Some((arms, of_kinds)) = around.last_mut() {
+            if indent == *arms {
+                *of_kinds |= code.starts_with("Kind::") || code.starts_with("| Kind::");
+                if *of_kinds && (code.starts_with("_ =>") || code.starts_with("_ if ")) {
+                    found.push(at + 1);
+                }
+            }
+        }
+        if code.contains("match ") && code.ends_with('{') {
+            around.push((indent + 4, false));
+        }
+    }
+    found
+}
+
+#[test]
+fn a_match_on_kinds_has_no_wildcard() {
+    let mut texts = Vec::new();
+    sources(Path::new(env!("CARGO_MANIFEST_DIR")), &mut texts);
+    for text in texts {
+        let found = wildcards_beside_kinds(&text);
+        assert!(found.is_empty(), "lines {found:?} of:\n{text}");
+    }
+    let example = "match kind {\n    Kind::Null => 1,\n    _ => 2,\n}\n";
+    assert_eq!(wildcards_beside_kinds(example), [3]);
+}

@@ -108,22 +108,20 @@ fn left_behind(e: &mut Emitter<'_, '_>) -> Result<(), Break> {
             deferred_call(e, call)?;
             continue;
         }
-        match e.t.vars.kind(left).clone() {
-            Kind::Layers { class, .. } | Kind::Layer(ObjectVar { class, .. }) => {
-                e.call_helper("take_name", 1, |e| {
-                    e.code.load_const(&class)?;
-                    Ok(())
-                })?
-            }
-            Kind::Partial { .. } => {
-                e.prepare(left)?;
-                e.call_helper("call_later", 1, |e| e.value(left))?
-            }
-            Kind::Tuple(..) => {
-                e.prepare(left)?;
-                e.call_helper("show_line", 1, |e| e.value(left))?
-            }
-            _ => e.call_helper("enter_and_leave", 1, |e| e.value(left))?,
+        let kind = e.t.vars.kind(left).clone();
+        if let Kind::Layers { class, .. } | Kind::Layer(ObjectVar { class, .. }) = kind {
+            e.call_helper("take_name", 1, |e| {
+                e.code.load_const(&class)?;
+                Ok(())
+            })?;
+        } else if let Kind::Partial { .. } = kind {
+            e.prepare(left)?;
+            e.call_helper("call_later", 1, |e| e.value(left))?;
+        } else if let Kind::Tuple(..) = kind {
+            e.prepare(left)?;
+            e.call_helper("show_line", 1, |e| e.value(left))?;
+        } else {
+            e.call_helper("enter_and_leave", 1, |e| e.value(left))?;
         }
         e.code.op("POP_TOP", 0)?;
     }

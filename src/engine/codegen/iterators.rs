@@ -103,11 +103,9 @@ impl Emitter<'_, '_> {
     /// An iterator over a list or tuple. One that stands behind the end of what became shorter
     /// keeps its place, which cannot be set.
     fn over_items(&mut self, helper: &str, over: VarId, at: usize) -> Emit {
-        match self.t.vars.kind(over) {
-            Kind::List(items) | Kind::Tuple(items, _) if at > items.len() => {
-                return refuse("an iterator over a list that became shorter")
-            }
-            _ => {}
+        let items = self.t.vars.kind(over).items();
+        if items.is_some_and(|items| at > items.len()) {
+            return refuse("an iterator over a list that became shorter");
         }
         self.call_helper(helper, 2, |this| {
             this.value(over)?;
@@ -181,9 +179,9 @@ impl Emitter<'_, '_> {
         keys: &[VarId],
         index: usize,
     ) -> Emit {
-        match self.t.vars.kind(over) {
-            Kind::Dict(dict) if dict.keys().eq(keys.iter().copied()) => {}
-            _ => return refuse("an iterator over a dict that changed"),
+        let dict = self.t.vars.kind(over).dict();
+        if !dict.is_some_and(|dict| dict.keys().eq(keys.iter().copied())) {
+            return refuse("an iterator over a dict that changed");
         }
         self.advanced(over, Some(which), index)
     }

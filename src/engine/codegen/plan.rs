@@ -372,11 +372,16 @@ fn check_contexts(t: &Tracer<'_>, outcome: &Outcome) -> Result<(), Break> {
         Outcome::Return(_) => Vec::new(),
     };
     for id in (0..t.vars.len() as u32).map(VarId) {
-        let entered = match t.vars.kind(id) {
-            Kind::Context(ContextVar::GradMode { restore, .. }) => restore.is_some(),
-            Kind::Context(ContextVar::AutoCast { entered, .. }) => *entered,
-            _ => false,
-        };
+        let kind = t.vars.kind(id);
+        let entered = matches!(
+            kind,
+            Kind::Context(
+                ContextVar::GradMode {
+                    restore: Some(_),
+                    ..
+                } | ContextVar::AutoCast { entered: true, .. }
+            )
+        );
         let leaves = |exit: &VarId| matches!(t.vars.kind(*exit), Kind::ContextMethod { context, exit: true } if *context == id);
         if entered && !stack.iter().any(leaves) {
             return Err(Break::new(

@@ -85,16 +85,15 @@ fn holds(t: &Tracer<'_>, id: VarId, unknown: &FxHashSet<VarId>, depth: usize) ->
     if unknown.contains(&id) {
         return true;
     }
-    match t.vars.kind(id) {
-        _ if depth > 8 => false,
-        Kind::List(items) | Kind::Tuple(items, _) => {
-            items.iter().any(|item| holds(t, *item, unknown, depth + 1))
-        }
-        Kind::BoundBuiltin { receiver, .. } | Kind::Method { receiver, .. } => {
-            holds(t, *receiver, unknown, depth + 1)
-        }
-        _ => false,
+    if depth > 8 {
+        return false;
     }
+    let kind = t.vars.kind(id);
+    if let Kind::BoundBuiltin { receiver, .. } | Kind::Method { receiver, .. } = kind {
+        return holds(t, *receiver, unknown, depth + 1);
+    }
+    let mut items = kind.items().into_iter().flatten();
+    items.any(|item| holds(t, *item, unknown, depth + 1))
 }
 
 /// Where the program may go on behind the instruction that broke the graph.

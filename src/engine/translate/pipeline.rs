@@ -506,11 +506,11 @@ fn takes_gradients(t: &Tracer<'_>, code: &Code, (start, stack): (usize, &[VarId]
     // To look into what is loaded would guard it.
     let loaded = stack.iter().any(|id| {
         let var = t.vars.get(*id);
-        match &var.kind {
-            Kind::BoundBuiltin { name, .. } => NAMES.contains(&&**name),
-            Kind::Function(_) | Kind::Lazy => var.value.as_ref().is_some_and(is_named),
-            _ => false,
+        if let Kind::BoundBuiltin { name, .. } = &var.kind {
+            return NAMES.contains(&&**name);
         }
+        matches!(var.kind, Kind::Function(_) | Kind::Lazy)
+            && var.value.as_ref().is_some_and(is_named)
     });
     let behind = flow::reachable(code, start);
     let mut instructions = code.instructions.iter().zip(behind);

@@ -175,24 +175,25 @@ impl Asked {
         } else {
             self.function
         };
-        let code = match t.kind(function).clone() {
-            Kind::Function(FunctionVar::New(new)) => new.code.bind(t.py).clone(),
-            Kind::Layer(_) => {
-                let Some(layer) = t.value(function) else {
-                    return refuse(t, "a layer that the function made");
-                };
-                for hooks in ["_forward_pre_hooks", "_forward_post_hooks"] {
-                    if layer.getattr(hooks)?.len()? > 0 {
-                        return refuse(t, "a layer with hooks");
-                    }
+        let code = if let Kind::Function(FunctionVar::New(new)) = t.kind(function).clone() {
+            new.code.bind(t.py).clone()
+        } else if let Kind::Layer(_) = t.kind(function) {
+            let Some(layer) = t.value(function) else {
+                return refuse(t, "a layer that the function made");
+            };
+            for hooks in ["_forward_pre_hooks", "_forward_post_hooks"] {
+                if layer.getattr(hooks)?.len()? > 0 {
+                    return refuse(t, "a layer with hooks");
                 }
-                own_code(t, &layer.getattr("forward")?)?
             }
-            Kind::Function(FunctionVar::Real) => match t.value(function) {
+            own_code(t, &layer.getattr("forward")?)?
+        } else if let Kind::Function(FunctionVar::Real) = t.kind(function) {
+            match t.value(function) {
                 Some(function) => own_code(t, &function)?,
                 None => return refuse(t, "a function without an object"),
-            },
-            _ => return refuse(t, "something else than a function or a layer"),
+            }
+        } else {
+            return refuse(t, "something else than a function or a layer");
         };
         let flags: u32 = code.getattr("co_flags")?.extract()?;
         let named_only: usize = code.getattr("co_kwonlyargcount")?.extract()?;

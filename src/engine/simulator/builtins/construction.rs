@@ -141,31 +141,28 @@ pub(super) fn convert(
         }
     }
     if let [value, ..] = args {
-        match t.kind(*value).clone() {
-            Kind::Tensor(_) => {
-                let id = match name {
-                    "str" => BreakId::TensorText,
-                    _ => BreakId::TensorValue,
-                };
-                return t.stop(id, format!("{name}() of a tensor"));
+        if let Kind::Tensor(_) = t.kind(*value) {
+            let id = match name {
+                "str" => BreakId::TensorText,
+                _ => BreakId::TensorValue,
+            };
+            return t.stop(id, format!("{name}() of a tensor"));
+        }
+        if let Kind::Object(_) = t.kind(*value) {
+            if args.len() > 1 || !kwargs.is_empty() {
+                return wrong(t, name);
             }
-            Kind::Object(_) => {
-                if args.len() > 1 || !kwargs.is_empty() {
-                    return wrong(t, name);
-                }
-                if let ("str", Some(text)) = (name, exceptions::shown(t, *value, "str")?) {
-                    return Ok(text);
-                }
-                let method = attributes::get_special(t, *value, &format!("__{name}__"))?;
-                let result = call(t, method, &[], &[])?;
-                let exact = t.original("builtins", name)?;
-                let class = t.type_of(result);
-                if !class.is_some_and(|class| class.is(&exact)) {
-                    return t.unsupported(format!("__{name}__() that answers with something else"));
-                }
-                return Ok(result);
+            if let ("str", Some(text)) = (name, exceptions::shown(t, *value, "str")?) {
+                return Ok(text);
             }
-            _ => {}
+            let method = attributes::get_special(t, *value, &format!("__{name}__"))?;
+            let result = call(t, method, &[], &[])?;
+            let exact = t.original("builtins", name)?;
+            let class = t.type_of(result);
+            if !class.is_some_and(|class| class.is(&exact)) {
+                return t.unsupported(format!("__{name}__() that answers with something else"));
+            }
+            return Ok(result);
         }
     }
     let class = t.original("builtins", name)?;
@@ -178,17 +175,15 @@ pub(super) fn dunder_or_fold(
     dunder: &str,
     name: &str,
 ) -> Step<VarId> {
-    match t.kind(value).clone() {
-        Kind::Tensor(_) => tensors::method(t, value, name, &[], &[]),
-        Kind::Object(_) => {
-            let method = attributes::get_special(t, value, dunder)?;
-            call(t, method, &[], &[])
-        }
-        _ => {
-            let function = t.original("builtins", name)?;
-            fold::call_object(t, &function, &[value], &[])
-        }
+    if let Kind::Tensor(_) = t.kind(value) {
+        return tensors::method(t, value, name, &[], &[]);
     }
+    if let Kind::Object(_) = t.kind(value) {
+        let method = attributes::get_special(t, value, dunder)?;
+        return call(t, method, &[], &[]);
+    }
+    let function = t.original("builtins", name)?;
+    fold::call_object(t, &function, &[value], &[])
 }
 
 pub(super) fn slice(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {

@@ -320,15 +320,13 @@ fn use_contents(
         return deques::call(t, (receiver, contents), name, args, kwargs).map(Some);
     }
     if let ("__getitem__", [key]) = (name, args) {
-        let found = match t.kind(contents).clone() {
+        let found = if let Kind::Dict(dict) = t.kind(contents).clone() {
             // `__missing__` of the class answers for other keys.
-            Kind::Dict(dict) => {
-                let key = super::keys::key_of(t, *key)?;
-                dict.items.contains_key(&key) || !has_missing(t, receiver)
-            }
+            let key = super::keys::key_of(t, *key)?;
+            dict.items.contains_key(&key) || !has_missing(t, receiver)
+        } else {
             // A slice of a list is a new one; of a tuple it may be the tuple.
-            Kind::List(_) => true,
-            _ => t.const_int(*key).is_some(),
+            matches!(t.kind(contents), Kind::List(_)) || t.const_int(*key).is_some()
         };
         if !found {
             return made_for_key(t, receiver, contents, *key);

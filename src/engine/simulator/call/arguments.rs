@@ -90,11 +90,10 @@ pub(in crate::simulator) fn of_value(t: &mut Tracer<'_>, id: VarId) -> Step<Arg>
 
 /// Whether a number is made of dims and constants only: then the graph can make it too.
 pub fn depends_on_dims(t: &mut Tracer<'_>, id: VarId) -> bool {
-    match *t.kind(id) {
-        Kind::Const | Kind::Int(NumberVar::Dim(..)) => true,
-        Kind::Int(NumberVar::Made(_, a, b)) => depends_on_dims(t, a) && depends_on_dims(t, b),
-        _ => false,
+    if let Kind::Int(NumberVar::Made(_, a, b)) = *t.kind(id) {
+        return depends_on_dims(t, a) && depends_on_dims(t, b);
     }
+    matches!(t.kind(id), Kind::Const | Kind::Int(NumberVar::Dim(..)))
 }
 
 /// Whether a number made of dims is larger than those because of its constants.
@@ -104,20 +103,20 @@ pub fn has_large_part(t: &mut Tracer<'_>, id: VarId) -> bool {
 
 /// The most binary digits that a number made of dims has, where a dim has `of_dim`.
 fn digits(t: &mut Tracer<'_>, id: VarId, of_dim: u32) -> u32 {
-    match *t.kind(id) {
-        Kind::Const => t.const_int(id).map_or(u32::MAX, |value| {
+    if let Kind::Const = t.kind(id) {
+        return t.const_int(id).map_or(u32::MAX, |value| {
             u64::BITS - value.unsigned_abs().leading_zeros()
-        }),
-        Kind::Int(NumberVar::Made(op, a, b)) => {
-            let (a, b) = (digits(t, a, of_dim), digits(t, b, of_dim));
-            match op {
-                BinOp::Mul => a.saturating_add(b),
-                BinOp::Add | BinOp::Sub => a.max(b).saturating_add(1),
-                BinOp::Rem => b,
-                _ => a,
-            }
-        }
-        _ => of_dim,
+        });
+    }
+    let Kind::Int(NumberVar::Made(op, a, b)) = *t.kind(id) else {
+        return of_dim;
+    };
+    let (a, b) = (digits(t, a, of_dim), digits(t, b, of_dim));
+    match op {
+        BinOp::Mul => a.saturating_add(b),
+        BinOp::Add | BinOp::Sub => a.max(b).saturating_add(1),
+        BinOp::Rem => b,
+        _ => a,
     }
 }
 

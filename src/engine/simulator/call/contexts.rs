@@ -193,10 +193,10 @@ fn casts_nothing(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<bo
 /// The names of operators in a list, tuple or set.
 fn names_in(t: &mut Tracer<'_>, value: VarId) -> Option<Vec<Arc<str>>> {
     t.realize(value);
-    let items: Vec<VarId> = match t.kind(value).clone() {
-        Kind::List(items) | Kind::Tuple(items, None) => items,
-        Kind::Set(set) => set.items.values().copied().collect(),
-        _ => return None,
+    let items: Vec<VarId> = if let Kind::Set(set) = t.kind(value) {
+        set.items.values().copied().collect()
+    } else {
+        t.kind(value).plain_items()?.to_vec()
     };
     let mut names = Vec::with_capacity(items.len());
     for item in items {

@@ -237,11 +237,10 @@ pub fn call_object<'py>(
 
 /// Whether this is a list, dict or set, or a tuple of such.
 pub fn holds_mutable(t: &mut Tracer<'_>, id: VarId) -> bool {
-    match t.kind(id).clone() {
-        Kind::List(_) | Kind::Dict(_) | Kind::Set(_) => true,
-        Kind::Tuple(items, _) => any_mutable(t, &items),
-        _ => false,
+    if let Kind::Tuple(items, _) = t.kind(id).clone() {
+        return any_mutable(t, &items);
     }
+    matches!(t.kind(id), Kind::List(_) | Kind::Dict(_) | Kind::Set(_))
 }
 
 /// Whether one of these is such a thing.

@@ -106,8 +106,11 @@ pub fn builtins_of(t: &mut Tracer<'_>, globals: &Obj) -> Step<Obj> {
 }
 
 fn open(t: &mut Tracer<'_>, function: VarId) -> Step<Callee> {
-    match t.kind(function).clone() {
-        Kind::Function(FunctionVar::New(new)) => Ok(Callee {
+    let Kind::Function(kind) = t.kind(function).clone() else {
+        return t.unsupported("call of something that is not a function");
+    };
+    match kind {
+        FunctionVar::New(new) => Ok(Callee {
             code: t.decode(&new.code)?,
             globals: new.globals.clone(),
             closure: new.closure.clone(),
@@ -116,8 +119,7 @@ fn open(t: &mut Tracer<'_>, function: VarId) -> Step<Callee> {
                 kwdefaults: new.kwdefaults,
             },
         }),
-        Kind::Function(FunctionVar::Real) => open_real(t, function),
-        _ => t.unsupported("call of something that is not a function"),
+        FunctionVar::Real => open_real(t, function),
     }
 }
 

@@ -442,33 +442,36 @@ fn is_reversed(t: &mut Tracer<'_>, value: VarId) -> Step<bool> {
 
 /// Stops where a key may be neither less nor greater than another one: where that comes is CPython's affair.
 fn check_order(t: &mut Tracer<'_>, key: VarId) -> Step<()> {
-    match t.kind(key).clone() {
-        Kind::Tuple(items, _) | Kind::List(items) => {
-            let each = |t: &mut Tracer<'_>| {
-                let mut items = items.into_iter();
-                items.try_for_each(|item| check_order(t, item))
-            };
-            match fold::deeper(t, each) {
-                Some(checked) => checked,
-                None => t.stop(
-                    BreakId::ContainerMethod,
-                    "a sort of containers that are in too many others",
-                ),
-            }
-        }
-        Kind::Set(_) => t.stop(BreakId::ContainerMethod, "a sort of sets"),
-        // How often they are compared, and which, is CPython's affair.
-        Kind::Object(_) | Kind::Layer(_) => t.stop(
-            BreakId::ContainerMethod,
-            "a sort of objects that compare themselves",
-        ),
-        Kind::Float(_) => match dynamic_scalar::compare(t, CmpOp::Eq, key, key)? {
-            Some(true) => Ok(()),
-            _ => t.stop(BreakId::ContainerMethod, "a sort of what may be nan"),
-        },
-        _ if comparisons::is_nan(t, key) => t.stop(BreakId::ContainerMethod, "a sort of nan"),
-        _ => Ok(()),
+    if let Some(items) = t.kind(key).items().map(<[VarId]>::to_vec) {
+        let each = |t: &mut Tracer<'_>| {
+            let mut items = items.into_iter();
+            items.try_for_each(|item| check_order(t, item))
+        };
+        return match fold::deeper(t, each) {
+            Some(checked) => checked,
+            None => t.stop(
+                BreakId::ContainerMethod,
+                "a sort of containers that are in too many others",
+            ),
+        };
     }
+    let kind = t.kind(key);
+    let why = if let Kind::Set(_) = kind {
+        "a sort of sets"
+    } else if kind.object().is_some() {
+        // How often they are compared, and which, is CPython's affair.
+        "a sort of objects that compare themselves"
+    } else if let Kind::Float(_) = kind {
+        match dynamic_scalar::compare(t, CmpOp::Eq, key, key)? {
+            Some(true) => return Ok(()),
+            _ => "a sort of what may be nan",
+        }
+    } else if comparisons::is_nan(t, key) {
+        "a sort of nan"
+    } else {
+        return Ok(());
+    };
+    t.stop(BreakId::ContainerMethod, why)
 }
 
 /// Where CPython puts keys that are constants: what is neither less nor greater (`nan`) comes where its algorithm leaves it.
@@ -496,13 +499,11 @@ fn order_of_constants(
 }
 
 fn is_made_of_constants(t: &mut Tracer<'_>, id: VarId) -> bool {
-    match t.kind(id).clone() {
-        Kind::Const => t
-            .const_value(id)
-            .is_some_and(|value| is_plain_constant(&value)),
-        Kind::Tuple(items, None) => items.into_iter().all(|item| is_made_of_constants(t, item)),
-        _ => false,
+    if let Kind::Tuple(items, None) = t.kind(id).clone() {
+        return items.into_iter().all(|item| is_made_of_constants(t, item));
     }
+    t.const_value(id)
+        .is_some_and(|value| is_plain_constant(&value))
 }
 
 pub(in crate::simulator) fn dict(
@@ -576,25 +577,20 @@ pub(in crate::simulator) fn dict(
                     check_read_as_dict(t, *other)?;
                 }
                 let other = t.merged(*other).unwrap_or(*other);
-                match t.kind(other).clone() {
-                    Kind::Dict(other) => {
-                        for (key, value) in other.items.into_values() {
-                            subscript::set(t, dict, key, value)?;
-                        }
+                if let Kind::Dict(other) = t.kind(other).clone() {
+                    for (key, value) in other.items.into_values() {
+                        subscript::set(t, dict, key, value)?;
                     }
-                    Kind::Object(_) | Kind::Layer(_) => {
-                        return t.stop(BreakId::ContainerMethod, "update() from an object");
-                    }
-                    _ => {
-                        iterate::for_each(t, other, |t, pair| {
-                            let pair = iterate::collect_fast(t, pair)?;
-                            let [key, value] = pair[..] else {
-                                return t
-                                    .stop(BreakId::ContainerMethod, "update() with these items");
-                            };
-                            subscript::set(t, dict, key, value)
-                        })?;
-                    }
+                } else if t.kind(other).object().is_some() {
+                    return t.stop(BreakId::ContainerMethod, "update() from an object");
+                } else {
+                    iterate::for_each(t, other, |t, pair| {
+                        let pair = iterate::collect_fast(t, pair)?;
+                        let [key, value] = pair[..] else {
+                            return t.stop(BreakId::ContainerMethod, "update() with these items");
+                        };
+                        subscript::set(t, dict, key, value)
+                    })?;
                 }
             }
             for (name, value) in kwargs {

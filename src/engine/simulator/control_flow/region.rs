@@ -180,20 +180,35 @@ pub fn change_tensor(t: &mut Tracer<'_>, id: VarId, symbol: SymbolId) {
 
 /// Puts another item into a list or dict of the frame, which has as many items as before, or into a cell.
 pub fn change_item(t: &mut Tracer<'_>, id: VarId, at: usize, item: VarId) {
-    t.vars.mutate(id, |var| match &mut var.kind {
-        Kind::List(items) => {
-            if let Some(known) = items.get_mut(at) {
-                *known = item;
-            }
+    t.vars.mutate(id, |var| {
+        let known = if let Kind::List(items) = &mut var.kind {
+            items.get_mut(at)
+        } else if let Kind::Dict(dict) = &mut var.kind {
+            dict.items.get_index_mut(at).map(|(_, (_, value))| value)
+        } else if let Kind::Cell(cell) = &mut var.kind {
+            *cell = CellVar::Full(item);
+            None
+        } else {
+            None
+        };
+        if let Some(known) = known {
+            *known = item;
         }
-        Kind::Dict(dict) => {
-            if let Some((_, known)) = dict.items.get_index_mut(at) {
-                known.1 = item;
-            }
-        }
-        Kind::Cell(cell) => *cell = CellVar::Full(item),
-        _ => {}
     });
+}
+
+/// The item of a list, a dict or a cell at this position.
+pub fn item(t: &mut Tracer<'_>, id: VarId, at: usize) -> Option<VarId> {
+    let kind = t.kind(id);
+    if let Kind::List(items) = kind {
+        items.get(at).copied()
+    } else if let Kind::Dict(dict) = kind {
+        dict.items.get_index(at).map(|(_, (_, value))| *value)
+    } else if let Kind::Cell(CellVar::Full(content)) = kind {
+        Some(*content)
+    } else {
+        None
+    }
 }
 
 /// Iterators that only the value stack holds, and those they advance.

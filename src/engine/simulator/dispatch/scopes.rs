@@ -65,10 +65,13 @@ pub fn cell_get(t: &mut Tracer<'_>, cell: VarId) -> Step<VarId> {
 
 /// Reads a cell; `None` when it is empty. A real cell is looked at (and guarded) at its first read.
 pub fn cell_get_raw(t: &mut Tracer<'_>, cell: VarId) -> Step<Option<VarId>> {
-    match t.kind(cell).clone() {
-        Kind::Cell(CellVar::Full(value)) => Ok(Some(value)),
-        Kind::Cell(CellVar::Empty) => Ok(None),
-        Kind::Cell(CellVar::Unread) => {
+    let Kind::Cell(content) = t.kind(cell).clone() else {
+        return t.unsupported("a cell slot holds no cell");
+    };
+    match content {
+        CellVar::Full(value) => Ok(Some(value)),
+        CellVar::Empty => Ok(None),
+        CellVar::Unread => {
             let (Some(object), Some(source)) = (t.value(cell), t.source(cell)) else {
                 return t.unsupported("a cell without a source");
             };
@@ -88,7 +91,6 @@ pub fn cell_get_raw(t: &mut Tracer<'_>, cell: VarId) -> Step<Option<VarId>> {
                 }
             }
         }
-        _ => t.unsupported("a cell slot holds no cell"),
     }
 }
 

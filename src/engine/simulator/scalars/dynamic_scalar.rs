@@ -27,11 +27,14 @@ use crate::simulator::{arguments, item, program_numbers, tensors, Step, Tracer};
 
 /// The type of an operand.
 pub fn class(t: &mut Tracer<'_>, id: VarId) -> Option<Type> {
-    match t.kind(id) {
-        Kind::Int(_) => Some(Type::Int),
-        Kind::Float(_) => Some(Type::Float),
-        Kind::Const => Type::of(&t.value(id)?),
-        _ => None,
+    if let Kind::Int(_) = t.kind(id) {
+        Some(Type::Int)
+    } else if let Kind::Float(_) = t.kind(id) {
+        Some(Type::Float)
+    } else if let Kind::Const = t.kind(id) {
+        Type::of(&t.value(id)?)
+    } else {
+        None
     }
 }
 
@@ -83,11 +86,12 @@ pub fn binary(t: &mut Tracer<'_>, op: BinOp, a: VarId, b: VarId) -> Step<Option<
 
 /// Whether this may be a whole number that is no double.
 fn may_be_large(t: &mut Tracer<'_>, id: VarId) -> bool {
-    match t.kind(id) {
-        Kind::SymNumber(_) => true,
-        Kind::Int(_) => is_given(t, id) || arguments::has_large_part(t, id),
-        Kind::Const => class(t, id) == Some(Type::Int) && !is_exact_constant(t, id),
-        _ => false,
+    if let Kind::Int(_) = t.kind(id) {
+        is_given(t, id) || arguments::has_large_part(t, id)
+    } else if let Kind::Const = t.kind(id) {
+        class(t, id) == Some(Type::Int) && !is_exact_constant(t, id)
+    } else {
+        matches!(t.kind(id), Kind::SymNumber(_))
     }
 }
 
@@ -297,16 +301,15 @@ fn outcome(t: &Tracer<'_>, op: CmpOp, left: Number, right: Number) -> Option<Out
 
 /// How the guard program computes a variable, and what has to hold for that.
 fn number(t: &mut Tracer<'_>, id: VarId, ordered: &mut Vec<Ordered>) -> Option<Number> {
-    let open = match *t.kind(id) {
-        Kind::Int(open) | Kind::Float(open) => open,
-        Kind::Const => {
-            let value = t.value(id)?;
-            return Some(match Value::of(&value)? {
-                Value::Int(value) => Number::Int(value),
-                Value::Float(value) => Number::Float(value.to_bits()),
-            });
-        }
-        _ => return None,
+    if let Kind::Const = t.kind(id) {
+        let value = t.value(id)?;
+        return Some(match Value::of(&value)? {
+            Value::Int(value) => Number::Int(value),
+            Value::Float(value) => Number::Float(value.to_bits()),
+        });
+    }
+    let (Kind::Int(open) | Kind::Float(open)) = *t.kind(id) else {
+        return None;
     };
     match open {
         NumberVar::Given => t.source(id).map(Number::Given),
@@ -487,21 +490,23 @@ fn constant(t: &mut Tracer<'_>, id: VarId, dtype: DType) -> Step<SymbolId> {
 
 /// Whether the graph has this number, or makes it of dims.
 pub fn is_of_graph(t: &mut Tracer<'_>, id: VarId) -> bool {
-    match t.kind(id) {
-        Kind::SymNumber(_) => true,
-        Kind::Int(_) => arguments::depends_on_dims(t, id),
-        _ => false,
+    if let Kind::Int(_) = t.kind(id) {
+        return arguments::depends_on_dims(t, id);
     }
+    matches!(t.kind(id), Kind::SymNumber(_))
 }
 
 /// A number that the graph has, or makes of dims.
 pub fn in_graph(t: &mut Tracer<'_>, id: VarId) -> Step<Option<SymbolId>> {
-    match t.kind(id).clone() {
-        Kind::SymNumber(symbol) => Ok(Some(symbol)),
-        Kind::Int(number) if arguments::depends_on_dims(t, id) => {
-            arguments::number_statement(t, number).map(Some)
-        }
-        _ => Ok(None),
+    if let Kind::SymNumber(symbol) = *t.kind(id) {
+        return Ok(Some(symbol));
+    }
+    let Kind::Int(number) = *t.kind(id) else {
+        return Ok(None);
+    };
+    match arguments::depends_on_dims(t, id) {
+        true => arguments::number_statement(t, number).map(Some),
+        false => Ok(None),
     }
 }
 

@@ -74,10 +74,10 @@ pub fn of(t: &mut Tracer<'_>, value: VarId, to: To) -> Step<Option<VarId>> {
         return Ok(None);
     }
     // A whole number made of dims is one already.
-    let value = match t.kind(value) {
-        Kind::Int(_) if to != To::Float => return Ok(None),
-        _ => program_numbers::lowered(t, value)?,
-    };
+    if to != To::Float && matches!(t.kind(value), Kind::Int(_)) {
+        return Ok(None);
+    }
+    let value = program_numbers::lowered(t, value)?;
     let (mut symbol, is_tensor) = if let Kind::Tensor(TensorVar {
         symbol,
         class: None,

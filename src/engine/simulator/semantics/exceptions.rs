@@ -54,9 +54,9 @@ pub fn raise(t: &mut Tracer<'_>, handling: &[VarId], args: &[VarId]) -> Step<Var
         },
         [what] => {
             let exception = instance(t, *what)?;
-            match t.kind(exception) {
-                Kind::Object(object) if object.base.is_some() => Ok(exception),
-                _ => t.stop(BreakKind::RaisesException, "raise"),
+            match matches!(t.kind(exception), Kind::Object(object) if object.base.is_some()) {
+                true => Ok(exception),
+                false => t.stop(BreakKind::RaisesException, "raise"),
             }
         }
         [what, cause] => {
@@ -280,17 +280,21 @@ fn real_items<'py>(t: &mut Tracer<'py>, of: VarId) -> Step<Option<Vec<Bound<'py,
     };
     let mut values = Vec::with_capacity(items.len());
     for item in items {
-        let value = match t.kind(item).clone() {
-            Kind::Object(_) => real(t, item)?,
-            Kind::List(_) if t.vars.get(item).class.is_none() => match real_all(t, item)? {
+        let is_list = matches!(t.kind(item), Kind::List(_)) && t.vars.get(item).class.is_none();
+        let value = if let Kind::Object(_) = t.kind(item) {
+            real(t, item)?
+        } else if is_list {
+            match real_all(t, item)? {
                 Some(values) => Some(PyList::new(t.py, values)?.into_any()),
                 None => None,
-            },
-            Kind::Tuple(_, None) => match real_all(t, item)? {
+            }
+        } else if let Kind::Tuple(_, None) = t.kind(item) {
+            match real_all(t, item)? {
                 Some(values) => Some(PyTuple::new(t.py, values)?.into_any()),
                 None => None,
-            },
-            _ => fold::to_object(t, item),
+            }
+        } else {
+            fold::to_object(t, item)
         };
         match value {
             Some(value) => values.push(value),

@@ -223,16 +223,14 @@ fn next_of_iterator(t: &mut Tracer<'_>, iterator: VarId) -> Step<Option<VarId>> 
 }
 
 fn may_end_with_value(t: &Tracer<'_>, iterator: VarId) -> bool {
-    match t.vars.kind(iterator) {
-        Kind::Iter(IterVar::Generator { frame, .. }) => {
-            returns_a_value(t.py, &t.frame(*frame).code)
-        }
-        Kind::Iter(state) => {
-            let mut inner = state.inner().into_iter();
-            inner.any(|it| may_end_with_value(t, it))
-        }
-        _ => true,
+    let Kind::Iter(state) = t.vars.kind(iterator) else {
+        return true;
+    };
+    if let IterVar::Generator { frame, .. } = state {
+        return returns_a_value(t.py, &t.frame(*frame).code);
     }
+    let mut inner = state.inner().into_iter();
+    inner.any(|it| may_end_with_value(t, it))
 }
 
 fn returns_a_value(py: Python<'_>, code: &Code) -> bool {

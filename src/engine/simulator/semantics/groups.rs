@@ -74,16 +74,13 @@ pub fn new(t: &mut Tracer<'_>, class: &Bound<'_, PyType>, args: &[VarId]) -> Ste
             "an exception group whose message is not known",
         );
     }
-    let (items, kept) = match t.kind(*sequence).clone() {
-        Kind::Tuple(items, None) => (items, Some(*sequence)),
-        Kind::List(items) => (items, None),
-        _ => {
-            return t.stop(
-                BreakId::ExceptionGroup,
-                "an exception group of this sequence",
-            )
-        }
+    let Some(items) = t.kind(*sequence).plain_items().map(<[VarId]>::to_vec) else {
+        return t.stop(
+            BreakId::ExceptionGroup,
+            "an exception group of this sequence",
+        );
     };
+    let kept = matches!(t.kind(*sequence), Kind::Tuple(..)).then_some(*sequence);
     if items.is_empty() {
         return t.stop(BreakKind::RaisesException, "an empty exception group");
     }

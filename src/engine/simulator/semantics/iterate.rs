@@ -94,15 +94,13 @@ pub(in crate::simulator) fn next_of_state(
             "the next of an iterator whose length only the graph knows",
         ),
         IterVar::Sequence { over, index } => {
-            let item = match t.kind(over) {
-                Kind::List(items) | Kind::Tuple(items, _) => items.get(index).copied(),
-                _ => {
-                    return t.stop(
-                        BreakId::Iteration,
-                        "a sequence iterator over something else",
-                    )
-                }
+            let Some(items) = t.kind(over).items() else {
+                return t.stop(
+                    BreakId::Iteration,
+                    "a sequence iterator over something else",
+                );
             };
+            let item = items.get(index).copied();
             let state = match item {
                 Some(_) => IterVar::Sequence {
                     over,
@@ -424,12 +422,10 @@ pub fn collect_fast(t: &mut Tracer<'_>, value: VarId) -> Step<Vec<VarId>> {
 
 /// The iterator that `list(x)` goes through, where `x` is the user's.
 pub fn for_list(t: &mut Tracer<'_>, value: VarId) -> Step<Option<VarId>> {
-    let of_users = match t.kind(value) {
-        Kind::Object(_) => true,
-        Kind::Layer(_) => layers::items(t, value, &["__iter__", "__len__"])?.is_none(),
-        _ => false,
-    };
-    if !of_users {
+    let is_object = matches!(t.kind(value), Kind::Object(_));
+    let is_layer = matches!(t.kind(value), Kind::Layer(_));
+    let is_given = is_layer && layers::items(t, value, &["__iter__", "__len__"])?.is_none();
+    if !is_object && !is_given {
         return Ok(None);
     }
     let iterator = get_iter(t, value)?;

@@ -205,16 +205,17 @@ fn declines(t: &mut Tracer<'_>, receiver: VarId, argument: VarId, name: &str) ->
         name,
         "__add__" | "__mul__" | "__rmul__" | "__iadd__" | "__imul__"
     );
-    Ok(match t.kind(receiver) {
-        // Sequences are asked when numbers have declined.
-        Kind::List(_) | Kind::Tuple(..) | Kind::Text(_) if of_sequences => true,
-        // These know their own kind only; a dict is updated in place from anything.
-        Kind::Dict(_) if name == "__ior__" => false,
-        Kind::Int(_) | Kind::Float(_) | Kind::SymNumber(_) | Kind::Set(_) | Kind::Dict(_) => {
-            !classes::is_part_builtin(t, argument)
-        }
-        _ => false,
-    })
+    // Sequences are asked when numbers have declined.
+    if let Kind::List(_) | Kind::Tuple(..) | Kind::Text(_) = t.kind(receiver) {
+        return Ok(of_sequences);
+    }
+    // These know their own kind only; a dict is updated in place from anything.
+    let knows_its_own = matches!(
+        t.kind(receiver),
+        Kind::Int(_) | Kind::Float(_) | Kind::SymNumber(_) | Kind::Set(_) | Kind::Dict(_)
+    );
+    let updates = name == "__ior__" && matches!(t.kind(receiver), Kind::Dict(_));
+    Ok(knows_its_own && !updates && !classes::is_part_builtin(t, argument))
 }
 
 pub(in crate::simulator) fn is_not_implemented(t: &mut Tracer<'_>, value: VarId) -> bool {

@@ -132,18 +132,20 @@ fn is_plain(t: &mut Tracer<'_>, id: VarId, now: bool, left: &mut usize) -> bool 
     if *left == 0 {
         return false;
     }
-    match t.kind(id).clone() {
-        // A list from outside or of the frame may change before the line is printed.
-        Kind::Tuple(items, None) => items.into_iter().all(|item| is_plain(t, item, now, left)),
-        Kind::List(items) if now => items.into_iter().all(|item| is_plain(t, item, now, left)),
-        Kind::Text(_) => true,
-        Kind::Const => t.value(id).is_some_and(|value| {
+    // A list from outside or of the frame may change before the line is printed.
+    let items = match now {
+        true => t.kind(id).plain_items(),
+        false => t.kind(id).exact_tuple(),
+    };
+    if let Some(items) = items.map(<[VarId]>::to_vec) {
+        return items.into_iter().all(|item| is_plain(t, item, now, left));
+    }
+    matches!(t.kind(id), Kind::Text(_))
+        || t.const_value(id).is_some_and(|value| {
             value.is_none()
                 || value.is_exact_instance_of::<PyString>()
                 || value.is_exact_instance_of::<PyInt>()
                 || value.is_exact_instance_of::<PyFloat>()
                 || value.is_exact_instance_of::<PyBool>()
-        }),
-        _ => false,
-    }
+        })
 }

@@ -62,22 +62,18 @@ pub fn shown(
 /// bits, under a guard.
 fn stays_short(t: &mut Tracer<'_>, function: &Bound<'_, PyAny>, id: VarId) -> Step<bool> {
     const UNLIMITED: [&str; 3] = ["hex", "oct", "bin"];
-    match t.kind(id).clone() {
-        Kind::Int(_) if dynamic_scalar::is_given(t, id) => {
-            let of_python = |name: &&str| provenance::is_of_python(function, "builtins", name);
-            Ok(UNLIMITED.iter().any(of_python) || dynamic_scalar::is_computed(t, id)?)
-        }
-        Kind::Tuple(items, None) => {
-            for item in items {
-                let short = fold::deeper(t, |t| stays_short(t, function, item));
-                if !short.unwrap_or(Ok(false))? {
-                    return Ok(false);
-                }
-            }
-            Ok(true)
-        }
-        _ => Ok(true),
+    if matches!(t.kind(id), Kind::Int(_)) && dynamic_scalar::is_given(t, id) {
+        let of_python = |name: &&str| provenance::is_of_python(function, "builtins", name);
+        return Ok(UNLIMITED.iter().any(of_python) || dynamic_scalar::is_computed(t, id)?);
     }
+    let items = t.kind(id).exact_tuple().map(<[VarId]>::to_vec);
+    for item in items.into_iter().flatten() {
+        let short = fold::deeper(t, |t| stays_short(t, function, item));
+        if !short.unwrap_or(Ok(false))? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Exact texts in a row, of which some differ between calls; `None` where none does, or one is
@@ -85,14 +81,17 @@ fn stays_short(t: &mut Tracer<'_>, function: &Bound<'_, PyAny>, id: VarId) -> St
 pub fn joined(t: &mut Tracer<'_>, texts: &[VarId]) -> Option<VarId> {
     let mut parts = Vec::with_capacity(texts.len());
     for text in texts {
-        match t.kind(*text).clone() {
-            Kind::Text(made) if !made.is_empty() => parts.extend(made.iter().cloned()),
-            Kind::Text(_) => parts.push(TextPart::Text(*text)),
-            _ => {
-                t.const_str(*text)?;
-                parts.push(TextPart::Text(*text));
+        let is_open = matches!(t.kind(*text), Kind::Text(_));
+        if let Kind::Text(made) = t.kind(*text) {
+            parts.extend(made.iter().cloned());
+            if !made.is_empty() {
+                continue;
             }
         }
+        if !is_open {
+            t.const_str(*text)?;
+        }
+        parts.push(TextPart::Text(*text));
     }
     let differs = texts
         .iter()
@@ -113,14 +112,14 @@ pub fn sum(t: &mut Tracer<'_>, a: VarId, b: VarId) -> Option<VarId> {
 
 /// Whether this is, or holds, a number or a text that differs between calls and that Python has.
 fn is_open(t: &mut Tracer<'_>, id: VarId) -> bool {
-    match t.kind(id).clone() {
-        Kind::Text(_) => true,
-        Kind::Tuple(items, None) => {
-            let any = |t: &mut Tracer<'_>| items.into_iter().any(|item| is_open(t, item));
-            fold::deeper(t, any).unwrap_or(false)
-        }
-        _ => dynamic_scalar::is_open(t, id) && !item::is_float(t, id),
+    if let Kind::Text(_) = t.kind(id) {
+        return true;
     }
+    if let Kind::Tuple(items, None) = t.kind(id).clone() {
+        let any = |t: &mut Tracer<'_>| items.into_iter().any(|item| is_open(t, item));
+        return fold::deeper(t, any).unwrap_or(false);
+    }
+    dynamic_scalar::is_open(t, id) && !item::is_float(t, id)
 }
 
 fn is_pure(t: &mut Tracer<'_>, function: &Bound<'_, PyAny>, args: &[VarId]) -> PyResult<bool> {
@@ -145,19 +144,27 @@ fn is_pure(t: &mut Tracer<'_>, function: &Bound<'_, PyAny>, args: &[VarId]) -> P
 
 fn instead<'py>(t: &mut Tracer<'py>, id: VarId, stand_in: StandIn) -> Option<Bound<'py, PyAny>> {
     let py = t.py;
-    match t.kind(id).clone() {
-        _ if item::is_float(t, id) => None,
-        Kind::Int(_) => Some(PyInt::new(py, stand_in.0).into_any()),
-        Kind::Float(_) => Some(PyFloat::new(py, stand_in.1).into_any()),
-        Kind::Text(_) => Some(PyString::new(py, stand_in.2).into_any()),
-        Kind::Tuple(items, None) => {
-            let objects = fold::deeper(t, |t| {
-                let objects = items.into_iter().map(|item| instead(t, item, stand_in));
-                objects.collect::<Option<Vec<_>>>()
-            })??;
-            Some(PyTuple::new(py, objects).ok()?.into_any())
-        }
-        Kind::Const => fold::to_object(t, id).filter(is_plain_constant),
-        _ => None,
+    if item::is_float(t, id) {
+        return None;
     }
+    if let Kind::Int(_) = t.kind(id) {
+        return Some(PyInt::new(py, stand_in.0).into_any());
+    }
+    if let Kind::Float(_) = t.kind(id) {
+        return Some(PyFloat::new(py, stand_in.1).into_any());
+    }
+    if let Kind::Text(_) = t.kind(id) {
+        return Some(PyString::new(py, stand_in.2).into_any());
+    }
+    if let Kind::Tuple(items, None) = t.kind(id).clone() {
+        let objects = fold::deeper(t, |t| {
+            let objects = items.into_iter().map(|item| instead(t, item, stand_in));
+            objects.collect::<Option<Vec<_>>>()
+        })??;
+        return Some(PyTuple::new(py, objects).ok()?.into_any());
+    }
+    let Kind::Const = t.kind(id) else {
+        return None;
+    };
+    fold::to_object(t, id).filter(is_plain_constant)
 }

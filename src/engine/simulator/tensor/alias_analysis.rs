@@ -149,14 +149,15 @@ pub fn unless_copied(t: &mut Tracer<'_>, view: Option<View>) -> Step<Option<View
 
 /// Remembers how the tensors of `result` were made, but for those that the call was given.
 pub fn mark(t: &mut Tracer<'_>, view: View, result: VarId, given: &[VarId]) -> Step<()> {
-    let items = match t.vars.kind(result) {
-        Kind::Tensor(_) => vec![(result, None)],
-        Kind::List(items) | Kind::Tuple(items, _) => items
-            .iter()
-            .enumerate()
-            .map(|(at, item)| (*item, Some((result, at))))
-            .collect(),
-        _ => Vec::new(),
+    let kind = t.vars.kind(result);
+    let items: Vec<_> = match kind.tensor() {
+        Some(_) => vec![(result, None)],
+        None => {
+            let items = kind.items().into_iter().flatten().enumerate();
+            items
+                .map(|(at, item)| (*item, Some((result, at))))
+                .collect()
+        }
     };
     let mut operands: Vec<&Arg> = view.args.iter().collect();
     operands.retain(|arg| matches!(arg, Arg::Symbol(_)));
@@ -272,17 +273,17 @@ fn shape_in_order(
         (VIEW, [_, ..], None) => t.add(Kind::List(args.to_vec())),
         _ => return Ok(None),
     };
-    let dims = match t.kind(shape).clone() {
-        Kind::List(dims) | Kind::Tuple(dims, _) => dims,
-        Kind::Const | Kind::Int(_) if args.len() == 1 => vec![shape],
-        _ => return Ok(None),
+    let dims = if let Some(dims) = t.kind(shape).items() {
+        dims.to_vec()
+    } else if args.len() == 1 && matches!(t.kind(shape), Kind::Const | Kind::Int(_)) {
+        vec![shape]
+    } else {
+        return Ok(None);
     };
     for dim in &dims {
         // Of a zero `reshape` makes the dim that is there.
-        let is_whole = match t.kind(*dim) {
-            Kind::Const => t.const_int(*dim).is_some_and(|dim| dim != 0),
-            kind => matches!(kind, Kind::Int(_)),
-        };
+        let is_whole =
+            matches!(t.kind(*dim), Kind::Int(_)) || t.const_int(*dim).is_some_and(|dim| dim != 0);
         if !is_whole {
             return Ok(None);
         }

@@ -149,20 +149,21 @@ fn scalar_tensor(
 
 fn is_plain_data(t: &mut Tracer<'_>, id: VarId, left: &mut usize, depth: usize) -> bool {
     t.realize(id);
-    let items = match t.kind(id) {
-        Kind::List(items) | Kind::Tuple(items, None) => items.clone(),
-        Kind::Const => {
-            let number = t.const_value(id).is_some_and(|value| {
-                value.is_exact_instance_of::<PyBool>()
-                    || value.is_exact_instance_of::<PyInt>()
-                    || value.is_exact_instance_of::<PyFloat>()
-            });
-            *left = left.saturating_sub(1);
-            return number && *left > 0;
-        }
-        // Of NumPy.
-        Kind::Scalar => return depth == 0 && t.value(id).is_some(),
-        _ => return false,
+    if let Kind::Const = t.kind(id) {
+        let number = t.const_value(id).is_some_and(|value| {
+            value.is_exact_instance_of::<PyBool>()
+                || value.is_exact_instance_of::<PyInt>()
+                || value.is_exact_instance_of::<PyFloat>()
+        });
+        *left = left.saturating_sub(1);
+        return number && *left > 0;
+    }
+    // Of NumPy.
+    if let Kind::Scalar = t.kind(id) {
+        return depth == 0 && t.value(id).is_some();
+    }
+    let Some(items) = t.kind(id).plain_items().map(<[VarId]>::to_vec) else {
+        return false;
     };
     depth < 8
         && items

@@ -73,10 +73,12 @@ pub fn to_tensor(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Op
         },
     };
     t.realize(data);
-    match t.kind(data).clone() {
-        Kind::Tensor(_) => copy(t, data, wanted),
-        Kind::List(items) | Kind::Tuple(items, None) => stacked(t, &items, wanted),
-        _ => array(t, data, ArrayMaker::ToTensor(wanted)),
+    if let Kind::Tensor(_) = t.kind(data) {
+        return copy(t, data, wanted);
+    }
+    match t.kind(data).plain_items().map(<[VarId]>::to_vec) {
+        Some(items) => stacked(t, &items, wanted),
+        None => array(t, data, ArrayMaker::ToTensor(wanted)),
     }
 }
 
@@ -181,30 +183,28 @@ pub fn operand(t: &mut Tracer<'_>, id: VarId) -> Step<VarId> {
 
 /// An index of a tensor: the same for whole numbers, also in a tuple.
 pub fn index(t: &mut Tracer<'_>, id: VarId) -> Step<VarId> {
-    match t.kind(id).clone() {
-        Kind::Array(array) => {
-            let dtype = array.value.bind(t.py).getattr("dtype")?;
-            let name: String = dtype.getattr("name")?.extract()?;
-            match matches!(DType::from_name(&name), Some(DType::Int32 | DType::Int64)) {
-                true => operand(t, id),
-                false => Ok(id),
-            }
+    if let Kind::Array(array) = t.kind(id).clone() {
+        let dtype = array.value.bind(t.py).getattr("dtype")?;
+        let name: String = dtype.getattr("name")?.extract()?;
+        return match matches!(DType::from_name(&name), Some(DType::Int32 | DType::Int64)) {
+            true => operand(t, id),
+            false => Ok(id),
+        };
+    }
+    let Kind::Tuple(items, None) = t.kind(id).clone() else {
+        return Ok(id);
+    };
+    let made = items.iter().map(|item| {
+        if let Kind::Array(_) = t.kind(*item) {
+            index(t, *item)
+        } else {
+            Ok(*item)
         }
-        Kind::Tuple(items, None) => {
-            let made = items.iter().map(|item| {
-                if let Kind::Array(_) = t.kind(*item) {
-                    index(t, *item)
-                } else {
-                    Ok(*item)
-                }
-            });
-            let made = made.collect::<Step<Vec<_>>>()?;
-            match made == items {
-                true => Ok(id),
-                false => Ok(t.add(Kind::Tuple(made, None))),
-            }
-        }
-        _ => Ok(id),
+    });
+    let made = made.collect::<Step<Vec<_>>>()?;
+    match made == items {
+        true => Ok(id),
+        false => Ok(t.add(Kind::Tuple(made, None))),
     }
 }
 

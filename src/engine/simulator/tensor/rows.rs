@@ -43,15 +43,16 @@ fn counting(t: &mut Tracer<'_>, stop: SymbolId, item: Item) -> IterVar {
 
 /// The end of an iterator that counts from 0 and was not advanced, and what it yields.
 fn at_beginning(t: &mut Tracer<'_>, iterator: VarId) -> Option<(VarId, Rc<Item>)> {
-    match t.kind(iterator).clone() {
-        Kind::Iter(IterVar::Numbers {
-            next,
-            stop,
-            step: 1,
-            item,
-        }) if t.const_int(next) == Some(0) => Some((stop, item)),
-        _ => None,
-    }
+    let Kind::Iter(IterVar::Numbers {
+        next,
+        stop,
+        step: 1,
+        item,
+    }) = t.kind(iterator).clone()
+    else {
+        return None;
+    };
+    (t.const_int(next) == Some(0)).then_some((stop, item))
 }
 
 /// `enumerate(inner, count)`
@@ -86,21 +87,20 @@ pub fn several(t: &mut Tracer<'_>, inner: &[VarId], strict: bool) -> Step<Option
             stops.push(stop);
             continue;
         }
-        match t.kind(*id).clone() {
-            Kind::Iter(IterVar::Tensor { over, index: 0 }) => {
-                let len = crate::simulator::truth::len(t, over)?;
-                items.push(Item::Row(over));
-                stops.push(t.int(len));
-            }
-            Kind::Iter(IterVar::Range {
-                next: 0,
-                stop,
-                step: 1,
-            }) => {
-                items.push(Item::Number);
-                stops.push(t.int(stop));
-            }
-            _ => return Ok(None),
+        if let Kind::Iter(IterVar::Tensor { over, index: 0 }) = *t.kind(*id) {
+            let len = crate::simulator::truth::len(t, over)?;
+            items.push(Item::Row(over));
+            stops.push(t.int(len));
+        } else if let Kind::Iter(IterVar::Range {
+            next: 0,
+            stop,
+            step: 1,
+        }) = *t.kind(*id)
+        {
+            items.push(Item::Number);
+            stops.push(t.int(stop));
+        } else {
+            return Ok(None);
         }
     }
     let mut least = None;

@@ -113,10 +113,10 @@ impl<'py> Tracer<'py> {
     /// what an instance of a subclass holds that goes over itself as a dict does.
     pub fn merged(&mut self, id: VarId) -> Option<VarId> {
         self.realize(id);
-        let class = match self.vars.kind(id) {
-            Kind::Dict(_) => return Some(id),
-            Kind::Object(object) => object.class.clone(),
-            _ => return None,
+        let class = if let Kind::Object(object) = self.vars.kind(id) {
+            object.class.clone()
+        } else {
+            return self.vars.kind(id).dict().map(|_| id);
         };
         let dict = PyDict::type_object(self.py);
         let bound = class.bind(self.py).cast::<PyType>().ok()?.clone();

@@ -170,23 +170,24 @@ impl<'py> Tracer<'py> {
 
     /// Looks at a lazy variable: decides its kind and guards what was decided on.
     pub fn realize(&mut self, id: VarId) {
-        match self.vars.kind(id) {
-            Kind::Lazy => match self.value(id).filter(is_long) {
+        if let Kind::Lazy = self.vars.kind(id) {
+            match self.value(id).filter(is_long) {
                 Some(value) => {
                     self.guard_type(id, &value);
                     self.set_kind(id, Kind::Opaque);
                 }
                 None => self.classify(id),
-            },
-            Kind::Appended(appended) => {
-                let appended = appended.clone();
-                self.classify(id);
-                self.vars.update(id, |var| match &mut var.kind {
-                    Kind::List(items) => items.extend(appended),
-                    other => *other = Kind::Opaque,
-                });
             }
-            _ => {}
+        } else if let Kind::Appended(appended) = self.vars.kind(id) {
+            let appended = appended.clone();
+            self.classify(id);
+            self.vars.update(id, |var| {
+                if let Kind::List(items) = &mut var.kind {
+                    items.extend(appended);
+                } else {
+                    var.kind = Kind::Opaque;
+                }
+            });
         }
     }
 
@@ -218,12 +219,10 @@ impl<'py> Tracer<'py> {
 
     /// Whether nothing has looked into this list, which exists before the frame.
     pub(in crate::simulator) fn is_unread_list(&self, id: VarId) -> bool {
-        match self.vars.kind(id) {
-            Kind::Lazy => self
-                .value(id)
-                .is_some_and(|value| value.is_exact_instance_of::<PyList>()),
-            kind => matches!(kind, Kind::Appended(_)),
-        }
+        let is_list = |value: Bound<'py, PyAny>| value.is_exact_instance_of::<PyList>();
+        let kind = self.vars.kind(id);
+        matches!(kind, Kind::Appended(_))
+            || matches!(kind, Kind::Lazy) && self.value(id).is_some_and(is_list)
     }
 
     /// The source of `id`, if it has one.

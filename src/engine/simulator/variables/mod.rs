@@ -8,6 +8,7 @@
 
 mod answers;
 mod arena;
+mod ask;
 mod key;
 pub(crate) mod kinds;
 pub(crate) mod protocol;

@@ -101,16 +101,16 @@ fn in_order(names: &[&str], args: &[VarId], kwargs: &Kwargs) -> Option<Vec<VarId
 /// Whether it is a tensor, or a list of tensors, that exist before the call.
 fn are_from_outside(t: &mut Tracer<'_>, tensors: VarId) -> bool {
     t.realize(tensors);
-    let items = match t.kind(tensors).clone() {
-        Kind::Tensor(_) => vec![tensors],
-        Kind::List(items) => {
-            let value = t.value(tensors);
-            if value.is_some_and(|value| !value.is_exact_instance_of::<PyList>()) {
-                return false;
-            }
-            items
+    let items = if let Kind::Tensor(_) = t.kind(tensors) {
+        vec![tensors]
+    } else if let Kind::List(items) = t.kind(tensors).clone() {
+        let value = t.value(tensors);
+        if value.is_some_and(|value| !value.is_exact_instance_of::<PyList>()) {
+            return false;
         }
-        _ => return false,
+        items
+    } else {
+        return false;
     };
     items.into_iter().all(|id| {
         t.realize(id);

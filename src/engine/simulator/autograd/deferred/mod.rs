@@ -49,6 +49,15 @@ pub struct DeferredCall {
 /// in which the last of them runs natively.
 pub const CLOSED: &str = "what is computed behind a train step begins another graph";
 
+/// The tensor whose bound `backward` this is.
+fn backward_of(kind: &Kind) -> Option<VarId> {
+    if let Kind::BoundBuiltin { receiver, name } = kind {
+        (&**name == "backward").then_some(*receiver)
+    } else {
+        None
+    }
+}
+
 /// Defers a call of the outermost frame, if it is one that can be: its result is `None`.
 pub fn defer(
     t: &mut Tracer<'_>,
@@ -60,23 +69,23 @@ pub fn defer(
     if t.locations.len() != 1 || t.options.not_deferred.contains(&t.outermost) {
         return Ok(false);
     }
-    let called = match t.kind(callee).clone() {
-        Kind::BoundBuiltin { receiver, name } if &*name == "backward" => {
-            match can_defer(t, f) && args.is_empty() && kwargs.is_empty() {
-                true => backward(t, receiver)?,
-                false => None,
-            }
+    let called = if let Some(tensor) = backward_of(t.kind(callee)) {
+        match can_defer(t, f) && args.is_empty() && kwargs.is_empty() {
+            true => backward(t, tensor)?,
+            false => None,
         }
-        Kind::Method { receiver, function } => match optimizers::known(t, receiver, function) {
+    } else if let Kind::Method { receiver, function } = *t.kind(callee) {
+        match optimizers::known(t, receiver, function) {
             Some(method) if can_defer(t, f) => {
                 optimizers::call(t, &method, receiver, (args, kwargs))?
             }
             _ => None,
-        },
-        _ => match clips::known(t, callee) {
+        }
+    } else {
+        match clips::known(t, callee) {
             Some(names) if can_defer(t, f) => clips::call(t, f, (callee, names), (args, kwargs))?,
             _ => None,
-        },
+        }
     };
     let Some(Called {
         function,
@@ -167,18 +176,15 @@ fn is_users(t: &Tracer<'_>, kind: &Kind, object: &Obj) -> bool {
         let stops = || item.getattr("stop_gradient")?.is_truthy();
         !item.is_instance_of::<PyDict>() && (!is_tensor || stops().unwrap_or(false))
     };
-    match kind {
-        Kind::Object(_) => provenance::module_in_paddle(&object.get_type()).is_none(),
-        Kind::List(items) | Kind::Appended(items) => {
-            let is_plain_item = |id: &VarId| match &t.vars.get(*id).value {
-                Some(value) => is_plain(value.bind(t.py).clone()),
-                None => matches!(t.vars.kind(*id), Kind::Tensor(_) | Kind::Int(_)),
-            };
-            let list = object.cast_exact::<PyList>();
-            list.is_ok_and(|list| list.iter().all(is_plain)) && items.iter().all(is_plain_item)
-        }
-        _ => false,
+    if let Kind::List(items) | Kind::Appended(items) = kind {
+        let is_plain_item = |id: &VarId| match &t.vars.get(*id).value {
+            Some(value) => is_plain(value.bind(t.py).clone()),
+            None => matches!(t.vars.kind(*id), Kind::Tensor(_) | Kind::Int(_)),
+        };
+        let list = object.cast_exact::<PyList>();
+        return list.is_ok_and(|list| list.iter().all(is_plain)) && items.iter().all(is_plain_item);
     }
+    matches!(kind, Kind::Object(_)) && provenance::module_in_paddle(&object.get_type()).is_none()
 }
 
 /// The instruction of the first deferred call, where something was written in front of it and
@@ -231,9 +237,9 @@ pub fn last(t: &Tracer<'_>) -> Option<usize> {
 /// The instruction of a call that changes what an optimizer holds, and that the frame has looked at
 /// by another name: it may have looked behind the call.
 pub fn seen_elsewhere(t: &Tracer<'_>) -> Option<usize> {
-    let sees = |call: &&DeferredCall| match t.vars.kind(call.call) {
-        Kind::Partial { args, .. } => args.iter().any(|id| optimizers::has_seen_state(t, *id)),
-        _ => false,
+    let sees = |call: &&DeferredCall| {
+        matches!(t.vars.kind(call.call), Kind::Partial { args, .. }
+            if args.iter().any(|id| optimizers::has_seen_state(t, *id)))
     };
     t.deferred.iter().find(sees).map(|call| call.at)
 }

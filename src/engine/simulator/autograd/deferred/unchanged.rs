@@ -97,9 +97,9 @@ fn inputs<'a>(t: &Tracer<'_>, args: impl Iterator<Item = &'a Arg>) -> Option<Vec
 fn roots(t: &Tracer<'_>, symbol: SymbolId) -> Option<Vec<SymbolId>> {
     let mut found = vec![symbol];
     for id in (0..t.vars.len() as u32).map(VarId) {
-        match t.vars.kind(id) {
-            Kind::Tensor(tensor) if tensor.symbol == symbol => {}
-            _ => continue,
+        let tensor = t.vars.kind(id).tensor();
+        if tensor.is_none_or(|tensor| tensor.symbol != symbol) {
+            continue;
         }
         let Kind::Tensor(tensor) = t.vars.kind(root(&t.vars, id)) else {
             return None;

@@ -35,21 +35,20 @@ pub(super) fn slots(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Vec<
     let named = kwargs.iter().map(|(_, value)| *value);
     for id in args.iter().copied().chain(named) {
         t.realize(id);
-        match t.kind(id).clone() {
-            Kind::Tensor(tensor) => slots.push(Slot::One(tensor.symbol)),
-            Kind::List(items) | Kind::Tuple(items, _) => {
-                let mut symbols = Vec::new();
-                for item in items {
-                    t.realize(item);
-                    if let Kind::Tensor(tensor) = t.kind(item) {
-                        symbols.push(tensor.symbol);
-                    }
-                }
-                if !symbols.is_empty() {
-                    slots.push(Slot::Many(symbols));
-                }
+        if let Kind::Tensor(tensor) = t.kind(id) {
+            slots.push(Slot::One(tensor.symbol));
+            continue;
+        }
+        let items = t.kind(id).items().map(<[VarId]>::to_vec);
+        let mut symbols = Vec::new();
+        for item in items.into_iter().flatten() {
+            t.realize(item);
+            if let Kind::Tensor(tensor) = t.kind(item) {
+                symbols.push(tensor.symbol);
             }
-            _ => {}
+        }
+        if !symbols.is_empty() {
+            slots.push(Slot::Many(symbols));
         }
     }
     slots
@@ -112,10 +111,12 @@ pub(super) fn gradients(
 
 fn gradient(t: &mut Tracer<'_>, item: VarId) -> Step<Option<SymbolId>> {
     t.realize(item);
-    match t.kind(item).clone() {
-        Kind::Tensor(tensor) => Ok(Some(tensor.symbol)),
-        Kind::Const if t.is_none(item) => Ok(None),
-        _ => refuse(t, "backward returns something else than tensors and None"),
+    if let Kind::Tensor(tensor) = t.kind(item) {
+        return Ok(Some(tensor.symbol));
+    }
+    match t.is_none(item) {
+        true => Ok(None),
+        false => refuse(t, "backward returns something else than tensors and None"),
     }
 }
 
@@ -125,14 +126,12 @@ fn many(
     symbols: &[SymbolId],
     found: &mut Vec<Option<SymbolId>>,
 ) -> Step<()> {
-    let items = match t.kind(item).clone() {
-        Kind::List(items) | Kind::Tuple(items, _) if items.len() == symbols.len() => items,
-        _ => {
-            return refuse(
-                t,
-                "backward returns something else than a gradient for each tensor of a list",
-            )
-        }
+    let items = t.kind(item).items().map(<[VarId]>::to_vec);
+    let Some(items) = items.filter(|items| items.len() == symbols.len()) else {
+        return refuse(
+            t,
+            "backward returns something else than a gradient for each tensor of a list",
+        );
     };
     for (item, symbol) in items.into_iter().zip(symbols) {
         let given = gradient(t, item)?;
@@ -153,20 +152,20 @@ pub(in crate::simulator) fn inputs(
     let named = kwargs.iter().map(|(_, value)| *value);
     for id in args.iter().copied().chain(named) {
         t.realize(id);
-        match t.kind(id).clone() {
-            Kind::Tensor(tensor) if inputs.contains(&tensor.symbol) => {
-                return refuse_of(t, of, "the same tensor is given twice")
+        if let Kind::Tensor(tensor) = t.kind(id) {
+            let symbol = tensor.symbol;
+            if inputs.contains(&symbol) {
+                return refuse_of(t, of, "the same tensor is given twice");
             }
-            Kind::Tensor(tensor) => inputs.push(tensor.symbol),
-            Kind::List(items) | Kind::Tuple(items, _) => {
-                for item in items {
-                    t.realize(item);
-                    if matches!(t.kind(item), Kind::Tensor(_)) {
-                        return refuse_of(t, of, "a list or tuple of tensors as argument");
-                    }
-                }
+            inputs.push(symbol);
+            continue;
+        }
+        let items = t.kind(id).items().map(<[VarId]>::to_vec);
+        for item in items.into_iter().flatten() {
+            t.realize(item);
+            if matches!(t.kind(item), Kind::Tensor(_)) {
+                return refuse_of(t, of, "a list or tuple of tensors as argument");
             }
-            _ => {}
         }
     }
     Ok(inputs)

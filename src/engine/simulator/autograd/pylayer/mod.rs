@@ -14,7 +14,7 @@ use crate::graph::{Callee, Region, SymbolId};
 use crate::native;
 use crate::ops::DETACH;
 use crate::reason::BreakId;
-use crate::variables::{Kind, VarId};
+use crate::variables::VarId;
 
 use crate::simulator::call::call;
 use crate::simulator::replay_reads::{self, Reads};
@@ -280,27 +280,21 @@ fn flag(t: &mut Tracer<'_>, context: VarId, name: &str) -> Step<Option<bool>> {
 /// Tensors given to `mark_non_differentiable`.
 fn marked(t: &mut Tracer<'_>, context: VarId) -> Step<Vec<SymbolId>> {
     let value = attributes::get(t, context, "non_differentiable")?;
-    let items = match t.kind(value).clone() {
-        Kind::Tuple(items, None) => items,
-        Kind::Const if t.is_none(value) => Vec::new(),
-        _ => {
-            return refuse(
-                t,
-                "mark_non_differentiable() of something else than tensors",
-            )
-        }
-    };
-    let mut symbols = Vec::new();
-    for item in items {
-        match t.kind(item) {
-            Kind::Tensor(tensor) => symbols.push(tensor.symbol),
-            _ => {
-                return refuse(
-                    t,
-                    "mark_non_differentiable() of something else than tensors",
-                )
-            }
-        }
+    if t.is_none(value) {
+        return Ok(Vec::new());
     }
-    Ok(symbols)
+    let items = t.kind(value).exact_tuple().map(<[VarId]>::to_vec);
+    let symbols = items.and_then(|items| {
+        let symbols = items
+            .iter()
+            .map(|item| Some(t.kind(*item).tensor()?.symbol));
+        symbols.collect()
+    });
+    match symbols {
+        Some(symbols) => Ok(symbols),
+        None => refuse(
+            t,
+            "mark_non_differentiable() of something else than tensors",
+        ),
+    }
 }

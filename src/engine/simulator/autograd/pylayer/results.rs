@@ -17,10 +17,12 @@ pub(in crate::simulator) enum Shape {
 impl Shape {
     pub(in crate::simulator) fn of(t: &mut Tracer<'_>, of: &str, result: VarId) -> Step<Self> {
         let symbols = results(t, of, result)?;
-        Ok(match t.kind(result) {
-            Kind::Tuple(..) => Self::Tuple(symbols),
-            Kind::List(_) => Self::List(symbols),
-            _ => Self::One(symbols[0]),
+        Ok(if let Kind::Tuple(..) = t.kind(result) {
+            Self::Tuple(symbols)
+        } else if let Kind::List(_) = t.kind(result) {
+            Self::List(symbols)
+        } else {
+            Self::One(symbols[0])
         })
     }
 
@@ -42,26 +44,25 @@ impl Shape {
 
 fn results(t: &mut Tracer<'_>, of: &str, result: VarId) -> Step<Vec<SymbolId>> {
     t.realize(result);
-    let items = match t.kind(result).clone() {
-        Kind::Tensor(tensor) => return Ok(vec![tensor.symbol]),
-        Kind::Tuple(items, None) | Kind::List(items) if !items.is_empty() => items,
-        _ => return refuse_of(t, of, "the function returns something else than tensors"),
+    if let Kind::Tensor(tensor) = t.kind(result) {
+        return Ok(vec![tensor.symbol]);
+    }
+    let items = t.kind(result).plain_items().map(<[VarId]>::to_vec);
+    let Some(items) = items.filter(|items| !items.is_empty()) else {
+        return refuse_of(t, of, "the function returns something else than tensors");
     };
     let mut symbols = Vec::with_capacity(items.len());
     for item in items {
         t.realize(item);
-        match t.kind(item) {
-            Kind::Tensor(tensor) if !symbols.contains(&tensor.symbol) => {
-                symbols.push(tensor.symbol)
-            }
-            _ => {
-                return refuse_of(
-                    t,
-                    of,
-                    "the function returns something else than different tensors",
-                )
-            }
-        }
+        let symbol = t.kind(item).tensor().map(|tensor| tensor.symbol);
+        let Some(symbol) = symbol.filter(|symbol| !symbols.contains(symbol)) else {
+            return refuse_of(
+                t,
+                of,
+                "the function returns something else than different tensors",
+            );
+        };
+        symbols.push(symbol);
     }
     Ok(symbols)
 }
@@ -94,35 +95,36 @@ enum Container {
 impl Returned {
     pub(super) fn of(t: &mut Tracer<'_>, result: VarId) -> Step<Self> {
         t.realize(result);
-        let (kind, ids) = match t.kind(result).clone() {
-            Kind::Tensor(_) => (Container::None, vec![result]),
-            Kind::Tuple(ids, None) => (Container::Tuple, ids),
-            Kind::List(ids) => (Container::List, ids),
-            _ => return refuse(t, "forward returns something else than tensors"),
+        let (kind, ids) = if let Kind::Tensor(_) = t.kind(result) {
+            (Container::None, vec![result])
+        } else if let Kind::Tuple(ids, None) = t.kind(result) {
+            (Container::Tuple, ids.clone())
+        } else if let Kind::List(ids) = t.kind(result) {
+            (Container::List, ids.clone())
+        } else {
+            return refuse(t, "forward returns something else than tensors");
         };
         let (mut symbols, mut tensors) = (Vec::new(), Vec::new());
         let mut items = Vec::with_capacity(ids.len());
         for id in ids {
             t.realize(id);
-            match t.kind(id).clone() {
-                Kind::Tensor(tensor) if symbols.contains(&tensor.symbol) => {
-                    return refuse(t, "forward returns a tensor twice")
+            if let Kind::Tensor(tensor) = t.kind(id) {
+                let symbol = tensor.symbol;
+                if symbols.contains(&symbol) {
+                    return refuse(t, "forward returns a tensor twice");
                 }
-                Kind::Tensor(tensor) => {
-                    items.push(Item::Tensor(symbols.len()));
-                    symbols.push(tensor.symbol);
-                    tensors.push(id);
-                }
-                _ => match t.const_value(id) {
-                    Some(value) => items.push(Item::Constant(Obj::from(value))),
-                    None => {
-                        return refuse(
-                            t,
-                            "forward returns something else than tensors and constants",
-                        )
-                    }
-                },
+                items.push(Item::Tensor(symbols.len()));
+                symbols.push(symbol);
+                tensors.push(id);
+                continue;
             }
+            let Some(value) = t.const_value(id) else {
+                return refuse(
+                    t,
+                    "forward returns something else than tensors and constants",
+                );
+            };
+            items.push(Item::Constant(Obj::from(value)));
         }
         if symbols.is_empty() {
             return refuse(t, "forward returns no tensor");

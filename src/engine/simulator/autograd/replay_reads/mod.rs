@@ -15,7 +15,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::bytecode::Code;
 use crate::reason::{BreakKind, SourceLoc};
 use crate::tracker::TrackerRef;
-use crate::variables::{AttrOp, CellVar, Kind, VarId, Variable};
+use crate::variables::{AttrOp, CellVar, DictVar, Kind, ObjectVar, VarId, Variable};
 
 use crate::simulator::opcode_executor::Outcome;
 use crate::simulator::{Step, Tracer};
@@ -69,11 +69,9 @@ fn address(var: &Variable) -> Option<usize> {
 
 /// Layers keep their parts in ordered dicts: those are left out.
 fn is_container(kind: &Kind) -> bool {
-    match kind {
-        Kind::List(_) | Kind::Appended(_) | Kind::Set(_) => true,
-        Kind::Dict(dict) => dict.class.is_none() || dict.default_factory.is_some(),
-        _ => false,
-    }
+    let is_dict = |dict: &DictVar| dict.class.is_none() || dict.default_factory.is_some();
+    matches!(kind, Kind::List(_) | Kind::Appended(_) | Kind::Set(_))
+        || kind.dict().is_some_and(is_dict)
 }
 
 /// A captured operation whose Python code plain Python runs again on the way back.
@@ -175,12 +173,11 @@ impl RunsAgain {
         let globals = t.global_writes.iter().take(self.global_writes);
         let written = |var: &Rc<Variable>| {
             let by_frame = var.mutated && var.source.is_some();
+            let names = |object: &ObjectVar| object.writes.iter().any(|write| self.names(write));
             by_frame
-                && match &var.kind {
-                    Kind::Object(object) | Kind::Layer(object) => {
-                        object.writes.iter().any(|write| self.names(write))
-                    }
-                    kind => is_container(kind) || matches!(kind, Kind::Cell(_)),
+                && match var.kind.object() {
+                    Some(object) => names(object),
+                    None => is_container(&var.kind) || matches!(var.kind, Kind::Cell(_)),
                 }
         };
         globals.into_iter().any(|(_, write)| self.names(write)) || self.read.values().any(written)
@@ -190,12 +187,10 @@ impl RunsAgain {
     fn is_handed_on(&self, t: &Tracer<'_>, made: &FxHashSet<VarId>, returns: bool) -> bool {
         let mut read = self.read.keys();
         read.any(|id| {
-            let may_change = match t.vars.kind(*id) {
-                Kind::Object(_) | Kind::Layer(_) => true,
-                // Behind a break the frame itself may need it: what that writes is known.
-                Kind::Cell(_) => returns,
-                kind => is_container(kind),
-            };
+            let kind = t.vars.kind(*id);
+            // Behind a break the frame itself may need a cell: what that writes is known.
+            let is_cell = returns && matches!(kind, Kind::Cell(_));
+            let may_change = is_cell || kind.object().is_some() || is_container(kind);
             may_change && made.contains(id)
         })
     }

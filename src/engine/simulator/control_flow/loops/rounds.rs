@@ -13,7 +13,7 @@ use crate::simulator::saved_for_backward::Statements;
 use crate::simulator::tracer::function_graph::Cut;
 use crate::simulator::tuple_carry::{self, Trees};
 use crate::simulator::{call, carried_aliases, item, program_numbers, tensor_scalar, Step, Tracer};
-use crate::variables::{CellVar, Form, IterVar, Kind, VarId};
+use crate::variables::{Form, IterVar, Kind, VarId};
 
 use super::{next, Behind, Captured, Carried, Part};
 
@@ -281,12 +281,7 @@ impl Captured<'_> {
         let Some(item) = part.item else {
             return Some(part.of);
         };
-        match t.kind(part.of) {
-            Kind::List(items) => items.get(item).copied(),
-            Kind::Dict(dict) => dict.items.get_index(item).map(|(_, (_, value))| *value),
-            Kind::Cell(CellVar::Full(content)) => Some(*content),
-            _ => None,
-        }
+        region::item(t, part.of, item)
     }
 
     /// Carries what the loop may return, from `hidden` on.

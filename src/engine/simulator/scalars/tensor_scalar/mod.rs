@@ -264,18 +264,13 @@ fn number_like(
 
 /// The dtype and graph argument of a whole number.
 fn whole(t: &mut Tracer<'_>, id: VarId) -> Option<Arg> {
-    match t.kind(id).clone() {
-        Kind::SymNumber(symbol) => {
-            let meta = t.graph.meta(symbol)?;
-            (meta.dtype == DType::Int64).then_some(Arg::Symbol(symbol))
-        }
-        Kind::Const => {
-            let value = t.value(id)?;
-            let fits = value.is_exact_instance_of::<PyInt>() && value.extract::<i64>().is_ok();
-            fits.then(|| Arg::Const(Obj::from(value)))
-        }
-        _ => None,
+    if let Kind::SymNumber(symbol) = *t.kind(id) {
+        let meta = t.graph.meta(symbol)?;
+        return (meta.dtype == DType::Int64).then_some(Arg::Symbol(symbol));
     }
+    let value = t.const_value(id)?;
+    let fits = value.is_exact_instance_of::<PyInt>() && value.extract::<i64>().is_ok();
+    fits.then(|| Arg::Const(Obj::from(value)))
 }
 
 pub(in crate::simulator) fn on_numbers(
@@ -402,16 +397,17 @@ pub fn range(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Option
 
 /// `operator.index(value)` of a constant or a tensor.
 pub fn index(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
-    let symbol = match t.kind(value) {
-        Kind::Tensor(tensor) => tensor.symbol,
-        Kind::Int(_) => match dynamic_scalar::in_graph(t, value)? {
-            Some(symbol) => return Ok(t.add(Kind::SymNumber(symbol))),
-            None => return refuse(t, "range() of a number that differs between calls"),
-        },
-        _ => match whole(t, value) {
-            Some(_) => return Ok(value),
-            None => return refuse(t, "range() of something that is not a whole number"),
-        },
+    if let Kind::Int(_) = t.kind(value) {
+        return match dynamic_scalar::in_graph(t, value)? {
+            Some(symbol) => Ok(t.add(Kind::SymNumber(symbol))),
+            None => refuse(t, "range() of a number that differs between calls"),
+        };
+    }
+    let Some(symbol) = t.kind(value).tensor().map(|tensor| tensor.symbol) else {
+        return match whole(t, value) {
+            Some(_) => Ok(value),
+            None => refuse(t, "range() of something that is not a whole number"),
+        };
     };
     let Some(meta) = t.graph.meta(symbol).cloned() else {
         return refuse(t, "range() of a tensor without metadata");

@@ -27,11 +27,8 @@ pub fn computes_dims(t: &Tracer<'_>) -> bool {
 /// Whether this is a number made of open dims that the program computes.
 pub fn is_of_dims(t: &mut Tracer<'_>, id: VarId) -> bool {
     computes_dims(t)
-        && match *t.kind(id) {
-            Kind::Int(_) => arguments::depends_on_dims(t, id),
-            Kind::Float(number) => matches!(number, NumberVar::Made(..)),
-            _ => false,
-        }
+        && (matches!(t.kind(id), Kind::Float(NumberVar::Made(..)))
+            || matches!(t.kind(id), Kind::Int(_)) && arguments::depends_on_dims(t, id))
 }
 
 /// Whether the program computes this number.

@@ -167,13 +167,15 @@ pub(in crate::simulator) fn of_super(
     receiver: VarId,
     name: &str,
 ) -> Step<VarId> {
-    let (start, is_class) = match t.kind(receiver).clone() {
-        Kind::Object(object) | Kind::Layer(object) => (object.class, false),
-        Kind::Class => match t.value(receiver) {
+    let (start, is_class) = if let Some(object) = t.kind(receiver).object() {
+        (object.class.clone(), false)
+    } else if let Kind::Class = t.kind(receiver) {
+        match t.value(receiver) {
             Some(value) => (Obj::from(value), true),
             None => return t.unsupported("super() of a class without an object"),
-        },
-        _ => return t.unsupported("super() of this kind of object"),
+        }
+    } else {
+        return t.unsupported("super() of this kind of object");
     };
     let of = class_of(t, &start)?;
     only_names(t, &of)?;

@@ -89,10 +89,16 @@ pub fn init(
             Ok(Some(t.none()))
         };
     }
-    let method = match t.kind(contents) {
-        Kind::List(items) if items.is_empty() && kwargs.is_empty() => "extend",
-        Kind::Dict(dict) if dict.class.is_none() => "update",
-        Kind::Dict(dict) if dict.items.is_empty() => {
+    let kind = t.kind(contents);
+    let method = if let Kind::List(items) = kind {
+        match items.is_empty() && kwargs.is_empty() {
+            true => "extend",
+            false => return Ok(None),
+        }
+    } else if let Kind::Dict(dict) = kind {
+        if dict.class.is_none() {
+            "update"
+        } else if dict.items.is_empty() {
             // It sets one item after the other through `self[key] = value`.
             let class = object.class.bind(t.py).cast::<PyType>().cloned();
             let class = class.map_err(PyErr::from)?;
@@ -103,8 +109,11 @@ pub fn init(
                 true => "update",
                 false => return Ok(None),
             }
+        } else {
+            return Ok(None);
         }
-        _ => return Ok(None),
+    } else {
+        return Ok(None);
     };
     if args.len() > 1 {
         let why = "a container that is made of more than one argument";

@@ -127,19 +127,20 @@ pub(super) fn keep_as_they_are(t: &mut Tracer<'_>, args: &mut [VarId]) {
 /// Whether a view is made with it as a size or place: where that leaves, it is made again.
 fn is_operand_of_a_view(t: &Tracer<'_>, symbol: SymbolId) -> bool {
     let ids = (0..t.vars.len() as u32).map(VarId);
-    ids.into_iter().any(|id| match t.vars.kind(id) {
-        Kind::Tensor(TensorVar {
+    ids.into_iter().any(|id| {
+        let Kind::Tensor(TensorVar {
             view: Some(view), ..
-        }) => {
-            let mut found = false;
-            let given = view
-                .args
-                .iter()
-                .chain(view.kwargs.iter().map(|(_, arg)| arg));
-            given.for_each(|arg: &Arg| arg.for_each_symbol(&mut |used| found |= used == symbol));
-            found && view.base_symbol != symbol
-        }
-        _ => false,
+        }) = t.vars.kind(id)
+        else {
+            return false;
+        };
+        let mut found = false;
+        let given = view
+            .args
+            .iter()
+            .chain(view.kwargs.iter().map(|(_, arg)| arg));
+        given.for_each(|arg: &Arg| arg.for_each_symbol(&mut |used| found |= used == symbol));
+        found && view.base_symbol != symbol
     })
 }
 

@@ -159,26 +159,24 @@ fn can_defer(t: &mut Tracer<'_>, tensor: VarId) -> bool {
 
 /// The symbol of a tensor or parameter that is no view and of no class of the user's.
 pub(super) fn own_symbol(t: &mut Tracer<'_>, tensor: VarId) -> Option<SymbolId> {
-    match t.kind(tensor).clone() {
-        Kind::Tensor(TensorVar {
-            symbol,
-            view: None,
-            class,
-        }) => {
-            let is_plain = class.as_ref().is_none_or(|it| it.is(&t.paddle.parameter));
-            is_plain.then_some(symbol)
-        }
-        _ => None,
-    }
+    let Kind::Tensor(TensorVar {
+        symbol,
+        view: None,
+        class,
+    }) = t.kind(tensor).clone()
+    else {
+        return None;
+    };
+    let is_plain = class.as_ref().is_none_or(|it| it.is(&t.paddle.parameter));
+    is_plain.then_some(symbol)
 }
 
 /// Whether a call that is deferred takes it.
 fn is_waited_for(t: &Tracer<'_>, id: VarId) -> bool {
     t.deferred
         .iter()
-        .any(|deferred| match t.vars.kind(deferred.call) {
-            Kind::Partial { args, .. } => args.contains(&id),
-            _ => true,
+        .any(|deferred| {
+            !matches!(t.vars.kind(deferred.call), Kind::Partial { args, .. } if !args.contains(&id))
         })
 }
 
@@ -239,30 +237,27 @@ fn selected(t: &mut Tracer<'_>, shape: &[i64], key: VarId) -> Option<Vec<i64>> {
     }
     let mut found = Vec::new();
     for (key, size) in keys.iter().zip(shape) {
-        match t.kind(*key).clone() {
-            Kind::Slice([start, stop, step]) => {
-                let step = if t.is_none(step) {
-                    1
-                } else {
-                    t.const_int(step)?
-                };
-                let mut end = |part, default| match t.is_none(part) {
-                    true => Some(default),
-                    false => t.const_int(part),
-                };
-                let (start, stop) = (end(start, 0)?, end(stop, *size)?);
-                if step != 1 || start < 0 || stop > *size || start >= stop {
-                    return None;
-                }
-                found.push(stop - start);
+        let Kind::Slice([start, stop, step]) = *t.kind(*key) else {
+            let at = t.const_int(*key)?;
+            if at < -size || at >= *size {
+                return None;
             }
-            _ => {
-                let at = t.const_int(*key)?;
-                if at < -size || at >= *size {
-                    return None;
-                }
-            }
+            continue;
+        };
+        let step = if t.is_none(step) {
+            1
+        } else {
+            t.const_int(step)?
+        };
+        let mut end = |part, default| match t.is_none(part) {
+            true => Some(default),
+            false => t.const_int(part),
+        };
+        let (start, stop) = (end(start, 0)?, end(stop, *size)?);
+        if step != 1 || start < 0 || stop > *size || start >= stop {
+            return None;
         }
+        found.push(stop - start);
     }
     found.extend(&shape[keys.len()..]);
     Some(found)

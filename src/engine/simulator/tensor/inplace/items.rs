@@ -94,21 +94,20 @@ fn as_places(t: &mut Tracer<'_>, tensor: VarId, key: VarId) -> Step<VarId> {
 
 /// Whole numbers, slices of them, `...` and `None`: other keys have rules of their own.
 fn is_basic(t: &mut Tracer<'_>, key: VarId) -> bool {
-    match t.kind(key).clone() {
-        Kind::Tuple(items, None) => items
+    if let Kind::Tuple(items, None) = t.kind(key).clone() {
+        return items
             .into_iter()
-            .all(|item| !matches!(t.kind(item), Kind::Tuple(..)) && is_basic(t, item)),
-        Kind::Slice(parts) => parts
-            .into_iter()
-            .all(|part| t.is_none(part) || is_whole(t, part)),
-        _ if is_place_of_graph(t, key) => true,
-        Kind::Const => {
-            is_whole(t, key)
-                || t.value(key)
-                    .is_some_and(|value| value.is_none() || value.is(t.py.Ellipsis()))
-        }
-        _ => false,
+            .all(|item| !matches!(t.kind(item), Kind::Tuple(..)) && is_basic(t, item));
     }
+    if let Kind::Slice(parts) = *t.kind(key) {
+        return parts
+            .into_iter()
+            .all(|part| t.is_none(part) || is_whole(t, part));
+    }
+    let selects = |value: Bound<'_, PyAny>| value.is_none() || value.is(value.py().Ellipsis());
+    is_place_of_graph(t, key)
+        || matches!(t.kind(key), Kind::Const)
+            && (is_whole(t, key) || t.value(key).is_some_and(selects))
 }
 
 /// Whether each whole number of such a key is a place along its dim, guarded where that is open:

@@ -32,14 +32,15 @@ pub(super) fn is_view(t: &Tracer<'_>, tensor: VarId) -> bool {
 }
 
 fn view_of(t: &Tracer<'_>, tensor: VarId) -> Option<(SymbolId, Arc<View>)> {
-    match t.vars.kind(tensor) {
-        Kind::Tensor(TensorVar {
-            symbol,
-            view: Some(view),
-            class: None,
-        }) => Some((*symbol, view.clone())),
-        _ => None,
-    }
+    let Kind::Tensor(TensorVar {
+        symbol,
+        view: Some(view),
+        class: None,
+    }) = t.vars.kind(tensor)
+    else {
+        return None;
+    };
+    Some((*symbol, view.clone()))
 }
 
 /// `view.name(*args)`; `None` where it is not captured.
@@ -100,11 +101,10 @@ pub(super) fn chain(t: &mut Tracer<'_>, tensor: VarId, args: &[VarId]) -> Option
     let all: Vec<VarId> = views_of(t, root).chain([root]).collect();
     let graph = Statements::of_graph(t);
     let has_gradients = t.entry_grad && !t.options.forward_only;
-    let is_seen = |id: &VarId| match t.vars.kind(*id) {
-        Kind::Tensor(var) => {
+    let is_seen = |id: &VarId| {
+        t.vars.kind(*id).tensor().is_none_or(|var| {
             t.graph.sir.has_gradient(var.symbol) || has_gradients && graph.keep(t, var.symbol)
-        }
-        _ => true,
+        })
     };
     (!all.iter().any(is_seen)).then_some(Chain { views, root })
 }
@@ -150,11 +150,7 @@ pub(super) fn write_back(t: &mut Tracer<'_>, chain: &Chain, made: VarId) -> Step
         let value = results[results.len() - 1];
         results.push(tensors::control(t, items::SET, &[*base, *key, value])?);
     }
-    let symbol = |t: &mut Tracer<'_>, id| match t.kind(id) {
-        Kind::Tensor(var) => Some(var.symbol),
-        _ => None,
-    };
-    let symbols = results.iter().map(|id| symbol(t, *id));
+    let symbols = results.iter().map(|id| Some(t.kind(*id).tensor()?.symbol));
     let Some(symbols) = symbols.collect::<Option<Vec<SymbolId>>>() else {
         return Ok(false);
     };

@@ -15,7 +15,7 @@ use crate::guard::GuardKind;
 use crate::obj::{items_in_order, Item, Obj};
 use crate::reason::BreakId;
 use crate::tracker::{DictKey, Tracker, TrackerRef};
-use crate::variables::{Kind, VarId};
+use crate::variables::{Kind, TensorVar, VarId};
 
 use crate::simulator::attributes::{self, lookup};
 use crate::simulator::call::call as call_any;
@@ -341,15 +341,13 @@ pub fn check_plain_write(t: &mut Tracer<'_>, layer: VarId, name: &str, value: Va
     if name == "training" || REGISTRIES.contains(&name) || name.starts_with("_forward_") {
         return t.stop(BreakId::Layer, format!("assignment to {name} of a layer"));
     }
-    match t.kind(value).clone() {
-        Kind::Layer(_) | Kind::Opaque => t.stop(BreakId::Layer, "assignment of a layer to a layer"),
-        Kind::Tensor(tensor) if tensor.class.is_some() => {
-            t.stop(BreakId::Layer, "assignment of a parameter to a layer")
-        }
-        _ => {
-            // The registries do not have the name: that must stay so.
-            registered(t, layer, name)?;
-            Ok(())
-        }
+    if let Kind::Layer(_) | Kind::Opaque = t.kind(value) {
+        return t.stop(BreakId::Layer, "assignment of a layer to a layer");
     }
+    if let Kind::Tensor(TensorVar { class: Some(_), .. }) = t.kind(value) {
+        return t.stop(BreakId::Layer, "assignment of a parameter to a layer");
+    }
+    // The registries do not have the name: that must stay so.
+    registered(t, layer, name)?;
+    Ok(())
 }

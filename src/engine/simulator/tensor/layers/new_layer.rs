@@ -128,14 +128,13 @@ fn simple(
 fn lists(t: &mut Tracer<'_>, args: &[VarId]) -> Option<Vec<VarId>> {
     let mut lists = Vec::new();
     for &arg in args {
-        match t.kind(arg).clone() {
-            Kind::List(items)
-                if t.value(arg).is_none() && !items.is_empty() && !fold::any_mutable(t, &items) =>
-            {
-                lists.push(arg);
-            }
-            _ if fold::holds_mutable(t, arg) => return None,
-            _ => {}
+        let is_new = |t: &mut Tracer<'_>, items: &[VarId]| {
+            t.value(arg).is_none() && !items.is_empty() && !fold::any_mutable(t, items)
+        };
+        if matches!(t.kind(arg).clone(), Kind::List(items) if is_new(t, &items)) {
+            lists.push(arg);
+        } else if fold::holds_mutable(t, arg) {
+            return None;
         }
     }
     Some(lists)

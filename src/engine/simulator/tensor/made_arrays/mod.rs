@@ -78,28 +78,32 @@ fn convert<'py>(
         let items = items.iter().map(|item| object(t, *item, arrays));
         items.collect::<Option<Vec<_>>>()
     };
-    match t.kind(id).clone() {
-        Kind::Tuple(items, None) => Some(PyTuple::new(py, each(t, &items)?).ok()?.into_any()),
-        Kind::List(items) => Some(PyList::new(py, each(t, &items)?).ok()?.into_any()),
-        Kind::Slice(parts) => {
-            let parts = each(t, &parts)?;
-            let slice = py.get_type::<PySlice>();
-            slice.call1((&parts[0], &parts[1], &parts[2])).ok()
-        }
-        Kind::Array(array) => {
-            arrays.push(id);
-            Some(array.value.bind(py).clone())
-        }
-        Kind::Const | Kind::Scalar | Kind::Range(..) => fold::to_object(t, id),
-        // Others may run the user's code where NumPy asks what they are.
-        Kind::Class => fold::to_object(t, id)
-            .filter(|class| class.cast().is_ok_and(|class| !native::is_mutable(class))),
-        _ => {
-            let value = t.value(id).filter(|value| is_dtype(py, value))?;
-            t.guard_identity(id);
-            Some(value)
-        }
+    if let Kind::Tuple(items, None) = t.kind(id).clone() {
+        return Some(PyTuple::new(py, each(t, &items)?).ok()?.into_any());
     }
+    if let Kind::List(items) = t.kind(id).clone() {
+        return Some(PyList::new(py, each(t, &items)?).ok()?.into_any());
+    }
+    if let Kind::Slice(parts) = *t.kind(id) {
+        let parts = each(t, &parts)?;
+        let slice = py.get_type::<PySlice>();
+        return slice.call1((&parts[0], &parts[1], &parts[2])).ok();
+    }
+    if let Kind::Array(array) = t.kind(id).clone() {
+        arrays.push(id);
+        return Some(array.value.bind(py).clone());
+    }
+    if let Kind::Const | Kind::Scalar | Kind::Range(..) = t.kind(id) {
+        return fold::to_object(t, id);
+    }
+    // Others may run the user's code where NumPy asks what they are.
+    if let Kind::Class = t.kind(id) {
+        return fold::to_object(t, id)
+            .filter(|class| class.cast().is_ok_and(|class| !native::is_mutable(class)));
+    }
+    let value = t.value(id).filter(|value| is_dtype(py, value))?;
+    t.guard_identity(id);
+    Some(value)
 }
 
 fn is_dtype(py: Python<'_>, value: &Bound<'_, PyAny>) -> bool {
@@ -309,11 +313,10 @@ pub fn method(
 
 /// Whether an array, or a scalar, has a method that is simulated.
 pub fn has_method(kind: &Kind, name: &str) -> bool {
-    match kind {
-        Kind::Array(_) => has(METHODS, name) || has(WRITES, name),
-        Kind::Scalar => has(OF_SCALARS, name),
-        _ => false,
+    if let Kind::Array(_) = kind {
+        return has(METHODS, name) || has(WRITES, name);
     }
+    matches!(kind, Kind::Scalar) && has(OF_SCALARS, name)
 }
 
 /// Whether they have an attribute that is.
@@ -367,10 +370,10 @@ pub fn binary(
 
 /// The same for any function of `operator`.
 pub fn operator(t: &mut Tracer<'_>, name: &str, args: &[VarId]) -> Step<Option<VarId>> {
-    let mut is_one = |id: &VarId| match t.kind(*id) {
-        Kind::Array(_) => true,
-        Kind::Opaque => t.value(*id).is_some_and(|value| is_dtype(t.py, &value)),
-        _ => false,
+    let mut is_one = |id: &VarId| {
+        let is_opaque = matches!(t.kind(*id), Kind::Opaque);
+        is_opaque && t.value(*id).is_some_and(|value| is_dtype(t.py, &value))
+            || matches!(t.kind(*id), Kind::Array(_))
     };
     if !args.iter().any(&mut is_one) {
         return Ok(None);

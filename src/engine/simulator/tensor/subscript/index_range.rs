@@ -47,19 +47,17 @@ pub fn check(t: &mut Tracer<'_>, tensor: VarId, key: VarId) -> Step<()> {
 
 /// The symbol of a place that only the graph knows.
 fn place(t: &mut Tracer<'_>, item: VarId) -> Step<Option<SymbolId>> {
-    Ok(match t.kind(item).clone() {
-        Kind::SymNumber(symbol) | Kind::Int(NumberVar::Graph(symbol)) => Some(symbol),
-        Kind::Tensor(var) => {
-            let meta = t.graph.meta(var.symbol);
-            let whole = |meta: &&crate::graph::TensorMeta| {
-                let dtype = meta.dtype;
-                let index = matches!(dtype, DType::Int32 | DType::Int64);
-                meta.shape.is_empty() && index
-            };
-            meta.filter(whole).map(|_| var.symbol)
-        }
-        _ => None,
-    })
+    if let Kind::SymNumber(symbol) | Kind::Int(NumberVar::Graph(symbol)) = *t.kind(item) {
+        return Ok(Some(symbol));
+    }
+    let Some(symbol) = t.kind(item).tensor().map(|tensor| tensor.symbol) else {
+        return Ok(None);
+    };
+    let whole = |meta: &&crate::graph::TensorMeta| {
+        let index = matches!(meta.dtype, DType::Int32 | DType::Int64);
+        meta.shape.is_empty() && index
+    };
+    Ok(t.graph.meta(symbol).filter(whole).map(|_| symbol))
 }
 
 /// How many dims an item of a key takes.

@@ -237,6 +237,24 @@ impl Kind {
         }
     }
 
+    /// The dict.
+    pub fn dict(&self) -> Option<&DictVar> {
+        if let Self::Dict(dict) = self {
+            Some(dict)
+        } else {
+            None
+        }
+    }
+
+    /// The attributes of an instance or a layer.
+    pub fn object(&self) -> Option<&ObjectVar> {
+        if let Self::Object(object) | Self::Layer(object) = self {
+            Some(object)
+        } else {
+            None
+        }
+    }
+
     /// The tensor.
     pub fn tensor(&self) -> Option<&TensorVar> {
         if let Self::Tensor(tensor) = self {
