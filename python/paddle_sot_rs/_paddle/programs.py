@@ -441,11 +441,9 @@ class _Compilation:
                     raise NotImplementedError(f"{op.name()} of {dtype}, which a CPU has no kernel for")
 
     def by_operators(self):
-        """Inputs with gradients, but from no PyLayer: what `backward` returns may say anything."""
-        users = (branch for branch in self.trace.branches.values() if branch.is_custom)
-        apart = {value.id for branch in users for value in branch.free}
+        """Inputs with gradients that do not say that they stop, as operators' do not."""
         pairs = enumerate(zip(self.x_grads, self.inputs, strict=True))
-        return [at for at, (gradient, value) in pairs if gradient is not None and value.id not in apart]
+        return [at for at, (gradient, value) in pairs if gradient is not None and value.id not in self.trace.stopping]
 
     def gates(self, plan, without):
         gates = None

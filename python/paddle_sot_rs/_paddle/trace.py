@@ -53,6 +53,8 @@ class Trace:
         self.updated = []
         # Captured branches, by the first of their results.
         self.branches = {}
+        # Values whose first gradient is of a `backward` of the user's, and says that it stops.
+        self.stopping = set()
         self.conditions = grad_reachability.Conditions()
         # What was appended for each call, by its results.
         self.calls = {}

@@ -39,17 +39,32 @@ class CustomGradient:
         seeds = narrowed(arrived[:count], self.along[:count])
         with marked(UNVERSIONED):
             results = self.operation.backward.run((*map(read, self.saved), *seeds))
-        found = [None if at is None else results[at] for at in self.operation.gradients]
         answer = []
-        left = list(zip(self.free, found, strict=True))
-        for value in wanted:
-            # A tensor that was given twice has two gradients, one after the other.
-            _, gradient = left.pop(next(at for at, (old, _) in enumerate(left) if old.is_same(value)))
+        for value, at in self._places(wanted):
+            gradient = None if at is None else results[at]
             if gradient is not None and (gradient.shape != value.shape or gradient.dtype != value.dtype):
                 what = [f"{it.dtype.name} of shape {list(it.shape)}" for it in (gradient, value)]
                 raise NotImplementedError(f"PyLayer: a gradient of {what[0]} for a tensor of {what[1]}")
             answer.append(gradient)
         return answer
+
+    def stops(self, wanted):
+        """Whether the gradients of `wanted` say that gradients stop there.
+
+        What `backward` hands on says that they do not.
+        """
+        block = self.operation.backward
+        arrived = block.inputs[len(block.inputs) - self.operation.outputs :]
+        for _, at in self._places(wanted):
+            ref = None if at is None else block.outputs[at]
+            yield ref is not None and ref.stops and not any(ref is it for it in arrived)
+
+    def _places(self, wanted):
+        """Where in the results of `backward` their gradients are."""
+        left = list(zip(self.free, self.operation.gradients, strict=True))
+        for value in wanted:
+            # A tensor that was given twice has two gradients, one after the other.
+            yield value, left.pop(next(at for at, (old, _) in enumerate(left) if old.is_same(value)))[1]
 
 
 class Operation:

@@ -18,6 +18,34 @@ class Doubled(paddle.autograd.PyLayer):
         return gradient * 2
 
 
+class Rounded(paddle.autograd.PyLayer):
+    """The gradient that arrives goes on as it is, as in a quantiser."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return paddle.round(x)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient
+
+
+class Viewed(Rounded):
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient.reshape([4, 4])
+
+
+class Both(paddle.autograd.PyLayer):
+    @staticmethod
+    def forward(ctx, x, y):
+        return paddle.round(x), y * 2
+
+    @staticmethod
+    def backward(ctx, gradient, other):
+        return gradient, other
+
+
 FUNCTIONS = {
     "one use": lambda x: (x * 2).sum(),
     "two uses": lambda x: (x * 2).sum() + (x * 3).sum(),
@@ -29,6 +57,16 @@ FUNCTIONS = {
     "zeros": lambda x: (x * 0).sum(),
     "recompute": lambda x: recompute(lambda y: y * 2, x).sum(),
     "a PyLayer": lambda x: Doubled.apply(x).sum(),
+    "a PyLayer that hands on": lambda x: Rounded.apply(x).sum(),
+    "a PyLayer that hands on a view": lambda x: Viewed.apply(x).sum(),
+    "a PyLayer of two": lambda x: Both.apply(x, x)[0].sum(),
+    "a PyLayer of two results": lambda x: sum(Both.apply(x, x * 1)).sum(),
+    # What arrives first says it.
+    "first a PyLayer": lambda x: (Doubled.apply(x) + x.tanh()).sum(),
+    "last a PyLayer": lambda x: (x.tanh() + Doubled.apply(x)).sum(),
+    "a PyLayer at the end": lambda x: (Doubled.apply(x).tanh() + x.tanh()).sum(),
+    "two PyLayers": lambda x: (Rounded.apply(x) + Doubled.apply(x)).sum(),
+    "two PyLayers, the other first": lambda x: (Doubled.apply(x) + Rounded.apply(x)).sum(),
     "two results": lambda x: (x * 2, (x * 3).sum())[1],
 }
 

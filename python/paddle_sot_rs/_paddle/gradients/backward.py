@@ -5,6 +5,7 @@ most of a first training step; it is asked where this one does not apply (operat
 """
 
 from collections import deque
+from itertools import repeat
 
 import paddle
 from paddle import _C_ops
@@ -342,8 +343,11 @@ class _Backward:
         if node.branch is not None:
             wanted = [value for value in node.branch.free if value.id in self.needs]
             found = node.branch.gradients(wanted, [gradient for (gradient,) in given], self.branches, self.shared.of)
-            for value, gradient in zip(wanted, found, strict=True):
+            stops = node.branch.stops(wanted) if node.branch.is_custom else repeat(False)
+            for value, gradient, stop in zip(wanted, found, stops, strict=False):
                 if gradient is not None:
+                    if stop and not arrivals.has(value):
+                        tracing.current.stopping.add(value.id)
                     arrivals.add(value, gradient, when)
             return
         rule = RULES.get(op.name())

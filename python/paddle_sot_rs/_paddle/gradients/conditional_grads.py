@@ -39,6 +39,10 @@ class Arrivals:
     def plus(before, gradient):
         return _C_ops.add(before, gradient)
 
+    def has(self, value):
+        """Whether any has arrived, under some condition."""
+        return value.id in self.parts
+
     def when(self, value):
         """The condition under which any arrives."""
         return self.whens.get(value.id, NEVER) if value.initialized() else NEVER
