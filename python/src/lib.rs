@@ -9,6 +9,7 @@ mod process;
 mod records;
 mod registry;
 mod static_function;
+mod vectorcall;
 
 use paddle_sot::frame::Modules;
 use paddle_sot::paddle::Paddle;

@@ -12,14 +12,16 @@ use pyo3::types::{PyDict, PyString, PyTuple, PyType};
 use crate::frozen::Frozen;
 use crate::options::compile_options;
 use crate::records::{GraphRecord, StatsRecord};
+use crate::vectorcall;
 
 /// A function that is translated when it is called.
 #[pyclass(frozen, dict, weakref, module = "paddle_sot_rs._core")]
 pub struct StaticFunction {
-    inner: Arc<Translated>,
+    pub(crate) vectorcall: vectorcall::Entry,
+    pub(crate) inner: Arc<Translated>,
     pub(crate) callable: Py<PyAny>,
     make: Obj,
-    checks: bool,
+    pub(crate) checks: bool,
 }
 
 #[pymethods]
@@ -41,6 +43,7 @@ impl StaticFunction {
         let inner = Arc::new(Translated::new(callable, shared)?.with_specification(specification));
         register(&inner);
         Ok(Self {
+            vectorcall: vectorcall::call,
             inner,
             callable: callable.clone().unbind(),
             make: Obj::from(options),
@@ -55,6 +58,7 @@ impl StaticFunction {
         args: &Bound<'_, PyTuple>,
         kwargs: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Py<PyAny>> {
+        vectorcall::install(slf);
         if slf.get().checks {
             let kwargs = kwargs.into_pyobject(py)?.into_any().unbind();
             let args = args.clone().into_any().unbind();
@@ -91,12 +95,7 @@ impl StaticFunction {
         if instance.is_none() || slf.get().inner.receiver.is_some() {
             return Ok(slf.clone().into_any().unbind());
         }
-        let py = slf.py();
-        Ok(py
-            .module("types")?
-            .getattr("MethodType")?
-            .call1((slf, instance))?
-            .unbind())
+        vectorcall::bound_method(slf, instance)
     }
 
     /// A class takes these methods for what they are where they are plain functions; others are given the object first.

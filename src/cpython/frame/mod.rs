@@ -37,8 +37,8 @@ pub use call_site::CallSite;
 pub use code_state::{CodeState, Policy};
 pub use modules::Modules;
 pub use pep523::{
-    call_giving, grant_nesting, is_hooked_by_others, is_installed, listen, refused_frames,
-    set_handler, Listening, PassFrame, Pep523Frame, Pep523Scope,
+    call_giving, grant_c_recursion, grant_nesting, is_hooked_by_others, is_installed, listen,
+    refused_frames, set_handler, Listening, PassFrame, Pep523Frame, Pep523Scope,
 };
 pub use signals::{free_signals, is_of_a_handler, HeldSignals};
 pub use tracing::user_is_tracing;

@@ -544,6 +544,15 @@ pub fn grant_nesting(py: Python<'_>, by: i32) {
     }
 }
 
+/// A Python call that an object of ours makes through C, in the place of one that does not nest
+/// there.
+pub fn grant_c_recursion(py: Python<'_>, by: i32) {
+    if runtime::layout_is_known(py) {
+        // SAFETY: it is the state of this thread, and laid out as expected.
+        unsafe { version::grant_c_recursion(runtime::thread_state(py), by) };
+    }
+}
+
 /// Without the hook, Python calls do not nest on the C stack.
 ///
 /// # Safety

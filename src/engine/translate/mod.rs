@@ -30,6 +30,6 @@ pub use forced::ForcedTranslation;
 pub use freeze::FrozenGraph;
 pub use function::{
     note_hooked_saves, set_stance, switch_off, take_turns_anew, CompileOptions, Entry, GraphInfo,
-    Shared, Stance, Translated,
+    Shared, Stance, Translated, UnaskedCall,
 };
 pub use totals::{register, reset_all, totals};

@@ -11,6 +11,9 @@ use crate::frame;
 /// Python does.
 const MOST: u32 = 200;
 
+/// Of those, so many may nest that nothing but this file counts.
+const DEEP: u32 = 50;
+
 thread_local! {
     static DEPTH: Cell<u32> = const { Cell::new(0) };
 }
@@ -18,6 +21,11 @@ thread_local! {
 /// Whether the function that runs now is one too many.
 pub(super) fn is_too_deep() -> bool {
     DEPTH.get() > MOST
+}
+
+/// Whether so many nest that each of them is looked at.
+pub(super) fn is_deep() -> bool {
+    DEPTH.get() > DEEP
 }
 
 /// A function runs on this thread until this is dropped.

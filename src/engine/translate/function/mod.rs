@@ -39,6 +39,7 @@ pub use compile_lock::{note_hooked_saves, set_stance, switch_off, take_turns_ane
 pub use gains::Gains;
 pub use shared::{CompileOptions, GraphInfo, Shared};
 pub(super) use skip_policy::shown;
+pub use unasked::UnaskedCall;
 
 /// A function that is translated when it is called.
 pub struct Translated {

@@ -94,7 +94,7 @@ impl Translated {
         }
         let _quiet = Quiet::new(py)?;
         let _call = CallOfObject::new(py);
-        if self.runs_unasked(py, args, kwargs) {
+        if self.runs_unasked(py, || args.iter_borrowed(), kwargs) {
             let _nested = Nested::new();
             return self.call_original(py, args, kwargs);
         }

@@ -6,20 +6,25 @@
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
+use pyo3::Borrowed;
 use smallvec::SmallVec;
 
 use crate::abi::{self, TensorGuard};
 use crate::backend;
+use crate::frame;
 use crate::paddle::{tensor_meta, Paddle};
 
 use crate::translate::record;
 
-use super::c_stack;
+use super::c_stack::{self, Nested};
 use super::cache::Entry;
 use super::{lock, Translated};
 
-/// Calls in a row that nothing more is asked of.
+/// Calls in a row that nothing more is asked of, at first.
 const UNASKED: u32 = 63;
+
+/// Where there is no other translation each such row is twice as long as the last one, up to this.
+const MOST_UNASKED: u32 = 255;
 
 /// Translations whose calls are told from one another.
 const MOST_KINDS: usize = 4;
@@ -42,11 +47,16 @@ pub(super) struct Alike {
     /// The backends that were registered; see [`backend::edits`].
     backends: u64,
     records_gradients: bool,
+    /// There is no other translation: what differs would be translated, and lose as well. Tensors
+    /// are not looked into then.
+    is_only: bool,
     /// Positional arguments, then the others.
     signs: SmallVec<[Sign; 4]>,
     /// The names of the others, by address.
     names: SmallVec<[usize; 2]>,
     left: u32,
+    /// So many were left when the row began.
+    row: u32,
 }
 
 fn class_of(value: &Bound<'_, PyAny>) -> usize {
@@ -68,6 +78,14 @@ impl Sign {
             Self::Tensor(guard) => {
                 paddle.is_tensor(value) && abi::tensor_matches(value.py(), value.as_ptr(), guard)
             }
+            Self::Object(..) | Self::Class(_) => self.fits_class(paddle, value),
+        }
+    }
+
+    /// The same without a look into tensors, which costs more than the call of a function does.
+    fn fits_class(&self, paddle: &Paddle, value: &Bound<'_, PyAny>) -> bool {
+        match self {
+            Self::Tensor(_) => paddle.is_tensor(value),
             Self::Object(address, _) => *address == value.as_ptr() as usize,
             Self::Class(class) => *class == class_of(value),
         }
@@ -97,36 +115,65 @@ impl Sign {
 }
 
 impl Alike {
-    fn are<'py>(
+    fn are<'a, 'py: 'a>(
         &self,
         paddle: &Paddle,
-        args: &Bound<'py, PyTuple>,
+        args: impl ExactSizeIterator<Item = Borrowed<'a, 'py, PyAny>>,
         kwargs: Option<&Bound<'py, PyDict>>,
     ) -> bool {
         let (positional, named) = self.signs.split_at(self.signs.len() - self.names.len());
         if positional.len() != args.len() || named.len() != kwargs.map_or(0, |it| it.len()) {
             return false;
         }
-        let mut given = positional.iter().zip(args.iter_borrowed());
-        if !given.all(|(sign, value)| sign.fits(paddle, &value)) {
+        let mut given = positional.iter().zip(args);
+        let fits = match self.is_only {
+            true => Sign::fits_class,
+            false => Sign::fits,
+        };
+        if !given.all(|(sign, value)| fits(sign, paddle, &value)) {
             return false;
         }
         let given = kwargs.into_iter().flat_map(|kwargs| kwargs.iter());
         let mut given = given.zip(self.names.iter().zip(named));
         given.all(|((name, value), (known, sign))| {
-            name.as_ptr() as usize == *known && sign.fits(paddle, &value)
+            name.as_ptr() as usize == *known && fits(sign, paddle, &value)
         })
+    }
+}
+
+/// A call that goes from the caller to the original on the C stack alone.
+pub struct UnaskedCall<'py> {
+    py: Python<'py>,
+    _nested: Nested,
+}
+
+impl<'py> UnaskedCall<'py> {
+    fn new(py: Python<'py>) -> Self {
+        frame::grant_c_recursion(py, 1);
+        Self {
+            py,
+            _nested: Nested::new(),
+        }
+    }
+}
+
+impl Drop for UnaskedCall<'_> {
+    fn drop(&mut self) {
+        frame::grant_c_recursion(self.py, -1);
     }
 }
 
 impl Translated {
     /// Whether the call runs as it is, as calls like it have done.
-    pub(super) fn runs_unasked(
+    pub(super) fn runs_unasked<'a, 'py: 'a, I>(
         &self,
-        py: Python<'_>,
-        args: &Bound<'_, PyTuple>,
-        kwargs: Option<&Bound<'_, PyDict>>,
-    ) -> bool {
+        py: Python<'py>,
+        args: impl Fn() -> I,
+        kwargs: Option<&Bound<'py, PyDict>>,
+    ) -> bool
+    where
+        I: ExactSizeIterator<Item = Borrowed<'a, 'py, PyAny>>,
+    {
         let mut known = lock(&self.unasked);
         if known.is_empty() || record::is_on() || c_stack::is_too_deep() {
             return false;
@@ -135,18 +182,30 @@ impl Translated {
             return false;
         };
         let backends = backend::edits();
-        let records_gradients = abi::records_gradients(py);
         let alike = known.iter_mut().find(|alike| {
             alike.left > 0
-                && alike.records_gradients == records_gradients
                 && alike.backends == backends
-                && alike.are(paddle, args, kwargs)
+                && (alike.is_only || alike.records_gradients == abi::records_gradients(py))
+                && alike.are(paddle, args(), kwargs)
         });
         let Some(alike) = alike else {
             return false;
         };
         alike.left -= 1;
         true
+    }
+
+    /// A call with these positional arguments that runs as it is, without the way through the
+    /// driver: the caller calls the original with them while this lives.
+    ///
+    /// What the driver does else about a call is for translations, and for who looks on.
+    pub fn unasked<'a, 'py: 'a>(
+        &self,
+        py: Python<'py>,
+        args: impl ExactSizeIterator<Item = Borrowed<'a, 'py, PyAny>> + Clone,
+    ) -> Option<UnaskedCall<'py>> {
+        let is_direct = self.is_current() && !c_stack::is_deep() && !frame::is_hooked_by_others(py);
+        (is_direct && self.runs_unasked(py, || args.clone(), None)).then(|| UnaskedCall::new(py))
     }
 
     /// A call of this translation runs as it is: so will those that are like it.
@@ -179,9 +238,11 @@ impl Translated {
             of: std::ptr::from_ref(entry) as usize,
             backends,
             records_gradients: abi::records_gradients(py),
+            is_only: self.entries().len() == 1,
             signs: values.map(|value| Sign::of(paddle, &value)).collect(),
             names,
-            left: entry.gains.take(UNASKED),
+            left: 0,
+            row: UNASKED,
         };
         let mut known = lock(&self.unasked);
         match known.iter_mut().find(|alike| alike.of == made.of) {
@@ -189,10 +250,15 @@ impl Translated {
                 if (alike.signs.len(), &alike.names) == (made.signs.len(), &made.names) {
                     let signs = made.signs.iter_mut().zip(&alike.signs);
                     signs.for_each(|(sign, other)| sign.join(other));
+                    if made.is_only {
+                        made.row = (2 * alike.row + 1).min(MOST_UNASKED);
+                    }
                 }
+                made.left = entry.gains.take(made.row);
                 *alike = made;
             }
             None => {
+                made.left = entry.gains.take(made.row);
                 if known.len() == MOST_KINDS {
                     known.remove(0);
                 }

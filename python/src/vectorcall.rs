@@ -1,0 +1,123 @@
+//! The vectorcall of `StaticFunction`. PyO3 gives a class `tp_call` alone, for which the
+//! interpreter makes a tuple of the arguments: of a small function that costs a tenth.
+
+use std::mem::offset_of;
+use std::os::raw::c_ulong;
+use std::sync::Once;
+
+use pyo3::ffi::{self, PyObject};
+use pyo3::prelude::*;
+use pyo3::Borrowed;
+
+use crate::static_function::StaticFunction;
+
+extern "C" {
+    fn PyMethod_New(function: *mut PyObject, instance: *mut PyObject) -> *mut PyObject;
+}
+
+/// What an object holds for its class to find.
+pub(crate) type Entry = ffi::vectorcallfunc;
+
+/// Lets the class of these objects take calls by [`call`]. Where PyO3 puts what an object holds is
+/// read from one of them.
+pub(crate) fn install(object: &Bound<'_, StaticFunction>) {
+    static INSTALLED: Once = Once::new();
+    INSTALLED.call_once(|| {
+        let held = std::ptr::from_ref(object.get()) as usize;
+        let offset = held - object.as_ptr() as usize + offset_of!(StaticFunction, vectorcall);
+        let class = object.get_type_ptr();
+        // SAFETY: the GIL is held, and the class is of this module, without subclasses. All of its
+        // objects hold a function at this offset from their start, as the flag says, from before
+        // anybody can call them.
+        unsafe {
+            (*class).tp_vectorcall_offset = offset as ffi::Py_ssize_t;
+            (*class).tp_flags |= ffi::Py_TPFLAGS_HAVE_VECTORCALL as c_ulong;
+            ffi::PyType_Modified(class);
+        }
+    });
+}
+
+/// `types.MethodType(function, instance)`.
+///
+/// # Errors
+/// Where there is no memory.
+pub(crate) fn bound_method(
+    function: &Bound<'_, StaticFunction>,
+    instance: &Bound<'_, PyAny>,
+) -> PyResult<Py<PyAny>> {
+    // SAFETY: both are live objects, and the answer is new.
+    unsafe {
+        let method = PyMethod_New(function.as_ptr(), instance.as_ptr());
+        Bound::from_owned_ptr_or_err(function.py(), method).map(Bound::unbind)
+    }
+}
+
+/// The call of an object: straight to the original where it would run as it is in any case, else
+/// as `tp_call` does.
+///
+/// # Safety
+/// It is called by the interpreter, as a `vectorcallfunc` of a `StaticFunction`.
+pub(crate) unsafe extern "C" fn call(
+    callable: *mut PyObject,
+    args: *const *mut PyObject,
+    flags: usize,
+    names: *mut PyObject,
+) -> *mut PyObject {
+    // SAFETY: the interpreter calls this with the GIL held.
+    let py = Python::assume_attached();
+    // SAFETY: the class of `callable` is `StaticFunction`, whose slot this is.
+    let object = Borrowed::from_ptr(py, callable).cast_unchecked::<StaticFunction>();
+    let this = object.get();
+    let count = ffi::PyVectorcall_NARGS(flags) as usize;
+    if names.is_null() && !this.checks {
+        // SAFETY: `args` are `count` objects that the caller holds.
+        let given = (0..count).map(|at| Borrowed::from_ptr(py, *args.add(at)));
+        if let Some(_call) = this.inner.unasked(py, given) {
+            return ffi::PyObject_Vectorcall(this.callable.as_ptr(), args, flags, names);
+        }
+    }
+    by_tuple(callable, args, flags, names)
+}
+
+/// What the interpreter does for a class without a vectorcall, recursion checked as there.
+///
+/// # Safety
+/// As for [`call`].
+unsafe fn by_tuple(
+    callable: *mut PyObject,
+    args: *const *mut PyObject,
+    flags: usize,
+    names: *mut PyObject,
+) -> *mut PyObject {
+    // SAFETY: the arguments are those of a vectorcall; everything made here is given back.
+    let Some(tp_call) = (*ffi::Py_TYPE(callable)).tp_call else {
+        return std::ptr::null_mut();
+    };
+    let count = ffi::PyVectorcall_NARGS(flags);
+    let positional = ffi::PyTuple_New(count);
+    if positional.is_null() {
+        return positional;
+    }
+    for at in 0..count {
+        let given = ffi::Py_NewRef(*args.offset(at));
+        ffi::PyTuple_SetItem(positional, at, given);
+    }
+    let mut named = std::ptr::null_mut();
+    let mut fits = true;
+    if !names.is_null() {
+        named = ffi::PyDict_New();
+        fits = !named.is_null();
+        for at in 0..ffi::PyTuple_Size(names) {
+            let name = ffi::PyTuple_GetItem(names, at);
+            fits = fits && ffi::PyDict_SetItem(named, name, *args.offset(count + at)) == 0;
+        }
+    }
+    let mut answer = std::ptr::null_mut();
+    if fits && ffi::Py_EnterRecursiveCall(c" while calling a Python object".as_ptr()) == 0 {
+        answer = tp_call(callable, positional, named);
+        ffi::Py_LeaveRecursiveCall();
+    }
+    ffi::Py_DECREF(positional);
+    ffi::Py_XDECREF(named);
+    answer
+}
